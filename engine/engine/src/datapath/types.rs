@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the control side tells the data path, and what it hears back: plain data and errors.
+use std::collections::BTreeMap;
+
+use stateless::{Rate, Template};
+
+/// What a port is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PortDevice {
+    /// A PCI function such as an SR-IOV VF, by address.
+    Pci(String),
+    /// A kernel interface, by name (af_packet).
+    Kernel(String),
+    /// What is sent on it is received on it.
+    Loopback,
+    /// Takes every packet and receives nothing.
+    Null,
+}
+
+/// A port to open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortConfig {
+    /// Its name in plans.
+    pub name: String,
+    /// What it is made of.
+    pub device: PortDevice,
+    /// Overrides what the device says; needed for percentages where it says nothing.
+    pub line_rate_bps: Option<u64>,
+}
+
+/// Where packet memory comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Memory {
+    /// Hugepages; `page` asks for pages of that many bytes.
+    Huge {
+        /// How much, in bytes.
+        bytes: u64,
+        /// Page size in bytes; any if none.
+        page: Option<u64>,
+    },
+    /// Ordinary pages: for trying things, not for measurement.
+    Normal {
+        /// How much, in bytes.
+        bytes: u64,
+    },
+}
+
+/// What a worker does when nothing is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PollMode {
+    /// Adaptive where a port is kernel-backed or control and a worker share a CPU, else busy.
+    Auto,
+    /// Polls without a pause.
+    Busy,
+    /// Sleeps until something is due or received.
+    Adaptive,
+}
+
+/// What to open.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The ports; at least one.
+    pub ports: Vec<PortConfig>,
+    /// One worker for each, pinned to it; 1 to 255.
+    pub worker_cpus: Vec<usize>,
+    /// Where all else runs.
+    pub control_cpus: Vec<usize>,
+    /// Packet memory.
+    pub memory: Memory,
+    /// Idle behaviour of workers.
+    pub poll: PollMode,
+    /// Which workers transmit on a port, by port name; the first of them receives. Ports not named: every worker
+    /// (as far as the device has queues), on kernel-backed ports one.
+    pub port_workers: Option<BTreeMap<String, Vec<usize>>>,
+}
+
+/// An open port.
+#[derive(Clone, Debug)]
+pub struct PortInfo {
+    /// As configured.
+    pub name: String,
+    /// As configured.
+    pub device: PortDevice,
+    /// DPDK's driver.
+    pub driver: String,
+    /// Its own address.
+    pub mac: [u8; 6],
+    /// Link state now.
+    pub link_up: bool,
+    /// As configured, or what the device says; none if unknown.
+    pub line_rate_bps: Option<u64>,
+    /// Greatest payload of a frame in bytes.
+    pub mtu: u32,
+    /// Workers that transmit on it.
+    pub tx_workers: Vec<usize>,
+    /// The worker that receives from it.
+    pub rx_worker: usize,
+}
+
+/// The phases of a run, from its start instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// Packets due before this belong to the warm-up.
+    pub warmup_ns: u64,
+    /// Length of the measured phase; none: until stopped.
+    pub duration_ns: Option<u64>,
+    /// How long to wait for packets under way.
+    pub drain_ns: u64,
+}
+
+/// One stream of a run.
+#[derive(Clone, Debug)]
+pub struct StreamSpec {
+    /// For messages.
+    pub name: String,
+    /// Its number in trailers, unique in the run.
+    pub id: u16,
+    /// Index of the port that sends it.
+    pub tx_port: usize,
+    /// Index of the port that should receive it, if any.
+    pub rx_port: Option<usize>,
+    /// Its packets. `Template::flow` says whether they are measured.
+    pub template: Template,
+    /// How fast.
+    pub rate: Rate,
+    /// A disabled stream sends nothing until enabled.
+    pub enabled: bool,
+}
+
+/// Everything the data path needs for one run.
+#[derive(Clone, Debug)]
+pub struct RunSpec {
+    /// Identifies it.
+    pub run_id: String,
+    /// Marks its packets; never 0.
+    pub tag: u16,
+    /// Its phases.
+    pub timing: Timing,
+    /// A packet that leaves this long after its time is late; none: 1 ms, on kernel-backed ports 20 ms.
+    pub late_after_ns: Option<u64>,
+    /// This engine's (index, count) of equal ones.
+    pub share: (u32, u32),
+    /// Its streams.
+    pub streams: Vec<StreamSpec>,
+}
+
+/// A change of running streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Sets the rate.
+    Rate(Rate),
+    /// Sets the rate to (numerator / denominator) times the spec's.
+    Factor(u64, u64),
+    /// Pauses or resumes the streams; what falls into the pause is not sent later.
+    Paused(bool),
+    /// Disables or enables the streams.
+    Enabled(bool),
+}
+
+/// Where a run stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunState {
+    /// Ready to start.
+    Prepared,
+    /// Started, its instant not yet reached.
+    Armed,
+    /// Sends warm-up packets.
+    WarmingUp,
+    /// Sends measured packets.
+    Running,
+    /// Sends nothing, its clock stands.
+    Paused,
+    /// Waits for packets under way.
+    Draining,
+    /// Ended after its full duration, or stopped after a run without a set duration.
+    Complete,
+    /// Ended before its duration.
+    Stopped,
+}
+
+/// Counters of a port since it was opened. Bytes include the FCS.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PortCounters {
+    /// Packets the device took.
+    pub tx_packets: u64,
+    /// Their bytes.
+    pub tx_bytes: u64,
+    /// Refused by the device, its driver or the kernel behind it.
+    pub tx_dropped: u64,
+    /// Packets read.
+    pub rx_packets: u64,
+    /// Their bytes.
+    pub rx_bytes: u64,
+    /// Lost before they could be read.
+    pub rx_missed: u64,
+    /// Received broken.
+    pub rx_errors: u64,
+    /// Read, without a trailer of any run here.
+    pub foreign_packets: u64,
+    /// By queue, in queue order: (transmitted, received).
+    pub queues: Vec<(u64, u64)>,
+    /// Link state now.
+    pub link_up: bool,
+}
+
+/// Counters of a worker since it was started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WorkerCounters {
+    /// Its CPU.
+    pub cpu: usize,
+    /// Time with work.
+    pub busy_ns: u64,
+    /// Time without.
+    pub idle_ns: u64,
+    /// Packets sent.
+    pub tx_packets: u64,
+    /// Packets received.
+    pub rx_packets: u64,
+    /// Times it slept because nothing was due.
+    pub sleeps: u64,
+}
+
+/// Wall-clock time as workers keep it. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Clock {}
+
+impl Clock {
+    /// Nanoseconds since the epoch.
+    pub fn now_wall_ns(&self) -> u64 {
+        unimplemented!()
+    }
+
+    /// How time is kept, such as "tsc 2.9 GHz (invariant)".
+    pub fn time_source(&self) -> &str {
+        unimplemented!()
+    }
+}
+
+/// Why the data path could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The configuration contradicts itself; `field` is a path in `Config`.
+    #[error("{field}: {problem}")]
+    Config {
+        /// Path of the field.
+        field: String,
+        /// What is wrong and what would be right.
+        problem: String,
+    },
+    /// DPDK or the system refused, at start or for a port; the message names the remedy.
+    #[error("{context}: {message}")]
+    System {
+        /// What was being done, such as "port east".
+        context: String,
+        /// What happened and what helps.
+        message: String,
+    },
+}
+
+/// Why a run could not be prepared; `field` is a path in `RunSpec`.
+#[derive(Debug, thiserror::Error)]
+#[error("{field}: {problem}")]
+pub struct PrepareError {
+    /// Path of the field, such as "streams[3].template".
+    pub field: String,
+    /// What is wrong and what would be right.
+    pub problem: String,
+    /// Whether it is a lack of memory or queues rather than a wrong plan.
+    pub exhausted: bool,
+}
+
+/// Why a call on a run was refused.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RunError {
+    /// Not in this state.
+    #[error("the run is {state:?}: {problem}")]
+    State {
+        /// Its state.
+        state: RunState,
+        /// Why that does not do.
+        problem: &'static str,
+    },
+    /// The instant has passed.
+    #[error("the instant {at_wall_ns} passed {late_ns} ns ago")]
+    Passed {
+        /// What was asked.
+        at_wall_ns: u64,
+        /// How long ago that was.
+        late_ns: u64,
+    },
+    /// No such stream.
+    #[error("streams[{0}] does not exist")]
+    UnknownStream(usize),
+    /// The new rate cannot be used.
+    #[error(transparent)]
+    Rate(#[from] stateless::RateError),
+}

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Stateless traffic: packet templates, exact rates, and the schedule that says which packet is due when.
+//!
+//! Nothing here does I/O or reads a clock: a worker drives it with its own time, the simulator with a virtual one.
+mod rate;
+mod template;
+
+pub use rate::{Rate, RateError};
+pub use template::{Checksum, Template, TemplateError};

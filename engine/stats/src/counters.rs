@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The values that are read out: counters of a stream, by phase.
+
+/// Counters of one stream in one phase. Bytes include the FCS.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PhaseCounters {
+    /// Packets the device took.
+    pub tx_packets: u64,
+    /// Their bytes.
+    pub tx_bytes: u64,
+    /// Could not be sent: refused by the device, or still waiting when transmission ended.
+    pub tx_dropped: u64,
+    /// Left later than the run's `late_after_ns`.
+    pub late: u64,
+    /// All packets with the stream's trailer, duplicates included.
+    pub rx_packets: u64,
+    /// Their bytes.
+    pub rx_bytes: u64,
+    /// Received before.
+    pub duplicates: u64,
+    /// Received after a packet with a higher sequence number of the same sending worker.
+    pub out_of_order: u64,
+    /// Greatest departure delay so far.
+    pub max_departure_delay_ns: u64,
+    /// Departure delay of the last packet.
+    pub last_departure_delay_ns: u64,
+    /// Received on another port than the stream's `rx_port`; counted in `rx_packets` too.
+    pub misdirected: u64,
+}
+
+/// Counters of one stream: warm-up and measured phase apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StreamCounters {
+    /// Packets due before the warm-up had passed.
+    pub warmup: PhaseCounters,
+    /// Packets of the measured phase.
+    pub measured: PhaseCounters,
+}
