@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The traffic engine.
+//!
+//! [`datapath`] owns ports and workers and sends; [`plan`] turns a plan into what it can send; `control` serves the
+//! contract; `cli` holds the commands.
+pub mod datapath;
+pub mod plan;

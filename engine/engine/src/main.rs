@@ -1,0 +1,3 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `spate-engine`: see `spate_engine::cli`.
+fn main() {}

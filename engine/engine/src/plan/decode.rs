@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Bytes to a plan: protobuf's binary form, or its canonical JSON.
+use super::{MAX_PLAN_BYTES, Violations};
+use contract::Plan;
+use prost::Message;
+use prost::bytes::Bytes;
+use sha2::{Digest, Sha256};
+
+/// How a plan is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// JSON if it is text that begins with a brace, else binary.
+    Auto,
+    Json,
+    Binary,
+}
+
+/// Reads a plan. The field of a violation is where the reading stopped, or `plan` where no field is known.
+pub fn plan(bytes: Bytes, format: Format) -> Result<Plan, Violations> {
+    let size = bytes.len() as u64;
+    if size > MAX_PLAN_BYTES {
+        let wrong = format!("{size} bytes; must be at most {MAX_PLAN_BYTES} (20,000 streams of 9 KB frames)");
+        return Err(Violations::one("plan", wrong));
+    }
+    let json = match format {
+        Format::Json => true,
+        Format::Binary => false,
+        Format::Auto => looks_like_json(&bytes),
+    };
+    if json { from_json(&bytes) } else { from_binary(bytes) }
+}
+
+/// The digest by which runs with one id are told apart: SHA-256 of the plan's bytes as they were received.
+pub fn digest(bytes: &[u8]) -> [u8; 32] {
+    Sha256::digest(bytes).into()
+}
+
+fn looks_like_json(bytes: &[u8]) -> bool {
+    let begins = bytes.iter().find(|b| !b.is_ascii_whitespace());
+    begins == Some(&b'{') && std::str::from_utf8(bytes).is_ok()
+}
+
+fn from_binary(bytes: Bytes) -> Result<Plan, Violations> {
+    Plan::decode(bytes).map_err(|e| Violations::one("plan", format!("not a valid binary plan: {e}")))
+}
+
+fn from_json(bytes: &[u8]) -> Result<Plan, Violations> {
+    let mut reader = serde_json::Deserializer::from_slice(bytes);
+    let plan = serde_path_to_error::deserialize(&mut reader).map_err(|e| {
+        let path = match e.path().to_string() {
+            root if root == "." => "plan".to_owned(),
+            path => snake_case(&path),
+        };
+        Violations::one(path, e.into_inner().to_string())
+    })?;
+    reader.end().map_err(|e| Violations::one("plan", format!("something follows the plan: {e}")))?;
+    Ok(plan)
+}
+
+/// JSON says `txPort`, the contract says `tx_port`; paths are told in the contract's names.
+fn snake_case(path: &str) -> String {
+    let mut out = String::with_capacity(path.len() + 8);
+    for c in path.chars() {
+        if c.is_ascii_uppercase() {
+            out.push('_');
+        }
+        out.push(c.to_ascii_lowercase());
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn json(text: &str) -> Result<Plan, Violations> {
+        plan(Bytes::copy_from_slice(text.as_bytes()), Format::Auto)
+    }
+
+    #[test]
+    fn json_and_binary_say_the_same() {
+        let text = r#"{"runId": "r", "runTag": 7, "timing": {"durationNs": "1000000000"},
+            "streams": [{"name": "s", "txPort": "l", "packet": {"frame": "AAEC"},
+            "continuous": {"rate": {"packetsPerSecond": {"numerator": "1", "denominator": "3"}}}}]}"#;
+        let from_text = json(text).unwrap();
+        assert_eq!(from_text.streams[0].packet.as_ref().unwrap().frame.as_ref(), [0, 1, 2]);
+        let binary = Bytes::from(from_text.encode_to_vec());
+        assert_eq!(plan(binary, Format::Auto).unwrap(), from_text);
+    }
+
+    #[test]
+    fn an_error_names_the_field() {
+        let cases = [
+            (r#"{"streams": [{}, {"packet": {"frame": "%"}}]}"#, "streams[1].packet.frame"),
+            (r#"{"streams": [{"txPort": 5}]}"#, "streams[0].tx_port"),
+            (r#"{"timing": {"durationNs": "-1"}}"#, "timing.duration_ns"),
+            (r#"{"timing": {"durationNs": 1"#, "timing"),
+            (r#"{"stream": []}"#, "stream"),
+            (r#"{} {}"#, "plan"),
+            ("\u{1}", "plan"),
+        ];
+        for (text, field) in cases {
+            let wrong = json(text).expect_err(text);
+            assert_eq!(wrong.0[0].field, field, "{text}: {wrong}");
+        }
+    }
+}

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Plans: from bytes to a run that the datapath can prepare.
+//!
+//! [`decode`] reads a plan, [`validate`] finds everything that is wrong with it, [`rate`] turns rates into exact
+//! packets a second. Whatever is wrong comes back as [`Violations`], each with the path of its field.
+pub mod decode;
+pub mod rate;
+pub mod validate;
+mod violation;
+
+pub use violation::{Violation, Violations};
+
+/// The greatest encoded plan, in bytes: room for 20,000 streams of 9 KB frames.
+pub const MAX_PLAN_BYTES: u64 = 256 << 20;

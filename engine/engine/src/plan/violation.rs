@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What can be wrong with a plan or a request: a field's path and what would be right.
+use std::fmt;
+
+/// One wrong field.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Violation {
+    /// Path in the contract's own names, such as `streams[3].packet.frame`.
+    pub field: String,
+    /// What is wrong, and what would be right.
+    pub description: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.description)
+    }
+}
+
+/// Everything wrong that was found, in the order of the fields; never empty when used as an error.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Violations(pub Vec<Violation>);
+
+impl Violations {
+    /// At most this many are collected: a plan of 20,000 equally wrong streams is understood after a few.
+    pub const MOST: usize = 100;
+
+    pub fn one(field: impl Into<String>, description: impl Into<String>) -> Self {
+        let mut all = Self::default();
+        all.add(field, description);
+        all
+    }
+
+    pub fn add(&mut self, field: impl Into<String>, description: impl Into<String>) {
+        if self.0.len() < Self::MOST {
+            self.0.push(Violation { field: field.into(), description: description.into() });
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// `value`, unless something was found.
+    pub fn or<T>(self, value: T) -> Result<T, Self> {
+        if self.is_empty() { Ok(value) } else { Err(self) }
+    }
+}
+
+impl fmt::Display for Violations {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, violation) in self.0.iter().enumerate() {
+            if i > 0 {
+                f.write_str("\n")?;
+            }
+            write!(f, "{violation}")?;
+        }
+        if self.0.len() == Self::MOST {
+            write!(f, "\n(only the first {} are shown)", Self::MOST)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Violations {}
