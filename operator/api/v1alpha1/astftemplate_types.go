@@ -1,0 +1,485 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// ASTFTemplate: a client and a server program over TCP or UDP, or a pcap to derive them from.
+//
+// The engine does not run templates yet: a profile that uses one gets Ready=False with reason NotSupported.
+
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Transport a template runs over.
+//
+// +kubebuilder:validation:Enum=TCP;UDP
+type Transport string
+
+const (
+	// TransportTCP is TCP.
+	TransportTCP Transport = "TCP"
+	// TransportUDP is UDP.
+	TransportUDP Transport = "UDP"
+)
+
+// ConnectionRate is connections a second.
+//
+// +kubebuilder:validation:MaxLength=32
+// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]+([.][0-9]+)?[kMG]?cps$')",message="must be connections a second such as 100cps or 1.5Mcps"
+// +kubebuilder:validation:XValidation:rule="!self.matches('^[0.]+[kMG]?c')",message="a rate must be greater than zero"
+type ConnectionRate string
+
+// ASTFTemplateSpec describes emulated applications: what clients and servers say to each other.
+type ASTFTemplateSpec struct {
+	// source of the conversation.
+	Source TemplateSource `json:"source"`
+
+	// destinationPort the servers listen on; with a pcap, the one in it when absent.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	DestinationPort *int32 `json:"destinationPort,omitempty"`
+
+	// rate of new connections.
+	Rate ConnectionRate `json:"rate"`
+
+	// limit is the number of connections after which the template stops opening new ones; never when absent.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	Limit *int64 `json:"limit,omitempty"`
+
+	// pools are the addresses of clients and servers.
+	Pools AddressPools `json:"pools"`
+
+	// tunables of the transport on each side.
+	// +optional
+	Tunables Tunables `json:"tunables,omitzero"`
+
+	// statisticsGroup counts templates of the same group together; the template's own name when absent.
+	// +optional
+	StatisticsGroup EntryName `json:"statisticsGroup,omitempty"`
+}
+
+// TemplateSource is exactly one of its fields.
+//
+// +kubebuilder:validation:ExactlyOneOf=programs;pcap
+type TemplateSource struct {
+	// programs of the two sides.
+	// +optional
+	Programs *Programs `json:"programs,omitempty"`
+
+	// pcap with one session, from which the programs are derived.
+	// +optional
+	Pcap *PcapSource `json:"pcap,omitempty"`
+}
+
+// PcapSource is a capture of one session. A TCP session starts with its handshake and has no gaps.
+type PcapSource struct {
+	// from names the data.
+	From DataReference `json:"from"`
+}
+
+// Programs of the two sides.
+type Programs struct {
+	// transport they run over.
+	Transport Transport `json:"transport"`
+
+	// client is what a client does with each connection.
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=256
+	Client []Command `json:"client"`
+
+	// server is what a server does with each connection.
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=256
+	Server []Command `json:"server"`
+}
+
+// Command is one step of a program: exactly one action, with a label if something jumps to it.
+//
+// +kubebuilder:validation:ExactlyOneOf=connect;accept;send;receive;sendMessage;receiveMessages;delay;close;reset;waitForPeerClose;leaveOpen;keepalive;set;add;jump;loop;mark;count
+type Command struct {
+	// label that jumps and loops name.
+	// +optional
+	Label EntryName `json:"label,omitempty"`
+
+	// connect opens the connection (TCP clients; implied before the first other command).
+	// +optional
+	Connect *EmptyCommand `json:"connect,omitempty"`
+	// accept waits for the connection (TCP servers; implied before the first other command).
+	// +optional
+	Accept *EmptyCommand `json:"accept,omitempty"`
+	// send writes bytes to the TCP stream.
+	// +optional
+	Send *SendCommand `json:"send,omitempty"`
+	// receive waits until bytes have arrived on the TCP stream.
+	// +optional
+	Receive *ReceiveCommand `json:"receive,omitempty"`
+	// sendMessage sends one UDP datagram.
+	// +optional
+	SendMessage *Content `json:"sendMessage,omitempty"`
+	// receiveMessages waits until UDP datagrams have arrived.
+	// +optional
+	ReceiveMessages *ReceiveMessagesCommand `json:"receiveMessages,omitempty"`
+	// delay waits.
+	// +optional
+	Delay *DelayCommand `json:"delay,omitempty"`
+	// close ends the connection when all is sent.
+	// +optional
+	Close *EmptyCommand `json:"close,omitempty"`
+	// reset ends the connection at once with RST.
+	// +optional
+	Reset *EmptyCommand `json:"reset,omitempty"`
+	// waitForPeerClose waits until the other side has closed.
+	// +optional
+	WaitForPeerClose *EmptyCommand `json:"waitForPeerClose,omitempty"`
+	// leaveOpen ends the program and keeps the connection.
+	// +optional
+	LeaveOpen *EmptyCommand `json:"leaveOpen,omitempty"`
+	// keepalive sets after which silence a UDP flow ends.
+	// +optional
+	Keepalive *KeepaliveCommand `json:"keepalive,omitempty"`
+	// set gives a variable a value.
+	// +optional
+	Set *VariableCommand `json:"set,omitempty"`
+	// add adds to a variable.
+	// +optional
+	Add *VariableCommand `json:"add,omitempty"`
+	// jump goes on at a label if a comparison holds.
+	// +optional
+	Jump *JumpCommand `json:"jump,omitempty"`
+	// loop goes back to a label until a time has passed since a mark.
+	// +optional
+	Loop *LoopCommand `json:"loop,omitempty"`
+	// mark notes the time in a variable.
+	// +optional
+	Mark *MarkCommand `json:"mark,omitempty"`
+	// count adds one to a counter of the statistics group.
+	// +optional
+	Count *CountCommand `json:"count,omitempty"`
+}
+
+// EmptyCommand has no options.
+type EmptyCommand struct{}
+
+// Content is exactly one of its fields.
+//
+// +kubebuilder:validation:ExactlyOneOf=text;hex;size;from
+type Content struct {
+	// text as UTF-8.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=65536
+	Text string `json:"text,omitempty"`
+	// hex digits, two a byte.
+	// +optional
+	// +kubebuilder:validation:MinLength=2
+	// +kubebuilder:validation:MaxLength=65536
+	// +kubebuilder:validation:Pattern=`^([0-9a-fA-F]{2})+$`
+	Hex string `json:"hex,omitempty"`
+	// size of arbitrary bytes.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	Size *int64 `json:"size,omitempty"`
+	// from names the data.
+	// +optional
+	From *DataReference `json:"from,omitempty"`
+}
+
+// SendCommand writes bytes.
+type SendCommand struct {
+	// content to send.
+	Content Content `json:"content"`
+	// wait until the peer has acknowledged all; else go on when it fits into the send buffer.
+	// +optional
+	// +kubebuilder:default=true
+	Wait *bool `json:"wait,omitempty"`
+}
+
+// ReceiveCommand waits for bytes.
+type ReceiveCommand struct {
+	// bytes to wait for, counted from the connection's start or the last clear.
+	// +kubebuilder:validation:Minimum=1
+	Bytes int64 `json:"bytes"`
+	// clear starts the count anew afterwards.
+	// +optional
+	Clear bool `json:"clear,omitempty"`
+}
+
+// ReceiveMessagesCommand waits for datagrams.
+type ReceiveMessagesCommand struct {
+	// messages to wait for, counted from the flow's start or the last clear.
+	// +kubebuilder:validation:Minimum=1
+	Messages int64 `json:"messages"`
+	// clear starts the count anew afterwards.
+	// +optional
+	Clear bool `json:"clear,omitempty"`
+}
+
+// DelayCommand waits for a time, or for a random one between two.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.max) || duration(self.min) <= duration(self.max)",message="min must not be greater than max"
+type DelayCommand struct {
+	// min is the time to wait.
+	Min Duration `json:"min"`
+	// max makes the time random between min and max.
+	// +optional
+	Max Duration `json:"max,omitempty"`
+}
+
+// KeepaliveCommand sets a time-out.
+type KeepaliveCommand struct {
+	// timeout of silence.
+	Timeout Duration `json:"timeout"`
+}
+
+// VariableCommand changes a variable of the connection.
+type VariableCommand struct {
+	// variable by name.
+	Variable EntryName `json:"variable"`
+	// value to set or add.
+	Value int64 `json:"value"`
+}
+
+// Comparison of a variable with a value.
+//
+// +kubebuilder:validation:Enum=Equal;NotEqual;Less;LessOrEqual;Greater;GreaterOrEqual
+type Comparison string
+
+// JumpCommand goes on at a label.
+type JumpCommand struct {
+	// to is the label.
+	To EntryName `json:"to"`
+	// variable that is compared.
+	Variable EntryName `json:"variable"`
+	// comparison that must hold, `variable COMPARISON value`.
+	// +optional
+	// +kubebuilder:default=NotEqual
+	Comparison Comparison `json:"comparison,omitempty"`
+	// value to compare with.
+	// +optional
+	Value int64 `json:"value,omitempty"`
+}
+
+// LoopCommand goes back to a label for a time.
+type LoopCommand struct {
+	// to is the label.
+	To EntryName `json:"to"`
+	// since is the variable of a mark.
+	Since EntryName `json:"since"`
+	// duration of the loop since the mark.
+	Duration Duration `json:"duration"`
+}
+
+// MarkCommand notes the time.
+type MarkCommand struct {
+	// variable that holds it.
+	Variable EntryName `json:"variable"`
+}
+
+// CountCommand counts.
+type CountCommand struct {
+	// counter by name.
+	Counter EntryName `json:"counter"`
+}
+
+// AddressPools are the addresses of clients and servers.
+type AddressPools struct {
+	// clients take their source addresses from here.
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	Clients []AddressPool `json:"clients"`
+
+	// servers listen on these addresses.
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	Servers []AddressPool `json:"servers"`
+}
+
+// PoolOrder is how addresses are taken from a pool.
+//
+// +kubebuilder:validation:Enum=Sequential;Random
+type PoolOrder string
+
+const (
+	// PoolSequential takes addresses in turn.
+	PoolSequential PoolOrder = "Sequential"
+	// PoolRandom takes any address.
+	PoolRandom PoolOrder = "Random"
+)
+
+// AddressPool is a range of IPv4 or IPv6 addresses.
+//
+// +kubebuilder:validation:XValidation:rule="!isIP(self.first) || !isIP(self.last) || ip(self.first).family() == ip(self.last).family()",message="first and last must be of the same family"
+type AddressPool struct {
+	// name of the pool.
+	Name EntryName `json:"name"`
+
+	// first address.
+	First IPAddress `json:"first"`
+
+	// last address.
+	Last IPAddress `json:"last"`
+
+	// order in which addresses are taken.
+	// +optional
+	// +kubebuilder:default=Sequential
+	Order PoolOrder `json:"order,omitempty"`
+
+	// portPairOffset is added to the addresses for each further pair of ports, as an address such as `0.1.0.0`.
+	// +optional
+	PortPairOffset IPAddress `json:"portPairOffset,omitempty"`
+}
+
+// IPAddress is an IPv4 or IPv6 address.
+//
+// +kubebuilder:validation:MaxLength=45
+// +kubebuilder:validation:XValidation:rule="isIP(self)",message="must be an IP address such as 16.0.0.1 or 2001:db8::1"
+type IPAddress string
+
+// Tunables of the transport on each side.
+type Tunables struct {
+	// client side.
+	// +optional
+	Client SideTunables `json:"client,omitzero"`
+	// server side.
+	// +optional
+	Server SideTunables `json:"server,omitzero"`
+}
+
+// CongestionControl algorithm.
+//
+// +kubebuilder:validation:Enum=Cubic;NewReno
+type CongestionControl string
+
+// SideTunables are the transport's settings; the engine's defaults where absent.
+type SideTunables struct {
+	// tos is the IPv4 type of service or IPv6 traffic class.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=255
+	TOS *int32 `json:"tos,omitempty"`
+	// ttl is the IPv4 time to live or IPv6 hop limit.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=255
+	TTL *int32 `json:"ttl,omitempty"`
+	// tcp settings.
+	// +optional
+	TCP *TCPTunables `json:"tcp,omitempty"`
+}
+
+// TCPTunables are settings of TCP.
+type TCPTunables struct {
+	// mss is the maximum segment size in bytes.
+	// +optional
+	// +kubebuilder:validation:Minimum=88
+	// +kubebuilder:validation:Maximum=9176
+	MSS *int32 `json:"mss,omitempty"`
+	// initialWindow in segments.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=64
+	InitialWindow *int32 `json:"initialWindow,omitempty"`
+	// receiveBuffer in bytes.
+	// +optional
+	// +kubebuilder:validation:Minimum=2048
+	// +kubebuilder:validation:Maximum=1073741824
+	ReceiveBuffer *int32 `json:"receiveBuffer,omitempty"`
+	// sendBuffer in bytes.
+	// +optional
+	// +kubebuilder:validation:Minimum=2048
+	// +kubebuilder:validation:Maximum=1073741824
+	SendBuffer *int32 `json:"sendBuffer,omitempty"`
+	// duplicateAckThreshold starts fast retransmission.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	DuplicateAckThreshold *int32 `json:"duplicateAckThreshold,omitempty"`
+	// delayedAck is the longest an acknowledgement waits; `0s` acknowledges at once.
+	// +optional
+	DelayedAck Duration `json:"delayedAck,omitempty"`
+	// minimumRTO is the lowest retransmission time-out.
+	// +optional
+	MinimumRTO Duration `json:"minimumRTO,omitempty"`
+	// connectTimeout of a handshake.
+	// +optional
+	ConnectTimeout Duration `json:"connectTimeout,omitempty"`
+	// keepaliveIdle is the silence before keepalives are sent.
+	// +optional
+	KeepaliveIdle Duration `json:"keepaliveIdle,omitempty"`
+	// keepaliveInterval between keepalives.
+	// +optional
+	KeepaliveInterval Duration `json:"keepaliveInterval,omitempty"`
+	// noDelay switches Nagle's algorithm off.
+	// +optional
+	NoDelay *bool `json:"noDelay,omitempty"`
+	// congestionControl algorithm.
+	// +optional
+	CongestionControl CongestionControl `json:"congestionControl,omitempty"`
+	// timestamps option (RFC 7323).
+	// +optional
+	Timestamps *bool `json:"timestamps,omitempty"`
+	// sack option (RFC 2018).
+	// +optional
+	SACK *bool `json:"sack,omitempty"`
+	// ecn (RFC 3168).
+	// +optional
+	ECN *bool `json:"ecn,omitempty"`
+}
+
+// ASTFTemplateStatus says whether the template can be compiled.
+type ASTFTemplateStatus struct {
+	// observedGeneration is the generation of the spec this status was computed from.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// conditions: Ready, Reconciling, Stalled.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// ASTFTemplate is an emulated application: a client and a server program, with their addresses and tunables.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=astf,categories=spate
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Port",type=integer,JSONPath=`.spec.destinationPort`
+// +kubebuilder:printcolumn:name="Rate",type=string,JSONPath=`.spec.rate`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type ASTFTemplate struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitzero"`
+
+	// spec is what is wanted.
+	Spec ASTFTemplateSpec `json:"spec"`
+
+	// status is what was found.
+	// +optional
+	Status ASTFTemplateStatus `json:"status,omitzero"`
+}
+
+// ASTFTemplateList is a list of ASTFTemplates.
+//
+// +kubebuilder:object:root=true
+type ASTFTemplateList struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// +optional
+	metav1.ListMeta `json:"metadata,omitzero"`
+
+	Items []ASTFTemplate `json:"items"`
+}

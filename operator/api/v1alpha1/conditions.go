@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Which conditions the kinds have, and every reason one can carry.
+//
+// `Ready`, `Reconciling` and `Stalled` are on every kind and follow kstatus: `Reconciling` and `Stalled` are present only
+// while they are True, and every condition carries the generation it was computed from. To wait for a run, wait for
+// `Complete` and then read `Passed`: `Passed` alone never becomes True for a run that fails.
+
+package v1alpha1
+
+// Condition types.
+const (
+	// ConditionReady is True when the object can do its work: a generator's engines answer, a stream or template can
+	// be built into packets, a profile resolves into a plan, a run was accepted by its engines.
+	ConditionReady = "Ready"
+	// ConditionReconciling is True while the operator works towards the spec.
+	ConditionReconciling = "Reconciling"
+	// ConditionStalled is True when nothing will happen until somebody changes something.
+	ConditionStalled = "Stalled"
+	// ConditionRunning is True from a run's start until its last packet was sent (profiles and runs).
+	ConditionRunning = "Running"
+	// ConditionComplete is True when a run has ended and its verdict is known (profiles: the current run).
+	ConditionComplete = "Complete"
+	// ConditionPassed is the verdict: True, False (with the reason), or Unknown until there is one (profiles and runs).
+	ConditionPassed = "Passed"
+	// ConditionStale is True on a profile when a stream or template it uses has changed since the current run was
+	// resolved; the change takes effect with the next run.
+	ConditionStale = "Stale"
+)
+
+// Reasons of Ready, Reconciling and Stalled.
+const (
+	// ReasonAvailable: everything the object needs is there.
+	ReasonAvailable = "Available"
+	// ReasonProgressing: work towards the spec is under way.
+	ReasonProgressing = "Progressing"
+	// ReasonSuspended: `spec.suspend` is true.
+	ReasonSuspended = "Suspended"
+	// ReasonInvalidSpec: a field's value cannot be used; the message has its path and what would be right.
+	ReasonInvalidSpec = "InvalidSpec"
+	// ReasonNotSupported: a field asks for what this version cannot do yet; the message has its path.
+	ReasonNotSupported = "NotSupported"
+	// ReasonReferenceNotFound: an object that is referred to does not exist (yet).
+	ReasonReferenceNotFound = "ReferenceNotFound"
+	// ReasonReferenceNotAllowed: the generator does not grant its use to the profile's namespace.
+	ReasonReferenceNotAllowed = "ReferenceNotAllowed"
+	// ReasonLimitExceeded: the traffic goes beyond the generator's `spec.limits`.
+	ReasonLimitExceeded = "LimitExceeded"
+	// ReasonOversubscribed: a port would have to carry more than its line rate.
+	ReasonOversubscribed = "Oversubscribed"
+	// ReasonGeneratorNotReady: the generator exists and is not ready.
+	ReasonGeneratorNotReady = "GeneratorNotReady"
+	// ReasonGeneratorBusy: the generator executes another run (see `spec.whenBusy`).
+	ReasonGeneratorBusy = "GeneratorBusy"
+	// ReasonPodsPending: engine pods are being created, scheduled or started.
+	ReasonPodsPending = "PodsPending"
+	// ReasonUnschedulable: no node can take an engine pod; the message is the scheduler's.
+	ReasonUnschedulable = "Unschedulable"
+	// ReasonNetworkNotFound: a port's NetworkAttachmentDefinition does not exist.
+	ReasonNetworkNotFound = "NetworkNotFound"
+	// ReasonPodFailed: an engine pod failed; the message says how often and why.
+	ReasonPodFailed = "PodFailed"
+	// ReasonAdmissionFailed: the node refused an engine pod (CPU or NUMA topology, device, hugepages).
+	ReasonAdmissionFailed = "AdmissionFailed"
+	// ReasonEngineUnreachable: an engine pod runs and its engine does not answer.
+	ReasonEngineUnreachable = "EngineUnreachable"
+	// ReasonVersionMismatch: an engine's contract differs from the operator's by more than one minor version.
+	ReasonVersionMismatch = "VersionMismatch"
+	// ReasonPortDown: a port has no link.
+	ReasonPortDown = "PortDown"
+	// ReasonDeleting: the object is being deleted.
+	ReasonDeleting = "Deleting"
+)
+
+// Reasons of Running and Complete, beside the phases' own names.
+const (
+	// ReasonNotStarted: no run has been started.
+	ReasonNotStarted = "NotStarted"
+	// ReasonQueued: the run waits until the generator is free.
+	ReasonQueued = "Queued"
+	// ReasonPreparing: engines are receiving and arming the plan.
+	ReasonPreparing = "Preparing"
+	// ReasonWarmingUp: traffic is sent and not yet measured.
+	ReasonWarmingUp = "WarmingUp"
+	// ReasonTransmitting: traffic is sent and measured.
+	ReasonTransmitting = "Transmitting"
+	// ReasonDraining: transmission has ended, packets under way are awaited.
+	ReasonDraining = "Draining"
+	// ReasonFinished: the run ended after its duration.
+	ReasonFinished = "Finished"
+	// ReasonStopped: the run ended before its duration by suspension, deletion or replacement.
+	ReasonStopped = "Stopped"
+)
+
+// Reasons of Passed.
+const (
+	// ReasonAwaitingResult: the run has not ended.
+	ReasonAwaitingResult = "AwaitingResult"
+	// ReasonThresholdsMet: every threshold holds (or none was asked for) and the measurement is valid.
+	ReasonThresholdsMet = "ThresholdsMet"
+	// ReasonThresholdMissed: at least one threshold does not hold; the message has its name and the numbers.
+	ReasonThresholdMissed = "ThresholdMissed"
+	// ReasonThresholdError: a threshold's expression failed to evaluate.
+	ReasonThresholdError = "ThresholdError"
+	// ReasonGeneratorLimited: invalid, since the generator was the limit (late, dropped or missed packets beyond
+	// `spec.generatorTolerance`), not the device under test.
+	ReasonGeneratorLimited = "GeneratorLimited"
+	// ReasonPodLost: invalid, since an engine pod was lost during the run.
+	ReasonPodLost = "PodLost"
+	// ReasonPrepareFailed: invalid, since an engine refused the plan; the message is the engine's.
+	ReasonPrepareFailed = "PrepareFailed"
+	// ReasonStartFailed: invalid, since the engines could not be started at one instant.
+	ReasonStartFailed = "StartFailed"
+	// ReasonIncomplete: invalid, since the run was stopped before its duration.
+	ReasonIncomplete = "Incomplete"
+)
+
+// Reasons of Stale.
+const (
+	// ReasonReferenceChanged: the message names the object that changed.
+	ReasonReferenceChanged = "ReferenceChanged"
+)

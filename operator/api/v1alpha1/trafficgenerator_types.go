@@ -1,0 +1,467 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// TrafficGenerator: where traffic is sent from and received at.
+
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// CPUPolicy says how engine pods get their CPUs.
+//
+// +kubebuilder:validation:Enum=Exclusive;Shared
+type CPUPolicy string
+
+const (
+	// CPUExclusive gives every worker and the control thread a whole CPU that nothing else runs on.
+	CPUExclusive CPUPolicy = "Exclusive"
+	// CPUShared takes CPU from the shared pool: for laptops, kind and smoke tests, not for measurement.
+	CPUShared CPUPolicy = "Shared"
+)
+
+// ControlCPU says where the control thread runs.
+//
+// +kubebuilder:validation:Enum=Dedicated;Shared
+type ControlCPU string
+
+const (
+	// ControlDedicated gives the control thread a CPU of its own.
+	ControlDedicated ControlCPU = "Dedicated"
+	// ControlShared runs the control thread on the first worker's CPU, which then polls adaptively.
+	ControlShared ControlCPU = "Shared"
+)
+
+// HugepageSize is the size of the pages that packet buffers live in.
+//
+// +kubebuilder:validation:Enum="2Mi";"1Gi";None
+type HugepageSize string
+
+const (
+	// Hugepages2Mi asks for pages of 2 MiB.
+	Hugepages2Mi HugepageSize = "2Mi"
+	// Hugepages1Gi asks for pages of 1 GiB.
+	Hugepages1Gi HugepageSize = "1Gi"
+	// HugepagesNone takes ordinary memory: slower, not for measurement.
+	HugepagesNone HugepageSize = "None"
+)
+
+// PollMode says whether idle workers sleep.
+//
+// +kubebuilder:validation:Enum=Auto;Busy;Adaptive
+type PollMode string
+
+const (
+	// PollAuto polls without pause where a worker has a CPU of its own and no kernel-backed port, else adaptively.
+	PollAuto PollMode = "Auto"
+	// PollBusy never sleeps.
+	PollBusy PollMode = "Busy"
+	// PollAdaptive backs off to sleep while nothing is due and nothing arrives.
+	PollAdaptive PollMode = "Adaptive"
+)
+
+// NamespaceSource says which namespaces are granted something.
+//
+// +kubebuilder:validation:Enum=Same;All;Selector
+type NamespaceSource string
+
+const (
+	// NamespacesSame grants the object's own namespace.
+	NamespacesSame NamespaceSource = "Same"
+	// NamespacesAll grants every namespace.
+	NamespacesAll NamespaceSource = "All"
+	// NamespacesSelector grants the namespaces with the selected labels.
+	NamespacesSelector NamespaceSource = "Selector"
+)
+
+// MeasurementGrade says whether numbers from a generator can be relied on.
+//
+// +kubebuilder:validation:Enum=measurement;not for measurement
+type MeasurementGrade string
+
+const (
+	// GradeMeasurement: exclusive CPUs, hugepages, nothing shared.
+	GradeMeasurement MeasurementGrade = "measurement"
+	// GradeNotForMeasurement: good for trying things; losses and delays may be the generator's own.
+	GradeNotForMeasurement MeasurementGrade = "not for measurement"
+)
+
+// TrafficGeneratorSpec describes a fleet of equal engine pods.
+type TrafficGeneratorSpec struct {
+	// replicas is the number of engine pods. A profile's traffic is dealt out over all of them so that together they
+	// send what one would.
+	// +optional
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=16
+	Replicas int32 `json:"replicas,omitempty"`
+
+	// ports of each engine pod, 1 to 16.
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	Ports []GeneratorPort `json:"ports"`
+
+	// workers is the number of sending and receiving threads of each pod.
+	// +optional
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=64
+	Workers int32 `json:"workers,omitempty"`
+
+	// cpuPolicy says how pods get their CPUs. `Shared` marks the generator as not for measurement.
+	// +optional
+	// +kubebuilder:default=Exclusive
+	CPUPolicy CPUPolicy `json:"cpuPolicy,omitempty"`
+
+	// controlCPU says whether the control thread of each pod (gRPC, metrics) has a CPU of its own: with
+	// `cpuPolicy: Exclusive` a pod then asks for workers + 1 CPUs, else for workers.
+	// +optional
+	// +kubebuilder:default=Dedicated
+	ControlCPU ControlCPU `json:"controlCPU,omitempty"`
+
+	// hugepages says where packet buffers live.
+	// +optional
+	// +kubebuilder:default={}
+	Hugepages Hugepages `json:"hugepages,omitzero"`
+
+	// pollMode says whether idle workers sleep.
+	// +optional
+	// +kubebuilder:default=Auto
+	PollMode PollMode `json:"pollMode,omitempty"`
+
+	// placement says on which nodes the pods may run.
+	// +optional
+	Placement *Placement `json:"placement,omitempty"`
+
+	// image of the engine, the operator's own default when absent.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	Image string `json:"image,omitempty"`
+
+	// limits keep traffic from doing harm. A profile that goes beyond one is refused with reason LimitExceeded.
+	// +optional
+	Limits *Limits `json:"limits,omitempty"`
+
+	// allowedNamespaces says from which namespaces profiles may use the generator.
+	// +optional
+	// +kubebuilder:default={}
+	AllowedNamespaces AllowedNamespaces `json:"allowedNamespaces,omitzero"`
+
+	// lease makes an engine stop by itself when it has not heard from the operator for this long. Never when absent.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]+([.][0-9]+)?(ns|us|ms|s|m|h))+$') || duration(self) >= duration('5s')",message="must be at least 5s: an operator's restart takes seconds"
+	Lease Duration `json:"lease,omitempty"`
+
+	// suspend frees the pods with their devices, CPUs and hugepages while it is true.
+	// +optional
+	Suspend bool `json:"suspend,omitempty"`
+}
+
+// GeneratorPort is one port of every engine pod.
+type GeneratorPort struct {
+	// name of the port: 1 to 15 lower-case letters, digits or '-'. It becomes the interface's name in the pod, so it
+	// is neither `eth0` (the pod's primary interface, which is never used) nor `lo`.
+	// +kubebuilder:validation:XValidation:rule="!(self in ['eth0', 'lo'])",message="eth0 and lo are the pod's own interfaces; choose another name"
+	Name PortName `json:"name"`
+
+	// attachment says what the port is connected to.
+	Attachment PortAttachment `json:"attachment"`
+
+	// lineRate of the port, such as `10Gbps`, where the device does not tell (kernel-backed, loopback and null ports).
+	// Rates in percent need it.
+	// +optional
+	LineRate BitRate `json:"lineRate,omitempty"`
+
+	// mac is the address the port sends from. By default the device's own, which for loopback and null ports is made
+	// by the engine.
+	// +optional
+	MAC MACAddress `json:"mac,omitempty"`
+}
+
+// PortAttachment is exactly one of its fields.
+//
+// +kubebuilder:validation:ExactlyOneOf=network;loopback;null
+type PortAttachment struct {
+	// network attaches the port to a Multus network: an SR-IOV virtual function if the NetworkAttachmentDefinition
+	// carries `k8s.v1.cni.cncf.io/resourceName`, else a kernel interface.
+	// +optional
+	Network *NetworkAttachment `json:"network,omitempty"`
+
+	// loopback receives what it sends, inside the engine.
+	// +optional
+	Loopback *LoopbackAttachment `json:"loopback,omitempty"`
+
+	// null sends to nowhere and receives nothing.
+	// +optional
+	Null *NullAttachment `json:"null,omitempty"`
+}
+
+// NetworkAttachment names a Multus NetworkAttachmentDefinition.
+type NetworkAttachment struct {
+	// name of the NetworkAttachmentDefinition.
+	Name ObjectName `json:"name"`
+
+	// namespace of the NetworkAttachmentDefinition, the generator's own when absent.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace,omitempty"`
+}
+
+// LoopbackAttachment has no options.
+type LoopbackAttachment struct{}
+
+// NullAttachment has no options.
+type NullAttachment struct{}
+
+// Hugepages says where packet buffers live.
+//
+// +kubebuilder:validation:XValidation:rule="self.pageSize != '1Gi' || self.memory.endsWith('Gi')",message="memory must be a whole number of pages: with pageSize 1Gi write it in Gi"
+// +kubebuilder:validation:XValidation:rule="self.pageSize != '2Mi' || !self.memory.matches('[13579]Mi$')",message="memory must be a whole number of pages: with pageSize 2Mi it must be even"
+type Hugepages struct {
+	// pageSize is `2Mi`, `1Gi`, or `None` for ordinary memory, which is slower and not for measurement.
+	// +optional
+	// +kubebuilder:default="2Mi"
+	PageSize HugepageSize `json:"pageSize,omitempty"`
+
+	// memory of each pod for packet buffers.
+	// +optional
+	// +kubebuilder:default="128Mi"
+	Memory MemorySize `json:"memory,omitempty"`
+}
+
+// Placement says on which nodes the pods may run; its fields mean what they mean in a pod.
+type Placement struct {
+	// nodeSelector holds labels a node must have.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=32
+	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+
+	// tolerations for taints of nodes.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
+
+	// affinity to nodes and pods.
+	// +optional
+	Affinity *corev1.Affinity `json:"affinity,omitempty"`
+}
+
+// Limits bound what may be sent.
+type Limits struct {
+	// maxRate bounds the sum over all ports and pods of the generator, over all profiles that run at once.
+	// +optional
+	MaxRate AbsoluteRate `json:"maxRate,omitempty"`
+
+	// allowedDestinations are the prefixes packets may be sent to. When set, packets that are not IP are refused too.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	AllowedDestinations []CIDR `json:"allowedDestinations,omitempty"`
+
+	// allowedPorts are the TCP and UDP destination ports packets may be sent to. When set, packets that are neither
+	// TCP nor UDP are refused too.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	AllowedPorts []PortRange `json:"allowedPorts,omitempty"`
+}
+
+// AllowedNamespaces grants use to namespaces.
+//
+// +kubebuilder:validation:XValidation:rule="(self.from == 'Selector') == has(self.selector)",message="selector is required with from: Selector, and only then"
+type AllowedNamespaces struct {
+	// from is `Same` (the generator's own namespace), `All`, or `Selector`.
+	// +optional
+	// +kubebuilder:default=Same
+	From NamespaceSource `json:"from,omitempty"`
+
+	// selector chooses namespaces by their labels.
+	// +optional
+	Selector *metav1.LabelSelector `json:"selector,omitempty"`
+}
+
+// TrafficGeneratorStatus is what is known of the engine pods.
+type TrafficGeneratorStatus struct {
+	// observedGeneration is the generation of the spec this status was computed from.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// conditions: Ready, Reconciling, Stalled.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// replicas is the number of engine pods there are.
+	// +optional
+	Replicas int32 `json:"replicas,omitempty"`
+
+	// readyReplicas is the number of engine pods whose engine answers with all ports up.
+	// +optional
+	ReadyReplicas int32 `json:"readyReplicas,omitempty"`
+
+	// pods of the generator.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=64
+	Pods []GeneratorPodStatus `json:"pods,omitempty"`
+
+	// measurementGrade says whether numbers from this generator can be relied on.
+	// +optional
+	MeasurementGrade MeasurementGrade `json:"measurementGrade,omitempty"`
+
+	// measurementReasons say why it is not for measurement.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	MeasurementReasons []string `json:"measurementReasons,omitempty"`
+
+	// runs that hold the generator now, as `namespace/name` of each TrafficRun.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	Runs []string `json:"runs,omitempty"`
+
+	// engineVersion is the version all engines report; absent while they differ.
+	// +optional
+	EngineVersion string `json:"engineVersion,omitempty"`
+}
+
+// GeneratorPodStatus is what is known of one engine pod.
+type GeneratorPodStatus struct {
+	// name of the pod.
+	Name string `json:"name"`
+
+	// node it runs on.
+	// +optional
+	Node string `json:"node,omitempty"`
+
+	// ip the operator reaches its engine at.
+	// +optional
+	IP string `json:"ip,omitempty"`
+
+	// phase of the pod, as Kubernetes has it.
+	// +optional
+	Phase corev1.PodPhase `json:"phase,omitempty"`
+
+	// ready is true when the engine answers and all its ports are up.
+	Ready bool `json:"ready"`
+
+	// message says why it is not ready.
+	// +optional
+	Message string `json:"message,omitempty"`
+
+	// timeSource is how the engine keeps time.
+	// +optional
+	TimeSource string `json:"timeSource,omitempty"`
+
+	// dpdkVersion the engine was built on.
+	// +optional
+	DPDKVersion string `json:"dpdkVersion,omitempty"`
+
+	// ports as the engine sees them.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	Ports []GeneratorPortStatus `json:"ports,omitempty"`
+}
+
+// PortKind is what an engine found behind a port.
+//
+// +kubebuilder:validation:Enum=PCI;Kernel;Loopback;Null
+type PortKind string
+
+const (
+	// PortPCI is a PCI device, such as an SR-IOV virtual function.
+	PortPCI PortKind = "PCI"
+	// PortKernel is a kernel network interface.
+	PortKernel PortKind = "Kernel"
+	// PortLoopback receives what it sends.
+	PortLoopback PortKind = "Loopback"
+	// PortNull sends to nowhere.
+	PortNull PortKind = "Null"
+)
+
+// GeneratorPortStatus is one port as its engine sees it.
+type GeneratorPortStatus struct {
+	// name of the port.
+	Name string `json:"name"`
+
+	// kind of the port.
+	// +optional
+	Kind PortKind `json:"kind,omitempty"`
+
+	// device is the PCI address or the interface's name.
+	// +optional
+	Device string `json:"device,omitempty"`
+
+	// driver that moves its packets.
+	// +optional
+	Driver string `json:"driver,omitempty"`
+
+	// mac the port sends from.
+	// +optional
+	MAC string `json:"mac,omitempty"`
+
+	// linkUp is true while the port has a link.
+	LinkUp bool `json:"linkUp"`
+
+	// lineRate in bits a second, such as `10Gbps`; absent if unknown.
+	// +optional
+	LineRate string `json:"lineRate,omitempty"`
+
+	// mtu of the device.
+	// +optional
+	MTU int32 `json:"mtu,omitempty"`
+}
+
+// TrafficGenerator is a fleet of engine pods with their ports.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=tg,categories=spate
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Pods",type=integer,JSONPath=`.status.readyReplicas`,description="Pods whose engine is ready"
+// +kubebuilder:printcolumn:name="Want",type=integer,JSONPath=`.spec.replicas`,description="Pods asked for"
+// +kubebuilder:printcolumn:name="Grade",type=string,JSONPath=`.status.measurementGrade`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="Runs",type=string,JSONPath=`.status.runs[*]`,priority=1
+// +kubebuilder:printcolumn:name="Engine",type=string,JSONPath=`.status.engineVersion`,priority=1
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 50",message="metadata.name must be at most 50 characters: pods and certificates are named after it"
+type TrafficGenerator struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitzero"`
+
+	// spec is what is wanted.
+	Spec TrafficGeneratorSpec `json:"spec"`
+
+	// status is what is there.
+	// +optional
+	Status TrafficGeneratorStatus `json:"status,omitzero"`
+}
+
+// TrafficGeneratorList is a list of TrafficGenerators.
+//
+// +kubebuilder:object:root=true
+type TrafficGeneratorList struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// +optional
+	metav1.ListMeta `json:"metadata,omitzero"`
+
+	Items []TrafficGenerator `json:"items"`
+}

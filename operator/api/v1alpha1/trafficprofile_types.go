@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// TrafficProfile: what to run, where, how fast, for how long, and what must come of it.
+
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// SuspendPolicy says what becomes of an inline generator's pods while a profile is suspended.
+//
+// +kubebuilder:validation:Enum=Keep;Free
+type SuspendPolicy string
+
+const (
+	// SuspendKeep keeps the pods with their devices, CPUs and hugepages.
+	SuspendKeep SuspendPolicy = "Keep"
+	// SuspendFree deletes the pods.
+	SuspendFree SuspendPolicy = "Free"
+)
+
+// BusyPolicy says what happens while the generator cannot take the run.
+//
+// +kubebuilder:validation:Enum=Queue;Refuse
+type BusyPolicy string
+
+const (
+	// BusyQueue waits.
+	BusyQueue BusyPolicy = "Queue"
+	// BusyRefuse gives up: the profile is Stalled with reason GeneratorBusy until something changes.
+	BusyRefuse BusyPolicy = "Refuse"
+)
+
+// TrafficProfileSpec describes what is run.
+//
+// +kubebuilder:validation:ExactlyOneOf=generatorRef;generator
+// +kubebuilder:validation:XValidation:rule="!has(self.generator) || self.traffic.all(t, self.generator.ports.exists(p, p.name == t.transmitPort))",fieldPath=".traffic",messageExpression="'transmitPort names no port of spec.generator.ports: ' + self.traffic.filter(t, !self.generator.ports.exists(p, p.name == t.transmitPort)).map(t, t.transmitPort)[0]"
+// +kubebuilder:validation:XValidation:rule="!has(self.generator) || self.traffic.all(t, !has(t.receivePort) || self.generator.ports.exists(p, p.name == t.receivePort))",fieldPath=".traffic",messageExpression="'receivePort names no port of spec.generator.ports: ' + self.traffic.filter(t, has(t.receivePort) && !self.generator.ports.exists(p, p.name == t.receivePort)).map(t, t.receivePort)[0]"
+// +kubebuilder:validation:XValidation:rule="!has(self.suspendPolicy) || self.suspendPolicy == 'Keep' || has(self.generator)",fieldPath=".suspendPolicy",message="Free needs an inline generator: a referenced one is suspended by its own spec.suspend"
+type TrafficProfileSpec struct {
+	// generatorRef names the generator to run on.
+	// +optional
+	GeneratorRef *GeneratorReference `json:"generatorRef,omitempty"`
+
+	// generator describes one that belongs to this profile and goes with it.
+	// +optional
+	Generator *TrafficGeneratorSpec `json:"generator,omitempty"`
+
+	// traffic is what is sent, 1 to 1000 entries at the same time.
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=1000
+	Traffic []TrafficEntry `json:"traffic"`
+
+	// rate scales all entries: by a factor (`2x`), or to a total (`1Mpps`, `10Gbps`) in proportion to their own rates.
+	// A change takes effect in the running run.
+	// +optional
+	Rate ScaledRate `json:"rate,omitempty"`
+
+	// duration of the measured phase. When absent, the run lasts until it is suspended.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]+([.][0-9]+)?(ns|us|ms|s|m|h))+$') || duration(self) > duration('0s')",message="must be greater than zero; leave it out to run until suspended"
+	Duration Duration `json:"duration,omitempty"`
+
+	// warmup is sent before the measured phase and counted apart.
+	// +optional
+	// +kubebuilder:default="0s"
+	Warmup Duration `json:"warmup,omitempty"`
+
+	// drain is how long packets under way are awaited after the last was sent.
+	// +optional
+	// +kubebuilder:default="500ms"
+	Drain Duration `json:"drain,omitempty"`
+
+	// thresholds the result must meet for the run to pass. Without any, a valid run passes.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=32
+	Thresholds []Threshold `json:"thresholds,omitempty"`
+
+	// runID starts a new run when it changes, whatever else stays the same.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$')",message="must be letters, digits, '-', '_' or '.', start and end with a letter or digit"
+	RunID string `json:"runID,omitempty"`
+
+	// suspend stops the traffic while it is true; false starts a new run.
+	// +optional
+	Suspend bool `json:"suspend,omitempty"`
+
+	// suspendPolicy says whether an inline generator's pods are kept or freed while suspended.
+	// +optional
+	// +kubebuilder:default=Keep
+	SuspendPolicy SuspendPolicy `json:"suspendPolicy,omitempty"`
+
+	// whenBusy says what to do while the generator cannot take the run.
+	// +optional
+	// +kubebuilder:default=Queue
+	WhenBusy BusyPolicy `json:"whenBusy,omitempty"`
+
+	// runHistoryLimit is the number of ended runs that are kept.
+	// +optional
+	// +kubebuilder:default=5
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	RunHistoryLimit *int32 `json:"runHistoryLimit,omitempty"`
+
+	// ttlSecondsAfterFinished deletes the profile this long after its run has ended; never when absent.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
+
+	// generatorTolerance says how much of its own the generator may add before the run is invalid with reason
+	// GeneratorLimited.
+	// +optional
+	// +kubebuilder:default={}
+	GeneratorTolerance GeneratorTolerance `json:"generatorTolerance,omitzero"`
+}
+
+// TrafficEntry is one thing that is sent: exactly one of streamRef, stream and templateRef, on its ports.
+//
+// +kubebuilder:validation:ExactlyOneOf=streamRef;stream;templateRef
+// +kubebuilder:validation:XValidation:rule="!has(self.rate) || !has(self.templateRef)",fieldPath=".rate",message="rate goes with streams: a template has connections a second of its own"
+type TrafficEntry struct {
+	// name of the entry: the stream's name in results and metrics.
+	Name EntryName `json:"name"`
+
+	// streamRef names a StatelessStream in the profile's namespace.
+	// +optional
+	StreamRef *LocalReference `json:"streamRef,omitempty"`
+
+	// stream described in place.
+	// +optional
+	Stream *StatelessStreamSpec `json:"stream,omitempty"`
+
+	// templateRef names an ASTFTemplate in the profile's namespace.
+	// +optional
+	TemplateRef *LocalReference `json:"templateRef,omitempty"`
+
+	// transmitPort sends it (a template's clients).
+	TransmitPort PortName `json:"transmitPort"`
+
+	// receivePort is where its packets are expected (a template's servers). Streams with `measure.flow` need it.
+	// +optional
+	ReceivePort PortName `json:"receivePort,omitempty"`
+
+	// rate instead of the stream's own.
+	// +optional
+	Rate Rate `json:"rate,omitempty"`
+}
+
+// Threshold is a condition on a run's result.
+type Threshold struct {
+	// name of the threshold.
+	Name EntryName `json:"name"`
+
+	// expression in CEL over `result`, which is the run's `status.result`: its fields hold numbers, such as
+	// `result.lost == 0`, `result.lossRatio < 0.001`, `result.streams.all(s, s.rx > 0)`.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	Expression string `json:"expression"`
+
+	// message for people when it does not hold.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Message string `json:"message,omitempty"`
+}
+
+// GeneratorTolerance is how much of its own a generator may add: a number of packets, or a share of those sent.
+type GeneratorTolerance struct {
+	// late packets left the generator later than they should have.
+	// +optional
+	// +kubebuilder:default="0.1%"
+	Late Tolerance `json:"late,omitempty"`
+
+	// txDropped packets could not be sent.
+	// +optional
+	// +kubebuilder:default="0"
+	TxDropped Tolerance `json:"txDropped,omitempty"`
+
+	// rxMissed packets arrived and were lost before the engine could read them.
+	// +optional
+	// +kubebuilder:default="0"
+	RxMissed Tolerance `json:"rxMissed,omitempty"`
+}
+
+// ProfilePhase is where a profile stands, for people; programs read conditions.
+//
+// +kubebuilder:validation:Enum=Pending;Queued;Preparing;WarmingUp;Running;Draining;Complete;Suspended;Stalled
+type ProfilePhase string
+
+const (
+	// ProfilePending: the profile waits for what it refers to, or for its generator.
+	ProfilePending ProfilePhase = "Pending"
+	// ProfileQueued: the generator is busy.
+	ProfileQueued ProfilePhase = "Queued"
+	// ProfilePreparing: engines receive and arm the plan.
+	ProfilePreparing ProfilePhase = "Preparing"
+	// ProfileWarmingUp: traffic is sent and not yet measured.
+	ProfileWarmingUp ProfilePhase = "WarmingUp"
+	// ProfileRunning: traffic is sent and measured.
+	ProfileRunning ProfilePhase = "Running"
+	// ProfileDraining: packets under way are awaited.
+	ProfileDraining ProfilePhase = "Draining"
+	// ProfileComplete: the run has ended.
+	ProfileComplete ProfilePhase = "Complete"
+	// ProfileSuspended: `spec.suspend` is true.
+	ProfileSuspended ProfilePhase = "Suspended"
+	// ProfileStalled: nothing happens until somebody changes something.
+	ProfileStalled ProfilePhase = "Stalled"
+)
+
+// TrafficProfileStatus is where a profile stands.
+type TrafficProfileStatus struct {
+	// observedGeneration is the generation of the spec this status was computed from.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// conditions: Ready, Reconciling, Stalled, Running, Complete, Passed, Stale.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// phase for people.
+	// +optional
+	Phase ProfilePhase `json:"phase,omitempty"`
+
+	// reason is that of the condition that explains the phase best: Ready while it is not True, then Running, and
+	// Passed when the run has ended.
+	// +optional
+	Reason string `json:"reason,omitempty"`
+
+	// generator the profile runs on, `namespace/name`.
+	// +optional
+	Generator string `json:"generator,omitempty"`
+
+	// currentRun is the run under way, or the last one.
+	// +optional
+	CurrentRun *RunReference `json:"currentRun,omitempty"`
+
+	// progress of the run under way; absent when none is.
+	// +optional
+	Progress *RunProgress `json:"progress,omitempty"`
+
+	// totals of the current run, final when it has ended.
+	// +optional
+	Totals *FlowCounters `json:"totals,omitempty"`
+
+	// lastResult sums up the last run that ended.
+	// +optional
+	LastResult *ResultSummary `json:"lastResult,omitempty"`
+}
+
+// RunReference names a TrafficRun of the profile.
+type RunReference struct {
+	// name of the TrafficRun.
+	Name string `json:"name"`
+
+	// runID of the profile's spec it was started for, if it had one.
+	// +optional
+	RunID string `json:"runID,omitempty"`
+
+	// profileGeneration it was resolved from.
+	// +optional
+	ProfileGeneration int64 `json:"profileGeneration,omitempty"`
+
+	// digest of the resolved snapshot; it tells whether what would run now differs.
+	// +optional
+	Digest string `json:"digest,omitempty"`
+}
+
+// RunProgress is how a run under way does.
+type RunProgress struct {
+	// updatedAt is when the counters were read.
+	// +optional
+	UpdatedAt *metav1.Time `json:"updatedAt,omitempty"`
+
+	// timeLeft until the end of the measured phase, such as `12s`; absent without a set duration.
+	// +optional
+	TimeLeft string `json:"timeLeft,omitempty"`
+
+	// txRate is the present rate of transmission, such as `99.8kpps`.
+	// +optional
+	TxRate string `json:"txRate,omitempty"`
+
+	// rxRate is the present rate of reception.
+	// +optional
+	RxRate string `json:"rxRate,omitempty"`
+
+	// lossRatio so far, in the measured phase, packets still under way counted as lost.
+	// +optional
+	LossRatio string `json:"lossRatio,omitempty"`
+}
+
+// ResultSummary sums up a run.
+type ResultSummary struct {
+	// run is the TrafficRun's name.
+	Run string `json:"run"`
+
+	// verdict of the run.
+	Verdict VerdictOutcome `json:"verdict"`
+
+	// reason of the verdict.
+	Reason string `json:"reason"`
+
+	// message with the numbers.
+	// +optional
+	Message string `json:"message,omitempty"`
+
+	// completionTime of the run.
+	// +optional
+	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
+}
+
+// TrafficProfile is what to run: streams and templates on the ports of a generator, with a verdict at the end.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=tp,categories=spate
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Passed",type=string,JSONPath=`.status.conditions[?(@.type=="Passed")].status`
+// +kubebuilder:printcolumn:name="Tx",type=integer,JSONPath=`.status.totals.tx`,description="Packets sent in the measured phase"
+// +kubebuilder:printcolumn:name="Rx",type=integer,JSONPath=`.status.totals.rx`,description="Packets received in the measured phase"
+// +kubebuilder:printcolumn:name="Lost",type=integer,JSONPath=`.status.totals.lost`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.reason`
+// +kubebuilder:printcolumn:name="Generator",type=string,JSONPath=`.status.generator`,priority=1
+// +kubebuilder:printcolumn:name="Run",type=string,JSONPath=`.status.currentRun.name`,priority=1
+// +kubebuilder:printcolumn:name="Left",type=string,JSONPath=`.status.progress.timeLeft`,priority=1
+// +kubebuilder:printcolumn:name="Stale",type=string,JSONPath=`.status.conditions[?(@.type=="Stale")].status`,priority=1
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 50",message="metadata.name must be at most 50 characters: runs and the inline generator are named after it"
+type TrafficProfile struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitzero"`
+
+	// spec is what is wanted.
+	Spec TrafficProfileSpec `json:"spec"`
+
+	// status is where it stands.
+	// +optional
+	Status TrafficProfileStatus `json:"status,omitzero"`
+}
+
+// TrafficProfileList is a list of TrafficProfiles.
+//
+// +kubebuilder:object:root=true
+type TrafficProfileList struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// +optional
+	metav1.ListMeta `json:"metadata,omitzero"`
+
+	Items []TrafficProfile `json:"items"`
+}

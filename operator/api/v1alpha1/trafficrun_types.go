@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// TrafficRun: one execution of a profile, its immutable snapshot, its phases, its result and its verdict.
+
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// TrafficRunSpec is the resolved snapshot a run executes. The operator writes it once.
+type TrafficRunSpec struct {
+	// profile the run belongs to.
+	Profile ProfileSnapshot `json:"profile"`
+
+	// generator it runs on.
+	Generator GeneratorSnapshot `json:"generator"`
+
+	// runID names the run to engines and in metrics.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	RunID string `json:"runID"`
+
+	// tag marks the run's packets, unique over all runs that could meet.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	Tag int32 `json:"tag"`
+
+	// snapshot is the resolved plan, kept beside the run since it can be larger than an object.
+	Snapshot Snapshot `json:"snapshot"`
+
+	// timing of the phases.
+	Timing RunTiming `json:"timing"`
+
+	// thresholds the result must meet.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=32
+	Thresholds []Threshold `json:"thresholds,omitempty"`
+
+	// generatorTolerance says how much of its own the generator may add.
+	GeneratorTolerance GeneratorTolerance `json:"generatorTolerance"`
+}
+
+// ProfileSnapshot names a profile as it was.
+type ProfileSnapshot struct {
+	// name of the TrafficProfile, in the run's namespace.
+	Name ObjectName `json:"name"`
+
+	// uid of the TrafficProfile.
+	UID types.UID `json:"uid"`
+
+	// generation of its spec that was resolved.
+	Generation int64 `json:"generation"`
+
+	// runID of its spec, if it had one.
+	// +optional
+	RunID string `json:"runID,omitempty"`
+}
+
+// GeneratorSnapshot names a generator and its engines as they were.
+type GeneratorSnapshot struct {
+	// name of the TrafficGenerator.
+	Name ObjectName `json:"name"`
+
+	// namespace of the TrafficGenerator.
+	Namespace string `json:"namespace"`
+
+	// pods that execute the run; the index of each is its share's.
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	Pods []PodSnapshot `json:"pods"`
+}
+
+// PodSnapshot names an engine pod.
+type PodSnapshot struct {
+	// name of the pod.
+	Name string `json:"name"`
+
+	// uid of the pod: another pod of the same name is another pod.
+	UID types.UID `json:"uid"`
+}
+
+// Snapshot says where the resolved plan is kept.
+type Snapshot struct {
+	// digest is the SHA-256 of the whole, as hex digits.
+	// +kubebuilder:validation:MinLength=64
+	// +kubebuilder:validation:MaxLength=64
+	Digest string `json:"digest"`
+
+	// bytes is its length.
+	// +kubebuilder:validation:Minimum=0
+	Bytes int64 `json:"bytes"`
+
+	// chunks hold it, in order.
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=1024
+	Chunks []DataReference `json:"chunks"`
+}
+
+// RunTiming is the length of each phase.
+type RunTiming struct {
+	// warmup before the measured phase.
+	Warmup Duration `json:"warmup"`
+
+	// duration of the measured phase; until stopped when absent.
+	// +optional
+	Duration Duration `json:"duration,omitempty"`
+
+	// drain after the last packet.
+	Drain Duration `json:"drain"`
+}
+
+// RunPhase is where a run stands.
+//
+// +kubebuilder:validation:Enum=Pending;Preparing;WarmingUp;Running;Draining;Complete
+type RunPhase string
+
+const (
+	// RunPending: nothing was done yet; the generator may be busy.
+	RunPending RunPhase = "Pending"
+	// RunPreparing: engines receive and arm the plan.
+	RunPreparing RunPhase = "Preparing"
+	// RunWarmingUp: traffic is sent and not yet measured.
+	RunWarmingUp RunPhase = "WarmingUp"
+	// RunRunning: traffic is sent and measured.
+	RunRunning RunPhase = "Running"
+	// RunDraining: packets under way are awaited.
+	RunDraining RunPhase = "Draining"
+	// RunComplete: the run has ended and its verdict is known.
+	RunComplete RunPhase = "Complete"
+)
+
+// VerdictOutcome is what a run came to.
+//
+// +kubebuilder:validation:Enum=Passed;Failed;Invalid
+type VerdictOutcome string
+
+const (
+	// VerdictPassed: the measurement is valid and every threshold holds.
+	VerdictPassed VerdictOutcome = "Passed"
+	// VerdictFailed: the measurement is valid and a threshold does not hold.
+	VerdictFailed VerdictOutcome = "Failed"
+	// VerdictInvalid: the measurement says nothing about the device under test.
+	VerdictInvalid VerdictOutcome = "Invalid"
+)
+
+// TrafficRunStatus is what came of a run.
+type TrafficRunStatus struct {
+	// conditions: Ready, Reconciling, Stalled, Running, Complete, Passed.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// observedGeneration is the generation of the spec this status was computed from.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// phase of the run.
+	// +optional
+	Phase RunPhase `json:"phase,omitempty"`
+
+	// startTime is when the operator began to prepare the run.
+	// +optional
+	StartTime *metav1.Time `json:"startTime,omitempty"`
+
+	// startedAt is the instant all engines started at.
+	// +optional
+	StartedAt *metav1.MicroTime `json:"startedAt,omitempty"`
+
+	// completionTime is when the verdict fell.
+	// +optional
+	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
+
+	// rateFactor in force on the snapshot's rates, exact: a whole number or a fraction such as `3/2`.
+	// +optional
+	RateFactor string `json:"rateFactor,omitempty"`
+
+	// progress while the run is under way.
+	// +optional
+	Progress *RunProgress `json:"progress,omitempty"`
+
+	// result measured so far, final when the run is complete.
+	// +optional
+	Result *RunResult `json:"result,omitempty"`
+
+	// verdict of the run.
+	// +optional
+	Verdict *Verdict `json:"verdict,omitempty"`
+}
+
+// FlowCounters count packets of the measured phase.
+type FlowCounters struct {
+	// tx packets were sent.
+	Tx int64 `json:"tx"`
+
+	// txBytes were sent, FCS included.
+	TxBytes int64 `json:"txBytes"`
+
+	// rx packets were received, duplicates included.
+	Rx int64 `json:"rx"`
+
+	// rxBytes were received, FCS included.
+	RxBytes int64 `json:"rxBytes"`
+
+	// lost packets were sent by a stream that measures flow and never received.
+	Lost int64 `json:"lost"`
+
+	// lossRatio is lost packets to packets sent by streams that measure flow, as a decimal number such as `0.0125`.
+	LossRatio string `json:"lossRatio"`
+
+	// duplicates were received before.
+	Duplicates int64 `json:"duplicates"`
+
+	// outOfOrder packets came after one sent later.
+	OutOfOrder int64 `json:"outOfOrder"`
+
+	// misdirected packets came in on another port than expected; they are in rx too.
+	Misdirected int64 `json:"misdirected"`
+
+	// late packets left later than they should have.
+	Late int64 `json:"late"`
+
+	// txDropped packets could not be sent.
+	TxDropped int64 `json:"txDropped"`
+}
+
+// RunResult is what was measured, after the warm-up, over all streams and engines.
+type RunResult struct {
+	FlowCounters `json:",inline"`
+
+	// rxMissed packets arrived during the run and were lost before an engine could read them.
+	RxMissed int64 `json:"rxMissed"`
+
+	// foreign packets arrived during the run and belong to no run.
+	Foreign int64 `json:"foreign"`
+
+	// streams of the run.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=1000
+	Streams []StreamResult `json:"streams,omitempty"`
+}
+
+// StreamResult is what was measured of one stream.
+type StreamResult struct {
+	// name of the profile's traffic entry.
+	Name string `json:"name"`
+
+	FlowCounters `json:",inline"`
+}
+
+// Verdict is what a run came to, and why.
+type Verdict struct {
+	// outcome of the run.
+	Outcome VerdictOutcome `json:"outcome"`
+
+	// reasons of the outcome, the weightiest first; that of the Passed condition is the first.
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	Reasons []VerdictReason `json:"reasons"`
+
+	// thresholds as they were evaluated.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=32
+	Thresholds []ThresholdResult `json:"thresholds,omitempty"`
+}
+
+// VerdictReason is one reason of a verdict.
+type VerdictReason struct {
+	// reason as in the Passed condition.
+	Reason string `json:"reason"`
+
+	// message with the numbers.
+	Message string `json:"message"`
+}
+
+// ThresholdResult is what one threshold came to.
+type ThresholdResult struct {
+	// name of the threshold.
+	Name string `json:"name"`
+
+	// met is true when its expression holds.
+	Met bool `json:"met"`
+
+	// message with the numbers, or what is wrong with the expression.
+	// +optional
+	Message string `json:"message,omitempty"`
+}
+
+// TrafficRun is one execution of a profile.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=tr,categories=spate
+// +kubebuilder:printcolumn:name="Profile",type=string,JSONPath=`.spec.profile.name`
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Verdict",type=string,JSONPath=`.status.verdict.outcome`
+// +kubebuilder:printcolumn:name="Tx",type=integer,JSONPath=`.status.result.tx`,description="Packets sent in the measured phase"
+// +kubebuilder:printcolumn:name="Rx",type=integer,JSONPath=`.status.result.rx`,description="Packets received in the measured phase"
+// +kubebuilder:printcolumn:name="Lost",type=integer,JSONPath=`.status.result.lost`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Passed")].reason`
+// +kubebuilder:printcolumn:name="Generator",type=string,JSONPath=`.spec.generator.name`,priority=1
+// +kubebuilder:printcolumn:name="Factor",type=string,JSONPath=`.status.rateFactor`,priority=1
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Passed")].message`,priority=1
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type TrafficRun struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitzero"`
+
+	// spec is what is executed. It cannot be changed.
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="a run cannot be changed; change its profile, or its spec.runID, to start another"
+	Spec TrafficRunSpec `json:"spec"`
+
+	// status is what came of it.
+	// +optional
+	Status TrafficRunStatus `json:"status,omitzero"`
+}
+
+// TrafficRunList is a list of TrafficRuns.
+//
+// +kubebuilder:object:root=true
+type TrafficRunList struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// +optional
+	metav1.ListMeta `json:"metadata,omitzero"`
+
+	Items []TrafficRun `json:"items"`
+}
