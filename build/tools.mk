@@ -1,1 +1,37 @@
-# (owned by its part)
+# SPDX-License-Identifier: Apache-2.0
+# Which tools does the project use, at which versions, and how are they had? Every Go tool is a module of its own,
+# tools/NAME, with one `tool` directive: go.mod and go.sum pin it and all below it. It is built on first use into a folder
+# named by the hash of both files, so checkouts that pin different versions share one cache without treading on each other.
+#
+# Use: name the variable as a prerequisite and call it, for instance
+#   generate: $(CONTROLLER_GEN)
+#   	$(CONTROLLER_GEN) crd paths=./...
+# A tool that looks for others by name (buf and its plugins) gets `PATH="$(TOOLS_PATH):$$PATH"`.
+
+TOOL_NAMES := controller-gen buf protoc-gen-go protoc-gen-go-grpc
+
+# One line a tool, NAME=HASH, from a single shell: this runs at every start of make.
+tool_hashes := $(shell cd tools && for t in $(TOOL_NAMES); do echo "$$t=$$(cat $$t/go.mod $$t/go.sum | sha256sum | cut -c1-12)"; done)
+tool_hash = $(patsubst $(1)=%,%,$(filter $(1)=%,$(tool_hashes)))
+tool_path = $(SPATE_CACHE)/tools/$(1)-$(call tool_hash,$(1))/$(1)
+
+CONTROLLER_GEN := $(call tool_path,controller-gen)
+BUF := $(call tool_path,buf)
+PROTOC_GEN_GO := $(call tool_path,protoc-gen-go)
+PROTOC_GEN_GO_GRPC := $(call tool_path,protoc-gen-go-grpc)
+
+empty :=
+TOOLS_PATH := $(subst $(empty) ,:,$(patsubst %/,%,$(foreach t,$(TOOL_NAMES),$(dir $(call tool_path,$(t))))))
+
+# The binary is moved into place whole: a broken build leaves nothing that a later make would take for the tool.
+define tool_rule
+$(call tool_path,$(1)):
+	@echo "tools: building $(1) (first use of this version; usually 10-120 s)"
+	@mkdir -p $$(@D)
+	@nice -n 5 go build -C tools/$(1) -ldflags='-s -w' -o $$@.new tool && mv $$@.new $$@
+endef
+$(foreach t,$(TOOL_NAMES),$(eval $(call tool_rule,$(t))))
+
+##@ Tools
+.PHONY: tools
+tools: $(foreach t,$(TOOL_NAMES),$(call tool_path,$(t))) ## Build every pinned tool now

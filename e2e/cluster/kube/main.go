@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Which program of a Kubernetes node is this? One binary holds them all: it is the program it is called by, through a
+// symbolic link (`kubelet -> kube`) or its first argument (`kube kubelet`). One link step and one file on disk instead of seven.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"go.etcd.io/etcd/server/v3/etcdmain"
+	"k8s.io/component-base/cli"
+	kubectl "k8s.io/kubectl/pkg/cmd"
+	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
+	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
+	proxy "k8s.io/kubernetes/cmd/kube-proxy/app"
+	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
+	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
+
+	// The metrics of client-go and of the version, and the JSON log format, register themselves.
+	_ "k8s.io/component-base/logs/json/register"
+	_ "k8s.io/component-base/metrics/prometheus/clientgo"
+	_ "k8s.io/component-base/metrics/prometheus/version"
+)
+
+// programs builds the command of each program but etcd, which brings its own main function.
+var programs = map[string]func() *cobra.Command{
+	"kube-apiserver":          apiserver.NewAPIServerCommand,
+	"kube-controller-manager": controllermanager.NewControllerManagerCommand,
+	"kube-scheduler":          scheduler.NewSchedulerCommand,
+	"kube-proxy":              proxy.NewProxyCommand,
+	"kubelet":                 func() *cobra.Command { return kubelet.NewKubeletCommand(context.Background()) },
+	"kubectl":                 kubectl.NewDefaultKubectlCommand,
+}
+
+func main() {
+	name := filepath.Base(os.Args[0])
+	if !known(name) && len(os.Args) > 1 {
+		os.Args = os.Args[1:]
+		name = os.Args[0]
+	}
+	switch {
+	case name == "etcd":
+		etcdmain.Main(os.Args)
+	case known(name):
+		os.Exit(cli.Run(programs[name]()))
+	default:
+		fmt.Fprintf(os.Stderr, "usage: kube PROGRAM [ARGUMENT...]\nPROGRAM is one of: %s\n", strings.Join(names(), ", "))
+		os.Exit(2)
+	}
+}
+
+func known(name string) bool {
+	_, ok := programs[name]
+	return ok || name == "etcd"
+}
+
+func names() []string {
+	all := []string{"etcd"}
+	for name := range programs {
+		all = append(all, name)
+	}
+	slices.Sort(all)
+	return all
+}
