@@ -1,1 +1,42 @@
-# (owned by its part)
+# SPDX-License-Identifier: Apache-2.0
+# How is the operator's side generated, checked and tested? Generated files are checked in; `verify-generated` tells
+# whether they are current.
+
+# The files `generate` writes, and nothing else.
+GENERATED := crds docs/api.md operator/api operator/internal/engine/enginev1
+
+##@ Operator
+.PHONY: generate generate-proto generate-api generate-docs
+generate: generate-proto generate-api generate-docs ## Generate stubs, deep copies, CRDs and the API reference
+
+generate-proto: $(BUF) $(PROTOC_GEN_GO) $(PROTOC_GEN_GO_GRPC)
+	@PATH="$(TOOLS_PATH):$$PATH" $(BUF) generate
+
+generate-api: $(CONTROLLER_GEN)
+	@cd operator && $(CONTROLLER_GEN) object:headerFile=hack/header.go.txt paths=./api/...
+	@cd operator && $(CONTROLLER_GEN) crd paths=./api/... output:crd:dir=../crds
+
+generate-docs: $(CRD_REF_DOCS)
+	@$(CRD_REF_DOCS) --source-path=operator/api --config=operator/hack/api-docs.yaml --renderer=markdown \
+	  --output-path=docs/api.md --log-level=ERROR
+
+.PHONY: verify-generated
+verify-generated: ## Fail if a generated file is not current
+	@before=$$(cat $$(find $(GENERATED) -type f | sort) | sha256sum); \
+	$(MAKE) --no-print-directory generate; \
+	after=$$(cat $$(find $(GENERATED) -type f | sort) | sha256sum); \
+	if [ "$$before" != "$$after" ]; then \
+	  echo "generated files were not current: run 'make generate' and commit what it changed" >&2; \
+	  git status --short -- $(GENERATED) >&2; exit 1; fi; \
+	dirty=$$(git status --porcelain -- $(GENERATED)); \
+	if [ -n "$$dirty" ]; then echo "generated files are not committed:" >&2; echo "$$dirty" >&2; exit 1; fi
+
+.PHONY: operator-test operator-lint proto-lint
+operator-test: $(ENVTEST_ASSETS) ## Test the operator: unit tests and a real API server
+	@cd operator && KUBEBUILDER_ASSETS="$(ENVTEST_ASSETS)" go test ./...
+
+operator-lint: $(GOLANGCI_LINT) ## Lint the operator
+	@cd operator && $(GOLANGCI_LINT) run ./...
+
+proto-lint: $(BUF) ## Lint the contract
+	@$(BUF) lint
