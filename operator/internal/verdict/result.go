@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verdict
+
+// This file answers: what can a threshold ask about?
+
+import "time"
+
+// Result is what `result` is in an expression: the measured phase, all engines together. Packets and bytes are
+// integers, bytes include the FCS, rates are means over the measured phase.
+type Result struct {
+	// Sent packets and bytes.
+	Tx      int64 `cel:"tx"`
+	TxBytes int64 `cel:"txBytes"`
+	// Received packets and bytes, duplicates included.
+	Rx      int64 `cel:"rx"`
+	RxBytes int64 `cel:"rxBytes"`
+	// Sent and never received, of streams whose flow is measured, and its ratio to what those streams sent.
+	Lost      int64   `cel:"lost"`
+	LossRatio float64 `cel:"lossRatio"`
+	// Received more than once; received after a later one; received on a port that is not the stream's.
+	Duplicates  int64 `cel:"duplicates"`
+	OutOfOrder  int64 `cel:"outOfOrder"`
+	Misdirected int64 `cel:"misdirected"`
+	// Due, but not sent by the generator; sent later than the generator's tolerance.
+	TxDropped int64 `cel:"txDropped"`
+	Late      int64 `cel:"late"`
+	// Packets a second, and bits a second of frames with FCS.
+	TxPps float64 `cel:"txPps"`
+	RxPps float64 `cel:"rxPps"`
+	TxBps float64 `cel:"txBps"`
+	RxBps float64 `cel:"rxBps"`
+	// Length of the measured phase.
+	Duration time.Duration `cel:"duration"`
+	// The same, stream by stream.
+	Streams map[string]Stream `cel:"streams"`
+}
+
+// Stream is what one entry of `result.streams` is.
+type Stream struct {
+	Tx          int64   `cel:"tx"`
+	TxBytes     int64   `cel:"txBytes"`
+	Rx          int64   `cel:"rx"`
+	RxBytes     int64   `cel:"rxBytes"`
+	Lost        int64   `cel:"lost"`
+	LossRatio   float64 `cel:"lossRatio"`
+	Duplicates  int64   `cel:"duplicates"`
+	OutOfOrder  int64   `cel:"outOfOrder"`
+	Misdirected int64   `cel:"misdirected"`
+	TxDropped   int64   `cel:"txDropped"`
+	Late        int64   `cel:"late"`
+	TxPps       float64 `cel:"txPps"`
+	RxPps       float64 `cel:"rxPps"`
+	TxBps       float64 `cel:"txBps"`
+	RxBps       float64 `cel:"rxBps"`
+}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package verdict judges a result by thresholds: CEL expressions that must be true of it.
+package verdict
+
+// This file answers: is this expression sound, and does it hold for a result?
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"sync"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/types/ref"
+	"cel.dev/cel-go/ext"
+)
+
+// costLimit ends expressions that would take long; a comparison costs a handful.
+const costLimit = 100_000
+
+var environment = sync.OnceValues(func() (*cel.Env, error) {
+	return cel.NewEnv(
+		ext.NativeTypes(reflect.TypeFor[Result](), ext.ParseStructTags(true)),
+		ext.Math(),
+		cel.CrossTypeNumericComparisons(true),
+		cel.Variable("result", cel.ObjectType("verdict.Result")),
+	)
+})
+
+// Threshold is a compiled expression.
+type Threshold struct {
+	expression string
+	compiled   *cel.Ast
+	program    cel.Program
+}
+
+// Compile checks that the expression asks only about what a result has and is true or false.
+func Compile(expression string) (*Threshold, error) {
+	env, err := environment()
+	if err != nil {
+		return nil, err
+	}
+	compiled, issues := env.Compile(expression)
+	if issues.Err() != nil {
+		var messages []string
+		for _, e := range issues.Errors() {
+			messages = append(messages, fmt.Sprintf("column %d: %s", e.Location.Column()+1, e.Message))
+		}
+		return nil, errors.New(strings.Join(messages, "; "))
+	}
+	if out := compiled.OutputType(); !out.IsExactType(cel.BoolType) {
+		return nil, fmt.Errorf("is of type %s: must be true or false, as in \"result.lost == 0\"", out)
+	}
+	program, err := env.Program(compiled, cel.EvalOptions(cel.OptTrackState), cel.CostLimit(costLimit))
+	if err != nil {
+		return nil, err
+	}
+	return &Threshold{expression: expression, compiled: compiled, program: program}, nil
+}
+
+// Check finds streams the expression asks about that a result with these streams will not have.
+func (t *Threshold) Check(streams []string) error {
+	empty := Result{Streams: make(map[string]Stream, len(streams))}
+	for _, s := range streams {
+		empty.Streams[s] = Stream{}
+	}
+	_, _, err := t.program.Eval(map[string]any{"result": empty})
+	if err != nil && strings.Contains(err.Error(), "no such key") {
+		return fmt.Errorf("%w: streams of the profile are %s", err, strings.Join(streams, ", "))
+	}
+	return nil // other errors, such as a division by zero, come from the counters being zero
+}
+
+// Outcome is what became of one threshold.
+type Outcome struct {
+	Passed bool
+	// Message names the expression and the values it was judged by.
+	Message string
+}
+
+// Evaluate judges a result.
+func (t *Threshold) Evaluate(result Result) Outcome {
+	value, details, err := t.program.Eval(map[string]any{"result": result})
+	if err != nil {
+		return Outcome{Message: fmt.Sprintf("%s cannot be evaluated: %s", t.expression, err)}
+	}
+	passed := value.Value() == true
+	verb := "does not hold"
+	if passed {
+		verb = "holds"
+	}
+	message := t.expression + " " + verb
+	if values := t.values(details); len(values) > 0 {
+		message += ": " + strings.Join(values, ", ")
+	}
+	return Outcome{Passed: passed, Message: message}
+}
+
+// values lists what the expression read from the result, such as "result.lost is 12".
+func (t *Threshold) values(details *cel.EvalDetails) []string {
+	var out []string
+	seen := map[string]bool{}
+	source := t.compiled.NativeRep()
+	var walk func(e ast.NavigableExpr)
+	walk = func(e ast.NavigableExpr) {
+		if path, ok := resultPath(e); ok {
+			if v, known := details.State().Value(e.ID()); known && !seen[path] {
+				seen[path] = true
+				out = append(out, path+" is "+format(v))
+			}
+			return
+		}
+		for _, child := range e.Children() {
+			walk(child)
+		}
+	}
+	walk(ast.NavigateAST(source))
+	return out
+}
+
+// resultPath writes a selection that starts at the variable, such as result.streams["a"].lost, if it is one.
+func resultPath(e ast.Expr) (string, bool) {
+	switch e.Kind() {
+	case ast.IdentKind:
+		return "result", e.AsIdent() == "result"
+	case ast.SelectKind:
+		operand, ok := resultPath(e.AsSelect().Operand())
+		return operand + "." + e.AsSelect().FieldName(), ok
+	case ast.CallKind:
+		call := e.AsCall()
+		if call.FunctionName() != "_[_]" || call.Args()[1].Kind() != ast.LiteralKind {
+			return "", false
+		}
+		operand, ok := resultPath(call.Args()[0])
+		return operand + "[" + format(call.Args()[1].AsLiteral()) + "]", ok
+	default:
+		return "", false
+	}
+}
+
+func format(v ref.Val) string {
+	switch x := v.Value().(type) {
+	case string:
+		return strconv.Quote(x)
+	case float64:
+		return strconv.FormatFloat(x, 'g', 6, 64)
+	case map[string]Stream:
+		return fmt.Sprintf("%d streams", len(x))
+	default:
+		return fmt.Sprint(x)
+	}
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verdict
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+var measured = Result{
+	Tx: 1000, Rx: 988, Lost: 12, LossRatio: 0.012, TxPps: 100, Duration: 10 * time.Second,
+	Streams: map[string]Stream{"imix-64": {Tx: 700, Rx: 695, Lost: 5}, "imix-594": {Tx: 300, Rx: 293, Lost: 7}},
+}
+
+func TestEvaluate(t *testing.T) {
+	for expression, want := range map[string]Outcome{
+		`result.lost == 0`:                     {false, `result.lost == 0 does not hold: result.lost is 12`},
+		`result.lossRatio < 0.02`:              {true, `result.lossRatio < 0.02 holds: result.lossRatio is 0.012`},
+		`result.streams["imix-64"].rx > 0`:     {true, `result.streams["imix-64"].rx > 0 holds: result.streams["imix-64"].rx is 695`},
+		`result.txPps >= 100.0 && result.tx>1`: {true, `result.txPps >= 100.0 && result.tx>1 holds: result.txPps is 100, result.tx is 1000`},
+		`result.duration >= duration("10s")`:   {true, `result.duration >= duration("10s") holds: result.duration is 10s`},
+		`result.streams.all(s, result.streams[s].lost < 6)`: {false,
+			`result.streams.all(s, result.streams[s].lost < 6) does not hold: result.streams is 2 streams`},
+		`result.streams["x"].rx > 0`: {false, `result.streams["x"].rx > 0 cannot be evaluated: no such key: x`},
+	} {
+		threshold, err := Compile(expression)
+		if err != nil {
+			t.Errorf("%s: %v", expression, err)
+			continue
+		}
+		if got := threshold.Evaluate(measured); got != want {
+			t.Errorf("got  %+v\nwant %+v", got, want)
+		}
+	}
+}
+
+func TestCompileNamesWhatIsWrong(t *testing.T) {
+	for expression, want := range map[string]string{
+		`result.lots == 0`:     "undefined field 'lots'",
+		`result.lost`:          "must be true or false",
+		`result.lost == `:      "column 16",
+		`result.lost == "a"`:   "no matching overload",
+		`results.lost == 0`:    "undeclared reference to 'results'",
+		`result.lossRatio < 1`: "",
+	} {
+		_, err := Compile(expression)
+		if want == "" {
+			if err != nil {
+				t.Errorf("%s: %v", expression, err)
+			}
+			continue
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want one with %q", expression, err, want)
+		}
+	}
+}
+
+func TestCheckFindsUnknownStreams(t *testing.T) {
+	threshold, err := Compile(`result.streams["imix-65"].lost * 10 / result.tx == 0`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := threshold.Check([]string{"imix-64"}); err == nil || !strings.Contains(err.Error(), "imix-65") {
+		t.Errorf("got %v", err)
+	}
+	if err := threshold.Check([]string{"imix-65"}); err != nil {
+		t.Errorf("division by a counter that is still zero is no error: %v", err)
+	}
+}
