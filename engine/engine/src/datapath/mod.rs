@@ -5,8 +5,8 @@ mod types;
 
 use std::sync::Arc;
 
-pub use stateless::{Checksum, Rate, RateError, Template, TemplateError};
-pub use stats::{PhaseCounters, StreamCounters};
+pub use spate_stateless::{Checksum, Rate, RateError, Template, TemplateError};
+pub use spate_stats::{PhaseCounters, StreamCounters};
 pub use types::*;
 
 /// The open ports and their workers.

@@ -2,7 +2,7 @@
 //! What the control side tells the data path, and what it hears back: plain data and errors.
 use std::collections::BTreeMap;
 
-use stateless::{Rate, Template};
+use spate_stateless::{Rate, Template};
 
 /// What a port is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -293,5 +293,5 @@ pub enum RunError {
     UnknownStream(usize),
     /// The new rate cannot be used.
     #[error(transparent)]
-    Rate(#[from] stateless::RateError),
+    Rate(#[from] spate_stateless::RateError),
 }
