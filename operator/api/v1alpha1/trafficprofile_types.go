@@ -269,7 +269,7 @@ type RunReference struct {
 	// +optional
 	ProfileGeneration int64 `json:"profileGeneration,omitempty"`
 
-	// digest of the resolved snapshot; it tells whether what would run now differs.
+	// digest of what in the profile's spec starts a new run when it changes.
 	// +optional
 	Digest string `json:"digest,omitempty"`
 }

@@ -30,6 +30,12 @@ type TrafficRunSpec struct {
 	// snapshot is the resolved plan, kept beside the run since it can be larger than an object.
 	Snapshot Snapshot `json:"snapshot"`
 
+	// rateFactor the snapshot was built with, on the entries' own rates: a whole number or a fraction such as `3/2`.
+	// +optional
+	// +kubebuilder:default="1"
+	// +kubebuilder:validation:MaxLength=64
+	RateFactor string `json:"rateFactor,omitempty"`
+
 	// timing of the phases.
 	Timing RunTiming `json:"timing"`
 
@@ -58,6 +64,31 @@ type ProfileSnapshot struct {
 	// runID of its spec, if it had one.
 	// +optional
 	RunID string `json:"runID,omitempty"`
+
+	// digest of what in its spec starts a new run when it changes, as hex digits.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Digest string `json:"digest,omitempty"`
+
+	// references are the streams and templates that were resolved, to tell when one has changed since.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=1000
+	References []ReferenceSnapshot `json:"references,omitempty"`
+}
+
+// ReferenceSnapshot is a stream or template as it was.
+type ReferenceSnapshot struct {
+	// kind of the object.
+	// +kubebuilder:validation:Enum=StatelessStream;ASTFTemplate
+	Kind string `json:"kind"`
+
+	// name of the object, in the run's namespace.
+	Name ObjectName `json:"name"`
+
+	// digest of its spec, as hex digits.
+	// +kubebuilder:validation:MaxLength=64
+	Digest string `json:"digest"`
 }
 
 // GeneratorSnapshot names a generator and its engines as they were.
@@ -177,7 +208,7 @@ type TrafficRunStatus struct {
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
 
-	// rateFactor in force on the snapshot's rates, exact: a whole number or a fraction such as `3/2`.
+	// rateFactor in force on the entries' own rates, exact: a whole number or a fraction such as `3/2`.
 	// +optional
 	RateFactor string `json:"rateFactor,omitempty"`
 
