@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// What does a plan need to know of a generator?
+
+package plan
+
+import (
+	"fmt"
+	"math/big"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+)
+
+// CheckGenerator tells whether a TrafficGenerator can be built as it is described.
+func CheckGenerator(spec *spatev1.TrafficGeneratorSpec) Problems {
+	return checkGenerator(spec, field.NewPath("spec"))
+}
+
+func checkGenerator(spec *spatev1.TrafficGeneratorSpec, at *field.Path) Problems {
+	var problems Problems
+	for i, port := range spec.Ports {
+		if port.MAC != "" {
+			problems.add(spatev1.ReasonNotSupported, at.Child("ports").Index(i).Child("mac"),
+				"the engine does not change a port's address yet; leave it out, or write ethernet.source into the packets")
+		}
+		if _, err := ParseBitRate(port.LineRate); port.LineRate != "" && err != nil {
+			problems.add(spatev1.ReasonInvalidSpec, at.Child("ports").Index(i).Child("lineRate"), "%q: %v", port.LineRate, err)
+		}
+	}
+	return problems
+}
+
+// Granted tells whether a generator may be used from a namespace with these labels.
+func Granted(generator *spatev1.TrafficGenerator, namespace string, namespaceLabels map[string]string) (bool, error) {
+	if generator.Namespace == namespace {
+		return true, nil
+	}
+	switch grant := generator.Spec.AllowedNamespaces; grant.From {
+	case spatev1.NamespacesAll:
+		return true, nil
+	case spatev1.NamespacesSelector:
+		selector, err := metav1.LabelSelectorAsSelector(grant.Selector)
+		if err != nil {
+			return false, fmt.Errorf("spec.allowedNamespaces.selector: %w", err)
+		}
+		return selector.Matches(labels.Set(namespaceLabels)), nil
+	}
+	return false, nil
+}
+
+// ports answers questions about a generator's ports.
+type ports struct {
+	generator *spatev1.TrafficGenerator
+	// engines is their number.
+	engines int64
+}
+
+func newPorts(generator *spatev1.TrafficGenerator) ports {
+	return ports{generator: generator, engines: int64(max(generator.Spec.Replicas, 1))}
+}
+
+func (p ports) find(name string) *spatev1.GeneratorPort {
+	for i := range p.generator.Spec.Ports {
+		if string(p.generator.Spec.Ports[i].Name) == name {
+			return &p.generator.Spec.Ports[i]
+		}
+	}
+	return nil
+}
+
+func (p ports) names() string {
+	names := make([]string, len(p.generator.Spec.Ports))
+	for i, port := range p.generator.Spec.Ports {
+		names[i] = string(port.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// overEngines says over how many engines a port's numbers are summed.
+func (p ports) overEngines() string {
+	if p.engines == 1 {
+		return ""
+	}
+	return fmt.Sprintf(" on %d pods", p.engines)
+}
+
+// internal tells whether a port leads nowhere but into the engine.
+func internal(port *spatev1.GeneratorPort) bool {
+	return port.Attachment.Loopback != nil || port.Attachment.Null != nil
+}
+
+// lineRate of a port on each engine: as described, or else as all engines report it; nil if it is not known.
+func (p ports) lineRate(name string) *big.Rat {
+	if port := p.find(name); port != nil && port.LineRate != "" {
+		bits, err := ParseBitRate(port.LineRate)
+		if err != nil {
+			return nil // told by CheckGenerator
+		}
+		return new(big.Rat).SetUint64(bits)
+	}
+	reported := ""
+	for _, pod := range p.generator.Status.Pods {
+		for _, port := range pod.Ports {
+			if port.Name != name {
+				continue
+			}
+			if port.LineRate == "" || (reported != "" && reported != port.LineRate) {
+				return nil
+			}
+			reported = port.LineRate
+		}
+	}
+	bits, err := ParseBitRate(spatev1.BitRate(reported))
+	if err != nil {
+		return nil
+	}
+	return new(big.Rat).SetUint64(bits)
+}
+
+// lineRateUnknown says why, and what to do about it. The engines may still tell.
+func (p ports) lineRateUnknown(port *spatev1.GeneratorPort) (reason, message string) {
+	if !internal(port) && int32(len(p.generator.Status.Pods)) < max(p.generator.Spec.Replicas, 1) {
+		return spatev1.ReasonGeneratorNotReady, fmt.Sprintf(
+			"a rate in percent needs the line rate of port %s, which its engines have not told yet (or set lineRate in the generator's spec.ports)", port.Name)
+	}
+	return spatev1.ReasonInvalidSpec, fmt.Sprintf(
+		"a rate in percent needs the line rate of port %s, which its device does not tell, or not the same on all pods; set lineRate in the generator's spec.ports, or use a rate in packets or bits", port.Name)
+}

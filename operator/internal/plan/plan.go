@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// How does what was resolved become bytes for engines, and how does its rate change while it runs?
+
+package plan
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"math/big"
+
+	"google.golang.org/protobuf/proto"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/engine/enginev1"
+)
+
+var errNothingToScale = errors.New("a total needs an enabled entry to scale")
+
+// Identity of a run.
+type Identity struct {
+	RunID string
+	// Tag marks the run's packets.
+	Tag uint16
+	// Profile and Namespace label its metrics.
+	Profile, Namespace string
+}
+
+// Plan gives the plan of a run, for all engines together (see ForEngine).
+func (r *Resolved) Plan(id Identity) *enginev1.Plan {
+	return &enginev1.Plan{
+		RunId: id.RunID, Profile: id.Profile, Namespace: id.Namespace, RunTag: uint32(id.Tag),
+		Timing: r.timing, Streams: r.streams, LeaseNs: uint64(r.lease),
+	}
+}
+
+// ForEngine gives the plan of engine `index` of `count`.
+func ForEngine(plan *enginev1.Plan, index, count uint32) *enginev1.Plan {
+	share := proto.CloneOf(plan)
+	share.Share = &enginev1.Share{Index: index, Count: count}
+	return share
+}
+
+// Encode gives a plan's bytes, the same for the same plan, and their SHA-256.
+func Encode(plan *enginev1.Plan) ([]byte, [sha256.Size]byte, error) {
+	bytes, err := proto.MarshalOptions{Deterministic: true}.Marshal(plan)
+	if err != nil {
+		return nil, [sha256.Size]byte{}, fmt.Errorf("encode the plan of run %s: %w", plan.GetRunId(), err)
+	}
+	return bytes, sha256.Sum256(bytes), nil
+}
+
+// Decode reads a plan's bytes.
+func Decode(bytes []byte) (*enginev1.Plan, error) {
+	plan := &enginev1.Plan{}
+	if err := proto.Unmarshal(bytes, plan); err != nil {
+		return nil, fmt.Errorf("decode a plan: %w", err)
+	}
+	return plan, nil
+}
+
+// Rescaled is a new rate of a run under way.
+type Rescaled struct {
+	// Factor on the plan's rates, for the engines.
+	Factor *big.Rat
+	// OwnFactor on the entries' own rates, for status.
+	OwnFactor *big.Rat
+	// Load at that rate.
+	Load Load
+}
+
+// Rescale gives what spec.rate asks of a run that was planned with `planned` as its factor on the entries' own rates.
+func Rescale(plan *enginev1.Plan, planned *big.Rat, rate spatev1.ScaledRate) (Rescaled, error) {
+	load, err := LoadOf(plan)
+	if err != nil {
+		return Rescaled{}, err
+	}
+	own := load.Scaled(new(big.Rat).Inv(planned))
+	ownFactor, err := factorOf(rate, own)
+	if err != nil {
+		return Rescaled{}, fmt.Errorf("spec.rate %q: %w", rate, err)
+	}
+	factor := new(big.Rat).Quo(ownFactor, planned)
+	return Rescaled{Factor: factor, OwnFactor: ownFactor, Load: load.Scaled(factor)}, nil
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// What keeps a profile from becoming a plan: each problem has a condition's reason, the path of a field, and what
+// would be right.
+
+package plan
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+)
+
+// Problem is one thing that keeps a profile from becoming a plan.
+type Problem struct {
+	// Reason is one of the API's condition reasons.
+	Reason string
+	// Path of the field in the object that is being resolved.
+	Path string
+	// Message says what is wrong and what would be right.
+	Message string
+}
+
+func (p Problem) Error() string { return p.Path + ": " + p.Message }
+
+// Problems is a list of them.
+type Problems []Problem
+
+// gravity orders reasons: what somebody must correct comes before what may come right by itself.
+var gravity = []string{
+	spatev1.ReasonInvalidSpec, spatev1.ReasonNotSupported, spatev1.ReasonReferenceNotAllowed, spatev1.ReasonLimitExceeded,
+	spatev1.ReasonOversubscribed, spatev1.ReasonReferenceNotFound, spatev1.ReasonGeneratorNotReady,
+}
+
+// Reason is the gravest problem's.
+func (p Problems) Reason() string {
+	for _, reason := range gravity {
+		for _, problem := range p {
+			if problem.Reason == reason {
+				return reason
+			}
+		}
+	}
+	if len(p) > 0 {
+		return p[0].Reason
+	}
+	return ""
+}
+
+// mostShown bounds a message; who corrects these sees the rest next.
+const mostShown = 5
+
+// Message joins the problems, the gravest first.
+func (p Problems) Message() string {
+	var shown []string
+	first := p.Reason()
+	for _, grave := range []bool{true, false} {
+		for _, problem := range p {
+			if (problem.Reason == first) == grave {
+				shown = append(shown, problem.Error())
+			}
+		}
+	}
+	if more := len(shown) - mostShown; more > 0 {
+		shown = append(shown[:mostShown], fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(shown, "; ")
+}
+
+func (p Problems) Error() string { return p.Reason() + ": " + p.Message() }
+
+func (p *Problems) add(reason string, at *field.Path, format string, args ...any) {
+	*p = append(*p, Problem{Reason: reason, Path: at.String(), Message: fmt.Sprintf(format, args...)})
+}
+
+// invalid adds the errors of a part as problems of this object's spec.
+func (p *Problems) invalid(errs field.ErrorList) {
+	for _, err := range errs {
+		*p = append(*p, Problem{Reason: spatev1.ReasonInvalidSpec, Path: err.Field, Message: err.ErrorBody()})
+	}
+}
+
+// within gives the problems of a referenced object, told at the reference.
+func (p Problems) within(at *field.Path, kind, name string) Problems {
+	told := make(Problems, len(p))
+	for i, problem := range p {
+		told[i] = Problem{
+			Reason: problem.Reason, Path: at.String(),
+			Message: fmt.Sprintf("%s %q: %s", kind, name, problem.Error()),
+		}
+	}
+	return told
+}
