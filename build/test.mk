@@ -1,1 +1,49 @@
-# (owned by its part)
+# SPDX-License-Identifier: Apache-2.0
+# What is tested, in tiers, and the demo. `make test` is what CI runs.
+
+operator_image := $(SPATE_CACHE)/images/operator.tar
+engine_image := $(SPATE_CACHE)/images/engine.tar
+in_cluster := e2e/cluster/in
+suites := $(SPATE_CACHE)/e2e/suites.test
+
+##@ Start here
+.PHONY: demo test
+demo: deps images cluster-up ## Run IMIX through a router in a real cluster and judge it (KEEP=1 leaves it running)
+	@e2e/install $(operator_image) $(engine_image)
+	@$(in_cluster) e2e/demo/run || { status=$$?; [ -n "$${KEEP:-}" ] || e2e/cluster/down; exit $$status; }
+	@if [ -n "$${KEEP:-}" ]; then e2e/demo/look; else e2e/cluster/down; fi
+
+test: deps ## Run all that CI runs: lint, unit and property tests, envtest, and the suites in the real cluster
+	@$(MAKE) --no-print-directory lint
+	@$(MAKE) --no-print-directory unit
+	@$(MAKE) --no-print-directory e2e
+
+##@ Tests
+.PHONY: lint lint-shell lint-yaml lint-chart lint-e2e unit e2e
+lint: engine-lint operator-lint verify-generated lint-shell lint-yaml lint-chart lint-e2e ## Check style and that generated files are current
+
+shell_scripts = $(shell git ls-files --cached --others --exclude-standard -- e2e build .ci | xargs -r grep -lE -m1 '^\#!.*(ba)?sh$$')
+lint-shell:
+	@echo "lint: shellcheck"
+	@shellcheck -x $(shell_scripts)
+
+lint-yaml:
+	@echo "lint: yamllint"
+	@yamllint --strict -c build/yamllint.yaml config e2e charts/spate/values.yaml charts/spate/Chart.yaml
+
+lint-chart: $(HELM)
+	@echo "lint: helm"
+	@$(HELM) lint --quiet --strict charts/spate
+	@$(HELM) template spate charts/spate --namespace spate-system --api-versions monitoring.coreos.com/v1 >/dev/null
+
+lint-e2e:
+	@echo "lint: e2e suites"
+	@go vet -C e2e ./...
+
+unit: engine-test operator-test ## Run unit, property and envtest tests
+
+e2e: images cluster-up ## Run the suites in the real cluster (RUN=regexp chooses tests, KEEP=1 leaves it running)
+	@go test -C e2e -c -o $(suites) ./suites
+	@e2e/install $(operator_image) $(engine_image)
+	@$(in_cluster) env SPATE_ROOT=$(CURDIR) $(suites) -test.v -test.timeout 14m -test.run '$(RUN)' || { status=$$?; [ -n "$${KEEP:-}" ] || e2e/cluster/down; exit $$status; }
+	@[ -n "$${KEEP:-}" ] || e2e/cluster/down

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The real cluster as a test sees it: objects applied as a user writes them, awaited, and cleaned up.
+
+package suites
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	spate "spate.dev/operator/api/v1alpha1"
+)
+
+const (
+	operatorNamespace = "spate-system"
+	pollInterval      = 100 * time.Millisecond
+)
+
+var (
+	kube client.Client
+	// root of the checkout, for the device under test's and Prometheus' scripts.
+	root string
+)
+
+func TestMain(m *testing.M) {
+	code, err := setUp(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "the suites need the demo's cluster (make e2e brings it):", err)
+		os.Exit(1)
+	}
+	os.Exit(code)
+}
+
+func setUp(m *testing.M) (int, error) {
+	root = os.Getenv("SPATE_ROOT")
+	if root == "" {
+		return 1, errors.New("SPATE_ROOT, the checkout's folder, is not set")
+	}
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), spate.AddToScheme(scheme)); err != nil {
+		return 1, err
+	}
+	config, err := ctrl.GetConfig()
+	if err != nil {
+		return 1, err
+	}
+	config.QPS, config.Burst = 100, 200
+	if kube, err = client.New(config, client.Options{Scheme: scheme}); err != nil {
+		return 1, err
+	}
+	if _, err := script("e2e/dut/router", "up"); err != nil {
+		return 1, err
+	}
+	if _, err := script("e2e/prometheus/start", "/run/prometheus"); err != nil {
+		return 1, err
+	}
+	return m.Run(), nil
+}
+
+// script runs a program of the checkout and gives its trimmed output.
+func script(path string, args ...string) (string, error) {
+	cmd := exec.Command(filepath.Join(root, path), args...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("%s %s: %w: %s", path, strings.Join(args, " "), err, stderr.String())
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// router drives the device under test.
+func router(t *testing.T, command string) string {
+	t.Helper()
+	out, err := script("e2e/dut/router", command)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// namespace makes a namespace for one test and deletes it, with all in it, afterwards.
+func namespace(t *testing.T) string {
+	t.Helper()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "e2e-"}}
+	if err := kube.Create(t.Context(), ns); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			explain(t, ns.Name)
+		}
+		if err := kube.Delete(context.Background(), ns); err != nil {
+			t.Error(err)
+		}
+		until(t, 90*time.Second, "namespace "+ns.Name+" is gone", func(ctx context.Context) (bool, string) {
+			err := kube.Get(ctx, client.ObjectKeyFromObject(ns), ns)
+			return apierrors.IsNotFound(err), fmt.Sprint(ns.Status.Conditions)
+		})
+	})
+	return ns.Name
+}
+
+// explain prints what a user would look at after a failure.
+func explain(t *testing.T, ns string) {
+	t.Helper()
+	for _, args := range [][]string{
+		{"get", "spate,pods,events", "-n", ns, "-o", "wide"},
+		{"describe", "spate", "-n", ns},
+		{"logs", "-n", ns, "-l", "app.kubernetes.io/name=spate-engine", "--tail=30", "--prefix"},
+		{"logs", "-n", operatorNamespace, "-l", "app.kubernetes.io/name=spate-operator", "--tail=30"},
+	} {
+		out, _ := exec.Command("kubectl", args...).CombinedOutput()
+		t.Logf("kubectl %s\n%s", strings.Join(args, " "), out)
+	}
+}
+
+// apply creates or updates the objects of a manifest, as `kubectl apply` does, and gives the first refusal.
+func apply(ctx context.Context, ns, manifest string) error {
+	decoder := yaml.NewYAMLOrJSONDecoder(strings.NewReader(manifest), 4096)
+	for {
+		var object unstructured.Unstructured
+		if err := decoder.Decode(&object); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		if len(object.Object) == 0 {
+			continue
+		}
+		object.SetNamespace(ns)
+		err := kube.Patch(ctx, &object, client.Apply, client.FieldOwner("e2e"), client.ForceOwnership) //nolint:staticcheck // unstructured objects have no apply configuration
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// applyStrict applies with strict field validation, as kubectl does: an unknown field is an error.
+func applyStrict(t *testing.T, ns, manifest string) error {
+	t.Helper()
+	return client.NewNamespacedClient(client.WithFieldValidation(kube, metav1.FieldValidationStrict), ns).Create(t.Context(), decode(t, manifest))
+}
+
+// decode gives the one object of a manifest.
+func decode(t *testing.T, manifest string) *unstructured.Unstructured {
+	t.Helper()
+	var object unstructured.Unstructured
+	if err := yaml.NewYAMLOrJSONDecoder(strings.NewReader(manifest), 4096).Decode(&object); err != nil {
+		t.Fatal(err)
+	}
+	return &object
+}
+
+func mustApply(t *testing.T, ns, manifest string) {
+	t.Helper()
+	if err := apply(t.Context(), ns, manifest); err != nil {
+		t.Fatalf("%v\n%s", err, manifest)
+	}
+}
+
+// until polls until a condition holds; on time-out it fails with what was last seen.
+func until(t *testing.T, limit time.Duration, what string, holds func(context.Context) (bool, string)) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	for {
+		ok, seen := holds(ctx)
+		if ok {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("%s: not within %s; last seen: %s", what, limit, seen)
+		case <-time.After(pollInterval):
+		}
+	}
+}
+
+func conditionsOf(object client.Object) []metav1.Condition {
+	switch o := object.(type) {
+	case *spate.TrafficProfile:
+		return o.Status.Conditions
+	case *spate.TrafficGenerator:
+		return o.Status.Conditions
+	case *spate.StatelessStream:
+		return o.Status.Conditions
+	case *spate.TrafficRun:
+		return o.Status.Conditions
+	}
+	panic(fmt.Sprintf("%T has no conditions here", object))
+}
+
+func profileNamed(ns, name string) *spate.TrafficProfile {
+	return &spate.TrafficProfile{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}}
+}
+
+func generatorNamed(ns, name string) *spate.TrafficGenerator {
+	return &spate.TrafficGenerator{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}}
+}
+
+func get(ctx context.Context, object client.Object) error {
+	return kube.Get(ctx, client.ObjectKeyFromObject(object), object)
+}
+
+// condition waits until a condition of the object's present generation has a status, and gives it.
+func condition(t *testing.T, limit time.Duration, object client.Object, conditionType string, status metav1.ConditionStatus) metav1.Condition {
+	t.Helper()
+	var found metav1.Condition
+	what := fmt.Sprintf("%s: %s=%s", object.GetName(), conditionType, status)
+	until(t, limit, what, func(ctx context.Context) (bool, string) {
+		if err := get(ctx, object); err != nil {
+			return false, err.Error()
+		}
+		c := meta.FindStatusCondition(conditionsOf(object), conditionType)
+		if c == nil || c.Status != status || c.ObservedGeneration != object.GetGeneration() {
+			return false, fmt.Sprintf("%+v", conditionsOf(object))
+		}
+		found = *c
+		return true, ""
+	})
+	return found
+}
+
+// complete waits for a profile's run to end and gives the run.
+func complete(t *testing.T, limit time.Duration, p *spate.TrafficProfile) *spate.TrafficRun {
+	t.Helper()
+	condition(t, limit, p, spate.ConditionComplete, metav1.ConditionTrue)
+	return currentRun(t, p)
+}
+
+// currentRun gives the run a profile's status names.
+func currentRun(t *testing.T, p *spate.TrafficProfile) *spate.TrafficRun {
+	t.Helper()
+	if p.Status.CurrentRun == nil {
+		t.Fatalf("%s has no current run", p.Name)
+	}
+	run := &spate.TrafficRun{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Status.CurrentRun.Name}}
+	if err := get(t.Context(), run); err != nil {
+		t.Fatal(err)
+	}
+	return run
+}
+
+// phase waits until a profile is in a phase.
+func phase(t *testing.T, limit time.Duration, p *spate.TrafficProfile, want spate.ProfilePhase) {
+	t.Helper()
+	until(t, limit, p.Name+" is "+string(want), func(ctx context.Context) (bool, string) {
+		if err := get(ctx, p); err != nil {
+			return false, err.Error()
+		}
+		return p.Status.Phase == want, fmt.Sprintf("%s %+v", p.Status.Phase, p.Status.Conditions)
+	})
+}
+
+// expect fails unless the condition has the reason and its message names every word.
+func expect(t *testing.T, c metav1.Condition, reason string, words ...string) {
+	t.Helper()
+	if reason != "" && c.Reason != reason {
+		t.Errorf("%s=%s has reason %s, not %s: %s", c.Type, c.Status, c.Reason, reason, c.Message)
+	}
+	for _, word := range words {
+		if !strings.Contains(c.Message, word) {
+			t.Errorf("%s=%s (%s) does not name %q: %s", c.Type, c.Status, c.Reason, word, c.Message)
+		}
+	}
+}
+
+// enginePods lists a generator's pods.
+func enginePods(ctx context.Context, ns, generator string) ([]corev1.Pod, error) {
+	var pods corev1.PodList
+	err := kube.List(ctx, &pods, client.InNamespace(ns), client.MatchingLabels{"spate.dev/generator": generator})
+	return pods.Items, err
+}

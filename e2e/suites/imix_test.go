@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The demo's two profiles, as tests: exact through a router that forwards, exact through one that drops. And the
+// dashboard over what they left in Prometheus.
+
+package suites
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	spate "spate.dev/operator/api/v1alpha1"
+)
+
+func demo(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, "e2e/demo", file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// lab brings the demo's generator up in a namespace, with its ports on the router's links.
+func lab(t *testing.T) string {
+	t.Helper()
+	ns := namespace(t)
+	mustApply(t, ns, demo(t, "network.yaml"))
+	mustApply(t, ns, demo(t, "generator.yaml"))
+	condition(t, 60*time.Second, generatorNamed(ns, "lab"), spate.ConditionReady, metav1.ConditionTrue)
+	return ns
+}
+
+func TestIMIXThroughARouter(t *testing.T) {
+	ns := lab(t)
+
+	t.Run("forwarding: passed, and result, counters and Prometheus agree exactly", func(t *testing.T) {
+		mustApply(t, ns, demo(t, "imix.yaml"))
+		imix := profileNamed(ns, "imix")
+		run := complete(t, 60*time.Second, imix)
+		expect(t, condition(t, time.Second, imix, spate.ConditionPassed, metav1.ConditionTrue), spate.ReasonThresholdsMet)
+		want := map[string]int64{"imix-64": 140_000, "imix-594": 80_000, "imix-1518": 20_000}
+		for _, s := range run.Status.Result.Streams {
+			if s.Tx != want[s.Name] || s.Rx != s.Tx || s.Lost != 0 {
+				t.Errorf("stream %s: tx %d, rx %d, lost %d; want %d sent and received", s.Name, s.Tx, s.Rx, s.Lost, want[s.Name])
+			}
+		}
+		if len(run.Status.Result.Streams) != len(want) {
+			t.Errorf("result of %d streams, want %d", len(run.Status.Result.Streams), len(want))
+		}
+		agree(t, run)
+		everyDashboardQueryHasData(t, ns)
+	})
+
+	t.Run("dropping: failed with the numbers, loss is the router's count", func(t *testing.T) {
+		router(t, "drop")
+		t.Cleanup(func() { router(t, "forward") })
+		mustApply(t, ns, demo(t, "imix-drop.yaml"))
+		dropping := profileNamed(ns, "imix-drop")
+		run := complete(t, 60*time.Second, dropping)
+		dropped := router(t, "dropped")
+		expect(t, condition(t, time.Second, dropping, spate.ConditionPassed, metav1.ConditionFalse), spate.ReasonThresholdMissed, "no-loss", dropped)
+		if lost := strconv.FormatInt(run.Status.Result.Lost, 10); lost != dropped || dropped == "0" {
+			t.Errorf("lost %s, the router dropped %s", lost, dropped)
+		}
+		for _, s := range run.Status.Result.Streams {
+			if s.Name != "imix-594" && s.Lost != 0 {
+				t.Errorf("stream %s lost %d; only imix-594 is dropped", s.Name, s.Lost)
+			}
+		}
+		agree(t, run)
+	})
+
+	t.Run("the generator's final counters are scraped before its pods go", func(t *testing.T) {
+		// Everything was scraped above, so that deletion must not wait for its bound.
+		start := time.Now()
+		lab := generatorNamed(ns, "lab")
+		if err := kube.Delete(t.Context(), lab, client.PropagationPolicy(metav1.DeletePropagationForeground)); err != nil {
+			t.Fatal(err)
+		}
+		until(t, 20*time.Second, "lab is gone", func(ctx context.Context) (bool, string) {
+			pods, err := enginePods(ctx, ns, "lab")
+			return get(ctx, lab) != nil && len(pods) == 0, fmt.Sprint(len(pods), " pods ", err)
+		})
+		t.Logf("gone after %s", time.Since(start).Round(100*time.Millisecond))
+	})
+}
+
+// everyDashboardQueryHasData executes every query of every dashboard against the Prometheus that scraped the pod.
+func everyDashboardQueryHasData(t *testing.T, ns string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(root, "dashboards/*.json"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no dashboards: %v", err)
+	}
+	variables := strings.NewReplacer(
+		"$__rate_interval", "30s",
+		"$namespace", ns,
+		"$profile", "imix",
+		"$run", ".*",
+		"$generator", ".*",
+	)
+	queries := 0
+	for _, file := range files {
+		for _, expression := range dashboardQueries(t, file) {
+			queries++
+			samples, err := query(t.Context(), variables.Replace(expression))
+			if err != nil {
+				t.Errorf("%s: %v", filepath.Base(file), err)
+			} else if len(samples) == 0 {
+				t.Errorf("%s: no data for %s", filepath.Base(file), expression)
+			}
+		}
+	}
+	if queries < 10 {
+		t.Errorf("only %d queries found in %d dashboards", queries, len(files))
+	}
+}
+
+func dashboardQueries(t *testing.T, file string) []string {
+	t.Helper()
+	type panel struct {
+		Targets []struct{ Expr string }
+		Panels  []json.RawMessage
+	}
+	var dashboard struct {
+		Panels     []panel
+		Templating struct {
+			List []struct{ Type, Definition string }
+		}
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, &dashboard); err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	var queries []string
+	for _, p := range dashboard.Panels {
+		if len(p.Panels) > 0 {
+			t.Fatalf("%s: collapsed rows hide panels from this test", file)
+		}
+		for _, target := range p.Targets {
+			queries = append(queries, target.Expr)
+		}
+	}
+	for _, v := range dashboard.Templating.List {
+		// label_values(SELECTOR, label): the selector must select something.
+		if selector, ok := strings.CutPrefix(v.Definition, "label_values("); ok {
+			queries = append(queries, selector[:strings.LastIndex(selector, ",")])
+		}
+	}
+	return queries
+}

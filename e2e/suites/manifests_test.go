@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Manifests the tests share, as a user would write them.
+
+package suites
+
+import "fmt"
+
+// loopbackGenerator runs anywhere: two loopback ports and a null port, shared CPUs, ordinary memory.
+const loopbackGenerator = `
+apiVersion: spate.dev/v1alpha1
+kind: TrafficGenerator
+metadata: {name: loop}
+spec:
+  cpuPolicy: Shared
+  hugepages: {pageSize: None, memory: 64Mi}
+  ports:
+  - {name: loop, lineRate: 10Gbps, attachment: {loopback: {}}}
+  - {name: void, attachment: {null: {}}}
+`
+
+// loopbackStream sends small UDP packets and measures them.
+const loopbackStream = `
+apiVersion: spate.dev/v1alpha1
+kind: StatelessStream
+metadata: {name: small}
+spec:
+  packet:
+    headers:
+    - ethernet: {}
+    - ipv4: {source: 198.18.0.1, destination: 198.19.0.1}
+    - udp: {sourcePort: 1000, destinationPort: 2000}
+    size: 128
+  transmit: {continuous: {rate: 1kpps}}
+  measure: {flow: true}
+`
+
+// loopbackProfile sends `small` on port loop; spec holds further fields, one a line, indented by two.
+func loopbackProfile(name, spec string) string {
+	return fmt.Sprintf(`
+apiVersion: spate.dev/v1alpha1
+kind: TrafficProfile
+metadata: {name: %s}
+spec:
+  generatorRef: {name: loop}
+  traffic:
+  - {name: small, streamRef: {name: small}, transmitPort: loop, receivePort: loop}
+%s`, name, spec)
+}

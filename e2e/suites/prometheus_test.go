@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// What the real Prometheus, which scraped the real pods, answers.
+
+package suites
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"testing"
+	"time"
+
+	spate "spate.dev/operator/api/v1alpha1"
+)
+
+const prometheusURL = "http://127.0.0.1:9090"
+
+// sample is one series of an answer.
+type sample struct {
+	labels map[string]string
+	value  float64
+}
+
+// query asks for an instant vector.
+func query(ctx context.Context, expression string) ([]sample, error) {
+	var answer struct {
+		Status string
+		Error  string
+		Data   struct {
+			Result []struct {
+				Metric map[string]string
+				Value  [2]any
+			}
+		}
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, prometheusURL+"/api/v1/query?query="+url.QueryEscape(expression), nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
+		return nil, err
+	}
+	if answer.Status != "success" {
+		return nil, fmt.Errorf("%s: %s", expression, answer.Error)
+	}
+	samples := make([]sample, 0, len(answer.Data.Result))
+	for _, r := range answer.Data.Result {
+		text, _ := r.Value[1].(string)
+		value, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", expression, err)
+		}
+		samples = append(samples, sample{labels: r.Metric, value: value})
+	}
+	return samples, nil
+}
+
+// counted gives a metric of a complete run's measured phase by stream, from a scrape after the run's end.
+func counted(t *testing.T, metric string, run *spate.TrafficRun) map[string]int64 {
+	t.Helper()
+	selector := fmt.Sprintf(`%s{profile_namespace=%q,profile=%q,run=%q,phase="measured"}`, metric, run.Namespace, run.Spec.Profile.Name, run.Spec.RunID)
+	end := float64(run.Status.CompletionTime.Unix())
+	until(t, 15*time.Second, "a scrape of "+metric+" after the run's end", func(ctx context.Context) (bool, string) {
+		samples, err := query(ctx, "min(timestamp("+selector+"))")
+		return err == nil && len(samples) == 1 && samples[0].value > end+1, fmt.Sprint(samples, err)
+	})
+	samples, err := query(t.Context(), "sum by (stream) ("+selector+")")
+	if err != nil {
+		t.Fatal(err)
+	}
+	byStream := map[string]int64{}
+	for _, s := range samples {
+		byStream[s.labels["stream"]] = int64(s.value)
+	}
+	return byStream
+}
+
+// agree fails unless Prometheus has exactly the run's numbers.
+func agree(t *testing.T, run *spate.TrafficRun) {
+	t.Helper()
+	tx := counted(t, "spate_stream_tx_packets_total", run)
+	rx := counted(t, "spate_stream_rx_packets_total", run)
+	for _, s := range run.Status.Result.Streams {
+		if tx[s.Name] != s.Tx || rx[s.Name] != s.Rx {
+			t.Errorf("stream %s: the run has tx %d, rx %d; Prometheus has tx %d, rx %d", s.Name, s.Tx, s.Rx, tx[s.Name], rx[s.Name])
+		}
+	}
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Broken input gets a clear answer at the earliest place, within five seconds, naming the field.
+
+package suites
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	spate "spate.dev/operator/api/v1alpha1"
+)
+
+const answerLimit = 5 * time.Second
+
+func TestBrokenManifestsAreRefusedByTheAPIServer(t *testing.T) {
+	ns := namespace(t)
+	for name, c := range map[string]struct {
+		manifest string
+		words    []string
+	}{
+		"a rate in apples": {
+			strings.Replace(loopbackStream, "1kpps", "10 apples", 1),
+			[]string{"spec.transmit.continuous.rate", "1.5Mpps"},
+		},
+		"two transmit modes": {
+			strings.Replace(loopbackStream, "{continuous: {rate: 1kpps}}", "{continuous: {rate: 1kpps}, burst: {packets: 5, rate: 1kpps}}", 1),
+			[]string{"spec.transmit", "continuous", "burst"},
+		},
+		"no transmit mode": {
+			strings.Replace(loopbackStream, "{continuous: {rate: 1kpps}}", "{}", 1),
+			[]string{"spec.transmit"},
+		},
+		"min above max": {
+			loopbackStream + "  fields:\n  - {name: port, random: {min: 2000, max: 1000}, writes: [{field: udp.sourcePort}]}\n",
+			[]string{"spec.fields[0]", "min", "max"},
+		},
+		"a size below Ethernet's": {
+			strings.Replace(loopbackStream, "size: 128", "size: 60", 1),
+			[]string{"spec.packet.size", "64"},
+		},
+		"a misspelt field": {
+			strings.Replace(loopbackStream, "destinationPort", "destPort", 1),
+			[]string{"destPort"},
+		},
+		"an unknown port of the inline generator": {
+			`
+apiVersion: spate.dev/v1alpha1
+kind: TrafficProfile
+metadata: {name: wrong-port}
+spec:
+  generator: {ports: [{name: loop, attachment: {loopback: {}}}]}
+  traffic:
+  - {name: small, streamRef: {name: small}, transmitPort: north}
+`,
+			[]string{"spec.traffic", "north"},
+		},
+		"the pod's primary interface as a port": {
+			strings.Replace(loopbackGenerator, "name: loop, lineRate", "name: eth0, lineRate", 1),
+			[]string{"spec.ports[0].name", "eth0"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := applyStrict(t, ns, c.manifest)
+			if err == nil {
+				t.Fatalf("accepted:\n%s", c.manifest)
+			}
+			if !apierrors.IsInvalid(err) && !apierrors.IsBadRequest(err) {
+				t.Errorf("not a refusal of the object: %v", err)
+			}
+			for _, word := range c.words {
+				if !strings.Contains(err.Error(), word) {
+					t.Errorf("the refusal does not name %q: %v", word, err)
+				}
+			}
+		})
+	}
+}
+
+func TestBrokenProfilesAreAnsweredByACondition(t *testing.T) {
+	ns := namespace(t)
+	mustApply(t, ns, loopbackGenerator+"---"+loopbackStream)
+	condition(t, 30*time.Second, generatorNamed(ns, "loop"), spate.ConditionReady, metav1.ConditionTrue)
+	for name, c := range map[string]struct {
+		manifest string
+		reason   string
+		words    []string
+	}{
+		"unknown-stream": {
+			strings.ReplaceAll(loopbackProfile("unknown-stream", ""), "{name: small}", "{name: nowhere}"),
+			spate.ReasonReferenceNotFound, []string{"spec.traffic[0].streamRef", "nowhere"},
+		},
+		"unknown-port": {
+			strings.ReplaceAll(loopbackProfile("unknown-port", ""), "transmitPort: loop", "transmitPort: north"),
+			spate.ReasonInvalidSpec, []string{"spec.traffic[0].transmitPort", "north", "loop"},
+		},
+		"unknown-generator": {
+			strings.ReplaceAll(loopbackProfile("unknown-generator", ""), "generatorRef: {name: loop}", "generatorRef: {name: nobody}"),
+			spate.ReasonReferenceNotFound, []string{"spec.generatorRef", "nobody"},
+		},
+		"broken-threshold": {
+			loopbackProfile("broken-threshold", "  thresholds: [{name: typo, expression: result.lots == 0}]"),
+			spate.ReasonInvalidSpec, []string{"spec.thresholds[0].expression", "lots"},
+		},
+		"over-the-line": {
+			loopbackProfile("over-the-line", "  rate: 20Gbps"),
+			spate.ReasonOversubscribed, []string{"loop", "10Gbps"},
+		},
+		"bursts": {
+			loopbackProfile("bursts", "") + "---" +
+				strings.NewReplacer("name: small", "name: bursty", "{continuous: {rate: 1kpps}}", "{burst: {packets: 5, rate: 1kpps}}").Replace(loopbackStream),
+			spate.ReasonNotSupported, []string{"transmit.burst"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if name == "bursts" {
+				c.manifest = strings.Replace(c.manifest, "streamRef: {name: small}", "streamRef: {name: bursty}", 1)
+			}
+			mustApply(t, ns, c.manifest)
+			expect(t, condition(t, answerLimit, profileNamed(ns, name), spate.ConditionReady, metav1.ConditionFalse), c.reason, c.words...)
+		})
+	}
+}
+
+// A profile recovers by itself when what it refers to appears.
+func TestObjectsMayComeInAnyOrder(t *testing.T) {
+	ns := namespace(t)
+	mustApply(t, ns, loopbackProfile("early", "  duration: 1s"))
+	early := profileNamed(ns, "early")
+	expect(t, condition(t, answerLimit, early, spate.ConditionReady, metav1.ConditionFalse), spate.ReasonReferenceNotFound)
+	mustApply(t, ns, loopbackStream)
+	mustApply(t, ns, loopbackGenerator)
+	run := complete(t, 45*time.Second, early)
+	if r := run.Status.Result; r.Tx != 1000 || r.Rx != 1000 || r.Lost != 0 {
+		t.Errorf("tx %d, rx %d, lost %d; want 1000 sent and received", r.Tx, r.Rx, r.Lost)
+	}
+}
+
+func TestAProfileWithATemplateIsNotSupportedByName(t *testing.T) {
+	ns := namespace(t)
+	mustApply(t, ns, loopbackGenerator)
+	mustApply(t, ns, `
+apiVersion: spate.dev/v1alpha1
+kind: TrafficProfile
+metadata: {name: stateful}
+spec:
+  generatorRef: {name: loop}
+  traffic:
+  - {name: http, templateRef: {name: http}, transmitPort: loop}
+`)
+	expect(t, condition(t, answerLimit, profileNamed(ns, "stateful"), spate.ConditionReady, metav1.ConditionFalse),
+		spate.ReasonNotSupported, "spec.traffic[0].templateRef")
+}
+
+func TestAGeneratorServesOtherNamespacesOnlyByGrant(t *testing.T) {
+	owner, guest := namespace(t), namespace(t)
+	mustApply(t, owner, loopbackGenerator)
+	mustApply(t, guest, loopbackStream)
+	mustApply(t, guest, strings.Replace(loopbackProfile("guest", "  duration: 1s"), "generatorRef: {name: loop}", "generatorRef: {name: loop, namespace: "+owner+"}", 1))
+	visitor := profileNamed(guest, "guest")
+	expect(t, condition(t, answerLimit, visitor, spate.ConditionReady, metav1.ConditionFalse), spate.ReasonReferenceNotAllowed, owner)
+
+	mustApply(t, owner, loopbackGenerator+"  allowedNamespaces: {from: All}\n")
+	complete(t, 45*time.Second, visitor)
+}
+
+func TestLimitsOfAGeneratorHold(t *testing.T) {
+	ns := namespace(t)
+	mustApply(t, ns, loopbackGenerator+"  limits: {maxRate: 5kpps, allowedDestinations: [198.19.0.0/24], allowedPorts: [\"2000\"]}\n---"+loopbackStream)
+	for name, c := range map[string]struct{ manifest, word string }{
+		"too-fast":      {loopbackProfile("too-fast", "  rate: 6kpps"), "maxRate"},
+		"too-far":       {loopbackProfile("too-far", "") + "---" + strings.NewReplacer("name: small", "name: far", "198.19.0.1", "198.19.1.1").Replace(loopbackStream), "allowedDestinations"},
+		"another-port":  {loopbackProfile("another-port", "") + "---" + strings.NewReplacer("name: small", "name: far", "2000", "2001").Replace(loopbackStream), "allowedPorts"},
+		"within-limits": {loopbackProfile("within-limits", "  duration: 1s"), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if strings.Contains(c.manifest, "name: far") {
+				c.manifest = strings.NewReplacer("streamRef: {name: small}", "streamRef: {name: "+name+"}", "metadata: {name: far}", "metadata: {name: "+name+"}").Replace(c.manifest)
+			}
+			mustApply(t, ns, c.manifest)
+			p := profileNamed(ns, name)
+			if c.word == "" {
+				complete(t, 45*time.Second, p)
+				return
+			}
+			expect(t, condition(t, answerLimit, p, spate.ConditionReady, metav1.ConditionFalse), spate.ReasonLimitExceeded, c.word)
+		})
+	}
+}
