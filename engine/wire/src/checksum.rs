@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The Internet checksum (RFC 1071) and its incremental update (RFC 1624).
+//!
+//! A *sum* here is the one's complement sum of 16-bit big-endian words, not yet folded; the checksum is the complement
+//! of the folded sum. Sums of parts add up as long as each part starts at an even distance from the first byte
+//! covered; `swapped` is the sum of a part that starts at an odd one.
+
+/// Sum of `bytes` as if they started at an even offset. An odd last byte counts as the high byte of a word.
+pub fn sum(bytes: &[u8]) -> u64 {
+    let mut words = bytes.chunks_exact(2);
+    let mut total: u64 = words.by_ref().map(|w| u64::from(u16::from_be_bytes([w[0], w[1]]))).sum();
+    if let [last] = words.remainder() {
+        total += u64::from(*last) << 8;
+    }
+    total
+}
+
+/// The sum of the same bytes at an offset one further (RFC 1071 §2.B: byte order independence).
+pub fn swapped(sum: u64) -> u64 {
+    u64::from(fold(sum).swap_bytes())
+}
+
+/// Folds the carries in: a value congruent to `sum` modulo 0xffff, and 0 only if `sum` is 0.
+pub fn fold(mut sum: u64) -> u16 {
+    // Three folds bring any u64 below 2^17, the fourth takes in the last carry.
+    sum = (sum & 0xffff_ffff) + (sum >> 32);
+    sum = (sum & 0xffff_ffff) + (sum >> 32);
+    sum = (sum & 0xffff) + (sum >> 16);
+    sum = (sum & 0xffff) + (sum >> 16);
+    sum as u16
+}
+
+/// The checksum of what adds up to `sum`.
+pub fn checksum(sum: u64) -> u16 {
+    !fold(sum)
+}
+
+/// The checksum after a covered 16-bit word changed from `old` to `new` (RFC 1624, equation 3).
+pub fn updated(checksum: u16, old: u16, new: u16) -> u16 {
+    !fold(u64::from(!checksum) + u64::from(!old) + u64::from(new))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// RFC 1071 §3's worked example.
+    #[test]
+    fn matches_the_rfc() {
+        assert_eq!(fold(sum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7])), 0xddf2);
+    }
+
+    proptest! {
+        #[test]
+        fn data_with_its_checksum_sums_to_all_ones(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
+            prop_assert_eq!(fold(sum(&bytes) + u64::from(checksum(sum(&bytes)))), 0xffff);
+        }
+
+        #[test]
+        fn an_update_equals_a_fresh_checksum(
+            mut bytes in prop::collection::vec(any::<u8>(), 2..600), at: prop::sample::Index, new: u16,
+        ) {
+            // A word that is all there is may go from 0 to 0xffff unseen: keep one that never changes.
+            bytes.splice(0..0, [0x12, 0x34]);
+            let at = 2 + at.index((bytes.len() - 2) / 2) * 2;
+            let old = u16::from_be_bytes([bytes[at], bytes[at + 1]]);
+            let before = checksum(sum(&bytes));
+            bytes[at..at + 2].copy_from_slice(&new.to_be_bytes());
+            prop_assert_eq!(updated(before, old, new), checksum(sum(&bytes)));
+        }
+
+        #[test]
+        fn parts_add_up_at_even_and_odd_offsets(
+            a in prop::collection::vec(any::<u8>(), 0..300), b in prop::collection::vec(any::<u8>(), 0..300),
+        ) {
+            let whole: Vec<u8> = a.iter().chain(&b).copied().collect();
+            let part = if a.len() % 2 == 0 { sum(&b) } else { swapped(sum(&b)) };
+            prop_assert_eq!(fold(sum(&a) + part), fold(sum(&whole)));
+        }
+
+        #[test]
+        fn folding_never_loses_a_carry(value: u64) {
+            let expected = if value == 0 { 0 } else { match value % 0xffff { 0 => 0xffff, r => r } };
+            prop_assert_eq!(u64::from(fold(value)), expected);
+        }
+    }
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The measurement trailer: who sent a packet, which one it is, and when it left.
+//!
+//! The last 16 bytes of a frame before its FCS, big endian: run tag (2), stream (2), sending worker (1), phase and
+//! check (1), sequence (4), wall-clock nanoseconds modulo 2^48 (6).
+
+/// Bytes of a trailer.
+pub const LEN: usize = 16;
+
+/// Timestamps are kept modulo this.
+pub const TIMESTAMP_MODULUS: u64 = 1 << 48;
+
+/// Where byte 5 (phase and check) lies in the first eight bytes read as one big-endian number.
+const PHASE_SHIFT: u32 = 16;
+const MEASURED: u64 = 0x80 << PHASE_SHIFT;
+const CHECK: u64 = 0x7f << PHASE_SHIFT;
+
+/// A packet's trailer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trailer {
+    /// The run, never 0.
+    pub run_tag: u16,
+    /// The stream's id in the run.
+    pub stream: u16,
+    /// The worker that sent it, numbered over all engines of the run.
+    pub sender: u8,
+    /// Belongs to the measured phase, not to the warm-up.
+    pub measured: bool,
+    /// Counts up from 0 for each stream and sending worker.
+    pub sequence: u32,
+    /// Wall-clock nanoseconds since the epoch when it was sent, modulo 2^48.
+    pub timestamp: u64,
+}
+
+impl Trailer {
+    /// Its bytes on the wire.
+    #[inline]
+    pub fn encode(&self) -> [u8; LEN] {
+        let sequence = u64::from(self.sequence);
+        let high = u64::from(self.run_tag) << 48
+            | u64::from(self.stream) << 32
+            | u64::from(self.sender) << 24
+            | if self.measured { MEASURED } else { 0 }
+            | sequence >> 16;
+        let low = sequence << 48 | self.timestamp % TIMESTAMP_MODULUS;
+        let high = high | check(high, low);
+        (u128::from(high) << 64 | u128::from(low)).to_be_bytes()
+    }
+
+    /// Reads the trailer at the end of a frame; none if what is there is no trailer.
+    #[inline]
+    pub fn decode(frame: &[u8]) -> Option<Self> {
+        let bits = u128::from_be_bytes(*frame.last_chunk::<LEN>()?);
+        let (high, low) = ((bits >> 64) as u64, bits as u64);
+        let run_tag = (high >> 48) as u16;
+        if run_tag == 0 || high & CHECK != check(high & !CHECK, low) {
+            return None;
+        }
+        Some(Self {
+            run_tag,
+            stream: (high >> 32) as u16,
+            sender: (high >> 24) as u8,
+            measured: high & MEASURED != 0,
+            sequence: (high << 16) as u32 | (low >> 48) as u32,
+            timestamp: low % TIMESTAMP_MODULUS,
+        })
+    }
+}
+
+/// The check bits, in their place in `high`: the top seven bits of a multiplicative hash of all others.
+#[inline]
+fn check(high: u64, low: u64) -> u64 {
+    let hash = (high ^ low.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    hash >> 57 << PHASE_SHIFT
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    prop_compose! {
+        fn any_trailer()(
+            run_tag in 1u16.., stream: u16, sender: u8, measured: bool, sequence: u32,
+            timestamp in 0..TIMESTAMP_MODULUS,
+        ) -> Trailer {
+            Trailer { run_tag, stream, sender, measured, sequence, timestamp }
+        }
+    }
+
+    #[test]
+    fn bytes_lie_where_the_format_says() {
+        let trailer = Trailer {
+            run_tag: 0x0102,
+            stream: 0x0304,
+            sender: 0x05,
+            measured: true,
+            sequence: 0x0708_090a,
+            timestamp: 0x0b0c_0d0e_0f10,
+        };
+        let mut bytes = trailer.encode();
+        assert_eq!(bytes[5] & 0x80, 0x80);
+        bytes[5] = 6;
+        assert_eq!(bytes, core::array::from_fn(|i| i as u8 + 1));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_encoded_is_decoded(trailer in any_trailer(), payload in prop::collection::vec(any::<u8>(), 0..100)) {
+            let frame: Vec<u8> = payload.into_iter().chain(trailer.encode()).collect();
+            prop_assert_eq!(Trailer::decode(&frame), Some(trailer));
+        }
+
+        #[test]
+        fn one_flipped_bit_is_no_trailer(trailer in any_trailer(), bit in 0usize..128) {
+            let mut bytes = trailer.encode();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            prop_assert_eq!(Trailer::decode(&bytes), None);
+        }
+
+        #[test]
+        fn any_bytes_are_read_without_a_panic(frame in prop::collection::vec(any::<u8>(), 0..64)) {
+            if let Some(trailer) = Trailer::decode(&frame) {
+                prop_assert_eq!(&trailer.encode()[..], &frame[frame.len() - LEN..]);
+            }
+        }
+    }
+}
