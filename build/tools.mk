@@ -8,7 +8,7 @@
 #   	$(CONTROLLER_GEN) crd paths=./...
 # A tool that looks for others by name (buf and its plugins) gets `PATH="$(TOOLS_PATH):$$PATH"`.
 
-TOOL_NAMES := controller-gen buf protoc-gen-go protoc-gen-go-grpc
+TOOL_NAMES := controller-gen buf protoc-gen-go protoc-gen-go-grpc kustomize crd-ref-docs helm golangci-lint multus
 
 # One line a tool, NAME=HASH, from a single shell: this runs at every start of make.
 tool_hashes := $(shell cd tools && for t in $(TOOL_NAMES); do echo "$$t=$$(cat $$t/go.mod $$t/go.sum | sha256sum | cut -c1-12)"; done)
@@ -19,6 +19,11 @@ CONTROLLER_GEN := $(call tool_path,controller-gen)
 BUF := $(call tool_path,buf)
 PROTOC_GEN_GO := $(call tool_path,protoc-gen-go)
 PROTOC_GEN_GO_GRPC := $(call tool_path,protoc-gen-go-grpc)
+KUSTOMIZE := $(call tool_path,kustomize)
+CRD_REF_DOCS := $(call tool_path,crd-ref-docs)
+HELM := $(call tool_path,helm)
+GOLANGCI_LINT := $(call tool_path,golangci-lint)
+MULTUS := $(call tool_path,multus)
 
 empty :=
 TOOLS_PATH := $(subst $(empty) ,:,$(patsubst %/,%,$(foreach t,$(TOOL_NAMES),$(dir $(call tool_path,$(t))))))

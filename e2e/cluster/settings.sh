@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash disable=SC2034  # sourced: the scripts beside this one use the names
+# Where does the cluster keep its things, and what are its numbers? Sourced by every script here.
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+
+# Everything the node writes: disposable, wiped by each `up`.
+: "${SPATE_CACHE:=${XDG_CACHE_HOME:-$HOME/.cache}/spate}"
+state=$SPATE_CACHE/cluster
+# What was changed on the machine, written before the change: `down` needs nothing else to undo it. One cluster a machine.
+record=/run/spate-cluster
+
+node=spate-node
+node_ip=10.99.0.1
+service_cidr=10.96.0.0/16
+service_api_ip=10.96.0.1
+pod_cidr=10.244.0.0/24
+
+# The cgroup that holds all of the node, made in every hierarchy.
+cgroup=spate-cluster
+# Pages of 2 MiB that pods may ask for (hugepages-2Mi); 192 are 384 MiB.
+hugepages=${SPATE_CLUSTER_HUGEPAGES:-192}
+hugepages_file=/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages
+# The CPUs left to the system and the control plane; pods with whole CPUs get the others, exclusively.
+reserved_cpus=0
+
+kubeconfig=$state/pki/admin.kubeconfig
+
+say() { printf 'cluster: %s\n' "$*"; }
+die() { printf 'cluster: error: %s\n' "$*" >&2; exit 1; }
+
+# The process that holds the node's namespaces open (an `unshare`), or nothing. A recycled process id is not mistaken for it.
+holder() {
+  local pid
+  pid=$(cat "$record/pid" 2>/dev/null) || return 0
+  tr '\0' ' ' < "/proc/$pid/cmdline" 2>/dev/null | grep -q -- "$here/node\|$here/enter-namespaces" && echo "$pid" || true
+}
+
+# PID 1 of the node's PID namespace, as this namespace numbers it, or nothing.
+init_pid() {
+  local pid
+  pid=$(holder)
+  [ -n "$pid" ] && pgrep -P "$pid" || true
+}
