@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+// This file answers: how is each call of the contract made, and how long may it take?
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"io"
+	"time"
+
+	"spate.dev/operator/internal/engine/enginev1"
+)
+
+// ContractMinor is the contract's minor version this operator speaks; an engine's may differ by one.
+const ContractMinor = 1
+
+const (
+	// callTimeout bounds a call that only reads or flips a state.
+	callTimeout = 3 * time.Second
+	// prepareTimeout bounds Prepare, which expands and allocates all streams.
+	prepareTimeout = 60 * time.Second
+	// chunkSize is how much of a plan one message carries (the contract allows 1 MiB).
+	chunkSize = 512 << 10
+)
+
+// Client calls one engine. Its errors are as Errors in errors.go says.
+type Client struct {
+	rpc enginev1.EngineClient
+}
+
+// Info asks what the engine is and which runs it holds.
+func (c *Client) Info(ctx context.Context) (*enginev1.GetInfoResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	info, err := c.rpc.GetInfo(ctx, &enginev1.GetInfoRequest{})
+	return info, explain(err)
+}
+
+// Clock asks for the engine's time and returns how far it is ahead of this machine's, and the error of that estimate:
+// half the time the call took.
+func (c *Client) Clock(ctx context.Context) (ahead, margin time.Duration, info *enginev1.GetInfoResponse, err error) {
+	before := time.Now()
+	info, err = c.Info(ctx)
+	if err != nil {
+		return 0, 0, nil, err
+	}
+	margin = time.Since(before) / 2
+	return time.Unix(0, info.NowNs).Sub(before.Add(margin)), margin, info, nil
+}
+
+// Prepare sends a plan, given as its encoded bytes.
+func (c *Client) Prepare(ctx context.Context, runID string, plan []byte) (*enginev1.PrepareResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, prepareTimeout)
+	defer cancel()
+	stream, err := c.rpc.Prepare(ctx)
+	if err != nil {
+		return nil, explain(err)
+	}
+	digest := sha256.Sum256(plan)
+	header := &enginev1.PrepareHeader{RunId: runID, TotalBytes: uint64(len(plan)), Digest: digest[:]}
+	err = stream.Send(&enginev1.PrepareRequest{Part: &enginev1.PrepareRequest_Header{Header: header}})
+	for rest := bytes.NewBuffer(plan); err == nil && rest.Len() > 0; {
+		err = stream.Send(&enginev1.PrepareRequest{Part: &enginev1.PrepareRequest_Chunk{Chunk: rest.Next(chunkSize)}})
+	}
+	if err != nil && !errors.Is(err, io.EOF) { // EOF: the engine has answered already; CloseAndRecv tells what
+		return nil, explain(err)
+	}
+	response, err := stream.CloseAndRecv()
+	return response, explain(err)
+}
+
+// Start lets a prepared run begin at the instant.
+func (c *Client) Start(ctx context.Context, runID string, at time.Time) (*enginev1.RunInfo, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	r, err := c.rpc.Start(ctx, &enginev1.StartRequest{RunId: runID, AtNs: at.UnixNano()})
+	return r.GetRun(), explain(err)
+}
+
+// SetRateFactor sets all streams' rates to a factor of the plan's, at the instant (zero: now).
+func (c *Client) SetRateFactor(ctx context.Context, runID string, factor *enginev1.Ratio, at time.Time) (time.Time, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	request := &enginev1.UpdateRequest{RunId: runID, Change: &enginev1.UpdateRequest_RateFactor{RateFactor: factor}}
+	if !at.IsZero() {
+		request.AtNs = at.UnixNano()
+	}
+	r, err := c.rpc.Update(ctx, request)
+	return time.Unix(0, r.GetEffectiveAtNs()), explain(err)
+}
+
+// Stop ends transmission now; the run drains.
+func (c *Client) Stop(ctx context.Context, runID, reason string) (*enginev1.RunInfo, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	r, err := c.rpc.Stop(ctx, &enginev1.StopRequest{RunId: runID, Reason: reason})
+	return r.GetRun(), explain(err)
+}
+
+// Remove makes the engine forget a run.
+func (c *Client) Remove(ctx context.Context, runID string) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	_, err := c.rpc.Remove(ctx, &enginev1.RemoveRequest{RunId: runID})
+	return explain(err)
+}
+
+// Stats reads the counters of a run once.
+func (c *Client) Stats(ctx context.Context, runID string) (*enginev1.WatchStatsResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	stream, err := c.rpc.WatchStats(ctx, &enginev1.WatchStatsRequest{RunId: runID})
+	if err != nil {
+		return nil, explain(err)
+	}
+	stats, err := stream.Recv()
+	return stats, explain(err)
+}
