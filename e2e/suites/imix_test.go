@@ -44,6 +44,15 @@ func lab(t *testing.T) string {
 func TestIMIXThroughARouter(t *testing.T) {
 	ns := lab(t)
 
+	t.Run("the idle engine is small beside its hugepages", func(t *testing.T) {
+		resident, huge := engineMemory(t)
+		const limit = 150 << 10
+		if resident == 0 || resident >= limit || huge == 0 {
+			t.Errorf("resident %d KiB beside %d KiB of hugepages; want below 150 MiB beside 128 MiB", resident, huge)
+		}
+		t.Logf("resident %d MiB beside %d MiB of hugepages", resident>>10, huge>>10)
+	})
+
 	t.Run("forwarding: passed, and result, counters and Prometheus agree exactly", func(t *testing.T) {
 		mustApply(t, ns, demo(t, "imix.yaml"))
 		imix := profileNamed(ns, "imix")
@@ -94,6 +103,39 @@ func TestIMIXThroughARouter(t *testing.T) {
 		})
 		t.Logf("gone after %s", time.Since(start).Round(100*time.Millisecond))
 	})
+}
+
+// engineMemory gives the one engine's resident memory and its hugepages in KiB, as the kernel counts them (proc(5)).
+func engineMemory(t *testing.T) (resident, huge int) {
+	t.Helper()
+	names, err := filepath.Glob("/proc/[0-9]*/comm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	engines := 0
+	for _, name := range names {
+		if comm, err := os.ReadFile(name); err != nil || strings.TrimSpace(string(comm)) != "spate-engine" {
+			continue
+		}
+		status, err := os.ReadFile(filepath.Join(filepath.Dir(name), "status"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		engines++
+		for line := range strings.Lines(string(status)) {
+			for field, value := range map[string]*int{"VmRSS:": &resident, "HugetlbPages:": &huge} {
+				if rest, ok := strings.CutPrefix(line, field); ok {
+					if _, err := fmt.Sscan(rest, value); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		}
+	}
+	if engines != 1 {
+		t.Fatalf("%d engines run on the node, want the one under test", engines)
+	}
+	return resident, huge
 }
 
 // everyDashboardQueryHasData executes every query of every dashboard against the Prometheus that scraped the pod.
