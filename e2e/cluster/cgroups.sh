@@ -9,11 +9,10 @@ cgroup_hierarchies() {
   grep -q '^[1-9][0-9]*:.*hugetlb' /proc/self/cgroup || echo hugetlb:
 }
 
-# cgroup_mount DIR CONTROLLERS: mounts the hierarchy at DIR/CONTROLLERS.
+# cgroup_mount DIR CONTROLLERS: mounts the hierarchy at DIR/CONTROLLERS (a named one, without controllers, at DIR/NAME).
 cgroup_mount() {
-  mkdir -p "$1/$2"
-  case $2 in
-    name=*) mount -t cgroup -o "none,$2" cgroup "$1/$2" ;;
-    *) mount -t cgroup -o "$2" cgroup "$1/$2" ;;
-  esac
+  local options=$2
+  case $2 in name=*) options=none,$2 ;; esac
+  mkdir -p "$1/${2#name=}"
+  mount -t cgroup -o "$options" cgroup "$1/${2#name=}"
 }

@@ -33,12 +33,12 @@ die() { printf 'cluster: error: %s\n' "$*" >&2; exit 1; }
 holder() {
   local pid
   pid=$(cat "$record/pid" 2>/dev/null) || return 0
-  tr '\0' ' ' < "/proc/$pid/cmdline" 2>/dev/null | grep -q -- "$here/node\|$here/enter-namespaces" && echo "$pid" || true
-}
+  if tr '\0' ' ' 2>/dev/null < "/proc/$pid/cmdline" | grep -q -e "$here/node" -e "$here/enter-namespaces"; then echo "$pid"; fi
+} 2>/dev/null
 
 # PID 1 of the node's PID namespace, as this namespace numbers it, or nothing.
 init_pid() {
   local pid
   pid=$(holder)
-  [ -n "$pid" ] && pgrep -P "$pid" || true
+  if [ -n "$pid" ]; then pgrep -P "$pid" || true; fi
 }
