@@ -58,6 +58,10 @@ const (
 	ReasonUnschedulable = "Unschedulable"
 	// ReasonNetworkNotFound: a port's NetworkAttachmentDefinition does not exist.
 	ReasonNetworkNotFound = "NetworkNotFound"
+	// ReasonImagePullFailed: the engine's image cannot be pulled; the message is the kubelet's.
+	ReasonImagePullFailed = "ImagePullFailed"
+	// ReasonAttachmentFailed: a pod's networks cannot be attached; the message is the network plugin's.
+	ReasonAttachmentFailed = "AttachmentFailed"
 	// ReasonPodFailed: an engine pod failed; the message says how often and why.
 	ReasonPodFailed = "PodFailed"
 	// ReasonAdmissionFailed: the node refused an engine pod (CPU or NUMA topology, device, hugepages).
@@ -111,6 +115,8 @@ const (
 	ReasonPrepareFailed = "PrepareFailed"
 	// ReasonStartFailed: invalid, since the engines could not be started at one instant.
 	ReasonStartFailed = "StartFailed"
+	// ReasonSnapshotLost: invalid, since the resolved plan that is kept beside the run is missing or damaged.
+	ReasonSnapshotLost = "SnapshotLost"
 	// ReasonIncomplete: invalid, since the run was stopped before its duration.
 	ReasonIncomplete = "Incomplete"
 )

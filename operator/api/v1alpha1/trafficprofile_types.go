@@ -159,7 +159,7 @@ type Threshold struct {
 	Name EntryName `json:"name"`
 
 	// expression in CEL over `result`, which is the run's `status.result`: its fields hold numbers, such as
-	// `result.lost == 0`, `result.lossRatio < 0.001`, `result.streams.all(s, s.rx > 0)`.
+	// `result.lost == 0`, `result.lossRatio < 0.001`, `result.streams["imix-64"].rx > 0`, `result.streams.all(name, s, s.lost == 0)`.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	Expression string `json:"expression"`

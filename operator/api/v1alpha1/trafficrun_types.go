@@ -216,13 +216,34 @@ type TrafficRunStatus struct {
 	// +optional
 	Progress *RunProgress `json:"progress,omitempty"`
 
-	// result measured so far, final when the run is complete.
+	// portBaseline holds what the ports had counted when the run was prepared: that is not this run's.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=256
+	PortBaseline []PortBaseline `json:"portBaseline,omitempty"`
+
+	// result measured so far, final when the run is complete. Its streams are there when it is final.
 	// +optional
 	Result *RunResult `json:"result,omitempty"`
 
 	// verdict of the run.
 	// +optional
 	Verdict *Verdict `json:"verdict,omitempty"`
+}
+
+// PortBaseline is what a port of an engine had counted before a run.
+type PortBaseline struct {
+	// pod of the engine.
+	Pod string `json:"pod"`
+
+	// port of the generator.
+	Port string `json:"port"`
+
+	// rxMissed packets since the engine's start.
+	RxMissed int64 `json:"rxMissed"`
+
+	// foreign packets since the engine's start.
+	Foreign int64 `json:"foreign"`
 }
 
 // FlowCounters count packets of the measured phase.

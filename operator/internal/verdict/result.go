@@ -25,6 +25,9 @@ type Result struct {
 	// Due, but not sent by the generator; sent later than the generator's tolerance.
 	TxDropped int64 `cel:"txDropped"`
 	Late      int64 `cel:"late"`
+	// Arrived and lost before the engine read them; belonging to no run. Both are of ports, not of streams.
+	RxMissed int64 `cel:"rxMissed"`
+	Foreign  int64 `cel:"foreign"`
 	// Packets a second, and bits a second of frames with FCS.
 	TxPps float64 `cel:"txPps"`
 	RxPps float64 `cel:"rxPps"`

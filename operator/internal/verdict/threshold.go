@@ -26,6 +26,7 @@ var environment = sync.OnceValues(func() (*cel.Env, error) {
 	return cel.NewEnv(
 		ext.NativeTypes(reflect.TypeFor[Result](), ext.ParseStructTags(true)),
 		ext.Math(),
+		ext.TwoVarComprehensions(),
 		cel.CrossTypeNumericComparisons(true),
 		cel.Variable("result", cel.ObjectType("verdict.Result")),
 	)

@@ -22,7 +22,8 @@ func TestEvaluate(t *testing.T) {
 		`result.duration >= duration("10s")`:   {true, `result.duration >= duration("10s") holds: result.duration is 10s`},
 		`result.streams.all(s, result.streams[s].lost < 6)`: {false,
 			`result.streams.all(s, result.streams[s].lost < 6) does not hold: result.streams is 2 streams`},
-		`result.streams["x"].rx > 0`: {false, `result.streams["x"].rx > 0 cannot be evaluated: no such key: x`},
+		`result.streams.all(name, s, s.rx > 0)`: {true, `result.streams.all(name, s, s.rx > 0) holds: result.streams is 2 streams`},
+		`result.streams["x"].rx > 0`:            {false, `result.streams["x"].rx > 0 cannot be evaluated: no such key: x`},
 	} {
 		threshold, err := Compile(expression)
 		if err != nil {

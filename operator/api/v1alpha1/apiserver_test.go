@@ -1,0 +1,431 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// What does a real API server make of these types: what does it take, and what does it say of what it does not?
+
+package v1alpha1_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/yaml"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+)
+
+const samples = "../../../config/samples"
+
+// server starts a real API server with the CRDs.
+func server(t *testing.T) client.Client {
+	t.Helper()
+	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
+		t.Skip("KUBEBUILDER_ASSETS is not set; run `make operator-test`")
+	}
+	environment := &envtest.Environment{CRDDirectoryPaths: []string{"../../../crds"}, ErrorIfCRDPathMissing: true}
+	config, err := environment.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := environment.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	scheme := runtime.NewScheme()
+	if err := spatev1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client.WithFieldValidation(c, metav1.FieldValidationStrict)
+}
+
+func parse(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	object := &unstructured.Unstructured{}
+	if err := yaml.UnmarshalStrict([]byte(text), &object.Object); err != nil {
+		t.Fatalf("%v in\n%s", err, text)
+	}
+	object.SetNamespace("default")
+	return object
+}
+
+// generatorYAML is a good generator.
+const generatorYAML = `
+apiVersion: spate.dev/v1alpha1
+kind: TrafficGenerator
+metadata: {name: lab}
+spec:
+  replicas: 1
+  ports:
+  - name: east
+    attachment: {network: {name: east, namespace: nets}}
+    lineRate: 10Gbps
+  - name: west
+    attachment: {loopback: {}}
+  workers: 2
+  cpuPolicy: Exclusive
+  hugepages: {pageSize: 2Mi, memory: 128Mi}
+  pollMode: Auto
+  limits: {maxRate: 5Mpps, allowedDestinations: [198.18.0.0/15], allowedPorts: ["7", 1024-65535]}
+  allowedNamespaces: {from: Selector, selector: {matchLabels: {team: net}}}
+  lease: 1m
+`
+
+// streamYAML is a good stream.
+const streamYAML = `
+apiVersion: spate.dev/v1alpha1
+kind: StatelessStream
+metadata: {name: syn}
+spec:
+  packet:
+    headers:
+    - ethernet: {destination: "02:00:00:00:00:01"}
+    - vlan: {id: 100}
+    - ipv4: {source: 16.0.0.1, destination: 48.0.0.1}
+    - tcp: {destinationPort: 80, flags: [SYN]}
+    payload: {hex: "00ff"}
+    size: 128
+  fields:
+  - name: client
+    random: {min: 16.0.0.0, max: 18.0.0.254, seed: 7}
+    writes: [{field: ipv4.source}]
+  - name: port
+    increment: {min: 1025, max: 65000, step: 2}
+    writes: [{field: tcp.sourcePort}, {offset: 60, size: 2, mask: "0xff00", shift: 8}]
+  transmit: {continuous: {rate: 1Mpps}}
+  measure: {flow: true}
+`
+
+// profileYAML is a good profile.
+const profileYAML = `
+apiVersion: spate.dev/v1alpha1
+kind: TrafficProfile
+metadata: {name: imix}
+spec:
+  generator:
+    ports:
+    - name: east
+      attachment: {loopback: {}}
+  traffic:
+  - name: small
+    transmitPort: east
+    receivePort: east
+    stream:
+      packet:
+        headers:
+        - ethernet: {}
+        - ipv4: {source: 198.18.0.1, destination: 198.19.0.1}
+        - udp: {destinationPort: 7}
+        size: 64
+      fields:
+      - name: port
+        random: {min: 1025, max: 65000}
+        writes: [{field: udp.sourcePort}]
+      transmit: {continuous: {rate: 80%}}
+      measure: {flow: true}
+  - name: other
+    transmitPort: east
+    streamRef: {name: other}
+    rate: 10kpps
+  rate: 1.5x
+  duration: 10s
+  warmup: 1s
+  thresholds:
+  - name: no-loss
+    expression: result.lost == 0
+  runID: first
+  whenBusy: Queue
+  generatorTolerance: {late: 1%, txDropped: "10"}
+`
+
+// templateYAML is a good template.
+const templateYAML = `
+apiVersion: spate.dev/v1alpha1
+kind: ASTFTemplate
+metadata: {name: http}
+spec:
+  source:
+    programs:
+      transport: TCP
+      client:
+      - connect: {}
+      - label: again
+        send: {content: {text: hello}}
+      - receive: {bytes: 5, clear: true}
+      - delay: {min: 10ms, max: 20ms}
+      - jump: {to: again, variable: n, comparison: Greater, value: 3}
+      - close: {}
+      server:
+      - receive: {bytes: 5}
+      - send: {content: {size: 5}}
+      - waitForPeerClose: {}
+  destinationPort: 80
+  rate: 100cps
+  pools:
+    clients: [{name: c, first: 16.0.0.1, last: 16.0.0.254}]
+    servers: [{name: s, first: "2001:db8::1", last: "2001:db8::ff"}]
+`
+
+// runYAML is a good run.
+const runYAML = `
+apiVersion: spate.dev/v1alpha1
+kind: TrafficRun
+metadata: {name: imix-1}
+spec:
+  profile: {name: imix, uid: 1-2-3, generation: 1}
+  generator: {name: lab, namespace: default, pods: [{name: lab-0, uid: 4-5-6}]}
+  runID: default/imix/1
+  tag: 1
+  snapshot:
+    digest: 0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef
+    bytes: 100
+    chunks: [{configMapName: imix-1-0, key: plan}]
+  timing: {warmup: 0s, duration: 10s, drain: 500ms}
+  generatorTolerance: {}
+`
+
+// change replaces text of a good object; want is what the API server must say, the field first.
+type change struct {
+	from, to string
+	want     []string
+}
+
+// refused lists, for each good object, what makes it one that is refused.
+var refused = map[string]map[string]change{
+	profileYAML: {
+		"rate in apples": {"rate: 80%", "rate: 10 apples", []string{"spec.traffic[0].stream.transmit.continuous.rate", `"10 apples"`, "must be a rate such as 1.5Mpps, 10Gbps (layer 2, FCS included), 10GbpsL1 or 80%"}},
+		"rate of zero":   {"rate: 80%", "rate: 0.0pps", []string{"spec.traffic[0].stream.transmit.continuous.rate", "must be greater than zero"}},
+		"a number":       {"rate: 80%", "rate: 80", []string{"spec.traffic[0].stream.transmit.continuous.rate", "must be of type string"}},
+		"two modes": {"{continuous: {rate: 80%}}", "{continuous: {rate: 80%}, burst: {packets: 5, rate: 1pps}}",
+			[]string{"spec.traffic[0].stream.transmit", "exactly one of the fields in [continuous burst multiBurst]"}},
+		"no mode":                     {"{continuous: {rate: 80%}}", "{}", []string{"spec.traffic[0].stream.transmit", "exactly one of"}},
+		"min over max":                {"{min: 1025, max: 65000}", "{min: 65000, max: 1025}", []string{"spec.traffic[0].stream.fields[0].random", "min must not be greater than max"}},
+		"unknown transmit port":       {"transmitPort: east\n    receivePort", "transmitPort: north\n    receivePort", []string{"spec.traffic", "transmitPort names no port of spec.generator.ports: north"}},
+		"unknown receive port":        {"receivePort: east", "receivePort: south", []string{"spec.traffic", "receivePort names no port of spec.generator.ports: south"}},
+		"two sources":                 {"streamRef: {name: other}", "streamRef: {name: other}\n    templateRef: {name: other}", []string{"spec.traffic[1]", "exactly one of the fields in [streamRef stream templateRef]"}},
+		"no source":                   {"streamRef: {name: other}", "", []string{"spec.traffic[1]", "exactly one of"}},
+		"rate of a template":          {"streamRef: {name: other}", "templateRef: {name: other}", []string{"spec.traffic[1].rate", "rate goes with streams"}},
+		"two generators":              {"spec:\n  generator:", "spec:\n  generatorRef: {name: lab}\n  generator:", []string{"spec", "exactly one of the fields in [generatorRef generator]"}},
+		"a name twice":                {"name: other\n", "name: small\n", []string{"spec.traffic[1]", "Duplicate value"}},
+		"a wrong name":                {"name: small", "name: Small!", []string{"spec.traffic[0].name", "must be lower-case letters"}},
+		"percent of a profile":        {"rate: 1.5x", "rate: 50%", []string{"spec.rate", "must be a factor such as 2x or 0.5x, or a total such as 1Mpps"}},
+		"nothing of a profile":        {"rate: 1.5x", "rate: 0x", []string{"spec.rate", "to stop use spec.suspend"}},
+		"no duration":                 {"duration: 10s", "duration: soon", []string{"spec.duration", "must be a duration such as 500ms"}},
+		"a duration of zero":          {"duration: 10s", "duration: 0s", []string{"spec.duration", "leave it out to run until suspended"}},
+		"a bare number":               {"warmup: 1s", `warmup: "5"`, []string{"spec.warmup", "must be a duration"}},
+		"a wrong run id":              {"runID: first", "runID: -x-", []string{"spec.runID", "must be letters"}},
+		"a wrong policy":              {"whenBusy: Queue", "whenBusy: Wait", []string{"spec.whenBusy", `supported values: "Queue", "Refuse"`}},
+		"a wrong tolerance":           {"late: 1%", "late: 101%", []string{"spec.generatorTolerance.late", "such as 100, or a share such as 0.1%"}},
+		"freeing what is not its own": {"whenBusy: Queue\n", "suspendPolicy: Free\n", nil}, // taken: the generator is inline
+		"a misspelt field":            {"transmitPort: east\n    streamRef", "transmitport: east\n    streamRef", []string{`unknown field "spec.traffic[1].transmitport"`}},
+		"no traffic":                  {"rate: 1.5x", "trafic: []", []string{`unknown field "spec.trafic"`}},
+		"a wrong generator":           {"attachment: {loopback: {}}", "attachment: {loopback: {}, null: {}}", []string{"spec.generator.ports[0].attachment", "exactly one of"}},
+		"a long expression":           {"result.lost == 0", strings.Repeat("x", 1025), []string{"spec.thresholds[0].expression", "Too long"}},
+		"a long name":                 {"{name: imix}", "{name: " + strings.Repeat("x", 51) + "}", []string{"metadata.name must be at most 50 characters"}},
+	},
+	streamYAML: {
+		"headers and bytes":      {"    size: 128", "    size: 128\n    bytes: AAAA", []string{"spec.packet", "exactly one of the fields in [headers bytes]"}},
+		"two in one header":      {"- vlan: {id: 100}", "- vlan: {id: 100}\n      ipv6: {source: \"::1\", destination: \"::2\"}", []string{"spec.packet.headers[1]", "exactly one of"}},
+		"an unknown header":      {"- vlan: {id: 100}", "- mpls: {label: 100}", []string{"spec.packet.headers[1].mpls"}},
+		"not ethernet first":     {"    - ethernet: {destination: \"02:00:00:00:00:01\"}\n", "", []string{"spec.packet.headers", "the first header must be ethernet"}},
+		"a wrong mac":            {"02:00:00:00:00:01", "02-00-00-00-00-01", []string{"spec.packet.headers[0].ethernet.destination", "must be a MAC address such as"}},
+		"a wrong address":        {"source: 16.0.0.1", "source: 16.0.0.300", []string{"spec.packet.headers[2].ipv4.source", "must be an IPv4 address such as"}},
+		"another family":         {"source: 16.0.0.1", `source: "2001:db8::1"`, []string{"spec.packet.headers[2].ipv4.source", "must be an IPv4 address"}},
+		"no destination":         {", destination: 48.0.0.1", "", []string{"spec.packet.headers[2].ipv4.destination", "Required value"}},
+		"a port too high":        {"destinationPort: 80", "destinationPort: 65536", []string{"spec.packet.headers[3].tcp.destinationPort", "less than or equal to 65535"}},
+		"an unknown flag":        {"[SYN]", "[SYN, XMAS]", []string{"spec.packet.headers[3].tcp.flags[1]", `"XMAS"`}},
+		"a vlan too high":        {"id: 100", "id: 4096", []string{"spec.packet.headers[1].vlan.id"}},
+		"too small":              {"size: 128", "size: 63", []string{"spec.packet.size", "greater than or equal to 64"}},
+		"too large":              {"size: 128", "size: 9217", []string{"spec.packet.size", "less than or equal to 9216"}},
+		"odd hex":                {`hex: "00ff"`, `hex: "00f"`, []string{"spec.packet.payload.hex", "must be hex digits, two a byte"}},
+		"two payloads":           {`hex: "00ff"`, `hex: "00ff", text: x`, []string{"spec.packet.payload", "exactly one of"}},
+		"two patterns":           {"random: {min: 16.0.0.0, max: 18.0.0.254, seed: 7}", "random: {min: 1, max: 2}\n    values: [1]", []string{"spec.fields[0]", "exactly one of the fields in [values increment decrement random]"}},
+		"addresses min over max": {"{min: 16.0.0.0, max: 18.0.0.254, seed: 7}", "{min: 16.0.1.0, max: 16.0.0.255}", []string{"spec.fields[0].random", "min must not be greater than max"}},
+		"increment min over max": {"{min: 1025, max: 65000, step: 2}", "{min: 2, max: 1}", []string{"spec.fields[1].increment", "min must not be greater than max"}},
+		"a step of zero":         {"step: 2", "step: 0", []string{"spec.fields[1].increment.step"}},
+		"a fraction":             {"min: 1025", "min: 10.25", []string{"spec.fields[1].increment.min"}},
+		"no writes":              {"writes: [{field: ipv4.source}]", "writes: []", []string{"spec.fields[0].writes"}},
+		"a wrong field name":     {"{field: ipv4.source}", "{field: source}", []string{"spec.fields[0].writes[0].field", "must name a header's field"}},
+		"offset without size":    {"{offset: 60, size: 2, mask: \"0xff00\", shift: 8}", "{offset: 60}", []string{"spec.fields[1].writes[1]", "size goes with offset"}},
+		"an odd size":            {"offset: 60, size: 2", "offset: 60, size: 3", []string{"spec.fields[1].writes[1].size"}},
+		"a field name twice":     {"name: port", "name: client", []string{"spec.fields[1]", "Duplicate value"}},
+	},
+	generatorYAML: {
+		"eth0":                   {"name: east\n    attachment", "name: eth0\n    attachment", []string{"spec.ports[0].name", "eth0 and lo are the pod's own interfaces"}},
+		"a long port name":       {"name: east\n    attachment", "name: abcdefghijklmnop\n    attachment", []string{"spec.ports[0].name"}},
+		"an upper-case name":     {"name: east\n    attachment", "name: East\n    attachment", []string{"spec.ports[0].name", "1 to 15 lower-case letters"}},
+		"a name twice":           {"name: west", "name: east", []string{"spec.ports[1]", "Duplicate value"}},
+		"two attachments":        {"{loopback: {}}", "{loopback: {}, null: {}}", []string{"spec.ports[1].attachment", "exactly one of the fields in [network loopback null]"}},
+		"no attachment":          {"{loopback: {}}", "{}", []string{"spec.ports[1].attachment", "exactly one of"}},
+		"too many replicas":      {"replicas: 1", "replicas: 17", []string{"spec.replicas"}},
+		"no workers":             {"workers: 2", "workers: 0", []string{"spec.workers"}},
+		"half a page":            {"memory: 128Mi", "memory: 127Mi", []string{"spec.hugepages", "with pageSize 2Mi it must be even"}},
+		"part of a large page":   {"pageSize: 2Mi", "pageSize: 1Gi", []string{"spec.hugepages", "with pageSize 1Gi write it in Gi"}},
+		"memory in megabytes":    {"memory: 128Mi", "memory: 128MB", []string{"spec.hugepages.memory", "such as 128Mi"}},
+		"line rate in packets":   {"lineRate: 10Gbps", "lineRate: 10Mpps", []string{"spec.ports[0].lineRate", "must be a bandwidth such as 10Gbps"}},
+		"limit in percent":       {"maxRate: 5Mpps", "maxRate: 50%", []string{"spec.limits.maxRate", "must be a rate such as 1.5Mpps"}},
+		"a wrong prefix":         {"198.18.0.0/15", "198.18.0.0", []string{"spec.limits.allowedDestinations[0]", "must be a prefix such as"}},
+		"a backward range":       {"1024-65535", "65535-1024", []string{"spec.limits.allowedPorts[1]", "must not be greater than the last"}},
+		"a port too high":        {"1024-65535", "1024-65536", []string{"spec.limits.allowedPorts[1]", "must be a port or a range"}},
+		"selector without from":  {"from: Selector", "from: All", []string{"spec.allowedNamespaces", "selector is required with from: Selector"}},
+		"a short lease":          {"lease: 1m", "lease: 1s", []string{"spec.lease", "must be at least 5s"}},
+		"an unknown poll mode":   {"pollMode: Auto", "pollMode: Lazy", []string{"spec.pollMode"}},
+		"a network without name": {"{name: east, namespace: nets}", "{}", []string{"spec.ports[0].attachment.network.name", "Required value"}},
+	},
+	templateYAML: {
+		"two actions":       {"- connect: {}", "- connect: {}\n        reset: {}", []string{"spec.source.programs.client[0]", "exactly one of"}},
+		"pcap and programs": {"source:\n", "source:\n    pcap: {from: {configMapName: x, key: y}}\n", []string{"spec.source", "exactly one of the fields in [programs pcap]"}},
+		"rate in packets":   {"rate: 100cps", "rate: 100pps", []string{"spec.rate", "must be connections a second"}},
+		"mixed families":    {"last: 16.0.0.254", `last: "::1"`, []string{"spec.pools.clients[0]", "same family"}},
+		"delay min > max":   {"{min: 10ms, max: 20ms}", "{min: 30ms, max: 20ms}", []string{"spec.source.programs.client[3].delay", "min must not be greater than max"}},
+	},
+	runYAML: {
+		"tag zero":     {"tag: 1", "tag: 0", []string{"spec.tag"}},
+		"short digest": {"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", "0123", []string{"spec.snapshot.digest"}},
+		"no pods":      {"[{name: lab-0, uid: 4-5-6}]", "[]", []string{"spec.generator.pods"}},
+	},
+}
+
+func TestAPIServer(t *testing.T) {
+	c := server(t)
+	ctx := context.Background()
+	for good, changes := range refused {
+		object := parse(t, good)
+		t.Run(object.GetKind(), func(t *testing.T) {
+			if err := c.Create(ctx, object, client.DryRunAll); err != nil {
+				t.Fatalf("a good object is refused: %v", err)
+			}
+			for name, change := range changes {
+				t.Run(name, func(t *testing.T) {
+					if !strings.Contains(good, change.from) {
+						t.Fatalf("nothing to change: %q", change.from)
+					}
+					err := c.Create(ctx, parse(t, strings.Replace(good, change.from, change.to, 1)), client.DryRunAll)
+					if change.want == nil {
+						if err != nil {
+							t.Errorf("is refused: %v", err)
+						}
+						return
+					}
+					if err == nil {
+						t.Fatal("is taken")
+					}
+					for _, want := range change.want {
+						if !strings.Contains(err.Error(), want) {
+							t.Errorf("says %v\nwithout %s", err, want)
+						}
+					}
+				})
+			}
+		})
+	}
+	t.Run("samples are taken", func(t *testing.T) { samplesAreTaken(ctx, t, c) })
+	t.Run("defaults are as stated", func(t *testing.T) { defaultsAreAsStated(ctx, t, c) })
+	t.Run("a run cannot be changed", func(t *testing.T) { runsCannotBeChanged(ctx, t, c) })
+	t.Run("large profiles are taken", func(t *testing.T) { largeProfilesAreTaken(ctx, t, c) })
+}
+
+func samplesAreTaken(ctx context.Context, t *testing.T, c client.Client) {
+	files, err := filepath.Glob(filepath.Join(samples, "*.yaml"))
+	if err != nil || len(files) < 5 {
+		t.Fatalf("%d samples, %v", len(files), err)
+	}
+	for _, file := range files {
+		if filepath.Base(file) == "kustomization.yaml" {
+			continue
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Create(ctx, parse(t, string(text)), client.DryRunAll); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+}
+
+func defaultsAreAsStated(ctx context.Context, t *testing.T, c client.Client) {
+	profile := parse(t, `
+apiVersion: spate.dev/v1alpha1
+kind: TrafficProfile
+metadata: {name: bare}
+spec:
+  generator: {ports: [{name: a, attachment: {null: {}}}]}
+  traffic: [{name: a, transmitPort: a, streamRef: {name: a}}]
+`)
+	if err := c.Create(ctx, profile, client.DryRunAll); err != nil {
+		t.Fatal(err)
+	}
+	var typed spatev1.TrafficProfile
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(profile.Object, &typed); err != nil {
+		t.Fatal(err)
+	}
+	spec := typed.Spec
+	if spec.Warmup != "0s" || spec.Drain != "500ms" || spec.SuspendPolicy != "Keep" || spec.WhenBusy != "Queue" ||
+		*spec.RunHistoryLimit != 5 || spec.GeneratorTolerance != (spatev1.GeneratorTolerance{Late: "0.1%", TxDropped: "0", RxMissed: "0"}) {
+		t.Errorf("profile: %+v", spec)
+	}
+	g := spec.Generator
+	if g.Replicas != 1 || g.Workers != 1 || g.CPUPolicy != "Exclusive" || g.ControlCPU != "Dedicated" || g.PollMode != "Auto" ||
+		g.Hugepages != (spatev1.Hugepages{PageSize: "2Mi", Memory: "128Mi"}) || g.AllowedNamespaces.From != "Same" {
+		t.Errorf("generator: %+v", g)
+	}
+}
+
+func runsCannotBeChanged(ctx context.Context, t *testing.T, c client.Client) {
+	run := parse(t, runYAML)
+	if err := c.Create(ctx, run); err != nil {
+		t.Fatal(err)
+	}
+	if err := unstructured.SetNestedField(run.Object, int64(2), "spec", "tag"); err != nil {
+		t.Fatal(err)
+	}
+	err := c.Update(ctx, run)
+	if err == nil || !strings.Contains(err.Error(), "a run cannot be changed; change its profile, or its spec.runID, to start another") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// largeProfilesAreTaken sends as many entries as are allowed: the rules must stay within the server's budget at run time.
+func largeProfilesAreTaken(ctx context.Context, t *testing.T, c client.Client) {
+	profile := parse(t, profileYAML)
+	traffic, _, _ := unstructured.NestedSlice(profile.Object, "spec", "traffic")
+	var many []any
+	for i := range 1000 {
+		entry := runtime.DeepCopyJSON(traffic[0].(map[string]any))
+		entry["name"] = "stream-" + string(rune('a'+i/26/26%26)) + string(rune('a'+i/26%26)) + string(rune('a'+i%26))
+		many = append(many, entry)
+	}
+	if err := unstructured.SetNestedSlice(profile.Object, many, "spec", "traffic"); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Create(ctx, profile, client.DryRunAll); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFieldValuesAreNumbersOrText(t *testing.T) {
+	for text, want := range map[string]spatev1.FieldValue{`5`: "5", `"16.0.0.1"`: "16.0.0.1", `4294967296`: "4294967296", `"0x10"`: "0x10"} {
+		var got spatev1.FieldValue
+		if err := got.UnmarshalJSON([]byte(text)); err != nil || got != want {
+			t.Errorf("%s: got %q %v", text, got, err)
+		}
+	}
+	for _, text := range []string{`1.5`, `true`, `{}`, `null`} {
+		var got spatev1.FieldValue
+		if err := got.UnmarshalJSON([]byte(text)); err == nil {
+			t.Errorf("%s is taken for %q", text, got)
+		}
+	}
+}

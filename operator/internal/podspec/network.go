@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package podspec
+
+// This file answers: who may talk to engine pods, and who scrapes them?
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+)
+
+func selector(g *spatev1.TrafficGenerator) map[string]string {
+	return map[string]string{LabelName: EngineName, LabelGenerator: g.Name}
+}
+
+// NetworkPolicy lets only the operator's namespace call an engine; metrics are open to every scraper. It concerns the
+// pods' primary interface alone: ports are no business of the cluster's network.
+func NetworkPolicy(g *spatev1.TrafficGenerator, operatorNamespace string) *networkingv1.NetworkPolicy {
+	port := func(n int) []networkingv1.NetworkPolicyPort {
+		return []networkingv1.NetworkPolicyPort{{Protocol: ptr.To(corev1.ProtocolTCP), Port: ptr.To(intstr.FromInt(n))}}
+	}
+	return &networkingv1.NetworkPolicy{
+		ObjectMeta: metav1.ObjectMeta{Namespace: g.Namespace, Name: PolicyName(g.Name), Labels: Labels(g)},
+		Spec: networkingv1.NetworkPolicySpec{
+			PodSelector: metav1.LabelSelector{MatchLabels: selector(g)},
+			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
+			Ingress: []networkingv1.NetworkPolicyIngressRule{
+				{
+					From: []networkingv1.NetworkPolicyPeer{{NamespaceSelector: &metav1.LabelSelector{
+						MatchLabels: map[string]string{corev1.LabelMetadataName: operatorNamespace},
+					}}},
+					Ports: port(grpcPort),
+				},
+				{Ports: port(metricsPort)},
+			},
+		},
+	}
+}
+
+// PodMonitorKind is the Prometheus operator's.
+var PodMonitorKind = schema.GroupVersionKind{Group: "monitoring.coreos.com", Version: "v1", Kind: "PodMonitor"}
+
+// PodMonitor lets the Prometheus operator scrape the pods.
+func PodMonitor(g *spatev1.TrafficGenerator) *unstructured.Unstructured {
+	labels := map[string]any{}
+	for k, v := range selector(g) {
+		labels[k] = v
+	}
+	m := &unstructured.Unstructured{Object: map[string]any{
+		"spec": map[string]any{
+			"selector":            map[string]any{"matchLabels": labels},
+			"podTargetLabels":     []any{LabelGenerator},
+			"podMetricsEndpoints": []any{map[string]any{"port": PortMetrics, "interval": "5s"}},
+		},
+	}}
+	m.SetGroupVersionKind(PodMonitorKind)
+	m.SetNamespace(g.Namespace)
+	m.SetName(PolicyName(g.Name))
+	m.SetLabels(Labels(g))
+	return m
+}

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package podspec
+
+// This file answers: which pod runs an engine of a generator?
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+)
+
+const (
+	// NetworksAnnotation asks Multus for networks; NetworkStatusAnnotation is its answer.
+	NetworksAnnotation      = "k8s.v1.cni.cncf.io/networks"
+	NetworkStatusAnnotation = "k8s.v1.cni.cncf.io/network-status"
+
+	tlsDir     = "/etc/spate/tls"
+	podInfoDir = "/etc/spate/pod"
+
+	// terminationGrace lets an engine stop its traffic and finish its drain.
+	terminationGrace = 15
+)
+
+// Attachments says what the NetworkAttachmentDefinitions of a generator told: the device plugin's resource of each
+// port that has one.
+type Attachments struct {
+	// Resources by port name; absent for ports that become kernel interfaces.
+	Resources map[string]string
+}
+
+// Template is what all engine pods of a generator have in common.
+type Template struct {
+	Generator   *spatev1.TrafficGenerator
+	Image       string
+	PullPolicy  corev1.PullPolicy
+	Attachments Attachments
+}
+
+// Digest changes when pods must be replaced to be what the generator asks for.
+func (t Template) Digest() (string, error) {
+	text, err := json.Marshal([]any{t.Pod(0, 0).Spec, t.annotations()})
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8]), nil
+}
+
+// Pod builds the pod of a replica. Labels for its template's digest are the caller's.
+func (t Template) Pod(index, attempt int) *corev1.Pod {
+	g := t.Generator
+	labels := Labels(g)
+	labels[LabelIndex] = strconv.Itoa(index)
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:   g.Namespace,
+			Name:        PodName(g.Name, index, attempt),
+			Labels:      labels,
+			Annotations: t.annotations(),
+		},
+		Spec: corev1.PodSpec{
+			// A pod that ends stays to be looked at, and a replacement is counted.
+			RestartPolicy:                 corev1.RestartPolicyNever,
+			TerminationGracePeriodSeconds: ptr.To[int64](terminationGrace),
+			AutomountServiceAccountToken:  ptr.To(false),
+			EnableServiceLinks:            ptr.To(false),
+			SecurityContext: &corev1.PodSecurityContext{
+				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+			},
+			Containers: []corev1.Container{t.container()},
+			Volumes:    t.volumes(),
+		},
+	}
+	if p := g.Spec.Placement; p != nil {
+		pod.Spec.NodeSelector = maps.Clone(p.NodeSelector)
+		pod.Spec.Tolerations = p.Tolerations
+		pod.Spec.Affinity = p.Affinity.DeepCopy()
+	}
+	return pod
+}
+
+func (t Template) container() corev1.Container {
+	return corev1.Container{
+		Name:            "engine",
+		Image:           t.Image,
+		ImagePullPolicy: t.PullPolicy,
+		Args:            t.args(),
+		Ports: []corev1.ContainerPort{
+			{Name: PortGRPC, ContainerPort: grpcPort, Protocol: corev1.ProtocolTCP},
+			{Name: PortMetrics, ContainerPort: metricsPort, Protocol: corev1.ProtocolTCP},
+		},
+		Resources:                t.resources(),
+		SecurityContext:          t.securityContext(),
+		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
+		// The metrics listener comes up when the ports are open; a dead control thread fails to answer.
+		StartupProbe:  probe(1, 120),
+		LivenessProbe: probe(10, 6),
+		VolumeMounts: []corev1.VolumeMount{
+			{Name: "tls", MountPath: tlsDir, ReadOnly: true},
+			{Name: "pod", MountPath: podInfoDir, ReadOnly: true},
+			{Name: "run", MountPath: "/run"},
+			{Name: "tmp", MountPath: "/tmp"},
+		},
+	}
+}
+
+func probe(period, failures int32) *corev1.Probe {
+	return &corev1.Probe{
+		ProbeHandler:     corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz", Port: intstr.FromString(PortMetrics)}},
+		PeriodSeconds:    period,
+		FailureThreshold: failures,
+		TimeoutSeconds:   3,
+	}
+}
+
+func (t Template) args() []string {
+	s := &t.Generator.Spec
+	args := []string{"serve"}
+	for _, port := range s.Ports {
+		device := ""
+		switch {
+		case port.Attachment.Network != nil:
+			device = "attached:" + string(port.Name)
+		case port.Attachment.Loopback != nil:
+			device = "loopback"
+		case port.Attachment.Null != nil:
+			device = "null"
+		}
+		args = append(args, "--port", fmt.Sprintf("%s=%s", port.Name, device))
+	}
+	for _, port := range s.Ports {
+		if port.LineRate != "" {
+			args = append(args, "--line-rate", fmt.Sprintf("%s=%s", port.Name, strings.TrimSuffix(string(port.LineRate), "bps")))
+		}
+	}
+	return append(args,
+		"--workers", strconv.Itoa(int(s.Workers)),
+		"--memory", strings.TrimSuffix(string(s.Hugepages.Memory), "i"),
+		"--hugepages", hugepages(s.Hugepages.PageSize),
+		"--poll-mode", strings.ToLower(string(s.PollMode)),
+		"--cpus", "auto",
+		"--listen", fmt.Sprintf("0.0.0.0:%d", grpcPort),
+		"--tls-dir", tlsDir,
+		"--metrics", fmt.Sprintf("0.0.0.0:%d", metricsPort),
+		"--network-status", podInfoDir+"/network-status",
+	)
+}
+
+func hugepages(size spatev1.HugepageSize) string {
+	if size == spatev1.HugepagesNone {
+		return "none"
+	}
+	return strings.TrimSuffix(string(size), "i")
+}
+
+// baseMemory is what an engine takes beside its packet buffers: itself, and plans of thousands of streams.
+var baseMemory = resource.MustParse("256Mi")
+
+// CPUs of a pod with the Exclusive policy: one for each worker, and one for control unless that shares the first
+// worker's.
+func CPUs(spec *spatev1.TrafficGeneratorSpec) int64 {
+	if spec.ControlCPU == spatev1.ControlShared {
+		return int64(spec.Workers)
+	}
+	return int64(spec.Workers) + 1
+}
+
+func (t Template) resources() corev1.ResourceRequirements {
+	s := &t.Generator.Spec
+	memory := baseMemory.DeepCopy()
+	memory.Add(*resource.NewQuantity(int64(s.Workers)*32<<20, resource.BinarySI))
+	buffers := resource.MustParse(string(s.Hugepages.Memory))
+	limits := corev1.ResourceList{}
+	if s.Hugepages.PageSize == spatev1.HugepagesNone {
+		memory.Add(buffers)
+	} else {
+		limits[corev1.ResourceName(corev1.ResourceHugePagesPrefix+string(s.Hugepages.PageSize))] = buffers
+	}
+	limits[corev1.ResourceMemory] = memory
+	for _, name := range t.Attachments.Resources {
+		q := limits[corev1.ResourceName(name)]
+		q.Add(*resource.NewQuantity(1, resource.DecimalSI))
+		limits[corev1.ResourceName(name)] = q
+	}
+	requests := maps.Clone(limits)
+	if s.CPUPolicy == spatev1.CPUShared {
+		requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(50, resource.DecimalSI)
+	} else { // equal, whole numbers: Guaranteed, which the static CPU manager gives exclusive CPUs
+		cpus := *resource.NewQuantity(CPUs(s), resource.DecimalSI)
+		requests[corev1.ResourceCPU], limits[corev1.ResourceCPU] = cpus, cpus
+	}
+	return corev1.ResourceRequirements{Requests: requests, Limits: limits}
+}
+
+func (t Template) securityContext() *corev1.SecurityContext {
+	add := []corev1.Capability{"IPC_LOCK"} // packet buffers must not be swapped
+	if t.kernelBacked() {
+		add = append(add, "NET_RAW", "NET_ADMIN") // packet sockets, and setting interfaces up and promiscuous
+	}
+	return &corev1.SecurityContext{
+		AllowPrivilegeEscalation: ptr.To(false),
+		ReadOnlyRootFilesystem:   ptr.To(true),
+		// Capabilities that are added take effect for root only.
+		RunAsUser:    ptr.To[int64](0),
+		Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}, Add: add},
+	}
+}
+
+// kernelBacked tells whether a port may turn out to be a kernel interface.
+func (t Template) kernelBacked() bool {
+	for _, port := range t.Generator.Spec.Ports {
+		if port.Attachment.Network != nil && t.Attachments.Resources[string(port.Name)] == "" {
+			return true
+		}
+	}
+	return false
+}
+
+func (t Template) volumes() []corev1.Volume {
+	tiny := resource.MustParse("16Mi")
+	scratch := corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory, SizeLimit: &tiny}}
+	return []corev1.Volume{
+		{Name: "tls", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
+			SecretName: TLSSecretName(t.Generator.Name), DefaultMode: ptr.To[int32](0o400),
+		}}},
+		{Name: "pod", VolumeSource: corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{
+			Items: []corev1.DownwardAPIVolumeFile{{
+				Path:     "network-status",
+				FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.annotations['" + NetworkStatusAnnotation + "']"},
+			}},
+		}}},
+		{Name: "run", VolumeSource: scratch},
+		{Name: "tmp", VolumeSource: scratch},
+	}
+}
+
+// networkSelection is an item of NetworksAnnotation (the network plumbing group's multi-network specification).
+type networkSelection struct {
+	Name      string `json:"name"`
+	Namespace string `json:"namespace"`
+	Interface string `json:"interface"`
+}
+
+func (t Template) annotations() map[string]string {
+	var networks []networkSelection
+	for _, port := range t.Generator.Spec.Ports {
+		if n := port.Attachment.Network; n != nil {
+			networks = append(networks, networkSelection{
+				Name: string(n.Name), Namespace: NetworkNamespace(t.Generator, n), Interface: string(port.Name),
+			})
+		}
+	}
+	if networks == nil {
+		return nil
+	}
+	text, err := json.Marshal(networks)
+	if err != nil {
+		panic(err) // strings always marshal
+	}
+	return map[string]string{NetworksAnnotation: string(text)}
+}
+
+// NetworkNamespace is where a port's NetworkAttachmentDefinition lives.
+func NetworkNamespace(generator *spatev1.TrafficGenerator, n *spatev1.NetworkAttachment) string {
+	if n.Namespace != "" {
+		return n.Namespace
+	}
+	return generator.Namespace
+}
+
+// Grade says whether numbers from the generator can be relied on, and why not.
+func Grade(spec *spatev1.TrafficGeneratorSpec) (spatev1.MeasurementGrade, []string) {
+	var reasons []string
+	if spec.CPUPolicy == spatev1.CPUShared {
+		reasons = append(reasons, "cpuPolicy Shared: other work runs on the engine's CPUs")
+	}
+	if spec.Hugepages.PageSize == spatev1.HugepagesNone {
+		reasons = append(reasons, "hugepages None: packet buffers live in ordinary memory")
+	}
+	if reasons != nil {
+		return spatev1.GradeNotForMeasurement, reasons
+	}
+	return spatev1.GradeMeasurement, nil
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package podspec
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+)
+
+func generator() *spatev1.TrafficGenerator {
+	return &spatev1.TrafficGenerator{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: "g"},
+		Spec: spatev1.TrafficGeneratorSpec{
+			Replicas: 1, Workers: 1, CPUPolicy: spatev1.CPUExclusive, ControlCPU: spatev1.ControlDedicated, PollMode: spatev1.PollAuto,
+			Hugepages: spatev1.Hugepages{PageSize: spatev1.Hugepages2Mi, Memory: "128Mi"},
+			Ports: []spatev1.GeneratorPort{
+				{Name: "east", Attachment: spatev1.PortAttachment{Network: &spatev1.NetworkAttachment{Name: "net-a"}}},
+				{Name: "west", LineRate: "10Gbps", Attachment: spatev1.PortAttachment{Network: &spatev1.NetworkAttachment{Name: "net-b", Namespace: "nets"}}},
+				{Name: "loop", Attachment: spatev1.PortAttachment{Loopback: &spatev1.LoopbackAttachment{}}},
+			},
+		},
+	}
+}
+
+func TestExclusivePodIsGuaranteedWithWholeCPUs(t *testing.T) {
+	g := generator()
+	for control, want := range map[spatev1.ControlCPU]string{spatev1.ControlDedicated: "2", spatev1.ControlShared: "1"} {
+		g.Spec.ControlCPU = control
+		r := Template{Generator: g}.Pod(0, 0).Spec.Containers[0].Resources
+		if cpu := r.Limits[corev1.ResourceCPU]; cpu.String() != want {
+			t.Errorf("controlCPU %s: %s CPUs, want %s", control, cpu.String(), want)
+		}
+		for name, limit := range r.Limits {
+			if request := r.Requests[name]; request.Cmp(limit) != 0 {
+				t.Errorf("%s: request %s differs from limit %s", name, request.String(), limit.String())
+			}
+		}
+		if huge := r.Limits["hugepages-2Mi"]; huge.String() != "128Mi" {
+			t.Errorf("hugepages-2Mi: %s", huge.String())
+		}
+	}
+}
+
+func TestSharedPodWithoutHugepagesRunsAnywhere(t *testing.T) {
+	g := generator()
+	g.Spec.CPUPolicy, g.Spec.Hugepages.PageSize = spatev1.CPUShared, spatev1.HugepagesNone
+	r := Template{Generator: g}.Pod(0, 0).Spec.Containers[0].Resources
+	if _, limited := r.Limits[corev1.ResourceCPU]; limited {
+		t.Error("CPU is limited")
+	}
+	for name := range r.Limits {
+		if strings.HasPrefix(string(name), "hugepages") {
+			t.Errorf("asks for %s", name)
+		}
+	}
+	grade, reasons := Grade(&g.Spec)
+	if grade != spatev1.GradeNotForMeasurement || len(reasons) != 2 {
+		t.Errorf("%s %v", grade, reasons)
+	}
+}
+
+func TestPortsAreAttachedByTheirNames(t *testing.T) {
+	pod := Template{Generator: generator()}.Pod(0, 0)
+	want := `[{"name":"net-a","namespace":"lab","interface":"east"},{"name":"net-b","namespace":"nets","interface":"west"}]`
+	if got := pod.Annotations[NetworksAnnotation]; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	args := strings.Join(pod.Spec.Containers[0].Args, " ")
+	for _, part := range []string{"--port east=attached:east", "--port loop=loopback", "--line-rate west=10G", "--memory 128M", "--hugepages 2M"} {
+		if !strings.Contains(args, part) {
+			t.Errorf("no %q in %s", part, args)
+		}
+	}
+}
+
+func TestVirtualFunctionsAreRequestedAndNeedNoNetworkCapabilities(t *testing.T) {
+	resources := map[string]string{"east": "vendor.example/vf", "west": "vendor.example/vf"}
+	c := Template{Generator: generator(), Attachments: Attachments{Resources: resources}}.Pod(0, 0).Spec.Containers[0]
+	if q := c.Resources.Limits["vendor.example/vf"]; q.Value() != 2 {
+		t.Errorf("%s virtual functions, want 2", q.String())
+	}
+	if slices.Contains(c.SecurityContext.Capabilities.Add, "NET_RAW") {
+		t.Error("NET_RAW without a kernel interface")
+	}
+	c = Template{Generator: generator()}.Pod(0, 0).Spec.Containers[0]
+	if !slices.Contains(c.SecurityContext.Capabilities.Add, "NET_RAW") || !slices.Contains(c.SecurityContext.Capabilities.Drop, "ALL") {
+		t.Errorf("capabilities %+v", c.SecurityContext.Capabilities)
+	}
+}
+
+func TestDigestTellsWhetherPodsMustBeReplaced(t *testing.T) {
+	digest := func(change func(*Template)) string {
+		template := Template{Generator: generator(), Image: "engine:1"}
+		change(&template)
+		d, err := template.Digest()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	same := digest(func(*Template) {})
+	if digest(func(t *Template) { t.Generator.Spec.Limits = &spatev1.Limits{MaxRate: "1Mpps"} }) != same {
+		t.Error("a limit replaces pods")
+	}
+	if digest(func(t *Template) { t.Image = "engine:2" }) == same {
+		t.Error("an image does not replace pods")
+	}
+}
