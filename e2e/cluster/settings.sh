@@ -21,6 +21,8 @@ cgroup=spate-cluster
 # Pages of 2 MiB that pods may ask for (hugepages-2Mi); 192 are 384 MiB.
 hugepages=${SPATE_CLUSTER_HUGEPAGES:-192}
 hugepages_file=/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages
+# Settings of the whole machine that the kubelet changes as it starts.
+kubelet_sysctls=(vm.overcommit_memory vm.panic_on_oom kernel.panic kernel.panic_on_oops kernel.keys.root_maxkeys kernel.keys.root_maxbytes)
 # The CPUs left to the system and the control plane; pods with whole CPUs get the others, exclusively.
 reserved_cpus=0
 
