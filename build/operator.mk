@@ -32,8 +32,8 @@ verify-generated: ## Fail if a generated file is not current
 	if [ -n "$$dirty" ]; then echo "generated files are not committed:" >&2; echo "$$dirty" >&2; exit 1; fi
 
 .PHONY: operator-test operator-lint proto-lint
-operator-test: $(ENVTEST_ASSETS) ## Test the operator: unit tests and a real API server
-	@cd operator && KUBEBUILDER_ASSETS="$(ENVTEST_ASSETS)" go test ./...
+operator-test: envtest-assets ## Test the operator: unit tests and a real API server
+	@cd operator && go test ./...
 
 operator-lint: $(GOLANGCI_LINT) ## Lint the operator
 	@cd operator && $(GOLANGCI_LINT) run ./...

@@ -289,7 +289,7 @@ type Payload struct {
 	// +optional
 	// +kubebuilder:validation:MinLength=2
 	// +kubebuilder:validation:MaxLength=18316
-	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9a-fA-F]{2})+$')",message="must be hex digits, two a byte"
+	// +kubebuilder:validation:Pattern=`^([0-9a-fA-F]{2})+$`
 	Hex string `json:"hex,omitempty"`
 
 	// pattern of bytes as hex digits, repeated until the packet's size is filled (which it therefore needs).
@@ -401,7 +401,7 @@ type FieldWrite struct {
 	// `vlan[1].id`.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
-	// +kubebuilder:validation:XValidation:rule="self.matches('^(ethernet|vlan|ipv4|ipv6|udp|tcp)([[][0-9]{1,2}[]])?[.][a-zA-Z]+$')",message="must name a header's field, such as ipv4.source or vlan[1].id"
+	// +kubebuilder:validation:Pattern=`^(ethernet|vlan|ipv4|ipv6|udp|tcp)(\[[0-9]{1,2}\])?\.[a-zA-Z]+$`
 	Field string `json:"field,omitempty"`
 
 	// offset of the first byte from the start of the packet.

@@ -184,7 +184,7 @@ type GeneratorPort struct {
 
 // PortAttachment is exactly one of its fields.
 //
-// +kubebuilder:validation:ExactlyOneOf=network;loopback;null
+// +kubebuilder:validation:ExactlyOneOf=network;loopback;nullPort
 type PortAttachment struct {
 	// network attaches the port to a Multus network: an SR-IOV virtual function if the NetworkAttachmentDefinition
 	// carries `k8s.v1.cni.cncf.io/resourceName`, else a kernel interface.
@@ -195,9 +195,9 @@ type PortAttachment struct {
 	// +optional
 	Loopback *LoopbackAttachment `json:"loopback,omitempty"`
 
-	// null sends to nowhere and receives nothing.
+	// nullPort sends to nowhere and receives nothing. (YAML reads a plain `null` as no key at all.)
 	// +optional
-	Null *NullAttachment `json:"null,omitempty"`
+	Null *NullAttachment `json:"nullPort,omitempty"`
 }
 
 // NetworkAttachment names a Multus NetworkAttachmentDefinition.
@@ -220,8 +220,8 @@ type NullAttachment struct{}
 
 // Hugepages says where packet buffers live.
 //
-// +kubebuilder:validation:XValidation:rule="self.pageSize != '1Gi' || self.memory.endsWith('Gi')",message="memory must be a whole number of pages: with pageSize 1Gi write it in Gi"
-// +kubebuilder:validation:XValidation:rule="self.pageSize != '2Mi' || !self.memory.matches('[13579]Mi$')",message="memory must be a whole number of pages: with pageSize 2Mi it must be even"
+// +kubebuilder:validation:XValidation:rule="!has(self.pageSize) || self.pageSize != '1Gi' || self.memory.endsWith('Gi')",message="memory must be a whole number of pages: with pageSize 1Gi write it in Gi"
+// +kubebuilder:validation:XValidation:rule="!has(self.pageSize) || self.pageSize != '2Mi' || !self.memory.matches('[13579]Mi$')",message="memory must be a whole number of pages: with pageSize 2Mi it must be even"
 type Hugepages struct {
 	// pageSize is `2Mi`, `1Gi`, or `None` for ordinary memory, which is slower and not for measurement.
 	// +optional
@@ -276,7 +276,7 @@ type Limits struct {
 
 // AllowedNamespaces grants use to namespaces.
 //
-// +kubebuilder:validation:XValidation:rule="(self.from == 'Selector') == has(self.selector)",message="selector is required with from: Selector, and only then"
+// +kubebuilder:validation:XValidation:rule="(has(self.from) && self.from == 'Selector') == has(self.selector)",message="selector is required with from: Selector, and only then"
 type AllowedNamespaces struct {
 	// from is `Same` (the generator's own namespace), `All`, or `Selector`.
 	// +optional

@@ -35,8 +35,8 @@ const (
 // TrafficProfileSpec describes what is run.
 //
 // +kubebuilder:validation:ExactlyOneOf=generatorRef;generator
-// +kubebuilder:validation:XValidation:rule="!has(self.generator) || self.traffic.all(t, self.generator.ports.exists(p, p.name == t.transmitPort))",fieldPath=".traffic",messageExpression="'transmitPort names no port of spec.generator.ports: ' + self.traffic.filter(t, !self.generator.ports.exists(p, p.name == t.transmitPort)).map(t, t.transmitPort)[0]"
-// +kubebuilder:validation:XValidation:rule="!has(self.generator) || self.traffic.all(t, !has(t.receivePort) || self.generator.ports.exists(p, p.name == t.receivePort))",fieldPath=".traffic",messageExpression="'receivePort names no port of spec.generator.ports: ' + self.traffic.filter(t, has(t.receivePort) && !self.generator.ports.exists(p, p.name == t.receivePort)).map(t, t.receivePort)[0]"
+// +kubebuilder:validation:XValidation:rule="!has(self.generator) || self.traffic.all(t, self.generator.ports.exists(p, p.name == t.transmitPort))",fieldPath=".traffic",message="the transmitPort of each entry must name a port of spec.generator.ports"
+// +kubebuilder:validation:XValidation:rule="!has(self.generator) || self.traffic.all(t, !has(t.receivePort) || self.generator.ports.exists(p, p.name == t.receivePort))",fieldPath=".traffic",message="the receivePort of each entry must name a port of spec.generator.ports"
 // +kubebuilder:validation:XValidation:rule="!has(self.suspendPolicy) || self.suspendPolicy == 'Keep' || has(self.generator)",fieldPath=".suspendPolicy",message="Free needs an inline generator: a referenced one is suspended by its own spec.suspend"
 type TrafficProfileSpec struct {
 	// generatorRef names the generator to run on.
@@ -47,11 +47,11 @@ type TrafficProfileSpec struct {
 	// +optional
 	Generator *TrafficGeneratorSpec `json:"generator,omitempty"`
 
-	// traffic is what is sent, 1 to 1000 entries at the same time.
+	// traffic is what is sent, 1 to 512 entries at the same time.
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MinItems=1
-	// +kubebuilder:validation:MaxItems=1000
+	// +kubebuilder:validation:MaxItems=512
 	Traffic []TrafficEntry `json:"traffic"`
 
 	// rate scales all entries: by a factor (`2x`), or to a total (`1Mpps`, `10Gbps`) in proportion to their own rates.

@@ -73,7 +73,7 @@ type ProfileSnapshot struct {
 	// references are the streams and templates that were resolved, to tell when one has changed since.
 	// +optional
 	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=1000
+	// +kubebuilder:validation:MaxItems=512
 	References []ReferenceSnapshot `json:"references,omitempty"`
 }
 
@@ -296,7 +296,7 @@ type RunResult struct {
 	// +optional
 	// +listType=map
 	// +listMapKey=name
-	// +kubebuilder:validation:MaxItems=1000
+	// +kubebuilder:validation:MaxItems=512
 	Streams []StreamResult `json:"streams,omitempty"`
 }
 
