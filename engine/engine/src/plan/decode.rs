@@ -11,7 +11,9 @@ use sha2::{Digest, Sha256};
 pub enum Format {
     /// JSON if it is text that begins with a brace, else binary.
     Auto,
+    /// Canonical protobuf JSON.
     Json,
+    /// Protobuf's binary form.
     Binary,
 }
 
@@ -47,9 +49,10 @@ fn from_binary(bytes: Bytes) -> Result<Plan, Violations> {
 fn from_json(bytes: &[u8]) -> Result<Plan, Violations> {
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     let plan = serde_path_to_error::deserialize(&mut reader).map_err(|e| {
-        let path = match e.path().to_string() {
-            root if root == "." => "plan".to_owned(),
-            path => snake_case(&path),
+        let path = e.path().to_string();
+        let path = match path.trim_end_matches(['.', '?']) {
+            "" => "plan".to_owned(),
+            path => snake_case(path),
         };
         Violations::one(path, e.into_inner().to_string())
     })?;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Plans: from bytes to a run that the datapath can prepare.
 //!
-//! [`decode`] reads a plan, [`validate`] finds everything that is wrong with it, [`rate`] turns rates into exact
-//! packets a second. Whatever is wrong comes back as [`Violations`], each with the path of its field.
+//! [`decode`] reads a plan, [`validate`] finds everything that is wrong with it, [`rate`] makes rates exact, and [`fit`]
+//! turns a plan without fault into what the datapath prepares. Whatever is wrong comes back as [`Violations`], each with the path of its field.
 pub mod decode;
+pub mod fit;
 pub mod rate;
 pub mod validate;
 mod violation;

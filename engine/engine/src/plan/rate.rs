@@ -1,89 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Rates: every kind of the contract as exact packets a second, and what they take on the medium.
 use contract::{Ratio, rate::Kind};
-use std::fmt;
+use spate_stateless::Rate;
 
 /// Preamble (7), start delimiter (1) and inter-frame gap (12) that go with each frame on the medium (IEEE 802.3).
 pub const MEDIUM_OVERHEAD_BYTES: u64 = 20;
 /// Frame check sequence.
 pub const FCS_BYTES: u64 = 4;
-
-/// Packets a second as a fraction in lowest terms; never 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct PacketRate {
-    numerator: u64,
-    denominator: u64,
-}
+const NS_PER_SECOND: u128 = 1_000_000_000;
 
 /// Why a rate is none.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RateError {
+    /// No kind is set.
     #[error("missing; set packets_per_second, l1_bits_per_second, l2_bits_per_second or line_percent")]
     Missing,
+    /// A ratio without a value.
     #[error("denominator is 0; must be at least 1")]
     ZeroDenominator,
+    /// A rate of nothing.
     #[error("is 0; must be greater (to send nothing, disable or pause the stream)")]
     Zero,
-    #[error("as packets a second of {frame_bytes}-byte frames it is no fraction of 64-bit numbers; use a rounder rate")]
-    TooFine { frame_bytes: usize },
+    /// Its exact value does not fit.
+    #[error("as packets a nanosecond of {frame_bytes}-byte frames it is no fraction of 64-bit numbers; use a rounder rate")]
+    TooFine {
+        /// Without FCS.
+        frame_bytes: usize,
+    },
+    /// A percentage of what nobody knows.
     #[error(
         "is a percentage, and the line rate of port {port} is not known; give the engine --line-rate {port}=RATE (such \
          as {port}=10G) or set a rate in packets or bits"
     )]
-    UnknownLineRate { port: String },
+    UnknownLineRate {
+        /// Its name.
+        port: String,
+    },
 }
 
-impl PacketRate {
-    pub fn new(numerator: u128, denominator: u128) -> Option<Self> {
-        let divisor = gcd(numerator, denominator);
-        if divisor == 0 || numerator == 0 {
-            return None;
-        }
-        Some(Self {
-            numerator: u64::try_from(numerator / divisor).ok()?,
-            denominator: u64::try_from(denominator / divisor).ok()?,
-        })
-    }
-
-    pub fn numerator(self) -> u64 {
-        self.numerator
-    }
-
-    pub fn denominator(self) -> u64 {
-        self.denominator
-    }
-
-    /// This rate times `factor`; `None` if the product is no fraction of 64-bit numbers.
-    pub fn times(self, factor: &Ratio) -> Option<Self> {
-        // Crosswise first, so that the products stay as small as they can.
-        let a = gcd(self.numerator.into(), factor.denominator.into());
-        let b = gcd(factor.numerator.into(), self.denominator.into());
-        if a == 0 || b == 0 {
-            return None;
-        }
-        Self::new(
-            (u128::from(self.numerator) / a) * (u128::from(factor.numerator) / b),
-            (u128::from(self.denominator) / b) * (u128::from(factor.denominator) / a),
-        )
-    }
-
-    /// Bits a second on the medium of frames of `frame_bytes` (without FCS), rounded up.
-    pub fn l1_bits(self, frame_bytes: usize) -> u128 {
-        (u128::from(self.numerator) * wire_bits(frame_bytes)).div_ceil(self.denominator.into())
-    }
-
-    pub fn as_f64(self) -> f64 {
-        self.numerator as f64 / self.denominator as f64
-    }
+/// Bits a second on the medium of frames of `frame_bytes` (without FCS), rounded down.
+pub fn l1_bits(rate: Rate, frame_bytes: usize) -> u128 {
+    u128::from(rate.packets()) * wire_bits(frame_bytes) * NS_PER_SECOND / u128::from(rate.nanoseconds())
 }
 
-impl fmt::Display for PacketRate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.denominator {
-            1 => write!(f, "{}", self.numerator),
-            d => write!(f, "{}/{d}", self.numerator),
-        }
-    }
+/// Packets a second, for people.
+pub fn packets_per_second(rate: Rate) -> f64 {
+    rate.packets() as f64 * NS_PER_SECOND as f64 / rate.nanoseconds() as f64
 }
 
 /// What is known of the line rate of a stream's transmitting port.
@@ -103,7 +65,7 @@ pub fn packet_rate(
     frame_bytes: usize,
     port: &str,
     line_rate: LineRate,
-) -> Result<Option<PacketRate>, RateError> {
+) -> Result<Option<Rate>, RateError> {
     let kind = rate.and_then(|r| r.kind.as_ref()).ok_or(RateError::Missing)?;
     let (ratio, packets, per) = match kind {
         Kind::PacketsPerSecond(ratio) => (ratio, 1, 1),
@@ -116,11 +78,9 @@ pub fn packet_rate(
         },
     };
     positive(ratio)?;
-    let exact = u128::from(ratio.numerator)
-        .checked_mul(packets)
-        .zip(u128::from(ratio.denominator).checked_mul(per))
-        .and_then(|(numerator, denominator)| PacketRate::new(numerator, denominator));
-    exact.map(Some).ok_or(RateError::TooFine { frame_bytes })
+    let too_fine = RateError::TooFine { frame_bytes };
+    let denominator = u128::from(ratio.denominator).checked_mul(per * NS_PER_SECOND).ok_or(too_fine.clone())?;
+    Rate::new(u128::from(ratio.numerator) * packets, denominator).map(Some).map_err(|_| too_fine)
 }
 
 /// A ratio that is greater than 0.
@@ -134,13 +94,6 @@ pub fn positive(ratio: &Ratio) -> Result<(), RateError> {
 
 fn wire_bits(frame_bytes: usize) -> u128 {
     (frame_bytes as u128 + u128::from(FCS_BYTES + MEDIUM_OVERHEAD_BYTES)) * 8
-}
-
-fn gcd(mut a: u128, mut b: u128) -> u128 {
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a
 }
 
 #[cfg(test)]
@@ -169,7 +122,7 @@ mod tests {
         ];
         for (kind, (numerator, denominator)) in cases {
             let got = packet_rate(Some(&rate(kind)), 60, "east", ten_gig).unwrap().unwrap();
-            assert_eq!((got.numerator(), got.denominator()), (numerator, denominator), "{kind:?}");
+            assert_eq!(got, Rate::packets_per_second(numerator, denominator).unwrap(), "{kind:?}");
         }
     }
 
@@ -192,14 +145,7 @@ mod tests {
         for frame in [60, 61, 590, 1514, 9212] {
             let all = rate(Kind::LinePercent(ratio(100, 1)));
             let packets = packet_rate(Some(&all), frame, "p", LineRate::Known(10_000_000_000)).unwrap().unwrap();
-            assert_eq!(packets.l1_bits(frame), 10_000_000_000);
+            assert_eq!(l1_bits(packets, frame), 10_000_000_000);
         }
-    }
-
-    #[test]
-    fn a_factor_multiplies_exactly() {
-        let third = PacketRate::new(1, 3).unwrap();
-        assert_eq!(third.times(&ratio(3, 2)), PacketRate::new(1, 2));
-        assert_eq!(PacketRate::new(u128::from(u64::MAX), 1).unwrap().times(&ratio(2, 1)), None);
     }
 }

@@ -25,18 +25,21 @@ impl Violations {
     /// At most this many are collected: a plan of 20,000 equally wrong streams is understood after a few.
     pub const MOST: usize = 100;
 
+    /// A single violation.
     pub fn one(field: impl Into<String>, description: impl Into<String>) -> Self {
         let mut all = Self::default();
         all.add(field, description);
         all
     }
 
+    /// Notes a violation.
     pub fn add(&mut self, field: impl Into<String>, description: impl Into<String>) {
         if self.0.len() < Self::MOST {
             self.0.push(Violation { field: field.into(), description: description.into() });
         }
     }
 
+    /// Whether nothing was found.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

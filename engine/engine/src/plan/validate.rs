@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Plan to run: everything that is wrong with a plan, found before anything is allocated.
+use super::Violations;
+use super::rate::{self, FCS_BYTES, LineRate};
+use contract::{Checksum, Packet, Plan, Stream, stream::Transmit};
+use spate_stateless::Rate;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::RangeInclusive;
+
+/// Bytes of a frame without FCS: from the least Ethernet frame to a 9,216-byte jumbo frame with FCS.
+pub const FRAME_BYTES: RangeInclusive<usize> = 60..=9212;
+/// Bytes at the end of a measured frame that hold the trailer.
+pub const TRAILER_BYTES: usize = 16;
+/// Sending workers over all engines of a run: the trailer has one byte for them.
+pub const MOST_GLOBAL_WORKERS: u64 = 256;
+/// The longest time a plan may name: ten years of 365 days, far from where 64-bit nanoseconds end.
+pub const LONGEST_NS: u64 = 10 * 365 * 86_400 * 1_000_000_000;
+const MOST_NAME_CHARS: usize = 253;
+const MOST_RUN_ID_CHARS: usize = 128;
+/// The features of plans that this engine has, by their path in the contract.
+pub const FEATURES: [&str; 5] =
+    ["transmit.continuous", "measure.flow", "packet.checksums", "packet.source_mac_from_port", "share"];
+
+/// What validation knows of a port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortFacts {
+    /// Its name in plans.
+    pub name: String,
+    /// Bits a second on the medium.
+    pub line_rate: LineRate,
+    /// Greatest layer-3 packet in bytes; `None` if the device has no limit or it is not known.
+    pub mtu: Option<u32>,
+    /// Bits a second on the medium that other runs have already claimed.
+    pub claimed_bits: u128,
+}
+
+/// Where a plan is to run.
+#[derive(Clone, Debug)]
+pub struct Site {
+    /// Its ports; a port's index here is its index in the datapath.
+    pub ports: Vec<PortFacts>,
+    /// Workers of this engine.
+    pub workers: u32,
+}
+
+impl Site {
+    /// A site that has every port a plan names, of unknown kind: what can be said without an engine.
+    pub fn of_plan(plan: &Plan) -> Self {
+        let mut names: Vec<&str> = Vec::new();
+        let mut seen = HashSet::new();
+        for stream in &plan.streams {
+            for name in [stream.tx_port.as_str(), stream.rx_port.as_str()] {
+                if !name.is_empty() && seen.insert(name) {
+                    names.push(name);
+                }
+            }
+        }
+        let port = |name: &str| PortFacts {
+            name: name.to_owned(),
+            line_rate: LineRate::ToldLater,
+            mtu: None,
+            claimed_bits: 0,
+        };
+        Self { ports: names.into_iter().map(port).collect(), workers: 1 }
+    }
+
+    fn index(&self, name: &str) -> Option<usize> {
+        self.ports.iter().position(|p| p.name == name)
+    }
+
+    fn known_names(&self) -> String {
+        match self.ports.as_slice() {
+            [] => "this engine has no ports".to_owned(),
+            ports => {
+                let names: Vec<&str> = ports.iter().map(|p| p.name.as_str()).collect();
+                format!("known are {}", names.join(", "))
+            }
+        }
+    }
+}
+
+/// What validation worked out of one stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckedStream {
+    /// Index of the port that sends it.
+    pub tx_port: usize,
+    /// Index of the port that is to receive it.
+    pub rx_port: Option<usize>,
+    /// Of all engines together; `None` where it waits for the line rate ([`LineRate::ToldLater`]).
+    pub rate: Option<Rate>,
+}
+
+/// A plan without fault, with what was worked out of each stream, in the plan's order.
+#[derive(Clone, Debug)]
+pub struct Checked {
+    /// In the plan's order.
+    pub streams: Vec<CheckedStream>,
+    /// This engine's part: index and count.
+    pub share: (u32, u32),
+    /// Bits a second on the medium by port, of enabled streams, of this engine alone.
+    pub port_bits: BTreeMap<usize, u128>,
+    /// What is worth knowing before the start.
+    pub warnings: Vec<String>,
+}
+
+/// Finds everything wrong with `plan` at `site`.
+pub fn validate(plan: &Plan, site: &Site) -> Result<Checked, Violations> {
+    let mut wrong = Violations::default();
+    identity(plan, &mut wrong);
+    timing(plan, &mut wrong);
+    let share = share(plan, site, &mut wrong);
+    let streams = streams(plan, site, &mut wrong);
+    let mut checked = Checked { streams, share, port_bits: BTreeMap::new(), warnings: Vec::new() };
+    if wrong.is_empty() {
+        checked.port_bits = port_bits(plan, &checked);
+        capacity(&checked.port_bits, site, &mut wrong);
+        checked.warnings = warnings(plan, site, &checked);
+    }
+    wrong.or(checked)
+}
+
+fn identity(plan: &Plan, wrong: &mut Violations) {
+    run_id(&plan.run_id, wrong);
+    for (field, value) in [("profile", &plan.profile), ("namespace", &plan.namespace)] {
+        if value.chars().count() > MOST_NAME_CHARS {
+            wrong.add(field, format!("{} characters; must be at most {MOST_NAME_CHARS}", value.chars().count()));
+        }
+    }
+    if !(1..=u32::from(u16::MAX)).contains(&plan.run_tag) {
+        wrong.add("run_tag", format!("{}; must be 1..65535", plan.run_tag));
+    }
+}
+
+/// A run id that every call could name.
+pub fn run_id(id: &str, wrong: &mut Violations) {
+    let chars = id.chars().count();
+    if !(1..=MOST_RUN_ID_CHARS).contains(&chars) {
+        wrong.add("run_id", format!("{chars} characters; must be 1..{MOST_RUN_ID_CHARS}"));
+    } else if id.chars().any(char::is_control) {
+        wrong.add("run_id", "holds a control character; use letters, digits and punctuation");
+    }
+}
+
+fn timing(plan: &Plan, wrong: &mut Violations) {
+    let Some(timing) = &plan.timing else {
+        wrong.add("timing", "missing; set at least duration_ns (0 there means until stopped)");
+        return;
+    };
+    let times = [
+        ("timing.warmup_ns", timing.warmup_ns),
+        ("timing.duration_ns", timing.duration_ns),
+        ("timing.drain_ns", timing.drain_ns),
+        ("lease_ns", plan.lease_ns),
+        ("late_after_ns", plan.late_after_ns),
+    ];
+    for (field, ns) in times {
+        if ns > LONGEST_NS {
+            wrong.add(field, format!("{ns} ns; must be at most {LONGEST_NS} (ten years)"));
+        }
+    }
+}
+
+fn share(plan: &Plan, site: &Site, wrong: &mut Violations) -> (u32, u32) {
+    let (index, count) = plan.share.as_ref().map_or((0, 1), |s| (s.index, s.count));
+    if count == 0 {
+        wrong.add("share.count", "0; must be at least 1");
+    } else if index >= count {
+        wrong.add("share.index", format!("{index}; must be less than share.count, which is {count}"));
+    }
+    let workers = u64::from(count) * u64::from(site.workers);
+    if workers > MOST_GLOBAL_WORKERS {
+        wrong.add(
+            "share.count",
+            format!(
+                "{count} engines of {} workers are {workers} sending workers; must be at most {MOST_GLOBAL_WORKERS} \
+                 (use fewer engines or workers)",
+                site.workers
+            ),
+        );
+    }
+    (index, count)
+}
+
+fn streams(plan: &Plan, site: &Site, wrong: &mut Violations) -> Vec<CheckedStream> {
+    if plan.streams.is_empty() {
+        wrong.add("streams", "none; a plan needs at least one");
+    }
+    let mut names = HashMap::new();
+    let mut ids = HashMap::new();
+    let mut checked = Vec::with_capacity(plan.streams.len());
+    for (i, stream) in plan.streams.iter().enumerate() {
+        let at = format!("streams[{i}]");
+        name(&at, stream, wrong);
+        if let Some(first) = names.insert(stream.name.as_str(), i).filter(|_| !stream.name.is_empty()) {
+            wrong.add(format!("{at}.name"), format!("{:?} is streams[{first}]'s already; must be unique", stream.name));
+        }
+        if stream.id > u32::from(u16::MAX) {
+            wrong.add(format!("{at}.id"), format!("{}; must be 0..65535", stream.id));
+        }
+        if let Some(first) = ids.insert(stream.id, i) {
+            wrong.add(format!("{at}.id"), format!("{} is streams[{first}]'s already; must be unique", stream.id));
+        }
+        if let Some(one) = one_stream(&at, stream, site, wrong) {
+            checked.push(one);
+        }
+    }
+    checked
+}
+
+fn name(at: &str, stream: &Stream, wrong: &mut Violations) {
+    let chars = stream.name.chars().count();
+    if !(1..=MOST_NAME_CHARS).contains(&chars) {
+        wrong.add(format!("{at}.name"), format!("{chars} characters; must be 1..{MOST_NAME_CHARS}"));
+    } else if stream.name.chars().any(char::is_control) {
+        wrong.add(format!("{at}.name"), "holds a control character; use letters, digits and punctuation");
+    }
+}
+
+/// The stream, or `None` if it lacks what the rest builds on (then a violation says so).
+fn one_stream(at: &str, stream: &Stream, site: &Site, wrong: &mut Violations) -> Option<CheckedStream> {
+    let tx_port = port(&format!("{at}.tx_port"), &stream.tx_port, site, wrong);
+    let rx_port = match stream.rx_port.as_str() {
+        "" => None,
+        name => port(&format!("{at}.rx_port"), name, site, wrong),
+    };
+    let measured = stream.measure.as_ref().is_some_and(|m| m.flow);
+    let frame_bytes = packet(&format!("{at}.packet"), stream.packet.as_ref(), measured, wrong);
+    let continuous = match &stream.transmit {
+        Some(Transmit::Continuous(continuous)) => Some(continuous),
+        None => {
+            wrong.add(format!("{at}.transmit"), "missing; set continuous (the transmit mode this engine version has)");
+            None
+        }
+    };
+    let (tx_port, frame_bytes) = (tx_port?, frame_bytes?);
+    let facts = &site.ports[tx_port];
+    mtu(&format!("{at}.packet.frame"), &stream.packet.as_ref()?.frame, facts, wrong);
+    match rate::packet_rate(continuous?.rate.as_ref(), frame_bytes, &facts.name, facts.line_rate) {
+        Ok(rate) => Some(CheckedStream { tx_port, rx_port, rate }),
+        Err(error) => {
+            wrong.add(format!("{at}.continuous.rate"), error.to_string());
+            None
+        }
+    }
+}
+
+fn port(field: &str, name: &str, site: &Site, wrong: &mut Violations) -> Option<usize> {
+    let found = site.index(name);
+    if name.is_empty() {
+        wrong.add(field, format!("missing; must name a port ({})", site.known_names()));
+    } else if found.is_none() {
+        wrong.add(field, format!("{name:?} is no port of this engine; {}", site.known_names()));
+    }
+    found
+}
+
+fn packet(at: &str, packet: Option<&Packet>, measured: bool, wrong: &mut Violations) -> Option<usize> {
+    let Some(packet) = packet else {
+        wrong.add(at, "missing; set frame");
+        return None;
+    };
+    let bytes = packet.frame.len();
+    if !FRAME_BYTES.contains(&bytes) {
+        let wanted = format!("must be {}..{} (without FCS)", FRAME_BYTES.start(), FRAME_BYTES.end());
+        wrong.add(format!("{at}.frame"), format!("{bytes} bytes; {wanted}"));
+        return None;
+    }
+    for (i, sum) in packet.checksums.iter().enumerate() {
+        checksum(&format!("{at}.checksums[{i}]"), sum, bytes, measured, wrong);
+    }
+    Some(bytes)
+}
+
+fn checksum(at: &str, sum: &Checksum, frame_bytes: usize, measured: bool, wrong: &mut Violations) {
+    let (offset, start, end) = (sum.offset as usize, sum.start as usize, sum.end as usize);
+    if start >= end {
+        wrong.add(format!("{at}.start"), format!("{start}; must be less than end, which is {end}"));
+    }
+    if end > frame_bytes {
+        wrong.add(format!("{at}.end"), format!("{end}; must be at most {frame_bytes}, the length of the frame"));
+    }
+    if offset + 2 > frame_bytes {
+        let most = frame_bytes - 2;
+        wrong.add(format!("{at}.offset"), format!("{offset}; must be at most {most}: the field has 2 bytes"));
+    } else if measured && offset + 2 > frame_bytes - TRAILER_BYTES {
+        let wanted = format!(
+            "lies in the last {TRAILER_BYTES} bytes, which hold the trailer of a measured stream; make the frame \
+             longer or do not measure it"
+        );
+        wrong.add(format!("{at}.offset"), wanted);
+    } else if (start..end).contains(&offset) && !(offset - start).is_multiple_of(2) {
+        wrong.add(format!("{at}.offset"), format!("{offset}; must be an even distance from start, which is {start}"));
+    }
+}
+
+fn mtu(field: &str, frame: &[u8], port: &PortFacts, wrong: &mut Violations) {
+    let Some(mtu) = port.mtu else { return };
+    let most = mtu as usize + ethernet_header_bytes(frame);
+    if frame.len() > most {
+        wrong.add(
+            field,
+            format!(
+                "{} bytes; must be at most {most} on port {}, whose MTU is {mtu} (raise the MTU or shorten the frame)",
+                frame.len(),
+                port.name
+            ),
+        );
+    }
+}
+
+/// 14 bytes, and 4 for each of up to two VLAN tags (IEEE 802.1Q, 802.1ad).
+fn ethernet_header_bytes(frame: &[u8]) -> usize {
+    let tagged = |at: usize| matches!(frame.get(at..at + 2), Some([0x81, 0x00] | [0x88, 0xa8]));
+    match (tagged(12), tagged(16)) {
+        (true, true) => 22,
+        (true, false) => 18,
+        _ => 14,
+    }
+}
+
+fn port_bits(plan: &Plan, checked: &Checked) -> BTreeMap<usize, u128> {
+    let mut bits = BTreeMap::new();
+    for (stream, one) in plan.streams.iter().zip(&checked.streams).filter(|(stream, _)| !stream.disabled) {
+        let frame_bytes = stream.packet.as_ref().map_or(0, |p| p.frame.len());
+        if let Some(rate) = one.rate {
+            *bits.entry(one.tx_port).or_default() += rate::l1_bits(rate, frame_bytes) / u128::from(checked.share.1);
+        }
+    }
+    bits
+}
+
+/// Refuses what a port cannot carry: by asked bits a second of this engine and port.
+pub fn capacity(asked: &BTreeMap<usize, u128>, site: &Site, wrong: &mut Violations) {
+    for (&port, &asked) in asked {
+        let facts = &site.ports[port];
+        let LineRate::Known(line) = facts.line_rate else { continue };
+        let line = u128::from(line);
+        if asked + facts.claimed_bits > line {
+            let available = line.saturating_sub(facts.claimed_bits);
+            wrong.add(
+                "streams",
+                format!(
+                    "ask port {} for {asked} bit/s on the medium; available are {available} of its line rate \
+                     {line} bit/s{}; lower the rates or use another port",
+                    facts.name,
+                    if facts.claimed_bits > 0 { " (other runs have the rest)" } else { "" },
+                ),
+            );
+        }
+    }
+}
+
+fn warnings(plan: &Plan, site: &Site, checked: &Checked) -> Vec<String> {
+    let mut all = Vec::new();
+    for (i, stream) in plan.streams.iter().enumerate() {
+        let measured = stream.measure.as_ref().is_some_and(|m| m.flow);
+        if !measured && !stream.rx_port.is_empty() {
+            all.push(format!("streams[{i}].rx_port: nothing is counted there, since measure.flow is not set"));
+        }
+    }
+    for (&port, &bits) in &checked.port_bits {
+        let facts = &site.ports[port];
+        let line = match facts.line_rate {
+            LineRate::Known(line) => format!("{:.1} % of its line rate", 100.0 * bits as f64 / line as f64),
+            LineRate::Unknown => "its line rate is not known, so nothing was checked against it".to_owned(),
+            LineRate::ToldLater => continue,
+        };
+        all.push(format!("port {} has to carry {bits} bit/s on the medium: {line}", facts.name));
+    }
+    all
+}
+
+/// A frame's length on the wire without preamble and gap, as every byte counter counts it.
+pub fn with_fcs(frame_bytes: usize) -> u64 {
+    frame_bytes as u64 + FCS_BYTES
+}
+
+#[cfg(test)]
+mod tests;

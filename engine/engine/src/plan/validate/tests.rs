@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One wrong thing a row: the change that makes a good plan wrong, the field that must be named, and words of the remedy.
+use super::*;
+use contract::{Continuous, Measure, Ratio, Share, Timing, rate::Kind};
+
+fn good() -> Plan {
+    Plan {
+        run_id: "run-1".into(),
+        profile: "imix".into(),
+        namespace: "default".into(),
+        run_tag: 7,
+        timing: Some(Timing { warmup_ns: 0, duration_ns: 1_000_000_000, drain_ns: 100_000_000 }),
+        streams: vec![stream("small", 1), stream("large", 2)],
+        ..Plan::default()
+    }
+}
+
+fn stream(name: &str, id: u32) -> Stream {
+    Stream {
+        name: name.into(),
+        id,
+        tx_port: "east".into(),
+        rx_port: "west".into(),
+        packet: Some(Packet { frame: vec![0; 60].into(), ..Packet::default() }),
+        transmit: Some(Transmit::Continuous(Continuous { rate: Some(pps(1000)) })),
+        measure: Some(Measure { flow: true }),
+        disabled: false,
+    }
+}
+
+fn pps(packets: u64) -> contract::Rate {
+    rate(Kind::PacketsPerSecond(Ratio { numerator: packets, denominator: 1 }))
+}
+
+fn rate(kind: Kind) -> contract::Rate {
+    contract::Rate { kind: Some(kind) }
+}
+
+fn percent(numerator: u64) -> contract::Rate {
+    rate(Kind::LinePercent(Ratio { numerator, denominator: 1 }))
+}
+
+fn set_rate(stream: &mut Stream, rate: contract::Rate) {
+    stream.transmit = Some(Transmit::Continuous(Continuous { rate: Some(rate) }));
+}
+
+fn set_frame(stream: &mut Stream, frame: Vec<u8>) {
+    stream.packet.as_mut().unwrap().frame = frame.into();
+}
+
+fn sum(offset: u32, start: u32, end: u32) -> Vec<Checksum> {
+    vec![Checksum { offset, start, end, ..Checksum::default() }]
+}
+
+fn set_sum(plan: &mut Plan, offset: u32, start: u32, end: u32) {
+    plan.streams[0].packet.as_mut().unwrap().checksums = sum(offset, start, end);
+}
+
+fn site() -> Site {
+    let port = |name: &str, line_rate, mtu| PortFacts { name: name.into(), line_rate, mtu, claimed_bits: 0 };
+    Site {
+        ports: vec![
+            port("east", LineRate::Known(10_000_000_000), Some(1500)),
+            port("west", LineRate::Unknown, None),
+        ],
+        workers: 2,
+    }
+}
+
+#[test]
+fn a_good_plan_passes() {
+    let mut plan = good();
+    set_sum(&mut plan, 24, 14, 34);
+    let checked = validate(&plan, &site()).unwrap();
+    assert_eq!(checked.streams[0].tx_port, 0);
+    assert_eq!(checked.streams[0].rx_port, Some(1));
+    assert_eq!(checked.streams[1].rate, Some(Rate::packets_per_second(1000, 1).unwrap()));
+    assert_eq!(checked.port_bits[&0], 2 * 1000 * 84 * 8);
+}
+
+#[test]
+fn what_is_wrong_is_named_with_its_remedy() {
+    type Spoil = fn(&mut Plan);
+    let table: &[(Spoil, &str, &str)] = &[
+        (|p| p.run_id.clear(), "run_id", "must be 1..128"),
+        (|p| p.run_id = "x".repeat(129), "run_id", "must be 1..128"),
+        (|p| p.run_id = "a\nb".into(), "run_id", "control character"),
+        (|p| p.profile = "x".repeat(254), "profile", "at most 253"),
+        (|p| p.run_tag = 0, "run_tag", "must be 1..65535"),
+        (|p| p.run_tag = 65_536, "run_tag", "must be 1..65535"),
+        (|p| p.timing = None, "timing", "duration_ns"),
+        (|p| p.timing.as_mut().unwrap().warmup_ns = u64::MAX, "timing.warmup_ns", "ten years"),
+        (|p| p.timing.as_mut().unwrap().drain_ns = u64::MAX, "timing.drain_ns", "ten years"),
+        (|p| p.lease_ns = u64::MAX, "lease_ns", "ten years"),
+        (|p| p.share = Some(Share { index: 0, count: 0 }), "share.count", "at least 1"),
+        (|p| p.share = Some(Share { index: 2, count: 2 }), "share.index", "less than share.count"),
+        (|p| p.share = Some(Share { index: 0, count: 129 }), "share.count", "258 sending workers; must be at most 256"),
+        (|p| p.streams.clear(), "streams", "at least one"),
+        (|p| p.streams[1].name = "small".into(), "streams[1].name", "streams[0]'s already"),
+        (|p| p.streams[0].name.clear(), "streams[0].name", "must be 1..253"),
+        (|p| p.streams[0].name = "\u{7}".into(), "streams[0].name", "control character"),
+        (|p| p.streams[1].id = 1, "streams[1].id", "streams[0]'s already"),
+        (|p| p.streams[1].id = 65_536, "streams[1].id", "must be 0..65535"),
+        (|p| p.streams[0].tx_port.clear(), "streams[0].tx_port", "known are east, west"),
+        (|p| p.streams[0].tx_port = "north".into(), "streams[0].tx_port", "known are east, west"),
+        (|p| p.streams[1].rx_port = "north".into(), "streams[1].rx_port", "\"north\" is no port"),
+        (|p| p.streams[0].packet = None, "streams[0].packet", "set frame"),
+        (|p| set_frame(&mut p.streams[1], vec![0; 52]), "streams[1].packet.frame", "52 bytes; must be 60..9212"),
+        (|p| set_frame(&mut p.streams[1], vec![0; 9213]), "streams[1].packet.frame", "9213 bytes; must be 60..9212"),
+        (|p| set_frame(&mut p.streams[1], vec![0; 1515]), "streams[1].packet.frame", "at most 1514 on port east"),
+        (|p| set_sum(p, 24, 34, 34), "streams[0].packet.checksums[0].start", "less than end"),
+        (|p| set_sum(p, 24, 14, 61), "streams[0].packet.checksums[0].end", "at most 60"),
+        (|p| set_sum(p, 59, 14, 34), "streams[0].packet.checksums[0].offset", "at most 58"),
+        (|p| set_sum(p, 44, 34, 60), "streams[0].packet.checksums[0].offset", "trailer"),
+        (|p| set_sum(p, 25, 14, 34), "streams[0].packet.checksums[0].offset", "even distance"),
+        (|p| set_sum(p, u32::MAX, u32::MAX, u32::MAX), "streams[0].packet.checksums[0].start", "less than end"),
+        (|p| p.streams[0].transmit = None, "streams[0].transmit", "set continuous"),
+        (
+            |p| p.streams[0].transmit = Some(Transmit::Continuous(Continuous { rate: None })),
+            "streams[0].continuous.rate",
+            "set packets_per_second",
+        ),
+        (|p| set_rate(&mut p.streams[0], pps(0)), "streams[0].continuous.rate", "is 0"),
+        (
+            |p| {
+                p.streams[1].tx_port = "west".into();
+                set_rate(&mut p.streams[1], percent(50));
+            },
+            "streams[1].continuous.rate",
+            "--line-rate west=RATE",
+        ),
+        (|p| set_rate(&mut p.streams[0], percent(101)), "streams", "port east for 10100672000 bit/s"),
+    ];
+    for (row, (spoil, field, words)) in table.iter().enumerate() {
+        let mut plan = good();
+        spoil(&mut plan);
+        let wrong = validate(&plan, &site()).expect_err(&format!("row {row}: {field}"));
+        let found = wrong.0.iter().find(|v| v.field == *field);
+        let found = found.unwrap_or_else(|| panic!("row {row}: {field} not named in {wrong}"));
+        assert!(found.description.contains(words), "row {row}: {words:?} not in {:?}", found.description);
+    }
+}
+
+#[test]
+fn all_faults_are_told_at_once() {
+    let mut plan = good();
+    plan.run_tag = 0;
+    plan.streams[0].tx_port = "north".into();
+    plan.streams[1].packet = None;
+    assert_eq!(validate(&plan, &site()).unwrap_err().0.len(), 3);
+}
+
+#[test]
+fn vlan_tags_do_not_count_against_the_mtu() {
+    let mut tagged = vec![0; 1522];
+    tagged[12..14].copy_from_slice(&[0x88, 0xa8]);
+    tagged[16..18].copy_from_slice(&[0x81, 0x00]);
+    let mut plan = good();
+    set_frame(&mut plan.streams[0], tagged.clone());
+    validate(&plan, &site()).unwrap();
+    tagged.push(0);
+    set_frame(&mut plan.streams[0], tagged);
+    assert_eq!(validate(&plan, &site()).unwrap_err().0[0].field, "streams[0].packet.frame");
+}
+
+#[test]
+fn what_other_runs_claimed_is_not_available() {
+    let mut plan = good();
+    plan.streams.truncate(1);
+    set_rate(&mut plan.streams[0], percent(60));
+    let mut site = site();
+    validate(&plan, &site).unwrap();
+    site.ports[0].claimed_bits = 5_000_000_000;
+    let wrong = validate(&plan, &site).unwrap_err().to_string();
+    for words in ["port east", "6000000000 bit/s", "available are 5000000000", "10000000000"] {
+        assert!(wrong.contains(words), "{words:?} not in {wrong:?}");
+    }
+}
+
+#[test]
+fn a_share_asks_its_port_for_its_part_and_disabled_streams_ask_for_nothing() {
+    let mut plan = good();
+    set_rate(&mut plan.streams[0], percent(150));
+    plan.share = Some(Share { index: 1, count: 2 });
+    plan.streams[1].disabled = true;
+    let checked = validate(&plan, &site()).unwrap();
+    assert_eq!(checked.port_bits[&0], 7_500_000_000);
+}
+
+#[test]
+fn without_an_engine_ports_are_taken_as_named_and_percentages_wait() {
+    let mut plan = good();
+    set_rate(&mut plan.streams[0], percent(100));
+    let checked = validate(&plan, &Site::of_plan(&plan)).unwrap();
+    assert_eq!(checked.streams[0].rate, None);
+    assert!(checked.streams[1].rate.is_some());
+}
