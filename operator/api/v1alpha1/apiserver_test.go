@@ -229,7 +229,7 @@ var refused = map[string]map[string]change{
 		"a wrong tolerance":           {"late: 1%", "late: 101%", []string{"spec.generatorTolerance.late", "such as 100, or a share such as 0.1%"}},
 		"freeing what is not its own": {"whenBusy: Queue\n", "suspendPolicy: Free\n", nil}, // taken: the generator is inline
 		"a misspelt field":            {"transmitPort: east\n    streamRef", "transmitport: east\n    streamRef", []string{`unknown field "spec.traffic[1].transmitport"`}},
-		"no traffic":                  {"rate: 1.5x", "trafic: []", []string{`unknown field "spec.trafic"`}},
+		"an unknown field":            {"rate: 1.5x", "streams: []", []string{`unknown field "spec.streams"`}},
 		"a wrong generator":           {"attachment: {loopback: {}}", "attachment: {loopback: {}, nullPort: {}}", []string{"spec.generator.ports[0].attachment", "exactly one of"}},
 		"a long expression":           {"result.lost == 0", strings.Repeat("x", 1025), []string{"spec.thresholds[0].expression", "Too long"}},
 		"a long name":                 {"{name: imix}", "{name: " + strings.Repeat("x", 51) + "}", []string{"metadata.name must be at most 50 characters"}},

@@ -20,8 +20,9 @@ const (
 	FCSBytes = 4
 	// TrailerBytes is what a measured packet carries at the end of its payload.
 	TrailerBytes = 16
-	// MinFrameBytes and MaxFrameBytes bound a frame without FCS.
+	// MinFrameBytes is the shortest frame, without FCS.
 	MinFrameBytes = 60
+	// MaxFrameBytes is the longest frame, without FCS.
 	MaxFrameBytes = 9212
 )
 

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/hex"
-	"net"
 	"strings"
 	"testing"
 
@@ -342,7 +341,7 @@ func FuzzBuild(f *testing.F) {
 			t.Fatalf("a frame of %d bytes", len(built.Frame))
 		}
 		checksumsHold(t, built)
-		if !bytes.Equal(built.Frame[:6], net.HardwareAddr(InternalDestination)) {
+		if !bytes.Equal(built.Frame[:6], InternalDestination) {
 			t.Fatalf("destination %x", built.Frame[:6])
 		}
 		seen := Inspect(built.Frame)

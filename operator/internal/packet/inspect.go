@@ -5,6 +5,7 @@
 package packet
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -34,7 +35,7 @@ type Inspection struct {
 // Inspect reads a frame as far as its headers are Ethernet, VLAN, IP, TCP and UDP.
 func Inspect(frame []byte) Inspection {
 	seen := Inspection{PayloadEnd: len(frame)}
-	next := gopacket.LayerType(layers.LayerTypeEthernet)
+	next := layers.LayerTypeEthernet
 	for {
 		following, done := seen.read(frame[seen.PayloadStart:seen.PayloadEnd], next)
 		if done {
@@ -96,7 +97,7 @@ func (s *Inspection) readIPv4(data []byte) (gopacket.LayerType, bool) {
 	}
 	s.goesTo(h.SrcIP, h.DstIP)
 	if h.IHL > 5 {
-		return s.opaque(fmt.Errorf("its IPv4 header has options, which may name other destinations"))
+		return s.opaque(errors.New("its IPv4 header has options, which may name other destinations"))
 	}
 	if int(h.Length) > len(data) {
 		return s.opaque(fmt.Errorf("its IPv4 header tells %d bytes where there are %d", h.Length, len(data)))
@@ -114,17 +115,14 @@ func (s *Inspection) readIPv6(data []byte) (gopacket.LayerType, bool) {
 		return s.opaque(err)
 	}
 	s.goesTo(h.SrcIP, h.DstIP)
-	if h.NextHeader == layers.IPProtocolIPv6Routing || h.HopByHop != nil {
-		return s.opaque(fmt.Errorf("its IPv6 header has extension headers, which may name other destinations"))
+	switch h.NextHeader {
+	case layers.IPProtocolIPv6HopByHop, layers.IPProtocolIPv6Routing, layers.IPProtocolIPv6Fragment, layers.IPProtocolIPv6Destination:
+		return s.opaque(errors.New("its IPv6 header has extension headers, which may name other destinations"))
 	}
 	if 40+int(h.Length) > len(data) {
 		return s.opaque(fmt.Errorf("its IPv6 header tells %d bytes where there are %d", 40+int(h.Length), len(data)))
 	}
 	s.took(IPv6, 40, 40+int(h.Length))
-	switch h.NextHeader {
-	case layers.IPProtocolIPv6Fragment, layers.IPProtocolIPv6Destination:
-		return s.opaque(fmt.Errorf("its IPv6 header has extension headers, which may name other destinations"))
-	}
 	return h.NextLayerType(), false
 }
 

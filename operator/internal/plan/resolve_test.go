@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/big"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -385,7 +386,7 @@ func TestLineRatesAsEnginesTellThem(t *testing.T) {
 		return generator(func(g *spatev1.TrafficGenerator) {
 			g.Spec.Replicas = int32(len(rates))
 			for i, rate := range rates {
-				g.Status.Pods = append(g.Status.Pods, spatev1.GeneratorPodStatus{Name: fmt.Sprint(i),
+				g.Status.Pods = append(g.Status.Pods, spatev1.GeneratorPodStatus{Name: strconv.Itoa(i),
 					Ports: []spatev1.GeneratorPortStatus{{Name: "west", LineRate: rate}}})
 			}
 		})
