@@ -120,3 +120,8 @@ func (c *Client) Stats(ctx context.Context, runID string) (*enginev1.WatchStatsR
 	stats, err := stream.Recv()
 	return stats, explain(err)
 }
+
+// Compatible tells whether the engine's contract is the operator's, or one minor version from it.
+func Compatible(info *enginev1.GetInfoResponse) bool {
+	return info.ContractMinor+1 >= ContractMinor && info.ContractMinor <= ContractMinor+1
+}

@@ -66,3 +66,9 @@ func explain(err error) error {
 	}
 	return e
 }
+
+// TooLate tells whether a start came after its instant, or for a run that is not prepared.
+func TooLate(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Code == codes.FailedPrecondition
+}

@@ -79,6 +79,8 @@ func (t *Threshold) Check(streams []string) error {
 // Outcome is what became of one threshold.
 type Outcome struct {
 	Passed bool
+	// Failed is true when it could not be evaluated.
+	Failed bool
 	// Message names the expression and the values it was judged by.
 	Message string
 }
@@ -87,7 +89,7 @@ type Outcome struct {
 func (t *Threshold) Evaluate(result Result) Outcome {
 	value, details, err := t.program.Eval(map[string]any{"result": result})
 	if err != nil {
-		return Outcome{Message: fmt.Sprintf("%s cannot be evaluated: %s", t.expression, err)}
+		return Outcome{Failed: true, Message: fmt.Sprintf("%s cannot be evaluated: %s", t.expression, err)}
 	}
 	passed := value.Value() == true
 	verb := "does not hold"

@@ -15,15 +15,15 @@ var measured = Result{
 
 func TestEvaluate(t *testing.T) {
 	for expression, want := range map[string]Outcome{
-		`result.lost == 0`:                     {false, `result.lost == 0 does not hold: result.lost is 12`},
-		`result.lossRatio < 0.02`:              {true, `result.lossRatio < 0.02 holds: result.lossRatio is 0.012`},
-		`result.streams["imix-64"].rx > 0`:     {true, `result.streams["imix-64"].rx > 0 holds: result.streams["imix-64"].rx is 695`},
-		`result.txPps >= 100.0 && result.tx>1`: {true, `result.txPps >= 100.0 && result.tx>1 holds: result.txPps is 100, result.tx is 1000`},
-		`result.duration >= duration("10s")`:   {true, `result.duration >= duration("10s") holds: result.duration is 10s`},
-		`result.streams.all(s, result.streams[s].lost < 6)`: {false,
+		`result.lost == 0`:                     {false, false, `result.lost == 0 does not hold: result.lost is 12`},
+		`result.lossRatio < 0.02`:              {true, false, `result.lossRatio < 0.02 holds: result.lossRatio is 0.012`},
+		`result.streams["imix-64"].rx > 0`:     {true, false, `result.streams["imix-64"].rx > 0 holds: result.streams["imix-64"].rx is 695`},
+		`result.txPps >= 100.0 && result.tx>1`: {true, false, `result.txPps >= 100.0 && result.tx>1 holds: result.txPps is 100, result.tx is 1000`},
+		`result.duration >= duration("10s")`:   {true, false, `result.duration >= duration("10s") holds: result.duration is 10s`},
+		`result.streams.all(s, result.streams[s].lost < 6)`: {false, false,
 			`result.streams.all(s, result.streams[s].lost < 6) does not hold: result.streams is 2 streams`},
-		`result.streams.all(name, s, s.rx > 0)`: {true, `result.streams.all(name, s, s.rx > 0) holds: result.streams is 2 streams`},
-		`result.streams["x"].rx > 0`:            {false, `result.streams["x"].rx > 0 cannot be evaluated: no such key: x`},
+		`result.streams.all(name, s, s.rx > 0)`: {true, false, `result.streams.all(name, s, s.rx > 0) holds: result.streams is 2 streams`},
+		`result.streams["x"].rx > 0`:            {false, true, `result.streams["x"].rx > 0 cannot be evaluated: no such key: x`},
 	} {
 		threshold, err := Compile(expression)
 		if err != nil {

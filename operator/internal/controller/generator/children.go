@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package generator
+
+// This file answers: what does a generator own beside its pods, and is it as it should be?
+
+import (
+	"context"
+	"maps"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/pki"
+	"spate.dev/operator/internal/podspec"
+)
+
+// children makes the certificate, the network policy and the monitor. It returns when the certificate is due again.
+func (r *Reconciler) children(ctx context.Context, g *spatev1.TrafficGenerator) (time.Time, error) {
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+		Namespace: g.Namespace, Name: podspec.TLSSecretName(g.Name), Labels: podspec.Labels(g),
+	}}
+	if err := controllerutil.SetControllerReference(g, secret, r.Client.Scheme()); err != nil {
+		return time.Time{}, err
+	}
+	renew, err := r.Certificates.EnsureServer(ctx, secret, pki.ServerName(g.Namespace, g.Name))
+	if err != nil {
+		return time.Time{}, err
+	}
+	if err := r.networkPolicy(ctx, g); err != nil {
+		return time.Time{}, err
+	}
+	return renew, r.podMonitor(ctx, g)
+}
+
+func (r *Reconciler) networkPolicy(ctx context.Context, g *spatev1.TrafficGenerator) error {
+	want := podspec.NetworkPolicy(g, r.OperatorNamespace)
+	if err := controllerutil.SetControllerReference(g, want, r.Client.Scheme()); err != nil {
+		return err
+	}
+	have := &networkingv1.NetworkPolicy{}
+	err := r.Client.Get(ctx, client.ObjectKeyFromObject(want), have)
+	if apierrors.IsNotFound(err) {
+		return client.IgnoreAlreadyExists(r.Client.Create(ctx, want))
+	}
+	if err != nil || equality.Semantic.DeepEqual(have.Spec, want.Spec) {
+		return err
+	}
+	have.Spec = want.Spec
+	return r.Client.Update(ctx, have)
+}
+
+// podMonitor is made where the cluster knows the kind. It is read by a request of its own, since the kind may come
+// and go, and therefore once for each generation only.
+func (r *Reconciler) podMonitor(ctx context.Context, g *spatev1.TrafficGenerator) error {
+	if !r.PodMonitors || r.monitored(g) {
+		return nil
+	}
+	want := podspec.PodMonitor(g)
+	if _, err := r.Client.RESTMapper().RESTMapping(podspec.PodMonitorKind.GroupKind(), podspec.PodMonitorKind.Version); err != nil {
+		if meta.IsNoMatchError(err) {
+			return nil
+		}
+		return err
+	}
+	if err := controllerutil.SetControllerReference(g, want, r.Client.Scheme()); err != nil {
+		return err
+	}
+	have := &unstructured.Unstructured{}
+	have.SetGroupVersionKind(podspec.PodMonitorKind)
+	err := r.Client.Get(ctx, client.ObjectKeyFromObject(want), have)
+	switch {
+	case apierrors.IsNotFound(err):
+		err = client.IgnoreAlreadyExists(r.Client.Create(ctx, want))
+	case err == nil && !equality.Semantic.DeepEqual(have.Object["spec"], want.Object["spec"]):
+		have.Object["spec"] = want.Object["spec"]
+		err = r.Client.Update(ctx, have)
+	}
+	if err == nil {
+		r.setMonitored(g)
+	}
+	return err
+}
+
+// newPod builds a pod and gives it its owner.
+func (r *Reconciler) newPod(template podspec.Template, digest string, index, attempt int) (*corev1.Pod, error) {
+	pod := template.Pod(index, attempt)
+	pod.Labels = maps.Clone(pod.Labels)
+	pod.Labels[podspec.LabelTemplate] = digest
+	return pod, controllerutil.SetControllerReference(template.Generator, pod, r.Client.Scheme())
+}

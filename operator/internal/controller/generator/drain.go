@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package generator
+
+// This file answers: how does a generator go?
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/controller/kstatus"
+	"spate.dev/operator/internal/controller/run"
+	"spate.dev/operator/internal/engine"
+)
+
+// drainLimit bounds each of the two waits of a deletion: for the traffic to end and its last counters to be scraped,
+// and for the pods to be gone.
+const drainLimit = 30 * time.Second
+
+// drain stops traffic, lets a scrape see the last counters, deletes the pods and lets the generator go. A pod that
+// cannot be reached is not waited for: its engine stops its traffic when the kubelet ends it.
+func (r *Reconciler) drain(ctx context.Context, g *spatev1.TrafficGenerator, pods []*corev1.Pod, active []spatev1.TrafficRun) (ctrl.Result, error) {
+	if !controllerutil.ContainsFinalizer(g, Finalizer) {
+		return ctrl.Result{}, nil
+	}
+	since := time.Since(g.DeletionTimestamp.Time)
+	if since < drainLimit {
+		if waiting := r.undrained(ctx, pods, active); waiting != "" {
+			before := g.DeepCopy()
+			kstatus.Progressing(&g.Status.Conditions, g.Generation, spatev1.ReasonDeleting, waiting)
+			return ctrl.Result{RequeueAfter: 500 * time.Millisecond}, kstatus.Patch(ctx, r.Client, g, before)
+		}
+	}
+	left := 0
+	for _, pod := range pods {
+		left++
+		if pod.DeletionTimestamp == nil {
+			if err := r.Client.Delete(ctx, pod); client.IgnoreNotFound(err) != nil {
+				return ctrl.Result{}, err
+			}
+		}
+	}
+	if left > 0 && since < 2*drainLimit {
+		return ctrl.Result{RequeueAfter: time.Second}, nil
+	}
+	r.mu.Lock()
+	delete(r.monitors, g.UID)
+	r.mu.Unlock()
+	controllerutil.RemoveFinalizer(g, Finalizer)
+	return ctrl.Result{}, client.IgnoreNotFound(r.Client.Update(ctx, g))
+}
+
+// undrained tells what a deletion still waits for.
+func (r *Reconciler) undrained(ctx context.Context, pods []*corev1.Pod, active []spatev1.TrafficRun) string {
+	if len(active) > 0 {
+		return "waits for the traffic to end"
+	}
+	waiting := ""
+	answers := r.ask(ctx, pods)
+	for _, pod := range pods {
+		info := answers[pod.Name].info
+		if info == nil {
+			continue
+		}
+		for _, held := range info.Runs {
+			if !run.Ended(held.State) { // a run nobody knows of any more
+				waiting = "stops the traffic"
+				if c, err := r.Engines.Client(ctx, engine.TargetOf(pod)); err == nil {
+					_, _ = c.Stop(ctx, held.RunId, "its generator is deleted")
+				}
+			}
+		}
+		if waiting == "" && !info.FinalCountersScraped {
+			waiting = "waits for the final counters to be scraped, " + drainLimit.String() + " at most"
+		}
+	}
+	return waiting
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package generator
+
+// This file answers: what do the engines themselves say?
+
+import (
+	"context"
+	"fmt"
+	"math/big"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/engine"
+	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/plan"
+)
+
+// answer is what became of asking one engine.
+type answer struct {
+	info *enginev1.GetInfoResponse
+	err  error
+}
+
+// ask asks the engines of all started pods at once; others have no answer.
+func (r *Reconciler) ask(ctx context.Context, pods []*corev1.Pod) map[string]answer {
+	var (
+		mu      sync.Mutex
+		wg      sync.WaitGroup
+		answers = map[string]answer{}
+	)
+	for _, pod := range pods {
+		if pod == nil || !started(pod) {
+			continue
+		}
+		wg.Go(func() {
+			var a answer
+			c, err := r.Engines.Client(ctx, engine.TargetOf(pod))
+			if a.err = err; err == nil {
+				a.info, a.err = c.Info(ctx)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			answers[pod.Name] = a
+		})
+	}
+	wg.Wait()
+	return answers
+}
+
+// judge tells what is wrong with an engine by its answer, if anything.
+func judge(pod *corev1.Pod, a answer) *trouble {
+	if a.err != nil {
+		return &trouble{spatev1.ReasonEngineUnreachable, fmt.Sprintf("pod %s: the engine does not answer: %s", pod.Name, a.err)}
+	}
+	if !engine.Compatible(a.info) {
+		return &trouble{spatev1.ReasonVersionMismatch, fmt.Sprintf(
+			"pod %s: engine %s speaks contract 1.%d, the operator 1.%d; they may differ by one: use an engine image of the operator's release",
+			pod.Name, a.info.Version, a.info.ContractMinor, engine.ContractMinor)}
+	}
+	for _, port := range a.info.Ports {
+		if !port.LinkUp {
+			return &trouble{spatev1.ReasonPortDown, fmt.Sprintf("pod %s: port %s (%s) has no link", pod.Name, port.Name, port.Device)}
+		}
+	}
+	return nil
+}
+
+var portKinds = map[enginev1.PortKind]spatev1.PortKind{
+	enginev1.PortKind_PORT_KIND_PCI:      spatev1.PortPCI,
+	enginev1.PortKind_PORT_KIND_KERNEL:   spatev1.PortKernel,
+	enginev1.PortKind_PORT_KIND_LOOPBACK: spatev1.PortLoopback,
+	enginev1.PortKind_PORT_KIND_NULL:     spatev1.PortNull,
+}
+
+func portStatus(info *enginev1.GetInfoResponse) []spatev1.GeneratorPortStatus {
+	var ports []spatev1.GeneratorPortStatus
+	for _, p := range info.GetPorts() {
+		status := spatev1.GeneratorPortStatus{
+			Name: p.Name, Kind: portKinds[p.Kind], Device: p.Device, Driver: p.Driver, MAC: p.Mac, LinkUp: p.LinkUp, MTU: int32(p.Mtu),
+		}
+		if p.LineRateBps > 0 {
+			status.LineRate = plan.FormatRate(new(big.Rat).SetInt(new(big.Int).SetUint64(p.LineRateBps)), "bps")
+		}
+		ports = append(ports, status)
+	}
+	return ports
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package generator
+
+// This file answers: given the pods there are, which are to be made and which are to go?
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"spate.dev/operator/internal/podspec"
+)
+
+const (
+	// attempts a pod gets before the generator is stalled. A node that refuses a pod (its CPUs' or devices' topology)
+	// would refuse it for ever.
+	attempts = 3
+	// retryPause grows with each attempt.
+	retryPause = 5 * time.Second
+	// provenAfter is how long an engine must have run for its end not to count as a failed attempt.
+	provenAfter = 10 * time.Minute
+)
+
+// fleet is what becomes of a generator's pods.
+type fleet struct {
+	generator string
+	names     map[string]bool // of all pods there are
+
+	// live pods by index; nil where there is none.
+	live []*corev1.Pod
+	// create has the attempt's number by index of the pod to make.
+	create map[int]int
+	// remove these pods.
+	remove []*corev1.Pod
+	// outdated live pods wait for the generator to be idle.
+	outdated int
+	// exhausted says why no more attempts are made for an index.
+	exhausted *trouble
+	// failed is the latest failure of an index that waits for its next attempt.
+	failed *trouble
+	// again is when the next attempt is due.
+	again time.Duration
+}
+
+// decide about the pods of a generator. Pods are replaced only when nothing runs on it.
+func decide(generator string, pods []*corev1.Pod, replicas int, template string, idle bool, now time.Time) fleet {
+	f := fleet{generator: generator, names: map[string]bool{}, live: make([]*corev1.Pod, replicas), create: map[int]int{}}
+	ends := make([][]*corev1.Pod, replicas)
+	taken := make([]bool, replicas)
+	for _, pod := range pods {
+		f.names[pod.Name] = true
+		index, err := strconv.Atoi(pod.Labels[podspec.LabelIndex])
+		if pod.DeletionTimestamp != nil {
+			if err == nil && index < replicas {
+				taken[index] = true // its device and its name are not free yet
+			}
+			continue
+		}
+		current := err == nil && index < replicas && pod.Labels[podspec.LabelTemplate] == template
+		switch {
+		case current && ended(pod):
+			ends[index] = append(ends[index], pod)
+		case current && f.live[index] == nil:
+			f.live[index] = pod
+		case ended(pod) || idle:
+			f.remove = append(f.remove, pod)
+			if index < replicas && !ended(pod) {
+				taken[index] = true
+			}
+		default:
+			f.outdated++
+			if index < replicas {
+				taken[index] = true
+			}
+		}
+	}
+	for index := range replicas {
+		if f.live[index] == nil && !taken[index] {
+			f.attempt(index, ends[index], now)
+		}
+	}
+	return f
+}
+
+// attempt decides whether a pod is made for an index whose earlier ones have ended.
+func (f *fleet) attempt(index int, ends []*corev1.Pod, now time.Time) {
+	slices.SortFunc(ends, func(a, b *corev1.Pod) int { return endedAt(a).Compare(endedAt(b)) })
+	for i := len(ends) - 1; i >= 0; i-- {
+		if lifetime(ends[i]) >= provenAfter { // it worked for long: begin to count anew
+			f.remove = append(f.remove, ends[:i+1]...)
+			ends = ends[i+1:]
+			break
+		}
+	}
+	if len(ends) > 0 {
+		last := failure(ends[len(ends)-1])
+		if len(ends) >= attempts {
+			last.message = fmt.Sprintf("%s (%d attempts; delete the failed pods or change the spec to have it tried again)", last.message, len(ends))
+			f.exhausted = &last
+			return
+		}
+		f.failed = &last
+		due := endedAt(ends[len(ends)-1]).Add(retryPause * time.Duration(len(ends)))
+		if wait := due.Sub(now); wait > 0 {
+			if f.again == 0 || wait < f.again {
+				f.again = wait
+			}
+			return
+		}
+	}
+	for number := 0; ; number++ {
+		if !f.names[podspec.PodName(f.generator, index, number)] {
+			f.create[index] = number
+			return
+		}
+	}
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package generator
+
+// This file answers: what does Kubernetes say about an engine pod, and what does that mean?
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+)
+
+// trouble is why a pod cannot work (yet).
+type trouble struct {
+	reason, message string
+}
+
+// started tells whether the pod's engine runs as far as Kubernetes knows.
+func started(pod *corev1.Pod) bool {
+	if pod.DeletionTimestamp != nil || pod.Status.Phase != corev1.PodRunning || pod.Status.PodIP == "" {
+		return false
+	}
+	for _, c := range pod.Status.ContainerStatuses {
+		if c.State.Running == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// ended tells whether the pod will never run again.
+func ended(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
+}
+
+// diagnose tells what keeps a pod that is not started from being so.
+func diagnose(pod *corev1.Pod) trouble {
+	if ended(pod) {
+		return failure(pod)
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
+			return trouble{spatev1.ReasonUnschedulable, fmt.Sprintf("pod %s: %s", pod.Name, c.Message)}
+		}
+	}
+	for _, c := range pod.Status.ContainerStatuses {
+		if w := c.State.Waiting; w != nil && w.Reason != "ContainerCreating" && w.Reason != "PodInitializing" {
+			reason := spatev1.ReasonPodFailed
+			if strings.Contains(w.Reason, "Image") {
+				reason = spatev1.ReasonImagePullFailed
+			}
+			return trouble{reason, fmt.Sprintf("pod %s: %s: %s", pod.Name, w.Reason, w.Message)}
+		}
+	}
+	where := "waits for a node"
+	if pod.Spec.NodeName != "" {
+		where = "is being started on node " + pod.Spec.NodeName
+	}
+	return trouble{spatev1.ReasonPodsPending, fmt.Sprintf("pod %s %s", pod.Name, where)}
+}
+
+// failure tells why a pod has ended: the node's refusal, or the engine's last words.
+func failure(pod *corev1.Pod) trouble {
+	for _, c := range pod.Status.ContainerStatuses {
+		if t := c.State.Terminated; t != nil {
+			said := strings.TrimSpace(t.Message)
+			if said == "" {
+				said = t.Reason
+			}
+			return trouble{spatev1.ReasonPodFailed, fmt.Sprintf("pod %s ended with exit code %d: %s", pod.Name, t.ExitCode, lastLines(said, 3))}
+		}
+	}
+	if pod.Status.Reason != "" { // TopologyAffinityError, UnexpectedAdmissionError, OutOfcpu, Evicted, NodeLost
+		return trouble{spatev1.ReasonAdmissionFailed, fmt.Sprintf("pod %s: %s: %s", pod.Name, pod.Status.Reason, pod.Status.Message)}
+	}
+	return trouble{spatev1.ReasonPodFailed, fmt.Sprintf("pod %s ended: %s", pod.Name, pod.Status.Message)}
+}
+
+func lastLines(text string, n int) string {
+	lines := strings.Split(text, "\n")
+	if len(lines) > n {
+		lines = lines[len(lines)-n:]
+	}
+	return strings.Join(lines, " | ")
+}
+
+// lifetime is how long the engine of an ended pod ran.
+func lifetime(pod *corev1.Pod) time.Duration {
+	for _, c := range pod.Status.ContainerStatuses {
+		if t := c.State.Terminated; t != nil {
+			return t.FinishedAt.Sub(t.StartedAt.Time)
+		}
+	}
+	return 0
+}
+
+// endedAt is when a pod ended, as well as Kubernetes tells.
+func endedAt(pod *corev1.Pod) time.Time {
+	for _, c := range pod.Status.ContainerStatuses {
+		if t := c.State.Terminated; t != nil && !t.FinishedAt.IsZero() {
+			return t.FinishedAt.Time
+		}
+	}
+	return pod.CreationTimestamp.Time
+}

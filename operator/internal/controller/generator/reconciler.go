@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package generator keeps the engine pods of TrafficGenerators.
+package generator
+
+// This file answers: in which order is a generator brought to what it should be, and what wakes it up?
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/controller/kstatus"
+	"spate.dev/operator/internal/controller/run"
+	"spate.dev/operator/internal/engine"
+	"spate.dev/operator/internal/pki"
+	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/podspec"
+)
+
+// Finalizer lets a generator stop its traffic and have its last counters scraped before its pods go.
+const Finalizer = "spate.dev/drain"
+
+const (
+	// soon is when a generator that is not ready is looked at again; events of its pods come at once.
+	soon = time.Second
+	// watchful is how often the engines of a ready generator are asked for the state of their ports.
+	watchful = 10 * time.Second
+)
+
+// Reconciler keeps generators.
+type Reconciler struct {
+	Client client.Client
+	// Live reads past the cache: events, which are not worth keeping.
+	Live         client.Reader
+	Events       events.EventRecorder
+	Engines      *engine.Pool
+	Certificates *pki.Store
+	// OperatorNamespace is where calls to engines come from.
+	OperatorNamespace string
+	// EngineImage is used where a generator names none.
+	EngineImage string
+	PullPolicy  corev1.PullPolicy
+	// PodMonitors are made if the cluster knows them.
+	PodMonitors bool
+
+	mu       sync.Mutex
+	monitors map[types.UID]int64
+}
+
+// +kubebuilder:rbac:groups=spate.dev,resources=trafficgenerators,verbs=get;list;watch;update;patch
+// +kubebuilder:rbac:groups=spate.dev,resources=trafficgenerators/status,verbs=update;patch
+// +kubebuilder:rbac:groups=spate.dev,resources=trafficgenerators/finalizers,verbs=update
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;create;delete
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;update
+// +kubebuilder:rbac:groups="",resources=events,verbs=list
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies,verbs=get;list;watch;create;update
+// +kubebuilder:rbac:groups=monitoring.coreos.com,resources=podmonitors,verbs=get;create;update
+// +kubebuilder:rbac:groups=k8s.cni.cncf.io,resources=network-attachment-definitions,verbs=get
+
+// SetupWithManager registers the reconciler and what wakes it.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	r.monitors = map[types.UID]int64{}
+	return ctrl.NewControllerManagedBy(mgr).
+		For(&spatev1.TrafficGenerator{}).
+		Owns(&corev1.Pod{}).
+		Owns(&corev1.Secret{}).
+		Owns(&networkingv1.NetworkPolicy{}).
+		Watches(&spatev1.TrafficRun{}, handler.EnqueueRequestsFromMapFunc(ofRun)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
+		Complete(r)
+}
+
+func ofRun(_ context.Context, object client.Object) []reconcile.Request {
+	g := object.(*spatev1.TrafficRun).Spec.Generator
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: g.Namespace, Name: string(g.Name)}}}
+}
+
+// Reconcile brings one generator closer to what it should be.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	g := &spatev1.TrafficGenerator{}
+	if err := r.Client.Get(ctx, request.NamespacedName, g); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	pods, err := r.pods(ctx, g)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	active, err := run.ActiveOn(ctx, r.Client, g)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if g.DeletionTimestamp != nil {
+		return r.drain(ctx, g, pods, active)
+	}
+	if controllerutil.AddFinalizer(g, Finalizer) {
+		return ctrl.Result{}, r.Client.Update(ctx, g) // the change wakes the next round
+	}
+	before := g.DeepCopy()
+	again, err := r.keep(ctx, g, pods, active)
+	r.announce(before, g)
+	if patchErr := kstatus.Patch(ctx, r.Client, g, before); err == nil {
+		err = patchErr
+	}
+	if apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) {
+		return ctrl.Result{RequeueAfter: 100 * time.Millisecond}, nil // the cache is behind
+	}
+	return ctrl.Result{RequeueAfter: again}, err
+}
+
+// pods of this very generator; those of one deleted before under the same name are not its own.
+func (r *Reconciler) pods(ctx context.Context, g *spatev1.TrafficGenerator) ([]*corev1.Pod, error) {
+	var list corev1.PodList
+	err := r.Client.List(ctx, &list, client.InNamespace(g.Namespace), client.MatchingLabels{podspec.LabelGenerator: g.Name})
+	var own []*corev1.Pod
+	for i := range list.Items {
+		if metav1.IsControlledBy(&list.Items[i], g) {
+			own = append(own, &list.Items[i])
+		}
+	}
+	return own, err
+}
+
+// keep makes and removes pods, and works the status out. It returns when to look again.
+func (r *Reconciler) keep(ctx context.Context, g *spatev1.TrafficGenerator, pods []*corev1.Pod, active []spatev1.TrafficRun) (time.Duration, error) {
+	g.Status.ObservedGeneration = g.Generation
+	g.Status.MeasurementGrade, g.Status.MeasurementReasons = podspec.Grade(&g.Spec)
+	g.Status.Runs = run.Names(active)
+	if problems := plan.CheckGenerator(&g.Spec); len(problems) > 0 {
+		kstatus.Stalled(&g.Status.Conditions, g.Generation, problems.Reason(), problems.Message())
+		return 0, nil
+	}
+	if g.Spec.Suspend {
+		return r.suspend(ctx, g, pods, active)
+	}
+	renew, err := r.children(ctx, g)
+	if err != nil {
+		return 0, err
+	}
+	networks, missing, err := r.attachments(ctx, g)
+	if err != nil {
+		return 0, err
+	}
+	if missing != nil && len(active) == 0 {
+		r.report(ctx, g, pods, make([]*corev1.Pod, g.Spec.Replicas))
+		kstatus.Progressing(&g.Status.Conditions, g.Generation, missing.reason, missing.message)
+		return 2 * soon, nil
+	}
+	template := podspec.Template{Generator: g, Image: r.image(g), PullPolicy: r.PullPolicy, Attachments: networks}
+	digest, err := template.Digest()
+	if err != nil {
+		return 0, err
+	}
+	f := decide(g.Name, pods, int(g.Spec.Replicas), digest, len(active) == 0, time.Now())
+	if missing != nil {
+		f.create, f.remove = nil, nil // do no harm to what runs
+	}
+	for _, pod := range f.remove {
+		if err := r.Client.Delete(ctx, pod); client.IgnoreNotFound(err) != nil {
+			return 0, err
+		}
+	}
+	for index, attempt := range f.create {
+		pod, err := r.newPod(template, digest, index, attempt)
+		if err != nil {
+			return 0, err
+		}
+		if err := r.Client.Create(ctx, pod); err != nil {
+			return 0, fmt.Errorf("pod %s: %w", pod.Name, err)
+		}
+		r.Events.Eventf(g, pod, corev1.EventTypeNormal, "PodCreated", "Create", "made pod %s", pod.Name)
+		f.live[index] = pod
+	}
+	again := r.settle(ctx, g, f, r.report(ctx, g, pods, f.live))
+	if until := time.Until(renew); until < again {
+		again = max(until, soon)
+	}
+	return again, nil
+}
+
+func (r *Reconciler) image(g *spatev1.TrafficGenerator) string {
+	if g.Spec.Image != "" {
+		return g.Spec.Image
+	}
+	return r.EngineImage
+}
+
+// suspend frees the pods once nothing runs on them; runs end by themselves when their generator is suspended.
+func (r *Reconciler) suspend(ctx context.Context, g *spatev1.TrafficGenerator, pods []*corev1.Pod, active []spatev1.TrafficRun) (time.Duration, error) {
+	r.report(ctx, g, pods, nil)
+	if len(active) > 0 {
+		kstatus.Progressing(&g.Status.Conditions, g.Generation, spatev1.ReasonSuspended, fmt.Sprintf("waits for %d runs to end", len(active)))
+		return soon, nil
+	}
+	for _, pod := range pods {
+		if pod.DeletionTimestamp == nil {
+			if err := r.Client.Delete(ctx, pod); client.IgnoreNotFound(err) != nil {
+				return 0, err
+			}
+		}
+	}
+	kstatus.Idle(&g.Status.Conditions, g.Generation, spatev1.ReasonSuspended, "spec.suspend is true: the pods are freed")
+	return 0, nil
+}
+
+func (r *Reconciler) monitored(g *spatev1.TrafficGenerator) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.monitors[g.UID] == g.Generation
+}
+
+func (r *Reconciler) setMonitored(g *spatev1.TrafficGenerator) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.monitors[g.UID] = g.Generation
+}
+
+// sandboxFailure reads what was told about a pod: nothing but an event says that its networks cannot be attached.
+func (r *Reconciler) sandboxFailure(ctx context.Context, pod *corev1.Pod) *trouble {
+	var list corev1.EventList
+	selector := fields.Set{"involvedObject.uid": string(pod.UID), "reason": "FailedCreatePodSandBox"}
+	if err := r.Live.List(ctx, &list, client.InNamespace(pod.Namespace), client.MatchingFieldsSelector{Selector: selector.AsSelector()}); err != nil {
+		return nil
+	}
+	if len(list.Items) == 0 {
+		return nil
+	}
+	last := list.Items[len(list.Items)-1]
+	return &trouble{spatev1.ReasonAttachmentFailed, fmt.Sprintf("pod %s: %s", pod.Name, last.Message)}
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package run
+
+// This file answers: what do a run's conditions and events say?
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/controller/kstatus"
+)
+
+// runningReason of each phase, and whether packets are sent in it.
+var runningReason = map[spatev1.RunPhase]struct {
+	status metav1.ConditionStatus
+	reason string
+}{
+	spatev1.RunPending:   {metav1.ConditionFalse, spatev1.ReasonNotStarted},
+	spatev1.RunPreparing: {metav1.ConditionFalse, spatev1.ReasonPreparing},
+	spatev1.RunWarmingUp: {metav1.ConditionTrue, spatev1.ReasonWarmingUp},
+	spatev1.RunRunning:   {metav1.ConditionTrue, spatev1.ReasonTransmitting},
+	spatev1.RunDraining:  {metav1.ConditionFalse, spatev1.ReasonDraining},
+}
+
+// conditions works them out from the phase and the verdict.
+func (s *scope) conditions() {
+	status, generation := &s.run.Status, s.run.Generation
+	set := func(kind string, value metav1.ConditionStatus, reason, message string) {
+		kstatus.Set(&status.Conditions, kind, value, generation, reason, message)
+	}
+	if status.Phase != spatev1.RunComplete {
+		running := runningReason[status.Phase]
+		set(spatev1.ConditionRunning, running.status, running.reason, "")
+		set(spatev1.ConditionComplete, metav1.ConditionFalse, running.reason, "")
+		set(spatev1.ConditionPassed, metav1.ConditionUnknown, spatev1.ReasonAwaitingResult, "the run has not ended")
+		switch {
+		case s.unreachable != "":
+			kstatus.Progressing(&status.Conditions, generation, spatev1.ReasonEngineUnreachable, s.unreachable)
+		case status.Phase == spatev1.RunPending || status.Phase == spatev1.RunPreparing:
+			kstatus.Progressing(&status.Conditions, generation, running.reason, "")
+		default:
+			set(spatev1.ConditionReady, metav1.ConditionTrue, spatev1.ReasonAvailable, "the engines execute the run")
+			set(spatev1.ConditionReconciling, metav1.ConditionTrue, running.reason, "")
+		}
+		return
+	}
+	reason := spatev1.ReasonFinished
+	switch {
+	case s.ended == endSuspended:
+		reason = spatev1.ReasonSuspended
+	case s.ended != "" || status.Verdict.Outcome == spatev1.VerdictInvalid && status.Verdict.Reasons[0].Reason != spatev1.ReasonGeneratorLimited:
+		reason = spatev1.ReasonStopped
+	}
+	message := s.ended
+	set(spatev1.ConditionRunning, metav1.ConditionFalse, reason, message)
+	set(spatev1.ConditionComplete, metav1.ConditionTrue, reason, message)
+	passed := metav1.ConditionFalse
+	if status.Verdict.Outcome == spatev1.VerdictPassed {
+		passed = metav1.ConditionTrue
+	}
+	why, numbers := primary(status.Verdict)
+	set(spatev1.ConditionPassed, passed, why, numbers)
+	kstatus.Ready(&status.Conditions, generation, reason, "the run has ended")
+}
+
+// tell makes an event of every change of the phase.
+func (s *scope) tell(before *spatev1.TrafficRun) {
+	if s.run.Status.Phase == before.Status.Phase {
+		return
+	}
+	kind, reason, message := corev1.EventTypeNormal, string(s.run.Status.Phase), ""
+	switch s.run.Status.Phase {
+	case spatev1.RunPreparing:
+		message = "the engines receive the plan"
+	case spatev1.RunWarmingUp, spatev1.RunRunning:
+		message = "all engines start at " + s.run.Status.StartedAt.UTC().Format("15:04:05.000000Z07:00")
+		if before.Status.Phase == spatev1.RunWarmingUp {
+			message = "the measured phase has begun"
+		}
+	case spatev1.RunDraining:
+		message = "transmission has ended, packets under way are awaited"
+	case spatev1.RunComplete:
+		verdict := s.run.Status.Verdict
+		reason, message = primary(verdict)
+		message = string(verdict.Outcome) + ": " + message
+		if verdict.Outcome != spatev1.VerdictPassed {
+			kind = corev1.EventTypeWarning
+		}
+	}
+	if len(message) > 1000 { // an event holds 1 KiB
+		message = message[:1000] + "..."
+	}
+	var related runtime.Object
+	if s.profile != nil {
+		related = s.profile
+	}
+	s.r.Events.Eventf(s.run, related, kind, reason, "Run", "%s", message)
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package run
+
+// This file answers: what is the verdict on a run?
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/controller/snapshot"
+	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/verdict"
+)
+
+// finish makes the counters final and judges them. A run that was ended early is judged only if it had no set duration.
+func (s *scope) finish(stats []*enginev1.WatchStatsResponse, facts *snapshot.Facts, why string) {
+	result := resultOf(stats, facts, s.run)
+	s.run.Status.Result = &result
+	for i, st := range stats {
+		if st.Run.State == enginev1.RunState_RUN_STATE_STOPPED && why == "" {
+			why = fmt.Sprintf("pod %s: %s", s.run.Spec.Generator.Pods[i].Name, st.Run.EndReason)
+		}
+	}
+	if why != "" && s.duration() > 0 {
+		s.invalid(spatev1.ReasonIncomplete, "ended before its duration: "+why, why)
+		return
+	}
+	s.complete(judge(s.run, result, s.length()), why)
+}
+
+// length of the measured phase. Without a set duration it is the time until now less the drain, good for mean rates.
+func (s *scope) length() time.Duration {
+	if d := s.duration(); d > 0 {
+		return d
+	}
+	return max(time.Since(s.run.Status.StartedAt.Time)-s.warmup()-s.drain(), time.Millisecond)
+}
+
+// invalid completes a run whose numbers say nothing about the device under test.
+func (s *scope) invalid(reason, message, why string) {
+	s.complete(spatev1.Verdict{
+		Outcome: spatev1.VerdictInvalid,
+		Reasons: []spatev1.VerdictReason{{Reason: reason, Message: message}},
+	}, why)
+}
+
+func (s *scope) complete(v spatev1.Verdict, why string) {
+	at := now()
+	s.run.Status.Phase, s.run.Status.CompletionTime, s.run.Status.Progress = spatev1.RunComplete, &at, nil
+	s.run.Status.Verdict, s.ended = &v, why
+	s.r.forget(types.UID(s.run.UID))
+}
+
+// judge works the verdict out: first whether the generator was the limit, then the thresholds.
+func judge(run *spatev1.TrafficRun, result spatev1.RunResult, length time.Duration) spatev1.Verdict {
+	v := spatev1.Verdict{Outcome: spatev1.VerdictPassed}
+	tolerance := run.Spec.GeneratorTolerance
+	for _, limit := range []struct {
+		name, what string
+		tolerance  spatev1.Tolerance
+		count      int64
+	}{
+		{"txDropped", "could not be sent", tolerance.TxDropped, result.TxDropped},
+		{"late", "were sent late", tolerance.Late, result.Late},
+		{"rxMissed", "arrived and were lost before the engine read them", tolerance.RxMissed, result.RxMissed},
+	} {
+		tolerated, err := plan.Tolerated(limit.tolerance, uint64(max(result.Tx, 0)))
+		if err != nil || limit.count > 0 && uint64(limit.count) > tolerated {
+			v.Outcome = spatev1.VerdictInvalid
+			v.Reasons = append(v.Reasons, spatev1.VerdictReason{
+				Reason: spatev1.ReasonGeneratorLimited,
+				Message: fmt.Sprintf("%d packets %s; generatorTolerance.%s of %s allows %d of %d sent",
+					limit.count, limit.what, limit.name, limit.tolerance, tolerated, result.Tx),
+			})
+		}
+	}
+	judged := thresholds(run.Spec.Thresholds, result, length)
+	for i, t := range judged {
+		v.Thresholds = append(v.Thresholds, t.ThresholdResult)
+		if t.Met {
+			continue
+		}
+		if v.Outcome == spatev1.VerdictPassed {
+			v.Outcome = spatev1.VerdictFailed
+		}
+		message := fmt.Sprintf("threshold %s: %s", t.Name, t.Message)
+		if text := run.Spec.Thresholds[i].Message; text != "" {
+			message = text + " (" + message + ")"
+		}
+		v.Reasons = append(v.Reasons, spatev1.VerdictReason{Reason: t.reason, Message: message})
+	}
+	if v.Outcome == spatev1.VerdictPassed {
+		message := fmt.Sprintf("%d packets sent, %d received, %d lost; %d thresholds hold", result.Tx, result.Rx, result.Lost, len(judged))
+		if len(judged) == 0 {
+			message = fmt.Sprintf("%d packets sent, %d received, %d lost; no thresholds were asked for", result.Tx, result.Rx, result.Lost)
+		}
+		v.Reasons = append(v.Reasons, spatev1.VerdictReason{Reason: spatev1.ReasonThresholdsMet, Message: message})
+	}
+	return v
+}
+
+type judgedThreshold struct {
+	spatev1.ThresholdResult
+	reason string
+}
+
+func thresholds(wanted []spatev1.Threshold, result spatev1.RunResult, length time.Duration) []judgedThreshold {
+	var all []judgedThreshold
+	asked := forThresholds(result, length)
+	for _, t := range wanted {
+		j := judgedThreshold{ThresholdResult: spatev1.ThresholdResult{Name: string(t.Name)}, reason: spatev1.ReasonThresholdMissed}
+		compiled, err := verdict.Compile(t.Expression)
+		if err != nil { // the profile's check lets none through
+			j.Message, j.reason = fmt.Sprintf("%s: %v", t.Expression, err), spatev1.ReasonThresholdError
+		} else {
+			outcome := compiled.Evaluate(asked)
+			j.Met, j.Message = outcome.Passed, outcome.Message
+			if outcome.Failed {
+				j.reason = spatev1.ReasonThresholdError
+			}
+		}
+		all = append(all, j)
+	}
+	return all
+}
+
+// forThresholds gives a result as expressions see it.
+func forThresholds(r spatev1.RunResult, length time.Duration) verdict.Result {
+	seconds := length.Seconds()
+	out := verdict.Result{
+		Tx: r.Tx, TxBytes: r.TxBytes, Rx: r.Rx, RxBytes: r.RxBytes, Lost: r.Lost, LossRatio: number(r.LossRatio), Duplicates: r.Duplicates,
+		OutOfOrder: r.OutOfOrder, Misdirected: r.Misdirected, TxDropped: r.TxDropped, Late: r.Late, RxMissed: r.RxMissed, Foreign: r.Foreign,
+		TxPps: float64(r.Tx) / seconds, RxPps: float64(r.Rx) / seconds,
+		TxBps: float64(r.TxBytes) * 8 / seconds, RxBps: float64(r.RxBytes) * 8 / seconds,
+		Duration: length, Streams: make(map[string]verdict.Stream, len(r.Streams)),
+	}
+	for _, s := range r.Streams {
+		out.Streams[s.Name] = verdict.Stream{
+			Tx: s.Tx, TxBytes: s.TxBytes, Rx: s.Rx, RxBytes: s.RxBytes, Lost: s.Lost, LossRatio: number(s.LossRatio), Duplicates: s.Duplicates,
+			OutOfOrder: s.OutOfOrder, Misdirected: s.Misdirected, TxDropped: s.TxDropped, Late: s.Late,
+			TxPps: float64(s.Tx) / seconds, RxPps: float64(s.Rx) / seconds,
+			TxBps: float64(s.TxBytes) * 8 / seconds, RxBps: float64(s.RxBytes) * 8 / seconds,
+		}
+	}
+	return out
+}
+
+func number(text string) float64 {
+	value, _ := strconv.ParseFloat(text, 64)
+	return value
+}
+
+// primary is the reason that becomes that of the Passed condition, with all messages.
+func primary(v *spatev1.Verdict) (reason, message string) {
+	for i, r := range v.Reasons {
+		if i > 0 {
+			message += "; "
+		}
+		message += r.Message
+	}
+	if i := slices.IndexFunc(v.Reasons, func(r spatev1.VerdictReason) bool { return r.Reason != "" }); i >= 0 {
+		reason = v.Reasons[i].Reason
+	}
+	return reason, message
+}

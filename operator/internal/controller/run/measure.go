@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package run
+
+// This file answers: how do the counters of all engines become one result?
+
+import (
+	"math"
+	"math/big"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/controller/snapshot"
+	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/plan"
+)
+
+// sample remembers counters to work out the present rates from.
+type sample struct {
+	at     time.Time
+	tx, rx uint64 // packets of the run, warm-up included
+}
+
+// measure fills in the result so far, without its streams, and the progress.
+func (s *scope) measure(stats []*enginev1.WatchStatsResponse, facts *snapshot.Facts) {
+	result := resultOf(stats, facts, s.run)
+	result.Streams = nil
+	s.run.Status.Result = &result
+	at := now()
+	progress := &spatev1.RunProgress{UpdatedAt: &at, TimeLeft: s.timeLeft(), LossRatio: result.LossRatio}
+	current := sample{at: time.Now()}
+	for _, st := range stats {
+		for _, stream := range st.Streams {
+			current.tx += stream.GetWarmup().GetTxPackets() + stream.GetMeasured().GetTxPackets()
+			current.rx += stream.GetWarmup().GetRxPackets() + stream.GetMeasured().GetRxPackets()
+		}
+	}
+	s.r.mu.Lock()
+	defer s.r.mu.Unlock()
+	last, known := s.r.samples[s.run.UID]
+	span := current.at.Sub(last.at)
+	if known && span > tick/4 {
+		progress.TxRate, progress.RxRate = rate(current.tx-last.tx, span), rate(current.rx-last.rx, span)
+	} else if p := s.run.Status.Progress; p != nil {
+		progress.TxRate, progress.RxRate = p.TxRate, p.RxRate
+	}
+	if !known || span > tick/4 {
+		s.r.samples[s.run.UID] = current
+	}
+	s.run.Status.Progress = progress
+}
+
+// rate of packets for people, with three significant digits.
+func rate(packets uint64, span time.Duration) string {
+	perSecond := float64(packets) / span.Seconds()
+	if perSecond > 0 {
+		unit := math.Pow(10, math.Floor(math.Log10(perSecond))-2)
+		perSecond = math.Round(perSecond/unit) * unit
+	}
+	value := new(big.Rat)
+	value.SetFloat64(perSecond)
+	return plan.FormatRate(value, "pps")
+}
+
+// resultOf sums the measured phase up over all engines. A packet that was sent in the measured phase and is not yet
+// there counts as lost; when the drain is over it is.
+func resultOf(stats []*enginev1.WatchStatsResponse, facts *snapshot.Facts, run *spatev1.TrafficRun) spatev1.RunResult {
+	var (
+		order  []string
+		byName = map[string]*spatev1.FlowCounters{}
+		result spatev1.RunResult
+	)
+	for _, st := range stats {
+		for _, stream := range st.Streams {
+			c := byName[stream.Name]
+			if c == nil {
+				c = &spatev1.FlowCounters{}
+				byName[stream.Name] = c
+				order = append(order, stream.Name)
+			}
+			add(c, stream.GetMeasured())
+		}
+	}
+	flowTx := int64(0)
+	for _, name := range order {
+		c := byName[name]
+		if facts.Flow[name] {
+			c.Lost = c.Tx - (c.Rx - c.Duplicates)
+			flowTx += c.Tx
+		}
+		c.LossRatio = ratio(c.Lost, c.Tx)
+		total(&result.FlowCounters, c)
+		result.Streams = append(result.Streams, spatev1.StreamResult{Name: name, FlowCounters: *c})
+	}
+	slices.SortFunc(result.Streams, func(a, b spatev1.StreamResult) int { return strings.Compare(a.Name, b.Name) })
+	result.LossRatio = ratio(result.Lost, flowTx)
+	result.RxMissed, result.Foreign = ofPorts(stats, facts, run)
+	return result
+}
+
+func add(c *spatev1.FlowCounters, m *enginev1.StreamCounters) {
+	c.Tx += int64(m.GetTxPackets())
+	c.TxBytes += int64(m.GetTxBytes())
+	c.Rx += int64(m.GetRxPackets())
+	c.RxBytes += int64(m.GetRxBytes())
+	c.Duplicates += int64(m.GetDuplicates())
+	c.OutOfOrder += int64(m.GetOutOfOrder())
+	c.Misdirected += int64(m.GetMisdirected())
+	c.Late += int64(m.GetLate())
+	c.TxDropped += int64(m.GetTxDropped())
+}
+
+func total(sum, c *spatev1.FlowCounters) {
+	sum.Tx += c.Tx
+	sum.TxBytes += c.TxBytes
+	sum.Rx += c.Rx
+	sum.RxBytes += c.RxBytes
+	sum.Lost += c.Lost
+	sum.Duplicates += c.Duplicates
+	sum.OutOfOrder += c.OutOfOrder
+	sum.Misdirected += c.Misdirected
+	sum.Late += c.Late
+	sum.TxDropped += c.TxDropped
+}
+
+// ofPorts gives what the run's ports counted since it was prepared.
+func ofPorts(stats []*enginev1.WatchStatsResponse, facts *snapshot.Facts, run *spatev1.TrafficRun) (missed, foreign int64) {
+	for i, st := range stats {
+		for _, p := range st.Ports {
+			if facts.Ports[p.Port] {
+				missed += int64(p.RxMissed)
+				foreign += int64(p.ForeignPackets)
+			}
+		}
+		for _, b := range run.Status.PortBaseline {
+			if b.Pod == run.Spec.Generator.Pods[i].Name && facts.Ports[b.Port] {
+				missed -= b.RxMissed
+				foreign -= b.Foreign
+			}
+		}
+	}
+	return missed, foreign
+}
+
+// ratio as a decimal number with at most nine digits behind the point.
+func ratio(part, whole int64) string {
+	if whole == 0 || part == 0 {
+		return "0"
+	}
+	text := strconv.FormatFloat(float64(part)/float64(whole), 'f', 9, 64)
+	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
+}

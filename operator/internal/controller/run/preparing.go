@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package run
+
+// This file answers: how do all engines come to hold the plan, and to start at one instant?
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/controller/snapshot"
+	"spate.dev/operator/internal/engine"
+	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/plan"
+)
+
+const (
+	// startMargin is the time from the decision to start to the start: all engines must have heard of it by then.
+	startMargin = 500 * time.Millisecond
+	// clockTolerance is how far an engine's clock may be from the operator's. More, and the start would have passed
+	// there, or be far off. Between engines it shifts what they send against each other, and spoils no count.
+	clockTolerance = 200 * time.Millisecond
+	// prepareLimit bounds the time for all engines to be reached and prepared.
+	prepareLimit = 2 * time.Minute
+)
+
+// held is what an engine answered while it was being prepared.
+type held struct {
+	info  *enginev1.RunInfo
+	ports []*enginev1.PortStats
+}
+
+// preparing sends the plan to all engines, settles the instant of the start, and starts them. The instant is written
+// before any engine hears of it, so that another operator starts the rest at the same one.
+func (s *scope) preparing(ctx context.Context) (time.Duration, error) {
+	if why := s.mustEnd(); why != "" {
+		s.stop(ctx, why)
+		s.invalid(spatev1.ReasonIncomplete, why+" before the run started", why)
+		return 0, nil
+	}
+	if s.lost != "" {
+		s.stop(ctx, s.lost)
+		s.invalid(spatev1.ReasonPodLost, s.lost, "")
+		return 0, nil
+	}
+	bytes, err := snapshot.Load(ctx, s.r.Memory.Reader, s.run)
+	if err != nil {
+		return s.refused(ctx, []error{err})
+	}
+	holds := make([]held, len(s.pods))
+	errs := s.each(ctx, func(i int, pod *corev1.Pod, c *engine.Client) (err error) {
+		holds[i], err = s.prepare(ctx, i, pod, c, bytes)
+		return err
+	})
+	if errors.Join(errs...) != nil {
+		return s.refused(ctx, errs)
+	}
+	instant, anyStarted := s.instant(holds)
+	if instant.IsZero() {
+		s.run.Status.PortBaseline = s.baseline(holds)
+		at := metav1.NewMicroTime(time.Now().Add(startMargin))
+		s.run.Status.StartedAt = &at
+		return time.Millisecond, nil
+	}
+	errs = s.each(ctx, func(i int, _ *corev1.Pod, c *engine.Client) error {
+		if holds[i].info.StartedAtNs != 0 {
+			return nil
+		}
+		info, err := c.Start(ctx, s.run.Spec.RunID, instant)
+		if err == nil {
+			holds[i].info = info
+		}
+		return err
+	})
+	if err := errors.Join(errs...); err != nil {
+		return s.notStarted(ctx, err, anyStarted)
+	}
+	at := metav1.NewMicroTime(instant)
+	s.run.Status.StartedAt = &at
+	s.run.Status.Phase = spatev1.RunRunning
+	if s.warmup() > 0 {
+		s.run.Status.Phase = spatev1.RunWarmingUp
+	}
+	return max(time.Until(instant), time.Millisecond), nil
+}
+
+// prepare makes one engine hold its share of the plan, if it does not yet.
+func (s *scope) prepare(ctx context.Context, index int, pod *corev1.Pod, c *engine.Client, bytes []byte) (held, error) {
+	ahead, margin, info, err := c.Clock(ctx)
+	if err != nil {
+		return held{}, fmt.Errorf("pod %s: %w", pod.Name, err)
+	}
+	if !engine.Compatible(info) {
+		return held{}, &refusal{spatev1.ReasonPrepareFailed, fmt.Sprintf("pod %s: engine %s speaks contract 1.%d, the operator 1.%d", pod.Name, info.Version, info.ContractMinor, engine.ContractMinor)}
+	}
+	if off := ahead.Abs() - margin; off > clockTolerance {
+		return held{}, &refusal{spatev1.ReasonStartFailed, fmt.Sprintf("pod %s: the clock of its node differs from the operator's by %s, more than %s; synchronise the clocks", pod.Name, ahead.Round(time.Millisecond), clockTolerance)}
+	}
+	for _, known := range info.Runs {
+		if known.RunId == s.run.Spec.RunID {
+			stats, err := c.Stats(ctx, s.run.Spec.RunID)
+			if err != nil {
+				return held{}, fmt.Errorf("pod %s: %w", pod.Name, err)
+			}
+			return held{info: stats.Run, ports: stats.Ports}, nil
+		}
+	}
+	share, err := shareOf(bytes, index, len(s.pods))
+	if err != nil {
+		return held{}, err
+	}
+	prepared, err := c.Prepare(ctx, s.run.Spec.RunID, share)
+	if err != nil {
+		return held{}, s.explain(pod, bytes, err)
+	}
+	for _, warning := range prepared.Warnings {
+		s.r.Events.Eventf(s.run, pod, corev1.EventTypeWarning, "PlanWarning", "Prepare", "pod %s: %s", pod.Name, warning)
+	}
+	stats, err := c.Stats(ctx, s.run.Spec.RunID)
+	if err != nil {
+		return held{}, fmt.Errorf("pod %s: %w", pod.Name, err)
+	}
+	return held{info: stats.Run, ports: stats.Ports}, nil
+}
+
+// shareOf appends an engine's share to the encoded plan: encoded messages that follow each other are merged. So every
+// version of the operator sends the same bytes.
+func shareOf(bytes []byte, index, count int) ([]byte, error) {
+	share, err := proto.Marshal(&enginev1.Plan{Share: &enginev1.Share{Index: uint32(index), Count: uint32(count)}})
+	if err != nil {
+		return nil, err
+	}
+	return append(bytes[:len(bytes):len(bytes)], share...), nil
+}
+
+// refusal is an error that a repetition does not mend.
+type refusal struct{ reason, message string }
+
+func (r *refusal) Error() string { return r.message }
+
+// explain names the streams in an engine's complaint about its plan.
+func (s *scope) explain(pod *corev1.Pod, bytes []byte, err error) error {
+	var e *engine.Error
+	if engine.Unreachable(err) || !errors.As(err, &e) {
+		return fmt.Errorf("pod %s: %w", pod.Name, err)
+	}
+	if e.Code == codes.ResourceExhausted && len(e.Violations) == 0 {
+		return &refusal{spatev1.ReasonPrepareFailed, fmt.Sprintf("pod %s: the engine refuses the plan: %s", pod.Name, e)}
+	}
+	message := e.Error()
+	if p, decodeErr := plan.Decode(bytes); decodeErr == nil {
+		for i, stream := range p.Streams {
+			message = strings.ReplaceAll(message, fmt.Sprintf("streams[%d]", i), "stream "+stream.Name)
+		}
+	}
+	return &refusal{spatev1.ReasonPrepareFailed, fmt.Sprintf("pod %s: the engine refuses the plan: %s", pod.Name, message)}
+}
+
+// refused ends a run that cannot be prepared, or has it tried again while there is hope.
+func (s *scope) refused(ctx context.Context, errs []error) (time.Duration, error) {
+	joined := errors.Join(errs...)
+	var no *refusal
+	var lost *snapshot.LostError
+	switch {
+	case errors.As(joined, &no):
+		s.stop(ctx, no.message)
+		s.invalid(no.reason, no.message, "")
+		return 0, nil
+	case errors.As(joined, &lost):
+		s.stop(ctx, lost.Message)
+		s.invalid(spatev1.ReasonSnapshotLost, lost.Message, "")
+		return 0, nil
+	case s.run.Status.StartTime != nil && time.Since(s.run.Status.StartTime.Time) > prepareLimit:
+		s.stop(ctx, "the engines could not be prepared")
+		s.invalid(spatev1.ReasonPrepareFailed, fmt.Sprintf("not prepared within %s: %v", prepareLimit, joined), "")
+		return 0, nil
+	}
+	s.unreachable = joined.Error()
+	return tick, nil
+}
+
+// instant is when the run starts: as an engine that has started says, else as it was decided; zero if it was not.
+func (s *scope) instant(holds []held) (at time.Time, anyStarted bool) {
+	for _, h := range holds {
+		if h.info.GetStartedAtNs() != 0 {
+			return time.Unix(0, h.info.StartedAtNs), true
+		}
+	}
+	if s.run.Status.StartedAt != nil && time.Until(s.run.Status.StartedAt.Time) > startMargin/10 {
+		return s.run.Status.StartedAt.Time, false
+	}
+	return time.Time{}, false
+}
+
+// notStarted handles a start that not all engines have made.
+func (s *scope) notStarted(ctx context.Context, err error, anyStarted bool) (time.Duration, error) {
+	if engine.Unreachable(err) && time.Until(s.run.Status.StartedAt.Time) > 0 {
+		return 10 * time.Millisecond, nil // the same instant again
+	}
+	if !anyStarted && len(s.pods) == 1 && engine.TooLate(err) {
+		s.run.Status.StartedAt = nil
+		return time.Millisecond, nil
+	}
+	s.stop(ctx, "not all engines could be started")
+	s.invalid(spatev1.ReasonStartFailed, fmt.Sprintf("the engines could not be started at one instant: %v", err), "")
+	return 0, nil
+}
+
+// baseline notes what the run's ports had counted before it.
+func (s *scope) baseline(holds []held) []spatev1.PortBaseline {
+	var all []spatev1.PortBaseline
+	for i, h := range holds {
+		for _, p := range h.ports {
+			all = append(all, spatev1.PortBaseline{
+				Pod: s.pods[i].Name, Port: p.Port, RxMissed: int64(p.RxMissed), Foreign: int64(p.ForeignPackets),
+			})
+		}
+	}
+	return all
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package run
+
+// This file answers: how does a change of the profile's rate reach a run under way?
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/controller/snapshot"
+	"spate.dev/operator/internal/engine"
+	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/plan"
+)
+
+// updateMargin is the time from a change to its effect where several engines must make it at one instant.
+const updateMargin = 50 * time.Millisecond
+
+// applyRate makes all engines send at the profile's rate, unless limits forbid it; then the rate in force stays, and
+// the profile's conditions tell why.
+func (s *scope) applyRate(ctx context.Context, stats []*enginev1.WatchStatsResponse) error {
+	want := s.profile.Spec.Rate
+	s.r.mu.Lock()
+	applied, known := s.r.rates[s.run.UID]
+	s.r.mu.Unlock()
+	if known && applied == want {
+		return nil
+	}
+	rescaled, problem, err := Rescale(ctx, s.r.Memory, s.r.Client, s.run, s.generator, want)
+	if err != nil {
+		return err
+	}
+	if problem != "" {
+		s.r.Events.Eventf(s.run, nil, corev1.EventTypeWarning, "RateRefused", "Update", "%s", problem)
+		s.setRate(want) // told once; a change of limits or of other runs is taken up with the next change
+		return nil
+	}
+	factor, err := plan.Ratio(rescaled.Factor)
+	if err != nil {
+		s.r.Events.Eventf(s.run, nil, corev1.EventTypeWarning, "RateRefused", "Update", "spec.rate: %v", err)
+		s.setRate(want)
+		return nil
+	}
+	s.run.Status.RateFactor = rescaled.OwnFactor.RatString()
+	if inForce(stats, factor) {
+		s.setRate(want)
+		return nil
+	}
+	at := time.Time{}
+	if len(s.pods) > 1 {
+		at = time.Now().Add(updateMargin)
+	}
+	errs := s.each(ctx, func(_ int, _ *corev1.Pod, c *engine.Client) error {
+		_, err := c.SetRateFactor(ctx, s.run.Spec.RunID, factor, at)
+		return err
+	})
+	if err := errors.Join(errs...); err != nil {
+		var e *engine.Error
+		if errors.As(err, &e) && e.Code == codes.FailedPrecondition {
+			return nil // it is ending
+		}
+		return fmt.Errorf("change the rate: %w", err)
+	}
+	s.setRate(want)
+	s.r.Events.Eventf(s.run, nil, corev1.EventTypeNormal, "RateChanged", "Update", "sends at %s times the entries' own rates", s.run.Status.RateFactor)
+	return nil
+}
+
+func (s *scope) setRate(rate spatev1.ScaledRate) {
+	s.r.mu.Lock()
+	defer s.r.mu.Unlock()
+	s.r.rates[s.run.UID] = rate
+}
+
+func inForce(stats []*enginev1.WatchStatsResponse, want *enginev1.Ratio) bool {
+	for _, st := range stats {
+		have := st.GetRun().GetRateFactor()
+		// A missing factor is that of the start, 1.
+		n, d := max(have.GetNumerator(), 0), have.GetDenominator()
+		if have == nil || d == 0 {
+			n, d = 1, 1
+		}
+		if n*want.Denominator != want.Numerator*d {
+			return false
+		}
+	}
+	return true
+}
+
+// Rescale works out what a rate asks of a run under way, and what forbids it, if anything does.
+func Rescale(ctx context.Context, memory *snapshot.Memory, c client.Reader, run *spatev1.TrafficRun, g *spatev1.TrafficGenerator, want spatev1.ScaledRate) (plan.Rescaled, string, error) {
+	bytes, err := snapshot.Load(ctx, memory.Reader, run)
+	if err != nil {
+		return plan.Rescaled{}, "", err
+	}
+	p, err := plan.Decode(bytes)
+	if err != nil {
+		return plan.Rescaled{}, "", err
+	}
+	planned, err := plan.ParseFactor(run.Spec.RateFactor)
+	if err != nil {
+		return plan.Rescaled{}, "", err
+	}
+	rescaled, err := plan.Rescale(p, planned, want)
+	if err != nil {
+		return plan.Rescaled{}, err.Error(), nil
+	}
+	active, err := ActiveOn(ctx, c, g)
+	if err != nil {
+		return plan.Rescaled{}, "", err
+	}
+	others, err := memory.LoadOf(ctx, Without(active, run.UID))
+	if err != nil {
+		return plan.Rescaled{}, "", err
+	}
+	at := field.NewPath("spec", "rate")
+	if problems := plan.CheckLoad(rescaled.Load, g, at); len(problems) > 0 {
+		return rescaled, problems.Message(), nil
+	}
+	if problems := plan.CheckLoad(rescaled.Load.Plus(others), g, at); len(problems) > 0 {
+		return rescaled, "together with the other runs of the generator: " + problems.Message(), nil
+	}
+	return rescaled, "", nil
+}

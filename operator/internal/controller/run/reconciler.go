@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package run executes TrafficRuns: prepares the engines, starts them at one instant, follows them, and judges what
+// was measured. What is not in the run's status is asked from the engines, so that an operator may restart at any time.
+package run
+
+// This file answers: which phase handles a run, and what wakes it up?
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/controller/kstatus"
+	"spate.dev/operator/internal/controller/snapshot"
+	"spate.dev/operator/internal/engine"
+	"spate.dev/operator/internal/podspec"
+)
+
+// Finalizer lets a run stop its traffic before it goes.
+const Finalizer = "spate.dev/stop-traffic"
+
+// tick is how often a run under way is looked at, and at most written.
+const tick = time.Second
+
+// Reconciler executes runs.
+type Reconciler struct {
+	Client  client.Client
+	Events  events.EventRecorder
+	Engines *engine.Pool
+	Memory  *snapshot.Memory
+
+	mu      sync.Mutex
+	samples map[types.UID]sample
+	rates   map[types.UID]spatev1.ScaledRate
+}
+
+// +kubebuilder:rbac:groups=spate.dev,resources=trafficruns,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups=spate.dev,resources=trafficruns/status,verbs=update;patch
+// +kubebuilder:rbac:groups=spate.dev,resources=trafficruns/finalizers,verbs=update
+
+// SetupWithManager registers the reconciler and what wakes it.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	r.samples, r.rates = map[types.UID]sample{}, map[types.UID]spatev1.ScaledRate{}
+	return ctrl.NewControllerManagedBy(mgr).
+		For(&spatev1.TrafficRun{}).
+		Watches(&spatev1.TrafficProfile{}, handler.EnqueueRequestsFromMapFunc(r.ofProfile)).
+		Watches(&spatev1.TrafficGenerator{}, handler.EnqueueRequestsFromMapFunc(r.ofGenerator)).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.ofPod)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 8}).
+		Complete(r)
+}
+
+func requests(runs []spatev1.TrafficRun) []reconcile.Request {
+	var all []reconcile.Request
+	for i := range runs {
+		if Active(&runs[i]) {
+			all = append(all, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&runs[i])})
+		}
+	}
+	return all
+}
+
+func (r *Reconciler) ofProfile(ctx context.Context, object client.Object) []reconcile.Request {
+	runs, _ := OfProfile(ctx, r.Client, object.(*spatev1.TrafficProfile))
+	return requests(runs)
+}
+
+func (r *Reconciler) ofGenerator(ctx context.Context, object client.Object) []reconcile.Request {
+	runs, _ := ActiveOn(ctx, r.Client, object.(*spatev1.TrafficGenerator))
+	return requests(runs)
+}
+
+func (r *Reconciler) ofPod(ctx context.Context, object client.Object) []reconcile.Request {
+	g := &spatev1.TrafficGenerator{}
+	g.Namespace, g.Name = object.GetNamespace(), object.GetLabels()[podspec.LabelGenerator]
+	return r.ofGenerator(ctx, g)
+}
+
+// Reconcile takes one run a step further.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	s := &scope{r: r, run: &spatev1.TrafficRun{}}
+	if err := r.Client.Get(ctx, request.NamespacedName, s.run); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	deleted := s.run.DeletionTimestamp != nil
+	if deleted && !controllerutil.ContainsFinalizer(s.run, Finalizer) || !deleted && !Active(s.run) {
+		r.forget(s.run.UID)
+		return ctrl.Result{}, nil
+	}
+	if err := s.gather(ctx); err != nil {
+		return ctrl.Result{}, err
+	}
+	if deleted {
+		return s.remove(ctx)
+	}
+	before := s.run.DeepCopy()
+	again, err := s.step(ctx)
+	s.run.Status.ObservedGeneration = s.run.Generation
+	s.conditions()
+	if patchErr := kstatus.Patch(ctx, r.Client, s.run, before); patchErr != nil {
+		if apierrors.IsConflict(patchErr) {
+			return ctrl.Result{RequeueAfter: 20 * time.Millisecond}, nil // the cache is behind
+		}
+		return ctrl.Result{}, patchErr
+	}
+	s.tell(before)
+	return ctrl.Result{RequeueAfter: again}, err
+}
+
+func (s *scope) step(ctx context.Context) (time.Duration, error) {
+	switch s.run.Status.Phase {
+	case "", spatev1.RunPending:
+		return s.pending(ctx)
+	case spatev1.RunPreparing:
+		return s.preparing(ctx)
+	case spatev1.RunWarmingUp, spatev1.RunRunning, spatev1.RunDraining:
+		return s.underWay(ctx)
+	}
+	return 0, nil
+}
+
+func (r *Reconciler) forget(uid types.UID) {
+	r.Memory.Forget(uid)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.samples, uid)
+	delete(r.rates, uid)
+}

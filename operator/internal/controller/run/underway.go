@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package run
+
+// This file answers: how is a run followed while its packets are sent and awaited?
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/controller/snapshot"
+	"spate.dev/operator/internal/engine"
+	"spate.dev/operator/internal/engine/enginev1"
+)
+
+// lostAfter is how long an engine may not answer before its pod counts as lost.
+const lostAfter = time.Minute
+
+// underWay reads all counters, applies what was changed, and sums up. Phases are the engines': they advance by their
+// own clocks whether anybody looks or not.
+func (s *scope) underWay(ctx context.Context) (time.Duration, error) {
+	if s.lost != "" {
+		s.stop(ctx, s.lost)
+		s.invalid(spatev1.ReasonPodLost, s.lost, "")
+		return 0, nil
+	}
+	facts, err := s.r.Memory.Of(ctx, s.run)
+	var gone *snapshot.LostError
+	if errors.As(err, &gone) {
+		s.stop(ctx, gone.Message)
+		s.invalid(spatev1.ReasonSnapshotLost, gone.Message, "")
+		return 0, nil
+	} else if err != nil {
+		return 0, err
+	}
+	why := s.mustEnd()
+	if why != "" {
+		_ = s.stop(ctx, why) // told by the statistics below
+	}
+	stats := make([]*enginev1.WatchStatsResponse, len(s.pods))
+	errs := s.each(ctx, func(i int, pod *corev1.Pod, c *engine.Client) (err error) {
+		if stats[i], err = c.Stats(ctx, s.run.Spec.RunID); err != nil {
+			err = fmt.Errorf("pod %s: %w", pod.Name, err)
+		}
+		return err
+	})
+	if err := errors.Join(errs...); err != nil {
+		return s.silent(ctx, err)
+	}
+	s.measure(stats, facts)
+	phase, ended := phaseOf(stats)
+	if ended {
+		s.finish(stats, facts, why)
+		return 0, nil
+	}
+	s.run.Status.Phase = phase
+	if why == "" {
+		if err := s.applyRate(ctx, stats); err != nil {
+			return 0, err
+		}
+	}
+	return s.next(), nil
+}
+
+// phaseOf gives the phase of the engine that is furthest behind.
+func phaseOf(stats []*enginev1.WatchStatsResponse) (phase spatev1.RunPhase, ended bool) {
+	rank := map[enginev1.RunState]int{
+		enginev1.RunState_RUN_STATE_PREPARED: 0, enginev1.RunState_RUN_STATE_ARMED: 0, enginev1.RunState_RUN_STATE_WARMING_UP: 0,
+		enginev1.RunState_RUN_STATE_RUNNING: 1, enginev1.RunState_RUN_STATE_PAUSED: 1, enginev1.RunState_RUN_STATE_DRAINING: 2,
+		enginev1.RunState_RUN_STATE_COMPLETE: 3, enginev1.RunState_RUN_STATE_STOPPED: 3,
+	}
+	least := 3
+	for _, st := range stats {
+		least = min(least, rank[st.GetRun().GetState()])
+	}
+	return []spatev1.RunPhase{spatev1.RunWarmingUp, spatev1.RunRunning, spatev1.RunDraining, spatev1.RunComplete}[least], least == 3
+}
+
+// silent handles engines that do not answer, or that know nothing of the run.
+func (s *scope) silent(ctx context.Context, err error) (time.Duration, error) {
+	var e *engine.Error
+	if errors.As(err, &e) && engine.UnknownRun(err) {
+		s.stop(ctx, "an engine has lost the run")
+		s.invalid(spatev1.ReasonPodLost, "the engine was restarted and holds the run no longer: "+err.Error(), "")
+		return 0, nil
+	}
+	if !engine.Unreachable(err) {
+		return tick, err
+	}
+	ready := meta.FindStatusCondition(s.run.Status.Conditions, spatev1.ConditionReady)
+	if ready != nil && ready.Reason == spatev1.ReasonEngineUnreachable && time.Since(ready.LastTransitionTime.Time) > lostAfter {
+		s.stop(ctx, "an engine of the run does not answer")
+		s.invalid(spatev1.ReasonPodLost, fmt.Sprintf("an engine has not answered for %s: %v", lostAfter, err), "")
+		return 0, nil
+	}
+	s.unreachable = err.Error()
+	return tick, nil
+}
+
+// next is the time of the next look: a tick, or the end of the phase if that is sooner.
+func (s *scope) next() time.Duration {
+	start := s.run.Status.StartedAt
+	if start == nil {
+		return tick
+	}
+	at := start.Add(s.warmup())
+	ends := []time.Time{start.Time, at}
+	if d := s.duration(); d > 0 {
+		ends = append(ends, at.Add(d), at.Add(d).Add(s.drain()))
+	}
+	again := tick
+	for _, end := range ends {
+		// Shortly after, since the engine's own look at its clock may come later.
+		if wait := time.Until(end) + 20*time.Millisecond; wait > 0 && wait < again {
+			again = wait
+		}
+	}
+	if s.run.Status.Phase == spatev1.RunDraining {
+		again = min(again, 100*time.Millisecond)
+	}
+	return again
+}
+
+func (s *scope) warmup() time.Duration   { return parsed(s.run.Spec.Timing.Warmup) }
+func (s *scope) duration() time.Duration { return parsed(s.run.Spec.Timing.Duration) }
+func (s *scope) drain() time.Duration    { return parsed(s.run.Spec.Timing.Drain) }
+
+func parsed(d spatev1.Duration) time.Duration {
+	value, err := d.Parse()
+	if err != nil {
+		return 0 // absent; nothing else is admitted
+	}
+	return value
+}
+
+// timeLeft until the end of the measured phase.
+func (s *scope) timeLeft() string {
+	if s.duration() == 0 || s.run.Status.StartedAt == nil {
+		return ""
+	}
+	left := time.Until(s.run.Status.StartedAt.Add(s.warmup() + s.duration())).Round(time.Second)
+	return max(left, 0).String()
+}
+
+var now = metav1.Now

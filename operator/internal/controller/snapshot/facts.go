@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package snapshot
+
+// This file answers: what of a run's plan is asked for again and again?
+
+import (
+	"context"
+	"fmt"
+	"math/big"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/plan"
+)
+
+// Facts are what is needed of a plan while its run is under way; a plan itself may take hundreds of megabytes.
+type Facts struct {
+	// Flow is true for streams whose packets are received and counted, by name.
+	Flow map[string]bool
+	// Ports the run sends from or receives at.
+	Ports map[string]bool
+	// Own is the load at a factor of 1 on the entries' own rates.
+	Own plan.Load
+}
+
+// Memory remembers the facts of runs.
+type Memory struct {
+	Reader client.Reader
+
+	mu    sync.Mutex
+	known map[types.UID]*Facts
+}
+
+// Of gives the facts of a run.
+func (m *Memory) Of(ctx context.Context, run *spatev1.TrafficRun) (*Facts, error) {
+	m.mu.Lock()
+	known := m.known[run.UID]
+	m.mu.Unlock()
+	if known != nil {
+		return known, nil
+	}
+	bytes, err := Load(ctx, m.Reader, run)
+	if err != nil {
+		return nil, err
+	}
+	p, err := plan.Decode(bytes)
+	if err != nil {
+		return nil, &LostError{err.Error()}
+	}
+	planned, err := plan.ParseFactor(run.Spec.RateFactor)
+	if err != nil {
+		return nil, &LostError{fmt.Sprintf("spec.rateFactor %q: %v", run.Spec.RateFactor, err)}
+	}
+	load, err := plan.LoadOf(p)
+	if err != nil {
+		return nil, &LostError{err.Error()}
+	}
+	facts := &Facts{Flow: map[string]bool{}, Ports: map[string]bool{}, Own: load.Scaled(new(big.Rat).Inv(planned))}
+	for _, s := range p.Streams {
+		facts.Flow[s.Name] = s.GetMeasure().GetFlow()
+		facts.Ports[s.TxPort] = true
+		if s.RxPort != "" {
+			facts.Ports[s.RxPort] = true
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.known == nil {
+		m.known = map[types.UID]*Facts{}
+	}
+	m.known[run.UID] = facts
+	return facts, nil
+}
+
+// Forget drops what is known of a run.
+func (m *Memory) Forget(uid types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.known, uid)
+}
+
+// LoadOf gives what runs ask for together at the rates in force.
+func (m *Memory) LoadOf(ctx context.Context, runs []spatev1.TrafficRun) (plan.Load, error) {
+	total := plan.Load{Packets: new(big.Rat), L2Bits: new(big.Rat), L1Bits: new(big.Rat), Ports: map[string]*big.Rat{}}
+	for i := range runs {
+		facts, err := m.Of(ctx, &runs[i])
+		if err != nil {
+			return total, err
+		}
+		text := runs[i].Status.RateFactor
+		if text == "" {
+			text = runs[i].Spec.RateFactor
+		}
+		factor, err := plan.ParseFactor(text)
+		if err != nil {
+			return total, fmt.Errorf("run %s/%s: rate factor %q: %w", runs[i].Namespace, runs[i].Name, text, err)
+		}
+		total = total.Plus(facts.Own.Scaled(factor))
+	}
+	return total, nil
+}

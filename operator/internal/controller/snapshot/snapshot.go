@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package snapshot keeps the resolved plan of a run beside it, in ConfigMaps: a plan may be larger than an object.
+package snapshot
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/podspec"
+)
+
+const (
+	// chunkBytes leaves room for the rest of an object, which is 1 MiB at most.
+	chunkBytes = 768 << 10
+	key        = "plan"
+)
+
+// LabelRun names the run a chunk belongs to.
+const LabelRun = "spate.dev/run"
+
+// +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;create;update
+
+// Save writes the plan of a run that is about to be made. Until the run takes its chunks over (see Adopt) they belong to
+// its profile, so that nothing is left behind if the run is never made.
+func Save(ctx context.Context, c client.Client, profile *spatev1.TrafficProfile, runName string, plan []byte) (spatev1.Snapshot, error) {
+	sum := sha256.Sum256(plan)
+	saved := spatev1.Snapshot{Digest: hex.EncodeToString(sum[:]), Bytes: int64(len(plan))}
+	for chunk := range slices.Chunk(plan, chunkBytes) {
+		object := &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: profile.Namespace,
+				Name:      fmt.Sprintf("%s-plan-%d", runName, len(saved.Chunks)),
+				Labels:    map[string]string{podspec.LabelManagedBy: podspec.ManagedBy, LabelRun: runName},
+			},
+			BinaryData: map[string][]byte{key: chunk},
+		}
+		if err := controllerutil.SetControllerReference(profile, object, c.Scheme()); err != nil {
+			return saved, err
+		}
+		err := c.Create(ctx, object)
+		if apierrors.IsAlreadyExists(err) { // of an attempt that got no further
+			err = c.Update(ctx, object)
+		}
+		if err != nil {
+			return saved, fmt.Errorf("keep the plan of run %s: %w", runName, err)
+		}
+		saved.Chunks = append(saved.Chunks, spatev1.DataReference{ConfigMapName: spatev1.ObjectName(object.Name), Key: key})
+	}
+	return saved, nil
+}
+
+// LostError says that what was kept is gone or damaged.
+type LostError struct{ Message string }
+
+func (e *LostError) Error() string { return e.Message }
+
+// Load reads a run's plan and checks that it is what was saved.
+func Load(ctx context.Context, c client.Reader, run *spatev1.TrafficRun) ([]byte, error) {
+	plan := make([]byte, 0, run.Spec.Snapshot.Bytes)
+	for _, ref := range run.Spec.Snapshot.Chunks {
+		object := &corev1.ConfigMap{}
+		err := c.Get(ctx, client.ObjectKey{Namespace: run.Namespace, Name: string(ref.ConfigMapName)}, object)
+		if apierrors.IsNotFound(err) {
+			return nil, &LostError{fmt.Sprintf("ConfigMap %s with the run's plan is gone", ref.ConfigMapName)}
+		}
+		if err != nil {
+			return nil, err
+		}
+		plan = append(plan, object.BinaryData[ref.Key]...)
+	}
+	if sum := sha256.Sum256(plan); hex.EncodeToString(sum[:]) != run.Spec.Snapshot.Digest {
+		return nil, &LostError{"the plan in the run's ConfigMaps is not what was resolved: its digest differs"}
+	}
+	return plan, nil
+}
+
+// Adopt makes a run the owner of its chunks.
+func Adopt(ctx context.Context, c client.Client, run *spatev1.TrafficRun) error {
+	for _, ref := range run.Spec.Snapshot.Chunks {
+		object := &corev1.ConfigMap{}
+		if err := c.Get(ctx, client.ObjectKey{Namespace: run.Namespace, Name: string(ref.ConfigMapName)}, object); err != nil {
+			if apierrors.IsNotFound(err) {
+				continue // told by Load
+			}
+			return err
+		}
+		if metav1.IsControlledBy(object, run) {
+			continue
+		}
+		object.OwnerReferences = nil
+		if err := controllerutil.SetControllerReference(run, object, c.Scheme()); err != nil {
+			return err
+		}
+		if err := c.Update(ctx, object); err != nil {
+			return err
+		}
+	}
+	return nil
+}
