@@ -43,3 +43,8 @@ cluster-shell: ## Open a shell in the node (kubectl, helm, ctr)
 	@e2e/cluster/in bash
 test-cluster-clean: $(KUBE) $(MULTUS) $(HELM) $(NODE_IMAGE) ## Test that the cluster leaves no trace, also after a crash
 	@$(cluster_env) e2e/cluster/leave-no-trace
+
+##@ Images
+.PHONY: images
+images: ## Build the images of operator and engine, if their sources changed (into SPATE_CACHE/images)
+	@build/images engine operator

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+# How are the images made? Targets `engine` and `operator`: `docker build --target engine .` anywhere, `make images` without
+# Docker. Every base is an argument, so that it can come from a mirror or be made locally; all three must be the same Debian
+# release, because the engine links to its DPDK.
+ARG DEBIAN=debian:bookworm-slim
+ARG RUST=rust:1.95-slim-bookworm
+ARG GO=golang:1.26-bookworm
+
+FROM ${RUST} AS engine-build
+RUN apt-get update \
+ && apt-get install -y --no-install-recommends libdpdk-dev libclang-dev clang gcc libc6-dev pkg-config \
+ && rm -rf /var/lib/apt/lists/*
+WORKDIR /src/engine
+COPY engine .
+RUN cargo build --locked --release --package spate-engine \
+ && install -D "${CARGO_TARGET_DIR:-target}/release/spate-engine" /out/spate-engine
+
+FROM ${GO} AS operator-build
+WORKDIR /src/operator
+ENV CGO_ENABLED=0 GOFLAGS=-trimpath
+COPY operator/go.mod operator/go.sum ./
+RUN go mod download
+COPY operator .
+RUN go build -ldflags='-s -w' -o /out/spate-operator ./cmd/manager
+
+# DPDK's run time with the drivers that ports are made of, and of NICs with SR-IOV. The expressions leave out DPDK's
+# version, which is part of each package's name.
+FROM ${DEBIAN} AS dpdk
+RUN apt-get update \
+ && apt-get install -y --no-install-recommends \
+      '^librte-eal[0-9]+$' '^librte-(bus-(pci|vdev|auxiliary|vmbus)|mempool-ring|common-mlx5)-?[0-9]+$' \
+      '^librte-net-(af-packet|memif|null|ring|virtio|iavf|e1000|igc|ixgbe|i40e|ice|vmxnet3|ena|bnxt|mlx5)-?[0-9]+$' \
+ && rm -rf /var/lib/apt/lists/* /var/log/apt /var/log/dpkg.log /var/cache/debconf
+COPY --from=engine-build /out/spate-engine /usr/local/bin/
+
+# Runs as root within its capabilities: a port needs NET_RAW or the VF's device node. The pod drops all else.
+FROM dpdk AS engine
+ENTRYPOINT ["/usr/local/bin/spate-engine"]
+
+# The operator's image carries the engine too: `spate-engine compile` judges plans without sending a packet.
+FROM dpdk AS operator
+COPY --from=operator-build /out/spate-operator /usr/local/bin/
+USER 65532:65532
+ENTRYPOINT ["/usr/local/bin/spate-operator"]
