@@ -8,7 +8,7 @@ ARG GO=golang:1.26-bookworm
 
 FROM ${RUST} AS engine-build
 RUN apt-get update \
- && apt-get install -y --no-install-recommends libdpdk-dev libclang-dev clang gcc libc6-dev pkg-config \
+ && apt-get install -y --no-install-recommends libdpdk-dev libclang-dev gcc libc6-dev pkg-config \
  && rm -rf /var/lib/apt/lists/*
 WORKDIR /src/engine
 COPY engine .

@@ -38,5 +38,7 @@ endef
 $(foreach t,$(TOOL_NAMES),$(eval $(call tool_rule,$(t))))
 
 ##@ Tools
-.PHONY: tools
+.PHONY: deps tools
+deps: ## Install what this machine lacks (Debian packages, Go, Rust); nothing to do takes no time
+	@build/deps
 tools: $(foreach t,$(TOOL_NAMES),$(call tool_path,$(t))) ## Build every pinned tool now
