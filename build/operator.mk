@@ -3,7 +3,7 @@
 # whether they are current.
 
 # The files `generate` writes, and nothing else.
-GENERATED := crds docs/api.md operator/api operator/internal/engine/enginev1
+GENERATED := crds config/rbac/role.yaml docs/api.md operator/api operator/internal/engine/enginev1
 
 ##@ Operator
 .PHONY: generate generate-proto generate-api generate-docs
@@ -15,6 +15,7 @@ generate-proto: $(BUF) $(PROTOC_GEN_GO) $(PROTOC_GEN_GO_GRPC)
 generate-api: $(CONTROLLER_GEN)
 	@cd operator && $(CONTROLLER_GEN) object:headerFile=hack/header.go.txt paths=./api/...
 	@cd operator && $(CONTROLLER_GEN) crd paths=./api/... output:crd:dir=../crds
+	@cd operator && $(CONTROLLER_GEN) rbac:roleName=spate-operator paths=./internal/... paths=./cmd/... output:rbac:dir=../config/rbac
 
 generate-docs: $(CRD_REF_DOCS)
 	@$(CRD_REF_DOCS) --source-path=operator/api --config=operator/hack/api-docs.yaml --renderer=markdown \

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+// This file answers: how are the controllers put together, and what do they keep in memory?
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/controller/generator"
+	"spate.dev/operator/internal/controller/profile"
+	runs "spate.dev/operator/internal/controller/run"
+	"spate.dev/operator/internal/controller/snapshot"
+	"spate.dev/operator/internal/controller/stream"
+	"spate.dev/operator/internal/engine"
+	"spate.dev/operator/internal/pki"
+	"spate.dev/operator/internal/podspec"
+)
+
+// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=spate-system,resources=leases,verbs=get;create;update
+
+func newScheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
+	utilruntime.Must(spatev1.AddToScheme(scheme))
+	return scheme
+}
+
+func newManager(config *rest.Config, o *options) (ctrl.Manager, error) {
+	config.QPS, config.Burst = 50, 100
+	// Only what the operator made is kept in memory, never all pods and Secrets of the cluster.
+	own := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{podspec.LabelManagedBy: podspec.ManagedBy}), Transform: cache.TransformStripManagedFields()}
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme: newScheme(),
+		Cache: cache.Options{
+			ByObject:         map[client.Object]cache.ByObject{&corev1.Pod{}: own, &corev1.Secret{}: own, &networkingv1.NetworkPolicy{}: own},
+			DefaultTransform: cache.TransformStripManagedFields(),
+		},
+		Client: client.Options{Cache: &client.CacheOptions{
+			DisableFor: []client.Object{&corev1.ConfigMap{}, &corev1.Namespace{}}, // plans are large and read once
+		}},
+		Metrics:                       metricsserver.Options{BindAddress: o.metricsAddress},
+		HealthProbeBindAddress:        o.healthAddress,
+		LeaderElection:                o.leaderElection,
+		LeaderElectionID:              "spate-operator",
+		LeaderElectionNamespace:       o.namespace,
+		LeaderElectionReleaseOnCancel: true,
+		LeaseDuration:                 ptr.To(15 * time.Second),
+		RenewDeadline:                 ptr.To(10 * time.Second),
+		RetryPeriod:                   ptr.To(2 * time.Second),
+		GracefulShutdownTimeout:       ptr.To(5 * time.Second),
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return nil, err
+	}
+	if err := mgr.AddReadyzCheck("ping", healthz.Ping); err != nil {
+		return nil, err
+	}
+	return mgr, addControllers(mgr, o)
+}
+
+func addControllers(mgr ctrl.Manager, o *options) error {
+	c := mgr.GetClient()
+	certificates := &pki.Store{
+		Client: c, Namespace: o.namespace, Policy: o.certificates, Clock: clock.RealClock{},
+		Labels: map[string]string{podspec.LabelName: "spate-operator", podspec.LabelManagedBy: podspec.ManagedBy},
+	}
+	engines := engine.NewPool(certificates)
+	memory := &snapshot.Memory{Reader: c}
+	recorder := mgr.GetEventRecorder("spate-operator")
+	if err := runs.Index(context.Background(), mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
+	for name, controller := range map[string]interface{ SetupWithManager(ctrl.Manager) error }{
+		"generator": &generator.Reconciler{
+			Client: c, Live: mgr.GetAPIReader(), Events: recorder, Engines: engines, Certificates: certificates,
+			OperatorNamespace: o.namespace, EngineImage: o.engineImage, PullPolicy: corev1.PullPolicy(o.pullPolicy), PodMonitors: o.podMonitors,
+		},
+		"profile": &profile.Reconciler{
+			Client: c, Live: mgr.GetAPIReader(), Events: recorder, Memory: memory, Compiler: engine.Compiler{Binary: o.engineBinary},
+		},
+		"run":    &runs.Reconciler{Client: c, Events: recorder, Engines: engines, Memory: memory},
+		"stream": &stream.Reconciler{Client: c},
+	} {
+		if err := controller.SetupWithManager(mgr); err != nil {
+			return fmt.Errorf("%s controller: %w", name, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+// This file answers: what can be said on the command line?
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+
+	"github.com/go-logr/logr"
+	uberzap "go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+
+	"spate.dev/operator/internal/pki"
+)
+
+type options struct {
+	help           bool
+	namespace      string
+	engineImage    string
+	pullPolicy     string
+	engineBinary   string
+	podMonitors    bool
+	leaderElection bool
+	metricsAddress string
+	healthAddress  string
+	logLevel       string
+	logFormat      string
+	certificates   pki.Policy
+}
+
+func parse(args []string) (*options, error) {
+	o := &options{certificates: pki.DefaultPolicy()}
+	f := flag.NewFlagSet("spate-operator", flag.ContinueOnError)
+	f.StringVar(&o.namespace, "namespace", env("POD_NAMESPACE", "spate-system"),
+		"the operator's own namespace: its lease and its certificate authority live there (env POD_NAMESPACE)")
+	f.StringVar(&o.engineImage, "engine-image", env("ENGINE_IMAGE", "localhost/spate/engine:dev"),
+		"image of engine pods whose generator names none (env ENGINE_IMAGE)")
+	f.StringVar(&o.pullPolicy, "engine-image-pull-policy", string(corev1.PullIfNotPresent), "Always, IfNotPresent or Never")
+	f.StringVar(&o.engineBinary, "engine-binary", env("ENGINE_BINARY", "/usr/local/bin/spate-engine"),
+		"spate-engine, for trying plans before they are sent; nothing is tried where it is missing (env ENGINE_BINARY)")
+	f.BoolVar(&o.podMonitors, "pod-monitors", true, "make a PodMonitor for each generator where the cluster knows the kind")
+	f.BoolVar(&o.leaderElection, "leader-elect", true, "work only while holding the lease, so that replicas may stand by")
+	f.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080",
+		"where the operator's own metrics are served, in plain HTTP and to everyone (they hold no names of users' objects); 0 for nowhere")
+	f.StringVar(&o.healthAddress, "health-probe-bind-address", ":8081", "where /healthz and /readyz are served")
+	f.StringVar(&o.logLevel, "log-level", "info", "debug, info or error")
+	f.StringVar(&o.logFormat, "log-format", "json", "json or console")
+	f.DurationVar(&o.certificates.CALifetime, "ca-lifetime", o.certificates.CALifetime, "validity of the certificate authority")
+	f.DurationVar(&o.certificates.CertLifetime, "certificate-lifetime", o.certificates.CertLifetime,
+		"validity of certificates, renewed after two thirds of it; the kubelet takes up to two minutes to bring a new one into a pod")
+	f.DurationVar(&o.certificates.Propagation, "ca-propagation", o.certificates.Propagation, "how long a new authority is only trusted before it signs")
+	if err := f.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			o.help = true
+			return o, nil
+		}
+		return nil, err
+	}
+	if f.NArg() > 0 {
+		return nil, fmt.Errorf("unexpected argument %q", f.Arg(0))
+	}
+	return o, o.validate()
+}
+
+func (o *options) validate() error {
+	switch corev1.PullPolicy(o.pullPolicy) {
+	case corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever:
+	default:
+		return fmt.Errorf("--engine-image-pull-policy %q: must be Always, IfNotPresent or Never", o.pullPolicy)
+	}
+	if o.logFormat != "json" && o.logFormat != "console" {
+		return fmt.Errorf("--log-format %q: must be json or console", o.logFormat)
+	}
+	if _, err := zapcore.ParseLevel(o.logLevel); err != nil {
+		return fmt.Errorf("--log-level %q: must be debug, info or error", o.logLevel)
+	}
+	if err := o.certificates.Validate(); err != nil {
+		return fmt.Errorf("--ca-lifetime, --certificate-lifetime, --ca-propagation: %w", err)
+	}
+	return nil
+}
+
+func (o *options) logger() logr.Logger {
+	level, _ := zapcore.ParseLevel(o.logLevel) // validated
+	return zap.New(zap.UseDevMode(o.logFormat == "console"), zap.Level(uberzap.NewAtomicLevelAt(level)),
+		zap.StacktraceLevel(zapcore.PanicLevel))
+}
+
+func env(name, otherwise string) string {
+	if value := os.Getenv(name); value != "" {
+		return value
+	}
+	return otherwise
+}

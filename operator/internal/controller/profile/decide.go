@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+// This file answers: is a new run due, and may it start?
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/controller/run"
+	"spate.dev/operator/internal/plan"
+)
+
+// decision says what is to be done now, and if nothing, why.
+type decision struct {
+	start bool
+	// reason and message say what the profile waits for, or what keeps it from being run; empty if nothing does.
+	reason, message string
+	phase           spatev1.ProfilePhase
+	// stalled is true when nothing happens until somebody changes something.
+	stalled bool
+	again   time.Duration
+}
+
+// stalling reasons are those that time does not mend.
+var stalling = []string{
+	spatev1.ReasonInvalidSpec, spatev1.ReasonNotSupported, spatev1.ReasonLimitExceeded, spatev1.ReasonOversubscribed,
+}
+
+func (s *scope) decide(ctx context.Context) (decision, error) {
+	latest := s.latest()
+	active := latest != nil && run.Active(latest)
+	if s.profile.Spec.Suspend {
+		d := decision{reason: spatev1.ReasonSuspended, message: "spec.suspend is true", phase: spatev1.ProfileSuspended}
+		if active {
+			d.message = "spec.suspend is true: the run is being stopped"
+		}
+		return d, nil
+	}
+	if !s.due() {
+		if active && s.rateRefused() {
+			return s.problem(), nil
+		}
+		return decision{}, nil
+	}
+	if len(s.problems) > 0 {
+		return s.problem(), nil
+	}
+	if active {
+		return pause(spatev1.ReasonProgressing, "run "+latest.Name+" is being stopped", spatev1.ProfilePending), nil
+	}
+	if s.generator == nil { // the inline one, just made
+		return pause(spatev1.ReasonGeneratorNotReady, "the generator is being made", spatev1.ProfilePending), nil
+	}
+	if message := notReady(s.generator); message != "" {
+		return pause(spatev1.ReasonGeneratorNotReady, message, spatev1.ProfilePending), nil
+	}
+	return s.admit(ctx)
+}
+
+func pause(reason, message string, phase spatev1.ProfilePhase) decision {
+	return decision{reason: reason, message: message, phase: phase}
+}
+
+// problem is the decision not to run what cannot be run.
+func (s *scope) problem() decision {
+	d := pause(s.problems.Reason(), s.problems.Message(), spatev1.ProfilePending)
+	if slices.Contains(stalling, d.reason) {
+		d.stalled, d.phase = true, spatev1.ProfileStalled
+	}
+	if d.reason == spatev1.ReasonReferenceNotAllowed {
+		d.again = 5 * time.Second // a namespace's labels wake nobody
+	}
+	return d
+}
+
+// due tells whether what the profile asks for was not started yet: it changed, has a new runID, or was resumed after a
+// suspension that had ended its run.
+func (s *scope) due() bool {
+	started := s.profile.Status.CurrentRun
+	if latest := s.latest(); latest != nil && (started == nil || run.Number(latest.Name) > run.Number(started.Name)) {
+		started = reference(latest)
+	}
+	if started == nil || started.Digest != s.digest {
+		return true
+	}
+	latest := s.latest()
+	conditions := s.profile.Status.Conditions
+	if latest != nil && latest.Name == started.Name {
+		conditions = latest.Status.Conditions
+	}
+	complete := meta.FindStatusCondition(conditions, spatev1.ConditionComplete)
+	return complete != nil && complete.Status == metav1.ConditionTrue && complete.Reason == spatev1.ReasonSuspended
+}
+
+// rateRefused tells whether a run is under way and its profile asks for a rate it may not have.
+func (s *scope) rateRefused() bool {
+	return slices.ContainsFunc(s.problems, func(p plan.Problem) bool { return strings.HasPrefix(p.Path, "spec.rate") })
+}
+
+// notReady tells why a generator cannot take a run; empty if it can.
+func notReady(g *spatev1.TrafficGenerator) string {
+	ready := meta.FindStatusCondition(g.Status.Conditions, spatev1.ConditionReady)
+	switch {
+	case g.DeletionTimestamp != nil:
+		return fmt.Sprintf("TrafficGenerator %s is being deleted", g.Name)
+	case ready == nil || ready.ObservedGeneration != g.Generation:
+		return fmt.Sprintf("TrafficGenerator %s is being set up", g.Name)
+	case ready.Status != metav1.ConditionTrue:
+		return fmt.Sprintf("TrafficGenerator %s is not ready: %s: %s", g.Name, ready.Reason, ready.Message)
+	}
+	return ""
+}
+
+// admit tells whether the generator has room beside the runs it executes: no port beyond its line rate, no limit
+// exceeded. (That this profile alone fits was found when it was resolved.)
+func (s *scope) admit(ctx context.Context) (decision, error) {
+	active, err := run.ActiveOn(ctx, s.r.Client, s.generator)
+	if err != nil || len(active) == 0 {
+		return decision{start: err == nil}, err
+	}
+	others, err := s.r.Memory.LoadOf(ctx, active)
+	if err != nil {
+		return decision{}, err
+	}
+	problems := plan.CheckLoad(s.resolved.Load.Plus(others), s.generator, field.NewPath("spec", "traffic"))
+	if len(problems) == 0 {
+		return decision{start: true}, nil
+	}
+	d := decision{
+		reason:  spatev1.ReasonGeneratorBusy,
+		message: fmt.Sprintf("together with %s: %s", strings.Join(run.Names(active), ", "), problems.Message()),
+		phase:   spatev1.ProfileQueued,
+		again:   5 * time.Second,
+	}
+	if s.profile.Spec.WhenBusy == spatev1.BusyRefuse {
+		d.stalled, d.phase, d.again = true, spatev1.ProfileStalled, 0
+	}
+	return d, nil
+}

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package profile turns TrafficProfiles into runs, one after the other, and mirrors what becomes of them.
+package profile
+
+// This file answers: in which order is a profile dealt with, and what wakes it up?
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/controller/kstatus"
+	"spate.dev/operator/internal/controller/run"
+	"spate.dev/operator/internal/controller/snapshot"
+	"spate.dev/operator/internal/engine"
+	"spate.dev/operator/internal/plan"
+)
+
+// Finalizer lets a profile's traffic stop before the profile goes.
+const Finalizer = "spate.dev/stop-runs"
+
+// Reconciler deals with profiles.
+type Reconciler struct {
+	Client client.Client
+	// Live reads past the cache: labels of namespaces, which are needed rarely.
+	Live   client.Reader
+	Events events.EventRecorder
+	Memory *snapshot.Memory
+	// Compiler tries a plan before a run is made of it.
+	Compiler engine.Compiler
+
+	tags tags
+}
+
+// +kubebuilder:rbac:groups=spate.dev,resources=trafficprofiles,verbs=get;list;watch;update;patch;delete
+// +kubebuilder:rbac:groups=spate.dev,resources=trafficprofiles/status,verbs=update;patch
+// +kubebuilder:rbac:groups=spate.dev,resources=trafficprofiles/finalizers,verbs=update
+// +kubebuilder:rbac:groups=spate.dev,resources=trafficgenerators,verbs=create
+// +kubebuilder:rbac:groups=spate.dev,resources=statelessstreams;astftemplates,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
+
+// SetupWithManager registers the reconciler and what wakes it.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	if err := index(context.Background(), mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
+	return ctrl.NewControllerManagedBy(mgr).
+		For(&spatev1.TrafficProfile{}).
+		Owns(&spatev1.TrafficRun{}).
+		Watches(&spatev1.TrafficGenerator{}, handler.EnqueueRequestsFromMapFunc(r.using(byGenerator))).
+		Watches(&spatev1.StatelessStream{}, handler.EnqueueRequestsFromMapFunc(r.using(byStream))).
+		Watches(&spatev1.ASTFTemplate{}, handler.EnqueueRequestsFromMapFunc(r.using(byTemplate))).
+		// Runs of others may free the generator a profile waits for.
+		Watches(&spatev1.TrafficRun{}, handler.EnqueueRequestsFromMapFunc(r.waiting)).
+		// One at a time: admission to a generator looks at all that was admitted before.
+		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
+		Complete(r)
+}
+
+// scope is a profile with all it depends on, as the cache has it.
+type scope struct {
+	r         *Reconciler
+	profile   *spatev1.TrafficProfile
+	generator *spatev1.TrafficGenerator // nil if there is none
+	resolved  *plan.Resolved            // nil if there are problems
+	problems  plan.Problems
+	runs      []spatev1.TrafficRun // the oldest first
+	digest    string               // of what starts a new run when it changes
+}
+
+// latest run, nil if there is none.
+func (s *scope) latest() *spatev1.TrafficRun {
+	if len(s.runs) == 0 {
+		return nil
+	}
+	return &s.runs[len(s.runs)-1]
+}
+
+// Reconcile takes one profile a step further.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	s := &scope{r: r, profile: &spatev1.TrafficProfile{}}
+	if err := r.Client.Get(ctx, request.NamespacedName, s.profile); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	var err error
+	if s.runs, err = run.OfProfile(ctx, r.Client, s.profile); err != nil {
+		return ctrl.Result{}, err
+	}
+	if s.profile.DeletionTimestamp != nil {
+		return s.remove(ctx)
+	}
+	if controllerutil.AddFinalizer(s.profile, Finalizer) {
+		return ctrl.Result{}, client.IgnoreNotFound(r.Client.Update(ctx, s.profile)) // the change wakes the next round
+	}
+	before := s.profile.DeepCopy()
+	again, err := s.step(ctx)
+	patchErr := kstatus.Patch(ctx, r.Client, s.profile, before)
+	if err == nil {
+		err = patchErr
+	}
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+		return ctrl.Result{RequeueAfter: 50 * time.Millisecond}, nil // the cache is behind
+	}
+	s.tell(before)
+	return ctrl.Result{RequeueAfter: again}, err
+}
+
+// step resolves the profile, starts a run if one is due, keeps the history, and works the status out.
+func (s *scope) step(ctx context.Context) (time.Duration, error) {
+	s.digest = plan.ProfileDigest(s.profile)
+	s.profile.Status.ObservedGeneration = s.profile.Generation
+	if err := s.keepGenerator(ctx); err != nil {
+		return 0, err
+	}
+	if err := s.resolve(ctx); err != nil {
+		return 0, err
+	}
+	if err := s.trim(ctx); err != nil {
+		return 0, err
+	}
+	decision, err := s.decide(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if decision.start {
+		if err := s.start(ctx); err != nil {
+			return 0, err
+		}
+	}
+	s.status(ctx, decision)
+	if left, due := s.expiry(); due {
+		if left <= 0 {
+			return 0, client.IgnoreNotFound(s.r.Client.Delete(ctx, s.profile))
+		}
+		return left, nil
+	}
+	return decision.again, nil
+}
+
+func (r *Reconciler) using(field string) handler.MapFunc {
+	return func(ctx context.Context, object client.Object) []reconcile.Request {
+		var list spatev1.TrafficProfileList
+		if err := r.Client.List(ctx, &list, client.MatchingFields{field: object.GetNamespace() + "/" + object.GetName()}); err != nil {
+			return nil
+		}
+		return requests(list.Items)
+	}
+}
+
+// waiting gives the queued profiles of a generator when a run on it has ended.
+func (r *Reconciler) waiting(ctx context.Context, object client.Object) []reconcile.Request {
+	ended := object.(*spatev1.TrafficRun)
+	if run.Active(ended) && ended.DeletionTimestamp == nil {
+		return nil
+	}
+	g := &spatev1.TrafficGenerator{}
+	g.Namespace, g.Name = ended.Spec.Generator.Namespace, string(ended.Spec.Generator.Name)
+	var queued []reconcile.Request
+	for _, request := range r.using(byGenerator)(ctx, g) {
+		p := &spatev1.TrafficProfile{}
+		if r.Client.Get(ctx, request.NamespacedName, p) == nil && p.Status.Phase == spatev1.ProfileQueued {
+			queued = append(queued, request)
+		}
+	}
+	return queued
+}
+
+func requests(profiles []spatev1.TrafficProfile) []reconcile.Request {
+	var all []reconcile.Request
+	for i := range profiles {
+		all = append(all, reconcile.Request{NamespacedName: types.NamespacedName{Namespace: profiles[i].Namespace, Name: profiles[i].Name}})
+	}
+	return all
+}
+
+// tell makes events of what people should know about.
+func (s *scope) tell(before *spatev1.TrafficProfile) {
+	is := s.profile.Status
+	if is.Reason == before.Status.Reason && is.Phase == before.Status.Phase || is.Reason == "" {
+		return
+	}
+	if is.Phase == spatev1.ProfileStalled || is.Phase == spatev1.ProfileQueued || is.Phase == spatev1.ProfilePending {
+		s.r.Events.Eventf(s.profile, nil, corev1.EventTypeWarning, is.Reason, "Reconcile", "%s", shortened(s.readyMessage()))
+	}
+}
+
+// shortened fits a message into an event.
+func shortened(message string) string {
+	const longest = 1000
+	if len(message) > longest {
+		return message[:longest] + "..."
+	}
+	return message
+}

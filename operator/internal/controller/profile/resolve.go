@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+// This file answers: what does a profile refer to, and can it be run?
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/podspec"
+	"spate.dev/operator/internal/verdict"
+)
+
+// Indexes of profiles in the cache, by what they refer to.
+const (
+	byGenerator = "generator"
+	byStream    = "stream"
+	byTemplate  = "template"
+)
+
+func index(ctx context.Context, indexer client.FieldIndexer) error {
+	for name, keys := range map[string]func(*spatev1.TrafficProfile) []string{
+		byGenerator: func(p *spatev1.TrafficProfile) []string {
+			key := generatorKey(p)
+			return []string{key.Namespace + "/" + key.Name}
+		},
+		byStream: func(p *spatev1.TrafficProfile) (keys []string) {
+			for _, t := range p.Spec.Traffic {
+				if t.StreamRef != nil {
+					keys = append(keys, p.Namespace+"/"+string(t.StreamRef.Name))
+				}
+			}
+			return keys
+		},
+		byTemplate: func(p *spatev1.TrafficProfile) (keys []string) {
+			for _, t := range p.Spec.Traffic {
+				if t.TemplateRef != nil {
+					keys = append(keys, p.Namespace+"/"+string(t.TemplateRef.Name))
+				}
+			}
+			return keys
+		},
+	} {
+		extract := func(o client.Object) []string { return keys(o.(*spatev1.TrafficProfile)) }
+		if err := indexer.IndexField(ctx, &spatev1.TrafficProfile{}, name, extract); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// generatorKey is where the profile's generator is: the one it names, or its own, which has its name.
+func generatorKey(p *spatev1.TrafficProfile) client.ObjectKey {
+	ref := p.Spec.GeneratorRef
+	if ref == nil {
+		return client.ObjectKeyFromObject(p)
+	}
+	if ref.Namespace == "" {
+		return client.ObjectKey{Namespace: p.Namespace, Name: string(ref.Name)}
+	}
+	return client.ObjectKey{Namespace: ref.Namespace, Name: string(ref.Name)}
+}
+
+// keepGenerator finds the generator, and makes or updates it if it is the profile's own.
+func (s *scope) keepGenerator(ctx context.Context) error {
+	key := generatorKey(s.profile)
+	s.profile.Status.Generator = key.String()
+	g := &spatev1.TrafficGenerator{}
+	err := s.r.Client.Get(ctx, key, g)
+	if client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	if err == nil {
+		s.generator = g
+	}
+	if s.profile.Spec.Generator == nil {
+		return nil
+	}
+	want := s.profile.Spec.Generator.DeepCopy()
+	if s.profile.Spec.Suspend && s.profile.Spec.SuspendPolicy == spatev1.SuspendFree {
+		want.Suspend = true
+	}
+	if len(plan.CheckGenerator(want)) > 0 {
+		return nil // told when the profile is resolved
+	}
+	if apierrors.IsNotFound(err) {
+		g = &spatev1.TrafficGenerator{
+			ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Labels: map[string]string{podspec.LabelManagedBy: podspec.ManagedBy}},
+			Spec:       *want,
+		}
+		if err := controllerutil.SetControllerReference(s.profile, g, s.r.Client.Scheme()); err != nil {
+			return err
+		}
+		return s.r.Client.Create(ctx, g)
+	}
+	if !metav1.IsControlledBy(g, s.profile) {
+		s.generator = nil
+		s.problems = plan.Problems{{
+			Reason: spatev1.ReasonInvalidSpec, Path: "spec.generator",
+			Message: fmt.Sprintf("a TrafficGenerator %q that is not this profile's exists already; rename the profile, or refer to it with generatorRef", key.Name),
+		}}
+		return nil
+	}
+	if equality.Semantic.DeepEqual(g.Spec, *want) {
+		return nil
+	}
+	g.Spec = *want
+	return s.r.Client.Update(ctx, g)
+}
+
+// resolve makes the profile into what can be run, or finds every problem.
+func (s *scope) resolve(ctx context.Context) error {
+	in := plan.Input{
+		Profile: s.profile, Generator: s.generator,
+		Streams: map[string]*spatev1.StatelessStream{}, Templates: map[string]*spatev1.ASTFTemplate{},
+	}
+	for _, t := range s.profile.Spec.Traffic {
+		switch {
+		case t.StreamRef != nil && in.Streams[string(t.StreamRef.Name)] == nil:
+			stream := &spatev1.StatelessStream{}
+			if found, err := s.get(ctx, t.StreamRef.Name, stream); err != nil {
+				return err
+			} else if found {
+				in.Streams[stream.Name] = stream
+			}
+		case t.TemplateRef != nil && in.Templates[string(t.TemplateRef.Name)] == nil:
+			template := &spatev1.ASTFTemplate{}
+			if found, err := s.get(ctx, t.TemplateRef.Name, template); err != nil {
+				return err
+			} else if found {
+				in.Templates[template.Name] = template
+			}
+		}
+	}
+	granted, err := s.granted(ctx)
+	if err != nil {
+		return err
+	}
+	if !granted {
+		in.Generator = s.generator // its ports are still checked
+		s.problems = append(s.problems, plan.Problem{
+			Reason: spatev1.ReasonReferenceNotAllowed, Path: "spec.generatorRef",
+			Message: fmt.Sprintf("TrafficGenerator %s does not grant its use to namespace %s; its spec.allowedNamespaces must", generatorKey(s.profile), s.profile.Namespace),
+		})
+	}
+	resolved, problems := plan.Resolve(in)
+	s.problems = append(s.problems, problems...)
+	s.problems = append(s.problems, thresholdProblems(s.profile)...)
+	if len(s.problems) == 0 {
+		s.resolved = resolved
+	}
+	return nil
+}
+
+func (s *scope) get(ctx context.Context, name spatev1.ObjectName, into client.Object) (bool, error) {
+	err := s.r.Client.Get(ctx, client.ObjectKey{Namespace: s.profile.Namespace, Name: string(name)}, into)
+	return err == nil, client.IgnoreNotFound(err)
+}
+
+// granted tells whether the profile may use its generator, if there is one.
+func (s *scope) granted(ctx context.Context) (bool, error) {
+	g := s.generator
+	if g == nil || g.Namespace == s.profile.Namespace {
+		return true, nil
+	}
+	var labels map[string]string
+	if g.Spec.AllowedNamespaces.From == spatev1.NamespacesSelector {
+		namespace := &corev1.Namespace{}
+		if err := s.r.Live.Get(ctx, client.ObjectKey{Name: s.profile.Namespace}, namespace); err != nil {
+			return false, err
+		}
+		labels = namespace.Labels
+	}
+	return plan.Granted(g, s.profile.Namespace, labels)
+}
+
+// thresholdProblems finds expressions that cannot be judged.
+func thresholdProblems(p *spatev1.TrafficProfile) plan.Problems {
+	var problems plan.Problems
+	names := make([]string, len(p.Spec.Traffic))
+	for i, t := range p.Spec.Traffic {
+		names[i] = string(t.Name)
+	}
+	for i, t := range p.Spec.Thresholds {
+		compiled, err := verdict.Compile(t.Expression)
+		if err == nil {
+			err = compiled.Check(names)
+		}
+		if err != nil {
+			problems = append(problems, plan.Problem{
+				Reason:  spatev1.ReasonInvalidSpec,
+				Path:    field.NewPath("spec", "thresholds").Index(i).Child("expression").String(),
+				Message: fmt.Sprintf("%q: %v", t.Expression, err),
+			})
+		}
+	}
+	return problems
+}

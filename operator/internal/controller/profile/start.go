@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+// This file answers: how is a run made?
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/controller/run"
+	"spate.dev/operator/internal/controller/snapshot"
+	"spate.dev/operator/internal/plan"
+)
+
+// start makes the next run, with its snapshot, and waits until the cache has it: the next admission must see it.
+func (s *scope) start(ctx context.Context) error {
+	name := s.nextName()
+	tag, err := s.r.tags.next(ctx, s.r.Client)
+	if err != nil {
+		return err
+	}
+	pods, err := s.podSnapshots(ctx)
+	if err != nil {
+		return err
+	}
+	p := s.resolved.Plan(plan.Identity{RunID: name, Tag: tag, Profile: s.profile.Name, Namespace: s.profile.Namespace})
+	bytes, _, err := plan.Encode(p)
+	if err != nil {
+		return err
+	}
+	saved, err := snapshot.Save(ctx, s.r.Client, s.profile, name, bytes)
+	if err != nil {
+		return err
+	}
+	spec := &s.profile.Spec
+	made := &spatev1.TrafficRun{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.profile.Namespace, Name: name, Finalizers: []string{run.Finalizer}},
+		Spec: spatev1.TrafficRunSpec{
+			Profile: spatev1.ProfileSnapshot{
+				Name: spatev1.ObjectName(s.profile.Name), UID: s.profile.UID, Generation: s.profile.Generation,
+				RunID: spec.RunID, Digest: s.digest, References: s.resolved.References,
+			},
+			Generator:  spatev1.GeneratorSnapshot{Name: spatev1.ObjectName(s.generator.Name), Namespace: s.generator.Namespace, Pods: pods},
+			RunID:      name,
+			Tag:        int32(tag),
+			Snapshot:   saved,
+			RateFactor: s.resolved.Factor.RatString(),
+			Timing:     spatev1.RunTiming{Warmup: spec.Warmup, Duration: spec.Duration, Drain: spec.Drain},
+			Thresholds: spec.Thresholds, GeneratorTolerance: spec.GeneratorTolerance,
+		},
+	}
+	if err := controllerutil.SetControllerReference(s.profile, made, s.r.Client.Scheme()); err != nil {
+		return err
+	}
+	if err := s.r.Client.Create(ctx, made); err != nil {
+		return fmt.Errorf("make run %s: %w", name, err)
+	}
+	s.r.Events.Eventf(s.profile, made, corev1.EventTypeNormal, "RunCreated", "Start", "made run %s", name)
+	s.runs = append(s.runs, *made)
+	return s.r.seen(ctx, made)
+}
+
+// nextName names a run after its profile, with the beginning of the profile's UID: a profile of the same name that comes
+// later never meets its counters. The number is one more than any run's so far.
+func (s *scope) nextName() string {
+	last := 0
+	if current := s.profile.Status.CurrentRun; current != nil {
+		last = run.Number(current.Name)
+	}
+	if latest := s.latest(); latest != nil {
+		last = max(last, run.Number(latest.Name))
+	}
+	return fmt.Sprintf("%s-%.5s-%d", s.profile.Name, s.profile.UID, last+1)
+}
+
+func (s *scope) podSnapshots(ctx context.Context) ([]spatev1.PodSnapshot, error) {
+	var pods []spatev1.PodSnapshot
+	for _, status := range s.generator.Status.Pods {
+		if !status.Ready {
+			continue
+		}
+		pod := &corev1.Pod{}
+		if err := s.r.Client.Get(ctx, client.ObjectKey{Namespace: s.generator.Namespace, Name: status.Name}, pod); err != nil {
+			return nil, err
+		}
+		pods = append(pods, spatev1.PodSnapshot{Name: pod.Name, UID: pod.UID})
+	}
+	if len(pods) != int(s.generator.Spec.Replicas) {
+		return nil, fmt.Errorf("TrafficGenerator %s has %d ready pods, not %d", s.generator.Name, len(pods), s.generator.Spec.Replicas)
+	}
+	return pods, nil
+}
+
+// seen waits until the cache has a run that was just made.
+func (r *Reconciler) seen(ctx context.Context, made *spatev1.TrafficRun) error {
+	return wait.PollUntilContextTimeout(ctx, 5*time.Millisecond, 5*time.Second, true, func(ctx context.Context) (bool, error) {
+		err := r.Client.Get(ctx, client.ObjectKeyFromObject(made), &spatev1.TrafficRun{})
+		return err == nil, client.IgnoreNotFound(err)
+	})
+}
+
+// tags are the marks of runs' packets. A tag is used again as late as possible, for packets may still be under way.
+type tags struct {
+	mu   sync.Mutex
+	last uint16
+}
+
+// next gives a tag that no run has.
+func (t *tags) next(ctx context.Context, c client.Reader) (uint16, error) {
+	var list spatev1.TrafficRunList
+	if err := c.List(ctx, &list); err != nil {
+		return 0, err
+	}
+	var used []uint16
+	newest := metav1.Time{}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, r := range list.Items {
+		used = append(used, uint16(r.Spec.Tag))
+		if t.last == 0 && newest.Before(&r.CreationTimestamp) { // after a restart go on behind the newest
+			newest = r.CreationTimestamp
+		}
+	}
+	if t.last == 0 {
+		for _, r := range list.Items {
+			if r.CreationTimestamp.Equal(&newest) {
+				t.last = max(t.last, uint16(r.Spec.Tag))
+			}
+		}
+	}
+	for range 1 << 16 {
+		t.last++
+		if t.last != 0 && !slices.Contains(used, t.last) {
+			return t.last, nil
+		}
+	}
+	return 0, fmt.Errorf("all 65535 run tags are in use; delete ended TrafficRuns")
+}

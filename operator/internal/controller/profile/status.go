@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+// This file answers: what does a profile's status say?
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/controller/kstatus"
+	"spate.dev/operator/internal/controller/run"
+	"spate.dev/operator/internal/plan"
+)
+
+// status mirrors the current run, and tells what the profile waits for.
+func (s *scope) status(ctx context.Context, d decision) {
+	current := s.latest()
+	if current != nil {
+		s.mirror(current)
+	}
+	s.stale(ctx, current)
+	status, generation := &s.profile.Status, s.profile.Generation
+	// A run that does not belong to what the profile asks for now says nothing about it.
+	if d.reason != "" && (current == nil || current.Spec.Profile.Digest != s.digest || d.phase == spatev1.ProfileSuspended) {
+		s.notStarted(d, current)
+	}
+	switch {
+	case d.reason == spatev1.ReasonSuspended:
+		kstatus.Idle(&status.Conditions, generation, d.reason, d.message)
+	case d.stalled:
+		kstatus.Stalled(&status.Conditions, generation, d.reason, d.message)
+	case d.reason != "":
+		kstatus.Progressing(&status.Conditions, generation, d.reason, d.message)
+	case current != nil && run.Active(current):
+		s.underWay(current)
+	default:
+		kstatus.Ready(&status.Conditions, generation, spatev1.ReasonAvailable, "the run has ended")
+	}
+	if d.phase != "" {
+		status.Phase = d.phase
+		if run := current; run != nil && d.phase != spatev1.ProfileSuspended && run.Spec.Profile.Digest == s.digest && !s.due() {
+			status.Phase = spatev1.ProfilePhase(run.Status.Phase) // it goes on at its old rate
+		}
+	}
+	status.Reason = s.reason()
+}
+
+// mirror takes over what the current run says.
+func (s *scope) mirror(current *spatev1.TrafficRun) {
+	status := &s.profile.Status
+	status.CurrentRun = reference(current)
+	status.Progress = current.Status.Progress.DeepCopy()
+	status.Phase = spatev1.ProfilePhase(current.Status.Phase)
+	if status.Phase == "" {
+		status.Phase = spatev1.ProfilePending
+	}
+	status.Totals = nil
+	if r := current.Status.Result; r != nil {
+		status.Totals = r.FlowCounters.DeepCopy()
+	}
+	for _, kind := range []string{spatev1.ConditionRunning, spatev1.ConditionComplete, spatev1.ConditionPassed} {
+		if c := meta.FindStatusCondition(current.Status.Conditions, kind); c != nil {
+			kstatus.Set(&status.Conditions, kind, c.Status, s.profile.Generation, c.Reason, c.Message)
+		} else {
+			s.unset(kind)
+		}
+	}
+	if v := current.Status.Verdict; v != nil {
+		passed := meta.FindStatusCondition(current.Status.Conditions, spatev1.ConditionPassed)
+		status.LastResult = &spatev1.ResultSummary{
+			Run: current.Name, Verdict: v.Outcome, Reason: passed.Reason, Message: passed.Message, CompletionTime: current.Status.CompletionTime,
+		}
+	}
+}
+
+// unset says that a run has not come to this yet.
+func (s *scope) unset(kind string) {
+	value, reason := metav1.ConditionFalse, spatev1.ReasonNotStarted
+	if kind == spatev1.ConditionPassed {
+		value, reason = metav1.ConditionUnknown, spatev1.ReasonAwaitingResult
+	}
+	kstatus.Set(&s.profile.Status.Conditions, kind, value, s.profile.Generation, reason, "")
+}
+
+// notStarted says that what the profile asks for now is not under way.
+func (s *scope) notStarted(d decision, current *spatev1.TrafficRun) {
+	if d.phase == spatev1.ProfileSuspended {
+		if current == nil {
+			s.unset(spatev1.ConditionComplete)
+			s.unset(spatev1.ConditionPassed)
+		}
+		if current == nil || !run.Active(current) {
+			kstatus.Set(&s.profile.Status.Conditions, spatev1.ConditionRunning, metav1.ConditionFalse, s.profile.Generation, spatev1.ReasonSuspended, "")
+		}
+		return
+	}
+	if current == nil || !run.Active(current) {
+		s.unset(spatev1.ConditionRunning)
+	}
+	s.unset(spatev1.ConditionComplete)
+	s.unset(spatev1.ConditionPassed)
+	s.profile.Status.Progress, s.profile.Status.Totals = nil, nil
+}
+
+// underWay says how the run does: ready as soon as the engines execute it.
+func (s *scope) underWay(current *spatev1.TrafficRun) {
+	status, generation := &s.profile.Status, s.profile.Generation
+	ready := meta.FindStatusCondition(current.Status.Conditions, spatev1.ConditionReady)
+	if ready == nil || ready.Status != metav1.ConditionTrue {
+		reason, message := spatev1.ReasonProgressing, "run "+current.Name+" is being prepared"
+		if ready != nil {
+			reason = ready.Reason
+			if ready.Message != "" {
+				message = ready.Message
+			}
+		}
+		kstatus.Progressing(&status.Conditions, generation, reason, message)
+		return
+	}
+	kstatus.Set(&status.Conditions, spatev1.ConditionReady, metav1.ConditionTrue, generation, spatev1.ReasonAvailable, "run "+current.Name+" is under way")
+	kstatus.Set(&status.Conditions, spatev1.ConditionReconciling, metav1.ConditionTrue, generation, spatev1.ReasonProgressing, "run "+current.Name+" is under way")
+	meta.RemoveStatusCondition(&status.Conditions, spatev1.ConditionStalled)
+}
+
+func reference(r *spatev1.TrafficRun) *spatev1.RunReference {
+	return &spatev1.RunReference{
+		Name: r.Name, RunID: r.Spec.Profile.RunID, ProfileGeneration: r.Spec.Profile.Generation, Digest: r.Spec.Profile.Digest,
+	}
+}
+
+// stale tells whether a stream has changed since the current run was resolved.
+func (s *scope) stale(ctx context.Context, current *spatev1.TrafficRun) {
+	if current == nil {
+		meta.RemoveStatusCondition(&s.profile.Status.Conditions, spatev1.ConditionStale)
+		return
+	}
+	var changed []string
+	for _, ref := range current.Spec.Profile.References {
+		stream := &spatev1.StatelessStream{}
+		found, err := s.get(ctx, ref.Name, stream)
+		switch {
+		case err != nil:
+		case !found:
+			changed = append(changed, fmt.Sprintf("%s %s is gone", ref.Kind, ref.Name))
+		case plan.StreamDigest(&stream.Spec) != ref.Digest:
+			changed = append(changed, fmt.Sprintf("%s %s has changed", ref.Kind, ref.Name))
+		}
+	}
+	if len(changed) == 0 {
+		meta.RemoveStatusCondition(&s.profile.Status.Conditions, spatev1.ConditionStale)
+		return
+	}
+	kstatus.Set(&s.profile.Status.Conditions, spatev1.ConditionStale, metav1.ConditionTrue, s.profile.Generation,
+		spatev1.ReasonReferenceChanged, strings.Join(changed, ", ")+" since run "+current.Name+" was resolved; it takes effect with the next run")
+}
+
+// reason of the condition that explains the phase best.
+func (s *scope) reason() string {
+	conditions := s.profile.Status.Conditions
+	ready := meta.FindStatusCondition(conditions, spatev1.ConditionReady)
+	if ready != nil && ready.Status != metav1.ConditionTrue {
+		return ready.Reason
+	}
+	kind := spatev1.ConditionRunning
+	if meta.IsStatusConditionTrue(conditions, spatev1.ConditionComplete) {
+		kind = spatev1.ConditionPassed
+	}
+	if c := meta.FindStatusCondition(conditions, kind); c != nil {
+		return c.Reason
+	}
+	return ""
+}
+
+func (s *scope) readyMessage() string {
+	if ready := meta.FindStatusCondition(s.profile.Status.Conditions, spatev1.ConditionReady); ready != nil {
+		return ready.Message
+	}
+	return ""
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package stream tells of StatelessStreams and ASTFTemplates whether they can be built, before any profile uses them.
+package stream
+
+import (
+	"context"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/controller/kstatus"
+	"spate.dev/operator/internal/packet"
+	"spate.dev/operator/internal/plan"
+)
+
+// Reconciler judges streams and templates.
+type Reconciler struct {
+	Client client.Client
+}
+
+// +kubebuilder:rbac:groups=spate.dev,resources=statelessstreams/status;astftemplates/status,verbs=update;patch
+
+// SetupWithManager registers a reconciler for each of the two kinds.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	onSpec := builder.WithPredicates(predicate.GenerationChangedPredicate{})
+	err := ctrl.NewControllerManagedBy(mgr).For(&spatev1.StatelessStream{}, onSpec).Complete(reconcile.Func(r.stream))
+	if err != nil {
+		return err
+	}
+	return ctrl.NewControllerManagedBy(mgr).For(&spatev1.ASTFTemplate{}, onSpec).Complete(reconcile.Func(r.template))
+}
+
+func (r *Reconciler) stream(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	s := &spatev1.StatelessStream{}
+	if err := r.Client.Get(ctx, request.NamespacedName, s); err != nil || s.DeletionTimestamp != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	before := s.DeepCopy()
+	s.Status.ObservedGeneration, s.Status.FrameSize, s.Status.Summary = s.Generation, 0, ""
+	built, problems := plan.CheckStream(&s.Spec)
+	if built != nil {
+		s.Status.FrameSize, s.Status.Summary = int32(built.Packet.WireBytes()), packet.Inspect(built.Packet.Frame).String()
+	}
+	judged(&s.Status.Conditions, s.Generation, problems, "the packet can be built")
+	return written(kstatus.Patch(ctx, r.Client, s, before))
+}
+
+func (r *Reconciler) template(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	t := &spatev1.ASTFTemplate{}
+	if err := r.Client.Get(ctx, request.NamespacedName, t); err != nil || t.DeletionTimestamp != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	before := t.DeepCopy()
+	t.Status.ObservedGeneration = t.Generation
+	judged(&t.Status.Conditions, t.Generation, plan.CheckTemplate(&t.Spec), "the template can be run")
+	return written(kstatus.Patch(ctx, r.Client, t, before))
+}
+
+func judged(conditions *[]metav1.Condition, generation int64, problems plan.Problems, good string) {
+	if len(problems) > 0 {
+		kstatus.Stalled(conditions, generation, problems.Reason(), problems.Message())
+		return
+	}
+	kstatus.Ready(conditions, generation, spatev1.ReasonAvailable, good)
+}
+
+func written(err error) (ctrl.Result, error) {
+	if apierrors.IsConflict(err) {
+		return ctrl.Result{RequeueAfter: 50 * time.Millisecond}, nil // the cache is behind
+	}
+	return ctrl.Result{}, err
+}
