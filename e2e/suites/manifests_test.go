@@ -16,7 +16,7 @@ spec:
   hugepages: {pageSize: None, memory: 64Mi}
   ports:
   - {name: loop, lineRate: 10Gbps, attachment: {loopback: {}}}
-  - {name: void, attachment: {null: {}}}
+  - {name: void, attachment: {nullPort: {}}}
 `
 
 // loopbackStream sends small UDP packets and measures them.

@@ -57,7 +57,7 @@ spec:
   traffic:
   - {name: small, streamRef: {name: small}, transmitPort: north}
 `,
-			[]string{"spec.traffic", "north"},
+			[]string{"spec.traffic", "transmitPort", "spec.generator.ports"},
 		},
 		"the pod's primary interface as a port": {
 			strings.Replace(loopbackGenerator, "name: loop, lineRate", "name: eth0, lineRate", 1),
