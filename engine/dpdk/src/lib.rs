@@ -1,2 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Raw bindings of DPDK.
+//! Safe wrappers of the parts of DPDK that Spate uses: the environment, packet memory, ports and their queues.
+//!
+//! A port goes through types: [`Port<Configured>`] has no queues yet, [`Port<Started>`] comes with one [`RxQueue`] and
+//! its [`TxQueue`]s, each of which belongs to one thread at a time.
+mod burst;
+mod device;
+mod eal;
+mod error;
+mod kernel;
+mod log;
+mod mempool;
+mod port;
+mod thread;
+
+pub use burst::{BURST, Burst};
+pub use device::Device;
+pub use eal::{Eal, Memory};
+pub use error::Error;
+pub use kernel::PacketSocket;
+pub use mempool::Mempool;
+pub use port::{Configured, Link, Port, PortStats, QueueSizes, RxQueue, Started, TxQueue};
+pub use thread::{RegisteredThread, tsc};

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is counted, and how: single-writer counters and the tracking of received sequences.
 mod counters;
+mod single_writer;
+mod tracker;
 
 pub use counters::{PhaseCounters, StreamCounters};
+pub use single_writer::{Counter, RxSlot, TxSlot};
+pub use tracker::{Arrival, Tracker, WINDOW};

@@ -67,11 +67,12 @@ impl Trailer {
     }
 }
 
-/// The check bits, in their place in `high`: the top seven bits of a multiplicative hash of all others.
+/// The check bits, in their place in `high`: the residue modulo 127 of all others as one number. No power of two is a
+/// multiple of 127, so one wrong bit is always found.
 #[inline]
 fn check(high: u64, low: u64) -> u64 {
-    let hash = (high ^ low.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    hash >> 57 << PHASE_SHIFT
+    // 2^64 = 2 (modulo 127)
+    (high % 127 * 2 + low % 127) % 127 << PHASE_SHIFT
 }
 
 #[cfg(test)]

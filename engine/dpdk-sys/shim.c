@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See shim.h. */
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <string.h>
+#include <rte_cycles.h>
+#include "shim.h"
+
+static spate_log_fn log_fn;
+
+static ssize_t
+log_write(void *cookie, const char *buf, size_t size)
+{
+	RTE_SET_USED(cookie);
+	log_fn(rte_log_cur_msg_loglevel(), buf, size);
+	return size;
+}
+
+int
+spate_log_to(spate_log_fn fn)
+{
+	FILE *stream = fopencookie(NULL, "w", (cookie_io_functions_t){ .write = log_write });
+
+	if (stream == NULL)
+		return -ENOMEM;
+	setvbuf(stream, NULL, _IOLBF, 1024);
+	log_fn = fn;
+	return rte_openlog_stream(stream);
+}
+
+int
+spate_errno(void)
+{
+	return rte_errno;
+}
+
+uint64_t
+spate_tsc(void)
+{
+	return rte_rdtsc();
+}
+
+int
+spate_port_info(uint16_t port, struct spate_port_info *info)
+{
+	struct rte_eth_dev_info dev;
+	struct rte_ether_addr mac;
+	int rc;
+
+	memset(info, 0, sizeof(*info));
+	rc = rte_eth_dev_info_get(port, &dev);
+	if (rc != 0)
+		return rc;
+	rc = rte_eth_macaddr_get(port, &mac);
+	if (rc != 0)
+		return rc;
+	rc = rte_eth_dev_get_mtu(port, &info->mtu);
+	if (rc != 0)
+		return rc;
+	snprintf(info->driver, sizeof(info->driver), "%s", dev.driver_name);
+	memcpy(info->mac, mac.addr_bytes, sizeof(info->mac));
+	info->max_rx_queues = dev.max_rx_queues;
+	info->max_tx_queues = dev.max_tx_queues;
+	info->rx_desc_min = dev.rx_desc_lim.nb_min;
+	info->rx_desc_max = dev.rx_desc_lim.nb_max;
+	info->rx_desc_align = dev.rx_desc_lim.nb_align;
+	info->tx_desc_min = dev.tx_desc_lim.nb_min;
+	info->tx_desc_max = dev.tx_desc_lim.nb_max;
+	info->tx_desc_align = dev.tx_desc_lim.nb_align;
+	info->numa_node = rte_eth_dev_socket_id(port);
+	return 0;
+}
+
+int
+spate_port_configure(uint16_t port, uint16_t rx_queues, uint16_t tx_queues)
+{
+	struct rte_eth_conf conf;
+
+	memset(&conf, 0, sizeof(conf));
+	return rte_eth_dev_configure(port, rx_queues, tx_queues, &conf);
+}
+
+int
+spate_port_setup_rx(uint16_t port, uint16_t queue, uint16_t descriptors, struct rte_mempool *pool)
+{
+	return rte_eth_rx_queue_setup(port, queue, descriptors, rte_eth_dev_socket_id(port), NULL, pool);
+}
+
+int
+spate_port_setup_tx(uint16_t port, uint16_t queue, uint16_t descriptors)
+{
+	return rte_eth_tx_queue_setup(port, queue, descriptors, rte_eth_dev_socket_id(port), NULL);
+}
+
+int
+spate_port_link(uint16_t port, bool *up, uint32_t *speed)
+{
+	struct rte_eth_link link;
+	int rc = rte_eth_link_get_nowait(port, &link);
+
+	if (rc != 0)
+		return rc;
+	*up = link.link_status == RTE_ETH_LINK_UP;
+	*speed = link.link_speed == RTE_ETH_SPEED_NUM_UNKNOWN ? 0 : link.link_speed;
+	return 0;
+}
+
+int
+spate_port_stats(uint16_t port, struct spate_port_stats *stats)
+{
+	struct rte_eth_stats s;
+	int rc = rte_eth_stats_get(port, &s);
+
+	if (rc != 0)
+		return rc;
+	stats->rx_missed = s.imissed;
+	stats->rx_errors = s.ierrors;
+	stats->rx_no_buffer = s.rx_nombuf;
+	stats->tx_errors = s.oerrors;
+	return 0;
+}
+
+int
+spate_port_close(uint16_t port)
+{
+	struct rte_eth_dev_info dev;
+	int rc = rte_eth_dev_info_get(port, &dev);
+
+	if (rc != 0)
+		return rc;
+	rc = rte_eth_dev_stop(port);
+	if (rc != 0)
+		return rc;
+	rc = rte_eth_dev_close(port);
+	if (rc != 0)
+		return rc;
+	return rte_dev_remove(dev.device);
+}
+
+uint16_t
+spate_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **bufs, uint16_t n)
+{
+	return rte_eth_tx_burst(port, queue, bufs, n);
+}
+
+uint16_t
+spate_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **bufs, uint16_t n)
+{
+	return rte_eth_rx_burst(port, queue, bufs, n);
+}
+
+int
+spate_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **bufs, unsigned int n)
+{
+	return rte_pktmbuf_alloc_bulk(pool, bufs, n);
+}
+
+void
+spate_free_bulk(struct rte_mbuf **bufs, unsigned int n)
+{
+	rte_pktmbuf_free_bulk(bufs, n);
+}
+
+bool
+spate_copy_tail(const struct rte_mbuf *m, uint32_t len, void *out)
+{
+	const void *tail;
+
+	if (m->pkt_len < len)
+		return false;
+	tail = rte_pktmbuf_read(m, m->pkt_len - len, len, out);
+	if (tail == NULL)
+		return false;
+	if (tail != out)
+		memcpy(out, tail, len);
+	return true;
+}
+
+void
+spate_ring_free(struct rte_ring *ring)
+{
+	void *m;
+
+	while (rte_ring_dequeue(ring, &m) == 0)
+		rte_pktmbuf_free(m);
+	rte_ring_free(ring);
+}

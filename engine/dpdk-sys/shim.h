@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What Rust cannot call directly: inline functions, and structs whose layout differs between DPDK versions. */
+#pragma once
+#include <stddef.h>
+#include <rte_dev.h>
+#include <rte_eal.h>
+#include <rte_errno.h>
+#include <rte_eth_ring.h>
+#include <rte_ethdev.h>
+#include <rte_lcore.h>
+#include <rte_log.h>
+#include <rte_mbuf.h>
+#include <rte_mempool.h>
+#include <rte_ring.h>
+#include <rte_version.h>
+
+/* Where the fields of an mbuf lie in the DPDK at hand. Constants, so that Rust's accesses are inlined. */
+enum {
+	SPATE_MBUF_BUF_ADDR = offsetof(struct rte_mbuf, buf_addr),
+	SPATE_MBUF_DATA_OFF = offsetof(struct rte_mbuf, data_off),
+	SPATE_MBUF_NB_SEGS = offsetof(struct rte_mbuf, nb_segs),
+	SPATE_MBUF_PKT_LEN = offsetof(struct rte_mbuf, pkt_len),
+	SPATE_MBUF_DATA_LEN = offsetof(struct rte_mbuf, data_len),
+	SPATE_MBUF_BUF_LEN = offsetof(struct rte_mbuf, buf_len),
+};
+
+/* Called for every line DPDK logs; level as RTE_LOG_*. */
+typedef void (*spate_log_fn)(uint32_t level, const char *text, size_t len);
+int spate_log_to(spate_log_fn fn);
+
+int spate_errno(void);
+uint64_t spate_tsc(void);
+
+struct spate_port_info {
+	char driver[32];
+	uint8_t mac[6];
+	uint16_t mtu;
+	uint16_t max_rx_queues;
+	uint16_t max_tx_queues;
+	/* What the driver can do, to fit ring sizes into. */
+	uint16_t rx_desc_min, rx_desc_max, rx_desc_align;
+	uint16_t tx_desc_min, tx_desc_max, tx_desc_align;
+	int numa_node;
+};
+/* These return 0 or a negative errno. */
+int spate_port_info(uint16_t port, struct spate_port_info *info);
+int spate_port_configure(uint16_t port, uint16_t rx_queues, uint16_t tx_queues);
+int spate_port_setup_rx(uint16_t port, uint16_t queue, uint16_t descriptors, struct rte_mempool *pool);
+int spate_port_setup_tx(uint16_t port, uint16_t queue, uint16_t descriptors);
+/* Speed in Mbit/s, 0 if unknown. */
+int spate_port_link(uint16_t port, bool *up, uint32_t *speed);
+
+struct spate_port_stats {
+	uint64_t rx_missed;
+	uint64_t rx_errors;
+	uint64_t rx_no_buffer;
+	uint64_t tx_errors;
+};
+int spate_port_stats(uint16_t port, struct spate_port_stats *stats);
+/* Stops and closes the port and detaches its device. */
+int spate_port_close(uint16_t port);
+
+uint16_t spate_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **bufs, uint16_t n);
+uint16_t spate_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **bufs, uint16_t n);
+/* All or nothing: 0 or a negative errno. */
+int spate_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **bufs, unsigned int n);
+void spate_free_bulk(struct rte_mbuf **bufs, unsigned int n);
+/* Copies the last `len` bytes of a packet of any number of segments; false if it is shorter. */
+bool spate_copy_tail(const struct rte_mbuf *m, uint32_t len, void *out);
+
+/* Frees the packets in a ring, then the ring. */
+void spate_ring_free(struct rte_ring *ring);

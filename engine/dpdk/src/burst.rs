@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A burst: up to 64 packets that one worker builds and sends, or has received.
+use std::{ptr, slice};
+
+use spate_dpdk_sys as sys;
+
+use crate::{Mempool, RxQueue, TxQueue};
+
+/// Packets a burst can hold.
+pub const BURST: usize = 64;
+
+type Mbuf = *mut sys::rte_mbuf;
+
+/// Packets in order; those it holds it owns, and frees when dropped.
+pub struct Burst {
+    /// `packets[head..tail]` are valid mbufs that nobody else refers to.
+    packets: [Mbuf; BURST],
+    head: usize,
+    tail: usize,
+}
+
+// SAFETY: an mbuf may be used by any thread, one at a time; a burst is its only user.
+unsafe impl Send for Burst {}
+
+impl Burst {
+    /// Holds nothing.
+    pub const fn new() -> Self {
+        Self { packets: [ptr::null_mut(); BURST], head: 0, tail: 0 }
+    }
+
+    /// Packets held.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.tail - self.head
+    }
+
+    /// Whether none is held.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.head == self.tail
+    }
+
+    /// Adds `count` packets of undefined content and length 0 at the end; adds none if the pool has not that many.
+    ///
+    /// # Panics
+    /// If there is no room for them. Room is what was sent or taken only once the burst is empty.
+    #[inline]
+    #[must_use]
+    pub fn alloc(&mut self, pool: &Mempool, count: usize) -> bool {
+        self.reset_if_empty();
+        let free = &mut self.packets[self.tail..][..count];
+        // SAFETY: `free` has room for `count` pointers; the pool lives.
+        let code = unsafe { sys::spate_alloc_bulk(pool.raw(), free.as_mut_ptr(), count as u32) };
+        if code == 0 {
+            self.tail += count;
+        }
+        code == 0
+    }
+
+    /// Makes packet `index` `len` bytes long and gives its bytes, to be written.
+    ///
+    /// # Panics
+    /// If there is no such packet, it was received in several segments, or its buffer is shorter.
+    #[inline]
+    pub fn frame_mut(&mut self, index: usize, len: usize) -> &mut [u8] {
+        let packet = self.packets[self.head..self.tail][index];
+        // SAFETY: a valid mbuf that we alone refer to. Its buffer has `buf_len` bytes from `buf_addr` on, whose first
+        // `data_off` bytes are headroom; they stay allocated as long as `self`. Any bytes are valid `u8`s: pool memory is
+        // zeroed when mapped.
+        unsafe {
+            let room = field::<u16>(packet, sys::SPATE_MBUF_BUF_LEN).read();
+            let offset = field::<u16>(packet, sys::SPATE_MBUF_DATA_OFF).read();
+            assert!(offset as usize + len <= room as usize && field::<u16>(packet, sys::SPATE_MBUF_NB_SEGS).read() == 1);
+            field::<u16>(packet, sys::SPATE_MBUF_DATA_LEN).write(len as u16);
+            field::<u32>(packet, sys::SPATE_MBUF_PKT_LEN).write(len as u32);
+            let buffer = field::<*mut u8>(packet, sys::SPATE_MBUF_BUF_ADDR).read();
+            slice::from_raw_parts_mut(buffer.add(offset as usize), len)
+        }
+    }
+
+    /// Bytes of packet `index`, without FCS.
+    ///
+    /// # Panics
+    /// If there is no such packet.
+    #[inline]
+    pub fn frame_len(&self, index: usize) -> usize {
+        let packet = self.packets[self.head..self.tail][index];
+        // SAFETY: a valid mbuf.
+        unsafe { field::<u32>(packet, sys::SPATE_MBUF_PKT_LEN).read() as usize }
+    }
+
+    /// The last `N` bytes of packet `index`; none if it is shorter.
+    ///
+    /// # Panics
+    /// If there is no such packet.
+    #[inline]
+    pub fn tail<const N: usize>(&self, index: usize) -> Option<[u8; N]> {
+        let packet = self.packets[self.head..self.tail][index];
+        // SAFETY: a valid mbuf; a single segment's data is `data_len` bytes from `buf_addr + data_off` on; the shim copies
+        // at most `N` bytes into `bytes`.
+        unsafe {
+            if field::<u16>(packet, sys::SPATE_MBUF_NB_SEGS).read() == 1 {
+                let len = field::<u16>(packet, sys::SPATE_MBUF_DATA_LEN).read() as usize;
+                let offset = field::<u16>(packet, sys::SPATE_MBUF_DATA_OFF).read() as usize;
+                let buffer = field::<*const u8>(packet, sys::SPATE_MBUF_BUF_ADDR).read();
+                return slice::from_raw_parts(buffer.add(offset), len).last_chunk().copied();
+            }
+            let mut bytes = [0; N];
+            sys::spate_copy_tail(packet, N as u32, bytes.as_mut_ptr().cast()).then_some(bytes)
+        }
+    }
+
+    /// Offers all packets to the device, in order. Returns how many it took from the front; the others are still held.
+    #[inline]
+    pub fn send(&mut self, queue: &mut TxQueue) -> usize {
+        let held = &mut self.packets[self.head..self.tail];
+        // SAFETY: `held` are valid mbufs of ours; those taken become the driver's. The queue is started and not shared.
+        let taken = unsafe { sys::spate_tx_burst(queue.port(), queue.index(), held.as_mut_ptr(), held.len() as u16) };
+        self.head += usize::from(taken);
+        usize::from(taken)
+    }
+
+    /// Frees what it holds and reads what has arrived. Returns how many packets that is.
+    #[inline]
+    pub fn receive(&mut self, queue: &mut RxQueue) -> usize {
+        self.clear();
+        // SAFETY: there is room for BURST pointers. The queue is started and not shared.
+        let got = unsafe {
+            sys::spate_rx_burst(queue.port(), queue.index(), self.packets.as_mut_ptr(), BURST as u16)
+        };
+        self.tail = usize::from(got);
+        self.tail
+    }
+
+    /// Frees what it holds.
+    #[inline]
+    pub fn clear(&mut self) {
+        let held = &mut self.packets[self.head..self.tail];
+        if !held.is_empty() {
+            // SAFETY: valid mbufs of ours.
+            unsafe { sys::spate_free_bulk(held.as_mut_ptr(), held.len() as u32) };
+        }
+        self.head = 0;
+        self.tail = 0;
+    }
+
+    fn reset_if_empty(&mut self) {
+        if self.head == self.tail {
+            self.head = 0;
+            self.tail = 0;
+        }
+    }
+}
+
+impl Default for Burst {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for Burst {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+/// A field of an mbuf by its offset in the DPDK at hand.
+///
+/// # Safety
+/// `packet` is a valid mbuf and `offset` that of a field of type `T`.
+#[inline(always)]
+unsafe fn field<T>(packet: Mbuf, offset: u32) -> *mut T {
+    // SAFETY: the offset lies in the mbuf.
+    unsafe { packet.cast::<u8>().add(offset as usize).cast() }
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a port can be made of, and what must be so before DPDK may try.
+use std::{fs, path::Path};
+
+use crate::{Error, kernel};
+
+/// Kernel drivers whose PCI functions DPDK can use.
+const USABLE_DRIVERS: &[&str] = &["vfio-pci", "uio_pci_generic", "igb_uio", "mlx5_core"];
+
+/// A device to make a port of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Device {
+    /// A PCI function, by full address (0000:01:00.1).
+    Pci(String),
+    /// A kernel interface, by name.
+    Kernel(String),
+    /// A ring: what is sent is received.
+    Loopback,
+    /// Takes packets and gives none.
+    Null,
+}
+
+impl Device {
+    /// The address of a PCI function.
+    pub(crate) fn pci_address(&self) -> Option<&str> {
+        match self {
+            Self::Pci(address) => Some(address),
+            _ => None,
+        }
+    }
+
+    /// Refuses what cannot work, with a better word for it than DPDK has.
+    pub fn check(&self) -> Result<(), Error> {
+        match self {
+            Self::Pci(address) => check_pci(address),
+            Self::Kernel(interface) => kernel::check(interface),
+            Self::Loopback | Self::Null => Ok(()),
+        }
+    }
+}
+
+fn check_pci(address: &str) -> Result<(), Error> {
+    let device = Path::new("/sys/bus/pci/devices").join(address);
+    // Also refuses what is no address at all, such as "..".
+    if !address.contains(':') || address.contains('/') || !device.exists() {
+        return Err(Error::UnknownDevice(address.to_owned()));
+    }
+    let link_name = |name: &str| {
+        fs::read_link(device.join(name)).ok().and_then(|path| Some(path.file_name()?.to_str()?.to_owned()))
+    };
+    let driver = link_name("driver").unwrap_or_else(|| "no driver".into());
+    if !USABLE_DRIVERS.contains(&driver.as_str()) {
+        return Err(Error::WrongDriver { address: address.to_owned(), driver });
+    }
+    if driver == "vfio-pci"
+        && let Some(group) = link_name("iommu_group")
+        && fs::File::options().read(true).write(true).open(Path::new("/dev/vfio").join(group)).is_err_and(|e| {
+            // Anything else, such as a group that is open already, is DPDK's to tell.
+            matches!(e.kind(), std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::NotFound)
+        })
+    {
+        return Err(Error::NoPermission {
+            what: "the device's IOMMU group",
+            remedy: "give the pod the device by its resource, or the container /dev/vfio/GROUP",
+        });
+    }
+    Ok(())
+}

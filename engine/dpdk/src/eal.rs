@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+//! DPDK's environment: once in a process, on a thread of its own because it pins the one that starts it.
+use std::{
+    ffi::{CString, c_char},
+    fs,
+    sync::{Mutex, PoisonError},
+    thread,
+};
+
+use spate_dpdk_sys as sys;
+
+use crate::{Device, Error, error::last_errno, log, log::Mark};
+
+/// Where packet memory comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Memory {
+    /// Hugepages.
+    Huge {
+        /// How much, in bytes.
+        bytes: u64,
+        /// Size of the pages in bytes; any if none.
+        page: Option<u64>,
+    },
+    /// Ordinary pages: about half as fast, and not for NICs.
+    Normal {
+        /// How much, in bytes.
+        bytes: u64,
+    },
+}
+
+/// Proof that the environment is up.
+#[derive(Clone, Copy, Debug)]
+pub struct Eal(());
+
+#[derive(PartialEq)]
+struct Settings {
+    memory: Memory,
+    pci: Vec<String>,
+}
+
+/// The settings it came up with. It is never taken down: its memory has no name and ends with the process, and DPDK cannot
+/// come up twice.
+static UP: Mutex<Option<Settings>> = Mutex::new(None);
+
+impl Eal {
+    /// Brings DPDK up with only the PCI functions among `devices`; its own threads run on `cpus`. Later calls with the
+    /// same memory and PCI functions find it up.
+    pub fn init(memory: Memory, devices: &[Device], cpus: &[usize]) -> Result<Self, Error> {
+        let mut pci: Vec<String> = devices.iter().filter_map(Device::pci_address).map(str::to_owned).collect();
+        pci.sort();
+        let settings = Settings { memory, pci };
+        let mut up = UP.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*up {
+            Some(present) if *present == settings => return Ok(Self(())),
+            Some(_) => return Err(Error::OtherSettings),
+            None => {}
+        }
+        if let Memory::Huge { bytes, page } = memory {
+            check_hugepages(bytes, page)?;
+        }
+        log::route();
+        let arguments = arguments(&settings, cpus);
+        tracing::debug!(?arguments, "bringing DPDK up");
+        thread::Builder::new()
+            .name("eal".into())
+            .spawn(move || init_here(arguments))
+            .map_err(|e| Error::Failed { what: "starting a thread".into(), reason: e.to_string(), log: vec![] })?
+            .join()
+            .expect("bringing DPDK up does not panic")
+            .map_err(|failure| explain(failure, memory))?;
+        *up = Some(settings);
+        Ok(Self(()))
+    }
+
+    /// DPDK's version, such as "DPDK 22.11.11".
+    pub fn version() -> String {
+        // SAFETY: returns a constant string.
+        unsafe { std::ffi::CStr::from_ptr(sys::rte_version()) }.to_string_lossy().into_owned()
+    }
+}
+
+fn arguments(settings: &Settings, cpus: &[usize]) -> Vec<String> {
+    let list = cpus.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
+    let mut arguments = vec![
+        "spate-engine".to_owned(),
+        // The main lcore floats over the control CPUs; workers register themselves.
+        format!("--lcores=0@({list})"),
+        "--in-memory".into(),
+        "--no-telemetry".into(),
+        "--log-level=*:notice".into(),
+    ];
+    let bytes = match settings.memory {
+        Memory::Huge { bytes, .. } => bytes,
+        Memory::Normal { bytes } => {
+            arguments.extend(["--no-huge".into(), "--iova-mode=va".into()]);
+            bytes
+        }
+    };
+    arguments.extend(["-m".into(), bytes.div_ceil(1 << 20).to_string()]);
+    if settings.pci.is_empty() {
+        arguments.push("--no-pci".into());
+    }
+    for address in &settings.pci {
+        arguments.extend(["-a".into(), address.clone()]);
+    }
+    arguments
+}
+
+fn init_here(arguments: Vec<String>) -> Result<(), Error> {
+    let mark = Mark::now();
+    let arguments: Vec<CString> = arguments.into_iter().map(|a| CString::new(a).expect("no NUL in it")).collect();
+    // DPDK permutes the array and keeps pointers to the strings: both stay for good.
+    let strings: &'static [CString] = arguments.leak();
+    let pointers: &'static mut [*mut c_char] =
+        strings.iter().map(|a| a.as_ptr().cast_mut()).collect::<Vec<_>>().leak();
+    // SAFETY: argc and argv as a C program has them; called once (UP is locked and empty).
+    if unsafe { sys::rte_eal_init(pointers.len() as i32, pointers.as_mut_ptr()) } < 0 {
+        return Err(Error::from_code("bringing DPDK up", last_errno(), mark));
+    }
+    Ok(())
+}
+
+/// Says more than "initialisation failed" where the cause is known.
+fn explain(failure: Error, memory: Memory) -> Error {
+    let Error::Failed { reason, log, .. } = &failure else { return failure };
+    let text = log.join("; ") + reason;
+    match memory {
+        Memory::Huge { bytes, .. } if text.to_lowercase().contains("memory") || text.contains("hugepage") => {
+            // Free on the machine, yet not to be had: a container's limit.
+            Error::MissingHugepages { wanted_mib: bytes >> 20, free_mib: 0 }
+        }
+        _ if text.contains("Permission denied") => Error::NoPermission {
+            what: "bringing DPDK up",
+            remedy: "run as root, or give the container IPC_LOCK and its devices",
+        },
+        _ => failure,
+    }
+}
+
+/// Compares what is asked for with what is free, so that the error can say both.
+fn check_hugepages(bytes: u64, page: Option<u64>) -> Result<(), Error> {
+    let mut known = false;
+    let mut free = 0;
+    for entry in fs::read_dir("/sys/kernel/mm/hugepages").into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let size = name.to_str().and_then(|n| n.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse::<u64>().ok());
+        let Some(size) = size.map(|kib| kib << 10) else { continue };
+        if page.is_some_and(|page| page != size) {
+            continue;
+        }
+        known = true;
+        let count = fs::read_to_string(entry.path().join("free_hugepages"));
+        free += size * count.ok().and_then(|n| n.trim().parse::<u64>().ok()).unwrap_or(0);
+    }
+    match page {
+        Some(page) if !known => Err(Error::UnknownPageSize(page)),
+        _ if free < bytes => Err(Error::MissingHugepages { wanted_mib: bytes >> 20, free_mib: free >> 20 }),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What DPDK's af_packet driver hides: the sockets it works on, and what the kernel dropped behind its back.
+//!
+//! A packet socket counts what it had no room for, and the interface counts what it could not send; the driver reports
+//! neither. So the driver's socket is found among the process' descriptors and kept as a duplicate.
+use std::{
+    collections::BTreeSet,
+    fs, io,
+    mem::{self, MaybeUninit},
+    os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd},
+    path::Path,
+    sync::{Mutex, PoisonError},
+};
+
+use crate::Error;
+
+/// linux/if_packet.h, Linux 4.20; not in libc's constants.
+const PACKET_IGNORE_OUTGOING: i32 = 23;
+
+/// The kernel's side of a port on a named interface.
+#[derive(Debug)]
+pub struct PacketSocket {
+    socket: OwnedFd,
+    interface: String,
+    /// The kernel forgets what it has told.
+    missed: Mutex<u64>,
+    /// Interface counters when the port was opened.
+    start: InterfaceCounters,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct InterfaceCounters {
+    tx_lost: u64,
+    rx_missed: u64,
+}
+
+impl PacketSocket {
+    /// Finds the driver's socket for an interface among those not in `before`, and makes it deaf to what the host itself
+    /// sends on the interface: that was not received.
+    pub(crate) fn adopt(interface: &str, before: &BTreeSet<RawFd>) -> io::Result<Self> {
+        let found = packet_sockets(interface_index(interface)?).into_iter().find(|fd| !before.contains(fd));
+        let fd = found.ok_or_else(|| io::Error::other("the driver's packet socket was not found"))?;
+        // SAFETY: an open descriptor of the driver's, which keeps it open until the port is closed.
+        let socket = unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned()?;
+        set_option(&socket, PACKET_IGNORE_OUTGOING, &1i32)?;
+        let promiscuous = libc::packet_mreq {
+            mr_ifindex: interface_index(interface)? as i32,
+            mr_type: libc::PACKET_MR_PROMISC as u16,
+            mr_alen: 0,
+            mr_address: [0; 8],
+        };
+        set_option(&socket, libc::PACKET_ADD_MEMBERSHIP, &promiscuous)?;
+        let start = InterfaceCounters::read(interface);
+        let this = Self { socket, interface: interface.to_owned(), missed: Mutex::new(0), start };
+        Ok(this)
+    }
+
+    /// Forgets what was counted before the first packet was read.
+    pub(crate) fn reset(&self) {
+        self.missed();
+        *self.missed.lock().unwrap_or_else(PoisonError::into_inner) = 0;
+    }
+
+    /// The socket, to wait on: readable when a packet has arrived.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: as long as `self`.
+        unsafe { BorrowedFd::borrow_raw(self.socket.as_raw_fd()) }
+    }
+
+    /// Hands packets that the kernel had no room for on the first try to it again. True if none is left.
+    pub fn flush(&self) -> bool {
+        // SAFETY: sends nothing from user memory; the ring's own packets go.
+        let sent = unsafe { libc::send(self.socket.as_raw_fd(), std::ptr::null(), 0, libc::MSG_DONTWAIT) };
+        sent == 0
+    }
+
+    /// Packets that arrived and were lost since the port was opened: the socket's ring was full, or the interface
+    /// counted them as missed.
+    pub fn missed(&self) -> u64 {
+        let mut missed = self.missed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut statistics = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
+        let mut len = mem::size_of_val(&statistics) as libc::socklen_t;
+        // SAFETY: the buffer is as long as `len` says.
+        let code = unsafe {
+            libc::getsockopt(
+                self.socket.as_raw_fd(),
+                libc::SOL_PACKET,
+                libc::PACKET_STATISTICS,
+                (&raw mut statistics).cast(),
+                &raw mut len,
+            )
+        };
+        if code == 0 {
+            *missed += u64::from(statistics.tp_drops);
+        }
+        *missed + InterfaceCounters::read(&self.interface).rx_missed.saturating_sub(self.start.rx_missed)
+    }
+
+    /// Packets that the kernel took and the interface did not send, since the port was opened.
+    pub fn tx_lost(&self) -> u64 {
+        InterfaceCounters::read(&self.interface).tx_lost.saturating_sub(self.start.tx_lost)
+    }
+
+    /// Carrier, as the kernel says.
+    pub fn link_up(&self) -> bool {
+        // Reading `carrier` of an interface that is down is an error.
+        attribute(&self.interface, "carrier").is_some_and(|carrier| carrier == "1")
+    }
+
+    /// Bits a second, if the kernel knows.
+    pub fn line_rate_bps(&self) -> Option<u64> {
+        attribute(&self.interface, "speed")?.parse::<u64>().ok().filter(|mbps| *mbps > 0).map(|mbps| mbps * 1_000_000)
+    }
+}
+
+impl InterfaceCounters {
+    fn read(interface: &str) -> Self {
+        let counter = |name: &str| {
+            attribute(interface, &format!("statistics/{name}")).and_then(|n| n.parse::<u64>().ok()).unwrap_or(0)
+        };
+        Self { tx_lost: counter("tx_dropped") + counter("tx_errors"), rx_missed: counter("rx_missed_errors") }
+    }
+}
+
+/// Greatest payload of a frame on an interface.
+pub(crate) fn mtu(interface: &str) -> Option<usize> {
+    attribute(interface, "mtu")?.parse().ok()
+}
+
+/// Refuses an interface that is not there, and a process that may not use packet sockets.
+pub(crate) fn check(interface: &str) -> Result<(), Error> {
+    if interface_index(interface).is_err() || mtu(interface).is_none() {
+        return Err(Error::InterfaceNotFound(interface.to_owned()));
+    }
+    // SAFETY: plain system calls; the descriptor is ours.
+    let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
+    if fd < 0 {
+        return Err(Error::NoPermission {
+            what: "packet sockets",
+            remedy: "run as root, or give the container NET_RAW",
+        });
+    }
+    // SAFETY: just opened.
+    drop(unsafe { OwnedFd::from_raw_fd(fd) });
+    Ok(())
+}
+
+/// Descriptors of this process that are packet sockets bound to an interface.
+pub(crate) fn packet_sockets(index: u32) -> BTreeSet<RawFd> {
+    let mut sockets = BTreeSet::new();
+    for entry in fs::read_dir("/proc/self/fd").into_iter().flatten().flatten() {
+        let Some(fd) = entry.file_name().to_str().and_then(|name| name.parse::<RawFd>().ok()) else { continue };
+        let mut address = MaybeUninit::<libc::sockaddr_ll>::zeroed();
+        let mut len = mem::size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+        // SAFETY: the buffer is as long as `len` says; a number that is no socket gives an error.
+        if unsafe { libc::getsockname(fd, address.as_mut_ptr().cast(), &raw mut len) } != 0 {
+            continue;
+        }
+        // SAFETY: zeroed, and any bytes are a valid sockaddr_ll.
+        let address = unsafe { address.assume_init() };
+        if i32::from(address.sll_family) == libc::AF_PACKET && address.sll_ifindex == index as i32 {
+            sockets.insert(fd);
+        }
+    }
+    sockets
+}
+
+pub(crate) fn interface_index(interface: &str) -> io::Result<u32> {
+    let name = std::ffi::CString::new(interface)?;
+    // SAFETY: a C string.
+    match unsafe { libc::if_nametoindex(name.as_ptr()) } {
+        0 => Err(io::Error::last_os_error()),
+        index => Ok(index),
+    }
+}
+
+fn attribute(interface: &str, name: &str) -> Option<String> {
+    if interface.contains('/') || interface.is_empty() {
+        return None;
+    }
+    let text = fs::read_to_string(Path::new("/sys/class/net").join(interface).join(name)).ok()?;
+    Some(text.trim().to_owned())
+}
+
+fn set_option<T>(socket: &OwnedFd, option: i32, value: &T) -> io::Result<()> {
+    // SAFETY: the kernel reads `size_of::<T>()` bytes of a plain struct.
+    let code = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_PACKET,
+            option,
+            std::ptr::from_ref(value).cast(),
+            mem::size_of::<T>() as libc::socklen_t,
+        )
+    };
+    if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}

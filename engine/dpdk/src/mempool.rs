@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Packet memory: pools of equal packet buffers.
+use std::{
+    ffi::CString,
+    ptr::NonNull,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+
+use spate_dpdk_sys as sys;
+
+use crate::{Eal, Error, error::last_errno, log::Mark};
+
+/// Bytes kept free before a packet.
+const HEADROOM: usize = sys::RTE_PKTMBUF_HEADROOM as usize;
+/// An mbuf's own 128 bytes, its mempool header, and rounding to cache lines and colours.
+const OVERHEAD: usize = 256;
+/// Buffers a registered thread keeps for itself.
+pub(crate) const CACHE: u32 = 256;
+
+/// A pool of packet buffers, shared by threads. It lives as long as anything that may hold its buffers.
+#[derive(Clone, Debug)]
+pub struct Mempool {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    raw: NonNull<sys::rte_mempool>,
+    count: u32,
+    room: usize,
+}
+
+// SAFETY: rte_mempool is made for concurrent use (its ring is multi-producer, multi-consumer, its caches are by lcore).
+unsafe impl Send for Inner {}
+// SAFETY: as above.
+unsafe impl Sync for Inner {}
+
+impl Mempool {
+    /// Makes `count` buffers for packets of up to `room` bytes each. `what` is for messages.
+    pub fn new(_: &Eal, what: &str, count: u32, room: usize) -> Result<Self, Error> {
+        static SERIAL: AtomicU32 = AtomicU32::new(0);
+        let name = CString::new(format!("spate{}", SERIAL.fetch_add(1, Ordering::Relaxed))).expect("no NUL in it");
+        let mark = Mark::now();
+        let data_room = u16::try_from(room + HEADROOM).expect("packets are shorter than 64 KiB");
+        // A cache may hold half as much again as its size, and must not starve other threads.
+        let cache = if count >= 4 * CACHE { CACHE } else { 0 };
+        // SAFETY: the environment is up and the name is a C string.
+        let raw = unsafe {
+            sys::rte_pktmbuf_pool_create(name.as_ptr(), count, cache, 0, data_room, sys::SOCKET_ID_ANY)
+        };
+        match NonNull::new(raw) {
+            Some(raw) => Ok(Self { inner: Arc::new(Inner { raw, count, room }) }),
+            None if last_errno() == libc::ENOMEM => {
+                Err(Error::NoMemory { what: what.to_owned(), wanted_kib: Self::bytes(count, room).div_ceil(1024) })
+            }
+            None => Err(Error::from_code(format!("making packet memory for {what}"), last_errno(), mark)),
+        }
+    }
+
+    /// About how much memory a pool takes.
+    pub fn bytes(count: u32, room: usize) -> u64 {
+        u64::from(count) * (room + HEADROOM + OVERHEAD) as u64
+    }
+
+    /// Longest packet that fits into a buffer.
+    pub fn room(&self) -> usize {
+        self.inner.room
+    }
+
+    pub(crate) fn raw(&self) -> *mut sys::rte_mempool {
+        self.inner.raw.as_ptr()
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // SAFETY: made by rte_pktmbuf_pool_create, and nobody uses it but holders of buffers.
+        let home = unsafe { sys::rte_mempool_avail_count(self.raw.as_ptr()) };
+        if home == self.count {
+            // SAFETY: every buffer is home, so nothing can refer to the pool any more.
+            unsafe { sys::rte_mempool_free(self.raw.as_ptr()) }
+        } else {
+            tracing::warn!(missing = self.count - home, "packet memory is still in use and stays");
+        }
+    }
+}

@@ -1,0 +1,451 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Ports and their queues: probed, then started, then used by workers, closed when the last of them is gone.
+use std::{
+    ffi::{CStr, CString},
+    marker::PhantomData,
+    ptr::NonNull,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+
+use spate_dpdk_sys as sys;
+
+use crate::{
+    BURST, Burst, Device, Eal, Error, Mempool, PacketSocket,
+    error::last_errno,
+    kernel,
+    log::Mark,
+};
+
+/// Packets that fit into a loopback's ring.
+const LOOPBACK_RING: u32 = 4096;
+/// Bytes of each of the two rings of a kernel port, if its frames are long.
+const KERNEL_RING_BYTES: usize = 8 << 20;
+/// Frames of those rings at most.
+const KERNEL_RING_FRAMES: usize = 4096;
+/// What the kernel keeps of a frame slot for itself (TPACKET2_HDRLEN without its address, and alignment).
+const KERNEL_FRAME_OVERHEAD: usize = 96;
+/// Longest frame on devices that have no MTU of their own: 9216 with FCS.
+const JUMBO_FRAME: usize = 9212;
+
+/// State of a [`Port`]: probed, without queues.
+#[derive(Debug)]
+pub struct Configured;
+/// State of a [`Port`]: its queues are in use.
+#[derive(Debug)]
+pub struct Started;
+
+/// A port in state `S`. Dropping it closes the device once its queues are dropped too.
+#[derive(Debug)]
+pub struct Port<S> {
+    inner: Arc<Inner>,
+    state: PhantomData<S>,
+}
+
+/// How many packets the rings of a queue hold; fitted to what the driver can do.
+#[derive(Clone, Copy, Debug)]
+pub struct QueueSizes {
+    /// Of the receive queue.
+    pub rx: u16,
+    /// Of each transmit queue.
+    pub tx: u16,
+}
+
+/// State of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Packets can pass.
+    pub up: bool,
+    /// Bits a second, if known.
+    pub line_rate_bps: Option<u64>,
+}
+
+/// What a device, its driver and the kernel behind it lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PortStats {
+    /// Arrived and could not be read.
+    pub rx_missed: u64,
+    /// Arrived broken.
+    pub rx_errors: u64,
+    /// Taken from the worker and not sent.
+    pub tx_dropped: u64,
+}
+
+#[derive(Debug)]
+struct Inner {
+    id: u16,
+    device: Device,
+    info: Info,
+    tx_queues: u16,
+    kernel: Option<PacketSocket>,
+    /// Freed after the port on it.
+    _ring: Option<Ring>,
+    /// Where received packets go; kept until the device is closed.
+    rx_pool: std::sync::OnceLock<Mempool>,
+}
+
+#[derive(Debug)]
+struct Info {
+    driver: String,
+    mac: [u8; 6],
+    max_frame_len: usize,
+    rx_limits: Limits,
+    tx_limits: Limits,
+}
+
+#[derive(Debug)]
+struct Limits {
+    min: u16,
+    max: u16,
+    align: u16,
+}
+
+#[derive(Debug)]
+struct Ring(NonNull<sys::rte_ring>);
+
+// SAFETY: rte_ring is made for use by several threads; here it is only freed.
+unsafe impl Send for Ring {}
+// SAFETY: as above.
+unsafe impl Sync for Ring {}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // SAFETY: made by rte_ring_create; the port on it is closed (fields drop after `Inner::drop`).
+        unsafe { sys::spate_ring_free(self.0.as_ptr()) }
+    }
+}
+
+impl Port<Configured> {
+    /// Probes a device that is to have `tx_queues` transmit queues and one receive queue.
+    pub fn open(_: &Eal, device: &Device, tx_queues: usize) -> Result<Self, Error> {
+        device.check()?;
+        let mark = Mark::now();
+        let mut ring = None;
+        let mut socket = None;
+        let id = match device {
+            Device::Pci(address) => port_by_name(address).ok_or_else(|| Error::Failed {
+                what: format!("probing PCI device {address}"),
+                reason: "no driver of DPDK took it".into(),
+                log: mark.lines(),
+            })?,
+            Device::Null => probe("net_null", "no-rx=1")?,
+            Device::Kernel(interface) => {
+                let index = kernel::interface_index(interface).map_err(|_| Error::InterfaceNotFound(interface.clone()))?;
+                let before = kernel::packet_sockets(index);
+                let id = probe("net_af_packet", &af_packet_arguments(interface))?;
+                socket = Some(PacketSocket::adopt(interface, &before).map_err(|e| Error::Failed {
+                    what: format!("watching the packet socket of {interface}"),
+                    reason: e.to_string(),
+                    log: vec![],
+                })?);
+                id
+            }
+            Device::Loopback => {
+                let made = loopback_ring()?;
+                let id = port_from_ring(&made, tx_queues)?;
+                ring = Some(made);
+                id
+            }
+        };
+        let info = Info::read(id, device)?;
+        if tx_queues > info.1 {
+            return Err(Error::TooFewQueues { device: describe(device), wanted: tx_queues, have: info.1 });
+        }
+        let inner = Inner {
+            id,
+            device: device.clone(),
+            info: info.0,
+            tx_queues: tx_queues as u16,
+            kernel: socket,
+            _ring: ring,
+            rx_pool: std::sync::OnceLock::new(),
+        };
+        Ok(Self { inner: Arc::new(inner), state: PhantomData })
+    }
+
+    /// Bytes that buffers of the receive pool must have room for.
+    pub fn rx_room(&self) -> usize {
+        match &self.inner.device {
+            // The driver refuses buffers shorter than its frame slots.
+            Device::Kernel(interface) => kernel_frame_size(interface),
+            _ => self.inner.info.max_frame_len.max(2048 - 4).next_multiple_of(64),
+        }
+    }
+
+    /// Sets up the queues and starts the device.
+    pub fn start(
+        self,
+        sizes: QueueSizes,
+        rx_pool: &Mempool,
+    ) -> Result<(Port<Started>, RxQueue, Vec<TxQueue>), Error> {
+        let Inner { id, info, tx_queues, .. } = &*self.inner;
+        let (id, tx_queues) = (*id, *tx_queues);
+        let device = describe(&self.inner.device);
+        let _ = self.inner.rx_pool.set(rx_pool.clone());
+        // SAFETY: calls on a port that is probed and not started; the pool lives as long as `inner`.
+        unsafe {
+            call(&format!("configuring {device}"), || sys::spate_port_configure(id, 1, tx_queues))?;
+            call(&format!("setting up receiving on {device}"), || {
+                sys::spate_port_setup_rx(id, 0, info.rx_limits.fit(sizes.rx), rx_pool.raw())
+            })?;
+            for queue in 0..tx_queues {
+                call(&format!("setting up sending on {device}"), || {
+                    sys::spate_port_setup_tx(id, queue, info.tx_limits.fit(sizes.tx))
+                })?;
+            }
+            call(&format!("starting {device}"), || sys::rte_eth_dev_start(id))?;
+        }
+        if let Device::Pci(address) = &self.inner.device {
+            // SAFETY: the port is started.
+            let code = unsafe { sys::rte_eth_promiscuous_enable(id) };
+            if code != 0 {
+                tracing::warn!(address, "only packets to the port's own address are received: it may not be promiscuous");
+            }
+        }
+        let mut rx = RxQueue { inner: Arc::clone(&self.inner), here: PhantomData };
+        if let Some(kernel) = &self.inner.kernel {
+            // Between being opened and bound, a packet socket hears every interface.
+            let mut stale = Burst::new();
+            while stale.receive(&mut rx) == BURST {}
+            kernel.reset();
+        }
+        let tx = (0..tx_queues)
+            .map(|queue| TxQueue { inner: Arc::clone(&self.inner), queue, here: PhantomData })
+            .collect();
+        Ok((Port { inner: self.inner, state: PhantomData }, rx, tx))
+    }
+}
+
+impl<S> Port<S> {
+    /// DPDK's driver.
+    pub fn driver(&self) -> &str {
+        &self.inner.info.driver
+    }
+
+    /// Its own address.
+    pub fn mac(&self) -> [u8; 6] {
+        self.inner.info.mac
+    }
+
+    /// Longest frame without FCS and VLAN tags.
+    pub fn max_frame_len(&self) -> usize {
+        self.inner.info.max_frame_len
+    }
+}
+
+impl Port<Started> {
+    /// State of its link.
+    pub fn link(&self) -> Link {
+        if let Some(kernel) = &self.inner.kernel {
+            return Link { up: kernel.link_up(), line_rate_bps: kernel.line_rate_bps() };
+        }
+        let (mut up, mut speed) = (false, 0);
+        // SAFETY: the port is started; the pointers are valid for the call.
+        let code = unsafe { sys::spate_port_link(self.inner.id, &raw mut up, &raw mut speed) };
+        match self.inner.device {
+            // Software: its drivers claim 10 Gbit/s, which says nothing.
+            Device::Loopback | Device::Null => Link { up: true, line_rate_bps: None },
+            _ if code != 0 => Link { up: false, line_rate_bps: None },
+            _ => Link { up, line_rate_bps: (speed > 0).then(|| u64::from(speed) * 1_000_000) },
+        }
+    }
+
+    /// What was lost since it was opened.
+    pub fn stats(&self) -> PortStats {
+        let mut raw = sys::spate_port_stats { rx_missed: 0, rx_errors: 0, rx_no_buffer: 0, tx_errors: 0 };
+        // SAFETY: the port is started; the pointer is valid for the call. On an error it stays zero.
+        unsafe { sys::spate_port_stats(self.inner.id, &raw mut raw) };
+        let mut stats = PortStats {
+            rx_missed: raw.rx_missed + raw.rx_no_buffer,
+            rx_errors: raw.rx_errors,
+            tx_dropped: raw.tx_errors,
+        };
+        match self.inner.device {
+            // What the ring could not take is counted as an error by its driver, and is tried again by the worker.
+            Device::Loopback => stats.tx_dropped = 0,
+            _ => {
+                if let Some(kernel) = &self.inner.kernel {
+                    stats.rx_missed += kernel.missed();
+                    stats.tx_dropped += kernel.tx_lost();
+                }
+            }
+        }
+        stats
+    }
+}
+
+/// The receive queue of a port.
+pub struct RxQueue {
+    inner: Arc<Inner>,
+    /// One thread at a time: Send, not Sync.
+    here: PhantomData<std::cell::Cell<()>>,
+}
+
+/// A transmit queue of a port.
+pub struct TxQueue {
+    inner: Arc<Inner>,
+    queue: u16,
+    here: PhantomData<std::cell::Cell<()>>,
+}
+
+impl RxQueue {
+    /// What to wait on for packets; polled devices have nothing.
+    pub fn socket(&self) -> Option<&PacketSocket> {
+        let _ = self.here;
+        self.inner.kernel.as_ref()
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.inner.id
+    }
+
+    #[allow(clippy::unused_self)] // a port has one
+    pub(crate) fn index(&self) -> u16 {
+        0
+    }
+}
+
+impl TxQueue {
+    /// Makes the kernel send what it took and had no room for. True if nothing is left.
+    pub fn flush(&mut self) -> bool {
+        let _ = self.here;
+        self.inner.kernel.as_ref().is_none_or(PacketSocket::flush)
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.inner.id
+    }
+
+    pub(crate) fn index(&self) -> u16 {
+        self.queue
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // SAFETY: no queue is left that could use the port.
+        let code = unsafe { sys::spate_port_close(self.id) };
+        if code != 0 {
+            tracing::warn!(code, device = describe(&self.device), "the port was not closed cleanly");
+        }
+    }
+}
+
+impl Info {
+    /// The facts of a port, and how many transmit queues it can have.
+    fn read(id: u16, device: &Device) -> Result<(Self, usize), Error> {
+        let mut raw = std::mem::MaybeUninit::<sys::spate_port_info>::zeroed();
+        // SAFETY: the pointer is valid for the call.
+        unsafe { call(&format!("asking for {}", describe(device)), || sys::spate_port_info(id, raw.as_mut_ptr()))? };
+        // SAFETY: zeroed, then filled in; it is all integers.
+        let raw = unsafe { raw.assume_init() };
+        // SAFETY: the shim ends the string.
+        let driver = unsafe { CStr::from_ptr(raw.driver.as_ptr()) }.to_string_lossy().into_owned();
+        let max_frame_len = match device {
+            Device::Kernel(interface) => kernel::mtu(interface).map_or(0, |mtu| mtu + 14),
+            Device::Pci(_) => usize::from(raw.mtu) + 14,
+            Device::Loopback | Device::Null => JUMBO_FRAME,
+        };
+        let info = Self {
+            driver,
+            mac: raw.mac,
+            max_frame_len,
+            rx_limits: Limits { min: raw.rx_desc_min, max: raw.rx_desc_max, align: raw.rx_desc_align },
+            tx_limits: Limits { min: raw.tx_desc_min, max: raw.tx_desc_max, align: raw.tx_desc_align },
+        };
+        Ok((info, usize::from(raw.max_tx_queues)))
+    }
+}
+
+impl Limits {
+    fn fit(&self, wanted: u16) -> u16 {
+        let max = if self.max == 0 { u16::MAX } else { self.max };
+        let align = self.align.max(1);
+        (wanted.clamp(self.min.min(max), max) / align).max(1) * align
+    }
+}
+
+fn describe(device: &Device) -> String {
+    match device {
+        Device::Pci(address) => format!("PCI device {address}"),
+        Device::Kernel(interface) => format!("interface {interface}"),
+        Device::Loopback => "a loopback".into(),
+        Device::Null => "a null port".into(),
+    }
+}
+
+/// Runs a call that returns 0 or a negative errno.
+///
+/// # Safety
+/// As the call's.
+unsafe fn call(what: &str, f: impl FnOnce() -> i32) -> Result<(), Error> {
+    let mark = Mark::now();
+    match f() {
+        0.. => Ok(()),
+        code => Err(Error::from_code(what, code, mark)),
+    }
+}
+
+/// A name for a virtual device that no other has.
+fn fresh_name(driver: &str) -> CString {
+    static SERIAL: AtomicU32 = AtomicU32::new(0);
+    CString::new(format!("{driver}_spate{}", SERIAL.fetch_add(1, Ordering::Relaxed))).expect("no NUL in it")
+}
+
+fn port_by_name(name: &str) -> Option<u16> {
+    let name = CString::new(name).ok()?;
+    let mut id = 0;
+    // SAFETY: a C string and a valid pointer.
+    (unsafe { sys::rte_eth_dev_get_port_by_name(name.as_ptr(), &raw mut id) } == 0).then_some(id)
+}
+
+fn probe(driver: &str, arguments: &str) -> Result<u16, Error> {
+    let name = fresh_name(driver);
+    let text = CString::new(arguments).map_err(|_| Error::InterfaceNotFound(arguments.to_owned()))?;
+    // SAFETY: the environment is up; C strings.
+    unsafe {
+        call(&format!("making a port of {driver} ({arguments})"), || {
+            sys::rte_eal_hotplug_add(c"vdev".as_ptr(), name.as_ptr(), text.as_ptr())
+        })?;
+    }
+    Ok(port_by_name(name.to_str().expect("ASCII")).expect("a device that was just probed has a port"))
+}
+
+/// Slot size of a kernel port's rings: a power of two, so that slots fill blocks exactly.
+fn kernel_frame_size(interface: &str) -> usize {
+    let frame = kernel::mtu(interface).unwrap_or(1500) + 18;
+    (frame + KERNEL_FRAME_OVERHEAD).next_power_of_two().max(2048)
+}
+
+fn af_packet_arguments(interface: &str) -> String {
+    let frame = kernel_frame_size(interface);
+    let count = (KERNEL_RING_BYTES / frame).min(KERNEL_RING_FRAMES);
+    // Blocks are physically contiguous: small ones can always be had.
+    let block = frame.max(16 << 10);
+    format!("iface={interface},qpairs=1,blocksz={block},framesz={frame},framecnt={count},qdisc_bypass=1")
+}
+
+fn loopback_ring() -> Result<Ring, Error> {
+    let mark = Mark::now();
+    let name = fresh_name("loop");
+    // SAFETY: the environment is up; a C string. Several workers send, one receives.
+    let raw = unsafe { sys::rte_ring_create(name.as_ptr(), LOOPBACK_RING, sys::SOCKET_ID_ANY, sys::RING_F_SC_DEQ) };
+    NonNull::new(raw).map(Ring).ok_or_else(|| Error::from_code("making a loopback's ring", last_errno(), mark))
+}
+
+fn port_from_ring(ring: &Ring, tx_queues: usize) -> Result<u16, Error> {
+    /// RTE_PMD_RING_MAX_TX_RINGS.
+    const MAX_QUEUES: usize = 16;
+    if tx_queues > MAX_QUEUES {
+        return Err(Error::TooFewQueues { device: "a loopback".into(), wanted: tx_queues, have: MAX_QUEUES });
+    }
+    let mark = Mark::now();
+    let name = fresh_name("loop");
+    let rx = [ring.0.as_ptr()];
+    let tx = vec![ring.0.as_ptr(); tx_queues];
+    // SAFETY: the arrays are as long as said; the ring outlives the port (`Inner` owns both).
+    let id = unsafe { sys::rte_eth_from_rings(name.as_ptr(), rx.as_ptr(), 1, tx.as_ptr(), tx_queues as u32, 0) };
+    u16::try_from(id).map_err(|_| Error::from_code("making a port of a ring", last_errno(), mark))
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Counters that one worker writes and anybody may read at any time, without a lock or an atomic read-modify-write.
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::{Arrival, PhaseCounters, StreamCounters};
+
+/// A number with one writer.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds; only its one writer may.
+    #[inline]
+    pub fn add(&self, n: u64) {
+        self.0.store(self.0.load(Relaxed).wrapping_add(n), Relaxed);
+    }
+
+    /// Replaces; only its one writer may.
+    #[inline]
+    pub fn set(&self, value: u64) {
+        self.0.store(value, Relaxed);
+    }
+
+    /// Its value now.
+    #[inline]
+    pub fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// What a sending worker counts of a stream, warm-up and measured phase. On cache lines of its own.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub struct TxSlot {
+    phases: [TxPhase; 2],
+}
+
+#[derive(Debug, Default)]
+struct TxPhase {
+    packets: Counter,
+    dropped: Counter,
+    late: Counter,
+    max_delay_ns: Counter,
+    last_delay_ns: Counter,
+    /// Due time of the last packet, to find the last one of several workers.
+    last_due_ns: Counter,
+}
+
+impl TxSlot {
+    /// A packet left `delay_ns` after it was due.
+    #[inline]
+    pub fn sent(&self, measured: bool, due_ns: u64, delay_ns: u64, late: bool) {
+        let phase = &self.phases[usize::from(measured)];
+        phase.packets.add(1);
+        phase.late.add(u64::from(late));
+        if delay_ns > phase.max_delay_ns.get() {
+            phase.max_delay_ns.set(delay_ns);
+        }
+        phase.last_delay_ns.set(delay_ns);
+        phase.last_due_ns.set(due_ns);
+    }
+
+    /// Packets that could not be sent.
+    pub fn dropped(&self, measured: bool, count: u64) {
+        self.phases[usize::from(measured)].dropped.add(count);
+    }
+}
+
+/// What a receiving worker counts of a stream, warm-up and measured phase. On cache lines of its own.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub struct RxSlot {
+    phases: [RxPhase; 2],
+}
+
+#[derive(Debug, Default)]
+struct RxPhase {
+    packets: Counter,
+    bytes: Counter,
+    duplicates: Counter,
+    out_of_order: Counter,
+    misdirected: Counter,
+}
+
+impl RxSlot {
+    /// A packet of `bytes` (with FCS) came in.
+    #[inline]
+    pub fn received(&self, measured: bool, bytes: u64, arrival: Arrival, misdirected: bool) {
+        let phase = &self.phases[usize::from(measured)];
+        phase.packets.add(1);
+        phase.bytes.add(bytes);
+        match arrival {
+            Arrival::InOrder => {}
+            Arrival::OutOfOrder => phase.out_of_order.add(1),
+            Arrival::Duplicate => phase.duplicates.add(1),
+        }
+        if misdirected {
+            phase.misdirected.add(1);
+        }
+    }
+}
+
+impl StreamCounters {
+    /// What all workers counted of a stream of packets of `packet_bytes` (with FCS) each.
+    pub fn merge<'a>(
+        packet_bytes: u64,
+        tx: impl Iterator<Item = &'a TxSlot> + Clone,
+        rx: impl Iterator<Item = &'a RxSlot> + Clone,
+    ) -> Self {
+        let phase = |index: usize| {
+            let mut sum = PhaseCounters::default();
+            let mut last_due_ns = 0;
+            for t in tx.clone().map(|slot| &slot.phases[index]) {
+                sum.tx_packets += t.packets.get();
+                sum.tx_dropped += t.dropped.get();
+                sum.late += t.late.get();
+                sum.max_departure_delay_ns = sum.max_departure_delay_ns.max(t.max_delay_ns.get());
+                if t.packets.get() > 0 && t.last_due_ns.get() >= last_due_ns {
+                    last_due_ns = t.last_due_ns.get();
+                    sum.last_departure_delay_ns = t.last_delay_ns.get();
+                }
+            }
+            sum.tx_bytes = sum.tx_packets * packet_bytes;
+            for r in rx.clone().map(|slot| &slot.phases[index]) {
+                sum.rx_packets += r.packets.get();
+                sum.rx_bytes += r.bytes.get();
+                sum.duplicates += r.duplicates.get();
+                sum.out_of_order += r.out_of_order.get();
+                sum.misdirected += r.misdirected.get();
+            }
+            sum
+        };
+        Self { warmup: phase(0), measured: phase(1) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workers_add_up_and_the_last_packet_is_the_one_due_last() {
+        let (a, b, r) = (TxSlot::default(), TxSlot::default(), RxSlot::default());
+        a.sent(true, 10, 5, false);
+        a.sent(true, 30, 70, true);
+        b.sent(true, 20, 90, true);
+        b.sent(false, 0, 1, false);
+        b.dropped(true, 2);
+        r.received(true, 64, Arrival::InOrder, false);
+        r.received(true, 64, Arrival::Duplicate, true);
+        let sum = StreamCounters::merge(64, [&a, &b].into_iter(), [&r].into_iter());
+        assert_eq!(
+            sum.measured,
+            PhaseCounters {
+                tx_packets: 3,
+                tx_bytes: 192,
+                tx_dropped: 2,
+                late: 2,
+                rx_packets: 2,
+                rx_bytes: 128,
+                duplicates: 1,
+                out_of_order: 0,
+                max_departure_delay_ns: 90,
+                last_departure_delay_ns: 70,
+                misdirected: 1,
+            }
+        );
+        assert_eq!(sum.warmup.tx_packets, 1);
+    }
+}
