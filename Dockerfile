@@ -9,7 +9,7 @@ ARG GO=golang:1.26-bookworm
 FROM ${RUST} AS engine-build
 RUN apt-get update \
  && apt-get install -y --no-install-recommends libdpdk-dev libclang-dev gcc libc6-dev pkg-config \
- && rm -rf /var/lib/apt/lists/*
+ && apt-get clean && rm -rf /var/lib/apt/lists/*
 WORKDIR /src/engine
 COPY engine .
 RUN cargo build --locked --release --package spate-engine \
@@ -30,7 +30,7 @@ RUN apt-get update \
  && apt-get install -y --no-install-recommends \
       '^librte-eal[0-9]+$' '^librte-(bus-(pci|vdev|auxiliary|vmbus)|mempool-ring|common-mlx5)-?[0-9]+$' \
       '^librte-net-(af-packet|memif|null|ring|virtio|iavf|e1000|igc|ixgbe|i40e|ice|vmxnet3|ena|bnxt|mlx5)-?[0-9]+$' \
- && rm -rf /var/lib/apt/lists/* /var/log/apt /var/log/dpkg.log /var/cache/debconf
+ && apt-get clean && rm -rf /var/lib/apt/lists/* /var/log/apt /var/log/dpkg.log /var/cache/debconf
 COPY --from=engine-build /out/spate-engine /usr/local/bin/
 
 # Runs as root within its capabilities: a port needs NET_RAW or the VF's device node. The pod drops all else.
