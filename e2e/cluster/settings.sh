@@ -31,11 +31,13 @@ kubeconfig=$state/pki/admin.kubeconfig
 say() { printf 'cluster: %s\n' "$*"; }
 die() { printf 'cluster: error: %s\n' "$*" >&2; exit 1; }
 
-# The process that holds the node's namespaces open (an `unshare`), or nothing. A recycled process id is not mistaken for it.
+# When a process started, in ticks since boot: with its id, it names one process for good. Nothing if there is none.
+start_time() { sed -E 's/.*\) //' "/proc/$1/stat" 2>/dev/null | cut -d ' ' -f 20; }
+
+# The process that holds the node's namespaces open (an `unshare`), or nothing.
 holder() {
-  local pid
-  pid=$(cat "$record/pid" 2>/dev/null) || return 0
-  if tr '\0' ' ' 2>/dev/null < "/proc/$pid/cmdline" | grep -q -e "$here/node" -e "$here/enter-namespaces"; then echo "$pid"; fi
+  local pid started
+  if read -r pid started 2>/dev/null < "$record/holder" && [ "$(start_time "$pid")" = "$started" ]; then echo "$pid"; fi
 } 2>/dev/null
 
 # PID 1 of the node's PID namespace, as this namespace numbers it, or nothing.
