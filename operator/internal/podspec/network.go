@@ -55,9 +55,12 @@ func PodMonitor(g *spatev1.TrafficGenerator) *unstructured.Unstructured {
 	}
 	m := &unstructured.Unstructured{Object: map[string]any{
 		"spec": map[string]any{
-			"selector":            map[string]any{"matchLabels": labels},
-			"podTargetLabels":     []any{LabelGenerator},
-			"podMetricsEndpoints": []any{map[string]any{"port": PortMetrics, "interval": "5s"}},
+			"selector": map[string]any{"matchLabels": labels},
+			"podMetricsEndpoints": []any{map[string]any{
+				"port": PortMetrics, "interval": "5s",
+				// The label the dashboard asks by.
+				"relabelings": []any{map[string]any{"targetLabel": "generator", "replacement": g.Name}},
+			}},
 		},
 	}}
 	m.SetGroupVersionKind(PodMonitorKind)
