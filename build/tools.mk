@@ -37,8 +37,15 @@ $(call tool_path,$(1)):
 endef
 $(foreach t,$(TOOL_NAMES),$(eval $(call tool_rule,$(t))))
 
+# The only tool that is not Go: cargo builds it, into the cache like the others.
+CARGO_DENY_VERSION := 0.20.2
+CARGO_DENY := $(SPATE_CACHE)/tools/cargo-deny-$(CARGO_DENY_VERSION)/bin/cargo-deny
+$(CARGO_DENY):
+	@echo "tools: building cargo-deny $(CARGO_DENY_VERSION) (first use of this version; usually 3-6 min)"
+	@nice -n 5 cargo install --quiet --locked --jobs 2 --root $(SPATE_CACHE)/tools/cargo-deny-$(CARGO_DENY_VERSION) cargo-deny --version $(CARGO_DENY_VERSION)
+
 ##@ Tools
 .PHONY: deps tools
 deps: ## Install what this machine lacks (Debian packages, Go, Rust); nothing to do takes no time
 	@build/deps
-tools: $(foreach t,$(TOOL_NAMES),$(call tool_path,$(t))) ## Build every pinned tool now
+tools: $(foreach t,$(TOOL_NAMES),$(call tool_path,$(t))) $(CARGO_DENY) ## Build every pinned tool now
