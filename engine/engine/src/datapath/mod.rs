@@ -1,122 +1,167 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The data path: ports, workers and runs. All that the control side may ask of it is here.
-#![allow(unused_variables, dead_code)] // while the skeleton stands
+mod clock;
+mod command;
+mod monitor;
+mod open;
+mod prepare;
+mod run;
+mod run_clock;
+mod shared;
 mod types;
+mod worker;
+mod workers;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
+pub use clock::Clock;
+pub use run::Run;
 pub use spate_stateless::{Checksum, Rate, RateError, Template, TemplateError};
 pub use spate_stats::{PhaseCounters, StreamCounters};
 pub use types::*;
 
+use command::{Command, RUNS};
+use monitor::Monitor;
+use open::{OpenPort, Opened};
+use prepare::LongPackets;
+
 /// The open ports and their workers.
-pub struct Datapath {}
+pub struct Datapath {
+    /// First: it ends before the workers do.
+    monitor: Monitor,
+    opened: Opened,
+    long_packets: Mutex<LongPackets>,
+}
 
 impl Datapath {
     /// Initialises DPDK, opens the ports and starts the workers.
+    ///
+    /// DPDK comes up once in a process: later calls must ask for the same memory and PCI devices.
     pub fn open(config: Config) -> Result<Self, OpenError> {
-        unimplemented!()
+        let opened = open::open(config)?;
+        let monitor = Monitor::start(opened.clock.clone(), Arc::clone(&opened.lines))
+            .map_err(|e| OpenError::System { context: "monitor".into(), message: e.to_string() })?;
+        let long_packets = Mutex::new(opened.workers.iter().map(|_| None).collect());
+        Ok(Self { monitor, opened, long_packets })
     }
 
     /// The ports, in the order of the configuration: a port's index is its number in `StreamSpec`.
     pub fn ports(&self) -> Vec<PortInfo> {
-        unimplemented!()
+        self.opened.ports.iter().map(OpenPort::info).collect()
     }
 
     /// The clock that workers keep.
     pub fn clock(&self) -> Clock {
-        unimplemented!()
+        self.opened.clock.clone()
+    }
+
+    /// DPDK's version, such as "DPDK 22.11.11".
+    pub fn dpdk_version() -> String {
+        spate_dpdk::Eal::version()
     }
 
     /// Validates a run, allocates what it needs and hands it to the workers. Nothing is sent yet.
     pub fn prepare(&self, spec: RunSpec) -> Result<Arc<Run>, PrepareError> {
-        unimplemented!()
+        // Held throughout: two runs must not take one slot.
+        let mut long_packets = self.long_packets.lock().unwrap_or_else(PoisonError::into_inner);
+        let present = self.monitor.runs();
+        if present.iter().any(|run| run.tag == spec.tag) {
+            let problem = format!("{} is in use by another run here", spec.tag);
+            return Err(PrepareError { field: "tag".into(), problem, exhausted: false });
+        }
+        let Some(slot) = (0..RUNS).find(|slot| present.iter().all(|run| run.slot != *slot)) else {
+            let problem = format!("{RUNS} runs are held already: remove one");
+            return Err(PrepareError { field: "run_id".into(), problem, exhausted: true });
+        };
+        let context = prepare::Context {
+            eal: &self.opened.eal,
+            clock: &self.opened.clock,
+            ports: &self.opened.ports,
+            workers: &self.opened.lines,
+            long_packets: &mut long_packets,
+            slot,
+        };
+        let (run, parts) = prepare::prepare(context, spec)?;
+        for (worker, part) in parts.into_iter().enumerate() {
+            self.opened.lines.tell(worker, Command::Install(slot, part));
+        }
+        let run = Arc::new(run);
+        self.monitor.add(Arc::clone(&run));
+        Ok(run)
     }
 
     /// Counters of every port since `open`, in the order of the configuration.
     pub fn port_counters(&self) -> Vec<PortCounters> {
-        unimplemented!()
+        self.opened.ports.iter().map(OpenPort::counters).collect()
     }
 
     /// Counters of every worker since `open`.
     pub fn worker_counters(&self) -> Vec<WorkerCounters> {
-        unimplemented!()
+        let counters = |worker: &open::OpenWorker| WorkerCounters {
+            cpu: worker.cpu,
+            busy_ns: worker.share.busy_ns.get(),
+            idle_ns: worker.share.idle_ns.get(),
+            tx_packets: worker.share.tx_packets.get(),
+            rx_packets: worker.share.rx_packets.get(),
+            sleeps: worker.share.sleeps.get(),
+        };
+        self.opened.workers.iter().map(counters).collect()
     }
 
-    /// Things worth telling the user about ports, such as a peer that leaves checksums to be filled in.
-    pub fn warnings(&self) -> Vec<String> {
-        unimplemented!()
-    }
+    /// Stops every run, then the workers, then the ports. Dropping does the same.
+    pub fn close(self) {}
+}
 
-    /// Stops every run, then the workers, then the ports.
-    pub fn close(self) {
-        unimplemented!()
+impl Drop for Datapath {
+    fn drop(&mut self) {
+        for run in self.monitor.runs() {
+            run.remove();
+        }
+        self.opened.lines.tell_all(|| Command::Quit);
+        for worker in self.opened.workers.drain(..) {
+            if worker.thread.join().is_err() {
+                tracing::error!(cpu = worker.cpu, "a worker panicked");
+            }
+        }
     }
 }
 
-/// A prepared run. It forgets nothing until `remove`.
-pub struct Run {}
-
-impl Run {
-    /// The id it was prepared under.
-    pub fn id(&self) -> &str {
-        unimplemented!()
+impl OpenPort {
+    fn info(&self) -> PortInfo {
+        let link = self.port.link();
+        PortInfo {
+            name: self.config.name.clone(),
+            device: self.config.device.clone(),
+            driver: self.port.driver().to_owned(),
+            mac: self.port.mac(),
+            link_up: link.up,
+            line_rate_bps: self.config.line_rate_bps.or(link.line_rate_bps),
+            // Without the Ethernet header.
+            mtu: self.port.max_frame_len().saturating_sub(14) as u32,
+            tx_workers: self.tx_workers.clone(),
+            rx_worker: self.rx_worker,
+        }
     }
 
-    /// Starts transmission at a wall-clock instant (nanoseconds since the epoch) that has not passed.
-    pub fn start(&self, at_wall_ns: u64) -> Result<(), RunError> {
-        unimplemented!()
-    }
-
-    /// Changes streams (indices in `RunSpec::streams`) at an instant, or as soon as possible if it has passed (0: now).
-    /// Returns the instant it takes effect.
-    pub fn update(&self, streams: &[usize], change: Change, at_wall_ns: u64) -> Result<u64, RunError> {
-        unimplemented!()
-    }
-
-    /// Stops transmission and the run's clock at an instant (0: now); returns it.
-    pub fn pause(&self, at_wall_ns: u64) -> Result<u64, RunError> {
-        unimplemented!()
-    }
-
-    /// Goes on at an instant (0: now); returns it.
-    pub fn resume(&self, at_wall_ns: u64) -> Result<u64, RunError> {
-        unimplemented!()
-    }
-
-    /// Ends transmission now. A run without a duration that was stopped is `Complete`, else it is `Stopped`.
-    /// Stopping an ended run changes nothing.
-    pub fn stop(&self, reason: &str) {
-        unimplemented!()
-    }
-
-    /// Stops it if need be, without a drain, and makes the workers forget it; its counters stay readable here.
-    pub fn remove(&self) {
-        unimplemented!()
-    }
-
-    /// Its state now.
-    pub fn state(&self) -> RunState {
-        unimplemented!()
-    }
-
-    /// Wall-clock instant of the start; none before `start`.
-    pub fn started_at(&self) -> Option<u64> {
-        unimplemented!()
-    }
-
-    /// What ended it early, if something did.
-    pub fn end_reason(&self) -> Option<String> {
-        unimplemented!()
-    }
-
-    /// Nanoseconds on the run's own clock: 0 before the start, standing while paused.
-    pub fn elapsed_ns(&self) -> u64 {
-        unimplemented!()
-    }
-
-    /// Counters of all streams, in the order of `RunSpec::streams`.
-    pub fn counters(&self) -> Vec<StreamCounters> {
-        unimplemented!()
+    fn counters(&self) -> PortCounters {
+        let lost = self.port.stats();
+        let mut counters = PortCounters {
+            tx_dropped: lost.tx_dropped,
+            rx_packets: self.rx.rx_packets.get(),
+            rx_bytes: self.rx.rx_bytes.get(),
+            rx_missed: lost.rx_missed + self.rx.rx_lost.get(),
+            rx_errors: lost.rx_errors,
+            foreign_packets: self.rx.foreign.get(),
+            link_up: self.port.link().up,
+            ..PortCounters::default()
+        };
+        for (index, queue) in self.tx.iter().enumerate() {
+            let packets = queue.tx_packets.get();
+            counters.tx_packets += packets;
+            counters.tx_bytes += queue.tx_bytes.get();
+            counters.tx_dropped += queue.tx_dropped.get();
+            counters.queues.push((packets, if index == 0 { counters.rx_packets } else { 0 }));
+        }
+        counters
     }
 }

@@ -220,22 +220,6 @@ pub struct WorkerCounters {
     pub sleeps: u64,
 }
 
-/// Wall-clock time as workers keep it. Cheap to clone.
-#[derive(Clone, Debug)]
-pub struct Clock {}
-
-impl Clock {
-    /// Nanoseconds since the epoch.
-    pub fn now_wall_ns(&self) -> u64 {
-        unimplemented!()
-    }
-
-    /// How time is kept, such as "tsc 2.9 GHz (invariant)".
-    pub fn time_source(&self) -> &str {
-        unimplemented!()
-    }
-}
-
 /// Why the data path could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {

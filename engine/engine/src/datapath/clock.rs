@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Time as workers keep it: nanoseconds from the time stamp counter, and what they mean on the wall.
+use std::sync::{
+    Arc,
+    atomic::{AtomicI64, Ordering::Relaxed},
+};
+
+use rustix::time::{ClockId, clock_gettime};
+use spate_dpdk::tsc;
+
+/// How long the counter is measured against the system's clock: 20 ns of error in 100 ms are 0.2 ppm.
+const CALIBRATION_NS: u64 = 100_000_000;
+
+/// The data path's clock. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Clock {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    counter: Option<Counter>,
+    /// Wall-clock nanoseconds minus monotonic ones; follows what adjusts the wall clock.
+    wall_offset: AtomicI64,
+    source: String,
+}
+
+/// A time stamp counter that runs at one rate on all CPUs.
+#[derive(Debug)]
+struct Counter {
+    /// The counter and the monotonic clock at one instant.
+    start: (u64, u64),
+    /// Nanoseconds a tick in units of 2^-32.
+    scale: u64,
+}
+
+impl Clock {
+    /// Measures the time stamp counter; where it is not invariant, the system's monotonic clock is used.
+    pub(super) fn calibrate() -> Self {
+        let counter = tsc_is_invariant().then(|| {
+            let start = sample();
+            std::thread::sleep(std::time::Duration::from_nanos(CALIBRATION_NS));
+            let end = sample();
+            let scale = (u128::from(end.1 - start.1) << 32) / u128::from(end.0 - start.0);
+            Counter { start, scale: scale as u64 }
+        });
+        let source = match &counter {
+            Some(counter) => format!("tsc {:.2} GHz (invariant)", (1u64 << 32) as f64 / counter.scale as f64),
+            None => "clock_gettime (the time stamp counter is not invariant)".to_owned(),
+        };
+        let this = Self { inner: Arc::new(Inner { counter, wall_offset: AtomicI64::new(0), source }) };
+        this.follow_wall();
+        this
+    }
+
+    /// Nanoseconds since the epoch.
+    #[inline]
+    pub fn now_wall_ns(&self) -> u64 {
+        self.wall_of(self.mono_ns())
+    }
+
+    /// How time is kept, such as "tsc 2.9 GHz (invariant)".
+    pub fn time_source(&self) -> &str {
+        &self.inner.source
+    }
+
+    /// Nanoseconds that never jump nor go back, from an arbitrary start.
+    #[inline]
+    pub(super) fn mono_ns(&self) -> u64 {
+        match &self.inner.counter {
+            Some(counter) => {
+                let ticks = tsc().saturating_sub(counter.start.0);
+                counter.start.1 + ((u128::from(ticks) * u128::from(counter.scale)) >> 32) as u64
+            }
+            None => system_ns(ClockId::Monotonic),
+        }
+    }
+
+    /// The wall-clock time of a monotonic instant.
+    #[inline]
+    pub(super) fn wall_of(&self, mono_ns: u64) -> u64 {
+        mono_ns.wrapping_add_signed(self.inner.wall_offset.load(Relaxed))
+    }
+
+    /// The monotonic instant of a wall-clock time; those before this clock's start are its start.
+    pub(super) fn mono_of(&self, wall_ns: u64) -> u64 {
+        let mono = i128::from(wall_ns) - i128::from(self.inner.wall_offset.load(Relaxed));
+        u64::try_from(mono.max(0)).unwrap_or(u64::MAX)
+    }
+
+    /// Takes over adjustments of the wall clock. Called about once a second.
+    pub(super) fn follow_wall(&self) {
+        let best = (0..5)
+            .map(|_| {
+                let before = self.mono_ns();
+                let wall = system_ns(ClockId::Realtime);
+                let after = self.mono_ns();
+                (after - before, wall.wrapping_sub(before + (after - before) / 2).cast_signed())
+            })
+            .min_by_key(|(width, _)| *width);
+        if let Some((_, offset)) = best {
+            self.inner.wall_offset.store(offset, Relaxed);
+        }
+    }
+}
+
+/// The counter and the monotonic clock at one instant, as well as they can be told.
+fn sample() -> (u64, u64) {
+    (0..20)
+        .map(|_| {
+            let before = tsc();
+            let ns = system_ns(ClockId::Monotonic);
+            let after = tsc();
+            (after - before, (before + (after - before) / 2, ns))
+        })
+        .min_by_key(|(width, _)| *width)
+        .map_or((0, 0), |(_, sample)| sample)
+}
+
+fn system_ns(clock: ClockId) -> u64 {
+    let t = clock_gettime(clock);
+    t.tv_sec.cast_unsigned() * 1_000_000_000 + t.tv_nsec.cast_unsigned()
+}
+
+fn tsc_is_invariant() -> bool {
+    let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let flags = cpuinfo.lines().find(|line| line.starts_with("flags")).unwrap_or_default();
+    ["constant_tsc", "nonstop_tsc"].iter().all(|flag| flags.split_whitespace().any(|f| f == *flag))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keeps_the_systems_time() {
+        let clock = Clock::calibrate();
+        let start = (clock.mono_ns(), system_ns(ClockId::Monotonic));
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        let end = (clock.mono_ns(), system_ns(ClockId::Monotonic));
+        // 100 ppm, and time for being preempted between two readings.
+        assert!((end.0 - start.0).abs_diff(end.1 - start.1) < 30_000 + 1_000_000, "{start:?} {end:?}");
+        assert!(clock.now_wall_ns().abs_diff(system_ns(ClockId::Realtime)) < 5_000_000);
+        assert_eq!(clock.wall_of(clock.mono_of(1 << 60)), 1 << 60);
+    }
+}

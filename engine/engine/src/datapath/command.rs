@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What control tells a worker, through a queue with one writer and one reader, and what it gets back to free.
+use std::sync::Arc;
+
+use spate_stateless::Pace;
+
+use super::{run_clock::Turn, worker::WorkerRun};
+
+/// Commands that can be waiting.
+pub(super) const QUEUE: usize = 1024;
+/// Runs that an engine can hold.
+pub(super) const RUNS: usize = 64;
+
+/// An instruction about the run in a slot, which is below `RUNS`.
+pub(super) enum Command {
+    /// Take a new run.
+    Install(usize, Box<WorkerRun>),
+    /// Run time 0 is at a monotonic instant.
+    Start(usize, u64),
+    /// The run's clock turns at a monotonic instant.
+    Turn(usize, u64, Turn),
+    /// Other paces for streams.
+    Change(usize, PaceChange),
+    /// Transmission ends at a run time that has come.
+    Stop(usize, u64),
+    /// Count nothing more once all that has arrived is read.
+    Close(usize),
+    /// Forget the run.
+    Remove(usize),
+    /// End.
+    Quit,
+}
+
+/// Other paces for streams that are sent from one port, from an instant of the run on.
+#[derive(Clone, Debug)]
+pub(super) struct PaceChange {
+    pub(super) at_ns: u64,
+    /// Index of the port.
+    pub(super) port: usize,
+    /// By index among the run's streams of that port.
+    pub(super) paces: Arc<[(usize, Pace)]>,
+}
+
+/// What a worker must not free itself.
+pub(super) enum Trash {
+    Run(#[allow(dead_code, reason = "only ever dropped")] Box<WorkerRun>),
+    Paces(#[allow(dead_code, reason = "only ever dropped")] Arc<[(usize, Pace)]>),
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A light thread beside the workers: follows the wall clock, moves runs through their drain, frees what workers are
+//! done with.
+use std::{
+    sync::{Arc, Condvar, Mutex, PoisonError},
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use super::{Clock, Run, workers::Workers};
+
+/// How often the wall clock is looked at.
+const WALL_NS: u64 = 1_000_000_000;
+/// How often runs are looked at until they have ended: they may be told things at any time.
+const RUNS_NS: u64 = 20_000_000;
+
+/// The monitor thread; ends when dropped.
+pub(super) struct Monitor {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    runs: Vec<Arc<Run>>,
+    quit: bool,
+}
+
+impl Monitor {
+    pub(super) fn start(clock: Clock, workers: Arc<Workers>) -> std::io::Result<Self> {
+        let shared = Arc::new(Shared { state: Mutex::default(), changed: Condvar::new() });
+        let theirs = Arc::clone(&shared);
+        let thread =
+            thread::Builder::new().name("monitor".into()).spawn(move || watch(&theirs, &clock, &workers))?;
+        Ok(Self { shared, thread: Some(thread) })
+    }
+
+    /// Watches a run until it is removed.
+    pub(super) fn add(&self, run: Arc<Run>) {
+        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner).runs.push(run);
+        self.shared.changed.notify_one();
+    }
+
+    /// The runs that are not removed.
+    pub(super) fn runs(&self) -> Vec<Arc<Run>> {
+        let state = self.shared.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.runs.iter().filter(|run| !run.is_removed()).cloned().collect()
+    }
+}
+
+impl Drop for Monitor {
+    fn drop(&mut self) {
+        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner).quit = true;
+        self.shared.changed.notify_one();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn watch(shared: &Shared, clock: &Clock, workers: &Workers) {
+    let mut wall_at = 0;
+    let mut state = shared.state.lock().unwrap_or_else(PoisonError::into_inner);
+    while !state.quit {
+        let now = clock.mono_ns();
+        if now >= wall_at {
+            clock.follow_wall();
+            wall_at = now + WALL_NS;
+        }
+        workers.clean_up();
+        state.runs.retain(|run| !run.is_removed());
+        let mut until = wall_at;
+        for run in &state.runs {
+            if let Some(at) = run.proceed() {
+                until = until.min(at).min(now + RUNS_NS);
+            }
+        }
+        let pause = Duration::from_nanos(until.saturating_sub(clock.mono_ns()).max(200_000));
+        state = shared.changed.wait_timeout(state, pause).unwrap_or_else(PoisonError::into_inner).0;
+    }
+    workers.clean_up();
+}

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Opening: which worker uses which port, packet memory, ports, worker threads.
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, mpsc},
+    thread::{self, JoinHandle},
+};
+
+use rtrb::RingBuffer;
+use rustix::thread::{CpuSet, sched_setaffinity};
+use spate_dpdk::{Configured, Device, Eal, Mempool, Port, QueueSizes, RegisteredThread, RxQueue, Started, TxQueue};
+
+use super::{
+    Clock, Config, Memory, OpenError, PollMode, PortConfig, PortDevice,
+    command::QUEUE,
+    shared::{QueueShare, WorkerShare},
+    worker::{self, Idle, Waker, Worker},
+    workers::Workers,
+};
+
+/// Longest frame that fits into the packets every worker has; longer ones come from a pool made when a run needs them.
+pub(super) const SHORT_ROOM: usize = 2048;
+/// Descriptors of a NIC's rings.
+const DESCRIPTORS: u16 = 1024;
+/// Packets between workers, for streams that come in where they should not.
+const HANDED: usize = 4096;
+
+/// A port with what is known of it and who counts on it.
+pub(super) struct OpenPort {
+    pub(super) config: PortConfig,
+    pub(super) port: Port<Started>,
+    pub(super) tx_workers: Vec<usize>,
+    pub(super) rx_worker: usize,
+    /// By position in `tx_workers`.
+    pub(super) tx: Vec<Arc<QueueShare>>,
+    pub(super) rx: Arc<QueueShare>,
+}
+
+/// A worker's thread and what it counts.
+pub(super) struct OpenWorker {
+    pub(super) cpu: usize,
+    pub(super) share: Arc<WorkerShare>,
+    pub(super) thread: JoinHandle<()>,
+}
+
+/// All that is open.
+pub(super) struct Opened {
+    pub(super) eal: Eal,
+    pub(super) clock: Clock,
+    pub(super) ports: Vec<OpenPort>,
+    pub(super) workers: Vec<OpenWorker>,
+    pub(super) lines: Arc<Workers>,
+}
+
+pub(super) fn open(config: Config) -> Result<Opened, OpenError> {
+    let map = map_ports(&config)?;
+    let devices: Vec<Device> = config.ports.iter().map(device).collect();
+    for (port, device) in config.ports.iter().zip(&devices) {
+        device.check().map_err(|e| refused(&port.name, &e))?;
+    }
+    let memory = match config.memory {
+        Memory::Huge { bytes, page } => spate_dpdk::Memory::Huge { bytes, page },
+        Memory::Normal { bytes } => spate_dpdk::Memory::Normal { bytes },
+    };
+    let eal = Eal::init(memory, &devices, &config.control_cpus)
+        .map_err(|e| OpenError::System { context: "packet memory and devices".into(), message: e.to_string() })?;
+    let clock = Clock::calibrate();
+
+    let mut parts = Threads::new(&config, &eal)?;
+    let mut ports = Vec::new();
+    for (index, port) in config.ports.iter().enumerate() {
+        let (tx_workers, rx_worker) = map[index].clone();
+        let opened = open_port(&eal, &devices[index], &tx_workers).map_err(|e| refused(&port.name, &e))?;
+        ports.push(parts.assign(index, port, opened, tx_workers, rx_worker));
+    }
+    let (workers, lines) = parts.start(&config, &eal, &clock)?;
+    Ok(Opened { eal, clock, ports, workers, lines })
+}
+
+fn device(port: &PortConfig) -> Device {
+    match &port.device {
+        PortDevice::Pci(address) => {
+            // lspci leaves out domain 0; DPDK and sysfs do not.
+            let full = if address.matches(':').count() == 1 { format!("0000:{address}") } else { address.clone() };
+            Device::Pci(full.to_lowercase())
+        }
+        PortDevice::Kernel(interface) => Device::Kernel(interface.clone()),
+        PortDevice::Loopback => Device::Loopback,
+        PortDevice::Null => Device::Null,
+    }
+}
+
+fn refused(port: &str, error: &spate_dpdk::Error) -> OpenError {
+    OpenError::System { context: format!("port {port}"), message: error.to_string() }
+}
+
+fn wrong(field: impl Into<String>, problem: impl Into<String>) -> OpenError {
+    OpenError::Config { field: field.into(), problem: problem.into() }
+}
+
+/// For each port the workers that transmit on it, and the one that receives.
+fn map_ports(config: &Config) -> Result<Vec<(Vec<usize>, usize)>, OpenError> {
+    let workers = config.worker_cpus.len();
+    if config.ports.is_empty() {
+        return Err(wrong("ports", "at least one port is needed"));
+    }
+    if !(1..=255).contains(&workers) {
+        return Err(wrong("worker_cpus", format!("1 to 255 workers are possible, not {workers}")));
+    }
+    if config.control_cpus.is_empty() {
+        return Err(wrong("control_cpus", "at least one CPU is needed (it may be a worker's)"));
+    }
+    let mut names = BTreeSet::new();
+    let mut devices = Vec::new();
+    for (index, port) in config.ports.iter().enumerate() {
+        if !names.insert(port.name.as_str()) {
+            return Err(wrong(format!("ports[{index}].name"), format!("{} is there twice", port.name)));
+        }
+        let shareable = matches!(port.device, PortDevice::Loopback | PortDevice::Null);
+        if !shareable && devices.contains(&&port.device) {
+            return Err(wrong(format!("ports[{index}].device"), "two ports cannot use one device"));
+        }
+        devices.push(&port.device);
+    }
+    let none = BTreeMap::new();
+    let asked = config.port_workers.as_ref().unwrap_or(&none);
+    for (name, list) in asked {
+        let field = || format!("port_workers[{name}]");
+        if !names.contains(name.as_str()) {
+            return Err(wrong(field(), "there is no such port"));
+        }
+        if list.is_empty() || list.iter().any(|w| *w >= workers) {
+            return Err(wrong(field(), format!("workers are numbered 0 to {}, and one is needed", workers - 1)));
+        }
+        if list.iter().collect::<BTreeSet<_>>().len() != list.len() {
+            return Err(wrong(field(), "a worker is there twice"));
+        }
+    }
+    let map = |(index, port): (usize, &PortConfig)| {
+        let kernel = matches!(port.device, PortDevice::Kernel(_));
+        let tx = match asked.get(&port.name) {
+            Some(list) if kernel && list.len() > 1 => {
+                let problem = "a kernel interface has one queue here: name one worker";
+                return Err(wrong(format!("port_workers[{}]", port.name), problem));
+            }
+            Some(list) => list.clone(),
+            None if kernel => vec![index % workers],
+            // Every worker sends; receiving is spread over them.
+            None => (0..workers).map(|w| (index + w) % workers).collect(),
+        };
+        let rx = tx[0];
+        let mut tx = tx;
+        tx.sort_unstable();
+        Ok((tx, rx))
+    };
+    config.ports.iter().enumerate().map(map).collect()
+}
+
+type PortParts = (Port<Started>, RxQueue, Vec<TxQueue>);
+
+fn open_port(eal: &Eal, device: &Device, tx_workers: &[usize]) -> Result<PortParts, spate_dpdk::Error> {
+    let port = Port::<Configured>::open(eal, device, tx_workers.len())?;
+    let packets = match device {
+        Device::Pci(_) => 2 * u32::from(DESCRIPTORS) + 1023,
+        Device::Kernel(_) => 1023,
+        // Receives what workers made, or nothing: the driver wants a pool all the same.
+        Device::Loopback | Device::Null => 63,
+    };
+    let room = match device {
+        Device::Loopback | Device::Null => SHORT_ROOM,
+        Device::Pci(_) | Device::Kernel(_) => port.rx_room(),
+    };
+    let pool = Mempool::new(eal, "receiving", packets, room)?;
+    port.start(QueueSizes { rx: DESCRIPTORS, tx: DESCRIPTORS }, &pool)
+}
+
+/// What worker threads will be made of.
+struct Threads {
+    queues: Vec<Queues>,
+    shared: Vec<usize>,
+}
+
+#[derive(Default)]
+struct Queues {
+    tx: Vec<(usize, TxQueue, Arc<QueueShare>)>,
+    rx: Vec<(usize, RxQueue, Arc<QueueShare>)>,
+    kernel: bool,
+}
+
+impl Threads {
+    fn new(config: &Config, _: &Eal) -> Result<Self, OpenError> {
+        let twice = config.worker_cpus.iter().enumerate().find(|(i, cpu)| config.worker_cpus[..*i].contains(cpu));
+        if let Some((index, cpu)) = twice {
+            return Err(wrong(format!("worker_cpus[{index}]"), format!("CPU {cpu} is there twice")));
+        }
+        let queues = config.worker_cpus.iter().map(|_| Queues::default()).collect();
+        Ok(Self { queues, shared: config.control_cpus.clone() })
+    }
+
+    /// Gives a port's queues to their workers.
+    fn assign(
+        &mut self,
+        index: usize,
+        config: &PortConfig,
+        (port, rx_queue, tx_queues): PortParts,
+        tx_workers: Vec<usize>,
+        rx_worker: usize,
+    ) -> OpenPort {
+        let tx: Vec<_> = tx_workers.iter().map(|_| Arc::new(QueueShare::default())).collect();
+        let rx = Arc::new(QueueShare::default());
+        for ((worker, queue), share) in tx_workers.iter().zip(tx_queues).zip(&tx) {
+            self.queues[*worker].tx.push((index, queue, Arc::clone(share)));
+        }
+        let receiver = &mut self.queues[rx_worker];
+        receiver.kernel |= matches!(config.device, PortDevice::Kernel(_));
+        if config.device != PortDevice::Null {
+            receiver.rx.push((index, rx_queue, Arc::clone(&rx)));
+        }
+        OpenPort { config: config.clone(), port, tx_workers, rx_worker, tx, rx }
+    }
+
+    fn start(self, config: &Config, eal: &Eal, clock: &Clock) -> Result<(Vec<OpenWorker>, Arc<Workers>), OpenError> {
+        let count = self.queues.len();
+        let failed = |index: usize, message: String| OpenError::System { context: format!("worker {index}"), message };
+        // Handed packets: from each worker to each other.
+        let mut handing: Vec<Vec<Option<_>>> = (0..count).map(|_| Vec::new()).collect();
+        let mut handed: Vec<Vec<_>> = (0..count).map(|_| Vec::new()).collect();
+        for (from, row) in handing.iter_mut().enumerate() {
+            for (to, column) in handed.iter_mut().enumerate() {
+                if from == to {
+                    row.push(None);
+                    continue;
+                }
+                let (producer, consumer) = RingBuffer::new(HANDED);
+                row.push(Some(producer));
+                column.push(consumer);
+            }
+        }
+        let mut workers = Vec::new();
+        let mut lines = Vec::new();
+        for (index, ((queues, handing), handed)) in self.queues.into_iter().zip(handing).zip(handed).enumerate() {
+            let cpu = config.worker_cpus[index];
+            let (commands, their_commands) = RingBuffer::new(QUEUE);
+            let (their_trash, trash) = RingBuffer::new(2 * QUEUE);
+            let waker = Waker::new().map_err(|e| failed(index, e.to_string()))?;
+            let shared_cpu = self.shared.contains(&cpu);
+            let adaptive = match config.poll {
+                PollMode::Auto => queues.kernel || shared_cpu,
+                PollMode::Busy => false,
+                PollMode::Adaptive => true,
+            };
+            let loopback = queues.rx.iter().any(|(port, ..)| config.ports[*port].device == PortDevice::Loopback);
+            let nics = config.ports.iter().filter(|p| matches!(p.device, PortDevice::Pci(_))).count() as u32;
+            // What rings of NICs and of a loopback can hold, and some to work with.
+            let packets = 2048 + nics * u32::from(DESCRIPTORS) + if loopback { 4096 } else { 0 } - 1;
+            let pool = Mempool::new(eal, "sending", packets, SHORT_ROOM).map_err(|e| failed(index, e.to_string()))?;
+            let share = Arc::new(WorkerShare::default());
+            let parts = worker::Parts {
+                index,
+                clock: clock.clone(),
+                commands: their_commands,
+                trash: their_trash,
+                pool,
+                tx: queues.tx,
+                rx: queues.rx,
+                handing,
+                handed,
+                share: Arc::clone(&share),
+                idle: Idle::new(adaptive, shared_cpu, waker.clone()),
+            };
+            let thread = spawn(index, cpu, *eal, parts).map_err(|message| failed(index, message))?;
+            workers.push(OpenWorker { cpu, share, thread });
+            lines.push((commands, trash, waker));
+        }
+        Ok((workers, Arc::new(Workers::new(lines.into_iter()))))
+    }
+}
+
+/// Starts a worker's thread, pinned and known to DPDK.
+fn spawn(index: usize, cpu: usize, eal: Eal, parts: worker::Parts) -> Result<JoinHandle<()>, String> {
+    let (ready, wait) = mpsc::sync_channel(1);
+    let run = move || {
+        let prepare = || {
+            let mut set = CpuSet::new();
+            if cpu >= CpuSet::MAX_CPU {
+                return Err(format!("there is no CPU {cpu}"));
+            }
+            set.set(cpu);
+            sched_setaffinity(None, &set)
+                .map_err(|e| format!("it cannot be pinned to CPU {cpu}: {e} (is that CPU in this container's set?)"))?;
+            // The kernel may delay sleepers by 50 us to bundle wake-ups; not these.
+            let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+            RegisteredThread::new(&eal).map_err(|e| e.to_string())
+        };
+        match prepare() {
+            Ok(_registered) => {
+                let _ = ready.send(Ok(()));
+                Worker::new(parts).run();
+            }
+            Err(message) => {
+                let _ = ready.send(Err(message));
+            }
+        }
+    };
+    let thread = thread::Builder::new().name(format!("worker-{index}")).spawn(run).map_err(|e| e.to_string())?;
+    wait.recv().map_err(|e| e.to_string())??;
+    Ok(thread)
+}

@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A run as control sees it: its clock, what its streams are told, where it stands, what it has counted.
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use spate_stateless::{Pace, Rate};
+use spate_stats::StreamCounters;
+
+use super::{
+    Change, Clock, RunError, RunState, Timing,
+    command::{Command, PaceChange},
+    run_clock::{RunClock, Turn},
+    shared::RunShare,
+    workers::Workers,
+};
+
+/// Commands reach every worker within this time, so that they take effect at one instant on all.
+const LEAD_NS: u64 = 1_000_000;
+
+/// A prepared run. It forgets nothing until `remove`.
+pub struct Run {
+    id: String,
+    pub(super) tag: u16,
+    pub(super) slot: usize,
+    timing: Timing,
+    clock: Clock,
+    workers: Arc<Workers>,
+    /// By worker.
+    shares: Vec<Arc<RunShare>>,
+    control: Mutex<Control>,
+}
+
+/// What changes.
+struct Control {
+    clock: RunClock,
+    started_at_wall_ns: Option<u64>,
+    /// End of transmission on the run's clock.
+    end_ns: u64,
+    stop_reason: Option<String>,
+    /// When every worker was found to have sent all.
+    sent_at_mono_ns: Option<u64>,
+    closing: bool,
+    removed: bool,
+    streams: Vec<Stream>,
+    /// Changes come in order of time.
+    last_change_ns: u64,
+}
+
+/// What control knows of a stream.
+pub(super) struct Stream {
+    pub(super) tx_port: usize,
+    /// Its index among the run's streams of that port.
+    pub(super) index: usize,
+    /// With FCS.
+    pub(super) packet_bytes: u64,
+    /// The plan's.
+    pub(super) base_rate: Rate,
+    /// In force while neither paused nor disabled.
+    pub(super) rate: Rate,
+    pub(super) paused: bool,
+    pub(super) enabled: bool,
+    pub(super) pace: Pace,
+}
+
+impl Stream {
+    /// The rate it goes at, if it goes.
+    fn rate(&self) -> Option<Rate> {
+        (self.enabled && !self.paused).then_some(self.rate)
+    }
+}
+
+/// What a run is made of.
+pub(super) struct Parts {
+    pub(super) id: String,
+    pub(super) tag: u16,
+    pub(super) slot: usize,
+    pub(super) timing: Timing,
+    pub(super) end_ns: u64,
+    pub(super) clock: Clock,
+    pub(super) workers: Arc<Workers>,
+    pub(super) shares: Vec<Arc<RunShare>>,
+    pub(super) streams: Vec<Stream>,
+}
+
+impl Run {
+    pub(super) fn new(parts: Parts) -> Self {
+        let control = Control {
+            clock: RunClock::new(),
+            started_at_wall_ns: None,
+            end_ns: parts.end_ns,
+            stop_reason: None,
+            sent_at_mono_ns: None,
+            closing: false,
+            removed: false,
+            streams: parts.streams,
+            last_change_ns: 0,
+        };
+        Self {
+            id: parts.id,
+            tag: parts.tag,
+            slot: parts.slot,
+            timing: parts.timing,
+            clock: parts.clock,
+            workers: parts.workers,
+            shares: parts.shares,
+            control: Mutex::new(control),
+        }
+    }
+
+    /// The id it was prepared under.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Starts transmission at a wall-clock instant (nanoseconds since the epoch) that has not passed.
+    pub fn start(&self, at_wall_ns: u64) -> Result<(), RunError> {
+        let mut control = self.control();
+        let state = self.state_of(&control);
+        if state != RunState::Prepared {
+            return Err(RunError::State { state, problem: "only a prepared run can be started" });
+        }
+        let at = self.clock.mono_of(at_wall_ns);
+        let now = self.clock.mono_ns();
+        if at < now {
+            return Err(RunError::Passed { at_wall_ns, late_ns: now - at });
+        }
+        control.clock.start(at);
+        control.started_at_wall_ns = Some(at_wall_ns);
+        self.workers.tell_all(|| Command::Start(self.slot, at));
+        Ok(())
+    }
+
+    /// Changes streams (indices in `RunSpec::streams`) at an instant, or as soon as possible if it has passed (0: now).
+    /// Returns the instant it takes effect; changes take effect in the order in which they are asked for.
+    pub fn update(&self, streams: &[usize], change: Change, at_wall_ns: u64) -> Result<u64, RunError> {
+        let mut control = self.control();
+        if let Some(&unknown) = streams.iter().find(|&&stream| stream >= control.streams.len()) {
+            return Err(RunError::UnknownStream(unknown));
+        }
+        self.refuse_ended(&control)?;
+        // All rates first: a refused change changes nothing.
+        let rates = streams.iter().map(|&s| control.streams[s].changed_rate(change)).collect::<Result<Vec<_>, _>>()?;
+        let at = self.instant(at_wall_ns);
+        let at_ns = control.clock.ahead(at).map_or(0, |ns| ns.max(0).cast_unsigned()).max(control.last_change_ns);
+        control.last_change_ns = at_ns;
+        let mut by_port: BTreeMap<usize, Vec<(usize, Pace)>> = BTreeMap::new();
+        for (&index, rate) in streams.iter().zip(rates) {
+            let stream = &mut control.streams[index];
+            stream.rate = rate;
+            match change {
+                Change::Paused(paused) => stream.paused = paused,
+                Change::Enabled(enabled) => stream.enabled = enabled,
+                Change::Rate(_) | Change::Factor(..) => {}
+            }
+            stream.pace = stream.pace.changed(at_ns, stream.rate());
+            by_port.entry(stream.tx_port).or_default().push((stream.index, stream.pace));
+        }
+        for (port, paces) in by_port {
+            let change = PaceChange { at_ns, port, paces: paces.into() };
+            self.workers.tell_all(|| Command::Change(self.slot, change.clone()));
+        }
+        let effective = control.clock.mono_of(at_ns).unwrap_or(at).max(at);
+        Ok(self.clock.wall_of(effective))
+    }
+
+    /// Stops transmission and the run's clock at an instant (0: now); returns it.
+    pub fn pause(&self, at_wall_ns: u64) -> Result<u64, RunError> {
+        self.turn(at_wall_ns, Turn::Stand, "it is paused already, or will be")
+    }
+
+    /// Goes on at an instant (0: now); returns it.
+    pub fn resume(&self, at_wall_ns: u64) -> Result<u64, RunError> {
+        self.turn(at_wall_ns, Turn::Go, "it is not paused")
+    }
+
+    /// Ends transmission now. A run without a duration that was stopped is `Complete`, else it is `Stopped`.
+    /// Stopping an ended run changes nothing.
+    pub fn stop(&self, reason: &str) {
+        self.stop_locked(&mut self.control(), reason);
+    }
+
+    /// Stops it if need be, without a drain, and makes the workers forget it; its counters stay readable here.
+    pub fn remove(&self) {
+        let mut control = self.control();
+        if control.removed {
+            return;
+        }
+        self.stop_locked(&mut control, "removed");
+        control.removed = true;
+        self.workers.tell_all(|| Command::Remove(self.slot));
+    }
+
+    /// Its state now.
+    pub fn state(&self) -> RunState {
+        let mut control = self.control();
+        control.clock.advance(self.clock.mono_ns());
+        self.state_of(&control)
+    }
+
+    /// Wall-clock instant of the start; none before `start`.
+    pub fn started_at(&self) -> Option<u64> {
+        self.control().started_at_wall_ns
+    }
+
+    /// What ended it early, if something did.
+    pub fn end_reason(&self) -> Option<String> {
+        self.control().stop_reason.clone()
+    }
+
+    /// Nanoseconds on the run's own clock: 0 before the start, standing while paused and after the end of transmission.
+    pub fn elapsed_ns(&self) -> u64 {
+        let mut control = self.control();
+        let now = self.clock.mono_ns();
+        control.clock.advance(now);
+        control.clock.at(now).map_or(0, |at| at.max(0).cast_unsigned()).min(control.end_ns)
+    }
+
+    /// Counters of all streams, in the order of `RunSpec::streams`.
+    pub fn counters(&self) -> Vec<StreamCounters> {
+        let control = self.control();
+        let merge = |(index, stream): (usize, &Stream)| {
+            let tx = self.shares.iter().map(move |share| &share.tx[index]);
+            let rx = self.shares.iter().map(move |share| &share.rx[index]);
+            StreamCounters::merge(stream.packet_bytes, tx, rx)
+        };
+        control.streams.iter().enumerate().map(merge).collect()
+    }
+
+    /// Moves the run on through its drain; called by the monitor. Returns the monotonic instant to call again at, none
+    /// if nothing more will come by itself.
+    pub(super) fn proceed(&self) -> Option<u64> {
+        let mut control = self.control();
+        let now = self.clock.mono_ns();
+        control.clock.advance(now);
+        if control.removed || self.closed() {
+            return None;
+        }
+        let soon = Some(now + 1_000_000);
+        if !self.shares.iter().all(|share| share.sent.is_up()) {
+            let ended = control.stop_reason.is_some() || control.reached_end(now);
+            let end = if control.clock.stands() { None } else { control.clock.mono_of(control.end_ns) };
+            let turn = control.clock.next_turn();
+            return if ended { soon } else { end.into_iter().chain(turn).min().or(Some(u64::MAX)) };
+        }
+        let sent_at = *control.sent_at_mono_ns.get_or_insert(now);
+        let drain_ns = if control.started_at_wall_ns.is_some() { self.timing.drain_ns } else { 0 };
+        let drained_at = sent_at.saturating_add(drain_ns);
+        if now < drained_at {
+            return Some(drained_at);
+        }
+        if !control.closing {
+            control.closing = true;
+            self.workers.tell_all(|| Command::Close(self.slot));
+        }
+        soon
+    }
+
+    /// Whether it was removed.
+    pub(super) fn is_removed(&self) -> bool {
+        self.control().removed
+    }
+
+    fn control(&self) -> MutexGuard<'_, Control> {
+        self.control.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The monotonic instant of a wall-clock one that somebody asked for, as late as it takes to tell all workers.
+    fn instant(&self, at_wall_ns: u64) -> u64 {
+        self.clock.mono_of(at_wall_ns).max(self.clock.mono_ns() + LEAD_NS)
+    }
+
+    fn turn(&self, at_wall_ns: u64, turn: Turn, problem: &'static str) -> Result<u64, RunError> {
+        let mut control = self.control();
+        control.clock.advance(self.clock.mono_ns());
+        self.refuse_ended(&control)?;
+        let state = self.state_of(&control);
+        if !control.clock.started() {
+            return Err(RunError::State { state, problem: "it is not started" });
+        }
+        if control.clock.last_turn() == turn {
+            return Err(RunError::State { state, problem });
+        }
+        let at = self.instant(at_wall_ns).max(control.clock.next_turn().unwrap_or(0));
+        control.clock.turn(at, turn);
+        self.workers.tell_all(|| Command::Turn(self.slot, at, turn));
+        Ok(self.clock.wall_of(at))
+    }
+
+    fn stop_locked(&self, control: &mut Control, reason: &str) {
+        let now = self.clock.mono_ns();
+        control.clock.advance(now);
+        if control.stop_reason.is_some() || control.reached_end(now) {
+            return;
+        }
+        let at_ns = control.clock.at(now).map_or(0, |at| at.max(0).cast_unsigned());
+        control.stop_reason = Some(reason.to_owned());
+        control.end_ns = control.end_ns.min(at_ns);
+        self.workers.tell_all(|| Command::Stop(self.slot, at_ns));
+    }
+
+    fn refuse_ended(&self, control: &Control) -> Result<(), RunError> {
+        match self.state_of(control) {
+            state @ (RunState::Draining | RunState::Complete | RunState::Stopped) => {
+                Err(RunError::State { state, problem: "its transmission has ended" })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn closed(&self) -> bool {
+        self.shares.iter().all(|share| share.closed.is_up())
+    }
+
+    fn state_of(&self, control: &Control) -> RunState {
+        let now = self.clock.mono_ns();
+        let cut_short = control.stop_reason.is_some() && self.timing.duration_ns.is_some();
+        let never_started = control.started_at_wall_ns.is_none();
+        if control.removed || self.closed() {
+            return if cut_short || never_started { RunState::Stopped } else { RunState::Complete };
+        }
+        if control.stop_reason.is_some() || control.reached_end(now) {
+            return RunState::Draining;
+        }
+        match control.clock.at(now) {
+            None => RunState::Prepared,
+            Some(_) if control.clock.stands() => RunState::Paused,
+            Some(at) if at < 0 => RunState::Armed,
+            Some(at) if at.cast_unsigned() < self.timing.warmup_ns => RunState::WarmingUp,
+            Some(_) => RunState::Running,
+        }
+    }
+}
+
+impl Control {
+    fn reached_end(&self, now: u64) -> bool {
+        self.clock.at(now).is_some_and(|at| at >= 0 && at.cast_unsigned() >= self.end_ns)
+    }
+}
+
+impl Stream {
+    fn changed_rate(&self, change: Change) -> Result<Rate, RunError> {
+        match change {
+            Change::Rate(rate) => Ok(rate),
+            Change::Factor(numerator, denominator) => Ok(self.base_rate.scaled(numerator, denominator)?),
+            Change::Paused(_) | Change::Enabled(_) => Ok(self.rate),
+        }
+    }
+}

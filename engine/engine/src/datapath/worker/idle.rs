@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How a worker rests: never, or until shortly before something is due, a packet arrives or control calls.
+use std::{os::fd::AsFd, sync::Arc};
+
+use rtrb::Consumer;
+use rustix::{
+    event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll},
+    fd::OwnedFd,
+    io::Errno,
+};
+
+use super::receive::Receiver;
+use crate::datapath::{command::Command, shared::WorkerShare};
+
+/// Woken this long before something is due; the rest is spent polling, so that waking up late delays nothing.
+const LEAD_NS: u64 = 50_000;
+/// Not worth sleeping for less.
+const SHORTEST_NS: u64 = 10_000;
+/// A polled device cannot wake anybody: look this often while a run may receive,
+const POLLED_NS: u64 = 1_000_000;
+/// and this often otherwise.
+const UNEXPECTED_NS: u64 = 20_000_000;
+/// Nothing at all is expected.
+const LONGEST_NS: u64 = 1_000_000_000;
+/// Ports whose sockets can be waited on besides the waker.
+const SOCKETS: usize = 63;
+
+/// A worker's way to rest.
+pub(in crate::datapath) struct Idle {
+    adaptive: bool,
+    /// Others want this CPU too.
+    shared_cpu: bool,
+    waker: Waker,
+}
+
+/// Wakes a worker.
+#[derive(Clone, Debug)]
+pub(in crate::datapath) struct Waker(Arc<OwnedFd>);
+
+impl Waker {
+    pub(in crate::datapath) fn new() -> Result<Self, Errno> {
+        Ok(Self(Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?)))
+    }
+
+    pub(in crate::datapath) fn wake(&self) {
+        // It fails only when it is already up.
+        let _ = rustix::io::write(&*self.0, &1u64.to_ne_bytes());
+    }
+}
+
+impl Idle {
+    pub(in crate::datapath) fn new(adaptive: bool, shared_cpu: bool, waker: Waker) -> Self {
+        Self { adaptive, shared_cpu, waker }
+    }
+
+    pub(super) fn may_sleep(&self) -> bool {
+        self.adaptive
+    }
+
+    /// Lets others run on a shared CPU; work comes soon.
+    pub(super) fn give_way(&self) {
+        if self.shared_cpu {
+            std::thread::yield_now();
+        }
+    }
+
+    /// Sleeps if nothing is due before long; `until` is a monotonic instant. Else gives way to whoever shares the CPU.
+    pub(super) fn rest(
+        &self,
+        now: u64,
+        until: u64,
+        expecting: bool,
+        receiver: &Receiver,
+        commands: &Consumer<Command>,
+        share: &WorkerShare,
+    ) {
+        let longest = match (receiver.sockets().any(|socket| socket.is_none()), expecting) {
+            (true, true) => POLLED_NS,
+            (true, false) if receiver.has_ports() => UNEXPECTED_NS,
+            _ => LONGEST_NS,
+        };
+        let timeout = until.saturating_sub(now).saturating_sub(LEAD_NS).min(longest);
+        if timeout < SHORTEST_NS {
+            return self.give_way();
+        }
+        let waker = PollFd::from_borrowed_fd(self.waker.0.as_fd(), PollFlags::IN);
+        let mut fds: [PollFd; SOCKETS + 1] = std::array::from_fn(|_| waker.clone());
+        let mut count = 1;
+        for socket in receiver.sockets().flatten().take(SOCKETS) {
+            fds[count] = PollFd::from_borrowed_fd(socket.fd(), PollFlags::IN);
+            count += 1;
+        }
+        // A command that came before this look is seen by it, a later one raises the waker.
+        if !commands.is_empty() {
+            return;
+        }
+        let timeout = Timespec {
+            tv_sec: (timeout / 1_000_000_000).cast_signed(),
+            tv_nsec: (timeout % 1_000_000_000).cast_signed(),
+        };
+        // However it ends, the loop looks at everything again.
+        let _ = poll(&mut fds[..count], Some(&timeout));
+        share.sleeps.add(1);
+        let mut raised = [0; 8];
+        let _ = rustix::io::read(&*self.waker.0, &mut raised);
+    }
+}

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A worker: one thread on one CPU that sends, receives and counts, and shares nothing it writes.
+//!
+//! Its loop: read the clock, obey control, receive, transmit what is due, see what has ended, rest if it may.
+mod idle;
+mod receive;
+mod transmit;
+
+use std::{collections::VecDeque, sync::Arc};
+
+use rtrb::{Consumer, Producer};
+use spate_dpdk::{Mempool, RxQueue, TxQueue};
+
+pub(super) use idle::{Idle, Waker};
+pub(super) use receive::{Handed, RunReceive, StreamReceive};
+pub(super) use transmit::{PortRun, SendStream};
+
+use super::{
+    clock::Clock,
+    command::{Command, RUNS, Trash},
+    run_clock::RunClock,
+    shared::{QueueShare, RunShare, WorkerShare},
+};
+use receive::{Receiver, RxPort};
+use transmit::{GRACE_NS, TxPort};
+
+/// A worker's view of a run.
+pub(super) struct WorkerRun {
+    pub(super) tag: u16,
+    pub(super) clock: RunClock,
+    pub(super) warmup_ns: u64,
+    /// Transmission ends here, on the run's clock.
+    pub(super) end_ns: u64,
+    /// Stopped: what is owed is given up after one more burst.
+    pub(super) stopped: bool,
+    /// This worker's number in trailers.
+    pub(super) sender: u8,
+    /// By transmit port of the worker that the run uses.
+    pub(super) ports: Vec<PortRun>,
+    pub(super) receive: RunReceive,
+    pub(super) share: Arc<RunShare>,
+    /// Control asked to count nothing more.
+    pub(super) closing: bool,
+}
+
+/// What a worker is made of.
+pub(super) struct Parts {
+    pub(super) index: usize,
+    pub(super) clock: Clock,
+    pub(super) commands: Consumer<Command>,
+    pub(super) trash: Producer<Trash>,
+    pub(super) pool: Mempool,
+    /// (port, its queue, its counters)
+    pub(super) tx: Vec<(usize, TxQueue, Arc<QueueShare>)>,
+    pub(super) rx: Vec<(usize, RxQueue, Arc<QueueShare>)>,
+    /// To each other worker, by its index.
+    pub(super) handing: Vec<Option<Producer<Handed>>>,
+    /// From each other worker.
+    pub(super) handed: Vec<Consumer<Handed>>,
+    pub(super) share: Arc<WorkerShare>,
+    pub(super) idle: Idle,
+}
+
+/// A running worker.
+pub(super) struct Worker {
+    clock: Clock,
+    commands: Consumer<Command>,
+    trash: Producer<Trash>,
+    /// By slot.
+    runs: Vec<Option<Box<WorkerRun>>>,
+    tx: Vec<TxPort>,
+    receiver: Receiver,
+    share: Arc<WorkerShare>,
+    idle: Idle,
+    quit: bool,
+}
+
+impl Worker {
+    pub(super) fn new(parts: Parts) -> Self {
+        Self {
+            clock: parts.clock,
+            commands: parts.commands,
+            trash: parts.trash,
+            runs: (0..RUNS).map(|_| None).collect(),
+            tx: parts
+                .tx
+                .into_iter()
+                .map(|(port, queue, share)| TxPort::new(port, queue, share, parts.pool.clone()))
+                .collect(),
+            receiver: Receiver::new(
+                parts.index,
+                parts.rx.into_iter().map(|(port, queue, share)| RxPort::new(port, queue, share)).collect(),
+                parts.handing,
+                parts.handed,
+            ),
+            share: parts.share,
+            idle: parts.idle,
+            quit: false,
+        }
+    }
+
+    /// Works until told to quit.
+    pub(super) fn run(mut self) {
+        let mut last = self.clock.mono_ns();
+        while !self.quit {
+            // The clock is read before commands are: a command that takes effect at an instant is in the queue before that
+            // instant, so nothing due after it can be sent in ignorance of it.
+            let now = self.clock.mono_ns();
+            self.obey();
+            for run in self.runs.iter_mut().flatten() {
+                run.clock.advance(now);
+            }
+            let received = self.receiver.receive(&mut self.runs);
+            let sent = self.transmit(now);
+            self.settle(now);
+            self.share.rx_packets.add(received as u64);
+            self.share.tx_packets.add(sent as u64);
+            let spent = if received + sent > 0 { &self.share.busy_ns } else { &self.share.idle_ns };
+            spent.add(now - last);
+            last = now;
+            if received + sent == 0 {
+                self.rest(now);
+            }
+        }
+    }
+
+    /// Takes commands.
+    fn obey(&mut self) {
+        while let Ok(command) = self.commands.pop() {
+            match command {
+                Command::Install(slot, run) => {
+                    self.receiver.know(run.tag, slot);
+                    self.runs[slot] = Some(run);
+                }
+                Command::Quit => self.quit = true,
+                Command::Remove(slot) => {
+                    if let Some(run) = self.runs[slot].take() {
+                        self.receiver.forget(run.tag);
+                        for port in &mut self.tx {
+                            port.give_up(slot, &run);
+                        }
+                        let _ = self.trash.push(Trash::Run(run));
+                    }
+                }
+                Command::Start(slot, ..)
+                | Command::Turn(slot, ..)
+                | Command::Change(slot, ..)
+                | Command::Stop(slot, ..)
+                | Command::Close(slot) => {
+                    if let Some(run) = &mut self.runs[slot] {
+                        run.obey(command);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sends what is due.
+    fn transmit(&mut self, now: u64) -> usize {
+        let mut sent = 0;
+        for port in &mut self.tx {
+            sent += port.transmit(now, &self.clock, &mut self.runs, &mut self.trash);
+        }
+        sent
+    }
+
+    /// Finds runs that have nothing left to send or to count, and says so.
+    fn settle(&mut self, now: u64) {
+        for (slot, run) in self.runs.iter_mut().enumerate() {
+            let Some(run) = run else { continue };
+            if run.closing && !run.share.closed.is_up() && self.receiver.drained() {
+                self.receiver.forget(run.tag);
+                run.share.closed.raise();
+            }
+            if run.share.sent.is_up() || !run.ended(now) {
+                continue;
+            }
+            let past_grace = run.stopped || run.has_come(now, run.end_ns.saturating_add(GRACE_NS));
+            let mut clear = true;
+            for port in &mut self.tx {
+                clear &= port.settle(slot, run, past_grace);
+            }
+            if clear || past_grace {
+                run.share.sent.raise();
+            }
+        }
+    }
+
+    /// Rests until something may be due, if this worker may.
+    fn rest(&mut self, now: u64) {
+        if !self.idle.may_sleep() {
+            return;
+        }
+        let mut until = u64::MAX;
+        let mut expecting = false;
+        for (slot, run) in self.runs.iter().enumerate() {
+            let Some(run) = run else { continue };
+            expecting |= run.clock.started() && !run.share.closed.is_up();
+            if run.closing && !run.share.closed.is_up() {
+                return self.idle.give_way();
+            }
+            if let Some(at) = run.next_instant() {
+                until = until.min(at);
+            }
+            if self.tx.iter().any(|port| port.is_waiting(slot)) {
+                return self.idle.give_way();
+            }
+        }
+        if self.tx.iter_mut().all(TxPort::flush) {
+            self.idle.rest(now, until, expecting, &self.receiver, &self.commands, &self.share);
+        }
+    }
+}
+
+impl WorkerRun {
+    fn obey(&mut self, command: Command) {
+        match command {
+            Command::Start(_, at) => self.clock.start(at),
+            Command::Turn(_, at, turn) => self.clock.turn(at, turn),
+            Command::Change(_, change) => {
+                if let Some(port) = self.ports.iter_mut().find(|p| p.port == change.port) {
+                    port.changes.push_back(change);
+                }
+            }
+            Command::Stop(_, at_ns) => {
+                self.end_ns = self.end_ns.min(at_ns);
+                self.stopped = true;
+            }
+            Command::Close(_) => self.closing = true,
+            Command::Install(..) | Command::Remove(_) | Command::Quit => {}
+        }
+    }
+
+    /// Whether transmission has come to its end.
+    fn ended(&self, now: u64) -> bool {
+        let before_start = self.clock.at(now).is_none_or(|at| at < 0);
+        self.has_come(now, self.end_ns) || (self.stopped && before_start)
+    }
+
+    /// Whether an instant of the run has come.
+    fn has_come(&self, now: u64, at_ns: u64) -> bool {
+        self.clock.at(now).and_then(|at| u64::try_from(at).ok()).is_some_and(|at| at >= at_ns)
+    }
+
+    /// The monotonic instant at which the run next needs its worker; none if only a command can change that.
+    fn next_instant(&self) -> Option<u64> {
+        let turn = self.clock.next_turn();
+        if self.share.sent.is_up() {
+            return turn;
+        }
+        let due = self.ports.iter().filter_map(|p| p.schedule.next_due_ns()).chain([self.end_ns]).min();
+        due.and_then(|due| self.clock.mono_of(due)).into_iter().chain(turn).min()
+    }
+}
+
+/// A queue of changes that does not allocate unless hundreds are ahead.
+pub(super) fn changes() -> VecDeque<super::command::PaceChange> {
+    VecDeque::with_capacity(256)
+}
