@@ -162,7 +162,8 @@ func resolveEntry(in Input, generator *spatev1.TrafficGenerator, index int) (ent
 		problems.add(spatev1.ReasonInvalidSpec, at, "set exactly one of streamRef, stream and templateRef")
 	}
 	if source == nil {
-		problems = append(problems, checkPorts(e.spec, false, generator, at)...)
+		// What the stream measures is not known: its receivePort may be right.
+		problems = append(problems, checkPorts(e.spec, e.spec.ReceivePort != "", generator, at)...)
 		return e, problems
 	}
 	stream, found := checkStream(source, streamAt, nextHop(e.spec, generator))
