@@ -50,7 +50,7 @@ func (s *Store) Authority(ctx context.Context) (*Authority, error) {
 	}
 	a, err := ParseAuthority(s.Policy, secret.Data)
 	if err != nil {
-		return nil, fmt.Errorf("Secret %s is damaged (delete it to have a new one made): %w", key, err)
+		return nil, fmt.Errorf("the Secret %s is damaged (delete it to have a new one made): %w", key, err)
 	}
 	changed, err := a.Advance(s.Clock.Now())
 	if err != nil || !changed {

@@ -49,7 +49,11 @@ func Compile(expression string) (*Threshold, error) {
 	if issues.Err() != nil {
 		var messages []string
 		for _, e := range issues.Errors() {
-			messages = append(messages, fmt.Sprintf("column %d: %s", e.Location.Column()+1, e.Message))
+			message := fmt.Sprintf("column %d: %s", e.Location.Column()+1, e.Message)
+			if strings.Contains(message, "(double, int)") || strings.Contains(message, "(int, double)") {
+				message += " (ratios and rates have a fraction: write 0.0, not 0)"
+			}
+			messages = append(messages, message)
 		}
 		return nil, errors.New(strings.Join(messages, "; "))
 	}

@@ -38,12 +38,13 @@ func TestEvaluate(t *testing.T) {
 
 func TestCompileNamesWhatIsWrong(t *testing.T) {
 	for expression, want := range map[string]string{
-		`result.lots == 0`:     "undefined field 'lots'",
-		`result.lost`:          "must be true or false",
-		`result.lost == `:      "column 16",
-		`result.lost == "a"`:   "no matching overload",
-		`results.lost == 0`:    "undeclared reference to 'results'",
-		`result.lossRatio < 1`: "",
+		`result.lots == 0`:      "undefined field 'lots'",
+		`result.lost`:           "must be true or false",
+		`result.lost == `:       "column 16",
+		`result.lost == "a"`:    "no matching overload",
+		`results.lost == 0`:     "undeclared reference to 'results'",
+		`result.lossRatio == 0`: "write 0.0, not 0",
+		`result.lossRatio < 1`:  "",
 	} {
 		_, err := Compile(expression)
 		if want == "" {

@@ -79,16 +79,22 @@ func decide(generator string, pods []*corev1.Pod, replicas int, template string,
 		}
 	}
 	for index := range replicas {
-		if f.live[index] == nil && !taken[index] {
+		switch {
+		case f.live[index] == nil && !taken[index]:
 			f.attempt(index, ends[index], now)
+		case len(ends[index]) > 0: // an attempt is under way
+			last := failure(slices.MaxFunc(ends[index], byEnd))
+			f.failed = &last
 		}
 	}
 	return f
 }
 
+func byEnd(a, b *corev1.Pod) int { return endedAt(a).Compare(endedAt(b)) }
+
 // attempt decides whether a pod is made for an index whose earlier ones have ended.
 func (f *fleet) attempt(index int, ends []*corev1.Pod, now time.Time) {
-	slices.SortFunc(ends, func(a, b *corev1.Pod) int { return endedAt(a).Compare(endedAt(b)) })
+	slices.SortFunc(ends, byEnd)
 	for i := len(ends) - 1; i >= 0; i-- {
 		if lifetime(ends[i]) >= provenAfter { // it worked for long: begin to count anew
 			f.remove = append(f.remove, ends[:i+1]...)

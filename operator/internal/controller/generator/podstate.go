@@ -91,7 +91,7 @@ func lastLines(text string, n int) string {
 // lifetime is how long the engine of an ended pod ran.
 func lifetime(pod *corev1.Pod) time.Duration {
 	for _, c := range pod.Status.ContainerStatuses {
-		if t := c.State.Terminated; t != nil {
+		if t := c.State.Terminated; t != nil && !t.StartedAt.IsZero() {
 			return t.FinishedAt.Sub(t.StartedAt.Time)
 		}
 	}

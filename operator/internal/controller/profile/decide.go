@@ -56,24 +56,25 @@ func (s *scope) decide(ctx context.Context) (decision, error) {
 		return s.problem(), nil
 	}
 	if active {
-		return pause(spatev1.ReasonProgressing, "run "+latest.Name+" is being stopped", spatev1.ProfilePending), nil
+		return pause(spatev1.ReasonProgressing, "run "+latest.Name+" is being stopped"), nil
 	}
 	if s.generator == nil { // the inline one, just made
-		return pause(spatev1.ReasonGeneratorNotReady, "the generator is being made", spatev1.ProfilePending), nil
+		return pause(spatev1.ReasonGeneratorNotReady, "the generator is being made"), nil
 	}
 	if message := notReady(s.generator); message != "" {
-		return pause(spatev1.ReasonGeneratorNotReady, message, spatev1.ProfilePending), nil
+		return pause(spatev1.ReasonGeneratorNotReady, message), nil
 	}
 	return s.admit(ctx)
 }
 
-func pause(reason, message string, phase spatev1.ProfilePhase) decision {
-	return decision{reason: reason, message: message, phase: phase}
+// pause waits for what may come by itself.
+func pause(reason, message string) decision {
+	return decision{reason: reason, message: message, phase: spatev1.ProfilePending}
 }
 
 // problem is the decision not to run what cannot be run.
 func (s *scope) problem() decision {
-	d := pause(s.problems.Reason(), s.problems.Message(), spatev1.ProfilePending)
+	d := pause(s.problems.Reason(), s.problems.Message())
 	if slices.Contains(stalling, d.reason) {
 		d.stalled, d.phase = true, spatev1.ProfileStalled
 	}

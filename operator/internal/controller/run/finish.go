@@ -6,11 +6,9 @@ package run
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
+	"strings"
 	"time"
-
-	"k8s.io/apimachinery/pkg/types"
 
 	spatev1 "spate.dev/operator/api/v1alpha1"
 	"spate.dev/operator/internal/controller/snapshot"
@@ -55,7 +53,7 @@ func (s *scope) complete(v spatev1.Verdict, why string) {
 	at := now()
 	s.run.Status.Phase, s.run.Status.CompletionTime, s.run.Status.Progress = spatev1.RunComplete, &at, nil
 	s.run.Status.Verdict, s.ended = &v, why
-	s.r.forget(types.UID(s.run.UID))
+	s.r.forget(s.run.UID)
 }
 
 // judge works the verdict out: first whether the generator was the limit, then the thresholds.
@@ -159,14 +157,9 @@ func number(text string) float64 {
 
 // primary is the reason that becomes that of the Passed condition, with all messages.
 func primary(v *spatev1.Verdict) (reason, message string) {
+	messages := make([]string, len(v.Reasons))
 	for i, r := range v.Reasons {
-		if i > 0 {
-			message += "; "
-		}
-		message += r.Message
+		messages[i] = r.Message
 	}
-	if i := slices.IndexFunc(v.Reasons, func(r spatev1.VerdictReason) bool { return r.Reason != "" }); i >= 0 {
-		reason = v.Reasons[i].Reason
-	}
-	return reason, message
+	return v.Reasons[0].Reason, strings.Join(messages, "; ")
 }

@@ -110,9 +110,9 @@ func Rescale(ctx context.Context, memory *snapshot.Memory, c client.Reader, run 
 	if err != nil {
 		return plan.Rescaled{}, "", err
 	}
-	rescaled, err := plan.Rescale(p, planned, want)
-	if err != nil {
-		return plan.Rescaled{}, err.Error(), nil
+	rescaled, wrong := plan.Rescale(p, planned, want)
+	if wrong != nil {
+		return plan.Rescaled{}, wrong.Error(), nil
 	}
 	active, err := ActiveOn(ctx, c, g)
 	if err != nil {

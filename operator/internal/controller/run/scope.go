@@ -111,8 +111,8 @@ func (s *scope) each(ctx context.Context, call func(index int, pod *corev1.Pod, 
 }
 
 // stop ends transmission on all engines that can be reached.
-func (s *scope) stop(ctx context.Context, why string) []error {
-	return s.each(ctx, func(_ int, _ *corev1.Pod, c *engine.Client) error {
+func (s *scope) stop(ctx context.Context, why string) {
+	s.each(ctx, func(_ int, _ *corev1.Pod, c *engine.Client) error {
 		_, err := c.Stop(ctx, s.run.Spec.RunID, why)
 		return err
 	})

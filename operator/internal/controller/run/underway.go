@@ -42,7 +42,7 @@ func (s *scope) underWay(ctx context.Context) (time.Duration, error) {
 	}
 	why := s.mustEnd()
 	if why != "" {
-		_ = s.stop(ctx, why) // told by the statistics below
+		s.stop(ctx, why) // told by the statistics below
 	}
 	stats := make([]*enginev1.WatchStatsResponse, len(s.pods))
 	errs := s.each(ctx, func(i int, pod *corev1.Pod, c *engine.Client) (err error) {

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package run
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/controller/snapshot"
+	"spate.dev/operator/internal/engine/enginev1"
+)
+
+func TestResultSumsOverEngines(t *testing.T) {
+	facts := &snapshot.Facts{Flow: map[string]bool{"a": true}, Ports: map[string]bool{"p": true}}
+	r := &spatev1.TrafficRun{}
+	r.Spec.Generator.Pods = []spatev1.PodSnapshot{{Name: "g-0"}, {Name: "g-1"}}
+	r.Status.PortBaseline = []spatev1.PortBaseline{{Pod: "g-0", Port: "p", RxMissed: 5, Foreign: 1}, {Pod: "g-0", Port: "q", RxMissed: 100}}
+	stats := []*enginev1.WatchStatsResponse{
+		{
+			Streams: []*enginev1.StreamStats{
+				{Name: "b", Measured: &enginev1.StreamCounters{TxPackets: 7}},
+				{Name: "a", Measured: &enginev1.StreamCounters{TxPackets: 60, RxPackets: 30, Duplicates: 1}, Warmup: &enginev1.StreamCounters{TxPackets: 1000}},
+			},
+			Ports: []*enginev1.PortStats{{Port: "p", RxMissed: 8, ForeignPackets: 3}, {Port: "q", RxMissed: 200}},
+		},
+		{Streams: []*enginev1.StreamStats{{Name: "a", Measured: &enginev1.StreamCounters{TxPackets: 40, RxPackets: 69}}}},
+	}
+	got := resultOf(stats, facts, r)
+	if got.Tx != 107 || got.Rx != 99 || got.Lost != 2 || got.LossRatio != "0.02" || got.RxMissed != 3 || got.Foreign != 2 {
+		t.Errorf("%+v", got)
+	}
+	if len(got.Streams) != 2 || got.Streams[0].Name != "a" || got.Streams[1].Lost != 0 {
+		t.Errorf("streams %+v", got.Streams)
+	}
+}
+
+func TestJudge(t *testing.T) {
+	for name, c := range map[string]struct {
+		result     spatev1.FlowCounters
+		missed     int64
+		thresholds []string
+		outcome    spatev1.VerdictOutcome
+		reason     string
+		words      []string
+	}{
+		"no thresholds":       {spatev1.FlowCounters{Tx: 10}, 0, nil, spatev1.VerdictPassed, spatev1.ReasonThresholdsMet, []string{"10 packets sent"}},
+		"held":                {spatev1.FlowCounters{Tx: 10}, 0, []string{"result.lost == 0"}, spatev1.VerdictPassed, spatev1.ReasonThresholdsMet, nil},
+		"missed":              {spatev1.FlowCounters{Tx: 10, Lost: 3}, 0, []string{"result.tx > 0", "result.lost == 0"}, spatev1.VerdictFailed, spatev1.ReasonThresholdMissed, []string{"result.lost == 0", "is 3"}},
+		"late within":         {spatev1.FlowCounters{Tx: 1000, Late: 1}, 0, nil, spatev1.VerdictPassed, spatev1.ReasonThresholdsMet, nil},
+		"late beyond":         {spatev1.FlowCounters{Tx: 1000, Late: 2}, 0, nil, spatev1.VerdictInvalid, spatev1.ReasonGeneratorLimited, []string{"2 packets were sent late", "0.1%", "allows 1"}},
+		"dropped":             {spatev1.FlowCounters{Tx: 1000, TxDropped: 1}, 0, nil, spatev1.VerdictInvalid, spatev1.ReasonGeneratorLimited, []string{"could not be sent"}},
+		"missed on receive":   {spatev1.FlowCounters{Tx: 1000, Lost: 4}, 4, []string{"result.lost == 0"}, spatev1.VerdictInvalid, spatev1.ReasonGeneratorLimited, []string{"4 packets arrived"}},
+		"nothing was sent":    {spatev1.FlowCounters{}, 0, []string{"result.lossRatio == 0.0"}, spatev1.VerdictPassed, spatev1.ReasonThresholdsMet, nil},
+		"cannot be evaluated": {spatev1.FlowCounters{Tx: 1}, 0, []string{"1 / result.lost == 0"}, spatev1.VerdictFailed, spatev1.ReasonThresholdError, []string{"division by zero"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &spatev1.TrafficRun{}
+			r.Spec.GeneratorTolerance = spatev1.GeneratorTolerance{Late: "0.1%", TxDropped: "0", RxMissed: "0"}
+			for _, e := range c.thresholds {
+				r.Spec.Thresholds = append(r.Spec.Thresholds, spatev1.Threshold{Name: "t", Expression: e})
+			}
+			v := judge(r, spatev1.RunResult{FlowCounters: c.result, RxMissed: c.missed}, time.Second)
+			reason, message := primary(&v)
+			if v.Outcome != c.outcome || reason != c.reason {
+				t.Errorf("%s %s: %s", v.Outcome, reason, message)
+			}
+			for _, w := range c.words {
+				if !strings.Contains(message, w) {
+					t.Errorf("no %q in %q", w, message)
+				}
+			}
+		})
+	}
+}
+
+func TestPhaseIsThatOfTheEngineFurthestBehind(t *testing.T) {
+	of := func(states ...enginev1.RunState) []*enginev1.WatchStatsResponse {
+		var all []*enginev1.WatchStatsResponse
+		for _, s := range states {
+			all = append(all, &enginev1.WatchStatsResponse{Run: &enginev1.RunInfo{State: s}})
+		}
+		return all
+	}
+	const complete, draining, runningState = enginev1.RunState_RUN_STATE_COMPLETE, enginev1.RunState_RUN_STATE_DRAINING, enginev1.RunState_RUN_STATE_RUNNING
+	if p, ended := phaseOf(of(complete, draining)); p != spatev1.RunDraining || ended {
+		t.Errorf("%s %v", p, ended)
+	}
+	if p, ended := phaseOf(of(runningState, draining)); p != spatev1.RunRunning || ended {
+		t.Errorf("%s %v", p, ended)
+	}
+	if _, ended := phaseOf(of(complete, enginev1.RunState_RUN_STATE_STOPPED)); !ended {
+		t.Error("not ended")
+	}
+}

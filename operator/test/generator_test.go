@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+// What a generator becomes, and what is told when it cannot be. The node is played by the test.
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+)
+
+const answerLimit = 5 * time.Second
+
+// start is long for the first test, which waits for the operator to come up.
+const startLimit = 40 * time.Second
+
+func bareNamespace(t *testing.T) string {
+	ns := namespace(t)
+	cluster.kubelet.leave(ns)
+	return ns
+}
+
+func TestAGeneratorBecomesAPodACertificateAPolicyAndAMonitor(t *testing.T) {
+	ns := bareNamespace(t)
+	mustApply(t, ns, loopbackGenerator)
+	expect(t, startLimit, generatorNamed(ns, "loop"), spatev1.ConditionReady, metav1.ConditionFalse, spatev1.ReasonPodsPending, "loop-0")
+	pod := podNamed(t, ns, "loop-0")
+	if pod.Spec.RestartPolicy != corev1.RestartPolicyNever || len(pod.OwnerReferences) != 1 {
+		t.Errorf("restart policy %s, owners %v", pod.Spec.RestartPolicy, pod.OwnerReferences)
+	}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "loop-engine-tls"}}
+	policy := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "loop-engine"}}
+	monitor := &unstructured.Unstructured{}
+	monitor.SetGroupVersionKind(schema.GroupVersionKind{Group: "monitoring.coreos.com", Version: "v1", Kind: "PodMonitor"})
+	monitor.SetNamespace(ns)
+	monitor.SetName("loop-engine")
+	for _, object := range []client.Object{secret, policy, monitor} {
+		if err := get(object); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, key := range []string{"ca.crt", "tls.crt", "tls.key"} {
+		if len(secret.Data[key]) == 0 {
+			t.Errorf("no %s", key)
+		}
+	}
+	g := generatorNamed(ns, "loop")
+	if err := get(g); err != nil || g.Status.MeasurementGrade != spatev1.GradeNotForMeasurement || len(g.Status.MeasurementReasons) != 2 {
+		t.Errorf("%v %q %q", err, g.Status.MeasurementGrade, g.Status.MeasurementReasons)
+	}
+}
+
+func TestAMissingNetworkIsNamedBeforeAPodIsMade(t *testing.T) {
+	ns := bareNamespace(t)
+	mustApply(t, ns, strings.Replace(loopbackGenerator, "{loopback: {}}", "{network: {name: no-such-net}}", 1))
+	g := generatorNamed(ns, "loop")
+	expect(t, startLimit, g, spatev1.ConditionReady, metav1.ConditionFalse, spatev1.ReasonNetworkNotFound, "spec.ports[0].attachment.network", "no-such-net")
+	if pods := enginePods(t, ns); len(pods) != 0 {
+		t.Errorf("%d pods were made", len(pods))
+	}
+	mustApply(t, ns, `
+apiVersion: k8s.cni.cncf.io/v1
+kind: NetworkAttachmentDefinition
+metadata: {name: no-such-net, annotations: {k8s.v1.cni.cncf.io/resourceName: vendor.example/vf}}
+spec: {config: '{}'}
+`)
+	pod := podNamed(t, ns, "loop-0")
+	if q := pod.Spec.Containers[0].Resources.Limits["vendor.example/vf"]; q.Value() != 1 {
+		t.Errorf("asks for %s virtual functions", q.String())
+	}
+	if !strings.Contains(pod.Annotations["k8s.v1.cni.cncf.io/networks"], `"interface":"loop"`) {
+		t.Errorf("networks: %s", pod.Annotations["k8s.v1.cni.cncf.io/networks"])
+	}
+}
+
+func TestWhatTheSchedulerSaysIsTold(t *testing.T) {
+	ns := bareNamespace(t)
+	mustApply(t, ns, loopbackGenerator)
+	pod := podNamed(t, ns, "loop-0")
+	must(t, setPod(t.Context(), cluster.kube, client.ObjectKeyFromObject(pod), func(s *corev1.PodStatus) {
+		s.Conditions = []corev1.PodCondition{{
+			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
+			Message: "0/1 nodes are available: 1 Insufficient hugepages-2Mi.",
+		}}
+	}))
+	expect(t, answerLimit, generatorNamed(ns, "loop"), spatev1.ConditionReady, metav1.ConditionFalse, spatev1.ReasonUnschedulable, "loop-0", "Insufficient hugepages-2Mi")
+}
+
+func TestAnImageThatCannotBePulledIsTold(t *testing.T) {
+	ns := bareNamespace(t)
+	mustApply(t, ns, loopbackGenerator)
+	pod := podNamed(t, ns, "loop-0")
+	must(t, setPod(t.Context(), cluster.kube, client.ObjectKeyFromObject(pod), func(s *corev1.PodStatus) {
+		s.ContainerStatuses = []corev1.ContainerStatus{{Name: "engine", State: corev1.ContainerState{
+			Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "engine:test: not found"},
+		}}}
+	}))
+	expect(t, answerLimit, generatorNamed(ns, "loop"), spatev1.ConditionReady, metav1.ConditionFalse, spatev1.ReasonImagePullFailed, "engine:test: not found")
+}
+
+func TestAPodThatANodeRefusesIsTriedThreeTimesOnly(t *testing.T) {
+	ns := bareNamespace(t)
+	mustApply(t, ns, loopbackGenerator)
+	for attempt, name := range []string{"loop-0", "loop-0-retry1", "loop-0-retry2"} {
+		pod := podNamed(t, ns, name)
+		must(t, setPod(t.Context(), cluster.kube, client.ObjectKeyFromObject(pod), func(s *corev1.PodStatus) {
+			s.Phase, s.Reason, s.Message = corev1.PodFailed, "TopologyAffinityError", "Resources cannot be allocated with Topology locality"
+		}))
+		if attempt < 2 {
+			expect(t, answerLimit, generatorNamed(ns, "loop"), spatev1.ConditionReady, metav1.ConditionFalse, spatev1.ReasonAdmissionFailed, "TopologyAffinityError")
+		}
+	}
+	g := generatorNamed(ns, "loop")
+	expect(t, answerLimit, g, spatev1.ConditionStalled, metav1.ConditionTrue, spatev1.ReasonAdmissionFailed, "3 attempts")
+	time.Sleep(2 * time.Second)
+	if pods := enginePods(t, ns); len(pods) != 3 {
+		t.Errorf("%d pods, want the three that failed", len(pods))
+	}
+}
+
+func TestAnEnginesLastWordsAreTold(t *testing.T) {
+	ns := bareNamespace(t)
+	mustApply(t, ns, loopbackGenerator)
+	pod := podNamed(t, ns, "loop-0")
+	must(t, setPod(t.Context(), cluster.kube, client.ObjectKeyFromObject(pod), func(s *corev1.PodStatus) {
+		s.Phase = corev1.PodFailed
+		s.ContainerStatuses = []corev1.ContainerStatus{{Name: "engine", State: corev1.ContainerState{
+			Terminated: &corev1.ContainerStateTerminated{ExitCode: 2, Message: "port east: no interface east\n", FinishedAt: metav1.Now()},
+		}}}
+	}))
+	expect(t, answerLimit, generatorNamed(ns, "loop"), spatev1.ConditionReady, metav1.ConditionFalse, spatev1.ReasonPodFailed, "exit code 2", "no interface east")
+}
+
+func TestAnEngineThatDoesNotAnswerIsTold(t *testing.T) {
+	ns := bareNamespace(t)
+	mustApply(t, ns, loopbackGenerator)
+	pod := podNamed(t, ns, "loop-0")
+	must(t, setPod(t.Context(), cluster.kube, client.ObjectKeyFromObject(pod), func(s *corev1.PodStatus) {
+		s.Phase, s.PodIP, s.PodIPs = corev1.PodRunning, "127.0.0.9", []corev1.PodIP{{IP: "127.0.0.9"}}
+		s.ContainerStatuses = []corev1.ContainerStatus{{Name: "engine", State: corev1.ContainerState{
+			Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(time.Now().Add(-time.Minute))},
+		}}}
+	}))
+	g := generatorNamed(ns, "loop")
+	expect(t, 3*answerLimit, g, spatev1.ConditionReady, metav1.ConditionFalse, spatev1.ReasonEngineUnreachable, "loop-0")
+	t.Run("and does not hang the deletion", func(t *testing.T) {
+		must(t, cluster.kube.Delete(t.Context(), g))
+		until(t, 20*time.Second, "the generator is gone", func() (bool, string) { return get(g) != nil, fmt.Sprint(g.Status.Conditions) })
+	})
+}
+
+func TestASuspendedGeneratorFreesItsPods(t *testing.T) {
+	ns := bareNamespace(t)
+	mustApply(t, ns, loopbackGenerator)
+	podNamed(t, ns, "loop-0")
+	mustApply(t, ns, loopbackGenerator+"  suspend: true\n")
+	expect(t, answerLimit, generatorNamed(ns, "loop"), spatev1.ConditionReady, metav1.ConditionFalse, spatev1.ReasonSuspended)
+	until(t, answerLimit, "no pods", func() (bool, string) { n := len(enginePods(t, ns)); return n == 0, fmt.Sprint(n) })
+	mustApply(t, ns, loopbackGenerator+"  suspend: false\n")
+	podNamed(t, ns, "loop-0")
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

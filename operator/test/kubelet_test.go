@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+// This file answers: how does an engine pod become a process, without a kubelet?
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const engineLabel = "app.kubernetes.io/name"
+
+// engineBinary is the real engine; tests that need it are skipped, loudly, where it was not built.
+func engineBinary() string {
+	if path := os.Getenv("SPATE_ENGINE"); path != "" {
+		return path
+	}
+	target := os.Getenv("CARGO_TARGET_DIR")
+	if target == "" {
+		target = "../../engine/target"
+	}
+	for _, profile := range []string{"release", "debug"} {
+		if path := filepath.Join(target, profile, "spate-engine"); isProgram(path) {
+			return path
+		}
+	}
+	return ""
+}
+
+func isProgram(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode()&0o111 != 0
+}
+
+func needsEngine(t *testing.T) {
+	t.Helper()
+	if engineBinary() == "" {
+		t.Skip("NO ENGINE: build it (make engine), or set SPATE_ENGINE to its path")
+	}
+}
+
+func freeAddress() string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "127.0.0.1:0"
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// kubelet runs the pods of engines as processes. A namespace in `idle` has none: there a test plays the node itself.
+type kubelet struct {
+	kube client.WithWatch
+	dir  string
+
+	mu        sync.Mutex
+	processes map[types.UID]*process
+	last      byte
+	idle      map[string]bool
+	wg        sync.WaitGroup
+}
+
+type process struct {
+	command *exec.Cmd
+	log     *tail
+	done    chan struct{}
+	ip      string
+	tls     string
+}
+
+func startKubelet(ctx context.Context, kube client.WithWatch, dir string) (*kubelet, error) {
+	k := &kubelet{kube: kube, dir: dir, processes: map[types.UID]*process{}, idle: map[string]bool{}, last: 10}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	k.wg.Go(func() {
+		for ctx.Err() == nil {
+			k.sync(ctx)
+			select {
+			case <-ctx.Done():
+			case <-time.After(50 * time.Millisecond):
+			}
+		}
+	})
+	return k, nil
+}
+
+func (k *kubelet) stop() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, p := range k.processes {
+		_ = p.command.Process.Kill()
+		<-p.done
+	}
+}
+
+// leave makes the kubelet keep away from a namespace.
+func (k *kubelet) leave(namespace string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.idle[namespace] = true
+}
+
+func (k *kubelet) sync(ctx context.Context) {
+	var pods corev1.PodList
+	if err := k.kube.List(ctx, &pods, client.MatchingLabels{engineLabel: "spate-engine"}); err != nil {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	there := map[types.UID]bool{}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		there[pod.UID] = true
+		if !k.idle[pod.Namespace] {
+			k.syncPod(ctx, pod)
+		}
+	}
+	for uid, p := range k.processes {
+		if !there[uid] { // deleted with force
+			_ = p.command.Process.Kill()
+			<-p.done
+			delete(k.processes, uid)
+		}
+	}
+}
+
+func (k *kubelet) syncPod(ctx context.Context, pod *corev1.Pod) {
+	p := k.processes[pod.UID]
+	switch {
+	case pod.DeletionTimestamp != nil:
+		if p != nil {
+			_ = p.command.Process.Signal(syscall.SIGTERM)
+			select {
+			case <-p.done:
+			default:
+				if time.Since(pod.DeletionTimestamp.Time) < 0 { // the grace period ends at the timestamp
+					return
+				}
+				_ = p.command.Process.Kill()
+				<-p.done
+			}
+			delete(k.processes, pod.UID)
+		}
+		_ = k.kube.Delete(ctx, pod, client.GracePeriodSeconds(0))
+	case p == nil && pod.Status.Phase == corev1.PodPending:
+		if err := k.run(ctx, pod); err != nil && !apierrors.IsNotFound(err) {
+			fmt.Fprintln(os.Stderr, "kubelet:", pod.Name, err)
+		}
+	case p != nil:
+		k.refresh(ctx, pod, p)
+		select {
+		case <-p.done:
+			if pod.Status.Phase == corev1.PodRunning {
+				k.ended(ctx, pod, p)
+			}
+		default:
+		}
+	}
+}
+
+// run binds a pod and starts its engine with the arguments of its container, on an address of its own.
+func (k *kubelet) run(ctx context.Context, pod *corev1.Pod) error {
+	if engineBinary() == "" {
+		return nil
+	}
+	dir := filepath.Join(k.dir, string(pod.UID))
+	p := &process{log: &tail{}, done: make(chan struct{}), tls: filepath.Join(dir, "tls")}
+	if err := k.mount(ctx, pod, p.tls); err != nil {
+		return err // its Secret is not there yet
+	}
+	if pod.Spec.NodeName == "" {
+		binding := &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: "test-node"}}
+		if err := k.kube.SubResource("binding").Create(ctx, pod, binding); err != nil {
+			return err
+		}
+	}
+	k.last++
+	p.ip = fmt.Sprintf("127.0.0.%d", k.last)
+	args := pod.Spec.Containers[0].Args
+	replaced := make([]string, len(args))
+	for i, a := range args {
+		a = strings.ReplaceAll(a, "0.0.0.0:", p.ip+":")
+		a = strings.ReplaceAll(a, "/etc/spate/tls", p.tls)
+		replaced[i] = strings.ReplaceAll(a, "/etc/spate/pod", dir)
+	}
+	p.command = exec.Command(engineBinary(), replaced...)
+	p.command.Stdout, p.command.Stderr = p.log, p.log
+	p.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := p.command.Start(); err != nil {
+		return err
+	}
+	go func() {
+		_ = p.command.Wait()
+		close(p.done)
+	}()
+	k.processes[pod.UID] = p
+	return setPod(ctx, k.kube, client.ObjectKeyFromObject(pod), func(s *corev1.PodStatus) {
+		s.Phase, s.PodIP, s.PodIPs = corev1.PodRunning, p.ip, []corev1.PodIP{{IP: p.ip}}
+		s.ContainerStatuses = []corev1.ContainerStatus{{
+			Name: "engine", Ready: true, Started: ptr.To(true),
+			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}},
+		}}
+	})
+}
+
+// mount writes the pod's Secret to files.
+func (k *kubelet) mount(ctx context.Context, pod *corev1.Pod, dir string) error {
+	name := ""
+	for _, v := range pod.Spec.Volumes {
+		if v.Secret != nil {
+			name = v.Secret.SecretName
+		}
+	}
+	secret := &corev1.Secret{}
+	if err := k.kube.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: name}, secret); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	var errs []error
+	for file, data := range secret.Data {
+		path := filepath.Join(dir, file)
+		if have, err := os.ReadFile(path); err == nil && string(have) == string(data) {
+			continue
+		}
+		errs = append(errs, os.WriteFile(path+".new", data, 0o600), os.Rename(path+".new", path))
+	}
+	return errors.Join(errs...)
+}
+
+func (k *kubelet) refresh(ctx context.Context, pod *corev1.Pod, p *process) {
+	_ = k.mount(ctx, pod, p.tls)
+}
+
+func (k *kubelet) ended(ctx context.Context, pod *corev1.Pod, p *process) {
+	_ = setPod(ctx, k.kube, client.ObjectKeyFromObject(pod), func(s *corev1.PodStatus) {
+		s.Phase = corev1.PodFailed
+		s.ContainerStatuses = []corev1.ContainerStatus{{Name: "engine", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+			ExitCode: int32(p.command.ProcessState.ExitCode()), Message: p.log.lines(3),
+			StartedAt: s.ContainerStatuses[0].State.Running.StartedAt, FinishedAt: metav1.Now(),
+		}}}}
+	})
+}
+
+// logOf gives what the engine of a pod said last.
+func (k *kubelet) logOf(uid types.UID) string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if p := k.processes[uid]; p != nil {
+		return p.log.lines(20)
+	}
+	return ""
+}
+
+// setPod changes a pod's status as its node would.
+func setPod(ctx context.Context, kube client.Client, key client.ObjectKey, change func(*corev1.PodStatus)) error {
+	for {
+		pod := &corev1.Pod{}
+		if err := kube.Get(ctx, key, pod); err != nil {
+			return err
+		}
+		change(&pod.Status)
+		if err := kube.Status().Update(ctx, pod); !apierrors.IsConflict(err) {
+			return err
+		}
+	}
+}
+
+// crash ends a pod's engine as a fault does.
+func (k *kubelet) crash(uid types.UID) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if p := k.processes[uid]; p != nil {
+		_ = p.command.Process.Kill()
+	}
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+// What a profile is told before anything runs. No engine is needed.
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+)
+
+func TestBrokenProfilesAreAnsweredByACondition(t *testing.T) {
+	ns := bareNamespace(t)
+	mustApply(t, ns, loopbackGenerator+"  limits: {maxRate: 1Mpps}\n---"+loopbackStream)
+	for name, c := range map[string]struct {
+		manifest, reason string
+		stalled          bool
+		words            []string
+	}{
+		"unknown-stream":    {strings.ReplaceAll(loopbackProfile("unknown-stream", ""), "{name: small}", "{name: nowhere}"), spatev1.ReasonReferenceNotFound, false, []string{"spec.traffic[0].streamRef", "nowhere"}},
+		"unknown-port":      {strings.ReplaceAll(loopbackProfile("unknown-port", ""), "transmitPort: loop", "transmitPort: north"), spatev1.ReasonInvalidSpec, true, []string{"spec.traffic[0].transmitPort", "north"}},
+		"unknown-generator": {strings.ReplaceAll(loopbackProfile("unknown-generator", ""), "generatorRef: {name: loop}", "generatorRef: {name: nobody}"), spatev1.ReasonReferenceNotFound, false, []string{"spec.generatorRef", "nobody"}},
+		"broken-threshold":  {loopbackProfile("broken-threshold", "  thresholds: [{name: fine, expression: result.lost == 0}, {name: typo, expression: result.lots == 0}]"), spatev1.ReasonInvalidSpec, true, []string{"spec.thresholds[1].expression", "lots"}},
+		"foreign-threshold": {loopbackProfile("foreign-threshold", "  thresholds: [{name: typo, expression: 'result.streams[\"big\"].rx > 0'}]"), spatev1.ReasonInvalidSpec, true, []string{"spec.thresholds[0].expression", "big", "small"}},
+		"too-fast":          {loopbackProfile("too-fast", "  rate: 2Mpps"), spatev1.ReasonLimitExceeded, true, []string{"maxRate"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mustApply(t, ns, c.manifest)
+			p := profileNamed(ns, name)
+			expect(t, startLimit, p, spatev1.ConditionReady, metav1.ConditionFalse, c.reason, c.words...)
+			kind := spatev1.ConditionReconciling
+			if c.stalled {
+				kind = spatev1.ConditionStalled
+			}
+			expect(t, answerLimit, p, kind, metav1.ConditionTrue, c.reason)
+		})
+	}
+}
+
+func TestAMissingReferenceIsPickedUpWhenItComes(t *testing.T) {
+	ns := bareNamespace(t)
+	mustApply(t, ns, loopbackProfile("early", ""))
+	early := profileNamed(ns, "early")
+	expect(t, answerLimit, early, spatev1.ConditionReady, metav1.ConditionFalse, spatev1.ReasonReferenceNotFound)
+	mustApply(t, ns, loopbackStream+"---"+loopbackGenerator)
+	expect(t, answerLimit, early, spatev1.ConditionReady, metav1.ConditionFalse, spatev1.ReasonGeneratorNotReady, "loop")
+}
+
+func TestUseFromOtherNamespacesNeedsAGrant(t *testing.T) {
+	owner, guest := bareNamespace(t), bareNamespace(t)
+	mustApply(t, owner, loopbackGenerator)
+	mustApply(t, guest, loopbackStream)
+	mustApply(t, guest, strings.Replace(loopbackProfile("guest", ""), "{name: loop}", "{name: loop, namespace: "+owner+"}", 1))
+	p := profileNamed(guest, "guest")
+	expect(t, answerLimit, p, spatev1.ConditionReady, metav1.ConditionFalse, spatev1.ReasonReferenceNotAllowed, owner)
+	mustApply(t, owner, loopbackGenerator+"  allowedNamespaces: {from: Selector, selector: {matchLabels: {kubernetes.io/metadata.name: "+guest+"}}}\n")
+	expect(t, 2*answerLimit, p, spatev1.ConditionReady, metav1.ConditionFalse, spatev1.ReasonGeneratorNotReady)
+}
+
+func TestTemplatesAreNotSupportedByName(t *testing.T) {
+	ns := bareNamespace(t)
+	mustApply(t, ns, loopbackGenerator+"---"+`
+apiVersion: spate.dev/v1alpha1
+kind: TrafficProfile
+metadata: {name: stateful}
+spec:
+  generatorRef: {name: loop}
+  traffic:
+  - {name: http, templateRef: {name: http}, transmitPort: loop}
+`)
+	expect(t, answerLimit, profileNamed(ns, "stateful"), spatev1.ConditionReady, metav1.ConditionFalse, spatev1.ReasonNotSupported, "spec.traffic[0].templateRef")
+}
+
+func TestAStreamIsJudgedByItself(t *testing.T) {
+	ns := bareNamespace(t)
+	mustApply(t, ns, loopbackStream)
+	s := &spatev1.StatelessStream{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "small"}}
+	expect(t, answerLimit, s, spatev1.ConditionReady, metav1.ConditionTrue, spatev1.ReasonAvailable)
+	if s.Status.FrameSize != 128 || s.Status.Summary == "" {
+		t.Errorf("frame size %d, summary %q", s.Status.FrameSize, s.Status.Summary)
+	}
+	mustApply(t, ns, strings.Replace(loopbackStream, "{continuous: {rate: 1kpps}}", "{burst: {packets: 5, rate: 1kpps}}", 1)+"\n---"+
+		strings.NewReplacer("name: small", "name: bursty", "{continuous: {rate: 1kpps}}", "{burst: {packets: 5, rate: 1kpps}}").Replace(loopbackStream))
+	bursty := &spatev1.StatelessStream{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "bursty"}}
+	expect(t, answerLimit, bursty, spatev1.ConditionStalled, metav1.ConditionTrue, spatev1.ReasonNotSupported, "spec.transmit.burst")
+}
+
+func TestAnInlineGeneratorBelongsToItsProfile(t *testing.T) {
+	ns := bareNamespace(t)
+	manifest := loopbackStream + `---
+apiVersion: spate.dev/v1alpha1
+kind: TrafficProfile
+metadata: {name: inline}
+spec:
+  generator:
+    cpuPolicy: Shared
+    hugepages: {pageSize: None, memory: 64Mi}
+    ports: [{name: loop, attachment: {loopback: {}}}]
+  traffic:
+  - {name: small, streamRef: {name: small}, transmitPort: loop, receivePort: loop}
+`
+	mustApply(t, ns, manifest)
+	podNamed(t, ns, "inline-0")
+	g := generatorNamed(ns, "inline")
+	must(t, get(g))
+	if len(g.OwnerReferences) != 1 || g.OwnerReferences[0].Kind != "TrafficProfile" {
+		t.Errorf("owners %v", g.OwnerReferences)
+	}
+	mustApply(t, ns, manifest+"  suspend: true\n  suspendPolicy: Free\n")
+	until(t, answerLimit, "the pods are freed", func() (bool, string) { n := len(enginePods(t, ns)); return n == 0, fmt.Sprint(n) })
+	must(t, cluster.kube.Delete(t.Context(), profileNamed(ns, "inline"), client.PropagationPolicy(metav1.DeletePropagationBackground)))
+	until(t, 4*answerLimit, "the generator is gone", func() (bool, string) { return get(g) != nil, "still there" })
+}

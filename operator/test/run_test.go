@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+// The run path with real engines: counts are exact, and nothing is lost on the way.
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+)
+
+const (
+	readyLimit = 45 * time.Second
+	runLimit   = 30 * time.Second
+)
+
+// lenient accepts that a busy test machine sends late; what is tested are counts.
+const lenient = "  generatorTolerance: {late: 100%}\n"
+
+// ready brings the loopback generator up.
+func ready(t *testing.T, extra string) string {
+	t.Helper()
+	needsEngine(t)
+	ns := namespace(t)
+	mustApply(t, ns, loopbackGenerator+extra+"---"+loopbackStream)
+	expect(t, readyLimit, generatorNamed(ns, "loop"), spatev1.ConditionReady, metav1.ConditionTrue, spatev1.ReasonAvailable)
+	return ns
+}
+
+func running(t *testing.T, name, spec string) (string, *spatev1.TrafficProfile) {
+	t.Helper()
+	ns := ready(t, "")
+	mustApply(t, ns, loopbackProfile(name, lenient+spec))
+	p := profileNamed(ns, name)
+	phase(t, runLimit, p, spatev1.ProfileRunning)
+	return ns, p
+}
+
+func TestARunPassesWithExactCounts(t *testing.T) {
+	ns := ready(t, "")
+	g := generatorNamed(ns, "loop")
+	must(t, get(g))
+	if s := g.Status; len(s.Pods) != 1 || len(s.Pods[0].Ports) != 1 || s.Pods[0].Ports[0].LineRate != "10Gbps" || s.EngineVersion == "" {
+		t.Errorf("status %+v", g.Status)
+	}
+	mustApply(t, ns, loopbackProfile("exact", lenient+"  warmup: 500ms\n  duration: 2s\n  thresholds: [{name: no-loss, expression: result.lost == 0}]"))
+	p := profileNamed(ns, "exact")
+	r := complete(t, runLimit, p)
+	if v := r.Status.Verdict; v.Outcome != spatev1.VerdictPassed {
+		t.Fatalf("%+v", v)
+	}
+	res := r.Status.Result
+	if res.Tx != 2000 || res.Rx != 2000 || res.Lost != 0 || res.TxBytes != 2000*128 || len(res.Streams) != 1 || res.Streams[0].Rx != 2000 {
+		t.Errorf("%+v", res)
+	}
+	expect(t, answerLimit, p, spatev1.ConditionPassed, metav1.ConditionTrue, spatev1.ReasonThresholdsMet)
+	if p.Status.Phase != spatev1.ProfileComplete || p.Status.Totals.Tx != 2000 || p.Status.LastResult.Verdict != spatev1.VerdictPassed {
+		t.Errorf("%+v", p.Status)
+	}
+	var plans corev1.ConfigMapList
+	must(t, cluster.kube.List(t.Context(), &plans, client.InNamespace(ns), client.MatchingLabels{"spate.dev/run": r.Name}))
+	if len(plans.Items) != 1 || !metav1.IsControlledBy(&plans.Items[0], r) {
+		t.Errorf("%d chunks of the plan", len(plans.Items))
+	}
+}
+
+func TestAMissedThresholdFailsWithTheNumbers(t *testing.T) {
+	ns := ready(t, "")
+	mustApply(t, ns, loopbackProfile("greedy", lenient+"  duration: 1s\n  thresholds: [{name: more, expression: result.rx > 5000}]"))
+	p := profileNamed(ns, "greedy")
+	r := complete(t, runLimit, p)
+	if r.Status.Verdict.Outcome != spatev1.VerdictFailed {
+		t.Errorf("%+v", r.Status.Verdict)
+	}
+	expect(t, answerLimit, p, spatev1.ConditionPassed, metav1.ConditionFalse, spatev1.ReasonThresholdMissed, "more", "result.rx is 1000")
+}
+
+func TestTwoEnginesSendWhatOneWould(t *testing.T) {
+	ns := ready(t, "  replicas: 2\n")
+	mustApply(t, ns, loopbackProfile("pair", lenient+"  rate: 1001pps\n  duration: 1s"))
+	r := complete(t, runLimit, profileNamed(ns, "pair"))
+	if res := r.Status.Result; len(r.Spec.Generator.Pods) != 2 || res.Tx != 1001 || res.Rx != 1001 || res.Lost != 0 {
+		t.Errorf("%d pods, %+v", len(r.Spec.Generator.Pods), res)
+	}
+}
+
+func TestAChangedRateReachesTheRunUnderWay(t *testing.T) {
+	ns, p := running(t, "live", "  duration: 5s\n  rate: 1kpps")
+	first := p.Status.CurrentRun.Name
+	mustApply(t, ns, loopbackProfile("live", lenient+"  duration: 5s\n  rate: 5kpps"))
+	r := complete(t, runLimit, p)
+	if res := r.Status.Result; r.Name != first || res.Tx <= 5000 || res.Tx >= 25000 || res.Lost != 0 || r.Status.RateFactor != "5" {
+		t.Errorf("%s (first %s): %+v, factor %s", r.Name, first, res, r.Status.RateFactor)
+	}
+}
+
+func TestANewRunIDRunsAgainAndHistoryIsBounded(t *testing.T) {
+	ns := ready(t, "")
+	p := profileNamed(ns, "again")
+	for i := range 3 {
+		mustApply(t, ns, loopbackProfile("again", lenient+fmt.Sprintf("  duration: 200ms\n  runHistoryLimit: 1\n  runID: r%d", i)))
+		r := complete(t, runLimit, p)
+		if r.Spec.Profile.RunID != fmt.Sprintf("r%d", i) || r.Status.Result.Tx != 200 {
+			t.Errorf("run %s of %s sent %d", r.Name, r.Spec.Profile.RunID, r.Status.Result.Tx)
+		}
+	}
+	until(t, 45*time.Second, "one run is kept", func() (bool, string) {
+		var runs spatev1.TrafficRunList
+		err := cluster.kube.List(t.Context(), &runs, client.InNamespace(ns))
+		return err == nil && len(runs.Items) == 1, fmt.Sprint(len(runs.Items), err)
+	})
+}
+
+func TestSuspendStopsAndResumeStartsANewRun(t *testing.T) {
+	ns, p := running(t, "pausing", "")
+	first := p.Status.CurrentRun.Name
+	mustApply(t, ns, loopbackProfile("pausing", lenient+"  suspend: true"))
+	phase(t, runLimit, p, spatev1.ProfileSuspended)
+	expect(t, runLimit, p, spatev1.ConditionComplete, metav1.ConditionTrue, spatev1.ReasonSuspended)
+	mustApply(t, ns, loopbackProfile("pausing", lenient+"  suspend: false"))
+	phase(t, runLimit, p, spatev1.ProfileRunning)
+	if p.Status.CurrentRun.Name == first {
+		t.Errorf("run %s goes on", first)
+	}
+}
+
+func TestAnOperatorKilledInMidRunLosesNothing(t *testing.T) {
+	_, p := running(t, "enduring", "  duration: 5s\n  thresholds: [{name: no-loss, expression: result.lost == 0}]")
+	restartOperator(t)
+	r := complete(t, 90*time.Second, p)
+	if res := r.Status.Result; r.Status.Verdict.Outcome != spatev1.VerdictPassed || res.Tx != 5000 || res.Rx != 5000 {
+		t.Errorf("%+v %+v", r.Status.Verdict, res)
+	}
+}
+
+func TestALostPodMakesTheRunInvalidAndTheGeneratorHeals(t *testing.T) {
+	ns, p := running(t, "victim", "  duration: 60s")
+	pods := enginePods(t, ns)
+	must(t, cluster.kube.Delete(t.Context(), &pods[0], client.GracePeriodSeconds(0)))
+	r := complete(t, runLimit, p)
+	if r.Status.Verdict.Outcome != spatev1.VerdictInvalid {
+		t.Errorf("%+v", r.Status.Verdict)
+	}
+	expect(t, answerLimit, p, spatev1.ConditionPassed, metav1.ConditionFalse, spatev1.ReasonPodLost, pods[0].Name)
+	mustApply(t, ns, loopbackProfile("victim", lenient+"  duration: 500ms\n  runID: again"))
+	if r = complete(t, readyLimit, p); r.Status.Verdict.Outcome != spatev1.VerdictPassed || r.Status.Result.Tx != 500 {
+		t.Errorf("%+v", r.Status.Verdict)
+	}
+}
+
+func TestAKilledEngineMakesTheRunInvalid(t *testing.T) {
+	ns, p := running(t, "crashing", "  duration: 60s")
+	pods := enginePods(t, ns)
+	cluster.kubelet.crash(pods[0].UID)
+	complete(t, runLimit, p)
+	expect(t, answerLimit, p, spatev1.ConditionPassed, metav1.ConditionFalse, spatev1.ReasonPodLost, pods[0].Name)
+	expect(t, readyLimit, generatorNamed(ns, "loop"), spatev1.ConditionReady, metav1.ConditionTrue, spatev1.ReasonAvailable)
+}
+
+func TestDeletingAProfileStopsItsTraffic(t *testing.T) {
+	ns, p := running(t, "deleted", "")
+	must(t, cluster.kube.Delete(t.Context(), p))
+	until(t, 50*time.Second, "the profile and its runs are gone", func() (bool, string) {
+		var runs spatev1.TrafficRunList
+		err := cluster.kube.List(t.Context(), &runs, client.InNamespace(ns))
+		return err == nil && get(p) != nil && len(runs.Items) == 0, fmt.Sprint(len(runs.Items), err)
+	})
+	expect(t, answerLimit, generatorNamed(ns, "loop"), spatev1.ConditionReady, metav1.ConditionTrue, spatev1.ReasonAvailable)
+}
+
+func TestABusyGeneratorQueuesOrRefuses(t *testing.T) {
+	ns, _ := running(t, "first", "  rate: 6Mbps\n  duration: 4s")
+	mustApply(t, ns, strings.Replace(loopbackGenerator, "lineRate: 10Gbps", "lineRate: 10Gbps", 1)+"  limits: {maxRate: 10Mbps}\n")
+	time.Sleep(time.Second)
+	mustApply(t, ns, loopbackProfile("refused", lenient+"  rate: 6Mbps\n  duration: 1s\n  whenBusy: Refuse"))
+	mustApply(t, ns, loopbackProfile("queued", lenient+"  rate: 6Mbps\n  duration: 1s"))
+	expect(t, answerLimit, profileNamed(ns, "refused"), spatev1.ConditionStalled, metav1.ConditionTrue, spatev1.ReasonGeneratorBusy, "maxRate")
+	phase(t, answerLimit, profileNamed(ns, "queued"), spatev1.ProfileQueued)
+	complete(t, runLimit, profileNamed(ns, "queued"))
+}
+
+func TestAnEditedStreamMakesTheProfileStale(t *testing.T) {
+	ns, p := running(t, "aging", "  duration: 2s")
+	mustApply(t, ns, strings.Replace(loopbackStream, "size: 128", "size: 256", 1))
+	expect(t, answerLimit, p, spatev1.ConditionStale, metav1.ConditionTrue, spatev1.ReasonReferenceChanged, "small")
+	if r := complete(t, runLimit, p); r.Status.Result.TxBytes != 128*r.Status.Result.Tx {
+		t.Errorf("%+v", r.Status.Result)
+	}
+}
+
+func TestCertificatesAndTheirAuthorityRotateUnderARun(t *testing.T) {
+	needsEngine(t)
+	restartOperator(t, "--certificate-lifetime=6s", "--ca-lifetime=30s", "--ca-propagation=3s")
+	defer restartOperator(t)
+	must(t, client.IgnoreNotFound(cluster.kube.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: operatorNamespace, Name: "spate-ca"}})))
+	ns, p := running(t, "rotating", "  duration: 30s\n  thresholds: [{name: no-loss, expression: result.lost == 0}]")
+	pod := enginePods(t, ns)[0]
+	certificate := func() string {
+		s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "loop-engine-tls"}}
+		must(t, get(s))
+		return string(s.Data["tls.crt"])
+	}
+	seen := map[string]bool{}
+	for range 25 {
+		seen[certificate()] = true
+		time.Sleep(time.Second)
+	}
+	r := complete(t, runLimit, p)
+	if r.Status.Verdict.Outcome != spatev1.VerdictPassed || r.Status.Result.Tx != 30000 {
+		t.Errorf("%+v %+v", r.Status.Verdict, r.Status.Result)
+	}
+	if len(seen) < 4 {
+		t.Errorf("%d certificates in 25 s of 6 s each", len(seen))
+	}
+	if now := enginePods(t, ns); len(now) != 1 || now[0].UID != pod.UID {
+		t.Error("the engine was restarted")
+	}
+}
+
+func TestSteadyStateMakesNoWrites(t *testing.T) {
+	ns := ready(t, "")
+	mustApply(t, ns, loopbackProfile("done", lenient+"  duration: 500ms"))
+	complete(t, runLimit, profileNamed(ns, "done"))
+	time.Sleep(3 * time.Second)
+	writes := func() float64 {
+		sum := 0.0
+		for _, method := range []string{"POST", "PUT", "PATCH", "DELETE"} {
+			sum += cluster.operator.metric("rest_client_requests_total", `method="`+method+`"`)
+		}
+		return sum
+	}
+	const quiet = 15 * time.Second
+	before := writes()
+	time.Sleep(quiet)
+	// The lease is renewed every two seconds.
+	if made := writes() - before; made > quiet.Seconds()/2+1 {
+		t.Errorf("%.0f writes in %s\n%s", made, quiet, cluster.operator.log.lines(20))
+	}
+	rss := cluster.operator.metric("process_resident_memory_bytes")
+	t.Logf("the operator's resident memory: %.0f MiB", rss/(1<<20))
+	if rss > 100<<20 {
+		t.Error("more than 100 MiB")
+	}
+}
