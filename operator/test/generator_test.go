@@ -6,6 +6,7 @@ package test
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -166,7 +167,7 @@ func TestASuspendedGeneratorFreesItsPods(t *testing.T) {
 	podNamed(t, ns, "loop-0")
 	mustApply(t, ns, loopbackGenerator+"  suspend: true\n")
 	expect(t, answerLimit, generatorNamed(ns, "loop"), spatev1.ConditionReady, metav1.ConditionFalse, spatev1.ReasonSuspended)
-	until(t, answerLimit, "no pods", func() (bool, string) { n := len(enginePods(t, ns)); return n == 0, fmt.Sprint(n) })
+	until(t, answerLimit, "no pods", func() (bool, string) { n := len(enginePods(t, ns)); return n == 0, strconv.Itoa(n) })
 	mustApply(t, ns, loopbackGenerator+"  suspend: false\n")
 	podNamed(t, ns, "loop-0")
 }

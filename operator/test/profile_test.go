@@ -5,7 +5,7 @@ package test
 // What a profile is told before anything runs. No engine is needed.
 
 import (
-	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -113,7 +113,7 @@ spec:
 		t.Errorf("owners %v", g.OwnerReferences)
 	}
 	mustApply(t, ns, manifest+"  suspend: true\n  suspendPolicy: Free\n")
-	until(t, answerLimit, "the pods are freed", func() (bool, string) { n := len(enginePods(t, ns)); return n == 0, fmt.Sprint(n) })
+	until(t, answerLimit, "the pods are freed", func() (bool, string) { n := len(enginePods(t, ns)); return n == 0, strconv.Itoa(n) })
 	must(t, cluster.kube.Delete(t.Context(), profileNamed(ns, "inline"), client.PropagationPolicy(metav1.DeletePropagationBackground)))
 	until(t, 4*answerLimit, "the generator is gone", func() (bool, string) { return get(g) != nil, "still there" })
 }

@@ -178,7 +178,7 @@ func TestDeletingAProfileStopsItsTraffic(t *testing.T) {
 
 func TestABusyGeneratorQueuesOrRefuses(t *testing.T) {
 	ns, _ := running(t, "first", "  rate: 6Mbps\n  duration: 4s")
-	mustApply(t, ns, strings.Replace(loopbackGenerator, "lineRate: 10Gbps", "lineRate: 10Gbps", 1)+"  limits: {maxRate: 10Mbps}\n")
+	mustApply(t, ns, loopbackGenerator+"  limits: {maxRate: 10Mbps}\n")
 	time.Sleep(time.Second)
 	mustApply(t, ns, loopbackProfile("refused", lenient+"  rate: 6Mbps\n  duration: 1s\n  whenBusy: Refuse"))
 	mustApply(t, ns, loopbackProfile("queued", lenient+"  rate: 6Mbps\n  duration: 1s"))

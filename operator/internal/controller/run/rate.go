@@ -13,7 +13,6 @@ import (
 	"google.golang.org/grpc/codes"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	spatev1 "spate.dev/operator/api/v1alpha1"
 	"spate.dev/operator/internal/controller/snapshot"
@@ -35,14 +34,15 @@ func (s *scope) applyRate(ctx context.Context, stats []*enginev1.WatchStatsRespo
 	if known && applied == want {
 		return nil
 	}
-	rescaled, problem, err := Rescale(ctx, s.r.Memory, s.r.Client, s.run, s.generator, want)
-	if err != nil {
-		return err
-	}
-	if problem != "" {
-		s.r.Events.Eventf(s.run, nil, corev1.EventTypeWarning, "RateRefused", "Update", "%s", problem)
+	rescaled, err := s.rescale(ctx, want)
+	var no *refusal
+	if errors.As(err, &no) {
+		s.r.Events.Eventf(s.run, nil, corev1.EventTypeWarning, "RateRefused", "Update", "%s", no.message)
 		s.setRate(want) // told once; a change of limits or of other runs is taken up with the next change
 		return nil
+	}
+	if err != nil {
+		return err
 	}
 	factor, err := plan.Ratio(rescaled.Factor)
 	if err != nil {
@@ -96,38 +96,35 @@ func inForce(stats []*enginev1.WatchStatsResponse, want *enginev1.Ratio) bool {
 	return true
 }
 
-// Rescale works out what a rate asks of a run under way, and what forbids it, if anything does.
-func Rescale(ctx context.Context, memory *snapshot.Memory, c client.Reader, run *spatev1.TrafficRun, g *spatev1.TrafficGenerator, want spatev1.ScaledRate) (plan.Rescaled, string, error) {
-	bytes, err := snapshot.Load(ctx, memory.Reader, run)
+// rescale works out what a rate asks of the run, or a refusal if limits or the other runs of the generator forbid it.
+func (s *scope) rescale(ctx context.Context, want spatev1.ScaledRate) (plan.Rescaled, error) {
+	bytes, err := snapshot.Load(ctx, s.r.Memory.Reader, s.run)
 	if err != nil {
-		return plan.Rescaled{}, "", err
+		return plan.Rescaled{}, err
 	}
 	p, err := plan.Decode(bytes)
 	if err != nil {
-		return plan.Rescaled{}, "", err
+		return plan.Rescaled{}, err
 	}
-	planned, err := plan.ParseFactor(run.Spec.RateFactor)
+	planned, err := plan.ParseFactor(s.run.Spec.RateFactor)
 	if err != nil {
-		return plan.Rescaled{}, "", err
+		return plan.Rescaled{}, err
 	}
-	rescaled, wrong := plan.Rescale(p, planned, want)
-	if wrong != nil {
-		return plan.Rescaled{}, wrong.Error(), nil
-	}
-	active, err := ActiveOn(ctx, c, g)
+	rescaled, err := plan.Rescale(p, planned, want)
 	if err != nil {
-		return plan.Rescaled{}, "", err
+		return plan.Rescaled{}, &refusal{spatev1.ReasonInvalidSpec, err.Error()}
 	}
-	others, err := memory.LoadOf(ctx, Without(active, run.UID))
+	active, err := ActiveOn(ctx, s.r.Client, s.generator)
 	if err != nil {
-		return plan.Rescaled{}, "", err
+		return plan.Rescaled{}, err
 	}
-	at := field.NewPath("spec", "rate")
-	if problems := plan.CheckLoad(rescaled.Load, g, at); len(problems) > 0 {
-		return rescaled, problems.Message(), nil
+	others, err := s.r.Memory.LoadOf(ctx, Without(active, s.run.UID))
+	if err != nil {
+		return plan.Rescaled{}, err
 	}
-	if problems := plan.CheckLoad(rescaled.Load.Plus(others), g, at); len(problems) > 0 {
-		return rescaled, "together with the other runs of the generator: " + problems.Message(), nil
+	problems := plan.CheckLoad(rescaled.Load.Plus(others), s.generator, field.NewPath("spec", "rate"))
+	if len(problems) > 0 {
+		return plan.Rescaled{}, &refusal{problems.Reason(), "with all runs of the generator: " + problems.Message()}
 	}
-	return rescaled, "", nil
+	return rescaled, nil
 }
