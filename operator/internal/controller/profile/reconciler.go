@@ -41,7 +41,8 @@ type Reconciler struct {
 	// Compiler tries a plan before a run is made of it.
 	Compiler engine.Compiler
 
-	tags tags
+	tags  tags
+	tried map[types.UID]tried // used by the one worker only
 }
 
 // +kubebuilder:rbac:groups=spate.dev,resources=trafficprofiles,verbs=get;list;watch;update;patch;delete
@@ -53,6 +54,7 @@ type Reconciler struct {
 
 // SetupWithManager registers the reconciler and what wakes it.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	r.tried = map[types.UID]tried{}
 	if err := index(context.Background(), mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
@@ -99,6 +101,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, err
 	}
 	if s.profile.DeletionTimestamp != nil {
+		delete(r.tried, s.profile.UID)
 		return s.remove(ctx)
 	}
 	if controllerutil.AddFinalizer(s.profile, Finalizer) {

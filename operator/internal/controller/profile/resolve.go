@@ -6,6 +6,7 @@ package profile
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -159,6 +160,39 @@ func (s *scope) resolve(ctx context.Context) error {
 	s.problems = append(s.problems, thresholdProblems(s.profile)...)
 	if len(s.problems) == 0 {
 		s.resolved = resolved
+		return s.try(ctx)
+	}
+	return nil
+}
+
+// tried is what became of trying a plan.
+type tried struct {
+	digest  [sha256.Size]byte
+	refusal string
+}
+
+// try has the engine's own code look at the plan, once for each plan that is to be run.
+func (s *scope) try(ctx context.Context) error {
+	if !s.due() {
+		return nil
+	}
+	p := s.resolved.Plan(plan.Identity{RunID: s.profile.Name, Tag: 1, Profile: s.profile.Name, Namespace: s.profile.Namespace})
+	_, digest, err := plan.Encode(p)
+	if err != nil {
+		return err
+	}
+	last := s.r.tried[s.profile.UID]
+	if last.digest != digest {
+		refusal, err := s.r.Compiler.Check(ctx, p)
+		if err != nil {
+			return err
+		}
+		last = tried{digest, refusal}
+		s.r.tried[s.profile.UID] = last
+	}
+	if last.refusal != "" {
+		s.resolved = nil
+		s.problems = plan.Problems{{Reason: spatev1.ReasonInvalidSpec, Path: "spec.traffic", Message: "the engine would refuse the plan: " + last.refusal}}
 	}
 	return nil
 }

@@ -5,9 +5,11 @@ package run
 // This file answers: how do all engines come to hold the plan, and to start at one instant?
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -118,6 +120,9 @@ func (s *scope) prepare(ctx context.Context, index int, pod *corev1.Pod, c *engi
 	if err != nil {
 		return held{}, err
 	}
+	if err := makeRoom(ctx, c, info.Runs); err != nil {
+		return held{}, fmt.Errorf("pod %s: %w", pod.Name, err)
+	}
 	prepared, err := c.Prepare(ctx, s.run.Spec.RunID, share)
 	if err != nil {
 		return held{}, s.explain(pod, bytes, err)
@@ -130,6 +135,26 @@ func (s *scope) prepare(ctx context.Context, index int, pod *corev1.Pod, c *engi
 		return held{}, fmt.Errorf("pod %s: %w", pod.Name, err)
 	}
 	return held{info: stats.Run, ports: stats.Ports}, nil
+}
+
+// mostHeld is how many runs an engine is left with; it takes 64 at most. Ended ones are held for their counters only.
+const mostHeld = 48
+
+// makeRoom makes an engine forget the runs that ended first, if it holds many.
+func makeRoom(ctx context.Context, c *engine.Client, runs []*enginev1.RunInfo) error {
+	var over []*enginev1.RunInfo
+	for _, known := range runs {
+		if Ended(known.State) {
+			over = append(over, known)
+		}
+	}
+	slices.SortFunc(over, func(a, b *enginev1.RunInfo) int { return cmp.Compare(a.StartedAtNs, b.StartedAtNs) })
+	for _, old := range over[:min(max(len(runs)-mostHeld+1, 0), len(over))] {
+		if err := c.Remove(ctx, old.RunId); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // shareOf appends an engine's share to the encoded plan: encoded messages that follow each other are merged. So every
