@@ -116,6 +116,7 @@ spate_port_stats(uint16_t port, struct spate_port_stats *stats)
 	stats->rx_missed = s.imissed;
 	stats->rx_errors = s.ierrors;
 	stats->rx_no_buffer = s.rx_nombuf;
+	stats->tx_packets = s.opackets;
 	stats->tx_errors = s.oerrors;
 	return 0;
 }

@@ -54,6 +54,7 @@ struct spate_port_stats {
 	uint64_t rx_missed;
 	uint64_t rx_errors;
 	uint64_t rx_no_buffer;
+	uint64_t tx_packets;
 	uint64_t tx_errors;
 };
 int spate_port_stats(uint16_t port, struct spate_port_stats *stats);

@@ -85,14 +85,17 @@ fn arguments(settings: &Settings, cpus: &[usize]) -> Vec<String> {
         "spate-engine".to_owned(),
         // The main lcore floats over the control CPUs; workers register themselves.
         format!("--lcores=0@({list})"),
-        "--in-memory".into(),
         "--no-telemetry".into(),
         "--log-level=*:notice".into(),
     ];
     let bytes = match settings.memory {
-        Memory::Huge { bytes, .. } => bytes,
+        Memory::Huge { bytes, .. } => {
+            arguments.push("--in-memory".into());
+            bytes
+        }
         Memory::Normal { bytes } => {
-            arguments.extend(["--no-huge".into(), "--iova-mode=va".into()]);
+            // Which implies memory without a name, and may not be said to be.
+            arguments.extend(["--no-huge".into(), "--no-shconf".into(), "--iova-mode=va".into()]);
             bytes
         }
     };

@@ -30,7 +30,9 @@ pub struct PacketSocket {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct InterfaceCounters {
-    tx_lost: u64,
+    tx_packets: u64,
+    /// Attempts that failed; a packet may be tried again.
+    tx_failed: u64,
     rx_missed: u64,
 }
 
@@ -96,9 +98,16 @@ impl PacketSocket {
         *missed + InterfaceCounters::read(&self.interface).rx_missed.saturating_sub(self.start.rx_missed)
     }
 
-    /// Packets that the kernel took and the interface did not send, since the port was opened.
-    pub fn tx_lost(&self) -> u64 {
-        InterfaceCounters::read(&self.interface).tx_lost.saturating_sub(self.start.tx_lost)
+    /// Of `taken` packets that the driver took and `refused` that it said the socket refused, those that the interface has
+    /// not sent, if it failed to send any.
+    ///
+    /// Failures alone would be too many: newer kernels keep a packet that the interface dropped in the socket's ring and
+    /// try it again, and count every attempt. Packets that the host itself sends on the interface make this too small by
+    /// as many: it should have none.
+    pub(crate) fn tx_lost(&self, taken: u64, refused: u64) -> u64 {
+        let now = InterfaceCounters::read(&self.interface);
+        let unsent = taken.saturating_sub(now.tx_packets.saturating_sub(self.start.tx_packets));
+        unsent.min(now.tx_failed.saturating_sub(self.start.tx_failed) + refused)
     }
 
     /// Carrier, as the kernel says.
@@ -118,7 +127,11 @@ impl InterfaceCounters {
         let counter = |name: &str| {
             attribute(interface, &format!("statistics/{name}")).and_then(|n| n.parse::<u64>().ok()).unwrap_or(0)
         };
-        Self { tx_lost: counter("tx_dropped") + counter("tx_errors"), rx_missed: counter("rx_missed_errors") }
+        Self {
+            tx_packets: counter("tx_packets"),
+            tx_failed: counter("tx_dropped") + counter("tx_errors"),
+            rx_missed: counter("rx_missed_errors"),
+        }
     }
 }
 

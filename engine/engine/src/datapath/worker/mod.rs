@@ -22,7 +22,7 @@ use super::{
     shared::{QueueShare, RunShare, WorkerShare},
 };
 use receive::{Receiver, RxPort};
-use transmit::{GRACE_NS, TxPort};
+use transmit::{FLUSH_NS, GRACE_NS, TxPort};
 
 /// A worker's view of a run.
 pub(super) struct WorkerRun {
@@ -178,7 +178,7 @@ impl Worker {
             let past_grace = run.stopped || run.has_come(now, run.end_ns.saturating_add(GRACE_NS));
             let mut clear = true;
             for port in &mut self.tx {
-                clear &= port.settle(slot, run, past_grace);
+                clear &= port.settle(now, slot, run, past_grace);
             }
             if clear || past_grace {
                 run.share.sent.raise();
@@ -206,9 +206,12 @@ impl Worker {
                 return self.idle.give_way();
             }
         }
-        if self.tx.iter_mut().all(TxPort::flush) {
-            self.idle.rest(now, until, expecting, &self.receiver, &self.commands, &self.share);
+        // What the kernel could not send keeps the worker awake only to try again.
+        let flushed = self.tx.iter_mut().fold(true, |all, port| port.flush(now) & all);
+        if !flushed {
+            until = until.min(now + FLUSH_NS);
         }
+        self.idle.rest(now, until, expecting, &self.receiver, &self.commands, &self.share);
     }
 }
 

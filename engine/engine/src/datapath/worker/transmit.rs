@@ -61,7 +61,12 @@ pub(super) struct TxPort {
     built: bool,
     /// The device may hold packets back that it took.
     unflushed: bool,
+    /// Not to be asked to send them before this instant.
+    flush_at: u64,
 }
+
+/// Between attempts to make the kernel send what it could not.
+pub(super) const FLUSH_NS: u64 = 1_000_000;
 
 impl TxPort {
     pub(super) fn new(port: usize, queue: TxQueue, share: Arc<QueueShare>, pool: Mempool) -> Self {
@@ -77,6 +82,7 @@ impl TxPort {
             slot: 0,
             built: false,
             unflushed: false,
+            flush_at: 0,
         }
     }
 
@@ -152,6 +158,7 @@ impl TxPort {
             return 0;
         }
         self.unflushed = true;
+        self.flush_at = 0;
         let part = &run.ports[part];
         let at = run.clock.at(clock.mono_ns()).map_or(0, |at| at.max(0).cast_unsigned());
         let mut bytes = 0;
@@ -178,23 +185,24 @@ impl TxPort {
     }
 
     /// Makes the device send what it took. True if nothing is left in it.
-    pub(super) fn flush(&mut self) -> bool {
-        if self.unflushed {
+    pub(super) fn flush(&mut self, now: u64) -> bool {
+        if self.unflushed && now >= self.flush_at {
             self.unflushed = !self.queue.flush();
+            self.flush_at = now + FLUSH_NS;
         }
         !self.unflushed
     }
 
     /// At the end of a run: whether all is sent. Past the grace, gives up what is not, and counts it.
-    pub(super) fn settle(&mut self, slot: usize, run: &WorkerRun, past_grace: bool) -> bool {
+    pub(super) fn settle(&mut self, now: u64, slot: usize, run: &WorkerRun, past_grace: bool) -> bool {
         let Some(part) = run.ports.iter().find(|p| p.port == self.port) else { return true };
         if past_grace {
             self.give_up(slot, run);
-            self.flush();
+            self.flush(now);
             part.give_up(run);
             return true;
         }
-        !self.is_waiting(slot) && part.schedule.next_due_ns().is_none_or(|due| due >= run.end_ns) && self.flush()
+        !self.is_waiting(slot) && part.schedule.next_due_ns().is_none_or(|due| due >= run.end_ns) && self.flush(now)
     }
 
     /// Drops the packets of a run that wait for the device, and counts them.

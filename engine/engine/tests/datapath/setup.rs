@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Data paths and runs for tests.
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
+
+use spate_engine::datapath::{
+    Config, Datapath, Memory, PhaseCounters, PollMode, PortConfig, PortDevice, Rate, Run, RunSpec, RunState, StreamSpec,
+    Template, Timing,
+};
+
+pub const MS: u64 = 1_000_000;
+
+/// Held by a test while it runs.
+pub fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A data path with these ports, its workers on CPUs 0, 1, ... and control on the last one there is.
+pub fn open(ports: &[(&str, PortDevice)], workers: usize, poll: PollMode) -> Datapath {
+    let cpus = thread::available_parallelism().unwrap().get();
+    assert!(workers <= cpus, "{workers} workers need as many CPUs");
+    Datapath::open(Config {
+        ports: ports
+            .iter()
+            .map(|(name, device)| PortConfig { name: (*name).into(), device: device.clone(), line_rate_bps: None })
+            .collect(),
+        worker_cpus: (0..workers).collect(),
+        control_cpus: vec![cpus - 1],
+        memory: Memory::Normal { bytes: 192 << 20 },
+        poll,
+        port_workers: None,
+    })
+    .unwrap()
+}
+
+pub fn pps(packets: u64) -> Rate {
+    Rate::packets_per_second(packets, 1).unwrap()
+}
+
+/// A stream of `len`-byte frames (without FCS) from one port to another.
+pub fn stream(id: u16, tx_port: usize, rx_port: Option<usize>, len: usize, rate: Rate) -> StreamSpec {
+    let mut frame = vec![0; len];
+    frame[..6].copy_from_slice(&[2, 0, 0, 0, 0, 2]);
+    frame[6..12].copy_from_slice(&[2, 0, 0, 0, 0, 1]);
+    // A local experimental Ethertype (IEEE 802): no host answers it.
+    frame[12..14].copy_from_slice(&[0x88, 0xb5]);
+    let template = Template::new(&frame, &[], true).unwrap();
+    StreamSpec { name: format!("s{id}"), id, tx_port, rx_port, template, rate, enabled: true }
+}
+
+pub fn spec(tag: u16, warmup_ns: u64, duration_ns: Option<u64>, streams: Vec<StreamSpec>) -> RunSpec {
+    RunSpec {
+        run_id: format!("run-{tag}"),
+        tag,
+        timing: Timing { warmup_ns, duration_ns, drain_ns: 50 * MS },
+        late_after_ns: None,
+        share: (0, 1),
+        streams,
+    }
+}
+
+/// Prepares a run and starts it in 20 ms.
+pub fn start(datapath: &Datapath, spec: RunSpec) -> Arc<Run> {
+    let run = datapath.prepare(spec).unwrap();
+    assert_eq!(run.state(), RunState::Prepared);
+    run.start(datapath.clock().now_wall_ns() + 20 * MS).unwrap();
+    run
+}
+
+/// Waits for a state that must come within `seconds`.
+pub fn wait_for(run: &Run, state: RunState, seconds: u64) {
+    let start = Instant::now();
+    while run.state() != state {
+        assert!(start.elapsed() < Duration::from_secs(seconds), "the run is {:?}, not {state:?}", run.state());
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Every packet of a phase came back, once and in order.
+pub fn assert_all_received(counters: &PhaseCounters, packets: u64) {
+    assert_eq!(
+        (
+            counters.tx_packets,
+            counters.tx_dropped,
+            counters.rx_packets,
+            counters.rx_bytes,
+            counters.duplicates,
+            counters.out_of_order,
+            counters.misdirected
+        ),
+        (packets, 0, packets, counters.tx_bytes, 0, 0, 0)
+    );
+}
+
+/// Tries a claim about time up to three times: the machine may be busy with something else.
+pub fn best_of_three(claim: impl Fn() -> Result<(), String>) {
+    let failures: Vec<String> = (0..3).map_while(|_| claim().err()).collect();
+    assert!(failures.len() < 3, "{failures:#?}");
+}
