@@ -127,7 +127,8 @@ fn main() {
 }
 
 fn link_statically(dpdk: &pkg_config::Library) {
-    let directories: Vec<PathBuf> = pkg_config::get_variable("libdpdk", "libdir").map(PathBuf::from).into_iter().collect();
+    let directories: Vec<PathBuf> =
+        pkg_config::get_variable("libdpdk", "libdir").map(PathBuf::from).into_iter().collect();
     let exists = |name: &str| directories.iter().any(|d| d.join(format!("librte_{name}.a")).exists());
     for directory in &directories {
         println!("cargo:rustc-link-search=native={}", directory.display());

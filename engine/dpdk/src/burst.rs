@@ -70,7 +70,9 @@ impl Burst {
         unsafe {
             let room = field::<u16>(packet, sys::SPATE_MBUF_BUF_LEN).read();
             let offset = field::<u16>(packet, sys::SPATE_MBUF_DATA_OFF).read();
-            assert!(offset as usize + len <= room as usize && field::<u16>(packet, sys::SPATE_MBUF_NB_SEGS).read() == 1);
+            assert!(
+                offset as usize + len <= room as usize && field::<u16>(packet, sys::SPATE_MBUF_NB_SEGS).read() == 1
+            );
             field::<u16>(packet, sys::SPATE_MBUF_DATA_LEN).write(len as u16);
             field::<u32>(packet, sys::SPATE_MBUF_PKT_LEN).write(len as u32);
             let buffer = field::<*mut u8>(packet, sys::SPATE_MBUF_BUF_ADDR).read();
@@ -125,9 +127,7 @@ impl Burst {
     pub fn receive(&mut self, queue: &mut RxQueue) -> usize {
         self.clear();
         // SAFETY: there is room for BURST pointers. The queue is started and not shared.
-        let got = unsafe {
-            sys::spate_rx_burst(queue.port(), queue.index(), self.packets.as_mut_ptr(), BURST as u16)
-        };
+        let got = unsafe { sys::spate_rx_burst(queue.port(), queue.index(), self.packets.as_mut_ptr(), BURST as u16) };
         self.tail = usize::from(got);
         self.tail
     }

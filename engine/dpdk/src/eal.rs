@@ -114,8 +114,7 @@ fn init_here(arguments: Vec<String>) -> Result<(), Error> {
     let arguments: Vec<CString> = arguments.into_iter().map(|a| CString::new(a).expect("no NUL in it")).collect();
     // DPDK permutes the array and keeps pointers to the strings: both stay for good.
     let strings: &'static [CString] = arguments.leak();
-    let pointers: &'static mut [*mut c_char] =
-        strings.iter().map(|a| a.as_ptr().cast_mut()).collect::<Vec<_>>().leak();
+    let pointers: &'static mut [*mut c_char] = strings.iter().map(|a| a.as_ptr().cast_mut()).collect::<Vec<_>>().leak();
     // SAFETY: argc and argv as a C program has them; called once (UP is locked and empty).
     if unsafe { sys::rte_eal_init(pointers.len() as i32, pointers.as_mut_ptr()) } < 0 {
         return Err(Error::from_code("bringing DPDK up", last_errno(), mark));

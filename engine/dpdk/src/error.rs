@@ -20,7 +20,9 @@ pub enum Error {
         free_mib: u64,
     },
     /// No hugepages of the size that was asked for.
-    #[error("there are no hugepages of {0} bytes on this machine: choose another size or leave it open (--hugepages auto)")]
+    #[error(
+        "there are no hugepages of {0} bytes on this machine: choose another size or leave it open (--hugepages auto)"
+    )]
     UnknownPageSize(u64),
     /// The process lacks a privilege.
     #[error("no permission for {what}: {remedy}")]

@@ -48,9 +48,8 @@ impl Mempool {
         // A cache may hold half as much again as its size, and must not starve other threads.
         let cache = if count >= 4 * CACHE { CACHE } else { 0 };
         // SAFETY: the environment is up and the name is a C string.
-        let raw = unsafe {
-            sys::rte_pktmbuf_pool_create(name.as_ptr(), count, cache, 0, data_room, sys::SOCKET_ID_ANY)
-        };
+        let raw =
+            unsafe { sys::rte_pktmbuf_pool_create(name.as_ptr(), count, cache, 0, data_room, sys::SOCKET_ID_ANY) };
         match NonNull::new(raw) {
             Some(raw) => Ok(Self { inner: Arc::new(Inner { raw, count, room }) }),
             None if last_errno() == libc::ENOMEM => {

@@ -12,12 +12,7 @@ use std::{
 
 use spate_dpdk_sys as sys;
 
-use crate::{
-    BURST, Burst, Device, Eal, Error, Mempool, PacketSocket,
-    error::last_errno,
-    kernel,
-    log::Mark,
-};
+use crate::{BURST, Burst, Device, Eal, Error, Mempool, PacketSocket, error::last_errno, kernel, log::Mark};
 
 /// Packets that fit into a loopback's ring.
 const LOOPBACK_RING: u32 = 4096;
@@ -132,7 +127,8 @@ impl Port<Configured> {
             })?,
             Device::Null => probe("net_null", "no-rx=1")?,
             Device::Kernel(interface) => {
-                let index = kernel::interface_index(interface).map_err(|_| Error::InterfaceNotFound(interface.clone()))?;
+                let index =
+                    kernel::interface_index(interface).map_err(|_| Error::InterfaceNotFound(interface.clone()))?;
                 let before = kernel::packet_sockets(index);
                 let id = probe("net_af_packet", &af_packet_arguments(interface))?;
                 socket = Some(PacketSocket::adopt(interface, &before).map_err(|e| Error::Failed {
@@ -175,11 +171,7 @@ impl Port<Configured> {
     }
 
     /// Sets up the queues and starts the device.
-    pub fn start(
-        self,
-        sizes: QueueSizes,
-        rx_pool: &Mempool,
-    ) -> Result<(Port<Started>, RxQueue, Vec<TxQueue>), Error> {
+    pub fn start(self, sizes: QueueSizes, rx_pool: &Mempool) -> Result<(Port<Started>, RxQueue, Vec<TxQueue>), Error> {
         let Inner { id, info, tx_queues, .. } = &*self.inner;
         let (id, tx_queues) = (*id, *tx_queues);
         let device = describe(&self.inner.device);
@@ -201,7 +193,10 @@ impl Port<Configured> {
             // SAFETY: the port is started.
             let code = unsafe { sys::rte_eth_promiscuous_enable(id) };
             if code != 0 {
-                tracing::warn!(address, "only packets to the port's own address are received: it may not be promiscuous");
+                tracing::warn!(
+                    address,
+                    "only packets to the port's own address are received: it may not be promiscuous"
+                );
             }
         }
         let mut rx = RxQueue { inner: Arc::clone(&self.inner), here: PhantomData };
@@ -211,9 +206,8 @@ impl Port<Configured> {
             while stale.receive(&mut rx) == BURST {}
             kernel.reset();
         }
-        let tx = (0..tx_queues)
-            .map(|queue| TxQueue { inner: Arc::clone(&self.inner), queue, here: PhantomData })
-            .collect();
+        let tx =
+            (0..tx_queues).map(|queue| TxQueue { inner: Arc::clone(&self.inner), queue, here: PhantomData }).collect();
         Ok((Port { inner: self.inner, state: PhantomData }, rx, tx))
     }
 }
@@ -254,7 +248,8 @@ impl Port<Started> {
 
     /// What was lost since it was opened.
     pub fn stats(&self) -> PortStats {
-        let mut raw = sys::spate_port_stats { rx_missed: 0, rx_errors: 0, rx_no_buffer: 0, tx_packets: 0, tx_errors: 0 };
+        let mut raw =
+            sys::spate_port_stats { rx_missed: 0, rx_errors: 0, rx_no_buffer: 0, tx_packets: 0, tx_errors: 0 };
         // SAFETY: the port is started; the pointer is valid for the call. On an error it stays zero.
         unsafe { sys::spate_port_stats(self.inner.id, &raw mut raw) };
         let mut stats = PortStats {

@@ -135,7 +135,13 @@ mod tests {
         ];
         (prop_oneof![Just(0u64), 0u64..100], prop::collection::vec(step, 0..3000)).prop_map(|(start, steps)| {
             let mut at = start;
-            steps.into_iter().map(|step| { at = at.saturating_add_signed(step); at }).collect()
+            steps
+                .into_iter()
+                .map(|step| {
+                    at = at.saturating_add_signed(step);
+                    at
+                })
+                .collect()
         })
     }
 

@@ -37,14 +37,14 @@ impl Trailer {
     #[inline]
     pub fn encode(&self) -> [u8; LEN] {
         let sequence = u64::from(self.sequence);
-        let high = u64::from(self.run_tag) << 48
-            | u64::from(self.stream) << 32
-            | u64::from(self.sender) << 24
+        let high = (u64::from(self.run_tag) << 48)
+            | (u64::from(self.stream) << 32)
+            | (u64::from(self.sender) << 24)
             | if self.measured { MEASURED } else { 0 }
-            | sequence >> 16;
-        let low = sequence << 48 | self.timestamp % TIMESTAMP_MODULUS;
+            | (sequence >> 16);
+        let low = (sequence << 48) | (self.timestamp % TIMESTAMP_MODULUS);
         let high = high | check(high, low);
-        (u128::from(high) << 64 | u128::from(low)).to_be_bytes()
+        ((u128::from(high) << 64) | u128::from(low)).to_be_bytes()
     }
 
     /// Reads the trailer at the end of a frame; none if what is there is no trailer.
@@ -72,7 +72,7 @@ impl Trailer {
 #[inline]
 fn check(high: u64, low: u64) -> u64 {
     // 2^64 = 2 (modulo 127)
-    (high % 127 * 2 + low % 127) % 127 << PHASE_SHIFT
+    ((high % 127 * 2 + low % 127) % 127) << PHASE_SHIFT
 }
 
 #[cfg(test)]

@@ -83,7 +83,7 @@ impl Datapath {
         };
         let (run, parts) = prepare::prepare(context, spec)?;
         for (worker, part) in parts.into_iter().enumerate() {
-            self.opened.lines.tell(worker, Command::Install(slot, part));
+            self.opened.lines.tell(worker, Command::Install(slot, Box::new(part)));
         }
         let run = Arc::new(run);
         self.monitor.add(Arc::clone(&run));

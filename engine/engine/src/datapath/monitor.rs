@@ -35,8 +35,7 @@ impl Monitor {
     pub(super) fn start(clock: Clock, workers: Arc<Workers>) -> std::io::Result<Self> {
         let shared = Arc::new(Shared { state: Mutex::default(), changed: Condvar::new() });
         let theirs = Arc::clone(&shared);
-        let thread =
-            thread::Builder::new().name("monitor".into()).spawn(move || watch(&theirs, &clock, &workers))?;
+        let thread = thread::Builder::new().name("monitor".into()).spawn(move || watch(&theirs, &clock, &workers))?;
         Ok(Self { shared, thread: Some(thread) })
     }
 

@@ -40,7 +40,7 @@ pub(super) struct Context<'a> {
 }
 
 /// A run for control, and each worker's part of it.
-pub(super) fn prepare(context: Context<'_>, spec: RunSpec) -> Result<(Run, Vec<Box<WorkerRun>>), PrepareError> {
+pub(super) fn prepare(context: Context<'_>, spec: RunSpec) -> Result<(Run, Vec<WorkerRun>), PrepareError> {
     let workers = context.workers.count();
     let senders = validate(&context, &spec)?;
     let end_ns = spec.timing.duration_ns.map_or(u64::MAX, |duration| spec.timing.warmup_ns + duration);
@@ -51,7 +51,7 @@ pub(super) fn prepare(context: Context<'_>, spec: RunSpec) -> Result<(Run, Vec<B
 
     let mut parts = Vec::new();
     for (worker, receive) in receive.into_iter().enumerate() {
-        parts.push(Box::new(WorkerRun {
+        parts.push(WorkerRun {
             tag: spec.tag,
             clock: RunClock::new(),
             warmup_ns: spec.timing.warmup_ns,
@@ -62,7 +62,7 @@ pub(super) fn prepare(context: Context<'_>, spec: RunSpec) -> Result<(Run, Vec<B
             receive,
             share: Arc::clone(&shares[worker]),
             closing: false,
-        }));
+        });
     }
     for (port, streams) in by_port.iter().enumerate().filter(|(_, streams)| !streams.is_empty()) {
         let open = &context.ports[port];
@@ -123,11 +123,18 @@ fn validate(context: &Context<'_>, spec: &RunSpec) -> Result<usize, PrepareError
     if senders > 256 {
         return Err(wrong(
             "share",
-            format!("{senders} workers would send this run ({count} engines of {}); trailers can tell 256 apart: use fewer engines or workers", context.workers.count()),
+            format!(
+                "{senders} workers would send this run ({count} engines of {}); trailers can tell 256 apart: use fewer engines or workers",
+                context.workers.count()
+            ),
         ));
     }
     let t = spec.timing;
-    if t.warmup_ns.checked_add(t.duration_ns.unwrap_or(0)).and_then(|n| n.checked_add(t.drain_ns)).is_none_or(|n| n > 1 << 62) {
+    if t.warmup_ns
+        .checked_add(t.duration_ns.unwrap_or(0))
+        .and_then(|n| n.checked_add(t.drain_ns))
+        .is_none_or(|n| n > 1 << 62)
+    {
         return Err(wrong("timing", "warm-up, duration and drain together exceed a hundred years"));
     }
     let mut ids = vec![None; 1 << 16];

@@ -128,7 +128,11 @@ fn inside_drops() {
 fn interfaces_that_are_not_there_are_named() {
     let _turn = turn();
     let config = Config {
-        ports: vec![PortConfig { name: "east".into(), device: PortDevice::Kernel("nonesuch".into()), line_rate_bps: None }],
+        ports: vec![PortConfig {
+            name: "east".into(),
+            device: PortDevice::Kernel("nonesuch".into()),
+            line_rate_bps: None,
+        }],
         worker_cpus: vec![0],
         control_cpus: vec![0],
         memory: Memory::Normal { bytes: 192 << 20 },

@@ -51,14 +51,17 @@ fn a_stream_on_a_wrong_port_is_received_and_misdirected() {
     let _turn = turn();
     // Two workers, each receiving from one port: packets are handed over to the stream's owner.
     let datapath = open(&[("a", PortDevice::Loopback), ("b", PortDevice::Loopback)], 2, PollMode::Busy);
-    let run = start(&datapath, spec(3, 0, Some(200 * MS), vec![
-        stream(1, 0, Some(1), 60, pps(50_000)),
-        stream(2, 1, None, 60, pps(50_000)),
-    ]));
+    let run = start(
+        &datapath,
+        spec(3, 0, Some(200 * MS), vec![stream(1, 0, Some(1), 60, pps(50_000)), stream(2, 1, None, 60, pps(50_000))]),
+    );
     wait_for(&run, RunState::Complete, 5);
     for counters in run.counters() {
         let c = counters.measured;
-        assert_eq!((c.tx_packets, c.rx_packets, c.misdirected, c.duplicates, c.out_of_order), (10_000, 10_000, 10_000, 0, 0));
+        assert_eq!(
+            (c.tx_packets, c.rx_packets, c.misdirected, c.duplicates, c.out_of_order),
+            (10_000, 10_000, 10_000, 0, 0)
+        );
     }
 }
 

@@ -20,7 +20,10 @@ fn a_million_a_second_for_ten_seconds_is_ten_million_packets_and_the_last_is_in_
         assert_eq!(counters.measured.tx_dropped, 0);
         assert_eq!(counters.warmup.tx_packets, 0);
         let last = counters.measured.last_departure_delay_ns;
-        println!("10,000,000 packets; last {last} ns after its time, at most {} ns", counters.measured.max_departure_delay_ns);
+        println!(
+            "10,000,000 packets; last {last} ns after its time, at most {} ns",
+            counters.measured.max_departure_delay_ns
+        );
         if last < MS { Ok(()) } else { Err(format!("the last packet left {last} ns after its time")) }
     });
 }
@@ -54,11 +57,16 @@ fn warm_up_is_counted_apart_and_rates_need_not_divide_anything() {
     let datapath = open(&[("a", PortDevice::Null), ("b", PortDevice::Null)], 2, PollMode::Adaptive);
     let run = start(
         &datapath,
-        spec(9, 100 * MS, Some(200 * MS), vec![
-            stream(1, 0, None, 60, pps(33_333)),
-            stream(2, 1, None, 1514, pps(7)),
-            stream(3, 1, None, 9000, pps(12_347)),
-        ]),
+        spec(
+            9,
+            100 * MS,
+            Some(200 * MS),
+            vec![
+                stream(1, 0, None, 60, pps(33_333)),
+                stream(2, 1, None, 1514, pps(7)),
+                stream(3, 1, None, 9000, pps(12_347)),
+            ],
+        ),
     );
     wait_for(&run, RunState::Complete, 5);
     let sent: Vec<_> = run.counters().iter().map(|c| (c.warmup.tx_packets, c.measured.tx_packets)).collect();

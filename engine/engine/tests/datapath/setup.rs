@@ -7,8 +7,8 @@ use std::{
 };
 
 use spate_engine::datapath::{
-    Config, Datapath, Memory, PhaseCounters, PollMode, PortConfig, PortDevice, Rate, Run, RunSpec, RunState, StreamSpec,
-    Template, Timing,
+    Config, Datapath, Memory, PhaseCounters, PollMode, PortConfig, PortDevice, Rate, Run, RunSpec, RunState,
+    StreamSpec, Template, Timing,
 };
 
 pub const MS: u64 = 1_000_000;
