@@ -64,7 +64,8 @@ const (
 	ReasonAttachmentFailed = "AttachmentFailed"
 	// ReasonPodFailed: an engine pod failed; the message says how often and why.
 	ReasonPodFailed = "PodFailed"
-	// ReasonAdmissionFailed: the node refused an engine pod (CPU or NUMA topology, device, hugepages).
+	// ReasonAdmissionFailed: the node refused an engine pod (CPU or NUMA topology, device, hugepages), or the API server
+	// did (a quota, a pod security policy).
 	ReasonAdmissionFailed = "AdmissionFailed"
 	// ReasonEngineUnreachable: an engine pod runs and its engine does not answer.
 	ReasonEngineUnreachable = "EngineUnreachable"

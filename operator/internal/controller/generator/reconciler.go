@@ -42,6 +42,8 @@ const (
 	soon = time.Second
 	// watchful is how often the engines of a ready generator are asked for the state of their ports.
 	watchful = 10 * time.Second
+	// refusedPause is the time between attempts to make a pod that the API server refuses.
+	refusedPause = 5 * time.Second
 )
 
 // Reconciler keeps generators.
@@ -182,8 +184,12 @@ func (r *Reconciler) keep(ctx context.Context, g *spatev1.TrafficGenerator, pods
 		if err != nil {
 			return 0, err
 		}
-		if err := r.Client.Create(ctx, pod); err != nil {
-			return 0, fmt.Errorf("pod %s: %w", pod.Name, err)
+		if err := r.Client.Create(ctx, pod); apierrors.IsAlreadyExists(err) {
+			return 0, err
+		} else if err != nil { // a quota, a policy of pod security, a namespace that is going
+			r.report(ctx, g, pods, f.live)
+			kstatus.Progressing(&g.Status.Conditions, g.Generation, spatev1.ReasonAdmissionFailed, err.Error())
+			return refusedPause, nil
 		}
 		r.Events.Eventf(g, pod, corev1.EventTypeNormal, "PodCreated", "Create", "made pod %s", pod.Name)
 		f.live[index] = pod
