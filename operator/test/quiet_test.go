@@ -5,7 +5,7 @@ package test
 // The operator as a guest of the cluster: small, and quiet when nothing changes.
 
 import (
-	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,13 +28,13 @@ func quiet(t *testing.T) {
 	until(t, 90*time.Second, "what other tests left is gone", func() (bool, string) {
 		var all corev1.NamespaceList
 		err := cluster.kube.List(t.Context(), &all)
-		going := ""
+		var going []string
 		for _, ns := range all.Items {
 			if ns.DeletionTimestamp != nil {
-				going += fmt.Sprintln(ns.Name, ns.Status.Conditions)
+				going = append(going, ns.Name)
 			}
 		}
-		return err == nil && going == "", going
+		return err == nil && len(going) == 0, strings.Join(going, " ")
 	})
 	time.Sleep(3 * time.Second) // the last events and statuses
 	const span = 15 * time.Second

@@ -16,7 +16,7 @@ import (
 )
 
 // ContractMinor is the contract's minor version this operator speaks; an engine's may differ by one.
-const ContractMinor = 1
+const ContractMinor = 0
 
 const (
 	// callTimeout bounds a call that only reads or flips a state.

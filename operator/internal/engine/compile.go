@@ -28,7 +28,7 @@ type Compiler struct {
 // compileLimit bounds one try.
 const compileLimit = 30 * time.Second
 
-// Check returns what the engine would refuse the plan for; empty if it would take it, or if it could not be tried.
+// Check returns what the engine would refuse the plan for; empty if it would take it, or if there is no engine to try.
 func (c Compiler) Check(ctx context.Context, plan *enginev1.Plan) (string, error) {
 	if c.Binary == "" {
 		return "", nil
@@ -50,12 +50,12 @@ func (c Compiler) Check(ctx context.Context, plan *enginev1.Plan) (string, error
 	switch {
 	case err == nil:
 		return "", nil
-	case errors.As(err, &exit):
+	case errors.As(err, &exit) && exit.ExitCode() == 1:
 		message := strings.TrimSpace(complaints.String())
 		for i, s := range plan.Streams {
 			message = strings.ReplaceAll(message, fmt.Sprintf("streams[%d]", i), "stream "+s.Name)
 		}
 		return message, nil
 	}
-	return "", fmt.Errorf("%s compile: %w", c.Binary, err)
+	return "", fmt.Errorf("%s compile: %w: %s", c.Binary, err, strings.TrimSpace(complaints.String()))
 }

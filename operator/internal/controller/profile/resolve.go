@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	spatev1 "spate.dev/operator/api/v1alpha1"
 	"spate.dev/operator/internal/plan"
@@ -184,8 +185,8 @@ func (s *scope) try(ctx context.Context) error {
 	last := s.r.tried[s.profile.UID]
 	if last.digest != digest {
 		refusal, err := s.r.Compiler.Check(ctx, p)
-		if err != nil {
-			return err
+		if err != nil { // the engines themselves will judge it
+			log.FromContext(ctx).Error(err, "the plan could not be tried")
 		}
 		last = tried{digest, refusal}
 		s.r.tried[s.profile.UID] = last
