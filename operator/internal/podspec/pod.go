@@ -132,8 +132,10 @@ func (t Template) args() []string {
 	for _, port := range s.Ports {
 		device := ""
 		switch {
+		case port.Attachment.Network != nil && t.Attachments.Resources[string(port.Name)] != "":
+			device = "attached:" + string(port.Name) // its PCI address is in the network status
 		case port.Attachment.Network != nil:
-			device = "attached:" + string(port.Name)
+			device = "kernel:" + string(port.Name) // known at once; the network status comes seconds later
 		case port.Attachment.Loopback != nil:
 			device = "loopback"
 		case port.Attachment.Null != nil:

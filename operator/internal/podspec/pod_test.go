@@ -72,7 +72,7 @@ func TestPortsAreAttachedByTheirNames(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	args := strings.Join(pod.Spec.Containers[0].Args, " ")
-	for _, part := range []string{"--port east=attached:east", "--port loop=loopback", "--line-rate west=10G", "--memory 128M", "--hugepages 2M"} {
+	for _, part := range []string{"--port east=kernel:east", "--port loop=loopback", "--line-rate west=10G", "--memory 128M", "--hugepages 2M"} {
 		if !strings.Contains(args, part) {
 			t.Errorf("no %q in %s", part, args)
 		}
@@ -82,6 +82,9 @@ func TestPortsAreAttachedByTheirNames(t *testing.T) {
 func TestVirtualFunctionsAreRequestedAndNeedNoNetworkCapabilities(t *testing.T) {
 	resources := map[string]string{"east": "vendor.example/vf", "west": "vendor.example/vf"}
 	c := Template{Generator: generator(), Attachments: Attachments{Resources: resources}}.Pod(0, 0).Spec.Containers[0]
+	if args := strings.Join(c.Args, " "); !strings.Contains(args, "--port east=attached:east") {
+		t.Errorf("args %s", args)
+	}
 	if q := c.Resources.Limits["vendor.example/vf"]; q.Value() != 2 {
 		t.Errorf("%s virtual functions, want 2", q.String())
 	}

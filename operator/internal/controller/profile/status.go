@@ -20,9 +20,11 @@ import (
 
 // status mirrors the current run, and tells what the profile waits for.
 func (s *scope) status(ctx context.Context, d decision) {
-	current := s.latest()
+	current := s.current()
 	if current != nil {
 		s.mirror(current)
+	} else if s.profile.Status.CurrentRun != nil {
+		s.gone()
 	}
 	s.stale(ctx, current)
 	status, generation := &s.profile.Status, s.profile.Generation
@@ -49,6 +51,31 @@ func (s *scope) status(ctx context.Context, d decision) {
 		}
 	}
 	status.Reason = s.reason()
+}
+
+// current is the latest run, unless a later one is gone.
+func (s *scope) current() *spatev1.TrafficRun {
+	latest, last := s.latest(), s.profile.Status.CurrentRun
+	if latest == nil || last != nil && run.Number(latest.Name) < run.Number(last.Name) {
+		return nil
+	}
+	return latest
+}
+
+// gone says that the current run was deleted: by the history's limit after it had ended, or by somebody before.
+func (s *scope) gone() {
+	status := &s.profile.Status
+	status.Progress = nil
+	if meta.IsStatusConditionTrue(status.Conditions, spatev1.ConditionComplete) {
+		return
+	}
+	set := func(kind string, value metav1.ConditionStatus, reason string) {
+		kstatus.Set(&status.Conditions, kind, value, s.profile.Generation, reason, "run "+status.CurrentRun.Name+" was deleted")
+	}
+	status.Phase = spatev1.ProfileComplete
+	set(spatev1.ConditionRunning, metav1.ConditionFalse, spatev1.ReasonStopped)
+	set(spatev1.ConditionComplete, metav1.ConditionTrue, spatev1.ReasonStopped)
+	set(spatev1.ConditionPassed, metav1.ConditionFalse, spatev1.ReasonIncomplete)
 }
 
 // mirror takes over what the current run says.
