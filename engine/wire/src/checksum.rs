@@ -15,12 +15,21 @@ pub fn sum(bytes: &[u8]) -> u64 {
     total
 }
 
+/// The sum of 16 bytes, up to a multiple of 0xffff: a 64-bit number is congruent to the sum of its 16-bit digits.
+#[inline]
+pub fn sum_16(bytes: &[u8; 16]) -> u64 {
+    let bits = u128::from_be_bytes(*bytes);
+    u64::from(fold((bits >> 64) as u64)) + u64::from(fold(bits as u64))
+}
+
 /// The sum of the same bytes at an offset one further (RFC 1071 §2.B: byte order independence).
+#[inline]
 pub fn swapped(sum: u64) -> u64 {
     u64::from(fold(sum).swap_bytes())
 }
 
 /// Folds the carries in: a value congruent to `sum` modulo 0xffff, and 0 only if `sum` is 0.
+#[inline]
 pub fn fold(mut sum: u64) -> u16 {
     // Three folds bring any u64 below 2^17, the fourth takes in the last carry.
     sum = (sum & 0xffff_ffff) + (sum >> 32);
@@ -31,6 +40,7 @@ pub fn fold(mut sum: u64) -> u16 {
 }
 
 /// The checksum of what adds up to `sum`.
+#[inline]
 pub fn checksum(sum: u64) -> u16 {
     !fold(sum)
 }
@@ -77,6 +87,11 @@ mod tests {
             let whole: Vec<u8> = a.iter().chain(&b).copied().collect();
             let part = if a.len() % 2 == 0 { sum(&b) } else { swapped(sum(&b)) };
             prop_assert_eq!(fold(sum(&a) + part), fold(sum(&whole)));
+        }
+
+        #[test]
+        fn sixteen_bytes_have_one_sum(bytes: [u8; 16]) {
+            prop_assert_eq!(fold(sum_16(&bytes)), fold(sum(&bytes)));
         }
 
         #[test]
