@@ -67,6 +67,9 @@ func (s *scope) gone() {
 	status := &s.profile.Status
 	status.Progress = nil
 	if meta.IsStatusConditionTrue(status.Conditions, spatev1.ConditionComplete) {
+		for i := range status.Conditions { // what it came to still holds
+			status.Conditions[i].ObservedGeneration = s.profile.Generation
+		}
 		return
 	}
 	set := func(kind string, value metav1.ConditionStatus, reason string) {
