@@ -130,7 +130,15 @@ impl Port<Configured> {
                 let index =
                     kernel::interface_index(interface).map_err(|_| Error::InterfaceNotFound(interface.clone()))?;
                 let before = kernel::packet_sockets(index);
-                let id = probe("net_af_packet", &af_packet_arguments(interface))?;
+                let id = probe("net_af_packet", &af_packet_arguments(interface)).map_err(|e| match e {
+                    Error::Failed { log, .. } if log.iter().any(|line| line.contains("mmap failed")) => {
+                        Error::NoPermission {
+                            what: "locking the interface's packet ring in memory",
+                            remedy: "give the container IPC_LOCK, or raise the limit (ulimit -l)",
+                        }
+                    }
+                    e => e,
+                })?;
                 socket = Some(PacketSocket::adopt(interface, &before).map_err(|e| Error::Failed {
                     what: format!("watching the packet socket of {interface}"),
                     reason: e.to_string(),

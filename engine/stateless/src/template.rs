@@ -137,7 +137,8 @@ impl Template {
         out[at..].copy_from_slice(&bytes);
         let whole = checksum::sum_16(&bytes);
         for fix in &self.fixes {
-            let sum = if fix.covered.len() == trailer::LEN { whole } else { checksum::sum(&bytes[fix.covered.clone()]) };
+            let sum =
+                if fix.covered.len() == trailer::LEN { whole } else { checksum::sum(&bytes[fix.covered.clone()]) };
             let sum = if fix.odd { checksum::swapped(sum) } else { sum };
             out[fix.offset..fix.offset + 2].copy_from_slice(&finish(fix.base + sum, fix.zero_means_absent));
         }

@@ -8,7 +8,9 @@ use std::{
 
 use rtrb::RingBuffer;
 use rustix::thread::{CpuSet, sched_setaffinity};
-use spate_dpdk::{Configured, Device, Eal, Mempool, Port, QueueSizes, RegisteredThread, RxQueue, Started, TxQueue};
+use spate_dpdk::{
+    Configured, Device, Eal, Error, Mempool, Port, QueueSizes, RegisteredThread, RxQueue, Started, TxQueue,
+};
 
 use super::{
     Clock, Config, Memory, OpenError, PollMode, PortConfig, PortDevice,
@@ -66,11 +68,20 @@ pub(super) fn open(config: Config) -> Result<Opened, OpenError> {
         .map_err(|e| OpenError::System { context: "packet memory and devices".into(), message: e.to_string() })?;
     let clock = Clock::calibrate();
 
-    let mut parts = Threads::new(&config, &eal)?;
+    let mut parts = Threads::new(&config)?;
     let mut ports = Vec::new();
     for (index, port) in config.ports.iter().enumerate() {
-        let (tx_workers, rx_worker) = map[index].clone();
-        let opened = open_port(&eal, &devices[index], &tx_workers).map_err(|e| refused(&port.name, &e))?;
+        let (mut tx_workers, rx_worker) = map[index].clone();
+        let asked = config.port_workers.as_ref().is_some_and(|map| map.contains_key(&port.name));
+        let opened = match open_port(&eal, &devices[index], &tx_workers) {
+            Err(Error::TooFewQueues { have, .. }) if have > 0 && !asked => {
+                tracing::info!(port = port.name, queues = have, "fewer workers send: the device has fewer queues");
+                tx_workers.truncate(have);
+                open_port(&eal, &devices[index], &tx_workers)
+            }
+            opened => opened,
+        };
+        let opened = opened.map_err(|e| refused(&port.name, &e))?;
         ports.push(parts.assign(index, port, opened, tx_workers, rx_worker));
     }
     let (workers, lines) = parts.start(&config, &eal, &clock)?;
@@ -90,7 +101,7 @@ fn device(port: &PortConfig) -> Device {
     }
 }
 
-fn refused(port: &str, error: &spate_dpdk::Error) -> OpenError {
+fn refused(port: &str, error: &Error) -> OpenError {
     OpenError::System { context: format!("port {port}"), message: error.to_string() }
 }
 
@@ -156,9 +167,10 @@ fn map_ports(config: &Config) -> Result<Vec<(Vec<usize>, usize)>, OpenError> {
     config.ports.iter().enumerate().map(map).collect()
 }
 
+/// A started port, its receive queue, its transmit queues.
 type PortParts = (Port<Started>, RxQueue, Vec<TxQueue>);
 
-fn open_port(eal: &Eal, device: &Device, tx_workers: &[usize]) -> Result<PortParts, spate_dpdk::Error> {
+fn open_port(eal: &Eal, device: &Device, tx_workers: &[usize]) -> Result<PortParts, Error> {
     let port = Port::<Configured>::open(eal, device, tx_workers.len())?;
     let packets = match device {
         Device::Pci(_) => 2 * u32::from(DESCRIPTORS) + 1023,
@@ -188,7 +200,7 @@ struct Queues {
 }
 
 impl Threads {
-    fn new(config: &Config, _: &Eal) -> Result<Self, OpenError> {
+    fn new(config: &Config) -> Result<Self, OpenError> {
         let twice = config.worker_cpus.iter().enumerate().find(|(i, cpu)| config.worker_cpus[..*i].contains(cpu));
         if let Some((index, cpu)) = twice {
             return Err(wrong(format!("worker_cpus[{index}]"), format!("CPU {cpu} is there twice")));

@@ -126,6 +126,8 @@ impl Worker {
 
     /// Takes commands.
     fn obey(&mut self) {
+        // Nobody is left to tell it anything, be it to quit.
+        self.quit |= self.commands.is_abandoned();
         while let Ok(command) = self.commands.pop() {
             match command {
                 Command::Install(slot, run) => {
