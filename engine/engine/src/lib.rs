@@ -3,5 +3,8 @@
 //!
 //! [`datapath`] owns ports and workers and sends; [`plan`] turns a plan into what it can send; `control` serves the
 //! contract; `cli` holds the commands.
+pub mod cli;
+pub mod control;
 pub mod datapath;
+pub mod metrics;
 pub mod plan;

@@ -7,6 +7,9 @@ use crate::datapath::{self, PortInfo, PrepareError, RunSpec, StreamSpec};
 use contract::Plan;
 use spate_stateless::{Template, TemplateError};
 
+/// The address of ports that are only thought of.
+const SIMULATED_MAC: [u8; 6] = [0x02, 0x53, 0, 0, 0, 0];
+
 /// What validation must know of an open port; `claimed_bits` is what other runs already take of it.
 pub fn port_facts(port: &PortInfo, claimed_bits: u128) -> PortFacts {
     PortFacts {
@@ -64,6 +67,17 @@ pub fn template(stream: &contract::Stream, mac: [u8; 6]) -> Result<Template, Tem
         Template::new(&frame, &sums, measured)
     } else {
         Template::new(&packet.frame, &sums, measured)
+    }
+}
+
+/// Tries a stream's packets on a port of no known address; what is wrong with them is noted.
+pub fn check_template(index: usize, stream: &contract::Stream, wrong: &mut Violations) -> Option<Template> {
+    match template(stream, SIMULATED_MAC) {
+        Ok(template) => Some(template),
+        Err(error) => {
+            wrong.0.push(template_violation(index, &error));
+            None
+        }
     }
 }
 

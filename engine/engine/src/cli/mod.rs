@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The command line: `spate-engine serve|run|simulate|compile`.
+mod compile;
+mod ports;
+mod run;
+mod serve;
+mod simulate;
+mod site;
+
+use clap::{Parser, Subcommand, ValueEnum};
+use std::process::ExitCode;
+
+/// Sends and receives network traffic, exact to the packet, on DPDK.
+#[derive(Debug, Parser)]
+#[command(
+    name = "spate-engine",
+    version,
+    after_help = "Exit codes: 0 done; 1 failed, or the run is not what was asked for; 2 wrong usage.\n\n\
+        Examples:\n  \
+        spate-engine run --plan plan.json --port l=loopback --hugepages none\n  \
+        spate-engine serve --port east=kernel:eth1 --listen unix:/run/spate.sock --metrics 127.0.0.1:7471\n  \
+        spate-engine simulate --plan plan.json --pcap out.pcap --limit 1000\n  \
+        spate-engine compile --plan plan.json"
+)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+    /// How log lines are written to standard error.
+    #[arg(long, value_enum, default_value = "text", global = true, env = "SPATE_LOG_FORMAT")]
+    log_format: LogFormat,
+    /// What is logged: a level (error, warn, info, debug, trace), or filters such as `info,dpdk=debug`.
+    #[arg(long, default_value = "info", global = true, env = "SPATE_LOG")]
+    log: String,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum LogFormat {
+    Text,
+    Json,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Opens ports and serves the control contract and the metrics until it is told to end.
+    Serve(serve::Serve),
+    /// Runs one plan on ports opened for it, and prints what came of it.
+    Run(run::Run),
+    /// Writes the packets a plan would send to a pcap file, on a virtual clock; needs no device and no privilege.
+    Simulate(simulate::Simulate),
+    /// Checks a plan and prints what it comes to as JSON; needs no device and no privilege.
+    Compile(compile::Compile),
+}
+
+/// Runs the command that the process was called with.
+pub fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    if let Err(error) = log_to_stderr(&arguments) {
+        eprintln!("error: --log {:?}: {error}", arguments.log);
+        return ExitCode::from(2);
+    }
+    let result = match arguments.command {
+        Command::Serve(serve) => serve.execute(),
+        Command::Run(run) => run.execute(),
+        Command::Simulate(simulate) => simulate.execute(),
+        Command::Compile(compile) => compile.execute(),
+    };
+    result.unwrap_or_else(|error| {
+        match arguments.log_format {
+            LogFormat::Text => eprintln!("error: {error:#}"),
+            LogFormat::Json => tracing::error!("{error:#}"),
+        }
+        ExitCode::FAILURE
+    })
+}
+
+fn log_to_stderr(arguments: &Arguments) -> Result<(), tracing_subscriber::filter::ParseError> {
+    let filter = tracing_subscriber::EnvFilter::try_new(&arguments.log)?;
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match arguments.log_format {
+        LogFormat::Text => log.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).init(),
+        LogFormat::Json => log.json().flatten_event(true).init(),
+    }
+    Ok(())
+}
+
+/// An event loop on this thread.
+fn event_loop() -> anyhow::Result<tokio::runtime::Runtime> {
+    Ok(tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(2).build()?)
+}
+
+/// Reads a plan from a file, or from standard input for "-".
+fn read_plan(path: &str) -> anyhow::Result<Vec<u8>> {
+    use anyhow::Context;
+    if path == "-" {
+        let mut bytes = Vec::new();
+        std::io::Read::read_to_end(&mut std::io::stdin(), &mut bytes).context("--plan -: standard input cannot be read")?;
+        return Ok(bytes);
+    }
+    std::fs::read(path).with_context(|| format!("--plan {path}: the file cannot be read"))
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How ports are named on the command line: `NAME=DEVICE`, and what `attached:` means in a pod.
+use crate::datapath::PortDevice;
+use anyhow::{Context, bail};
+use serde::Deserialize;
+use std::path::Path;
+use std::str::FromStr;
+use std::time::{Duration, Instant};
+
+/// How long the network-status annotation may take to reach the pod's file.
+const STATUS_LIMIT: Duration = Duration::from_secs(90);
+
+/// A port as it is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// Its name in plans.
+    pub name: String,
+    /// Where it leads.
+    pub device: AskedDevice,
+}
+
+/// A device as it is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AskedDevice {
+    /// Known.
+    Known(PortDevice),
+    /// An attachment by its interface's name: a PCI device if the network status says so, else the kernel interface.
+    Attached(String),
+}
+
+impl FromStr for Asked {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let usage = "must be NAME=pci:ADDRESS, NAME=kernel:INTERFACE, NAME=attached:INTERFACE, NAME=loopback or NAME=null";
+        let Some((name, device)) = text.split_once('=') else { return Err(usage.into()) };
+        if name.is_empty() {
+            return Err(format!("the name is empty; {usage}"));
+        }
+        let device = match device.split_once(':').unwrap_or((device, "")) {
+            ("loopback", "") => AskedDevice::Known(PortDevice::Loopback),
+            ("null", "") => AskedDevice::Known(PortDevice::Null),
+            ("pci", address) if !address.is_empty() => AskedDevice::Known(PortDevice::Pci(address.into())),
+            ("kernel", interface) if !interface.is_empty() => AskedDevice::Known(PortDevice::Kernel(interface.into())),
+            ("attached", interface) if !interface.is_empty() => AskedDevice::Attached(interface.into()),
+            _ => return Err(usage.into()),
+        };
+        Ok(Self { name: name.into(), device })
+    }
+}
+
+/// A line rate as it is asked for: `NAME=RATE` in bits a second, with k, M, G or T.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LineRate {
+    /// The port.
+    pub port: String,
+    /// Bits a second.
+    pub bps: u64,
+}
+
+impl FromStr for LineRate {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let usage = || "must be NAME=RATE in bits a second, such as east=10G or east=2.5G".to_owned();
+        let (port, rate) = text.split_once('=').ok_or_else(usage)?;
+        let (number, unit) = rate.split_at(rate.len() - rate.chars().last().filter(char::is_ascii_alphabetic).map_or(0, char::len_utf8));
+        let unit: u64 = match unit {
+            "" => 1,
+            "k" => 1_000,
+            "M" => 1_000_000,
+            "G" => 1_000_000_000,
+            "T" => 1_000_000_000_000,
+            _ => return Err(usage()),
+        };
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        let digits = |text: &str| !text.is_empty() && text.len() <= 12 && text.bytes().all(|b| b.is_ascii_digit());
+        if !digits(whole) || (number.contains('.') && !digits(fraction)) {
+            return Err(usage());
+        }
+        let scale = 10u128.pow(fraction.len() as u32);
+        let value: u128 = format!("{whole}{fraction}").parse::<u128>().map_err(|_| usage())? * u128::from(unit);
+        match u64::try_from(value / scale) {
+            Ok(bps) if bps > 0 && value % scale == 0 => Ok(Self { port: port.into(), bps }),
+            _ => Err(usage()),
+        }
+    }
+}
+
+/// An entry of the network-status annotation (Network Plumbing Working Group, network status 1.3).
+#[derive(Debug, Deserialize)]
+struct Status {
+    #[serde(default)]
+    interface: String,
+    #[serde(default, rename = "device-info")]
+    device_info: Option<DeviceInfo>,
+}
+
+#[derive(Debug, Deserialize)]
+struct DeviceInfo {
+    #[serde(default)]
+    pci: Option<Pci>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Pci {
+    #[serde(rename = "pci-address")]
+    address: String,
+}
+
+/// What an attachment is. Waits until the file names it: the pod's annotation is written while the pod starts.
+pub fn resolve(device: &AskedDevice, network_status: Option<&Path>) -> anyhow::Result<PortDevice> {
+    let interface = match device {
+        AskedDevice::Known(device) => return Ok(device.clone()),
+        AskedDevice::Attached(interface) => interface,
+    };
+    let is_kernel_interface = || Path::new("/sys/class/net").join(interface).exists();
+    let Some(file) = network_status else {
+        if is_kernel_interface() {
+            return Ok(PortDevice::Kernel(interface.clone()));
+        }
+        bail!("attached:{interface}: there is no such interface, and without --network-status no PCI device is known for it");
+    };
+    let deadline = Instant::now() + STATUS_LIMIT;
+    loop {
+        let text = std::fs::read_to_string(file).unwrap_or_default();
+        if !text.trim().is_empty() {
+            let all: Vec<Status> =
+                serde_json::from_str(&text).with_context(|| format!("--network-status {}", file.display()))?;
+            if let Some(entry) = all.into_iter().find(|entry| entry.interface == *interface) {
+                return Ok(match entry.device_info.and_then(|info| info.pci) {
+                    Some(pci) => PortDevice::Pci(pci.address),
+                    None => PortDevice::Kernel(interface.clone()),
+                });
+            }
+        }
+        if Instant::now() >= deadline {
+            bail!(
+                "attached:{interface}: {} does not name it after {STATUS_LIMIT:?}; is the pod's annotation k8s.v1.cni.cncf.io/networks right?",
+                file.display()
+            );
+        }
+        // A plain interface needs no more waiting: a device without one is what the file is for.
+        if is_kernel_interface() {
+            return Ok(PortDevice::Kernel(interface.clone()));
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `spate-engine run`: one plan, from start to end, without Kubernetes.
+use super::site::Site;
+use crate::control::runs::{Engine, Held};
+use crate::control::stats;
+use crate::plan::decode;
+use contract::{PortStats, RunState, StreamCounters, WatchStatsResponse};
+use prost::bytes::Bytes;
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// From the decision to start to the start.
+const START_LEAD_NS: u64 = 50_000_000;
+/// How often counters are read, and progress shown.
+const TICK: Duration = Duration::from_secs(1);
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Exit codes: 0 the run was complete; 1 it was not, or the engine was the limit (packets late, not sent, or \
+    missed); 2 wrong usage.\n\nExamples:\n  \
+    spate-engine run --plan plan.json --port l=loopback --hugepages none\n  \
+    spate-engine run --plan - --port east=kernel:eth1 --port west=kernel:eth2 --output json < plan.json")]
+pub struct Run {
+    #[command(flatten)]
+    site: Site,
+    /// The plan: a file, or - for standard input.
+    #[arg(long, value_name = "FILE")]
+    plan: String,
+    /// How the result is printed on standard output.
+    #[arg(long, value_enum, default_value = "table")]
+    output: Output,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Output {
+    /// For people.
+    Table,
+    /// The last WatchStats answer of the contract.
+    Json,
+}
+
+impl Run {
+    /// Runs it and prints what came of it.
+    pub fn execute(self) -> anyhow::Result<ExitCode> {
+        let bytes = Bytes::from(super::read_plan(&self.plan)?);
+        let plan = decode::plan(bytes.clone(), decode::Format::Auto)?;
+        let timing = plan.timing.unwrap_or_default();
+        let engine = Engine::new(self.site.open()?);
+        let (held, warnings) = engine.prepare(&plan.run_id, bytes, decode::Format::Auto)?;
+        warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+        let before = stats::ports(&engine);
+        engine.start(&held, engine.now_ns() + START_LEAD_NS)?;
+        let whole = (timing.duration_ns > 0).then(|| Duration::from_nanos(timing.warmup_ns + timing.duration_ns));
+        super::event_loop()?.block_on(follow(&engine, &held, whole))?;
+        let last = stats::read(&engine, &held);
+        match self.output {
+            Output::Table => table(&last),
+            Output::Json => println!("{}", serde_json::to_string_pretty(&last)?),
+        }
+        let complaints = complaints(&last, &before);
+        complaints.iter().for_each(|complaint| eprintln!("invalid: {complaint}"));
+        engine.remove(&plan.run_id);
+        drop(held);
+        engine.close();
+        Ok(if complaints.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+}
+
+/// Shows progress until the run has ended; the first signal stops it gracefully.
+async fn follow(engine: &Engine, held: &Arc<Held>, whole: Option<Duration>) -> anyhow::Result<()> {
+    let mut last = (Instant::now(), 0, 0);
+    let mut told = Box::pin(super::serve::told_to_end());
+    let mut stopping = false;
+    let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + TICK, TICK);
+    let mut looks = tokio::time::interval(Duration::from_millis(20));
+    while !held.has_ended() {
+        tokio::select! {
+            signal = &mut told, if !stopping => {
+                stopping = true;
+                held.run().stop(&format!("{} was received", signal?));
+            }
+            _ = looks.tick() => {}
+            _ = ticks.tick() => last = progress(engine, held, whole, last),
+        }
+    }
+    if std::io::stderr().is_terminal() {
+        eprintln!();
+    }
+    Ok(())
+}
+
+fn progress(engine: &Engine, held: &Held, whole: Option<Duration>, last: (Instant, u64, u64)) -> (Instant, u64, u64) {
+    let now = stats::read(engine, held);
+    let mut sum = StreamCounters::default();
+    for stream in &now.streams {
+        for counters in [&stream.warmup, &stream.measured].into_iter().flatten() {
+            sum.tx_packets += counters.tx_packets;
+            sum.rx_packets += counters.rx_packets;
+        }
+    }
+    let at = Instant::now();
+    let seconds = at.duration_since(last.0).as_secs_f64();
+    let left = whole.map_or(String::new(), |whole| {
+        let left = whole.saturating_sub(Duration::from_nanos(held.run().elapsed_ns()));
+        format!("  {:.0} s left", left.as_secs_f64())
+    });
+    let line = format!(
+        "{}{left}  tx {:.0} pps  rx {:.0} pps  under way or lost {}",
+        now.run.map_or("", |run| run.state().as_str_name().trim_start_matches("RUN_STATE_")),
+        (sum.tx_packets - last.1) as f64 / seconds,
+        (sum.rx_packets - last.2) as f64 / seconds,
+        sum.tx_packets.saturating_sub(sum.rx_packets),
+    );
+    if std::io::stderr().is_terminal() {
+        eprint!("\r\x1b[K{line}");
+        let _ = std::io::stderr().flush();
+    } else {
+        eprintln!("{line}");
+    }
+    (at, sum.tx_packets, sum.rx_packets)
+}
+
+/// Prints the measured phase by stream.
+fn table(last: &WatchStatsResponse) {
+    println!("{:<24} {:>14} {:>14} {:>12} {:>10} {:>10} {:>10} {:>10}", "STREAM", "TX", "RX", "LOST", "DUPLICATE", "REORDERED", "LATE", "NOT SENT");
+    let mut total = StreamCounters::default();
+    for stream in &last.streams {
+        let c = stream.measured.unwrap_or_default();
+        row(&stream.name, &c);
+        total.tx_packets += c.tx_packets;
+        total.rx_packets += c.rx_packets;
+        total.duplicates += c.duplicates;
+        total.out_of_order += c.out_of_order;
+        total.late += c.late;
+        total.tx_dropped += c.tx_dropped;
+    }
+    row("total", &total);
+}
+
+fn row(name: &str, c: &StreamCounters) {
+    let lost = c.tx_packets as i64 - (c.rx_packets - c.duplicates) as i64;
+    println!(
+        "{name:<24} {:>14} {:>14} {lost:>12} {:>10} {:>10} {:>10} {:>10}",
+        c.tx_packets, c.rx_packets, c.duplicates, c.out_of_order, c.late, c.tx_dropped
+    );
+}
+
+/// What makes the numbers say nothing about the device under test.
+fn complaints(last: &WatchStatsResponse, before: &[PortStats]) -> Vec<String> {
+    let mut all = Vec::new();
+    if let Some(run) = &last.run
+        && run.state() != RunState::Complete
+    {
+        all.push(format!("the run ended early: {}", run.end_reason));
+    }
+    for stream in &last.streams {
+        let c = stream.measured.unwrap_or_default();
+        if c.tx_dropped > 0 {
+            all.push(format!("stream {}: {} packets could not be sent", stream.name, c.tx_dropped));
+        }
+        // One in a thousand, as in Kubernetes.
+        if c.late > c.tx_packets / 1000 {
+            all.push(format!("stream {}: {} of {} packets were late", stream.name, c.late, c.tx_packets));
+        }
+    }
+    for (now, before) in last.ports.iter().zip(before) {
+        if now.rx_missed > before.rx_missed {
+            all.push(format!("port {}: {} packets were missed on receive", now.port, now.rx_missed - before.rx_missed));
+        }
+    }
+    all
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `spate-engine serve`: an engine under the control of an operator.
+use super::site::Site;
+use crate::control::lease::Lease;
+use crate::control::listen::{self, Address};
+use crate::control::runs::Engine;
+use crate::control::service::Service;
+use crate::control::tls::Certificates;
+use crate::metrics;
+use anyhow::{Context, bail};
+use contract::engine_server::EngineServer;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tonic::transport::Server;
+
+/// How long runs may take to drain after the engine was told to end.
+const END_LIMIT: Duration = Duration::from_secs(8);
+/// The greatest message: a chunk of a plan is at most 1 MiB, statistics of 20,000 streams a few more.
+const MOST_MESSAGE_BYTES: usize = 16 << 20;
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    spate-engine serve --port a=loopback --hugepages none --listen unix:/run/spate.sock\n  \
+    spate-engine serve --port east=pci:0000:3b:02.1 --workers 4 --memory 1G --tls-dir /etc/spate/tls")]
+pub struct Serve {
+    #[command(flatten)]
+    site: Site,
+    /// Where the control contract is served: ADDRESS:PORT (needs --tls-dir), or unix:PATH (plain; the file's mode guards it).
+    #[arg(long, default_value = "0.0.0.0:7470", value_name = "ADDRESS")]
+    listen: Address,
+    /// Folder with ca.crt, tls.crt and tls.key, read anew when they change. Clients must present a certificate of that
+    /// authority for operator.spate.dev.
+    #[arg(long, value_name = "DIR")]
+    tls_dir: Option<PathBuf>,
+    /// Where OpenMetrics are served, in plain HTTP: /metrics, /healthz, /readyz.
+    #[arg(long, default_value = "0.0.0.0:7471", value_name = "ADDRESS:PORT")]
+    metrics: SocketAddr,
+}
+
+impl Serve {
+    /// Serves until SIGTERM or SIGINT.
+    pub fn execute(self) -> anyhow::Result<ExitCode> {
+        let certificates = match (&self.listen, &self.tls_dir) {
+            (Address::Tcp(address), None) => {
+                bail!("--listen {address}: plain gRPC is not served on TCP; give --tls-dir, or listen on unix:PATH")
+            }
+            (Address::Tcp(_), Some(folder)) => Some(Arc::new(Certificates::open(folder).context("--tls-dir")?)),
+            (Address::Unix(_), _) => None,
+        };
+        let datapath = self.site.open()?;
+        let engine = Arc::new(Engine::new(datapath));
+        super::event_loop()?.block_on(self.serve(engine.clone(), certificates))?;
+        match Arc::into_inner(engine) {
+            Some(engine) => engine.close(),
+            None => tracing::debug!("a connection outlives the service; the ports close with the process"),
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    async fn serve(&self, engine: Arc<Engine>, certificates: Option<Arc<Certificates>>) -> anyhow::Result<()> {
+        let metrics = TcpListener::bind(self.metrics).await.with_context(|| format!("--metrics {}", self.metrics))?;
+        let lease = Arc::new(Lease::default());
+        let service = EngineServer::new(Service::new(engine.clone(), lease.clone(), self.site.hugepage_bytes()))
+            .max_decoding_message_size(MOST_MESSAGE_BYTES)
+            .max_encoding_message_size(MOST_MESSAGE_BYTES);
+        let router = Server::builder().http2_keepalive_interval(Some(Duration::from_secs(20))).add_service(service);
+        let control = async {
+            match (&self.listen, certificates) {
+                (Address::Tcp(address), Some(certificates)) => {
+                    let listener = TcpListener::bind(address).await.with_context(|| format!("--listen {address}"))?;
+                    Ok(router.serve_with_incoming(listen::authorised(listener, certificates)).await?)
+                }
+                (Address::Unix(path), _) => {
+                    let connections = listen::local(path).with_context(|| format!("--listen unix:{}", path.display()))?;
+                    Ok(router.serve_with_incoming(connections).await?)
+                }
+                (Address::Tcp(_), None) => unreachable!("refused before the ports were opened"),
+            }
+        };
+        for port in engine.ports() {
+            tracing::info!(port = port.name, device = ?port.device, driver = port.driver, link_up = port.link_up, "port open");
+        }
+        tracing::info!(control = ?self.listen, metrics = %self.metrics, "serving");
+        tokio::select! {
+            ended = control => ended,
+            () = metrics::serve(metrics, engine.clone()) => Ok(()),
+            () = lease.enforce(&engine) => Ok(()),
+            signal = told_to_end() => {
+                tracing::info!(signal = signal?, "traffic stops, then the engine ends");
+                engine.shut_down("the engine was told to end", END_LIMIT).await;
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Waits for SIGTERM or SIGINT.
+pub(super) async fn told_to_end() -> std::io::Result<&'static str> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    Ok(tokio::select! {
+        _ = terminate.recv() => "SIGTERM",
+        _ = interrupt.recv() => "SIGINT",
+    })
+}

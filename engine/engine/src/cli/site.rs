@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The options that say what an engine is made of: ports, CPUs, memory.
+use super::ports::{self, Asked, LineRate};
+use crate::datapath::{Config, Datapath, Memory, PollMode, PortConfig};
+use anyhow::{Context, bail};
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+
+#[derive(Clone, Debug, Args)]
+pub struct Site {
+    /// A port: NAME=pci:ADDRESS, NAME=kernel:INTERFACE, NAME=loopback, NAME=null, or NAME=attached:INTERFACE (by
+    /// --network-status a PCI device, else the kernel interface). May be repeated.
+    #[arg(long = "port", value_name = "NAME=DEVICE", required = true)]
+    ports: Vec<Asked>,
+    /// Line rate of a port whose device does not tell it, such as east=10G. May be repeated.
+    #[arg(long = "line-rate", value_name = "NAME=RATE")]
+    line_rates: Vec<LineRate>,
+    /// The pod's network-status annotation as a file (Kubernetes downward API).
+    #[arg(long, value_name = "FILE")]
+    network_status: Option<PathBuf>,
+    /// Threads that send and receive, each on a CPU of its own as far as there are.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=255))]
+    workers: u16,
+    /// CPUs to use, such as 2-5,8: the first for control, the others for workers; with too few, control shares the last
+    /// worker's. auto means all that this process may use.
+    #[arg(long, value_name = "LIST", default_value = "auto")]
+    cpus: String,
+    /// Memory for packets, such as 128M or 1G.
+    #[arg(long, value_name = "SIZE", default_value = "128M", value_parser = memory_size)]
+    memory: u64,
+    /// Where packets live: hugepages of any size, of 2 MiB, of 1 GiB, or none (slower: not for measurement).
+    #[arg(long, value_enum, default_value = "auto")]
+    hugepages: Hugepages,
+    /// What idle workers do: auto sleeps where a port is kernel-backed or CPUs are shared, busy never, adaptive always.
+    #[arg(long, value_enum, default_value = "auto")]
+    poll_mode: Poll,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Hugepages {
+    Auto,
+    #[value(name = "2M")]
+    TwoMebibytes,
+    #[value(name = "1G")]
+    OneGibibyte,
+    None,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Poll {
+    Auto,
+    Busy,
+    Adaptive,
+}
+
+impl Site {
+    /// Bytes of hugepages that are taken.
+    pub fn hugepage_bytes(&self) -> u64 {
+        if matches!(self.hugepages, Hugepages::None) { 0 } else { self.memory }
+    }
+
+    /// Opens it.
+    pub fn open(&self) -> anyhow::Result<Datapath> {
+        Ok(Datapath::open(self.config()?)?)
+    }
+
+    fn config(&self) -> anyhow::Result<Config> {
+        for rate in &self.line_rates {
+            if !self.ports.iter().any(|port| port.name == rate.port) {
+                bail!("--line-rate {}: no --port has this name", rate.port);
+            }
+        }
+        let mut ports = Vec::with_capacity(self.ports.len());
+        for port in &self.ports {
+            let device = ports::resolve(&port.device, self.network_status.as_deref()).with_context(|| format!("--port {}", port.name))?;
+            let rate = self.line_rates.iter().find(|rate| rate.port == port.name);
+            ports.push(PortConfig { name: port.name.clone(), device, line_rate_bps: rate.map(|rate| rate.bps) });
+        }
+        let (control_cpus, worker_cpus) = share_out(&self.cpu_list()?, self.workers.into())?;
+        let page = match self.hugepages {
+            Hugepages::TwoMebibytes => Some(2 << 20),
+            Hugepages::OneGibibyte => Some(1 << 30),
+            Hugepages::Auto | Hugepages::None => None,
+        };
+        let memory = match self.hugepages {
+            Hugepages::None => Memory::Normal { bytes: self.memory },
+            _ => Memory::Huge { bytes: self.memory, page },
+        };
+        let poll = match self.poll_mode {
+            Poll::Auto => PollMode::Auto,
+            Poll::Busy => PollMode::Busy,
+            Poll::Adaptive => PollMode::Adaptive,
+        };
+        Ok(Config { ports, worker_cpus, control_cpus, memory, poll, port_workers: None })
+    }
+
+    fn cpu_list(&self) -> anyhow::Result<Vec<usize>> {
+        let allowed = rustix::thread::sched_getaffinity(None).context("the CPUs of this process cannot be asked")?;
+        let allowed: Vec<usize> = (0..rustix::thread::CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect();
+        if self.cpus == "auto" {
+            return Ok(allowed);
+        }
+        let wanted = parse_cpus(&self.cpus).with_context(|| format!("--cpus {}: must be such as 2-5,8", self.cpus))?;
+        match wanted.iter().find(|cpu| !allowed.contains(cpu)) {
+            Some(cpu) => bail!("--cpus {}: this process may not use CPU {cpu}, only {allowed:?}", self.cpus),
+            None => Ok(wanted),
+        }
+    }
+}
+
+/// The first CPU for control and one for each worker; with too few, control shares the last worker's.
+fn share_out(cpus: &[usize], workers: usize) -> anyhow::Result<(Vec<usize>, Vec<usize>)> {
+    if cpus.len() > workers {
+        return Ok((vec![cpus[0]], cpus[1..=workers].to_vec()));
+    }
+    if cpus.len() < workers {
+        bail!("--workers {workers}: there are only {} CPUs to use ({cpus:?}); every worker needs one of its own", cpus.len());
+    }
+    Ok((vec![cpus[workers - 1]], cpus.to_vec()))
+}
+
+fn parse_cpus(list: &str) -> Option<Vec<usize>> {
+    let mut cpus = Vec::new();
+    for part in list.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (usize, usize) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+        if first > last || last >= rustix::thread::CpuSet::MAX_CPU {
+            return None;
+        }
+        cpus.extend((first..=last).filter(|cpu| !cpus.contains(cpu)).collect::<Vec<_>>());
+    }
+    Some(cpus)
+}
+
+fn memory_size(text: &str) -> Result<u64, String> {
+    let usage = "must be whole MiB or GiB, such as 128M or 1G";
+    let (number, shift) = match text.strip_suffix('G') {
+        Some(number) => (number, 30),
+        None => (text.strip_suffix('M').ok_or(usage)?, 20),
+    };
+    let number: u64 = number.parse().map_err(|_| usage)?;
+    number.checked_shl(shift).filter(|&bytes| bytes >> shift == number && bytes >= 16 << 20).ok_or_else(|| format!("{usage}, at least 16M"))
+}

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The control side: the runs an engine holds, and the contract's service over them.
+//!
+//! [`runs`] is the engine as every front end sees it (the service, the metrics, the command `run`), [`stats`] reads the
+//! counters for all of them, [`service`] speaks gRPC, [`listen`] and [`tls`] say who may speak, [`lease`] stops what
+//! nobody asks about any more.
+pub mod lease;
+pub mod listen;
+pub mod runs;
+pub mod service;
+pub mod stats;
+pub mod status;
+pub mod tls;

@@ -1,0 +1,476 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The engine and the runs it holds: prepare, find, change, forget.
+use super::status::Refusal;
+use crate::datapath::{Change, Clock, Datapath, PortInfo, Rate, Run, RunError, RunState, RunSpec};
+use crate::plan::rate::{self, LineRate};
+use crate::plan::validate::{self, Site};
+use crate::plan::{Violations, decode, fit};
+use contract::{Plan, Ratio, RunInfo, Selector, update_request};
+use prost::bytes::Bytes;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Runs held at a time, ended ones included: their metrics and trailers must stay bounded.
+pub const MOST_RUNS: usize = 64;
+/// How far ahead a change of several streams "now" is set, so that one instant is right for all of them.
+const CHANGE_LEAD_NS: u64 = 10_000_000;
+const NO_FACTOR: Ratio = Ratio { numerator: 1, denominator: 1 };
+
+/// An open datapath and the runs on it.
+pub struct Engine {
+    datapath: Datapath,
+    clock: Clock,
+    ports: Vec<PortInfo>,
+    workers: u32,
+    runs: Mutex<BTreeMap<String, Arc<Held>>>,
+    /// Held while a run is prepared, so that what one run claims is seen by the next.
+    preparing: Mutex<()>,
+    shutting_down: AtomicBool,
+}
+
+/// A run the engine holds.
+pub struct Held {
+    run: Arc<Run>,
+    plan_digest: [u8; 32],
+    /// From the plan, for the metrics' labels.
+    pub profile: String,
+    /// From the plan, for the metrics' labels.
+    pub namespace: String,
+    run_tag: u16,
+    /// 0: never.
+    pub lease_ns: u64,
+    share_count: u32,
+    streams: Vec<StreamFacts>,
+    now: Mutex<Now>,
+    scraped: AtomicBool,
+}
+
+/// What stays true of a stream.
+pub struct StreamFacts {
+    /// Unique in the run.
+    pub name: String,
+    /// Name of the port that sends it.
+    pub tx_port: String,
+    /// Name of the port that is to receive it; empty if none is.
+    pub rx_port: String,
+    /// Whether its packets are measured.
+    pub measured: bool,
+    tx_index: usize,
+    frame_bytes: usize,
+    rate: Rate,
+}
+
+/// What updates change.
+#[derive(Clone)]
+struct Now {
+    rates: Vec<Rate>,
+    enabled: Vec<bool>,
+    /// Factors of the whole run by the instant they take effect, in order of the calls.
+    factors: Vec<(u64, Ratio)>,
+    started_at_asked: Option<u64>,
+}
+
+impl Engine {
+    /// The engine over an open datapath.
+    pub fn new(datapath: Datapath) -> Self {
+        let ports = datapath.ports();
+        let workers = datapath.worker_counters().len() as u32;
+        let clock = datapath.clock();
+        Self {
+            datapath,
+            clock,
+            ports,
+            workers,
+            runs: Mutex::default(),
+            preparing: Mutex::default(),
+            shutting_down: AtomicBool::new(false),
+        }
+    }
+
+    /// The ports, workers and counters.
+    pub fn datapath(&self) -> &Datapath {
+        &self.datapath
+    }
+
+    /// Ports as they were opened: names, devices and limits, but not the link state of now.
+    pub fn ports(&self) -> &[PortInfo] {
+        &self.ports
+    }
+
+    /// Wall-clock nanoseconds since the epoch, as workers keep them.
+    pub fn now_ns(&self) -> u64 {
+        self.clock.now_wall_ns()
+    }
+
+    /// How time is kept.
+    pub fn time_source(&self) -> String {
+        self.clock.time_source().to_string()
+    }
+
+    /// Reads, validates, allocates and arms a plan. The same plan again under its id changes nothing.
+    pub fn prepare(&self, run_id: &str, bytes: Bytes, format: decode::Format) -> Result<(Arc<Held>, Vec<String>), Refusal> {
+        let _one_at_a_time = lock(&self.preparing);
+        let digest = decode::digest(&bytes);
+        if let Some(held) = lock(&self.runs).get(run_id) {
+            return match held.plan_digest == digest {
+                true => Ok((held.clone(), Vec::new())),
+                false => Err(Refusal::OtherPlan(run_id.to_owned())),
+            };
+        }
+        if self.shutting_down.load(Ordering::Relaxed) {
+            return Err(Refusal::ShuttingDown);
+        }
+        let plan = decode::plan(bytes, format)?;
+        if plan.run_id != run_id {
+            let wrong = format!("{:?}; must be {run_id:?}, as the header says", plan.run_id);
+            return Err(Refusal::field("run_id", wrong));
+        }
+        self.admit(&plan)?;
+        let checked = validate::validate(&plan, &self.site())?;
+        let spec = fit::run_spec(&plan, &checked, &self.ports)?;
+        let facts = self.stream_facts(&plan, &spec);
+        let enabled = spec.streams.iter().map(|s| s.enabled).collect();
+        let run = self.datapath.prepare(spec).map_err(|error| match error.exhausted {
+            true => Refusal::Exhausted(error.to_string()),
+            false => Refusal::Invalid(Violations(vec![fit::refused(&error)])),
+        })?;
+        let held = Arc::new(Held {
+            run,
+            plan_digest: digest,
+            run_tag: plan.run_tag as u16,
+            lease_ns: plan.lease_ns,
+            share_count: checked.share.1,
+            now: Mutex::new(Now {
+                rates: facts.iter().map(|s| s.rate).collect(),
+                enabled,
+                factors: Vec::new(),
+                started_at_asked: None,
+            }),
+            streams: facts,
+            scraped: AtomicBool::new(false),
+            profile: plan.profile,
+            namespace: plan.namespace,
+        });
+        lock(&self.runs).insert(run_id.to_owned(), held.clone());
+        Ok((held, checked.warnings))
+    }
+
+    /// Whether there is room for another run and its mark is free.
+    fn admit(&self, plan: &Plan) -> Result<(), Refusal> {
+        let runs = lock(&self.runs);
+        if runs.len() >= MOST_RUNS {
+            return Err(Refusal::Exhausted(format!("the engine holds {MOST_RUNS} runs; Remove ended ones first")));
+        }
+        let holder = runs.iter().find(|(_, held)| u32::from(held.run_tag) == plan.run_tag);
+        match holder {
+            Some((id, _)) => {
+                let wrong = format!("{} marks the packets of run {id:?}; use another, or Remove that run", plan.run_tag);
+                Err(Refusal::field("run_tag", wrong))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The ports and what live runs claim of them.
+    fn site(&self) -> Site {
+        let claimed = self.claimed_bits(None);
+        let fact = |(i, port): (usize, &PortInfo)| fit::port_facts(port, claimed.get(&i).copied().unwrap_or_default());
+        Site { ports: self.ports.iter().enumerate().map(fact).collect(), workers: self.workers }
+    }
+
+    /// Bits a second on the medium by port, of live runs other than `except`.
+    fn claimed_bits(&self, except: Option<&str>) -> BTreeMap<usize, u128> {
+        let mut all = BTreeMap::new();
+        for (id, held) in lock(&self.runs).iter() {
+            if Some(id.as_str()) != except && !held.has_ended() {
+                held.add_bits(&lock(&held.now), &mut all);
+            }
+        }
+        all
+    }
+
+    fn stream_facts(&self, plan: &Plan, spec: &RunSpec) -> Vec<StreamFacts> {
+        let fact = |(stream, spec): (&contract::Stream, &crate::datapath::StreamSpec)| StreamFacts {
+            name: stream.name.clone(),
+            tx_port: stream.tx_port.clone(),
+            rx_port: stream.rx_port.clone(),
+            measured: spec.template.flow(),
+            tx_index: spec.tx_port,
+            frame_bytes: spec.template.frame_len(),
+            rate: spec.rate,
+        };
+        plan.streams.iter().zip(&spec.streams).map(fact).collect()
+    }
+
+    /// Every run held, by id.
+    pub fn all(&self) -> Vec<Arc<Held>> {
+        lock(&self.runs).values().cloned().collect()
+    }
+
+    /// The run of this id.
+    pub fn find(&self, run_id: &str) -> Result<Arc<Held>, Refusal> {
+        let mut wrong = Violations::default();
+        validate::run_id(run_id, &mut wrong);
+        wrong.or(())?;
+        lock(&self.runs).get(run_id).cloned().ok_or_else(|| Refusal::UnknownRun(run_id.to_owned()))
+    }
+
+    /// Starts a run at an instant to come. The same instant again changes nothing.
+    pub fn start(&self, held: &Held, at_ns: u64) -> Result<(), Refusal> {
+        let mut now = lock(&held.now);
+        if now.started_at_asked == Some(at_ns) {
+            return Ok(());
+        }
+        held.run.start(at_ns).map_err(|e| refused_start(&e))?;
+        now.started_at_asked = Some(at_ns);
+        Ok(())
+    }
+
+    /// Changes streams of a run at an instant (0: now); returns the instant it takes effect.
+    pub fn update(
+        &self,
+        held: &Held,
+        selector: &Selector,
+        change: &update_request::Change,
+        at_ns: u64,
+    ) -> Result<u64, Refusal> {
+        let chosen = self.choose(held, selector)?;
+        let mut now = lock(&held.now);
+        let mut next = now.clone();
+        let changes = self.changes(held, &chosen, change, &mut next)?;
+        self.check_capacity(held, &next, change)?;
+        let at = match (at_ns, changes.len()) {
+            (0, 0 | 1) => 0,
+            (0, _) => self.now_ns() + CHANGE_LEAD_NS,
+            (at, _) => at,
+        };
+        let mut effective = at;
+        for (streams, change) in &changes {
+            effective = effective.max(held.run.update(streams, *change, at).map_err(|e| refused_change(&e))?);
+        }
+        if let (update_request::Change::RateFactor(factor), true) = (change, chosen.len() == held.streams.len()) {
+            next.factors.push((effective, *factor));
+        }
+        *now = next;
+        Ok(effective)
+    }
+
+    /// Indices of the chosen streams.
+    fn choose(&self, held: &Held, selector: &Selector) -> Result<Vec<usize>, Refusal> {
+        let mut wrong = Violations::default();
+        for (i, name) in selector.streams.iter().enumerate() {
+            if !held.streams.iter().any(|s| s.name == *name) {
+                wrong.add(format!("selector.streams[{i}]"), format!("{name:?} is no stream of the run"));
+            }
+        }
+        for (i, name) in selector.ports.iter().enumerate() {
+            if !self.ports.iter().any(|p| p.name == *name) {
+                let known: Vec<&str> = self.ports.iter().map(|p| p.name.as_str()).collect();
+                let known = known.join(", ");
+                wrong.add(format!("selector.ports[{i}]"), format!("{name:?} is no port of this engine; known are {known}"));
+            }
+        }
+        let chosen = |s: &StreamFacts| {
+            (selector.streams.is_empty() || selector.streams.contains(&s.name))
+                && (selector.ports.is_empty() || selector.ports.contains(&s.tx_port))
+        };
+        let indices: Vec<usize> = (0..held.streams.len()).filter(|&i| chosen(&held.streams[i])).collect();
+        if wrong.is_empty() && indices.is_empty() {
+            wrong.add("selector", "chooses no stream; name streams that are sent from the named ports");
+        }
+        Ok(wrong.or(indices)?)
+    }
+
+    /// The changes to make, each with the streams it is for; `next` becomes what will be true after them.
+    fn changes(
+        &self,
+        held: &Held,
+        chosen: &[usize],
+        change: &update_request::Change,
+        next: &mut Now,
+    ) -> Result<Vec<(Vec<usize>, Change)>, Refusal> {
+        use update_request::Change as Asked;
+        match change {
+            Asked::Paused(paused) => Ok(vec![(chosen.to_vec(), Change::Paused(*paused))]),
+            Asked::Enabled(enabled) => {
+                chosen.iter().for_each(|&i| next.enabled[i] = *enabled);
+                Ok(vec![(chosen.to_vec(), Change::Enabled(*enabled))])
+            }
+            Asked::RateFactor(factor) => {
+                rate::positive(factor).map_err(|e| Refusal::field("rate_factor", e.to_string()))?;
+                for &i in chosen {
+                    next.rates[i] = held.streams[i]
+                        .rate
+                        .scaled(factor.numerator, factor.denominator)
+                        .map_err(|e| Refusal::field("rate_factor", e.to_string()))?;
+                }
+                Ok(vec![(chosen.to_vec(), Change::Factor(factor.numerator, factor.denominator))])
+            }
+            Asked::Rate(asked) => {
+                // The same bits a second are different packets a second for different frames.
+                let mut by_rate: Vec<(Vec<usize>, Rate)> = Vec::new();
+                for &i in chosen {
+                    let stream = &held.streams[i];
+                    let line = self.ports[stream.tx_index].line_rate_bps.map_or(LineRate::Unknown, LineRate::Known);
+                    let rate = rate::packet_rate(Some(asked), stream.frame_bytes, &stream.tx_port, line)
+                        .map_err(|e| Refusal::field("rate", e.to_string()))?
+                        .ok_or_else(|| Refusal::field("rate", "waits for a line rate"))?;
+                    next.rates[i] = rate;
+                    match by_rate.iter_mut().find(|(_, known)| *known == rate) {
+                        Some((streams, _)) => streams.push(i),
+                        None => by_rate.push((vec![i], rate)),
+                    }
+                }
+                Ok(by_rate.into_iter().map(|(streams, rate)| (streams, Change::Rate(rate))).collect())
+            }
+        }
+    }
+
+    /// Refuses a change after which a port would be asked for more than its line rate.
+    fn check_capacity(&self, held: &Held, next: &Now, change: &update_request::Change) -> Result<(), Refusal> {
+        use update_request::Change as Asked;
+        let field = match change {
+            Asked::Rate(_) => "rate",
+            Asked::RateFactor(_) => "rate_factor",
+            Asked::Enabled(true) => "enabled",
+            Asked::Enabled(false) | Asked::Paused(_) => return Ok(()),
+        };
+        let claimed = self.claimed_bits(Some(held.run.id()));
+        let fact = |(i, port): (usize, &PortInfo)| fit::port_facts(port, claimed.get(&i).copied().unwrap_or_default());
+        let site = Site { ports: self.ports.iter().enumerate().map(fact).collect(), workers: self.workers };
+        let mut asked = BTreeMap::new();
+        held.add_bits(next, &mut asked);
+        let mut wrong = Violations::default();
+        validate::capacity(&asked, &site, &mut wrong);
+        wrong.0.iter_mut().for_each(|v| v.field = field.to_owned());
+        Ok(wrong.or(())?)
+    }
+
+    /// Pauses a run at an instant (0: now).
+    pub fn pause(&self, held: &Held, at_ns: u64) -> Result<(), Refusal> {
+        held.run.pause(at_ns).map(drop).map_err(|e| refused_change(&e))
+    }
+
+    /// Goes on with a run at an instant (0: now).
+    pub fn resume(&self, held: &Held, at_ns: u64) -> Result<(), Refusal> {
+        held.run.resume(at_ns).map(drop).map_err(|e| refused_change(&e))
+    }
+
+    /// Forgets a run, stopping it first; forgetting an unknown one changes nothing.
+    pub fn remove(&self, run_id: &str) {
+        let held = lock(&self.runs).remove(run_id);
+        if let Some(held) = held {
+            held.run.remove();
+        }
+    }
+
+    /// Whether every ended run's final counters have been scraped.
+    pub fn final_counters_scraped(&self) -> bool {
+        self.all().iter().all(|held| !held.has_ended() || held.scraped.load(Ordering::Relaxed))
+    }
+
+    /// Stops every run, takes no more, and waits until all have ended, at most `limit`.
+    pub async fn shut_down(&self, reason: &str, limit: Duration) {
+        self.shutting_down.store(true, Ordering::Relaxed);
+        let live: Vec<_> = self.all().into_iter().filter(|held| !held.has_ended()).collect();
+        live.iter().for_each(|held| held.run.stop(reason));
+        let deadline = tokio::time::Instant::now() + limit;
+        while live.iter().any(|held| !held.has_ended()) && tokio::time::Instant::now() < deadline {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Closes the ports.
+    pub fn close(self) {
+        self.datapath.close();
+    }
+}
+
+impl Held {
+    /// The datapath's run.
+    pub fn run(&self) -> &Run {
+        &self.run
+    }
+
+    /// What stays true of its streams, in the plan's order.
+    pub fn streams(&self) -> &[StreamFacts] {
+        &self.streams
+    }
+
+    /// Names of its streams, in the plan's order.
+    pub fn stream_names(&self) -> impl Iterator<Item = &String> {
+        self.streams.iter().map(|s| &s.name)
+    }
+
+    /// Whether it is over: nothing of it changes any more.
+    pub fn has_ended(&self) -> bool {
+        matches!(self.run.state(), RunState::Complete | RunState::Stopped)
+    }
+
+    /// Notes that a scrape which began after the end has been answered.
+    pub fn note_scraped(&self) {
+        self.scraped.store(true, Ordering::Relaxed);
+    }
+
+    /// The run as the contract tells it.
+    pub fn info(&self, now_ns: u64) -> RunInfo {
+        let state = contract_state(self.run.state());
+        RunInfo {
+            run_id: self.run.id().to_owned(),
+            state: state.into(),
+            plan_digest: Bytes::copy_from_slice(&self.plan_digest),
+            started_at_ns: self.run.started_at().unwrap_or(0) as i64,
+            end_reason: self.run.end_reason().unwrap_or_default(),
+            rate_factor: Some(self.factor(now_ns)),
+        }
+    }
+
+    /// The factor in force at an instant.
+    fn factor(&self, now_ns: u64) -> Ratio {
+        let now = lock(&self.now);
+        now.factors.iter().rfind(|(at, _)| *at <= now_ns).map_or(NO_FACTOR, |&(_, factor)| factor)
+    }
+
+    fn add_bits(&self, now: &Now, all: &mut BTreeMap<usize, u128>) {
+        for (i, stream) in self.streams.iter().enumerate().filter(|(i, _)| now.enabled[*i]) {
+            let bits = rate::l1_bits(now.rates[i], stream.frame_bytes) / u128::from(self.share_count);
+            *all.entry(stream.tx_index).or_default() += bits;
+        }
+    }
+}
+
+/// The contract's word for a state.
+pub fn contract_state(state: RunState) -> contract::RunState {
+    match state {
+        RunState::Prepared => contract::RunState::Prepared,
+        RunState::Armed => contract::RunState::Armed,
+        RunState::WarmingUp => contract::RunState::WarmingUp,
+        RunState::Running => contract::RunState::Running,
+        RunState::Paused => contract::RunState::Paused,
+        RunState::Draining => contract::RunState::Draining,
+        RunState::Complete => contract::RunState::Complete,
+        RunState::Stopped => contract::RunState::Stopped,
+    }
+}
+
+fn refused_start(error: &RunError) -> Refusal {
+    let remedy = match error {
+        RunError::Passed { .. } => "; choose an instant further ahead and compare the clocks (GetInfo.now_ns)",
+        _ => "",
+    };
+    Refusal::State(format!("{error}{remedy}"))
+}
+
+fn refused_change(error: &RunError) -> Refusal {
+    match error {
+        RunError::Rate(rate) => Refusal::field("rate", rate.to_string()),
+        error => Refusal::State(error.to_string()),
+    }
+}
+
+/// A poisoned lock guards plain data that no panic leaves half changed.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

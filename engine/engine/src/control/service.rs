@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The contract's service: gRPC in, the engine's answers out. Every authorised call renews the lease.
+use super::lease::Lease;
+use super::runs::{Engine, Held};
+use super::stats;
+use super::status::Refusal;
+use crate::datapath::{PortDevice, PortInfo};
+use crate::plan::{MAX_PLAN_BYTES, decode, validate};
+use contract::engine_server;
+use contract::*;
+use prost::bytes::{Bytes, BytesMut};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_stream::{Stream, StreamExt};
+use tonic::{Request, Response, Status, Streaming};
+
+/// The contract's minor version that this engine speaks.
+pub const CONTRACT_MINOR: u32 = 0;
+/// The shortest interval of WatchStats: reading all counters costs the control thread time.
+const LEAST_INTERVAL: Duration = Duration::from_millis(10);
+
+/// The service over an engine.
+#[derive(Clone)]
+pub struct Service {
+    engine: Arc<Engine>,
+    lease: Arc<Lease>,
+    hugepage_bytes: u64,
+}
+
+type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+impl Service {
+    /// The service over an engine with so many bytes of hugepages.
+    pub fn new(engine: Arc<Engine>, lease: Arc<Lease>, hugepage_bytes: u64) -> Self {
+        Self { engine, lease, hugepage_bytes }
+    }
+
+    /// The run of a request. Its caller has authority, or the connection would not stand.
+    fn held(&self, run_id: &str) -> Result<Arc<Held>, Status> {
+        self.lease.renew();
+        Ok(self.engine.find(run_id)?)
+    }
+
+    fn info(&self, held: &Held) -> Option<RunInfo> {
+        Some(held.info(self.engine.now_ns()))
+    }
+}
+
+/// An instant of a request; negative ones are refused by name.
+fn instant(at_ns: i64) -> Result<u64, Status> {
+    u64::try_from(at_ns)
+        .map_err(|_| Refusal::field("at_ns", format!("{at_ns}; must be nanoseconds since the epoch")).into())
+}
+
+#[tonic::async_trait]
+impl engine_server::Engine for Service {
+    async fn get_info(&self, _: Request<GetInfoRequest>) -> Result<Response<GetInfoResponse>, Status> {
+        self.lease.renew();
+        let now_ns = self.engine.now_ns();
+        Ok(Response::new(GetInfoResponse {
+            version: env!("CARGO_PKG_VERSION").into(),
+            contract_minor: CONTRACT_MINOR,
+            ports: self.engine.datapath().ports().iter().map(port_info).collect(),
+            workers: self.engine.datapath().worker_counters().len() as u32,
+            features: validate::FEATURES.iter().map(ToString::to_string).collect(),
+            runs: self.engine.all().iter().map(|held| held.info(now_ns)).collect(),
+            now_ns: self.engine.now_ns() as i64,
+            final_counters_scraped: self.engine.final_counters_scraped(),
+            time_source: self.engine.time_source(),
+            hugepage_bytes: self.hugepage_bytes,
+            dpdk_version: crate::datapath::Datapath::dpdk_version(),
+        }))
+    }
+
+    async fn prepare(&self, request: Request<Streaming<PrepareRequest>>) -> Result<Response<PrepareResponse>, Status> {
+        self.lease.renew();
+        let (header, bytes) = receive(request.into_inner()).await?;
+        let engine = self.engine.clone();
+        // Validation and allocation of a large plan take time in which other calls shall be answered.
+        let prepared = tokio::task::spawn_blocking(move || engine.prepare(&header.run_id, bytes, decode::Format::Binary))
+            .await
+            .map_err(|e| Status::internal(format!("preparing the run failed: {e}")))?;
+        let (held, warnings) = prepared?;
+        tracing::info!(run = held.run().id(), profile = held.profile, streams = held.streams().len(), "run prepared");
+        Ok(Response::new(PrepareResponse { run: self.info(&held), warnings }))
+    }
+
+    async fn start(&self, request: Request<StartRequest>) -> Result<Response<StartResponse>, Status> {
+        let request = request.into_inner();
+        let held = self.held(&request.run_id)?;
+        self.engine.start(&held, instant(request.at_ns)?)?;
+        tracing::info!(run = request.run_id, at_ns = request.at_ns, "run starts");
+        Ok(Response::new(StartResponse { run: self.info(&held) }))
+    }
+
+    async fn update(&self, request: Request<UpdateRequest>) -> Result<Response<UpdateResponse>, Status> {
+        let request = request.into_inner();
+        let held = self.held(&request.run_id)?;
+        let change = request.change.ok_or_else(|| Refusal::field("change", "is missing; set rate, rate_factor, paused or enabled"))?;
+        let selector = request.selector.unwrap_or_default();
+        let effective = self.engine.update(&held, &selector, &change, instant(request.at_ns)?)?;
+        tracing::info!(run = request.run_id, ?change, effective_at_ns = effective, "run updated");
+        Ok(Response::new(UpdateResponse { run: self.info(&held), effective_at_ns: effective as i64 }))
+    }
+
+    async fn pause(&self, request: Request<PauseRequest>) -> Result<Response<PauseResponse>, Status> {
+        let request = request.into_inner();
+        let held = self.held(&request.run_id)?;
+        self.engine.pause(&held, instant(request.at_ns)?)?;
+        Ok(Response::new(PauseResponse { run: self.info(&held) }))
+    }
+
+    async fn resume(&self, request: Request<ResumeRequest>) -> Result<Response<ResumeResponse>, Status> {
+        let request = request.into_inner();
+        let held = self.held(&request.run_id)?;
+        self.engine.resume(&held, instant(request.at_ns)?)?;
+        Ok(Response::new(ResumeResponse { run: self.info(&held) }))
+    }
+
+    async fn stop(&self, request: Request<StopRequest>) -> Result<Response<StopResponse>, Status> {
+        let request = request.into_inner();
+        let held = self.held(&request.run_id)?;
+        tracing::info!(run = request.run_id, reason = request.reason, "run stops");
+        held.run().stop(if request.reason.is_empty() { "stopped by request" } else { &request.reason });
+        Ok(Response::new(StopResponse { run: self.info(&held) }))
+    }
+
+    async fn remove(&self, request: Request<RemoveRequest>) -> Result<Response<RemoveResponse>, Status> {
+        self.lease.renew();
+        self.engine.remove(&request.into_inner().run_id);
+        Ok(Response::new(RemoveResponse {}))
+    }
+
+    type WatchStatsStream = Answers<WatchStatsResponse>;
+
+    async fn watch_stats(&self, request: Request<WatchStatsRequest>) -> Result<Response<Self::WatchStatsStream>, Status> {
+        let request = request.into_inner();
+        let held = self.held(&request.run_id)?;
+        let engine = self.engine.clone();
+        let lease = self.lease.clone();
+        if request.interval_ns == 0 {
+            return Ok(Response::new(Box::pin(tokio_stream::once(Ok(stats::read(&engine, &held))))));
+        }
+        let mut interval = tokio::time::interval(Duration::from_nanos(request.interval_ns).max(LEAST_INTERVAL));
+        interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+        let mut ended = false;
+        let ticks = tokio_stream::wrappers::IntervalStream::new(interval);
+        let answers = ticks.map_while(move |_| {
+            if std::mem::replace(&mut ended, held.has_ended()) {
+                return None;
+            }
+            lease.renew();
+            Some(Ok(stats::read(&engine, &held)))
+        });
+        Ok(Response::new(Box::pin(answers)))
+    }
+
+    type CaptureStream = Answers<CaptureResponse>;
+
+    async fn capture(&self, _: Request<CaptureRequest>) -> Result<Response<Self::CaptureStream>, Status> {
+        Err(Status::unimplemented("capture is not supported by this engine version"))
+    }
+}
+
+/// Puts a plan together from its chunks.
+async fn receive(mut parts: Streaming<PrepareRequest>) -> Result<(PrepareHeader, Bytes), Status> {
+    let header = match parts.message().await?.and_then(|m| m.part) {
+        Some(prepare_request::Part::Header(header)) => header,
+        _ => return Err(Refusal::field("header", "must be the first part").into()),
+    };
+    if header.total_bytes > MAX_PLAN_BYTES {
+        return Err(Refusal::field("header.total_bytes", format!("{}; must be at most {MAX_PLAN_BYTES}", header.total_bytes)).into());
+    }
+    // What is announced is not yet reserved: it is the chunks that cost the sender something.
+    let mut bytes = BytesMut::new();
+    while let Some(message) = parts.message().await? {
+        let Some(prepare_request::Part::Chunk(chunk)) = message.part else {
+            return Err(Refusal::field("chunk", "must follow the one header").into());
+        };
+        if bytes.len() as u64 + chunk.len() as u64 > header.total_bytes {
+            return Err(Refusal::field("chunk", format!("more than the {} bytes the header announces", header.total_bytes)).into());
+        }
+        bytes.extend_from_slice(&chunk);
+    }
+    if (bytes.len() as u64) < header.total_bytes {
+        let wrong = format!("{} bytes of {} arrived; send all of the plan", bytes.len(), header.total_bytes);
+        return Err(Refusal::field("chunk", wrong).into());
+    }
+    if decode::digest(&bytes)[..] != header.digest[..] {
+        return Err(Refusal::field("header.digest", "is not the SHA-256 of the bytes that arrived; send the plan again").into());
+    }
+    Ok((header, bytes.freeze()))
+}
+
+fn port_info(port: &PortInfo) -> contract::PortInfo {
+    let (kind, device) = match &port.device {
+        PortDevice::Pci(address) => (PortKind::Pci, address.clone()),
+        PortDevice::Kernel(interface) => (PortKind::Kernel, interface.clone()),
+        PortDevice::Loopback => (PortKind::Loopback, String::new()),
+        PortDevice::Null => (PortKind::Null, String::new()),
+    };
+    contract::PortInfo {
+        name: port.name.clone(),
+        kind: kind.into(),
+        device,
+        driver: port.driver.clone(),
+        mac: port.mac.map(|byte| format!("{byte:02x}")).join(":"),
+        link_up: port.link_up,
+        line_rate_bps: port.line_rate_bps.unwrap_or(0),
+        mtu: port.mtu,
+        tx_workers: port.tx_workers.iter().map(|&w| w as u32).collect(),
+        rx_worker: port.rx_worker as u32,
+    }
+}

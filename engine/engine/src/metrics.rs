@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+//! OpenMetrics: the counters of WatchStats, encoded at each scrape.
+use crate::control::runs::{Engine, Held};
+use crate::control::stats;
+use contract::{RunState, StreamCounters};
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::service::service_fn;
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, MetricEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Registry;
+use std::convert::Infallible;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+
+const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+const STATES: [(RunState, &str); 8] = [
+    (RunState::Prepared, "prepared"),
+    (RunState::Armed, "armed"),
+    (RunState::WarmingUp, "warming_up"),
+    (RunState::Running, "running"),
+    (RunState::Paused, "paused"),
+    (RunState::Draining, "draining"),
+    (RunState::Complete, "complete"),
+    (RunState::Stopped, "stopped"),
+];
+
+/// Serves /metrics, /healthz and /readyz, for ever.
+pub async fn serve(listener: TcpListener, engine: Arc<Engine>) {
+    loop {
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::warn!(%error, "a scrape could not be accepted");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            }
+        };
+        let engine = engine.clone();
+        tokio::spawn(async move {
+            let service = service_fn(move |request| {
+                let answer = answer(&engine, &request);
+                async move { Ok::<_, Infallible>(answer) }
+            });
+            let connection = hyper::server::conn::http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(Duration::from_secs(10))
+                .serve_connection(TokioIo::new(stream), service);
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "a scrape's connection ended");
+            }
+        });
+    }
+}
+
+fn answer(engine: &Arc<Engine>, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+    let (status, content_type, text) = match request.uri().path() {
+        "/metrics" => match scrape(engine) {
+            Ok(text) => (StatusCode::OK, CONTENT_TYPE, text),
+            Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, "text/plain", error.to_string()),
+        },
+        "/healthz" | "/readyz" => (StatusCode::OK, "text/plain", "ok\n".into()),
+        _ => (StatusCode::NOT_FOUND, "text/plain", "there are /metrics, /healthz and /readyz\n".into()),
+    };
+    let response = Response::builder().status(status).header(hyper::header::CONTENT_TYPE, content_type);
+    response.body(Full::new(Bytes::from(text))).unwrap_or_default()
+}
+
+/// All metrics as OpenMetrics text. Runs that had ended before it began have then been scraped.
+pub fn scrape(engine: &Arc<Engine>) -> Result<String, fmt::Error> {
+    let runs = engine.all();
+    let ended: Vec<Arc<Held>> = runs.iter().filter(|held| held.has_ended()).cloned().collect();
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Scrape { engine: engine.clone(), runs }));
+    let mut text = String::new();
+    encode(&mut text, &registry)?;
+    ended.iter().for_each(|held| held.note_scraped());
+    Ok(text)
+}
+
+/// One scrape: the runs there were when it began.
+#[derive(Clone)]
+struct Scrape {
+    engine: Arc<Engine>,
+    runs: Vec<Arc<Held>>,
+}
+
+impl fmt::Debug for Scrape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Scrape of {} runs", self.runs.len())
+    }
+}
+
+/// A metric family under way.
+struct Family<'a>(MetricEncoder<'a>);
+
+impl Family<'_> {
+    fn counter(&mut self, labels: &impl EncodeLabelSet, value: u64) -> fmt::Result {
+        self.0.encode_family(labels)?.encode_counter::<NoLabelSet, u64, u64>(&value, None)
+    }
+
+    fn seconds(&mut self, labels: &impl EncodeLabelSet, ns: u64) -> fmt::Result {
+        self.0.encode_family(labels)?.encode_counter::<NoLabelSet, f64, u64>(&(ns as f64 / 1e9), None)
+    }
+
+    fn gauge(&mut self, labels: &impl EncodeLabelSet, value: u64) -> fmt::Result {
+        self.0.encode_family(labels)?.encode_gauge(&value)
+    }
+}
+
+impl Collector for Scrape {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        self.engine_info(&mut encoder)?;
+        self.runs(&mut encoder)?;
+        self.streams(&mut encoder)?;
+        self.ports(&mut encoder)?;
+        self.workers(&mut encoder)
+    }
+}
+
+type Values<T> = [(&'static str, &'static str, fn(&T) -> u64)];
+
+impl Scrape {
+    fn engine_info(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let dpdk = crate::datapath::Datapath::dpdk_version();
+        let time = self.engine.time_source();
+        let labels = [("version", env!("CARGO_PKG_VERSION")), ("dpdk_version", dpdk.as_str()), ("time_source", time.as_str())];
+        let mut family = Family(encoder.encode_descriptor("spate_engine_info", "What the engine is", None, MetricType::Gauge)?);
+        family.gauge(&labels, 1)
+    }
+
+    fn runs(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "1 for the state a run is in";
+        let mut family = Family(encoder.encode_descriptor("spate_run_state", help, None, MetricType::Gauge)?);
+        for held in &self.runs {
+            let info = held.info(self.engine.now_ns());
+            for (state, name) in STATES {
+                let labels = [
+                    ("profile_namespace", held.namespace.as_str()),
+                    ("profile", &held.profile),
+                    ("run", &info.run_id),
+                    ("state", name),
+                ];
+                family.gauge(&labels, u64::from(info.state == i32::from(state)))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn streams(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let values: &Values<StreamCounters> = &[
+            ("spate_stream_tx_packets", "Packets sent", |c| c.tx_packets),
+            ("spate_stream_tx_bytes", "Bytes sent, FCS included", |c| c.tx_bytes),
+            ("spate_stream_tx_dropped_packets", "Packets that could not be sent", |c| c.tx_dropped),
+            ("spate_stream_late_packets", "Packets that left later than they should have", |c| c.late),
+            ("spate_stream_rx_packets", "Packets received, duplicates included", |c| c.rx_packets),
+            ("spate_stream_rx_bytes", "Bytes received, FCS included", |c| c.rx_bytes),
+            ("spate_stream_duplicate_packets", "Packets received before", |c| c.duplicates),
+            ("spate_stream_out_of_order_packets", "Packets received after one sent later", |c| c.out_of_order),
+            ("spate_stream_misdirected_packets", "Packets received on another port than expected", |c| c.misdirected),
+        ];
+        let read: Vec<_> = self.runs.iter().map(|held| (held, stats::streams(held))).collect();
+        for (name, help, value) in values {
+            let mut family = Family(encoder.encode_descriptor(name, help, None, MetricType::Counter)?);
+            for (held, streams) in &read {
+                for (facts, counters) in held.streams().iter().zip(streams) {
+                    for (phase, counters) in [("warmup", &counters.warmup), ("measured", &counters.measured)] {
+                        let labels = [
+                            ("profile_namespace", held.namespace.as_str()),
+                            ("profile", &held.profile),
+                            ("run", held.run().id()),
+                            ("stream", &facts.name),
+                            ("tx_port", &facts.tx_port),
+                            ("rx_port", &facts.rx_port),
+                            ("phase", phase),
+                        ];
+                        family.counter(&labels, counters.as_ref().map_or(0, value))?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn ports(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let values: &Values<contract::PortStats> = &[
+            ("spate_port_tx_packets", "Packets the device took", |p| p.tx_packets),
+            ("spate_port_tx_bytes", "Bytes the device took, FCS included", |p| p.tx_bytes),
+            ("spate_port_tx_dropped_packets", "Packets refused by the device or the kernel behind it", |p| p.tx_dropped),
+            ("spate_port_rx_packets", "Packets received", |p| p.rx_packets),
+            ("spate_port_rx_bytes", "Bytes received, FCS included", |p| p.rx_bytes),
+            ("spate_port_rx_missed_packets", "Packets lost before they could be read", |p| p.rx_missed),
+            ("spate_port_rx_errors", "Packets received broken", |p| p.rx_errors),
+            ("spate_port_foreign_packets", "Packets without a trailer of any run", |p| p.foreign_packets),
+        ];
+        let stats = stats::ports(&self.engine);
+        for (name, help, value) in values {
+            let mut family = Family(encoder.encode_descriptor(name, help, None, MetricType::Counter)?);
+            for port in &stats {
+                family.counter(&[("port", port.port.as_str())], value(port))?;
+            }
+        }
+        let mut up = Family(encoder.encode_descriptor("spate_port_link_up", "1 while the port has a link", None, MetricType::Gauge)?);
+        for port in &stats {
+            up.gauge(&[("port", port.port.as_str())], u64::from(port.link_up))?;
+        }
+        let help = "Line rate of the port, where it is known";
+        let mut rate = Family(encoder.encode_descriptor("spate_port_line_rate_bits_per_second", help, None, MetricType::Gauge)?);
+        for port in self.engine.ports() {
+            if let Some(bps) = port.line_rate_bps {
+                rate.gauge(&[("port", port.name.as_str())], bps)?;
+            }
+        }
+        let queues: [(_, _, fn(&contract::QueueStats) -> u64); 2] = [
+            ("spate_queue_tx_packets", "Packets sent by the queue", |q| q.tx_packets),
+            ("spate_queue_rx_packets", "Packets received by the queue", |q| q.rx_packets),
+        ];
+        for (name, help, value) in queues {
+            let mut family = Family(encoder.encode_descriptor(name, help, None, MetricType::Counter)?);
+            for port in &stats {
+                for queue in &port.queues {
+                    let number = queue.queue.to_string();
+                    family.counter(&[("port", port.port.as_str()), ("queue", &number)], value(queue))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn workers(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let stats: Vec<_> =
+            stats::workers(&self.engine).into_iter().map(|w| (w.worker.to_string(), w.cpu.to_string(), w)).collect();
+        let seconds: [(_, _, fn(&contract::WorkerStats) -> u64); 2] = [
+            ("spate_worker_busy_seconds", "Time spent with packets", |w| w.busy_ns),
+            ("spate_worker_idle_seconds", "Time spent without", |w| w.idle_ns),
+        ];
+        for (name, help, value) in seconds {
+            let mut family = Family(encoder.encode_descriptor(name, help, None, MetricType::Counter)?);
+            for (worker, cpu, w) in &stats {
+                family.seconds(&[("worker", worker.as_str()), ("cpu", cpu)], value(w))?;
+            }
+        }
+        let counts: [(_, _, fn(&contract::WorkerStats) -> u64); 3] = [
+            ("spate_worker_sleeps", "Times the worker slept since nothing was due", |w| w.sleeps),
+            ("spate_worker_tx_packets", "Packets sent by the worker", |w| w.tx_packets),
+            ("spate_worker_rx_packets", "Packets received by the worker", |w| w.rx_packets),
+        ];
+        for (name, help, value) in counts {
+            let mut family = Family(encoder.encode_descriptor(name, help, None, MetricType::Counter)?);
+            for (worker, cpu, w) in &stats {
+                family.counter(&[("worker", worker.as_str()), ("cpu", cpu)], value(w))?;
+            }
+        }
+        Ok(())
+    }
+}
