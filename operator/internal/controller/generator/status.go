@@ -129,7 +129,7 @@ func (r *Reconciler) settle(_ context.Context, g *spatev1.TrafficGenerator, f fl
 			kstatus.Progressing(c, g.Generation, f.failed.reason, f.failed.message+"; another attempt is made")
 		}
 		return soon
-	case f.failed != nil:
+	case f.failed != nil && g.Status.ReadyReplicas < g.Spec.Replicas:
 		kstatus.Progressing(c, g.Generation, f.failed.reason, f.failed.message+"; another attempt is made")
 		return max(f.again, 100*time.Millisecond)
 	case g.Status.ReadyReplicas < g.Spec.Replicas:

@@ -88,11 +88,11 @@ func (s *scope) preparing(ctx context.Context) (time.Duration, error) {
 	}
 	at := metav1.NewMicroTime(instant)
 	s.run.Status.StartedAt = &at
-	s.run.Status.Phase = spatev1.RunRunning
-	if s.warmup() > 0 {
-		s.run.Status.Phase = spatev1.RunWarmingUp
+	if wait := time.Until(instant); wait > 0 {
+		return wait, nil // nothing is sent yet
 	}
-	return max(time.Until(instant), time.Millisecond), nil
+	s.run.Status.Phase = s.firstPhase()
+	return time.Millisecond, nil
 }
 
 // prepare makes one engine hold its share of the plan, if it does not yet.

@@ -60,7 +60,9 @@ func (s *scope) underWay(ctx context.Context) (time.Duration, error) {
 		s.finish(stats, facts, why)
 		return 0, nil
 	}
-	s.run.Status.Phase = phase
+	if s.run.Status.Phase = phase; phase == spatev1.RunWarmingUp {
+		s.run.Status.Phase = s.firstPhase()
+	}
 	if why == "" {
 		if err := s.applyRate(ctx, stats); err != nil {
 			return 0, err
@@ -81,6 +83,14 @@ func phaseOf(stats []*enginev1.WatchStatsResponse) (phase spatev1.RunPhase, ende
 		least = min(least, rank[st.GetRun().GetState()])
 	}
 	return []spatev1.RunPhase{spatev1.RunWarmingUp, spatev1.RunRunning, spatev1.RunDraining, spatev1.RunComplete}[least], least == 3
+}
+
+// firstPhase of a run that has started.
+func (s *scope) firstPhase() spatev1.RunPhase {
+	if s.warmup() > 0 {
+		return spatev1.RunWarmingUp
+	}
+	return spatev1.RunRunning
 }
 
 // silent handles engines that do not answer, or that know nothing of the run.
