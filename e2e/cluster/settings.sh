@@ -23,8 +23,9 @@ hugepages=${SPATE_CLUSTER_HUGEPAGES:-192}
 hugepages_file=/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages
 # Settings of the whole machine that the kubelet changes as it starts.
 kubelet_sysctls=(vm.overcommit_memory vm.panic_on_oom kernel.panic kernel.panic_on_oops kernel.keys.root_maxkeys kernel.keys.root_maxbytes)
-# The CPUs left to the system and the control plane; pods with whole CPUs get the others, exclusively.
-reserved_cpus=0
+# Less than one CPU is the system's: the CPU manager then keeps one whole CPU (0) out of exclusive hands, and what is left of it
+# is for pods that ask for a fraction, such as an operator.
+system_cpu=500m
 
 kubeconfig=$state/pki/admin.kubeconfig
 
