@@ -127,6 +127,10 @@ fn explain(failure: Error, memory: Memory) -> Error {
     let Error::Failed { reason, log, .. } = &failure else { return failure };
     let text = log.join("; ") + reason;
     match memory {
+        Memory::Huge { .. } if text.contains("mempolicy") => Error::NoPermission {
+            what: "placing hugepages on a NUMA node",
+            remedy: "give the container the capability SYS_NICE: the default seccomp profile lets mempolicy calls only with it",
+        },
         Memory::Huge { bytes, .. } if text.to_lowercase().contains("memory") || text.contains("hugepage") => {
             // Free on the machine, yet not to be had: a container's limit.
             Error::MissingHugepages { wanted_mib: bytes >> 20, free_mib: 0 }

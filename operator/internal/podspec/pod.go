@@ -209,6 +209,10 @@ func (t Template) resources() corev1.ResourceRequirements {
 
 func (t Template) securityContext() *corev1.SecurityContext {
 	add := []corev1.Capability{"IPC_LOCK"} // packet buffers must not be swapped
+	if t.Generator.Spec.Hugepages.PageSize != spatev1.HugepagesNone {
+		// DPDK asks on which NUMA node its pages lie, and places them; the default seccomp profile lets only this capability.
+		add = append(add, "SYS_NICE")
+	}
 	if t.kernelBacked() {
 		add = append(add, "NET_RAW", "NET_ADMIN") // packet sockets, and setting interfaces up and promiscuous
 	}
