@@ -8,7 +8,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -37,17 +39,14 @@ func engineBinary() string {
 	if target == "" {
 		target = "../../engine/target"
 	}
+	newest, at := "", time.Time{}
 	for _, profile := range []string{"release", "debug"} {
-		if path := filepath.Join(target, profile, "spate-engine"); isProgram(path) {
-			return path
+		path := filepath.Join(target, profile, "spate-engine")
+		if info, err := os.Stat(path); err == nil && info.ModTime().After(at) {
+			newest, at = path, info.ModTime()
 		}
 	}
-	return ""
-}
-
-func isProgram(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.Mode()&0o111 != 0
+	return newest
 }
 
 func needsEngine(t *testing.T) {
@@ -75,6 +74,8 @@ type kubelet struct {
 	processes map[types.UID]*process
 	last      byte
 	idle      map[string]bool
+	unscraped map[string]bool
+	scraped   time.Time
 	wg        sync.WaitGroup
 }
 
@@ -84,10 +85,12 @@ type process struct {
 	done    chan struct{}
 	ip      string
 	tls     string
+
+	namespace string
 }
 
 func startKubelet(ctx context.Context, kube client.WithWatch, dir string) (*kubelet, error) {
-	k := &kubelet{kube: kube, dir: dir, processes: map[types.UID]*process{}, idle: map[string]bool{}, last: 10}
+	k := &kubelet{kube: kube, dir: dir, processes: map[types.UID]*process{}, idle: map[string]bool{}, unscraped: map[string]bool{}, last: 10}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -134,6 +137,7 @@ func (k *kubelet) sync(ctx context.Context) {
 			k.syncPod(ctx, pod)
 		}
 	}
+	k.scrape()
 	for uid, p := range k.processes {
 		if !there[uid] { // deleted with force
 			_ = p.command.Process.Kill()
@@ -141,6 +145,32 @@ func (k *kubelet) sync(ctx context.Context) {
 			delete(k.processes, uid)
 		}
 	}
+}
+
+// scrape reads the metrics of all engines once a second, as Prometheus would.
+func (k *kubelet) scrape() {
+	if time.Since(k.scraped) < time.Second {
+		return
+	}
+	k.scraped = time.Now()
+	scraper := http.Client{Timeout: time.Second}
+	for _, p := range k.processes {
+		if !k.unscraped[p.namespace] {
+			go func() {
+				if response, err := scraper.Get("http://" + p.ip + ":7471/metrics"); err == nil {
+					_, _ = io.Copy(io.Discard, response.Body)
+					_ = response.Body.Close()
+				}
+			}()
+		}
+	}
+}
+
+// leaveUnscraped lets nobody read the metrics in a namespace.
+func (k *kubelet) leaveUnscraped(namespace string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.unscraped[namespace] = true
 }
 
 func (k *kubelet) syncPod(ctx context.Context, pod *corev1.Pod) {
@@ -183,7 +213,7 @@ func (k *kubelet) run(ctx context.Context, pod *corev1.Pod) error {
 		return nil
 	}
 	dir := filepath.Join(k.dir, string(pod.UID))
-	p := &process{log: &tail{}, done: make(chan struct{}), tls: filepath.Join(dir, "tls")}
+	p := &process{log: &tail{}, done: make(chan struct{}), tls: filepath.Join(dir, "tls"), namespace: pod.Namespace}
 	if err := k.mount(ctx, pod, p.tls); err != nil {
 		return err // its Secret is not there yet
 	}

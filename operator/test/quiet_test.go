@@ -44,6 +44,9 @@ func quiet(t *testing.T) {
 	if made := writes() - before; made > span.Seconds()/2+1 {
 		t.Errorf("%.0f writes in %s\n%s", made, span, cluster.operator.log.lines(20))
 	}
+	if log := cluster.operator.log.lines(1 << 20); strings.Contains(log, "is forbidden: User") || strings.Contains(log, "could not be tried") {
+		t.Errorf("the operator's role is too small, or the engine's dry run fails:\n%s", log)
+	}
 	rss := cluster.operator.metric("process_resident_memory_bytes")
 	t.Logf("the operator's resident memory: %.0f MiB", rss/(1<<20))
 	if rss == 0 || rss > 100<<20 {

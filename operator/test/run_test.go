@@ -112,7 +112,7 @@ func TestANewRunIDRunsAgainAndHistoryIsBounded(t *testing.T) {
 			t.Errorf("run %s of %s sent %d", r.Name, r.Spec.Profile.RunID, r.Status.Result.Tx)
 		}
 	}
-	until(t, 45*time.Second, "one run is kept", func() (bool, string) {
+	until(t, 10*time.Second, "one run is kept", func() (bool, string) {
 		var runs spatev1.TrafficRunList
 		err := cluster.kube.List(t.Context(), &runs, client.InNamespace(ns))
 		return err == nil && len(runs.Items) == 1, fmt.Sprint(len(runs.Items), err)
@@ -166,9 +166,21 @@ func TestAKilledEngineMakesTheRunInvalid(t *testing.T) {
 }
 
 func TestDeletingAProfileStopsItsTraffic(t *testing.T) {
-	ns, p := running(t, "deleted", "")
+	for name, limit := range map[string]time.Duration{"scraped": 10 * time.Second, "never scraped": 40 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			ns, p := running(t, "deleted", "")
+			if name != "scraped" {
+				cluster.kubelet.leaveUnscraped(ns)
+			}
+			deleteProfile(t, ns, p, limit)
+		})
+	}
+}
+
+func deleteProfile(t *testing.T, ns string, p *spatev1.TrafficProfile, limit time.Duration) {
+	t.Helper()
 	must(t, cluster.kube.Delete(t.Context(), p))
-	until(t, 50*time.Second, "the profile and its runs are gone", func() (bool, string) {
+	until(t, limit, "the profile and its runs are gone", func() (bool, string) {
 		var runs spatev1.TrafficRunList
 		err := cluster.kube.List(t.Context(), &runs, client.InNamespace(ns))
 		return err == nil && get(p) != nil && len(runs.Items) == 0, fmt.Sprint(len(runs.Items), err)
