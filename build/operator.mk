@@ -33,7 +33,7 @@ verify-generated: ## Fail if a generated file is not current
 	if [ -n "$$dirty" ]; then echo "generated files are not committed:" >&2; echo "$$dirty" >&2; exit 1; fi
 
 .PHONY: operator-test operator-lint proto-lint
-operator-test: envtest-assets ## Test the operator: unit tests and a real API server
+operator-test: envtest-assets engine-debug ## Test the operator: unit tests and a real API server
 	@cd operator && go test ./...
 
 operator-lint: $(GOLANGCI_LINT) ## Lint the operator

@@ -76,13 +76,10 @@ func TestAnOperatorRestartLosesNothing(t *testing.T) {
 
 func TestAGeneratorThatCannotKeepUpIsTheLimit(t *testing.T) {
 	ns := namespace(t)
-	mustApply(t, ns, loopbackGenerator+"---"+loopbackStream)
-	mustApply(t, ns, strings.NewReplacer("transmitPort: loop, receivePort: loop", "transmitPort: void").Replace(
-		loopbackProfile("flood", "  rate: 2Gpps\n  duration: 2s"))+"---"+
-		strings.NewReplacer("{flow: true}", "{}", "name: small", "name: unmeasured").Replace(loopbackStream))
+	mustApply(t, ns, loopbackGenerator+"---"+strings.NewReplacer("{flow: true}", "{}", "name: small", "name: unmeasured").Replace(loopbackStream))
 	flood := profileNamed(ns, "flood")
 	mustApply(t, ns, strings.NewReplacer("transmitPort: loop, receivePort: loop", "transmitPort: void", "streamRef: {name: small}", "streamRef: {name: unmeasured}").Replace(
-		loopbackProfile("flood", "  rate: 2Gpps\n  duration: 2s")))
+		loopbackProfile("flood", "  rate: 2Gpps\n  duration: 2s\n  generatorTolerance: {}")))
 	run := complete(t, 60*time.Second, flood)
 	if run.Status.Verdict.Outcome != spate.VerdictInvalid {
 		t.Errorf("verdict %s, want Invalid", run.Status.Verdict.Outcome)

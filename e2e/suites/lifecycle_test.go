@@ -158,6 +158,7 @@ spec:
   traffic:
   - {name: small, streamRef: {name: small}, transmitPort: loop, receivePort: loop}
   duration: 1s
+  generatorTolerance: {late: 100%}
 `)
 	p := profileNamed(ns, "inline")
 	run := complete(t, 45*time.Second, p)

@@ -111,8 +111,8 @@ func TestBrokenProfilesAreAnsweredByACondition(t *testing.T) {
 			spate.ReasonOversubscribed, []string{"loop", "10Gbps"},
 		},
 		"bursts": {
-			loopbackProfile("bursts", "") + "---" +
-				strings.NewReplacer("name: small", "name: bursty", "{continuous: {rate: 1kpps}}", "{burst: {packets: 5, rate: 1kpps}}").Replace(loopbackStream),
+			strings.NewReplacer("name: small", "name: bursty", "{continuous: {rate: 1kpps}}", "{burst: {packets: 5, rate: 1kpps}}").Replace(loopbackStream) +
+				"---" + loopbackProfile("bursts", ""),
 			spate.ReasonNotSupported, []string{"transmit.burst"},
 		},
 	} {
@@ -173,8 +173,8 @@ func TestLimitsOfAGeneratorHold(t *testing.T) {
 	mustApply(t, ns, loopbackGenerator+"  limits: {maxRate: 5kpps, allowedDestinations: [198.19.0.0/24], allowedPorts: [\"2000\"]}\n---"+loopbackStream)
 	for name, c := range map[string]struct{ manifest, word string }{
 		"too-fast":      {loopbackProfile("too-fast", "  rate: 6kpps"), "maxRate"},
-		"too-far":       {loopbackProfile("too-far", "") + "---" + strings.NewReplacer("name: small", "name: far", "198.19.0.1", "198.19.1.1").Replace(loopbackStream), "allowedDestinations"},
-		"another-port":  {loopbackProfile("another-port", "") + "---" + strings.NewReplacer("name: small", "name: far", "2000", "2001").Replace(loopbackStream), "allowedPorts"},
+		"too-far":       {strings.NewReplacer("name: small", "name: far", "198.19.0.1", "198.19.1.1").Replace(loopbackStream) + "---" + loopbackProfile("too-far", ""), "allowedDestinations"},
+		"another-port":  {strings.NewReplacer("name: small", "name: far", "2000", "2001").Replace(loopbackStream) + "---" + loopbackProfile("another-port", ""), "allowedPorts"},
 		"within-limits": {loopbackProfile("within-limits", "  duration: 1s"), ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -15,8 +15,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     let encoded = descriptors.encode_to_vec();
     // Frames and chunks as `Bytes`: a decoded plan refers to the buffer it was received in instead of copying it.
     tonic_prost_build::configure().bytes(".spate.engine.v1").compile_fds(descriptors)?;
-    pbjson_build::Builder::new()
-        .register_descriptors(&encoded)?
-        .build(&[".spate.engine.v1"])?;
+    pbjson_build::Builder::new().register_descriptors(&encoded)?.build(&[".spate.engine.v1"])?;
     Ok(())
 }

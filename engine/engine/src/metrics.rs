@@ -124,14 +124,17 @@ impl Collector for Scrape {
     }
 }
 
+/// Name, help and value of each family.
 type Values<T> = [(&'static str, &'static str, fn(&T) -> u64)];
 
 impl Scrape {
     fn engine_info(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let dpdk = crate::datapath::Datapath::dpdk_version();
         let time = self.engine.time_source();
-        let labels = [("version", env!("CARGO_PKG_VERSION")), ("dpdk_version", dpdk.as_str()), ("time_source", time.as_str())];
-        let mut family = Family(encoder.encode_descriptor("spate_engine_info", "What the engine is", None, MetricType::Gauge)?);
+        let labels =
+            [("version", env!("CARGO_PKG_VERSION")), ("dpdk_version", dpdk.as_str()), ("time_source", time.as_str())];
+        let mut family =
+            Family(encoder.encode_descriptor("spate_engine_info", "What the engine is", None, MetricType::Gauge)?);
         family.gauge(&labels, 1)
     }
 
@@ -192,7 +195,9 @@ impl Scrape {
         let values: &Values<contract::PortStats> = &[
             ("spate_port_tx_packets", "Packets the device took", |p| p.tx_packets),
             ("spate_port_tx_bytes", "Bytes the device took, FCS included", |p| p.tx_bytes),
-            ("spate_port_tx_dropped_packets", "Packets refused by the device or the kernel behind it", |p| p.tx_dropped),
+            ("spate_port_tx_dropped_packets", "Packets refused by the device or the kernel behind it", |p| {
+                p.tx_dropped
+            }),
             ("spate_port_rx_packets", "Packets received", |p| p.rx_packets),
             ("spate_port_rx_bytes", "Bytes received, FCS included", |p| p.rx_bytes),
             ("spate_port_rx_missed_packets", "Packets lost before they could be read", |p| p.rx_missed),
@@ -206,18 +211,24 @@ impl Scrape {
                 family.counter(&[("port", port.port.as_str())], value(port))?;
             }
         }
-        let mut up = Family(encoder.encode_descriptor("spate_port_link_up", "1 while the port has a link", None, MetricType::Gauge)?);
+        let mut up = Family(encoder.encode_descriptor(
+            "spate_port_link_up",
+            "1 while the port has a link",
+            None,
+            MetricType::Gauge,
+        )?);
         for port in &stats {
             up.gauge(&[("port", port.port.as_str())], u64::from(port.link_up))?;
         }
         let help = "Line rate of the port, where it is known";
-        let mut rate = Family(encoder.encode_descriptor("spate_port_line_rate_bits_per_second", help, None, MetricType::Gauge)?);
+        let mut rate =
+            Family(encoder.encode_descriptor("spate_port_line_rate_bits_per_second", help, None, MetricType::Gauge)?);
         for port in self.engine.ports() {
             if let Some(bps) = port.line_rate_bps {
                 rate.gauge(&[("port", port.name.as_str())], bps)?;
             }
         }
-        let queues: [(_, _, fn(&contract::QueueStats) -> u64); 2] = [
+        let queues: &Values<contract::QueueStats> = &[
             ("spate_queue_tx_packets", "Packets sent by the queue", |q| q.tx_packets),
             ("spate_queue_rx_packets", "Packets received by the queue", |q| q.rx_packets),
         ];
@@ -236,7 +247,7 @@ impl Scrape {
     fn workers(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let stats: Vec<_> =
             stats::workers(&self.engine).into_iter().map(|w| (w.worker.to_string(), w.cpu.to_string(), w)).collect();
-        let seconds: [(_, _, fn(&contract::WorkerStats) -> u64); 2] = [
+        let seconds: &Values<contract::WorkerStats> = &[
             ("spate_worker_busy_seconds", "Time spent with packets", |w| w.busy_ns),
             ("spate_worker_idle_seconds", "Time spent without", |w| w.idle_ns),
         ];
@@ -246,7 +257,7 @@ impl Scrape {
                 family.seconds(&[("worker", worker.as_str()), ("cpu", cpu)], value(w))?;
             }
         }
-        let counts: [(_, _, fn(&contract::WorkerStats) -> u64); 3] = [
+        let counts: &Values<contract::WorkerStats> = &[
             ("spate_worker_sleeps", "Times the worker slept since nothing was due", |w| w.sleeps),
             ("spate_worker_tx_packets", "Packets sent by the worker", |w| w.tx_packets),
             ("spate_worker_rx_packets", "Packets received by the worker", |w| w.rx_packets),

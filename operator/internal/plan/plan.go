@@ -31,7 +31,7 @@ type Identity struct {
 func (r *Resolved) Plan(id Identity) *enginev1.Plan {
 	return &enginev1.Plan{
 		RunId: id.RunID, Profile: id.Profile, Namespace: id.Namespace, RunTag: uint32(id.Tag),
-		Timing: r.timing, Streams: r.streams, LeaseNs: uint64(r.lease),
+		Timing: r.timing, Streams: r.streams, LeaseNs: uint64(r.lease), LateAfterNs: uint64(r.lateAfter),
 	}
 }
 

@@ -39,9 +39,11 @@ type Resolved struct {
 	// References are the streams it was resolved from.
 	References []spatev1.ReferenceSnapshot
 
-	timing  *enginev1.Timing
-	lease   time.Duration
-	streams []*enginev1.Stream
+	timing *enginev1.Timing
+	lease  time.Duration
+	// lateAfter is how long after its time a packet counts as late; 0 leaves it to the engine.
+	lateAfter time.Duration
+	streams   []*enginev1.Stream
 }
 
 var spec = field.NewPath("spec")
@@ -68,6 +70,9 @@ func Resolve(in Input) (*Resolved, Problems) {
 	}
 	resolved := &Resolved{}
 	resolved.timing, resolved.lease = timing(in.Profile, generator, &problems)
+	if generator != nil && generator.Spec.CPUPolicy == spatev1.CPUShared {
+		resolved.lateAfter = sharedLateAfter
+	}
 	entries := make([]entry, 0, len(in.Profile.Spec.Traffic))
 	for i := range in.Profile.Spec.Traffic {
 		e, found := resolveEntry(in, generator, i)
@@ -102,6 +107,9 @@ func rateField(profile *spatev1.TrafficProfile) *field.Path {
 	}
 	return spec.Child("traffic")
 }
+
+// sharedLateAfter is what a scheduler that shares CPUs out may take; on CPUs of its own an engine judges more strictly.
+const sharedLateAfter = 20 * time.Millisecond
 
 func timing(profile *spatev1.TrafficProfile, generator *spatev1.TrafficGenerator, problems *Problems) (*enginev1.Timing, time.Duration) {
 	read := func(text spatev1.Duration, at *field.Path) time.Duration {

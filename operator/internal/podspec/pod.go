@@ -199,13 +199,16 @@ func (t Template) resources() corev1.ResourceRequirements {
 	}
 	requests := maps.Clone(limits)
 	if s.CPUPolicy == spatev1.CPUShared {
-		requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(50, resource.DecimalSI)
+		requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(sharedMilliCPU, resource.DecimalSI)
 	} else { // equal, whole numbers: Guaranteed, which the static CPU manager gives exclusive CPUs
 		cpus := *resource.NewQuantity(CPUs(s), resource.DecimalSI)
 		requests[corev1.ResourceCPU], limits[corev1.ResourceCPU] = cpus, cpus
 	}
 	return corev1.ResourceRequirements{Requests: requests, Limits: limits}
 }
+
+// sharedMilliCPU is the weight of an engine that shares CPUs: enough to be heard on a busy node.
+const sharedMilliCPU = 200
 
 func (t Template) securityContext() *corev1.SecurityContext {
 	add := []corev1.Capability{"IPC_LOCK"} // packet buffers must not be swapped

@@ -8,8 +8,10 @@ use serde::Serialize;
 use std::process::ExitCode;
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Exit codes: 0 the plan can be run; 1 it cannot, and the JSON printed has the path and problem of each \
-    wrong field; 2 wrong usage.\n\nExample: spate-engine compile --plan plan.json --line-rate east=10G")]
+#[command(
+    after_help = "Exit codes: 0 the plan can be run; 1 it cannot, and the JSON printed has the path and problem of each \
+    wrong field; 2 wrong usage.\n\nExample: spate-engine compile --plan plan.json --line-rate east=10G"
+)]
 pub struct Compile {
     /// The plan: a file, or - for standard input.
     #[arg(long, value_name = "FILE")]
@@ -92,7 +94,10 @@ impl Compile {
             per_nanoseconds: found.rate.map(|rate| rate.nanoseconds()),
             measured: stream.measure.is_some_and(|measure| measure.flow),
         });
-        let port = |(&index, &bits): (&usize, &u128)| CompiledPort { name: site.ports[index].name.clone(), l1_bits_per_second: bits };
+        let port = |(&index, &bits): (&usize, &u128)| CompiledPort {
+            name: site.ports[index].name.clone(),
+            l1_bits_per_second: bits,
+        };
         let compiled = Compiled {
             run_id: plan.run_id.clone(),
             streams: streams.collect(),

@@ -93,7 +93,8 @@ fn read_plan(path: &str) -> anyhow::Result<Vec<u8>> {
     use anyhow::Context;
     if path == "-" {
         let mut bytes = Vec::new();
-        std::io::Read::read_to_end(&mut std::io::stdin(), &mut bytes).context("--plan -: standard input cannot be read")?;
+        std::io::Read::read_to_end(&mut std::io::stdin(), &mut bytes)
+            .context("--plan -: standard input cannot be read")?;
         return Ok(bytes);
     }
     std::fs::read(path).with_context(|| format!("--plan {path}: the file cannot be read"))

@@ -32,7 +32,8 @@ impl FromStr for Asked {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let usage = "must be NAME=pci:ADDRESS, NAME=kernel:INTERFACE, NAME=attached:INTERFACE, NAME=loopback or NAME=null";
+        let usage =
+            "must be NAME=pci:ADDRESS, NAME=kernel:INTERFACE, NAME=attached:INTERFACE, NAME=loopback or NAME=null";
         let Some((name, device)) = text.split_once('=') else { return Err(usage.into()) };
         if name.is_empty() {
             return Err(format!("the name is empty; {usage}"));
@@ -64,7 +65,8 @@ impl FromStr for LineRate {
     fn from_str(text: &str) -> Result<Self, String> {
         let usage = || "must be NAME=RATE in bits a second, such as east=10G or east=2.5G".to_owned();
         let (port, rate) = text.split_once('=').ok_or_else(usage)?;
-        let (number, unit) = rate.split_at(rate.len() - rate.chars().last().filter(char::is_ascii_alphabetic).map_or(0, char::len_utf8));
+        let (number, unit) =
+            rate.split_at(rate.len() - rate.chars().last().filter(char::is_ascii_alphabetic).map_or(0, char::len_utf8));
         let unit: u64 = match unit {
             "" => 1,
             "k" => 1_000,
@@ -81,7 +83,7 @@ impl FromStr for LineRate {
         let scale = 10u128.pow(fraction.len() as u32);
         let value: u128 = format!("{whole}{fraction}").parse::<u128>().map_err(|_| usage())? * u128::from(unit);
         match u64::try_from(value / scale) {
-            Ok(bps) if bps > 0 && value % scale == 0 => Ok(Self { port: port.into(), bps }),
+            Ok(bps) if bps > 0 && value.is_multiple_of(scale) => Ok(Self { port: port.into(), bps }),
             _ => Err(usage()),
         }
     }
@@ -119,7 +121,9 @@ pub fn resolve(device: &AskedDevice, network_status: Option<&Path>) -> anyhow::R
         if is_kernel_interface() {
             return Ok(PortDevice::Kernel(interface.clone()));
         }
-        bail!("attached:{interface}: there is no such interface, and without --network-status no PCI device is known for it");
+        bail!(
+            "attached:{interface}: there is no such interface, and without --network-status no PCI device is known for it"
+        );
     };
     let deadline = Instant::now() + STATUS_LIMIT;
     loop {

@@ -17,10 +17,12 @@ const START_LEAD_NS: u64 = 50_000_000;
 const TICK: Duration = Duration::from_secs(1);
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Exit codes: 0 the run was complete; 1 it was not, or the engine was the limit (packets late, not sent, or \
+#[command(
+    after_help = "Exit codes: 0 the run was complete; 1 it was not, or the engine was the limit (packets late, not sent, or \
     missed); 2 wrong usage.\n\nExamples:\n  \
     spate-engine run --plan plan.json --port l=loopback --hugepages none\n  \
-    spate-engine run --plan - --port east=kernel:eth1 --port west=kernel:eth2 --output json < plan.json")]
+    spate-engine run --plan - --port east=kernel:eth1 --port west=kernel:eth2 --output json < plan.json"
+)]
 pub struct Run {
     #[command(flatten)]
     site: Site,
@@ -123,7 +125,10 @@ fn progress(engine: &Engine, held: &Held, whole: Option<Duration>, last: (Instan
 
 /// Prints the measured phase by stream.
 fn table(last: &WatchStatsResponse) {
-    println!("{:<24} {:>14} {:>14} {:>12} {:>10} {:>10} {:>10} {:>10}", "STREAM", "TX", "RX", "LOST", "DUPLICATE", "REORDERED", "LATE", "NOT SENT");
+    println!(
+        "{:<24} {:>14} {:>14} {:>12} {:>10} {:>10} {:>10} {:>10}",
+        "STREAM", "TX", "RX", "LOST", "DUPLICATE", "REORDERED", "LATE", "NOT SENT"
+    );
     let mut total = StreamCounters::default();
     for stream in &last.streams {
         let c = stream.measured.unwrap_or_default();

@@ -75,7 +75,8 @@ impl Serve {
                     Ok(router.serve_with_incoming(listen::authorised(listener, certificates)).await?)
                 }
                 (Address::Unix(path), _) => {
-                    let connections = listen::local(path).with_context(|| format!("--listen unix:{}", path.display()))?;
+                    let connections =
+                        listen::local(path).with_context(|| format!("--listen unix:{}", path.display()))?;
                     Ok(router.serve_with_incoming(connections).await?)
                 }
                 (Address::Tcp(_), None) => unreachable!("refused before the ports were opened"),

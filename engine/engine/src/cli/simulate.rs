@@ -14,10 +14,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Time in the file begins at 0, the start of the run. Packets of all ports are in one file, in order of time.\n\n\
-    Example: spate-engine simulate --plan plan.json --pcap out.pcap --limit 1000 --workers 2")]
+#[command(
+    after_help = "Time in the file begins at 0, the start of the run. Packets of all ports are in one file, in order of time.\n\n\
+    Example: spate-engine simulate --plan plan.json --pcap out.pcap --limit 1000 --workers 2"
+)]
 pub struct Simulate {
     /// The plan: a file, or - for standard input.
     #[arg(long, value_name = "FILE")]
@@ -96,11 +97,15 @@ impl Simulate {
             snaplen: 65_535,
             ..PcapHeader::default()
         };
-        let mut pcap = PcapWriter::with_header(BufWriter::new(file), header).with_context(|| format!("--pcap {path}"))?;
+        let mut pcap =
+            PcapWriter::with_header(BufWriter::new(file), header).with_context(|| format!("--pcap {path}"))?;
         let mut written = 0;
         let mut frame = Vec::new();
         while written < self.limit.unwrap_or(u64::MAX) {
-            let earliest = all.iter_mut().filter(|w| w.next.is_some()).min_by_key(|w| w.next.as_ref().map(|d| (d.due_ns, d.stream, d.number)));
+            let earliest = all
+                .iter_mut()
+                .filter(|w| w.next.is_some())
+                .min_by_key(|w| w.next.as_ref().map(|d| (d.due_ns, d.stream, d.number)));
             let Some(worker) = earliest else { break };
             let Some(departure) = worker.next.take() else { break };
             worker.next = worker.schedule.take(end_ns);

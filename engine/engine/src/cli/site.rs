@@ -72,7 +72,8 @@ impl Site {
         }
         let mut ports = Vec::with_capacity(self.ports.len());
         for port in &self.ports {
-            let device = ports::resolve(&port.device, self.network_status.as_deref()).with_context(|| format!("--port {}", port.name))?;
+            let device = ports::resolve(&port.device, self.network_status.as_deref())
+                .with_context(|| format!("--port {}", port.name))?;
             let rate = self.line_rates.iter().find(|rate| rate.port == port.name);
             ports.push(PortConfig { name: port.name.clone(), device, line_rate_bps: rate.map(|rate| rate.bps) });
         }
@@ -114,7 +115,10 @@ fn share_out(cpus: &[usize], workers: usize) -> anyhow::Result<(Vec<usize>, Vec<
         return Ok((vec![cpus[0]], cpus[1..=workers].to_vec()));
     }
     if cpus.len() < workers {
-        bail!("--workers {workers}: there are only {} CPUs to use ({cpus:?}); every worker needs one of its own", cpus.len());
+        bail!(
+            "--workers {workers}: there are only {} CPUs to use ({cpus:?}); every worker needs one of its own",
+            cpus.len()
+        );
     }
     Ok((vec![cpus[workers - 1]], cpus.to_vec()))
 }
@@ -139,5 +143,8 @@ fn memory_size(text: &str) -> Result<u64, String> {
         None => (text.strip_suffix('M').ok_or(usage)?, 20),
     };
     let number: u64 = number.parse().map_err(|_| usage)?;
-    number.checked_shl(shift).filter(|&bytes| bytes >> shift == number && bytes >= 16 << 20).ok_or_else(|| format!("{usage}, at least 16M"))
+    number
+        .checked_shl(shift)
+        .filter(|&bytes| bytes >> shift == number && bytes >= 16 << 20)
+        .ok_or_else(|| format!("{usage}, at least 16M"))
 }

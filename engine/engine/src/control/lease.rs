@@ -37,7 +37,11 @@ impl Lease {
             for held in engine.all() {
                 let lease = Duration::from_nanos(held.lease_ns);
                 if !lease.is_zero() && unheard > lease && !held.has_ended() {
-                    tracing::warn!(run = held.run().id(), ?lease, "nobody called for the time of the lease: the run stops");
+                    tracing::warn!(
+                        run = held.run().id(),
+                        ?lease,
+                        "nobody called for the time of the lease: the run stops"
+                    );
                     held.run().stop(&format!("nobody called for the time of the lease, {lease:?}"));
                 }
             }

@@ -69,7 +69,9 @@ pub fn authorised(listener: TcpListener, certificates: Arc<Certificates>) -> Rec
                 match tokio::time::timeout(HANDSHAKE_LIMIT, shake_hands(stream, config)).await {
                     Ok(Ok(connection)) => drop(connections.send(Ok(connection)).await),
                     Ok(Err(error)) => tracing::warn!(%peer, %error, "connection refused"),
-                    Err(_) => tracing::warn!(%peer, "connection refused: its handshake took longer than {HANDSHAKE_LIMIT:?}"),
+                    Err(_) => {
+                        tracing::warn!(%peer, "connection refused: its handshake took longer than {HANDSHAKE_LIMIT:?}")
+                    }
                 }
             });
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The engine and the runs it holds: prepare, find, change, forget.
 use super::status::Refusal;
-use crate::datapath::{Change, Clock, Datapath, PortInfo, Rate, Run, RunError, RunState, RunSpec};
+use crate::datapath::{Change, Clock, Datapath, PortInfo, Rate, Run, RunError, RunSpec, RunState};
 use crate::plan::rate::{self, LineRate};
 use crate::plan::validate::{self, Site};
 use crate::plan::{Violations, decode, fit};
@@ -110,7 +110,12 @@ impl Engine {
     }
 
     /// Reads, validates, allocates and arms a plan. The same plan again under its id changes nothing.
-    pub fn prepare(&self, run_id: &str, bytes: Bytes, format: decode::Format) -> Result<(Arc<Held>, Vec<String>), Refusal> {
+    pub fn prepare(
+        &self,
+        run_id: &str,
+        bytes: Bytes,
+        format: decode::Format,
+    ) -> Result<(Arc<Held>, Vec<String>), Refusal> {
         let _one_at_a_time = lock(&self.preparing);
         let digest = decode::digest(&bytes);
         if let Some(held) = lock(&self.runs).get(run_id) {
@@ -166,7 +171,8 @@ impl Engine {
         let holder = runs.iter().find(|(_, held)| u32::from(held.run_tag) == plan.run_tag);
         match holder {
             Some((id, _)) => {
-                let wrong = format!("{} marks the packets of run {id:?}; use another, or Remove that run", plan.run_tag);
+                let wrong =
+                    format!("{} marks the packets of run {id:?}; use another, or Remove that run", plan.run_tag);
                 Err(Refusal::field("run_tag", wrong))
             }
             None => Ok(()),
@@ -269,7 +275,10 @@ impl Engine {
             if !self.ports.iter().any(|p| p.name == *name) {
                 let known: Vec<&str> = self.ports.iter().map(|p| p.name.as_str()).collect();
                 let known = known.join(", ");
-                wrong.add(format!("selector.ports[{i}]"), format!("{name:?} is no port of this engine; known are {known}"));
+                wrong.add(
+                    format!("selector.ports[{i}]"),
+                    format!("{name:?} is no port of this engine; known are {known}"),
+                );
             }
         }
         let chosen = |s: &StreamFacts| {

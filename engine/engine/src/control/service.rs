@@ -78,9 +78,10 @@ impl engine_server::Engine for Service {
         let (header, bytes) = receive(request.into_inner()).await?;
         let engine = self.engine.clone();
         // Validation and allocation of a large plan take time in which other calls shall be answered.
-        let prepared = tokio::task::spawn_blocking(move || engine.prepare(&header.run_id, bytes, decode::Format::Binary))
-            .await
-            .map_err(|e| Status::internal(format!("preparing the run failed: {e}")))?;
+        let prepared =
+            tokio::task::spawn_blocking(move || engine.prepare(&header.run_id, bytes, decode::Format::Binary))
+                .await
+                .map_err(|e| Status::internal(format!("preparing the run failed: {e}")))?;
         let (held, warnings) = prepared?;
         tracing::info!(run = held.run().id(), profile = held.profile, streams = held.streams().len(), "run prepared");
         Ok(Response::new(PrepareResponse { run: self.info(&held), warnings }))
@@ -97,7 +98,9 @@ impl engine_server::Engine for Service {
     async fn update(&self, request: Request<UpdateRequest>) -> Result<Response<UpdateResponse>, Status> {
         let request = request.into_inner();
         let held = self.held(&request.run_id)?;
-        let change = request.change.ok_or_else(|| Refusal::field("change", "is missing; set rate, rate_factor, paused or enabled"))?;
+        let change = request
+            .change
+            .ok_or_else(|| Refusal::field("change", "is missing; set rate, rate_factor, paused or enabled"))?;
         let selector = request.selector.unwrap_or_default();
         let effective = self.engine.update(&held, &selector, &change, instant(request.at_ns)?)?;
         tracing::info!(run = request.run_id, ?change, effective_at_ns = effective, "run updated");
@@ -134,7 +137,10 @@ impl engine_server::Engine for Service {
 
     type WatchStatsStream = Answers<WatchStatsResponse>;
 
-    async fn watch_stats(&self, request: Request<WatchStatsRequest>) -> Result<Response<Self::WatchStatsStream>, Status> {
+    async fn watch_stats(
+        &self,
+        request: Request<WatchStatsRequest>,
+    ) -> Result<Response<Self::WatchStatsStream>, Status> {
         let request = request.into_inner();
         let held = self.held(&request.run_id)?;
         let engine = self.engine.clone();
@@ -170,7 +176,11 @@ async fn receive(mut parts: Streaming<PrepareRequest>) -> Result<(PrepareHeader,
         _ => return Err(Refusal::field("header", "must be the first part").into()),
     };
     if header.total_bytes > MAX_PLAN_BYTES {
-        return Err(Refusal::field("header.total_bytes", format!("{}; must be at most {MAX_PLAN_BYTES}", header.total_bytes)).into());
+        return Err(Refusal::field(
+            "header.total_bytes",
+            format!("{}; must be at most {MAX_PLAN_BYTES}", header.total_bytes),
+        )
+        .into());
     }
     // What is announced is not yet reserved: it is the chunks that cost the sender something.
     let mut bytes = BytesMut::new();
@@ -179,7 +189,11 @@ async fn receive(mut parts: Streaming<PrepareRequest>) -> Result<(PrepareHeader,
             return Err(Refusal::field("chunk", "must follow the one header").into());
         };
         if bytes.len() as u64 + chunk.len() as u64 > header.total_bytes {
-            return Err(Refusal::field("chunk", format!("more than the {} bytes the header announces", header.total_bytes)).into());
+            return Err(Refusal::field(
+                "chunk",
+                format!("more than the {} bytes the header announces", header.total_bytes),
+            )
+            .into());
         }
         bytes.extend_from_slice(&chunk);
     }
@@ -188,7 +202,11 @@ async fn receive(mut parts: Streaming<PrepareRequest>) -> Result<(PrepareHeader,
         return Err(Refusal::field("chunk", wrong).into());
     }
     if decode::digest(&bytes)[..] != header.digest[..] {
-        return Err(Refusal::field("header.digest", "is not the SHA-256 of the bytes that arrived; send the plan again").into());
+        return Err(Refusal::field(
+            "header.digest",
+            "is not the SHA-256 of the bytes that arrived; send the plan again",
+        )
+        .into());
     }
     Ok((header, bytes.freeze()))
 }

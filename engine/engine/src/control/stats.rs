@@ -51,7 +51,8 @@ pub fn ports(engine: &Engine) -> Vec<PortStats> {
 }
 
 fn port_stats(port: String, c: &datapath::PortCounters) -> PortStats {
-    let queue = |(i, &(tx_packets, rx_packets)): (usize, &(u64, u64))| QueueStats { queue: i as u32, tx_packets, rx_packets };
+    let queue =
+        |(i, &(tx_packets, rx_packets)): (usize, &(u64, u64))| QueueStats { queue: i as u32, tx_packets, rx_packets };
     PortStats {
         port,
         tx_packets: c.tx_packets,

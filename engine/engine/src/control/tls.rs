@@ -73,7 +73,8 @@ fn digest(files: &[Vec<u8>; 3]) -> [u8; 32] {
 }
 
 fn config(folder: &Path, [ca, certificate, key]: &[Vec<u8>; 3]) -> Result<Arc<ServerConfig>, TlsError> {
-    let wrong = |index: usize, problem: String| TlsError { path: folder.join(FILES[index]).display().to_string(), problem };
+    let wrong =
+        |index: usize, problem: String| TlsError { path: folder.join(FILES[index]).display().to_string(), problem };
     let mut roots = RootCertStore::empty();
     for root in CertificateDer::pem_slice_iter(ca) {
         let root = root.map_err(|e| wrong(0, format!("is no PEM certificate: {e}")))?;
@@ -104,7 +105,11 @@ fn config(folder: &Path, [ca, certificate, key]: &[Vec<u8>; 3]) -> Result<Arc<Se
 pub fn is_operator(certificate: &CertificateDer<'_>) -> bool {
     let Ok((_, certificate)) = X509Certificate::from_der(certificate) else { return false };
     let by_dns = certificate.subject_alternative_name().ok().flatten().is_some_and(|names| {
-        names.value.general_names.iter().any(|name| matches!(name, GeneralName::DNSName(name) if *name == OPERATOR_NAME))
+        names
+            .value
+            .general_names
+            .iter()
+            .any(|name| matches!(name, GeneralName::DNSName(name) if *name == OPERATOR_NAME))
     });
     by_dns || certificate.subject().iter_common_name().any(|name| name.as_str() == Ok(OPERATOR_NAME))
 }

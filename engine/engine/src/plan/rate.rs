@@ -22,7 +22,9 @@ pub enum RateError {
     #[error("is 0; must be greater (to send nothing, disable or pause the stream)")]
     Zero,
     /// Its exact value does not fit.
-    #[error("as packets a nanosecond of {frame_bytes}-byte frames it is no fraction of 64-bit numbers; use a rounder rate")]
+    #[error(
+        "as packets a nanosecond of {frame_bytes}-byte frames it is no fraction of 64-bit numbers; use a rounder rate"
+    )]
     TooFine {
         /// Without FCS.
         frame_bytes: usize,

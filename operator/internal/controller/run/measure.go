@@ -33,6 +33,7 @@ func (s *scope) measure(stats []*enginev1.WatchStatsResponse, facts *snapshot.Fa
 	progress := &spatev1.RunProgress{UpdatedAt: &at, TimeLeft: s.timeLeft(), LossRatio: result.LossRatio}
 	current := sample{at: time.Now()}
 	for _, st := range stats {
+		current.at = time.Unix(0, st.ReadAtNs) // when the engine read them, not when they came here
 		for _, stream := range st.Streams {
 			current.tx += stream.GetWarmup().GetTxPackets() + stream.GetMeasured().GetTxPackets()
 			current.rx += stream.GetWarmup().GetRxPackets() + stream.GetMeasured().GetRxPackets()

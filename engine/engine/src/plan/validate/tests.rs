@@ -59,10 +59,7 @@ fn set_sum(plan: &mut Plan, offset: u32, start: u32, end: u32) {
 fn site() -> Site {
     let port = |name: &str, line_rate, mtu| PortFacts { name: name.into(), line_rate, mtu, claimed_bits: 0 };
     Site {
-        ports: vec![
-            port("east", LineRate::Known(10_000_000_000), Some(1500)),
-            port("west", LineRate::Unknown, None),
-        ],
+        ports: vec![port("east", LineRate::Known(10_000_000_000), Some(1500)), port("west", LineRate::Unknown, None)],
         workers: 2,
     }
 }
