@@ -151,3 +151,32 @@ pub fn resolve(device: &AskedDevice, network_status: Option<&Path>) -> anyhow::R
         std::thread::sleep(Duration::from_millis(100));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_are_a_name_and_a_device() {
+        let device = |text: &str| text.parse::<Asked>().map(|asked| asked.device);
+        assert_eq!(device("l=loopback"), Ok(AskedDevice::Known(PortDevice::Loopback)));
+        assert_eq!(device("n=null"), Ok(AskedDevice::Known(PortDevice::Null)));
+        assert_eq!(device("v=pci:0000:01:00.1"), Ok(AskedDevice::Known(PortDevice::Pci("0000:01:00.1".into()))));
+        assert_eq!(device("e=kernel:eth1"), Ok(AskedDevice::Known(PortDevice::Kernel("eth1".into()))));
+        assert_eq!(device("e=attached:east"), Ok(AskedDevice::Attached("east".into())));
+        for wrong in ["", "loopback", "=null", "e=kernel:", "e=pci", "e=loopback:x", "e=other:x"] {
+            assert!(device(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn line_rates_are_whole_bits_a_second() {
+        let bps = |text: &str| text.parse::<LineRate>().map(|rate| rate.bps).ok();
+        assert_eq!(bps("e=10G"), Some(10_000_000_000));
+        assert_eq!(bps("e=2.5G"), Some(2_500_000_000));
+        assert_eq!(bps("e=1"), Some(1));
+        for wrong in ["e", "e=", "e=G", "e=0G", "e=1.5", "e=-1G", "e=1e9", "e=1.G", "e=999999999999T", "e=1é"] {
+            assert_eq!(bps(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -148,3 +148,27 @@ fn memory_size(text: &str) -> Result<u64, String> {
         .filter(|&bytes| bytes >> shift == number && bytes >= 16 << 20)
         .ok_or_else(|| format!("{usage}, at least 16M"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_shares_a_cpu_only_when_there_are_too_few() {
+        assert_eq!(share_out(&[4, 5, 6], 2).unwrap(), (vec![4], vec![5, 6]));
+        assert_eq!(share_out(&[4, 5], 2).unwrap(), (vec![5], vec![4, 5]));
+        assert_eq!(share_out(&[4, 5, 6], 1).unwrap(), (vec![4], vec![5]));
+        assert!(share_out(&[4], 2).is_err());
+    }
+
+    #[test]
+    fn lists_and_sizes_are_read_or_refused() {
+        assert_eq!(parse_cpus("2-4,8"), Some(vec![2, 3, 4, 8]));
+        assert_eq!([parse_cpus("4-2"), parse_cpus("x"), parse_cpus(""), parse_cpus("99999")], [None, None, None, None]);
+        assert_eq!(memory_size("128M"), Ok(128 << 20));
+        assert_eq!(memory_size("1G"), Ok(1 << 30));
+        for wrong in ["128", "M", "1M", "-1G", "99999999999G", "1.5G"] {
+            assert!(memory_size(wrong).is_err(), "{wrong}");
+        }
+    }
+}
