@@ -87,12 +87,16 @@ func TestSuspendStopsAndResumeStartsANewRun(t *testing.T) {
 // silent fails if the loopback generator's port still sends.
 func silent(t *testing.T, ns string) {
 	t.Helper()
-	sent := func() float64 {
-		samples, err := query(t.Context(), fmt.Sprintf(`sum(spate_port_tx_packets_total{namespace=%q})`, ns))
-		if err != nil || len(samples) != 1 {
-			t.Fatalf("%v %v", samples, err)
-		}
-		return samples[0].value
+	sent := func() (packets float64) {
+		until(t, 15*time.Second, "Prometheus knows the generator's ports", func(ctx context.Context) (bool, string) {
+			samples, err := query(ctx, fmt.Sprintf(`sum(spate_port_tx_packets_total{namespace=%q})`, ns))
+			if err != nil || len(samples) != 1 {
+				return false, fmt.Sprint(samples, err)
+			}
+			packets = samples[0].value
+			return true, ""
+		})
+		return packets
 	}
 	time.Sleep(2500 * time.Millisecond) // two scrapes
 	before := sent()
