@@ -26,6 +26,8 @@ kubelet_sysctls=(vm.overcommit_memory vm.panic_on_oom kernel.panic kernel.panic_
 # Less than one CPU is the system's: the CPU manager then keeps one whole CPU (0) out of exclusive hands, and what is left of it
 # is for pods that ask for a fraction, such as an operator.
 system_cpu=500m
+# The CPU the kubelet thereby keeps out of exclusive hands, and where the control plane runs: a pod's own CPU stays its own.
+system_cpus=0
 
 kubeconfig=$state/pki/admin.kubeconfig
 

@@ -18,7 +18,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -33,6 +32,7 @@ import (
 
 const (
 	operatorNamespace = "spate-system"
+	testLabel         = "spate.dev/test" // on every namespace a test makes
 	pollInterval      = 100 * time.Millisecond
 )
 
@@ -74,7 +74,33 @@ func setUp(m *testing.M) (int, error) {
 	if _, err := script("e2e/prometheus/start", "/run/prometheus"); err != nil {
 		return 1, err
 	}
-	return m.Run(), nil
+	code := m.Run()
+	if err := namespacesGone(90 * time.Second); err != nil {
+		fmt.Fprintln(os.Stderr, "left behind:", err)
+		return 1, nil
+	}
+	return code, nil
+}
+
+// namespacesGone waits until every namespace of the tests is gone: nothing in one may hold it.
+func namespacesGone(limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	for {
+		var namespaces corev1.NamespaceList
+		err := kube.List(ctx, &namespaces, client.HasLabels{testLabel})
+		if err == nil && len(namespaces.Items) == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			for _, ns := range namespaces.Items {
+				err = errors.Join(err, fmt.Errorf("namespace %s after %s: %+v", ns.Name, limit, ns.Status.Conditions))
+			}
+			return err
+		case <-time.After(pollInterval):
+		}
+	}
 }
 
 // script runs a program of the checkout and gives its trimmed output.
@@ -99,10 +125,11 @@ func router(t *testing.T, command string) string {
 	return out
 }
 
-// namespace makes a namespace for one test and deletes it, with all in it, afterwards.
+// namespace makes a namespace for one test and deletes it afterwards. It waits for the pods, whose CPU and hugepages the next
+// test needs, and not for the namespace, which takes the API server 10 s more: TestMain sees that all have gone.
 func namespace(t *testing.T) string {
 	t.Helper()
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "e2e-"}}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "e2e-", Labels: map[string]string{testLabel: ""}}}
 	if err := kube.Create(t.Context(), ns); err != nil {
 		t.Fatal(err)
 	}
@@ -113,9 +140,14 @@ func namespace(t *testing.T) string {
 		if err := kube.Delete(context.Background(), ns); err != nil {
 			t.Error(err)
 		}
-		until(t, 90*time.Second, "namespace "+ns.Name+" is gone", func(ctx context.Context) (bool, string) {
-			err := kube.Get(ctx, client.ObjectKeyFromObject(ns), ns)
-			return apierrors.IsNotFound(err), fmt.Sprint(ns.Status.Conditions)
+		until(t, 90*time.Second, "the pods of namespace "+ns.Name+" are gone", func(ctx context.Context) (bool, string) {
+			var pods corev1.PodList
+			err := kube.List(ctx, &pods, client.InNamespace(ns.Name))
+			names := make([]string, 0, len(pods.Items))
+			for _, pod := range pods.Items {
+				names = append(names, pod.Name)
+			}
+			return err == nil && len(names) == 0, fmt.Sprint(names, err)
 		})
 	})
 	return ns.Name
