@@ -131,7 +131,7 @@ fn table(last: &WatchStatsResponse) {
     );
     let mut total = StreamCounters::default();
     for stream in &last.streams {
-        let c = stream.measured.unwrap_or_default();
+        let c = stream.measured.clone().unwrap_or_default();
         row(&stream.name, &c);
         total.tx_packets += c.tx_packets;
         total.rx_packets += c.rx_packets;
@@ -160,7 +160,7 @@ fn complaints(last: &WatchStatsResponse, before: &[PortStats]) -> Vec<String> {
         all.push(format!("the run ended early: {}", run.end_reason));
     }
     for stream in &last.streams {
-        let c = stream.measured.unwrap_or_default();
+        let c = stream.measured.clone().unwrap_or_default();
         if c.tx_dropped > 0 {
             all.push(format!("stream {}: {} packets could not be sent", stream.name, c.tx_dropped));
         }

@@ -162,6 +162,13 @@ impl engine_server::Engine for Service {
         Ok(Response::new(Box::pin(answers)))
     }
 
+    async fn reset_receivers(
+        &self,
+        _: Request<ResetReceiversRequest>,
+    ) -> Result<Response<ResetReceiversResponse>, Status> {
+        Err(Status::unimplemented("receivers are not supported by this engine version"))
+    }
+
     type CaptureStream = Answers<CaptureResponse>;
 
     async fn capture(&self, _: Request<CaptureRequest>) -> Result<Response<Self::CaptureStream>, Status> {
@@ -228,6 +235,8 @@ fn port_info(port: &PortInfo) -> contract::PortInfo {
         line_rate_bps: port.line_rate_bps.unwrap_or(0),
         mtu: port.mtu,
         tx_workers: port.tx_workers.iter().map(|&w| w as u32).collect(),
-        rx_worker: port.rx_worker as u32,
+        rx_workers: vec![port.rx_worker as u32],
+        addresses: Vec::new(),
+        gateways: Vec::new(),
     }
 }

@@ -13,6 +13,7 @@ pub fn read(engine: &Engine, held: &Held) -> WatchStatsResponse {
         streams: streams(held),
         ports: ports(engine),
         workers: workers(engine),
+        receivers: Vec::new(),
         read_at_ns: engine.now_ns() as i64,
     }
 }
@@ -41,6 +42,7 @@ fn phase(c: &PhaseCounters) -> StreamCounters {
         max_departure_delay_ns: c.max_departure_delay_ns,
         last_departure_delay_ns: c.last_departure_delay_ns,
         misdirected: c.misdirected,
+        ..StreamCounters::default()
     }
 }
 

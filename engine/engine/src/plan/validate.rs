@@ -227,7 +227,7 @@ fn one_stream(at: &str, stream: &Stream, site: &Site, wrong: &mut Violations) ->
     let frame_bytes = packet(&format!("{at}.packet"), stream.packet.as_ref(), measured, wrong);
     let continuous = match &stream.transmit {
         Some(Transmit::Continuous(continuous)) => Some(continuous),
-        None => {
+        Some(Transmit::Bursts(_) | Transmit::Replay(_)) | None => {
             wrong.add(format!("{at}.transmit"), "missing; set continuous (the transmit mode this engine version has)");
             None
         }

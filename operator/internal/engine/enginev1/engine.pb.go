@@ -152,6 +152,55 @@ func (RunState) EnumDescriptor() ([]byte, []int) {
 	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{1}
 }
 
+type Direction int32
+
+const (
+	Direction_DIRECTION_UNSPECIFIED Direction = 0 // both
+	Direction_DIRECTION_RX          Direction = 1
+	Direction_DIRECTION_TX          Direction = 2
+)
+
+// Enum value maps for Direction.
+var (
+	Direction_name = map[int32]string{
+		0: "DIRECTION_UNSPECIFIED",
+		1: "DIRECTION_RX",
+		2: "DIRECTION_TX",
+	}
+	Direction_value = map[string]int32{
+		"DIRECTION_UNSPECIFIED": 0,
+		"DIRECTION_RX":          1,
+		"DIRECTION_TX":          2,
+	}
+)
+
+func (x Direction) Enum() *Direction {
+	p := new(Direction)
+	*p = x
+	return p
+}
+
+func (x Direction) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Direction) Descriptor() protoreflect.EnumDescriptor {
+	return file_spate_engine_v1_engine_proto_enumTypes[2].Descriptor()
+}
+
+func (Direction) Type() protoreflect.EnumType {
+	return &file_spate_engine_v1_engine_proto_enumTypes[2]
+}
+
+func (x Direction) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Direction.Descriptor instead.
+func (Direction) EnumDescriptor() ([]byte, []int) {
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{2}
+}
+
 type GetInfoRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -330,9 +379,13 @@ type PortInfo struct {
 	// 0 if unknown.
 	LineRateBps uint64 `protobuf:"varint,7,opt,name=line_rate_bps,json=lineRateBps,proto3" json:"line_rate_bps,omitempty"`
 	Mtu         uint32 `protobuf:"varint,8,opt,name=mtu,proto3" json:"mtu,omitempty"`
-	// Workers that transmit on the port, and the worker that receives from it.
-	TxWorkers     []uint32 `protobuf:"varint,9,rep,packed,name=tx_workers,json=txWorkers,proto3" json:"tx_workers,omitempty"`
-	RxWorker      uint32   `protobuf:"varint,10,opt,name=rx_worker,json=rxWorker,proto3" json:"rx_worker,omitempty"`
+	// Workers that transmit on the port, and the workers that receive from it.
+	TxWorkers []uint32 `protobuf:"varint,9,rep,packed,name=tx_workers,json=txWorkers,proto3" json:"tx_workers,omitempty"`
+	RxWorkers []uint32 `protobuf:"varint,11,rep,packed,name=rx_workers,json=rxWorkers,proto3" json:"rx_workers,omitempty"`
+	// "198.18.0.1/24", where the port has some.
+	Addresses []string `protobuf:"bytes,12,rep,name=addresses,proto3" json:"addresses,omitempty"`
+	// Gateways and what is known of them.
+	Gateways      []*Neighbour `protobuf:"bytes,13,rep,name=gateways,proto3" json:"gateways,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -430,11 +483,88 @@ func (x *PortInfo) GetTxWorkers() []uint32 {
 	return nil
 }
 
-func (x *PortInfo) GetRxWorker() uint32 {
+func (x *PortInfo) GetRxWorkers() []uint32 {
 	if x != nil {
-		return x.RxWorker
+		return x.RxWorkers
 	}
-	return 0
+	return nil
+}
+
+func (x *PortInfo) GetAddresses() []string {
+	if x != nil {
+		return x.Addresses
+	}
+	return nil
+}
+
+func (x *PortInfo) GetGateways() []*Neighbour {
+	if x != nil {
+		return x.Gateways
+	}
+	return nil
+}
+
+// An address on a port's link (ARP, RFC 826; neighbour discovery, RFC 4861).
+type Neighbour struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Address string                 `protobuf:"bytes,1,opt,name=address,proto3" json:"address,omitempty"`
+	// Empty while not resolved.
+	Mac string `protobuf:"bytes,2,opt,name=mac,proto3" json:"mac,omitempty"`
+	// What keeps it from being resolved.
+	Problem       string `protobuf:"bytes,3,opt,name=problem,proto3" json:"problem,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Neighbour) Reset() {
+	*x = Neighbour{}
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Neighbour) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Neighbour) ProtoMessage() {}
+
+func (x *Neighbour) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Neighbour.ProtoReflect.Descriptor instead.
+func (*Neighbour) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Neighbour) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *Neighbour) GetMac() string {
+	if x != nil {
+		return x.Mac
+	}
+	return ""
+}
+
+func (x *Neighbour) GetProblem() string {
+	if x != nil {
+		return x.Problem
+	}
+	return ""
 }
 
 type RunInfo struct {
@@ -455,7 +585,7 @@ type RunInfo struct {
 
 func (x *RunInfo) Reset() {
 	*x = RunInfo{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[3]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -467,7 +597,7 @@ func (x *RunInfo) String() string {
 func (*RunInfo) ProtoMessage() {}
 
 func (x *RunInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[3]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -480,7 +610,7 @@ func (x *RunInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunInfo.ProtoReflect.Descriptor instead.
 func (*RunInfo) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{3}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *RunInfo) GetRunId() string {
@@ -538,7 +668,7 @@ type PrepareRequest struct {
 
 func (x *PrepareRequest) Reset() {
 	*x = PrepareRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[4]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -550,7 +680,7 @@ func (x *PrepareRequest) String() string {
 func (*PrepareRequest) ProtoMessage() {}
 
 func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[4]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -563,7 +693,7 @@ func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareRequest.ProtoReflect.Descriptor instead.
 func (*PrepareRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{4}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *PrepareRequest) GetPart() isPrepareRequest_Part {
@@ -621,7 +751,7 @@ type PrepareHeader struct {
 
 func (x *PrepareHeader) Reset() {
 	*x = PrepareHeader{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[5]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -633,7 +763,7 @@ func (x *PrepareHeader) String() string {
 func (*PrepareHeader) ProtoMessage() {}
 
 func (x *PrepareHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[5]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -646,7 +776,7 @@ func (x *PrepareHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareHeader.ProtoReflect.Descriptor instead.
 func (*PrepareHeader) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{5}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *PrepareHeader) GetRunId() string {
@@ -681,7 +811,7 @@ type PrepareResponse struct {
 
 func (x *PrepareResponse) Reset() {
 	*x = PrepareResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[6]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -693,7 +823,7 @@ func (x *PrepareResponse) String() string {
 func (*PrepareResponse) ProtoMessage() {}
 
 func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[6]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -706,7 +836,7 @@ func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareResponse.ProtoReflect.Descriptor instead.
 func (*PrepareResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{6}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *PrepareResponse) GetRun() *RunInfo {
@@ -733,7 +863,7 @@ type StartRequest struct {
 
 func (x *StartRequest) Reset() {
 	*x = StartRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[7]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -745,7 +875,7 @@ func (x *StartRequest) String() string {
 func (*StartRequest) ProtoMessage() {}
 
 func (x *StartRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[7]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -758,7 +888,7 @@ func (x *StartRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartRequest.ProtoReflect.Descriptor instead.
 func (*StartRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{7}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *StartRequest) GetRunId() string {
@@ -784,7 +914,7 @@ type StartResponse struct {
 
 func (x *StartResponse) Reset() {
 	*x = StartResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[8]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -796,7 +926,7 @@ func (x *StartResponse) String() string {
 func (*StartResponse) ProtoMessage() {}
 
 func (x *StartResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[8]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -809,7 +939,7 @@ func (x *StartResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartResponse.ProtoReflect.Descriptor instead.
 func (*StartResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{8}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *StartResponse) GetRun() *RunInfo {
@@ -830,7 +960,7 @@ type Selector struct {
 
 func (x *Selector) Reset() {
 	*x = Selector{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[9]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -842,7 +972,7 @@ func (x *Selector) String() string {
 func (*Selector) ProtoMessage() {}
 
 func (x *Selector) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[9]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -855,7 +985,7 @@ func (x *Selector) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Selector.ProtoReflect.Descriptor instead.
 func (*Selector) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{9}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Selector) GetStreams() []string {
@@ -891,7 +1021,7 @@ type UpdateRequest struct {
 
 func (x *UpdateRequest) Reset() {
 	*x = UpdateRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[10]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -903,7 +1033,7 @@ func (x *UpdateRequest) String() string {
 func (*UpdateRequest) ProtoMessage() {}
 
 func (x *UpdateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[10]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -916,7 +1046,7 @@ func (x *UpdateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateRequest.ProtoReflect.Descriptor instead.
 func (*UpdateRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{10}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *UpdateRequest) GetRunId() string {
@@ -1024,7 +1154,7 @@ type UpdateResponse struct {
 
 func (x *UpdateResponse) Reset() {
 	*x = UpdateResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[11]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1036,7 +1166,7 @@ func (x *UpdateResponse) String() string {
 func (*UpdateResponse) ProtoMessage() {}
 
 func (x *UpdateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[11]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1049,7 +1179,7 @@ func (x *UpdateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateResponse.ProtoReflect.Descriptor instead.
 func (*UpdateResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{11}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *UpdateResponse) GetRun() *RunInfo {
@@ -1076,7 +1206,7 @@ type PauseRequest struct {
 
 func (x *PauseRequest) Reset() {
 	*x = PauseRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[12]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1088,7 +1218,7 @@ func (x *PauseRequest) String() string {
 func (*PauseRequest) ProtoMessage() {}
 
 func (x *PauseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[12]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1101,7 +1231,7 @@ func (x *PauseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseRequest.ProtoReflect.Descriptor instead.
 func (*PauseRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{12}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *PauseRequest) GetRunId() string {
@@ -1127,7 +1257,7 @@ type PauseResponse struct {
 
 func (x *PauseResponse) Reset() {
 	*x = PauseResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[13]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1139,7 +1269,7 @@ func (x *PauseResponse) String() string {
 func (*PauseResponse) ProtoMessage() {}
 
 func (x *PauseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[13]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1152,7 +1282,7 @@ func (x *PauseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseResponse.ProtoReflect.Descriptor instead.
 func (*PauseResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{13}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *PauseResponse) GetRun() *RunInfo {
@@ -1172,7 +1302,7 @@ type ResumeRequest struct {
 
 func (x *ResumeRequest) Reset() {
 	*x = ResumeRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[14]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1184,7 +1314,7 @@ func (x *ResumeRequest) String() string {
 func (*ResumeRequest) ProtoMessage() {}
 
 func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[14]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1197,7 +1327,7 @@ func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRequest.ProtoReflect.Descriptor instead.
 func (*ResumeRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{14}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ResumeRequest) GetRunId() string {
@@ -1223,7 +1353,7 @@ type ResumeResponse struct {
 
 func (x *ResumeResponse) Reset() {
 	*x = ResumeResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[15]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1235,7 +1365,7 @@ func (x *ResumeResponse) String() string {
 func (*ResumeResponse) ProtoMessage() {}
 
 func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[15]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1248,7 +1378,7 @@ func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeResponse.ProtoReflect.Descriptor instead.
 func (*ResumeResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{15}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ResumeResponse) GetRun() *RunInfo {
@@ -1269,7 +1399,7 @@ type StopRequest struct {
 
 func (x *StopRequest) Reset() {
 	*x = StopRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[16]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1281,7 +1411,7 @@ func (x *StopRequest) String() string {
 func (*StopRequest) ProtoMessage() {}
 
 func (x *StopRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[16]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1294,7 +1424,7 @@ func (x *StopRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopRequest.ProtoReflect.Descriptor instead.
 func (*StopRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{16}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *StopRequest) GetRunId() string {
@@ -1320,7 +1450,7 @@ type StopResponse struct {
 
 func (x *StopResponse) Reset() {
 	*x = StopResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[17]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1332,7 +1462,7 @@ func (x *StopResponse) String() string {
 func (*StopResponse) ProtoMessage() {}
 
 func (x *StopResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[17]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1345,7 +1475,7 @@ func (x *StopResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopResponse.ProtoReflect.Descriptor instead.
 func (*StopResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{17}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *StopResponse) GetRun() *RunInfo {
@@ -1364,7 +1494,7 @@ type RemoveRequest struct {
 
 func (x *RemoveRequest) Reset() {
 	*x = RemoveRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[18]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1376,7 +1506,7 @@ func (x *RemoveRequest) String() string {
 func (*RemoveRequest) ProtoMessage() {}
 
 func (x *RemoveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[18]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1389,7 +1519,7 @@ func (x *RemoveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveRequest.ProtoReflect.Descriptor instead.
 func (*RemoveRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{18}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RemoveRequest) GetRunId() string {
@@ -1407,7 +1537,7 @@ type RemoveResponse struct {
 
 func (x *RemoveResponse) Reset() {
 	*x = RemoveResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[19]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1419,7 +1549,7 @@ func (x *RemoveResponse) String() string {
 func (*RemoveResponse) ProtoMessage() {}
 
 func (x *RemoveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[19]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1432,21 +1562,23 @@ func (x *RemoveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveResponse.ProtoReflect.Descriptor instead.
 func (*RemoveResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{19}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{20}
 }
 
 type WatchStatsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	RunId string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	// 0 means one answer only.
-	IntervalNs    uint64 `protobuf:"varint,2,opt,name=interval_ns,json=intervalNs,proto3" json:"interval_ns,omitempty"`
+	IntervalNs uint64 `protobuf:"varint,2,opt,name=interval_ns,json=intervalNs,proto3" json:"interval_ns,omitempty"`
+	// Every stream by itself instead of by group.
+	Ungrouped     bool `protobuf:"varint,3,opt,name=ungrouped,proto3" json:"ungrouped,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *WatchStatsRequest) Reset() {
 	*x = WatchStatsRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[20]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1458,7 +1590,7 @@ func (x *WatchStatsRequest) String() string {
 func (*WatchStatsRequest) ProtoMessage() {}
 
 func (x *WatchStatsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[20]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1471,7 +1603,7 @@ func (x *WatchStatsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchStatsRequest.ProtoReflect.Descriptor instead.
 func (*WatchStatsRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{20}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *WatchStatsRequest) GetRunId() string {
@@ -1488,21 +1620,29 @@ func (x *WatchStatsRequest) GetIntervalNs() uint64 {
 	return 0
 }
 
+func (x *WatchStatsRequest) GetUngrouped() bool {
+	if x != nil {
+		return x.Ungrouped
+	}
+	return false
+}
+
 type WatchStatsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Run   *RunInfo               `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
 	// When the counters were read.
-	ReadAtNs      int64          `protobuf:"varint,2,opt,name=read_at_ns,json=readAtNs,proto3" json:"read_at_ns,omitempty"`
-	Streams       []*StreamStats `protobuf:"bytes,3,rep,name=streams,proto3" json:"streams,omitempty"`
-	Ports         []*PortStats   `protobuf:"bytes,4,rep,name=ports,proto3" json:"ports,omitempty"`
-	Workers       []*WorkerStats `protobuf:"bytes,5,rep,name=workers,proto3" json:"workers,omitempty"`
+	ReadAtNs      int64            `protobuf:"varint,2,opt,name=read_at_ns,json=readAtNs,proto3" json:"read_at_ns,omitempty"`
+	Streams       []*StreamStats   `protobuf:"bytes,3,rep,name=streams,proto3" json:"streams,omitempty"`
+	Ports         []*PortStats     `protobuf:"bytes,4,rep,name=ports,proto3" json:"ports,omitempty"`
+	Workers       []*WorkerStats   `protobuf:"bytes,5,rep,name=workers,proto3" json:"workers,omitempty"`
+	Receivers     []*ReceiverStats `protobuf:"bytes,6,rep,name=receivers,proto3" json:"receivers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *WatchStatsResponse) Reset() {
 	*x = WatchStatsResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[21]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1514,7 +1654,7 @@ func (x *WatchStatsResponse) String() string {
 func (*WatchStatsResponse) ProtoMessage() {}
 
 func (x *WatchStatsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[21]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1527,7 +1667,7 @@ func (x *WatchStatsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchStatsResponse.ProtoReflect.Descriptor instead.
 func (*WatchStatsResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{21}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *WatchStatsResponse) GetRun() *RunInfo {
@@ -1565,6 +1705,13 @@ func (x *WatchStatsResponse) GetWorkers() []*WorkerStats {
 	return nil
 }
 
+func (x *WatchStatsResponse) GetReceivers() []*ReceiverStats {
+	if x != nil {
+		return x.Receivers
+	}
+	return nil
+}
+
 // Counters of one stream in one engine, warm-up and measured phase apart. Bytes include the FCS.
 type StreamStats struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1577,7 +1724,7 @@ type StreamStats struct {
 
 func (x *StreamStats) Reset() {
 	*x = StreamStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[22]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1589,7 +1736,7 @@ func (x *StreamStats) String() string {
 func (*StreamStats) ProtoMessage() {}
 
 func (x *StreamStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[22]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1602,7 +1749,7 @@ func (x *StreamStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamStats.ProtoReflect.Descriptor instead.
 func (*StreamStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{22}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *StreamStats) GetName() string {
@@ -1645,14 +1792,19 @@ type StreamCounters struct {
 	MaxDepartureDelayNs  uint64 `protobuf:"varint,9,opt,name=max_departure_delay_ns,json=maxDepartureDelayNs,proto3" json:"max_departure_delay_ns,omitempty"`
 	LastDepartureDelayNs uint64 `protobuf:"varint,10,opt,name=last_departure_delay_ns,json=lastDepartureDelayNs,proto3" json:"last_departure_delay_ns,omitempty"`
 	// Received on another port than the stream's rx_port; counted in rx_packets too.
-	Misdirected   uint64 `protobuf:"varint,11,opt,name=misdirected,proto3" json:"misdirected,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Misdirected uint64 `protobuf:"varint,11,opt,name=misdirected,proto3" json:"misdirected,omitempty"`
+	// Of streams that measure latency.
+	Latency *LatencyStats `protobuf:"bytes,12,opt,name=latency,proto3" json:"latency,omitempty"`
+	// Sequence numbers far from the expected one: more than a window ahead, or behind all that is remembered.
+	SequenceTooHigh uint64 `protobuf:"varint,13,opt,name=sequence_too_high,json=sequenceTooHigh,proto3" json:"sequence_too_high,omitempty"`
+	SequenceTooLow  uint64 `protobuf:"varint,14,opt,name=sequence_too_low,json=sequenceTooLow,proto3" json:"sequence_too_low,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *StreamCounters) Reset() {
 	*x = StreamCounters{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[23]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1664,7 +1816,7 @@ func (x *StreamCounters) String() string {
 func (*StreamCounters) ProtoMessage() {}
 
 func (x *StreamCounters) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[23]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1677,7 +1829,7 @@ func (x *StreamCounters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamCounters.ProtoReflect.Descriptor instead.
 func (*StreamCounters) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{23}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *StreamCounters) GetTxPackets() uint64 {
@@ -1757,6 +1909,518 @@ func (x *StreamCounters) GetMisdirected() uint64 {
 	return 0
 }
 
+func (x *StreamCounters) GetLatency() *LatencyStats {
+	if x != nil {
+		return x.Latency
+	}
+	return nil
+}
+
+func (x *StreamCounters) GetSequenceTooHigh() uint64 {
+	if x != nil {
+		return x.SequenceTooHigh
+	}
+	return 0
+}
+
+func (x *StreamCounters) GetSequenceTooLow() uint64 {
+	if x != nil {
+		return x.SequenceTooLow
+	}
+	return 0
+}
+
+// Delays of a stream's packets in nanoseconds. Duplicates do not count.
+type LatencyStats struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Packets whose delay was taken.
+	Count uint64 `protobuf:"varint,1,opt,name=count,proto3" json:"count,omitempty"`
+	SumNs uint64 `protobuf:"varint,2,opt,name=sum_ns,json=sumNs,proto3" json:"sum_ns,omitempty"`
+	MinNs uint64 `protobuf:"varint,3,opt,name=min_ns,json=minNs,proto3" json:"min_ns,omitempty"`
+	MaxNs uint64 `protobuf:"varint,4,opt,name=max_ns,json=maxNs,proto3" json:"max_ns,omitempty"`
+	// Quantiles of an HDR histogram (3 significant digits): 0.5, 0.9, 0.95, 0.99, 0.999, 0.9999 in parts per million.
+	Quantiles []*Quantile `protobuf:"bytes,5,rep,name=quantiles,proto3" json:"quantiles,omitempty"`
+	// Interarrival jitter (RFC 3550 section 6.4.1), mean of |D| and its greatest.
+	JitterNs    uint64 `protobuf:"varint,6,opt,name=jitter_ns,json=jitterNs,proto3" json:"jitter_ns,omitempty"`
+	JitterSumNs uint64 `protobuf:"varint,7,opt,name=jitter_sum_ns,json=jitterSumNs,proto3" json:"jitter_sum_ns,omitempty"`
+	JitterMaxNs uint64 `protobuf:"varint,8,opt,name=jitter_max_ns,json=jitterMaxNs,proto3" json:"jitter_max_ns,omitempty"`
+	// Cumulative counts by upper bound, for histograms of metrics.
+	Buckets []*Bucket `protobuf:"bytes,9,rep,name=buckets,proto3" json:"buckets,omitempty"`
+	// Sender and receiver do not share a clock: all but jitter is 0 unless the plan told a bound, which is here.
+	OneWayUnknown bool   `protobuf:"varint,10,opt,name=one_way_unknown,json=oneWayUnknown,proto3" json:"one_way_unknown,omitempty"`
+	ClockBoundNs  uint64 `protobuf:"varint,11,opt,name=clock_bound_ns,json=clockBoundNs,proto3" json:"clock_bound_ns,omitempty"`
+	// Sum of squares for the variance, in ns^2, as two halves.
+	SumSquaresHigh uint64 `protobuf:"varint,12,opt,name=sum_squares_high,json=sumSquaresHigh,proto3" json:"sum_squares_high,omitempty"`
+	SumSquaresLow  uint64 `protobuf:"varint,13,opt,name=sum_squares_low,json=sumSquaresLow,proto3" json:"sum_squares_low,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *LatencyStats) Reset() {
+	*x = LatencyStats{}
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LatencyStats) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LatencyStats) ProtoMessage() {}
+
+func (x *LatencyStats) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LatencyStats.ProtoReflect.Descriptor instead.
+func (*LatencyStats) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *LatencyStats) GetCount() uint64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *LatencyStats) GetSumNs() uint64 {
+	if x != nil {
+		return x.SumNs
+	}
+	return 0
+}
+
+func (x *LatencyStats) GetMinNs() uint64 {
+	if x != nil {
+		return x.MinNs
+	}
+	return 0
+}
+
+func (x *LatencyStats) GetMaxNs() uint64 {
+	if x != nil {
+		return x.MaxNs
+	}
+	return 0
+}
+
+func (x *LatencyStats) GetQuantiles() []*Quantile {
+	if x != nil {
+		return x.Quantiles
+	}
+	return nil
+}
+
+func (x *LatencyStats) GetJitterNs() uint64 {
+	if x != nil {
+		return x.JitterNs
+	}
+	return 0
+}
+
+func (x *LatencyStats) GetJitterSumNs() uint64 {
+	if x != nil {
+		return x.JitterSumNs
+	}
+	return 0
+}
+
+func (x *LatencyStats) GetJitterMaxNs() uint64 {
+	if x != nil {
+		return x.JitterMaxNs
+	}
+	return 0
+}
+
+func (x *LatencyStats) GetBuckets() []*Bucket {
+	if x != nil {
+		return x.Buckets
+	}
+	return nil
+}
+
+func (x *LatencyStats) GetOneWayUnknown() bool {
+	if x != nil {
+		return x.OneWayUnknown
+	}
+	return false
+}
+
+func (x *LatencyStats) GetClockBoundNs() uint64 {
+	if x != nil {
+		return x.ClockBoundNs
+	}
+	return 0
+}
+
+func (x *LatencyStats) GetSumSquaresHigh() uint64 {
+	if x != nil {
+		return x.SumSquaresHigh
+	}
+	return 0
+}
+
+func (x *LatencyStats) GetSumSquaresLow() uint64 {
+	if x != nil {
+		return x.SumSquaresLow
+	}
+	return 0
+}
+
+type Quantile struct {
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	PartsPerMillion uint32                 `protobuf:"varint,1,opt,name=parts_per_million,json=partsPerMillion,proto3" json:"parts_per_million,omitempty"`
+	Ns              uint64                 `protobuf:"varint,2,opt,name=ns,proto3" json:"ns,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *Quantile) Reset() {
+	*x = Quantile{}
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Quantile) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Quantile) ProtoMessage() {}
+
+func (x *Quantile) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Quantile.ProtoReflect.Descriptor instead.
+func (*Quantile) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *Quantile) GetPartsPerMillion() uint32 {
+	if x != nil {
+		return x.PartsPerMillion
+	}
+	return 0
+}
+
+func (x *Quantile) GetNs() uint64 {
+	if x != nil {
+		return x.Ns
+	}
+	return 0
+}
+
+type Bucket struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	UpperNs       uint64                 `protobuf:"varint,1,opt,name=upper_ns,json=upperNs,proto3" json:"upper_ns,omitempty"`
+	Count         uint64                 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Bucket) Reset() {
+	*x = Bucket{}
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Bucket) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Bucket) ProtoMessage() {}
+
+func (x *Bucket) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Bucket.ProtoReflect.Descriptor instead.
+func (*Bucket) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *Bucket) GetUpperNs() uint64 {
+	if x != nil {
+		return x.UpperNs
+	}
+	return 0
+}
+
+func (x *Bucket) GetCount() uint64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+// What arrived on a receiver's port (see Receiver). Times in nanoseconds.
+type ReceiverStats struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Name    string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Packets uint64                 `protobuf:"varint,2,opt,name=packets,proto3" json:"packets,omitempty"`
+	Bytes   uint64                 `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	// By worker that received.
+	Workers      []*WorkerReceived `protobuf:"bytes,4,rep,name=workers,proto3" json:"workers,omitempty"`
+	InterArrival *Moments          `protobuf:"bytes,5,opt,name=inter_arrival,json=interArrival,proto3" json:"inter_arrival,omitempty"`
+	Jitter       *Moments          `protobuf:"bytes,6,opt,name=jitter,proto3" json:"jitter,omitempty"`
+	// Of packets that carry a timestamp of ours from an engine whose clock is known to agree, or pktgen's.
+	Latency *Moments `protobuf:"bytes,7,opt,name=latency,proto3" json:"latency,omitempty"`
+	// When the counters were last reset, on the wall clock.
+	SinceNs       int64 `protobuf:"varint,8,opt,name=since_ns,json=sinceNs,proto3" json:"since_ns,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReceiverStats) Reset() {
+	*x = ReceiverStats{}
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReceiverStats) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReceiverStats) ProtoMessage() {}
+
+func (x *ReceiverStats) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReceiverStats.ProtoReflect.Descriptor instead.
+func (*ReceiverStats) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *ReceiverStats) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ReceiverStats) GetPackets() uint64 {
+	if x != nil {
+		return x.Packets
+	}
+	return 0
+}
+
+func (x *ReceiverStats) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *ReceiverStats) GetWorkers() []*WorkerReceived {
+	if x != nil {
+		return x.Workers
+	}
+	return nil
+}
+
+func (x *ReceiverStats) GetInterArrival() *Moments {
+	if x != nil {
+		return x.InterArrival
+	}
+	return nil
+}
+
+func (x *ReceiverStats) GetJitter() *Moments {
+	if x != nil {
+		return x.Jitter
+	}
+	return nil
+}
+
+func (x *ReceiverStats) GetLatency() *Moments {
+	if x != nil {
+		return x.Latency
+	}
+	return nil
+}
+
+func (x *ReceiverStats) GetSinceNs() int64 {
+	if x != nil {
+		return x.SinceNs
+	}
+	return 0
+}
+
+type WorkerReceived struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Worker        uint32                 `protobuf:"varint,1,opt,name=worker,proto3" json:"worker,omitempty"`
+	Packets       uint64                 `protobuf:"varint,2,opt,name=packets,proto3" json:"packets,omitempty"`
+	Bytes         uint64                 `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WorkerReceived) Reset() {
+	*x = WorkerReceived{}
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WorkerReceived) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WorkerReceived) ProtoMessage() {}
+
+func (x *WorkerReceived) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WorkerReceived.ProtoReflect.Descriptor instead.
+func (*WorkerReceived) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *WorkerReceived) GetWorker() uint32 {
+	if x != nil {
+		return x.Worker
+	}
+	return 0
+}
+
+func (x *WorkerReceived) GetPackets() uint64 {
+	if x != nil {
+		return x.Packets
+	}
+	return 0
+}
+
+func (x *WorkerReceived) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+type Moments struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Count         uint64                 `protobuf:"varint,1,opt,name=count,proto3" json:"count,omitempty"`
+	MeanNs        float64                `protobuf:"fixed64,2,opt,name=mean_ns,json=meanNs,proto3" json:"mean_ns,omitempty"`
+	VarianceNs2   float64                `protobuf:"fixed64,3,opt,name=variance_ns2,json=varianceNs2,proto3" json:"variance_ns2,omitempty"`
+	MinNs         uint64                 `protobuf:"varint,4,opt,name=min_ns,json=minNs,proto3" json:"min_ns,omitempty"`
+	MaxNs         uint64                 `protobuf:"varint,5,opt,name=max_ns,json=maxNs,proto3" json:"max_ns,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Moments) Reset() {
+	*x = Moments{}
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Moments) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Moments) ProtoMessage() {}
+
+func (x *Moments) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Moments.ProtoReflect.Descriptor instead.
+func (*Moments) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *Moments) GetCount() uint64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *Moments) GetMeanNs() float64 {
+	if x != nil {
+		return x.MeanNs
+	}
+	return 0
+}
+
+func (x *Moments) GetVarianceNs2() float64 {
+	if x != nil {
+		return x.VarianceNs2
+	}
+	return 0
+}
+
+func (x *Moments) GetMinNs() uint64 {
+	if x != nil {
+		return x.MinNs
+	}
+	return 0
+}
+
+func (x *Moments) GetMaxNs() uint64 {
+	if x != nil {
+		return x.MaxNs
+	}
+	return 0
+}
+
 // Counters of a port since the engine's start. Bytes include the FCS.
 type PortStats struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
@@ -1780,7 +2444,7 @@ type PortStats struct {
 
 func (x *PortStats) Reset() {
 	*x = PortStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[24]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1792,7 +2456,7 @@ func (x *PortStats) String() string {
 func (*PortStats) ProtoMessage() {}
 
 func (x *PortStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[24]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1805,7 +2469,7 @@ func (x *PortStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PortStats.ProtoReflect.Descriptor instead.
 func (*PortStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{24}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *PortStats) GetPort() string {
@@ -1896,7 +2560,7 @@ type QueueStats struct {
 
 func (x *QueueStats) Reset() {
 	*x = QueueStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[25]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1908,7 +2572,7 @@ func (x *QueueStats) String() string {
 func (*QueueStats) ProtoMessage() {}
 
 func (x *QueueStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[25]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1921,7 +2585,7 @@ func (x *QueueStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueStats.ProtoReflect.Descriptor instead.
 func (*QueueStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{25}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *QueueStats) GetQueue() uint32 {
@@ -1962,7 +2626,7 @@ type WorkerStats struct {
 
 func (x *WorkerStats) Reset() {
 	*x = WorkerStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[26]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1974,7 +2638,7 @@ func (x *WorkerStats) String() string {
 func (*WorkerStats) ProtoMessage() {}
 
 func (x *WorkerStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[26]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1987,7 +2651,7 @@ func (x *WorkerStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerStats.ProtoReflect.Descriptor instead.
 func (*WorkerStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{26}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *WorkerStats) GetWorker() uint32 {
@@ -2039,18 +2703,112 @@ func (x *WorkerStats) GetSleeps() uint64 {
 	return 0
 }
 
-type CaptureRequest struct {
+type ResetReceiversRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	RunId string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// Empty means all.
+	Receivers     []string `protobuf:"bytes,2,rep,name=receivers,proto3" json:"receivers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResetReceiversRequest) Reset() {
+	*x = ResetReceiversRequest{}
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResetReceiversRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResetReceiversRequest) ProtoMessage() {}
+
+func (x *ResetReceiversRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResetReceiversRequest.ProtoReflect.Descriptor instead.
+func (*ResetReceiversRequest) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *ResetReceiversRequest) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *ResetReceiversRequest) GetReceivers() []string {
+	if x != nil {
+		return x.Receivers
+	}
+	return nil
+}
+
+type ResetReceiversResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Port          string                 `protobuf:"bytes,1,opt,name=port,proto3" json:"port,omitempty"`
-	Filter        string                 `protobuf:"bytes,2,opt,name=filter,proto3" json:"filter,omitempty"`
-	MaxPackets    uint64                 `protobuf:"varint,3,opt,name=max_packets,json=maxPackets,proto3" json:"max_packets,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResetReceiversResponse) Reset() {
+	*x = ResetReceiversResponse{}
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResetReceiversResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResetReceiversResponse) ProtoMessage() {}
+
+func (x *ResetReceiversResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResetReceiversResponse.ProtoReflect.Descriptor instead.
+func (*ResetReceiversResponse) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{35}
+}
+
+type CaptureRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Port  string                 `protobuf:"bytes,1,opt,name=port,proto3" json:"port,omitempty"`
+	// pcap-filter(7); empty takes all.
+	Filter string `protobuf:"bytes,2,opt,name=filter,proto3" json:"filter,omitempty"`
+	// 0 means until the caller ends the call.
+	MaxPackets uint64    `protobuf:"varint,3,opt,name=max_packets,json=maxPackets,proto3" json:"max_packets,omitempty"`
+	Direction  Direction `protobuf:"varint,4,opt,name=direction,proto3,enum=spate.engine.v1.Direction" json:"direction,omitempty"`
+	// Bytes of each packet to copy; 0 means all.
+	SnapLength    uint32 `protobuf:"varint,5,opt,name=snap_length,json=snapLength,proto3" json:"snap_length,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CaptureRequest) Reset() {
 	*x = CaptureRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[27]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2062,7 +2820,7 @@ func (x *CaptureRequest) String() string {
 func (*CaptureRequest) ProtoMessage() {}
 
 func (x *CaptureRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[27]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2075,7 +2833,7 @@ func (x *CaptureRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CaptureRequest.ProtoReflect.Descriptor instead.
 func (*CaptureRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{27}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *CaptureRequest) GetPort() string {
@@ -2099,16 +2857,32 @@ func (x *CaptureRequest) GetMaxPackets() uint64 {
 	return 0
 }
 
+func (x *CaptureRequest) GetDirection() Direction {
+	if x != nil {
+		return x.Direction
+	}
+	return Direction_DIRECTION_UNSPECIFIED
+}
+
+func (x *CaptureRequest) GetSnapLength() uint32 {
+	if x != nil {
+		return x.SnapLength
+	}
+	return 0
+}
+
 type CaptureResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Packets       []*CapturedPacket      `protobuf:"bytes,1,rep,name=packets,proto3" json:"packets,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Packets []*CapturedPacket      `protobuf:"bytes,1,rep,name=packets,proto3" json:"packets,omitempty"`
+	// Matched and could not be copied so far, because the caller was too slow.
+	Missed        uint64 `protobuf:"varint,2,opt,name=missed,proto3" json:"missed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CaptureResponse) Reset() {
 	*x = CaptureResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[28]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2120,7 +2894,7 @@ func (x *CaptureResponse) String() string {
 func (*CaptureResponse) ProtoMessage() {}
 
 func (x *CaptureResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[28]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2133,7 +2907,7 @@ func (x *CaptureResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CaptureResponse.ProtoReflect.Descriptor instead.
 func (*CaptureResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{28}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *CaptureResponse) GetPackets() []*CapturedPacket {
@@ -2143,18 +2917,26 @@ func (x *CaptureResponse) GetPackets() []*CapturedPacket {
 	return nil
 }
 
+func (x *CaptureResponse) GetMissed() uint64 {
+	if x != nil {
+		return x.Missed
+	}
+	return 0
+}
+
 type CapturedPacket struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	AtNs           int64                  `protobuf:"varint,1,opt,name=at_ns,json=atNs,proto3" json:"at_ns,omitempty"`
 	Data           []byte                 `protobuf:"bytes,2,opt,name=data,proto3" json:"data,omitempty"`
 	OriginalLength uint32                 `protobuf:"varint,3,opt,name=original_length,json=originalLength,proto3" json:"original_length,omitempty"`
+	Direction      Direction              `protobuf:"varint,4,opt,name=direction,proto3,enum=spate.engine.v1.Direction" json:"direction,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
 
 func (x *CapturedPacket) Reset() {
 	*x = CapturedPacket{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[29]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2166,7 +2948,7 @@ func (x *CapturedPacket) String() string {
 func (*CapturedPacket) ProtoMessage() {}
 
 func (x *CapturedPacket) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[29]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2179,7 +2961,7 @@ func (x *CapturedPacket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapturedPacket.ProtoReflect.Descriptor instead.
 func (*CapturedPacket) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{29}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *CapturedPacket) GetAtNs() int64 {
@@ -2203,6 +2985,13 @@ func (x *CapturedPacket) GetOriginalLength() uint32 {
 	return 0
 }
 
+func (x *CapturedPacket) GetDirection() Direction {
+	if x != nil {
+		return x.Direction
+	}
+	return Direction_DIRECTION_UNSPECIFIED
+}
+
 var File_spate_engine_v1_engine_proto protoreflect.FileDescriptor
 
 const file_spate_engine_v1_engine_proto_rawDesc = "" +
@@ -2222,7 +3011,7 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"timeSource\x12%\n" +
 	"\x0ehugepage_bytes\x18\n" +
 	" \x01(\x04R\rhugepageBytes\x12!\n" +
-	"\fdpdk_version\x18\v \x01(\tR\vdpdkVersion\"\x9a\x02\n" +
+	"\fdpdk_version\x18\v \x01(\tR\vdpdkVersion\"\x83\x03\n" +
 	"\bPortInfo\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12-\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x19.spate.engine.v1.PortKindR\x04kind\x12\x16\n" +
@@ -2233,9 +3022,16 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\rline_rate_bps\x18\a \x01(\x04R\vlineRateBps\x12\x10\n" +
 	"\x03mtu\x18\b \x01(\rR\x03mtu\x12\x1d\n" +
 	"\n" +
-	"tx_workers\x18\t \x03(\rR\ttxWorkers\x12\x1b\n" +
-	"\trx_worker\x18\n" +
-	" \x01(\rR\brxWorker\"\xee\x01\n" +
+	"tx_workers\x18\t \x03(\rR\ttxWorkers\x12\x1d\n" +
+	"\n" +
+	"rx_workers\x18\v \x03(\rR\trxWorkers\x12\x1c\n" +
+	"\taddresses\x18\f \x03(\tR\taddresses\x126\n" +
+	"\bgateways\x18\r \x03(\v2\x1a.spate.engine.v1.NeighbourR\bgatewaysJ\x04\b\n" +
+	"\x10\vR\trx_worker\"Q\n" +
+	"\tNeighbour\x12\x18\n" +
+	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x10\n" +
+	"\x03mac\x18\x02 \x01(\tR\x03mac\x12\x18\n" +
+	"\aproblem\x18\x03 \x01(\tR\aproblem\"\xee\x01\n" +
 	"\aRunInfo\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12/\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x19.spate.engine.v1.RunStateR\x05state\x12\x1f\n" +
@@ -2296,22 +3092,24 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\x03run\x18\x01 \x01(\v2\x18.spate.engine.v1.RunInfoR\x03run\"&\n" +
 	"\rRemoveRequest\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\"\x10\n" +
-	"\x0eRemoveResponse\"K\n" +
+	"\x0eRemoveResponse\"i\n" +
 	"\x11WatchStatsRequest\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1f\n" +
 	"\vinterval_ns\x18\x02 \x01(\x04R\n" +
-	"intervalNs\"\x80\x02\n" +
+	"intervalNs\x12\x1c\n" +
+	"\tungrouped\x18\x03 \x01(\bR\tungrouped\"\xbe\x02\n" +
 	"\x12WatchStatsResponse\x12*\n" +
 	"\x03run\x18\x01 \x01(\v2\x18.spate.engine.v1.RunInfoR\x03run\x12\x1c\n" +
 	"\n" +
 	"read_at_ns\x18\x02 \x01(\x03R\breadAtNs\x126\n" +
 	"\astreams\x18\x03 \x03(\v2\x1c.spate.engine.v1.StreamStatsR\astreams\x120\n" +
 	"\x05ports\x18\x04 \x03(\v2\x1a.spate.engine.v1.PortStatsR\x05ports\x126\n" +
-	"\aworkers\x18\x05 \x03(\v2\x1c.spate.engine.v1.WorkerStatsR\aworkers\"\x97\x01\n" +
+	"\aworkers\x18\x05 \x03(\v2\x1c.spate.engine.v1.WorkerStatsR\aworkers\x12<\n" +
+	"\treceivers\x18\x06 \x03(\v2\x1e.spate.engine.v1.ReceiverStatsR\treceivers\"\x97\x01\n" +
 	"\vStreamStats\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x127\n" +
 	"\x06warmup\x18\x02 \x01(\v2\x1f.spate.engine.v1.StreamCountersR\x06warmup\x12;\n" +
-	"\bmeasured\x18\x03 \x01(\v2\x1f.spate.engine.v1.StreamCountersR\bmeasured\"\x87\x03\n" +
+	"\bmeasured\x18\x03 \x01(\v2\x1f.spate.engine.v1.StreamCountersR\bmeasured\"\x96\x04\n" +
 	"\x0eStreamCounters\x12\x1d\n" +
 	"\n" +
 	"tx_packets\x18\x01 \x01(\x04R\ttxPackets\x12\x19\n" +
@@ -2330,7 +3128,50 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\x16max_departure_delay_ns\x18\t \x01(\x04R\x13maxDepartureDelayNs\x125\n" +
 	"\x17last_departure_delay_ns\x18\n" +
 	" \x01(\x04R\x14lastDepartureDelayNs\x12 \n" +
-	"\vmisdirected\x18\v \x01(\x04R\vmisdirected\"\xe3\x02\n" +
+	"\vmisdirected\x18\v \x01(\x04R\vmisdirected\x127\n" +
+	"\alatency\x18\f \x01(\v2\x1d.spate.engine.v1.LatencyStatsR\alatency\x12*\n" +
+	"\x11sequence_too_high\x18\r \x01(\x04R\x0fsequenceTooHigh\x12(\n" +
+	"\x10sequence_too_low\x18\x0e \x01(\x04R\x0esequenceTooLow\"\xda\x03\n" +
+	"\fLatencyStats\x12\x14\n" +
+	"\x05count\x18\x01 \x01(\x04R\x05count\x12\x15\n" +
+	"\x06sum_ns\x18\x02 \x01(\x04R\x05sumNs\x12\x15\n" +
+	"\x06min_ns\x18\x03 \x01(\x04R\x05minNs\x12\x15\n" +
+	"\x06max_ns\x18\x04 \x01(\x04R\x05maxNs\x127\n" +
+	"\tquantiles\x18\x05 \x03(\v2\x19.spate.engine.v1.QuantileR\tquantiles\x12\x1b\n" +
+	"\tjitter_ns\x18\x06 \x01(\x04R\bjitterNs\x12\"\n" +
+	"\rjitter_sum_ns\x18\a \x01(\x04R\vjitterSumNs\x12\"\n" +
+	"\rjitter_max_ns\x18\b \x01(\x04R\vjitterMaxNs\x121\n" +
+	"\abuckets\x18\t \x03(\v2\x17.spate.engine.v1.BucketR\abuckets\x12&\n" +
+	"\x0fone_way_unknown\x18\n" +
+	" \x01(\bR\roneWayUnknown\x12$\n" +
+	"\x0eclock_bound_ns\x18\v \x01(\x04R\fclockBoundNs\x12(\n" +
+	"\x10sum_squares_high\x18\f \x01(\x04R\x0esumSquaresHigh\x12&\n" +
+	"\x0fsum_squares_low\x18\r \x01(\x04R\rsumSquaresLow\"F\n" +
+	"\bQuantile\x12*\n" +
+	"\x11parts_per_million\x18\x01 \x01(\rR\x0fpartsPerMillion\x12\x0e\n" +
+	"\x02ns\x18\x02 \x01(\x04R\x02ns\"9\n" +
+	"\x06Bucket\x12\x19\n" +
+	"\bupper_ns\x18\x01 \x01(\x04R\aupperNs\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\x04R\x05count\"\xce\x02\n" +
+	"\rReceiverStats\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
+	"\apackets\x18\x02 \x01(\x04R\apackets\x12\x14\n" +
+	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\x129\n" +
+	"\aworkers\x18\x04 \x03(\v2\x1f.spate.engine.v1.WorkerReceivedR\aworkers\x12=\n" +
+	"\rinter_arrival\x18\x05 \x01(\v2\x18.spate.engine.v1.MomentsR\finterArrival\x120\n" +
+	"\x06jitter\x18\x06 \x01(\v2\x18.spate.engine.v1.MomentsR\x06jitter\x122\n" +
+	"\alatency\x18\a \x01(\v2\x18.spate.engine.v1.MomentsR\alatency\x12\x19\n" +
+	"\bsince_ns\x18\b \x01(\x03R\asinceNs\"X\n" +
+	"\x0eWorkerReceived\x12\x16\n" +
+	"\x06worker\x18\x01 \x01(\rR\x06worker\x12\x18\n" +
+	"\apackets\x18\x02 \x01(\x04R\apackets\x12\x14\n" +
+	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\"\x89\x01\n" +
+	"\aMoments\x12\x14\n" +
+	"\x05count\x18\x01 \x01(\x04R\x05count\x12\x17\n" +
+	"\amean_ns\x18\x02 \x01(\x01R\x06meanNs\x12!\n" +
+	"\fvariance_ns2\x18\x03 \x01(\x01R\vvarianceNs2\x12\x15\n" +
+	"\x06min_ns\x18\x04 \x01(\x04R\x05minNs\x12\x15\n" +
+	"\x06max_ns\x18\x05 \x01(\x04R\x05maxNs\"\xe3\x02\n" +
 	"\tPortStats\x12\x12\n" +
 	"\x04port\x18\x01 \x01(\tR\x04port\x12\x1d\n" +
 	"\n" +
@@ -2363,18 +3204,27 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"tx_packets\x18\x05 \x01(\x04R\ttxPackets\x12\x1d\n" +
 	"\n" +
 	"rx_packets\x18\x06 \x01(\x04R\trxPackets\x12\x16\n" +
-	"\x06sleeps\x18\a \x01(\x04R\x06sleeps\"]\n" +
+	"\x06sleeps\x18\a \x01(\x04R\x06sleeps\"L\n" +
+	"\x15ResetReceiversRequest\x12\x15\n" +
+	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1c\n" +
+	"\treceivers\x18\x02 \x03(\tR\treceivers\"\x18\n" +
+	"\x16ResetReceiversResponse\"\xb8\x01\n" +
 	"\x0eCaptureRequest\x12\x12\n" +
 	"\x04port\x18\x01 \x01(\tR\x04port\x12\x16\n" +
 	"\x06filter\x18\x02 \x01(\tR\x06filter\x12\x1f\n" +
 	"\vmax_packets\x18\x03 \x01(\x04R\n" +
-	"maxPackets\"L\n" +
+	"maxPackets\x128\n" +
+	"\tdirection\x18\x04 \x01(\x0e2\x1a.spate.engine.v1.DirectionR\tdirection\x12\x1f\n" +
+	"\vsnap_length\x18\x05 \x01(\rR\n" +
+	"snapLength\"d\n" +
 	"\x0fCaptureResponse\x129\n" +
-	"\apackets\x18\x01 \x03(\v2\x1f.spate.engine.v1.CapturedPacketR\apackets\"b\n" +
+	"\apackets\x18\x01 \x03(\v2\x1f.spate.engine.v1.CapturedPacketR\apackets\x12\x16\n" +
+	"\x06missed\x18\x02 \x01(\x04R\x06missed\"\x9c\x01\n" +
 	"\x0eCapturedPacket\x12\x13\n" +
 	"\x05at_ns\x18\x01 \x01(\x03R\x04atNs\x12\x12\n" +
 	"\x04data\x18\x02 \x01(\fR\x04data\x12'\n" +
-	"\x0foriginal_length\x18\x03 \x01(\rR\x0eoriginalLength*z\n" +
+	"\x0foriginal_length\x18\x03 \x01(\rR\x0eoriginalLength\x128\n" +
+	"\tdirection\x18\x04 \x01(\x0e2\x1a.spate.engine.v1.DirectionR\tdirection*z\n" +
 	"\bPortKind\x12\x19\n" +
 	"\x15PORT_KIND_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rPORT_KIND_PCI\x10\x01\x12\x14\n" +
@@ -2390,7 +3240,11 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\x10RUN_STATE_PAUSED\x10\x05\x12\x16\n" +
 	"\x12RUN_STATE_DRAINING\x10\x06\x12\x16\n" +
 	"\x12RUN_STATE_COMPLETE\x10\a\x12\x15\n" +
-	"\x11RUN_STATE_STOPPED\x10\b2\x85\x06\n" +
+	"\x11RUN_STATE_STOPPED\x10\b*J\n" +
+	"\tDirection\x12\x19\n" +
+	"\x15DIRECTION_UNSPECIFIED\x10\x00\x12\x10\n" +
+	"\fDIRECTION_RX\x10\x01\x12\x10\n" +
+	"\fDIRECTION_TX\x10\x022\xe8\x06\n" +
 	"\x06Engine\x12L\n" +
 	"\aGetInfo\x12\x1f.spate.engine.v1.GetInfoRequest\x1a .spate.engine.v1.GetInfoResponse\x12N\n" +
 	"\aPrepare\x12\x1f.spate.engine.v1.PrepareRequest\x1a .spate.engine.v1.PrepareResponse(\x01\x12F\n" +
@@ -2402,7 +3256,8 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\x06Remove\x12\x1e.spate.engine.v1.RemoveRequest\x1a\x1f.spate.engine.v1.RemoveResponse\x12W\n" +
 	"\n" +
 	"WatchStats\x12\".spate.engine.v1.WatchStatsRequest\x1a#.spate.engine.v1.WatchStatsResponse0\x01\x12N\n" +
-	"\aCapture\x12\x1f.spate.engine.v1.CaptureRequest\x1a .spate.engine.v1.CaptureResponse0\x01B6Z4spate.dev/operator/internal/engine/enginev1;enginev1b\x06proto3"
+	"\aCapture\x12\x1f.spate.engine.v1.CaptureRequest\x1a .spate.engine.v1.CaptureResponse0\x01\x12a\n" +
+	"\x0eResetReceivers\x12&.spate.engine.v1.ResetReceiversRequest\x1a'.spate.engine.v1.ResetReceiversResponseB6Z4spate.dev/operator/internal/engine/enginev1;enginev1b\x06proto3"
 
 var (
 	file_spate_engine_v1_engine_proto_rawDescOnce sync.Once
@@ -2416,93 +3271,116 @@ func file_spate_engine_v1_engine_proto_rawDescGZIP() []byte {
 	return file_spate_engine_v1_engine_proto_rawDescData
 }
 
-var file_spate_engine_v1_engine_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_spate_engine_v1_engine_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_spate_engine_v1_engine_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_spate_engine_v1_engine_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
 var file_spate_engine_v1_engine_proto_goTypes = []any{
-	(PortKind)(0),              // 0: spate.engine.v1.PortKind
-	(RunState)(0),              // 1: spate.engine.v1.RunState
-	(*GetInfoRequest)(nil),     // 2: spate.engine.v1.GetInfoRequest
-	(*GetInfoResponse)(nil),    // 3: spate.engine.v1.GetInfoResponse
-	(*PortInfo)(nil),           // 4: spate.engine.v1.PortInfo
-	(*RunInfo)(nil),            // 5: spate.engine.v1.RunInfo
-	(*PrepareRequest)(nil),     // 6: spate.engine.v1.PrepareRequest
-	(*PrepareHeader)(nil),      // 7: spate.engine.v1.PrepareHeader
-	(*PrepareResponse)(nil),    // 8: spate.engine.v1.PrepareResponse
-	(*StartRequest)(nil),       // 9: spate.engine.v1.StartRequest
-	(*StartResponse)(nil),      // 10: spate.engine.v1.StartResponse
-	(*Selector)(nil),           // 11: spate.engine.v1.Selector
-	(*UpdateRequest)(nil),      // 12: spate.engine.v1.UpdateRequest
-	(*UpdateResponse)(nil),     // 13: spate.engine.v1.UpdateResponse
-	(*PauseRequest)(nil),       // 14: spate.engine.v1.PauseRequest
-	(*PauseResponse)(nil),      // 15: spate.engine.v1.PauseResponse
-	(*ResumeRequest)(nil),      // 16: spate.engine.v1.ResumeRequest
-	(*ResumeResponse)(nil),     // 17: spate.engine.v1.ResumeResponse
-	(*StopRequest)(nil),        // 18: spate.engine.v1.StopRequest
-	(*StopResponse)(nil),       // 19: spate.engine.v1.StopResponse
-	(*RemoveRequest)(nil),      // 20: spate.engine.v1.RemoveRequest
-	(*RemoveResponse)(nil),     // 21: spate.engine.v1.RemoveResponse
-	(*WatchStatsRequest)(nil),  // 22: spate.engine.v1.WatchStatsRequest
-	(*WatchStatsResponse)(nil), // 23: spate.engine.v1.WatchStatsResponse
-	(*StreamStats)(nil),        // 24: spate.engine.v1.StreamStats
-	(*StreamCounters)(nil),     // 25: spate.engine.v1.StreamCounters
-	(*PortStats)(nil),          // 26: spate.engine.v1.PortStats
-	(*QueueStats)(nil),         // 27: spate.engine.v1.QueueStats
-	(*WorkerStats)(nil),        // 28: spate.engine.v1.WorkerStats
-	(*CaptureRequest)(nil),     // 29: spate.engine.v1.CaptureRequest
-	(*CaptureResponse)(nil),    // 30: spate.engine.v1.CaptureResponse
-	(*CapturedPacket)(nil),     // 31: spate.engine.v1.CapturedPacket
-	(*Ratio)(nil),              // 32: spate.engine.v1.Ratio
-	(*Rate)(nil),               // 33: spate.engine.v1.Rate
+	(PortKind)(0),                  // 0: spate.engine.v1.PortKind
+	(RunState)(0),                  // 1: spate.engine.v1.RunState
+	(Direction)(0),                 // 2: spate.engine.v1.Direction
+	(*GetInfoRequest)(nil),         // 3: spate.engine.v1.GetInfoRequest
+	(*GetInfoResponse)(nil),        // 4: spate.engine.v1.GetInfoResponse
+	(*PortInfo)(nil),               // 5: spate.engine.v1.PortInfo
+	(*Neighbour)(nil),              // 6: spate.engine.v1.Neighbour
+	(*RunInfo)(nil),                // 7: spate.engine.v1.RunInfo
+	(*PrepareRequest)(nil),         // 8: spate.engine.v1.PrepareRequest
+	(*PrepareHeader)(nil),          // 9: spate.engine.v1.PrepareHeader
+	(*PrepareResponse)(nil),        // 10: spate.engine.v1.PrepareResponse
+	(*StartRequest)(nil),           // 11: spate.engine.v1.StartRequest
+	(*StartResponse)(nil),          // 12: spate.engine.v1.StartResponse
+	(*Selector)(nil),               // 13: spate.engine.v1.Selector
+	(*UpdateRequest)(nil),          // 14: spate.engine.v1.UpdateRequest
+	(*UpdateResponse)(nil),         // 15: spate.engine.v1.UpdateResponse
+	(*PauseRequest)(nil),           // 16: spate.engine.v1.PauseRequest
+	(*PauseResponse)(nil),          // 17: spate.engine.v1.PauseResponse
+	(*ResumeRequest)(nil),          // 18: spate.engine.v1.ResumeRequest
+	(*ResumeResponse)(nil),         // 19: spate.engine.v1.ResumeResponse
+	(*StopRequest)(nil),            // 20: spate.engine.v1.StopRequest
+	(*StopResponse)(nil),           // 21: spate.engine.v1.StopResponse
+	(*RemoveRequest)(nil),          // 22: spate.engine.v1.RemoveRequest
+	(*RemoveResponse)(nil),         // 23: spate.engine.v1.RemoveResponse
+	(*WatchStatsRequest)(nil),      // 24: spate.engine.v1.WatchStatsRequest
+	(*WatchStatsResponse)(nil),     // 25: spate.engine.v1.WatchStatsResponse
+	(*StreamStats)(nil),            // 26: spate.engine.v1.StreamStats
+	(*StreamCounters)(nil),         // 27: spate.engine.v1.StreamCounters
+	(*LatencyStats)(nil),           // 28: spate.engine.v1.LatencyStats
+	(*Quantile)(nil),               // 29: spate.engine.v1.Quantile
+	(*Bucket)(nil),                 // 30: spate.engine.v1.Bucket
+	(*ReceiverStats)(nil),          // 31: spate.engine.v1.ReceiverStats
+	(*WorkerReceived)(nil),         // 32: spate.engine.v1.WorkerReceived
+	(*Moments)(nil),                // 33: spate.engine.v1.Moments
+	(*PortStats)(nil),              // 34: spate.engine.v1.PortStats
+	(*QueueStats)(nil),             // 35: spate.engine.v1.QueueStats
+	(*WorkerStats)(nil),            // 36: spate.engine.v1.WorkerStats
+	(*ResetReceiversRequest)(nil),  // 37: spate.engine.v1.ResetReceiversRequest
+	(*ResetReceiversResponse)(nil), // 38: spate.engine.v1.ResetReceiversResponse
+	(*CaptureRequest)(nil),         // 39: spate.engine.v1.CaptureRequest
+	(*CaptureResponse)(nil),        // 40: spate.engine.v1.CaptureResponse
+	(*CapturedPacket)(nil),         // 41: spate.engine.v1.CapturedPacket
+	(*Ratio)(nil),                  // 42: spate.engine.v1.Ratio
+	(*Rate)(nil),                   // 43: spate.engine.v1.Rate
 }
 var file_spate_engine_v1_engine_proto_depIdxs = []int32{
-	4,  // 0: spate.engine.v1.GetInfoResponse.ports:type_name -> spate.engine.v1.PortInfo
-	5,  // 1: spate.engine.v1.GetInfoResponse.runs:type_name -> spate.engine.v1.RunInfo
+	5,  // 0: spate.engine.v1.GetInfoResponse.ports:type_name -> spate.engine.v1.PortInfo
+	7,  // 1: spate.engine.v1.GetInfoResponse.runs:type_name -> spate.engine.v1.RunInfo
 	0,  // 2: spate.engine.v1.PortInfo.kind:type_name -> spate.engine.v1.PortKind
-	1,  // 3: spate.engine.v1.RunInfo.state:type_name -> spate.engine.v1.RunState
-	32, // 4: spate.engine.v1.RunInfo.rate_factor:type_name -> spate.engine.v1.Ratio
-	7,  // 5: spate.engine.v1.PrepareRequest.header:type_name -> spate.engine.v1.PrepareHeader
-	5,  // 6: spate.engine.v1.PrepareResponse.run:type_name -> spate.engine.v1.RunInfo
-	5,  // 7: spate.engine.v1.StartResponse.run:type_name -> spate.engine.v1.RunInfo
-	11, // 8: spate.engine.v1.UpdateRequest.selector:type_name -> spate.engine.v1.Selector
-	33, // 9: spate.engine.v1.UpdateRequest.rate:type_name -> spate.engine.v1.Rate
-	32, // 10: spate.engine.v1.UpdateRequest.rate_factor:type_name -> spate.engine.v1.Ratio
-	5,  // 11: spate.engine.v1.UpdateResponse.run:type_name -> spate.engine.v1.RunInfo
-	5,  // 12: spate.engine.v1.PauseResponse.run:type_name -> spate.engine.v1.RunInfo
-	5,  // 13: spate.engine.v1.ResumeResponse.run:type_name -> spate.engine.v1.RunInfo
-	5,  // 14: spate.engine.v1.StopResponse.run:type_name -> spate.engine.v1.RunInfo
-	5,  // 15: spate.engine.v1.WatchStatsResponse.run:type_name -> spate.engine.v1.RunInfo
-	24, // 16: spate.engine.v1.WatchStatsResponse.streams:type_name -> spate.engine.v1.StreamStats
-	26, // 17: spate.engine.v1.WatchStatsResponse.ports:type_name -> spate.engine.v1.PortStats
-	28, // 18: spate.engine.v1.WatchStatsResponse.workers:type_name -> spate.engine.v1.WorkerStats
-	25, // 19: spate.engine.v1.StreamStats.warmup:type_name -> spate.engine.v1.StreamCounters
-	25, // 20: spate.engine.v1.StreamStats.measured:type_name -> spate.engine.v1.StreamCounters
-	27, // 21: spate.engine.v1.PortStats.queues:type_name -> spate.engine.v1.QueueStats
-	31, // 22: spate.engine.v1.CaptureResponse.packets:type_name -> spate.engine.v1.CapturedPacket
-	2,  // 23: spate.engine.v1.Engine.GetInfo:input_type -> spate.engine.v1.GetInfoRequest
-	6,  // 24: spate.engine.v1.Engine.Prepare:input_type -> spate.engine.v1.PrepareRequest
-	9,  // 25: spate.engine.v1.Engine.Start:input_type -> spate.engine.v1.StartRequest
-	12, // 26: spate.engine.v1.Engine.Update:input_type -> spate.engine.v1.UpdateRequest
-	14, // 27: spate.engine.v1.Engine.Pause:input_type -> spate.engine.v1.PauseRequest
-	16, // 28: spate.engine.v1.Engine.Resume:input_type -> spate.engine.v1.ResumeRequest
-	18, // 29: spate.engine.v1.Engine.Stop:input_type -> spate.engine.v1.StopRequest
-	20, // 30: spate.engine.v1.Engine.Remove:input_type -> spate.engine.v1.RemoveRequest
-	22, // 31: spate.engine.v1.Engine.WatchStats:input_type -> spate.engine.v1.WatchStatsRequest
-	29, // 32: spate.engine.v1.Engine.Capture:input_type -> spate.engine.v1.CaptureRequest
-	3,  // 33: spate.engine.v1.Engine.GetInfo:output_type -> spate.engine.v1.GetInfoResponse
-	8,  // 34: spate.engine.v1.Engine.Prepare:output_type -> spate.engine.v1.PrepareResponse
-	10, // 35: spate.engine.v1.Engine.Start:output_type -> spate.engine.v1.StartResponse
-	13, // 36: spate.engine.v1.Engine.Update:output_type -> spate.engine.v1.UpdateResponse
-	15, // 37: spate.engine.v1.Engine.Pause:output_type -> spate.engine.v1.PauseResponse
-	17, // 38: spate.engine.v1.Engine.Resume:output_type -> spate.engine.v1.ResumeResponse
-	19, // 39: spate.engine.v1.Engine.Stop:output_type -> spate.engine.v1.StopResponse
-	21, // 40: spate.engine.v1.Engine.Remove:output_type -> spate.engine.v1.RemoveResponse
-	23, // 41: spate.engine.v1.Engine.WatchStats:output_type -> spate.engine.v1.WatchStatsResponse
-	30, // 42: spate.engine.v1.Engine.Capture:output_type -> spate.engine.v1.CaptureResponse
-	33, // [33:43] is the sub-list for method output_type
-	23, // [23:33] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	6,  // 3: spate.engine.v1.PortInfo.gateways:type_name -> spate.engine.v1.Neighbour
+	1,  // 4: spate.engine.v1.RunInfo.state:type_name -> spate.engine.v1.RunState
+	42, // 5: spate.engine.v1.RunInfo.rate_factor:type_name -> spate.engine.v1.Ratio
+	9,  // 6: spate.engine.v1.PrepareRequest.header:type_name -> spate.engine.v1.PrepareHeader
+	7,  // 7: spate.engine.v1.PrepareResponse.run:type_name -> spate.engine.v1.RunInfo
+	7,  // 8: spate.engine.v1.StartResponse.run:type_name -> spate.engine.v1.RunInfo
+	13, // 9: spate.engine.v1.UpdateRequest.selector:type_name -> spate.engine.v1.Selector
+	43, // 10: spate.engine.v1.UpdateRequest.rate:type_name -> spate.engine.v1.Rate
+	42, // 11: spate.engine.v1.UpdateRequest.rate_factor:type_name -> spate.engine.v1.Ratio
+	7,  // 12: spate.engine.v1.UpdateResponse.run:type_name -> spate.engine.v1.RunInfo
+	7,  // 13: spate.engine.v1.PauseResponse.run:type_name -> spate.engine.v1.RunInfo
+	7,  // 14: spate.engine.v1.ResumeResponse.run:type_name -> spate.engine.v1.RunInfo
+	7,  // 15: spate.engine.v1.StopResponse.run:type_name -> spate.engine.v1.RunInfo
+	7,  // 16: spate.engine.v1.WatchStatsResponse.run:type_name -> spate.engine.v1.RunInfo
+	26, // 17: spate.engine.v1.WatchStatsResponse.streams:type_name -> spate.engine.v1.StreamStats
+	34, // 18: spate.engine.v1.WatchStatsResponse.ports:type_name -> spate.engine.v1.PortStats
+	36, // 19: spate.engine.v1.WatchStatsResponse.workers:type_name -> spate.engine.v1.WorkerStats
+	31, // 20: spate.engine.v1.WatchStatsResponse.receivers:type_name -> spate.engine.v1.ReceiverStats
+	27, // 21: spate.engine.v1.StreamStats.warmup:type_name -> spate.engine.v1.StreamCounters
+	27, // 22: spate.engine.v1.StreamStats.measured:type_name -> spate.engine.v1.StreamCounters
+	28, // 23: spate.engine.v1.StreamCounters.latency:type_name -> spate.engine.v1.LatencyStats
+	29, // 24: spate.engine.v1.LatencyStats.quantiles:type_name -> spate.engine.v1.Quantile
+	30, // 25: spate.engine.v1.LatencyStats.buckets:type_name -> spate.engine.v1.Bucket
+	32, // 26: spate.engine.v1.ReceiverStats.workers:type_name -> spate.engine.v1.WorkerReceived
+	33, // 27: spate.engine.v1.ReceiverStats.inter_arrival:type_name -> spate.engine.v1.Moments
+	33, // 28: spate.engine.v1.ReceiverStats.jitter:type_name -> spate.engine.v1.Moments
+	33, // 29: spate.engine.v1.ReceiverStats.latency:type_name -> spate.engine.v1.Moments
+	35, // 30: spate.engine.v1.PortStats.queues:type_name -> spate.engine.v1.QueueStats
+	2,  // 31: spate.engine.v1.CaptureRequest.direction:type_name -> spate.engine.v1.Direction
+	41, // 32: spate.engine.v1.CaptureResponse.packets:type_name -> spate.engine.v1.CapturedPacket
+	2,  // 33: spate.engine.v1.CapturedPacket.direction:type_name -> spate.engine.v1.Direction
+	3,  // 34: spate.engine.v1.Engine.GetInfo:input_type -> spate.engine.v1.GetInfoRequest
+	8,  // 35: spate.engine.v1.Engine.Prepare:input_type -> spate.engine.v1.PrepareRequest
+	11, // 36: spate.engine.v1.Engine.Start:input_type -> spate.engine.v1.StartRequest
+	14, // 37: spate.engine.v1.Engine.Update:input_type -> spate.engine.v1.UpdateRequest
+	16, // 38: spate.engine.v1.Engine.Pause:input_type -> spate.engine.v1.PauseRequest
+	18, // 39: spate.engine.v1.Engine.Resume:input_type -> spate.engine.v1.ResumeRequest
+	20, // 40: spate.engine.v1.Engine.Stop:input_type -> spate.engine.v1.StopRequest
+	22, // 41: spate.engine.v1.Engine.Remove:input_type -> spate.engine.v1.RemoveRequest
+	24, // 42: spate.engine.v1.Engine.WatchStats:input_type -> spate.engine.v1.WatchStatsRequest
+	39, // 43: spate.engine.v1.Engine.Capture:input_type -> spate.engine.v1.CaptureRequest
+	37, // 44: spate.engine.v1.Engine.ResetReceivers:input_type -> spate.engine.v1.ResetReceiversRequest
+	4,  // 45: spate.engine.v1.Engine.GetInfo:output_type -> spate.engine.v1.GetInfoResponse
+	10, // 46: spate.engine.v1.Engine.Prepare:output_type -> spate.engine.v1.PrepareResponse
+	12, // 47: spate.engine.v1.Engine.Start:output_type -> spate.engine.v1.StartResponse
+	15, // 48: spate.engine.v1.Engine.Update:output_type -> spate.engine.v1.UpdateResponse
+	17, // 49: spate.engine.v1.Engine.Pause:output_type -> spate.engine.v1.PauseResponse
+	19, // 50: spate.engine.v1.Engine.Resume:output_type -> spate.engine.v1.ResumeResponse
+	21, // 51: spate.engine.v1.Engine.Stop:output_type -> spate.engine.v1.StopResponse
+	23, // 52: spate.engine.v1.Engine.Remove:output_type -> spate.engine.v1.RemoveResponse
+	25, // 53: spate.engine.v1.Engine.WatchStats:output_type -> spate.engine.v1.WatchStatsResponse
+	40, // 54: spate.engine.v1.Engine.Capture:output_type -> spate.engine.v1.CaptureResponse
+	38, // 55: spate.engine.v1.Engine.ResetReceivers:output_type -> spate.engine.v1.ResetReceiversResponse
+	45, // [45:56] is the sub-list for method output_type
+	34, // [34:45] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_spate_engine_v1_engine_proto_init() }
@@ -2511,11 +3389,11 @@ func file_spate_engine_v1_engine_proto_init() {
 		return
 	}
 	file_spate_engine_v1_plan_proto_init()
-	file_spate_engine_v1_engine_proto_msgTypes[4].OneofWrappers = []any{
+	file_spate_engine_v1_engine_proto_msgTypes[5].OneofWrappers = []any{
 		(*PrepareRequest_Header)(nil),
 		(*PrepareRequest_Chunk)(nil),
 	}
-	file_spate_engine_v1_engine_proto_msgTypes[10].OneofWrappers = []any{
+	file_spate_engine_v1_engine_proto_msgTypes[11].OneofWrappers = []any{
 		(*UpdateRequest_Rate)(nil),
 		(*UpdateRequest_RateFactor)(nil),
 		(*UpdateRequest_Paused)(nil),
@@ -2526,8 +3404,8 @@ func file_spate_engine_v1_engine_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_engine_v1_engine_proto_rawDesc), len(file_spate_engine_v1_engine_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   30,
+			NumEnums:      3,
+			NumMessages:   39,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -25,16 +25,17 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	Engine_GetInfo_FullMethodName    = "/spate.engine.v1.Engine/GetInfo"
-	Engine_Prepare_FullMethodName    = "/spate.engine.v1.Engine/Prepare"
-	Engine_Start_FullMethodName      = "/spate.engine.v1.Engine/Start"
-	Engine_Update_FullMethodName     = "/spate.engine.v1.Engine/Update"
-	Engine_Pause_FullMethodName      = "/spate.engine.v1.Engine/Pause"
-	Engine_Resume_FullMethodName     = "/spate.engine.v1.Engine/Resume"
-	Engine_Stop_FullMethodName       = "/spate.engine.v1.Engine/Stop"
-	Engine_Remove_FullMethodName     = "/spate.engine.v1.Engine/Remove"
-	Engine_WatchStats_FullMethodName = "/spate.engine.v1.Engine/WatchStats"
-	Engine_Capture_FullMethodName    = "/spate.engine.v1.Engine/Capture"
+	Engine_GetInfo_FullMethodName        = "/spate.engine.v1.Engine/GetInfo"
+	Engine_Prepare_FullMethodName        = "/spate.engine.v1.Engine/Prepare"
+	Engine_Start_FullMethodName          = "/spate.engine.v1.Engine/Start"
+	Engine_Update_FullMethodName         = "/spate.engine.v1.Engine/Update"
+	Engine_Pause_FullMethodName          = "/spate.engine.v1.Engine/Pause"
+	Engine_Resume_FullMethodName         = "/spate.engine.v1.Engine/Resume"
+	Engine_Stop_FullMethodName           = "/spate.engine.v1.Engine/Stop"
+	Engine_Remove_FullMethodName         = "/spate.engine.v1.Engine/Remove"
+	Engine_WatchStats_FullMethodName     = "/spate.engine.v1.Engine/WatchStats"
+	Engine_Capture_FullMethodName        = "/spate.engine.v1.Engine/Capture"
+	Engine_ResetReceivers_FullMethodName = "/spate.engine.v1.Engine/ResetReceivers"
 )
 
 // EngineClient is the client API for Engine service.
@@ -60,8 +61,10 @@ type EngineClient interface {
 	Remove(ctx context.Context, in *RemoveRequest, opts ...grpc.CallOption) (*RemoveResponse, error)
 	// The counters of one run, at once and then at every interval, until the run has ended.
 	WatchStats(ctx context.Context, in *WatchStatsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchStatsResponse], error)
-	// Copies packets of a port.
+	// Copies packets of a port, until enough were copied or the caller has enough.
 	Capture(ctx context.Context, in *CaptureRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[CaptureResponse], error)
+	// Starts the statistics of receivers anew.
+	ResetReceivers(ctx context.Context, in *ResetReceiversRequest, opts ...grpc.CallOption) (*ResetReceiversResponse, error)
 }
 
 type engineClient struct {
@@ -193,6 +196,16 @@ func (c *engineClient) Capture(ctx context.Context, in *CaptureRequest, opts ...
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Engine_CaptureClient = grpc.ServerStreamingClient[CaptureResponse]
 
+func (c *engineClient) ResetReceivers(ctx context.Context, in *ResetReceiversRequest, opts ...grpc.CallOption) (*ResetReceiversResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ResetReceiversResponse)
+	err := c.cc.Invoke(ctx, Engine_ResetReceivers_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // EngineServer is the server API for Engine service.
 // All implementations must embed UnimplementedEngineServer
 // for forward compatibility.
@@ -216,8 +229,10 @@ type EngineServer interface {
 	Remove(context.Context, *RemoveRequest) (*RemoveResponse, error)
 	// The counters of one run, at once and then at every interval, until the run has ended.
 	WatchStats(*WatchStatsRequest, grpc.ServerStreamingServer[WatchStatsResponse]) error
-	// Copies packets of a port.
+	// Copies packets of a port, until enough were copied or the caller has enough.
 	Capture(*CaptureRequest, grpc.ServerStreamingServer[CaptureResponse]) error
+	// Starts the statistics of receivers anew.
+	ResetReceivers(context.Context, *ResetReceiversRequest) (*ResetReceiversResponse, error)
 	mustEmbedUnimplementedEngineServer()
 }
 
@@ -257,6 +272,9 @@ func (UnimplementedEngineServer) WatchStats(*WatchStatsRequest, grpc.ServerStrea
 }
 func (UnimplementedEngineServer) Capture(*CaptureRequest, grpc.ServerStreamingServer[CaptureResponse]) error {
 	return status.Error(codes.Unimplemented, "method Capture not implemented")
+}
+func (UnimplementedEngineServer) ResetReceivers(context.Context, *ResetReceiversRequest) (*ResetReceiversResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ResetReceivers not implemented")
 }
 func (UnimplementedEngineServer) mustEmbedUnimplementedEngineServer() {}
 func (UnimplementedEngineServer) testEmbeddedByValue()                {}
@@ -434,6 +452,24 @@ func _Engine_Capture_Handler(srv interface{}, stream grpc.ServerStream) error {
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Engine_CaptureServer = grpc.ServerStreamingServer[CaptureResponse]
 
+func _Engine_ResetReceivers_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ResetReceiversRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(EngineServer).ResetReceivers(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Engine_ResetReceivers_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(EngineServer).ResetReceivers(ctx, req.(*ResetReceiversRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Engine_ServiceDesc is the grpc.ServiceDesc for Engine service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -468,6 +504,10 @@ var Engine_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Remove",
 			Handler:    _Engine_Remove_Handler,
+		},
+		{
+			MethodName: "ResetReceivers",
+			Handler:    _Engine_ResetReceivers_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

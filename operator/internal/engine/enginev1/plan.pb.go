@@ -27,6 +27,162 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type ChecksumKind int32
+
+const (
+	// As INTERNET.
+	ChecksumKind_CHECKSUM_KIND_UNSPECIFIED ChecksumKind = 0
+	// The 16-bit one's complement sum of RFC 1071.
+	ChecksumKind_CHECKSUM_KIND_INTERNET ChecksumKind = 1
+	// CRC-32C of SCTP (RFC 9260 appendix A), least significant byte first.
+	ChecksumKind_CHECKSUM_KIND_CRC32C ChecksumKind = 2
+)
+
+// Enum value maps for ChecksumKind.
+var (
+	ChecksumKind_name = map[int32]string{
+		0: "CHECKSUM_KIND_UNSPECIFIED",
+		1: "CHECKSUM_KIND_INTERNET",
+		2: "CHECKSUM_KIND_CRC32C",
+	}
+	ChecksumKind_value = map[string]int32{
+		"CHECKSUM_KIND_UNSPECIFIED": 0,
+		"CHECKSUM_KIND_INTERNET":    1,
+		"CHECKSUM_KIND_CRC32C":      2,
+	}
+)
+
+func (x ChecksumKind) Enum() *ChecksumKind {
+	p := new(ChecksumKind)
+	*p = x
+	return p
+}
+
+func (x ChecksumKind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ChecksumKind) Descriptor() protoreflect.EnumDescriptor {
+	return file_spate_engine_v1_plan_proto_enumTypes[0].Descriptor()
+}
+
+func (ChecksumKind) Type() protoreflect.EnumType {
+	return &file_spate_engine_v1_plan_proto_enumTypes[0]
+}
+
+func (x ChecksumKind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ChecksumKind.Descriptor instead.
+func (ChecksumKind) EnumDescriptor() ([]byte, []int) {
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{0}
+}
+
+type ListOrder int32
+
+const (
+	// As FORWARD.
+	ListOrder_LIST_ORDER_UNSPECIFIED ListOrder = 0
+	ListOrder_LIST_ORDER_FORWARD     ListOrder = 1
+	ListOrder_LIST_ORDER_BACKWARD    ListOrder = 2
+	ListOrder_LIST_ORDER_RANDOM      ListOrder = 3
+)
+
+// Enum value maps for ListOrder.
+var (
+	ListOrder_name = map[int32]string{
+		0: "LIST_ORDER_UNSPECIFIED",
+		1: "LIST_ORDER_FORWARD",
+		2: "LIST_ORDER_BACKWARD",
+		3: "LIST_ORDER_RANDOM",
+	}
+	ListOrder_value = map[string]int32{
+		"LIST_ORDER_UNSPECIFIED": 0,
+		"LIST_ORDER_FORWARD":     1,
+		"LIST_ORDER_BACKWARD":    2,
+		"LIST_ORDER_RANDOM":      3,
+	}
+)
+
+func (x ListOrder) Enum() *ListOrder {
+	p := new(ListOrder)
+	*p = x
+	return p
+}
+
+func (x ListOrder) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ListOrder) Descriptor() protoreflect.EnumDescriptor {
+	return file_spate_engine_v1_plan_proto_enumTypes[1].Descriptor()
+}
+
+func (ListOrder) Type() protoreflect.EnumType {
+	return &file_spate_engine_v1_plan_proto_enumTypes[1]
+}
+
+func (x ListOrder) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ListOrder.Descriptor instead.
+func (ListOrder) EnumDescriptor() ([]byte, []int) {
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{1}
+}
+
+type Reflection int32
+
+const (
+	Reflection_REFLECTION_UNSPECIFIED Reflection = 0
+	// Source and destination MAC change places.
+	Reflection_REFLECTION_MAC Reflection = 1
+	// IP addresses and TCP/UDP ports change places too; packets that have none: MACs only.
+	Reflection_REFLECTION_ADDRESSES Reflection = 2
+)
+
+// Enum value maps for Reflection.
+var (
+	Reflection_name = map[int32]string{
+		0: "REFLECTION_UNSPECIFIED",
+		1: "REFLECTION_MAC",
+		2: "REFLECTION_ADDRESSES",
+	}
+	Reflection_value = map[string]int32{
+		"REFLECTION_UNSPECIFIED": 0,
+		"REFLECTION_MAC":         1,
+		"REFLECTION_ADDRESSES":   2,
+	}
+)
+
+func (x Reflection) Enum() *Reflection {
+	p := new(Reflection)
+	*p = x
+	return p
+}
+
+func (x Reflection) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Reflection) Descriptor() protoreflect.EnumDescriptor {
+	return file_spate_engine_v1_plan_proto_enumTypes[2].Descriptor()
+}
+
+func (Reflection) Type() protoreflect.EnumType {
+	return &file_spate_engine_v1_plan_proto_enumTypes[2]
+}
+
+func (x Reflection) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Reflection.Descriptor instead.
+func (Reflection) EnumDescriptor() ([]byte, []int) {
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{2}
+}
+
 // An exact rational number; `denominator` is never 0.
 type Ratio struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -217,7 +373,14 @@ type Plan struct {
 	// (1 ms on polled devices, 20 ms on kernel-backed ones).
 	LateAfterNs uint64 `protobuf:"varint,8,opt,name=late_after_ns,json=lateAfterNs,proto3" json:"late_after_ns,omitempty"`
 	// This engine's share when several run the profile together; absent means all of it.
-	Share         *Share `protobuf:"bytes,9,opt,name=share,proto3" json:"share,omitempty"`
+	Share *Share `protobuf:"bytes,9,opt,name=share,proto3" json:"share,omitempty"`
+	// Ports that send back what they receive while the run lasts.
+	Reflectors []*Reflector `protobuf:"bytes,10,rep,name=reflectors,proto3" json:"reflectors,omitempty"`
+	// Ports whose foreign traffic is measured while the run lasts.
+	Receivers []*Receiver `protobuf:"bytes,11,rep,name=receivers,proto3" json:"receivers,omitempty"`
+	// The clocks of all engines of the run are known to agree to this bound, so that one-way latency between two of them
+	// means something; 0 means not known: only jitter is told between engines.
+	ClockBoundNs  uint64 `protobuf:"varint,12,opt,name=clock_bound_ns,json=clockBoundNs,proto3" json:"clock_bound_ns,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -313,6 +476,27 @@ func (x *Plan) GetShare() *Share {
 		return x.Share
 	}
 	return nil
+}
+
+func (x *Plan) GetReflectors() []*Reflector {
+	if x != nil {
+		return x.Reflectors
+	}
+	return nil
+}
+
+func (x *Plan) GetReceivers() []*Receiver {
+	if x != nil {
+		return x.Receivers
+	}
+	return nil
+}
+
+func (x *Plan) GetClockBoundNs() uint64 {
+	if x != nil {
+		return x.ClockBoundNs
+	}
+	return 0
 }
 
 // Engine `index` of `count` equal ones. A stream's packets are dealt out over all workers of all engines in turn, so
@@ -432,7 +616,7 @@ func (x *Timing) GetDrainNs() uint64 {
 	return 0
 }
 
-// One stream of equal packets, sent from one port and expected on another (or nowhere).
+// One stream of packets, sent from one port and expected on another (or nowhere).
 type Stream struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Unique in the plan.
@@ -446,10 +630,30 @@ type Stream struct {
 	// Types that are valid to be assigned to Transmit:
 	//
 	//	*Stream_Continuous
+	//	*Stream_Bursts
+	//	*Stream_Replay
 	Transmit isStream_Transmit `protobuf_oneof:"transmit"`
 	Measure  *Measure          `protobuf:"bytes,7,opt,name=measure,proto3" json:"measure,omitempty"`
 	// A disabled stream is prepared and sends nothing until an Update enables it.
-	Disabled      bool `protobuf:"varint,8,opt,name=disabled,proto3" json:"disabled,omitempty"`
+	Disabled bool `protobuf:"varint,8,opt,name=disabled,proto3" json:"disabled,omitempty"`
+	// Streams with the same group are counted together in statistics and metrics, under the group's name; empty means the
+	// stream's own name. The streams of a group agree in tx_port, rx_port and measure.
+	Group string `protobuf:"bytes,11,opt,name=group,proto3" json:"group,omitempty"`
+	// What varies from packet to packet.
+	Program *FieldProgram `protobuf:"bytes,12,opt,name=program,proto3" json:"program,omitempty"`
+	// Time from the stream's start (that of the run, or the end of the stream before it) to its first packet.
+	StartDelayNs uint64 `protobuf:"varint,13,opt,name=start_delay_ns,json=startDelayNs,proto3" json:"start_delay_ns,omitempty"`
+	// Does not start by itself: another stream's `next` starts it.
+	Waits bool `protobuf:"varint,14,opt,name=waits,proto3" json:"waits,omitempty"`
+	// What starts when this stream has sent its last packet. Not for continuous streams.
+	Next *Next `protobuf:"bytes,15,opt,name=next,proto3" json:"next,omitempty"`
+	// The first this many packets of each worker are built at Prepare and then repeated; 0 means none. Fields then take only
+	// the values they take there. Up to 10000.
+	Cache uint32 `protobuf:"varint,16,opt,name=cache,proto3" json:"cache,omitempty"`
+	// Sent by one worker only: the first of the port on the first engine.
+	Pinned bool `protobuf:"varint,17,opt,name=pinned,proto3" json:"pinned,omitempty"`
+	// Prepared, and stands until an Update sets `paused` to false.
+	Paused        bool `protobuf:"varint,18,opt,name=paused,proto3" json:"paused,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -535,6 +739,24 @@ func (x *Stream) GetContinuous() *Continuous {
 	return nil
 }
 
+func (x *Stream) GetBursts() *Bursts {
+	if x != nil {
+		if x, ok := x.Transmit.(*Stream_Bursts); ok {
+			return x.Bursts
+		}
+	}
+	return nil
+}
+
+func (x *Stream) GetReplay() *Replay {
+	if x != nil {
+		if x, ok := x.Transmit.(*Stream_Replay); ok {
+			return x.Replay
+		}
+	}
+	return nil
+}
+
 func (x *Stream) GetMeasure() *Measure {
 	if x != nil {
 		return x.Measure
@@ -549,6 +771,62 @@ func (x *Stream) GetDisabled() bool {
 	return false
 }
 
+func (x *Stream) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
+func (x *Stream) GetProgram() *FieldProgram {
+	if x != nil {
+		return x.Program
+	}
+	return nil
+}
+
+func (x *Stream) GetStartDelayNs() uint64 {
+	if x != nil {
+		return x.StartDelayNs
+	}
+	return 0
+}
+
+func (x *Stream) GetWaits() bool {
+	if x != nil {
+		return x.Waits
+	}
+	return false
+}
+
+func (x *Stream) GetNext() *Next {
+	if x != nil {
+		return x.Next
+	}
+	return nil
+}
+
+func (x *Stream) GetCache() uint32 {
+	if x != nil {
+		return x.Cache
+	}
+	return 0
+}
+
+func (x *Stream) GetPinned() bool {
+	if x != nil {
+		return x.Pinned
+	}
+	return false
+}
+
+func (x *Stream) GetPaused() bool {
+	if x != nil {
+		return x.Paused
+	}
+	return false
+}
+
 type isStream_Transmit interface {
 	isStream_Transmit()
 }
@@ -557,24 +835,98 @@ type Stream_Continuous struct {
 	Continuous *Continuous `protobuf:"bytes,6,opt,name=continuous,proto3,oneof"`
 }
 
+type Stream_Bursts struct {
+	Bursts *Bursts `protobuf:"bytes,9,opt,name=bursts,proto3,oneof"`
+}
+
+type Stream_Replay struct {
+	Replay *Replay `protobuf:"bytes,10,opt,name=replay,proto3,oneof"`
+}
+
 func (*Stream_Continuous) isStream_Transmit() {}
+
+func (*Stream_Bursts) isStream_Transmit() {}
+
+func (*Stream_Replay) isStream_Transmit() {}
+
+// The stream that starts after another, at the instant of that one's last packet plus its own start_delay_ns.
+type Next struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of a stream of the same tx_port.
+	Stream string `protobuf:"bytes,1,opt,name=stream,proto3" json:"stream,omitempty"`
+	// How often this link is followed; 0 means without an end.
+	Times         uint64 `protobuf:"varint,2,opt,name=times,proto3" json:"times,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Next) Reset() {
+	*x = Next{}
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Next) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Next) ProtoMessage() {}
+
+func (x *Next) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Next.ProtoReflect.Descriptor instead.
+func (*Next) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Next) GetStream() string {
+	if x != nil {
+		return x.Stream
+	}
+	return ""
+}
+
+func (x *Next) GetTimes() uint64 {
+	if x != nil {
+		return x.Times
+	}
+	return 0
+}
 
 // The bytes to send.
 type Packet struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The frame without FCS, 60..9212 bytes. Checksums need not be right where `checksums` names them.
+	// The frame without FCS, 60..9212 bytes; with `sizes`, the longest. Checksums need not be right where `checksums`
+	// names them.
 	Frame []byte `protobuf:"bytes,1,opt,name=frame,proto3" json:"frame,omitempty"`
 	// Write the transmitting port's own MAC at offset 6.
 	SourceMacFromPort bool `protobuf:"varint,2,opt,name=source_mac_from_port,json=sourceMacFromPort,proto3" json:"source_mac_from_port,omitempty"`
-	// Checksums the engine must keep true when it changes bytes of the packet.
-	Checksums     []*Checksum `protobuf:"bytes,3,rep,name=checksums,proto3" json:"checksums,omitempty"`
+	// Checksums the engine keeps true: it computes them for what is sent.
+	Checksums []*Checksum `protobuf:"bytes,3,rep,name=checksums,proto3" json:"checksums,omitempty"`
+	// Write the MAC of the transmitting port's next hop (its gateway, or the peer in its subnet) at offset 0.
+	DestinationMacFromPort bool `protobuf:"varint,4,opt,name=destination_mac_from_port,json=destinationMacFromPort,proto3" json:"destination_mac_from_port,omitempty"`
+	// Fields that tell a length, kept true when sizes vary.
+	Lengths []*Length `protobuf:"bytes,5,rep,name=lengths,proto3" json:"lengths,omitempty"`
+	// How long packets are; absent means as long as `frame`.
+	Sizes         *Sizes `protobuf:"bytes,6,opt,name=sizes,proto3" json:"sizes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Packet) Reset() {
 	*x = Packet{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[6]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -586,7 +938,7 @@ func (x *Packet) String() string {
 func (*Packet) ProtoMessage() {}
 
 func (x *Packet) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[6]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -599,7 +951,7 @@ func (x *Packet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Packet.ProtoReflect.Descriptor instead.
 func (*Packet) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{6}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Packet) GetFrame() []byte {
@@ -623,25 +975,317 @@ func (x *Packet) GetChecksums() []*Checksum {
 	return nil
 }
 
-// A checksum field and what it covers (RFC 1071). Offsets count from the start of the frame.
+func (x *Packet) GetDestinationMacFromPort() bool {
+	if x != nil {
+		return x.DestinationMacFromPort
+	}
+	return false
+}
+
+func (x *Packet) GetLengths() []*Length {
+	if x != nil {
+		return x.Lengths
+	}
+	return nil
+}
+
+func (x *Packet) GetSizes() *Sizes {
+	if x != nil {
+		return x.Sizes
+	}
+	return nil
+}
+
+// A field that tells how many bytes there are from somewhere to the end of the packet.
+type Length struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Offset of the field.
+	Offset uint32 `protobuf:"varint,1,opt,name=offset,proto3" json:"offset,omitempty"`
+	// Its bytes: 1 or 2, network byte order.
+	Size uint32 `protobuf:"varint,2,opt,name=size,proto3" json:"size,omitempty"`
+	// It tells the frame's bytes without FCS minus this.
+	Minus         uint32 `protobuf:"varint,3,opt,name=minus,proto3" json:"minus,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Length) Reset() {
+	*x = Length{}
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Length) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Length) ProtoMessage() {}
+
+func (x *Length) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Length.ProtoReflect.Descriptor instead.
+func (*Length) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Length) GetOffset() uint32 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *Length) GetSize() uint32 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *Length) GetMinus() uint32 {
+	if x != nil {
+		return x.Minus
+	}
+	return 0
+}
+
+// How long packets are, in bytes without FCS, at most those of `frame`, which is cut. Size n goes with packet n.
+type Sizes struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Kind:
+	//
+	//	*Sizes_List
+	//	*Sizes_Variable
+	Kind          isSizes_Kind `protobuf_oneof:"kind"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Sizes) Reset() {
+	*x = Sizes{}
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Sizes) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Sizes) ProtoMessage() {}
+
+func (x *Sizes) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Sizes.ProtoReflect.Descriptor instead.
+func (*Sizes) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Sizes) GetKind() isSizes_Kind {
+	if x != nil {
+		return x.Kind
+	}
+	return nil
+}
+
+func (x *Sizes) GetList() *SizeList {
+	if x != nil {
+		if x, ok := x.Kind.(*Sizes_List); ok {
+			return x.List
+		}
+	}
+	return nil
+}
+
+func (x *Sizes) GetVariable() string {
+	if x != nil {
+		if x, ok := x.Kind.(*Sizes_Variable); ok {
+			return x.Variable
+		}
+	}
+	return ""
+}
+
+type isSizes_Kind interface {
+	isSizes_Kind()
+}
+
+type Sizes_List struct {
+	// In turn, spread evenly by weight.
+	List *SizeList `protobuf:"bytes,1,opt,name=list,proto3,oneof"`
+}
+
+type Sizes_Variable struct {
+	// Named variable of the program: bytes without FCS (out of 60..frame: cut to that, and counted nowhere).
+	Variable string `protobuf:"bytes,2,opt,name=variable,proto3,oneof"`
+}
+
+func (*Sizes_List) isSizes_Kind() {}
+
+func (*Sizes_Variable) isSizes_Kind() {}
+
+type SizeList struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Sizes []*WeightedSize        `protobuf:"bytes,1,rep,name=sizes,proto3" json:"sizes,omitempty"`
+	// Random order by weight instead of an even spread.
+	Random        bool   `protobuf:"varint,2,opt,name=random,proto3" json:"random,omitempty"`
+	Seed          uint64 `protobuf:"varint,3,opt,name=seed,proto3" json:"seed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SizeList) Reset() {
+	*x = SizeList{}
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SizeList) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SizeList) ProtoMessage() {}
+
+func (x *SizeList) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SizeList.ProtoReflect.Descriptor instead.
+func (*SizeList) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *SizeList) GetSizes() []*WeightedSize {
+	if x != nil {
+		return x.Sizes
+	}
+	return nil
+}
+
+func (x *SizeList) GetRandom() bool {
+	if x != nil {
+		return x.Random
+	}
+	return false
+}
+
+func (x *SizeList) GetSeed() uint64 {
+	if x != nil {
+		return x.Seed
+	}
+	return 0
+}
+
+type WeightedSize struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Bytes         uint32                 `protobuf:"varint,1,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	Weight        uint32                 `protobuf:"varint,2,opt,name=weight,proto3" json:"weight,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WeightedSize) Reset() {
+	*x = WeightedSize{}
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WeightedSize) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WeightedSize) ProtoMessage() {}
+
+func (x *WeightedSize) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WeightedSize.ProtoReflect.Descriptor instead.
+func (*WeightedSize) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *WeightedSize) GetBytes() uint32 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *WeightedSize) GetWeight() uint32 {
+	if x != nil {
+		return x.Weight
+	}
+	return 0
+}
+
+// A checksum field and what it covers. Offsets count from the start of the frame. Later checksums may cover the fields of
+// earlier ones, not the other way round.
 type Checksum struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Offset of the 16-bit field.
+	// Offset of the field (16 bits, CRC-32C: 32).
 	Offset uint32 `protobuf:"varint,1,opt,name=offset,proto3" json:"offset,omitempty"`
-	// The bytes covered: [start, end). The trailer may lie inside.
+	// The bytes covered: [start, end). The trailer may lie inside. end 0 means to the end of the packet.
 	Start uint32 `protobuf:"varint,2,opt,name=start,proto3" json:"start,omitempty"`
 	End   uint32 `protobuf:"varint,3,opt,name=end,proto3" json:"end,omitempty"`
-	// Sum of the pseudo header in 16-bit words, not folded; 0 for none.
+	// The part of the pseudo header that no field changes, summed in 16-bit words, not folded; 0 for none. Without the
+	// addresses where `addresses` names them, and without the length where sizes vary (`length_minus`).
 	PseudoHeaderSum uint32 `protobuf:"varint,4,opt,name=pseudo_header_sum,json=pseudoHeaderSum,proto3" json:"pseudo_header_sum,omitempty"`
 	// A result of 0 is written as 0xffff (UDP, RFC 768).
-	ZeroMeansAbsent bool `protobuf:"varint,5,opt,name=zero_means_absent,json=zeroMeansAbsent,proto3" json:"zero_means_absent,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	ZeroMeansAbsent bool         `protobuf:"varint,5,opt,name=zero_means_absent,json=zeroMeansAbsent,proto3" json:"zero_means_absent,omitempty"`
+	Kind            ChecksumKind `protobuf:"varint,6,opt,name=kind,proto3,enum=spate.engine.v1.ChecksumKind" json:"kind,omitempty"`
+	// Bytes of the frame that the pseudo header repeats: the addresses; an even number at an even distance from start.
+	AddressesStart uint32 `protobuf:"varint,7,opt,name=addresses_start,json=addressesStart,proto3" json:"addresses_start,omitempty"`
+	AddressesEnd   uint32 `protobuf:"varint,8,opt,name=addresses_end,json=addressesEnd,proto3" json:"addresses_end,omitempty"`
+	// Where sizes vary, the pseudo header's length is the frame's bytes without FCS minus this; 0 means it is in
+	// pseudo_header_sum.
+	LengthMinus   uint32 `protobuf:"varint,9,opt,name=length_minus,json=lengthMinus,proto3" json:"length_minus,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Checksum) Reset() {
 	*x = Checksum{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[7]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -653,7 +1297,7 @@ func (x *Checksum) String() string {
 func (*Checksum) ProtoMessage() {}
 
 func (x *Checksum) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[7]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -666,7 +1310,7 @@ func (x *Checksum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Checksum.ProtoReflect.Descriptor instead.
 func (*Checksum) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{7}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Checksum) GetOffset() uint32 {
@@ -704,6 +1348,523 @@ func (x *Checksum) GetZeroMeansAbsent() bool {
 	return false
 }
 
+func (x *Checksum) GetKind() ChecksumKind {
+	if x != nil {
+		return x.Kind
+	}
+	return ChecksumKind_CHECKSUM_KIND_UNSPECIFIED
+}
+
+func (x *Checksum) GetAddressesStart() uint32 {
+	if x != nil {
+		return x.AddressesStart
+	}
+	return 0
+}
+
+func (x *Checksum) GetAddressesEnd() uint32 {
+	if x != nil {
+		return x.AddressesEnd
+	}
+	return 0
+}
+
+func (x *Checksum) GetLengthMinus() uint32 {
+	if x != nil {
+		return x.LengthMinus
+	}
+	return 0
+}
+
+// What varies from packet to packet: variables, and where their values are written. Packet n of the stream (over all
+// workers and engines) gets the variables' n-th values.
+type FieldProgram struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Variables []*Variable            `protobuf:"bytes,1,rep,name=variables,proto3" json:"variables,omitempty"`
+	// In order: later writes see what earlier ones wrote.
+	Writes        []*Write `protobuf:"bytes,2,rep,name=writes,proto3" json:"writes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FieldProgram) Reset() {
+	*x = FieldProgram{}
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FieldProgram) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FieldProgram) ProtoMessage() {}
+
+func (x *FieldProgram) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FieldProgram.ProtoReflect.Descriptor instead.
+func (*FieldProgram) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *FieldProgram) GetVariables() []*Variable {
+	if x != nil {
+		return x.Variables
+	}
+	return nil
+}
+
+func (x *FieldProgram) GetWrites() []*Write {
+	if x != nil {
+		return x.Writes
+	}
+	return nil
+}
+
+// A sequence of values.
+type Variable struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Unique in the program.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Types that are valid to be assigned to Kind:
+	//
+	//	*Variable_Counter
+	//	*Variable_Random
+	//	*Variable_List
+	Kind isVariable_Kind `protobuf_oneof:"kind"`
+	// Takes its next value when the named variable, which stands before it, wraps, instead of with each packet.
+	After string `protobuf:"bytes,5,opt,name=after,proto3" json:"after,omitempty"`
+	// The sequence starts anew after this many of its steps, for a random one too; 0 means never. A variable with `after`
+	// starts anew with the one it follows.
+	Limit uint64 `protobuf:"varint,6,opt,name=limit,proto3" json:"limit,omitempty"`
+	// Every worker has the whole sequence for itself, instead of its share of one.
+	PerWorker     bool `protobuf:"varint,7,opt,name=per_worker,json=perWorker,proto3" json:"per_worker,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Variable) Reset() {
+	*x = Variable{}
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Variable) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Variable) ProtoMessage() {}
+
+func (x *Variable) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Variable.ProtoReflect.Descriptor instead.
+func (*Variable) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Variable) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Variable) GetKind() isVariable_Kind {
+	if x != nil {
+		return x.Kind
+	}
+	return nil
+}
+
+func (x *Variable) GetCounter() *Counter {
+	if x != nil {
+		if x, ok := x.Kind.(*Variable_Counter); ok {
+			return x.Counter
+		}
+	}
+	return nil
+}
+
+func (x *Variable) GetRandom() *Random {
+	if x != nil {
+		if x, ok := x.Kind.(*Variable_Random); ok {
+			return x.Random
+		}
+	}
+	return nil
+}
+
+func (x *Variable) GetList() *List {
+	if x != nil {
+		if x, ok := x.Kind.(*Variable_List); ok {
+			return x.List
+		}
+	}
+	return nil
+}
+
+func (x *Variable) GetAfter() string {
+	if x != nil {
+		return x.After
+	}
+	return ""
+}
+
+func (x *Variable) GetLimit() uint64 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *Variable) GetPerWorker() bool {
+	if x != nil {
+		return x.PerWorker
+	}
+	return false
+}
+
+type isVariable_Kind interface {
+	isVariable_Kind()
+}
+
+type Variable_Counter struct {
+	Counter *Counter `protobuf:"bytes,2,opt,name=counter,proto3,oneof"`
+}
+
+type Variable_Random struct {
+	Random *Random `protobuf:"bytes,3,opt,name=random,proto3,oneof"`
+}
+
+type Variable_List struct {
+	List *List `protobuf:"bytes,4,opt,name=list,proto3,oneof"`
+}
+
+func (*Variable_Counter) isVariable_Kind() {}
+
+func (*Variable_Random) isVariable_Kind() {}
+
+func (*Variable_List) isVariable_Kind() {}
+
+// min + (index * step) for index 0..(max - min) / step, up or down, around without end.
+type Counter struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Min   uint64                 `protobuf:"varint,1,opt,name=min,proto3" json:"min,omitempty"`
+	Max   uint64                 `protobuf:"varint,2,opt,name=max,proto3" json:"max,omitempty"`
+	// At least 1.
+	Step uint64 `protobuf:"varint,3,opt,name=step,proto3" json:"step,omitempty"`
+	// The first value; a whole number of steps from min.
+	First         uint64 `protobuf:"varint,4,opt,name=first,proto3" json:"first,omitempty"`
+	Down          bool   `protobuf:"varint,5,opt,name=down,proto3" json:"down,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Counter) Reset() {
+	*x = Counter{}
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Counter) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Counter) ProtoMessage() {}
+
+func (x *Counter) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Counter.ProtoReflect.Descriptor instead.
+func (*Counter) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *Counter) GetMin() uint64 {
+	if x != nil {
+		return x.Min
+	}
+	return 0
+}
+
+func (x *Counter) GetMax() uint64 {
+	if x != nil {
+		return x.Max
+	}
+	return 0
+}
+
+func (x *Counter) GetStep() uint64 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *Counter) GetFirst() uint64 {
+	if x != nil {
+		return x.First
+	}
+	return 0
+}
+
+func (x *Counter) GetDown() bool {
+	if x != nil {
+		return x.Down
+	}
+	return false
+}
+
+// Evenly distributed over min..max; the n-th value is a function of (seed, n).
+type Random struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Min           uint64                 `protobuf:"varint,1,opt,name=min,proto3" json:"min,omitempty"`
+	Max           uint64                 `protobuf:"varint,2,opt,name=max,proto3" json:"max,omitempty"`
+	Seed          uint64                 `protobuf:"varint,3,opt,name=seed,proto3" json:"seed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Random) Reset() {
+	*x = Random{}
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Random) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Random) ProtoMessage() {}
+
+func (x *Random) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Random.ProtoReflect.Descriptor instead.
+func (*Random) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *Random) GetMin() uint64 {
+	if x != nil {
+		return x.Min
+	}
+	return 0
+}
+
+func (x *Random) GetMax() uint64 {
+	if x != nil {
+		return x.Max
+	}
+	return 0
+}
+
+func (x *Random) GetSeed() uint64 {
+	if x != nil {
+		return x.Seed
+	}
+	return 0
+}
+
+type List struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 1..65535.
+	Values []uint64  `protobuf:"varint,1,rep,packed,name=values,proto3" json:"values,omitempty"`
+	Order  ListOrder `protobuf:"varint,2,opt,name=order,proto3,enum=spate.engine.v1.ListOrder" json:"order,omitempty"`
+	// For the random order.
+	Seed          uint64 `protobuf:"varint,3,opt,name=seed,proto3" json:"seed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *List) Reset() {
+	*x = List{}
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *List) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*List) ProtoMessage() {}
+
+func (x *List) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use List.ProtoReflect.Descriptor instead.
+func (*List) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *List) GetValues() []uint64 {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
+func (x *List) GetOrder() ListOrder {
+	if x != nil {
+		return x.Order
+	}
+	return ListOrder_LIST_ORDER_UNSPECIFIED
+}
+
+func (x *List) GetSeed() uint64 {
+	if x != nil {
+		return x.Seed
+	}
+	return 0
+}
+
+// Writes ((value + add) << shift) & mask into the packet; bits outside of the mask stay. All modulo 2^64.
+type Write struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Variable string                 `protobuf:"bytes,1,opt,name=variable,proto3" json:"variable,omitempty"`
+	Offset   uint32                 `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
+	// 1, 2, 3, 4, 6 or 8 bytes.
+	Size uint32 `protobuf:"varint,3,opt,name=size,proto3" json:"size,omitempty"`
+	Add  uint64 `protobuf:"varint,4,opt,name=add,proto3" json:"add,omitempty"`
+	// Bits to the left; negative: to the right.
+	Shift int32 `protobuf:"zigzag32,5,opt,name=shift,proto3" json:"shift,omitempty"`
+	// 0 means all bits.
+	Mask          uint64 `protobuf:"varint,6,opt,name=mask,proto3" json:"mask,omitempty"`
+	LittleEndian  bool   `protobuf:"varint,7,opt,name=little_endian,json=littleEndian,proto3" json:"little_endian,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Write) Reset() {
+	*x = Write{}
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Write) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Write) ProtoMessage() {}
+
+func (x *Write) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Write.ProtoReflect.Descriptor instead.
+func (*Write) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *Write) GetVariable() string {
+	if x != nil {
+		return x.Variable
+	}
+	return ""
+}
+
+func (x *Write) GetOffset() uint32 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *Write) GetSize() uint32 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *Write) GetAdd() uint64 {
+	if x != nil {
+		return x.Add
+	}
+	return 0
+}
+
+func (x *Write) GetShift() int32 {
+	if x != nil {
+		return x.Shift
+	}
+	return 0
+}
+
+func (x *Write) GetMask() uint64 {
+	if x != nil {
+		return x.Mask
+	}
+	return 0
+}
+
+func (x *Write) GetLittleEndian() bool {
+	if x != nil {
+		return x.LittleEndian
+	}
+	return false
+}
+
 // Sends without an end at a steady rate.
 type Continuous struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -714,7 +1875,7 @@ type Continuous struct {
 
 func (x *Continuous) Reset() {
 	*x = Continuous{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[8]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -726,7 +1887,7 @@ func (x *Continuous) String() string {
 func (*Continuous) ProtoMessage() {}
 
 func (x *Continuous) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[8]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -739,7 +1900,7 @@ func (x *Continuous) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Continuous.ProtoReflect.Descriptor instead.
 func (*Continuous) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{8}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Continuous) GetRate() *Rate {
@@ -749,18 +1910,253 @@ func (x *Continuous) GetRate() *Rate {
 	return nil
 }
 
+// Sends bursts: `packets` at a steady rate, then a gap from the last packet of one to the first of the next.
+type Bursts struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Rate  *Rate                  `protobuf:"bytes,1,opt,name=rate,proto3" json:"rate,omitempty"`
+	// Of each burst; at least 1.
+	Packets uint64 `protobuf:"varint,2,opt,name=packets,proto3" json:"packets,omitempty"`
+	// How many; 0 means without an end.
+	Count         uint64 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
+	GapNs         uint64 `protobuf:"varint,4,opt,name=gap_ns,json=gapNs,proto3" json:"gap_ns,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Bursts) Reset() {
+	*x = Bursts{}
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Bursts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Bursts) ProtoMessage() {}
+
+func (x *Bursts) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Bursts.ProtoReflect.Descriptor instead.
+func (*Bursts) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *Bursts) GetRate() *Rate {
+	if x != nil {
+		return x.Rate
+	}
+	return nil
+}
+
+func (x *Bursts) GetPackets() uint64 {
+	if x != nil {
+		return x.Packets
+	}
+	return 0
+}
+
+func (x *Bursts) GetCount() uint64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *Bursts) GetGapNs() uint64 {
+	if x != nil {
+		return x.GapNs
+	}
+	return 0
+}
+
+// Sends the packets of a capture at their own times; `packet` is absent then. Sent by one worker.
+type Replay struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Source:
+	//
+	//	*Replay_Pcap
+	//	*Replay_Path
+	Source isReplay_Source `protobuf_oneof:"source"`
+	// Types that are valid to be assigned to Gap:
+	//
+	//	*Replay_Scale
+	//	*Replay_FixedNs
+	Gap isReplay_Gap `protobuf_oneof:"gap"`
+	// How often; 0 means without an end.
+	Loops uint64 `protobuf:"varint,5,opt,name=loops,proto3" json:"loops,omitempty"`
+	// No gap is shorter.
+	MinGapNs uint64 `protobuf:"varint,6,opt,name=min_gap_ns,json=minGapNs,proto3" json:"min_gap_ns,omitempty"`
+	// Keep the checksums of IPv4, TCP, UDP and ICMP headers true where fields are written.
+	FixChecksums  bool `protobuf:"varint,7,opt,name=fix_checksums,json=fixChecksums,proto3" json:"fix_checksums,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Replay) Reset() {
+	*x = Replay{}
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Replay) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Replay) ProtoMessage() {}
+
+func (x *Replay) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Replay.ProtoReflect.Descriptor instead.
+func (*Replay) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *Replay) GetSource() isReplay_Source {
+	if x != nil {
+		return x.Source
+	}
+	return nil
+}
+
+func (x *Replay) GetPcap() []byte {
+	if x != nil {
+		if x, ok := x.Source.(*Replay_Pcap); ok {
+			return x.Pcap
+		}
+	}
+	return nil
+}
+
+func (x *Replay) GetPath() string {
+	if x != nil {
+		if x, ok := x.Source.(*Replay_Path); ok {
+			return x.Path
+		}
+	}
+	return ""
+}
+
+func (x *Replay) GetGap() isReplay_Gap {
+	if x != nil {
+		return x.Gap
+	}
+	return nil
+}
+
+func (x *Replay) GetScale() *Ratio {
+	if x != nil {
+		if x, ok := x.Gap.(*Replay_Scale); ok {
+			return x.Scale
+		}
+	}
+	return nil
+}
+
+func (x *Replay) GetFixedNs() uint64 {
+	if x != nil {
+		if x, ok := x.Gap.(*Replay_FixedNs); ok {
+			return x.FixedNs
+		}
+	}
+	return 0
+}
+
+func (x *Replay) GetLoops() uint64 {
+	if x != nil {
+		return x.Loops
+	}
+	return 0
+}
+
+func (x *Replay) GetMinGapNs() uint64 {
+	if x != nil {
+		return x.MinGapNs
+	}
+	return 0
+}
+
+func (x *Replay) GetFixChecksums() bool {
+	if x != nil {
+		return x.FixChecksums
+	}
+	return false
+}
+
+type isReplay_Source interface {
+	isReplay_Source()
+}
+
+type Replay_Pcap struct {
+	// A pcap or pcapng file's bytes.
+	Pcap []byte `protobuf:"bytes,1,opt,name=pcap,proto3,oneof"`
+}
+
+type Replay_Path struct {
+	// Path of a file on a volume of the engine, read while it is sent.
+	Path string `protobuf:"bytes,2,opt,name=path,proto3,oneof"`
+}
+
+func (*Replay_Pcap) isReplay_Source() {}
+
+func (*Replay_Path) isReplay_Source() {}
+
+type isReplay_Gap interface {
+	isReplay_Gap()
+}
+
+type Replay_Scale struct {
+	// Times as captured, slowed down by this: 2/1 takes twice as long.
+	Scale *Ratio `protobuf:"bytes,3,opt,name=scale,proto3,oneof"`
+}
+
+type Replay_FixedNs struct {
+	// One every so many nanoseconds.
+	FixedNs uint64 `protobuf:"varint,4,opt,name=fixed_ns,json=fixedNs,proto3,oneof"`
+}
+
+func (*Replay_Scale) isReplay_Gap() {}
+
+func (*Replay_FixedNs) isReplay_Gap() {}
+
 // What is measured of a stream.
 type Measure struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Exact transmitted, received, lost, duplicated and reordered packets, by a 16-byte trailer at the packet's end.
-	Flow          bool `protobuf:"varint,1,opt,name=flow,proto3" json:"flow,omitempty"`
+	Flow bool `protobuf:"varint,1,opt,name=flow,proto3" json:"flow,omitempty"`
+	// Latency, its distribution and jitter too; needs flow.
+	Latency bool `protobuf:"varint,2,opt,name=latency,proto3" json:"latency,omitempty"`
+	// Instead of the trailer, packets are told by a mark in a header: counts of packets and bytes only.
+	Mark          *Mark `protobuf:"bytes,3,opt,name=mark,proto3" json:"mark,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Measure) Reset() {
 	*x = Measure{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[9]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -772,7 +2168,7 @@ func (x *Measure) String() string {
 func (*Measure) ProtoMessage() {}
 
 func (x *Measure) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[9]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -785,7 +2181,7 @@ func (x *Measure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Measure.ProtoReflect.Descriptor instead.
 func (*Measure) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{9}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Measure) GetFlow() bool {
@@ -793,6 +2189,211 @@ func (x *Measure) GetFlow() bool {
 		return x.Flow
 	}
 	return false
+}
+
+func (x *Measure) GetLatency() bool {
+	if x != nil {
+		return x.Latency
+	}
+	return false
+}
+
+func (x *Measure) GetMark() *Mark {
+	if x != nil {
+		return x.Mark
+	}
+	return nil
+}
+
+// A mark that tells a stream's packets on arrival. Streams may share one: they are then counted under the first's group.
+type Mark struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Field:
+	//
+	//	*Mark_Ipv4Identification
+	//	*Mark_Ipv6FlowLabel
+	Field         isMark_Field `protobuf_oneof:"field"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Mark) Reset() {
+	*x = Mark{}
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Mark) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Mark) ProtoMessage() {}
+
+func (x *Mark) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Mark.ProtoReflect.Descriptor instead.
+func (*Mark) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *Mark) GetField() isMark_Field {
+	if x != nil {
+		return x.Field
+	}
+	return nil
+}
+
+func (x *Mark) GetIpv4Identification() uint32 {
+	if x != nil {
+		if x, ok := x.Field.(*Mark_Ipv4Identification); ok {
+			return x.Ipv4Identification
+		}
+	}
+	return 0
+}
+
+func (x *Mark) GetIpv6FlowLabel() uint32 {
+	if x != nil {
+		if x, ok := x.Field.(*Mark_Ipv6FlowLabel); ok {
+			return x.Ipv6FlowLabel
+		}
+	}
+	return 0
+}
+
+type isMark_Field interface {
+	isMark_Field()
+}
+
+type Mark_Ipv4Identification struct {
+	// IPv4 identification, 1..65535. The engine writes it at the first IPv4 header.
+	Ipv4Identification uint32 `protobuf:"varint,1,opt,name=ipv4_identification,json=ipv4Identification,proto3,oneof"`
+}
+
+type Mark_Ipv6FlowLabel struct {
+	// IPv6 flow label, 1..1048575.
+	Ipv6FlowLabel uint32 `protobuf:"varint,2,opt,name=ipv6_flow_label,json=ipv6FlowLabel,proto3,oneof"`
+}
+
+func (*Mark_Ipv4Identification) isMark_Field() {}
+
+func (*Mark_Ipv6FlowLabel) isMark_Field() {}
+
+type Reflector struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Port          string                 `protobuf:"bytes,1,opt,name=port,proto3" json:"port,omitempty"`
+	Swap          Reflection             `protobuf:"varint,2,opt,name=swap,proto3,enum=spate.engine.v1.Reflection" json:"swap,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Reflector) Reset() {
+	*x = Reflector{}
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Reflector) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Reflector) ProtoMessage() {}
+
+func (x *Reflector) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Reflector.ProtoReflect.Descriptor instead.
+func (*Reflector) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *Reflector) GetPort() string {
+	if x != nil {
+		return x.Port
+	}
+	return ""
+}
+
+func (x *Reflector) GetSwap() Reflection {
+	if x != nil {
+		return x.Swap
+	}
+	return Reflection_REFLECTION_UNSPECIFIED
+}
+
+// Measures what arrives on a port without a trailer of any run.
+type Receiver struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Unique in the plan.
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Port          string `protobuf:"bytes,2,opt,name=port,proto3" json:"port,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Receiver) Reset() {
+	*x = Receiver{}
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Receiver) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Receiver) ProtoMessage() {}
+
+func (x *Receiver) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Receiver.ProtoReflect.Descriptor instead.
+func (*Receiver) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *Receiver) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Receiver) GetPort() string {
+	if x != nil {
+		return x.Port
+	}
+	return ""
 }
 
 var File_spate_engine_v1_plan_proto protoreflect.FileDescriptor
@@ -808,7 +2409,7 @@ const file_spate_engine_v1_plan_proto_rawDesc = "" +
 	"\x12l1_bits_per_second\x18\x02 \x01(\v2\x16.spate.engine.v1.RatioH\x00R\x0fl1BitsPerSecond\x12E\n" +
 	"\x12l2_bits_per_second\x18\x03 \x01(\v2\x16.spate.engine.v1.RatioH\x00R\x0fl2BitsPerSecond\x12;\n" +
 	"\fline_percent\x18\x04 \x01(\v2\x16.spate.engine.v1.RatioH\x00R\vlinePercentB\x06\n" +
-	"\x04kind\"\xbf\x02\n" +
+	"\x04kind\"\xda\x03\n" +
 	"\x04Plan\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x18\n" +
 	"\aprofile\x18\x02 \x01(\tR\aprofile\x12\x1c\n" +
@@ -818,7 +2419,13 @@ const file_spate_engine_v1_plan_proto_rawDesc = "" +
 	"\astreams\x18\x06 \x03(\v2\x17.spate.engine.v1.StreamR\astreams\x12\x19\n" +
 	"\blease_ns\x18\a \x01(\x04R\aleaseNs\x12\"\n" +
 	"\rlate_after_ns\x18\b \x01(\x04R\vlateAfterNs\x12,\n" +
-	"\x05share\x18\t \x01(\v2\x16.spate.engine.v1.ShareR\x05share\"3\n" +
+	"\x05share\x18\t \x01(\v2\x16.spate.engine.v1.ShareR\x05share\x12:\n" +
+	"\n" +
+	"reflectors\x18\n" +
+	" \x03(\v2\x1a.spate.engine.v1.ReflectorR\n" +
+	"reflectors\x127\n" +
+	"\treceivers\x18\v \x03(\v2\x19.spate.engine.v1.ReceiverR\treceivers\x12$\n" +
+	"\x0eclock_bound_ns\x18\f \x01(\x04R\fclockBoundNs\"3\n" +
 	"\x05Share\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\rR\x05count\"a\n" +
@@ -826,7 +2433,7 @@ const file_spate_engine_v1_plan_proto_rawDesc = "" +
 	"\twarmup_ns\x18\x01 \x01(\x04R\bwarmupNs\x12\x1f\n" +
 	"\vduration_ns\x18\x02 \x01(\x04R\n" +
 	"durationNs\x12\x19\n" +
-	"\bdrain_ns\x18\x03 \x01(\x04R\adrainNs\"\xaa\x02\n" +
+	"\bdrain_ns\x18\x03 \x01(\x04R\adrainNs\"\x8c\x05\n" +
 	"\x06Stream\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\rR\x02id\x12\x17\n" +
@@ -835,26 +2442,139 @@ const file_spate_engine_v1_plan_proto_rawDesc = "" +
 	"\x06packet\x18\x05 \x01(\v2\x17.spate.engine.v1.PacketR\x06packet\x12=\n" +
 	"\n" +
 	"continuous\x18\x06 \x01(\v2\x1b.spate.engine.v1.ContinuousH\x00R\n" +
-	"continuous\x122\n" +
+	"continuous\x121\n" +
+	"\x06bursts\x18\t \x01(\v2\x17.spate.engine.v1.BurstsH\x00R\x06bursts\x121\n" +
+	"\x06replay\x18\n" +
+	" \x01(\v2\x17.spate.engine.v1.ReplayH\x00R\x06replay\x122\n" +
 	"\ameasure\x18\a \x01(\v2\x18.spate.engine.v1.MeasureR\ameasure\x12\x1a\n" +
-	"\bdisabled\x18\b \x01(\bR\bdisabledB\n" +
+	"\bdisabled\x18\b \x01(\bR\bdisabled\x12\x14\n" +
+	"\x05group\x18\v \x01(\tR\x05group\x127\n" +
+	"\aprogram\x18\f \x01(\v2\x1d.spate.engine.v1.FieldProgramR\aprogram\x12$\n" +
+	"\x0estart_delay_ns\x18\r \x01(\x04R\fstartDelayNs\x12\x14\n" +
+	"\x05waits\x18\x0e \x01(\bR\x05waits\x12)\n" +
+	"\x04next\x18\x0f \x01(\v2\x15.spate.engine.v1.NextR\x04next\x12\x14\n" +
+	"\x05cache\x18\x10 \x01(\rR\x05cache\x12\x16\n" +
+	"\x06pinned\x18\x11 \x01(\bR\x06pinned\x12\x16\n" +
+	"\x06paused\x18\x12 \x01(\bR\x06pausedB\n" +
 	"\n" +
-	"\btransmit\"\x88\x01\n" +
+	"\btransmit\"4\n" +
+	"\x04Next\x12\x16\n" +
+	"\x06stream\x18\x01 \x01(\tR\x06stream\x12\x14\n" +
+	"\x05times\x18\x02 \x01(\x04R\x05times\"\xa4\x02\n" +
 	"\x06Packet\x12\x14\n" +
 	"\x05frame\x18\x01 \x01(\fR\x05frame\x12/\n" +
 	"\x14source_mac_from_port\x18\x02 \x01(\bR\x11sourceMacFromPort\x127\n" +
-	"\tchecksums\x18\x03 \x03(\v2\x19.spate.engine.v1.ChecksumR\tchecksums\"\xa2\x01\n" +
+	"\tchecksums\x18\x03 \x03(\v2\x19.spate.engine.v1.ChecksumR\tchecksums\x129\n" +
+	"\x19destination_mac_from_port\x18\x04 \x01(\bR\x16destinationMacFromPort\x121\n" +
+	"\alengths\x18\x05 \x03(\v2\x17.spate.engine.v1.LengthR\alengths\x12,\n" +
+	"\x05sizes\x18\x06 \x01(\v2\x16.spate.engine.v1.SizesR\x05sizes\"J\n" +
+	"\x06Length\x12\x16\n" +
+	"\x06offset\x18\x01 \x01(\rR\x06offset\x12\x12\n" +
+	"\x04size\x18\x02 \x01(\rR\x04size\x12\x14\n" +
+	"\x05minus\x18\x03 \x01(\rR\x05minus\"^\n" +
+	"\x05Sizes\x12/\n" +
+	"\x04list\x18\x01 \x01(\v2\x19.spate.engine.v1.SizeListH\x00R\x04list\x12\x1c\n" +
+	"\bvariable\x18\x02 \x01(\tH\x00R\bvariableB\x06\n" +
+	"\x04kind\"k\n" +
+	"\bSizeList\x123\n" +
+	"\x05sizes\x18\x01 \x03(\v2\x1d.spate.engine.v1.WeightedSizeR\x05sizes\x12\x16\n" +
+	"\x06random\x18\x02 \x01(\bR\x06random\x12\x12\n" +
+	"\x04seed\x18\x03 \x01(\x04R\x04seed\"<\n" +
+	"\fWeightedSize\x12\x14\n" +
+	"\x05bytes\x18\x01 \x01(\rR\x05bytes\x12\x16\n" +
+	"\x06weight\x18\x02 \x01(\rR\x06weight\"\xc6\x02\n" +
 	"\bChecksum\x12\x16\n" +
 	"\x06offset\x18\x01 \x01(\rR\x06offset\x12\x14\n" +
 	"\x05start\x18\x02 \x01(\rR\x05start\x12\x10\n" +
 	"\x03end\x18\x03 \x01(\rR\x03end\x12*\n" +
 	"\x11pseudo_header_sum\x18\x04 \x01(\rR\x0fpseudoHeaderSum\x12*\n" +
-	"\x11zero_means_absent\x18\x05 \x01(\bR\x0fzeroMeansAbsent\"7\n" +
+	"\x11zero_means_absent\x18\x05 \x01(\bR\x0fzeroMeansAbsent\x121\n" +
+	"\x04kind\x18\x06 \x01(\x0e2\x1d.spate.engine.v1.ChecksumKindR\x04kind\x12'\n" +
+	"\x0faddresses_start\x18\a \x01(\rR\x0eaddressesStart\x12#\n" +
+	"\raddresses_end\x18\b \x01(\rR\faddressesEnd\x12!\n" +
+	"\flength_minus\x18\t \x01(\rR\vlengthMinus\"w\n" +
+	"\fFieldProgram\x127\n" +
+	"\tvariables\x18\x01 \x03(\v2\x19.spate.engine.v1.VariableR\tvariables\x12.\n" +
+	"\x06writes\x18\x02 \x03(\v2\x16.spate.engine.v1.WriteR\x06writes\"\x87\x02\n" +
+	"\bVariable\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x124\n" +
+	"\acounter\x18\x02 \x01(\v2\x18.spate.engine.v1.CounterH\x00R\acounter\x121\n" +
+	"\x06random\x18\x03 \x01(\v2\x17.spate.engine.v1.RandomH\x00R\x06random\x12+\n" +
+	"\x04list\x18\x04 \x01(\v2\x15.spate.engine.v1.ListH\x00R\x04list\x12\x14\n" +
+	"\x05after\x18\x05 \x01(\tR\x05after\x12\x14\n" +
+	"\x05limit\x18\x06 \x01(\x04R\x05limit\x12\x1d\n" +
+	"\n" +
+	"per_worker\x18\a \x01(\bR\tperWorkerB\x06\n" +
+	"\x04kind\"k\n" +
+	"\aCounter\x12\x10\n" +
+	"\x03min\x18\x01 \x01(\x04R\x03min\x12\x10\n" +
+	"\x03max\x18\x02 \x01(\x04R\x03max\x12\x12\n" +
+	"\x04step\x18\x03 \x01(\x04R\x04step\x12\x14\n" +
+	"\x05first\x18\x04 \x01(\x04R\x05first\x12\x12\n" +
+	"\x04down\x18\x05 \x01(\bR\x04down\"@\n" +
+	"\x06Random\x12\x10\n" +
+	"\x03min\x18\x01 \x01(\x04R\x03min\x12\x10\n" +
+	"\x03max\x18\x02 \x01(\x04R\x03max\x12\x12\n" +
+	"\x04seed\x18\x03 \x01(\x04R\x04seed\"d\n" +
+	"\x04List\x12\x16\n" +
+	"\x06values\x18\x01 \x03(\x04R\x06values\x120\n" +
+	"\x05order\x18\x02 \x01(\x0e2\x1a.spate.engine.v1.ListOrderR\x05order\x12\x12\n" +
+	"\x04seed\x18\x03 \x01(\x04R\x04seed\"\xb0\x01\n" +
+	"\x05Write\x12\x1a\n" +
+	"\bvariable\x18\x01 \x01(\tR\bvariable\x12\x16\n" +
+	"\x06offset\x18\x02 \x01(\rR\x06offset\x12\x12\n" +
+	"\x04size\x18\x03 \x01(\rR\x04size\x12\x10\n" +
+	"\x03add\x18\x04 \x01(\x04R\x03add\x12\x14\n" +
+	"\x05shift\x18\x05 \x01(\x11R\x05shift\x12\x12\n" +
+	"\x04mask\x18\x06 \x01(\x04R\x04mask\x12#\n" +
+	"\rlittle_endian\x18\a \x01(\bR\flittleEndian\"7\n" +
 	"\n" +
 	"Continuous\x12)\n" +
-	"\x04rate\x18\x01 \x01(\v2\x15.spate.engine.v1.RateR\x04rate\"\x1d\n" +
+	"\x04rate\x18\x01 \x01(\v2\x15.spate.engine.v1.RateR\x04rate\"z\n" +
+	"\x06Bursts\x12)\n" +
+	"\x04rate\x18\x01 \x01(\v2\x15.spate.engine.v1.RateR\x04rate\x12\x18\n" +
+	"\apackets\x18\x02 \x01(\x04R\apackets\x12\x14\n" +
+	"\x05count\x18\x03 \x01(\x04R\x05count\x12\x15\n" +
+	"\x06gap_ns\x18\x04 \x01(\x04R\x05gapNs\"\xeb\x01\n" +
+	"\x06Replay\x12\x14\n" +
+	"\x04pcap\x18\x01 \x01(\fH\x00R\x04pcap\x12\x14\n" +
+	"\x04path\x18\x02 \x01(\tH\x00R\x04path\x12.\n" +
+	"\x05scale\x18\x03 \x01(\v2\x16.spate.engine.v1.RatioH\x01R\x05scale\x12\x1b\n" +
+	"\bfixed_ns\x18\x04 \x01(\x04H\x01R\afixedNs\x12\x14\n" +
+	"\x05loops\x18\x05 \x01(\x04R\x05loops\x12\x1c\n" +
+	"\n" +
+	"min_gap_ns\x18\x06 \x01(\x04R\bminGapNs\x12#\n" +
+	"\rfix_checksums\x18\a \x01(\bR\ffixChecksumsB\b\n" +
+	"\x06sourceB\x05\n" +
+	"\x03gap\"b\n" +
 	"\aMeasure\x12\x12\n" +
-	"\x04flow\x18\x01 \x01(\bR\x04flowB6Z4spate.dev/operator/internal/engine/enginev1;enginev1b\x06proto3"
+	"\x04flow\x18\x01 \x01(\bR\x04flow\x12\x18\n" +
+	"\alatency\x18\x02 \x01(\bR\alatency\x12)\n" +
+	"\x04mark\x18\x03 \x01(\v2\x15.spate.engine.v1.MarkR\x04mark\"l\n" +
+	"\x04Mark\x121\n" +
+	"\x13ipv4_identification\x18\x01 \x01(\rH\x00R\x12ipv4Identification\x12(\n" +
+	"\x0fipv6_flow_label\x18\x02 \x01(\rH\x00R\ripv6FlowLabelB\a\n" +
+	"\x05field\"P\n" +
+	"\tReflector\x12\x12\n" +
+	"\x04port\x18\x01 \x01(\tR\x04port\x12/\n" +
+	"\x04swap\x18\x02 \x01(\x0e2\x1b.spate.engine.v1.ReflectionR\x04swap\"2\n" +
+	"\bReceiver\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04port\x18\x02 \x01(\tR\x04port*c\n" +
+	"\fChecksumKind\x12\x1d\n" +
+	"\x19CHECKSUM_KIND_UNSPECIFIED\x10\x00\x12\x1a\n" +
+	"\x16CHECKSUM_KIND_INTERNET\x10\x01\x12\x18\n" +
+	"\x14CHECKSUM_KIND_CRC32C\x10\x02*o\n" +
+	"\tListOrder\x12\x1a\n" +
+	"\x16LIST_ORDER_UNSPECIFIED\x10\x00\x12\x16\n" +
+	"\x12LIST_ORDER_FORWARD\x10\x01\x12\x17\n" +
+	"\x13LIST_ORDER_BACKWARD\x10\x02\x12\x15\n" +
+	"\x11LIST_ORDER_RANDOM\x10\x03*V\n" +
+	"\n" +
+	"Reflection\x12\x1a\n" +
+	"\x16REFLECTION_UNSPECIFIED\x10\x00\x12\x12\n" +
+	"\x0eREFLECTION_MAC\x10\x01\x12\x18\n" +
+	"\x14REFLECTION_ADDRESSES\x10\x02B6Z4spate.dev/operator/internal/engine/enginev1;enginev1b\x06proto3"
 
 var (
 	file_spate_engine_v1_plan_proto_rawDescOnce sync.Once
@@ -868,37 +2588,78 @@ func file_spate_engine_v1_plan_proto_rawDescGZIP() []byte {
 	return file_spate_engine_v1_plan_proto_rawDescData
 }
 
-var file_spate_engine_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_spate_engine_v1_plan_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_spate_engine_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_spate_engine_v1_plan_proto_goTypes = []any{
-	(*Ratio)(nil),      // 0: spate.engine.v1.Ratio
-	(*Rate)(nil),       // 1: spate.engine.v1.Rate
-	(*Plan)(nil),       // 2: spate.engine.v1.Plan
-	(*Share)(nil),      // 3: spate.engine.v1.Share
-	(*Timing)(nil),     // 4: spate.engine.v1.Timing
-	(*Stream)(nil),     // 5: spate.engine.v1.Stream
-	(*Packet)(nil),     // 6: spate.engine.v1.Packet
-	(*Checksum)(nil),   // 7: spate.engine.v1.Checksum
-	(*Continuous)(nil), // 8: spate.engine.v1.Continuous
-	(*Measure)(nil),    // 9: spate.engine.v1.Measure
+	(ChecksumKind)(0),    // 0: spate.engine.v1.ChecksumKind
+	(ListOrder)(0),       // 1: spate.engine.v1.ListOrder
+	(Reflection)(0),      // 2: spate.engine.v1.Reflection
+	(*Ratio)(nil),        // 3: spate.engine.v1.Ratio
+	(*Rate)(nil),         // 4: spate.engine.v1.Rate
+	(*Plan)(nil),         // 5: spate.engine.v1.Plan
+	(*Share)(nil),        // 6: spate.engine.v1.Share
+	(*Timing)(nil),       // 7: spate.engine.v1.Timing
+	(*Stream)(nil),       // 8: spate.engine.v1.Stream
+	(*Next)(nil),         // 9: spate.engine.v1.Next
+	(*Packet)(nil),       // 10: spate.engine.v1.Packet
+	(*Length)(nil),       // 11: spate.engine.v1.Length
+	(*Sizes)(nil),        // 12: spate.engine.v1.Sizes
+	(*SizeList)(nil),     // 13: spate.engine.v1.SizeList
+	(*WeightedSize)(nil), // 14: spate.engine.v1.WeightedSize
+	(*Checksum)(nil),     // 15: spate.engine.v1.Checksum
+	(*FieldProgram)(nil), // 16: spate.engine.v1.FieldProgram
+	(*Variable)(nil),     // 17: spate.engine.v1.Variable
+	(*Counter)(nil),      // 18: spate.engine.v1.Counter
+	(*Random)(nil),       // 19: spate.engine.v1.Random
+	(*List)(nil),         // 20: spate.engine.v1.List
+	(*Write)(nil),        // 21: spate.engine.v1.Write
+	(*Continuous)(nil),   // 22: spate.engine.v1.Continuous
+	(*Bursts)(nil),       // 23: spate.engine.v1.Bursts
+	(*Replay)(nil),       // 24: spate.engine.v1.Replay
+	(*Measure)(nil),      // 25: spate.engine.v1.Measure
+	(*Mark)(nil),         // 26: spate.engine.v1.Mark
+	(*Reflector)(nil),    // 27: spate.engine.v1.Reflector
+	(*Receiver)(nil),     // 28: spate.engine.v1.Receiver
 }
 var file_spate_engine_v1_plan_proto_depIdxs = []int32{
-	0,  // 0: spate.engine.v1.Rate.packets_per_second:type_name -> spate.engine.v1.Ratio
-	0,  // 1: spate.engine.v1.Rate.l1_bits_per_second:type_name -> spate.engine.v1.Ratio
-	0,  // 2: spate.engine.v1.Rate.l2_bits_per_second:type_name -> spate.engine.v1.Ratio
-	0,  // 3: spate.engine.v1.Rate.line_percent:type_name -> spate.engine.v1.Ratio
-	4,  // 4: spate.engine.v1.Plan.timing:type_name -> spate.engine.v1.Timing
-	5,  // 5: spate.engine.v1.Plan.streams:type_name -> spate.engine.v1.Stream
-	3,  // 6: spate.engine.v1.Plan.share:type_name -> spate.engine.v1.Share
-	6,  // 7: spate.engine.v1.Stream.packet:type_name -> spate.engine.v1.Packet
-	8,  // 8: spate.engine.v1.Stream.continuous:type_name -> spate.engine.v1.Continuous
-	9,  // 9: spate.engine.v1.Stream.measure:type_name -> spate.engine.v1.Measure
-	7,  // 10: spate.engine.v1.Packet.checksums:type_name -> spate.engine.v1.Checksum
-	1,  // 11: spate.engine.v1.Continuous.rate:type_name -> spate.engine.v1.Rate
-	12, // [12:12] is the sub-list for method output_type
-	12, // [12:12] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	3,  // 0: spate.engine.v1.Rate.packets_per_second:type_name -> spate.engine.v1.Ratio
+	3,  // 1: spate.engine.v1.Rate.l1_bits_per_second:type_name -> spate.engine.v1.Ratio
+	3,  // 2: spate.engine.v1.Rate.l2_bits_per_second:type_name -> spate.engine.v1.Ratio
+	3,  // 3: spate.engine.v1.Rate.line_percent:type_name -> spate.engine.v1.Ratio
+	7,  // 4: spate.engine.v1.Plan.timing:type_name -> spate.engine.v1.Timing
+	8,  // 5: spate.engine.v1.Plan.streams:type_name -> spate.engine.v1.Stream
+	6,  // 6: spate.engine.v1.Plan.share:type_name -> spate.engine.v1.Share
+	27, // 7: spate.engine.v1.Plan.reflectors:type_name -> spate.engine.v1.Reflector
+	28, // 8: spate.engine.v1.Plan.receivers:type_name -> spate.engine.v1.Receiver
+	10, // 9: spate.engine.v1.Stream.packet:type_name -> spate.engine.v1.Packet
+	22, // 10: spate.engine.v1.Stream.continuous:type_name -> spate.engine.v1.Continuous
+	23, // 11: spate.engine.v1.Stream.bursts:type_name -> spate.engine.v1.Bursts
+	24, // 12: spate.engine.v1.Stream.replay:type_name -> spate.engine.v1.Replay
+	25, // 13: spate.engine.v1.Stream.measure:type_name -> spate.engine.v1.Measure
+	16, // 14: spate.engine.v1.Stream.program:type_name -> spate.engine.v1.FieldProgram
+	9,  // 15: spate.engine.v1.Stream.next:type_name -> spate.engine.v1.Next
+	15, // 16: spate.engine.v1.Packet.checksums:type_name -> spate.engine.v1.Checksum
+	11, // 17: spate.engine.v1.Packet.lengths:type_name -> spate.engine.v1.Length
+	12, // 18: spate.engine.v1.Packet.sizes:type_name -> spate.engine.v1.Sizes
+	13, // 19: spate.engine.v1.Sizes.list:type_name -> spate.engine.v1.SizeList
+	14, // 20: spate.engine.v1.SizeList.sizes:type_name -> spate.engine.v1.WeightedSize
+	0,  // 21: spate.engine.v1.Checksum.kind:type_name -> spate.engine.v1.ChecksumKind
+	17, // 22: spate.engine.v1.FieldProgram.variables:type_name -> spate.engine.v1.Variable
+	21, // 23: spate.engine.v1.FieldProgram.writes:type_name -> spate.engine.v1.Write
+	18, // 24: spate.engine.v1.Variable.counter:type_name -> spate.engine.v1.Counter
+	19, // 25: spate.engine.v1.Variable.random:type_name -> spate.engine.v1.Random
+	20, // 26: spate.engine.v1.Variable.list:type_name -> spate.engine.v1.List
+	1,  // 27: spate.engine.v1.List.order:type_name -> spate.engine.v1.ListOrder
+	4,  // 28: spate.engine.v1.Continuous.rate:type_name -> spate.engine.v1.Rate
+	4,  // 29: spate.engine.v1.Bursts.rate:type_name -> spate.engine.v1.Rate
+	3,  // 30: spate.engine.v1.Replay.scale:type_name -> spate.engine.v1.Ratio
+	26, // 31: spate.engine.v1.Measure.mark:type_name -> spate.engine.v1.Mark
+	2,  // 32: spate.engine.v1.Reflector.swap:type_name -> spate.engine.v1.Reflection
+	33, // [33:33] is the sub-list for method output_type
+	33, // [33:33] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_spate_engine_v1_plan_proto_init() }
@@ -914,19 +2675,41 @@ func file_spate_engine_v1_plan_proto_init() {
 	}
 	file_spate_engine_v1_plan_proto_msgTypes[5].OneofWrappers = []any{
 		(*Stream_Continuous)(nil),
+		(*Stream_Bursts)(nil),
+		(*Stream_Replay)(nil),
+	}
+	file_spate_engine_v1_plan_proto_msgTypes[9].OneofWrappers = []any{
+		(*Sizes_List)(nil),
+		(*Sizes_Variable)(nil),
+	}
+	file_spate_engine_v1_plan_proto_msgTypes[14].OneofWrappers = []any{
+		(*Variable_Counter)(nil),
+		(*Variable_Random)(nil),
+		(*Variable_List)(nil),
+	}
+	file_spate_engine_v1_plan_proto_msgTypes[21].OneofWrappers = []any{
+		(*Replay_Pcap)(nil),
+		(*Replay_Path)(nil),
+		(*Replay_Scale)(nil),
+		(*Replay_FixedNs)(nil),
+	}
+	file_spate_engine_v1_plan_proto_msgTypes[23].OneofWrappers = []any{
+		(*Mark_Ipv4Identification)(nil),
+		(*Mark_Ipv6FlowLabel)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_engine_v1_plan_proto_rawDesc), len(file_spate_engine_v1_plan_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   10,
+			NumEnums:      3,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
 		GoTypes:           file_spate_engine_v1_plan_proto_goTypes,
 		DependencyIndexes: file_spate_engine_v1_plan_proto_depIdxs,
+		EnumInfos:         file_spate_engine_v1_plan_proto_enumTypes,
 		MessageInfos:      file_spate_engine_v1_plan_proto_msgTypes,
 	}.Build()
 	File_spate_engine_v1_plan_proto = out.File

@@ -23,8 +23,8 @@ fn stream(name: &str, id: u32) -> Stream {
         rx_port: "west".into(),
         packet: Some(Packet { frame: vec![0; 60].into(), ..Packet::default() }),
         transmit: Some(Transmit::Continuous(Continuous { rate: Some(pps(1000)) })),
-        measure: Some(Measure { flow: true }),
-        disabled: false,
+        measure: Some(Measure { flow: true, ..Measure::default() }),
+        ..Stream::default()
     }
 }
 
