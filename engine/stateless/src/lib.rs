@@ -3,11 +3,18 @@
 //!
 //! Nothing here does I/O or reads a clock: a worker drives it with its own time, the simulator with a virtual one.
 mod pace;
+mod program;
 mod rate;
 mod schedule;
+mod sequence;
 mod template;
 
 pub use pace::{Pace, Position};
+pub use program::{FieldProgram, MAX_VARIABLES, MAX_WRITES, ProgramError, Variable, Write};
 pub use rate::{Rate, RateError};
-pub use schedule::{Deal, Departure, Schedule};
-pub use template::{Checksum, MAX_FRAME_LEN, MIN_FRAME_LEN, Template, TemplateError};
+pub use schedule::{Batch, Deal, Schedule, StreamTiming, Transmit};
+pub use sequence::{ListOrder, Sequence};
+pub use template::{
+    Blueprint, Checksum, ChecksumKind, Frames, Length, MAX_FRAME_LEN, MIN_FRAME_LEN, Numbers, PIECE, Template,
+    TemplateError, Writer,
+};

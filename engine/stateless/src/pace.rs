@@ -36,6 +36,11 @@ impl Pace {
         Self { since_ns: 0, position: Position::default(), rate }
     }
 
+    /// From an instant on, at which its first packet is due.
+    pub fn starting(at_ns: u64, rate: Option<Rate>) -> Self {
+        Self { since_ns: at_ns, position: Position::default(), rate }
+    }
+
     /// How fast it goes; none if it stands.
     pub fn rate(&self) -> Option<Rate> {
         self.rate

@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which packet of many streams is due next, for one worker.
+//! Which packets of many streams are due next, for one worker.
 //!
-//! A stream's packets are dealt out over all workers in turn: worker k of S sends the numbers n = k modulo S. Each
-//! stream's next due time is advanced by a fraction (quotient and remainder), so it never drifts; the streams lie in a
+//! A stream's packets are dealt out over all workers in turn: worker k of S sends the numbers n = k modulo S of each
+//! burst (a continuous stream is one endless burst). Due times advance by a fraction (quotient and remainder), so they
+//! never drift. Continuous streams of equal rate follow each other in a fixed round, whatever their phases: they form one
+//! group that is stepped through, so that thousands of streams cost what one does. Groups and bursting streams lie in a
 //! binary heap by due time.
-use crate::Pace;
+mod bursts;
+mod group;
+
+use crate::{Pace, Rate};
+use bursts::Bursting;
+use group::Group;
 
 /// A worker's part of every stream's packets: the numbers `first`, `first + stride`, ...
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,143 +22,347 @@ pub struct Deal {
     pub stride: u64,
 }
 
-/// A packet that is due.
+/// When a stream sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Departure {
-    /// When, on the run's clock.
-    pub due_ns: u64,
-    /// Index of its stream in the schedule.
-    pub stream: usize,
-    /// Its number in the stream, over all workers.
-    pub number: u64,
-    /// Its sequence number among this worker's packets of the stream.
-    pub sequence: u64,
+pub enum Transmit {
+    /// Without an end.
+    Continuous,
+    /// In bursts.
+    Bursts {
+        /// Of each burst, over all workers; at least 1.
+        packets: u64,
+        /// How many bursts; none: without an end.
+        count: Option<u64>,
+        /// From the last packet of a burst to the first of the next.
+        gap_ns: u64,
+    },
 }
 
-/// The packets that one worker has to send, in order of their due times (then of their streams).
+/// What a schedule needs to know of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamTiming {
+    /// None: it stands until it is given one.
+    pub rate: Option<Rate>,
+    /// In what pattern.
+    pub transmit: Transmit,
+    /// From its start to its first packet.
+    pub start_delay_ns: u64,
+    /// Starts only when another stream's `next` says so.
+    pub waits: bool,
+    /// Starts this stream (by index) after its last packet, so many times (none: always).
+    pub next: Option<(usize, Option<u64>)>,
+    /// One worker sends it all: the first.
+    pub pinned: bool,
+}
+
+impl StreamTiming {
+    /// Continuous from the start on.
+    pub fn continuous(rate: Option<Rate>) -> Self {
+        Self { rate, transmit: Transmit::Continuous, start_delay_ns: 0, waits: false, next: None, pinned: false }
+    }
+}
+
+/// Packets of one stream that are due, and leave one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Batch {
+    /// Index of the stream in the schedule.
+    pub stream: usize,
+    /// How many; at least 1.
+    pub count: usize,
+    /// The first one's number in the stream, over all workers; the next is as many further as there are workers.
+    pub number: u64,
+    /// The first one's number among this worker's packets of the stream.
+    pub sequence: u64,
+    /// When the first is due, on the run's clock.
+    pub due_ns: u64,
+    /// When the last is due; those between are evenly spaced.
+    pub last_due_ns: u64,
+}
+
+impl Batch {
+    /// When packet `index` of it is due, to a nanosecond.
+    #[inline]
+    pub fn due_of(&self, index: usize) -> u64 {
+        if index == 0 {
+            return self.due_ns;
+        }
+        let span = u128::from(self.last_due_ns - self.due_ns);
+        self.due_ns + (span * index as u128 / (self.count as u128 - 1)) as u64
+    }
+
+    /// How many of its packets are due before an instant, to a nanosecond of their spacing.
+    #[inline]
+    pub fn due_before(&self, at_ns: u64) -> usize {
+        if at_ns > self.last_due_ns {
+            return self.count;
+        }
+        if at_ns <= self.due_ns {
+            return 0;
+        }
+        let (span, into) = (self.last_due_ns - self.due_ns, at_ns - self.due_ns);
+        (u128::from(into) * (self.count as u128 - 1)).div_ceil(u128::from(span)) as usize
+    }
+
+    /// Without its first `count` packets, which are not all; `stride` is the number of workers.
+    pub fn advance(&mut self, count: usize, stride: u64) {
+        self.due_ns = self.due_of(count);
+        self.count -= count;
+        self.number += count as u64 * stride;
+        self.sequence += count as u64;
+    }
+}
+
+/// The packets that one worker has to send, in order of their due times.
 #[derive(Clone, Debug)]
 pub struct Schedule {
     deal: Deal,
-    cursors: Vec<Cursor>,
-    /// A binary min-heap of the streams that have a next packet.
+    streams: Vec<Cursor>,
+    groups: Vec<Group>,
+    /// By stream; only those that send in bursts.
+    bursting: Vec<Option<Box<Bursting>>>,
+    /// A binary min-heap of what has a next packet or event.
     heap: Vec<Entry>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Entry {
     due_ns: u64,
-    stream: usize,
+    who: Who,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Who {
+    Group(usize),
+    Burst(usize),
 }
 
 /// Where a stream stands.
 #[derive(Clone, Debug)]
 struct Cursor {
-    /// The next packet's part of a nanosecond past its due time, in `1 / denominator`.
-    remainder: u64,
-    /// From one packet of this worker to the next: `step_ns + step_remainder / denominator`.
-    step_ns: u64,
-    step_remainder: u64,
-    denominator: u64,
-    /// Packets of this worker taken so far.
+    /// This worker's packets taken so far.
     sequence: u64,
+    /// Of the stream (a continuous one), or of its present burst.
     pace: Pace,
+    timing: StreamTiming,
 }
 
-impl Schedule {
-    /// A schedule of streams with these paces.
-    pub fn new(deal: Deal, paces: impl IntoIterator<Item = Pace>) -> Self {
-        let mut this = Self { deal, cursors: Vec::new(), heap: Vec::new() };
-        for (stream, pace) in paces.into_iter().enumerate() {
-            this.cursors.push(Cursor {
-                remainder: 0,
-                step_ns: 0,
-                step_remainder: 0,
-                denominator: 1,
-                sequence: 0,
-                pace,
-            });
-            if let Some(due_ns) = this.aim(stream) {
-                this.heap.push(Entry { due_ns, stream });
-            }
+/// A step from one packet of this worker to its next: `ns + remainder / denominator`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Step {
+    ns: u64,
+    remainder: u64,
+    denominator: u64,
+}
+
+impl Step {
+    fn new(rate: Rate, stride: u64) -> Self {
+        let step = u128::from(stride) * u128::from(rate.nanoseconds());
+        let denominator = rate.packets();
+        Self {
+            // A step that does not fit is longer than any run.
+            ns: u64::try_from(step / u128::from(denominator)).unwrap_or(u64::MAX),
+            remainder: (step % u128::from(denominator)) as u64,
+            denominator,
         }
-        // So that a stream that starts to move later needs no memory.
-        this.heap.reserve_exact(this.cursors.len() - this.heap.len());
-        this.heapify();
+    }
+
+    /// The instant after `(ns, remainder)`; none if that is never.
+    #[inline]
+    fn after(&self, ns: u64, remainder: u64) -> Option<(u64, u64)> {
+        let next = ns.checked_add(self.ns)?;
+        // Two remainders may exceed 64 bits: compare without adding.
+        if remainder >= self.denominator - self.remainder {
+            Some((next.checked_add(1)?, remainder - (self.denominator - self.remainder)))
+        } else {
+            Some((next, remainder + self.remainder))
+        }
+    }
+
+    /// The instant so many steps after `(ns, remainder)`, if that fits.
+    #[inline]
+    fn many_after(&self, count: u64, ns: u64, remainder: u64) -> Option<(u64, u64)> {
+        let rest = count.checked_mul(self.remainder)?.checked_add(remainder)?;
+        let ns = count.checked_mul(self.ns)?.checked_add(rest / self.denominator)?.checked_add(ns)?;
+        Some((ns, rest % self.denominator))
+    }
+
+    /// Of at most `most` packets, the first at `(ns, remainder)`, those before `before_ns`, which is after the first:
+    /// how many, when the last is due, and when the one after it.
+    #[inline]
+    fn run(&self, most: usize, ns: u64, remainder: u64, before_ns: u64) -> (usize, u64, Option<(u64, u64)>) {
+        if let Some((last, rest)) = self.many_after(most as u64 - 1, ns, remainder)
+            && last < before_ns
+        {
+            return (most, last, self.after(last, rest));
+        }
+        let (mut count, mut last, mut next) = (1, ns, self.after(ns, remainder));
+        while let Some((ns, remainder)) = next
+            && ns < before_ns
+            && count < most
+        {
+            count += 1;
+            last = ns;
+            next = self.after(ns, remainder);
+        }
+        (count, last, next)
+    }
+}
+
+/// Events that send nothing, handled in one call: a stream that never has a packet for this worker must not hold it.
+const EVENTS: usize = 256;
+
+impl Schedule {
+    /// A schedule of streams, all at their start.
+    pub fn new(deal: Deal, streams: impl IntoIterator<Item = StreamTiming>) -> Self {
+        let mut this = Self { deal, streams: Vec::new(), groups: Vec::new(), bursting: Vec::new(), heap: Vec::new() };
+        for timing in streams {
+            let pace = Pace::starting(timing.start_delay_ns, timing.rate);
+            this.streams.push(Cursor { sequence: 0, pace, timing });
+            this.bursting.push(Bursting::new(&timing));
+        }
+        this.heap.reserve_exact(this.streams.len() + 1);
+        this.arrange();
         this
     }
 
-    /// When the next packet is due; none if every stream stands.
+    /// This worker's part of a stream; none if it has none.
+    fn deal_of(&self, stream: usize) -> Option<Deal> {
+        match (self.streams[stream].timing.pinned, self.deal.first) {
+            (false, _) => Some(self.deal),
+            (true, 0) => Some(Deal { first: 0, stride: 1 }),
+            (true, _) => None,
+        }
+    }
+
+    /// How many workers share a stream.
+    pub fn stride(&self, stream: usize) -> u64 {
+        self.deal_of(stream).map_or(1, |deal| deal.stride)
+    }
+
+    /// When something is due next, if only the end of a burst; none if every stream stands.
     #[inline]
     pub fn next_due_ns(&self) -> Option<u64> {
         self.heap.first().map(|entry| entry.due_ns)
     }
 
-    /// Takes the next packet if it is due before `before_ns`.
+    /// Takes packets that are due before `before_ns`, at most `most`, in order; `take` is told of each batch. Returns how
+    /// many packets. Those that are due may be more, even when it returns fewer: ask again until it returns none
+    /// and `next_due_ns` is not before.
     #[inline]
-    pub fn take(&mut self, before_ns: u64) -> Option<Departure> {
-        let Entry { due_ns, stream } = *self.heap.first()?;
-        if due_ns >= before_ns {
-            return None;
+    pub fn take(&mut self, before_ns: u64, most: usize, mut take: impl FnMut(Batch)) -> usize {
+        let mut taken = 0;
+        let mut events = 0;
+        while taken < most && events < EVENTS {
+            let Some(&Entry { due_ns, who }) = self.heap.first() else { break };
+            if due_ns >= before_ns {
+                break;
+            }
+            // As long as nothing else is due before, this one goes on.
+            let others = self.heap[1..self.heap.len().min(3)].iter().map(|e| e.due_ns).min();
+            let limit = others.map_or(before_ns, |due| before_ns.min(due.saturating_add(1)));
+            let next = match who {
+                Who::Group(index) => {
+                    let group = &mut self.groups[index];
+                    taken += group.take(&mut self.streams, limit, most - taken, &mut take);
+                    group.due_ns()
+                }
+                Who::Burst(stream) => {
+                    let count = self.take_burst(stream, limit, most - taken, &mut take);
+                    events += usize::from(count == 0);
+                    taken += count;
+                    // It may have started another, or itself: what is on top may have changed.
+                    continue;
+                }
+            };
+            self.reschedule(next);
         }
-        let cursor = &mut self.cursors[stream];
-        let sequence = cursor.sequence;
-        cursor.sequence += 1;
-        match cursor.advance(due_ns) {
-            Some(next_ns) => self.heap[0].due_ns = next_ns,
+        taken
+    }
+
+    /// The top of the heap has another due time, or none.
+    #[inline]
+    fn reschedule(&mut self, next: Option<u64>) {
+        match next {
+            Some(due_ns) => self.heap[0].due_ns = due_ns,
             None => {
                 self.heap.swap_remove(0);
             }
         }
         self.sift_down(0);
-        let number = self.deal.first + sequence * self.deal.stride;
-        Some(Departure { due_ns, stream, number, sequence })
     }
 
-    /// Gives streams other paces. What they owe already stays owed. Costs as much as making the schedule.
-    pub fn change(&mut self, changes: impl IntoIterator<Item = (usize, Pace)>) {
-        for (stream, pace) in changes {
-            self.cursors[stream].pace = pace;
+    /// Gives streams other rates (none: to stand) from an instant on. What they owe already stays owed: take it first.
+    /// Costs as much as making the schedule.
+    pub fn change(&mut self, at_ns: u64, changes: impl IntoIterator<Item = (usize, Option<Rate>)>) {
+        for (stream, rate) in changes {
+            let cursor = &mut self.streams[stream];
+            cursor.timing.rate = rate;
+            cursor.pace = cursor.pace.changed(at_ns, rate);
         }
-        self.heap.clear();
-        for stream in 0..self.cursors.len() {
-            if let Some(due_ns) = self.aim(stream) {
-                self.heap.push(Entry { due_ns, stream });
+        self.arrange();
+    }
+
+    /// Gives up what is due before an instant; `give_up` is told how many packets of which stream (maybe in parts).
+    pub fn give_up(&mut self, before_ns: u64, mut give_up: impl FnMut(usize, u64)) {
+        for stream in 0..self.streams.len() {
+            if self.bursting[stream].is_none()
+                && let Some(deal) = self.deal_of(stream)
+                && !self.streams[stream].timing.waits
+            {
+                let cursor = &mut self.streams[stream];
+                let due = cursor.pace.count_before(before_ns);
+                let mine = due.saturating_sub(deal.first).div_ceil(deal.stride);
+                if mine > cursor.sequence {
+                    give_up(stream, mine - cursor.sequence);
+                    cursor.sequence = mine;
+                }
             }
         }
-        self.heapify();
+        self.arrange();
+        while self.next_due_ns().is_some_and(|due| due < before_ns) {
+            self.take(before_ns, usize::MAX >> 1, |batch| give_up(batch.stream, batch.count as u64));
+        }
     }
 
-    /// How many packets of a stream are due before `before_ns` and not taken.
-    pub fn owed(&self, stream: usize, before_ns: u64) -> u64 {
-        let cursor = &self.cursors[stream];
-        let due = cursor.pace.count_before(before_ns);
-        // Numbers first + i * stride below `due`, without those taken.
-        due.saturating_sub(self.deal.first).div_ceil(self.deal.stride).saturating_sub(cursor.sequence)
-    }
-
-    /// Streams in it.
-    pub fn streams(&self) -> usize {
-        self.cursors.len()
-    }
-
-    /// Computes a stream's next due time afresh from its pace.
-    fn aim(&mut self, stream: usize) -> Option<u64> {
-        let cursor = &mut self.cursors[stream];
-        let rate = cursor.pace.rate()?;
-        let step = u128::from(self.deal.stride) * u128::from(rate.nanoseconds());
-        cursor.denominator = rate.packets();
-        // A step that does not fit is longer than any run.
-        cursor.step_ns = u64::try_from(step / u128::from(rate.packets())).unwrap_or(u64::MAX);
-        cursor.step_remainder = (step % u128::from(rate.packets())) as u64;
-        let number = cursor.sequence.checked_mul(self.deal.stride)?.checked_add(self.deal.first)?;
-        let due = cursor.pace.due(number)?;
-        cursor.remainder = due.remainder;
-        Some(due.ns)
-    }
-
-    fn heapify(&mut self) {
+    /// Makes groups and heap afresh from where the streams stand.
+    fn arrange(&mut self) {
+        let mut aims = Vec::new();
+        self.heap.clear();
+        for stream in 0..self.streams.len() {
+            let Some(deal) = self.deal_of(stream) else { continue };
+            let cursor = &self.streams[stream];
+            if self.bursting[stream].is_none()
+                && !cursor.timing.waits
+                && let Some(rate) = cursor.pace.rate()
+                && let Some(number) = cursor.sequence.checked_mul(deal.stride).and_then(|n| n.checked_add(deal.first))
+                && let Some(due) = cursor.pace.due(number)
+            {
+                aims.push(group::Aim { stream, deal, rate, due });
+            }
+        }
+        self.groups = Group::gather(aims);
+        self.heap.extend(
+            self.groups
+                .iter()
+                .enumerate()
+                .filter_map(|(index, group)| Some(Entry { due_ns: group.due_ns()?, who: Who::Group(index) })),
+        );
+        for stream in 0..self.streams.len() {
+            if let Some(due_ns) = self.aim_burst(stream) {
+                self.heap.push(Entry { due_ns, who: Who::Burst(stream) });
+            }
+        }
         for at in (0..self.heap.len() / 2).rev() {
             self.sift_down(at);
+        }
+    }
+
+    fn insert(&mut self, entry: Entry) {
+        let mut at = self.heap.len();
+        self.heap.push(entry);
+        while at > 0 && self.heap[at] < self.heap[(at - 1) / 2] {
+            self.heap.swap(at, (at - 1) / 2);
+            at = (at - 1) / 2;
         }
     }
 
@@ -177,135 +388,5 @@ impl Schedule {
     }
 }
 
-impl Cursor {
-    /// The due time of the packet after the one due at `due_ns`; none if that is never.
-    #[inline]
-    fn advance(&mut self, due_ns: u64) -> Option<u64> {
-        let next = due_ns.checked_add(self.step_ns)?;
-        // Two remainders may exceed 64 bits: compare without adding.
-        if self.remainder >= self.denominator - self.step_remainder {
-            self.remainder -= self.denominator - self.step_remainder;
-            next.checked_add(1)
-        } else {
-            self.remainder += self.step_remainder;
-            Some(next)
-        }
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Rate;
-    use proptest::prelude::*;
-
-    const WHOLE: Deal = Deal { first: 0, stride: 1 };
-
-    prop_compose! {
-        fn any_rate()(packets in 1u64..1 << 30, nanoseconds in 1u64..1 << 30) -> Rate {
-            // At most a packet a nanosecond and at least a few a second, so that tests see some and end.
-            Rate::new(packets.min(nanoseconds).into(), (nanoseconds * 500).min(packets * 50_000_000).max(1).into()).unwrap()
-        }
-    }
-
-    /// A change of one stream's rate (or standstill) at an instant.
-    #[derive(Clone, Debug)]
-    struct Change {
-        at_ns: u64,
-        stream: usize,
-        rate: Option<Rate>,
-    }
-
-    prop_compose! {
-        fn any_plan()(rates in prop::collection::vec(any_rate(), 1..6), end_ns in 1u64..100_000)
-            (changes in prop::collection::vec(
-                (0..end_ns, 0..rates.len(), prop::option::of(any_rate())), 0..4), rates in Just(rates), end_ns in Just(end_ns))
-            -> (Vec<Pace>, Vec<Change>, u64) {
-            let mut changes: Vec<Change> =
-                changes.into_iter().map(|(at_ns, stream, rate)| Change { at_ns, stream, rate }).collect();
-            changes.sort_by_key(|c| c.at_ns);
-            (rates.into_iter().map(|r| Pace::from_start(Some(r))).collect(), changes, end_ns)
-        }
-    }
-
-    /// What a worker would do: all that is due before a change, then the change, then the rest.
-    fn drive(deal: Deal, paces: &[Pace], changes: &[Change], end_ns: u64) -> (Vec<Departure>, Vec<Pace>, Schedule) {
-        let mut paces = paces.to_vec();
-        let mut schedule = Schedule::new(deal, paces.iter().copied());
-        let mut taken = Vec::new();
-        for change in changes {
-            taken.extend(std::iter::from_fn(|| schedule.take(change.at_ns)));
-            paces[change.stream] = paces[change.stream].changed(change.at_ns, change.rate);
-            schedule.change([(change.stream, paces[change.stream])]);
-        }
-        taken.extend(std::iter::from_fn(|| schedule.take(end_ns)));
-        (taken, paces, schedule)
-    }
-
-    proptest! {
-        #[test]
-        fn all_workers_together_send_what_one_would((paces, changes, end_ns) in any_plan(), stride in 1u64..9) {
-            let (whole, ..) = drive(WHOLE, &paces, &changes, end_ns);
-            let mut union: Vec<Departure> = (0..stride)
-                .flat_map(|first| drive(Deal { first, stride }, &paces, &changes, end_ns).0)
-                .collect();
-            union.sort_by_key(|d| (d.stream, d.number));
-            let mut whole = whole;
-            whole.sort_by_key(|d| (d.stream, d.number));
-            let key = |d: &Departure| (d.stream, d.number, d.due_ns);
-            prop_assert_eq!(union.iter().map(key).collect::<Vec<_>>(), whole.iter().map(key).collect::<Vec<_>>());
-        }
-
-        #[test]
-        fn counts_are_what_the_pace_says((paces, changes, end_ns) in any_plan()) {
-            let (taken, paces, schedule) = drive(WHOLE, &paces, &changes, end_ns);
-            for (stream, pace) in paces.iter().enumerate() {
-                let count = taken.iter().filter(|d| d.stream == stream).count() as u64;
-                prop_assert_eq!(count, pace.count_before(end_ns));
-                prop_assert_eq!(schedule.owed(stream, end_ns), 0);
-            }
-        }
-
-        #[test]
-        fn packets_come_in_order_of_their_due_times((paces, changes, end_ns) in any_plan()) {
-            let (taken, ..) = drive(WHOLE, &paces, &changes, end_ns);
-            prop_assert!(taken.is_sorted_by_key(|d| d.due_ns));
-            for d in &taken {
-                prop_assert_eq!(d.number, d.sequence);
-            }
-        }
-
-        #[test]
-        fn stepping_agrees_with_computing_afresh(rate in any_rate(), first in 0u64..4) {
-            let pace = Pace::from_start(Some(rate));
-            let mut schedule = Schedule::new(Deal { first, stride: 4 }, [pace]);
-            for _ in 0..1000 {
-                let d = schedule.take(u64::MAX).unwrap();
-                prop_assert_eq!(d.due_ns, pace.due(d.number).unwrap().ns);
-            }
-        }
-
-        #[test]
-        fn what_was_not_taken_is_owed((paces, _, end_ns) in any_plan(), taken in 0usize..100, stride in 1u64..5) {
-            let mut owed = 0;
-            let mut sent = 0;
-            for first in 0..stride {
-                let mut schedule = Schedule::new(Deal { first, stride }, paces.iter().copied());
-                sent += std::iter::from_fn(|| schedule.take(end_ns)).take(taken).count() as u64;
-                owed += (0..schedule.streams()).map(|s| schedule.owed(s, end_ns)).sum::<u64>();
-            }
-            prop_assert_eq!(sent + owed, paces.iter().map(|p| p.count_before(end_ns)).sum::<u64>());
-        }
-    }
-
-    /// The odd rates that people ask for, over an hour: exact to the packet.
-    #[test]
-    fn odd_rates_do_not_drift() {
-        const HOUR_NS: u64 = 3_600_000_000_000;
-        for (numerator, denominator) in [(1, 7), (1_000_003, 1000), (999_999, 1)] {
-            let rate = Rate::packets_per_second(numerator, denominator).unwrap();
-            let exact = (u128::from(HOUR_NS) * u128::from(rate.packets())).div_ceil(u128::from(rate.nanoseconds()));
-            assert_eq!(u128::from(Pace::from_start(Some(rate)).count_before(HOUR_NS)), exact);
-        }
-    }
-}
+mod tests;

@@ -1,25 +1,81 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The bytes of a stream's packets, and what changes from packet to packet.
-use spate_wire::{checksum, trailer};
+//! The bytes of a stream's packets: a template compiled from a frame, what varies in it, and what must stay true.
+//!
+//! Compiled once: what is constant is in the frame already, and every checksum is a constant plus what the varying parts
+//! add to it (RFC 1624's idea, without reading the packet again). A checksum that cannot be had so (CRC-32C; bits
+//! written twice; another varying checksum beneath it) is computed over the finished bytes instead.
+use core::ops::Range;
+
+use spate_wire::{Trailer, checksum, trailer};
+
+use crate::Deal;
+use crate::program::{Cursor, FieldProgram, MAX_WRITES, ProgramError, Variables, Write};
 
 /// Shortest frame without FCS (IEEE 802.3).
 pub const MIN_FRAME_LEN: usize = 60;
 /// Longest frame without FCS.
 pub const MAX_FRAME_LEN: usize = 9212;
+/// Frames are copied in pieces of this many bytes: buffers must have room for whole ones.
+pub const PIECE: usize = 64;
+/// Length fields of a template at most.
+const MAX_LENGTHS: usize = 16;
 
-/// A checksum field and what it covers (RFC 1071). Offsets count from the start of the frame.
+/// How a checksum is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChecksumKind {
+    /// 16-bit one's complement sum (RFC 1071).
+    Internet,
+    /// CRC-32C as in SCTP (RFC 9260 appendix A).
+    Crc32c,
+}
+
+/// A checksum field and what it covers. Offsets count from the start of the frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checksum {
-    /// Offset of the 16-bit field.
+    /// How it is computed.
+    pub kind: ChecksumKind,
+    /// Offset of the field: 16 bits, CRC-32C: 32.
     pub offset: usize,
     /// First byte covered.
     pub start: usize,
-    /// One past the last byte covered.
-    pub end: usize,
-    /// Sum of the pseudo header in 16-bit words, not folded; 0 for none.
+    /// One past the last byte covered; none: to the end of the packet.
+    pub end: Option<usize>,
+    /// Sum of the constant part of the pseudo header in 16-bit words, not folded; 0 for none.
     pub pseudo_header_sum: u32,
+    /// Bytes of the frame that the pseudo header repeats; may be empty.
+    pub addresses: Range<usize>,
+    /// The pseudo header's length is that of the frame minus this; none: it is in `pseudo_header_sum`.
+    pub length_minus: Option<usize>,
     /// A result of 0 is written as 0xffff (UDP, RFC 768).
     pub zero_means_absent: bool,
+}
+
+/// A field that tells the bytes from somewhere to the end of the packet: those of the frame minus `minus`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Length {
+    /// First byte.
+    pub offset: usize,
+    /// 1 or 2 bytes, network byte order.
+    pub size: usize,
+    /// See above.
+    pub minus: usize,
+}
+
+/// What a template is made from.
+#[derive(Clone, Debug, Default)]
+pub struct Blueprint {
+    /// The frame without FCS, the longest if sizes vary.
+    pub frame: Vec<u8>,
+    /// Kept true. Later ones may cover the fields of earlier ones.
+    pub checksums: Vec<Checksum>,
+    /// Kept true where sizes vary.
+    pub lengths: Vec<Length>,
+    /// What varies.
+    pub program: FieldProgram,
+    /// The variable that is the frame's length in bytes without FCS; values outside of 60..=frame.len() are cut to that.
+    pub size: Option<usize>,
+    /// The last 16 bytes of every packet hold the measurement trailer.
+    pub flow: bool,
 }
 
 /// Why a template cannot be made.
@@ -36,80 +92,115 @@ pub enum TemplateError {
         /// What is wrong with it.
         problem: &'static str,
     },
+    /// `lengths[index]` cannot be kept.
+    #[error("lengths[{index}]: {problem}")]
+    Length {
+        /// Which one.
+        index: usize,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// The size names no variable.
+    #[error("size: {0}")]
+    Size(&'static str),
+    /// The program cannot be run.
+    #[error("program.{0}")]
+    Program(#[from] ProgramError),
 }
 
-/// A packet ready to be written: the frame with its checksums true, and the sums to keep them so.
+/// Buffers that packets are written into.
+pub trait Frames {
+    /// Makes buffer `index` a packet of `len` bytes and gives its bytes and those behind them up to a whole piece:
+    /// `len.next_multiple_of(PIECE)` bytes of any content.
+    fn frame(&mut self, index: usize, len: usize) -> &mut [u8];
+}
+
+/// Packets of one stream that follow each other on one worker: number `number + i * stride` is its own `sequence + i`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Numbers {
+    /// The first one's, over all workers.
+    pub number: u64,
+    /// The first one's, among this worker's.
+    pub sequence: u64,
+    /// How many; at most 64.
+    pub count: usize,
+}
+
+/// Packets ready to be written. Shared by workers; each has a `Writer` of its own.
 #[derive(Clone, Debug)]
 pub struct Template {
+    /// Whole pieces; zero where something that varies is written.
     frame: Box<[u8]>,
+    len: usize,
+    shortest: usize,
     flow: bool,
-    /// The checksums that cover some of the trailer: all others are constant and in the frame already.
+    variables: Variables,
+    size: Option<usize>,
+    lengths: Box<[Length]>,
+    stores: Box<[Store]>,
     fixes: Box<[Fix]>,
 }
 
-/// How to complete one checksum once the trailer is known.
+/// Where one worker stands in a stream.
 #[derive(Clone, Debug)]
-struct Fix {
+pub struct Writer(Cursor);
+
+/// A write, compiled: big endian, its mask cut to its size.
+#[derive(Clone, Copy, Debug)]
+struct Store {
+    variable: usize,
     offset: usize,
-    /// Sum of all that is covered, pseudo header included, trailer excluded.
-    base: u64,
-    /// The bytes of the trailer that are covered.
-    covered: core::ops::Range<usize>,
-    /// They start at an odd distance from the first byte covered.
-    odd: bool,
+    size: usize,
+    add: u64,
+    left: u32,
+    right: u32,
+    mask: u64,
+    little_endian: bool,
+    /// Bits around the mask stay.
+    partial: bool,
+}
+
+/// How to complete one checksum once all else is written.
+#[derive(Clone, Debug)]
+enum Fix {
+    Sum(SumFix),
+    Again(Checksum),
+}
+
+/// An Internet checksum as a sum of parts.
+#[derive(Clone, Debug)]
+struct SumFix {
+    offset: usize,
     zero_means_absent: bool,
+    /// The constant part; where sizes vary, by length from the shortest on, what its length adds included.
+    bases: Box<[u16]>,
+    /// What stores and length fields add: (index among both, whether at an odd distance from where the sum starts).
+    terms: Box<[(u8, bool)]>,
+    /// The end covered, for the trailer's part: where it starts; none if it does not reach the trailer.
+    trailer: Option<TrailerPart>,
+}
+
+#[derive(Clone, Debug)]
+struct TrailerPart {
+    /// Covered bytes of the trailer; whole if it ends with the packet.
+    covered: Range<usize>,
+    start: usize,
 }
 
 impl Template {
-    /// Makes a template from a frame without FCS. With `flow`, the last 16 bytes of every packet hold the trailer.
-    /// Later checksums may cover the fields of earlier ones, not the other way round.
-    pub fn new(frame: &[u8], checksums: &[Checksum], flow: bool) -> Result<Self, TemplateError> {
-        if !(MIN_FRAME_LEN..=MAX_FRAME_LEN).contains(&frame.len()) {
-            return Err(TemplateError::FrameLength(frame.len()));
-        }
-        let trailer_at = if flow { frame.len() - trailer::LEN } else { frame.len() };
-        let mut frame: Box<[u8]> = frame.into();
-        frame[trailer_at..].fill(0);
-        let mut fixes: Vec<Fix> = Vec::new();
-        for (index, c) in checksums.iter().enumerate() {
-            let field = c.offset..c.offset.saturating_add(2);
-            let refuse = |problem| Err(TemplateError::Checksum { index, problem });
-            if c.start >= c.end || c.end > frame.len() {
-                return refuse("start..end must be a range of bytes inside of the frame");
-            }
-            if field.start < c.start || field.end > c.end {
-                return refuse("the field must lie in the bytes covered");
-            }
-            if (field.start - c.start) % 2 != 0 {
-                return refuse("the field must lie at an even distance from start");
-            }
-            if field.end > trailer_at {
-                return refuse("the field lies in the last 16 bytes, where the trailer goes: make the packet longer");
-            }
-            if fixes.iter().any(|f| f.offset < c.end && f.offset + 2 > c.start) {
-                return refuse("it covers another checksum field that changes with the trailer");
-            }
-            frame[field.clone()].fill(0);
-            let base = u64::from(c.pseudo_header_sum) + checksum::sum(&frame[c.start..c.end]);
-            let covered = c.start.max(trailer_at)..c.end;
-            if covered.is_empty() {
-                frame[field].copy_from_slice(&finish(base, c.zero_means_absent));
-            } else {
-                fixes.push(Fix {
-                    offset: c.offset,
-                    base: u64::from(checksum::fold(base)),
-                    odd: (covered.start - c.start) % 2 != 0,
-                    covered: covered.start - trailer_at..covered.end - trailer_at,
-                    zero_means_absent: c.zero_means_absent,
-                });
-            }
-        }
-        Ok(Self { frame, flow, fixes: fixes.into() })
+    /// Compiles a template, or tells what keeps it from being one.
+    pub fn new(blueprint: &Blueprint) -> Result<Self, TemplateError> {
+        Compiler::new(blueprint)?.compile()
     }
 
-    /// Bytes of the frame, without FCS.
+    /// Bytes of the longest frame, without FCS.
     pub fn frame_len(&self) -> usize {
-        self.frame.len()
+        self.len
+    }
+
+    /// Bytes of the shortest frame, without FCS.
+    pub fn shortest(&self) -> usize {
+        self.shortest
     }
 
     /// Whether its packets carry the measurement trailer.
@@ -117,30 +208,208 @@ impl Template {
         self.flow
     }
 
-    /// The frame as it stands before any trailer is in.
-    pub fn frame(&self) -> &[u8] {
-        &self.frame
+    /// Whether all packets are the same bytes.
+    pub fn constant(&self) -> bool {
+        !self.flow && self.variables.len() == 0
     }
 
-    /// Writes a packet into `out`, which has `frame_len` bytes. `trailer` is used if the template has `flow`.
-    ///
-    /// # Panics
-    /// If `out` has another length.
+    /// The frame as it stands before anything that varies is in.
+    pub fn frame(&self) -> &[u8] {
+        &self.frame[..self.len]
+    }
+
+    /// For a worker with this part of the stream.
+    pub fn writer(&self, deal: Deal) -> Writer {
+        Writer(Cursor::new(&self.variables, deal))
+    }
+
+    /// Writes packets into the buffers from `first` on; the trailer is `stamp` with each packet's own sequence number.
+    /// Returns their bytes together, without FCS.
     #[inline]
-    pub fn write(&self, trailer: &trailer::Trailer, out: &mut [u8]) {
-        out.copy_from_slice(&self.frame);
-        if !self.flow {
-            return;
+    pub fn write(
+        &self,
+        writer: &mut Writer,
+        numbers: Numbers,
+        stamp: Trailer,
+        frames: &mut impl Frames,
+        first: usize,
+    ) -> usize {
+        if self.variables.len() == 0 {
+            for lane in 0..numbers.count {
+                let out = frames.frame(first + lane, self.len);
+                copy(out, &self.frame);
+                self.stamp(stamp, numbers.sequence + lane as u64, out, self.len, &[]);
+            }
+            return numbers.count * self.len;
         }
-        let bytes = trailer.encode();
-        let at = out.len() - trailer::LEN;
-        out[at..].copy_from_slice(&bytes);
-        let whole = checksum::sum_16(&bytes);
+        writer.0.fill(&self.variables, numbers.number, numbers.sequence, numbers.count);
+        let mut bytes = 0;
+        let mut sums = [0; MAX_WRITES + MAX_LENGTHS];
+        for lane in 0..numbers.count {
+            let len = self.length(&writer.0, lane);
+            bytes += len;
+            let out = frames.frame(first + lane, len);
+            copy(out, &self.frame);
+            for (store, sum) in self.stores.iter().zip(&mut sums) {
+                *sum = store.write(writer.0.values[store.variable][lane], out);
+            }
+            if self.size.is_some() {
+                for (length, sum) in self.lengths.iter().zip(&mut sums[self.stores.len()..]) {
+                    *sum = length.write(len, out);
+                }
+            }
+            self.stamp(stamp, numbers.sequence + lane as u64, out, len, &sums);
+        }
+        bytes
+    }
+
+    #[inline]
+    fn length(&self, cursor: &Cursor, lane: usize) -> usize {
+        match self.size {
+            None => self.len,
+            Some(variable) => (cursor.values[variable][lane].min(self.len as u64) as usize).max(self.shortest),
+        }
+    }
+
+    /// Writes the trailer and completes the checksums.
+    #[inline]
+    fn stamp(&self, stamp: Trailer, sequence: u64, out: &mut [u8], len: usize, sums: &[u32]) {
+        let mut bytes = [0; trailer::LEN];
+        if self.flow {
+            bytes = Trailer { sequence: sequence as u32, ..stamp }.encode();
+            out[len - trailer::LEN..len].copy_from_slice(&bytes);
+        }
         for fix in &self.fixes {
-            let sum =
-                if fix.covered.len() == trailer::LEN { whole } else { checksum::sum(&bytes[fix.covered.clone()]) };
-            let sum = if fix.odd { checksum::swapped(sum) } else { sum };
-            out[fix.offset..fix.offset + 2].copy_from_slice(&finish(fix.base + sum, fix.zero_means_absent));
+            match fix {
+                Fix::Sum(fix) => fix.complete(out, len, self.shortest, &bytes, sums),
+                Fix::Again(checksum) => compute(checksum, out, len),
+            }
+        }
+    }
+}
+
+/// Copies whole pieces: a call of memcpy costs more than most frames are long.
+#[inline]
+fn copy(out: &mut [u8], frame: &[u8]) {
+    let (out, _) = out.as_chunks_mut::<PIECE>();
+    let (frame, _) = frame.as_chunks::<PIECE>();
+    for (to, from) in out.iter_mut().zip(frame) {
+        *to = *from;
+    }
+}
+
+impl Store {
+    fn new(write: &Write) -> Self {
+        let whole = if write.size == 8 { u64::MAX } else { (1 << (write.size * 8)) - 1 };
+        let mask = if write.mask == 0 { whole } else { write.mask & whole };
+        Self {
+            variable: write.variable,
+            offset: write.offset,
+            size: write.size,
+            add: write.add,
+            left: write.shift.max(0).unsigned_abs(),
+            right: write.shift.min(0).unsigned_abs(),
+            mask,
+            little_endian: write.little_endian,
+            partial: mask != whole,
+        }
+    }
+
+    /// Its mask as bytes of the frame.
+    fn mask_bytes(&self) -> impl Iterator<Item = (usize, u8)> + '_ {
+        let bytes = self.placed(self.mask).to_be_bytes();
+        (0..self.size).map(move |i| (self.offset + i, bytes[8 - self.size + i]))
+    }
+
+    /// Big endian, in the low bytes.
+    #[inline]
+    fn placed(&self, value: u64) -> u64 {
+        if self.little_endian { value.swap_bytes() >> (64 - 8 * self.size as u32) } else { value }
+    }
+
+    /// Writes a value; gives the sum of its 16-bit words, the first of which starts at its offset.
+    #[inline]
+    fn write(&self, value: u64, out: &mut [u8]) -> u32 {
+        let value = ((value.wrapping_add(self.add) << self.left) >> self.right) & self.mask;
+        let value = self.placed(value);
+        let at = &mut out[self.offset..];
+        if self.partial {
+            // Around the mask lies what the frame, or an earlier write, has there.
+            let keep = !self.placed(self.mask);
+            let mut old = [0; 8];
+            old[8 - self.size..].copy_from_slice(&at[..self.size]);
+            let new = (u64::from_be_bytes(old) & keep) | value;
+            at[..self.size].copy_from_slice(&new.to_be_bytes()[8 - self.size..]);
+        } else {
+            match self.size {
+                2 => at[..2].copy_from_slice(&(value as u16).to_be_bytes()),
+                4 => at[..4].copy_from_slice(&(value as u32).to_be_bytes()),
+                8 => at[..8].copy_from_slice(&value.to_be_bytes()),
+                size => at[..size].copy_from_slice(&value.to_be_bytes()[8 - size..]),
+            }
+        }
+        words(value, self.size)
+    }
+}
+
+/// Sum of the 16-bit words of a big-endian number of `size` bytes; an odd last byte is the high one of a word.
+#[inline]
+fn words(value: u64, size: usize) -> u32 {
+    let value = if size % 2 == 0 { value } else { value << 8 };
+    ((value & 0xffff) + (value >> 16 & 0xffff) + (value >> 32 & 0xffff) + (value >> 48)) as u32
+}
+
+impl Length {
+    #[inline]
+    fn write(&self, len: usize, out: &mut [u8]) -> u32 {
+        let value = (len - self.minus) as u64;
+        if self.size == 2 {
+            out[self.offset..self.offset + 2].copy_from_slice(&(value as u16).to_be_bytes());
+            words(value & 0xffff, 2)
+        } else {
+            out[self.offset] = value as u8;
+            words(value & 0xff, 1)
+        }
+    }
+}
+
+impl SumFix {
+    #[inline]
+    fn complete(&self, out: &mut [u8], len: usize, shortest: usize, stamp: &[u8; trailer::LEN], sums: &[u32]) {
+        let base = if self.bases.len() == 1 { self.bases[0] } else { self.bases[len - shortest] };
+        let mut sum = u64::from(base);
+        for &(term, odd) in &self.terms {
+            let part = u64::from(sums[usize::from(term)]);
+            sum += if odd { checksum::swapped(part) } else { part };
+        }
+        if let Some(part) = &self.trailer {
+            let whole = part.covered.len() == trailer::LEN;
+            let bytes = if whole { checksum::sum_16(stamp) } else { checksum::sum(&stamp[part.covered.clone()]) };
+            let at = len - trailer::LEN + part.covered.start;
+            sum += if (at - part.start) % 2 == 0 { bytes } else { checksum::swapped(bytes) };
+        }
+        out[self.offset..self.offset + 2].copy_from_slice(&finish(sum, self.zero_means_absent));
+    }
+}
+
+/// Computes a checksum over finished bytes.
+fn compute(c: &Checksum, out: &mut [u8], len: usize) {
+    let end = c.end.unwrap_or(len);
+    match c.kind {
+        ChecksumKind::Internet => {
+            out[c.offset..c.offset + 2].fill(0);
+            let length = c.length_minus.map_or(0, |minus| (len - minus) as u64);
+            let addresses = checksum::sum(&out[c.addresses.clone()]);
+            let sum = u64::from(c.pseudo_header_sum)
+                + words(length, 8) as u64
+                + addresses
+                + checksum::sum(&out[c.start..end]);
+            out[c.offset..c.offset + 2].copy_from_slice(&finish(sum, c.zero_means_absent));
+        }
+        ChecksumKind::Crc32c => {
+            out[c.offset..c.offset + 4].fill(0);
+            let crc = crc32c::crc32c(&out[c.start..end]);
+            out[c.offset..c.offset + 4].copy_from_slice(&crc.to_le_bytes());
         }
     }
 }
@@ -153,77 +422,268 @@ fn finish(sum: u64, zero_means_absent: bool) -> [u8; 2] {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-    use spate_wire::Trailer;
+/// A template being made.
+struct Compiler<'a> {
+    blueprint: &'a Blueprint,
+    frame: Vec<u8>,
+    shortest: usize,
+    variables: Variables,
+    stores: Vec<Store>,
+    /// Bits of each byte that vary, by stores and length fields, and that are written more than once.
+    varying: Vec<u8>,
+    twice: Vec<bool>,
+    fixes: Vec<Fix>,
+    /// What the checksums so far cover.
+    covered: Vec<Range<usize>>,
+}
 
-    const TRAILER: Trailer =
-        Trailer { run_tag: 7, stream: 3, sender: 1, measured: true, sequence: 99, timestamp: 0x1234_5678_9abc };
-
-    fn ipv4_header() -> Checksum {
-        Checksum { offset: 24, start: 14, end: 34, pseudo_header_sum: 0, zero_means_absent: false }
-    }
-
-    fn udp(end: usize, pseudo_header_sum: u32) -> Checksum {
-        Checksum { offset: 40, start: 34, end, pseudo_header_sum, zero_means_absent: true }
-    }
-
-    proptest! {
-        #[test]
-        fn checksums_hold_with_any_trailer(
-            frame in prop::collection::vec(any::<u8>(), MIN_FRAME_LEN..200), sequence: u32, measured: bool,
-            pseudo in 0u32..0x20_0000, cut in 0usize..20,
-        ) {
-            let end = frame.len() - cut;
-            let template = Template::new(&frame, &[ipv4_header(), udp(end, pseudo)], true).unwrap();
-            let mut out = vec![0; frame.len()];
-            let trailer = Trailer { sequence, measured, ..TRAILER };
-            template.write(&trailer, &mut out);
-            prop_assert_eq!(Trailer::decode(&out), Some(trailer));
-            prop_assert_eq!(checksum::fold(checksum::sum(&out[14..34])), 0xffff);
-            prop_assert_eq!(checksum::fold(u64::from(pseudo) + checksum::sum(&out[34..end])), 0xffff);
-            prop_assert!(out[40..42] != [0, 0]);
+impl<'a> Compiler<'a> {
+    fn new(blueprint: &'a Blueprint) -> Result<Self, TemplateError> {
+        let len = blueprint.frame.len();
+        if !(MIN_FRAME_LEN..=MAX_FRAME_LEN).contains(&len) {
+            return Err(TemplateError::FrameLength(len));
         }
+        let variables = Variables::new(&blueprint.program.variables)?;
+        let shortest = match blueprint.size {
+            None => len,
+            Some(v) if v >= variables.len() => return Err(TemplateError::Size("it names no variable of the program")),
+            Some(v) => variables.bounds(v).0.clamp(MIN_FRAME_LEN as u64, len as u64) as usize,
+        };
+        Ok(Self {
+            frame: blueprint.frame.clone(),
+            shortest,
+            variables,
+            stores: Vec::new(),
+            varying: vec![0; len],
+            twice: vec![false; len],
+            fixes: Vec::new(),
+            covered: Vec::new(),
+            blueprint,
+        })
+    }
 
-        #[test]
-        fn any_offsets_are_refused_or_hold(offset in 0usize..300, start in 0usize..300, end in 0usize..300, flow: bool) {
-            let c = Checksum { offset, start, end, pseudo_header_sum: 0, zero_means_absent: false };
-            if let Ok(template) = Template::new(&[0x5a; 200], &[c], flow) {
-                let mut out = [0; 200];
-                template.write(&TRAILER, &mut out);
-                prop_assert_eq!(checksum::fold(checksum::sum(&out[start..end])), 0xffff);
+    fn compile(mut self) -> Result<Template, TemplateError> {
+        let len = self.frame.len();
+        if self.blueprint.flow && self.blueprint.size.is_none() {
+            self.frame[len - trailer::LEN..].fill(0);
+        }
+        self.add_stores()?;
+        self.add_lengths()?;
+        for index in 0..self.blueprint.checksums.len() {
+            self.add_checksum(index)?;
+        }
+        self.frame.resize(len.next_multiple_of(PIECE), 0);
+        Ok(Template {
+            frame: self.frame.into(),
+            len,
+            shortest: self.shortest,
+            flow: self.blueprint.flow,
+            variables: self.variables,
+            size: self.blueprint.size,
+            lengths: self.blueprint.lengths.as_slice().into(),
+            stores: self.stores.into(),
+            fixes: self.fixes.into(),
+        })
+    }
+
+    /// Where bytes end that every packet has, trailer apart.
+    fn certain(&self) -> usize {
+        self.shortest - if self.blueprint.flow { trailer::LEN } else { 0 }
+    }
+
+    fn add_stores(&mut self) -> Result<(), TemplateError> {
+        let writes = &self.blueprint.program.writes;
+        if writes.len() > MAX_WRITES {
+            return Err(ProgramError::TooMany { what: "writes", count: writes.len(), most: MAX_WRITES }.into());
+        }
+        for (index, write) in writes.iter().enumerate() {
+            let wrong = |problem: String| Err(ProgramError::Write { index, problem }.into());
+            if write.variable >= self.variables.len() {
+                return wrong("it names no variable of the program".into());
+            }
+            if !matches!(write.size, 1 | 2 | 3 | 4 | 6 | 8) {
+                return wrong(format!("a size of {} bytes; it must be 1, 2, 3, 4, 6 or 8", write.size));
+            }
+            if !(-63..=63).contains(&write.shift) {
+                return wrong(format!("a shift of {} bits; it must be -63 to 63", write.shift));
+            }
+            let certain = self.certain();
+            if write.offset.checked_add(write.size).is_none_or(|end| end > certain) {
+                let trailer = if self.blueprint.flow { ", where the measurement trailer begins" } else { "" };
+                return wrong(format!(
+                    "bytes {}..{} reach behind byte {certain} of the shortest packet{trailer}",
+                    write.offset,
+                    write.offset.saturating_add(write.size),
+                ));
+            }
+            let store = Store::new(write);
+            let bytes: Vec<_> = store.mask_bytes().collect();
+            for (at, mask) in bytes {
+                self.vary(at, mask);
+            }
+            self.stores.push(store);
+        }
+        Ok(())
+    }
+
+    fn vary(&mut self, at: usize, mask: u8) {
+        self.twice[at] |= self.varying[at] & mask != 0;
+        self.varying[at] |= mask;
+        self.frame[at] &= !mask;
+    }
+
+    fn add_lengths(&mut self) -> Result<(), TemplateError> {
+        if self.blueprint.size.is_none() {
+            return Ok(());
+        }
+        if self.blueprint.lengths.len() > MAX_LENGTHS {
+            return Err(TemplateError::Length { index: MAX_LENGTHS, problem: "more than 16 of them" });
+        }
+        for (index, length) in self.blueprint.lengths.iter().enumerate() {
+            let refuse = |problem| Err(TemplateError::Length { index, problem });
+            if !matches!(length.size, 1 | 2) {
+                return refuse("its size must be 1 or 2 bytes");
+            }
+            if length.offset.checked_add(length.size).is_none_or(|end| end > self.certain()) {
+                return refuse("it must lie inside of the shortest packet, before the trailer");
+            }
+            if length.minus > self.shortest {
+                return refuse("minus is greater than the shortest packet");
+            }
+            if (self.frame.len() - length.minus) >> (8 * length.size) != 0 {
+                return refuse("the longest packet's length does not fit in");
+            }
+            for at in length.offset..length.offset + length.size {
+                self.vary(at, 0xff);
             }
         }
+        Ok(())
     }
 
-    #[test]
-    fn without_flow_the_payload_stays() {
-        let frame: Vec<u8> = (0..64).collect();
-        let template = Template::new(&frame, &[], false).unwrap();
-        let mut out = [0; 64];
-        template.write(&TRAILER, &mut out);
-        assert_eq!(out[..], frame[..]);
+    fn add_checksum(&mut self, index: usize) -> Result<(), TemplateError> {
+        let c = &self.blueprint.checksums[index];
+        let refuse = |problem| Err(TemplateError::Checksum { index, problem });
+        let width = if c.kind == ChecksumKind::Crc32c { 4 } else { 2 };
+        let Some(field) = c.offset.checked_add(width).map(|end| c.offset..end) else {
+            return refuse("the field must lie in the bytes covered");
+        };
+        let shortest_end = c.end.unwrap_or(self.shortest);
+        if c.start >= shortest_end || shortest_end > self.shortest {
+            return refuse("start..end must be a range of bytes inside of the (shortest) frame");
+        }
+        if field.start < c.start || field.end > shortest_end {
+            return refuse("the field must lie in the bytes covered");
+        }
+        if width == 2 && (field.start - c.start) % 2 != 0 {
+            return refuse("the field must lie at an even distance from start");
+        }
+        if field.end > self.certain() {
+            return refuse("the field lies in the last 16 bytes, where the trailer goes: make the packet longer");
+        }
+        if c.addresses.start > c.addresses.end || c.addresses.end > self.certain() || c.addresses.len() % 2 != 0 {
+            return refuse("the addresses must be an even number of bytes inside of the frame, before the trailer");
+        }
+        if c.length_minus.is_some_and(|minus| minus > self.shortest) {
+            return refuse("length_minus is greater than the shortest packet");
+        }
+        if field.clone().any(|at| self.varying[at] != 0) {
+            return refuse("a field of the program, a length or another checksum is written over it");
+        }
+        if self.covered.iter().any(|range| range.start < field.end && field.start < range.end) {
+            return refuse("an earlier checksum covers its field: put the innermost first");
+        }
+        self.frame[field.clone()].fill(0);
+        let covered = c.start..c.end.unwrap_or(self.frame.len());
+        self.covered.extend([covered.clone(), c.addresses.clone()]);
+        let dynamic = |range: Range<usize>| range.into_iter().any(|at| self.varying[at] != 0);
+        let sizes = self.blueprint.size.is_some() && (c.end.is_none() || c.length_minus.is_some());
+        let trailer_at = self.frame.len() - trailer::LEN;
+        let stamped = self.blueprint.flow
+            && (if self.blueprint.size.is_some() {
+                c.end.is_none() || shortest_end > self.certain()
+            } else {
+                covered.end > trailer_at
+            });
+        if !dynamic(covered.clone()) && !dynamic(c.addresses.clone()) && !sizes && !stamped {
+            let len = self.frame.len();
+            compute(c, &mut self.frame, len);
+            return Ok(());
+        }
+        let again = c.kind == ChecksumKind::Crc32c
+            || covered.clone().chain(c.addresses.clone()).any(|at| self.twice[at])
+            || self.fixes.iter().any(|f| covered.contains(&f.field().start))
+            || self.fields().any(|f| cut(&f, &covered) || cut(&f, &c.addresses))
+            || (self.blueprint.size.is_some() && c.end.is_some() && stamped);
+        let fix = if again { Fix::Again(c.clone()) } else { Fix::Sum(self.sum_fix(c, &covered, sizes, stamped)) };
+        // What covers this field later must see that it varies; nothing else may write it.
+        self.fixes.push(fix);
+        for at in field {
+            self.varying[at] = 0xff;
+        }
+        Ok(())
     }
 
-    #[test]
-    fn what_cannot_be_kept_true_is_refused() {
-        let in_trailer = Checksum { offset: 46, start: 34, end: 60, pseudo_header_sum: 0, zero_means_absent: false };
-        let errors = [
-            Template::new(&[0; 59], &[], true).unwrap_err(),
-            Template::new(&[0; 60], &[in_trailer], true).unwrap_err(),
-            Template::new(&[0; 60], &[udp(61, 0)], true).unwrap_err(),
-            Template::new(&[0; 60], &[udp(60, 0), udp(58, 0)], true).unwrap_err(),
-        ];
-        assert_eq!(
-            errors.map(|e| e.to_string()),
-            [
-                "the frame has 59 bytes without FCS; it must have 60 to 9212",
-                "checksums[0]: the field lies in the last 16 bytes, where the trailer goes: make the packet longer",
-                "checksums[0]: start..end must be a range of bytes inside of the frame",
-                "checksums[1]: it covers another checksum field that changes with the trailer",
-            ]
-        );
+    /// Bytes of stores and of length fields that vary, in the order of their sums.
+    fn fields(&self) -> impl Iterator<Item = Range<usize>> {
+        let lengths = self.blueprint.size.map_or(&[][..], |_| &self.blueprint.lengths);
+        let stores = self.stores.iter().map(|s| s.offset..s.offset + s.size);
+        stores.chain(lengths.iter().map(|l| l.offset..l.offset + l.size))
+    }
+
+    fn sum_fix(&self, c: &Checksum, covered: &Range<usize>, sizes: bool, stamped: bool) -> SumFix {
+        let lens = if sizes { self.shortest..=self.frame.len() } else { self.frame.len()..=self.frame.len() };
+        let constant = u64::from(c.pseudo_header_sum) + checksum::sum(&self.frame[c.addresses.clone()]);
+        // The sum up to `at` grows with the length.
+        let (mut at, mut up_to) = (c.start, 0);
+        let mut bases = Vec::with_capacity(lens.clone().count());
+        for len in lens {
+            let end = c.end.unwrap_or(len);
+            let end = if stamped { end.min(len - trailer::LEN) } else { end };
+            while at + 2 <= end {
+                up_to += u64::from(u16::from_be_bytes([self.frame[at], self.frame[at + 1]]));
+                at += 2;
+            }
+            let odd = if at < end { u64::from(self.frame[at]) << 8 } else { 0 };
+            let length = c.length_minus.map_or(0, |minus| (len - minus) as u64);
+            bases.push(checksum::fold(constant + length + up_to + odd));
+        }
+        let mut terms = Vec::new();
+        for (term, field) in self.fields().enumerate() {
+            for range in [covered, &c.addresses] {
+                if range.contains(&field.start) {
+                    terms.push((term as u8, (field.start - range.start) % 2 != 0));
+                }
+            }
+        }
+        let trailer = stamped.then(|| {
+            let trailer_at = self.frame.len() - trailer::LEN;
+            let end = c.end.map_or(trailer::LEN, |end| end - trailer_at);
+            TrailerPart { covered: c.start.saturating_sub(trailer_at)..end, start: c.start }
+        });
+        SumFix {
+            offset: c.offset,
+            zero_means_absent: c.zero_means_absent,
+            bases: bases.into(),
+            terms: terms.into(),
+            trailer,
+        }
     }
 }
+
+/// Whether a field lies in a range, but not all of it.
+fn cut(field: &Range<usize>, range: &Range<usize>) -> bool {
+    let inside = field.start.max(range.start)..field.end.min(range.end);
+    !inside.is_empty() && inside != *field
+}
+
+impl Fix {
+    fn field(&self) -> Range<usize> {
+        match self {
+            Self::Sum(fix) => fix.offset..fix.offset + 2,
+            Self::Again(c) => c.offset..c.offset + if c.kind == ChecksumKind::Crc32c { 4 } else { 2 },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
