@@ -2,6 +2,7 @@
 /* See shim.h. */
 #define _GNU_SOURCE
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <rte_cycles.h>
 #include "shim.h"
@@ -185,4 +186,92 @@ spate_ring_free(struct rte_ring *ring)
 	while (rte_ring_dequeue(ring, &m) == 0)
 		rte_pktmbuf_free(m);
 	rte_ring_free(ring);
+}
+
+/* Mempool operations of prebuilt packets. There is nothing to take from such a pool, and what is freed stays where it is. */
+static int
+prebuilt_alloc(struct rte_mempool *mp)
+{
+	mp->pool_data = calloc(1, sizeof(uint64_t));
+	return mp->pool_data == NULL ? -ENOMEM : 0;
+}
+
+static void
+prebuilt_free(struct rte_mempool *mp)
+{
+	free(mp->pool_data);
+}
+
+static int
+prebuilt_enqueue(struct rte_mempool *mp, void *const *objects, unsigned int n)
+{
+	uint64_t *returned = mp->pool_data;
+
+	RTE_SET_USED(objects);
+	/* One writer; read by others. */
+	__atomic_store_n(returned, *returned + n, __ATOMIC_RELAXED);
+	return 0;
+}
+
+static int
+prebuilt_dequeue(struct rte_mempool *mp, void **objects, unsigned int n)
+{
+	RTE_SET_USED(mp);
+	RTE_SET_USED(objects);
+	RTE_SET_USED(n);
+	return -ENOBUFS;
+}
+
+static unsigned int
+prebuilt_count(const struct rte_mempool *mp)
+{
+	return mp->size;
+}
+
+static const struct rte_mempool_ops prebuilt_ops = {
+	.name = "spate_prebuilt",
+	.alloc = prebuilt_alloc,
+	.free = prebuilt_free,
+	.enqueue = prebuilt_enqueue,
+	.dequeue = prebuilt_dequeue,
+	.get_count = prebuilt_count,
+};
+
+RTE_MEMPOOL_REGISTER_OPS(prebuilt_ops);
+
+struct collected {
+	struct rte_mbuf **out;
+	unsigned int count;
+};
+
+static void
+collect(struct rte_mempool *mp, void *arg, void *object, unsigned int index)
+{
+	struct collected *all = arg;
+	struct rte_mbuf *m = object;
+
+	RTE_SET_USED(mp);
+	RTE_SET_USED(index);
+	rte_pktmbuf_reset(m);
+	all->out[all->count++] = m;
+}
+
+struct rte_mempool *
+spate_prebuilt_create(const char *name, unsigned int n, uint16_t data_room, struct rte_mbuf **out)
+{
+	struct rte_mempool *mp =
+		rte_pktmbuf_pool_create_by_ops(name, n, 0, 0, data_room, SOCKET_ID_ANY, prebuilt_ops.name);
+	struct collected all = { .out = out };
+
+	if (mp == NULL)
+		return NULL;
+	rte_mempool_obj_iter(mp, collect, &all);
+	*(uint64_t *)mp->pool_data = 0;
+	return mp;
+}
+
+uint64_t
+spate_prebuilt_returned(const struct rte_mempool *pool)
+{
+	return __atomic_load_n((const uint64_t *)pool->pool_data, __ATOMIC_RELAXED);
 }

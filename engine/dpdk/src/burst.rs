@@ -4,12 +4,12 @@ use std::{ptr, slice};
 
 use spate_dpdk_sys as sys;
 
-use crate::{Mempool, RxQueue, TxQueue};
+use crate::{Mempool, Prebuilt, RxQueue, TxQueue};
 
 /// Packets a burst can hold.
 pub const BURST: usize = 64;
 
-type Mbuf = *mut sys::rte_mbuf;
+pub(crate) type Mbuf = *mut sys::rte_mbuf;
 
 /// Packets in order; those it holds it owns, and frees when dropped.
 pub struct Burst {
@@ -78,6 +78,39 @@ impl Burst {
             let buffer = field::<*mut u8>(packet, sys::SPATE_MBUF_BUF_ADDR).read();
             slice::from_raw_parts_mut(buffer.add(offset as usize), len)
         }
+    }
+
+    /// Makes packet `index` `len` bytes long and gives its bytes and those behind them up to a multiple of 64, to be
+    /// written. Buffers have room for that much.
+    ///
+    /// # Panics
+    /// As `frame_mut`.
+    #[inline]
+    pub fn piece_mut(&mut self, index: usize, len: usize) -> &mut [u8] {
+        let packet = self.packets[self.head..self.tail][index];
+        // SAFETY: as in `frame_mut`; the bytes behind the packet are its buffer's too, which is asserted.
+        unsafe { piece(packet, len) }
+    }
+
+    /// Adds packets that were built beforehand, from number `from` on, around without end.
+    ///
+    /// # Panics
+    /// If there is no room for them.
+    #[inline]
+    pub fn repeat(&mut self, prebuilt: &Prebuilt, from: u64, count: usize) {
+        self.reset_if_empty();
+        prebuilt.lend(from, &mut self.packets[self.tail..][..count]);
+        self.tail += count;
+    }
+
+    /// Writes the bytes of the packets it holds, without FCS, to `lens`. True if they differ.
+    #[inline]
+    pub fn lens(&self, lens: &mut [u16; BURST]) -> bool {
+        for (len, &packet) in lens.iter_mut().zip(&self.packets[self.head..self.tail]) {
+            // SAFETY: a valid mbuf.
+            *len = unsafe { field::<u16>(packet, sys::SPATE_MBUF_DATA_LEN).read() };
+        }
+        lens[..self.len()].iter().fold(0, |differ, len| differ | (len ^ lens[0])) != 0
     }
 
     /// Bytes of packet `index`, without FCS.
@@ -161,6 +194,26 @@ impl Default for Burst {
 impl Drop for Burst {
     fn drop(&mut self) {
         self.clear();
+    }
+}
+
+/// Makes a packet `len` bytes long; its bytes, and those behind them up to a multiple of 64.
+///
+/// # Safety
+/// `packet` is a valid mbuf of which the caller is the only user, as long as it uses what it gets.
+#[inline(always)]
+pub(crate) unsafe fn piece<'a>(packet: Mbuf, len: usize) -> &'a mut [u8] {
+    // SAFETY: its buffer has `buf_len` bytes from `buf_addr` on, whose first `data_off` bytes are headroom. Any bytes are
+    // valid `u8`s: pool memory is zeroed when mapped.
+    unsafe {
+        let room = field::<u16>(packet, sys::SPATE_MBUF_BUF_LEN).read();
+        let offset = field::<u16>(packet, sys::SPATE_MBUF_DATA_OFF).read();
+        let pieces = len.next_multiple_of(64);
+        assert!(offset as usize + pieces <= room as usize && field::<u16>(packet, sys::SPATE_MBUF_NB_SEGS).read() == 1);
+        field::<u16>(packet, sys::SPATE_MBUF_DATA_LEN).write(len as u16);
+        field::<u32>(packet, sys::SPATE_MBUF_PKT_LEN).write(len as u32);
+        let buffer = field::<*mut u8>(packet, sys::SPATE_MBUF_BUF_ADDR).read();
+        slice::from_raw_parts_mut(buffer.add(offset as usize), pieces)
     }
 }
 

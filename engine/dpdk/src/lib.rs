@@ -11,6 +11,7 @@ mod kernel;
 mod log;
 mod mempool;
 mod port;
+mod prebuilt;
 mod thread;
 
 pub use burst::{BURST, Burst};
@@ -20,4 +21,5 @@ pub use error::Error;
 pub use kernel::PacketSocket;
 pub use mempool::Mempool;
 pub use port::{Configured, Link, Port, PortStats, QueueSizes, RxQueue, Started, TxQueue};
+pub use prebuilt::Prebuilt;
 pub use thread::{RegisteredThread, tsc};

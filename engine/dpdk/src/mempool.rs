@@ -14,7 +14,7 @@ use spate_dpdk_sys as sys;
 use crate::{Eal, Error, error::last_errno, log::Mark};
 
 /// Bytes kept free before a packet.
-const HEADROOM: usize = sys::RTE_PKTMBUF_HEADROOM as usize;
+pub(crate) const HEADROOM: usize = sys::RTE_PKTMBUF_HEADROOM as usize;
 /// An mbuf's own 128 bytes, its mempool header, and rounding to cache lines and colours.
 const OVERHEAD: usize = 256;
 /// Buffers a registered thread keeps for itself.
@@ -44,6 +44,8 @@ impl Mempool {
         static SERIAL: AtomicU32 = AtomicU32::new(0);
         let name = CString::new(format!("spate{}", SERIAL.fetch_add(1, Ordering::Relaxed))).expect("no NUL in it");
         let mark = Mark::now();
+        // Packets are written in pieces of 64 bytes.
+        let room = room.next_multiple_of(64);
         let data_room = u16::try_from(room + HEADROOM).expect("packets are shorter than 64 KiB");
         // A cache may hold half as much again as its size, and must not starve other threads.
         let cache = if count >= 4 * CACHE { CACHE } else { 0 };

@@ -10,7 +10,7 @@ mod sequence;
 mod template;
 
 pub use pace::{Pace, Position};
-pub use program::{FieldProgram, MAX_VARIABLES, MAX_WRITES, ProgramError, Variable, Write};
+pub use program::{FieldProgram, Lanes, MAX_VARIABLES, MAX_WRITES, ProgramError, Variable, Write};
 pub use rate::{Rate, RateError};
 pub use schedule::{Batch, Deal, Schedule, StreamTiming, Transmit};
 pub use sequence::{ListOrder, Sequence};

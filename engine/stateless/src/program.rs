@@ -128,6 +128,11 @@ impl Variables {
         self.all.len()
     }
 
+    /// Sum of a variable's values over how many, for its mean.
+    pub(crate) fn mean(&self, variable: usize) -> (u128, u128) {
+        self.all[variable].sequence.mean()
+    }
+
     pub(crate) fn bounds(&self, variable: usize) -> (u64, u64) {
         self.all[variable].sequence.bounds()
     }
@@ -144,8 +149,23 @@ pub(crate) struct Cursor {
     places: Box<[u64]>,
     /// By variable: how far a packet moves it, below its count.
     steps: Box<[u64]>,
-    /// By variable: the values of a burst.
-    pub(crate) values: Box<[[u64; LANES]]>,
+}
+
+/// The values of a burst, by variable. One serves all streams of a worker.
+#[derive(Clone, Debug)]
+pub struct Lanes(pub(crate) Box<[[u64; LANES]; MAX_VARIABLES]>);
+
+impl Lanes {
+    /// Room for any program.
+    pub fn new() -> Self {
+        Self(Box::new([[0; LANES]; MAX_VARIABLES]))
+    }
+}
+
+impl Default for Lanes {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl Cursor {
@@ -163,7 +183,6 @@ impl Cursor {
                     if v.sequence.wraps() { step % v.sequence.count() } else { step }
                 })
                 .collect(),
-            values: vec![[0; LANES]; variables.len()].into(),
         };
         this.seek(variables, deal.first, 0);
         this
@@ -180,12 +199,12 @@ impl Cursor {
 
     /// Computes the values of the next `count` packets, at most `LANES`, the first of which has this number.
     #[inline]
-    pub(crate) fn fill(&mut self, variables: &Variables, number: u64, local: u64, count: usize) {
+    pub(crate) fn fill(&mut self, variables: &Variables, number: u64, local: u64, count: usize, lanes: &mut Lanes) {
         if number != self.number || local != self.local {
             self.seek(variables, number, local);
         }
         for (index, v) in variables.all.iter().enumerate() {
-            let lanes = &mut self.values[index][..count];
+            let lanes = &mut lanes.0[index][..count];
             if v.simple {
                 self.places[index] = step_through(&v.sequence, lanes, self.places[index], self.steps[index]);
             } else {
@@ -258,12 +277,13 @@ mod tests {
     fn run(variables: &[Variable], deal: Deal, count: usize) -> Vec<Vec<u64>> {
         let compiled = Variables::new(variables).unwrap();
         let mut cursor = Cursor::new(&compiled, deal);
+        let mut lanes = Lanes::new();
         let mut rows = Vec::new();
         let mut local = 0;
         while rows.len() < count {
             let chunk = (count - rows.len()).min(7);
-            cursor.fill(&compiled, deal.first + local * deal.stride, local, chunk);
-            rows.extend((0..chunk).map(|lane| cursor.values.iter().map(|v| v[lane]).collect()));
+            cursor.fill(&compiled, deal.first + local * deal.stride, local, chunk, &mut lanes);
+            rows.extend((0..chunk).map(|lane| lanes.0[..compiled.len()].iter().map(|v| v[lane]).collect()));
             local += chunk as u64;
         }
         rows

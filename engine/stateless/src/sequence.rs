@@ -158,6 +158,19 @@ impl Compiled {
         }
     }
 
+    /// The mean of its values (of a random one: what it tends to) as a sum over a count.
+    pub(crate) fn mean(&self) -> (u128, u128) {
+        match &self.kind {
+            Kind::List { values } | Kind::Drawn { values, .. } => {
+                (values.iter().map(|&v| u128::from(v)).sum(), values.len() as u128)
+            }
+            Kind::Counter { .. } | Kind::Random { .. } => {
+                let (low, high) = self.bounds();
+                (u128::from(low) + u128::from(high), 2)
+            }
+        }
+    }
+
     /// Lowest and highest value.
     pub(crate) fn bounds(&self) -> (u64, u64) {
         match &self.kind {

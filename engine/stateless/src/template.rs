@@ -9,7 +9,7 @@ use core::ops::Range;
 use spate_wire::{Trailer, checksum, trailer};
 
 use crate::Deal;
-use crate::program::{Cursor, FieldProgram, MAX_WRITES, ProgramError, Variables, Write};
+use crate::program::{Cursor, FieldProgram, Lanes, MAX_WRITES, ProgramError, Variables, Write};
 
 /// Shortest frame without FCS (IEEE 802.3).
 pub const MIN_FRAME_LEN: usize = 60;
@@ -203,6 +203,22 @@ impl Template {
         self.shortest
     }
 
+    /// The mean length of its frames without FCS, as a sum over a count.
+    pub fn mean_len(&self) -> (u128, u128) {
+        match self.size {
+            None => (self.len as u128, 1),
+            Some(variable) => {
+                let (low, high) = self.variables.bounds(variable);
+                if low >= self.shortest as u64 && high <= self.len as u64 {
+                    self.variables.mean(variable)
+                } else {
+                    // Cut at an end: about the middle is near enough for a load.
+                    ((self.shortest + self.len) as u128, 2)
+                }
+            }
+        }
+    }
+
     /// Whether its packets carry the measurement trailer.
     pub fn flow(&self) -> bool {
         self.flow
@@ -229,6 +245,7 @@ impl Template {
     pub fn write(
         &self,
         writer: &mut Writer,
+        lanes: &mut Lanes,
         numbers: Numbers,
         stamp: Trailer,
         frames: &mut impl Frames,
@@ -242,16 +259,16 @@ impl Template {
             }
             return numbers.count * self.len;
         }
-        writer.0.fill(&self.variables, numbers.number, numbers.sequence, numbers.count);
+        writer.0.fill(&self.variables, numbers.number, numbers.sequence, numbers.count, lanes);
         let mut bytes = 0;
         let mut sums = [0; MAX_WRITES + MAX_LENGTHS];
         for lane in 0..numbers.count {
-            let len = self.length(&writer.0, lane);
+            let len = self.length(lanes, lane);
             bytes += len;
             let out = frames.frame(first + lane, len);
             copy(out, &self.frame);
             for (store, sum) in self.stores.iter().zip(&mut sums) {
-                *sum = store.write(writer.0.values[store.variable][lane], out);
+                *sum = store.write(lanes.0[store.variable][lane], out);
             }
             if self.size.is_some() {
                 for (length, sum) in self.lengths.iter().zip(&mut sums[self.stores.len()..]) {
@@ -264,10 +281,10 @@ impl Template {
     }
 
     #[inline]
-    fn length(&self, cursor: &Cursor, lane: usize) -> usize {
+    fn length(&self, lanes: &Lanes, lane: usize) -> usize {
         match self.size {
             None => self.len,
-            Some(variable) => (cursor.values[variable][lane].min(self.len as u64) as usize).max(self.shortest),
+            Some(variable) => (lanes.0[variable][lane].min(self.len as u64) as usize).max(self.shortest),
         }
     }
 
@@ -355,7 +372,7 @@ impl Store {
 /// Sum of the 16-bit words of a big-endian number of `size` bytes; an odd last byte is the high one of a word.
 #[inline]
 fn words(value: u64, size: usize) -> u32 {
-    let value = if size % 2 == 0 { value } else { value << 8 };
+    let value = if size.is_multiple_of(2) { value } else { value << 8 };
     ((value & 0xffff) + (value >> 16 & 0xffff) + (value >> 32 & 0xffff) + (value >> 48)) as u32
 }
 
@@ -386,7 +403,7 @@ impl SumFix {
             let whole = part.covered.len() == trailer::LEN;
             let bytes = if whole { checksum::sum_16(stamp) } else { checksum::sum(&stamp[part.covered.clone()]) };
             let at = len - trailer::LEN + part.covered.start;
-            sum += if (at - part.start) % 2 == 0 { bytes } else { checksum::swapped(bytes) };
+            sum += if (at - part.start).is_multiple_of(2) { bytes } else { checksum::swapped(bytes) };
         }
         out[self.offset..self.offset + 2].copy_from_slice(&finish(sum, self.zero_means_absent));
     }
@@ -574,13 +591,16 @@ impl<'a> Compiler<'a> {
         if field.start < c.start || field.end > shortest_end {
             return refuse("the field must lie in the bytes covered");
         }
-        if width == 2 && (field.start - c.start) % 2 != 0 {
+        if width == 2 && !(field.start - c.start).is_multiple_of(2) {
             return refuse("the field must lie at an even distance from start");
         }
         if field.end > self.certain() {
             return refuse("the field lies in the last 16 bytes, where the trailer goes: make the packet longer");
         }
-        if c.addresses.start > c.addresses.end || c.addresses.end > self.certain() || c.addresses.len() % 2 != 0 {
+        if c.addresses.start > c.addresses.end
+            || c.addresses.end > self.certain()
+            || !c.addresses.len().is_multiple_of(2)
+        {
             return refuse("the addresses must be an even number of bytes inside of the frame, before the trailer");
         }
         if c.length_minus.is_some_and(|minus| minus > self.shortest) {

@@ -5,5 +5,5 @@ mod single_writer;
 mod tracker;
 
 pub use counters::{PhaseCounters, StreamCounters};
-pub use single_writer::{Counter, RxSlot, TxSlot};
+pub use single_writer::{Counter, RxSlot, Sent, TxSlot};
 pub use tracker::{Arrival, Tracker, WINDOW};

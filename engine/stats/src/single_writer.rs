@@ -35,9 +35,27 @@ pub struct TxSlot {
     phases: [TxPhase; 2],
 }
 
+/// Packets of one stream and phase that left together.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sent {
+    /// How many.
+    pub packets: u64,
+    /// Their bytes, FCS included.
+    pub bytes: u64,
+    /// Of these, left too long after they were due.
+    pub late: u64,
+    /// Greatest delay after the due time.
+    pub max_delay_ns: u64,
+    /// The last one's.
+    pub last_delay_ns: u64,
+    /// When the last was due.
+    pub last_due_ns: u64,
+}
+
 #[derive(Debug, Default)]
 struct TxPhase {
     packets: Counter,
+    bytes: Counter,
     dropped: Counter,
     late: Counter,
     max_delay_ns: Counter,
@@ -47,17 +65,20 @@ struct TxPhase {
 }
 
 impl TxSlot {
-    /// A packet left `delay_ns` after it was due.
+    /// Packets left.
     #[inline]
-    pub fn sent(&self, measured: bool, due_ns: u64, delay_ns: u64, late: bool) {
+    pub fn sent(&self, measured: bool, sent: &Sent) {
         let phase = &self.phases[usize::from(measured)];
-        phase.packets.add(1);
-        phase.late.add(u64::from(late));
-        if delay_ns > phase.max_delay_ns.get() {
-            phase.max_delay_ns.set(delay_ns);
+        phase.packets.add(sent.packets);
+        phase.bytes.add(sent.bytes);
+        if sent.late > 0 {
+            phase.late.add(sent.late);
         }
-        phase.last_delay_ns.set(delay_ns);
-        phase.last_due_ns.set(due_ns);
+        if sent.max_delay_ns > phase.max_delay_ns.get() {
+            phase.max_delay_ns.set(sent.max_delay_ns);
+        }
+        phase.last_delay_ns.set(sent.last_delay_ns);
+        phase.last_due_ns.set(sent.last_due_ns);
     }
 
     /// Packets that could not be sent.
@@ -101,9 +122,8 @@ impl RxSlot {
 }
 
 impl StreamCounters {
-    /// What all workers counted of a stream of packets of `packet_bytes` (with FCS) each.
+    /// What all workers counted of a stream.
     pub fn merge<'a>(
-        packet_bytes: u64,
         tx: impl Iterator<Item = &'a TxSlot> + Clone,
         rx: impl Iterator<Item = &'a RxSlot> + Clone,
     ) -> Self {
@@ -112,6 +132,7 @@ impl StreamCounters {
             let mut last_due_ns = 0;
             for t in tx.clone().map(|slot| &slot.phases[index]) {
                 sum.tx_packets += t.packets.get();
+                sum.tx_bytes += t.bytes.get();
                 sum.tx_dropped += t.dropped.get();
                 sum.late += t.late.get();
                 sum.max_departure_delay_ns = sum.max_departure_delay_ns.max(t.max_delay_ns.get());
@@ -120,7 +141,6 @@ impl StreamCounters {
                     sum.last_departure_delay_ns = t.last_delay_ns.get();
                 }
             }
-            sum.tx_bytes = sum.tx_packets * packet_bytes;
             for r in rx.clone().map(|slot| &slot.phases[index]) {
                 sum.rx_packets += r.packets.get();
                 sum.rx_bytes += r.bytes.get();
@@ -141,14 +161,22 @@ mod tests {
     #[test]
     fn workers_add_up_and_the_last_packet_is_the_one_due_last() {
         let (a, b, r) = (TxSlot::default(), TxSlot::default(), RxSlot::default());
-        a.sent(true, 10, 5, false);
-        a.sent(true, 30, 70, true);
-        b.sent(true, 20, 90, true);
-        b.sent(false, 0, 1, false);
+        let sent = |last_due_ns, delay: u64| Sent {
+            packets: 1,
+            bytes: 64,
+            late: u64::from(delay > 50),
+            max_delay_ns: delay,
+            last_delay_ns: delay,
+            last_due_ns,
+        };
+        a.sent(true, &sent(10, 5));
+        a.sent(true, &sent(30, 70));
+        b.sent(true, &sent(20, 90));
+        b.sent(false, &sent(0, 1));
         b.dropped(true, 2);
         r.received(true, 64, Arrival::InOrder, false);
         r.received(true, 64, Arrival::Duplicate, true);
-        let sum = StreamCounters::merge(64, [&a, &b].into_iter(), [&r].into_iter());
+        let sum = StreamCounters::merge([&a, &b].into_iter(), [&r].into_iter());
         assert_eq!(
             sum.measured,
             PhaseCounters {

@@ -2,7 +2,7 @@
 //! `spate-engine compile`: what a plan comes to, or everything that is wrong with it.
 use crate::plan::rate::{FCS_BYTES, LineRate};
 use crate::plan::validate::{self, Site};
-use crate::plan::{Violations, decode, fit};
+use crate::plan::{Violations, decode};
 use prost::bytes::Bytes;
 use serde::Serialize;
 use std::process::ExitCode;
@@ -37,7 +37,9 @@ struct CompiledStream {
     name: String,
     tx_port: String,
     rx_port: String,
+    /// The longest where sizes vary.
     frame_bytes_with_fcs: usize,
+    shortest_frame_bytes_with_fcs: usize,
     /// Exact, as a fraction; absent where it waits for the line rate.
     packets: Option<u64>,
     per_nanoseconds: Option<u64>,
@@ -81,15 +83,12 @@ impl Compile {
             }
         }
         let checked = validate::validate(&plan, &site)?;
-        let mut wrong = Violations::default();
-        for (i, stream) in plan.streams.iter().enumerate() {
-            fit::check_template(i, stream, &mut wrong);
-        }
         let streams = plan.streams.iter().zip(&checked.streams).map(|(stream, found)| CompiledStream {
             name: stream.name.clone(),
             tx_port: stream.tx_port.clone(),
             rx_port: stream.rx_port.clone(),
-            frame_bytes_with_fcs: stream.packet.as_ref().map_or(0, |packet| packet.frame.len()) + FCS_BYTES as usize,
+            frame_bytes_with_fcs: found.template.frame_len() + FCS_BYTES as usize,
+            shortest_frame_bytes_with_fcs: found.template.shortest() + FCS_BYTES as usize,
             packets: found.rate.map(|rate| rate.packets()),
             per_nanoseconds: found.rate.map(|rate| rate.nanoseconds()),
             measured: stream.measure.is_some_and(|measure| measure.flow),
@@ -104,6 +103,6 @@ impl Compile {
             ports: checked.port_bits.iter().map(port).collect(),
             warnings: checked.warnings,
         };
-        wrong.or(compiled)
+        Ok(compiled)
     }
 }

@@ -6,7 +6,7 @@ use anyhow::{Context, bail};
 use pcap_file::pcap::{PcapHeader, PcapPacket, PcapWriter};
 use pcap_file::{DataLink, Endianness, TsResolution};
 use prost::bytes::Bytes;
-use spate_stateless::{Deal, Departure, Pace, Schedule, Template};
+use spate_stateless::{Batch, Deal, Frames, Lanes, Numbers, PIECE, Schedule, StreamTiming, Writer};
 use spate_wire::Trailer;
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -26,9 +26,12 @@ pub struct Simulate {
     /// The file to write, with times in nanoseconds.
     #[arg(long, value_name = "FILE")]
     pcap: PathBuf,
-    /// Packets to write at most; needed where the plan has no duration.
+    /// Packets to write at most; this or --worker-limit is needed where the plan has no duration.
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
+    /// Packets of each worker to write at most.
+    #[arg(long, value_name = "N")]
+    worker_limit: Option<u64>,
     /// Workers that share the streams.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
     workers: u32,
@@ -40,8 +43,41 @@ pub struct Simulate {
 /// What a simulated worker has to send.
 struct Worker {
     sender: u8,
+    deal: Deal,
     schedule: Schedule,
-    next: Option<Departure>,
+    writers: Vec<Writer>,
+    next: Option<Batch>,
+    /// Packets it may still send.
+    left: u64,
+}
+
+impl Worker {
+    /// Takes its next packet, if it may send one more.
+    fn advance(&mut self, end_ns: u64) {
+        self.next = None;
+        if self.left == 0 {
+            return;
+        }
+        self.left -= 1;
+        while self.next.is_none() && self.schedule.next_due_ns().is_some_and(|due| due < end_ns) {
+            self.schedule.take(end_ns, 1, |batch| self.next = Some(batch));
+        }
+    }
+}
+
+/// One packet at a time.
+#[derive(Default)]
+struct Frame {
+    bytes: Vec<u8>,
+    len: usize,
+}
+
+impl Frames for Frame {
+    fn frame(&mut self, _: usize, len: usize) -> &mut [u8] {
+        self.len = len;
+        self.bytes.resize(len.next_multiple_of(PIECE), 0);
+        &mut self.bytes
+    }
 }
 
 impl Simulate {
@@ -57,34 +93,43 @@ impl Simulate {
         }
         let checked = validate::validate(&plan, &site)?;
         let mut wrong = Violations::default();
-        let mut templates: Vec<Template> = Vec::with_capacity(plan.streams.len());
         for (i, (stream, found)) in plan.streams.iter().zip(&checked.streams).enumerate() {
-            templates.extend(fit::check_template(i, stream, &mut wrong));
             if found.rate.is_none() {
-                wrong.add(format!("streams[{i}].continuous.rate"), "is in percent: give the port's --line-rate");
+                wrong.add(
+                    format!("streams[{i}].{}.rate", fit::mode(stream)),
+                    "is in percent: give the port's --line-rate",
+                );
             }
         }
         wrong.or(())?;
         let timing = plan.timing.unwrap_or_default();
-        let end_ns = match (timing.duration_ns, self.limit) {
-            (0, None) => bail!("--limit: is needed, since timing.duration_ns is 0 (until stopped)"),
+        let end_ns = match (timing.duration_ns, self.limit.or(self.worker_limit)) {
+            (0, None) => {
+                bail!("--limit or --worker-limit is needed, since timing.duration_ns is 0 (until stopped)")
+            }
             (0, Some(_)) => u64::MAX,
             (duration, _) => timing.warmup_ns.saturating_add(duration),
         };
-        let paces: Vec<Pace> = plan
-            .streams
-            .iter()
-            .zip(&checked.streams)
-            .map(|(stream, found)| Pace::from_start(found.rate.filter(|_| !stream.disabled)))
-            .collect();
+        let timings = || {
+            plan.streams.iter().zip(&checked.timings).map(|(stream, timing)| StreamTiming {
+                rate: timing.rate.filter(|_| !stream.disabled && !stream.paused),
+                ..*timing
+            })
+        };
         let (index, count) = (u64::from(checked.share.0), u64::from(checked.share.1));
         let workers = u64::from(self.workers);
         let mut all: Vec<Worker> = (0..workers)
             .map(|worker| {
-                let first = index * workers + worker;
-                let mut schedule = Schedule::new(Deal { first, stride: count * workers }, paces.iter().copied());
-                let next = schedule.take(end_ns);
-                Worker { sender: first as u8, schedule, next }
+                let deal = Deal { first: index * workers + worker, stride: count * workers };
+                let schedule = Schedule::new(deal, timings());
+                let writer = |(stream, found): (usize, &validate::CheckedStream)| {
+                    found.template.writer(Deal { stride: schedule.stride(stream), ..deal })
+                };
+                let writers = checked.streams.iter().enumerate().map(writer).collect();
+                let left = self.worker_limit.unwrap_or(u64::MAX);
+                let mut worker = Worker { sender: deal.first as u8, deal, schedule, writers, next: None, left };
+                worker.advance(end_ns);
+                worker
             })
             .collect();
 
@@ -100,27 +145,35 @@ impl Simulate {
         let mut pcap =
             PcapWriter::with_header(BufWriter::new(file), header).with_context(|| format!("--pcap {path}"))?;
         let mut written = 0;
-        let mut frame = Vec::new();
+        let mut frame = Frame::default();
+        let mut lanes = Lanes::new();
         while written < self.limit.unwrap_or(u64::MAX) {
             let earliest = all
                 .iter_mut()
                 .filter(|w| w.next.is_some())
-                .min_by_key(|w| w.next.as_ref().map(|d| (d.due_ns, d.stream, d.number)));
+                .min_by_key(|w| w.next.as_ref().map(|b| (b.due_ns, b.stream, b.number)));
             let Some(worker) = earliest else { break };
-            let Some(departure) = worker.next.take() else { break };
-            worker.next = worker.schedule.take(end_ns);
-            let template = &templates[departure.stream];
-            frame.resize(template.frame_len(), 0);
-            let trailer = Trailer {
+            let Some(batch) = worker.next else { break };
+            worker.advance(end_ns);
+            let stream = &plan.streams[batch.stream];
+            let stamp = Trailer {
                 run_tag: plan.run_tag as u16,
-                stream: plan.streams[departure.stream].id as u16,
+                stream: stream.id as u16,
                 sender: worker.sender,
-                measured: departure.due_ns >= timing.warmup_ns,
-                sequence: departure.sequence as u32,
-                timestamp: departure.due_ns & ((1 << 48) - 1),
+                measured: batch.due_ns >= timing.warmup_ns,
+                sequence: 0,
+                timestamp: batch.due_ns & ((1 << 48) - 1),
             };
-            template.write(&trailer, &mut frame);
-            let packet = PcapPacket::new(Duration::from_nanos(departure.due_ns), frame.len() as u32, &frame);
+            let mut numbers = Numbers { number: batch.number, sequence: batch.sequence, count: 1 };
+            if stream.cache > 0 {
+                // The packets that were built beforehand, around.
+                numbers.sequence %= u64::from(stream.cache);
+                numbers.number = worker.deal.first + numbers.sequence * worker.schedule.stride(batch.stream);
+            }
+            let template = &checked.streams[batch.stream].template;
+            template.write(&mut worker.writers[batch.stream], &mut lanes, numbers, stamp, &mut frame, 0);
+            let bytes = &frame.bytes[..frame.len];
+            let packet = PcapPacket::new(Duration::from_nanos(batch.due_ns), bytes.len() as u32, bytes);
             pcap.write_packet(&packet).with_context(|| format!("--pcap {path}"))?;
             written += 1;
         }

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The engine and the runs it holds: prepare, find, change, forget.
 use super::status::Refusal;
-use crate::datapath::{Change, Clock, Datapath, PortInfo, Rate, Run, RunError, RunSpec, RunState};
+use crate::datapath::{Change, Clock, Datapath, PortInfo, Rate, Run, RunError, RunState};
 use crate::plan::rate::{self, LineRate};
-use crate::plan::validate::{self, Site};
-use crate::plan::{Violations, decode, fit};
+use crate::plan::validate::{self, Checked, CheckedStream, Site};
+use crate::plan::{Violations, decode, fit, load};
 use contract::{Plan, Ratio, RunInfo, Selector, update_request};
 use prost::bytes::Bytes;
-use std::collections::BTreeMap;
+use spate_stateless::StreamTiming;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -51,15 +52,16 @@ pub struct Held {
 pub struct StreamFacts {
     /// Unique in the run.
     pub name: String,
+    /// What it is counted under.
+    pub group: String,
     /// Name of the port that sends it.
     pub tx_port: String,
     /// Name of the port that is to receive it; empty if none is.
     pub rx_port: String,
     /// Whether its packets are measured.
     pub measured: bool,
-    tx_index: usize,
-    frame_bytes: usize,
-    rate: Rate,
+    /// What it asks of its port at the plan's rate.
+    ask: load::Ask,
 }
 
 /// What updates change.
@@ -134,8 +136,9 @@ impl Engine {
         }
         self.admit(&plan)?;
         let checked = validate::validate(&plan, &self.site())?;
-        let spec = fit::run_spec(&plan, &checked, &self.ports)?;
-        let facts = self.stream_facts(&plan, &spec);
+        let (warnings, share_count) = (checked.warnings.clone(), checked.share.1);
+        let facts = stream_facts(&plan, &checked);
+        let spec = fit::run_spec(&plan, checked)?;
         let enabled = spec.streams.iter().map(|s| s.enabled).collect();
         let run = self.datapath.prepare(spec).map_err(|error| match error.exhausted {
             true => Refusal::Exhausted(error.to_string()),
@@ -146,9 +149,9 @@ impl Engine {
             plan_digest: digest,
             run_tag: plan.run_tag as u16,
             lease_ns: plan.lease_ns,
-            share_count: checked.share.1,
+            share_count,
             now: Mutex::new(Now {
-                rates: facts.iter().map(|s| s.rate).collect(),
+                rates: facts.iter().map(|s| s.ask.rate).collect(),
                 enabled,
                 factors: Vec::new(),
                 started_at_asked: None,
@@ -159,7 +162,7 @@ impl Engine {
             namespace: plan.namespace,
         });
         lock(&self.runs).insert(run_id.to_owned(), held.clone());
-        Ok((held, checked.warnings))
+        Ok((held, warnings))
     }
 
     /// Whether there is room for another run and its mark is free.
@@ -195,19 +198,6 @@ impl Engine {
             }
         }
         all
-    }
-
-    fn stream_facts(&self, plan: &Plan, spec: &RunSpec) -> Vec<StreamFacts> {
-        let fact = |(stream, spec): (&contract::Stream, &crate::datapath::StreamSpec)| StreamFacts {
-            name: stream.name.clone(),
-            tx_port: stream.tx_port.clone(),
-            rx_port: stream.rx_port.clone(),
-            measured: spec.template.flow(),
-            tx_index: spec.tx_port,
-            frame_bytes: spec.template.frame_len(),
-            rate: spec.rate,
-        };
-        plan.streams.iter().zip(&spec.streams).map(fact).collect()
     }
 
     /// Every run held, by id.
@@ -267,8 +257,8 @@ impl Engine {
     fn choose(&self, held: &Held, selector: &Selector) -> Result<Vec<usize>, Refusal> {
         let mut wrong = Violations::default();
         for (i, name) in selector.streams.iter().enumerate() {
-            if !held.streams.iter().any(|s| s.name == *name) {
-                wrong.add(format!("selector.streams[{i}]"), format!("{name:?} is no stream of the run"));
+            if !held.streams.iter().any(|s| s.name == *name || s.group == *name) {
+                wrong.add(format!("selector.streams[{i}]"), format!("{name:?} is no stream or group of the run"));
             }
         }
         for (i, name) in selector.ports.iter().enumerate() {
@@ -281,8 +271,9 @@ impl Engine {
                 );
             }
         }
+        let named: HashSet<&str> = selector.streams.iter().map(String::as_str).collect();
         let chosen = |s: &StreamFacts| {
-            (selector.streams.is_empty() || selector.streams.contains(&s.name))
+            (selector.streams.is_empty() || named.contains(s.name.as_str()) || named.contains(s.group.as_str()))
                 && (selector.ports.is_empty() || selector.ports.contains(&s.tx_port))
         };
         let indices: Vec<usize> = (0..held.streams.len()).filter(|&i| chosen(&held.streams[i])).collect();
@@ -311,6 +302,7 @@ impl Engine {
                 rate::positive(factor).map_err(|e| Refusal::field("rate_factor", e.to_string()))?;
                 for &i in chosen {
                     next.rates[i] = held.streams[i]
+                        .ask
                         .rate
                         .scaled(factor.numerator, factor.denominator)
                         .map_err(|e| Refusal::field("rate_factor", e.to_string()))?;
@@ -322,8 +314,8 @@ impl Engine {
                 let mut by_rate: Vec<(Vec<usize>, Rate)> = Vec::new();
                 for &i in chosen {
                     let stream = &held.streams[i];
-                    let line = self.ports[stream.tx_index].line_rate_bps.map_or(LineRate::Unknown, LineRate::Known);
-                    let rate = rate::packet_rate(Some(asked), stream.frame_bytes, &stream.tx_port, line)
+                    let line = self.ports[stream.ask.port].line_rate_bps.map_or(LineRate::Unknown, LineRate::Known);
+                    let rate = rate::packet_rate(Some(asked), stream.ask.frame_bytes, &stream.tx_port, line)
                         .map_err(|e| Refusal::field("rate", e.to_string()))?
                         .ok_or_else(|| Refusal::field("rate", "waits for a line rate"))?;
                     next.rates[i] = rate;
@@ -397,6 +389,30 @@ impl Engine {
     }
 }
 
+fn stream_facts(plan: &Plan, checked: &Checked) -> Vec<StreamFacts> {
+    let chains = load::chains(&checked.timings);
+    let streams = plan.streams.iter().zip(&checked.streams).zip(&checked.timings).zip(chains);
+    let fact = |(((stream, found), timing), chain): (((&contract::Stream, &CheckedStream), &StreamTiming), usize)| {
+        // A rate that is not known is refused before the run is made.
+        let rate = found.rate?;
+        Some(StreamFacts {
+            name: stream.name.clone(),
+            group: if stream.group.is_empty() { stream.name.clone() } else { stream.group.clone() },
+            tx_port: stream.tx_port.clone(),
+            rx_port: stream.rx_port.clone(),
+            measured: found.template.flow(),
+            ask: load::Ask {
+                port: found.tx_port,
+                chain,
+                starts: !timing.waits,
+                frame_bytes: found.frame_bytes(),
+                rate,
+            },
+        })
+    };
+    streams.filter_map(fact).collect()
+}
+
 impl Held {
     /// The datapath's run.
     pub fn run(&self) -> &Run {
@@ -442,10 +458,12 @@ impl Held {
         now.factors.iter().rfind(|(at, _)| *at <= now_ns).map_or(NO_FACTOR, |&(_, factor)| factor)
     }
 
+    /// Adds what its enabled streams ask of each port, in bits a second on the medium.
     fn add_bits(&self, now: &Now, all: &mut BTreeMap<usize, u128>) {
-        for (i, stream) in self.streams.iter().enumerate().filter(|(i, _)| now.enabled[*i]) {
-            let bits = rate::l1_bits(now.rates[i], stream.frame_bytes) / u128::from(self.share_count);
-            *all.entry(stream.tx_index).or_default() += bits;
+        let enabled = self.streams.iter().enumerate().filter(|(i, _)| now.enabled[*i]);
+        let asks = enabled.map(|(i, stream)| load::Ask { rate: now.rates[i], ..stream.ask });
+        for (port, bits) in load::by_port(asks, self.share_count) {
+            *all.entry(port).or_default() += bits;
         }
     }
 }

@@ -2,7 +2,7 @@
 //! What control tells a worker, through a queue with one writer and one reader, and what it gets back to free.
 use std::sync::Arc;
 
-use spate_stateless::Pace;
+use spate_stateless::Rate;
 
 use super::{run_clock::Turn, worker::WorkerRun};
 
@@ -19,8 +19,8 @@ pub(super) enum Command {
     Start(usize, u64),
     /// The run's clock turns at a monotonic instant.
     Turn(usize, u64, Turn),
-    /// Other paces for streams.
-    Change(usize, PaceChange),
+    /// Other rates for streams.
+    Change(usize, RateChange),
     /// Transmission ends at a run time that has come.
     Stop(usize, u64),
     /// Count nothing more once all that has arrived is read.
@@ -31,18 +31,19 @@ pub(super) enum Command {
     Quit,
 }
 
-/// Other paces for streams that are sent from one port, from an instant of the run on.
+/// Other rates for streams that are sent from one port, from an instant of the run on.
 #[derive(Clone, Debug)]
-pub(super) struct PaceChange {
+pub(super) struct RateChange {
     pub(super) at_ns: u64,
     /// Index of the port.
     pub(super) port: usize,
     /// By index among the run's streams of that port.
-    pub(super) paces: Arc<[(usize, Pace)]>,
+    /// Without a rate a stream stands.
+    pub(super) rates: Arc<[(usize, Option<Rate>)]>,
 }
 
 /// What a worker must not free itself.
 pub(super) enum Trash {
     Run(#[allow(dead_code, reason = "only ever dropped")] Box<WorkerRun>),
-    Paces(#[allow(dead_code, reason = "only ever dropped")] Arc<[(usize, Pace)]>),
+    Rates(#[allow(dead_code, reason = "only ever dropped")] Arc<[(usize, Option<Rate>)]>),
 }

@@ -16,7 +16,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 pub use clock::Clock;
 pub use run::Run;
-pub use spate_stateless::{Checksum, Rate, RateError, Template, TemplateError};
+pub use spate_stateless::{
+    Blueprint, Checksum, ChecksumKind, FieldProgram, Length, ListOrder, Rate, RateError, Sequence, StreamTiming,
+    Template, TemplateError, Transmit, Variable, Write,
+};
 pub use spate_stats::{PhaseCounters, StreamCounters};
 pub use types::*;
 

@@ -2,10 +2,10 @@
 //! Preparing a run: what it must fulfil, and what workers need for it, allocated here so that they never do.
 use std::sync::Arc;
 
-use spate_dpdk::{Eal, Mempool};
-use spate_stateless::{Deal, MAX_FRAME_LEN, Pace, Schedule};
+use spate_dpdk::{Eal, Mempool, Prebuilt};
+use spate_stateless::{Deal, Frames, Lanes, MAX_FRAME_LEN, Numbers, Schedule, StreamTiming, Writer};
 use spate_stats::Tracker;
-use spate_wire::FCS_LEN;
+use spate_wire::Trailer;
 
 use super::{
     Clock, PortDevice, PrepareError, RunSpec,
@@ -23,6 +23,8 @@ const LATE_NS: u64 = 1_000_000;
 const LATE_KERNEL_NS: u64 = 20_000_000;
 /// Trackers of all streams and senders together, at most.
 const TRACKER_BYTES: usize = 1 << 30;
+/// What is written into packets that are not measured: nothing.
+const UNMEASURED: Trailer = Trailer { run_tag: 0, stream: 0, sender: 0, measured: false, sequence: 0, timestamp: 0 };
 /// Long packets of one worker.
 const LONG_PACKETS: u32 = 1023;
 
@@ -47,7 +49,7 @@ pub(super) fn prepare(context: Context<'_>, spec: RunSpec) -> Result<(Run, Vec<W
     let shares: Vec<_> = (0..workers).map(|_| Arc::new(RunShare::new(spec.streams.len()))).collect();
     let receive = receivers(&context, &spec, senders)?;
     let by_port = streams_by_port(context.ports.len(), &spec);
-    let control_streams = control_streams(&spec, &by_port);
+    let control_streams = control_streams(&spec, &by_port)?;
 
     let mut parts = Vec::new();
     for (worker, receive) in receive.into_iter().enumerate() {
@@ -82,10 +84,18 @@ pub(super) fn prepare(context: Context<'_>, spec: RunSpec) -> Result<(Run, Vec<W
                 stride: u64::from(spec.share.1) * count,
             };
             let kernel = matches!(open.config.device, PortDevice::Kernel(_));
+            let timings = streams.iter().map(|&index| timing_on_port(&spec, &control_streams, index));
+            let schedule = Schedule::new(deal, timings);
+            let mut writers: Vec<Writer> = (send.iter().enumerate())
+                .map(|(index, s)| s.template.writer(Deal { stride: schedule.stride(index), ..deal }))
+                .collect();
+            let prebuilt = prebuilt(&context, &spec, streams, &schedule, deal, &mut writers)?;
             parts[worker].ports.push(PortRun {
                 port,
-                schedule: Schedule::new(deal, streams.iter().map(|&index| control_streams[index].pace)),
+                schedule,
                 streams: Arc::clone(&send),
+                writers: writers.into(),
+                prebuilt,
                 changes: worker::changes(),
                 late_after_ns: spec.late_after_ns.unwrap_or(if kernel { LATE_KERNEL_NS } else { LATE_NS }),
                 long_packets: if long { Some(long_pool(context.eal, context.long_packets, worker)?) } else { None },
@@ -152,6 +162,11 @@ fn validate(context: &Context<'_>, spec: &RunSpec) -> Result<usize, PrepareError
         {
             return Err(wrong(field("rx_port"), format!("there is no port {rx_port}: there are {ports}")));
         }
+        if let Some((next, _)) = stream.timing.next
+            && spec.streams.get(next).is_none_or(|other| other.tx_port != stream.tx_port)
+        {
+            return Err(wrong(field("timing.next"), format!("streams[{next}] is no stream of the same port")));
+        }
         let frame = stream.template.frame();
         // A VLAN tag does not count against the MTU.
         let tagged = matches!(frame.get(12..14), Some([0x81, 0x00] | [0x88, 0xa8]));
@@ -168,6 +183,69 @@ fn validate(context: &Context<'_>, spec: &RunSpec) -> Result<usize, PrepareError
     Ok(senders)
 }
 
+/// A stream's timing as its port's schedule takes it: `next` by index among the port's streams.
+fn timing_on_port(spec: &RunSpec, control: &[run::Stream], index: usize) -> StreamTiming {
+    let timing = spec.streams[index].timing;
+    StreamTiming {
+        rate: control[index].rate(),
+        next: timing.next.map(|(next, times)| (control[next].index, times)),
+        ..timing
+    }
+}
+
+/// Packets that are built now and then repeated, by stream of a port; empty if there are none.
+fn prebuilt(
+    context: &Context<'_>,
+    spec: &RunSpec,
+    streams: &[usize],
+    schedule: &Schedule,
+    deal: Deal,
+    writers: &mut [Writer],
+) -> Result<Box<[Option<Prebuilt>]>, PrepareError> {
+    if streams.iter().all(|&index| spec.streams[index].cache == 0) {
+        return Ok(Box::default());
+    }
+    let mut lanes = Lanes::new();
+    let mut all = Vec::with_capacity(streams.len());
+    for (position, &index) in streams.iter().enumerate() {
+        let stream = &spec.streams[index];
+        if stream.cache == 0 {
+            all.push(None);
+            continue;
+        }
+        let what = format!("{} packets of stream {}, built beforehand", stream.cache, stream.name);
+        let mut packets =
+            Prebuilt::new(context.eal, &what, stream.cache, stream.template.frame_len()).map_err(|e| PrepareError {
+                field: format!("streams[{index}].cache"),
+                problem: e.to_string(),
+                exhausted: true,
+            })?;
+        for at in 0..stream.cache as u64 {
+            let number = deal.first + at * schedule.stride(position);
+            let numbers = Numbers { number, sequence: at, count: 1 };
+            stream.template.write(
+                &mut writers[position],
+                &mut lanes,
+                numbers,
+                UNMEASURED,
+                &mut Beforehand(&mut packets),
+                at as usize,
+            );
+        }
+        all.push(Some(packets));
+    }
+    Ok(all.into())
+}
+
+/// Packets built beforehand, being written.
+struct Beforehand<'a>(&'a mut Prebuilt);
+
+impl Frames for Beforehand<'_> {
+    fn frame(&mut self, index: usize, len: usize) -> &mut [u8] {
+        self.0.piece_mut(index, len)
+    }
+}
+
 /// Indices of the streams that each port sends.
 fn streams_by_port(ports: usize, spec: &RunSpec) -> Vec<Vec<usize>> {
     let mut by_port = vec![Vec::new(); ports];
@@ -177,22 +255,23 @@ fn streams_by_port(ports: usize, spec: &RunSpec) -> Vec<Vec<usize>> {
     by_port
 }
 
-fn control_streams(spec: &RunSpec, by_port: &[Vec<usize>]) -> Vec<run::Stream> {
+fn control_streams(spec: &RunSpec, by_port: &[Vec<usize>]) -> Result<Vec<run::Stream>, PrepareError> {
     let mut indices = vec![0; spec.streams.len()];
     for streams in by_port {
         for (index, &stream) in streams.iter().enumerate() {
             indices[stream] = index;
         }
     }
-    let stream = |(index, s): (usize, &super::StreamSpec)| run::Stream {
-        tx_port: s.tx_port,
-        index: indices[index],
-        packet_bytes: s.template.frame_len() as u64 + FCS_LEN,
-        base_rate: s.rate,
-        rate: s.rate,
-        paused: false,
-        enabled: s.enabled,
-        pace: Pace::from_start(s.enabled.then_some(s.rate)),
+    let stream = |(index, s): (usize, &super::StreamSpec)| {
+        let rate = s.timing.rate.ok_or_else(|| wrong(format!("streams[{index}].rate"), "it is missing"))?;
+        Ok(run::Stream {
+            tx_port: s.tx_port,
+            index: indices[index],
+            base_rate: rate,
+            rate,
+            paused: s.paused,
+            enabled: s.enabled,
+        })
     };
     spec.streams.iter().enumerate().map(stream).collect()
 }

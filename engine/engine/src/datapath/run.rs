@@ -5,12 +5,12 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use spate_stateless::{Pace, Rate};
+use spate_stateless::Rate;
 use spate_stats::StreamCounters;
 
 use super::{
     Change, Clock, RunError, RunState, Timing,
-    command::{Command, PaceChange},
+    command::{Command, RateChange},
     run_clock::{RunClock, Turn},
     shared::RunShare,
     workers::Workers,
@@ -53,20 +53,17 @@ pub(super) struct Stream {
     pub(super) tx_port: usize,
     /// Its index among the run's streams of that port.
     pub(super) index: usize,
-    /// With FCS.
-    pub(super) packet_bytes: u64,
     /// The plan's.
     pub(super) base_rate: Rate,
     /// In force while neither paused nor disabled.
     pub(super) rate: Rate,
     pub(super) paused: bool,
     pub(super) enabled: bool,
-    pub(super) pace: Pace,
 }
 
 impl Stream {
     /// The rate it goes at, if it goes.
-    fn rate(&self) -> Option<Rate> {
+    pub(super) fn rate(&self) -> Option<Rate> {
         (self.enabled && !self.paused).then_some(self.rate)
     }
 }
@@ -145,7 +142,7 @@ impl Run {
         let at = self.instant(at_wall_ns);
         let at_ns = control.clock.ahead(at).map_or(0, |ns| ns.max(0).cast_unsigned()).max(control.last_change_ns);
         control.last_change_ns = at_ns;
-        let mut by_port: BTreeMap<usize, Vec<(usize, Pace)>> = BTreeMap::new();
+        let mut by_port: BTreeMap<usize, Vec<(usize, Option<Rate>)>> = BTreeMap::new();
         for (&index, rate) in streams.iter().zip(rates) {
             let stream = &mut control.streams[index];
             stream.rate = rate;
@@ -154,11 +151,10 @@ impl Run {
                 Change::Enabled(enabled) => stream.enabled = enabled,
                 Change::Rate(_) | Change::Factor(..) => {}
             }
-            stream.pace = stream.pace.changed(at_ns, stream.rate());
-            by_port.entry(stream.tx_port).or_default().push((stream.index, stream.pace));
+            by_port.entry(stream.tx_port).or_default().push((stream.index, stream.rate()));
         }
-        for (port, paces) in by_port {
-            let change = PaceChange { at_ns, port, paces: paces.into() };
+        for (port, rates) in by_port {
+            let change = RateChange { at_ns, port, rates: rates.into() };
             self.workers.tell_all(|| Command::Change(self.slot, change.clone()));
         }
         let effective = control.clock.mono_of(at_ns).unwrap_or(at).max(at);
@@ -220,12 +216,12 @@ impl Run {
     /// Counters of all streams, in the order of `RunSpec::streams`.
     pub fn counters(&self) -> Vec<StreamCounters> {
         let control = self.control();
-        let merge = |(index, stream): (usize, &Stream)| {
+        let merge = |index: usize| {
             let tx = self.shares.iter().map(move |share| &share.tx[index]);
             let rx = self.shares.iter().map(move |share| &share.rx[index]);
-            StreamCounters::merge(stream.packet_bytes, tx, rx)
+            StreamCounters::merge(tx, rx)
         };
-        control.streams.iter().enumerate().map(merge).collect()
+        (0..control.streams.len()).map(merge).collect()
     }
 
     /// Moves the run on through its drain; called by the monitor. Returns the monotonic instant to call again at, none

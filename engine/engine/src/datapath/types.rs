@@ -2,7 +2,7 @@
 //! What the control side tells the data path, and what it hears back: plain data and errors.
 use std::collections::BTreeMap;
 
-use spate_stateless::{Rate, Template};
+use spate_stateless::{Rate, StreamTiming, Template};
 
 /// What a port is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,10 +121,14 @@ pub struct StreamSpec {
     pub rx_port: Option<usize>,
     /// Its packets. `Template::flow` says whether they are measured.
     pub template: Template,
-    /// How fast.
-    pub rate: Rate,
+    /// When it sends; `next` is an index in `RunSpec::streams`, of the same port. Its rate is set, also if it stands.
+    pub timing: StreamTiming,
     /// A disabled stream sends nothing until enabled.
     pub enabled: bool,
+    /// It stands until told to go on.
+    pub paused: bool,
+    /// This many packets of each worker are built at Prepare and then repeated; 0 for none. Not with `Template::flow`.
+    pub cache: usize,
 }
 
 /// Everything the data path needs for one run.

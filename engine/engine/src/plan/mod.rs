@@ -3,12 +3,16 @@
 //!
 //! [`decode`] reads a plan, [`validate`] finds everything that is wrong with it, [`rate`] makes rates exact, and [`fit`]
 //! turns a plan without fault into what the datapath prepares. Whatever is wrong comes back as [`Violations`], each with the path of its field.
+mod blueprint;
 pub mod decode;
 pub mod fit;
+pub mod load;
 pub mod rate;
+mod transmit;
 pub mod validate;
 mod violation;
 
+pub use blueprint::Macs;
 pub use violation::{Violation, Violations};
 
 /// The greatest encoded plan, in bytes: room for 20,000 streams of 9 KB frames.

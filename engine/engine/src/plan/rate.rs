@@ -40,9 +40,35 @@ pub enum RateError {
     },
 }
 
-/// Bits a second on the medium of frames of `frame_bytes` (without FCS), rounded down.
-pub fn l1_bits(rate: Rate, frame_bytes: usize) -> u128 {
-    u128::from(rate.packets()) * wire_bits(frame_bytes) * NS_PER_SECOND / u128::from(rate.nanoseconds())
+/// The mean length of frames without FCS: a sum over a count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameBytes {
+    /// Bytes together,
+    pub sum: u128,
+    /// of so many frames; at least 1.
+    pub count: u128,
+}
+
+impl From<usize> for FrameBytes {
+    fn from(bytes: usize) -> Self {
+        Self { sum: bytes as u128, count: 1 }
+    }
+}
+
+impl FrameBytes {
+    /// Bits of `count` frames, each with so many bytes beside it.
+    fn bits(self, beside: u64) -> u128 {
+        (self.sum + self.count * u128::from(beside)) * 8
+    }
+}
+
+/// Bits a second on the medium of frames of this length, rounded down.
+pub fn l1_bits(rate: Rate, frame_bytes: FrameBytes) -> u128 {
+    let bits = frame_bytes.bits(FCS_BYTES + MEDIUM_OVERHEAD_BYTES);
+    // The count goes first: both factors together may exceed 128 bits only for rates no medium has.
+    let packets = u128::from(rate.packets()).saturating_mul(bits / frame_bytes.count).saturating_mul(NS_PER_SECOND);
+    let rest = u128::from(rate.packets()).saturating_mul(bits % frame_bytes.count).saturating_mul(NS_PER_SECOND);
+    (packets + rest / frame_bytes.count) / u128::from(rate.nanoseconds())
 }
 
 /// Packets a second, for people.
@@ -61,28 +87,31 @@ pub enum LineRate {
     ToldLater,
 }
 
-/// The rate in packets a second of frames of `frame_bytes` (without FCS); `None` if that waits for the line rate.
+/// The rate in packets a second of frames of this mean length; `None` if that waits for the line rate.
 pub fn packet_rate(
     rate: Option<&contract::Rate>,
-    frame_bytes: usize,
+    frame_bytes: FrameBytes,
     port: &str,
     line_rate: LineRate,
 ) -> Result<Option<Rate>, RateError> {
     let kind = rate.and_then(|r| r.kind.as_ref()).ok_or(RateError::Missing)?;
+    let on_medium = frame_bytes.bits(FCS_BYTES + MEDIUM_OVERHEAD_BYTES);
     let (ratio, packets, per) = match kind {
         Kind::PacketsPerSecond(ratio) => (ratio, 1, 1),
-        Kind::L1BitsPerSecond(ratio) => (ratio, 1, wire_bits(frame_bytes)),
-        Kind::L2BitsPerSecond(ratio) => (ratio, 1, (frame_bytes as u128 + u128::from(FCS_BYTES)) * 8),
+        Kind::L1BitsPerSecond(ratio) => (ratio, frame_bytes.count, on_medium),
+        Kind::L2BitsPerSecond(ratio) => (ratio, frame_bytes.count, frame_bytes.bits(FCS_BYTES)),
         Kind::LinePercent(ratio) => match line_rate {
-            LineRate::Known(bits) => (ratio, u128::from(bits), 100 * wire_bits(frame_bytes)),
+            LineRate::Known(bits) => (ratio, u128::from(bits) * frame_bytes.count, 100 * on_medium),
             LineRate::Unknown => return Err(RateError::UnknownLineRate { port: port.to_owned() }),
             LineRate::ToldLater => return positive(ratio).map(|()| None),
         },
     };
     positive(ratio)?;
-    let too_fine = RateError::TooFine { frame_bytes };
-    let denominator = u128::from(ratio.denominator).checked_mul(per * NS_PER_SECOND).ok_or(too_fine.clone())?;
-    Rate::new(u128::from(ratio.numerator) * packets, denominator).map(Some).map_err(|_| too_fine)
+    let too_fine = RateError::TooFine { frame_bytes: (frame_bytes.sum / frame_bytes.count) as usize };
+    let numerator = u128::from(ratio.numerator).checked_mul(packets).ok_or(too_fine.clone())?;
+    let per = per.checked_mul(NS_PER_SECOND).ok_or(too_fine.clone())?;
+    let denominator = u128::from(ratio.denominator).checked_mul(per).ok_or(too_fine.clone())?;
+    Rate::new(numerator, denominator).map(Some).map_err(|_| too_fine)
 }
 
 /// A ratio that is greater than 0.
@@ -92,10 +121,6 @@ pub fn positive(ratio: &Ratio) -> Result<(), RateError> {
         (0, _) => Err(RateError::Zero),
         _ => Ok(()),
     }
-}
-
-fn wire_bits(frame_bytes: usize) -> u128 {
-    (frame_bytes as u128 + u128::from(FCS_BYTES + MEDIUM_OVERHEAD_BYTES)) * 8
 }
 
 #[cfg(test)]
@@ -123,7 +148,7 @@ mod tests {
             (Kind::L2BitsPerSecond(ratio(512, 1)), (1, 1)),
         ];
         for (kind, (numerator, denominator)) in cases {
-            let got = packet_rate(Some(&rate(kind)), 60, "east", ten_gig).unwrap().unwrap();
+            let got = packet_rate(Some(&rate(kind)), 60.into(), "east", ten_gig).unwrap().unwrap();
             assert_eq!(got, Rate::packets_per_second(numerator, denominator).unwrap(), "{kind:?}");
         }
     }
@@ -131,14 +156,14 @@ mod tests {
     #[test]
     fn a_rate_that_is_none_says_why() {
         let unknown = LineRate::Unknown;
-        let error = |kind| packet_rate(Some(&rate(kind)), 60, "east", unknown).unwrap_err();
-        assert_eq!(packet_rate(None, 60, "east", unknown), Err(RateError::Missing));
+        let error = |kind| packet_rate(Some(&rate(kind)), 60.into(), "east", unknown).unwrap_err();
+        assert_eq!(packet_rate(None, 60.into(), "east", unknown), Err(RateError::Missing));
         assert_eq!(error(Kind::PacketsPerSecond(ratio(0, 1))), RateError::Zero);
         assert_eq!(error(Kind::PacketsPerSecond(ratio(1, 0))), RateError::ZeroDenominator);
         assert_eq!(error(Kind::L1BitsPerSecond(ratio(1, u64::MAX))), RateError::TooFine { frame_bytes: 60 });
         let percent = error(Kind::LinePercent(ratio(80, 1))).to_string();
         assert!(percent.contains("--line-rate east=RATE"), "{percent}");
-        let later = packet_rate(Some(&rate(Kind::LinePercent(ratio(80, 1)))), 60, "east", LineRate::ToldLater);
+        let later = packet_rate(Some(&rate(Kind::LinePercent(ratio(80, 1)))), 60.into(), "east", LineRate::ToldLater);
         assert_eq!(later, Ok(None));
     }
 
@@ -146,8 +171,8 @@ mod tests {
     fn line_rate_is_taken_exactly_by_the_rate_that_asks_for_all_of_it() {
         for frame in [60, 61, 590, 1514, 9212] {
             let all = rate(Kind::LinePercent(ratio(100, 1)));
-            let packets = packet_rate(Some(&all), frame, "p", LineRate::Known(10_000_000_000)).unwrap().unwrap();
-            assert_eq!(l1_bits(packets, frame), 10_000_000_000);
+            let packets = packet_rate(Some(&all), frame.into(), "p", LineRate::Known(10_000_000_000)).unwrap().unwrap();
+            assert_eq!(l1_bits(packets, frame.into()), 10_000_000_000);
         }
     }
 }

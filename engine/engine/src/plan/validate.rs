@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Plan to run: everything that is wrong with a plan, found before anything is allocated.
 use super::Violations;
-use super::rate::{self, FCS_BYTES, LineRate};
-use contract::{Checksum, Packet, Plan, Stream, stream::Transmit};
-use spate_stateless::Rate;
+use super::blueprint::{self, Macs};
+use super::rate::{self, FrameBytes, LineRate};
+use super::{load, transmit};
+use contract::{Plan, Stream, stream::Transmit};
+use spate_stateless::{Rate, StreamTiming, Template};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::RangeInclusive;
 
 /// Bytes of a frame without FCS: from the least Ethernet frame to a 9,216-byte jumbo frame with FCS.
 pub const FRAME_BYTES: RangeInclusive<usize> = 60..=9212;
-/// Bytes at the end of a measured frame that hold the trailer.
-pub const TRAILER_BYTES: usize = 16;
 /// Sending workers over all engines of a run: the trailer has one byte for them.
 pub const MOST_GLOBAL_WORKERS: u64 = 256;
 /// The longest time a plan may name: ten years of 365 days, far from where 64-bit nanoseconds end.
@@ -18,8 +18,25 @@ pub const LONGEST_NS: u64 = 10 * 365 * 86_400 * 1_000_000_000;
 const MOST_NAME_CHARS: usize = 253;
 const MOST_RUN_ID_CHARS: usize = 128;
 /// The features of plans that this engine has, by their path in the contract.
-pub const FEATURES: [&str; 5] =
-    ["transmit.continuous", "measure.flow", "packet.checksums", "packet.source_mac_from_port", "share"];
+pub const FEATURES: &[&str] = &[
+    "transmit.continuous",
+    "transmit.bursts",
+    "next",
+    "program",
+    "cache",
+    "group",
+    "pinned",
+    "measure.flow",
+    "packet.checksums",
+    "packet.lengths",
+    "packet.sizes",
+    "packet.source_mac_from_port",
+    "share",
+];
+/// Packets of a stream that may be built beforehand.
+pub const MOST_CACHED: u32 = 10_000;
+/// The address of ports that are only thought of, and of what they lead to.
+const SIMULATED: Macs = Macs { own: [0x02, 0x53, 0, 0, 0, 0], next_hop: Some([0x02, 0x53, 0, 0, 0, 1]) };
 
 /// What validation knows of a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +49,8 @@ pub struct PortFacts {
     pub mtu: Option<u32>,
     /// Bits a second on the medium that other runs have already claimed.
     pub claimed_bits: u128,
+    /// What is written into frames that leave it to the port.
+    pub macs: Macs,
 }
 
 /// Where a plan is to run.
@@ -60,6 +79,7 @@ impl Site {
             line_rate: LineRate::ToldLater,
             mtu: None,
             claimed_bits: 0,
+            macs: SIMULATED,
         };
         Self { ports: names.into_iter().map(port).collect(), workers: 1 }
     }
@@ -80,7 +100,7 @@ impl Site {
 }
 
 /// What validation worked out of one stream.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct CheckedStream {
     /// Index of the port that sends it.
     pub tx_port: usize,
@@ -88,6 +108,16 @@ pub struct CheckedStream {
     pub rx_port: Option<usize>,
     /// Of all engines together; `None` where it waits for the line rate ([`LineRate::ToldLater`]).
     pub rate: Option<Rate>,
+    /// Its packets.
+    pub template: Template,
+}
+
+impl CheckedStream {
+    /// The mean length of its frames.
+    pub fn frame_bytes(&self) -> FrameBytes {
+        let (sum, count) = self.template.mean_len();
+        FrameBytes { sum, count }
+    }
 }
 
 /// A plan without fault, with what was worked out of each stream, in the plan's order.
@@ -95,6 +125,8 @@ pub struct CheckedStream {
 pub struct Checked {
     /// In the plan's order.
     pub streams: Vec<CheckedStream>,
+    /// When they send, in the plan's order, `next` by index.
+    pub timings: Vec<StreamTiming>,
     /// This engine's part: index and count.
     pub share: (u32, u32),
     /// Bits a second on the medium by port, of enabled streams, of this engine alone.
@@ -110,7 +142,11 @@ pub fn validate(plan: &Plan, site: &Site) -> Result<Checked, Violations> {
     timing(plan, &mut wrong);
     let share = share(plan, site, &mut wrong);
     let streams = streams(plan, site, &mut wrong);
-    let mut checked = Checked { streams, share, port_bits: BTreeMap::new(), warnings: Vec::new() };
+    let mut checked = Checked { streams, timings: Vec::new(), share, port_bits: BTreeMap::new(), warnings: Vec::new() };
+    if wrong.is_empty() {
+        let rates: Vec<_> = checked.streams.iter().map(|s| s.rate).collect();
+        checked.timings = transmit::timings(plan, &rates, &mut wrong);
+    }
     if wrong.is_empty() {
         checked.port_bits = port_bits(plan, &checked);
         capacity(&checked.port_bits, site, &mut wrong);
@@ -200,7 +236,7 @@ fn streams(plan: &Plan, site: &Site, wrong: &mut Violations) -> Vec<CheckedStrea
         if let Some(first) = ids.insert(stream.id, i) {
             wrong.add(format!("{at}.id"), format!("{} is streams[{first}]'s already; must be unique", stream.id));
         }
-        if let Some(one) = one_stream(&at, stream, site, wrong) {
+        if let Some(one) = one_stream(i, stream, site, wrong) {
             checked.push(one);
         }
     }
@@ -217,30 +253,54 @@ fn name(at: &str, stream: &Stream, wrong: &mut Violations) {
 }
 
 /// The stream, or `None` if it lacks what the rest builds on (then a violation says so).
-fn one_stream(at: &str, stream: &Stream, site: &Site, wrong: &mut Violations) -> Option<CheckedStream> {
+fn one_stream(index: usize, stream: &Stream, site: &Site, wrong: &mut Violations) -> Option<CheckedStream> {
+    let at = format!("streams[{index}]");
     let tx_port = port(&format!("{at}.tx_port"), &stream.tx_port, site, wrong);
     let rx_port = match stream.rx_port.as_str() {
         "" => None,
         name => port(&format!("{at}.rx_port"), name, site, wrong),
     };
-    let measured = stream.measure.as_ref().is_some_and(|m| m.flow);
-    let frame_bytes = packet(&format!("{at}.packet"), stream.packet.as_ref(), measured, wrong);
-    let continuous = match &stream.transmit {
-        Some(Transmit::Continuous(continuous)) => Some(continuous),
-        Some(Transmit::Bursts(_) | Transmit::Replay(_)) | None => {
-            wrong.add(format!("{at}.transmit"), "missing; set continuous (the transmit mode this engine version has)");
-            None
+    if stream.packet.is_none() {
+        wrong.add(format!("{at}.packet"), "missing; set frame");
+    }
+    cache(&at, stream, wrong);
+    let (field, rate) = match &stream.transmit {
+        Some(Transmit::Continuous(continuous)) => ("continuous.rate", continuous.rate.as_ref()),
+        Some(Transmit::Bursts(bursts)) => ("bursts.rate", bursts.rate.as_ref()),
+        Some(Transmit::Replay(_)) => {
+            wrong.add(format!("{at}.replay"), "this engine version does not replay captures yet");
+            return None;
+        }
+        None => {
+            wrong.add(format!("{at}.transmit"), "missing; set continuous or bursts");
+            return None;
         }
     };
-    let (tx_port, frame_bytes) = (tx_port?, frame_bytes?);
+    let macs = tx_port.map_or(SIMULATED, |port| site.ports[port].macs);
+    stream.packet.as_ref()?;
+    let template = blueprint::template(index, stream, macs, wrong);
+    let (tx_port, template) = (tx_port?, template?);
     let facts = &site.ports[tx_port];
-    mtu(&format!("{at}.packet.frame"), &stream.packet.as_ref()?.frame, facts, wrong);
-    match rate::packet_rate(continuous?.rate.as_ref(), frame_bytes, &facts.name, facts.line_rate) {
-        Ok(rate) => Some(CheckedStream { tx_port, rx_port, rate }),
+    mtu(&format!("{at}.packet.frame"), template.frame(), facts, wrong);
+    let (sum, count) = template.mean_len();
+    match rate::packet_rate(rate, FrameBytes { sum, count }, &facts.name, facts.line_rate) {
+        Ok(rate) => Some(CheckedStream { tx_port, rx_port, rate, template }),
         Err(error) => {
-            wrong.add(format!("{at}.continuous.rate"), error.to_string());
+            wrong.add(format!("{at}.{field}"), error.to_string());
             None
         }
+    }
+}
+
+fn cache(at: &str, stream: &Stream, wrong: &mut Violations) {
+    let measured = stream.measure.as_ref().is_some_and(|m| m.flow);
+    if stream.cache > MOST_CACHED {
+        wrong.add(format!("{at}.cache"), format!("{}; must be at most {MOST_CACHED}", stream.cache));
+    } else if stream.cache > 0 && measured {
+        wrong.add(
+            format!("{at}.cache"),
+            "goes not with measure.flow, for which every packet is written anew: leave out one of them",
+        );
     }
 }
 
@@ -252,45 +312,6 @@ fn port(field: &str, name: &str, site: &Site, wrong: &mut Violations) -> Option<
         wrong.add(field, format!("{name:?} is no port of this engine; {}", site.known_names()));
     }
     found
-}
-
-fn packet(at: &str, packet: Option<&Packet>, measured: bool, wrong: &mut Violations) -> Option<usize> {
-    let Some(packet) = packet else {
-        wrong.add(at, "missing; set frame");
-        return None;
-    };
-    let bytes = packet.frame.len();
-    if !FRAME_BYTES.contains(&bytes) {
-        let wanted = format!("must be {}..{} (without FCS)", FRAME_BYTES.start(), FRAME_BYTES.end());
-        wrong.add(format!("{at}.frame"), format!("{bytes} bytes; {wanted}"));
-        return None;
-    }
-    for (i, sum) in packet.checksums.iter().enumerate() {
-        checksum(&format!("{at}.checksums[{i}]"), sum, bytes, measured, wrong);
-    }
-    Some(bytes)
-}
-
-fn checksum(at: &str, sum: &Checksum, frame_bytes: usize, measured: bool, wrong: &mut Violations) {
-    let (offset, start, end) = (sum.offset as usize, sum.start as usize, sum.end as usize);
-    if start >= end {
-        wrong.add(format!("{at}.start"), format!("{start}; must be less than end, which is {end}"));
-    }
-    if end > frame_bytes {
-        wrong.add(format!("{at}.end"), format!("{end}; must be at most {frame_bytes}, the length of the frame"));
-    }
-    if offset + 2 > frame_bytes {
-        let most = frame_bytes - 2;
-        wrong.add(format!("{at}.offset"), format!("{offset}; must be at most {most}: the field has 2 bytes"));
-    } else if measured && offset + 2 > frame_bytes - TRAILER_BYTES {
-        let wanted = format!(
-            "lies in the last {TRAILER_BYTES} bytes, which hold the trailer of a measured stream; make the frame \
-             longer or do not measure it"
-        );
-        wrong.add(format!("{at}.offset"), wanted);
-    } else if (start..end).contains(&offset) && !(offset - start).is_multiple_of(2) {
-        wrong.add(format!("{at}.offset"), format!("{offset}; must be an even distance from start, which is {start}"));
-    }
 }
 
 fn mtu(field: &str, frame: &[u8], port: &PortFacts, wrong: &mut Violations) {
@@ -319,14 +340,13 @@ fn ethernet_header_bytes(frame: &[u8]) -> usize {
 }
 
 fn port_bits(plan: &Plan, checked: &Checked) -> BTreeMap<usize, u128> {
-    let mut bits = BTreeMap::new();
-    for (stream, one) in plan.streams.iter().zip(&checked.streams).filter(|(stream, _)| !stream.disabled) {
-        let frame_bytes = stream.packet.as_ref().map_or(0, |p| p.frame.len());
-        if let Some(rate) = one.rate {
-            *bits.entry(one.tx_port).or_default() += rate::l1_bits(rate, frame_bytes) / u128::from(checked.share.1);
-        }
-    }
-    bits
+    let chains = load::chains(&checked.timings);
+    let asks = plan.streams.iter().zip(&checked.streams).zip(&checked.timings).zip(chains);
+    let asks = asks.filter(|(((stream, _), _), _)| !stream.disabled).filter_map(|(((_, one), timing), chain)| {
+        let starts = !timing.waits;
+        Some(load::Ask { port: one.tx_port, chain, starts, frame_bytes: one.frame_bytes(), rate: one.rate? })
+    });
+    load::by_port(asks, checked.share.1)
 }
 
 /// Refuses what a port cannot carry: by asked bits a second of this engine and port.
@@ -368,11 +388,6 @@ fn warnings(plan: &Plan, site: &Site, checked: &Checked) -> Vec<String> {
         all.push(format!("port {} has to carry {bits} bit/s on the medium: {line}", facts.name));
     }
     all
-}
-
-/// A frame's length on the wire without preamble and gap, as every byte counter counts it.
-pub fn with_fcs(frame_bytes: usize) -> u64 {
-    frame_bytes as u64 + FCS_BYTES
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Measurement, on ports that give back what they take: nothing is lost, doubled, reordered or misattributed.
-use spate_engine::datapath::{PollMode, PortDevice, RunState};
+use spate_engine::datapath::{Blueprint, PollMode, PortDevice, RunState, Template};
 
 use crate::setup::{MS, assert_all_received, open, pps, spec, start, stream, turn, wait_for};
 
@@ -80,7 +80,8 @@ fn runs_beside_each_other_do_not_mix_and_packets_of_a_forgotten_run_are_foreign(
 
     // A stream that is not measured has no trailer.
     let mut plain = stream(6, 0, Some(0), 60, pps(10_000));
-    plain.template = spate_engine::datapath::Template::new(plain.template.frame(), &[], false).unwrap();
+    plain.template =
+        Template::new(&Blueprint { frame: plain.template.frame().to_vec(), ..Blueprint::default() }).unwrap();
     one.remove();
     let three = start(&datapath, spec(1, 0, Some(100 * MS), vec![plain]));
     wait_for(&three, RunState::Complete, 5);

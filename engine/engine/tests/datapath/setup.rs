@@ -7,8 +7,8 @@ use std::{
 };
 
 use spate_engine::datapath::{
-    Config, Datapath, Memory, PhaseCounters, PollMode, PortConfig, PortDevice, Rate, Run, RunSpec, RunState,
-    StreamSpec, Template, Timing,
+    Blueprint, Config, Datapath, Memory, PhaseCounters, PollMode, PortConfig, PortDevice, Rate, Run, RunSpec, RunState,
+    StreamSpec, StreamTiming, Template, Timing,
 };
 
 pub const MS: u64 = 1_000_000;
@@ -48,8 +48,19 @@ pub fn stream(id: u16, tx_port: usize, rx_port: Option<usize>, len: usize, rate:
     frame[6..12].copy_from_slice(&[2, 0, 0, 0, 0, 1]);
     // A local experimental Ethertype (IEEE 802): no host answers it.
     frame[12..14].copy_from_slice(&[0x88, 0xb5]);
-    let template = Template::new(&frame, &[], true).unwrap();
-    StreamSpec { name: format!("s{id}"), id, tx_port, rx_port, template, rate, enabled: true }
+    let template = Template::new(&Blueprint { frame, flow: true, ..Blueprint::default() }).unwrap();
+    let timing = StreamTiming::continuous(Some(rate));
+    StreamSpec {
+        name: format!("s{id}"),
+        id,
+        tx_port,
+        rx_port,
+        template,
+        timing,
+        enabled: true,
+        paused: false,
+        cache: 0,
+    }
 }
 
 pub fn spec(tag: u16, warmup_ns: u64, duration_ns: Option<u64>, streams: Vec<StreamSpec>) -> RunSpec {

@@ -29,7 +29,7 @@ fn packets(template: &Template, deal: Deal, count: usize) -> Vec<Vec<u8>> {
             sequence: done as u64,
             count: (count - done).min(5),
         };
-        let bytes = template.write(&mut writer, numbers, TRAILER, &mut plain, done);
+        let bytes = template.write(&mut writer, &mut Lanes::new(), numbers, TRAILER, &mut plain, done);
         assert_eq!(bytes, plain.0[done..].iter().map(|p| p.0).sum::<usize>());
     }
     plain.0.into_iter().map(|(len, bytes)| bytes[..len].to_vec()).collect()
@@ -70,8 +70,9 @@ fn udp() -> Checksum {
 fn reference(b: &Blueprint, n: u64) -> Vec<u8> {
     let variables = Variables::new(&b.program.variables).unwrap();
     let mut cursor = Cursor::new(&variables, whole());
-    cursor.fill(&variables, n, n, 1);
-    let value = |v: usize| cursor.values[v][0];
+    let mut lanes = Lanes::new();
+    cursor.fill(&variables, n, n, 1, &mut lanes);
+    let value = |v: usize| lanes.0[v][0];
     let shortest = b.size.map_or(b.frame.len(), |v| (variables.bounds(v).0 as usize).clamp(60, b.frame.len()));
     let len = b.size.map_or(b.frame.len(), |v| (value(v).min(b.frame.len() as u64) as usize).max(shortest));
     let mut out = b.frame[..len].to_vec();

@@ -259,6 +259,6 @@ impl WorkerRun {
 }
 
 /// A queue of changes that does not allocate unless hundreds are ahead.
-pub(super) fn changes() -> VecDeque<super::command::PaceChange> {
+pub(super) fn changes() -> VecDeque<super::command::RateChange> {
     VecDeque::with_capacity(256)
 }

@@ -5,21 +5,22 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use rtrb::Producer;
-use spate_dpdk::{BURST, Burst, Mempool, TxQueue};
-use spate_stateless::{Departure, Schedule, Template};
+use spate_dpdk::{BURST, Burst, Mempool, Prebuilt, TxQueue};
+use spate_stateless::{Batch, Frames, Lanes, Numbers, Schedule, Template, Writer};
+use spate_stats::Sent;
 use spate_wire::{FCS_LEN, Trailer, trailer::TIMESTAMP_MODULUS};
 
 use super::WorkerRun;
 use crate::datapath::{
     clock::Clock,
-    command::{PaceChange, Trash},
-    shared::QueueShare,
+    command::{RateChange, Trash},
+    shared::{QueueShare, RunShare},
 };
 
 /// How long after the end of transmission packets may still leave.
 pub(super) const GRACE_NS: u64 = 100_000_000;
 
-const NOTHING: Departure = Departure { due_ns: 0, stream: 0, number: 0, sequence: 0 };
+const NOTHING: Batch = Batch { stream: 0, count: 0, number: 0, sequence: 0, due_ns: 0, last_due_ns: 0 };
 
 /// A run's part on one transmit port of one worker.
 pub(in crate::datapath) struct PortRun {
@@ -28,8 +29,12 @@ pub(in crate::datapath) struct PortRun {
     pub(in crate::datapath) schedule: Schedule,
     /// By stream of the schedule.
     pub(in crate::datapath) streams: Arc<[SendStream]>,
+    /// Where this worker stands in each.
+    pub(in crate::datapath) writers: Box<[Writer]>,
+    /// Packets built beforehand, by stream; empty if no stream has any.
+    pub(in crate::datapath) prebuilt: Box<[Option<Prebuilt>]>,
     /// What is to change, in order of time.
-    pub(in crate::datapath) changes: VecDeque<PaceChange>,
+    pub(in crate::datapath) changes: VecDeque<RateChange>,
     pub(in crate::datapath) late_after_ns: u64,
     /// Where packets come from if they are longer than the port's own pool has room for.
     pub(in crate::datapath) long_packets: Option<Mempool>,
@@ -52,13 +57,16 @@ pub(super) struct TxPort {
     share: Arc<QueueShare>,
     pool: Mempool,
     burst: Burst,
-    /// What is in the burst, or to be built: `departures[head..tail]`, of the run in `slot`.
-    departures: [Departure; BURST],
+    /// What is in the burst, or to be built: `batches[head..tail]`, of the run in `slot`.
+    batches: [Batch; BURST],
     head: usize,
     tail: usize,
     slot: usize,
-    /// The departures are in the burst.
+    /// Packets of the batches.
+    packets: usize,
+    /// The batches are in the burst.
     built: bool,
+    lanes: Lanes,
     /// The device may hold packets back that it took.
     unflushed: bool,
     /// Not to be asked to send them before this instant.
@@ -76,11 +84,13 @@ impl TxPort {
             share,
             pool,
             burst: Burst::new(),
-            departures: [NOTHING; BURST],
+            batches: [NOTHING; BURST],
             head: 0,
             tail: 0,
             slot: 0,
+            packets: 0,
             built: false,
+            lanes: Lanes::new(),
             unflushed: false,
             flush_at: 0,
         }
@@ -116,11 +126,11 @@ impl TxPort {
                 continue;
             }
             let Some(at) = run.clock.at(now).and_then(|at| u64::try_from(at).ok()) else { continue };
-            let end_ns = run.end_ns;
+            let (warmup_ns, end_ns) = (run.warmup_ns, run.end_ns);
             let Some(part) = run.ports.iter_mut().find(|p| p.port == self.port) else { continue };
-            let taken = part.take_due(at, end_ns, &mut self.departures, trash);
-            if taken > 0 {
-                (self.head, self.tail, self.slot, self.built) = (0, taken, slot, false);
+            let (batches, packets) = part.take_due(at, warmup_ns, end_ns, &mut self.batches, trash);
+            if packets > 0 {
+                (self.head, self.tail, self.slot, self.packets, self.built) = (0, batches, slot, packets, false);
                 return true;
             }
         }
@@ -128,31 +138,50 @@ impl TxPort {
     }
 
     /// Writes the packets. False if there is no memory for them now.
-    fn build(&mut self, run: &WorkerRun, part: usize, clock: &Clock) -> bool {
-        let part = &run.ports[part];
+    #[inline]
+    fn build(&mut self, run: &mut WorkerRun, part: usize, clock: &Clock) -> bool {
+        let timestamp = clock.now_wall_ns() % TIMESTAMP_MODULUS;
+        let (tag, sender, warmup_ns) = (run.tag, run.sender, run.warmup_ns);
+        let part = &mut run.ports[part];
         let pool = part.long_packets.as_ref().unwrap_or(&self.pool);
-        if !self.burst.alloc(pool, self.tail) {
+        let each = !part.prebuilt.is_empty();
+        if !each && !self.burst.alloc(pool, self.packets) {
             return false;
         }
-        let timestamp = clock.now_wall_ns() % TIMESTAMP_MODULUS;
-        for (index, departure) in self.departures[..self.tail].iter().enumerate() {
-            let stream = &part.streams[departure.stream];
-            let trailer = Trailer {
-                run_tag: run.tag,
+        let mut first = 0;
+        for batch in &self.batches[..self.tail] {
+            if each && let Some(prebuilt) = &part.prebuilt[batch.stream] {
+                self.burst.repeat(prebuilt, batch.sequence, batch.count);
+                first += batch.count;
+                continue;
+            }
+            if each && !self.burst.alloc(pool, batch.count) {
+                self.burst.clear();
+                return false;
+            }
+            let stream = &part.streams[batch.stream];
+            let stamp = Trailer {
+                run_tag: tag,
                 stream: stream.id,
-                sender: run.sender,
-                measured: departure.due_ns >= run.warmup_ns,
-                sequence: departure.sequence as u32,
+                sender,
+                measured: batch.due_ns >= warmup_ns,
+                sequence: 0,
                 timestamp,
             };
-            stream.template.write(&trailer, self.burst.frame_mut(index, stream.template.frame_len()));
+            let numbers = Numbers { number: batch.number, sequence: batch.sequence, count: batch.count };
+            let mut frames = Packets(&mut self.burst);
+            stream.template.write(&mut part.writers[batch.stream], &mut self.lanes, numbers, stamp, &mut frames, first);
+            first += batch.count;
         }
         self.built = true;
         true
     }
 
     /// Offers the burst to the device and counts what it took.
-    fn offer(&mut self, run: &WorkerRun, part: usize, clock: &Clock) -> usize {
+    #[inline]
+    fn offer(&mut self, run: &mut WorkerRun, part: usize, clock: &Clock) -> usize {
+        let mut lens = [0; BURST];
+        let varying = self.burst.lens(&mut lens);
         let taken = self.burst.send(&mut self.queue);
         if taken == 0 {
             return 0;
@@ -161,19 +190,39 @@ impl TxPort {
         self.flush_at = 0;
         let part = &run.ports[part];
         let at = run.clock.at(clock.mono_ns()).map_or(0, |at| at.max(0).cast_unsigned());
-        let mut bytes = 0;
-        for departure in &self.departures[self.head..self.head + taken] {
-            let stream = &part.streams[departure.stream];
-            let delay = at.saturating_sub(departure.due_ns);
+        let late_before = at.saturating_sub(part.late_after_ns);
+        let (mut left, mut bytes) = (taken, 0);
+        while left > 0 {
+            let batch = &mut self.batches[self.head];
+            let count = batch.count.min(left);
+            let stream = &part.streams[batch.stream];
+            let from = taken - left;
+            let sum: u64 = if varying {
+                lens[from..from + count].iter().map(|&len| u64::from(len)).sum()
+            } else {
+                u64::from(lens[0]) * count as u64
+            } + FCS_LEN * count as u64;
+            let last_due_ns = batch.due_of(count - 1);
             run.share.tx[stream.index].sent(
-                departure.due_ns >= run.warmup_ns,
-                departure.due_ns,
-                delay,
-                delay > part.late_after_ns,
+                batch.due_ns >= run.warmup_ns,
+                &Sent {
+                    packets: count as u64,
+                    bytes: sum,
+                    late: batch.due_before(late_before).min(count) as u64,
+                    max_delay_ns: at.saturating_sub(batch.due_ns),
+                    last_delay_ns: at.saturating_sub(last_due_ns),
+                    last_due_ns,
+                },
             );
-            bytes += stream.template.frame_len() as u64 + FCS_LEN;
+            bytes += sum;
+            left -= count;
+            if count == batch.count {
+                self.head += 1;
+            } else {
+                batch.advance(count, part.schedule.stride(batch.stream));
+            }
         }
-        self.head += taken;
+        self.packets -= taken;
         self.share.tx_packets.add(taken as u64);
         self.share.tx_bytes.add(bytes);
         taken
@@ -194,12 +243,14 @@ impl TxPort {
     }
 
     /// At the end of a run: whether all is sent. Past the grace, gives up what is not, and counts it.
-    pub(super) fn settle(&mut self, now: u64, slot: usize, run: &WorkerRun, past_grace: bool) -> bool {
-        let Some(part) = run.ports.iter().find(|p| p.port == self.port) else { return true };
+    pub(super) fn settle(&mut self, now: u64, slot: usize, run: &mut WorkerRun, past_grace: bool) -> bool {
         if past_grace {
             self.give_up(slot, run);
             self.flush(now);
-            part.give_up(run);
+        }
+        let Some(part) = run.ports.iter_mut().find(|p| p.port == self.port) else { return true };
+        if past_grace {
+            part.give_up(run.warmup_ns, run.end_ns, &run.share);
             return true;
         }
         !self.is_waiting(slot) && part.schedule.next_due_ns().is_none_or(|due| due >= run.end_ns) && self.flush(now)
@@ -211,12 +262,13 @@ impl TxPort {
             return;
         }
         if let Some(part) = run.ports.iter().find(|p| p.port == self.port) {
-            for departure in &self.departures[self.head..self.tail] {
-                run.share.tx[part.streams[departure.stream].index].dropped(departure.due_ns >= run.warmup_ns, 1);
+            for batch in &self.batches[self.head..self.tail] {
+                let share = &run.share.tx[part.streams[batch.stream].index];
+                share.dropped(batch.due_ns >= run.warmup_ns, batch.count as u64);
             }
         }
         if self.built {
-            self.share.tx_dropped.add((self.tail - self.head) as u64);
+            self.share.tx_dropped.add(self.packets as u64);
         }
         self.burst.clear();
         self.head = 0;
@@ -226,40 +278,57 @@ impl TxPort {
 
 impl PortRun {
     /// Takes up to a burst of what is due at run time `at` and before the end, making changes when their time has come.
+    /// Returns how many batches and how many packets. No batch is partly of the warm-up.
     #[inline]
     fn take_due(
         &mut self,
         at: u64,
+        warmup_ns: u64,
         end_ns: u64,
-        departures: &mut [Departure; BURST],
+        batches: &mut [Batch; BURST],
         trash: &mut Producer<Trash>,
-    ) -> usize {
-        let mut taken = 0;
+    ) -> (usize, usize) {
+        let (mut count, mut packets) = (0, 0);
         loop {
             let change_ns = self.changes.front().map_or(u64::MAX, |change| change.at_ns);
             let before = (at + 1).min(end_ns).min(change_ns);
-            while taken < BURST {
-                let Some(departure) = self.schedule.take(before) else { break };
-                departures[taken] = departure;
-                taken += 1;
+            while packets < BURST
+                && let Some(due) = self.schedule.next_due_ns()
+                && due < before
+            {
+                let before = if due < warmup_ns { before.min(warmup_ns) } else { before };
+                packets += self.schedule.take(before, BURST - packets, |batch| {
+                    batches[count] = batch;
+                    count += 1;
+                });
             }
-            if taken == BURST || change_ns > at {
-                return taken;
+            if packets == BURST || change_ns > at {
+                return (count, packets);
             }
             if let Some(change) = self.changes.pop_front() {
-                self.schedule.change(change.paces.iter().copied());
-                let _ = trash.push(Trash::Paces(change.paces));
+                self.schedule.change(change.at_ns, change.rates.iter().copied());
+                let _ = trash.push(Trash::Rates(change.rates));
             }
         }
     }
 
     /// Counts all that is owed as dropped.
-    fn give_up(&self, run: &WorkerRun) {
-        for (stream, send) in self.streams.iter().enumerate() {
-            let warmup = self.schedule.owed(stream, run.warmup_ns.min(run.end_ns));
-            let all = self.schedule.owed(stream, run.end_ns);
-            run.share.tx[send.index].dropped(false, warmup);
-            run.share.tx[send.index].dropped(true, all - warmup);
-        }
+    fn give_up(&mut self, warmup_ns: u64, end_ns: u64, share: &RunShare) {
+        let streams = &self.streams;
+        let mut give_up = |before_ns, measured| {
+            self.schedule.give_up(before_ns, |stream, count| share.tx[streams[stream].index].dropped(measured, count));
+        };
+        give_up(warmup_ns.min(end_ns), false);
+        give_up(end_ns, true);
+    }
+}
+
+/// A burst whose packets are being written.
+struct Packets<'a>(&'a mut Burst);
+
+impl Frames for Packets<'_> {
+    #[inline]
+    fn frame(&mut self, index: usize, len: usize) -> &mut [u8] {
+        self.0.piece_mut(index, len)
     }
 }

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One wrong thing a row: the change that makes a good plan wrong, the field that must be named, and words of the remedy.
 use super::*;
-use contract::{Continuous, Measure, Ratio, Share, Timing, rate::Kind};
+use contract::{
+    Bursts, Checksum, Continuous, FieldProgram, Measure, Next, Packet, Ratio, Share, SizeList, Sizes, Timing, Variable,
+    WeightedSize, rate::Kind, sizes,
+};
 
 fn good() -> Plan {
     Plan {
@@ -26,6 +29,21 @@ fn stream(name: &str, id: u32) -> Stream {
         measure: Some(Measure { flow: true, ..Measure::default() }),
         ..Stream::default()
     }
+}
+
+fn bursts(plan: &mut Plan, packets: u64) {
+    let bursts = Bursts { rate: Some(pps(1000)), packets, count: 1, gap_ns: 0 };
+    plan.streams[0].transmit = Some(Transmit::Bursts(bursts));
+}
+
+fn next(plan: &mut Plan, stream: &str) {
+    plan.streams[0].next = Some(Next { stream: stream.into(), times: 0 });
+}
+
+fn sizes(plan: &mut Plan, bytes: u32, weight: u32) {
+    let list = SizeList { sizes: vec![WeightedSize { bytes, weight }], ..SizeList::default() };
+    let packet = plan.streams[0].packet.as_mut().unwrap();
+    packet.sizes = Some(Sizes { kind: Some(sizes::Kind::List(list)) });
 }
 
 fn pps(packets: u64) -> contract::Rate {
@@ -57,7 +75,13 @@ fn set_sum(plan: &mut Plan, offset: u32, start: u32, end: u32) {
 }
 
 fn site() -> Site {
-    let port = |name: &str, line_rate, mtu| PortFacts { name: name.into(), line_rate, mtu, claimed_bits: 0 };
+    let port = |name: &str, line_rate, mtu| PortFacts {
+        name: name.into(),
+        line_rate,
+        mtu,
+        claimed_bits: 0,
+        macs: Macs::default(),
+    };
     Site {
         ports: vec![port("east", LineRate::Known(10_000_000_000), Some(1500)), port("west", LineRate::Unknown, None)],
         workers: 2,
@@ -102,16 +126,44 @@ fn what_is_wrong_is_named_with_its_remedy() {
         (|p| p.streams[0].tx_port = "north".into(), "streams[0].tx_port", "known are east, west"),
         (|p| p.streams[1].rx_port = "north".into(), "streams[1].rx_port", "\"north\" is no port"),
         (|p| p.streams[0].packet = None, "streams[0].packet", "set frame"),
-        (|p| set_frame(&mut p.streams[1], vec![0; 52]), "streams[1].packet.frame", "52 bytes; must be 60..9212"),
-        (|p| set_frame(&mut p.streams[1], vec![0; 9213]), "streams[1].packet.frame", "9213 bytes; must be 60..9212"),
+        (|p| set_frame(&mut p.streams[1], vec![0; 52]), "streams[1].packet.frame", "it must have 60 to 9212"),
+        (|p| set_frame(&mut p.streams[1], vec![0; 9213]), "streams[1].packet.frame", "it must have 60 to 9212"),
         (|p| set_frame(&mut p.streams[1], vec![0; 1515]), "streams[1].packet.frame", "at most 1514 on port east"),
-        (|p| set_sum(p, 24, 34, 34), "streams[0].packet.checksums[0].start", "less than end"),
-        (|p| set_sum(p, 24, 14, 61), "streams[0].packet.checksums[0].end", "at most 60"),
-        (|p| set_sum(p, 59, 14, 34), "streams[0].packet.checksums[0].offset", "at most 58"),
-        (|p| set_sum(p, 44, 34, 60), "streams[0].packet.checksums[0].offset", "trailer"),
-        (|p| set_sum(p, 25, 14, 34), "streams[0].packet.checksums[0].offset", "even distance"),
-        (|p| set_sum(p, u32::MAX, u32::MAX, u32::MAX), "streams[0].packet.checksums[0].start", "less than end"),
-        (|p| p.streams[0].transmit = None, "streams[0].transmit", "set continuous"),
+        (|p| set_sum(p, 24, 34, 34), "streams[0].packet.checksums[0]", "range of bytes inside"),
+        (|p| set_sum(p, 24, 14, 61), "streams[0].packet.checksums[0]", "range of bytes inside"),
+        (|p| set_sum(p, 59, 14, 34), "streams[0].packet.checksums[0]", "lie in the bytes covered"),
+        (|p| set_sum(p, 44, 34, 60), "streams[0].packet.checksums[0]", "trailer"),
+        (|p| set_sum(p, 25, 14, 34), "streams[0].packet.checksums[0]", "even distance"),
+        (|p| set_sum(p, u32::MAX, u32::MAX, u32::MAX), "streams[0].packet.checksums[0]", "range of bytes inside"),
+        (|p| p.streams[0].transmit = None, "streams[0].transmit", "set continuous or bursts"),
+        (|p| p.streams[0].cache = 9, "streams[0].cache", "goes not with measure.flow"),
+        (|p| p.streams[0].waits = true, "streams[0].waits", "no stream's next starts"),
+        (|p| next(p, "nobody"), "streams[0].next.stream", "no stream of the plan"),
+        (|p| next(p, "large"), "streams[0].next", "no end"),
+        (
+            |p| {
+                bursts(p, 1);
+                next(p, "small");
+            },
+            "streams[0].next",
+            "in no time",
+        ),
+        (|p| bursts(p, 0), "streams[0].bursts.packets", "at least 1"),
+        (
+            |p| p.streams[0].program = Some(FieldProgram { variables: vec![Variable::default()], writes: vec![] }),
+            "streams[0].program.variables[0]",
+            "set counter, random or list",
+        ),
+        (
+            |p| {
+                p.streams[0].program =
+                    Some(FieldProgram { variables: vec![], writes: vec![contract::Write::default()] })
+            },
+            "streams[0].program.writes[0].variable",
+            "no variable of it",
+        ),
+        (|p| sizes(p, 61, 1), "streams[0].packet.sizes.list.sizes[0].bytes", "must be 60..60"),
+        (|p| sizes(p, 60, 0), "streams[0].packet.sizes.list.sizes[0].weight", "at least 1"),
         (
             |p| p.streams[0].transmit = Some(Transmit::Continuous(Continuous { rate: None })),
             "streams[0].continuous.rate",

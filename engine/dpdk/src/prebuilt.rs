@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Packets that are written once and sent again and again.
+//!
+//! Their pool's operations only count what a driver frees, so a packet may be sent again while a device still holds it: its
+//! bytes never change, and its header is reset to the same values.
+use std::{
+    cell::Cell,
+    ffi::CString,
+    ptr::{self, NonNull},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+
+use spate_dpdk_sys as sys;
+
+use crate::{
+    Eal, Error,
+    burst::{Mbuf, piece},
+    error::last_errno,
+    log::Mark,
+    mempool::{HEADROOM, Mempool},
+};
+
+/// Packets in their order. Dropped, they stay allocated until every device has let go of them.
+pub struct Prebuilt {
+    pool: Pool,
+    packets: Box<[Mbuf]>,
+    /// How many were handed out.
+    lent: Cell<u64>,
+}
+
+struct Pool(NonNull<sys::rte_mempool>);
+
+// SAFETY: one thread at a time uses the packets; the pool itself is only read.
+unsafe impl Send for Prebuilt {}
+// SAFETY: freed by whoever holds the list.
+unsafe impl Send for Pool {}
+
+/// Pools whose packets a device still held, with how many were handed out.
+static RESTING: Mutex<Vec<(Pool, u64)>> = Mutex::new(Vec::new());
+
+impl Prebuilt {
+    /// Makes `count` packets for up to `room` bytes each, to be written by `piece_mut`. `what` is for messages.
+    pub fn new(_: &Eal, what: &str, count: usize, room: usize) -> Result<Self, Error> {
+        static SERIAL: AtomicU32 = AtomicU32::new(0);
+        sweep();
+        let name = CString::new(format!("built{}", SERIAL.fetch_add(1, Ordering::Relaxed))).expect("no NUL in it");
+        let mark = Mark::now();
+        let room = room.next_multiple_of(64);
+        let data_room = u16::try_from(room + HEADROOM).expect("packets are shorter than 64 KiB");
+        let mut packets: Box<[Mbuf]> = vec![ptr::null_mut(); count].into();
+        // SAFETY: the environment is up, the name is a C string, and there is room for `count` pointers.
+        let raw = unsafe { sys::spate_prebuilt_create(name.as_ptr(), count as u32, data_room, packets.as_mut_ptr()) };
+        match NonNull::new(raw) {
+            Some(raw) => Ok(Self { pool: Pool(raw), packets, lent: Cell::new(0) }),
+            None if last_errno() == libc::ENOMEM => Err(Error::NoMemory {
+                what: what.to_owned(),
+                wanted_kib: Mempool::bytes(count as u32, room).div_ceil(1024),
+            }),
+            None => Err(Error::from_code(format!("making packet memory for {what}"), last_errno(), mark)),
+        }
+    }
+
+    /// Makes packet `index` `len` bytes long and gives its bytes and those behind them up to a multiple of 64. Only before
+    /// any was sent.
+    ///
+    /// # Panics
+    /// If there is no such packet, its buffer is shorter, or some were sent.
+    pub fn piece_mut(&mut self, index: usize, len: usize) -> &mut [u8] {
+        assert_eq!(self.lent.get(), 0, "what was sent must not change");
+        // SAFETY: a valid mbuf that nobody else refers to yet.
+        unsafe { piece(self.packets[index], len) }
+    }
+
+    /// Pointers to packets from number `from` on, around without end.
+    #[inline]
+    pub(crate) fn lend(&self, from: u64, out: &mut [Mbuf]) {
+        self.lent.set(self.lent.get() + out.len() as u64);
+        let mut at = (from % self.packets.len() as u64) as usize;
+        let mut rest = out;
+        while !rest.is_empty() {
+            let run = (self.packets.len() - at).min(rest.len());
+            let (now, later) = rest.split_at_mut(run);
+            now.copy_from_slice(&self.packets[at..at + run]);
+            (rest, at) = (later, 0);
+        }
+    }
+}
+
+impl Drop for Prebuilt {
+    fn drop(&mut self) {
+        let pool = Pool(self.pool.0);
+        RESTING.lock().unwrap_or_else(PoisonError::into_inner).push((pool, self.lent.get()));
+        sweep();
+    }
+}
+
+/// Frees the pools that all packets have come back to.
+fn sweep() {
+    RESTING.lock().unwrap_or_else(PoisonError::into_inner).retain(|(pool, lent)| {
+        // SAFETY: a live pool.
+        let home = unsafe { sys::spate_prebuilt_returned(pool.0.as_ptr()) } == *lent;
+        if home {
+            // SAFETY: no device holds any of its packets, and the one who sent them is gone.
+            unsafe { sys::rte_mempool_free(pool.0.as_ptr()) };
+        }
+        !home
+    });
+}

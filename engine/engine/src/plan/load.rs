@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What streams ask of their ports: bits a second on the medium, at the worst moment.
+//!
+//! A burst counts with its rate, whatever the gaps. Streams of one chain take turns: together they ask for no more than
+//! their fastest, for each of them that starts by itself.
+use super::rate::{self, FrameBytes};
+use spate_stateless::{Rate, StreamTiming};
+use std::collections::BTreeMap;
+
+/// What a stream asks for, and with which others it takes turns.
+#[derive(Clone, Copy, Debug)]
+pub struct Ask {
+    /// Index of the port.
+    pub port: usize,
+    /// Streams with the same number take turns.
+    pub chain: usize,
+    /// It starts by itself.
+    pub starts: bool,
+    /// Of its frames.
+    pub frame_bytes: FrameBytes,
+    /// Over all engines.
+    pub rate: Rate,
+}
+
+/// The number of each stream's chain: that of its first stream.
+pub fn chains(timings: &[StreamTiming]) -> Vec<usize> {
+    let mut chain: Vec<usize> = (0..timings.len()).collect();
+    fn root(chain: &mut [usize], mut at: usize) -> usize {
+        while chain[at] != at {
+            chain[at] = chain[chain[at]];
+            at = chain[at];
+        }
+        at
+    }
+    for (index, timing) in timings.iter().enumerate() {
+        if let Some((next, _)) = timing.next {
+            let (a, b) = (root(&mut chain, index), root(&mut chain, next));
+            chain[a.max(b)] = a.min(b);
+        }
+    }
+    (0..timings.len()).map(|index| root(&mut chain, index)).collect()
+}
+
+/// Bits a second on the medium by port, of one of `engines` equal ones.
+pub fn by_port(asks: impl IntoIterator<Item = Ask>, engines: u32) -> BTreeMap<usize, u128> {
+    // By chain: its port, all together, the fastest, how many start by themselves.
+    let mut chains: BTreeMap<usize, (usize, u128, u128, u128)> = BTreeMap::new();
+    for ask in asks {
+        let bits = rate::l1_bits(ask.rate, ask.frame_bytes) / u128::from(engines.max(1));
+        let (_, sum, most, starts) = chains.entry(ask.chain).or_insert((ask.port, 0, 0, 0));
+        *sum += bits;
+        *most = bits.max(*most);
+        *starts += u128::from(ask.starts);
+    }
+    let mut ports = BTreeMap::new();
+    for (port, sum, most, starts) in chains.into_values() {
+        *ports.entry(port).or_default() += sum.min(most.saturating_mul(starts.max(1)));
+    }
+    ports
+}
