@@ -25,7 +25,7 @@ func stream(rate spatev1.Rate, size int32, change ...func(*spatev1.StatelessStre
 			Headers: []spatev1.Header{
 				{Ethernet: &spatev1.EthernetHeader{Destination: "02:00:00:00:00:01"}},
 				{IPv4: &spatev1.IPv4Header{Source: "198.18.0.1", Destination: "198.19.0.1"}},
-				{UDP: &spatev1.UDPHeader{DestinationPort: 7}},
+				{UDP: &spatev1.UDPHeader{DestinationPort: ptr.To[int32](7)}},
 			},
 			Size: ptr.To(size),
 		},
