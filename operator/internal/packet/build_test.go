@@ -365,7 +365,7 @@ func fuzzHeader(kind byte, address string, number int32) spatev1.Header {
 	case 3:
 		return spatev1.Header{IPv6: &spatev1.IPv6Header{Source: "::1", Destination: spatev1.IPv6Address(address), FlowLabel: number}}
 	case 4:
-		return spatev1.Header{UDP: &spatev1.UDPHeader{DestinationPort: number}}
+		return spatev1.Header{UDP: &spatev1.UDPHeader{DestinationPort: &number}}
 	default:
 		return spatev1.Header{TCP: &spatev1.TCPHeader{DestinationPort: number, Window: &number}}
 	}
