@@ -94,6 +94,12 @@ type IPv6Address string
 // +kubebuilder:validation:XValidation:rule="isCIDR(self)",message="must be a prefix such as 198.18.0.0/15 or 2001:db8::/32"
 type CIDR string
 
+// InterfaceAddress is an IPv4 or IPv6 address with the length of its subnet's prefix, such as `198.18.0.1/24`.
+//
+// +kubebuilder:validation:MaxLength=49
+// +kubebuilder:validation:XValidation:rule="isCIDR(self)",message="must be an address with its prefix such as 198.18.0.1/24 or 2001:db8::1/64"
+type InterfaceAddress string
+
 // PortRange is a TCP or UDP port, or a range of them, such as `80` or `1024-65535`.
 //
 // +kubebuilder:validation:MaxLength=11

@@ -132,6 +132,13 @@ type TrafficGeneratorSpec struct {
 	// +kubebuilder:default=Auto
 	PollMode PollMode `json:"pollMode,omitempty"`
 
+	// volumes with captures that streams replay.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=8
+	Volumes []GeneratorVolume `json:"volumes,omitempty"`
+
 	// placement says on which nodes the pods may run.
 	// +optional
 	Placement *Placement `json:"placement,omitempty"`
@@ -180,6 +187,64 @@ type GeneratorPort struct {
 	// by the engine.
 	// +optional
 	MAC MACAddress `json:"mac,omitempty"`
+
+	// addresses of the port with their prefix, such as `198.18.0.1/24`. For these the port answers ARP, neighbour
+	// solicitations and pings, and resolves the next hop of packets without an Ethernet destination.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=16
+	Addresses []InterfaceAddress `json:"addresses,omitempty"`
+
+	// gateway is the IPv4 next hop, in the subnet of one of the addresses.
+	// +optional
+	Gateway IPv4Address `json:"gateway,omitempty"`
+
+	// gateway6 is the IPv6 next hop, in the subnet of one of the addresses or link-local.
+	// +optional
+	Gateway6 IPv6Address `json:"gateway6,omitempty"`
+
+	// vlan that the port's own packets (ARP, neighbour discovery, pings) are tagged with; untagged when absent. Packets of
+	// streams have the tags they are described with.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=4094
+	VLAN *int32 `json:"vlan,omitempty"`
+
+	// punt hands packets that arrive on the port and match a filter to an interface of the pod.
+	// +optional
+	Punt *PortPunt `json:"punt,omitempty"`
+}
+
+// PortPunt hands packets to an interface of the pod.
+type PortPunt struct {
+	// filter in the language of pcap-filter(7), such as `tcp port 179`.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	Filter string `json:"filter"`
+
+	// interface of the pod, which is made. It sends what is written to it from the port.
+	// +kubebuilder:validation:XValidation:rule="!(self in ['eth0', 'lo'])",message="eth0 and lo are the pod's own interfaces; choose another name"
+	Interface PortName `json:"interface"`
+}
+
+// GeneratorVolume is a volume that engines read captures from: exactly one source. It is mounted read-only.
+//
+// +kubebuilder:validation:ExactlyOneOf=persistentVolumeClaim;configMap;secret
+type GeneratorVolume struct {
+	// name that streams call it by.
+	Name EntryName `json:"name"`
+
+	// persistentVolumeClaim in the generator's namespace.
+	// +optional
+	PersistentVolumeClaim *LocalReference `json:"persistentVolumeClaim,omitempty"`
+
+	// configMap in the generator's namespace: its keys are files.
+	// +optional
+	ConfigMap *LocalReference `json:"configMap,omitempty"`
+
+	// secret in the generator's namespace: its keys are files.
+	// +optional
+	Secret *LocalReference `json:"secret,omitempty"`
 }
 
 // PortAttachment is exactly one of its fields.
@@ -423,6 +488,32 @@ type GeneratorPortStatus struct {
 	// mtu of the device.
 	// +optional
 	MTU int32 `json:"mtu,omitempty"`
+
+	// addresses of the port.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	Addresses []string `json:"addresses,omitempty"`
+
+	// gateways of the port and what is known of them.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	Gateways []NeighbourStatus `json:"gateways,omitempty"`
+}
+
+// NeighbourStatus is a next hop as the engine sees it.
+type NeighbourStatus struct {
+	// address of the next hop.
+	Address string `json:"address"`
+
+	// mac address it was resolved to; absent while it is not.
+	// +optional
+	MAC string `json:"mac,omitempty"`
+
+	// message says what keeps it from being resolved.
+	// +optional
+	Message string `json:"message,omitempty"`
 }
 
 // TrafficGenerator is a fleet of engine pods with their ports.

@@ -35,8 +35,11 @@ const (
 // TrafficProfileSpec describes what is run.
 //
 // +kubebuilder:validation:ExactlyOneOf=generatorRef;generator
-// +kubebuilder:validation:XValidation:rule="!has(self.generator) || self.traffic.all(t, self.generator.ports.exists(p, p.name == t.transmitPort))",fieldPath=".traffic",message="the transmitPort of each entry must name a port of spec.generator.ports"
-// +kubebuilder:validation:XValidation:rule="!has(self.generator) || self.traffic.all(t, !has(t.receivePort) || self.generator.ports.exists(p, p.name == t.receivePort))",fieldPath=".traffic",message="the receivePort of each entry must name a port of spec.generator.ports"
+// +kubebuilder:validation:XValidation:rule="!has(self.generator) || !has(self.traffic) || self.traffic.all(t, self.generator.ports.exists(p, p.name == t.transmitPort))",fieldPath=".traffic",message="the transmitPort of each entry must name a port of spec.generator.ports"
+// +kubebuilder:validation:XValidation:rule="!has(self.generator) || !has(self.traffic) || self.traffic.all(t, !has(t.receivePort) || self.generator.ports.exists(p, p.name == t.receivePort))",fieldPath=".traffic",message="the receivePort of each entry must name a port of spec.generator.ports"
+// +kubebuilder:validation:XValidation:rule="!has(self.generator) || !has(self.reflect) || self.reflect.all(r, self.generator.ports.exists(p, p.name == r.port))",fieldPath=".reflect",message="the port of each item must name a port of spec.generator.ports"
+// +kubebuilder:validation:XValidation:rule="!has(self.generator) || !has(self.receive) || self.receive.all(r, self.generator.ports.exists(p, p.name == r.port))",fieldPath=".receive",message="the port of each item must name a port of spec.generator.ports"
+// +kubebuilder:validation:XValidation:rule="(has(self.traffic) && size(self.traffic) > 0) || (has(self.reflect) && size(self.reflect) > 0) || (has(self.receive) && size(self.receive) > 0)",message="there is nothing to do: set traffic, reflect or receive"
 // +kubebuilder:validation:XValidation:rule="!has(self.suspendPolicy) || self.suspendPolicy == 'Keep' || has(self.generator)",fieldPath=".suspendPolicy",message="Free needs an inline generator: a referenced one is suspended by its own spec.suspend"
 type TrafficProfileSpec struct {
 	// generatorRef names the generator to run on.
@@ -47,12 +50,26 @@ type TrafficProfileSpec struct {
 	// +optional
 	Generator *TrafficGeneratorSpec `json:"generator,omitempty"`
 
-	// traffic is what is sent, 1 to 512 entries at the same time.
+	// traffic is what is sent, up to 512 entries at the same time. An entry can be many streams (`copies`).
+	// +optional
 	// +listType=map
 	// +listMapKey=name
-	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=512
-	Traffic []TrafficEntry `json:"traffic"`
+	Traffic []TrafficEntry `json:"traffic,omitempty"`
+
+	// reflect are ports that send back what they receive while the run lasts.
+	// +optional
+	// +listType=map
+	// +listMapKey=port
+	// +kubebuilder:validation:MaxItems=16
+	Reflect []ReflectPort `json:"reflect,omitempty"`
+
+	// receive are ports whose foreign traffic (packets of no run of ours) is measured while the run lasts.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	Receive []ReceivePort `json:"receive,omitempty"`
 
 	// rate scales all entries: by a factor (`2x`), or to a total (`1Mpps`, `10Gbps`) in proportion to their own rates.
 	// A change takes effect in the running run.
@@ -148,9 +165,78 @@ type TrafficEntry struct {
 	// +optional
 	ReceivePort PortName `json:"receivePort,omitempty"`
 
-	// rate instead of the stream's own.
+	// rate instead of the stream's own. A change takes effect in the running run.
 	// +optional
 	Rate Rate `json:"rate,omitempty"`
+
+	// paused holds the entry back while it is true. A change takes effect in the running run.
+	// +optional
+	Paused bool `json:"paused,omitempty"`
+
+	// start is `Auto` for an entry that starts with the run, and `Waiting` for one that another entry's `next` starts.
+	// +optional
+	// +kubebuilder:default=Auto
+	Start EntryStart `json:"start,omitempty"`
+
+	// next is the entry that starts when this one has sent its last packet. Not for continuous streams.
+	// +optional
+	Next *NextEntry `json:"next,omitempty"`
+}
+
+// EntryStart says what starts an entry.
+//
+// +kubebuilder:validation:Enum=Auto;Waiting
+type EntryStart string
+
+const (
+	// StartAuto starts with the run.
+	StartAuto EntryStart = "Auto"
+	// StartWaiting waits for another entry's `next`.
+	StartWaiting EntryStart = "Waiting"
+)
+
+// NextEntry is the entry that follows another in a chain.
+type NextEntry struct {
+	// entry is the name of an entry on the same transmitPort. Its stream has as many copies as this one's, or neither has any.
+	Entry EntryName `json:"entry"`
+
+	// loops is how often it is started by this entry; without end when absent or 0.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Loops int64 `json:"loops,omitempty"`
+}
+
+// ReflectionSwap is what changes places in a reflected packet.
+//
+// +kubebuilder:validation:Enum=MAC;Addresses
+type ReflectionSwap string
+
+const (
+	// SwapMAC swaps the Ethernet addresses.
+	SwapMAC ReflectionSwap = "MAC"
+	// SwapAddresses swaps IP addresses and TCP/UDP ports too.
+	SwapAddresses ReflectionSwap = "Addresses"
+)
+
+// ReflectPort is a port that sends back what it receives.
+type ReflectPort struct {
+	// port of the generator.
+	Port PortName `json:"port"`
+
+	// swap says what changes places: `MAC` the Ethernet addresses, `Addresses` IP addresses and TCP/UDP ports too.
+	// +optional
+	// +kubebuilder:default=MAC
+	Swap ReflectionSwap `json:"swap,omitempty"`
+}
+
+// ReceivePort is a port whose foreign traffic is measured: packets and bytes, inter-arrival time, jitter, and latency of
+// packets that carry a time stamp.
+type ReceivePort struct {
+	// name in results and metrics.
+	Name EntryName `json:"name"`
+
+	// port of the generator.
+	Port PortName `json:"port"`
 }
 
 // Threshold is a condition on a run's result.
@@ -159,7 +245,8 @@ type Threshold struct {
 	Name EntryName `json:"name"`
 
 	// expression in CEL over `result`, which is the run's `status.result`: its fields hold numbers, such as
-	// `result.lost == 0`, `result.lossRatio < 0.001`, `result.streams["imix-64"].rx > 0`, `result.streams.all(name, s, s.lost == 0)`.
+	// `result.lost == 0`, `result.lossRatio < 0.001`, `result.streams["imix-64"].rx > 0`, `result.streams.all(name, s, s.lost == 0)`,
+	// `result.streams["voice"].latency.p99 < 100000` (nanoseconds), `result.receivers["tap"].packets > 0`.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	Expression string `json:"expression"`
@@ -311,6 +398,10 @@ type ResultSummary struct {
 	// message with the numbers.
 	// +optional
 	Message string `json:"message,omitempty"`
+
+	// latency of the stream with the greatest 99th percentile, such as `voice: p50 12us, p99 31.5us, max 1.2ms`.
+	// +optional
+	Latency string `json:"latency,omitempty"`
 
 	// completionTime of the run.
 	// +optional

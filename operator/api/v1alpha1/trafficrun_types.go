@@ -222,6 +222,13 @@ type TrafficRunStatus struct {
 	// +kubebuilder:validation:MaxItems=256
 	PortBaseline []PortBaseline `json:"portBaseline,omitempty"`
 
+	// entries whose rate or pause differs from the snapshot's: what was changed while the run was under way.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=512
+	Entries []EntryChange `json:"entries,omitempty"`
+
 	// result measured so far, final when the run is complete. Its streams are there when it is final.
 	// +optional
 	Result *RunResult `json:"result,omitempty"`
@@ -229,6 +236,20 @@ type TrafficRunStatus struct {
 	// verdict of the run.
 	// +optional
 	Verdict *Verdict `json:"verdict,omitempty"`
+}
+
+// EntryChange is what was changed of an entry while its run was under way.
+type EntryChange struct {
+	// name of the entry.
+	Name string `json:"name"`
+
+	// rate in force instead of the snapshot's, as the profile has it.
+	// +optional
+	Rate Rate `json:"rate,omitempty"`
+
+	// paused is true while the entry is held back.
+	// +optional
+	Paused bool `json:"paused,omitempty"`
 }
 
 // PortBaseline is what a port of an engine had counted before a run.
@@ -280,6 +301,69 @@ type FlowCounters struct {
 
 	// txDropped packets could not be sent.
 	TxDropped int64 `json:"txDropped"`
+
+	// sequenceTooHigh packets had a sequence number far ahead of the expected one.
+	// +optional
+	SequenceTooHigh int64 `json:"sequenceTooHigh,omitempty"`
+
+	// sequenceTooLow packets had a sequence number far behind: whether they are duplicates cannot be told.
+	// +optional
+	SequenceTooLow int64 `json:"sequenceTooLow,omitempty"`
+}
+
+// Latency is how long packets were under way, in nanoseconds. Duplicates do not count. When several pods received a stream,
+// each percentile is the greatest of theirs, which that of all together does not exceed.
+type Latency struct {
+	// count of packets whose delay was taken.
+	Count int64 `json:"count"`
+
+	// min is the least delay.
+	Min int64 `json:"min"`
+
+	// mean delay.
+	Mean int64 `json:"mean"`
+
+	// max is the greatest delay.
+	Max int64 `json:"max"`
+
+	// deviation is the standard deviation of the delay.
+	Deviation int64 `json:"deviation"`
+
+	// p50 is the median.
+	P50 int64 `json:"p50"`
+
+	// p90 is what 90 % of the packets do not exceed, to 3 significant digits, as the following.
+	P90 int64 `json:"p90"`
+
+	// p95 is the 95th percentile.
+	P95 int64 `json:"p95"`
+
+	// p99 is the 99th percentile.
+	P99 int64 `json:"p99"`
+
+	// p999 is the 99.9th percentile.
+	P999 int64 `json:"p999"`
+
+	// p9999 is the 99.99th percentile.
+	P9999 int64 `json:"p9999"`
+
+	// jitter is the interarrival jitter (RFC 3550 section 6.4.1) at the end; the greatest when several pods received the stream.
+	Jitter int64 `json:"jitter"`
+
+	// jitterMean is the mean difference of the delays of successive packets.
+	JitterMean int64 `json:"jitterMean"`
+
+	// jitterMax is the greatest difference of the delays of successive packets.
+	JitterMax int64 `json:"jitterMax"`
+
+	// oneWayUnknown is true when sender and receiver do not share a clock: then only jitter means something, unless
+	// clockBound says how far the clocks may be apart.
+	// +optional
+	OneWayUnknown bool `json:"oneWayUnknown,omitempty"`
+
+	// clockBound is how far the clocks of sender and receiver may be apart, where they are two.
+	// +optional
+	ClockBound int64 `json:"clockBound,omitempty"`
 }
 
 // RunResult is what was measured, after the warm-up, over all streams and engines.
@@ -298,6 +382,17 @@ type RunResult struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=512
 	Streams []StreamResult `json:"streams,omitempty"`
+
+	// receivers of the run.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	Receivers []ReceiverResult `json:"receivers,omitempty"`
+
+	// latency of the stream with the greatest 99th percentile, such as `voice: p50 12us, p99 31.5us, max 1.2ms`.
+	// +optional
+	Latency string `json:"latency,omitempty"`
 }
 
 // StreamResult is what was measured of one stream.
@@ -306,6 +401,73 @@ type StreamResult struct {
 	Name string `json:"name"`
 
 	FlowCounters `json:",inline"`
+
+	// latency of the stream, if it measures latency and a packet arrived.
+	// +optional
+	Latency *Latency `json:"latency,omitempty"`
+}
+
+// ReceiverResult is what arrived of foreign traffic on one port.
+type ReceiverResult struct {
+	// name of the profile's receive entry.
+	Name string `json:"name"`
+
+	// packets that arrived.
+	Packets int64 `json:"packets"`
+
+	// bytes that arrived, FCS included.
+	Bytes int64 `json:"bytes"`
+
+	// workers by pod and number, and what each of them received.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=1024
+	Workers []WorkerReceived `json:"workers,omitempty"`
+
+	// interArrival is the time from packet to packet.
+	// +optional
+	InterArrival *Moments `json:"interArrival,omitempty"`
+
+	// jitter is the difference of successive times from packet to packet.
+	// +optional
+	Jitter *Moments `json:"jitter,omitempty"`
+
+	// latency of packets that carry a time stamp from a clock known to agree.
+	// +optional
+	Latency *Moments `json:"latency,omitempty"`
+}
+
+// WorkerReceived is what one worker of an engine received.
+type WorkerReceived struct {
+	// pod of the engine.
+	Pod string `json:"pod"`
+
+	// worker of the engine.
+	Worker int32 `json:"worker"`
+
+	// packets that arrived.
+	Packets int64 `json:"packets"`
+
+	// bytes that arrived, FCS included.
+	Bytes int64 `json:"bytes"`
+}
+
+// Moments sum up times in nanoseconds.
+type Moments struct {
+	// count of the times taken.
+	Count int64 `json:"count"`
+
+	// mean of the times.
+	Mean int64 `json:"mean"`
+
+	// deviation is their standard deviation.
+	Deviation int64 `json:"deviation"`
+
+	// min is the least.
+	Min int64 `json:"min"`
+
+	// max is the greatest.
+	Max int64 `json:"max"`
 }
 
 // Verdict is what a run came to, and why.

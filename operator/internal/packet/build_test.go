@@ -29,7 +29,7 @@ func ip4() spatev1.Header {
 func ip6() spatev1.Header {
 	return spatev1.Header{IPv6: &spatev1.IPv6Header{Source: "2001:db8::1", Destination: "2001:db8:1::1", FlowLabel: 0x12345}}
 }
-func udp() spatev1.Header { return spatev1.Header{UDP: &spatev1.UDPHeader{DestinationPort: 7}} }
+func udp() spatev1.Header { return spatev1.Header{UDP: &spatev1.UDPHeader{DestinationPort: ptr.To[int32](7)}} }
 func tcp() spatev1.Header {
 	return spatev1.Header{TCP: &spatev1.TCPHeader{DestinationPort: 80, Flags: []spatev1.TCPFlag{"SYN"}, Sequence: 1 << 31}}
 }
@@ -365,7 +365,7 @@ func fuzzHeader(kind byte, address string, number int32) spatev1.Header {
 	case 3:
 		return spatev1.Header{IPv6: &spatev1.IPv6Header{Source: "::1", Destination: spatev1.IPv6Address(address), FlowLabel: number}}
 	case 4:
-		return spatev1.Header{UDP: &spatev1.UDPHeader{DestinationPort: number}}
+		return spatev1.Header{UDP: &spatev1.UDPHeader{DestinationPort: &number}}
 	default:
 		return spatev1.Header{TCP: &spatev1.TCPHeader{DestinationPort: number, Window: &number}}
 	}

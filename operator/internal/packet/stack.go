@@ -241,7 +241,7 @@ func (s *stack) protocol(written *int32, next *spatev1.Header, at *field.Path) l
 func (s *stack) udp(h *spatev1.UDPHeader, at *field.Path) gopacket.SerializableLayer {
 	layer := &layers.UDP{
 		SrcPort: layers.UDPPort(s.optional(h.SourcePort, 49152, math.MaxUint16, at.Child("sourcePort"))),
-		DstPort: layers.UDPPort(s.number(int64(h.DestinationPort), math.MaxUint16, at.Child("destinationPort"))),
+		DstPort: layers.UDPPort(s.optional(h.DestinationPort, 0, math.MaxUint16, at.Child("destinationPort"))),
 	}
 	if s.network != nil {
 		s.covers(layer.SetNetworkLayerForChecksum(s.network), at)

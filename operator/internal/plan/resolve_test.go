@@ -21,11 +21,11 @@ import (
 // stream is a UDP stream from 198.18.0.1 to 198.19.0.1.
 func stream(rate spatev1.Rate, size int32, change ...func(*spatev1.StatelessStreamSpec)) *spatev1.StatelessStreamSpec {
 	s := &spatev1.StatelessStreamSpec{
-		Packet: spatev1.Packet{
+		Packet: &spatev1.Packet{
 			Headers: []spatev1.Header{
 				{Ethernet: &spatev1.EthernetHeader{Destination: "02:00:00:00:00:01"}},
 				{IPv4: &spatev1.IPv4Header{Source: "198.18.0.1", Destination: "198.19.0.1"}},
-				{UDP: &spatev1.UDPHeader{DestinationPort: 7}},
+				{UDP: &spatev1.UDPHeader{DestinationPort: ptr.To[int32](7)}},
 			},
 			Size: ptr.To(size),
 		},
@@ -338,7 +338,7 @@ func TestReferencedStreamsAreToldByName(t *testing.T) {
 }
 
 func TestRawBytesAreJudgedByTheGuardRails(t *testing.T) {
-	built, errs := packet.Build(&stream("1pps", 128).Packet, spec, packet.Options{})
+	built, errs := packet.Build(stream("1pps", 128).Packet, spec, packet.Options{})
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
@@ -349,7 +349,7 @@ func TestRawBytesAreJudgedByTheGuardRails(t *testing.T) {
 		frame := append([]byte(nil), built.Frame...)
 		change(frame)
 		s := stream("1pps", 64)
-		s.Packet = spatev1.Packet{Bytes: frame}
+		s.Packet = &spatev1.Packet{Bytes: frame}
 		_, problems := Resolve(Input{Profile: profile(entryOf("a", "east", "west", s)), Generator: guarded})
 		return problems.Message()
 	}

@@ -37,7 +37,7 @@ func CheckTemplate(*spatev1.ASTFTemplateSpec) Problems {
 
 func checkStream(spec *spatev1.StatelessStreamSpec, at *field.Path, nextHop net.HardwareAddr) (*Stream, Problems) {
 	var problems Problems
-	built, errs := packet.Build(&spec.Packet, at.Child("packet"), packet.Options{Trailer: spec.Measure.Flow, NextHop: nextHop})
+	built, errs := packet.Build(spec.Packet, at.Child("packet"), packet.Options{Trailer: spec.Measure.Flow, NextHop: nextHop})
 	problems.invalid(errs)
 	problems = append(problems, checkFields(spec.Fields, at.Child("fields"), built)...)
 	rate, rateProblems := transmitRate(&spec.Transmit, at.Child("transmit"))
