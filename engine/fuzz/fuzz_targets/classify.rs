@@ -7,7 +7,7 @@ use spate_stats::Tracker;
 use spate_wire::Trailer;
 
 fuzz_target!(|packets: Vec<&[u8]>| {
-    let mut tracker = Tracker::new();
+    let mut tracker = Tracker::new(spate_stats::WINDOW);
     for packet in packets {
         if let Some(trailer) = Trailer::decode(packet) {
             assert_eq!(&trailer.encode()[..], &packet[packet.len() - spate_wire::trailer::LEN..]);

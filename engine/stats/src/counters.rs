@@ -26,6 +26,34 @@ pub struct PhaseCounters {
     pub last_departure_delay_ns: u64,
     /// Received on another port than the stream's `rx_port`; counted in `rx_packets` too.
     pub misdirected: u64,
+    /// Sequence numbers more than a window ahead of the expected one.
+    pub sequence_too_high: u64,
+    /// Sequence numbers behind all that is remembered; counted as out of order too.
+    pub sequence_too_low: u64,
+    /// When the last packet was due, to find the last one of several streams.
+    pub last_due_ns: u64,
+}
+
+impl PhaseCounters {
+    /// Adds another stream's.
+    pub fn add(&mut self, other: &Self) {
+        self.tx_packets += other.tx_packets;
+        self.tx_bytes += other.tx_bytes;
+        self.tx_dropped += other.tx_dropped;
+        self.late += other.late;
+        self.rx_packets += other.rx_packets;
+        self.rx_bytes += other.rx_bytes;
+        self.duplicates += other.duplicates;
+        self.out_of_order += other.out_of_order;
+        self.misdirected += other.misdirected;
+        self.sequence_too_high += other.sequence_too_high;
+        self.sequence_too_low += other.sequence_too_low;
+        self.max_departure_delay_ns = self.max_departure_delay_ns.max(other.max_departure_delay_ns);
+        if other.tx_packets > 0 && other.last_due_ns >= self.last_due_ns {
+            self.last_due_ns = other.last_due_ns;
+            self.last_departure_delay_ns = other.last_departure_delay_ns;
+        }
+    }
 }
 
 /// Counters of one stream: warm-up and measured phase apart.
@@ -35,4 +63,12 @@ pub struct StreamCounters {
     pub warmup: PhaseCounters,
     /// Packets of the measured phase.
     pub measured: PhaseCounters,
+}
+
+impl StreamCounters {
+    /// Adds another stream's.
+    pub fn add(&mut self, other: &Self) {
+        self.warmup.add(&other.warmup);
+        self.measured.add(&other.measured);
+    }
 }

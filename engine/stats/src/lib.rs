@@ -1,9 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is counted, and how: single-writer counters and the tracking of received sequences.
+//! What is counted, and how: single-writer counters, the tracking of received sequences, delays and their distribution.
+mod arrivals;
 mod counters;
+mod delay;
+mod histogram;
+mod moments;
 mod single_writer;
 mod tracker;
 
+pub use arrivals::{Arrivals, ArrivalsSlot};
 pub use counters::{PhaseCounters, StreamCounters};
+pub use delay::{DelaySlot, Delays, Transit};
+pub use histogram::{Distribution, Histogram};
+pub use moments::Moments;
 pub use single_writer::{Counter, RxSlot, Sent, TxSlot};
-pub use tracker::{Arrival, Tracker, WINDOW};
+pub use tracker::{Arrival, Queue, Tracker, WIDE_WINDOW, WINDOW};

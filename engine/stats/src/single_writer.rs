@@ -101,6 +101,8 @@ struct RxPhase {
     duplicates: Counter,
     out_of_order: Counter,
     misdirected: Counter,
+    too_high: Counter,
+    too_low: Counter,
 }
 
 impl RxSlot {
@@ -113,6 +115,11 @@ impl RxSlot {
         match arrival {
             Arrival::InOrder => {}
             Arrival::OutOfOrder => phase.out_of_order.add(1),
+            Arrival::TooHigh => phase.too_high.add(1),
+            Arrival::TooLow => {
+                phase.too_low.add(1);
+                phase.out_of_order.add(1);
+            }
             Arrival::Duplicate => phase.duplicates.add(1),
         }
         if misdirected {
@@ -138,6 +145,7 @@ impl StreamCounters {
                 sum.max_departure_delay_ns = sum.max_departure_delay_ns.max(t.max_delay_ns.get());
                 if t.packets.get() > 0 && t.last_due_ns.get() >= last_due_ns {
                     last_due_ns = t.last_due_ns.get();
+                    sum.last_due_ns = last_due_ns;
                     sum.last_departure_delay_ns = t.last_delay_ns.get();
                 }
             }
@@ -147,6 +155,8 @@ impl StreamCounters {
                 sum.duplicates += r.duplicates.get();
                 sum.out_of_order += r.out_of_order.get();
                 sum.misdirected += r.misdirected.get();
+                sum.sequence_too_high += r.too_high.get();
+                sum.sequence_too_low += r.too_low.get();
             }
             sum
         };
@@ -191,6 +201,9 @@ mod tests {
                 max_departure_delay_ns: 90,
                 last_departure_delay_ns: 70,
                 misdirected: 1,
+                sequence_too_high: 0,
+                sequence_too_low: 0,
+                last_due_ns: 30,
             }
         );
         assert_eq!(sum.warmup.tx_packets, 1);

@@ -1,18 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Tells duplicates and reordering from the 32-bit sequence numbers of one sending worker, exactly within a window.
+//!
+//! Where several queues receive the packets of one sender, nobody knows the order between queues: they are read at
+//! different times. A packet is then out of order if a higher one came before it in its own queue; what was received
+//! before is known over all of them.
 
 /// How far behind the highest sequence number a packet may be and still be known as new or duplicate.
-pub const WINDOW: u64 = 4096;
+pub const WINDOW: usize = 4096;
 
-const WORDS: usize = (WINDOW / 64) as usize;
+/// The same where several queues receive: as many packets may wait in one of them while another is read.
+pub const WIDE_WINDOW: usize = 32_768;
 
 /// How a packet arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
     /// Its sequence number is higher than all before.
     InOrder,
-    /// A higher one was received before. Further back than the window, a duplicate cannot be told and counts here.
+    /// It is, and by more than the window: a jump rather than a loss.
+    TooHigh,
+    /// A higher one was received before.
     OutOfOrder,
+    /// It is further back than the window. It is taken for new, since a duplicate cannot be told there.
+    TooLow,
     /// It was received before.
     Duplicate,
 }
@@ -22,14 +31,26 @@ pub enum Arrival {
 pub struct Tracker {
     /// One more than the highest sequence number so far, extended to 64 bits.
     next: u64,
-    /// A bit for each of the last WINDOW sequence numbers below `next`, at (number modulo WINDOW): received.
-    window: [u64; WORDS],
+    /// A bit for each of the last sequence numbers below `next`, at (number modulo the window): received.
+    window: Box<[u64]>,
+}
+
+/// What one of several queues has received of a sender: one more than the highest sequence number.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Queue {
+    next: u64,
 }
 
 impl Tracker {
-    /// Nothing received yet.
-    pub const fn new() -> Self {
-        Self { next: 0, window: [0; WORDS] }
+    /// Nothing received yet. The window is a power of two of at least 64.
+    pub fn new(window: usize) -> Self {
+        debug_assert!(window.is_power_of_two() && window >= 64);
+        Self { next: 0, window: vec![0; window / 64].into() }
+    }
+
+    /// Memory that one takes.
+    pub const fn bytes(window: usize) -> usize {
+        size_of::<Self>() + window / 8
     }
 
     /// Takes note of a packet.
@@ -42,17 +63,36 @@ impl Tracker {
             self.next += 1;
             return Arrival::InOrder;
         }
-        match self.next.checked_add_signed(i64::from(offset)) {
-            Some(number) if offset < 0 => self.receive_below(number),
-            Some(number) => self.receive_ahead(number),
-            // Half the sequence space before the first packet: it can only be ahead.
-            None => self.receive_ahead(u64::from(sequence)),
+        match self.number(sequence) {
+            number if number < self.next => self.receive_below(number),
+            number => self.receive_ahead(number),
         }
     }
 
+    /// Takes note of a packet that one of several queues received.
+    #[inline]
+    pub fn receive_from(&mut self, queue: &mut Queue, sequence: u32) -> Arrival {
+        let number = self.number(sequence);
+        let arrival = self.receive(sequence);
+        let behind = number < queue.next;
+        queue.next = queue.next.max(number + 1);
+        match arrival {
+            Arrival::OutOfOrder if !behind => Arrival::InOrder,
+            arrival => arrival,
+        }
+    }
+
+    /// The sequence number, extended to 64 bits.
+    #[inline]
+    fn number(&self, sequence: u32) -> u64 {
+        let offset = sequence.wrapping_sub(self.next as u32) as i32;
+        // Half the sequence space before the first packet: it can only be ahead.
+        self.next.checked_add_signed(i64::from(offset)).unwrap_or(u64::from(sequence))
+    }
+
     fn receive_below(&mut self, number: u64) -> Arrival {
-        if number + WINDOW < self.next {
-            Arrival::OutOfOrder
+        if number + self.width() < self.next {
+            Arrival::TooLow
         } else if self.is_set(number) {
             Arrival::Duplicate
         } else {
@@ -62,7 +102,8 @@ impl Tracker {
     }
 
     fn receive_ahead(&mut self, number: u64) -> Arrival {
-        if number - self.next >= WINDOW {
+        let far = number - self.next >= self.width();
+        if far {
             self.window.fill(0);
         } else {
             for skipped in self.next..number {
@@ -71,30 +112,31 @@ impl Tracker {
         }
         self.set(number);
         self.next = number + 1;
-        Arrival::InOrder
+        if far { Arrival::TooHigh } else { Arrival::InOrder }
+    }
+
+    #[inline]
+    fn width(&self) -> u64 {
+        self.window.len() as u64 * 64
+    }
+
+    #[inline]
+    fn word(&self, number: u64) -> usize {
+        (number / 64) as usize & (self.window.len() - 1)
     }
 
     fn is_set(&self, number: u64) -> bool {
-        self.window[word(number)] & bit(number) != 0
+        self.window[self.word(number)] & bit(number) != 0
     }
 
+    #[inline]
     fn set(&mut self, number: u64) {
-        self.window[word(number)] |= bit(number);
+        self.window[self.word(number)] |= bit(number);
     }
 
     fn clear(&mut self, number: u64) {
-        self.window[word(number)] &= !bit(number);
+        self.window[self.word(number)] &= !bit(number);
     }
-}
-
-impl Default for Tracker {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-fn word(number: u64) -> usize {
-    (number % WINDOW / 64) as usize
 }
 
 fn bit(number: u64) -> u64 {
@@ -112,18 +154,32 @@ mod tests {
     struct Model {
         seen: HashSet<u64>,
         next: u64,
+        queues: [u64; 3],
     }
 
     impl Model {
         fn receive(&mut self, number: u64) -> Arrival {
             let new = self.seen.insert(number);
+            let window = WINDOW as u64;
             if number >= self.next {
+                let jump = number - self.next >= window;
                 self.next = number + 1;
-                Arrival::InOrder
-            } else if new || number + WINDOW < self.next {
+                if jump { Arrival::TooHigh } else { Arrival::InOrder }
+            } else if number + window < self.next {
+                Arrival::TooLow
+            } else if new {
                 Arrival::OutOfOrder
             } else {
                 Arrival::Duplicate
+            }
+        }
+
+        fn receive_from(&mut self, queue: usize, number: u64) -> Arrival {
+            let before = self.queues[queue];
+            self.queues[queue] = before.max(number + 1);
+            match self.receive(number) {
+                Arrival::OutOfOrder if number >= before => Arrival::InOrder,
+                arrival => arrival,
             }
         }
     }
@@ -148,7 +204,7 @@ mod tests {
     proptest! {
         #[test]
         fn agrees_with_the_model(numbers in any_numbers()) {
-            let (mut tracker, mut model) = (Tracker::new(), Model::default());
+            let (mut tracker, mut model) = (Tracker::new(WINDOW), Model::default());
             for number in numbers {
                 prop_assert_eq!(tracker.receive(number as u32), model.receive(number), "{}", number);
             }
@@ -157,7 +213,7 @@ mod tests {
         #[test]
         fn agrees_across_the_wrap(numbers in any_numbers()) {
             let base = (1u64 << 32) - 2000;
-            let mut tracker = Tracker { next: base, window: [0; WORDS] };
+            let mut tracker = Tracker { next: base, ..Tracker::new(WINDOW) };
             let mut model = Model { next: base, ..Model::default() };
             for number in numbers {
                 let number = base + number;
@@ -166,8 +222,18 @@ mod tests {
         }
 
         #[test]
+        fn queues_are_in_order_by_themselves(numbers in any_numbers(), queues in prop::collection::vec(0usize..3, 3000)) {
+            let (mut tracker, mut model) = (Tracker::new(WINDOW), Model::default());
+            let mut own = [Queue::default(); 3];
+            for (number, queue) in numbers.into_iter().zip(queues) {
+                let got = tracker.receive_from(&mut own[queue], number as u32);
+                prop_assert_eq!(got, model.receive_from(queue, number), "{}", number);
+            }
+        }
+
+        #[test]
         fn any_sequence_is_taken_without_a_panic(sequences: Vec<u32>) {
-            let mut tracker = Tracker::new();
+            let mut tracker = Tracker::new(WINDOW);
             for sequence in sequences {
                 tracker.receive(sequence);
             }

@@ -5,6 +5,7 @@ mod command;
 mod monitor;
 mod open;
 mod prepare;
+mod receive_plan;
 mod run;
 mod run_clock;
 mod shared;

@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use spate_dpdk::{Eal, Mempool, Prebuilt};
 use spate_stateless::{Deal, Frames, Lanes, MAX_FRAME_LEN, Numbers, Schedule, StreamTiming, Writer};
-use spate_stats::Tracker;
 use spate_wire::Trailer;
 
 use super::{
     Clock, PortDevice, PrepareError, RunSpec,
     open::{OpenPort, SHORT_ROOM},
+    receive_plan,
     run::{self, Run},
     run_clock::RunClock,
     shared::RunShare,
-    worker::{self, PortRun, RunReceive, SendStream, StreamReceive, WorkerRun},
+    worker::{self, PortRun, SendStream, WorkerRun},
     workers::Workers,
 };
 
@@ -21,8 +21,6 @@ use super::{
 const LATE_NS: u64 = 1_000_000;
 /// and on kernel-backed ones.
 const LATE_KERNEL_NS: u64 = 20_000_000;
-/// Trackers of all streams and senders together, at most.
-const TRACKER_BYTES: usize = 1 << 30;
 /// What is written into packets that are not measured: nothing.
 const UNMEASURED: Trailer = Trailer { run_tag: 0, stream: 0, sender: 0, measured: false, sequence: 0, timestamp: 0 };
 /// Long packets of one worker.
@@ -47,7 +45,7 @@ pub(super) fn prepare(context: Context<'_>, spec: RunSpec) -> Result<(Run, Vec<W
     let senders = validate(&context, &spec)?;
     let end_ns = spec.timing.duration_ns.map_or(u64::MAX, |duration| spec.timing.warmup_ns + duration);
     let shares: Vec<_> = (0..workers).map(|_| Arc::new(RunShare::new(spec.streams.len()))).collect();
-    let receive = receivers(&context, &spec, senders)?;
+    let receive = receive_plan::receivers(&context, &spec, senders)?;
     let by_port = streams_by_port(context.ports.len(), &spec);
     let control_streams = control_streams(&spec, &by_port)?;
 
@@ -274,44 +272,6 @@ fn control_streams(spec: &RunSpec, by_port: &[Vec<usize>]) -> Result<Vec<run::St
         })
     };
     spec.streams.iter().enumerate().map(stream).collect()
-}
-
-/// Each worker's receiving part.
-fn receivers(context: &Context<'_>, spec: &RunSpec, senders: usize) -> Result<Vec<RunReceive>, PrepareError> {
-    let workers = context.workers.count();
-    let measured = spec.streams.iter().filter(|s| s.template.flow()).count();
-    let bytes = measured * senders * size_of::<Tracker>();
-    if bytes > TRACKER_BYTES {
-        return Err(PrepareError {
-            field: "streams".into(),
-            problem: format!(
-                "{measured} measured streams from {senders} workers need {} MiB to tell duplicates, and {} are allowed: measure fewer",
-                bytes >> 20,
-                TRACKER_BYTES >> 20,
-            ),
-            exhausted: true,
-        });
-    }
-    let by_id = RunReceive::index_by_id(spec.streams.iter().map(|s| s.template.flow().then_some(s.id)));
-    let mut owned = vec![0; workers];
-    let streams: Arc<[StreamReceive]> = spec
-        .streams
-        .iter()
-        .map(|s| {
-            // A stream that is expected nowhere may come in all the same.
-            let owner = context.ports[s.rx_port.unwrap_or(0)].rx_worker;
-            let facts = StreamReceive { port: s.rx_port, owner, owned: owned[owner] };
-            owned[owner] += usize::from(s.template.flow());
-            facts
-        })
-        .collect();
-    let receive = |&owned: &usize| RunReceive {
-        by_id: Arc::clone(&by_id),
-        streams: Arc::clone(&streams),
-        senders,
-        trackers: vec![Tracker::new(); owned * senders].into(),
-    };
-    Ok(owned.iter().map(receive).collect())
 }
 
 fn long_pool(eal: &Eal, pools: &mut LongPackets, worker: usize) -> Result<Mempool, PrepareError> {
