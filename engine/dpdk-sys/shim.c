@@ -69,15 +69,33 @@ spate_port_info(uint16_t port, struct spate_port_info *info)
 	info->tx_desc_max = dev.tx_desc_lim.nb_max;
 	info->tx_desc_align = dev.tx_desc_lim.nb_align;
 	info->numa_node = rte_eth_dev_socket_id(port);
+	info->rss_key_len = (dev.flow_type_rss_offloads & RTE_ETH_RSS_IP) != 0 ? dev.hash_key_size : 0;
 	return 0;
 }
 
 int
-spate_port_configure(uint16_t port, uint16_t rx_queues, uint16_t tx_queues)
+spate_port_configure(uint16_t port, uint16_t rx_queues, uint16_t tx_queues, const uint8_t *key, uint8_t key_len)
 {
 	struct rte_eth_conf conf;
+	struct rte_eth_dev_info dev;
+	int rc;
 
 	memset(&conf, 0, sizeof(conf));
+	rc = rte_eth_dev_info_get(port, &dev);
+	if (rc != 0)
+		return rc;
+	if (rx_queues > 1 && dev.flow_type_rss_offloads != 0) {
+		struct rte_eth_rss_conf *rss = &conf.rx_adv_conf.rss_conf;
+
+		conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
+		rss->rss_hf = dev.flow_type_rss_offloads &
+			(RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP | RTE_ETH_RSS_UDP | RTE_ETH_RSS_SCTP);
+		if (dev.hash_key_size == key_len) {
+			/* Only read. */
+			rss->rss_key = (uint8_t *)(uintptr_t)key;
+			rss->rss_key_len = key_len;
+		}
+	}
 	return rte_eth_dev_configure(port, rx_queues, tx_queues, &conf);
 }
 
@@ -176,6 +194,24 @@ spate_copy_tail(const struct rte_mbuf *m, uint32_t len, void *out)
 	if (tail != out)
 		memcpy(out, tail, len);
 	return true;
+}
+
+unsigned int
+spate_ring_add(struct rte_ring *ring, struct rte_mbuf **bufs, unsigned int n)
+{
+	return rte_ring_enqueue_burst(ring, (void *const *)bufs, n, NULL);
+}
+
+unsigned int
+spate_ring_room(const struct rte_ring *ring)
+{
+	return rte_ring_free_count(ring);
+}
+
+void
+spate_mbuf_share(struct rte_mbuf *m)
+{
+	rte_mbuf_refcnt_update(m, 1);
 }
 
 void

@@ -18,6 +18,7 @@
 enum {
 	SPATE_MBUF_BUF_ADDR = offsetof(struct rte_mbuf, buf_addr),
 	SPATE_MBUF_DATA_OFF = offsetof(struct rte_mbuf, data_off),
+	SPATE_MBUF_REFCNT = offsetof(struct rte_mbuf, refcnt),
 	SPATE_MBUF_NB_SEGS = offsetof(struct rte_mbuf, nb_segs),
 	SPATE_MBUF_PKT_LEN = offsetof(struct rte_mbuf, pkt_len),
 	SPATE_MBUF_DATA_LEN = offsetof(struct rte_mbuf, data_len),
@@ -41,10 +42,13 @@ struct spate_port_info {
 	uint16_t rx_desc_min, rx_desc_max, rx_desc_align;
 	uint16_t tx_desc_min, tx_desc_max, tx_desc_align;
 	int numa_node;
+	/* Bytes of the key of receive-side scaling; 0 if the device does not hash. */
+	uint8_t rss_key_len;
 };
 /* These return 0 or a negative errno. */
 int spate_port_info(uint16_t port, struct spate_port_info *info);
-int spate_port_configure(uint16_t port, uint16_t rx_queues, uint16_t tx_queues);
+/* Several receive queues share packets out by addresses and ports, with this key if the device takes one as long. */
+int spate_port_configure(uint16_t port, uint16_t rx_queues, uint16_t tx_queues, const uint8_t *key, uint8_t key_len);
 int spate_port_setup_rx(uint16_t port, uint16_t queue, uint16_t descriptors, struct rte_mempool *pool);
 int spate_port_setup_tx(uint16_t port, uint16_t queue, uint16_t descriptors);
 /* Speed in Mbit/s, 0 if unknown. */
@@ -68,6 +72,13 @@ int spate_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **bufs, unsigned 
 void spate_free_bulk(struct rte_mbuf **bufs, unsigned int n);
 /* Copies the last `len` bytes of a packet of any number of segments; false if it is shorter. */
 bool spate_copy_tail(const struct rte_mbuf *m, uint32_t len, void *out);
+
+/* Adds packets to a ring in order. Returns how many there was room for. */
+unsigned int spate_ring_add(struct rte_ring *ring, struct rte_mbuf **bufs, unsigned int n);
+/* Packets that there is room for. */
+unsigned int spate_ring_room(const struct rte_ring *ring);
+/* One user more: a packet is free once every user has freed it. */
+void spate_mbuf_share(struct rte_mbuf *m);
 
 /* Frees the packets in a ring, then the ring. */
 void spate_ring_free(struct rte_ring *ring);

@@ -124,6 +124,33 @@ impl Burst {
         unsafe { field::<u32>(packet, sys::SPATE_MBUF_PKT_LEN).read() as usize }
     }
 
+    /// The bytes of packet `index` that its first segment holds: all, unless it was received in several.
+    ///
+    /// # Panics
+    /// If there is no such packet.
+    #[inline]
+    pub fn head(&self, index: usize) -> &[u8] {
+        // SAFETY: a valid mbuf of ours.
+        unsafe { head(self.packets[self.head..self.tail][index]) }
+    }
+
+    /// The same bytes, to be changed; none if the packet has other users.
+    ///
+    /// # Panics
+    /// If there is no such packet.
+    #[inline]
+    pub fn head_mut(&mut self, index: usize) -> Option<&mut [u8]> {
+        let packet = self.packets[self.head..self.tail][index];
+        // SAFETY: a valid mbuf; with one user, that is us.
+        unsafe {
+            if field::<u16>(packet, sys::SPATE_MBUF_REFCNT).read() != 1 {
+                return None;
+            }
+            let (bytes, len) = segment(packet);
+            Some(slice::from_raw_parts_mut(bytes, len))
+        }
+    }
+
     /// The last `N` bytes of packet `index`; none if it is shorter.
     ///
     /// # Panics
@@ -150,9 +177,14 @@ impl Burst {
     pub fn send(&mut self, queue: &mut TxQueue) -> usize {
         let held = &mut self.packets[self.head..self.tail];
         // SAFETY: `held` are valid mbufs of ours; those taken become the driver's. The queue is started and not shared.
-        let taken = unsafe { sys::spate_tx_burst(queue.port(), queue.index(), held.as_mut_ptr(), held.len() as u16) };
-        self.head += usize::from(taken);
-        usize::from(taken)
+        let taken = unsafe {
+            match queue.loopback() {
+                Some(loopback) => loopback.send(held),
+                None => sys::spate_tx_burst(queue.port(), queue.index(), held.as_mut_ptr(), held.len() as u16).into(),
+            }
+        };
+        self.head += taken;
+        taken
     }
 
     /// Frees what it holds and reads what has arrived. Returns how many packets that is.
@@ -214,6 +246,33 @@ pub(crate) unsafe fn piece<'a>(packet: Mbuf, len: usize) -> &'a mut [u8] {
         field::<u32>(packet, sys::SPATE_MBUF_PKT_LEN).write(len as u32);
         let buffer = field::<*mut u8>(packet, sys::SPATE_MBUF_BUF_ADDR).read();
         slice::from_raw_parts_mut(buffer.add(offset as usize), pieces)
+    }
+}
+
+/// The bytes of a packet's first segment.
+///
+/// # Safety
+/// A valid mbuf that lives and stays unchanged as long as the bytes are used.
+#[inline]
+pub(crate) unsafe fn head<'a>(packet: Mbuf) -> &'a [u8] {
+    // SAFETY: as the caller says.
+    unsafe {
+        let (bytes, len) = segment(packet);
+        slice::from_raw_parts(bytes, len)
+    }
+}
+
+/// Where a packet's first segment lies, and its length.
+///
+/// # Safety
+/// A valid mbuf.
+#[inline]
+unsafe fn segment(packet: Mbuf) -> (*mut u8, usize) {
+    // SAFETY: a segment's data is `data_len` bytes from `buf_addr + data_off` on.
+    unsafe {
+        let len = field::<u16>(packet, sys::SPATE_MBUF_DATA_LEN).read() as usize;
+        let offset = field::<u16>(packet, sys::SPATE_MBUF_DATA_OFF).read() as usize;
+        (field::<*mut u8>(packet, sys::SPATE_MBUF_BUF_ADDR).read().add(offset), len)
     }
 }
 

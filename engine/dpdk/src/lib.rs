@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Safe wrappers of the parts of DPDK that Spate uses: the environment, packet memory, ports and their queues.
 //!
-//! A port goes through types: [`Port<Configured>`] has no queues yet, [`Port<Started>`] comes with one [`RxQueue`] and
-//! its [`TxQueue`]s, each of which belongs to one thread at a time.
+//! A port goes through types: [`Port<Configured>`] has no queues yet, [`Port<Started>`] comes with its
+//! [`RxQueue`]s and [`TxQueue`]s, each of which belongs to one thread at a time.
 mod burst;
 mod device;
 mod eal;
 mod error;
 mod kernel;
 mod log;
+mod loopback;
 mod mempool;
 mod port;
 mod prebuilt;
@@ -19,7 +20,8 @@ pub use device::Device;
 pub use eal::{Eal, Memory};
 pub use error::Error;
 pub use kernel::PacketSocket;
+pub use loopback::Disturbance;
 pub use mempool::Mempool;
-pub use port::{Configured, Link, Port, PortStats, QueueSizes, RxQueue, Started, TxQueue};
+pub use port::{Configured, Link, Port, PortStats, QueueSizes, RxQueue, Started, StartedPort, TxQueue};
 pub use prebuilt::Prebuilt;
 pub use thread::{RegisteredThread, tsc};

@@ -3,7 +3,6 @@
 use std::{
     ffi::{CStr, CString},
     marker::PhantomData,
-    ptr::NonNull,
     sync::{
         Arc,
         atomic::{AtomicU32, Ordering},
@@ -12,10 +11,10 @@ use std::{
 
 use spate_dpdk_sys as sys;
 
-use crate::{BURST, Burst, Device, Eal, Error, Mempool, PacketSocket, error::last_errno, kernel, log::Mark};
+use crate::{
+    BURST, Burst, Device, Disturbance, Eal, Error, Mempool, PacketSocket, kernel, log::Mark, loopback::Loopback,
+};
 
-/// Packets that fit into a loopback's ring.
-const LOOPBACK_RING: u32 = 4096;
 /// Bytes of each of the two rings of a kernel port at most.
 const KERNEL_RING_BYTES: usize = 32 << 20;
 /// Frames of those rings at most: what a worker that lost its CPU for 400 ms misses at 20 kpps.
@@ -42,7 +41,7 @@ pub struct Port<S> {
 /// How many packets the rings of a queue hold; fitted to what the driver can do.
 #[derive(Clone, Copy, Debug)]
 pub struct QueueSizes {
-    /// Of the receive queue.
+    /// Of each receive queue.
     pub rx: u16,
     /// Of each transmit queue.
     pub tx: u16,
@@ -56,6 +55,9 @@ pub struct Link {
     /// Bits a second, if known.
     pub line_rate_bps: Option<u64>,
 }
+
+/// A started port with its receive and transmit queues.
+pub type StartedPort = (Port<Started>, Vec<RxQueue>, Vec<TxQueue>);
 
 /// What a device, its driver and the kernel behind it lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -73,10 +75,11 @@ struct Inner {
     id: u16,
     device: Device,
     info: Info,
+    rx_queues: u16,
     tx_queues: u16,
     kernel: Option<PacketSocket>,
     /// Freed after the port on it.
-    _ring: Option<Ring>,
+    loopback: Option<Loopback>,
     /// Where received packets go; kept until the device is closed.
     rx_pool: std::sync::OnceLock<Mempool>,
 }
@@ -97,27 +100,13 @@ struct Limits {
     align: u16,
 }
 
-#[derive(Debug)]
-struct Ring(NonNull<sys::rte_ring>);
-
-// SAFETY: rte_ring is made for use by several threads; here it is only freed.
-unsafe impl Send for Ring {}
-// SAFETY: as above.
-unsafe impl Sync for Ring {}
-
-impl Drop for Ring {
-    fn drop(&mut self) {
-        // SAFETY: made by rte_ring_create; the port on it is closed (fields drop after `Inner::drop`).
-        unsafe { sys::spate_ring_free(self.0.as_ptr()) }
-    }
-}
-
 impl Port<Configured> {
-    /// Probes a device that is to have `tx_queues` transmit queues and one receive queue.
-    pub fn open(_: &Eal, device: &Device, tx_queues: usize) -> Result<Self, Error> {
+    /// Probes a device that is to have `tx_queues` transmit queues and up to `rx_queues` receive queues: as many as it can
+    /// share packets out to.
+    pub fn open(_: &Eal, device: &Device, rx_queues: usize, tx_queues: usize) -> Result<Self, Error> {
         device.check()?;
         let mark = Mark::now();
-        let mut ring = None;
+        let mut loopback = None;
         let mut socket = None;
         let id = match device {
             Device::Pci(address) => port_by_name(address).ok_or_else(|| Error::Failed {
@@ -147,23 +136,25 @@ impl Port<Configured> {
                 id
             }
             Device::Loopback => {
-                let made = loopback_ring()?;
-                let id = port_from_ring(&made, tx_queues)?;
-                ring = Some(made);
+                let made = Loopback::new(rx_queues)?;
+                let id = made.port(tx_queues)?;
+                loopback = Some(made);
                 id
             }
         };
-        let info = Info::read(id, device)?;
-        if tx_queues > info.1 {
-            return Err(Error::TooFewQueues { device: describe(device), wanted: tx_queues, have: info.1 });
+        let (info, most_rx, most_tx) = Info::read(id, device)?;
+        if tx_queues > most_tx {
+            return Err(Error::TooFewQueues { device: describe(device), wanted: tx_queues, have: most_tx });
         }
+        let rx_queues = loopback.as_ref().map_or(rx_queues.clamp(1, most_rx.max(1)), Loopback::queues);
         let inner = Inner {
             id,
             device: device.clone(),
-            info: info.0,
+            info,
+            rx_queues: rx_queues as u16,
             tx_queues: tx_queues as u16,
             kernel: socket,
-            _ring: ring,
+            loopback,
             rx_pool: std::sync::OnceLock::new(),
         };
         Ok(Self { inner: Arc::new(inner), state: PhantomData })
@@ -178,18 +169,28 @@ impl Port<Configured> {
         }
     }
 
+    /// Receive queues that it will have.
+    pub fn rx_queues(&self) -> usize {
+        usize::from(self.inner.rx_queues)
+    }
+
     /// Sets up the queues and starts the device.
-    pub fn start(self, sizes: QueueSizes, rx_pool: &Mempool) -> Result<(Port<Started>, RxQueue, Vec<TxQueue>), Error> {
-        let Inner { id, info, tx_queues, .. } = &*self.inner;
-        let (id, tx_queues) = (*id, *tx_queues);
+    pub fn start(self, sizes: QueueSizes, rx_pool: &Mempool) -> Result<StartedPort, Error> {
+        let Inner { id, info, rx_queues, tx_queues, .. } = &*self.inner;
+        let (id, rx_queues, tx_queues) = (*id, *rx_queues, *tx_queues);
         let device = describe(&self.inner.device);
         let _ = self.inner.rx_pool.set(rx_pool.clone());
-        // SAFETY: calls on a port that is probed and not started; the pool lives as long as `inner`.
+        let key = &spate_wire::spread::KEY;
+        // SAFETY: calls on a port that is probed and not started; the pool lives as long as `inner`, the key for ever.
         unsafe {
-            call(&format!("configuring {device}"), || sys::spate_port_configure(id, 1, tx_queues))?;
-            call(&format!("setting up receiving on {device}"), || {
-                sys::spate_port_setup_rx(id, 0, info.rx_limits.fit(sizes.rx), rx_pool.raw())
+            call(&format!("configuring {device}"), || {
+                sys::spate_port_configure(id, rx_queues, tx_queues, key.as_ptr(), key.len() as u8)
             })?;
+            for queue in 0..rx_queues {
+                call(&format!("setting up receiving on {device}"), || {
+                    sys::spate_port_setup_rx(id, queue, info.rx_limits.fit(sizes.rx), rx_pool.raw())
+                })?;
+            }
             for queue in 0..tx_queues {
                 call(&format!("setting up sending on {device}"), || {
                     sys::spate_port_setup_tx(id, queue, info.tx_limits.fit(sizes.tx))
@@ -207,11 +208,12 @@ impl Port<Configured> {
                 );
             }
         }
-        let mut rx = RxQueue { inner: Arc::clone(&self.inner), here: PhantomData };
+        let mut rx: Vec<_> =
+            (0..rx_queues).map(|queue| RxQueue { inner: Arc::clone(&self.inner), queue, here: PhantomData }).collect();
         if let Some(kernel) = &self.inner.kernel {
             // Between being opened and bound, a packet socket hears every interface.
             let mut stale = Burst::new();
-            while stale.receive(&mut rx) == BURST {}
+            while stale.receive(&mut rx[0]) == BURST {}
             kernel.reset();
         }
         let tx =
@@ -254,6 +256,12 @@ impl Port<Started> {
         }
     }
 
+    /// From now on, what is sent on a loopback arrives as `disturbance` says: for tests of what measures. False for other
+    /// devices, and if it was said before.
+    pub fn disturb(&self, disturbance: Box<Disturbance>) -> bool {
+        self.inner.loopback.as_ref().is_some_and(|loopback| loopback.disturb(disturbance))
+    }
+
     /// What was lost since it was opened.
     pub fn stats(&self) -> PortStats {
         let mut raw =
@@ -279,9 +287,10 @@ impl Port<Started> {
     }
 }
 
-/// The receive queue of a port.
+/// A receive queue of a port.
 pub struct RxQueue {
     inner: Arc<Inner>,
+    queue: u16,
     /// One thread at a time: Send, not Sync.
     here: PhantomData<std::cell::Cell<()>>,
 }
@@ -304,9 +313,8 @@ impl RxQueue {
         self.inner.id
     }
 
-    #[allow(clippy::unused_self)] // a port has one
     pub(crate) fn index(&self) -> u16 {
-        0
+        self.queue
     }
 }
 
@@ -324,6 +332,11 @@ impl TxQueue {
     pub(crate) fn index(&self) -> u16 {
         self.queue
     }
+
+    #[inline]
+    pub(crate) fn loopback(&self) -> Option<&Loopback> {
+        self.inner.loopback.as_ref()
+    }
 }
 
 impl Drop for Inner {
@@ -337,8 +350,9 @@ impl Drop for Inner {
 }
 
 impl Info {
-    /// The facts of a port, and how many transmit queues it can have.
-    fn read(id: u16, device: &Device) -> Result<(Self, usize), Error> {
+    /// The facts of a port, and how many queues it can receive on (several only if it shares packets out by their headers)
+    /// and transmit on.
+    fn read(id: u16, device: &Device) -> Result<(Self, usize, usize), Error> {
         let mut raw = std::mem::MaybeUninit::<sys::spate_port_info>::zeroed();
         // SAFETY: the pointer is valid for the call.
         unsafe { call(&format!("asking for {}", describe(device)), || sys::spate_port_info(id, raw.as_mut_ptr()))? };
@@ -358,7 +372,11 @@ impl Info {
             rx_limits: Limits { min: raw.rx_desc_min, max: raw.rx_desc_max, align: raw.rx_desc_align },
             tx_limits: Limits { min: raw.tx_desc_min, max: raw.tx_desc_max, align: raw.tx_desc_align },
         };
-        Ok((info, usize::from(raw.max_tx_queues)))
+        let most_rx = match device {
+            Device::Pci(_) if raw.rss_key_len > 0 => raw.max_rx_queues,
+            _ => 1,
+        };
+        Ok((info, usize::from(most_rx), usize::from(raw.max_tx_queues)))
     }
 }
 
@@ -392,7 +410,7 @@ unsafe fn call(what: &str, f: impl FnOnce() -> i32) -> Result<(), Error> {
 }
 
 /// A name for a virtual device that no other has.
-fn fresh_name(driver: &str) -> CString {
+pub(crate) fn fresh_name(driver: &str) -> CString {
     static SERIAL: AtomicU32 = AtomicU32::new(0);
     CString::new(format!("{driver}_spate{}", SERIAL.fetch_add(1, Ordering::Relaxed))).expect("no NUL in it")
 }
@@ -428,27 +446,4 @@ fn af_packet_arguments(interface: &str) -> String {
     // Blocks are physically contiguous: small ones can always be had.
     let block = frame.max(16 << 10);
     format!("iface={interface},qpairs=1,blocksz={block},framesz={frame},framecnt={count},qdisc_bypass=1")
-}
-
-fn loopback_ring() -> Result<Ring, Error> {
-    let mark = Mark::now();
-    let name = fresh_name("loop");
-    // SAFETY: the environment is up; a C string. Several workers send, one receives.
-    let raw = unsafe { sys::rte_ring_create(name.as_ptr(), LOOPBACK_RING, sys::SOCKET_ID_ANY, sys::RING_F_SC_DEQ) };
-    NonNull::new(raw).map(Ring).ok_or_else(|| Error::from_code("making a loopback's ring", last_errno(), mark))
-}
-
-fn port_from_ring(ring: &Ring, tx_queues: usize) -> Result<u16, Error> {
-    /// RTE_PMD_RING_MAX_TX_RINGS.
-    const MAX_QUEUES: usize = 16;
-    if tx_queues > MAX_QUEUES {
-        return Err(Error::TooFewQueues { device: "a loopback".into(), wanted: tx_queues, have: MAX_QUEUES });
-    }
-    let mark = Mark::now();
-    let name = fresh_name("loop");
-    let rx = [ring.0.as_ptr()];
-    let tx = vec![ring.0.as_ptr(); tx_queues];
-    // SAFETY: the arrays are as long as said; the ring outlives the port (`Inner` owns both).
-    let id = unsafe { sys::rte_eth_from_rings(name.as_ptr(), rx.as_ptr(), 1, tx.as_ptr(), tx_queues as u32, 0) };
-    u16::try_from(id).map_err(|_| Error::from_code("making a port of a ring", last_errno(), mark))
 }

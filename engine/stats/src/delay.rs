@@ -124,7 +124,7 @@ impl DelaySlot {
             let before = self.carrying.load(Acquire);
             let (low, high) = (self.squares_low.get(), self.squares_high.get());
             fence(Acquire);
-            if before % 2 == 0 && before == self.carrying.load(Relaxed) {
+            if before.is_multiple_of(2) && before == self.carrying.load(Relaxed) {
                 return u128::from(high) << 64 | u128::from(low);
             }
             std::hint::spin_loop();
