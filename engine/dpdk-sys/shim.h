@@ -18,7 +18,6 @@
 enum {
 	SPATE_MBUF_BUF_ADDR = offsetof(struct rte_mbuf, buf_addr),
 	SPATE_MBUF_DATA_OFF = offsetof(struct rte_mbuf, data_off),
-	SPATE_MBUF_REFCNT = offsetof(struct rte_mbuf, refcnt),
 	SPATE_MBUF_NB_SEGS = offsetof(struct rte_mbuf, nb_segs),
 	SPATE_MBUF_PKT_LEN = offsetof(struct rte_mbuf, pkt_len),
 	SPATE_MBUF_DATA_LEN = offsetof(struct rte_mbuf, data_len),

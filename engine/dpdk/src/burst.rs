@@ -17,6 +17,8 @@ pub struct Burst {
     packets: [Mbuf; BURST],
     head: usize,
     tail: usize,
+    /// A device has just written them.
+    received: bool,
 }
 
 // SAFETY: an mbuf may be used by any thread, one at a time; a burst is its only user.
@@ -25,7 +27,7 @@ unsafe impl Send for Burst {}
 impl Burst {
     /// Holds nothing.
     pub const fn new() -> Self {
-        Self { packets: [ptr::null_mut(); BURST], head: 0, tail: 0 }
+        Self { packets: [ptr::null_mut(); BURST], head: 0, tail: 0, received: false }
     }
 
     /// Packets held.
@@ -134,21 +136,36 @@ impl Burst {
         unsafe { head(self.packets[self.head..self.tail][index]) }
     }
 
-    /// The same bytes, to be changed; none if the packet has other users.
+    /// The same bytes, to be changed; none if somebody else may use them, as on a loopback.
     ///
     /// # Panics
     /// If there is no such packet.
     #[inline]
     pub fn head_mut(&mut self, index: usize) -> Option<&mut [u8]> {
         let packet = self.packets[self.head..self.tail][index];
-        // SAFETY: a valid mbuf; with one user, that is us.
-        unsafe {
-            if field::<u16>(packet, sys::SPATE_MBUF_REFCNT).read() != 1 {
-                return None;
-            }
+        // SAFETY: a valid mbuf; what a device received has no other user.
+        self.received.then(|| unsafe {
             let (bytes, len) = segment(packet);
-            Some(slice::from_raw_parts_mut(bytes, len))
+            slice::from_raw_parts_mut(bytes, len)
+        })
+    }
+
+    /// Keeps the packets for which `keep` is true of their first segment's bytes, which it may change; frees the others, and
+    /// those that somebody else may use.
+    pub fn retain(&mut self, mut keep: impl FnMut(&mut [u8]) -> bool) {
+        let mut kept = 0;
+        for index in 0..self.len() {
+            if self.head_mut(index).is_some_and(&mut keep) {
+                self.packets.swap(self.head + kept, self.head + index);
+                kept += 1;
+            }
         }
+        let others = &mut self.packets[self.head + kept..self.tail];
+        if !others.is_empty() {
+            // SAFETY: valid mbufs of ours.
+            unsafe { sys::spate_free_bulk(others.as_mut_ptr(), others.len() as u32) };
+        }
+        self.tail = self.head + kept;
     }
 
     /// The last `N` bytes of packet `index`; none if it is shorter.
@@ -194,6 +211,7 @@ impl Burst {
         // SAFETY: there is room for BURST pointers. The queue is started and not shared.
         let got = unsafe { sys::spate_rx_burst(queue.port(), queue.index(), self.packets.as_mut_ptr(), BURST as u16) };
         self.tail = usize::from(got);
+        self.received = !queue.is_loopback();
         self.tail
     }
 
@@ -207,6 +225,7 @@ impl Burst {
         }
         self.head = 0;
         self.tail = 0;
+        self.received = false;
     }
 
     fn reset_if_empty(&mut self) {

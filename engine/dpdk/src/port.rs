@@ -313,6 +313,11 @@ impl RxQueue {
         self.inner.id
     }
 
+    #[inline]
+    pub(crate) fn is_loopback(&self) -> bool {
+        self.inner.loopback.is_some()
+    }
+
     pub(crate) fn index(&self) -> u16 {
         self.queue
     }

@@ -38,6 +38,7 @@ pub struct DelaySlot {
     min_ns: Counter,
     max_ns: Counter,
     negative: Counter,
+    unknown: Counter,
     /// RFC 3550's J in sixteenths of a nanosecond.
     jitter_16: Counter,
     differences: Counter,
@@ -60,6 +61,7 @@ impl Default for DelaySlot {
             min_ns,
             max_ns: new(),
             negative: new(),
+            unknown: new(),
             jitter_16: new(),
             differences: new(),
             difference_sum_ns: new(),
@@ -93,6 +95,12 @@ impl DelaySlot {
         } else {
             self.carry(low, high);
         }
+    }
+
+    /// A packet came from a clock of which nothing is known.
+    #[inline]
+    pub fn unknown(&self) {
+        self.unknown.add(1);
     }
 
     /// Once in hours.
@@ -147,6 +155,8 @@ pub struct Delays {
     pub max_ns: u64,
     /// Packets that came before they left by the clocks: not in `count`.
     pub negative: u64,
+    /// Packets from clocks of which nothing is known: not in `count`.
+    pub unknown: u64,
     /// Interarrival jitter (RFC 3550 section 6.4.1); the mean of that of all slots, by their packets.
     pub jitter_ns: u64,
     /// How often a delay was compared with the one before.
@@ -169,6 +179,7 @@ impl Delays {
             sum.min_ns = sum.min_ns.min(slot.min_ns.get());
             sum.max_ns = sum.max_ns.max(slot.max_ns.get());
             sum.negative += slot.negative.get();
+            sum.unknown += slot.unknown.get();
             let differences = slot.differences.get();
             jitter += u128::from(slot.jitter_16.get()) * u128::from(differences);
             sum.differences += differences;

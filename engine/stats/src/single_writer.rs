@@ -128,6 +128,14 @@ impl RxSlot {
     }
 }
 
+impl RxSlot {
+    /// A packet of `bytes` (with FCS) that a mark told came in.
+    #[inline]
+    pub fn marked(&self, measured: bool, bytes: u64, misdirected: bool) {
+        self.received(measured, bytes, Arrival::InOrder, misdirected);
+    }
+}
+
 impl StreamCounters {
     /// What all workers counted of a stream.
     pub fn merge<'a>(

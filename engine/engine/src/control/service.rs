@@ -235,7 +235,7 @@ fn port_info(port: &PortInfo) -> contract::PortInfo {
         line_rate_bps: port.line_rate_bps.unwrap_or(0),
         mtu: port.mtu,
         tx_workers: port.tx_workers.iter().map(|&w| w as u32).collect(),
-        rx_workers: vec![port.rx_worker as u32],
+        rx_workers: port.rx_workers.iter().map(|&w| w as u32).collect(),
         addresses: Vec::new(),
         gateways: Vec::new(),
     }

@@ -2,11 +2,15 @@
 //! Time as workers keep it: nanoseconds from the time stamp counter, and what they mean on the wall.
 use std::sync::{
     Arc,
-    atomic::{AtomicI64, Ordering::Relaxed},
+    atomic::{
+        AtomicI64, AtomicU64,
+        Ordering::{Acquire, Relaxed, Release},
+    },
 };
 
 use rustix::time::{ClockId, clock_gettime};
 use spate_dpdk::tsc;
+use spate_wire::trailer::TIMESTAMP_MODULUS;
 
 /// How long the counter is measured against the system's clock: 20 ns of error in 100 ms are 0.2 ppm.
 const CALIBRATION_NS: u64 = 100_000_000;
@@ -22,6 +26,9 @@ struct Inner {
     counter: Option<Counter>,
     /// Wall-clock nanoseconds minus monotonic ones; follows what adjusts the wall clock.
     wall_offset: AtomicI64,
+    /// What it was before, and the monotonic instant from which on it was not.
+    previous_offset: AtomicI64,
+    changed_at: AtomicU64,
     source: String,
 }
 
@@ -48,7 +55,15 @@ impl Clock {
             Some(counter) => format!("tsc {:.2} GHz (invariant)", (1u64 << 32) as f64 / counter.scale as f64),
             None => "clock_gettime (the time stamp counter is not invariant)".to_owned(),
         };
-        let this = Self { inner: Arc::new(Inner { counter, wall_offset: AtomicI64::new(0), source }) };
+        let this = Self {
+            inner: Arc::new(Inner {
+                counter,
+                wall_offset: AtomicI64::new(0),
+                previous_offset: AtomicI64::new(0),
+                changed_at: AtomicU64::new(0),
+                source,
+            }),
+        };
         this.follow_wall();
         this
     }
@@ -88,6 +103,29 @@ impl Clock {
         u64::try_from(mono.max(0)).unwrap_or(u64::MAX)
     }
 
+    /// From a time stamp in a trailer, by a wall clock that need not be this one, to a monotonic instant: within 39 hours
+    /// either way.
+    #[inline]
+    pub(super) fn since_stamp(&self, stamp: u64, mono_ns: u64) -> i64 {
+        signed(self.wall_of(mono_ns).wrapping_sub(stamp))
+    }
+
+    /// From a time stamp of this very clock to a monotonic instant: exact although the wall clock may have been adjusted
+    /// in between.
+    #[inline]
+    pub(super) fn since_own_stamp(&self, stamp: u64, mono_ns: u64) -> i64 {
+        let offset = self.inner.wall_offset.load(Acquire);
+        let since = signed(mono_ns.wrapping_add_signed(offset).wrapping_sub(stamp));
+        let changed_at = self.inner.changed_at.load(Relaxed);
+        if since >= 0 && mono_ns.wrapping_sub(since.cast_unsigned()) >= changed_at {
+            return since;
+        }
+        // Stamped before the last adjustment, if it makes sense by what was true then.
+        let previous = self.inner.previous_offset.load(Relaxed);
+        let before = signed(mono_ns.wrapping_add_signed(previous).wrapping_sub(stamp));
+        if before >= 0 && mono_ns.wrapping_sub(before.cast_unsigned()) < changed_at { before } else { since }
+    }
+
     /// Takes over adjustments of the wall clock. Called about once a second.
     pub(super) fn follow_wall(&self) {
         let best = (0..5)
@@ -99,9 +137,21 @@ impl Clock {
             })
             .min_by_key(|(width, _)| *width);
         if let Some((_, offset)) = best {
-            self.inner.wall_offset.store(offset, Relaxed);
+            self.set_offset(offset);
         }
     }
+
+    fn set_offset(&self, offset: i64) {
+        self.inner.previous_offset.store(self.inner.wall_offset.load(Relaxed), Relaxed);
+        self.inner.changed_at.store(self.mono_ns(), Relaxed);
+        self.inner.wall_offset.store(offset, Release);
+    }
+}
+
+/// A difference modulo the time stamps' modulus, as the nearest number to 0.
+fn signed(difference: u64) -> i64 {
+    const UNUSED: u32 = 64 - TIMESTAMP_MODULUS.trailing_zeros();
+    (difference << UNUSED).cast_signed() >> UNUSED
 }
 
 /// The counter and the monotonic clock at one instant, as well as they can be told.
@@ -141,6 +191,21 @@ mod tests {
         // 100 ppm, and time for being preempted between two readings.
         assert!((end.0 - start.0).abs_diff(end.1 - start.1) < 30_000 + 1_000_000, "{start:?} {end:?}");
         assert!(clock.now_wall_ns().abs_diff(system_ns(ClockId::Realtime)) < 5_000_000);
+        // A wall clock that is set does not touch what was measured by it.
+        for step in [-3_600_000_000_000i64, -7, 0, 5_000, 3_600_000_000_000] {
+            let sent = clock.mono_ns();
+            let stamp = clock.wall_of(sent) % TIMESTAMP_MODULUS;
+            std::thread::sleep(std::time::Duration::from_micros(20));
+            clock.set_offset(clock.inner.wall_offset.load(Relaxed) + step);
+            std::thread::sleep(std::time::Duration::from_micros(20));
+            let now = clock.mono_ns();
+            assert_eq!(clock.since_own_stamp(stamp, now), (now - sent).cast_signed(), "{step}");
+            let after = clock.mono_ns();
+            let stamp = clock.wall_of(after) % TIMESTAMP_MODULUS;
+            assert_eq!(clock.since_own_stamp(stamp, after + 99), 99, "{step}");
+            assert_eq!(clock.since_stamp(stamp, after - 99), -99);
+        }
+        clock.follow_wall();
         let later = clock.now_wall_ns() + 1_000_000_000;
         assert_eq!(clock.wall_of(clock.mono_of(later)), later);
     }

@@ -21,6 +21,8 @@ pub(super) enum Command {
     Turn(usize, u64, Turn),
     /// Other rates for streams.
     Change(usize, RateChange),
+    /// Statistics of a receiver of the run start anew.
+    ResetReceiver(usize, usize),
     /// Transmission ends at a run time that has come.
     Stop(usize, u64),
     /// Count nothing more once all that has arrived is read.

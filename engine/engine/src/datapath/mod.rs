@@ -5,6 +5,7 @@ mod command;
 mod monitor;
 mod open;
 mod prepare;
+mod readings;
 mod receive_plan;
 mod run;
 mod run_clock;
@@ -16,12 +17,15 @@ mod workers;
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub use clock::Clock;
+pub use readings::Received;
 pub use run::Run;
+pub use spate_dpdk::Disturbance;
 pub use spate_stateless::{
     Blueprint, Checksum, ChecksumKind, FieldProgram, Length, ListOrder, Rate, RateError, Sequence, StreamTiming,
     Template, TemplateError, Transmit, Variable, Write,
 };
-pub use spate_stats::{PhaseCounters, StreamCounters};
+pub use spate_stats::{Arrivals, Delays, Distribution, Moments, PhaseCounters, StreamCounters};
+pub use spate_wire::{Mark, reflect::Swap};
 pub use types::*;
 
 use command::{Command, RUNS};
@@ -84,6 +88,7 @@ impl Datapath {
             workers: &self.opened.lines,
             long_packets: &mut long_packets,
             slot,
+            present: &present,
         };
         let (run, parts) = prepare::prepare(context, spec)?;
         for (worker, part) in parts.into_iter().enumerate() {
@@ -92,6 +97,14 @@ impl Datapath {
         let run = Arc::new(run);
         self.monitor.add(Arc::clone(&run));
         Ok(run)
+    }
+
+    /// From now on, what is sent on a loopback port (by index) arrives as `disturbance` says: for tests of what measures.
+    ///
+    /// # Panics
+    /// If the port is no loopback, or was told before.
+    pub fn disturb(&self, port: usize, disturbance: Box<Disturbance>) {
+        assert!(self.opened.ports[port].port.disturb(disturbance), "port {port} cannot be disturbed");
     }
 
     /// Counters of every port since `open`, in the order of the configuration.
@@ -143,7 +156,7 @@ impl OpenPort {
             // Without the Ethernet header.
             mtu: self.port.max_frame_len().saturating_sub(14) as u32,
             tx_workers: self.tx_workers.clone(),
-            rx_worker: self.rx_worker,
+            rx_workers: self.rx_workers.clone(),
         }
     }
 
@@ -151,20 +164,29 @@ impl OpenPort {
         let lost = self.port.stats();
         let mut counters = PortCounters {
             tx_dropped: lost.tx_dropped,
-            rx_packets: self.rx.rx_packets.get(),
-            rx_bytes: self.rx.rx_bytes.get(),
-            rx_missed: lost.rx_missed + self.rx.rx_lost.get(),
+            rx_missed: lost.rx_missed,
             rx_errors: lost.rx_errors,
-            foreign_packets: self.rx.foreign.get(),
             link_up: self.port.link().up,
             ..PortCounters::default()
         };
-        for (index, queue) in self.tx.iter().enumerate() {
+        for queue in &self.tx {
             let packets = queue.tx_packets.get();
             counters.tx_packets += packets;
             counters.tx_bytes += queue.tx_bytes.get();
             counters.tx_dropped += queue.tx_dropped.get();
-            counters.queues.push((packets, if index == 0 { counters.rx_packets } else { 0 }));
+            counters.reflected_packets += queue.reflected.get();
+            counters.queues.push((packets, 0));
+        }
+        for (index, queue) in self.rx.iter().enumerate() {
+            let packets = queue.rx_packets.get();
+            counters.rx_packets += packets;
+            counters.rx_bytes += queue.rx_bytes.get();
+            counters.foreign_packets += queue.foreign.get();
+            counters.handing_full += queue.handing_full.get();
+            match counters.queues.get_mut(index) {
+                Some(both) => both.1 = packets,
+                None => counters.queues.push((0, packets)),
+            }
         }
         counters
     }

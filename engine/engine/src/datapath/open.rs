@@ -9,7 +9,7 @@ use std::{
 use rtrb::RingBuffer;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use spate_dpdk::{
-    Configured, Device, Eal, Error, Mempool, Port, QueueSizes, RegisteredThread, RxQueue, Started, TxQueue,
+    Configured, Device, Eal, Error, Mempool, Port, QueueSizes, RegisteredThread, RxQueue, Started, StartedPort, TxQueue,
 };
 
 use super::{
@@ -24,18 +24,22 @@ use super::{
 pub(super) const SHORT_ROOM: usize = 2048;
 /// Descriptors of a NIC's rings.
 const DESCRIPTORS: u16 = 1024;
-/// Packets between workers, for streams that come in where they should not.
-const HANDED: usize = 4096;
+/// Free packets of a pool that a thread keeps for itself, at most.
+const IN_CACHE: u32 = 384;
+/// Packets between workers, for sequences that another keeps: what is received in the millisecond in which it may sleep.
+const HANDED: usize = 2048;
 
 /// A port with what is known of it and who counts on it.
 pub(super) struct OpenPort {
     pub(super) config: PortConfig,
     pub(super) port: Port<Started>,
     pub(super) tx_workers: Vec<usize>,
-    pub(super) rx_worker: usize,
+    /// By receive queue.
+    pub(super) rx_workers: Vec<usize>,
     /// By position in `tx_workers`.
     pub(super) tx: Vec<Arc<QueueShare>>,
-    pub(super) rx: Arc<QueueShare>,
+    /// By position in `rx_workers`.
+    pub(super) rx: Vec<Arc<QueueShare>>,
 }
 
 /// A worker's thread and what it counts.
@@ -71,18 +75,28 @@ pub(super) fn open(config: Config) -> Result<Opened, OpenError> {
     let mut parts = Threads::new(&config)?;
     let mut ports = Vec::new();
     for (index, port) in config.ports.iter().enumerate() {
-        let (mut tx_workers, rx_worker) = map[index].clone();
+        let mut rx_workers = map[index].clone();
         let asked = config.port_workers.as_ref().is_some_and(|map| map.contains_key(&port.name));
-        let opened = match open_port(&eal, &devices[index], &tx_workers) {
+        let opened = match open_port(&eal, &devices[index], rx_workers.len()) {
             Err(Error::TooFewQueues { have, .. }) if have > 0 && !asked => {
                 tracing::info!(port = port.name, queues = have, "fewer workers send: the device has fewer queues");
-                tx_workers.truncate(have);
-                open_port(&eal, &devices[index], &tx_workers)
+                rx_workers.truncate(have);
+                open_port(&eal, &devices[index], have)
             }
             opened => opened,
         };
         let opened = opened.map_err(|e| refused(&port.name, &e))?;
-        ports.push(parts.assign(index, port, opened, tx_workers, rx_worker));
+        let mut tx_workers = rx_workers.clone();
+        tx_workers.sort_unstable();
+        if opened.1.len() < rx_workers.len() && !matches!(port.device, PortDevice::Null) {
+            tracing::info!(
+                port = port.name,
+                queues = opened.1.len(),
+                "fewer workers receive than send: the device has fewer queues that share packets out"
+            );
+        }
+        rx_workers.truncate(opened.1.len());
+        ports.push(parts.assign(index, port, opened, tx_workers, rx_workers));
     }
     let (workers, lines) = parts.start(&config, &eal, &clock)?;
     Ok(Opened { eal, clock, ports, workers, lines })
@@ -109,8 +123,8 @@ fn wrong(field: impl Into<String>, problem: impl Into<String>) -> OpenError {
     OpenError::Config { field: field.into(), problem: problem.into() }
 }
 
-/// For each port the workers that transmit on it, and the one that receives.
-fn map_ports(config: &Config) -> Result<Vec<(Vec<usize>, usize)>, OpenError> {
+/// For each port the workers that use it. The first gets what the device cannot share out.
+fn map_ports(config: &Config) -> Result<Vec<Vec<usize>>, OpenError> {
     let workers = config.worker_cpus.len();
     if config.ports.is_empty() {
         return Err(wrong("ports", "at least one port is needed"));
@@ -149,31 +163,24 @@ fn map_ports(config: &Config) -> Result<Vec<(Vec<usize>, usize)>, OpenError> {
     }
     let map = |(index, port): (usize, &PortConfig)| {
         let kernel = matches!(port.device, PortDevice::Kernel(_));
-        let tx = match asked.get(&port.name) {
+        match asked.get(&port.name) {
             Some(list) if kernel && list.len() > 1 => {
                 let problem = "a kernel interface has one queue here: name one worker";
-                return Err(wrong(format!("port_workers[{}]", port.name), problem));
+                Err(wrong(format!("port_workers[{}]", port.name), problem))
             }
-            Some(list) => list.clone(),
-            None if kernel => vec![index % workers],
-            // Every worker sends; receiving is spread over them.
-            None => (0..workers).map(|w| (index + w) % workers).collect(),
-        };
-        let rx = tx[0];
-        let mut tx = tx;
-        tx.sort_unstable();
-        Ok((tx, rx))
+            Some(list) => Ok(list.clone()),
+            None if kernel => Ok(vec![index % workers]),
+            None => Ok((0..workers).map(|w| (index + w) % workers).collect()),
+        }
     };
     config.ports.iter().enumerate().map(map).collect()
 }
 
-/// A started port, its receive queue, its transmit queues.
-type PortParts = (Port<Started>, RxQueue, Vec<TxQueue>);
-
-fn open_port(eal: &Eal, device: &Device, tx_workers: &[usize]) -> Result<PortParts, Error> {
-    let port = Port::<Configured>::open(eal, device, tx_workers.len())?;
+/// Opens a port for so many workers, with a receive queue for each if it can share packets out.
+fn open_port(eal: &Eal, device: &Device, workers: usize) -> Result<StartedPort, Error> {
+    let port = Port::<Configured>::open(eal, device, workers, workers)?;
     let packets = match device {
-        Device::Pci(_) => 2 * u32::from(DESCRIPTORS) + 1023,
+        Device::Pci(_) => port.rx_queues() as u32 * (u32::from(DESCRIPTORS) + IN_CACHE) + u32::from(DESCRIPTORS) + 1023,
         Device::Kernel(_) => 1023,
         // Receives what workers made, or nothing: the driver wants a pool all the same.
         Device::Loopback | Device::Null => 63,
@@ -214,21 +221,23 @@ impl Threads {
         &mut self,
         index: usize,
         config: &PortConfig,
-        (port, rx_queue, tx_queues): PortParts,
+        (port, rx_queues, tx_queues): StartedPort,
         tx_workers: Vec<usize>,
-        rx_worker: usize,
+        rx_workers: Vec<usize>,
     ) -> OpenPort {
         let tx: Vec<_> = tx_workers.iter().map(|_| Arc::new(QueueShare::default())).collect();
-        let rx = Arc::new(QueueShare::default());
+        let rx: Vec<_> = rx_workers.iter().map(|_| Arc::new(QueueShare::default())).collect();
         for ((worker, queue), share) in tx_workers.iter().zip(tx_queues).zip(&tx) {
             self.queues[*worker].tx.push((index, queue, Arc::clone(share)));
         }
-        let receiver = &mut self.queues[rx_worker];
-        receiver.kernel |= matches!(config.device, PortDevice::Kernel(_));
-        if config.device != PortDevice::Null {
-            receiver.rx.push((index, rx_queue, Arc::clone(&rx)));
+        for ((worker, queue), share) in rx_workers.iter().zip(rx_queues).zip(&rx) {
+            let receiver = &mut self.queues[*worker];
+            receiver.kernel |= matches!(config.device, PortDevice::Kernel(_));
+            if config.device != PortDevice::Null {
+                receiver.rx.push((index, queue, Arc::clone(share)));
+            }
         }
-        OpenPort { config: config.clone(), port, tx_workers, rx_worker, tx, rx }
+        OpenPort { config: config.clone(), port, tx_workers, rx_workers, tx, rx }
     }
 
     fn start(self, config: &Config, eal: &Eal, clock: &Clock) -> Result<(Vec<OpenWorker>, Arc<Workers>), OpenError> {
@@ -263,8 +272,9 @@ impl Threads {
             };
             let loopback = queues.rx.iter().any(|(port, ..)| config.ports[*port].device == PortDevice::Loopback);
             let nics = config.ports.iter().filter(|p| matches!(p.device, PortDevice::Pci(_))).count() as u32;
-            // What rings of NICs and of a loopback can hold, and some to work with.
-            let packets = 2048 + nics * u32::from(DESCRIPTORS) + if loopback { 4096 } else { 0 } - 1;
+            // What rings of NICs and of a loopback can hold, what workers that receive from it keep, and some to work with.
+            let loops = if loopback { 4096 + (count as u32 - 1) * IN_CACHE } else { 0 };
+            let packets = 2048 + nics * u32::from(DESCRIPTORS) + loops - 1;
             let pool = Mempool::new(eal, "sending", packets, SHORT_ROOM).map_err(|e| failed(index, e.to_string()))?;
             let share = Arc::new(WorkerShare::default());
             let parts = worker::Parts {

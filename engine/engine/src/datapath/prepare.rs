@@ -12,7 +12,6 @@ use super::{
     receive_plan,
     run::{self, Run},
     run_clock::RunClock,
-    shared::RunShare,
     worker::{self, PortRun, SendStream, WorkerRun},
     workers::Workers,
 };
@@ -37,6 +36,8 @@ pub(super) struct Context<'a> {
     pub(super) workers: &'a Arc<Workers>,
     pub(super) long_packets: &'a mut LongPackets,
     pub(super) slot: usize,
+    /// The runs that are not removed.
+    pub(super) present: &'a [Arc<Run>],
 }
 
 /// A run for control, and each worker's part of it.
@@ -44,13 +45,13 @@ pub(super) fn prepare(context: Context<'_>, spec: RunSpec) -> Result<(Run, Vec<W
     let workers = context.workers.count();
     let senders = validate(&context, &spec)?;
     let end_ns = spec.timing.duration_ns.map_or(u64::MAX, |duration| spec.timing.warmup_ns + duration);
-    let shares: Vec<_> = (0..workers).map(|_| Arc::new(RunShare::new(spec.streams.len()))).collect();
-    let receive = receive_plan::receivers(&context, &spec, senders)?;
+    let receive = receive_plan::receive(&context, &spec, senders, context.present)?;
+    let shares = receive.shares;
     let by_port = streams_by_port(context.ports.len(), &spec);
     let control_streams = control_streams(&spec, &by_port)?;
 
     let mut parts = Vec::new();
-    for (worker, receive) in receive.into_iter().enumerate() {
+    for (worker, receive) in receive.workers.into_iter().enumerate() {
         parts.push(WorkerRun {
             tag: spec.tag,
             clock: RunClock::new(),
@@ -110,6 +111,7 @@ pub(super) fn prepare(context: Context<'_>, spec: RunSpec) -> Result<(Run, Vec<W
         workers: Arc::clone(context.workers),
         shares,
         streams: control_streams,
+        receive: receive.control,
     });
     Ok((run, parts))
 }

@@ -1,56 +1,200 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Preparing a run's receiving side: who keeps which sequence, and the memory for it.
+//! Preparing a run's receiving side: who keeps which sequence, what is measured where, and the memory for it.
 use std::sync::Arc;
 
-use spate_stats::Tracker;
+use spate_stats::{Histogram, Queue, Tracker, Transit, WIDE_WINDOW, WINDOW};
+use spate_wire::{reflect::Swap, spread};
 
 use super::{
-    PrepareError, RunSpec,
+    PortDevice, PrepareError, RunSpec, StreamSpec,
+    open::OpenPort,
     prepare::Context,
-    worker::{RunReceive, StreamReceive},
+    run::{Receiver, Run},
+    shared::RunShare,
+    worker::{DelayPlace, Marks, Owner, RunForeign, RunReceive, RunReceiver, StreamReceive},
 };
 
 /// Trackers of all streams and senders together, at most.
 const TRACKER_BYTES: usize = 1 << 30;
+/// Latency histograms of a run, at most.
+const HISTOGRAM_BYTES: usize = 1 << 30;
 
-/// Each worker's receiving part.
-pub(super) fn receivers(
+/// A run's receiving side.
+pub(super) struct Receive {
+    /// By worker.
+    pub(super) workers: Vec<RunReceive>,
+    /// By worker.
+    pub(super) shares: Vec<Arc<RunShare>>,
+    /// What control has to know of it.
+    pub(super) control: Control,
+}
+
+/// What control has to know to read it.
+pub(super) struct Control {
+    /// By stream: its place in the shares' delays.
+    pub(super) delays: Vec<Option<u32>>,
+    pub(super) receivers: Vec<Receiver>,
+    /// Ports that send back what they receive.
+    pub(super) reflecting: Vec<usize>,
+    /// Marks by stream.
+    pub(super) marks: Vec<(usize, spate_wire::Mark)>,
+}
+
+/// Each worker's receiving part. `present` are the runs that are not removed.
+pub(super) fn receive(
     context: &Context<'_>,
     spec: &RunSpec,
     senders: usize,
-) -> Result<Vec<RunReceive>, PrepareError> {
+    present: &[Arc<Run>],
+) -> Result<Receive, PrepareError> {
     let workers = context.workers.count();
-    let measured = spec.streams.iter().filter(|s| s.template.flow()).count();
-    let bytes = measured * senders * size_of::<Tracker>();
-    if bytes > TRACKER_BYTES {
-        return Err(PrepareError {
-            field: "streams".into(),
-            problem: format!(
-                "{measured} measured streams from {senders} workers need {} MiB to tell duplicates, and {} are allowed: measure fewer",
-                bytes >> 20,
-                TRACKER_BYTES >> 20,
-            ),
-            exhausted: true,
+    refuse_conflicts(context, spec, present)?;
+    let reflectors: Arc<[(usize, Swap)]> = spec.measure.reflectors.clone().into();
+    let marks: Vec<_> =
+        spec.streams.iter().enumerate().filter_map(|(i, s)| s.receive.mark.map(|mark| (i, mark))).collect();
+    let mark_table = Marks::new(marks.iter().copied()).map(Arc::new);
+
+    let mut trackers: Vec<Vec<usize>> = vec![Vec::new(); workers];
+    let mut owners = vec![Owner { worker: 0, tracker: 0 }; spec.streams.len() * senders];
+    let mut owned_histograms = vec![Vec::new(); workers];
+    let mut streams = Vec::with_capacity(spec.streams.len());
+    let mut delays = Vec::with_capacity(spec.streams.len());
+    let mut slots = 0;
+    for (index, s) in spec.streams.iter().enumerate() {
+        // A stream that is expected nowhere may come in all the same.
+        let port = &context.ports[s.rx_port.unwrap_or(0)];
+        let wide = port.rx_workers.len() > 1;
+        let delay = s.receive.histogram.filter(|_| s.template.flow()).map(|histogram| {
+            let slot = slots;
+            slots += 1;
+            DelayPlace { slot, histogram: histogram as u32 }
         });
+        delays.push(delay.map(|place| place.slot));
+        streams.push(StreamReceive { port: s.rx_port.map(|port| port as u16), wide, delay });
+        if !s.template.flow() {
+            continue;
+        }
+        for (sender, owner) in owners[index * senders..][..senders].iter_mut().enumerate() {
+            let worker = owner_of(port, s, sender);
+            *owner = Owner { worker: worker as u16, tracker: trackers[worker].len() as u32 };
+            trackers[worker].push(if wide { WIDE_WINDOW } else { WINDOW });
+            if let Some(place) = delay {
+                owned_histograms[worker].push(place.histogram as usize);
+            }
+        }
     }
-    let by_id = RunReceive::index_by_id(spec.streams.iter().map(|s| s.template.flow().then_some(s.id)));
-    let mut owned = vec![0; workers];
-    let streams: Arc<[StreamReceive]> = spec
-        .streams
+    let bytes: usize = trackers.iter().flatten().map(|window| Tracker::bytes(*window)).sum();
+    if bytes > TRACKER_BYTES {
+        let measured = spec.streams.iter().filter(|s| s.template.flow()).count();
+        return Err(exhausted(format!(
+            "{measured} measured streams from {senders} workers need {} MiB to tell duplicates, and {} are allowed: measure fewer",
+            bytes >> 20,
+            TRACKER_BYTES >> 20,
+        )));
+    }
+    let histograms = spec.streams.iter().filter_map(|s| s.receive.histogram).max().map_or(0, |most| most + 1);
+    for owned in &mut owned_histograms {
+        owned.sort_unstable();
+        owned.dedup();
+    }
+    let kept: usize = owned_histograms.iter().map(Vec::len).sum();
+    if kept * Histogram::BYTES > HISTOGRAM_BYTES {
+        return Err(exhausted(format!(
+            "latency histograms of {histograms} streams or groups on the workers that receive them need {} MiB, and {} are \
+             allowed: group streams, or measure the latency of fewer",
+            (kept * Histogram::BYTES) >> 20,
+            HISTOGRAM_BYTES >> 20,
+        )));
+    }
+
+    let shares = owned_histograms
         .iter()
-        .map(|s| {
-            // A stream that is expected nowhere may come in all the same.
-            let owner = context.ports[s.rx_port.unwrap_or(0)].rx_worker;
-            let facts = StreamReceive { port: s.rx_port, owner, owned: owned[owner] };
-            owned[owner] += usize::from(s.template.flow());
-            facts
+        .map(|owned| {
+            let delays = if owned.is_empty() { 0 } else { slots as usize };
+            let mut share = RunShare::new(spec.streams.len(), delays, histograms, spec.measure.receivers.len());
+            owned.iter().for_each(|&histogram| share.histograms[histogram] = Some(Histogram::new()));
+            Arc::new(share)
         })
         .collect();
-    let receive = |&owned: &usize| RunReceive {
+    let by_id = RunReceive::index_by_id(spec.streams.iter().map(|s| s.template.flow().then_some(s.id)));
+    let streams: Arc<[StreamReceive]> = streams.into();
+    let owners: Arc<[Owner]> = owners.into();
+    let first_here = spec.share.0 as usize * workers;
+    let any_wide = streams.iter().any(|s| s.wide);
+    let part = |windows: &Vec<usize>| RunReceive {
         by_id: Arc::clone(&by_id),
         streams: Arc::clone(&streams),
+        owners: Arc::clone(&owners),
         senders,
-        trackers: vec![Tracker::new(spate_stats::WINDOW); owned * senders].into(),
+        here: first_here..first_here + workers,
+        clocks_agree: spec.measure.clock_bound_ns.is_some(),
+        trackers: windows.iter().map(|window| Tracker::new(*window)).collect(),
+        queues: vec![Queue::default(); if any_wide { windows.len() * workers } else { 0 }].into(),
+        transits: vec![Transit::default(); if slots > 0 { windows.len() } else { 0 }].into(),
+        foreign: RunForeign {
+            marks: mark_table.clone(),
+            reflectors: Arc::clone(&reflectors),
+            receivers: spec
+                .measure
+                .receivers
+                .iter()
+                .map(|&port| RunReceiver { port, arrivals: spate_stats::Arrivals::default() })
+                .collect(),
+            clocks_agree: spec.measure.clock_bound_ns.is_some(),
+        },
     };
-    Ok(owned.iter().map(receive).collect())
+    let receiver = |&port: &usize| Receiver { workers: context.ports[port].rx_workers.clone(), since_wall_ns: 0 };
+    Ok(Receive {
+        workers: trackers.iter().map(part).collect(),
+        shares,
+        control: Control {
+            delays,
+            receivers: spec.measure.receivers.iter().map(receiver).collect(),
+            reflecting: spec.measure.reflectors.iter().map(|(port, _)| *port).collect(),
+            marks,
+        },
+    })
+}
+
+/// The worker that keeps a stream's sequence from one sender: the one its packets arrive at, if they are all alike and the
+/// port spreads as expected; senders of varied ones are dealt out.
+fn owner_of(port: &OpenPort, stream: &StreamSpec, sender: usize) -> usize {
+    let workers = port.rx_workers.len();
+    let home = spread::queue(stream.template.frame(), workers);
+    port.rx_workers[(home + if stream.receive.varied { sender } else { 0 }) % workers]
+}
+
+/// Refuses ports that cannot do what they are to do, and what another run does already.
+fn refuse_conflicts(context: &Context<'_>, spec: &RunSpec, present: &[Arc<Run>]) -> Result<(), PrepareError> {
+    let wrong = |field: String, problem: String| PrepareError { field, problem, exhausted: false };
+    for (i, (port, _)) in spec.measure.reflectors.iter().enumerate() {
+        let field = format!("reflectors[{i}].port");
+        let config = &context.ports[*port].config;
+        if matches!(config.device, PortDevice::Loopback | PortDevice::Null) {
+            let problem = format!(
+                "{} is a software port, which nobody else sends to: reflect on a NIC or a kernel interface",
+                config.name
+            );
+            return Err(wrong(field, problem));
+        }
+        if spec.measure.reflectors[..i].iter().any(|(other, _)| other == port) {
+            return Err(wrong(field, format!("{} reflects already: name each port once", config.name)));
+        }
+        if let Some(run) = present.iter().find(|run| run.reflects(*port)) {
+            let problem = format!("{} reflects for run {:?} already: stop that first", config.name, run.id());
+            return Err(wrong(field, problem));
+        }
+    }
+    for (i, stream) in spec.streams.iter().enumerate() {
+        let Some(mark) = stream.receive.mark else { continue };
+        if let Some(run) = present.iter().find(|run| run.marks(mark)) {
+            let problem = format!("it marks packets of run {:?} too: choose another, or remove that run", run.id());
+            return Err(wrong(format!("streams[{i}].measure.mark"), problem));
+        }
+    }
+    Ok(())
+}
+
+fn exhausted(problem: String) -> PrepareError {
+    PrepareError { field: "streams".into(), problem, exhausted: true }
 }

@@ -7,10 +7,12 @@ use std::{
 
 use spate_stateless::Rate;
 use spate_stats::StreamCounters;
+use spate_wire::Mark;
 
 use super::{
     Change, Clock, RunError, RunState, Timing,
     command::{Command, RateChange},
+    receive_plan,
     run_clock::{RunClock, Turn},
     shared::RunShare,
     workers::Workers,
@@ -28,14 +30,27 @@ pub struct Run {
     clock: Clock,
     workers: Arc<Workers>,
     /// By worker.
-    shares: Vec<Arc<RunShare>>,
+    pub(super) shares: Vec<Arc<RunShare>>,
+    /// By stream: its place in the shares' delays.
+    pub(super) delays: Vec<Option<u32>>,
+    reflecting: Vec<usize>,
+    marks: Vec<(usize, Mark)>,
     control: Mutex<Control>,
 }
 
+/// What control knows of a receiver.
+#[derive(Clone, Debug)]
+pub(super) struct Receiver {
+    /// Workers that receive from its port.
+    pub(super) workers: Vec<usize>,
+    /// When its statistics were last started anew; 0 for the run's start.
+    pub(super) since_wall_ns: u64,
+}
+
 /// What changes.
-struct Control {
+pub(super) struct Control {
     clock: RunClock,
-    started_at_wall_ns: Option<u64>,
+    pub(super) started_at_wall_ns: Option<u64>,
     /// End of transmission on the run's clock.
     end_ns: u64,
     stop_reason: Option<String>,
@@ -44,6 +59,7 @@ struct Control {
     closing: bool,
     removed: bool,
     streams: Vec<Stream>,
+    pub(super) receivers: Vec<Receiver>,
     /// Changes come in order of time.
     last_change_ns: u64,
 }
@@ -79,6 +95,7 @@ pub(super) struct Parts {
     pub(super) workers: Arc<Workers>,
     pub(super) shares: Vec<Arc<RunShare>>,
     pub(super) streams: Vec<Stream>,
+    pub(super) receive: receive_plan::Control,
 }
 
 impl Run {
@@ -92,6 +109,7 @@ impl Run {
             closing: false,
             removed: false,
             streams: parts.streams,
+            receivers: parts.receive.receivers,
             last_change_ns: 0,
         };
         Self {
@@ -102,6 +120,9 @@ impl Run {
             clock: parts.clock,
             workers: parts.workers,
             shares: parts.shares,
+            delays: parts.receive.delays,
+            reflecting: parts.receive.reflecting,
+            marks: parts.receive.marks,
             control: Mutex::new(control),
         }
     }
@@ -253,12 +274,31 @@ impl Run {
         soon
     }
 
+    /// Whether it sends back what arrives on a port.
+    pub(super) fn reflects(&self, port: usize) -> bool {
+        self.reflecting.contains(&port) && !self.closed()
+    }
+
+    /// Whether a mark is of one of its streams.
+    pub(super) fn marks(&self, mark: Mark) -> bool {
+        self.marks.iter().any(|(_, other)| *other == mark) && !self.closed()
+    }
+
+    /// Starts the statistics of a receiver (index in `Measure::receivers`) anew.
+    ///
+    /// # Panics
+    /// If there is no such receiver.
+    pub fn reset_receiver(&self, receiver: usize) {
+        self.control().receivers[receiver].since_wall_ns = self.clock.now_wall_ns();
+        self.workers.tell_all(|| Command::ResetReceiver(self.slot, receiver));
+    }
+
     /// Whether it was removed.
     pub(super) fn is_removed(&self) -> bool {
         self.control().removed
     }
 
-    fn control(&self) -> MutexGuard<'_, Control> {
+    pub(super) fn control(&self) -> MutexGuard<'_, Control> {
         self.control.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

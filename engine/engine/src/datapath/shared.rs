@@ -2,7 +2,7 @@
 //! What workers write and control reads: counters and acknowledgements, each with one writer.
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use spate_stats::{Counter, RxSlot, TxSlot};
+use spate_stats::{ArrivalsSlot, Counter, DelaySlot, Histogram, RxSlot, TxSlot};
 
 /// One worker's side of one run.
 #[derive(Debug)]
@@ -11,6 +11,12 @@ pub(super) struct RunShare {
     pub(super) tx: Box<[TxSlot]>,
     /// By stream of the run.
     pub(super) rx: Box<[RxSlot]>,
+    /// By stream whose delays are measured; empty if this worker measures none.
+    pub(super) delays: Box<[DelaySlot]>,
+    /// By number, those this worker counts in.
+    pub(super) histograms: Box<[Option<Histogram>]>,
+    /// By receiver of the run.
+    pub(super) receivers: Box<[ArrivalsSlot]>,
     /// The worker has sent, or given up, all it had to.
     pub(super) sent: Flag,
     /// The worker counts nothing for the run any more.
@@ -18,10 +24,13 @@ pub(super) struct RunShare {
 }
 
 impl RunShare {
-    pub(super) fn new(streams: usize) -> Self {
+    pub(super) fn new(streams: usize, delays: usize, histograms: usize, receivers: usize) -> Self {
         Self {
             tx: (0..streams).map(|_| TxSlot::default()).collect(),
             rx: (0..streams).map(|_| RxSlot::default()).collect(),
+            delays: (0..delays).map(|_| DelaySlot::default()).collect(),
+            histograms: (0..histograms).map(|_| None).collect(),
+            receivers: (0..receivers).map(|_| ArrivalsSlot::default()).collect(),
             sent: Flag::default(),
             closed: Flag::default(),
         }
@@ -53,8 +62,10 @@ pub(super) struct QueueShare {
     pub(super) rx_packets: Counter,
     pub(super) rx_bytes: Counter,
     pub(super) foreign: Counter,
-    /// Read, and lost on the way to the worker that keeps the stream's sequence.
-    pub(super) rx_lost: Counter,
+    /// Times nothing was read because a worker that keeps sequences was behind.
+    pub(super) handing_full: Counter,
+    /// Received and sent back; in tx_packets too.
+    pub(super) reflected: Counter,
 }
 
 /// What a worker counts of itself.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use spate_stateless::{Rate, StreamTiming, Template};
+use spate_wire::{Mark, reflect::Swap};
 
 /// What a port is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,7 +70,7 @@ pub struct Config {
     pub memory: Memory,
     /// Idle behaviour of workers.
     pub poll: PollMode,
-    /// Which workers transmit on a port, by port name; the first of them receives. Ports not named: every worker
+    /// Which workers transmit on a port, by port name; and receive from it, as far as the device has queues. Ports not named: every worker
     /// (as far as the device has queues), on kernel-backed ports one.
     pub port_workers: Option<BTreeMap<String, Vec<usize>>>,
 }
@@ -93,8 +94,8 @@ pub struct PortInfo {
     pub mtu: u32,
     /// Workers that transmit on it.
     pub tx_workers: Vec<usize>,
-    /// The worker that receives from it.
-    pub rx_worker: usize,
+    /// The workers that receive from it, by receive queue.
+    pub rx_workers: Vec<usize>,
 }
 
 /// The phases of a run, from its start instant.
@@ -129,6 +130,30 @@ pub struct StreamSpec {
     pub paused: bool,
     /// This many packets of each worker are built at Prepare and then repeated; 0 for none. Not with `Template::flow`.
     pub cache: usize,
+    /// What is measured of its packets where they arrive.
+    pub receive: StreamReceive,
+}
+
+/// What is measured of a stream's packets where they arrive, besides what `Template::flow` counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StreamReceive {
+    /// Delays are measured, and counted in the histogram of this number; streams may share one. Needs `Template::flow`.
+    pub histogram: Option<usize>,
+    /// What tells its packets, which must be in them, where there is no trailer.
+    pub mark: Option<Mark>,
+    /// Its packets differ in what a port spreads by: addresses and ports.
+    pub varied: bool,
+}
+
+/// What is measured and done beside the streams of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Measure {
+    /// Ports (by index) that send back what they receive.
+    pub reflectors: Vec<(usize, Swap)>,
+    /// Ports (by index) whose foreign traffic is measured.
+    pub receivers: Vec<usize>,
+    /// The clocks of other engines are known to agree with this one to this bound.
+    pub clock_bound_ns: Option<u64>,
 }
 
 /// Everything the data path needs for one run.
@@ -146,6 +171,8 @@ pub struct RunSpec {
     pub share: (u32, u32),
     /// Its streams.
     pub streams: Vec<StreamSpec>,
+    /// What is measured and done beside them.
+    pub measure: Measure,
 }
 
 /// A change of running streams.
@@ -201,6 +228,10 @@ pub struct PortCounters {
     pub rx_errors: u64,
     /// Read, without a trailer of any run here.
     pub foreign_packets: u64,
+    /// Received and sent back; in `tx_packets` too.
+    pub reflected_packets: u64,
+    /// Times a worker read nothing because another, which keeps sequences, was behind.
+    pub handing_full: u64,
     /// By queue, in queue order: (transmitted, received).
     pub queues: Vec<(u64, u64)>,
     /// Link state now.

@@ -60,6 +60,7 @@ fn blueprint(at: &str, stream: &contract::Stream, macs: Macs, wrong: &mut Violat
             (None, _) => {}
         }
     }
+    super::measure::write_mark(at, stream, &mut frame, wrong);
     let mut program = program(at, stream.program.as_ref(), wrong);
     let size = size(at, stream, packet.sizes.as_ref(), &mut program, wrong);
     Blueprint {

@@ -23,7 +23,8 @@ pub fn run_spec(plan: &Plan, checked: Checked) -> Result<RunSpec, Violations> {
     let timing = plan.timing.unwrap_or_default();
     let mut wrong = Violations::default();
     let mut streams = Vec::with_capacity(plan.streams.len());
-    for (i, ((stream, found), timing)) in plan.streams.iter().zip(checked.streams).zip(checked.timings).enumerate() {
+    let found = checked.streams.into_iter().zip(checked.timings).zip(checked.measured.streams);
+    for (i, (stream, ((found, timing), receive))) in plan.streams.iter().zip(found).enumerate() {
         if found.rate.is_none() {
             wrong.add(format!("streams[{i}].{}.rate", mode(stream)), "waits for a line rate");
         }
@@ -37,6 +38,7 @@ pub fn run_spec(plan: &Plan, checked: Checked) -> Result<RunSpec, Violations> {
             enabled: !stream.disabled,
             paused: stream.paused,
             cache: stream.cache as usize,
+            receive,
         });
     }
     let spec = RunSpec {
@@ -50,6 +52,7 @@ pub fn run_spec(plan: &Plan, checked: Checked) -> Result<RunSpec, Violations> {
         late_after_ns: (plan.late_after_ns > 0).then_some(plan.late_after_ns),
         share: checked.share,
         streams,
+        measure: checked.measured.run,
     };
     wrong.or(spec)
 }

@@ -7,6 +7,7 @@ mod blueprint;
 pub mod decode;
 pub mod fit;
 pub mod load;
+pub mod measure;
 pub mod rate;
 mod transmit;
 pub mod validate;

@@ -2,6 +2,7 @@
 //! Plan to run: everything that is wrong with a plan, found before anything is allocated.
 use super::Violations;
 use super::blueprint::{self, Macs};
+use super::measure::{self, Measured};
 use super::rate::{self, FrameBytes, LineRate};
 use super::{load, transmit};
 use contract::{Plan, Stream, stream::Transmit};
@@ -27,6 +28,11 @@ pub const FEATURES: &[&str] = &[
     "group",
     "pinned",
     "measure.flow",
+    "measure.latency",
+    "measure.mark",
+    "reflectors",
+    "receivers",
+    "clock_bound_ns",
     "packet.checksums",
     "packet.lengths",
     "packet.sizes",
@@ -74,6 +80,8 @@ impl Site {
                 }
             }
         }
+        let others = plan.reflectors.iter().map(|r| &r.port).chain(plan.receivers.iter().map(|r| &r.port));
+        names.extend(others.map(String::as_str).filter(|name| !name.is_empty() && seen.insert(name)));
         let port = |name: &str| PortFacts {
             name: name.to_owned(),
             line_rate: LineRate::ToldLater,
@@ -84,8 +92,19 @@ impl Site {
         Self { ports: names.into_iter().map(port).collect(), workers: 1 }
     }
 
-    fn index(&self, name: &str) -> Option<usize> {
+    pub(super) fn index(&self, name: &str) -> Option<usize> {
         self.ports.iter().position(|p| p.name == name)
+    }
+
+    /// The index of the port that a field names; what is wrong with the name is noted.
+    pub(super) fn port(&self, field: &str, name: &str, wrong: &mut Violations) -> Option<usize> {
+        let found = self.index(name);
+        if name.is_empty() {
+            wrong.add(field, format!("missing; must name a port ({})", self.known_names()));
+        } else if found.is_none() {
+            wrong.add(field, format!("{name:?} is no port of this engine; {}", self.known_names()));
+        }
+        found
     }
 
     fn known_names(&self) -> String {
@@ -131,6 +150,8 @@ pub struct Checked {
     pub share: (u32, u32),
     /// Bits a second on the medium by port, of enabled streams, of this engine alone.
     pub port_bits: BTreeMap<usize, u128>,
+    /// What is measured where packets arrive.
+    pub measured: Measured,
     /// What is worth knowing before the start.
     pub warnings: Vec<String>,
 }
@@ -142,7 +163,9 @@ pub fn validate(plan: &Plan, site: &Site) -> Result<Checked, Violations> {
     timing(plan, &mut wrong);
     let share = share(plan, site, &mut wrong);
     let streams = streams(plan, site, &mut wrong);
-    let mut checked = Checked { streams, timings: Vec::new(), share, port_bits: BTreeMap::new(), warnings: Vec::new() };
+    let measured = measure::measured(plan, site, &mut wrong);
+    let mut checked =
+        Checked { streams, timings: Vec::new(), share, port_bits: BTreeMap::new(), measured, warnings: Vec::new() };
     if wrong.is_empty() {
         let rates: Vec<_> = checked.streams.iter().map(|s| s.rate).collect();
         checked.timings = transmit::timings(plan, &rates, &mut wrong);
@@ -218,8 +241,8 @@ fn share(plan: &Plan, site: &Site, wrong: &mut Violations) -> (u32, u32) {
 }
 
 fn streams(plan: &Plan, site: &Site, wrong: &mut Violations) -> Vec<CheckedStream> {
-    if plan.streams.is_empty() {
-        wrong.add("streams", "none; a plan needs at least one");
+    if plan.streams.is_empty() && plan.reflectors.is_empty() && plan.receivers.is_empty() {
+        wrong.add("streams", "none; a plan needs at least one, or a reflector or receiver");
     }
     let mut names = HashMap::new();
     let mut ids = HashMap::new();
@@ -255,10 +278,10 @@ fn name(at: &str, stream: &Stream, wrong: &mut Violations) {
 /// The stream, or `None` if it lacks what the rest builds on (then a violation says so).
 fn one_stream(index: usize, stream: &Stream, site: &Site, wrong: &mut Violations) -> Option<CheckedStream> {
     let at = format!("streams[{index}]");
-    let tx_port = port(&format!("{at}.tx_port"), &stream.tx_port, site, wrong);
+    let tx_port = site.port(&format!("{at}.tx_port"), &stream.tx_port, wrong);
     let rx_port = match stream.rx_port.as_str() {
         "" => None,
-        name => port(&format!("{at}.rx_port"), name, site, wrong),
+        name => site.port(&format!("{at}.rx_port"), name, wrong),
     };
     if stream.packet.is_none() {
         wrong.add(format!("{at}.packet"), "missing; set frame");
@@ -302,16 +325,6 @@ fn cache(at: &str, stream: &Stream, wrong: &mut Violations) {
             "goes not with measure.flow, for which every packet is written anew: leave out one of them",
         );
     }
-}
-
-fn port(field: &str, name: &str, site: &Site, wrong: &mut Violations) -> Option<usize> {
-    let found = site.index(name);
-    if name.is_empty() {
-        wrong.add(field, format!("missing; must name a port ({})", site.known_names()));
-    } else if found.is_none() {
-        wrong.add(field, format!("{name:?} is no port of this engine; {}", site.known_names()));
-    }
-    found
 }
 
 fn mtu(field: &str, frame: &[u8], port: &PortFacts, wrong: &mut Violations) {
@@ -373,9 +386,11 @@ pub fn capacity(asked: &BTreeMap<usize, u128>, site: &Site, wrong: &mut Violatio
 fn warnings(plan: &Plan, site: &Site, checked: &Checked) -> Vec<String> {
     let mut all = Vec::new();
     for (i, stream) in plan.streams.iter().enumerate() {
-        let measured = stream.measure.as_ref().is_some_and(|m| m.flow);
+        let measured = stream.measure.as_ref().is_some_and(|m| m.flow || m.mark.is_some());
         if !measured && !stream.rx_port.is_empty() {
-            all.push(format!("streams[{i}].rx_port: nothing is counted there, since measure.flow is not set"));
+            all.push(format!(
+                "streams[{i}].rx_port: nothing is counted there, since neither measure.flow nor measure.mark is set"
+            ));
         }
     }
     for (&port, &bits) in &checked.port_bits {

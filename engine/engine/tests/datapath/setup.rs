@@ -7,8 +7,8 @@ use std::{
 };
 
 use spate_engine::datapath::{
-    Blueprint, Config, Datapath, Memory, PhaseCounters, PollMode, PortConfig, PortDevice, Rate, Run, RunSpec, RunState,
-    StreamSpec, StreamTiming, Template, Timing,
+    Blueprint, Config, Datapath, Measure, Memory, PhaseCounters, PollMode, PortConfig, PortDevice, Rate, Run, RunSpec,
+    RunState, StreamReceive, StreamSpec, StreamTiming, Template, Timing,
 };
 
 pub const MS: u64 = 1_000_000;
@@ -60,6 +60,7 @@ pub fn stream(id: u16, tx_port: usize, rx_port: Option<usize>, len: usize, rate:
         enabled: true,
         paused: false,
         cache: 0,
+        receive: StreamReceive::default(),
     }
 }
 
@@ -71,6 +72,7 @@ pub fn spec(tag: u16, warmup_ns: u64, duration_ns: Option<u64>, streams: Vec<Str
         late_after_ns: None,
         share: (0, 1),
         streams,
+        measure: Measure::default(),
     }
 }
 

@@ -74,7 +74,9 @@ impl Idle {
         commands: &Consumer<Command>,
         share: &WorkerShare,
     ) {
-        let longest = match (receiver.sockets().any(|socket| socket.is_none()), expecting) {
+        // Other workers do not wake this one for what they hand over either.
+        let unheard = receiver.sockets().any(|socket| socket.is_none()) || receiver.has_peers();
+        let longest = match (unheard, expecting) {
             (true, true) => POLLED_NS,
             (true, false) if receiver.has_ports() => UNEXPECTED_NS,
             _ => LONGEST_NS,

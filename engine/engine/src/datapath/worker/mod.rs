@@ -2,6 +2,7 @@
 //! A worker: one thread on one CPU that sends, receives and counts, and shares nothing it writes.
 //!
 //! Its loop: read the clock, obey control, receive, transmit what is due, see what has ended, rest if it may.
+mod foreign;
 mod idle;
 mod receive;
 mod transmit;
@@ -11,8 +12,9 @@ use std::{collections::VecDeque, sync::Arc};
 use rtrb::{Consumer, Producer};
 use spate_dpdk::{Mempool, RxQueue, TxQueue};
 
+pub(super) use foreign::{Marks, RunForeign, RunReceiver};
 pub(super) use idle::{Idle, Waker};
-pub(super) use receive::{Handed, RunReceive, StreamReceive};
+pub(super) use receive::{DelayPlace, Handed, Owner, RunReceive, StreamReceive};
 pub(super) use transmit::{PortRun, SendStream};
 
 use super::{
@@ -110,7 +112,7 @@ impl Worker {
             for run in self.runs.iter_mut().flatten() {
                 run.clock.advance(now);
             }
-            let received = self.receiver.receive(&mut self.runs);
+            let received = self.receiver.receive(&self.clock, &mut self.runs, &mut self.tx);
             let sent = self.transmit(now);
             self.settle(now);
             self.share.rx_packets.add(received as u64);
@@ -131,13 +133,13 @@ impl Worker {
         while let Ok(command) = self.commands.pop() {
             match command {
                 Command::Install(slot, run) => {
-                    self.receiver.know(run.tag, slot);
+                    self.receiver.know(&run, slot);
                     self.runs[slot] = Some(run);
                 }
                 Command::Quit => self.quit = true,
                 Command::Remove(slot) => {
                     if let Some(run) = self.runs[slot].take() {
-                        self.receiver.forget(run.tag);
+                        self.receiver.forget(run.tag, slot);
                         for port in &mut self.tx {
                             port.give_up(slot, &run);
                         }
@@ -147,6 +149,7 @@ impl Worker {
                 Command::Start(slot, ..)
                 | Command::Turn(slot, ..)
                 | Command::Change(slot, ..)
+                | Command::ResetReceiver(slot, ..)
                 | Command::Stop(slot, ..)
                 | Command::Close(slot) => {
                     if let Some(run) = &mut self.runs[slot] {
@@ -171,7 +174,7 @@ impl Worker {
         for (slot, run) in self.runs.iter_mut().enumerate() {
             let Some(run) = run else { continue };
             if run.closing && !run.share.closed.is_up() && self.receiver.drained() {
-                self.receiver.forget(run.tag);
+                self.receiver.forget(run.tag, slot);
                 run.share.closed.raise();
             }
             if run.share.sent.is_up() || !run.ended(now) {
@@ -227,6 +230,7 @@ impl WorkerRun {
                     port.changes.push_back(change);
                 }
             }
+            Command::ResetReceiver(_, index) => self.reset_receiver(index),
             Command::Stop(_, at_ns) => {
                 self.end_ns = self.end_ns.min(at_ns);
                 self.stopped = true;

@@ -1,17 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reception: read, tell by the trailer whose packet it is, and keep its sequence.
+//! Reception: read, tell by the trailer whose packet it is, keep its sequence and measure its delay.
 //!
-//! The sequence of a stream has one owner, the worker that receives from the stream's port. A packet that came in
-//! elsewhere is handed to the owner through a ring, so that a copy on a wrong port is still found to be one.
-use std::sync::Arc;
+//! The sequence of a stream and a sending worker has one owner, a worker that receives from the stream's port. A packet
+//! that came in elsewhere is handed to the owner through a ring. When an owner is behind, so that a ring has no room for a
+//! burst, this worker reads nothing more until there is (which is counted): packets wait in the device's queue, and none
+//! is lost between workers. Nobody waits in a circle, since every worker empties its own rings first.
+//!
+//! A packet's arrival is the clock right after the burst it came in was read: late by at most the time since this worker
+//! looked at that queue before, never early.
+use std::{ops::Range, sync::Arc};
 
 use rtrb::{Consumer, Producer};
-use spate_dpdk::{Burst, PacketSocket, RxQueue};
-use spate_stats::Tracker;
-use spate_wire::{FCS_LEN, Trailer, trailer};
+use spate_dpdk::{BURST, Burst, PacketSocket, RxQueue};
+use spate_stats::{Arrival, Queue, Tracker, Transit};
+use spate_wire::{FCS_LEN, Trailer, reflect::reflect, trailer};
 
-use super::WorkerRun;
-use crate::datapath::shared::QueueShare;
+use super::{
+    WorkerRun,
+    foreign::{self, RunForeign},
+    transmit::TxPort,
+};
+use crate::datapath::{clock::Clock, command::RUNS, shared::QueueShare};
 
 /// In `RunReceive::by_id`: no such stream.
 const NO_STREAM: u32 = u32::MAX;
@@ -24,42 +33,73 @@ pub(in crate::datapath) struct RunReceive {
     pub(in crate::datapath) by_id: Arc<[u32]>,
     /// By index.
     pub(in crate::datapath) streams: Arc<[StreamReceive]>,
+    /// By (stream, sender): `stream * senders + sender`.
+    pub(in crate::datapath) owners: Arc<[Owner]>,
     /// Workers of all engines that send the run.
     pub(in crate::datapath) senders: usize,
-    /// By (stream this worker owns, sender): `streams[..].owned * senders + sender`.
+    /// Those of this engine, whose clock is this one's.
+    pub(in crate::datapath) here: Range<usize>,
+    /// The clocks of the other engines are known to agree.
+    pub(in crate::datapath) clocks_agree: bool,
+    /// Of the sequences this worker owns.
     pub(in crate::datapath) trackers: Box<[Tracker]>,
+    /// By (tracker, receiving worker), for streams that several workers receive; else empty.
+    pub(in crate::datapath) queues: Box<[Queue]>,
+    /// By tracker, where delays are measured; else empty.
+    pub(in crate::datapath) transits: Box<[Transit]>,
+    /// What is done with packets that carry no trailer of the run.
+    pub(in crate::datapath) foreign: RunForeign,
 }
 
-/// Where a stream's packets belong.
+/// Where a stream's packets belong, and what is measured of them.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::datapath) struct StreamReceive {
     /// Index of the port that should receive it.
-    pub(in crate::datapath) port: Option<usize>,
-    /// The worker that keeps its sequence.
-    pub(in crate::datapath) owner: usize,
-    /// Its index among the streams that worker owns.
-    pub(in crate::datapath) owned: usize,
+    pub(in crate::datapath) port: Option<u16>,
+    /// Several workers receive from that port.
+    pub(in crate::datapath) wide: bool,
+    /// Where its delays are counted.
+    pub(in crate::datapath) delay: Option<DelayPlace>,
 }
 
-/// A packet that came in at another worker than its stream's owner.
+/// Indices in `RunShare`.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::datapath) struct DelayPlace {
+    pub(in crate::datapath) slot: u32,
+    pub(in crate::datapath) histogram: u32,
+}
+
+/// Who keeps a sequence.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::datapath) struct Owner {
+    pub(in crate::datapath) worker: u16,
+    /// Index among the trackers of that worker.
+    pub(in crate::datapath) tracker: u32,
+}
+
+/// A packet with a trailer, as its sequence's owner needs to know it.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::datapath) struct Handed {
     slot: u8,
     port: u16,
     bytes: u32,
+    /// Monotonic.
+    at_ns: u64,
     trailer: Trailer,
 }
 
-/// A port as its one receiving worker sees it.
+/// A port as one of its receiving workers sees it.
 pub(super) struct RxPort {
     port: usize,
     queue: RxQueue,
     share: Arc<QueueShare>,
+    /// Slots of runs that do something with packets that carry no trailer of theirs, or send them back.
+    watching: Vec<usize>,
 }
 
 impl RxPort {
     pub(super) fn new(port: usize, queue: RxQueue, share: Arc<QueueShare>) -> Self {
-        Self { port, queue, share }
+        Self { port, queue, share, watching: Vec::with_capacity(RUNS) }
     }
 }
 
@@ -71,12 +111,14 @@ pub(super) struct Receiver {
     /// By run tag: the run's slot.
     slots: Box<[u8]>,
     handing: Vec<Option<Producer<Handed>>>,
-    handed: Vec<Consumer<Handed>>,
-    /// The last pass found every queue and ring short of a burst.
+    /// With the worker it comes from.
+    handed: Vec<(usize, Consumer<Handed>)>,
+    /// The last pass found nothing, and all that was handed over is counted.
     drained: bool,
 }
 
 impl Receiver {
+    /// `handed` has the rings from all other workers, in their order.
     pub(super) fn new(
         worker: usize,
         ports: Vec<RxPort>,
@@ -84,27 +126,42 @@ impl Receiver {
         handed: Vec<Consumer<Handed>>,
     ) -> Self {
         let slots = vec![NO_RUN; 1 << 16].into();
+        let others = (0..handing.len()).filter(|other| *other != worker);
+        let handed = others.zip(handed).collect();
         Self { worker, ports, burst: Burst::new(), slots, handing, handed, drained: false }
     }
 
-    /// Counts packets with this tag for the run in a slot.
-    pub(super) fn know(&mut self, tag: u16, slot: usize) {
-        self.slots[usize::from(tag)] = slot as u8;
+    /// Counts packets for the run in a slot.
+    pub(super) fn know(&mut self, run: &WorkerRun, slot: usize) {
+        self.slots[usize::from(run.tag)] = slot as u8;
+        for port in &mut self.ports {
+            if run.receive.foreign.watches(port.port) {
+                port.watching.push(slot);
+            }
+        }
     }
 
-    /// Packets with this tag are foreign.
-    pub(super) fn forget(&mut self, tag: u16) {
+    /// Packets with this tag are foreign, and the run does nothing with others.
+    pub(super) fn forget(&mut self, tag: u16, slot: usize) {
         self.slots[usize::from(tag)] = NO_RUN;
+        for port in &mut self.ports {
+            port.watching.retain(|watching| *watching != slot);
+        }
     }
 
-    /// Whether all that had arrived before the last pass has been read.
+    /// Whether all that had arrived before the last pass has been read and counted, here or where it belongs.
     pub(super) fn drained(&self) -> bool {
-        self.drained
+        self.drained && self.handing.iter().flatten().all(|ring| ring.slots() == ring.buffer().capacity())
     }
 
     /// Ports that packets can arrive on.
     pub(super) fn has_ports(&self) -> bool {
         !self.ports.is_empty()
+    }
+
+    /// Other workers may hand packets over.
+    pub(super) fn has_peers(&self) -> bool {
+        !self.handed.is_empty()
     }
 
     /// What to wait on for packets, for ports that have something.
@@ -114,78 +171,136 @@ impl Receiver {
 
     /// Reads up to a burst from every port, and what other workers handed over. Returns the packets read.
     #[inline]
-    pub(super) fn receive(&mut self, runs: &mut [Option<Box<WorkerRun>>]) -> usize {
-        let mut received = 0;
-        for port in &mut self.ports {
-            let count = self.burst.receive(&mut port.queue);
-            if count == 0 {
+    pub(super) fn receive(&mut self, clock: &Clock, runs: &mut [Option<Box<WorkerRun>>], tx: &mut [TxPort]) -> usize {
+        let mut handed = 0;
+        for (from, ring) in &mut self.handed {
+            let waiting = ring.slots();
+            if waiting == 0 {
                 continue;
             }
-            received += count;
-            let mut bytes = 0;
-            let mut foreign = 0;
-            for index in 0..count {
-                let len = self.burst.frame_len(index) as u64 + FCS_LEN;
-                bytes += len;
-                let packet = self.burst.tail::<{ trailer::LEN }>(index).and_then(|tail| Trailer::decode(&tail));
-                let taken = packet.is_some_and(|trailer| {
-                    let slot = self.slots[usize::from(trailer.run_tag)];
-                    let packet = Handed { slot, port: port.port as u16, bytes: len as u32, trailer };
-                    take(self.worker, &mut self.handing, runs, packet, &port.share)
-                });
-                foreign += u64::from(!taken);
-            }
-            self.burst.clear();
-            port.share.rx_packets.add(count as u64);
-            port.share.rx_bytes.add(bytes);
-            port.share.foreign.add(foreign);
-        }
-        let mut handed = 0;
-        for ring in &mut self.handed {
-            while let Ok(packet) = ring.pop() {
-                handed += 1;
+            handed += waiting;
+            let Ok(packets) = ring.read_chunk(waiting) else { continue };
+            let (first, second) = packets.as_slices();
+            for packet in first.iter().chain(second) {
                 if let Some(run) = runs.get_mut(usize::from(packet.slot)).and_then(Option::as_mut)
                     && run.tag == packet.trailer.run_tag
                 {
-                    count(run, &packet);
+                    count(run, clock, *from, packet);
                 }
             }
+            // Only now does the other see that they are counted.
+            packets.commit_all();
+        }
+        let mut received = 0;
+        for port in &mut self.ports {
+            if self.handing.iter().flatten().any(|ring| ring.slots() < BURST) {
+                port.share.handing_full.add(1);
+                handed += 1;
+                continue;
+            }
+            let packets = self.burst.receive(&mut port.queue);
+            if packets == 0 {
+                continue;
+            }
+            let at_ns = clock.mono_ns();
+            received += packets;
+            let mut bytes = 0;
+            let mut foreign = 0;
+            for index in 0..packets {
+                let len = self.burst.frame_len(index) as u64 + FCS_LEN;
+                bytes += len;
+                let trailer = self.burst.tail::<{ trailer::LEN }>(index).and_then(|tail| Trailer::decode(&tail));
+                let taken = trailer.is_some_and(|trailer| {
+                    let slot = self.slots[usize::from(trailer.run_tag)];
+                    let packet = Handed { slot, port: port.port as u16, bytes: len as u32, at_ns, trailer };
+                    take(self.worker, &mut self.handing, runs, clock, &packet)
+                });
+                if !taken {
+                    let packet = foreign::Packet { frame: self.burst.head(index), bytes: len, at_ns, trailer };
+                    let marked =
+                        !port.watching.is_empty() && foreign::watch(&port.watching, runs, port.port, clock, &packet);
+                    foreign += u64::from(!marked);
+                }
+            }
+            if !port.watching.is_empty() {
+                foreign::publish(&port.watching, runs, port.port);
+                if let Some(swap) = foreign::reflection(&port.watching, runs, port.port, at_ns)
+                    && let Some(tx) = tx.iter_mut().find(|tx| tx.port() == port.port)
+                {
+                    self.burst.retain(|frame| reflect(frame, swap));
+                    tx.send_back(&mut self.burst);
+                }
+            }
+            self.burst.clear();
+            port.share.rx_packets.add(packets as u64);
+            port.share.rx_bytes.add(bytes);
+            port.share.foreign.add(foreign);
         }
         self.drained = received + handed == 0;
         received
     }
 }
 
-/// Counts a packet, or hands it to the worker that does. False if it is of no stream here.
+/// Counts a packet, or hands it to the worker that does; there is room for it. False if it is of no stream here.
 #[inline]
 fn take(
     worker: usize,
     handing: &mut [Option<Producer<Handed>>],
     runs: &mut [Option<Box<WorkerRun>>],
-    packet: Handed,
-    share: &QueueShare,
+    clock: &Clock,
+    packet: &Handed,
 ) -> bool {
     let Some(run) = runs.get_mut(usize::from(packet.slot)).and_then(Option::as_mut) else { return false };
     let Some(stream) = run.receive.stream(&packet.trailer) else { return false };
-    let owner = run.receive.streams[stream].owner;
+    let owner = usize::from(run.receive.owner(stream, packet.trailer.sender).worker);
     if owner == worker {
-        count(run, &packet);
-    } else if handing[owner].as_mut().is_none_or(|ring| ring.push(packet).is_err()) {
-        share.rx_lost.add(1);
+        count(run, clock, worker, packet);
+        return true;
     }
-    true
+    handing[owner].as_mut().is_some_and(|ring| ring.push(*packet).is_ok())
 }
 
-/// Counts a packet of a stream that this worker owns.
+/// Counts a packet of a sequence that this worker owns and worker `from` received.
 #[inline]
-fn count(run: &mut WorkerRun, packet: &Handed) {
+fn count(run: &mut WorkerRun, clock: &Clock, from: usize, packet: &Handed) {
     let receive = &mut run.receive;
-    let Some(stream) = receive.stream(&packet.trailer) else { return };
+    let trailer = &packet.trailer;
+    let Some(stream) = receive.stream(trailer) else { return };
     let facts = receive.streams[stream];
-    let tracker = facts.owned * receive.senders + usize::from(packet.trailer.sender);
-    let arrival = receive.trackers[tracker].receive(packet.trailer.sequence);
-    let misdirected = facts.port != Some(usize::from(packet.port));
-    run.share.rx[stream].received(packet.trailer.measured, u64::from(packet.bytes), arrival, misdirected);
+    let tracker = receive.owner(stream, trailer.sender).tracker as usize;
+    let arrival = if facts.wide {
+        let workers = receive.queues.len() / receive.trackers.len();
+        receive.trackers[tracker].receive_from(&mut receive.queues[tracker * workers + from], trailer.sequence)
+    } else {
+        receive.trackers[tracker].receive(trailer.sequence)
+    };
+    let misdirected = facts.port != Some(packet.port);
+    run.share.rx[stream].received(trailer.measured, u64::from(packet.bytes), arrival, misdirected);
+    if let Some(place) = facts.delay
+        && trailer.measured
+        && arrival != Arrival::Duplicate
+    {
+        let slot = &run.share.delays[place.slot as usize];
+        let here = receive.here.contains(&usize::from(trailer.sender));
+        let delay_ns = if here {
+            clock.since_own_stamp(trailer.timestamp, packet.at_ns)
+        } else {
+            clock.since_stamp(trailer.timestamp, packet.at_ns)
+        };
+        if let Some(difference) = receive.transits[tracker].difference(delay_ns) {
+            slot.difference(difference);
+        }
+        if !here && !receive.clocks_agree {
+            slot.unknown();
+        } else {
+            slot.delay(delay_ns);
+            if let (Ok(ns), Some(histogram)) =
+                (u64::try_from(delay_ns), &run.share.histograms[place.histogram as usize])
+            {
+                histogram.record(ns);
+            }
+        }
+    }
 }
 
 impl RunReceive {
@@ -194,6 +309,11 @@ impl RunReceive {
     fn stream(&self, trailer: &Trailer) -> Option<usize> {
         let stream = *self.by_id.get(usize::from(trailer.stream))?;
         (stream != NO_STREAM && usize::from(trailer.sender) < self.senders).then_some(stream as usize)
+    }
+
+    #[inline]
+    fn owner(&self, stream: usize, sender: u8) -> Owner {
+        self.owners[stream * self.senders + usize::from(sender)]
     }
 
     /// From the ids of streams, none for those that are not measured, to their indices.

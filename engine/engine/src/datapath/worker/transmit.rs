@@ -228,6 +228,27 @@ impl TxPort {
         taken
     }
 
+    /// Index of the port.
+    pub(super) fn port(&self) -> usize {
+        self.port
+    }
+
+    /// Sends packets that were received back. What the device does not take at once is dropped, and counted.
+    pub(super) fn send_back(&mut self, packets: &mut Burst) {
+        let all = packets.len();
+        let lens: [u64; BURST] =
+            std::array::from_fn(|i| if i < all { packets.frame_len(i) as u64 + FCS_LEN } else { 0 });
+        let taken = packets.send(&mut self.queue);
+        if taken > 0 {
+            self.unflushed = true;
+            self.flush_at = 0;
+        }
+        self.share.reflected.add(taken as u64);
+        self.share.tx_packets.add(taken as u64);
+        self.share.tx_bytes.add(lens[..taken].iter().sum());
+        self.share.tx_dropped.add((all - taken) as u64);
+    }
+
     /// Whether packets of the run in a slot are neither sent nor given up.
     pub(super) fn is_waiting(&self, slot: usize) -> bool {
         self.slot == slot && self.head < self.tail

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a plan measures where packets arrive: latency, marks, groups, reflectors, receivers.
+use super::Violations;
+use super::validate::{LONGEST_NS, Site};
+use crate::datapath::{self, Mark, StreamReceive, Swap};
+use contract::{Plan, Reflection, Stream, mark};
+use std::collections::HashMap;
+
+const MOST_NAME_CHARS: usize = 253;
+/// The greatest flow label (RFC 6437): 20 bits.
+const MOST_FLOW_LABEL: u32 = (1 << 20) - 1;
+
+/// What a plan without fault measures.
+#[derive(Clone, Debug, Default)]
+pub struct Measured {
+    /// In the plan's order.
+    pub streams: Vec<StreamReceive>,
+    /// Beside its streams.
+    pub run: datapath::Measure,
+}
+
+/// Finds everything wrong with what `plan` measures at `site`.
+pub fn measured(plan: &Plan, site: &Site, wrong: &mut Violations) -> Measured {
+    groups(plan, wrong);
+    let mut histograms = HashMap::new();
+    let mut streams = Vec::with_capacity(plan.streams.len());
+    for (i, stream) in plan.streams.iter().enumerate() {
+        let mark = stream_mark(&format!("streams[{i}].measure"), stream, wrong);
+        let latency = stream.measure.as_ref().is_some_and(|m| m.latency);
+        let histogram = latency.then(|| {
+            let next = histograms.len();
+            *histograms.entry(group(stream)).or_insert(next)
+        });
+        let varied = stream.program.as_ref().is_some_and(|p| !p.writes.is_empty());
+        streams.push(StreamReceive { histogram, mark, varied });
+    }
+    if plan.clock_bound_ns > LONGEST_NS {
+        wrong.add("clock_bound_ns", format!("{} ns; must be at most {LONGEST_NS} (ten years)", plan.clock_bound_ns));
+    }
+    let run = datapath::Measure {
+        reflectors: reflectors(plan, site, wrong),
+        receivers: receivers(plan, site, wrong),
+        clock_bound_ns: (plan.clock_bound_ns > 0).then_some(plan.clock_bound_ns),
+    };
+    Measured { streams, run }
+}
+
+/// The name a stream is counted under.
+pub fn group(stream: &Stream) -> &str {
+    if stream.group.is_empty() { &stream.name } else { &stream.group }
+}
+
+/// Streams of a group must agree in what is told of the group as one.
+fn groups(plan: &Plan, wrong: &mut Violations) {
+    let mut first = HashMap::new();
+    for (i, stream) in plan.streams.iter().enumerate() {
+        let at = format!("streams[{i}].group");
+        let chars = stream.group.chars().count();
+        if chars > MOST_NAME_CHARS {
+            wrong.add(&at, format!("{chars} characters; must be at most {MOST_NAME_CHARS}"));
+        } else if stream.group.chars().any(char::is_control) {
+            wrong.add(&at, "holds a control character; use letters, digits and punctuation");
+        }
+        let &mut (j, other) = first.entry(group(stream)).or_insert((i, stream));
+        if i != j && (stream.group.is_empty() || other.group.is_empty()) {
+            let (field, named) = if stream.group.is_empty() { (format!("streams[{i}].name"), j) } else { (at, j) };
+            wrong.add(field, format!("{:?} names streams[{named}] and a group; use another", group(stream)));
+            continue;
+        }
+        let differs = [
+            ("tx_port", stream.tx_port != other.tx_port),
+            ("rx_port", stream.rx_port != other.rx_port),
+            ("measure", without_mark(stream) != without_mark(other)),
+        ];
+        for (field, _) in differs.iter().filter(|(_, differs)| *differs) {
+            wrong.add(
+                format!("streams[{i}].{field}"),
+                format!("differs from that of streams[{j}] of the same group {:?}; make them agree", stream.group),
+            );
+        }
+    }
+}
+
+/// What a group's streams agree in; each may have a mark of its own.
+fn without_mark(stream: &Stream) -> (bool, bool, bool) {
+    stream.measure.as_ref().map_or((false, false, false), |m| (m.flow, m.latency, m.mark.is_some()))
+}
+
+fn stream_mark(at: &str, stream: &Stream, wrong: &mut Violations) -> Option<Mark> {
+    let measure = stream.measure.as_ref()?;
+    if measure.latency && !measure.flow {
+        wrong.add(format!("{at}.latency"), "needs measure.flow, whose trailer holds the time; set that too");
+    }
+    let mark = measure.mark.as_ref()?;
+    if measure.flow {
+        wrong.add(format!("{at}.mark"), "goes not with measure.flow, whose trailer tells more; leave out one of them");
+    }
+    if stream.rx_port.is_empty() {
+        wrong.add(format!("{at}.mark"), "needs rx_port, where marked packets are counted");
+    }
+    match mark.field {
+        Some(mark::Field::Ipv4Identification(id @ 1..=0xffff)) => Some(Mark::Ipv4Identification(id as u16)),
+        Some(mark::Field::Ipv6FlowLabel(label @ 1..=MOST_FLOW_LABEL)) => Some(Mark::Ipv6FlowLabel(label)),
+        Some(mark::Field::Ipv4Identification(id)) => {
+            wrong.add(format!("{at}.mark.ipv4_identification"), format!("{id}; must be 1..65535"));
+            None
+        }
+        Some(mark::Field::Ipv6FlowLabel(label)) => {
+            wrong.add(format!("{at}.mark.ipv6_flow_label"), format!("{label}; must be 1..{MOST_FLOW_LABEL}"));
+            None
+        }
+        None => {
+            wrong.add(format!("{at}.mark"), "empty; set ipv4_identification or ipv6_flow_label");
+            None
+        }
+    }
+}
+
+/// Writes the mark of a stream, if it has one, into its frame; header checksums stay as right as they were.
+pub fn write_mark(at: &str, stream: &Stream, frame: &mut [u8], wrong: &mut Violations) {
+    let Some(mark) = stream_mark("", stream, &mut Violations::default()) else { return };
+    if let Err(error) = mark.write(frame) {
+        wrong.add(format!("{at}.measure.mark"), format!("{error}, which would hold the mark; use another mark"));
+        return;
+    }
+    let Ok(held) = mark.bytes(frame) else { return };
+    for (i, write) in stream.program.iter().flat_map(|p| &p.writes).enumerate() {
+        let written = write.offset as usize..write.offset.saturating_add(write.size) as usize;
+        if written.start < held.end && held.start < written.end {
+            wrong.add(
+                format!("{at}.program.writes[{i}]"),
+                format!(
+                    "changes the stream's mark, bytes {}..{}; write elsewhere, or mark another way",
+                    held.start, held.end
+                ),
+            );
+        }
+    }
+}
+
+fn reflectors(plan: &Plan, site: &Site, wrong: &mut Violations) -> Vec<(usize, Swap)> {
+    let mut found: Vec<(usize, Swap)> = Vec::new();
+    for (i, reflector) in plan.reflectors.iter().enumerate() {
+        let at = format!("reflectors[{i}]");
+        let port = site.port(&format!("{at}.port"), &reflector.port, wrong);
+        let swap = match reflector.swap() {
+            Reflection::Mac => Swap::Mac,
+            Reflection::Addresses => Swap::Addresses,
+            Reflection::Unspecified => {
+                wrong.add(format!("{at}.swap"), "missing; set REFLECTION_MAC or REFLECTION_ADDRESSES");
+                continue;
+            }
+        };
+        let Some(port) = port else { continue };
+        if found.iter().any(|(other, _)| *other == port) {
+            let problem = format!("{:?} is another reflector's already; name each port once", reflector.port);
+            wrong.add(format!("{at}.port"), problem);
+        }
+        found.push((port, swap));
+    }
+    found
+}
+
+fn receivers(plan: &Plan, site: &Site, wrong: &mut Violations) -> Vec<usize> {
+    let mut found = Vec::new();
+    let mut names = HashMap::new();
+    for (i, receiver) in plan.receivers.iter().enumerate() {
+        let at = format!("receivers[{i}]");
+        let chars = receiver.name.chars().count();
+        if !(1..=MOST_NAME_CHARS).contains(&chars) {
+            wrong.add(format!("{at}.name"), format!("{chars} characters; must be 1..{MOST_NAME_CHARS}"));
+        } else if receiver.name.chars().any(char::is_control) {
+            wrong.add(format!("{at}.name"), "holds a control character; use letters, digits and punctuation");
+        } else if let Some(first) = names.insert(receiver.name.as_str(), i) {
+            let problem = format!("{:?} is receivers[{first}]'s already; must be unique", receiver.name);
+            wrong.add(format!("{at}.name"), problem);
+        }
+        let Some(port) = site.port(&format!("{at}.port"), &receiver.port, wrong) else { continue };
+        if found.contains(&port) {
+            let problem = format!("{:?} is another receiver's already; name each port once", receiver.port);
+            wrong.add(format!("{at}.port"), problem);
+        }
+        found.push(port);
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests;
