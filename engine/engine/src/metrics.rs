@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! OpenMetrics: the counters of WatchStats, encoded at each scrape.
+use crate::control::groups::Group;
 use crate::control::runs::{Engine, Held};
-use crate::control::stats;
-use contract::{RunState, StreamCounters};
+use crate::control::{receivers, stats};
+use contract::{LatencyStats, Moments, ReceiverStats, RunState, StreamCounters, StreamStats, WorkerReceived};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
@@ -112,16 +113,39 @@ impl Family<'_> {
     fn gauge(&mut self, labels: &impl EncodeLabelSet, value: u64) -> fmt::Result {
         self.0.encode_family(labels)?.encode_gauge(&value)
     }
+
+    fn number(&mut self, labels: &impl EncodeLabelSet, value: f64) -> fmt::Result {
+        self.0.encode_family(labels)?.encode_gauge(&value)
+    }
 }
 
 impl Collector for Scrape {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         self.engine_info(&mut encoder)?;
         self.runs(&mut encoder)?;
-        self.streams(&mut encoder)?;
+        let streams: Vec<_> = self.runs.iter().map(|held| stats::streams(held, held.groups())).collect();
+        self.streams(&mut encoder, &streams)?;
+        self.delays(&mut encoder, &streams)?;
+        self.receivers(&mut encoder)?;
         self.ports(&mut encoder)?;
         self.workers(&mut encoder)
     }
+}
+
+/// What tells a group of streams.
+fn labels<'a>(held: &'a Held, facts: &'a Group) -> [(&'a str, &'a str); 6] {
+    [
+        ("profile_namespace", held.namespace.as_str()),
+        ("profile", &held.profile),
+        ("run", held.run().id()),
+        ("stream", &facts.name),
+        ("tx_port", &facts.tx_port),
+        ("rx_port", &facts.rx_port),
+    ]
+}
+
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
 }
 
 /// Name, help and value of each family.
@@ -156,7 +180,8 @@ impl Scrape {
         Ok(())
     }
 
-    fn streams(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    /// Counters of streams by group: there are at most as many as a plan has groups, however many streams they are.
+    fn streams(&self, encoder: &mut DescriptorEncoder<'_>, read: &[Vec<StreamStats>]) -> fmt::Result {
         let values: &Values<StreamCounters> = &[
             ("spate_stream_tx_packets", "Packets sent", |c| c.tx_packets),
             ("spate_stream_tx_bytes", "Bytes sent, FCS included", |c| c.tx_bytes),
@@ -167,23 +192,153 @@ impl Scrape {
             ("spate_stream_duplicate_packets", "Packets received before", |c| c.duplicates),
             ("spate_stream_out_of_order_packets", "Packets received after one sent later", |c| c.out_of_order),
             ("spate_stream_misdirected_packets", "Packets received on another port than expected", |c| c.misdirected),
+            (
+                "spate_stream_sequence_too_high_packets",
+                "Packets whose sequence number was more than a window ahead of the expected one",
+                |c| c.sequence_too_high,
+            ),
+            (
+                "spate_stream_sequence_too_low_packets",
+                "Packets whose sequence number was behind all that is remembered; out of order too",
+                |c| c.sequence_too_low,
+            ),
         ];
-        let read: Vec<_> = self.runs.iter().map(|held| (held, stats::streams(held))).collect();
         for (name, help, value) in values {
             let mut family = Family(encoder.encode_descriptor(name, help, None, MetricType::Counter)?);
-            for (held, streams) in &read {
-                for (facts, counters) in held.streams().iter().zip(streams) {
+            for (held, streams) in self.runs.iter().zip(read) {
+                for (facts, counters) in held.groups().iter().zip(streams) {
                     for (phase, counters) in [("warmup", &counters.warmup), ("measured", &counters.measured)] {
-                        let labels = [
-                            ("profile_namespace", held.namespace.as_str()),
-                            ("profile", &held.profile),
-                            ("run", held.run().id()),
-                            ("stream", &facts.name),
-                            ("tx_port", &facts.tx_port),
-                            ("rx_port", &facts.rx_port),
-                            ("phase", phase),
-                        ];
+                        let [namespace, profile, run, stream, tx_port, rx_port] = labels(held, facts);
+                        let labels = [namespace, profile, run, stream, tx_port, rx_port, ("phase", phase)];
                         family.counter(&labels, counters.as_ref().map_or(0, value))?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Delays of the measured phase, by group.
+    fn delays(&self, encoder: &mut DescriptorEncoder<'_>, read: &[Vec<StreamStats>]) -> fmt::Result {
+        let groups = self.runs.iter().zip(read).flat_map(|(held, streams)| {
+            held.groups().iter().zip(streams).map(move |(facts, stats)| (labels(held, facts), stats))
+        });
+        let measured: Vec<_> =
+            groups.filter_map(|(labels, stats)| Some((labels, stats.measured.as_ref()?.latency.as_ref()?))).collect();
+        let known = || measured.iter().filter(|(_, latency)| !latency.one_way_unknown);
+        let help = "Time from a packet's time stamp to its arrival, in the measured phase; duplicates do not count";
+        let mut family =
+            Family(encoder.encode_descriptor("spate_stream_latency_seconds", help, None, MetricType::Histogram)?);
+        for (labels, latency) in known() {
+            let mut below = 0;
+            let mut buckets: Vec<(f64, u64)> = Vec::with_capacity(latency.buckets.len() + 1);
+            for bucket in &latency.buckets {
+                buckets.push((seconds(bucket.upper_ns), bucket.count - below));
+                below = bucket.count;
+            }
+            // The histogram is read after the count: what came in between is left to the next scrape.
+            let count = latency.count.max(below);
+            buckets.push((f64::MAX, count - below));
+            family.0.encode_family(labels)?.encode_histogram::<NoLabelSet>(
+                seconds(latency.sum_ns),
+                count,
+                &buckets,
+                None,
+            )?;
+        }
+        let help = "Quantiles of the same, to three significant digits";
+        let name = "spate_stream_latency_quantile_seconds";
+        let mut family = Family(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?);
+        for (labels, latency) in known() {
+            for quantile in &latency.quantiles {
+                let told = (f64::from(quantile.parts_per_million) / 1e6).to_string();
+                let [namespace, profile, run, stream, tx_port, rx_port] = *labels;
+                let labels = [namespace, profile, run, stream, tx_port, rx_port, ("quantile", told.as_str())];
+                family.number(&labels, seconds(quantile.ns))?;
+            }
+        }
+        let gauges: [(&str, &str, fn(&LatencyStats) -> u64, bool); 5] = [
+            ("spate_stream_latency_min_seconds", "The least of the same", |l| l.min_ns, true),
+            ("spate_stream_latency_max_seconds", "The greatest of the same", |l| l.max_ns, true),
+            (
+                "spate_stream_clock_bound_seconds",
+                "What the clocks of engines agree to, where several take part",
+                |l| l.clock_bound_ns,
+                true,
+            ),
+            ("spate_stream_jitter_seconds", "Interarrival jitter (RFC 3550)", |l| l.jitter_ns, false),
+            (
+                "spate_stream_jitter_max_seconds",
+                "Greatest difference between the delays of a packet and the next",
+                |l| l.jitter_max_ns,
+                false,
+            ),
+        ];
+        for (name, help, value, one_way) in gauges {
+            let mut family = Family(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?);
+            for (labels, latency) in measured.iter().filter(|(_, latency)| !(one_way && latency.one_way_unknown)) {
+                family.number(labels, seconds(value(latency)))?;
+            }
+        }
+        let help = "Packets that came before they left, by clocks that disagree: not in the latency";
+        let name = "spate_stream_negative_latency_packets";
+        let mut family = Family(encoder.encode_descriptor(name, help, None, MetricType::Counter)?);
+        for (labels, latency) in known() {
+            family.counter(labels, latency.negative)?;
+        }
+        Ok(())
+    }
+
+    /// Foreign traffic, by receiver.
+    fn receivers(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let read: Vec<_> = self.runs.iter().map(|held| (held, receivers::stats(held))).collect();
+        let labels = |held: &'_ Held, index: usize| {
+            [
+                ("profile_namespace", held.namespace.clone()),
+                ("profile", held.profile.clone()),
+                ("run", held.run().id().to_owned()),
+                ("receiver", held.receivers[index].name.clone()),
+                ("port", held.receivers[index].port.clone()),
+            ]
+        };
+        let counts: &Values<WorkerReceived> = &[
+            ("spate_receiver_packets", "Foreign packets received, by worker; reset by ResetReceivers", |w| w.packets),
+            ("spate_receiver_bytes", "Their bytes, FCS included", |w| w.bytes),
+        ];
+        for (name, help, value) in counts {
+            let mut family = Family(encoder.encode_descriptor(name, help, None, MetricType::Counter)?);
+            for (held, receivers) in &read {
+                for (index, receiver) in receivers.iter().enumerate() {
+                    for worker in &receiver.workers {
+                        let [namespace, profile, run, name, port] = labels(held, index);
+                        let labels = [namespace, profile, run, name, port, ("worker", worker.worker.to_string())];
+                        family.counter(&labels, value(worker))?;
+                    }
+                }
+            }
+        }
+        type Part = fn(&ReceiverStats) -> Option<&Moments>;
+        let parts: [(&str, &str, Part); 3] = [
+            ("inter_arrival", "Time from a foreign packet to the next of the same worker", |r| {
+                r.inter_arrival.as_ref()
+            }),
+            ("jitter", "Difference between an inter-arrival time and the next", |r| r.jitter.as_ref()),
+            ("latency", "Time from a foreign packet's time stamp to its arrival", |r| r.latency.as_ref()),
+        ];
+        let values: [(&str, &str, fn(&Moments) -> f64); 4] = [
+            ("mean_seconds", "mean", |m| m.mean_ns / 1e9),
+            ("variance_seconds_squared", "variance", |m| m.variance_ns2 / 1e18),
+            ("min_seconds", "least", |m| seconds(m.min_ns)),
+            ("max_seconds", "greatest", |m| seconds(m.max_ns)),
+        ];
+        for (part, help, moments) in parts {
+            for (unit, which, value) in values {
+                let (name, help) = (format!("spate_receiver_{part}_{unit}"), format!("{help}: {which}"));
+                let mut family = Family(encoder.encode_descriptor(&name, &help, None, MetricType::Gauge)?);
+                for (held, receivers) in &read {
+                    let some = receivers.iter().enumerate().filter_map(|(i, r)| Some((i, moments(r)?)));
+                    for (index, moments) in some.filter(|(_, moments)| moments.count > 0) {
+                        family.number(&labels(held, index), value(moments))?;
                     }
                 }
             }
@@ -203,6 +358,10 @@ impl Scrape {
             ("spate_port_rx_missed_packets", "Packets lost before they could be read", |p| p.rx_missed),
             ("spate_port_rx_errors", "Packets received broken", |p| p.rx_errors),
             ("spate_port_foreign_packets", "Packets without a trailer of any run", |p| p.foreign_packets),
+            ("spate_port_reflected_packets", "Packets received and sent back", |p| p.reflected_packets),
+            ("spate_port_receive_waits", "Times nothing was read because the worker that counts was behind", |p| {
+                p.receive_waits
+            }),
         ];
         let stats = stats::ports(&self.engine);
         for (name, help, value) in values {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The command line: `spate-engine serve|run|simulate|compile`.
+//! The command line: `spate-engine serve|run|receive|simulate|compile`.
 mod compile;
 mod ports;
+mod receive;
 mod run;
 mod serve;
 mod simulate;
@@ -19,6 +20,7 @@ use std::process::ExitCode;
         Examples:\n  \
         spate-engine run --plan plan.json --port l=loopback --hugepages none\n  \
         spate-engine serve --port east=kernel:eth1 --listen unix:/run/spate.sock --metrics 127.0.0.1:7471\n  \
+        spate-engine receive --port east=kernel:eth1\n  \
         spate-engine simulate --plan plan.json --pcap out.pcap --limit 1000\n  \
         spate-engine compile --plan plan.json"
 )]
@@ -45,6 +47,8 @@ enum Command {
     Serve(serve::Serve),
     /// Runs one plan on ports opened for it, and prints what came of it.
     Run(run::Run),
+    /// Measures whatever arrives on ports, and prints it at every interval.
+    Receive(receive::Receive),
     /// Writes the packets a plan would send to a pcap file, on a virtual clock; needs no device and no privilege.
     Simulate(simulate::Simulate),
     /// Checks a plan and prints what it comes to as JSON; needs no device and no privilege.
@@ -61,6 +65,7 @@ pub fn main() -> ExitCode {
     let result = match arguments.command {
         Command::Serve(serve) => serve.execute(),
         Command::Run(run) => run.execute(),
+        Command::Receive(receive) => receive.execute(),
         Command::Simulate(simulate) => simulate.execute(),
         Command::Compile(compile) => compile.execute(),
     };

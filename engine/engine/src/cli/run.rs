@@ -2,7 +2,7 @@
 //! `spate-engine run`: one plan, from start to end, without Kubernetes.
 use super::site::Site;
 use crate::control::runs::{Engine, Held};
-use crate::control::stats;
+use crate::control::stats::{self, Grouping};
 use crate::plan::decode;
 use contract::{PortStats, RunState, StreamCounters, WatchStatsResponse};
 use prost::bytes::Bytes;
@@ -55,7 +55,7 @@ impl Run {
         engine.start(&held, engine.now_ns() + START_LEAD_NS)?;
         let whole = (timing.duration_ns > 0).then(|| Duration::from_nanos(timing.warmup_ns + timing.duration_ns));
         super::event_loop()?.block_on(follow(&engine, &held, whole))?;
-        let last = stats::read(&engine, &held);
+        let last = stats::read(&engine, &held, Grouping::ByGroup);
         match self.output {
             Output::Table => table(&last),
             Output::Json => println!("{}", serde_json::to_string_pretty(&last)?),
@@ -93,7 +93,7 @@ async fn follow(engine: &Engine, held: &Arc<Held>, whole: Option<Duration>) -> a
 }
 
 fn progress(engine: &Engine, held: &Held, whole: Option<Duration>, last: (Instant, u64, u64)) -> (Instant, u64, u64) {
-    let now = stats::read(engine, held);
+    let now = stats::read(engine, held, Grouping::ByGroup);
     let mut sum = StreamCounters::default();
     for stream in &now.streams {
         for counters in [&stream.warmup, &stream.measured].into_iter().flatten() {

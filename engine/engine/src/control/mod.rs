@@ -4,8 +4,11 @@
 //! [`runs`] is the engine as every front end sees it (the service, the metrics, the command `run`), [`stats`] reads the
 //! counters for all of them, [`service`] speaks gRPC, [`listen`] and [`tls`] say who may speak, [`lease`] stops what
 //! nobody asks about any more.
+pub mod groups;
+mod latency;
 pub mod lease;
 pub mod listen;
+pub mod receivers;
 pub mod runs;
 pub mod service;
 pub mod stats;

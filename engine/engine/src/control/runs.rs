@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The engine and the runs it holds: prepare, find, change, forget.
+use super::groups::{self, Group};
 use super::status::Refusal;
 use crate::datapath::{Change, Clock, Datapath, PortInfo, Rate, Run, RunError, RunState};
 use crate::plan::rate::{self, LineRate};
@@ -44,6 +45,11 @@ pub struct Held {
     pub lease_ns: u64,
     share_count: u32,
     streams: Vec<StreamFacts>,
+    groups: Vec<Group>,
+    /// From the plan.
+    pub receivers: Vec<contract::Receiver>,
+    /// The plan's, where other engines take part.
+    pub clock_bound_ns: Option<u64>,
     now: Mutex<Now>,
     scraped: AtomicBool,
 }
@@ -136,14 +142,18 @@ impl Engine {
         }
         self.admit(&plan)?;
         let checked = validate::validate(&plan, &self.site())?;
-        let (warnings, share_count) = (checked.warnings.clone(), checked.share.1);
+        let (mut warnings, share_count) = (checked.warnings.clone(), checked.share.1);
         let facts = stream_facts(&plan, &checked);
+        let groups = groups::by_group(&facts, &checked.measured.streams);
         let spec = fit::run_spec(&plan, checked)?;
         let enabled = spec.streams.iter().map(|s| s.enabled).collect();
         let run = self.datapath.prepare(spec).map_err(|error| match error.exhausted {
             true => Refusal::Exhausted(error.to_string()),
             false => Refusal::Invalid(Violations(vec![fit::refused(&error)])),
         })?;
+        if run.histogram_bytes() > 0 {
+            warnings.push(format!("latency histograms take {} KiB of memory", run.histogram_bytes() >> 10));
+        }
         let held = Arc::new(Held {
             run,
             plan_digest: digest,
@@ -157,6 +167,9 @@ impl Engine {
                 started_at_asked: None,
             }),
             streams: facts,
+            groups,
+            receivers: plan.receivers,
+            clock_bound_ns: (share_count > 1 && plan.clock_bound_ns > 0).then_some(plan.clock_bound_ns),
             scraped: AtomicBool::new(false),
             profile: plan.profile,
             namespace: plan.namespace,
@@ -424,9 +437,9 @@ impl Held {
         &self.streams
     }
 
-    /// Names of its streams, in the plan's order.
-    pub fn stream_names(&self) -> impl Iterator<Item = &String> {
-        self.streams.iter().map(|s| &s.name)
+    /// What its streams are counted under, in the order of their first streams.
+    pub fn groups(&self) -> &[Group] {
+        &self.groups
     }
 
     /// Whether it is over: nothing of it changes any more.

@@ -2,8 +2,8 @@
 //! The contract's service: gRPC in, the engine's answers out. Every authorised call renews the lease.
 use super::lease::Lease;
 use super::runs::{Engine, Held};
-use super::stats;
 use super::status::Refusal;
+use super::{receivers, stats};
 use crate::datapath::{PortDevice, PortInfo};
 use crate::plan::{MAX_PLAN_BYTES, decode, validate};
 use contract::engine_server;
@@ -145,8 +145,9 @@ impl engine_server::Engine for Service {
         let held = self.held(&request.run_id)?;
         let engine = self.engine.clone();
         let lease = self.lease.clone();
+        let grouping = if request.ungrouped { stats::Grouping::ByStream } else { stats::Grouping::ByGroup };
         if request.interval_ns == 0 {
-            return Ok(Response::new(Box::pin(tokio_stream::once(Ok(stats::read(&engine, &held))))));
+            return Ok(Response::new(Box::pin(tokio_stream::once(Ok(stats::read(&engine, &held, grouping))))));
         }
         let mut interval = tokio::time::interval(Duration::from_nanos(request.interval_ns).max(LEAST_INTERVAL));
         interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
@@ -157,16 +158,18 @@ impl engine_server::Engine for Service {
                 return None;
             }
             lease.renew();
-            Some(Ok(stats::read(&engine, &held)))
+            Some(Ok(stats::read(&engine, &held, grouping)))
         });
         Ok(Response::new(Box::pin(answers)))
     }
 
     async fn reset_receivers(
         &self,
-        _: Request<ResetReceiversRequest>,
+        request: Request<ResetReceiversRequest>,
     ) -> Result<Response<ResetReceiversResponse>, Status> {
-        Err(Status::unimplemented("receivers are not supported by this engine version"))
+        let request = request.into_inner();
+        receivers::reset(&*self.held(&request.run_id)?, &request.receivers)?;
+        Ok(Response::new(ResetReceiversResponse {}))
     }
 
     type CaptureStream = Answers<CaptureResponse>;

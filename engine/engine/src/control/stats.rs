@@ -1,32 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Counters as the contract says them. WatchStats, the metrics and the command `run` all read through here.
+use super::groups::{self, Group};
 use super::runs::{Engine, Held};
+use super::{latency, receivers};
 use crate::datapath::{self, PhaseCounters};
 use contract::{PortStats, QueueStats, StreamCounters, StreamStats, WatchStatsResponse, WorkerStats};
 
+/// Counters of a run's streams: by group, or every stream by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grouping {
+    /// As the plan groups them.
+    ByGroup,
+    /// None. Streams that share a group's histogram tell no quantiles.
+    ByStream,
+}
+
 /// All counters that concern a run, read now. The state is read first: once it says that the run has ended, the
 /// counters beside it are the final ones.
-pub fn read(engine: &Engine, held: &Held) -> WatchStatsResponse {
+pub fn read(engine: &Engine, held: &Held, grouping: Grouping) -> WatchStatsResponse {
     let run = held.info(engine.now_ns());
     WatchStatsResponse {
         run: Some(run),
-        streams: streams(held),
+        streams: match grouping {
+            Grouping::ByGroup => streams(held, held.groups()),
+            Grouping::ByStream => streams(held, &groups::by_stream(held.streams(), held.groups())),
+        },
         ports: ports(engine),
         workers: workers(engine),
-        receivers: Vec::new(),
+        receivers: receivers::stats(held),
         read_at_ns: engine.now_ns() as i64,
     }
 }
 
-/// Counters of a run's streams, in the plan's order.
-pub fn streams(held: &Held) -> Vec<StreamStats> {
+/// Counters of groups of a run's streams, in their order.
+pub fn streams(held: &Held, groups: &[Group]) -> Vec<StreamStats> {
     let counters = held.run().counters();
-    let stats = |(name, c): (&String, &datapath::StreamCounters)| StreamStats {
-        name: name.clone(),
-        warmup: Some(phase(&c.warmup)),
-        measured: Some(phase(&c.measured)),
+    let stats = |group: &Group| {
+        let mut sum = datapath::StreamCounters::default();
+        group.streams.iter().for_each(|&stream| sum.add(&counters[stream]));
+        let measured = StreamCounters { latency: latency::stats(held, group), ..phase(&sum.measured) };
+        StreamStats { name: group.name.clone(), warmup: Some(phase(&sum.warmup)), measured: Some(measured) }
     };
-    held.stream_names().zip(&counters).map(stats).collect()
+    groups.iter().map(stats).collect()
 }
 
 fn phase(c: &PhaseCounters) -> StreamCounters {
@@ -42,7 +57,9 @@ fn phase(c: &PhaseCounters) -> StreamCounters {
         max_departure_delay_ns: c.max_departure_delay_ns,
         last_departure_delay_ns: c.last_departure_delay_ns,
         misdirected: c.misdirected,
-        ..StreamCounters::default()
+        sequence_too_high: c.sequence_too_high,
+        sequence_too_low: c.sequence_too_low,
+        latency: None,
     }
 }
 
@@ -67,6 +84,8 @@ fn port_stats(port: String, c: &datapath::PortCounters) -> PortStats {
         foreign_packets: c.foreign_packets,
         queues: c.queues.iter().enumerate().map(queue).collect(),
         link_up: c.link_up,
+        reflected_packets: c.reflected_packets,
+        receive_waits: c.handing_full,
     }
 }
 

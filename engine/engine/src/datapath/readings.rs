@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a run has measured where packets arrive, as control reads it.
-use spate_stats::{Arrivals, Delays, Distribution};
+use spate_stats::{Arrivals, Delays, Distribution, Histogram};
 
 use super::Run;
 
@@ -35,6 +35,11 @@ impl Run {
     /// How the delays that were counted in a histogram (see `StreamReceive`) are distributed.
     pub fn distribution(&self, histogram: usize) -> Distribution {
         Distribution::read(self.shares.iter().filter_map(|share| share.histograms.get(histogram)?.as_ref()))
+    }
+
+    /// Memory that its histograms take.
+    pub fn histogram_bytes(&self) -> usize {
+        self.shares.iter().flat_map(|share| &share.histograms).flatten().count() * Histogram::BYTES
     }
 
     /// What its receivers measured, in the order of `Measure::receivers`.

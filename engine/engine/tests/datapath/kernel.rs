@@ -38,17 +38,17 @@ fn run(command: &[&str]) {
     assert!(status.success(), "{command:?}");
 }
 
-/// Runs an ignored test of this file in the namespace.
-fn run_inside(test: &str, mtu: &str) {
+/// Runs an ignored test in a namespace of its own.
+pub fn run_inside(test: &str, mtu: &str) {
     let _turn = turn();
     let namespace = Namespace::new(mtu);
     let this = std::env::current_exe().unwrap();
-    namespace.run(&[this.to_str().unwrap(), "--exact", &format!("kernel::{test}"), "--ignored", "--nocapture"]);
+    namespace.run(&[this.to_str().unwrap(), "--exact", test, "--ignored", "--nocapture"]);
 }
 
 #[test]
 fn twenty_thousand_a_second_both_ways_over_veth_are_all_received() {
-    run_inside("inside_both_ways", "1500");
+    run_inside("kernel::inside_both_ways", "1500");
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn inside_both_ways() {
 
 #[test]
 fn long_frames_pass_where_the_mtu_lets_them() {
-    run_inside("inside_long_frames", "9000");
+    run_inside("kernel::inside_long_frames", "9000");
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn inside_long_frames() {
 
 #[test]
 fn what_the_kernel_drops_is_not_hidden() {
-    run_inside("inside_drops", "1500");
+    run_inside("kernel::inside_drops", "1500");
 }
 
 #[test]

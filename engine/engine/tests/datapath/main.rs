@@ -3,7 +3,10 @@
 //!
 //! Ordinary pages serve where hugepages may not be free. Tests take turns: they share two CPUs and one DPDK.
 mod disturbed;
+mod foreign;
 mod kernel;
+mod latency;
 mod loopback;
+mod marks;
 mod null;
 mod setup;

@@ -1930,7 +1930,8 @@ func (x *StreamCounters) GetSequenceTooLow() uint64 {
 	return 0
 }
 
-// Delays of a stream's packets in nanoseconds. Duplicates do not count.
+// Delays of a stream's packets in the measured phase, in nanoseconds. Duplicates do not count. A packet's arrival is the
+// time at which its burst was read: never early, late by at most the time since its queue was last looked at.
 type LatencyStats struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Packets whose delay was taken.
@@ -1952,8 +1953,10 @@ type LatencyStats struct {
 	// Sum of squares for the variance, in ns^2, as two halves.
 	SumSquaresHigh uint64 `protobuf:"varint,12,opt,name=sum_squares_high,json=sumSquaresHigh,proto3" json:"sum_squares_high,omitempty"`
 	SumSquaresLow  uint64 `protobuf:"varint,13,opt,name=sum_squares_low,json=sumSquaresLow,proto3" json:"sum_squares_low,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Packets that came before they left, by clocks that disagree: not in count.
+	Negative      uint64 `protobuf:"varint,14,opt,name=negative,proto3" json:"negative,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *LatencyStats) Reset() {
@@ -2073,6 +2076,13 @@ func (x *LatencyStats) GetSumSquaresHigh() uint64 {
 func (x *LatencyStats) GetSumSquaresLow() uint64 {
 	if x != nil {
 		return x.SumSquaresLow
+	}
+	return 0
+}
+
+func (x *LatencyStats) GetNegative() uint64 {
+	if x != nil {
+		return x.Negative
 	}
 	return 0
 }
@@ -2438,8 +2448,13 @@ type PortStats struct {
 	ForeignPackets uint64        `protobuf:"varint,9,opt,name=foreign_packets,json=foreignPackets,proto3" json:"foreign_packets,omitempty"`
 	Queues         []*QueueStats `protobuf:"bytes,10,rep,name=queues,proto3" json:"queues,omitempty"`
 	LinkUp         bool          `protobuf:"varint,11,opt,name=link_up,json=linkUp,proto3" json:"link_up,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Received and sent back by a reflector; in tx_packets too.
+	ReflectedPackets uint64 `protobuf:"varint,12,opt,name=reflected_packets,json=reflectedPackets,proto3" json:"reflected_packets,omitempty"`
+	// Times a worker read nothing because another, which keeps the sequences of what it had read, was behind. Packets wait
+	// in the device meanwhile.
+	ReceiveWaits  uint64 `protobuf:"varint,13,opt,name=receive_waits,json=receiveWaits,proto3" json:"receive_waits,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PortStats) Reset() {
@@ -2547,6 +2562,20 @@ func (x *PortStats) GetLinkUp() bool {
 		return x.LinkUp
 	}
 	return false
+}
+
+func (x *PortStats) GetReflectedPackets() uint64 {
+	if x != nil {
+		return x.ReflectedPackets
+	}
+	return 0
+}
+
+func (x *PortStats) GetReceiveWaits() uint64 {
+	if x != nil {
+		return x.ReceiveWaits
+	}
+	return 0
 }
 
 type QueueStats struct {
@@ -3131,7 +3160,7 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\vmisdirected\x18\v \x01(\x04R\vmisdirected\x127\n" +
 	"\alatency\x18\f \x01(\v2\x1d.spate.engine.v1.LatencyStatsR\alatency\x12*\n" +
 	"\x11sequence_too_high\x18\r \x01(\x04R\x0fsequenceTooHigh\x12(\n" +
-	"\x10sequence_too_low\x18\x0e \x01(\x04R\x0esequenceTooLow\"\xda\x03\n" +
+	"\x10sequence_too_low\x18\x0e \x01(\x04R\x0esequenceTooLow\"\xf6\x03\n" +
 	"\fLatencyStats\x12\x14\n" +
 	"\x05count\x18\x01 \x01(\x04R\x05count\x12\x15\n" +
 	"\x06sum_ns\x18\x02 \x01(\x04R\x05sumNs\x12\x15\n" +
@@ -3146,7 +3175,8 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	" \x01(\bR\roneWayUnknown\x12$\n" +
 	"\x0eclock_bound_ns\x18\v \x01(\x04R\fclockBoundNs\x12(\n" +
 	"\x10sum_squares_high\x18\f \x01(\x04R\x0esumSquaresHigh\x12&\n" +
-	"\x0fsum_squares_low\x18\r \x01(\x04R\rsumSquaresLow\"F\n" +
+	"\x0fsum_squares_low\x18\r \x01(\x04R\rsumSquaresLow\x12\x1a\n" +
+	"\bnegative\x18\x0e \x01(\x04R\bnegative\"F\n" +
 	"\bQuantile\x12*\n" +
 	"\x11parts_per_million\x18\x01 \x01(\rR\x0fpartsPerMillion\x12\x0e\n" +
 	"\x02ns\x18\x02 \x01(\x04R\x02ns\"9\n" +
@@ -3171,7 +3201,7 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\amean_ns\x18\x02 \x01(\x01R\x06meanNs\x12!\n" +
 	"\fvariance_ns2\x18\x03 \x01(\x01R\vvarianceNs2\x12\x15\n" +
 	"\x06min_ns\x18\x04 \x01(\x04R\x05minNs\x12\x15\n" +
-	"\x06max_ns\x18\x05 \x01(\x04R\x05maxNs\"\xe3\x02\n" +
+	"\x06max_ns\x18\x05 \x01(\x04R\x05maxNs\"\xb5\x03\n" +
 	"\tPortStats\x12\x12\n" +
 	"\x04port\x18\x01 \x01(\tR\x04port\x12\x1d\n" +
 	"\n" +
@@ -3187,7 +3217,9 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\x0fforeign_packets\x18\t \x01(\x04R\x0eforeignPackets\x123\n" +
 	"\x06queues\x18\n" +
 	" \x03(\v2\x1b.spate.engine.v1.QueueStatsR\x06queues\x12\x17\n" +
-	"\alink_up\x18\v \x01(\bR\x06linkUp\"`\n" +
+	"\alink_up\x18\v \x01(\bR\x06linkUp\x12+\n" +
+	"\x11reflected_packets\x18\f \x01(\x04R\x10reflectedPackets\x12#\n" +
+	"\rreceive_waits\x18\r \x01(\x04R\freceiveWaits\"`\n" +
 	"\n" +
 	"QueueStats\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\rR\x05queue\x12\x1d\n" +

@@ -2290,6 +2290,8 @@ func (*Mark_Ipv4Identification) isMark_Field() {}
 
 func (*Mark_Ipv6FlowLabel) isMark_Field() {}
 
+// Packets to a group of stations (multicast, broadcast) are not sent back. Those of streams that are expected on another
+// port are on their way there: they are not counted for the stream here.
 type Reflector struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Port          string                 `protobuf:"bytes,1,opt,name=port,proto3" json:"port,omitempty"`

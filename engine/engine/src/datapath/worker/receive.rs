@@ -203,6 +203,7 @@ impl Receiver {
                 continue;
             }
             let at_ns = clock.mono_ns();
+            let swap = foreign::reflection(&port.watching, runs, port.port, at_ns);
             received += packets;
             let mut bytes = 0;
             let mut foreign = 0;
@@ -213,7 +214,7 @@ impl Receiver {
                 let taken = trailer.is_some_and(|trailer| {
                     let slot = self.slots[usize::from(trailer.run_tag)];
                     let packet = Handed { slot, port: port.port as u16, bytes: len as u32, at_ns, trailer };
-                    take(self.worker, &mut self.handing, runs, clock, &packet)
+                    take(self.worker, &mut self.handing, runs, clock, &packet, swap.is_some())
                 });
                 if !taken {
                     let packet = foreign::Packet { frame: self.burst.head(index), bytes: len, at_ns, trailer };
@@ -224,7 +225,7 @@ impl Receiver {
             }
             if !port.watching.is_empty() {
                 foreign::publish(&port.watching, runs, port.port);
-                if let Some(swap) = foreign::reflection(&port.watching, runs, port.port, at_ns)
+                if let Some(swap) = swap
                     && let Some(tx) = tx.iter_mut().find(|tx| tx.port() == port.port)
                 {
                     self.burst.retain(|frame| reflect(frame, swap));
@@ -241,7 +242,8 @@ impl Receiver {
     }
 }
 
-/// Counts a packet, or hands it to the worker that does; there is room for it. False if it is of no stream here.
+/// Counts a packet, or hands it to the worker that does; there is room for it. False if it is of no stream here. A port
+/// that sends packets back is part of their way: they are not counted there unless that is where they should arrive.
 #[inline]
 fn take(
     worker: usize,
@@ -249,9 +251,13 @@ fn take(
     runs: &mut [Option<Box<WorkerRun>>],
     clock: &Clock,
     packet: &Handed,
+    reflecting: bool,
 ) -> bool {
     let Some(run) = runs.get_mut(usize::from(packet.slot)).and_then(Option::as_mut) else { return false };
     let Some(stream) = run.receive.stream(&packet.trailer) else { return false };
+    if reflecting && run.receive.streams[stream].port != Some(packet.port) {
+        return true;
+    }
     let owner = usize::from(run.receive.owner(stream, packet.trailer.sender).worker);
     if owner == worker {
         count(run, clock, worker, packet);

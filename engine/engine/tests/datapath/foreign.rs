@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Receivers, reflectors and other engines, over veth: inside the namespace that the tests of kernel ports make.
+use std::time::Duration;
+
+use spate_engine::datapath::{
+    Blueprint, Datapath, Measure, PollMode, PortDevice, RunState, StreamReceive, StreamSpec, Swap, Template,
+};
+
+use crate::{
+    kernel::run_inside,
+    setup::{MS, assert_all_received, open, pps, spec, start, stream, wait_for},
+};
+
+fn two_ports() -> Datapath {
+    open(&[("east", PortDevice::Kernel("sp0".into())), ("west", PortDevice::Kernel("sp1".into()))], 2, PollMode::Auto)
+}
+
+/// UDP packets without a trailer, with a payload.
+fn udp(id: u16, tx_port: usize, rate: u64, payload: &[u8]) -> StreamSpec {
+    let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
+    frame.extend([0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0, 198, 18, 0, 1, 198, 19, 0, 1]);
+    frame.extend([0x10, 0, 0, 9, 0, 26, 0, 0]);
+    frame.extend(payload);
+    frame.resize(60.max(frame.len()), 0);
+    let template = Template::new(&Blueprint { frame, ..Blueprint::default() }).unwrap();
+    StreamSpec { template, ..stream(id, tx_port, None, 60, pps(rate)) }
+}
+
+#[test]
+fn receivers_measure_what_others_send() {
+    run_inside("foreign::inside_receivers", "1500");
+}
+
+#[test]
+#[ignore = "runs in the namespace that the test above makes"]
+fn inside_receivers() {
+    let datapath = two_ports();
+    let mut receiving = spec(2, 0, None, vec![]);
+    receiving.measure = Measure { receivers: vec![1, 0], clock_bound_ns: Some(1000), ..Measure::default() };
+    let receiver = start(&datapath, receiving);
+    wait_for(&receiver, RunState::Running, 2);
+    // What pktgen would have written just now.
+    let sent = datapath.clock().now_wall_ns();
+    let mut payload = [0; 16];
+    payload[..4].copy_from_slice(&0xbe9b_e955u32.to_be_bytes());
+    payload[8..12].copy_from_slice(&((sent / 1_000_000_000) as u32).to_be_bytes());
+    payload[12..].copy_from_slice(&((sent % 1_000_000_000 / 1000) as u32).to_be_bytes());
+    let sender = start(
+        &datapath,
+        spec(
+            1,
+            0,
+            Some(1000 * MS),
+            vec![udp(1, 0, 1000, &payload), udp(2, 0, 1000, &[]), stream(3, 0, Some(1), 60, pps(500))],
+        ),
+    );
+    wait_for(&sender, RunState::Complete, 5);
+    let received = receiver.received();
+    let total = received[0].total();
+    // A packet with a trailer of a run here is not foreign.
+    assert_eq!((total.packets, total.bytes), (2000, 2000 * 64));
+    assert_eq!(received[0].workers.iter().map(|(w, a)| (*w, a.packets)).collect::<Vec<_>>(), [(1, 2000)]);
+    assert_eq!(received[1].total().packets, 0);
+    assert_eq!((total.inter_arrival.count, total.jitter.count, total.latency.count), (1999, 1998, 1000));
+    // 2000 packets in a second, in pairs.
+    let gaps = total.inter_arrival;
+    println!("{gaps:?} {:?} {:?}", total.jitter, total.latency);
+    assert!((gaps.mean_ns - 500_000.0).abs() < 20_000.0, "{gaps:?}");
+    assert!(gaps.variance_ns2() > 0.0 && gaps.max_ns > 500_000);
+    // All were stamped before the first left: half a second on the average, and some time to start.
+    let latency = total.latency;
+    assert!(latency.min_ns < 400_000_000 && (400e6..900e6).contains(&latency.mean_ns), "{latency:?}");
+    assert!(latency.max_ns > 900_000_000);
+
+    receiver.reset_receiver(0);
+    std::thread::sleep(Duration::from_millis(50));
+    let anew = &receiver.received()[0];
+    assert_eq!((anew.total().packets, anew.total().inter_arrival.count), (0, 0));
+    assert!(anew.since_wall_ns > received[0].since_wall_ns);
+    let sender = start(&datapath, spec(3, 0, Some(100 * MS), vec![udp(1, 0, 1000, &[])]));
+    wait_for(&sender, RunState::Complete, 5);
+    assert_eq!(receiver.received()[0].total().packets, 100);
+    // Once it has ended it measures nothing more.
+    receiver.stop("enough");
+    wait_for(&receiver, RunState::Complete, 2);
+    let sender = start(&datapath, spec(4, 0, Some(100 * MS), vec![udp(1, 0, 1000, &[])]));
+    wait_for(&sender, RunState::Complete, 5);
+    assert_eq!(receiver.received()[0].total().packets, 100);
+}
+
+#[test]
+fn reflectors_send_back_what_they_receive() {
+    run_inside("foreign::inside_reflectors", "1500");
+}
+
+#[test]
+#[ignore = "runs in the namespace that the test above makes"]
+fn inside_reflectors() {
+    let datapath = two_ports();
+    for (tag, swap) in [(1, Swap::Mac), (2, Swap::Addresses)] {
+        let before = datapath.port_counters();
+        // Out of the first port and back to it; the reflecting port sends a stream of its own too.
+        let mut sending = spec(
+            tag,
+            0,
+            Some(500 * MS),
+            vec![stream(1, 0, Some(0), 60, pps(5000)), stream(2, 1, Some(0), 300, pps(1000))],
+        );
+        sending.measure.reflectors = vec![(1, swap)];
+        let mut broadcast = udp(3, 0, 100, &[]);
+        let mut frame = broadcast.template.frame().to_vec();
+        frame[..6].fill(0xff);
+        broadcast.template = Template::new(&Blueprint { frame, ..Blueprint::default() }).unwrap();
+        sending.streams.extend([broadcast, udp(4, 0, 1000, &[])]);
+        let run = start(&datapath, sending);
+        wait_for(&run, RunState::Complete, 5);
+        assert_all_received(&run.counters()[0].measured, 2500);
+        assert_all_received(&run.counters()[1].measured, 500);
+        let after = datapath.port_counters();
+        let west = (
+            after[1].reflected_packets - before[1].reflected_packets,
+            after[1].rx_packets - before[1].rx_packets,
+            after[1].tx_packets - before[1].tx_packets,
+        );
+        // 2500 measured and 500 others came back; 50 to everybody did not.
+        assert_eq!(west, (3000, 3050, 3500));
+        assert_eq!(after[0].rx_packets - before[0].rx_packets, 3500);
+        run.remove();
+    }
+    let mut one = spec(7, 0, None, vec![]);
+    one.measure.reflectors = vec![(1, Swap::Mac)];
+    let held = datapath.prepare(one.clone()).unwrap();
+    one.tag = 8;
+    let error = datapath.prepare(one).map(|_| ()).unwrap_err();
+    assert_eq!(error.to_string(), "reflectors[0].port: west reflects for run \"run-7\" already: stop that first");
+    held.remove();
+}
+
+#[test]
+fn between_engines_only_jitter_is_known_unless_clocks_agree() {
+    run_inside("foreign::inside_engines", "1500");
+}
+
+#[test]
+#[ignore = "runs in the namespace that the test above makes"]
+fn inside_engines() {
+    let engines = ["sp0", "sp1"].map(|port| open(&[("port", PortDevice::Kernel(port.into()))], 1, PollMode::Auto));
+    for (tag, bound) in [(1, None), (2, Some(1_000_000))] {
+        let runs: Vec<_> = (0..2)
+            .map(|index| {
+                let timed = StreamReceive { histogram: Some(0), ..StreamReceive::default() };
+                let streams = vec![StreamSpec { receive: timed, ..stream(1, 0, Some(0), 60, pps(2000)) }];
+                let mut part = spec(tag, 0, Some(500 * MS), streams);
+                part.share = (index, 2);
+                part.measure.clock_bound_ns = bound;
+                engines[index as usize].prepare(part).unwrap()
+            })
+            .collect();
+        let at = engines[0].clock().now_wall_ns() + 50 * MS;
+        runs.iter().for_each(|run| run.start(at).unwrap());
+        for run in &runs {
+            wait_for(run, RunState::Complete, 5);
+            let c = run.counters()[0].measured;
+            // Each sends its half, and hears the other's.
+            assert_eq!((c.tx_packets, c.rx_packets, c.duplicates, c.out_of_order, c.misdirected), (500, 500, 0, 0, 0));
+            let delays = run.delays(&[0]).unwrap();
+            assert_eq!(delays.differences, 499);
+            assert!(delays.difference_sum_ns > 0);
+            let known = run.distribution(0).total();
+            match bound {
+                None => assert_eq!((delays.count, delays.unknown, delays.max_ns, known), (0, 500, 0, 0)),
+                Some(_) => assert_eq!((delays.count, delays.unknown, known), (500, 0, 500)),
+            }
+            run.remove();
+        }
+    }
+}
