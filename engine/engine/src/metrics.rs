@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! OpenMetrics: the counters of WatchStats, encoded at each scrape.
+mod latency;
+mod receivers;
+
 use crate::control::groups::Group;
 use crate::control::runs::{Engine, Held};
-use crate::control::{receivers, stats};
-use contract::{LatencyStats, Moments, ReceiverStats, RunState, StreamCounters, StreamStats, WorkerReceived};
+use crate::control::stats;
+use contract::{RunState, StreamCounters, StreamStats};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
@@ -211,134 +214,6 @@ impl Scrape {
                         let [namespace, profile, run, stream, tx_port, rx_port] = labels(held, facts);
                         let labels = [namespace, profile, run, stream, tx_port, rx_port, ("phase", phase)];
                         family.counter(&labels, counters.as_ref().map_or(0, value))?;
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Delays of the measured phase, by group.
-    fn delays(&self, encoder: &mut DescriptorEncoder<'_>, read: &[Vec<StreamStats>]) -> fmt::Result {
-        let groups = self.runs.iter().zip(read).flat_map(|(held, streams)| {
-            held.groups().iter().zip(streams).map(move |(facts, stats)| (labels(held, facts), stats))
-        });
-        let measured: Vec<_> =
-            groups.filter_map(|(labels, stats)| Some((labels, stats.measured.as_ref()?.latency.as_ref()?))).collect();
-        let known = || measured.iter().filter(|(_, latency)| !latency.one_way_unknown);
-        let help = "Time from a packet's time stamp to its arrival, in the measured phase; duplicates do not count";
-        let mut family =
-            Family(encoder.encode_descriptor("spate_stream_latency_seconds", help, None, MetricType::Histogram)?);
-        for (labels, latency) in known() {
-            let mut below = 0;
-            let mut buckets: Vec<(f64, u64)> = Vec::with_capacity(latency.buckets.len() + 1);
-            for bucket in &latency.buckets {
-                buckets.push((seconds(bucket.upper_ns), bucket.count - below));
-                below = bucket.count;
-            }
-            // The histogram is read after the count: what came in between is left to the next scrape.
-            let count = latency.count.max(below);
-            buckets.push((f64::MAX, count - below));
-            family.0.encode_family(labels)?.encode_histogram::<NoLabelSet>(
-                seconds(latency.sum_ns),
-                count,
-                &buckets,
-                None,
-            )?;
-        }
-        let help = "Quantiles of the same, to three significant digits";
-        let name = "spate_stream_latency_quantile_seconds";
-        let mut family = Family(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?);
-        for (labels, latency) in known() {
-            for quantile in &latency.quantiles {
-                let told = (f64::from(quantile.parts_per_million) / 1e6).to_string();
-                let [namespace, profile, run, stream, tx_port, rx_port] = *labels;
-                let labels = [namespace, profile, run, stream, tx_port, rx_port, ("quantile", told.as_str())];
-                family.number(&labels, seconds(quantile.ns))?;
-            }
-        }
-        let gauges: [(&str, &str, fn(&LatencyStats) -> u64, bool); 5] = [
-            ("spate_stream_latency_min_seconds", "The least of the same", |l| l.min_ns, true),
-            ("spate_stream_latency_max_seconds", "The greatest of the same", |l| l.max_ns, true),
-            (
-                "spate_stream_clock_bound_seconds",
-                "What the clocks of engines agree to, where several take part",
-                |l| l.clock_bound_ns,
-                true,
-            ),
-            ("spate_stream_jitter_seconds", "Interarrival jitter (RFC 3550)", |l| l.jitter_ns, false),
-            (
-                "spate_stream_jitter_max_seconds",
-                "Greatest difference between the delays of a packet and the next",
-                |l| l.jitter_max_ns,
-                false,
-            ),
-        ];
-        for (name, help, value, one_way) in gauges {
-            let mut family = Family(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?);
-            for (labels, latency) in measured.iter().filter(|(_, latency)| !(one_way && latency.one_way_unknown)) {
-                family.number(labels, seconds(value(latency)))?;
-            }
-        }
-        let help = "Packets that came before they left, by clocks that disagree: not in the latency";
-        let name = "spate_stream_negative_latency_packets";
-        let mut family = Family(encoder.encode_descriptor(name, help, None, MetricType::Counter)?);
-        for (labels, latency) in known() {
-            family.counter(labels, latency.negative)?;
-        }
-        Ok(())
-    }
-
-    /// Foreign traffic, by receiver.
-    fn receivers(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let read: Vec<_> = self.runs.iter().map(|held| (held, receivers::stats(held))).collect();
-        let labels = |held: &'_ Held, index: usize| {
-            [
-                ("profile_namespace", held.namespace.clone()),
-                ("profile", held.profile.clone()),
-                ("run", held.run().id().to_owned()),
-                ("receiver", held.receivers[index].name.clone()),
-                ("port", held.receivers[index].port.clone()),
-            ]
-        };
-        let counts: &Values<WorkerReceived> = &[
-            ("spate_receiver_packets", "Foreign packets received, by worker; reset by ResetReceivers", |w| w.packets),
-            ("spate_receiver_bytes", "Their bytes, FCS included", |w| w.bytes),
-        ];
-        for (name, help, value) in counts {
-            let mut family = Family(encoder.encode_descriptor(name, help, None, MetricType::Counter)?);
-            for (held, receivers) in &read {
-                for (index, receiver) in receivers.iter().enumerate() {
-                    for worker in &receiver.workers {
-                        let [namespace, profile, run, name, port] = labels(held, index);
-                        let labels = [namespace, profile, run, name, port, ("worker", worker.worker.to_string())];
-                        family.counter(&labels, value(worker))?;
-                    }
-                }
-            }
-        }
-        type Part = fn(&ReceiverStats) -> Option<&Moments>;
-        let parts: [(&str, &str, Part); 3] = [
-            ("inter_arrival", "Time from a foreign packet to the next of the same worker", |r| {
-                r.inter_arrival.as_ref()
-            }),
-            ("jitter", "Difference between an inter-arrival time and the next", |r| r.jitter.as_ref()),
-            ("latency", "Time from a foreign packet's time stamp to its arrival", |r| r.latency.as_ref()),
-        ];
-        let values: [(&str, &str, fn(&Moments) -> f64); 4] = [
-            ("mean_seconds", "mean", |m| m.mean_ns / 1e9),
-            ("variance_seconds_squared", "variance", |m| m.variance_ns2 / 1e18),
-            ("min_seconds", "least", |m| seconds(m.min_ns)),
-            ("max_seconds", "greatest", |m| seconds(m.max_ns)),
-        ];
-        for (part, help, moments) in parts {
-            for (unit, which, value) in values {
-                let (name, help) = (format!("spate_receiver_{part}_{unit}"), format!("{help}: {which}"));
-                let mut family = Family(encoder.encode_descriptor(&name, &help, None, MetricType::Gauge)?);
-                for (held, receivers) in &read {
-                    let some = receivers.iter().enumerate().filter_map(|(i, r)| Some((i, moments(r)?)));
-                    for (index, moments) in some.filter(|(_, moments)| moments.count > 0) {
-                        family.number(&labels(held, index), value(moments))?;
                     }
                 }
             }

@@ -99,7 +99,7 @@ impl Receive {
                 let mut text = String::new();
                 for (receiver, before) in now.receivers.iter().zip(&last.receivers) {
                     text += &match self.format {
-                        Format::Human => human(receiver, before, since, seconds),
+                        Format::Human => format!("{since:.1} s  ") + &human(receiver, Some((before, seconds))),
                         Format::Script => script(receiver, before, since, seconds),
                     };
                 }
@@ -138,8 +138,10 @@ fn rows(now: &ReceiverStats, before: &ReceiverStats, seconds: f64) -> Vec<(Strin
     rows
 }
 
-fn human(now: &ReceiverStats, before: &ReceiverStats, since: f64, seconds: f64) -> String {
-    let mut text = format!("{since:.1} s  port {}\n", now.name);
+/// A receiver for people; with rates since another reading, so many seconds ago.
+pub fn human(now: &ReceiverStats, before: Option<(&ReceiverStats, f64)>) -> String {
+    let mut text = format!("receiver {}\n", now.name);
+    let (before, seconds) = before.unwrap_or((now, 0.0));
     text += &format!("  {:<14} {:>16} {:>20} {:>14} {:>18}\n", "WORKER", "PACKETS", "BYTES", "PPS", "BPS");
     for (name, packets, bytes, pps, bps) in rows(now, before, seconds) {
         text += &format!("  {name:<14} {packets:>16} {bytes:>20} {pps:>14.0} {bps:>18.0}\n");
@@ -243,7 +245,7 @@ mod tests {
             "7.000 east 3 300 19200 100 51200\n\
              7.000 east total 300 19200 100 51200 9 1000.0 2.5 1 2000 0 0.0 0.0 0 0 0 0.0 0.0 0 0\n"
         );
-        let human = human(&stats(300), &stats(100), 7.0, 2.0);
+        let human = human(&stats(300), Some((&stats(100), 2.0)));
         assert!(human.contains("inter-arrival") && !human.contains("latency"), "{human}");
     }
 }

@@ -141,6 +141,39 @@ fn table(last: &WatchStatsResponse) {
         total.tx_dropped += c.tx_dropped;
     }
     row("total", &total);
+    latencies(last);
+    for receiver in &last.receivers {
+        print!("{}", super::receive::human(receiver, None));
+    }
+}
+
+/// Prints delays of streams that measure them.
+fn latencies(last: &WatchStatsResponse) {
+    let measured = last.streams.iter().filter_map(|s| Some((s, s.measured.as_ref()?.latency.as_ref()?)));
+    let mut measured = measured.peekable();
+    if measured.peek().is_none() {
+        return;
+    }
+    println!(
+        "\n{:<24} {:>14} {:>14} {:>12} {:>10} {:>10} {:>10} {:>10}",
+        "LATENCY (us)", "LEAST", "MEAN", "P50", "P99", "P99.9", "GREATEST", "JITTER"
+    );
+    let us = |ns: u64| format!("{:.1}", ns as f64 / 1e3);
+    for (stream, l) in measured {
+        let quantile = |ppm| l.quantiles.iter().find(|q| q.parts_per_million == ppm).map_or("-".into(), |q| us(q.ns));
+        let known = |text: String| if l.count > 0 { text } else { "-".into() };
+        println!(
+            "{:<24} {:>14} {:>14} {:>12} {:>10} {:>10} {:>10} {:>10}",
+            stream.name,
+            known(us(l.min_ns)),
+            known(us(l.sum_ns / l.count.max(1))),
+            known(quantile(500_000)),
+            known(quantile(990_000)),
+            known(quantile(999_000)),
+            known(us(l.max_ns)),
+            us(l.jitter_ns),
+        );
+    }
 }
 
 fn row(name: &str, c: &StreamCounters) {

@@ -10,3 +10,4 @@ mod loopback;
 mod marks;
 mod null;
 mod setup;
+mod telling;

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is told of a run: WatchStats and the metrics say the same, groups are told as one, and the page stays short.
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use contract::{
+    Continuous, Measure, Packet, Plan, Rate, Ratio, Receiver, Stream, StreamCounters, Timing, rate, stream::Transmit,
+};
+use prost::Message;
+use spate_engine::{
+    control::{
+        runs::{Engine, Held},
+        stats::{self, Grouping},
+    },
+    datapath::{PollMode, PortDevice},
+    metrics,
+    plan::decode::Format,
+};
+
+use crate::setup::{open, turn};
+
+fn stream(name: String, group: &str, id: u32, pps: u64) -> Stream {
+    let rate = Rate { kind: Some(rate::Kind::PacketsPerSecond(Ratio { numerator: pps, denominator: 1 })) };
+    let mut frame = vec![0; 60];
+    frame[12..14].copy_from_slice(&[0x88, 0xb5]);
+    Stream {
+        name,
+        group: group.into(),
+        id,
+        tx_port: "a".into(),
+        rx_port: "a".into(),
+        packet: Some(Packet { frame: frame.into(), ..Packet::default() }),
+        transmit: Some(Transmit::Continuous(Continuous { rate: Some(rate) })),
+        measure: Some(Measure { flow: true, latency: true, mark: None }),
+        ..Stream::default()
+    }
+}
+
+fn plan(streams: Vec<Stream>) -> Plan {
+    Plan {
+        run_id: "r".into(),
+        profile: "p".into(),
+        namespace: "n".into(),
+        run_tag: 5,
+        timing: Some(Timing { warmup_ns: 50_000_000, duration_ns: 300_000_000, drain_ns: 50_000_000 }),
+        streams,
+        receivers: vec![Receiver { name: "rest".into(), port: "a".into() }],
+        ..Plan::default()
+    }
+}
+
+/// Runs a plan to its end.
+fn run(engine: &Engine, plan: &Plan) -> Arc<Held> {
+    let (held, warnings) = engine.prepare(&plan.run_id, plan.encode_to_vec().into(), Format::Binary).unwrap();
+    assert!(warnings.iter().any(|w| w.starts_with("latency histograms take")), "{warnings:?}");
+    engine.start(&held, engine.now_ns() + 20_000_000).unwrap();
+    while !held.has_ended() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    held
+}
+
+/// The page's samples: name with labels, and value.
+fn samples(page: &str) -> HashMap<String, f64> {
+    let lines = page.lines().filter(|line| !line.starts_with('#'));
+    lines
+        .filter_map(|line| line.rsplit_once(' '))
+        .map(|(name, value)| (name.to_owned(), value.parse().unwrap()))
+        .collect()
+}
+
+#[test]
+fn watch_stats_and_metrics_say_the_same() {
+    let _turn = turn();
+    let engine = Arc::new(Engine::new(open(&[("a", PortDevice::Loopback)], 2, PollMode::Busy)));
+    let mut streams = vec![stream("alone".into(), "", 1, 50_000)];
+    streams.extend((0..3).map(|i| stream(format!("all-{i}"), "all", 2 + i, 10_000)));
+    let held = run(&engine, &plan(streams));
+    let page = metrics::scrape(&engine).unwrap();
+    let told = stats::read(&engine, &held, Grouping::ByGroup);
+    let samples = samples(&page);
+    let sample = |name: &str, labels: &str| {
+        let full = format!("{name}{{{labels}}}");
+        *samples.get(&full).unwrap_or_else(|| panic!("no {full} in\n{page}"))
+    };
+    type Value = fn(&StreamCounters) -> u64;
+    let counters: [(&str, Value); 11] = [
+        ("tx_packets", |c| c.tx_packets),
+        ("tx_bytes", |c| c.tx_bytes),
+        ("tx_dropped_packets", |c| c.tx_dropped),
+        ("late_packets", |c| c.late),
+        ("rx_packets", |c| c.rx_packets),
+        ("rx_bytes", |c| c.rx_bytes),
+        ("duplicate_packets", |c| c.duplicates),
+        ("out_of_order_packets", |c| c.out_of_order),
+        ("misdirected_packets", |c| c.misdirected),
+        ("sequence_too_high_packets", |c| c.sequence_too_high),
+        ("sequence_too_low_packets", |c| c.sequence_too_low),
+    ];
+    assert_eq!(told.streams.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(), ["alone", "all"]);
+    for (stats, packets) in told.streams.iter().zip([15_000, 9_000]) {
+        let labels = format!(
+            "profile_namespace=\"n\",profile=\"p\",run=\"r\",stream=\"{}\",tx_port=\"a\",rx_port=\"a\"",
+            stats.name
+        );
+        for (phase, c) in [("warmup", &stats.warmup), ("measured", &stats.measured)] {
+            for (name, value) in counters {
+                let name = format!("spate_stream_{name}_total");
+                let sample = sample(&name, &format!("{labels},phase=\"{phase}\""));
+                assert_eq!(sample, value(c.as_ref().unwrap()) as f64, "{name} {phase}");
+            }
+        }
+        let latency = stats.measured.as_ref().unwrap().latency.as_ref().unwrap();
+        assert_eq!((latency.count, latency.buckets.last().unwrap().count), (packets, packets));
+        assert!(!latency.one_way_unknown && latency.clock_bound_ns == 0);
+        let seconds = |name: &str, ns: u64| assert_eq!(sample(name, &labels), ns as f64 / 1e9, "{name}");
+        seconds("spate_stream_latency_seconds_sum", latency.sum_ns);
+        seconds("spate_stream_latency_min_seconds", latency.min_ns);
+        seconds("spate_stream_latency_max_seconds", latency.max_ns);
+        seconds("spate_stream_jitter_seconds", latency.jitter_ns);
+        seconds("spate_stream_jitter_max_seconds", latency.jitter_max_ns);
+        assert_eq!(sample("spate_stream_latency_seconds_count", &labels), packets as f64);
+        assert_eq!(sample("spate_stream_negative_latency_packets_total", &labels), 0.0);
+        for bucket in &latency.buckets {
+            let le = bucket.upper_ns as f64 / 1e9;
+            let le = if le.fract() == 0.0 { format!("{le:.1}") } else { format!("{le}") };
+            let told = sample("spate_stream_latency_seconds_bucket", &format!("le=\"{le}\",{labels}"));
+            assert_eq!(told, bucket.count as f64, "{le}");
+        }
+        assert_eq!(sample("spate_stream_latency_seconds_bucket", &format!("le=\"+Inf\",{labels}")), packets as f64);
+        let quantiles: Vec<u64> = latency.quantiles.iter().map(|q| q.ns).collect();
+        assert!(quantiles.is_sorted() && quantiles[5] <= latency.max_ns && quantiles[0] >= latency.min_ns);
+        let p99 = sample("spate_stream_latency_quantile_seconds", &format!("{labels},quantile=\"0.99\""));
+        assert_eq!(p99, quantiles[3] as f64 / 1e9);
+    }
+    let port = &told.ports[0];
+    for (name, value) in [
+        ("rx_packets", port.rx_packets),
+        ("foreign_packets", port.foreign_packets),
+        ("reflected_packets", port.reflected_packets),
+        ("receive_waits", port.receive_waits),
+    ] {
+        assert_eq!(sample(&format!("spate_port_{name}_total"), "port=\"a\""), value as f64);
+    }
+    let receiver = &told.receivers[0];
+    assert_eq!((receiver.packets, receiver.workers.len()), (0, 2));
+    let labels = "profile_namespace=\"n\",profile=\"p\",run=\"r\",receiver=\"rest\",port=\"a\",worker=\"1\"";
+    assert_eq!(sample("spate_receiver_packets_total", labels), 0.0);
+
+    // Every stream by itself: sums are exact, the quantiles of a group's are not theirs.
+    let each = stats::read(&engine, &held, Grouping::ByStream).streams;
+    assert_eq!(each.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(), ["alone", "all-0", "all-1", "all-2"]);
+    let latency = |i: usize| each[i].measured.as_ref().unwrap().latency.clone().unwrap();
+    assert_eq!((latency(0).count, latency(0).quantiles.len()), (15_000, 6));
+    assert_eq!((latency(2).count, latency(2).quantiles.len()), (3_000, 0));
+}
+
+#[test]
+fn twenty_thousand_streams_of_a_group_take_one_histogram_and_a_short_page() {
+    let _turn = turn();
+    let engine = Arc::new(Engine::new(open(&[("a", PortDevice::Loopback)], 1, PollMode::Busy)));
+    let streams = (0..20_000).map(|i| stream(format!("all-{i}"), "all", i, 10)).collect();
+    let held = run(&engine, &plan(streams));
+    assert_eq!(held.run().histogram_bytes(), (2048 + 25 * 1024) * 8);
+    let page = metrics::scrape(&engine).unwrap();
+    assert!(page.len() < 40_000, "{} bytes", page.len());
+    let told = stats::read(&engine, &held, Grouping::ByGroup).streams;
+    assert_eq!(told.len(), 1);
+    let measured = told[0].measured.as_ref().unwrap();
+    // Ten a second each, for 0.3 s.
+    assert_eq!((measured.tx_packets, measured.rx_packets), (60_000, 60_000));
+    assert_eq!(measured.latency.as_ref().unwrap().count, 60_000);
+    assert_eq!(stats::read(&engine, &held, Grouping::ByStream).streams.len(), 20_000);
+}
