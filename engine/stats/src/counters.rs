@@ -18,7 +18,8 @@ pub struct PhaseCounters {
     pub rx_bytes: u64,
     /// Received before.
     pub duplicates: u64,
-    /// Received after a packet with a higher sequence number of the same sending worker.
+    /// Received after a packet with a higher sequence number of the same sending worker, where several workers receive from
+    /// the port: on the same queue.
     pub out_of_order: u64,
     /// Greatest departure delay so far.
     pub max_departure_delay_ns: u64,

@@ -17,11 +17,12 @@ const START_LEAD_NS: u64 = 50_000_000;
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Rates are those of the interval, all else is since the start. With --format script every line is\n\
-    SECONDS PORT WORKER PACKETS BYTES PPS BPS, WORKER being a number or `total`; the total's line goes on with count, mean,\n\
-    variance, least and greatest (ns, variance in ns^2) of inter-arrival time, jitter and latency. Inter-arrival times are\n\
-    those of each worker's own packets, and 0 between packets that were read together. Latency is taken of packets of the\n\
-    kernel's pktgen and of other engines, if --clock-bound says that the clocks agree.\n\n\
+    after_help = "Rates are those of the interval, all else is since the start. Inter-arrival times are those of each worker's \
+    own packets, and 0 between packets that were read together. Latency is taken of packets of the kernel's pktgen and of \
+    other engines, if --clock-bound says that the clocks agree.\n\n\
+    With --format script every line is: SECONDS PORT WORKER PACKETS BYTES PPS BPS, where WORKER is a number or `total`. The \
+    line of the total goes on with count, mean, variance, least and greatest, in ns and ns^2, of inter-arrival time, then of \
+    jitter, then of latency.\n\n\
     Exit codes: 0 done; 1 failed; 2 wrong usage.\n\nExamples:\n  \
     spate-engine receive --port east=kernel:eth1\n  \
     spate-engine receive --port east=pci:0000:01:00.1 --workers 4 --interval 5s --format script\n  \
@@ -146,10 +147,12 @@ pub fn human(now: &ReceiverStats, before: Option<(&ReceiverStats, f64)>) -> Stri
     for (name, packets, bytes, pps, bps) in rows(now, before, seconds) {
         text += &format!("  {name:<14} {packets:>16} {bytes:>20} {pps:>14.0} {bps:>18.0}\n");
     }
-    text += &format!(
-        "  {:<14} {:>16} {:>20} {:>14} {:>18} {:>14}\n",
-        "TIMES (us)", "COUNT", "MEAN", "DEVIATION", "LEAST", "GREATEST"
-    );
+    if now.packets > 1 {
+        text += &format!(
+            "  {:<14} {:>16} {:>20} {:>14} {:>18} {:>14}\n",
+            "TIMES (us)", "COUNT", "MEAN", "DEVIATION", "LEAST", "GREATEST"
+        );
+    }
     for (name, moments) in times(now) {
         let Some(m) = moments.filter(|m| m.count > 0) else { continue };
         text += &format!(

@@ -103,8 +103,17 @@ fn random_source_port(id: u16, rate: u64, len: usize, v6: bool) -> StreamSpec {
 
 #[test]
 fn a_random_source_port_over_two_senders_and_two_receivers_is_reported_exactly() {
+    reported_exactly(PollMode::Busy);
+}
+
+#[test]
+fn it_is_by_workers_that_sleep_too() {
+    reported_exactly(PollMode::Adaptive);
+}
+
+fn reported_exactly(poll: PollMode) {
     let _turn = turn();
-    let datapath = open(&[("a", PortDevice::Loopback)], 2, PollMode::Busy);
+    let datapath = open(&[("a", PortDevice::Loopback)], 2, poll);
     assert_eq!(datapath.ports()[0].rx_workers, [0, 1]);
     assert_eq!(datapath.ports()[0].tx_workers, [0, 1]);
     let done = Arc::new(Mutex::new(Done::default()));

@@ -1786,14 +1786,15 @@ type StreamCounters struct {
 	RxBytes   uint64 `protobuf:"varint,6,opt,name=rx_bytes,json=rxBytes,proto3" json:"rx_bytes,omitempty"`
 	// Received before.
 	Duplicates uint64 `protobuf:"varint,7,opt,name=duplicates,proto3" json:"duplicates,omitempty"`
-	// Received after a packet with a higher sequence number of the same sending worker.
+	// Received after a packet with a higher sequence number of the same sending worker; where several workers receive from
+	// the port, after one that came in on the same queue: the order between queues is not known.
 	OutOfOrder uint64 `protobuf:"varint,8,opt,name=out_of_order,json=outOfOrder,proto3" json:"out_of_order,omitempty"`
 	// Greatest departure delay so far, and that of the last packet.
 	MaxDepartureDelayNs  uint64 `protobuf:"varint,9,opt,name=max_departure_delay_ns,json=maxDepartureDelayNs,proto3" json:"max_departure_delay_ns,omitempty"`
 	LastDepartureDelayNs uint64 `protobuf:"varint,10,opt,name=last_departure_delay_ns,json=lastDepartureDelayNs,proto3" json:"last_departure_delay_ns,omitempty"`
 	// Received on another port than the stream's rx_port; counted in rx_packets too.
 	Misdirected uint64 `protobuf:"varint,11,opt,name=misdirected,proto3" json:"misdirected,omitempty"`
-	// Of streams that measure latency.
+	// Of streams that measure latency, in the measured phase.
 	Latency *LatencyStats `protobuf:"bytes,12,opt,name=latency,proto3" json:"latency,omitempty"`
 	// Sequence numbers far from the expected one: more than a window ahead, or behind all that is remembered.
 	SequenceTooHigh uint64 `protobuf:"varint,13,opt,name=sequence_too_high,json=sequenceTooHigh,proto3" json:"sequence_too_high,omitempty"`
