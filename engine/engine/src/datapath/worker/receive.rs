@@ -184,8 +184,10 @@ impl Receiver {
             for packet in first.iter().chain(second) {
                 if let Some(run) = runs.get_mut(usize::from(packet.slot)).and_then(Option::as_mut)
                     && run.tag == packet.trailer.run_tag
+                    && let Some(stream) = run.receive.stream(&packet.trailer)
                 {
-                    count(run, clock, *from, packet);
+                    let tracker = run.receive.owner(stream, packet.trailer.sender).tracker;
+                    count(run, clock, *from, packet, stream, tracker as usize);
                 }
             }
             // Only now does the other see that they are counted.
@@ -258,22 +260,20 @@ fn take(
     if reflecting && run.receive.streams[stream].port != Some(packet.port) {
         return true;
     }
-    let owner = usize::from(run.receive.owner(stream, packet.trailer.sender).worker);
-    if owner == worker {
-        count(run, clock, worker, packet);
+    let owner = run.receive.owner(stream, packet.trailer.sender);
+    if usize::from(owner.worker) == worker {
+        count(run, clock, worker, packet, stream, owner.tracker as usize);
         return true;
     }
-    handing[owner].as_mut().is_some_and(|ring| ring.push(*packet).is_ok())
+    handing[usize::from(owner.worker)].as_mut().is_some_and(|ring| ring.push(*packet).is_ok())
 }
 
 /// Counts a packet of a sequence that this worker owns and worker `from` received.
 #[inline]
-fn count(run: &mut WorkerRun, clock: &Clock, from: usize, packet: &Handed) {
+fn count(run: &mut WorkerRun, clock: &Clock, from: usize, packet: &Handed, stream: usize, tracker: usize) {
     let receive = &mut run.receive;
     let trailer = &packet.trailer;
-    let Some(stream) = receive.stream(trailer) else { return };
     let facts = receive.streams[stream];
-    let tracker = receive.owner(stream, trailer.sender).tracker as usize;
     let arrival = if facts.wide {
         let workers = receive.queues.len() / receive.trackers.len();
         receive.trackers[tracker].receive_from(&mut receive.queues[tracker * workers + from], trailer.sequence)
