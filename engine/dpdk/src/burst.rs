@@ -189,6 +189,16 @@ impl Burst {
         }
     }
 
+    /// Lengths without FCS and the last `N` bytes of all packets; zeros where a packet is shorter. All at once, so that
+    /// packets that are not in a cache are waited for together.
+    #[inline]
+    pub fn tails<const N: usize>(&self, lens: &mut [u32; BURST], tails: &mut [[u8; N]; BURST]) {
+        for index in 0..self.len() {
+            lens[index] = self.frame_len(index) as u32;
+            tails[index] = self.tail(index).unwrap_or([0; N]);
+        }
+    }
+
     /// Offers all packets to the device, in order. Returns how many it took from the front; the others are still held.
     #[inline]
     pub fn send(&mut self, queue: &mut TxQueue) -> usize {

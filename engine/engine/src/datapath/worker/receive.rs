@@ -209,10 +209,14 @@ impl Receiver {
             received += packets;
             let mut bytes = 0;
             let mut foreign = 0;
+            let mut lens = [0; BURST];
+            let mut tails = [[0; trailer::LEN]; BURST];
+            self.burst.tails(&mut lens, &mut tails);
             for index in 0..packets {
-                let len = self.burst.frame_len(index) as u64 + FCS_LEN;
+                let len = u64::from(lens[index]) + FCS_LEN;
                 bytes += len;
-                let trailer = self.burst.tail::<{ trailer::LEN }>(index).and_then(|tail| Trailer::decode(&tail));
+                // Zeros, of a packet that is too short, are no trailer: a run's tag is never 0.
+                let trailer = Trailer::decode(&tails[index]);
                 let taken = trailer.is_some_and(|trailer| {
                     let slot = self.slots[usize::from(trailer.run_tag)];
                     let packet = Handed { slot, port: port.port as u16, bytes: len as u32, at_ns, trailer };
