@@ -161,15 +161,17 @@ impl Loopback {
         let arrivals = disturbance(&frames);
         assert!(arrivals.len() <= 2 * packets.len(), "a disturbance makes more than two packets of one");
         let mut seen = [false; BURST];
+        // All users first: whoever receives a packet may free it before its next arrival is added.
+        for &index in &arrivals {
+            if std::mem::replace(&mut seen[index], true) {
+                // SAFETY: a valid mbuf; each arrival but the first is one more user of it.
+                unsafe { sys::spate_mbuf_share(packets[index]) }
+            }
+        }
         for &index in &arrivals {
             let mut packet = packets[index];
-            // SAFETY: a valid mbuf; each arrival but the first is one more user of it. There is room.
-            unsafe {
-                if std::mem::replace(&mut seen[index], true) {
-                    sys::spate_mbuf_share(packet);
-                }
-                self.rings[usize::from(queues[index])].add(std::slice::from_mut(&mut packet));
-            }
+            // SAFETY: a valid mbuf of which this is one user. There is room.
+            unsafe { self.rings[usize::from(queues[index])].add(std::slice::from_mut(&mut packet)) };
         }
         for (packet, _) in packets.iter_mut().zip(seen).filter(|(_, seen)| !seen) {
             // SAFETY: a valid mbuf of ours.

