@@ -89,10 +89,10 @@ var readers = map[Kind]func(*reader){
 
 // read takes one header off the payload and gives the next kind; none if there is none it knows.
 func (s *Inspection) read(frame []byte, kind Kind) Kind {
-	fixed := lay(kind)
+	fixed := fixedParts[kind]
 	r := reader{
 		kind: kind, frame: frame[:s.PayloadEnd], start: s.PayloadStart, fields: fixed.fields,
-		length: len(fixed.bytes), end: s.PayloadEnd,
+		length: fixed.bytes, end: s.PayloadEnd,
 	}
 	if r.start+r.length > r.end {
 		s.Opaque = fmt.Sprintf("its %s header is cut off", kind)
@@ -255,9 +255,8 @@ func readUDP(r *reader) {
 	if inner == "" {
 		return
 	}
-	fixed := lay(inner)
 	at := r.start + r.length
-	if at+len(fixed.bytes) > r.end {
+	if at+fixedParts[inner].bytes > r.end {
 		return // too short for a tunnel
 	}
 	first := r.frame[at]

@@ -93,6 +93,21 @@ var layouts = map[Kind]layout{
 	},
 }
 
+// fixedPart is a layout, looked at once.
+type fixedPart struct {
+	bytes  int
+	fields map[string]Location
+}
+
+var fixedParts = func() map[Kind]fixedPart {
+	all := map[Kind]fixedPart{}
+	for kind := range layouts {
+		h := lay(kind)
+		all[kind] = fixedPart{len(h.bytes), h.fields}
+	}
+	return all
+}()
+
 // Location is a field in a frame, in bits from the frame's start, the most significant bit of a byte first.
 type Location struct {
 	Bit, Bits int

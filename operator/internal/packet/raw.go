@@ -72,15 +72,7 @@ var rawKinds = map[spatev1.RawChecksumType]Kind{
 }
 
 // checksumAt is where in each kind of header its checksum is.
-func checksumAt(kind Kind) int {
-	for _, p := range layouts[kind] {
-		if p.name == "checksum" {
-			h := lay(kind)
-			return h.fields["checksum"].Bit / 8
-		}
-	}
-	return 0
-}
+func checksumAt(kind Kind) int { return fixedParts[kind].fields["checksum"].Bit / 8 }
 
 // askedChecksums are those that are to be kept true.
 func askedChecksums(frame []byte, asked []spatev1.RawChecksum, seen Inspection, at *field.Path) ([]Checksum, field.ErrorList) {
