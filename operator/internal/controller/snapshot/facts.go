@@ -61,11 +61,21 @@ func (m *Memory) Of(ctx context.Context, run *spatev1.TrafficRun) (*Facts, error
 	}
 	facts := &Facts{Flow: map[string]bool{}, Ports: map[string]bool{}, Own: load.Scaled(new(big.Rat).Inv(planned))}
 	for _, s := range p.Streams {
-		facts.Flow[s.Name] = s.GetMeasure().GetFlow()
+		name := s.Group
+		if name == "" {
+			name = s.Name
+		}
+		facts.Flow[name] = s.GetMeasure().GetFlow() || s.GetMeasure().GetMark() != nil
 		facts.Ports[s.TxPort] = true
 		if s.RxPort != "" {
 			facts.Ports[s.RxPort] = true
 		}
+	}
+	for _, r := range p.Reflectors {
+		facts.Ports[r.Port] = true
+	}
+	for _, r := range p.Receivers {
+		facts.Ports[r.Port] = true
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
