@@ -403,6 +403,10 @@ func TestWhatStartsANewRun(t *testing.T) {
 		starts bool
 	}{
 		"rate":        {func(s *spatev1.TrafficProfileSpec) { s.Rate = "2x" }, false},
+		"an entry's":  {func(s *spatev1.TrafficProfileSpec) { s.Traffic[0].Rate = "5pps" }, false},
+		"a pause":     {func(s *spatev1.TrafficProfileSpec) { s.Traffic[0].Paused = true }, false},
+		"a chain":     {func(s *spatev1.TrafficProfileSpec) { s.Traffic[0].Start = "Waiting" }, true},
+		"a reflector": {func(s *spatev1.TrafficProfileSpec) { s.Reflect = []spatev1.ReflectPort{{Port: "east"}} }, true},
 		"suspend":     {func(s *spatev1.TrafficProfileSpec) { s.Suspend = true }, false},
 		"history":     {func(s *spatev1.TrafficProfileSpec) { s.RunHistoryLimit = ptr.To[int32](1) }, false},
 		"whenBusy":    {func(s *spatev1.TrafficProfileSpec) { s.WhenBusy = "Refuse" }, false},
