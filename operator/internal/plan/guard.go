@@ -45,14 +45,11 @@ func checkDestinations(stream *Stream, generator *spatev1.TrafficGenerator, at *
 	if len(limits.AllowedDestinations)+len(limits.AllowedPorts) == 0 {
 		return nil
 	}
-	frames := [][]byte{stream.Packet.Frame}
-	if stream.Copies != nil {
-		frames = nil
-		for _, copied := range stream.Copies {
-			frames = append(frames, copied.frame(stream.Packet.Frame))
+	for i := range stream.count() {
+		frame := stream.Packet.Frame
+		if stream.Copies != nil {
+			frame = stream.Copies[i].frame(frame)
 		}
-	}
-	for i, frame := range frames {
 		if g.frame(frame, stream.Packet.Headers, stream.program.GetWrites(), stream.program.GetVariables()); len(problems) > 0 {
 			if i > 0 { // the first is the packet itself
 				problems[0].Message = fmt.Sprintf("copy %d: %s", i, problems[0].Message)

@@ -319,12 +319,10 @@ func absolute(rate Quantity, name string, generator *spatev1.TrafficGenerator, a
 
 // scale settles the factor, and with it each stream's rate.
 func (r *Resolved) scale(rate spatev1.ScaledRate, problems *Problems) {
-	one := big.NewRat(1, 1)
-	own, ok := r.build(one, problems)
-	if !ok {
+	if !r.build(problems) {
 		return
 	}
-	load, err := loadOf(own)
+	load, err := loadOf(r.streams)
 	if err != nil {
 		problems.add(spatev1.ReasonInvalidSpec, spec.Child("traffic"), "%v", err)
 		return
@@ -334,10 +332,8 @@ func (r *Resolved) scale(rate spatev1.ScaledRate, problems *Problems) {
 		problems.add(spatev1.ReasonInvalidSpec, spec.Child("rate"), "%q: %v", rate, err)
 		return
 	}
-	r.Factor, r.Load, r.streams = factor, load.Scaled(factor), own
-	if factor.Cmp(one) != 0 {
-		r.streams, _ = r.build(factor, problems)
-	}
+	r.Factor, r.Load = factor, load.Scaled(factor)
+	r.speed(factor, problems)
 	for _, e := range r.entries {
 		own := r.ownRate(&e)
 		entry := spatev1.EntrySnapshot{Name: string(e.spec.Name), StreamRate: own, Rate: e.spec.Rate, Paused: e.spec.Paused}
@@ -364,13 +360,28 @@ func (r *Resolved) ownRate(e *entry) spatev1.Rate {
 // mostStreams of a plan: their numbers have 16 bits.
 const mostStreams = 1 << 16
 
-// build makes the streams of all entries at a factor on their own rates.
-func (r *Resolved) build(factor *big.Rat, problems *Problems) ([]*enginev1.Stream, bool) {
+// speed sets all streams' rates to a factor on their own.
+func (r *Resolved) speed(factor *big.Rat, problems *Problems) {
+	at := 0
+	for _, e := range r.entries {
+		scaled := &enginev1.Stream{}
+		if err := e.stream.transmit.at(e.rate, factor, scaled); err != nil {
+			problems.add(spatev1.ReasonInvalidSpec, e.at, "its rate: %v", err)
+		}
+		for range e.stream.count() {
+			r.streams[at].Transmit = scaled.Transmit
+			at++
+		}
+	}
+}
+
+// build makes the streams of all entries at their own rates.
+func (r *Resolved) build(problems *Problems) bool {
 	var streams []*enginev1.Stream
 	names := map[string]string{}
 	before := len(*problems)
 	for _, e := range r.entries {
-		made, err := e.streams(uint32(len(streams)), factor)
+		made, err := e.streams(uint32(len(streams)))
 		if err != nil {
 			problems.add(spatev1.ReasonInvalidSpec, e.at, "its rate: %v", err)
 			continue
@@ -388,13 +399,14 @@ func (r *Resolved) build(factor *big.Rat, problems *Problems) ([]*enginev1.Strea
 			break
 		}
 	}
-	return streams, len(*problems) == before
+	r.streams = streams
+	return len(*problems) == before
 }
 
 // streams of an entry: one, or one for each copy.
-func (e entry) streams(id uint32, factor *big.Rat) ([]*enginev1.Stream, error) {
+func (e entry) streams(id uint32) ([]*enginev1.Stream, error) {
 	shared := &enginev1.Stream{}
-	if err := e.stream.transmit.at(e.rate, factor, shared); err != nil {
+	if err := e.stream.transmit.at(e.rate, big.NewRat(1, 1), shared); err != nil {
 		return nil, err
 	}
 	measure := e.stream.spec.Measure
