@@ -38,7 +38,7 @@ func (s *stack) icmpv4(d *spatev1.ICMPv4Header, at *field.Path) *header {
 	if set != 1 {
 		s.fail(field.Invalid(at, set, "set exactly one of echoRequest, echoReply and generic"))
 	}
-	h.summed(s.given(d.Checksum, 65535, at.Child("checksum")), sum{})
+	h.summed(s.given(d.Checksum, at.Child("checksum")), sum{})
 	return h
 }
 
@@ -62,7 +62,7 @@ func (s *stack) icmpv6(d *spatev1.ICMPv6Header, at *field.Path) *header {
 	if set != 1 {
 		s.fail(field.Invalid(at, set, "set exactly one of echoRequest, echoReply, neighbourSolicitation, neighbourAdvertisement and generic"))
 	}
-	h.summed(s.given(d.Checksum, 65535, at.Child("checksum")), sum{protocol: protocolICMPv6})
+	h.summed(s.given(d.Checksum, at.Child("checksum")), sum{protocol: protocolICMPv6})
 	return h
 }
 

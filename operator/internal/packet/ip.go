@@ -53,8 +53,8 @@ func (s *stack) ipv4(d *spatev1.IPv4Header, next *spatev1.Header, at *field.Path
 	}
 	h.bytes = append(h.bytes, s.words(options, at.Child("options"))...)
 	h.set("headerLength", s.optional(d.HeaderLength, int64(len(h.bytes)/4), 15, at.Child("headerLength")))
-	h.counted("totalLength", s.given(d.TotalLength, 65535, at.Child("totalLength")), 0)
-	h.summed(s.given(d.Checksum, 65535, at.Child("checksum")), sum{headerOnly: true})
+	h.counted("totalLength", s.given(d.TotalLength, at.Child("totalLength")), 0)
+	h.summed(s.given(d.Checksum, at.Child("checksum")), sum{headerOnly: true})
 	return h
 }
 
@@ -105,7 +105,7 @@ func (s *stack) ipv6(d *spatev1.IPv6Header, next *spatev1.Header, at *field.Path
 	h.set("nextHeader", s.protocol(d.NextHeader, next, at.Child("nextHeader")))
 	h.copy("source", s.ipv6Address(string(d.Source), at.Child("source")))
 	h.copy("destination", s.ipv6Address(string(d.Destination), at.Child("destination")))
-	h.counted("payloadLength", s.given(d.PayloadLength, 65535, at.Child("payloadLength")), len(h.bytes))
+	h.counted("payloadLength", s.given(d.PayloadLength, at.Child("payloadLength")), len(h.bytes))
 	return h
 }
 

@@ -125,7 +125,7 @@ func (s *stack) pppoe(d *spatev1.PPPoEHeader, next *spatev1.Header, at *field.Pa
 	h.set("type", 1)
 	h.set("code", s.number(int64(d.Code), 255, at.Child("code")))
 	h.set("sessionID", s.number(int64(d.SessionID), 65535, at.Child("sessionID")))
-	h.counted("length", s.given(d.Length, 65535, at.Child("length")), len(h.bytes))
+	h.counted("length", s.given(d.Length, at.Child("length")), len(h.bytes))
 	if d.Code == 0 && (next == nil || next.PPP == nil) {
 		s.fail(field.Invalid(at.Child("code"), d.Code, "in a session (code 0) ppp follows; discovery has another code"))
 	}

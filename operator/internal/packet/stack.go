@@ -193,12 +193,12 @@ func (s *stack) optional(value *int32, absent, most int64, at *field.Path) uint6
 	return s.number(int64(*value), most, at)
 }
 
-// given checks a value that replaces a computed one.
-func (s *stack) given(value *int32, most int64, at *field.Path) *int32 {
+// given checks 16 bits that replace computed ones.
+func (s *stack) given(value *int32, at *field.Path) *int32 {
 	if value == nil {
 		return nil
 	}
-	checked := int32(s.number(int64(*value), most, at))
+	checked := int32(s.number(int64(*value), 65535, at))
 	return &checked
 }
 

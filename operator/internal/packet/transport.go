@@ -24,8 +24,8 @@ func (s *stack) udp(d *spatev1.UDPHeader, next *spatev1.Header, at *field.Path) 
 	h := lay(UDP)
 	h.set("sourcePort", s.optional(d.SourcePort, defaultSourcePort, 65535, at.Child("sourcePort")))
 	h.set("destinationPort", s.udpDestination(d.DestinationPort, next, at.Child("destinationPort")))
-	h.counted("length", s.given(d.Length, 65535, at.Child("length")), 0)
-	h.summed(s.given(d.Checksum, 65535, at.Child("checksum")), sum{protocol: protocolUDP, zeroMeansAbsent: true})
+	h.counted("length", s.given(d.Length, at.Child("length")), 0)
+	h.summed(s.given(d.Checksum, at.Child("checksum")), sum{protocol: protocolUDP, zeroMeansAbsent: true})
 	return h
 }
 
@@ -72,7 +72,7 @@ func (s *stack) tcp(d *spatev1.TCPHeader, at *field.Path) *header {
 	}
 	h.bytes = append(h.bytes[:before:before], s.words(h.bytes[before:], at.Child("options"))...)
 	h.set("dataOffset", s.optional(d.DataOffset, int64(len(h.bytes)/4), 15, at.Child("dataOffset")))
-	h.summed(s.given(d.Checksum, 65535, at.Child("checksum")), sum{protocol: protocolTCP})
+	h.summed(s.given(d.Checksum, at.Child("checksum")), sum{protocol: protocolTCP})
 	return h
 }
 

@@ -25,7 +25,7 @@ func (s *stack) gre(d *spatev1.GREHeader, next *spatev1.Header, at *field.Path) 
 	case d.WithChecksum:
 		h.flag("checksumPresent", true)
 		h.extend(layout{{"checksum", 16}, {"", 16}})
-		h.summed(s.given(d.Checksum, 65535, at.Child("checksum")), sum{})
+		h.summed(s.given(d.Checksum, at.Child("checksum")), sum{})
 	case d.Checksum != nil:
 		s.fail(field.Invalid(at.Child("checksum"), *d.Checksum, "goes with withChecksum: true"))
 	}
@@ -79,7 +79,7 @@ func (s *stack) gtpu(d *spatev1.GTPUHeader, at *field.Path) *header {
 	h.set("protocolType", 1)
 	h.set("messageType", s.optional(d.MessageType, gtpuGPDU, 255, at.Child("messageType")))
 	h.set("teid", s.number(d.TEID, 1<<32-1, at.Child("teid")))
-	h.counted("length", s.given(d.Length, 65535, at.Child("length")), gtpuFixedBytes)
+	h.counted("length", s.given(d.Length, at.Child("length")), gtpuFixedBytes)
 	h.flag("sequencePresent", d.Sequence != nil)
 	h.flag("nPDUPresent", d.NPDU != nil)
 	h.flag("extensionPresent", len(d.Extensions) > 0)

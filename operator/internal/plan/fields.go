@@ -54,7 +54,7 @@ func (p *Problems) program(fields []spatev1.PacketField, at *field.Path, built *
 			variables = append(variables, v)
 		}
 	}
-	variables = p.chained(variables, at)
+	variables = p.chained(variables)
 	program := &enginev1.FieldProgram{}
 	for i := range fields { // writes keep their own order
 		for _, v := range variables {
@@ -230,7 +230,7 @@ func (v *variable) wraps() bool {
 }
 
 // chained turns each `next` around, and orders variables so that each stands behind the one it follows.
-func (p *Problems) chained(variables []*variable, at *field.Path) []*variable {
+func (p *Problems) chained(variables []*variable) []*variable {
 	byName := map[string]*variable{}
 	for _, v := range variables {
 		if byName[v.Name] != nil {

@@ -31,6 +31,9 @@ const updateMargin = 50 * time.Millisecond
 type asked struct {
 	rate    spatev1.ScaledRate
 	entries []spatev1.EntryChange
+	// factor and changes that hold since it was asked; empty if it was refused.
+	factor  string
+	changes []spatev1.EntryChange
 }
 
 func (a asked) equal(other asked) bool {
@@ -40,11 +43,14 @@ func (a asked) equal(other asked) bool {
 // applyRate makes all engines send at the rates the profile has now, unless limits forbid it; then what is in force stays,
 // and the profile's conditions tell why.
 func (s *scope) applyRate(ctx context.Context, stats []*enginev1.WatchStatsResponse) error {
-	want := asked{s.profile.Spec.Rate, plan.EntryStates(s.run.Spec.Entries, s.profile)}
+	want := asked{rate: s.profile.Spec.Rate, entries: plan.EntryStates(s.run.Spec.Entries, s.profile)}
 	s.r.mu.Lock()
 	applied, known := s.r.asked[s.run.UID]
 	s.r.mu.Unlock()
 	if known && applied.equal(want) {
+		if applied.factor != "" { // also where the status of then was never written
+			s.run.Status.RateFactor, s.run.Status.Entries = applied.factor, applied.changes
+		}
 		return nil
 	}
 	live, err := s.adjust(ctx, want)
@@ -57,6 +63,7 @@ func (s *scope) applyRate(ctx context.Context, stats []*enginev1.WatchStatsRespo
 	var no *refusal
 	if errors.As(err, &no) {
 		s.r.Events.Eventf(s.run, nil, corev1.EventTypeWarning, "RateRefused", "Update", "%s", no.message)
+		want.factor, want.changes = applied.factor, applied.changes
 		s.setAsked(want) // told once; a change of limits or of other runs is taken up with the next change
 		return nil
 	}
@@ -64,8 +71,12 @@ func (s *scope) applyRate(ctx context.Context, stats []*enginev1.WatchStatsRespo
 		return err
 	}
 	before := s.run.Status.Entries
+	if known && applied.factor != "" {
+		before = applied.changes
+	}
+	want.factor, want.changes = live.OwnFactor.RatString(), want.entries
 	if len(want.entries)+len(before) == 0 && inForce(stats, factor) {
-		s.run.Status.RateFactor = live.OwnFactor.RatString()
+		s.run.Status.RateFactor = want.factor
 		s.setAsked(want)
 		return nil
 	}
@@ -76,7 +87,7 @@ func (s *scope) applyRate(ctx context.Context, stats []*enginev1.WatchStatsRespo
 		}
 		return fmt.Errorf("change the rate: %w", err)
 	}
-	s.run.Status.RateFactor, s.run.Status.Entries = live.OwnFactor.RatString(), want.entries
+	s.run.Status.RateFactor, s.run.Status.Entries = want.factor, want.changes
 	s.setAsked(want)
 	s.r.Events.Eventf(s.run, nil, corev1.EventTypeNormal, "RateChanged", "Update", "sends at %s times the entries' own rates%s", s.run.Status.RateFactor, told(want.entries))
 	return nil
