@@ -114,7 +114,8 @@ func TestFieldsBecomeAProgram(t *testing.T) {
 			"a: counter 0..1 step 1 from 0\nb: counter 0..1 step 1 from 0 after a\nb -> 100+1\na -> 101+1"},
 		"tuples": {`[{name: client, increment: {min: 10, max: 20}, limit: 5, next: port, writes: [{offset: 100, size: 4}]},
 			{name: port, increment: {min: 1, max: 9}, writes: [{offset: 104, size: 2}]}]`,
-			"client: counter 10..20 step 1 from 10 limit 5\nport: counter 1..9 step 1 from 1 after client\nclient -> 100+4\nport -> 104+2"},
+			"client: counter 10..20 step 1 from 10 limit 5\nport: counter 1..9 step 1 from 1 after client\n" +
+				"client -> 100+4\nport -> 104+2"},
 		"a size, told in a field too": {`[{name: s, increment: {min: 100, max: 256, step: 4}, writes: [{field: packet.size}, {offset: 100, size: 2}]}]`,
 			"s: counter 96..252 step 4 from 96\ns -> 100+2 add 4"},
 		"a size with something added": {`[{name: s, random: {min: 0, max: 156}, writes: [{field: packet.size, add: 100}, {offset: 100, size: 1}]}]`,
