@@ -88,7 +88,11 @@ func TestAStreamIsJudgedByItself(t *testing.T) {
 	mustApply(t, ns, strings.Replace(loopbackStream, "{continuous: {rate: 1kpps}}", "{burst: {packets: 5, rate: 1kpps}}", 1)+"\n---"+
 		strings.NewReplacer("name: small", "name: bursty", "{continuous: {rate: 1kpps}}", "{burst: {packets: 5, rate: 1kpps}}").Replace(loopbackStream))
 	bursty := &spatev1.StatelessStream{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "bursty"}}
-	expect(t, answerLimit, bursty, spatev1.ConditionStalled, metav1.ConditionTrue, spatev1.ReasonNotSupported, "spec.transmit.burst")
+	expect(t, answerLimit, bursty, spatev1.ConditionReady, metav1.ConditionTrue, spatev1.ReasonAvailable)
+	fields := "{continuous: {rate: 1kpps}}\n  fields: [{name: x, values: [1], writes: [{field: tcp.sourcePort}]}]"
+	mustApply(t, ns, strings.NewReplacer("name: small", "name: wrong", "{continuous: {rate: 1kpps}}", fields).Replace(loopbackStream))
+	wrong := &spatev1.StatelessStream{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "wrong"}}
+	expect(t, answerLimit, wrong, spatev1.ConditionStalled, metav1.ConditionTrue, spatev1.ReasonInvalidSpec, "spec.fields[0].writes[0].field", "the packet has 0 tcp headers")
 }
 
 func TestAnInlineGeneratorBelongsToItsProfile(t *testing.T) {

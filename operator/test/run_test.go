@@ -102,6 +102,37 @@ func TestAChangedRateReachesTheRunUnderWay(t *testing.T) {
 	}
 }
 
+func TestEntriesArePausedAndGetOtherRatesWhileTheRunIsUnderWay(t *testing.T) {
+	profile := func(other string) string {
+		return loopbackProfile("entries", "  - {name: other, streamRef: {name: small}, transmitPort: loop, receivePort: loop, "+other+"}\n"+lenient+"  duration: 5s")
+	}
+	ns := ready(t, "")
+	mustApply(t, ns, profile("rate: 1kpps"))
+	p := profileNamed(ns, "entries")
+	phase(t, runLimit, p, spatev1.ProfileRunning)
+	first := p.Status.CurrentRun.Name
+	mustApply(t, ns, profile("rate: 5kpps, paused: false"))
+	r := &spatev1.TrafficRun{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: first}}
+	changed := func(want string) {
+		until(t, answerLimit, "the run has "+want, func() (bool, string) {
+			must(t, get(r))
+			got := fmt.Sprintf("%+v", r.Status.Entries)
+			return got == want, got
+		})
+	}
+	changed("[{Name:other Rate:5kpps Paused:false}]")
+	mustApply(t, ns, profile("rate: 5kpps, paused: true"))
+	changed("[{Name:other Rate:5kpps Paused:true}]")
+	r = complete(t, runLimit, p)
+	streams := map[string]int64{}
+	for _, s := range r.Status.Result.Streams {
+		streams[s.Name] = s.Tx
+	}
+	if r.Name != first || r.Status.Result.Lost != 0 || streams["small"] != 5000 || streams["other"] == 5000 || streams["other"] >= 20000 {
+		t.Errorf("%s (first %s): %v", r.Name, first, streams)
+	}
+}
+
 func TestANewRunIDRunsAgainAndHistoryIsBounded(t *testing.T) {
 	ns := ready(t, "")
 	p := profileNamed(ns, "again")

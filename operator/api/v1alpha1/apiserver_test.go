@@ -71,12 +71,18 @@ spec:
   - name: east
     attachment: {network: {name: east, namespace: nets}}
     lineRate: 10Gbps
+    addresses: [198.18.0.1/24, "2001:2::1/64"]
+    gateway: 198.18.0.254
+    gateway6: "fe80::1"
+    vlan: 100
+    punt: {filter: tcp port 179, interface: bgp}
   - name: west
     attachment: {loopback: {}}
   workers: 2
   cpuPolicy: Exclusive
   hugepages: {pageSize: 2Mi, memory: 128Mi}
   pollMode: Auto
+  volumes: [{name: captures, persistentVolumeClaim: {name: captures}}]
   limits: {maxRate: 5Mpps, allowedDestinations: [198.18.0.0/15], allowedPorts: ["7", 1024-65535]}
   allowedNamespaces: {from: Selector, selector: {matchLabels: {team: net}}}
   lease: 1m
@@ -149,6 +155,83 @@ spec:
   generatorTolerance: {late: 1%, txDropped: "10"}
 `
 
+// headersYAML is a good stream with every header there is, and all that varies in it.
+const headersYAML = `
+apiVersion: spate.dev/v1alpha1
+kind: StatelessStream
+metadata: {name: everything}
+spec:
+  packet:
+    headers:
+    - ethernet: {destination: "02:00:00:00:00:01"}
+    - mpls: {label: 100, bottomOfStack: true}
+    - pppoe: {sessionID: 7, length: 10}
+    - ppp: {}
+    - arp: {senderIP: 198.18.0.1, targetIP: 198.18.0.2}
+    - ipv4: {source: 198.18.0.1, destination: 198.18.0.2, options: [{routerAlert: 0}, {raw: "9404"}], totalLength: 20, checksum: 0x1234}
+    - ipv6: {source: "::1", destination: "::2"}
+    - ipv6HopByHop: {options: [{type: 5, value: "0000"}]}
+    - ipv6Destination: {}
+    - ipv6Routing: {type: 4, segmentsLeft: 1, addresses: ["2001:2::1"]}
+    - ipv6Fragment: {identification: 4294967295, offset: 8191}
+    - icmpv4: {echoRequest: {identifier: 1}}
+    - icmpv6: {neighbourSolicitation: {target: "::2"}}
+    - udp: {checksum: 0}
+    - tcp: {destinationPort: 80, options: [{mss: 1460}, {nop: {}}, {sack: [{left: 1, right: 2}]}, {timestamps: {value: 1}}]}
+    - sctp: {destinationPort: 80, chunks: [{raw: {type: 1}}, {data: {tsn: 1}}], checksum: 4294967295}
+    - gre: {key: 4294967295, sequence: 1, withChecksum: true, checksum: 1}
+    - vxlan: {vni: 16777215}
+    - geneve: {vni: 1, options: [{class: 1, type: 1, value: "00000000"}]}
+    - gtpu: {teid: 4294967295, extensions: [{type: 133, content: "0009"}]}
+    payload: {random: {seed: 1}}
+    sizes: {list: [{size: 64, weight: 7}, {size: 1518}], order: Random, seed: 1}
+  copies: {count: 20000, vary: [{field: ipv4.source, step: -1}, {offset: 30, size: 6}]}
+  fields:
+  - name: a
+    list: {values: [1, 0x10, "2001:2::1"], order: Backward}
+    next: b
+    limit: 5
+    perWorker: true
+  - name: b
+    increment: {min: 64, max: 128}
+    writes: [{field: packet.size}]
+  transmit: {multiBurst: {packetsPerBurst: 5, interBurstGap: 10ms, rate: 5pps}}
+  startDelay: 1ms
+  cache: 10000
+  pinned: true
+  measure: {mark: {ipv6FlowLabel: 1048575}}
+`
+
+// replayYAML is a good replay.
+const replayYAML = `
+apiVersion: spate.dev/v1alpha1
+kind: StatelessStream
+metadata: {name: replay}
+spec:
+  transmit:
+    replay:
+      pcap: {volume: {name: captures, path: a/b.pcap}}
+      gap: {scale: "0.5"}
+      loops: 2
+      minGap: 1us
+      fixChecksums: true
+  measure: {mark: {ipv4Identification: auto}}
+`
+
+// answeringYAML is a good profile that sends nothing by itself.
+const answeringYAML = `
+apiVersion: spate.dev/v1alpha1
+kind: TrafficProfile
+metadata: {name: answering}
+spec:
+  generator:
+    ports:
+    - name: east
+      attachment: {loopback: {}}
+  reflect: [{port: east, swap: Addresses}]
+  receive: [{name: tap, port: east}]
+`
+
 // templateYAML is a good template.
 const templateYAML = `
 apiVersion: spate.dev/v1alpha1
@@ -218,6 +301,9 @@ var refused = map[string]map[string]change{
 		"rate of a template":          {"streamRef: {name: other}", "templateRef: {name: other}", []string{"spec.traffic[1].rate", "rate goes with streams"}},
 		"two generators":              {"spec:\n  generator:", "spec:\n  generatorRef: {name: lab}\n  generator:", []string{"spec", "exactly one of the fields in [generatorRef generator]"}},
 		"a name twice":                {"name: other\n", "name: small\n", []string{"spec.traffic[1]", "Duplicate value"}},
+		"a wrong start":               {"    rate: 10kpps", "    start: Never", []string{"spec.traffic[1].start"}},
+		"next with negative loops":    {"    rate: 10kpps", "    next: {entry: small, loops: -1}", []string{"spec.traffic[1].next.loops"}},
+		"a chain, paused":             {"    rate: 10kpps", "    next: {entry: small, loops: 3}\n    start: Waiting\n    paused: true", nil},
 		"a wrong name":                {"name: small", "name: Small!", []string{"spec.traffic[0].name", "must be lower-case letters"}},
 		"percent of a profile":        {"rate: 1.5x", "rate: 50%", []string{"spec.rate", "must be a factor such as 2x or 0.5x, or a total such as 1Mpps"}},
 		"nothing of a profile":        {"rate: 1.5x", "rate: 0x", []string{"spec.rate", "to stop use spec.suspend"}},
@@ -260,7 +346,51 @@ var refused = map[string]map[string]change{
 		"an odd size":            {"offset: 60, size: 2", "offset: 60, size: 5", []string{"spec.fields[1].writes[1].size"}},
 		"a field name twice":     {"name: port", "name: client", []string{"spec.fields[1]", "Duplicate value"}},
 	},
+	headersYAML: {
+		"two options in one":     {"{raw: \"9404\"}", "{raw: \"9404\", nop: {}}", []string{"spec.packet.headers[5].ipv4.options[1]", "at most 1"}},
+		"two chunks in one":      {"{raw: {type: 1}}", "{raw: {type: 1}, data: {}}", []string{"spec.packet.headers[15].sctp.chunks[0]"}},
+		"two messages":           {"{echoRequest: {identifier: 1}}", "{echoRequest: {}, echoReply: {}}", []string{"spec.packet.headers[11].icmpv4", "exactly one of"}},
+		"a large label":          {"label: 100", "label: 1048576", []string{"spec.packet.headers[1].mpls.label"}},
+		"a large identifier":     {"vni: 16777215", "vni: 16777216", []string{"spec.packet.headers[17].vxlan.vni"}},
+		"a wrong segment":        {"addresses: [\"2001:2::1\"]", "addresses: [2001]", []string{"spec.packet.headers[9].ipv6Routing.addresses[0]"}},
+		"a checksum of nothing":  {"withChecksum: true, ", "", []string{"spec.packet.headers[16].gre.checksum", "goes with withChecksum"}},
+		"a checksum too large":   {"checksum: 0x1234", "checksum: 0x12345", []string{"spec.packet.headers[5].ipv4.checksum"}},
+		"size and sizes":         {"    sizes:", "    size: 64\n    sizes:", []string{"spec.packet", "at most one of the fields in [size sizes]"}},
+		"list and range":         {"{list: [", "{range: {min: 64, max: 65}, list: [", []string{"spec.packet.sizes", "exactly one of the fields in [list range]"}},
+		"a wrong range":          {"{list: [{size: 64, weight: 7}, {size: 1518}], order: Random, seed: 1}", "{range: {min: 65, max: 64}}", []string{"spec.packet.sizes.range", "min must not be greater"}},
+		"a step of random sizes": {"{list: [{size: 64, weight: 7}, {size: 1518}], order: Random, seed: 1}", "{range: {min: 64, max: 65, order: Random, step: 2}}", []string{"spec.packet.sizes.range.step", "order: Random"}},
+		"raw checksums":          {"    sizes:", "    checksums: [{type: IPv4, offset: 14}]\n    sizes:", []string{"spec.packet.checksums", "go with bytes"}},
+		"too many copies":        {"count: 20000", "count: 20001", []string{"spec.copies.count"}},
+		"copies of nowhere":      {"{offset: 30, size: 6}", "{offset: 30}", []string{"spec.copies.vary[1]", "size goes with offset"}},
+		"next of itself":         {"next: b", "next: a", []string{"spec.fields[0].next", "names another field"}},
+		"a large cache":          {"cache: 10000", "cache: 10001", []string{"spec.cache"}},
+		"a large mark":           {"ipv6FlowLabel: 1048575", "ipv6FlowLabel: 1048576", []string{"spec.measure.mark.ipv6FlowLabel", "must be 1 to 1048575, or auto"}},
+		"a wrong mark":           {"ipv6FlowLabel: 1048575", "ipv6FlowLabel: any", []string{"spec.measure.mark.ipv6FlowLabel", "or auto"}},
+		"mark and flow":          {"{mark: ", "{flow: true, mark: ", []string{"spec.measure.mark", "leave flow and latency out"}},
+		"latency without flow":   {"{mark: {ipv6FlowLabel: 1048575}}", "{latency: true}", []string{"spec.measure.latency", "latency needs flow"}},
+	},
+	replayYAML: {
+		"a packet beside it":  {"spec:\n", "spec:\n  packet: {bytes: AAAA}\n", []string{"spec.packet", "except with transmit.replay"}},
+		"two modes":           {"    replay:\n", "    burst: {packets: 1, rate: 1pps}\n    replay:\n", []string{"spec.transmit", "exactly one of"}},
+		"a path that climbs":  {"a/b.pcap", "a/../b.pcap", []string{"spec.transmit.replay.pcap.volume.path"}},
+		"an absolute path":    {"a/b.pcap", "/b.pcap", []string{"spec.transmit.replay.pcap.volume.path"}},
+		"two gaps":            {"{scale: \"0.5\"}", "{scale: \"0.5\", fixed: 1us}", []string{"spec.transmit.replay.gap", "exactly one of"}},
+		"a scale of zero":     {"\"0.5\"", "\"0.0\"", []string{"spec.transmit.replay.gap.scale", "greater than zero"}},
+		"no loops":            {"loops: 2", "loops: 0", []string{"spec.transmit.replay.loops"}},
+		"two sources of pcap": {"{volume: ", "{from: {configMapName: a, key: b}, volume: ", []string{"spec.transmit.replay.pcap", "exactly one of"}},
+	},
+	answeringYAML: {
+		"nothing to do":      {"  reflect: [{port: east, swap: Addresses}]\n  receive: [{name: tap, port: east}]\n", "", []string{"spec", "set traffic, reflect or receive"}},
+		"reflects elsewhere": {"{port: east, swap", "{port: west, swap", []string{"spec.reflect", "must name a port of spec.generator.ports"}},
+		"receives elsewhere": {"name: tap, port: east", "name: tap, port: west", []string{"spec.receive", "must name a port of spec.generator.ports"}},
+		"swaps nothing":      {"swap: Addresses", "swap: None", []string{"spec.reflect[0].swap"}},
+	},
 	generatorYAML: {
+		"an address alone":       {"[198.18.0.1/24, ", "[198.18.0.1, ", []string{"spec.ports[0].addresses[0]", "an address with its prefix"}},
+		"a gateway in IPv6":      {"gateway: 198.18.0.254", "gateway: \"fe80::1\"", []string{"spec.ports[0].gateway", "must be an IPv4 address"}},
+		"a large vlan":           {"vlan: 100", "vlan: 4095", []string{"spec.ports[0].vlan"}},
+		"punt to eth0":           {"interface: bgp", "interface: eth0", []string{"spec.ports[0].punt.interface", "choose another name"}},
+		"two volumes in one":     {"persistentVolumeClaim: {name: captures}", "persistentVolumeClaim: {name: captures}, secret: {name: x}", []string{"spec.volumes[0]", "exactly one of"}},
 		"eth0":                   {"name: east\n    attachment", "name: eth0\n    attachment", []string{"spec.ports[0].name", "eth0 and lo are the pod's own interfaces"}},
 		"a long port name":       {"name: east\n    attachment", "name: abcdefghijklmnop\n    attachment", []string{"spec.ports[0].name"}},
 		"an upper-case name":     {"name: east\n    attachment", "name: East\n    attachment", []string{"spec.ports[0].name", "1 to 15 lower-case letters"}},
@@ -348,8 +478,10 @@ func samplesAreTaken(ctx context.Context, t *testing.T, c client.Client) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := c.Create(ctx, parse(t, string(text)), client.DryRunAll); err != nil {
-			t.Errorf("%s: %v", file, err)
+		for _, document := range strings.Split(string(text), "\n---\n") {
+			if err := c.Create(ctx, parse(t, document), client.DryRunAll); err != nil {
+				t.Errorf("%s: %v", file, err)
+			}
 		}
 	}
 }

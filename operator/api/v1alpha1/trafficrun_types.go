@@ -36,6 +36,17 @@ type TrafficRunSpec struct {
 	// +kubebuilder:validation:MaxLength=64
 	RateFactor string `json:"rateFactor,omitempty"`
 
+	// entries as they were resolved, to tell what was changed since.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=512
+	Entries []EntrySnapshot `json:"entries,omitempty"`
+
+	// marks the run's packets carry in their headers; no other run that is under way has them.
+	// +optional
+	Marks *RunMarks `json:"marks,omitempty"`
+
 	// timing of the phases.
 	Timing RunTiming `json:"timing"`
 
@@ -48,6 +59,39 @@ type TrafficRunSpec struct {
 
 	// generatorTolerance says how much of its own the generator may add.
 	GeneratorTolerance GeneratorTolerance `json:"generatorTolerance"`
+}
+
+// EntrySnapshot is an entry of the profile as it was.
+type EntrySnapshot struct {
+	// name of the entry.
+	Name string `json:"name"`
+
+	// rate in the snapshot, at a factor of 1; absent for a replay.
+	// +optional
+	Rate Rate `json:"rate,omitempty"`
+
+	// streamRate is the stream's own, which holds when the entry has none.
+	// +optional
+	StreamRate Rate `json:"streamRate,omitempty"`
+
+	// paused is true if the entry was held back from the start.
+	// +optional
+	Paused bool `json:"paused,omitempty"`
+}
+
+// RunMarks are numbers that tell streams' packets on arrival.
+type RunMarks struct {
+	// ipv4Identification numbers.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=512
+	IPv4Identification []int32 `json:"ipv4Identification,omitempty"`
+
+	// ipv6FlowLabel numbers.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=512
+	IPv6FlowLabel []int32 `json:"ipv6FlowLabel,omitempty"`
 }
 
 // ProfileSnapshot names a profile as it was.

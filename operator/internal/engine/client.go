@@ -83,9 +83,26 @@ func (c *Client) Start(ctx context.Context, runID string, at time.Time) (*engine
 
 // SetRateFactor sets all streams' rates to a factor of the plan's, at the instant (zero: now).
 func (c *Client) SetRateFactor(ctx context.Context, runID string, factor *enginev1.Ratio, at time.Time) (time.Time, error) {
+	return c.update(ctx, &enginev1.UpdateRequest{RunId: runID, Change: &enginev1.UpdateRequest_RateFactor{RateFactor: factor}}, at)
+}
+
+// SetRate sets the rate of the streams of entries, each copy's own, at the instant (zero: now).
+func (c *Client) SetRate(ctx context.Context, runID string, entries []string, rate *enginev1.Rate, at time.Time) (time.Time, error) {
+	return c.update(ctx, &enginev1.UpdateRequest{
+		RunId: runID, Selector: &enginev1.Selector{Streams: entries}, Change: &enginev1.UpdateRequest_Rate{Rate: rate},
+	}, at)
+}
+
+// SetPaused holds the streams of entries back, or lets them go on, at the instant (zero: now).
+func (c *Client) SetPaused(ctx context.Context, runID string, entries []string, paused bool, at time.Time) (time.Time, error) {
+	return c.update(ctx, &enginev1.UpdateRequest{
+		RunId: runID, Selector: &enginev1.Selector{Streams: entries}, Change: &enginev1.UpdateRequest_Paused{Paused: paused},
+	}, at)
+}
+
+func (c *Client) update(ctx context.Context, request *enginev1.UpdateRequest, at time.Time) (time.Time, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	request := &enginev1.UpdateRequest{RunId: runID, Change: &enginev1.UpdateRequest_RateFactor{RateFactor: factor}}
 	if !at.IsZero() {
 		request.AtNs = at.UnixNano()
 	}

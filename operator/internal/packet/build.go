@@ -5,11 +5,9 @@
 package packet
 
 import (
-	"fmt"
+	"encoding/binary"
 	"net"
-	"unicode/utf8"
 
-	"github.com/gopacket/gopacket"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	spatev1 "spate.dev/operator/api/v1alpha1"
@@ -36,26 +34,58 @@ type Options struct {
 	Trailer bool
 	// NextHop is written where no Ethernet destination is given; without one, that is an error.
 	NextHop net.HardwareAddr
+	// NextHopFromPort has the engine write it instead.
+	NextHopFromPort bool
+	// SizesVary keeps lengths and checksums true however the packet is cut, also where the description names one size.
+	SizesVary bool
 }
 
 // Packet is the bytes of a packet and what the engine must know of them.
 type Packet struct {
-	// Frame without FCS.
+	// Frame without FCS; the longest where sizes vary.
 	Frame []byte
+	// Shortest is the least size without FCS that headers and measurement leave the packet whole at.
+	Shortest int
 	// SourceMACFromPort tells the engine to write the transmitting port's address.
 	SourceMACFromPort bool
-	// Checksums of the frame, from the outermost inwards.
+	// DestinationMACFromPort tells the engine to write the address of the transmitting port's next hop.
+	DestinationMACFromPort bool
+	// Checksums the engine keeps true, from the innermost outwards: later ones cover the fields of earlier ones.
 	Checksums []Checksum
+	// Lengths the engine keeps true when sizes vary.
+	Lengths []Length
+	// Sizes of the packets; nil for one size.
+	Sizes *Sizes
 	// Headers of the frame, from the outermost inwards.
 	Headers []HeaderAt
 }
 
-// WireBytes is the length on the wire, FCS included.
+// Length is a 16-bit field that tells the frame's bytes, without FCS, minus something.
+type Length struct {
+	Offset, Minus int
+}
+
+// HeaderAt is a header in a frame.
+type HeaderAt struct {
+	Kind Kind
+	// Offset of its first byte.
+	Offset int
+	// Length of the header.
+	Length int
+	// End of what it carries.
+	End int
+	// Fields of it, from its own start.
+	Fields map[string]Location
+}
+
+// WireBytes is the length on the wire, FCS included; the longest where sizes vary.
 func (p *Packet) WireBytes() int { return len(p.Frame) + FCSBytes }
 
 // Build makes a packet. Errors have the path of the field below `at`.
 func Build(description *spatev1.Packet, at *field.Path, options Options) (*Packet, field.ErrorList) {
 	switch {
+	case description == nil:
+		return nil, field.ErrorList{field.Required(at, "a packet is needed")}
 	case len(description.Headers) > 0 && len(description.Bytes) > 0:
 		return nil, field.ErrorList{field.Forbidden(at.Child("bytes"), "set exactly one of headers and bytes")}
 	case len(description.Headers) > 0:
@@ -68,145 +98,99 @@ func Build(description *spatev1.Packet, at *field.Path, options Options) (*Packe
 }
 
 func buildStack(description *spatev1.Packet, at *field.Path, options Options) (*Packet, field.ErrorList) {
-	stack, errs := newStack(description.Headers, at.Child("headers"), options.NextHop)
-	payload, repeat, payloadErrs := payloadBytes(description.Payload, at.Child("payload"))
-	errs = append(errs, payloadErrs...)
+	stack := newStack(description.Headers, at.Child("headers"), options)
+	content, errs := payloadOf(description.Payload, at.Child("payload"))
+	errs = append(stack.errs, errs...)
+	if len(description.Checksums) > 0 {
+		errs = append(errs, field.Forbidden(at.Child("checksums"), "those of headers are kept true by themselves; these go with bytes"))
+	}
 	if len(errs) > 0 {
 		return nil, errs
 	}
-	length, err := frameLength(description, at, stack.length, len(payload), repeat, options.Trailer)
+	needs := newNeeds(stack, description, content, options.Trailer)
+	length, sizes, err := needs.settle(description, at)
 	if err != nil {
 		return nil, field.ErrorList{err}
 	}
-	body := make([]byte, length-stack.length)
-	if repeat {
-		for i := range body {
-			body[i] = payload[i%len(payload)]
-		}
-	} else {
-		copy(body, payload)
+	built := &Packet{
+		Frame: make([]byte, 0, length), Sizes: sizes, Shortest: max(needs.bytes, MinFrameBytes),
+		SourceMACFromPort: stack.sourceFromPort, DestinationMACFromPort: stack.destinationFromPort,
 	}
-	buffer := gopacket.NewSerializeBuffer()
-	serialize := gopacket.SerializeOptions{FixLengths: true, ComputeChecksums: true}
-	if err := gopacket.SerializeLayers(buffer, serialize, append(stack.layers, gopacket.Payload(body))...); err != nil {
-		return nil, field.ErrorList{field.Invalid(at.Child("headers"), len(description.Headers), err.Error())}
+	for _, h := range stack.headers {
+		built.Headers = append(built.Headers, HeaderAt{Kind: h.kind, Offset: len(built.Frame), Length: len(h.bytes), End: length, Fields: h.fields})
+		built.Frame = append(built.Frame, h.bytes...)
 	}
-	frame := buffer.Bytes()
-	for i := range stack.headers {
-		stack.headers[i].End = len(frame) // what fills the packet up belongs to its payload
+	built.Frame = built.Frame[:length]
+	content.fill(built.Frame[stack.length:])
+	built.close(stack)
+	vary := sizes != nil || options.SizesVary
+	if err := built.countLengths(stack, vary, at); err != nil {
+		return nil, field.ErrorList{err}
 	}
-	return &Packet{
-		Frame:             frame,
-		SourceMACFromPort: description.Headers[0].Ethernet.Source == "",
-		Checksums:         checksums(frame, stack.headers),
-		Headers:           stack.headers,
-	}, nil
+	built.sumUp(stack, vary)
+	return built, nil
 }
 
-// frameLength settles how long the frame is, without FCS.
-func frameLength(description *spatev1.Packet, at *field.Path, headers, payload int, repeat, trailer bool) (int, *field.Error) {
-	need, needed := headers+payload, fmt.Sprintf("%d bytes of headers", headers)
-	if repeat {
-		need = headers
-	} else if payload > 0 {
-		needed += fmt.Sprintf(", %d of payload", payload)
+// close ends what a closed header is in where it ends itself: what is behind it is padding of the Ethernet frame it is in.
+func (p *Packet) close(stack *stack) {
+	last := len(stack.headers) - 1
+	if !stack.headers[last].closed {
+		return
 	}
-	if trailer {
-		need += TrailerBytes
-		needed += fmt.Sprintf(", %d for measure.flow", TrailerBytes)
-	}
-	needed += fmt.Sprintf(" and %d of FCS", FCSBytes)
-	if description.Size == nil {
-		if repeat {
-			return 0, field.Required(at.Child("size"), "a payload.pattern is repeated until the packet's size is filled")
-		}
-		if need > MaxFrameBytes {
-			return 0, field.Invalid(at.Child("payload"), need+FCSBytes, fmt.Sprintf(
-				"the packet has %s; it must be at most %d bytes", needed, MaxFrameBytes+FCSBytes))
-		}
-		return max(need, MinFrameBytes), nil
-	}
-	size := int(*description.Size)
-	if size < MinFrameBytes+FCSBytes || size > MaxFrameBytes+FCSBytes {
-		return 0, field.Invalid(at.Child("size"), size, fmt.Sprintf(
-			"must be %d to %d bytes, FCS included", MinFrameBytes+FCSBytes, MaxFrameBytes+FCSBytes))
-	}
-	if size-FCSBytes < need {
-		return 0, field.Invalid(at.Child("size"), size, fmt.Sprintf(
-			"must be at least %d: the packet has %s", need+FCSBytes, needed))
-	}
-	return size - FCSBytes, nil
-}
-
-func buildRaw(description *spatev1.Packet, at *field.Path, options Options) (*Packet, field.ErrorList) {
-	if description.Payload != nil {
-		return nil, field.ErrorList{field.Forbidden(at.Child("payload"), "bytes is the whole packet")}
-	}
-	if description.Size != nil {
-		return nil, field.ErrorList{field.Forbidden(at.Child("size"), "bytes is the whole packet")}
-	}
-	at = at.Child("bytes")
-	if n := len(description.Bytes); n < MinFrameBytes || n > MaxFrameBytes {
-		return nil, field.ErrorList{field.Invalid(at, fmt.Sprintf("%d bytes", n), fmt.Sprintf(
-			"must be %d to %d bytes, without FCS", MinFrameBytes, MaxFrameBytes))}
-	}
-	frame := append([]byte(nil), description.Bytes...)
-	seen := Inspect(frame)
-	if options.Trailer {
-		if err := roomForTrailer(seen, len(frame)); err != "" {
-			return nil, field.ErrorList{field.Invalid(at, fmt.Sprintf("%d bytes", len(frame)), err)}
-		}
-	}
-	return &Packet{Frame: frame, Checksums: trueChecksums(frame, seen), Headers: seen.Headers}, nil
-}
-
-// roomForTrailer says what keeps a measurement from being written at the end of a raw packet.
-func roomForTrailer(seen Inspection, length int) string {
-	switch {
-	case seen.PayloadEnd < length:
-		return fmt.Sprintf("measure.flow takes the last %d bytes, and here the IP packet ends %d bytes before the "+
-			"frame does: forwarding drops what is behind it", TrailerBytes, length-seen.PayloadEnd)
-	case length-seen.PayloadStart < TrailerBytes:
-		return fmt.Sprintf("measure.flow takes the last %d bytes, and behind the headers are only %d: append %d",
-			TrailerBytes, length-seen.PayloadStart, TrailerBytes-(length-seen.PayloadStart))
-	}
-	return ""
-}
-
-// payloadBytes gives the bytes behind the headers, and whether they are repeated to fill the packet.
-func payloadBytes(payload *spatev1.Payload, at *field.Path) ([]byte, bool, field.ErrorList) {
-	if payload == nil {
-		return nil, false, nil
-	}
-	set := 0
-	for _, text := range []string{payload.Text, payload.Hex, payload.Pattern} {
-		if text != "" {
-			set++
-		}
-	}
-	if set != 1 {
-		return nil, false, field.ErrorList{field.Invalid(at, set, "set exactly one of text, hex and pattern")}
-	}
-	var bytes []byte
-	var err *field.Error
-	switch {
-	case payload.Text != "":
-		if !utf8.ValidString(payload.Text) {
-			err = field.Invalid(at.Child("text"), payload.Text, "must be UTF-8; write other bytes as hex")
-		}
-		return []byte(payload.Text), false, listOf(err)
-	case payload.Hex != "":
-		bytes, err = hexBytes(payload.Hex, at.Child("hex"))
-		return bytes, false, listOf(err)
-	default:
-		bytes, err = hexBytes(payload.Pattern, at.Child("pattern"))
-		return bytes, true, listOf(err)
+	for i := last; stack.headers[i].kind != Ethernet; i-- {
+		p.Headers[i].End = stack.length
 	}
 }
 
-func listOf(err *field.Error) field.ErrorList {
-	if err == nil {
-		return nil
+// countLengths writes the lengths that are computed.
+func (p *Packet) countLengths(stack *stack, vary bool, at *field.Path) *field.Error {
+	for i, h := range stack.headers {
+		for _, c := range h.counts {
+			where := p.Headers[i]
+			bytes := where.End - where.Offset - c.from
+			if bytes > 0xffff {
+				return field.Invalid(at, bytes, string(h.kind)+": a length of more than 65535")
+			}
+			binary.BigEndian.PutUint16(p.Frame[where.Offset+c.offset:], uint16(bytes))
+			if vary && where.End == len(p.Frame) {
+				p.Lengths = append(p.Lengths, Length{Offset: where.Offset + c.offset, Minus: where.Offset + c.from})
+			}
+		}
 	}
-	return field.ErrorList{err}
+	return nil
+}
+
+// sumUp lists and writes the checksums that are computed, from the innermost outwards.
+func (p *Packet) sumUp(stack *stack, vary bool) {
+	for i := len(stack.headers) - 1; i >= 0; i-- {
+		h, where := stack.headers[i], p.Headers[i]
+		if h.sum == nil {
+			continue
+		}
+		c := Checksum{
+			Offset: where.Offset + h.sum.offset, Start: where.Offset, End: where.End,
+			Kind: h.sum.kind, ZeroMeansAbsent: h.sum.zeroMeansAbsent,
+		}
+		if h.sum.headerOnly {
+			c.End = where.Offset + where.Length
+		}
+		if h.sum.protocol != 0 {
+			c.pseudo(p.network(i), h.sum.protocol, stack.finals[h])
+		}
+		if vary && !h.sum.headerOnly && where.End == len(p.Frame) {
+			c.toTheEnd()
+		}
+		c.write(p.Frame)
+		p.Checksums = append(p.Checksums, c)
+	}
+}
+
+// network is the IP header that the header at an index is in.
+func (p *Packet) network(index int) HeaderAt {
+	for i := index; i >= 0; i-- {
+		if kind := p.Headers[i].Kind; kind == IPv4 || kind == IPv6 {
+			return p.Headers[i]
+		}
+	}
+	panic("a transport header that is in no IP packet") // misplaced headers were told before
 }

@@ -1,79 +1,99 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Which checksums does a frame have, and what does each cover (RFC 1071)?
+// What does a checksum cover, and what is it (RFC 1071, RFC 9260 appendix A)?
 
 package packet
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"hash/crc32"
+)
+
+// ChecksumKind is how a checksum is computed.
+type ChecksumKind int
+
+// The kinds of checksums.
+const (
+	// Internet is the one's complement sum of RFC 1071, 16 bits.
+	Internet ChecksumKind = iota
+	// CRC32C is that of SCTP, 32 bits, least significant byte first.
+	CRC32C
+)
 
 // Checksum is a checksum field and what it covers. Offsets count from the frame's start.
 type Checksum struct {
-	// Offset of the 16-bit field.
+	// Offset of the field.
 	Offset int
-	// Start and End of the bytes covered.
+	// Start and End of the bytes covered; an End of 0 means to the end of the packet.
 	Start, End int
-	// PseudoHeaderSum is the sum of the pseudo header in 16-bit words, not folded; 0 for none.
+	Kind       ChecksumKind
+	// PseudoHeaderSum is the sum of what the pseudo header has beside the addresses, in 16-bit words, not folded.
 	PseudoHeaderSum uint32
+	// AddressesStart and AddressesEnd are the bytes of the frame that the pseudo header repeats.
+	AddressesStart, AddressesEnd int
+	// LengthMinus makes the pseudo header's length the frame's minus this, where sizes vary; 0 where they do not.
+	LengthMinus int
 	// ZeroMeansAbsent writes a result of 0 as 0xffff (UDP, RFC 768).
 	ZeroMeansAbsent bool
 }
 
-const (
-	protocolTCP = 6
-	protocolUDP = 17
-)
-
-// checksums lists those of a frame's headers.
-func checksums(frame []byte, headers []HeaderAt) []Checksum {
-	var sums []Checksum
-	var network HeaderAt
-	for _, h := range headers {
-		switch h.Kind {
-		case IPv4:
-			network = h
-			sums = append(sums, Checksum{Offset: h.Offset + 10, Start: h.Offset, End: h.Offset + h.Length})
-		case IPv6:
-			network = h
-		case UDP:
-			sums = append(sums, Checksum{
-				Offset: h.Offset + 6, Start: h.Offset, End: h.End, ZeroMeansAbsent: true,
-				PseudoHeaderSum: pseudoHeaderSum(frame, network, protocolUDP, h.End-h.Offset),
-			})
-		case TCP:
-			sums = append(sums, Checksum{
-				Offset: h.Offset + 16, Start: h.Offset, End: h.End,
-				PseudoHeaderSum: pseudoHeaderSum(frame, network, protocolTCP, h.End-h.Offset),
-			})
-		}
+// pseudo adds a pseudo header (RFC 9293 section 3.1, RFC 8200 section 8.1). A routing header's final destination stands for the
+// IP header's.
+func (c *Checksum) pseudo(network HeaderAt, protocol uint8, final []byte) {
+	source, destination := network.Fields["source"], network.Fields["destination"]
+	c.AddressesStart = network.Offset + source.Bit/8
+	c.AddressesEnd = network.Offset + (destination.Bit+destination.Bits)/8
+	if final != nil {
+		c.AddressesEnd = network.Offset + destination.Bit/8
 	}
-	return sums
+	c.PseudoHeaderSum = sum16(final) + uint32(protocol) + uint32(c.End-c.Start)
 }
 
-// trueChecksums lists those that are right in a raw frame: one that is wrong was meant so, and an absent one (UDP over
-// IPv4) stays absent.
-func trueChecksums(frame []byte, seen Inspection) []Checksum {
-	var sums []Checksum
-	for _, sum := range checksums(frame, seen.Headers) {
-		absent := sum.ZeroMeansAbsent && binary.BigEndian.Uint16(frame[sum.Offset:]) == 0
-		if !absent && sum.holds(frame) {
-			sums = append(sums, sum)
-		}
+// toTheEnd covers all to the end of the packet, however long it is.
+func (c *Checksum) toTheEnd() {
+	if c.AddressesEnd > 0 {
+		c.PseudoHeaderSum -= uint32(c.End - c.Start)
+		c.LengthMinus = c.Start
 	}
-	return sums
+	c.End = 0
 }
 
-// holds tells whether the checksum is right.
-func (c Checksum) holds(frame []byte) bool {
-	return fold(c.PseudoHeaderSum+sum16(frame[c.Start:c.End])) == 0xffff
+// write computes the checksum of a frame.
+func (c *Checksum) write(frame []byte) {
+	if c.Kind == CRC32C {
+		clear(frame[c.Offset : c.Offset+4])
+		binary.LittleEndian.PutUint32(frame[c.Offset:], crc32.Checksum(frame[c.Start:c.end(frame)], crc32.MakeTable(crc32.Castagnoli)))
+		return
+	}
+	clear(frame[c.Offset : c.Offset+2])
+	value := ^fold(c.sum(frame))
+	if value == 0 && c.ZeroMeansAbsent {
+		value = 0xffff
+	}
+	binary.BigEndian.PutUint16(frame[c.Offset:], value)
 }
 
-// pseudoHeaderSum adds up what a transport checksum covers of its IP header (RFC 9293 section 3.1, RFC 8200 section 8.1).
-func pseudoHeaderSum(frame []byte, network HeaderAt, protocol, length int) uint32 {
-	addresses := frame[network.Offset+12 : network.Offset+20]
-	if network.Kind == IPv6 {
-		addresses = frame[network.Offset+8 : network.Offset+40]
+// holds tells whether the checksum of a frame is right.
+func (c *Checksum) holds(frame []byte) bool {
+	copied := append([]byte(nil), frame...)
+	c.write(copied)
+	width := map[ChecksumKind]int{Internet: 2, CRC32C: 4}[c.Kind]
+	return string(copied[c.Offset:c.Offset+width]) == string(frame[c.Offset:c.Offset+width])
+}
+
+func (c *Checksum) end(frame []byte) int {
+	if c.End == 0 {
+		return len(frame)
 	}
-	return sum16(addresses) + uint32(protocol) + uint32(length)
+	return c.End
+}
+
+func (c *Checksum) sum(frame []byte) uint32 {
+	sum := c.PseudoHeaderSum + sum16(frame[c.AddressesStart:c.AddressesEnd]) + sum16(frame[c.Start:c.end(frame)])
+	if c.LengthMinus > 0 {
+		sum += uint32(len(frame) - c.LengthMinus)
+	}
+	return sum
 }
 
 func sum16(bytes []byte) uint32 {

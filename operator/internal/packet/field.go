@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Where in a frame is a header's field?
+// Where in a frame is a header's field, and how is it written to?
 
 package packet
 
@@ -12,31 +12,7 @@ import (
 	"strings"
 )
 
-// Location is a field in a frame, in bits from the frame's start, the most significant bit of a byte first.
-type Location struct {
-	Bit, Bits int
-}
-
-// fieldsOf locates the fields of each kind from the header's start.
-var fieldsOf = map[Kind]map[string]Location{
-	Ethernet: {"destination": {0, 48}, "source": {48, 48}, "etherType": {96, 16}},
-	VLAN:     {"priority": {0, 3}, "dropEligible": {3, 1}, "id": {4, 12}, "etherType": {16, 16}},
-	IPv4: {
-		"dscp": {8, 6}, "ecn": {14, 2}, "identification": {32, 16}, "dontFragment": {49, 1}, "ttl": {64, 8},
-		"protocol": {72, 8}, "source": {96, 32}, "destination": {128, 32},
-	},
-	IPv6: {
-		"trafficClass": {4, 8}, "flowLabel": {12, 20}, "nextHeader": {48, 8}, "hopLimit": {56, 8},
-		"source": {64, 128}, "destination": {192, 128},
-	},
-	UDP: {"sourcePort": {0, 16}, "destinationPort": {16, 16}},
-	TCP: {
-		"sourcePort": {0, 16}, "destinationPort": {16, 16}, "sequence": {32, 32}, "acknowledgement": {64, 32},
-		"flags": {104, 8}, "window": {112, 16}, "urgentPointer": {144, 16},
-	},
-}
-
-var fieldName = regexp.MustCompile(`^([a-z0-9]+)(?:\[([0-9]{1,2})\])?\.([a-zA-Z]+)$`)
+var fieldName = regexp.MustCompile(`^([a-z][a-zA-Z0-9]*)(?:\[([0-9]{1,2})\])?\.([a-zA-Z0-9]+)$`)
 
 // Locate finds a field by name, such as "ipv4.source", or "vlan[1].id" in the second header of its kind.
 func (p *Packet) Locate(name string) (Location, error) {
@@ -49,13 +25,8 @@ func (p *Packet) Locate(name string) (Location, error) {
 	if parts[2] != "" {
 		wanted, _ = strconv.Atoi(parts[2])
 	}
-	fields, known := fieldsOf[kind]
-	if !known {
-		return Location{}, fmt.Errorf("%s is no header; known are ethernet, vlan, ipv4, ipv6, udp and tcp", kind)
-	}
-	location, known := fields[field]
-	if !known {
-		return Location{}, fmt.Errorf("%s has no field %s; it has %s", kind, field, strings.Join(names(fields), ", "))
+	if _, known := layouts[kind]; !known {
+		return Location{}, fmt.Errorf("%s is no header; known are %s", kind, strings.Join(sorted(layouts), ", "))
 	}
 	found := 0
 	for _, h := range p.Headers {
@@ -63,6 +34,10 @@ func (p *Packet) Locate(name string) (Location, error) {
 			continue
 		}
 		if found == wanted {
+			location, known := h.Fields[field]
+			if !known {
+				return Location{}, fmt.Errorf("this %s header has no field %s; it has %s", kind, field, strings.Join(sorted(h.Fields), ", "))
+			}
 			location.Bit += h.Offset * 8
 			return location, nil
 		}
@@ -71,11 +46,37 @@ func (p *Packet) Locate(name string) (Location, error) {
 	return Location{}, fmt.Errorf("the packet has %d %s headers; the first is %s[0]", found, kind, kind)
 }
 
-func names(fields map[string]Location) []string {
+func sorted[K ~string, V any](fields map[K]V) []string {
 	all := make([]string, 0, len(fields))
 	for name := range fields {
-		all = append(all, name)
+		all = append(all, string(name))
 	}
 	slices.Sort(all)
 	return all
+}
+
+// Place is where and how a value is written: shifted to the left, under a mask, in network byte order.
+type Place struct {
+	// Offset and Size in bytes; Size is 1, 2, 3, 4, 6 or 8.
+	Offset, Size int
+	Shift        int
+	// Mask has the bits that are written.
+	Mask uint64
+}
+
+// Place gives how a field of the frame is written to. Of a field of more than 64 bits (an IPv6 address) it is the lower 64.
+func (p *Packet) Place(l Location) Place {
+	if l.Bits > 64 {
+		l = Location{Bit: l.Bit + l.Bits - 64, Bits: 64}
+	}
+	first, end := l.Bit/8, (l.Bit+l.Bits+7)/8
+	size := end - first
+	for !slices.Contains([]int{1, 2, 3, 4, 6, 8}, size) {
+		size++
+	}
+	if first+size > len(p.Frame) {
+		first = end - size
+	}
+	shift := (first+size)*8 - (l.Bit + l.Bits)
+	return Place{Offset: first, Size: size, Shift: shift, Mask: ^uint64(0) >> (64 - l.Bits) << shift}
 }

@@ -5,13 +5,9 @@
 package packet
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
-
-	"github.com/gopacket/gopacket"
-	"github.com/gopacket/gopacket/layers"
 )
 
 // Inspection is what was read from a frame.
@@ -22,9 +18,9 @@ type Inspection struct {
 	Destinations []netip.Addr
 	// Source of the innermost IP header.
 	Source netip.Addr
-	// SourcePort and DestinationPort of the transport header, if Transport.
+	// SourcePort and DestinationPort of the innermost IP packet's transport header, if Transport.
 	SourcePort, DestinationPort uint16
-	// Transport is true when a TCP or UDP header was read.
+	// Transport is true when the innermost IP packet has a TCP or UDP header.
 	Transport bool
 	// Opaque says why the destination cannot be judged; empty if it can.
 	Opaque string
@@ -32,117 +28,286 @@ type Inspection struct {
 	PayloadStart, PayloadEnd int
 }
 
-// Inspect reads a frame as far as its headers are Ethernet, VLAN, IP, TCP and UDP.
+// mostHeaders bounds how deep a frame is looked into.
+const mostHeaders = 64
+
+// Inspect reads a frame as far as its headers are known.
 func Inspect(frame []byte) Inspection {
 	seen := Inspection{PayloadEnd: len(frame)}
-	next := layers.LayerTypeEthernet
-	for {
-		following, done := seen.read(frame[seen.PayloadStart:seen.PayloadEnd], next)
-		if done {
-			return seen
+	next := Ethernet
+	for next != "" && seen.Opaque == "" {
+		if len(seen.Headers) == mostHeaders {
+			seen.Opaque = fmt.Sprintf("it has more than %d headers", mostHeaders)
+			break
 		}
-		next = following
+		next = seen.read(frame, next)
+	}
+	return seen
+}
+
+// reader takes what a kind of header says: the header's length, where what it carries ends, and the next kind.
+type reader struct {
+	kind   Kind
+	frame  []byte
+	start  int
+	fields map[string]Location
+	length int
+	end    int
+	next   Kind
+	// opaque says why the destination cannot be judged.
+	opaque string
+}
+
+func (r *reader) get(name string) int {
+	where := r.fields[name]
+	return int(Location{where.Bit + r.start*8, where.Bits}.read(r.frame))
+}
+
+// byte of the header.
+func (r *reader) byte(offset int) int { return int(r.frame[r.start+offset]) }
+
+// readers of the kinds that more can follow, or that have more than a fixed part.
+var readers = map[Kind]func(*reader){
+	Ethernet:        func(r *reader) { r.next = byEtherType(r.get("etherType")) },
+	VLAN:            func(r *reader) { r.next = byEtherType(r.get("etherType")) },
+	MPLS:            readMPLS,
+	PPPoE:           readPPPoE,
+	PPP:             func(r *reader) { r.next = map[int]Kind{pppIPv4: IPv4, pppIPv6: IPv6, pppMPLS: MPLS}[r.get("protocol")] },
+	IPv4:            readIPv4,
+	IPv6:            readIPv6,
+	IPv6HopByHop:    readOptions,
+	IPv6Destination: readOptions,
+	IPv6Routing:     readRouting,
+	IPv6Fragment:    readFragment,
+	UDP:             readUDP,
+	TCP:             readTCP,
+	GRE:             readGRE,
+	VXLAN:           readVXLAN,
+	Geneve:          readGeneve,
+	GTPU:            readGTPU,
+}
+
+// read takes one header off the payload and gives the next kind; none if there is none it knows.
+func (s *Inspection) read(frame []byte, kind Kind) Kind {
+	fixed := fixedParts[kind]
+	r := reader{
+		kind: kind, frame: frame[:s.PayloadEnd], start: s.PayloadStart, fields: fixed.fields,
+		length: fixed.bytes, end: s.PayloadEnd,
+	}
+	if r.start+r.length > r.end {
+		s.Opaque = fmt.Sprintf("its %s header is cut off", kind)
+		return ""
+	}
+	if kind == IPv4 || kind == IPv6 {
+		s.goesTo(&r)
+	}
+	if read := readers[kind]; read != nil {
+		read(&r)
+	}
+	if r.opaque == "" && (r.start+r.length > r.end || r.end > s.PayloadEnd) {
+		r.opaque = fmt.Sprintf("its %s header tells more bytes than there are", kind)
+	}
+	if r.opaque != "" {
+		s.Opaque = r.opaque
+		return ""
+	}
+	s.Headers = append(s.Headers, HeaderAt{Kind: kind, Offset: r.start, Length: r.length, End: r.end, Fields: r.fields})
+	if kind == UDP || kind == TCP {
+		s.SourcePort, s.DestinationPort, s.Transport = uint16(r.get("sourcePort")), uint16(r.get("destinationPort")), true
+	}
+	s.PayloadStart, s.PayloadEnd = r.start+r.length, r.end
+	return r.next
+}
+
+func (s *Inspection) goesTo(r *reader) {
+	bytes := func(name string) netip.Addr {
+		first := r.start + r.fields[name].Bit/8
+		address, _ := netip.AddrFromSlice(r.frame[first : first+r.fields[name].Bits/8])
+		return address
+	}
+	s.Source = bytes("source")
+	s.Destinations = append(s.Destinations, bytes("destination"))
+	s.Transport = false
+}
+
+func byEtherType(number int) Kind {
+	return map[int]Kind{
+		etherTypeIPv4: IPv4, etherTypeIPv6: IPv6, etherTypeVLAN: VLAN, etherTypeQinQ: VLAN, etherTypeMPLS: MPLS, etherTypeARP: ARP,
+		etherTypePPPoESession: PPPoE, etherTypePPPoEDiscovery: PPPoE, etherTypeTEB: Ethernet,
+	}[number]
+}
+
+func byProtocol(number int) Kind {
+	return map[int]Kind{
+		protocolICMPv4: ICMPv4, protocolIPv4: IPv4, protocolTCP: TCP, protocolUDP: UDP, protocolIPv6: IPv6,
+		protocolRouting: IPv6Routing, protocolFragment: IPv6Fragment, protocolGRE: GRE, protocolICMPv6: ICMPv6,
+		protocolDestination: IPv6Destination, protocolSCTP: SCTP, protocolMPLS: MPLS,
+	}[number]
+}
+
+// readMPLS: nothing tells what a label carries; IP is known by its version, and all else is taken for no header.
+func readMPLS(r *reader) {
+	switch {
+	case r.get("bottomOfStack") == 0:
+		r.next = MPLS
+	case r.start+r.length < r.end && r.byte(4)>>4 == 4:
+		r.next = IPv4
+	case r.start+r.length < r.end && r.byte(4)>>4 == 6:
+		r.next = IPv6
 	}
 }
 
-// read takes one header off the payload; done when there is none it knows.
-func (s *Inspection) read(data []byte, kind gopacket.LayerType) (next gopacket.LayerType, done bool) {
-	switch kind {
-	case layers.LayerTypeEthernet:
-		var h layers.Ethernet
-		if err := h.DecodeFromBytes(data, gopacket.NilDecodeFeedback); err != nil {
-			return s.opaque(err)
-		}
-		s.took(Ethernet, 14, len(data))
-		return h.NextLayerType(), false
-	case layers.LayerTypeDot1Q:
-		var h layers.Dot1Q
-		if err := h.DecodeFromBytes(data, gopacket.NilDecodeFeedback); err != nil {
-			return s.opaque(err)
-		}
-		s.took(VLAN, 4, len(data))
-		return h.NextLayerType(), false
-	case layers.LayerTypeIPv4:
-		return s.readIPv4(data)
-	case layers.LayerTypeIPv6:
-		return s.readIPv6(data)
-	case layers.LayerTypeUDP:
-		var h layers.UDP
-		if err := h.DecodeFromBytes(data, gopacket.NilDecodeFeedback); err != nil {
-			return s.opaque(err)
-		}
-		end := len(data)
-		if int(h.Length) >= 8 && int(h.Length) < end {
-			end = int(h.Length)
-		}
-		s.took(UDP, 8, end)
-		s.SourcePort, s.DestinationPort, s.Transport = uint16(h.SrcPort), uint16(h.DstPort), true
-		return 0, true
-	case layers.LayerTypeTCP:
-		var h layers.TCP
-		if err := h.DecodeFromBytes(data, gopacket.NilDecodeFeedback); err != nil {
-			return s.opaque(err)
-		}
-		s.took(TCP, int(h.DataOffset)*4, len(data))
-		s.SourcePort, s.DestinationPort, s.Transport = uint16(h.SrcPort), uint16(h.DstPort), true
-		return 0, true
+func readPPPoE(r *reader) {
+	r.end = min(r.end, r.start+r.length+r.get("length"))
+	if r.get("code") == 0 {
+		r.next = PPP
 	}
-	return 0, true
 }
 
-func (s *Inspection) readIPv4(data []byte) (gopacket.LayerType, bool) {
-	var h layers.IPv4
-	if err := h.DecodeFromBytes(data, gopacket.NilDecodeFeedback); err != nil {
-		return s.opaque(err)
+const (
+	optionEnd         = 0
+	optionNOP         = 1
+	optionLooseRoute  = 131
+	optionStrictRoute = 137
+)
+
+func readIPv4(r *reader) {
+	total := r.get("totalLength")
+	length := r.get("headerLength") * 4
+	switch {
+	case r.get("version") != 4 || length < r.length:
+		r.opaque = "its IPv4 header has a wrong version or length"
+		return
+	case total < length:
+		r.opaque = fmt.Sprintf("its IPv4 header tells %d bytes, less than the header's own", total)
+		return
+	case r.start+total > r.end:
+		r.opaque = fmt.Sprintf("its IPv4 header tells %d bytes where there are %d", total, r.end-r.start)
+		return
 	}
-	s.goesTo(h.SrcIP, h.DstIP)
-	if h.IHL > 5 {
-		return s.opaque(errors.New("its IPv4 header has options, which may name other destinations"))
+	for at := 20; at < length && r.byte(at) != optionEnd; {
+		switch {
+		case r.byte(at) == optionNOP:
+			at++
+		case r.byte(at) == optionLooseRoute || r.byte(at) == optionStrictRoute:
+			r.opaque = "its IPv4 header has a source route, which names other destinations"
+			return
+		case at+1 >= length || r.byte(at+1) < 2:
+			r.opaque = "its IPv4 header has options that cannot be read"
+			return
+		default:
+			at += r.byte(at + 1)
+		}
 	}
-	if int(h.Length) > len(data) {
-		return s.opaque(fmt.Errorf("its IPv4 header tells %d bytes where there are %d", h.Length, len(data)))
+	r.length, r.end = length, r.start+total
+	if r.get("fragmentOffset") != 0 || r.get("moreFragments") != 0 {
+		return // what follows is no header, or one whose checksum covers other fragments
 	}
-	s.took(IPv4, 20, int(h.Length))
-	if h.FragOffset != 0 || h.Flags&layers.IPv4MoreFragments != 0 {
-		return 0, true // what follows is no header, or one whose checksum covers other fragments
-	}
-	return h.NextLayerType(), false
+	r.next = byProtocol(r.get("protocol"))
 }
 
-func (s *Inspection) readIPv6(data []byte) (gopacket.LayerType, bool) {
-	var h layers.IPv6
-	if err := h.DecodeFromBytes(data, gopacket.NilDecodeFeedback); err != nil {
-		return s.opaque(err)
+// followIPv6 gives what follows in an IPv6 packet, where 0 is a header too, but only behind the first.
+func followIPv6(r *reader) {
+	r.next = byProtocol(r.get("nextHeader"))
+	if r.get("nextHeader") == protocolHopByHop && r.kind == IPv6 {
+		r.next = IPv6HopByHop
 	}
-	s.goesTo(h.SrcIP, h.DstIP)
-	switch h.NextHeader {
-	case layers.IPProtocolIPv6HopByHop, layers.IPProtocolIPv6Routing, layers.IPProtocolIPv6Fragment, layers.IPProtocolIPv6Destination:
-		return s.opaque(errors.New("its IPv6 header has extension headers, which may name other destinations"))
-	}
-	if 40+int(h.Length) > len(data) {
-		return s.opaque(fmt.Errorf("its IPv6 header tells %d bytes where there are %d", 40+int(h.Length), len(data)))
-	}
-	s.took(IPv6, 40, 40+int(h.Length))
-	return h.NextLayerType(), false
 }
 
-// took notes a header at the start of the payload, and where what it carries ends (counted from its own start).
-func (s *Inspection) took(kind Kind, length, end int) {
-	start := s.PayloadStart
-	s.PayloadEnd = start + end
-	s.Headers = append(s.Headers, HeaderAt{Kind: kind, Offset: start, Length: length, End: s.PayloadEnd})
-	s.PayloadStart = start + length
+func readIPv6(r *reader) {
+	length := r.length + r.get("payloadLength")
+	switch {
+	case r.get("version") != 6:
+		r.opaque = "its IPv6 header has a wrong version"
+	case r.start+length > r.end:
+		r.opaque = fmt.Sprintf("its IPv6 header tells %d bytes where there are %d", length, r.end-r.start)
+	default:
+		r.end = r.start + length
+		followIPv6(r)
+	}
 }
 
-func (s *Inspection) goesTo(source, destination []byte) {
-	s.Source, _ = netip.AddrFromSlice(source)
-	address, _ := netip.AddrFromSlice(destination)
-	s.Destinations = append(s.Destinations, address)
+func readOptions(r *reader) {
+	r.length = (r.get("length") + 1) * 8
+	followIPv6(r)
 }
 
-func (s *Inspection) opaque(err error) (gopacket.LayerType, bool) {
-	s.Opaque = err.Error()
-	return 0, true
+func readRouting(r *reader) {
+	if r.get("segmentsLeft") != 0 {
+		r.opaque = "it has a routing header with segments left, which names other destinations"
+		return
+	}
+	r.length = (r.get("length") + 1) * 8
+	followIPv6(r)
+}
+
+func readFragment(r *reader) {
+	if r.get("offset") == 0 && r.get("moreFragments") == 0 {
+		followIPv6(r)
+	}
+}
+
+func readUDP(r *reader) {
+	if length := r.get("length"); length >= r.length {
+		r.end = min(r.end, r.start+length)
+	}
+	inner := map[int]Kind{portVXLAN: VXLAN, portGeneve: Geneve, portGTPU: GTPU}[r.get("destinationPort")]
+	if inner == "" {
+		return
+	}
+	at := r.start + r.length
+	if at+fixedParts[inner].bytes > r.end {
+		return // too short for a tunnel
+	}
+	first := r.frame[at]
+	switch {
+	case inner == VXLAN && first&vxlanIdentifierValid != 0,
+		inner == Geneve && first>>6 == 0 && r.frame[at+1] == 0 && byEtherType(int(r.frame[at+2])<<8|int(r.frame[at+3])) != "",
+		inner == GTPU && first>>4 == 3 && r.frame[at+1] == gtpuGPDU:
+		r.next = inner
+	}
+}
+
+func readTCP(r *reader) {
+	if length := r.get("dataOffset") * 4; length >= r.length {
+		r.length = length
+		return
+	}
+	r.opaque = "its TCP header has a wrong length"
+}
+
+func readGRE(r *reader) {
+	if r.get("version") != 0 || r.byte(0)&0x40 != 0 {
+		return // PPTP, or the routing of RFC 1701
+	}
+	for _, present := range []string{"checksumPresent", "keyPresent", "sequencePresent"} {
+		r.length += 4 * r.get(present)
+	}
+	r.next = byEtherType(r.get("protocol"))
+}
+
+func readVXLAN(r *reader) { r.next = Ethernet }
+
+func readGeneve(r *reader) {
+	r.length += r.get("optionsLength") * 4
+	r.next = byEtherType(r.get("protocol"))
+}
+
+func readGTPU(r *reader) {
+	r.end = min(r.end, r.start+r.length+r.get("length"))
+	if r.byte(0)&7 != 0 {
+		r.length += 4
+		for r.byte(0)&4 != 0 && r.start+r.length <= r.end && r.byte(r.length-1) != 0 {
+			if r.start+r.length >= r.end || r.byte(r.length) == 0 {
+				r.opaque = "its gtpu header has extensions that cannot be read"
+				return
+			}
+			r.length += 4 * r.byte(r.length)
+		}
+	}
+	if r.start+r.length < r.end {
+		r.next = map[int]Kind{4: IPv4, 6: IPv6}[r.byte(r.length)>>4]
+	}
 }
 
 // String sums a frame up for people, such as "ethernet/ipv4/udp 198.18.0.1:49152 > 198.19.0.1:7".

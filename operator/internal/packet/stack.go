@@ -1,80 +1,78 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// How does a stack of described headers become layers, and what is wrong with a stack that cannot?
+// How does a stack of described headers become a list of headers in bytes, and what is wrong with one that cannot?
 
 package packet
 
 import (
 	"encoding/hex"
 	"fmt"
-	"math"
 	"net"
 	"net/netip"
 	"slices"
 	"strings"
 
-	"github.com/gopacket/gopacket"
-	"github.com/gopacket/gopacket/layers"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	spatev1 "spate.dev/operator/api/v1alpha1"
 )
 
-// Kind is a kind of header, by the name it has in a packet's description.
-type Kind string
-
-// The kinds of headers.
-const (
-	Ethernet Kind = "ethernet"
-	VLAN     Kind = "vlan"
-	IPv4     Kind = "ipv4"
-	IPv6     Kind = "ipv6"
-	UDP      Kind = "udp"
-	TCP      Kind = "tcp"
+var (
+	linkKinds      = []Kind{Ethernet, VLAN}
+	extensionKinds = []Kind{IPv6HopByHop, IPv6Destination, IPv6Routing, IPv6Fragment}
+	overIPv6       = slices.Concat([]Kind{IPv6}, extensionKinds)
+	overIP         = slices.Concat([]Kind{IPv4}, overIPv6)
+	underIP        = slices.Concat(linkKinds, []Kind{MPLS, PPP, GRE, Geneve, GTPU}, overIP)
 )
 
-// bytesOf is the length of each kind; descriptions have no options and no extension headers.
-var bytesOf = map[Kind]int{Ethernet: 14, VLAN: 4, IPv4: 20, IPv6: 40, UDP: 8, TCP: 20}
-
-// follows says what may stand before a kind; the empty kind is the packet's start.
+// follows says what may stand before a kind; the empty kind is the packet's start. Errors of ICMP quote an IP packet.
 var follows = map[Kind][]Kind{
-	Ethernet: {""},
-	VLAN:     {Ethernet, VLAN},
-	IPv4:     {Ethernet, VLAN, IPv4, IPv6},
-	IPv6:     {Ethernet, VLAN, IPv4, IPv6},
-	UDP:      {IPv4, IPv6},
-	TCP:      {IPv4, IPv6},
-}
-
-// HeaderAt is a header in a frame.
-type HeaderAt struct {
-	Kind Kind
-	// Offset of its first byte.
-	Offset int
-	// Length of the header.
-	Length int
-	// End of what it carries.
-	End int
+	Ethernet:        {"", VXLAN, GRE, Geneve, MPLS},
+	VLAN:            linkKinds,
+	MPLS:            slices.Concat(linkKinds, []Kind{MPLS, PPP, GRE}, overIP),
+	ARP:             linkKinds,
+	PPPoE:           linkKinds,
+	PPP:             {PPPoE},
+	IPv4:            slices.Concat(underIP, []Kind{ICMPv4}),
+	IPv6:            slices.Concat(underIP, []Kind{ICMPv6}),
+	IPv6HopByHop:    {IPv6},
+	IPv6Destination: overIPv6,
+	IPv6Routing:     overIPv6,
+	IPv6Fragment:    overIPv6,
+	ICMPv4:          {IPv4},
+	ICMPv6:          overIPv6,
+	UDP:             overIP,
+	TCP:             overIP,
+	SCTP:            overIP,
+	GRE:             overIP,
+	VXLAN:           {UDP},
+	Geneve:          {UDP},
+	GTPU:            {UDP},
 }
 
 // stack is a list of headers on its way to bytes.
 type stack struct {
-	nextHop net.HardwareAddr
-	layers  []gopacket.SerializableLayer
-	headers []HeaderAt
+	options Options
+	headers []*header
 	length  int
-	// network is the innermost IP header so far: transport checksums cover its addresses.
-	network gopacket.NetworkLayer
 	errs    field.ErrorList
+
+	sourceFromPort, destinationFromPort bool
+	// finalDestination is the address a routing header leads to, of the innermost IPv6 header so far.
+	finalDestination []byte
+	// finals has it by the header whose checksum covers it.
+	finals map[*header][]byte
+	// align is what the length from the last header's start to the packet's end must be a multiple of; 0 for nothing.
+	align int
 }
 
-func newStack(headers []spatev1.Header, at *field.Path, nextHop net.HardwareAddr) (*stack, field.ErrorList) {
-	s := &stack{nextHop: nextHop}
+func newStack(headers []spatev1.Header, at *field.Path, options Options) *stack {
+	s := &stack{options: options, finals: map[*header][]byte{}}
 	before := Kind("")
 	for i := range headers {
 		kind, set := kindOf(&headers[i])
 		if set != 1 {
-			s.fail(field.Invalid(at.Index(i), set, "set exactly one of ethernet, vlan, ipv4, ipv6, udp and tcp"))
+			s.fail(field.Invalid(at.Index(i), set, "set exactly one header"))
 			continue
 		}
 		at := at.Index(i).Child(string(kind))
@@ -85,16 +83,77 @@ func newStack(headers []spatev1.Header, at *field.Path, nextHop net.HardwareAddr
 		if i+1 < len(headers) {
 			next = &headers[i+1]
 		}
-		s.add(kind, &headers[i], next, at)
+		s.add(s.header(kind, &headers[i], next, at))
 		before = kind
 	}
-	return s, s.errs
+	return s
+}
+
+func (s *stack) add(h *header) {
+	if h.sum != nil && h.sum.protocol != 0 && s.finalDestination != nil {
+		s.finals[h] = s.finalDestination
+	}
+	s.headers = append(s.headers, h)
+	s.length += len(h.bytes)
+}
+
+func (s *stack) header(kind Kind, d, next *spatev1.Header, at *field.Path) *header {
+	s.align = 0
+	switch kind {
+	case Ethernet:
+		return s.ethernet(d.Ethernet, next, at)
+	case VLAN:
+		return s.vlan(d.VLAN, next, at)
+	case MPLS:
+		return s.mpls(d.MPLS, next, at)
+	case ARP:
+		return s.arp(d.ARP, at)
+	case PPPoE:
+		return s.pppoe(d.PPPoE, next, at)
+	case PPP:
+		return s.ppp(d.PPP, next, at)
+	case IPv4:
+		s.finalDestination = nil
+		return s.ipv4(d.IPv4, next, at)
+	case IPv6:
+		s.finalDestination = nil
+		return s.ipv6(d.IPv6, next, at)
+	case IPv6HopByHop:
+		return s.ipv6Options(kind, d.IPv6HopByHop, next, at)
+	case IPv6Destination:
+		return s.ipv6Options(kind, d.IPv6Destination, next, at)
+	case IPv6Routing:
+		return s.ipv6Routing(d.IPv6Routing, next, at)
+	case IPv6Fragment:
+		return s.ipv6Fragment(d.IPv6Fragment, next, at)
+	case ICMPv4:
+		return s.icmpv4(d.ICMPv4, at)
+	case ICMPv6:
+		return s.icmpv6(d.ICMPv6, at)
+	case UDP:
+		return s.udp(d.UDP, next, at)
+	case TCP:
+		return s.tcp(d.TCP, at)
+	case SCTP:
+		return s.sctp(d.SCTP, at)
+	case GRE:
+		return s.gre(d.GRE, next, at)
+	case VXLAN:
+		return s.vxlan(d.VXLAN, at)
+	case Geneve:
+		return s.geneve(d.Geneve, next, at)
+	default:
+		return s.gtpu(d.GTPU, at)
+	}
 }
 
 func kindOf(h *spatev1.Header) (kind Kind, set int) {
 	for k, present := range map[Kind]bool{
-		Ethernet: h.Ethernet != nil, VLAN: h.VLAN != nil, IPv4: h.IPv4 != nil,
-		IPv6: h.IPv6 != nil, UDP: h.UDP != nil, TCP: h.TCP != nil,
+		Ethernet: h.Ethernet != nil, VLAN: h.VLAN != nil, MPLS: h.MPLS != nil, ARP: h.ARP != nil, PPPoE: h.PPPoE != nil,
+		PPP: h.PPP != nil, IPv4: h.IPv4 != nil, IPv6: h.IPv6 != nil, IPv6HopByHop: h.IPv6HopByHop != nil,
+		IPv6Destination: h.IPv6Destination != nil, IPv6Routing: h.IPv6Routing != nil, IPv6Fragment: h.IPv6Fragment != nil,
+		ICMPv4: h.ICMPv4 != nil, ICMPv6: h.ICMPv6 != nil, UDP: h.UDP != nil, TCP: h.TCP != nil, SCTP: h.SCTP != nil,
+		GRE: h.GRE != nil, VXLAN: h.VXLAN != nil, Geneve: h.Geneve != nil, GTPU: h.GTPU != nil,
 	} {
 		if present {
 			kind, set = k, set+1
@@ -107,193 +166,52 @@ func misplaced(kind, before Kind) string {
 	if before == "" {
 		return "the first header must be ethernet"
 	}
-	if kind == Ethernet {
-		return "ethernet must be the first header"
-	}
-	names := make([]string, len(follows[kind]))
-	for i, k := range follows[kind] {
-		names[i] = string(k)
+	var names []string
+	for _, k := range follows[kind] {
+		if k != "" {
+			names = append(names, string(k))
+		}
 	}
 	return fmt.Sprintf("must follow %s, not %s", strings.Join(names, " or "), before)
 }
 
 func (s *stack) fail(err *field.Error) { s.errs = append(s.errs, err) }
 
-func (s *stack) add(kind Kind, h, next *spatev1.Header, at *field.Path) {
-	var layer gopacket.SerializableLayer
-	switch kind {
-	case Ethernet:
-		layer = s.ethernet(h.Ethernet, next, at)
-	case VLAN:
-		layer = s.vlan(h.VLAN, next, at)
-	case IPv4:
-		ip := s.ipv4(h.IPv4, next, at)
-		layer, s.network = ip, ip
-	case IPv6:
-		ip := s.ipv6(h.IPv6, next, at)
-		layer, s.network = ip, ip
-	case UDP:
-		layer = s.udp(h.UDP, at)
-	case TCP:
-		layer = s.tcp(h.TCP, at)
-	}
-	s.layers = append(s.layers, layer)
-	s.headers = append(s.headers, HeaderAt{Kind: kind, Offset: s.length, Length: bytesOf[kind]})
-	s.length += bytesOf[kind]
-}
-
-func (s *stack) ethernet(h *spatev1.EthernetHeader, next *spatev1.Header, at *field.Path) gopacket.SerializableLayer {
-	source := make(net.HardwareAddr, 6) // the engine writes the port's own
-	if h.Source != "" {
-		source = s.mac(h.Source, at.Child("source"))
-	}
-	destination := s.nextHop
-	switch {
-	case h.Destination != "":
-		destination = s.mac(h.Destination, at.Child("destination"))
-	case destination == nil:
-		s.fail(field.Required(at.Child("destination"), "the next hop's address is not resolved yet: write the MAC "+
-			"address of the device the port is connected to (only loopback and null ports do without)"))
-	}
-	return &layers.Ethernet{SrcMAC: source, DstMAC: destination, EthernetType: s.etherType(h.EtherType, next, at)}
-}
-
-func (s *stack) vlan(h *spatev1.VLANHeader, next *spatev1.Header, at *field.Path) gopacket.SerializableLayer {
-	return &layers.Dot1Q{
-		VLANIdentifier: uint16(s.number(int64(h.ID), 0xfff, at.Child("id"))),
-		Priority:       uint8(s.number(int64(h.Priority), 7, at.Child("priority"))),
-		DropEligible:   h.DropEligible,
-		Type:           s.etherType(h.EtherType, next, at),
-	}
-}
-
-// etherType is the one written, or the next header's.
-func (s *stack) etherType(written *int32, next *spatev1.Header, at *field.Path) layers.EthernetType {
-	at = at.Child("etherType")
-	switch {
-	case written != nil:
-		if *written < 1536 {
-			s.fail(field.Invalid(at, *written, "must be 1536 to 65535"))
-		}
-		return layers.EthernetType(s.number(int64(*written), math.MaxUint16, at))
-	case next == nil:
-		s.fail(field.Required(at, "no header follows that would tell it"))
-	case next.VLAN != nil && next.VLAN.Protocol == spatev1.VLANService:
-		return layers.EthernetTypeQinQ
-	case next.VLAN != nil:
-		return layers.EthernetTypeDot1Q
-	case next.IPv4 != nil:
-		return layers.EthernetTypeIPv4
-	case next.IPv6 != nil:
-		return layers.EthernetTypeIPv6
-	}
-	return 0 // the next header is misplaced, and that is told there
-}
-
-func (s *stack) ipv4(h *spatev1.IPv4Header, next *spatev1.Header, at *field.Path) *layers.IPv4 {
-	flags := layers.IPv4Flag(0)
-	if h.DontFragment {
-		flags = layers.IPv4DontFragment
-	}
-	return &layers.IPv4{
-		Version:  4,
-		TOS:      uint8(s.number(int64(h.DSCP), 63, at.Child("dscp"))<<2 | s.number(int64(h.ECN), 3, at.Child("ecn"))),
-		Id:       uint16(s.number(int64(h.Identification), math.MaxUint16, at.Child("identification"))),
-		Flags:    flags,
-		TTL:      uint8(s.optional(h.TTL, 64, math.MaxUint8, at.Child("ttl"))),
-		Protocol: s.protocol(h.Protocol, next, at.Child("protocol")),
-		SrcIP:    s.address(string(h.Source), netip.Addr.Is4, "an IPv4 address such as 198.18.0.1", at.Child("source")),
-		DstIP:    s.address(string(h.Destination), netip.Addr.Is4, "an IPv4 address such as 198.18.0.1", at.Child("destination")),
-	}
-}
-
-func (s *stack) ipv6(h *spatev1.IPv6Header, next *spatev1.Header, at *field.Path) *layers.IPv6 {
-	return &layers.IPv6{
-		Version:      6,
-		TrafficClass: uint8(s.number(int64(h.TrafficClass), math.MaxUint8, at.Child("trafficClass"))),
-		FlowLabel:    uint32(s.number(int64(h.FlowLabel), 1<<20-1, at.Child("flowLabel"))),
-		HopLimit:     uint8(s.optional(h.HopLimit, 64, math.MaxUint8, at.Child("hopLimit"))),
-		NextHeader:   s.protocol(h.NextHeader, next, at.Child("nextHeader")),
-		SrcIP:        s.address(string(h.Source), netip.Addr.Is6, "an IPv6 address such as 2001:db8::1", at.Child("source")),
-		DstIP:        s.address(string(h.Destination), netip.Addr.Is6, "an IPv6 address such as 2001:db8::1", at.Child("destination")),
-	}
-}
-
-// protocol is the one written, or the next header's.
-func (s *stack) protocol(written *int32, next *spatev1.Header, at *field.Path) layers.IPProtocol {
-	switch {
-	case written != nil:
-		return layers.IPProtocol(s.number(int64(*written), math.MaxUint8, at))
-	case next == nil:
-		s.fail(field.Required(at, "no header follows that would tell it"))
-	case next.UDP != nil:
-		return layers.IPProtocolUDP
-	case next.TCP != nil:
-		return layers.IPProtocolTCP
-	case next.IPv4 != nil:
-		return layers.IPProtocolIPv4
-	case next.IPv6 != nil:
-		return layers.IPProtocolIPv6
-	}
-	return 0 // the next header is misplaced, and that is told there
-}
-
-func (s *stack) udp(h *spatev1.UDPHeader, at *field.Path) gopacket.SerializableLayer {
-	layer := &layers.UDP{
-		SrcPort: layers.UDPPort(s.optional(h.SourcePort, 49152, math.MaxUint16, at.Child("sourcePort"))),
-		DstPort: layers.UDPPort(s.optional(h.DestinationPort, 0, math.MaxUint16, at.Child("destinationPort"))),
-	}
-	if s.network != nil {
-		s.covers(layer.SetNetworkLayerForChecksum(s.network), at)
-	}
-	return layer
-}
-
-func (s *stack) tcp(h *spatev1.TCPHeader, at *field.Path) gopacket.SerializableLayer {
-	layer := &layers.TCP{
-		SrcPort: layers.TCPPort(s.optional(h.SourcePort, 49152, math.MaxUint16, at.Child("sourcePort"))),
-		DstPort: layers.TCPPort(s.number(int64(h.DestinationPort), math.MaxUint16, at.Child("destinationPort"))),
-		Seq:     uint32(s.number(h.Sequence, math.MaxUint32, at.Child("sequence"))),
-		Ack:     uint32(s.number(h.Acknowledgement, math.MaxUint32, at.Child("acknowledgement"))),
-		Window:  uint16(s.optional(h.Window, 65535, math.MaxUint16, at.Child("window"))),
-		Urgent:  uint16(s.number(int64(h.UrgentPointer), math.MaxUint16, at.Child("urgentPointer"))),
-	}
-	bits := map[spatev1.TCPFlag]*bool{
-		spatev1.TCPFin: &layer.FIN, spatev1.TCPSyn: &layer.SYN, spatev1.TCPRst: &layer.RST, spatev1.TCPPsh: &layer.PSH,
-		spatev1.TCPAck: &layer.ACK, spatev1.TCPUrg: &layer.URG, spatev1.TCPEce: &layer.ECE, spatev1.TCPCwr: &layer.CWR,
-	}
-	for i, flag := range h.Flags {
-		bit, known := bits[flag]
-		if !known {
-			s.fail(field.NotSupported(at.Child("flags").Index(i), flag, []spatev1.TCPFlag{"FIN", "SYN", "RST", "PSH", "ACK", "URG", "ECE", "CWR"}))
-			continue
-		}
-		*bit = true
-	}
-	if s.network != nil {
-		s.covers(layer.SetNetworkLayerForChecksum(s.network), at)
-	}
-	return layer
-}
-
-func (s *stack) covers(err error, at *field.Path) {
-	if err != nil {
-		s.fail(field.InternalError(at, err))
-	}
-}
-
-func (s *stack) number(value, most int64, at *field.Path) int64 {
+// number checks a value; a wrong one is told, and 0 goes on.
+func (s *stack) number(value, most int64, at *field.Path) uint64 {
 	if value < 0 || value > most {
 		s.fail(field.Invalid(at, value, fmt.Sprintf("must be 0 to %d", most)))
+		return 0
 	}
-	return value
+	return uint64(value)
 }
 
-func (s *stack) optional(value *int32, absent, most int64, at *field.Path) int64 {
+func (s *stack) optional(value *int32, absent, most int64, at *field.Path) uint64 {
 	if value == nil {
-		return absent
+		return uint64(absent)
 	}
 	return s.number(int64(*value), most, at)
+}
+
+// given checks 16 bits that replace computed ones.
+func (s *stack) given(value *int32, at *field.Path) *int32 {
+	if value == nil {
+		return nil
+	}
+	checked := int32(s.number(int64(*value), 65535, at))
+	return &checked
+}
+
+// named is the value written, or what the next header says.
+func (s *stack) named(written *int32, most int64, next *spatev1.Header, at *field.Path, by func(*spatev1.Header) uint64) uint64 {
+	switch {
+	case written != nil:
+		return s.number(int64(*written), most, at)
+	case next == nil:
+		s.fail(field.Required(at, "no header follows that would tell it"))
+		return 0
+	}
+	return by(next)
 }
 
 func (s *stack) mac(text spatev1.MACAddress, at *field.Path) net.HardwareAddr {
@@ -305,19 +223,29 @@ func (s *stack) mac(text spatev1.MACAddress, at *field.Path) net.HardwareAddr {
 	return address
 }
 
-func (s *stack) address(text string, family func(netip.Addr) bool, wanted string, at *field.Path) net.IP {
-	address, err := netip.ParseAddr(text)
-	if err != nil || !family(address) || address.Zone() != "" {
-		s.fail(field.Invalid(at, text, "must be "+wanted))
-		return nil
+func (s *stack) ipv4Address(text spatev1.IPv4Address, at *field.Path) []byte {
+	address, err := netip.ParseAddr(string(text))
+	if err != nil || !address.Is4() {
+		s.fail(field.Invalid(at, text, "must be an IPv4 address such as 198.18.0.1"))
+		return make([]byte, 4)
 	}
 	return address.AsSlice()
 }
 
-func hexBytes(text string, at *field.Path) ([]byte, *field.Error) {
+func (s *stack) ipv6Address(text string, at *field.Path) []byte {
+	address, err := netip.ParseAddr(text)
+	if err != nil || !address.Is6() || address.Zone() != "" {
+		s.fail(field.Invalid(at, text, "must be an IPv6 address such as 2001:db8::1"))
+		return make([]byte, 16)
+	}
+	return address.AsSlice()
+}
+
+func (s *stack) hex(text string, at *field.Path) []byte {
 	bytes, err := hex.DecodeString(text)
 	if err != nil {
-		return nil, field.Invalid(at, text, "must be hex digits, two a byte, such as deadbeef")
+		s.fail(field.Invalid(at, text, "must be hex digits, two a byte, such as deadbeef"))
+		return nil
 	}
-	return bytes, nil
+	return bytes
 }

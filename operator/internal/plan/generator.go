@@ -7,6 +7,8 @@ package plan
 import (
 	"fmt"
 	"math/big"
+	"net/netip"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,11 +30,45 @@ func checkGenerator(spec *spatev1.TrafficGeneratorSpec, at *field.Path) Problems
 			problems.add(spatev1.ReasonNotSupported, at.Child("ports").Index(i).Child("mac"),
 				"the engine does not change a port's address yet; leave it out, or write ethernet.source into the packets")
 		}
+		problems.onLink(&spec.Ports[i], at.Child("ports").Index(i))
+		if len(port.Addresses) > 0 && spec.Replicas > 1 {
+			problems.add(spatev1.ReasonInvalidSpec, at.Child("ports").Index(i).Child("addresses"),
+				"all %d replicas would have the same addresses; use a generator of one replica for each", spec.Replicas)
+		}
 		if _, err := ParseBitRate(port.LineRate); port.LineRate != "" && err != nil {
 			problems.add(spatev1.ReasonInvalidSpec, at.Child("ports").Index(i).Child("lineRate"), "%q: %v", port.LineRate, err)
 		}
 	}
 	return problems
+}
+
+// onLink checks a port's place on its link.
+func (p *Problems) onLink(port *spatev1.GeneratorPort, at *field.Path) {
+	var subnets []netip.Prefix
+	for i, text := range port.Addresses {
+		prefix, err := netip.ParsePrefix(string(text))
+		if err != nil {
+			p.add(spatev1.ReasonInvalidSpec, at.Child("addresses").Index(i), "%q: must be an address with its prefix such as 198.18.0.1/24", text)
+			continue
+		}
+		subnets = append(subnets, prefix)
+	}
+	within := func(text, name string) {
+		gateway, err := netip.ParseAddr(text)
+		switch {
+		case text == "":
+		case err != nil || gateway.Is4() != (name == "gateway"):
+			p.add(spatev1.ReasonInvalidSpec, at.Child(name), "%q: must be an address of its family", text)
+		case gateway.Is6() && gateway.IsLinkLocalUnicast() && slices.ContainsFunc(subnets, func(s netip.Prefix) bool { return s.Addr().Is6() }):
+		case !slices.ContainsFunc(subnets, func(s netip.Prefix) bool { return s.Contains(gateway) }):
+			p.add(spatev1.ReasonInvalidSpec, at.Child(name), "%s is in the subnet of none of the port's addresses", text)
+		}
+	}
+	within(string(port.Gateway), "gateway")
+	within(string(port.Gateway6), "gateway6")
+	if port.VLAN != nil && len(port.Addresses) == 0 {
+		p.add(spatev1.ReasonInvalidSpec, at.Child("vlan"), "tags what the port sends for its addresses, and it has none; streams bring their own tags")
+	}
 }
 
 // Granted tells whether a generator may be used from a namespace with these labels.

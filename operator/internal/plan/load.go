@@ -8,16 +8,12 @@ import (
 	"fmt"
 	"maps"
 	"math/big"
-	"net/netip"
 	"slices"
-	"strconv"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	spatev1 "spate.dev/operator/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
-	"spate.dev/operator/internal/packet"
 )
 
 // mediumBytes is what each packet takes on the medium beside its frame: preamble, start delimiter, inter-frame gap.
@@ -34,15 +30,14 @@ func newLoad() Load {
 	return Load{Packets: new(big.Rat), L2Bits: new(big.Rat), L1Bits: new(big.Rat), Ports: map[string]*big.Rat{}}
 }
 
-func (l *Load) add(port string, packets *big.Rat, wireBytes int) {
-	l1 := times(packets, int64(wireBytes+mediumBytes)*8)
-	l.Packets.Add(l.Packets, packets)
-	l.L2Bits.Add(l.L2Bits, times(packets, int64(wireBytes)*8))
-	l.L1Bits.Add(l.L1Bits, l1)
-	if l.Ports[port] == nil {
-		l.Ports[port] = new(big.Rat)
+func (l *Load) add(a ask) {
+	l.Packets.Add(l.Packets, a.packets)
+	l.L2Bits.Add(l.L2Bits, a.l2Bits)
+	l.L1Bits.Add(l.L1Bits, a.l1Bits)
+	if l.Ports[a.port] == nil {
+		l.Ports[a.port] = new(big.Rat)
 	}
-	l.Ports[port].Add(l.Ports[port], l1)
+	l.Ports[a.port].Add(l.Ports[a.port], a.l1Bits)
 }
 
 // Plus gives both loads together.
@@ -86,53 +81,67 @@ func (l Load) in(unit Unit) *big.Rat {
 	}
 }
 
-// LoadOf gives what a plan asks for at its own rates; disabled streams ask for nothing.
-func LoadOf(plan *enginev1.Plan) (Load, error) {
-	load := newLoad()
-	for _, stream := range plan.GetStreams() {
-		if stream.GetDisabled() {
+// LoadOf gives what a plan asks for at its own rates, at the worst moment: a burst counts with its rate, whatever the gaps,
+// and streams of one chain take turns, so that together they ask for no more than their fastest, for each of them that starts
+// by itself. Disabled streams ask for nothing, paused ones for all they may be resumed to. A replay from a volume asks for
+// what is known of it: packets at a fixed gap, of the least size.
+func LoadOf(plan *enginev1.Plan) (Load, error) { return loadOf(plan.GetStreams()) }
+
+// together are the streams of one chain.
+type together struct {
+	sum, most ask
+	starts    int64
+}
+
+func loadOf(streams []*enginev1.Stream) (Load, error) {
+	chains := map[int]*together{}
+	var order []int
+	for i, number := range turns(streams) {
+		s := streams[i]
+		if s.GetDisabled() {
 			continue
 		}
-		wire := len(stream.GetPacket().GetFrame()) + packet.FCSBytes
-		packets, err := packetsOf(stream.GetContinuous().GetRate(), wire)
+		a, err := askOf(s)
 		if err != nil {
-			return Load{}, fmt.Errorf("stream %s: %w", stream.GetName(), err)
+			return Load{}, fmt.Errorf("stream %s: %w", s.GetName(), err)
 		}
-		load.add(stream.GetTxPort(), packets, wire)
+		chain := chains[number]
+		if chain == nil {
+			none := func() *big.Rat { return new(big.Rat) }
+			chain = &together{sum: ask{a.port, none(), none(), none()}, most: ask{a.port, none(), none(), none()}}
+			chains[number], order = chain, append(order, number)
+		}
+		chain.add(a, !s.GetWaits())
+	}
+	load := newLoad()
+	for _, number := range order {
+		load.add(chains[number].worst())
 	}
 	return load, nil
 }
 
-// packetsOf gives a plan's rate in packets a second.
-func packetsOf(rate *enginev1.Rate, wireBytes int) (*big.Rat, error) {
-	ratio, quantity := (*enginev1.Ratio)(nil), Quantity{}
-	switch kind := rate.GetKind().(type) {
-	case *enginev1.Rate_PacketsPerSecond:
-		ratio, quantity.Unit = kind.PacketsPerSecond, PacketsPerSecond
-	case *enginev1.Rate_L2BitsPerSecond:
-		ratio, quantity.Unit = kind.L2BitsPerSecond, L2BitsPerSecond
-	case *enginev1.Rate_L1BitsPerSecond:
-		ratio, quantity.Unit = kind.L1BitsPerSecond, L1BitsPerSecond
-	default:
-		return nil, fmt.Errorf("its rate depends on a port")
+func (t *together) add(a ask, starts bool) {
+	for _, part := range []struct{ sum, most, of *big.Rat }{
+		{t.sum.packets, t.most.packets, a.packets}, {t.sum.l2Bits, t.most.l2Bits, a.l2Bits}, {t.sum.l1Bits, t.most.l1Bits, a.l1Bits},
+	} {
+		part.sum.Add(part.sum, part.of)
+		if part.of.Cmp(part.most) > 0 {
+			part.most.Set(part.of)
+		}
 	}
-	if ratio.GetDenominator() == 0 {
-		return nil, fmt.Errorf("its rate has a denominator of 0")
+	if starts {
+		t.starts++
 	}
-	quantity.Value = rational(ratio)
-	return quantity.packets(wireBytes), nil
 }
 
-// packets gives an absolute rate in packets a second of frames of this length.
-func (q Quantity) packets(wireBytes int) *big.Rat {
-	switch q.Unit {
-	case L2BitsPerSecond:
-		return new(big.Rat).Quo(q.Value, new(big.Rat).SetInt64(int64(wireBytes)*8))
-	case L1BitsPerSecond:
-		return new(big.Rat).Quo(q.Value, new(big.Rat).SetInt64(int64(wireBytes+mediumBytes)*8))
-	default:
-		return q.Value
+func (t *together) worst() ask {
+	least := func(sum, most *big.Rat) *big.Rat {
+		if all := times(most, max(t.starts, 1)); all.Cmp(sum) < 0 {
+			return all
+		}
+		return sum
 	}
+	return ask{t.sum.port, least(t.sum.packets, t.most.packets), least(t.sum.l2Bits, t.most.l2Bits), least(t.sum.l1Bits, t.most.l1Bits)}
 }
 
 // CheckLoad tells whether a generator's limits and line rates allow a load: one profile's, or that of all that run at
@@ -165,67 +174,6 @@ func CheckLoad(load Load, generator *spatev1.TrafficGenerator, at *field.Path) P
 }
 
 var unitName = map[Unit]string{PacketsPerSecond: "pps", L2BitsPerSecond: "bpsL2", L1BitsPerSecond: "bpsL1"}
-
-// checkDestinations judges where a frame goes by its bytes, however they were described.
-func checkDestinations(frame []byte, generator *spatev1.TrafficGenerator, at *field.Path) Problems {
-	var problems Problems
-	limits := generator.Spec.Limits
-	if limits == nil || len(limits.AllowedDestinations)+len(limits.AllowedPorts) == 0 {
-		return nil
-	}
-	refuse := func(limit, allowed, format string, args ...any) {
-		problems.add(spatev1.ReasonLimitExceeded, at, "%s; generator %s allows %s (its spec.limits.%s)",
-			fmt.Sprintf(format, args...), generator.Name, allowed, limit)
-	}
-	seen := packet.Inspect(frame)
-	if prefixes := limits.AllowedDestinations; len(prefixes) > 0 {
-		allowed := "only " + joined(prefixes)
-		switch {
-		case seen.Opaque != "":
-			refuse("allowedDestinations", allowed, "where the packet goes cannot be told: %s", seen.Opaque)
-		case len(seen.Destinations) == 0:
-			refuse("allowedDestinations", allowed, "the packet is not IP")
-		}
-		for _, destination := range seen.Destinations {
-			if !slices.ContainsFunc(prefixes, func(p spatev1.CIDR) bool { return holds(p, destination) }) {
-				refuse("allowedDestinations", allowed, "the packet goes to %s", destination)
-			}
-		}
-	}
-	if ranges := limits.AllowedPorts; len(ranges) > 0 {
-		allowed := "only " + joined(ranges)
-		switch {
-		case !seen.Transport:
-			refuse("allowedPorts", allowed, "the packet is neither TCP nor UDP")
-		case !slices.ContainsFunc(ranges, func(r spatev1.PortRange) bool { return inRange(r, seen.DestinationPort) }):
-			refuse("allowedPorts", allowed, "the packet goes to port %d", seen.DestinationPort)
-		}
-	}
-	return problems
-}
-
-func holds(prefix spatev1.CIDR, address netip.Addr) bool {
-	network, err := netip.ParsePrefix(string(prefix))
-	return err == nil && network.Contains(address.Unmap())
-}
-
-func inRange(ports spatev1.PortRange, port uint16) bool {
-	low, high, ranged := strings.Cut(string(ports), "-")
-	if !ranged {
-		high = low
-	}
-	first, errFirst := strconv.ParseUint(low, 10, 16)
-	last, errLast := strconv.ParseUint(high, 10, 16)
-	return errFirst == nil && errLast == nil && first <= uint64(port) && uint64(port) <= last
-}
-
-func joined[T ~string](items []T) string {
-	texts := make([]string, len(items))
-	for i, item := range items {
-		texts[i] = string(item)
-	}
-	return strings.Join(texts, ", ")
-}
 
 func times(value *big.Rat, n int64) *big.Rat {
 	return new(big.Rat).Mul(value, new(big.Rat).SetInt64(n))

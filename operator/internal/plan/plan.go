@@ -25,13 +25,28 @@ type Identity struct {
 	Tag uint16
 	// Profile and Namespace label its metrics.
 	Profile, Namespace string
+	// Marks are the numbers for marks that were left open (see ChooseMarks); the zero value takes the first there are.
+	Marks Marks
 }
 
 // Plan gives the plan of a run, for all engines together (see ForEngine).
 func (r *Resolved) Plan(id Identity) *enginev1.Plan {
+	marks := id.Marks
+	if len(marks.IPv4Identification)+len(marks.IPv6FlowLabel) == 0 {
+		marks, _ = r.ChooseMarks(Marks{}, 0) // there are always enough for one plan
+	}
+	at := 0
+	for _, e := range r.entries {
+		mark := marks.take(e.stream.mark)
+		for range e.stream.count() {
+			r.streams[at].Measure.Mark = mark
+			at++
+		}
+	}
 	return &enginev1.Plan{
 		RunId: id.RunID, Profile: id.Profile, Namespace: id.Namespace, RunTag: uint32(id.Tag),
-		Timing: r.timing, Streams: r.streams, LeaseNs: uint64(r.lease), LateAfterNs: uint64(r.lateAfter),
+		Timing: r.timing, Streams: r.streams, Reflectors: r.reflectors, Receivers: r.receivers,
+		LeaseNs: uint64(r.lease), LateAfterNs: uint64(r.lateAfter),
 	}
 }
 

@@ -9,8 +9,9 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"math/big"
-	"net"
+	"net/netip"
 	"slices"
+	"strconv"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -28,6 +29,8 @@ type Input struct {
 	// Streams and Templates in the profile's namespace, by name.
 	Streams   map[string]*spatev1.StatelessStream
 	Templates map[string]*spatev1.ASTFTemplate
+	// Data of the ConfigMaps and Secrets in the profile's namespace that streams name (see DataReferences).
+	Data map[spatev1.DataReference][]byte
 }
 
 // Resolved is a profile that can be run.
@@ -39,11 +42,17 @@ type Resolved struct {
 	// References are the streams it was resolved from.
 	References []spatev1.ReferenceSnapshot
 
+	// Entries are what was resolved of each entry, for what is changed while a run is under way.
+	Entries []spatev1.EntrySnapshot
+
 	timing *enginev1.Timing
 	lease  time.Duration
 	// lateAfter is how long after its time a packet counts as late; 0 leaves it to the engine.
-	lateAfter time.Duration
-	streams   []*enginev1.Stream
+	lateAfter  time.Duration
+	entries    []entry
+	streams    []*enginev1.Stream
+	reflectors []*enginev1.Reflector
+	receivers  []*enginev1.Receiver
 }
 
 var spec = field.NewPath("spec")
@@ -79,11 +88,14 @@ func Resolve(in Input) (*Resolved, Problems) {
 		problems = append(problems, found...)
 		entries = append(entries, e)
 	}
+	problems.chains(entries)
+	resolved.answering(in.Profile, generator, &problems)
 	resolved.References = references(in)
 	if len(problems) > 0 {
 		return nil, problems
 	}
-	resolved.scale(in.Profile.Spec.Rate, entries, &problems)
+	resolved.entries = entries
+	resolved.scale(in.Profile.Spec.Rate, &problems)
 	if len(problems) > 0 {
 		return nil, problems
 	}
@@ -140,7 +152,7 @@ type entry struct {
 	spec    *spatev1.TrafficEntry
 	stream  *Stream
 	enabled bool
-	// rate is absolute.
+	// rate is absolute; none for a replay.
 	rate Quantity
 }
 
@@ -148,67 +160,105 @@ func resolveEntry(in Input, generator *spatev1.TrafficGenerator, index int) (ent
 	var problems Problems
 	at := spec.Child("traffic").Index(index)
 	e := entry{at: at, spec: &in.Profile.Spec.Traffic[index]}
-	var source *spatev1.StatelessStreamSpec
-	within := func(found Problems) Problems { return found }
-	sourceAt, streamAt := at.Child("stream"), at.Child("stream")
-	switch {
-	case e.spec.Stream != nil:
-		source = e.spec.Stream
-	case e.spec.StreamRef != nil:
-		name := string(e.spec.StreamRef.Name)
-		sourceAt, streamAt = at.Child("streamRef"), spec
-		found := in.Streams[name]
-		if found == nil {
-			problems.add(spatev1.ReasonReferenceNotFound, sourceAt.Child("name"), "StatelessStream %q does not exist in namespace %s", name, in.Profile.Namespace)
-			break
-		}
-		source = &found.Spec
-		within = func(found Problems) Problems { return found.within(sourceAt, "StatelessStream", name) }
-	case e.spec.TemplateRef != nil:
-		problems.add(spatev1.ReasonNotSupported, at.Child("templateRef"), "the engine does not run templates yet; use a stream")
-	default:
-		problems.add(spatev1.ReasonInvalidSpec, at, "set exactly one of streamRef, stream and templateRef")
-	}
+	source, sourceAt, streamAt, within := e.source(in, &problems)
 	if source == nil {
 		// What the stream measures is not known: its receivePort may be right.
 		problems = append(problems, checkPorts(e.spec, e.spec.ReceivePort != "", generator, at)...)
 		return e, problems
 	}
-	stream, found := checkStream(source, streamAt, nextHop(e.spec, generator))
+	around := surroundings{options: nextHop(e.spec, generator), data: in.Data, generator: generator}
+	if around.data == nil {
+		around.data = map[spatev1.DataReference][]byte{}
+	}
+	stream, found := checkStream(source, streamAt, around)
 	problems = append(problems, within(found)...)
-	problems = append(problems, checkPorts(e.spec, source.Measure.Flow, generator, at)...)
+	problems = append(problems, checkPorts(e.spec, source.Measure.Flow || source.Measure.Mark != nil, generator, at)...)
 	if stream == nil || len(problems) > 0 {
 		return e, problems
 	}
 	e.stream, e.enabled, e.rate = stream, source.IsEnabled(), stream.Rate
 	rateAt := sourceAt
 	if e.spec.Rate != "" {
-		rate, err := ParseRate(e.spec.Rate)
-		if err != nil {
-			problems.add(spatev1.ReasonInvalidSpec, at.Child("rate"), "%q: %v", e.spec.Rate, err)
-			return e, problems
+		rateAt, e.rate = at.Child("rate"), problems.rate(e.spec.Rate, at.Child("rate"))
+		if stream.transmit.replay != nil {
+			problems.add(spatev1.ReasonInvalidSpec, at.Child("rate"), "a replay has no rate but that of its capture; set its gap, or spec.rate as a factor")
 		}
-		rateAt, e.rate = at.Child("rate"), rate
 	}
-	if generator == nil {
-		return e, problems // told once for the profile
+	if generator == nil || len(problems) > 0 {
+		return e, problems // a missing generator is told once for the profile
 	}
-	problems = append(problems, checkDestinations(stream.Packet.Frame, generator, sourceAt)...)
-	e.rate = absolute(e.rate, string(e.spec.TransmitPort), generator, rateAt, &problems)
+	problems.nextHop(stream, e.spec, generator, sourceAt)
+	problems = append(problems, checkDestinations(stream, generator, sourceAt)...)
+	if stream.transmit.replay == nil {
+		e.rate = absolute(e.rate, string(e.spec.TransmitPort), generator, rateAt, &problems)
+	}
 	return e, problems
 }
 
-// nextHop is what stands for a missing Ethernet destination: something only where the port leads nowhere, or where the
-// port is not known and told to be wrong.
-func nextHop(e *spatev1.TrafficEntry, generator *spatev1.TrafficGenerator) net.HardwareAddr {
+// source finds what an entry sends, where that is described, and how its problems are told.
+func (e *entry) source(in Input, problems *Problems) (source *spatev1.StatelessStreamSpec, sourceAt, streamAt *field.Path, within func(Problems) Problems) {
+	within = func(found Problems) Problems { return found }
+	sourceAt, streamAt = e.at.Child("stream"), e.at.Child("stream")
+	switch {
+	case e.spec.Stream != nil:
+		source = e.spec.Stream
+	case e.spec.StreamRef != nil:
+		name := string(e.spec.StreamRef.Name)
+		at := e.at.Child("streamRef")
+		sourceAt, streamAt = at, spec
+		within = func(found Problems) Problems { return found.within(at, "StatelessStream", name) }
+		found := in.Streams[name]
+		if found == nil {
+			problems.add(spatev1.ReasonReferenceNotFound, at.Child("name"), "StatelessStream %q does not exist in namespace %s", name, in.Profile.Namespace)
+			break
+		}
+		source = &found.Spec
+	case e.spec.TemplateRef != nil:
+		problems.add(spatev1.ReasonNotSupported, e.at.Child("templateRef"), "the engine does not run templates yet; use a stream")
+	default:
+		problems.add(spatev1.ReasonInvalidSpec, e.at, "set exactly one of streamRef, stream and templateRef")
+	}
+	return source, sourceAt, streamAt, within
+}
+
+// nextHop is what stands for a missing Ethernet destination: what the engine resolves where the port has addresses,
+// something where it leads nowhere, or where it is not known and told to be wrong.
+func nextHop(e *spatev1.TrafficEntry, generator *spatev1.TrafficGenerator) packet.Options {
 	if generator == nil {
-		return packet.InternalDestination
+		return packet.Options{NextHop: packet.InternalDestination}
 	}
 	port := newPorts(generator).find(string(e.TransmitPort))
-	if port == nil || internal(port) {
-		return packet.InternalDestination
+	switch {
+	case port == nil:
+		return packet.Options{NextHop: packet.InternalDestination}
+	case len(port.Addresses) > 0:
+		return packet.Options{NextHopFromPort: true}
+	case internal(port):
+		return packet.Options{NextHop: packet.InternalDestination}
 	}
-	return nil
+	return packet.Options{}
+}
+
+// nextHop tells whether the port can have a next hop for the stream's packets.
+func (p *Problems) nextHop(stream *Stream, e *spatev1.TrafficEntry, generator *spatev1.TrafficGenerator, at *field.Path) {
+	if stream.Packet == nil || !stream.Packet.DestinationMACFromPort {
+		return
+	}
+	port := newPorts(generator).find(string(e.TransmitPort))
+	for _, h := range stream.Packet.Headers {
+		four := h.Kind == packet.IPv4
+		if !four && h.Kind != packet.IPv6 {
+			continue
+		}
+		for _, text := range port.Addresses {
+			if prefix, err := netip.ParsePrefix(string(text)); err == nil && prefix.Addr().Is4() == four {
+				return
+			}
+		}
+		p.add(spatev1.ReasonInvalidSpec, at, "ethernet.destination is absent, and port %s has no %s address to find the next hop with: write it, or give the port one", port.Name, h.Kind)
+		return
+	}
+	p.add(spatev1.ReasonInvalidSpec, at, "ethernet.destination is absent, and a packet that is not IP has no next hop: write it")
 }
 
 // checkPorts tells whether the ports exist, and whether packets of one can arrive at the other.
@@ -217,9 +267,9 @@ func checkPorts(e *spatev1.TrafficEntry, flow bool, generator *spatev1.TrafficGe
 	transmit, receive := string(e.TransmitPort), string(e.ReceivePort)
 	switch {
 	case flow && receive == "":
-		problems.add(spatev1.ReasonInvalidSpec, at.Child("receivePort"), "the stream measures flow: name the port its packets are expected at, or leave measure.flow out")
+		problems.add(spatev1.ReasonInvalidSpec, at.Child("receivePort"), "the stream measures flow: name the port its packets are expected at, or leave measure.flow and measure.mark out")
 	case !flow && receive != "" && e.TemplateRef == nil && (e.Stream != nil || e.StreamRef != nil):
-		problems.add(spatev1.ReasonInvalidSpec, at.Child("receivePort"), "nothing of the stream is measured at %s: set its measure.flow, or leave receivePort out", receive)
+		problems.add(spatev1.ReasonInvalidSpec, at.Child("receivePort"), "nothing of the stream is measured at %s: set its measure.flow or measure.mark, or leave receivePort out", receive)
 	}
 	if generator == nil {
 		return problems
@@ -268,27 +318,176 @@ func absolute(rate Quantity, name string, generator *spatev1.TrafficGenerator, a
 }
 
 // scale settles the factor, and with it each stream's rate.
-func (r *Resolved) scale(rate spatev1.ScaledRate, entries []entry, problems *Problems) {
-	own := newLoad()
-	for _, e := range entries {
-		if e.enabled {
-			wire := e.stream.Packet.WireBytes()
-			own.add(string(e.spec.TransmitPort), e.rate.packets(wire), wire)
-		}
+func (r *Resolved) scale(rate spatev1.ScaledRate, problems *Problems) {
+	if !r.build(problems) {
+		return
 	}
-	factor, err := factorOf(rate, own)
+	load, err := loadOf(r.streams)
+	if err != nil {
+		problems.add(spatev1.ReasonInvalidSpec, spec.Child("traffic"), "%v", err)
+		return
+	}
+	factor, err := factorOf(rate, load)
 	if err != nil {
 		problems.add(spatev1.ReasonInvalidSpec, spec.Child("rate"), "%q: %v", rate, err)
 		return
 	}
-	r.Factor, r.Load = factor, own.Scaled(factor)
-	for i, e := range entries {
-		scaled, err := Ratio(new(big.Rat).Mul(e.rate.Value, factor))
+	r.Factor, r.Load = factor, load.Scaled(factor)
+	r.speed(factor, problems)
+	for _, e := range r.entries {
+		own := r.ownRate(&e)
+		entry := spatev1.EntrySnapshot{Name: string(e.spec.Name), StreamRate: own, Rate: e.spec.Rate, Paused: e.spec.Paused}
+		if entry.Rate == "" {
+			entry.Rate = own
+		}
+		r.Entries = append(r.Entries, entry)
+	}
+}
+
+// ownRate is a stream's rate as it is described; empty for a replay.
+func (r *Resolved) ownRate(e *entry) spatev1.Rate {
+	switch t := &e.stream.spec.Transmit; {
+	case t.Continuous != nil:
+		return t.Continuous.Rate
+	case t.Burst != nil:
+		return t.Burst.Rate
+	case t.MultiBurst != nil:
+		return t.MultiBurst.Rate
+	}
+	return ""
+}
+
+// mostStreams of a plan: their numbers have 16 bits.
+const mostStreams = 1 << 16
+
+// speed sets all streams' rates to a factor on their own.
+func (r *Resolved) speed(factor *big.Rat, problems *Problems) {
+	at := 0
+	for _, e := range r.entries {
+		scaled := &enginev1.Stream{}
+		if err := e.stream.transmit.at(e.rate, factor, scaled); err != nil {
+			problems.add(spatev1.ReasonInvalidSpec, e.at, "its rate: %v", err)
+		}
+		for range e.stream.count() {
+			r.streams[at].Transmit = scaled.Transmit
+			at++
+		}
+	}
+}
+
+// build makes the streams of all entries at their own rates.
+func (r *Resolved) build(problems *Problems) bool {
+	var streams []*enginev1.Stream
+	names := map[string]string{}
+	before := len(*problems)
+	for _, e := range r.entries {
+		made, err := e.streams(uint32(len(streams)))
 		if err != nil {
 			problems.add(spatev1.ReasonInvalidSpec, e.at, "its rate: %v", err)
 			continue
 		}
-		r.streams = append(r.streams, e.toPlan(uint32(i), scaled))
+		for _, s := range made {
+			if other, known := names[s.Name]; known {
+				problems.add(spatev1.ReasonInvalidSpec, e.at.Child("name"), "a copy of %q is called %q too; rename one of the entries", other, s.Name)
+				break
+			}
+			names[s.Name] = string(e.spec.Name)
+		}
+		streams = append(streams, made...)
+		if len(streams) > mostStreams {
+			problems.add(spatev1.ReasonInvalidSpec, e.at, "with their copies there are %d streams so far; at most %d can run at once", len(streams), mostStreams)
+			break
+		}
+	}
+	r.streams = streams
+	return len(*problems) == before
+}
+
+// streams of an entry: one, or one for each copy.
+func (e entry) streams(id uint32) ([]*enginev1.Stream, error) {
+	shared := &enginev1.Stream{}
+	if err := e.stream.transmit.at(e.rate, big.NewRat(1, 1), shared); err != nil {
+		return nil, err
+	}
+	measure := e.stream.spec.Measure
+	all := make([]*enginev1.Stream, e.stream.count())
+	for i := range all {
+		name, group, next := string(e.spec.Name), "", ""
+		if e.spec.Next != nil {
+			next = string(e.spec.Next.Entry)
+		}
+		if e.stream.Copies != nil {
+			name, group = copyName(name, i), name
+			if next != "" {
+				next = copyName(next, i)
+			}
+		}
+		s := &enginev1.Stream{
+			Name: name, Group: group, Id: id + uint32(i),
+			TxPort: string(e.spec.TransmitPort), RxPort: string(e.spec.ReceivePort),
+			Transmit: shared.Transmit, Measure: &enginev1.Measure{Flow: measure.Flow, Latency: measure.Latency},
+			Disabled: !e.enabled, Paused: e.spec.Paused, Program: e.stream.program, StartDelayNs: e.stream.startDelay,
+			Waits: e.spec.Start == spatev1.StartWaiting, Cache: uint32(e.stream.spec.Cache), Pinned: e.stream.spec.Pinned,
+		}
+		if next != "" {
+			s.Next = &enginev1.Next{Stream: next, Times: uint64(e.spec.Next.Loops)}
+		}
+		if e.stream.Packet != nil {
+			s.Packet = e.stream.planPacket(i)
+		}
+		all[i] = s
+	}
+	return all, nil
+}
+
+func copyName(entry string, index int) string { return entry + "-" + strconv.Itoa(index) }
+
+// planPacket of a copy.
+func (s *Stream) planPacket(index int) *enginev1.Packet {
+	p := s.packet
+	frame := s.Packet.Frame
+	if s.Copies != nil {
+		frame = s.Copies[index].frame(frame)
+	}
+	return &enginev1.Packet{
+		Frame: frame, SourceMacFromPort: p.SourceMacFromPort, DestinationMacFromPort: p.DestinationMacFromPort,
+		Checksums: p.Checksums, Lengths: p.Lengths, Sizes: p.Sizes,
+	}
+}
+
+// answering are the ports that reflect or receive.
+func (r *Resolved) answering(profile *spatev1.TrafficProfile, generator *spatev1.TrafficGenerator, problems *Problems) {
+	if len(profile.Spec.Traffic)+len(profile.Spec.Reflect)+len(profile.Spec.Receive) == 0 {
+		problems.add(spatev1.ReasonInvalidSpec, spec, "there is nothing to do: set traffic, reflect or receive")
+	}
+	known := func(name spatev1.PortName, at *field.Path) {
+		if generator == nil {
+			return
+		}
+		all := newPorts(generator)
+		switch port := all.find(string(name)); {
+		case port == nil:
+			problems.add(spatev1.ReasonInvalidSpec, at, "%q is no port of generator %s; it has %s", name, generator.Name, all.names())
+		case port.Attachment.Null != nil:
+			problems.add(spatev1.ReasonInvalidSpec, at, "%s is a null port and receives nothing", name)
+		}
+	}
+	for i, reflect := range profile.Spec.Reflect {
+		at := spec.Child("reflect").Index(i)
+		known(reflect.Port, at.Child("port"))
+		swap := enginev1.Reflection_REFLECTION_MAC
+		switch reflect.Swap {
+		case "", spatev1.SwapMAC:
+		case spatev1.SwapAddresses:
+			swap = enginev1.Reflection_REFLECTION_ADDRESSES
+		default:
+			problems.add(spatev1.ReasonInvalidSpec, at.Child("swap"), "%q: must be MAC or Addresses", reflect.Swap)
+		}
+		r.reflectors = append(r.reflectors, &enginev1.Reflector{Port: string(reflect.Port), Swap: swap})
+	}
+	for i, receive := range profile.Spec.Receive {
+		known(receive.Port, spec.Child("receive").Index(i).Child("port"))
+		r.receivers = append(r.receivers, &enginev1.Receiver{Name: string(receive.Name), Port: string(receive.Port)})
 	}
 }
 
@@ -306,25 +505,6 @@ func factorOf(rate spatev1.ScaledRate, own Load) (*big.Rat, error) {
 		return nil, errNothingToScale
 	}
 	return new(big.Rat).Quo(wanted.Value, total), nil
-}
-
-func (e entry) toPlan(id uint32, rate *enginev1.Ratio) *enginev1.Stream {
-	built := e.stream.Packet
-	stream := &enginev1.Stream{
-		Name: string(e.spec.Name), Id: id,
-		TxPort: string(e.spec.TransmitPort), RxPort: string(e.spec.ReceivePort),
-		Packet:   &enginev1.Packet{Frame: built.Frame, SourceMacFromPort: built.SourceMACFromPort},
-		Transmit: &enginev1.Stream_Continuous{Continuous: &enginev1.Continuous{Rate: planRate(e.rate.Unit, rate)}},
-		Measure:  &enginev1.Measure{Flow: e.stream.Flow},
-		Disabled: !e.enabled,
-	}
-	for _, sum := range built.Checksums {
-		stream.Packet.Checksums = append(stream.Packet.Checksums, &enginev1.Checksum{
-			Offset: uint32(sum.Offset), Start: uint32(sum.Start), End: uint32(sum.End),
-			PseudoHeaderSum: sum.PseudoHeaderSum, ZeroMeansAbsent: sum.ZeroMeansAbsent,
-		})
-	}
-	return stream
 }
 
 func planRate(unit Unit, ratio *enginev1.Ratio) *enginev1.Rate {
@@ -359,11 +539,17 @@ func references(in Input) []spatev1.ReferenceSnapshot {
 func StreamDigest(spec *spatev1.StatelessStreamSpec) string { return digest(*spec) }
 
 // ProfileDigest is of all that starts a new run when it changes: what is run and how it is judged, not how fast it is
-// scaled, whether it is suspended, or how its history is kept.
+// scaled, which entries are paused or have another rate, whether it is suspended, or how its history is kept.
 func ProfileDigest(profile *spatev1.TrafficProfile) string {
+	traffic := slices.Clone(profile.Spec.Traffic)
+	for i := range traffic {
+		traffic[i].Rate, traffic[i].Paused = "", false
+	}
 	return digest(struct {
 		GeneratorRef *spatev1.GeneratorReference
 		Traffic      []spatev1.TrafficEntry
+		Reflect      []spatev1.ReflectPort
+		Receive      []spatev1.ReceivePort
 		Duration     spatev1.Duration
 		Warmup       spatev1.Duration
 		Drain        spatev1.Duration
@@ -371,9 +557,29 @@ func ProfileDigest(profile *spatev1.TrafficProfile) string {
 		Tolerance    spatev1.GeneratorTolerance
 		RunID        string
 	}{
-		profile.Spec.GeneratorRef, profile.Spec.Traffic, profile.Spec.Duration, profile.Spec.Warmup, profile.Spec.Drain,
+		profile.Spec.GeneratorRef, traffic, profile.Spec.Reflect, profile.Spec.Receive,
+		profile.Spec.Duration, profile.Spec.Warmup, profile.Spec.Drain,
 		profile.Spec.Thresholds, profile.Spec.GeneratorTolerance, profile.Spec.RunID,
 	})
+}
+
+// DataReferences are the ConfigMaps' and Secrets' keys that a profile's streams name, each once.
+func DataReferences(profile *spatev1.TrafficProfile, streams map[string]*spatev1.StatelessStream) []spatev1.DataReference {
+	var all []spatev1.DataReference
+	for i := range profile.Spec.Traffic {
+		e := &profile.Spec.Traffic[i]
+		source := e.Stream
+		if e.StreamRef != nil && streams[string(e.StreamRef.Name)] != nil {
+			source = &streams[string(e.StreamRef.Name)].Spec
+		}
+		if source == nil || source.Transmit.Replay == nil || source.Transmit.Replay.Pcap.From == nil {
+			continue
+		}
+		if ref := *source.Transmit.Replay.Pcap.From; !slices.Contains(all, ref) {
+			all = append(all, ref)
+		}
+	}
+	return all
 }
 
 func digest(value any) string {

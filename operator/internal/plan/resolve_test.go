@@ -115,7 +115,7 @@ func TestResolveMakesAPlan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, sameDigest, _ := Encode(mustResolve(t, Input{Profile: imix(), Generator: generator()}).Plan(Identity{"r1", 9, "imix", "test"}))
+	again, sameDigest, _ := Encode(mustResolve(t, Input{Profile: imix(), Generator: generator()}).Plan(Identity{RunID: "r1", Tag: 9, Profile: "imix", Namespace: "test"}))
 	if !bytes.Equal(first, again) || digest != sameDigest {
 		t.Error("the same profile gives another plan")
 	}
@@ -276,22 +276,15 @@ func TestResolveTellsWhatIsWrong(t *testing.T) {
 		"to a null port":     {profile(entryOf("a", "east", "void", stream("1pps", 64))), generator(), "InvalidSpec", "void is a null port and receives nothing"},
 		"from a null port":   {profile(entryOf("a", "void", "west", stream("1pps", 64))), generator(), "InvalidSpec", "what the null port void sends arrives nowhere"},
 		"across a loopback":  {profile(entryOf("a", "loop", "west", stream("1pps", 64))), generator(), "InvalidSpec", "loop and west must be the same"},
-		"no next hop":        {one(stream("1pps", 64, withoutDestination)), generator(), "InvalidSpec", "spec.traffic[0].stream.packet.headers[0].ethernet.destination: Required value: the next hop's address is not resolved yet"},
+		"no next hop":        {one(stream("1pps", 64, withoutDestination)), generator(), "InvalidSpec", "spec.traffic[0].stream.packet.headers[0].ethernet.destination: Required value: the transmitting port has no address to find its next hop with"},
 		"wrong rate":         {one(stream("10 apples", 64)), generator(), "InvalidSpec", `spec.traffic[0].stream.transmit.continuous.rate: "10 apples": must be a rate such as 1.5Mpps`},
 		"wrong entry rate":   {change(func(p *spatev1.TrafficProfile) { p.Spec.Traffic[0].Rate = "2x" }), generator(), "InvalidSpec", `spec.traffic[0].rate: "2x": must be a rate`},
 		"wrong profile rate": {change(func(p *spatev1.TrafficProfile) { p.Spec.Rate = "50%" }), generator(), "InvalidSpec", `spec.rate: "50%": must be a factor`},
 		"wrong duration":     {change(func(p *spatev1.TrafficProfile) { p.Spec.Duration = "soon" }), generator(), "InvalidSpec", `spec.duration: "soon" must be a duration`},
 		"too fine a rate":    {change(func(p *spatev1.TrafficProfile) { p.Spec.Rate = "1.000000000000000000001x" }), generator(), "InvalidSpec", "spec.traffic[0]: its rate: "},
-		"burst": {one(stream("", 64, func(s *spatev1.StatelessStreamSpec) {
-			s.Transmit = spatev1.Transmit{Burst: &spatev1.BurstTransmit{Packets: 5, Rate: "1pps"}}
-		})), generator(), "NotSupported", "spec.traffic[0].stream.transmit.burst: the engine does not send bursts yet; use continuous"},
 		"two modes": {one(stream("1pps", 64, func(s *spatev1.StatelessStreamSpec) {
 			s.Transmit.Burst = &spatev1.BurstTransmit{Packets: 5, Rate: "1pps"}
-		})), generator(), "InvalidSpec", "spec.traffic[0].stream.transmit: set exactly one of continuous, burst and multiBurst"},
-		"latency": {one(stream("1pps", 64, func(s *spatev1.StatelessStreamSpec) { s.Measure.Latency = true })), generator(), "NotSupported", "spec.traffic[0].stream.measure.latency: "},
-		"fields": {one(stream("1pps", 64, func(s *spatev1.StatelessStreamSpec) {
-			s.Fields = []spatev1.PacketField{{Name: "x", Random: &spatev1.FieldRandom{Min: "1", Max: "2"}, Writes: []spatev1.FieldWrite{{Field: "udp.sourcePort"}}}}
-		})), generator(), "NotSupported", "spec.traffic[0].stream.fields: the engine does not vary packets yet"},
+		})), generator(), "InvalidSpec", "spec.traffic[0].stream.transmit: set exactly one of continuous, burst, multiBurst and replay"},
 		"min over max": {one(stream("1pps", 64, func(s *spatev1.StatelessStreamSpec) {
 			s.Fields = []spatev1.PacketField{{Name: "x", Increment: &spatev1.FieldRange{Min: "10.0.0.2", Max: "10.0.0.1"}, Writes: []spatev1.FieldWrite{{Field: "ipv4.source"}}}}
 		})), generator(), "InvalidSpec", "spec.traffic[0].stream.fields[0].increment.min: 10.0.0.2 is greater than max, which is 10.0.0.1"},
@@ -410,6 +403,10 @@ func TestWhatStartsANewRun(t *testing.T) {
 		starts bool
 	}{
 		"rate":        {func(s *spatev1.TrafficProfileSpec) { s.Rate = "2x" }, false},
+		"an entry's":  {func(s *spatev1.TrafficProfileSpec) { s.Traffic[0].Rate = "5pps" }, false},
+		"a pause":     {func(s *spatev1.TrafficProfileSpec) { s.Traffic[0].Paused = true }, false},
+		"a chain":     {func(s *spatev1.TrafficProfileSpec) { s.Traffic[0].Start = "Waiting" }, true},
+		"a reflector": {func(s *spatev1.TrafficProfileSpec) { s.Reflect = []spatev1.ReflectPort{{Port: "east"}} }, true},
 		"suspend":     {func(s *spatev1.TrafficProfileSpec) { s.Suspend = true }, false},
 		"history":     {func(s *spatev1.TrafficProfileSpec) { s.RunHistoryLimit = ptr.To[int32](1) }, false},
 		"whenBusy":    {func(s *spatev1.TrafficProfileSpec) { s.WhenBusy = "Refuse" }, false},

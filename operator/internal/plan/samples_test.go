@@ -3,6 +3,7 @@
 package plan
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"testing"
@@ -12,36 +13,82 @@ import (
 	spatev1 "spate.dev/operator/api/v1alpha1"
 )
 
-func sample[T any](t *testing.T, file string) *T {
+// samples are the objects of config/samples by kind and name.
+type samples struct {
+	generators map[string]*spatev1.TrafficGenerator
+	streams    map[string]*spatev1.StatelessStream
+	profiles   map[string]*spatev1.TrafficProfile
+}
+
+func readSamples(t *testing.T) samples {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("../../../config/samples", file))
+	all := samples{map[string]*spatev1.TrafficGenerator{}, map[string]*spatev1.StatelessStream{}, map[string]*spatev1.TrafficProfile{}}
+	files, err := filepath.Glob("../../../config/samples/*.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, document := range bytes.Split(text, []byte("\n---\n")) {
+			var kind struct{ Kind string }
+			if err := yaml.Unmarshal(document, &kind); err != nil {
+				t.Fatalf("%s: %v", file, err)
+			}
+			switch kind.Kind {
+			case "TrafficGenerator":
+				keep(t, all.generators, file, document, func(o *spatev1.TrafficGenerator) string { return o.Name })
+			case "StatelessStream":
+				keep(t, all.streams, file, document, func(o *spatev1.StatelessStream) string { return o.Name })
+			case "TrafficProfile":
+				keep(t, all.profiles, file, document, func(o *spatev1.TrafficProfile) string { return o.Name })
+			}
+		}
+	}
+	return all
+}
+
+func keep[T any](t *testing.T, in map[string]*T, file string, text []byte, name func(*T) string) {
+	t.Helper()
 	object := new(T)
 	if err := yaml.UnmarshalStrict(text, object); err != nil {
-		t.Fatal(err)
+		t.Fatalf("%s: %v", file, err)
 	}
-	return object
+	in[name(object)] = object
 }
 
 func TestSamplesBecomePlans(t *testing.T) {
-	lab := sample[spatev1.TrafficGenerator](t, "trafficgenerator.yaml")
-	stream := sample[spatev1.StatelessStream](t, "statelessstream.yaml")
-	streams := map[string]*spatev1.StatelessStream{stream.Name: stream}
-	for _, file := range []string{"imix.yaml", "trafficprofile.yaml"} {
-		in := Input{Profile: sample[spatev1.TrafficProfile](t, file), Streams: streams}
-		if in.Profile.Spec.GeneratorRef != nil {
-			in.Generator = lab
-		}
-		if _, problems := Resolve(in); len(problems) > 0 {
-			t.Errorf("%s: %v", file, problems)
-		}
-	}
+	all := readSamples(t)
+	lab := all.generators["lab"]
 	if problems := CheckGenerator(&lab.Spec); len(problems) > 0 {
 		t.Error(problems)
 	}
-	if _, problems := CheckStream(&stream.Spec); len(problems) > 0 {
-		t.Error(problems)
+	for name, stream := range all.streams {
+		if _, problems := CheckStream(&stream.Spec); len(problems) > 0 {
+			t.Errorf("%s: %v", name, problems)
+		}
+	}
+	streams := map[string]int{ // in each plan
+		"smoke": 1, "imix": 1, "syn-flood": 1, "rfc2544-sizes": 7, "vxlan": 100, "qinq": 1, "ipv6": 2, "burst-chain": 2, "latency": 2,
+		"reflector": 1, "receive-only": 0,
+	}
+	if len(all.profiles) != len(streams) {
+		t.Errorf("%d profiles among the samples, %d known here", len(all.profiles), len(streams))
+	}
+	for name, profile := range all.profiles {
+		in := Input{Profile: profile, Streams: all.streams}
+		if profile.Spec.GeneratorRef != nil {
+			in.Generator = lab
+		}
+		resolved, problems := Resolve(in)
+		if len(problems) > 0 {
+			t.Errorf("%s: %v", name, problems)
+			continue
+		}
+		if got := len(resolved.Plan(Identity{RunID: "r"}).Streams); got != streams[name] {
+			t.Errorf("%s: %d streams, want %d", name, got, streams[name])
+		}
 	}
 }

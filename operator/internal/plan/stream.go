@@ -1,30 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Can a stream be sent, and as which bytes at which rate?
+// Can a stream be sent, and as which packets, varied how, at which times?
 
 package plan
 
 import (
-	"net"
-
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/packet"
 )
 
 // Stream is a stream that can be sent.
 type Stream struct {
+	// Packet of the stream, or of the first of its copies; nil for a replay.
 	Packet *packet.Packet
-	Rate   Quantity
-	// Flow is true when received, lost, duplicated and reordered packets are measured.
-	Flow bool
+	// Rate as described; none for a replay.
+	Rate Quantity
+	// Copies are the packets' differences, one for each copy; nil if there are none.
+	Copies []difference
+
+	spec *spatev1.StatelessStreamSpec
+	// packet without its frame.
+	packet  *enginev1.Packet
+	program *enginev1.FieldProgram
+	// transmit makes the contract's mode at a rate that is a factor of the stream's own.
+	transmit transmitMode
+	mark     *markRequest
+
+	startDelay uint64
 }
+
+// count of streams it makes.
+func (s *Stream) count() int { return max(len(s.Copies), 1) }
 
 // CheckStream tells whether a StatelessStream by itself can be sent. Where it is sent from is not known yet, so a
 // missing Ethernet destination is no problem here.
 func CheckStream(spec *spatev1.StatelessStreamSpec) (*Stream, Problems) {
-	return checkStream(spec, field.NewPath("spec"), packet.InternalDestination)
+	return checkStream(spec, field.NewPath("spec"), surroundings{options: packet.Options{NextHop: packet.InternalDestination}})
 }
 
 // CheckTemplate tells whether an ASTFTemplate can be run.
@@ -35,47 +49,103 @@ func CheckTemplate(*spatev1.ASTFTemplateSpec) Problems {
 	return problems
 }
 
-func checkStream(spec *spatev1.StatelessStreamSpec, at *field.Path, nextHop net.HardwareAddr) (*Stream, Problems) {
+// surroundings are what a stream's own description does not tell.
+type surroundings struct {
+	options packet.Options
+	// data of ConfigMaps and Secrets; nil where it was not looked up.
+	data map[spatev1.DataReference][]byte
+	// generator whose volumes are read; nil where it is not known.
+	generator *spatev1.TrafficGenerator
+}
+
+func checkStream(spec *spatev1.StatelessStreamSpec, at *field.Path, around surroundings) (*Stream, Problems) {
 	var problems Problems
-	built, errs := packet.Build(spec.Packet, at.Child("packet"), packet.Options{Trailer: spec.Measure.Flow, NextHop: nextHop})
-	problems.invalid(errs)
-	problems = append(problems, checkFields(spec.Fields, at.Child("fields"), built)...)
-	rate, rateProblems := transmitRate(&spec.Transmit, at.Child("transmit"))
-	problems = append(problems, rateProblems...)
-	if spec.Measure.Latency {
-		problems.add(spatev1.ReasonNotSupported, at.Child("measure", "latency"),
-			"the engine does not measure latency yet; leave it out (measure.flow counts loss, duplicates and reordering)")
+	s := &Stream{spec: spec, startDelay: problems.duration(spec.StartDelay, at.Child("startDelay"))}
+	s.transmit = problems.transmit(&spec.Transmit, at.Child("transmit"), around)
+	s.Rate = s.transmit.rate
+	problems.measure(&spec.Measure, at.Child("measure"))
+	s.mark = markOf(spec.Measure.Mark)
+	problems.sendOptions(spec, at)
+	if spec.Transmit.Replay != nil {
+		problems.replayed(spec, at)
+		s.program = problems.program(spec.Fields, at.Child("fields"), nil, nil)
+	} else {
+		options := around.options
+		options.Trailer, options.SizesVary = spec.Measure.Flow, writesSize(spec.Fields)
+		built, errs := packet.Build(spec.Packet, at.Child("packet"), options)
+		problems.invalid(errs)
+		if built != nil {
+			s.Packet, s.packet = built, planPacket(built)
+			s.program = problems.program(spec.Fields, at.Child("fields"), built, s.packet)
+			s.Copies = problems.copies(spec.Copies, at.Child("copies"), built)
+		}
 	}
 	if len(problems) > 0 {
 		return nil, problems
 	}
-	return &Stream{Packet: built, Rate: rate, Flow: spec.Measure.Flow}, nil
+	return s, nil
 }
 
-// transmitRate reads the rate of a mode the engine has.
-func transmitRate(transmit *spatev1.Transmit, at *field.Path) (Quantity, Problems) {
-	var problems Problems
-	set := 0
-	for mode, present := range map[string]bool{
-		"continuous": transmit.Continuous != nil, "burst": transmit.Burst != nil, "multiBurst": transmit.MultiBurst != nil,
-	} {
-		if !present {
-			continue
+// measure checks what is measured.
+func (p *Problems) measure(m *spatev1.Measure, at *field.Path) {
+	if m.Latency && !m.Flow {
+		p.add(spatev1.ReasonInvalidSpec, at.Child("latency"), "latency needs flow: true")
+	}
+	if m.Mark == nil {
+		return
+	}
+	if m.Flow || m.Latency {
+		p.add(spatev1.ReasonInvalidSpec, at.Child("mark"), "mark counts packets without a trailer: leave flow and latency out, or mark")
+	}
+	p.mark(m.Mark, at.Child("mark"))
+}
+
+// sendOptions checks what is said about sending beside the mode.
+func (p *Problems) sendOptions(spec *spatev1.StatelessStreamSpec, at *field.Path) {
+	switch {
+	case spec.Cache < 0 || spec.Cache > 10000:
+		p.add(spatev1.ReasonInvalidSpec, at.Child("cache"), "%d: must be 0 to 10000", spec.Cache)
+	case spec.Cache > 0 && spec.Measure.Flow:
+		p.add(spatev1.ReasonInvalidSpec, at.Child("cache"), "does not go with measure.flow, which makes every packet anew; leave out one of them")
+	}
+}
+
+// duration reads a time in nanoseconds; an absent one is 0.
+func (p *Problems) duration(text spatev1.Duration, at *field.Path) uint64 {
+	if text == "" {
+		return 0
+	}
+	value, err := text.Parse()
+	if err != nil || value < 0 {
+		p.add(spatev1.ReasonInvalidSpec, at, "%q must be a duration such as 500ms, 10s or 1m30s", text)
+		return 0
+	}
+	return uint64(value)
+}
+
+// planPacket gives what engines must know of a packet, without its frame.
+func planPacket(built *packet.Packet) *enginev1.Packet {
+	p := &enginev1.Packet{SourceMacFromPort: built.SourceMACFromPort, DestinationMacFromPort: built.DestinationMACFromPort}
+	for _, sum := range built.Checksums {
+		kind := enginev1.ChecksumKind_CHECKSUM_KIND_INTERNET
+		if sum.Kind == packet.CRC32C {
+			kind = enginev1.ChecksumKind_CHECKSUM_KIND_CRC32C
 		}
-		set++
-		if mode != "continuous" {
-			problems.add(spatev1.ReasonNotSupported, at.Child(mode), "the engine does not send bursts yet; use continuous")
+		p.Checksums = append(p.Checksums, &enginev1.Checksum{
+			Kind: kind, Offset: uint32(sum.Offset), Start: uint32(sum.Start), End: uint32(sum.End),
+			PseudoHeaderSum: sum.PseudoHeaderSum, AddressesStart: uint32(sum.AddressesStart), AddressesEnd: uint32(sum.AddressesEnd),
+			LengthMinus: uint32(sum.LengthMinus), ZeroMeansAbsent: sum.ZeroMeansAbsent,
+		})
+	}
+	for _, l := range built.Lengths {
+		p.Lengths = append(p.Lengths, &enginev1.Length{Offset: uint32(l.Offset), Size: 2, Minus: uint32(l.Minus)})
+	}
+	if sizes := built.Sizes; sizes != nil && sizes.Range == nil {
+		list := &enginev1.SizeList{Random: sizes.Random, Seed: sizes.Seed}
+		for _, size := range sizes.List {
+			list.Sizes = append(list.Sizes, &enginev1.WeightedSize{Bytes: uint32(size.Bytes), Weight: uint32(size.Weight)})
 		}
+		p.Sizes = &enginev1.Sizes{Kind: &enginev1.Sizes_List{List: list}}
 	}
-	if set != 1 {
-		problems.add(spatev1.ReasonInvalidSpec, at, "set exactly one of continuous, burst and multiBurst")
-	}
-	if len(problems) > 0 {
-		return Quantity{}, problems
-	}
-	rate, err := ParseRate(transmit.Continuous.Rate)
-	if err != nil {
-		problems.add(spatev1.ReasonInvalidSpec, at.Child("continuous", "rate"), "%q: %v", transmit.Continuous.Rate, err)
-	}
-	return rate, problems
+	return p
 }

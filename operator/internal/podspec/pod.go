@@ -10,6 +10,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -20,6 +22,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/plan"
 )
 
 const (
@@ -108,14 +111,25 @@ func (t Template) container() corev1.Container {
 		// The metrics listener comes up when the ports are open; a dead control thread fails to answer.
 		StartupProbe:  probe(1, 120),
 		LivenessProbe: probe(10, 6),
-		VolumeMounts: []corev1.VolumeMount{
-			{Name: "tls", MountPath: tlsDir, ReadOnly: true},
-			{Name: "pod", MountPath: podInfoDir, ReadOnly: true},
-			{Name: "run", MountPath: "/run"},
-			{Name: "tmp", MountPath: "/tmp"},
-		},
+		VolumeMounts:  t.mounts(),
 	}
 }
+
+func (t Template) mounts() []corev1.VolumeMount {
+	mounts := []corev1.VolumeMount{
+		{Name: "tls", MountPath: tlsDir, ReadOnly: true},
+		{Name: "pod", MountPath: podInfoDir, ReadOnly: true},
+		{Name: "run", MountPath: "/run"},
+		{Name: "tmp", MountPath: "/tmp"},
+	}
+	for i, v := range t.Generator.Spec.Volumes {
+		mounts = append(mounts, corev1.VolumeMount{Name: captures(i), MountPath: path.Join(plan.VolumesDir, string(v.Name)), ReadOnly: true})
+	}
+	return mounts
+}
+
+// captures is the name in the pod of a volume with captures, which has less room than the volume's own.
+func captures(index int) string { return "captures-" + strconv.Itoa(index) }
 
 func probe(period, failures int32) *corev1.Probe {
 	return &corev1.Probe{
@@ -148,6 +162,9 @@ func (t Template) args() []string {
 			args = append(args, "--line-rate", fmt.Sprintf("%s=%s", port.Name, strings.TrimSuffix(string(port.LineRate), "bps")))
 		}
 	}
+	for _, port := range s.Ports {
+		args = append(args, link(&port)...)
+	}
 	return append(args,
 		"--workers", strconv.Itoa(int(s.Workers)),
 		"--memory", strings.TrimSuffix(string(s.Hugepages.Memory), "i"),
@@ -159,6 +176,27 @@ func (t Template) args() []string {
 		"--metrics", fmt.Sprintf("0.0.0.0:%d", metricsPort),
 		"--network-status", podInfoDir+"/network-status",
 	)
+}
+
+// link gives a port its place on its link.
+func link(port *spatev1.GeneratorPort) []string {
+	var args []string
+	for _, address := range port.Addresses {
+		args = append(args, "--address", fmt.Sprintf("%s=%s", port.Name, address))
+	}
+	if port.Gateway != "" {
+		args = append(args, "--gateway", fmt.Sprintf("%s=%s", port.Name, port.Gateway))
+	}
+	if port.Gateway6 != "" {
+		args = append(args, "--gateway", fmt.Sprintf("%s=%s", port.Name, port.Gateway6))
+	}
+	if port.VLAN != nil {
+		args = append(args, "--vlan", fmt.Sprintf("%s=%d", port.Name, *port.VLAN))
+	}
+	if punt := port.Punt; punt != nil {
+		args = append(args, "--punt", fmt.Sprintf("%s=%s:%s", port.Name, punt.Interface, punt.Filter))
+	}
+	return args
 }
 
 func hugepages(size spatev1.HugepageSize) string {
@@ -216,8 +254,8 @@ func (t Template) securityContext() *corev1.SecurityContext {
 		// DPDK asks on which NUMA node its pages lie, and places them; the default seccomp profile lets only this capability.
 		add = append(add, "SYS_NICE")
 	}
-	if t.kernelBacked() {
-		add = append(add, "NET_RAW", "NET_ADMIN") // packet sockets, and setting interfaces up and promiscuous
+	if t.kernelBacked() || t.punts() {
+		add = append(add, "NET_RAW", "NET_ADMIN") // packet sockets, making interfaces, and setting them up and promiscuous
 	}
 	return &corev1.SecurityContext{
 		AllowPrivilegeEscalation: ptr.To(false),
@@ -238,10 +276,15 @@ func (t Template) kernelBacked() bool {
 	return false
 }
 
+// punts tells whether a port hands packets to an interface of the pod, which the engine makes.
+func (t Template) punts() bool {
+	return slices.ContainsFunc(t.Generator.Spec.Ports, func(p spatev1.GeneratorPort) bool { return p.Punt != nil })
+}
+
 func (t Template) volumes() []corev1.Volume {
 	tiny := resource.MustParse("16Mi")
 	scratch := corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory, SizeLimit: &tiny}}
-	return []corev1.Volume{
+	volumes := []corev1.Volume{
 		{Name: "tls", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
 			SecretName: TLSSecretName(t.Generator.Name), DefaultMode: ptr.To[int32](0o400),
 		}}},
@@ -254,6 +297,19 @@ func (t Template) volumes() []corev1.Volume {
 		{Name: "run", VolumeSource: scratch},
 		{Name: "tmp", VolumeSource: scratch},
 	}
+	for i, v := range t.Generator.Spec.Volumes {
+		volume := corev1.Volume{Name: captures(i)}
+		switch {
+		case v.PersistentVolumeClaim != nil:
+			volume.PersistentVolumeClaim = &corev1.PersistentVolumeClaimVolumeSource{ClaimName: string(v.PersistentVolumeClaim.Name), ReadOnly: true}
+		case v.ConfigMap != nil:
+			volume.ConfigMap = &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: string(v.ConfigMap.Name)}}
+		case v.Secret != nil:
+			volume.Secret = &corev1.SecretVolumeSource{SecretName: string(v.Secret.Name)}
+		}
+		volumes = append(volumes, volume)
+	}
+	return volumes
 }
 
 // networkSelection is an item of NetworksAnnotation (the network plumbing group's multi-network specification).

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	spatev1 "spate.dev/operator/api/v1alpha1"
 )
@@ -94,6 +95,44 @@ func TestVirtualFunctionsAreRequestedAndNeedNoNetworkCapabilities(t *testing.T) 
 	c = Template{Generator: generator()}.Pod(0, 0).Spec.Containers[0]
 	if !slices.Contains(c.SecurityContext.Capabilities.Add, "NET_RAW") || !slices.Contains(c.SecurityContext.Capabilities.Drop, "ALL") {
 		t.Errorf("capabilities %+v", c.SecurityContext.Capabilities)
+	}
+}
+
+func TestPortsHavePlacesOnTheirLinksAndVolumesAreMounted(t *testing.T) {
+	g := generator()
+	east := &g.Spec.Ports[0]
+	east.Addresses, east.Gateway, east.Gateway6 = []spatev1.InterfaceAddress{"198.18.0.1/24", "2001:2::1/64"}, "198.18.0.254", "fe80::1"
+	east.VLAN, east.Punt = ptr.To[int32](100), &spatev1.PortPunt{Filter: "tcp port 179", Interface: "bgp"}
+	g.Spec.Volumes = []spatev1.GeneratorVolume{{Name: "big", PersistentVolumeClaim: &spatev1.LocalReference{Name: "claim"}}, {Name: "small", ConfigMap: &spatev1.LocalReference{Name: "map"}}}
+	pod := Template{Generator: g, Attachments: Attachments{Resources: map[string]string{"east": "a/vf", "west": "a/vf"}}}.Pod(0, 0)
+	c := pod.Spec.Containers[0]
+	for _, want := range [][2]string{
+		{"--address", "east=198.18.0.1/24"}, {"--address", "east=2001:2::1/64"}, {"--gateway", "east=198.18.0.254"}, {"--gateway", "east=fe80::1"},
+		{"--vlan", "east=100"}, {"--punt", "east=bgp:tcp port 179"},
+	} {
+		at := slices.Index(c.Args, want[1])
+		if at < 1 || c.Args[at-1] != want[0] {
+			t.Errorf("no %v in %v", want, c.Args)
+		}
+	}
+	if !slices.Contains(c.SecurityContext.Capabilities.Add, "NET_ADMIN") {
+		t.Error("the interface of a punt cannot be made without NET_ADMIN")
+	}
+	mounted := map[string]corev1.VolumeMount{}
+	for _, m := range c.VolumeMounts {
+		mounted[m.Name] = m
+	}
+	for _, v := range pod.Spec.Volumes {
+		switch {
+		case v.PersistentVolumeClaim != nil:
+			if m := mounted[v.Name]; m.MountPath != "/var/lib/spate/volumes/big" || !m.ReadOnly || v.PersistentVolumeClaim.ClaimName != "claim" {
+				t.Errorf("%+v %+v", v, m)
+			}
+		case v.ConfigMap != nil:
+			if m := mounted[v.Name]; m.MountPath != "/var/lib/spate/volumes/small" || v.ConfigMap.Name != "map" {
+				t.Errorf("%+v %+v", v, m)
+			}
+		}
 	}
 }
 

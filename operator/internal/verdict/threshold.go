@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -67,17 +68,40 @@ func Compile(expression string) (*Threshold, error) {
 	return &Threshold{expression: expression, compiled: compiled, program: program}, nil
 }
 
-// Check finds streams the expression asks about that a result with these streams will not have.
-func (t *Threshold) Check(streams []string) error {
-	empty := Result{Streams: make(map[string]Stream, len(streams))}
-	for _, s := range streams {
-		empty.Streams[s] = Stream{}
+// Subjects are what a profile's result will tell of.
+type Subjects struct {
+	Streams, Receivers []string
+}
+
+// Check finds streams, receivers and times the expression asks about that no result with these subjects will have.
+func (t *Threshold) Check(subjects Subjects) error {
+	empty := Result{Streams: map[string]Stream{}, Receivers: map[string]Receiver{}}
+	for _, s := range subjects.Streams {
+		empty.Streams[s] = Stream{Latency: zeros(LatencyKeys)}
+	}
+	for _, r := range subjects.Receivers {
+		empty.Receivers[r] = Receiver{InterArrival: zeros(MomentKeys), Jitter: zeros(MomentKeys), Latency: zeros(MomentKeys)}
 	}
 	_, _, err := t.program.Eval(map[string]any{"result": empty})
 	if err != nil && strings.Contains(err.Error(), "no such key") {
-		return fmt.Errorf("%w: streams of the profile are %s", err, strings.Join(streams, ", "))
+		return fmt.Errorf("%w: streams of the profile are %s; receivers are %s; a latency has %s", err, list(subjects.Streams), list(subjects.Receivers), list(LatencyKeys))
 	}
 	return nil // other errors, such as a division by zero, come from the counters being zero
+}
+
+func zeros(keys []string) map[string]int64 {
+	all := make(map[string]int64, len(keys))
+	for _, key := range keys {
+		all[key] = 0
+	}
+	return all
+}
+
+func list(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
 }
 
 // Outcome is what became of one threshold.
@@ -93,7 +117,11 @@ type Outcome struct {
 func (t *Threshold) Evaluate(result Result) Outcome {
 	value, details, err := t.program.Eval(map[string]any{"result": result})
 	if err != nil {
-		return Outcome{Failed: true, Message: fmt.Sprintf("%s cannot be evaluated: %s", t.expression, err)}
+		message := fmt.Sprintf("%s cannot be evaluated: %s", t.expression, err)
+		if strings.Contains(err.Error(), "no such key") && slices.ContainsFunc(LatencyKeys, func(key string) bool { return strings.HasSuffix(err.Error(), ": "+key) }) {
+			message += " (no such time was measured: the stream does not measure latency, no packet of it arrived, or the clocks are not known to agree)"
+		}
+		return Outcome{Failed: true, Message: message}
 	}
 	passed := value.Value() == true
 	verb := "does not hold"
@@ -157,6 +185,8 @@ func format(v ref.Val) string {
 		return strconv.FormatFloat(x, 'g', 6, 64)
 	case map[string]Stream:
 		return fmt.Sprintf("%d streams", len(x))
+	case map[string]Receiver:
+		return fmt.Sprintf("%d receivers", len(x))
 	default:
 		return fmt.Sprint(x)
 	}

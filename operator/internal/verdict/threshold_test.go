@@ -10,7 +10,11 @@ import (
 
 var measured = Result{
 	Tx: 1000, Rx: 988, Lost: 12, LossRatio: 0.012, TxPps: 100, Duration: 10 * time.Second,
-	Streams: map[string]Stream{"imix-64": {Tx: 700, Rx: 695, Lost: 5}, "imix-594": {Tx: 300, Rx: 293, Lost: 7}},
+	Streams: map[string]Stream{
+		"imix-64":  {Tx: 700, Rx: 695, Lost: 5, Latency: map[string]int64{"p99": 31000, "mean": 12000}},
+		"imix-594": {Tx: 300, Rx: 293, Lost: 7},
+	},
+	Receivers: map[string]Receiver{"tap": {Packets: 5, InterArrival: map[string]int64{"mean": 10}}},
 }
 
 func TestEvaluate(t *testing.T) {
@@ -23,7 +27,13 @@ func TestEvaluate(t *testing.T) {
 		`result.streams.all(s, result.streams[s].lost < 6)`: {false, false,
 			`result.streams.all(s, result.streams[s].lost < 6) does not hold: result.streams is 2 streams`},
 		`result.streams.all(name, s, s.rx > 0)`: {true, false, `result.streams.all(name, s, s.rx > 0) holds: result.streams is 2 streams`},
-		`result.streams["x"].rx > 0`:            {false, true, `result.streams["x"].rx > 0 cannot be evaluated: no such key: x`},
+		`result.streams["imix-64"].latency.p99 < 100000`: {true, false,
+			`result.streams["imix-64"].latency.p99 < 100000 holds: result.streams["imix-64"].latency.p99 is 31000`},
+		`result.streams["imix-594"].latency.p99 < 1`: {false, true,
+			`result.streams["imix-594"].latency.p99 < 1 cannot be evaluated: no such key: p99 (no such time was measured: the stream does not measure latency, no packet of it arrived, or the clocks are not known to agree)`},
+		`result.receivers["tap"].packets == 5 && result.receivers["tap"].interArrival.mean < 11`: {true, false,
+			`result.receivers["tap"].packets == 5 && result.receivers["tap"].interArrival.mean < 11 holds: result.receivers["tap"].packets is 5, result.receivers["tap"].interArrival.mean is 10`},
+		`result.streams["x"].rx > 0`: {false, true, `result.streams["x"].rx > 0 cannot be evaluated: no such key: x`},
 	} {
 		threshold, err := Compile(expression)
 		if err != nil {
@@ -64,10 +74,25 @@ func TestCheckFindsUnknownStreams(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := threshold.Check([]string{"imix-64"}); err == nil || !strings.Contains(err.Error(), "imix-65") {
+	if err := threshold.Check(Subjects{Streams: []string{"imix-64"}}); err == nil || !strings.Contains(err.Error(), "imix-65") {
 		t.Errorf("got %v", err)
 	}
-	if err := threshold.Check([]string{"imix-65"}); err != nil {
+	if err := threshold.Check(Subjects{Streams: []string{"imix-65"}}); err != nil {
 		t.Errorf("division by a counter that is still zero is no error: %v", err)
+	}
+	for expression, wrong := range map[string]bool{
+		`result.streams["a"].latency.p99 < 1`:         false,
+		`result.streams["a"].latency.p98 < 1`:         true,
+		`result.receivers["tap"].jitter.max < 1`:      false,
+		`result.receivers["west"].packets > 0`:        true,
+		`result.receivers["tap"].latency.median == 1`: true,
+	} {
+		threshold, err := Compile(expression)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := threshold.Check(Subjects{Streams: []string{"a"}, Receivers: []string{"tap"}}); (err != nil) != wrong {
+			t.Errorf("%s: %v", expression, err)
+		}
 	}
 }

@@ -81,6 +81,10 @@ func portStatus(info *enginev1.GetInfoResponse) []spatev1.GeneratorPortStatus {
 		status := spatev1.GeneratorPortStatus{
 			Name: p.Name, Kind: portKinds[p.Kind], Device: p.Device, Driver: p.Driver, MAC: p.Mac, LinkUp: p.LinkUp, MTU: int32(p.Mtu),
 		}
+		status.Addresses = p.Addresses
+		for _, g := range p.Gateways {
+			status.Gateways = append(status.Gateways, spatev1.NeighbourStatus{Address: g.Address, MAC: g.Mac, Message: g.Problem})
+		}
 		if p.LineRateBps > 0 {
 			status.LineRate = plan.FormatRate(new(big.Rat).SetInt(new(big.Int).SetUint64(p.LineRateBps)), "bps")
 		}

@@ -78,8 +78,8 @@ func (s *scope) problem() decision {
 	if slices.Contains(stalling, d.reason) {
 		d.stalled, d.phase = true, spatev1.ProfileStalled
 	}
-	if d.reason == spatev1.ReasonReferenceNotAllowed {
-		d.again = 5 * time.Second // a namespace's labels wake nobody
+	if d.reason == spatev1.ReasonReferenceNotAllowed || d.reason == spatev1.ReasonReferenceNotFound {
+		d.again = 5 * time.Second // a namespace's labels and data that streams name wake nobody
 	}
 	return d
 }
@@ -103,9 +103,12 @@ func (s *scope) due() bool {
 	return complete != nil && complete.Status == metav1.ConditionTrue && complete.Reason == spatev1.ReasonSuspended
 }
 
-// rateRefused tells whether a run is under way and its profile asks for a rate it may not have.
+// rateRefused tells whether a run is under way and its profile asks for a rate it may not have, in all or of an entry.
 func (s *scope) rateRefused() bool {
-	return slices.ContainsFunc(s.problems, func(p plan.Problem) bool { return strings.HasPrefix(p.Path, "spec.rate") })
+	return slices.ContainsFunc(s.problems, func(p plan.Problem) bool {
+		return strings.HasPrefix(p.Path, "spec.rate") || p.Path == "spec.traffic" ||
+			strings.HasPrefix(p.Path, "spec.traffic[") && strings.HasSuffix(p.Path, "].rate")
+	})
 }
 
 // notReady tells why a generator cannot take a run; empty if it can.

@@ -145,6 +145,9 @@ func (s *scope) resolve(ctx context.Context) error {
 			}
 		}
 	}
+	if err := s.data(ctx, &in); err != nil {
+		return err
+	}
 	granted, err := s.granted(ctx)
 	if err != nil {
 		return err
@@ -162,6 +165,39 @@ func (s *scope) resolve(ctx context.Context) error {
 	if len(s.problems) == 0 {
 		s.resolved = resolved
 		return s.try(ctx)
+	}
+	return nil
+}
+
+// data reads the ConfigMaps and Secrets that streams name. They are not watched: a run has what was there when it was made.
+func (s *scope) data(ctx context.Context, in *plan.Input) error {
+	in.Data = map[spatev1.DataReference][]byte{}
+	for _, ref := range plan.DataReferences(s.profile, in.Streams) {
+		key := client.ObjectKey{Namespace: s.profile.Namespace, Name: string(ref.ConfigMapName)}
+		var keep func() ([]byte, bool)
+		var object client.Object
+		if ref.SecretName != "" {
+			key.Name = string(ref.SecretName)
+			secret := &corev1.Secret{}
+			object, keep = secret, func() ([]byte, bool) { bytes, found := secret.Data[ref.Key]; return bytes, found }
+		} else {
+			configMap := &corev1.ConfigMap{}
+			object, keep = configMap, func() ([]byte, bool) {
+				if bytes, found := configMap.BinaryData[ref.Key]; found {
+					return bytes, true
+				}
+				text, found := configMap.Data[ref.Key]
+				return []byte(text), found
+			}
+		}
+		if err := s.r.Live.Get(ctx, key, object); apierrors.IsNotFound(err) {
+			continue // told when the profile is resolved
+		} else if err != nil {
+			return err
+		}
+		if bytes, found := keep(); found {
+			in.Data[ref] = bytes
+		}
 	}
 	return nil
 }
@@ -223,14 +259,17 @@ func (s *scope) granted(ctx context.Context) (bool, error) {
 // thresholdProblems finds expressions that cannot be judged.
 func thresholdProblems(p *spatev1.TrafficProfile) plan.Problems {
 	var problems plan.Problems
-	names := make([]string, len(p.Spec.Traffic))
-	for i, t := range p.Spec.Traffic {
-		names[i] = string(t.Name)
+	var subjects verdict.Subjects
+	for _, t := range p.Spec.Traffic {
+		subjects.Streams = append(subjects.Streams, string(t.Name))
+	}
+	for _, r := range p.Spec.Receive {
+		subjects.Receivers = append(subjects.Receivers, string(r.Name))
 	}
 	for i, t := range p.Spec.Thresholds {
 		compiled, err := verdict.Compile(t.Expression)
 		if err == nil {
-			err = compiled.Check(names)
+			err = compiled.Check(subjects)
 		}
 		if err != nil {
 			problems = append(problems, plan.Problem{

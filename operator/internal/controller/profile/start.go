@@ -20,6 +20,7 @@ import (
 	spatev1 "spate.dev/operator/api/v1alpha1"
 	"spate.dev/operator/internal/controller/run"
 	"spate.dev/operator/internal/controller/snapshot"
+	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/plan"
 )
 
@@ -34,7 +35,11 @@ func (s *scope) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p := s.resolved.Plan(plan.Identity{RunID: name, Tag: tag, Profile: s.profile.Name, Namespace: s.profile.Namespace})
+	marks, err := s.chooseMarks(ctx, tag)
+	if err != nil {
+		return err
+	}
+	p := s.resolved.Plan(plan.Identity{RunID: name, Tag: tag, Profile: s.profile.Name, Namespace: s.profile.Namespace, Marks: marks})
 	bytes, _, err := plan.Encode(p)
 	if err != nil {
 		return err
@@ -56,6 +61,8 @@ func (s *scope) start(ctx context.Context) error {
 			Tag:        int32(tag),
 			Snapshot:   saved,
 			RateFactor: s.resolved.Factor.RatString(),
+			Entries:    s.resolved.Entries,
+			Marks:      marksOf(p),
 			Timing:     spatev1.RunTiming{Warmup: spec.Warmup, Duration: spec.Duration, Drain: spec.Drain},
 			Thresholds: spec.Thresholds, GeneratorTolerance: spec.GeneratorTolerance,
 		},
@@ -69,6 +76,43 @@ func (s *scope) start(ctx context.Context) error {
 	s.r.Events.Eventf(s.profile, made, corev1.EventTypeNormal, "RunCreated", "Start", "made run %s", name)
 	s.runs = append(s.runs, *made)
 	return s.r.seen(ctx, made)
+}
+
+// chooseMarks gives marks for the streams that left theirs open: none that a run under way has, on any generator, for packets
+// may reach others' ports. The search starts at the run's tag, which is new too, so that a mark is used again late.
+func (s *scope) chooseMarks(ctx context.Context, tag uint16) (plan.Marks, error) {
+	var list spatev1.TrafficRunList
+	if err := s.r.Client.List(ctx, &list); err != nil {
+		return plan.Marks{}, err
+	}
+	var taken plan.Marks
+	for i := range list.Items {
+		if m := list.Items[i].Spec.Marks; m != nil && run.Active(&list.Items[i]) {
+			for _, number := range m.IPv4Identification {
+				taken.IPv4Identification = append(taken.IPv4Identification, uint32(number))
+			}
+			for _, number := range m.IPv6FlowLabel {
+				taken.IPv6FlowLabel = append(taken.IPv6FlowLabel, uint32(number))
+			}
+		}
+	}
+	return s.resolved.ChooseMarks(taken, uint32(tag))
+}
+
+// marksOf gives all marks of a plan for its run's record.
+func marksOf(p *enginev1.Plan) *spatev1.RunMarks {
+	marks := plan.MarksOf(p)
+	if len(marks.IPv4Identification)+len(marks.IPv6FlowLabel) == 0 {
+		return nil
+	}
+	kept := &spatev1.RunMarks{}
+	for _, number := range marks.IPv4Identification {
+		kept.IPv4Identification = append(kept.IPv4Identification, int32(number))
+	}
+	for _, number := range marks.IPv6FlowLabel {
+		kept.IPv6FlowLabel = append(kept.IPv6FlowLabel, int32(number))
+	}
+	return kept
 }
 
 // nextName names a run after its profile, with the beginning of the profile's UID: a profile of the same name that comes

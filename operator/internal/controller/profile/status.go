@@ -106,6 +106,9 @@ func (s *scope) mirror(current *spatev1.TrafficRun) {
 		status.LastResult = &spatev1.ResultSummary{
 			Run: current.Name, Verdict: v.Outcome, Reason: passed.Reason, Message: passed.Message, CompletionTime: current.Status.CompletionTime,
 		}
+		if r := current.Status.Result; r != nil {
+			status.LastResult.Latency = r.Latency
+		}
 	}
 }
 

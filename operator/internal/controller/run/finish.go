@@ -6,6 +6,7 @@ package run
 
 import (
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -137,7 +138,14 @@ func forThresholds(r spatev1.RunResult, length time.Duration) verdict.Result {
 		OutOfOrder: r.OutOfOrder, Misdirected: r.Misdirected, TxDropped: r.TxDropped, Late: r.Late, RxMissed: r.RxMissed, Foreign: r.Foreign,
 		TxPps: float64(r.Tx) / seconds, RxPps: float64(r.Rx) / seconds,
 		TxBps: float64(r.TxBytes) * 8 / seconds, RxBps: float64(r.RxBytes) * 8 / seconds,
-		Duration: length, Streams: make(map[string]verdict.Stream, len(r.Streams)),
+		SequenceTooHigh: r.SequenceTooHigh, SequenceTooLow: r.SequenceTooLow,
+		Duration: length, Streams: make(map[string]verdict.Stream, len(r.Streams)), Receivers: make(map[string]verdict.Receiver, len(r.Receivers)),
+	}
+	for _, x := range r.Receivers {
+		out.Receivers[x.Name] = verdict.Receiver{
+			Packets: x.Packets, Bytes: x.Bytes, Pps: float64(x.Packets) / seconds, Bps: float64(x.Bytes) * 8 / seconds,
+			InterArrival: moments(x.InterArrival), Jitter: moments(x.Jitter), Latency: moments(x.Latency),
+		}
 	}
 	for _, s := range r.Streams {
 		out.Streams[s.Name] = verdict.Stream{
@@ -145,9 +153,32 @@ func forThresholds(r spatev1.RunResult, length time.Duration) verdict.Result {
 			OutOfOrder: s.OutOfOrder, Misdirected: s.Misdirected, TxDropped: s.TxDropped, Late: s.Late,
 			TxPps: float64(s.Tx) / seconds, RxPps: float64(s.Rx) / seconds,
 			TxBps: float64(s.TxBytes) * 8 / seconds, RxBps: float64(s.RxBytes) * 8 / seconds,
+			SequenceTooHigh: s.SequenceTooHigh, SequenceTooLow: s.SequenceTooLow, Latency: times(s.Latency),
 		}
 	}
 	return out
+}
+
+// times of a stream as expressions see them: only what is known.
+func times(l *spatev1.Latency) map[string]int64 {
+	if l == nil {
+		return nil
+	}
+	all := map[string]int64{"jitter": l.Jitter, "jitterMax": l.JitterMax}
+	if l.Count > 0 {
+		maps.Copy(all, map[string]int64{
+			"count": l.Count, "min": l.Min, "mean": l.Mean, "max": l.Max, "deviation": l.Deviation, "p50": l.P50, "p90": l.P90, "p95": l.P95,
+			"p99": l.P99, "p999": l.P999, "p9999": l.P9999, "jitterMean": l.JitterMean,
+		})
+	}
+	return all
+}
+
+func moments(m *spatev1.Moments) map[string]int64 {
+	if m == nil {
+		return nil
+	}
+	return map[string]int64{"count": m.Count, "mean": m.Mean, "deviation": m.Deviation, "min": m.Min, "max": m.Max}
 }
 
 func number(text string) float64 {

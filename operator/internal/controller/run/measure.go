@@ -72,10 +72,14 @@ func resultOf(stats []*enginev1.WatchStatsResponse, facts *snapshot.Facts, run *
 	var (
 		order  []string
 		byName = map[string]*spatev1.FlowCounters{}
+		delays = map[string][]*enginev1.LatencyStats{}
 		result spatev1.RunResult
 	)
 	for _, st := range stats {
 		for _, stream := range st.Streams {
+			if l := stream.GetMeasured().GetLatency(); l != nil {
+				delays[stream.Name] = append(delays[stream.Name], l)
+			}
 			c := byName[stream.Name]
 			if c == nil {
 				c = &spatev1.FlowCounters{}
@@ -94,11 +98,13 @@ func resultOf(stats []*enginev1.WatchStatsResponse, facts *snapshot.Facts, run *
 		}
 		c.LossRatio = ratio(c.Lost, c.Tx)
 		total(&result.FlowCounters, c)
-		result.Streams = append(result.Streams, spatev1.StreamResult{Name: name, FlowCounters: *c})
+		result.Streams = append(result.Streams, spatev1.StreamResult{Name: name, FlowCounters: *c, Latency: latencyOf(delays[name])})
 	}
 	slices.SortFunc(result.Streams, func(a, b spatev1.StreamResult) int { return strings.Compare(a.Name, b.Name) })
 	result.LossRatio = ratio(result.Lost, flowTx)
 	result.RxMissed, result.Foreign = ofPorts(stats, facts, run)
+	result.Latency = slowest(result.Streams)
+	result.Receivers = receivers(stats, run)
 	return result
 }
 
@@ -112,6 +118,8 @@ func add(c *spatev1.FlowCounters, m *enginev1.StreamCounters) {
 	c.Misdirected += int64(m.GetMisdirected())
 	c.Late += int64(m.GetLate())
 	c.TxDropped += int64(m.GetTxDropped())
+	c.SequenceTooHigh += int64(m.GetSequenceTooHigh())
+	c.SequenceTooLow += int64(m.GetSequenceTooLow())
 }
 
 func total(sum, c *spatev1.FlowCounters) {
@@ -125,6 +133,8 @@ func total(sum, c *spatev1.FlowCounters) {
 	sum.Misdirected += c.Misdirected
 	sum.Late += c.Late
 	sum.TxDropped += c.TxDropped
+	sum.SequenceTooHigh += c.SequenceTooHigh
+	sum.SequenceTooLow += c.SequenceTooLow
 }
 
 // ofPorts gives what the run's ports counted since it was prepared.

@@ -2,12 +2,15 @@
 
 package run
 
-// This file answers: how does a change of the profile's rate reach a run under way?
+// This file answers: how do changes of the profile's rate, and of its entries', reach a run under way?
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -21,64 +24,142 @@ import (
 	"spate.dev/operator/internal/plan"
 )
 
-// updateMargin is the time from a change to its effect where several engines must make it at one instant.
+// updateMargin is the time from a change to its effect where several engines, or several changes, must have it at one instant.
 const updateMargin = 50 * time.Millisecond
 
-// applyRate makes all engines send at the profile's rate, unless limits forbid it; then the rate in force stays, and
-// the profile's conditions tell why.
+// asked is what a profile asks for that applies to a run under way.
+type asked struct {
+	rate    spatev1.ScaledRate
+	entries []spatev1.EntryChange
+	// factor and changes that hold since it was asked; empty if it was refused.
+	factor  string
+	changes []spatev1.EntryChange
+}
+
+func (a asked) equal(other asked) bool {
+	return a.rate == other.rate && slices.Equal(a.entries, other.entries)
+}
+
+// applyRate makes all engines send at the rates the profile has now, unless limits forbid it; then what is in force stays,
+// and the profile's conditions tell why.
 func (s *scope) applyRate(ctx context.Context, stats []*enginev1.WatchStatsResponse) error {
-	want := s.profile.Spec.Rate
+	want := asked{rate: s.profile.Spec.Rate, entries: plan.EntryStates(s.run.Spec.Entries, s.profile)}
 	s.r.mu.Lock()
-	applied, known := s.r.rates[s.run.UID]
+	applied, known := s.r.asked[s.run.UID]
 	s.r.mu.Unlock()
-	if known && applied == want {
+	if known && applied.equal(want) {
+		if applied.factor != "" { // also where the status of then was never written
+			s.run.Status.RateFactor, s.run.Status.Entries = applied.factor, applied.changes
+		}
 		return nil
 	}
-	rescaled, err := s.rescale(ctx, want)
+	live, err := s.adjust(ctx, want)
+	var factor *enginev1.Ratio
+	if err == nil {
+		if factor, err = plan.Ratio(live.Factor); err != nil {
+			err = &refusal{spatev1.ReasonInvalidSpec, "spec.rate: " + err.Error()}
+		}
+	}
 	var no *refusal
 	if errors.As(err, &no) {
 		s.r.Events.Eventf(s.run, nil, corev1.EventTypeWarning, "RateRefused", "Update", "%s", no.message)
-		s.setRate(want) // told once; a change of limits or of other runs is taken up with the next change
+		want.factor, want.changes = applied.factor, applied.changes
+		s.setAsked(want) // told once; a change of limits or of other runs is taken up with the next change
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	factor, err := plan.Ratio(rescaled.Factor)
-	if err != nil {
-		s.r.Events.Eventf(s.run, nil, corev1.EventTypeWarning, "RateRefused", "Update", "spec.rate: %v", err)
-		s.setRate(want)
+	before := s.run.Status.Entries
+	if known && applied.factor != "" {
+		before = applied.changes
+	}
+	want.factor, want.changes = live.OwnFactor.RatString(), want.entries
+	if len(want.entries)+len(before) == 0 && inForce(stats, factor) {
+		s.run.Status.RateFactor = want.factor
+		s.setAsked(want)
 		return nil
 	}
-	s.run.Status.RateFactor = rescaled.OwnFactor.RatString()
-	if inForce(stats, factor) {
-		s.setRate(want)
-		return nil
-	}
-	at := time.Time{}
-	if len(s.pods) > 1 {
-		at = time.Now().Add(updateMargin)
-	}
-	errs := s.each(ctx, func(_ int, _ *corev1.Pod, c *engine.Client) error {
-		_, err := c.SetRateFactor(ctx, s.run.Spec.RunID, factor, at)
-		return err
-	})
-	if err := errors.Join(errs...); err != nil {
+	if err := s.send(ctx, factor, live.Rates, s.pauses(want.entries, before)); err != nil {
 		var e *engine.Error
 		if errors.As(err, &e) && e.Code == codes.FailedPrecondition {
 			return nil // it is ending
 		}
 		return fmt.Errorf("change the rate: %w", err)
 	}
-	s.setRate(want)
-	s.r.Events.Eventf(s.run, nil, corev1.EventTypeNormal, "RateChanged", "Update", "sends at %s times the entries' own rates", s.run.Status.RateFactor)
+	s.run.Status.RateFactor, s.run.Status.Entries = want.factor, want.changes
+	s.setAsked(want)
+	s.r.Events.Eventf(s.run, nil, corev1.EventTypeNormal, "RateChanged", "Update", "sends at %s times the entries' own rates%s", s.run.Status.RateFactor, told(want.entries))
 	return nil
 }
 
-func (s *scope) setRate(rate spatev1.ScaledRate) {
+// told sums changed entries up.
+func told(entries []spatev1.EntryChange) string {
+	var texts []string
+	for _, e := range entries {
+		switch {
+		case e.Paused:
+			texts = append(texts, e.Name+" is paused")
+		case e.Rate != "":
+			texts = append(texts, fmt.Sprintf("%s has %s", e.Name, e.Rate))
+		}
+	}
+	if len(texts) == 0 {
+		return ""
+	}
+	return "; " + strings.Join(texts, ", ")
+}
+
+// pauses are the entries that are to be held back or let go: those that differ from the snapshot, and those that did.
+func (s *scope) pauses(want, before []spatev1.EntryChange) map[bool][]string {
+	names := map[string]bool{}
+	for _, change := range before {
+		at := slices.IndexFunc(s.run.Spec.Entries, func(e spatev1.EntrySnapshot) bool { return e.Name == change.Name })
+		if at >= 0 && s.run.Spec.Entries[at].Paused != change.Paused {
+			names[change.Name] = s.run.Spec.Entries[at].Paused
+		}
+	}
+	for _, change := range want {
+		names[change.Name] = change.Paused
+	}
+	split := map[bool][]string{}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		split[names[name]] = append(split[names[name]], name)
+	}
+	return split
+}
+
+// send tells all engines, for one instant.
+func (s *scope) send(ctx context.Context, factor *enginev1.Ratio, rates map[string]*enginev1.Rate, pauses map[bool][]string) error {
+	at := time.Time{}
+	if len(s.pods) > 1 || len(rates) > 0 {
+		at = time.Now().Add(updateMargin)
+	}
+	id := s.run.Spec.RunID
+	return errors.Join(s.each(ctx, func(_ int, _ *corev1.Pod, c *engine.Client) error {
+		if _, err := c.SetRateFactor(ctx, id, factor, at); err != nil {
+			return err
+		}
+		for _, name := range slices.Sorted(maps.Keys(rates)) {
+			if _, err := c.SetRate(ctx, id, []string{name}, rates[name], at); err != nil {
+				return err
+			}
+		}
+		for _, paused := range []bool{true, false} {
+			if names := pauses[paused]; len(names) > 0 {
+				if _, err := c.SetPaused(ctx, id, names, paused, at); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})...)
+}
+
+func (s *scope) setAsked(a asked) {
 	s.r.mu.Lock()
 	defer s.r.mu.Unlock()
-	s.r.rates[s.run.UID] = rate
+	s.r.asked[s.run.UID] = a
 }
 
 func inForce(stats []*enginev1.WatchStatsResponse, want *enginev1.Ratio) bool {
@@ -96,35 +177,35 @@ func inForce(stats []*enginev1.WatchStatsResponse, want *enginev1.Ratio) bool {
 	return true
 }
 
-// rescale works out what a rate asks of the run, or a refusal if limits or the other runs of the generator forbid it.
-func (s *scope) rescale(ctx context.Context, want spatev1.ScaledRate) (plan.Rescaled, error) {
+// adjust works out what is asked of the run, or a refusal if limits or the other runs of the generator forbid it.
+func (s *scope) adjust(ctx context.Context, want asked) (plan.Live, error) {
 	bytes, err := snapshot.Load(ctx, s.r.Memory.Reader, s.run)
 	if err != nil {
-		return plan.Rescaled{}, err
+		return plan.Live{}, err
 	}
 	p, err := plan.Decode(bytes)
 	if err != nil {
-		return plan.Rescaled{}, err
+		return plan.Live{}, err
 	}
 	planned, err := plan.ParseFactor(s.run.Spec.RateFactor)
 	if err != nil {
-		return plan.Rescaled{}, err
+		return plan.Live{}, err
 	}
-	rescaled, err := plan.Rescale(p, planned, want)
+	live, err := plan.Adjust(p, planned, want.rate, want.entries, s.generator)
 	if err != nil {
-		return plan.Rescaled{}, &refusal{spatev1.ReasonInvalidSpec, err.Error()}
+		return plan.Live{}, &refusal{spatev1.ReasonInvalidSpec, err.Error()}
 	}
 	active, err := ActiveOn(ctx, s.r.Client, s.generator)
 	if err != nil {
-		return plan.Rescaled{}, err
+		return plan.Live{}, err
 	}
 	others, err := s.r.Memory.LoadOf(ctx, Without(active, s.run.UID))
 	if err != nil {
-		return plan.Rescaled{}, err
+		return plan.Live{}, err
 	}
-	problems := plan.CheckLoad(rescaled.Load.Plus(others), s.generator, field.NewPath("spec", "rate"))
+	problems := plan.CheckLoad(live.Load.Plus(others), s.generator, field.NewPath("spec", "rate"))
 	if len(problems) > 0 {
-		return plan.Rescaled{}, &refusal{problems.Reason(), "with all runs of the generator: " + problems.Message()}
+		return plan.Live{}, &refusal{problems.Reason(), "with all runs of the generator: " + problems.Message()}
 	}
-	return rescaled, nil
+	return live, nil
 }

@@ -44,7 +44,7 @@ type Reconciler struct {
 
 	mu      sync.Mutex
 	samples map[types.UID]sample
-	rates   map[types.UID]spatev1.ScaledRate
+	asked   map[types.UID]asked
 }
 
 // +kubebuilder:rbac:groups=spate.dev,resources=trafficruns,verbs=get;list;watch;create;update;patch;delete
@@ -53,7 +53,7 @@ type Reconciler struct {
 
 // SetupWithManager registers the reconciler and what wakes it.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	r.samples, r.rates = map[types.UID]sample{}, map[types.UID]spatev1.ScaledRate{}
+	r.samples, r.asked = map[types.UID]sample{}, map[types.UID]asked{}
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&spatev1.TrafficRun{}).
 		Watches(&spatev1.TrafficProfile{}, handler.EnqueueRequestsFromMapFunc(r.ofProfile)).
@@ -137,5 +137,5 @@ func (r *Reconciler) forget(uid types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.samples, uid)
-	delete(r.rates, uid)
+	delete(r.asked, uid)
 }

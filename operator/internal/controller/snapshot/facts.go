@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"math/big"
+	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -23,8 +24,11 @@ type Facts struct {
 	Flow map[string]bool
 	// Ports the run sends from or receives at.
 	Ports map[string]bool
-	// Own is the load at a factor of 1 on the entries' own rates.
+	// Own is the load at a factor of 1 on the entries' own rates, those that were changed since included.
 	Own plan.Load
+
+	// changes are those that Own includes.
+	changes []spatev1.EntryChange
 }
 
 // Memory remembers the facts of runs.
@@ -40,7 +44,7 @@ func (m *Memory) Of(ctx context.Context, run *spatev1.TrafficRun) (*Facts, error
 	m.mu.Lock()
 	known := m.known[run.UID]
 	m.mu.Unlock()
-	if known != nil {
+	if known != nil && slices.Equal(known.changes, run.Status.Entries) {
 		return known, nil
 	}
 	bytes, err := Load(ctx, m.Reader, run)
@@ -55,17 +59,34 @@ func (m *Memory) Of(ctx context.Context, run *spatev1.TrafficRun) (*Facts, error
 	if err != nil {
 		return nil, &LostError{fmt.Sprintf("spec.rateFactor %q: %v", run.Spec.RateFactor, err)}
 	}
-	load, err := plan.LoadOf(p)
-	if err != nil {
-		return nil, &LostError{err.Error()}
+	generator := &spatev1.TrafficGenerator{}
+	ref := run.Spec.Generator
+	if err := m.Reader.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: string(ref.Name)}, generator); err != nil {
+		generator = nil // only rates in percent would ask it, and they were worked out before
 	}
-	facts := &Facts{Flow: map[string]bool{}, Ports: map[string]bool{}, Own: load.Scaled(new(big.Rat).Inv(planned))}
+	load, err := plan.OwnLoad(p, planned, run.Status.Entries, generator)
+	if err != nil { // a port that no longer tells its line rate
+		if load, err = plan.OwnLoad(p, planned, nil, nil); err != nil {
+			return nil, &LostError{err.Error()}
+		}
+	}
+	facts := &Facts{Flow: map[string]bool{}, Ports: map[string]bool{}, Own: load, changes: slices.Clone(run.Status.Entries)}
 	for _, s := range p.Streams {
-		facts.Flow[s.Name] = s.GetMeasure().GetFlow()
+		name := s.Group
+		if name == "" {
+			name = s.Name
+		}
+		facts.Flow[name] = s.GetMeasure().GetFlow() || s.GetMeasure().GetMark() != nil
 		facts.Ports[s.TxPort] = true
 		if s.RxPort != "" {
 			facts.Ports[s.RxPort] = true
 		}
+	}
+	for _, r := range p.Reflectors {
+		facts.Ports[r.Port] = true
+	}
+	for _, r := range p.Receivers {
+		facts.Ports[r.Port] = true
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -4,10 +4,13 @@
 package snapshot
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,7 +26,9 @@ import (
 const (
 	// chunkBytes leaves room for the rest of an object, which is 1 MiB at most.
 	chunkBytes = 768 << 10
-	key        = "plan"
+	// keyPacked holds a part of the plan after gzip: the copies of a stream differ in a few bytes. Another key holds a part of
+	// the plan itself, as earlier operators kept it.
+	keyPacked = "plan.gz"
 )
 
 // LabelRun names the run a chunk belongs to.
@@ -36,26 +41,30 @@ const LabelRun = "spate.dev/run"
 func Save(ctx context.Context, c client.Client, profile *spatev1.TrafficProfile, runName string, plan []byte) (spatev1.Snapshot, error) {
 	sum := sha256.Sum256(plan)
 	saved := spatev1.Snapshot{Digest: hex.EncodeToString(sum[:]), Bytes: int64(len(plan))}
-	for chunk := range slices.Chunk(plan, chunkBytes) {
+	packed, err := pack(plan)
+	if err != nil {
+		return saved, fmt.Errorf("pack the plan of run %s: %w", runName, err)
+	}
+	for chunk := range slices.Chunk(packed, chunkBytes) {
 		object := &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{
 				Namespace: profile.Namespace,
 				Name:      fmt.Sprintf("%s-plan-%d", runName, len(saved.Chunks)),
 				Labels:    map[string]string{podspec.LabelManagedBy: podspec.ManagedBy, LabelRun: runName},
 			},
-			BinaryData: map[string][]byte{key: chunk},
+			BinaryData: map[string][]byte{keyPacked: chunk},
 		}
 		if err := controllerutil.SetControllerReference(profile, object, c.Scheme()); err != nil {
 			return saved, err
 		}
-		err := c.Create(ctx, object)
+		err = c.Create(ctx, object)
 		if apierrors.IsAlreadyExists(err) { // of an attempt that got no further
 			err = c.Update(ctx, object)
 		}
 		if err != nil {
 			return saved, fmt.Errorf("keep the plan of run %s: %w", runName, err)
 		}
-		saved.Chunks = append(saved.Chunks, spatev1.DataReference{ConfigMapName: spatev1.ObjectName(object.Name), Key: key})
+		saved.Chunks = append(saved.Chunks, spatev1.DataReference{ConfigMapName: spatev1.ObjectName(object.Name), Key: keyPacked})
 	}
 	return saved, nil
 }
@@ -67,7 +76,7 @@ func (e *LostError) Error() string { return e.Message }
 
 // Load reads a run's plan and checks that it is what was saved.
 func Load(ctx context.Context, c client.Reader, run *spatev1.TrafficRun) ([]byte, error) {
-	plan := make([]byte, 0, run.Spec.Snapshot.Bytes)
+	kept, packed := []byte(nil), false
 	for _, ref := range run.Spec.Snapshot.Chunks {
 		object := &corev1.ConfigMap{}
 		err := c.Get(ctx, client.ObjectKey{Namespace: run.Namespace, Name: string(ref.ConfigMapName)}, object)
@@ -77,12 +86,43 @@ func Load(ctx context.Context, c client.Reader, run *spatev1.TrafficRun) ([]byte
 		if err != nil {
 			return nil, err
 		}
-		plan = append(plan, object.BinaryData[ref.Key]...)
+		kept, packed = append(kept, object.BinaryData[ref.Key]...), ref.Key == keyPacked
+	}
+	plan, err := unpack(kept, packed, run.Spec.Snapshot.Bytes)
+	if err != nil {
+		return nil, &LostError{"the plan in the run's ConfigMaps cannot be read: " + err.Error()}
 	}
 	if sum := sha256.Sum256(plan); hex.EncodeToString(sum[:]) != run.Spec.Snapshot.Digest {
 		return nil, &LostError{"the plan in the run's ConfigMaps is not what was resolved: its digest differs"}
 	}
 	return plan, nil
+}
+
+// pack makes a plan small.
+func pack(plan []byte) ([]byte, error) {
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	if _, err := w.Write(plan); err != nil {
+		return nil, err
+	}
+	err := w.Close()
+	return out.Bytes(), err
+}
+
+// unpack gives a plan of so many bytes, as it was.
+func unpack(kept []byte, packed bool, length int64) ([]byte, error) {
+	if !packed {
+		return kept, nil
+	}
+	r, err := gzip.NewReader(bytes.NewReader(kept))
+	if err != nil {
+		return nil, err
+	}
+	plan := bytes.NewBuffer(make([]byte, 0, length+1)) // and a byte to see the end
+	if _, err := io.Copy(plan, io.LimitReader(r, length+1)); err != nil {
+		return nil, err
+	}
+	return plan.Bytes(), nil
 }
 
 // Adopt makes a run the owner of its chunks.

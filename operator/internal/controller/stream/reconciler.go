@@ -5,6 +5,7 @@ package stream
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -47,10 +48,22 @@ func (r *Reconciler) stream(ctx context.Context, request ctrl.Request) (ctrl.Res
 	s.Status.ObservedGeneration, s.Status.FrameSize, s.Status.Summary = s.Generation, 0, ""
 	built, problems := plan.CheckStream(&s.Spec)
 	if built != nil {
-		s.Status.FrameSize, s.Status.Summary = int32(built.Packet.WireBytes()), packet.Inspect(built.Packet.Frame).String()
+		s.Status.FrameSize, s.Status.Summary = summary(built)
 	}
 	judged(&s.Status.Conditions, s.Generation, problems, "the packet can be built")
 	return written(kstatus.Patch(ctx, r.Client, s, before))
+}
+
+// summary of a stream for people.
+func summary(s *plan.Stream) (size int32, text string) {
+	if s.Packet == nil {
+		return 0, "packets of a capture"
+	}
+	text = packet.Inspect(s.Packet.Frame).String()
+	if n := len(s.Copies); n > 0 {
+		text += fmt.Sprintf(", %d copies", n)
+	}
+	return int32(s.Packet.WireBytes()), text
 }
 
 func (r *Reconciler) template(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package run
+
+// This file answers: how do the times that engines measured become numbers of a result?
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/big"
+	"slices"
+	"strings"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/engine/enginev1"
+)
+
+// latencyOf sums a stream's delays up over all engines that received it: nil if nothing was measured. A percentile of all together
+// is at most the greatest of the engines', which is told.
+func latencyOf(all []*enginev1.LatencyStats) *spatev1.Latency {
+	out := &spatev1.Latency{}
+	sum, squares, differences := new(big.Int), new(big.Int), new(big.Int)
+	measured := false
+	for _, l := range all {
+		out.OneWayUnknown = out.OneWayUnknown || l.GetOneWayUnknown()
+		out.ClockBound = max(out.ClockBound, nanoseconds(l.GetClockBoundNs()))
+		out.Jitter, out.JitterMax = max(out.Jitter, nanoseconds(l.GetJitterNs())), max(out.JitterMax, nanoseconds(l.GetJitterMaxNs()))
+		measured = measured || l.GetCount() > 0 || l.GetJitterMaxNs() > 0
+		if l.GetCount() == 0 {
+			continue
+		}
+		if least := nanoseconds(l.GetMinNs()); out.Count == 0 || least < out.Min {
+			out.Min = least
+		}
+		out.Count += nanoseconds(l.GetCount())
+		out.Max = max(out.Max, nanoseconds(l.GetMaxNs()))
+		sum.Add(sum, unsigned(l.GetSumNs()))
+		differences.Add(differences, unsigned(l.GetJitterSumNs()))
+		squares.Add(squares, new(big.Int).Add(new(big.Int).Lsh(unsigned(l.GetSumSquaresHigh()), 64), unsigned(l.GetSumSquaresLow())))
+		for _, q := range l.GetQuantiles() {
+			if into := percentile(out, q.GetPartsPerMillion()); into != nil {
+				*into = max(*into, nanoseconds(q.GetNs()))
+			}
+		}
+	}
+	if !measured {
+		return nil
+	}
+	if out.Count > 0 {
+		count := big.NewInt(out.Count)
+		out.Mean = rounded(sum, count)
+		out.JitterMean = rounded(differences, count)
+		// The variance is the mean of squares less the square of the mean.
+		variance := new(big.Rat).Sub(new(big.Rat).SetFrac(squares, count), square(new(big.Rat).SetFrac(sum, count)))
+		if value, _ := variance.Float64(); value > 0 {
+			out.Deviation = int64(math.Round(math.Sqrt(value)))
+		}
+	}
+	return out
+}
+
+// percentile is where a quantile is kept; nil for one that is not.
+func percentile(l *spatev1.Latency, partsPerMillion uint32) *int64 {
+	return map[uint32]*int64{
+		500000: &l.P50, 900000: &l.P90, 950000: &l.P95, 990000: &l.P99, 999000: &l.P999, 999900: &l.P9999,
+	}[partsPerMillion]
+}
+
+func nanoseconds(value uint64) int64 { return int64(min(value, math.MaxInt64)) }
+
+func unsigned(value uint64) *big.Int { return new(big.Int).SetUint64(value) }
+
+func square(value *big.Rat) *big.Rat { return new(big.Rat).Mul(value, value) }
+
+func rounded(part, whole *big.Int) int64 {
+	half := new(big.Int).Rsh(whole, 1)
+	return new(big.Int).Quo(half.Add(half, part), whole).Int64()
+}
+
+// slowest tells of the stream with the greatest 99th percentile, or jitter where delays are not known.
+func slowest(streams []spatev1.StreamResult) string {
+	measured := slices.DeleteFunc(slices.Clone(streams), func(s spatev1.StreamResult) bool { return s.Latency == nil })
+	if len(measured) == 0 {
+		return ""
+	}
+	worst := slices.MaxFunc(measured, func(a, b spatev1.StreamResult) int {
+		return cmp.Or(cmp.Compare(a.Latency.P99, b.Latency.P99), cmp.Compare(a.Latency.Jitter, b.Latency.Jitter))
+	})
+	l := worst.Latency
+	if l.Count == 0 {
+		return fmt.Sprintf("%s: jitter %s", worst.Name, forPeople(l.Jitter))
+	}
+	return fmt.Sprintf("%s: p50 %s, p99 %s, max %s", worst.Name, forPeople(l.P50), forPeople(l.P99), forPeople(l.Max))
+}
+
+// forPeople writes nanoseconds with three significant digits, such as 31.5us.
+func forPeople(ns int64) string {
+	value, unit := float64(ns), "ns"
+	for _, next := range []struct {
+		from float64
+		name string
+	}{{1e3, "us"}, {1e6, "ms"}, {1e9, "s"}} {
+		if float64(ns) >= next.from*0.9995 {
+			value, unit = float64(ns)/next.from, next.name
+		}
+	}
+	digits := max(2-int(math.Floor(math.Log10(max(value, 1)))), 0)
+	text := fmt.Sprintf("%.*f", digits, value)
+	if strings.Contains(text, ".") {
+		text = strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
+	}
+	return text + unit
+}
+
+// receivers sums foreign traffic up over all engines.
+func receivers(stats []*enginev1.WatchStatsResponse, run *spatev1.TrafficRun) []spatev1.ReceiverResult {
+	var all []spatev1.ReceiverResult
+	parts := map[string][3][]*enginev1.Moments{}
+	for i, st := range stats {
+		for _, r := range st.GetReceivers() {
+			at := slices.IndexFunc(all, func(known spatev1.ReceiverResult) bool { return known.Name == r.GetName() })
+			if at < 0 {
+				at, all = len(all), append(all, spatev1.ReceiverResult{Name: r.GetName()})
+			}
+			into := &all[at]
+			into.Packets += int64(r.GetPackets())
+			into.Bytes += int64(r.GetBytes())
+			for _, w := range r.GetWorkers() {
+				into.Workers = append(into.Workers, spatev1.WorkerReceived{
+					Pod: run.Spec.Generator.Pods[i].Name, Worker: int32(w.GetWorker()), Packets: int64(w.GetPackets()), Bytes: int64(w.GetBytes()),
+				})
+			}
+			p := parts[r.GetName()]
+			p[0], p[1], p[2] = append(p[0], r.GetInterArrival()), append(p[1], r.GetJitter()), append(p[2], r.GetLatency())
+			parts[r.GetName()] = p
+		}
+	}
+	for i := range all {
+		p := parts[all[i].Name]
+		all[i].InterArrival, all[i].Jitter, all[i].Latency = momentsOf(p[0]), momentsOf(p[1]), momentsOf(p[2])
+	}
+	slices.SortFunc(all, func(a, b spatev1.ReceiverResult) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+// momentsOf puts the moments of several engines together: nil if nothing was measured.
+func momentsOf(all []*enginev1.Moments) *spatev1.Moments {
+	var count, mean, squares float64 // squares: the sum of squared differences from the mean
+	out := &spatev1.Moments{}
+	for _, m := range all {
+		if m.GetCount() == 0 {
+			continue
+		}
+		if least := nanoseconds(m.GetMinNs()); out.Count == 0 || least < out.Min {
+			out.Min = least
+		}
+		out.Max = max(out.Max, nanoseconds(m.GetMaxNs()))
+		out.Count += int64(m.GetCount())
+		n := float64(m.GetCount())
+		apart := m.GetMeanNs() - mean
+		squares += m.GetVarianceNs2()*n + apart*apart*count*n/(count+n)
+		mean += apart * n / (count + n)
+		count += n
+	}
+	if out.Count == 0 {
+		return nil
+	}
+	out.Mean, out.Deviation = int64(math.Round(mean)), int64(math.Round(math.Sqrt(squares/count)))
+	return out
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package run
+
+import (
+	"testing"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/engine/enginev1"
+)
+
+func TestLatencyOfSeveralEngines(t *testing.T) {
+	if got := latencyOf(nil); got != nil {
+		t.Errorf("got %+v of nothing", got)
+	}
+	if got := latencyOf([]*enginev1.LatencyStats{{}}); got != nil {
+		t.Errorf("got %+v of no packets", got)
+	}
+	quantiles := func(median, most uint64) []*enginev1.Quantile {
+		return []*enginev1.Quantile{{PartsPerMillion: 500000, Ns: median}, {PartsPerMillion: 999900, Ns: most}, {PartsPerMillion: 1, Ns: 9}}
+	}
+	// 10, 20 and 30, 40.
+	got := latencyOf([]*enginev1.LatencyStats{
+		{Count: 2, SumNs: 30, MinNs: 10, MaxNs: 20, JitterNs: 3, JitterSumNs: 10, JitterMaxNs: 10, SumSquaresLow: 500, Quantiles: quantiles(10, 20)},
+		{Count: 2, SumNs: 70, MinNs: 30, MaxNs: 40, JitterNs: 2, JitterSumNs: 10, JitterMaxNs: 10, SumSquaresLow: 2500, Quantiles: quantiles(30, 40), ClockBoundNs: 7},
+	})
+	want := spatev1.Latency{Count: 4, Min: 10, Mean: 25, Max: 40, Deviation: 11, P50: 30, P9999: 40, Jitter: 3, JitterMean: 5, JitterMax: 10, ClockBound: 7}
+	if got == nil || *got != want {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	large := latencyOf([]*enginev1.LatencyStats{{Count: 4, SumNs: 1 << 42, MinNs: 1 << 40, MaxNs: 1 << 40, SumSquaresHigh: 1 << 18}})
+	if large.Deviation != 0 || large.Mean != 1<<40 {
+		t.Errorf("four times the same: %+v", large)
+	}
+	unknown := latencyOf([]*enginev1.LatencyStats{{OneWayUnknown: true, JitterNs: 5, JitterMaxNs: 8}})
+	if unknown == nil || !unknown.OneWayUnknown || unknown.Count != 0 || unknown.Jitter != 5 {
+		t.Errorf("got %+v", unknown)
+	}
+	if seen := times(unknown); len(seen) != 2 || seen["jitter"] != 5 {
+		t.Errorf("expressions see %v", seen)
+	}
+	if seen := times(got); len(seen) != 14 || seen["p9999"] != 40 {
+		t.Errorf("expressions see %v", seen)
+	}
+}
+
+func TestReceiversOfSeveralEngines(t *testing.T) {
+	r := &spatev1.TrafficRun{}
+	r.Spec.Generator.Pods = []spatev1.PodSnapshot{{Name: "g-0"}, {Name: "g-1"}}
+	of := func(packets uint64, m *enginev1.Moments) *enginev1.WatchStatsResponse {
+		return &enginev1.WatchStatsResponse{Receivers: []*enginev1.ReceiverStats{{
+			Name: "tap", Packets: packets, Bytes: packets * 64, Workers: []*enginev1.WorkerReceived{{Worker: 1, Packets: packets}}, InterArrival: m,
+		}}}
+	}
+	// 10, 20 and 30, 40.
+	all := receivers([]*enginev1.WatchStatsResponse{
+		of(3, &enginev1.Moments{Count: 2, MeanNs: 15, VarianceNs2: 25, MinNs: 10, MaxNs: 20}),
+		of(4, &enginev1.Moments{Count: 2, MeanNs: 35, VarianceNs2: 25, MinNs: 30, MaxNs: 40}),
+	}, r)
+	if len(all) != 1 || all[0].Packets != 7 || all[0].Bytes != 448 || len(all[0].Workers) != 2 || all[0].Workers[1].Pod != "g-1" || all[0].Jitter != nil {
+		t.Fatalf("got %+v", all)
+	}
+	if got, want := *all[0].InterArrival, (spatev1.Moments{Count: 4, Mean: 25, Deviation: 11, Min: 10, Max: 40}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+func TestTimesForPeople(t *testing.T) {
+	for ns, want := range map[int64]string{0: "0ns", 7: "7ns", 999: "999ns", 1000: "1us", 31456: "31.5us", 999999: "1ms", 1234567: "1.23ms", 2e9: "2s", 120e9: "120s"} {
+		if got := forPeople(ns); got != want {
+			t.Errorf("%d: %s, want %s", ns, got, want)
+		}
+	}
+	streams := []spatev1.StreamResult{
+		{Name: "a", Latency: &spatev1.Latency{Count: 1, P50: 10, P99: 2000, Max: 3000}}, {Name: "b"}, {Name: "c", Latency: &spatev1.Latency{Count: 1, P99: 1999}},
+	}
+	if got := slowest(streams); got != "a: p50 10ns, p99 2us, max 3us" {
+		t.Errorf("got %s", got)
+	}
+	if got := slowest(streams[1:2]); got != "" {
+		t.Errorf("got %s", got)
+	}
+}

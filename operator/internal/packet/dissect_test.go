@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package packet
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/utils/ptr"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+)
+
+// An independent dissector reads every combination of headers: it must see the stack that was described, with right
+// checksums and nothing malformed.
+
+// dissected is a packet with what tshark must see in it.
+type stackCase struct {
+	packet *spatev1.Packet
+	// fields that tshark must show, by its names.
+	fields map[string]string
+	// vary builds it cut short, as the engine does where sizes vary.
+	trailer bool
+}
+
+type stackOf = []header1
+
+func join(parts ...stackOf) stackOf { return slices.Concat(parts...) }
+
+var (
+	links = []stackOf{
+		{eth()}, {eth(), vlan(100, "")}, {eth(), vlan(100, "802.1ad"), vlan(200, "")}, {eth(), mpls(1000), mpls(2000)},
+		{eth(), vlan(7, ""), mpls(16)}, {eth(), pppoe(0), ppp()}, {eth(), vlan(7, ""), pppoe(0), ppp()}, {eth(), pppoe(0), ppp(), mpls(99)},
+	}
+	networks4 = []stackOf{{ip4()}, {ip4Options()}, {ip6(), ip4()}, {ip4(), ip4()}}
+	networks6 = []stackOf{
+		{ip6()}, {ip6(), hopByHop()}, {ip6(), destinationOptions()}, {ip6(), segments(0)}, {ip6(), segments(1)}, {ip6(), fragment6()},
+		{ip6(), hopByHop(), destinationOptions(), segments(1), fragment6(), destinationOptions()}, {ip4(), ip6()},
+	}
+	transports  = []stackOf{{udp()}, {unsummedTo(7)}, {tcp()}, {tcpOptions()}, {sctpData()}, {sctpInit()}}
+	transports4 = append(slices.Clone(transports), stackOf{ping4()}, stackOf{pong4()}, stackOf{unreachable4(), ip4(), udp()})
+	transports6 = append(slices.Clone(transports), stackOf{ping6()}, stackOf{unreachable6(), ip6(), udp()}, stackOf{solicitation()}, stackOf{advertisement()})
+	tunnels     = []stackOf{
+		{eth(), ip4(), tunnel(), vxlan(), innerEth()}, {eth(), ip6(), tunnel(), vxlan(), innerEth(), vlan(5, "")},
+		{eth(), ip4(), unsummed(), vxlan(), innerEth()}, {eth(), ip4(), gre()}, {eth(), ip6(), greFull()}, {eth(), ip4(), greFull(), innerEth()},
+		{eth(), ip4(), gre(), mpls(3000)}, {eth(), ip4(), tunnel(), geneve(), innerEth()}, {eth(), ip6(), unsummed(), geneve(), innerEth(), vlan(6, "")},
+		{eth(), ip4(), tunnel(), gtpu()}, {eth(), ip6(), tunnel(), gtpuFull()}, {eth(), vlan(9, ""), ip4Options(), unsummed(), gtpuFull()},
+	}
+)
+
+func unsummedTo(port int32) header1 {
+	h := unsummed()
+	h.UDP.DestinationPort = ptr.To(port)
+	return h
+}
+
+// dissected are the combinations.
+func dissected() []stackCase {
+	var cases []stackCase
+	add := func(s stackOf, size int32) {
+		cases = append(cases, stackCase{packet: described(size, s...)})
+	}
+	for _, link := range slices.Concat(links, tunnels) {
+		for _, n := range networks4 {
+			for _, transport := range transports4 {
+				add(join(link, n, transport), 0)
+			}
+		}
+		for _, n := range networks6 {
+			for _, transport := range transports6 {
+				add(join(link, n, transport), 0)
+			}
+		}
+		last := link[len(link)-1]
+		if last.Ethernet != nil || last.VLAN != nil {
+			add(join(link, stackOf{arp()}), 0)
+		}
+	}
+	for _, size := range []int32{64 + 32, 777, 1518, 9215, 9216} {
+		for _, s := range []stackOf{{eth(), ip4(), udp()}, {eth(), ip6(), tcp()}, {eth(), ip4(), ping4()}, {eth(), ip6(), ping6()}} {
+			cases = append(cases, stackCase{packet: described(size, s...), trailer: true})
+		}
+	}
+	add(stackOf{eth(), pppoe(9)}, 64)
+	return append(cases, withFields()...)
+}
+
+// withFields are packets whose fields are compared one by one.
+func withFields() []stackCase {
+	of := func(fields string, s ...header1) stackCase {
+		c := stackCase{packet: described(0, s...), fields: map[string]string{}}
+		for _, pair := range strings.Fields(fields) {
+			name, value, _ := strings.Cut(pair, "=")
+			c.fields[name] = value
+		}
+		return c
+	}
+	icmp := unreachable4()
+	icmp.ICMPv4.Generic.Rest = 0x05dc
+	icmp.ICMPv4.Generic.Code = 4
+	fragment := ip4()
+	fragment.IPv4.MoreFragments, fragment.IPv4.Identification = true, 77
+	later := ip4()
+	later.IPv4.FragmentOffset, later.IPv4.Protocol = 185, ptr.To[int32](17)
+	later6 := fragment6()
+	later6.IPv6Fragment.Offset, later6.IPv6Fragment.MoreFragments, later6.IPv6Fragment.NextHeader = 1000, true, ptr.To[int32](17)
+	sized := stackCase{packet: described(128, eth(), ip6(), later6), fields: map[string]string{"ipv6.fraghdr.offset": "1000", "ipv6.fraghdr.more": "1"}}
+	all := tcp()
+	all.TCP.Flags = []spatev1.TCPFlag{"FIN", "SYN", "RST", "PSH", "ACK", "URG", "ECE", "CWR"}
+	all.TCP.UrgentPointer, all.TCP.Acknowledgement, all.TCP.Window = 513, 1<<32-1, ptr.To[int32](1024)
+	return []stackCase{
+		sized,
+		of("ieee8021ad.id=100 vlan.id=200", eth(), vlan(100, "802.1ad"), vlan(200, ""), ip4(), udp()),
+		of("mpls.label=1000,2000 mpls.exp=5,5 mpls.bottom=0,1 mpls.ttl=63,63", eth(), mpls(1000), mpls(2000), ip4(), udp()),
+		of("arp.opcode=2 arp.src.hw_mac=02:00:00:00:00:07 arp.src.proto_ipv4=198.18.0.1 arp.dst.proto_ipv4=198.18.0.2", eth(), arp()),
+		of("pppoe.session_id=0x1234 pppoe.code=0x00", eth(), pppoe(0), ppp(), ip4(), udp()),
+		of("ip.dsfield.dscp=46 ip.dsfield.ecn=1 ip.id=0x1267 ip.flags.df=1 ip.hdr_len=44 ip.ttl=64 ip.opt.type=1,148,7,0", eth(), ip4Options(), udp()),
+		of("ip.flags.mf=1 ip.id=0x004d", eth(), fragment, udp()),
+		of("ip.frag_offset=185 ip.proto=17", eth(), later),
+		of("ipv6.flow=0x012345 ipv6.hlim=64 ipv6.src=2001:db8::1 ipv6.dst=2001:db8:1::1 ipv6.opt.type=0x05,0x01", eth(), ip6(), hopByHop(), udp()),
+		of("ipv6.routing.type=4 ipv6.routing.segleft=1 ipv6.routing.srh.last_entry=1 ipv6.routing.srh.addr=2001:db8:2::1,2001:db8:3::1", eth(), ip6(), segments(1), tcp()),
+		of("ipv6.fraghdr.ident=0xdeadbeef ipv6.fraghdr.offset=0 ipv6.fraghdr.more=0", eth(), ip6(), fragment6(), udp()),
+		of("tcp.flags=0x00ff tcp.urgent_pointer=513 tcp.window_size_value=1024 tcp.seq_raw=2147483648 tcp.ack_raw=4294967295", eth(), ip4(), all),
+		of("tcp.options.mss_val=1460 tcp.options.timestamp.tsval=16909060 tcp.options.timestamp.tsecr=5 tcp.options.wscale.shift=7 tcp.hdr_len=52", eth(), ip4(), tcpOptions()),
+		of("icmp.type=8 icmp.ident=9 icmp.seq=3", eth(), ip4(), ping4()),
+		of("icmp.type=3 icmp.code=4 icmp.mtu=1500", eth(), ip4(), icmp, ip4(), udp()),
+		of("icmpv6.type=128 icmpv6.echo.identifier=0x0009 icmpv6.echo.sequence_number=3", eth(), ip6(), ping6()),
+		of("icmpv6.nd.ns.target_address=2001:db8::9 icmpv6.opt.linkaddr=02:00:00:00:00:07", eth(), ip6(), solicitation()),
+		of("icmpv6.nd.na.target_address=2001:db8::9 icmpv6.nd.na.flag.r=1 icmpv6.nd.na.flag.s=1 icmpv6.nd.na.flag.o=1", eth(), ip6(), advertisement()),
+		of("sctp.dstport=5000 sctp.verification_tag=0xabcdef01 sctp.chunk_type=11,0 sctp.data_tsn_raw=77 sctp.data_sid=0x0003 sctp.data_ssn=4", eth(), ip4(), sctpData()),
+		of("gre.key=0x0000cafe gre.sequence_number=12 gre.proto=0x0800", eth(), ip4(), greFull(), ip4(), udp()),
+		of("vxlan.vni=11259375 vxlan.flags=0x0800 udp.dstport=4789,7", eth(), ip4(), tunnel(), vxlan(), innerEth(), ip4(), udp()),
+		of("geneve.vni=0x00004d geneve.proto_type=0x6558 geneve.option.class=0x0102 geneve.option.length=8,8", eth(), ip4(), tunnel(), geneve(), innerEth(), ip4(), udp()),
+		of("gtp.teid=0x11223344 gtp.message=0xff", eth(), ip4(), tunnel(), gtpu(), ip4(), udp()),
+		of("gtp.teid=0x00000005 gtp.seq_number=0x0009 gtp.ext_hdr.pdu_ses_con.qos_flow_id=9", eth(), ip4(), tunnel(), gtpuFull(), ip4(), udp()),
+	}
+}
+
+// protocols are tshark's names of headers.
+var protocols = map[Kind]string{
+	Ethernet: "eth", VLAN: "vlan", MPLS: "mpls", ARP: "arp", PPPoE: "pppoes", PPP: "ppp", IPv4: "ip", IPv6: "ipv6",
+	IPv6HopByHop: "ipv6.hopopts", IPv6Destination: "ipv6.dstopts", IPv6Routing: "ipv6.routing", IPv6Fragment: "ipv6.fraghdr",
+	ICMPv4: "icmp", ICMPv6: "icmpv6", UDP: "udp", TCP: "tcp", SCTP: "sctp", GRE: "gre", VXLAN: "vxlan", Geneve: "geneve", GTPU: "gtp",
+}
+
+// checked are the fields that say whether checksums are right: 0 is wrong, 1 right, 2 not checked, 3 absent.
+var checked = []string{
+	"ip.checksum.status", "tcp.checksum.status", "udp.checksum.status", "icmp.checksum.status", "icmpv6.checksum.status",
+	"sctp.checksum.status", "gre.checksum.status",
+}
+
+func TestADissectorSeesWhatWasDescribed(t *testing.T) {
+	cases := dissected()
+	var frames [][]byte
+	var built []*Packet
+	for _, c := range cases {
+		p, errs := Build(c.packet, at, Options{NextHop: InternalDestination, Trailer: c.trailer})
+		if len(errs) > 0 {
+			t.Fatalf("%v: %v", kinds(c.packet), errs)
+		}
+		frames, built = append(frames, p.Frame), append(built, p)
+	}
+	names := slices.Concat([]string{"frame.protocols", "_ws.malformed", "_ws.expert.severity", "_ws.expert.message"}, checked)
+	for _, c := range cases {
+		for name := range c.fields {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	lines := tshark(t, frames, names)
+	t.Logf("%d packets", len(lines))
+	for i, seen := range lines {
+		stack := kinds(cases[i].packet)
+		want := protocolsOf(cases[i].packet)
+		if got := seen["frame.protocols"]; !strings.HasPrefix(simplified(got)+":", want+":") {
+			t.Errorf("%v is read as %s, want %s", stack, simplified(got), want)
+		}
+		if told := complaint(seen); told != "" {
+			t.Errorf("%v: %s", stack, told)
+		}
+		for _, name := range checked {
+			if slices.Contains(strings.Split(seen[name], ","), "0") {
+				t.Errorf("%v: %s is wrong (%s)\n%x", stack, name, seen[name], frames[i])
+			}
+		}
+		for name, want := range cases[i].fields {
+			if got := seen[name]; got != want {
+				t.Errorf("%v: %s is %s, want %s", stack, name, got, want)
+			}
+		}
+		checksumsHold(t, built[i])
+	}
+}
+
+// complaint gives what tshark holds to be an error. It takes the padding of Ethernet behind PPPoE for one.
+func complaint(seen map[string]string) string {
+	const isError = "8388608"
+	message := seen["_ws.expert.message"]
+	if strings.HasPrefix(message, "Possible bad payload length") {
+		return ""
+	}
+	if seen["_ws.malformed"] != "" || strings.Contains(seen["_ws.expert.severity"], isError) {
+		return "malformed: " + message
+	}
+	return ""
+}
+
+func kinds(p *spatev1.Packet) (all []Kind) {
+	for i := range p.Headers {
+		kind, _ := kindOf(&p.Headers[i])
+		all = append(all, kind)
+	}
+	return all
+}
+
+func protocolsOf(p *spatev1.Packet) string {
+	var names []string
+	for i, kind := range kinds(p) {
+		name := protocols[kind]
+		switch {
+		case kind == VLAN && p.Headers[i].VLAN.Protocol == spatev1.VLANService:
+			name = "ieee8021ad"
+		case kind == PPPoE && p.Headers[i].PPPoE.Code != 0:
+			name = "pppoed"
+		}
+		if n := len(names); n > 0 && kind == MPLS && names[n-1] == "mpls" {
+			continue // a label stack is one
+		}
+		names = append(names, name)
+		if f := p.Headers[i].IPv4; f != nil && (f.FragmentOffset > 0 || f.MoreFragments) {
+			break
+		}
+	}
+	return strings.Join(names, ":")
+}
+
+// simplified drops what stands between headers.
+func simplified(protocols string) string {
+	var kept []string
+	for _, name := range strings.Split(protocols, ":") {
+		if name != "ethertype" {
+			kept = append(kept, name)
+		}
+	}
+	return strings.Join(kept, ":")
+}
+
+// tshark reads frames and gives the fields of each.
+func tshark(t *testing.T, frames [][]byte, fields []string) []map[string]string {
+	t.Helper()
+	path, err := exec.LookPath("tshark")
+	if err != nil {
+		t.Fatal("tshark is not installed; run `make deps`")
+	}
+	capture := filepath.Join(t.TempDir(), "packets.pcap")
+	if err := os.WriteFile(capture, pcap(frames), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"-n", "-r", capture, "-T", "fields", "-E", "separator=/t"}
+	for _, on := range []string{
+		"ip.check_checksum:TRUE", "tcp.check_checksum:TRUE", "udp.check_checksum:TRUE", "sctp.checksum:CRC32C",
+		"tcp.analyze_sequence_numbers:FALSE", "udp.ignore_ipv6_zero_checksum:TRUE", "ip.defragment:FALSE", "ipv6.defragment:FALSE",
+	} {
+		args = append(args, "-o", on)
+	}
+	for _, name := range fields {
+		args = append(args, "-e", name)
+	}
+	command := exec.Command(path, args...)
+	command.Env = append(os.Environ(), "HOME="+t.TempDir(), "LC_ALL=C")
+	var stderr bytes.Buffer
+	command.Stderr = &stderr
+	out, err := command.Output()
+	if err != nil {
+		t.Fatalf("tshark: %v: %s", err, stderr.String())
+	}
+	lines := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
+	if len(lines) != len(frames) {
+		t.Fatalf("tshark shows %d packets of %d: %s", len(lines), len(frames), stderr.String())
+	}
+	all := make([]map[string]string, len(lines))
+	for i, line := range lines {
+		all[i] = map[string]string{}
+		for j, value := range strings.Split(line, "\t") {
+			all[i][fields[j]] = value
+		}
+	}
+	return all
+}
+
+// pcap writes frames as a capture of Ethernet.
+func pcap(frames [][]byte) []byte {
+	out := binary.LittleEndian.AppendUint32(nil, 0xa1b2c3d4)
+	out = append(out, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+	out = binary.LittleEndian.AppendUint32(out, 1<<16)
+	out = binary.LittleEndian.AppendUint32(out, 1)
+	for i, frame := range frames {
+		for _, number := range []int{i, 0, len(frame), len(frame)} {
+			out = binary.LittleEndian.AppendUint32(out, uint32(number))
+		}
+		out = append(out, frame...)
+	}
+	return out
+}
+
+// TestCutPacketsStayTrue cuts packets as the engine does where sizes vary, writes the lengths and checksums by what it is
+// told of them, and has the dissector judge them.
+func TestCutPacketsStayTrue(t *testing.T) {
+	var frames [][]byte
+	var names []string
+	for _, c := range dissected() {
+		if c.fields != nil || c.trailer {
+			continue
+		}
+		p := c.packet
+		p.Size = nil
+		base, errs := Build(p, at, Options{NextHop: InternalDestination})
+		if len(errs) > 0 {
+			t.Fatal(errs)
+		}
+		least := int32(base.WireBytes())
+		p.Sizes = &spatev1.PacketSizes{Range: &spatev1.SizeRange{Min: least, Max: least + 300, Step: 4}}
+		built, errs := Build(p, at, Options{NextHop: InternalDestination})
+		if len(errs) > 0 {
+			t.Fatalf("%v: %v", kinds(p), errs)
+		}
+		for _, size := range []int{int(least), int(least) + 4, int(least) + 96} {
+			frame := bytes.Clone(built.Frame[:size-FCSBytes])
+			for _, l := range built.Lengths {
+				binary.BigEndian.PutUint16(frame[l.Offset:], uint16(len(frame)-l.Minus))
+			}
+			for _, sum := range built.Checksums {
+				sum.write(frame)
+			}
+			frames, names = append(frames, frame), append(names, fmt.Sprintf("%v of %d", kinds(p), size))
+		}
+	}
+	for i, seen := range tshark(t, frames, append([]string{"_ws.malformed", "_ws.expert.severity", "_ws.expert.message"}, checked...)) {
+		if told := complaint(seen); told != "" {
+			t.Errorf("%s: %s", names[i], told)
+		}
+		for _, name := range checked {
+			if slices.Contains(strings.Split(seen[name], ","), "0") {
+				t.Errorf("%s: %s is wrong", names[i], name)
+			}
+		}
+	}
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// What is in a capture that is replayed?
+
+package plan
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"regexp"
+	"time"
+
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
+	"github.com/gopacket/gopacket/pcapgo"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/packet"
+)
+
+var (
+	errNoSuchGap = errors.New("a replay's gap would be less than 1 ns; lower the factor")
+	decimal      = regexp.MustCompile(`^[0-9]{1,12}(\.[0-9]{1,12})?$`)
+	volumePath   = regexp.MustCompile(`^[A-Za-z0-9_+-][A-Za-z0-9_.+-]*(/[A-Za-z0-9_+-][A-Za-z0-9_.+-]*)*$`)
+)
+
+// capture sums up the packets of a pcap.
+type capture struct {
+	frames [][]byte
+	// bytes of all packets without FCS.
+	bytes int64
+	// span from the first packet to the last.
+	span time.Duration
+}
+
+func nameOf(ref spatev1.DataReference) string {
+	if ref.SecretName != "" {
+		return fmt.Sprintf("key %q of Secret %q", ref.Key, ref.SecretName)
+	}
+	return fmt.Sprintf("key %q of ConfigMap %q", ref.Key, ref.ConfigMapName)
+}
+
+// packetReader is what pcap and pcapng files have in common.
+type packetReader interface {
+	ReadPacketData() ([]byte, gopacket.CaptureInfo, error)
+	LinkType() layers.LinkType
+}
+
+func openCapture(data []byte) (packetReader, error) {
+	if plain, err := pcapgo.NewReader(bytes.NewReader(data)); err == nil {
+		return plain, nil
+	}
+	next, err := pcapgo.NewNgReader(bytes.NewReader(data), pcapgo.DefaultNgReaderOptions)
+	if err != nil {
+		return nil, errors.New("is neither a pcap nor a pcapng file")
+	}
+	return next, nil
+}
+
+// readCapture reads all packets of a pcap or pcapng file.
+func readCapture(data []byte) (*capture, error) {
+	reader, err := openCapture(data)
+	if err != nil {
+		return nil, err
+	}
+	if kind := reader.LinkType(); kind != layers.LinkTypeEthernet {
+		return nil, fmt.Errorf("holds packets of %s; Ethernet is needed", kind)
+	}
+	read := &capture{}
+	var first, last time.Time
+	for {
+		frame, info, err := reader.ReadPacketData()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("packet %d: %w", len(read.frames), err)
+		}
+		if info.CaptureLength < info.Length {
+			return nil, fmt.Errorf("packet %d was cut off when it was captured: %d of %d bytes are there", len(read.frames), info.CaptureLength, info.Length)
+		}
+		if len(frame) > packet.MaxFrameBytes {
+			return nil, fmt.Errorf("packet %d has %d bytes; at most %d can be sent", len(read.frames), len(frame), packet.MaxFrameBytes)
+		}
+		if len(read.frames) == 0 {
+			first = info.Timestamp
+		}
+		last = info.Timestamp
+		read.frames = append(read.frames, frame)
+		read.bytes += int64(max(len(frame), packet.MinFrameBytes))
+	}
+	if len(read.frames) == 0 {
+		return nil, errors.New("holds no packets")
+	}
+	read.span = max(last.Sub(first), 0)
+	return read, nil
+}
+
+// wire is the mean size of the packets with FCS.
+func (c *capture) wire() *big.Rat {
+	mean := big.NewRat(c.bytes, int64(len(c.frames)))
+	return mean.Add(mean, big.NewRat(packet.FCSBytes, 1))
+}

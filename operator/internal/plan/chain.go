@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Which entries follow which, and which of them take turns?
+
+package plan
+
+import (
+	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/engine/enginev1"
+)
+
+// chains checks what starts what.
+func (p *Problems) chains(entries []entry) {
+	byName := map[spatev1.EntryName]*entry{}
+	started := map[spatev1.EntryName]bool{}
+	for i := range entries {
+		byName[entries[i].spec.Name] = &entries[i]
+	}
+	for i := range entries {
+		e := &entries[i]
+		if e.spec.Next == nil {
+			continue
+		}
+		started[e.spec.Next.Entry] = true
+		p.link(e, byName[e.spec.Next.Entry])
+	}
+	for i := range entries {
+		e := &entries[i]
+		if e.spec.Start == spatev1.StartWaiting && !started[e.spec.Name] {
+			p.add(spatev1.ReasonInvalidSpec, e.at.Child("start"), "nothing starts it: name it in the next of another entry, or leave Waiting out")
+		}
+	}
+}
+
+// link checks that an entry can start another.
+func (p *Problems) link(e, next *entry) {
+	at := e.at.Child("next")
+	if e.spec.Next.Loops < 0 {
+		p.add(spatev1.ReasonInvalidSpec, at.Child("loops"), "%d: must not be negative", e.spec.Next.Loops)
+	}
+	if next == nil {
+		p.add(spatev1.ReasonInvalidSpec, at.Child("entry"), "%q is no entry of the profile", e.spec.Next.Entry)
+		return
+	}
+	if next.spec.TransmitPort != e.spec.TransmitPort {
+		p.add(spatev1.ReasonInvalidSpec, at.Child("entry"), "%q is sent from port %s; a chain stays on one port", next.spec.Name, next.spec.TransmitPort)
+	}
+	if e.stream == nil || next.stream == nil {
+		return // what they are is told elsewhere
+	}
+	if e.stream.transmit.endless() {
+		p.add(spatev1.ReasonInvalidSpec, at, "nothing comes after a stream without an end; use burst, or set multiBurst.bursts or replay.loops")
+	}
+	if len(e.stream.Copies) != len(next.stream.Copies) {
+		p.add(spatev1.ReasonInvalidSpec, at.Child("entry"), "it has %d copies and %q has %d; copy i starts copy i, so the numbers must agree",
+			len(e.stream.Copies), next.spec.Name, len(next.stream.Copies))
+	}
+	if e.stream.spec.Pinned != next.stream.spec.Pinned {
+		p.add(spatev1.ReasonInvalidSpec, at.Child("entry"), "%q and this stream must both be pinned, or neither", next.spec.Name)
+	}
+	continuous := next.stream.transmit.bursts == nil && next.stream.transmit.replay == nil
+	if continuous && next.spec.Start != spatev1.StartWaiting {
+		p.add(spatev1.ReasonInvalidSpec, at.Child("entry"), "%q is continuous and starts by itself: set its start to Waiting", next.spec.Name)
+	}
+}
+
+// turns gives each stream of a plan the number of its chain: streams of one chain take turns.
+func turns(streams []*enginev1.Stream) []int {
+	chain := make([]int, len(streams))
+	byName := make(map[string]int, len(streams))
+	for i, s := range streams {
+		chain[i], byName[s.GetName()] = i, i
+	}
+	root := func(i int) int {
+		for chain[i] != i {
+			chain[i] = chain[chain[i]]
+			i = chain[i]
+		}
+		return i
+	}
+	for i, s := range streams {
+		if next, known := byName[s.GetNext().GetStream()]; known && s.GetNext() != nil {
+			a, b := root(i), root(next)
+			chain[max(a, b)] = min(a, b)
+		}
+	}
+	for i := range chain {
+		chain[i] = root(i)
+	}
+	return chain
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// How do the copies of a stream differ?
+
+package plan
+
+import (
+	"bytes"
+	"math/big"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/packet"
+)
+
+// mostCopies of one stream; streams have numbers of 16 bits.
+const mostCopies = 20000
+
+// difference is what a copy has in other places than the first.
+type difference struct {
+	index  int
+	places []steppedPlace
+}
+
+// steppedPlace is a place of the packet with what is added there from copy to copy.
+type steppedPlace struct {
+	packet.Place
+	base uint64
+	step int64
+}
+
+// frame of the copy.
+func (d difference) frame(of []byte) []byte {
+	frame := bytes.Clone(of)
+	for _, place := range d.places {
+		value := place.base + uint64(place.step)*uint64(d.index)
+		old := loadBig(frame[place.Offset : place.Offset+place.Size])
+		storeBig(frame[place.Offset:place.Offset+place.Size], old&^place.Mask|value<<place.Shift&place.Mask)
+	}
+	return frame
+}
+
+func (p *Problems) copies(c *spatev1.StreamCopies, at *field.Path, built *packet.Packet) []difference {
+	if c == nil {
+		return nil
+	}
+	if c.Count < 1 || c.Count > mostCopies {
+		p.add(spatev1.ReasonInvalidSpec, at.Child("count"), "%d: must be 1 to %d", c.Count, mostCopies)
+		return nil
+	}
+	var places []steppedPlace
+	for i, vary := range c.Vary {
+		at := at.Child("vary").Index(i)
+		place, bits, ok := p.place(target{vary.Field, vary.Offset, vary.Size}, at, built)
+		if !ok {
+			continue
+		}
+		step := int64(1)
+		if vary.Step != nil {
+			step = *vary.Step
+		}
+		stepped := steppedPlace{Place: place, step: step}
+		stepped.base = loadBig(built.Frame[place.Offset:place.Offset+place.Size]) & place.Mask >> place.Shift
+		last := new(big.Int).Mul(big.NewInt(step), big.NewInt(int64(c.Count-1)))
+		last.Add(last, new(big.Int).SetUint64(stepped.base))
+		if last.Sign() < 0 || last.BitLen() > bits {
+			p.add(spatev1.ReasonInvalidSpec, at, "the last of %d copies would have %s there, and %d bits hold 0 to %s; use fewer copies or another step",
+				c.Count, last, bits, new(big.Int).Sub(new(big.Int).Lsh(big.NewInt(1), uint(bits)), big.NewInt(1)))
+			continue
+		}
+		places = append(places, stepped)
+	}
+	all := make([]difference, c.Count)
+	for i := range all {
+		all[i] = difference{index: i, places: places}
+	}
+	return all
+}
+
+// loadBig reads up to 8 bytes in network order.
+func loadBig(bytes []byte) (value uint64) {
+	for _, b := range bytes {
+		value = value<<8 | uint64(b)
+	}
+	return value
+}
+
+// storeBig writes up to 8 bytes in network order.
+func storeBig(bytes []byte, value uint64) {
+	for i := range bytes {
+		bytes[len(bytes)-1-i] = byte(value >> (8 * i))
+	}
+}

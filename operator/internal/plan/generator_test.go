@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/utils/ptr"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+)
+
+func TestPlacesOnLinks(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*spatev1.GeneratorPort)
+		want   string
+	}{
+		"right":              {func(*spatev1.GeneratorPort) {}, ""},
+		"link-local gateway": {func(p *spatev1.GeneratorPort) { p.Gateway6 = "fe80::1" }, ""},
+		"another subnet":     {func(p *spatev1.GeneratorPort) { p.Gateway = "198.18.1.254" }, "spec.ports[0].gateway: 198.18.1.254 is in the subnet of none of the port's addresses"},
+		"another family":     {func(p *spatev1.GeneratorPort) { p.Gateway6 = "198.18.0.254" }, `spec.ports[0].gateway6: "198.18.0.254": must be an address of its family`},
+		"no address":         {func(p *spatev1.GeneratorPort) { p.Addresses = nil }, "spec.ports[0].gateway: 198.18.0.254 is in the subnet of none"},
+		"a wrong address":    {func(p *spatev1.GeneratorPort) { p.Addresses[0] = "198.18.0.1" }, `spec.ports[0].addresses[0]: "198.18.0.1": must be an address with its prefix`},
+		"a tag for nothing":  {func(p *spatev1.GeneratorPort) { *p = spatev1.GeneratorPort{Name: "east", VLAN: ptr.To[int32](5)} }, "spec.ports[0].vlan: tags what the port sends for its addresses, and it has none"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			port := spatev1.GeneratorPort{Name: "east", Addresses: []spatev1.InterfaceAddress{"198.18.0.1/24", "2001:2::1/64"}, Gateway: "198.18.0.254", Gateway6: "2001:2::ff"}
+			c.change(&port)
+			problems := CheckGenerator(&spatev1.TrafficGeneratorSpec{Ports: []spatev1.GeneratorPort{port}})
+			if (c.want == "") != (len(problems) == 0) || !strings.Contains(problems.Message(), c.want) {
+				t.Errorf("got %q, want %q", problems.Message(), c.want)
+			}
+		})
+	}
+	spec := spatev1.TrafficGeneratorSpec{Replicas: 2, Ports: []spatev1.GeneratorPort{{Name: "east", Addresses: []spatev1.InterfaceAddress{"198.18.0.1/24"}}}}
+	if got := CheckGenerator(&spec).Message(); !strings.Contains(got, "spec.ports[0].addresses: all 2 replicas would have the same addresses") {
+		t.Errorf("got %s", got)
+	}
+}

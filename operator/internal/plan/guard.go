@@ -1,0 +1,405 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Where do a stream's packets go, whatever is varied in them, and may they?
+
+package plan
+
+import (
+	"fmt"
+	"math/bits"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/packet"
+)
+
+// guard judges packets by a generator's limits.
+type guard struct {
+	*Problems
+	limits    *spatev1.Limits
+	generator string
+	at        *field.Path
+	// What was found of the last packet's headers; copies mostly have the same.
+	headers []packet.HeaderAt
+	where   string
+}
+
+// checkDestinations judges where the packets of a stream go by their bytes, however they were described.
+func checkDestinations(stream *Stream, generator *spatev1.TrafficGenerator, at *field.Path) Problems {
+	var problems Problems
+	limits := generator.Spec.Limits
+	if limits == nil {
+		return nil
+	}
+	g := guard{Problems: &problems, limits: limits, generator: generator.Name, at: at}
+	if stream.transmit.replay != nil {
+		g.replay(stream)
+		return problems
+	}
+	if len(limits.AllowedDestinations)+len(limits.AllowedPorts) == 0 {
+		return nil
+	}
+	for i := range stream.count() {
+		frame := stream.Packet.Frame
+		if stream.Copies != nil {
+			frame = stream.Copies[i].frame(frame)
+		}
+		if g.frame(frame, stream.Packet.Headers, stream.program.GetWrites(), stream.program.GetVariables()); len(problems) > 0 {
+			if i > 0 { // the first is the packet itself
+				problems[0].Message = fmt.Sprintf("copy %d: %s", i, problems[0].Message)
+			}
+			break
+		}
+	}
+	return problems
+}
+
+func (g *guard) refuse(limit, format string, args ...any) {
+	allowed := "only " + joined(g.limits.AllowedDestinations)
+	switch limit {
+	case "allowedPorts":
+		allowed = "only " + joined(g.limits.AllowedPorts)
+	case "maxRate":
+		allowed = string(g.limits.MaxRate)
+	}
+	g.add(spatev1.ReasonLimitExceeded, g.at, "%s; generator %s allows %s (its spec.limits.%s)", fmt.Sprintf(format, args...), g.generator, allowed, limit)
+}
+
+// replay judges what is known of a capture.
+func (g *guard) replay(stream *Stream) {
+	read, judged := stream.transmit.capture, "allowedDestinations"
+	if len(g.limits.AllowedDestinations) == 0 {
+		judged = "allowedPorts"
+	}
+	switch {
+	case read == nil && g.limits.MaxRate != "":
+		g.refuse("maxRate", "how fast a capture on a volume is sent cannot be told")
+	case len(g.limits.AllowedDestinations)+len(g.limits.AllowedPorts) == 0:
+	case read == nil:
+		g.refuse(judged, "where the packets of a capture on a volume go cannot be told")
+	case stream.program != nil:
+		g.refuse(judged, "where replayed packets go cannot be told when fields are written into them")
+	default:
+		for i, frame := range read.frames {
+			before := len(*g.Problems)
+			if g.frame(frame, nil, nil, nil); len(*g.Problems) > before {
+				(*g.Problems)[before].Message = fmt.Sprintf("packet %d of the capture: %s", i, (*g.Problems)[before].Message)
+				return
+			}
+		}
+	}
+}
+
+// frame judges one packet with all that may be written into it. Headers are those it was described with.
+func (g *guard) frame(frame []byte, described []packet.HeaderAt, writes []*enginev1.Write, variables []*enginev1.Variable) {
+	seen := packet.Inspect(frame)
+	headers := slices.Clone(seen.Headers)
+	for _, h := range described {
+		known := func(o packet.HeaderAt) bool { return o.Kind == h.Kind && o.Offset == h.Offset }
+		if !slices.ContainsFunc(headers, known) {
+			headers = append(headers, h)
+		}
+	}
+	judged := "allowedDestinations"
+	if len(g.limits.AllowedDestinations) == 0 {
+		judged = "allowedPorts"
+	}
+	if seen.Opaque != "" && len(g.limits.AllowedDestinations) > 0 {
+		g.refuse("allowedDestinations", "where the packet goes cannot be told: %s", seen.Opaque)
+	}
+	same := func(a, b packet.HeaderAt) bool {
+		return a.Kind == b.Kind && a.Offset == b.Offset && a.Length == b.Length
+	}
+	if !slices.EqualFunc(headers, g.headers, same) {
+		g.headers, g.where = headers, structural(headers, writes)
+	}
+	if g.where != "" {
+		g.refuse(judged, "where the packets go cannot be told when fields are written to %s", g.where)
+		return
+	}
+	varied := variation{frame: frame, writes: writes, variables: variables}
+	g.destinations(varied, headers, seen)
+	g.ports(varied, headers)
+}
+
+func (g *guard) destinations(v variation, headers []packet.HeaderAt, seen packet.Inspection) {
+	prefixes := g.limits.AllowedDestinations
+	if len(prefixes) == 0 {
+		return
+	}
+	found := false
+	for _, h := range headers {
+		if h.Kind != packet.IPv4 && h.Kind != packet.IPv6 {
+			continue
+		}
+		found = true
+		for _, span := range v.of(h, "destination") {
+			low, _ := netip.AddrFromSlice(span.low)
+			high, _ := netip.AddrFromSlice(span.high)
+			switch {
+			case covered(prefixes, low, high):
+			case low == high:
+				g.refuse("allowedDestinations", "the packet goes to %s", low)
+				return
+			default:
+				g.refuse("allowedDestinations", "the packets may go to all from %s to %s", low, high)
+				return
+			}
+		}
+	}
+	if !found && seen.Opaque == "" {
+		g.refuse("allowedDestinations", "the packet is not IP")
+	}
+}
+
+func (g *guard) ports(v variation, headers []packet.HeaderAt) {
+	ranges := g.limits.AllowedPorts
+	if len(ranges) == 0 {
+		return
+	}
+	found := false
+	for _, h := range headers {
+		if h.Kind != packet.UDP && h.Kind != packet.TCP {
+			continue
+		}
+		found = true
+		for _, span := range v.of(h, "destinationPort") {
+			low, high := loadBig(span.low), loadBig(span.high)
+			switch {
+			case portsCovered(ranges, low, high):
+			case low == high:
+				g.refuse("allowedPorts", "the packet goes to port %d", low)
+				return
+			default:
+				g.refuse("allowedPorts", "the packets may go to all ports from %d to %d", low, high)
+				return
+			}
+		}
+	}
+	if !found {
+		g.refuse("allowedPorts", "the packet is neither TCP nor UDP")
+	}
+}
+
+// harmless are the fields that say neither what a header is nor what follows it, by name. Destinations are judged.
+var harmless = []string{
+	"source", "destination", "priority", "dropEligible", "id", "label", "trafficClass", "ttl", "senderMAC", "senderIP", "targetMAC",
+	"targetIP", "sessionID", "dscp", "ecn", "identification", "dontFragment", "flowLabel", "hopLimit", "checksum", "identifier", "sequence",
+	"rest", "sourcePort", "destinationPort", "acknowledgement", "flags", "window", "urgentPointer", "verificationTag", "tsn", "stream",
+	"streamSequence", "payloadProtocol", "chunkFlags", "key", "vni", "teid", "nPDU", "mss", "windowScale", "timestampValue", "timestampEcho",
+	"target", "router", "solicited", "override", "sourceLinkLayer", "targetLinkLayer",
+}
+
+// structural names a part of the headers that is written and says what headers there are.
+func structural(headers []packet.HeaderAt, writes []*enginev1.Write) string {
+	for _, w := range writes {
+		for bit := range writtenBits(w) {
+			if where := structuralAt(headers, bit, w); where != "" {
+				return where
+			}
+		}
+	}
+	return ""
+}
+
+func structuralAt(headers []packet.HeaderAt, bit int, w *enginev1.Write) string {
+	for _, h := range headers {
+		if bit < h.Offset*8 || bit >= (h.Offset+h.Length)*8 {
+			continue
+		}
+		name := "bytes of it"
+		for field, l := range h.Fields {
+			if at := bit - h.Offset*8; at >= l.Bit && at < l.Bit+l.Bits {
+				name = field
+			}
+		}
+		tunnelled := h.Kind == packet.UDP && name == "destinationPort" && slices.ContainsFunc(headers, func(o packet.HeaderAt) bool {
+			return o.Offset == h.Offset+h.Length && slices.Contains([]packet.Kind{packet.VXLAN, packet.Geneve, packet.GTPU}, o.Kind)
+		})
+		flags := name == "flags" && h.Kind == packet.VXLAN
+		if !slices.Contains(harmless, name) || tunnelled || flags {
+			return fmt.Sprintf("%s.%s (by %s)", h.Kind, name, w.GetVariable())
+		}
+	}
+	return ""
+}
+
+// writtenBits yields the bits of the frame that a write may change, the most significant of a byte first.
+func writtenBits(w *enginev1.Write) func(func(int) bool) {
+	return func(yield func(int) bool) {
+		size := int(w.GetSize())
+		for i := range size * 8 { // i counts from the least significant bit
+			if w.GetMask() != 0 && w.GetMask()>>i&1 == 0 {
+				continue
+			}
+			at := size - 1 - i/8
+			if w.GetLittleEndian() {
+				at = i / 8
+			}
+			if !yield((int(w.GetOffset())+at)*8 + 7 - i%8) {
+				return
+			}
+		}
+	}
+}
+
+// variation is a frame with what may be written into it.
+type variation struct {
+	frame     []byte
+	writes    []*enginev1.Write
+	variables []*enginev1.Variable
+}
+
+// span is a range of values of whole bytes.
+type span struct{ low, high []byte }
+
+// of gives the values a field of whole bytes may take, as spans that may hold more than there are.
+func (v variation) of(h packet.HeaderAt, name string) []span {
+	l := h.Fields[name]
+	first, size := h.Offset+l.Bit/8, l.Bits/8
+	base := v.frame[first : first+size]
+	spans := []span{{slices.Clone(base), slices.Clone(base)}}
+	for _, w := range v.writes {
+		touched := false
+		for bit := range writtenBits(w) {
+			if bit < first*8 || bit >= (first+size)*8 {
+				continue
+			}
+			touched = true
+			mask := byte(0x80) >> (bit % 8)
+			for i := range spans { // whatever its value is
+				spans[i].low[bit/8-first] &^= mask
+				spans[i].high[bit/8-first] |= mask
+			}
+		}
+		if exact := v.exact(w, first, size, base); touched && exact != nil {
+			spans = exact
+		}
+	}
+	return spans
+}
+
+// exact gives the values of a write that replaces a field, or the lower half of an IPv6 address, as a whole; nil for all else.
+func (v variation) exact(w *enginev1.Write, first, size int, base []byte) []span {
+	width := min(size, 8)
+	if int(w.GetOffset()) != first+size-width || int(w.GetSize()) != width || w.GetMask() != 0 || w.GetShift() != 0 || w.GetLittleEndian() {
+		return nil
+	}
+	at := slices.IndexFunc(v.variables, func(o *enginev1.Variable) bool { return o.GetName() == w.GetVariable() })
+	if at < 0 {
+		return nil
+	}
+	from := func(low, high uint64) (span, bool) {
+		low, high = low+w.GetAdd(), high+w.GetAdd()
+		if low > high || bits.Len64(high) > width*8 {
+			return span{}, false // wraps around
+		}
+		s := span{slices.Clone(base), slices.Clone(base)}
+		storeBig(s.low[size-width:], low)
+		storeBig(s.high[size-width:], high)
+		return s, true
+	}
+	var spans []span
+	one := func(low, high uint64) bool {
+		s, ok := from(low, high)
+		spans = append(spans, s)
+		return ok
+	}
+	switch kind := v.variables[at].GetKind().(type) {
+	case *enginev1.Variable_Counter:
+		if !one(kind.Counter.GetMin(), kind.Counter.GetMax()) {
+			return nil
+		}
+	case *enginev1.Variable_Random:
+		if !one(kind.Random.GetMin(), kind.Random.GetMax()) {
+			return nil
+		}
+	case *enginev1.Variable_List:
+		for _, value := range kind.List.GetValues() {
+			if !one(value, value) {
+				return nil
+			}
+		}
+	}
+	return spans
+}
+
+// covered tells whether all addresses from low to high lie in one of the prefixes, or in several that adjoin.
+func covered(prefixes []spatev1.CIDR, low, high netip.Addr) bool {
+	at := low.Unmap()
+	high = high.Unmap()
+	for {
+		end := netip.Addr{}
+		for _, text := range prefixes {
+			prefix, err := netip.ParsePrefix(string(text))
+			if err != nil || !prefix.Contains(at) {
+				continue
+			}
+			if last := lastOf(prefix); !end.IsValid() || end.Less(last) {
+				end = last
+			}
+		}
+		switch {
+		case !end.IsValid():
+			return false
+		case !end.Less(high):
+			return true
+		}
+		if at = end.Next(); !at.IsValid() {
+			return false
+		}
+	}
+}
+
+// lastOf is the highest address of a prefix.
+func lastOf(prefix netip.Prefix) netip.Addr {
+	bytes := prefix.Masked().Addr().AsSlice()
+	for bit := prefix.Bits(); bit < len(bytes)*8; bit++ {
+		bytes[bit/8] |= 0x80 >> (bit % 8)
+	}
+	last, _ := netip.AddrFromSlice(bytes)
+	return last
+}
+
+// portsCovered tells whether all ports from low to high lie in the ranges together.
+func portsCovered(ranges []spatev1.PortRange, low, high uint64) bool {
+	for at := low; at <= high; {
+		end, found := uint64(0), false
+		for _, r := range ranges {
+			if first, last, err := portRange(r); err == nil && first <= at && at <= last {
+				end, found = max(end, last), true
+			}
+		}
+		if !found {
+			return false
+		}
+		at = end + 1
+	}
+	return true
+}
+
+func portRange(ports spatev1.PortRange) (first, last uint64, err error) {
+	low, high, ranged := strings.Cut(string(ports), "-")
+	if !ranged {
+		high = low
+	}
+	if first, err = strconv.ParseUint(low, 10, 16); err != nil {
+		return 0, 0, err
+	}
+	last, err = strconv.ParseUint(high, 10, 16)
+	return first, last, err
+}
+
+func joined[T ~string](items []T) string {
+	texts := make([]string, len(items))
+	for i, item := range items {
+		texts[i] = string(item)
+	}
+	return strings.Join(texts, ", ")
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+)
+
+func TestLimitsJudgeWhatIsVaried(t *testing.T) {
+	const text = `
+packet:
+  headers: [{ethernet: {}}, {vlan: {id: 5}}, {ipv4: {source: 198.18.0.1, destination: 198.19.0.1}}, {udp: {destinationPort: 7}}]
+  size: 128
+fields: [{name: x, %s}]
+transmit: {continuous: {rate: 1pps}}
+`
+	limits := &spatev1.Limits{AllowedDestinations: []spatev1.CIDR{"198.18.0.0/16", "198.19.0.0/17", "198.19.128.0/17", "10.0.0.0/30"}, AllowedPorts: []spatev1.PortRange{"7", "1000-1999", "2000-2100"}}
+	for name, c := range map[string]struct{ field, want string }{
+		"the source":             {`random: {min: 1.1.1.1, max: 9.9.9.9}, writes: [{field: ipv4.source}]`, ""},
+		"the tag":                {`random: {min: 0, max: 4095}, writes: [{field: vlan.id}]`, ""},
+		"within, over two":       {`random: {min: 198.18.0.0, max: 198.19.255.255}, writes: [{field: ipv4.destination}]`, ""},
+		"beyond":                 {`random: {min: 198.18.0.0, max: 198.20.0.0}, writes: [{field: ipv4.destination}]`, "the packets may go to all from 198.18.0.0 to 198.20.0.0"},
+		"added to":               {`increment: {min: 198.18.0.0, max: 198.19.0.255}, writes: [{field: ipv4.destination, add: 65536}]`, "all from 198.19.0.0 to 198.20.0.255"},
+		"listed":                 {`values: [198.18.0.9, 10.0.0.3], writes: [{field: ipv4.destination}]`, ""},
+		"one listed is outside":  {`values: [198.18.0.9, 10.0.0.4], writes: [{field: ipv4.destination}]`, "the packet goes to 10.0.0.4"},
+		"the last byte":          {`random: {min: 0, max: 255}, writes: [{offset: 37, size: 1}]`, ""},
+		"the second byte":        {`values: [18, 19], writes: [{offset: 35, size: 1}]`, "all from 198.0.0.1 to 198.255.0.1"},
+		"a masked bit":           {`values: [0, 1], writes: [{field: ipv4.destination, shift: 16, mask: "0x10000"}]`, ""},
+		"little-endian":          {`values: [1], writes: [{field: ipv4.destination, byteOrder: Little}]`, "all from 0.0.0.0 to 255.255.255.255"},
+		"ports within":           {`increment: {min: 1000, max: 2100}, writes: [{field: udp.destinationPort}]`, ""},
+		"ports beyond":           {`increment: {min: 1000, max: 2101}, writes: [{field: udp.destinationPort}]`, "may go to all ports from 1000 to 2101"},
+		"a port with the source": {`random: {min: 0, max: 0xffffffff}, writes: [{offset: 38, size: 4}]`, "may go to all ports from 0 to 65535"},
+		"what follows the tag":   {`values: [0x86dd], writes: [{field: vlan.etherType}]`, "cannot be told when fields are written to vlan.etherType (by x)"},
+		"the protocol":           {`values: [6], writes: [{field: ipv4.protocol}]`, "written to ipv4.protocol (by x)"},
+		"the header's length":    {`values: [6], writes: [{field: ipv4.headerLength}]`, "written to ipv4.headerLength (by x)"},
+		"the payload":            {`values: [6], writes: [{offset: 60, size: 8}]`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := generator(func(g *spatev1.TrafficGenerator) { g.Spec.Limits = limits })
+			s := described(t, fmt.Sprintf(text, c.field))
+			s.Packet.Headers[0].Ethernet.Destination = "02:00:00:00:00:01"
+			_, problems := Resolve(Input{Profile: profile(entryOf("a", "east", "", s)), Generator: g})
+			if (c.want == "") != (len(problems) == 0) || !strings.Contains(problems.Message(), c.want) {
+				t.Errorf("got %q, want %q", problems.Message(), c.want)
+			}
+			if c.want != "" && problems.Reason() != spatev1.ReasonLimitExceeded {
+				t.Errorf("reason %s", problems.Reason())
+			}
+		})
+	}
+}
+
+func TestLimitsJudgeTunnelsAndIPv6(t *testing.T) {
+	const text = `
+packet:
+  headers:
+  - ethernet: {destination: "02:00:00:00:00:01"}
+  - ipv4: {source: 198.18.0.1, destination: 198.19.0.1}
+  - udp: {%s}
+  - vxlan: {vni: 1}
+  - ethernet: {source: "02:00:00:00:00:02", destination: "02:00:00:00:00:03"}
+  - ipv6: {source: "2001:2::1", destination: "%s"}
+  - udp: {destinationPort: 7}
+fields: [{name: x, %s}]
+transmit: {continuous: {rate: 1pps}}
+`
+	limits := &spatev1.Limits{AllowedDestinations: []spatev1.CIDR{"198.18.0.0/15", "2001:2::/120"}}
+	for name, c := range map[string]struct{ udp, inner, field, want string }{
+		"inside":              {"", "2001:2::1", `increment: {min: "2001:2::", max: "2001:2::ff"}, writes: [{field: ipv6.destination}]`, ""},
+		"inner is outside":    {"", "2001:3::1", `values: [1], writes: [{field: vxlan.vni}]`, "the packet goes to 2001:3::1"},
+		"inner goes outside":  {"", "2001:2::1", `increment: {min: "2001:2::", max: "2001:2::100"}, writes: [{field: ipv6.destination}]`, "all from 2001:2:: to 2001:2::100"},
+		"on another port too": {"destinationPort: 5555", "2001:3::1", `values: [1], writes: [{field: vxlan.vni}]`, "the packet goes to 2001:3::1"},
+		"the tunnel's port":   {"", "2001:2::1", `values: [4789, 7], writes: [{field: "udp[0].destinationPort"}]`, "written to udp.destinationPort (by x)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := generator(func(g *spatev1.TrafficGenerator) { g.Spec.Limits = limits })
+			s := described(t, fmt.Sprintf(text, c.udp, c.inner, c.field))
+			_, problems := Resolve(Input{Profile: profile(entryOf("a", "east", "", s)), Generator: g})
+			if (c.want == "") != (len(problems) == 0) || !strings.Contains(problems.Message(), c.want) {
+				t.Errorf("got %q, want %q", problems.Message(), c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// What is asked of a run under way: another rate in all, or of single entries, and which of them stand?
+
+package plan
+
+import (
+	"fmt"
+	"math/big"
+	"slices"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/engine/enginev1"
+)
+
+// EntryStates are the entries of a profile as it is now, where they differ from the snapshot of a run.
+func EntryStates(snapshot []spatev1.EntrySnapshot, profile *spatev1.TrafficProfile) []spatev1.EntryChange {
+	var all []spatev1.EntryChange
+	for _, e := range profile.Spec.Traffic {
+		at := slices.IndexFunc(snapshot, func(s spatev1.EntrySnapshot) bool { return s.Name == string(e.Name) })
+		if at < 0 {
+			continue // a run without it is another run
+		}
+		was, change := snapshot[at], spatev1.EntryChange{Name: string(e.Name), Paused: e.Paused}
+		rate := e.Rate
+		if rate == "" {
+			rate = was.StreamRate
+		}
+		if rate != was.Rate {
+			change.Rate = rate
+		}
+		if change.Rate != "" || change.Paused != was.Paused {
+			all = append(all, change)
+		}
+	}
+	return all
+}
+
+// Live is what a run under way is to send.
+type Live struct {
+	Rescaled
+	// Rates of the entries whose own rate was changed, by name, with OwnFactor in them.
+	Rates map[string]*enginev1.Rate
+}
+
+// Adjust gives what spec.rate and changed entries ask of a run that was planned with `planned` as its factor.
+func Adjust(plan *enginev1.Plan, planned *big.Rat, rate spatev1.ScaledRate, changes []spatev1.EntryChange, generator *spatev1.TrafficGenerator) (Live, error) {
+	own := map[string]Quantity{}
+	for _, change := range changes {
+		if change.Rate == "" {
+			continue
+		}
+		quantity, err := ParseRate(change.Rate)
+		if err != nil {
+			return Live{}, fmt.Errorf("entry %s: rate %q: %w", change.Name, change.Rate, err)
+		}
+		if quantity, err = onPort(quantity, portOf(plan, change.Name), generator); err != nil {
+			return Live{}, fmt.Errorf("entry %s: rate %q: %w", change.Name, change.Rate, err)
+		}
+		own[change.Name] = quantity
+	}
+	changed, err := withRates(plan, planned, own)
+	if err != nil {
+		return Live{}, err
+	}
+	live := Live{Rates: map[string]*enginev1.Rate{}}
+	if live.Rescaled, err = Rescale(changed, planned, rate); err != nil {
+		return Live{}, err
+	}
+	for name, quantity := range own {
+		ratio, err := Ratio(new(big.Rat).Mul(quantity.Value, live.OwnFactor))
+		if err != nil {
+			return Live{}, fmt.Errorf("entry %s: %w", name, err)
+		}
+		live.Rates[name] = planRate(quantity.Unit, ratio)
+	}
+	return live, nil
+}
+
+// entryName is the entry a stream belongs to.
+func entryName(s *enginev1.Stream) string {
+	if s.GetGroup() != "" {
+		return s.GetGroup()
+	}
+	return s.GetName()
+}
+
+func portOf(plan *enginev1.Plan, entry string) string {
+	for _, s := range plan.GetStreams() {
+		if entryName(s) == entry {
+			return s.GetTxPort()
+		}
+	}
+	return ""
+}
+
+// onPort makes a share of a line rate absolute.
+func onPort(rate Quantity, port string, generator *spatev1.TrafficGenerator) (Quantity, error) {
+	if rate.Unit != LinePercent {
+		return rate, nil
+	}
+	if generator == nil {
+		return rate, fmt.Errorf("its generator is gone")
+	}
+	var problems Problems
+	if rate = absolute(rate, port, generator, spec, &problems); len(problems) > 0 {
+		return rate, fmt.Errorf("%s", problems[0].Message)
+	}
+	return rate, nil
+}
+
+// withRates is a plan whose entries have other rates of their own, for its load: streams are not whole.
+func withRates(plan *enginev1.Plan, planned *big.Rat, own map[string]Quantity) (*enginev1.Plan, error) {
+	if len(own) == 0 {
+		return plan, nil
+	}
+	changed := &enginev1.Plan{RunId: plan.GetRunId()}
+	for _, s := range plan.GetStreams() {
+		quantity, known := own[entryName(s)]
+		if !known {
+			changed.Streams = append(changed.Streams, s)
+			continue
+		}
+		ratio, err := Ratio(new(big.Rat).Mul(quantity.Value, planned))
+		if err != nil {
+			return nil, fmt.Errorf("stream %s: %w", s.GetName(), err)
+		}
+		copied := &enginev1.Stream{
+			Name: s.GetName(), Group: s.GetGroup(), TxPort: s.GetTxPort(), Packet: s.GetPacket(), Program: s.GetProgram(),
+			Disabled: s.GetDisabled(), Waits: s.GetWaits(), Next: s.GetNext(),
+		}
+		rate := planRate(quantity.Unit, ratio)
+		if bursts := s.GetBursts(); bursts != nil {
+			copied.Transmit = &enginev1.Stream_Bursts{Bursts: &enginev1.Bursts{Rate: rate, Packets: bursts.GetPackets(), Count: bursts.GetCount(), GapNs: bursts.GetGapNs()}}
+		} else {
+			copied.Transmit = &enginev1.Stream_Continuous{Continuous: &enginev1.Continuous{Rate: rate}}
+		}
+		changed.Streams = append(changed.Streams, copied)
+	}
+	return changed, nil
+}
+
+// OwnLoad is the load of a run at a factor of 1 on its entries' own rates, those that were changed included.
+func OwnLoad(plan *enginev1.Plan, planned *big.Rat, changes []spatev1.EntryChange, generator *spatev1.TrafficGenerator) (Load, error) {
+	live, err := Adjust(plan, planned, "", changes, generator)
+	return live.Load, err
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Which marks tell streams' packets on arrival?
+
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/engine/enginev1"
+)
+
+const (
+	mostIPv4Mark = 1<<16 - 1
+	mostIPv6Mark = 1<<20 - 1
+)
+
+// markRequest is a mark that was asked for.
+type markRequest struct {
+	ipv6 bool
+	// number of it; 0 for one that is to be chosen.
+	number uint32
+}
+
+// Marks are numbers that tell packets, in each of the two fields.
+type Marks struct {
+	IPv4Identification, IPv6FlowLabel []uint32
+}
+
+func (p *Problems) mark(m *spatev1.Mark, at *field.Path) {
+	check := func(text, name string, most uint64) {
+		number, err := strconv.ParseUint(text, 10, 32)
+		if text != spatev1.MarkAuto && (err != nil || number < 1 || number > most) {
+			p.add(spatev1.ReasonInvalidSpec, at.Child(name), "%q: must be 1 to %d, or auto", text, most)
+		}
+	}
+	switch {
+	case (m.IPv4Identification != nil) == (m.IPv6FlowLabel != nil):
+		p.add(spatev1.ReasonInvalidSpec, at, "set exactly one of ipv4Identification and ipv6FlowLabel")
+	case m.IPv4Identification != nil:
+		check(string(*m.IPv4Identification), "ipv4Identification", mostIPv4Mark)
+	default:
+		check(string(*m.IPv6FlowLabel), "ipv6FlowLabel", mostIPv6Mark)
+	}
+}
+
+// markOf reads a mark that was checked.
+func markOf(m *spatev1.Mark) *markRequest {
+	switch {
+	case m == nil:
+		return nil
+	case m.IPv4Identification != nil:
+		number, _ := strconv.ParseUint(string(*m.IPv4Identification), 10, 32)
+		return &markRequest{number: uint32(number)}
+	case m.IPv6FlowLabel != nil:
+		number, _ := strconv.ParseUint(string(*m.IPv6FlowLabel), 10, 32)
+		return &markRequest{ipv6: true, number: uint32(number)}
+	}
+	return nil
+}
+
+// ChooseMarks gives a number for every mark the profile left open, in the order of its entries: none that is taken, none
+// that the profile names itself. The search goes on behind `start`, so that a number is used again late.
+func (r *Resolved) ChooseMarks(taken Marks, start uint32) (Marks, error) {
+	for _, e := range r.entries {
+		if mark := e.stream.mark; mark != nil && mark.number != 0 {
+			taken = taken.with(mark.ipv6, mark.number)
+		}
+	}
+	var chosen Marks
+	for _, e := range r.entries {
+		mark := e.stream.mark
+		if mark == nil || mark.number != 0 {
+			continue
+		}
+		used, most, name := taken.IPv4Identification, uint32(mostIPv4Mark), "IPv4 identifications"
+		if mark.ipv6 {
+			used, most, name = taken.IPv6FlowLabel, mostIPv6Mark, "IPv6 flow labels"
+		}
+		number := uint32(0)
+		for i := range most {
+			if candidate := (start+i)%most + 1; !slices.Contains(used, candidate) {
+				number = candidate
+				break
+			}
+		}
+		if number == 0 {
+			return Marks{}, fmt.Errorf("all %d %s that could mark a stream are in use", most, name)
+		}
+		taken, chosen = taken.with(mark.ipv6, number), chosen.with(mark.ipv6, number)
+	}
+	return chosen, nil
+}
+
+func (m Marks) with(ipv6 bool, number uint32) Marks {
+	if ipv6 {
+		m.IPv6FlowLabel = append(slices.Clip(m.IPv6FlowLabel), number)
+	} else {
+		m.IPv4Identification = append(slices.Clip(m.IPv4Identification), number)
+	}
+	return m
+}
+
+// MarksOf gives all marks a plan uses.
+func MarksOf(plan *enginev1.Plan) Marks {
+	var all Marks
+	for _, s := range plan.GetStreams() {
+		switch mark := s.GetMeasure().GetMark().GetField().(type) {
+		case *enginev1.Mark_Ipv4Identification:
+			if !slices.Contains(all.IPv4Identification, mark.Ipv4Identification) {
+				all = all.with(false, mark.Ipv4Identification)
+			}
+		case *enginev1.Mark_Ipv6FlowLabel:
+			if !slices.Contains(all.IPv6FlowLabel, mark.Ipv6FlowLabel) {
+				all = all.with(true, mark.Ipv6FlowLabel)
+			}
+		}
+	}
+	return all
+}
+
+// take gives the mark for the contract, the next of those chosen where it was left open.
+func (m *Marks) take(request *markRequest) *enginev1.Mark {
+	if request == nil {
+		return nil
+	}
+	number := request.number
+	if request.ipv6 {
+		if number == 0 {
+			number, m.IPv6FlowLabel = m.IPv6FlowLabel[0], m.IPv6FlowLabel[1:]
+		}
+		return &enginev1.Mark{Field: &enginev1.Mark_Ipv6FlowLabel{Ipv6FlowLabel: number}}
+	}
+	if number == 0 {
+		number, m.IPv4Identification = m.IPv4Identification[0], m.IPv4Identification[1:]
+	}
+	return &enginev1.Mark{Field: &enginev1.Mark_Ipv4Identification{Ipv4Identification: number}}
+}

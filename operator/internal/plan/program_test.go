@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/engine/enginev1"
+)
+
+// described reads a stream's spec.
+func described(t *testing.T, text string) *spatev1.StatelessStreamSpec {
+	t.Helper()
+	s := &spatev1.StatelessStreamSpec{}
+	if err := yaml.UnmarshalStrict([]byte(text), s); err != nil {
+		t.Fatalf("%v in\n%s", err, text)
+	}
+	return s
+}
+
+// varied is a stream whose packet has fields of all widths; %s is its fields.
+const varied = `
+packet:
+  headers:
+  - ethernet: {}
+  - vlan: {id: 100}
+  - mpls: {label: 16}
+  - ipv6: {source: "2001:db8::1", destination: "2001:db8:0:1::1"}
+  - udp: {destinationPort: 7}
+  size: 256
+fields: %s
+transmit: {continuous: {rate: 1pps}}
+`
+
+func programText(p *enginev1.FieldProgram) string {
+	var lines []string
+	for _, v := range p.GetVariables() {
+		line := v.Name + ": "
+		switch kind := v.Kind.(type) {
+		case *enginev1.Variable_Counter:
+			c := kind.Counter
+			line += fmt.Sprintf("counter %d..%d step %d from %d", c.Min, c.Max, c.Step, c.First)
+			if c.Down {
+				line += " down"
+			}
+		case *enginev1.Variable_Random:
+			line += fmt.Sprintf("random %d..%d seed %d", kind.Random.Min, kind.Random.Max, kind.Random.Seed)
+		case *enginev1.Variable_List:
+			line += fmt.Sprintf("list %v %s seed %d", kind.List.Values, strings.TrimPrefix(kind.List.Order.String(), "LIST_ORDER_"), kind.List.Seed)
+		}
+		if v.After != "" {
+			line += " after " + v.After
+		}
+		if v.Limit > 0 {
+			line += fmt.Sprintf(" limit %d", v.Limit)
+		}
+		if v.PerWorker {
+			line += " per worker"
+		}
+		lines = append(lines, line)
+	}
+	for _, w := range p.GetWrites() {
+		line := fmt.Sprintf("%s -> %d+%d", w.Variable, w.Offset, w.Size)
+		if w.Add != 0 {
+			line += fmt.Sprintf(" add %d", int64(w.Add))
+		}
+		if w.Shift != 0 {
+			line += fmt.Sprintf(" shift %d", w.Shift)
+		}
+		if w.Mask != 0 {
+			line += fmt.Sprintf(" mask %#x", w.Mask)
+		}
+		if w.LittleEndian {
+			line += " little"
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, "\n")
+}
+
+func TestFieldsBecomeAProgram(t *testing.T) {
+	// ethernet 0, vlan 14, mpls 18, ipv6 22, udp 62
+	cases := map[string]struct{ fields, want string }{
+		"a port counts up": {`[{name: p, increment: {min: 1, max: 10, step: 4}, writes: [{field: udp.sourcePort}]}]`,
+			"p: counter 1..9 step 4 from 1\np -> 62+2"},
+		"a port counts down from the top": {`[{name: p, decrement: {min: 0, max: 10, step: 3}, writes: [{field: udp.sourcePort}]}]`,
+			"p: counter 1..10 step 3 from 10 down\np -> 62+2"},
+		"from the middle": {`[{name: p, increment: {min: 1, max: 9, step: 4, init: 5}, writes: [{field: udp.sourcePort}]}]`,
+			"p: counter 1..9 step 4 from 5\np -> 62+2"},
+		"random": {`[{name: p, random: {min: 0, max: 65535, seed: 7}, limit: 100, perWorker: true, writes: [{field: udp.sourcePort}]}]`,
+			"p: random 0..65535 seed 7 limit 100 per worker\np -> 62+2"},
+		"values": {`[{name: p, values: [1, 0x10, "0x20"], writes: [{field: udp.sourcePort}]}]`, "p: list [1 16 32] FORWARD seed 0\np -> 62+2"},
+		"a list": {`[{name: p, list: {values: [3, 1], order: Random, seed: 2}, writes: [{field: udp.sourcePort}]}]`,
+			"p: list [3 1] RANDOM seed 2\np -> 62+2"},
+		"part of a byte": {`[{name: p, increment: {min: 0, max: 7}, writes: [{field: vlan.priority}, {field: vlan.id, add: 100}]}]`,
+			"p: counter 0..7 step 1 from 0\np -> 14+1 shift 5 mask 0xe0\np -> 14+2 add 100 mask 0xfff"},
+		"20 bits in 24": {`[{name: p, increment: {min: 16, max: 1048575}, writes: [{field: mpls.label}, {field: ipv6.flowLabel}]}]`,
+			"p: counter 16..1048575 step 1 from 16\np -> 18+3 shift 4 mask 0xfffff0\np -> 23+3 mask 0xfffff"},
+		"a mask within a field": {`[{name: p, random: {min: 0, max: 65535}, writes: [{field: vlan.id, mask: "0x0f0", shift: -2}]}]`,
+			"p: random 0..65535 seed 0\np -> 14+2 shift -2 mask 0xf0"},
+		"an address within its /64": {`[{name: p, increment: {min: "2001:db8::10", max: "2001:db8::ffff:0:0"}, writes: [{field: ipv6.source}]}]`,
+			"p: counter 16..281470681743360 step 1 from 16\np -> 38+8"},
+		"a hardware address": {`[{name: p, values: ["02:00:00:00:00:05"], writes: [{field: ethernet.source}]}]`,
+			"p: list [2199023255557] FORWARD seed 0\np -> 6+6"},
+		"bytes at an offset": {`[{name: p, values: [258], writes: [{offset: 100, size: 4, byteOrder: Little, shift: 8, mask: "0xffff00"}]}]`,
+			"p: list [258] FORWARD seed 0\np -> 100+4 shift 8 mask 0xffff00 little"},
+		"next is turned around, and stands behind": {`[{name: b, increment: {min: 0, max: 1}, writes: [{offset: 100, size: 1}]},
+			{name: a, increment: {min: 0, max: 1}, next: b, writes: [{offset: 101, size: 1}]}]`,
+			"a: counter 0..1 step 1 from 0\nb: counter 0..1 step 1 from 0 after a\nb -> 100+1\na -> 101+1"},
+		"tuples": {`[{name: client, increment: {min: 10, max: 20}, limit: 5, next: port, writes: [{offset: 100, size: 4}]},
+			{name: port, increment: {min: 1, max: 9}, writes: [{offset: 104, size: 2}]}]`,
+			"client: counter 10..20 step 1 from 10 limit 5\nport: counter 1..9 step 1 from 1 after client\n" +
+				"client -> 100+4\nport -> 104+2"},
+		"a size, told in a field too": {`[{name: s, increment: {min: 100, max: 256, step: 4}, writes: [{field: packet.size}, {offset: 100, size: 2}]}]`,
+			"s: counter 96..252 step 4 from 96\ns -> 100+2 add 4"},
+		"a size with something added": {`[{name: s, random: {min: 0, max: 156}, writes: [{field: packet.size, add: 100}, {offset: 100, size: 1}]}]`,
+			"s: random 96..252 seed 0\ns -> 100+1 add -96"},
+		"only a clock": {`[{name: a, increment: {min: 0, max: 1}, next: b}, {name: b, values: [1, 2], writes: [{offset: 100, size: 1}]}]`,
+			"a: counter 0..1 step 1 from 0\nb: list [1 2] FORWARD seed 0 after a\nb -> 100+1"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			s, problems := CheckStream(described(t, fmt.Sprintf(varied, c.fields)))
+			if len(problems) > 0 {
+				t.Fatal(problems)
+			}
+			if got := programText(s.program); got != c.want {
+				t.Errorf("got\n%s\nwant\n%s", got, c.want)
+			}
+			if strings.Contains(c.fields, "packet.size") != (s.packet.Sizes.GetVariable() == "s") {
+				t.Errorf("sizes %v", s.packet.Sizes)
+			}
+		})
+	}
+}
+
+func TestFieldsTellWhatIsWrong(t *testing.T) {
+	cases := map[string]struct{ fields, want string }{
+		"no field of it":     {`[{name: p, values: [1], writes: [{field: ipv4.source}]}]`, `spec.fields[0].writes[0].field: "ipv4.source": the packet has 0 ipv4 headers`},
+		"no such field":      {`[{name: p, values: [1], writes: [{field: udp.port}]}]`, `this udp header has no field port; it has checksum, destinationPort, length, sourcePort`},
+		"outside":            {`[{name: p, values: [1], writes: [{offset: 250, size: 4}]}]`, "spec.fields[0].writes[0].offset: 250 with 4 bytes is not within the packet, which has 252"},
+		"an odd size":        {`[{name: p, values: [1], writes: [{offset: 100, size: 5}]}]`, "spec.fields[0].writes[0].size: 5: must be 1, 2, 3, 4, 6 or 8"},
+		"too large":          {`[{name: p, values: [1, 8], writes: [{field: vlan.priority}]}]`, "spec.fields[0].writes[0]: values up to 8 do not fit into 3 bits; lower max, or write a mask"},
+		"too large, added":   {`[{name: p, values: [65535], writes: [{field: udp.sourcePort, add: 1}]}]`, "values up to 65536 do not fit into 16 bits"},
+		"too large, shifted": {`[{name: p, values: [255], writes: [{field: udp.sourcePort, shift: 9}]}]`, "values up to 130560 do not fit into 16 bits"},
+		"below zero":         {`[{name: p, values: [1], writes: [{field: udp.sourcePort, add: -2}]}]`, "adding -2 to values from 1 gives less than zero"},
+		"a mask too wide":    {`[{name: p, values: [1], writes: [{field: vlan.id, mask: "0x1000"}]}]`, `spec.fields[0].writes[0].mask: "0x1000": must be hex digits such as 0xfff0, of 12 bits at most`},
+		"order of bits":      {`[{name: p, values: [1], writes: [{field: vlan.id, byteOrder: Little}]}]`, "only whole bytes have an order"},
+		"a step beside":      {`[{name: p, increment: {min: 0, max: 9, step: 3, init: 4}}]`, "spec.fields[0].increment.init: 4 is no whole number of steps of 3 from 0"},
+		"init outside":       {`[{name: p, increment: {min: 1, max: 9, init: 10}}]`, "spec.fields[0].increment.init: 10 is not between min and max"},
+		"min over max":       {`[{name: p, random: {min: "02:00:00:00:00:05", max: "02:00:00:00:00:04"}}]`, "spec.fields[0].random.min: 02:00:00:00:00:05 is greater than max"},
+		"65 bits":            {`[{name: p, values: ["0x10000000000000000"]}]`, `spec.fields[0].values[0]: "0x10000000000000000" must be a whole number of at most 64 bits`},
+		"two ways":           {`[{name: p, values: [1], random: {min: 1, max: 2}}]`, "spec.fields[0]: set exactly one of values, increment, decrement, random and list"},
+		"over two networks":  {`[{name: p, increment: {min: "2001:db8::", max: "2001:db8:0:1::"}}]`, "a range of IPv6 addresses stays within one /64"},
+		"mixed networks":     {`[{name: p, values: ["2001:db8::1", "2001:db9::1"]}]`, "spec.fields[0].values[1]: 2001:db8::1 and 2001:db9::1 differ in their first 64 bits"},
+		"another network":    {`[{name: p, values: ["2001:db9::1"], writes: [{field: ipv6.source}]}]`, "the addresses are in another /64 than the packet's own"},
+		"v6 into a port":     {`[{name: p, values: ["::1"], writes: [{field: udp.sourcePort}]}]`, "an IPv6 address is written to an IPv6 field"},
+		"next of nothing":    {`[{name: a, values: [1], next: b}]`, `spec.fields[0].next: "b" names no other field of the stream`},
+		"a circle":           {`[{name: a, values: [1], next: b}, {name: b, values: [1], next: a}]`, "spec.fields[0].next: the fields' next lead around in a circle"},
+		"two before one":     {`[{name: a, values: [1], next: c}, {name: b, values: [1], next: c}, {name: c, values: [1]}]`, `spec.fields[1].next: "c" is the next of "a" already`},
+		"endless before":     {`[{name: a, random: {min: 1, max: 2}, next: b}, {name: b, values: [1]}]`, "random values never wrap: set limit"},
+		"mixed workers":      {`[{name: a, values: [1], next: b, perWorker: true}, {name: b, values: [1]}]`, "must both be perWorker, or neither"},
+		"a name twice":       {`[{name: a, values: [1]}, {name: a, values: [1]}]`, `spec.fields[1].name: "a" is another field's name already`},
+		"sizes too small":    {`[{name: s, values: [73], writes: [{field: packet.size}]}]`, "sizes of 73 to 73: this packet can have 74 to 256"},
+		"sizes too large":    {`[{name: s, values: [257], writes: [{field: packet.size}]}]`, "sizes of 257 to 257: this packet can have 74 to 256"},
+		"two sizes":          {`[{name: s, values: [100], writes: [{field: packet.size}]}, {name: u, values: [100], writes: [{field: packet.size}]}]`, "the packet's size is set elsewhere too"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			_, problems := CheckStream(described(t, fmt.Sprintf(varied, c.fields)))
+			if !strings.Contains(problems.Message(), c.want) {
+				t.Errorf("got %s\nwant %s", problems.Message(), c.want)
+			}
+		})
+	}
+}
+
+func TestSizesOfAPacket(t *testing.T) {
+	stream := func(sizes string) string {
+		return `
+packet:
+  headers: [{ethernet: {}}, {ipv4: {source: 198.18.0.1, destination: 198.19.0.1}}, {udp: {destinationPort: 7}}]
+  sizes: ` + sizes + `
+transmit: {continuous: {rate: 1pps}}
+measure: {flow: true}
+`
+	}
+	for name, c := range map[string]struct{ sizes, want, err string }{
+		"a list":     {sizes: `{list: [{size: 64, weight: 7}, {size: 1518}], order: Random, seed: 3}`, want: `list:{sizes:{bytes:60 weight:7} sizes:{bytes:1514 weight:1} random:true seed:3}`},
+		"a range":    {sizes: `{range: {min: 64, max: 100, step: 10}}`, want: "packet.size: counter 60..90 step 10 from 60"},
+		"downwards":  {sizes: `{range: {min: 64, max: 100, step: 10, order: Decrement}}`, want: "packet.size: counter 66..96 step 10 from 96 down"},
+		"random":     {sizes: `{range: {min: 64, max: 100, order: Random, seed: 4}}`, want: "packet.size: random 60..96 seed 4"},
+		"too short":  {sizes: `{list: [{size: 63}]}`, err: "spec.packet.sizes.list[0].size: Invalid value: 63: must be 64 to 9216 bytes, FCS included"},
+		"backwards":  {sizes: `{range: {min: 100, max: 64}}`, err: "spec.packet.sizes.range.min: Invalid value: 100: must not be greater than max"},
+		"no sizes":   {sizes: `{}`, err: "spec.packet.sizes: Invalid value: 0: set exactly one of list and range"},
+		"a bad step": {sizes: `{range: {min: 64, max: 100, order: Random, step: 2}}`, err: "spec.packet.sizes.range.step: Forbidden"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, problems := CheckStream(described(t, stream(c.sizes)))
+			if c.err != "" {
+				if !strings.Contains(problems.Message(), c.err) {
+					t.Errorf("got %s\nwant %s", problems.Message(), c.err)
+				}
+				return
+			}
+			if len(problems) > 0 {
+				t.Fatal(problems)
+			}
+			got := programText(s.program)
+			if list := s.packet.Sizes.GetList(); list != nil {
+				got = strings.ReplaceAll(s.packet.Sizes.String(), "  ", " ")
+			}
+			if got != c.want {
+				t.Errorf("got %s, want %s", got, c.want)
+			}
+			if lengths := s.packet.Lengths; len(lengths) != 2 || lengths[0].Offset != 16 || lengths[0].Minus != 14 || lengths[1].Offset != 38 || lengths[1].Minus != 34 {
+				t.Errorf("lengths %v", lengths)
+			}
+			udp := s.packet.Checksums[0]
+			if udp.End != 0 || udp.LengthMinus != 34 || udp.AddressesStart != 26 || udp.AddressesEnd != 34 || udp.PseudoHeaderSum != 17 {
+				t.Errorf("the UDP checksum goes to the end, however long: %v", udp)
+			}
+		})
+	}
+}

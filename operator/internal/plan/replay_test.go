@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"bytes"
+	"math/big"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
+	"github.com/gopacket/gopacket/pcapgo"
+	"k8s.io/utils/ptr"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/packet"
+)
+
+// recording is a pcap of UDP packets of 124 bytes, one each 100 us.
+func recording(t *testing.T, packets int) []byte {
+	t.Helper()
+	built, errs := packet.Build(stream("1pps", 128).Packet, spec, packet.Options{})
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	var out bytes.Buffer
+	w := pcapgo.NewWriterNanos(&out)
+	if err := w.WriteFileHeader(65536, layers.LinkTypeEthernet); err != nil {
+		t.Fatal(err)
+	}
+	for i := range packets {
+		info := gopacket.CaptureInfo{Timestamp: time.Unix(0, int64(i)*100000), CaptureLength: len(built.Frame), Length: len(built.Frame)}
+		if err := w.WritePacket(info, built.Frame); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out.Bytes()
+}
+
+func replay(change ...func(*spatev1.ReplayTransmit)) *spatev1.StatelessStreamSpec {
+	r := &spatev1.ReplayTransmit{Pcap: spatev1.CaptureSource{From: &spatev1.DataReference{ConfigMapName: "captures", Key: "web"}}}
+	for _, c := range change {
+		c(r)
+	}
+	return &spatev1.StatelessStreamSpec{Transmit: spatev1.Transmit{Replay: r}}
+}
+
+func fromVolume(path string) func(*spatev1.ReplayTransmit) {
+	return func(r *spatev1.ReplayTransmit) {
+		r.Pcap = spatev1.CaptureSource{Volume: &spatev1.VolumeFile{Name: "captures", Path: path}}
+	}
+}
+
+func TestReplays(t *testing.T) {
+	data := map[spatev1.DataReference][]byte{{ConfigMapName: "captures", Key: "web"}: recording(t, 11)}
+	withVolume := generator(func(g *spatev1.TrafficGenerator) { g.Spec.Volumes = []spatev1.GeneratorVolume{{Name: "captures"}} })
+	p := profile(entryOf("a", "east", "", replay(func(r *spatev1.ReplayTransmit) {
+		r.Gap, r.Loops, r.MinGap, r.FixChecksums = &spatev1.ReplayGap{Scale: "0.5"}, ptr.To[int64](3), "1us", true
+	})))
+	p.Spec.Rate = "2x"
+	resolved := mustResolve(t, Input{Profile: p, Generator: generator(), Data: data})
+	r := resolved.Plan(Identity{}).Streams[0].GetReplay()
+	if !bytes.Equal(r.GetPcap(), recording(t, 11)) || r.GetScale().Numerator != 1 || r.GetScale().Denominator != 4 || r.Loops != 3 || r.MinGapNs != 1000 || !r.FixChecksums {
+		t.Errorf("got %v", r)
+	}
+	// 10 kpps as captured, at half the gap, twice as fast again.
+	if resolved.Load.Packets.Cmp(big.NewRat(40000, 1)) != 0 || resolved.Load.L2Bits.Cmp(big.NewRat(40000*128*8, 1)) != 0 {
+		t.Errorf("load %s %s", resolved.Load.Packets, resolved.Load.L2Bits)
+	}
+	if refs := DataReferences(p, nil); len(refs) != 1 || refs[0].Key != "web" {
+		t.Errorf("references %v", refs)
+	}
+	p = profile(entryOf("a", "east", "", replay(fromVolume("big/web.pcap"), func(r *spatev1.ReplayTransmit) { r.Gap = &spatev1.ReplayGap{Fixed: "10us"} })))
+	resolved = mustResolve(t, Input{Profile: p, Generator: withVolume})
+	if r := resolved.Plan(Identity{}).Streams[0].GetReplay(); r.GetPath() != "/var/lib/spate/volumes/captures/big/web.pcap" || r.GetFixedNs() != 10000 {
+		t.Errorf("got %v", r)
+	}
+	if resolved.Load.Packets.Cmp(big.NewRat(100000, 1)) != 0 {
+		t.Errorf("load %s", resolved.Load.Packets)
+	}
+}
+
+func TestReplaysTellWhatIsWrong(t *testing.T) {
+	reference := spatev1.DataReference{ConfigMapName: "captures", Key: "web"}
+	data := map[spatev1.DataReference][]byte{reference: recording(t, 2)}
+	limited := generator(func(g *spatev1.TrafficGenerator) {
+		g.Spec.Limits = &spatev1.Limits{AllowedDestinations: []spatev1.CIDR{"10.0.0.0/8"}}
+		g.Spec.Volumes = []spatev1.GeneratorVolume{{Name: "captures"}}
+	})
+	fast := generator(func(g *spatev1.TrafficGenerator) {
+		g.Spec.Limits, g.Spec.Volumes = &spatev1.Limits{MaxRate: "1kpps"}, []spatev1.GeneratorVolume{{Name: "captures"}}
+	})
+	both := replay()
+	both.Packet = stream("1pps", 64).Packet
+	named := replay()
+	named.Fields = []spatev1.PacketField{{Name: "x", Values: []spatev1.FieldValue{"1"}, Writes: []spatev1.FieldWrite{{Field: "ipv4.source"}}}}
+	for name, c := range map[string]struct {
+		stream    *spatev1.StatelessStreamSpec
+		generator *spatev1.TrafficGenerator
+		data      map[spatev1.DataReference][]byte
+		rate      spatev1.Rate
+		want      string
+	}{
+		"no data":        {replay(), generator(), nil, "", `spec.traffic[0].stream.transmit.replay.pcap.from: key "web" of ConfigMap "captures" does not exist`},
+		"no pcap":        {replay(), generator(), map[spatev1.DataReference][]byte{reference: []byte("hello")}, "", "is neither a pcap nor a pcapng file"},
+		"cut off":        {replay(), generator(), map[spatev1.DataReference][]byte{reference: data[reference][:60]}, "", `key "web" of ConfigMap "captures": packet 0: `},
+		"empty":          {replay(), generator(), map[spatev1.DataReference][]byte{reference: recording(t, 0)}, "", "holds no packets"},
+		"no volume":      {replay(fromVolume("a")), generator(), data, "", `pcap.volume.name: "captures" is no volume of generator lab`},
+		"climbs":         {replay(fromVolume("../a")), limited, data, "", `pcap.volume.path: "../a": must be relative`},
+		"with a packet":  {both, generator(), data, "", "spec.traffic[0].stream.packet: does not go with transmit.replay"},
+		"named fields":   {named, generator(), data, "", "the fields of replayed packets are not known; write to an offset"},
+		"a rate":         {replay(), generator(), data, "5pps", "spec.traffic[0].rate: a replay has no rate"},
+		"goes elsewhere": {replay(), limited, data, "", "packet 0 of the capture: the packet goes to 198.19.0.1"},
+		"goes anywhere":  {replay(fromVolume("a")), limited, data, "", "where the packets of a capture on a volume go cannot be told"},
+		"how fast":       {replay(fromVolume("a")), fast, data, "", "how fast a capture on a volume is sent cannot be told"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := entryOf("a", "east", "", c.stream)
+			e.Rate = c.rate
+			_, problems := Resolve(Input{Profile: profile(e), Generator: c.generator, Data: c.data})
+			if !strings.Contains(problems.Message(), c.want) {
+				t.Errorf("got %s\nwant %s", problems.Message(), c.want)
+			}
+		})
+	}
+}
+
+// FuzzReadCapture reads hostile captures.
+func FuzzReadCapture(f *testing.F) {
+	f.Add([]byte("\xd4\xc3\xb2\xa1\x02\x00\x04\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x01\x00\x00\x00"))
+	f.Add([]byte("\x0a\x0d\x0d\x0a\x1c\x00\x00\x00\x4d\x3c\x2b\x1a\x01\x00\x00\x00"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if read, err := readCapture(data); err == nil && (len(read.frames) == 0 || read.wire().Sign() <= 0) {
+			t.Fatalf("%d packets", len(read.frames))
+		}
+	})
+}
+
+func TestMarksAreChosen(t *testing.T) {
+	marked := func(value spatev1.IPv4MarkValue) *spatev1.StatelessStreamSpec {
+		return stream("1pps", 64, unmeasured, func(s *spatev1.StatelessStreamSpec) { s.Measure.Mark = &spatev1.Mark{IPv4Identification: &value} })
+	}
+	p := profile(entryOf("a", "east", "west", marked("auto")), entryOf("b", "east", "west", marked("7")), entryOf("c", "east", "west", marked("auto")))
+	resolved := mustResolve(t, Input{Profile: p, Generator: generator()})
+	chosen, err := resolved.ChooseMarks(Marks{IPv4Identification: []uint32{6}}, 5)
+	if err != nil || !slices.Equal(chosen.IPv4Identification, []uint32{8, 9}) {
+		t.Fatalf("got %v %v", chosen, err)
+	}
+	plan := resolved.Plan(Identity{Marks: chosen})
+	var got []uint32
+	for _, s := range plan.Streams {
+		got = append(got, s.Measure.Mark.GetIpv4Identification())
+	}
+	if !slices.Equal(got, []uint32{8, 7, 9}) || !slices.Equal(MarksOf(plan).IPv4Identification, got) {
+		t.Errorf("got %v", got)
+	}
+	if around, _ := resolved.ChooseMarks(Marks{}, 65534); !slices.Equal(around.IPv4Identification, []uint32{65535, 1}) {
+		t.Errorf("got %v", around)
+	}
+	if got := resolved.Plan(Identity{}).Streams[2].Measure.Mark.GetIpv4Identification(); got != 2 {
+		t.Errorf("without a choice the first there are, got %d", got)
+	}
+	_, problems := Resolve(Input{Profile: profile(entryOf("a", "east", "west", marked("65536"))), Generator: generator()})
+	if want := `spec.traffic[0].stream.measure.mark.ipv4Identification: "65536": must be 1 to 65535, or auto`; !strings.Contains(problems.Message(), want) {
+		t.Errorf("got %s", problems.Message())
+	}
+}

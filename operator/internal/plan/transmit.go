@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// When are a stream's packets sent?
+
+package plan
+
+import (
+	"math/big"
+	"path"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/engine/enginev1"
+)
+
+// VolumesDir is where a generator's volumes are mounted in its pods, each in a folder of its name.
+const VolumesDir = "/var/lib/spate/volumes"
+
+// transmitMode is one of the contract's, with the rate open.
+type transmitMode struct {
+	rate   Quantity
+	bursts *enginev1.Bursts
+	replay *enginev1.Replay
+	// packets of the capture that is replayed, if it could be read.
+	capture *capture
+}
+
+// endless tells whether the stream never sends a last packet.
+func (m *transmitMode) endless() bool {
+	switch {
+	case m.bursts != nil:
+		return m.bursts.Count == 0
+	case m.replay != nil:
+		return m.replay.Loops == 0
+	}
+	return true
+}
+
+func (p *Problems) transmit(t *spatev1.Transmit, at *field.Path, around surroundings) transmitMode {
+	set := 0
+	for _, present := range []bool{t.Continuous != nil, t.Burst != nil, t.MultiBurst != nil, t.Replay != nil} {
+		if present {
+			set++
+		}
+	}
+	if set != 1 {
+		p.add(spatev1.ReasonInvalidSpec, at, "set exactly one of continuous, burst, multiBurst and replay")
+		return transmitMode{}
+	}
+	switch {
+	case t.Continuous != nil:
+		return transmitMode{rate: p.rate(t.Continuous.Rate, at.Child("continuous", "rate"))}
+	case t.Burst != nil:
+		at := at.Child("burst")
+		p.atLeastOne(t.Burst.Packets, at.Child("packets"))
+		return transmitMode{
+			rate:   p.rate(t.Burst.Rate, at.Child("rate")),
+			bursts: &enginev1.Bursts{Packets: uint64(t.Burst.Packets), Count: 1},
+		}
+	case t.MultiBurst != nil:
+		return p.multiBurst(t.MultiBurst, at.Child("multiBurst"))
+	}
+	return p.replay(t.Replay, at.Child("replay"), around)
+}
+
+func (p *Problems) multiBurst(m *spatev1.MultiBurstTransmit, at *field.Path) transmitMode {
+	p.atLeastOne(m.PacketsPerBurst, at.Child("packetsPerBurst"))
+	bursts := &enginev1.Bursts{Packets: uint64(m.PacketsPerBurst), GapNs: p.duration(m.InterBurstGap, at.Child("interBurstGap"))}
+	if m.Bursts != nil {
+		p.atLeastOne(*m.Bursts, at.Child("bursts"))
+		bursts.Count = uint64(*m.Bursts)
+	}
+	if bursts.GapNs == 0 && bursts.Packets == 1 && bursts.Count != 1 {
+		p.add(spatev1.ReasonInvalidSpec, at.Child("interBurstGap"), "must be greater than zero where bursts are of one packet: all would leave at one instant")
+	}
+	return transmitMode{rate: p.rate(m.Rate, at.Child("rate")), bursts: bursts}
+}
+
+func (p *Problems) atLeastOne(value int64, at *field.Path) {
+	if value < 1 {
+		p.add(spatev1.ReasonInvalidSpec, at, "%d: must be at least 1", value)
+	}
+}
+
+func (p *Problems) rate(text spatev1.Rate, at *field.Path) Quantity {
+	rate, err := ParseRate(text)
+	if err != nil {
+		p.add(spatev1.ReasonInvalidSpec, at, "%q: %v", text, err)
+	}
+	return rate
+}
+
+func (p *Problems) replay(r *spatev1.ReplayTransmit, at *field.Path, around surroundings) transmitMode {
+	replay := &enginev1.Replay{
+		MinGapNs: p.duration(r.MinGap, at.Child("minGap")), FixChecksums: r.FixChecksums,
+		Gap: &enginev1.Replay_Scale{Scale: &enginev1.Ratio{Numerator: 1, Denominator: 1}},
+	}
+	mode := transmitMode{replay: replay}
+	if r.Loops != nil {
+		p.atLeastOne(*r.Loops, at.Child("loops"))
+		replay.Loops = uint64(*r.Loops)
+	}
+	if r.Gap != nil {
+		p.gap(r.Gap, replay, at.Child("gap"))
+	}
+	at = at.Child("pcap")
+	switch source := r.Pcap; {
+	case (source.From != nil) == (source.Volume != nil):
+		p.add(spatev1.ReasonInvalidSpec, at, "set exactly one of from and volume")
+	case source.Volume != nil:
+		p.volume(source.Volume, at.Child("volume"), around.generator)
+		replay.Source = &enginev1.Replay_Path{Path: path.Join(VolumesDir, string(source.Volume.Name), source.Volume.Path)}
+	case around.data != nil:
+		bytes, found := around.data[*source.From]
+		if !found {
+			p.add(spatev1.ReasonReferenceNotFound, at.Child("from"), "%s does not exist", nameOf(*source.From))
+			break
+		}
+		read, err := readCapture(bytes)
+		if err != nil {
+			p.add(spatev1.ReasonInvalidSpec, at.Child("from"), "%s: %v", nameOf(*source.From), err)
+			break
+		}
+		mode.capture = read
+		replay.Source = &enginev1.Replay_Pcap{Pcap: bytes}
+	}
+	return mode
+}
+
+func (p *Problems) gap(gap *spatev1.ReplayGap, replay *enginev1.Replay, at *field.Path) {
+	switch {
+	case (gap.Scale != "") == (gap.Fixed != ""):
+		p.add(spatev1.ReasonInvalidSpec, at, "set exactly one of scale and fixed")
+	case gap.Fixed != "":
+		fixed := p.duration(gap.Fixed, at.Child("fixed"))
+		if fixed == 0 {
+			p.add(spatev1.ReasonInvalidSpec, at.Child("fixed"), "must be greater than zero")
+		}
+		replay.Gap = &enginev1.Replay_FixedNs{FixedNs: fixed}
+	default:
+		scale, ok := new(big.Rat).SetString(gap.Scale)
+		if !ok || scale.Sign() <= 0 || !decimal.MatchString(gap.Scale) {
+			p.add(spatev1.ReasonInvalidSpec, at.Child("scale"), "%q: must be a decimal number greater than zero such as 1 or 0.5", gap.Scale)
+			return
+		}
+		ratio, err := Ratio(scale)
+		if err != nil {
+			p.add(spatev1.ReasonInvalidSpec, at.Child("scale"), "%q: %v", gap.Scale, err)
+			return
+		}
+		replay.Gap = &enginev1.Replay_Scale{Scale: ratio}
+	}
+}
+
+func (p *Problems) volume(file *spatev1.VolumeFile, at *field.Path, generator *spatev1.TrafficGenerator) {
+	if !volumePath.MatchString(file.Path) {
+		p.add(spatev1.ReasonInvalidSpec, at.Child("path"), "%q: must be relative, of letters, digits, '_', '.', '+' and '-', no part beginning with '.'", file.Path)
+	}
+	if generator == nil {
+		return
+	}
+	for _, volume := range generator.Spec.Volumes {
+		if volume.Name == file.Name {
+			return
+		}
+	}
+	p.add(spatev1.ReasonInvalidSpec, at.Child("name"), "%q is no volume of generator %s; add it to its spec.volumes", file.Name, generator.Name)
+}
+
+// replayed refuses what does not go with the packets of a capture.
+func (p *Problems) replayed(spec *spatev1.StatelessStreamSpec, at *field.Path) {
+	if spec.Packet != nil {
+		p.add(spatev1.ReasonInvalidSpec, at.Child("packet"), "does not go with transmit.replay, which sends the packets of its capture")
+	}
+	if spec.Copies != nil {
+		p.add(spatev1.ReasonInvalidSpec, at.Child("copies"), "does not go with transmit.replay; write an entry for each")
+	}
+	if spec.Cache > 0 {
+		p.add(spatev1.ReasonInvalidSpec, at.Child("cache"), "does not go with transmit.replay")
+	}
+}
+
+// at gives the contract's mode with the stream's absolute rate times a factor. Replays are sped up by it.
+func (m *transmitMode) at(rate Quantity, factor *big.Rat, stream *enginev1.Stream) error {
+	if m.replay != nil {
+		return m.replayAt(factor, stream)
+	}
+	scaled, err := Ratio(new(big.Rat).Mul(rate.Value, factor))
+	if err != nil {
+		return err
+	}
+	if m.bursts == nil {
+		stream.Transmit = &enginev1.Stream_Continuous{Continuous: &enginev1.Continuous{Rate: planRate(rate.Unit, scaled)}}
+		return nil
+	}
+	stream.Transmit = &enginev1.Stream_Bursts{Bursts: &enginev1.Bursts{
+		Rate: planRate(rate.Unit, scaled), Packets: m.bursts.Packets, Count: m.bursts.Count, GapNs: m.bursts.GapNs,
+	}}
+	return nil
+}
+
+func (m *transmitMode) replayAt(factor *big.Rat, stream *enginev1.Stream) error {
+	r := m.replay
+	replay := &enginev1.Replay{Source: r.Source, Gap: r.Gap, Loops: r.Loops, MinGapNs: r.MinGapNs, FixChecksums: r.FixChecksums}
+	switch gap := r.Gap.(type) {
+	case *enginev1.Replay_FixedNs:
+		fixed := new(big.Rat).Quo(new(big.Rat).SetInt(new(big.Int).SetUint64(gap.FixedNs)), factor)
+		ns := new(big.Int).Quo(fixed.Num(), fixed.Denom())
+		if !ns.IsUint64() || ns.Sign() == 0 {
+			return errNoSuchGap
+		}
+		replay.Gap = &enginev1.Replay_FixedNs{FixedNs: ns.Uint64()}
+	case *enginev1.Replay_Scale:
+		scale, err := Ratio(new(big.Rat).Quo(rational(gap.Scale), factor))
+		if err != nil {
+			return err
+		}
+		replay.Gap = &enginev1.Replay_Scale{Scale: scale}
+	}
+	stream.Transmit = &enginev1.Stream_Replay{Replay: replay}
+	return nil
+}
