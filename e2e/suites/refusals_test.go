@@ -110,16 +110,8 @@ func TestBrokenProfilesAreAnsweredByACondition(t *testing.T) {
 			loopbackProfile("over-the-line", "  rate: 20Gbps"),
 			spate.ReasonOversubscribed, []string{"loop", "10Gbps"},
 		},
-		"bursts": {
-			strings.NewReplacer("name: small", "name: bursty", "{continuous: {rate: 1kpps}}", "{burst: {packets: 5, rate: 1kpps}}").Replace(loopbackStream) +
-				"---" + loopbackProfile("bursts", ""),
-			spate.ReasonNotSupported, []string{"transmit.burst"},
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if name == "bursts" {
-				c.manifest = strings.Replace(c.manifest, "streamRef: {name: small}", "streamRef: {name: bursty}", 1)
-			}
 			mustApply(t, ns, c.manifest)
 			expect(t, condition(t, answerLimit, profileNamed(ns, name), spate.ConditionReady, metav1.ConditionFalse), c.reason, c.words...)
 		})
