@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Which received frames concern a port's addresses: the check that the data path makes.
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use crate::{
+    address::solicited_node,
+    frame::{ARP, Frame, IPV4, IPV6},
+    message::{ICMP, ICMPV6},
+};
+
+/// The all-nodes group (RFC 4291 §2.7.1).
+const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
+
+/// What tells frames for an [`crate::Interface`] from all others. It may let through too much, never too little.
+#[derive(Clone, Debug)]
+pub struct Interest {
+    /// 0: frames without a VLAN.
+    vlan: u16,
+    v4: Vec<[u8; 4]>,
+    v6: Vec<[u8; 16]>,
+    /// The groups of `v6`, and all nodes.
+    groups: Vec<[u8; 16]>,
+}
+
+impl Interest {
+    pub(crate) fn new(vlan: Option<u16>, addresses: impl Iterator<Item = IpAddr>) -> Self {
+        let mut this =
+            Self { vlan: vlan.unwrap_or(0), v4: Vec::new(), v6: Vec::new(), groups: vec![ALL_NODES.octets()] };
+        for address in addresses {
+            match address {
+                IpAddr::V4(address) => this.v4.push(Ipv4Addr::octets(&address)),
+                IpAddr::V6(address) => {
+                    this.v6.push(address.octets());
+                    this.groups.push(solicited_node(address).octets());
+                }
+            }
+        }
+        this
+    }
+
+    /// Whether a frame is ARP, neighbour discovery or ICMP that this port may have to do something about.
+    #[inline]
+    pub fn concerns(&self, bytes: &[u8]) -> bool {
+        let Some(frame) = Frame::parse(bytes) else { return false };
+        if frame.vlan != self.vlan {
+            return false;
+        }
+        let payload = frame.payload;
+        match frame.ethertype {
+            // The target is an own address, or the sender announces itself.
+            ARP => payload
+                .get(24..28)
+                .is_some_and(|target| self.v4.iter().any(|own| own == target) || payload.get(14..18) == Some(target)),
+            IPV4 => {
+                payload.get(9) == Some(&ICMP)
+                    && payload.get(16..20).is_some_and(|to| self.v4.iter().any(|own| own == to))
+            }
+            IPV6 => {
+                payload.get(6) == Some(&ICMPV6)
+                    && payload
+                        .get(24..40)
+                        .is_some_and(|to| self.v6.iter().chain(&self.groups).any(|address| address == to))
+            }
+            _ => false,
+        }
+    }
+}

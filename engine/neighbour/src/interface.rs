@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A port with addresses on its link: what it says, and where it finds that packets have to go.
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use crate::{
+    Interest, Mac, Neighbour, Prefix, TableFull,
+    address::{group_mac, is_group, is_link_local, link_local, solicited_node},
+    frame::Frame,
+    message::{Message, Station, ip_destination},
+    table::{Learned, Question, Table},
+};
+
+/// Addresses that a port can be given.
+pub const MOST_ADDRESSES: usize = 64;
+
+const BROADCAST: Mac = [0xff; 6];
+const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
+/// Announcements of own addresses, and between them (RFC 5227 §2.3: two; one more for links that come up late).
+const ANNOUNCEMENTS: u32 = 3;
+const ANNOUNCE_NS: u64 = 1_000_000_000;
+
+/// What a port is to be on its link.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Config {
+    /// Its addresses.
+    pub addresses: Vec<Prefix>,
+    /// Where IPv4 packets go that are for no subnet of its own.
+    pub gateway_v4: Option<Ipv4Addr>,
+    /// The same of IPv6.
+    pub gateway_v6: Option<Ipv6Addr>,
+    /// VLAN identifier (802.1Q) of all it says; frames of other VLANs and without one do not concern it.
+    pub vlan: Option<u16>,
+}
+
+/// What is wrong with a `Config`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// Too many.
+    #[error("{0} addresses; a port can have {MOST_ADDRESSES}")]
+    TooManyAddresses(usize),
+    /// The same address again.
+    #[error("address {0} is there twice")]
+    Twice(IpAddr),
+    /// Not on the link.
+    #[error("gateway {0} is in no subnet of the port's addresses: give the port an address of the gateway's subnet")]
+    GatewayOffLink(IpAddr),
+    /// The port itself.
+    #[error("gateway {0} is the port's own address")]
+    GatewayIsOwn(IpAddr),
+    /// Not an identifier.
+    #[error("VLAN {0} does not exist: they are 1..4094")]
+    Vlan(u16),
+}
+
+/// Where packets of a stream go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NextHop {
+    /// Known without asking: a group, or the port itself.
+    Here(Mac),
+    /// To this neighbour, which [`Interface::want`] looks for.
+    Neighbour(IpAddr),
+}
+
+/// Why a packet has no next hop.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoRoute {
+    /// The port has no address of that kind.
+    #[error("the port has no IPv{0} address: give it one, or the packet a destination MAC")]
+    NoAddress(u8),
+    /// Not on the link, and no gateway.
+    #[error(
+        "{to} is in no subnet of the port ({subnets}) and it has no gateway: give it one, or the packet a destination MAC"
+    )]
+    NoGateway {
+        /// The packet's destination.
+        to: IpAddr,
+        /// The port's addresses.
+        subnets: String,
+    },
+    /// Nothing tells where the packet goes.
+    #[error(
+        "the packet has no IP header behind Ethernet and VLAN, and the port has no gateway: give the packet a destination MAC"
+    )]
+    NoDestination,
+    /// The table has no room.
+    #[error(transparent)]
+    TableFull(#[from] TableFull),
+}
+
+/// What an interface wants done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Output {
+    /// Frames to send, without FCS.
+    pub frames: Vec<Vec<u8>>,
+    /// What is worth telling somebody.
+    pub events: Vec<Event>,
+}
+
+/// What happened on the link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A neighbour was found.
+    Found(IpAddr, Mac),
+    /// A neighbour has another MAC than before.
+    Moved {
+        /// Who.
+        address: IpAddr,
+        /// Its MAC until now.
+        from: Mac,
+        /// Its MAC from now on.
+        to: Mac,
+    },
+    /// A neighbour does not answer.
+    Lost(IpAddr),
+    /// Another station has an address of this port.
+    Conflict(IpAddr, Mac),
+}
+
+/// A port on its link.
+#[derive(Clone, Debug)]
+pub struct Interface {
+    station: Station,
+    config: Config,
+    /// Of its own making, if it speaks IPv6.
+    link_local: Option<Ipv6Addr>,
+    table: Table,
+    announced: u32,
+    announce_at_ns: u64,
+}
+
+impl Interface {
+    /// A port with this MAC, at an instant. It wants its gateways at once.
+    pub fn new(mac: Mac, config: Config, now_ns: u64) -> Result<Self, ConfigError> {
+        check(&config)?;
+        let v6 = config.gateway_v6.is_some() || config.addresses.iter().any(|own| own.address.is_ipv6());
+        let mut this = Self {
+            station: Station { mac, vlan: config.vlan },
+            link_local: v6.then(|| link_local(mac)),
+            config,
+            table: Table::default(),
+            announced: 0,
+            announce_at_ns: now_ns,
+        };
+        for gateway in this.gateways() {
+            // An empty table has room for two.
+            let _ = this.table.want(gateway, now_ns);
+        }
+        Ok(this)
+    }
+
+    /// What to pass to `receive`.
+    pub fn interest(&self) -> Interest {
+        Interest::new(self.config.vlan, self.own())
+    }
+
+    /// Its configuration.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Its gateways.
+    pub fn gateways(&self) -> Vec<IpAddr> {
+        let v4 = self.config.gateway_v4.map(IpAddr::V4);
+        v4.into_iter().chain(self.config.gateway_v6.map(IpAddr::V6)).collect()
+    }
+
+    /// All addresses it answers for.
+    fn own(&self) -> impl Iterator<Item = IpAddr> {
+        let given = self.config.addresses.iter().map(|own| own.address);
+        given.chain(self.link_local.map(IpAddr::V6))
+    }
+
+    /// Takes a frame.
+    pub fn receive(&mut self, bytes: &[u8], now_ns: u64, output: &mut Output) {
+        let Some(frame) = Frame::parse(bytes) else { return };
+        // What it sent itself may come back from a hub.
+        if frame.vlan != self.config.vlan.unwrap_or(0) || frame.source == self.station.mac {
+            return;
+        }
+        let for_me = frame.destination == self.station.mac;
+        match Message::parse(&frame) {
+            Some(Message::Who { target, sender, mac }) => {
+                // An asker tells where it is, too.
+                self.heard(sender, mac, now_ns, output);
+                if self.own().any(|own| own == target) {
+                    output.frames.extend(self.answer(target, sender, mac));
+                }
+            }
+            Some(Message::Has { address, mac }) => self.heard(address, mac, now_ns, output),
+            Some(Message::Echo { from, to, mac, data }) if for_me && self.own().any(|own| own == to) => {
+                output.frames.extend(self.station.echo_reply(mac, to, from, data));
+            }
+            Some(Message::Echo { .. }) | None => {}
+        }
+    }
+
+    fn heard(&mut self, address: IpAddr, mac: Mac, now_ns: u64, output: &mut Output) {
+        if mac != self.station.mac && self.own().any(|own| own == address) {
+            output.events.push(Event::Conflict(address, mac));
+            return;
+        }
+        match self.table.learn(address, mac, now_ns) {
+            Learned::Nothing => {}
+            Learned::First => output.events.push(Event::Found(address, mac)),
+            Learned::Moved(from) => output.events.push(Event::Moved { address, from, to: mac }),
+        }
+    }
+
+    /// Tells an asker that an own address is here.
+    fn answer(&self, own: IpAddr, asker: IpAddr, mac: Mac) -> Option<Vec<u8>> {
+        match (own, asker) {
+            (IpAddr::V4(own), IpAddr::V4(asker)) => Some(self.station.arp(mac, 2, own, mac, asker)),
+            // Who asks without an address wants this one: all shall hear that it is taken (RFC 4861 §7.2.4).
+            (IpAddr::V6(own), IpAddr::V6(asker)) if asker.is_unspecified() => {
+                Some(self.station.advertisement(group_mac(ALL_NODES.into()), own, ALL_NODES, false))
+            }
+            (IpAddr::V6(own), IpAddr::V6(asker)) => Some(self.station.advertisement(mac, own, asker, true)),
+            _ => None,
+        }
+    }
+
+    /// Does what is due at an instant: announces the port's addresses, asks for neighbours.
+    pub fn poll(&mut self, now_ns: u64, output: &mut Output) {
+        if self.announced < ANNOUNCEMENTS && now_ns >= self.announce_at_ns {
+            self.announced += 1;
+            self.announce_at_ns = now_ns.saturating_add(ANNOUNCE_NS);
+            output.frames.extend(self.own().map(|own| self.announcement(own)));
+        }
+        let (mut questions, mut lost) = (Vec::new(), Vec::new());
+        self.table.poll(now_ns, &mut questions, &mut lost);
+        output.frames.extend(questions.iter().filter_map(|question| self.ask(question)));
+        output.events.extend(lost.into_iter().map(Event::Lost));
+    }
+
+    /// When `poll` has something to do next.
+    pub fn next_ns(&self) -> Option<u64> {
+        let announce = (self.announced < ANNOUNCEMENTS).then_some(self.announce_at_ns);
+        announce.into_iter().chain(self.table.next_ns()).min()
+    }
+
+    fn announcement(&self, own: IpAddr) -> Vec<u8> {
+        match own {
+            IpAddr::V4(own) => self.station.arp(BROADCAST, 1, own, [0; 6], own),
+            IpAddr::V6(own) => self.station.advertisement(group_mac(ALL_NODES.into()), own, ALL_NODES, false),
+        }
+    }
+
+    fn ask(&self, question: &Question) -> Option<Vec<u8>> {
+        match (question.address, self.source_for(question.address)?) {
+            (IpAddr::V4(target), IpAddr::V4(from)) => {
+                Some(self.station.arp(question.mac.unwrap_or(BROADCAST), 1, from, [0; 6], target))
+            }
+            (IpAddr::V6(target), IpAddr::V6(from)) => {
+                let (mac, to) = match question.mac {
+                    Some(mac) => (mac, target),
+                    None => (group_mac(solicited_node(target).into()), solicited_node(target)),
+                };
+                Some(self.station.solicitation(mac, from, to, target))
+            }
+            _ => None,
+        }
+    }
+
+    /// The own address from which a neighbour is asked: that of its subnet, else any of its kind.
+    fn source_for(&self, neighbour: IpAddr) -> Option<IpAddr> {
+        if let IpAddr::V6(address) = neighbour
+            && is_link_local(address)
+            && let Some(own) = self.link_local
+        {
+            return Some(own.into());
+        }
+        let of_kind = || self.config.addresses.iter().filter(|own| own.address.is_ipv4() == neighbour.is_ipv4());
+        let own = of_kind().find(|own| own.contains(neighbour)).or_else(|| of_kind().next());
+        let fallback = self.link_local.filter(|_| neighbour.is_ipv6()).map(IpAddr::V6);
+        own.map(|own| own.address).or(fallback)
+    }
+
+    /// Where a packet of this content has to go.
+    pub fn next_hop(&self, packet: &[u8]) -> Result<NextHop, NoRoute> {
+        let Some(to) = ip_destination(packet) else {
+            return self.gateways().first().map(|&gateway| NextHop::Neighbour(gateway)).ok_or(NoRoute::NoDestination);
+        };
+        if is_group(to) || self.config.addresses.iter().any(|own| own.is_broadcast(to)) {
+            return Ok(NextHop::Here(group_mac(to)));
+        }
+        if self.own().any(|own| own == to) {
+            return Ok(NextHop::Here(self.station.mac));
+        }
+        let linked = matches!(to, IpAddr::V6(to) if is_link_local(to)) && self.link_local.is_some();
+        if linked || self.config.addresses.iter().any(|own| own.contains(to)) {
+            return Ok(NextHop::Neighbour(to));
+        }
+        if let Some(gateway) = self.gateways().into_iter().find(|gateway| gateway.is_ipv4() == to.is_ipv4()) {
+            return Ok(NextHop::Neighbour(gateway));
+        }
+        let subnets: Vec<String> = self.config.addresses.iter().map(ToString::to_string).collect();
+        if !self.config.addresses.iter().any(|own| own.address.is_ipv4() == to.is_ipv4()) {
+            return Err(NoRoute::NoAddress(if to.is_ipv4() { 4 } else { 6 }));
+        }
+        Err(NoRoute::NoGateway { to, subnets: subnets.join(", ") })
+    }
+
+    /// Looks for a neighbour from now on; looks anew for one that did not answer.
+    pub fn want(&mut self, neighbour: IpAddr, now_ns: u64) -> Result<(), TableFull> {
+        self.table.want(neighbour, now_ns)
+    }
+
+    /// What is known of a neighbour; none if it was never wanted.
+    pub fn neighbour(&self, address: IpAddr) -> Option<Neighbour> {
+        self.table.get(address)
+    }
+}
+
+fn check(config: &Config) -> Result<(), ConfigError> {
+    let addresses = &config.addresses;
+    if addresses.len() > MOST_ADDRESSES {
+        return Err(ConfigError::TooManyAddresses(addresses.len()));
+    }
+    let twice = addresses.iter().enumerate().find(|(i, own)| addresses[..*i].iter().any(|a| a.address == own.address));
+    if let Some((_, own)) = twice {
+        return Err(ConfigError::Twice(own.address));
+    }
+    let gateways = [config.gateway_v4.map(IpAddr::V4), config.gateway_v6.map(IpAddr::V6)];
+    for gateway in gateways.into_iter().flatten() {
+        if addresses.iter().any(|own| own.address == gateway) {
+            return Err(ConfigError::GatewayIsOwn(gateway));
+        }
+        // A router may be known by its link-local address only.
+        let linked = matches!(gateway, IpAddr::V6(gateway) if is_link_local(gateway));
+        if !linked && !addresses.iter().any(|own| own.contains(gateway)) {
+            return Err(ConfigError::GatewayOffLink(gateway));
+        }
+    }
+    match config.vlan {
+        Some(vlan) if !(1..=4094).contains(&vlan) => Err(ConfigError::Vlan(vlan)),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

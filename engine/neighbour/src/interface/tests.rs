@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+use super::*;
+use proptest::prelude::*;
+
+const EAST: Mac = [2, 0, 0, 0, 0, 1];
+const WEST: Mac = [2, 0, 0, 0, 0, 2];
+const SECOND: u64 = 1_000_000_000;
+
+fn config(addresses: &[&str], gateways: &[&str], vlan: Option<u16>) -> Config {
+    let mut config = Config { addresses: addresses.iter().map(|a| a.parse().unwrap()).collect(), ..Config::default() };
+    for gateway in gateways {
+        match gateway.parse().unwrap() {
+            IpAddr::V4(gateway) => config.gateway_v4 = Some(gateway),
+            IpAddr::V6(gateway) => config.gateway_v6 = Some(gateway),
+        }
+    }
+    Config { vlan, ..config }
+}
+
+fn interface(mac: Mac, addresses: &[&str], gateways: &[&str]) -> Interface {
+    Interface::new(mac, config(addresses, gateways, None), 0).unwrap()
+}
+
+/// Lets both sides talk until nothing more is said; a side sees what its `Interest` lets through.
+fn talk(a: &mut Interface, b: &mut Interface, now: u64) -> Vec<Event> {
+    let mut events = Vec::new();
+    let mut under_way = Vec::new();
+    for turn in 0..20 {
+        let side = if turn % 2 == 0 { &mut *a } else { &mut *b };
+        let mut output = Output::default();
+        side.poll(now, &mut output);
+        let interest = side.interest();
+        for frame in under_way.drain(..).filter(|frame: &Vec<u8>| interest.concerns(frame)) {
+            side.receive(&frame, now, &mut output);
+        }
+        under_way = output.frames;
+        events.append(&mut output.events);
+    }
+    events
+}
+
+#[test]
+fn two_stations_find_each_other_by_arp_and_neighbour_discovery() {
+    for (east, west, target) in [
+        ("198.18.0.1/24", "198.18.0.2/24", "198.18.0.2"),
+        ("2001:db8::1/64", "2001:db8::2/64", "2001:db8::2"),
+        ("2001:db8::1/64", "2001:db8::2/64", "fe80::ff:fe00:2"),
+    ] {
+        for vlan in [None, Some(100)] {
+            let mut a = Interface::new(EAST, config(&[east], &[target], vlan), 0).unwrap();
+            let mut b = Interface::new(WEST, config(&[west], &[], vlan), 0).unwrap();
+            let target: IpAddr = target.parse().unwrap();
+            assert_eq!(talk(&mut a, &mut b, 0), [Event::Found(target, WEST)]);
+            let found = a.neighbour(target).unwrap();
+            assert_eq!((found.mac, found.settled, found.problem), (Some(WEST), true, None));
+            // It answers the question whether it is still there.
+            assert_eq!(talk(&mut a, &mut b, 40 * SECOND), []);
+            assert_eq!(a.neighbour(target).unwrap().problem, None);
+        }
+    }
+}
+
+#[test]
+fn stations_of_different_vlans_do_not_hear_each_other() {
+    let target: IpAddr = "198.18.0.2".parse().unwrap();
+    for (mine, theirs) in [(None, Some(7)), (Some(7), None), (Some(7), Some(8))] {
+        let mut a = Interface::new(EAST, config(&["198.18.0.1/24"], &["198.18.0.2"], mine), 0).unwrap();
+        let mut b = Interface::new(WEST, config(&["198.18.0.2/24"], &[], theirs), 0).unwrap();
+        talk(&mut a, &mut b, 0);
+        assert_eq!(a.neighbour(target).unwrap().mac, None);
+    }
+}
+
+#[test]
+fn addresses_are_announced_three_times_and_a_second_owner_is_told() {
+    let mut a = interface(EAST, &["198.18.0.1/24", "2001:db8::1/64"], &[]);
+    let mut announced = 0;
+    while let Some(at) = a.next_ns() {
+        let mut output = Output::default();
+        a.poll(at, &mut output);
+        // IPv4, IPv6 and link-local.
+        assert_eq!(output.frames.len(), 3);
+        assert!(output.frames.iter().all(|frame| frame[0] & 1 == 1 && frame[6..12] == EAST));
+        announced += 1;
+    }
+    assert_eq!(announced, 3);
+    let mut other = interface(WEST, &["198.18.0.1/24"], &[]);
+    let conflict = Event::Conflict("198.18.0.1".parse().unwrap(), WEST);
+    assert!(talk(&mut a, &mut other, 10 * SECOND).contains(&conflict));
+}
+
+#[test]
+fn a_neighbour_that_moves_is_followed_and_told() {
+    let gateway: IpAddr = "198.18.0.2".parse().unwrap();
+    let mut a = interface(EAST, &["198.18.0.1/24"], &["198.18.0.2"]);
+    talk(&mut a, &mut interface(WEST, &["198.18.0.2/24"], &[]), 0);
+    let mut new = Interface::new([2; 6], config(&["198.18.0.2/24"], &[], None), SECOND).unwrap();
+    let events = talk(&mut a, &mut new, SECOND);
+    assert_eq!(events[0], Event::Moved { address: gateway, from: WEST, to: [2; 6] });
+    assert_eq!(a.neighbour(gateway).unwrap().mac, Some([2; 6]));
+}
+
+#[test]
+fn echo_is_answered_to_the_byte_for_own_addresses_only() {
+    let mut a = interface(EAST, &["198.18.0.1/24", "2001:db8::1/64"], &[]);
+    let asker = Station { mac: WEST, vlan: None };
+    for (mine, theirs) in [("198.18.0.1", "10.0.0.9"), ("2001:db8::1", "2001:db8:9::9")] {
+        let (mine, theirs): (IpAddr, IpAddr) = (mine.parse().unwrap(), theirs.parse().unwrap());
+        let data: Vec<u8> = (0..200).collect();
+        // A reply made into a request: type and checksum change by the same.
+        let mut request = asker.echo_reply(EAST, theirs, mine, &data).unwrap();
+        let at = if mine.is_ipv4() { 34 } else { 54 };
+        let (kind, sum) = if mine.is_ipv4() { (8u8, -0x800i32) } else { (128, 0x100) };
+        request[at] = kind;
+        let old = i32::from(u16::from_be_bytes([request[at + 2], request[at + 3]]));
+        let sum = old + sum;
+        let sum = if sum < 0 { sum + 0xffff } else { sum };
+        request[at + 2..at + 4].copy_from_slice(&(sum as u16).to_be_bytes());
+        let mut output = Output::default();
+        assert!(a.interest().concerns(&request));
+        a.receive(&request, 0, &mut output);
+        let expected = Station { mac: EAST, vlan: None }.echo_reply(WEST, mine, theirs, &data).unwrap();
+        assert_eq!(output.frames, [expected]);
+        // Another's MAC, a broken checksum: no answer.
+        for (offset, bit) in [(5, 4), (at + 10, 1)] {
+            let mut wrong = request.clone();
+            wrong[offset] ^= bit;
+            let mut output = Output::default();
+            a.receive(&wrong, 0, &mut output);
+            assert_eq!(output, Output::default());
+        }
+    }
+}
+
+#[test]
+fn packets_go_to_the_peer_the_gateway_or_the_group() {
+    let a = interface(EAST, &["198.18.0.1/24", "2001:db8::1/64"], &["198.18.0.254", "fe80::1"]);
+    let lonely = interface(EAST, &["198.18.0.1/24"], &[]);
+    let packet = |to: &str| {
+        let to: IpAddr = to.parse().unwrap();
+        let from = if to.is_ipv4() { "198.18.0.1" } else { "2001:db8::1" };
+        Station { mac: EAST, vlan: Some(5) }.echo_reply([0; 6], from.parse().unwrap(), to, &[]).unwrap()
+    };
+    let neighbour = |text: &str| NextHop::Neighbour(text.parse().unwrap());
+    for (to, hop) in [
+        ("198.18.0.7", neighbour("198.18.0.7")),
+        ("48.0.0.1", neighbour("198.18.0.254")),
+        ("2001:db8::7", neighbour("2001:db8::7")),
+        ("fe80::7", neighbour("fe80::7")),
+        ("2001:db9::7", neighbour("fe80::1")),
+        ("198.18.0.255", NextHop::Here([0xff; 6])),
+        ("224.0.0.5", NextHop::Here([1, 0, 0x5e, 0, 0, 5])),
+        ("ff02::5", NextHop::Here([0x33, 0x33, 0, 0, 0, 5])),
+        ("198.18.0.1", NextHop::Here(EAST)),
+    ] {
+        assert_eq!(a.next_hop(&packet(to)), Ok(hop), "{to}");
+    }
+    let arp = Station { mac: EAST, vlan: None }.arp(WEST, 1, Ipv4Addr::UNSPECIFIED, WEST, Ipv4Addr::UNSPECIFIED);
+    assert_eq!(a.next_hop(&arp), Ok(neighbour("198.18.0.254")));
+    assert_eq!(lonely.next_hop(&arp), Err(NoRoute::NoDestination));
+    assert_eq!(lonely.next_hop(&packet("2001:db8::7")), Err(NoRoute::NoAddress(6)));
+    assert_eq!(
+        lonely.next_hop(&packet("48.0.0.1")).unwrap_err().to_string(),
+        "48.0.0.1 is in no subnet of the port (198.18.0.1/24) and it has no gateway: give it one, or the packet a \
+         destination MAC"
+    );
+}
+
+#[test]
+fn configurations_that_cannot_work_are_refused() {
+    let refused = |addresses: &[&str], gateways: &[&str], vlan| {
+        Interface::new(EAST, config(addresses, gateways, vlan), 0).unwrap_err()
+    };
+    let gateway: IpAddr = "198.18.1.254".parse().unwrap();
+    assert_eq!(refused(&["198.18.0.1/24"], &["198.18.1.254"], None), ConfigError::GatewayOffLink(gateway));
+    assert_eq!(refused(&[], &["198.18.1.254"], None), ConfigError::GatewayOffLink(gateway));
+    assert_eq!(refused(&["198.18.1.254/24"], &["198.18.1.254"], None), ConfigError::GatewayIsOwn(gateway));
+    assert_eq!(refused(&["198.18.1.254/24", "198.18.1.254/16"], &[], None), ConfigError::Twice(gateway));
+    assert_eq!(refused(&[], &[], Some(4095)), ConfigError::Vlan(4095));
+}
+
+/// Frames that are nearly right: those of another station, changed in some places and cut.
+fn nearly_right() -> impl Strategy<Value = Vec<u8>> {
+    let station = Station { mac: WEST, vlan: None };
+    let own: (Ipv4Addr, Ipv6Addr) = ("198.18.0.1".parse().unwrap(), "2001:db8::1".parse().unwrap());
+    let frames = [
+        station.arp(EAST, 1, Ipv4Addr::new(198, 18, 0, 2), [0; 6], own.0),
+        station.solicitation(EAST, "2001:db8::2".parse().unwrap(), own.1, own.1),
+        station.advertisement(EAST, "2001:db8::2".parse().unwrap(), own.1, true),
+        station.echo_reply(EAST, "198.18.0.2".parse().unwrap(), own.0.into(), &[7; 32]).unwrap(),
+        Station { mac: WEST, vlan: Some(0) }.echo_reply(EAST, "::2".parse().unwrap(), own.1.into(), &[7; 9]).unwrap(),
+    ];
+    let changes = prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4);
+    (prop::sample::select(frames.to_vec()), changes, any::<prop::sample::Index>(), any::<bool>()).prop_map(
+        |(mut frame, changes, cut, whole)| {
+            for (at, byte) in changes {
+                let at = at.index(frame.len());
+                frame[at] = byte;
+            }
+            if !whole {
+                frame.truncate(cut.index(frame.len()));
+            }
+            frame
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_survived_and_leave_the_table_as_small_as_it_was(
+        frames in prop::collection::vec(
+            prop_oneof![prop::collection::vec(any::<u8>(), 0..200), nearly_right()], 0..20),
+    ) {
+        let mut a = interface(EAST, &["198.18.0.1/24", "2001:db8::1/64"], &["198.18.0.2"]);
+        let interest = a.interest();
+        let mut output = Output::default();
+        for frame in &frames {
+            let before = output.frames.len();
+            a.receive(frame, 0, &mut output);
+            let _ = a.next_hop(frame);
+            prop_assert!(output.frames.len() <= before + 1);
+            if output.frames.len() > before {
+                prop_assert!(interest.concerns(frame));
+                prop_assert!(output.frames[before].len() <= frame.len().max(86));
+            }
+        }
+        prop_assert_eq!(a.neighbour("198.18.0.3".parse().unwrap()), None);
+        for frame in &output.frames {
+            prop_assert!(frame.len() >= 60 && frame[6..12] == EAST);
+        }
+    }
+}

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A port's place on its link: which addresses it has, who asks for them, and where the stations are that it sends to.
+//!
+//! [`Interface`] answers ARP (RFC 826), IPv6 neighbour discovery (RFC 4861) and echo requests (RFC 792, RFC 4443) for the
+//! port's addresses, announces them (RFC 5227 §2.3, RFC 4861 §7.2.6) and finds the MAC addresses of next hops. It takes
+//! frames and a clock and gives frames: nothing here does I/O. [`Interest`] is the cheap part for whoever receives: which
+//! frames an `Interface` wants to see at all.
+mod address;
+mod frame;
+mod interest;
+mod interface;
+mod message;
+mod table;
+
+pub use address::{AddressError, Prefix};
+pub use interest::Interest;
+pub use interface::{Config, ConfigError, Event, Interface, MOST_ADDRESSES, NextHop, NoRoute, Output};
+pub use table::{MOST_NEIGHBOURS, Neighbour, TableFull};
+
+/// An Ethernet address.
+pub type Mac = [u8; 6];
+
+/// As people write it: "02:00:00:00:00:01".
+pub fn mac_text(mac: Mac) -> String {
+    mac.map(|byte| format!("{byte:02x}")).join(":")
+}

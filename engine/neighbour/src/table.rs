@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The neighbours that are wanted, what is known of each, and when to ask again (RFC 4861 §7.3, for ARP alike).
+//!
+//! Nobody on the link can add an entry: only what is wanted is remembered, so the table cannot be flooded.
+use std::{collections::BTreeMap, net::IpAddr};
+
+use crate::Mac;
+
+/// Neighbours that can be wanted of one port.
+pub const MOST_NEIGHBOURS: usize = 4096;
+
+const MS: u64 = 1_000_000;
+/// Between questions for a neighbour that is not known: all are asked within 3 s.
+const ASKING_NS: [u64; 4] = [200 * MS, 400 * MS, 800 * MS, 1600 * MS];
+/// How long what a neighbour said is believed.
+const BELIEVED_NS: u64 = 30_000 * MS;
+/// Between questions whether a neighbour is still there (RETRANS_TIMER), and how many.
+const PROBE_NS: u64 = 1000 * MS;
+const PROBES: u32 = 3;
+/// Between questions for one that does not answer.
+const LOST_NS: u64 = 5000 * MS;
+
+/// No more neighbours can be wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{MOST_NEIGHBOURS} neighbours of the port are looked for already, and no more can be")]
+pub struct TableFull;
+
+/// What is known of a neighbour.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Neighbour {
+    /// Its address.
+    pub address: IpAddr,
+    /// Where it is, or was when it was last heard.
+    pub mac: Option<Mac>,
+    /// The search is over: it answered, or all questions went unanswered.
+    pub settled: bool,
+    /// What is wrong with it.
+    pub problem: Option<String>,
+}
+
+/// A question to send: to the neighbour itself if its MAC is known, else to all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Question {
+    pub(crate) address: IpAddr,
+    pub(crate) mac: Option<Mac>,
+}
+
+/// What an answer changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Learned {
+    /// Nothing that was not known.
+    Nothing,
+    /// Where a neighbour is.
+    First,
+    /// A neighbour was here before.
+    Moved(Mac),
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    state: State,
+    mac: Option<Mac>,
+    /// Where it was when it was first found, if it has moved since.
+    moved_from: Option<Mac>,
+    /// When to do something next.
+    at_ns: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Not known; asked so many times.
+    Asking(u32),
+    Known,
+    /// Known, and to be asked whether it is still there; asked so many times.
+    Probing(u32),
+    /// Does not answer.
+    Lost,
+}
+
+/// Wanted neighbours.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Table {
+    entries: BTreeMap<IpAddr, Entry>,
+}
+
+impl Table {
+    /// Looks for a neighbour from now on; looks anew for one that did not answer.
+    pub(crate) fn want(&mut self, address: IpAddr, now_ns: u64) -> Result<(), TableFull> {
+        let full = self.entries.len() >= MOST_NEIGHBOURS;
+        let asking = Entry { state: State::Asking(0), mac: None, moved_from: None, at_ns: now_ns };
+        match self.entries.get_mut(&address) {
+            None if full => return Err(TableFull),
+            None => drop(self.entries.insert(address, asking)),
+            Some(entry) if entry.state == State::Lost => *entry = asking,
+            Some(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Somebody says where an address is.
+    pub(crate) fn learn(&mut self, address: IpAddr, mac: Mac, now_ns: u64) -> Learned {
+        let Some(entry) = self.entries.get_mut(&address) else { return Learned::Nothing };
+        entry.state = State::Known;
+        entry.at_ns = now_ns.saturating_add(BELIEVED_NS);
+        match entry.mac.replace(mac) {
+            None => Learned::First,
+            Some(before) if before == mac => Learned::Nothing,
+            Some(before) => {
+                let first = *entry.moved_from.get_or_insert(before);
+                if first == mac {
+                    entry.moved_from = None;
+                }
+                Learned::Moved(before)
+            }
+        }
+    }
+
+    /// Does what is due: the questions to send, and the neighbours that just went lost.
+    pub(crate) fn poll(&mut self, now_ns: u64, questions: &mut Vec<Question>, lost: &mut Vec<IpAddr>) {
+        for (&address, entry) in &mut self.entries {
+            if entry.at_ns > now_ns {
+                continue;
+            }
+            let (state, wait, to) = match entry.state {
+                State::Asking(asked) if (asked as usize) < ASKING_NS.len() => {
+                    (State::Asking(asked + 1), ASKING_NS[asked as usize], Some(None))
+                }
+                State::Known => (State::Probing(1), PROBE_NS, Some(entry.mac)),
+                State::Probing(asked) if asked < PROBES => (State::Probing(asked + 1), PROBE_NS, Some(entry.mac)),
+                State::Asking(_) | State::Probing(_) => {
+                    lost.push(address);
+                    (State::Lost, LOST_NS, None)
+                }
+                State::Lost => (State::Lost, LOST_NS, Some(None)),
+            };
+            entry.state = state;
+            entry.at_ns = now_ns.saturating_add(wait);
+            questions.extend(to.map(|mac| Question { address, mac }));
+        }
+    }
+
+    /// When `poll` has something to do next.
+    pub(crate) fn next_ns(&self) -> Option<u64> {
+        self.entries.values().map(|entry| entry.at_ns).min()
+    }
+
+    /// What is known of a neighbour; none if it was never wanted.
+    pub(crate) fn get(&self, address: IpAddr) -> Option<Neighbour> {
+        let entry = self.entries.get(&address)?;
+        let questions = if address.is_ipv4() { "ARP requests" } else { "neighbour solicitations" };
+        let problem = match entry.state {
+            State::Asking(asked) => Some(format!("{asked} {questions} sent, no answer yet")),
+            State::Lost if entry.mac.is_some() => Some(format!("does not answer {questions} any more")),
+            State::Lost => Some(format!("did not answer {} {questions} within 3 s", ASKING_NS.len())),
+            State::Known | State::Probing(_) => entry.moved_from.map(|from| {
+                format!("was at {} before: what was prepared then still sends there", crate::mac_text(from))
+            }),
+        };
+        let settled = !matches!(entry.state, State::Asking(_));
+        Some(Neighbour { address, mac: entry.mac, settled, problem })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PEER: [u8; 6] = [2, 0, 0, 0, 0, 9];
+
+    fn peer() -> IpAddr {
+        "198.18.0.9".parse().unwrap()
+    }
+
+    /// Runs until an instant; returns (instant, unicast?) of each question, and when it went lost.
+    fn until(table: &mut Table, end_ns: u64) -> (Vec<(u64, bool)>, Vec<u64>) {
+        let (mut questions, mut lost) = (Vec::new(), Vec::new());
+        while let Some(at) = table.next_ns().filter(|at| *at <= end_ns) {
+            let (mut asked, mut gone) = (Vec::new(), Vec::new());
+            table.poll(at, &mut asked, &mut gone);
+            questions.extend(asked.iter().map(|q| (at / MS, q.mac.is_some())));
+            lost.extend(gone.iter().map(|_| at / MS));
+        }
+        (questions, lost)
+    }
+
+    #[test]
+    fn a_silent_neighbour_is_asked_four_times_in_three_seconds_and_then_now_and_then() {
+        let mut table = Table::default();
+        table.want(peer(), 0).unwrap();
+        let (questions, lost) = until(&mut table, 14_000 * MS);
+        assert_eq!(questions, [(0, false), (200, false), (600, false), (1400, false), (8000, false), (13_000, false)]);
+        assert_eq!(lost, [3000]);
+        assert_eq!(table.get(peer()).unwrap().problem.unwrap(), "did not answer 4 ARP requests within 3 s");
+        table.want(peer(), 20_000 * MS).unwrap();
+        assert_eq!(until(&mut table, 20_000 * MS).0, [(20_000, false)]);
+    }
+
+    #[test]
+    fn a_known_neighbour_is_asked_again_and_may_go_lost_and_come_back() {
+        let mut table = Table::default();
+        table.want(peer(), 0).unwrap();
+        assert_eq!(table.learn(peer(), PEER, 10 * MS), Learned::First);
+        assert_eq!(table.get(peer()).unwrap().mac, Some(PEER));
+        let (questions, lost) = until(&mut table, 33_500 * MS);
+        assert_eq!((questions, lost), (vec![(30_010, true), (31_010, true), (32_010, true)], vec![33_010]));
+        let gone = table.get(peer()).unwrap();
+        assert_eq!((gone.mac, gone.problem.unwrap().as_str()), (Some(PEER), "does not answer ARP requests any more"));
+        assert_eq!(table.learn(peer(), PEER, 40_000 * MS), Learned::Nothing);
+        assert_eq!(table.get(peer()).unwrap().problem, None);
+        // It moves, and moves back.
+        assert_eq!(table.learn(peer(), [2; 6], 41_000 * MS), Learned::Moved(PEER));
+        assert!(table.get(peer()).unwrap().problem.unwrap().starts_with("was at 02:00:00:00:00:09 before"));
+        assert_eq!(table.learn(peer(), PEER, 42_000 * MS), Learned::Moved([2; 6]));
+        assert_eq!(table.get(peer()).unwrap().problem, None);
+    }
+
+    #[test]
+    fn nobody_gets_in_unasked_and_there_is_a_limit() {
+        let mut table = Table::default();
+        assert_eq!(table.learn(peer(), PEER, 0), Learned::Nothing);
+        assert_eq!(table.get(peer()), None);
+        for i in 0..MOST_NEIGHBOURS as u32 {
+            table.want(IpAddr::V4((0x0a00_0000 + i).into()), 0).unwrap();
+        }
+        assert_eq!(table.want(peer(), 0), Err(TableFull));
+    }
+}
