@@ -8,7 +8,7 @@ ARG GO=golang:1.26-bookworm
 
 FROM ${RUST} AS engine-build
 RUN apt-get update \
- && apt-get install -y --no-install-recommends libdpdk-dev libclang-dev gcc libc6-dev pkg-config \
+ && apt-get install -y --no-install-recommends libdpdk-dev libpcap-dev libclang-dev gcc libc6-dev pkg-config \
  && apt-get clean && rm -rf /var/lib/apt/lists/*
 WORKDIR /src/engine
 COPY engine .
@@ -28,7 +28,7 @@ RUN go build -ldflags='-s -w' -o /out/spate-operator ./cmd/manager
 FROM ${DEBIAN} AS dpdk
 RUN apt-get update \
  && apt-get install -y --no-install-recommends \
-      '^librte-eal[0-9]+$' '^librte-(bus-(pci|vdev|auxiliary|vmbus)|mempool-ring|common-mlx5)-?[0-9]+$' \
+      '^libpcap0.8(t64)?$' '^librte-eal[0-9]+$' '^librte-(bus-(pci|vdev|auxiliary|vmbus)|mempool-ring|common-mlx5)-?[0-9]+$' \
       '^librte-net-(af-packet|memif|null|ring|virtio|iavf|e1000|igc|ixgbe|i40e|ice|vmxnet3|ena|bnxt|mlx5)-?[0-9]+$' \
  && apt-get clean && rm -rf /var/lib/apt/lists/* /var/log/apt /var/log/dpkg.log /var/cache/debconf
 COPY --from=engine-build /out/spate-engine /usr/local/bin/

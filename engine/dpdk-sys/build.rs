@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Builds the shim and the bindings against the libdpdk that pkg-config finds, and says what to link.
+//! Builds the shim and the bindings against the libdpdk and libpcap that pkg-config finds, and says what to link.
 //!
 //! `SPATE_MARCH` is the instruction set of the shim (default x86-64-v2, DPDK's own baseline: what runs on any machine
 //! that Debian's DPDK runs on). `SPATE_DPDK_LINK=static` links DPDK's archives into the binary, drivers included.
@@ -69,12 +69,15 @@ fn main() {
         .atleast_version("22.11")
         .probe("libdpdk")
         .expect("libdpdk 22.11 or later with its headers (Debian: libdpdk-dev)");
+    let pcap = pkg_config::Config::new()
+        .probe("libpcap")
+        .expect("libpcap with its headers (Debian: libpcap-dev; libdpdk-dev brings it)");
     let march = env::var("SPATE_MARCH").unwrap_or_else(|_| "x86-64-v2".into());
 
     let mut shim = cc::Build::new();
     shim.file("shim.c").opt_level(3).flag(format!("-march={march}")).flag("-include").flag("rte_config.h");
     // DPDK's headers are not free of warnings under -Wextra; system headers are exempt.
-    for path in &dpdk.include_paths {
+    for path in dpdk.include_paths.iter().chain(&pcap.include_paths) {
         shim.flag("-isystem").flag(path);
     }
     shim.compile("spate_dpdk_shim");
@@ -82,10 +85,10 @@ fn main() {
     let mut bindings = bindgen::Builder::default()
         .header("shim.h")
         .clang_args(["-include", "rte_config.h", &format!("-march={march}")])
-        .clang_args(dpdk.include_paths.iter().map(|path| format!("-I{}", path.display())))
+        .clang_args(dpdk.include_paths.iter().chain(&pcap.include_paths).map(|path| format!("-I{}", path.display())))
         .allowlist_function("spate_.*")
         .allowlist_type("spate_.*")
-        .allowlist_var("SPATE_.*|RTE_LOG_.*|RTE_MAX_LCORE|RTE_PKTMBUF_HEADROOM|RING_F_SC_DEQ|SOCKET_ID_ANY")
+        .allowlist_var("SPATE_.*|RTE_LOG_.*|RTE_MAX_LCORE|RTE_PKTMBUF_HEADROOM|RING_F_SC_DEQ|SOCKET_ID_ANY|DLT_EN10MB|PCAP_NETMASK_UNKNOWN")
         // Only ever behind pointers: their layout is the shim's business.
         .opaque_type("rte_mbuf.*|rte_mempool.*|rte_ring.*")
         .prepend_enum_name(false)
@@ -106,6 +109,12 @@ fn main() {
         "rte_thread_unregister",
         "rte_strerror",
         "rte_version",
+        "pcap_open_dead",
+        "pcap_compile",
+        "pcap_geterr",
+        "pcap_freecode",
+        "pcap_close",
+        "bpf_filter",
     ] {
         bindings = bindings.allowlist_function(function);
     }

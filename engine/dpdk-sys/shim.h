@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What Rust cannot call directly: inline functions, and structs whose layout differs between DPDK versions. */
+/* What Rust cannot call directly: inline functions, and structs whose layout differs between DPDK versions. libpcap is
+ * here for its compiler of packet filters. */
 #pragma once
 #include <stddef.h>
+#include <pcap/pcap.h>
 #include <rte_dev.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
