@@ -23,8 +23,8 @@ RUN go mod download
 COPY operator .
 RUN go build -ldflags='-s -w' -o /out/spate-operator ./cmd/manager
 
-# DPDK's run time with the drivers that ports are made of, and of NICs with SR-IOV. The expressions leave out DPDK's
-# version, which is part of each package's name.
+# DPDK's run time with the drivers that ports are made of, and of NICs with SR-IOV; libpcap compiles packet filters. The
+# expressions leave out DPDK's version, which is part of each package's name.
 FROM ${DEBIAN} AS dpdk
 RUN apt-get update \
  && apt-get install -y --no-install-recommends \

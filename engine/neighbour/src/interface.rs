@@ -131,7 +131,7 @@ pub struct Interface {
 impl Interface {
     /// A port with this MAC, at an instant. It wants its gateways at once.
     pub fn new(mac: Mac, config: Config, now_ns: u64) -> Result<Self, ConfigError> {
-        check(&config)?;
+        config.check()?;
         let v6 = config.gateway_v6.is_some() || config.addresses.iter().any(|own| own.address.is_ipv6());
         let mut this = Self {
             station: Station { mac, vlan: config.vlan },
@@ -311,29 +311,33 @@ impl Interface {
     }
 }
 
-fn check(config: &Config) -> Result<(), ConfigError> {
-    let addresses = &config.addresses;
-    if addresses.len() > MOST_ADDRESSES {
-        return Err(ConfigError::TooManyAddresses(addresses.len()));
-    }
-    let twice = addresses.iter().enumerate().find(|(i, own)| addresses[..*i].iter().any(|a| a.address == own.address));
-    if let Some((_, own)) = twice {
-        return Err(ConfigError::Twice(own.address));
-    }
-    let gateways = [config.gateway_v4.map(IpAddr::V4), config.gateway_v6.map(IpAddr::V6)];
-    for gateway in gateways.into_iter().flatten() {
-        if addresses.iter().any(|own| own.address == gateway) {
-            return Err(ConfigError::GatewayIsOwn(gateway));
+impl Config {
+    /// Whether a port can be this.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let (config, addresses) = (self, &self.addresses);
+        if addresses.len() > MOST_ADDRESSES {
+            return Err(ConfigError::TooManyAddresses(addresses.len()));
         }
-        // A router may be known by its link-local address only.
-        let linked = matches!(gateway, IpAddr::V6(gateway) if is_link_local(gateway));
-        if !linked && !addresses.iter().any(|own| own.contains(gateway)) {
-            return Err(ConfigError::GatewayOffLink(gateway));
+        let twice =
+            addresses.iter().enumerate().find(|(i, own)| addresses[..*i].iter().any(|a| a.address == own.address));
+        if let Some((_, own)) = twice {
+            return Err(ConfigError::Twice(own.address));
         }
-    }
-    match config.vlan {
-        Some(vlan) if !(1..=4094).contains(&vlan) => Err(ConfigError::Vlan(vlan)),
-        _ => Ok(()),
+        let gateways = [config.gateway_v4.map(IpAddr::V4), config.gateway_v6.map(IpAddr::V6)];
+        for gateway in gateways.into_iter().flatten() {
+            if addresses.iter().any(|own| own.address == gateway) {
+                return Err(ConfigError::GatewayIsOwn(gateway));
+            }
+            // A router may be known by its link-local address only.
+            let linked = matches!(gateway, IpAddr::V6(gateway) if is_link_local(gateway));
+            if !linked && !addresses.iter().any(|own| own.contains(gateway)) {
+                return Err(ConfigError::GatewayOffLink(gateway));
+            }
+        }
+        match config.vlan {
+            Some(vlan) if !(1..=4094).contains(&vlan) => Err(ConfigError::Vlan(vlan)),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The command line: `spate-engine serve|run|receive|simulate|compile`.
 mod compile;
+mod links;
 mod ports;
 mod receive;
 mod run;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The options that say what an engine is made of: ports, CPUs, memory.
+use super::links::Links;
 use super::ports::{self, Asked, LineRate};
 use crate::datapath::{Config, Datapath, Memory, PollMode, PortConfig};
 use anyhow::{Context, bail};
@@ -15,6 +16,8 @@ pub struct Site {
     /// Line rate of a port whose device does not tell it, such as east=10G. May be repeated.
     #[arg(long = "line-rate", value_name = "NAME=RATE")]
     line_rates: Vec<LineRate>,
+    #[command(flatten)]
+    links: Links,
     /// The pod's network-status annotation as a file (Kubernetes downward API).
     #[arg(long, value_name = "FILE")]
     network_status: Option<PathBuf>,
@@ -61,7 +64,10 @@ impl Site {
 
     /// Opens it.
     pub fn open(&self) -> anyhow::Result<Datapath> {
-        Ok(Datapath::open(self.config()?)?)
+        let links = self.links.by_port(self.ports.iter().map(|port| port.name.as_str()))?;
+        let mut datapath = Datapath::open(self.config()?)?;
+        datapath.join(links)?;
+        Ok(datapath)
     }
 
     fn config(&self) -> anyhow::Result<Config> {

@@ -8,6 +8,7 @@ pub mod groups;
 mod latency;
 pub mod lease;
 pub mod listen;
+pub mod next_hop;
 pub mod receivers;
 pub mod runs;
 pub mod service;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The engine and the runs it holds: prepare, find, change, forget.
 use super::groups::{self, Group};
+use super::next_hop;
 use super::status::Refusal;
 use crate::datapath::{Change, Clock, Datapath, PortInfo, Rate, Run, RunError, RunState};
 use crate::plan::rate::{self, LineRate};
@@ -135,12 +136,13 @@ impl Engine {
         if self.shutting_down.load(Ordering::Relaxed) {
             return Err(Refusal::ShuttingDown);
         }
-        let plan = decode::plan(bytes, format)?;
+        let mut plan = decode::plan(bytes, format)?;
         if plan.run_id != run_id {
             let wrong = format!("{:?}; must be {run_id:?}, as the header says", plan.run_id);
             return Err(Refusal::field("run_id", wrong));
         }
         self.admit(&plan)?;
+        next_hop::fill_in(&mut plan, &self.datapath)?;
         let checked = validate::validate(&plan, &self.site())?;
         let (mut warnings, share_count) = (checked.warnings.clone(), checked.share.1);
         let facts = stream_facts(&plan, &checked);

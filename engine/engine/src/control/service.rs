@@ -221,6 +221,14 @@ async fn receive(mut parts: Streaming<PrepareRequest>) -> Result<(PrepareHeader,
     Ok((header, bytes.freeze()))
 }
 
+fn neighbour(known: &spate_neighbour::Neighbour) -> Neighbour {
+    Neighbour {
+        address: known.address.to_string(),
+        mac: known.mac.map(spate_neighbour::mac_text).unwrap_or_default(),
+        problem: known.problem.clone().unwrap_or_default(),
+    }
+}
+
 fn port_info(port: &PortInfo) -> contract::PortInfo {
     let (kind, device) = match &port.device {
         PortDevice::Pci(address) => (PortKind::Pci, address.clone()),
@@ -239,7 +247,7 @@ fn port_info(port: &PortInfo) -> contract::PortInfo {
         mtu: port.mtu,
         tx_workers: port.tx_workers.iter().map(|&w| w as u32).collect(),
         rx_workers: port.rx_workers.iter().map(|&w| w as u32).collect(),
-        addresses: Vec::new(),
-        gateways: Vec::new(),
+        addresses: port.addresses.iter().map(ToString::to_string).collect(),
+        gateways: port.gateways.iter().map(neighbour).collect(),
     }
 }

@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use spate_stateless::Rate;
 
-use super::{run_clock::Turn, worker::WorkerRun};
+use super::{
+    run_clock::Turn,
+    worker::{Attachment, WorkerRun},
+};
 
 /// Commands that can be waiting.
 pub(super) const QUEUE: usize = 1024;
@@ -29,8 +32,21 @@ pub(super) enum Command {
     Close(usize),
     /// Forget the run.
     Remove(usize),
+    /// Hang something on a port.
+    Attach(usize, Attachment),
+    /// Take a tap off.
+    Detach(u64),
     /// End.
     Quit,
+}
+
+/// Which way packets go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// Received.
+    Rx,
+    /// Sent.
+    Tx,
 }
 
 /// Other rates for streams that are sent from one port, from an instant of the run on.
@@ -48,4 +64,5 @@ pub(super) struct RateChange {
 pub(super) enum Trash {
     Run(#[allow(dead_code, reason = "only ever dropped")] Box<WorkerRun>),
     Rates(#[allow(dead_code, reason = "only ever dropped")] Arc<[(usize, Option<Rate>)]>),
+    Attachment(#[allow(dead_code, reason = "only ever dropped")] Attachment),
 }

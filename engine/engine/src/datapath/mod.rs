@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The data path: ports, workers and runs. All that the control side may ask of it is here.
+mod capture;
 mod clock;
 mod command;
+mod frames;
 mod monitor;
 mod open;
 mod prepare;
@@ -10,15 +12,19 @@ mod receive_plan;
 mod run;
 mod run_clock;
 mod shared;
+mod slow;
 mod types;
 mod worker;
 mod workers;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+pub use capture::{Capture, CaptureSpec, Captured};
 pub use clock::Clock;
+pub use command::Direction;
 pub use readings::Received;
 pub use run::Run;
+pub use slow::Link;
 pub use spate_dpdk::Disturbance;
 pub use spate_stateless::{
     Blueprint, Checksum, ChecksumKind, FieldProgram, Length, ListOrder, Rate, RateError, Sequence, StreamTiming,
@@ -32,11 +38,13 @@ use command::{Command, RUNS};
 use monitor::Monitor;
 use open::{OpenPort, Opened};
 use prepare::LongPackets;
+use slow::SlowPath;
 
 /// The open ports and their workers.
 pub struct Datapath {
     /// First: it ends before the workers do.
     monitor: Monitor,
+    slow: SlowPath,
     opened: Opened,
     long_packets: Mutex<LongPackets>,
 }
@@ -50,12 +58,17 @@ impl Datapath {
         let monitor = Monitor::start(opened.clock.clone(), Arc::clone(&opened.lines))
             .map_err(|e| OpenError::System { context: "monitor".into(), message: e.to_string() })?;
         let long_packets = Mutex::new(opened.workers.iter().map(|_| None).collect());
-        Ok(Self { monitor, opened, long_packets })
+        Ok(Self { monitor, slow: SlowPath::none(), opened, long_packets })
     }
 
     /// The ports, in the order of the configuration: a port's index is its number in `StreamSpec`.
     pub fn ports(&self) -> Vec<PortInfo> {
-        self.opened.ports.iter().map(OpenPort::info).collect()
+        let with_link = |(index, port): (usize, &OpenPort)| PortInfo {
+            addresses: self.slow.addresses(index),
+            gateways: self.slow.gateways(index),
+            ..port.info()
+        };
+        self.opened.ports.iter().enumerate().map(with_link).collect()
     }
 
     /// The clock that workers keep.
@@ -66,6 +79,26 @@ impl Datapath {
     /// DPDK's version, such as "DPDK 22.11.11".
     pub fn dpdk_version() -> String {
         spate_dpdk::Eal::version()
+    }
+
+    /// Gives ports their places on their links, by name: from now on they answer for their addresses. Once.
+    pub fn join(&mut self, links: Vec<(String, Link)>) -> Result<(), OpenError> {
+        if links.is_empty() {
+            return Ok(());
+        }
+        self.slow = SlowPath::start(links, &self.opened)?;
+        Ok(())
+    }
+
+    /// The MAC that each packet has to be sent to from a port (by index), or what keeps it from being known. Waits for
+    /// answers, up to four seconds.
+    pub fn next_hops(&self, packets: &[(usize, &[u8])]) -> Vec<Result<[u8; 6], String>> {
+        self.slow.next_hops(packets)
+    }
+
+    /// Copies packets of a port (by index) from now on, until what it returns is dropped.
+    pub fn capture(&self, port: usize, spec: CaptureSpec) -> Capture {
+        capture::start(&self.opened, port, spec)
     }
 
     /// Validates a run, allocates what it needs and hands it to the workers. Nothing is sent yet.
@@ -157,6 +190,8 @@ impl OpenPort {
             mtu: self.port.max_frame_len().saturating_sub(14) as u32,
             tx_workers: self.tx_workers.clone(),
             rx_workers: self.rx_workers.clone(),
+            addresses: Vec::new(),
+            gateways: Vec::new(),
         }
     }
 

@@ -2,6 +2,7 @@
 //! What the control side tells the data path, and what it hears back: plain data and errors.
 use std::collections::BTreeMap;
 
+use spate_neighbour::{Neighbour, Prefix};
 use spate_stateless::{Rate, StreamTiming, Template};
 use spate_wire::{Mark, reflect::Swap};
 
@@ -96,6 +97,10 @@ pub struct PortInfo {
     pub tx_workers: Vec<usize>,
     /// The workers that receive from it, by receive queue.
     pub rx_workers: Vec<usize>,
+    /// Its addresses.
+    pub addresses: Vec<Prefix>,
+    /// Its gateways and what is known of them.
+    pub gateways: Vec<Neighbour>,
 }
 
 /// The phases of a run, from its start instant.

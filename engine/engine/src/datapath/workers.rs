@@ -45,6 +45,11 @@ impl Workers {
         line.waker.wake();
     }
 
+    /// Has a worker look at its rings.
+    pub(super) fn wake(&self, worker: usize) {
+        self.workers[worker].lock().unwrap_or_else(PoisonError::into_inner).waker.wake();
+    }
+
     /// Tells every worker.
     pub(super) fn tell_all(&self, command: impl Fn() -> Command) {
         for worker in 0..self.workers.len() {

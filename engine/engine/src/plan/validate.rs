@@ -34,6 +34,7 @@ pub const FEATURES: &[&str] = &[
     "receivers",
     "clock_bound_ns",
     "packet.checksums",
+    "packet.destination_mac_from_port",
     "packet.lengths",
     "packet.sizes",
     "packet.source_mac_from_port",

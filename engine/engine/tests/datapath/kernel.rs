@@ -33,7 +33,7 @@ impl Drop for Namespace {
     }
 }
 
-fn run(command: &[&str]) {
+pub fn run(command: &[&str]) {
     let status = Command::new(command[0]).args(&command[1..]).status().unwrap();
     assert!(status.success(), "{command:?}");
 }

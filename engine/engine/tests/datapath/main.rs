@@ -10,4 +10,5 @@ mod loopback;
 mod marks;
 mod null;
 mod setup;
+mod slow;
 mod telling;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How a worker rests: never, or until shortly before something is due, a packet arrives or control calls.
-use std::{os::fd::AsFd, sync::Arc};
+use std::{
+    os::fd::{AsFd, BorrowedFd},
+    sync::Arc,
+};
 
 use rtrb::Consumer;
 use rustix::{
@@ -46,6 +49,26 @@ impl Waker {
         // It fails only when it is already up.
         let _ = rustix::io::write(&*self.0, &1u64.to_ne_bytes());
     }
+}
+
+impl Waker {
+    /// Waits until it is woken or one of `others` can be read, or for `timeout_ns`.
+    pub(in crate::datapath) fn wait(&self, others: &[BorrowedFd<'_>], timeout_ns: u64) {
+        let mut fds: Vec<PollFd> = others.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
+        fds.push(PollFd::from_borrowed_fd(self.0.as_fd(), PollFlags::IN));
+        let _ = poll(&mut fds, Some(&timespec(timeout_ns)));
+        self.lower();
+    }
+
+    /// Makes it wait again.
+    fn lower(&self) {
+        let mut raised = [0; 8];
+        let _ = rustix::io::read(&*self.0, &mut raised);
+    }
+}
+
+fn timespec(ns: u64) -> Timespec {
+    Timespec { tv_sec: (ns / 1_000_000_000).cast_signed(), tv_nsec: (ns % 1_000_000_000).cast_signed() }
 }
 
 impl Idle {
@@ -96,14 +119,9 @@ impl Idle {
         if !commands.is_empty() {
             return;
         }
-        let timeout = Timespec {
-            tv_sec: (timeout / 1_000_000_000).cast_signed(),
-            tv_nsec: (timeout % 1_000_000_000).cast_signed(),
-        };
         // However it ends, the loop looks at everything again.
-        let _ = poll(&mut fds[..count], Some(&timeout));
+        let _ = poll(&mut fds[..count], Some(&timespec(timeout)));
         share.sleeps.add(1);
-        let mut raised = [0; 8];
-        let _ = rustix::io::read(&*self.waker.0, &mut raised);
+        self.waker.lower();
     }
 }

@@ -2,6 +2,7 @@
 //! A worker: one thread on one CPU that sends, receives and counts, and shares nothing it writes.
 //!
 //! Its loop: read the clock, obey control, receive, transmit what is due, see what has ended, rest if it may.
+mod attach;
 mod foreign;
 mod idle;
 mod receive;
@@ -12,6 +13,7 @@ use std::{collections::VecDeque, sync::Arc};
 use rtrb::{Consumer, Producer};
 use spate_dpdk::{Mempool, RxQueue, TxQueue};
 
+pub(super) use attach::{Aside, Attachment, Inject, Tap};
 pub(super) use foreign::{Marks, RunForeign, RunReceiver};
 pub(super) use idle::{Idle, Waker};
 pub(super) use receive::{DelayPlace, Handed, Owner, RunReceive, StreamReceive};
@@ -136,6 +138,8 @@ impl Worker {
                     self.receiver.know(&run, slot);
                     self.runs[slot] = Some(run);
                 }
+                Command::Attach(port, attachment) => self.attach(port, attachment),
+                Command::Detach(id) => self.detach(id),
                 Command::Quit => self.quit = true,
                 Command::Remove(slot) => {
                     if let Some(run) = self.runs[slot].take() {
@@ -164,6 +168,7 @@ impl Worker {
     fn transmit(&mut self, now: u64) -> usize {
         let mut sent = 0;
         for port in &mut self.tx {
+            sent += port.inject(&self.clock);
             sent += port.transmit(now, &self.clock, &mut self.runs, &mut self.trash);
         }
         sent
@@ -195,6 +200,9 @@ impl Worker {
     fn rest(&mut self, now: u64) {
         if !self.idle.may_sleep() {
             return;
+        }
+        if self.tx.iter().any(TxPort::is_injecting) {
+            return self.idle.give_way();
         }
         let mut until = u64::MAX;
         let mut expecting = false;
@@ -236,7 +244,7 @@ impl WorkerRun {
                 self.stopped = true;
             }
             Command::Close(_) => self.closing = true,
-            Command::Install(..) | Command::Remove(_) | Command::Quit => {}
+            Command::Install(..) | Command::Remove(_) | Command::Attach(..) | Command::Detach(_) | Command::Quit => {}
         }
     }
 

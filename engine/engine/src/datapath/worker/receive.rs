@@ -17,6 +17,7 @@ use spate_wire::{FCS_LEN, Trailer, reflect::reflect, trailer};
 
 use super::{
     WorkerRun,
+    attach::{Attachment, Received, Taps},
     foreign::{self, RunForeign},
     transmit::TxPort,
 };
@@ -95,11 +96,12 @@ pub(super) struct RxPort {
     share: Arc<QueueShare>,
     /// Slots of runs that do something with packets that carry no trailer of theirs, or send them back.
     watching: Vec<usize>,
+    attached: Received,
 }
 
 impl RxPort {
     pub(super) fn new(port: usize, queue: RxQueue, share: Arc<QueueShare>) -> Self {
-        Self { port, queue, share, watching: Vec::with_capacity(RUNS) }
+        Self { port, queue, share, watching: Vec::with_capacity(RUNS), attached: Received::new() }
     }
 }
 
@@ -169,6 +171,19 @@ impl Receiver {
         self.ports.iter().map(|port| port.queue.socket())
     }
 
+    /// Hangs something on a port; back, if it does not belong here.
+    pub(super) fn attach(&mut self, port: usize, attachment: Attachment) -> Option<Attachment> {
+        match self.ports.iter_mut().find(|p| p.port == port) {
+            Some(found) => found.attached.attach(attachment),
+            None => Some(attachment),
+        }
+    }
+
+    /// The taps of all ports.
+    pub(super) fn taps(&mut self) -> impl Iterator<Item = &mut Taps> {
+        self.ports.iter_mut().map(|port| &mut port.attached.taps)
+    }
+
     /// Reads up to a burst from every port, and what other workers handed over. Returns the packets read.
     #[inline]
     pub(super) fn receive(&mut self, clock: &Clock, runs: &mut [Option<Box<WorkerRun>>], tx: &mut [TxPort]) -> usize {
@@ -205,6 +220,7 @@ impl Receiver {
                 continue;
             }
             let at_ns = clock.mono_ns();
+            port.attached.taps.copy(&self.burst, clock);
             let swap = foreign::reflection(&port.watching, runs, port.port, at_ns);
             received += packets;
             let mut bytes = 0;
@@ -223,6 +239,9 @@ impl Receiver {
                     take(self.worker, &mut self.handing, runs, clock, &packet, swap.is_some())
                 });
                 if !taken {
+                    if let Some(aside) = &mut port.attached.aside {
+                        aside.offer(self.burst.head(index), len as usize - FCS_LEN as usize);
+                    }
                     let packet = foreign::Packet { frame: self.burst.head(index), bytes: len, at_ns, trailer };
                     let marked =
                         !port.watching.is_empty() && foreign::watch(&port.watching, runs, port.port, clock, &packet);

@@ -10,7 +10,10 @@ use spate_stateless::{Batch, Frames, Lanes, Numbers, Schedule, Template, Writer}
 use spate_stats::Sent;
 use spate_wire::{FCS_LEN, Trailer, trailer::TIMESTAMP_MODULUS};
 
-use super::WorkerRun;
+use super::{
+    WorkerRun,
+    attach::{Inject, Taps},
+};
 use crate::datapath::{
     clock::Clock,
     command::{RateChange, Trash},
@@ -71,6 +74,8 @@ pub(super) struct TxPort {
     unflushed: bool,
     /// Not to be asked to send them before this instant.
     flush_at: u64,
+    taps: Taps,
+    inject: Option<Box<Inject>>,
 }
 
 /// Between attempts to make the kernel send what it could not.
@@ -93,7 +98,39 @@ impl TxPort {
             lanes: Lanes::new(),
             unflushed: false,
             flush_at: 0,
+            taps: Taps::new(),
+            inject: None,
         }
+    }
+
+    /// Index of the port.
+    pub(super) fn port(&self) -> usize {
+        self.port
+    }
+
+    pub(super) fn taps(&mut self) -> &mut Taps {
+        &mut self.taps
+    }
+
+    /// Sends for the slow path from now on; back comes what did before.
+    pub(super) fn set_inject(&mut self, inject: Box<Inject>) -> Option<Box<Inject>> {
+        self.inject.replace(inject)
+    }
+
+    /// Sends what the slow path has to say. Returns how many packets the device took.
+    #[inline]
+    pub(super) fn inject(&mut self, clock: &Clock) -> usize {
+        let Some(inject) = &mut self.inject else { return 0 };
+        let sent = inject.send(&mut self.queue, &self.pool, &self.share, &mut self.taps, clock);
+        if sent > 0 {
+            (self.unflushed, self.flush_at) = (true, 0);
+        }
+        sent
+    }
+
+    /// Whether the slow path's packets wait for the device.
+    pub(super) fn is_injecting(&self) -> bool {
+        self.inject.as_ref().is_some_and(|inject| inject.is_waiting())
     }
 
     /// Sends up to a burst. Returns how many packets the device took.
@@ -174,6 +211,7 @@ impl TxPort {
             first += batch.count;
         }
         self.built = true;
+        self.taps.copy(&self.burst, clock);
         true
     }
 
@@ -226,11 +264,6 @@ impl TxPort {
         self.share.tx_packets.add(taken as u64);
         self.share.tx_bytes.add(bytes);
         taken
-    }
-
-    /// Index of the port.
-    pub(super) fn port(&self) -> usize {
-        self.port
     }
 
     /// Sends packets that were received back. What the device does not take at once is dropped, and counted.

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The options that give ports their places on their links: addresses, gateways, VLAN.
+use crate::datapath::Link;
+use anyhow::{Context, bail};
+use spate_neighbour::Prefix;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::str::FromStr;
+
+#[derive(Clone, Debug, clap::Args)]
+pub struct Links {
+    /// An address of a port, such as east=198.18.0.1/24 or east=2001:db8::1/64: the port answers ARP, neighbour discovery
+    /// and ping for it, and finds the next hops of streams that ask for it. May be repeated.
+    #[arg(long = "address", value_name = "NAME=ADDRESS/LENGTH")]
+    addresses: Vec<OfPort<Prefix>>,
+    /// Where a port's packets to other subnets go, such as east=198.18.0.254: one for IPv4, one for IPv6.
+    #[arg(long = "gateway", value_name = "NAME=ADDRESS")]
+    gateways: Vec<OfPort<IpAddr>>,
+    /// VLAN (802.1Q) that a port's addresses are in, such as east=100. Streams bring their own tags.
+    #[arg(long = "vlan", value_name = "NAME=VLAN")]
+    vlans: Vec<OfPort<u16>>,
+}
+
+/// Something of a port: `NAME=VALUE`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct OfPort<T> {
+    port: String,
+    value: T,
+}
+
+impl<T: FromStr<Err: std::fmt::Display>> FromStr for OfPort<T> {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (port, value) = text.split_once('=').ok_or("must be NAME=VALUE, NAME being a port's")?;
+        let value = value.parse().map_err(|e| format!("{value:?}: {e}"))?;
+        Ok(Self { port: port.to_owned(), value })
+    }
+}
+
+impl Links {
+    /// By name of the port, for those that have an address.
+    pub fn by_port<'a>(&self, ports: impl Iterator<Item = &'a str>) -> anyhow::Result<Vec<(String, Link)>> {
+        let ports: Vec<&str> = ports.collect();
+        let known = |option: &str, port: &str| match ports.contains(&port) {
+            true => Ok(()),
+            false => bail!("--{option} {port}: no --port has this name"),
+        };
+        let mut links: BTreeMap<String, Link> = BTreeMap::new();
+        for OfPort { port, value } in &self.addresses {
+            known("address", port)?;
+            links.entry(port.clone()).or_default().config.addresses.push(*value);
+        }
+        for OfPort { port, value } in &self.gateways {
+            known("gateway", port)?;
+            let Some(link) = links.get_mut(port) else { bail!("--gateway {port}={value}: {}", no_address(port)) };
+            let other = match *value {
+                IpAddr::V4(gateway) => link.config.gateway_v4.replace(gateway).map(IpAddr::V4),
+                IpAddr::V6(gateway) => link.config.gateway_v6.replace(gateway).map(IpAddr::V6),
+            };
+            if let Some(other) = other {
+                bail!(
+                    "--gateway {port}={value}: the port has gateway {other} already: give one for IPv4 and one for IPv6"
+                );
+            }
+        }
+        for OfPort { port, value } in &self.vlans {
+            known("vlan", port)?;
+            let Some(link) = links.get_mut(port) else { bail!("--vlan {port}={value}: {}", no_address(port)) };
+            if link.config.vlan.replace(*value).is_some() {
+                bail!("--vlan {port}={value}: the port is in another VLAN already: its addresses can be in one");
+            }
+        }
+        for (port, link) in &links {
+            link.config.check().with_context(|| format!("--address, --gateway and --vlan of {port}"))?;
+        }
+        Ok(links.into_iter().collect())
+    }
+}
+
+fn no_address(port: &str) -> String {
+    format!("the port has no address: give it one, such as --address {port}=198.18.0.1/24")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        links: Links,
+    }
+
+    fn links(arguments: &[&str]) -> Result<Vec<(String, Link)>, String> {
+        let command = Command::try_parse_from([&["x"], arguments].concat()).map_err(|e| e.to_string())?;
+        command.links.by_port(["east", "west"].into_iter()).map_err(|e| format!("{e:#}"))
+    }
+
+    #[test]
+    fn ports_get_their_links_by_name() {
+        let all = links(&[
+            "--address=east=198.18.0.1/24",
+            "--address=east=2001:db8::1/64",
+            "--gateway=east=198.18.0.254",
+            "--gateway=east=fe80::1",
+            "--vlan=east=100",
+            "--address=west=10.0.0.1/8",
+        ])
+        .unwrap();
+        assert_eq!(all.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["east", "west"]);
+        let east = &all[0].1.config;
+        assert_eq!((east.addresses.len(), east.gateway_v4.is_some(), east.vlan), (2, true, Some(100)));
+        assert_eq!(east.gateway_v6, Some("fe80::1".parse().unwrap()));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_with_the_option_and_the_remedy() {
+        for (arguments, problem) in [
+            (&["--address=north=198.18.0.1/24"][..], "--address north: no --port has this name"),
+            (&["--gateway=east=198.18.0.254"], "such as --address east=198.18.0.1/24"),
+            (&["--vlan=east=5"], "--vlan east=5: the port has no address"),
+            (&["--address=east=198.18.0.1/24", "--gateway=east=10.0.0.1"], "gateway 10.0.0.1 is in no subnet"),
+            (&["--address=east=198.18.0.1/24", "--vlan=east=4095"], "VLAN 4095 does not exist"),
+            (&["--address=east=198.18.0.1"], "has no prefix length; must be such as"),
+            (&["--vlan=east=x"], "invalid digit"),
+        ] {
+            let error = links(arguments).unwrap_err();
+            assert!(error.contains(problem), "{error}");
+        }
+    }
+}

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What control hangs on a worker's port while it works: where frames for the slow path go, where those it sends come
+//! from, and taps that copy packets. A worker copies to and from bounded rings and decides nothing.
+use spate_dpdk::{BURST, Burst, Mempool, TxQueue};
+use spate_filter::Program;
+use spate_neighbour::Interest;
+use spate_wire::FCS_LEN;
+
+use super::Worker;
+use crate::datapath::{
+    clock::Clock,
+    command::{Direction, Trash},
+    frames::{FrameReader, FrameWriter},
+    shared::QueueShare,
+};
+
+/// Taps on a port and direction at a time.
+const TAPS: usize = 8;
+/// Longest frame that the slow path takes or sends, without FCS: what packets of every worker have room for.
+const SLOW_LEN: usize = crate::datapath::open::SHORT_ROOM;
+
+/// Something to hang on a port.
+pub(in crate::datapath) enum Attachment {
+    Aside(Box<Aside>),
+    Inject(Box<Inject>),
+    Tap(Direction, Box<Tap>),
+}
+
+/// Takes received frames aside for the slow path.
+pub(in crate::datapath) struct Aside {
+    /// Frames that concern the port's addresses,
+    pub(in crate::datapath) interest: Option<Interest>,
+    /// and those that somebody else in the pod wants.
+    pub(in crate::datapath) punt: Option<Program>,
+    pub(in crate::datapath) frames: FrameWriter,
+}
+
+impl Aside {
+    /// Looks at a received frame that is no packet of a run.
+    #[inline]
+    pub(super) fn offer(&mut self, frame: &[u8], len: usize) {
+        let wanted = self.interest.as_ref().is_some_and(|interest| interest.concerns(frame))
+            || self.punt.as_ref().is_some_and(|punt| punt.matches(frame, len));
+        if !wanted {
+            return;
+        }
+        if frame.len() == len && len <= SLOW_LEN {
+            self.frames.push(0, len, frame);
+        } else {
+            self.frames.refuse();
+        }
+    }
+}
+
+/// Copies the packets that a filter takes.
+pub(in crate::datapath) struct Tap {
+    pub(in crate::datapath) id: u64,
+    pub(in crate::datapath) filter: Program,
+    /// Bytes to copy of each.
+    pub(in crate::datapath) snap_len: usize,
+    pub(in crate::datapath) frames: FrameWriter,
+}
+
+/// The taps on a port in one direction. Without any they cost a look a burst.
+#[derive(Default)]
+pub(super) struct Taps(Vec<Box<Tap>>);
+
+impl Taps {
+    /// Room is made here, so that a worker never allocates.
+    pub(super) fn new() -> Self {
+        Self(Vec::with_capacity(TAPS))
+    }
+
+    /// Copies what a burst holds.
+    #[inline]
+    pub(super) fn copy(&mut self, burst: &Burst, clock: &Clock) {
+        if !self.0.is_empty() {
+            self.copy_to_all(burst, clock.now_wall_ns());
+        }
+    }
+
+    #[cold]
+    fn copy_to_all(&mut self, burst: &Burst, at_ns: u64) {
+        for tap in &mut self.0 {
+            for index in 0..burst.len() {
+                let (frame, len) = (burst.head(index), burst.frame_len(index));
+                if tap.filter.matches(frame, len) {
+                    tap.frames.push(at_ns, len, &frame[..frame.len().min(tap.snap_len)]);
+                }
+            }
+        }
+    }
+
+    /// Hangs a tap on; back, if there is no room.
+    fn add(&mut self, tap: Box<Tap>) -> Option<Box<Tap>> {
+        if self.0.len() == TAPS {
+            return Some(tap);
+        }
+        self.0.push(tap);
+        None
+    }
+
+    fn remove(&mut self, id: u64) -> Option<Box<Tap>> {
+        self.0.iter().position(|tap| tap.id == id).map(|at| self.0.swap_remove(at))
+    }
+}
+
+/// Sends what the slow path has to say.
+pub(in crate::datapath) struct Inject {
+    frames: FrameReader,
+    burst: Burst,
+    /// Bytes of the packets in the burst, FCS included, by position.
+    bytes: [u64; BURST],
+    sent: usize,
+}
+
+impl Inject {
+    pub(in crate::datapath) fn new(frames: FrameReader) -> Self {
+        Self { frames, burst: Burst::new(), bytes: [0; BURST], sent: 0 }
+    }
+
+    /// Sends up to a burst. Returns how many packets the device took.
+    pub(super) fn send(
+        &mut self,
+        queue: &mut TxQueue,
+        pool: &Mempool,
+        share: &QueueShare,
+        taps: &mut Taps,
+        clock: &Clock,
+    ) -> usize {
+        if self.burst.is_empty() {
+            self.build(pool);
+            if self.burst.is_empty() {
+                return 0;
+            }
+            taps.copy(&self.burst, clock);
+        }
+        let taken = self.burst.send(queue);
+        share.tx_packets.add(taken as u64);
+        share.tx_bytes.add(self.bytes[self.sent..self.sent + taken].iter().sum());
+        self.sent += taken;
+        taken
+    }
+
+    fn build(&mut self, pool: &Mempool) {
+        self.sent = 0;
+        while self.burst.len() < BURST
+            && let Some(header) = self.frames.next()
+        {
+            let index = self.burst.len();
+            if !self.burst.alloc(pool, 1) {
+                return;
+            }
+            let len = header.len as usize;
+            self.frames.take(self.burst.frame_mut(index, len));
+            self.bytes[index] = len as u64 + FCS_LEN;
+        }
+    }
+
+    /// Whether it holds packets that the device did not take.
+    pub(super) fn is_waiting(&self) -> bool {
+        !self.burst.is_empty()
+    }
+}
+
+impl Worker {
+    /// Hangs something on a port. What does not belong to this worker goes back.
+    pub(super) fn attach(&mut self, port: usize, attachment: Attachment) {
+        let back = match attachment {
+            Attachment::Tap(Direction::Tx, tap) => match self.tx.iter_mut().find(|p| p.port() == port) {
+                Some(found) => found.taps().add(tap).map(|tap| Attachment::Tap(Direction::Tx, tap)),
+                None => Some(Attachment::Tap(Direction::Tx, tap)),
+            },
+            Attachment::Inject(inject) => match self.tx.iter_mut().find(|p| p.port() == port) {
+                Some(found) => found.set_inject(inject).map(Attachment::Inject),
+                None => Some(Attachment::Inject(inject)),
+            },
+            received => self.receiver.attach(port, received),
+        };
+        if let Some(back) = back {
+            let _ = self.trash.push(Trash::Attachment(back));
+        }
+    }
+
+    /// Takes a tap off again, wherever it is.
+    pub(super) fn detach(&mut self, id: u64) {
+        let sending = self.tx.iter_mut().filter_map(|port| port.taps().remove(id));
+        for tap in sending.chain(self.receiver.taps().filter_map(|taps| taps.remove(id))) {
+            let _ = self.trash.push(Trash::Attachment(Attachment::Tap(Direction::Tx, tap)));
+        }
+    }
+}
+
+/// What a receiving port has hung on it.
+#[derive(Default)]
+pub(super) struct Received {
+    pub(super) aside: Option<Box<Aside>>,
+    pub(super) taps: Taps,
+}
+
+impl Received {
+    pub(super) fn new() -> Self {
+        Self { aside: None, taps: Taps::new() }
+    }
+
+    /// What it has no room for, or what was there before.
+    pub(super) fn attach(&mut self, attachment: Attachment) -> Option<Attachment> {
+        match attachment {
+            Attachment::Aside(aside) => self.aside.replace(aside).map(Attachment::Aside),
+            Attachment::Tap(Direction::Rx, tap) => self.taps.add(tap).map(|tap| Attachment::Tap(Direction::Rx, tap)),
+            other => Some(other),
+        }
+    }
+}
