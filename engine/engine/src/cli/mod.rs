@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The command line: `spate-engine serve|run|receive|simulate|compile`.
+//! The command line: `spate-engine serve|run|receive|simulate|compile|capture`.
+mod capture;
 mod compile;
 mod links;
 mod ports;
@@ -23,7 +24,8 @@ use std::process::ExitCode;
         spate-engine serve --port east=kernel:eth1 --listen unix:/run/spate.sock --metrics 127.0.0.1:7471\n  \
         spate-engine receive --port east=kernel:eth1\n  \
         spate-engine simulate --plan plan.json --pcap out.pcap --limit 1000\n  \
-        spate-engine compile --plan plan.json"
+        spate-engine compile --plan plan.json\n  \
+        spate-engine capture --connect unix:/run/spate.sock --port east --filter 'udp port 53' --pcap out.pcap"
 )]
 struct Arguments {
     #[command(subcommand)]
@@ -54,6 +56,8 @@ enum Command {
     Simulate(simulate::Simulate),
     /// Checks a plan and prints what it comes to as JSON; needs no device and no privilege.
     Compile(compile::Compile),
+    /// Copies packets of a running engine's port into a pcap file.
+    Capture(capture::Capture),
 }
 
 /// Runs the command that the process was called with.
@@ -69,6 +73,7 @@ pub fn main() -> ExitCode {
         Command::Receive(receive) => receive.execute(),
         Command::Simulate(simulate) => simulate.execute(),
         Command::Compile(compile) => compile.execute(),
+        Command::Capture(capture) => capture.execute(),
     };
     result.unwrap_or_else(|error| {
         match arguments.log_format {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The contract's service: gRPC in, the engine's answers out. Every authorised call renews the lease.
+use super::capture::Captures;
 use super::lease::Lease;
 use super::runs::{Engine, Held};
 use super::status::Refusal;
@@ -26,6 +27,7 @@ pub struct Service {
     engine: Arc<Engine>,
     lease: Arc<Lease>,
     hugepage_bytes: u64,
+    captures: Captures,
 }
 
 type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
@@ -33,7 +35,7 @@ type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 impl Service {
     /// The service over an engine with so many bytes of hugepages.
     pub fn new(engine: Arc<Engine>, lease: Arc<Lease>, hugepage_bytes: u64) -> Self {
-        Self { engine, lease, hugepage_bytes }
+        Self { engine, lease, hugepage_bytes, captures: Captures::default() }
     }
 
     /// The run of a request. Its caller has authority, or the connection would not stand.
@@ -174,8 +176,10 @@ impl engine_server::Engine for Service {
 
     type CaptureStream = Answers<CaptureResponse>;
 
-    async fn capture(&self, _: Request<CaptureRequest>) -> Result<Response<Self::CaptureStream>, Status> {
-        Err(Status::unimplemented("capture is not supported by this engine version"))
+    async fn capture(&self, request: Request<CaptureRequest>) -> Result<Response<Self::CaptureStream>, Status> {
+        self.lease.renew();
+        let answers = self.captures.start(&self.engine, request.into_inner()).await?;
+        Ok(Response::new(Box::pin(answers)))
     }
 }
 

@@ -18,6 +18,9 @@ use super::{
 /// Room for copies from each worker and direction.
 const RING_BYTES: usize = 4 << 20;
 
+/// What a packet takes in an answer beside its bytes.
+const PACKET_OVERHEAD: usize = 32;
+
 /// What to copy.
 #[derive(Clone, Debug)]
 pub struct CaptureSpec {
@@ -53,8 +56,7 @@ pub(super) fn start(opened: &Opened, port: usize, spec: CaptureSpec) -> Capture 
     static SERIAL: AtomicU64 = AtomicU64::new(0);
     let id = SERIAL.fetch_add(1, Relaxed);
     let open = &opened.ports[port];
-    let receiving = [open.rx_worker];
-    let sides = [(Direction::Rx, &receiving[..]), (Direction::Tx, &open.tx_workers[..])];
+    let sides = [(Direction::Rx, &open.rx_workers[..]), (Direction::Tx, &open.tx_workers[..])];
     let mut rings = Vec::new();
     for (direction, workers) in sides.into_iter().filter(|(d, _)| spec.direction.is_none_or(|only| only == *d)) {
         for &worker in workers {
@@ -68,14 +70,16 @@ pub(super) fn start(opened: &Opened, port: usize, spec: CaptureSpec) -> Capture 
 }
 
 impl Capture {
-    /// Takes up to `most` packets that were copied, those of each call in order of time.
-    pub fn take(&mut self, most: usize) -> Vec<Captured> {
+    /// Takes packets that were copied, of about `most_bytes` together; those of each call are in order of time.
+    pub fn take(&mut self, most_bytes: usize) -> Vec<Captured> {
         let mut taken = Vec::new();
-        let share = most.div_ceil(self.rings.len().max(1));
+        let share = most_bytes / self.rings.len().max(1);
         for (direction, _, ring) in &mut self.rings {
-            for _ in 0..share.min(most - taken.len()) {
+            let mut used = 0;
+            while used < share {
                 let mut bytes = Vec::new();
                 let Some(header) = ring.pop(&mut bytes) else { break };
+                used += PACKET_OVERHEAD + bytes.len();
                 let (at_ns, original_len) = (header.at_ns, header.original_len);
                 taken.push(Captured { at_ns, direction: *direction, original_len, bytes });
             }
