@@ -14,7 +14,8 @@ use crate::measure::{Device, Measured};
 use crate::pages::Reserved;
 use crate::rig::{Cpus, Pages};
 use crate::testpmd::{self, Mode, Vdev};
-use crate::verify;
+
+
 
 const DEVICES: [Device; 2] = [Device::Null, Device::Loopback];
 /// What is compared with. Only flowgen receives too: on a ring that nobody empties, the others could send nothing, so

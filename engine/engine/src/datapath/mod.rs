@@ -107,6 +107,12 @@ impl Datapath {
         assert!(self.opened.ports[port].port.disturb(disturbance), "port {port} cannot be disturbed");
     }
 
+    /// The receive queues of an outlet port (by index), to be read by the caller; empty if they are taken, and for other ports.
+    pub fn outlet(&self, port: usize) -> Vec<spate_dpdk::RxQueue> {
+        let mut queues = self.opened.ports[port].outlet.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut queues)
+    }
+
     /// Counters of every port since `open`, in the order of the configuration.
     pub fn port_counters(&self) -> Vec<PortCounters> {
         self.opened.ports.iter().map(OpenPort::counters).collect()
