@@ -109,7 +109,8 @@ pub fn count(case: &str, device: Device, cpus: Cpus) -> anyhow::Result<PerPacket
 /// Sends about so many packets under callgrind: how many exactly, and instructions of the whole process.
 fn run(case: &str, device: Device, cpus: Cpus, packets: u64) -> anyhow::Result<(u64, u64)> {
     let output = Command::new("valgrind")
-        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        // Fair: else the worker, which never sleeps while it sends, keeps all others from running.
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--fair-sched=yes"])
         .arg(std::env::current_exe()?)
         .args(["measure", "--case", case, "--port", device.name(), "--pages", "normal"])
         .args(["--packets", &packets.to_string()])

@@ -12,6 +12,8 @@ use crate::measure::Measured;
 use crate::rig::{Cpus, MEMORY, Pages};
 
 const PROGRAM: &str = "dpdk-testpmd";
+/// Makes it say what it says line by line, though nobody watches.
+const LINE_BY_LINE: [&str; 2] = ["stdbuf", "-oL"];
 /// As many packets a burst as the engine has.
 const BURST: usize = spate_dpdk::BURST;
 /// Until it is up, or has stopped.
@@ -81,7 +83,8 @@ struct Testpmd {
 
 impl Testpmd {
     fn start(mode: Mode, vdev: Vdev, pages: Pages, cpus: Cpus) -> anyhow::Result<Self> {
-        let mut command = Command::new(PROGRAM);
+        let mut command = Command::new(LINE_BY_LINE[0]);
+        command.args([LINE_BY_LINE[1], PROGRAM]);
         command.args(match pages {
             Pages::Huge => &["--in-memory"] as &[&str],
             Pages::Normal => &["--no-huge", "--no-shconf"],

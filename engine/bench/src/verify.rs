@@ -31,21 +31,22 @@ impl Verify {
     pub fn execute(self) -> anyhow::Result<()> {
         let case = cases::find(&self.case).with_context(|| format!("--case {}: there is no such case", self.case))?;
         let rig = Rig::open(PortDevice::Outlet, self.pages, self.cpus, PollMode::Busy)?;
-        let mut queue = rig.engine().datapath().outlet(0).pop().context("an outlet has a queue")?;
+        let (mut queues, _registered) = rig.engine().datapath().outlet(0)?;
+        let queue = queues.first_mut().context("an outlet has a queue")?;
         let held = rig.start(&case.plan(false, FLAT_OUT))?;
         let mut seen = Seen::new(case);
         let mut burst = Burst::new();
         let since = Instant::now();
         while seen.packets < PACKETS {
             ensure!(since.elapsed() < PATIENCE, "{}: {} of {PACKETS} packets came", case.name, seen.packets);
-            for index in 0..burst.receive(&mut queue) {
+            for index in 0..burst.receive(queue) {
                 seen.look(burst.head(index)).with_context(|| format!("{}: packet {}", case.name, seen.packets))?;
             }
         }
         held.run().stop("verified");
         while !held.has_ended() {
             ensure!(since.elapsed() < 2 * PATIENCE, "{}: the run does not end", case.name);
-            burst.receive(&mut queue);
+            burst.receive(queue);
         }
         seen.conclude().context(case.name)?;
         println!("{}", seen.summary());
