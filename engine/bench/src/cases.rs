@@ -39,10 +39,7 @@ pub enum Distinct {
     /// Drawn from so many: as many as chance has it.
     Drawn(u64),
     /// Drawn once for each packet that is built beforehand, then repeated.
-    DrawnOnce {
-        from: u64,
-        packets: u64,
-    },
+    DrawnOnce { from: u64, packets: u64 },
 }
 
 /// One line of the table.
@@ -66,8 +63,7 @@ const fn values(range: (u64, u64)) -> u64 {
     range.1 - range.0 + 1
 }
 
-const PLAIN: Case =
-    Case { name: "", sizes: SHORT, varied: &[], streams: 1, cache: 0, flow: false, latency: false };
+const PLAIN: Case = Case { name: "", sizes: SHORT, varied: &[], streams: 1, cache: 0, flow: false, latency: false };
 const CLIENT: Varied =
     Varied { name: "ipv4.source", offset: SOURCE, size: 4, distinct: Distinct::Drawn(values(CLIENTS)) };
 const CLIENT_PORT: Varied =
@@ -82,7 +78,12 @@ pub const CASES: &[Case] = &[
         varied: &[
             CLIENT,
             CLIENT_PORT,
-            Varied { name: "ipv4.destination", offset: DESTINATION, size: 4, distinct: Distinct::Cycle(values(SERVERS)) },
+            Varied {
+                name: "ipv4.destination",
+                offset: DESTINATION,
+                size: 4,
+                distinct: Distinct::Cycle(values(SERVERS)),
+            },
             Varied {
                 name: "udp.destinationPort",
                 offset: DESTINATION_PORT,
@@ -96,7 +97,10 @@ pub const CASES: &[Case] = &[
         name: "cached",
         varied: &[
             Varied { distinct: Distinct::DrawnOnce { from: values(CLIENTS), packets: CACHED as u64 }, ..CLIENT },
-            Varied { distinct: Distinct::DrawnOnce { from: values(CLIENT_PORTS), packets: CACHED as u64 }, ..CLIENT_PORT },
+            Varied {
+                distinct: Distinct::DrawnOnce { from: values(CLIENT_PORTS), packets: CACHED as u64 },
+                ..CLIENT_PORT
+            },
         ],
         cache: CACHED,
         ..PLAIN
@@ -132,7 +136,9 @@ impl Case {
                 sizes: (self.sizes.len() > 1).then(|| self.size_list()),
                 ..Packet::default()
             }),
-            transmit: Some(stream::Transmit::Continuous(Continuous { rate: Some(per_second(pps, self.streams as u64)) })),
+            transmit: Some(stream::Transmit::Continuous(Continuous {
+                rate: Some(per_second(pps, self.streams as u64)),
+            })),
             measure: self.flow.then(|| Measure { flow: true, latency: self.latency, mark: None }),
             program: program.clone(),
             cache: self.cache,

@@ -123,7 +123,8 @@ fn run(case: &str, device: Device, cpus: Cpus, packets: u64) -> anyhow::Result<(
         bail!("{case} on {} under callgrind ended with {}: {said}", device.name(), output.status);
     }
     let measured: Measured = serde_json::from_slice(&output.stdout)?;
-    let collected = said.lines().find_map(|line| line.split_once("Collected :")).context("callgrind says what it collected")?;
+    let collected =
+        said.lines().find_map(|line| line.split_once("Collected :")).context("callgrind says what it collected")?;
     Ok((measured.packets, collected.1.trim().parse()?))
 }
 

@@ -58,11 +58,13 @@ impl Histogram {
     fn percentile(&self, share: f64) -> usize {
         let wanted = (self.total as f64 * share).ceil() as u64;
         let mut sum = 0;
-        self.counts.iter().position(|count| {
-            sum += count;
-            sum >= wanted
-        })
-        .unwrap_or(LONGEST_NS)
+        self.counts
+            .iter()
+            .position(|count| {
+                sum += count;
+                sum >= wanted
+            })
+            .unwrap_or(LONGEST_NS)
     }
 
     fn above(&self, ns: usize) -> u64 {
@@ -87,7 +89,18 @@ impl Pacing {
         pin(self.cpus.control_cpu)?;
         println!(
             "{:>10} {:>10} {:>9} {:>8} {:>8} {:>8} {:>8} {:>9}   {:>9} {:>9} {:>9} {:>9}",
-            "RATE/S", "PACKETS", "MEAN PPM", "P50 NS", "P99 NS", "P99.9", "P99.99", "MAX NS", "IDLE >1us", ">5us", ">50us", "MAX NS"
+            "RATE/S",
+            "PACKETS",
+            "MEAN PPM",
+            "P50 NS",
+            "P99 NS",
+            "P99.9",
+            "P99.99",
+            "MAX NS",
+            "IDLE >1us",
+            ">5us",
+            ">50us",
+            "MAX NS"
         );
         let mut failed = Vec::new();
         for rate in RATES {
@@ -125,7 +138,9 @@ impl Pacing {
             self.attempts, self.milliseconds
         );
         if !failed.is_empty() {
-            bail!("at {failed:?} packets/s the mean is off by more than {MOST_PPM} ppm, or 1 of 1000 packets by more than {MOST_NS} ns");
+            bail!(
+                "at {failed:?} packets/s the mean is off by more than {MOST_PPM} ppm, or 1 of 1000 packets by more than {MOST_NS} ns"
+            );
         }
         Ok(())
     }

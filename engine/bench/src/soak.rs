@@ -51,7 +51,10 @@ fn duration(text: &str) -> Result<Duration, String> {
         _ => return Err(wrong()),
     };
     let number: u64 = number.parse().map_err(|_| wrong())?;
-    Some(number.saturating_mul(seconds)).filter(|s| (10..=86_400).contains(s)).map(Duration::from_secs).ok_or_else(wrong)
+    Some(number.saturating_mul(seconds))
+        .filter(|s| (10..=86_400).contains(s))
+        .map(Duration::from_secs)
+        .ok_or_else(wrong)
 }
 
 /// What the lossy port lost, by (run tag, stream id).
@@ -84,7 +87,12 @@ impl Soak {
         let reserved = Reserved::new();
         let losses = Losses::default();
         let engine = open(reserved.pages(), Arc::clone(&losses))?;
-        println!("soak: {} s, seed {}, packet memory in {:?} pages", self.length.as_secs(), self.seed, reserved.pages());
+        println!(
+            "soak: {} s, seed {}, packet memory in {:?} pages",
+            self.length.as_secs(),
+            self.seed,
+            reserved.pages()
+        );
         let mut soaking = Soaking {
             engine,
             losses,
@@ -117,7 +125,10 @@ impl Soak {
         soaking.finish()?;
         let resident_end = resident()?;
         soaking.tell(start.elapsed())?;
-        ensure!(soaking.ended > 0 && soaking.received > 0 && soaking.lost > 0, "nothing was measured: choose a greater length");
+        ensure!(
+            soaking.ended > 0 && soaking.received > 0 && soaking.lost > 0,
+            "nothing was measured: choose a greater length"
+        );
         ensure!(
             resident_end <= resident_warm + GROWTH,
             "resident memory grew from {} MiB (most of the first third) to {} MiB; at most {} MiB more are right",
@@ -125,7 +136,11 @@ impl Soak {
             resident_end >> 20,
             GROWTH >> 20
         );
-        println!("soak: counters balance; memory {} MiB after the first third, {} MiB at the end", resident_warm >> 20, resident_end >> 20);
+        println!(
+            "soak: counters balance; memory {} MiB after the first third, {} MiB at the end",
+            resident_warm >> 20,
+            resident_end >> 20
+        );
         Ok(())
     }
 }
@@ -225,7 +240,9 @@ impl Soaking {
             _ => Selector { streams: vec![stream.name.clone()], ..Selector::default() },
         };
         let change = match self.chance.below(4) {
-            0 => Change::RateFactor(Ratio { numerator: 1 + self.chance.below(4), denominator: 1 + self.chance.below(4) }),
+            0 => {
+                Change::RateFactor(Ratio { numerator: 1 + self.chance.below(4), denominator: 1 + self.chance.below(4) })
+            }
             1 => Change::Rate(per_second(1 + self.chance.below(20_000))),
             2 => Change::Paused(self.chance.below(2) == 0),
             _ => Change::Enabled(self.chance.below(3) > 0),
@@ -271,7 +288,12 @@ impl Soaking {
             }
             let lost = lost_by_id[&(stream.id as u16)];
             if cut {
-                ensure!(received + lost <= sent, "{} {}: sent {sent}, received {received}, lost {lost}", live.id, stream.name);
+                ensure!(
+                    received + lost <= sent,
+                    "{} {}: sent {sent}, received {received}, lost {lost}",
+                    live.id,
+                    stream.name
+                );
                 continue;
             }
             ensure!(

@@ -15,8 +15,6 @@ use crate::pages::Reserved;
 use crate::rig::{Cpus, Pages};
 use crate::testpmd::{self, Mode, Vdev};
 
-
-
 const DEVICES: [Device; 2] = [Device::Null, Device::Loopback];
 /// What is compared with. Only flowgen receives too: on a ring that nobody empties, the others could send nothing, so
 /// what they do on null stands for them.
@@ -122,7 +120,8 @@ impl Stateless {
                 let PerPacket(instructions) = instructions::count(case.name, device, self.cpus)?;
                 let mpps = series[&(case.name, device)].median();
                 let ratio = |mode: Mode| {
-                    let vdev = if mode == Mode::Flowgen && device == Device::Loopback { Vdev::Ring } else { Vdev::Null };
+                    let vdev =
+                        if mode == Mode::Flowgen && device == Device::Loopback { Vdev::Ring } else { Vdev::Null };
                     (mode.name(), rounded(mpps / peers[&(mode, vdev)].median(), 3))
                 };
                 lines.push(Line {

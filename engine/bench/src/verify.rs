@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn draws_without_hits_are_nearly_all_distinct() {
         let (least, most) = occupied(33_554_687.0, 100_000.0);
-        assert!(least > 99_700 && most == 100_000, "{least} {most}");
+        assert!(least > 99_700 && most < 99_950, "{least} {most}");
         // Many times as many as there are: all.
         assert_eq!(occupied(100.0, 1e6), (99, 101));
     }

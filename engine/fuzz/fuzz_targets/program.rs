@@ -99,8 +99,11 @@ impl Input {
             mask: w.mask,
             little_endian: w.little_endian,
         };
-        let length =
-            |&(offset, size, minus): &(u8, u8, u8)| Length { offset: offset.into(), size: size.into(), minus: minus.into() };
+        let length = |&(offset, size, minus): &(u8, u8, u8)| Length {
+            offset: offset.into(),
+            size: size.into(),
+            minus: minus.into(),
+        };
         Blueprint {
             frame,
             checksums: self.checksums.iter().map(sum).collect(),
@@ -131,7 +134,14 @@ fn packets(template: &Template, deal: Deal, from: u64, count: usize) -> Vec<Vec<
     let stamp = Trailer { run_tag: 7, stream: 1, sender: 0, measured: true, sequence: 0, timestamp: 99 };
     let numbers = Numbers { number: deal.first + from * deal.stride, sequence: from, count };
     template.write(&mut template.writer(deal), &mut Lanes::new(), numbers, stamp, &mut written, 0);
-    written.0.into_iter().map(|(mut bytes, len)| { bytes.truncate(len); bytes }).collect()
+    written
+        .0
+        .into_iter()
+        .map(|(mut bytes, len)| {
+            bytes.truncate(len);
+            bytes
+        })
+        .collect()
 }
 
 fuzz_target!(|input: Input| {

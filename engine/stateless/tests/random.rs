@@ -85,7 +85,9 @@ fn every_value_of_a_small_range_comes_as_often() {
 #[test]
 fn a_large_range_is_filled_evenly_to_its_ends() {
     // No power of two, so that a modulo or a scaling that is not right shows.
-    for (min, max) in [(0x1000_0000, 0x1200_00fe), (0, 3 << 62), (1025, 65_000), (0, u64::MAX), (0, u64::from(u32::MAX))] {
+    for (min, max) in
+        [(0x1000_0000, 0x1200_00fe), (0, 3 << 62), (1025, 65_000), (0, u64::MAX), (0, u64::from(u32::MAX))]
+    {
         for seed in SEEDS {
             const PARTS: usize = 97;
             let mut counts = vec![0; PARTS];

@@ -277,7 +277,8 @@ impl Threads {
                 PollMode::Adaptive => true,
             };
             let is_loopback = |port: usize| device(&config.ports[port]) == Device::Loopback;
-            let loopback = queues.rx.iter().map(|queue| queue.0).chain(queues.tx.iter().map(|queue| queue.0)).any(is_loopback);
+            let loopback =
+                queues.rx.iter().map(|queue| queue.0).chain(queues.tx.iter().map(|queue| queue.0)).any(is_loopback);
             let nics = config.ports.iter().filter(|p| matches!(p.device, PortDevice::Pci(_))).count() as u32;
             // What rings of NICs and of a loopback can hold, what workers that receive from it keep, and some to work with.
             let loops = if loopback { 4096 + (count as u32 - 1) * IN_CACHE } else { 0 };
