@@ -2,7 +2,8 @@
 //! Any field program, checksums and lengths over any frame: refused, or compiled; and what is compiled writes packets whose
 //! checksums hold, the same whether one worker sends them or two.
 #![no_main]
-use libfuzzer_sys::{arbitrary::Arbitrary, fuzz_target};
+use libfuzzer_sys::arbitrary::{self, Arbitrary};
+use libfuzzer_sys::fuzz_target;
 use spate_stateless::{
     Blueprint, Checksum, ChecksumKind, Deal, FieldProgram, Frames, Lanes, Length, ListOrder, Numbers, Sequence,
     Template, Variable, Write,
