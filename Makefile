@@ -13,6 +13,8 @@ include build/engine.mk
 include build/operator.mk
 include build/cluster.mk
 include build/test.mk
+include build/bench.mk
+include build/fuzz.mk
 
 .PHONY: help
 help: ## List the targets

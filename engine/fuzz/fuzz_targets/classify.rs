@@ -1,17 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Any bytes as received packets: reading the trailer and keeping its sequence never panics, and what is read as a
-//! trailer is one.
+//! Any bytes as received packets: finding headers, marks, trailers and queues, and turning packets round, never panics.
+//! What is read as a trailer is one; a mark that is written is read again; turning round twice changes nothing.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
-use spate_stats::Tracker;
-use spate_wire::Trailer;
+use spate_stats::{Tracker, WINDOW};
+use spate_wire::reflect::{Swap, reflect};
+use spate_wire::{Headers, Mark, Trailer, spread};
 
 fuzz_target!(|packets: Vec<&[u8]>| {
-    let mut tracker = Tracker::new(spate_stats::WINDOW);
+    let mut tracker = Tracker::new(WINDOW);
     for packet in packets {
         if let Some(trailer) = Trailer::decode(packet) {
             assert_eq!(&trailer.encode()[..], &packet[packet.len() - spate_wire::trailer::LEN..]);
             tracker.receive(trailer.sequence);
+        }
+        assert!(spread::queue(packet, 3) < 3);
+        for swap in [Swap::Mac, Swap::Addresses] {
+            let mut copy = packet.to_vec();
+            // A source that is a group is turned round, and not back.
+            if reflect(&mut copy, swap) && reflect(&mut copy, swap) {
+                assert_eq!(copy, packet);
+            }
+        }
+        let Some(headers) = Headers::find(packet) else { continue };
+        let _ = headers.addresses();
+        for mark in [Mark::Ipv4Identification(0x1234), Mark::Ipv6FlowLabel(0x5_4321)] {
+            let mut copy = packet.to_vec();
+            if mark.write(&mut copy).is_ok() {
+                assert_eq!(Mark::read(&copy, &headers), Some(mark));
+            }
         }
     }
 });

@@ -603,6 +603,9 @@ impl<'a> Compiler<'a> {
         {
             return refuse("the addresses must be an even number of bytes inside of the frame, before the trailer");
         }
+        if overlap(&c.addresses, &field) {
+            return refuse("the addresses must not reach into the checksum's own field");
+        }
         if c.length_minus.is_some_and(|minus| minus > self.shortest) {
             return refuse("length_minus is greater than the shortest packet");
         }
@@ -631,7 +634,7 @@ impl<'a> Compiler<'a> {
         }
         let again = c.kind == ChecksumKind::Crc32c
             || covered.clone().chain(c.addresses.clone()).any(|at| self.twice[at])
-            || self.fixes.iter().any(|f| covered.contains(&f.field().start))
+            || self.fixes.iter().any(|f| overlap(&f.field(), &covered) || overlap(&f.field(), &c.addresses))
             || self.fields().any(|f| cut(&f, &covered) || cut(&f, &c.addresses))
             || (self.blueprint.size.is_some() && c.end.is_some() && stamped);
         let fix = if again { Fix::Again(c.clone()) } else { Fix::Sum(self.sum_fix(c, &covered, sizes, stamped)) };
@@ -688,6 +691,11 @@ impl<'a> Compiler<'a> {
             trailer,
         }
     }
+}
+
+/// Whether two ranges have bytes in common.
+fn overlap(a: &Range<usize>, b: &Range<usize>) -> bool {
+    a.start.max(b.start) < a.end.min(b.end)
 }
 
 /// Whether a field lies in a range, but not all of it.

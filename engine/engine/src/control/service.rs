@@ -238,6 +238,7 @@ fn port_info(port: &PortInfo) -> contract::PortInfo {
         PortDevice::Pci(address) => (PortKind::Pci, address.clone()),
         PortDevice::Kernel(interface) => (PortKind::Kernel, interface.clone()),
         PortDevice::Loopback => (PortKind::Loopback, String::new()),
+        PortDevice::Outlet => (PortKind::Loopback, String::new()),
         PortDevice::Null => (PortKind::Null, String::new()),
     };
     contract::PortInfo {

@@ -26,6 +26,7 @@ pub use readings::Received;
 pub use run::Run;
 pub use slow::Link;
 pub use spate_dpdk::Disturbance;
+use spate_dpdk::{RegisteredThread, RxQueue};
 pub use spate_stateless::{
     Blueprint, Checksum, ChecksumKind, FieldProgram, Length, ListOrder, Rate, RateError, Sequence, StreamTiming,
     Template, TemplateError, Transmit, Variable, Write,
@@ -138,6 +139,16 @@ impl Datapath {
     /// If the port is no loopback, or was told before.
     pub fn disturb(&self, port: usize, disturbance: Box<Disturbance>) {
         assert!(self.opened.ports[port].port.disturb(disturbance), "port {port} cannot be disturbed");
+    }
+
+    /// The receive queues of an outlet port (by index), to be read by the calling thread, which is a thread of DPDK's as long
+    /// as the guard lives. None are left if they are taken, and other ports have none.
+    pub fn outlet(&self, port: usize) -> Result<(Vec<RxQueue>, RegisteredThread), OpenError> {
+        let open = &self.opened.ports[port];
+        let registered = RegisteredThread::new(&self.opened.eal)
+            .map_err(|e| OpenError::System { context: format!("port {}", open.config.name), message: e.to_string() })?;
+        let mut queues = open.outlet.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok((std::mem::take(&mut queues), registered))
     }
 
     /// Counters of every port since `open`, in the order of the configuration.

@@ -2,7 +2,7 @@
 //! Opening: which worker uses which port, packet memory, ports, worker threads.
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, mpsc},
+    sync::{Arc, Mutex, mpsc},
     thread::{self, JoinHandle},
 };
 
@@ -40,6 +40,8 @@ pub(super) struct OpenPort {
     pub(super) tx: Vec<Arc<QueueShare>>,
     /// By position in `rx_workers`.
     pub(super) rx: Vec<Arc<QueueShare>>,
+    /// Receive queues that no worker has.
+    pub(super) outlet: Mutex<Vec<RxQueue>>,
 }
 
 /// A worker's thread and what it counts.
@@ -110,7 +112,7 @@ fn device(port: &PortConfig) -> Device {
             Device::Pci(full.to_lowercase())
         }
         PortDevice::Kernel(interface) => Device::Kernel(interface.clone()),
-        PortDevice::Loopback => Device::Loopback,
+        PortDevice::Loopback | PortDevice::Outlet => Device::Loopback,
         PortDevice::Null => Device::Null,
     }
 }
@@ -141,7 +143,7 @@ fn map_ports(config: &Config) -> Result<Vec<Vec<usize>>, OpenError> {
         if !names.insert(port.name.as_str()) {
             return Err(wrong(format!("ports[{index}].name"), format!("{} is there twice", port.name)));
         }
-        let shareable = matches!(port.device, PortDevice::Loopback | PortDevice::Null);
+        let shareable = matches!(port.device, PortDevice::Loopback | PortDevice::Null | PortDevice::Outlet);
         if !shareable && devices.contains(&&port.device) {
             return Err(wrong(format!("ports[{index}].device"), "two ports cannot use one device"));
         }
@@ -230,6 +232,10 @@ impl Threads {
         for ((worker, queue), share) in tx_workers.iter().zip(tx_queues).zip(&tx) {
             self.queues[*worker].tx.push((index, queue, Arc::clone(share)));
         }
+        let (rx_queues, outlet) = match config.device {
+            PortDevice::Outlet => (Vec::new(), rx_queues),
+            _ => (rx_queues, Vec::new()),
+        };
         for ((worker, queue), share) in rx_workers.iter().zip(rx_queues).zip(&rx) {
             let receiver = &mut self.queues[*worker];
             receiver.kernel |= matches!(config.device, PortDevice::Kernel(_));
@@ -237,7 +243,7 @@ impl Threads {
                 receiver.rx.push((index, queue, Arc::clone(share)));
             }
         }
-        OpenPort { config: config.clone(), port, tx_workers, rx_workers, tx, rx }
+        OpenPort { config: config.clone(), port, tx_workers, rx_workers, tx, rx, outlet: Mutex::new(outlet) }
     }
 
     fn start(self, config: &Config, eal: &Eal, clock: &Clock) -> Result<(Vec<OpenWorker>, Arc<Workers>), OpenError> {
@@ -270,7 +276,9 @@ impl Threads {
                 PollMode::Busy => false,
                 PollMode::Adaptive => true,
             };
-            let loopback = queues.rx.iter().any(|(port, ..)| config.ports[*port].device == PortDevice::Loopback);
+            let is_loopback = |port: usize| device(&config.ports[port]) == Device::Loopback;
+            let loopback =
+                queues.rx.iter().map(|queue| queue.0).chain(queues.tx.iter().map(|queue| queue.0)).any(is_loopback);
             let nics = config.ports.iter().filter(|p| matches!(p.device, PortDevice::Pci(_))).count() as u32;
             // What rings of NICs and of a loopback can hold, what workers that receive from it keep, and some to work with.
             let loops = if loopback { 4096 + (count as u32 - 1) * IN_CACHE } else { 0 };

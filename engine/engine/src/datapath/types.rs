@@ -17,6 +17,8 @@ pub enum PortDevice {
     Loopback,
     /// Takes every packet and receives nothing.
     Null,
+    /// A loopback on which this process receives, by `Datapath::outlet`: to look at packets as they leave.
+    Outlet,
 }
 
 /// A port to open.

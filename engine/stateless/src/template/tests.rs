@@ -183,6 +183,18 @@ proptest! {
 }
 
 #[test]
+fn a_checksum_among_the_addresses_of_another_is_summed_as_it_is_sent() {
+    let b = Blueprint {
+        frame: (0..100).collect(),
+        // The second covers nothing of the first but by its addresses; both change with the trailer.
+        checksums: vec![internet(60, 58, Some(100)), Checksum { addresses: 58..64, ..internet(16, 14, Some(40)) }],
+        flow: true,
+        ..Blueprint::default()
+    };
+    assert_eq!(packets(&Template::new(&b).unwrap(), whole(), 3)[2], reference(&b, 2));
+}
+
+#[test]
 fn bits_written_twice_belong_to_the_last() {
     let variable = |value| Variable {
         sequence: Sequence::Counter { min: value, max: value, step: 1, first: value, down: false },
@@ -227,6 +239,10 @@ fn what_cannot_be_kept_true_is_refused() {
     assert_eq!(
         with(plain(60, vec![internet(40, 34, None), internet(36, 34, None)])),
         "checksums[1]: an earlier checksum covers its field: put the innermost first"
+    );
+    assert_eq!(
+        with(plain(60, vec![Checksum { addresses: 38..42, ..internet(40, 34, None) }])),
+        "checksums[0]: the addresses must not reach into the checksum's own field"
     );
     let write = Write { variable: 0, offset: 43, size: 2, add: 0, shift: 0, mask: 0, little_endian: false };
     let mut b = plain(60, vec![]);

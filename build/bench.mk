@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+# How fast, how exact and how steady is the engine? docs/performance.md tells the method.
+
+# Instructions that both the machines of today and valgrind know: what is counted is what is timed.
+bench_target_dir := $(CARGO_TARGET_DIR)/bench
+bench_program := $(bench_target_dir)/release/spate-bench
+bench_baseline := engine/bench-baseline.json
+SOAK ?= 10m
+SEED ?= 1
+
+##@ Measure
+.PHONY: bench bench-instructions bench-baseline bench-pacing soak bench-program
+bench-program:
+	@echo "bench: building (first time: 4-8 min; after a change: 2-3 min)"
+	@cd engine && RUSTFLAGS='-C target-cpu=haswell' cargo build --locked --release --quiet --package spate-bench \
+	  --target-dir $(bench_target_dir)
+
+bench: deps bench-program ## Measure stateless traffic beside dpdk-testpmd, in time and instructions (5 min)
+	@$(bench_program) stateless --json build/bench/stateless.json
+
+bench-instructions: bench-program ## Compare instructions per packet with those recorded; more by 3 % fails (2 min)
+	@$(bench_program) instructions --baseline $(bench_baseline)
+
+bench-baseline: bench-program ## Record instructions per packet for this compiler, DPDK and libc
+	@$(bench_program) instructions --baseline $(bench_baseline) --record
+
+bench-pacing: bench-program ## Measure when packets leave, at 10 kpps to 10 Mpps (1 min)
+	@$(bench_program) pacing
+
+soak: engine-debug ## Start, change and end streams at random; counters must balance (SOAK=10m, SEED=1)
+	@cd engine && cargo build --locked --quiet --package spate-bench
+	@$(CARGO_TARGET_DIR)/debug/spate-bench soak --length $(SOAK) --seed $(SEED)

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `spate-bench`: how fast, how exact and how steady is the engine? docs/performance.md tells the method; the make targets
+//! `bench`, `bench-instructions`, `bench-pacing` and `soak` call it.
+mod cases;
+mod instructions;
+mod measure;
+mod pacing;
+mod pages;
+mod rig;
+mod soak;
+mod stateless;
+mod testpmd;
+mod verify;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Measures the engine on this machine.
+#[derive(Debug, Parser)]
+#[command(name = "spate-bench")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Soak(soak::Soak),
+    Stateless(stateless::Stateless),
+    Instructions(instructions::Instructions),
+    Measure(measure::Measure),
+    Pacing(pacing::Pacing),
+    Verify(verify::Verify),
+}
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().command {
+        Command::Soak(soak) => soak.execute(),
+        Command::Stateless(stateless) => stateless.execute(),
+        Command::Instructions(instructions) => instructions.execute(),
+        Command::Measure(measure) => measure.execute(),
+        Command::Pacing(pacing) => pacing.execute(),
+        Command::Verify(verify) => verify.execute(),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The engine under measurement: one worker on one CPU, control on another, and what the worker's thread has used.
+use std::fs;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use contract::Plan;
+use prost::Message;
+use spate_engine::control::runs::{Engine, Held};
+use spate_engine::datapath::{Config, Datapath, Memory, PollMode, PortConfig, PortDevice};
+use spate_engine::plan::decode::Format;
+
+/// More than any worker can send: it is always behind, and sends as fast as it can.
+pub const FLAT_OUT: u64 = 1_000_000_000;
+/// Packet memory.
+pub const MEMORY: u64 = 128 << 20;
+/// The port's name in plans.
+pub const PORT: &str = "p";
+
+/// Where packet memory comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Pages {
+    Huge,
+    Normal,
+}
+
+/// The CPUs of a measurement.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct Cpus {
+    /// CPU of the worker, or of testpmd's forwarding core.
+    #[arg(long, default_value_t = 1)]
+    pub worker_cpu: usize,
+    /// CPU of all else.
+    #[arg(long, default_value_t = 0)]
+    pub control_cpu: usize,
+}
+
+/// An engine with one port.
+pub struct Rig {
+    engine: Engine,
+    /// The worker's thread.
+    tid: i32,
+}
+
+impl Rig {
+    /// Opens it.
+    pub fn open(device: PortDevice, pages: Pages, cpus: Cpus, poll: PollMode) -> anyhow::Result<Self> {
+        let memory = match pages {
+            Pages::Huge => Memory::Huge { bytes: MEMORY, page: None },
+            Pages::Normal => Memory::Normal { bytes: MEMORY },
+        };
+        let datapath = Datapath::open(Config {
+            ports: vec![PortConfig { name: PORT.into(), device, line_rate_bps: None }],
+            worker_cpus: vec![cpus.worker_cpu],
+            control_cpus: vec![cpus.control_cpu],
+            memory,
+            poll,
+            port_workers: None,
+        })?;
+        Ok(Self { engine: Engine::new(datapath), tid: thread_id("worker-0")? })
+    }
+
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Prepares a plan and starts it.
+    pub fn start(&self, plan: &Plan) -> anyhow::Result<Arc<Held>> {
+        let bytes = plan.encode_to_vec().into();
+        let (held, _) = self.engine.prepare(&plan.run_id, bytes, Format::Binary)?;
+        self.engine.start(&held, self.engine.now_ns() + 20_000_000)?;
+        Ok(held)
+    }
+
+    /// Stops a run and waits until nothing of it is under way.
+    pub fn stop(&self, held: &Held) -> anyhow::Result<()> {
+        held.run().stop("measured");
+        let since = Instant::now();
+        while !held.has_ended() {
+            if since.elapsed() > Duration::from_secs(30) {
+                bail!("the run did not end within 30 s of being stopped");
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        Ok(())
+    }
+
+    /// Packets the worker has sent and received since it was opened.
+    pub fn packets(&self) -> (u64, u64) {
+        let counters = self.engine.datapath().worker_counters()[0];
+        (counters.tx_packets, counters.rx_packets)
+    }
+
+    /// CPU time the worker's thread has used, in nanoseconds.
+    pub fn cpu_ns(&self) -> u64 {
+        // The clock of a thread, as pthread_getcpuclockid makes it of one (CPUCLOCK_PERTHREAD | CPUCLOCK_SCHED).
+        let clock = (!self.tid << 3) | 6;
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: the pointer is valid for the call.
+        let code = unsafe { libc::clock_gettime(clock, &raw mut time) };
+        assert_eq!(code, 0, "the worker's thread has a clock as long as the rig is open");
+        time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+    }
+}
+
+/// The thread of this process with this name.
+fn thread_id(name: &str) -> anyhow::Result<i32> {
+    for entry in fs::read_dir("/proc/self/task")? {
+        let path = entry?.path();
+        if fs::read_to_string(path.join("comm"))?.trim() == name {
+            let id = path.file_name().and_then(|id| id.to_str()).context("a thread's folder has a name")?;
+            return Ok(id.parse()?);
+        }
+    }
+    bail!("no thread is called {name}")
+}

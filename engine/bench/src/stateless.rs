@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `make bench`: every case beside testpmd, in one run, each in turn, the median of several rounds.
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use serde::Serialize;
+
+use crate::cases::CASES;
+use crate::instructions::{self, PerPacket};
+use crate::measure::{Device, Measured};
+use crate::pages::Reserved;
+use crate::rig::{Cpus, Pages};
+use crate::testpmd::{self, Mode, Vdev};
+
+const DEVICES: [Device; 2] = [Device::Null, Device::Loopback];
+/// What is compared with. Only flowgen receives too: on a ring that nobody empties, the others could send nothing, so
+/// what they do on null stands for them.
+const PEERS: [(Mode, Vdev); 4] = [
+    (Mode::Txonly, Vdev::Null),
+    (Mode::TxonlyMultiFlow, Vdev::Null),
+    (Mode::Flowgen, Vdev::Null),
+    (Mode::Flowgen, Vdev::Ring),
+];
+
+/// Measures all cases beside testpmd; prints a table and writes it as JSON.
+#[derive(Debug, clap::Args)]
+pub struct Stateless {
+    /// The file to write.
+    #[arg(long)]
+    json: PathBuf,
+    /// Medians of so many rounds.
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// Length of each measurement.
+    #[arg(long, default_value_t = 500)]
+    milliseconds: u64,
+    /// Only cases whose name contains this.
+    #[arg(long, default_value = "")]
+    only: String,
+    #[command(flatten)]
+    cpus: Cpus,
+}
+
+/// The file's form.
+#[derive(Serialize)]
+struct Report {
+    cases: Vec<Line>,
+}
+
+#[derive(Serialize)]
+struct Line {
+    case: &'static str,
+    port: &'static str,
+    mpps_per_cpu_second: f64,
+    instructions_per_packet: f64,
+    ratio: BTreeMap<&'static str, f64>,
+}
+
+/// Millions of packets per CPU-second, one of each round.
+#[derive(Default)]
+struct Series(Vec<f64>);
+
+impl Series {
+    fn add(&mut self, measured: Measured) {
+        self.0.push(measured.packets as f64 * 1000.0 / measured.cpu_ns as f64);
+    }
+
+    fn median(&self) -> f64 {
+        let mut sorted = self.0.clone();
+        sorted.sort_by(f64::total_cmp);
+        sorted[sorted.len() / 2]
+    }
+
+    /// Half the distance from the lowest to the highest, in percent of the median.
+    fn spread(&self) -> f64 {
+        let highest = self.0.iter().copied().fold(f64::MIN, f64::max);
+        let lowest = self.0.iter().copied().fold(f64::MAX, f64::min);
+        (highest - lowest) / 2.0 / self.median() * 100.0
+    }
+}
+
+impl Stateless {
+    pub fn execute(self) -> anyhow::Result<()> {
+        let cases: Vec<_> = CASES.iter().filter(|case| case.name.contains(&self.only)).collect();
+        if cases.is_empty() {
+            bail!("--only {}: no case is called so", self.only);
+        }
+        for case in &cases {
+            eprintln!("bench: verifying {}", case.name);
+            child(&["verify", "--case", case.name], Pages::Normal, self.cpus)?;
+        }
+        let reserved = Reserved::new();
+        let pages = reserved.pages();
+        let mut peers: BTreeMap<(Mode, Vdev), Series> = BTreeMap::new();
+        let mut series: BTreeMap<(&str, Device), Series> = BTreeMap::new();
+        for round in 1..=self.rounds {
+            eprintln!("bench: round {round} of {}", self.rounds);
+            for peer in PEERS {
+                let length = Duration::from_millis(self.milliseconds);
+                peers.entry(peer).or_default().add(testpmd::measure(peer.0, peer.1, pages, self.cpus, length)?);
+            }
+            for case in &cases {
+                for device in DEVICES {
+                    let length = self.milliseconds.to_string();
+                    let arguments =
+                        ["measure", "--case", case.name, "--port", device.name(), "--milliseconds", &length];
+                    let measured = serde_json::from_str(&child(&arguments, pages, self.cpus)?)?;
+                    series.entry((case.name, device)).or_default().add(measured);
+                }
+            }
+        }
+        drop(reserved);
+        eprintln!("bench: counting instructions");
+        let mut lines = Vec::new();
+        for case in &cases {
+            for device in DEVICES {
+                let PerPacket(instructions) = instructions::count(case.name, device, self.cpus)?;
+                let mpps = series[&(case.name, device)].median();
+                let ratio = |mode: Mode| {
+                    let vdev =
+                        if mode == Mode::Flowgen && device == Device::Loopback { Vdev::Ring } else { Vdev::Null };
+                    (mode.name(), rounded(mpps / peers[&(mode, vdev)].median(), 3))
+                };
+                lines.push(Line {
+                    case: case.name,
+                    port: device.name(),
+                    mpps_per_cpu_second: rounded(mpps, 2),
+                    instructions_per_packet: rounded(instructions, 1),
+                    ratio: [Mode::Txonly, Mode::TxonlyMultiFlow, Mode::Flowgen].map(ratio).into(),
+                });
+            }
+        }
+        print(&lines, &series, &peers, pages);
+        write(&self.json, &Report { cases: lines })
+    }
+}
+
+fn print(
+    lines: &[Line],
+    series: &BTreeMap<(&str, Device), Series>,
+    peers: &BTreeMap<(Mode, Vdev), Series>,
+    pages: Pages,
+) {
+    println!(
+        "{:<18} {:<9} {:>12} {:>7} {:>13} {:>9} {:>13} {:>9}",
+        "CASE", "PORT", "MPPS/CPU-S", "+-%", "INSTR/PACKET", "/TXONLY", "/MULTI-FLOW", "/FLOWGEN"
+    );
+    for line in lines {
+        let device = if line.port == "null" { Device::Null } else { Device::Loopback };
+        println!(
+            "{:<18} {:<9} {:>12.2} {:>7.1} {:>13.1} {:>9.2} {:>13.2} {:>9.2}",
+            line.case,
+            line.port,
+            line.mpps_per_cpu_second,
+            series[&(line.case, device)].spread(),
+            line.instructions_per_packet,
+            line.ratio["txonly"],
+            line.ratio["txonly-multi-flow"],
+            line.ratio["flowgen"],
+        );
+    }
+    for ((mode, vdev), series) in peers {
+        let device = match vdev {
+            Vdev::Null => "null",
+            Vdev::Ring => "ring",
+        };
+        println!(
+            "{:<18} {:<9} {:>12.2} {:>7.1}   dpdk-testpmd on net_{device}",
+            mode.name(),
+            device,
+            series.median(),
+            series.spread()
+        );
+    }
+    if pages == Pages::Normal {
+        println!("Without hugepages, for both: they could not be had.");
+    }
+}
+
+fn write(path: &Path, report: &Report) -> anyhow::Result<()> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    let text = serde_json::to_string_pretty(report)? + "\n";
+    std::fs::write(path, text).with_context(|| format!("--json {}", path.display()))
+}
+
+fn rounded(value: f64, digits: i32) -> f64 {
+    let scale = 10f64.powi(digits);
+    (value * scale).round() / scale
+}
+
+/// Runs this program with other arguments: DPDK comes up once in a process. Returns what it printed.
+fn child(arguments: &[&str], pages: Pages, cpus: Cpus) -> anyhow::Result<String> {
+    let output = Command::new(std::env::current_exe()?)
+        .args(arguments)
+        .args(["--pages", if pages == Pages::Huge { "huge" } else { "normal" }])
+        .args(["--worker-cpu", &cpus.worker_cpu.to_string(), "--control-cpu", &cpus.control_cpu.to_string()])
+        .stderr(Stdio::inherit())
+        .output()?;
+    if !output.status.success() {
+        bail!("{arguments:?} ended with {}", output.status);
+    }
+    Ok(String::from_utf8(output.stdout)?)
+}
