@@ -63,6 +63,7 @@ pub(in crate::datapath) struct Tap {
 
 /// The taps on a port in one direction. Without any they cost a look a burst.
 #[derive(Default)]
+#[expect(clippy::vec_box, reason = "a tap comes and goes in its box, since a worker neither allocates nor frees")]
 pub(super) struct Taps(Vec<Box<Tap>>);
 
 impl Taps {
