@@ -19,8 +19,9 @@ struct Done {
     swapped: u64,
 }
 
-/// Loses, doubles and swaps about one packet in so many; which ones follows from the seed. Two packets change places only if
-/// they are of one stream and sender and arrive at one queue: nothing else has an order that a receiver could know.
+/// Loses and doubles about one packet in so many, and swaps some; which ones follows from the seed. Two packets change
+/// places only if they are of one stream and sender and arrive at one queue: nothing else has an order that a receiver could
+/// know.
 fn disturbance(mut seed: u64, one_in: u64, done: Arc<Mutex<Done>>) -> Box<Disturbance> {
     // SplitMix64, behind a lock since a disturbance is shared by senders.
     let random = Mutex::new(move || {
@@ -41,27 +42,30 @@ fn disturbance(mut seed: u64, one_in: u64, done: Arc<Mutex<Done>>) -> Box<Distur
         };
         let mut arrivals = Vec::new();
         for index in 0..packets.len() {
-            if touched[index] || flow(index).is_none() || random() % one_in != 0 {
+            if touched[index] || flow(index).is_none() {
                 continue;
             }
-            touched[index] = true;
-            match random() % 3 {
+            // A swap needs a neighbour in the same burst, which a machine that keeps up seldom has: it is tried more often.
+            match random() % (2 * one_in) {
                 0 => {
+                    touched[index] = true;
                     done.lost += 1;
                     order[index] = usize::MAX;
                 }
                 1 => {
+                    touched[index] = true;
                     done.duplicated += 1;
                     arrivals.push(index);
                 }
-                _ => {
+                chance if chance % 8 == 2 => {
                     let next = (index + 1..packets.len()).find(|other| flow(*other) == flow(index));
                     if let Some(next) = next {
                         done.swapped += 1;
-                        touched[next] = true;
+                        (touched[index], touched[next]) = (true, true);
                         order.swap(index, next);
                     }
                 }
+                _ => {}
             }
         }
         // Duplicates come after everything else, which is no reordering: they are duplicates.
