@@ -298,7 +298,7 @@ impl Soaking {
             }
             ensure!(
                 sent == received + lost,
-                "{} {} ({} to {}): sent {sent}, received {received}, lost {lost}; {stream:?}",
+                "{} {} ({} to {}): sent {sent}, received {received}, lost {lost}; {c:?}; {stream:?}",
                 live.id,
                 stream.name,
                 stream.tx_port,
