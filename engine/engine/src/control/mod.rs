@@ -3,8 +3,7 @@
 //!
 //! [`runs`] is the engine as every front end sees it (the service, the metrics, the command `run`), [`stats`] reads the
 //! counters for all of them, [`capture`] copies packets, [`service`] speaks gRPC, [`listen`] and [`tls`] say who may
-//! speak, [`lease`] stops what
-//! nobody asks about any more.
+//! speak, [`lease`] stops what nobody asks about any more.
 pub mod capture;
 pub mod groups;
 mod latency;
