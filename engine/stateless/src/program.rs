@@ -151,14 +151,25 @@ pub(crate) struct Cursor {
     steps: Box<[u64]>,
 }
 
-/// The values of a burst, by variable. One serves all streams of a worker.
+/// Values of a burst, by variable.
+pub(crate) type Values = [[u64; LANES]; MAX_VARIABLES];
+/// Sums of a burst's checksums, by checksum.
+pub(crate) type Sums = [[u32; LANES]; MAX_SUMS];
+/// Checksums of a template that vary and are kept as sums, at most.
+pub(crate) const MAX_SUMS: usize = 16;
+
+/// What is worked out for a burst, a lane for each packet. One serves all streams of a worker.
 #[derive(Clone, Debug)]
-pub struct Lanes(pub(crate) Box<[[u64; LANES]; MAX_VARIABLES]>);
+pub struct Lanes {
+    pub(crate) values: Box<Values>,
+    pub(crate) sums: Box<Sums>,
+    pub(crate) lens: [u16; LANES],
+}
 
 impl Lanes {
     /// Room for any program.
     pub fn new() -> Self {
-        Self(Box::new([[0; LANES]; MAX_VARIABLES]))
+        Self { values: Box::new([[0; LANES]; MAX_VARIABLES]), sums: Box::new([[0; LANES]; MAX_SUMS]), lens: [0; LANES] }
     }
 }
 
@@ -199,12 +210,12 @@ impl Cursor {
 
     /// Computes the values of the next `count` packets, at most `LANES`, the first of which has this number.
     #[inline]
-    pub(crate) fn fill(&mut self, variables: &Variables, number: u64, local: u64, count: usize, lanes: &mut Lanes) {
+    pub(crate) fn fill(&mut self, variables: &Variables, number: u64, local: u64, count: usize, values: &mut Values) {
         if number != self.number || local != self.local {
             self.seek(variables, number, local);
         }
         for (index, v) in variables.all.iter().enumerate() {
-            let lanes = &mut lanes.0[index][..count];
+            let lanes = &mut values[index][..count];
             if v.simple {
                 self.places[index] = step_through(&v.sequence, lanes, self.places[index], self.steps[index]);
             } else {
@@ -282,8 +293,8 @@ mod tests {
         let mut local = 0;
         while rows.len() < count {
             let chunk = (count - rows.len()).min(7);
-            cursor.fill(&compiled, deal.first + local * deal.stride, local, chunk, &mut lanes);
-            rows.extend((0..chunk).map(|lane| lanes.0[..compiled.len()].iter().map(|v| v[lane]).collect()));
+            cursor.fill(&compiled, deal.first + local * deal.stride, local, chunk, &mut lanes.values);
+            rows.extend((0..chunk).map(|lane| lanes.values[..compiled.len()].iter().map(|v| v[lane]).collect()));
             local += chunk as u64;
         }
         rows

@@ -9,7 +9,7 @@ use core::ops::Range;
 use spate_wire::{Trailer, checksum, trailer};
 
 use crate::Deal;
-use crate::program::{Cursor, FieldProgram, Lanes, MAX_WRITES, ProgramError, Variables, Write};
+use crate::program::{Cursor, FieldProgram, LANES, Lanes, MAX_SUMS, MAX_WRITES, ProgramError, Sums, Variables, Write};
 
 /// Shortest frame without FCS (IEEE 802.3).
 pub const MIN_FRAME_LEN: usize = 60;
@@ -110,9 +110,9 @@ pub enum TemplateError {
 
 /// Buffers that packets are written into.
 pub trait Frames {
-    /// Makes buffer `index` a packet of `len` bytes and gives its bytes and those behind them up to a whole piece:
-    /// `len.next_multiple_of(PIECE)` bytes of any content.
-    fn frame(&mut self, index: usize, len: usize) -> &mut [u8];
+    /// Makes the buffers from `first` on packets of these lengths and gives, for each, its bytes and those behind them up to
+    /// a whole piece: `len.next_multiple_of(PIECE)` bytes of any content.
+    fn frames<'a>(&'a mut self, first: usize, lens: &'a [u16]) -> impl Iterator<Item = &'a mut [u8]>;
 }
 
 /// Packets of one stream that follow each other on one worker: number `number + i * stride` is its own `sequence + i`.
@@ -138,6 +138,8 @@ pub struct Template {
     size: Option<usize>,
     lengths: Box<[Length]>,
     stores: Box<[Store]>,
+    /// By store, then by length field: the sums its value adds to, and whether at an odd distance from where they start.
+    adds: Box<[Box<[(u8, bool)]>]>,
     fixes: Box<[Fix]>,
 }
 
@@ -158,6 +160,8 @@ struct Store {
     little_endian: bool,
     /// Bits around the mask stay.
     partial: bool,
+    /// Two or four bytes of the value as it is: by far the most, and worth a loop of its own.
+    plain: bool,
 }
 
 /// How to complete one checksum once all else is written.
@@ -172,10 +176,10 @@ enum Fix {
 struct SumFix {
     offset: usize,
     zero_means_absent: bool,
+    /// Which of the sums of a burst is its.
+    row: usize,
     /// The constant part; where sizes vary, by length from the shortest on, what its length adds included.
     bases: Box<[u16]>,
-    /// What stores and length fields add: (index among both, whether at an odd distance from where the sum starts).
-    terms: Box<[(u8, bool)]>,
     /// The end covered, for the trailer's part: where it starts; none if it does not reach the trailer.
     trailer: Option<TrailerPart>,
 }
@@ -251,55 +255,92 @@ impl Template {
         frames: &mut impl Frames,
         first: usize,
     ) -> usize {
-        if self.variables.len() == 0 {
-            for lane in 0..numbers.count {
-                let out = frames.frame(first + lane, self.len);
-                copy(out, &self.frame);
-                self.stamp(stamp, numbers.sequence + lane as u64, out, self.len, &[]);
-            }
-            return numbers.count * self.len;
+        let count = numbers.count;
+        lanes.lens[..count].fill(self.len as u16);
+        if self.variables.len() == 0 && !self.flow && self.fixes.is_empty() {
+            frames.frames(first, &lanes.lens[..count]).for_each(|out| copy(out, &self.frame));
+            return count * self.len;
         }
-        writer.0.fill(&self.variables, numbers.number, numbers.sequence, numbers.count, lanes);
-        let mut bytes = 0;
-        let mut sums = [0; MAX_WRITES + MAX_LENGTHS];
-        for lane in 0..numbers.count {
-            let len = self.length(lanes, lane);
-            bytes += len;
-            let out = frames.frame(first + lane, len);
-            copy(out, &self.frame);
-            for (store, sum) in self.stores.iter().zip(&mut sums) {
-                *sum = store.write(lanes.0[store.variable][lane], out);
+        writer.0.fill(&self.variables, numbers.number, numbers.sequence, count, &mut lanes.values);
+        if let Some(variable) = self.size {
+            for (len, value) in lanes.lens[..count].iter_mut().zip(&lanes.values[variable]) {
+                *len = (*value).clamp(self.shortest as u64, self.len as u64) as u16;
             }
-            if self.size.is_some() {
-                for (length, sum) in self.lengths.iter().zip(&mut sums[self.stores.len()..]) {
-                    *sum = length.write(len, out);
+        }
+        let (lens, sums) = (&lanes.lens[..count], &mut lanes.sums);
+        let mut outs: [&mut [u8]; LANES] = core::array::from_fn(|_| &mut [][..]);
+        let outs = &mut outs[..count];
+        for (out, frame) in outs.iter_mut().zip(frames.frames(first, lens)) {
+            copy(frame, &self.frame);
+            *out = frame;
+        }
+        for fix in self.sums() {
+            fix.start(&mut sums[fix.row], lens, self.shortest);
+        }
+        let mut parts = [0; LANES];
+        for (store, adds) in self.stores.iter().zip(&self.adds) {
+            store.write_all(&lanes.values[store.variable], outs, &mut parts);
+            add(sums, &parts[..count], adds);
+        }
+        if self.size.is_some() {
+            for (length, adds) in self.lengths.iter().zip(&self.adds[self.stores.len()..]) {
+                for ((part, out), &len) in parts.iter_mut().zip(outs.iter_mut()).zip(lens) {
+                    *part = length.write(usize::from(len), out);
                 }
+                add(sums, &parts[..count], adds);
             }
-            self.stamp(stamp, numbers.sequence + lane as u64, out, len, &sums);
         }
-        bytes
-    }
-
-    #[inline]
-    fn length(&self, lanes: &Lanes, lane: usize) -> usize {
-        match self.size {
-            None => self.len,
-            Some(variable) => (lanes.0[variable][lane].min(self.len as u64) as usize).max(self.shortest),
-        }
-    }
-
-    /// Writes the trailer and completes the checksums.
-    #[inline]
-    fn stamp(&self, stamp: Trailer, sequence: u64, out: &mut [u8], len: usize, sums: &[u32]) {
-        let mut bytes = [0; trailer::LEN];
         if self.flow {
-            bytes = Trailer { sequence: sequence as u32, ..stamp }.encode();
-            out[len - trailer::LEN..len].copy_from_slice(&bytes);
+            self.stamp(stamp, numbers.sequence, outs, lens, sums);
         }
         for fix in &self.fixes {
             match fix {
-                Fix::Sum(fix) => fix.complete(out, len, self.shortest, &bytes, sums),
-                Fix::Again(checksum) => compute(checksum, out, len),
+                Fix::Sum(fix) => fix.complete(&sums[fix.row], outs),
+                Fix::Again(checksum) => {
+                    for (out, &len) in outs.iter_mut().zip(lens) {
+                        compute(checksum, out, usize::from(len));
+                    }
+                }
+            }
+        }
+        lens.iter().map(|&len| usize::from(len)).sum()
+    }
+
+    fn sums(&self) -> impl Iterator<Item = &SumFix> {
+        self.fixes.iter().filter_map(|fix| match fix {
+            Fix::Sum(fix) => Some(fix),
+            Fix::Again(_) => None,
+        })
+    }
+
+    /// Writes the trailers, and what they add to checksums.
+    #[inline]
+    fn stamp(&self, stamp: Trailer, sequence: u64, outs: &mut [&mut [u8]], lens: &[u16], sums: &mut Sums) {
+        for (lane, (out, &len)) in outs.iter_mut().zip(lens).enumerate() {
+            let at = usize::from(len) - trailer::LEN;
+            let bytes = Trailer { sequence: (sequence + lane as u64) as u32, ..stamp }.encode();
+            out[at..at + trailer::LEN].copy_from_slice(&bytes);
+            for fix in self.sums() {
+                if let Some(part) = &fix.trailer {
+                    sums[fix.row][lane] += part.sum(&bytes, at);
+                }
+            }
+        }
+    }
+}
+
+/// Adds the sums of a field's words to those of the checksums that cover it.
+#[inline]
+fn add(sums: &mut Sums, parts: &[u32], adds: &[(u8, bool)]) {
+    for &(row, odd) in adds {
+        let row = &mut sums[usize::from(row)];
+        if odd {
+            for (sum, &part) in row.iter_mut().zip(parts) {
+                *sum += u32::from(checksum::fold(u64::from(part)).swap_bytes());
+            }
+        } else {
+            for (sum, &part) in row.iter_mut().zip(parts) {
+                *sum += part;
             }
         }
     }
@@ -329,6 +370,7 @@ impl Store {
             mask,
             little_endian: write.little_endian,
             partial: mask != whole,
+            plain: mask == whole && write.shift == 0 && !write.little_endian && matches!(write.size, 2 | 4),
         }
     }
 
@@ -342,6 +384,25 @@ impl Store {
     #[inline]
     fn placed(&self, value: u64) -> u64 {
         if self.little_endian { value.swap_bytes() >> (64 - 8 * self.size as u32) } else { value }
+    }
+
+    /// Writes a burst's values; `parts` are what `write` gives for each.
+    #[inline]
+    fn write_all(&self, values: &[u64; LANES], outs: &mut [&mut [u8]], parts: &mut [u32; LANES]) {
+        let lanes = values.iter().zip(parts).zip(outs.iter_mut());
+        match (self.plain, self.size) {
+            (true, 2) => lanes.for_each(|((value, part), out)| {
+                let value = value.wrapping_add(self.add) as u16;
+                out[self.offset..self.offset + 2].copy_from_slice(&value.to_be_bytes());
+                *part = u32::from(value);
+            }),
+            (true, 4) => lanes.for_each(|((value, part), out)| {
+                let value = value.wrapping_add(self.add) as u32;
+                out[self.offset..self.offset + 4].copy_from_slice(&value.to_be_bytes());
+                *part = (value & 0xffff) + (value >> 16);
+            }),
+            _ => lanes.for_each(|((value, part), out)| *part = self.write(*value, out)),
+        }
     }
 
     /// Writes a value; gives the sum of its 16-bit words, the first of which starts at its offset.
@@ -391,21 +452,35 @@ impl Length {
 }
 
 impl SumFix {
+    /// Sets the constant part of a burst's sums.
     #[inline]
-    fn complete(&self, out: &mut [u8], len: usize, shortest: usize, stamp: &[u8; trailer::LEN], sums: &[u32]) {
-        let base = if self.bases.len() == 1 { self.bases[0] } else { self.bases[len - shortest] };
-        let mut sum = u64::from(base);
-        for &(term, odd) in &self.terms {
-            let part = u64::from(sums[usize::from(term)]);
-            sum += if odd { checksum::swapped(part) } else { part };
+    fn start(&self, sums: &mut [u32; LANES], lens: &[u16], shortest: usize) {
+        if let [base] = *self.bases {
+            sums[..lens.len()].fill(u32::from(base));
+        } else {
+            for (sum, &len) in sums.iter_mut().zip(lens) {
+                *sum = u32::from(self.bases[usize::from(len) - shortest]);
+            }
         }
-        if let Some(part) = &self.trailer {
-            let whole = part.covered.len() == trailer::LEN;
-            let bytes = if whole { checksum::sum_16(stamp) } else { checksum::sum(&stamp[part.covered.clone()]) };
-            let at = len - trailer::LEN + part.covered.start;
-            sum += if (at - part.start).is_multiple_of(2) { bytes } else { checksum::swapped(bytes) };
+    }
+
+    /// Writes the checksums of finished sums.
+    #[inline]
+    fn complete(&self, sums: &[u32; LANES], outs: &mut [&mut [u8]]) {
+        for (&sum, out) in sums.iter().zip(outs) {
+            out[self.offset..self.offset + 2].copy_from_slice(&finish(u64::from(sum), self.zero_means_absent));
         }
-        out[self.offset..self.offset + 2].copy_from_slice(&finish(sum, self.zero_means_absent));
+    }
+}
+
+impl TrailerPart {
+    /// What a trailer that starts at `at` adds.
+    #[inline]
+    fn sum(&self, stamp: &[u8; trailer::LEN], at: usize) -> u32 {
+        let whole = self.covered.len() == trailer::LEN;
+        let bytes = if whole { checksum::sum_16(stamp) } else { checksum::sum(&stamp[self.covered.clone()]) };
+        let even = (at + self.covered.start - self.start).is_multiple_of(2);
+        (if even { bytes } else { checksum::swapped(bytes) }) as u32
     }
 }
 
@@ -450,6 +525,8 @@ struct Compiler<'a> {
     varying: Vec<u8>,
     twice: Vec<bool>,
     fixes: Vec<Fix>,
+    /// See `Template::adds`.
+    adds: Vec<Vec<(u8, bool)>>,
     /// What the checksums so far cover.
     covered: Vec<Range<usize>>,
 }
@@ -474,6 +551,7 @@ impl<'a> Compiler<'a> {
             varying: vec![0; len],
             twice: vec![false; len],
             fixes: Vec::new(),
+            adds: Vec::new(),
             covered: Vec::new(),
             blueprint,
         })
@@ -490,6 +568,8 @@ impl<'a> Compiler<'a> {
             self.add_checksum(index)?;
         }
         self.frame.resize(len.next_multiple_of(PIECE), 0);
+        let fields = self.fields().count();
+        self.adds.resize(fields, Vec::new());
         Ok(Template {
             frame: self.frame.into(),
             len,
@@ -499,6 +579,7 @@ impl<'a> Compiler<'a> {
             size: self.blueprint.size,
             lengths: self.blueprint.lengths.as_slice().into(),
             stores: self.stores.into(),
+            adds: self.adds.into_iter().map(Into::into).collect(),
             fixes: self.fixes.into(),
         })
     }
@@ -637,6 +718,9 @@ impl<'a> Compiler<'a> {
             || self.fixes.iter().any(|f| overlap(&f.field(), &covered) || overlap(&f.field(), &c.addresses))
             || self.fields().any(|f| cut(&f, &covered) || cut(&f, &c.addresses))
             || (self.blueprint.size.is_some() && c.end.is_some() && stamped);
+        if !again && self.fixes.len() >= MAX_SUMS {
+            return refuse("more than 16 checksums vary");
+        }
         let fix = if again { Fix::Again(c.clone()) } else { Fix::Sum(self.sum_fix(c, &covered, sizes, stamped)) };
         // What covers this field later must see that it varies; nothing else may write it.
         self.fixes.push(fix);
@@ -653,7 +737,7 @@ impl<'a> Compiler<'a> {
         stores.chain(lengths.iter().map(|l| l.offset..l.offset + l.size))
     }
 
-    fn sum_fix(&self, c: &Checksum, covered: &Range<usize>, sizes: bool, stamped: bool) -> SumFix {
+    fn sum_fix(&mut self, c: &Checksum, covered: &Range<usize>, sizes: bool, stamped: bool) -> SumFix {
         let lens = if sizes { self.shortest..=self.frame.len() } else { self.frame.len()..=self.frame.len() };
         let constant = u64::from(c.pseudo_header_sum) + checksum::sum(&self.frame[c.addresses.clone()]);
         // The sum up to `at` grows with the length.
@@ -670,11 +754,13 @@ impl<'a> Compiler<'a> {
             let length = c.length_minus.map_or(0, |minus| (len - minus) as u64);
             bases.push(checksum::fold(constant + length + up_to + odd));
         }
-        let mut terms = Vec::new();
-        for (term, field) in self.fields().enumerate() {
+        let row = self.fixes.iter().filter(|fix| matches!(fix, Fix::Sum(_))).count();
+        let fields: Vec<_> = self.fields().collect();
+        self.adds.resize(fields.len(), Vec::new());
+        for (adds, field) in self.adds.iter_mut().zip(&fields) {
             for range in [covered, &c.addresses] {
                 if range.contains(&field.start) {
-                    terms.push((term as u8, (field.start - range.start) % 2 != 0));
+                    adds.push((row as u8, (field.start - range.start) % 2 != 0));
                 }
             }
         }
@@ -683,13 +769,7 @@ impl<'a> Compiler<'a> {
             let end = c.end.map_or(trailer::LEN, |end| end - trailer_at);
             TrailerPart { covered: c.start.saturating_sub(trailer_at)..end, start: c.start }
         });
-        SumFix {
-            offset: c.offset,
-            zero_means_absent: c.zero_means_absent,
-            bases: bases.into(),
-            terms: terms.into(),
-            trailer,
-        }
+        SumFix { offset: c.offset, zero_means_absent: c.zero_means_absent, row, bases: bases.into(), trailer }
     }
 }
 

@@ -12,10 +12,11 @@ const TRAILER: Trailer =
 struct Plain(Vec<(usize, Vec<u8>)>);
 
 impl Frames for Plain {
-    fn frame(&mut self, index: usize, len: usize) -> &mut [u8] {
-        assert_eq!(index, self.0.len());
-        self.0.push((len, vec![0xee; len.next_multiple_of(PIECE)]));
-        &mut self.0[index].1
+    fn frames<'a>(&'a mut self, first: usize, lens: &'a [u16]) -> impl Iterator<Item = &'a mut [u8]> {
+        assert_eq!(first, self.0.len());
+        let packet = |&len: &u16| (usize::from(len), vec![0xee; usize::from(len).next_multiple_of(PIECE)]);
+        self.0.extend(lens.iter().map(packet));
+        self.0[first..].iter_mut().map(|(_, bytes)| &mut bytes[..])
     }
 }
 
@@ -71,8 +72,8 @@ fn reference(b: &Blueprint, n: u64) -> Vec<u8> {
     let variables = Variables::new(&b.program.variables).unwrap();
     let mut cursor = Cursor::new(&variables, whole());
     let mut lanes = Lanes::new();
-    cursor.fill(&variables, n, n, 1, &mut lanes);
-    let value = |v: usize| lanes.0[v][0];
+    cursor.fill(&variables, n, n, 1, &mut lanes.values);
+    let value = |v: usize| lanes.values[v][0];
     let shortest = b.size.map_or(b.frame.len(), |v| (variables.bounds(v).0 as usize).clamp(60, b.frame.len()));
     let len = b.size.map_or(b.frame.len(), |v| (value(v).min(b.frame.len() as u64) as usize).max(shortest));
     let mut out = b.frame[..len].to_vec();
