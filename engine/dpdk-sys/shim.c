@@ -7,6 +7,12 @@
 #include <rte_cycles.h>
 #include "shim.h"
 
+/* Rust writes these four as one number. */
+_Static_assert(offsetof(struct rte_mbuf, refcnt) == offsetof(struct rte_mbuf, data_off) + 2, "mbuf layout");
+_Static_assert(offsetof(struct rte_mbuf, nb_segs) == offsetof(struct rte_mbuf, data_off) + 4, "mbuf layout");
+_Static_assert(offsetof(struct rte_mbuf, port) == offsetof(struct rte_mbuf, data_off) + 6, "mbuf layout");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "little endian");
+
 static spate_log_fn log_fn;
 
 static ssize_t
@@ -170,9 +176,15 @@ spate_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **bufs, uint16_t n
 }
 
 int
-spate_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **bufs, unsigned int n)
+spate_take_bulk(struct rte_mempool *pool, struct rte_mbuf **bufs, unsigned int n)
 {
-	return rte_pktmbuf_alloc_bulk(pool, bufs, n);
+	return rte_mempool_get_bulk(pool, (void **)bufs, n);
+}
+
+void
+spate_put_bulk(struct rte_mempool *pool, struct rte_mbuf **bufs, unsigned int n)
+{
+	rte_mempool_put_bulk(pool, (void *const *)bufs, n);
 }
 
 void

@@ -19,11 +19,11 @@
 /* Where the fields of an mbuf lie in the DPDK at hand. Constants, so that Rust's accesses are inlined. */
 enum {
 	SPATE_MBUF_BUF_ADDR = offsetof(struct rte_mbuf, buf_addr),
+	SPATE_MBUF_OL_FLAGS = offsetof(struct rte_mbuf, ol_flags),
 	SPATE_MBUF_DATA_OFF = offsetof(struct rte_mbuf, data_off),
 	SPATE_MBUF_NB_SEGS = offsetof(struct rte_mbuf, nb_segs),
 	SPATE_MBUF_PKT_LEN = offsetof(struct rte_mbuf, pkt_len),
 	SPATE_MBUF_DATA_LEN = offsetof(struct rte_mbuf, data_len),
-	SPATE_MBUF_BUF_LEN = offsetof(struct rte_mbuf, buf_len),
 };
 
 /* Called for every line DPDK logs; level as RTE_LOG_*. */
@@ -69,7 +69,9 @@ int spate_port_close(uint16_t port);
 uint16_t spate_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **bufs, uint16_t n);
 uint16_t spate_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **bufs, uint16_t n);
 /* All or nothing: 0 or a negative errno. */
-int spate_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **bufs, unsigned int n);
+int spate_take_bulk(struct rte_mempool *pool, struct rte_mbuf **bufs, unsigned int n);
+/* Back to the pool of all of them, as they were taken: one segment, one user. */
+void spate_put_bulk(struct rte_mempool *pool, struct rte_mbuf **bufs, unsigned int n);
 void spate_free_bulk(struct rte_mbuf **bufs, unsigned int n);
 /* Copies the last `len` bytes of a packet of any number of segments; false if it is shorter. */
 bool spate_copy_tail(const struct rte_mbuf *m, uint32_t len, void *out);

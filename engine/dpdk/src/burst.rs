@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A burst: up to 64 packets that one worker builds and sends, or has received.
-use std::{ptr, slice};
+use std::{ops::Range, ptr, slice};
 
 use spate_dpdk_sys as sys;
 
-use crate::{Mempool, Prebuilt, RxQueue, TxQueue};
+use crate::{Mempool, Prebuilt, RxQueue, TxQueue, mempool::HEADROOM};
 
 /// Packets a burst can hold.
 pub const BURST: usize = 64;
@@ -19,6 +19,12 @@ pub struct Burst {
     tail: usize,
     /// A device has just written them.
     received: bool,
+    /// Those of the last `alloc`, of which there is no other pointer.
+    fresh: Range<usize>,
+    /// Bytes that each of them has room for.
+    room: usize,
+    /// Where all packets go when freed; null if they go to several pools, or nobody knows.
+    home: *mut sys::rte_mempool,
 }
 
 // SAFETY: an mbuf may be used by any thread, one at a time; a burst is its only user.
@@ -27,7 +33,15 @@ unsafe impl Send for Burst {}
 impl Burst {
     /// Holds nothing.
     pub const fn new() -> Self {
-        Self { packets: [ptr::null_mut(); BURST], head: 0, tail: 0, received: false }
+        Self {
+            packets: [ptr::null_mut(); BURST],
+            head: 0,
+            tail: 0,
+            received: false,
+            fresh: 0..0,
+            room: 0,
+            home: ptr::null_mut(),
+        }
     }
 
     /// Packets held.
@@ -42,56 +56,76 @@ impl Burst {
         self.head == self.tail
     }
 
-    /// Adds `count` packets of undefined content and length 0 at the end; adds none if the pool has not that many.
+    /// Adds `count` packets of undefined content and length at the end, to be written; adds none if the pool has not that
+    /// many.
     ///
     /// # Panics
     /// If there is no room for them. Room is what was sent or taken only once the burst is empty.
     #[inline]
     #[must_use]
     pub fn alloc(&mut self, pool: &Mempool, count: usize) -> bool {
-        self.reset_if_empty();
+        self.expect_from(pool.raw());
         let free = &mut self.packets[self.tail..][..count];
-        // SAFETY: `free` has room for `count` pointers; the pool lives.
-        let code = unsafe { sys::spate_alloc_bulk(pool.raw(), free.as_mut_ptr(), count as u32) };
+        // SAFETY: `free` has room for `count` pointers; the pool lives. Buffers lie in a pool of mbufs as they were made:
+        // one segment, one user (rte_pktmbuf_free sees to that).
+        let code = unsafe { sys::spate_take_bulk(pool.raw(), free.as_mut_ptr(), count as u32) };
         if code == 0 {
+            self.fresh = self.tail..self.tail + count;
+            self.room = pool.room();
             self.tail += count;
         }
         code == 0
     }
 
-    /// Makes packet `index` `len` bytes long and gives its bytes, to be written.
+    /// Makes a packet of the last `alloc`, counted from the burst's first, `len` bytes long and gives its bytes, to be
+    /// written.
     ///
     /// # Panics
-    /// If there is no such packet, it was received in several segments, or its buffer is shorter.
+    /// If it is none of the last `alloc`, or the pool's buffers are shorter.
     #[inline]
     pub fn frame_mut(&mut self, index: usize, len: usize) -> &mut [u8] {
-        let packet = self.packets[self.head..self.tail][index];
-        // SAFETY: a valid mbuf that we alone refer to. Its buffer has `buf_len` bytes from `buf_addr` on, whose first
-        // `data_off` bytes are headroom; they stay allocated as long as `self`. Any bytes are valid `u8`s: pool memory is
-        // zeroed when mapped.
-        unsafe {
-            let room = field::<u16>(packet, sys::SPATE_MBUF_BUF_LEN).read();
-            let offset = field::<u16>(packet, sys::SPATE_MBUF_DATA_OFF).read();
-            assert!(
-                offset as usize + len <= room as usize && field::<u16>(packet, sys::SPATE_MBUF_NB_SEGS).read() == 1
-            );
-            field::<u16>(packet, sys::SPATE_MBUF_DATA_LEN).write(len as u16);
-            field::<u32>(packet, sys::SPATE_MBUF_PKT_LEN).write(len as u32);
-            let buffer = field::<*mut u8>(packet, sys::SPATE_MBUF_BUF_ADDR).read();
-            slice::from_raw_parts_mut(buffer.add(offset as usize), len)
-        }
+        let packet = self.fresh_packets(index, 1)[0];
+        assert!(len <= self.room, "longer than the pool's packets");
+        // SAFETY: as in `frames_mut`.
+        unsafe { slice::from_raw_parts_mut(begin(packet, len as u16), len) }
     }
 
-    /// Makes packet `index` `len` bytes long and gives its bytes and those behind them up to a multiple of 64, to be
-    /// written. Buffers have room for that much.
+    /// Makes packets of the last `alloc`, the first of them counted from the burst's first, as long as `lens` says, and gives
+    /// the bytes of each and those behind them up to a multiple of 64, to be written.
     ///
     /// # Panics
     /// As `frame_mut`.
     #[inline]
-    pub fn piece_mut(&mut self, index: usize, len: usize) -> &mut [u8] {
-        let packet = self.packets[self.head..self.tail][index];
-        // SAFETY: as in `frame_mut`; the bytes behind the packet are its buffer's too, which is asserted.
-        unsafe { piece(packet, len) }
+    pub fn frames_mut<'a>(&'a mut self, first: usize, lens: &'a [u16]) -> impl Iterator<Item = &'a mut [u8]> {
+        let room = self.room;
+        self.fresh_packets(first, lens.len()).iter().zip(lens).map(move |(&packet, &len)| {
+            let pieces = usize::from(len).next_multiple_of(64);
+            assert!(pieces <= room, "longer than the pool's packets");
+            // SAFETY: a valid mbuf of one segment that only we refer to, no other in the burst is the same, and its buffer has
+            // that much room. Any bytes are valid `u8`s: pool memory is zeroed when mapped.
+            unsafe { slice::from_raw_parts_mut(begin(packet, len), pieces) }
+        })
+    }
+
+    /// The same for packets of at most 64 bytes.
+    ///
+    /// # Panics
+    /// As `frame_mut`; if one is longer.
+    #[inline]
+    pub fn pieces_mut<'a>(&'a mut self, first: usize, lens: &'a [u16]) -> impl Iterator<Item = &'a mut [u8; 64]> {
+        assert!(self.room >= 64, "longer than the pool's packets");
+        self.fresh_packets(first, lens.len()).iter().zip(lens).map(|(&packet, &len)| {
+            assert!(len <= 64, "longer than a piece");
+            // SAFETY: as in `frames_mut`.
+            unsafe { &mut *begin(packet, len).cast() }
+        })
+    }
+
+    #[inline]
+    fn fresh_packets(&self, first: usize, count: usize) -> &[Mbuf] {
+        let range = self.head + first..self.head + first + count;
+        assert!(self.fresh.start <= range.start && range.end <= self.fresh.end, "not newly allocated");
+        &self.packets[range]
     }
 
     /// Adds packets that were built beforehand, from number `from` on, around without end.
@@ -100,19 +134,20 @@ impl Burst {
     /// If there is no room for them.
     #[inline]
     pub fn repeat(&mut self, prebuilt: &Prebuilt, from: u64, count: usize) {
-        self.reset_if_empty();
+        self.expect_from(prebuilt.raw());
         prebuilt.lend(from, &mut self.packets[self.tail..][..count]);
         self.tail += count;
     }
 
-    /// Writes the bytes of the packets it holds, without FCS, to `lens`. True if they differ.
-    #[inline]
-    pub fn lens(&self, lens: &mut [u16; BURST]) -> bool {
-        for (len, &packet) in lens.iter_mut().zip(&self.packets[self.head..self.tail]) {
+    /// Writes the bytes without FCS of the packets from `first` on to `lens`.
+    ///
+    /// # Panics
+    /// If there are not so many.
+    pub fn lens(&self, first: usize, lens: &mut [u16]) {
+        for (len, &packet) in lens.iter_mut().zip(&self.packets[self.head..self.tail][first..]) {
             // SAFETY: a valid mbuf.
             *len = unsafe { field::<u16>(packet, sys::SPATE_MBUF_DATA_LEN).read() };
         }
-        lens[..self.len()].iter().fold(0, |differ, len| differ | (len ^ lens[0])) != 0
     }
 
     /// Bytes of packet `index`, without FCS.
@@ -207,10 +242,16 @@ impl Burst {
         let taken = unsafe {
             match queue.loopback() {
                 Some(loopback) => loopback.send(held),
+                None if queue.is_null() && !self.home.is_null() => {
+                    // All of one pool, and nobody else's: home they go, without a look at any.
+                    sys::spate_put_bulk(self.home, held.as_mut_ptr(), held.len() as u32);
+                    held.len()
+                }
                 None => sys::spate_tx_burst(queue.port(), queue.index(), held.as_mut_ptr(), held.len() as u16).into(),
             }
         };
         self.head += taken;
+        self.fresh = 0..0;
         taken
     }
 
@@ -221,6 +262,7 @@ impl Burst {
         // SAFETY: there is room for BURST pointers. The queue is started and not shared.
         let got = unsafe { sys::spate_rx_burst(queue.port(), queue.index(), self.packets.as_mut_ptr(), BURST as u16) };
         self.tail = usize::from(got);
+        self.home = ptr::null_mut();
         self.received = !queue.is_loopback();
         self.tail
     }
@@ -235,13 +277,20 @@ impl Burst {
         }
         self.head = 0;
         self.tail = 0;
+        self.fresh = 0..0;
         self.received = false;
     }
 
-    fn reset_if_empty(&mut self) {
+    /// Packets of a pool are about to be added.
+    #[inline]
+    fn expect_from(&mut self, pool: *mut sys::rte_mempool) {
         if self.head == self.tail {
             self.head = 0;
             self.tail = 0;
+            self.received = false;
+            self.home = pool;
+        } else if self.home != pool {
+            self.home = ptr::null_mut();
         }
     }
 }
@@ -258,23 +307,21 @@ impl Drop for Burst {
     }
 }
 
-/// Makes a packet `len` bytes long; its bytes, and those behind them up to a multiple of 64.
+/// Makes a packet one segment of `len` bytes behind the headroom, without any flags, and tells where its bytes begin.
 ///
 /// # Safety
-/// `packet` is a valid mbuf of which the caller is the only user, as long as it uses what it gets.
+/// `packet` is a valid mbuf of one segment of which the caller is the only user.
 #[inline(always)]
-pub(crate) unsafe fn piece<'a>(packet: Mbuf, len: usize) -> &'a mut [u8] {
-    // SAFETY: its buffer has `buf_len` bytes from `buf_addr` on, whose first `data_off` bytes are headroom. Any bytes are
-    // valid `u8`s: pool memory is zeroed when mapped.
+pub(crate) unsafe fn begin(packet: Mbuf, len: u16) -> *mut u8 {
+    /// `data_off`, `refcnt` 1, `nb_segs` 1 and no `port`, which lie together (the shim asserts so).
+    const REARM: u64 = HEADROOM as u64 | 1 << 16 | 1 << 32 | 0xffff << 48;
+    // SAFETY: fields of a valid mbuf; its buffer is longer than the headroom.
     unsafe {
-        let room = field::<u16>(packet, sys::SPATE_MBUF_BUF_LEN).read();
-        let offset = field::<u16>(packet, sys::SPATE_MBUF_DATA_OFF).read();
-        let pieces = len.next_multiple_of(64);
-        assert!(offset as usize + pieces <= room as usize && field::<u16>(packet, sys::SPATE_MBUF_NB_SEGS).read() == 1);
-        field::<u16>(packet, sys::SPATE_MBUF_DATA_LEN).write(len as u16);
-        field::<u32>(packet, sys::SPATE_MBUF_PKT_LEN).write(len as u32);
-        let buffer = field::<*mut u8>(packet, sys::SPATE_MBUF_BUF_ADDR).read();
-        slice::from_raw_parts_mut(buffer.add(offset as usize), pieces)
+        field::<u64>(packet, sys::SPATE_MBUF_DATA_OFF).write(REARM);
+        field::<u64>(packet, sys::SPATE_MBUF_OL_FLAGS).write(0);
+        field::<u32>(packet, sys::SPATE_MBUF_PKT_LEN).write(len.into());
+        field::<u16>(packet, sys::SPATE_MBUF_DATA_LEN).write(len);
+        field::<*mut u8>(packet, sys::SPATE_MBUF_BUF_ADDR).read().add(HEADROOM)
     }
 }
 

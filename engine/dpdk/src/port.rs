@@ -338,6 +338,12 @@ impl TxQueue {
         self.queue
     }
 
+    /// Whether what is sent goes nowhere.
+    #[inline]
+    pub(crate) fn is_null(&self) -> bool {
+        matches!(self.inner.device, Device::Null)
+    }
+
     #[inline]
     pub(crate) fn loopback(&self) -> Option<&Loopback> {
         self.inner.loopback.as_ref()

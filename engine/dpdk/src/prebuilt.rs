@@ -7,6 +7,7 @@ use std::{
     cell::Cell,
     ffi::CString,
     ptr::{self, NonNull},
+    slice,
     sync::{
         Mutex, PoisonError,
         atomic::{AtomicU32, Ordering},
@@ -17,7 +18,7 @@ use spate_dpdk_sys as sys;
 
 use crate::{
     Eal, Error,
-    burst::{Mbuf, piece},
+    burst::{Mbuf, begin},
     error::last_errno,
     log::Mark,
     mempool::{HEADROOM, Mempool},
@@ -27,6 +28,8 @@ use crate::{
 pub struct Prebuilt {
     pool: Pool,
     packets: Box<[Mbuf]>,
+    /// Bytes that each has room for.
+    room: usize,
     /// How many were handed out.
     lent: Cell<u64>,
 }
@@ -42,7 +45,7 @@ unsafe impl Send for Pool {}
 static RESTING: Mutex<Vec<(Pool, u64)>> = Mutex::new(Vec::new());
 
 impl Prebuilt {
-    /// Makes `count` packets for up to `room` bytes each, to be written by `piece_mut`. `what` is for messages.
+    /// Makes `count` packets for up to `room` bytes each, to be written by `frames_mut`. `what` is for messages.
     pub fn new(_: &Eal, what: &str, count: usize, room: usize) -> Result<Self, Error> {
         static SERIAL: AtomicU32 = AtomicU32::new(0);
         sweep();
@@ -54,7 +57,7 @@ impl Prebuilt {
         // SAFETY: the environment is up, the name is a C string, and there is room for `count` pointers.
         let raw = unsafe { sys::spate_prebuilt_create(name.as_ptr(), count as u32, data_room, packets.as_mut_ptr()) };
         match NonNull::new(raw) {
-            Some(raw) => Ok(Self { pool: Pool(raw), packets, lent: Cell::new(0) }),
+            Some(raw) => Ok(Self { pool: Pool(raw), packets, room, lent: Cell::new(0) }),
             None if last_errno() == libc::ENOMEM => Err(Error::NoMemory {
                 what: what.to_owned(),
                 wanted_kib: Mempool::bytes(count as u32, room).div_ceil(1024),
@@ -63,15 +66,25 @@ impl Prebuilt {
         }
     }
 
-    /// Makes packet `index` `len` bytes long and gives its bytes and those behind them up to a multiple of 64. Only before
-    /// any was sent.
+    /// Makes the packets from `first` on as long as `lens` says and gives the bytes of each and those behind them up to a
+    /// multiple of 64, to be written. Only before any was sent.
     ///
     /// # Panics
-    /// If there is no such packet, its buffer is shorter, or some were sent.
-    pub fn piece_mut(&mut self, index: usize, len: usize) -> &mut [u8] {
+    /// If there are not so many packets, their buffers are shorter, or some were sent.
+    pub fn frames_mut<'a>(&'a mut self, first: usize, lens: &'a [u16]) -> impl Iterator<Item = &'a mut [u8]> {
         assert_eq!(self.lent.get(), 0, "what was sent must not change");
-        // SAFETY: a valid mbuf that nobody else refers to yet.
-        unsafe { piece(self.packets[index], len) }
+        let room = self.room;
+        self.packets[first..][..lens.len()].iter().zip(lens).map(move |(&packet, &len)| {
+            let pieces = usize::from(len).next_multiple_of(64);
+            assert!(pieces <= room, "longer than the packets that were asked for");
+            // SAFETY: a valid mbuf of one segment that nobody else refers to yet, with that much room. Any bytes are valid
+            // `u8`s.
+            unsafe { slice::from_raw_parts_mut(begin(packet, len), pieces) }
+        })
+    }
+
+    pub(crate) fn raw(&self) -> *mut sys::rte_mempool {
+        self.pool.0.as_ptr()
     }
 
     /// Pointers to packets from number `from` on, around without end.

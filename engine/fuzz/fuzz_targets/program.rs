@@ -123,9 +123,12 @@ impl Input {
 struct Written(Vec<(Vec<u8>, usize)>);
 
 impl Frames for Written {
-    fn frame(&mut self, index: usize, len: usize) -> &mut [u8] {
-        self.0[index] = (vec![0xee; len.next_multiple_of(spate_stateless::PIECE)], len);
-        &mut self.0[index].0
+    fn frames<'a>(&'a mut self, first: usize, lens: &'a [u16]) -> impl Iterator<Item = &'a mut [u8]> {
+        self.0[first..].iter_mut().zip(lens).map(|(written, &len)| {
+            let len = usize::from(len);
+            *written = (vec![0xee; len.next_multiple_of(spate_stateless::PIECE)], len);
+            &mut written.0[..]
+        })
     }
 }
 

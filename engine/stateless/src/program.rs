@@ -161,15 +161,34 @@ pub(crate) const MAX_SUMS: usize = 16;
 /// What is worked out for a burst, a lane for each packet. One serves all streams of a worker.
 #[derive(Clone, Debug)]
 pub struct Lanes {
+    pub(crate) columns: Columns,
+    /// Of the packets written last, without FCS.
+    pub(crate) lens: [u16; LANES],
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Columns {
     pub(crate) values: Box<Values>,
     pub(crate) sums: Box<Sums>,
-    pub(crate) lens: [u16; LANES],
+    /// What the words of one field add to sums.
+    pub(crate) parts: [u32; LANES],
 }
 
 impl Lanes {
     /// Room for any program.
     pub fn new() -> Self {
-        Self { values: Box::new([[0; LANES]; MAX_VARIABLES]), sums: Box::new([[0; LANES]; MAX_SUMS]), lens: [0; LANES] }
+        let columns = Columns {
+            values: Box::new([[0; LANES]; MAX_VARIABLES]),
+            sums: Box::new([[0; LANES]; MAX_SUMS]),
+            parts: [0; LANES],
+        };
+        Self { columns, lens: [0; LANES] }
+    }
+
+    /// The lengths without FCS of the packets written last, and of none behind them.
+    #[inline]
+    pub fn lens(&self) -> &[u16; LANES] {
+        &self.lens
     }
 }
 
@@ -293,8 +312,10 @@ mod tests {
         let mut local = 0;
         while rows.len() < count {
             let chunk = (count - rows.len()).min(7);
-            cursor.fill(&compiled, deal.first + local * deal.stride, local, chunk, &mut lanes.values);
-            rows.extend((0..chunk).map(|lane| lanes.values[..compiled.len()].iter().map(|v| v[lane]).collect()));
+            cursor.fill(&compiled, deal.first + local * deal.stride, local, chunk, &mut lanes.columns.values);
+            rows.extend(
+                (0..chunk).map(|lane| lanes.columns.values[..compiled.len()].iter().map(|v| v[lane]).collect()),
+            );
             local += chunk as u64;
         }
         rows

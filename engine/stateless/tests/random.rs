@@ -13,9 +13,8 @@ const SEEDS: [u64; 4] = [0, 1, 7, u64::MAX];
 struct Buffer(Vec<u8>);
 
 impl Frames for Buffer {
-    fn frame(&mut self, index: usize, len: usize) -> &mut [u8] {
-        let size = len.next_multiple_of(PIECE);
-        &mut self.0[index * size..][..size]
+    fn frames<'a>(&'a mut self, first: usize, lens: &'a [u16]) -> impl Iterator<Item = &'a mut [u8]> {
+        self.0[first * PIECE..].chunks_exact_mut(PIECE).take(lens.len())
     }
 }
 
@@ -41,7 +40,7 @@ fn values(sequence: Sequence, count: usize) -> Vec<u64> {
         let numbers = Numbers { number, sequence: number, count: BATCH };
         template.write(&mut writer, &mut lanes, numbers, stamp, &mut buffer, 0);
         for index in 0..BATCH {
-            let bytes: [u8; 8] = buffer.frame(index, 60)[AT..AT + 8].try_into().unwrap();
+            let bytes: [u8; 8] = buffer.0[index * PIECE + AT..][..8].try_into().unwrap();
             all.push(u64::from_be_bytes(bytes));
         }
     }

@@ -73,10 +73,10 @@ struct Frame {
 }
 
 impl Frames for Frame {
-    fn frame(&mut self, _: usize, len: usize) -> &mut [u8] {
-        self.len = len;
-        self.bytes.resize(len.next_multiple_of(PIECE), 0);
-        &mut self.bytes
+    fn frames<'a>(&'a mut self, _: usize, lens: &'a [u16]) -> impl Iterator<Item = &'a mut [u8]> {
+        self.len = lens.first().map_or(0, |&len| usize::from(len));
+        self.bytes.resize(self.len.next_multiple_of(PIECE), 0);
+        std::iter::once(&mut self.bytes[..])
     }
 }
 

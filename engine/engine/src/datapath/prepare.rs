@@ -241,8 +241,8 @@ fn prebuilt(
 struct Beforehand<'a>(&'a mut Prebuilt);
 
 impl Frames for Beforehand<'_> {
-    fn frame(&mut self, index: usize, len: usize) -> &mut [u8] {
-        self.0.piece_mut(index, len)
+    fn frames<'a>(&'a mut self, first: usize, lens: &'a [u16]) -> impl Iterator<Item = &'a mut [u8]> {
+        self.0.frames_mut(first, lens)
     }
 }
 

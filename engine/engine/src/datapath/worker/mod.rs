@@ -72,6 +72,8 @@ pub(super) struct Worker {
     trash: Producer<Trash>,
     /// By slot.
     runs: Vec<Option<Box<WorkerRun>>>,
+    /// One more than the last slot that is taken: the lowest free one is taken first.
+    reach: usize,
     tx: Vec<TxPort>,
     receiver: Receiver,
     share: Arc<WorkerShare>,
@@ -86,6 +88,7 @@ impl Worker {
             commands: parts.commands,
             trash: parts.trash,
             runs: (0..RUNS).map(|_| None).collect(),
+            reach: 0,
             tx: parts
                 .tx
                 .into_iter()
@@ -111,10 +114,10 @@ impl Worker {
             // instant, so nothing due after it can be sent in ignorance of it.
             let now = self.clock.mono_ns();
             self.obey();
-            for run in self.runs.iter_mut().flatten() {
+            for run in self.runs[..self.reach].iter_mut().flatten() {
                 run.clock.advance(now);
             }
-            let received = self.receiver.receive(&self.clock, &mut self.runs, &mut self.tx);
+            let received = self.receiver.receive(&self.clock, &mut self.runs[..self.reach], &mut self.tx);
             let sent = self.transmit(now);
             self.settle(now);
             self.share.rx_packets.add(received as u64);
@@ -137,6 +140,7 @@ impl Worker {
                 Command::Install(slot, run) => {
                     self.receiver.know(&run, slot);
                     self.runs[slot] = Some(run);
+                    self.reach = self.reach.max(slot + 1);
                 }
                 Command::Attach(port, attachment) => self.attach(port, attachment),
                 Command::Detach(id) => self.detach(id),
@@ -148,6 +152,7 @@ impl Worker {
                             port.give_up(slot, &run);
                         }
                         let _ = self.trash.push(Trash::Run(run));
+                        self.reach = self.runs.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
                     }
                 }
                 Command::Start(slot, ..)
@@ -169,14 +174,14 @@ impl Worker {
         let mut sent = 0;
         for port in &mut self.tx {
             sent += port.inject(&self.clock);
-            sent += port.transmit(now, &self.clock, &mut self.runs, &mut self.trash);
+            sent += port.transmit(now, &self.clock, &mut self.runs[..self.reach], &mut self.trash);
         }
         sent
     }
 
     /// Finds runs that have nothing left to send or to count, and says so.
     fn settle(&mut self, now: u64) {
-        for (slot, run) in self.runs.iter_mut().enumerate() {
+        for (slot, run) in self.runs[..self.reach].iter_mut().enumerate() {
             let Some(run) = run else { continue };
             if run.closing && !run.share.closed.is_up() && self.receiver.drained() {
                 self.receiver.forget(run.tag, slot);
@@ -206,7 +211,7 @@ impl Worker {
         }
         let mut until = u64::MAX;
         let mut expecting = false;
-        for (slot, run) in self.runs.iter().enumerate() {
+        for (slot, run) in self.runs[..self.reach].iter().enumerate() {
             let Some(run) = run else { continue };
             expecting |= run.clock.started() && !run.share.closed.is_up();
             if run.closing && !run.share.closed.is_up() {

@@ -6,7 +6,7 @@ use std::{collections::VecDeque, sync::Arc};
 
 use rtrb::Producer;
 use spate_dpdk::{BURST, Burst, Mempool, Prebuilt, TxQueue};
-use spate_stateless::{Batch, Frames, Lanes, Numbers, Schedule, Template, Writer};
+use spate_stateless::{Batch, Frames, Lanes, Numbers, PIECE, Schedule, Template, Writer};
 use spate_stats::Sent;
 use spate_wire::{FCS_LEN, Trailer, trailer::TIMESTAMP_MODULUS};
 
@@ -67,8 +67,14 @@ pub(super) struct TxPort {
     slot: usize,
     /// Packets of the batches.
     packets: usize,
+    /// Which part of that run this port is.
+    part: usize,
     /// The batches are in the burst.
     built: bool,
+    /// Bytes without FCS of the packets in the burst, as it was built, of streams whose packets differ in length.
+    lens: [u16; BURST],
+    /// Packets of the burst that the device took before.
+    taken: usize,
     lanes: Lanes,
     /// The device may hold packets back that it took.
     unflushed: bool,
@@ -94,7 +100,10 @@ impl TxPort {
             tail: 0,
             slot: 0,
             packets: 0,
+            part: 0,
             built: false,
+            lens: [0; BURST],
+            taken: 0,
             lanes: Lanes::new(),
             unflushed: false,
             flush_at: 0,
@@ -145,12 +154,11 @@ impl TxPort {
         if self.head == self.tail && !self.gather(now, runs, trash) {
             return 0;
         }
-        let Some(run) = &mut runs[self.slot] else { return 0 };
-        let Some(part) = run.ports.iter().position(|p| p.port == self.port) else { return 0 };
-        if !self.built && !self.build(run, part, clock) {
+        let Some(run) = runs.get_mut(self.slot).and_then(Option::as_mut) else { return 0 };
+        if !self.built && !self.build(run, clock) {
             return 0;
         }
-        self.offer(run, part, clock)
+        self.offer(run, clock)
     }
 
     /// Takes what is due from the runs in turn, a burst from one run. False if nothing is due.
@@ -164,10 +172,11 @@ impl TxPort {
             }
             let Some(at) = run.clock.at(now).and_then(|at| u64::try_from(at).ok()) else { continue };
             let (warmup_ns, end_ns) = (run.warmup_ns, run.end_ns);
-            let Some(part) = run.ports.iter_mut().find(|p| p.port == self.port) else { continue };
-            let (batches, packets) = part.take_due(at, warmup_ns, end_ns, &mut self.batches, trash);
+            let Some(part) = run.ports.iter().position(|p| p.port == self.port) else { continue };
+            let (batches, packets) = run.ports[part].take_due(at, warmup_ns, end_ns, &mut self.batches, trash);
             if packets > 0 {
-                (self.head, self.tail, self.slot, self.packets, self.built) = (0, batches, slot, packets, false);
+                (self.head, self.tail, self.packets) = (0, batches, packets);
+                (self.slot, self.part, self.built) = (slot, part, false);
                 return true;
             }
         }
@@ -176,10 +185,10 @@ impl TxPort {
 
     /// Writes the packets. False if there is no memory for them now.
     #[inline]
-    fn build(&mut self, run: &mut WorkerRun, part: usize, clock: &Clock) -> bool {
+    fn build(&mut self, run: &mut WorkerRun, clock: &Clock) -> bool {
         let timestamp = clock.now_wall_ns() % TIMESTAMP_MODULUS;
         let (tag, sender, warmup_ns) = (run.tag, run.sender, run.warmup_ns);
-        let part = &mut run.ports[part];
+        let part = &mut run.ports[self.part];
         let pool = part.long_packets.as_ref().unwrap_or(&self.pool);
         let each = !part.prebuilt.is_empty();
         if !each && !self.burst.alloc(pool, self.packets) {
@@ -187,8 +196,12 @@ impl TxPort {
         }
         let mut first = 0;
         for batch in &self.batches[..self.tail] {
+            let stream = &part.streams[batch.stream];
             if each && let Some(prebuilt) = &part.prebuilt[batch.stream] {
                 self.burst.repeat(prebuilt, batch.sequence, batch.count);
+                if stream.template.one_len().is_none() {
+                    self.burst.lens(first, &mut self.lens[first..first + batch.count]);
+                }
                 first += batch.count;
                 continue;
             }
@@ -196,7 +209,6 @@ impl TxPort {
                 self.burst.clear();
                 return false;
             }
-            let stream = &part.streams[batch.stream];
             let stamp = Trailer {
                 run_tag: tag,
                 stream: stream.id,
@@ -208,25 +220,26 @@ impl TxPort {
             let numbers = Numbers { number: batch.number, sequence: batch.sequence, count: batch.count };
             let mut frames = Packets(&mut self.burst);
             stream.template.write(&mut part.writers[batch.stream], &mut self.lanes, numbers, stamp, &mut frames, first);
+            if stream.template.one_len().is_none() {
+                self.lens[first..first + batch.count].copy_from_slice(&self.lanes.lens()[..batch.count]);
+            }
             first += batch.count;
         }
-        self.built = true;
+        (self.built, self.taken) = (true, 0);
         self.taps.copy(&self.burst, clock);
         true
     }
 
     /// Offers the burst to the device and counts what it took.
     #[inline]
-    fn offer(&mut self, run: &mut WorkerRun, part: usize, clock: &Clock) -> usize {
-        let mut lens = [0; BURST];
-        let varying = self.burst.lens(&mut lens);
+    fn offer(&mut self, run: &mut WorkerRun, clock: &Clock) -> usize {
         let taken = self.burst.send(&mut self.queue);
         if taken == 0 {
             return 0;
         }
         self.unflushed = true;
         self.flush_at = 0;
-        let part = &run.ports[part];
+        let part = &run.ports[self.part];
         let at = run.clock.at(clock.mono_ns()).map_or(0, |at| at.max(0).cast_unsigned());
         let late_before = at.saturating_sub(part.late_after_ns);
         let (mut left, mut bytes) = (taken, 0);
@@ -234,12 +247,13 @@ impl TxPort {
             let batch = &mut self.batches[self.head];
             let count = batch.count.min(left);
             let stream = &part.streams[batch.stream];
-            let from = taken - left;
-            let sum: u64 = if varying {
-                lens[from..from + count].iter().map(|&len| u64::from(len)).sum()
-            } else {
-                u64::from(lens[0]) * count as u64
-            } + FCS_LEN * count as u64;
+            let sum = match stream.template.one_len() {
+                Some(len) => (len as u64 + FCS_LEN) * count as u64,
+                None => {
+                    let lens = &self.lens[self.taken + taken - left..][..count];
+                    lens.iter().map(|&len| u64::from(len) + FCS_LEN).sum()
+                }
+            };
             let last_due_ns = batch.due_of(count - 1);
             run.share.tx[stream.index].sent(
                 batch.due_ns >= run.warmup_ns,
@@ -260,6 +274,7 @@ impl TxPort {
                 batch.advance(count, part.schedule.stride(batch.stream));
             }
         }
+        self.taken += taken;
         self.packets -= taken;
         self.share.tx_packets.add(taken as u64);
         self.share.tx_bytes.add(bytes);
@@ -382,7 +397,12 @@ struct Packets<'a>(&'a mut Burst);
 
 impl Frames for Packets<'_> {
     #[inline]
-    fn frame(&mut self, index: usize, len: usize) -> &mut [u8] {
-        self.0.piece_mut(index, len)
+    fn frames<'a>(&'a mut self, first: usize, lens: &'a [u16]) -> impl Iterator<Item = &'a mut [u8]> {
+        self.0.frames_mut(first, lens)
+    }
+
+    #[inline]
+    fn pieces<'a>(&'a mut self, first: usize, lens: &'a [u16]) -> impl Iterator<Item = &'a mut [u8; PIECE]> {
+        self.0.pieces_mut(first, lens)
     }
 }
