@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # How fast, how exact and how steady is the engine? docs/performance.md tells the method.
 
-# Instructions that both the machines of today and valgrind know: what is counted is what is timed.
 bench_target_dir := $(CARGO_TARGET_DIR)/bench
 bench_program := $(bench_target_dir)/release/spate-bench
 bench_baseline := engine/bench-baseline.json
@@ -12,7 +11,7 @@ SEED ?= 1
 .PHONY: bench bench-instructions bench-baseline bench-pacing soak bench-program
 bench-program:
 	@echo "bench: building (first time: 4-8 min; after a change: 2-3 min)"
-	@cd engine && RUSTFLAGS='-C target-cpu=haswell' cargo build --locked --release --quiet --package spate-bench \
+	@cd engine && cargo build --locked --release --quiet --package spate-bench \
 	  --target-dir $(bench_target_dir)
 
 bench: deps bench-program ## Measure stateless traffic beside dpdk-testpmd, in time and instructions (5 min)

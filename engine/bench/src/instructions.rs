@@ -13,8 +13,8 @@ use crate::measure::{Device, Measured};
 use crate::rig::Cpus;
 
 /// Packets of the two runs.
-const FEW: u64 = 50_000;
-const MANY: u64 = 250_000;
+const FEW: u64 = 400_000;
+const MANY: u64 = 2_000_000;
 /// Above the baseline by more than this fails.
 const TOLERANCE: f64 = 0.03;
 

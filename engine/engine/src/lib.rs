@@ -5,6 +5,7 @@
 //! contract; `cli` holds the commands.
 pub mod cli;
 pub mod control;
+pub mod cpu;
 pub mod datapath;
 pub mod metrics;
 pub mod plan;

@@ -1,5 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `spate-engine`: see `spate_engine::cli`.
-fn main() -> std::process::ExitCode {
-    spate_engine::cli::main()
+use std::process::ExitCode;
+
+use spate_engine::{cli, cpu};
+
+fn main() -> ExitCode {
+    if let Some(missing) = cpu::missing() {
+        eprintln!(
+            "error: this CPU, or the hypervisor before it, has no {missing}; the engine needs x86-64-v3 (Intel Haswell, AMD \
+             Excavator or later; QEMU: -cpu host)"
+        );
+        return ExitCode::FAILURE;
+    }
+    cli::main()
 }

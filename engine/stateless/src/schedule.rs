@@ -62,14 +62,16 @@ impl StreamTiming {
     }
 }
 
-/// Packets of one stream that are due, and leave one after the other.
+/// Packets that are due, and leave one after the other: of one stream, or one of each of several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Batch {
-    /// Index of the stream in the schedule.
+    /// Index of the (first) stream in the schedule.
     pub stream: usize,
+    /// One of each stream from the first on, all of the same numbers and due at the same time.
+    pub each: bool,
     /// How many; at least 1.
     pub count: usize,
-    /// The first one's number in the stream, over all workers; the next is as many further as there are workers.
+    /// The first one's number in its stream, over all workers; the stream's next is as many further as there are workers.
     pub number: u64,
     /// The first one's number among this worker's packets of the stream.
     pub sequence: u64,
@@ -80,11 +82,21 @@ pub struct Batch {
 }
 
 impl Batch {
+    /// Its streams, and how many packets of each.
+    #[inline]
+    pub fn streams(&self) -> impl Iterator<Item = (usize, usize)> + use<> {
+        let (streams, count) = if self.each { (self.count, 1) } else { (1, self.count) };
+        (self.stream..self.stream + streams).map(move |stream| (stream, count))
+    }
+
     /// When packet `index` of it is due, to a nanosecond.
     #[inline]
     pub fn due_of(&self, index: usize) -> u64 {
         if index == 0 {
             return self.due_ns;
+        }
+        if index + 1 == self.count {
+            return self.last_due_ns;
         }
         let span = u128::from(self.last_due_ns - self.due_ns);
         self.due_ns + (span * index as u128 / (self.count as u128 - 1)) as u64
@@ -105,6 +117,11 @@ impl Batch {
 
     /// Without its first `count` packets, which are not all; `stride` is the number of workers.
     pub fn advance(&mut self, count: usize, stride: u64) {
+        if self.each {
+            self.stream += count;
+            self.count -= count;
+            return;
+        }
         self.due_ns = self.due_of(count);
         self.count -= count;
         self.number += count as u64 * stride;
@@ -139,7 +156,7 @@ enum Who {
 /// Where a stream stands.
 #[derive(Clone, Debug)]
 struct Cursor {
-    /// This worker's packets taken so far.
+    /// This worker's packets taken so far; of one in a group, when the group last told.
     sequence: u64,
     /// Of the stream (a continuous one), or of its present burst.
     pace: Pace,
@@ -263,7 +280,7 @@ impl Schedule {
             let next = match who {
                 Who::Group(index) => {
                     let group = &mut self.groups[index];
-                    taken += group.take(&mut self.streams, limit, most - taken, &mut take);
+                    taken += group.take(limit, most - taken, &mut take);
                     group.due_ns()
                 }
                 Who::Burst(stream) => {
@@ -304,6 +321,7 @@ impl Schedule {
 
     /// Gives up what is due before an instant; `give_up` is told how many packets of which stream (maybe in parts).
     pub fn give_up(&mut self, before_ns: u64, mut give_up: impl FnMut(usize, u64)) {
+        self.dissolve();
         for stream in 0..self.streams.len() {
             if self.bursting[stream].is_none()
                 && let Some(deal) = self.deal_of(stream)
@@ -320,12 +338,22 @@ impl Schedule {
         }
         self.arrange();
         while self.next_due_ns().is_some_and(|due| due < before_ns) {
-            self.take(before_ns, usize::MAX >> 1, |batch| give_up(batch.stream, batch.count as u64));
+            self.take(before_ns, usize::MAX >> 1, |batch| {
+                batch.streams().for_each(|(stream, count)| give_up(stream, count as u64));
+            });
+        }
+    }
+
+    /// Takes groups apart: what they know goes to their streams.
+    fn dissolve(&mut self) {
+        for group in self.groups.drain(..) {
+            group.tell(&mut self.streams);
         }
     }
 
     /// Makes groups and heap afresh from where the streams stand.
     fn arrange(&mut self) {
+        self.dissolve();
         let mut aims = Vec::new();
         self.heap.clear();
         for stream in 0..self.streams.len() {
@@ -337,7 +365,7 @@ impl Schedule {
                 && let Some(number) = cursor.sequence.checked_mul(deal.stride).and_then(|n| n.checked_add(deal.first))
                 && let Some(due) = cursor.pace.due(number)
             {
-                aims.push(group::Aim { stream, deal, rate, due });
+                aims.push(group::Aim { stream, deal, rate, due, sequence: cursor.sequence });
             }
         }
         self.groups = Group::gather(aims);

@@ -243,9 +243,10 @@ impl Template {
         self.flow
     }
 
-    /// Whether all packets are the same bytes.
-    pub fn constant(&self) -> bool {
-        !self.flow && self.variables.len() == 0
+    /// Whether its packets are copies of the frame, without a trailer.
+    #[inline]
+    pub fn copies(&self) -> bool {
+        self.fixed
     }
 
     /// The length of all its frames without FCS; none if they differ.

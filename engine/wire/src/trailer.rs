@@ -39,19 +39,22 @@ pub struct Stamper {
     low: u64,
     /// Of both as one number, modulo 127.
     residue: u32,
+    /// Sum of their 16-bit words.
+    words: u32,
 }
 
 impl Stamper {
-    /// The bytes on the wire of the trailer with a sequence number.
+    /// The bytes on the wire of the trailer with a sequence number, and the sum of their 16-bit words.
     #[inline]
-    pub fn encode(&self, sequence: u32) -> [u8; LEN] {
+    pub fn encode(&self, sequence: u32) -> ([u8; LEN], u32) {
         // The number's halves lie at 2^64 = 2 and at 2^48 = 64 (modulo 127).
         let (upper, lower) = (sequence >> 16, sequence & 0xffff);
-        let check = u64::from((self.residue + upper * 2 + lower * 64) % 127) << PHASE_SHIFT;
+        let check = (self.residue + upper * 2 + lower * 64) % 127;
         let mut bytes = [0; LEN];
-        bytes[..8].copy_from_slice(&(self.high | check | u64::from(upper)).to_be_bytes());
+        let high = self.high | u64::from(check) << PHASE_SHIFT | u64::from(upper);
+        bytes[..8].copy_from_slice(&high.to_be_bytes());
         bytes[8..].copy_from_slice(&(self.low | u64::from(lower) << 48).to_be_bytes());
-        bytes
+        (bytes, self.words + check + upper + lower)
     }
 }
 
@@ -75,7 +78,9 @@ impl Trailer {
     pub fn stamper(&self) -> Stamper {
         let bytes = u128::from_be_bytes(Self { sequence: 0, ..*self }.encode());
         let (high, low) = ((bytes >> 64) as u64 & !CHECK, bytes as u64);
-        Stamper { high, low, residue: ((high % 127 * 2 + low % 127) % 127) as u32 }
+        let residue = ((high % 127 * 2 + low % 127) % 127) as u32;
+        let word = |shift: u32| (high >> shift) as u32 % 0x1_0000 + (low >> shift) as u32 % 0x1_0000;
+        Stamper { high, low, residue, words: word(0) + word(16) + word(32) + word(48) }
     }
 
     /// Reads the trailer at the end of a frame; none if what is there is no trailer.
@@ -109,6 +114,7 @@ fn check(high: u64, low: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checksum;
     use proptest::prelude::*;
 
     prop_compose! {
@@ -145,7 +151,9 @@ mod tests {
 
         #[test]
         fn many_are_encoded_as_one_is(trailer in any_trailer(), sequence: u32) {
-            prop_assert_eq!(trailer.stamper().encode(sequence), Trailer { sequence, ..trailer }.encode());
+            let (bytes, sum) = trailer.stamper().encode(sequence);
+            prop_assert_eq!(bytes, Trailer { sequence, ..trailer }.encode());
+            prop_assert_eq!(checksum::fold(sum.into()), checksum::fold(checksum::sum(&bytes)));
         }
 
         #[test]

@@ -78,7 +78,8 @@ impl Schedule {
             let most = usize::try_from(mine).unwrap_or(usize::MAX).min(most);
             let (taken, last_due_ns, _) = Step::new(rate, deal.stride).run(most, due.ns, due.remainder, before_ns);
             let number = bursting.base + first;
-            take(Batch { stream, count: taken, number, sequence: cursor.sequence, due_ns: due.ns, last_due_ns });
+            let sequence = cursor.sequence;
+            take(Batch { stream, each: false, count: taken, number, sequence, due_ns: due.ns, last_due_ns });
             cursor.sequence += taken as u64;
             bursting.taken += taken as u64;
             count = taken;

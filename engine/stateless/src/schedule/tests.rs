@@ -31,10 +31,10 @@ fn take_all(schedule: &mut Schedule, before_ns: u64, most: usize) -> Vec<Packet>
         schedule.take(before_ns, room, |batch| batches.push(batch));
         for b in batches {
             let stride = schedule.stride(b.stream);
-            packets.extend((0..b.count).map(|i| Packet {
-                stream: b.stream,
-                number: b.number + i as u64 * stride,
-                due_ns: b.due_of(i),
+            packets.extend((0..b.count).map(|i| {
+                let (stream, number) =
+                    if b.each { (b.stream + i, b.number) } else { (b.stream, b.number + i as u64 * stride) };
+                Packet { stream, number, due_ns: b.due_of(i) }
             }));
         }
     }
@@ -65,6 +65,26 @@ fn drive(deal: Deal, streams: &[StreamTiming], changes: &[Change], end_ns: u64) 
 fn streams_of_equal_rate_are_one_group() {
     let streams = (0..1000).map(|i| StreamTiming { start_delay_ns: i % 7, ..StreamTiming::continuous(pps(1000)) });
     assert_eq!(Schedule::new(WHOLE, streams).groups.len(), 1);
+}
+
+#[test]
+fn streams_that_go_together_are_taken_together() {
+    let mut schedule = Schedule::new(WHOLE, (0..1000).map(|_| StreamTiming::continuous(pps(1000))));
+    let mut batches = Vec::new();
+    assert_eq!(schedule.take(1_000_001, 1500, |batch| batches.push(batch)), 1500);
+    let batch = |count, number, due_ns| Batch {
+        stream: 0,
+        each: true,
+        count,
+        number,
+        sequence: number,
+        due_ns,
+        last_due_ns: due_ns,
+    };
+    assert_eq!(batches, [batch(1000, 0, 0), batch(500, 1, 1_000_000)]);
+    let mut rest = batches[1];
+    rest.advance(200, 1);
+    assert_eq!(rest, Batch { stream: 200, ..batch(300, 1, 1_000_000) });
 }
 
 /// TRex's burst_3st_loop_x_times: a chain starts the next stream at the instant of the last packet.
@@ -243,7 +263,7 @@ proptest! {
     #[test]
     fn the_packets_of_a_batch_before_an_instant_are_counted(due_ns in 0u64..100, span in 0u64..1000, count in 1usize..64, at in 0u64..1200) {
         let span = if count == 1 { 0 } else { span };
-        let batch = Batch { stream: 0, count, number: 0, sequence: 0, due_ns, last_due_ns: due_ns + span };
+        let batch = Batch { stream: 0, each: false, count, number: 0, sequence: 0, due_ns, last_due_ns: due_ns + span };
         let exact = (0..count).filter(|&i| batch.due_of(i) < at).count();
         let most = if span < count as u64 { count } else { 1 };
         prop_assert!(batch.due_before(at).abs_diff(exact) <= most);

@@ -57,7 +57,7 @@ impl Template {
         let count = numbers.count;
         lanes.lens[..count].fill(self.len as u16);
         let piece = self.frame.first_chunk().filter(|_| self.len <= PIECE);
-        if self.fixed {
+        if self.copies() {
             let lens = &lanes.lens[..count];
             match piece {
                 Some(piece) => frames.pieces(first, lens).for_each(|out| *out = *piece),
@@ -89,10 +89,16 @@ impl Template {
         }
     }
 
+    /// Writes one of packets that are all the same (see `copies`).
+    #[inline]
+    pub fn copy(&self, out: &mut [u8]) {
+        copy(out, &self.frame);
+    }
+
     /// Writes into copies of the frame what varies.
     #[inline]
     fn complete(&self, columns: &mut Columns, sequence: u64, stamp: Trailer, lens: &[u16], outs: &mut [impl Bytes]) {
-        let Columns { values, sums, parts } = columns;
+        let Columns { values, sums, parts } = &mut *columns;
         let parts = &mut parts[..lens.len()];
         for fix in self.sums() {
             fix.start(&mut sums[fix.row], lens, self.shortest);
@@ -110,11 +116,11 @@ impl Template {
             }
         }
         if self.flow {
-            self.stamp(stamp, sequence, outs, lens, sums);
+            self.stamp(stamp, sequence, outs, lens, columns);
         }
         for fix in &self.fixes {
             match fix {
-                Fix::Sum(fix) => fix.complete(&sums[fix.row], outs),
+                Fix::Sum(fix) => fix.complete(&columns.sums[fix.row], outs),
                 Fix::Again(checksum) => {
                     for (out, &len) in outs.iter_mut().zip(lens) {
                         compute(checksum, out.all(), usize::from(len));
@@ -131,17 +137,29 @@ impl Template {
         })
     }
 
-    /// Writes the trailers, and what they add to checksums.
+    /// Writes the trailers, and adds them to checksums.
     #[inline]
-    fn stamp(&self, stamp: Trailer, sequence: u64, outs: &mut [impl Bytes], lens: &[u16], sums: &mut Sums) {
+    fn stamp(&self, stamp: Trailer, sequence: u64, outs: &mut [impl Bytes], lens: &[u16], columns: &mut Columns) {
         let stamp = stamp.stamper();
-        for (lane, (out, &len)) in outs.iter_mut().zip(lens).enumerate() {
-            let at = usize::from(len) - trailer::LEN;
-            let bytes = stamp.encode((sequence + lane as u64) as u32);
-            *out.field(at) = bytes;
-            for fix in self.sums() {
-                if let Some(part) = &fix.trailer {
-                    sums[fix.row][lane] += part.sum(&bytes, at);
+        let Columns { sums, parts, .. } = columns;
+        let mut sequence = sequence as u32;
+        for ((out, part), &len) in outs.iter_mut().zip(parts.iter_mut()).zip(lens) {
+            let (bytes, sum) = stamp.encode(sequence);
+            *out.field(usize::from(len) - trailer::LEN) = bytes;
+            *part = sum;
+            sequence = sequence.wrapping_add(1);
+        }
+        for fix in self.sums() {
+            match &fix.trailer {
+                None => {}
+                Some(part) if part.whole() && self.size.is_none() => {
+                    add(sums, &parts[..lens.len()], &[(fix.row as u8, part.odd(self.len - trailer::LEN))]);
+                }
+                Some(part) => {
+                    for ((sum, out), &len) in sums[fix.row].iter_mut().zip(outs.iter_mut()).zip(lens) {
+                        let at = usize::from(len) - trailer::LEN;
+                        *sum += part.sum(out.field(at), at);
+                    }
                 }
             }
         }
@@ -272,13 +290,19 @@ impl SumFix {
 }
 
 impl TrailerPart {
-    /// What a trailer that starts at `at` adds.
-    #[inline]
+    fn whole(&self) -> bool {
+        self.covered.len() == trailer::LEN
+    }
+
+    /// Whether what is covered of a trailer at `at` begins at an odd distance from where the checksum does.
+    fn odd(&self, at: usize) -> bool {
+        !(at + self.covered.start - self.start).is_multiple_of(2)
+    }
+
+    /// What a trailer at `at` adds.
     fn sum(&self, stamp: &[u8; trailer::LEN], at: usize) -> u32 {
-        let whole = self.covered.len() == trailer::LEN;
-        let bytes = if whole { checksum::sum_16(stamp) } else { checksum::sum(&stamp[self.covered.clone()]) };
-        let even = (at + self.covered.start - self.start).is_multiple_of(2);
-        (if even { bytes } else { checksum::swapped(bytes) }) as u32
+        let sum = checksum::fold(checksum::sum(&stamp[self.covered.clone()]));
+        u32::from(if self.odd(at) { sum.swap_bytes() } else { sum })
     }
 }
 

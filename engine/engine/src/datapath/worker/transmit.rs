@@ -23,7 +23,7 @@ use crate::datapath::{
 /// How long after the end of transmission packets may still leave.
 pub(super) const GRACE_NS: u64 = 100_000_000;
 
-const NOTHING: Batch = Batch { stream: 0, count: 0, number: 0, sequence: 0, due_ns: 0, last_due_ns: 0 };
+const NOTHING: Batch = Batch { stream: 0, each: false, count: 0, number: 0, sequence: 0, due_ns: 0, last_due_ns: 0 };
 
 /// A run's part on one transmit port of one worker.
 pub(in crate::datapath) struct PortRun {
@@ -36,6 +36,8 @@ pub(in crate::datapath) struct PortRun {
     pub(in crate::datapath) writers: Box<[Writer]>,
     /// Packets built beforehand, by stream; empty if no stream has any.
     pub(in crate::datapath) prebuilt: Box<[Option<Prebuilt>]>,
+    /// All packets of each stream are the same bytes.
+    pub(in crate::datapath) copies: bool,
     /// What is to change, in order of time.
     pub(in crate::datapath) changes: VecDeque<RateChange>,
     pub(in crate::datapath) late_after_ns: u64,
@@ -187,7 +189,6 @@ impl TxPort {
     #[inline]
     fn build(&mut self, run: &mut WorkerRun, clock: &Clock) -> bool {
         let timestamp = clock.now_wall_ns() % TIMESTAMP_MODULUS;
-        let (tag, sender, warmup_ns) = (run.tag, run.sender, run.warmup_ns);
         let part = &mut run.ports[self.part];
         let pool = part.long_packets.as_ref().unwrap_or(&self.pool);
         let each = !part.prebuilt.is_empty();
@@ -196,34 +197,42 @@ impl TxPort {
         }
         let mut first = 0;
         for batch in &self.batches[..self.tail] {
-            let stream = &part.streams[batch.stream];
-            if each && let Some(prebuilt) = &part.prebuilt[batch.stream] {
-                self.burst.repeat(prebuilt, batch.sequence, batch.count);
-                if stream.template.one_len().is_none() {
-                    self.burst.lens(first, &mut self.lens[first..first + batch.count]);
-                }
+            if part.copies && batch.each {
+                copy_each(batch, &part.streams, &mut self.burst, &mut self.lens, first);
                 first += batch.count;
                 continue;
             }
-            if each && !self.burst.alloc(pool, batch.count) {
-                self.burst.clear();
-                return false;
-            }
             let stamp = Trailer {
-                run_tag: tag,
-                stream: stream.id,
-                sender,
-                measured: batch.due_ns >= warmup_ns,
+                run_tag: run.tag,
+                stream: 0,
+                sender: run.sender,
+                measured: batch.due_ns >= run.warmup_ns,
                 sequence: 0,
                 timestamp,
             };
-            let numbers = Numbers { number: batch.number, sequence: batch.sequence, count: batch.count };
-            let mut frames = Packets(&mut self.burst);
-            stream.template.write(&mut part.writers[batch.stream], &mut self.lanes, numbers, stamp, &mut frames, first);
-            if stream.template.one_len().is_none() {
-                self.lens[first..first + batch.count].copy_from_slice(&self.lanes.lens()[..batch.count]);
+            for (stream, count) in batch.streams() {
+                let send = &part.streams[stream];
+                if each && let Some(prebuilt) = &part.prebuilt[stream] {
+                    self.burst.repeat(prebuilt, batch.sequence, count);
+                    if send.template.one_len().is_none() {
+                        self.burst.lens(first, &mut self.lens[first..first + count]);
+                    }
+                    first += count;
+                    continue;
+                }
+                if each && !self.burst.alloc(pool, count) {
+                    self.burst.clear();
+                    return false;
+                }
+                let stamp = Trailer { stream: send.id, ..stamp };
+                let numbers = Numbers { number: batch.number, sequence: batch.sequence, count };
+                let mut frames = Packets(&mut self.burst);
+                send.template.write(&mut part.writers[stream], &mut self.lanes, numbers, stamp, &mut frames, first);
+                if send.template.one_len().is_none() {
+                    self.lens[first..first + count].copy_from_slice(&self.lanes.lens()[..count]);
+                }
+                first += count;
             }
-            first += batch.count;
         }
         (self.built, self.taken) = (true, 0);
         self.taps.copy(&self.burst, clock);
@@ -246,27 +255,33 @@ impl TxPort {
         while left > 0 {
             let batch = &mut self.batches[self.head];
             let count = batch.count.min(left);
-            let stream = &part.streams[batch.stream];
-            let sum = match stream.template.one_len() {
-                Some(len) => (len as u64 + FCS_LEN) * count as u64,
-                None => {
-                    let lens = &self.lens[self.taken + taken - left..][..count];
-                    lens.iter().map(|&len| u64::from(len) + FCS_LEN).sum()
-                }
-            };
+            let measured = batch.due_ns >= run.warmup_ns;
             let last_due_ns = batch.due_of(count - 1);
-            run.share.tx[stream.index].sent(
-                batch.due_ns >= run.warmup_ns,
-                &Sent {
-                    packets: count as u64,
-                    bytes: sum,
-                    late: batch.due_before(late_before).min(count) as u64,
-                    max_delay_ns: at.saturating_sub(batch.due_ns),
-                    last_delay_ns: at.saturating_sub(last_due_ns),
-                    last_due_ns,
-                },
-            );
-            bytes += sum;
+            let sent = Sent {
+                packets: count as u64,
+                bytes: 0,
+                late: batch.due_before(late_before).min(count) as u64,
+                max_delay_ns: at.saturating_sub(batch.due_ns),
+                last_delay_ns: at.saturating_sub(last_due_ns),
+                last_due_ns,
+            };
+            let lens = &self.lens[self.taken + taken - left..][..count];
+            if batch.each {
+                let sent = Sent { packets: 1, late: sent.late.min(1), ..sent };
+                for (stream, &len) in part.streams[batch.stream..][..count].iter().zip(lens) {
+                    let len = stream.template.one_len().unwrap_or(usize::from(len)) as u64 + FCS_LEN;
+                    run.share.tx[stream.index].sent(measured, &Sent { bytes: len, ..sent });
+                    bytes += len;
+                }
+            } else {
+                let stream = &part.streams[batch.stream];
+                let sum = match stream.template.one_len() {
+                    Some(len) => (len as u64 + FCS_LEN) * count as u64,
+                    None => lens.iter().map(|&len| u64::from(len) + FCS_LEN).sum(),
+                };
+                run.share.tx[stream.index].sent(measured, &Sent { bytes: sum, ..sent });
+                bytes += sum;
+            }
             left -= count;
             if count == batch.count {
                 self.head += 1;
@@ -332,8 +347,10 @@ impl TxPort {
         }
         if let Some(part) = run.ports.iter().find(|p| p.port == self.port) {
             for batch in &self.batches[self.head..self.tail] {
-                let share = &run.share.tx[part.streams[batch.stream].index];
-                share.dropped(batch.due_ns >= run.warmup_ns, batch.count as u64);
+                for (stream, count) in batch.streams() {
+                    let share = &run.share.tx[part.streams[stream].index];
+                    share.dropped(batch.due_ns >= run.warmup_ns, count as u64);
+                }
             }
         }
         if self.built {
@@ -389,6 +406,19 @@ impl PortRun {
         };
         give_up(warmup_ns.min(end_ns), false);
         give_up(end_ns, true);
+    }
+}
+
+/// Writes one packet of each of several streams whose packets are copies; the first is to be packet `first` of the burst.
+#[inline]
+fn copy_each(batch: &Batch, streams: &[SendStream], burst: &mut Burst, lens: &mut [u16; BURST], first: usize) {
+    let streams = &streams[batch.stream..][..batch.count];
+    let lens = &mut lens[first..first + batch.count];
+    for (len, stream) in lens.iter_mut().zip(streams) {
+        *len = stream.template.frame_len() as u16;
+    }
+    for (out, stream) in burst.frames_mut(first, lens).zip(streams) {
+        stream.template.copy(out);
     }
 }
 
