@@ -121,6 +121,21 @@ impl Burst {
         })
     }
 
+    /// Writes whole packets of the last `alloc`, the first of them counted from the burst's first: the first `lens` bytes, at
+    /// most 64, of each of `pieces`.
+    ///
+    /// # Panics
+    /// As `pieces_mut`; if there are not as many `lens` as `pieces`.
+    #[inline]
+    pub fn fill(&mut self, first: usize, pieces: &[[u8; 64]], lens: &[u16]) {
+        assert!(self.room >= 64, "longer than the pool's packets");
+        assert!(lens.len() == pieces.len() && lens.iter().copied().fold(0, u16::max) <= 64, "longer than a piece");
+        for ((&packet, piece), &len) in self.fresh_packets(first, pieces.len()).iter().zip(pieces).zip(lens) {
+            // SAFETY: as in `frames_mut`.
+            unsafe { begin(packet, len).cast::<[u8; 64]>().write(*piece) }
+        }
+    }
+
     #[inline]
     fn fresh_packets(&self, first: usize, count: usize) -> &[Mbuf] {
         let range = self.head + first..self.head + first + count;

@@ -243,10 +243,9 @@ impl Template {
         self.flow
     }
 
-    /// Whether its packets are copies of the frame, without a trailer.
-    #[inline]
-    pub fn copies(&self) -> bool {
-        self.fixed
+    /// The bytes of all its packets, if they are the same and fit into a piece.
+    pub fn piece(&self) -> Option<&[u8; PIECE]> {
+        self.frame.first_chunk().filter(|_| self.fixed && self.len <= PIECE)
     }
 
     /// The length of all its frames without FCS; none if they differ.

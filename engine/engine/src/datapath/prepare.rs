@@ -12,7 +12,7 @@ use super::{
     receive_plan,
     run::{self, Run},
     run_clock::RunClock,
-    worker::{self, PortRun, SendStream, WorkerRun},
+    worker::{self, Copies, PortRun, SendStream, WorkerRun},
     workers::Workers,
 };
 
@@ -94,7 +94,7 @@ pub(super) fn prepare(context: Context<'_>, spec: RunSpec) -> Result<(Run, Vec<W
                 schedule,
                 streams: Arc::clone(&send),
                 writers: writers.into(),
-                copies: prebuilt.is_empty() && send.iter().all(|stream| stream.template.copies()),
+                copies: Copies::of(&send).filter(|_| prebuilt.is_empty()),
                 prebuilt,
                 changes: worker::changes(),
                 late_after_ns: spec.late_after_ns.unwrap_or(if kernel { LATE_KERNEL_NS } else { LATE_NS }),

@@ -57,7 +57,7 @@ impl Template {
         let count = numbers.count;
         lanes.lens[..count].fill(self.len as u16);
         let piece = self.frame.first_chunk().filter(|_| self.len <= PIECE);
-        if self.copies() {
+        if self.fixed {
             let lens = &lanes.lens[..count];
             match piece {
                 Some(piece) => frames.pieces(first, lens).for_each(|out| *out = *piece),
@@ -87,12 +87,6 @@ impl Template {
             }
             self.complete(columns, numbers.sequence, stamp, lens, &mut outs);
         }
-    }
-
-    /// Writes one of packets that are all the same (see `copies`).
-    #[inline]
-    pub fn copy(&self, out: &mut [u8]) {
-        copy(out, &self.frame);
     }
 
     /// Writes into copies of the frame what varies.

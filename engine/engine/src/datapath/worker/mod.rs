@@ -17,7 +17,7 @@ pub(super) use attach::{Aside, Attachment, Inject, Tap};
 pub(super) use foreign::{Marks, RunForeign, RunReceiver};
 pub(super) use idle::{Idle, Waker};
 pub(super) use receive::{DelayPlace, Handed, Owner, RunReceive, StreamReceive};
-pub(super) use transmit::{PortRun, SendStream};
+pub(super) use transmit::{Copies, PortRun, SendStream};
 
 use super::{
     clock::Clock,

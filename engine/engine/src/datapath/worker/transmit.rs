@@ -36,8 +36,8 @@ pub(in crate::datapath) struct PortRun {
     pub(in crate::datapath) writers: Box<[Writer]>,
     /// Packets built beforehand, by stream; empty if no stream has any.
     pub(in crate::datapath) prebuilt: Box<[Option<Prebuilt>]>,
-    /// All packets of each stream are the same bytes.
-    pub(in crate::datapath) copies: bool,
+    /// If each stream's packets are all the same.
+    pub(in crate::datapath) copies: Option<Copies>,
     /// What is to change, in order of time.
     pub(in crate::datapath) changes: VecDeque<RateChange>,
     pub(in crate::datapath) late_after_ns: u64,
@@ -53,6 +53,27 @@ pub(in crate::datapath) struct SendStream {
     pub(in crate::datapath) id: u16,
     /// Its index among all streams of the run.
     pub(in crate::datapath) index: usize,
+}
+
+/// Streams that follow each other in the run, and whose packets are all the same and fit into a piece: what sending one of
+/// each of thousands needs, close together.
+#[derive(Debug)]
+pub(in crate::datapath) struct Copies {
+    pieces: Box<[[u8; PIECE]]>,
+    lens: Box<[u16]>,
+    /// See `SendStream`: the first one's.
+    index: usize,
+}
+
+impl Copies {
+    /// Of streams, if they are such.
+    pub(in crate::datapath) fn of(streams: &[SendStream]) -> Option<Self> {
+        let index = streams.first()?.index;
+        let follow = streams.iter().enumerate().all(|(position, stream)| stream.index == index + position);
+        let pieces = streams.iter().map(|stream| stream.template.piece().copied()).collect::<Option<_>>()?;
+        let lens = streams.iter().map(|stream| stream.template.frame_len() as u16).collect();
+        follow.then_some(Self { pieces, lens, index })
+    }
 }
 
 /// A port as one worker sends on it.
@@ -73,7 +94,8 @@ pub(super) struct TxPort {
     part: usize,
     /// The batches are in the burst.
     built: bool,
-    /// Bytes without FCS of the packets in the burst, as it was built, of streams whose packets differ in length.
+    /// Bytes without FCS of the packets in the burst, as it was built, where packets of a batch differ in length and are no
+    /// copies.
     lens: [u16; BURST],
     /// Packets of the burst that the device took before.
     taken: usize,
@@ -197,8 +219,11 @@ impl TxPort {
         }
         let mut first = 0;
         for batch in &self.batches[..self.tail] {
-            if part.copies && batch.each {
-                copy_each(batch, &part.streams, &mut self.burst, &mut self.lens, first);
+            if batch.each
+                && let Some(copies) = &part.copies
+            {
+                let streams = batch.stream..batch.stream + batch.count;
+                self.burst.fill(first, &copies.pieces[streams.clone()], &copies.lens[streams]);
                 first += batch.count;
                 continue;
             }
@@ -214,7 +239,7 @@ impl TxPort {
                 let send = &part.streams[stream];
                 if each && let Some(prebuilt) = &part.prebuilt[stream] {
                     self.burst.repeat(prebuilt, batch.sequence, count);
-                    if send.template.one_len().is_none() {
+                    if batch.each || send.template.one_len().is_none() {
                         self.burst.lens(first, &mut self.lens[first..first + count]);
                     }
                     first += count;
@@ -228,7 +253,7 @@ impl TxPort {
                 let numbers = Numbers { number: batch.number, sequence: batch.sequence, count };
                 let mut frames = Packets(&mut self.burst);
                 send.template.write(&mut part.writers[stream], &mut self.lanes, numbers, stamp, &mut frames, first);
-                if send.template.one_len().is_none() {
+                if batch.each || send.template.one_len().is_none() {
                     self.lens[first..first + count].copy_from_slice(&self.lanes.lens()[..count]);
                 }
                 first += count;
@@ -268,10 +293,20 @@ impl TxPort {
             let lens = &self.lens[self.taken + taken - left..][..count];
             if batch.each {
                 let sent = Sent { packets: 1, late: sent.late.min(1), ..sent };
-                for (stream, &len) in part.streams[batch.stream..][..count].iter().zip(lens) {
-                    let len = stream.template.one_len().unwrap_or(usize::from(len)) as u64 + FCS_LEN;
-                    run.share.tx[stream.index].sent(measured, &Sent { bytes: len, ..sent });
-                    bytes += len;
+                let streams = batch.stream..batch.stream + count;
+                if let Some(copies) = &part.copies {
+                    let slots = &run.share.tx[copies.index..][streams.clone()];
+                    for (slot, &len) in slots.iter().zip(&copies.lens[streams]) {
+                        let len = u64::from(len) + FCS_LEN;
+                        slot.sent(measured, &Sent { bytes: len, ..sent });
+                        bytes += len;
+                    }
+                } else {
+                    for (stream, &len) in part.streams[streams].iter().zip(lens) {
+                        let len = u64::from(len) + FCS_LEN;
+                        run.share.tx[stream.index].sent(measured, &Sent { bytes: len, ..sent });
+                        bytes += len;
+                    }
                 }
             } else {
                 let stream = &part.streams[batch.stream];
@@ -406,19 +441,6 @@ impl PortRun {
         };
         give_up(warmup_ns.min(end_ns), false);
         give_up(end_ns, true);
-    }
-}
-
-/// Writes one packet of each of several streams whose packets are copies; the first is to be packet `first` of the burst.
-#[inline]
-fn copy_each(batch: &Batch, streams: &[SendStream], burst: &mut Burst, lens: &mut [u16; BURST], first: usize) {
-    let streams = &streams[batch.stream..][..batch.count];
-    let lens = &mut lens[first..first + batch.count];
-    for (len, stream) in lens.iter_mut().zip(streams) {
-        *len = stream.template.frame_len() as u16;
-    }
-    for (out, stream) in burst.frames_mut(first, lens).zip(streams) {
-        stream.template.copy(out);
     }
 }
 
