@@ -190,7 +190,24 @@ spate_put_bulk(struct rte_mempool *pool, struct rte_mbuf **bufs, unsigned int n)
 void
 spate_free_bulk(struct rte_mbuf **bufs, unsigned int n)
 {
-	rte_pktmbuf_free_bulk(bufs, n);
+	unsigned int first = 0, i;
+
+	/* Nearly always all are plain buffers of one pool, with one user. */
+	for (i = 0; i < n; i++) {
+		const struct rte_mbuf *m = bufs[i];
+
+		if (likely(m->pool == bufs[first]->pool && m->nb_segs == 1 && RTE_MBUF_DIRECT(m) &&
+			   rte_mbuf_refcnt_read(m) == 1))
+			continue;
+		if (i > first)
+			rte_mempool_put_bulk(bufs[first]->pool, (void *const *)&bufs[first], i - first);
+		rte_pktmbuf_free(bufs[i]);
+		first = i + 1;
+		if (first == n)
+			return;
+	}
+	if (n > first)
+		rte_mempool_put_bulk(bufs[first]->pool, (void *const *)&bufs[first], n - first);
 }
 
 bool

@@ -50,11 +50,9 @@ impl Stamper {
         // The number's halves lie at 2^64 = 2 and at 2^48 = 64 (modulo 127).
         let (upper, lower) = (sequence >> 16, sequence & 0xffff);
         let check = (self.residue + upper * 2 + lower * 64) % 127;
-        let mut bytes = [0; LEN];
         let high = self.high | u64::from(check) << PHASE_SHIFT | u64::from(upper);
-        bytes[..8].copy_from_slice(&high.to_be_bytes());
-        bytes[8..].copy_from_slice(&(self.low | u64::from(lower) << 48).to_be_bytes());
-        (bytes, self.words + check + upper + lower)
+        let low = self.low | u64::from(lower) << 48;
+        (((u128::from(high) << 64) | u128::from(low)).to_be_bytes(), self.words + check + upper + lower)
     }
 }
 
@@ -107,8 +105,10 @@ impl Trailer {
 /// multiple of 127, so one wrong bit is always found.
 #[inline]
 fn check(high: u64, low: u64) -> u64 {
-    // 2^64 = 2 (modulo 127)
-    ((high % 127 * 2 + low % 127) % 127) << PHASE_SHIFT
+    // 2^64 = 2 and 2^32 = 16 (modulo 127), so halves can be weighed and added before the one division.
+    let (upper, lower) = (|x: u64| x >> 32, |x: u64| x & 0xffff_ffff);
+    let sum = upper(high) * 32 + lower(high) * 2 + upper(low) * 16 + lower(low);
+    (sum % 127) << PHASE_SHIFT
 }
 
 #[cfg(test)]

@@ -292,11 +292,11 @@ fn take(
 }
 
 /// Counts a packet of a sequence that this worker owns and worker `from` received.
-#[inline]
+#[inline(always)]
 fn count(run: &mut WorkerRun, clock: &Clock, from: usize, packet: &Handed, stream: usize, tracker: usize) {
     let receive = &mut run.receive;
     let trailer = &packet.trailer;
-    let facts = receive.streams[stream];
+    let facts = &receive.streams[stream];
     let arrival = if facts.wide {
         let workers = receive.queues.len() / receive.trackers.len();
         receive.trackers[tracker].receive_from(&mut receive.queues[tracker * workers + from], trailer.sequence)
