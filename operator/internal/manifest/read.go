@@ -32,6 +32,8 @@ type Reader struct {
 	problems []Problem
 	// seen are the objects there are, by kind, namespace and name.
 	seen map[string]Origin
+	// looked counts documents that are not empty.
+	looked int
 }
 
 // Done gives what was read, and all that is wrong with it.
@@ -41,8 +43,7 @@ func (r *Reader) Done() (*Set, []Problem) { return &r.set, r.problems }
 // wrong are told and left out.
 func (r *Reader) Read(file string, data []byte) {
 	at := Origin{File: file}
-	before := len(r.seen)
-	told := len(r.problems)
+	before, told := r.looked, len(r.problems)
 	if trimmed := bytes.TrimLeft(data, " \t\r\n"); len(trimmed) > 0 && trimmed[0] == '{' {
 		if values, ok := jsonValues(trimmed); ok {
 			for _, value := range values {
@@ -70,8 +71,9 @@ func (r *Reader) Read(file string, data []byte) {
 		}
 		r.document(at, value)
 	}
-	if len(r.seen) == before && len(r.problems) == told && len(r.set.Others) == 0 {
-		r.problems = append(r.problems, Problem{Origin: Origin{File: file, Document: max(at.Document, 1)}, Message: "holds no object"})
+	if r.looked == before && len(r.problems) == told {
+		at.Document = max(at.Document, 1)
+		r.add(at, "", "", "holds no object")
 	}
 }
 
@@ -109,6 +111,7 @@ func (r *Reader) document(at Origin, value []byte) {
 	if text := bytes.TrimSpace(value); len(text) == 0 || string(text) == "null" {
 		return // nothing but comments
 	}
+	r.looked++
 	var head struct {
 		metav1.TypeMeta `json:",inline"`
 		Metadata        struct {
@@ -132,11 +135,7 @@ func (r *Reader) document(at Origin, value []byte) {
 		}
 		return
 	}
-	name := head.Kind + " " + head.Metadata.Name
-	if head.Metadata.Name == "" {
-		r.add(at, head.Kind, "metadata.name", "is needed")
-		return
-	}
+	name := strings.TrimSpace(head.Kind + " " + head.Metadata.Name)
 	decode, known := kinds[group]
 	if !known {
 		if group.Group == spatev1.GroupVersion.Group {
@@ -144,6 +143,10 @@ func (r *Reader) document(at Origin, value []byte) {
 			return
 		}
 		r.set.Others = append(r.set.Others, Object[string]{at, name})
+		return
+	}
+	if head.Metadata.Name == "" {
+		r.add(at, head.Kind, "metadata.name", "is needed")
 		return
 	}
 	if head.Metadata.Namespace == "" {
