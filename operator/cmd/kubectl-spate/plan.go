@@ -5,11 +5,7 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
-
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/encoding/protojson"
 
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/plan"
@@ -49,20 +45,6 @@ func (f *profileFlags) plan(c *cobra.Command, names []string) (*enginev1.Plan, e
 	return resolved.Plan(plan.Identity{RunID: name, Tag: 1, Profile: name, Namespace: namespace}), nil
 }
 
-// planText is a plan in the JSON that `spate-engine` reads, the same for the same plan.
-func planText(p *enginev1.Plan) ([]byte, error) {
-	text, err := protojson.Marshal(p)
-	if err != nil {
-		return nil, err
-	}
-	var indented bytes.Buffer
-	if err := json.Indent(&indented, text, "", "  "); err != nil {
-		return nil, err
-	}
-	indented.WriteByte('\n')
-	return indented.Bytes(), nil
-}
-
 func newPlanCommand() *cobra.Command {
 	var flags profileFlags
 	c := &cobra.Command{
@@ -81,7 +63,7 @@ all of them together.
 			if err != nil {
 				return err
 			}
-			text, err := planText(made)
+			text, err := plan.Text(made)
 			if err != nil {
 				return err
 			}

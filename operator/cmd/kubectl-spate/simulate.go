@@ -13,6 +13,8 @@ import (
 	"strconv"
 
 	"github.com/spf13/cobra"
+
+	"spate.dev/operator/internal/plan"
 )
 
 // engineVariable names the engine's program in the environment.
@@ -83,7 +85,7 @@ the start of the run. It takes the engine's own code and no device, no privilege
 			if s.limit == 0 && s.workerLimit == 0 && made.Timing.GetDurationNs() == 0 {
 				return errors.New("the profile has no duration: say with --limit or --worker-limit how many packets to write")
 			}
-			text, err := planText(made)
+			text, err := plan.Text(made)
 			if err != nil {
 				return err
 			}
