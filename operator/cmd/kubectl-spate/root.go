@@ -20,6 +20,6 @@ they would send to a capture, bring profiles over from TRex.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newValidateCommand(), newPlanCommand(), newSimulateCommand())
+	root.AddCommand(newValidateCommand(), newPlanCommand(), newSimulateCommand(), newImportCommand())
 	return root
 }

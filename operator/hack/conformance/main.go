@@ -102,5 +102,11 @@ func compare(ctx context.Context, runner conformance.Runner, folder, name string
 	return first == ""
 }
 
-// line is an error in one line.
-func line(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
+// line is an error's first line, and how many more there are.
+func line(err error) string {
+	first, rest, more := strings.Cut(err.Error(), "\n")
+	if more {
+		return fmt.Sprintf("%s (and %d more)", first, strings.Count(rest, "\n")+1)
+	}
+	return first
+}

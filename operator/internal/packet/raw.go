@@ -126,7 +126,11 @@ func askedChecksums(frame []byte, asked []spatev1.RawChecksum, seen Inspection, 
 		if found && kind != IPv4 {
 			where.End = network.End
 		}
-		if least := checksumAt(kind) + 4; where.Offset < 0 || where.Offset+least > where.End {
+		width := 2
+		if kind == SCTP {
+			width = 4
+		}
+		if least := checksumAt(kind) + width; where.Offset < 0 || where.Offset+least > where.End {
 			errs = append(errs, field.Invalid(at.Child("offset"), a.Offset, fmt.Sprintf("no %s header has room there", kind)))
 			continue
 		}

@@ -232,3 +232,17 @@ func (o *object) label(key string) string {
 	o.wrong(key, "must be a string or a number, not %s", short(raw))
 	return ""
 }
+
+// flatten takes what is in an object of this one for its own, as files that TRex's client saved have it.
+func (o *object) flatten(key string) {
+	if !o.has(key) {
+		return
+	}
+	inner := o.object(key)
+	for name, value := range inner.fields {
+		if _, twice := o.fields[name]; twice {
+			inner.wrong(name, "is beside %q too", key)
+		}
+		o.fields[name] = value
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -117,25 +118,17 @@ func (in *importer) imported() *Imported {
 	return made
 }
 
-// fromPort tells which addresses the generator's port gives.
+// fromPort tells how destinations are found.
 func (in *importer) fromPort() {
-	for _, address := range []spatev1.PortAddress{spatev1.PortSource, spatev1.PortDestination} {
-		count := 0
-		for _, s := range in.streams {
-			for _, from := range s.spec.Packet.FromPort {
-				if from == address {
-					count++
-				}
-			}
+	count := 0
+	for _, s := range in.streams {
+		if slices.Contains(s.spec.Packet.FromPort, spatev1.PortDestination) {
+			count++
 		}
-		switch {
-		case count == 0:
-		case address == spatev1.PortSource:
-			in.notes.tell("%d of %d streams have the source MAC address of the port they are sent from, as in TRex", count, len(in.streams))
-		default:
-			in.notes.tell("%d of %d streams go to the MAC address that TRex's configuration names for the port; here it is that of the port's next hop, "+
-				"for which port %s needs addresses and a gateway, or name the destination MAC address for the import", count, len(in.streams), in.options.Port)
-		}
+	}
+	if count > 0 {
+		in.notes.tell("%d of %d streams go to the MAC address that TRex's configuration names for the port; here it is that of the port's next hop, "+
+			"for which port %s needs addresses and a gateway, or name the destination MAC address for the import", count, len(in.streams), in.options.Port)
 	}
 }
 

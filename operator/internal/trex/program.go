@@ -131,7 +131,7 @@ func (g *program) write(index int, o *object) {
 	v := g.variable(o)
 	offset := int(o.whole("pkt_offset", 0, math.MaxUint16))
 	add := o.signed("add_value", math.MinInt32, math.MaxInt32)
-	bigEndian := o.truth("is_bigEndianendian")
+	bigEndian := o.truth("is_big_endian")
 	if v == nil {
 		return
 	}
@@ -153,7 +153,7 @@ func (g *program) writeMask(index int, o *object) {
 	mask := o.whole("mask", 0, math.MaxUint32)
 	shift := o.signed("shift", -31, 31)
 	add := o.signed("add_value", math.MinInt32, math.MaxInt32)
-	bigEndian := o.truth("is_bigEndianendian")
+	bigEndian := o.truth("is_big_endian")
 	if size == 3 {
 		o.wrong("pkt_cast_size", "3 is not one of 1, 2, 4")
 		return
@@ -162,7 +162,7 @@ func (g *program) writeMask(index int, o *object) {
 		return
 	}
 	if v.bytes == 8 {
-		o.wrong("name", "%q has 8 bytes, of which TRex would use four, in an order that depends on is_bigEndianendian; use a variable of 4", v.name)
+		o.wrong("name", "%q has 8 bytes, of which TRex would use four, in an order that depends on is_big_endian; use a variable of 4", v.name)
 		return
 	}
 	if !bigEndian {

@@ -53,6 +53,7 @@ func (in *importer) stream(index int, raw json.RawMessage) {
 	if o.broken {
 		return
 	}
+	o.flatten("stream")
 	s.name, s.id = o.label("name"), o.label("stream_id")
 	if s.name != "" {
 		s.called += " (" + s.name + ")"
@@ -61,8 +62,9 @@ func (in *importer) stream(index int, raw json.RawMessage) {
 	in.call(s, index+1)
 	before := len(in.problems.errs)
 	s.next, s.nextID, s.count = o.label("next"), o.label("next_stream_id"), o.wholeOr("action_count", 0, math.MaxUint32, 0)
-	enabled := o.truth("enabled")
-	s.spec.Enabled = &enabled
+	if !o.truth("enabled") {
+		s.spec.Enabled = new(bool)
+	}
 	if !o.truth("self_start") {
 		s.entry.Start = spatev1.StartWaiting
 	}
