@@ -5,7 +5,6 @@
 package conformance
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 )
@@ -15,6 +14,12 @@ type description struct {
 	Packet struct {
 		Binary []byte `json:"binary"`
 	} `json:"packet"`
+	Core int `json:"core_id"`
+	Mode struct {
+		Type     string `json:"type"`
+		Packets  int    `json:"total_pkts"`
+		PerBurst int    `json:"pkts_per_burst"`
+	} `json:"mode"`
 	FlowStats struct {
 		Enabled bool   `json:"enabled"`
 		Rule    string `json:"rule_type"`
@@ -76,12 +81,20 @@ type stream struct {
 // exact tells that nothing is free.
 func (s *stream) exact() bool { return !s.latency && len(s.random) == 0 && len(s.sums) == 0 }
 
-// readStreams reads a profile.
-func readStreams(data []byte) ([]*stream, error) {
-	var all []description
-	if err := json.Unmarshal(data, &all); err != nil {
-		return nil, fmt.Errorf("is no list of TRex's streams: %w", err)
+// oneCore tells whether TRex sends the streams from one core alone: where all are pinned to the same, or a burst is too
+// short for two.
+func oneCore(all []description) bool {
+	pinned := len(all) > 0
+	for _, d := range all {
+		if d.Mode.Type == "single_burst" && d.Mode.Packets < 2 || d.Mode.Type == "multi_burst" && d.Mode.PerBurst < 2 {
+			return true
+		}
+		pinned = pinned && d.Core >= 0 && d.Core == all[0].Core
 	}
+	return pinned
+}
+
+func describe(all []description) ([]*stream, error) {
 	streams := make([]*stream, len(all))
 	for i, d := range all {
 		s, err := d.stream()

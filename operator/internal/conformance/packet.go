@@ -6,21 +6,28 @@ package conformance
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 )
 
 // Profile tells packets that are as TRex sends them.
 type Profile struct {
 	streams []*stream
+	// oneCore sends all of it.
+	oneCore bool
 }
 
 // ReadProfile reads a profile as TRex's client sends it.
 func ReadProfile(data []byte) (*Profile, error) {
-	streams, err := readStreams(data)
+	var all []description
+	if err := json.Unmarshal(data, &all); err != nil {
+		return nil, fmt.Errorf("is no list of TRex's streams: %w", err)
+	}
+	streams, err := describe(all)
 	if err != nil {
 		return nil, err
 	}
-	return &Profile{streams}, nil
+	return &Profile{streams, oneCore(all)}, nil
 }
 
 // compare tells how a packet differs from TRex's own; nil if it does not, but for what is free.

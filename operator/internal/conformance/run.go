@@ -28,16 +28,17 @@ import (
 type Run struct {
 	// Workers share the streams.
 	Workers int
-	// Limit of packets: of all of them, or of each worker where there are several.
-	Limit int
-	// Suffix of the file that holds TRex's packets.
-	Suffix string
+	// suffix of the file that holds TRex's packets.
+	suffix string
 }
 
 // Runs are those that there are files of.
-var Runs = []Run{{Workers: 1, Limit: 100, Suffix: ".c1.pcap"}, {Workers: 2, Limit: 50, Suffix: ".c2.pcap"}}
+var Runs = []Run{{Workers: 1, suffix: ".c1.pcap"}, {Workers: 2, suffix: ".c2.pcap"}}
 
-// beyond is how many more packets of each worker are looked at for such that swapped with the last ones.
+// mostPackets in a file. TRex's simulator shares them out equally over the cores that send.
+const mostPackets = 100
+
+// beyond is how many more packets, of each worker that has a limit, are looked at for such that swapped with the last ones.
 const beyond = 16
 
 // The addresses of the port that TRex's simulator sends from, and of where it sends to.
@@ -121,15 +122,19 @@ func objectName(name string) string {
 
 // Compare simulates a profile and tells the first difference from TRex's packets; nil if there is none.
 func (r Runner) Compare(ctx context.Context, c *Case, run Run) error {
-	want, err := ReadCapture(filepath.Join(c.folder, c.Name+run.Suffix))
+	want, err := ReadCapture(filepath.Join(c.folder, c.Name+run.suffix))
 	if err != nil {
 		return err
 	}
-	got, err := r.simulate(ctx, c, run.Workers, run.Limit)
+	flag, limit := "--worker-limit", mostPackets/run.Workers
+	if c.profile.oneCore {
+		flag, limit = "--limit", mostPackets
+	}
+	got, err := r.simulate(ctx, c, run.Workers, flag, limit)
 	if err != nil {
 		return err
 	}
-	more, err := r.simulate(ctx, c, run.Workers, run.Limit+beyond)
+	more, err := r.simulate(ctx, c, run.Workers, flag, limit+beyond)
 	if err != nil {
 		return err
 	}
@@ -157,12 +162,8 @@ func without(packets, others []Packet) (left []Packet) {
 }
 
 // simulate gives the packets of a run.
-func (r Runner) simulate(ctx context.Context, c *Case, workers, limit int) ([]Packet, error) {
+func (r Runner) simulate(ctx context.Context, c *Case, workers int, flag string, limit int) ([]Packet, error) {
 	pcap := filepath.Join(r.Scratch, "simulated.pcap")
-	flag := "--limit"
-	if workers > 1 {
-		flag = "--worker-limit"
-	}
 	engine := exec.CommandContext(ctx, r.Engine, "simulate", "--plan", "-", "--pcap", pcap, "--workers", strconv.Itoa(workers), flag, strconv.Itoa(limit))
 	engine.Stdin = bytes.NewReader(c.plan)
 	if output, err := engine.CombinedOutput(); err != nil {
