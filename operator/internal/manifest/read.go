@@ -112,34 +112,47 @@ func (r *Reader) document(at Origin, value []byte) {
 		return // nothing but comments
 	}
 	r.looked++
+	var list struct {
+		metav1.TypeMeta `json:",inline"`
+		Items           []json.RawMessage `json:"items"`
+	}
+	if json.Unmarshal(value, &list) != nil || list.APIVersion != "v1" || list.Kind != "List" {
+		r.object(at, value)
+		return
+	}
+	for _, item := range list.Items {
+		r.object(at, item)
+	}
+}
+
+// object reads one.
+func (r *Reader) object(at Origin, value []byte) {
 	var head struct {
 		metav1.TypeMeta `json:",inline"`
 		Metadata        struct {
 			Name      string `json:"name"`
 			Namespace string `json:"namespace"`
 		} `json:"metadata"`
-		Items []json.RawMessage `json:"items"`
 	}
 	if err := json.Unmarshal(value, &head); err != nil {
-		r.add(at, "", "", "is no object of Kubernetes: %s", plain(err))
+		field, message := mistyped(err)
+		r.add(at, "", field, "%s", message)
+		return
+	}
+	if head.Kind == "" || head.APIVersion == "" {
+		r.add(at, "", "", "is no object of Kubernetes: apiVersion and kind are needed")
 		return
 	}
 	group := head.GroupVersionKind()
-	switch {
-	case head.Kind == "" || head.APIVersion == "":
-		r.add(at, "", "", "is no object of Kubernetes: apiVersion and kind are needed")
-		return
-	case head.APIVersion == "v1" && head.Kind == "List":
-		for _, item := range head.Items {
-			r.document(at, item)
-		}
-		return
-	}
 	name := strings.TrimSpace(head.Kind + " " + head.Metadata.Name)
 	decode, known := kinds[group]
 	if !known {
 		if group.Group == spatev1.GroupVersion.Group {
 			r.add(at, name, "", "apiVersion %s has no kind %s that can be planned", head.APIVersion, head.Kind)
+			return
+		}
+		if head.APIVersion == "v1" && head.Kind == "List" {
+			r.add(at, name, "", "is in a list; write its objects into one list")
 			return
 		}
 		r.set.Others = append(r.set.Others, Object[string]{at, name})
@@ -234,7 +247,10 @@ func fieldOf(err error) (field, message string) {
 // mistyped tells a value of the wrong type and where it is.
 func mistyped(err error) (field, message string) {
 	text := plain(err)
-	const before, between, after = "cannot unmarshal ", " into Go struct field ", " of type "
+	const before, whole, between, after = "cannot unmarshal ", " into Go value ", " into Go struct field ", " of type "
+	if value, _, found := strings.Cut(text, whole); found {
+		return "", "is no object of Kubernetes, but a " + strings.TrimPrefix(value, before)
+	}
 	value, rest, found := strings.Cut(strings.TrimPrefix(text, before), between)
 	if !found || !strings.HasPrefix(text, before) {
 		return "", text
