@@ -4,7 +4,6 @@ package trex
 
 import (
 	"os"
-	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -71,7 +70,7 @@ func TestImportedResourcesAreTaken(t *testing.T) {
 				}
 				read.SetNamespace("default")
 				if err := c.Create(t.Context(), read, client.DryRunAll); err != nil {
-					t.Errorf("%v in\n%s", err, strings.TrimSpace(string(text)))
+					t.Errorf("%v in\n%.2000s", err, text)
 				}
 			}
 		})
