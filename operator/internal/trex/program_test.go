@@ -181,6 +181,7 @@ func TestProgramsThatCannotBeKeptAreRefusedByName(t *testing.T) {
 	}{
 		"unknown instruction":       {[]string{`{"type": "dance"}`}, `stream 1: $[0].vm.instructions[0].type: "dance" is not supported`},
 		"unknown key":               {[]string{changed(counting, `"step": 1`, `"step": 1, "wobble": 1`)}, "$[0].vm.instructions[0].wobble: is not known to the import"},
+		"no name":                   {[]string{changed(counting, `"v"`, `""`), fixIPv4}, "instructions[0]: the variable has no name"},
 		"missing key":               {[]string{changed(counting, `, "step": 1`, ``)}, "$[0].vm.instructions[0].step: is missing"},
 		"odd size":                  {[]string{changed(counting, `"size": 2`, `"size": 3`)}, "instructions[0].size: 3 is not one of 1, 2, 4, 8"},
 		"unknown operation":         {[]string{changed(counting, `"inc"`, `"mul"`)}, `instructions[0].op: "mul" is not one of inc, dec, random`},
