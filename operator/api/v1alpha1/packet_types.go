@@ -40,6 +40,8 @@ type Packet struct {
 	// bytes is the whole packet without FCS, base64, 60 to 9212 bytes, sent as it is.
 	// +optional
 	// +kubebuilder:validation:MaxLength=12284
+	// +kubebuilder:validation:Pattern=`^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$`
+	// +kubebuilder:validation:Format=""
 	Bytes []byte `json:"bytes,omitempty"`
 
 	// checksums of `bytes` that are computed and kept true; without any the bytes stay as they are, also where fields are

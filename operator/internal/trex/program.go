@@ -137,7 +137,7 @@ func (g *program) write(index int, o *object) {
 	}
 	w := spatev1.FieldWrite{Add: add}
 	if low, high := v.bounds(add); low.Sign() < 0 || high.BitLen() > 8*v.bytes {
-		w.Mask = hex(mostOf(v.bytes)) // what does not fit is cut off
+		w.Mask = hexDigits(mostOf(v.bytes)) // what does not fit is cut off
 	}
 	if !bigEndian && v.bytes > 1 {
 		w.ByteOrder = spatev1.LittleEndian
@@ -175,14 +175,14 @@ func (g *program) writeMask(index int, o *object) {
 	if mask &= mostOf(size); mask == 0 {
 		return // nothing is written
 	}
-	w := spatev1.FieldWrite{Add: add, Shift: int32(shift), Mask: hex(mask)}
+	w := spatev1.FieldWrite{Add: add, Shift: int32(shift), Mask: hexDigits(mask)}
 	if !bigEndian && size > 1 {
 		w.ByteOrder = spatev1.LittleEndian
 	}
 	g.place(index, o, v, offset, size, w)
 }
 
-func hex(mask uint64) string { return "0x" + strconv.FormatUint(mask, 16) }
+func hexDigits(mask uint64) string { return "0x" + strconv.FormatUint(mask, 16) }
 
 func (g *program) place(index int, o *object, v *variable, offset, size int, w spatev1.FieldWrite) {
 	if offset+size > len(g.frame) {

@@ -61,7 +61,11 @@ func (g *program) variables(kind string, o *object) {
 
 // declare keeps a variable.
 func (g *program) declare(v *variable) {
-	if g.named(v.name) != nil {
+	switch {
+	case v.name == "": // a missing one is told already
+		g.problems.add(v.path, "the variable has no name")
+		return
+	case g.named(v.name) != nil:
 		g.problems.add(v.path, "there is another variable %q", v.name)
 		return
 	}
