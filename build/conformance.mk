@@ -5,5 +5,6 @@
 CONFORMANCE ?= ../shared/conformance
 
 .PHONY: conformance
-conformance: engine-debug ## Compare imported profiles with TRex, packet for packet (CONFORMANCE=FOLDER)
+conformance: ## Compare imported TRex profiles with TRex, packet for packet (CONFORMANCE=FOLDER)
+	@[ ! -d $(CONFORMANCE) ] || $(MAKE) --no-print-directory engine-debug
 	@cd operator && go run ./hack/conformance -data $(abspath $(CONFORMANCE))

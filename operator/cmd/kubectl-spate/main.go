@@ -13,10 +13,12 @@ import (
 	"syscall"
 )
 
-func main() {
+func main() { os.Exit(code(run())) }
+
+func run() error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	os.Exit(code(newRootCommand().ExecuteContext(ctx)))
+	return newRootCommand().ExecuteContext(ctx)
 }
 
 // code tells an error, unless the engine did, and gives the exit code.

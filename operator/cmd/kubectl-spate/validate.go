@@ -16,7 +16,8 @@ func newValidateCommand() *cobra.Command {
 		Use:   "validate FILE...",
 		Short: "Tell every problem of manifests, without a cluster",
 		Long: `Tells every problem of manifests: file, document, object, field, and what is wrong, a line each. Exits with 1 if there
-is one. It finds what the operator would find; a port's line rate, and whether namespaces exist, it cannot know.
+is one. It finds what keeps the operator from making a plan, and fields that do not exist. What only the cluster knows it
+cannot tell: the line rates of devices, what engines refuse, and the API's own rules (kubectl apply --dry-run=server).
 
 ` + aboutFiles,
 		Example: `  kubectl spate validate profile.yaml streams.yaml generator.yaml

@@ -22,9 +22,7 @@ func main() {
 	data := flag.String("data", "", "folder with trex-stateless")
 	engine := flag.String("engine", os.Getenv("SPATE_ENGINE"), "the engine's program")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	passed, err := run(ctx, *data, *engine, flag.Args())
+	passed, err := run(*data, *engine, flag.Args())
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "conformance:", err)
 	}
@@ -34,7 +32,9 @@ func main() {
 }
 
 // run compares the profiles of a folder, or those of them that are named.
-func run(ctx context.Context, data, engine string, names []string) (passed bool, err error) {
+func run(data, engine string, names []string) (passed bool, err error) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
 	folder := filepath.Join(data, "trex-stateless")
 	found, err := os.ReadDir(folder)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -144,7 +145,7 @@ func TestRandomValuesAreInTheirRange(t *testing.T) {
 	low, high := []byte{0x03, 0xed}, []byte{0x03, 0xf7} // 1005 to 1015
 	masked := func(shift int, mask, size string) string {
 		return `{"type": "flow_var", "name": "v", "size": ` + size + `, "op": "random", "min_value": 3, "max_value": 6, "step": 1},
-			{"type": "write_mask_flow_var", "name": "v", "pkt_offset": 34, "pkt_cast_size": 2, "mask": ` + mask + `, "shift": ` + fmt.Sprint(shift) + `, "add_value": 1, "is_big_endian": true}`
+			{"type": "write_mask_flow_var", "name": "v", "pkt_offset": 34, "pkt_cast_size": 2, "mask": ` + mask + `, "shift": ` + strconv.Itoa(shift) + `, "add_value": 1, "is_big_endian": true}`
 	}
 	wide := `{"type": "flow_var", "name": "v", "size": 4, "op": "random", "min_value": 1000000, "max_value": 1100000, "step": 1},
 		{"type": "write_mask_flow_var", "name": "v", "pkt_offset": 34, "pkt_cast_size": 4, "mask": 4294901760, "shift": 0, "add_value": 0, "is_big_endian": true}`

@@ -6,6 +6,7 @@ package conformance
 
 import (
 	"bytes"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 )
@@ -85,7 +86,7 @@ func exactly(want, got []byte) error {
 // excerpt is some bytes from an offset on.
 func excerpt(frame []byte, from int) string {
 	const most = 4
-	return fmt.Sprintf("%x", frame[from:min(from+most, len(frame))])
+	return hex.EncodeToString(frame[from:min(from+most, len(frame))])
 }
 
 // compare tells how a packet differs in what is not free, or is out of what is.

@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // variable is a random one.
@@ -143,13 +144,13 @@ func (v *variable) wrote(value uint64, frame []byte) bool {
 }
 
 func (v *variable) wrong(frame []byte, want string) error {
-	text := ""
+	var text strings.Builder
 	for _, w := range v.writes {
 		if w.offset+w.size <= len(frame) {
-			text += fmt.Sprintf(" %x at byte %d", frame[w.offset:w.offset+w.size], w.offset)
+			fmt.Fprintf(&text, " %x at byte %d", frame[w.offset:w.offset+w.size], w.offset)
 		}
 	}
-	return fmt.Errorf("variable %s is%s, which is what none %s becomes", v.name, text, want)
+	return fmt.Errorf("variable %s is%s, which is what none %s becomes", v.name, text.String(), want)
 }
 
 // whole gives the value that was written, if all of it shows.

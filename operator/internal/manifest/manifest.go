@@ -5,6 +5,8 @@ package manifest
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -38,13 +40,8 @@ type Problem struct {
 }
 
 func (p Problem) Error() string {
-	text := p.Origin.String()
-	for _, part := range []string{p.Object, p.Field, p.Message} {
-		if part != "" {
-			text += ": " + part
-		}
-	}
-	return text
+	parts := []string{p.String(), p.Object, p.Field, p.Message}
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), ": ")
 }
 
 // Set is all objects of some files, each kind in the order they were read.
