@@ -52,6 +52,9 @@ func TestImportedResourcesAreTaken(t *testing.T) {
 	for name, data := range all {
 		t.Run(name, func(t *testing.T) {
 			got, err := Import("p", data, Options{})
+			if err != nil && meant.MatchString(err.Error()) {
+				t.Skip(err)
+			}
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -5,6 +5,7 @@ package trex
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"testing"
 
 	"spate.dev/operator/internal/plan"
@@ -32,10 +33,16 @@ func profiles(t testing.TB) map[string][]byte {
 	return all
 }
 
+// meant are the refusals that docs/import-trex.md tells of.
+var meant = regexp.MustCompile(`\(tpg\) are not supported|IEEE 1588 are not supported|are too long: at most`)
+
 func TestProfilesOfTRexCanBeRun(t *testing.T) {
 	for name, data := range profiles(t) {
 		t.Run(name, func(t *testing.T) {
 			got, err := Import("profile", data, Options{})
+			if err != nil && meant.MatchString(err.Error()) {
+				t.Skip(err)
+			}
 			if err != nil {
 				t.Fatal(err)
 			}

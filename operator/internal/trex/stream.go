@@ -11,6 +11,7 @@ import (
 	"math"
 	"math/big"
 	"net"
+	"strconv"
 	"strings"
 
 	spatev1 "spate.dev/operator/api/v1alpha1"
@@ -85,7 +86,9 @@ func (in *importer) stream(index int, raw json.RawMessage) {
 	}
 	measured := in.flowStats(s, o.object("flow_stats"), frame)
 	program := &program{problems: in.problems, notes: in.notes, frame: frame, seed: seed}
-	s.spec.Cache = program.read(o.object("vm"))
+	if s.spec.Cache = program.read(o.object("vm")); s.spec.Cache > 0 && !measured.latency {
+		in.notes.add(s.path+".vm.cache", "TRex deals %d packets out over its cores; here each worker has as many", s.spec.Cache)
+	}
 	o.done()
 	s.spec.Fields = program.fields()
 	s.spec.Packet = &spatev1.Packet{Bytes: program.frame, Checksums: program.sums()}
@@ -99,7 +102,7 @@ func (in *importer) stream(index int, raw json.RawMessage) {
 
 // call names the resources of a stream.
 func (in *importer) call(s *stream, position int) {
-	number := fmt.Sprint(position)
+	number := strconv.Itoa(position)
 	s.entry.Name = spatev1.EntryName(in.entries.unique(label(s.name, "stream-"+number), position))
 	s.object = in.objects.unique(label(in.name+"-"+label(s.name, number), number), position)
 	s.entry.StreamRef = &spatev1.LocalReference{Name: spatev1.ObjectName(s.object)}
@@ -129,10 +132,10 @@ func duration(ns int64) spatev1.Duration {
 		name string
 	}{{1e9, "s"}, {1e6, "ms"}, {1e3, "us"}} {
 		if ns%unit.ns == 0 {
-			return spatev1.Duration(fmt.Sprint(ns/unit.ns) + unit.name)
+			return spatev1.Duration(strconv.FormatInt(ns/unit.ns, 10) + unit.name)
 		}
 	}
-	return spatev1.Duration(fmt.Sprint(ns) + "ns")
+	return spatev1.Duration(strconv.FormatInt(ns, 10) + "ns")
 }
 
 func (s *stream) mode(o *object, in *importer) {
