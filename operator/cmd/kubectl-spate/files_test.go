@@ -206,3 +206,19 @@ func TestExitCodes(t *testing.T) {
 		t.Error("0 where all is well, 1 otherwise")
 	}
 }
+
+// TestSimulateWritesWhatTheEngineSends needs the engine.
+func TestSimulateWritesWhatTheEngineSends(t *testing.T) {
+	if os.Getenv(engineVariable) == "" {
+		t.Skip(engineVariable + " is not set; run `make operator-test`")
+	}
+	pcap := filepath.Join(t.TempDir(), "out.pcap")
+	_, told, err := spate(smoke+"---\n"+udp, "simulate", "-", "--pcap", pcap, "--limit", "7")
+	if err != nil {
+		t.Fatal(err, told)
+	}
+	// A header of 24 bytes, and before each frame of 124 bytes (128 with FCS) one of 16.
+	if file, err := os.Stat(pcap); err != nil || file.Size() != 24+7*(16+124) {
+		t.Errorf("got %v %v", file, err)
+	}
+}
