@@ -249,28 +249,25 @@ func TestChecksumsThatTRexWouldLeaveWrongAreNoted(t *testing.T) {
 	}
 }
 
-// trexSteps are the values of a flow_var, stepped as TRex's data path does: the memory holds the value before the first.
+// trexSteps are the values of a flow_var as TRex takes them: around its range by steps, the memory holding the value before the
+// first.
 func trexSteps(low, high, step, first uint64, down bool, count int) (values []uint64, wrapped []bool) {
-	forward := func(c uint64) (uint64, bool) {
-		if left := high - c; step > left {
-			return low + (step - left - 1), true
-		}
-		return c + step, false
-	}
-	backward := func(c uint64) (uint64, bool) {
-		if left := c - low; step > left {
-			return high - (step - left - 1), true
-		}
-		return c - step, false
-	}
+	around := high - low + 1
+	// place counts from where it starts behind a wrap.
+	place := first - low
 	if down {
-		forward, backward = backward, forward
+		place = high - first
 	}
-	value, _ := backward(first)
+	place = (place + around - step) % around
 	for range count {
-		var wraps bool
-		value, wraps = forward(value)
-		values, wrapped = append(values, value), append(wrapped, wraps)
+		place += step
+		wrapped = append(wrapped, place >= around)
+		place %= around
+		if down {
+			values = append(values, high-place)
+		} else {
+			values = append(values, low+place)
+		}
 	}
 	return values, wrapped
 }
