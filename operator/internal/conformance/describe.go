@@ -6,6 +6,7 @@ package conformance
 
 import (
 	"fmt"
+	"math"
 	"slices"
 )
 
@@ -164,8 +165,14 @@ type builder struct {
 }
 
 func (b *builder) instruction(i *instruction) error {
+	if i.Offset < 0 || i.L2 < 0 || i.L3 < 0 || max(i.Offset, i.L2, i.L3) > math.MaxUint16 {
+		return fmt.Errorf("%s: an offset is out of range", i.Type)
+	}
 	switch i.Type {
 	case "flow_var", "flow_var_rand_limit":
+		if i.Size < 1 || i.Size > 8 {
+			return fmt.Errorf("%s: variable %q has %d bytes, of 1 to 8", i.Type, i.Name, i.Size)
+		}
 		b.sizes[i.Name] = i.Size
 		if i.Op == "random" || i.Type == "flow_var_rand_limit" {
 			b.random[i.Name] = &variable{name: i.Name, size: i.Size, min: i.Min, max: i.Max, values: i.Values}
@@ -219,7 +226,7 @@ func (b *builder) write(i *instruction) error {
 	} else {
 		w.mask = ^uint64(0) >> (64 - 8*size)
 	}
-	if w.offset < 0 || w.size < 1 || w.offset+w.size > len(b.stream.base) {
+	if w.size < 1 || w.size > 8 || w.offset+w.size > len(b.stream.base) {
 		return fmt.Errorf("%s: bytes %d to %d are not in the packet", i.Type, w.offset, w.offset+w.size)
 	}
 	w.live = w.bytes(w.mask)
