@@ -15,6 +15,7 @@ include build/cluster.mk
 include build/test.mk
 include build/bench.mk
 include build/fuzz.mk
+include build/conformance.mk
 
 .PHONY: help
 help: ## List the targets

@@ -21,6 +21,12 @@ generate-docs: $(CRD_REF_DOCS)
 	@$(CRD_REF_DOCS) --source-path=operator/api --config=operator/hack/api-docs.yaml --renderer=markdown \
 	  --output-path=docs/api.md --log-level=ERROR
 
+.PHONY: kubectl-spate
+kubectl-spate: ## Build kubectl's plugin, `kubectl spate` (build/out/kubectl-spate)
+	@mkdir -p build/out
+	@cd operator && go build -ldflags='-s -w' -o ../build/out/kubectl-spate ./cmd/kubectl-spate
+	@echo "kubectl-spate: build/out/kubectl-spate (put it into a folder of PATH)"
+
 .PHONY: verify-generated
 verify-generated: ## Fail if a generated file is not current
 	@before=$$(cat $$(find $(GENERATED) -type f | sort) | sha256sum); \

@@ -11,6 +11,7 @@ package v1alpha1
 // +kubebuilder:validation:AtMostOneOf=size;sizes
 // +kubebuilder:validation:XValidation:rule="!has(self.bytes) || (!has(self.payload) && !has(self.size) && !has(self.sizes))",message="bytes is the whole packet: payload, size and sizes go with headers only"
 // +kubebuilder:validation:XValidation:rule="!has(self.checksums) || has(self.bytes)",fieldPath=".checksums",message="checksums go with bytes: those of headers are kept true by themselves"
+// +kubebuilder:validation:XValidation:rule="!has(self.fromPort) || has(self.bytes)",fieldPath=".fromPort",message="fromPort goes with bytes: of headers leave ethernet.source or ethernet.destination out"
 type Packet struct {
 	// headers from the outermost inwards; the first is ethernet.
 	// +optional
@@ -39,6 +40,8 @@ type Packet struct {
 	// bytes is the whole packet without FCS, base64, 60 to 9212 bytes, sent as it is.
 	// +optional
 	// +kubebuilder:validation:MaxLength=12284
+	// +kubebuilder:validation:Pattern=`^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$`
+	// +kubebuilder:validation:Format=""
 	Bytes []byte `json:"bytes,omitempty"`
 
 	// checksums of `bytes` that are computed and kept true; without any the bytes stay as they are, also where fields are
@@ -47,7 +50,26 @@ type Packet struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	Checksums []RawChecksum `json:"checksums,omitempty"`
+
+	// fromPort names the Ethernet addresses of `bytes` that are not sent as they are there: `Source` becomes the
+	// transmitting port's own, `Destination` that of its next hop.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=2
+	FromPort []PortAddress `json:"fromPort,omitempty"`
 }
+
+// PortAddress is an Ethernet address that the transmitting port knows.
+//
+// +kubebuilder:validation:Enum=Source;Destination
+type PortAddress string
+
+const (
+	// PortSource is the port's own.
+	PortSource PortAddress = "Source"
+	// PortDestination is that of the port's next hop.
+	PortDestination PortAddress = "Destination"
+)
 
 // PacketSizes is how sizes differ: exactly one of list and range.
 //

@@ -28,7 +28,7 @@ type StatelessStreamSpec struct {
 	// +optional
 	// +listType=map
 	// +listMapKey=name
-	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:MaxItems=20
 	Fields []PacketField `json:"fields,omitempty"`
 
 	// transmit says when packets are sent.

@@ -104,6 +104,9 @@ func buildStack(description *spatev1.Packet, at *field.Path, options Options) (*
 	if len(description.Checksums) > 0 {
 		errs = append(errs, field.Forbidden(at.Child("checksums"), "those of headers are kept true by themselves; these go with bytes"))
 	}
+	if len(description.FromPort) > 0 {
+		errs = append(errs, field.Forbidden(at.Child("fromPort"), "of headers leave ethernet.source or ethernet.destination out; this goes with bytes"))
+	}
 	if len(errs) > 0 {
 		return nil, errs
 	}

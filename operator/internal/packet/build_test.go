@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/hex"
+	"net"
 	"strings"
 	"testing"
 
@@ -214,6 +215,45 @@ func TestRawPackets(t *testing.T) {
 		p, errs := Build(raw(func([]byte) {}), at, Options{Trailer: true})
 		if len(errs) > 0 || !bytes.Equal(p.Frame, built.Frame) || len(p.Checksums) != 2 || p.SourceMACFromPort {
 			t.Errorf("got %v %+v", errs, p)
+		}
+	})
+	t.Run("take their addresses from the port where they shall", func(t *testing.T) {
+		description := raw(func([]byte) {})
+		description.FromPort = []spatev1.PortAddress{spatev1.PortSource, spatev1.PortDestination}
+		if p, errs := Build(description, at, Options{NextHopFromPort: true}); len(errs) > 0 || !p.SourceMACFromPort || !p.DestinationMACFromPort {
+			t.Errorf("got %v %+v", errs, p)
+		}
+		hop := net.HardwareAddr{2, 0, 0, 0, 0, 9}
+		if p, errs := Build(description, at, Options{NextHop: hop}); len(errs) > 0 || p.DestinationMACFromPort || !bytes.Equal(p.Frame[:6], hop) {
+			t.Errorf("got %v %+v", errs, p)
+		}
+		if _, errs := Build(description, at, Options{}); len(errs) != 1 || !strings.HasPrefix(errs[0].Field, at.String()+".fromPort[1]") ||
+			!strings.Contains(errs[0].Detail, "has no address to find its next hop with") {
+			t.Errorf("got %v", errs)
+		}
+		description.FromPort = []spatev1.PortAddress{"Both"}
+		if _, errs := Build(description, at, Options{}); len(errs) != 1 || !strings.HasPrefix(errs[0].Field, at.String()+".fromPort[0]") {
+			t.Errorf("got %v", errs)
+		}
+		stacked := described(64, eth(), ip4(), udp())
+		stacked.FromPort = []spatev1.PortAddress{spatev1.PortSource}
+		if _, errs := Build(stacked, at, Options{NextHop: hop}); len(errs) != 1 || errs[0].Field != at.String()+".fromPort" {
+			t.Errorf("got %v", errs)
+		}
+	})
+	t.Run("a header that ends the packet has its checksum too", func(t *testing.T) {
+		description := raw(func([]byte) {})
+		description.Bytes = description.Bytes[:60]
+		end := len(description.Bytes)
+		description.Checksums = []spatev1.RawChecksum{{Type: spatev1.RawICMP, Offset: int32(end - 4)}}
+		if p, errs := Build(description, at, Options{}); len(errs) > 0 || p.Checksums[0].Offset != end-2 {
+			t.Errorf("got %v %+v", errs, p)
+		}
+		for kind, size := range map[spatev1.RawChecksumType]int{spatev1.RawICMP: 3, spatev1.RawSCTP: 11} {
+			description.Checksums = []spatev1.RawChecksum{{Type: kind, Offset: int32(end - size)}}
+			if _, errs := Build(description, at, Options{}); len(errs) != 1 || !strings.Contains(errs[0].Detail, "has room there") {
+				t.Errorf("%s: got %v", kind, errs)
+			}
 		}
 	})
 	t.Run("wrong and absent checksums are left alone", func(t *testing.T) {

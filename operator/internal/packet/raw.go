@@ -29,6 +29,9 @@ func buildRaw(description *spatev1.Packet, at *field.Path, options Options) (*Pa
 	frame := append([]byte(nil), description.Bytes...)
 	seen := Inspect(frame)
 	built := &Packet{Frame: frame, Headers: seen.Headers, Shortest: MinFrameBytes}
+	if err := built.addressFromPort(description.FromPort, at.Child("fromPort"), options); err != nil {
+		return nil, field.ErrorList{err}
+	}
 	if options.Trailer {
 		if err := roomForTrailer(seen, len(frame)); err != "" {
 			return nil, field.ErrorList{field.Invalid(at.Child("bytes"), fmt.Sprintf("%d bytes", len(frame)), err)}
@@ -51,6 +54,27 @@ func buildRaw(description *spatev1.Packet, at *field.Path, options Options) (*Pa
 	}
 	built.Checksums = sums
 	return built, nil
+}
+
+// addressFromPort leaves the Ethernet addresses that the port knows to the engine.
+func (p *Packet) addressFromPort(asked []spatev1.PortAddress, at *field.Path, options Options) *field.Error {
+	for i, address := range asked {
+		switch {
+		case address == spatev1.PortSource:
+			p.SourceMACFromPort = true
+		case address != spatev1.PortDestination:
+			return field.NotSupported(at.Index(i), address, []spatev1.PortAddress{spatev1.PortSource, spatev1.PortDestination})
+		case options.NextHopFromPort:
+			p.DestinationMACFromPort = true
+		case options.NextHop != nil:
+			copy(p.Frame, options.NextHop)
+		default:
+			return field.Invalid(at.Index(i), address, "the transmitting port has no address to find its next hop with: leave "+
+				"Destination out and write the MAC address of the device the port is connected to into bytes, or give the port "+
+				"addresses in the generator's spec.ports")
+		}
+	}
+	return nil
 }
 
 // roomForTrailer says what keeps a measurement from being written at the end of a raw packet.
@@ -102,7 +126,11 @@ func askedChecksums(frame []byte, asked []spatev1.RawChecksum, seen Inspection, 
 		if found && kind != IPv4 {
 			where.End = network.End
 		}
-		if least := checksumAt(kind) + 4; where.Offset < 0 || where.Offset+least > where.End {
+		width := 2
+		if kind == SCTP {
+			width = 4
+		}
+		if least := checksumAt(kind) + width; where.Offset < 0 || where.Offset+least > where.End {
 			errs = append(errs, field.Invalid(at.Child("offset"), a.Offset, fmt.Sprintf("no %s header has room there", kind)))
 			continue
 		}

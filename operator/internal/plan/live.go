@@ -68,7 +68,7 @@ func Adjust(plan *enginev1.Plan, planned *big.Rat, rate spatev1.ScaledRate, chan
 		return Live{}, err
 	}
 	for name, quantity := range own {
-		ratio, err := Ratio(new(big.Rat).Mul(quantity.Value, live.OwnFactor))
+		ratio, err := rateRatio(quantity.Unit, new(big.Rat).Mul(quantity.Value, live.OwnFactor))
 		if err != nil {
 			return Live{}, fmt.Errorf("entry %s: %w", name, err)
 		}
@@ -121,7 +121,7 @@ func withRates(plan *enginev1.Plan, planned *big.Rat, own map[string]Quantity) (
 			changed.Streams = append(changed.Streams, s)
 			continue
 		}
-		ratio, err := Ratio(new(big.Rat).Mul(quantity.Value, planned))
+		ratio, err := rateRatio(quantity.Unit, new(big.Rat).Mul(quantity.Value, planned))
 		if err != nil {
 			return nil, fmt.Errorf("stream %s: %w", s.GetName(), err)
 		}

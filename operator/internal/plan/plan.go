@@ -5,11 +5,14 @@
 package plan
 
 import (
+	"bytes"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/big"
 
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
 	spatev1 "spate.dev/operator/api/v1alpha1"
@@ -73,6 +76,20 @@ func Decode(bytes []byte) (*enginev1.Plan, error) {
 		return nil, fmt.Errorf("decode a plan: %w", err)
 	}
 	return plan, nil
+}
+
+// Text is a plan as indented JSON, as `spate-engine` reads it; the same for the same plan.
+func Text(plan *enginev1.Plan) ([]byte, error) {
+	text, err := protojson.Marshal(plan)
+	if err != nil {
+		return nil, fmt.Errorf("write the plan of run %s: %w", plan.GetRunId(), err)
+	}
+	var indented bytes.Buffer // protojson's own spaces differ from program to program
+	if err := json.Indent(&indented, text, "", "  "); err != nil {
+		return nil, err
+	}
+	indented.WriteByte('\n')
+	return indented.Bytes(), nil
 }
 
 // Rescaled is a new rate of a run under way.

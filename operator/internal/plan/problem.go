@@ -22,6 +22,9 @@ type Problem struct {
 	Path string
 	// Message says what is wrong and what would be right.
 	Message string
+	// Within is the referenced object that it is in, such as `StatelessStream udp-64`; empty where it is the one that is
+	// being resolved.
+	Within string
 }
 
 func (p Problem) Error() string { return p.Path + ": " + p.Message }
@@ -90,6 +93,7 @@ func (p Problems) within(at *field.Path, kind, name string) Problems {
 		told[i] = Problem{
 			Reason: problem.Reason, Path: at.String(),
 			Message: fmt.Sprintf("%s %q: %s", kind, name, problem.Error()),
+			Within:  kind + " " + name,
 		}
 	}
 	return told

@@ -244,6 +244,10 @@ func (p *Problems) nextHop(stream *Stream, e *spatev1.TrafficEntry, generator *s
 	if stream.Packet == nil || !stream.Packet.DestinationMACFromPort {
 		return
 	}
+	left := "ethernet.destination is absent"
+	if len(stream.spec.Packet.FromPort) > 0 {
+		left = "packet.fromPort names Destination"
+	}
 	port := newPorts(generator).find(string(e.TransmitPort))
 	for _, h := range stream.Packet.Headers {
 		four := h.Kind == packet.IPv4
@@ -255,10 +259,10 @@ func (p *Problems) nextHop(stream *Stream, e *spatev1.TrafficEntry, generator *s
 				return
 			}
 		}
-		p.add(spatev1.ReasonInvalidSpec, at, "ethernet.destination is absent, and port %s has no %s address to find the next hop with: write it, or give the port one", port.Name, h.Kind)
+		p.add(spatev1.ReasonInvalidSpec, at, "%s, and port %s has no %s address to find the next hop with: write it, or give the port one", left, port.Name, h.Kind)
 		return
 	}
-	p.add(spatev1.ReasonInvalidSpec, at, "ethernet.destination is absent, and a packet that is not IP has no next hop: write it")
+	p.add(spatev1.ReasonInvalidSpec, at, "%s, and a packet that is not IP has no next hop: write it", left)
 }
 
 // checkPorts tells whether the ports exist, and whether packets of one can arrive at the other.

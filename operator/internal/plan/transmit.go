@@ -186,7 +186,7 @@ func (m *transmitMode) at(rate Quantity, factor *big.Rat, stream *enginev1.Strea
 	if m.replay != nil {
 		return m.replayAt(factor, stream)
 	}
-	scaled, err := Ratio(new(big.Rat).Mul(rate.Value, factor))
+	scaled, err := rateRatio(rate.Unit, new(big.Rat).Mul(rate.Value, factor))
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
+# Do imported profiles send what they send where they come from? The data are not part of the repository.
+
+# Folder with trex-stateless/NAME.json and the captures of TRex's simulator beside them.
+CONFORMANCE ?= ../shared/conformance
+
+.PHONY: conformance
+conformance: ## Compare imported TRex profiles with TRex, packet for packet (CONFORMANCE=FOLDER)
+	@[ ! -d $(CONFORMANCE) ] || $(MAKE) --no-print-directory engine-debug
+	@cd operator && go run ./hack/conformance -data $(abspath $(CONFORMANCE))

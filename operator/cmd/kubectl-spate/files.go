@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// How do the files that are named become objects?
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/manifest"
+	"spate.dev/operator/internal/offline"
+	"spate.dev/operator/internal/plan"
+)
+
+// aboutFiles is told by each command that reads them.
+const aboutFiles = `FILE is YAML or JSON, with one or more objects, as for kubectl apply; - is standard input. TrafficProfiles and
+StatelessStreams are read, and TrafficGenerators, ConfigMaps and Secrets they refer to. Where no TrafficGenerator is
+among the files, a plain one stands in for the one that the profile refers to: one engine with the ports that the profile
+names, null ports where it only sends, network ports where it expects packets.`
+
+// fileFlags say how files are read.
+type fileFlags struct {
+	namespace string
+	lineRate  string
+}
+
+func (f *fileFlags) add(c *cobra.Command) {
+	c.Flags().StringVarP(&f.namespace, "namespace", "n", manifest.DefaultNamespace, "namespace of objects that name none")
+	c.Flags().StringVar(&f.lineRate, "line-rate", string(offline.DefaultLineRate), "line rate of the ports of the generator that stands in for an absent one")
+}
+
+// read gives all objects of the files, and what is wrong with them by themselves.
+func (f *fileFlags) read(c *cobra.Command, names []string) (offline.Files, []manifest.Problem, error) {
+	if _, err := plan.ParseBitRate(spatev1.BitRate(f.lineRate)); err != nil {
+		return offline.Files{}, nil, fmt.Errorf("--line-rate %q: %w", f.lineRate, err)
+	}
+	reader := manifest.Reader{Namespace: f.namespace}
+	for _, name := range names {
+		data, err := readFile(c, name)
+		if err != nil {
+			return offline.Files{}, nil, err
+		}
+		if name == "-" {
+			name = "standard input"
+		}
+		reader.Read(name, data)
+	}
+	set, problems := reader.Done()
+	return offline.Files{Set: set, LineRate: spatev1.BitRate(f.lineRate)}, problems, nil
+}
+
+func readFile(c *cobra.Command, name string) ([]byte, error) {
+	if name == "-" {
+		return io.ReadAll(c.InOrStdin())
+	}
+	return os.ReadFile(name)
+}
+
+// errProblems is told after the problems themselves.
+var errProblems = errors.New("the files cannot be planned as they are")
+
+// tell writes problems, a line each.
+func tell(to io.Writer, problems []manifest.Problem) {
+	for _, problem := range problems {
+		fmt.Fprintln(to, problem.Error())
+	}
+}

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+const (
+	smoke = `apiVersion: spate.dev/v1alpha1
+kind: TrafficProfile
+metadata: {name: smoke}
+spec:
+  generatorRef: {name: lab}
+  traffic:
+    - {name: one, streamRef: {name: udp}, transmitPort: east}
+`
+	udp = `apiVersion: spate.dev/v1alpha1
+kind: StatelessStream
+metadata: {name: udp}
+spec:
+  packet:
+    headers:
+      - ethernet: {}
+      - ipv4: {source: 198.18.0.1, destination: 198.19.0.1}
+      - udp: {destinationPort: 7}
+    size: 128
+  transmit: {continuous: {rate: 1kpps}}
+`
+)
+
+// written puts texts into files and gives their paths.
+func written(t *testing.T, texts ...string) []string {
+	t.Helper()
+	paths := make([]string, len(texts))
+	for i, text := range texts {
+		paths[i] = filepath.Join(t.TempDir(), "objects.yaml")
+		if err := os.WriteFile(paths[i], []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return paths
+}
+
+// spate runs a command line with standard input.
+func spate(input string, args ...string) (output, told string, err error) {
+	root := newRootCommand()
+	var out, errs bytes.Buffer
+	root.SetArgs(args)
+	root.SetIn(strings.NewReader(input))
+	root.SetOut(&out)
+	root.SetErr(&errs)
+	err = root.Execute()
+	return out.String(), errs.String(), err
+}
+
+func TestCommandsShowExamples(t *testing.T) {
+	var look func(c *cobra.Command)
+	look = func(c *cobra.Command) {
+		if c.HasSubCommands() == c.Runnable() || c.Short == "" {
+			t.Errorf("%s: Short %q, runnable %v", c.CommandPath(), c.Short, c.Runnable())
+		}
+		if c.Runnable() && c.Example == "" {
+			t.Errorf("%s: no example", c.CommandPath())
+		}
+		for _, sub := range c.Commands() {
+			look(sub)
+		}
+	}
+	look(newRootCommand())
+}
+
+func TestPlanIsPrinted(t *testing.T) {
+	for name, c := range map[string]struct {
+		input string
+		args  []string
+	}{
+		"of files":          {"", append([]string{"plan"}, written(t, smoke, udp)...)},
+		"of standard input": {smoke + "---\n" + udp, []string{"plan", "-"}},
+		"of several":        {smoke + "---\n" + strings.Replace(smoke, "name: smoke", "name: other", 1) + "---\n" + udp, []string{"plan", "-", "--profile", "smoke"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			output, told, err := spate(c.input, c.args...)
+			if err != nil || told != "" {
+				t.Fatal(err, told)
+			}
+			for _, want := range []string{`  "runId": "smoke",`, `"namespace": "default"`, `"txPort": "east"`} {
+				if !strings.Contains(output, want) {
+					t.Errorf("%s is not in %s", want, output)
+				}
+			}
+		})
+	}
+}
+
+func TestValidateTellsEveryProblem(t *testing.T) {
+	wrong := strings.Replace(udp, "size: 128", "size: 12", 1)
+	output, _, err := spate(smoke+"---\n"+wrong+"---\n"+strings.Replace(udp, "name: udp", "name: {}", 1), "validate", "-")
+	if err == nil || err.Error() != "problems found: 2" {
+		t.Errorf("got %v", err)
+	}
+	for _, want := range []string{"standard input, document 2: StatelessStream udp: spec.packet.size: ", "standard input, document 3: metadata.name: "} {
+		if !strings.Contains(output, want) {
+			t.Errorf("%q is not in %s", want, output)
+		}
+	}
+	output, told, err := spate(smoke+"---\n"+udp+"---\napiVersion: v1\nkind: Namespace\nmetadata: {name: lab}\n", "validate", "-")
+	if err != nil || output != "no problem found (TrafficProfiles: 1, StatelessStreams: 1, TrafficGenerators: 0)\n" || told != "standard input, document 3: Namespace lab: is not looked into\n" {
+		t.Errorf("got %q, %q, %v", output, told, err)
+	}
+}
+
+func TestWhatCannotBePlannedIsTold(t *testing.T) {
+	for name, c := range map[string]struct {
+		input string
+		args  []string
+		told  string
+		want  string
+	}{
+		"no files":            {"", []string{"plan"}, "", "requires at least 1 arg"},
+		"no such file":        {"", []string{"plan", "/nowhere/a.yaml"}, "", "/nowhere/a.yaml: no such file"},
+		"no profile":          {udp, []string{"plan", "-"}, "", "there is no TrafficProfile in the files"},
+		"a wrong rate":        {smoke, []string{"plan", "-", "--line-rate", "much"}, "", `--line-rate "much": `},
+		"a wrong field":       {smoke + "  speed: 1\n---\n" + udp, []string{"plan", "-"}, "TrafficProfile smoke: spec.speed: unknown field", errProblems.Error()},
+		"nothing to refer to": {smoke, []string{"plan", "-"}, `StatelessStream "udp" does not exist`, errProblems.Error()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			output, told, err := spate(c.input, c.args...)
+			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(told, c.told) || output != "" {
+				t.Errorf("got %q, %q, %v", output, told, err)
+			}
+		})
+	}
+}
+
+// engine is a program that tells what it was called with, and exits with a code.
+func engine(t *testing.T, code string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "spate-engine")
+	script := "#!/bin/sh\necho \"$@\"\ngrep -c '\"txPort\": \"east\"'\nexit " + code + "\n"
+	if err := os.WriteFile(path, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestSimulateRunsTheEngine(t *testing.T) {
+	both := smoke + "---\n" + udp
+	path := engine(t, "0")
+	for name, find := range map[string]func(t *testing.T) []string{
+		"by flag":     func(*testing.T) []string { return []string{"--engine", path} },
+		"by variable": func(t *testing.T) []string { t.Setenv(engineVariable, path); return nil },
+		"by path": func(t *testing.T) []string {
+			t.Setenv(engineVariable, "")
+			t.Setenv("PATH", filepath.Dir(path)+":"+os.Getenv("PATH"))
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			output, told, err := spate(both, append([]string{"simulate", "-", "--pcap", "out.pcap", "--worker-limit", "50", "--workers", "2"}, find(t)...)...)
+			if want := "simulate --plan - --pcap out.pcap --workers 2 --worker-limit 50\n1\n"; err != nil || output != want {
+				t.Errorf("got %q, %q, %v, want %q", output, told, err, want)
+			}
+		})
+	}
+	if _, _, err := spate(both, "simulate", "-", "--pcap", "o", "--limit", "5", "--engine", engine(t, "3")); code(err) != 3 {
+		t.Errorf("got %v: the engine's exit code is told on", err)
+	}
+}
+
+func TestSimulateTellsWhatIsMissing(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	t.Setenv(engineVariable, "")
+	both := smoke + "---\n" + udp
+	_, _, err := spate(both, "simulate", "-", "--pcap", "o", "--limit", "5")
+	if err == nil || !strings.Contains(err.Error(), "build it with `make engine`") {
+		t.Errorf("got %v", err)
+	}
+	_, _, err = spate(both, "simulate", "-", "--pcap", "o", "--limit", "5", "--engine", "/nowhere/engine")
+	if err == nil || !strings.Contains(err.Error(), "--engine names the engine's program: ") || !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got %v", err)
+	}
+	t.Setenv(engineVariable, "/nowhere/engine")
+	if _, _, err = spate(both, "simulate", "-", "--pcap", "o"); err == nil || !strings.Contains(err.Error(), engineVariable+" names") {
+		t.Errorf("got %v", err)
+	}
+	path := engine(t, "0")
+	if _, _, err = spate(both, "simulate", "-", "--pcap", "o", "--engine", path); err == nil || !strings.Contains(err.Error(), "say with --limit or --worker-limit") {
+		t.Errorf("got %v", err)
+	}
+	if _, _, err = spate(both, "simulate", "-", "--engine", path); err == nil || !strings.Contains(err.Error(), `"pcap" not set`) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestExitCodes(t *testing.T) {
+	if code(nil) != 0 || code(errProblems) != 1 || code(&exec.Error{Name: "x", Err: exec.ErrNotFound}) != 1 {
+		t.Error("0 where all is well, 1 otherwise")
+	}
+}
+
+// TestSimulateWritesWhatTheEngineSends needs the engine.
+func TestSimulateWritesWhatTheEngineSends(t *testing.T) {
+	if os.Getenv(engineVariable) == "" {
+		t.Skip(engineVariable + " is not set; run `make operator-test`")
+	}
+	pcap := filepath.Join(t.TempDir(), "out.pcap")
+	_, told, err := spate(smoke+"---\n"+udp, "simulate", "-", "--pcap", pcap, "--limit", "7")
+	if err != nil {
+		t.Fatal(err, told)
+	}
+	// A header of 24 bytes, and before each frame of 124 bytes (128 with FCS) one of 16.
+	if file, err := os.Stat(pcap); err != nil || file.Size() != 24+7*(16+124) {
+		t.Errorf("got %v %v", file, err)
+	}
+}

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// How do other generators' profiles become Spate's resources?
+
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"spate.dev/operator/internal/trex"
+)
+
+func newImportCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "import",
+		Short: "Make resources of other generators' profiles",
+		Args:  cobra.NoArgs,
+	}
+	command.AddCommand(newImportTRexCommand())
+	return command
+}
+
+// importTRex are the options of the command.
+type importTRex struct {
+	name, namespace, output string
+	sourceMAC, target       string
+	python                  string
+	direction               int
+	tunables                map[string]string
+	options                 trex.Options
+}
+
+func newImportTRexCommand() *cobra.Command {
+	var o importTRex
+	command := &cobra.Command{
+		Use:   "trex FILE.json|FILE.py|-",
+		Short: "Make StatelessStreams and a TrafficProfile of TRex's stateless streams",
+		Long: `Makes a StatelessStream of each of TRex's stateless streams, and a TrafficProfile that sends them.
+
+FILE.json, or - for standard input, is a list of streams as TRex's client sends and saves it. FILE.py is a profile in Python:
+TRex's own client loads it, for which python3 must have the package lbr-trex-client.
+
+Packets, rates, gaps, chains and field engine programs keep their meaning. What cannot is refused, with the stream's number and
+the JSON path. What differs is told on standard error.`,
+		Example: `  # Look at what becomes of a profile
+  kubectl spate import trex imix.json
+
+  # Run it on the generator lab, from its port east, with what is measured expected at west
+  kubectl spate import trex imix.json --generator lab --port east --receive-port west | kubectl apply -f -
+
+  # A profile in Python with tunables, into a file for each resource
+  kubectl spate import trex stl/bench.py -t size=128,vm=var1 --output bench/
+
+  # Addresses that TRex takes from its configuration file
+  kubectl spate import trex imix.json --destination-mac 02:00:00:00:00:01
+
+  # From standard input
+  cat imix.json | kubectl spate import trex - --name imix`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, args []string) error { return o.run(command, args[0]) },
+	}
+	flags := command.Flags()
+	flags.StringVar(&o.name, "name", "", "name of the profile, and beginning of the streams' (the file's when absent)")
+	flags.StringVarP(&o.namespace, "namespace", "n", "", "namespace of the resources (that of whoever applies them when absent)")
+	flags.StringVar(&o.options.Port, "port", trex.DefaultPort, "port of the generator that sends")
+	flags.StringVar(&o.options.ReceivePort, "receive-port", "", "port where measured streams are expected (the same when absent)")
+	flags.StringVar(&o.options.Generator, "generator", trex.DefaultGenerator, "TrafficGenerator to run on")
+	flags.StringVar(&o.sourceMAC, "source-mac", "", "source of packets whose source TRex takes from its port (the port's own when absent)")
+	flags.StringVar(&o.target, "destination-mac", "", "destination of packets whose destination TRex takes from its configuration (the port's next hop when absent)")
+	flags.StringVarP(&o.output, "output", "o", "yaml", "yaml for standard output, or a folder for a file for each resource")
+	flags.StringToStringVarP(&o.tunables, "tunables", "t", nil, "tunables of a profile in Python, such as size=64,vm=var1")
+	flags.IntVar(&o.direction, "direction", 0, "direction that a profile in Python makes the streams of, 0 or 1")
+	flags.StringVar(&o.python, "python", "python3", "interpreter for profiles in Python")
+	return command
+}
+
+func (o *importTRex) run(command *cobra.Command, file string) error {
+	if err := o.addresses(); err != nil {
+		return err
+	}
+	data, err := o.read(command, file)
+	if err != nil {
+		return err
+	}
+	name := o.name
+	if name == "" {
+		if file == "-" {
+			return errors.New("--name is needed with standard input")
+		}
+		name = nameOf(file)
+	}
+	imported, err := trex.Import(name, data, o.options)
+	if err != nil {
+		return fmt.Errorf("import %s:\n%w", file, err)
+	}
+	for _, note := range imported.Notes {
+		fmt.Fprintln(command.ErrOrStderr(), "note:", note)
+	}
+	var resources []resource
+	for _, stream := range imported.Streams {
+		resources = append(resources, resource{"statelessstream", stream})
+	}
+	resources = append(resources, resource{"trafficprofile", imported.Profile})
+	for _, r := range resources {
+		r.object.SetNamespace(o.namespace)
+	}
+	if o.output == "yaml" {
+		return show(command.OutOrStdout(), resources)
+	}
+	return save(o.output, resources)
+}
+
+func (o *importTRex) addresses() error {
+	for _, a := range []struct {
+		flag, text string
+		to         *net.HardwareAddr
+	}{{"source-mac", o.sourceMAC, &o.options.SourceMAC}, {"destination-mac", o.target, &o.options.DestinationMAC}} {
+		if a.text == "" {
+			continue
+		}
+		address, err := net.ParseMAC(a.text)
+		if err != nil || len(address) != 6 {
+			return fmt.Errorf("--%s %q: must be a MAC address such as 02:00:00:00:00:01", a.flag, a.text)
+		}
+		*a.to = address
+	}
+	return nil
+}
+
+// read gives the streams as JSON.
+func (o *importTRex) read(command *cobra.Command, file string) ([]byte, error) {
+	python := filepath.Ext(file) == ".py"
+	switch {
+	case o.direction != 0 && o.direction != 1:
+		return nil, fmt.Errorf("--direction %d: must be 0 or 1", o.direction)
+	case !python && (len(o.tunables) > 0 || o.direction != 0):
+		return nil, errors.New("--tunables and --direction go with profiles in Python")
+	case python:
+		return trexProfile{File: file, Direction: o.direction, Tunables: o.tunables}.load(command.Context(), o.python)
+	case file == "-":
+		return io.ReadAll(command.InOrStdin())
+	}
+	return os.ReadFile(file)
+}
+
+var noName = regexp.MustCompile(`[^a-z0-9]+`)
+
+// nameOf makes a file's name that of resources.
+func nameOf(file string) string {
+	name := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
+	return strings.Trim(noName.ReplaceAllString(strings.ToLower(name), "-"), "-")
+}
+
+// resource is an object with its kind, for the file's name.
+type resource struct {
+	kind   string
+	object metav1.Object
+}
+
+func show(to io.Writer, resources []resource) error {
+	var all bytes.Buffer
+	for i, r := range resources {
+		text, err := yaml.Marshal(r.object)
+		if err != nil {
+			return err
+		}
+		if i > 0 {
+			all.WriteString("---\n")
+		}
+		all.Write(text)
+	}
+	_, err := to.Write(all.Bytes())
+	return err
+}
+
+func save(folder string, resources []resource) error {
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	for _, r := range resources {
+		text, err := yaml.Marshal(r.object)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(folder, r.kind+"-"+r.object.GetName()+".yaml"), text, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}

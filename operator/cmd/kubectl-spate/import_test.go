@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+// oneStream of TRex, as its client sends it.
+const oneStream = `[{"flags": 0, "action_count": 0, "enabled": true, "self_start": true, "start_paused": false, "isg": 0.0, "core_id": -1,
+"mode": {"type": "continuous", "rate": {"type": "pps", "value": 10}}, "vm": {"instructions": []}, "flow_stats": {"enabled": false},
+"packet": {"binary": "AgAAAAABAgAAAAACCABFAAAuAAEAAEAR7pbGEgABxhMAAQQAAAcAGgAAVVVVVVVVVVVVVVVVVVVVVVVV", "meta": ""}}]`
+
+// importing runs `import trex`.
+func importing(input string, args ...string) (out, messages string, err error) {
+	var stdout, stderr bytes.Buffer
+	command := newImportCommand()
+	command.SetArgs(append([]string{"trex"}, args...))
+	command.SetIn(strings.NewReader(input))
+	command.SetOut(&stdout)
+	command.SetErr(&stderr)
+	command.SilenceErrors, command.SilenceUsage = true, true
+	err = command.Execute()
+	return stdout.String(), stderr.String(), err
+}
+
+func write(t *testing.T, path, text string) string {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// kinds of the resources in some YAML, with namespace and name.
+func kinds(t *testing.T, text string) (all []string) {
+	t.Helper()
+	for _, document := range strings.Split(text, "---\n") {
+		var object struct {
+			Kind     string
+			Metadata struct{ Name, Namespace string }
+		}
+		if err := yaml.Unmarshal([]byte(document), &object); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, object.Kind+" "+object.Metadata.Namespace+"/"+object.Metadata.Name)
+	}
+	return all
+}
+
+func TestImportWritesResources(t *testing.T) {
+	file := write(t, filepath.Join(t.TempDir(), "My_Profile.json"), oneStream)
+	out, messages, err := importing("", file, "-n", "lab")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := kinds(t, out), []string{"StatelessStream lab/my-profile-1", "TrafficProfile lab/my-profile"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if !strings.HasPrefix(messages, "note: 1 of 1 streams go to the MAC address") {
+		t.Errorf("messages %q", messages)
+	}
+}
+
+func TestImportReadsStandardInput(t *testing.T) {
+	out, messages, err := importing(oneStream, "-", "--name", "x", "--generator", "g", "--port", "east", "--destination-mac", "02:00:00:00:00:01")
+	if err != nil || messages != "" {
+		t.Fatal(err, messages)
+	}
+	for _, want := range []string{"generatorRef:\n    name: g\n", "transmitPort: east\n", "fromPort:\n    - Source\n", "name: x-1\n"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is not in\n%s", want, out)
+		}
+	}
+}
+
+func TestImportWritesAFileForEachResource(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "new", "folder")
+	if out, _, err := importing(oneStream, "-", "--name", "x", "-o", folder); err != nil || out != "" {
+		t.Fatal(err, out)
+	}
+	for _, name := range []string{"statelessstream-x-1.yaml", "trafficprofile-x.yaml"} {
+		if _, err := os.Stat(filepath.Join(folder, name)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestImportTellsWhatIsWrong(t *testing.T) {
+	for name, c := range map[string]struct {
+		input string
+		args  []string
+		want  string
+	}{
+		"no name":           {oneStream, []string{"-"}, "--name is needed"},
+		"no file":           {"", []string{"/nowhere/x.json"}, "no such file"},
+		"no JSON":           {"hello", []string{"-", "--name", "x"}, "import -:\nthis is no list of TRex streams in JSON"},
+		"wrong address":     {oneStream, []string{"-", "--name", "x", "--source-mac", "02:00"}, `--source-mac "02:00": must be a MAC address`},
+		"tunables of JSON":  {oneStream, []string{"-", "--name", "x", "-t", "size=64"}, "--tunables and --direction go with profiles in Python"},
+		"wrong direction":   {oneStream, []string{"x.py", "--direction", "2"}, "--direction 2: must be 0 or 1"},
+		"no Python":         {"", []string{"x.py", "--python", "no-such-python"}, "there is no no-such-python to load it with"},
+		"what is not known": {strings.Replace(oneStream, `"isg"`, `"colour": 1, "isg"`, 1), []string{"-", "--name", "x"}, "stream 1: $[0].colour: is not known"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, _, err := importing(c.input, c.args...)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("says %v\nwithout %s", err, c.want)
+			}
+			if out != "" {
+				t.Errorf("writes %q", out)
+			}
+		})
+	}
+}
+
+// client stands for TRex's own: its profiles say what they were asked for.
+const client = `
+class Profile:
+    def __init__(self, text): self.text = text
+    def to_json(self):
+        import json
+        return json.loads(self.text)
+
+class STLProfile:
+    @staticmethod
+    def load(file, direction, port_id, tunables, **values):
+        print("something of the profile's own")
+        assert (direction, port_id) == (1, 1) and tunables == ["--size", "64"] and values == {"size": 64}, (direction, port_id, tunables, values)
+        text = open(file).read()
+        return Profile(text) if text else None
+`
+
+func TestImportLoadsProfilesInPython(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("there is no python3")
+	}
+	t.Setenv("PYTHONDONTWRITEBYTECODE", "1")
+	folder := t.TempDir()
+	file := write(t, filepath.Join(folder, "one.py"), oneStream)
+	load := func(args ...string) (string, error) {
+		out, _, err := importing("", append(args, "--python", python, "--direction", "1", "-t", "size=64")...)
+		return out, err
+	}
+	t.Setenv("PYTHONPATH", "")
+	if err := exec.Command(python, "-c", "import trex").Run(); err != nil {
+		if _, err := load(file); err == nil || !strings.Contains(err.Error(), "-m pip install lbr-trex-client") {
+			t.Errorf("without the client: %v", err)
+		}
+	}
+	write(t, filepath.Join(folder, "trex", "stl", "api.py"), client)
+	write(t, filepath.Join(folder, "trex", "utils", "parsing_opts.py"), "def decode_tunables(text):\n    name, value = text.split('=')\n    return {name: int(value)}\n")
+	t.Setenv("PYTHONPATH", folder)
+	out, err := load(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := kinds(t, out), []string{"StatelessStream /one-1", "TrafficProfile /one"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if _, err := load(write(t, filepath.Join(folder, "empty.py"), "")); err == nil || !strings.Contains(err.Error(), "makes no streams") {
+		t.Errorf("of an empty one: %v", err)
+	}
+	if _, err := load(filepath.Join(folder, "missing.py")); err == nil || !strings.Contains(err.Error(), "No such file") {
+		t.Errorf("of a missing one: %v", err)
+	}
+}

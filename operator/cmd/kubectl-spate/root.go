@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Which commands are there?
+
+package main
+
+import "github.com/spf13/cobra"
+
+func newRootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "kubectl-spate",
+		Short: "Traffic profiles from the command line",
+		Long: `Traffic profiles from the command line.
+
+What is done with files needs no cluster: check manifests, see the plan that engines would get, write the packets that
+they would send to a capture, bring profiles over from TRex.`,
+		Example: `  kubectl spate validate smoke.yaml udp-64.yaml
+  kubectl spate simulate smoke.yaml udp-64.yaml --pcap smoke.pcap --limit 1000`,
+		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl spate"},
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.AddCommand(newValidateCommand(), newPlanCommand(), newSimulateCommand(), newImportCommand())
+	return root
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Which packets would a profile send, and when?
+
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"spate.dev/operator/internal/plan"
+)
+
+// engineVariable names the engine's program in the environment.
+const engineVariable = "SPATE_ENGINE"
+
+// findEngine gives the path of the engine's program.
+func findEngine(flag string) (string, error) {
+	name, from := flag, "--engine"
+	if name == "" {
+		name, from = os.Getenv(engineVariable), engineVariable
+	}
+	if name == "" {
+		name, from = "spate-engine", ""
+	}
+	path, err := exec.LookPath(name)
+	switch {
+	case err == nil:
+		return path, nil
+	case from != "":
+		return "", fmt.Errorf("%s names the engine's program: %w", from, err)
+	}
+	return "", errors.New("simulating takes the engine's program spate-engine, which is not in PATH: build it with `make engine`, " +
+		"and name it with --engine or in the environment as " + engineVariable)
+}
+
+// simulation is what `spate-engine simulate` is told.
+type simulation struct {
+	pcap               string
+	limit, workerLimit uint64
+	workers            uint32
+}
+
+// arguments of the engine, which reads the plan from its standard input.
+func (s simulation) arguments() []string {
+	all := []string{"simulate", "--plan", "-", "--pcap", s.pcap, "--workers", strconv.FormatUint(uint64(s.workers), 10)}
+	if s.limit > 0 {
+		all = append(all, "--limit", strconv.FormatUint(s.limit, 10))
+	}
+	if s.workerLimit > 0 {
+		all = append(all, "--worker-limit", strconv.FormatUint(s.workerLimit, 10))
+	}
+	return all
+}
+
+func newSimulateCommand() *cobra.Command {
+	var flags profileFlags
+	var engine string
+	var s simulation
+	c := &cobra.Command{
+		Use:   "simulate FILE... --pcap OUT",
+		Short: "Write the packets that a profile would send to a capture",
+		Long: `Writes the packets that a profile would send to a capture, at the times at which they would leave, in nanoseconds from
+the start of the run. It takes the engine's own code and no device, no privilege and no time: the clock is virtual.
+
+` + aboutFiles,
+		Example: `  kubectl spate simulate profile.yaml streams.yaml --pcap out.pcap --limit 1000
+  kubectl spate simulate profile.yaml --pcap out.pcap --worker-limit 50 --workers 2 --engine ./spate-engine`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, names []string) error {
+			path, err := findEngine(engine)
+			if err != nil {
+				return err
+			}
+			made, err := flags.plan(c, names)
+			if err != nil {
+				return err
+			}
+			if s.limit == 0 && s.workerLimit == 0 && made.Timing.GetDurationNs() == 0 {
+				return errors.New("the profile has no duration: say with --limit or --worker-limit how many packets to write")
+			}
+			text, err := plan.Text(made)
+			if err != nil {
+				return err
+			}
+			run := exec.CommandContext(c.Context(), path, s.arguments()...)
+			run.Stdin, run.Stdout, run.Stderr = bytes.NewReader(text), c.OutOrStdout(), c.ErrOrStderr()
+			return run.Run()
+		},
+	}
+	flags.add(c)
+	c.Flags().StringVar(&s.pcap, "pcap", "", "file to write (required)")
+	c.Flags().Uint64Var(&s.limit, "limit", 0, "packets to write at most; 0 is all of the profile's duration")
+	c.Flags().Uint64Var(&s.workerLimit, "worker-limit", 0, "packets of each worker to write at most; 0 is all of the profile's duration")
+	c.Flags().Uint32Var(&s.workers, "workers", 1, "workers that share the streams, 1 to 256")
+	c.Flags().StringVar(&engine, "engine", "", "the engine's program (default $"+engineVariable+", or spate-engine in PATH)")
+	if err := c.MarkFlagRequired("pcap"); err != nil {
+		panic(err) // the flag is there
+	}
+	c.MarkFlagsMutuallyExclusive("limit", "worker-limit")
+	return c
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package manifest reads Spate's objects, and what they refer to, from files of YAML or JSON as they are given to kubectl.
+package manifest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+)
+
+// Origin is where an object was read.
+type Origin struct {
+	File string
+	// Document of the file, from 1.
+	Document int
+}
+
+func (o Origin) String() string { return fmt.Sprintf("%s, document %d", o.File, o.Document) }
+
+// Object was read from a file.
+type Object[T any] struct {
+	Origin
+	Value T
+}
+
+// Problem is one thing that is wrong in a file.
+type Problem struct {
+	Origin
+	// Object is its kind and name, such as `TrafficProfile smoke`; empty where that is not known.
+	Object string
+	// Field is its path; empty where it is the whole.
+	Field string
+	// Message says what is wrong.
+	Message string
+}
+
+func (p Problem) Error() string {
+	parts := []string{p.String(), p.Object, p.Field, p.Message}
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), ": ")
+}
+
+// Set is all objects of some files, each kind in the order they were read.
+type Set struct {
+	Profiles   []Object[*spatev1.TrafficProfile]
+	Generators []Object[*spatev1.TrafficGenerator]
+	Streams    []Object[*spatev1.StatelessStream]
+	Templates  []Object[*spatev1.ASTFTemplate]
+	ConfigMaps []Object[*corev1.ConfigMap]
+	Secrets    []Object[*corev1.Secret]
+	// Others are objects of other APIs, which are not looked into, by kind and name.
+	Others []Object[string]
+}
+
+// DefaultNamespace is that of objects that name none.
+const DefaultNamespace = "default"

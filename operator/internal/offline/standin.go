@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// What stands in for a generator that is not known?
+
+package offline
+
+import (
+	"slices"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+)
+
+// DefaultLineRate is that of a stand-in's ports.
+const DefaultLineRate spatev1.BitRate = "10Gbps"
+
+// StandIn makes the plain generator of one engine that a profile could run on: null ports where it only sends, network
+// ports of the same name where packets are expected.
+func StandIn(profile *spatev1.TrafficProfile, lineRate spatev1.BitRate) *spatev1.TrafficGenerator {
+	generator := &spatev1.TrafficGenerator{Spec: spatev1.TrafficGeneratorSpec{Replicas: 1, Workers: 1, AllowedNamespaces: spatev1.AllowedNamespaces{From: spatev1.NamespacesAll}}}
+	generator.Name, generator.Namespace = "stand-in", profile.Namespace
+	if ref := profile.Spec.GeneratorRef; ref != nil {
+		generator.Name = string(ref.Name)
+		if ref.Namespace != "" {
+			generator.Namespace = ref.Namespace
+		}
+	}
+	var sending, receiving []spatev1.PortName
+	for _, e := range profile.Spec.Traffic {
+		if e.ReceivePort == "" {
+			sending = append(sending, e.TransmitPort)
+			continue
+		}
+		receiving = append(receiving, e.TransmitPort, e.ReceivePort)
+	}
+	for _, r := range profile.Spec.Reflect {
+		receiving = append(receiving, r.Port)
+	}
+	for _, r := range profile.Spec.Receive {
+		receiving = append(receiving, r.Port)
+	}
+	for _, name := range slices.Concat(sending, receiving) {
+		if slices.ContainsFunc(generator.Spec.Ports, func(p spatev1.GeneratorPort) bool { return p.Name == name }) {
+			continue
+		}
+		port := spatev1.GeneratorPort{Name: name, LineRate: lineRate}
+		if slices.Contains(receiving, name) {
+			port.Attachment.Network = &spatev1.NetworkAttachment{Name: spatev1.ObjectName(name)}
+		} else {
+			port.Attachment.Null = &spatev1.NullAttachment{}
+		}
+		generator.Spec.Ports = append(generator.Spec.Ports, port)
+	}
+	return generator
+}
