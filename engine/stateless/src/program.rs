@@ -4,7 +4,7 @@ use crate::Deal;
 use crate::sequence::{Compiled, Kind, Sequence, hash, spread};
 
 /// Variables of a program at most.
-pub const MAX_VARIABLES: usize = 16;
+pub const MAX_VARIABLES: usize = 32;
 /// Writes of a program at most.
 pub const MAX_WRITES: usize = 64;
 /// Packets whose values are computed at once.
@@ -363,7 +363,7 @@ mod tests {
                 vec![counter(0, 1, None, 0), Variable { per_worker: true, ..counter(0, 1, Some(0), 0) }],
                 "both be per worker",
             ),
-            (vec![counter(0, 1, None, 0); 17], "at most 16"),
+            (vec![counter(0, 1, None, 0); 33], "at most 32"),
         ] {
             assert!(Variables::new(&variables).unwrap_err().to_string().contains(word));
         }
