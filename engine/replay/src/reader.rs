@@ -84,6 +84,12 @@ pub enum Problem {
     /// Not even a header.
     #[error("it has {0} bytes, which is no Ethernet frame")]
     TooShort(usize),
+    /// A time that 64 bits of nanoseconds since the epoch do not hold.
+    #[error("it was captured before 1970 or after 2554, which no clock says: the file is broken")]
+    Time,
+    /// It is a capture, but not for this purpose.
+    #[error("{0}")]
+    Refused(String),
     /// A file without packets.
     #[error("it has no packets")]
     Empty,
