@@ -9,6 +9,7 @@ mod open;
 mod prepare;
 mod readings;
 mod receive_plan;
+mod replay;
 mod run;
 mod run_clock;
 mod shared;
@@ -27,6 +28,7 @@ pub use run::Run;
 pub use slow::Link;
 pub use spate_dpdk::Disturbance;
 use spate_dpdk::{RegisteredThread, RxQueue};
+pub use spate_replay::{Capture as Recording, Changes, Gap, ReadError, Rewrite};
 pub use spate_stateless::{
     Blueprint, Checksum, ChecksumKind, FieldProgram, Length, ListOrder, Rate, RateError, Sequence, StreamTiming,
     Template, TemplateError, Transmit, Variable, Write,

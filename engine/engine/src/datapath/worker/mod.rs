@@ -6,6 +6,7 @@ mod attach;
 mod foreign;
 mod idle;
 mod receive;
+mod replay;
 mod transmit;
 
 use std::{collections::VecDeque, sync::Arc};
@@ -17,6 +18,7 @@ pub(super) use attach::{Aside, Attachment, Inject, Tap};
 pub(super) use foreign::{Marks, RunForeign, RunReceiver};
 pub(super) use idle::{Idle, Waker};
 pub(super) use receive::{DelayPlace, Handed, Owner, RunReceive, StreamReceive};
+pub(super) use replay::{Replay, ReplayParts, ReplayTape, TapeEnd, speed_of};
 pub(super) use transmit::{PortRun, SendStream};
 
 use super::{
@@ -41,6 +43,8 @@ pub(super) struct WorkerRun {
     pub(super) sender: u8,
     /// By transmit port of the worker that the run uses.
     pub(super) ports: Vec<PortRun>,
+    /// Captures that this worker replays.
+    pub(super) replays: Vec<Replay>,
     pub(super) receive: RunReceive,
     pub(super) share: Arc<RunShare>,
     /// Control asked to count nothing more.
@@ -72,6 +76,8 @@ pub(super) struct Worker {
     trash: Producer<Trash>,
     /// By slot.
     runs: Vec<Option<Box<WorkerRun>>>,
+    /// Some of them replay captures here.
+    replaying: bool,
     tx: Vec<TxPort>,
     receiver: Receiver,
     share: Arc<WorkerShare>,
@@ -86,6 +92,7 @@ impl Worker {
             commands: parts.commands,
             trash: parts.trash,
             runs: (0..RUNS).map(|_| None).collect(),
+            replaying: false,
             tx: parts
                 .tx
                 .into_iter()
@@ -136,23 +143,27 @@ impl Worker {
             match command {
                 Command::Install(slot, run) => {
                     self.receiver.know(&run, slot);
+                    self.replaying |= !run.replays.is_empty();
                     self.runs[slot] = Some(run);
                 }
                 Command::Attach(port, attachment) => self.attach(port, attachment),
                 Command::Detach(id) => self.detach(id),
                 Command::Quit => self.quit = true,
                 Command::Remove(slot) => {
-                    if let Some(run) = self.runs[slot].take() {
+                    if let Some(mut run) = self.runs[slot].take() {
                         self.receiver.forget(run.tag, slot);
                         for port in &mut self.tx {
                             port.give_up(slot, &run);
                         }
+                        run.drop_replays();
+                        self.replaying = self.runs.iter().flatten().any(|run| !run.replays.is_empty());
                         let _ = self.trash.push(Trash::Run(run));
                     }
                 }
                 Command::Start(slot, ..)
                 | Command::Turn(slot, ..)
                 | Command::Change(slot, ..)
+                | Command::Tempo(slot, ..)
                 | Command::ResetReceiver(slot, ..)
                 | Command::Stop(slot, ..)
                 | Command::Close(slot) => {
@@ -170,6 +181,9 @@ impl Worker {
         for port in &mut self.tx {
             sent += port.inject(&self.clock);
             sent += port.transmit(now, &self.clock, &mut self.runs, &mut self.trash);
+            if self.replaying {
+                sent += port.replay(now, &self.clock, &mut self.runs);
+            }
         }
         sent
     }
@@ -190,7 +204,9 @@ impl Worker {
             for port in &mut self.tx {
                 clear &= port.settle(now, slot, run, past_grace);
             }
-            if clear || past_grace {
+            let counted = run.replays.is_empty()
+                || self.tx.iter_mut().fold(true, |all, port| port.settle_replays(now, run, past_grace) & all);
+            if counted && (clear || past_grace) {
                 run.share.sent.raise();
             }
         }
@@ -215,7 +231,7 @@ impl Worker {
             if let Some(at) = run.next_instant() {
                 until = until.min(at);
             }
-            if self.tx.iter().any(|port| port.is_waiting(slot)) {
+            if run.replays_wait() || self.tx.iter().any(|port| port.is_waiting(slot)) {
                 return self.idle.give_way();
             }
         }
@@ -238,6 +254,7 @@ impl WorkerRun {
                     port.changes.push_back(change);
                 }
             }
+            Command::Tempo(_, change) => self.change_tempo(change),
             Command::ResetReceiver(_, index) => self.reset_receiver(index),
             Command::Stop(_, at_ns) => {
                 self.end_ns = self.end_ns.min(at_ns);
@@ -265,7 +282,8 @@ impl WorkerRun {
         if self.share.sent.is_up() {
             return turn;
         }
-        let due = self.ports.iter().filter_map(|p| p.schedule.next_due_ns()).chain([self.end_ns]).min();
+        let due = self.ports.iter().filter_map(|p| p.schedule.next_due_ns());
+        let due = due.chain(self.replays_due_ns()).chain([self.end_ns]).min();
         due.and_then(|due| self.clock.mono_of(due)).into_iter().chain(turn).min()
     }
 }
