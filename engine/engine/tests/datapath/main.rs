@@ -9,6 +9,7 @@ mod latency;
 mod loopback;
 mod marks;
 mod null;
+mod replay;
 mod setup;
 mod slow;
 mod telling;
