@@ -69,6 +69,11 @@ impl FrameWriter {
         true
     }
 
+    /// Frames that did not fit so far.
+    pub(super) fn lost(&self) -> u64 {
+        self.lost.get()
+    }
+
     /// Counts a frame that is not put in.
     pub(super) fn refuse(&self) {
         self.lost.add(1);

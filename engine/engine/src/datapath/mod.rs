@@ -25,7 +25,7 @@ pub use clock::Clock;
 pub use command::Direction;
 pub use readings::Received;
 pub use run::Run;
-pub use slow::Link;
+pub use slow::{Link, Punt};
 pub use spate_dpdk::Disturbance;
 use spate_dpdk::{RegisteredThread, RxQueue};
 pub use spate_replay::{Capture as Recording, Changes, Gap, ReadError, Rewrite};

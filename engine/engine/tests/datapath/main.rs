@@ -9,6 +9,7 @@ mod latency;
 mod loopback;
 mod marks;
 mod null;
+mod punt;
 mod replay;
 mod setup;
 mod slow;
