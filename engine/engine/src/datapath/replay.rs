@@ -42,7 +42,7 @@ pub(super) fn prepare(
         tempo.change(0, None);
     }
     let tape = match &asked.capture.source {
-        Source::Held(held) => ReplayTape::Held(HeldTape::new(held.clone(), &asked.rewrite, asked.loops)),
+        Source::Held(held) => ReplayTape::Held(Box::new(HeldTape::new(held.clone(), &asked.rewrite, asked.loops))),
         Source::File(_) => {
             let Some(turn) = Turn::take() else {
                 let problem =

@@ -24,7 +24,7 @@ const COUNTED: usize = 1 << 14;
 /// Where a worker finds a capture's packets.
 pub(in crate::datapath) enum ReplayTape {
     /// In memory.
-    Held(HeldTape),
+    Held(Box<HeldTape>),
     /// In a ring: `FrameHeader::at_ns` is the distance, `original_len` the seal. An empty frame is the end.
     Read(FrameReader),
 }
