@@ -172,7 +172,9 @@ func TestMarksAreChosen(t *testing.T) {
 func TestReplaysAreInNoChain(t *testing.T) {
 	data := map[spatev1.DataReference][]byte{{ConfigMapName: "captures", Key: "web"}: recording(t, 11)}
 	once := func() *spatev1.StatelessStreamSpec {
-		return replay(func(r *spatev1.ReplayTransmit) { r.Loops = ptr.To[int64](1) })
+		s := replay(func(r *spatev1.ReplayTransmit) { r.Loops = ptr.To[int64](1) })
+		s.Measure.Flow = true
+		return s
 	}
 	for _, p := range []*spatev1.TrafficProfile{
 		profile(chained("b", stream("", 64, burst(1, "1pps")), false, "a", 0), chained("a", once(), true, "", 0)),
