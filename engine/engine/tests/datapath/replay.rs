@@ -9,8 +9,8 @@ use std::{
 };
 
 use spate_engine::datapath::{
-    Change, Changes, Gap, PhaseCounters, PollMode, PortDevice, Rate, Recording, ReplaySpec, Rewrite, RunState,
-    StreamSpec, StreamTiming,
+    Blueprint, Change, Changes, Gap, Mark, PhaseCounters, PollMode, PortDevice, Rate, Recording, ReplaySpec, Rewrite,
+    RunState, StreamReceive, StreamSpec, StreamTiming, Template,
 };
 
 use crate::setup::{MS, assert_all_received, best_of_three, open, pps, spec, start, stream, turn, wait_for};
@@ -236,5 +236,43 @@ fn a_replay_that_is_stopped_or_forgotten_leaves_nothing_behind() {
             patience -= 1;
         }
         assert_eq!(threads(), before);
+    }
+}
+
+#[test]
+fn marked_packets_of_a_replay_are_counted_where_they_arrive() {
+    let _turn = turn();
+    let datapath = open(&[("a", PortDevice::Loopback)], 1, PollMode::Adaptive);
+    let mut file = Vec::new();
+    write_ip_pcap(&mut file, 50);
+    let mark = Mark::Ipv4Identification(77);
+    let rewrite = Rewrite::new(&Changes { mark: Some(mark), fix_checksums: true, ..Changes::default() }).unwrap();
+    let capture = Recording::of_bytes(&file, Gap::Even, &rewrite, |_| Ok(())).unwrap();
+    let template = Template::new(&Blueprint { frame: capture.survey.first.clone(), ..Blueprint::default() }).unwrap();
+    let rate = pps(10_000);
+    let one = StreamSpec {
+        template,
+        replay: Some(ReplaySpec { capture, rewrite, gap: Gap::Even, loops: Some(4), min_gap_ns: 0 }),
+        receive: StreamReceive { mark: Some(mark), ..StreamReceive::default() },
+        ..stream(1, 0, Some(0), 60, rate)
+    };
+    let run = start(&datapath, spec(2, 0, Some(100 * MS), vec![one]));
+    wait_for(&run, RunState::Complete, 5);
+    let counters = run.counters()[0].measured;
+    assert_eq!((counters.tx_packets, counters.rx_packets, counters.rx_bytes), (200, 200, counters.tx_bytes));
+    assert_eq!(datapath.port_counters()[0].foreign_packets, 0);
+}
+
+/// A pcap file of packets that are little more than an IPv4 header.
+fn write_ip_pcap(file: &mut Vec<u8>, packets: u32) {
+    let mut frame = vec![0; 60];
+    frame[12..17].copy_from_slice(&[8, 0, 0x45, 0, 0]);
+    frame[17] = 46;
+    frame[23] = 253;
+    let words = [0xa1b2_3c4d, 2 | 4 << 16, 0, 0, 65_535, 1u32];
+    file.extend(words.into_iter().flat_map(u32::to_le_bytes));
+    for n in 0..packets {
+        file.extend([0, n, 60, 60].into_iter().flat_map(u32::to_le_bytes));
+        file.extend(&frame);
     }
 }
