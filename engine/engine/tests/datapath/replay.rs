@@ -5,7 +5,7 @@ use std::{
     io::{BufWriter, Write},
     path::{Path, PathBuf},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use spate_engine::datapath::{
@@ -220,10 +220,17 @@ fn a_replay_that_is_stopped_or_forgotten_leaves_nothing_behind() {
     let is_reader =
         |thread: &fs::DirEntry| fs::read_to_string(thread.path().join("comm")).is_ok_and(|c| c == "replay\n");
     let readers = || fs::read_dir("/proc/self/task").unwrap().filter(|t| is_reader(t.as_ref().unwrap())).count();
+    let wait_until = |count| {
+        let start = Instant::now();
+        while readers() != count {
+            assert!(start.elapsed() < Duration::from_secs(5), "{} readers", readers());
+            thread::sleep(Duration::from_millis(2));
+        }
+    };
     for tag in 1..=20 {
         let streams = vec![replaying(1, from_file(&file.0, Gap::Captured), Gap::Captured, None)];
         let run = start(&datapath, spec(tag, 0, None, streams));
-        assert_eq!(readers(), 1);
+        wait_until(1);
         thread::sleep(Duration::from_millis(30));
         if tag % 2 == 0 {
             run.stop("enough");
@@ -233,12 +240,7 @@ fn a_replay_that_is_stopped_or_forgotten_leaves_nothing_behind() {
         }
         run.remove();
         drop(run);
-        let mut patience = 200;
-        while readers() > 0 && patience > 0 {
-            thread::sleep(Duration::from_millis(5));
-            patience -= 1;
-        }
-        assert_eq!(readers(), 0);
+        wait_until(0);
     }
 }
 
