@@ -8,7 +8,7 @@ use spate_stateless::{
 };
 use spate_wire::{
     Headers, Mark, Trailer,
-    headers::{SCTP, TCP, UDP},
+    headers::{SCTP, TCP, UDP, Version},
     trailer,
 };
 
@@ -138,14 +138,31 @@ fn headers_len(frame: &[u8]) -> usize {
     let Some(headers) = Headers::find(frame) else {
         return ETHERNET_LEN + if frame[12..14] == ARP { ARP_LEN } else { 0 };
     };
-    let fixed = headers.addresses().0 + 2 * headers.addresses().1;
     match headers.transport {
         Some((TCP, at)) => at + frame.get(at + 12).map_or(20, |offset| usize::from(offset >> 4) * 4).max(20),
         Some((SCTP, at)) => at + 12,
         Some((UDP | 1 | 58, at)) => at + 8,
         Some((_, at)) => at,
-        None => fixed,
+        None => match headers.version {
+            Version::V4 => headers.at + usize::from(frame[headers.at] & 15) * 4,
+            Version::V6 => extensions_end(frame, headers.at),
+        },
     }
+}
+
+/// Where the extension headers of an IPv6 header end, behind that of a fragment at the latest.
+fn extensions_end(frame: &[u8], at: usize) -> usize {
+    let (mut next, mut end) = (frame[at + 6], at + 40);
+    while let Some(&[following, length, ..]) = frame.get(end..).and_then(|rest| rest.first_chunk::<8>()) {
+        let len = match next {
+            0 | 43 | 60 | 135 => (usize::from(length) + 1) * 8,
+            51 => (usize::from(length) + 2) * 4,
+            44 => return end + 8,
+            _ => break,
+        };
+        (next, end) = (following, end + len);
+    }
+    end
 }
 
 /// The values of variables, a packet at a time: those that a template would write.

@@ -96,6 +96,14 @@ fn packets_that_cannot_be_written_into_are_refused() {
     assert!(refused(mark, &packet(false, UDP, 20, 0)).starts_with("program.writes[0] changes its mark, bytes 18..20"));
     let flow = Changes { flow: true, ..Changes::default() };
     assert!(refused(flow.clone(), &packet(false, TCP, 0, 6)).starts_with("its headers take 54 of its 60 bytes"));
+    // Fragments other than the first: options, and extension headers, are headers too.
+    let mut v4 = packet(false, UDP, 30, 0);
+    (v4[14], v4[21]) = (0x4c, 5);
+    assert!(refused(flow.clone(), &v4).starts_with("its headers take 62 of its 72 bytes"));
+    let mut v6 = packet(true, 0, 20, 0);
+    v6[54..64].copy_from_slice(&[44, 0, 0, 0, 0, 0, 0, 0, 17, 0]);
+    v6[64..66].copy_from_slice(&[0, 8]);
+    assert!(refused(flow.clone(), &v6).starts_with("its headers take 70 of its 82 bytes"));
     for fits in [packet(false, UDP, 16, 2), packet(true, TCP, 16, 0), packet(false, TCP, 0, 16), vec![0; 60]] {
         assert_eq!(Rewrite::new(&flow).unwrap().check(&fits), Ok(()));
     }
