@@ -14,6 +14,7 @@ mod loopback;
 mod mempool;
 mod port;
 mod prebuilt;
+mod tap;
 mod thread;
 
 pub use burst::{BURST, Burst};
@@ -26,4 +27,5 @@ pub use loopback::Disturbance;
 pub use mempool::Mempool;
 pub use port::{Configured, Link, Port, PortStats, QueueSizes, RxQueue, Started, StartedPort, TxQueue};
 pub use prebuilt::Prebuilt;
+pub use tap::{Tap, TapError};
 pub use thread::{RegisteredThread, tsc};

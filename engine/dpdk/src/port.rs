@@ -21,8 +21,8 @@ const KERNEL_RING_BYTES: usize = 32 << 20;
 const KERNEL_RING_FRAMES: usize = 8192;
 /// What the kernel keeps of a frame slot for itself (TPACKET2_HDRLEN without its address, and alignment).
 const KERNEL_FRAME_OVERHEAD: usize = 96;
-/// Longest frame on devices that have no MTU of their own: 9216 with FCS.
-const JUMBO_FRAME: usize = 9212;
+/// Longest frame on devices that have no MTU of their own: 9234 with FCS.
+const JUMBO_FRAME: usize = 9230;
 
 /// State of a [`Port`]: probed, without queues.
 #[derive(Debug)]

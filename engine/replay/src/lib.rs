@@ -2,12 +2,25 @@
 //! Captures as packets to send.
 //!
 //! [`Reader`] reads pcap and pcapng from anything that can be read, a packet at a time, so that files of any size need
-//! little memory. [`Player`] plays one: it says when each packet is due, and begins anew as often as it is told.
+//! little memory. [`Capture`] has looked through one and says whether it can be sent; [`Tape`] and [`HeldTape`] play it,
+//! as often as is asked, with what [`Rewrite`] writes into its packets; [`Tempo`] says when each is due.
 mod bytes;
+mod capture;
+mod held;
 mod pcap;
 mod pcapng;
 mod player;
 mod reader;
+mod rewrite;
+mod seal;
+mod survey;
+mod tempo;
 
-pub use player::{Gap, Player, Timing};
+pub use capture::{Capture, LONGEST_HELD, Source, Tape};
+pub use held::{Held, HeldTape};
+pub use player::{Gap, Player};
 pub use reader::{MAX_FRAME_LEN, MIN_FRAME_LEN, Problem, ReadError, Reader};
+pub use rewrite::{Changes, Rewrite};
+pub use seal::Seal;
+pub use survey::Survey;
+pub use tempo::{Speed, Tempo};

@@ -185,19 +185,19 @@ impl Pcapng {
         }
         frame.clear();
         frame.extend_from_slice(bytes);
-        Ok(Found { at_ns: interface.nanoseconds(ticks), original_len: word(16) })
+        Ok(Found { at_ns: interface.nanoseconds(ticks)?, original_len: word(16) })
     }
 }
 
 impl Interface {
-    /// Times before the epoch are the epoch, those past 64 bits their end.
-    fn nanoseconds(&self, ticks: u64) -> u64 {
+    /// Nanoseconds since the epoch.
+    fn nanoseconds(&self, ticks: u64) -> Result<u64, Problem> {
         let ticks = u128::from(ticks) * 1_000_000_000;
         let ns = match self.resolution {
             Resolution::Decimal(exponent) => ticks / 10u128.pow(exponent.into()),
             Resolution::Binary(exponent) => ticks >> exponent,
         };
         let ns = ns.cast_signed() + i128::from(self.offset_s) * 1_000_000_000;
-        u64::try_from(ns.max(0)).unwrap_or(u64::MAX)
+        u64::try_from(ns).map_err(|_| Problem::Time)
     }
 }

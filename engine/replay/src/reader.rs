@@ -11,7 +11,7 @@ use crate::{
 /// Shortest frame without FCS; shorter ones, as senders capture them, are padded with zeros.
 pub const MIN_FRAME_LEN: usize = 60;
 /// Longest frame without FCS.
-pub const MAX_FRAME_LEN: usize = 9212;
+pub const MAX_FRAME_LEN: usize = 9230;
 /// LINKTYPE_ETHERNET.
 pub(crate) const LINK_ETHERNET: u32 = 1;
 /// Longest packet that is read at all: what libpcap takes (MAXIMUM_SNAPLEN).
@@ -84,6 +84,12 @@ pub enum Problem {
     /// Not even a header.
     #[error("it has {0} bytes, which is no Ethernet frame")]
     TooShort(usize),
+    /// A time that 64 bits of nanoseconds since the epoch do not hold.
+    #[error("it was captured before 1970 or after 2554, which no clock says: the file is broken")]
+    Time,
+    /// It is a capture, but not for this purpose.
+    #[error("{0}")]
+    Refused(String),
     /// A file without packets.
     #[error("it has no packets")]
     Empty,

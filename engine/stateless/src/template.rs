@@ -17,7 +17,7 @@ mod write;
 /// Shortest frame without FCS (IEEE 802.3).
 pub const MIN_FRAME_LEN: usize = 60;
 /// Longest frame without FCS.
-pub const MAX_FRAME_LEN: usize = 9212;
+pub const MAX_FRAME_LEN: usize = 9230;
 /// Frames are copied in pieces of this many bytes: buffers must have room for whole ones.
 pub const PIECE: usize = 64;
 

@@ -333,7 +333,7 @@ var refused = map[string]map[string]change{
 		"an unknown flag":        {"[SYN]", "[SYN, XMAS]", []string{"spec.packet.headers[3].tcp.flags[1]", `"XMAS"`}},
 		"a vlan too high":        {"id: 100", "id: 4096", []string{"spec.packet.headers[1].vlan.id"}},
 		"too small":              {"size: 128", "size: 63", []string{"spec.packet.size", "greater than or equal to 64"}},
-		"too large":              {"size: 128", "size: 9217", []string{"spec.packet.size", "less than or equal to 9216"}},
+		"too large":              {"size: 128", "size: 9235", []string{"spec.packet.size", "less than or equal to 9234"}},
 		"odd hex":                {`hex: "00ff"`, `hex: "00f"`, []string{"spec.packet.payload.hex", "should match"}},
 		"two payloads":           {`hex: "00ff"`, `hex: "00ff", text: x`, []string{"spec.packet.payload", "exactly one of"}},
 		"two patterns":           {"random: {min: 16.0.0.0, max: 18.0.0.254, seed: 7}", "random: {min: 1, max: 2}\n    values: [1]", []string{"spec.fields[0]", "exactly one of the fields in [values increment decrement random list]"}},

@@ -30,16 +30,16 @@ type Packet struct {
 	// is as long as its headers and payload need (with room for the measurement), and at least 64 bytes.
 	// +optional
 	// +kubebuilder:validation:Minimum=64
-	// +kubebuilder:validation:Maximum=9216
+	// +kubebuilder:validation:Maximum=9234
 	Size *int32 `json:"size,omitempty"`
 
 	// sizes of the packets on the wire, where they differ from packet to packet. Lengths and checksums are kept true.
 	// +optional
 	Sizes *PacketSizes `json:"sizes,omitempty"`
 
-	// bytes is the whole packet without FCS, base64, 60 to 9212 bytes, sent as it is.
+	// bytes is the whole packet without FCS, base64, 60 to 9230 bytes, sent as it is.
 	// +optional
-	// +kubebuilder:validation:MaxLength=12284
+	// +kubebuilder:validation:MaxLength=12308
 	// +kubebuilder:validation:Pattern=`^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$`
 	// +kubebuilder:validation:Format=""
 	Bytes []byte `json:"bytes,omitempty"`
@@ -112,7 +112,7 @@ const (
 type WeightedSize struct {
 	// size on the wire in bytes, FCS included.
 	// +kubebuilder:validation:Minimum=64
-	// +kubebuilder:validation:Maximum=9216
+	// +kubebuilder:validation:Maximum=9234
 	Size int32 `json:"size"`
 
 	// weight beside the other sizes.
@@ -144,12 +144,12 @@ const (
 type SizeRange struct {
 	// min size on the wire in bytes, FCS included.
 	// +kubebuilder:validation:Minimum=64
-	// +kubebuilder:validation:Maximum=9216
+	// +kubebuilder:validation:Maximum=9234
 	Min int32 `json:"min"`
 
 	// max size on the wire in bytes, FCS included.
 	// +kubebuilder:validation:Minimum=64
-	// +kubebuilder:validation:Maximum=9216
+	// +kubebuilder:validation:Maximum=9234
 	Max int32 `json:"max"`
 
 	// step from one size to the next; 1 when absent.

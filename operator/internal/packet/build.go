@@ -21,7 +21,7 @@ const (
 	// MinFrameBytes is the shortest frame, without FCS.
 	MinFrameBytes = 60
 	// MaxFrameBytes is the longest frame, without FCS.
-	MaxFrameBytes = 9212
+	MaxFrameBytes = 9230
 )
 
 // InternalDestination is written where no destination is given and the port leads nowhere but into the engine: locally

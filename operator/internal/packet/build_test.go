@@ -65,7 +65,7 @@ func TestBuildMakesPacketsThatDecode(t *testing.T) {
 			[]gopacket.LayerType{layers.LayerTypeEthernet, layers.LayerTypeIPv6, layers.LayerTypeUDP}},
 		"IPv6 in IPv4, an odd length": {described(999, eth(), ip4(), ip6(), tcp()), true, 999, []gopacket.LayerType{
 			layers.LayerTypeEthernet, layers.LayerTypeIPv4, layers.LayerTypeIPv6, layers.LayerTypeTCP}},
-		"jumbo": {described(9216, eth(), ip4(), udp()), true, 9216,
+		"jumbo": {described(9234, eth(), ip4(), udp()), true, 9234,
 			[]gopacket.LayerType{layers.LayerTypeEthernet, layers.LayerTypeIPv4, layers.LayerTypeUDP}},
 	}
 	for name, c := range cases {
@@ -149,7 +149,7 @@ func TestBuildTellsWhatIsWrong(t *testing.T) {
 		"long payload": {&spatev1.Packet{Headers: []spatev1.Header{eth(), ip4(), udp()}, Size: ptr.To[int32](64), Payload: &spatev1.Payload{Text: "hello"}},
 			"must be at least 67: the packet has 42 bytes of headers, 5 of payload, 16 for measure.flow and 4 of FCS"},
 		"odd hex":   {&spatev1.Packet{Headers: []spatev1.Header{eth(), ip4(), udp()}, Payload: &spatev1.Payload{Hex: "abc"}}, "spec.packet.payload.hex"},
-		"short raw": {&spatev1.Packet{Bytes: make([]byte, 59)}, "spec.packet.bytes: Invalid value: \"59 bytes\": must be 60 to 9212 bytes, without FCS"},
+		"short raw": {&spatev1.Packet{Bytes: make([]byte, 59)}, "spec.packet.bytes: Invalid value: \"59 bytes\": must be 60 to 9230 bytes, without FCS"},
 		"raw, size": {&spatev1.Packet{Bytes: make([]byte, 60), Size: ptr.To[int32](64)}, "spec.packet.size: Forbidden"},
 	}
 	for name, c := range cases {

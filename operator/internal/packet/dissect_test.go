@@ -83,7 +83,7 @@ func dissected() []stackCase {
 			add(join(link, stackOf{arp()}), 0)
 		}
 	}
-	for _, size := range []int32{64 + 32, 777, 1518, 9215, 9216} {
+	for _, size := range []int32{64 + 32, 777, 1518, 9233, 9234} {
 		for _, s := range []stackOf{{eth(), ip4(), udp()}, {eth(), ip6(), tcp()}, {eth(), ip4(), ping4()}, {eth(), ip6(), ping6()}} {
 			cases = append(cases, stackCase{packet: described(size, s...), trailer: true})
 		}

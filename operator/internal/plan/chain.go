@@ -48,8 +48,14 @@ func (p *Problems) link(e, next *entry) {
 	if e.stream == nil || next.stream == nil {
 		return // what they are is told elsewhere
 	}
+	for _, one := range []*entry{e, next} {
+		if one.stream.transmit.replay != nil {
+			p.add(spatev1.ReasonNotSupported, at.Child("entry"), "%q replays a capture, and the engine does not chain such streams; leave next out, and use startDelay", one.spec.Name)
+			return
+		}
+	}
 	if e.stream.transmit.endless() {
-		p.add(spatev1.ReasonInvalidSpec, at, "nothing comes after a stream without an end; use burst, or set multiBurst.bursts or replay.loops")
+		p.add(spatev1.ReasonInvalidSpec, at, "nothing comes after a stream without an end; use burst, or set multiBurst.bursts")
 	}
 	if len(e.stream.Copies) != len(next.stream.Copies) {
 		p.add(spatev1.ReasonInvalidSpec, at.Child("entry"), "it has %d copies and %q has %d; copy i starts copy i, so the numbers must agree",
@@ -58,8 +64,7 @@ func (p *Problems) link(e, next *entry) {
 	if e.stream.spec.Pinned != next.stream.spec.Pinned {
 		p.add(spatev1.ReasonInvalidSpec, at.Child("entry"), "%q and this stream must both be pinned, or neither", next.spec.Name)
 	}
-	continuous := next.stream.transmit.bursts == nil && next.stream.transmit.replay == nil
-	if continuous && next.spec.Start != spatev1.StartWaiting {
+	if next.stream.transmit.bursts == nil && next.spec.Start != spatev1.StartWaiting {
 		p.add(spatev1.ReasonInvalidSpec, at.Child("entry"), "%q is continuous and starts by itself: set its start to Waiting", next.spec.Name)
 	}
 }

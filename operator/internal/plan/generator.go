@@ -39,7 +39,29 @@ func checkGenerator(spec *spatev1.TrafficGeneratorSpec, at *field.Path) Problems
 			problems.add(spatev1.ReasonInvalidSpec, at.Child("ports").Index(i).Child("lineRate"), "%q: %v", port.LineRate, err)
 		}
 	}
+	problems.punts(spec, at.Child("ports"))
 	return problems
+}
+
+// punts checks the interfaces that are made for ports.
+func (p *Problems) punts(spec *spatev1.TrafficGeneratorSpec, at *field.Path) {
+	taken := map[spatev1.PortName]string{}
+	for i := range spec.Ports {
+		taken[spec.Ports[i].Name] = fmt.Sprintf("port %s has it in the pod", spec.Ports[i].Name)
+	}
+	for i := range spec.Ports {
+		port, at := &spec.Ports[i], at.Index(i).Child("punt")
+		if port.Punt == nil {
+			continue
+		}
+		if port.Attachment.Loopback != nil || port.Attachment.Null != nil {
+			p.add(spatev1.ReasonInvalidSpec, at, "nobody else sends to a loopback or null port; leave it out, or attach the port to a network")
+		}
+		if by := taken[port.Punt.Interface]; by != "" {
+			p.add(spatev1.ReasonInvalidSpec, at.Child("interface"), "%q is taken: %s; choose another name", port.Punt.Interface, by)
+		}
+		taken[port.Punt.Interface] = fmt.Sprintf("the punt of port %s makes it", port.Name)
+	}
 }
 
 // onLink checks a port's place on its link.

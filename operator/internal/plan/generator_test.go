@@ -38,3 +38,28 @@ func TestPlacesOnLinks(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 }
+
+func TestPunts(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(east, west *spatev1.GeneratorPort)
+		want   string
+	}{
+		"right":           {func(_, _ *spatev1.GeneratorPort) {}, ""},
+		"two of one name": {func(east, _ *spatev1.GeneratorPort) { east.Punt.Interface = "b" }, `spec.ports[1].punt.interface: "b" is taken: the punt of port east makes it; choose another name`},
+		"a port's name":   {func(east, _ *spatev1.GeneratorPort) { east.Punt.Interface = "west" }, `spec.ports[0].punt.interface: "west" is taken: port west has it in the pod`},
+		"on a null port":  {func(east, _ *spatev1.GeneratorPort) { east.Attachment.Null = &spatev1.NullAttachment{} }, "spec.ports[0].punt: nobody else sends to a loopback or null port"},
+		"on a loopback":   {func(_, west *spatev1.GeneratorPort) { west.Attachment.Loopback = &spatev1.LoopbackAttachment{} }, "spec.ports[1].punt: nobody else sends"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ports := []spatev1.GeneratorPort{
+				{Name: "east", Punt: &spatev1.PortPunt{Filter: "arp", Interface: "a"}},
+				{Name: "west", Punt: &spatev1.PortPunt{Filter: "arp", Interface: "b"}},
+			}
+			c.change(&ports[0], &ports[1])
+			got := CheckGenerator(&spatev1.TrafficGeneratorSpec{Ports: ports}).Message()
+			if (c.want == "") != (got == "") || !strings.Contains(got, c.want) {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}

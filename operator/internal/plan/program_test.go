@@ -195,7 +195,7 @@ measure: {flow: true}
 		"a range":    {sizes: `{range: {min: 64, max: 100, step: 10}}`, want: "packet.size: counter 60..90 step 10 from 60"},
 		"downwards":  {sizes: `{range: {min: 64, max: 100, step: 10, order: Decrement}}`, want: "packet.size: counter 66..96 step 10 from 96 down"},
 		"random":     {sizes: `{range: {min: 64, max: 100, order: Random, seed: 4}}`, want: "packet.size: random 60..96 seed 4"},
-		"too short":  {sizes: `{list: [{size: 63}]}`, err: "spec.packet.sizes.list[0].size: Invalid value: 63: must be 64 to 9216 bytes, FCS included"},
+		"too short":  {sizes: `{list: [{size: 63}]}`, err: "spec.packet.sizes.list[0].size: Invalid value: 63: must be 64 to 9234 bytes, FCS included"},
 		"backwards":  {sizes: `{range: {min: 100, max: 64}}`, err: "spec.packet.sizes.range.min: Invalid value: 100: must not be greater than max"},
 		"no sizes":   {sizes: `{}`, err: "spec.packet.sizes: Invalid value: 0: set exactly one of list and range"},
 		"a bad step": {sizes: `{range: {min: 64, max: 100, order: Random, step: 2}}`, err: "spec.packet.sizes.range.step: Forbidden"},

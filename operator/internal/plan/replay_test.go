@@ -168,3 +168,21 @@ func TestMarksAreChosen(t *testing.T) {
 		t.Errorf("got %s", problems.Message())
 	}
 }
+
+func TestReplaysAreInNoChain(t *testing.T) {
+	data := map[spatev1.DataReference][]byte{{ConfigMapName: "captures", Key: "web"}: recording(t, 11)}
+	once := func() *spatev1.StatelessStreamSpec {
+		s := replay(func(r *spatev1.ReplayTransmit) { r.Loops = ptr.To[int64](1) })
+		s.Measure.Flow = true
+		return s
+	}
+	for _, p := range []*spatev1.TrafficProfile{
+		profile(chained("b", stream("", 64, burst(1, "1pps")), false, "a", 0), chained("a", once(), true, "", 0)),
+		profile(chained("a", once(), false, "b", 0), chained("b", stream("", 64, burst(1, "1pps")), true, "", 0)),
+	} {
+		_, problems := Resolve(Input{Profile: p, Generator: generator(), Data: data})
+		if got := problems.Message(); !strings.Contains(got, `spec.traffic[0].next.entry: "a" replays a capture, and the engine does not chain such streams`) {
+			t.Errorf("got %s", got)
+		}
+	}
+}

@@ -325,7 +325,7 @@ func TestReferencedStreamsAreToldByName(t *testing.T) {
 	}
 	object.Spec.Packet.Size = ptr.To[int32](60)
 	_, problems := Resolve(in)
-	if want := `spec.traffic[0].streamRef: StatelessStream "small": spec.packet.size: Invalid value: 60: must be 64 to 9216 bytes, FCS included`; problems.Message() != want {
+	if want := `spec.traffic[0].streamRef: StatelessStream "small": spec.packet.size: Invalid value: 60: must be 64 to 9234 bytes, FCS included`; problems.Message() != want {
 		t.Errorf("got %s", problems.Message())
 	}
 }

@@ -115,6 +115,13 @@ func (t Template) container() corev1.Container {
 	}
 }
 
+// tunDevice makes the interfaces of punts. A node without it (the kernel's module tun is not loaded) does not start the pod, and
+// its events say so.
+const (
+	tunDevice = "/dev/net/tun"
+	tunVolume = "tun"
+)
+
 func (t Template) mounts() []corev1.VolumeMount {
 	mounts := []corev1.VolumeMount{
 		{Name: "tls", MountPath: tlsDir, ReadOnly: true},
@@ -124,6 +131,9 @@ func (t Template) mounts() []corev1.VolumeMount {
 	}
 	for i, v := range t.Generator.Spec.Volumes {
 		mounts = append(mounts, corev1.VolumeMount{Name: captures(i), MountPath: path.Join(plan.VolumesDir, string(v.Name)), ReadOnly: true})
+	}
+	if t.punts() {
+		mounts = append(mounts, corev1.VolumeMount{Name: tunVolume, MountPath: tunDevice})
 	}
 	return mounts
 }
@@ -308,6 +318,12 @@ func (t Template) volumes() []corev1.Volume {
 			volume.Secret = &corev1.SecretVolumeSource{SecretName: string(v.Secret.Name)}
 		}
 		volumes = append(volumes, volume)
+	}
+	if t.punts() {
+		device := corev1.HostPathCharDev
+		volumes = append(volumes, corev1.Volume{Name: tunVolume, VolumeSource: corev1.VolumeSource{
+			HostPath: &corev1.HostPathVolumeSource{Path: tunDevice, Type: &device},
+		}})
 	}
 	return volumes
 }

@@ -136,6 +136,26 @@ func TestPortsHavePlacesOnTheirLinksAndVolumesAreMounted(t *testing.T) {
 	}
 }
 
+func TestOnlyPuntsGetTheDeviceThatMakesInterfaces(t *testing.T) {
+	virtual := Attachments{Resources: map[string]string{"east": "a/vf", "west": "a/vf"}}
+	for _, punts := range []bool{false, true} {
+		g := generator()
+		if punts {
+			g.Spec.Ports[1].Punt = &spatev1.PortPunt{Filter: "arp or tcp port 179", Interface: "bgp"}
+		}
+		pod := Template{Generator: g, Attachments: virtual}.Pod(0, 0)
+		c := pod.Spec.Containers[0]
+		mounted := slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == "/dev/net/tun" && !m.ReadOnly })
+		fromHost := slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+			return v.HostPath != nil && v.HostPath.Path == "/dev/net/tun" && *v.HostPath.Type == corev1.HostPathCharDev
+		})
+		may := slices.Contains(c.SecurityContext.Capabilities.Add, "NET_ADMIN")
+		if mounted != punts || fromHost != punts || may != punts {
+			t.Errorf("punt %v: device mounted %v, of the host %v, NET_ADMIN %v", punts, mounted, fromHost, may)
+		}
+	}
+}
+
 func TestDigestTellsWhetherPodsMustBeReplaced(t *testing.T) {
 	digest := func(change func(*Template)) string {
 		template := Template{Generator: generator(), Image: "engine:1"}

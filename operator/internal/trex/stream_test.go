@@ -220,7 +220,7 @@ func TestWhatIsNotKnownIsRefusedByName(t *testing.T) {
 		"endless exponent":      {[]string{streamJSON(parts{"isg": "1e999999999"})}, "$[0].isg: must be a number, not 1e999999999"},
 		"too long a delay":      {[]string{streamJSON(parts{"isg": "1e30"})}, "$[0].isg: 1000000000000000000000000000000 us is too long"},
 		"no base64":             {[]string{streamJSON(parts{"packet": `{"binary": "%%%", "meta": ""}`})}, "$[0].packet.binary: is no base64"},
-		"too long a packet":     {[]string{streamJSON(parts{"packet": packetJSON(make([]byte, 9213))})}, "as StatelessStream p-1 it cannot be sent: spec.packet.bytes"},
+		"too long a packet":     {[]string{streamJSON(parts{"packet": packetJSON(make([]byte, 9231))})}, "as StatelessStream p-1 it cannot be sent: spec.packet.bytes"},
 		"tagged packet groups":  {[]string{streamJSON(parts{"flow_stats": `{"enabled": true, "stream_id": 1, "rule_type": "tpg"}`})}, "$[0].flow_stats.rule_type: tagged packet groups (tpg) are not supported"},
 		"inner marks":           {[]string{streamJSON(parts{"flow_stats": `{"enabled": true, "stream_id": 1, "rule_type": "stats", "vxlan": true}`})}, "$[0].flow_stats.vxlan: marks in the inner packet"},
 		"IEEE 1588":             {[]string{streamJSON(parts{"flow_stats": `{"enabled": true, "stream_id": 1, "rule_type": "latency", "ieee_1588": true}`})}, "$[0].flow_stats.ieee_1588: time stamps of IEEE 1588"},

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The options that give ports their places on their links: addresses, gateways, VLAN.
-use crate::datapath::Link;
+use crate::datapath::{Link, Punt};
 use anyhow::{Context, bail};
+use spate_dpdk::Tap;
 use spate_neighbour::Prefix;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -19,6 +20,29 @@ pub struct Links {
     /// VLAN (802.1Q) that a port's addresses are in, such as east=100. Streams bring their own tags.
     #[arg(long = "vlan", value_name = "NAME=VLAN")]
     vlans: Vec<OfPort<u16>>,
+    /// Packets that a port receives, that are of no stream and that a filter (pcap-filter(7)) takes go to an interface of
+    /// the kernel, which is made: such as east=bgp:"arp or tcp port 179". What the kernel sends on it leaves by the port.
+    #[arg(long = "punt", value_name = "NAME=INTERFACE:FILTER")]
+    punts: Vec<OfPort<Asked>>,
+}
+
+/// What is asked to be punted.
+#[derive(Clone, Debug)]
+struct Asked(Punt);
+
+impl FromStr for Asked {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (interface, filter) =
+            text.split_once(':').ok_or("must be INTERFACE:FILTER, such as bgp:tcp port 179 (pcap-filter(7))")?;
+        Tap::check_name(interface).map_err(|e| e.to_string())?;
+        if filter.trim().is_empty() {
+            return Err("the filter is missing: name the packets that are to be punted, such as tcp port 179".into());
+        }
+        let filter = spate_dpdk::compile(filter).map_err(|e| format!("the filter is wrong {e}"))?;
+        Ok(Self(Punt { interface: interface.to_owned(), filter }))
+    }
 }
 
 /// Something of a port: `NAME=VALUE`.
@@ -39,7 +63,7 @@ impl<T: FromStr<Err: std::fmt::Display>> FromStr for OfPort<T> {
 }
 
 impl Links {
-    /// By name of the port, for those that have an address.
+    /// By name of the port, for those that have an address or a punt.
     pub fn by_port<'a>(&self, ports: impl Iterator<Item = &'a str>) -> anyhow::Result<Vec<(String, Link)>> {
         let ports: Vec<&str> = ports.collect();
         let known = |option: &str, port: &str| match ports.contains(&port) {
@@ -69,6 +93,17 @@ impl Links {
             let Some(link) = links.get_mut(port) else { bail!("--vlan {port}={value}: {}", no_address(port)) };
             if link.config.vlan.replace(*value).is_some() {
                 bail!("--vlan {port}={value}: the port is in another VLAN already: its addresses can be in one");
+            }
+        }
+        let mut interfaces = BTreeMap::new();
+        for OfPort { port, value: Asked(punt) } in &self.punts {
+            known("punt", port)?;
+            let interface = &punt.interface;
+            if let Some(other) = interfaces.insert(interface.clone(), port) {
+                bail!("--punt {port}={interface}: port {other} punts to this interface already: choose another name");
+            }
+            if links.entry(port.clone()).or_default().punt.replace(punt.clone()).is_some() {
+                bail!("--punt {port}={interface}: the port has another punt already: join their filters with \"or\"");
             }
         }
         for (port, link) in &links {
@@ -107,11 +142,15 @@ mod tests {
             "--gateway=east=fe80::1",
             "--vlan=east=100",
             "--address=west=10.0.0.1/8",
+            "--punt=west=bgp:tcp port 179 and host 10.0.0.2",
         ])
         .unwrap();
         assert_eq!(all.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["east", "west"]);
         let east = &all[0].1.config;
         assert_eq!((east.addresses.len(), east.gateway_v4.is_some(), east.vlan), (2, true, Some(100)));
+        let punts: Vec<_> = all.iter().map(|(_, link)| link.punt.as_ref().map(|p| p.interface.as_str())).collect();
+        assert_eq!(punts, [None, Some("bgp")]);
+        assert_eq!(links(&["--punt=east=bgp:arp"]).unwrap().len(), 1);
         assert_eq!(east.gateway_v6, Some("fe80::1".parse().unwrap()));
     }
 
@@ -125,6 +164,13 @@ mod tests {
             (&["--address=east=198.18.0.1/24", "--vlan=east=4095"], "VLAN 4095 does not exist"),
             (&["--address=east=198.18.0.1"], "has no prefix length; must be such as"),
             (&["--vlan=east=x"], "invalid digit"),
+            (&["--punt=north=bgp:arp"], "--punt north: no --port has this name"),
+            (&["--punt=east=bgp"], "must be INTERFACE:FILTER"),
+            (&["--punt=east=bgp:"], "the filter is missing"),
+            (&["--punt=east=a name that is long:arp"], "is no name of an interface"),
+            (&["--punt=east=bgp:tcp prt 179"], "the filter is wrong from character 5"),
+            (&["--punt=east=bgp:arp", "--punt=west=bgp:arp"], "port east punts to this interface already"),
+            (&["--punt=east=a:arp", "--punt=east=b:arp"], "the port has another punt already"),
         ] {
             let error = links(arguments).unwrap_err();
             assert!(error.contains(problem), "{error}");

@@ -5,6 +5,7 @@ mod compile;
 mod links;
 mod ports;
 mod receive;
+mod replaying;
 mod run;
 mod serve;
 mod simulate;

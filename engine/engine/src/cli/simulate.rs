@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `spate-engine simulate`: the packets of a plan on a virtual clock, into a pcap file.
-use crate::plan::validate::{self, Site};
+use super::replaying::Replaying;
+use crate::datapath::ReplaySpec;
+use crate::plan::validate::{self, Checked, Site};
 use crate::plan::{Violations, decode, fit, rate::LineRate};
 use anyhow::{Context, bail};
+use contract::{Plan, Stream, stream::Transmit};
 use pcap_file::pcap::{PcapHeader, PcapPacket, PcapWriter};
 use pcap_file::{DataLink, Endianness, TsResolution};
 use prost::bytes::Bytes;
@@ -46,9 +49,18 @@ struct Worker {
     deal: Deal,
     schedule: Schedule,
     writers: Vec<Writer>,
-    next: Option<Batch>,
+    replays: Vec<Replaying>,
+    next: Option<Next>,
     /// Packets it may still send.
     left: u64,
+}
+
+/// A worker's next packet.
+#[derive(Clone, Copy)]
+enum Next {
+    Scheduled(Batch),
+    /// Of `Worker::replays`.
+    Replayed(usize),
 }
 
 impl Worker {
@@ -59,9 +71,27 @@ impl Worker {
             return;
         }
         self.left -= 1;
-        while self.next.is_none() && self.schedule.next_due_ns().is_some_and(|due| due < end_ns) {
-            self.schedule.take(end_ns, 1, |batch| self.next = Some(batch));
+        let replay = self.replays.iter().enumerate().filter_map(|(i, r)| Some((r.due_ns()?, i))).min();
+        let before_ns = replay.map_or(end_ns, |(due, _)| end_ns.min(due));
+        while self.next.is_none() && self.schedule.next_due_ns().is_some_and(|due| due < before_ns) {
+            self.schedule.take(before_ns, 1, |batch| self.next = Some(Next::Scheduled(batch)));
         }
+        if let (None, Some((due, index))) = (self.next, replay)
+            && due < end_ns
+        {
+            self.next = Some(Next::Replayed(index));
+        }
+    }
+
+    /// When its next packet is due, and what decides between those of one instant.
+    fn order(&self) -> Option<(u64, usize, u64)> {
+        Some(match self.next? {
+            Next::Scheduled(batch) => (batch.due_ns, batch.stream, batch.number),
+            Next::Replayed(index) => {
+                let replay = &self.replays[index];
+                (replay.due_ns()?, replay.stream, replay.number)
+            }
+        })
     }
 }
 
@@ -112,7 +142,7 @@ impl Simulate {
         };
         let timings = || {
             plan.streams.iter().zip(&checked.timings).map(|(stream, timing)| StreamTiming {
-                rate: timing.rate.filter(|_| !stream.disabled && !stream.paused),
+                rate: timing.rate.filter(|_| sends(stream) && !matches!(stream.transmit, Some(Transmit::Replay(_)))),
                 ..*timing
             })
         };
@@ -127,11 +157,19 @@ impl Simulate {
                 };
                 let writers = checked.streams.iter().enumerate().map(writer).collect();
                 let left = self.worker_limit.unwrap_or(u64::MAX);
-                let mut worker = Worker { sender: deal.first as u8, deal, schedule, writers, next: None, left };
+                let mut worker = Worker {
+                    sender: deal.first as u8,
+                    deal,
+                    schedule,
+                    writers,
+                    replays: self.replays(&plan, &checked, worker)?,
+                    next: None,
+                    left,
+                };
                 worker.advance(end_ns);
-                worker
+                Ok(worker)
             })
-            .collect();
+            .collect::<anyhow::Result<_>>()?;
 
         let path = self.pcap.display();
         let file = File::create(&self.pcap).with_context(|| format!("--pcap {path}"))?;
@@ -146,34 +184,39 @@ impl Simulate {
             PcapWriter::with_header(BufWriter::new(file), header).with_context(|| format!("--pcap {path}"))?;
         let mut written = 0;
         let mut frame = Frame::default();
-        let mut lanes = Lanes::new();
+        let (mut lanes, mut replayed) = (Lanes::new(), Vec::new());
         while written < self.limit.unwrap_or(u64::MAX) {
-            let earliest = all
-                .iter_mut()
-                .filter(|w| w.next.is_some())
-                .min_by_key(|w| w.next.as_ref().map(|b| (b.due_ns, b.stream, b.number)));
+            let earliest = all.iter_mut().filter(|w| w.next.is_some()).min_by_key(|w| w.order());
             let Some(worker) = earliest else { break };
-            let Some(batch) = worker.next else { break };
-            worker.advance(end_ns);
-            let stream = &plan.streams[batch.stream];
+            let (Some(next), Some((due_ns, index, _))) = (worker.next, worker.order()) else { break };
+            let stream = &plan.streams[index];
             let stamp = Trailer {
                 run_tag: plan.run_tag as u16,
                 stream: stream.id as u16,
                 sender: worker.sender,
-                measured: batch.due_ns >= timing.warmup_ns,
+                measured: due_ns >= timing.warmup_ns,
                 sequence: 0,
-                timestamp: batch.due_ns & ((1 << 48) - 1),
+                timestamp: due_ns & ((1 << 48) - 1),
             };
-            let mut numbers = Numbers { number: batch.number, sequence: batch.sequence, count: 1 };
-            if stream.cache > 0 {
-                // The packets that were built beforehand, around.
-                numbers.sequence %= u64::from(stream.cache);
-                numbers.number = worker.deal.first + numbers.sequence * worker.schedule.stride(batch.stream);
-            }
-            let template = &checked.streams[batch.stream].template;
-            template.write(&mut worker.writers[batch.stream], &mut lanes, numbers, stamp, &mut frame, 0);
-            let bytes = &frame.bytes[..frame.len];
-            let packet = PcapPacket::new(Duration::from_nanos(batch.due_ns), bytes.len() as u32, bytes);
+            let bytes = match next {
+                Next::Scheduled(batch) => {
+                    let mut numbers = Numbers { number: batch.number, sequence: batch.sequence, count: 1 };
+                    if stream.cache > 0 {
+                        // The packets that were built beforehand, around.
+                        numbers.sequence %= u64::from(stream.cache);
+                        numbers.number = worker.deal.first + numbers.sequence * worker.schedule.stride(index);
+                    }
+                    let template = &checked.streams[index].template;
+                    template.write(&mut worker.writers[index], &mut lanes, numbers, stamp, &mut frame, 0);
+                    &frame.bytes[..frame.len]
+                }
+                Next::Replayed(replay) => {
+                    worker.replays[replay].take(stamp, &mut replayed).with_context(|| stream.name.clone())?;
+                    &replayed
+                }
+            };
+            worker.advance(end_ns);
+            let packet = PcapPacket::new(Duration::from_nanos(due_ns), bytes.len() as u32, bytes);
             pcap.write_packet(&packet).with_context(|| format!("--pcap {path}"))?;
             written += 1;
         }
@@ -181,4 +224,25 @@ impl Simulate {
         eprintln!("{written} packets written to {path}");
         Ok(ExitCode::SUCCESS)
     }
+
+    /// The replays that one worker of this engine sends.
+    fn replays(&self, plan: &Plan, checked: &Checked, worker: u64) -> anyhow::Result<Vec<Replaying>> {
+        let mut all = Vec::new();
+        let streams = plan.streams.iter().zip(&checked.streams).zip(&checked.timings).enumerate();
+        for (index, ((stream, found), timing)) in streams.filter(|(_, ((stream, _), _))| sends(stream)) {
+            let (id, share) = (stream.id as u16, checked.share);
+            let Some(replay) = &found.replay else { continue };
+            let sender = (ReplaySpec::engine(id, share.1), ReplaySpec::worker(id, share.1, self.workers as usize));
+            if sender == (share.0, worker as usize) {
+                let replaying = Replaying::new(index, found.template.flow(), timing, replay.speed, &replay.spec);
+                all.push(replaying.with_context(|| stream.name.clone())?);
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// Whether a stream sends before an Update tells it to.
+fn sends(stream: &Stream) -> bool {
+    !stream.disabled && !stream.paused
 }

@@ -44,7 +44,6 @@ pub struct Held {
     run_tag: u16,
     /// 0: never.
     pub lease_ns: u64,
-    share_count: u32,
     streams: Vec<StreamFacts>,
     groups: Vec<Group>,
     /// From the plan.
@@ -67,6 +66,8 @@ pub struct StreamFacts {
     pub rx_port: String,
     /// Whether its packets are measured.
     pub measured: bool,
+    /// Whether it replays a capture, whose own rate it has.
+    replayed: bool,
     /// What it asks of its port at the plan's rate.
     ask: load::Ask,
 }
@@ -161,7 +162,6 @@ impl Engine {
             plan_digest: digest,
             run_tag: plan.run_tag as u16,
             lease_ns: plan.lease_ns,
-            share_count,
             now: Mutex::new(Now {
                 rates: facts.iter().map(|s| s.ask.rate).collect(),
                 enabled,
@@ -329,6 +329,10 @@ impl Engine {
                 let mut by_rate: Vec<(Vec<usize>, Rate)> = Vec::new();
                 for &i in chosen {
                     let stream = &held.streams[i];
+                    if stream.replayed {
+                        let wrong = format!("stream {:?} has the rate of its capture; set a rate_factor", stream.name);
+                        return Err(Refusal::field("rate", wrong));
+                    }
                     let line = self.ports[stream.ask.port].line_rate_bps.map_or(LineRate::Unknown, LineRate::Known);
                     let rate = rate::packet_rate(Some(asked), stream.ask.frame_bytes, &stream.tx_port, line)
                         .map_err(|e| Refusal::field("rate", e.to_string()))?
@@ -422,7 +426,9 @@ fn stream_facts(plan: &Plan, checked: &Checked) -> Vec<StreamFacts> {
                 starts: !timing.waits,
                 frame_bytes: found.frame_bytes(),
                 rate,
+                part: found.part(stream.id, checked.share),
             },
+            replayed: found.replay.is_some(),
         })
     };
     streams.filter_map(fact).collect()
@@ -477,7 +483,7 @@ impl Held {
     fn add_bits(&self, now: &Now, all: &mut BTreeMap<usize, u128>) {
         let enabled = self.streams.iter().enumerate().filter(|(i, _)| now.enabled[*i]);
         let asks = enabled.map(|(i, stream)| load::Ask { rate: now.rates[i], ..stream.ask });
-        for (port, bits) in load::by_port(asks, self.share_count) {
+        for (port, bits) in load::by_port(asks) {
             *all.entry(port).or_default() += bits;
         }
     }

@@ -24,6 +24,8 @@ pub(super) enum Command {
     Turn(usize, u64, Turn),
     /// Other rates for streams.
     Change(usize, RateChange),
+    /// Another speed for a replay.
+    Tempo(usize, TempoChange),
     /// Statistics of a receiver of the run start anew.
     ResetReceiver(usize, usize),
     /// Transmission ends at a run time that has come.
@@ -58,6 +60,16 @@ pub(super) struct RateChange {
     /// By index among the run's streams of that port.
     /// Without a rate a stream stands.
     pub(super) rates: Arc<[(usize, Option<Rate>)]>,
+}
+
+/// Another speed for a stream that replays a capture, from an instant of the run on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TempoChange {
+    pub(super) at_ns: u64,
+    /// Its index among all streams of the run.
+    pub(super) stream: usize,
+    /// Distance in nanoseconds; none: it stands.
+    pub(super) speed: Option<Rate>,
 }
 
 /// What a worker must not free itself.

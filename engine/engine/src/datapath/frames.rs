@@ -42,6 +42,16 @@ pub(super) fn ring(bytes: usize) -> (FrameWriter, FrameReader) {
 }
 
 impl FrameWriter {
+    /// Whether a frame of so many bytes fits now.
+    pub(super) fn has_room(&self, len: usize) -> bool {
+        self.ring.slots() >= HEADER + len
+    }
+
+    /// Nobody reads any more.
+    pub(super) fn is_abandoned(&self) -> bool {
+        self.ring.is_abandoned()
+    }
+
     /// Puts a frame in whole; false, and counted, if it does not fit.
     #[inline]
     pub(super) fn push(&mut self, at_ns: u64, original_len: usize, frame: &[u8]) -> bool {
@@ -57,6 +67,11 @@ impl FrameWriter {
         let _ = self.ring.push_entire_slice(&header);
         let _ = self.ring.push_entire_slice(frame);
         true
+    }
+
+    /// Frames that did not fit so far.
+    pub(super) fn lost(&self) -> u64 {
+        self.lost.get()
     }
 
     /// Counts a frame that is not put in.
@@ -91,6 +106,15 @@ impl FrameReader {
         let head = self.head.take().expect("a header was read");
         assert_eq!(frame.len(), head.len as usize);
         let _ = self.ring.pop_entire_slice(frame);
+    }
+
+    /// Passes over the frame whose header `next` gave.
+    pub(super) fn skip(&mut self) {
+        if let Some(head) = self.head.take()
+            && let Ok(chunk) = self.ring.read_chunk(head.len as usize)
+        {
+            chunk.commit_all();
+        }
     }
 
     /// The next frame whole, in place of what `frame` held.

@@ -9,6 +9,7 @@ mod open;
 mod prepare;
 mod readings;
 mod receive_plan;
+mod replay;
 mod run;
 mod run_clock;
 mod shared;
@@ -24,9 +25,10 @@ pub use clock::Clock;
 pub use command::Direction;
 pub use readings::Received;
 pub use run::Run;
-pub use slow::Link;
+pub use slow::{Link, Punt};
 pub use spate_dpdk::Disturbance;
 use spate_dpdk::{RegisteredThread, RxQueue};
+pub use spate_replay::{Capture as Recording, Changes, Gap, ReadError, Rewrite};
 pub use spate_stateless::{
     Blueprint, Checksum, ChecksumKind, FieldProgram, Length, ListOrder, Rate, RateError, Sequence, StreamTiming,
     Template, TemplateError, Transmit, Variable, Write,

@@ -7,9 +7,9 @@ use spate_stateless::{Deal, Frames, Lanes, MAX_FRAME_LEN, Numbers, Schedule, Str
 use spate_wire::Trailer;
 
 use super::{
-    Clock, PortDevice, PrepareError, RunSpec,
+    Clock, PortDevice, PrepareError, ReplaySpec, RunSpec,
     open::{OpenPort, SHORT_ROOM},
-    receive_plan,
+    receive_plan, replay,
     run::{self, Run},
     run_clock::RunClock,
     worker::{self, Copies, PortRun, SendStream, WorkerRun},
@@ -22,6 +22,8 @@ const LATE_NS: u64 = 1_000_000;
 const LATE_KERNEL_NS: u64 = 20_000_000;
 /// What is written into packets that are not measured: nothing.
 const UNMEASURED: Trailer = Trailer { run_tag: 0, stream: 0, sender: 0, measured: false, sequence: 0, timestamp: 0 };
+/// Bytes that a VLAN tag adds.
+const VLAN_TAG: usize = 4;
 /// Long packets of one worker.
 const LONG_PACKETS: u32 = 1023;
 
@@ -41,7 +43,7 @@ pub(super) struct Context<'a> {
 }
 
 /// A run for control, and each worker's part of it.
-pub(super) fn prepare(context: Context<'_>, spec: RunSpec) -> Result<(Run, Vec<WorkerRun>), PrepareError> {
+pub(super) fn prepare(mut context: Context<'_>, spec: RunSpec) -> Result<(Run, Vec<WorkerRun>), PrepareError> {
     let workers = context.workers.count();
     let senders = validate(&context, &spec)?;
     let end_ns = spec.timing.duration_ns.map_or(u64::MAX, |duration| spec.timing.warmup_ns + duration);
@@ -63,6 +65,7 @@ pub(super) fn prepare(context: Context<'_>, spec: RunSpec) -> Result<(Run, Vec<W
             receive,
             share: Arc::clone(&shares[worker]),
             closing: false,
+            replays: Vec::new(),
         });
     }
     for (port, streams) in by_port.iter().enumerate().filter(|(_, streams)| !streams.is_empty()) {
@@ -82,7 +85,6 @@ pub(super) fn prepare(context: Context<'_>, spec: RunSpec) -> Result<(Run, Vec<W
                 first: u64::from(spec.share.0) * count + position as u64,
                 stride: u64::from(spec.share.1) * count,
             };
-            let kernel = matches!(open.config.device, PortDevice::Kernel(_));
             let timings = streams.iter().map(|&index| timing_on_port(&spec, &control_streams, index));
             let schedule = Schedule::new(deal, timings);
             let mut writers: Vec<Writer> = (send.iter().enumerate())
@@ -97,9 +99,17 @@ pub(super) fn prepare(context: Context<'_>, spec: RunSpec) -> Result<(Run, Vec<W
                 copies: Copies::of(&send).filter(|_| prebuilt.is_empty()),
                 prebuilt,
                 changes: worker::changes(),
-                late_after_ns: spec.late_after_ns.unwrap_or(if kernel { LATE_KERNEL_NS } else { LATE_NS }),
+                late_after_ns: late_after_ns(&spec, open),
                 long_packets: if long { Some(long_pool(context.eal, context.long_packets, worker)?) } else { None },
             });
+        }
+    }
+    for (index, stream) in spec.streams.iter().enumerate() {
+        if let Some(asked) = &stream.replay
+            && ReplaySpec::engine(stream.id, spec.share.1) == spec.share.0
+        {
+            let (worker, replay) = replay::prepare(&mut context, &spec, index, asked, control_streams[index].rate())?;
+            parts[worker].replays.push(replay);
         }
     }
     let run = Run::new(run::Parts {
@@ -115,6 +125,12 @@ pub(super) fn prepare(context: Context<'_>, spec: RunSpec) -> Result<(Run, Vec<W
         receive: receive.control,
     });
     Ok((run, parts))
+}
+
+/// A packet that leaves this long after its time is late.
+pub(super) fn late_after_ns(spec: &RunSpec, port: &OpenPort) -> u64 {
+    let kernel = matches!(port.config.device, PortDevice::Kernel(_));
+    spec.late_after_ns.unwrap_or(if kernel { LATE_KERNEL_NS } else { LATE_NS })
 }
 
 fn wrong(field: impl Into<String>, problem: impl Into<String>) -> PrepareError {
@@ -168,10 +184,25 @@ fn validate(context: &Context<'_>, spec: &RunSpec) -> Result<usize, PrepareError
         {
             return Err(wrong(field("timing.next"), format!("streams[{next}] is no stream of the same port")));
         }
+        if stream.timing.next.is_some_and(|(next, _)| stream.replay.is_some() || spec.streams[next].replay.is_some()) {
+            return Err(wrong(field("timing.next"), "a stream that replays a capture is in no chain"));
+        }
+        if let Some(asked) = &stream.replay {
+            let (len, longest) = (asked.capture.survey.longest, port.port.max_frame_len() + 2 * VLAN_TAG);
+            if len > longest {
+                let problem = format!(
+                    "its longest packet has {len} bytes without FCS, and port {} takes {longest} with VLAN tags: raise the MTU of \
+                     the port, or leave the packet out of the capture",
+                    port.config.name,
+                );
+                return Err(wrong(field("replay"), problem));
+            }
+            continue;
+        }
         let frame = stream.template.frame();
         // A VLAN tag does not count against the MTU.
         let tagged = matches!(frame.get(12..14), Some([0x81, 0x00] | [0x88, 0xa8]));
-        let longest = port.port.max_frame_len() + if tagged { 4 } else { 0 };
+        let longest = port.port.max_frame_len() + if tagged { VLAN_TAG } else { 0 };
         if frame.len() > longest {
             let problem = format!(
                 "its frame has {} bytes without FCS, and port {} takes {longest}: raise the MTU of the port or make the packet shorter",
@@ -247,10 +278,10 @@ impl Frames for Beforehand<'_> {
     }
 }
 
-/// Indices of the streams that each port sends.
+/// Indices of the streams that each port sends on a schedule.
 fn streams_by_port(ports: usize, spec: &RunSpec) -> Vec<Vec<usize>> {
     let mut by_port = vec![Vec::new(); ports];
-    for (index, stream) in spec.streams.iter().enumerate() {
+    for (index, stream) in spec.streams.iter().enumerate().filter(|(_, stream)| stream.replay.is_none()) {
         by_port[stream.tx_port].push(index);
     }
     by_port
@@ -268,6 +299,7 @@ fn control_streams(spec: &RunSpec, by_port: &[Vec<usize>]) -> Result<Vec<run::St
         Ok(run::Stream {
             tx_port: s.tx_port,
             index: indices[index],
+            replayed: s.replay.is_some(),
             base_rate: rate,
             rate,
             paused: s.paused,
@@ -277,7 +309,8 @@ fn control_streams(spec: &RunSpec, by_port: &[Vec<usize>]) -> Result<Vec<run::St
     spec.streams.iter().enumerate().map(stream).collect()
 }
 
-fn long_pool(eal: &Eal, pools: &mut LongPackets, worker: usize) -> Result<Mempool, PrepareError> {
+/// Where a worker takes packets from that are longer than its own have room for.
+pub(super) fn long_pool(eal: &Eal, pools: &mut LongPackets, worker: usize) -> Result<Mempool, PrepareError> {
     if let Some(pool) = &pools[worker] {
         return Ok(pool.clone());
     }

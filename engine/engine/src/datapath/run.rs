@@ -11,7 +11,7 @@ use spate_wire::Mark;
 
 use super::{
     Change, Clock, RunError, RunState, Timing,
-    command::{Command, RateChange},
+    command::{Command, RateChange, TempoChange},
     receive_plan,
     run_clock::{RunClock, Turn},
     shared::RunShare,
@@ -67,8 +67,10 @@ pub(super) struct Control {
 /// What control knows of a stream.
 pub(super) struct Stream {
     pub(super) tx_port: usize,
-    /// Its index among the run's streams of that port.
+    /// Its index among the run's streams of that port that are on a schedule.
     pub(super) index: usize,
+    /// It replays a capture: it is on none, and its rate is a speed.
+    pub(super) replayed: bool,
     /// The plan's.
     pub(super) base_rate: Rate,
     /// In force while neither paused nor disabled.
@@ -171,6 +173,11 @@ impl Run {
                 Change::Paused(paused) => stream.paused = paused,
                 Change::Enabled(enabled) => stream.enabled = enabled,
                 Change::Rate(_) | Change::Factor(..) => {}
+            }
+            if stream.replayed {
+                let change = TempoChange { at_ns, stream: index, speed: stream.rate() };
+                self.workers.tell_all(|| Command::Tempo(self.slot, change));
+                continue;
             }
             by_port.entry(stream.tx_port).or_default().push((stream.index, stream.rate()));
         }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use spate_neighbour::{Neighbour, Prefix};
+use spate_replay::{Capture, Gap, Rewrite};
 use spate_stateless::{Rate, StreamTiming, Template};
 use spate_wire::{Mark, reflect::Swap};
 
@@ -127,8 +128,10 @@ pub struct StreamSpec {
     pub tx_port: usize,
     /// Index of the port that should receive it, if any.
     pub rx_port: Option<usize>,
-    /// Its packets. `Template::flow` says whether they are measured.
+    /// Its packets. `Template::flow` says whether they are measured. Of a replay it stands for them, like the first.
     pub template: Template,
+    /// The capture it replays instead; `timing.rate` is then its speed: distances (see `Gap`) in nanoseconds, `next` none.
+    pub replay: Option<ReplaySpec>,
     /// When it sends; `next` is an index in `RunSpec::streams`, of the same port. Its rate is set, also if it stands.
     pub timing: StreamTiming,
     /// A disabled stream sends nothing until enabled.
@@ -139,6 +142,33 @@ pub struct StreamSpec {
     pub cache: usize,
     /// What is measured of its packets where they arrive.
     pub receive: StreamReceive,
+}
+
+/// A capture to replay. One worker sends it.
+#[derive(Clone, Debug)]
+pub struct ReplaySpec {
+    /// The capture, looked through.
+    pub capture: Capture,
+    /// What is written into its packets; it was looked through with this.
+    pub rewrite: Rewrite,
+    /// What counts as the distance between two.
+    pub gap: Gap,
+    /// How often; none: without an end.
+    pub loops: Option<u64>,
+    /// No gap is shorter.
+    pub min_gap_ns: u64,
+}
+
+impl ReplaySpec {
+    /// Which of so many engines sends the replay of a stream.
+    pub fn engine(id: u16, engines: u32) -> u32 {
+        u32::from(id) % engines.max(1)
+    }
+
+    /// Which of its workers does.
+    pub fn worker(id: u16, engines: u32, workers: usize) -> usize {
+        (u32::from(id) / engines.max(1)) as usize % workers.max(1)
+    }
 }
 
 /// What is measured of a stream's packets where they arrive, besides what `Template::flow` counts.

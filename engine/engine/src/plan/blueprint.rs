@@ -93,7 +93,8 @@ fn length(l: &contract::Length) -> Length {
     Length { offset: l.offset as usize, size: l.size as usize, minus: l.minus as usize }
 }
 
-fn program(at: &str, program: Option<&contract::FieldProgram>, wrong: &mut Violations) -> FieldProgram {
+/// What varies from packet to packet.
+pub(super) fn program(at: &str, program: Option<&contract::FieldProgram>, wrong: &mut Violations) -> FieldProgram {
     let Some(program) = program else { return FieldProgram::default() };
     let mut by_name = HashMap::new();
     let mut variables = Vec::new();
@@ -239,7 +240,8 @@ fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-fn violation(at: &str, declared: usize, error: &TemplateError) -> Violation {
+/// What keeps packets from being made, as of the plan.
+pub(super) fn violation(at: &str, declared: usize, error: &TemplateError) -> Violation {
     let (field, description) = match error {
         TemplateError::FrameLength(_) => ("packet.frame".to_owned(), error.to_string()),
         TemplateError::Checksum { index, problem } => (format!("packet.checksums[{index}]"), (*problem).to_owned()),

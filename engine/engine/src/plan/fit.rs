@@ -34,6 +34,7 @@ pub fn run_spec(plan: &Plan, checked: Checked) -> Result<RunSpec, Violations> {
             tx_port: found.tx_port,
             rx_port: found.rx_port,
             template: found.template,
+            replay: found.replay.map(|replay| replay.spec),
             timing,
             enabled: !stream.disabled,
             paused: stream.paused,

@@ -20,6 +20,8 @@ pub struct Ask {
     pub frame_bytes: FrameBytes,
     /// Over all engines.
     pub rate: Rate,
+    /// This engine is one of so many that share it; 0: it sends none of it.
+    pub part: u32,
 }
 
 /// The number of each stream's chain: that of its first stream.
@@ -41,12 +43,12 @@ pub fn chains(timings: &[StreamTiming]) -> Vec<usize> {
     (0..timings.len()).map(|index| root(&mut chain, index)).collect()
 }
 
-/// Bits a second on the medium by port, of one of `engines` equal ones.
-pub fn by_port(asks: impl IntoIterator<Item = Ask>, engines: u32) -> BTreeMap<usize, u128> {
+/// Bits a second on the medium by port, of this engine alone.
+pub fn by_port(asks: impl IntoIterator<Item = Ask>) -> BTreeMap<usize, u128> {
     // By chain: its port, all together, the fastest, how many start by themselves.
     let mut chains: BTreeMap<usize, (usize, u128, u128, u128)> = BTreeMap::new();
     for ask in asks {
-        let bits = rate::l1_bits(ask.rate, ask.frame_bytes) / u128::from(engines.max(1));
+        let bits = rate::l1_bits(ask.rate, ask.frame_bytes).checked_div(u128::from(ask.part)).unwrap_or(0);
         let (_, sum, most, starts) = chains.entry(ask.chain).or_insert((ask.port, 0, 0, 0));
         *sum += bits;
         *most = bits.max(*most);

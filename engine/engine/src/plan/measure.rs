@@ -3,7 +3,7 @@
 use super::Violations;
 use super::validate::{LONGEST_NS, Site};
 use crate::datapath::{self, Mark, StreamReceive, Swap};
-use contract::{Plan, Reflection, Stream, mark};
+use contract::{Plan, Reflection, Stream, mark, stream};
 use std::collections::HashMap;
 
 const MOST_NAME_CHARS: usize = 253;
@@ -31,7 +31,8 @@ pub fn measured(plan: &Plan, site: &Site, wrong: &mut Violations) -> Measured {
             let next = histograms.len();
             *histograms.entry(group(stream)).or_insert(next)
         });
-        let varied = stream.program.as_ref().is_some_and(|p| !p.writes.is_empty());
+        let replayed = matches!(stream.transmit, Some(stream::Transmit::Replay(_)));
+        let varied = replayed || stream.program.as_ref().is_some_and(|p| !p.writes.is_empty());
         streams.push(StreamReceive { histogram, mark, varied });
     }
     if plan.clock_bound_ns > LONGEST_NS {
@@ -116,9 +117,14 @@ fn stream_mark(at: &str, stream: &Stream, wrong: &mut Violations) -> Option<Mark
     }
 }
 
+/// The mark of a stream, if it has one that is right.
+pub fn mark(stream: &Stream) -> Option<Mark> {
+    stream_mark("", stream, &mut Violations::default())
+}
+
 /// Writes the mark of a stream, if it has one, into its frame; header checksums stay as right as they were.
 pub fn write_mark(at: &str, stream: &Stream, frame: &mut [u8], wrong: &mut Violations) {
-    let Some(mark) = stream_mark("", stream, &mut Violations::default()) else { return };
+    let Some(mark) = mark(stream) else { return };
     if let Err(error) = mark.write(frame) {
         wrong.add(format!("{at}.measure.mark"), format!("{error}, which would hold the mark; use another mark"));
         return;

@@ -9,6 +9,7 @@ pub mod fit;
 pub mod load;
 pub mod measure;
 pub mod rate;
+mod replay;
 mod transmit;
 pub mod validate;
 mod violation;

@@ -51,7 +51,7 @@ fn transmit(at: &str, stream: &contract::Stream, wrong: &mut Violations) -> Tran
                 gap_ns: bursts.gap_ns,
             }
         }
-        // What is missing or not there yet is told where the rate is looked at.
+        // A replay is on no schedule: its rate is the speed of its capture. What is missing is told where the rate is looked at.
         Some(stream::Transmit::Continuous(_) | stream::Transmit::Replay(_)) | None => Transmit::Continuous,
     }
 }
@@ -74,11 +74,17 @@ fn next(
         let message = format!("{:?} is sent from port {}; a chain stays on one port", next.stream, other.tx_port);
         wrong.add(field.clone(), message);
     }
+    if matches!(other.transmit, Some(stream::Transmit::Replay(_))) {
+        wrong.add(field.clone(), format!("{:?} replays a capture, and nothing starts such a stream", next.stream));
+    }
     if other.pinned != stream.pinned {
         wrong.add(field.clone(), format!("{:?} and this stream must both be pinned, or neither", next.stream));
     }
     match &stream.transmit {
         Some(stream::Transmit::Bursts(bursts)) if bursts.count > 0 => {}
+        Some(stream::Transmit::Replay(_)) => {
+            wrong.add(format!("{at}.next"), "a stream that replays a capture starts no other; leave it out");
+        }
         _ => wrong.add(format!("{at}.next"), "nothing comes after a stream that has no end: set bursts.count"),
     }
     if matches!(other.transmit, Some(stream::Transmit::Continuous(_))) && !other.waits {

@@ -4,14 +4,15 @@ use super::Violations;
 use super::blueprint::{self, Macs};
 use super::measure::{self, Measured};
 use super::rate::{self, FrameBytes, LineRate};
-use super::{load, transmit};
+use super::{load, replay, transmit};
+use crate::datapath::ReplaySpec;
 use contract::{Plan, Stream, stream::Transmit};
 use spate_stateless::{Rate, StreamTiming, Template};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::RangeInclusive;
 
 /// Bytes of a frame without FCS: from the least Ethernet frame to a 9,216-byte jumbo frame with FCS.
-pub const FRAME_BYTES: RangeInclusive<usize> = 60..=9212;
+pub const FRAME_BYTES: RangeInclusive<usize> = 60..=9230;
 /// Sending workers over all engines of a run: the trailer has one byte for them.
 pub const MOST_GLOBAL_WORKERS: u64 = 256;
 /// The longest time a plan may name: ten years of 365 days, far from where 64-bit nanoseconds end.
@@ -22,6 +23,7 @@ const MOST_RUN_ID_CHARS: usize = 128;
 pub const FEATURES: &[&str] = &[
     "transmit.continuous",
     "transmit.bursts",
+    "transmit.replay",
     "next",
     "program",
     "cache",
@@ -128,15 +130,48 @@ pub struct CheckedStream {
     pub rx_port: Option<usize>,
     /// Of all engines together; `None` where it waits for the line rate ([`LineRate::ToldLater`]).
     pub rate: Option<Rate>,
-    /// Its packets.
+    /// Its packets; of a replay the first, which stands for all where packets are alike.
     pub template: Template,
+    /// The capture it replays.
+    pub replay: Option<CheckedReplay>,
+}
+
+/// A replay without fault.
+#[derive(Clone, Debug)]
+pub struct CheckedReplay {
+    /// What is sent.
+    pub spec: ReplaySpec,
+    /// How fast: distances (see [`spate_replay::Gap`]) in nanoseconds.
+    pub speed: Rate,
 }
 
 impl CheckedStream {
     /// The mean length of its frames.
     pub fn frame_bytes(&self) -> FrameBytes {
-        let (sum, count) = self.template.mean_len();
+        let (sum, count) = match &self.replay {
+            Some(replay) => {
+                let survey = &replay.spec.capture.survey;
+                (survey.bytes.into(), survey.packets.into())
+            }
+            None => self.template.mean_len(),
+        };
         FrameBytes { sum, count }
+    }
+
+    /// How many engines share it with this one, which is (index, count) of all; 0 if this one sends none of it.
+    pub fn part(&self, id: u32, share: (u32, u32)) -> u32 {
+        match &self.replay {
+            Some(_) => u32::from(ReplaySpec::engine(id as u16, share.1) == share.0),
+            None => share.1.max(1),
+        }
+    }
+
+    /// Bytes of its longest and its shortest frame without FCS.
+    pub fn longest_and_shortest(&self) -> (usize, usize) {
+        match &self.replay {
+            Some(replay) => (replay.spec.capture.survey.longest, replay.spec.capture.survey.shortest),
+            None => (self.template.frame_len(), self.template.shortest()),
+        }
     }
 }
 
@@ -168,7 +203,8 @@ pub fn validate(plan: &Plan, site: &Site) -> Result<Checked, Violations> {
     let mut checked =
         Checked { streams, timings: Vec::new(), share, port_bits: BTreeMap::new(), measured, warnings: Vec::new() };
     if wrong.is_empty() {
-        let rates: Vec<_> = checked.streams.iter().map(|s| s.rate).collect();
+        let rates: Vec<_> =
+            checked.streams.iter().map(|s| s.replay.as_ref().map_or(s.rate, |r| Some(r.speed))).collect();
         checked.timings = transmit::timings(plan, &rates, &mut wrong);
     }
     if wrong.is_empty() {
@@ -284,6 +320,10 @@ fn one_stream(index: usize, stream: &Stream, site: &Site, wrong: &mut Violations
         "" => None,
         name => site.port(&format!("{at}.rx_port"), name, wrong),
     };
+    if let Some(Transmit::Replay(asked)) = &stream.transmit {
+        let found = replay::replay(&at, stream, asked, tx_port.map(|port| &site.ports[port]), wrong)?;
+        return Some(CheckedStream { tx_port: tx_port?, rx_port, ..found });
+    }
     if stream.packet.is_none() {
         wrong.add(format!("{at}.packet"), "missing; set frame");
     }
@@ -291,12 +331,8 @@ fn one_stream(index: usize, stream: &Stream, site: &Site, wrong: &mut Violations
     let (field, rate) = match &stream.transmit {
         Some(Transmit::Continuous(continuous)) => ("continuous.rate", continuous.rate.as_ref()),
         Some(Transmit::Bursts(bursts)) => ("bursts.rate", bursts.rate.as_ref()),
-        Some(Transmit::Replay(_)) => {
-            wrong.add(format!("{at}.replay"), "this engine version does not replay captures yet");
-            return None;
-        }
-        None => {
-            wrong.add(format!("{at}.transmit"), "missing; set continuous or bursts");
+        Some(Transmit::Replay(_)) | None => {
+            wrong.add(format!("{at}.transmit"), "missing; set continuous, bursts or replay");
             return None;
         }
     };
@@ -308,7 +344,7 @@ fn one_stream(index: usize, stream: &Stream, site: &Site, wrong: &mut Violations
     mtu(&format!("{at}.packet.frame"), template.frame(), facts, wrong);
     let (sum, count) = template.mean_len();
     match rate::packet_rate(rate, FrameBytes { sum, count }, &facts.name, facts.line_rate) {
-        Ok(rate) => Some(CheckedStream { tx_port, rx_port, rate, template }),
+        Ok(rate) => Some(CheckedStream { tx_port, rx_port, rate, template, replay: None }),
         Err(error) => {
             wrong.add(format!("{at}.{field}"), error.to_string());
             None
@@ -329,18 +365,20 @@ fn cache(at: &str, stream: &Stream, wrong: &mut Violations) {
 }
 
 fn mtu(field: &str, frame: &[u8], port: &PortFacts, wrong: &mut Violations) {
-    let Some(mtu) = port.mtu else { return };
+    if let Err(problem) = fits(frame, port) {
+        wrong.add(field, format!("{problem} (raise the MTU or shorten the frame)"));
+    }
+}
+
+/// Whether a port's MTU has room for a frame.
+pub(super) fn fits(frame: &[u8], port: &PortFacts) -> Result<(), String> {
+    let Some(mtu) = port.mtu else { return Ok(()) };
     let most = mtu as usize + ethernet_header_bytes(frame);
     if frame.len() > most {
-        wrong.add(
-            field,
-            format!(
-                "{} bytes; must be at most {most} on port {}, whose MTU is {mtu} (raise the MTU or shorten the frame)",
-                frame.len(),
-                port.name
-            ),
-        );
+        let (len, name) = (frame.len(), &port.name);
+        return Err(format!("{len} bytes; must be at most {most} on port {name}, whose MTU is {mtu}"));
     }
+    Ok(())
 }
 
 /// 14 bytes, and 4 for each of up to two VLAN tags (IEEE 802.1Q, 802.1ad).
@@ -356,11 +394,11 @@ fn ethernet_header_bytes(frame: &[u8]) -> usize {
 fn port_bits(plan: &Plan, checked: &Checked) -> BTreeMap<usize, u128> {
     let chains = load::chains(&checked.timings);
     let asks = plan.streams.iter().zip(&checked.streams).zip(&checked.timings).zip(chains);
-    let asks = asks.filter(|(((stream, _), _), _)| !stream.disabled).filter_map(|(((_, one), timing), chain)| {
-        let starts = !timing.waits;
-        Some(load::Ask { port: one.tx_port, chain, starts, frame_bytes: one.frame_bytes(), rate: one.rate? })
+    let asks = asks.filter(|(((stream, _), _), _)| !stream.disabled).filter_map(|(((stream, one), timing), chain)| {
+        let (starts, part) = (!timing.waits, one.part(stream.id, checked.share));
+        Some(load::Ask { port: one.tx_port, chain, starts, frame_bytes: one.frame_bytes(), rate: one.rate?, part })
     });
-    load::by_port(asks, checked.share.1)
+    load::by_port(asks)
 }
 
 /// Refuses what a port cannot carry: by asked bits a second of this engine and port.
@@ -386,6 +424,13 @@ pub fn capacity(asked: &BTreeMap<usize, u128>, site: &Site, wrong: &mut Violatio
 
 fn warnings(plan: &Plan, site: &Site, checked: &Checked) -> Vec<String> {
     let mut all = Vec::new();
+    for (i, found) in checked.streams.iter().enumerate() {
+        if let Some(backwards) = found.replay.as_ref().map(|r| r.spec.capture.survey.backwards).filter(|n| *n > 0) {
+            all.push(format!(
+                "streams[{i}].replay: {backwards} packets were captured before the one in front of them, and follow it at once"
+            ));
+        }
+    }
     for (i, stream) in plan.streams.iter().enumerate() {
         let measured = stream.measure.as_ref().is_some_and(|m| m.flow || m.mark.is_some());
         if !measured && !stream.rx_port.is_empty() {

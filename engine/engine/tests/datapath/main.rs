@@ -9,6 +9,8 @@ mod latency;
 mod loopback;
 mod marks;
 mod null;
+mod punt;
+mod replay;
 mod setup;
 mod slow;
 mod telling;

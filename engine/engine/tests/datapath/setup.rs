@@ -56,6 +56,7 @@ pub fn stream(id: u16, tx_port: usize, rx_port: Option<usize>, len: usize, rate:
         tx_port,
         rx_port,
         template,
+        replay: None,
         timing,
         enabled: true,
         paused: false,

@@ -12,7 +12,7 @@ use crate::{
 
 fn link(addresses: &[&str], vlan: Option<u16>) -> Link {
     let addresses = addresses.iter().map(|a| a.parse().unwrap()).collect();
-    Link { config: Config { addresses, vlan, ..Config::default() } }
+    Link { config: Config { addresses, vlan, ..Config::default() }, ..Link::default() }
 }
 
 fn with_gateways(mut link: Link, v4: &str, v6: Option<&str>) -> Link {

@@ -113,6 +113,8 @@ fn what_cannot_be_sent_is_told_with_the_packets_number() {
     fcs[23] = 0x24;
     let mut simple = pcapng(&[], 1, &packets()[..1]);
     simple.extend(block(3, &words(&[60, 0, 0])));
+    // An offset of a second before the epoch.
+    let early = pcapng(&[14, 0, 8, 0, 255, 255, 255, 255, 255, 255, 255, 255], 1_000_000, &[(5, vec![0; 60])]);
     let mut interface = pcapng(&[], 1, &[]);
     interface.extend(block(6, &words(&[1, 0, 0, 0, 0])));
     for (file, told) in [
@@ -123,9 +125,10 @@ fn what_cannot_be_sent_is_told_with_the_packets_number() {
         (vec![], "it is neither pcap nor pcapng (if it is compressed, decompress it)"),
         (pcap(&[])[..20].to_vec(), "the file ends within it"),
         (pcap(&packets())[..130].to_vec(), "packet 2: the file ends within it"),
-        (pcap(&[(0, vec![0; 9213])]), "packet 1: it has 9213 bytes; at most 9212 can be sent"),
+        (pcap(&[(0, vec![0; 9231])]), "packet 1: it has 9231 bytes; at most 9230 can be sent"),
         (pcap(&[(0, vec![0; 13])]), "packet 1: it has 13 bytes, which is no Ethernet frame"),
         (simple, "packet 2: it has no time (a simple packet block): write the capture anew with times"),
+        (early, "packet 1: it was captured before 1970 or after 2554, which no clock says: the file is broken"),
         (interface, "packet 1: it names interface 1, which the file does not describe"),
     ] {
         assert_eq!(read(&file).unwrap_err().to_string(), told);

@@ -230,7 +230,7 @@ fn what_cannot_be_kept_true_is_refused() {
         flow: true,
         ..Blueprint::default()
     };
-    assert_eq!(with(plain(59, vec![])), "the frame has 59 bytes without FCS; it must have 60 to 9212");
+    assert_eq!(with(plain(59, vec![])), "the frame has 59 bytes without FCS; it must have 60 to 9230");
     assert_eq!(
         with(plain(60, vec![internet(46, 34, Some(60))])),
         "checksums[0]: the field lies in the last 16 bytes, where the trailer goes: make the packet longer"

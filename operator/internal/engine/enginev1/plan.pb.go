@@ -907,7 +907,7 @@ func (x *Next) GetTimes() uint64 {
 // The bytes to send.
 type Packet struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The frame without FCS, 60..9212 bytes; with `sizes`, the longest. Checksums need not be right where `checksums`
+	// The frame without FCS, 60..9230 bytes; with `sizes`, the longest. Checksums need not be right where `checksums`
 	// names them.
 	Frame []byte `protobuf:"bytes,1,opt,name=frame,proto3" json:"frame,omitempty"`
 	// Write the transmitting port's own MAC at offset 6.

@@ -6,6 +6,7 @@
 mod port;
 
 use std::{
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread::{self, JoinHandle},
     time::{Duration, Instant},
@@ -16,7 +17,7 @@ use spate_neighbour::{Mac, Neighbour, NextHop, Prefix};
 use super::{Clock, OpenError, open::Opened, worker::Waker, workers::Workers};
 use port::SlowPort;
 
-pub use port::Link;
+pub use port::{Link, Punt};
 
 /// How often frames are looked for while there were some lately, or somebody waits,
 const BUSY_NS: u64 = 1_000_000;
@@ -141,6 +142,8 @@ impl Drop for SlowPath {
 
 fn work(shared: &Shared, ports: &[Arc<Mutex<SlowPort>>], clock: &Clock, workers: &Workers) {
     let mut busy_until = 0;
+    let kernel: Vec<OwnedFd> = ports.iter().filter_map(|port| lock(port).kernel_fd()?.ok()).collect();
+    let kernel: Vec<BorrowedFd<'_>> = kernel.iter().map(AsFd::as_fd).collect();
     while !shared.quit.load(std::sync::atomic::Ordering::Relaxed) {
         let now = clock.mono_ns();
         let mut next = u64::MAX;
@@ -152,7 +155,7 @@ fn work(shared: &Shared, ports: &[Arc<Mutex<SlowPort>>], clock: &Clock, workers:
             next = next.min(port.interface.next_ns().unwrap_or(u64::MAX));
         }
         let look = now + if now < busy_until { BUSY_NS } else { QUIET_NS };
-        shared.waker.wait(&[], look.min(next).saturating_sub(clock.mono_ns()).max(BUSY_NS / 4));
+        shared.waker.wait(&kernel, look.min(next).saturating_sub(clock.mono_ns()).max(BUSY_NS / 4));
     }
 }
 

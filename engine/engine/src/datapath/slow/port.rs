@@ -1,18 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A port with addresses: its rings to and from workers, and what it tells people.
+use spate_dpdk::Tap;
+use spate_filter::Program;
 use spate_neighbour::{Config, Event, Interface, Neighbour, Output, mac_text};
 
+use std::os::fd::OwnedFd;
+
+use spate_stateless::MIN_FRAME_LEN;
+
 use crate::datapath::{
-    OpenError,
+    OpenError, PortDevice,
     command::Command,
     frames::{self, FrameReader, FrameWriter},
-    open::Opened,
+    open::{OpenPort, Opened, SHORT_ROOM},
     worker::{Aside, Attachment, Inject},
     workers::Workers,
 };
 
 /// Room for frames from each worker, and to one: some hundred frames.
 const RING_BYTES: usize = 128 << 10;
+/// Of Ethernet, without VLAN tags.
+const HEADER_BYTES: usize = 14;
 /// Frames of one port that are handled before the next port's turn.
 const TURN_FRAMES: usize = 256;
 
@@ -21,6 +29,27 @@ const TURN_FRAMES: usize = 256;
 pub struct Link {
     /// Addresses, gateways, VLAN.
     pub config: Config,
+    /// What else in the pod hears and speaks on it.
+    pub punt: Option<Punt>,
+}
+
+/// An interface of the kernel that is made for a port: what the kernel sends on it leaves by the port.
+#[derive(Clone, Debug)]
+pub struct Punt {
+    /// Its name.
+    pub interface: String,
+    /// Which of the frames that the port receives it receives, besides those of runs.
+    pub filter: Program,
+}
+
+/// The interface of a punt: with the port's own address, so that it hears what is sent to the port.
+fn interface_for(punt: &Punt, port: &OpenPort) -> Result<Tap, String> {
+    if !matches!(port.config.device, PortDevice::Pci(_) | PortDevice::Kernel(_)) {
+        return Err("this is a software port, which nobody else sends to: punt on a NIC or a kernel interface".into());
+    }
+    let room = SHORT_ROOM.min(port.port.max_frame_len()) - HEADER_BYTES;
+    let tap = Tap::new(&punt.interface, port.port.mac(), room as u32);
+    tap.map_err(|e| format!("punt to interface {}: {e}", punt.interface))
 }
 
 /// A port as the slow path sees it.
@@ -31,10 +60,13 @@ pub(super) struct SlowPort {
     sending: FrameWriter,
     /// The worker that sends for it.
     sender: usize,
+    punt: Option<(Tap, Program)>,
     frame: Vec<u8>,
     output: Output,
     /// Frames that were told to be lost.
     told_lost: u64,
+    /// Frames of the kernel's that found no room.
+    told_unsent: u64,
 }
 
 impl SlowPort {
@@ -44,11 +76,16 @@ impl SlowPort {
         let name = port.config.name.clone();
         let wrong =
             |e: &dyn std::fmt::Display| OpenError::Config { field: format!("port {name}"), problem: e.to_string() };
+        let punt = match link.punt {
+            Some(punt) => Some((interface_for(&punt, port).map_err(|e| wrong(&e))?, punt.filter)),
+            None => None,
+        };
         let interface = Interface::new(port.port.mac(), link.config, opened.clock.mono_ns()).map_err(|e| wrong(&e))?;
         let mut received = Vec::new();
         for &worker in &port.rx_workers {
             let (frames, reader) = frames::ring(RING_BYTES);
-            let aside = Aside { interest: Some(interface.interest()), punt: None, frames };
+            let wanted = punt.as_ref().map(|(_, filter)| filter.clone());
+            let aside = Aside { interest: Some(interface.interest()), punt: wanted, frames };
             opened.lines.tell(worker, Command::Attach(index, Attachment::Aside(Box::new(aside))));
             received.push(reader);
         }
@@ -61,9 +98,11 @@ impl SlowPort {
             received,
             sending,
             sender,
+            punt,
             frame: Vec::new(),
             output: Output::default(),
             told_lost: 0,
+            told_unsent: 0,
         })
     }
 
@@ -73,18 +112,55 @@ impl SlowPort {
         for ring in &mut self.received {
             while came < TURN_FRAMES && ring.pop(&mut self.frame).is_some() {
                 came += 1;
+                if let Some((tap, filter)) = &self.punt
+                    && filter.matches(&self.frame, self.frame.len())
+                {
+                    // Nobody hears it while the interface is down, as on any other.
+                    tap.write(&self.frame);
+                }
                 self.interface.receive(&self.frame, now_ns, &mut self.output);
             }
         }
+        let spoke = self.hear_kernel();
         self.interface.poll(now_ns, &mut self.output);
-        if !self.output.frames.is_empty() {
-            for frame in self.output.frames.drain(..) {
-                self.sending.push(0, frame.len(), &frame);
-            }
+        for frame in &self.output.frames {
+            self.sending.push(0, frame.len(), frame);
+        }
+        if spoke > 0 || !self.output.frames.is_empty() {
+            self.output.frames.clear();
             workers.wake(self.sender);
         }
         self.tell();
-        came > 0
+        came + spoke > 0
+    }
+
+    /// Sends what the kernel does; how many frames.
+    fn hear_kernel(&mut self) -> usize {
+        let Some((tap, _)) = &self.punt else { return 0 };
+        let mut spoke = 0;
+        self.frame.resize(SHORT_ROOM, 0);
+        while spoke < TURN_FRAMES {
+            match tap.read(&mut self.frame) {
+                Ok(Some(len)) => {
+                    let padded = len.max(MIN_FRAME_LEN);
+                    self.frame[len..padded].fill(0);
+                    self.sending.push(0, padded, &self.frame[..padded]);
+                    spoke += 1;
+                }
+                Ok(None) => break,
+                Err(error) => {
+                    tracing::error!(port = self.name, %error, "the punt's interface is gone: nothing more is punted");
+                    self.punt = None;
+                    break;
+                }
+            }
+        }
+        spoke
+    }
+
+    /// What to wait on for the kernel to send.
+    pub(super) fn kernel_fd(&self) -> Option<std::io::Result<OwnedFd>> {
+        self.punt.as_ref().map(|(tap, _)| tap.fd().try_clone_to_owned())
     }
 
     fn tell(&mut self) {
@@ -109,6 +185,15 @@ impl SlowPort {
         if lost > self.told_lost {
             tracing::warn!(port, frames = lost - self.told_lost, "more frames for the slow path than it could take");
             self.told_lost = lost;
+        }
+        let unsent = self.sending.lost();
+        if unsent > self.told_unsent {
+            tracing::warn!(
+                port,
+                frames = unsent - self.told_unsent,
+                "the slow path had more to send than there was room"
+            );
+            self.told_unsent = unsent;
         }
     }
 

@@ -6,6 +6,7 @@ mod attach;
 mod foreign;
 mod idle;
 mod receive;
+mod replay;
 mod transmit;
 
 use std::{collections::VecDeque, sync::Arc};
@@ -17,6 +18,7 @@ pub(super) use attach::{Aside, Attachment, Inject, Tap};
 pub(super) use foreign::{Marks, RunForeign, RunReceiver};
 pub(super) use idle::{Idle, Waker};
 pub(super) use receive::{DelayPlace, Handed, Owner, RunReceive, StreamReceive};
+pub(super) use replay::{Replay, ReplayParts, ReplayTape, TapeEnd, speed_of};
 pub(super) use transmit::{Copies, PortRun, SendStream};
 
 use super::{
@@ -41,6 +43,8 @@ pub(super) struct WorkerRun {
     pub(super) sender: u8,
     /// By transmit port of the worker that the run uses.
     pub(super) ports: Vec<PortRun>,
+    /// Captures that this worker replays.
+    pub(super) replays: Vec<Replay>,
     pub(super) receive: RunReceive,
     pub(super) share: Arc<RunShare>,
     /// Control asked to count nothing more.
@@ -74,6 +78,8 @@ pub(super) struct Worker {
     runs: Vec<Option<Box<WorkerRun>>>,
     /// One more than the last slot that is taken: the lowest free one is taken first.
     reach: usize,
+    /// Some of them replay captures here.
+    replaying: bool,
     tx: Vec<TxPort>,
     receiver: Receiver,
     share: Arc<WorkerShare>,
@@ -89,6 +95,7 @@ impl Worker {
             trash: parts.trash,
             runs: (0..RUNS).map(|_| None).collect(),
             reach: 0,
+            replaying: false,
             tx: parts
                 .tx
                 .into_iter()
@@ -139,6 +146,7 @@ impl Worker {
             match command {
                 Command::Install(slot, run) => {
                     self.receiver.know(&run, slot);
+                    self.replaying |= !run.replays.is_empty();
                     self.runs[slot] = Some(run);
                     self.reach = self.reach.max(slot + 1);
                 }
@@ -146,11 +154,13 @@ impl Worker {
                 Command::Detach(id) => self.detach(id),
                 Command::Quit => self.quit = true,
                 Command::Remove(slot) => {
-                    if let Some(run) = self.runs[slot].take() {
+                    if let Some(mut run) = self.runs[slot].take() {
                         self.receiver.forget(run.tag, slot);
                         for port in &mut self.tx {
                             port.give_up(slot, &run);
                         }
+                        run.drop_replays();
+                        self.replaying = self.runs.iter().flatten().any(|run| !run.replays.is_empty());
                         let _ = self.trash.push(Trash::Run(run));
                         self.reach = self.runs.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
                     }
@@ -158,6 +168,7 @@ impl Worker {
                 Command::Start(slot, ..)
                 | Command::Turn(slot, ..)
                 | Command::Change(slot, ..)
+                | Command::Tempo(slot, ..)
                 | Command::ResetReceiver(slot, ..)
                 | Command::Stop(slot, ..)
                 | Command::Close(slot) => {
@@ -175,6 +186,9 @@ impl Worker {
         for port in &mut self.tx {
             sent += port.inject(&self.clock);
             sent += port.transmit(now, &self.clock, &mut self.runs[..self.reach], &mut self.trash);
+            if self.replaying {
+                sent += port.replay(now, &self.clock, &mut self.runs[..self.reach]);
+            }
         }
         sent
     }
@@ -195,7 +209,9 @@ impl Worker {
             for port in &mut self.tx {
                 clear &= port.settle(now, slot, run, past_grace);
             }
-            if clear || past_grace {
+            let counted = run.replays.is_empty()
+                || self.tx.iter_mut().fold(true, |all, port| port.settle_replays(now, run, past_grace) & all);
+            if counted && (clear || past_grace) {
                 run.share.sent.raise();
             }
         }
@@ -220,7 +236,7 @@ impl Worker {
             if let Some(at) = run.next_instant() {
                 until = until.min(at);
             }
-            if self.tx.iter().any(|port| port.is_waiting(slot)) {
+            if run.replays_wait() || self.tx.iter().any(|port| port.is_waiting(slot)) {
                 return self.idle.give_way();
             }
         }
@@ -243,6 +259,7 @@ impl WorkerRun {
                     port.changes.push_back(change);
                 }
             }
+            Command::Tempo(_, change) => self.change_tempo(change),
             Command::ResetReceiver(_, index) => self.reset_receiver(index),
             Command::Stop(_, at_ns) => {
                 self.end_ns = self.end_ns.min(at_ns);
@@ -270,7 +287,8 @@ impl WorkerRun {
         if self.share.sent.is_up() {
             return turn;
         }
-        let due = self.ports.iter().filter_map(|p| p.schedule.next_due_ns()).chain([self.end_ns]).min();
+        let due = self.ports.iter().filter_map(|p| p.schedule.next_due_ns());
+        let due = due.chain(self.replays_due_ns()).chain([self.end_ns]).min();
         due.and_then(|due| self.clock.mono_of(due)).into_iter().chain(turn).min()
     }
 }

@@ -239,12 +239,12 @@ impl Receiver {
                     take(self.worker, &mut self.handing, runs, clock, &packet, swap.is_some())
                 });
                 if !taken {
-                    if let Some(aside) = &mut port.attached.aside {
-                        aside.offer(self.burst.head(index), len as usize - FCS_LEN as usize);
-                    }
                     let packet = foreign::Packet { frame: self.burst.head(index), bytes: len, at_ns, trailer };
                     let marked =
                         !port.watching.is_empty() && foreign::watch(&port.watching, runs, port.port, clock, &packet);
+                    if !marked && let Some(aside) = &mut port.attached.aside {
+                        aside.offer(self.burst.head(index), len as usize - FCS_LEN as usize);
+                    }
                     foreign += u64::from(!marked);
                 }
             }

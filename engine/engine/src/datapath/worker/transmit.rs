@@ -13,6 +13,7 @@ use spate_wire::{FCS_LEN, Trailer, trailer::TIMESTAMP_MODULUS};
 use super::{
     WorkerRun,
     attach::{Inject, Taps},
+    replay::Outlet,
 };
 use crate::datapath::{
     clock::Clock,
@@ -159,6 +160,24 @@ impl TxPort {
             (self.unflushed, self.flush_at) = (true, 0);
         }
         sent
+    }
+
+    /// Sends what replays have due. Returns how many packets the device took.
+    pub(super) fn replay(&mut self, now: u64, clock: &Clock, runs: &mut [Option<Box<WorkerRun>>]) -> usize {
+        let mut outlet = Outlet { queue: &mut self.queue, pool: &self.pool, share: &self.share, taps: &mut self.taps };
+        let mut sent = 0;
+        for run in runs.iter_mut().flatten().filter(|run| !run.replays.is_empty()) {
+            sent += run.replay(self.port, now, clock, &mut outlet);
+        }
+        if sent > 0 {
+            (self.unflushed, self.flush_at) = (true, 0);
+        }
+        sent
+    }
+
+    /// At the end of a run: whether its replays here are all sent, or counted as dropped.
+    pub(super) fn settle_replays(&mut self, now: u64, run: &mut WorkerRun, past_grace: bool) -> bool {
+        run.settle_replays(self.port, now, past_grace, &self.share) && (self.flush(now) || past_grace)
     }
 
     /// Whether the slow path's packets wait for the device.

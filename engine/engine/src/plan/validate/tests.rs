@@ -126,8 +126,8 @@ fn what_is_wrong_is_named_with_its_remedy() {
         (|p| p.streams[0].tx_port = "north".into(), "streams[0].tx_port", "known are east, west"),
         (|p| p.streams[1].rx_port = "north".into(), "streams[1].rx_port", "\"north\" is no port"),
         (|p| p.streams[0].packet = None, "streams[0].packet", "set frame"),
-        (|p| set_frame(&mut p.streams[1], vec![0; 52]), "streams[1].packet.frame", "it must have 60 to 9212"),
-        (|p| set_frame(&mut p.streams[1], vec![0; 9213]), "streams[1].packet.frame", "it must have 60 to 9212"),
+        (|p| set_frame(&mut p.streams[1], vec![0; 52]), "streams[1].packet.frame", "it must have 60 to 9230"),
+        (|p| set_frame(&mut p.streams[1], vec![0; 9231]), "streams[1].packet.frame", "it must have 60 to 9230"),
         (|p| set_frame(&mut p.streams[1], vec![0; 1515]), "streams[1].packet.frame", "at most 1514 on port east"),
         (|p| set_sum(p, 24, 34, 34), "streams[0].packet.checksums[0]", "range of bytes inside"),
         (|p| set_sum(p, 24, 14, 61), "streams[0].packet.checksums[0]", "range of bytes inside"),
@@ -135,7 +135,7 @@ fn what_is_wrong_is_named_with_its_remedy() {
         (|p| set_sum(p, 44, 34, 60), "streams[0].packet.checksums[0]", "trailer"),
         (|p| set_sum(p, 25, 14, 34), "streams[0].packet.checksums[0]", "even distance"),
         (|p| set_sum(p, u32::MAX, u32::MAX, u32::MAX), "streams[0].packet.checksums[0]", "range of bytes inside"),
-        (|p| p.streams[0].transmit = None, "streams[0].transmit", "set continuous or bursts"),
+        (|p| p.streams[0].transmit = None, "streams[0].transmit", "set continuous, bursts or replay"),
         (|p| p.streams[0].cache = 9, "streams[0].cache", "goes not with measure.flow"),
         (|p| p.streams[0].waits = true, "streams[0].waits", "no stream's next starts"),
         (|p| next(p, "nobody"), "streams[0].next.stream", "no stream of the plan"),
@@ -243,4 +243,61 @@ fn without_an_engine_ports_are_taken_as_named_and_percentages_wait() {
     let checked = validate(&plan, &Site::of_plan(&plan)).unwrap();
     assert_eq!(checked.streams[0].rate, None);
     assert!(checked.streams[1].rate.is_some());
+}
+
+/// A pcap file of `count` packets of 60 bytes, each a microsecond after the one before.
+fn pcap(count: u32) -> Vec<u8> {
+    let mut words = vec![0xa1b2_c3d4, 2 | 4 << 16, 0, 0, 65_535, 1];
+    for n in 0..count {
+        words.extend([0, n, 60, 60]);
+        words.extend([0; 15]);
+    }
+    words.into_iter().flat_map(u32::to_le_bytes).collect()
+}
+
+fn replay(plan: &mut Plan, count: u32) {
+    let scale = contract::replay::Gap::Scale(Ratio { numerator: 2, denominator: 1 });
+    plan.streams[0].packet = None;
+    plan.streams[0].transmit = Some(Transmit::Replay(contract::Replay {
+        source: Some(contract::replay::Source::Pcap(pcap(count).into())),
+        gap: Some(scale),
+        ..contract::Replay::default()
+    }));
+}
+
+#[test]
+fn a_replay_asks_its_port_for_its_mean_rate_on_the_engine_that_sends_it() {
+    let mut plan = good();
+    replay(&mut plan, 11);
+    plan.streams.truncate(1);
+    let found = validate(&plan, &site()).unwrap();
+    // A packet every 2 us of 84 bytes on the medium.
+    assert_eq!(found.port_bits[&0], 500_000 * 84 * 8);
+    assert_eq!(found.streams[0].rate, Some(Rate::new(1, 2000).unwrap()));
+    let speed = found.timings[0].rate.unwrap();
+    assert_eq!((speed.packets(), speed.nanoseconds()), (1, 2));
+    for (index, bits) in [(0, 0), (1, 500_000 * 84 * 8)] {
+        plan.share = Some(Share { index, count: 2 });
+        assert_eq!(validate(&plan, &site()).unwrap().port_bits[&0], bits, "engine {index}");
+    }
+}
+
+#[test]
+fn a_replay_is_held_to_its_port_and_to_no_chain() {
+    let mut plan = good();
+    replay(&mut plan, 3);
+    next(&mut plan, "large");
+    plan.streams[1].next = Some(Next { stream: "small".into(), times: 0 });
+    let wrong = validate(&plan, &site()).unwrap_err().to_string();
+    assert!(wrong.contains("streams[0].next: a stream that replays a capture starts no other"), "{wrong}");
+    assert!(wrong.contains("streams[1].next.stream: \"small\" replays a capture, and nothing starts such"), "{wrong}");
+    let mut small = site();
+    small.ports[0].mtu = Some(40);
+    let mut plan = good();
+    replay(&mut plan, 3);
+    let wrong = validate(&plan, &small).unwrap_err().to_string();
+    assert!(
+        wrong.contains("streams[0].replay.pcap: packet 1: it has 60 bytes; must be at most 54 on port east"),
+        "{wrong}"
+    );
 }

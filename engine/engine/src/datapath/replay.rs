@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Preparing replays: who sends one, and a thread that reads ahead of the worker where the capture is too long for memory.
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    thread,
+    time::Duration,
+};
+
+use spate_replay::{HeldTape, Source, Tape, Tempo};
+use spate_stateless::Rate;
+
+use super::{
+    PrepareError, ReplaySpec, RunSpec,
+    frames::{self, FrameReader, FrameWriter},
+    open::SHORT_ROOM,
+    prepare::{Context, late_after_ns, long_pool},
+    worker::{Replay, ReplayParts, ReplayTape, TapeEnd, speed_of},
+};
+
+/// What is read ahead of the worker: 6 ms at 10 Gbit/s.
+const AHEAD_BYTES: usize = 8 << 20;
+/// Captures that are read while they are sent, of all runs: 144 MiB with what each reads at a time.
+const MOST_READERS: usize = 16;
+/// How often a reader looks for room again: a worker cannot call without a system call.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// The replay of `spec.streams[index]` and the worker that sends it; `rate` is its speed at first, none if it stands.
+pub(super) fn prepare(
+    context: &mut Context<'_>,
+    spec: &RunSpec,
+    index: usize,
+    asked: &ReplaySpec,
+    rate: Option<Rate>,
+) -> Result<(usize, Replay), PrepareError> {
+    let stream = &spec.streams[index];
+    let port = &context.ports[stream.tx_port];
+    let wrong =
+        |problem: String, exhausted| PrepareError { field: format!("streams[{index}].replay"), problem, exhausted };
+    let base = stream.timing.rate.ok_or_else(|| wrong("its speed is missing".into(), false))?;
+    let mut tempo = Tempo::new(stream.timing.start_delay_ns, speed_of(base), asked.min_gap_ns);
+    if rate.is_none() {
+        tempo.change(0, None);
+    }
+    let tape = match &asked.capture.source {
+        Source::Held(held) => ReplayTape::Held(Box::new(HeldTape::new(held.clone(), &asked.rewrite, asked.loops))),
+        Source::File(_) => {
+            let Some(turn) = Turn::take() else {
+                let problem =
+                    format!("{MOST_READERS} long captures are read at a time already: remove a run, or use fewer");
+                return Err(wrong(problem, true));
+            };
+            ReplayTape::Read(read_ahead(&stream.name, asked, turn).map_err(|problem| wrong(problem, false))?)
+        }
+    };
+    let worker = port.tx_workers[ReplaySpec::worker(stream.id, spec.share.1, port.tx_workers.len())];
+    let late_after_ns = late_after_ns(spec, port);
+    let long_packets = match asked.capture.survey.longest > SHORT_ROOM {
+        true => Some(long_pool(context.eal, context.long_packets, worker)?),
+        false => None,
+    };
+    let parts = ReplayParts {
+        port: stream.tx_port,
+        index,
+        id: stream.id,
+        flow: stream.template.flow(),
+        late_after_ns,
+        long_packets,
+    };
+    Ok((worker, Replay::new(parts, tape, tempo)))
+}
+
+/// One of the readers there may be.
+struct Turn;
+
+static READERS: AtomicUsize = AtomicUsize::new(0);
+
+impl Turn {
+    fn take() -> Option<Self> {
+        let more = |readers| (readers < MOST_READERS).then_some(readers + 1);
+        READERS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok().map(|_| Self)
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        READERS.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Starts a thread that reads a capture as far ahead as there is room, until all is read or nobody wants it any more.
+fn read_ahead(stream: &str, asked: &ReplaySpec, turn: Turn) -> Result<FrameReader, String> {
+    let tape = Tape::new(&asked.capture.source, asked.gap, &asked.rewrite, asked.loops).map_err(|e| e.to_string())?;
+    let (writer, reader) = frames::ring(AHEAD_BYTES);
+    let mut read =
+        Reading { stream: stream.to_owned(), tape, packets: asked.capture.survey.packets, writer, _turn: turn };
+    let thread = thread::Builder::new().name("replay".into()).spawn(move || read.work());
+    thread.map_err(|e| format!("no thread to read it: {e}"))?;
+    Ok(reader)
+}
+
+struct Reading {
+    stream: String,
+    tape: Tape,
+    /// Of a pass, when it was looked through.
+    packets: u64,
+    writer: FrameWriter,
+    _turn: Turn,
+}
+
+impl Reading {
+    fn work(&mut self) {
+        let mut frame = Vec::new();
+        loop {
+            let sent = match self.tape.next(&mut frame) {
+                Ok(Some((gap, seal))) => self.push(gap, seal.to_bits(), &frame),
+                Ok(None) => return self.end(TapeEnd::Played),
+                Err(error) => {
+                    let unsent = self.packets.saturating_sub(self.tape.position()).max(1);
+                    tracing::error!(
+                        stream = self.stream,
+                        %error,
+                        unsent,
+                        "a capture changed or failed while it was replayed: the rest of this pass counts as dropped"
+                    );
+                    return self.end(TapeEnd::Failed(unsent));
+                }
+            };
+            if !sent {
+                return;
+            }
+        }
+    }
+
+    /// Puts a packet in when there is room; false if nobody wants it any more.
+    fn push(&mut self, at: u64, beside: u32, frame: &[u8]) -> bool {
+        while !self.writer.has_room(frame.len()) {
+            if self.writer.is_abandoned() {
+                return false;
+            }
+            thread::sleep(LOOK);
+        }
+        self.writer.push(at, beside as usize, frame)
+    }
+
+    fn end(&mut self, end: TapeEnd) {
+        let (unsent, beside) = end.encode();
+        self.push(unsent, beside, &[]);
+    }
+}

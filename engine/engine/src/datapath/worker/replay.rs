@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Replay on one port: packets of a capture at their instants, beside what the schedule of templates sends.
+use std::collections::VecDeque;
+
+use spate_dpdk::{BURST, Burst, Mempool, TxQueue};
+use spate_replay::{HeldTape, Rewrite, Seal, Speed, Tempo};
+use spate_stateless::Rate;
+use spate_stats::Sent;
+use spate_wire::{FCS_LEN, Trailer, trailer::TIMESTAMP_MODULUS};
+
+use super::{WorkerRun, attach::Taps};
+use crate::datapath::{
+    clock::Clock,
+    command::TempoChange,
+    frames::FrameReader,
+    shared::{QueueShare, RunShare},
+};
+
+/// How long the end of a run waits for packets that are owed and not read yet, to count them.
+const COUNTING_NS: u64 = 5_000_000_000;
+/// What is owed is counted up to this many at a time, so that the worker gets round to others.
+const COUNTED: usize = 1 << 14;
+
+/// Where a worker finds a capture's packets.
+pub(in crate::datapath) enum ReplayTape {
+    /// In memory.
+    Held(Box<HeldTape>),
+    /// In a ring: `FrameHeader::at_ns` is the distance, `original_len` the seal. An empty frame is the end.
+    Read(FrameReader),
+}
+
+/// Why a tape has no more packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::datapath) enum TapeEnd {
+    /// All is played.
+    Played,
+    /// It cannot be read any further; this many packets are known to be missing.
+    Failed(u64),
+}
+
+impl TapeEnd {
+    /// As it lies in the ring: distance and seal of an empty frame.
+    pub(in crate::datapath) fn encode(self) -> (u64, u32) {
+        match self {
+            Self::Played => (0, 0),
+            Self::Failed(unsent) => (unsent, 1),
+        }
+    }
+
+    fn decode(unsent: u64, beside: u32) -> Self {
+        if beside == 0 { Self::Played } else { Self::Failed(unsent) }
+    }
+}
+
+/// What a tape has next.
+enum Head {
+    /// The packet's distance from the one before, and its length.
+    Packet(u64, usize),
+    /// It is not read yet.
+    Unread,
+    End(TapeEnd),
+}
+
+impl ReplayTape {
+    #[inline]
+    fn head(&mut self) -> Head {
+        match self {
+            Self::Held(tape) => tape.peek().map_or(Head::End(TapeEnd::Played), |(gap, len)| Head::Packet(gap, len)),
+            Self::Read(frames) => {
+                let gone = frames.is_abandoned();
+                match frames.next() {
+                    Some(head) if head.len == 0 => Head::End(TapeEnd::decode(head.at_ns, head.original_len)),
+                    Some(head) => Head::Packet(head.at_ns, head.len as usize),
+                    // Whoever read it ended without a word.
+                    None if gone => Head::End(TapeEnd::Failed(1)),
+                    None => Head::Unread,
+                }
+            }
+        }
+    }
+
+    /// Takes the packet that `head` told of.
+    #[inline]
+    fn take(&mut self, frame: &mut [u8]) -> Seal {
+        match self {
+            Self::Held(tape) => tape.take(frame),
+            Self::Read(frames) => {
+                let seal = frames.next().map_or(Seal::NOTHING, |head| Seal::from_bits(head.original_len));
+                frames.take(frame);
+                seal
+            }
+        }
+    }
+
+    fn skip(&mut self) {
+        match self {
+            Self::Held(tape) => tape.skip(),
+            Self::Read(frames) => frames.skip(),
+        }
+    }
+}
+
+/// A stream's speed, from its rate: distance in nanoseconds.
+pub(in crate::datapath) fn speed_of(rate: Rate) -> Speed {
+    Speed { distance: rate.packets(), nanoseconds: rate.nanoseconds() }
+}
+
+/// What a worker must know of a stream to replay it.
+pub(in crate::datapath) struct ReplayParts {
+    /// Index of the port.
+    pub(in crate::datapath) port: usize,
+    /// Its index among all streams of the run.
+    pub(in crate::datapath) index: usize,
+    /// Its number in trailers.
+    pub(in crate::datapath) id: u16,
+    /// Packets have trailers.
+    pub(in crate::datapath) flow: bool,
+    pub(in crate::datapath) late_after_ns: u64,
+    /// Where packets come from if they are longer than the port's own pool has room for.
+    pub(in crate::datapath) long_packets: Option<Mempool>,
+}
+
+/// A stream that replays a capture, of which one worker sends all.
+pub(in crate::datapath) struct Replay {
+    parts: ReplayParts,
+    tape: ReplayTape,
+    tempo: Tempo,
+    /// What is to change, in order of time.
+    changes: VecDeque<TempoChange>,
+    /// `tempo` tells of the packet with this number, which has this length.
+    number: u64,
+    len: Option<usize>,
+    over: bool,
+    /// Built, of which `taken` were sent.
+    burst: Burst,
+    dues_ns: [u64; BURST],
+    bytes: [u64; BURST],
+    taken: usize,
+    /// Since when what is owed is given up, on the monotonic clock.
+    giving_up_since: Option<u64>,
+}
+
+/// What a port lends to whoever sends on it.
+pub(super) struct Outlet<'a> {
+    pub(super) queue: &'a mut TxQueue,
+    pub(super) pool: &'a Mempool,
+    pub(super) share: &'a QueueShare,
+    pub(super) taps: &'a mut Taps,
+}
+
+/// What of a run its replays must know.
+struct Scope<'a> {
+    tag: u16,
+    sender: u8,
+    warmup_ns: u64,
+    end_ns: u64,
+    share: &'a RunShare,
+}
+
+/// The scope of a run, without borrowing all of it.
+macro_rules! scope {
+    ($run:expr) => {
+        Scope { tag: $run.tag, sender: $run.sender, warmup_ns: $run.warmup_ns, end_ns: $run.end_ns, share: &$run.share }
+    };
+}
+impl WorkerRun {
+    /// Sends what its replays have due on a port. Returns how many packets the device took.
+    pub(super) fn replay(&mut self, port: usize, now: u64, clock: &Clock, outlet: &mut Outlet<'_>) -> usize {
+        if self.share.sent.is_up() || self.clock.stands() {
+            return 0;
+        }
+        let Some(at) = self.clock.at(now).and_then(|at| u64::try_from(at).ok()) else { return 0 };
+        let (scope, run_clock) = (scope!(self), &self.clock);
+        let mut sent = 0;
+        for replay in self.replays.iter_mut().filter(|replay| replay.parts.port == port && replay.sends()) {
+            replay.fill(at, &scope, clock, outlet);
+            let taken = replay.burst.send(outlet.queue);
+            if taken > 0 {
+                let left_at = run_clock.at(clock.mono_ns()).map_or(0, |at| at.max(0).cast_unsigned());
+                replay.count(taken, left_at, &scope, outlet.share);
+                sent += taken;
+            }
+        }
+        sent
+    }
+
+    /// At the end of a run: whether its replays on a port have sent, or counted as dropped, all they had to.
+    pub(super) fn settle_replays(&mut self, port: usize, now: u64, past_grace: bool, share: &QueueShare) -> bool {
+        let scope = scope!(self);
+        let mut settled = true;
+        for replay in self.replays.iter_mut().filter(|replay| replay.parts.port == port) {
+            settled &= if past_grace { replay.give_up(now, &scope, share) } else { replay.is_settled(scope.end_ns) };
+        }
+        settled
+    }
+
+    /// Another speed for one of its replays, if this worker has it.
+    pub(super) fn change_tempo(&mut self, change: TempoChange) {
+        if let Some(replay) = self.replays.iter_mut().find(|replay| replay.parts.index == change.stream) {
+            replay.changes.push_back(change);
+        }
+    }
+
+    /// When its replays next need the worker, on the run's clock.
+    pub(super) fn replays_due_ns(&self) -> Option<u64> {
+        self.replays.iter().filter_map(Replay::due_ns).min()
+    }
+
+    /// Whether packets of its replays wait for the device.
+    pub(super) fn replays_wait(&self) -> bool {
+        self.replays.iter().any(|replay| !replay.burst.is_empty())
+    }
+
+    /// Gives back what it holds of devices' memory.
+    pub(super) fn drop_replays(&mut self) {
+        self.replays.iter_mut().for_each(|replay| replay.burst.clear());
+    }
+}
+
+impl Replay {
+    pub(in crate::datapath) fn new(parts: ReplayParts, tape: ReplayTape, tempo: Tempo) -> Self {
+        Self {
+            parts,
+            tape,
+            tempo,
+            changes: VecDeque::with_capacity(256),
+            number: 0,
+            len: None,
+            over: false,
+            burst: Burst::new(),
+            dues_ns: [0; BURST],
+            bytes: [0; BURST],
+            taken: 0,
+            giving_up_since: None,
+        }
+    }
+
+    /// Looks at the next packet, so that it is known when it is due. False if there is none, or none yet.
+    #[inline]
+    fn look(&mut self, share: &RunShare, measured: impl FnOnce(u64) -> bool) -> bool {
+        if self.len.is_some() {
+            return true;
+        }
+        if self.over {
+            return false;
+        }
+        match self.tape.head() {
+            Head::Packet(gap, len) => {
+                if self.number > 0 {
+                    self.tempo.go_on(gap);
+                }
+                self.len = Some(len);
+            }
+            Head::Unread => {}
+            Head::End(end) => {
+                self.over = true;
+                if let TapeEnd::Failed(unsent) = end {
+                    share.tx[self.parts.index].dropped(measured(self.tempo.due_ns().unwrap_or(0)), unsent);
+                }
+            }
+        }
+        self.len.is_some()
+    }
+
+    /// The packet's instant if it is before another, changes made whose time has come by `at`; it is looked at.
+    #[inline]
+    fn due_before(&mut self, at: u64, before_ns: u64) -> Option<u64> {
+        loop {
+            let change = self.changes.front().copied();
+            let change_ns = change.map_or(u64::MAX, |change| change.at_ns);
+            if let Some(due) = self.tempo.due_ns().filter(|due| *due < before_ns.min(change_ns)) {
+                return Some(due);
+            }
+            let change = change.filter(|change| change.at_ns <= at)?;
+            self.changes.pop_front();
+            self.tempo.change(change.at_ns, change.speed.map(speed_of));
+        }
+    }
+
+    fn fill(&mut self, at: u64, scope: &Scope<'_>, clock: &Clock, outlet: &mut Outlet<'_>) {
+        if !self.burst.is_empty() {
+            return;
+        }
+        self.taken = 0;
+        let timestamp = clock.now_wall_ns() % TIMESTAMP_MODULUS;
+        let before_ns = (at + 1).min(scope.end_ns);
+        while self.burst.len() < BURST && self.look(scope.share, |due| due >= scope.warmup_ns) {
+            let (Some(due_ns), Some(len)) = (self.due_before(at, before_ns), self.len) else { break };
+            let index = self.burst.len();
+            if !self.burst.alloc(self.parts.long_packets.as_ref().unwrap_or(outlet.pool), 1) {
+                break;
+            }
+            let frame = self.burst.frame_mut(index, len);
+            let seal = self.tape.take(frame);
+            let trailer = Trailer {
+                run_tag: scope.tag,
+                stream: self.parts.id,
+                sender: scope.sender,
+                measured: due_ns >= scope.warmup_ns,
+                sequence: self.number as u32,
+                timestamp,
+            };
+            Rewrite::seal(self.parts.flow, seal, trailer, frame);
+            self.dues_ns[index] = due_ns;
+            self.bytes[index] = len as u64 + FCS_LEN;
+            self.number += 1;
+            self.len = None;
+        }
+        if !self.burst.is_empty() {
+            outlet.taps.copy(&self.burst, clock);
+        }
+    }
+
+    /// Counts packets that the device took at an instant of the run.
+    fn count(&mut self, taken: usize, left_at: u64, scope: &Scope<'_>, share: &QueueShare) {
+        let late_before = left_at.saturating_sub(self.parts.late_after_ns);
+        let mut phases = [Sent::default(); 2];
+        for index in self.taken..self.taken + taken {
+            let due_ns = self.dues_ns[index];
+            let phase = &mut phases[usize::from(due_ns >= scope.warmup_ns)];
+            let delay_ns = left_at.saturating_sub(due_ns);
+            phase.packets += 1;
+            phase.bytes += self.bytes[index];
+            phase.late += u64::from(due_ns < late_before);
+            phase.max_delay_ns = phase.max_delay_ns.max(delay_ns);
+            (phase.last_delay_ns, phase.last_due_ns) = (delay_ns, due_ns);
+        }
+        for (measured, sent) in [(false, &phases[0]), (true, &phases[1])] {
+            if sent.packets > 0 {
+                scope.share.tx[self.parts.index].sent(measured, sent);
+            }
+            share.tx_bytes.add(sent.bytes);
+        }
+        share.tx_packets.add(taken as u64);
+        self.taken += taken;
+    }
+
+    /// When it next needs the worker, on the run's clock; at once while a packet is not read yet.
+    fn due_ns(&self) -> Option<u64> {
+        if self.over {
+            return None;
+        }
+        let change = self.changes.front().map(|change| change.at_ns);
+        // Without a look the packet may be due later: the look is what it needs.
+        self.tempo.due_ns().into_iter().chain(change).min()
+    }
+
+    fn sends(&self) -> bool {
+        self.giving_up_since.is_none()
+    }
+
+    /// Whether nothing before the end is left to send.
+    fn is_settled(&self, end_ns: u64) -> bool {
+        self.burst.is_empty() && self.due_ns().is_none_or(|due| due >= end_ns)
+    }
+
+    /// Counts what is owed as dropped. False while there is more to count.
+    fn give_up(&mut self, now: u64, scope: &Scope<'_>, share: &QueueShare) -> bool {
+        let since = *self.giving_up_since.get_or_insert(now);
+        let stream = &scope.share.tx[self.parts.index];
+        for due_ns in &self.dues_ns[self.taken..self.taken + self.burst.len()] {
+            stream.dropped(*due_ns >= scope.warmup_ns, 1);
+            share.tx_dropped.add(1);
+        }
+        self.burst.clear();
+        for _ in 0..COUNTED {
+            if self.is_settled(scope.end_ns) {
+                return true;
+            }
+            if !self.look(scope.share, |due| due >= scope.warmup_ns) {
+                break;
+            }
+            let Some(due_ns) = self.due_before(scope.end_ns, scope.end_ns) else { return true };
+            stream.dropped(due_ns >= scope.warmup_ns, 1);
+            self.tape.skip();
+            self.number += 1;
+            self.len = None;
+        }
+        let impatient = now.saturating_sub(since) > COUNTING_NS;
+        if impatient && !self.over {
+            tracing::warn!(
+                stream = self.parts.id,
+                "a replay was so far behind at its end that not all it owed is counted as dropped"
+            );
+            self.over = true;
+        }
+        self.over
+    }
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Streams that replay captures: what is wrong with them, the capture itself included, and how fast they are.
+//!
+//! The capture is read here from end to end, so that whatever is wrong with it is known before anything is sent.
+use super::validate::{CheckedReplay, CheckedStream, LONGEST_NS, PortFacts, fits};
+use super::{Violations, blueprint, measure};
+use crate::datapath::{Changes, Gap, Recording, ReplaySpec, Rewrite};
+use contract::{Replay, Stream, replay};
+use spate_replay::Survey;
+use spate_stateless::{Blueprint, Rate, Template};
+use std::path::Path;
+
+/// A replay at its port, or `None`, and a violation says why. The stream's ports are left to whoever calls.
+pub fn replay(
+    at: &str,
+    stream: &Stream,
+    asked: &Replay,
+    port: Option<&PortFacts>,
+    wrong: &mut Violations,
+) -> Option<CheckedStream> {
+    let before = wrong.0.len();
+    goes_not_with(at, stream, wrong);
+    let (gap, speed) = gap(at, asked, wrong)?;
+    let rewrite = rewrite(at, stream, asked, wrong)?;
+    if asked.min_gap_ns > LONGEST_NS {
+        wrong.add(format!("{at}.replay.min_gap_ns"), "more than ten years");
+    }
+    let check = |frame: &[u8]| port.map_or(Ok(()), |port| fits(frame, port).map_err(|e| format!("it has {e}")));
+    let capture = match &asked.source {
+        Some(replay::Source::Pcap(bytes)) => Recording::of_bytes(bytes, gap, &rewrite, check)
+            .map_err(|error| wrong.add(format!("{at}.replay.pcap"), error.to_string())),
+        Some(replay::Source::Path(path)) => Recording::of_file(Path::new(path), gap, &rewrite, check)
+            .map_err(|error| wrong.add(format!("{at}.replay.path"), format!("{path:?}: {error}"))),
+        None => {
+            wrong.add(format!("{at}.replay.source"), "missing; set pcap or path");
+            Err(())
+        }
+    };
+    let capture = capture.ok()?;
+    let rate = mean_rate(&capture.survey, gap, speed, asked.min_gap_ns);
+    if rate.is_none() && asked.loops != 1 {
+        wrong.add(
+            format!("{at}.replay.min_gap_ns"),
+            "0; must be greater where the capture takes no time and is sent more than once: all would leave at one instant",
+        );
+    }
+    let flow = stream.measure.as_ref().is_some_and(|m| m.flow);
+    let template = Template::new(&Blueprint { frame: capture.survey.first.clone(), flow, ..Blueprint::default() });
+    let template = template.map_err(|error| wrong.0.push(blueprint::violation(at, 0, &error))).ok()?;
+    if wrong.0.len() > before {
+        return None;
+    }
+    // All at one instant: as fast as the port is, and over at once. It asks for nothing.
+    let rate = rate.or_else(|| Rate::new(1, LONGEST_NS.into()).ok());
+    let spec = ReplaySpec {
+        capture,
+        rewrite,
+        gap,
+        loops: (asked.loops > 0).then_some(asked.loops),
+        min_gap_ns: asked.min_gap_ns,
+    };
+    let replay = Some(CheckedReplay { spec, speed });
+    Some(CheckedStream { tx_port: 0, rx_port: None, rate, template, replay })
+}
+
+fn goes_not_with(at: &str, stream: &Stream, wrong: &mut Violations) {
+    if stream.packet.is_some() {
+        wrong.add(format!("{at}.packet"), "goes not with replay, which sends the packets of its capture; leave it out");
+    }
+    if stream.cache > 0 {
+        wrong.add(format!("{at}.cache"), "goes not with replay, whose packets are those of its capture; leave it out");
+    }
+    if stream.waits {
+        wrong.add(format!("{at}.waits"), "nothing starts a stream that replays a capture; leave it out");
+    }
+}
+
+/// What lies between packets, and how fast that passes.
+fn gap(at: &str, asked: &Replay, wrong: &mut Violations) -> Option<(Gap, Rate)> {
+    match &asked.gap {
+        Some(replay::Gap::Scale(scale)) => {
+            let speed = Rate::new(scale.denominator.into(), scale.numerator.into());
+            let refused = |_| {
+                wrong.add(format!("{at}.replay.scale"), "must be greater than zero, over a denominator that is not")
+            };
+            speed.map_err(refused).ok().map(|speed| (Gap::Captured, speed))
+        }
+        Some(replay::Gap::FixedNs(ns @ 1..=LONGEST_NS)) => Some((Gap::Even, Rate::new(1, (*ns).into()).ok()?)),
+        Some(replay::Gap::FixedNs(ns)) => {
+            wrong.add(format!("{at}.replay.fixed_ns"), format!("{ns}; must be 1..{LONGEST_NS} (ten years)"));
+            None
+        }
+        None => {
+            wrong.add(format!("{at}.replay.gap"), "missing; set scale (1/1: as captured) or fixed_ns");
+            None
+        }
+    }
+}
+
+fn rewrite(at: &str, stream: &Stream, asked: &Replay, wrong: &mut Violations) -> Option<Rewrite> {
+    let before = wrong.0.len();
+    let declared = stream.program.as_ref().map_or(0, |p| p.variables.len());
+    let changes = Changes {
+        program: blueprint::program(at, stream.program.as_ref(), wrong),
+        mark: measure::mark(stream),
+        flow: stream.measure.as_ref().is_some_and(|m| m.flow),
+        fix_checksums: asked.fix_checksums,
+    };
+    if wrong.0.len() > before {
+        return None;
+    }
+    let refused = |error| wrong.0.push(blueprint::violation(at, declared, &error));
+    Rewrite::new(&changes).map_err(refused).ok()
+}
+
+/// Packets a second on average; none if all leave at one instant.
+fn mean_rate(survey: &Survey, gap: Gap, speed: Rate, min_gap_ns: u64) -> Option<Rate> {
+    let as_captured = match gap {
+        Gap::Even => Some(speed),
+        // Packets in a distance, times distance in nanoseconds.
+        Gap::Captured => {
+            let packets = u128::from(survey.packets.saturating_sub(1)) * u128::from(speed.packets());
+            let mut nanoseconds = u128::from(survey.span_ns) * u128::from(speed.nanoseconds());
+            let mut packets = packets;
+            // A mean needs no more digits than these.
+            while packets.max(nanoseconds) > u128::from(u64::MAX) {
+                (packets, nanoseconds) = (packets >> 1, nanoseconds >> 1);
+            }
+            Rate::new(packets, nanoseconds).ok()
+        }
+    };
+    let least = Rate::new(1, min_gap_ns.into()).ok();
+    let slower = |a: Rate, b: Rate| {
+        let (left, right) = (
+            u128::from(a.packets()) * u128::from(b.nanoseconds()),
+            u128::from(b.packets()) * u128::from(a.nanoseconds()),
+        );
+        if left < right { a } else { b }
+    };
+    match (as_captured, least) {
+        (Some(a), Some(b)) => Some(slower(a, b)),
+        (a, b) => a.or(b),
+    }
+}

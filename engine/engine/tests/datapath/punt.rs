@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Punts: the kernel speaks through a port, and hears what the filter takes.
+use std::process::{Child, Command};
+
+use spate_engine::datapath::{Link, OpenError, PollMode, PortDevice, Punt, RunState};
+
+use crate::{
+    kernel::{run, run_inside},
+    setup::{MS, assert_all_received, open, pps, spec, start, stream, wait_for},
+};
+
+fn punt(interface: &str, filter: &str) -> Link {
+    let filter = spate_dpdk::compile(filter).unwrap();
+    Link { punt: Some(Punt { interface: interface.into(), filter }), ..Link::default() }
+}
+
+/// Another network namespace, as long as a process of its own lives.
+struct Elsewhere(Child);
+
+impl Elsewhere {
+    fn new() -> Self {
+        let this = Self(Command::new("unshare").args(["--net", "sleep", "120"]).spawn().unwrap());
+        // Until it has gone there, it is here.
+        let here = std::fs::read_link("/proc/self/ns/net").unwrap();
+        while std::fs::read_link(format!("/proc/{}/ns/net", this.0.id())).is_ok_and(|there| there == here) {
+            std::thread::yield_now();
+        }
+        this
+    }
+
+    fn output(&self, command: &str) -> String {
+        let pid = self.0.id().to_string();
+        let inside = ["--net", "--target", &pid];
+        let output = Command::new("nsenter").args(inside).args(command.split(' ')).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+    }
+}
+
+impl Drop for Elsewhere {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn the_kernel_pings_through_a_port_beside_its_traffic() {
+    run_inside("punt::inside_ping", "1500");
+}
+
+/// `sp1` is a station of the kernel's; behind the port on `sp0`, and its interface, is another in a namespace of its own.
+#[test]
+#[ignore = "runs in the namespace that the test above makes"]
+fn inside_ping() {
+    run(&["ip", "address", "add", "198.18.0.2/24", "dev", "sp1"]);
+    let ports = [("east", PortDevice::Kernel("sp0".into())), ("loop", PortDevice::Loopback)];
+    let mut datapath = open(&ports, 1, PollMode::Auto);
+    datapath.join(vec![("east".into(), punt("bgp", "arp or (icmp and not icmp[5] = 77)"))]).unwrap();
+    let elsewhere = Elsewhere::new();
+    run(&["ip", "link", "set", "bgp", "netns", &elsewhere.0.id().to_string()]);
+    for command in ["ip link set lo up", "ip link set bgp up", "ip address add 198.18.0.1/24 dev bgp"] {
+        assert_eq!(elsewhere.output(command), "", "{command}");
+    }
+    let about = elsewhere.output("ip link show bgp");
+    let mac = std::fs::read_to_string("/sys/class/net/sp0/address").unwrap();
+    assert!(about.contains(mac.trim()) && about.contains("mtu 1500"), "{about}");
+
+    let streams = vec![stream(1, 0, None, 60, pps(5000)), stream(2, 1, Some(1), 60, pps(5000))];
+    let traffic = start(&datapath, spec(1, 0, Some(6000 * MS), streams));
+    // Both ways, short frames and long ones.
+    for size in ["10", "56", "1400"] {
+        let answer = elsewhere.output(&format!("busybox ping -c 3 -W 2 -s {size} 198.18.0.2"));
+        assert!(answer.contains(" 0% packet loss"), "{answer}");
+        let ping = Command::new("busybox").args(["ping", "-c", "1", "-W", "2", "-s", size, "198.18.0.1"]).output();
+        let answer = String::from_utf8_lossy(&ping.unwrap().stdout).into_owned();
+        assert!(answer.contains(" 0% packet loss"), "{answer}");
+    }
+    let neighbours = elsewhere.output("ip neighbour show dev bgp");
+    let theirs = std::fs::read_to_string("/sys/class/net/sp1/address").unwrap();
+    assert!(neighbours.contains(theirs.trim()), "{neighbours}");
+    // What the filter does not take is not heard.
+    let connect = Command::new("timeout").args(["1", "busybox", "nc", "198.18.0.1", "179"]).output().unwrap();
+    assert_eq!(connect.status.code(), Some(124), "{connect:?}");
+    let counted = elsewhere.output("cat /proc/net/snmp");
+    let tcp = counted.lines().filter(|line| line.starts_with("Tcp:")).nth(1).unwrap();
+    assert_eq!(tcp.split(' ').nth(10), Some("0"), "segments received: {tcp}");
+
+    wait_for(&traffic, RunState::Complete, 10);
+    let counters = traffic.counters();
+    assert_eq!((counters[0].measured.tx_packets, counters[0].measured.tx_dropped), (30_000, 0));
+    assert_all_received(&counters[1].measured, 30_000);
+    traffic.remove();
+    drop(datapath);
+    assert!(elsewhere.output("ip link show bgp").contains("does not exist"));
+}
+
+#[test]
+fn interfaces_that_cannot_be_made_are_refused_with_the_remedy() {
+    run_inside("punt::inside_refused", "1500");
+}
+
+#[test]
+#[ignore = "runs in the namespace that the test above makes"]
+fn inside_refused() {
+    let mut datapath =
+        open(&[("east", PortDevice::Kernel("sp0".into())), ("loop", PortDevice::Loopback)], 1, PollMode::Auto);
+    for (port, interface, told) in [
+        ("east", "sp1", "punt to interface sp1: it cannot be made: "),
+        ("east", "sp1", "NET_ADMIN, and no interface may have that name yet"),
+        ("loop", "bgp", "this is a software port, which nobody else sends to"),
+    ] {
+        let refused = datapath.join(vec![(port.into(), punt(interface, "arp"))]).unwrap_err();
+        let OpenError::Config { field, problem } = refused else { panic!("{refused}") };
+        assert_eq!(field, format!("port {port}"));
+        assert!(problem.contains(told), "{problem}");
+    }
+}
+
+#[test]
+fn a_port_without_an_address_but_a_punt_finds_no_next_hop() {
+    run_inside("punt::inside_no_address", "1500");
+}
+
+#[test]
+#[ignore = "runs in the namespace that the test above makes"]
+fn inside_no_address() {
+    let mut datapath = open(&[("east", PortDevice::Kernel("sp0".into()))], 1, PollMode::Auto);
+    datapath.join(vec![("east".into(), punt("bgp", "arp"))]).unwrap();
+    let mut packet = vec![0; 60];
+    packet[12..15].copy_from_slice(&[8, 0, 0x45]);
+    let problem = datapath.next_hops(&[(0, &packet)]).remove(0).unwrap_err();
+    assert!(problem.contains("port east: the port has no IPv4 address: give it one"), "{problem}");
+}

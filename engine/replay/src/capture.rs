@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A capture to replay, wherever it is: short ones are held in memory, long ones read while they are sent.
+use std::{
+    fs::File,
+    io::Read,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use crate::{Gap, Held, HeldTape, Player, Problem, ReadError, Rewrite, Survey, seal::Seal};
+
+/// Files up to this length are held in memory.
+pub const LONGEST_HELD: u64 = 8 << 20;
+
+/// A capture that was read once and can be sent.
+#[derive(Clone, Debug)]
+pub struct Capture {
+    /// What it holds.
+    pub survey: Survey,
+    /// Where.
+    pub source: Source,
+}
+
+/// Where the packets of a capture come from.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// Memory.
+    Held(Arc<Held>),
+    /// A file, read while it is sent.
+    File(PathBuf),
+}
+
+impl Capture {
+    /// A capture given as bytes; `check` says why a packet will not do, as far as `rewrite` does not.
+    pub fn of_bytes(
+        bytes: &[u8],
+        gap: Gap,
+        rewrite: &Rewrite,
+        check: impl FnMut(&[u8]) -> Result<(), String>,
+    ) -> Result<Self, ReadError> {
+        let (held, survey) = Held::read(bytes, gap, rewrite, check)?;
+        Ok(Self { survey, source: Source::Held(Arc::new(held)) })
+    }
+
+    /// A capture in a file, which is read once.
+    pub fn of_file(
+        path: &Path,
+        gap: Gap,
+        rewrite: &Rewrite,
+        check: impl FnMut(&[u8]) -> Result<(), String>,
+    ) -> Result<Self, ReadError> {
+        let (mut file, len) = open(path)?;
+        if len > LONGEST_HELD {
+            let survey = Survey::of(file, rewrite, check)?;
+            return Ok(Self { survey, source: Source::File(path.to_owned()) });
+        }
+        let mut bytes = Vec::new();
+        Read::by_ref(&mut file).take(LONGEST_HELD).read_to_end(&mut bytes).map_err(|e| unreadable(&e))?;
+        Self::of_bytes(&bytes, gap, rewrite, check)
+    }
+}
+
+fn open(path: &Path) -> Result<(File, u64), ReadError> {
+    // Before it is opened: a pipe would wait for a writer.
+    let about = std::fs::metadata(path).map_err(|e| unreadable(&e))?;
+    if !about.is_file() {
+        let why = "it is no regular file: name a file on a volume of the engine".to_owned();
+        return Err(ReadError { packet: 0, problem: Problem::Refused(why) });
+    }
+    let file = File::open(path).map_err(|e| unreadable(&e))?;
+    Ok((file, about.len()))
+}
+
+fn unreadable(error: &std::io::Error) -> ReadError {
+    let why = match error.kind() {
+        std::io::ErrorKind::NotFound => "there is no such file on the engine: is the volume mounted?".to_owned(),
+        _ => format!("it cannot be read: {error}"),
+    };
+    ReadError { packet: 0, problem: Problem::Refused(why) }
+}
+
+/// A capture being played by whoever may wait for a file.
+pub struct Tape(Kind);
+
+enum Kind {
+    Held(Box<HeldTape>),
+    File { player: Player<File>, rewrite: Box<Rewrite>, number: u64, bytes: Vec<u8> },
+}
+
+impl Tape {
+    /// Plays it so often; none: without an end. `gap` and `rewrite` are what it was read with.
+    pub fn new(source: &Source, gap: Gap, rewrite: &Rewrite, loops: Option<u64>) -> Result<Self, ReadError> {
+        Ok(Self(match source {
+            Source::Held(held) => Kind::Held(Box::new(HeldTape::new(Arc::clone(held), rewrite, loops))),
+            Source::File(path) => Kind::File {
+                player: Player::new(open(path)?.0, gap, loops)?,
+                rewrite: Box::new(rewrite.clone()),
+                number: 0,
+                bytes: Vec::new(),
+            },
+        }))
+    }
+
+    /// Writes the next packet into `frame`; returns its distance from the one before, and what is left to seal; none when
+    /// all is played.
+    pub fn next(&mut self, frame: &mut Vec<u8>) -> Result<Option<(u64, Seal)>, ReadError> {
+        match &mut self.0 {
+            Kind::Held(tape) => {
+                let Some((gap, len)) = tape.peek() else { return Ok(None) };
+                frame.resize(len, 0);
+                Ok(Some((gap, tape.take(frame))))
+            }
+            Kind::File { player, rewrite, number, bytes } => {
+                let Some(gap) = player.next(bytes)? else { return Ok(None) };
+                // The file may be another than the one that was read when it was looked through.
+                rewrite
+                    .check(bytes)
+                    .map_err(|why| ReadError { packet: player.position(), problem: Problem::Refused(why) })?;
+                std::mem::swap(frame, bytes);
+                let seal = rewrite.write(*number, frame);
+                *number += 1;
+                Ok(Some((gap, seal)))
+            }
+        }
+    }
+
+    /// Packets of this pass that were played.
+    pub fn position(&self) -> u64 {
+        match &self.0 {
+            Kind::Held(tape) => tape.position(),
+            Kind::File { player, .. } => player.position(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Changes, reader::tests::pcap};
+
+    fn play(source: &Source, rewrite: &Rewrite) -> Vec<(u64, Vec<u8>)> {
+        let mut tape = Tape::new(source, Gap::Captured, rewrite, Some(2)).unwrap();
+        let (mut all, mut frame) = (Vec::new(), Vec::new());
+        while let Some((gap, _)) = tape.next(&mut frame).unwrap() {
+            all.push((gap, frame.clone()));
+        }
+        all
+    }
+
+    #[test]
+    fn a_file_plays_alike_whether_it_is_held_or_read() {
+        let packets: Vec<_> = (0..100u64).map(|n| (n * n, vec![n as u8; 60 + n as usize])).collect();
+        let path = std::env::temp_dir().join(format!("spate-replay-{}.pcap", std::process::id()));
+        std::fs::write(&path, pcap(&packets)).unwrap();
+        let rewrite = Rewrite::new(&Changes::default()).unwrap();
+        let held = Capture::of_file(&path, Gap::Captured, &rewrite, |_| Ok(())).unwrap();
+        let read = play(&Source::File(path.clone()), &rewrite);
+        assert_eq!(held.survey, Survey::of(File::open(&path).unwrap(), &rewrite, |_| Ok(())).unwrap());
+        assert_eq!((read.len(), &play(&held.source, &rewrite)), (200, &read));
+        std::fs::remove_file(&path).unwrap();
+        let gone = Capture::of_file(&path, Gap::Captured, &rewrite, |_| Ok(())).unwrap_err();
+        assert_eq!(gone.to_string(), "there is no such file on the engine: is the volume mounted?");
+        let folder = Capture::of_file(&std::env::temp_dir(), Gap::Captured, &rewrite, |_| Ok(())).unwrap_err();
+        assert!(folder.to_string().starts_with("it is no regular file"));
+    }
+}

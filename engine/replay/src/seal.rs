@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Checksums of a packet computed anew, and completed once its trailer is known.
+use spate_wire::{
+    Headers,
+    checksum::{checksum, sum, sum_16, swapped},
+    headers::{TCP, UDP, Version},
+    trailer,
+};
+
+const ICMP: u8 = 1;
+const ICMP_V6: u8 = 58;
+
+/// The checksum that a trailer is still to be added to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seal {
+    /// Offset of the field; 0 for none.
+    at: u16,
+    /// Bytes of the trailer that are covered: the first ones. The rest is Ethernet padding.
+    covered: u8,
+    /// The trailer starts at an odd distance from where the sum does.
+    odd: bool,
+    /// 0 is written as 0xffff (UDP, RFC 768).
+    zero_means_absent: bool,
+}
+
+impl Seal {
+    /// Nothing is left to do.
+    pub const NOTHING: Self = Self { at: 0, covered: 0, odd: false, zero_means_absent: false };
+
+    /// As a number, for a place beside the packet.
+    pub fn to_bits(self) -> u32 {
+        u32::from(self.at)
+            | u32::from(self.covered) << 16
+            | u32::from(self.odd) << 24
+            | u32::from(self.zero_means_absent) << 25
+    }
+
+    /// What `to_bits` gave.
+    pub fn from_bits(bits: u32) -> Self {
+        Self {
+            at: bits as u16,
+            covered: (bits >> 16) as u8,
+            odd: bits >> 24 & 1 == 1,
+            zero_means_absent: bits >> 25 & 1 == 1,
+        }
+    }
+
+    /// Completes the checksum for the trailer's bytes, which were 0 when it was computed.
+    #[inline]
+    pub(crate) fn close(self, frame: &mut [u8], trailer: &[u8; trailer::LEN]) {
+        let at = usize::from(self.at);
+        if at == 0 {
+            return;
+        }
+        let added = match usize::from(self.covered) {
+            trailer::LEN => sum_16(trailer),
+            part => sum(&trailer[..part]),
+        };
+        let added = if self.odd { swapped(added) } else { added };
+        let before = u16::from_be_bytes([frame[at], frame[at + 1]]);
+        let value = checksum(u64::from(!before) + added);
+        put(frame, at, value, self.zero_means_absent);
+    }
+}
+
+fn put(frame: &mut [u8], at: usize, value: u16, zero_means_absent: bool) {
+    let value = if value == 0 && zero_means_absent { 0xffff } else { value };
+    frame[at..at + 2].copy_from_slice(&value.to_be_bytes());
+}
+
+/// Computes the checksums of the first IPv4 header and of TCP, UDP or ICMP behind the first IP header anew; the last
+/// `trailer` bytes, which are 0, are to be sealed. A UDP checksum that says it is absent stays so. Fragments and packets
+/// whose lengths contradict each other keep that of what they carry.
+pub(crate) fn fix(frame: &mut [u8], trailer: usize) -> Seal {
+    let Some(headers) = Headers::find(frame) else { return Seal::NOTHING };
+    let word = |frame: &[u8], at: usize| u16::from_be_bytes([frame[at], frame[at + 1]]);
+    let at = headers.at;
+    let end = match headers.version {
+        Version::V4 => {
+            let header = at..at + usize::from(frame[at] & 0xf) * 4;
+            frame[at + 10..at + 12].fill(0);
+            let value = checksum(sum(&frame[header]));
+            put(frame, at + 10, value, false);
+            at + usize::from(word(frame, at + 2))
+        }
+        Version::V6 => at + 40 + usize::from(word(frame, at + 4)),
+    };
+    let Some((protocol, start)) = headers.transport.filter(|_| !headers.fragment) else { return Seal::NOTHING };
+    let (offset, least) = match (protocol, headers.version) {
+        (TCP, _) => (16, 20),
+        (UDP, _) => (6, 8),
+        (ICMP, Version::V4) | (ICMP_V6, Version::V6) => (2, 4),
+        _ => return Seal::NOTHING,
+    };
+    let field = start + offset;
+    if end > frame.len() || start + least > end {
+        return Seal::NOTHING;
+    }
+    if (protocol, headers.version) == (UDP, Version::V4) && word(frame, field) == 0 {
+        return Seal::NOTHING;
+    }
+    let pseudo = if protocol == ICMP {
+        0
+    } else {
+        let (addresses, len) = headers.addresses();
+        sum(&frame[addresses..addresses + 2 * len]) + u64::from(protocol) + (end - start) as u64
+    };
+    frame[field..field + 2].fill(0);
+    let value = checksum(pseudo + sum(&frame[start..end]));
+    put(frame, field, value, protocol == UDP);
+    let trailer_at = frame.len() - trailer;
+    let covered = end.saturating_sub(trailer_at);
+    if covered == 0 {
+        return Seal::NOTHING;
+    }
+    Seal {
+        at: field as u16,
+        covered: covered as u8,
+        odd: (trailer_at - start) % 2 == 1,
+        zero_means_absent: protocol == UDP,
+    }
+}

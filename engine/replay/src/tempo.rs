@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+//! From distances to instants: when the next packet is due, at a speed that may change, and stand, while it plays.
+
+/// How fast distances pass: so many in so many nanoseconds. Neither is 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Speed {
+    /// Distance (see [`Gap`](crate::Gap)): nanoseconds of the capture, or packets.
+    pub distance: u64,
+    /// In this many nanoseconds.
+    pub nanoseconds: u64,
+}
+
+/// The instants of a capture's packets, one after the other. They do not drift: what division leaves is kept.
+#[derive(Clone, Debug)]
+pub struct Tempo {
+    speed: Speed,
+    min_gap_ns: u64,
+    /// When the last packet was due; none before the first.
+    last_ns: Option<u64>,
+    /// When the next is.
+    due_ns: u64,
+    /// What division left, in parts of `speed.distance`.
+    rest: u128,
+    /// It stands, and this is what was left to the next packet, at `speed`.
+    left_ns: Option<u64>,
+}
+
+impl Tempo {
+    /// The first packet is due at an instant; no gap will be shorter than `min_gap_ns`.
+    pub fn new(first_ns: u64, speed: Speed, min_gap_ns: u64) -> Self {
+        Self { speed, min_gap_ns, last_ns: None, due_ns: first_ns, rest: 0, left_ns: None }
+    }
+
+    /// When the next packet is due; none while it stands.
+    #[inline]
+    pub fn due_ns(&self) -> Option<u64> {
+        if self.left_ns.is_some() { None } else { Some(self.due_ns) }
+    }
+
+    /// The next packet is done; the one after it is so far from it.
+    #[inline]
+    pub fn go_on(&mut self, gap: u64) {
+        let scaled = u128::from(gap) * u128::from(self.speed.nanoseconds) + self.rest;
+        self.rest = scaled % u128::from(self.speed.distance);
+        let ns = u64::try_from(scaled / u128::from(self.speed.distance)).unwrap_or(u64::MAX);
+        self.last_ns = Some(self.due_ns);
+        self.due_ns = self.due_ns.saturating_add(ns.max(self.min_gap_ns));
+    }
+
+    /// From an instant on it has another speed, or none: it stands. What is due before must have been sent.
+    pub fn change(&mut self, at_ns: u64, speed: Option<Speed>) {
+        let left = self.left_ns.take().unwrap_or(self.due_ns.saturating_sub(at_ns));
+        let Some(speed) = speed else {
+            self.left_ns = Some(left);
+            return;
+        };
+        // The delay before the first packet is no distance of the capture.
+        let left = if self.last_ns.is_some() { rescaled(left, self.speed, speed) } else { left };
+        if speed != self.speed {
+            self.rest = 0;
+        }
+        self.speed = speed;
+        let earliest = self.last_ns.map_or(0, |last| last.saturating_add(self.min_gap_ns));
+        self.due_ns = at_ns.saturating_add(left).max(earliest);
+    }
+}
+
+/// What takes so long at one speed takes so long at another.
+fn rescaled(ns: u64, from: Speed, to: Speed) -> u64 {
+    let mut times = u128::from(from.distance) * u128::from(to.nanoseconds);
+    let mut by = u128::from(from.nanoseconds) * u128::from(to.distance);
+    // 64 bits of a ratio are exact enough for any 64 bits of nanoseconds.
+    while times > u128::from(u64::MAX) && by > 1 {
+        (times, by) = (times >> 1, by >> 1);
+    }
+    let scaled = u128::from(ns).checked_mul(times).map_or(u128::MAX, |product| product / by.max(1));
+    u64::try_from(scaled).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AS_CAPTURED: Speed = Speed { distance: 1, nanoseconds: 1 };
+
+    fn instants(speed: Speed, min_gap_ns: u64, gaps: &[u64]) -> Vec<u64> {
+        let mut tempo = Tempo::new(0, speed, min_gap_ns);
+        let mut all = vec![0];
+        for gap in gaps {
+            tempo.go_on(*gap);
+            all.extend(tempo.due_ns());
+        }
+        all
+    }
+
+    #[test]
+    fn distances_are_scaled_and_never_too_short() {
+        let gaps = [1000, 1, 2999];
+        assert_eq!(instants(AS_CAPTURED, 0, &gaps), [0, 1000, 1001, 4000]);
+        assert_eq!(instants(Speed { distance: 1, nanoseconds: 2 }, 0, &gaps), [0, 2000, 2002, 8000]);
+        assert_eq!(instants(AS_CAPTURED, 10, &gaps), [0, 1000, 1010, 4009]);
+        assert_eq!(instants(Speed { distance: 1, nanoseconds: 7 }, 0, &[1, 1, 1]), [0, 7, 14, 21]);
+        // Thirds do not drift.
+        assert_eq!(instants(Speed { distance: 3, nanoseconds: 1 }, 0, &[1; 6]), [0, 0, 0, 1, 1, 1, 2]);
+        // Nor do numbers that fill their 64 bits.
+        let odd = Speed { distance: u64::MAX, nanoseconds: u64::MAX - 1 };
+        assert_eq!(instants(odd, 0, &[1 << 40, 1 << 40]), [0, (1 << 40) - 1, (1 << 41) - 1]);
+    }
+
+    #[test]
+    fn a_change_of_speed_is_felt_within_a_gap() {
+        let mut tempo = Tempo::new(100, AS_CAPTURED, 0);
+        tempo.go_on(1000);
+        // Twice as fast from its middle on.
+        tempo.change(600, Some(Speed { distance: 2, nanoseconds: 1 }));
+        assert_eq!(tempo.due_ns(), Some(850));
+        tempo.go_on(1000);
+        assert_eq!(tempo.due_ns(), Some(1350));
+        // It stands from 1000 to 5000.
+        tempo.change(1000, None);
+        assert_eq!(tempo.due_ns(), None);
+        tempo.change(1500, None);
+        tempo.change(5000, Some(AS_CAPTURED));
+        assert_eq!(tempo.due_ns(), Some(5700));
+    }
+
+    #[test]
+    fn a_faster_speed_keeps_the_least_gap_and_the_delay_of_the_start() {
+        let mut tempo = Tempo::new(500, AS_CAPTURED, 300);
+        tempo.change(0, Some(Speed { distance: 1000, nanoseconds: 1 }));
+        assert_eq!(tempo.due_ns(), Some(500));
+        tempo.go_on(1_000_000);
+        assert_eq!(tempo.due_ns(), Some(1500));
+        tempo.change(600, Some(Speed { distance: u64::MAX, nanoseconds: 1 }));
+        assert_eq!(tempo.due_ns(), Some(800));
+    }
+}
