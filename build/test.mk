@@ -6,6 +6,9 @@ engine_image := $(SPATE_CACHE)/images/engine.tar
 in_cluster := e2e/cluster/in
 suites := $(SPATE_CACHE)/e2e/suites.test
 
+# Seconds that `make test` fuzzes each target for; what is found in longer runs is kept as a seed.
+FUZZ_IN_TEST := 5
+
 ##@ Start here
 .PHONY: demo test
 demo: deps images cluster-up ## Run IMIX through a router in a real cluster and judge it (KEEP=1 leaves it running)
@@ -13,9 +16,11 @@ demo: deps images cluster-up ## Run IMIX through a router in a real cluster and 
 	@$(in_cluster) e2e/demo/run || { status=$$?; [ -n "$${KEEP:-}" ] || e2e/cluster/down; exit $$status; }
 	@if [ -n "$${KEEP:-}" ]; then e2e/demo/look; else e2e/cluster/down; fi
 
-test: deps ## Run all that CI runs: lint, unit and property tests, envtest, and the suites in the real cluster
+test: deps ## Run all that CI runs: lint, unit tests, envtest, short fuzzing, instructions per packet, the suites in the real cluster
 	@$(MAKE) --no-print-directory lint
 	@$(MAKE) --no-print-directory unit
+	@$(MAKE) --no-print-directory fuzz FUZZ=$(FUZZ_IN_TEST)
+	@$(MAKE) --no-print-directory bench-instructions
 	@$(MAKE) --no-print-directory e2e
 
 ##@ Tests

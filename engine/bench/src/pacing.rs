@@ -95,6 +95,7 @@ impl Pacing {
         let (mut queues, _registered) = rig.engine().datapath().outlet(0)?;
         let queue = queues.first_mut().context("an outlet has a queue")?;
         pin(self.cpus.control_cpu)?;
+        rig.prefer()?;
         println!(
             "{:>10} {:>10} {:>9} {:>8} {:>8} {:>8} {:>8} {:>9}   {:>9} {:>9} {:>9} {:>9}",
             "RATE/S",

@@ -19,6 +19,8 @@ use crate::{
 const KERNEL_RING_BYTES: usize = 32 << 20;
 /// Frames of those rings at most: what a worker that lost its CPU for 400 ms misses at 20 kpps.
 const KERNEL_RING_FRAMES: usize = 8192;
+/// Largest slot of those rings: packets and their headroom are shorter than 64 KiB, and a slot is a power of two.
+const KERNEL_FRAME_MOST: usize = 32 << 10;
 /// What the kernel keeps of a frame slot for itself (TPACKET2_HDRLEN without its address, and alignment).
 const KERNEL_FRAME_OVERHEAD: usize = 96;
 /// Longest frame on devices that have no MTU of their own: 9234 with FCS.
@@ -118,6 +120,18 @@ impl Port<Configured> {
             Device::Kernel(interface) => {
                 let index =
                     kernel::interface_index(interface).map_err(|_| Error::InterfaceNotFound(interface.clone()))?;
+                if kernel_frame_size(interface) > KERNEL_FRAME_MOST {
+                    let mtu = kernel::mtu(interface).unwrap_or_default();
+                    let most = KERNEL_FRAME_MOST - KERNEL_FRAME_OVERHEAD - 18;
+                    return Err(Error::Failed {
+                        what: format!("opening interface {interface}"),
+                        reason: format!(
+                            "its MTU is {mtu}, and its packets could not be received whole: make it {most} or less (ip link set \
+                             {interface} mtu 9000)"
+                        ),
+                        log: mark.lines(),
+                    });
+                }
                 let before = kernel::packet_sockets(index);
                 let id = probe("net_af_packet", &af_packet_arguments(interface)).map_err(|e| match e {
                     Error::Failed { log, .. } if log.iter().any(|line| line.contains("mmap failed")) => {
@@ -372,7 +386,8 @@ impl Info {
         // SAFETY: the shim ends the string.
         let driver = unsafe { CStr::from_ptr(raw.driver.as_ptr()) }.to_string_lossy().into_owned();
         let max_frame_len = match device {
-            Device::Kernel(interface) => kernel::mtu(interface).map_or(0, |mtu| mtu + 14),
+            // Nothing longer than a jumbo frame is sent.
+            Device::Kernel(interface) => kernel::mtu(interface).map_or(0, |mtu| (mtu + 14).min(JUMBO_FRAME)),
             Device::Pci(_) => usize::from(raw.mtu) + 14,
             Device::Loopback | Device::Null => JUMBO_FRAME,
         };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `spate-engine receive`: statistics of whatever arrives on ports, until told to end.
 use super::site::Site;
+use crate::control::receivers;
 use crate::control::runs::{Engine, Held};
 use crate::control::stats::{self, Grouping};
 use crate::plan::decode;
@@ -10,6 +11,7 @@ use prost::bytes::Bytes;
 use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
 
 const RUN: &str = "receive";
 /// From the decision to start to the start.
@@ -17,8 +19,8 @@ const START_LEAD_NS: u64 = 50_000_000;
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Rates are those of the interval, all else is since the start. Inter-arrival times are those of each worker's \
-    own packets, and 0 between packets that were read together. Latency is taken of packets of the kernel's pktgen and of \
+    after_help = "Rates are those of the interval, all else is since the start or the last SIGUSR1, which starts the \
+    statistics anew. Inter-arrival times are those of each worker's own packets, and 0 between packets that were read together. Latency is taken of packets of the kernel's pktgen and of \
     other engines, if --clock-bound says that the clocks agree.\n\n\
     With --format script every line is: SECONDS PORT WORKER PACKETS BYTES PPS BPS, where WORKER is a number or `total`. The \
     line of the total goes on with count, mean, variance, least and greatest, in ns and ns^2, of inter-arrival time, then of \
@@ -78,6 +80,7 @@ impl Receive {
     /// Prints at every interval until the run has ended, and once more then.
     async fn follow(&self, engine: &Engine, held: &Held) -> anyhow::Result<()> {
         let mut told = Box::pin(super::serve::told_to_end());
+        let mut told_to_reset = signal(SignalKind::user_defined1())?;
         let mut stopping = false;
         let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + self.interval, self.interval);
         let mut looks = tokio::time::interval(Duration::from_millis(20));
@@ -88,6 +91,10 @@ impl Receive {
                 signal = &mut told, if !stopping => {
                     stopping = true;
                     held.run().stop(&format!("{} was received", signal?));
+                    false
+                }
+                _ = told_to_reset.recv() => {
+                    receivers::reset(held, &[])?;
                     false
                 }
                 _ = ticks.tick() => true,
