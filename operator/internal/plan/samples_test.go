@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
 	spatev1 "spate.dev/operator/api/v1alpha1"
@@ -18,11 +19,12 @@ type samples struct {
 	generators map[string]*spatev1.TrafficGenerator
 	streams    map[string]*spatev1.StatelessStream
 	profiles   map[string]*spatev1.TrafficProfile
+	data       map[spatev1.DataReference][]byte
 }
 
 func readSamples(t *testing.T) samples {
 	t.Helper()
-	all := samples{map[string]*spatev1.TrafficGenerator{}, map[string]*spatev1.StatelessStream{}, map[string]*spatev1.TrafficProfile{}}
+	all := samples{map[string]*spatev1.TrafficGenerator{}, map[string]*spatev1.StatelessStream{}, map[string]*spatev1.TrafficProfile{}, map[spatev1.DataReference][]byte{}}
 	files, err := filepath.Glob("../../../config/samples/*.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -38,6 +40,14 @@ func readSamples(t *testing.T) samples {
 				t.Fatalf("%s: %v", file, err)
 			}
 			switch kind.Kind {
+			case "ConfigMap":
+				maps := map[string]*corev1.ConfigMap{}
+				keep(t, maps, file, document, func(o *corev1.ConfigMap) string { return o.Name })
+				for name, o := range maps {
+					for key, data := range o.BinaryData {
+						all.data[spatev1.DataReference{ConfigMapName: spatev1.ObjectName(name), Key: key}] = data
+					}
+				}
 			case "TrafficGenerator":
 				keep(t, all.generators, file, document, func(o *spatev1.TrafficGenerator) string { return o.Name })
 			case "StatelessStream":
@@ -61,9 +71,10 @@ func keep[T any](t *testing.T, in map[string]*T, file string, text []byte, name 
 
 func TestSamplesBecomePlans(t *testing.T) {
 	all := readSamples(t)
-	lab := all.generators["lab"]
-	if problems := CheckGenerator(&lab.Spec); len(problems) > 0 {
-		t.Error(problems)
+	for name, generator := range all.generators {
+		if problems := CheckGenerator(&generator.Spec); len(problems) > 0 {
+			t.Errorf("%s: %v", name, problems)
+		}
 	}
 	for name, stream := range all.streams {
 		if _, problems := CheckStream(&stream.Spec); len(problems) > 0 {
@@ -72,15 +83,15 @@ func TestSamplesBecomePlans(t *testing.T) {
 	}
 	streams := map[string]int{ // in each plan
 		"smoke": 1, "imix": 1, "syn-flood": 1, "rfc2544-sizes": 7, "vxlan": 100, "qinq": 1, "ipv6": 2, "burst-chain": 2, "latency": 2,
-		"reflector": 1, "receive-only": 0,
+		"reflector": 1, "receive-only": 0, "replay": 1, "many-streams": 20000,
 	}
 	if len(all.profiles) != len(streams) {
 		t.Errorf("%d profiles among the samples, %d known here", len(all.profiles), len(streams))
 	}
 	for name, profile := range all.profiles {
-		in := Input{Profile: profile, Streams: all.streams}
+		in := Input{Profile: profile, Streams: all.streams, Data: all.data}
 		if profile.Spec.GeneratorRef != nil {
-			in.Generator = lab
+			in.Generator = all.generators["lab"]
 		}
 		resolved, problems := Resolve(in)
 		if len(problems) > 0 {

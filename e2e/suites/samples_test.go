@@ -1,0 +1,397 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The samples, as a user applies them: each runs, through a router or a switch where it names ports of `lab`, and shows what
+// it is there to show.
+
+package suites
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	spate "spate.dev/operator/api/v1alpha1"
+)
+
+// sampleNetworks are the attachments the samples name: the near ends of the device under test's links.
+const sampleNetworks = `
+apiVersion: k8s.cni.cncf.io/v1
+kind: NetworkAttachmentDefinition
+metadata: {name: east}
+spec: {config: '{"cniVersion": "1.0.0", "type": "host-device", "device": "east0"}'}
+---
+apiVersion: k8s.cni.cncf.io/v1
+kind: NetworkAttachmentDefinition
+metadata: {name: west}
+spec: {config: '{"cniVersion": "1.0.0", "type": "host-device", "device": "west0"}'}
+---
+apiVersion: k8s.cni.cncf.io/v1
+kind: NetworkAttachmentDefinition
+metadata: {name: north}
+spec: {config: '{"cniVersion": "1.0.0", "type": "host-device", "device": "north0"}'}
+`
+
+// sampleText gives a file of config/samples with other texts where this place differs: pairs of old and new, each of which
+// must be there.
+func sampleText(t *testing.T, file string, differs ...string) string {
+	t.Helper()
+	read, err := os.ReadFile(filepath.Join(root, "config/samples", file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(read)
+	for pair := range slices.Chunk(differs, 2) {
+		if !strings.Contains(text, pair[0]) {
+			t.Fatalf("%s: no %q to replace", file, pair[0])
+		}
+		text = strings.ReplaceAll(text, pair[0], pair[1])
+	}
+	return text
+}
+
+// shared says that the cluster's own components run on the same two cores, so packets may leave late: loss is what is judged.
+const shared = "\n  generatorTolerance: {late: 100%}\n"
+
+// onLab are the profiles of `lab` that disturb each other in nothing, so they run at once, each with what is changed and what
+// it shows.
+var onLab = []struct {
+	file    string
+	differs []string
+	shows   func(*testing.T, *spate.TrafficRun)
+}{
+	{"imix.yaml", []string{"rate: 12kpps\n  warmup: 1s\n  duration: 10s", "rate: 2400pps\n  warmup: 1s\n  duration: 4s" + shared}, func(t *testing.T, run *spate.TrafficRun) {
+		exact(t, run, "imix", 9600)
+		// 64 * 7, 594 * 4 and 1518 bytes in 12 packets, and each packet's size goes by its number.
+		if s := streamOf(t, run, "imix"); s.TxBytes != 9600/12*(64*7+594*4+1518) || s.RxBytes != s.TxBytes {
+			t.Errorf("%d bytes sent, %d received: not 7:4:1", s.TxBytes, s.RxBytes)
+		}
+	}},
+	{"vxlan.yaml", []string{"duration: 5s", "duration: 4s" + shared, "rate: 100pps", "rate: 20pps"}, func(t *testing.T, run *spate.TrafficRun) {
+		exact(t, run, "overlay", 100*20*4) // the copies are counted together
+	}},
+	{"ipv6.yaml", []string{"duration: 5s", "duration: 4s" + shared, "rate: 5kpps", "rate: 1kpps"}, func(t *testing.T, run *spate.TrafficRun) {
+		exact(t, run, "udp", 4000) // through the router, which was found by neighbour discovery
+		exact(t, run, "ping", 400)
+	}},
+	{"burst-chain.yaml", []string{"duration: 5s", "duration: 4s" + shared}, func(t *testing.T, run *spate.TrafficRun) {
+		exact(t, run, "large", 21*100)
+		exact(t, run, "small", 21*3*20)
+	}},
+	{"rfc2544-sizes.yaml", []string{"duration: 9s", "duration: 4s" + shared, "packets: 10000", "packets: 1000", "s.tx == 10000", "s.tx == 1000"}, func(t *testing.T, run *spate.TrafficRun) {
+		for _, size := range []int64{64, 128, 256, 512, 1024, 1280, 1518} {
+			name := fmt.Sprint("size-", size)
+			exact(t, run, name, 1000)
+			if s := streamOf(t, run, name); s.RxBytes != 1000*size {
+				t.Errorf("%s: %d bytes received, want packets of %d", name, s.RxBytes, size)
+			}
+		}
+	}},
+	{"latency.yaml", []string{"duration: 5s", "duration: 4s" + shared, "rate: 5kpps", "rate: 1kpps", "p99 < 10000000", "p99 < 1000000000", "more than 10 ms", "more than a second"}, func(t *testing.T, run *spate.TrafficRun) {
+		exact(t, run, "voice", 4000)
+		exact(t, run, "load", 4000)
+		timed(t, run, "voice", 4000)
+		if streamOf(t, run, "load").Latency != nil {
+			t.Error("the load carries no time stamps and has a latency")
+		}
+	}},
+	{"qinq.yaml", []string{"duration: 5s", "duration: 4s" + shared, "rate: 10kpps", "rate: 1kpps"}, func(t *testing.T, run *spate.TrafficRun) {
+		exact(t, run, "subscribers", 4000) // through the switch
+	}},
+	{"receive-only.yaml", []string{"duration: 10s", "duration: 4s"}, func(t *testing.T, run *spate.TrafficRun) {
+		if run.Status.Result.Tx != 0 {
+			t.Errorf("a profile that only receives sent %d packets", run.Status.Result.Tx)
+		}
+		tap := receiverOf(t, run, "tap")
+		gaps := tap.InterArrival
+		if tap.Packets < foreignPackets || tap.Bytes < 64*foreignPackets || gaps == nil || tap.Jitter == nil {
+			t.Fatalf("the tap has %+v, want at least %d packets and their times", tap, foreignPackets)
+		}
+		if gaps.Count != tap.Packets-1 || gaps.Mean < int64(foreignGap/2) || gaps.Mean > int64(4*foreignGap) || gaps.Min > gaps.Mean || gaps.Max < gaps.Mean {
+			t.Errorf("inter-arrival times %+v of %d packets that were sent about %s apart", *gaps, tap.Packets, foreignGap)
+		}
+	}},
+}
+
+// What the router itself sends to the west port while receive-only runs.
+const (
+	foreignPackets = 100
+	foreignGap     = 10 * time.Millisecond
+)
+
+func TestSamples(t *testing.T) {
+	ns := namespace(t)
+	mustApply(t, ns, sampleNetworks)
+	// The node has one exclusive CPU: control shares it.
+	mustApply(t, ns, sampleText(t, "trafficgenerator.yaml", "workers: 1", "workers: 1\n  controlCPU: Shared"))
+	mustApply(t, ns, sampleText(t, "statelessstream.yaml"))
+	mustApply(t, ns, sampleText(t, "trafficprofile.yaml", "duration: 5s", "duration: 2s"+shared))
+	mustApply(t, ns, sampleText(t, "replay.yaml", "duration: 1s", "duration: 1s"+shared))
+	condition(t, 60*time.Second, generatorNamed(ns, "lab"), spate.ConditionReady, metav1.ConditionTrue)
+
+	tagged := watchLink(t, "dut-east", "qinq", "vlan", 1000)
+	overlaid := watchLink(t, "dut-east", "vxlan", "udp port 4789", 100)
+	for _, s := range onLab {
+		mustApply(t, ns, sampleText(t, s.file, s.differs...))
+	}
+	phase(t, 30*time.Second, profileNamed(ns, "receive-only"), spate.ProfileRunning)
+	speak(t)
+
+	t.Run("smoke", func(t *testing.T) {
+		run := passed(t, ns, "smoke")
+		exact(t, run, "udp-64", 14_000)
+		gone(t, ns, "smoke")
+	})
+	t.Run("replay", func(t *testing.T) {
+		run := passed(t, ns, "replay")
+		replayed(t, receiverOf(t, run, "wire"))
+		gone(t, ns, "replay")
+	})
+	mustApply(t, ns, sampleText(t, "many-streams.yaml", "duration: 5s", "duration: 3s", "== 100000", "== 60000"))
+	for _, s := range onLab {
+		name := strings.TrimSuffix(s.file, ".yaml")
+		t.Run(name, func(t *testing.T) { s.shows(t, passed(t, ns, name)) })
+	}
+	t.Run("qinq: 10 services of 100 customers", func(t *testing.T) {
+		seen := tagged(t, "ieee8021ad.id", "vlan.id")
+		if len(seen) != 1000 || seen["100 200"] != 1 || seen["109 299"] != 1 {
+			t.Errorf("%d pairs of service and customer in 1000 packets, want each of 1000 once: %.300v", len(seen), seen)
+		}
+	})
+	t.Run("vxlan: 100 overlays", func(t *testing.T) {
+		seen := overlaid(t, "vxlan.vni")
+		if len(seen) != 100 || seen["5000"] != 1 || seen["5990"] != 1 {
+			t.Errorf("%d networks in 100 packets, want each of 100 once: %.300v", len(seen), seen)
+		}
+	})
+
+	t.Run("syn-flood", func(t *testing.T) {
+		router(t, "forward") // counters reset
+		mustApply(t, ns, sampleText(t, "syn-flood.yaml", "duration: 5s", "duration: 2s"+shared, "rate: 20kpps", "rate: 5kpps"))
+		run := passed(t, ns, "syn-flood")
+		flooded(t, run)
+	})
+	t.Run("reflector", func(t *testing.T) {
+		mustApply(t, ns, sampleText(t, "reflector.yaml", "duration: 5s", "duration: 2s"+shared, "rate: 5kpps", "rate: 1kpps"))
+		run := passed(t, ns, "reflector")
+		exact(t, run, "round-trip", 2000)
+		timed(t, run, "round-trip", 2000)
+	})
+	t.Run("many-streams", func(t *testing.T) {
+		run := passed(t, ns, "many-streams")
+		exact(t, run, "clients", 60_000)
+		small(t, run)
+		gone(t, ns, "many-streams")
+	})
+	t.Run("punt", func(t *testing.T) {
+		mustApply(t, ns, sampleText(t, "punt.yaml"))
+		condition(t, 30*time.Second, generatorNamed(ns, "speaker"), spate.ConditionReady, metav1.ConditionTrue)
+		speaks(t, ns)
+	})
+}
+
+// passed waits for a sample's run to end with the verdict Passed.
+func passed(t *testing.T, ns, name string) *spate.TrafficRun {
+	t.Helper()
+	p := profileNamed(ns, name)
+	run := complete(t, 60*time.Second, p)
+	condition(t, time.Second, p, spate.ConditionPassed, metav1.ConditionTrue)
+	return run
+}
+
+// gone deletes a profile with its generator, whose CPU the next one needs.
+func gone(t *testing.T, ns, name string) {
+	t.Helper()
+	if err := kube.Delete(t.Context(), profileNamed(ns, name), client.PropagationPolicy(metav1.DeletePropagationForeground)); err != nil {
+		t.Error(err)
+	}
+}
+
+func streamOf(t *testing.T, run *spate.TrafficRun, name string) spate.StreamResult {
+	t.Helper()
+	at := slices.IndexFunc(run.Status.Result.Streams, func(s spate.StreamResult) bool { return s.Name == name })
+	if at < 0 {
+		t.Fatalf("no stream %s in %+v", name, run.Status.Result.Streams)
+	}
+	return run.Status.Result.Streams[at]
+}
+
+func receiverOf(t *testing.T, run *spate.TrafficRun, name string) spate.ReceiverResult {
+	t.Helper()
+	at := slices.IndexFunc(run.Status.Result.Receivers, func(r spate.ReceiverResult) bool { return r.Name == name })
+	if at < 0 {
+		t.Fatalf("no receiver %s in %+v", name, run.Status.Result.Receivers)
+	}
+	return run.Status.Result.Receivers[at]
+}
+
+// exact fails unless a stream sent so many packets and all of them arrived, once, in order.
+func exact(t *testing.T, run *spate.TrafficRun, name string, packets int64) {
+	t.Helper()
+	s := streamOf(t, run, name)
+	if s.Tx != packets || s.Rx != packets || s.Lost != 0 || s.Duplicates != 0 || s.OutOfOrder != 0 || s.RxBytes != s.TxBytes {
+		t.Errorf("%s: %+v, want %d sent and received", name, s.FlowCounters, packets)
+	}
+}
+
+// timed fails unless all of a stream's packets have a delay that makes sense.
+func timed(t *testing.T, run *spate.TrafficRun, name string, packets int64) {
+	t.Helper()
+	l := streamOf(t, run, name).Latency
+	if l == nil {
+		t.Fatalf("%s has no latency", name)
+	}
+	ascending := []int64{1, l.Min, l.P50, l.P90, l.P95, l.P99, l.P999, l.P9999, l.Max, int64(time.Second)}
+	if l.Count != packets || l.OneWayUnknown || l.Mean < l.Min || l.Mean > l.Max || !slices.IsSorted(ascending) {
+		t.Errorf("%s: latency %+v of %d packets", name, *l, packets)
+	}
+	t.Logf("%s: median %s, 99 %% %s", name, time.Duration(l.P50), time.Duration(l.P99))
+}
+
+// replayed fails unless the capture's ten packets arrived five times at its times: 100 ms from the first to the last, and
+// the mean gap between two passes.
+func replayed(t *testing.T, wire spate.ReceiverResult) {
+	t.Helper()
+	const mean = int64(100*time.Millisecond) / 9
+	gaps := wire.InterArrival
+	if wire.Packets != 50 || gaps == nil || gaps.Count != 49 {
+		t.Fatalf("received %+v, want 50 packets and the times between them", wire)
+	}
+	if off := gaps.Mean - mean; off < -mean/10 || off > mean/10 || gaps.Deviation < mean/4 {
+		t.Errorf("inter-arrival times %+v, want a mean of %s and the capture's own differences", *gaps, time.Duration(mean))
+	}
+}
+
+// flooded fails unless every SYN passed the router, from about as many addresses as that many draws of 32768 give.
+func flooded(t *testing.T, run *spate.TrafficRun) {
+	t.Helper()
+	var attempts, clients int64
+	if _, err := fmt.Sscan(router(t, "attempts"), &attempts, &clients); err != nil {
+		t.Fatal(err)
+	}
+	if attempts != 10_000 || attempts != run.Status.Result.Tx {
+		t.Errorf("the router forwarded %d attempts of %d, want 10000", attempts, run.Status.Result.Tx)
+	}
+	// 32768 * (1 - exp(-10000/32768)) = 8618, with a deviation of 33.
+	if clients < 8618-200 || clients > 8618+200 {
+		t.Errorf("%d clients, want about 8618", clients)
+	}
+	if victim := receiverOf(t, run, "victim"); victim.Packets < attempts || victim.Packets > attempts+20 {
+		t.Errorf("%d packets arrived at the victim, want %d and what the router says of its own", victim.Packets, attempts)
+	}
+}
+
+// small fails if a run of 20,000 streams is much larger in the API server than one of one stream.
+func small(t *testing.T, run *spate.TrafficRun) {
+	t.Helper()
+	if len(run.Status.Result.Streams) != 1 {
+		t.Errorf("%d streams in the result, want them counted together", len(run.Status.Result.Streams))
+	}
+	raw := &unstructured.Unstructured{}
+	raw.SetGroupVersionKind(spate.GroupVersion.WithKind("TrafficRun"))
+	if err := kube.Get(t.Context(), client.ObjectKeyFromObject(run), raw); err != nil {
+		t.Fatal(err)
+	}
+	raw.SetManagedFields(nil)
+	text, err := raw.MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(text) > 10<<10 {
+		t.Errorf("the run has %d bytes, want less than 10 KiB", len(text))
+	}
+	prepared := run.Status.StartedAt.Sub(run.Status.StartTime.Time)
+	if prepared > 15*time.Second {
+		t.Errorf("prepared in %s, want at most 15 s", prepared)
+	}
+	t.Logf("20000 streams: plan of %d KiB in %d ConfigMaps, the run %d bytes, prepared and started in about %s",
+		run.Spec.Snapshot.Bytes>>10, len(run.Spec.Snapshot.Chunks), len(text), prepared.Round(100*time.Millisecond))
+}
+
+// inRouter makes a command that runs in the device under test.
+func inRouter(ctx context.Context, args ...string) *exec.Cmd {
+	return exec.CommandContext(ctx, "ip", append([]string{"netns", "exec", "dut"}, args...)...)
+}
+
+// speak has the router send packets of its own to the west port.
+func speak(t *testing.T) {
+	t.Helper()
+	const send = `for ((i = 0; i < $1; i++)); do echo spate > /dev/udp/198.19.0.2/9; sleep "$2"; done`
+	cmd := inRouter(t.Context(), "bash", "-c", send, "speak", fmt.Sprint(foreignPackets), fmt.Sprint(foreignGap.Seconds()))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("the router speaks to 198.19.0.2: %v %s", err, out)
+	}
+}
+
+// watchLink captures the first packets of a filter (pcap-filter(7)) on a link of the device under test. The function it gives
+// waits for them, has them dissected, and counts the combinations of values of the fields (tshark -G fields).
+func watchLink(t *testing.T, link, name, filter string, packets int) func(t *testing.T, fields ...string) map[string]int {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), name+".pcap")
+	var stderr bytes.Buffer
+	cmd := inRouter(t.Context(), "tcpdump", "--interface="+link, "--direction=in", "-Z", "root", "-w", file, "-c", fmt.Sprint(packets), filter)
+	cmd.Stderr = &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
+	return func(t *testing.T, fields ...string) map[string]int {
+		t.Helper()
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Fatalf("tcpdump: %v %s", err, stderr.String())
+			}
+		case <-time.After(5 * time.Second):
+			t.Fatalf("not %d packets of %q on %s", packets, filter, link)
+		}
+		args := []string{"-r", file, "-T", "fields", "-E", "separator=/s"}
+		for _, field := range fields {
+			args = append(args, "-e", field)
+		}
+		out, err := exec.CommandContext(t.Context(), "tshark", args...).Output()
+		if err != nil {
+			t.Fatalf("tshark: %v", err)
+		}
+		seen := map[string]int{}
+		for line := range strings.Lines(string(out)) {
+			seen[strings.TrimSpace(line)]++
+		}
+		return seen
+	}
+}
+
+// speaks fails unless the pod's kernel reaches the router by the interface of the punt: the router has no BGP daemon and
+// resets the connection at once, so the pod learned of its MAC and heard of its refusal.
+func speaks(t *testing.T, ns string) {
+	t.Helper()
+	pods, err := enginePods(t.Context(), ns, "speaker")
+	if err != nil || len(pods) != 1 {
+		t.Fatalf("%d pods, %v", len(pods), err)
+	}
+	const connect = `set -e
+for comm in /proc/[0-9]*/comm; do
+  pid=${comm#/proc/}; pid=${pid%/comm}
+  [ "$(cat "$comm" 2>/dev/null)" = spate-engine ] || continue
+  nsenter -t "$pid" -n ip -br link show bgp >/dev/null 2>&1 || continue
+  nsenter -t "$pid" -n ip address replace 198.18.3.2/24 dev bgp
+  nsenter -t "$pid" -n timeout 3 bash -c '</dev/tcp/198.18.3.1/179' 2>&1 || true
+  exit
+done
+echo no engine has the interface bgp`
+	out, err := exec.CommandContext(t.Context(), "bash", "-c", connect).CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "Connection refused") {
+		t.Errorf("the router's answer to BGP is %q, %v; want it to refuse the connection", out, err)
+	}
+}
