@@ -167,7 +167,8 @@ func explain(t *testing.T, ns string) {
 	}
 }
 
-// apply creates or updates the objects of a manifest, as `kubectl apply` does, and gives the first refusal.
+// apply creates or updates the objects of a manifest, as `kubectl apply` does, and gives the first refusal. An unknown
+// field is one.
 func apply(ctx context.Context, ns, manifest string) error {
 	decoder := yaml.NewYAMLOrJSONDecoder(strings.NewReader(manifest), 4096)
 	for {
@@ -181,7 +182,7 @@ func apply(ctx context.Context, ns, manifest string) error {
 			continue
 		}
 		object.SetNamespace(ns)
-		err := kube.Patch(ctx, &object, client.Apply, client.FieldOwner("e2e"), client.ForceOwnership) //nolint:staticcheck // unstructured objects have no apply configuration
+		err := client.WithFieldValidation(kube, metav1.FieldValidationStrict).Patch(ctx, &object, client.Apply, client.FieldOwner("e2e"), client.ForceOwnership) //nolint:staticcheck // unstructured objects have no apply configuration
 		if err != nil {
 			return err
 		}
@@ -238,6 +239,8 @@ func conditionsOf(object client.Object) []metav1.Condition {
 	case *spate.StatelessStream:
 		return o.Status.Conditions
 	case *spate.TrafficRun:
+		return o.Status.Conditions
+	case *spate.ASTFTemplate:
 		return o.Status.Conditions
 	}
 	panic(fmt.Sprintf("%T has no conditions here", object))

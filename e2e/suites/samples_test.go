@@ -114,7 +114,7 @@ var onLab = []struct {
 		}
 		tap := receiverOf(t, run, "tap")
 		gaps := tap.InterArrival
-		if tap.Packets < foreignPackets || tap.Bytes < 64*foreignPackets || gaps == nil || tap.Jitter == nil {
+		if tap.Packets < foreignPackets || tap.Bytes < foreignBytes*foreignPackets || gaps == nil || tap.Jitter == nil {
 			t.Fatalf("the tap has %+v, want at least %d packets and their times", tap, foreignPackets)
 		}
 		if gaps.Count != tap.Packets-1 || gaps.Mean < int64(foreignGap/2) || gaps.Mean > int64(4*foreignGap) || gaps.Min > gaps.Mean || gaps.Max < gaps.Mean {
@@ -126,6 +126,7 @@ var onLab = []struct {
 // What the router itself sends to the west port while receive-only runs.
 const (
 	foreignPackets = 100
+	foreignBytes   = 14 + 20 + 8 + 6 + 4 // headers, "spate\n" and FCS; a veth link does not pad
 	foreignGap     = 10 * time.Millisecond
 )
 
@@ -147,6 +148,11 @@ func TestSamples(t *testing.T) {
 	phase(t, 30*time.Second, profileNamed(ns, "receive-only"), spate.ProfileRunning)
 	speak(t)
 
+	t.Run("astftemplate", func(t *testing.T) {
+		mustApply(t, ns, sampleText(t, "astftemplate.yaml"))
+		http := &spate.ASTFTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "http"}}
+		expect(t, condition(t, answerLimit, http, spate.ConditionReady, metav1.ConditionFalse), spate.ReasonNotSupported)
+	})
 	t.Run("smoke", func(t *testing.T) {
 		run := passed(t, ns, "smoke")
 		exact(t, run, "udp-64", 14_000)
@@ -314,8 +320,8 @@ func small(t *testing.T, run *spate.TrafficRun) {
 	if prepared > 15*time.Second {
 		t.Errorf("prepared in %s, want at most 15 s", prepared)
 	}
-	t.Logf("20000 streams: plan of %d KiB in %d ConfigMaps, the run %d bytes, prepared and started in about %s",
-		run.Spec.Snapshot.Bytes>>10, len(run.Spec.Snapshot.Chunks), len(text), prepared.Round(100*time.Millisecond))
+	t.Logf("20000 streams: plan of %d KiB in %d ConfigMaps, the run %d bytes, prepared and started in about %s, %d late",
+		run.Spec.Snapshot.Bytes>>10, len(run.Spec.Snapshot.Chunks), len(text), prepared.Round(100*time.Millisecond), run.Status.Result.Late)
 }
 
 // inRouter makes a command that runs in the device under test.

@@ -195,7 +195,11 @@ func (s *scope) tell(before *spatev1.TrafficProfile) {
 		return
 	}
 	if is.Phase == spatev1.ProfileStalled || is.Phase == spatev1.ProfileQueued || is.Phase == spatev1.ProfilePending {
-		s.r.Events.Eventf(s.profile, nil, corev1.EventTypeWarning, is.Reason, "Reconcile", "%s", shortened(s.readyMessage()))
+		kind := corev1.EventTypeWarning
+		if is.Reason == spatev1.ReasonProgressing {
+			kind = corev1.EventTypeNormal
+		}
+		s.r.Events.Eventf(s.profile, nil, kind, is.Reason, "Reconcile", "%s", shortened(s.readyMessage()))
 	}
 }
 

@@ -9,8 +9,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
-	"strings"
+	"strconv"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -127,8 +128,8 @@ func (s *scope) prepare(ctx context.Context, index int, pod *corev1.Pod, c *engi
 	if err != nil {
 		return held{}, s.explain(pod, bytes, err)
 	}
-	for _, warning := range prepared.Warnings {
-		s.r.Events.Eventf(s.run, pod, corev1.EventTypeWarning, "PlanWarning", "Prepare", "pod %s: %s", pod.Name, warning)
+	for _, note := range prepared.Warnings { // worth knowing; what would spoil the run is refused
+		s.r.Events.Eventf(s.run, pod, corev1.EventTypeNormal, "PlanNote", "Prepare", "pod %s: %s", pod.Name, named(note, bytes))
 	}
 	stats, err := c.Stats(ctx, s.run.Spec.RunID)
 	if err != nil {
@@ -181,13 +182,28 @@ func (s *scope) explain(pod *corev1.Pod, bytes []byte, err error) error {
 	if e.Code == codes.ResourceExhausted && len(e.Violations) == 0 {
 		return &refusal{spatev1.ReasonPrepareFailed, fmt.Sprintf("pod %s: the engine refuses the plan: %s", pod.Name, e)}
 	}
-	message := e.Error()
-	if p, decodeErr := plan.Decode(bytes); decodeErr == nil {
-		for i, stream := range p.Streams {
-			message = strings.ReplaceAll(message, fmt.Sprintf("streams[%d]", i), "stream "+stream.Name)
-		}
+	return &refusal{spatev1.ReasonPrepareFailed, fmt.Sprintf("pod %s: the engine refuses the plan: %s", pod.Name, named(e.Error(), bytes))}
+}
+
+// streamPath is how an engine names a stream of its plan.
+var streamPath = regexp.MustCompile(`streams\[([0-9]+)\]`)
+
+// named has the names of streams in an engine's message instead of their numbers.
+func named(message string, bytes []byte) string {
+	if !streamPath.MatchString(message) {
+		return message
 	}
-	return &refusal{spatev1.ReasonPrepareFailed, fmt.Sprintf("pod %s: the engine refuses the plan: %s", pod.Name, message)}
+	p, err := plan.Decode(bytes)
+	if err != nil {
+		return message
+	}
+	return streamPath.ReplaceAllStringFunc(message, func(path string) string {
+		i, err := strconv.Atoi(streamPath.FindStringSubmatch(path)[1])
+		if err != nil || i >= len(p.Streams) {
+			return path
+		}
+		return "stream " + p.Streams[i].Name
+	})
 }
 
 // refused ends a run that cannot be prepared, or has it tried again while there is hope.
