@@ -45,10 +45,11 @@ operator-test: envtest-assets engine-debug ## Test the operator: unit tests and 
 # What golangci-lint keeps names files by their absolute path, and looks into them: a cache for each checkout, or one finds
 # fault with the files of another that may be gone.
 operator-lint: export GOLANGCI_LINT_CACHE = $(SPATE_CACHE)/golangci/$(firstword $(shell echo $(CURDIR) | sha256sum))
-operator-lint: $(GOLANGCI_LINT) ## Lint the operator
+operator-lint: $(GOLANGCI_LINT) ## Lint the operator and the e2e suites
 	@find $(SPATE_CACHE)/golangci -mindepth 1 -maxdepth 1 -mtime +7 -exec rm -rf {} + 2>/dev/null || true
 	@mkdir -p $(GOLANGCI_LINT_CACHE) && touch $(GOLANGCI_LINT_CACHE)
 	@cd operator && $(GOLANGCI_LINT) run ./...
+	@cd e2e && $(GOLANGCI_LINT) run --config ../operator/.golangci.yml ./...
 
 proto-lint: $(BUF) ## Lint the contract
 	@$(BUF) lint

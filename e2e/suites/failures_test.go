@@ -94,7 +94,7 @@ func TestTooFewHugepagesAreToldWithinSeconds(t *testing.T) {
 	ns := namespace(t)
 	mustApply(t, ns, strings.Replace(loopbackGenerator, "{pageSize: None, memory: 64Mi}", "{pageSize: 2Mi, memory: 16Gi}", 1))
 	c := condition(t, 10*time.Second, generatorNamed(ns, "loop"), spate.ConditionReady, metav1.ConditionFalse)
-	until(t, 10*time.Second, "reason Unschedulable", func(ctx context.Context) (bool, string) {
+	until(t, 10*time.Second, "reason Unschedulable", func(context.Context) (bool, string) {
 		c = condition(t, 10*time.Second, generatorNamed(ns, "loop"), spate.ConditionReady, metav1.ConditionFalse)
 		return c.Reason == spate.ReasonUnschedulable, c.Reason + ": " + c.Message
 	})

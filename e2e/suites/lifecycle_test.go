@@ -67,7 +67,7 @@ func TestANewRunIDRunsAgainAndHistoryIsBounded(t *testing.T) {
 	}
 	until(t, 10*time.Second, "two ended runs are kept", func(ctx context.Context) (bool, string) {
 		runs := runsOf(ctx, t, p)
-		return len(runs) == 2, fmt.Sprint(len(runs))
+		return len(runs) == 2, fmt.Sprint(len(runs), " runs")
 	})
 }
 

@@ -9,10 +9,12 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -60,8 +62,9 @@ func sampleText(t *testing.T, file string, differs ...string) string {
 	return text
 }
 
-// shared says that the cluster's own components run on the same two cores, so packets may leave late: loss is what is judged.
-const shared = "\n  generatorTolerance: {late: 100%}\n"
+// shared says that the cluster's own components run on the same two cores, so packets may leave late, and those that are due
+// while the engine waits for its CPU at the end of the run not at all: loss is what is judged.
+const shared = "\n  generatorTolerance: {late: 100%, txDropped: 25%}\n"
 
 // onLab are the profiles of `lab` that disturb each other in nothing, so they run at once, each with what is changed and what
 // it shows.
@@ -72,9 +75,10 @@ var onLab = []struct {
 }{
 	{"imix.yaml", []string{"rate: 12kpps\n  warmup: 1s\n  duration: 10s", "rate: 2400pps\n  warmup: 1s\n  duration: 4s" + shared}, func(t *testing.T, run *spate.TrafficRun) {
 		exact(t, run, "imix", 9600)
-		// 64 * 7, 594 * 4 and 1518 bytes in 12 packets, and each packet's size goes by its number.
-		if s := streamOf(t, run, "imix"); s.TxBytes != 9600/12*(64*7+594*4+1518) || s.RxBytes != s.TxBytes {
-			t.Errorf("%d bytes sent, %d received: not 7:4:1", s.TxBytes, s.RxBytes)
+		// Each packet's size goes by its number, so that twelve have 7, 4 and 1 of the sizes.
+		s := streamOf(t, run, "imix")
+		if off := s.TxBytes*12 - s.Tx*(64*7+594*4+1518); off < -12*12*1518 || off > 12*12*1518 {
+			t.Errorf("%d bytes in %d packets are not 7:4:1", s.TxBytes, s.Tx)
 		}
 	}},
 	{"vxlan.yaml", []string{"duration: 5s", "duration: 4s" + shared, "rate: 100pps", "rate: 20pps"}, func(t *testing.T, run *spate.TrafficRun) {
@@ -100,7 +104,7 @@ var onLab = []struct {
 	{"latency.yaml", []string{"duration: 5s", "duration: 4s" + shared, "rate: 5kpps", "rate: 1kpps", "p99 < 10000000", "p99 < 1000000000", "more than 10 ms", "more than a second"}, func(t *testing.T, run *spate.TrafficRun) {
 		exact(t, run, "voice", 4000)
 		exact(t, run, "load", 4000)
-		timed(t, run, "voice", 4000)
+		timed(t, run, "voice")
 		if streamOf(t, run, "load").Latency != nil {
 			t.Error("the load carries no time stamps and has a latency")
 		}
@@ -114,20 +118,24 @@ var onLab = []struct {
 		}
 		tap := receiverOf(t, run, "tap")
 		gaps := tap.InterArrival
-		if tap.Packets < foreignPackets || tap.Bytes < foreignBytes*foreignPackets || gaps == nil || tap.Jitter == nil {
-			t.Fatalf("the tap has %+v, want at least %d packets and their times", tap, foreignPackets)
+		if tap.Packets < foreignLeast || tap.Bytes < foreignBytes*foreignLeast || gaps == nil || tap.Jitter == nil {
+			t.Fatalf("the tap has %+v, want at least %d packets and their times", tap, foreignLeast)
 		}
-		if gaps.Count != tap.Packets-1 || gaps.Mean < int64(foreignGap/2) || gaps.Mean > int64(4*foreignGap) || gaps.Min > gaps.Mean || gaps.Max < gaps.Mean {
-			t.Errorf("inter-arrival times %+v of %d packets that were sent about %s apart", *gaps, tap.Packets, foreignGap)
+		// The router asks for the port's MAC now and then, between packets of its own.
+		if gaps.Count != tap.Packets-1 || gaps.Mean < int64(foreignGap/2) || gaps.Mean*gaps.Count > int64(5*time.Second) || gaps.Min > gaps.Mean || gaps.Max < int64(foreignGap) {
+			t.Errorf("inter-arrival times %+v of %d packets that were sent at least %s apart", *gaps, tap.Packets, foreignGap)
+		}
+		if tap.Jitter.Count == 0 || tap.Jitter.Max < tap.Jitter.Mean {
+			t.Errorf("jitter %+v", *tap.Jitter)
 		}
 	}},
 }
 
-// What the router itself sends to the west port while receive-only runs.
+// What the router itself sends to the west port while receive-only runs, and how much of it must at least be heard in 4 s.
 const (
-	foreignPackets = 100
-	foreignBytes   = 14 + 20 + 8 + 6 + 4 // headers, "spate\n" and FCS; a veth link does not pad
-	foreignGap     = 10 * time.Millisecond
+	foreignLeast = 20
+	foreignBytes = 14 + 20 + 8 + 6 + 4 // headers, "spate\n" and FCS; a veth link does not pad
+	foreignGap   = 10 * time.Millisecond
 )
 
 func TestSamples(t *testing.T) {
@@ -140,13 +148,12 @@ func TestSamples(t *testing.T) {
 	mustApply(t, ns, sampleText(t, "replay.yaml", "duration: 1s", "duration: 1s"+shared))
 	condition(t, 60*time.Second, generatorNamed(ns, "lab"), spate.ConditionReady, metav1.ConditionTrue)
 
+	silence := speak(t)
 	tagged := watchLink(t, "dut-east", "qinq", "vlan", 1000)
 	overlaid := watchLink(t, "dut-east", "vxlan", "udp port 4789", 100)
 	for _, s := range onLab {
 		mustApply(t, ns, sampleText(t, s.file, s.differs...))
 	}
-	phase(t, 30*time.Second, profileNamed(ns, "receive-only"), spate.ProfileRunning)
-	speak(t)
 
 	t.Run("astftemplate", func(t *testing.T) {
 		mustApply(t, ns, sampleText(t, "astftemplate.yaml"))
@@ -168,6 +175,7 @@ func TestSamples(t *testing.T) {
 		name := strings.TrimSuffix(s.file, ".yaml")
 		t.Run(name, func(t *testing.T) { s.shows(t, passed(t, ns, name)) })
 	}
+	silence()
 	t.Run("qinq: 10 services of 100 customers", func(t *testing.T) {
 		seen := tagged(t, "ieee8021ad.id", "vlan.id")
 		if len(seen) != 1000 || seen["100 200"] != 1 || seen["109 299"] != 1 {
@@ -191,7 +199,7 @@ func TestSamples(t *testing.T) {
 		mustApply(t, ns, sampleText(t, "reflector.yaml", "duration: 5s", "duration: 2s"+shared, "rate: 5kpps", "rate: 1kpps"))
 		run := passed(t, ns, "reflector")
 		exact(t, run, "round-trip", 2000)
-		timed(t, run, "round-trip", 2000)
+		timed(t, run, "round-trip")
 	})
 	t.Run("many-streams", func(t *testing.T) {
 		run := passed(t, ns, "many-streams")
@@ -241,25 +249,26 @@ func receiverOf(t *testing.T, run *spate.TrafficRun, name string) spate.Receiver
 	return run.Status.Result.Receivers[at]
 }
 
-// exact fails unless a stream sent so many packets and all of them arrived, once, in order.
+// exact fails unless a stream sent so many packets, or told that it could not, and all it sent arrived, once, in order.
 func exact(t *testing.T, run *spate.TrafficRun, name string, packets int64) {
 	t.Helper()
 	s := streamOf(t, run, name)
-	if s.Tx != packets || s.Rx != packets || s.Lost != 0 || s.Duplicates != 0 || s.OutOfOrder != 0 || s.RxBytes != s.TxBytes {
+	if s.Tx+s.TxDropped != packets || s.Rx != s.Tx || s.Lost != 0 || s.Duplicates != 0 || s.OutOfOrder != 0 || s.RxBytes != s.TxBytes {
 		t.Errorf("%s: %+v, want %d sent and received", name, s.FlowCounters, packets)
 	}
 }
 
 // timed fails unless all of a stream's packets have a delay that makes sense.
-func timed(t *testing.T, run *spate.TrafficRun, name string, packets int64) {
+func timed(t *testing.T, run *spate.TrafficRun, name string) {
 	t.Helper()
-	l := streamOf(t, run, name).Latency
+	s := streamOf(t, run, name)
+	l := s.Latency
 	if l == nil {
 		t.Fatalf("%s has no latency", name)
 	}
 	ascending := []int64{1, l.Min, l.P50, l.P90, l.P95, l.P99, l.P999, l.P9999, l.Max, int64(time.Second)}
-	if l.Count != packets || l.OneWayUnknown || l.Mean < l.Min || l.Mean > l.Max || !slices.IsSorted(ascending) {
-		t.Errorf("%s: latency %+v of %d packets", name, *l, packets)
+	if l.Count != s.Rx || l.OneWayUnknown || l.Mean < l.Min || l.Mean > l.Max || !slices.IsSorted(ascending) {
+		t.Errorf("%s: latency %+v of %d packets", name, *l, s.Rx)
 	}
 	t.Logf("%s: median %s, 99 %% %s", name, time.Duration(l.P50), time.Duration(l.P99))
 }
@@ -285,12 +294,12 @@ func flooded(t *testing.T, run *spate.TrafficRun) {
 	if _, err := fmt.Sscan(router(t, "attempts"), &attempts, &clients); err != nil {
 		t.Fatal(err)
 	}
-	if attempts != 10_000 || attempts != run.Status.Result.Tx {
-		t.Errorf("the router forwarded %d attempts of %d, want 10000", attempts, run.Status.Result.Tx)
+	if sent := run.Status.Result.Tx; attempts != sent || sent+run.Status.Result.TxDropped != 10_000 {
+		t.Errorf("the router forwarded %d attempts of %d, want 10000", attempts, sent)
 	}
-	// 32768 * (1 - exp(-10000/32768)) = 8618, with a deviation of 33.
-	if clients < 8618-200 || clients > 8618+200 {
-		t.Errorf("%d clients, want about 8618", clients)
+	// That many draws of 32768 addresses; the deviation is below 40.
+	if want := int64(32768 * (1 - math.Exp(-float64(attempts)/32768))); clients < want-200 || clients > want+200 {
+		t.Errorf("%d clients, want about %d", clients, want)
 	}
 	if victim := receiverOf(t, run, "victim"); victim.Packets < attempts || victim.Packets > attempts+20 {
 		t.Errorf("%d packets arrived at the victim, want %d and what the router says of its own", victim.Packets, attempts)
@@ -329,14 +338,16 @@ func inRouter(ctx context.Context, args ...string) *exec.Cmd {
 	return exec.CommandContext(ctx, "ip", append([]string{"netns", "exec", "dut"}, args...)...)
 }
 
-// speak has the router send packets of its own to the west port.
-func speak(t *testing.T) {
+// speak has the router send packets of its own to the west port until the function it gives is called.
+func speak(t *testing.T) (silence func()) {
 	t.Helper()
-	const send = `for ((i = 0; i < $1; i++)); do echo spate > /dev/udp/198.19.0.2/9; sleep "$2"; done`
-	cmd := inRouter(t.Context(), "bash", "-c", send, "speak", fmt.Sprint(foreignPackets), fmt.Sprint(foreignGap.Seconds()))
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("the router speaks to 198.19.0.2: %v %s", err, out)
+	ctx, silence := context.WithCancel(t.Context())
+	cmd := inRouter(ctx, "bash", "-c", `while :; do echo spate > /dev/udp/198.19.0.2/9; sleep "$0"; done`, fmt.Sprint(foreignGap.Seconds()))
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
 	}
+	go func() { _ = cmd.Wait() }() // killed
+	return silence
 }
 
 // watchLink captures the first packets of a filter (pcap-filter(7)) on a link of the device under test. The function it gives
@@ -345,7 +356,7 @@ func watchLink(t *testing.T, link, name, filter string, packets int) func(t *tes
 	t.Helper()
 	file := filepath.Join(t.TempDir(), name+".pcap")
 	var stderr bytes.Buffer
-	cmd := inRouter(t.Context(), "tcpdump", "--interface="+link, "--direction=in", "-Z", "root", "-w", file, "-c", fmt.Sprint(packets), filter)
+	cmd := inRouter(t.Context(), "tcpdump", "--interface="+link, "--direction=in", "-Z", "root", "-w", file, "-c", strconv.Itoa(packets), filter)
 	cmd.Stderr = &stderr
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
