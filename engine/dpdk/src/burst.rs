@@ -98,13 +98,9 @@ impl Burst {
     #[inline]
     pub fn frames_mut<'a>(&'a mut self, first: usize, lens: &'a [u16]) -> impl Iterator<Item = &'a mut [u8]> {
         let room = self.room;
-        self.fresh_packets(first, lens.len()).iter().zip(lens).map(move |(&packet, &len)| {
-            let pieces = usize::from(len).next_multiple_of(64);
-            assert!(pieces <= room, "longer than the pool's packets");
-            // SAFETY: a valid mbuf of one segment that only we refer to, no other in the burst is the same, and its buffer has
-            // that much room. Any bytes are valid `u8`s: pool memory is zeroed when mapped.
-            unsafe { slice::from_raw_parts_mut(begin(packet, len), pieces) }
-        })
+        let packets = self.fresh_packets(first, lens.len()).iter().zip(lens);
+        // SAFETY: valid mbufs of one segment that only we refer to, no two in the burst the same, with that much room.
+        packets.map(move |(&packet, &len)| unsafe { frame(packet, len, room) })
     }
 
     /// The same for packets of at most 64 bytes.
@@ -338,6 +334,21 @@ pub(crate) unsafe fn begin(packet: Mbuf, len: u16) -> *mut u8 {
         field::<u16>(packet, sys::SPATE_MBUF_DATA_LEN).write(len);
         field::<*mut u8>(packet, sys::SPATE_MBUF_BUF_ADDR).read().add(HEADROOM)
     }
+}
+
+/// Makes a packet `len` bytes long and gives its bytes and those behind them up to a multiple of 64.
+///
+/// # Panics
+/// If that is more than `room`.
+///
+/// # Safety
+/// As `begin`; the packet's buffer has `room` bytes behind the headroom, and nobody else uses them as long as what this gives.
+#[inline(always)]
+pub(crate) unsafe fn frame<'a>(packet: Mbuf, len: u16, room: usize) -> &'a mut [u8] {
+    let pieces = usize::from(len).next_multiple_of(64);
+    assert!(pieces <= room, "longer than the pool's packets");
+    // SAFETY: as the caller says. Any bytes are valid `u8`s: pool memory is zeroed when mapped.
+    unsafe { slice::from_raw_parts_mut(begin(packet, len), pieces) }
 }
 
 /// The bytes of a packet's first segment.

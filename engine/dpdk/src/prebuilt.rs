@@ -7,7 +7,6 @@ use std::{
     cell::Cell,
     ffi::CString,
     ptr::{self, NonNull},
-    slice,
     sync::{
         Mutex, PoisonError,
         atomic::{AtomicU32, Ordering},
@@ -18,7 +17,7 @@ use spate_dpdk_sys as sys;
 
 use crate::{
     Eal, Error,
-    burst::{Mbuf, begin},
+    burst::{Mbuf, frame},
     error::last_errno,
     log::Mark,
     mempool::{HEADROOM, Mempool},
@@ -74,13 +73,9 @@ impl Prebuilt {
     pub fn frames_mut<'a>(&'a mut self, first: usize, lens: &'a [u16]) -> impl Iterator<Item = &'a mut [u8]> {
         assert_eq!(self.lent.get(), 0, "what was sent must not change");
         let room = self.room;
-        self.packets[first..][..lens.len()].iter().zip(lens).map(move |(&packet, &len)| {
-            let pieces = usize::from(len).next_multiple_of(64);
-            assert!(pieces <= room, "longer than the packets that were asked for");
-            // SAFETY: a valid mbuf of one segment that nobody else refers to yet, with that much room. Any bytes are valid
-            // `u8`s.
-            unsafe { slice::from_raw_parts_mut(begin(packet, len), pieces) }
-        })
+        let packets = self.packets[first..][..lens.len()].iter().zip(lens);
+        // SAFETY: valid mbufs of one segment that nobody else refers to yet, with that much room.
+        packets.map(move |(&packet, &len)| unsafe { frame(packet, len, room) })
     }
 
     pub(crate) fn raw(&self) -> *mut sys::rte_mempool {

@@ -256,9 +256,11 @@ impl TxPort {
             };
             for (stream, count) in batch.streams() {
                 let send = &part.streams[stream];
+                // Else `offer` knows them from the template.
+                let keep_lens = batch.each || send.template.one_len().is_none();
                 if each && let Some(prebuilt) = &part.prebuilt[stream] {
                     self.burst.repeat(prebuilt, batch.sequence, count);
-                    if batch.each || send.template.one_len().is_none() {
+                    if keep_lens {
                         self.burst.lens(first, &mut self.lens[first..first + count]);
                     }
                     first += count;
@@ -272,7 +274,7 @@ impl TxPort {
                 let numbers = Numbers { number: batch.number, sequence: batch.sequence, count };
                 let mut frames = Packets(&mut self.burst);
                 send.template.write(&mut part.writers[stream], &mut self.lanes, numbers, stamp, &mut frames, first);
-                if batch.each || send.template.one_len().is_none() {
+                if keep_lens {
                     self.lens[first..first + count].copy_from_slice(&self.lanes.lens()[..count]);
                 }
                 first += count;
