@@ -14,7 +14,7 @@ bench-program:
 	@cd engine && cargo build --locked --release --quiet --package spate-bench \
 	  --target-dir $(bench_target_dir)
 
-bench: deps bench-program ## Measure stateless traffic beside dpdk-testpmd, in time and instructions (5 min)
+bench: deps bench-program ## Measure stateless traffic beside dpdk-testpmd, in time and instructions (8 min)
 	@$(bench_program) stateless --json build/bench/stateless.json
 
 bench-instructions: bench-program ## Compare instructions per packet with those recorded; more by 3 % fails (2 min)

@@ -94,14 +94,8 @@ impl Rig {
 
     /// Has the worker and the calling thread run before whatever else the machine does, as far as niceness goes.
     pub fn prefer(&self) -> anyhow::Result<()> {
-        for tid in [self.tid, 0] {
-            // SAFETY: takes and returns numbers. Of Linux's threads each has its own niceness; 0 is the calling one.
-            let code = unsafe { libc::setpriority(libc::PRIO_PROCESS, tid as libc::id_t, -20) };
-            if code != 0 {
-                return Err(std::io::Error::last_os_error()).context("a thread's niceness cannot be set");
-            }
-        }
-        Ok(())
+        prefer(self.tid)?;
+        prefer(0)
     }
 
     /// CPU time the worker's thread has used, in nanoseconds.
@@ -114,6 +108,16 @@ impl Rig {
         assert_eq!(code, 0, "the worker's thread has a clock as long as the rig is open");
         time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
     }
+}
+
+/// The same for one thread; 0 is the calling one.
+pub fn prefer(tid: i32) -> anyhow::Result<()> {
+    // SAFETY: takes and returns numbers. Of Linux's threads each has its own niceness.
+    let code = unsafe { libc::setpriority(libc::PRIO_PROCESS, tid as libc::id_t, -20) };
+    if code != 0 {
+        return Err(std::io::Error::last_os_error()).context("a thread's niceness cannot be set");
+    }
+    Ok(())
 }
 
 /// The thread of this process with this name.

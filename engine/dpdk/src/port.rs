@@ -354,7 +354,7 @@ impl TxQueue {
 
     /// Whether what is sent goes nowhere.
     #[inline]
-    pub(crate) fn is_null(&self) -> bool {
+    pub fn is_null(&self) -> bool {
         matches!(self.inner.device, Device::Null)
     }
 

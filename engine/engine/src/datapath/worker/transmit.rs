@@ -236,6 +236,10 @@ impl TxPort {
         if !each && !self.burst.alloc(pool, self.packets) {
             return false;
         }
+        if !self.queue.is_null() {
+            // They were with a device or a receiver since.
+            self.burst.fetch();
+        }
         let mut first = 0;
         for batch in &self.batches[..self.tail] {
             if batch.each
