@@ -5,7 +5,12 @@ use prost::Message;
 use std::error::Error;
 
 const PROTO_ROOT: &str = "../proto";
-const FILES: [&str; 2] = ["spate/engine/v1/engine.proto", "spate/engine/v1/plan.proto"];
+const FILES: [&str; 4] = [
+    "spate/engine/v1/engine.proto",
+    "spate/engine/v1/plan.proto",
+    "spate/engine/v1/rate.proto",
+    "spate/engine/v1/stateful.proto",
+];
 
 fn main() -> Result<(), Box<dyn Error>> {
     for file in FILES {

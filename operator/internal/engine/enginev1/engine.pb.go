@@ -152,6 +152,55 @@ func (RunState) EnumDescriptor() ([]byte, []int) {
 	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{1}
 }
 
+type Side int32
+
+const (
+	Side_SIDE_UNSPECIFIED Side = 0
+	Side_SIDE_CLIENT      Side = 1
+	Side_SIDE_SERVER      Side = 2
+)
+
+// Enum value maps for Side.
+var (
+	Side_name = map[int32]string{
+		0: "SIDE_UNSPECIFIED",
+		1: "SIDE_CLIENT",
+		2: "SIDE_SERVER",
+	}
+	Side_value = map[string]int32{
+		"SIDE_UNSPECIFIED": 0,
+		"SIDE_CLIENT":      1,
+		"SIDE_SERVER":      2,
+	}
+)
+
+func (x Side) Enum() *Side {
+	p := new(Side)
+	*p = x
+	return p
+}
+
+func (x Side) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Side) Descriptor() protoreflect.EnumDescriptor {
+	return file_spate_engine_v1_engine_proto_enumTypes[2].Descriptor()
+}
+
+func (Side) Type() protoreflect.EnumType {
+	return &file_spate_engine_v1_engine_proto_enumTypes[2]
+}
+
+func (x Side) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Side.Descriptor instead.
+func (Side) EnumDescriptor() ([]byte, []int) {
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{2}
+}
+
 type Direction int32
 
 const (
@@ -185,11 +234,11 @@ func (x Direction) String() string {
 }
 
 func (Direction) Descriptor() protoreflect.EnumDescriptor {
-	return file_spate_engine_v1_engine_proto_enumTypes[2].Descriptor()
+	return file_spate_engine_v1_engine_proto_enumTypes[3].Descriptor()
 }
 
 func (Direction) Type() protoreflect.EnumType {
-	return &file_spate_engine_v1_engine_proto_enumTypes[2]
+	return &file_spate_engine_v1_engine_proto_enumTypes[3]
 }
 
 func (x Direction) Number() protoreflect.EnumNumber {
@@ -198,7 +247,7 @@ func (x Direction) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Direction.Descriptor instead.
 func (Direction) EnumDescriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{2}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{3}
 }
 
 type GetInfoRequest struct {
@@ -1631,11 +1680,13 @@ type WatchStatsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Run   *RunInfo               `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
 	// When the counters were read.
-	ReadAtNs      int64            `protobuf:"varint,2,opt,name=read_at_ns,json=readAtNs,proto3" json:"read_at_ns,omitempty"`
-	Streams       []*StreamStats   `protobuf:"bytes,3,rep,name=streams,proto3" json:"streams,omitempty"`
-	Ports         []*PortStats     `protobuf:"bytes,4,rep,name=ports,proto3" json:"ports,omitempty"`
-	Workers       []*WorkerStats   `protobuf:"bytes,5,rep,name=workers,proto3" json:"workers,omitempty"`
-	Receivers     []*ReceiverStats `protobuf:"bytes,6,rep,name=receivers,proto3" json:"receivers,omitempty"`
+	ReadAtNs  int64            `protobuf:"varint,2,opt,name=read_at_ns,json=readAtNs,proto3" json:"read_at_ns,omitempty"`
+	Streams   []*StreamStats   `protobuf:"bytes,3,rep,name=streams,proto3" json:"streams,omitempty"`
+	Ports     []*PortStats     `protobuf:"bytes,4,rep,name=ports,proto3" json:"ports,omitempty"`
+	Workers   []*WorkerStats   `protobuf:"bytes,5,rep,name=workers,proto3" json:"workers,omitempty"`
+	Receivers []*ReceiverStats `protobuf:"bytes,6,rep,name=receivers,proto3" json:"receivers,omitempty"`
+	// One for each template and side that is on this engine.
+	Templates     []*TemplateStats `protobuf:"bytes,7,rep,name=templates,proto3" json:"templates,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1712,6 +1763,162 @@ func (x *WatchStatsResponse) GetReceivers() []*ReceiverStats {
 	return nil
 }
 
+func (x *WatchStatsResponse) GetTemplates() []*TemplateStats {
+	if x != nil {
+		return x.Templates
+	}
+	return nil
+}
+
+// What one side of a template did in one engine since the run's start.
+type TemplateStats struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Template string                 `protobuf:"bytes,1,opt,name=template,proto3" json:"template,omitempty"`
+	Group    string                 `protobuf:"bytes,2,opt,name=group,proto3" json:"group,omitempty"`
+	Side     Side                   `protobuf:"varint,3,opt,name=side,proto3,enum=spate.engine.v1.Side" json:"side,omitempty"`
+	// Those that are not 0, by the names of the reference (docs/reference/counters.md).
+	Counters []*NamedCounter `protobuf:"bytes,4,rep,name=counters,proto3" json:"counters,omitempty"`
+	// Flows at the time of reading, those in TIME-WAIT not among them.
+	OpenFlows uint64 `protobuf:"varint,5,opt,name=open_flows,json=openFlows,proto3" json:"open_flows,omitempty"`
+	// From the first SYN to the connection being established.
+	ConnectTime *LatencyStats `protobuf:"bytes,6,opt,name=connect_time,json=connectTime,proto3" json:"connect_time,omitempty"`
+	// From a message to its reply, where the template measures latency.
+	RoundTrip     *LatencyStats `protobuf:"bytes,7,opt,name=round_trip,json=roundTrip,proto3" json:"round_trip,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TemplateStats) Reset() {
+	*x = TemplateStats{}
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TemplateStats) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TemplateStats) ProtoMessage() {}
+
+func (x *TemplateStats) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TemplateStats.ProtoReflect.Descriptor instead.
+func (*TemplateStats) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *TemplateStats) GetTemplate() string {
+	if x != nil {
+		return x.Template
+	}
+	return ""
+}
+
+func (x *TemplateStats) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
+func (x *TemplateStats) GetSide() Side {
+	if x != nil {
+		return x.Side
+	}
+	return Side_SIDE_UNSPECIFIED
+}
+
+func (x *TemplateStats) GetCounters() []*NamedCounter {
+	if x != nil {
+		return x.Counters
+	}
+	return nil
+}
+
+func (x *TemplateStats) GetOpenFlows() uint64 {
+	if x != nil {
+		return x.OpenFlows
+	}
+	return 0
+}
+
+func (x *TemplateStats) GetConnectTime() *LatencyStats {
+	if x != nil {
+		return x.ConnectTime
+	}
+	return nil
+}
+
+func (x *TemplateStats) GetRoundTrip() *LatencyStats {
+	if x != nil {
+		return x.RoundTrip
+	}
+	return nil
+}
+
+type NamedCounter struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Value         uint64                 `protobuf:"varint,2,opt,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NamedCounter) Reset() {
+	*x = NamedCounter{}
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NamedCounter) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NamedCounter) ProtoMessage() {}
+
+func (x *NamedCounter) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NamedCounter.ProtoReflect.Descriptor instead.
+func (*NamedCounter) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *NamedCounter) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *NamedCounter) GetValue() uint64 {
+	if x != nil {
+		return x.Value
+	}
+	return 0
+}
+
 // Counters of one stream in one engine, warm-up and measured phase apart. Bytes include the FCS.
 type StreamStats struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1724,7 +1931,7 @@ type StreamStats struct {
 
 func (x *StreamStats) Reset() {
 	*x = StreamStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[23]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1736,7 +1943,7 @@ func (x *StreamStats) String() string {
 func (*StreamStats) ProtoMessage() {}
 
 func (x *StreamStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[23]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1749,7 +1956,7 @@ func (x *StreamStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamStats.ProtoReflect.Descriptor instead.
 func (*StreamStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{23}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *StreamStats) GetName() string {
@@ -1805,7 +2012,7 @@ type StreamCounters struct {
 
 func (x *StreamCounters) Reset() {
 	*x = StreamCounters{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[24]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1817,7 +2024,7 @@ func (x *StreamCounters) String() string {
 func (*StreamCounters) ProtoMessage() {}
 
 func (x *StreamCounters) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[24]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1830,7 +2037,7 @@ func (x *StreamCounters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamCounters.ProtoReflect.Descriptor instead.
 func (*StreamCounters) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{24}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *StreamCounters) GetTxPackets() uint64 {
@@ -1962,7 +2169,7 @@ type LatencyStats struct {
 
 func (x *LatencyStats) Reset() {
 	*x = LatencyStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[25]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1974,7 +2181,7 @@ func (x *LatencyStats) String() string {
 func (*LatencyStats) ProtoMessage() {}
 
 func (x *LatencyStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[25]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1987,7 +2194,7 @@ func (x *LatencyStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LatencyStats.ProtoReflect.Descriptor instead.
 func (*LatencyStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{25}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *LatencyStats) GetCount() uint64 {
@@ -2098,7 +2305,7 @@ type Quantile struct {
 
 func (x *Quantile) Reset() {
 	*x = Quantile{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[26]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2110,7 +2317,7 @@ func (x *Quantile) String() string {
 func (*Quantile) ProtoMessage() {}
 
 func (x *Quantile) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[26]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2123,7 +2330,7 @@ func (x *Quantile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quantile.ProtoReflect.Descriptor instead.
 func (*Quantile) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{26}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Quantile) GetPartsPerMillion() uint32 {
@@ -2150,7 +2357,7 @@ type Bucket struct {
 
 func (x *Bucket) Reset() {
 	*x = Bucket{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[27]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2162,7 +2369,7 @@ func (x *Bucket) String() string {
 func (*Bucket) ProtoMessage() {}
 
 func (x *Bucket) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[27]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2175,7 +2382,7 @@ func (x *Bucket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bucket.ProtoReflect.Descriptor instead.
 func (*Bucket) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{27}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Bucket) GetUpperNs() uint64 {
@@ -2212,7 +2419,7 @@ type ReceiverStats struct {
 
 func (x *ReceiverStats) Reset() {
 	*x = ReceiverStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[28]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2224,7 +2431,7 @@ func (x *ReceiverStats) String() string {
 func (*ReceiverStats) ProtoMessage() {}
 
 func (x *ReceiverStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[28]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2237,7 +2444,7 @@ func (x *ReceiverStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReceiverStats.ProtoReflect.Descriptor instead.
 func (*ReceiverStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{28}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ReceiverStats) GetName() string {
@@ -2307,7 +2514,7 @@ type WorkerReceived struct {
 
 func (x *WorkerReceived) Reset() {
 	*x = WorkerReceived{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[29]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2319,7 +2526,7 @@ func (x *WorkerReceived) String() string {
 func (*WorkerReceived) ProtoMessage() {}
 
 func (x *WorkerReceived) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[29]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2332,7 +2539,7 @@ func (x *WorkerReceived) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerReceived.ProtoReflect.Descriptor instead.
 func (*WorkerReceived) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{29}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *WorkerReceived) GetWorker() uint32 {
@@ -2369,7 +2576,7 @@ type Moments struct {
 
 func (x *Moments) Reset() {
 	*x = Moments{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[30]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2381,7 +2588,7 @@ func (x *Moments) String() string {
 func (*Moments) ProtoMessage() {}
 
 func (x *Moments) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[30]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2394,7 +2601,7 @@ func (x *Moments) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Moments.ProtoReflect.Descriptor instead.
 func (*Moments) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{30}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Moments) GetCount() uint64 {
@@ -2460,7 +2667,7 @@ type PortStats struct {
 
 func (x *PortStats) Reset() {
 	*x = PortStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[31]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2472,7 +2679,7 @@ func (x *PortStats) String() string {
 func (*PortStats) ProtoMessage() {}
 
 func (x *PortStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[31]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2485,7 +2692,7 @@ func (x *PortStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PortStats.ProtoReflect.Descriptor instead.
 func (*PortStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{31}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *PortStats) GetPort() string {
@@ -2590,7 +2797,7 @@ type QueueStats struct {
 
 func (x *QueueStats) Reset() {
 	*x = QueueStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[32]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2602,7 +2809,7 @@ func (x *QueueStats) String() string {
 func (*QueueStats) ProtoMessage() {}
 
 func (x *QueueStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[32]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2615,7 +2822,7 @@ func (x *QueueStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueStats.ProtoReflect.Descriptor instead.
 func (*QueueStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{32}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *QueueStats) GetQueue() uint32 {
@@ -2656,7 +2863,7 @@ type WorkerStats struct {
 
 func (x *WorkerStats) Reset() {
 	*x = WorkerStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[33]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2668,7 +2875,7 @@ func (x *WorkerStats) String() string {
 func (*WorkerStats) ProtoMessage() {}
 
 func (x *WorkerStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[33]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2681,7 +2888,7 @@ func (x *WorkerStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerStats.ProtoReflect.Descriptor instead.
 func (*WorkerStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{33}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *WorkerStats) GetWorker() uint32 {
@@ -2744,7 +2951,7 @@ type ResetReceiversRequest struct {
 
 func (x *ResetReceiversRequest) Reset() {
 	*x = ResetReceiversRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[34]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2756,7 +2963,7 @@ func (x *ResetReceiversRequest) String() string {
 func (*ResetReceiversRequest) ProtoMessage() {}
 
 func (x *ResetReceiversRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[34]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2769,7 +2976,7 @@ func (x *ResetReceiversRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetReceiversRequest.ProtoReflect.Descriptor instead.
 func (*ResetReceiversRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{34}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ResetReceiversRequest) GetRunId() string {
@@ -2794,7 +3001,7 @@ type ResetReceiversResponse struct {
 
 func (x *ResetReceiversResponse) Reset() {
 	*x = ResetReceiversResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[35]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2806,7 +3013,7 @@ func (x *ResetReceiversResponse) String() string {
 func (*ResetReceiversResponse) ProtoMessage() {}
 
 func (x *ResetReceiversResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[35]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2819,7 +3026,7 @@ func (x *ResetReceiversResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetReceiversResponse.ProtoReflect.Descriptor instead.
 func (*ResetReceiversResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{35}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{37}
 }
 
 type CaptureRequest struct {
@@ -2838,7 +3045,7 @@ type CaptureRequest struct {
 
 func (x *CaptureRequest) Reset() {
 	*x = CaptureRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[36]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2850,7 +3057,7 @@ func (x *CaptureRequest) String() string {
 func (*CaptureRequest) ProtoMessage() {}
 
 func (x *CaptureRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[36]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2863,7 +3070,7 @@ func (x *CaptureRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CaptureRequest.ProtoReflect.Descriptor instead.
 func (*CaptureRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{36}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *CaptureRequest) GetPort() string {
@@ -2912,7 +3119,7 @@ type CaptureResponse struct {
 
 func (x *CaptureResponse) Reset() {
 	*x = CaptureResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[37]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2924,7 +3131,7 @@ func (x *CaptureResponse) String() string {
 func (*CaptureResponse) ProtoMessage() {}
 
 func (x *CaptureResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[37]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2937,7 +3144,7 @@ func (x *CaptureResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CaptureResponse.ProtoReflect.Descriptor instead.
 func (*CaptureResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{37}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *CaptureResponse) GetPackets() []*CapturedPacket {
@@ -2966,7 +3173,7 @@ type CapturedPacket struct {
 
 func (x *CapturedPacket) Reset() {
 	*x = CapturedPacket{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[38]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2978,7 +3185,7 @@ func (x *CapturedPacket) String() string {
 func (*CapturedPacket) ProtoMessage() {}
 
 func (x *CapturedPacket) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[38]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2991,7 +3198,7 @@ func (x *CapturedPacket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapturedPacket.ProtoReflect.Descriptor instead.
 func (*CapturedPacket) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{38}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *CapturedPacket) GetAtNs() int64 {
@@ -3026,7 +3233,7 @@ var File_spate_engine_v1_engine_proto protoreflect.FileDescriptor
 
 const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\n" +
-	"\x1cspate/engine/v1/engine.proto\x12\x0fspate.engine.v1\x1a\x1aspate/engine/v1/plan.proto\"\x10\n" +
+	"\x1cspate/engine/v1/engine.proto\x12\x0fspate.engine.v1\x1a\x1aspate/engine/v1/rate.proto\"\x10\n" +
 	"\x0eGetInfoRequest\"\x9f\x03\n" +
 	"\x0fGetInfoResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12%\n" +
@@ -3127,7 +3334,7 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1f\n" +
 	"\vinterval_ns\x18\x02 \x01(\x04R\n" +
 	"intervalNs\x12\x1c\n" +
-	"\tungrouped\x18\x03 \x01(\bR\tungrouped\"\xbe\x02\n" +
+	"\tungrouped\x18\x03 \x01(\bR\tungrouped\"\xfc\x02\n" +
 	"\x12WatchStatsResponse\x12*\n" +
 	"\x03run\x18\x01 \x01(\v2\x18.spate.engine.v1.RunInfoR\x03run\x12\x1c\n" +
 	"\n" +
@@ -3135,7 +3342,21 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\astreams\x18\x03 \x03(\v2\x1c.spate.engine.v1.StreamStatsR\astreams\x120\n" +
 	"\x05ports\x18\x04 \x03(\v2\x1a.spate.engine.v1.PortStatsR\x05ports\x126\n" +
 	"\aworkers\x18\x05 \x03(\v2\x1c.spate.engine.v1.WorkerStatsR\aworkers\x12<\n" +
-	"\treceivers\x18\x06 \x03(\v2\x1e.spate.engine.v1.ReceiverStatsR\treceivers\"\x97\x01\n" +
+	"\treceivers\x18\x06 \x03(\v2\x1e.spate.engine.v1.ReceiverStatsR\treceivers\x12<\n" +
+	"\ttemplates\x18\a \x03(\v2\x1e.spate.engine.v1.TemplateStatsR\ttemplates\"\xc6\x02\n" +
+	"\rTemplateStats\x12\x1a\n" +
+	"\btemplate\x18\x01 \x01(\tR\btemplate\x12\x14\n" +
+	"\x05group\x18\x02 \x01(\tR\x05group\x12)\n" +
+	"\x04side\x18\x03 \x01(\x0e2\x15.spate.engine.v1.SideR\x04side\x129\n" +
+	"\bcounters\x18\x04 \x03(\v2\x1d.spate.engine.v1.NamedCounterR\bcounters\x12\x1d\n" +
+	"\n" +
+	"open_flows\x18\x05 \x01(\x04R\topenFlows\x12@\n" +
+	"\fconnect_time\x18\x06 \x01(\v2\x1d.spate.engine.v1.LatencyStatsR\vconnectTime\x12<\n" +
+	"\n" +
+	"round_trip\x18\a \x01(\v2\x1d.spate.engine.v1.LatencyStatsR\troundTrip\"8\n" +
+	"\fNamedCounter\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value\"\x97\x01\n" +
 	"\vStreamStats\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x127\n" +
 	"\x06warmup\x18\x02 \x01(\v2\x1f.spate.engine.v1.StreamCountersR\x06warmup\x12;\n" +
@@ -3273,7 +3494,11 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\x10RUN_STATE_PAUSED\x10\x05\x12\x16\n" +
 	"\x12RUN_STATE_DRAINING\x10\x06\x12\x16\n" +
 	"\x12RUN_STATE_COMPLETE\x10\a\x12\x15\n" +
-	"\x11RUN_STATE_STOPPED\x10\b*J\n" +
+	"\x11RUN_STATE_STOPPED\x10\b*>\n" +
+	"\x04Side\x12\x14\n" +
+	"\x10SIDE_UNSPECIFIED\x10\x00\x12\x0f\n" +
+	"\vSIDE_CLIENT\x10\x01\x12\x0f\n" +
+	"\vSIDE_SERVER\x10\x02*J\n" +
 	"\tDirection\x12\x19\n" +
 	"\x15DIRECTION_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fDIRECTION_RX\x10\x01\x12\x10\n" +
@@ -3304,116 +3529,124 @@ func file_spate_engine_v1_engine_proto_rawDescGZIP() []byte {
 	return file_spate_engine_v1_engine_proto_rawDescData
 }
 
-var file_spate_engine_v1_engine_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_spate_engine_v1_engine_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
+var file_spate_engine_v1_engine_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_spate_engine_v1_engine_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
 var file_spate_engine_v1_engine_proto_goTypes = []any{
 	(PortKind)(0),                  // 0: spate.engine.v1.PortKind
 	(RunState)(0),                  // 1: spate.engine.v1.RunState
-	(Direction)(0),                 // 2: spate.engine.v1.Direction
-	(*GetInfoRequest)(nil),         // 3: spate.engine.v1.GetInfoRequest
-	(*GetInfoResponse)(nil),        // 4: spate.engine.v1.GetInfoResponse
-	(*PortInfo)(nil),               // 5: spate.engine.v1.PortInfo
-	(*Neighbour)(nil),              // 6: spate.engine.v1.Neighbour
-	(*RunInfo)(nil),                // 7: spate.engine.v1.RunInfo
-	(*PrepareRequest)(nil),         // 8: spate.engine.v1.PrepareRequest
-	(*PrepareHeader)(nil),          // 9: spate.engine.v1.PrepareHeader
-	(*PrepareResponse)(nil),        // 10: spate.engine.v1.PrepareResponse
-	(*StartRequest)(nil),           // 11: spate.engine.v1.StartRequest
-	(*StartResponse)(nil),          // 12: spate.engine.v1.StartResponse
-	(*Selector)(nil),               // 13: spate.engine.v1.Selector
-	(*UpdateRequest)(nil),          // 14: spate.engine.v1.UpdateRequest
-	(*UpdateResponse)(nil),         // 15: spate.engine.v1.UpdateResponse
-	(*PauseRequest)(nil),           // 16: spate.engine.v1.PauseRequest
-	(*PauseResponse)(nil),          // 17: spate.engine.v1.PauseResponse
-	(*ResumeRequest)(nil),          // 18: spate.engine.v1.ResumeRequest
-	(*ResumeResponse)(nil),         // 19: spate.engine.v1.ResumeResponse
-	(*StopRequest)(nil),            // 20: spate.engine.v1.StopRequest
-	(*StopResponse)(nil),           // 21: spate.engine.v1.StopResponse
-	(*RemoveRequest)(nil),          // 22: spate.engine.v1.RemoveRequest
-	(*RemoveResponse)(nil),         // 23: spate.engine.v1.RemoveResponse
-	(*WatchStatsRequest)(nil),      // 24: spate.engine.v1.WatchStatsRequest
-	(*WatchStatsResponse)(nil),     // 25: spate.engine.v1.WatchStatsResponse
-	(*StreamStats)(nil),            // 26: spate.engine.v1.StreamStats
-	(*StreamCounters)(nil),         // 27: spate.engine.v1.StreamCounters
-	(*LatencyStats)(nil),           // 28: spate.engine.v1.LatencyStats
-	(*Quantile)(nil),               // 29: spate.engine.v1.Quantile
-	(*Bucket)(nil),                 // 30: spate.engine.v1.Bucket
-	(*ReceiverStats)(nil),          // 31: spate.engine.v1.ReceiverStats
-	(*WorkerReceived)(nil),         // 32: spate.engine.v1.WorkerReceived
-	(*Moments)(nil),                // 33: spate.engine.v1.Moments
-	(*PortStats)(nil),              // 34: spate.engine.v1.PortStats
-	(*QueueStats)(nil),             // 35: spate.engine.v1.QueueStats
-	(*WorkerStats)(nil),            // 36: spate.engine.v1.WorkerStats
-	(*ResetReceiversRequest)(nil),  // 37: spate.engine.v1.ResetReceiversRequest
-	(*ResetReceiversResponse)(nil), // 38: spate.engine.v1.ResetReceiversResponse
-	(*CaptureRequest)(nil),         // 39: spate.engine.v1.CaptureRequest
-	(*CaptureResponse)(nil),        // 40: spate.engine.v1.CaptureResponse
-	(*CapturedPacket)(nil),         // 41: spate.engine.v1.CapturedPacket
-	(*Ratio)(nil),                  // 42: spate.engine.v1.Ratio
-	(*Rate)(nil),                   // 43: spate.engine.v1.Rate
+	(Side)(0),                      // 2: spate.engine.v1.Side
+	(Direction)(0),                 // 3: spate.engine.v1.Direction
+	(*GetInfoRequest)(nil),         // 4: spate.engine.v1.GetInfoRequest
+	(*GetInfoResponse)(nil),        // 5: spate.engine.v1.GetInfoResponse
+	(*PortInfo)(nil),               // 6: spate.engine.v1.PortInfo
+	(*Neighbour)(nil),              // 7: spate.engine.v1.Neighbour
+	(*RunInfo)(nil),                // 8: spate.engine.v1.RunInfo
+	(*PrepareRequest)(nil),         // 9: spate.engine.v1.PrepareRequest
+	(*PrepareHeader)(nil),          // 10: spate.engine.v1.PrepareHeader
+	(*PrepareResponse)(nil),        // 11: spate.engine.v1.PrepareResponse
+	(*StartRequest)(nil),           // 12: spate.engine.v1.StartRequest
+	(*StartResponse)(nil),          // 13: spate.engine.v1.StartResponse
+	(*Selector)(nil),               // 14: spate.engine.v1.Selector
+	(*UpdateRequest)(nil),          // 15: spate.engine.v1.UpdateRequest
+	(*UpdateResponse)(nil),         // 16: spate.engine.v1.UpdateResponse
+	(*PauseRequest)(nil),           // 17: spate.engine.v1.PauseRequest
+	(*PauseResponse)(nil),          // 18: spate.engine.v1.PauseResponse
+	(*ResumeRequest)(nil),          // 19: spate.engine.v1.ResumeRequest
+	(*ResumeResponse)(nil),         // 20: spate.engine.v1.ResumeResponse
+	(*StopRequest)(nil),            // 21: spate.engine.v1.StopRequest
+	(*StopResponse)(nil),           // 22: spate.engine.v1.StopResponse
+	(*RemoveRequest)(nil),          // 23: spate.engine.v1.RemoveRequest
+	(*RemoveResponse)(nil),         // 24: spate.engine.v1.RemoveResponse
+	(*WatchStatsRequest)(nil),      // 25: spate.engine.v1.WatchStatsRequest
+	(*WatchStatsResponse)(nil),     // 26: spate.engine.v1.WatchStatsResponse
+	(*TemplateStats)(nil),          // 27: spate.engine.v1.TemplateStats
+	(*NamedCounter)(nil),           // 28: spate.engine.v1.NamedCounter
+	(*StreamStats)(nil),            // 29: spate.engine.v1.StreamStats
+	(*StreamCounters)(nil),         // 30: spate.engine.v1.StreamCounters
+	(*LatencyStats)(nil),           // 31: spate.engine.v1.LatencyStats
+	(*Quantile)(nil),               // 32: spate.engine.v1.Quantile
+	(*Bucket)(nil),                 // 33: spate.engine.v1.Bucket
+	(*ReceiverStats)(nil),          // 34: spate.engine.v1.ReceiverStats
+	(*WorkerReceived)(nil),         // 35: spate.engine.v1.WorkerReceived
+	(*Moments)(nil),                // 36: spate.engine.v1.Moments
+	(*PortStats)(nil),              // 37: spate.engine.v1.PortStats
+	(*QueueStats)(nil),             // 38: spate.engine.v1.QueueStats
+	(*WorkerStats)(nil),            // 39: spate.engine.v1.WorkerStats
+	(*ResetReceiversRequest)(nil),  // 40: spate.engine.v1.ResetReceiversRequest
+	(*ResetReceiversResponse)(nil), // 41: spate.engine.v1.ResetReceiversResponse
+	(*CaptureRequest)(nil),         // 42: spate.engine.v1.CaptureRequest
+	(*CaptureResponse)(nil),        // 43: spate.engine.v1.CaptureResponse
+	(*CapturedPacket)(nil),         // 44: spate.engine.v1.CapturedPacket
+	(*Ratio)(nil),                  // 45: spate.engine.v1.Ratio
+	(*Rate)(nil),                   // 46: spate.engine.v1.Rate
 }
 var file_spate_engine_v1_engine_proto_depIdxs = []int32{
-	5,  // 0: spate.engine.v1.GetInfoResponse.ports:type_name -> spate.engine.v1.PortInfo
-	7,  // 1: spate.engine.v1.GetInfoResponse.runs:type_name -> spate.engine.v1.RunInfo
+	6,  // 0: spate.engine.v1.GetInfoResponse.ports:type_name -> spate.engine.v1.PortInfo
+	8,  // 1: spate.engine.v1.GetInfoResponse.runs:type_name -> spate.engine.v1.RunInfo
 	0,  // 2: spate.engine.v1.PortInfo.kind:type_name -> spate.engine.v1.PortKind
-	6,  // 3: spate.engine.v1.PortInfo.gateways:type_name -> spate.engine.v1.Neighbour
+	7,  // 3: spate.engine.v1.PortInfo.gateways:type_name -> spate.engine.v1.Neighbour
 	1,  // 4: spate.engine.v1.RunInfo.state:type_name -> spate.engine.v1.RunState
-	42, // 5: spate.engine.v1.RunInfo.rate_factor:type_name -> spate.engine.v1.Ratio
-	9,  // 6: spate.engine.v1.PrepareRequest.header:type_name -> spate.engine.v1.PrepareHeader
-	7,  // 7: spate.engine.v1.PrepareResponse.run:type_name -> spate.engine.v1.RunInfo
-	7,  // 8: spate.engine.v1.StartResponse.run:type_name -> spate.engine.v1.RunInfo
-	13, // 9: spate.engine.v1.UpdateRequest.selector:type_name -> spate.engine.v1.Selector
-	43, // 10: spate.engine.v1.UpdateRequest.rate:type_name -> spate.engine.v1.Rate
-	42, // 11: spate.engine.v1.UpdateRequest.rate_factor:type_name -> spate.engine.v1.Ratio
-	7,  // 12: spate.engine.v1.UpdateResponse.run:type_name -> spate.engine.v1.RunInfo
-	7,  // 13: spate.engine.v1.PauseResponse.run:type_name -> spate.engine.v1.RunInfo
-	7,  // 14: spate.engine.v1.ResumeResponse.run:type_name -> spate.engine.v1.RunInfo
-	7,  // 15: spate.engine.v1.StopResponse.run:type_name -> spate.engine.v1.RunInfo
-	7,  // 16: spate.engine.v1.WatchStatsResponse.run:type_name -> spate.engine.v1.RunInfo
-	26, // 17: spate.engine.v1.WatchStatsResponse.streams:type_name -> spate.engine.v1.StreamStats
-	34, // 18: spate.engine.v1.WatchStatsResponse.ports:type_name -> spate.engine.v1.PortStats
-	36, // 19: spate.engine.v1.WatchStatsResponse.workers:type_name -> spate.engine.v1.WorkerStats
-	31, // 20: spate.engine.v1.WatchStatsResponse.receivers:type_name -> spate.engine.v1.ReceiverStats
-	27, // 21: spate.engine.v1.StreamStats.warmup:type_name -> spate.engine.v1.StreamCounters
-	27, // 22: spate.engine.v1.StreamStats.measured:type_name -> spate.engine.v1.StreamCounters
-	28, // 23: spate.engine.v1.StreamCounters.latency:type_name -> spate.engine.v1.LatencyStats
-	29, // 24: spate.engine.v1.LatencyStats.quantiles:type_name -> spate.engine.v1.Quantile
-	30, // 25: spate.engine.v1.LatencyStats.buckets:type_name -> spate.engine.v1.Bucket
-	32, // 26: spate.engine.v1.ReceiverStats.workers:type_name -> spate.engine.v1.WorkerReceived
-	33, // 27: spate.engine.v1.ReceiverStats.inter_arrival:type_name -> spate.engine.v1.Moments
-	33, // 28: spate.engine.v1.ReceiverStats.jitter:type_name -> spate.engine.v1.Moments
-	33, // 29: spate.engine.v1.ReceiverStats.latency:type_name -> spate.engine.v1.Moments
-	35, // 30: spate.engine.v1.PortStats.queues:type_name -> spate.engine.v1.QueueStats
-	2,  // 31: spate.engine.v1.CaptureRequest.direction:type_name -> spate.engine.v1.Direction
-	41, // 32: spate.engine.v1.CaptureResponse.packets:type_name -> spate.engine.v1.CapturedPacket
-	2,  // 33: spate.engine.v1.CapturedPacket.direction:type_name -> spate.engine.v1.Direction
-	3,  // 34: spate.engine.v1.Engine.GetInfo:input_type -> spate.engine.v1.GetInfoRequest
-	8,  // 35: spate.engine.v1.Engine.Prepare:input_type -> spate.engine.v1.PrepareRequest
-	11, // 36: spate.engine.v1.Engine.Start:input_type -> spate.engine.v1.StartRequest
-	14, // 37: spate.engine.v1.Engine.Update:input_type -> spate.engine.v1.UpdateRequest
-	16, // 38: spate.engine.v1.Engine.Pause:input_type -> spate.engine.v1.PauseRequest
-	18, // 39: spate.engine.v1.Engine.Resume:input_type -> spate.engine.v1.ResumeRequest
-	20, // 40: spate.engine.v1.Engine.Stop:input_type -> spate.engine.v1.StopRequest
-	22, // 41: spate.engine.v1.Engine.Remove:input_type -> spate.engine.v1.RemoveRequest
-	24, // 42: spate.engine.v1.Engine.WatchStats:input_type -> spate.engine.v1.WatchStatsRequest
-	39, // 43: spate.engine.v1.Engine.Capture:input_type -> spate.engine.v1.CaptureRequest
-	37, // 44: spate.engine.v1.Engine.ResetReceivers:input_type -> spate.engine.v1.ResetReceiversRequest
-	4,  // 45: spate.engine.v1.Engine.GetInfo:output_type -> spate.engine.v1.GetInfoResponse
-	10, // 46: spate.engine.v1.Engine.Prepare:output_type -> spate.engine.v1.PrepareResponse
-	12, // 47: spate.engine.v1.Engine.Start:output_type -> spate.engine.v1.StartResponse
-	15, // 48: spate.engine.v1.Engine.Update:output_type -> spate.engine.v1.UpdateResponse
-	17, // 49: spate.engine.v1.Engine.Pause:output_type -> spate.engine.v1.PauseResponse
-	19, // 50: spate.engine.v1.Engine.Resume:output_type -> spate.engine.v1.ResumeResponse
-	21, // 51: spate.engine.v1.Engine.Stop:output_type -> spate.engine.v1.StopResponse
-	23, // 52: spate.engine.v1.Engine.Remove:output_type -> spate.engine.v1.RemoveResponse
-	25, // 53: spate.engine.v1.Engine.WatchStats:output_type -> spate.engine.v1.WatchStatsResponse
-	40, // 54: spate.engine.v1.Engine.Capture:output_type -> spate.engine.v1.CaptureResponse
-	38, // 55: spate.engine.v1.Engine.ResetReceivers:output_type -> spate.engine.v1.ResetReceiversResponse
-	45, // [45:56] is the sub-list for method output_type
-	34, // [34:45] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	45, // 5: spate.engine.v1.RunInfo.rate_factor:type_name -> spate.engine.v1.Ratio
+	10, // 6: spate.engine.v1.PrepareRequest.header:type_name -> spate.engine.v1.PrepareHeader
+	8,  // 7: spate.engine.v1.PrepareResponse.run:type_name -> spate.engine.v1.RunInfo
+	8,  // 8: spate.engine.v1.StartResponse.run:type_name -> spate.engine.v1.RunInfo
+	14, // 9: spate.engine.v1.UpdateRequest.selector:type_name -> spate.engine.v1.Selector
+	46, // 10: spate.engine.v1.UpdateRequest.rate:type_name -> spate.engine.v1.Rate
+	45, // 11: spate.engine.v1.UpdateRequest.rate_factor:type_name -> spate.engine.v1.Ratio
+	8,  // 12: spate.engine.v1.UpdateResponse.run:type_name -> spate.engine.v1.RunInfo
+	8,  // 13: spate.engine.v1.PauseResponse.run:type_name -> spate.engine.v1.RunInfo
+	8,  // 14: spate.engine.v1.ResumeResponse.run:type_name -> spate.engine.v1.RunInfo
+	8,  // 15: spate.engine.v1.StopResponse.run:type_name -> spate.engine.v1.RunInfo
+	8,  // 16: spate.engine.v1.WatchStatsResponse.run:type_name -> spate.engine.v1.RunInfo
+	29, // 17: spate.engine.v1.WatchStatsResponse.streams:type_name -> spate.engine.v1.StreamStats
+	37, // 18: spate.engine.v1.WatchStatsResponse.ports:type_name -> spate.engine.v1.PortStats
+	39, // 19: spate.engine.v1.WatchStatsResponse.workers:type_name -> spate.engine.v1.WorkerStats
+	34, // 20: spate.engine.v1.WatchStatsResponse.receivers:type_name -> spate.engine.v1.ReceiverStats
+	27, // 21: spate.engine.v1.WatchStatsResponse.templates:type_name -> spate.engine.v1.TemplateStats
+	2,  // 22: spate.engine.v1.TemplateStats.side:type_name -> spate.engine.v1.Side
+	28, // 23: spate.engine.v1.TemplateStats.counters:type_name -> spate.engine.v1.NamedCounter
+	31, // 24: spate.engine.v1.TemplateStats.connect_time:type_name -> spate.engine.v1.LatencyStats
+	31, // 25: spate.engine.v1.TemplateStats.round_trip:type_name -> spate.engine.v1.LatencyStats
+	30, // 26: spate.engine.v1.StreamStats.warmup:type_name -> spate.engine.v1.StreamCounters
+	30, // 27: spate.engine.v1.StreamStats.measured:type_name -> spate.engine.v1.StreamCounters
+	31, // 28: spate.engine.v1.StreamCounters.latency:type_name -> spate.engine.v1.LatencyStats
+	32, // 29: spate.engine.v1.LatencyStats.quantiles:type_name -> spate.engine.v1.Quantile
+	33, // 30: spate.engine.v1.LatencyStats.buckets:type_name -> spate.engine.v1.Bucket
+	35, // 31: spate.engine.v1.ReceiverStats.workers:type_name -> spate.engine.v1.WorkerReceived
+	36, // 32: spate.engine.v1.ReceiverStats.inter_arrival:type_name -> spate.engine.v1.Moments
+	36, // 33: spate.engine.v1.ReceiverStats.jitter:type_name -> spate.engine.v1.Moments
+	36, // 34: spate.engine.v1.ReceiverStats.latency:type_name -> spate.engine.v1.Moments
+	38, // 35: spate.engine.v1.PortStats.queues:type_name -> spate.engine.v1.QueueStats
+	3,  // 36: spate.engine.v1.CaptureRequest.direction:type_name -> spate.engine.v1.Direction
+	44, // 37: spate.engine.v1.CaptureResponse.packets:type_name -> spate.engine.v1.CapturedPacket
+	3,  // 38: spate.engine.v1.CapturedPacket.direction:type_name -> spate.engine.v1.Direction
+	4,  // 39: spate.engine.v1.Engine.GetInfo:input_type -> spate.engine.v1.GetInfoRequest
+	9,  // 40: spate.engine.v1.Engine.Prepare:input_type -> spate.engine.v1.PrepareRequest
+	12, // 41: spate.engine.v1.Engine.Start:input_type -> spate.engine.v1.StartRequest
+	15, // 42: spate.engine.v1.Engine.Update:input_type -> spate.engine.v1.UpdateRequest
+	17, // 43: spate.engine.v1.Engine.Pause:input_type -> spate.engine.v1.PauseRequest
+	19, // 44: spate.engine.v1.Engine.Resume:input_type -> spate.engine.v1.ResumeRequest
+	21, // 45: spate.engine.v1.Engine.Stop:input_type -> spate.engine.v1.StopRequest
+	23, // 46: spate.engine.v1.Engine.Remove:input_type -> spate.engine.v1.RemoveRequest
+	25, // 47: spate.engine.v1.Engine.WatchStats:input_type -> spate.engine.v1.WatchStatsRequest
+	42, // 48: spate.engine.v1.Engine.Capture:input_type -> spate.engine.v1.CaptureRequest
+	40, // 49: spate.engine.v1.Engine.ResetReceivers:input_type -> spate.engine.v1.ResetReceiversRequest
+	5,  // 50: spate.engine.v1.Engine.GetInfo:output_type -> spate.engine.v1.GetInfoResponse
+	11, // 51: spate.engine.v1.Engine.Prepare:output_type -> spate.engine.v1.PrepareResponse
+	13, // 52: spate.engine.v1.Engine.Start:output_type -> spate.engine.v1.StartResponse
+	16, // 53: spate.engine.v1.Engine.Update:output_type -> spate.engine.v1.UpdateResponse
+	18, // 54: spate.engine.v1.Engine.Pause:output_type -> spate.engine.v1.PauseResponse
+	20, // 55: spate.engine.v1.Engine.Resume:output_type -> spate.engine.v1.ResumeResponse
+	22, // 56: spate.engine.v1.Engine.Stop:output_type -> spate.engine.v1.StopResponse
+	24, // 57: spate.engine.v1.Engine.Remove:output_type -> spate.engine.v1.RemoveResponse
+	26, // 58: spate.engine.v1.Engine.WatchStats:output_type -> spate.engine.v1.WatchStatsResponse
+	43, // 59: spate.engine.v1.Engine.Capture:output_type -> spate.engine.v1.CaptureResponse
+	41, // 60: spate.engine.v1.Engine.ResetReceivers:output_type -> spate.engine.v1.ResetReceiversResponse
+	50, // [50:61] is the sub-list for method output_type
+	39, // [39:50] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_spate_engine_v1_engine_proto_init() }
@@ -3421,7 +3654,7 @@ func file_spate_engine_v1_engine_proto_init() {
 	if File_spate_engine_v1_engine_proto != nil {
 		return
 	}
-	file_spate_engine_v1_plan_proto_init()
+	file_spate_engine_v1_rate_proto_init()
 	file_spate_engine_v1_engine_proto_msgTypes[5].OneofWrappers = []any{
 		(*PrepareRequest_Header)(nil),
 		(*PrepareRequest_Chunk)(nil),
@@ -3437,8 +3670,8 @@ func file_spate_engine_v1_engine_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_engine_v1_engine_proto_rawDesc), len(file_spate_engine_v1_engine_proto_rawDesc)),
-			NumEnums:      3,
-			NumMessages:   39,
+			NumEnums:      4,
+			NumMessages:   41,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

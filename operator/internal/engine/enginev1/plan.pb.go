@@ -183,178 +183,6 @@ func (Reflection) EnumDescriptor() ([]byte, []int) {
 	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{2}
 }
 
-// An exact rational number; `denominator` is never 0.
-type Ratio struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Numerator     uint64                 `protobuf:"varint,1,opt,name=numerator,proto3" json:"numerator,omitempty"`
-	Denominator   uint64                 `protobuf:"varint,2,opt,name=denominator,proto3" json:"denominator,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Ratio) Reset() {
-	*x = Ratio{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[0]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Ratio) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Ratio) ProtoMessage() {}
-
-func (x *Ratio) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[0]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Ratio.ProtoReflect.Descriptor instead.
-func (*Ratio) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{0}
-}
-
-func (x *Ratio) GetNumerator() uint64 {
-	if x != nil {
-		return x.Numerator
-	}
-	return 0
-}
-
-func (x *Ratio) GetDenominator() uint64 {
-	if x != nil {
-		return x.Denominator
-	}
-	return 0
-}
-
-// How fast a stream transmits. Exactly one kind is set, and it is greater than zero.
-type Rate struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Types that are valid to be assigned to Kind:
-	//
-	//	*Rate_PacketsPerSecond
-	//	*Rate_L1BitsPerSecond
-	//	*Rate_L2BitsPerSecond
-	//	*Rate_LinePercent
-	Kind          isRate_Kind `protobuf_oneof:"kind"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Rate) Reset() {
-	*x = Rate{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[1]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Rate) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Rate) ProtoMessage() {}
-
-func (x *Rate) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[1]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Rate.ProtoReflect.Descriptor instead.
-func (*Rate) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{1}
-}
-
-func (x *Rate) GetKind() isRate_Kind {
-	if x != nil {
-		return x.Kind
-	}
-	return nil
-}
-
-func (x *Rate) GetPacketsPerSecond() *Ratio {
-	if x != nil {
-		if x, ok := x.Kind.(*Rate_PacketsPerSecond); ok {
-			return x.PacketsPerSecond
-		}
-	}
-	return nil
-}
-
-func (x *Rate) GetL1BitsPerSecond() *Ratio {
-	if x != nil {
-		if x, ok := x.Kind.(*Rate_L1BitsPerSecond); ok {
-			return x.L1BitsPerSecond
-		}
-	}
-	return nil
-}
-
-func (x *Rate) GetL2BitsPerSecond() *Ratio {
-	if x != nil {
-		if x, ok := x.Kind.(*Rate_L2BitsPerSecond); ok {
-			return x.L2BitsPerSecond
-		}
-	}
-	return nil
-}
-
-func (x *Rate) GetLinePercent() *Ratio {
-	if x != nil {
-		if x, ok := x.Kind.(*Rate_LinePercent); ok {
-			return x.LinePercent
-		}
-	}
-	return nil
-}
-
-type isRate_Kind interface {
-	isRate_Kind()
-}
-
-type Rate_PacketsPerSecond struct {
-	// Packets a second.
-	PacketsPerSecond *Ratio `protobuf:"bytes,1,opt,name=packets_per_second,json=packetsPerSecond,proto3,oneof"`
-}
-
-type Rate_L1BitsPerSecond struct {
-	// Bits a second on the medium: the frame with FCS plus 20 bytes of preamble and inter-frame gap.
-	L1BitsPerSecond *Ratio `protobuf:"bytes,2,opt,name=l1_bits_per_second,json=l1BitsPerSecond,proto3,oneof"`
-}
-
-type Rate_L2BitsPerSecond struct {
-	// Bits a second of frames, FCS included.
-	L2BitsPerSecond *Ratio `protobuf:"bytes,3,opt,name=l2_bits_per_second,json=l2BitsPerSecond,proto3,oneof"`
-}
-
-type Rate_LinePercent struct {
-	// Percent of the transmitting port's line rate (layer 1).
-	LinePercent *Ratio `protobuf:"bytes,4,opt,name=line_percent,json=linePercent,proto3,oneof"`
-}
-
-func (*Rate_PacketsPerSecond) isRate_Kind() {}
-
-func (*Rate_L1BitsPerSecond) isRate_Kind() {}
-
-func (*Rate_L2BitsPerSecond) isRate_Kind() {}
-
-func (*Rate_LinePercent) isRate_Kind() {}
-
 // One run of a profile on one engine.
 type Plan struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -380,14 +208,16 @@ type Plan struct {
 	Receivers []*Receiver `protobuf:"bytes,11,rep,name=receivers,proto3" json:"receivers,omitempty"`
 	// The clocks of all engines of the run are known to agree to this bound, so that one-way latency between two of them
 	// means something; 0 means not known: only jitter is told between engines.
-	ClockBoundNs  uint64 `protobuf:"varint,12,opt,name=clock_bound_ns,json=clockBoundNs,proto3" json:"clock_bound_ns,omitempty"`
+	ClockBoundNs uint64 `protobuf:"varint,12,opt,name=clock_bound_ns,json=clockBoundNs,proto3" json:"clock_bound_ns,omitempty"`
+	// Emulated applications, beside the streams.
+	Stateful      *Stateful `protobuf:"bytes,13,opt,name=stateful,proto3" json:"stateful,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Plan) Reset() {
 	*x = Plan{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[2]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -399,7 +229,7 @@ func (x *Plan) String() string {
 func (*Plan) ProtoMessage() {}
 
 func (x *Plan) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[2]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -412,7 +242,7 @@ func (x *Plan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Plan.ProtoReflect.Descriptor instead.
 func (*Plan) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{2}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{0}
 }
 
 func (x *Plan) GetRunId() string {
@@ -499,6 +329,13 @@ func (x *Plan) GetClockBoundNs() uint64 {
 	return 0
 }
 
+func (x *Plan) GetStateful() *Stateful {
+	if x != nil {
+		return x.Stateful
+	}
+	return nil
+}
+
 // Engine `index` of `count` equal ones. A stream's packets are dealt out over all workers of all engines in turn, so
 // that the union is what one worker would send.
 type Share struct {
@@ -511,7 +348,7 @@ type Share struct {
 
 func (x *Share) Reset() {
 	*x = Share{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[3]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -523,7 +360,7 @@ func (x *Share) String() string {
 func (*Share) ProtoMessage() {}
 
 func (x *Share) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[3]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -536,7 +373,7 @@ func (x *Share) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Share.ProtoReflect.Descriptor instead.
 func (*Share) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{3}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *Share) GetIndex() uint32 {
@@ -567,7 +404,7 @@ type Timing struct {
 
 func (x *Timing) Reset() {
 	*x = Timing{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[4]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -579,7 +416,7 @@ func (x *Timing) String() string {
 func (*Timing) ProtoMessage() {}
 
 func (x *Timing) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[4]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -592,7 +429,7 @@ func (x *Timing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Timing.ProtoReflect.Descriptor instead.
 func (*Timing) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{4}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Timing) GetWarmupNs() uint64 {
@@ -660,7 +497,7 @@ type Stream struct {
 
 func (x *Stream) Reset() {
 	*x = Stream{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[5]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -672,7 +509,7 @@ func (x *Stream) String() string {
 func (*Stream) ProtoMessage() {}
 
 func (x *Stream) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[5]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -685,7 +522,7 @@ func (x *Stream) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stream.ProtoReflect.Descriptor instead.
 func (*Stream) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{5}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Stream) GetName() string {
@@ -862,7 +699,7 @@ type Next struct {
 
 func (x *Next) Reset() {
 	*x = Next{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[6]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -874,7 +711,7 @@ func (x *Next) String() string {
 func (*Next) ProtoMessage() {}
 
 func (x *Next) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[6]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -887,7 +724,7 @@ func (x *Next) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Next.ProtoReflect.Descriptor instead.
 func (*Next) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{6}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Next) GetStream() string {
@@ -926,7 +763,7 @@ type Packet struct {
 
 func (x *Packet) Reset() {
 	*x = Packet{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[7]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -938,7 +775,7 @@ func (x *Packet) String() string {
 func (*Packet) ProtoMessage() {}
 
 func (x *Packet) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[7]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -951,7 +788,7 @@ func (x *Packet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Packet.ProtoReflect.Descriptor instead.
 func (*Packet) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{7}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Packet) GetFrame() []byte {
@@ -1011,7 +848,7 @@ type Length struct {
 
 func (x *Length) Reset() {
 	*x = Length{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[8]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1023,7 +860,7 @@ func (x *Length) String() string {
 func (*Length) ProtoMessage() {}
 
 func (x *Length) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[8]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1036,7 +873,7 @@ func (x *Length) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Length.ProtoReflect.Descriptor instead.
 func (*Length) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{8}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Length) GetOffset() uint32 {
@@ -1074,7 +911,7 @@ type Sizes struct {
 
 func (x *Sizes) Reset() {
 	*x = Sizes{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[9]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1086,7 +923,7 @@ func (x *Sizes) String() string {
 func (*Sizes) ProtoMessage() {}
 
 func (x *Sizes) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[9]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1099,7 +936,7 @@ func (x *Sizes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sizes.ProtoReflect.Descriptor instead.
 func (*Sizes) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{9}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Sizes) GetKind() isSizes_Kind {
@@ -1157,7 +994,7 @@ type SizeList struct {
 
 func (x *SizeList) Reset() {
 	*x = SizeList{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[10]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1169,7 +1006,7 @@ func (x *SizeList) String() string {
 func (*SizeList) ProtoMessage() {}
 
 func (x *SizeList) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[10]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1182,7 +1019,7 @@ func (x *SizeList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SizeList.ProtoReflect.Descriptor instead.
 func (*SizeList) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{10}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *SizeList) GetSizes() []*WeightedSize {
@@ -1216,7 +1053,7 @@ type WeightedSize struct {
 
 func (x *WeightedSize) Reset() {
 	*x = WeightedSize{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[11]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1228,7 +1065,7 @@ func (x *WeightedSize) String() string {
 func (*WeightedSize) ProtoMessage() {}
 
 func (x *WeightedSize) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[11]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1241,7 +1078,7 @@ func (x *WeightedSize) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WeightedSize.ProtoReflect.Descriptor instead.
 func (*WeightedSize) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{11}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *WeightedSize) GetBytes() uint32 {
@@ -1285,7 +1122,7 @@ type Checksum struct {
 
 func (x *Checksum) Reset() {
 	*x = Checksum{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[12]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1297,7 +1134,7 @@ func (x *Checksum) String() string {
 func (*Checksum) ProtoMessage() {}
 
 func (x *Checksum) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[12]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1310,7 +1147,7 @@ func (x *Checksum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Checksum.ProtoReflect.Descriptor instead.
 func (*Checksum) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{12}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Checksum) GetOffset() uint32 {
@@ -1389,7 +1226,7 @@ type FieldProgram struct {
 
 func (x *FieldProgram) Reset() {
 	*x = FieldProgram{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[13]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1401,7 +1238,7 @@ func (x *FieldProgram) String() string {
 func (*FieldProgram) ProtoMessage() {}
 
 func (x *FieldProgram) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[13]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1414,7 +1251,7 @@ func (x *FieldProgram) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FieldProgram.ProtoReflect.Descriptor instead.
 func (*FieldProgram) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{13}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *FieldProgram) GetVariables() []*Variable {
@@ -1455,7 +1292,7 @@ type Variable struct {
 
 func (x *Variable) Reset() {
 	*x = Variable{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[14]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1467,7 +1304,7 @@ func (x *Variable) String() string {
 func (*Variable) ProtoMessage() {}
 
 func (x *Variable) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[14]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1480,7 +1317,7 @@ func (x *Variable) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Variable.ProtoReflect.Descriptor instead.
 func (*Variable) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{14}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Variable) GetName() string {
@@ -1583,7 +1420,7 @@ type Counter struct {
 
 func (x *Counter) Reset() {
 	*x = Counter{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[15]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1595,7 +1432,7 @@ func (x *Counter) String() string {
 func (*Counter) ProtoMessage() {}
 
 func (x *Counter) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[15]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1608,7 +1445,7 @@ func (x *Counter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Counter.ProtoReflect.Descriptor instead.
 func (*Counter) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{15}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Counter) GetMin() uint64 {
@@ -1658,7 +1495,7 @@ type Random struct {
 
 func (x *Random) Reset() {
 	*x = Random{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[16]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1670,7 +1507,7 @@ func (x *Random) String() string {
 func (*Random) ProtoMessage() {}
 
 func (x *Random) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[16]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1683,7 +1520,7 @@ func (x *Random) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Random.ProtoReflect.Descriptor instead.
 func (*Random) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{16}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Random) GetMin() uint64 {
@@ -1720,7 +1557,7 @@ type List struct {
 
 func (x *List) Reset() {
 	*x = List{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[17]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1732,7 +1569,7 @@ func (x *List) String() string {
 func (*List) ProtoMessage() {}
 
 func (x *List) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[17]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1745,7 +1582,7 @@ func (x *List) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use List.ProtoReflect.Descriptor instead.
 func (*List) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{17}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *List) GetValues() []uint64 {
@@ -1788,7 +1625,7 @@ type Write struct {
 
 func (x *Write) Reset() {
 	*x = Write{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[18]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1800,7 +1637,7 @@ func (x *Write) String() string {
 func (*Write) ProtoMessage() {}
 
 func (x *Write) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[18]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1813,7 +1650,7 @@ func (x *Write) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Write.ProtoReflect.Descriptor instead.
 func (*Write) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{18}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Write) GetVariable() string {
@@ -1875,7 +1712,7 @@ type Continuous struct {
 
 func (x *Continuous) Reset() {
 	*x = Continuous{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[19]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1887,7 +1724,7 @@ func (x *Continuous) String() string {
 func (*Continuous) ProtoMessage() {}
 
 func (x *Continuous) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[19]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1900,7 +1737,7 @@ func (x *Continuous) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Continuous.ProtoReflect.Descriptor instead.
 func (*Continuous) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{19}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Continuous) GetRate() *Rate {
@@ -1925,7 +1762,7 @@ type Bursts struct {
 
 func (x *Bursts) Reset() {
 	*x = Bursts{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[20]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1937,7 +1774,7 @@ func (x *Bursts) String() string {
 func (*Bursts) ProtoMessage() {}
 
 func (x *Bursts) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[20]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1950,7 +1787,7 @@ func (x *Bursts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bursts.ProtoReflect.Descriptor instead.
 func (*Bursts) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{20}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Bursts) GetRate() *Rate {
@@ -2006,7 +1843,7 @@ type Replay struct {
 
 func (x *Replay) Reset() {
 	*x = Replay{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[21]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2018,7 +1855,7 @@ func (x *Replay) String() string {
 func (*Replay) ProtoMessage() {}
 
 func (x *Replay) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[21]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2031,7 +1868,7 @@ func (x *Replay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Replay.ProtoReflect.Descriptor instead.
 func (*Replay) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{21}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Replay) GetSource() isReplay_Source {
@@ -2156,7 +1993,7 @@ type Measure struct {
 
 func (x *Measure) Reset() {
 	*x = Measure{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[22]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2168,7 +2005,7 @@ func (x *Measure) String() string {
 func (*Measure) ProtoMessage() {}
 
 func (x *Measure) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[22]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2181,7 +2018,7 @@ func (x *Measure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Measure.ProtoReflect.Descriptor instead.
 func (*Measure) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{22}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Measure) GetFlow() bool {
@@ -2219,7 +2056,7 @@ type Mark struct {
 
 func (x *Mark) Reset() {
 	*x = Mark{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[23]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2231,7 +2068,7 @@ func (x *Mark) String() string {
 func (*Mark) ProtoMessage() {}
 
 func (x *Mark) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[23]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2244,7 +2081,7 @@ func (x *Mark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Mark.ProtoReflect.Descriptor instead.
 func (*Mark) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{23}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Mark) GetField() isMark_Field {
@@ -2302,7 +2139,7 @@ type Reflector struct {
 
 func (x *Reflector) Reset() {
 	*x = Reflector{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[24]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2314,7 +2151,7 @@ func (x *Reflector) String() string {
 func (*Reflector) ProtoMessage() {}
 
 func (x *Reflector) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[24]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2327,7 +2164,7 @@ func (x *Reflector) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reflector.ProtoReflect.Descriptor instead.
 func (*Reflector) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{24}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Reflector) GetPort() string {
@@ -2356,7 +2193,7 @@ type Receiver struct {
 
 func (x *Receiver) Reset() {
 	*x = Receiver{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[25]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2368,7 +2205,7 @@ func (x *Receiver) String() string {
 func (*Receiver) ProtoMessage() {}
 
 func (x *Receiver) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[25]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2381,7 +2218,7 @@ func (x *Receiver) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Receiver.ProtoReflect.Descriptor instead.
 func (*Receiver) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{25}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Receiver) GetName() string {
@@ -2402,16 +2239,7 @@ var File_spate_engine_v1_plan_proto protoreflect.FileDescriptor
 
 const file_spate_engine_v1_plan_proto_rawDesc = "" +
 	"\n" +
-	"\x1aspate/engine/v1/plan.proto\x12\x0fspate.engine.v1\"G\n" +
-	"\x05Ratio\x12\x1c\n" +
-	"\tnumerator\x18\x01 \x01(\x04R\tnumerator\x12 \n" +
-	"\vdenominator\x18\x02 \x01(\x04R\vdenominator\"\xa1\x02\n" +
-	"\x04Rate\x12F\n" +
-	"\x12packets_per_second\x18\x01 \x01(\v2\x16.spate.engine.v1.RatioH\x00R\x10packetsPerSecond\x12E\n" +
-	"\x12l1_bits_per_second\x18\x02 \x01(\v2\x16.spate.engine.v1.RatioH\x00R\x0fl1BitsPerSecond\x12E\n" +
-	"\x12l2_bits_per_second\x18\x03 \x01(\v2\x16.spate.engine.v1.RatioH\x00R\x0fl2BitsPerSecond\x12;\n" +
-	"\fline_percent\x18\x04 \x01(\v2\x16.spate.engine.v1.RatioH\x00R\vlinePercentB\x06\n" +
-	"\x04kind\"\xda\x03\n" +
+	"\x1aspate/engine/v1/plan.proto\x12\x0fspate.engine.v1\x1a\x1aspate/engine/v1/rate.proto\x1a\x1espate/engine/v1/stateful.proto\"\x91\x04\n" +
 	"\x04Plan\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x18\n" +
 	"\aprofile\x18\x02 \x01(\tR\aprofile\x12\x1c\n" +
@@ -2427,7 +2255,8 @@ const file_spate_engine_v1_plan_proto_rawDesc = "" +
 	" \x03(\v2\x1a.spate.engine.v1.ReflectorR\n" +
 	"reflectors\x127\n" +
 	"\treceivers\x18\v \x03(\v2\x19.spate.engine.v1.ReceiverR\treceivers\x12$\n" +
-	"\x0eclock_bound_ns\x18\f \x01(\x04R\fclockBoundNs\"3\n" +
+	"\x0eclock_bound_ns\x18\f \x01(\x04R\fclockBoundNs\x125\n" +
+	"\bstateful\x18\r \x01(\v2\x19.spate.engine.v1.StatefulR\bstateful\"3\n" +
 	"\x05Share\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\rR\x05count\"a\n" +
@@ -2591,77 +2420,75 @@ func file_spate_engine_v1_plan_proto_rawDescGZIP() []byte {
 }
 
 var file_spate_engine_v1_plan_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_spate_engine_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_spate_engine_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_spate_engine_v1_plan_proto_goTypes = []any{
 	(ChecksumKind)(0),    // 0: spate.engine.v1.ChecksumKind
 	(ListOrder)(0),       // 1: spate.engine.v1.ListOrder
 	(Reflection)(0),      // 2: spate.engine.v1.Reflection
-	(*Ratio)(nil),        // 3: spate.engine.v1.Ratio
-	(*Rate)(nil),         // 4: spate.engine.v1.Rate
-	(*Plan)(nil),         // 5: spate.engine.v1.Plan
-	(*Share)(nil),        // 6: spate.engine.v1.Share
-	(*Timing)(nil),       // 7: spate.engine.v1.Timing
-	(*Stream)(nil),       // 8: spate.engine.v1.Stream
-	(*Next)(nil),         // 9: spate.engine.v1.Next
-	(*Packet)(nil),       // 10: spate.engine.v1.Packet
-	(*Length)(nil),       // 11: spate.engine.v1.Length
-	(*Sizes)(nil),        // 12: spate.engine.v1.Sizes
-	(*SizeList)(nil),     // 13: spate.engine.v1.SizeList
-	(*WeightedSize)(nil), // 14: spate.engine.v1.WeightedSize
-	(*Checksum)(nil),     // 15: spate.engine.v1.Checksum
-	(*FieldProgram)(nil), // 16: spate.engine.v1.FieldProgram
-	(*Variable)(nil),     // 17: spate.engine.v1.Variable
-	(*Counter)(nil),      // 18: spate.engine.v1.Counter
-	(*Random)(nil),       // 19: spate.engine.v1.Random
-	(*List)(nil),         // 20: spate.engine.v1.List
-	(*Write)(nil),        // 21: spate.engine.v1.Write
-	(*Continuous)(nil),   // 22: spate.engine.v1.Continuous
-	(*Bursts)(nil),       // 23: spate.engine.v1.Bursts
-	(*Replay)(nil),       // 24: spate.engine.v1.Replay
-	(*Measure)(nil),      // 25: spate.engine.v1.Measure
-	(*Mark)(nil),         // 26: spate.engine.v1.Mark
-	(*Reflector)(nil),    // 27: spate.engine.v1.Reflector
-	(*Receiver)(nil),     // 28: spate.engine.v1.Receiver
+	(*Plan)(nil),         // 3: spate.engine.v1.Plan
+	(*Share)(nil),        // 4: spate.engine.v1.Share
+	(*Timing)(nil),       // 5: spate.engine.v1.Timing
+	(*Stream)(nil),       // 6: spate.engine.v1.Stream
+	(*Next)(nil),         // 7: spate.engine.v1.Next
+	(*Packet)(nil),       // 8: spate.engine.v1.Packet
+	(*Length)(nil),       // 9: spate.engine.v1.Length
+	(*Sizes)(nil),        // 10: spate.engine.v1.Sizes
+	(*SizeList)(nil),     // 11: spate.engine.v1.SizeList
+	(*WeightedSize)(nil), // 12: spate.engine.v1.WeightedSize
+	(*Checksum)(nil),     // 13: spate.engine.v1.Checksum
+	(*FieldProgram)(nil), // 14: spate.engine.v1.FieldProgram
+	(*Variable)(nil),     // 15: spate.engine.v1.Variable
+	(*Counter)(nil),      // 16: spate.engine.v1.Counter
+	(*Random)(nil),       // 17: spate.engine.v1.Random
+	(*List)(nil),         // 18: spate.engine.v1.List
+	(*Write)(nil),        // 19: spate.engine.v1.Write
+	(*Continuous)(nil),   // 20: spate.engine.v1.Continuous
+	(*Bursts)(nil),       // 21: spate.engine.v1.Bursts
+	(*Replay)(nil),       // 22: spate.engine.v1.Replay
+	(*Measure)(nil),      // 23: spate.engine.v1.Measure
+	(*Mark)(nil),         // 24: spate.engine.v1.Mark
+	(*Reflector)(nil),    // 25: spate.engine.v1.Reflector
+	(*Receiver)(nil),     // 26: spate.engine.v1.Receiver
+	(*Stateful)(nil),     // 27: spate.engine.v1.Stateful
+	(*Rate)(nil),         // 28: spate.engine.v1.Rate
+	(*Ratio)(nil),        // 29: spate.engine.v1.Ratio
 }
 var file_spate_engine_v1_plan_proto_depIdxs = []int32{
-	3,  // 0: spate.engine.v1.Rate.packets_per_second:type_name -> spate.engine.v1.Ratio
-	3,  // 1: spate.engine.v1.Rate.l1_bits_per_second:type_name -> spate.engine.v1.Ratio
-	3,  // 2: spate.engine.v1.Rate.l2_bits_per_second:type_name -> spate.engine.v1.Ratio
-	3,  // 3: spate.engine.v1.Rate.line_percent:type_name -> spate.engine.v1.Ratio
-	7,  // 4: spate.engine.v1.Plan.timing:type_name -> spate.engine.v1.Timing
-	8,  // 5: spate.engine.v1.Plan.streams:type_name -> spate.engine.v1.Stream
-	6,  // 6: spate.engine.v1.Plan.share:type_name -> spate.engine.v1.Share
-	27, // 7: spate.engine.v1.Plan.reflectors:type_name -> spate.engine.v1.Reflector
-	28, // 8: spate.engine.v1.Plan.receivers:type_name -> spate.engine.v1.Receiver
-	10, // 9: spate.engine.v1.Stream.packet:type_name -> spate.engine.v1.Packet
-	22, // 10: spate.engine.v1.Stream.continuous:type_name -> spate.engine.v1.Continuous
-	23, // 11: spate.engine.v1.Stream.bursts:type_name -> spate.engine.v1.Bursts
-	24, // 12: spate.engine.v1.Stream.replay:type_name -> spate.engine.v1.Replay
-	25, // 13: spate.engine.v1.Stream.measure:type_name -> spate.engine.v1.Measure
-	16, // 14: spate.engine.v1.Stream.program:type_name -> spate.engine.v1.FieldProgram
-	9,  // 15: spate.engine.v1.Stream.next:type_name -> spate.engine.v1.Next
-	15, // 16: spate.engine.v1.Packet.checksums:type_name -> spate.engine.v1.Checksum
-	11, // 17: spate.engine.v1.Packet.lengths:type_name -> spate.engine.v1.Length
-	12, // 18: spate.engine.v1.Packet.sizes:type_name -> spate.engine.v1.Sizes
-	13, // 19: spate.engine.v1.Sizes.list:type_name -> spate.engine.v1.SizeList
-	14, // 20: spate.engine.v1.SizeList.sizes:type_name -> spate.engine.v1.WeightedSize
-	0,  // 21: spate.engine.v1.Checksum.kind:type_name -> spate.engine.v1.ChecksumKind
-	17, // 22: spate.engine.v1.FieldProgram.variables:type_name -> spate.engine.v1.Variable
-	21, // 23: spate.engine.v1.FieldProgram.writes:type_name -> spate.engine.v1.Write
-	18, // 24: spate.engine.v1.Variable.counter:type_name -> spate.engine.v1.Counter
-	19, // 25: spate.engine.v1.Variable.random:type_name -> spate.engine.v1.Random
-	20, // 26: spate.engine.v1.Variable.list:type_name -> spate.engine.v1.List
-	1,  // 27: spate.engine.v1.List.order:type_name -> spate.engine.v1.ListOrder
-	4,  // 28: spate.engine.v1.Continuous.rate:type_name -> spate.engine.v1.Rate
-	4,  // 29: spate.engine.v1.Bursts.rate:type_name -> spate.engine.v1.Rate
-	3,  // 30: spate.engine.v1.Replay.scale:type_name -> spate.engine.v1.Ratio
-	26, // 31: spate.engine.v1.Measure.mark:type_name -> spate.engine.v1.Mark
-	2,  // 32: spate.engine.v1.Reflector.swap:type_name -> spate.engine.v1.Reflection
-	33, // [33:33] is the sub-list for method output_type
-	33, // [33:33] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	5,  // 0: spate.engine.v1.Plan.timing:type_name -> spate.engine.v1.Timing
+	6,  // 1: spate.engine.v1.Plan.streams:type_name -> spate.engine.v1.Stream
+	4,  // 2: spate.engine.v1.Plan.share:type_name -> spate.engine.v1.Share
+	25, // 3: spate.engine.v1.Plan.reflectors:type_name -> spate.engine.v1.Reflector
+	26, // 4: spate.engine.v1.Plan.receivers:type_name -> spate.engine.v1.Receiver
+	27, // 5: spate.engine.v1.Plan.stateful:type_name -> spate.engine.v1.Stateful
+	8,  // 6: spate.engine.v1.Stream.packet:type_name -> spate.engine.v1.Packet
+	20, // 7: spate.engine.v1.Stream.continuous:type_name -> spate.engine.v1.Continuous
+	21, // 8: spate.engine.v1.Stream.bursts:type_name -> spate.engine.v1.Bursts
+	22, // 9: spate.engine.v1.Stream.replay:type_name -> spate.engine.v1.Replay
+	23, // 10: spate.engine.v1.Stream.measure:type_name -> spate.engine.v1.Measure
+	14, // 11: spate.engine.v1.Stream.program:type_name -> spate.engine.v1.FieldProgram
+	7,  // 12: spate.engine.v1.Stream.next:type_name -> spate.engine.v1.Next
+	13, // 13: spate.engine.v1.Packet.checksums:type_name -> spate.engine.v1.Checksum
+	9,  // 14: spate.engine.v1.Packet.lengths:type_name -> spate.engine.v1.Length
+	10, // 15: spate.engine.v1.Packet.sizes:type_name -> spate.engine.v1.Sizes
+	11, // 16: spate.engine.v1.Sizes.list:type_name -> spate.engine.v1.SizeList
+	12, // 17: spate.engine.v1.SizeList.sizes:type_name -> spate.engine.v1.WeightedSize
+	0,  // 18: spate.engine.v1.Checksum.kind:type_name -> spate.engine.v1.ChecksumKind
+	15, // 19: spate.engine.v1.FieldProgram.variables:type_name -> spate.engine.v1.Variable
+	19, // 20: spate.engine.v1.FieldProgram.writes:type_name -> spate.engine.v1.Write
+	16, // 21: spate.engine.v1.Variable.counter:type_name -> spate.engine.v1.Counter
+	17, // 22: spate.engine.v1.Variable.random:type_name -> spate.engine.v1.Random
+	18, // 23: spate.engine.v1.Variable.list:type_name -> spate.engine.v1.List
+	1,  // 24: spate.engine.v1.List.order:type_name -> spate.engine.v1.ListOrder
+	28, // 25: spate.engine.v1.Continuous.rate:type_name -> spate.engine.v1.Rate
+	28, // 26: spate.engine.v1.Bursts.rate:type_name -> spate.engine.v1.Rate
+	29, // 27: spate.engine.v1.Replay.scale:type_name -> spate.engine.v1.Ratio
+	24, // 28: spate.engine.v1.Measure.mark:type_name -> spate.engine.v1.Mark
+	2,  // 29: spate.engine.v1.Reflector.swap:type_name -> spate.engine.v1.Reflection
+	30, // [30:30] is the sub-list for method output_type
+	30, // [30:30] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_spate_engine_v1_plan_proto_init() }
@@ -2669,33 +2496,29 @@ func file_spate_engine_v1_plan_proto_init() {
 	if File_spate_engine_v1_plan_proto != nil {
 		return
 	}
-	file_spate_engine_v1_plan_proto_msgTypes[1].OneofWrappers = []any{
-		(*Rate_PacketsPerSecond)(nil),
-		(*Rate_L1BitsPerSecond)(nil),
-		(*Rate_L2BitsPerSecond)(nil),
-		(*Rate_LinePercent)(nil),
-	}
-	file_spate_engine_v1_plan_proto_msgTypes[5].OneofWrappers = []any{
+	file_spate_engine_v1_rate_proto_init()
+	file_spate_engine_v1_stateful_proto_init()
+	file_spate_engine_v1_plan_proto_msgTypes[3].OneofWrappers = []any{
 		(*Stream_Continuous)(nil),
 		(*Stream_Bursts)(nil),
 		(*Stream_Replay)(nil),
 	}
-	file_spate_engine_v1_plan_proto_msgTypes[9].OneofWrappers = []any{
+	file_spate_engine_v1_plan_proto_msgTypes[7].OneofWrappers = []any{
 		(*Sizes_List)(nil),
 		(*Sizes_Variable)(nil),
 	}
-	file_spate_engine_v1_plan_proto_msgTypes[14].OneofWrappers = []any{
+	file_spate_engine_v1_plan_proto_msgTypes[12].OneofWrappers = []any{
 		(*Variable_Counter)(nil),
 		(*Variable_Random)(nil),
 		(*Variable_List)(nil),
 	}
-	file_spate_engine_v1_plan_proto_msgTypes[21].OneofWrappers = []any{
+	file_spate_engine_v1_plan_proto_msgTypes[19].OneofWrappers = []any{
 		(*Replay_Pcap)(nil),
 		(*Replay_Path)(nil),
 		(*Replay_Scale)(nil),
 		(*Replay_FixedNs)(nil),
 	}
-	file_spate_engine_v1_plan_proto_msgTypes[23].OneofWrappers = []any{
+	file_spate_engine_v1_plan_proto_msgTypes[21].OneofWrappers = []any{
 		(*Mark_Ipv4Identification)(nil),
 		(*Mark_Ipv6FlowLabel)(nil),
 	}
@@ -2705,7 +2528,7 @@ func file_spate_engine_v1_plan_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_engine_v1_plan_proto_rawDesc), len(file_spate_engine_v1_plan_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   26,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Stateful traffic without I/O: emulated applications over TCP and UDP by the million, driven by a clock and by frames.
+//!
+//! A [`Scenario`] says what is emulated: templates with a client's and a server's program, their payloads and addresses. A
+//! worker runs its share of it in a [`Stack`]: it is given frames as they arrive, asked for frames as there is room to send
+//! them, and told the time. It never waits, takes no lock, and once made allocates nothing.
+//!
+//! No flow has a buffer: unacknowledged data is a place in the program's payloads, and a packet is built when it is sent.
+#![forbid(unsafe_code)]
+
+pub mod payload;
+pub mod program;
+pub mod scenario;
+
+pub use payload::Payload;
+pub use program::{Comparison, Instruction, Program};
+pub use scenario::{Client, CongestionControl, Protocol, Scenario, Server, Template, Tunables};

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What one side of an application does with a flow: instructions as they are executed, checked before.
+
+/// Variables of a flow.
+pub const VARIABLES: usize = 4;
+
+/// Instructions of one side; the flow is closed behind the last.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Program {
+    /// From the first.
+    pub instructions: Box<[Instruction]>,
+    /// Names of the counters of `Instruction::Count`.
+    pub counters: Box<[String]>,
+}
+
+/// One step. Places in a program are indices of instructions; one behind the last is its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Instruction {
+    /// TCP clients: opens the connection, goes on when it is established. The first of every TCP client's program.
+    Connect,
+    /// TCP servers: goes on when the connection is established. The first of every TCP server's program.
+    Accept,
+    /// Queues a payload of the scenario on the byte stream.
+    Send {
+        /// Its index.
+        payload: u32,
+        /// Goes on when it is acknowledged; else when it is in the send buffer.
+        wait: bool,
+    },
+    /// Goes on when so many bytes have come since the flow's start or the last clear.
+    Receive {
+        /// At least 1.
+        bytes: u64,
+        /// Takes them off the count.
+        clear: bool,
+    },
+    /// Goes on behind the end of what is received next.
+    ReceiveUntil(Until),
+    /// UDP: sends a payload as one datagram.
+    SendMessage {
+        /// Its index.
+        payload: u32,
+    },
+    /// UDP: goes on when so many datagrams have come since the flow's start or the last clear.
+    ReceiveMessages {
+        /// At least 1.
+        messages: u32,
+        /// Takes them off the count.
+        clear: bool,
+    },
+    /// Waits; a random time between both, evenly distributed, if they differ.
+    Delay {
+        /// In ns.
+        min_ns: u64,
+        /// In ns; not less.
+        max_ns: u64,
+    },
+    /// TCP: FIN when all is sent, then the program ends. UDP: forgets the flow.
+    Close,
+    /// TCP: RST, whatever is not sent. UDP: as `Close`.
+    Reset,
+    /// Goes on when the peer has closed its direction.
+    WaitForPeerClose,
+    /// Ends the program; the flow stays until its peer or silence ends it.
+    LeaveOpen,
+    /// UDP: from now on this silence ends the flow, in ns.
+    Keepalive(u64),
+    /// Sets a variable.
+    Set {
+        /// Below `VARIABLES`.
+        variable: u8,
+        /// To this.
+        value: i64,
+    },
+    /// Adds to a variable, around at 2^64.
+    Add {
+        /// Below `VARIABLES`.
+        variable: u8,
+        /// This.
+        value: i64,
+    },
+    /// Goes on elsewhere if a comparison of a variable with a value holds.
+    Jump {
+        /// There.
+        to: u32,
+        /// Below `VARIABLES`.
+        variable: u8,
+        /// `variable COMPARISON value`.
+        comparison: Comparison,
+        /// What it is compared with.
+        value: i64,
+    },
+    /// Goes on elsewhere until so much time has passed since a mark.
+    Loop {
+        /// There.
+        to: u32,
+        /// Variable of the mark; below `VARIABLES`.
+        since: u8,
+        /// In ns.
+        duration_ns: u64,
+    },
+    /// Notes the time in a variable (ns of the stack's clock).
+    Mark {
+        /// Below `VARIABLES`.
+        variable: u8,
+    },
+    /// Adds one to a counter of the program.
+    Count {
+        /// Index in `Program::counters`.
+        counter: u16,
+    },
+    /// Goes on with the same side's program of another template, from its first instruction behind `Connect` or `Accept`.
+    SwitchTemplate {
+        /// Its index.
+        template: u32,
+    },
+}
+
+/// The end of what is received.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Until {
+    /// The bytes up to and with these, 1..=64.
+    Pattern(Box<[u8]>),
+    /// One HTTP/1.1 message (RFC 9112 section 6).
+    HttpMessage,
+}
+
+/// How a variable is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Comparison {
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+impl Comparison {
+    /// Whether it holds.
+    pub fn holds(self, left: i64, right: i64) -> bool {
+        match self {
+            Self::Equal => left == right,
+            Self::NotEqual => left != right,
+            Self::Less => left < right,
+            Self::LessOrEqual => left <= right,
+            Self::Greater => left > right,
+            Self::GreaterOrEqual => left >= right,
+        }
+    }
+}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is emulated: templates with their programs, addresses and settings, checked and with all defaults in place.
+use crate::{Payload, Program};
+
+/// All stateful traffic of a plan, as every worker has it.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// What programs send.
+    pub payloads: Vec<Payload>,
+    /// In order: the first whose servers match a new flow serves it.
+    pub templates: Vec<Template>,
+    /// Of a worker, each side of a flow counted for itself.
+    pub most_flows: usize,
+    /// Rates rise linearly from 0 over this time.
+    pub ramp_up_ns: u64,
+}
+
+/// Transport of a template.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Protocol {
+    Tcp,
+    Udp,
+}
+
+/// One emulated application.
+#[derive(Clone, Debug)]
+pub struct Template {
+    /// Unique.
+    pub name: String,
+    /// Templates counted together have the same.
+    pub group: String,
+    /// Of its flows.
+    pub protocol: Protocol,
+    /// Servers listen on it.
+    pub destination_port: u16,
+    /// Its clients, if they are emulated here.
+    pub client: Option<Client>,
+    /// Its servers, if they are emulated here.
+    pub server: Option<Server>,
+    /// Of random delays and random addresses.
+    pub seed: u64,
+    /// Round trips of messages are measured.
+    pub latency: bool,
+}
+
+/// The client side of a template.
+#[derive(Clone, Debug)]
+pub struct Client {
+    /// Index of the engine's port.
+    pub port: usize,
+    /// What a client does.
+    pub program: Program,
+    /// Its transport's settings.
+    pub tunables: Tunables,
+    /// New flows a second over all workers of all engines, as a fraction.
+    pub rate: (u64, u64),
+    /// No more flows than this over all workers of all engines; 0 means no limit.
+    pub limit: u64,
+    /// No more flows than this at a time over all workers of all engines; 0 means no limit.
+    pub most_open: u64,
+}
+
+/// The server side of a template.
+#[derive(Clone, Debug)]
+pub struct Server {
+    /// Index of the engine's port.
+    pub port: usize,
+    /// What a server does.
+    pub program: Program,
+    /// Its transport's settings.
+    pub tunables: Tunables,
+    /// Serves flows whose first bytes have these at these offsets; none: any.
+    pub matches: Vec<(u32, Box<[u8]>)>,
+}
+
+/// Congestion control.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CongestionControl {
+    /// RFC 9438.
+    Cubic,
+    /// RFC 5681 and RFC 6582.
+    NewReno,
+}
+
+/// Settings of one side's transport.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tunables {
+    /// IPv4 type of service, IPv6 traffic class.
+    pub tos: u8,
+    /// IPv4 time to live, IPv6 hop limit.
+    pub ttl: u8,
+    /// Largest segment in bytes, of data and options, as announced (RFC 9293 section 3.7.1).
+    pub mss: u16,
+    /// Segments (RFC 6928).
+    pub initial_window: u8,
+    /// Bytes.
+    pub receive_buffer: u32,
+    /// Bytes.
+    pub send_buffer: u32,
+    /// Duplicate acknowledgements that start fast retransmission.
+    pub duplicate_ack_threshold: u8,
+    /// Longest that an acknowledgement waits; 0: not at all.
+    pub delayed_ack_ns: u64,
+    /// Lowest retransmission time-out.
+    pub minimum_rto_ns: u64,
+    /// A handshake that takes longer fails.
+    pub connect_timeout_ns: u64,
+    /// Silence before keepalives are sent; 0: never.
+    pub keepalive_idle_ns: u64,
+    /// Between keepalives; after 8 without an answer the connection is dropped.
+    pub keepalive_interval_ns: u64,
+    /// Nagle's algorithm is off.
+    pub no_delay: bool,
+    /// How the congestion window grows.
+    pub congestion_control: CongestionControl,
+    /// Timestamps (RFC 7323) are offered and accepted.
+    pub timestamps: bool,
+    /// Selective acknowledgements (RFC 2018).
+    pub sack: bool,
+    /// Window scaling (RFC 7323).
+    pub window_scale: bool,
+    /// Explicit congestion notification (RFC 3168).
+    pub ecn: bool,
+    /// Length of TIME-WAIT.
+    pub time_wait_ns: u64,
+    /// Segments to closed ports are not answered.
+    pub blackhole: bool,
+}
+
+impl Default for Tunables {
+    fn default() -> Self {
+        Self {
+            tos: 0,
+            ttl: 64,
+            mss: 1460,
+            initial_window: 10,
+            receive_buffer: 65_535,
+            send_buffer: 65_536,
+            duplicate_ack_threshold: 3,
+            delayed_ack_ns: 40_000_000,
+            minimum_rto_ns: 200_000_000,
+            connect_timeout_ns: 75_000_000_000,
+            keepalive_idle_ns: 0,
+            keepalive_interval_ns: 75_000_000_000,
+            no_delay: false,
+            congestion_control: CongestionControl::Cubic,
+            timestamps: true,
+            sack: true,
+            window_scale: true,
+            ecn: false,
+            time_wait_ns: 1_000_000_000,
+            blackhole: false,
+        }
+    }
+}
