@@ -11,6 +11,9 @@
 pub mod payload;
 pub mod program;
 pub mod scenario;
+pub mod slab;
+pub mod table;
+pub mod wheel;
 
 pub use payload::Payload;
 pub use program::{Comparison, Instruction, Program};

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A fixed number of places, taken and given back in constant time and addressed by a 32-bit index.
+
+/// No place.
+pub const NONE: u32 = u32::MAX;
+
+/// Places for `T`; made once, never grown.
+#[derive(Debug)]
+pub struct Slab<T> {
+    places: Box<[T]>,
+    /// Of a free place: the next free one. Kept apart from the places, so that the free ones stay out of the caches.
+    free: Box<[u32]>,
+    /// How many of `free`, from its start, are free indices.
+    left: usize,
+}
+
+impl<T: Clone> Slab<T> {
+    /// So many places, all like `blank`.
+    ///
+    /// # Panics
+    /// If they are more than an index can tell.
+    pub fn new(count: usize, blank: T) -> Self {
+        assert!(count < NONE as usize, "more places than indices");
+        // The lowest are taken first.
+        Self { places: vec![blank; count].into(), free: (0..count as u32).rev().collect(), left: count }
+    }
+}
+
+impl<T> Slab<T> {
+    /// Takes a place; none if all are taken. What is in it is what was left there.
+    #[inline]
+    pub fn take(&mut self) -> Option<u32> {
+        self.left = self.left.checked_sub(1)?;
+        Some(self.free[self.left])
+    }
+
+    /// Gives a place back.
+    #[inline]
+    pub fn give(&mut self, index: u32) {
+        self.free[self.left] = index;
+        self.left += 1;
+    }
+
+    /// Places in all.
+    pub fn capacity(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Places taken.
+    #[inline]
+    pub fn taken(&self) -> usize {
+        self.places.len() - self.left
+    }
+
+    /// The place that is taken next, if any is left.
+    #[inline]
+    pub fn next(&self) -> Option<u32> {
+        self.left.checked_sub(1).map(|top| self.free[top])
+    }
+
+    /// Bytes for so many places.
+    pub const fn bytes(count: usize) -> usize {
+        count * (size_of::<T>() + size_of::<u32>())
+    }
+}
+
+impl<T> core::ops::Index<u32> for Slab<T> {
+    type Output = T;
+
+    #[inline]
+    fn index(&self, index: u32) -> &T {
+        &self.places[index as usize]
+    }
+}
+
+impl<T> core::ops::IndexMut<u32> for Slab<T> {
+    #[inline]
+    fn index_mut(&mut self, index: u32) -> &mut T {
+        &mut self.places[index as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_place_is_taken_once_until_it_is_given_back() {
+        let mut slab = Slab::new(3, 0u8);
+        let taken: Vec<_> = core::iter::from_fn(|| slab.take()).collect();
+        assert_eq!((taken, slab.taken()), (vec![0, 1, 2], 3));
+        slab.give(1);
+        assert_eq!((slab.next(), slab.take(), slab.take()), (Some(1), Some(1), None));
+    }
+}

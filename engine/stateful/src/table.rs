@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Which flow has this hash? Open addressing with linear probing: a cell is a flow's index and 32 bits of its hash, so
+//! that a search reads one or two cache lines here and only then the flow itself. Removal moves later cells back instead of
+//! leaving a mark, so a table never has to be rebuilt, however many flows come and go.
+use crate::slab::NONE;
+
+/// From hashes to indices. Its cells are at most three quarters full.
+#[derive(Debug)]
+pub struct Table {
+    cells: Box<[Cell]>,
+    len: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Cell {
+    hash: u32,
+    index: u32,
+}
+
+const EMPTY: Cell = Cell { hash: 0, index: NONE };
+
+impl Table {
+    /// For up to so many flows.
+    pub fn new(flows: usize) -> Self {
+        Self { cells: vec![EMPTY; Self::cells(flows)].into(), len: 0 }
+    }
+
+    fn cells(flows: usize) -> usize {
+        (flows * 4 / 3 + 1).next_power_of_two()
+    }
+
+    /// Bytes of a table for up to so many flows.
+    pub fn bytes(flows: usize) -> usize {
+        Self::cells(flows) * size_of::<Cell>()
+    }
+
+    /// How many it holds.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it holds none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The flow with this hash that `is` says it is.
+    #[inline]
+    pub fn find(&self, hash: u32, mut is: impl FnMut(u32) -> bool) -> Option<u32> {
+        let mask = self.cells.len() - 1;
+        let mut at = hash as usize & mask;
+        loop {
+            let cell = self.cells[at & mask];
+            if cell.index == NONE {
+                return None;
+            }
+            if cell.hash == hash && is(cell.index) {
+                return Some(cell.index);
+            }
+            at += 1;
+        }
+    }
+
+    /// Adds a flow that is not there.
+    ///
+    /// # Panics
+    /// If it holds as many as it was made for.
+    #[inline]
+    pub fn insert(&mut self, hash: u32, index: u32) {
+        assert!(self.len < self.cells.len() * 3 / 4, "more flows than the table was made for");
+        let mask = self.cells.len() - 1;
+        let mut at = hash as usize & mask;
+        while self.cells[at].index != NONE {
+            at = (at + 1) & mask;
+        }
+        self.cells[at] = Cell { hash, index };
+        self.len += 1;
+    }
+
+    /// Removes a flow. False if it is not there.
+    #[inline]
+    pub fn remove(&mut self, hash: u32, index: u32) -> bool {
+        let mask = self.cells.len() - 1;
+        let mut hole = hash as usize & mask;
+        while self.cells[hole].index != index {
+            if self.cells[hole].index == NONE {
+                return false;
+            }
+            hole = (hole + 1) & mask;
+        }
+        self.len -= 1;
+        let mut at = hole;
+        loop {
+            at = (at + 1) & mask;
+            let cell = self.cells[at];
+            if cell.index == NONE {
+                break;
+            }
+            // It may move into the hole if it does not lie before its own start there.
+            let from_home = at.wrapping_sub(cell.hash as usize) & mask;
+            let from_hole = at.wrapping_sub(hole) & mask;
+            if from_home >= from_hole {
+                self.cells[hole] = cell;
+                hole = at;
+            }
+        }
+        self.cells[hole] = EMPTY;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashMap;
+
+    proptest! {
+        #[test]
+        fn it_is_a_map(steps in prop::collection::vec((any::<bool>(), 0u32..40), 0..400)) {
+            let mut table = Table::new(40);
+            let mut map = HashMap::new();
+            // Few hashes, so that they collide and probe around the end.
+            let hash = |index: u32| if index.is_multiple_of(2) { u32::MAX - index % 7 } else { index % 5 };
+            for (add, index) in steps {
+                if add {
+                    if map.insert(index, hash(index)).is_none() {
+                        table.insert(hash(index), index);
+                    }
+                } else {
+                    prop_assert_eq!(table.remove(hash(index), index), map.remove(&index).is_some());
+                }
+                prop_assert_eq!(table.len(), map.len());
+                for index in 0..40 {
+                    let found = table.find(hash(index), |found| found == index);
+                    prop_assert_eq!(found.is_some(), map.contains_key(&index));
+                }
+            }
+        }
+    }
+}

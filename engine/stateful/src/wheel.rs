@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Timers of flows: three wheels of 2048 slots; 1024 slots of one pass while one of the next does.
+//!
+//! A flow has one entry, at the earliest of its deadlines or before it: a deadline that moves away leaves the entry where
+//! it is, and the flow is asked again when it comes up (most retransmission timers never are). Entries are links in the
+//! flows themselves. What lies in a slot of a higher wheel moves down in small portions while the slot before it passes, not
+//! at once: that is why a wheel reaches twice as far as a slot of the next is long.
+use crate::slab::NONE;
+
+/// Nanoseconds of a tick, as a power of two: 16.4 us.
+pub const TICK_SHIFT: u32 = 14;
+const SLOTS: u32 = 2048;
+/// Slots that pass while one of the next wheel does, as a power of two.
+const BITS: u32 = 10;
+const WHEELS: u32 = 3;
+/// A deadline further away comes up after this, to be set again: 9.8 h.
+const FURTHEST: u32 = (SLOTS - 1) << (BITS * (WHEELS - 1));
+/// Entries that move down from a wheel with each tick.
+const PORTION: usize = 32;
+
+/// The tick at an instant; deadlines are rounded up with `tick_after`.
+#[inline]
+pub fn tick_at(ns: u64) -> u32 {
+    (ns >> TICK_SHIFT) as u32
+}
+
+/// The first tick that begins at or after an instant.
+#[inline]
+pub fn tick_after(ns: u64) -> u32 {
+    (ns.wrapping_add((1 << TICK_SHIFT) - 1) >> TICK_SHIFT) as u32
+}
+
+/// Whether one tick lies before another, at most half of their range apart.
+#[inline]
+pub fn before(tick: u32, other: u32) -> bool {
+    (tick.wrapping_sub(other) as i32) < 0
+}
+
+/// A flow's entry.
+#[derive(Clone, Copy, Debug)]
+pub struct Link {
+    next: u32,
+    /// The entry before it; of the first in a slot: its slot, with `FIRST`.
+    prev: u32,
+    /// When it comes up.
+    at: u32,
+}
+
+const FIRST: u32 = 1 << 31;
+
+impl Link {
+    /// In no slot.
+    pub const FREE: Self = Self { next: NONE, prev: NONE, at: 0 };
+
+    /// When it comes up, if it is in a slot.
+    #[inline]
+    pub fn at(&self) -> Option<u32> {
+        (self.prev != NONE).then_some(self.at)
+    }
+}
+
+/// Where entries are.
+pub trait Links {
+    /// The entry of a flow.
+    fn link(&mut self, index: u32) -> &mut Link;
+}
+
+/// The wheels.
+#[derive(Debug)]
+pub struct Wheel {
+    /// First entries, by wheel and slot.
+    heads: Box<[u32]>,
+    /// The next tick to come up.
+    now: u32,
+    len: usize,
+}
+
+impl Wheel {
+    /// Bytes of one.
+    pub const BYTES: usize = (WHEELS * SLOTS) as usize * size_of::<u32>();
+
+    /// Empty, at a tick.
+    pub fn new(now: u32) -> Self {
+        Self { heads: vec![NONE; (WHEELS * SLOTS) as usize].into(), now, len: 0 }
+    }
+
+    /// Entries in it.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Sets an entry for a tick; one that has passed comes up at once. It must be in no slot.
+    #[inline]
+    pub fn set(&mut self, links: &mut impl Links, index: u32, at: u32) {
+        let at = if before(at, self.now) { self.now } else { at };
+        let at = if at.wrapping_sub(self.now) > FURTHEST { self.now.wrapping_add(FURTHEST) } else { at };
+        links.link(index).at = at;
+        self.len += 1;
+        self.put(links, index, at);
+    }
+
+    /// Takes an entry out, if it is in a slot.
+    #[inline]
+    pub fn cancel(&mut self, links: &mut impl Links, index: u32) {
+        if links.link(index).prev != NONE {
+            self.take_out(links, index);
+            self.len -= 1;
+        }
+    }
+
+    /// Lets the time go on to a tick, and tells which entries come up; they are in no slot then.
+    pub fn advance<L: Links>(&mut self, links: &mut L, to: u32, mut due: impl FnMut(&mut L, u32)) {
+        if self.len == 0 {
+            if before(self.now, to) {
+                self.now = to;
+            }
+            return;
+        }
+        while !before(to, self.now) {
+            for wheel in (1..WHEELS).rev() {
+                let turn = self.now >> (BITS * wheel);
+                let begins = self.now & ((1 << (BITS * wheel)) - 1) == 0;
+                self.descend(links, wheel, turn, if begins { usize::MAX } else { 0 });
+                self.descend(links, wheel, turn.wrapping_add(1), PORTION);
+            }
+            let slot = (self.now & (SLOTS - 1)) as usize;
+            while self.heads[slot] != NONE {
+                let index = self.heads[slot];
+                self.take_out(links, index);
+                self.len -= 1;
+                due(links, index);
+            }
+            self.now = self.now.wrapping_add(1);
+        }
+    }
+
+    /// A tick before which nothing comes up, at most a turn of the lowest wheel away; none if there is no entry.
+    pub fn next(&self) -> Option<u32> {
+        if self.len == 0 {
+            return None;
+        }
+        let left = (1 << BITS) - (self.now & ((1 << BITS) - 1));
+        let slot = (0..left).find(|ahead| self.heads[(self.now.wrapping_add(*ahead) & (SLOTS - 1)) as usize] != NONE);
+        Some(self.now.wrapping_add(slot.unwrap_or(left)))
+    }
+
+    /// Moves up to so many entries of a slot one wheel down.
+    #[inline]
+    fn descend(&mut self, links: &mut impl Links, wheel: u32, turn: u32, most: usize) {
+        let slot = (wheel * SLOTS + (turn & (SLOTS - 1))) as usize;
+        for _ in 0..most {
+            let index = self.heads[slot];
+            if index == NONE {
+                break;
+            }
+            self.take_out(links, index);
+            let at = links.link(index).at;
+            self.put_at(links, index, wheel - 1, at);
+        }
+    }
+
+    #[inline]
+    fn put(&mut self, links: &mut impl Links, index: u32, at: u32) {
+        let near = |wheel: u32| (at >> (BITS * wheel)).wrapping_sub(self.now >> (BITS * wheel)) < SLOTS;
+        let wheel = if near(0) { 0 } else { 1 + u32::from(!near(1)) };
+        self.put_at(links, index, wheel, at);
+    }
+
+    #[inline]
+    fn put_at(&mut self, links: &mut impl Links, index: u32, wheel: u32, at: u32) {
+        let slot = wheel * SLOTS + ((at >> (BITS * wheel)) & (SLOTS - 1));
+        let head = core::mem::replace(&mut self.heads[slot as usize], index);
+        if head != NONE {
+            links.link(head).prev = index;
+        }
+        let link = links.link(index);
+        link.next = head;
+        link.prev = FIRST | slot;
+    }
+
+    #[inline]
+    fn take_out(&mut self, links: &mut impl Links, index: u32) {
+        let link = *links.link(index);
+        if link.prev & FIRST != 0 {
+            self.heads[(link.prev & !FIRST) as usize] = link.next;
+        } else {
+            links.link(link.prev).next = link.next;
+        }
+        if link.next != NONE {
+            links.link(link.next).prev = link.prev;
+        }
+        links.link(index).prev = NONE;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    impl Links for Vec<Link> {
+        fn link(&mut self, index: u32) -> &mut Link {
+            &mut self[index as usize]
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn entries_come_up_at_their_tick(
+            start in any::<u32>(),
+            steps in prop::collection::vec((0u32..20, prop_oneof![0u32..3000, 0u32..3_000_000], 0u32..5000, any::<bool>()), 1..200),
+        ) {
+            let mut links = vec![Link::FREE; 20];
+            let mut wheel = Wheel::new(start);
+            let mut model = [None; 20];
+            let mut now = start;
+            for (index, ahead, go, cancel) in steps {
+                wheel.cancel(&mut links, index);
+                model[index as usize] = None;
+                if !cancel {
+                    wheel.set(&mut links, index, now.wrapping_add(ahead));
+                    model[index as usize] = Some(now.wrapping_add(ahead));
+                }
+                prop_assert_eq!(links[index as usize].at(), model[index as usize]);
+                let next = wheel.next();
+                if let Some(next) = next {
+                    prop_assert!(model.iter().flatten().all(|at| !before(*at, next)));
+                }
+                let to = now.wrapping_add(go);
+                let mut last = now;
+                wheel.advance(&mut links, to, |links, index| {
+                    let at = model[index as usize].take().expect("it was set");
+                    assert_eq!(links[index as usize].at(), None);
+                    assert!(!before(at, last), "in order");
+                    last = at;
+                    assert!(!before(to, at), "not before its time");
+                });
+                prop_assert!(model.iter().flatten().all(|at| before(to, *at)), "none is missed");
+                prop_assert_eq!(wheel.len(), model.iter().flatten().count());
+                now = to.wrapping_add(1);
+            }
+        }
+    }
+}
