@@ -8,13 +8,21 @@
 //! No flow has a buffer: unacknowledged data is a place in the program's payloads, and a packet is built when it is sent.
 #![forbid(unsafe_code)]
 
+pub mod counters;
+pub mod flow;
+pub mod packet;
 pub mod payload;
 pub mod program;
+mod random;
 pub mod scenario;
+mod sending;
 pub mod slab;
 pub mod table;
+pub mod tcp;
 pub mod wheel;
 
+pub use counters::{COUNTERS, Count, Counters};
+pub use packet::Address;
 pub use payload::Payload;
 pub use program::{Comparison, Instruction, Program};
 pub use scenario::{Client, CongestionControl, Protocol, Scenario, Server, Template, Tunables};

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is counted, for each template and side: names, meanings, and what TRex calls the same.
+use spate_stats::Counter;
+
+macro_rules! counters {
+    ($($variant:ident $name:literal $trex:literal $meaning:literal;)*) => {
+        /// Something that is counted.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u8)]
+        pub enum Count {
+            $(#[doc = $meaning] $variant,)*
+        }
+
+        /// All, in order: name, TRex's name (or none), meaning.
+        pub const COUNTERS: &[(&str, &str, &str)] = &[$(($name, $trex, $meaning),)*];
+    };
+}
+
+counters! {
+    ConnectAttempts "connect_attempts" "tcps_connattempt" "Connections that clients started.";
+    Accepts "accepts" "tcps_accepts" "SYNs that servers answered.";
+    Connects "connects" "tcps_connects" "Connections established.";
+    Closed "closed" "tcps_closed" "Connections ended, in whatever way.";
+    SentPackets "sent_packets" "tcps_sndtotal" "Segments or datagrams sent.";
+    SentDataPackets "sent_data_packets" "tcps_sndpack" "Of them, with data, sent for the first time.";
+    SentDataBytes "sent_data_bytes" "tcps_sndbyte_ok" "Bytes of data sent for the first time.";
+    SentControlPackets "sent_control_packets" "tcps_sndctrl" "Segments with SYN, FIN or RST.";
+    SentAckPackets "sent_ack_packets" "tcps_sndacks" "Segments with nothing but an acknowledgement.";
+    QueuedBytes "queued_bytes" "tcps_sndbyte" "Bytes that programs sent.";
+    RetransmittedPackets "retransmitted_packets" "tcps_sndrexmitpack" "Data segments sent again.";
+    RetransmittedBytes "retransmitted_bytes" "tcps_sndrexmitbyte" "Bytes of data sent again.";
+    WindowProbesSent "window_probes_sent" "tcps_sndprobe" "Probes of a closed window.";
+    TailProbesSent "tail_probes_sent" "" "Probes for a lost tail (RFC 8985).";
+    ReceivedPackets "received_packets" "tcps_rcvtotal" "Segments or datagrams received.";
+    ReceivedDataPackets "received_data_packets" "tcps_rcvpack" "Of them, with data in sequence.";
+    ReceivedDataBytes "received_data_bytes" "tcps_rcvbyte" "Bytes received in sequence, once each.";
+    AckedPackets "acked_packets" "tcps_rcvackpack" "Acknowledgements that acknowledged something.";
+    AckedBytes "acked_bytes" "tcps_rcvackbyte" "Bytes of data acknowledged.";
+    DuplicateAcks "duplicate_acks" "tcps_rcvdupack" "Duplicate acknowledgements received.";
+    AcksOfUnsent "acks_of_unsent" "tcps_rcvacktoomuch" "Acknowledgements of what was not sent.";
+    OutOfOrderPackets "out_of_order_packets" "tcps_rcvoopack" "Data segments that came out of order.";
+    OutOfOrderBytes "out_of_order_bytes" "tcps_rcvoobyte" "Bytes in them.";
+    DuplicatePackets "duplicate_packets" "tcps_rcvduppack" "Data segments that brought nothing new.";
+    DuplicateBytes "duplicate_bytes" "tcps_rcvdupbyte" "Bytes received before.";
+    BeyondWindowPackets "beyond_window_packets" "tcps_rcvpackafterwin" "Segments with data beyond the window.";
+    BeyondWindowBytes "beyond_window_bytes" "tcps_rcvbyteafterwin" "Bytes in them.";
+    AfterClosePackets "after_close_packets" "tcps_rcvafterclose" "Data segments behind the peer's FIN.";
+    WindowProbesReceived "window_probes_received" "tcps_rcvwinprobe" "Segments that probed our window.";
+    WindowUpdates "window_updates" "tcps_rcvwinupd" "Segments that changed the peer's window only.";
+    OldTimestamps "old_timestamps" "tcps_pawsdrop" "Segments dropped for an old timestamp (PAWS).";
+    MissingTimestamps "missing_timestamps" "" "Segments dropped because they lack the agreed timestamps.";
+    ChallengeAcks "challenge_acks" "" "Acknowledgements that answered a suspicious SYN, RST or ACK (RFC 5961).";
+    ResetsReceived "resets_received" "tcps_drops" "Connections that the peer reset.";
+    ResetsSent "resets_sent" "" "Connections that we reset.";
+    RoundTrips "round_trips" "tcps_rttupdated" "Round trips measured.";
+    RetransmitTimeouts "retransmit_timeouts" "tcps_rexmttimeo" "Retransmission time-outs.";
+    SynTimeouts "syn_timeouts" "tcps_rexmttimeo_syn" "Of them, of SYN.";
+    TimeoutDrops "timeout_drops" "tcps_timeoutdrop" "Connections given up after too many time-outs.";
+    ConnectDrops "connect_drops" "tcps_conndrops" "Handshakes given up.";
+    SpuriousTimeouts "spurious_timeouts" "" "Time-outs that were undone (RFC 5682).";
+    FastRetransmits "fast_retransmits" "tcps_sack_recovery_episode" "Fast recoveries begun.";
+    PersistTimeouts "persist_timeouts" "tcps_persisttimeo" "Time-outs of a closed window.";
+    KeepaliveProbes "keepalive_probes" "tcps_keepprobe" "Keepalives sent.";
+    KeepaliveDrops "keepalive_drops" "tcps_keepdrops" "Connections dropped by keepalive.";
+    DelayedAcks "delayed_acks" "tcps_delack" "Acknowledgements that waited until their time was over.";
+    SackBlocksReceived "sack_blocks_received" "tcps_sack_rcv_blocks" "Blocks of selective acknowledgement received.";
+    SackBlocksSent "sack_blocks_sent" "tcps_sack_send_blocks" "Blocks of selective acknowledgement sent.";
+    RecoveryExhausted "recovery_exhausted" "tcps_sack_sboverflow" "Times there was no memory for the state of a loss, or for what came out of order.";
+    BacklogExhausted "backlog_exhausted" "" "Times a program waited because there was no memory to queue another payload.";
+    CongestionMarks "congestion_marks" "" "Packets received that were marked congested (RFC 3168).";
+    CongestionEchoes "congestion_echoes" "" "Reductions because the peer told of such marks.";
+    MtuReductions "mtu_reductions" "" "Segment sizes reduced because a link's MTU is smaller.";
+    IcmpErrors "icmp_errors" "" "ICMP errors about a flow.";
+    PeerClosedEarly "peer_closed_early" "" "Programs that waited for more when the peer closed.";
+    FlowsExhausted "flows_exhausted" "err_no_memory" "Flows not started because all places were taken.";
+    PortsExhausted "ports_exhausted" "err_no_template" "Flows not started because all tries found their addresses and ports in use.";
+    OpenLimitWaits "open_limit_waits" "" "Flows that started later because the limit of open flows was reached.";
+    TimeWaitReused "time_wait_reused" "" "Flows in TIME-WAIT that a new SYN ended early (RFC 6191).";
+    MessagesSent "messages_sent" "udps_sndpkt" "Datagrams that programs sent.";
+    MessagesReceived "messages_received" "udps_rcvpkt" "Datagrams received.";
+    MessageBytesSent "message_bytes_sent" "udps_sndbyte" "Bytes of data in them.";
+    MessageBytesReceived "message_bytes_received" "udps_rcvbyte" "Bytes of data in them.";
+    KeepaliveTimeouts "keepalive_timeouts" "udps_keepdrops" "UDP flows ended by silence.";
+    ProgramCounts "program_counts" "" "Counts of programs, of all their counters.";
+    LateFlows "late_flows" "" "Flows that started more than 1 ms after their time.";
+}
+
+/// How many there are.
+pub const COUNTS: usize = COUNTERS.len();
+
+/// The counters of one side of a template in one worker.
+#[derive(Debug)]
+pub struct Counters([Counter; COUNTS]);
+
+impl Default for Counters {
+    fn default() -> Self {
+        Self(core::array::from_fn(|_| Counter::default()))
+    }
+}
+
+impl Counters {
+    /// Counts; only its one writer may.
+    #[inline]
+    pub fn add(&self, count: Count, n: u64) {
+        self.0[count as usize].add(n);
+    }
+
+    /// Counts one.
+    #[inline]
+    pub fn one(&self, count: Count) {
+        self.add(count, 1);
+    }
+
+    /// What was counted.
+    #[inline]
+    pub fn get(&self, count: Count) -> u64 {
+        self.0[count as usize].get()
+    }
+
+    /// All, in the order of `COUNTERS`.
+    pub fn all(&self) -> impl Iterator<Item = u64> + '_ {
+        self.0.iter().map(Counter::get)
+    }
+}

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One end of a connection or of a UDP exchange: 192 bytes, in three cache lines by when they are needed.
+use crate::{slab::NONE, wheel::Link};
+
+/// The state of an end (RFC 9293 section 3.3.2). LISTEN is the scenario's; what is closed is in no flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+#[expect(missing_docs, reason = "the names of the RFC")]
+pub enum State {
+    /// Ended: the flow is forgotten as soon as what it owes is sent.
+    Closed,
+    SynSent,
+    SynReceived,
+    Established,
+    FinWait1,
+    FinWait2,
+    CloseWait,
+    Closing,
+    LastAck,
+    TimeWait,
+    /// Of UDP.
+    Datagrams,
+}
+
+/// What is so of a flow: bits of `Flow::flags`.
+#[expect(missing_docs, reason = "the names say it, or the comment beside")]
+pub mod is {
+    /// The end that connects.
+    pub const CLIENT: u32 = 1;
+    /// Its addresses are in the table beside.
+    pub const V6: u32 = 1 << 1;
+    /// In the queue of those with something to send.
+    pub const READY: u32 = 1 << 2;
+    /// May have something to send.
+    pub const OUTPUT: u32 = 1 << 3;
+    /// Owes an acknowledgement now...
+    pub const ACK_NOW: u32 = 1 << 4;
+    /// ...or by `ack_at`.
+    pub const ACK_LATER: u32 = 1 << 5;
+    /// `wait_at` counts.
+    pub const WAITING: u32 = 1 << 6;
+    /// `program_at` counts.
+    pub const PROGRAM_WAITS: u32 = 1 << 7;
+    /// The instruction at `pc` has begun.
+    pub const BEGUN: u32 = 1 << 8;
+    /// The program has come to its end.
+    pub const PROGRAM_ENDED: u32 = 1 << 9;
+    /// FIN goes behind the data.
+    pub const FIN_QUEUED: u32 = 1 << 10;
+    /// The peer's FIN has come, and all before it.
+    pub const FIN_RECEIVED: u32 = 1 << 11;
+    /// Timestamps were agreed on.
+    pub const TIMESTAMPS: u32 = 1 << 12;
+    /// Selective acknowledgements were agreed on.
+    pub const SACK: u32 = 1 << 13;
+    /// Congestion notification was agreed on.
+    pub const ECN: u32 = 1 << 14;
+    /// Our segments carry ECE until CWR comes.
+    pub const ECHO: u32 = 1 << 15;
+    /// The next data segment carries CWR.
+    pub const REDUCED: u32 = 1 << 16;
+    /// The round trip of the segment at `rtt_seq` is measured.
+    pub const TIMED: u32 = 1 << 17;
+    /// A RST is to be sent, and the flow ends.
+    pub const RESET: u32 = 1 << 18;
+    /// Data waits for the peer's window to open: probes.
+    pub const PERSIST: u32 = 1 << 19;
+    /// In fast recovery until `recover` is acknowledged.
+    pub const RECOVERY: u32 = 1 << 20;
+    /// After a time-out, until `recover` is acknowledged.
+    pub const LOSS: u32 = 1 << 21;
+    /// `wait_at` is a tail loss probe's.
+    pub const PROBE: u32 = 1 << 22;
+    /// A tail loss probe was sent; it ends when `recover` is acknowledged.
+    pub const PROBED: u32 = 1 << 23;
+    /// A segment must be sent though windows say no: a probe of the window, or of the tail.
+    pub const FORCED: u32 = 1 << 24;
+    /// A segment of keepalive must be sent.
+    pub const KEEPALIVE: u32 = 1 << 25;
+    /// Counted as open.
+    pub const OPEN: u32 = 1 << 26;
+    /// The congestion window was what limited the last flight.
+    pub const LIMITED: u32 = 1 << 27;
+    /// Whether a time-out was spurious is being found out (RFC 5682): after the first acknowledgement.
+    pub const FRTO: u32 = 1 << 28;
+    /// The program is told that the peer has closed.
+    pub const PEER_CLOSED_TOLD: u32 = 1 << 29;
+    /// The reordering timer runs (RFC 8985 section 6.2).
+    pub const REORDER: u32 = 1 << 30;
+}
+
+/// Data that is queued to be sent: a payload, once or several times in a row, from a sequence number on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Piece {
+    /// Of the first byte.
+    pub seq: u32,
+    /// Index in the scenario.
+    pub payload: u16,
+    /// Which part of a long payload (`PART` bytes each).
+    pub part: u16,
+}
+
+/// Payloads are queued in parts of at most so many bytes: sequence numbers of a queue never wrap around.
+pub const PART: u64 = 1 << 28;
+
+/// One end.
+#[derive(Clone, Debug)]
+#[repr(C, align(64))]
+pub struct Flow {
+    // First line: which flow it is, and its timers.
+    /// IPv4 address, or a hash of the IPv6 addresses.
+    pub local: u32,
+    /// IPv4 address.
+    pub remote: u32,
+    pub local_port: u16,
+    pub remote_port: u16,
+    /// Its entry in the wheel.
+    pub link: Link,
+    /// The next with something to send.
+    pub ready_next: u32,
+    /// Tick: of the transport (what it waits for is told by state and flags).
+    pub wait_at: u32,
+    /// Tick: of a delayed acknowledgement.
+    pub ack_at: u32,
+    /// Tick: of the program.
+    pub program_at: u32,
+    pub flags: u32,
+    /// Index in the scenario.
+    pub template: u16,
+    pub state: State,
+    /// Time-outs in a row.
+    pub backoff: u8,
+    /// Of who sends to it on the link.
+    pub remote_mac: [u8; 6],
+    /// Shift of the peer's window, and of ours in the upper half.
+    pub scales: u8,
+    pub dup_acks: u8,
+    /// Of the template's flows.
+    pub number: u64,
+
+    // Second line: TCP. Names as in RFC 9293 section 3.3.1.
+    pub snd_una: u32,
+    pub snd_nxt: u32,
+    /// The highest that was sent.
+    pub snd_max: u32,
+    /// The peer's window in bytes.
+    pub snd_wnd: u32,
+    pub snd_wl1: u32,
+    pub snd_wl2: u32,
+    pub rcv_nxt: u32,
+    /// The right edge of the window we announced.
+    pub rcv_adv: u32,
+    /// The last acknowledgement we sent.
+    pub ack_sent: u32,
+    /// Congestion window in bytes.
+    pub cwnd: u32,
+    pub ssthresh: u32,
+    /// Smoothed round trip and its variation in microseconds (of 1024 ns); 0 before the first.
+    pub srtt: u32,
+    pub rttvar: u32,
+    pub rtt_seq: u32,
+    pub rtt_at: u32,
+    /// What fits into a segment with the peer, options of every segment not counted.
+    pub mss: u16,
+    /// Place in the program.
+    pub pc: u16,
+
+    // Third line: what data, and after losses.
+    pub ts_recent: u32,
+    /// When it came, in ticks of timestamps.
+    pub ts_recent_at: u32,
+    /// See `tcp::Recovery`, or `NONE`.
+    pub recovery: u32,
+    /// See `Backlog`, or `NONE`.
+    pub backlog: u32,
+    /// CUBIC: the window before the last reduction, in bytes.
+    pub w_max: u32,
+    /// CUBIC: when the epoch began, in microseconds; 0: not.
+    pub epoch_at: u32,
+    /// CUBIC: time from there to `w_max`, in microseconds.
+    pub cubic_k: u32,
+    /// What ends recovery, loss or a probe when acknowledged.
+    pub recover: u32,
+    /// Bytes or datagrams since the last clear.
+    pub received: u64,
+    pub pieces: [Piece; 2],
+    /// Behind the last byte queued.
+    pub snd_end: u32,
+    pub piece_count: u8,
+    /// Probes without an answer: of keepalive, or of a window.
+    pub probes: u8,
+    /// Parts queued of the payload that the instruction sends.
+    pub part: u16,
+}
+
+const _: () = assert!(size_of::<Flow>() == 192);
+
+impl Flow {
+    /// No flow.
+    pub const NOTHING: Self = Self {
+        local: 0,
+        remote: 0,
+        local_port: 0,
+        remote_port: 0,
+        link: Link::FREE,
+        ready_next: NONE,
+        wait_at: 0,
+        ack_at: 0,
+        program_at: 0,
+        flags: 0,
+        template: 0,
+        state: State::Closed,
+        backoff: 0,
+        remote_mac: [0; 6],
+        scales: 0,
+        dup_acks: 0,
+        number: 0,
+        snd_una: 0,
+        snd_nxt: 0,
+        snd_max: 0,
+        snd_wnd: 0,
+        snd_wl1: 0,
+        snd_wl2: 0,
+        rcv_nxt: 0,
+        rcv_adv: 0,
+        ack_sent: 0,
+        cwnd: 0,
+        ssthresh: u32::MAX,
+        srtt: 0,
+        rttvar: 0,
+        rtt_seq: 0,
+        rtt_at: 0,
+        mss: 536,
+        pc: 0,
+        ts_recent: 0,
+        ts_recent_at: 0,
+        recovery: NONE,
+        backlog: NONE,
+        w_max: 0,
+        epoch_at: 0,
+        cubic_k: 0,
+        recover: 0,
+        received: 0,
+        pieces: [Piece { seq: 0, payload: 0, part: 0 }; 2],
+        snd_end: 0,
+        piece_count: 0,
+        probes: 0,
+        part: 0,
+    };
+
+    /// Whether all of these are so.
+    #[inline]
+    pub fn has(&self, flags: u32) -> bool {
+        self.flags & flags == flags
+    }
+
+    /// Whether any of these is so.
+    #[inline]
+    pub fn any(&self, flags: u32) -> bool {
+        self.flags & flags != 0
+    }
+
+    /// Makes these so.
+    #[inline]
+    pub fn set(&mut self, flags: u32) {
+        self.flags |= flags;
+    }
+
+    /// Makes these not so.
+    #[inline]
+    pub fn clear(&mut self, flags: u32) {
+        self.flags &= !flags;
+    }
+
+    /// Bytes that are sent and not acknowledged, SYN and FIN among them.
+    #[inline]
+    pub fn in_flight(&self) -> u32 {
+        self.snd_max.wrapping_sub(self.snd_una)
+    }
+
+    /// The earliest of its deadlines.
+    #[inline]
+    pub fn deadline(&self) -> Option<u32> {
+        let mut earliest = None;
+        for (flag, at) in [(is::WAITING, self.wait_at), (is::ACK_LATER, self.ack_at), (is::PROGRAM_WAITS, self.program_at)] {
+            if self.has(flag) && earliest.is_none_or(|earliest| crate::wheel::before(at, earliest)) {
+                earliest = Some(at);
+            }
+        }
+        earliest
+    }
+
+    /// Waits for the transport until a tick.
+    #[inline]
+    pub fn wait_until(&mut self, tick: u32) {
+        self.wait_at = tick;
+        self.set(is::WAITING);
+    }
+}
+
+/// Whether one sequence number lies before another (RFC 9293 section 3.4).
+#[inline]
+pub fn seq_before(a: u32, b: u32) -> bool {
+    (a.wrapping_sub(b) as i32) < 0
+}
+
+/// The later of two sequence numbers.
+#[inline]
+pub fn seq_max(a: u32, b: u32) -> u32 {
+    if seq_before(a, b) { b } else { a }
+}
+
+/// The earlier of two sequence numbers.
+#[inline]
+pub fn seq_min(a: u32, b: u32) -> u32 {
+    if seq_before(b, a) { b } else { a }
+}

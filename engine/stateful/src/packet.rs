@@ -1,0 +1,641 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Frames of TCP, UDP and ICMP over IPv4 and IPv6: read without copying, and verified; written from their parts.
+use spate_wire::checksum::{checksum, fold, sum, swapped};
+
+/// An IP address; IPv4 as `::ffff:a.b.c.d` (RFC 4291 section 2.5.5.2).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Address(pub u128);
+
+const V4: u128 = 0xffff << 32;
+
+impl Address {
+    /// Of IPv4.
+    #[inline]
+    pub const fn v4(address: u32) -> Self {
+        Self(V4 | address as u128)
+    }
+
+    /// The 32 bits of IPv4, if it is such.
+    #[inline]
+    pub const fn as_v4(self) -> Option<u32> {
+        if self.0 >> 32 == V4 >> 32 { Some(self.0 as u32) } else { None }
+    }
+
+    /// Whether it is of IPv6.
+    #[inline]
+    pub const fn is_v6(self) -> bool {
+        self.0 >> 32 != V4 >> 32
+    }
+}
+
+impl core::fmt::Debug for Address {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self.as_v4() {
+            Some(v4) => core::net::Ipv4Addr::from_bits(v4).fmt(f),
+            None => core::net::Ipv6Addr::from_bits(self.0).fmt(f),
+        }
+    }
+}
+
+/// Bits of a TCP header's flags (RFC 9293 section 3.1).
+#[expect(missing_docs, reason = "the names of the header's bits")]
+pub mod flag {
+    pub const FIN: u8 = 1;
+    pub const SYN: u8 = 2;
+    pub const RST: u8 = 4;
+    pub const PSH: u8 = 8;
+    pub const ACK: u8 = 16;
+    pub const URG: u8 = 32;
+    pub const ECE: u8 = 64;
+    pub const CWR: u8 = 128;
+}
+
+/// What a frame carries.
+#[derive(Clone, Copy, Debug)]
+pub struct Packet<'a> {
+    /// Who sent it on the link.
+    pub source_mac: [u8; 6],
+    /// IP addresses.
+    pub source: Address,
+    /// IP addresses.
+    pub destination: Address,
+    /// The two bits of explicit congestion notification (RFC 3168): 3 means congestion experienced.
+    pub ecn: u8,
+    /// What is in it.
+    pub content: Content<'a>,
+}
+
+/// What an IP packet carries.
+#[derive(Clone, Copy, Debug)]
+pub enum Content<'a> {
+    /// A TCP segment.
+    Tcp(Segment<'a>),
+    /// A UDP datagram.
+    Udp(Datagram<'a>),
+    /// An ICMP error about a packet of ours.
+    Icmp(Trouble),
+}
+
+/// A UDP datagram.
+#[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "the names of the header's fields")]
+pub struct Datagram<'a> {
+    pub source_port: u16,
+    pub destination_port: u16,
+    pub payload: &'a [u8],
+}
+
+/// A TCP segment.
+#[derive(Clone, Copy, Debug)]
+pub struct Segment<'a> {
+    /// Ports.
+    pub source_port: u16,
+    /// Ports.
+    pub destination_port: u16,
+    /// Sequence number of the first byte, or of SYN.
+    pub seq: u32,
+    /// What is expected next.
+    pub ack: u32,
+    /// See [`flag`].
+    pub flags: u8,
+    /// Not scaled.
+    pub window: u16,
+    /// Its options.
+    pub options: Options,
+    /// Data.
+    pub payload: &'a [u8],
+}
+
+impl Segment<'_> {
+    /// Whether a flag is set.
+    #[inline]
+    pub fn has(&self, flags: u8) -> bool {
+        self.flags & flags != 0
+    }
+
+    /// Sequence numbers it takes: bytes of data, SYN and FIN.
+    #[inline]
+    pub fn len(&self) -> u32 {
+        self.payload.len() as u32 + u32::from(self.has(flag::SYN)) + u32::from(self.has(flag::FIN))
+    }
+
+    /// Whether it takes none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Blocks of selective acknowledgement that fit into a header beside timestamps, and without.
+pub const SACK_BLOCKS: usize = 4;
+
+/// Options of a TCP header.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Maximum segment size.
+    pub mss: Option<u16>,
+    /// Shift of the window (RFC 7323).
+    pub window_scale: Option<u8>,
+    /// Selective acknowledgement permitted.
+    pub sack_permitted: bool,
+    /// Value and echo.
+    pub timestamps: Option<(u32, u32)>,
+    /// Blocks, from the first.
+    pub sack: [(u32, u32); SACK_BLOCKS],
+    /// How many of them.
+    pub sacks: usize,
+}
+
+/// An ICMP error: which packet of ours it is about, and what happened to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trouble {
+    /// What happened.
+    pub kind: TroubleKind,
+    /// Of the packet it is about.
+    pub tcp: bool,
+    /// Of the packet it is about.
+    pub source: Address,
+    /// Of the packet it is about.
+    pub destination: Address,
+    /// Of the packet it is about.
+    pub source_port: u16,
+    /// Of the packet it is about.
+    pub destination_port: u16,
+    /// Of the packet it is about, if of TCP.
+    pub seq: u32,
+}
+
+/// What an ICMP error tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TroubleKind {
+    /// Longer than a link's MTU, which may be told (else 0), and must not be fragmented.
+    TooBig(u16),
+    /// Port or protocol unreachable, or prohibited.
+    Refused,
+    /// Network or host unreachable, time exceeded: may pass.
+    Transient,
+}
+
+/// Why a frame is not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reject {
+    /// It is no TCP, UDP or ICMP error over IP.
+    Other,
+    /// Shorter than its headers say.
+    Truncated,
+    /// A checksum is wrong.
+    Checksum,
+    /// A part of a packet: parts are not put together.
+    Fragment,
+}
+
+/// Bytes of an Ethernet header.
+pub const ETHERNET: usize = 14;
+const IPV4: usize = 20;
+const IPV6: usize = 40;
+const TCP: usize = 20;
+const UDP: usize = 8;
+const PROTOCOL_TCP: u8 = 6;
+const PROTOCOL_UDP: u8 = 17;
+
+#[inline]
+fn be16(bytes: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes([bytes[at], bytes[at + 1]])
+}
+
+#[inline]
+fn be32(bytes: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+impl<'a> Packet<'a> {
+    /// Reads a frame without FCS, behind up to two VLAN tags, and verifies its checksums.
+    #[inline]
+    pub fn read(frame: &'a [u8]) -> Result<Self, Reject> {
+        if frame.len() < ETHERNET + IPV4 {
+            return Err(Reject::Other);
+        }
+        let mut at = ETHERNET;
+        let mut kind = be16(frame, 12);
+        while matches!(kind, 0x8100 | 0x88a8) && at < ETHERNET + 8 && frame.len() >= at + 4 {
+            kind = be16(frame, at + 2);
+            at += 4;
+        }
+        let mut source_mac = [0; 6];
+        source_mac.copy_from_slice(&frame[6..12]);
+        let packet = &frame[at..];
+        let (source, destination, ecn, protocol, body) = match kind {
+            0x0800 => ipv4(packet)?,
+            0x86dd => ipv6(packet)?,
+            _ => return Err(Reject::Other),
+        };
+        let pseudo = pseudo_header(source, destination, protocol, body.len());
+        let content = match protocol {
+            PROTOCOL_TCP => Content::Tcp(segment(body, pseudo)?),
+            PROTOCOL_UDP => Content::Udp(datagram(body, pseudo, source.is_v6())?),
+            1 if !source.is_v6() => Content::Icmp(trouble_v4(body)?),
+            58 if source.is_v6() => Content::Icmp(trouble_v6(body, pseudo)?),
+            _ => return Err(Reject::Other),
+        };
+        Ok(Self { source_mac, source, destination, ecn, content })
+    }
+}
+
+type Ip<'a> = (Address, Address, u8, u8, &'a [u8]);
+
+#[inline]
+fn ipv4(packet: &[u8]) -> Result<Ip<'_>, Reject> {
+    if packet.len() < IPV4 || packet[0] >> 4 != 4 {
+        return Err(Reject::Truncated);
+    }
+    let header = usize::from(packet[0] & 15) * 4;
+    let total = usize::from(be16(packet, 2));
+    if header < IPV4 || total < header || packet.len() < total {
+        return Err(Reject::Truncated);
+    }
+    if fold(sum(&packet[..header])) != 0xffff {
+        return Err(Reject::Checksum);
+    }
+    // More fragments, or an offset.
+    if be16(packet, 6) & 0x3fff != 0 {
+        return Err(Reject::Fragment);
+    }
+    let (source, destination) = (Address::v4(be32(packet, 12)), Address::v4(be32(packet, 16)));
+    Ok((source, destination, packet[1] & 3, packet[9], &packet[header..total]))
+}
+
+fn ipv6(packet: &[u8]) -> Result<Ip<'_>, Reject> {
+    if packet.len() < IPV6 || packet[0] >> 4 != 6 {
+        return Err(Reject::Truncated);
+    }
+    let total = IPV6 + usize::from(be16(packet, 4));
+    if packet.len() < total {
+        return Err(Reject::Truncated);
+    }
+    let address = |at: usize| {
+        let mut bytes = [0; 16];
+        bytes.copy_from_slice(&packet[at..at + 16]);
+        Address(u128::from_be_bytes(bytes))
+    };
+    let (mut next, mut at) = (packet[6], IPV6);
+    // Hop-by-hop options, routing and destination options (RFC 8200 section 4).
+    while matches!(next, 0 | 43 | 60) {
+        if total < at + 8 {
+            return Err(Reject::Truncated);
+        }
+        next = packet[at];
+        at += 8 * (usize::from(packet[at + 1]) + 1);
+    }
+    if next == 44 {
+        return Err(Reject::Fragment);
+    }
+    if at > total {
+        return Err(Reject::Truncated);
+    }
+    Ok((address(8), address(24), packet[1] >> 4 & 3, next, &packet[at..total]))
+}
+
+/// Sum of the pseudo header's 16-bit words (RFC 9293 section 3.1, RFC 8200 section 8.1).
+#[inline]
+fn pseudo_header(source: Address, destination: Address, protocol: u8, len: usize) -> u64 {
+    let addresses = match (source.as_v4(), destination.as_v4()) {
+        (Some(source), Some(destination)) => halves(source) + halves(destination),
+        _ => words(source) + words(destination),
+    };
+    addresses + u64::from(protocol) + len as u64
+}
+
+#[inline]
+fn halves(v: u32) -> u64 {
+    u64::from(v >> 16) + u64::from(v & 0xffff)
+}
+
+#[inline]
+fn words(address: Address) -> u64 {
+    (0..4).map(|word| halves((address.0 >> (32 * word)) as u32)).sum()
+}
+
+#[inline]
+fn segment(body: &[u8], pseudo: u64) -> Result<Segment<'_>, Reject> {
+    if body.len() < TCP {
+        return Err(Reject::Truncated);
+    }
+    let header = usize::from(body[12] >> 4) * 4;
+    if header < TCP || body.len() < header {
+        return Err(Reject::Truncated);
+    }
+    if fold(sum(body) + pseudo) != 0xffff {
+        return Err(Reject::Checksum);
+    }
+    Ok(Segment {
+        source_port: be16(body, 0),
+        destination_port: be16(body, 2),
+        seq: be32(body, 4),
+        ack: be32(body, 8),
+        flags: body[13],
+        window: be16(body, 14),
+        options: Options::read(&body[TCP..header]),
+        payload: &body[header..],
+    })
+}
+
+fn datagram(body: &[u8], pseudo: u64, v6: bool) -> Result<Datagram<'_>, Reject> {
+    if body.len() < UDP {
+        return Err(Reject::Truncated);
+    }
+    let len = usize::from(be16(body, 4));
+    if len < UDP || body.len() < len {
+        return Err(Reject::Truncated);
+    }
+    let told = be16(body, 6);
+    // Without a checksum (RFC 768), which IPv6 does not allow.
+    let none = told == 0 && !v6;
+    // The pseudo header holds UDP's own length.
+    if !none && fold(sum(&body[..len]) + pseudo - body.len() as u64 + len as u64) != 0xffff {
+        return Err(Reject::Checksum);
+    }
+    Ok(Datagram { source_port: be16(body, 0), destination_port: be16(body, 2), payload: &body[UDP..len] })
+}
+
+/// RFC 792: type, code, checksum, 4 bytes, then the packet's own header and at least 8 bytes of what follows.
+fn trouble_v4(body: &[u8]) -> Result<Trouble, Reject> {
+    if body.len() < 8 + IPV4 + 8 {
+        return Err(Reject::Other);
+    }
+    let kind = match (body[0], body[1]) {
+        (3, 4) => TroubleKind::TooBig(be16(body, 6)),
+        (3, 2 | 3 | 9 | 10 | 13) => TroubleKind::Refused,
+        (3 | 11, _) => TroubleKind::Transient,
+        _ => return Err(Reject::Other),
+    };
+    if fold(sum(body)) != 0xffff {
+        return Err(Reject::Checksum);
+    }
+    let about = &body[8..];
+    let header = usize::from(about[0] & 15) * 4;
+    if about[0] >> 4 != 4 || header < IPV4 || about.len() < header + 8 {
+        return Err(Reject::Truncated);
+    }
+    let addresses = (Address::v4(be32(about, 12)), Address::v4(be32(about, 16)));
+    Trouble::about(kind, about[9], addresses, &about[header..])
+}
+
+/// RFC 4443.
+fn trouble_v6(body: &[u8], pseudo: u64) -> Result<Trouble, Reject> {
+    if body.len() < 8 + IPV6 + 8 {
+        return Err(Reject::Other);
+    }
+    let kind = match (body[0], body[1]) {
+        (2, _) => TroubleKind::TooBig(be32(body, 4).min(0xffff) as u16),
+        (1, 1 | 4 | 5 | 6) | (4, _) => TroubleKind::Refused,
+        (1 | 3, _) => TroubleKind::Transient,
+        _ => return Err(Reject::Other),
+    };
+    if fold(sum(body) + pseudo) != 0xffff {
+        return Err(Reject::Checksum);
+    }
+    let about = &body[8..];
+    let address = |at: usize| {
+        let mut bytes = [0; 16];
+        bytes.copy_from_slice(&about[at..at + 16]);
+        Address(u128::from_be_bytes(bytes))
+    };
+    Trouble::about(kind, about[6], (address(8), address(24)), &about[IPV6..])
+}
+
+impl Trouble {
+    fn about(kind: TroubleKind, protocol: u8, addresses: (Address, Address), body: &[u8]) -> Result<Self, Reject> {
+        if !matches!(protocol, PROTOCOL_TCP | PROTOCOL_UDP) {
+            return Err(Reject::Other);
+        }
+        Ok(Self {
+            kind,
+            tcp: protocol == PROTOCOL_TCP,
+            source: addresses.0,
+            destination: addresses.1,
+            source_port: be16(body, 0),
+            destination_port: be16(body, 2),
+            seq: be32(body, 4),
+        })
+    }
+}
+
+/// NOP, NOP, timestamps of 10 bytes: how nearly all segments begin (RFC 7323 appendix A).
+const TIMESTAMPS: u32 = 0x0101_080a;
+
+impl Options {
+    /// Reads them; what is malformed or unknown is skipped (RFC 9293 section 3.1).
+    #[inline]
+    fn read(mut bytes: &[u8]) -> Self {
+        let mut options = Self::default();
+        if bytes.len() >= 12 && be32(bytes, 0) == TIMESTAMPS {
+            options.timestamps = Some((be32(bytes, 4), be32(bytes, 8)));
+            bytes = &bytes[12..];
+        }
+        while let [kind, rest @ ..] = bytes {
+            match (kind, rest) {
+                (0, _) => break,
+                (1, _) => bytes = rest,
+                (kind, [len, ..]) if *len >= 2 && bytes.len() >= usize::from(*len) => {
+                    options.add(*kind, &bytes[2..usize::from(*len)]);
+                    bytes = &bytes[usize::from(*len)..];
+                }
+                _ => break,
+            }
+        }
+        options
+    }
+
+    fn add(&mut self, kind: u8, value: &[u8]) {
+        match (kind, value.len()) {
+            (2, 2) => self.mss = Some(be16(value, 0)),
+            // A shift above 14 counts as 14 (RFC 7323 section 2.3).
+            (3, 1) => self.window_scale = Some(value[0].min(14)),
+            (4, 0) => self.sack_permitted = true,
+            (5, _) => {
+                for block in value.chunks_exact(8).take(SACK_BLOCKS - self.sacks) {
+                    self.sack[self.sacks] = (be32(block, 0), be32(block, 4));
+                    self.sacks += 1;
+                }
+            }
+            (8, 8) => self.timestamps = Some((be32(value, 0), be32(value, 4))),
+            _ => {}
+        }
+    }
+
+    /// Bytes they take in a header: a multiple of 4.
+    #[inline]
+    pub fn len(&self) -> usize {
+        if self.mss.is_some() {
+            let scale = if self.window_scale.is_some() { 4 } else { 0 };
+            // SACK permitted takes the place of the NOPs before the timestamps.
+            let rest = if self.timestamps.is_some() { 12 } else { 4 * usize::from(self.sack_permitted) };
+            return 4 + scale + rest;
+        }
+        let timestamps = if self.timestamps.is_some() { 12 } else { 0 };
+        timestamps + if self.sacks > 0 { 4 + 8 * self.sacks } else { 0 }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Writes them; `out` is as long as `len` says.
+    #[inline]
+    fn write(&self, out: &mut [u8]) {
+        let mut at = 0;
+        let mut put = |bytes: &[u8]| {
+            out[at..at + bytes.len()].copy_from_slice(bytes);
+            at += bytes.len();
+        };
+        if let Some(mss) = self.mss {
+            put(&(0x0204_0000 | u32::from(mss)).to_be_bytes());
+        }
+        if let Some((value, echo)) = self.timestamps {
+            put(&(if self.sack_permitted { 0x0402_080a } else { TIMESTAMPS }).to_be_bytes());
+            put(&value.to_be_bytes());
+            put(&echo.to_be_bytes());
+        } else if self.sack_permitted {
+            put(&0x0101_0402u32.to_be_bytes());
+        }
+        if let (Some(scale), Some(_)) = (self.window_scale, self.mss) {
+            put(&(0x0103_0300 | u32::from(scale)).to_be_bytes());
+        }
+        if self.sacks > 0 {
+            put(&(0x0101_0500 | (2 + 8 * self.sacks as u32)).to_be_bytes());
+            for (from, to) in &self.sack[..self.sacks] {
+                put(&from.to_be_bytes());
+                put(&to.to_be_bytes());
+            }
+        }
+    }
+}
+
+/// The headers below the transport of what a flow sends.
+#[derive(Clone, Copy, Debug)]
+pub struct Below {
+    /// Ethernet destination and source.
+    pub macs: [u8; 12],
+    /// IP addresses.
+    pub source: Address,
+    /// IP addresses.
+    pub destination: Address,
+    /// IPv4 type of service, IPv6 traffic class.
+    pub tos: u8,
+    /// Time to live, hop limit.
+    pub ttl: u8,
+    /// IPv4 identification.
+    pub id: u16,
+}
+
+/// The header of a segment to send.
+#[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "as in `Segment`")]
+pub struct Head {
+    pub source_port: u16,
+    pub destination_port: u16,
+    pub seq: u32,
+    pub ack: u32,
+    pub flags: u8,
+    pub window: u16,
+}
+
+impl Below {
+    /// Bytes before the transport's header.
+    #[inline]
+    pub fn len(&self) -> usize {
+        ETHERNET + if self.source.is_v6() { IPV6 } else { IPV4 }
+    }
+
+    /// Never.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// Writes the headers of Ethernet and IP for a transport's packet of so many bytes.
+    #[inline]
+    fn write(&self, frame: &mut [u8], protocol: u8, len: usize) {
+        frame[..12].copy_from_slice(&self.macs);
+        if self.source.is_v6() {
+            frame[12..14].copy_from_slice(&[0x86, 0xdd]);
+            let header = &mut frame[ETHERNET..ETHERNET + IPV6];
+            header[..4].copy_from_slice(&(6 << 28 | u32::from(self.tos) << 20).to_be_bytes());
+            header[4..6].copy_from_slice(&(len as u16).to_be_bytes());
+            header[6..8].copy_from_slice(&[protocol, self.ttl]);
+            header[8..24].copy_from_slice(&self.source.0.to_be_bytes());
+            header[24..40].copy_from_slice(&self.destination.0.to_be_bytes());
+            return;
+        }
+        frame[12..14].copy_from_slice(&[0x08, 0x00]);
+        let (source, destination) = (self.source.0 as u32, self.destination.0 as u32);
+        let total = (IPV4 + len) as u32;
+        // Do not fragment (RFC 1191).
+        let words = [
+            0x4500_0000 | u32::from(self.tos) << 16 | total,
+            u32::from(self.id) << 16 | 0x4000,
+            u32::from(self.ttl) << 24 | u32::from(protocol) << 16,
+            source,
+            destination,
+        ];
+        let sum = words.iter().map(|word| halves(*word)).sum();
+        let header = &mut frame[ETHERNET..ETHERNET + IPV4];
+        for (bytes, word) in header.chunks_exact_mut(4).zip(words) {
+            bytes.copy_from_slice(&word.to_be_bytes());
+        }
+        header[10..12].copy_from_slice(&checksum(sum).to_be_bytes());
+    }
+
+    /// Writes the headers of a TCP segment whose data, so many bytes with this sum, is or will be behind them. The frame
+    /// holds all of it.
+    #[inline]
+    pub fn write_tcp(&self, frame: &mut [u8], head: &Head, options: &Options, data: usize, data_sum: u16) {
+        let start = self.len();
+        let header = TCP + options.len();
+        self.write(frame, PROTOCOL_TCP, header + data);
+        let bytes = &mut frame[start..start + header];
+        bytes[0..2].copy_from_slice(&head.source_port.to_be_bytes());
+        bytes[2..4].copy_from_slice(&head.destination_port.to_be_bytes());
+        bytes[4..8].copy_from_slice(&head.seq.to_be_bytes());
+        bytes[8..12].copy_from_slice(&head.ack.to_be_bytes());
+        bytes[12..14].copy_from_slice(&[(header as u8 / 4) << 4, head.flags]);
+        bytes[14..16].copy_from_slice(&head.window.to_be_bytes());
+        bytes[16..20].fill(0);
+        options.write(&mut bytes[TCP..]);
+        let pseudo = pseudo_header(self.source, self.destination, PROTOCOL_TCP, header + data);
+        let check = checksum(sum(bytes) + pseudo + u64::from(data_sum));
+        bytes[16..18].copy_from_slice(&check.to_be_bytes());
+    }
+
+    /// The same for a UDP datagram.
+    #[inline]
+    pub fn write_udp(&self, frame: &mut [u8], ports: (u16, u16), data: usize, data_sum: u16) {
+        let start = self.len();
+        let len = UDP + data;
+        self.write(frame, PROTOCOL_UDP, len);
+        let bytes = &mut frame[start..start + UDP];
+        bytes[0..2].copy_from_slice(&ports.0.to_be_bytes());
+        bytes[2..4].copy_from_slice(&ports.1.to_be_bytes());
+        bytes[4..6].copy_from_slice(&(len as u16).to_be_bytes());
+        bytes[6..8].fill(0);
+        let pseudo = pseudo_header(self.source, self.destination, PROTOCOL_UDP, len);
+        // 0 would mean that there is none.
+        let check = match checksum(sum(bytes) + pseudo + u64::from(data_sum)) {
+            0 => 0xffff,
+            check => check,
+        };
+        bytes[6..8].copy_from_slice(&check.to_be_bytes());
+    }
+}
+
+/// Bytes of a TCP header without options.
+pub const TCP_HEADER: usize = TCP;
+/// Bytes of a UDP header.
+pub const UDP_HEADER: usize = UDP;
+
+/// The sum of two adjacent pieces: of the first, so many bytes long, and of the second.
+#[inline]
+pub fn joined(first: u16, len: usize, second: u16) -> u16 {
+    let second = if len.is_multiple_of(2) { u64::from(second) } else { swapped(u64::from(second)) };
+    fold(u64::from(first) + second)
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a flow has queued to send: payloads by reference, two in the flow itself, more in a place beside it.
+use crate::{
+    flow::{Flow, PART, Piece, seq_before, seq_max, seq_min},
+    packet::joined,
+    payload::Payload,
+    slab::{NONE, Slab},
+};
+
+/// Pieces beside a flow.
+const MORE: usize = 14;
+/// A run of the same payload is not longer than this.
+const LONGEST: u32 = 1 << 30;
+
+/// Pieces that follow those in the flow.
+#[derive(Clone, Debug)]
+pub struct Backlog([Piece; MORE]);
+
+impl Backlog {
+    /// None.
+    pub const NOTHING: Self = Self([Piece { seq: 0, payload: 0, part: 0 }; MORE]);
+}
+
+/// Why a payload was not queued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoRoom {
+    /// The peer must acknowledge something first.
+    Full,
+    /// No place beside a flow is left.
+    Exhausted,
+}
+
+/// How many bytes a part of a payload has.
+#[inline]
+fn part_len(payload: &Payload, part: u16) -> u32 {
+    payload.len().saturating_sub(u64::from(part) * PART).min(PART) as u32
+}
+
+/// Parts of a payload.
+#[inline]
+pub fn parts(payload: &Payload) -> u16 {
+    payload.len().div_ceil(PART).min(u64::from(u16::MAX)) as u16
+}
+
+impl Flow {
+    fn piece(&self, index: usize, backlogs: &Slab<Backlog>) -> Piece {
+        if index < self.pieces.len() { self.pieces[index] } else { backlogs[self.backlog].0[index - self.pieces.len()] }
+    }
+
+    /// Bytes queued and not acknowledged.
+    #[inline]
+    pub fn queued(&self) -> u32 {
+        // Below by SYN before the handshake's end, above by FIN after it.
+        let from = self.snd_una;
+        if seq_before(from, self.snd_end) { self.snd_end.wrapping_sub(from) } else { 0 }
+    }
+
+    /// Queues a part of a payload. Tells how many bytes that is.
+    pub fn queue(
+        &mut self,
+        payloads: &[Payload],
+        payload: u16,
+        part: u16,
+        backlogs: &mut Slab<Backlog>,
+    ) -> Result<u32, NoRoom> {
+        let len = part_len(&payloads[usize::from(payload)], part);
+        if self.queued() > LONGEST {
+            return Err(NoRoom::Full);
+        }
+        let count = usize::from(self.piece_count);
+        if count > 0 {
+            let last = self.piece(count - 1, backlogs);
+            let whole = part == 0 && parts(&payloads[usize::from(payload)]) == 1;
+            let again = last.payload == payload && last.part == part && whole;
+            if again && self.snd_end.wrapping_sub(last.seq) < LONGEST {
+                self.snd_end = self.snd_end.wrapping_add(len);
+                return Ok(len);
+            }
+        }
+        let piece = Piece { seq: self.snd_end, payload, part };
+        if count < self.pieces.len() {
+            self.pieces[count] = piece;
+        } else {
+            if count == self.pieces.len() + MORE {
+                return Err(NoRoom::Full);
+            }
+            if self.backlog == NONE {
+                self.backlog = backlogs.take().ok_or(NoRoom::Exhausted)?;
+            }
+            backlogs[self.backlog].0[count - self.pieces.len()] = piece;
+        }
+        self.piece_count += 1;
+        self.snd_end = self.snd_end.wrapping_add(len);
+        Ok(len)
+    }
+
+    /// Forgets pieces that are acknowledged.
+    #[inline]
+    pub fn dequeue(&mut self, backlogs: &mut Slab<Backlog>) {
+        while self.piece_count > 0 {
+            let end = if self.piece_count > 1 { self.piece(1, backlogs).seq } else { self.snd_end };
+            if seq_before(self.snd_una, end) {
+                break;
+            }
+            let more = usize::from(self.piece_count).saturating_sub(self.pieces.len());
+            self.pieces[0] = self.pieces[1];
+            if more > 0 {
+                let backlog = &mut backlogs[self.backlog].0;
+                self.pieces[1] = backlog[0];
+                backlog.copy_within(1..more, 0);
+            }
+            self.piece_count -= 1;
+            if more == 1 {
+                self.drop_backlog(backlogs);
+            }
+        }
+    }
+
+    /// Gives the place beside the flow back.
+    pub fn drop_backlog(&mut self, backlogs: &mut Slab<Backlog>) {
+        let backlog = core::mem::replace(&mut self.backlog, NONE);
+        if backlog != NONE {
+            backlogs.give(backlog);
+        }
+    }
+
+    /// Writes queued bytes from a sequence number on. Gives their sum (see `Payload::fill`).
+    ///
+    /// # Panics
+    /// If they are not queued.
+    #[inline]
+    pub fn fill(&self, payloads: &[Payload], backlogs: &Slab<Backlog>, seq: u32, out: &mut [u8]) -> u16 {
+        let end = seq.wrapping_add(out.len() as u32);
+        let (mut at, mut sum) = (0, 0);
+        let count = usize::from(self.piece_count);
+        for index in 0..count {
+            let piece = self.piece(index, backlogs);
+            let piece_end = if index + 1 < count { self.piece(index + 1, backlogs).seq } else { self.snd_end };
+            let mut from = seq_max(piece.seq, seq);
+            let to = seq_min(piece_end, end);
+            if !seq_before(from, to) {
+                continue;
+            }
+            let payload = &payloads[usize::from(piece.payload)];
+            let unit = part_len(payload, piece.part);
+            while seq_before(from, to) {
+                let mut offset = from.wrapping_sub(piece.seq);
+                if offset >= unit {
+                    offset %= unit;
+                }
+                let len = to.wrapping_sub(from).min(unit - offset) as usize;
+                let start = u64::from(piece.part) * PART + u64::from(offset);
+                let part = payload.fill(self.number, start, &mut out[at..at + len]);
+                sum = joined(sum, at, part);
+                at += len;
+                from = from.wrapping_add(len as u32);
+            }
+        }
+        assert_eq!(at, out.len(), "more than is queued");
+        sum
+    }
+}

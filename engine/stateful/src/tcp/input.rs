@@ -1,0 +1,564 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A segment arrives (RFC 9293 section 3.10.7).
+use super::{Context, scale_of};
+use crate::{
+    counters::Count,
+    flow::{Flow, State, is, seq_before, seq_max, seq_min},
+    packet::{Segment, flag},
+    sending::Backlog,
+    slab::{NONE, Slab},
+};
+
+/// Congestion experienced.
+const MARKED: u8 = 3;
+/// A timestamp that old is no measure any more (RFC 7323 section 5.5), in ticks of timestamps: 24 days.
+const STALE: u32 = 24 * 24 * 3600 * 1000;
+
+impl Flow {
+    /// A server's end of a connection begins with a SYN.
+    pub fn accept(&mut self, s: &Segment<'_>, isn: u32, cx: &mut Context<'_>) {
+        self.begin(isn, cx.tunables);
+        self.state = State::SynReceived;
+        self.rcv_nxt = s.seq.wrapping_add(1);
+        self.rcv_adv = self.rcv_nxt;
+        self.ack_sent = self.rcv_nxt;
+        self.agree(s, cx);
+        let offers = s.has(flag::ECE) && s.has(flag::CWR);
+        if offers && cx.tunables.ecn {
+            self.set(is::ECN);
+        }
+        self.snd_wnd = u32::from(s.window);
+        (self.snd_wl1, self.snd_wl2) = (s.seq, self.snd_una);
+        self.rtt_at = cx.now.us();
+        self.rtt_seq = isn;
+        self.set(is::OUTPUT | is::TIMED);
+        self.arm_retransmit(cx);
+        cx.one(Count::Accepts);
+        cx.one(Count::ReceivedPackets);
+    }
+
+    /// Takes in what a SYN offers.
+    fn agree(&mut self, s: &Segment<'_>, cx: &mut Context<'_>) {
+        let (options, tunables) = (&s.options, cx.tunables);
+        self.mss = options.mss.unwrap_or(if self.has(is::V6) { 1220 } else { 536 }).max(64).min(tunables.mss);
+        if tunables.timestamps
+            && let Some((value, _)) = options.timestamps
+        {
+            self.set(is::TIMESTAMPS);
+            (self.ts_recent, self.ts_recent_at) = (value, cx.now.ms());
+        }
+        if tunables.sack && options.sack_permitted {
+            self.set(is::SACK);
+        }
+        self.scales = match (tunables.window_scale, options.window_scale) {
+            (true, Some(scale)) => scale_of(tunables.receive_buffer) << 4 | scale,
+            _ => 0,
+        };
+        self.cwnd = self.initial_cwnd(cx);
+    }
+
+    /// Whether the program may go on: something that it can wait for has happened.
+    #[inline]
+    pub fn input(&mut self, s: &Segment<'_>, ecn: u8, cx: &mut Context<'_>, backlogs: &mut Slab<Backlog>) -> bool {
+        cx.one(Count::ReceivedPackets);
+        match self.state {
+            State::Closed | State::Datagrams => return false,
+            State::SynSent => return self.answered(s, cx),
+            _ => {}
+        }
+        if self.has(is::TIMESTAMPS) && !s.has(flag::RST) && !self.is_timely(s, cx) {
+            return false;
+        }
+        if ecn == MARKED {
+            cx.one(Count::CongestionMarks);
+            if self.has(is::ECN) {
+                self.set(is::ECHO);
+            }
+        }
+        if s.has(flag::CWR) {
+            self.clear(is::ECHO);
+        }
+        let Some((seq, payload, fin)) = self.acceptable(s, cx) else { return false };
+        if s.has(flag::RST) {
+            return self.was_reset(s, cx);
+        }
+        if s.has(flag::SYN) && !self.is_late_syn(s, cx) {
+            return false;
+        }
+        if let Some((value, _)) = s.options.timestamps
+            && self.has(is::TIMESTAMPS)
+            && !seq_before(self.ack_sent, s.seq)
+            && !seq_before(value, self.ts_recent)
+        {
+            (self.ts_recent, self.ts_recent_at) = (value, cx.now.ms());
+        }
+        if !s.has(flag::ACK) {
+            return false;
+        }
+        let mut progress = false;
+        if self.state == State::SynReceived {
+            if seq_before(s.ack, self.snd_una.wrapping_add(1)) || seq_before(self.snd_max, s.ack) {
+                // Of another connection: RST in the answer (RFC 9293 section 3.10.7.4).
+                self.challenge(cx);
+                return false;
+            }
+            self.established(s, cx);
+            progress = true;
+        }
+        let Some(acked) = self.acknowledged(s, payload.is_empty() && !fin, cx, backlogs) else { return progress };
+        progress |= acked;
+        self.probes = 0;
+        if !payload.is_empty() {
+            progress |= self.data(seq, payload.len() as u32, cx);
+        }
+        if fin {
+            self.fin_came(seq.wrapping_add(payload.len() as u32), cx);
+        }
+        progress |= self.in_sequence(cx);
+        if self.in_flight() == 0 && !self.has(is::PERSIST) && self.state != State::TimeWait && self.state != State::Closed {
+            self.arm_idle(cx);
+        }
+        self.calm(cx);
+        progress
+    }
+
+    /// A segment answers our SYN (RFC 9293 section 3.10.7.3).
+    fn answered(&mut self, s: &Segment<'_>, cx: &mut Context<'_>) -> bool {
+        if s.has(flag::ACK) && s.ack != self.snd_una.wrapping_add(1) {
+            if !s.has(flag::RST) {
+                cx.one(Count::AcksOfUnsent);
+            }
+            return false;
+        }
+        if s.has(flag::RST) {
+            if s.has(flag::ACK) {
+                cx.one(Count::ResetsReceived);
+                self.state = State::Closed;
+                return true;
+            }
+            return false;
+        }
+        if !s.has(flag::SYN) {
+            return false;
+        }
+        self.rcv_nxt = s.seq.wrapping_add(1);
+        self.rcv_adv = self.rcv_nxt;
+        self.ack_sent = self.rcv_nxt;
+        self.agree(s, cx);
+        if cx.tunables.ecn && s.has(flag::ECE) && !s.has(flag::CWR) {
+            self.set(is::ECN);
+        }
+        if !s.has(flag::ACK) {
+            // Both connect at the same time.
+            self.state = State::SynReceived;
+            self.snd_nxt = self.snd_una;
+            self.snd_wnd = u32::from(s.window);
+            (self.snd_wl1, self.snd_wl2) = (s.seq, self.snd_una);
+            self.set(is::OUTPUT);
+            return false;
+        }
+        self.established(s, cx);
+        self.set(is::ACK_NOW | is::OUTPUT);
+        true
+    }
+
+    /// The handshake is over.
+    fn established(&mut self, s: &Segment<'_>, cx: &mut Context<'_>) {
+        cx.one(Count::Connects);
+        self.state = State::Established;
+        let timed = self.has(is::TIMED) && self.backoff == 0;
+        self.snd_una = s.ack;
+        self.snd_nxt = seq_max(self.snd_nxt, s.ack);
+        self.recover = s.ack;
+        if timed {
+            self.round_trip(cx.now.us().wrapping_sub(self.rtt_at), cx);
+        }
+        self.clear(is::TIMED | is::WAITING);
+        self.backoff = 0;
+        // A SYN's window is not scaled.
+        let scale = if s.has(flag::SYN) { 0 } else { self.send_scale() };
+        self.snd_wnd = u32::from(s.window) << scale;
+        (self.snd_wl1, self.snd_wl2) = (s.seq, s.ack);
+        self.set(is::OUTPUT);
+        self.arm_idle(cx);
+    }
+
+    /// Whether a segment is not of an earlier time (PAWS, RFC 7323 section 5.3).
+    #[inline]
+    fn is_timely(&mut self, s: &Segment<'_>, cx: &mut Context<'_>) -> bool {
+        let Some((value, _)) = s.options.timestamps else {
+            // RFC 7323 section 3.2.
+            cx.one(Count::MissingTimestamps);
+            return false;
+        };
+        if seq_before(value, self.ts_recent) && cx.now.ms().wrapping_sub(self.ts_recent_at) < STALE {
+            cx.one(Count::OldTimestamps);
+            self.set(is::ACK_NOW | is::OUTPUT);
+            return false;
+        }
+        true
+    }
+
+    /// What of a segment lies in the window: its sequence number, data and FIN (RFC 9293 section 3.4). None, and an
+    /// acknowledgement owed, if nothing does.
+    #[inline]
+    fn acceptable<'a>(&mut self, s: &Segment<'a>, cx: &mut Context<'_>) -> Option<(u32, &'a [u8], bool)> {
+        let (mut seq, mut payload, mut fin) = (s.seq, s.payload, s.has(flag::FIN));
+        if s.has(flag::SYN) {
+            // Looked at by `is_late_syn`.
+            return Some((seq.wrapping_add(1), payload, fin));
+        }
+        if seq == self.rcv_nxt && payload.len() as u32 + u32::from(fin) <= self.rcv_adv.wrapping_sub(seq) {
+            return Some((seq, payload, fin));
+        }
+        let end = seq.wrapping_add(payload.len() as u32);
+        if seq_before(seq, self.rcv_nxt) {
+            let old = self.rcv_nxt.wrapping_sub(seq);
+            // A byte of keepalive, or an empty segment below the window: answered.
+            self.set(is::ACK_NOW | is::OUTPUT);
+            if old as usize >= payload.len() {
+                if !payload.is_empty() {
+                    cx.one(Count::DuplicatePackets);
+                    cx.counters.add(Count::DuplicateBytes, payload.len() as u64);
+                }
+                // Its FIN may be new though its data is not.
+                fin &= end == self.rcv_nxt;
+                payload = &[];
+            } else {
+                cx.counters.add(Count::DuplicateBytes, u64::from(old));
+                payload = &payload[old as usize..];
+            }
+            seq = self.rcv_nxt;
+        }
+        let over = end.wrapping_sub(self.rcv_adv) as i32 + i32::from(fin);
+        if over > 0 {
+            self.set(is::ACK_NOW | is::OUTPUT);
+            let empty_window = self.rcv_adv == self.rcv_nxt;
+            if empty_window && seq == self.rcv_nxt {
+                cx.one(Count::WindowProbesReceived);
+                return Some((seq, &[], false));
+            }
+            cx.one(Count::BeyondWindowPackets);
+            cx.counters.add(Count::BeyondWindowBytes, over as u64);
+            let beyond = seq_before(self.rcv_adv, seq) || (seq == self.rcv_adv && !payload.is_empty());
+            if beyond || s.has(flag::RST) {
+                return None;
+            }
+            let cut = (over as usize - usize::from(fin)).min(payload.len());
+            payload = &payload[..payload.len() - cut];
+            fin = false;
+        }
+        Some((seq, payload, fin))
+    }
+
+    /// RFC 5961 section 3.2: only the exact number resets.
+    fn was_reset(&mut self, s: &Segment<'_>, cx: &mut Context<'_>) -> bool {
+        if s.seq != self.rcv_nxt {
+            if !seq_before(s.seq, self.rcv_nxt) {
+                self.challenge(cx);
+            }
+            return false;
+        }
+        cx.one(Count::ResetsReceived);
+        self.state = State::Closed;
+        true
+    }
+
+    fn challenge(&mut self, cx: &mut Context<'_>) {
+        cx.one(Count::ChallengeAcks);
+        self.set(is::ACK_NOW | is::OUTPUT);
+    }
+
+    /// Whether a SYN belongs to the handshake. Ours is sent again if the peer has not seen it; others are challenged (RFC 5961
+    /// section 4.2).
+    fn is_late_syn(&mut self, s: &Segment<'_>, cx: &mut Context<'_>) -> bool {
+        let the_same = s.seq.wrapping_add(1) == self.rcv_nxt;
+        if self.state != State::SynReceived || !the_same {
+            self.challenge(cx);
+            return false;
+        }
+        if !s.has(flag::ACK) {
+            self.snd_nxt = self.snd_una;
+            self.clear(is::TIMED);
+            self.set(is::OUTPUT);
+            return false;
+        }
+        true
+    }
+
+    /// Takes in the acknowledgement. None if the segment is to be dropped; else whether anything new was acknowledged.
+    #[inline]
+    fn acknowledged(
+        &mut self,
+        s: &Segment<'_>,
+        empty: bool,
+        cx: &mut Context<'_>,
+        backlogs: &mut Slab<Backlog>,
+    ) -> Option<bool> {
+        let (ack, una) = (s.ack, self.snd_una);
+        if seq_before(self.snd_max, ack) {
+            cx.one(Count::AcksOfUnsent);
+            self.challenge(cx);
+            return None;
+        }
+        if seq_before(ack, una) {
+            // RFC 5961 section 5.2: nothing that old can be under way.
+            if una.wrapping_sub(ack) > 1 << 30 {
+                self.challenge(cx);
+                return None;
+            }
+            self.selective(s, cx);
+            return Some(false);
+        }
+        let window = u32::from(s.window) << self.send_scale();
+        if self.has(is::ECN) && s.has(flag::ECE) && !self.any(is::RECOVERY | is::LOSS) && !seq_before(ack, self.recover) {
+            self.marked(cx);
+        }
+        if ack == una {
+            let newly = self.selective(s, cx);
+            let duplicate = empty && window == self.snd_wnd && self.in_flight() > 0;
+            if duplicate {
+                cx.one(Count::DuplicateAcks);
+                self.dup_acks = self.dup_acks.saturating_add(1);
+                if newly == 0 {
+                    self.not_spurious(cx);
+                }
+            } else if empty && window != self.snd_wnd {
+                cx.one(Count::WindowUpdates);
+            }
+            if duplicate || newly > 0 {
+                let delivered = if self.has(is::SACK) { newly } else { u32::from(self.mss) };
+                self.suspect(delivered, cx);
+            }
+            self.peer_window(s, window, cx);
+            return Some(false);
+        }
+        self.advance(s, cx, backlogs);
+        self.peer_window(s, window, cx);
+        Some(true)
+    }
+
+    /// Something new was acknowledged.
+    fn advance(&mut self, s: &Segment<'_>, cx: &mut Context<'_>, backlogs: &mut Slab<Backlog>) {
+        let (ack, una) = (s.ack, self.snd_una);
+        let acked = ack.wrapping_sub(una);
+        let fin_acked = self.fin_is_sent() && ack == self.snd_end.wrapping_add(1);
+        let data = acked - u32::from(fin_acked);
+        cx.one(Count::AckedPackets);
+        cx.counters.add(Count::AckedBytes, u64::from(data));
+        if self.has(is::TIMED) && seq_before(self.rtt_seq, ack) {
+            self.clear(is::TIMED);
+            self.round_trip(cx.now.us().wrapping_sub(self.rtt_at), cx);
+        }
+        let newly = self.selective(s, cx);
+        self.snd_una = ack;
+        self.snd_nxt = seq_max(self.snd_nxt, ack);
+        if !self.any(is::RECOVERY) {
+            self.dup_acks = 0;
+        }
+        self.backoff = 0;
+        if self.recovery != NONE || self.any(is::RECOVERY | is::LOSS | is::PROBED) {
+            self.delivered(acked, newly, cx);
+        } else if self.has(is::LIMITED) {
+            self.grow(acked, cx);
+        }
+        self.dequeue(backlogs);
+        self.set(is::OUTPUT);
+        if self.in_flight() > 0 {
+            if !self.has(is::REORDER) || self.any(is::RECOVERY | is::LOSS) {
+                self.arm_retransmit(cx);
+            }
+        } else {
+            self.clear(is::WAITING | is::PROBE | is::REORDER);
+        }
+        if fin_acked {
+            match self.state {
+                State::FinWait1 => {
+                    self.state = State::FinWait2;
+                }
+                State::Closing => self.time_wait(cx),
+                State::LastAck => self.state = State::Closed,
+                _ => {}
+            }
+        }
+    }
+
+    /// The peer's window, if the segment is not older than the last that told it.
+    #[inline]
+    fn peer_window(&mut self, s: &Segment<'_>, window: u32, cx: &mut Context<'_>) {
+        let newer = seq_before(self.snd_wl1, s.seq) || (self.snd_wl1 == s.seq && !seq_before(s.ack, self.snd_wl2));
+        if !newer {
+            return;
+        }
+        let opened = window > self.snd_wnd;
+        self.snd_wnd = window;
+        (self.snd_wl1, self.snd_wl2) = (s.seq, s.ack);
+        if opened {
+            if self.has(is::PERSIST) {
+                self.clear(is::PERSIST | is::FORCED | is::WAITING);
+                self.backoff = 0;
+                if self.in_flight() > 0 {
+                    self.arm_retransmit(cx);
+                }
+            }
+            self.set(is::OUTPUT);
+        }
+    }
+
+    /// The peer says that packets of ours were marked (RFC 3168 section 6.1.2): once a window.
+    fn marked(&mut self, cx: &mut Context<'_>) {
+        cx.one(Count::CongestionEchoes);
+        let flight = self.in_flight();
+        self.ssthresh = self.reduced(flight, cx);
+        self.cwnd = self.ssthresh;
+        self.recover = self.snd_max;
+        self.set(is::REDUCED);
+    }
+
+    /// Data came. True if it is what was expected next.
+    #[inline]
+    fn data(&mut self, seq: u32, len: u32, cx: &mut Context<'_>) -> bool {
+        if !matches!(self.state, State::Established | State::FinWait1 | State::FinWait2) {
+            cx.one(Count::AfterClosePackets);
+            return false;
+        }
+        if seq != self.rcv_nxt {
+            self.out_of_order(seq, len, cx);
+            return false;
+        }
+        self.rcv_nxt = seq.wrapping_add(len);
+        self.received += u64::from(len);
+        cx.one(Count::ReceivedDataPackets);
+        cx.counters.add(Count::ReceivedDataBytes, u64::from(len));
+        // Every second full segment at the latest (RFC 9293 section 3.8.6.3, RFC 5681 section 4.2).
+        let owed = self.rcv_nxt.wrapping_sub(self.ack_sent);
+        if cx.tunables.delayed_ack_ns == 0 || owed >= 2 * u32::from(self.mss) - 24 || self.recovery != NONE {
+            self.set(is::ACK_NOW | is::OUTPUT);
+        } else if !self.any(is::ACK_NOW | is::ACK_LATER) {
+            self.ack_at = cx.now.tick_in(cx.tunables.delayed_ack_ns);
+            self.set(is::ACK_LATER);
+        }
+        true
+    }
+
+    fn out_of_order(&mut self, seq: u32, len: u32, cx: &mut Context<'_>) {
+        // At once (RFC 5681 section 4.2).
+        self.set(is::ACK_NOW | is::OUTPUT);
+        cx.one(Count::OutOfOrderPackets);
+        cx.counters.add(Count::OutOfOrderBytes, u64::from(len));
+        let Some(trouble) = self.trouble(cx) else { return };
+        match trouble.came.insert(seq, seq.wrapping_add(len)) {
+            Some(0) => {
+                cx.one(Count::DuplicatePackets);
+                cx.counters.add(Count::DuplicateBytes, u64::from(len));
+            }
+            Some(_) => trouble.latest = seq,
+            None => cx.one(Count::RecoveryExhausted),
+        }
+    }
+
+    fn fin_came(&mut self, seq: u32, cx: &mut Context<'_>) {
+        self.set(is::ACK_NOW | is::OUTPUT);
+        if self.has(is::FIN_RECEIVED) {
+            if self.state == State::TimeWait {
+                self.wait_until(cx.now.tick_in(cx.tunables.time_wait_ns));
+            }
+            return;
+        }
+        if seq != self.rcv_nxt {
+            if let Some(trouble) = self.trouble(cx) {
+                trouble.fin_at = Some(seq);
+            }
+            return;
+        }
+        self.fin_received(cx);
+    }
+
+    fn fin_received(&mut self, cx: &mut Context<'_>) {
+        self.rcv_nxt = self.rcv_nxt.wrapping_add(1);
+        self.rcv_adv = seq_max(self.rcv_adv, self.rcv_nxt);
+        self.set(is::FIN_RECEIVED | is::ACK_NOW | is::OUTPUT);
+        match self.state {
+            State::Established => self.state = State::CloseWait,
+            State::FinWait1 => self.state = State::Closing,
+            State::FinWait2 => self.time_wait(cx),
+            _ => {}
+        }
+    }
+
+    /// What had come before its turn may be next now. True if so.
+    #[inline]
+    fn in_sequence(&mut self, cx: &mut Context<'_>) -> bool {
+        let finished = self.has(is::FIN_RECEIVED) && !self.has(is::PEER_CLOSED_TOLD);
+        if self.recovery == NONE {
+            return finished;
+        }
+        let next = self.rcv_nxt;
+        let trouble = &mut cx.recoveries[self.recovery];
+        let end = trouble.came.as_slice().first().filter(|range| !seq_before(next, range.0)).map(|range| range.1);
+        let mut progress = finished;
+        if let Some(end) = end
+            && seq_before(next, end)
+        {
+            let len = end.wrapping_sub(next);
+            self.rcv_nxt = end;
+            self.received += u64::from(len);
+            cx.one(Count::ReceivedDataPackets);
+            cx.counters.add(Count::ReceivedDataBytes, u64::from(len));
+            self.set(is::ACK_NOW | is::OUTPUT);
+            progress = true;
+        }
+        let next = self.rcv_nxt;
+        let trouble = &mut cx.recoveries[self.recovery];
+        trouble.came.remove_below(next);
+        if trouble.fin_at == Some(next) {
+            trouble.fin_at = None;
+            self.fin_received(cx);
+            progress = true;
+        }
+        progress
+    }
+
+    /// An ICMP error is about this flow (RFC 5927: only what is in flight can be meant).
+    pub fn trouble_told(&mut self, kind: crate::packet::TroubleKind, seq: u32, cx: &mut Context<'_>) -> bool {
+        use crate::packet::TroubleKind::{Refused, TooBig, Transient};
+        if seq_before(seq, self.snd_una) || !seq_before(seq, self.snd_max) {
+            return false;
+        }
+        cx.one(Count::IcmpErrors);
+        match kind {
+            TooBig(mtu) => {
+                let headers = if self.has(is::V6) { 60 } else { 40 };
+                // Without a number: the next lower plateau of RFC 1191 section 7.1 that is common.
+                let mtu = if mtu == 0 { 1006 } else { mtu };
+                let mss = mtu.saturating_sub(headers).max(if self.has(is::V6) { 1220 } else { 536 });
+                if mss < self.mss {
+                    self.mss = mss;
+                    cx.one(Count::MtuReductions);
+                    if self.in_flight() > 0 {
+                        // Sent again at once, in smaller segments, without a reduction (RFC 8899 section 3).
+                        let ssthresh = self.ssthresh;
+                        self.lose_all(cx);
+                        self.ssthresh = ssthresh;
+                        self.cwnd = self.initial_cwnd(cx);
+                        self.not_spurious(cx);
+                        self.arm_retransmit(cx);
+                    }
+                }
+                false
+            }
+            Refused if self.state == State::SynSent => {
+                cx.one(Count::ConnectDrops);
+                self.state = State::Closed;
+                true
+            }
+            Refused | Transient => false,
+        }
+    }
+}
+
+/// The earlier end of data and window.
+#[inline]
+pub(super) fn right_edge(una: u32, window: u32, end: u32) -> u32 {
+    seq_min(una.wrapping_add(window), end)
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+//! TCP: what an end does with a segment, with time, and when there is room to send. RFC 9293; the other RFCs are named where
+//! they are followed. All of it works on one `Flow` and what its `Context` gives; none of it sends.
+mod congestion;
+mod input;
+mod output;
+mod ranges;
+mod recovery;
+mod round_trip;
+mod timers;
+
+pub use output::{Data, Output, Sources};
+pub use recovery::Recovery;
+
+use crate::{
+    counters::{Count, Counters},
+    flow::{Flow, State, is},
+    scenario::Tunables,
+    slab::Slab,
+    wheel,
+};
+
+/// An instant in all units that flows use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Instant {
+    /// Nanoseconds of the stack's clock.
+    pub ns: u64,
+}
+
+impl Instant {
+    /// Units of round trips: 1024 ns.
+    #[inline]
+    pub fn us(self) -> u32 {
+        (self.ns >> 10) as u32
+    }
+
+    /// Units of TCP's timestamps: 2^20 ns, about a millisecond.
+    #[inline]
+    pub fn ms(self) -> u32 {
+        (self.ns >> 20) as u32
+    }
+
+    /// The tick so many nanoseconds from now, at the latest.
+    #[inline]
+    pub fn tick_in(self, ns: u64) -> u32 {
+        wheel::tick_after(self.ns.saturating_add(ns))
+    }
+}
+
+/// What a flow needs besides itself.
+#[derive(Debug)]
+pub struct Context<'a> {
+    /// Now.
+    pub now: Instant,
+    /// State of losses and of what came out of order.
+    pub recoveries: &'a mut Slab<Recovery>,
+    /// Of the flow's template and side.
+    pub counters: &'a Counters,
+    /// Of the flow's template and side.
+    pub tunables: &'a Tunables,
+}
+
+impl Context<'_> {
+    #[inline]
+    fn one(&self, count: Count) {
+        self.counters.one(count);
+    }
+}
+
+/// Shift of the window so that a buffer can be told (RFC 7323 section 2.3).
+#[inline]
+pub fn scale_of(buffer: u32) -> u8 {
+    let bits = 32 - buffer.leading_zeros();
+    bits.saturating_sub(16).min(14) as u8
+}
+
+/// Bytes of the timestamps that every segment carries, if agreed on.
+const TIMESTAMPS_LEN: u16 = 12;
+
+impl Flow {
+    /// Starts to connect, with an initial sequence number (RFC 9293 section 3.4.1).
+    pub fn connect(&mut self, isn: u32, cx: &mut Context<'_>) {
+        self.begin(isn, cx.tunables);
+        self.state = State::SynSent;
+        self.rtt_at = cx.now.us();
+        self.set(is::OUTPUT | is::TIMED);
+        self.rtt_seq = isn;
+        self.arm_retransmit(cx);
+        cx.one(Count::ConnectAttempts);
+    }
+
+    fn begin(&mut self, isn: u32, tunables: &Tunables) {
+        (self.snd_una, self.snd_nxt, self.snd_max) = (isn, isn, isn);
+        self.snd_end = isn.wrapping_add(1);
+        self.recover = isn;
+        self.mss = tunables.mss.min(536);
+        self.ssthresh = u32::MAX;
+        self.scales = if tunables.window_scale { scale_of(tunables.receive_buffer) << 4 } else { 0 };
+    }
+
+    /// Shift of the peer's window.
+    #[inline]
+    fn send_scale(&self) -> u8 {
+        self.scales & 15
+    }
+
+    /// Shift of our window.
+    #[inline]
+    fn receive_scale(&self) -> u8 {
+        self.scales >> 4
+    }
+
+    /// Whether the handshake is over and the flow not.
+    #[inline]
+    fn is_synchronized(&self) -> bool {
+        !matches!(self.state, State::Closed | State::SynSent | State::SynReceived | State::Datagrams)
+    }
+
+    /// Whether our FIN was sent, acknowledged or not.
+    #[inline]
+    fn fin_is_sent(&self) -> bool {
+        matches!(
+            self.state,
+            State::FinWait1 | State::FinWait2 | State::Closing | State::LastAck | State::TimeWait
+        )
+    }
+
+    /// The program wants no more: FIN goes behind what is queued.
+    pub fn close(&mut self) {
+        if matches!(self.state, State::SynSent) {
+            self.state = State::Closed;
+            return;
+        }
+        self.set(is::FIN_QUEUED | is::OUTPUT);
+    }
+
+    /// Ends at once; the peer is told with RST (RFC 9293 section 3.10.5).
+    pub fn reset(&mut self) {
+        match self.state {
+            State::Closed | State::SynSent | State::TimeWait => self.state = State::Closed,
+            _ => self.set(is::RESET | is::OUTPUT),
+        }
+    }
+
+    /// Gives back what is held beside the flow.
+    pub fn release(&mut self, recoveries: &mut Slab<Recovery>) {
+        let recovery = core::mem::replace(&mut self.recovery, crate::slab::NONE);
+        if recovery != crate::slab::NONE {
+            recoveries.give(recovery);
+        }
+    }
+}

@@ -1,0 +1,418 @@
+// SPDX-License-Identifier: Apache-2.0
+//! An end sends what it owes, as far as windows and the room for frames go: segments are built when they are sent.
+use super::{Context, TIMESTAMPS_LEN};
+use crate::{
+    counters::Count,
+    flow::{Flow, State, is, seq_before, seq_max},
+    packet::{Below, Head, Options, TCP_HEADER, flag},
+    payload::Payload,
+    sending::Backlog,
+    slab::{NONE, Slab},
+    wheel,
+};
+
+/// ECN-capable transport (RFC 3168 section 5).
+const CAPABLE: u8 = 2;
+/// Segments that one flow sends in its turn: others wait too.
+const TURN: usize = 32;
+
+/// Where frames go.
+pub trait Output {
+    /// Room for one frame of so many bytes without FCS; none if there is none now. What is written is sent.
+    fn frame(&mut self, len: usize) -> Option<&mut [u8]>;
+}
+
+/// What data is.
+#[derive(Debug)]
+pub struct Data<'a> {
+    /// Of the scenario.
+    pub payloads: &'a [Payload],
+    /// Queues beside flows.
+    pub backlogs: &'a Slab<Backlog>,
+}
+
+/// A flow as seen from below: addresses, and what all its frames have in common.
+#[derive(Debug)]
+pub struct Sources<'a> {
+    /// Headers of Ethernet and IP.
+    pub below: Below,
+    /// What it sends.
+    pub data: Data<'a>,
+}
+
+/// What a segment is.
+struct Plan {
+    seq: u32,
+    /// Bytes of data.
+    len: u32,
+    fin: bool,
+    /// Sent before.
+    again: bool,
+}
+
+impl Flow {
+    /// Sends. True if it owes nothing more for now; false if there was no room, or others should have their turn.
+    pub fn output(&mut self, cx: &mut Context<'_>, from: &Sources<'_>, out: &mut impl Output) -> bool {
+        if self.has(is::RESET) {
+            return self.send_reset(cx, from, out);
+        }
+        match self.state {
+            State::Closed | State::Datagrams => return true,
+            State::SynSent | State::SynReceived => return self.send_syn(cx, from, out),
+            _ => {}
+        }
+        if self.has(is::KEEPALIVE) {
+            let seq = self.snd_una.wrapping_sub(1);
+            if !self.send_bare(seq, cx, from, out) {
+                return false;
+            }
+            self.clear(is::KEEPALIVE);
+        }
+        for _ in 0..TURN {
+            let Some(plan) = self.plan(cx) else {
+                self.clear(is::OUTPUT);
+                if self.has(is::ACK_NOW) {
+                    let seq = self.snd_max;
+                    return self.send_bare(seq, cx, from, out);
+                }
+                return true;
+            };
+            if !self.send_data(&plan, cx, from, out) {
+                return false;
+            }
+        }
+        false
+    }
+
+    /// What to send next, if anything may be sent.
+    fn plan(&mut self, cx: &mut Context<'_>) -> Option<Plan> {
+        if self.state == State::TimeWait {
+            return None;
+        }
+        let mss = self.effective_mss(cx);
+        if self.has(is::FORCED) {
+            self.clear(is::FORCED);
+            if let Some(plan) = self.forced(mss) {
+                return Some(plan);
+            }
+        }
+        if self.any(is::RECOVERY | is::LOSS)
+            && let Some((seq, len)) = self.next_lost(cx)
+        {
+            let len = len.min(mss);
+            let pipe = self.pipe(cx);
+            if pipe > 0 && pipe + len > self.cwnd {
+                return None;
+            }
+            return Some(self.segment(seq, len, true));
+        }
+        if seq_before(self.snd_nxt, self.snd_max) {
+            // Without memory for more: all again from the first.
+            let len = self.snd_max.wrapping_sub(self.snd_nxt).min(mss);
+            let sent = self.snd_nxt.wrapping_sub(self.snd_una);
+            if sent > 0 && sent + len > self.cwnd {
+                return None;
+            }
+            return Some(self.segment(self.snd_nxt, len, true));
+        }
+        self.plan_new(mss, cx)
+    }
+
+    fn plan_new(&mut self, mss: u32, cx: &mut Context<'_>) -> Option<Plan> {
+        let sent_fin = self.fin_is_sent();
+        let left = if sent_fin { 0 } else { self.snd_end.wrapping_sub(self.snd_nxt) };
+        let fin = self.has(is::FIN_QUEUED) && !sent_fin;
+        if left == 0 && !fin {
+            return None;
+        }
+        let flight = self.in_flight();
+        if flight == 0 && left > 0 {
+            self.restart(cx);
+        }
+        let mut len = left.min(mss);
+        let edge = self.snd_una.wrapping_add(self.snd_wnd);
+        let usable = if seq_before(self.snd_nxt, edge) { edge.wrapping_sub(self.snd_nxt) } else { 0 };
+        if len > usable {
+            if flight > 0 || usable == 0 {
+                // RFC 9293 section 3.8.6.2.1: wait for more room than a little.
+                if flight == 0 && !self.has(is::PERSIST) {
+                    self.set(is::PERSIST);
+                    self.clear(is::PROBE | is::REORDER);
+                    self.wait_until(cx.now.tick_in(self.rto_ns(cx)));
+                }
+                return None;
+            }
+            len = usable;
+        }
+        if len > 0 {
+            let pipe = self.pipe(cx);
+            if pipe > 0 && pipe + len > self.cwnd {
+                self.set(is::LIMITED);
+                return None;
+            }
+            // Nagle (RFC 9293 section 3.7.4).
+            let last = fin && len == left;
+            if len < mss && flight > 0 && !cx.tunables.no_delay && !last {
+                return None;
+            }
+            if pipe + 2 * len < self.cwnd / 2 {
+                self.clear(is::LIMITED);
+            }
+        }
+        Some(self.segment(self.snd_nxt, len, false))
+    }
+
+    /// Data from a sequence number on, with the FIN if it is reached.
+    fn segment(&self, seq: u32, len: u32, again: bool) -> Plan {
+        let data = self.snd_end.wrapping_sub(seq);
+        let data = if seq_before(self.snd_end, seq) { 0 } else { data };
+        let len = len.min(data);
+        let fin = self.has(is::FIN_QUEUED) && len == data && (!again || self.fin_is_sent());
+        Plan { seq, len, fin, again }
+    }
+
+    /// One segment whatever the windows say: a probe.
+    fn forced(&mut self, mss: u32) -> Option<Plan> {
+        if self.has(is::PERSIST) {
+            // One byte beyond the window.
+            return Some(Plan { len: 1, ..self.segment(self.snd_una, 1, self.in_flight() > 0) });
+        }
+        let left = if self.fin_is_sent() { 0 } else { self.snd_end.wrapping_sub(self.snd_nxt) };
+        let edge = self.snd_una.wrapping_add(self.snd_wnd);
+        if left > 0 && !seq_before(edge, self.snd_nxt.wrapping_add(left.min(mss))) {
+            return Some(self.segment(self.snd_nxt, left.min(mss), false));
+        }
+        if self.in_flight() == 0 {
+            return None;
+        }
+        let fin = u32::from(self.fin_is_sent());
+        let seq = seq_max(self.snd_una, self.snd_max.wrapping_sub(mss + fin));
+        Some(self.segment(seq, mss, true))
+    }
+
+    /// After a pause the window starts anew (RFC 5681 section 4.1).
+    fn restart(&mut self, cx: &Context<'_>) {
+        let idle_ns = u64::from(cx.now.us().wrapping_sub(self.rtt_at)) << 10;
+        let initial = self.initial_cwnd(cx);
+        if self.srtt > 0 && self.cwnd > initial && idle_ns > self.rto_ns(cx) {
+            self.cwnd = initial;
+        }
+    }
+
+    /// Data bytes that fit into a segment with all of its options.
+    #[inline]
+    fn effective_mss(&self, cx: &Context<'_>) -> u32 {
+        let mut options = if self.has(is::TIMESTAMPS) { TIMESTAMPS_LEN } else { 0 };
+        if self.recovery != NONE && self.has(is::SACK) {
+            options += 4 + 8 * self.blocks(cx) as u16;
+        }
+        u32::from(self.mss - options)
+    }
+
+    /// Blocks that an acknowledgement tells.
+    fn blocks(&self, cx: &Context<'_>) -> usize {
+        let most = if self.has(is::TIMESTAMPS) { 3 } else { 4 };
+        cx.recoveries[self.recovery].came.as_slice().len().min(most)
+    }
+
+    /// Options of a segment that is no SYN.
+    #[inline]
+    fn options(&self, cx: &Context<'_>) -> Options {
+        let mut options = Options::default();
+        if self.has(is::TIMESTAMPS) {
+            options.timestamps = Some((cx.now.ms(), self.ts_recent));
+        }
+        if self.recovery != NONE && self.has(is::SACK) {
+            let trouble = &cx.recoveries[self.recovery];
+            let most = self.blocks(cx);
+            // The one that changed last comes first (RFC 2018 section 4).
+            let first = trouble.came.around(trouble.latest);
+            let others = trouble.came.as_slice().iter().copied().filter(|range| Some(*range) != first);
+            for range in first.into_iter().chain(others).take(most) {
+                options.sack[options.sacks] = range;
+                options.sacks += 1;
+            }
+            cx.counters.add(Count::SackBlocksSent, options.sacks as u64);
+        }
+        options
+    }
+
+    /// The window to announce: what was announced before is never taken back.
+    #[inline]
+    fn window(&mut self, cx: &Context<'_>) -> u16 {
+        let scale = if matches!(self.state, State::SynSent | State::SynReceived) { 0 } else { self.receive_scale() };
+        let edge = self.rcv_nxt.wrapping_add(cx.tunables.receive_buffer);
+        self.rcv_adv = seq_max(self.rcv_adv, edge);
+        let window = (self.rcv_adv.wrapping_sub(self.rcv_nxt) >> scale).min(0xffff);
+        if scale == 0 {
+            self.rcv_adv = self.rcv_nxt.wrapping_add(window);
+        }
+        window as u16
+    }
+
+    fn head(&mut self, seq: u32, flags: u8, cx: &Context<'_>) -> Head {
+        let window = self.window(cx);
+        let echo = if self.has(is::ECHO) && flags & flag::SYN == 0 { flag::ECE } else { 0 };
+        self.ack_sent = self.rcv_nxt;
+        self.clear(is::ACK_NOW | is::ACK_LATER);
+        let ack = if flags & flag::ACK != 0 { self.rcv_nxt } else { 0 };
+        Head {
+            source_port: self.local_port,
+            destination_port: self.remote_port,
+            seq,
+            ack,
+            flags: flags | echo,
+            window,
+        }
+    }
+
+    #[inline]
+    fn send_data(&mut self, plan: &Plan, cx: &mut Context<'_>, from: &Sources<'_>, out: &mut impl Output) -> bool {
+        let options = self.options(cx);
+        let mut below = from.below;
+        let len = plan.len as usize;
+        let header = below.len() + TCP_HEADER + options.len();
+        let Some(frame) = out.frame(header + len) else { return false };
+        let sum = if len > 0 {
+            self.fill(from.data.payloads, from.data.backlogs, plan.seq, &mut frame[header..])
+        } else {
+            0
+        };
+        let end = plan.seq.wrapping_add(plan.len);
+        let mut flags = flag::ACK;
+        if end == self.snd_end && len > 0 {
+            flags |= flag::PSH;
+        }
+        if plan.fin {
+            flags |= flag::FIN;
+        }
+        if len > 0 && !plan.again && self.has(is::ECN) {
+            below.tos |= CAPABLE;
+            if self.has(is::REDUCED) {
+                self.clear(is::REDUCED);
+                flags |= flag::CWR;
+            }
+        }
+        let head = self.head(plan.seq, flags, cx);
+        below.write_tcp(frame, &head, &options, len, sum);
+        self.count_sent(plan, cx);
+        self.sent(plan, end.wrapping_add(u32::from(plan.fin)), cx);
+        true
+    }
+
+    #[inline]
+    fn count_sent(&self, plan: &Plan, cx: &Context<'_>) {
+        cx.one(Count::SentPackets);
+        if plan.fin {
+            cx.one(Count::SentControlPackets);
+        }
+        if plan.len == 0 {
+            return;
+        }
+        if self.has(is::PERSIST) {
+            cx.one(Count::WindowProbesSent);
+        }
+        if plan.again {
+            cx.one(Count::RetransmittedPackets);
+            cx.counters.add(Count::RetransmittedBytes, u64::from(plan.len));
+        } else {
+            cx.one(Count::SentDataPackets);
+            cx.counters.add(Count::SentDataBytes, u64::from(plan.len));
+        }
+    }
+
+    /// Takes note of what was sent.
+    #[inline]
+    fn sent(&mut self, plan: &Plan, end: u32, cx: &mut Context<'_>) {
+        let idle = self.in_flight() == 0;
+        if plan.fin && !self.fin_is_sent() {
+            self.state = if self.state == State::CloseWait { State::LastAck } else { State::FinWait1 };
+        }
+        if plan.again {
+            if seq_before(self.snd_nxt, end) && self.recovery == NONE {
+                self.snd_nxt = end;
+            }
+        } else {
+            if !self.has(is::TIMED) {
+                self.set(is::TIMED);
+                (self.rtt_seq, self.rtt_at) = (plan.seq, cx.now.us());
+            }
+            self.snd_nxt = seq_max(self.snd_nxt, end);
+        }
+        self.snd_max = seq_max(self.snd_max, end);
+        self.noted(plan.seq, end, cx);
+        if self.has(is::PERSIST) {
+            return;
+        }
+        if idle || !self.has(is::WAITING) {
+            self.arm_retransmit(cx);
+        }
+    }
+
+    /// A segment with nothing but an acknowledgement.
+    fn send_bare(&mut self, seq: u32, cx: &mut Context<'_>, from: &Sources<'_>, out: &mut impl Output) -> bool {
+        let options = self.options(cx);
+        let Some(frame) = out.frame(from.below.len() + TCP_HEADER + options.len()) else { return false };
+        let head = self.head(seq, flag::ACK, cx);
+        from.below.write_tcp(frame, &head, &options, 0, 0);
+        cx.one(Count::SentPackets);
+        cx.one(Count::SentAckPackets);
+        true
+    }
+
+    fn send_syn(&mut self, cx: &mut Context<'_>, from: &Sources<'_>, out: &mut impl Output) -> bool {
+        if self.snd_nxt != self.snd_una {
+            self.clear(is::OUTPUT);
+            return !self.has(is::ACK_NOW) || self.send_bare(self.snd_nxt, cx, from, out);
+        }
+        let tunables = cx.tunables;
+        let answers = self.state == State::SynReceived;
+        let first = !answers;
+        let agreed = |flag: u32, offered: bool| if answers { self.has(flag) } else { offered };
+        let options = Options {
+            mss: Some(tunables.mss),
+            window_scale: if answers { self.scales > 0 } else { tunables.window_scale }
+                .then(|| crate::tcp::scale_of(tunables.receive_buffer)),
+            sack_permitted: agreed(is::SACK, tunables.sack),
+            timestamps: agreed(is::TIMESTAMPS, tunables.timestamps).then(|| (cx.now.ms(), self.ts_recent)),
+            ..Options::default()
+        };
+        let mut flags = flag::SYN;
+        if answers {
+            flags |= flag::ACK;
+            if self.has(is::ECN) {
+                flags |= flag::ECE;
+            }
+        } else if first && tunables.ecn && self.backoff == 0 {
+            flags |= flag::ECE | flag::CWR;
+        }
+        let Some(frame) = out.frame(from.below.len() + TCP_HEADER + options.len()) else { return false };
+        let head = self.head(self.snd_una, flags, cx);
+        from.below.write_tcp(frame, &head, &options, 0, 0);
+        self.snd_nxt = self.snd_una.wrapping_add(1);
+        self.snd_max = self.snd_nxt;
+        self.clear(is::OUTPUT);
+        cx.one(Count::SentPackets);
+        cx.one(Count::SentControlPackets);
+        true
+    }
+
+    fn send_reset(&mut self, cx: &mut Context<'_>, from: &Sources<'_>, out: &mut impl Output) -> bool {
+        let options = Options::default();
+        let Some(frame) = out.frame(from.below.len() + TCP_HEADER + options.len()) else { return false };
+        let head = Head { window: 0, ..self.head(self.snd_nxt, flag::RST | flag::ACK, cx) };
+        from.below.write_tcp(frame, &head, &options, 0, 0);
+        cx.one(Count::SentPackets);
+        cx.one(Count::SentControlPackets);
+        cx.one(Count::ResetsSent);
+        self.clear(is::RESET | is::OUTPUT);
+        self.state = State::Closed;
+        true
+    }
+
+    /// Whether a deadline has come.
+    #[inline]
+    pub fn is_due(&self, tick: u32) -> bool {
+        self.deadline().is_some_and(|at| !wheel::before(tick, at))
+    }
+}

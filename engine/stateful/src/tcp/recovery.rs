@@ -1,0 +1,504 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Losses: which bytes the peer has (RFC 2018), which are lost (RFC 6675, RFC 8985), how much may be in flight meanwhile
+//! (RFC 6937); and what came out of order.
+//!
+//! Only flows in trouble have such state, from a slab made at Prepare. Segments sent before the trouble began have no times:
+//! they left in the order of their sequence numbers, which is all that RACK asks of them. What is sent since has.
+use super::{Context, ranges::Ranges};
+use crate::{
+    counters::Count,
+    flow::{Flow, is, seq_before, seq_max, seq_min},
+    packet::Segment,
+    slab::NONE,
+};
+
+/// Ranges the peer has, or that came out of order.
+const RANGES: usize = 24;
+/// Transmissions whose times are held.
+const SENDS: usize = 32;
+
+/// What a flow in trouble needs.
+#[derive(Clone, Debug)]
+pub struct Recovery {
+    /// What came beyond what is expected.
+    pub(super) came: Ranges<RANGES>,
+    /// The range that came last: the first block of the next acknowledgement.
+    pub(super) latest: u32,
+    /// The peer's FIN came, here.
+    pub(super) fin_at: Option<u32>,
+    /// What the peer told it has.
+    sacked: Ranges<RANGES>,
+    /// What was sent since the trouble began, in order of time.
+    sends: [Send; SENDS],
+    sent: u8,
+    /// Bytes below that the peer does not have and that are not sent since are lost.
+    lost_to: u32,
+    /// Segments arrive in another order than they left.
+    reordering: bool,
+    /// When the latest send that the peer has left.
+    delivered_at: Option<u32>,
+    /// Of proportional rate reduction: delivered and sent since it began, and what was in flight then.
+    prr_delivered: u32,
+    prr_out: u32,
+    flight: u32,
+    /// Before the reduction, to undo it.
+    prior_cwnd: u32,
+    prior_ssthresh: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Send {
+    from: u32,
+    to: u32,
+    at_us: u32,
+}
+
+impl Recovery {
+    /// No trouble.
+    pub const NOTHING: Self = Self {
+        came: Ranges::EMPTY,
+        latest: 0,
+        fin_at: None,
+        sacked: Ranges::EMPTY,
+        sends: [Send { from: 0, to: 0, at_us: 0 }; SENDS],
+        sent: 0,
+        lost_to: 0,
+        reordering: false,
+        delivered_at: None,
+        prr_delivered: 0,
+        prr_out: 0,
+        flight: 0,
+        prior_cwnd: 0,
+        prior_ssthresh: 0,
+    };
+
+    fn sends(&self) -> &[Send] {
+        &self.sends[..usize::from(self.sent)]
+    }
+
+    /// The send that holds a number, if it is in flight.
+    fn around(&self, seq: u32) -> Option<Send> {
+        self.sends().iter().copied().find(|send| !seq_before(seq, send.from) && seq_before(seq, send.to))
+    }
+
+    /// The first lost bytes from `seq` on: from, and to behind the last before something else.
+    fn hole(&self, mut seq: u32) -> Option<(u32, u32)> {
+        while seq_before(seq, self.lost_to) {
+            if let Some((_, to)) = self.sacked.around(seq) {
+                seq = to;
+            } else if let Some(send) = self.around(seq) {
+                seq = send.to;
+            } else {
+                let mut end = self.lost_to;
+                if let Some(from) = self.sacked.next_from(seq) {
+                    end = seq_min(end, from);
+                }
+                for send in self.sends().iter().filter(|send| seq_before(seq, send.from)) {
+                    end = seq_min(end, send.from);
+                }
+                return Some((seq, end));
+            }
+        }
+        None
+    }
+
+    /// Notes a transmission.
+    fn note(&mut self, from: u32, to: u32, at_us: u32) {
+        if let Some(last) = self.sends[..usize::from(self.sent)].last_mut()
+            && last.to == from
+            && last.at_us == at_us
+        {
+            last.to = to;
+            return;
+        }
+        if usize::from(self.sent) == SENDS {
+            // The oldest is forgotten: below `lost_to` it counts as lost and is sent again at the worst.
+            self.sends.copy_within(1.., 0);
+            self.sent -= 1;
+        }
+        self.sends[usize::from(self.sent)] = Send { from, to, at_us };
+        self.sent += 1;
+    }
+
+    /// Forgets sends that the peer has, and keeps the time of the latest of them.
+    fn deliver(&mut self, una: u32) {
+        let mut kept = 0;
+        for index in 0..usize::from(self.sent) {
+            let mut send = self.sends[index];
+            let sacked = self.sacked.around(send.from).is_some_and(|(_, to)| !seq_before(to, send.to));
+            if !seq_before(una, send.to) || sacked {
+                if self.delivered_at.is_none_or(|at| seq_before(at, send.at_us)) {
+                    self.delivered_at = Some(send.at_us);
+                }
+                continue;
+            }
+            send.from = seq_max(send.from, una);
+            self.sends[kept] = send;
+            kept += 1;
+        }
+        self.sent = kept as u8;
+    }
+
+    /// Finds sends lost that left before others that arrived, by more than `window_us`.
+    fn lose_sends(&mut self, window_us: u32) {
+        let Some(delivered) = self.delivered_at else { return };
+        let mut kept = 0;
+        for index in 0..usize::from(self.sent) {
+            let send = self.sends[index];
+            if seq_before(send.at_us.wrapping_add(window_us), delivered) {
+                self.lost_to = seq_max(self.lost_to, send.to);
+            } else {
+                self.sends[kept] = send;
+                kept += 1;
+            }
+        }
+        self.sent = kept as u8;
+    }
+
+    /// Finds bytes lost above which the peer has more than `enough` bytes (RFC 6675 section 4).
+    fn lose_below(&mut self, enough: u32) {
+        let mut above = 0;
+        for (from, to) in self.sacked.as_slice().iter().rev() {
+            above += to.wrapping_sub(*from);
+            if above > enough {
+                self.lost_to = seq_max(self.lost_to, *from);
+                return;
+            }
+        }
+    }
+
+    /// Whether nothing is in trouble any more.
+    fn is_over(&self) -> bool {
+        self.came.is_empty() && self.sacked.is_empty() && self.fin_at.is_none()
+    }
+}
+
+impl Flow {
+    /// The state of its trouble; taken if it has none. None, and counted, if no place is left.
+    pub(super) fn trouble<'a>(&mut self, cx: &'a mut Context<'_>) -> Option<&'a mut Recovery> {
+        if self.recovery == NONE {
+            let Some(index) = cx.recoveries.take() else {
+                cx.one(Count::RecoveryExhausted);
+                return None;
+            };
+            cx.recoveries[index] = Recovery { lost_to: self.snd_una, ..Recovery::NOTHING };
+            self.recovery = index;
+        }
+        Some(&mut cx.recoveries[self.recovery])
+    }
+
+    /// Gives the state back once nothing is in trouble.
+    pub(super) fn calm(&mut self, cx: &mut Context<'_>) {
+        if self.recovery != NONE && !self.any(is::RECOVERY | is::LOSS) && cx.recoveries[self.recovery].is_over() {
+            self.release(cx.recoveries);
+        }
+    }
+
+    /// Takes in which bytes the peer has. Tells how many of them are new.
+    pub(super) fn selective(&mut self, s: &Segment<'_>, cx: &mut Context<'_>) -> u32 {
+        if s.options.sacks == 0 || !self.has(is::SACK) {
+            return 0;
+        }
+        cx.counters.add(Count::SackBlocksReceived, s.options.sacks as u64);
+        let una = seq_max(self.snd_una, s.ack);
+        let max = self.snd_max;
+        let mut new = 0;
+        for &(from, to) in &s.options.sack[..s.options.sacks] {
+            // Blocks below are of duplicates (RFC 2883); beyond is nonsense.
+            if !seq_before(from, to) || seq_before(from, una) || seq_before(max, to) {
+                continue;
+            }
+            let Some(trouble) = self.trouble(cx) else { return 0 };
+            let resent = trouble.around(from).is_some();
+            let below = trouble.sacked.end().is_some_and(|end| seq_before(from, end));
+            match trouble.sacked.insert(from, to) {
+                Some(bytes) => {
+                    new += bytes;
+                    // A first transmission that comes behind later ones.
+                    trouble.reordering |= bytes > 0 && below && !resent && !seq_before(from, trouble.lost_to);
+                }
+                None => cx.one(Count::RecoveryExhausted),
+            }
+        }
+        new
+    }
+
+    /// Bytes that are in the network, as far as one can tell (RFC 6675 section 4).
+    pub(super) fn pipe(&self, cx: &Context<'_>) -> u32 {
+        let flight = self.in_flight();
+        if self.recovery == NONE {
+            return flight;
+        }
+        let trouble = &cx.recoveries[self.recovery];
+        let mut out = trouble.sacked.bytes();
+        if !self.has(is::SACK) {
+            // Each duplicate stands for a segment that has arrived.
+            out += u32::from(self.dup_acks) * u32::from(self.mss);
+        }
+        let mut seq = self.snd_una;
+        while let Some((from, to)) = trouble.hole(seq) {
+            out += to.wrapping_sub(from);
+            seq = to;
+        }
+        flight.saturating_sub(out)
+    }
+
+    /// An acknowledgement that acknowledges nothing new came, or one with new blocks: is something lost?
+    pub(super) fn suspect(&mut self, newly: u32, cx: &mut Context<'_>) {
+        let mss = u32::from(self.mss);
+        let threshold = u32::from(cx.tunables.duplicate_ack_threshold);
+        if self.any(is::RECOVERY | is::LOSS) {
+            return self.rate(newly, cx);
+        }
+        if self.has(is::SACK) {
+            if self.recovery == NONE {
+                return;
+            }
+            let trouble = &mut cx.recoveries[self.recovery];
+            trouble.lose_below((threshold - 1) * mss);
+            let (una, highest) = (self.snd_una, trouble.sacked.end());
+            if trouble.hole(una).is_some() {
+                self.enter_recovery(cx);
+            } else if highest.is_some() && !self.has(is::REORDER) && self.in_flight() > 0 {
+                // RFC 8985 section 6.2 step 5: a quarter of a round trip for what is only late.
+                let wait_us = (self.srtt / 4).max(1);
+                self.clear(is::PROBE);
+                self.set(is::REORDER);
+                self.wait_until(cx.now.tick_in(u64::from(wait_us) << 10));
+            }
+        } else if u32::from(self.dup_acks) >= threshold && self.trouble(cx).is_some() {
+            let to = seq_min(self.snd_una.wrapping_add(mss), self.snd_max);
+            cx.recoveries[self.recovery].lost_to = to;
+            self.enter_recovery(cx);
+        }
+    }
+
+    /// The time for what is only late is over.
+    pub(super) fn reordering_is_over(&mut self, cx: &mut Context<'_>) {
+        self.clear(is::REORDER);
+        if self.recovery == NONE {
+            return self.arm_retransmit(cx);
+        }
+        let trouble = &mut cx.recoveries[self.recovery];
+        if let Some(end) = trouble.sacked.end() {
+            trouble.lost_to = seq_max(trouble.lost_to, end);
+        }
+        if self.any(is::RECOVERY | is::LOSS) {
+            self.arm_retransmit(cx);
+            self.set(is::OUTPUT);
+        } else if trouble.hole(self.snd_una).is_some() {
+            self.enter_recovery(cx);
+        } else {
+            self.arm_retransmit(cx);
+        }
+    }
+
+    fn enter_recovery(&mut self, cx: &mut Context<'_>) {
+        cx.one(Count::FastRetransmits);
+        let flight = self.in_flight();
+        let (cwnd, ssthresh) = (self.cwnd, self.ssthresh);
+        self.ssthresh = self.reduced(flight, cx);
+        self.recover = self.snd_max;
+        self.clear(is::TIMED | is::PROBED | is::FRTO);
+        self.set(is::RECOVERY | is::OUTPUT);
+        let trouble = &mut cx.recoveries[self.recovery];
+        (trouble.prr_delivered, trouble.prr_out, trouble.flight) = (0, 0, flight.max(1));
+        (trouble.prior_cwnd, trouble.prior_ssthresh) = (cwnd, ssthresh);
+        trouble.delivered_at = None;
+        self.arm_retransmit(cx);
+        self.rate(0, cx);
+        // The first retransmission goes at once.
+        let pipe = self.pipe(cx);
+        self.cwnd = self.cwnd.max(pipe + u32::from(self.mss));
+    }
+
+    /// In recovery: so many bytes more were delivered. Sets what may be in flight (RFC 6937 section 3).
+    fn rate(&mut self, delivered: u32, cx: &mut Context<'_>) {
+        let window = if self.recovery == NONE { 0 } else { self.reorder_window(cx) };
+        if self.recovery != NONE {
+            let una = self.snd_una;
+            let trouble = &mut cx.recoveries[self.recovery];
+            trouble.deliver(una);
+            trouble.lose_sends(window);
+            if !trouble.reordering
+                && self.has(is::SACK)
+                && let Some(end) = trouble.sacked.end()
+            {
+                // In recovery nothing is only late as long as nothing was (RFC 8985 section 6.2 step 4).
+                trouble.lost_to = seq_max(trouble.lost_to, end);
+            } else {
+                let enough = (u32::from(cx.tunables.duplicate_ack_threshold) - 1) * u32::from(self.mss);
+                trouble.lose_below(enough);
+            }
+        }
+        self.set(is::OUTPUT);
+        if !self.has(is::RECOVERY) || self.recovery == NONE {
+            return;
+        }
+        let (mss, pipe) = (u32::from(self.mss), self.pipe(cx));
+        let trouble = &mut cx.recoveries[self.recovery];
+        trouble.prr_delivered = trouble.prr_delivered.saturating_add(delivered);
+        let room = if pipe > self.ssthresh {
+            let share = u64::from(trouble.prr_delivered) * u64::from(self.ssthresh);
+            (share.div_ceil(u64::from(trouble.flight)) as u32).saturating_sub(trouble.prr_out)
+        } else {
+            let limit = trouble.prr_delivered.saturating_sub(trouble.prr_out).max(delivered) + mss;
+            (self.ssthresh - pipe).min(limit)
+        };
+        self.cwnd = (pipe + room).max(mss);
+    }
+
+    fn reorder_window(&self, cx: &Context<'_>) -> u32 {
+        if cx.recoveries[self.recovery].reordering { self.srtt / 4 } else { 0 }
+    }
+
+    /// Something new was acknowledged: so many bytes, of which some the peer had told before. `newly` more it told now.
+    pub(super) fn delivered(&mut self, acked: u32, newly: u32, cx: &mut Context<'_>) {
+        let told = if self.recovery == NONE { 0 } else { self.forget_below(cx) };
+        let delivered = acked - told.min(acked) + newly;
+        let over = !seq_before(self.snd_una, self.recover);
+        if self.has(is::FRTO) && self.has(is::LOSS) {
+            self.spurious(over, cx);
+        }
+        if self.has(is::RECOVERY) {
+            if over {
+                self.clear(is::RECOVERY);
+                self.cwnd = self.ssthresh.max(u32::from(self.mss));
+                self.leave(cx);
+            } else {
+                if !self.has(is::SACK) && self.recovery != NONE {
+                    // A partial acknowledgement: the next segment is lost too (RFC 6582 section 3.2).
+                    let to = seq_min(self.snd_una.wrapping_add(u32::from(self.mss)), self.snd_max);
+                    let trouble = &mut cx.recoveries[self.recovery];
+                    trouble.lost_to = seq_max(trouble.lost_to, to);
+                    let segments = (acked / u32::from(self.mss)).min(255) as u8;
+                    self.dup_acks = self.dup_acks.saturating_sub(segments);
+                }
+                self.rate(delivered, cx);
+            }
+            return;
+        }
+        if self.has(is::LOSS) {
+            if over {
+                self.clear(is::LOSS | is::FRTO);
+                self.leave(cx);
+            } else {
+                self.rate(delivered, cx);
+            }
+        }
+        if self.has(is::PROBED) && over {
+            // The probe arrived, and nothing tells that what it repeated had too: count it as a loss repaired.
+            self.clear(is::PROBED);
+        }
+        if self.has(is::LIMITED) {
+            self.grow(acked, cx);
+        }
+        if !self.has(is::LOSS) {
+            self.suspect(newly, cx);
+        }
+    }
+
+    fn forget_below(&mut self, cx: &mut Context<'_>) -> u32 {
+        let una = self.snd_una;
+        let trouble = &mut cx.recoveries[self.recovery];
+        let told = trouble.sacked.remove_below(una);
+        trouble.deliver(una);
+        trouble.lost_to = seq_max(trouble.lost_to, una);
+        told
+    }
+
+    fn leave(&mut self, cx: &mut Context<'_>) {
+        self.dup_acks = 0;
+        if self.recovery != NONE {
+            let trouble = &mut cx.recoveries[self.recovery];
+            trouble.sent = 0;
+            trouble.lost_to = self.snd_una;
+        }
+        self.set(is::OUTPUT);
+    }
+
+    /// All that is in flight counts as lost (RFC 6298 section 5, RFC 5681 section 3.1).
+    pub(super) fn lose_all(&mut self, cx: &mut Context<'_>) {
+        let (una, max) = (self.snd_una, self.snd_max);
+        let first = !self.has(is::LOSS);
+        if first {
+            let flight = self.in_flight();
+            let (cwnd, ssthresh) = (self.cwnd, self.ssthresh);
+            self.ssthresh = self.reduced(flight, cx);
+            if let Some(trouble) = self.trouble(cx) {
+                (trouble.prior_cwnd, trouble.prior_ssthresh) = (cwnd, ssthresh);
+            }
+        }
+        self.clear(is::RECOVERY | is::TIMED | is::PROBED | is::PROBE);
+        self.set(is::LOSS | is::OUTPUT);
+        self.dup_acks = 0;
+        self.cwnd = u32::from(self.mss);
+        self.recover = max;
+        let may_be_spurious = first && self.has(is::SACK) && self.is_synchronized();
+        let mss = u32::from(self.mss);
+        match self.trouble(cx) {
+            Some(trouble) => {
+                trouble.sent = 0;
+                trouble.delivered_at = None;
+                // RFC 5682: only the first segment at first.
+                trouble.lost_to = if may_be_spurious { seq_min(una.wrapping_add(mss), max) } else { max };
+            }
+            // Without: all again, from the first.
+            None => self.snd_nxt = una,
+        }
+        if may_be_spurious && self.recovery != NONE {
+            self.set(is::FRTO);
+        } else {
+            self.clear(is::FRTO);
+        }
+    }
+
+    /// The first acknowledgement after a time-out moved on (RFC 5682 section 3): if it is of more than was sent again, nothing
+    /// was lost.
+    fn spurious(&mut self, over: bool, cx: &mut Context<'_>) {
+        self.clear(is::FRTO);
+        let trouble = &mut cx.recoveries[self.recovery];
+        let resent_to = trouble.lost_to;
+        if over || seq_before(resent_to, self.snd_una) {
+            cx.one(Count::SpuriousTimeouts);
+            let trouble = &mut cx.recoveries[self.recovery];
+            trouble.lost_to = self.snd_una;
+            trouble.sent = 0;
+            self.cwnd = trouble.prior_cwnd;
+            self.ssthresh = trouble.prior_ssthresh;
+            self.backoff = 0;
+            self.clear(is::LOSS);
+        } else {
+            trouble.lost_to = self.recover;
+        }
+        self.set(is::OUTPUT);
+    }
+
+    /// Duplicate acknowledgements after a time-out: it was not spurious.
+    pub(super) fn not_spurious(&mut self, cx: &mut Context<'_>) {
+        if self.has(is::FRTO) && self.recovery != NONE {
+            self.clear(is::FRTO);
+            cx.recoveries[self.recovery].lost_to = self.recover;
+            self.set(is::OUTPUT);
+        }
+    }
+
+    /// The first bytes to send again: where, and how many at most.
+    pub(super) fn next_lost(&self, cx: &Context<'_>) -> Option<(u32, u32)> {
+        if self.recovery == NONE || !self.any(is::RECOVERY | is::LOSS) {
+            return None;
+        }
+        let (from, to) = cx.recoveries[self.recovery].hole(self.snd_una)?;
+        Some((from, to.wrapping_sub(from)))
+    }
+
+    /// Sent these, again or for the first time.
+    pub(super) fn noted(&mut self, from: u32, to: u32, cx: &mut Context<'_>) {
+        if self.recovery == NONE || !self.any(is::RECOVERY | is::LOSS) {
+            return;
+        }
+        let trouble = &mut cx.recoveries[self.recovery];
+        trouble.note(from, to, cx.now.us());
+        trouble.prr_out = trouble.prr_out.saturating_add(to.wrapping_sub(from));
+    }
+}

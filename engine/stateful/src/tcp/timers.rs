@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What time does to an end: time-outs, probes, delayed acknowledgements, keepalives, the end of TIME-WAIT.
+use super::Context;
+use crate::{
+    counters::Count,
+    flow::{Flow, State, is},
+    wheel,
+};
+
+/// Time-outs in a row after which a connection is given up (R2 of RFC 9293 section 3.8.3: at least 100 s).
+const MOST_TIMEOUTS: u8 = 12;
+/// Unanswered keepalives after which it is.
+const MOST_KEEPALIVES: u8 = 8;
+/// An end in FIN-WAIT-2 whose peer does not close is forgotten after this, in ns.
+const FIN_WAIT_2_NS: u64 = 60_000_000_000;
+
+impl Flow {
+    /// Deadlines of the transport that have come. The flow is `Closed` after the last.
+    pub fn on_time(&mut self, cx: &mut Context<'_>) {
+        let now = wheel::tick_at(cx.now.ns);
+        if self.has(is::ACK_LATER) && !wheel::before(now, self.ack_at) {
+            self.clear(is::ACK_LATER);
+            self.set(is::ACK_NOW | is::OUTPUT);
+            cx.one(Count::DelayedAcks);
+        }
+        if self.has(is::WAITING) && !wheel::before(now, self.wait_at) {
+            self.clear(is::WAITING);
+            self.waited(cx);
+        }
+    }
+
+    fn waited(&mut self, cx: &mut Context<'_>) {
+        match self.state {
+            State::Closed | State::Datagrams => {}
+            State::TimeWait => self.state = State::Closed,
+            State::SynSent | State::SynReceived => self.syn_timeout(cx),
+            _ if self.has(is::PERSIST) => self.persist_timeout(cx),
+            _ if self.in_flight() > 0 => self.flight_timeout(cx),
+            State::FinWait2 => self.state = State::Closed,
+            _ => self.keepalive_timeout(cx),
+        }
+    }
+
+    fn syn_timeout(&mut self, cx: &mut Context<'_>) {
+        cx.one(Count::RetransmitTimeouts);
+        cx.one(Count::SynTimeouts);
+        self.backoff += 1;
+        // The time-outs so far add up to twice the last but one.
+        let spent = self.rto_ns(cx) - (self.rto_ns(cx) >> self.backoff.min(16));
+        if self.backoff > MOST_TIMEOUTS || spent >= cx.tunables.connect_timeout_ns {
+            cx.one(Count::ConnectDrops);
+            self.state = State::Closed;
+            return;
+        }
+        self.clear(is::TIMED);
+        self.snd_nxt = self.snd_una;
+        self.set(is::OUTPUT);
+        self.wait_until(cx.now.tick_in(self.rto_ns(cx)));
+    }
+
+    fn flight_timeout(&mut self, cx: &mut Context<'_>) {
+        if self.has(is::REORDER) {
+            return self.reordering_is_over(cx);
+        }
+        if self.has(is::PROBE) {
+            // RFC 8985 section 7.3.
+            self.clear(is::PROBE);
+            self.set(is::PROBED | is::FORCED | is::OUTPUT);
+            self.recover = self.snd_max;
+            cx.one(Count::TailProbesSent);
+            self.wait_until(cx.now.tick_in(self.rto_ns(cx)));
+            return;
+        }
+        cx.one(Count::RetransmitTimeouts);
+        self.backoff += 1;
+        if self.backoff > MOST_TIMEOUTS {
+            cx.one(Count::TimeoutDrops);
+            self.state = State::Closed;
+            return;
+        }
+        self.lose_all(cx);
+        self.wait_until(cx.now.tick_in(self.rto_ns(cx)));
+    }
+
+    /// The peer's window stays closed: ask (RFC 9293 section 3.8.6.1).
+    fn persist_timeout(&mut self, cx: &mut Context<'_>) {
+        cx.one(Count::PersistTimeouts);
+        self.backoff = (self.backoff + 1).min(MOST_TIMEOUTS);
+        self.set(is::FORCED | is::OUTPUT);
+        self.wait_until(cx.now.tick_in(self.rto_ns(cx)));
+    }
+
+    /// RFC 9293 section 3.8.4.
+    fn keepalive_timeout(&mut self, cx: &mut Context<'_>) {
+        if cx.tunables.keepalive_idle_ns == 0 {
+            return;
+        }
+        if self.probes >= MOST_KEEPALIVES {
+            cx.one(Count::KeepaliveDrops);
+            self.reset();
+            return;
+        }
+        self.probes += 1;
+        cx.one(Count::KeepaliveProbes);
+        self.set(is::KEEPALIVE | is::OUTPUT);
+        self.wait_until(cx.now.tick_in(cx.tunables.keepalive_interval_ns));
+    }
+
+    /// Nothing is in flight: waits for silence to end, or for nothing.
+    #[inline]
+    pub(super) fn arm_idle(&mut self, cx: &Context<'_>) {
+        self.clear(is::WAITING | is::PROBE | is::REORDER);
+        if self.state == State::FinWait2 {
+            self.wait_until(cx.now.tick_in(FIN_WAIT_2_NS));
+        } else if cx.tunables.keepalive_idle_ns > 0 && self.is_synchronized() {
+            self.wait_until(cx.now.tick_in(cx.tunables.keepalive_idle_ns));
+        }
+    }
+
+    /// Both directions are closed; late segments are waited for (RFC 9293 section 3.6.1).
+    pub(super) fn time_wait(&mut self, cx: &mut Context<'_>) {
+        self.state = State::TimeWait;
+        self.clear(is::PERSIST | is::PROBE | is::REORDER | is::ACK_LATER | is::PROGRAM_WAITS | is::LOSS | is::RECOVERY);
+        self.wait_until(cx.now.tick_in(cx.tunables.time_wait_ns));
+        self.release(cx.recoveries);
+    }
+}
