@@ -9,9 +9,11 @@
 #![forbid(unsafe_code)]
 
 pub mod payload;
+pub mod pool;
 pub mod program;
 pub mod scenario;
 
 pub use payload::Payload;
+pub use pool::{Address, Pool, WeightedPool};
 pub use program::{Comparison, Instruction, Program};
 pub use scenario::{Client, CongestionControl, Protocol, Scenario, Server, Template, Tunables};
