@@ -23,7 +23,6 @@ pub enum State {
 }
 
 /// What is so of a flow: bits of `Flow::flags`.
-#[expect(missing_docs, reason = "the names say it, or the comment beside")]
 pub mod is {
     /// The end that connects.
     pub const CLIENT: u32 = 1;
@@ -87,6 +86,8 @@ pub mod is {
     pub const PEER_CLOSED_TOLD: u32 = 1 << 29;
     /// The reordering timer runs (RFC 8985 section 6.2).
     pub const REORDER: u32 = 1 << 30;
+    /// Of UDP.
+    pub const UDP: u32 = 1 << 31;
 }
 
 /// Data that is queued to be sent: a payload, once or several times in a row, from a sequence number on.
@@ -106,6 +107,7 @@ pub const PART: u64 = 1 << 28;
 /// One end.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
+#[expect(missing_docs, reason = "TCP's variables have the names of the RFCs")]
 pub struct Flow {
     // First line: which flow it is, and its timers.
     /// IPv4 address, or a hash of the IPv6 addresses.
@@ -282,7 +284,9 @@ impl Flow {
     #[inline]
     pub fn deadline(&self) -> Option<u32> {
         let mut earliest = None;
-        for (flag, at) in [(is::WAITING, self.wait_at), (is::ACK_LATER, self.ack_at), (is::PROGRAM_WAITS, self.program_at)] {
+        for (flag, at) in
+            [(is::WAITING, self.wait_at), (is::ACK_LATER, self.ack_at), (is::PROGRAM_WAITS, self.program_at)]
+        {
             if self.has(flag) && earliest.is_none_or(|earliest| crate::wheel::before(at, earliest)) {
                 earliest = Some(at);
             }

@@ -8,6 +8,7 @@
 //! No flow has a buffer: unacknowledged data is a place in the program's payloads, and a packet is built when it is sent.
 #![forbid(unsafe_code)]
 
+mod application;
 pub mod counters;
 pub mod flow;
 pub mod packet;
@@ -18,13 +19,15 @@ mod random;
 pub mod scenario;
 mod sending;
 pub mod slab;
+pub mod stack;
 pub mod table;
 pub mod tcp;
+mod udp;
 pub mod wheel;
 
 pub use counters::{COUNTERS, Count, Counters};
-pub use packet::Address;
 pub use payload::Payload;
 pub use pool::{Address, Pool, WeightedPool};
 pub use program::{Comparison, Instruction, Program};
 pub use scenario::{Client, CongestionControl, Protocol, Scenario, Server, Template, Tunables};
+pub use stack::{NotOpened, PortLink, Received, Stack, Tuple};

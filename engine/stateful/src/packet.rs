@@ -2,40 +2,7 @@
 //! Frames of TCP, UDP and ICMP over IPv4 and IPv6: read without copying, and verified; written from their parts.
 use spate_wire::checksum::{checksum, fold, sum, swapped};
 
-/// An IP address; IPv4 as `::ffff:a.b.c.d` (RFC 4291 section 2.5.5.2).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Address(pub u128);
-
-const V4: u128 = 0xffff << 32;
-
-impl Address {
-    /// Of IPv4.
-    #[inline]
-    pub const fn v4(address: u32) -> Self {
-        Self(V4 | address as u128)
-    }
-
-    /// The 32 bits of IPv4, if it is such.
-    #[inline]
-    pub const fn as_v4(self) -> Option<u32> {
-        if self.0 >> 32 == V4 >> 32 { Some(self.0 as u32) } else { None }
-    }
-
-    /// Whether it is of IPv6.
-    #[inline]
-    pub const fn is_v6(self) -> bool {
-        self.0 >> 32 != V4 >> 32
-    }
-}
-
-impl core::fmt::Debug for Address {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        match self.as_v4() {
-            Some(v4) => core::net::Ipv4Addr::from_bits(v4).fmt(f),
-            None => core::net::Ipv6Addr::from_bits(self.0).fmt(f),
-        }
-    }
-}
+use crate::pool::Address;
 
 /// Bits of a TCP header's flags (RFC 9293 section 3.1).
 #[expect(missing_docs, reason = "the names of the header's bits")]

@@ -13,6 +13,21 @@ pub struct Program {
     pub counters: Box<[String]>,
 }
 
+impl Program {
+    /// Variables that it uses: one more than the highest number of one.
+    pub fn variables(&self) -> usize {
+        let used = self.instructions.iter().map(|instruction| match instruction {
+            Instruction::Set { variable, .. }
+            | Instruction::Add { variable, .. }
+            | Instruction::Jump { variable, .. }
+            | Instruction::Loop { since: variable, .. }
+            | Instruction::Mark { variable } => usize::from(*variable) + 1,
+            _ => 0,
+        });
+        used.max().unwrap_or(0)
+    }
+}
+
 /// One step. Places in a program are indices of instructions; one behind the last is its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Instruction {

@@ -17,6 +17,17 @@ pub struct Scenario {
     pub ramp_up_ns: u64,
 }
 
+impl Scenario {
+    /// Variables that a flow needs.
+    pub fn variables(&self) -> usize {
+        let programs = self.templates.iter().flat_map(|template| {
+            let client = template.client.iter().map(|client| &client.program);
+            client.chain(template.server.iter().map(|server| &server.program))
+        });
+        programs.map(Program::variables).max().unwrap_or(0)
+    }
+}
+
 /// Transport of a template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]

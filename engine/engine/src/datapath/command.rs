@@ -30,7 +30,9 @@ pub(super) enum Command {
     ResetReceiver(usize, usize),
     /// Transmission ends at a run time that has come.
     Stop(usize, u64),
-    /// Count nothing more once all that has arrived is read.
+    /// Read all that has arrived, and see that it is where it is counted.
+    Empty(usize),
+    /// Count nothing more.
     Close(usize),
     /// Forget the run.
     Remove(usize),

@@ -64,7 +64,7 @@ pub(super) fn prepare(mut context: Context<'_>, spec: RunSpec) -> Result<(Run, V
             ports: Vec::new(),
             receive,
             share: Arc::clone(&shares[worker]),
-            closing: false,
+            emptying: false,
             replays: Vec::new(),
         });
     }

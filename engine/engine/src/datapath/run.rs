@@ -56,6 +56,9 @@ pub(super) struct Control {
     stop_reason: Option<String>,
     /// When every worker was found to have sent all.
     sent_at_mono_ns: Option<u64>,
+    /// Workers were told to read all that has arrived...
+    emptying: bool,
+    /// ...and then to count nothing more.
     closing: bool,
     removed: bool,
     streams: Vec<Stream>,
@@ -108,6 +111,7 @@ impl Run {
             end_ns: parts.end_ns,
             stop_reason: None,
             sent_at_mono_ns: None,
+            emptying: false,
             closing: false,
             removed: false,
             streams: parts.streams,
@@ -274,7 +278,11 @@ impl Run {
         if now < drained_at {
             return Some(drained_at);
         }
-        if !control.closing {
+        if !control.emptying {
+            control.emptying = true;
+            self.workers.tell_all(|| Command::Empty(self.slot));
+        } else if !control.closing && self.shares.iter().all(|share| share.emptied.is_up()) {
+            // Not before: one worker may still hand packets over to another.
             control.closing = true;
             self.workers.tell_all(|| Command::Close(self.slot));
         }

@@ -19,6 +19,8 @@ pub(super) struct RunShare {
     pub(super) receivers: Box<[ArrivalsSlot]>,
     /// The worker has sent, or given up, all it had to.
     pub(super) sent: Flag,
+    /// Told to close: all that had arrived is read, and where it belongs to another worker, that one has it.
+    pub(super) emptied: Flag,
     /// The worker counts nothing for the run any more.
     pub(super) closed: Flag,
 }
@@ -32,6 +34,7 @@ impl RunShare {
             histograms: (0..histograms).map(|_| None).collect(),
             receivers: (0..receivers).map(|_| ArrivalsSlot::default()).collect(),
             sent: Flag::default(),
+            emptied: Flag::default(),
             closed: Flag::default(),
         }
     }

@@ -1,17 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The congestion window: slow start and NewReno (RFC 5681), CUBIC (RFC 9438).
 use super::Context;
-use crate::{
-    flow::Flow,
-    scenario::CongestionControl,
-};
+use crate::{flow::Flow, scenario::CongestionControl};
 
 /// CUBIC's constants (RFC 9438 section 4.6 and 5).
 const C: f64 = 0.4;
 const BETA: f64 = 0.7;
-/// Segments that acknowledgements may add to the window in slow start each (RFC 3465; RFC 9438 leaves it open).
-const MOST_SEGMENTS: u32 = 2;
-
 impl Flow {
     /// The window with which a connection starts, and starts again after a pause (RFC 6928, RFC 5681 section 4.1).
     pub(super) fn initial_cwnd(&self, cx: &Context<'_>) -> u32 {
@@ -22,7 +16,9 @@ impl Flow {
     pub(super) fn grow(&mut self, acked: u32, cx: &Context<'_>) {
         let mss = u32::from(self.mss);
         if self.cwnd < self.ssthresh {
-            self.cwnd = self.cwnd.saturating_add(acked.min(MOST_SEGMENTS * mss));
+            // By all that was acknowledged, as peers that acknowledge many segments at once would slow it down (RFC 3465
+            // with L without bound, as Linux).
+            self.cwnd = self.cwnd.saturating_add(acked);
             return;
         }
         let target = match cx.tunables.congestion_control {

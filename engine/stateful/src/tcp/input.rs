@@ -115,7 +115,11 @@ impl Flow {
             self.fin_came(seq.wrapping_add(payload.len() as u32), cx);
         }
         progress |= self.in_sequence(cx);
-        if self.in_flight() == 0 && !self.has(is::PERSIST) && self.state != State::TimeWait && self.state != State::Closed {
+        if self.in_flight() == 0
+            && !self.has(is::PERSIST)
+            && self.state != State::TimeWait
+            && self.state != State::Closed
+        {
             self.arm_idle(cx);
         }
         self.calm(cx);
@@ -311,7 +315,8 @@ impl Flow {
             return Some(false);
         }
         let window = u32::from(s.window) << self.send_scale();
-        if self.has(is::ECN) && s.has(flag::ECE) && !self.any(is::RECOVERY | is::LOSS) && !seq_before(ack, self.recover) {
+        if self.has(is::ECN) && s.has(flag::ECE) && !self.any(is::RECOVERY | is::LOSS) && !seq_before(ack, self.recover)
+        {
             self.marked(cx);
         }
         if ack == una {

@@ -9,7 +9,7 @@ mod recovery;
 mod round_trip;
 mod timers;
 
-pub use output::{Data, Output, Sources};
+pub use output::{Data, Output, Sources, Turn};
 pub use recovery::Recovery;
 
 use crate::{
@@ -119,10 +119,7 @@ impl Flow {
     /// Whether our FIN was sent, acknowledged or not.
     #[inline]
     fn fin_is_sent(&self) -> bool {
-        matches!(
-            self.state,
-            State::FinWait1 | State::FinWait2 | State::Closing | State::LastAck | State::TimeWait
-        )
+        matches!(self.state, State::FinWait1 | State::FinWait2 | State::Closing | State::LastAck | State::TimeWait)
     }
 
     /// The program wants no more: FIN goes behind what is queued.

@@ -40,6 +40,17 @@ pub struct Sources<'a> {
     pub data: Data<'a>,
 }
 
+/// How far a flow has come in its turn to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// It owes nothing more for now.
+    Done,
+    /// It has more to send; others should have their turn.
+    More,
+    /// There was no room.
+    NoRoom,
+}
+
 /// What a segment is.
 struct Plan {
     seq: u32,
@@ -48,40 +59,43 @@ struct Plan {
     fin: bool,
     /// Sent before.
     again: bool,
+    /// A probe.
+    forced: bool,
 }
 
 impl Flow {
-    /// Sends. True if it owes nothing more for now; false if there was no room, or others should have their turn.
-    pub fn output(&mut self, cx: &mut Context<'_>, from: &Sources<'_>, out: &mut impl Output) -> bool {
+    /// Sends what it owes and may send.
+    pub fn output(&mut self, cx: &mut Context<'_>, from: &Sources<'_>, out: &mut impl Output) -> Turn {
+        let done = |sent: bool| if sent { Turn::Done } else { Turn::NoRoom };
         if self.has(is::RESET) {
-            return self.send_reset(cx, from, out);
+            return done(self.send_reset(cx, from, out));
         }
         match self.state {
-            State::Closed | State::Datagrams => return true,
-            State::SynSent | State::SynReceived => return self.send_syn(cx, from, out),
+            State::Closed | State::Datagrams => return Turn::Done,
+            State::SynSent | State::SynReceived => return done(self.send_syn(cx, from, out)),
             _ => {}
         }
         if self.has(is::KEEPALIVE) {
             let seq = self.snd_una.wrapping_sub(1);
             if !self.send_bare(seq, cx, from, out) {
-                return false;
+                return Turn::NoRoom;
             }
             self.clear(is::KEEPALIVE);
         }
         for _ in 0..TURN {
             let Some(plan) = self.plan(cx) else {
                 self.clear(is::OUTPUT);
-                if self.has(is::ACK_NOW) {
-                    let seq = self.snd_max;
-                    return self.send_bare(seq, cx, from, out);
-                }
-                return true;
+                let seq = self.snd_max;
+                return done(!self.has(is::ACK_NOW) || self.send_bare(seq, cx, from, out));
             };
             if !self.send_data(&plan, cx, from, out) {
-                return false;
+                if plan.forced {
+                    self.set(is::FORCED);
+                }
+                return Turn::NoRoom;
             }
         }
-        false
+        Turn::More
     }
 
     /// What to send next, if anything may be sent.
@@ -93,7 +107,7 @@ impl Flow {
         if self.has(is::FORCED) {
             self.clear(is::FORCED);
             if let Some(plan) = self.forced(mss) {
-                return Some(plan);
+                return Some(Plan { forced: true, ..plan });
             }
         }
         if self.any(is::RECOVERY | is::LOSS)
@@ -168,7 +182,7 @@ impl Flow {
         let data = if seq_before(self.snd_end, seq) { 0 } else { data };
         let len = len.min(data);
         let fin = self.has(is::FIN_QUEUED) && len == data && (!again || self.fin_is_sent());
-        Plan { seq, len, fin, again }
+        Plan { seq, len, fin, again, forced: false }
     }
 
     /// One segment whatever the windows say: a probe.
@@ -256,14 +270,7 @@ impl Flow {
         self.ack_sent = self.rcv_nxt;
         self.clear(is::ACK_NOW | is::ACK_LATER);
         let ack = if flags & flag::ACK != 0 { self.rcv_nxt } else { 0 };
-        Head {
-            source_port: self.local_port,
-            destination_port: self.remote_port,
-            seq,
-            ack,
-            flags: flags | echo,
-            window,
-        }
+        Head { source_port: self.local_port, destination_port: self.remote_port, seq, ack, flags: flags | echo, window }
     }
 
     #[inline]
@@ -273,11 +280,8 @@ impl Flow {
         let len = plan.len as usize;
         let header = below.len() + TCP_HEADER + options.len();
         let Some(frame) = out.frame(header + len) else { return false };
-        let sum = if len > 0 {
-            self.fill(from.data.payloads, from.data.backlogs, plan.seq, &mut frame[header..])
-        } else {
-            0
-        };
+        let sum =
+            if len > 0 { self.fill(from.data.payloads, from.data.backlogs, plan.seq, &mut frame[header..]) } else { 0 };
         let end = plan.seq.wrapping_add(plan.len);
         let mut flags = flag::ACK;
         if end == self.snd_end && len > 0 {

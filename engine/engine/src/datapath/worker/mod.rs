@@ -47,8 +47,8 @@ pub(super) struct WorkerRun {
     pub(super) replays: Vec<Replay>,
     pub(super) receive: RunReceive,
     pub(super) share: Arc<RunShare>,
-    /// Control asked to count nothing more.
-    pub(super) closing: bool,
+    /// Control asked to read all that has arrived.
+    pub(super) emptying: bool,
 }
 
 /// What a worker is made of.
@@ -153,6 +153,12 @@ impl Worker {
                 Command::Attach(port, attachment) => self.attach(port, attachment),
                 Command::Detach(id) => self.detach(id),
                 Command::Quit => self.quit = true,
+                Command::Close(slot) => {
+                    if let Some(run) = &self.runs[slot] {
+                        self.receiver.forget(run.tag, slot);
+                        run.share.closed.raise();
+                    }
+                }
                 Command::Remove(slot) => {
                     if let Some(mut run) = self.runs[slot].take() {
                         self.receiver.forget(run.tag, slot);
@@ -171,7 +177,7 @@ impl Worker {
                 | Command::Tempo(slot, ..)
                 | Command::ResetReceiver(slot, ..)
                 | Command::Stop(slot, ..)
-                | Command::Close(slot) => {
+                | Command::Empty(slot) => {
                     if let Some(run) = &mut self.runs[slot] {
                         run.obey(command);
                     }
@@ -197,9 +203,8 @@ impl Worker {
     fn settle(&mut self, now: u64) {
         for (slot, run) in self.runs[..self.reach].iter_mut().enumerate() {
             let Some(run) = run else { continue };
-            if run.closing && !run.share.closed.is_up() && self.receiver.drained() {
-                self.receiver.forget(run.tag, slot);
-                run.share.closed.raise();
+            if run.emptying && !run.share.emptied.is_up() && self.receiver.drained() {
+                run.share.emptied.raise();
             }
             if run.share.sent.is_up() || !run.ended(now) {
                 continue;
@@ -230,7 +235,7 @@ impl Worker {
         for (slot, run) in self.runs[..self.reach].iter().enumerate() {
             let Some(run) = run else { continue };
             expecting |= run.clock.started() && !run.share.closed.is_up();
-            if run.closing && !run.share.closed.is_up() {
+            if run.emptying && !run.share.emptied.is_up() {
                 return self.idle.give_way();
             }
             if let Some(at) = run.next_instant() {
@@ -265,8 +270,13 @@ impl WorkerRun {
                 self.end_ns = self.end_ns.min(at_ns);
                 self.stopped = true;
             }
-            Command::Close(_) => self.closing = true,
-            Command::Install(..) | Command::Remove(_) | Command::Attach(..) | Command::Detach(_) | Command::Quit => {}
+            Command::Empty(_) => self.emptying = true,
+            Command::Install(..)
+            | Command::Remove(_)
+            | Command::Close(_)
+            | Command::Attach(..)
+            | Command::Detach(_)
+            | Command::Quit => {}
         }
     }
 

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A flow's program goes on: instruction after instruction until one has to wait.
+use crate::{
+    counters::Count,
+    flow::{Flow, State, is},
+    payload::Payload,
+    program::{Instruction, Program},
+    random,
+    sending::{Backlog, NoRoom, parts},
+    slab::Slab,
+    tcp::Context,
+    wheel,
+};
+
+/// Instructions that a flow executes without a rest: then others have their turn.
+const TURN: usize = 256;
+
+/// What a program works with.
+#[derive(Debug)]
+pub struct Machine<'a> {
+    /// Of the flow's side.
+    pub program: &'a Program,
+    /// Of the scenario.
+    pub payloads: &'a [Payload],
+    /// Queues beside flows.
+    pub backlogs: &'a mut Slab<Backlog>,
+    /// Of the flow.
+    pub variables: &'a mut [i64],
+    /// Of the flow's template.
+    pub seed: u64,
+}
+
+/// How an instruction ended.
+enum Step {
+    /// Go on behind it.
+    Next,
+    /// Go on there.
+    To(u32),
+    /// Something must happen first.
+    Wait,
+    /// The flow goes on with another template's program.
+    Switch(u32),
+    /// The program has ended.
+    End,
+}
+
+impl Flow {
+    /// Lets the program go on. Tells the template if it goes on with another one's.
+    pub fn go_on(&mut self, machine: &mut Machine<'_>, cx: &mut Context<'_>) -> Option<u32> {
+        if self.any(is::PROGRAM_ENDED) {
+            return None;
+        }
+        for _ in 0..TURN {
+            if matches!(self.state, State::Closed) {
+                return None;
+            }
+            let step = match machine.program.instructions.get(usize::from(self.pc)) {
+                Some(instruction) => self.step(instruction, machine, cx),
+                None => self.end(),
+            };
+            match step {
+                Step::Next => self.pc += 1,
+                Step::To(place) => self.pc = place as u16,
+                Step::Wait => return None,
+                Step::Switch(template) => {
+                    self.clear(is::BEGUN);
+                    return Some(template);
+                }
+                Step::End => {
+                    self.set(is::PROGRAM_ENDED);
+                    self.clear(is::PROGRAM_WAITS);
+                    return None;
+                }
+            }
+            self.clear(is::BEGUN);
+        }
+        self.program_at = wheel::tick_at(cx.now.ns).wrapping_add(1);
+        self.set(is::PROGRAM_WAITS);
+        None
+    }
+
+    fn is_tcp(&self) -> bool {
+        self.state != State::Datagrams
+    }
+
+    /// Behind the last instruction.
+    fn end(&mut self) -> Step {
+        self.close_either();
+        Step::End
+    }
+
+    fn close_either(&mut self) {
+        if self.is_tcp() {
+            self.close();
+        } else {
+            self.set(is::FIN_QUEUED | is::OUTPUT);
+        }
+    }
+
+    fn step(&mut self, instruction: &Instruction, machine: &mut Machine<'_>, cx: &mut Context<'_>) -> Step {
+        match *instruction {
+            Instruction::Connect | Instruction::Accept => {
+                let open = !matches!(self.state, State::SynSent | State::SynReceived);
+                if open { Step::Next } else { Step::Wait }
+            }
+            Instruction::Send { payload, wait } => self.send(payload as u16, wait, machine, cx),
+            Instruction::Receive { bytes, clear } => self.receive(bytes, clear, cx),
+            Instruction::ReceiveMessages { messages, clear } => self.receive(u64::from(messages), clear, cx),
+            Instruction::SendMessage { payload } => {
+                if self.queue_message(payload as u16) {
+                    Step::Next
+                } else {
+                    Step::Wait
+                }
+            }
+            Instruction::Delay { min_ns, max_ns } => self.delay(min_ns, max_ns, machine.seed, cx),
+            Instruction::Close => self.end(),
+            Instruction::Reset => {
+                if self.is_tcp() {
+                    self.reset();
+                } else {
+                    self.close_either();
+                }
+                Step::End
+            }
+            Instruction::WaitForPeerClose => {
+                if self.has(is::FIN_RECEIVED) {
+                    Step::Next
+                } else {
+                    Step::Wait
+                }
+            }
+            Instruction::LeaveOpen => Step::End,
+            Instruction::Keepalive(ns) => {
+                self.set_silence(ns, cx);
+                Step::Next
+            }
+            Instruction::Set { variable, value } => {
+                machine.variables[usize::from(variable)] = value;
+                Step::Next
+            }
+            Instruction::Add { variable, value } => {
+                let variable = &mut machine.variables[usize::from(variable)];
+                *variable = variable.wrapping_add(value);
+                Step::Next
+            }
+            Instruction::Jump { to, variable, comparison, value } => {
+                if comparison.holds(machine.variables[usize::from(variable)], value) {
+                    Step::To(to)
+                } else {
+                    Step::Next
+                }
+            }
+            Instruction::Loop { to, since, duration_ns } => {
+                let passed = cx.now.ns.wrapping_sub(machine.variables[usize::from(since)].cast_unsigned());
+                if passed < duration_ns { Step::To(to) } else { Step::Next }
+            }
+            Instruction::Mark { variable } => {
+                machine.variables[usize::from(variable)] = cx.now.ns.cast_signed();
+                Step::Next
+            }
+            Instruction::Count { .. } => {
+                cx.counters.one(Count::ProgramCounts);
+                Step::Next
+            }
+            Instruction::SwitchTemplate { template } => Step::Switch(template),
+            Instruction::ReceiveUntil(_) => unreachable!("refused when the stack is made"),
+        }
+    }
+
+    fn send(&mut self, payload: u16, wait: bool, machine: &mut Machine<'_>, cx: &mut Context<'_>) -> Step {
+        if !self.has(is::BEGUN) {
+            self.set(is::BEGUN);
+            self.part = 0;
+        }
+        let all = parts(&machine.payloads[usize::from(payload)]);
+        while self.part < all {
+            match self.queue(machine.payloads, payload, self.part, machine.backlogs) {
+                Ok(bytes) => {
+                    self.part += 1;
+                    self.set(is::OUTPUT);
+                    cx.counters.add(Count::QueuedBytes, u64::from(bytes));
+                }
+                Err(NoRoom::Full) => return Step::Wait,
+                Err(NoRoom::Exhausted) => {
+                    cx.counters.one(Count::BacklogExhausted);
+                    return Step::Wait;
+                }
+            }
+        }
+        let most = if wait { 0 } else { cx.tunables.send_buffer };
+        if self.queued() > most { Step::Wait } else { Step::Next }
+    }
+
+    fn receive(&mut self, count: u64, clear: bool, cx: &Context<'_>) -> Step {
+        if self.received >= count {
+            if clear {
+                self.received -= count;
+            }
+            return Step::Next;
+        }
+        if self.has(is::FIN_RECEIVED) {
+            // Nothing more will come.
+            cx.counters.one(Count::PeerClosedEarly);
+            return self.end();
+        }
+        Step::Wait
+    }
+
+    fn delay(&mut self, min_ns: u64, max_ns: u64, seed: u64, cx: &Context<'_>) -> Step {
+        if self.has(is::BEGUN) {
+            let over = !wheel::before(wheel::tick_at(cx.now.ns), self.program_at);
+            if over {
+                self.clear(is::PROGRAM_WAITS);
+                return Step::Next;
+            }
+            return Step::Wait;
+        }
+        let mut ns = min_ns;
+        if max_ns > min_ns {
+            let bits = random::nth(seed ^ random::mix(self.number), cx.now.ns ^ u64::from(self.pc));
+            ns += random::below(bits, max_ns - min_ns + 1);
+        }
+        self.set(is::BEGUN | is::PROGRAM_WAITS);
+        self.program_at = cx.now.tick_in(ns);
+        Step::Wait
+    }
+}

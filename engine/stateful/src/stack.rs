@@ -1,0 +1,784 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A worker's flows: what arrives finds its flow, time finds those that wait for it, and those that have something to say
+//! take turns to send.
+use std::sync::Arc;
+
+use crate::{
+    Address, Protocol, Scenario,
+    application::Machine,
+    counters::{Count, Counters},
+    flow::{Flow, State, is, seq_before},
+    packet::{Below, Content, Datagram, Head, Options, Packet, Reject, Segment, TCP_HEADER, Trouble, flag},
+    random,
+    scenario::Tunables,
+    sending::Backlog,
+    slab::{NONE, Slab},
+    table::Table,
+    tcp::{Context, Data, Instant, Output, Recovery, Sources, Turn},
+    wheel::{self, Link, Links, Wheel},
+};
+
+/// Flows for each place for the state of a loss, and for each place of a long queue.
+const FLOWS_A_RECOVERY: usize = 32;
+const FLOWS_A_BACKLOG: usize = 64;
+/// There are at least so many places.
+const FEWEST: usize = 1024;
+/// Answers to segments of no flow that wait to be sent, for each port.
+const ANSWERS: usize = 256;
+
+/// A port of the engine as flows need it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PortLink {
+    /// Its own.
+    pub mac: [u8; 6],
+    /// Of whom frames of clients go to first.
+    pub next_hop: [u8; 6],
+}
+
+/// Who talks to whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tuple {
+    /// Ours.
+    pub local: Address,
+    /// The peer's.
+    pub remote: Address,
+    /// Ours.
+    pub local_port: u16,
+    /// The peer's.
+    pub remote_port: u16,
+}
+
+/// Why a flow was not started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotOpened {
+    /// All places are taken: counted.
+    Exhausted,
+    /// There is such a flow.
+    InUse,
+}
+
+/// One side of a template in this worker.
+#[derive(Debug)]
+struct Side {
+    counters: Arc<Counters>,
+    tunables: Tunables,
+    /// Flows, those in TIME-WAIT not among them.
+    open: u64,
+}
+
+/// Flows of a port that have something to send, in the order of their turns.
+#[derive(Clone, Copy, Debug)]
+struct Queue {
+    head: u32,
+    tail: u32,
+}
+
+#[derive(Debug)]
+struct Port {
+    link: PortLink,
+    ready: Queue,
+    answers: Vec<Answer>,
+}
+
+/// A segment that belongs to no flow, to be sent.
+#[derive(Clone, Copy, Debug)]
+struct Answer {
+    below: Below,
+    head: Head,
+    /// Its template's side, for the counters.
+    side: usize,
+}
+
+/// What became of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Received {
+    /// It was for a flow, or for an address of the scenario.
+    Taken,
+    /// It is none of the scenario's.
+    Foreign,
+    /// Its checksum is wrong.
+    BadChecksum,
+}
+
+/// A worker's flows.
+#[derive(Debug)]
+pub struct Stack {
+    scenario: Arc<Scenario>,
+    flows: Slab<Flow>,
+    table: Table,
+    wheel: Wheel,
+    recoveries: Slab<Recovery>,
+    backlogs: Slab<Backlog>,
+    /// Local and remote address by flow, if any is of IPv6.
+    addresses: Box<[[Address; 2]]>,
+    /// By flow, so many each.
+    variables: Box<[i64]>,
+    variables_each: usize,
+    ports: Vec<Port>,
+    /// By template and side.
+    sides: Vec<Side>,
+    /// Of initial sequence numbers.
+    secret: u64,
+    now: Instant,
+}
+
+impl Links for Slab<Flow> {
+    #[inline]
+    fn link(&mut self, index: u32) -> &mut Link {
+        &mut self[index].link
+    }
+}
+
+#[inline]
+fn hash_of(tuple: &Tuple, udp: bool) -> u32 {
+    let ports = u64::from(tuple.local_port) << 16 | u64::from(tuple.remote_port) | u64::from(udp) << 32;
+    let fold = |address: Address| (address.0 as u64) ^ ((address.0 >> 64) as u64).rotate_left(23);
+    let mixed = u128::from(fold(tuple.local) ^ 0x9e37_79b9_7f4a_7c15)
+        .wrapping_mul(u128::from(fold(tuple.remote).rotate_left(29) ^ 0xd1b5_4a32_d192_ed03));
+    let addresses = (mixed >> 64) as u64 ^ mixed as u64;
+    let all = u128::from(addresses ^ ports).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
+    ((all >> 64) as u64 ^ all as u64) as u32
+}
+
+#[inline]
+fn side_of(template: usize, client: bool) -> usize {
+    2 * template + usize::from(!client)
+}
+
+/// What a flow has of an address in its first cache line.
+#[inline]
+fn short(address: Address) -> u32 {
+    match address.as_v4() {
+        Some(v4) => v4,
+        None => random::mix(address.0 as u64 ^ ((address.0 >> 64) as u64).rotate_left(31)) as u32,
+    }
+}
+
+impl Stack {
+    /// A worker's places for flows, on ports of an engine by their index. `seed` is of initial sequence numbers.
+    pub fn new(scenario: Arc<Scenario>, ports: &[PortLink], seed: u64, now_ns: u64) -> Self {
+        let count = scenario.most_flows.max(1);
+        let v6 = scenario.pools.iter().any(crate::Pool::is_v6);
+        let variables_each = scenario.variables();
+        let sides = scenario.templates.iter().flat_map(|template| {
+            let client = template.client.as_ref().map(|client| client.tunables.clone());
+            let server = template.server.as_ref().map(|server| server.tunables.clone());
+            [client, server].map(|tunables| Side {
+                counters: Arc::default(),
+                tunables: tunables.unwrap_or_default(),
+                open: 0,
+            })
+        });
+        let port = |link: &PortLink| Port {
+            link: *link,
+            ready: Queue { head: NONE, tail: NONE },
+            answers: Vec::with_capacity(ANSWERS),
+        };
+        let nowhere = [Address::v4(0); 2];
+        Self {
+            flows: Slab::new(count, Flow::NOTHING),
+            table: Table::new(count),
+            wheel: Wheel::new(wheel::tick_at(now_ns)),
+            recoveries: Slab::new((count / FLOWS_A_RECOVERY).max(FEWEST.min(count)), Recovery::NOTHING),
+            backlogs: Slab::new((count / FLOWS_A_BACKLOG).max(FEWEST.min(count)), Backlog::NOTHING),
+            addresses: vec![nowhere; if v6 { count } else { 0 }].into(),
+            variables: vec![0; count * variables_each].into(),
+            variables_each,
+            ports: ports.iter().map(port).collect(),
+            sides: sides.collect(),
+            secret: random::mix(seed),
+            now: Instant { ns: now_ns },
+            scenario,
+        }
+    }
+
+    /// Bytes that a stack of a scenario takes.
+    pub fn bytes(scenario: &Scenario) -> usize {
+        let count = scenario.most_flows.max(1);
+        let v6 = if scenario.pools.iter().any(crate::Pool::is_v6) { size_of::<[Address; 2]>() } else { 0 };
+        Slab::<Flow>::bytes(count)
+            + Table::bytes(count)
+            + Wheel::BYTES
+            + Slab::<Recovery>::bytes((count / FLOWS_A_RECOVERY).max(FEWEST.min(count)))
+            + Slab::<Backlog>::bytes((count / FLOWS_A_BACKLOG).max(FEWEST.min(count)))
+            + count * (v6 + scenario.variables() * size_of::<i64>())
+    }
+
+    /// The counters of one side of a template.
+    pub fn counters(&self, template: usize, client: bool) -> Arc<Counters> {
+        self.sides[side_of(template, client)].counters.clone()
+    }
+
+    /// Flows of one side of a template, those in TIME-WAIT not among them.
+    #[inline]
+    pub fn open_flows(&self, template: usize, client: bool) -> u64 {
+        self.sides[side_of(template, client)].open
+    }
+
+    /// All flows, those in TIME-WAIT among them.
+    pub fn flows(&self) -> usize {
+        self.flows.taken()
+    }
+
+    /// A port's addresses have changed.
+    pub fn set_link(&mut self, port: usize, link: PortLink) {
+        self.ports[port].link = link;
+    }
+
+    /// The next flow of a template begins, between these.
+    ///
+    /// # Errors
+    /// If there is no place, or one like it.
+    ///
+    /// # Panics
+    /// If the template has no client.
+    pub fn open(&mut self, template: usize, number: u64, tuple: &Tuple, now_ns: u64) -> Result<(), NotOpened> {
+        self.now = Instant { ns: now_ns };
+        let scenario = self.scenario.clone();
+        let of = &scenario.templates[template];
+        let port = of.client.as_ref().map(|client| client.port).expect("a template with clients");
+        let udp = of.protocol == Protocol::Udp;
+        if self.find(tuple, udp).is_some() {
+            return Err(NotOpened::InUse);
+        }
+        let Some(index) = self.add(template, true, number, tuple, udp) else {
+            self.sides[side_of(template, true)].counters.one(Count::FlowsExhausted);
+            return Err(NotOpened::Exhausted);
+        };
+        self.flows[index].remote_mac = self.ports[port].link.next_hop;
+        let isn = self.initial_sequence(tuple);
+        let (flow, mut cx, _) = self.parts(index);
+        if udp {
+            cx.counters.one(Count::ConnectAttempts);
+            cx.counters.one(Count::Connects);
+            flow.exchange(&mut cx);
+        } else {
+            flow.connect(isn, &mut cx);
+        }
+        self.go_on(index);
+        self.settle(index);
+        Ok(())
+    }
+
+    /// RFC 6528: a clock plus a secret function of who talks to whom.
+    fn initial_sequence(&self, tuple: &Tuple) -> u32 {
+        let hash = u64::from(hash_of(tuple, false));
+        (random::mix(self.secret ^ hash) as u32).wrapping_add((self.now.ns >> 12) as u32)
+    }
+
+    #[inline]
+    fn find(&self, tuple: &Tuple, udp: bool) -> Option<u32> {
+        let (local, remote) = (short(tuple.local), short(tuple.remote));
+        self.table.find(hash_of(tuple, udp), |index| {
+            let flow = &self.flows[index];
+            flow.local == local
+                && flow.remote == remote
+                && flow.local_port == tuple.local_port
+                && flow.remote_port == tuple.remote_port
+                && flow.has(is::UDP) == udp
+                && self.is_between(index, tuple)
+        })
+    }
+
+    /// Compares addresses of IPv6, of which the flow itself has a hash.
+    #[inline]
+    fn is_between(&self, index: u32, tuple: &Tuple) -> bool {
+        let v6 = tuple.local.is_v6();
+        self.flows[index].has(is::V6) == v6 && (!v6 || self.addresses[index as usize] == [tuple.local, tuple.remote])
+    }
+
+    fn tuple_of(&self, index: u32) -> Tuple {
+        let flow = &self.flows[index];
+        let [local, remote] = if flow.has(is::V6) {
+            self.addresses[index as usize]
+        } else {
+            [Address::v4(flow.local), Address::v4(flow.remote)]
+        };
+        Tuple { local, remote, local_port: flow.local_port, remote_port: flow.remote_port }
+    }
+
+    fn add(&mut self, template: usize, client: bool, number: u64, tuple: &Tuple, udp: bool) -> Option<u32> {
+        let index = self.flows.take()?;
+        let v6 = tuple.local.is_v6();
+        let flag = |so: bool, flag: u32| if so { flag } else { 0 };
+        let flags = flag(client, is::CLIENT) | flag(v6, is::V6) | flag(udp, is::UDP) | is::OPEN;
+        self.flows[index] = Flow {
+            local: short(tuple.local),
+            remote: short(tuple.remote),
+            local_port: tuple.local_port,
+            remote_port: tuple.remote_port,
+            template: template as u16,
+            number,
+            flags,
+            ..Flow::NOTHING
+        };
+        if v6 {
+            self.addresses[index as usize] = [tuple.local, tuple.remote];
+        }
+        let first = index as usize * self.variables_each;
+        self.variables[first..first + self.variables_each].fill(0);
+        self.table.insert(hash_of(tuple, udp), index);
+        self.sides[side_of(template, client)].open += 1;
+        Some(index)
+    }
+
+    /// A flow, what it needs, and the queues beside flows.
+    #[inline]
+    fn parts(&mut self, index: u32) -> (&mut Flow, Context<'_>, &mut Slab<Backlog>) {
+        let flow = &mut self.flows[index];
+        let side = &self.sides[side_of(usize::from(flow.template), flow.has(is::CLIENT))];
+        let cx = Context {
+            now: self.now,
+            recoveries: &mut self.recoveries,
+            counters: &side.counters,
+            tunables: &side.tunables,
+        };
+        (flow, cx, &mut self.backlogs)
+    }
+
+    /// A frame without FCS arrives on a port.
+    #[inline]
+    pub fn receive(&mut self, port: usize, frame: &[u8], now_ns: u64) -> Received {
+        self.now = Instant { ns: now_ns };
+        let packet = match Packet::read(frame) {
+            Ok(packet) => packet,
+            Err(Reject::Checksum) => return Received::BadChecksum,
+            Err(Reject::Other | Reject::Truncated | Reject::Fragment) => return Received::Foreign,
+        };
+        match &packet.content {
+            Content::Tcp(segment) => self.receive_tcp(port, &packet, segment),
+            Content::Udp(datagram) => self.receive_udp(port, &packet, datagram),
+            Content::Icmp(trouble) => self.receive_trouble(trouble),
+        }
+    }
+
+    #[inline]
+    fn receive_tcp(&mut self, port: usize, packet: &Packet<'_>, s: &Segment<'_>) -> Received {
+        let tuple = Tuple {
+            local: packet.destination,
+            remote: packet.source,
+            local_port: s.destination_port,
+            remote_port: s.source_port,
+        };
+        let mut found = self.find(&tuple, false);
+        if let Some(index) = found
+            && s.flags & (flag::SYN | flag::ACK | flag::RST) == flag::SYN
+            && self.may_be_reused(index, s)
+        {
+            self.side(index).counters.one(Count::TimeWaitReused);
+            self.flows[index].state = State::Closed;
+            self.settle(index);
+            // One that still has its turn to come is forgotten then.
+            found = self.find(&tuple, false);
+        }
+        let Some(index) = found else { return self.receive_unknown(port, packet, s, &tuple) };
+        let (flow, mut cx, backlogs) = self.parts(index);
+        if flow.input(s, packet.ecn, &mut cx, backlogs) {
+            self.go_on(index);
+        }
+        self.settle(index);
+        Received::Taken
+    }
+
+    /// RFC 6191, RFC 9293 section 3.10.7.4: a SYN beyond what a flow in TIME-WAIT has seen.
+    fn may_be_reused(&self, index: u32, s: &Segment<'_>) -> bool {
+        let flow = &self.flows[index];
+        let newer = match s.options.timestamps {
+            Some((value, _)) if flow.has(is::TIMESTAMPS) => seq_before(flow.ts_recent, value),
+            _ => false,
+        };
+        flow.state == State::TimeWait && (newer || seq_before(flow.rcv_nxt, s.seq))
+    }
+
+    fn side(&self, index: u32) -> &Side {
+        let flow = &self.flows[index];
+        &self.sides[side_of(usize::from(flow.template), flow.has(is::CLIENT))]
+    }
+
+    /// The template that serves flows to this address and port, on a port of the engine.
+    fn server_for(&self, port: usize, tuple: &Tuple, protocol: Protocol, first_bytes: &[u8]) -> Option<usize> {
+        self.scenario.templates.iter().position(|template| {
+            template.protocol == protocol
+                && template.destination_port == tuple.local_port
+                && template.server.as_ref().is_some_and(|server| {
+                    server.port == port
+                        && server.matches.iter().all(|(offset, bytes)| {
+                            let end = *offset as usize + bytes.len();
+                            first_bytes.get(*offset as usize..end) == Some(bytes)
+                        })
+                })
+                && self.is_server(template, tuple.local)
+        })
+    }
+
+    fn is_server(&self, template: &crate::Template, address: Address) -> bool {
+        template.servers.iter().any(|weighted| self.scenario.pools[weighted.pool].contains(address).is_some())
+    }
+
+    /// Whether an address of the scenario is on a port, and of which template's side.
+    fn owner(&self, port: usize, address: Address) -> Option<usize> {
+        self.scenario.templates.iter().enumerate().find_map(|(index, template)| {
+            let holds = |pools: &[crate::WeightedPool]| {
+                pools.iter().any(|weighted| self.scenario.pools[weighted.pool].contains(address).is_some())
+            };
+            let client = template.client.as_ref().is_some_and(|client| client.port == port) && holds(&template.clients);
+            let server = template.server.as_ref().is_some_and(|server| server.port == port) && holds(&template.servers);
+            (client || server).then(|| side_of(index, client))
+        })
+    }
+
+    fn receive_unknown(&mut self, port: usize, packet: &Packet<'_>, s: &Segment<'_>, tuple: &Tuple) -> Received {
+        let opens = s.flags & (flag::SYN | flag::ACK | flag::RST | flag::FIN) == flag::SYN;
+        if opens && let Some(template) = self.server_for(port, tuple, Protocol::Tcp, &[]) {
+            let number = self.sides[side_of(template, false)].counters.get(Count::Accepts);
+            let Some(index) = self.add(template, false, number, tuple, false) else {
+                self.sides[side_of(template, false)].counters.one(Count::FlowsExhausted);
+                return Received::Taken;
+            };
+            self.flows[index].remote_mac = packet.source_mac;
+            let isn = self.initial_sequence(tuple);
+            let (flow, mut cx, _) = self.parts(index);
+            flow.accept(s, isn, &mut cx);
+            self.settle(index);
+            return Received::Taken;
+        }
+        let Some(side) = self.owner(port, tuple.local) else { return Received::Foreign };
+        if !s.has(flag::RST) {
+            self.refuse(port, packet, s, side);
+        }
+        Received::Taken
+    }
+
+    /// A segment of no flow is answered with RST (RFC 9293 section 3.10.7.1).
+    fn refuse(&mut self, port: usize, packet: &Packet<'_>, s: &Segment<'_>, side: usize) {
+        if self.sides[side].tunables.blackhole || self.ports[port].answers.len() == ANSWERS {
+            return;
+        }
+        let mut macs = [0; 12];
+        macs[..6].copy_from_slice(&packet.source_mac);
+        macs[6..].copy_from_slice(&self.ports[port].link.mac);
+        let below = Below {
+            macs,
+            source: packet.destination,
+            destination: packet.source,
+            tos: 0,
+            ttl: self.sides[side].tunables.ttl,
+            id: 0,
+        };
+        let (seq, ack, flags) = if s.has(flag::ACK) {
+            (s.ack, 0, flag::RST)
+        } else {
+            (0, s.seq.wrapping_add(s.len()), flag::RST | flag::ACK)
+        };
+        let head =
+            Head { source_port: s.destination_port, destination_port: s.source_port, seq, ack, flags, window: 0 };
+        self.ports[port].answers.push(Answer { below, head, side });
+    }
+
+    fn receive_udp(&mut self, port: usize, packet: &Packet<'_>, d: &Datagram<'_>) -> Received {
+        let tuple = Tuple {
+            local: packet.destination,
+            remote: packet.source,
+            local_port: d.destination_port,
+            remote_port: d.source_port,
+        };
+        let index = match self.find(&tuple, true) {
+            Some(index) => index,
+            None => {
+                let Some(template) = self.server_for(port, &tuple, Protocol::Udp, d.payload) else {
+                    return if self.owner(port, tuple.local).is_some() { Received::Taken } else { Received::Foreign };
+                };
+                let number = self.sides[side_of(template, false)].counters.get(Count::Accepts);
+                let Some(index) = self.add(template, false, number, &tuple, true) else {
+                    self.sides[side_of(template, false)].counters.one(Count::FlowsExhausted);
+                    return Received::Taken;
+                };
+                self.flows[index].remote_mac = packet.source_mac;
+                let (flow, mut cx, _) = self.parts(index);
+                cx.counters.one(Count::Accepts);
+                cx.counters.one(Count::Connects);
+                flow.exchange(&mut cx);
+                index
+            }
+        };
+        let (flow, mut cx, _) = self.parts(index);
+        flow.datagram(d.payload.len(), &mut cx);
+        self.go_on(index);
+        self.settle(index);
+        Received::Taken
+    }
+
+    fn receive_trouble(&mut self, trouble: &Trouble) -> Received {
+        let tuple = Tuple {
+            local: trouble.source,
+            remote: trouble.destination,
+            local_port: trouble.source_port,
+            remote_port: trouble.destination_port,
+        };
+        let Some(index) = self.find(&tuple, !trouble.tcp) else { return Received::Foreign };
+        let (flow, mut cx, _) = self.parts(index);
+        if trouble.tcp {
+            if flow.trouble_told(trouble.kind, trouble.seq, &mut cx) {
+                self.go_on(index);
+            }
+        } else {
+            cx.counters.one(Count::IcmpErrors);
+        }
+        self.settle(index);
+        Received::Taken
+    }
+
+    /// Lets a flow's program go on.
+    fn go_on(&mut self, index: u32) {
+        loop {
+            let scenario = &self.scenario;
+            let flow = &mut self.flows[index];
+            let client = flow.has(is::CLIENT);
+            let template = usize::from(flow.template);
+            let side = &self.sides[side_of(template, client)];
+            let of = &scenario.templates[template];
+            let program = if client {
+                of.client.as_ref().map(|client| &client.program)
+            } else {
+                of.server.as_ref().map(|server| &server.program)
+            };
+            let first = index as usize * self.variables_each;
+            let mut machine = Machine {
+                program: program.expect("a flow's template has its side"),
+                payloads: &scenario.payloads,
+                backlogs: &mut self.backlogs,
+                variables: &mut self.variables[first..first + self.variables_each],
+                seed: of.seed,
+            };
+            let mut cx = Context {
+                now: self.now,
+                recoveries: &mut self.recoveries,
+                counters: &side.counters,
+                tunables: &side.tunables,
+            };
+            let Some(next) = flow.go_on(&mut machine, &mut cx) else { return };
+            let next = next as usize;
+            flow.template = next as u16;
+            flow.pc = u16::from(scenario.templates[next].protocol == Protocol::Tcp);
+            self.sides[side_of(template, client)].open -= 1;
+            self.sides[side_of(next, client)].open += 1;
+        }
+    }
+
+    /// After something has happened to a flow: sets its timer, gives it its turn to send, or forgets it.
+    #[inline]
+    fn settle(&mut self, index: u32) {
+        let flow = &mut self.flows[index];
+        if flow.state == State::Closed || (flow.state == State::TimeWait && flow.has(is::OPEN)) {
+            self.ended(index);
+        }
+        let flow = &mut self.flows[index];
+        let owes = flow.any(is::OUTPUT | is::ACK_NOW | is::RESET | is::KEEPALIVE);
+        if flow.state == State::Closed {
+            if !flow.has(is::READY) {
+                self.forget(index);
+            }
+            return;
+        }
+        if let Some(at) = flow.deadline() {
+            let set = flow.link.at();
+            if set.is_none_or(|set| wheel::before(at, set)) {
+                self.wheel.cancel(&mut self.flows, index);
+                self.wheel.set(&mut self.flows, index, at);
+            }
+        }
+        let flow = &self.flows[index];
+        if owes && !flow.has(is::READY) {
+            self.enqueue(index);
+        }
+    }
+
+    /// The flow is open no more, though it may be in TIME-WAIT.
+    fn ended(&mut self, index: u32) {
+        let flow = &mut self.flows[index];
+        if !flow.has(is::OPEN) {
+            return;
+        }
+        flow.clear(is::OPEN);
+        let side = &mut self.sides[side_of(usize::from(flow.template), flow.has(is::CLIENT))];
+        side.open -= 1;
+        side.counters.one(Count::Closed);
+    }
+
+    fn forget(&mut self, index: u32) {
+        let tuple = self.tuple_of(index);
+        self.wheel.cancel(&mut self.flows, index);
+        let flow = &mut self.flows[index];
+        flow.release(&mut self.recoveries);
+        flow.drop_backlog(&mut self.backlogs);
+        let udp = flow.has(is::UDP);
+        let held = self.table.remove(hash_of(&tuple, udp), index);
+        debug_assert!(held, "every flow is in the table");
+        self.flows.give(index);
+    }
+
+    fn port_of(&self, index: u32) -> usize {
+        let flow = &self.flows[index];
+        let of = &self.scenario.templates[usize::from(flow.template)];
+        let port = if flow.has(is::CLIENT) {
+            of.client.as_ref().map(|client| client.port)
+        } else {
+            of.server.as_ref().map(|server| server.port)
+        };
+        port.expect("a flow's template has its side")
+    }
+
+    #[inline]
+    fn enqueue(&mut self, index: u32) {
+        let port = self.port_of(index);
+        let flow = &mut self.flows[index];
+        flow.set(is::READY);
+        flow.ready_next = NONE;
+        let queue = &mut self.ports[port].ready;
+        let tail = core::mem::replace(&mut queue.tail, index);
+        if tail == NONE {
+            queue.head = index;
+        } else {
+            self.flows[tail].ready_next = index;
+        }
+    }
+
+    #[inline]
+    fn dequeue(&mut self, port: usize) {
+        let queue = &mut self.ports[port].ready;
+        let flow = &mut self.flows[queue.head];
+        flow.clear(is::READY);
+        queue.head = core::mem::replace(&mut flow.ready_next, NONE);
+        if queue.head == NONE {
+            queue.tail = NONE;
+        }
+    }
+
+    /// Whether a port has something to send.
+    #[inline]
+    pub fn is_ready(&self, port: usize) -> bool {
+        let port = &self.ports[port];
+        port.ready.head != NONE || !port.answers.is_empty()
+    }
+
+    /// Writes what a port has to send, as long as there is room.
+    pub fn transmit(&mut self, port: usize, now_ns: u64, out: &mut impl Output) {
+        self.now = Instant { ns: now_ns };
+        while let Some(answer) = self.ports[port].answers.last() {
+            let options = Options::default();
+            let Some(frame) = out.frame(answer.below.len() + TCP_HEADER) else { return };
+            answer.below.write_tcp(frame, &answer.head, &options, 0, 0);
+            self.sides[answer.side].counters.one(Count::ResetsSent);
+            self.ports[port].answers.pop();
+        }
+        while self.ports[port].ready.head != NONE {
+            let index = self.ports[port].ready.head;
+            match self.turn(index, port, out) {
+                Turn::NoRoom => return,
+                Turn::Done => {
+                    self.dequeue(port);
+                    self.settle(index);
+                }
+                Turn::More => {
+                    self.dequeue(port);
+                    self.settle(index);
+                    debug_assert!(self.flows[index].has(is::READY), "it has more");
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn turn(&mut self, index: u32, port: usize, out: &mut impl Output) -> Turn {
+        let tuple = self.tuple_of(index);
+        let flow = &mut self.flows[index];
+        let side = &self.sides[side_of(usize::from(flow.template), flow.has(is::CLIENT))];
+        let mut macs = [0; 12];
+        macs[..6].copy_from_slice(&flow.remote_mac);
+        macs[6..].copy_from_slice(&self.ports[port].link.mac);
+        let from = Sources {
+            below: Below {
+                macs,
+                source: tuple.local,
+                destination: tuple.remote,
+                tos: side.tunables.tos,
+                ttl: side.tunables.ttl,
+                id: flow.snd_nxt as u16,
+            },
+            data: Data { payloads: &self.scenario.payloads, backlogs: &self.backlogs },
+        };
+        let mut cx = Context {
+            now: self.now,
+            recoveries: &mut self.recoveries,
+            counters: &side.counters,
+            tunables: &side.tunables,
+        };
+        if flow.state == State::Datagrams {
+            let turn = flow.output_datagrams(&mut cx, &from, out);
+            if turn == Turn::Done && flow.state == State::Datagrams {
+                self.go_on(index);
+            }
+            return turn;
+        }
+        flow.output(&mut cx, &from, out)
+    }
+
+    /// Time goes on: what was waited for happens.
+    pub fn advance(&mut self, now_ns: u64) {
+        self.now = Instant { ns: now_ns };
+        let to = wheel::tick_at(now_ns);
+        while let Some(index) = self.wheel.take_due(&mut self.flows, to) {
+            self.time_has_come(index);
+        }
+    }
+
+    fn time_has_come(&mut self, index: u32) {
+        let tick = wheel::tick_at(self.now.ns);
+        let flow = &self.flows[index];
+        if flow.state == State::Closed {
+            return;
+        }
+        let program_waits = flow.has(is::PROGRAM_WAITS) && !wheel::before(tick, flow.program_at);
+        let (flow, mut cx, _) = self.parts(index);
+        if flow.state == State::Datagrams {
+            flow.silent(&mut cx);
+        } else {
+            flow.on_time(&mut cx);
+        }
+        if program_waits {
+            let flow = &mut self.flows[index];
+            if !flow.has(is::BEGUN) {
+                flow.clear(is::PROGRAM_WAITS);
+            }
+            self.go_on(index);
+        }
+        self.settle(index);
+    }
+
+    /// When something is to be done at the latest, in ns; none if only a frame can change that.
+    pub fn next_due_ns(&self) -> Option<u64> {
+        if (0..self.ports.len()).any(|port| self.is_ready(port)) {
+            return Some(self.now.ns);
+        }
+        let ahead = self.wheel.next()?.wrapping_sub(wheel::tick_at(self.now.ns)) as i32;
+        let tick = (self.now.ns >> wheel::TICK_SHIFT).wrapping_add_signed(i64::from(ahead));
+        Some(tick << wheel::TICK_SHIFT)
+    }
+
+    /// Ends all flows at once, without a word.
+    pub fn clear(&mut self) {
+        for port in 0..self.ports.len() {
+            while self.ports[port].ready.head != NONE {
+                self.dequeue(port);
+            }
+            self.ports[port].answers.clear();
+        }
+        for index in 0..self.flows.capacity() as u32 {
+            let flow = &mut self.flows[index];
+            if flow.any(is::OPEN) || flow.state != State::Closed {
+                flow.state = State::Closed;
+                self.settle(index);
+            }
+        }
+    }
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+//! UDP: datagrams of programs, and flows that silence ends (RFC 768).
+use crate::{
+    counters::Count,
+    flow::{Flow, State, is},
+    packet::UDP_HEADER,
+    tcp::{Context, Output, Sources, Turn},
+    wheel,
+};
+
+/// A flow without datagrams for so long is forgotten, unless its program says otherwise.
+pub const SILENCE_NS: u64 = 10_000_000_000;
+
+impl Flow {
+    /// Begins an exchange.
+    pub fn exchange(&mut self, cx: &mut Context<'_>) {
+        self.state = State::Datagrams;
+        self.set_silence(SILENCE_NS, cx);
+    }
+
+    /// From now on this silence ends it.
+    pub fn set_silence(&mut self, ns: u64, cx: &Context<'_>) {
+        // UDP has no congestion window: its place holds the time, in ticks.
+        self.cwnd = wheel::tick_after(ns);
+        self.heard(cx);
+    }
+
+    /// A datagram came or went.
+    #[inline]
+    fn heard(&mut self, cx: &Context<'_>) {
+        self.wait_until(wheel::tick_at(cx.now.ns).wrapping_add(self.cwnd));
+    }
+
+    /// A datagram of so many bytes of data arrives.
+    #[inline]
+    pub fn datagram(&mut self, len: usize, cx: &mut Context<'_>) {
+        cx.counters.one(Count::ReceivedPackets);
+        cx.counters.one(Count::MessagesReceived);
+        cx.counters.add(Count::MessageBytesReceived, len as u64);
+        self.received += 1;
+        self.heard(cx);
+    }
+
+    /// The silence that ends it may be over.
+    pub fn silent(&mut self, cx: &mut Context<'_>) {
+        if self.has(is::WAITING) && !wheel::before(wheel::tick_at(cx.now.ns), self.wait_at) {
+            cx.counters.one(Count::KeepaliveTimeouts);
+            self.state = State::Closed;
+        }
+    }
+
+    /// Sends the datagrams that are queued, and ends if the program has.
+    pub fn output_datagrams(&mut self, cx: &mut Context<'_>, from: &Sources<'_>, out: &mut impl Output) -> Turn {
+        while let Some(payload) = self.next_message() {
+            let payload = &from.data.payloads[usize::from(payload)];
+            let header = from.below.len() + UDP_HEADER;
+            let len = payload.len() as usize;
+            let Some(frame) = out.frame(header + len) else { return Turn::NoRoom };
+            let sum = payload.fill(self.number, 0, &mut frame[header..]);
+            from.below.write_udp(frame, (self.local_port, self.remote_port), len, sum);
+            cx.counters.one(Count::SentPackets);
+            cx.counters.one(Count::MessagesSent);
+            cx.counters.add(Count::MessageBytesSent, len as u64);
+            self.heard(cx);
+            self.take_message();
+        }
+        self.clear(is::OUTPUT);
+        if self.has(is::FIN_QUEUED) {
+            self.state = State::Closed;
+        }
+        Turn::Done
+    }
+
+    fn next_message(&self) -> Option<u16> {
+        (self.piece_count > 0).then(|| self.pieces[0].payload)
+    }
+
+    fn take_message(&mut self) {
+        self.pieces[0] = self.pieces[1];
+        self.piece_count -= 1;
+    }
+
+    /// Queues a datagram. False if it must wait for others to be sent.
+    pub fn queue_message(&mut self, payload: u16) -> bool {
+        let Some(place) = self.pieces.get_mut(usize::from(self.piece_count)) else { return false };
+        place.payload = payload;
+        self.piece_count += 1;
+        self.set(is::OUTPUT);
+        true
+    }
+}

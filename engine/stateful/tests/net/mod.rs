@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A network between stacks on a virtual clock: it delays, loses, duplicates and reorders as a seed says.
+#![allow(dead_code, reason = "every test uses its part")]
+use std::{cmp::Reverse, collections::BinaryHeap, sync::Arc};
+
+use spate_stateful::{
+    Address, Client, Count, Counters, Instruction, Payload, Pool, PortLink, Program, Protocol, Received, Scenario,
+    Server, Stack, Template, Tunables, Tuple, WeightedPool, pool::Order, tcp::Output,
+};
+
+pub const CLIENT_PORT: usize = 0;
+pub const SERVER_PORT: usize = 1;
+pub const MS: u64 = 1_000_000;
+
+/// What happens to frames on their way.
+#[derive(Clone, Copy, Debug)]
+pub struct Path {
+    pub delay_ns: u64,
+    /// Added at random.
+    pub jitter_ns: u64,
+    /// Of a million.
+    pub loss: u32,
+    pub duplicates: u32,
+    /// Of a million wait another delay.
+    pub late: u32,
+    /// Bits a second; 0: no limit.
+    pub bandwidth: u64,
+    /// Bytes that wait for it at most.
+    pub queue: u64,
+    pub seed: u64,
+}
+
+impl Default for Path {
+    fn default() -> Self {
+        Self { delay_ns: MS, jitter_ns: 0, loss: 0, duplicates: 0, late: 0, bandwidth: 0, queue: u64::MAX, seed: 1 }
+    }
+}
+
+pub struct Random(u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub fn below(&mut self, bound: u64) -> u64 {
+        if bound == 0 { 0 } else { self.next() % bound }
+    }
+}
+
+/// A frame that was sent: when, from which port, its bytes.
+pub type Sent = (u64, usize, Vec<u8>);
+
+#[derive(Default)]
+struct Frames {
+    frames: Vec<Vec<u8>>,
+    room: usize,
+}
+
+impl Output for Frames {
+    fn frame(&mut self, len: usize) -> Option<&mut [u8]> {
+        if self.frames.len() == self.room {
+            return None;
+        }
+        self.frames.push(vec![0; len]);
+        self.frames.last_mut().map(Vec::as_mut_slice)
+    }
+}
+
+/// Two ports of one stack, and the paths between.
+pub struct Net {
+    pub stack: Stack,
+    pub now: u64,
+    pub path: Path,
+    random: Random,
+    /// (when, order, to which port, frame)
+    under_way: BinaryHeap<Reverse<(u64, u64, usize, Vec<u8>)>>,
+    order: u64,
+    /// By direction: when the link is free again.
+    free_at: [u64; 2],
+    pub sent: Vec<Sent>,
+    pub record: bool,
+    pub lost: u64,
+    /// Frames that a burst has room for.
+    pub room: usize,
+    opened: u64,
+    scenario: Arc<Scenario>,
+}
+
+impl Net {
+    pub fn new(scenario: Scenario, path: Path) -> Self {
+        let scenario = Arc::new(scenario);
+        let links = [
+            PortLink { mac: [2, 0, 0, 0, 0, 1], next_hop: [2, 0, 0, 0, 0, 2] },
+            PortLink { mac: [2, 0, 0, 0, 0, 2], next_hop: [2, 0, 0, 0, 0, 1] },
+        ];
+        let now = 1_000_000_000;
+        Self {
+            stack: Stack::new(scenario.clone(), &links, path.seed, now),
+            now,
+            path,
+            random: Random(path.seed),
+            under_way: BinaryHeap::new(),
+            order: 0,
+            free_at: [0; 2],
+            sent: Vec::new(),
+            record: false,
+            lost: 0,
+            room: 64,
+            opened: 0,
+            scenario,
+        }
+    }
+
+    /// Opens the next flow of a template.
+    pub fn open(&mut self, template: usize) {
+        let of = &self.scenario.templates[template];
+        let address = |pool: &WeightedPool, n: u64| {
+            let pool = &self.scenario.pools[pool.pool];
+            pool.address(u128::from(n) % (pool.last_offset() + 1))
+        };
+        let tuple = Tuple {
+            local: address(&of.clients[0], self.opened % 50),
+            remote: address(&of.servers[0], self.opened % 7),
+            local_port: 1024 + (self.opened % 60_000) as u16,
+            remote_port: of.destination_port,
+        };
+        self.stack.open(template, self.opened, &tuple, self.now).expect("a place");
+        self.opened += 1;
+    }
+
+    fn send(&mut self, port: usize) {
+        let mut frames = Frames { room: self.room, ..Frames::default() };
+        self.stack.transmit(port, self.now, &mut frames);
+        for frame in frames.frames {
+            if self.record {
+                self.sent.push((self.now, port, frame.clone()));
+            }
+            self.carry(port, frame);
+        }
+    }
+
+    fn carry(&mut self, port: usize, frame: Vec<u8>) {
+        let path = self.path;
+        if self.random.below(1_000_000) < u64::from(path.loss) {
+            self.lost += 1;
+            return;
+        }
+        let mut at = self.now;
+        if path.bandwidth > 0 {
+            let takes = frame.len() as u64 * 8 * 1_000_000_000 / path.bandwidth;
+            let begin = self.free_at[port].max(at);
+            if (begin - at) * path.bandwidth / 8_000_000_000 > path.queue {
+                self.lost += 1;
+                return;
+            }
+            self.free_at[port] = begin + takes;
+            at = begin + takes;
+        }
+        at += path.delay_ns + self.random.below(path.jitter_ns + 1);
+        if self.random.below(1_000_000) < u64::from(path.late) {
+            at += path.delay_ns;
+        }
+        let copies = 1 + usize::from(self.random.below(1_000_000) < u64::from(path.duplicates));
+        for _ in 0..copies {
+            self.order += 1;
+            self.under_way.push(Reverse((at, self.order, 1 - port, frame.clone())));
+        }
+    }
+
+    /// Lets time pass up to an instant.
+    pub fn run_until(&mut self, end: u64) {
+        loop {
+            while self.stack.is_ready(CLIENT_PORT) || self.stack.is_ready(SERVER_PORT) {
+                self.send(CLIENT_PORT);
+                self.send(SERVER_PORT);
+            }
+            let frame_at = self.under_way.peek().map(|next| next.0.0);
+            let due = self.stack.next_due_ns().map(|due| due.max(self.now + 1));
+            let Some(next) = [frame_at, due].into_iter().flatten().min().filter(|next| *next <= end) else {
+                self.now = self.now.max(end);
+                self.stack.advance(self.now);
+                if self.stack.is_ready(CLIENT_PORT) || self.stack.is_ready(SERVER_PORT) {
+                    continue;
+                }
+                return;
+            };
+            self.now = self.now.max(next);
+            self.stack.advance(self.now);
+            while self.under_way.peek().is_some_and(|frame| frame.0.0 <= self.now) {
+                let Reverse((_, _, port, frame)) = self.under_way.pop().expect("peeked");
+                assert_eq!(self.stack.receive(port, &frame, self.now), Received::Taken);
+            }
+        }
+    }
+
+    pub fn run_for(&mut self, ns: u64) {
+        self.run_until(self.now + ns);
+    }
+
+    pub fn counters(&self, template: usize, client: bool) -> Arc<Counters> {
+        self.stack.counters(template, client)
+    }
+
+    pub fn count(&self, client: bool, count: Count) -> u64 {
+        self.counters(0, client).get(count)
+    }
+
+    /// Non-zero counters of both sides, to be read.
+    pub fn told(&self) -> String {
+        let mut told = String::new();
+        for (side, client) in [("client", true), ("server", false)] {
+            for ((name, _, _), value) in spate_stateful::COUNTERS.iter().zip(self.counters(0, client).all()) {
+                if value > 0 {
+                    told += &format!("{side} {name} {value}\n");
+                }
+            }
+        }
+        told
+    }
+}
+
+/// Clients and servers of one template.
+pub fn scenario(
+    protocol: Protocol,
+    client: Vec<Instruction>,
+    server: Vec<Instruction>,
+    payloads: Vec<Payload>,
+) -> Scenario {
+    with(protocol, client, server, payloads, Tunables::default(), Tunables::default())
+}
+
+pub fn with(
+    protocol: Protocol,
+    client: Vec<Instruction>,
+    server: Vec<Instruction>,
+    payloads: Vec<Payload>,
+    client_tunables: Tunables,
+    server_tunables: Tunables,
+) -> Scenario {
+    let v4 = |a, b, c, d| Address::v4(u32::from_be_bytes([a, b, c, d]));
+    let pool = |first, last| Pool::new(first, last, Order::Sequential).expect("a pool");
+    let program =
+        |instructions: Vec<Instruction>| Program { instructions: instructions.into(), counters: Box::default() };
+    Scenario {
+        payloads,
+        pools: vec![pool(v4(16, 0, 0, 0), v4(16, 0, 0, 255)), pool(v4(48, 0, 0, 0), v4(48, 0, 0, 255))],
+        templates: vec![Template {
+            name: "t".into(),
+            group: "t".into(),
+            protocol,
+            destination_port: 80,
+            clients: vec![WeightedPool { pool: 0, weight: 1 }],
+            servers: vec![WeightedPool { pool: 1, weight: 1 }],
+            client: Some(Client {
+                port: CLIENT_PORT,
+                program: program(client),
+                tunables: client_tunables,
+                rate: (1, 1),
+                limit: 0,
+                most_open: 0,
+            }),
+            server: Some(Server {
+                port: SERVER_PORT,
+                program: program(server),
+                tunables: server_tunables,
+                matches: vec![],
+            }),
+            seed: 1,
+            latency: false,
+        }],
+        most_flows: 4096,
+        ramp_up_ns: 0,
+    }
+}
+
+/// A request of so many bytes, and an answer.
+pub fn request_response(request: u64, response: u64) -> (Vec<Instruction>, Vec<Instruction>, Vec<Payload>) {
+    let client = vec![
+        Instruction::Connect,
+        Instruction::Send { payload: 0, wait: true },
+        Instruction::Receive { bytes: response, clear: true },
+    ];
+    let server = vec![
+        Instruction::Accept,
+        Instruction::Receive { bytes: request, clear: true },
+        Instruction::Send { payload: 1, wait: true },
+        Instruction::WaitForPeerClose,
+    ];
+    (client, server, vec![Payload::pattern(request), Payload::pattern(response)])
+}
