@@ -12,6 +12,7 @@ pub mod payload;
 pub mod pool;
 pub mod program;
 pub mod scenario;
+pub mod tuples;
 
 pub use payload::Payload;
 pub use pool::{Address, Pool, WeightedPool};
