@@ -8,6 +8,7 @@
 //! No flow has a buffer: unacknowledged data is a place in the program's payloads, and a packet is built when it is sent.
 #![forbid(unsafe_code)]
 
+pub mod arrivals;
 pub mod payload;
 pub mod pool;
 pub mod program;

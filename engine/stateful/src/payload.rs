@@ -219,7 +219,10 @@ impl Payload {
         let total = match &self.content {
             Content::Bytes { bytes, sums } => fill_bytes(bytes, sums, offset as usize, out),
             Content::Pattern(len) => {
-                assert!(offset.checked_add(out.len() as u64).is_some_and(|end| end <= *len), "beyond the payload's end");
+                assert!(
+                    offset.checked_add(out.len() as u64).is_some_and(|end| end <= *len),
+                    "beyond the payload's end"
+                );
                 fill_pattern((offset % PATTERN) as usize, out)
             }
         };
@@ -249,7 +252,7 @@ impl Payload {
 /// The sum of a part as it counts from an offset on.
 #[inline]
 fn placed(sum: u64, offset: usize) -> u64 {
-    if offset % 2 == 0 { sum } else { swapped(sum) }
+    if offset.is_multiple_of(2) { sum } else { swapped(sum) }
 }
 
 /// Copies `bytes` from an offset on; gives their sum. `sums` are those of all before every `BLOCK`th byte, modulo 2^32.
@@ -376,11 +379,13 @@ mod tests {
 
     /// A field that fits into `len` bytes, at least 20.
     fn field(len: u64) -> impl Strategy<Value = Field> {
-        let list = (1usize..20, prop::collection::vec(prop::collection::vec(any::<u8>(), 20), 1..4)).prop_map(|(n, all)| {
-            Values::List(all.into_iter().map(|value| value[..n].into()).collect())
+        let list = (1usize..20, prop::collection::vec(prop::collection::vec(any::<u8>(), 20), 1..4))
+            .prop_map(|(n, all)| Values::List(all.into_iter().map(|value| value[..n].into()).collect()));
+        let counter = (any::<u64>(), any::<u64>(), 1u8..=20).prop_map(|(first, step, width)| Values::Counter {
+            first,
+            step,
+            width,
         });
-        let counter = (any::<u64>(), any::<u64>(), 1u8..=20)
-            .prop_map(|(first, step, width)| Values::Counter { first, step, width });
         (prop_oneof![list, counter], any::<prop::sample::Index>()).prop_map(move |(values, at)| {
             let room = len as usize - values.width();
             Field { offset: at.index(room + 1) as u64, values }

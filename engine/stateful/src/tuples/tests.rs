@@ -153,9 +153,10 @@ fn what_makes_no_sense_is_refused() {
 }
 
 fn pool(at: u8) -> impl Strategy<Value = Pool> {
-    let start = prop_oneof![Just(Start::Hashed), (any::<u16>(), any::<u16>()).prop_map(|(first, step)| {
-        Start::Stepped { first, step }
-    })];
+    let start = prop_oneof![
+        Just(Start::Hashed),
+        (any::<u16>(), any::<u16>()).prop_map(|(first, step)| { Start::Stepped { first, step } })
+    ];
     let order = prop_oneof![Just(Order::Sequential), any::<u64>().prop_map(|seed| Order::Random { seed })];
     (1u32..40, order, start).prop_map(move |(len, order, start)| {
         let mut pool = Pool::new(v4(at, 0, 0, 1), v4(at, 0, 0, len as u8), order).unwrap();
