@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod application;
+pub mod arrivals;
 pub mod counters;
 pub mod flow;
 pub mod packet;
@@ -22,6 +23,7 @@ pub mod slab;
 pub mod stack;
 pub mod table;
 pub mod tcp;
+pub mod tuples;
 mod udp;
 pub mod wheel;
 

@@ -252,7 +252,7 @@ impl Payload {
 /// The sum of a part as it counts from an offset on.
 #[inline]
 fn placed(sum: u64, offset: usize) -> u64 {
-    if offset % 2 == 0 { sum } else { swapped(sum) }
+    if offset.is_multiple_of(2) { sum } else { swapped(sum) }
 }
 
 /// Copies `bytes` from an offset on; gives their sum. `sums` are those of all before every `BLOCK`th byte, modulo 2^32.

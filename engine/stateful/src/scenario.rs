@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is emulated: templates with their programs, addresses and settings, checked and with all defaults in place.
-use crate::{Payload, Pool, Program, WeightedPool};
+use crate::{Payload, Pool, Program, WeightedPool, arrivals};
 
 /// All stateful traffic of a plan, as every worker has it.
 #[derive(Clone, Debug)]
@@ -15,6 +15,8 @@ pub struct Scenario {
     pub most_flows: usize,
     /// Rates rise linearly from 0 over this time.
     pub ramp_up_ns: u64,
+    /// Which template's flow is next.
+    pub order: arrivals::Order,
 }
 
 impl Scenario {
