@@ -4,7 +4,7 @@ use super::blueprint::Macs;
 use super::rate::LineRate;
 use super::validate::{Checked, PortFacts};
 use super::{Violation, Violations};
-use crate::datapath::{self, PortInfo, PrepareError, RunSpec, StreamSpec};
+use crate::datapath::{self, PortDevice, PortInfo, PrepareError, RunSpec, StreamSpec};
 use contract::{Plan, stream::Transmit};
 
 /// What validation must know of an open port; `claimed_bits` is what other runs already take of it.
@@ -15,6 +15,7 @@ pub fn port_facts(port: &PortInfo, claimed_bits: u128) -> PortFacts {
         mtu: (port.mtu > 0).then_some(port.mtu),
         claimed_bits,
         macs: Macs { own: port.mac, next_hop: None },
+        loops: matches!(port.device, PortDevice::Loopback | PortDevice::Outlet),
     }
 }
 
