@@ -23,6 +23,9 @@ pub fn port_facts(port: &PortInfo, claimed_bits: u128) -> PortFacts {
 pub fn run_spec(plan: &Plan, checked: Checked) -> Result<RunSpec, Violations> {
     let timing = plan.timing.unwrap_or_default();
     let mut wrong = Violations::default();
+    if checked.stateful.is_some() {
+        wrong.add("stateful", "templates can be checked, but this engine does not run them yet; leave them out");
+    }
     let mut streams = Vec::with_capacity(plan.streams.len());
     let found = checked.streams.into_iter().zip(checked.timings).zip(checked.measured.streams);
     for (i, (stream, ((found, timing), receive))) in plan.streams.iter().zip(found).enumerate() {

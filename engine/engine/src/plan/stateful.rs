@@ -74,8 +74,7 @@ fn names(asked: &Stateful, wrong: &mut Violations) {
         name(&format!("{at}.name"), &template.name, 1, wrong);
         name(&format!("{at}.group"), &template.group, 0, wrong);
         if let Some(first) = names.insert(template.name.as_str(), i).filter(|_| !template.name.is_empty()) {
-            let problem =
-                format!("{:?} is stateful.templates[{first}]'s already; must be unique", template.name);
+            let problem = format!("{:?} is stateful.templates[{first}]'s already; must be unique", template.name);
             wrong.add(format!("{at}.name"), problem);
         }
     }
@@ -106,10 +105,24 @@ fn template(index: usize, asked: &Stateful, site: &Site, wrong: &mut Violations)
     }
     let matches = matches(&at, template, wrong);
     let rate = rate(&at, template, wrong);
-    let client_tunables = tunables::tunables(&format!("{at}.client_tunables"), template.client_tunables.as_ref(), wrong);
-    let server_tunables = tunables::tunables(&format!("{at}.server_tunables"), template.server_tunables.as_ref(), wrong);
-    tunables::fit(&format!("{at}.client_tunables.mss"), template, &client_tunables, ports.0.map(|p| &site.ports[p]), wrong);
-    tunables::fit(&format!("{at}.server_tunables.mss"), template, &server_tunables, ports.1.map(|p| &site.ports[p]), wrong);
+    let client_tunables =
+        tunables::tunables(&format!("{at}.client_tunables"), template.client_tunables.as_ref(), wrong);
+    let server_tunables =
+        tunables::tunables(&format!("{at}.server_tunables"), template.server_tunables.as_ref(), wrong);
+    tunables::fit(
+        &format!("{at}.client_tunables.mss"),
+        template,
+        &client_tunables,
+        ports.0.map(|p| &site.ports[p]),
+        wrong,
+    );
+    tunables::fit(
+        &format!("{at}.server_tunables.mss"),
+        template,
+        &server_tunables,
+        ports.1.map(|p| &site.ports[p]),
+        wrong,
+    );
     let client = programs::program(&format!("{at}.client"), template, Side::Client, wrong);
     let server = programs::program(&format!("{at}.server"), template, Side::Server, wrong);
     Some(Template {
@@ -189,7 +202,7 @@ fn ports(
 
 /// New flows a second: a fraction greater than zero, where there are clients.
 fn rate(at: &str, template: &contract::Template, wrong: &mut Violations) -> Option<(u64, u64)> {
-    let at = |field| format!("{at}.{field}");
+    let at = |field: &str| format!("{at}.{field}");
     if template.client_port.is_empty() {
         let set = [
             ("flows_per_second", template.flows_per_second.is_some()),

@@ -122,12 +122,14 @@ impl Reader<'_> {
             Kind::WaitForPeerClose(_) => Instruction::WaitForPeerClose,
             Kind::LeaveOpen(_) => Instruction::LeaveOpen,
             Kind::KeepaliveNs(ns) => Instruction::Keepalive(time(&at, *ns, wrong)?),
-            Kind::Set(set) => {
-                Instruction::Set { variable: self.variable(&format!("{at}.variable"), set.variable, wrong)?, value: set.value }
-            }
-            Kind::Add(add) => {
-                Instruction::Add { variable: self.variable(&format!("{at}.variable"), add.variable, wrong)?, value: add.value }
-            }
+            Kind::Set(set) => Instruction::Set {
+                variable: self.variable(&format!("{at}.variable"), set.variable, wrong)?,
+                value: set.value,
+            },
+            Kind::Add(add) => Instruction::Add {
+                variable: self.variable(&format!("{at}.variable"), add.variable, wrong)?,
+                value: add.value,
+            },
             Kind::Jump(jump) => Instruction::Jump {
                 to: jump.to.saturating_add(self.shift),
                 variable: self.variable(&format!("{at}.variable"), jump.variable, wrong)?,
@@ -222,12 +224,14 @@ fn name(kind: &Kind) -> &'static str {
 
 /// Checks the programs of `asked`, which `templates` are, by themselves and against each other.
 pub fn check(asked: &Stateful, templates: &[Template], payloads: &[Payload], wrong: &mut Violations) {
-    let programs = |t: &'_ Template| Programs {
-        protocol: t.protocol,
-        client: t.client.as_ref().map(|client| &client.program),
-        server: t.server.as_ref().map(|server| &server.program),
-    };
-    let programs: Vec<Programs> = templates.iter().map(programs).collect();
+    let mut programs = Vec::with_capacity(templates.len());
+    for template in templates {
+        programs.push(Programs {
+            protocol: template.protocol,
+            client: template.client.as_ref().map(|client| &client.program),
+            server: template.server.as_ref().map(|server| &server.program),
+        });
+    }
     let lens: Vec<u64> = payloads.iter().map(Payload::len).collect();
     for fault in check_programs(&programs, &lens) {
         let (field, problem) = told(asked, &fault);
@@ -255,10 +259,9 @@ fn told(asked: &Stateful, fault: &Fault) -> (String, String) {
     };
     let field = match (&problem, kind) {
         (Problem::Unreachable, _) => String::new(),
-        (
-            Problem::First(_) | Problem::NotFirst | Problem::OtherSide(_) | Problem::OtherProtocol(..),
-            kind,
-        ) => format!(".{}", name(kind)),
+        (Problem::First(_) | Problem::NotFirst | Problem::OtherSide(_) | Problem::OtherProtocol(..), kind) => {
+            format!(".{}", name(kind))
+        }
         (_, Kind::Send(_)) => ".send.payload".to_owned(),
         (_, Kind::SendMessage(_)) => ".send_message.payload".to_owned(),
         (_, Kind::Receive(_)) => ".receive.bytes".to_owned(),

@@ -83,6 +83,9 @@ pub fn fit(
     let (Some(port), true) = (port, template.protocol == TransportProtocol::Tcp as i32) else { return };
     let most = port.mtu.map_or(u32::MAX, |mtu| mtu.saturating_sub(40));
     if u32::from(set.mss) > most {
-        wrong.add(field, format!("{}; must be at most {most} on port {}, whose MTU leaves no room for more", set.mss, port.name));
+        wrong.add(
+            field,
+            format!("{}; must be at most {most} on port {}, whose MTU leaves no room for more", set.mss, port.name),
+        );
     }
 }
