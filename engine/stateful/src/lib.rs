@@ -8,10 +8,14 @@
 //! No flow has a buffer: unacknowledged data is a place in the program's payloads, and a packet is built when it is sent.
 #![forbid(unsafe_code)]
 
+pub mod arrivals;
 pub mod payload;
+pub mod pool;
 pub mod program;
 pub mod scenario;
+pub mod tuples;
 
 pub use payload::Payload;
+pub use pool::{Address, Pool, WeightedPool};
 pub use program::{Comparison, Instruction, Program};
 pub use scenario::{Client, CongestionControl, Protocol, Scenario, Server, Template, Tunables};

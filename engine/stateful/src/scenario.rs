@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is emulated: templates with their programs, addresses and settings, checked and with all defaults in place.
-use crate::{Payload, Program};
+use crate::{Payload, Pool, Program, WeightedPool, arrivals};
 
 /// All stateful traffic of a plan, as every worker has it.
 #[derive(Clone, Debug)]
 pub struct Scenario {
     /// What programs send.
     pub payloads: Vec<Payload>,
+    /// Addresses.
+    pub pools: Vec<Pool>,
     /// In order: the first whose servers match a new flow serves it.
     pub templates: Vec<Template>,
     /// Of a worker, each side of a flow counted for itself.
     pub most_flows: usize,
     /// Rates rise linearly from 0 over this time.
     pub ramp_up_ns: u64,
+    /// Which template's flow is next.
+    pub order: arrivals::Order,
 }
 
 /// Transport of a template.
@@ -34,6 +38,10 @@ pub struct Template {
     pub protocol: Protocol,
     /// Servers listen on it.
     pub destination_port: u16,
+    /// Where its clients are; not empty if they are emulated here.
+    pub clients: Vec<WeightedPool>,
+    /// Where clients connect to, emulated here or not, and what emulated servers answer for.
+    pub servers: Vec<WeightedPool>,
     /// Its clients, if they are emulated here.
     pub client: Option<Client>,
     /// Its servers, if they are emulated here.

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+//! When the flows of templates begin, for one worker.
+//!
+//! The templates of a set have one row of *slots*, at the sum of their rates: slot s, s = 0, 1, 2, ..., is due s / sum
+//! seconds after the start. An order says whose slot each is ([`Order`]); a template's k-th slot is its flow k. So 6
+//! templates of one flow a second each begin one every sixth of a second, and 10 and 2 flows a second make one every
+//! twelfth, two of twelve the second's. A template that has come to its limit leaves its slots empty; the others' rates stay.
+//! (TRex spaces and draws them in the same way.)
+//!
+//! Worker w of W takes the slots s = w, w + W, ...: if templates share their pools, slot s has the s-th address in any split.
+//! While rates ramp up over a time T, the sum at t < T is t / T of the full one: slot s is due at sqrt(2 s T / sum), and
+//! from T on half of T later than without. All is integer arithmetic on exact fractions, rounded down to nanoseconds; all
+//! workers of all engines find the same.
+//!
+//! A worker looks at all slots, also those of others, to count flows of templates: about 10 ns each if there are several.
+mod turns;
+
+use crate::tuples::Share;
+pub use turns::Order;
+use turns::Turns;
+
+/// What must be known of a template.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// Flows a second over all workers, as a fraction; 0 of something: none begin.
+    pub rate: (u64, u64),
+    /// No more flows than this over all workers; 0: no limit.
+    pub limit: u64,
+}
+
+/// A flow that is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// On the clock of the start.
+    pub due_ns: u64,
+    /// Index in the set.
+    pub template: usize,
+    /// Which of the template's flows it is, over all workers.
+    pub number: u64,
+}
+
+/// Why there is no such set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TimingError {
+    /// Of this template.
+    #[error("templates[{0}].flows_per_second: divides by 0")]
+    Denominator(usize),
+    /// Of this template or the sum up to it.
+    #[error("templates[{0}].flows_per_second: needs more than 64 bits together with those before; use rounder rates")]
+    TooFine(usize),
+    /// Times on the way up cannot be computed.
+    #[error("ramp_up_ns: is too long for rates of so many digits; shorten it, or use rounder rates")]
+    RampUp,
+}
+
+/// A worker's flows of a set of templates.
+#[derive(Clone, Debug)]
+pub struct Arrivals {
+    share: Share,
+    /// The next of this worker.
+    slot: u64,
+    turns: Turns,
+    /// Of each template, those of slots before `slot`.
+    begun: Box<[u64]>,
+    limits: Box<[u64]>,
+    /// Templates that are not at their limit.
+    open: usize,
+    line: Line,
+    ramp: Option<Ramp>,
+    clock: Clock,
+}
+
+/// Bits of a nanosecond's fractions.
+const FRACTION: u32 = 16;
+const SECOND: u128 = 1_000_000_000;
+
+/// When the next slot is due at full rates from the start on: `ticks + rest / sum`, in ticks of 2^-16 ns.
+#[derive(Clone, Copy, Debug)]
+struct Line {
+    ticks: u128,
+    rest: u128,
+    /// To this worker's next slot.
+    step: (u128, u128),
+    sum: u128,
+}
+
+/// The time of the ramp up.
+#[derive(Clone, Copy, Debug)]
+struct Ramp {
+    ns: u128,
+    /// `2 * ns / rate` in ns squared: slot s is due at the root of s times this fraction.
+    square: (u128, u128),
+    /// Slots that begin on it.
+    slots: u64,
+}
+
+/// The clock by which slots are due, and which can be made faster and slower.
+#[derive(Clone, Copy, Debug)]
+struct Clock {
+    /// Since then...
+    since_ns: u64,
+    /// ...when it was so late...
+    ticks: u128,
+    /// ...it has gone by this fraction of the given rates.
+    factor: (u64, u64),
+}
+
+impl Arrivals {
+    /// Of templates, by a clock that starts at `start_ns`; rates rise from 0 over `ramp_up_ns`.
+    ///
+    /// # Errors
+    /// If the arithmetic would not be exact.
+    pub fn new(
+        timings: &[Timing],
+        order: Order,
+        share: Share,
+        start_ns: u64,
+        ramp_up_ns: u64,
+    ) -> Result<Self, TimingError> {
+        let (weights, seconds) = weights(timings)?;
+        let sum = weights.iter().sum::<u64>();
+        let line = Line::new(sum, seconds, share).ok_or(TimingError::TooFine(timings.len().saturating_sub(1)))?;
+        let ramp = (sum > 0 && ramp_up_ns > 0).then(|| Ramp::new(sum, seconds, ramp_up_ns).ok_or(TimingError::RampUp));
+        let mut this = Self {
+            share,
+            slot: share.worker,
+            turns: Turns::new(order, &weights),
+            begun: vec![0; timings.len()].into(),
+            limits: timings.iter().map(|timing| timing.limit).collect(),
+            open: weights.iter().filter(|weight| **weight > 0).count(),
+            line,
+            ramp: ramp.transpose()?,
+            clock: Clock { since_ns: start_ns, ticks: 0, factor: (1, 1) },
+        };
+        this.walk(share.worker);
+        Ok(this)
+    }
+
+    /// When this worker's next slot is due, even if nothing begins in it. None: nothing will begin as things are.
+    #[inline]
+    pub fn next_due_ns(&self) -> Option<u64> {
+        if self.open == 0 { None } else { self.clock.due_ns(self.due_ticks()) }
+    }
+
+    /// Takes the next flow that is due before an instant. Whoever comes late gets all that is due, one by one.
+    #[inline]
+    pub fn take(&mut self, before_ns: u64) -> Option<Arrival> {
+        loop {
+            let due_ns = self.next_due_ns().filter(|due| *due < before_ns)?;
+            let (template, number) = self.turn();
+            self.walk(self.share.workers - 1);
+            self.slot += self.share.workers;
+            self.line.advance();
+            let limit = self.limits[template];
+            if limit == 0 || number < limit {
+                return Some(Arrival { due_ns, template, number });
+            }
+        }
+    }
+
+    /// From an instant on rates are this fraction of the given ones (0 of something: a pause). Between slots the part that has
+    /// passed is kept. What was due before and is not taken stays due, at the change at the latest. A ramp goes on at that
+    /// fraction of its speed.
+    ///
+    /// # Panics
+    /// If the denominator is 0.
+    pub fn change(&mut self, at_ns: u64, factor: (u64, u64)) {
+        assert!(factor.1 > 0, "a factor's denominator");
+        self.clock = Clock { since_ns: at_ns.max(self.clock.since_ns), ticks: self.clock.ticks_at(at_ns), factor };
+    }
+
+    /// Whose the next slot is, and which of its flows begins in it.
+    #[inline]
+    fn turn(&mut self) -> (usize, u64) {
+        let template = self.turns.next();
+        let number = self.begun[template];
+        self.begun[template] += 1;
+        self.open -= usize::from(number + 1 == self.limits[template]);
+        (template, number)
+    }
+
+    /// Passes other workers' slots.
+    #[inline]
+    fn walk(&mut self, slots: u64) {
+        if self.open == 0 {
+            // Nothing is counted any more.
+        } else if let Turns::One(template) = self.turns {
+            let (begun, limit) = (&mut self.begun[template], self.limits[template]);
+            self.open -= usize::from(*begun < limit && limit <= *begun + slots);
+            *begun += slots;
+        } else {
+            for _ in 0..slots {
+                self.turn();
+            }
+        }
+    }
+
+    #[inline]
+    fn due_ticks(&self) -> u128 {
+        match &self.ramp {
+            None => self.line.ticks,
+            Some(ramp) if self.slot < ramp.slots => ramp.due_ns(self.slot) << FRACTION,
+            Some(ramp) => self.line.ticks + (ramp.ns << FRACTION >> 1),
+        }
+    }
+}
+
+/// Rates as whole numbers of flows in so many seconds.
+fn weights(timings: &[Timing]) -> Result<(Vec<u64>, u64), TimingError> {
+    let (mut weights, mut seconds, mut sum) = (Vec::<u64>::new(), 1u64, 0u64);
+    for (index, Timing { rate: (flows, denominator), .. }) in timings.iter().enumerate() {
+        if *denominator == 0 {
+            return Err(TimingError::Denominator(index));
+        }
+        let (flows, denominator) = reduced(*flows, *denominator);
+        let more = denominator / gcd(denominator, seconds);
+        let added = (|| {
+            seconds = seconds.checked_mul(more)?;
+            weights.iter_mut().for_each(|weight| *weight = weight.saturating_mul(more));
+            let weight = flows.checked_mul(seconds / denominator)?;
+            weights.push(weight);
+            sum = sum.checked_mul(more)?.checked_add(weight)?;
+            Some(())
+        })();
+        added.ok_or(TimingError::TooFine(index))?;
+    }
+    Ok((weights, seconds))
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+fn reduced(a: u64, b: u64) -> (u64, u64) {
+    let factor = gcd(a, b);
+    (a / factor, b / factor)
+}
+
+impl Line {
+    /// At the worker's first slot, of `sum` slots in so many seconds; none if that exceeds 128 bits.
+    fn new(sum: u64, seconds: u64, share: Share) -> Option<Self> {
+        if sum == 0 {
+            return Some(Self { ticks: 0, rest: 0, step: (0, 0), sum: 1 });
+        }
+        let (sum, seconds) = reduced(sum, seconds);
+        let (sum, each) = (u128::from(sum), (u128::from(seconds) * SECOND) << FRACTION);
+        let after = |slots: u64| Some((each.checked_mul(slots.into())? / sum, each.checked_mul(slots.into())? % sum));
+        let (ticks, rest) = after(share.worker)?;
+        Some(Self { ticks, rest, step: after(share.workers)?, sum })
+    }
+
+    #[inline]
+    fn advance(&mut self) {
+        self.ticks += self.step.0;
+        self.rest += self.step.1;
+        if self.rest >= self.sum {
+            self.rest -= self.sum;
+            self.ticks += 1;
+        }
+    }
+}
+
+impl Ramp {
+    fn new(sum: u64, seconds: u64, ramp_up_ns: u64) -> Option<Self> {
+        let (sum, seconds) = reduced(sum, seconds);
+        let (sum, ns) = (u128::from(sum), u128::from(ramp_up_ns));
+        let each = u128::from(seconds) * SECOND;
+        // Slot s is before the end if s < sum * ns / (2 * each).
+        let slots = u64::try_from(sum.checked_mul(ns)?.div_ceil(each.checked_mul(2)?)).ok()?;
+        let square = (each.checked_mul(2)?.checked_mul(ns)?, sum);
+        square.0.checked_mul(slots.into())?;
+        Some(Self { ns, square, slots })
+    }
+
+    fn due_ns(&self, slot: u64) -> u128 {
+        (self.square.0 * u128::from(slot) / self.square.1).isqrt()
+    }
+}
+
+impl Clock {
+    /// When it shows so many ticks; none if it stands before, or that is beyond all time.
+    #[inline]
+    fn due_ns(&self, ticks: u128) -> Option<u64> {
+        let ahead = ticks.saturating_sub(self.ticks);
+        let ns = match self.factor {
+            (1, 1) => ahead >> FRACTION,
+            _ if ahead == 0 => 0,
+            (0, _) => return None,
+            (num, den) => ahead.checked_mul(den.into())? / (u128::from(num) << FRACTION),
+        };
+        self.since_ns.checked_add(u64::try_from(ns).ok()?)
+    }
+
+    fn ticks_at(&self, at_ns: u64) -> u128 {
+        let passed = u128::from(at_ns.saturating_sub(self.since_ns)) << FRACTION;
+        let (num, den) = (u128::from(self.factor.0), u128::from(self.factor.1));
+        // By parts, as the product may exceed 128 bits.
+        self.ticks.saturating_add((passed / den).saturating_mul(num)).saturating_add(passed % den * num / den)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+use super::*;
+use proptest::prelude::*;
+
+const ALONE: Share = Share { worker: 0, workers: 1 };
+const TREX: Order = Order::Drawn { seed: 555 };
+
+fn timings(rates: &[(u64, u64)]) -> Vec<Timing> {
+    rates.iter().map(|rate| Timing { rate: *rate, limit: 0 }).collect()
+}
+
+fn even(rates: &[(u64, u64)]) -> Arrivals {
+    Arrivals::new(&timings(rates), Order::Even, ALONE, 0, 0).unwrap()
+}
+
+fn all(mut arrivals: Arrivals, before_ns: u64) -> Vec<Arrival> {
+    std::iter::from_fn(|| arrivals.take(before_ns)).collect()
+}
+
+/// What TRex's simulator emits of its shared_port example: six templates of one flow a second.
+#[test]
+fn six_templates_are_spaced_and_drawn_as_captured() {
+    let captured = [0, 0, 2, 5, 5, 4, 4, 1, 0, 1, 1, 0, 5, 4, 3, 2, 2, 1, 3, 5, 0, 4, 3, 3, 4, 2, 3, 0, 4, 4];
+    let arrivals = Arrivals::new(&timings(&[(1, 1); 6]), TREX, ALONE, 0, 0).unwrap();
+    let taken = all(arrivals, 5_000_000_000);
+    assert_eq!(taken.iter().map(|flow| flow.template).collect::<Vec<_>>(), captured);
+    assert!(taken.iter().zip(0..).all(|(flow, n)| flow.due_ns == n * 1_000_000_000 / 6));
+}
+
+/// Its udp_mix example: 10 and 2 flows a second.
+#[test]
+fn two_templates_are_spaced_and_drawn_as_captured() {
+    let arrivals = Arrivals::new(&timings(&[(10, 1), (2, 1)]), TREX, ALONE, 117_670_000, 0).unwrap();
+    let taken = all(arrivals, 2_600_000_000);
+    let second: Vec<_> = (0..30).filter(|n| taken[*n].template == 1).collect();
+    assert_eq!(second, [6, 7, 16, 25]);
+    assert_eq!(
+        [0, 1, 2, 12, 29].map(|n: usize| taken[n].due_ns / 1000),
+        [117_670, 201_003, 284_336, 1_117_670, 2_534_336]
+    );
+}
+
+#[test]
+fn slots_are_shared_out_evenly() {
+    let taken: Vec<_> = all(even(&[(10, 1), (2, 1)]), 1_000_000_000).iter().map(|flow| flow.template).collect();
+    assert_eq!(taken, [0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0]);
+    let taken: Vec<_> = all(even(&[(1, 2), (0, 1), (1, 3)]), 6_000_000_000).iter().map(|flow| flow.template).collect();
+    assert_eq!(taken, [0, 2, 0, 2, 0]);
+}
+
+#[test]
+fn nothing_begins_without_a_rate_or_beyond_the_limit() {
+    assert_eq!(even(&[]).next_due_ns(), None);
+    assert_eq!(even(&[(0, 1), (0, 7)]).next_due_ns(), None);
+    let mut arrivals = Arrivals::new(&[Timing { rate: (5, 1), limit: 3 }], Order::Even, ALONE, 7, 0).unwrap();
+    let due: Vec<_> = std::iter::from_fn(|| arrivals.take(u64::MAX)).map(|flow| flow.due_ns).collect();
+    assert_eq!(due, [7, 200_000_007, 400_000_007]);
+    assert_eq!(arrivals.next_due_ns(), None);
+}
+
+#[test]
+fn a_template_at_its_limit_leaves_its_slots_empty() {
+    let timings = [Timing { rate: (1, 1), limit: 1 }, Timing { rate: (1, 1), limit: 0 }];
+    let taken = all(Arrivals::new(&timings, Order::Even, ALONE, 0, 0).unwrap(), 3_000_000_000);
+    let taken: Vec<_> = taken.iter().map(|flow| (flow.due_ns / 1_000_000, flow.template)).collect();
+    assert_eq!(taken, [(0, 0), (500, 1), (1500, 1), (2500, 1)]);
+}
+
+#[test]
+fn rates_that_are_no_fractions_or_too_fine_are_refused() {
+    let make = |rates: &[(u64, u64)], ramp| Arrivals::new(&timings(rates), Order::Even, ALONE, 0, ramp).err();
+    assert_eq!(make(&[(1, 1), (1, 0)], 0), Some(TimingError::Denominator(1)));
+    assert_eq!(make(&[(1, 1), (u64::MAX, 1)], 0), Some(TimingError::TooFine(1)));
+    assert_eq!(make(&[(1, u64::MAX), (1, u64::MAX - 1)], 0), Some(TimingError::TooFine(1)));
+    assert_eq!(make(&[(u64::MAX, 7)], u64::MAX), Some(TimingError::RampUp));
+    // A million flows a second, to a millionth, over an hour.
+    assert_eq!(make(&[(1_000_000_000_001, 1_000_000)], 3_600_000_000_000), None);
+}
+
+#[test]
+fn a_pause_moves_all_that_follows() {
+    let mut arrivals = even(&[(3, 1)]);
+    assert_eq!(arrivals.take(1).unwrap().due_ns, 0);
+    arrivals.change(100_000_000, (0, 1));
+    assert_eq!(arrivals.next_due_ns(), None);
+    arrivals.change(5_100_000_000, (1, 1));
+    let due: Vec<_> = std::iter::from_fn(|| arrivals.take(6_000_000_001)).map(|flow| flow.due_ns).collect();
+    assert_eq!(due, [5_333_333_333, 5_666_666_666, 6_000_000_000]);
+}
+
+#[test]
+fn what_is_owed_at_a_pause_stays_due() {
+    let mut arrivals = even(&[(10, 1)]);
+    arrivals.change(250_000_000, (0, 1));
+    let due: Vec<_> = std::iter::from_fn(|| arrivals.take(u64::MAX)).map(|flow| (flow.number, flow.due_ns)).collect();
+    assert_eq!(due, [(0, 250_000_000), (1, 250_000_000), (2, 250_000_000)]);
+}
+
+#[test]
+fn draws_come_to_their_rates() {
+    let weights = [1, 50, 7, 0, 300, 20];
+    let mut turns = Turns::new(TREX, &weights);
+    let mut counts = [0u64; 6];
+    for _ in 0..378_000 {
+        counts[turns.next()] += 1;
+    }
+    for (count, weight) in counts.iter().zip(weights) {
+        assert!(count.abs_diff(weight * 1000) <= 40 + weight * 40, "{counts:?}");
+    }
+}
+
+fn order() -> impl Strategy<Value = Order> {
+    prop_oneof![Just(Order::Even), any::<u32>().prop_map(|seed| Order::Drawn { seed })]
+}
+
+fn several() -> impl Strategy<Value = Vec<Timing>> {
+    let limit = prop_oneof![Just(0), 1u64..20];
+    prop::collection::vec((0u64..50, 1u64..12, limit), 1..8)
+        .prop_map(|all| all.into_iter().map(|(flows, per, limit)| Timing { rate: (flows, per), limit }).collect())
+}
+
+proptest! {
+    #[test]
+    fn workers_take_together_what_one_would(
+        timings in several(), order in order(), workers in 1u64..9, ramp_up_ns in prop_oneof![Just(0), 1u64..2_000_000_000],
+        change in 0u64..4_000_000_000, factor in (0u64..5, 1u64..5),
+    ) {
+        let of = |share| {
+            let mut arrivals = Arrivals::new(&timings, order, share, 1000, ramp_up_ns).unwrap();
+            let mut taken: Vec<_> = std::iter::from_fn(|| arrivals.take(change)).collect();
+            arrivals.change(change, factor);
+            taken.extend(std::iter::from_fn(|| arrivals.take(6_000_000_000)));
+            taken
+        };
+        let mut split: Vec<_> = (0..workers).flat_map(|worker| of(Share { worker, workers })).collect();
+        let mut whole = of(ALONE);
+        prop_assert!(whole.is_sorted_by_key(|flow| flow.due_ns));
+        let key = |flow: &Arrival| (flow.template, flow.number);
+        split.sort_unstable_by_key(key);
+        whole.sort_unstable_by_key(key);
+        prop_assert_eq!(&split, &whole);
+        let numbers = whole.chunk_by(|a, b| a.template == b.template);
+        for flows in numbers {
+            prop_assert!(flows.iter().zip(0..).all(|(flow, n)| flow.number == n));
+            let limit = timings[flows[0].template].limit;
+            prop_assert!(limit == 0 || flows.len() as u64 <= limit);
+        }
+    }
+
+    #[test]
+    fn a_template_has_its_share_of_all_slots(timings in several(), seconds in 1u64..50) {
+        let timings: Vec<_> = timings.into_iter().map(|timing| Timing { limit: 0, ..timing }).collect();
+        let (weights, per) = weights(&timings).unwrap();
+        let sum: u64 = weights.iter().sum();
+        let taken = all(Arrivals::new(&timings, Order::Even, ALONE, 0, 0).unwrap(), seconds * 1_000_000_000);
+        prop_assert_eq!(taken.len() as u64, (seconds * sum).div_ceil(per));
+        let mut counts = vec![0; timings.len()];
+        for (flow, slots) in taken.iter().zip(1u64..) {
+            counts[flow.template] += 1;
+            for (count, weight) in counts.iter().zip(&weights) {
+                // Compared over the sum: at most one ahead, and behind by what others may be ahead.
+                let (has, due) = (count * sum, slots * weight);
+                prop_assert!(has < due + sum && due <= has + weight * timings.len() as u64 + sum);
+            }
+        }
+        // Where rounds are complete, so is each one's share.
+        let round = all(Arrivals::new(&timings, Order::Even, ALONE, 0, 0).unwrap(), per * 1_000_000_000);
+        for (template, weight) in weights.iter().enumerate() {
+            prop_assert_eq!(round.iter().filter(|flow| flow.template == template).count() as u64, *weight);
+        }
+    }
+
+    #[test]
+    fn rates_rise_linearly_and_exactly(flows in 1u64..3000, per in 1u64..9, ramp in 1u64..5_000_000_000) {
+        let arrivals = Arrivals::new(&timings(&[(flows, per)]), Order::Even, ALONE, 0, ramp).unwrap();
+        let taken = all(arrivals, ramp + 1_000_000_000);
+        prop_assert!(taken.is_sorted_by_key(|flow| flow.due_ns));
+        let (flows, per, ramp) = (u128::from(flows), u128::from(per) * SECOND, u128::from(ramp));
+        // Slots whose time is t or later, by the area under the rate.
+        let before_end = taken.iter().filter(|flow| u128::from(flow.due_ns) < ramp).count() as u128;
+        prop_assert_eq!(before_end, (flows * ramp).div_ceil(2 * per));
+        for flow in &taken {
+            let (n, due) = (u128::from(flow.number), u128::from(flow.due_ns));
+            if due < ramp {
+                prop_assert!(due * due * flows <= 2 * n * ramp * per && 2 * n * ramp * per < (due + 1) * (due + 1) * flows);
+            } else {
+                prop_assert_eq!(due, (ramp * flows + 2 * n * per) / (2 * flows));
+            }
+        }
+    }
+
+    #[test]
+    fn changes_keep_the_phase(
+        flows in 1u64..3000, per in 1u64..9,
+        changes in prop::collection::vec((0u64..400_000_000, (0u64..9, 1u64..9)), 0..6),
+    ) {
+        let mut arrivals = Arrivals::new(&timings(&[(flows, per)]), Order::Even, ALONE, 0, 0).unwrap();
+        let (mut at, mut position, mut speed) = (0, 0.0, flows as f64 / per as f64 / 1e9);
+        let full = speed;
+        let mut next = 0u64;
+        for (after, factor) in changes.into_iter().chain([(3_000_000_000, (1, 1))]) {
+            let to = at + after;
+            while let Some(flow) = arrivals.take(to) {
+                prop_assert_eq!(flow.number, next);
+                next += 1;
+                let expected = position + (flow.due_ns.max(at) - at) as f64 * speed;
+                prop_assert!((expected - flow.number as f64).abs() <= 2.0 * speed + 1e-6, "{expected} {flow:?}");
+            }
+            position += after as f64 * speed;
+            prop_assert!(((next as f64) - position.ceil()).abs() <= 1.0);
+            arrivals.change(to, factor);
+            (at, speed) = (to, full * factor.0 as f64 / factor.1 as f64);
+        }
+    }
+
+    #[test]
+    fn who_comes_late_gets_all_one_by_one(timings in several(), order in order(), ramp in 0u64..1_000_000_000) {
+        let make = || Arrivals::new(&timings, order, ALONE, 0, ramp).unwrap();
+        let late = all(make(), 3_000_000_000);
+        let mut arrivals = make();
+        let timely: Vec<_> = (0..=300).flat_map(|n| {
+            let before = n * 10_000_000;
+            std::iter::from_fn(|| arrivals.take(before)).inspect(|flow| assert!(flow.due_ns < before)).collect::<Vec<_>>()
+        }).collect();
+        prop_assert_eq!(timely, late);
+    }
+}

@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Ranges of addresses, in which order they are taken, and the MACs and source ports of clients in them.
+//!
+//! A client or server is known by its *offset*: how far its address is from the pool's first. The order says which offset
+//! is the n-th. All of it is computed from n alone, so any split over workers finds the same.
+use core::net::IpAddr;
+
+/// An IP address; IPv4 as `::ffff:a.b.c.d` (RFC 4291 section 2.5.5.2).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Address(pub u128);
+
+const V4: u128 = 0xffff << 32;
+
+impl Address {
+    /// Of IPv4.
+    #[inline]
+    pub const fn v4(address: u32) -> Self {
+        Self(V4 | address as u128)
+    }
+
+    /// The 32 bits of IPv4, if it is such.
+    #[inline]
+    pub const fn as_v4(self) -> Option<u32> {
+        if self.0 >> 32 == V4 >> 32 { Some(self.0 as u32) } else { None }
+    }
+
+    /// Whether it is of IPv6.
+    #[inline]
+    pub const fn is_v6(self) -> bool {
+        self.0 >> 32 != V4 >> 32
+    }
+}
+
+impl From<IpAddr> for Address {
+    fn from(address: IpAddr) -> Self {
+        match address {
+            IpAddr::V4(v4) => Self::v4(v4.to_bits()),
+            IpAddr::V6(v6) => Self(v6.to_bits()),
+        }
+    }
+}
+
+impl core::fmt::Debug for Address {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self.as_v4() {
+            Some(v4) => core::net::Ipv4Addr::from_bits(v4).fmt(f),
+            None => core::net::Ipv6Addr::from_bits(self.0).fmt(f),
+        }
+    }
+}
+
+/// Addresses of one family, first to last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pool {
+    first: Address,
+    /// The last address's offset: a length of 2^128 fits in no integer.
+    last_offset: u128,
+    order: Order,
+    /// MAC of the client with offset 0; that of offset n is n higher. None: the port's own for all.
+    pub first_mac: Option<[u8; 6]>,
+    /// Of its clients.
+    pub source_ports: SourcePorts,
+}
+
+/// In which order addresses are taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// From the first to the last, and again.
+    #[default]
+    Sequential,
+    /// Shuffled: each once, and again in the same order. Equal seeds shuffle pools of equal length equally.
+    Random {
+        /// Of the shuffle.
+        seed: u64,
+    },
+}
+
+/// A pool and how often it is taken among others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct WeightedPool {
+    /// Index in `Scenario::pools`.
+    pub pool: usize,
+    /// At least 1.
+    pub weight: u32,
+}
+
+/// Why there is no such pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PoolError {
+    /// One end is of IPv4, the other of IPv6.
+    #[error("first and last are of different families; give both as IPv4 or both as IPv6")]
+    Families,
+    /// Nothing lies between.
+    #[error("last is before first; swap them")]
+    Reversed,
+}
+
+impl Pool {
+    /// The addresses from `first` to `last`, both included.
+    ///
+    /// # Errors
+    /// If they are of two families or in the wrong order.
+    pub fn new(first: Address, last: Address, order: Order) -> Result<Self, PoolError> {
+        if first.is_v6() != last.is_v6() {
+            return Err(PoolError::Families);
+        }
+        let last_offset = last.0.checked_sub(first.0).ok_or(PoolError::Reversed)?;
+        Ok(Self { first, last_offset, order, first_mac: None, source_ports: SourcePorts::default() })
+    }
+
+    /// The offset of the last address: the number of addresses less one.
+    #[inline]
+    pub fn last_offset(&self) -> u128 {
+        self.last_offset
+    }
+
+    /// Whether its addresses are of IPv6.
+    pub fn is_v6(&self) -> bool {
+        self.first.is_v6()
+    }
+
+    /// The address at an offset, which is not beyond the last.
+    #[inline]
+    pub fn address(&self, offset: u128) -> Address {
+        debug_assert!(offset <= self.last_offset, "beyond the pool's end");
+        Address(self.first.0 + offset)
+    }
+
+    /// An address's offset, if it is in the pool.
+    #[inline]
+    pub fn contains(&self, address: Address) -> Option<u128> {
+        address.0.checked_sub(self.first.0).filter(|offset| *offset <= self.last_offset)
+    }
+
+    /// Whether both have an address.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        self.contains(other.first).is_some() || other.contains(self.first).is_some()
+    }
+
+    /// Which place in the round the n-th one has, and which round it is.
+    #[inline]
+    pub(crate) fn place(&self, n: u64) -> (u64, u64) {
+        match u64::try_from(self.last_offset).ok().and_then(|last| last.checked_add(1)) {
+            Some(len) => (n % len, n / len),
+            None => (n, 0),
+        }
+    }
+
+    /// The offset of the n-th address, n = 0, 1, 2, ...
+    #[inline]
+    pub fn nth(&self, n: u64) -> u128 {
+        let place = u128::from(self.place(n).0);
+        match self.order {
+            Order::Sequential => place,
+            Order::Random { seed } => shuffled(place, self.last_offset, seed),
+        }
+    }
+
+    /// The MAC of the client at an offset; around at 2^48.
+    #[inline]
+    pub fn mac(&self, offset: u128) -> Option<[u8; 6]> {
+        let [a, b, c, d, e, f] = self.first_mac?;
+        let mac = u64::from_be_bytes([0, 0, a, b, c, d, e, f]).wrapping_add(offset as u64).to_be_bytes();
+        Some([mac[2], mac[3], mac[4], mac[5], mac[6], mac[7]])
+    }
+}
+
+/// Which source ports a client takes: from its start on, one after the other from `lowest` to `highest` and around.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SourcePorts {
+    /// Where clients start.
+    pub start: Start,
+    /// Not 0.
+    pub lowest: u16,
+    /// Not below the lowest.
+    pub highest: u16,
+}
+
+/// The port of a client's first flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// At a hash of the client's offset, so that clients differ.
+    Hashed,
+    /// The client at offset n at `first + n * step` modulo 65536; what is not between lowest and highest is moved there.
+    Stepped {
+        /// Of offset 0.
+        first: u16,
+        /// From one offset to the next.
+        step: u16,
+    },
+}
+
+/// Ports that are not well known (RFC 6335 section 6).
+impl Default for SourcePorts {
+    fn default() -> Self {
+        Self { start: Start::Hashed, lowest: 1024, highest: 65_535 }
+    }
+}
+
+impl SourcePorts {
+    /// How many ports a client has.
+    #[inline]
+    pub fn count(&self) -> u32 {
+        u32::from(self.highest) - u32::from(self.lowest) + 1
+    }
+
+    /// The port of the first flow of the client at an offset.
+    ///
+    /// A start outside is moved by whole multiples of `count`, counted from `lowest` up through 65535 and on from 0: with
+    /// 1024..=65535, 636 becomes 1660. With first 41668, step 17405 and 1024..=63999 clients start where those of TRex's
+    /// simulator do (636 becomes 3196, 65535 becomes 2559), save one offset of 65,536 (1024, which it makes 3584).
+    #[inline]
+    pub fn start(&self, offset: u128) -> u16 {
+        let above = match self.start {
+            Start::Hashed => mix(offset as u64 ^ mix((offset >> 64) as u64 ^ GOLDEN)) as u16,
+            Start::Stepped { first, step } => {
+                first.wrapping_add((offset as u16).wrapping_mul(step)).wrapping_sub(self.lowest)
+            }
+        };
+        self.lowest + (u32::from(above) % self.count()) as u16
+    }
+
+    /// The port so many (less than `count`) after a client's start.
+    #[inline]
+    pub fn port(&self, offset: u128, after: u32) -> u16 {
+        let above = u32::from(self.start(offset) - self.lowest) + after;
+        self.lowest + (above % self.count()) as u16
+    }
+}
+
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The finaliser of SplitMix64 (Steele, Lea, Flood 2014).
+#[inline]
+fn mix(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// Where a shuffle of 0..=last puts a place: a Feistel network over the next larger even number of bits, repeated until it
+/// comes out in range (Black and Rogaway, Ciphers with Arbitrary Finite Domains, 2002). At most 4 times on average.
+fn shuffled(place: u128, last: u128, seed: u64) -> u128 {
+    let half = (u128::BITS - last.leading_zeros()).div_ceil(2).max(1);
+    let mask = u64::MAX >> (u64::BITS - half);
+    let mut value = place;
+    loop {
+        let (mut left, mut right) = ((value >> half) as u64 & mask, value as u64 & mask);
+        for round in 0..4 {
+            let key = seed.wrapping_add(GOLDEN.wrapping_mul(round + 1));
+            (left, right) = (right, left ^ mix(mix(key) ^ right) & mask);
+        }
+        value = u128::from(left) << half | u128::from(right);
+        if value <= last {
+            return value;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn pool(first: u128, last: u128, order: Order) -> Pool {
+        Pool::new(Address(first), Address(last), order).unwrap()
+    }
+
+    #[test]
+    fn ranges_of_two_families_or_backwards_are_refused() {
+        let (low, high) = (Address::v4(1), Address::v4(2));
+        assert_eq!(Pool::new(low, Address(1 << 100), Order::Sequential), Err(PoolError::Families));
+        assert_eq!(Pool::new(high, low, Order::Sequential), Err(PoolError::Reversed));
+    }
+
+    #[test]
+    fn the_whole_of_ipv6_is_a_pool() {
+        for order in [Order::Sequential, Order::Random { seed: 1 }] {
+            let all = pool(0, u128::MAX, order);
+            assert_eq!(all.contains(Address(u128::MAX)), Some(u128::MAX));
+            assert_eq!(all.contains(all.address(all.nth(u64::MAX))), Some(all.nth(u64::MAX)));
+        }
+        assert_eq!(pool(0, u128::MAX, Order::Sequential).nth(u64::MAX), u128::from(u64::MAX));
+    }
+
+    /// First flows of TRex's simulator, clients 0.. of one pool (its shared_port and udp_mix examples).
+    #[test]
+    fn clients_start_at_the_ports_that_were_captured() {
+        let captured = [
+            41668, 59073, 10942, 28347, 45752, 63157, 15026, 32431, 49836, 1705, 19110, 36515, 53920, 5789, 23194,
+            40599, 58004, 9873, 27278, 44683, 62088, 13957, 31362, 48767, 3196, 18041, 35446, 52851, 4720, 22125,
+        ];
+        let start = Start::Stepped { first: 41668, step: 17405 };
+        let ports = SourcePorts { start, lowest: 1024, highest: 63_999 };
+        assert_eq!(captured, std::array::from_fn(|n| ports.start(n as u128)));
+        assert_eq!(ports.port(0, 1), 41669);
+        let ports = SourcePorts { start, ..SourcePorts::default() };
+        assert_eq!((ports.start(23), ports.start(24)), (48767, 1660));
+    }
+
+    #[test]
+    fn macs_count_up_with_a_carry() {
+        let mut pool = pool(0, 1 << 40, Order::Sequential);
+        assert_eq!(pool.mac(3), None);
+        pool.first_mac = Some([2, 0, 0, 0, 0, 0xff]);
+        assert_eq!(pool.mac(0x101), Some([2, 0, 0, 0, 2, 0]));
+        pool.first_mac = Some([0xff; 6]);
+        assert_eq!(pool.mac(1), Some([0; 6]));
+    }
+
+    proptest! {
+        #[test]
+        fn each_round_takes_every_address_once(first in 0u128..1 << 90, len in 1u64..600, seed: u64, round in 0u64..9) {
+            for order in [Order::Sequential, Order::Random { seed }] {
+                let pool = pool(first, first + u128::from(len) - 1, order);
+                let mut all: Vec<_> = (0..len).map(|n| pool.address(pool.nth(round * len + n)).0 - first).collect();
+                all.sort_unstable();
+                prop_assert_eq!(all, (0..u128::from(len)).collect::<Vec<_>>());
+                prop_assert_eq!(pool.nth(round * len), pool.nth(0));
+            }
+        }
+
+        #[test]
+        fn shuffles_of_any_length_stay_in_range_and_can_be_told_apart(last: u128, by in 0u32..128, a: u64, b: u64, seed: u64) {
+            let last = last >> by;
+            let (a, b) = (u128::from(a).min(last), u128::from(b).min(last));
+            let (x, y) = (shuffled(a, last, seed), shuffled(b, last, seed));
+            prop_assert!(x <= last && y <= last);
+            prop_assert_eq!(a == b, x == y);
+        }
+
+        #[test]
+        fn what_is_contained_has_its_offset_and_nothing_else_is(first: u128, len: u128, offset: u128, any: u128) {
+            let last = first.saturating_add(len);
+            let pool = pool(first, last, Order::Sequential);
+            let offset = if last - first == u128::MAX { offset } else { offset % (last - first + 1) };
+            prop_assert_eq!(pool.contains(pool.address(offset)), Some(offset));
+            prop_assert_eq!(pool.contains(Address(any)).is_some(), (first..=last).contains(&any));
+        }
+
+        #[test]
+        fn a_client_takes_every_port_of_the_range_once(
+            a in 1u16.., b in 1u16.., first: u16, step: u16, stepped: bool, offset: u128,
+        ) {
+            let start = if stepped { Start::Stepped { first, step } } else { Start::Hashed };
+            let ports = SourcePorts { start, lowest: a.min(b), highest: a.max(b) };
+            let range = ports.lowest..=ports.highest;
+            let mut seen = vec![false; 65_536];
+            for after in 0..ports.count() {
+                let port = ports.port(offset, after);
+                prop_assert!(range.contains(&port) && !std::mem::replace(&mut seen[usize::from(port)], true));
+            }
+            let stated = first.wrapping_add((offset as u16).wrapping_mul(step));
+            prop_assert!(!stepped || !range.contains(&stated) || ports.start(offset) == stated);
+        }
+
+        #[test]
+        fn pools_overlap_if_one_has_the_others_end(a in 0u128..30, b in 0u128..30, c in 0u128..30, d in 0u128..30) {
+            let one = pool(a.min(b), a.max(b), Order::Sequential);
+            let two = pool(c.min(d), c.max(d), Order::Sequential);
+            prop_assert_eq!(one.overlaps(&two), (0..30).any(|n| one.contains(Address(n)).and(two.contains(Address(n))).is_some()));
+        }
+    }
+}

@@ -1,0 +1,415 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Who talks to whom: the sequence of (client, server, source port) that new flows take.
+//!
+//! A list of weighted pools is a *mix*. Its n-th address, n = 0, 1, 2, ...: pools take turns, as evenly as their weights
+//! allow, in a fixed round; in its n'-th turn a pool gives its n'-th address (`Pool::nth`). The tuple is that of the client
+//! mix's and the server mix's n-th; a client's j-th flow (as a pool repeats itself after its length, j = n' / length) takes
+//! the j-th of its ports. So everything is a function of n. Templates of equal client mixes share the sequence in the order
+//! in which they ask for tuples, those of equal server mixes likewise. Where different client mixes have a pool in common,
+//! each has its own of the ports of that pool's clients: of two mixes, every second port.
+//!
+//! Dealt by number, worker w of W takes n = w, w + W, ...: the union over any split is the whole sequence. A client's ports
+//! begin anew after the largest number of them at which a port stays with its worker: if there are 5 workers on one
+//! client, 64,510 of 64,512. So no two workers ever have the same tuple.
+//!
+//! Dealt by hash, a worker can tell from a tuple whether replies will come home to it. It walks over all clients, from the
+//! w-th on, and takes of a client's ports the next one that does. It notes how far it has come in a table: of one entry a
+//! client, or if they are more than a million, of a million that they share, so that some ports are left out.
+use crate::pool::{Address, Pool, WeightedPool};
+
+/// A tuple that was refused is followed by so many others of the same client at most.
+pub const TRIES: u32 = 64;
+
+/// Most turns in a round of a mix.
+const MOST_TURNS: u64 = 1 << 16;
+
+/// Most entries of a table of clients.
+const MOST_ENTRIES: u64 = 1 << 20;
+
+/// Which part of all tuples a worker takes: one of all workers of all engines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// Which it is, below `workers`.
+    pub worker: u64,
+    /// Of how many.
+    pub workers: u64,
+}
+
+/// How tuples are shared out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dealing {
+    /// Worker w of W takes the numbers n = w modulo W: replies come to any worker, or there is one a port.
+    ByNumber,
+    /// A worker takes what comes home to it.
+    ByHash,
+}
+
+/// Addresses and port of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tuple {
+    /// Who connects.
+    pub client: Address,
+    /// To whom.
+    pub server: Address,
+    /// From where.
+    pub source_port: u16,
+    /// None: the port's own.
+    pub client_mac: Option<[u8; 6]>,
+}
+
+/// A tuple that may be taken, and how it was found.
+#[derive(Clone, Copy, Debug)]
+pub struct Draw {
+    /// Take it, or ask for another.
+    pub tuple: Tuple,
+    mix: usize,
+    member: usize,
+    place: u64,
+    /// Offset of the client in its pool.
+    offset: u128,
+    /// Which of the client's ports (of this mix).
+    port: u32,
+    tries: u32,
+}
+
+/// A worker's tuples of all templates.
+#[derive(Clone, Debug)]
+pub struct Tuples {
+    pools: Vec<Pool>,
+    clients: Vec<Clients>,
+    servers: Vec<Mix>,
+    /// Client mix and server mix; none: no flows begin here.
+    templates: Vec<Option<(usize, usize)>>,
+    share: Share,
+    dealing: Dealing,
+    exhausted: u64,
+}
+
+/// Why tuples cannot be made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("templates[{template}].{problem}")]
+pub struct TupleError {
+    /// Its index.
+    pub template: usize,
+    /// What is wrong with it.
+    pub problem: TupleProblem,
+}
+
+/// What is wrong with a template; its text starts with the field.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TupleProblem {
+    /// Clients need somebody to connect to.
+    #[error("servers: is empty; name the pools that clients connect to")]
+    NoServers,
+    /// No such pool.
+    #[error("{0}: there is no pool {1}")]
+    Unknown(&'static str, usize),
+    /// It would never be taken.
+    #[error("{0}: a weight is 0; leave the pool out or give it a weight of at least 1")]
+    Weightless(&'static str),
+    /// The round would be too long.
+    #[error("{0}: the weights add up to {1} without a common factor; use rounder ones, which add up to 65536 at most")]
+    TooFine(&'static str, u64),
+    /// No flow can be of both.
+    #[error("servers: clients and servers are of different families; use pools of one family, or two templates")]
+    Families,
+    /// Workers cannot share a client.
+    #[error(
+        "clients: pool {pool} has {ports} source ports a client for {needed} that take them in turn; \
+         give it more ports, use weights with a common factor, or run fewer workers"
+    )]
+    TooFewPorts {
+        /// The pool.
+        pool: usize,
+        /// What this mix has of them.
+        ports: u32,
+        /// Workers, times the weight of the pool.
+        needed: u64,
+    },
+}
+
+/// Weighted pools in turn.
+#[derive(Clone, Debug)]
+struct Mix {
+    /// By index; weights without a common factor.
+    pools: Box<[WeightedPool]>,
+    round: Box<[Turn]>,
+    /// The number of the next.
+    next: u64,
+    /// From one to the next.
+    step: u64,
+}
+
+/// A turn in a round of a mix.
+#[derive(Clone, Copy, Debug)]
+struct Turn {
+    /// Index in `Mix::pools`.
+    member: u32,
+    /// Turns it had before in the round.
+    before: u32,
+}
+
+/// A mix of clients.
+#[derive(Clone, Debug)]
+struct Clients {
+    mix: Mix,
+    /// Of each pool of the mix.
+    ports: Box<[Ports]>,
+    /// Dealt by hash: which port of a client to look at next.
+    looked: Box<[u16]>,
+}
+
+/// What a mix has of the ports of a pool's clients: `lane`, `lane + lanes`, ...
+#[derive(Clone, Copy, Debug)]
+struct Ports {
+    lane: u32,
+    lanes: u32,
+    /// How many.
+    count: u32,
+    /// From one that is a worker's to its next.
+    step: u32,
+    /// Entry of the pool's first client in the table.
+    entry: u64,
+}
+
+impl Mix {
+    fn new(pools: Vec<WeightedPool>, first: u64, step: u64) -> Self {
+        let total: i64 = pools.iter().map(|pool| i64::from(pool.weight)).sum();
+        // The one that is furthest behind its share is next ("smooth weighted round robin", as in nginx).
+        let mut behind = vec![0; pools.len()];
+        let mut before = vec![0; pools.len()];
+        let turn = |_| {
+            for (behind, pool) in behind.iter_mut().zip(&pools) {
+                *behind += i64::from(pool.weight);
+            }
+            let member = (0..pools.len()).rev().max_by_key(|n| behind[*n]).unwrap_or(0);
+            behind[member] -= total;
+            before[member] += 1;
+            Turn { member: member as u32, before: before[member] - 1 }
+        };
+        let round = (0..total).map(turn).collect();
+        Self { pools: pools.into(), round, next: first, step }
+    }
+
+    /// The next: a member, and its how manieth turn that is.
+    #[inline]
+    fn draw(&mut self) -> (usize, u64) {
+        let n = self.next;
+        self.next = n.wrapping_add(self.step);
+        if let [_] = *self.round {
+            return (0, n);
+        }
+        let (rounds, turn) = (n / self.round.len() as u64, n % self.round.len() as u64);
+        let Turn { member, before } = self.round[turn as usize];
+        let member = member as usize;
+        (member, rounds * u64::from(self.pools[member].weight) + u64::from(before))
+    }
+}
+
+/// A list of weighted pools as it is compared: by index, each once, weights without a common factor.
+fn normal(name: &'static str, known: &[Pool], pools: &[WeightedPool]) -> Result<Vec<WeightedPool>, TupleProblem> {
+    let mut all: Vec<(usize, u64)> = Vec::new();
+    let mut sorted = pools.to_vec();
+    sorted.sort_unstable();
+    for WeightedPool { pool, weight } in sorted {
+        if pool >= known.len() {
+            return Err(TupleProblem::Unknown(name, pool));
+        }
+        if weight == 0 {
+            return Err(TupleProblem::Weightless(name));
+        }
+        match all.last_mut() {
+            Some((last, total)) if *last == pool => *total += u64::from(weight),
+            _ => all.push((pool, u64::from(weight))),
+        }
+    }
+    let factor = all.iter().fold(0, |factor, (_, weight)| gcd(factor, *weight)).max(1);
+    let total = all.iter().map(|(_, weight)| weight / factor).sum();
+    if total > MOST_TURNS {
+        return Err(TupleProblem::TooFine(name, total));
+    }
+    Ok(all.into_iter().map(|(pool, weight)| WeightedPool { pool, weight: (weight / factor) as u32 }).collect())
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// The index of what is equal, added if there is none.
+fn index_of<T: PartialEq>(all: &mut Vec<T>, one: T) -> usize {
+    all.iter().position(|other| *other == one).unwrap_or_else(|| {
+        all.push(one);
+        all.len() - 1
+    })
+}
+
+impl Tuples {
+    /// The tuples of templates, each given by its clients and servers; without clients it begins no flows here.
+    ///
+    /// # Errors
+    /// If pools are absent, of several families, or too few or too finely weighted to be shared.
+    pub fn new<'a>(
+        pools: &[Pool],
+        templates: impl IntoIterator<Item = (&'a [WeightedPool], &'a [WeightedPool])>,
+        share: Share,
+        dealing: Dealing,
+    ) -> Result<Self, TupleError> {
+        let (mut client_mixes, mut server_mixes) = (Vec::new(), Vec::new());
+        let mut indices = Vec::new();
+        for (template, (clients, servers)) in templates.into_iter().enumerate() {
+            let mixes = mixes_of(pools, clients, servers).map_err(|problem| TupleError { template, problem })?;
+            indices.push(mixes.map(|(clients, servers)| {
+                (index_of(&mut client_mixes, clients), index_of(&mut server_mixes, servers))
+            }));
+        }
+        let mut clients = Vec::new();
+        for index in 0..client_mixes.len() {
+            clients.push(Clients::new(pools, &client_mixes, index, share, dealing).map_err(|problem| {
+                let uses = |mixes: &Option<(usize, usize)>| mixes.is_some_and(|(clients, _)| clients == index);
+                TupleError { template: indices.iter().position(uses).unwrap_or(0), problem }
+            })?);
+        }
+        let servers = server_mixes.into_iter().map(|mix| Mix::new(mix, share.worker, share.workers)).collect();
+        Ok(Self { pools: pools.to_vec(), clients, servers, templates: indices, share, dealing, exhausted: 0 })
+    }
+
+    /// The next tuple for a template. `home` tells whether replies to it come to this worker; it is asked only if tuples are
+    /// dealt by hash. None if no such port is found: that is counted.
+    ///
+    /// # Panics
+    /// If the template has no clients here.
+    #[inline]
+    pub fn next(&mut self, template: usize, home: impl Fn(&Tuple) -> bool) -> Option<Draw> {
+        let (mix, servers) = self.templates[template].expect("a template with clients");
+        let (server, n) = self.servers[servers].draw();
+        let pool = &self.pools[self.servers[servers].pools[server].pool];
+        let server = pool.address(pool.nth(n));
+        let clients = &mut self.clients[mix];
+        let (member, n) = clients.mix.draw();
+        let pool = &self.pools[clients.mix.pools[member].pool];
+        let (place, round) = pool.place(n);
+        let offset = pool.nth(n);
+        let port = (round % u64::from(clients.ports[member].count)) as u32;
+        let client_mac = pool.mac(offset);
+        let tuple = Tuple { client: pool.address(offset), server, source_port: 0, client_mac };
+        let mut draw = Draw { tuple, mix, member, place, offset, port, tries: 0 };
+        match self.dealing {
+            Dealing::ByNumber => {
+                self.set_port(&mut draw);
+                Some(draw)
+            }
+            Dealing::ByHash => self.look(&mut draw, home).then_some(draw),
+        }
+    }
+
+    /// Replaces a tuple that is in use by the next of the same client and server. False if there is none, or `TRIES` have
+    /// been made: that is counted.
+    pub fn skip(&mut self, draw: &mut Draw, home: impl Fn(&Tuple) -> bool) -> bool {
+        draw.tries += 1;
+        let Ports { step, count, .. } = self.clients[draw.mix].ports[draw.member];
+        if draw.tries > TRIES || draw.tries >= count / step {
+            self.exhausted += 1;
+            return false;
+        }
+        match self.dealing {
+            Dealing::ByNumber => {
+                draw.port = (draw.port + step) % count;
+                self.set_port(draw);
+                true
+            }
+            Dealing::ByHash => self.look(draw, home),
+        }
+    }
+
+    /// How often no tuple was found.
+    pub fn exhausted(&self) -> u64 {
+        self.exhausted
+    }
+
+    #[inline]
+    fn set_port(&self, draw: &mut Draw) {
+        let clients = &self.clients[draw.mix];
+        let ports = clients.ports[draw.member];
+        let pool = &self.pools[clients.mix.pools[draw.member].pool];
+        draw.tuple.source_port = pool.source_ports.port(draw.offset, ports.lane + draw.port * ports.lanes);
+    }
+
+    /// Looks for the client's next port that comes home; gives up where there should have been many.
+    fn look(&mut self, draw: &mut Draw, home: impl Fn(&Tuple) -> bool) -> bool {
+        let Ports { count, entry, .. } = self.clients[draw.mix].ports[draw.member];
+        let entries = self.clients[draw.mix].looked.len() as u64;
+        let entry = (entry.wrapping_add(draw.place) % entries) as usize;
+        let most = self.share.workers.saturating_mul(u64::from(TRIES)).min(u64::from(count));
+        for _ in 0..most {
+            // Pools of different port ranges may share an entry.
+            draw.port = u32::from(self.clients[draw.mix].looked[entry]) % count;
+            self.clients[draw.mix].looked[entry] = ((draw.port + 1) % count) as u16;
+            self.set_port(draw);
+            if home(&draw.tuple) {
+                return true;
+            }
+        }
+        self.exhausted += 1;
+        false
+    }
+}
+
+type Mixes = Option<(Vec<WeightedPool>, Vec<WeightedPool>)>;
+
+/// A template's mixes of clients and servers, if it has clients.
+fn mixes_of(pools: &[Pool], clients: &[WeightedPool], servers: &[WeightedPool]) -> Result<Mixes, TupleProblem> {
+    let clients = normal("clients", pools, clients)?;
+    let servers = normal("servers", pools, servers)?;
+    if clients.is_empty() {
+        return Ok(None);
+    }
+    let first = servers.first().ok_or(TupleProblem::NoServers)?;
+    let v6 = pools[first.pool].is_v6();
+    if clients.iter().chain(&servers).any(|weighted| pools[weighted.pool].is_v6() != v6) {
+        return Err(TupleProblem::Families);
+    }
+    Ok(Some((clients, servers)))
+}
+
+impl Clients {
+    /// The mix of an index, among all.
+    fn new(
+        pools: &[Pool],
+        mixes: &[Vec<WeightedPool>],
+        index: usize,
+        share: Share,
+        dealing: Dealing,
+    ) -> Result<Self, TupleProblem> {
+        let mut entry = 0u64;
+        let ports = mixes[index].iter().map(|weighted| {
+            let has = |mix: &&Vec<WeightedPool>| mix.iter().any(|other| other.pool == weighted.pool);
+            let lane = mixes[..index].iter().filter(has).count() as u32;
+            let lanes = mixes.iter().filter(has).count() as u32;
+            let pool = &pools[weighted.pool];
+            let all = pool.source_ports.count() / lanes;
+            let needed = match dealing {
+                Dealing::ByNumber => share.workers.saturating_mul(u64::from(weighted.weight)),
+                Dealing::ByHash => 1,
+            };
+            // A client has its turn again after the pool's length; after so many of these it is the same worker's.
+            let rest = (pool.last_offset() % u128::from(needed) + 1) % u128::from(needed);
+            let step = needed / gcd(needed, rest as u64);
+            if step > u64::from(all) {
+                return Err(TupleProblem::TooFewPorts { pool: weighted.pool, ports: all, needed: step });
+            }
+            let ports = Ports { lane, lanes, count: all - all % step as u32, step: step as u32, entry };
+            entry = entry.saturating_add(u64::try_from(pool.last_offset()).unwrap_or(u64::MAX)).saturating_add(1);
+            Ok(ports)
+        });
+        let ports = ports.collect::<Result<_, _>>()?;
+        let (step, entries) = match dealing {
+            Dealing::ByNumber => (share.workers, 0),
+            Dealing::ByHash => (1, entry.min(MOST_ENTRIES)),
+        };
+        let mix = Mix::new(mixes[index].clone(), share.worker, step);
+        Ok(Self { mix, ports, looked: vec![0; entries as usize].into() })
+    }
+}
+
+#[cfg(test)]
+mod tests;

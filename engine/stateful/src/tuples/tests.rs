@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+use super::*;
+use crate::pool::{Order, SourcePorts, Start};
+use proptest::prelude::*;
+use std::collections::{HashMap, HashSet};
+
+const ALONE: Share = Share { worker: 0, workers: 1 };
+
+fn v4(a: u8, b: u8, c: u8, d: u8) -> Address {
+    Address::v4(u32::from_be_bytes([a, b, c, d]))
+}
+
+fn range(first: Address, count: u128) -> Pool {
+    Pool::new(first, Address(first.0 + count - 1), Order::Sequential).unwrap()
+}
+
+fn weighted(pool: usize, weight: u32) -> WeightedPool {
+    WeightedPool { pool, weight }
+}
+
+/// Tuples of templates by their lists of pools.
+fn tuples(
+    pools: &[Pool],
+    templates: &[(Vec<WeightedPool>, Vec<WeightedPool>)],
+    share: Share,
+    dealing: Dealing,
+) -> Result<Tuples, TupleError> {
+    Tuples::new(pools, templates.iter().map(|(clients, servers)| (&clients[..], &servers[..])), share, dealing)
+}
+
+fn unasked(_: &Tuple) -> bool {
+    true
+}
+
+/// The queue among so many that the reply to a UDP flow to port 53 would come to.
+fn queue(tuple: &Tuple, queues: usize) -> usize {
+    let mut frame = [0; 42];
+    frame[12..14].copy_from_slice(&[8, 0]);
+    frame[14] = 0x45;
+    frame[17] = 28;
+    frame[22] = 64;
+    frame[23] = 17;
+    frame[26..30].copy_from_slice(&tuple.server.as_v4().unwrap().to_be_bytes());
+    frame[30..34].copy_from_slice(&tuple.client.as_v4().unwrap().to_be_bytes());
+    frame[35] = 53;
+    frame[36..38].copy_from_slice(&tuple.source_port.to_be_bytes());
+    frame[39] = 8;
+    spate_wire::spread::queue(&frame, queues)
+}
+
+/// TRex's simulator with four clients from 16.0.0.1 (its udp_topo_traffic example).
+#[test]
+fn clients_and_ports_follow_each_other_as_captured() {
+    let mut clients = range(v4(16, 0, 0, 1), 4);
+    let start = Start::Stepped { first: 41668, step: 17405 };
+    clients.source_ports = SourcePorts { start, lowest: 1024, highest: 63_999 };
+    let pools = [clients, range(v4(48, 0, 0, 0), 65_536)];
+    let lists = [(vec![weighted(0, 1)], vec![weighted(1, 1)])];
+    let mut tuples = tuples(&pools, &lists, ALONE, Dealing::ByNumber).unwrap();
+    for (client, port, server) in [(1, 41668, 0), (2, 59073, 1), (3, 10942, 2), (4, 28347, 3), (1, 41669, 4)] {
+        let tuple = tuples.next(0, unasked).unwrap().tuple;
+        let expected = (v4(16, 0, 0, client), port, v4(48, 0, 0, server));
+        assert_eq!((tuple.client, tuple.source_port, tuple.server), expected);
+    }
+}
+
+#[test]
+fn templates_of_one_mix_share_its_sequence() {
+    let pools = [range(v4(16, 0, 0, 0), 9), range(v4(48, 0, 0, 0), 9), range(v4(49, 0, 0, 0), 9)];
+    let lists = [
+        (vec![weighted(0, 1)], vec![weighted(1, 1)]),
+        (vec![weighted(0, 7)], vec![weighted(2, 1)]),
+        (vec![], vec![weighted(2, 1)]),
+    ];
+    let mut tuples = tuples(&pools, &lists, ALONE, Dealing::ByNumber).unwrap();
+    let taken = [0, 1, 1, 0].map(|template| tuples.next(template, unasked).unwrap().tuple);
+    assert_eq!(taken.map(|tuple| tuple.client), [0, 1, 2, 3].map(|n| v4(16, 0, 0, n)));
+    let servers = [v4(48, 0, 0, 0), v4(49, 0, 0, 0), v4(49, 0, 0, 1), v4(48, 0, 0, 1)];
+    assert_eq!(taken.map(|tuple| tuple.server), servers);
+}
+
+#[test]
+fn weights_are_spread_evenly() {
+    let mix = |weights: &[u32]| {
+        let pools = weights.iter().enumerate().map(|(pool, weight)| weighted(pool, *weight)).collect();
+        let mut mix = Mix::new(pools, 0, 1);
+        (0..mix.round.len() * 2).map(|_| mix.draw()).collect::<Vec<_>>()
+    };
+    assert_eq!(mix(&[1, 1]), [(0, 0), (1, 0), (0, 1), (1, 1)]);
+    let members: Vec<_> = mix(&[5, 1, 1]).iter().map(|turn| turn.0).collect();
+    assert_eq!(members[..7], [0, 0, 1, 0, 2, 0, 0]);
+}
+
+#[test]
+fn a_client_without_another_port_is_exhausted() {
+    let mut client = range(v4(16, 0, 0, 0), 1);
+    (client.source_ports.lowest, client.source_ports.highest) = (2000, 2005);
+    let pools = [client, range(v4(48, 0, 0, 0), 1)];
+    let lists = [(vec![weighted(0, 1)], vec![weighted(1, 1)])];
+    let mut tuples = tuples(&pools, &lists, Share { worker: 1, workers: 2 }, Dealing::ByNumber).unwrap();
+    let mut draw = tuples.next(0, unasked).unwrap();
+    let mut seen = HashSet::from([draw.tuple.source_port]);
+    while tuples.skip(&mut draw, unasked) {
+        assert!(seen.insert(draw.tuple.source_port));
+    }
+    assert_eq!((seen.len(), tuples.exhausted()), (3, 1));
+}
+
+#[test]
+fn a_client_of_many_ports_is_asked_for_so_many() {
+    let pools = [range(v4(16, 0, 0, 0), 1), range(v4(48, 0, 0, 0), 1)];
+    let lists = [(vec![weighted(0, 1)], vec![weighted(1, 1)])];
+    for dealing in [Dealing::ByNumber, Dealing::ByHash] {
+        let mut tuples = tuples(&pools, &lists, ALONE, dealing).unwrap();
+        let mut draw = tuples.next(0, unasked).unwrap();
+        let mut seen = HashSet::from([draw.tuple.source_port]);
+        while tuples.skip(&mut draw, unasked) {
+            assert!(seen.insert(draw.tuple.source_port));
+        }
+        assert_eq!((seen.len() as u32, tuples.exhausted()), (1 + TRIES, 1));
+    }
+}
+
+#[test]
+fn what_never_comes_home_is_exhausted() {
+    let pools = [range(v4(16, 0, 0, 0), 1), range(v4(48, 0, 0, 0), 1)];
+    let lists = [(vec![weighted(0, 1)], vec![weighted(1, 1)])];
+    let mut tuples = tuples(&pools, &lists, ALONE, Dealing::ByHash).unwrap();
+    assert!(tuples.next(0, |_| false).is_none());
+    assert_eq!(tuples.exhausted(), 1);
+    assert!(tuples.next(0, unasked).is_some());
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let mut few = range(v4(17, 0, 0, 0), 3);
+    (few.source_ports.lowest, few.source_ports.highest) = (2000, 2004);
+    let pools = [range(v4(16, 0, 0, 0), 9), few, range(Address(1 << 100), 5)];
+    let fine = || vec![weighted(0, 1)];
+    for (clients, servers, problem) in [
+        (fine(), vec![], TupleProblem::NoServers),
+        (vec![weighted(3, 1)], fine(), TupleProblem::Unknown("clients", 3)),
+        (fine(), vec![weighted(0, 0)], TupleProblem::Weightless("servers")),
+        (fine(), vec![weighted(2, 1)], TupleProblem::Families),
+        (vec![weighted(0, 1), weighted(2, 1)], fine(), TupleProblem::Families),
+        (vec![weighted(0, 65_536), weighted(1, 1)], fine(), TupleProblem::TooFine("clients", 65_537)),
+        (vec![weighted(1, 1)], fine(), TupleProblem::TooFewPorts { pool: 1, ports: 5, needed: 7 }),
+    ] {
+        let lists = [(fine(), fine()), (clients, servers)];
+        let error = tuples(&pools, &lists, Share { worker: 0, workers: 7 }, Dealing::ByNumber).unwrap_err();
+        assert_eq!(error, TupleError { template: 1, problem });
+    }
+}
+
+fn pool(at: u8) -> impl Strategy<Value = Pool> {
+    let start = prop_oneof![
+        Just(Start::Hashed),
+        (any::<u16>(), any::<u16>()).prop_map(|(first, step)| { Start::Stepped { first, step } })
+    ];
+    let order = prop_oneof![Just(Order::Sequential), any::<u64>().prop_map(|seed| Order::Random { seed })];
+    (1u32..40, order, start).prop_map(move |(len, order, start)| {
+        let mut pool = Pool::new(v4(at, 0, 0, 1), v4(at, 0, 0, len as u8), order).unwrap();
+        pool.source_ports.start = start;
+        pool.first_mac = Some([2, at, 0, 0, 0, 0]);
+        pool
+    })
+}
+
+/// Three pools of clients and two of servers.
+fn pools() -> impl Strategy<Value = Vec<Pool>> {
+    (pool(16), pool(17), pool(18), pool(48), pool(49)).prop_map(|(a, b, c, d, e)| vec![a, b, c, d, e])
+}
+
+fn mix(pools: std::ops::Range<usize>) -> impl Strategy<Value = Vec<WeightedPool>> {
+    let one = (pools, 1u32..5).prop_map(|(pool, weight)| WeightedPool { pool, weight });
+    prop::collection::vec(one, 1..4)
+}
+
+proptest! {
+    #[test]
+    fn workers_take_together_what_one_would(
+        pools in pools(), clients in mix(0..3), servers in mix(3..5), workers in 1u64..20,
+    ) {
+        let lists = [(clients, servers)];
+        let of = |share| tuples(&pools, &lists, share, Dealing::ByNumber).unwrap();
+        let mut whole = of(ALONE);
+        let mut split: Vec<_> = (0..workers).map(|worker| of(Share { worker, workers })).collect();
+        for n in 0..400 {
+            let expected = whole.next(0, unasked).unwrap().tuple;
+            prop_assert_eq!(split[n % workers as usize].next(0, unasked).unwrap().tuple, expected);
+        }
+    }
+
+    #[test]
+    fn no_two_workers_or_mixes_ever_have_one_tuple(
+        mut pools in pools(), first in mix(0..3), second in mix(0..3), workers in 1u64..12, lowest in 1000u16..1020,
+        highest in 2000u16..2100, skips in prop::collection::vec(0usize..3, 7),
+    ) {
+        for pool in &mut pools {
+            (pool.source_ports.lowest, pool.source_ports.highest) = (lowest, highest);
+        }
+        let lists = [(first, vec![weighted(3, 1)]), (second, vec![weighted(4, 1)])];
+        let mut owners = HashMap::new();
+        for worker in 0..workers {
+            let mut tuples = tuples(&pools, &lists, Share { worker, workers }, Dealing::ByNumber).unwrap();
+            let mixes = tuples.templates.clone();
+            for n in 0..12_000 / workers as usize {
+                let mut draw = tuples.next(n % 2, unasked).unwrap();
+                for _ in 0..skips[n % 7] {
+                    tuples.skip(&mut draw, unasked);
+                }
+                let owner = (worker, mixes[n % 2].unwrap().0);
+                let key = (draw.tuple.client, draw.tuple.source_port);
+                prop_assert_eq!(*owners.entry(key).or_insert(owner), owner);
+            }
+        }
+    }
+
+    #[test]
+    fn clients_are_taken_evenly_with_all_their_ports(mut pools in pools(), workers in 1u64..9, ports in 20u16..60) {
+        let len = pools[0].last_offset() as u64 + 1;
+        pools[0].source_ports.lowest = 5000;
+        pools[0].source_ports.highest = 5000 + ports - 1;
+        let lists = [(vec![weighted(0, 1)], vec![weighted(3, 1)])];
+        let mut seen = HashSet::new();
+        for worker in 0..workers {
+            let mut tuples = tuples(&pools, &lists, Share { worker, workers }, Dealing::ByNumber).unwrap();
+            let port = tuples.clients[0].ports[0];
+            for _ in (worker..len * u64::from(port.count)).step_by(workers as usize) {
+                let tuple = tuples.next(0, unasked).unwrap().tuple;
+                prop_assert_eq!(tuple.client_mac, pools[0].mac(pools[0].contains(tuple.client).unwrap()));
+                prop_assert!(seen.insert((tuple.client, tuple.source_port)));
+            }
+            prop_assert!(u32::from(ports) - port.count < port.step);
+        }
+    }
+
+    #[test]
+    fn what_is_dealt_by_hash_comes_home_and_is_nobody_elses(
+        pools in pools(), clients in mix(0..3), workers in 1usize..9, skip: bool,
+    ) {
+        let lists = [(clients, vec![weighted(3, 1)])];
+        let mut seen = HashSet::new();
+        for worker in 0..workers {
+            let share = Share { worker: worker as u64, workers: workers as u64 };
+            let home = |tuple: &Tuple| queue(tuple, workers) == worker;
+            let mut tuples = tuples(&pools, &lists, share, Dealing::ByHash).unwrap();
+            for _ in 0..300 {
+                let mut draw = tuples.next(0, home).unwrap();
+                if skip {
+                    prop_assert!(tuples.skip(&mut draw, home));
+                }
+                prop_assert!(home(&draw.tuple));
+                let Tuple { client, server, source_port, .. } = draw.tuple;
+                prop_assert!(seen.insert((client, server, source_port)));
+            }
+        }
+    }
+}
+
+#[test]
+fn one_client_serves_sixteen_workers_with_all_its_ports() {
+    let pools = [range(v4(16, 0, 0, 1), 1), range(v4(48, 0, 0, 1), 1)];
+    let lists = [(vec![weighted(0, 1)], vec![weighted(1, 1)])];
+    for dealing in [Dealing::ByNumber, Dealing::ByHash] {
+        let mut seen = HashSet::new();
+        for worker in 0..16 {
+            let home = |tuple: &Tuple| queue(tuple, 16) == worker;
+            let share = Share { worker: worker as u64, workers: 16 };
+            let mut tuples = tuples(&pools, &lists, share, dealing).unwrap();
+            while seen.insert(tuples.next(0, home).unwrap().tuple.source_port) {}
+        }
+        assert_eq!(seen.len(), 65_536 - 1024);
+    }
+}
+
+/// Ports that come home to one worker, of more clients than there are entries: none is taken twice before all were.
+#[test]
+fn clients_that_share_an_entry_repeat_no_port() {
+    let clients = 5u64;
+    let pools = [range(v4(16, 0, 0, 1), u128::from(clients)), range(v4(48, 0, 0, 1), 1)];
+    let lists = [(vec![weighted(0, 1)], vec![weighted(1, 1)])];
+    let mut tuples = tuples(&pools, &lists, ALONE, Dealing::ByHash).unwrap();
+    tuples.clients[0].looked = vec![0; 2].into();
+    let mut seen = HashSet::new();
+    for _ in 0..clients * 20_000 {
+        let tuple = tuples.next(0, unasked).unwrap().tuple;
+        assert!(seen.insert((tuple.client, tuple.source_port)));
+    }
+}
