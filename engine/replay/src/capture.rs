@@ -60,7 +60,8 @@ impl Capture {
     }
 }
 
-fn open(path: &Path) -> Result<(File, u64), ReadError> {
+/// Opens a regular file; and its length.
+pub(crate) fn open(path: &Path) -> Result<(File, u64), ReadError> {
     // Before it is opened: a pipe would wait for a writer.
     let about = std::fs::metadata(path).map_err(|e| unreadable(&e))?;
     if !about.is_file() {

@@ -125,6 +125,15 @@ impl<R: Read> Reader<R> {
     /// Reads the next packet into `frame`, ready to be sent; returns when it was captured, in nanoseconds since the
     /// epoch, or none at the end.
     pub fn next(&mut self, frame: &mut Vec<u8>) -> Result<Option<u64>, ReadError> {
+        let captured = self.next_captured(frame)?;
+        if captured.is_some() {
+            complete(frame).map_err(|problem| ReadError { packet: self.packets, problem })?;
+        }
+        Ok(captured)
+    }
+
+    /// The same, but as it was captured: of any length.
+    pub fn next_captured(&mut self, frame: &mut Vec<u8>) -> Result<Option<u64>, ReadError> {
         let found = match &mut self.format {
             Format::Pcap(pcap) => pcap.next(&mut self.source, frame),
             Format::Pcapng(pcapng) => pcapng.next(&mut self.source, frame),
@@ -133,7 +142,10 @@ impl<R: Read> Reader<R> {
         let packet = self.packets;
         let found = found.and_then(|found| match found {
             None => Ok(None),
-            Some(found) => complete(frame, &found).map(|()| Some(found.at_ns)),
+            Some(found) if frame.len() < found.original_len as usize => {
+                Err(Problem::Cut { captured: frame.len(), original: found.original_len })
+            }
+            Some(found) => Ok(Some(found.at_ns)),
         });
         found.map_err(|problem| ReadError { packet, problem })
     }
@@ -162,11 +174,8 @@ impl Format {
 }
 
 /// Makes a captured packet one that can be sent.
-fn complete(frame: &mut Vec<u8>, found: &Found) -> Result<(), Problem> {
+fn complete(frame: &mut Vec<u8>) -> Result<(), Problem> {
     let captured = frame.len();
-    if captured < found.original_len as usize {
-        return Err(Problem::Cut { captured, original: found.original_len });
-    }
     if captured > MAX_FRAME_LEN {
         return Err(Problem::TooLong(captured));
     }

@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What one side of an application does with a flow: instructions as they are executed, checked before.
+pub mod check;
+mod dialogue;
+mod loops;
+
+pub use check::{Fault, Problem, Programs, Side, check};
 
 /// Variables of a flow.
 pub const VARIABLES: usize = 4;

@@ -123,6 +123,9 @@ impl Simulate {
         }
         let checked = validate::validate(&plan, &site)?;
         let mut wrong = Violations::default();
+        if checked.stateful.is_some() {
+            wrong.add("stateful", "templates can be checked, but not simulated yet; leave them out");
+        }
         for (i, (stream, found)) in plan.streams.iter().zip(&checked.streams).enumerate() {
             if found.rate.is_none() {
                 wrong.add(

@@ -30,7 +30,7 @@ pub struct Service {
     captures: Captures,
 }
 
-type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + core::marker::Send>>;
+type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + std::marker::Send>>;
 
 impl Service {
     /// The service over an engine with so many bytes of hugepages.

@@ -21,6 +21,8 @@ pub fn read(engine: &Engine, held: &Held, grouping: Grouping) -> WatchStatsRespo
     let run = held.info(engine.now_ns());
     WatchStatsResponse {
         run: Some(run),
+        // No template runs yet.
+        templates: Vec::new(),
         streams: match grouping {
             Grouping::ByGroup => streams(held, held.groups()),
             Grouping::ByStream => streams(held, &groups::by_stream(held.streams(), held.groups())),

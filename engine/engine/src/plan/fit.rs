@@ -4,7 +4,7 @@ use super::blueprint::Macs;
 use super::rate::LineRate;
 use super::validate::{Checked, PortFacts};
 use super::{Violation, Violations};
-use crate::datapath::{self, PortInfo, PrepareError, RunSpec, StreamSpec};
+use crate::datapath::{self, PortDevice, PortInfo, PrepareError, RunSpec, StreamSpec};
 use contract::{Plan, stream::Transmit};
 
 /// What validation must know of an open port; `claimed_bits` is what other runs already take of it.
@@ -15,6 +15,7 @@ pub fn port_facts(port: &PortInfo, claimed_bits: u128) -> PortFacts {
         mtu: (port.mtu > 0).then_some(port.mtu),
         claimed_bits,
         macs: Macs { own: port.mac, next_hop: None },
+        loops: matches!(port.device, PortDevice::Loopback | PortDevice::Outlet),
     }
 }
 
@@ -22,6 +23,9 @@ pub fn port_facts(port: &PortInfo, claimed_bits: u128) -> PortFacts {
 pub fn run_spec(plan: &Plan, checked: Checked) -> Result<RunSpec, Violations> {
     let timing = plan.timing.unwrap_or_default();
     let mut wrong = Violations::default();
+    if checked.stateful.is_some() {
+        wrong.add("stateful", "templates can be checked, but this engine does not run them yet; leave them out");
+    }
     let mut streams = Vec::with_capacity(plan.streams.len());
     let found = checked.streams.into_iter().zip(checked.timings).zip(checked.measured.streams);
     for (i, (stream, ((found, timing), receive))) in plan.streams.iter().zip(found).enumerate() {

@@ -10,6 +10,7 @@ pub mod load;
 pub mod measure;
 pub mod rate;
 mod replay;
+pub mod stateful;
 mod transmit;
 pub mod validate;
 mod violation;

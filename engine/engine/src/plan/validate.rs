@@ -4,9 +4,11 @@ use super::Violations;
 use super::blueprint::{self, Macs};
 use super::measure::{self, Measured};
 use super::rate::{self, FrameBytes, LineRate};
+use super::stateful::{self, session};
 use super::{load, replay, transmit};
 use crate::datapath::ReplaySpec;
 use contract::{Plan, Stream, stream::Transmit};
+use spate_stateful::Scenario;
 use spate_stateless::{Rate, StreamTiming, Template};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::RangeInclusive;
@@ -17,7 +19,8 @@ pub const FRAME_BYTES: RangeInclusive<usize> = 60..=9230;
 pub const MOST_GLOBAL_WORKERS: u64 = 256;
 /// The longest time a plan may name: ten years of 365 days, far from where 64-bit nanoseconds end.
 pub const LONGEST_NS: u64 = 10 * 365 * 86_400 * 1_000_000_000;
-const MOST_NAME_CHARS: usize = 253;
+/// Characters of a name.
+pub const MOST_NAME_CHARS: usize = 253;
 const MOST_RUN_ID_CHARS: usize = 128;
 /// The features of plans that this engine has, by their path in the contract.
 pub const FEATURES: &[&str] = &[
@@ -60,6 +63,8 @@ pub struct PortFacts {
     pub claimed_bits: u128,
     /// What is written into frames that leave it to the port.
     pub macs: Macs,
+    /// What is sent on it comes back to it, or that is not known.
+    pub loops: bool,
 }
 
 /// Where a plan is to run.
@@ -84,6 +89,8 @@ impl Site {
             }
         }
         let others = plan.reflectors.iter().map(|r| &r.port).chain(plan.receivers.iter().map(|r| &r.port));
+        let templates = plan.stateful.iter().flat_map(|s| &s.templates);
+        let others = others.chain(templates.flat_map(|t| [&t.client_port, &t.server_port]));
         names.extend(others.map(String::as_str).filter(|name| !name.is_empty() && seen.insert(name)));
         let port = |name: &str| PortFacts {
             name: name.to_owned(),
@@ -91,6 +98,7 @@ impl Site {
             mtu: None,
             claimed_bits: 0,
             macs: SIMULATED,
+            loops: true,
         };
         Self { ports: names.into_iter().map(port).collect(), workers: 1 }
     }
@@ -180,6 +188,8 @@ impl CheckedStream {
 pub struct Checked {
     /// In the plan's order.
     pub streams: Vec<CheckedStream>,
+    /// Its templates.
+    pub stateful: Option<Scenario>,
     /// When they send, in the plan's order, `next` by index.
     pub timings: Vec<StreamTiming>,
     /// This engine's part: index and count.
@@ -200,8 +210,16 @@ pub fn validate(plan: &Plan, site: &Site) -> Result<Checked, Violations> {
     let share = share(plan, site, &mut wrong);
     let streams = streams(plan, site, &mut wrong);
     let measured = measure::measured(plan, site, &mut wrong);
-    let mut checked =
-        Checked { streams, timings: Vec::new(), share, port_bits: BTreeMap::new(), measured, warnings: Vec::new() };
+    let stateful = stateful(plan, site, &mut wrong);
+    let mut checked = Checked {
+        streams,
+        stateful,
+        timings: Vec::new(),
+        share,
+        port_bits: BTreeMap::new(),
+        measured,
+        warnings: Vec::new(),
+    };
     if wrong.is_empty() {
         let rates: Vec<_> =
             checked.streams.iter().map(|s| s.replay.as_ref().map_or(s.rate, |r| Some(r.speed))).collect();
@@ -213,6 +231,17 @@ pub fn validate(plan: &Plan, site: &Site) -> Result<Checked, Violations> {
         checked.warnings = warnings(plan, site, &checked);
     }
     wrong.or(checked)
+}
+
+/// The templates, captures of sessions read.
+fn stateful(plan: &Plan, site: &Site, wrong: &mut Violations) -> Option<Scenario> {
+    match session::resolve(plan, site) {
+        Ok(resolved) => stateful::scenario(&resolved, site, wrong),
+        Err(unreadable) => {
+            wrong.0.extend(unreadable.0);
+            None
+        }
+    }
 }
 
 fn identity(plan: &Plan, wrong: &mut Violations) {
@@ -278,8 +307,9 @@ fn share(plan: &Plan, site: &Site, wrong: &mut Violations) -> (u32, u32) {
 }
 
 fn streams(plan: &Plan, site: &Site, wrong: &mut Violations) -> Vec<CheckedStream> {
-    if plan.streams.is_empty() && plan.reflectors.is_empty() && plan.receivers.is_empty() {
-        wrong.add("streams", "none; a plan needs at least one, or a reflector or receiver");
+    let others = plan.stateful.is_some() || !plan.reflectors.is_empty() || !plan.receivers.is_empty();
+    if plan.streams.is_empty() && !others {
+        wrong.add("streams", "none; a plan needs at least one, or a template, reflector or receiver");
     }
     let mut names = HashMap::new();
     let mut ids = HashMap::new();

@@ -81,6 +81,7 @@ fn site() -> Site {
         mtu,
         claimed_bits: 0,
         macs: Macs::default(),
+        loops: false,
     };
     Site {
         ports: vec![port("east", LineRate::Known(10_000_000_000), Some(1500)), port("west", LineRate::Unknown, None)],

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The stateful part of a plan as a scenario: everything wrong with it is found, and all defaults are put in place.
+mod addresses;
+mod payloads;
+mod programs;
+pub mod session;
+mod tunables;
+
+#[cfg(test)]
+mod tests;
+
+use super::Violations;
+use super::validate::{LONGEST_NS, MOST_NAME_CHARS, Site};
+use contract::{Plan, Ratio, Stateful, TransportProtocol};
+use spate_stateful::program::Side;
+use spate_stateful::{Client, Protocol, Scenario, Server, Template};
+use std::collections::HashMap;
+
+/// Templates of a plan, at most.
+pub const MOST_TEMPLATES: usize = 4096;
+/// Connections of a worker at a time where the plan does not say, each side counted for itself.
+pub const MOST_FLOWS: usize = 65_536;
+/// Bytes from a flow's start that servers can be told apart by: the least that every host takes in one packet is 576
+/// bytes (RFC 1122 section 3.3.2), without 40 of headers.
+const MOST_MATCHED: usize = 536;
+
+/// The scenario of `plan` at `site`, or none, and a violation says why; none as well if the plan has no stateful part.
+/// Captures must have been resolved ([`session::resolve`]).
+pub fn scenario(plan: &Plan, site: &Site, wrong: &mut Violations) -> Option<Scenario> {
+    let asked = plan.stateful.as_ref()?;
+    let before = wrong.0.len();
+    let payloads = payloads::payloads(asked, wrong);
+    addresses::pools(asked, wrong);
+    count(asked, wrong);
+    names(asked, wrong);
+    let found: Vec<_> = (0..asked.templates.len()).map(|i| template(i, asked, site, wrong)).collect();
+    let templates: Option<Vec<Template>> = found.into_iter().collect();
+    let templates = templates.filter(|_| wrong.0.len() == before)?;
+    programs::check(asked, &templates, &payloads, wrong);
+    (wrong.0.len() == before).then(|| Scenario {
+        payloads,
+        templates,
+        most_flows: most_flows(asked.most_flows, site.workers),
+        ramp_up_ns: asked.ramp_up_ns,
+    })
+}
+
+fn count(asked: &Stateful, wrong: &mut Violations) {
+    match asked.templates.len() {
+        0 => wrong.add("stateful.templates", "none; must be at least one, or leave out stateful"),
+        1..=MOST_TEMPLATES => {}
+        more => wrong.add("stateful.templates", format!("{more} of them; must be at most {MOST_TEMPLATES}")),
+    }
+    if asked.ramp_up_ns > LONGEST_NS {
+        wrong.add("stateful.ramp_up_ns", format!("{} ns; must be at most {LONGEST_NS} (ten years)", asked.ramp_up_ns));
+    }
+    if asked.most_flows > u64::from(u32::MAX) {
+        wrong.add("stateful.most_flows", format!("{}; must be at most {}", asked.most_flows, u32::MAX));
+    }
+}
+
+/// Of one worker.
+fn most_flows(asked: u64, workers: u32) -> usize {
+    match asked {
+        0 => MOST_FLOWS,
+        asked => asked.div_ceil(u64::from(workers.max(1))) as usize,
+    }
+}
+
+fn names(asked: &Stateful, wrong: &mut Violations) {
+    let mut names = HashMap::new();
+    for (i, template) in asked.templates.iter().enumerate() {
+        let at = format!("stateful.templates[{i}]");
+        name(&format!("{at}.name"), &template.name, 1, wrong);
+        name(&format!("{at}.group"), &template.group, 0, wrong);
+        if let Some(first) = names.insert(template.name.as_str(), i).filter(|_| !template.name.is_empty()) {
+            let problem = format!("{:?} is stateful.templates[{first}]'s already; must be unique", template.name);
+            wrong.add(format!("{at}.name"), problem);
+        }
+    }
+}
+
+fn name(field: &str, name: &str, least: usize, wrong: &mut Violations) {
+    let chars = name.chars().count();
+    if !(least..=MOST_NAME_CHARS).contains(&chars) {
+        wrong.add(field, format!("{chars} characters; must be {least}..{MOST_NAME_CHARS}"));
+    } else if name.chars().any(char::is_control) {
+        wrong.add(field, "holds a control character; use letters, digits and punctuation");
+    }
+}
+
+/// A template, or none, and a violation says why. Its programs are as they are written: not checked yet.
+fn template(index: usize, asked: &Stateful, site: &Site, wrong: &mut Violations) -> Option<Template> {
+    let template = &asked.templates[index];
+    let at = format!("stateful.templates[{index}]");
+    let protocol = protocol(&at, template, wrong);
+    let ports = ports(&at, template, site, wrong);
+    addresses::of_template(&at, template, &asked.pools, wrong);
+    let destination_port = u16::try_from(template.destination_port).ok().filter(|&port| port > 0);
+    if destination_port.is_none() {
+        wrong.add(format!("{at}.destination_port"), format!("{}; must be 1..65535", template.destination_port));
+    }
+    if template.latency && protocol == Some(Protocol::Tcp) {
+        wrong.add(format!("{at}.latency"), "is for UDP, where a message has a reply; leave it out");
+    }
+    let matches = matches(&at, template, wrong);
+    let rate = rate(&at, template, wrong);
+    let client_tunables =
+        tunables::tunables(&format!("{at}.client_tunables"), template.client_tunables.as_ref(), wrong);
+    let server_tunables =
+        tunables::tunables(&format!("{at}.server_tunables"), template.server_tunables.as_ref(), wrong);
+    tunables::fit(
+        &format!("{at}.client_tunables.mss"),
+        template,
+        &client_tunables,
+        ports.0.map(|p| &site.ports[p]),
+        wrong,
+    );
+    tunables::fit(
+        &format!("{at}.server_tunables.mss"),
+        template,
+        &server_tunables,
+        ports.1.map(|p| &site.ports[p]),
+        wrong,
+    );
+    let client = programs::program(&format!("{at}.client"), template, Side::Client, wrong);
+    let server = programs::program(&format!("{at}.server"), template, Side::Server, wrong);
+    Some(Template {
+        name: template.name.clone(),
+        group: if template.group.is_empty() { template.name.clone() } else { template.group.clone() },
+        protocol: protocol?,
+        destination_port: destination_port?,
+        client: match (ports.0, client) {
+            (Some(port), Some(program)) => Some(Client {
+                port,
+                program,
+                tunables: client_tunables,
+                rate: rate?,
+                limit: template.limit,
+                most_open: template.most_open,
+            }),
+            _ => None,
+        },
+        server: match (ports.1, server) {
+            (Some(port), Some(program)) => Some(Server { port, program, tunables: server_tunables, matches }),
+            _ => None,
+        },
+        seed: template.seed,
+        latency: template.latency,
+    })
+}
+
+fn protocol(at: &str, template: &contract::Template, wrong: &mut Violations) -> Option<Protocol> {
+    match TransportProtocol::try_from(template.protocol) {
+        Ok(TransportProtocol::Tcp) => Some(Protocol::Tcp),
+        Ok(TransportProtocol::Udp) => Some(Protocol::Udp),
+        Ok(TransportProtocol::Unspecified) | Err(_) => {
+            let wanted = "set TRANSPORT_PROTOCOL_TCP or TRANSPORT_PROTOCOL_UDP";
+            wrong.add(format!("{at}.protocol"), format!("missing or not known; {wanted}"));
+            None
+        }
+    }
+}
+
+/// Where its clients and servers are. Each side has a port if and only if it has a program.
+fn ports(
+    at: &str,
+    template: &contract::Template,
+    site: &Site,
+    wrong: &mut Violations,
+) -> (Option<usize>, Option<usize>) {
+    let sides = [
+        ("client", &template.client_port, template.client.is_some()),
+        ("server", &template.server_port, template.server.is_some()),
+    ];
+    if template.client_port.is_empty() && template.server_port.is_empty() {
+        wrong.add(at, "has neither clients nor servers; set client_port, server_port or both");
+    }
+    let found = sides.map(|(side, name, has_program)| match (name.is_empty(), has_program) {
+        (true, false) => None,
+        (true, true) => {
+            wrong.add(format!("{at}.{side}_port"), format!("missing; must name a port, or leave out {side}"));
+            None
+        }
+        (false, false) => {
+            wrong.add(format!("{at}.{side}"), format!("missing; {side}_port is set, so set its program or a capture"));
+            None
+        }
+        (false, true) => site.port(&format!("{at}.{side}_port"), name, wrong),
+    });
+    if let [Some(client), Some(server)] = found
+        && client == server
+        && !site.ports[client].loops
+    {
+        wrong.add(
+            format!("{at}.server_port"),
+            format!("{:?} is client_port as well, and what it sends does not come back to it; use another port, or a loopback", template.server_port),
+        );
+    }
+    (found[0], found[1])
+}
+
+/// New flows a second: a fraction greater than zero, where there are clients.
+fn rate(at: &str, template: &contract::Template, wrong: &mut Violations) -> Option<(u64, u64)> {
+    let at = |field: &str| format!("{at}.{field}");
+    if template.client_port.is_empty() {
+        let set = [
+            ("flows_per_second", template.flows_per_second.is_some()),
+            ("limit", template.limit > 0),
+            ("most_open", template.most_open > 0),
+        ];
+        for (field, _) in set.iter().filter(|(_, set)| *set) {
+            wrong.add(at(field), "is for clients, and there are none here; leave it out, or set client_port");
+        }
+        return None;
+    }
+    match template.flows_per_second {
+        None => wrong.add(at("flows_per_second"), "missing; clients need a rate"),
+        Some(Ratio { denominator: 0, .. }) => {
+            wrong.add(at("flows_per_second"), "denominator is 0; must be at least 1");
+        }
+        Some(Ratio { numerator: 0, .. }) => wrong.add(at("flows_per_second"), "is 0; must be greater"),
+        Some(Ratio { numerator, denominator }) => return Some((numerator, denominator)),
+    }
+    None
+}
+
+fn matches(at: &str, template: &contract::Template, wrong: &mut Violations) -> Vec<(u32, Box<[u8]>)> {
+    if template.server_port.is_empty() && !template.r#match.is_empty() {
+        wrong.add(format!("{at}.match"), "is for servers, and there are none here; leave it out, or set server_port");
+    }
+    let mut found = Vec::with_capacity(template.r#match.len());
+    for (i, asked) in template.r#match.iter().enumerate() {
+        let end = u64::from(asked.offset) + asked.bytes.len() as u64;
+        if asked.bytes.is_empty() {
+            wrong.add(format!("{at}.match[{i}].bytes"), "none; must have at least 1");
+        } else if end > MOST_MATCHED as u64 {
+            let problem = format!("reaches to {end} bytes from the flow's start; must be at most {MOST_MATCHED}");
+            wrong.add(format!("{at}.match[{i}]"), problem);
+        }
+        found.push((asked.offset, Box::from(&asked.bytes[..])));
+    }
+    found
+}

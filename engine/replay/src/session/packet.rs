@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A captured packet of a session: between whom it is, and what it carries.
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+
+use spate_wire::Headers;
+use spate_wire::headers::{TCP, UDP, Version};
+
+use super::Transport;
+
+/// Between whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Flow {
+    pub(super) transport: Transport,
+    pub(super) source: (IpAddr, u16),
+    pub(super) destination: (IpAddr, u16),
+}
+
+/// One packet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Packet<'a> {
+    pub(super) flow: Flow,
+    /// Bytes of the IP packet.
+    pub(super) ip_len: usize,
+    /// Of TCP.
+    pub(super) segment: Segment,
+    pub(super) payload: &'a [u8],
+}
+
+/// What TCP's header says (RFC 9293 section 3.1).
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Segment {
+    pub(super) sequence: u32,
+    pub(super) acknowledgement: u32,
+    pub(super) syn: bool,
+    pub(super) ack: bool,
+    pub(super) fin: bool,
+    pub(super) rst: bool,
+}
+
+impl Flow {
+    /// The other way.
+    pub(super) fn back(&self) -> Self {
+        Self { transport: self.transport, source: self.destination, destination: self.source }
+    }
+}
+
+impl fmt::Display for Flow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let transport = match self.transport {
+            Transport::Tcp => "TCP",
+            Transport::Udp => "UDP",
+        };
+        let [from, to] = [self.source, self.destination].map(|(address, port)| SocketAddr::new(address, port));
+        write!(f, "{transport} {from} > {to}")
+    }
+}
+
+impl<'a> Packet<'a> {
+    /// Reads a frame, or says why it belongs to no session.
+    pub(super) fn read(frame: &'a [u8]) -> Result<Self, String> {
+        let headers =
+            Headers::find(frame).ok_or("it is no IP packet; a session has only TCP or only UDP: filter it")?;
+        if headers.fragment {
+            return Err("it is a fragment, and what it is a part of cannot be told: capture whole packets".to_owned());
+        }
+        let ip_len = ip_len(frame, &headers)?;
+        let ip = &frame[..headers.at + ip_len];
+        let transport = headers.transport.and_then(|(protocol, at)| Some((protocol, ip.get(at..)?)));
+        let (transport, ports, segment, payload) = match transport {
+            Some((TCP, segment)) => tcp(segment).map(|(ports, s, payload)| (Transport::Tcp, ports, s, payload)),
+            Some((UDP, datagram)) => {
+                udp(datagram).map(|(ports, payload)| (Transport::Udp, ports, Segment::default(), payload))
+            }
+            _ => return Err("it is neither TCP nor UDP; a session has only one of them: filter it".to_owned()),
+        }
+        .ok_or("its header says lengths that are not possible: the file is broken")?;
+        let (at, len) = headers.addresses();
+        let [source, destination] = [at, at + len].map(|at| address(&ip[at..at + len]));
+        let flow = Flow { transport, source: (source, ports.0), destination: (destination, ports.1) };
+        Ok(Self { flow, ip_len, segment, payload })
+    }
+}
+
+/// Bytes of the IP packet, as its header says; all of them are there.
+fn ip_len(frame: &[u8], headers: &Headers) -> Result<usize, String> {
+    let at = headers.at;
+    let (len, least) = match headers.version {
+        Version::V4 => (usize::from(word(frame, at + 2)), usize::from(frame[at] & 15) * 4),
+        Version::V6 => (40 + usize::from(word(frame, at + 4)), 41),
+    };
+    if len < least {
+        return Err("its IP header says no length (segmentation offload, or a jumbogram): \
+                    capture where packets have a length, such as with offloads off"
+            .to_owned());
+    }
+    let there = frame.len() - at;
+    if there < len {
+        return Err(format!("its IP header says {len} bytes, of which {there} were captured: capture whole packets"));
+    }
+    Ok(len)
+}
+
+/// An address of 4 or 16 bytes.
+fn address(bytes: &[u8]) -> IpAddr {
+    let mut six = [0; 16];
+    match *bytes {
+        [a, b, c, d] => [a, b, c, d].into(),
+        _ => {
+            six.copy_from_slice(bytes);
+            six.into()
+        }
+    }
+}
+
+fn word(bytes: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes([bytes[at], bytes[at + 1]])
+}
+
+type Ports = (u16, u16);
+
+fn tcp(segment: &[u8]) -> Option<(Ports, Segment, &[u8])> {
+    let header: &[u8; 20] = segment.first_chunk()?;
+    let len = usize::from(header[12] >> 4) * 4;
+    let flag = |bit: u8| header[13] & bit != 0;
+    let number = |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+    let read = Segment {
+        sequence: number(4),
+        acknowledgement: number(8),
+        fin: flag(1),
+        syn: flag(2),
+        rst: flag(4),
+        ack: flag(16),
+    };
+    if len < 20 {
+        return None;
+    }
+    Some(((word(header, 0), word(header, 2)), read, segment.get(len..)?))
+}
+
+fn udp(datagram: &[u8]) -> Option<(Ports, &[u8])> {
+    let header: &[u8; 8] = datagram.first_chunk()?;
+    let len = usize::from(word(header, 4));
+    Some(((word(header, 0), word(header, 2)), datagram.get(8..len)?))
+}

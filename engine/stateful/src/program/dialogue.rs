@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Whether a client and a server that talk to each other come to an end: both are followed, as far as each gets.
+//!
+//! Only what is certain is told: programs without jumps whose counts do not depend on bytes. Nothing is lost on the way.
+use super::check::{Fault, Problem, Programs, Side};
+use super::{Instruction, Program};
+use crate::Protocol;
+
+/// Says where a template's dialogue stands still for ever, if that is certain.
+pub(super) fn check(templates: &[Programs], template: usize, payloads: &[u64]) -> Option<Fault> {
+    let programs = templates[template];
+    let (client, server) = (programs.client?, programs.server?);
+    // Flows that another template began have sent and received something already.
+    if !certain(client) || !certain(server) || templates.iter().any(|t| switches_to(t, template)) {
+        return None;
+    }
+    let mut talk = Talk { payloads, sides: [Place::new(client), Place::new(server)] };
+    // Servers over UDP are there once something has come.
+    while talk.go_on(Side::Client)
+        | ((programs.protocol == Protocol::Tcp || talk.sent(Side::Client) > 0) && talk.go_on(Side::Server))
+    {}
+    [Side::Client, Side::Server].into_iter().find_map(|side| talk.stuck(template, side))
+}
+
+fn certain(program: &Program) -> bool {
+    !program.instructions.iter().any(|instruction| {
+        matches!(
+            instruction,
+            Instruction::Jump { .. }
+                | Instruction::Loop { .. }
+                | Instruction::LeaveOpen
+                | Instruction::SwitchTemplate { .. }
+                | Instruction::ReceiveUntil(_)
+        )
+    })
+}
+
+fn switches_to(programs: &Programs, template: usize) -> bool {
+    let instructions = [programs.client, programs.server].into_iter().flatten().flat_map(|p| p.instructions.iter());
+    instructions
+        .into_iter()
+        .any(|i| matches!(i, Instruction::SwitchTemplate { template: to } if *to as usize == template))
+}
+
+/// How far a side has come.
+struct Place<'a> {
+    program: &'a Program,
+    at: usize,
+    /// Bytes or messages sent since the start.
+    sent: u64,
+    /// Of what the peer sent, what was cleared.
+    cleared: u64,
+    reset: bool,
+}
+
+impl<'a> Place<'a> {
+    fn new(program: &'a Program) -> Self {
+        Self { program, at: 0, sent: 0, cleared: 0, reset: false }
+    }
+
+    fn ended(&self) -> bool {
+        self.at >= self.program.instructions.len()
+    }
+}
+
+struct Talk<'a> {
+    payloads: &'a [u64],
+    sides: [Place<'a>; 2],
+}
+
+impl Talk<'_> {
+    fn sent(&self, side: Side) -> u64 {
+        self.sides[side as usize].sent
+    }
+
+    /// Executes what a side can; false if that is nothing.
+    fn go_on(&mut self, side: Side) -> bool {
+        let mut moved = false;
+        while self.step(side) {
+            moved = true;
+        }
+        moved
+    }
+
+    fn step(&mut self, side: Side) -> bool {
+        let (came, closed) = (self.sent(side.peer()), self.sides[side.peer() as usize].ended());
+        let place = &mut self.sides[side as usize];
+        let Some(instruction) = place.program.instructions.get(place.at) else { return false };
+        let mut clear_to = |wanted: u64, clear: bool| {
+            let met = came - place.cleared >= wanted;
+            place.cleared += if met && clear { wanted } else { 0 };
+            met
+        };
+        match *instruction {
+            Instruction::Receive { bytes, clear } if !clear_to(bytes, clear) => return false,
+            Instruction::ReceiveMessages { messages, clear } if !clear_to(messages.into(), clear) => return false,
+            Instruction::WaitForPeerClose if !closed => return false,
+            Instruction::Send { payload, .. } => {
+                place.sent = place.sent.saturating_add(self.payloads[payload as usize]);
+            }
+            Instruction::SendMessage { .. } => place.sent += 1,
+            Instruction::Close => place.at = place.program.instructions.len() - 1,
+            Instruction::Reset => {
+                place.at = place.program.instructions.len() - 1;
+                place.reset = true;
+            }
+            _ => {}
+        }
+        place.at += 1;
+        true
+    }
+
+    /// Why a side did not come to its end, unless its peer's reset ended it.
+    fn stuck(&self, template: usize, side: Side) -> Option<Fault> {
+        let (place, other) = (&self.sides[side as usize], &self.sides[side.peer() as usize]);
+        // A server over UDP to which nobody spoke is not there.
+        if place.ended() || other.reset || place.at == 0 && side == Side::Server && other.ended() && other.sent == 0 {
+            return None;
+        }
+        let peer = side.peer();
+        let never = |wanted, unit| Problem::NeverMet { wanted, unit, peer, sent: other.sent - place.cleared };
+        let problem = match place.program.instructions[place.at] {
+            Instruction::Receive { bytes, .. } => never(bytes, "bytes"),
+            Instruction::ReceiveMessages { messages, .. } => never(messages.into(), "messages"),
+            Instruction::WaitForPeerClose => Problem::NeverClosed(peer),
+            _ => return None,
+        };
+        Some(Fault { template, side, at: place.at, problem })
+    }
+}
