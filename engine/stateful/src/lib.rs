@@ -11,6 +11,7 @@
 mod application;
 pub mod arrivals;
 pub mod counters;
+pub mod emulation;
 pub mod flow;
 pub mod packet;
 pub mod payload;
@@ -28,6 +29,7 @@ mod udp;
 pub mod wheel;
 
 pub use counters::{COUNTERS, Count, Counters};
+pub use emulation::{Emulation, EmulationError};
 pub use payload::Payload;
 pub use pool::{Address, Pool, WeightedPool};
 pub use program::{Comparison, Instruction, Program};

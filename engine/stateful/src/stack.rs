@@ -64,6 +64,8 @@ struct Side {
     tunables: Tunables,
     /// Flows, those in TIME-WAIT not among them.
     open: u64,
+    /// Clients have MACs of their own.
+    own_macs: bool,
 }
 
 /// Flows of a port that have something to send, in the order of their turns.
@@ -154,6 +156,14 @@ fn short(address: Address) -> u32 {
     }
 }
 
+/// The MAC of a client that has one of its own.
+fn own_mac(scenario: &Scenario, template: usize, client: Address) -> Option<[u8; 6]> {
+    scenario.templates[template].clients.iter().find_map(|weighted| {
+        let pool = &scenario.pools[weighted.pool];
+        pool.mac(pool.contains(client)?)
+    })
+}
+
 impl Stack {
     /// A worker's places for flows, on ports of an engine by their index. `seed` is of initial sequence numbers.
     pub fn new(scenario: Arc<Scenario>, ports: &[PortLink], seed: u64, now_ns: u64) -> Self {
@@ -163,10 +173,12 @@ impl Stack {
         let sides = scenario.templates.iter().flat_map(|template| {
             let client = template.client.as_ref().map(|client| client.tunables.clone());
             let server = template.server.as_ref().map(|server| server.tunables.clone());
-            [client, server].map(|tunables| Side {
+            let own = template.clients.iter().any(|weighted| scenario.pools[weighted.pool].first_mac.is_some());
+            [(client, own), (server, false)].map(|(tunables, own_macs)| Side {
                 counters: Arc::default(),
                 tunables: tunables.unwrap_or_default(),
                 open: 0,
+                own_macs,
             })
         });
         let port = |link: &PortLink| Port {
@@ -696,6 +708,11 @@ impl Stack {
         let mut macs = [0; 12];
         macs[..6].copy_from_slice(&flow.remote_mac);
         macs[6..].copy_from_slice(&self.ports[port].link.mac);
+        if side.own_macs
+            && let Some(mac) = own_mac(&self.scenario, usize::from(flow.template), tuple.local)
+        {
+            macs[6..].copy_from_slice(&mac);
+        }
         let from = Sources {
             below: Below {
                 macs,
@@ -723,13 +740,16 @@ impl Stack {
         flow.output(&mut cx, &from, out)
     }
 
-    /// Time goes on: what was waited for happens.
-    pub fn advance(&mut self, now_ns: u64) {
+    /// Time goes on: what was waited for happens. Whether anything did.
+    pub fn advance(&mut self, now_ns: u64) -> bool {
         self.now = Instant { ns: now_ns };
         let to = wheel::tick_at(now_ns);
+        let mut happened = false;
         while let Some(index) = self.wheel.take_due(&mut self.flows, to) {
             self.time_has_come(index);
+            happened = true;
         }
+        happened
     }
 
     fn time_has_come(&mut self, index: u32) {

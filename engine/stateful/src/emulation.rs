@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A worker's share of a scenario: begins its flows when they are due, and carries them on.
+use std::sync::Arc;
+
+use crate::{
+    Address, Pool, Scenario,
+    arrivals::{Arrival, Arrivals, Timing, TimingError},
+    counters::{Count, Counters},
+    stack::{NotOpened, PortLink, Received, Stack, Tuple},
+    tcp::Output,
+    tuples::{self, Dealing, Share, TupleError, Tuples},
+};
+
+/// A flow that begins later than this after its time is late.
+const LATE_NS: u64 = 1_000_000;
+/// Flows that begin in one turn of the worker: what has arrived must be read in between.
+const TURN: usize = 32;
+
+/// Why a scenario cannot be run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EmulationError {
+    /// Its rates.
+    #[error(transparent)]
+    Timing(#[from] TimingError),
+    /// Its addresses.
+    #[error(transparent)]
+    Tuples(#[from] TupleError),
+}
+
+/// Which worker has the queue on which a reply to a client's tuple arrives: whether it is this one.
+pub type Home = dyn Fn(usize, &tuples::Tuple) -> bool + Send;
+
+/// A worker's share of a scenario.
+pub struct Emulation {
+    scenario: Arc<Scenario>,
+    stack: Stack,
+    arrivals: Option<Arrivals>,
+    tuples: Tuples,
+    share: Share,
+    home: Box<Home>,
+    /// Due, and not begun: as many as may be open are.
+    waiting: Option<Arrival>,
+    /// No flow begins from here on.
+    end_ns: u64,
+    /// By template: flows of this worker that may be open.
+    most_open: Box<[u64]>,
+}
+
+impl core::fmt::Debug for Emulation {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Emulation").field("share", &self.share).field("flows", &self.stack.flows()).finish_non_exhaustive()
+    }
+}
+
+impl Emulation {
+    /// A worker's share on ports of an engine, by their index. All memory is taken here.
+    ///
+    /// # Errors
+    /// If rates or addresses cannot be shared out.
+    pub fn new(
+        scenario: Arc<Scenario>,
+        share: Share,
+        dealing: Dealing,
+        home: Box<Home>,
+        ports: &[PortLink],
+        seed: u64,
+    ) -> Result<Self, EmulationError> {
+        let templates = scenario.templates.iter().map(|template| {
+            // One without clients here begins no flows.
+            let clients = if template.client.is_some() { template.clients.as_slice() } else { &[] };
+            (clients, template.servers.as_slice())
+        });
+        let tuples = Tuples::new(&scenario.pools, templates, share, dealing)?;
+        // Tried now, so that an error is told before the start.
+        Self::arrivals(&scenario, share, 0)?;
+        let most_open = scenario.templates.iter().map(|template| {
+            let most = template.client.as_ref().map_or(0, |client| client.most_open);
+            if most == 0 { u64::MAX } else { most / share.workers + u64::from(share.worker < most % share.workers) }
+        });
+        Ok(Self {
+            stack: Stack::new(scenario.clone(), ports, seed, 0),
+            arrivals: None,
+            tuples,
+            share,
+            home,
+            waiting: None,
+            end_ns: u64::MAX,
+            most_open: most_open.collect(),
+            scenario,
+        })
+    }
+
+    fn arrivals(scenario: &Scenario, share: Share, start_ns: u64) -> Result<Arrivals, TimingError> {
+        let timings: Vec<_> = scenario
+            .templates
+            .iter()
+            .map(|template| match &template.client {
+                Some(client) => Timing { rate: client.rate, limit: client.limit },
+                None => Timing { rate: (0, 1), limit: 0 },
+            })
+            .collect();
+        Arrivals::new(&timings, scenario.order, share, start_ns, scenario.ramp_up_ns)
+    }
+
+    /// Flows begin from this instant on.
+    pub fn start(&mut self, at_ns: u64) {
+        self.arrivals = Self::arrivals(&self.scenario, self.share, at_ns).ok();
+    }
+
+    /// No flow begins from this instant on; those that are open go on.
+    pub fn stop(&mut self, at_ns: u64) {
+        self.end_ns = self.end_ns.min(at_ns);
+        self.waiting = self.waiting.take_if(|waiting| waiting.due_ns < at_ns);
+    }
+
+    /// From an instant on rates are this fraction of those of the scenario.
+    pub fn change_rate(&mut self, at_ns: u64, factor: (u64, u64)) {
+        if let Some(arrivals) = &mut self.arrivals {
+            arrivals.change(at_ns, factor);
+        }
+    }
+
+    /// A port's addresses have changed.
+    pub fn set_link(&mut self, port: usize, link: PortLink) {
+        self.stack.set_link(port, link);
+    }
+
+    /// Time goes on: timers, and flows that are due. Whether anything happened.
+    pub fn advance(&mut self, now_ns: u64) -> bool {
+        let happened = self.stack.advance(now_ns);
+        self.begin(now_ns) | happened
+    }
+
+    fn begin(&mut self, now_ns: u64) -> bool {
+        let before = now_ns.saturating_add(1).min(self.end_ns);
+        for begun in 0..TURN {
+            let waiting = self.waiting.take();
+            let Some(arrival) = waiting.or_else(|| self.arrivals.as_mut()?.take(before)) else { return begun > 0 };
+            if self.stack.open_flows(arrival.template, true) >= self.most_open[arrival.template] {
+                if waiting.is_none() {
+                    self.counters(arrival.template, true).one(Count::OpenLimitWaits);
+                }
+                self.waiting = Some(arrival);
+                return begun > 0;
+            }
+            self.open(arrival, now_ns);
+        }
+        true
+    }
+
+    fn open(&mut self, arrival: Arrival, now_ns: u64) {
+        let template = arrival.template;
+        let of = &self.scenario.templates[template];
+        let Some(port) = of.client.as_ref().map(|client| client.port) else { return };
+        let home = |tuple: &tuples::Tuple| (self.home)(port, tuple);
+        let counters = self.stack.counters(template, true);
+        if now_ns > arrival.due_ns.saturating_add(LATE_NS) {
+            counters.one(Count::LateFlows);
+        }
+        let mut draw = self.tuples.next(template, home);
+        while let Some(found) = &mut draw {
+            let tuple = Tuple {
+                local: found.tuple.client,
+                remote: found.tuple.server,
+                local_port: found.tuple.source_port,
+                remote_port: of.destination_port,
+            };
+            match self.stack.open(template, arrival.number, &tuple, now_ns) {
+                Ok(()) | Err(NotOpened::Exhausted) => return,
+                Err(NotOpened::InUse) => {
+                    if !self.tuples.skip(found, home) {
+                        break;
+                    }
+                }
+            }
+        }
+        counters.one(Count::PortsExhausted);
+    }
+
+    /// A frame without FCS arrives on a port.
+    #[inline]
+    pub fn receive(&mut self, port: usize, frame: &[u8], now_ns: u64) -> Received {
+        self.stack.receive(port, frame, now_ns)
+    }
+
+    /// Whether a port has something to send.
+    #[inline]
+    pub fn is_ready(&self, port: usize) -> bool {
+        self.stack.is_ready(port)
+    }
+
+    /// Writes what a port has to send, as long as there is room.
+    #[inline]
+    pub fn transmit(&mut self, port: usize, now_ns: u64, out: &mut impl Output) {
+        self.stack.transmit(port, now_ns, out);
+    }
+
+    /// When something is to be done at the latest, in ns; none if only a frame can change that.
+    pub fn next_due_ns(&self) -> Option<u64> {
+        let arrival = if self.waiting.is_some() { None } else { self.arrivals.as_ref().and_then(Arrivals::next_due_ns) };
+        let arrival = arrival.filter(|due| *due < self.end_ns);
+        arrival.into_iter().chain(self.stack.next_due_ns()).min()
+    }
+
+    /// Whether flows may still begin.
+    pub fn begins(&self) -> bool {
+        let next = self.waiting.map(|waiting| waiting.due_ns).or_else(|| self.arrivals.as_ref()?.next_due_ns());
+        next.is_some_and(|due| due < self.end_ns)
+    }
+
+    /// The counters of one side of a template.
+    pub fn counters(&self, template: usize, client: bool) -> Arc<Counters> {
+        self.stack.counters(template, client)
+    }
+
+    /// Flows of one side of a template, those in TIME-WAIT not among them.
+    pub fn open_flows(&self, template: usize, client: bool) -> u64 {
+        self.stack.open_flows(template, client)
+    }
+
+    /// All flows, those in TIME-WAIT among them.
+    pub fn flows(&self) -> usize {
+        self.stack.flows()
+    }
+
+    /// Ends all flows at once, without a word.
+    pub fn clear(&mut self) {
+        self.stack.clear();
+    }
+
+    /// Whether an address is emulated on a port: it answers for it.
+    pub fn owns(&self, port: usize, address: Address) -> bool {
+        let holds = |pools: &[crate::WeightedPool]| {
+            pools.iter().any(|weighted| Pool::contains(&self.scenario.pools[weighted.pool], address).is_some())
+        };
+        self.scenario.templates.iter().any(|template| {
+            template.client.as_ref().is_some_and(|client| client.port == port) && holds(&template.clients)
+                || template.server.as_ref().is_some_and(|server| server.port == port) && holds(&template.servers)
+        })
+    }
+}
