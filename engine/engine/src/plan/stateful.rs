@@ -30,19 +30,23 @@ pub fn scenario(plan: &Plan, site: &Site, wrong: &mut Violations) -> Option<Scen
     let asked = plan.stateful.as_ref()?;
     let before = wrong.0.len();
     let payloads = payloads::payloads(asked, wrong);
-    addresses::pools(asked, wrong);
+    let pools = addresses::pools(asked, wrong);
     count(asked, wrong);
     names(asked, wrong);
     let found: Vec<_> = (0..asked.templates.len()).map(|i| template(i, asked, site, wrong)).collect();
     let templates: Option<Vec<Template>> = found.into_iter().collect();
-    let templates = templates.filter(|_| wrong.0.len() == before)?;
+    let (pools, templates) = pools.zip(templates).filter(|_| wrong.0.len() == before)?;
     programs::check(asked, &templates, &payloads, wrong);
-    (wrong.0.len() == before).then(|| Scenario {
+    let scenario = Scenario {
         payloads,
+        pools,
         templates,
         most_flows: most_flows(asked.most_flows, site.workers),
         ramp_up_ns: asked.ramp_up_ns,
-    })
+        order: addresses::order(asked),
+    };
+    addresses::deal(plan, site, &scenario, wrong);
+    (wrong.0.len() == before).then_some(scenario)
 }
 
 fn count(asked: &Stateful, wrong: &mut Violations) {
@@ -95,7 +99,9 @@ fn template(index: usize, asked: &Stateful, site: &Site, wrong: &mut Violations)
     let at = format!("stateful.templates[{index}]");
     let protocol = protocol(&at, template, wrong);
     let ports = ports(&at, template, site, wrong);
-    addresses::of_template(&at, template, &asked.pools, wrong);
+    let has_clients = !template.client_port.is_empty();
+    let clients = addresses::taken(&format!("{at}.clients"), &template.clients, asked.pools.len(), has_clients, wrong);
+    let servers = addresses::taken(&format!("{at}.servers"), &template.servers, asked.pools.len(), true, wrong);
     let destination_port = u16::try_from(template.destination_port).ok().filter(|&port| port > 0);
     if destination_port.is_none() {
         wrong.add(format!("{at}.destination_port"), format!("{}; must be 1..65535", template.destination_port));
@@ -130,6 +136,8 @@ fn template(index: usize, asked: &Stateful, site: &Site, wrong: &mut Violations)
         group: if template.group.is_empty() { template.name.clone() } else { template.group.clone() },
         protocol: protocol?,
         destination_port: destination_port?,
+        clients,
+        servers,
         client: match (ports.0, client) {
             (Some(port), Some(program)) => Some(Client {
                 port,

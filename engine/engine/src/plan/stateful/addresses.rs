@@ -1,104 +1,160 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where clients and servers are: pools of addresses, and which of them a template takes.
+//! Where clients and servers are: pools of addresses, which of them a template takes, and when.
 use super::super::Violations;
-use contract::{Pool, PoolOrder, Stateful, WeightedPool};
+use super::super::validate::Site;
+use contract::{Plan, PoolOrder, Stateful};
+use spate_stateful::arrivals::{Arrivals, Order, Timing};
+use spate_stateful::pool::{self, Address, SourcePorts, Start};
+use spate_stateful::tuples::{Dealing, Share, Tuples};
+use spate_stateful::{Pool, Scenario, Template, WeightedPool};
 
 /// Pools of a plan, at most.
 const MOST_POOLS: usize = 65_536;
-/// The sum of a side's weights, at most.
-const MOST_WEIGHT: u64 = 65_535;
+/// Pools of a side of a template, at most.
+const MOST_TAKEN: usize = 1024;
 
-/// Checks every pool by itself.
-pub fn pools(asked: &Stateful, wrong: &mut Violations) {
+/// The pools of a plan in its order, or none, and a violation says why.
+pub fn pools(asked: &Stateful, wrong: &mut Violations) -> Option<Vec<Pool>> {
     if asked.pools.len() > MOST_POOLS {
         wrong.add("stateful.pools", format!("{} of them; must be at most {MOST_POOLS}", asked.pools.len()));
+        return None;
     }
-    for (i, pool) in asked.pools.iter().enumerate() {
-        one(&format!("stateful.pools[{i}]"), pool, wrong);
-    }
+    let found: Vec<_> =
+        asked.pools.iter().enumerate().map(|(i, pool)| one(&format!("stateful.pools[{i}]"), pool, wrong)).collect();
+    found.into_iter().collect()
 }
 
-fn one(at: &str, pool: &Pool, wrong: &mut Violations) {
-    super::name(&format!("{at}.name"), &pool.name, 0, wrong);
-    for (field, address) in [("first", &pool.first), ("last", &pool.last)] {
-        if !matches!(address.len(), 4 | 16) {
-            wrong.add(format!("{at}.{field}"), format!("{} bytes; must be 4 (IPv4) or 16 (IPv6)", address.len()));
-            return;
+fn one(at: &str, asked: &contract::Pool, wrong: &mut Violations) -> Option<Pool> {
+    super::name(&format!("{at}.name"), &asked.name, 0, wrong);
+    let first = address(&format!("{at}.first"), &asked.first, wrong);
+    let last = address(&format!("{at}.last"), &asked.last, wrong);
+    let order = match PoolOrder::try_from(asked.order) {
+        Ok(PoolOrder::Unspecified | PoolOrder::Sequential) => Some(pool::Order::Sequential),
+        Ok(PoolOrder::Random) => Some(pool::Order::Random { seed: asked.seed }),
+        Err(_) => {
+            wrong.add(format!("{at}.order"), format!("{} is none that this engine knows", asked.order));
+            None
         }
-    }
-    if pool.first.len() != pool.last.len() {
-        return wrong.add(format!("{at}.last"), "is of another family than first; both must be IPv4, or both IPv6");
-    }
-    if pool.first > pool.last {
-        return wrong.add(format!("{at}.last"), "is before first; must be the same or behind it");
-    }
-    if PoolOrder::try_from(pool.order).is_err() {
-        wrong.add(format!("{at}.order"), format!("{} is none that this engine knows", pool.order));
-    }
-    first_mac(at, pool, wrong);
-    if let Some(ports) = &pool.source_ports {
-        for (field, value) in [("first", ports.first), ("step", ports.step)] {
-            if value > u32::from(u16::MAX) {
-                wrong.add(format!("{at}.source_ports.{field}"), format!("{value}; must be 0..65535"));
-            }
-        }
-    }
+    };
+    let source_ports = source_ports(&format!("{at}.source_ports"), asked.source_ports.as_ref(), wrong);
+    let pool = Pool::new(first?, last?, order?).map_err(|error| wrong.add(format!("{at}.last"), error.to_string()));
+    let mut pool = pool.ok()?;
+    pool.first_mac = first_mac(&format!("{at}.first_mac"), &asked.first_mac, &pool, wrong)?;
+    pool.source_ports = source_ports?;
+    Some(pool)
 }
 
-fn first_mac(at: &str, pool: &Pool, wrong: &mut Violations) {
-    let field = format!("{at}.first_mac");
-    match pool.first_mac.len() {
-        0 => return,
-        6 => {}
-        len => return wrong.add(field, format!("{len} bytes; must be 6, or none")),
+/// An address of 4 or 16 bytes in network order.
+fn address(field: &str, bytes: &[u8], wrong: &mut Violations) -> Option<Address> {
+    if let Ok(four) = <[u8; 4]>::try_from(bytes) {
+        return Some(Address::v4(u32::from_be_bytes(four)));
     }
-    if pool.first_mac[0] & 1 == 1 {
-        wrong.add(&field, "is a group address; clients need individual ones (the first byte must be even)");
+    if let Ok(six) = <[u8; 16]>::try_from(bytes) {
+        return Some(Address(u128::from_be_bytes(six)));
     }
-    let first = number(&pool.first_mac[1..]);
-    if first.saturating_add(number(&pool.last) - number(&pool.first)) >= 1 << 40 {
+    wrong.add(field, format!("{} bytes; must be 4 (IPv4) or 16 (IPv6)", bytes.len()));
+    None
+}
+
+/// The MAC of the first client, if clients have some of their own.
+fn first_mac(field: &str, bytes: &[u8], pool: &Pool, wrong: &mut Violations) -> Option<Option<[u8; 6]>> {
+    if bytes.is_empty() {
+        return Some(None);
+    }
+    let Ok(mac) = <[u8; 6]>::try_from(bytes) else {
+        wrong.add(field, format!("{} bytes; must be 6, or none", bytes.len()));
+        return None;
+    };
+    let [first, rest @ ..] = mac;
+    let rest = rest.iter().fold(0, |number, &byte| number << 8 | u128::from(byte));
+    if first & 1 == 1 {
+        wrong.add(field, "is a group address; clients need individual ones (the first byte must be even)");
+    } else if rest.saturating_add(pool.last_offset()) >= 1 << 40 {
         wrong.add(field, "the last client's differs in its first byte; use a lower one, or a smaller pool");
-    }
-}
-
-/// An address as a number.
-fn number(address: &[u8]) -> u128 {
-    address.iter().fold(0, |number, &byte| number << 8 | u128::from(byte))
-}
-
-/// Checks which pools a template takes: there must be some, all of one family.
-pub fn of_template(at: &str, template: &contract::Template, pools: &[Pool], wrong: &mut Violations) {
-    let mut family = None;
-    if template.client_port.is_empty() {
-        if !template.clients.is_empty() {
-            let problem = "are for clients, and there are none here; leave them out, or set client_port";
-            wrong.add(format!("{at}.clients"), problem);
-        }
     } else {
-        side(&format!("{at}.clients"), &template.clients, pools, &mut family, wrong);
+        return Some(Some(mac));
     }
-    side(&format!("{at}.servers"), &template.servers, pools, &mut family, wrong);
+    None
 }
 
-fn side(at: &str, taken: &[WeightedPool], pools: &[Pool], family: &mut Option<usize>, wrong: &mut Violations) {
-    if taken.is_empty() {
-        wrong.add(at, "none; must be at least one pool");
+fn source_ports(at: &str, asked: Option<&contract::SourcePorts>, wrong: &mut Violations) -> Option<SourcePorts> {
+    let usual = SourcePorts::default();
+    let Some(asked) = asked else { return Some(usual) };
+    let mut port = |field: &str, value: u32, or: u16| match u16::try_from(value) {
+        Ok(0) => Some(or),
+        Ok(value) => Some(value),
+        Err(_) => {
+            wrong.add(format!("{at}.{field}"), format!("{value}; must be 0..65535"));
+            None
+        }
+    };
+    let (first, step) = (port("first", asked.first, 0), port("step", asked.step, 0));
+    let (lowest, highest) = (port("lowest", asked.lowest, usual.lowest), port("highest", asked.highest, usual.highest));
+    let (first, step, lowest, highest) = (first?, step?, lowest?, highest?);
+    if lowest > highest {
+        wrong.add(format!("{at}.highest"), format!("{highest}; must not be below the lowest, which is {lowest}"));
+        return None;
     }
-    if taken.iter().map(|one| u64::from(one.weight)).sum::<u64>() > MOST_WEIGHT {
-        wrong.add(at, format!("weights sum up to more than {MOST_WEIGHT}; use lower ones"));
+    let start = if (first, step) == (0, 0) { Start::Hashed } else { Start::Stepped { first, step } };
+    Some(SourcePorts { start, lowest, highest })
+}
+
+/// Which pools a side of a template takes; at least one, unless it is not `needed`.
+pub fn taken(
+    at: &str,
+    asked: &[contract::WeightedPool],
+    count: usize,
+    needed: bool,
+    wrong: &mut Violations,
+) -> Vec<WeightedPool> {
+    match (asked.is_empty(), needed) {
+        (true, true) => wrong.add(at, "none; must be at least one pool"),
+        (false, false) => wrong.add(at, "are for clients, and there are none here; leave them out, or set client_port"),
+        _ => {}
     }
-    for (i, one) in taken.iter().enumerate() {
+    if asked.len() > MOST_TAKEN {
+        wrong.add(at, format!("{} of them; must be at most {MOST_TAKEN}", asked.len()));
+    }
+    for (i, one) in asked.iter().enumerate() {
         if one.weight == 0 {
             wrong.add(format!("{at}[{i}].weight"), "0; must be at least 1");
         }
-        let Some(pool) = pools.get(one.pool as usize) else {
-            wrong.add(format!("{at}[{i}].pool"), format!("there is no pool {}; there are {}", one.pool, pools.len()));
-            continue;
-        };
-        let found = pool.first.len();
-        if *family.get_or_insert(found) != found {
-            let problem = "is of another family than those before it; clients and servers must be all IPv4 or all IPv6";
-            wrong.add(format!("{at}[{i}].pool"), problem);
+        if one.pool as usize >= count {
+            wrong.add(format!("{at}[{i}].pool"), format!("there is no pool {}; there are {count}", one.pool));
         }
+    }
+    asked.iter().map(|one| WeightedPool { pool: one.pool as usize, weight: one.weight }).collect()
+}
+
+/// Whose flow is next.
+pub fn order(asked: &Stateful) -> Order {
+    asked.draw_seed.map_or(Order::Even, |seed| Order::Drawn { seed })
+}
+
+/// Checks what only shows with all templates: that addresses and times of new flows can be dealt out.
+pub fn deal(plan: &Plan, site: &Site, scenario: &Scenario, wrong: &mut Violations) {
+    let mut tell = |told: String| {
+        let (field, problem) = told.split_once(": ").unwrap_or(("templates", &told));
+        wrong.add(format!("stateful.{field}"), problem);
+    };
+    let pools = |t: &'_ Template| (t.clients.clone(), t.servers.clone());
+    let mixes: Vec<_> = scenario.templates.iter().map(pools).collect();
+    let mixes = mixes.iter().map(|(clients, servers)| (&clients[..], &servers[..]));
+    // How many ports each worker needs depends on how its port spreads flows, which is known where it runs.
+    let alone = Share { worker: 0, workers: 1 };
+    if let Err(error) = Tuples::new(&scenario.pools, mixes, alone, Dealing::ByNumber) {
+        return tell(error.to_string());
+    }
+    let engines = plan.share.as_ref().map_or(1, |share| share.count.max(1));
+    let share = Share { worker: 0, workers: u64::from(engines) * u64::from(site.workers.max(1)) };
+    // Where clients are real, nothing is begun here.
+    let timing = |t: &Template| t.client.as_ref().map_or((0, 1), |client| client.rate);
+    let timings: Vec<_> = scenario
+        .templates
+        .iter()
+        .map(|t| Timing { rate: timing(t), limit: t.client.as_ref().map_or(0, |c| c.limit) })
+        .collect();
+    if let Err(error) = Arrivals::new(&timings, scenario.order, share, 0, scenario.ramp_up_ns) {
+        tell(error.to_string());
     }
 }

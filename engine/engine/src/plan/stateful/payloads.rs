@@ -3,13 +3,12 @@
 use super::super::Violations;
 use contract::{Stateful, payload, payload_field};
 use spate_stateful::Payload;
+use spate_stateful::payload::{Field, Values};
 
 /// Payloads of a plan, at most.
 const MOST_PAYLOADS: usize = 1 << 20;
 /// Bytes of a pattern, at most: years of sending at 100 Gbit/s.
 const LONGEST_PATTERN: u64 = 1 << 60;
-/// Digits of the greatest 64-bit number.
-const MOST_DIGITS: u32 = 20;
 
 /// The payloads of a plan, in its order; as many, even where something is wrong.
 pub fn payloads(asked: &Stateful, wrong: &mut Violations) -> Vec<Payload> {
@@ -25,47 +24,46 @@ fn one(at: &str, asked: &contract::Payload, wrong: &mut Violations) -> Payload {
         Some(payload::Content::Bytes(bytes)) => Payload::bytes(&bytes[..]),
         Some(payload::Content::Size(size)) if *size > LONGEST_PATTERN => {
             wrong.add(format!("{at}.size"), format!("{size}; must be at most {LONGEST_PATTERN}"));
-            Payload::pattern(0)
+            return Payload::pattern(0);
         }
         Some(payload::Content::Size(size)) => Payload::pattern(*size),
         None => {
             wrong.add(at, "empty; set bytes or size");
-            Payload::pattern(0)
+            return Payload::pattern(0);
         }
     };
-    for (i, field) in asked.fields.iter().enumerate() {
-        check_field(&format!("{at}.fields[{i}]"), field, payload.len(), wrong);
+    if asked.fields.is_empty() {
+        return payload;
     }
-    payload
+    let before = wrong.0.len();
+    let field = |(i, asked)| field(&format!("{at}.fields[{i}]"), asked, wrong);
+    let fields: Vec<Field> = asked.fields.iter().enumerate().filter_map(field).collect();
+    if wrong.0.len() > before {
+        return payload;
+    }
+    payload.with_fields(fields).unwrap_or_else(|error| {
+        let told = error.to_string();
+        let (field, problem) = told.split_once(": ").unwrap_or(("fields", &told));
+        wrong.add(format!("{at}.{field}"), problem);
+        Payload::pattern(0)
+    })
 }
 
-/// Whether a field lies in its payload, and has values.
-fn check_field(at: &str, field: &contract::PayloadField, len: u64, wrong: &mut Violations) {
-    let width = match &field.values {
+/// A field, or none, and a violation says why. Whether it fits is told by the payload.
+fn field(at: &str, asked: &contract::PayloadField, wrong: &mut Violations) -> Option<Field> {
+    let values = match &asked.values {
         Some(payload_field::Values::List(list)) => {
-            let width = list.values.first().map_or(0, |value| value.len());
-            if width == 0 {
-                wrong.add(format!("{at}.list.values"), "none, or empty; must be at least one of at least 1 byte");
-            }
-            if let Some(other) = list.values.iter().position(|value| value.len() != width) {
-                let problem = format!("{} bytes; must have {width}, as the first", list.values[other].len());
-                wrong.add(format!("{at}.list.values[{other}]"), problem);
-            }
-            width as u64
+            Values::List(list.values.iter().map(|value| Box::from(&value[..])).collect())
         }
-        Some(payload_field::Values::Counter(counter)) => {
-            if !(1..=MOST_DIGITS).contains(&counter.width) {
-                wrong.add(format!("{at}.counter.width"), format!("{}; must be 1..{MOST_DIGITS}", counter.width));
-            }
-            counter.width.into()
-        }
+        Some(payload_field::Values::Counter(counter)) => Values::Counter {
+            first: counter.first,
+            step: counter.step,
+            width: u8::try_from(counter.width).unwrap_or(u8::MAX),
+        },
         None => {
             wrong.add(at, "has no values; set list or counter");
-            return;
+            return None;
         }
     };
-    if field.offset.checked_add(width).is_none_or(|end| end > len) {
-        let problem = format!("{width} bytes at {} reach beyond the payload's {len} bytes", field.offset);
-        wrong.add(format!("{at}.offset"), problem);
-    }
+    Some(Field { offset: asked.offset, values })
 }

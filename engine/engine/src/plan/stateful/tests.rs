@@ -1,1 +1,621 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A plan with one thing wrong a row; what implied instructions and defaults come to; captures as programs.
+use super::super::validate::{PortFacts, validate};
+use super::super::{Macs, Violations, rate::LineRate};
+use super::*;
+use contract::{
+    Capture, Delay, Instruction, Jump, Loop, Nothing, Payload, PayloadCounter, PayloadField, PayloadList, PayloadMatch,
+    Pool, Program, Receive, ReceiveMessages, ReceiveUntil, Send, SendMessage, SourcePorts, Timing, Tunables,
+    VariableValue, WeightedPool, capture, instruction::Kind, payload, payload_field, receive_until,
+};
+use spate_stateful::{Instruction as Executed, pool::Start};
+use std::borrow::Cow;
 
+fn instructions(kinds: Vec<Kind>) -> Option<Program> {
+    let instructions = kinds.into_iter().map(|kind| Instruction { kind: Some(kind) }).collect();
+    Some(Program { instructions, variables: vec!["n".into(), "since".into()], counters: vec!["seen".into()] })
+}
+
+fn send(payload: u32) -> Kind {
+    Kind::Send(Send { payload, wait: false })
+}
+
+fn receive(bytes: u64) -> Kind {
+    Kind::Receive(Receive { bytes, clear: false })
+}
+
+fn pool(first: [u8; 4], last: [u8; 4]) -> Pool {
+    Pool { first: first.to_vec().into(), last: last.to_vec().into(), ..Pool::default() }
+}
+
+fn bytes(bytes: &[u8]) -> Payload {
+    Payload { content: Some(payload::Content::Bytes(bytes.to_vec().into())), fields: vec![] }
+}
+
+fn good() -> Plan {
+    let template = contract::Template {
+        name: "web".into(),
+        protocol: TransportProtocol::Tcp.into(),
+        client_port: "east".into(),
+        server_port: "west".into(),
+        client: instructions(vec![send(0), receive(2000)]),
+        server: instructions(vec![receive(5), send(1)]),
+        destination_port: 80,
+        flows_per_second: Some(Ratio { numerator: 1000, denominator: 3 }),
+        clients: vec![WeightedPool { pool: 0, weight: 1 }],
+        servers: vec![WeightedPool { pool: 1, weight: 1 }],
+        ..contract::Template::default()
+    };
+    let stateful = Stateful {
+        payloads: vec![bytes(b"GET /"), Payload { content: Some(payload::Content::Size(2000)), fields: vec![] }],
+        pools: vec![pool([16, 0, 0, 1], [16, 0, 0, 255]), pool([48, 0, 0, 1], [48, 0, 0, 255])],
+        templates: vec![template],
+        ..Stateful::default()
+    };
+    Plan {
+        run_id: "run-1".into(),
+        run_tag: 7,
+        timing: Some(Timing::default()),
+        stateful: Some(stateful),
+        ..Plan::default()
+    }
+}
+
+fn site() -> Site {
+    let port = |name: &str, loops| PortFacts {
+        name: name.into(),
+        line_rate: LineRate::Unknown,
+        mtu: Some(1500),
+        claimed_bits: 0,
+        macs: Macs::default(),
+        loops,
+    };
+    Site { ports: vec![port("east", false), port("west", false), port("loop", true)], workers: 2 }
+}
+
+fn part(plan: &mut Plan) -> &mut Stateful {
+    plan.stateful.as_mut().unwrap()
+}
+
+fn web(plan: &mut Plan) -> &mut contract::Template {
+    &mut part(plan).templates[0]
+}
+
+fn client(plan: &mut Plan, kinds: Vec<Kind>) {
+    web(plan).client = instructions(kinds);
+}
+
+fn alone(plan: &mut Plan, kinds: Vec<Kind>) {
+    web(plan).server = None;
+    web(plan).server_port.clear();
+    client(plan, kinds);
+}
+
+fn udp(plan: &mut Plan, kinds: Vec<Kind>) {
+    alone(plan, kinds);
+    web(plan).protocol = TransportProtocol::Udp.into();
+}
+
+fn tune(plan: &mut Plan, tunables: Tunables) {
+    web(plan).client_tunables = Some(tunables);
+}
+
+fn field(plan: &mut Plan, offset: u64, values: Option<payload_field::Values>) {
+    part(plan).payloads[0].fields.push(PayloadField { offset, values });
+}
+
+fn checked(plan: &Plan) -> Scenario {
+    validate(plan, &site()).unwrap().stateful.unwrap()
+}
+
+#[test]
+fn what_is_implied_is_put_in_and_jumps_still_lead_where_they_did() {
+    let mut plan = good();
+    let set = |value| Kind::Set(VariableValue { variable: 0, value });
+    let again = Kind::Jump(Jump { to: 1, variable: 0, comparison: 0, value: 0 });
+    let step = Kind::Add(VariableValue { variable: 0, value: -1 });
+    client(&mut plan, vec![set(3), send(0), step.clone(), again]);
+    web(&mut plan).server = instructions(vec![receive(15)]);
+    let scenario = checked(&plan);
+    let template = &scenario.templates[0];
+    let executed = &template.client.as_ref().unwrap().program.instructions;
+    assert_eq!(executed[0], Executed::Connect);
+    assert!(matches!(executed[4], Executed::Jump { to: 2, .. }), "{executed:?}");
+    assert_eq!(template.server.as_ref().unwrap().program.instructions[0], Executed::Accept);
+    // Written out, it is the same.
+    let again = Kind::Jump(Jump { to: 2, variable: 0, comparison: 0, value: 0 });
+    client(&mut plan, vec![Kind::Connect(Nothing {}), set(3), send(0), step, again]);
+    assert_eq!(checked(&plan).templates[0].client.as_ref().unwrap().program.instructions, *executed);
+}
+
+#[test]
+fn defaults_are_in_place() {
+    let mut plan = good();
+    let scenario = checked(&plan);
+    let template = &scenario.templates[0];
+    let client = template.client.as_ref().unwrap();
+    assert_eq!((template.group.as_str(), scenario.most_flows), ("web", MOST_FLOWS));
+    assert_eq!((client.port, client.rate), (0, (1000, 3)));
+    assert_eq!(client.tunables, spate_stateful::Tunables::default());
+    assert_eq!(scenario.pools[0].source_ports, spate_stateful::pool::SourcePorts::default());
+    part(&mut plan).most_flows = 1001;
+    part(&mut plan).pools[0].source_ports =
+        Some(SourcePorts { first: 41_668, step: 17_405, lowest: 0, highest: 63_999 });
+    part(&mut plan).pools[0].first_mac = vec![2, 0, 0, 0, 0, 1].into();
+    tune(&mut plan, Tunables { mss: 1100, delayed_ack_ns: Some(0), no_timestamps: true, ..Tunables::default() });
+    field(&mut plan, 0, Some(payload_field::Values::Counter(PayloadCounter { first: 7, step: 1, width: 3 })));
+    let scenario = checked(&plan);
+    let tunables = &scenario.templates[0].client.as_ref().unwrap().tunables;
+    assert_eq!((tunables.mss, tunables.delayed_ack_ns, tunables.timestamps, tunables.sack), (1100, 0, false, true));
+    assert_eq!(scenario.most_flows, 501);
+    let ports = scenario.pools[0].source_ports;
+    assert_eq!(ports.start, Start::Stepped { first: 41_668, step: 17_405 });
+    assert_eq!((ports.lowest, ports.highest), (1024, 63_999));
+    assert_eq!(scenario.pools[0].mac(2), Some([2, 0, 0, 0, 0, 3]));
+    let mut sent = [0; 5];
+    scenario.payloads[0].fill(5, 0, &mut sent);
+    assert_eq!(&sent, b"012 /");
+}
+
+#[test]
+fn sides_may_be_real() {
+    let mut plan = good();
+    alone(&mut plan, vec![send(0), receive(99)]);
+    let scenario = checked(&plan);
+    assert!(scenario.templates[0].server.is_none() && scenario.templates[0].client.is_some());
+    let mut plan = good();
+    let template = web(&mut plan);
+    (template.client, template.flows_per_second) = (None, None);
+    template.client_port.clear();
+    template.clients.clear();
+    let scenario = checked(&plan);
+    assert!(scenario.templates[0].client.is_none() && scenario.templates[0].server.is_some());
+}
+
+#[test]
+fn what_is_wrong_is_named_with_its_remedy() {
+    type Spoil = fn(&mut Plan);
+    let table: &[(Spoil, &str, &str)] = &[
+        (|p| part(p).templates.clear(), "templates", "at least one"),
+        (|p| part(p).ramp_up_ns = u64::MAX, "ramp_up_ns", "ten years"),
+        (|p| part(p).most_flows = u64::MAX, "most_flows", "at most 4294967295"),
+        (|p| web(p).name.clear(), "templates[0].name", "must be 1..253"),
+        (|p| web(p).group = "a\nb".into(), "templates[0].group", "control character"),
+        (
+            |p| {
+                let again = web(p).clone();
+                part(p).templates.push(again);
+            },
+            "templates[1].name",
+            "templates[0]'s already",
+        ),
+        (|p| web(p).protocol = 0, "templates[0].protocol", "set TRANSPORT_PROTOCOL_TCP"),
+        (|p| web(p).protocol = 9, "templates[0].protocol", "not known"),
+        (|p| web(p).client_port = "north".into(), "templates[0].client_port", "known are east, west, loop"),
+        (|p| web(p).client_port.clear(), "templates[0].client_port", "must name a port"),
+        (|p| web(p).server_port = "east".into(), "templates[0].server_port", "or a loopback"),
+        (|p| web(p).server = None, "templates[0].server", "set its program or a capture"),
+        (
+            |p| {
+                alone(p, vec![]);
+                web(p).client = None;
+                web(p).client_port.clear();
+            },
+            "templates[0]",
+            "set client_port, server_port or both",
+        ),
+        (|p| web(p).destination_port = 0, "templates[0].destination_port", "must be 1..65535"),
+        (|p| web(p).destination_port = 65_536, "templates[0].destination_port", "must be 1..65535"),
+        (|p| web(p).flows_per_second = None, "templates[0].flows_per_second", "clients need a rate"),
+        (
+            |p| web(p).flows_per_second = Some(Ratio { numerator: 0, denominator: 1 }),
+            "templates[0].flows_per_second",
+            "is 0",
+        ),
+        (
+            |p| web(p).flows_per_second = Some(Ratio { numerator: 1, denominator: 0 }),
+            "templates[0].flows_per_second",
+            "denominator is 0",
+        ),
+        (|p| web(p).latency = true, "templates[0].latency", "is for UDP"),
+        (|p| web(p).clients.clear(), "templates[0].clients", "at least one pool"),
+        (|p| web(p).servers.clear(), "templates[0].servers", "at least one pool"),
+        (|p| web(p).clients[0].weight = 0, "templates[0].clients[0].weight", "at least 1"),
+        (|p| web(p).servers[0].pool = 2, "templates[0].servers[0].pool", "there is no pool 2; there are 2"),
+        (|p| web(p).clients.push(WeightedPool { pool: 1, weight: 65_536 }), "templates[0].clients", "use rounder ones"),
+        (
+            |p| {
+                part(p).pools[1].first = vec![0; 16].into();
+                part(p).pools[1].last = vec![0; 16].into();
+            },
+            "templates[0].servers",
+            "different families",
+        ),
+        (|p| part(p).pools[0].first = vec![1; 5].into(), "pools[0].first", "5 bytes; must be 4"),
+        (|p| part(p).pools[0].last = vec![1; 16].into(), "pools[0].last", "different families"),
+        (|p| part(p).pools[0].last = vec![1, 0, 0, 0].into(), "pools[0].last", "before first"),
+        (|p| part(p).pools[0].order = 9, "pools[0].order", "none that this engine knows"),
+        (|p| part(p).pools[0].first_mac = vec![2; 5].into(), "pools[0].first_mac", "must be 6"),
+        (|p| part(p).pools[0].first_mac = vec![1; 6].into(), "pools[0].first_mac", "group address"),
+        (
+            |p| part(p).pools[0].first_mac = vec![2, 255, 255, 255, 255, 9].into(),
+            "pools[0].first_mac",
+            "differs in its first byte",
+        ),
+        (
+            |p| part(p).pools[0].source_ports = Some(SourcePorts { step: 65_536, ..SourcePorts::default() }),
+            "pools[0].source_ports.step",
+            "must be 0..65535",
+        ),
+        (
+            |p| part(p).pools[0].source_ports = Some(SourcePorts { highest: 1000, ..SourcePorts::default() }),
+            "pools[0].source_ports.highest",
+            "below the lowest, which is 1024",
+        ),
+        (|p| part(p).payloads[0].content = None, "payloads[0]", "set bytes or size"),
+        (|p| part(p).payloads[1].content = Some(payload::Content::Size(u64::MAX)), "payloads[1].size", "at most"),
+        (|p| field(p, 0, None), "payloads[0].fields[0]", "set list or counter"),
+        (
+            |p| {
+                field(
+                    p,
+                    4,
+                    Some(payload_field::Values::Counter(PayloadCounter { width: 2, ..PayloadCounter::default() })),
+                )
+            },
+            "payloads[0].fields[0].offset",
+            "beyond the payload's 5 bytes",
+        ),
+        (
+            |p| {
+                field(
+                    p,
+                    0,
+                    Some(payload_field::Values::Counter(PayloadCounter { width: 300, ..PayloadCounter::default() })),
+                )
+            },
+            "payloads[0].fields[0].counter.width",
+            "1..20",
+        ),
+        (
+            |p| {
+                let values = vec![vec![1; 2].into(), vec![1; 3].into()];
+                field(p, 0, Some(payload_field::Values::List(PayloadList { values })));
+            },
+            "payloads[0].fields[0].list.values[1]",
+            "differs from the first",
+        ),
+        (
+            |p| web(p).r#match.push(PayloadMatch { offset: 0, bytes: vec![].into() }),
+            "templates[0].match[0].bytes",
+            "at least 1",
+        ),
+        (
+            |p| web(p).r#match.push(PayloadMatch { offset: 530, bytes: vec![0; 7].into() }),
+            "templates[0].match[0]",
+            "at most 536",
+        ),
+        (|p| tune(p, Tunables { mss: 1, ..Tunables::default() }), "templates[0].client_tunables.mss", "48..65495"),
+        (
+            |p| tune(p, Tunables { mss: 1461, ..Tunables::default() }),
+            "templates[0].client_tunables.mss",
+            "at most 1460 on port east",
+        ),
+        (|p| tune(p, Tunables { ttl: 256, ..Tunables::default() }), "templates[0].client_tunables.ttl", "1..255"),
+        (
+            |p| tune(p, Tunables { receive_buffer: u32::MAX, ..Tunables::default() }),
+            "templates[0].client_tunables.receive_buffer",
+            "1..1073725440",
+        ),
+        (
+            |p| tune(p, Tunables { delayed_ack_ns: Some(500_000_001), ..Tunables::default() }),
+            "templates[0].client_tunables.delayed_ack_ns",
+            "1..500000000",
+        ),
+        (
+            |p| tune(p, Tunables { congestion_control: 9, ..Tunables::default() }),
+            "templates[0].client_tunables.congestion_control",
+            "none that this engine knows",
+        ),
+    ];
+    tell(table);
+}
+
+#[test]
+fn what_is_wrong_with_programs_is_named_by_the_plans_own_numbers() {
+    type Spoil = fn(&mut Plan);
+    let table: &[(Spoil, &str, &str)] = &[
+        (|p| web(p).client.as_mut().unwrap().instructions[0].kind = None, "client.instructions[0]", "does not know"),
+        (|p| client(p, vec![send(0), receive(2000), send(7)]), "client.instructions[2].send.payload", "no payload 7"),
+        (|p| part(p).payloads[0] = bytes(b""), "client.instructions[0].send.payload", "is empty"),
+        (|p| client(p, vec![send(0), receive(0)]), "client.instructions[1].receive.bytes", "at least 1"),
+        (|p| client(p, vec![send(0), receive(2001)]), "client.instructions[1].receive.bytes", "the server sends 2000"),
+        (|p| client(p, vec![send(0), Kind::Accept(Nothing {})]), "client.instructions[1].accept", "is for servers"),
+        (
+            |p| client(p, vec![send(0), Kind::Connect(Nothing {})]),
+            "client.instructions[1].connect",
+            "must be the first",
+        ),
+        (|p| alone(p, vec![Kind::Close(Nothing {}), send(0)]), "client.instructions[1]", "nothing leads to it"),
+        (
+            |p| alone(p, vec![send(0), Kind::Jump(Jump { to: 3, ..Jump::default() })]),
+            "client.instructions[1].jump.to",
+            "leads to 3; must be 0..2",
+        ),
+        (
+            |p| alone(p, vec![Kind::Loop(Loop { to: u32::MAX, ..Loop::default() })]),
+            "client.instructions[0].loop.to",
+            "must be 0..1",
+        ),
+        (
+            |p| alone(p, vec![Kind::Mark(1), Kind::Count(0), Kind::Loop(Loop { to: 1, since: 1, duration_ns: 9 })]),
+            "client.instructions[2].loop.to",
+            "goes back to 1, and nothing on the way takes time",
+        ),
+        (
+            |p| alone(p, vec![Kind::Jump(Jump { comparison: 9, ..Jump::default() })]),
+            "client.instructions[0].jump.comparison",
+            "none that this engine knows",
+        ),
+        (
+            |p| alone(p, vec![Kind::Set(VariableValue { variable: 2, value: 0 })]),
+            "client.instructions[0].set.variable",
+            "no variable 2; the program has 2",
+        ),
+        (|p| alone(p, vec![Kind::Mark(9)]), "client.instructions[0].mark", "no variable 9"),
+        (|p| alone(p, vec![Kind::Count(1)]), "client.instructions[0].count", "no counter 1; there are 1"),
+        (|p| alone(p, vec![Kind::Count(70_000)]), "client.instructions[0].count", "no counter 70000"),
+        (|p| alone(p, vec![Kind::SwitchTemplate(1)]), "client.instructions[0].switch_template", "no template 1"),
+        (
+            |p| alone(p, vec![Kind::Delay(Delay { min_ns: 5, max_ns: 4 })]),
+            "client.instructions[0].delay.max_ns",
+            "must not be greater",
+        ),
+        (
+            |p| alone(p, vec![Kind::Delay(Delay { min_ns: 5, max_ns: u64::MAX })]),
+            "client.instructions[0].delay.max_ns",
+            "ten years",
+        ),
+        (
+            |p| alone(p, vec![Kind::ReceiveUntil(ReceiveUntil { end: None })]),
+            "client.instructions[0].receive_until",
+            "set pattern or http_message",
+        ),
+        (
+            |p| {
+                let end = Some(receive_until::End::Pattern(vec![0; 65].into()));
+                alone(p, vec![Kind::ReceiveUntil(ReceiveUntil { end })]);
+            },
+            "client.instructions[0].receive_until.pattern",
+            "1..64",
+        ),
+        (|p| udp(p, vec![]), "client.instructions", "at least one"),
+        (|p| udp(p, vec![send(0)]), "client.instructions[0].send", "send_message sends a datagram"),
+        (
+            |p| {
+                part(p).payloads[1].content = Some(payload::Content::Size(65_508));
+                udp(p, vec![Kind::SendMessage(SendMessage { payload: 1 })]);
+            },
+            "client.instructions[0].send_message.payload",
+            "at most 65507",
+        ),
+        (
+            |p| udp(p, vec![Kind::ReceiveMessages(ReceiveMessages { messages: 1 << 32, clear: false })]),
+            "client.instructions[0].receive_messages.messages",
+            "at most 4294967295",
+        ),
+        (|p| web(p).client.as_mut().unwrap().variables = vec![String::new(); 5], "client.variables", "a flow has 4"),
+        (
+            |p| web(p).client.as_mut().unwrap().counters.push("seen".into()),
+            "client.counters[1]",
+            "another counter's already",
+        ),
+    ];
+    let table: Vec<_> =
+        table.iter().map(|(spoil, field, words)| (*spoil, format!("templates[0].{field}"), *words)).collect();
+    tell(&table.iter().map(|(spoil, field, words)| (*spoil, field.as_str(), *words)).collect::<Vec<_>>());
+}
+
+fn tell(table: &[(fn(&mut Plan), &str, &str)]) {
+    assert!(validate(&good(), &site()).is_ok());
+    for (row, (spoil, field, words)) in table.iter().enumerate() {
+        let mut plan = good();
+        spoil(&mut plan);
+        let wrong = validate(&plan, &site()).expect_err(&format!("row {row}: {field}"));
+        let field = format!("stateful.{field}");
+        let found = wrong.0.iter().find(|v| v.field == field);
+        let found = found.unwrap_or_else(|| panic!("row {row}: {field} is not among:\n{wrong}"));
+        assert!(found.description.contains(words), "row {row}: {found} does not say {words:?}");
+    }
+}
+
+#[test]
+fn one_port_may_be_both_where_it_loops() {
+    let mut plan = good();
+    web(&mut plan).client_port = "loop".into();
+    web(&mut plan).server_port = "loop".into();
+    let scenario = checked(&plan);
+    assert_eq!(scenario.templates[0].client.as_ref().unwrap().port, 2);
+    // Nobody knows yet.
+    web(&mut plan).client_port = "west".into();
+    web(&mut plan).server_port = "west".into();
+    assert!(validate(&plan, &Site::of_plan(&plan)).is_ok());
+}
+
+/// A pcap file of Ethernet frames, a millisecond apart unless told otherwise.
+fn pcap(frames: &[(u64, Vec<u8>)]) -> Vec<u8> {
+    let mut file: Vec<u8> =
+        [0xa1b2_3c4d, 2 | 4 << 16, 0, 0, 65_535, 1u32].iter().flat_map(|w| w.to_le_bytes()).collect();
+    for (at_ns, frame) in frames {
+        let len = frame.len() as u32;
+        let header = [(at_ns / 1_000_000_000) as u32, (at_ns % 1_000_000_000) as u32, len, len];
+        file.extend(header.iter().flat_map(|w| w.to_le_bytes()));
+        file.extend(frame);
+    }
+    file
+}
+
+/// IPv4 between 10.0.0.1:4000 and 10.0.0.2:53 in one direction.
+fn frame(from_client: bool, protocol: u8, transport: &[u8], payload: &[u8]) -> Vec<u8> {
+    let (ends, ports) = if from_client { ([1, 2], [15, 160, 0, 53]) } else { ([2, 1], [0, 53, 15, 160]) };
+    let len = (24 + transport.len() + payload.len()) as u16;
+    let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0, 0x45, 0, (len >> 8) as u8, len as u8];
+    frame.extend([0, 0, 0, 0, 64, protocol, 0, 0, 10, 0, 0, ends[0], 10, 0, 0, ends[1]]);
+    [&frame[..], &ports, transport, payload].concat()
+}
+
+fn message(from_client: bool, payload: &[u8]) -> Vec<u8> {
+    let len = (8 + payload.len()) as u16;
+    frame(from_client, 17, &[(len >> 8) as u8, len as u8, 0, 0], payload)
+}
+
+/// Client's bytes from number 1, server's from 101.
+fn segment(from_client: bool, flags: u8, at: u32, payload: &[u8]) -> Vec<u8> {
+    let start = if from_client { 1 } else { 101 };
+    let other = if from_client { 101 } else { 1 };
+    let numbers =
+        [(start + at).wrapping_sub(u32::from(flags & 2 != 0)).to_be_bytes(), u32::to_be_bytes(other)].concat();
+    frame(from_client, 6, &[&numbers[..], &[0x50, flags, 255, 255, 0, 0, 0, 0]].concat(), payload)
+}
+
+fn captured(frames: &[(u64, Vec<u8>)]) -> Plan {
+    let mut plan = good();
+    let template = web(&mut plan);
+    (template.client, template.server, template.protocol, template.destination_port) = (None, None, 0, 0);
+    template.capture = Some(Capture { source: Some(capture::Source::Pcap(pcap(frames).into())) });
+    plan
+}
+
+/// The kinds of a program, short.
+fn kinds(program: Option<&Program>) -> Vec<String> {
+    let short = |kind: &Kind| match kind {
+        Kind::Send(send) => format!("send {}{}", send.payload, if send.wait { " wait" } else { "" }),
+        Kind::Receive(receive) => format!("receive {}", receive.bytes),
+        Kind::SendMessage(send) => format!("message {}", send.payload),
+        Kind::ReceiveMessages(receive) => format!("messages {}", receive.messages),
+        Kind::Delay(delay) => format!("delay {}", delay.min_ns),
+        Kind::KeepaliveNs(ns) => format!("keepalive {ns}"),
+        Kind::Connect(_) => "connect".into(),
+        Kind::Accept(_) => "accept".into(),
+        Kind::Reset(_) => "reset".into(),
+        Kind::WaitForPeerClose(_) => "wait".into(),
+        other => format!("{other:?}"),
+    };
+    program.unwrap().instructions.iter().map(|i| short(i.kind.as_ref().unwrap())).collect()
+}
+
+fn resolved(plan: &Plan) -> Plan {
+    let resolved = session::resolve(plan, &site()).unwrap().into_owned();
+    assert!(validate(&resolved, &site()).is_ok() && validate(plan, &site()).is_ok());
+    // Nothing is left to resolve.
+    assert!(matches!(session::resolve(&resolved, &site()), Ok(Cow::Borrowed(_))));
+    resolved
+}
+
+#[test]
+fn a_session_over_tcp_becomes_turns_and_an_end() {
+    const FIN: u8 = 17;
+    const RST: u8 = 4;
+    let fin = |from_client, at| segment(from_client, FIN, at, &[]);
+    let cases = [
+        (vec![], vec![], vec![]),
+        (vec![fin(true, 5)], vec![], vec!["wait"]),
+        (vec![fin(false, 4)], vec!["wait"], vec![]),
+        (vec![segment(true, RST, 5, &[])], vec!["reset"], vec!["wait"]),
+        (vec![fin(false, 4), segment(true, RST, 5, &[])], vec!["wait", "reset"], vec![]),
+        (vec![segment(false, RST, 4, &[])], vec!["wait"], vec!["reset"]),
+    ];
+    for (end, client_end, server_end) in cases {
+        let frames = [
+            vec![segment(true, 2, 0, &[]), segment(false, 18, 0, &[]), segment(true, 16, 0, &[])],
+            vec![segment(false, 16, 0, b"hi"), segment(true, 16, 0, b"GET"), segment(true, 16, 3, b" /")],
+            vec![segment(false, 16, 2, b"ok")],
+            end,
+        ];
+        let frames: Vec<_> = frames.concat().into_iter().map(|frame| (0, frame)).collect();
+        let plan = resolved(&captured(&frames));
+        let part = plan.stateful.as_ref().unwrap();
+        let web = &part.templates[0];
+        assert_eq!((web.protocol(), web.destination_port, web.capture.is_none()), (TransportProtocol::Tcp, 53, true));
+        // "GET /" was a payload already.
+        let sent: Vec<_> = part.payloads.iter().map(|p| p.content.clone()).collect();
+        let appended = [b"hi", b"ok"].map(|b| Some(payload::Content::Bytes(b.to_vec().into())));
+        assert_eq!((sent.len(), &sent[2..]), (4, &appended[..]));
+        let server_sends = if server_end == ["reset"] { "send 3 wait" } else { "send 3" };
+        assert_eq!(
+            kinds(web.client.as_ref()),
+            [&["connect", "receive 2", "send 0", "receive 4"][..], &client_end].concat()
+        );
+        assert_eq!(
+            kinds(web.server.as_ref()),
+            [&["accept", "send 2", "receive 5", server_sends][..], &server_end].concat()
+        );
+    }
+}
+
+#[test]
+fn a_session_over_udp_keeps_messages_and_the_times_between_those_of_one_side() {
+    const US: u64 = 1000;
+    const MS: u64 = 1_000_000;
+    let mut at = 0;
+    let mut after = |ns: u64, from_client: bool, text: &str| {
+        at += ns;
+        (at, message(from_client, text.as_bytes()))
+    };
+    let frames = [
+        after(0, true, "a"),
+        after(50 * US, true, "b"),
+        after(51 * US, true, "c"),
+        // A reply takes no time of its own.
+        after(10 * MS, false, "A"),
+        after(900 * MS, false, "A"),
+        after(5 * MS, true, "d"),
+    ];
+    let plan = resolved(&captured(&frames));
+    let web = &plan.stateful.as_ref().unwrap().templates[0];
+    assert_eq!((web.protocol(), web.destination_port), (TransportProtocol::Udp, 53));
+    let keepalive = "keepalive 1400000000";
+    assert_eq!(
+        kinds(web.client.as_ref()),
+        [keepalive, "message 2", "message 3", "delay 51000", "message 4", "messages 2", "message 5"]
+    );
+    // Equal messages are one payload.
+    assert_eq!(
+        kinds(web.server.as_ref()),
+        [keepalive, "messages 3", "message 6", "delay 700000000", "message 6", "messages 4"]
+    );
+}
+
+#[test]
+fn captures_that_will_not_do_are_refused_by_field() {
+    let two = [(0, message(true, b"a"))];
+    let told = |plan: &Plan| session::resolve(plan, &site()).map(|_| ()).unwrap_err();
+    let spoilt = |spoil: fn(&mut contract::Template)| {
+        let mut plan = captured(&two);
+        spoil(web(&mut plan));
+        let Violations(wrong) = told(&plan);
+        assert_eq!(wrong.len(), 1, "{wrong:?}");
+        (wrong[0].field.clone(), wrong[0].description.clone())
+    };
+    let source = |source| Some(Capture { source });
+    let cases = [
+        (spoilt(|t| t.client = instructions(vec![send(0)])), "client", "goes not with capture"),
+        (spoilt(|t| t.protocol = TransportProtocol::Tcp.into()), "protocol", "is TRANSPORT_PROTOCOL_UDP"),
+    ];
+    for ((field, description), expected, words) in cases {
+        assert_eq!(field, format!("stateful.templates[0].{expected}"));
+        assert!(description.contains(words), "{description}");
+    }
+    let mut plan = captured(&two);
+    web(&mut plan).capture = source(None);
+    assert_eq!(told(&plan).0[0].field, "stateful.templates[0].capture.source");
+    web(&mut plan).capture = source(Some(capture::Source::Path("/nowhere/at/all.pcap".into())));
+    let Violations(wrong) = told(&plan);
+    assert_eq!(wrong[0].field, "stateful.templates[0].capture.path");
+    assert!(wrong[0].description.contains("is the volume mounted?"), "{}", wrong[0].description);
+    // The site's MTU bounds messages.
+    let plan = captured(&[(0, message(true, b"a")), (0, message(true, &[0; 1473]))]);
+    let Violations(wrong) = told(&plan);
+    assert_eq!(wrong[0].field, "stateful.templates[0].capture.pcap");
+    assert!(wrong[0].description.starts_with("packet 2: it has 1501 bytes"), "{}", wrong[0].description);
+}
