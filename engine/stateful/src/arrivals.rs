@@ -7,15 +7,16 @@
 //! twelfth, two of twelve the second's. A template that has come to its limit leaves its slots empty; the others' rates stay.
 //! (TRex spaces and draws them in the same way.)
 //!
-//! Worker w of W takes the slots s = w, w + W, ...: if templates share their pools, slot s has the s-th address in any split.
+//! Of every W slots each of W workers takes one: the w-th, and if there are several templates one that changes from W to W,
+//! lest a worker have one template's flows alone where they take turns.
 //! While rates ramp up over a time T, the sum at t < T is t / T of the full one: slot s is due at sqrt(2 s T / sum), and
 //! from T on half of T later than without. All is integer arithmetic on exact fractions, rounded down to nanoseconds; all
 //! workers of all engines find the same.
 //!
-//! A worker looks at all slots, also those of others, to count flows of templates: about 10 ns each if there are several.
+//! If there are several templates, a worker looks at all slots, also those of others, to count flows: O(log templates) each.
 mod turns;
 
-use crate::tuples::Share;
+use crate::{pool::mix, tuples::Share};
 pub use turns::Order;
 use turns::Turns;
 
@@ -57,7 +58,9 @@ pub enum TimingError {
 #[derive(Clone, Debug)]
 pub struct Arrivals {
     share: Share,
-    /// The next of this worker.
+    /// How many times W slots are behind.
+    block: u64,
+    /// This worker's next.
     slot: u64,
     turns: Turns,
     /// Of each template, those of slots before `slot`.
@@ -74,13 +77,14 @@ pub struct Arrivals {
 const FRACTION: u32 = 16;
 const SECOND: u128 = 1_000_000_000;
 
-/// When the next slot is due at full rates from the start on: `ticks + rest / sum`, in ticks of 2^-16 ns.
-#[derive(Clone, Copy, Debug)]
+/// When slots are due at full rates from the start on: `ticks + rest / sum`, in ticks of 2^-16 ns.
+#[derive(Clone, Debug)]
 struct Line {
+    /// The block's first.
     ticks: u128,
     rest: u128,
-    /// To this worker's next slot.
-    step: (u128, u128),
+    /// How much later those of 0, 1, ..., W slots on are.
+    later: Box<[(u128, u128)]>,
     sum: u128,
 }
 
@@ -123,7 +127,8 @@ impl Arrivals {
         let ramp = (sum > 0 && ramp_up_ns > 0).then(|| Ramp::new(sum, seconds, ramp_up_ns).ok_or(TimingError::RampUp));
         let mut this = Self {
             share,
-            slot: share.worker,
+            block: 0,
+            slot: 0,
             turns: Turns::new(order, &weights),
             begun: vec![0; timings.len()].into(),
             limits: timings.iter().map(|timing| timing.limit).collect(),
@@ -132,7 +137,7 @@ impl Arrivals {
             ramp: ramp.transpose()?,
             clock: Clock { since_ns: start_ns, ticks: 0, factor: (1, 1) },
         };
-        this.walk(share.worker);
+        this.aim(0);
         Ok(this)
     }
 
@@ -148,9 +153,10 @@ impl Arrivals {
         loop {
             let due_ns = self.next_due_ns().filter(|due| *due < before_ns)?;
             let (template, number) = self.turn();
-            self.walk(self.share.workers - 1);
-            self.slot += self.share.workers;
+            let passed = self.slot + 1;
+            self.block += 1;
             self.line.advance();
+            self.aim(passed);
             let limit = self.limits[template];
             if limit == 0 || number < limit {
                 return Some(Arrival { due_ns, template, number });
@@ -179,6 +185,18 @@ impl Arrivals {
         (template, number)
     }
 
+    /// Finds this worker's slot of the block; all before `passed` are counted.
+    #[inline]
+    fn aim(&mut self, passed: u64) {
+        let Share { worker, workers } = self.share;
+        let turned = match self.turns {
+            Turns::One(_) => worker,
+            _ => (worker + mix(self.block) % workers) % workers,
+        };
+        self.slot = self.block * workers + turned;
+        self.walk(self.slot - passed);
+    }
+
     /// Passes other workers' slots.
     #[inline]
     fn walk(&mut self, slots: u64) {
@@ -197,10 +215,11 @@ impl Arrivals {
 
     #[inline]
     fn due_ticks(&self) -> u128 {
+        let full = self.line.ticks_at((self.slot - self.block * self.share.workers) as usize);
         match &self.ramp {
-            None => self.line.ticks,
+            None => full,
             Some(ramp) if self.slot < ramp.slots => ramp.due_ns(self.slot) << FRACTION,
-            Some(ramp) => self.line.ticks + (ramp.ns << FRACTION >> 1),
+            Some(ramp) => full + (ramp.ns << FRACTION >> 1),
         }
     }
 }
@@ -237,26 +256,34 @@ fn reduced(a: u64, b: u64) -> (u64, u64) {
 }
 
 impl Line {
-    /// At the worker's first slot, of `sum` slots in so many seconds; none if that exceeds 128 bits.
+    /// Of `sum` slots in so many seconds; none if that exceeds 128 bits.
     fn new(sum: u64, seconds: u64, share: Share) -> Option<Self> {
         if sum == 0 {
-            return Some(Self { ticks: 0, rest: 0, step: (0, 0), sum: 1 });
+            return Some(Self { ticks: 0, rest: 0, later: [(0, 0)].into(), sum: 1 });
         }
         let (sum, seconds) = reduced(sum, seconds);
         let (sum, each) = (u128::from(sum), (u128::from(seconds) * SECOND) << FRACTION);
-        let after = |slots: u64| Some((each.checked_mul(slots.into())? / sum, each.checked_mul(slots.into())? % sum));
-        let (ticks, rest) = after(share.worker)?;
-        Some(Self { ticks, rest, step: after(share.workers)?, sum })
+        let after = |slots: u64| each.checked_mul(slots.into()).map(|all| (all / sum, all % sum));
+        let later = (0..=share.workers).map(after).collect::<Option<_>>()?;
+        Some(Self { ticks: 0, rest: 0, later, sum })
     }
 
+    /// To the next block.
     #[inline]
     fn advance(&mut self) {
-        self.ticks += self.step.0;
-        self.rest += self.step.1;
+        let block = self.later.len() - 1;
+        self.ticks = self.ticks_at(block);
+        self.rest += self.later[block].1;
         if self.rest >= self.sum {
             self.rest -= self.sum;
-            self.ticks += 1;
         }
+    }
+
+    /// When so many slots from the block's first on are due, rounded down.
+    #[inline]
+    fn ticks_at(&self, slots: usize) -> u128 {
+        let (ticks, rest) = self.later[slots];
+        self.ticks + ticks + u128::from(self.rest + rest >= self.sum)
     }
 }
 

@@ -49,6 +49,17 @@ fn slots_are_shared_out_evenly() {
 }
 
 #[test]
+fn each_worker_has_flows_of_each_template() {
+    for worker in 0..2 {
+        let share = Share { worker, workers: 2 };
+        let arrivals = Arrivals::new(&timings(&[(1000, 1); 2]), Order::Even, share, 0, 0).unwrap();
+        let taken = all(arrivals, 1_000_000_000);
+        let first = taken.iter().filter(|flow| flow.template == 0).count();
+        assert!(taken.len() == 1000 && (400..600).contains(&first), "{first} of {}", taken.len());
+    }
+}
+
+#[test]
 fn nothing_begins_without_a_rate_or_beyond_the_limit() {
     assert_eq!(even(&[]).next_due_ns(), None);
     assert_eq!(even(&[(0, 1), (0, 7)]).next_due_ns(), None);
