@@ -208,7 +208,7 @@ fn what_is_no_whole_session_is_refused_at_its_packet() {
     let fin = tcp(true, FIN | ACK, 1 + 3, SERVER, &[]);
     let cases = [
         (
-            opened(&[other.clone()]),
+            opened(&[other]),
             "packet 4: it is of TCP 10.0.0.1:40001 > 10.0.0.2:80, and packet 1 of TCP 10.0.0.1:40000 > 10.0.0.2:80; a capture must have one session only: filter it",
         ),
         (opened(&[udp(true, b"x")]), "packet 4: it is of UDP 10.0.0.1:40000 > 10.0.0.2:80, and packet 1 of TCP"),

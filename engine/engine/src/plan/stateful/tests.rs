@@ -416,7 +416,10 @@ fn what_is_wrong_with_programs_is_named_by_the_plans_own_numbers() {
     tell(&table.iter().map(|(spoil, field, words)| (*spoil, field.as_str(), *words)).collect::<Vec<_>>());
 }
 
-fn tell(table: &[(fn(&mut Plan), &str, &str)]) {
+/// A change that makes a good plan wrong, the field that must be named, and words of the remedy.
+type Row<'a> = (fn(&mut Plan), &'a str, &'a str);
+
+fn tell(table: &[Row]) {
     assert!(validate(&good(), &site()).is_ok());
     for (row, (spoil, field, words)) in table.iter().enumerate() {
         let mut plan = good();
