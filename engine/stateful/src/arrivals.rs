@@ -16,7 +16,7 @@
 //! If there are several templates, a worker looks at all slots, also those of others, to count flows: O(log templates) each.
 mod turns;
 
-use crate::{pool::mix, tuples::Share};
+use crate::{random::mix, tuples::Share};
 pub use turns::Order;
 use turns::Turns;
 

@@ -5,6 +5,8 @@
 //! is the n-th. All of it is computed from n alone, so any split over workers finds the same.
 use core::net::IpAddr;
 
+use crate::random::mix;
+
 /// An IP address; IPv4 as `::ffff:a.b.c.d` (RFC 4291 section 2.5.5.2).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Address(pub u128);
@@ -229,14 +231,6 @@ impl SourcePorts {
 }
 
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
-
-/// The finaliser of SplitMix64 (Steele, Lea, Flood 2014).
-#[inline]
-pub(crate) fn mix(mut z: u64) -> u64 {
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
 
 /// Where a shuffle of 0..=last puts a place: a Feistel network over the next larger even number of bits, repeated until it
 /// comes out in range (Black and Rogaway, Ciphers with Arbitrary Finite Domains, 2002). At most 4 times on average.

@@ -2,6 +2,7 @@
 //! The command line: `spate-engine serve|run|receive|simulate|compile|capture`.
 mod capture;
 mod compile;
+mod emulating;
 mod links;
 mod ports;
 mod receive;

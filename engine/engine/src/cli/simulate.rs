@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `spate-engine simulate`: the packets of a plan on a virtual clock, into a pcap file.
+use super::emulating::Emulating;
 use super::replaying::Replaying;
 use crate::datapath::ReplaySpec;
 use crate::plan::validate::{self, Checked, Site};
@@ -9,17 +10,20 @@ use contract::{Plan, Stream, stream::Transmit};
 use pcap_file::pcap::{PcapHeader, PcapPacket, PcapWriter};
 use pcap_file::{DataLink, Endianness, TsResolution};
 use prost::bytes::Bytes;
+use spate_stateful::tuples::Share;
 use spate_stateless::{Batch, Deal, Frames, Lanes, Numbers, PIECE, Schedule, StreamTiming, Writer};
 use spate_wire::Trailer;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Time in the file begins at 0, the start of the run. Packets of all ports are in one file, in order of time.\n\n\
+    after_help = "Time in the file begins at 0, the start of the run. Packets of all ports are in one file, in order of time. Of templates \
+    both ends are simulated, 10 us apart; flows that are open at the end of the run go on for the plan's drain.\n\n\
     Example: spate-engine simulate --plan plan.json --pcap out.pcap --limit 1000 --workers 2"
 )]
 pub struct Simulate {
@@ -123,9 +127,6 @@ impl Simulate {
         }
         let checked = validate::validate(&plan, &site)?;
         let mut wrong = Violations::default();
-        if checked.stateful.is_some() {
-            wrong.add("stateful", "templates can be checked, but not simulated yet; leave them out");
-        }
         for (i, (stream, found)) in plan.streams.iter().zip(&checked.streams).enumerate() {
             if found.rate.is_none() {
                 wrong.add(
@@ -174,6 +175,7 @@ impl Simulate {
             })
             .collect::<anyhow::Result<_>>()?;
 
+        let mut emulating = self.emulating(&checked, site.ports.len(), end_ns, timing.drain_ns)?;
         let path = self.pcap.display();
         let file = File::create(&self.pcap).with_context(|| format!("--pcap {path}"))?;
         let header = PcapHeader {
@@ -190,6 +192,16 @@ impl Simulate {
         let (mut lanes, mut replayed) = (Lanes::new(), Vec::new());
         while written < self.limit.unwrap_or(u64::MAX) {
             let earliest = all.iter_mut().filter(|w| w.next.is_some()).min_by_key(|w| w.order());
+            let emulated = emulating.iter_mut().filter_map(|e| Some((e.due_ns()?, e))).min_by_key(|(due, _)| *due);
+            if let Some((due_ns, emulating)) = emulated
+                && earliest.as_ref().and_then(|worker| worker.order()).is_none_or(|(due, ..)| due_ns < due)
+            {
+                let bytes = emulating.take().unwrap_or_default();
+                let packet = PcapPacket::new(Duration::from_nanos(due_ns), bytes.len() as u32, &bytes);
+                pcap.write_packet(&packet).with_context(|| format!("--pcap {path}"))?;
+                written += 1;
+                continue;
+            }
             let Some(worker) = earliest else { break };
             let (Some(next), Some((due_ns, index, _))) = (worker.next, worker.order()) else { break };
             let stream = &plan.streams[index];
@@ -226,6 +238,19 @@ impl Simulate {
         pcap.into_writer().flush().with_context(|| format!("--pcap {path}"))?;
         eprintln!("{written} packets written to {path}");
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// The templates of the plan, by worker.
+    fn emulating(&self, checked: &Checked, ports: usize, end_ns: u64, drain_ns: u64) -> anyhow::Result<Vec<Emulating>> {
+        let Some(scenario) = &checked.stateful else { return Ok(Vec::new()) };
+        let scenario = Arc::new(scenario.clone());
+        let (index, count) = (u64::from(checked.share.0), u64::from(checked.share.1));
+        let workers = u64::from(self.workers);
+        let worker = |worker| {
+            let share = Share { worker: index * workers + worker, workers: count * workers };
+            Ok(Emulating::new(scenario.clone(), share, ports, end_ns, end_ns.saturating_add(drain_ns))?)
+        };
+        (0..workers).map(worker).collect()
     }
 
     /// The replays that one worker of this engine sends.

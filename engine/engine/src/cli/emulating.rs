@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Templates on a virtual clock: both ends of each flow in one worker, with a path between them that takes a fixed time and
+//! loses nothing.
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::sync::Arc;
+
+use spate_stateful::tcp::Output;
+use spate_stateful::tuples::{Dealing, Share};
+use spate_stateful::{Emulation, EmulationError, PortLink, Scenario};
+
+/// From a frame's departure to its arrival.
+pub const PATH_NS: u64 = 10_000;
+/// Of initial sequence numbers: the same plan gives the same packets.
+const SEED: u64 = 1;
+/// Frames that a port sends in its turn.
+const BURST: usize = 64;
+
+/// A worker's share of a scenario, and what it has sent.
+pub struct Emulating {
+    emulation: Emulation,
+    /// By port: where what it sends arrives.
+    peers: BTreeMap<usize, usize>,
+    now_ns: u64,
+    /// Flows that are open then go on until here.
+    until_ns: u64,
+    /// By (arrival, number): port and frame.
+    under_way: BinaryHeap<Reverse<(u64, u64, usize, Vec<u8>)>>,
+    numbers: u64,
+    /// With the time they left.
+    sent: VecDeque<(u64, Vec<u8>)>,
+}
+
+/// Frames of one burst.
+#[derive(Default)]
+struct Burst(Vec<Vec<u8>>);
+
+impl Output for Burst {
+    fn frame(&mut self, len: usize) -> Option<&mut [u8]> {
+        if self.0.len() == BURST {
+            return None;
+        }
+        self.0.push(vec![0; len]);
+        self.0.last_mut().map(Vec::as_mut_slice)
+    }
+}
+
+impl Emulating {
+    /// On so many ports. Flows begin from 0 on, until `end_ns`; what is open then may end until `until_ns`.
+    pub fn new(
+        scenario: Arc<Scenario>,
+        share: Share,
+        ports: usize,
+        end_ns: u64,
+        until_ns: u64,
+    ) -> Result<Self, EmulationError> {
+        let mut peers = BTreeMap::new();
+        for template in &scenario.templates {
+            if let (Some(client), Some(server)) = (&template.client, &template.server) {
+                peers.insert(client.port, server.port);
+                peers.insert(server.port, client.port);
+            }
+        }
+        // Locally administered.
+        let mac = |port: usize| [0x02, 0x53, 0, 0, (port >> 8) as u8, port as u8];
+        let next_hop = |port| peers.get(&port).map_or([0x02, 0x53, 0xff, 0xff, 0xff, 0xff], |peer| mac(*peer));
+        let links: Vec<_> = (0..ports).map(|port| PortLink { mac: mac(port), next_hop: next_hop(port) }).collect();
+        let home = Box::new(|_, _: &_| true);
+        let mut emulation = Emulation::new(scenario, share, Dealing::ByNumber, home, &links, SEED)?;
+        emulation.start(0);
+        emulation.stop(end_ns);
+        let (under_way, sent) = (BinaryHeap::new(), VecDeque::new());
+        Ok(Self { emulation, peers, now_ns: 0, until_ns, under_way, numbers: 0, sent })
+    }
+
+    /// When the next packet leaves; none if there is no more.
+    pub fn due_ns(&mut self) -> Option<u64> {
+        while self.sent.is_empty() {
+            let arrival = self.under_way.peek().map(|next| next.0.0);
+            let due = self.emulation.next_due_ns().map(|due| due.max(self.now_ns));
+            let now_ns = arrival.into_iter().chain(due).min().filter(|next| *next < self.until_ns)?;
+            self.pass(now_ns.max(self.now_ns));
+        }
+        self.sent.front().map(|(at, _)| *at)
+    }
+
+    /// The next packet.
+    pub fn take(&mut self) -> Option<Vec<u8>> {
+        self.due_ns()?;
+        self.sent.pop_front().map(|(_, frame)| frame)
+    }
+
+    fn pass(&mut self, now_ns: u64) {
+        // Nothing may be due until a tick has passed.
+        let stands = now_ns == self.now_ns && !self.under_way.peek().is_some_and(|next| next.0.0 <= now_ns);
+        self.now_ns = now_ns + u64::from(stands);
+        self.emulation.advance(self.now_ns);
+        while self.under_way.peek().is_some_and(|next| next.0.0 <= self.now_ns) {
+            let Some(Reverse((_, _, port, frame))) = self.under_way.pop() else { break };
+            self.emulation.receive(port, &frame, self.now_ns);
+        }
+        let ports: Vec<usize> = self.peers.keys().copied().collect();
+        for port in ports {
+            while self.emulation.is_ready(port) {
+                let mut burst = Burst::default();
+                self.emulation.transmit(port, self.now_ns, &mut burst);
+                for frame in burst.0 {
+                    self.numbers += 1;
+                    let arrival = (self.now_ns + PATH_NS, self.numbers, self.peers[&port], frame.clone());
+                    self.under_way.push(Reverse(arrival));
+                    self.sent.push_back((self.now_ns, frame));
+                }
+            }
+        }
+    }
+}
