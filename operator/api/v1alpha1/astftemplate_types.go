@@ -377,6 +377,21 @@ type VariableCommand struct {
 // +kubebuilder:validation:Enum=Equal;NotEqual;Less;LessOrEqual;Greater;GreaterOrEqual
 type Comparison string
 
+const (
+	// ComparisonEqual holds for the same value.
+	ComparisonEqual Comparison = "Equal"
+	// ComparisonNotEqual holds for another value.
+	ComparisonNotEqual Comparison = "NotEqual"
+	// ComparisonLess holds for lower values.
+	ComparisonLess Comparison = "Less"
+	// ComparisonLessOrEqual holds for the value and lower ones.
+	ComparisonLessOrEqual Comparison = "LessOrEqual"
+	// ComparisonGreater holds for higher values.
+	ComparisonGreater Comparison = "Greater"
+	// ComparisonGreaterOrEqual holds for the value and higher ones.
+	ComparisonGreaterOrEqual Comparison = "GreaterOrEqual"
+)
+
 // JumpCommand goes on at a label.
 type JumpCommand struct {
 	// to is the label.
@@ -548,6 +563,13 @@ type Tunables struct {
 //
 // +kubebuilder:validation:Enum=Cubic;NewReno
 type CongestionControl string
+
+const (
+	// CongestionCubic is CUBIC (RFC 9438).
+	CongestionCubic CongestionControl = "Cubic"
+	// CongestionNewReno is NewReno (RFC 5681, RFC 6582).
+	CongestionNewReno CongestionControl = "NewReno"
+)
 
 // SideTunables are the transport's settings; the engine's defaults where absent.
 type SideTunables struct {
