@@ -245,7 +245,7 @@ type Stateful struct {
 	Payloads []*Payload `protobuf:"bytes,1,rep,name=payloads,proto3" json:"payloads,omitempty"`
 	// Address ranges, referred to by index.
 	Pools []*Pool `protobuf:"bytes,2,rep,name=pools,proto3" json:"pools,omitempty"`
-	// In order: the first whose servers match a new flow serves it.
+	// In order: the first whose servers match a new flow serves it, those with `match` before those without.
 	Templates []*Template `protobuf:"bytes,3,rep,name=templates,proto3" json:"templates,omitempty"`
 	// Most connections at a time over all templates and both sides, each side counted for itself; 0 means the engine's
 	// default (65,536 a worker). Memory for them is taken at Prepare.
@@ -708,7 +708,8 @@ func (x *Pool) GetSourcePorts() *SourcePorts {
 	return nil
 }
 
-// Client n starts at first + n * step modulo 65536; ports below 1024 are left out. With both 0, at a hash of n.
+// Client n starts at 1025 + x modulo 62976 where x = first - 1025 + n * step modulo 65536, and goes on with the next port
+// within 1024..63999, around. With both 0, at a hash of n.
 type SourcePorts struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	First         uint32                 `protobuf:"varint,1,opt,name=first,proto3" json:"first,omitempty"`
