@@ -530,13 +530,14 @@ type AddressPool struct {
 	FirstMAC MACAddress `json:"firstMAC,omitempty"`
 }
 
-// SourcePorts of a pool's clients: client n's first connection has the port first + n * step, and each further one the next.
+// SourcePorts of a pool's clients: where each starts; each further connection of a client has the next port.
 type SourcePorts struct {
 	// first port of the first client.
-	// +kubebuilder:validation:Minimum=1024
+	// +kubebuilder:validation:Minimum=1025
 	// +kubebuilder:validation:Maximum=63999
 	First int32 `json:"first"`
-	// step from client to client, around within 1024..63999.
+	// step from client to client: client n starts at 1025 + x modulo 62976 where x = (first - 1025 + n * step) modulo 65536. Ports
+	// are 1024 to 63999.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=65535

@@ -15,9 +15,9 @@ import (
 	"spate.dev/operator/internal/engine/enginev1"
 )
 
-// Source ports that clients take; others are left out.
+// Source ports that the first client may start with.
 const (
-	firstSourcePort = 1024
+	firstSourcePort = 1025
 	lastSourcePort  = 63999
 )
 

@@ -272,7 +272,7 @@ func TestTemplatesThatCannotBeRun(t *testing.T) {
 		"families in a template":   {[]string{"first: 48.0.0.1, last: 48.0.0.254", `first: "fd00::1", last: "fd00::2"`}, "spec.pools.servers[0].first: fd00::1 is not of the family of spec.pools.clients[0].first, which is 16.0.0.1"},
 		"a name":                   {[]string{"first: 16.0.0.1", "first: localhost"}, `spec.pools.clients[0].first: "localhost": must be an IP address`},
 		"a group's MAC":            {[]string{"02:00:00:00:00:01", "03:00:00:00:00:01"}, `spec.pools.clients[0].firstMAC: "03:00:00:00:00:01": must be the MAC address of a station`},
-		"a source port":            {[]string{"first: 41668", "first: 80"}, "spec.pools.clients[0].sourcePorts.first: 80: must be 1024 to 63999"},
+		"a source port":            {[]string{"first: 41668", "first: 80"}, "spec.pools.clients[0].sourcePorts.first: 80: must be 1025 to 63999"},
 		"source ports of servers":  {[]string{"order: Random, seed: 7", "sourcePorts: {first: 2000}"}, "spec.pools.servers[0]: firstMAC and sourcePorts go with clients"},
 		"a seed without an order":  {[]string{"order: Random, ", ""}, "spec.pools.servers[0].seed: goes with order: Random"},
 		"a segment of 8 bytes":     {[]string{"pools:", "tunables: {client: {tcp: {mss: 8}}}\npools:"}, "spec.tunables.client.tcp.mss: 8: must be 88 to 9176"},

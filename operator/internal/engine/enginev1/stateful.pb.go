@@ -708,8 +708,8 @@ func (x *Pool) GetSourcePorts() *SourcePorts {
 	return nil
 }
 
-// Client n starts at 1025 + x modulo 62976 where x = first - 1025 + n * step modulo 65536, and goes on with the next port
-// within 1024..63999, around. With both 0, at a hash of n.
+// Client n starts at 1025 + x modulo 62976 where x = (first - 1025 + n * step) modulo 65536, and goes on with the next port
+// within 1024..63999, around; a start of 64000 is one of 1024. `first` is 1025..63999. With both 0, at a hash of n.
 type SourcePorts struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	First         uint32                 `protobuf:"varint,1,opt,name=first,proto3" json:"first,omitempty"`
