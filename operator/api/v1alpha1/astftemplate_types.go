@@ -483,7 +483,7 @@ type PoolOrder string
 const (
 	// PoolSequential takes addresses in turn.
 	PoolSequential PoolOrder = "Sequential"
-	// PoolRandom takes any address.
+	// PoolRandom shuffles them: each is taken once before any is taken again.
 	PoolRandom PoolOrder = "Random"
 )
 
@@ -521,7 +521,7 @@ type AddressPool struct {
 	// +optional
 	PortPairOffset IPAddress `json:"portPairOffset,omitempty"`
 
-	// sourcePorts say with which port each client starts; spread by the client's number when absent.
+	// sourcePorts say with which port each client starts; spread over 1024 to 65535 by the client's number when absent.
 	// +optional
 	SourcePorts *SourcePorts `json:"sourcePorts,omitempty"`
 
@@ -530,18 +530,31 @@ type AddressPool struct {
 	FirstMAC MACAddress `json:"firstMAC,omitempty"`
 }
 
-// SourcePorts of a pool's clients: where each starts; each further connection of a client has the next port.
+// SourcePorts of a pool's clients: client n starts with the port first + n * step modulo 65536, and each further connection has
+// the next up to highest, then from lowest on. Starts outside of both are moved within them.
+//
+// +kubebuilder:validation:XValidation:rule="(has(self.lowest) ? self.lowest : 1024) <= (has(self.highest) ? self.highest : 65535)",message="lowest must not be greater than highest"
 type SourcePorts struct {
-	// first port of the first client.
-	// +kubebuilder:validation:Minimum=1025
-	// +kubebuilder:validation:Maximum=63999
-	First int32 `json:"first"`
-	// step from client to client: client n starts at 1025 + x modulo 62976 where x = (first - 1025 + n * step) modulo 65536. Ports
-	// are 1024 to 63999.
+	// first port of the first client; with a step of 0 too, starts are spread by the client's number.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=65535
+	First int32 `json:"first,omitempty"`
+	// step from client to client.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=65535
 	Step int32 `json:"step,omitempty"`
+	// lowest port, 1024 when absent.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	Lowest *int32 `json:"lowest,omitempty"`
+	// highest port, 65535 when absent.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	Highest *int32 `json:"highest,omitempty"`
 }
 
 // IPAddress is an IPv4 or IPv6 address.

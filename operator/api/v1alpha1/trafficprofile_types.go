@@ -80,6 +80,13 @@ type TrafficProfileSpec struct {
 	// +optional
 	RampUp Duration `json:"rampUp,omitempty"`
 
+	// drawSeed draws which template opens the next connection, in proportion to their rates; they take turns, as evenly as their
+	// rates allow, when absent.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=4294967295
+	DrawSeed *int64 `json:"drawSeed,omitempty"`
+
 	// mostConnections is how many connections of templates there are at a time in each engine at most, those of clients and those
 	// of servers counted apart; the engine's default (65536 for each worker) when absent. Memory for them is taken before the run.
 	// +optional

@@ -15,12 +15,6 @@ import (
 	"spate.dev/operator/internal/engine/enginev1"
 )
 
-// Source ports that the first client may start with.
-const (
-	firstSourcePort = 1025
-	lastSourcePort  = 63999
-)
-
 // pool is a range of addresses on its way into a plan.
 type pool struct {
 	at          *field.Path
@@ -89,11 +83,28 @@ func (p *Problems) pool(a *spatev1.AddressPool, at *field.Path) (pool, bool) {
 		made.mac = address
 	}
 	if s := a.SourcePorts; s != nil {
-		p.bounded(int64(s.First), firstSourcePort, lastSourcePort, at.Child("sourcePorts", "first"))
-		p.bounded(int64(s.Step), 0, 65535, at.Child("sourcePorts", "step"))
-		made.sources = &enginev1.SourcePorts{First: uint32(s.First), Step: uint32(s.Step)}
+		made.sources = p.sourcePorts(s, at.Child("sourcePorts"))
 	}
 	return made, len(*p) == before
+}
+
+func (p *Problems) sourcePorts(s *spatev1.SourcePorts, at *field.Path) *enginev1.SourcePorts {
+	const leastPort, mostPort = 1, 65535
+	p.bounded(int64(s.First), 0, mostPort, at.Child("first"))
+	p.bounded(int64(s.Step), 0, mostPort, at.Child("step"))
+	made := &enginev1.SourcePorts{First: uint32(s.First), Step: uint32(s.Step)}
+	made.Lowest, made.Highest = p.setting(s.Lowest, leastPort, mostPort, at.Child("lowest")), p.setting(s.Highest, leastPort, mostPort, at.Child("highest"))
+	lowest, highest := made.Lowest, made.Highest
+	if lowest == 0 {
+		lowest = 1024
+	}
+	if highest == 0 {
+		highest = mostPort
+	}
+	if highest < lowest {
+		p.add(spatev1.ReasonInvalidSpec, at.Child("highest"), "%d is less than lowest, which is %d", highest, lowest)
+	}
+	return made
 }
 
 func (p *Problems) bounded(value, least, most int64, at *field.Path) {

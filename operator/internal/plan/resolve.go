@@ -575,6 +575,7 @@ func ProfileDigest(profile *spatev1.TrafficProfile) string {
 		Receive      []spatev1.ReceivePort
 		RampUp       spatev1.Duration `json:",omitempty"` // absent, it leaves the digests of older runs as they are
 		Connections  *int64           `json:",omitempty"`
+		DrawSeed     *int64           `json:",omitempty"`
 		Duration     spatev1.Duration
 		Warmup       spatev1.Duration
 		Drain        spatev1.Duration
@@ -583,7 +584,7 @@ func ProfileDigest(profile *spatev1.TrafficProfile) string {
 		RunID        string
 	}{
 		profile.Spec.GeneratorRef, traffic, profile.Spec.Reflect, profile.Spec.Receive,
-		profile.Spec.RampUp, profile.Spec.MostConnections, profile.Spec.Duration, profile.Spec.Warmup, profile.Spec.Drain,
+		profile.Spec.RampUp, profile.Spec.MostConnections, profile.Spec.DrawSeed, profile.Spec.Duration, profile.Spec.Warmup, profile.Spec.Drain,
 		profile.Spec.Thresholds, profile.Spec.GeneratorTolerance, profile.Spec.RunID,
 	})
 }

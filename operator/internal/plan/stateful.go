@@ -7,6 +7,7 @@ package plan
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/big"
 	"net/netip"
 
@@ -214,6 +215,10 @@ func stateful(profile *spatev1.TrafficProfile, entries []templateEntry, factor *
 	s := sharing{made: &enginev1.Stateful{
 		RampUpNs: problems.duration(profile.Spec.RampUp, spec.Child("rampUp")), MostFlows: problems.count(profile.Spec.MostConnections, spec.Child("mostConnections")),
 	}, payloads: map[string]uint32{}, pools: map[string]uint32{}}
+	if seed := profile.Spec.DrawSeed; seed != nil {
+		problems.bounded(*seed, 0, math.MaxUint32, spec.Child("drawSeed"))
+		s.made.DrawSeed = proto.Uint32(uint32(*seed))
+	}
 	for i := range entries {
 		e := &entries[i]
 		made := proto.CloneOf(e.template.made)

@@ -38,7 +38,7 @@ source:
 destinationPort: 80
 rate: 1.5kcps
 pools:
-  clients: [{name: c, first: 16.0.0.1, last: 16.0.0.254, portPairOffset: 1.0.0.0, sourcePorts: {first: 41668, step: 17405}, firstMAC: "02:00:00:00:00:01"}]
+  clients: [{name: c, first: 16.0.0.1, last: 16.0.0.254, portPairOffset: 1.0.0.0, sourcePorts: {first: 41668, step: 17405, lowest: 2000, highest: 63999}, firstMAC: "02:00:00:00:00:01"}]
   servers: [{name: s, first: 48.0.0.1, last: 48.0.0.254, order: Random, seed: 7, weight: 3}]
 `
 
@@ -85,12 +85,12 @@ func isJSON[T proto.Message](t *testing.T, got T, want string) {
 
 func TestATemplateBecomesPartOfAPlan(t *testing.T) {
 	p := profile(running("web", "http", "east", "west"))
-	p.Spec.Rate, p.Spec.RampUp, p.Spec.MostConnections = "2x", "3s", ptr.To[int64](1000)
+	p.Spec.Rate, p.Spec.RampUp, p.Spec.MostConnections, p.Spec.DrawSeed = "2x", "3s", ptr.To[int64](1000), ptr.To[int64](555)
 	got := planOf(t, Input{Profile: p, Templates: map[string]*spatev1.ASTFTemplate{"http": templateOf(t, webTemplate)}})
 	isJSON(t, got, `{
-	  "payloads": [{"bytes": "R0VUIC8="}, {"size": 300}], "rampUpNs": 3000000000, "mostFlows": 1000,
+	  "payloads": [{"bytes": "R0VUIC8="}, {"size": 300}], "rampUpNs": 3000000000, "mostFlows": 1000, "drawSeed": 555,
 	  "pools": [
-	    {"name": "c", "first": "EAAAAQ==", "last": "EAAA/g==", "order": "POOL_ORDER_SEQUENTIAL", "firstMac": "AgAAAAAB", "sourcePorts": {"first": 41668, "step": 17405}},
+	    {"name": "c", "first": "EAAAAQ==", "last": "EAAA/g==", "order": "POOL_ORDER_SEQUENTIAL", "firstMac": "AgAAAAAB", "sourcePorts": {"first": 41668, "step": 17405, "lowest": 2000, "highest": 63999}},
 	    {"name": "s", "first": "MAAAAQ==", "last": "MAAA/g==", "order": "POOL_ORDER_RANDOM", "seed": 7}],
 	  "templates": [{
 	    "name": "web", "protocol": "TRANSPORT_PROTOCOL_TCP", "clientPort": "east", "serverPort": "west", "destinationPort": 80,
@@ -127,7 +127,7 @@ func TestTemplatesShareWhatIsTheSame(t *testing.T) {
 
 func TestClientsAndServersShareNoPool(t *testing.T) {
 	same := templateOf(t, webTemplate, ", order: Random, seed: 7", "", "48.0.0.1", "16.0.0.1", "48.0.0.254", "16.0.0.254",
-		`, portPairOffset: 1.0.0.0, sourcePorts: {first: 41668, step: 17405}, firstMAC: "02:00:00:00:00:01"`, "")
+		`, portPairOffset: 1.0.0.0, sourcePorts: {first: 41668, step: 17405, lowest: 2000, highest: 63999}, firstMAC: "02:00:00:00:00:01"`, "")
 	got := planOf(t, Input{Profile: profile(running("a", "one", "east", "west")), Templates: map[string]*spatev1.ASTFTemplate{"one": same}})
 	if len(got.Pools) != 2 {
 		t.Errorf("got %v", got.Pools)
@@ -272,7 +272,8 @@ func TestTemplatesThatCannotBeRun(t *testing.T) {
 		"families in a template":   {[]string{"first: 48.0.0.1, last: 48.0.0.254", `first: "fd00::1", last: "fd00::2"`}, "spec.pools.servers[0].first: fd00::1 is not of the family of spec.pools.clients[0].first, which is 16.0.0.1"},
 		"a name":                   {[]string{"first: 16.0.0.1", "first: localhost"}, `spec.pools.clients[0].first: "localhost": must be an IP address`},
 		"a group's MAC":            {[]string{"02:00:00:00:00:01", "03:00:00:00:00:01"}, `spec.pools.clients[0].firstMAC: "03:00:00:00:00:01": must be the MAC address of a station`},
-		"a source port":            {[]string{"first: 41668", "first: 80"}, "spec.pools.clients[0].sourcePorts.first: 80: must be 1025 to 63999"},
+		"a source port":            {[]string{"first: 41668", "first: 65536"}, "spec.pools.clients[0].sourcePorts.first: 65536: must be 0 to 65535"},
+		"no source ports":          {[]string{"lowest: 2000, highest: 63999", "highest: 1023"}, "spec.pools.clients[0].sourcePorts.highest: 1023 is less than lowest, which is 1024"},
 		"source ports of servers":  {[]string{"order: Random, seed: 7", "sourcePorts: {first: 2000}"}, "spec.pools.servers[0]: firstMAC and sourcePorts go with clients"},
 		"a seed without an order":  {[]string{"order: Random, ", ""}, "spec.pools.servers[0].seed: goes with order: Random"},
 		"a segment of 8 bytes":     {[]string{"pools:", "tunables: {client: {tcp: {mss: 8}}}\npools:"}, "spec.tunables.client.tcp.mss: 8: must be 88 to 9176"},

@@ -26,11 +26,16 @@ import (
 // DefaultServerPort has the servers of stateful profiles where no other is named.
 const DefaultServerPort = "port1"
 
-// Client n's first connection has a port that TRex computes from n by these.
+// Client n's first connection has a port that TRex computes from n by these; it takes no others than those between.
 const (
-	firstSourcePort = 41668
-	sourcePortStep  = 17405
+	firstSourcePort   = 41668
+	sourcePortStep    = 17405
+	lowestSourcePort  = 1024
+	highestSourcePort = 63999
 )
+
+// drawSeed is that with which TRex draws which template is next.
+const drawSeed = 555
 
 // isASTF tells a stateful profile from a list of streams.
 func isASTF(data []byte) bool {
@@ -87,7 +92,7 @@ func (in *importer) importASTF(data []byte) (*Imported, error) {
 		ObjectMeta: metav1.ObjectMeta{Name: in.name},
 		Spec: spatev1.TrafficProfileSpec{
 			GeneratorRef: &spatev1.GeneratorReference{Name: spatev1.ObjectName(in.options.Generator)},
-			RampUp:       a.client.rampUp,
+			RampUp:       a.client.rampUp, DrawSeed: ptr.To[int64](drawSeed),
 		},
 	}
 	if len(in.problems.errs) == 0 {
@@ -352,7 +357,9 @@ func (a *astf) smallNumbers(o *object, key string, most int) []int {
 
 // addressPools of a template. Their names and bounds are the same wherever TRex's generator is, so that templates share them.
 func (a *astf) addressPools(t *spatev1.ASTFTemplate, from, to *addresses, v6 ipv6Info, client *object) {
-	clients := spatev1.AddressPool{Name: "clients", Order: from.order, PortPairOffset: from.offset, SourcePorts: &spatev1.SourcePorts{First: firstSourcePort, Step: sourcePortStep}}
+	clients := spatev1.AddressPool{Name: "clients", Order: from.order, PortPairOffset: from.offset, SourcePorts: &spatev1.SourcePorts{
+		First: firstSourcePort, Step: sourcePortStep, Lowest: ptr.To[int32](lowestSourcePort), Highest: ptr.To[int32](highestSourcePort),
+	}}
 	servers := spatev1.AddressPool{Name: "servers", Order: to.order, PortPairOffset: to.offset}
 	put := func(pool *spatev1.AddressPool, of *addresses, upper []byte) {
 		first, last := of.first, of.last

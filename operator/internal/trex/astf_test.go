@@ -100,7 +100,7 @@ destinationPort: 80
 rate: 2.5cps
 statisticsGroup: web-a
 pools:
-  clients: [{name: clients, first: 16.0.0.0, last: 16.0.0.255, order: Sequential, portPairOffset: 1.0.0.0, sourcePorts: {first: 41668, step: 17405}}]
+  clients: [{name: clients, first: 16.0.0.0, last: 16.0.0.255, order: Sequential, portPairOffset: 1.0.0.0, sourcePorts: {first: 41668, step: 17405, lowest: 1024, highest: 63999}}]
   servers: [{name: servers, first: 48.0.0.0, last: 48.0.255.255, order: Sequential, portPairOffset: 1.0.0.0}]
 source:
   programs:
@@ -175,7 +175,7 @@ func TestSettingsOfTRex(t *testing.T) {
 	if *got.Templates[0].Spec.Tunables.Server.TCP.MSS != 1460 {
 		t.Error("the servers have their own")
 	}
-	isYAML(t, got.Templates[0].Spec.Pools, `{clients: [{name: clients, first: "2001:db8::1000:0", last: "2001:db8::1000:ff", order: Sequential, portPairOffset: "::100:0", sourcePorts: {first: 41668, step: 17405}}],
+	isYAML(t, got.Templates[0].Spec.Pools, `{clients: [{name: clients, first: "2001:db8::1000:0", last: "2001:db8::1000:ff", order: Sequential, portPairOffset: "::100:0", sourcePorts: {first: 41668, step: 17405, lowest: 1024, highest: 63999}}],
 	  servers: [{name: servers, first: "fd00::3000:0", last: "fd00::3000:ffff", order: Sequential, portPairOffset: "::100:0"}]}`)
 	if len(got.Notes) != 2 || !strings.Contains(got.Notes[0], "acknowledges each 2920 bytes") || !strings.Contains(got.Notes[1], "reass_maxqlen") {
 		t.Errorf("got %q", got.Notes)

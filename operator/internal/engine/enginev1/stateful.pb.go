@@ -30,7 +30,7 @@ const (
 	// As SEQUENTIAL.
 	PoolOrder_POOL_ORDER_UNSPECIFIED PoolOrder = 0
 	PoolOrder_POOL_ORDER_SEQUENTIAL  PoolOrder = 1
-	// The n-th address is a function of (seed, n).
+	// Shuffled: the n-th address is a function of (seed, n), and each comes once before any comes again.
 	PoolOrder_POOL_ORDER_RANDOM PoolOrder = 2
 )
 
@@ -251,7 +251,10 @@ type Stateful struct {
 	// default (65,536 a worker). Memory for them is taken at Prepare.
 	MostFlows uint64 `protobuf:"varint,4,opt,name=most_flows,json=mostFlows,proto3" json:"most_flows,omitempty"`
 	// Rates of all templates rise linearly from 0 to full over this time.
-	RampUpNs      uint64 `protobuf:"varint,5,opt,name=ramp_up_ns,json=rampUpNs,proto3" json:"ramp_up_ns,omitempty"`
+	RampUpNs uint64 `protobuf:"varint,5,opt,name=ramp_up_ns,json=rampUpNs,proto3" json:"ramp_up_ns,omitempty"`
+	// Absent: templates begin their flows in turn, as evenly as their rates allow. Given: whose flow is next is drawn in
+	// proportion to the rates with this seed, as TRex does with 555.
+	DrawSeed      *uint32 `protobuf:"varint,6,opt,name=draw_seed,json=drawSeed,proto3,oneof" json:"draw_seed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -317,6 +320,13 @@ func (x *Stateful) GetMostFlows() uint64 {
 func (x *Stateful) GetRampUpNs() uint64 {
 	if x != nil {
 		return x.RampUpNs
+	}
+	return 0
+}
+
+func (x *Stateful) GetDrawSeed() uint32 {
+	if x != nil && x.DrawSeed != nil {
+		return *x.DrawSeed
 	}
 	return 0
 }
@@ -708,12 +718,17 @@ func (x *Pool) GetSourcePorts() *SourcePorts {
 	return nil
 }
 
-// Client n starts at 1025 + x modulo 62976 where x = (first - 1025 + n * step) modulo 65536, and goes on with the next port
-// within 1024..63999, around; a start of 64000 is one of 1024. `first` is 1025..63999. With both 0, at a hash of n.
+// Client n starts at first + n * step modulo 65536 and goes on to highest, then from lowest. A start outside is moved:
+// counted from lowest up through 65535 and on from 0, it is taken modulo the number of ports. With first and step 0, clients
+// start at a hash of n. TRex's ports: 41668, 17405, 1024, 63999.
 type SourcePorts struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	First         uint32                 `protobuf:"varint,1,opt,name=first,proto3" json:"first,omitempty"`
-	Step          uint32                 `protobuf:"varint,2,opt,name=step,proto3" json:"step,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	First uint32                 `protobuf:"varint,1,opt,name=first,proto3" json:"first,omitempty"`
+	Step  uint32                 `protobuf:"varint,2,opt,name=step,proto3" json:"step,omitempty"`
+	// 0 means 1024.
+	Lowest uint32 `protobuf:"varint,3,opt,name=lowest,proto3" json:"lowest,omitempty"`
+	// 0 means 65535.
+	Highest       uint32 `protobuf:"varint,4,opt,name=highest,proto3" json:"highest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -758,6 +773,20 @@ func (x *SourcePorts) GetFirst() uint32 {
 func (x *SourcePorts) GetStep() uint32 {
 	if x != nil {
 		return x.Step
+	}
+	return 0
+}
+
+func (x *SourcePorts) GetLowest() uint32 {
+	if x != nil {
+		return x.Lowest
+	}
+	return 0
+}
+
+func (x *SourcePorts) GetHighest() uint32 {
+	if x != nil {
+		return x.Highest
 	}
 	return 0
 }
@@ -2372,7 +2401,7 @@ var File_spate_engine_v1_stateful_proto protoreflect.FileDescriptor
 
 const file_spate_engine_v1_stateful_proto_rawDesc = "" +
 	"\n" +
-	"\x1espate/engine/v1/stateful.proto\x12\x0fspate.engine.v1\x1a\x1aspate/engine/v1/rate.proto\"\xe3\x01\n" +
+	"\x1espate/engine/v1/stateful.proto\x12\x0fspate.engine.v1\x1a\x1aspate/engine/v1/rate.proto\"\x93\x02\n" +
 	"\bStateful\x124\n" +
 	"\bpayloads\x18\x01 \x03(\v2\x18.spate.engine.v1.PayloadR\bpayloads\x12+\n" +
 	"\x05pools\x18\x02 \x03(\v2\x15.spate.engine.v1.PoolR\x05pools\x127\n" +
@@ -2380,7 +2409,10 @@ const file_spate_engine_v1_stateful_proto_rawDesc = "" +
 	"\n" +
 	"most_flows\x18\x04 \x01(\x04R\tmostFlows\x12\x1c\n" +
 	"\n" +
-	"ramp_up_ns\x18\x05 \x01(\x04R\brampUpNs\"y\n" +
+	"ramp_up_ns\x18\x05 \x01(\x04R\brampUpNs\x12 \n" +
+	"\tdraw_seed\x18\x06 \x01(\rH\x00R\bdrawSeed\x88\x01\x01B\f\n" +
+	"\n" +
+	"_draw_seed\"y\n" +
 	"\aPayload\x12\x16\n" +
 	"\x05bytes\x18\x01 \x01(\fH\x00R\x05bytes\x12\x14\n" +
 	"\x04size\x18\x02 \x01(\x04H\x00R\x04size\x125\n" +
@@ -2404,10 +2436,12 @@ const file_spate_engine_v1_stateful_proto_rawDesc = "" +
 	"\x05order\x18\x04 \x01(\x0e2\x1a.spate.engine.v1.PoolOrderR\x05order\x12\x12\n" +
 	"\x04seed\x18\x05 \x01(\x04R\x04seed\x12\x1b\n" +
 	"\tfirst_mac\x18\x06 \x01(\fR\bfirstMac\x12?\n" +
-	"\fsource_ports\x18\a \x01(\v2\x1c.spate.engine.v1.SourcePortsR\vsourcePorts\"7\n" +
+	"\fsource_ports\x18\a \x01(\v2\x1c.spate.engine.v1.SourcePortsR\vsourcePorts\"i\n" +
 	"\vSourcePorts\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\rR\x05first\x12\x12\n" +
-	"\x04step\x18\x02 \x01(\rR\x04step\":\n" +
+	"\x04step\x18\x02 \x01(\rR\x04step\x12\x16\n" +
+	"\x06lowest\x18\x03 \x01(\rR\x06lowest\x12\x18\n" +
+	"\ahighest\x18\x04 \x01(\rR\ahighest\":\n" +
 	"\fWeightedPool\x12\x12\n" +
 	"\x04pool\x18\x01 \x01(\rR\x04pool\x12\x16\n" +
 	"\x06weight\x18\x02 \x01(\rR\x06weight\"\xcb\x06\n" +
@@ -2647,6 +2681,7 @@ func file_spate_engine_v1_stateful_proto_init() {
 		return
 	}
 	file_spate_engine_v1_rate_proto_init()
+	file_spate_engine_v1_stateful_proto_msgTypes[0].OneofWrappers = []any{}
 	file_spate_engine_v1_stateful_proto_msgTypes[1].OneofWrappers = []any{
 		(*Payload_Bytes)(nil),
 		(*Payload_Size)(nil),
