@@ -392,13 +392,8 @@ func wide(upper []byte, lower netip.Addr) netip.Addr {
 // configMaps hold the buffers that are too long for a template.
 func (a *astf) configMaps() (all []*corev1.ConfigMap) {
 	for i := range a.buffers {
-		b := &a.buffers[i]
-		if b.used && b.inMap() {
-			all = append(all, &corev1.ConfigMap{
-				TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
-				ObjectMeta: metav1.ObjectMeta{Name: b.object},
-				BinaryData: map[string][]byte{payloadKey: b.bytes},
-			})
+		if made := a.buffers[i].configMap; made != nil {
+			all = append(all, made)
 		}
 	}
 	return all

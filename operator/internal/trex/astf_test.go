@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/content"
 	"spate.dev/operator/internal/plan"
 )
 
@@ -196,7 +197,7 @@ func TestServersLookAtFirstBytes(t *testing.T) {
 }
 
 func TestBuffersAreFilled(t *testing.T) {
-	long := strings.Repeat("x", mostInline)
+	long := strings.Repeat("x", content.MostInline)
 	got := importsASTF(t, astfJSON(request, answer, `"R0VU"`, `{"base": "R0VU", "size": 8, "fill": "YWI="}`, `"AP8AAQ=="`, fmt.Sprintf(`{"size": %d, "fill": "eA=="}`, len(long)+1)))
 	programs := got.Templates[0].Spec.Source.Programs
 	isYAML(t, programs.Client, `[{send: {content: {text: GETababa}}}]`)

@@ -10,19 +10,11 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-	"unicode"
-	"unicode/utf8"
+
+	corev1 "k8s.io/api/core/v1"
 
 	spatev1 "spate.dev/operator/api/v1alpha1"
-)
-
-const (
-	// mostInline is how long what is written into a template may be.
-	mostInline = 16 * 1024
-	// mostInMap is how long what is in a ConfigMap may be: 1 MiB with all around it.
-	mostInMap = 1_000_000
-	// payloadKey of the ConfigMaps.
-	payloadKey = "payload"
+	"spate.dev/operator/internal/content"
 )
 
 // buffer is bytes that programs send.
@@ -30,7 +22,8 @@ type buffer struct {
 	path   string
 	object string
 	bytes  []byte
-	used   bool
+	// configMap holds it if it is long and a template sends it.
+	configMap *corev1.ConfigMap
 }
 
 func (a *astf) readBuffers(o *object) {
@@ -42,8 +35,8 @@ func (a *astf) readBuffers(o *object) {
 		} else {
 			b.bytes = a.filled(a.problems.object(raw, b.path))
 		}
-		if len(b.bytes) > mostInMap {
-			a.problems.add(b.path, "has %d bytes; at most %d have room in a ConfigMap. Send several shorter ones, or write `size` into the template", len(b.bytes), mostInMap)
+		if len(b.bytes) > content.MostInMap {
+			a.problems.add(b.path, "has %d bytes; at most %d have room in a ConfigMap. Send several shorter ones, or write `size` into the template", len(b.bytes), content.MostInMap)
 		}
 		a.buffers = append(a.buffers, b)
 	}
@@ -70,7 +63,7 @@ func (a *astf) filled(o *object) []byte {
 	o.take("base")
 	o.take("fill")
 	o.done()
-	if size > mostInMap {
+	if size > content.MostInMap {
 		return make([]byte, size) // told by its length
 	}
 	const counter = 256 // TRex counts the bytes it fills modulo 256
@@ -89,30 +82,12 @@ func (a *astf) filled(o *object) []byte {
 	return bytes
 }
 
-// inMap tells whether it is too long to be written into a template.
-func (b *buffer) inMap() bool { return len(b.bytes) > mostInline }
-
 // content of a command that sends it.
 func (b *buffer) content() spatev1.Content {
-	b.used = true
-	switch {
-	case b.inMap():
-		return spatev1.Content{From: &spatev1.DataReference{ConfigMapName: spatev1.ObjectName(b.object), Key: payloadKey}}
-	case readable(b.bytes):
-		return spatev1.Content{Text: string(b.bytes)}
+	written, configMap, err := content.Of(b.bytes, b.object)
+	if err != nil {
+		panic(err) // its length was told when it was read
 	}
-	return spatev1.Content{Base64: b.bytes}
-}
-
-// readable tells whether bytes are text that people can read.
-func readable(bytes []byte) bool {
-	if !utf8.Valid(bytes) {
-		return false
-	}
-	for _, r := range string(bytes) {
-		if !unicode.IsPrint(r) && r != '\r' && r != '\n' && r != '\t' {
-			return false
-		}
-	}
-	return true
+	b.configMap = configMap
+	return written
 }
