@@ -25,10 +25,10 @@ import (
 func newImportCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "import",
-		Short: "Make resources of other generators' profiles",
+		Short: "Make resources of other generators' profiles, and of captures",
 		Args:  cobra.NoArgs,
 	}
-	command.AddCommand(newImportTRexCommand())
+	command.AddCommand(newImportTRexCommand(), newImportPcapCommand())
 	return command
 }
 
