@@ -140,14 +140,14 @@ type Programs struct {
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
-	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:MaxItems=1024
 	Client []Command `json:"client,omitempty"`
 
 	// server is what a server does with each connection; the connection is closed behind the last command.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
-	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:MaxItems=1024
 	Server []Command `json:"server,omitempty"`
 }
 

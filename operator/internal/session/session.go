@@ -148,7 +148,7 @@ func written(name string, spec spatev1.ASTFTemplateSpec, resolved *enginev1.Plan
 }
 
 // mostCommands of a side that a template has room for.
-const mostCommands = 256
+const mostCommands = 1024
 
 // writer makes instructions into commands.
 type writer struct {

@@ -105,7 +105,7 @@ func TestSessionsThatAreRefused(t *testing.T) {
 		"no plan":           {"hello", 0, "web", Options{}, "compile --resolved printed no plan"},
 		"unknown commands":  {resolved("TCP", `{"mark": 0}`, `{"accept": {}}`), 0, "web", Options{}, "instruction 0, *enginev1.Instruction_Mark, is not known of captures"},
 		"no such payload":   {resolved("TCP", `{"send": {"payload": 2}}`, `{"accept": {}}`), 0, "web", Options{}, "payload 2 is none of the 2"},
-		"a long session":    {resolved("UDP", many, `{"close": {}}`), 0, "web", Options{}, "a side has 257 commands; at most 256 have room in a template"},
+		"a long session":    {resolved("UDP", many, `{"close": {}}`), 0, "web", Options{}, "a side has 1025 commands; at most 1024 have room in a template"},
 		"a name":            {"", 0, "Web_1", Options{}, `the name "Web_1" must be`},
 		"a range":           {"", 0, "web", Options{Clients: "a-b"}, `clients "a-b": must be an address`},
 		"a rate":            {resolved("TCP", `{"connect": {}}`, `{"accept": {}}`), 0, "web", Options{Rate: "fast"}, `spec.rate: "fast": must be connections a second`},

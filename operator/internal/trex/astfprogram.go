@@ -17,7 +17,7 @@ import (
 )
 
 // mostCommands of a program here.
-const mostCommands = 256
+const mostCommands = 1024
 
 // astfProgram is one of TRex's, which a side of any template may have.
 type astfProgram struct {
