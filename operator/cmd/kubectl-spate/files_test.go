@@ -113,7 +113,7 @@ func TestValidateTellsEveryProblem(t *testing.T) {
 		}
 	}
 	output, told, err := spate(smoke+"---\n"+udp+"---\napiVersion: v1\nkind: Namespace\nmetadata: {name: lab}\n", "validate", "-")
-	if err != nil || output != "no problem found (TrafficProfiles: 1, StatelessStreams: 1, TrafficGenerators: 0)\n" || told != "standard input, document 3: Namespace lab: is not looked into\n" {
+	if err != nil || output != "no problem found (TrafficProfiles: 1, StatelessStreams: 1, ASTFTemplates: 0, TrafficGenerators: 0)\n" || told != "standard input, document 3: Namespace lab: is not looked into\n" {
 		t.Errorf("got %q, %q, %v", output, told, err)
 	}
 }

@@ -27,7 +27,8 @@ type templateEntry struct {
 	template *template
 	// rate in connections a second, at a factor of 1.
 	rate *big.Rat
-	// earlier entries run the same template.
+	// earlier is how many entries before it run the same side of the template: clients and servers of one pair of ports may be
+	// two entries.
 	earlier int
 }
 
@@ -35,14 +36,22 @@ type templateEntry struct {
 func templateEntries(in Input, generator *spatev1.TrafficGenerator) ([]templateEntry, Problems) {
 	var problems Problems
 	var all []templateEntry
-	earlier := map[spatev1.ObjectName]int{}
+	clients, servers := map[spatev1.ObjectName]int{}, map[spatev1.ObjectName]int{}
 	for i := range in.Profile.Spec.Traffic {
 		e := templateEntry{at: spec.Child("traffic").Index(i), spec: &in.Profile.Spec.Traffic[i]}
 		if e.spec.TemplateRef == nil {
 			continue
 		}
 		name := e.spec.TemplateRef.Name
-		e.earlier, earlier[name] = earlier[name], earlier[name]+1
+		for _, side := range []struct {
+			port  spatev1.PortName
+			count map[spatev1.ObjectName]int
+		}{{e.spec.TransmitPort, clients}, {e.spec.ReceivePort, servers}} {
+			if side.port != "" {
+				e.earlier = max(e.earlier, side.count[name])
+				side.count[name]++
+			}
+		}
 		problems = append(problems, e.resolve(in, generator)...)
 		all = append(all, e)
 	}

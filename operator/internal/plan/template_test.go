@@ -149,6 +149,17 @@ func TestEachFurtherPairOfPortsHasItsOwnAddresses(t *testing.T) {
 	}
 }
 
+func TestClientsAndServersOfOnePairOfPortsMayBeTwoEntries(t *testing.T) {
+	got := planOf(t, Input{
+		Profile:   profile(running("clients", "one", "east", ""), running("servers", "one", "", "west"), running("both", "one", "west", "east")),
+		Templates: map[string]*spatev1.ASTFTemplate{"one": templateOf(t, webTemplate, "seed: 7", "seed: 7, portPairOffset: 0.1.0.0")},
+	})
+	of := func(i int) []byte { return got.Pools[got.Templates[i].Servers[0].Pool].First }
+	if !slices.Equal(of(0), []byte{48, 0, 0, 1}) || !slices.Equal(of(1), []byte{48, 0, 0, 1}) || !slices.Equal(of(2), []byte{48, 1, 0, 1}) {
+		t.Errorf("got %v, %v, %v", of(0), of(1), of(2))
+	}
+}
+
 func TestRealClientsAndRealServers(t *testing.T) {
 	p := profile(running("clients", "one", "east", ""), running("servers", "two", "", "west"))
 	p.Spec.Traffic[0].ConnectionRate = "0.5cps"
