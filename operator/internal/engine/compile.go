@@ -30,14 +30,17 @@ const compileLimit = 30 * time.Second
 
 // Check returns what the engine would refuse the plan for; empty if it would take it, or if there is no engine to try.
 func (c Compiler) Check(ctx context.Context, plan *enginev1.Plan) (string, error) {
-	if c.Binary == "" {
-		return "", nil
-	}
-	if _, err := os.Stat(c.Binary); err != nil {
+	if !c.there() {
 		return "", nil
 	}
 	_, refusal, err := c.run(ctx, plan)
 	return refusal, err
+}
+
+// there tells whether there is an engine to try.
+func (c Compiler) there() bool {
+	_, err := os.Stat(c.Binary)
+	return c.Binary != "" && err == nil
 }
 
 // Resolve gives a plan with each template's capture replaced by what it comes to: programs, payloads, protocol and destination

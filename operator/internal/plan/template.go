@@ -57,7 +57,7 @@ func checkTemplate(spec *spatev1.ASTFTemplateSpec, at *field.Path, around surrou
 	if len(spec.Pools.Servers) == 0 {
 		problems.add(spatev1.ReasonInvalidSpec, pools.Child("servers"), "name the addresses that servers have")
 	}
-	problems.oneFamily(t, pools)
+	problems.oneFamily(t)
 	t.made.Match = problems.match(spec.Match, at.Child("match"))
 	t.made.ClientTunables = problems.tunables(&spec.Tunables.Client, at.Child("tunables", "client"))
 	t.made.ServerTunables = problems.tunables(&spec.Tunables.Server, at.Child("tunables", "server"))
@@ -136,7 +136,7 @@ func (p *Problems) count(number *int64, at *field.Path) uint64 {
 }
 
 // oneFamily tells whether all addresses of a template are of one family: any client may connect to any server.
-func (p *Problems) oneFamily(t *template, at *field.Path) {
+func (p *Problems) oneFamily(t *template) {
 	var first *pool
 	for _, side := range [][]pool{t.clients, t.servers} {
 		for i := range side {

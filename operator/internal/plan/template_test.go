@@ -58,6 +58,12 @@ func templateOf(t *testing.T, text string, changes ...string) *spatev1.ASTFTempl
 	return template
 }
 
+// poolsOf is a template's text from its pools on.
+func poolsOf(text string) string {
+	_, pools, _ := strings.Cut(text, "pools:")
+	return "pools:" + pools
+}
+
 func running(name, template, transmit, receive string) spatev1.TrafficEntry {
 	return spatev1.TrafficEntry{Name: spatev1.EntryName(name), TemplateRef: &spatev1.LocalReference{Name: spatev1.ObjectName(template)},
 		TransmitPort: spatev1.PortName(transmit), ReceivePort: spatev1.PortName(receive)}
@@ -238,7 +244,7 @@ func TestMessagesAndSwitches(t *testing.T) {
 }
 
 func TestCapturesAreForTheEngineToRead(t *testing.T) {
-	text := "source: {pcap: {from: {configMapName: captures, key: web}}}\nrate: 1cps\n" + webTemplate[strings.Index(webTemplate, "pools:"):]
+	text := "source: {pcap: {from: {configMapName: captures, key: web}}}\nrate: 1cps\n" + poolsOf(webTemplate)
 	p := profile(running("a", "one", "east", "west"), running("b", "two", "east", "west"))
 	onVolume := templateOf(t, text, "from: {configMapName: captures, key: web}", "volume: {name: captures, path: a/web.pcap}")
 	g := generator(func(g *spatev1.TrafficGenerator) { g.Spec.Volumes = []spatev1.GeneratorVolume{{Name: "captures"}} })
@@ -302,7 +308,7 @@ func TestTemplatesThatCannotBeRun(t *testing.T) {
 			}
 		})
 	}
-	for _, text := range []string{webTemplate, messages, "source: {pcap: {from: {configMapName: a, key: b}}}\nrate: 1cps\n" + webTemplate[strings.Index(webTemplate, "pools:"):]} {
+	for _, text := range []string{webTemplate, messages, "source: {pcap: {from: {configMapName: a, key: b}}}\nrate: 1cps\n" + poolsOf(webTemplate)} {
 		if problems := CheckTemplate(&templateOf(t, text).Spec); len(problems) > 0 {
 			t.Errorf("a good one: got %v", problems)
 		}

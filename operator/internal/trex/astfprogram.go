@@ -114,7 +114,7 @@ type command struct {
 var instructions = map[string]command{
 	"connect": {tcp: true, first: true, read: func(_ *astfProgram, _ *object, s *step) { s.waits = true }},
 	"tx":      {tcp: true, read: (*astfProgram).tx},
-	"rx":      {tcp: true, read: func(p *astfProgram, o *object, s *step) { s.wait(o, "min_bytes") }},
+	"rx":      {tcp: true, read: func(_ *astfProgram, o *object, s *step) { s.wait(o, "min_bytes") }},
 	"tx_mode": {tcp: true, read: (*astfProgram).txMode},
 	"nc": {tcp: true, last: true, read: func(_ *astfProgram, _ *object, s *step) {
 		s.commands = []spatev1.Command{{WaitForPeerClose: &spatev1.EmptyCommand{}}} // TRex closes behind its peer
@@ -123,7 +123,7 @@ var instructions = map[string]command{
 		s.commands = []spatev1.Command{{Reset: &spatev1.EmptyCommand{}}}
 	}},
 	"tx_msg":    {udp: true, read: (*astfProgram).tx},
-	"rx_msg":    {udp: true, read: func(p *astfProgram, o *object, s *step) { s.wait(o, "min_pkts") }},
+	"rx_msg":    {udp: true, read: func(_ *astfProgram, o *object, s *step) { s.wait(o, "min_pkts") }},
 	"keepalive": {udp: true, read: (*astfProgram).keepalive},
 	"close_msg": {udp: true, last: true, read: func(_ *astfProgram, _ *object, s *step) {
 		s.commands = []spatev1.Command{{Close: &spatev1.EmptyCommand{}}}
