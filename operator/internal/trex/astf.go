@@ -154,9 +154,9 @@ func (a *astf) template(index int, raw json.RawMessage) {
 	client, server := o.object("client_template"), o.object("server_template")
 	o.done()
 	t := &spatev1.ASTFTemplate{TypeMeta: metav1.TypeMeta{APIVersion: spatev1.GroupVersion.String(), Kind: "ASTFTemplate"}}
-	name := strconv.Itoa(index + 1)
+	name, entry := strconv.Itoa(index+1), "template-"+strconv.Itoa(index+1)
 	if group != "" {
-		name, t.Spec.StatisticsGroup = group, spatev1.EntryName(group)
+		name, entry, t.Spec.StatisticsGroup = group, group, spatev1.EntryName(group)
 	}
 	t.Name = a.objects.unique(label(a.name+"-"+name, name), index+1)
 	a.sides(t, client, server)
@@ -166,13 +166,9 @@ func (a *astf) template(index int, raw json.RawMessage) {
 	for _, problem := range plan.CheckTemplate(&t.Spec) {
 		a.problems.add(o.path, "as ASTFTemplate %s it cannot be run: %s", t.Name, problem.Error())
 	}
-	entry := a.entries.unique(label(name, name), index+1)
-	if group == "" {
-		entry = a.entries.unique("template-"+name, index+1)
-	}
 	a.made.Templates = append(a.made.Templates, t)
 	a.made.Profile.Spec.Traffic = append(a.made.Profile.Spec.Traffic, spatev1.TrafficEntry{
-		Name: spatev1.EntryName(entry), TemplateRef: &spatev1.LocalReference{Name: spatev1.ObjectName(t.Name)},
+		Name: spatev1.EntryName(a.entries.unique(entry, index+1)), TemplateRef: &spatev1.LocalReference{Name: spatev1.ObjectName(t.Name)},
 		TransmitPort: spatev1.PortName(a.options.Port), ReceivePort: spatev1.PortName(a.options.ReceivePort),
 	})
 }
