@@ -132,7 +132,7 @@ func TestObjectsMayComeInAnyOrder(t *testing.T) {
 	}
 }
 
-func TestAProfileWithATemplateIsNotSupportedByName(t *testing.T) {
+func TestAProfileAwaitsItsTemplate(t *testing.T) {
 	ns := namespace(t)
 	mustApply(t, ns, loopbackGenerator)
 	mustApply(t, ns, `
@@ -142,10 +142,10 @@ metadata: {name: stateful}
 spec:
   generatorRef: {name: loop}
   traffic:
-  - {name: http, templateRef: {name: http}, transmitPort: loop}
+  - {name: http, templateRef: {name: http}, transmitPort: loop, receivePort: loop}
 `)
 	expect(t, condition(t, answerLimit, profileNamed(ns, "stateful"), spate.ConditionReady, metav1.ConditionFalse),
-		spate.ReasonNotSupported, "spec.traffic[0].templateRef")
+		spate.ReasonReferenceNotFound, "spec.traffic[0].templateRef")
 }
 
 func TestAGeneratorServesOtherNamespacesOnlyByGrant(t *testing.T) {

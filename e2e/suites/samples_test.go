@@ -158,7 +158,7 @@ func TestSamples(t *testing.T) {
 	t.Run("astftemplate", func(t *testing.T) {
 		mustApply(t, ns, sampleText(t, "astftemplate.yaml"))
 		http := &spate.ASTFTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "http"}}
-		expect(t, condition(t, answerLimit, http, spate.ConditionReady, metav1.ConditionFalse), spate.ReasonNotSupported)
+		expect(t, condition(t, answerLimit, http, spate.ConditionReady, metav1.ConditionTrue), spate.ReasonAvailable)
 	})
 	t.Run("smoke", func(t *testing.T) {
 		run := passed(t, ns, "smoke")

@@ -63,7 +63,7 @@ func TestUseFromOtherNamespacesNeedsAGrant(t *testing.T) {
 	expect(t, 2*answerLimit, p, spatev1.ConditionReady, metav1.ConditionFalse, spatev1.ReasonGeneratorNotReady)
 }
 
-func TestTemplatesAreNotSupportedByName(t *testing.T) {
+func TestAMissingTemplateIsAwaited(t *testing.T) {
 	ns := bareNamespace(t)
 	mustApply(t, ns, loopbackGenerator+"---"+`
 apiVersion: spate.dev/v1alpha1
@@ -72,9 +72,9 @@ metadata: {name: stateful}
 spec:
   generatorRef: {name: loop}
   traffic:
-  - {name: http, templateRef: {name: http}, transmitPort: loop}
+  - {name: http, templateRef: {name: http}, transmitPort: loop, receivePort: loop}
 `)
-	expect(t, answerLimit, profileNamed(ns, "stateful"), spatev1.ConditionReady, metav1.ConditionFalse, spatev1.ReasonNotSupported, "spec.traffic[0].templateRef")
+	expect(t, answerLimit, profileNamed(ns, "stateful"), spatev1.ConditionReady, metav1.ConditionFalse, spatev1.ReasonReferenceNotFound, "spec.traffic[0].templateRef")
 }
 
 func TestAStreamIsJudgedByItself(t *testing.T) {

@@ -248,16 +248,19 @@ spec:
       - receive: {bytes: 5, clear: true}
       - delay: {min: 10ms, max: 20ms}
       - jump: {to: again, variable: left, comparison: Greater, value: 3}
+      - receiveUntil: {httpMessage: {}}
       - close: {}
       server:
       - receive: {bytes: 5}
-      - send: {content: {size: 5}}
+      - send: {content: {size: 5, fields: [{offset: 1, counter: {width: 3}}, {list: {text: [a, b]}}]}}
+      - switchTemplate: {template: other}
       - waitForPeerClose: {}
   destinationPort: 80
   rate: 100cps
   pools:
-    clients: [{name: c, first: 16.0.0.1, last: 16.0.0.254}]
-    servers: [{name: s, first: "2001:db8::1", last: "2001:db8::ff"}]
+    clients: [{name: c, first: 16.0.0.1, last: 16.0.0.254, sourcePorts: {first: 2000, highest: 3000}, firstMAC: "02:00:00:00:00:01"}]
+    servers: [{name: s, first: 48.0.0.1, last: 48.0.0.254, order: Random, seed: 7, weight: 2}]
+  match: [{text: GET}, {offset: 4, hex: 2f}]
 `
 
 // runYAML is a good run.
@@ -296,6 +299,11 @@ var refused = map[string]map[string]change{
 		"min over max":                {"{min: 1025, max: 65000}", "{min: 65000, max: 1025}", []string{"spec.traffic[0].stream.fields[0].random", "min must not be greater than max"}},
 		"unknown transmit port":       {"transmitPort: east\n    receivePort", "transmitPort: north\n    receivePort", []string{"spec.traffic", "the transmitPort of each entry must name a port of spec.generator.ports"}},
 		"unknown receive port":        {"receivePort: east", "receivePort: south", []string{"spec.traffic", "the receivePort of each entry must name a port of spec.generator.ports"}},
+		"a stream from nowhere":       {"transmitPort: east\n    receivePort: east\n", "receivePort: east\n", []string{"spec.traffic[0]", "set transmitPort; a template with real clients has a receivePort only"}},
+		"connections of a stream":     {"streamRef: {name: other}", "streamRef: {name: other}\n    connectionRate: 1cps", []string{"spec.traffic[1].connectionRate", "goes with the clients of a template"}},
+		"a template held back":        {"streamRef: {name: other}\n    rate: 10kpps", "templateRef: {name: other}\n    paused: true", []string{"spec.traffic[1]", "paused, start and next go with streams"}},
+		"packets of a template":       {"streamRef: {name: other}", "templateRef: {name: other}", []string{"spec.traffic[1].rate", "set connectionRate"}},
+		"servers only":                {"transmitPort: east\n    streamRef: {name: other}\n    rate: 10kpps", "receivePort: east\n    templateRef: {name: other}", nil},
 		"two sources":                 {"streamRef: {name: other}", "streamRef: {name: other}\n    templateRef: {name: other}", []string{"spec.traffic[1]", "exactly one of the fields in [streamRef stream templateRef]"}},
 		"no source":                   {"streamRef: {name: other}", "", []string{"spec.traffic[1]", "exactly one of"}},
 		"rate of a template":          {"streamRef: {name: other}", "templateRef: {name: other}", []string{"spec.traffic[1].rate", "rate goes with streams"}},
@@ -417,6 +425,16 @@ var refused = map[string]map[string]change{
 		"pcap and programs": {"source:\n", "source:\n    pcap: {from: {configMapName: captures, key: http}}\n", []string{"spec.source", "exactly one of the fields in [programs pcap]"}},
 		"rate in packets":   {"rate: 100cps", "rate: 100pps", []string{"spec.rate", "must be connections a second"}},
 		"mixed families":    {"last: 16.0.0.254", `last: "::1"`, []string{"spec.pools.clients[0]", "same family"}},
+		"two ends":          {"{httpMessage: {}}", "{httpMessage: {}, pattern: x}", []string{"spec.source.programs.client[5].receiveUntil", "exactly one of the fields in [pattern patternHex httpMessage]"}},
+		"two contents":      {"{content: {text: hello}}", "{content: {text: hello, base64: aGk=}}", []string{"spec.source.programs.client[1].send.content", "exactly one of the fields in [text hex base64 size from]"}},
+		"half a field":      {"{offset: 1, counter: {width: 3}}", "{offset: 1}", []string{"spec.source.programs.server[1].send.content.fields[0]", "exactly one of the fields in [list counter]"}},
+		"a wide counter":    {"{width: 3}", "{width: 21}", []string{"fields[0].counter.width"}},
+		"no servers":        {"servers: [{name: s, first: 48.0.0.1, last: 48.0.0.254, order: Random, seed: 7, weight: 2}]", "servers: []", []string{"spec.pools.servers"}},
+		"servers' ports":    {"weight: 2}", "weight: 2, sourcePorts: {first: 2000}}", []string{"spec.pools.servers", "firstMAC and sourcePorts go with clients"}},
+		"ports back":        {"highest: 3000", "highest: 3000, lowest: 3001", []string{"spec.pools.clients[0].sourcePorts", "lowest must not be greater than highest"}},
+		"no port":           {"  destinationPort: 80\n", "", []string{"spec.destinationPort", "name the port that the servers listen on"}},
+		"latency of TCP":    {"rate: 100cps", "rate: 100cps\n  latency: true", []string{"spec.latency", "round trips are measured of UDP messages"}},
+		"a match of both":   {"{text: GET}", "{text: GET, hex: \"00\"}", []string{"spec.match[0]", "exactly one of the fields in [text hex]"}},
 		"delay min > max":   {"{min: 10ms, max: 20ms}", "{min: 30ms, max: 20ms}", []string{"spec.source.programs.client[3].delay", "min must not be greater than max"}},
 	},
 	runYAML: {

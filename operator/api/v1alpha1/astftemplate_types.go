@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // ASTFTemplate: a client and a server program over TCP or UDP, or a pcap to derive them from.
-//
-// The engine does not run templates yet: a profile that uses one gets Ready=False with reason NotSupported.
 
 package v1alpha1
 
@@ -30,6 +28,9 @@ const (
 type ConnectionRate string
 
 // ASTFTemplateSpec describes emulated applications: what clients and servers say to each other.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.destinationPort) || has(self.source.pcap)",fieldPath=".destinationPort",message="name the port that the servers listen on"
+// +kubebuilder:validation:XValidation:rule="!has(self.latency) || !self.latency || !has(self.source.programs) || self.source.programs.transport == 'UDP'",fieldPath=".latency",message="round trips are measured of UDP messages"
 type ASTFTemplateSpec struct {
 	// source of the conversation.
 	Source TemplateSource `json:"source"`
@@ -48,8 +49,28 @@ type ASTFTemplateSpec struct {
 	// +kubebuilder:validation:Minimum=1
 	Limit *int64 `json:"limit,omitempty"`
 
+	// mostOpen is the number of connections at a time: the next waits until one has ended. No bound when absent.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	MostOpen *int64 `json:"mostOpen,omitempty"`
+
 	// pools are the addresses of clients and servers.
 	Pools AddressPools `json:"pools"`
+
+	// match are bytes that must all be among the first that a client sends for the servers to serve it. Templates with it come
+	// before those without where several listen on one port; any client when absent.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	Match []PayloadMatch `json:"match,omitempty"`
+
+	// seed of random delays.
+	// +optional
+	Seed *int64 `json:"seed,omitempty"`
+
+	// latency measures the round trip of each message and its reply (UDP).
+	// +optional
+	Latency bool `json:"latency,omitempty"`
 
 	// tunables of the transport on each side.
 	// +optional
@@ -74,32 +95,65 @@ type TemplateSource struct {
 }
 
 // PcapSource is a capture of one session. A TCP session starts with its handshake and has no gaps.
+//
+// +kubebuilder:validation:ExactlyOneOf=from;volume
 type PcapSource struct {
-	// from names the data.
-	From DataReference `json:"from"`
+	// from names the data, at most 1 MiB.
+	// +optional
+	From *DataReference `json:"from,omitempty"`
+
+	// volume names a file on a volume of the generator.
+	// +optional
+	Volume *VolumeFile `json:"volume,omitempty"`
 }
 
-// Programs of the two sides.
+// PayloadMatch are bytes at a place in what a client sends first: exactly one of text and hex.
+//
+// +kubebuilder:validation:ExactlyOneOf=text;hex
+type PayloadMatch struct {
+	// offset of the first of them.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1023
+	Offset int32 `json:"offset,omitempty"`
+	// text as UTF-8.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	Text string `json:"text,omitempty"`
+	// hex digits, two a byte.
+	// +optional
+	// +kubebuilder:validation:MinLength=2
+	// +kubebuilder:validation:MaxLength=128
+	// +kubebuilder:validation:Pattern=`^([0-9a-fA-F]{2})+$`
+	Hex string `json:"hex,omitempty"`
+}
+
+// Programs of the two sides. A side that is only ever real needs none.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.client) || has(self.server)",message="write the program of at least one side"
 type Programs struct {
 	// transport they run over.
 	Transport Transport `json:"transport"`
 
-	// client is what a client does with each connection.
+	// client is what a client does with each connection; the connection is closed behind the last command.
+	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
-	// +kubebuilder:validation:MaxItems=256
-	Client []Command `json:"client"`
+	// +kubebuilder:validation:MaxItems=1024
+	Client []Command `json:"client,omitempty"`
 
-	// server is what a server does with each connection.
+	// server is what a server does with each connection; the connection is closed behind the last command.
+	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
-	// +kubebuilder:validation:MaxItems=256
-	Server []Command `json:"server"`
+	// +kubebuilder:validation:MaxItems=1024
+	Server []Command `json:"server,omitempty"`
 }
 
 // Command is one step of a program: exactly one action, with a label if something jumps to it.
 //
-// +kubebuilder:validation:ExactlyOneOf=connect;accept;send;receive;sendMessage;receiveMessages;delay;close;reset;waitForPeerClose;leaveOpen;keepalive;set;add;jump;loop;mark;count
+// +kubebuilder:validation:ExactlyOneOf=connect;accept;send;receive;sendMessage;receiveMessages;delay;close;reset;waitForPeerClose;leaveOpen;keepalive;set;add;jump;loop;mark;count;receiveUntil;switchTemplate
 type Command struct {
 	// label that jumps and loops name.
 	// +optional
@@ -159,14 +213,20 @@ type Command struct {
 	// count adds one to a counter of the statistics group.
 	// +optional
 	Count *CountCommand `json:"count,omitempty"`
+	// receiveUntil waits for the end of what is received next on the TCP stream.
+	// +optional
+	ReceiveUntil *ReceiveUntilCommand `json:"receiveUntil,omitempty"`
+	// switchTemplate goes on with the program of the same side of another template.
+	// +optional
+	SwitchTemplate *SwitchTemplateCommand `json:"switchTemplate,omitempty"`
 }
 
 // EmptyCommand has no options.
 type EmptyCommand struct{}
 
-// Content is exactly one of its fields.
+// Content is bytes: exactly one of text, hex, base64, size and from, and what differs in them from connection to connection.
 //
-// +kubebuilder:validation:ExactlyOneOf=text;hex;size;from
+// +kubebuilder:validation:ExactlyOneOf=text;hex;base64;size;from
 type Content struct {
 	// text as UTF-8.
 	// +optional
@@ -179,13 +239,82 @@ type Content struct {
 	// +kubebuilder:validation:MaxLength=65536
 	// +kubebuilder:validation:Pattern=`^([0-9a-fA-F]{2})+$`
 	Hex string `json:"hex,omitempty"`
-	// size of arbitrary bytes.
+	// base64 of bytes.
+	// +optional
+	// +kubebuilder:validation:MinLength=4
+	// +kubebuilder:validation:MaxLength=65536
+	Base64 []byte `json:"base64,omitempty"`
+	// size in bytes of a fixed pattern: the byte at offset n is n modulo 251.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1099511627776
 	Size *int64 `json:"size,omitempty"`
 	// from names the data.
 	// +optional
 	From *DataReference `json:"from,omitempty"`
+
+	// fields are bytes that differ from connection to connection; later ones overwrite earlier ones.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	Fields []PayloadField `json:"fields,omitempty"`
+}
+
+// PayloadField is a field of fixed width in a content, with the n-th value for connection n of the template: exactly one of
+// list and counter.
+//
+// +kubebuilder:validation:ExactlyOneOf=list;counter
+type PayloadField struct {
+	// offset of its first byte in the content.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Offset int64 `json:"offset,omitempty"`
+	// list of values, taken in turn.
+	// +optional
+	List *PayloadList `json:"list,omitempty"`
+	// counter in decimal digits.
+	// +optional
+	Counter *PayloadCounter `json:"counter,omitempty"`
+}
+
+// PayloadList are values of one length: exactly one of text and hex.
+//
+// +kubebuilder:validation:ExactlyOneOf=text;hex
+type PayloadList struct {
+	// text of the values as UTF-8.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=1024
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=1024
+	Text []string `json:"text,omitempty"`
+	// hex digits of the values, two a byte.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=1024
+	// +kubebuilder:validation:items:MinLength=2
+	// +kubebuilder:validation:items:MaxLength=2048
+	// +kubebuilder:validation:items:Pattern=`^([0-9a-fA-F]{2})+$`
+	Hex []string `json:"hex,omitempty"`
+}
+
+// PayloadCounter writes numbers with leading zeros.
+type PayloadCounter struct {
+	// first value.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	First int64 `json:"first,omitempty"`
+	// step from one connection to the next.
+	// +optional
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Minimum=1
+	Step *int64 `json:"step,omitempty"`
+	// width in digits; higher ones are left out.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=20
+	Width int32 `json:"width"`
 }
 
 // SendCommand writes bytes.
@@ -248,6 +377,21 @@ type VariableCommand struct {
 // +kubebuilder:validation:Enum=Equal;NotEqual;Less;LessOrEqual;Greater;GreaterOrEqual
 type Comparison string
 
+const (
+	// ComparisonEqual holds for the same value.
+	ComparisonEqual Comparison = "Equal"
+	// ComparisonNotEqual holds for another value.
+	ComparisonNotEqual Comparison = "NotEqual"
+	// ComparisonLess holds for lower values.
+	ComparisonLess Comparison = "Less"
+	// ComparisonLessOrEqual holds for the value and lower ones.
+	ComparisonLessOrEqual Comparison = "LessOrEqual"
+	// ComparisonGreater holds for higher values.
+	ComparisonGreater Comparison = "Greater"
+	// ComparisonGreaterOrEqual holds for the value and higher ones.
+	ComparisonGreaterOrEqual Comparison = "GreaterOrEqual"
+)
+
 // JumpCommand goes on at a label.
 type JumpCommand struct {
 	// to is the label.
@@ -285,16 +429,45 @@ type CountCommand struct {
 	Counter EntryName `json:"counter"`
 }
 
+// ReceiveUntilCommand waits for an end: exactly one of its fields.
+//
+// +kubebuilder:validation:ExactlyOneOf=pattern;patternHex;httpMessage
+type ReceiveUntilCommand struct {
+	// pattern is text as UTF-8; what is received up to and with it is awaited.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	Pattern string `json:"pattern,omitempty"`
+	// patternHex is a pattern as hex digits, two a byte.
+	// +optional
+	// +kubebuilder:validation:MinLength=2
+	// +kubebuilder:validation:MaxLength=128
+	// +kubebuilder:validation:Pattern=`^([0-9a-fA-F]{2})+$`
+	PatternHex string `json:"patternHex,omitempty"`
+	// httpMessage is one HTTP/1.1 message: its header, and its body by Content-Length or chunks.
+	// +optional
+	HTTPMessage *EmptyCommand `json:"httpMessage,omitempty"`
+}
+
+// SwitchTemplateCommand goes on with another program.
+type SwitchTemplateCommand struct {
+	// template is the name of an ASTFTemplate that the same profile runs on the same ports, over the same transport.
+	Template ObjectName `json:"template"`
+}
+
 // AddressPools are the addresses of clients and servers.
+//
+// +kubebuilder:validation:XValidation:rule="self.servers.all(p, !has(p.firstMAC) && !has(p.sourcePorts))",fieldPath=".servers",message="firstMAC and sourcePorts go with clients"
 type AddressPools struct {
-	// clients take their source addresses from here.
+	// clients take their source addresses from here. Where clients are real, none are needed.
+	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
-	Clients []AddressPool `json:"clients"`
+	Clients []AddressPool `json:"clients,omitempty"`
 
-	// servers listen on these addresses.
+	// servers listen on these addresses, and clients connect to them.
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MinItems=1
@@ -310,7 +483,7 @@ type PoolOrder string
 const (
 	// PoolSequential takes addresses in turn.
 	PoolSequential PoolOrder = "Sequential"
-	// PoolRandom takes any address.
+	// PoolRandom shuffles them: each is taken once before any is taken again.
 	PoolRandom PoolOrder = "Random"
 )
 
@@ -332,9 +505,56 @@ type AddressPool struct {
 	// +kubebuilder:default=Sequential
 	Order PoolOrder `json:"order,omitempty"`
 
-	// portPairOffset is added to the addresses for each further pair of ports, as an address such as `0.1.0.0`.
+	// seed of the random order.
+	// +optional
+	Seed *int64 `json:"seed,omitempty"`
+
+	// weight says how often it is taken among the pools of its side.
+	// +optional
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000000
+	Weight *int32 `json:"weight,omitempty"`
+
+	// portPairOffset is added to the addresses for each further entry of a profile that runs the template, on another pair of
+	// ports, as an address such as `0.1.0.0`.
 	// +optional
 	PortPairOffset IPAddress `json:"portPairOffset,omitempty"`
+
+	// sourcePorts say with which port each client starts; spread over 1024 to 65535 by the client's number when absent.
+	// +optional
+	SourcePorts *SourcePorts `json:"sourcePorts,omitempty"`
+
+	// firstMAC is the Ethernet address of the first client's frames; that of client n is n higher. The port's own when absent.
+	// +optional
+	FirstMAC MACAddress `json:"firstMAC,omitempty"`
+}
+
+// SourcePorts of a pool's clients: client n starts with the port first + n * step modulo 65536, and each further connection has
+// the next up to highest, then from lowest on. Starts outside of both are moved within them.
+//
+// +kubebuilder:validation:XValidation:rule="(has(self.lowest) ? self.lowest : 1024) <= (has(self.highest) ? self.highest : 65535)",message="lowest must not be greater than highest"
+type SourcePorts struct {
+	// first port of the first client; with a step of 0 too, starts are spread by the client's number.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=65535
+	First int32 `json:"first,omitempty"`
+	// step from client to client.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=65535
+	Step int32 `json:"step,omitempty"`
+	// lowest port, 1024 when absent.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	Lowest *int32 `json:"lowest,omitempty"`
+	// highest port, 65535 when absent.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	Highest *int32 `json:"highest,omitempty"`
 }
 
 // IPAddress is an IPv4 or IPv6 address.
@@ -357,6 +577,13 @@ type Tunables struct {
 //
 // +kubebuilder:validation:Enum=Cubic;NewReno
 type CongestionControl string
+
+const (
+	// CongestionCubic is CUBIC (RFC 9438).
+	CongestionCubic CongestionControl = "Cubic"
+	// CongestionNewReno is NewReno (RFC 5681, RFC 6582).
+	CongestionNewReno CongestionControl = "NewReno"
+)
 
 // SideTunables are the transport's settings; the engine's defaults where absent.
 type SideTunables struct {
@@ -389,12 +616,12 @@ type TCPTunables struct {
 	InitialWindow *int32 `json:"initialWindow,omitempty"`
 	// receiveBuffer in bytes.
 	// +optional
-	// +kubebuilder:validation:Minimum=2048
+	// +kubebuilder:validation:Minimum=1024
 	// +kubebuilder:validation:Maximum=1073741824
 	ReceiveBuffer *int32 `json:"receiveBuffer,omitempty"`
 	// sendBuffer in bytes.
 	// +optional
-	// +kubebuilder:validation:Minimum=2048
+	// +kubebuilder:validation:Minimum=1024
 	// +kubebuilder:validation:Maximum=1073741824
 	SendBuffer *int32 `json:"sendBuffer,omitempty"`
 	// duplicateAckThreshold starts fast retransmission.
@@ -429,9 +656,18 @@ type TCPTunables struct {
 	// sack option (RFC 2018).
 	// +optional
 	SACK *bool `json:"sack,omitempty"`
+	// windowScale option (RFC 7323).
+	// +optional
+	WindowScale *bool `json:"windowScale,omitempty"`
 	// ecn (RFC 3168).
 	// +optional
 	ECN *bool `json:"ecn,omitempty"`
+	// timeWait is how long a port stays in TIME-WAIT.
+	// +optional
+	TimeWait Duration `json:"timeWait,omitempty"`
+	// blackhole answers nothing on ports that nobody listens on, instead of RST.
+	// +optional
+	Blackhole bool `json:"blackhole,omitempty"`
 }
 
 // ASTFTemplateStatus says whether the template can be compiled.

@@ -35,7 +35,7 @@ const (
 // TrafficProfileSpec describes what is run.
 //
 // +kubebuilder:validation:ExactlyOneOf=generatorRef;generator
-// +kubebuilder:validation:XValidation:rule="!has(self.generator) || !has(self.traffic) || self.traffic.all(t, self.generator.ports.exists(p, p.name == t.transmitPort))",fieldPath=".traffic",message="the transmitPort of each entry must name a port of spec.generator.ports"
+// +kubebuilder:validation:XValidation:rule="!has(self.generator) || !has(self.traffic) || self.traffic.all(t, !has(t.transmitPort) || self.generator.ports.exists(p, p.name == t.transmitPort))",fieldPath=".traffic",message="the transmitPort of each entry must name a port of spec.generator.ports"
 // +kubebuilder:validation:XValidation:rule="!has(self.generator) || !has(self.traffic) || self.traffic.all(t, !has(t.receivePort) || self.generator.ports.exists(p, p.name == t.receivePort))",fieldPath=".traffic",message="the receivePort of each entry must name a port of spec.generator.ports"
 // +kubebuilder:validation:XValidation:rule="!has(self.generator) || !has(self.reflect) || self.reflect.all(r, self.generator.ports.exists(p, p.name == r.port))",fieldPath=".reflect",message="the port of each item must name a port of spec.generator.ports"
 // +kubebuilder:validation:XValidation:rule="!has(self.generator) || !has(self.receive) || self.receive.all(r, self.generator.ports.exists(p, p.name == r.port))",fieldPath=".receive",message="the port of each item must name a port of spec.generator.ports"
@@ -72,9 +72,26 @@ type TrafficProfileSpec struct {
 	Receive []ReceivePort `json:"receive,omitempty"`
 
 	// rate scales all entries: by a factor (`2x`), or to a total (`1Mpps`, `10Gbps`) in proportion to their own rates.
-	// A change takes effect in the running run.
+	// Templates are scaled by factors only. A change takes effect in the running run.
 	// +optional
 	Rate ScaledRate `json:"rate,omitempty"`
+
+	// rampUp is the time over which templates' connections a second rise from 0 to their rate, evenly.
+	// +optional
+	RampUp Duration `json:"rampUp,omitempty"`
+
+	// drawSeed draws which template opens the next connection, in proportion to their rates; they take turns, as evenly as their
+	// rates allow, when absent.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=4294967295
+	DrawSeed *int64 `json:"drawSeed,omitempty"`
+
+	// mostConnections is how many connections of templates there are at a time in each engine at most, those of clients and those
+	// of servers counted apart; the engine's default (65536 for each worker) when absent. Memory for them is taken before the run.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	MostConnections *int64 `json:"mostConnections,omitempty"`
 
 	// duration of the measured phase. When absent, the run lasts until it is suspended.
 	// +optional
@@ -141,7 +158,10 @@ type TrafficProfileSpec struct {
 // TrafficEntry is one thing that is sent: exactly one of streamRef, stream and templateRef, on its ports.
 //
 // +kubebuilder:validation:ExactlyOneOf=streamRef;stream;templateRef
-// +kubebuilder:validation:XValidation:rule="!has(self.rate) || !has(self.templateRef)",fieldPath=".rate",message="rate goes with streams: a template has connections a second of its own"
+// +kubebuilder:validation:XValidation:rule="has(self.transmitPort) || (has(self.templateRef) && has(self.receivePort))",message="set transmitPort; a template with real clients has a receivePort only"
+// +kubebuilder:validation:XValidation:rule="!has(self.rate) || !has(self.templateRef)",fieldPath=".rate",message="rate goes with streams: set connectionRate"
+// +kubebuilder:validation:XValidation:rule="!has(self.connectionRate) || (has(self.templateRef) && has(self.transmitPort))",fieldPath=".connectionRate",message="connectionRate goes with the clients of a template: set templateRef and transmitPort"
+// +kubebuilder:validation:XValidation:rule="!has(self.templateRef) || (!has(self.next) && (!has(self.start) || self.start == 'Auto') && (!has(self.paused) || !self.paused))",message="paused, start and next go with streams"
 type TrafficEntry struct {
 	// name of the entry: the stream's name in results and metrics.
 	Name EntryName `json:"name"`
@@ -158,16 +178,22 @@ type TrafficEntry struct {
 	// +optional
 	TemplateRef *LocalReference `json:"templateRef,omitempty"`
 
-	// transmitPort sends it (a template's clients).
-	TransmitPort PortName `json:"transmitPort"`
+	// transmitPort sends it. A template's clients are there; they are real ones when it is absent.
+	// +optional
+	TransmitPort PortName `json:"transmitPort,omitempty"`
 
-	// receivePort is where its packets are expected (a template's servers). Streams with `measure.flow` need it.
+	// receivePort is where its packets are expected. Streams with `measure.flow` need it. A template's servers are there; they are
+	// real ones when it is absent.
 	// +optional
 	ReceivePort PortName `json:"receivePort,omitempty"`
 
 	// rate instead of the stream's own. A change takes effect in the running run.
 	// +optional
 	Rate Rate `json:"rate,omitempty"`
+
+	// connectionRate of a template's clients instead of the template's own.
+	// +optional
+	ConnectionRate ConnectionRate `json:"connectionRate,omitempty"`
 
 	// paused holds the entry back while it is true. A change takes effect in the running run.
 	// +optional

@@ -113,7 +113,7 @@ func TestValidateTellsEveryProblem(t *testing.T) {
 		}
 	}
 	output, told, err := spate(smoke+"---\n"+udp+"---\napiVersion: v1\nkind: Namespace\nmetadata: {name: lab}\n", "validate", "-")
-	if err != nil || output != "no problem found (TrafficProfiles: 1, StatelessStreams: 1, TrafficGenerators: 0)\n" || told != "standard input, document 3: Namespace lab: is not looked into\n" {
+	if err != nil || output != "no problem found (TrafficProfiles: 1, StatelessStreams: 1, ASTFTemplates: 0, TrafficGenerators: 0)\n" || told != "standard input, document 3: Namespace lab: is not looked into\n" {
 		t.Errorf("got %q, %q, %v", output, told, err)
 	}
 }
@@ -141,8 +141,8 @@ func TestWhatCannotBePlannedIsTold(t *testing.T) {
 	}
 }
 
-// engine is a program that tells what it was called with, and exits with a code.
-func engine(t *testing.T, code string) string {
+// engineThat is a program that tells what it was called with, and exits with a code.
+func engineThat(t *testing.T, code string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "spate-engine")
 	script := "#!/bin/sh\necho \"$@\"\ngrep -c '\"txPort\": \"east\"'\nexit " + code + "\n"
@@ -154,7 +154,7 @@ func engine(t *testing.T, code string) string {
 
 func TestSimulateRunsTheEngine(t *testing.T) {
 	both := smoke + "---\n" + udp
-	path := engine(t, "0")
+	path := engineThat(t, "0")
 	for name, find := range map[string]func(t *testing.T) []string{
 		"by flag":     func(*testing.T) []string { return []string{"--engine", path} },
 		"by variable": func(t *testing.T) []string { t.Setenv(engineVariable, path); return nil },
@@ -171,7 +171,7 @@ func TestSimulateRunsTheEngine(t *testing.T) {
 			}
 		})
 	}
-	if _, _, err := spate(both, "simulate", "-", "--pcap", "o", "--limit", "5", "--engine", engine(t, "3")); code(err) != 3 {
+	if _, _, err := spate(both, "simulate", "-", "--pcap", "o", "--limit", "5", "--engine", engineThat(t, "3")); code(err) != 3 {
 		t.Errorf("got %v: the engine's exit code is told on", err)
 	}
 }
@@ -192,7 +192,7 @@ func TestSimulateTellsWhatIsMissing(t *testing.T) {
 	if _, _, err = spate(both, "simulate", "-", "--pcap", "o"); err == nil || !strings.Contains(err.Error(), engineVariable+" names") {
 		t.Errorf("got %v", err)
 	}
-	path := engine(t, "0")
+	path := engineThat(t, "0")
 	if _, _, err = spate(both, "simulate", "-", "--pcap", "o", "--engine", path); err == nil || !strings.Contains(err.Error(), "say with --limit or --worker-limit") {
 		t.Errorf("got %v", err)
 	}

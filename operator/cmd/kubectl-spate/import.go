@@ -25,10 +25,10 @@ import (
 func newImportCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "import",
-		Short: "Make resources of other generators' profiles",
+		Short: "Make resources of other generators' profiles, and of captures",
 		Args:  cobra.NoArgs,
 	}
-	command.AddCommand(newImportTRexCommand())
+	command.AddCommand(newImportTRexCommand(), newImportPcapCommand())
 	return command
 }
 
@@ -46,19 +46,23 @@ func newImportTRexCommand() *cobra.Command {
 	var o importTRex
 	command := &cobra.Command{
 		Use:   "trex FILE.json|FILE.py|-",
-		Short: "Make StatelessStreams and a TrafficProfile of TRex's stateless streams",
-		Long: `Makes a StatelessStream of each of TRex's stateless streams, and a TrafficProfile that sends them.
+		Short: "Make StatelessStreams or ASTFTemplates, and a TrafficProfile, of TRex's profiles",
+		Long: `Makes a StatelessStream of each of TRex's stateless streams, or an ASTFTemplate of each template of a stateful (ASTF) profile,
+and a TrafficProfile that runs them.
 
-FILE.json, or - for standard input, is a list of streams as TRex's client sends and saves it. FILE.py is a profile in Python:
-TRex's own client loads it, for which python3 must have the package lbr-trex-client.
+FILE.json, or - for standard input, is a list of streams, or a stateful profile, as TRex's client sends and saves it. FILE.py is
+a stateless profile in Python: TRex's own client loads it, for which python3 must have the package lbr-trex-client.
 
-Packets, rates, gaps, chains and field engine programs keep their meaning. What cannot is refused, with the stream's number and
-the JSON path. What differs is told on standard error.`,
+Packets, rates, gaps, chains and field engine programs keep their meaning; so do commands, addresses, rates and settings of
+templates. What cannot is refused, with the stream's, program's or template's number and the JSON path. What differs is told on standard error.`,
 		Example: `  # Look at what becomes of a profile
   kubectl spate import trex imix.json
 
   # Run it on the generator lab, from its port east, with what is measured expected at west
   kubectl spate import trex imix.json --generator lab --port east --receive-port west | kubectl apply -f -
+
+  # A stateful profile: clients at east, servers at west
+  kubectl spate import trex http.json --generator lab --port east --receive-port west | kubectl apply -f -
 
   # A profile in Python with tunables, into a file for each resource
   kubectl spate import trex stl/bench.py -t size=128,vm=var1 --output bench/
@@ -72,10 +76,10 @@ the JSON path. What differs is told on standard error.`,
 		RunE: func(command *cobra.Command, args []string) error { return o.run(command, args[0]) },
 	}
 	flags := command.Flags()
-	flags.StringVar(&o.name, "name", "", "name of the profile, and beginning of the streams' (the file's when absent)")
+	flags.StringVar(&o.name, "name", "", "name of the profile, and beginning of the streams' or templates' (the file's when absent)")
 	flags.StringVarP(&o.namespace, "namespace", "n", "", "namespace of the resources (that of whoever applies them when absent)")
-	flags.StringVar(&o.options.Port, "port", trex.DefaultPort, "port of the generator that sends")
-	flags.StringVar(&o.options.ReceivePort, "receive-port", "", "port where measured streams are expected (the same when absent)")
+	flags.StringVar(&o.options.Port, "port", trex.DefaultPort, "port of the generator that sends, or has the clients")
+	flags.StringVar(&o.options.ReceivePort, "receive-port", "", "port where measured streams are expected (the same when absent), or where the servers are ("+trex.DefaultServerPort+" when absent)")
 	flags.StringVar(&o.options.Generator, "generator", trex.DefaultGenerator, "TrafficGenerator to run on")
 	flags.StringVar(&o.sourceMAC, "source-mac", "", "source of packets whose source TRex takes from its port (the port's own when absent)")
 	flags.StringVar(&o.target, "destination-mac", "", "destination of packets whose destination TRex takes from its configuration (the port's next hop when absent)")
@@ -111,6 +115,12 @@ func (o *importTRex) run(command *cobra.Command, file string) error {
 	var resources []resource
 	for _, stream := range imported.Streams {
 		resources = append(resources, resource{"statelessstream", stream})
+	}
+	for _, configMap := range imported.ConfigMaps {
+		resources = append(resources, resource{"configmap", configMap})
+	}
+	for _, template := range imported.Templates {
+		resources = append(resources, resource{"astftemplate", template})
 	}
 	resources = append(resources, resource{"trafficprofile", imported.Profile})
 	for _, r := range resources {

@@ -51,7 +51,7 @@ func newPlanCommand() *cobra.Command {
 		Use:   "plan FILE...",
 		Short: "Print the plan that engines get for a profile",
 		Long: `Prints the plan that engines get for a profile, as JSON: streams with the bytes of their packets, what varies in them,
-rates and times. spate-engine run, simulate and compile read it. The plan of a generator of several replicas is that of
+rates and times, and templates with their programs and addresses. spate-engine run, simulate and compile read it. The plan of a generator of several replicas is that of
 all of them together.
 
 ` + aboutFiles,

@@ -36,7 +36,7 @@ func findEngine(flag string) (string, error) {
 	case from != "":
 		return "", fmt.Errorf("%s names the engine's program: %w", from, err)
 	}
-	return "", errors.New("simulating takes the engine's program spate-engine, which is not in PATH: build it with `make engine`, " +
+	return "", errors.New("this takes the engine's program spate-engine, which is not in PATH: build it with `make engine`, " +
 		"and name it with --engine or in the environment as " + engineVariable)
 }
 

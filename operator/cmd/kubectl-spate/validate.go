@@ -36,7 +36,7 @@ cannot tell: the line rates of devices, what engines refuse, and the API's own r
 			if len(problems) > 0 {
 				return fmt.Errorf("problems found: %d", len(problems))
 			}
-			fmt.Fprintf(c.OutOrStdout(), "no problem found (TrafficProfiles: %d, StatelessStreams: %d, TrafficGenerators: %d)\n", len(read.Profiles), len(read.Streams), len(read.Generators))
+			fmt.Fprintf(c.OutOrStdout(), "no problem found (TrafficProfiles: %d, StatelessStreams: %d, ASTFTemplates: %d, TrafficGenerators: %d)\n", len(read.Profiles), len(read.Streams), len(read.Templates), len(read.Generators))
 			return nil
 		},
 	}

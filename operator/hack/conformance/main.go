@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// conformance compares what imported profiles send with what TRex sends: a row a profile. See `make conformance`.
+// conformance compares what imported profiles send with what TRex sends, and makes templates of captures: a row each. See `make conformance`.
 package main
 
 import (
@@ -19,7 +19,7 @@ import (
 )
 
 func main() {
-	data := flag.String("data", "", "folder with trex-stateless")
+	data := flag.String("data", "", "folder with trex-stateless, trex-stateful and captures")
 	engine := flag.String("engine", os.Getenv("SPATE_ENGINE"), "the engine's program")
 	flag.Parse()
 	passed, err := run(*data, *engine, flag.Args())
@@ -31,11 +31,41 @@ func main() {
 	}
 }
 
-// run compares the profiles of a folder, or those of them that are named.
+// run compares the profiles of a folder and looks at its captures, or those of them that are named.
 func run(data, engine string, names []string) (passed bool, err error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	folder := filepath.Join(data, "trex-stateless")
+	scratch, err := os.MkdirTemp("", "conformance-")
+	if err != nil {
+		return false, err
+	}
+	defer os.RemoveAll(scratch)
+	runner := conformance.Runner{Engine: engine, Scratch: scratch}
+	passed = true
+	for _, part := range []part{
+		{"trex-stateless", ".json", []any{"PROFILE", "1 WORKER", "2 WORKERS", "FIRST DIFFERENCE"}, stateless},
+		{"trex-stateful", ".json", []any{"STATEFUL PROFILE", "1 WORKER", "", "FIRST DIFFERENCE"}, stateful},
+		{"captures", ".pcap", []any{"CAPTURE", "TEMPLATE", "", "REFUSED"}, capture},
+	} {
+		good, err := part.run(ctx, runner, data, names)
+		if err != nil {
+			return false, err
+		}
+		passed = passed && good
+	}
+	return passed, nil
+}
+
+// part of the data: the files of a folder.
+type part struct {
+	folder, ending string
+	heading        []any
+	// compare prints a file's row.
+	compare func(ctx context.Context, runner conformance.Runner, folder, name string) (passed bool)
+}
+
+func (p part) run(ctx context.Context, runner conformance.Runner, data string, chosen []string) (passed bool, err error) {
+	folder := filepath.Join(data, p.folder)
 	found, err := os.ReadDir(folder)
 	if errors.Is(err, fs.ErrNotExist) {
 		fmt.Printf("skipped: there is no folder %s; name the one that has it, as CONFORMANCE\n", folder)
@@ -44,35 +74,28 @@ func run(data, engine string, names []string) (passed bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if len(names) == 0 {
-		for _, file := range found {
-			if name, is := strings.CutSuffix(file.Name(), ".json"); is {
-				names = append(names, name)
-			}
+	var names []string
+	for _, file := range found {
+		if name, is := strings.CutSuffix(file.Name(), p.ending); is && (len(chosen) == 0 || slices.Contains(chosen, name)) {
+			names = append(names, name)
 		}
-		slices.Sort(names)
+	}
+	slices.Sort(names)
+	if len(names) == 0 && len(chosen) == 0 {
+		return false, fmt.Errorf("%s holds nothing to compare", folder)
 	}
 	if len(names) == 0 {
-		return false, fmt.Errorf("%s holds no profile", folder)
+		return true, nil
 	}
-	scratch, err := os.MkdirTemp("", "conformance-")
-	if err != nil {
-		return false, err
-	}
-	defer os.RemoveAll(scratch)
-	runner := conformance.Runner{Engine: engine, Scratch: scratch}
 	failed := 0
-	fmt.Printf(row, "PROFILE", "1 WORKER", "2 WORKERS", "FIRST DIFFERENCE")
+	fmt.Printf(row, p.heading...)
 	for _, name := range names {
-		if !compare(ctx, runner, folder, name) {
+		if !p.compare(ctx, runner, folder, name) {
 			failed++
 		}
 		if ctx.Err() != nil {
 			return false, ctx.Err()
 		}
-	}
-	if _, err := os.Stat(filepath.Join(data, "trex-stateful")); err == nil {
-		fmt.Println("stateful: not there yet")
 	}
 	fmt.Printf("%d passed, %d failed\n", len(names)-failed, failed)
 	return failed == 0, nil
@@ -80,8 +103,8 @@ func run(data, engine string, names []string) (passed bool, err error) {
 
 const row = "%-36s %-9s %-9s %s\n"
 
-// compare prints a profile's row.
-func compare(ctx context.Context, runner conformance.Runner, folder, name string) (passed bool) {
+// stateless prints a profile's row.
+func stateless(ctx context.Context, runner conformance.Runner, folder, name string) (passed bool) {
 	c, err := conformance.Load(folder, name)
 	if err != nil {
 		fmt.Printf(row, name, "-", "-", line(err))
@@ -98,8 +121,43 @@ func compare(ctx context.Context, runner conformance.Runner, folder, name string
 			}
 		}
 	}
-	fmt.Println(strings.TrimRight(fmt.Sprintf(strings.TrimSuffix(row, "\n"), name, cells[0], cells[1], first), " "))
+	tell(name, cells[0], cells[1], first)
 	return first == ""
+}
+
+// tell prints a row.
+func tell(cells ...any) {
+	fmt.Println(strings.TrimRight(fmt.Sprintf(strings.TrimSuffix(row, "\n"), cells...), " "))
+}
+
+// stateful prints a stateful profile's row.
+func stateful(ctx context.Context, runner conformance.Runner, folder, name string) (passed bool) {
+	c, err := conformance.LoadStateful(folder, name)
+	if err != nil {
+		tell(name, "-", "", line(err))
+		return false
+	}
+	if err := runner.CompareStateful(ctx, c); err != nil {
+		tell(name, "differs", "", line(err))
+		return false
+	}
+	tell(name, "same", "", "")
+	return true
+}
+
+// capture prints a capture's row: it becomes a template, or is refused with the number of a packet.
+func capture(ctx context.Context, runner conformance.Runner, folder, name string) (passed bool) {
+	refusal, err := runner.Convert(ctx, filepath.Join(folder, name+".pcap"))
+	switch {
+	case err != nil:
+		tell(name, "-", "", line(err))
+		return false
+	case refusal != "":
+		tell(name, "refused", "", refusal)
+		return true
+	}
+	tell(name, "made", "", "")
+	return true
 }
 
 // line is an error's first line, and how many more there are.

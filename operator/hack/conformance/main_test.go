@@ -13,17 +13,28 @@ func TestFoldersDecideWhatIsCompared(t *testing.T) {
 	if passed, err := run(folder, "", nil); !passed || err != nil {
 		t.Errorf("without data: got %v %v, want it skipped", passed, err)
 	}
-	data := filepath.Join(folder, "trex-stateless")
+	for _, part := range []string{"trex-stateless", "trex-stateful", "captures"} {
+		onePart(t, part)
+	}
+}
+
+// onePart has a folder of nothing, and then of a file that is refused.
+func onePart(t *testing.T, name string) {
+	t.Helper()
+	folder := t.TempDir()
+	data := filepath.Join(folder, name)
 	if err := os.Mkdir(data, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if passed, err := run(folder, "", nil); passed || err == nil {
-		t.Errorf("with no profile: got %v %v, want an error", passed, err)
+		t.Errorf("%s with no file: got %v %v, want an error", name, passed, err)
 	}
-	if err := os.WriteFile(filepath.Join(data, "bad.json"), []byte("[]"), 0o600); err != nil {
-		t.Fatal(err)
+	for _, file := range []string{"bad.json", "bad.pcap"} {
+		if err := os.WriteFile(filepath.Join(data, file), []byte("[]"), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if passed, err := run(folder, "", nil); passed || err != nil {
-		t.Errorf("with one that is refused: got %v %v, want that it failed", passed, err)
+		t.Errorf("%s with one that is refused: got %v %v, want that it failed", name, passed, err)
 	}
 }

@@ -64,7 +64,7 @@ type Case struct {
 	plan    []byte
 }
 
-// Load imports a profile and plans it as `kubectl spate simulate` would the imported manifests.
+// Load imports a profile and plans it.
 func Load(folder, name string) (*Case, error) {
 	data, err := os.ReadFile(filepath.Join(folder, name+".json"))
 	if err != nil {
@@ -74,15 +74,34 @@ func Load(folder, name string) (*Case, error) {
 	if err != nil {
 		return nil, fmt.Errorf("import: %w", err)
 	}
+	text, err := planned(name, imported)
+	if err != nil {
+		return nil, err
+	}
+	described, err := ReadProfile(data)
+	if err != nil {
+		return nil, err
+	}
+	return &Case{Name: name, folder: folder, profile: described, plan: text}, nil
+}
+
+// planned plans what was imported, as text, as `kubectl spate simulate` would the manifests.
+func planned(name string, imported *trex.Imported) ([]byte, error) {
 	var documents [][]byte
 	write := func(object any) error {
 		text, err := yaml.Marshal(object)
 		documents = append(documents, text)
 		return err
 	}
-	err = write(imported.Profile)
+	err := write(imported.Profile)
 	for _, s := range imported.Streams {
 		err = errors.Join(err, write(s))
+	}
+	for _, t := range imported.Templates {
+		err = errors.Join(err, write(t))
+	}
+	for _, c := range imported.ConfigMaps {
+		err = errors.Join(err, write(c))
 	}
 	if err != nil {
 		return nil, err
@@ -102,15 +121,7 @@ func Load(folder, name string) (*Case, error) {
 	if len(problems) > 0 {
 		return nil, fmt.Errorf("plan: %w", problems[0])
 	}
-	text, err := plan.Text(resolved.Plan(plan.Identity{RunID: name, Tag: 1}))
-	if err != nil {
-		return nil, err
-	}
-	described, err := ReadProfile(data)
-	if err != nil {
-		return nil, err
-	}
-	return &Case{Name: name, folder: folder, profile: described, plan: text}, nil
+	return plan.Text(resolved.Plan(plan.Identity{RunID: name, Tag: 1}))
 }
 
 // objectName makes a file's name into an object's.

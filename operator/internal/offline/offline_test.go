@@ -154,9 +154,10 @@ func TestProfilesAreChosen(t *testing.T) {
 func TestStandInsHaveThePortsThatProfilesName(t *testing.T) {
 	p := &spatev1.TrafficProfile{Spec: spatev1.TrafficProfileSpec{
 		GeneratorRef: &spatev1.GeneratorReference{Name: "lab", Namespace: "shared"},
-		Traffic:      []spatev1.TrafficEntry{{TransmitPort: "a"}, {TransmitPort: "b", ReceivePort: "c"}, {TransmitPort: "a"}, {TransmitPort: "d"}},
-		Reflect:      []spatev1.ReflectPort{{Port: "d"}},
-		Receive:      []spatev1.ReceivePort{{Port: "e"}},
+		Traffic: []spatev1.TrafficEntry{{TransmitPort: "a"}, {TransmitPort: "b", ReceivePort: "c"}, {TransmitPort: "a"}, {TransmitPort: "d"},
+			{TemplateRef: &spatev1.LocalReference{Name: "http"}, TransmitPort: "f"}, {TemplateRef: &spatev1.LocalReference{Name: "http"}, ReceivePort: "g"}},
+		Reflect: []spatev1.ReflectPort{{Port: "d"}},
+		Receive: []spatev1.ReceivePort{{Port: "e"}},
 	}}
 	g := StandIn(p, "25Gbps")
 	var got []string
@@ -167,7 +168,7 @@ func TestStandInsHaveThePortsThatProfilesName(t *testing.T) {
 		}
 		got = append(got, string(port.Name)+" "+kind+" "+string(port.LineRate))
 	}
-	want := []string{"a null 25Gbps", "d network 25Gbps", "b network 25Gbps", "c network 25Gbps", "e network 25Gbps"}
+	want := []string{"a null 25Gbps", "d network 25Gbps", "b network 25Gbps", "c network 25Gbps", "f network 25Gbps", "g network 25Gbps", "e network 25Gbps"}
 	if !slices.Equal(got, want) || g.Name != "lab" || g.Namespace != "shared" {
 		t.Errorf("got %v of %s/%s", got, g.Namespace, g.Name)
 	}

@@ -14,7 +14,7 @@ import (
 const DefaultLineRate spatev1.BitRate = "10Gbps"
 
 // StandIn makes the plain generator of one engine that a profile could run on: null ports where it only sends, network
-// ports of the same name where packets are expected.
+// ports of the same name where packets are expected and where templates are.
 func StandIn(profile *spatev1.TrafficProfile, lineRate spatev1.BitRate) *spatev1.TrafficGenerator {
 	generator := &spatev1.TrafficGenerator{Spec: spatev1.TrafficGeneratorSpec{Replicas: 1, Workers: 1, AllowedNamespaces: spatev1.AllowedNamespaces{From: spatev1.NamespacesAll}}}
 	generator.Name, generator.Namespace = "stand-in", profile.Namespace
@@ -26,6 +26,14 @@ func StandIn(profile *spatev1.TrafficProfile, lineRate spatev1.BitRate) *spatev1
 	}
 	var sending, receiving []spatev1.PortName
 	for _, e := range profile.Spec.Traffic {
+		if e.TemplateRef != nil { // either side hears from the other
+			for _, name := range []spatev1.PortName{e.TransmitPort, e.ReceivePort} {
+				if name != "" {
+					receiving = append(receiving, name)
+				}
+			}
+			continue
+		}
 		if e.ReceivePort == "" {
 			sending = append(sending, e.TransmitPort)
 			continue

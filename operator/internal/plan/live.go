@@ -114,7 +114,7 @@ func withRates(plan *enginev1.Plan, planned *big.Rat, own map[string]Quantity) (
 	if len(own) == 0 {
 		return plan, nil
 	}
-	changed := &enginev1.Plan{RunId: plan.GetRunId()}
+	changed := &enginev1.Plan{RunId: plan.GetRunId(), Stateful: plan.GetStateful()}
 	for _, s := range plan.GetStreams() {
 		quantity, known := own[entryName(s)]
 		if !known {

@@ -49,7 +49,7 @@ func (r *Resolved) Plan(id Identity) *enginev1.Plan {
 	return &enginev1.Plan{
 		RunId: id.RunID, Profile: id.Profile, Namespace: id.Namespace, RunTag: uint32(id.Tag),
 		Timing: r.timing, Streams: r.streams, Reflectors: r.reflectors, Receivers: r.receivers,
-		LeaseNs: uint64(r.lease), LateAfterNs: uint64(r.lateAfter),
+		LeaseNs: uint64(r.lease), LateAfterNs: uint64(r.lateAfter), Stateful: r.stateful,
 	}
 }
 
@@ -109,7 +109,7 @@ func Rescale(plan *enginev1.Plan, planned *big.Rat, rate spatev1.ScaledRate) (Re
 		return Rescaled{}, err
 	}
 	own := load.Scaled(new(big.Rat).Inv(planned))
-	ownFactor, err := factorOf(rate, own)
+	ownFactor, err := factorOf(rate, own, len(plan.GetStateful().GetTemplates()) > 0)
 	if err != nil {
 		return Rescaled{}, fmt.Errorf("spec.rate %q: %w", rate, err)
 	}

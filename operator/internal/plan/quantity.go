@@ -43,6 +43,7 @@ type Quantity struct {
 var (
 	ratePattern   = regexp.MustCompile(`^([0-9]{1,24}(?:\.[0-9]{1,24})?)(?:([kMGT]?)(pps|bpsL1|bpsL2|bps)|(%|x))$`)
 	countPattern  = regexp.MustCompile(`^[0-9]{1,18}$`)
+	connections   = regexp.MustCompile(`^([0-9]{1,24}(?:\.[0-9]{1,24})?)([kMG]?)cps$`)
 	percentNumber = regexp.MustCompile(`^([0-9]{1,3}(?:\.[0-9]{1,18})?)%$`)
 )
 
@@ -83,6 +84,19 @@ func ParseRate(rate spatev1.Rate) (Quantity, error) {
 func ParseAbsoluteRate(rate spatev1.AbsoluteRate) (Quantity, error) {
 	return parse(string(rate), "a rate such as 1.5Mpps, 10Gbps (layer 2, FCS included) or 10GbpsL1",
 		PacketsPerSecond, L2BitsPerSecond, L1BitsPerSecond)
+}
+
+// ParseConnectionRate reads connections a second.
+func ParseConnectionRate(rate spatev1.ConnectionRate) (*big.Rat, error) {
+	parts := connections.FindStringSubmatch(string(rate))
+	if parts == nil {
+		return nil, fmt.Errorf("must be connections a second such as 100cps or 1.5Mcps")
+	}
+	value, ok := new(big.Rat).SetString(parts[1])
+	if !ok || value.Sign() <= 0 {
+		return nil, fmt.Errorf("must be greater than zero")
+	}
+	return value.Mul(value, new(big.Rat).SetInt64(prefixes[parts[2]])), nil
 }
 
 // ParseScaledRate reads the rate of a profile; an empty one is a factor of 1.

@@ -70,7 +70,7 @@ func TestReplays(t *testing.T) {
 	if resolved.Load.Packets.Cmp(big.NewRat(40000, 1)) != 0 || resolved.Load.L2Bits.Cmp(big.NewRat(40000*128*8, 1)) != 0 {
 		t.Errorf("load %s %s", resolved.Load.Packets, resolved.Load.L2Bits)
 	}
-	if refs := DataReferences(p, nil); len(refs) != 1 || refs[0].Key != "web" {
+	if refs := DataReferences(p, nil, nil); len(refs) != 1 || refs[0].Key != "web" {
 		t.Errorf("references %v", refs)
 	}
 	p = profile(entryOf("a", "east", "", replay(fromVolume("big/web.pcap"), func(r *spatev1.ReplayTransmit) { r.Gap = &spatev1.ReplayGap{Fixed: "10us"} })))

@@ -29,7 +29,7 @@ type Input struct {
 	// Streams and Templates in the profile's namespace, by name.
 	Streams   map[string]*spatev1.StatelessStream
 	Templates map[string]*spatev1.ASTFTemplate
-	// Data of the ConfigMaps and Secrets in the profile's namespace that streams name (see DataReferences).
+	// Data of the ConfigMaps and Secrets in the profile's namespace that streams and templates name (see DataReferences).
 	Data map[spatev1.DataReference][]byte
 }
 
@@ -39,7 +39,7 @@ type Resolved struct {
 	Factor *big.Rat
 	// Load of the whole at that factor.
 	Load Load
-	// References are the streams it was resolved from.
+	// References are the streams and templates it was resolved from.
 	References []spatev1.ReferenceSnapshot
 
 	// Entries are what was resolved of each entry, for what is changed while a run is under way.
@@ -50,7 +50,9 @@ type Resolved struct {
 	// lateAfter is how long after its time a packet counts as late; 0 leaves it to the engine.
 	lateAfter  time.Duration
 	entries    []entry
+	templates  []templateEntry
 	streams    []*enginev1.Stream
+	stateful   *enginev1.Stateful
 	reflectors []*enginev1.Reflector
 	receivers  []*enginev1.Receiver
 }
@@ -84,18 +86,23 @@ func Resolve(in Input) (*Resolved, Problems) {
 	}
 	entries := make([]entry, 0, len(in.Profile.Spec.Traffic))
 	for i := range in.Profile.Spec.Traffic {
+		if in.Profile.Spec.Traffic[i].TemplateRef != nil {
+			continue
+		}
 		e, found := resolveEntry(in, generator, i)
 		problems = append(problems, found...)
 		entries = append(entries, e)
 	}
 	problems.chains(entries)
+	templates, found := templateEntries(in, generator)
+	problems = append(problems, found...)
 	resolved.answering(in.Profile, generator, &problems)
 	resolved.References = references(in)
 	if len(problems) > 0 {
 		return nil, problems
 	}
-	resolved.entries = entries
-	resolved.scale(in.Profile.Spec.Rate, &problems)
+	resolved.entries, resolved.templates = entries, templates
+	resolved.scale(in.Profile, &problems)
 	if len(problems) > 0 {
 		return nil, problems
 	}
@@ -213,8 +220,6 @@ func (e *entry) source(in Input, problems *Problems) (source *spatev1.StatelessS
 			break
 		}
 		source = &found.Spec
-	case e.spec.TemplateRef != nil:
-		problems.add(spatev1.ReasonNotSupported, e.at.Child("templateRef"), "the engine does not run templates yet; use a stream")
 	default:
 		problems.add(spatev1.ReasonInvalidSpec, e.at, "set exactly one of streamRef, stream and templateRef")
 	}
@@ -270,9 +275,12 @@ func checkPorts(e *spatev1.TrafficEntry, flow bool, generator *spatev1.TrafficGe
 	var problems Problems
 	transmit, receive := string(e.TransmitPort), string(e.ReceivePort)
 	switch {
+	case transmit == "":
+		problems.add(spatev1.ReasonInvalidSpec, at.Child("transmitPort"), "name the port that sends the stream")
+		return problems
 	case flow && receive == "":
 		problems.add(spatev1.ReasonInvalidSpec, at.Child("receivePort"), "the stream measures flow: name the port its packets are expected at, or leave measure.flow and measure.mark out")
-	case !flow && receive != "" && e.TemplateRef == nil && (e.Stream != nil || e.StreamRef != nil):
+	case !flow && receive != "" && (e.Stream != nil || e.StreamRef != nil):
 		problems.add(spatev1.ReasonInvalidSpec, at.Child("receivePort"), "nothing of the stream is measured at %s: set its measure.flow or measure.mark, or leave receivePort out", receive)
 	}
 	if generator == nil {
@@ -321,8 +329,9 @@ func absolute(rate Quantity, name string, generator *spatev1.TrafficGenerator, a
 	return Quantity{Value: bits.Mul(bits, big.NewRat(all.engines, 100)), Unit: L1BitsPerSecond}
 }
 
-// scale settles the factor, and with it each stream's rate.
-func (r *Resolved) scale(rate spatev1.ScaledRate, problems *Problems) {
+// scale settles the factor, and with it the rate of each stream and template.
+func (r *Resolved) scale(profile *spatev1.TrafficProfile, problems *Problems) {
+	rate := profile.Spec.Rate
 	if !r.build(problems) {
 		return
 	}
@@ -331,13 +340,14 @@ func (r *Resolved) scale(rate spatev1.ScaledRate, problems *Problems) {
 		problems.add(spatev1.ReasonInvalidSpec, spec.Child("traffic"), "%v", err)
 		return
 	}
-	factor, err := factorOf(rate, load)
+	factor, err := factorOf(rate, load, len(r.templates) > 0)
 	if err != nil {
 		problems.add(spatev1.ReasonInvalidSpec, spec.Child("rate"), "%q: %v", rate, err)
 		return
 	}
 	r.Factor, r.Load = factor, load.Scaled(factor)
 	r.speed(factor, problems)
+	r.stateful = stateful(profile, r.templates, factor, problems)
 	for _, e := range r.entries {
 		own := r.ownRate(&e)
 		entry := spatev1.EntrySnapshot{Name: string(e.spec.Name), StreamRate: own, Rate: e.spec.Rate, Paused: e.spec.Paused}
@@ -495,14 +505,17 @@ func (r *Resolved) answering(profile *spatev1.TrafficProfile, generator *spatev1
 	}
 }
 
-// factorOf makes a profile's rate into a factor on a load.
-func factorOf(rate spatev1.ScaledRate, own Load) (*big.Rat, error) {
+// factorOf makes a profile's rate into a factor on a load, which does not tell of templates.
+func factorOf(rate spatev1.ScaledRate, own Load, templates bool) (*big.Rat, error) {
 	wanted, err := ParseScaledRate(rate)
 	if err != nil {
 		return nil, err
 	}
 	if wanted.Unit == Factor {
 		return wanted.Value, nil
+	}
+	if templates {
+		return nil, errTemplatesByFactor
 	}
 	total := own.in(wanted.Unit)
 	if total.Sign() == 0 {
@@ -522,25 +535,31 @@ func planRate(unit Unit, ratio *enginev1.Ratio) *enginev1.Rate {
 	}
 }
 
-// references are the streams a profile refers to, as they are, each once.
+// references are the streams and templates a profile refers to, as they are, each once.
 func references(in Input) []spatev1.ReferenceSnapshot {
 	var all []spatev1.ReferenceSnapshot
+	refer := func(kind string, name spatev1.ObjectName, digest string) {
+		known := func(r spatev1.ReferenceSnapshot) bool { return r.Kind == kind && r.Name == name }
+		if !slices.ContainsFunc(all, known) {
+			all = append(all, spatev1.ReferenceSnapshot{Kind: kind, Name: name, Digest: digest})
+		}
+	}
 	for _, e := range in.Profile.Spec.Traffic {
-		if e.StreamRef == nil {
-			continue
+		if e.StreamRef != nil && in.Streams[string(e.StreamRef.Name)] != nil {
+			refer("StatelessStream", e.StreamRef.Name, StreamDigest(&in.Streams[string(e.StreamRef.Name)].Spec))
 		}
-		found := in.Streams[string(e.StreamRef.Name)]
-		known := slices.ContainsFunc(all, func(r spatev1.ReferenceSnapshot) bool { return r.Name == e.StreamRef.Name })
-		if found == nil || known {
-			continue
+		if e.TemplateRef != nil && in.Templates[string(e.TemplateRef.Name)] != nil {
+			refer("ASTFTemplate", e.TemplateRef.Name, TemplateDigest(&in.Templates[string(e.TemplateRef.Name)].Spec))
 		}
-		all = append(all, spatev1.ReferenceSnapshot{Kind: "StatelessStream", Name: e.StreamRef.Name, Digest: digest(found.Spec)})
 	}
 	return all
 }
 
 // StreamDigest is a stream's in a run's references, to tell whether it has changed since.
 func StreamDigest(spec *spatev1.StatelessStreamSpec) string { return digest(*spec) }
+
+// TemplateDigest is a template's in a run's references, to tell whether it has changed since.
+func TemplateDigest(spec *spatev1.ASTFTemplateSpec) string { return digest(*spec) }
 
 // ProfileDigest is of all that starts a new run when it changes: what is run and how it is judged, not how fast it is
 // scaled, which entries are paused or have another rate, whether it is suspended, or how its history is kept.
@@ -554,6 +573,9 @@ func ProfileDigest(profile *spatev1.TrafficProfile) string {
 		Traffic      []spatev1.TrafficEntry
 		Reflect      []spatev1.ReflectPort
 		Receive      []spatev1.ReceivePort
+		RampUp       spatev1.Duration `json:",omitempty"` // absent, it leaves the digests of older runs as they are
+		Connections  *int64           `json:",omitempty"`
+		DrawSeed     *int64           `json:",omitempty"`
 		Duration     spatev1.Duration
 		Warmup       spatev1.Duration
 		Drain        spatev1.Duration
@@ -562,28 +584,53 @@ func ProfileDigest(profile *spatev1.TrafficProfile) string {
 		RunID        string
 	}{
 		profile.Spec.GeneratorRef, traffic, profile.Spec.Reflect, profile.Spec.Receive,
-		profile.Spec.Duration, profile.Spec.Warmup, profile.Spec.Drain,
+		profile.Spec.RampUp, profile.Spec.MostConnections, profile.Spec.DrawSeed, profile.Spec.Duration, profile.Spec.Warmup, profile.Spec.Drain,
 		profile.Spec.Thresholds, profile.Spec.GeneratorTolerance, profile.Spec.RunID,
 	})
 }
 
-// DataReferences are the ConfigMaps' and Secrets' keys that a profile's streams name, each once.
-func DataReferences(profile *spatev1.TrafficProfile, streams map[string]*spatev1.StatelessStream) []spatev1.DataReference {
+// DataReferences are the ConfigMaps' and Secrets' keys that a profile's streams and templates name, each once.
+func DataReferences(profile *spatev1.TrafficProfile, streams map[string]*spatev1.StatelessStream, templates map[string]*spatev1.ASTFTemplate) []spatev1.DataReference {
 	var all []spatev1.DataReference
+	add := func(ref *spatev1.DataReference) {
+		if ref != nil && !slices.Contains(all, *ref) {
+			all = append(all, *ref)
+		}
+	}
 	for i := range profile.Spec.Traffic {
 		e := &profile.Spec.Traffic[i]
 		source := e.Stream
 		if e.StreamRef != nil && streams[string(e.StreamRef.Name)] != nil {
 			source = &streams[string(e.StreamRef.Name)].Spec
 		}
-		if source == nil || source.Transmit.Replay == nil || source.Transmit.Replay.Pcap.From == nil {
-			continue
+		if source != nil && source.Transmit.Replay != nil {
+			add(source.Transmit.Replay.Pcap.From)
 		}
-		if ref := *source.Transmit.Replay.Pcap.From; !slices.Contains(all, ref) {
-			all = append(all, ref)
+		if e.TemplateRef != nil && templates[string(e.TemplateRef.Name)] != nil {
+			templateData(&templates[string(e.TemplateRef.Name)].Spec.Source, add)
 		}
 	}
 	return all
+}
+
+// templateData tells of each key that a template names.
+func templateData(source *spatev1.TemplateSource, add func(*spatev1.DataReference)) {
+	if source.Pcap != nil {
+		add(source.Pcap.From)
+	}
+	if source.Programs == nil {
+		return
+	}
+	for _, side := range [][]spatev1.Command{source.Programs.Client, source.Programs.Server} {
+		for i := range side {
+			if send := side[i].Send; send != nil {
+				add(send.Content.From)
+			}
+			if message := side[i].SendMessage; message != nil {
+				add(message.From)
+			}
+		}
+	}
 }
 
 func digest(value any) string {

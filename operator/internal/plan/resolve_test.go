@@ -266,9 +266,6 @@ func TestResolveTellsWhatIsWrong(t *testing.T) {
 		"unknown stream": {change(func(p *spatev1.TrafficProfile) {
 			p.Spec.Traffic[1] = spatev1.TrafficEntry{Name: "x", StreamRef: &spatev1.LocalReference{Name: "nope"}, TransmitPort: "east"}
 		}), generator(), "ReferenceNotFound", `spec.traffic[1].streamRef.name: StatelessStream "nope" does not exist in namespace test`},
-		"template": {change(func(p *spatev1.TrafficProfile) {
-			p.Spec.Traffic[2] = spatev1.TrafficEntry{Name: "x", TemplateRef: &spatev1.LocalReference{Name: "http"}, TransmitPort: "east"}
-		}), generator(), "NotSupported", "spec.traffic[2].templateRef: the engine does not run templates yet"},
 		"unknown port":       {profile(entryOf("a", "north", "west", stream("1pps", 64))), generator(), "InvalidSpec", `spec.traffic[0].transmitPort: "north" is no port of generator lab; it has east, west, loop, void`},
 		"unknown rx port":    {profile(entryOf("a", "east", "south", stream("1pps", 64))), generator(), "InvalidSpec", `spec.traffic[0].receivePort: "south" is no port`},
 		"flow to nowhere":    {profile(entryOf("a", "east", "", stream("1pps", 64))), generator(), "InvalidSpec", "spec.traffic[0].receivePort: the stream measures flow: name the port"},
@@ -440,11 +437,5 @@ func TestGranted(t *testing.T) {
 		if got, err := Granted(g, c.namespace, map[string]string{"team": "blue"}); err != nil || got != c.want {
 			t.Errorf("%s: %v %v", name, got, err)
 		}
-	}
-}
-
-func TestCheckTemplate(t *testing.T) {
-	if got := CheckTemplate(nil).Reason(); got != spatev1.ReasonNotSupported {
-		t.Errorf("got %s", got)
 	}
 }

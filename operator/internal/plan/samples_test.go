@@ -19,12 +19,13 @@ type samples struct {
 	generators map[string]*spatev1.TrafficGenerator
 	streams    map[string]*spatev1.StatelessStream
 	profiles   map[string]*spatev1.TrafficProfile
+	templates  map[string]*spatev1.ASTFTemplate
 	data       map[spatev1.DataReference][]byte
 }
 
 func readSamples(t *testing.T) samples {
 	t.Helper()
-	all := samples{map[string]*spatev1.TrafficGenerator{}, map[string]*spatev1.StatelessStream{}, map[string]*spatev1.TrafficProfile{}, map[spatev1.DataReference][]byte{}}
+	all := samples{map[string]*spatev1.TrafficGenerator{}, map[string]*spatev1.StatelessStream{}, map[string]*spatev1.TrafficProfile{}, map[string]*spatev1.ASTFTemplate{}, map[spatev1.DataReference][]byte{}}
 	files, err := filepath.Glob("../../../config/samples/*.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -50,6 +51,8 @@ func readSamples(t *testing.T) samples {
 				}
 			case "TrafficGenerator":
 				keep(t, all.generators, file, document, func(o *spatev1.TrafficGenerator) string { return o.Name })
+			case "ASTFTemplate":
+				keep(t, all.templates, file, document, func(o *spatev1.ASTFTemplate) string { return o.Name })
 			case "StatelessStream":
 				keep(t, all.streams, file, document, func(o *spatev1.StatelessStream) string { return o.Name })
 			case "TrafficProfile":
@@ -80,6 +83,14 @@ func TestSamplesBecomePlans(t *testing.T) {
 		if _, problems := CheckStream(&stream.Spec); len(problems) > 0 {
 			t.Errorf("%s: %v", name, problems)
 		}
+	}
+	for name, template := range all.templates {
+		if problems := CheckTemplate(&template.Spec); len(problems) > 0 {
+			t.Errorf("%s: %v", name, problems)
+		}
+	}
+	if len(all.templates) == 0 {
+		t.Error("there is no sample of a template")
 	}
 	streams := map[string]int{ // in each plan
 		"smoke": 1, "imix": 1, "syn-flood": 1, "rfc2544-sizes": 7, "vxlan": 100, "qinq": 1, "ipv6": 2, "burst-chain": 2, "latency": 2,

@@ -41,14 +41,6 @@ func CheckStream(spec *spatev1.StatelessStreamSpec) (*Stream, Problems) {
 	return checkStream(spec, field.NewPath("spec"), surroundings{options: packet.Options{NextHop: packet.InternalDestination}})
 }
 
-// CheckTemplate tells whether an ASTFTemplate can be run.
-func CheckTemplate(*spatev1.ASTFTemplateSpec) Problems {
-	var problems Problems
-	problems.add(spatev1.ReasonNotSupported, field.NewPath("spec"),
-		"the engine does not run templates yet; use a StatelessStream")
-	return problems
-}
-
 // surroundings are what a stream's own description does not tell.
 type surroundings struct {
 	options packet.Options

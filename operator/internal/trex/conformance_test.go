@@ -65,6 +65,8 @@ func FuzzImport(f *testing.F) {
 	f.Add(list(streamJSON(parts{"vm": vmJSON(changed(counting, `10`, `60`, `19`, `66`), trimming)})))
 	f.Add(list(burst("a", parts{"next": `"b"`}), burst("b", parts{"self_start": "false", "next": `"a"`, "action_count": "2"})))
 	f.Add(list(streamJSON(parts{"flow_stats": `{"enabled": true, "stream_id": 1, "rule_type": "latency"}`})))
+	f.Add(astfJSON(request, answer))
+	f.Add(astfJSON(`{"name": "set_var", "id": 0, "val": 9}, {"name": "rx", "min_bytes": 8}, {"name": "jmp_nz", "id": 0, "offset": -1}`, `{"name": "connect"}, {"name": "nc"}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		const enough = 1 << 16
 		if len(data) > enough {
@@ -73,6 +75,11 @@ func FuzzImport(f *testing.F) {
 		got, err := Import("p", data, Options{})
 		if err != nil {
 			return
+		}
+		for _, template := range got.Templates {
+			if problems := plan.CheckTemplate(&template.Spec); len(problems) > 0 {
+				t.Fatalf("it is taken, and cannot be run: %v", problems)
+			}
 		}
 		for _, stream := range got.Streams {
 			if _, problems := plan.CheckStream(&stream.Spec); len(problems) > 0 {

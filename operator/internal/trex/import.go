@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package trex makes TRex's stateless streams, as its client sends them, into Spate's resources.
+// Package trex makes TRex's stateless streams and stateful profiles, as its client sends them, into Spate's resources.
 //
 // What TRex means is kept, to the byte and the instant; what cannot be kept is refused, by the stream's number and the JSON
 // path. What means something else here than there is told in notes.
@@ -13,6 +13,7 @@ import (
 	"net"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	spatev1 "spate.dev/operator/api/v1alpha1"
@@ -31,9 +32,10 @@ const (
 
 // Options are what TRex's JSON does not tell. The zero value is usable.
 type Options struct {
-	// Port sends the streams; DefaultPort when empty.
+	// Port sends the streams, or has the clients of a stateful profile; DefaultPort when empty.
 	Port string
-	// ReceivePort is where measured streams are expected; the port itself when empty.
+	// ReceivePort is where measured streams are expected, the port itself when empty; or where the servers of a stateful profile
+	// are, DefaultServerPort when empty.
 	ReceivePort string
 	// Generator the profile refers to; DefaultGenerator when empty.
 	Generator string
@@ -46,22 +48,30 @@ type Options struct {
 type Imported struct {
 	// Streams, one for each of TRex's, in its order.
 	Streams []*spatev1.StatelessStream
+	// Templates, one for each of TRex's, in its order.
+	Templates []*spatev1.ASTFTemplate
+	// ConfigMaps hold what templates send and is too long for them.
+	ConfigMaps []*corev1.ConfigMap
 	// Profile that refers to them all.
 	Profile *spatev1.TrafficProfile
 	// Notes tell what differs in meaning, for people.
 	Notes []string
 }
 
-// Import reads a list of streams. Its error tells everything that cannot be imported, a line each.
+// Import reads a list of streams, or a stateful profile. Its error tells everything that cannot be imported, a line each.
 func Import(name string, data []byte, o Options) (*Imported, error) {
 	if len(name) > mostName || !validLabel.MatchString(name) {
 		return nil, fmt.Errorf("the name %q must be 1 to %d lower-case letters, digits or '-', and start and end with a letter or digit", name, mostName)
 	}
 	o.Port, o.Generator = or(o.Port, DefaultPort), or(o.Generator, DefaultGenerator)
+	if isASTF(data) {
+		o.ReceivePort = or(o.ReceivePort, DefaultServerPort)
+		return (&importer{name: name, options: o, problems: &problems{}, notes: &notes{}}).importASTF(data)
+	}
 	o.ReceivePort = or(o.ReceivePort, o.Port)
 	var raw []json.RawMessage
 	if err := json.Unmarshal(data, &raw); err != nil {
-		return nil, fmt.Errorf("this is no list of TRex streams in JSON: %w", err)
+		return nil, fmt.Errorf("this is no list of TRex streams in JSON, nor a stateful profile: %w", err)
 	}
 	if len(raw) == 0 || len(raw) > mostStreams {
 		return nil, fmt.Errorf("there are %d streams; a profile has 1 to %d", len(raw), mostStreams)

@@ -169,10 +169,10 @@ func (s *scope) resolve(ctx context.Context) error {
 	return nil
 }
 
-// data reads the ConfigMaps and Secrets that streams name. They are not watched: a run has what was there when it was made.
+// data reads the ConfigMaps and Secrets that streams and templates name. They are not watched: a run has what was there when it was made.
 func (s *scope) data(ctx context.Context, in *plan.Input) error {
 	in.Data = map[spatev1.DataReference][]byte{}
-	for _, ref := range plan.DataReferences(s.profile, in.Streams) {
+	for _, ref := range plan.DataReferences(s.profile, in.Streams, in.Templates) {
 		key := client.ObjectKey{Namespace: s.profile.Namespace, Name: string(ref.ConfigMapName)}
 		var keep func() ([]byte, bool)
 		var object client.Object

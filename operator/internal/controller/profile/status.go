@@ -167,7 +167,7 @@ func reference(r *spatev1.TrafficRun) *spatev1.RunReference {
 	}
 }
 
-// stale tells whether a stream has changed since the current run was resolved.
+// stale tells whether a stream or template has changed since the current run was resolved.
 func (s *scope) stale(ctx context.Context, current *spatev1.TrafficRun) {
 	if current == nil {
 		meta.RemoveStatusCondition(&s.profile.Status.Conditions, spatev1.ConditionStale)
@@ -175,13 +175,12 @@ func (s *scope) stale(ctx context.Context, current *spatev1.TrafficRun) {
 	}
 	var changed []string
 	for _, ref := range current.Spec.Profile.References {
-		stream := &spatev1.StatelessStream{}
-		found, err := s.get(ctx, ref.Name, stream)
+		digest, found, err := s.digestOf(ctx, ref)
 		switch {
 		case err != nil:
 		case !found:
 			changed = append(changed, fmt.Sprintf("%s %s is gone", ref.Kind, ref.Name))
-		case plan.StreamDigest(&stream.Spec) != ref.Digest:
+		case digest != ref.Digest:
 			changed = append(changed, fmt.Sprintf("%s %s has changed", ref.Kind, ref.Name))
 		}
 	}
@@ -191,6 +190,18 @@ func (s *scope) stale(ctx context.Context, current *spatev1.TrafficRun) {
 	}
 	kstatus.Set(&s.profile.Status.Conditions, spatev1.ConditionStale, metav1.ConditionTrue, s.profile.Generation,
 		spatev1.ReasonReferenceChanged, strings.Join(changed, ", ")+" since run "+current.Name+" was resolved; it takes effect with the next run")
+}
+
+// digestOf a referenced object as it is now.
+func (s *scope) digestOf(ctx context.Context, ref spatev1.ReferenceSnapshot) (digest string, found bool, err error) {
+	if ref.Kind == "ASTFTemplate" {
+		template := &spatev1.ASTFTemplate{}
+		found, err = s.get(ctx, ref.Name, template)
+		return plan.TemplateDigest(&template.Spec), found, err
+	}
+	stream := &spatev1.StatelessStream{}
+	found, err = s.get(ctx, ref.Name, stream)
+	return plan.StreamDigest(&stream.Spec), found, err
 }
 
 // reason of the condition that explains the phase best.

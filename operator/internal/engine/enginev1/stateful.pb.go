@@ -245,7 +245,7 @@ type Stateful struct {
 	Payloads []*Payload `protobuf:"bytes,1,rep,name=payloads,proto3" json:"payloads,omitempty"`
 	// Address ranges, referred to by index.
 	Pools []*Pool `protobuf:"bytes,2,rep,name=pools,proto3" json:"pools,omitempty"`
-	// In order: the first whose servers match a new flow serves it.
+	// In order: the first whose servers match a new flow serves it, those with `match` before those without.
 	Templates []*Template `protobuf:"bytes,3,rep,name=templates,proto3" json:"templates,omitempty"`
 	// Most connections at a time over all templates and both sides, each side counted for itself; 0 means the engine's
 	// default (65,536 a worker). Memory for them is taken at Prepare.

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"spate.dev/operator/internal/engine/enginev1"
+)
+
+// compiler is an engine that prints something on a stream, 1 or 2, and exits with a code.
+func compiler(t *testing.T, text string, stream, code int) Compiler {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "spate-engine")
+	script := fmt.Sprintf("#!/bin/sh\ncat > /dev/null\necho '%s' >&%d\n[ \"$4\" != --resolved ] || echo resolved >&2\nexit %d\n", text, stream, code)
+	if err := os.WriteFile(path, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return Compiler{Binary: path}
+}
+
+var asked = &enginev1.Plan{
+	RunId: "r", Streams: []*enginev1.Stream{{Name: "imix"}},
+	Stateful: &enginev1.Stateful{Templates: []*enginev1.Template{{Name: "dns"}, {Name: "web"}}},
+}
+
+func TestRefusalsNameStreamsAndTemplates(t *testing.T) {
+	c := compiler(t, "streams[0].packet: x; stateful.templates[1].client.instructions[3].send: y", 2, 1)
+	got, err := c.Check(t.Context(), asked)
+	if want := "stream imix.packet: x; template web.client.instructions[3].send: y"; err != nil || got != want {
+		t.Errorf("got %q %v, want %q", got, err, want)
+	}
+	if got, err = compiler(t, "{}", 1, 0).Check(t.Context(), asked); got != "" || err != nil {
+		t.Errorf("got %q %v", got, err)
+	}
+	if _, err = compiler(t, "usage", 2, 2).Check(t.Context(), asked); err == nil || !strings.Contains(err.Error(), "usage") {
+		t.Errorf("got %v", err)
+	}
+	if got, err = (Compiler{Binary: "/nowhere/engine"}).Check(t.Context(), asked); got != "" || err != nil {
+		t.Errorf("without an engine nothing is tried: got %q %v", got, err)
+	}
+}
+
+func TestPlansAreResolved(t *testing.T) {
+	plan, refusal, err := compiler(t, `{"runId": "r", "stateful": {"templates": [{"name": "web", "destinationPort": 80}]}}`, 1, 0).Resolve(t.Context(), asked)
+	if err != nil || refusal != "" || plan.Stateful.Templates[0].DestinationPort != 80 {
+		t.Errorf("got %v %q %v", plan, refusal, err)
+	}
+	_, refusal, err = compiler(t, "stateful.templates[0].capture.pcap: packet 3: a gap", 2, 1).Resolve(t.Context(), asked)
+	if err != nil || !strings.HasPrefix(refusal, "template dns.capture.pcap: packet 3: a gap") {
+		t.Errorf("got %q %v", refusal, err)
+	}
+	if _, _, err = compiler(t, "hello", 1, 0).Resolve(t.Context(), asked); err == nil || !strings.Contains(err.Error(), "printed no plan") {
+		t.Errorf("got %v", err)
+	}
+	if _, _, err = (Compiler{Binary: "/nowhere/engine"}).Resolve(t.Context(), asked); err == nil {
+		t.Error("without an engine nothing can be resolved")
+	}
+}

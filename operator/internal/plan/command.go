@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Which instructions are a side's commands? Labels become places, names numbers; whether the two sides get along is for the
+// engine to say, which compiles them.
+
+package plan
+
+import (
+	"maps"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/engine/enginev1"
+)
+
+// mostVariables of a program.
+const mostVariables = 4
+
+// program is one side's: payloads and templates that it switches to are numbered within it.
+type program struct {
+	program  *enginev1.Program
+	payloads []*enginev1.Payload
+	switches []switched
+}
+
+// switched is a template that a program goes on with.
+type switched struct {
+	name spatev1.ObjectName
+	at   *field.Path
+}
+
+// commands reads a side's commands.
+type commands struct {
+	*Problems
+	program
+	data map[spatev1.DataReference][]byte
+	// labels are the indices of the commands that have them.
+	labels map[spatev1.EntryName]uint32
+	// given are variables that something gives a value; used are those whose value something asks for, with where.
+	given []string
+	used  map[string]*field.Path
+}
+
+// program makes commands into a program, one instruction each.
+func (p *Problems) commands(all []spatev1.Command, at *field.Path, data map[spatev1.DataReference][]byte) *program {
+	c := commands{Problems: p, data: data, labels: map[spatev1.EntryName]uint32{}, used: map[string]*field.Path{}}
+	c.program.program = &enginev1.Program{}
+	for i, command := range all {
+		if command.Label == "" {
+			continue
+		}
+		if first, twice := c.labels[command.Label]; twice {
+			c.add(spatev1.ReasonInvalidSpec, at.Index(i).Child("label"), "%q is the label of command %d too; rename one of them", command.Label, first)
+			continue
+		}
+		c.labels[command.Label] = uint32(i)
+	}
+	for i := range all {
+		instruction := c.one(&all[i], at.Index(i))
+		c.program.program.Instructions = append(c.program.program.Instructions, instruction)
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.used)) {
+		if !slices.Contains(c.given, name) {
+			c.add(spatev1.ReasonInvalidSpec, c.used[name], "nothing gives the variable %q a value: set, add to or mark it, or name one that is", name)
+		}
+	}
+	if count := len(c.program.program.Variables); count > mostVariables {
+		c.add(spatev1.ReasonInvalidSpec, at, "has %d variables (%s); at most %d are there for a connection", count, joined(c.program.program.Variables), mostVariables)
+	}
+	return &c.program
+}
+
+// one command as an instruction; an empty one where it is wrong.
+func (c *commands) one(command *spatev1.Command, at *field.Path) *enginev1.Instruction {
+	if !c.exactlyOne(at, "connect, accept, send, receive, sendMessage, receiveMessages, delay, close, reset, waitForPeerClose, leaveOpen, keepalive, set, add, "+
+		"jump, loop, mark, count, receiveUntil and switchTemplate", command.Connect != nil, command.Accept != nil, command.Send != nil, command.Receive != nil,
+		command.SendMessage != nil, command.ReceiveMessages != nil, command.Delay != nil, command.Close != nil, command.Reset != nil, command.WaitForPeerClose != nil,
+		command.LeaveOpen != nil, command.Keepalive != nil, command.Set != nil, command.Add != nil, command.Jump != nil, command.Loop != nil, command.Mark != nil,
+		command.Count != nil, command.ReceiveUntil != nil, command.SwitchTemplate != nil) {
+		return &enginev1.Instruction{}
+	}
+	if made := c.flow(command, at); made != nil {
+		return made
+	}
+	return c.control(command, at)
+}
+
+// flow are the commands that do something with the connection; nil for others.
+func (c *commands) flow(command *spatev1.Command, at *field.Path) *enginev1.Instruction {
+	nothing := &enginev1.Nothing{}
+	switch {
+	case command.Connect != nil:
+		return &enginev1.Instruction{Kind: &enginev1.Instruction_Connect{Connect: nothing}}
+	case command.Accept != nil:
+		return &enginev1.Instruction{Kind: &enginev1.Instruction_Accept{Accept: nothing}}
+	case command.Send != nil:
+		send := &enginev1.Send{Payload: c.content(&command.Send.Content, at.Child("send", "content")), Wait: command.Send.Wait == nil || *command.Send.Wait}
+		return &enginev1.Instruction{Kind: &enginev1.Instruction_Send{Send: send}}
+	case command.Receive != nil:
+		r := command.Receive
+		c.atLeastOne(r.Bytes, at.Child("receive", "bytes"))
+		return &enginev1.Instruction{Kind: &enginev1.Instruction_Receive{Receive: &enginev1.Receive{Bytes: uint64(r.Bytes), Clear: r.Clear}}}
+	case command.ReceiveUntil != nil:
+		until := c.until(command.ReceiveUntil, at.Child("receiveUntil"))
+		return &enginev1.Instruction{Kind: &enginev1.Instruction_ReceiveUntil{ReceiveUntil: until}}
+	case command.SendMessage != nil:
+		message := &enginev1.SendMessage{Payload: c.content(command.SendMessage, at.Child("sendMessage"))}
+		return &enginev1.Instruction{Kind: &enginev1.Instruction_SendMessage{SendMessage: message}}
+	case command.ReceiveMessages != nil:
+		r := command.ReceiveMessages
+		c.atLeastOne(r.Messages, at.Child("receiveMessages", "messages"))
+		return &enginev1.Instruction{Kind: &enginev1.Instruction_ReceiveMessages{ReceiveMessages: &enginev1.ReceiveMessages{Messages: uint64(r.Messages), Clear: r.Clear}}}
+	case command.Close != nil:
+		return &enginev1.Instruction{Kind: &enginev1.Instruction_Close{Close: nothing}}
+	case command.Reset != nil:
+		return &enginev1.Instruction{Kind: &enginev1.Instruction_Reset_{Reset_: nothing}}
+	case command.WaitForPeerClose != nil:
+		return &enginev1.Instruction{Kind: &enginev1.Instruction_WaitForPeerClose{WaitForPeerClose: nothing}}
+	case command.LeaveOpen != nil:
+		return &enginev1.Instruction{Kind: &enginev1.Instruction_LeaveOpen{LeaveOpen: nothing}}
+	}
+	return nil
+}
+
+// control are the commands that do something within the program.
+func (c *commands) control(command *spatev1.Command, at *field.Path) *enginev1.Instruction {
+	switch {
+	case command.Delay != nil:
+		return &enginev1.Instruction{Kind: &enginev1.Instruction_Delay{Delay: c.delay(command.Delay, at.Child("delay"))}}
+	case command.Keepalive != nil:
+		silence := c.duration(command.Keepalive.Timeout, at.Child("keepalive", "timeout"))
+		if silence == 0 {
+			c.add(spatev1.ReasonInvalidSpec, at.Child("keepalive", "timeout"), "must be greater than zero")
+		}
+		return &enginev1.Instruction{Kind: &enginev1.Instruction_KeepaliveNs{KeepaliveNs: silence}}
+	case command.Set != nil:
+		return &enginev1.Instruction{Kind: &enginev1.Instruction_Set{Set: c.change(command.Set)}}
+	case command.Add != nil:
+		return &enginev1.Instruction{Kind: &enginev1.Instruction_Add{Add: c.change(command.Add)}}
+	case command.Jump != nil:
+		return &enginev1.Instruction{Kind: &enginev1.Instruction_Jump{Jump: c.jump(command.Jump, at.Child("jump"))}}
+	case command.Loop != nil:
+		l, at := command.Loop, at.Child("loop")
+		loop := &enginev1.Loop{To: c.place(l.To, at.Child("to")), Since: c.asked(l.Since, at.Child("since")), DurationNs: c.duration(l.Duration, at.Child("duration"))}
+		return &enginev1.Instruction{Kind: &enginev1.Instruction_Loop{Loop: loop}}
+	case command.Mark != nil:
+		return &enginev1.Instruction{Kind: &enginev1.Instruction_Mark{Mark: c.changed(command.Mark.Variable)}}
+	case command.Count != nil:
+		number := numbered(&c.program.program.Counters, string(command.Count.Counter))
+		return &enginev1.Instruction{Kind: &enginev1.Instruction_Count{Count: number}}
+	}
+	c.switches = append(c.switches, switched{command.SwitchTemplate.Template, at.Child("switchTemplate", "template")})
+	return &enginev1.Instruction{Kind: &enginev1.Instruction_SwitchTemplate{SwitchTemplate: uint32(len(c.switches) - 1)}}
+}
+
+// content gives the number of a payload.
+func (c *commands) content(content *spatev1.Content, at *field.Path) uint32 {
+	payload := c.payload(content, at, c.data)
+	if payload == nil {
+		return 0
+	}
+	same := func(other *enginev1.Payload) bool { return proto.Equal(payload, other) }
+	if known := slices.IndexFunc(c.payloads, same); known >= 0 {
+		return uint32(known)
+	}
+	c.payloads = append(c.payloads, payload)
+	return uint32(len(c.payloads) - 1)
+}
+
+func (c *commands) until(r *spatev1.ReceiveUntilCommand, at *field.Path) *enginev1.ReceiveUntil {
+	if !c.exactlyOne(at, "pattern, patternHex and httpMessage", r.Pattern != "", r.PatternHex != "", r.HTTPMessage != nil) {
+		return nil
+	}
+	if r.HTTPMessage != nil {
+		return &enginev1.ReceiveUntil{End: &enginev1.ReceiveUntil_HttpMessage{HttpMessage: &enginev1.Nothing{}}}
+	}
+	pattern, child := []byte(r.Pattern), at.Child("pattern")
+	if r.PatternHex != "" {
+		child = at.Child("patternHex")
+		if pattern = c.hexDigits(r.PatternHex, child); pattern == nil {
+			return nil
+		}
+	}
+	const most = 64
+	if len(pattern) > most {
+		c.add(spatev1.ReasonInvalidSpec, child, "has %d bytes; at most %d are looked for", len(pattern), most)
+	}
+	return &enginev1.ReceiveUntil{End: &enginev1.ReceiveUntil_Pattern{Pattern: pattern}}
+}
+
+func (c *commands) delay(d *spatev1.DelayCommand, at *field.Path) *enginev1.Delay {
+	least := c.duration(d.Min, at.Child("min"))
+	most := least
+	if d.Max != "" {
+		most = c.duration(d.Max, at.Child("max"))
+	}
+	if most < least {
+		c.add(spatev1.ReasonInvalidSpec, at.Child("max"), "%s is less than min, which is %s", d.Max, d.Min)
+	}
+	return &enginev1.Delay{MinNs: least, MaxNs: most}
+}
+
+// numbered gives a name's number among others.
+func numbered(names *[]string, name string) uint32 {
+	if at := slices.Index(*names, name); at >= 0 {
+		return uint32(at)
+	}
+	*names = append(*names, name)
+	return uint32(len(*names) - 1)
+}
+
+// changed gives the number of a variable that gets a value.
+func (c *commands) changed(name spatev1.EntryName) uint32 {
+	c.given = append(c.given, string(name))
+	return numbered(&c.program.program.Variables, string(name))
+}
+
+func (c *commands) change(v *spatev1.VariableCommand) *enginev1.VariableValue {
+	return &enginev1.VariableValue{Variable: c.changed(v.Variable), Value: v.Value}
+}
+
+// asked gives the number of a variable whose value is looked at.
+func (c *commands) asked(name spatev1.EntryName, at *field.Path) uint32 {
+	if _, told := c.used[string(name)]; !told {
+		c.used[string(name)] = at
+	}
+	return numbered(&c.program.program.Variables, string(name))
+}
+
+// place gives the index of a label's command.
+func (c *commands) place(label spatev1.EntryName, at *field.Path) uint32 {
+	to, known := c.labels[label]
+	if !known {
+		c.add(spatev1.ReasonInvalidSpec, at, "%q is the label of no command of this program", label)
+	}
+	return to
+}
+
+var comparisons = map[spatev1.Comparison]enginev1.Comparison{
+	"":                               enginev1.Comparison_COMPARISON_NOT_EQUAL,
+	spatev1.ComparisonNotEqual:       enginev1.Comparison_COMPARISON_NOT_EQUAL,
+	spatev1.ComparisonEqual:          enginev1.Comparison_COMPARISON_EQUAL,
+	spatev1.ComparisonLess:           enginev1.Comparison_COMPARISON_LESS,
+	spatev1.ComparisonLessOrEqual:    enginev1.Comparison_COMPARISON_LESS_OR_EQUAL,
+	spatev1.ComparisonGreater:        enginev1.Comparison_COMPARISON_GREATER,
+	spatev1.ComparisonGreaterOrEqual: enginev1.Comparison_COMPARISON_GREATER_OR_EQUAL,
+}
+
+func (c *commands) jump(j *spatev1.JumpCommand, at *field.Path) *enginev1.Jump {
+	comparison, known := comparisons[j.Comparison]
+	if !known {
+		c.add(spatev1.ReasonInvalidSpec, at.Child("comparison"), "%q: must be Equal, NotEqual, Less, LessOrEqual, Greater or GreaterOrEqual", j.Comparison)
+	}
+	return &enginev1.Jump{
+		To: c.place(j.To, at.Child("to")), Variable: c.asked(j.Variable, at.Child("variable")), Comparison: comparison, Value: j.Value,
+	}
+}

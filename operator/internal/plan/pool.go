@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Which addresses do a template's clients and servers have?
+
+package plan
+
+import (
+	"math/big"
+	"net"
+	"net/netip"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/engine/enginev1"
+)
+
+// pool is a range of addresses on its way into a plan.
+type pool struct {
+	at          *field.Path
+	name        string
+	first, last netip.Addr
+	// offset for each further entry; not valid when absent.
+	offset  netip.Addr
+	weight  uint32
+	order   enginev1.PoolOrder
+	seed    uint64
+	mac     []byte
+	sources *enginev1.SourcePorts
+}
+
+// pools of one side of a template.
+func (p *Problems) pools(all []spatev1.AddressPool, at *field.Path, servers bool) []pool {
+	var made []pool
+	for i := range all {
+		one, at := &all[i], at.Index(i)
+		if servers && (one.FirstMAC != "" || one.SourcePorts != nil) {
+			p.add(spatev1.ReasonInvalidSpec, at, "firstMAC and sourcePorts go with clients")
+		}
+		if good, ok := p.pool(one, at); ok {
+			made = append(made, good)
+		}
+	}
+	return made
+}
+
+func (p *Problems) pool(a *spatev1.AddressPool, at *field.Path) (pool, bool) {
+	before := len(*p)
+	made := pool{at: at, name: string(a.Name), first: p.address(a.First, at.Child("first")), last: p.address(a.Last, at.Child("last")), weight: 1}
+	switch {
+	case !made.first.IsValid() || !made.last.IsValid():
+	case made.first.Is4() != made.last.Is4():
+		p.add(spatev1.ReasonInvalidSpec, at.Child("last"), "%s is not of the family of first, which is %s", a.Last, a.First)
+	case made.last.Less(made.first):
+		p.add(spatev1.ReasonInvalidSpec, at.Child("last"), "%s is less than first, which is %s", a.Last, a.First)
+	}
+	if a.PortPairOffset != "" {
+		made.offset = p.address(a.PortPairOffset, at.Child("portPairOffset"))
+	}
+	switch a.Order {
+	case "", spatev1.PoolSequential:
+		made.order = enginev1.PoolOrder_POOL_ORDER_SEQUENTIAL
+		if a.Seed != nil {
+			p.add(spatev1.ReasonInvalidSpec, at.Child("seed"), "goes with order: Random")
+		}
+	case spatev1.PoolRandom:
+		made.order = enginev1.PoolOrder_POOL_ORDER_RANDOM
+	default:
+		p.add(spatev1.ReasonInvalidSpec, at.Child("order"), "%q: must be Sequential or Random", a.Order)
+	}
+	if a.Seed != nil {
+		made.seed = uint64(*a.Seed)
+	}
+	if a.Weight != nil {
+		p.atLeastOne(int64(*a.Weight), at.Child("weight"))
+		made.weight = uint32(*a.Weight)
+	}
+	if a.FirstMAC != "" {
+		address, err := net.ParseMAC(string(a.FirstMAC))
+		if err != nil || len(address) != 6 || address[0]&1 != 0 {
+			p.add(spatev1.ReasonInvalidSpec, at.Child("firstMAC"), "%q: must be the MAC address of a station, such as 02:00:00:00:00:01", a.FirstMAC)
+		}
+		made.mac = address
+	}
+	if s := a.SourcePorts; s != nil {
+		made.sources = p.sourcePorts(s, at.Child("sourcePorts"))
+	}
+	return made, len(*p) == before
+}
+
+func (p *Problems) sourcePorts(s *spatev1.SourcePorts, at *field.Path) *enginev1.SourcePorts {
+	const leastPort, mostPort = 1, 65535
+	p.bounded(int64(s.First), 0, mostPort, at.Child("first"))
+	p.bounded(int64(s.Step), 0, mostPort, at.Child("step"))
+	made := &enginev1.SourcePorts{First: uint32(s.First), Step: uint32(s.Step)}
+	made.Lowest, made.Highest = p.setting(s.Lowest, leastPort, mostPort, at.Child("lowest")), p.setting(s.Highest, leastPort, mostPort, at.Child("highest"))
+	lowest, highest := made.Lowest, made.Highest
+	if lowest == 0 {
+		lowest = 1024
+	}
+	if highest == 0 {
+		highest = mostPort
+	}
+	if highest < lowest {
+		p.add(spatev1.ReasonInvalidSpec, at.Child("highest"), "%d is less than lowest, which is %d", highest, lowest)
+	}
+	return made
+}
+
+func (p *Problems) bounded(value, least, most int64, at *field.Path) {
+	if value < least || value > most {
+		p.add(spatev1.ReasonInvalidSpec, at, "%d: must be %d to %d", value, least, most)
+	}
+}
+
+func (p *Problems) address(text spatev1.IPAddress, at *field.Path) netip.Addr {
+	address, err := netip.ParseAddr(string(text))
+	if err != nil || address.Zone() != "" {
+		p.add(spatev1.ReasonInvalidSpec, at, "%q: must be an IP address such as 16.0.0.1 or 2001:db8::1", text)
+		return netip.Addr{}
+	}
+	return address.Unmap()
+}
+
+// shifted gives the contract's pool with its addresses moved by so many times the offset; false if there are no such addresses.
+func (a *pool) shifted(times int) (*enginev1.Pool, bool) {
+	made := &enginev1.Pool{
+		Name: a.name, Order: a.order, Seed: a.seed, FirstMac: a.mac, SourcePorts: a.sources, First: a.first.AsSlice(), Last: a.last.AsSlice(),
+	}
+	if times == 0 || !a.offset.IsValid() {
+		return made, true
+	}
+	by := new(big.Int).Mul(new(big.Int).SetBytes(a.offset.AsSlice()), big.NewInt(int64(times)))
+	for _, address := range [][]byte{made.First, made.Last} {
+		sum := new(big.Int).Add(new(big.Int).SetBytes(address), by)
+		if sum.BitLen() > 8*len(address) {
+			return nil, false
+		}
+		sum.FillBytes(address)
+	}
+	return made, true
+}

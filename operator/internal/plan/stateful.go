@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// How do a profile's templates become the stateful part of a plan, which holds what they share once?
+
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/big"
+	"net/netip"
+
+	"google.golang.org/protobuf/proto"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/engine/enginev1"
+)
+
+var errTemplatesByFactor = errors.New("a total of packets or bits cannot be told of templates; use a factor such as 2x")
+
+// templateEntry is an entry that runs a template.
+type templateEntry struct {
+	at       *field.Path
+	spec     *spatev1.TrafficEntry
+	template *template
+	// rate in connections a second, at a factor of 1.
+	rate *big.Rat
+	// earlier is how many entries before it run the same side of the template: clients and servers of one pair of ports may be
+	// two entries.
+	earlier int
+}
+
+// templateEntries are those of a profile that run templates.
+func templateEntries(in Input, generator *spatev1.TrafficGenerator) ([]templateEntry, Problems) {
+	var problems Problems
+	var all []templateEntry
+	clients, servers := map[spatev1.ObjectName]int{}, map[spatev1.ObjectName]int{}
+	for i := range in.Profile.Spec.Traffic {
+		e := templateEntry{at: spec.Child("traffic").Index(i), spec: &in.Profile.Spec.Traffic[i]}
+		if e.spec.TemplateRef == nil {
+			continue
+		}
+		name := e.spec.TemplateRef.Name
+		for _, side := range []struct {
+			port  spatev1.PortName
+			count map[spatev1.ObjectName]int
+		}{{e.spec.TransmitPort, clients}, {e.spec.ReceivePort, servers}} {
+			if side.port != "" {
+				e.earlier = max(e.earlier, side.count[name])
+				side.count[name]++
+			}
+		}
+		problems = append(problems, e.resolve(in, generator)...)
+		all = append(all, e)
+	}
+	return all, problems
+}
+
+// resolve finds the entry's template and judges it on the entry's ports.
+func (e *templateEntry) resolve(in Input, generator *spatev1.TrafficGenerator) Problems {
+	var problems Problems
+	e.checkEntry(&problems)
+	e.checkPorts(generator, &problems)
+	name, at := string(e.spec.TemplateRef.Name), e.at.Child("templateRef")
+	found := in.Templates[name]
+	if found == nil {
+		problems.add(spatev1.ReasonReferenceNotFound, at.Child("name"), "ASTFTemplate %q does not exist in namespace %s", name, in.Profile.Namespace)
+		return problems
+	}
+	around := surroundings{data: in.Data, generator: generator}
+	if around.data == nil {
+		around.data = map[spatev1.DataReference][]byte{}
+	}
+	template, wrong := checkTemplate(&found.Spec, spec, around)
+	problems = append(problems, wrong.within(at, "ASTFTemplate", name)...)
+	if template == nil {
+		return problems
+	}
+	e.template, e.rate = template, template.rate
+	if e.spec.ConnectionRate != "" {
+		e.rate = problems.connectionRate(e.spec.ConnectionRate, e.at.Child("connectionRate"))
+	}
+	e.checkSides(&problems)
+	if generator != nil {
+		e.checkLimits(generator, &problems)
+	}
+	return problems
+}
+
+// checkEntry refuses what goes with streams.
+func (e *templateEntry) checkEntry(p *Problems) {
+	if e.spec.Rate != "" {
+		p.add(spatev1.ReasonInvalidSpec, e.at.Child("rate"), "goes with streams: set connectionRate")
+	}
+	if e.spec.Paused {
+		p.add(spatev1.ReasonInvalidSpec, e.at.Child("paused"), "goes with streams; remove the entry")
+	}
+	if e.spec.Start == spatev1.StartWaiting {
+		p.add(spatev1.ReasonInvalidSpec, e.at.Child("start"), "Waiting goes with streams; limit the template's connections instead")
+	}
+	if e.spec.Next != nil {
+		p.add(spatev1.ReasonInvalidSpec, e.at.Child("next"), "goes with streams")
+	}
+	if e.spec.ConnectionRate != "" && e.spec.TransmitPort == "" {
+		p.add(spatev1.ReasonInvalidSpec, e.at.Child("connectionRate"), "there are no clients: set transmitPort, or leave it out")
+	}
+}
+
+// checkPorts tells whether clients and servers can be on the entry's ports.
+func (e *templateEntry) checkPorts(generator *spatev1.TrafficGenerator, p *Problems) {
+	if e.spec.TransmitPort == "" && e.spec.ReceivePort == "" {
+		p.add(spatev1.ReasonInvalidSpec, e.at, "set transmitPort for the clients, receivePort for the servers, or both")
+		return
+	}
+	if generator == nil {
+		return // told once for the profile
+	}
+	all := newPorts(generator)
+	before := len(*p)
+	for _, side := range []struct {
+		child, has string
+		name       spatev1.PortName
+	}{{"transmitPort", "clients", e.spec.TransmitPort}, {"receivePort", "servers", e.spec.ReceivePort}} {
+		if side.name == "" {
+			continue
+		}
+		switch port := all.find(string(side.name)); {
+		case port == nil:
+			p.add(spatev1.ReasonInvalidSpec, e.at.Child(side.child), "%q is no port of generator %s; it has %s", side.name, generator.Name, all.names())
+		case port.Attachment.Null != nil:
+			p.add(spatev1.ReasonInvalidSpec, e.at.Child(side.child), "%s is a null port: nothing answers the %s there", side.name, side.has)
+		}
+	}
+	if len(*p) > before {
+		return
+	}
+	from, to := all.find(string(e.spec.TransmitPort)), all.find(string(e.spec.ReceivePort))
+	loops := func(port *spatev1.GeneratorPort) bool { return port != nil && port.Attachment.Loopback != nil }
+	switch {
+	case (loops(from) || loops(to)) && from != to:
+		p.add(spatev1.ReasonInvalidSpec, e.at, "a loopback port receives what itself sends, so clients and servers must both be there: set transmitPort and receivePort to it")
+	case from == to && !loops(from):
+		p.add(spatev1.ReasonInvalidSpec, e.at.Child("receivePort"), "the clients are at %s too, which is no loopback; name another port", e.spec.ReceivePort)
+	}
+}
+
+// checkSides tells whether each side that is emulated has a program and addresses.
+func (e *templateEntry) checkSides(p *Problems) {
+	at := e.at.Child("templateRef")
+	if e.template.made.Capture == nil {
+		if e.spec.TransmitPort != "" && e.template.client == nil {
+			p.add(spatev1.ReasonInvalidSpec, at, "it has no source.programs.client, and its clients are at %s: write it, or leave transmitPort out", e.spec.TransmitPort)
+		}
+		if e.spec.ReceivePort != "" && e.template.server == nil {
+			p.add(spatev1.ReasonInvalidSpec, at, "it has no source.programs.server, and its servers are at %s: write it, or leave receivePort out", e.spec.ReceivePort)
+		}
+	}
+	if e.spec.TransmitPort != "" && len(e.template.clients) == 0 {
+		p.add(spatev1.ReasonInvalidSpec, at, "it has no pools.clients, and its clients are at %s: write them, or leave transmitPort out", e.spec.TransmitPort)
+	}
+}
+
+// checkLimits tells whether a generator's limits allow the connections. Packets of servers answer those of clients.
+func (e *templateEntry) checkLimits(generator *spatev1.TrafficGenerator, p *Problems) {
+	limits := generator.Spec.Limits
+	if limits == nil {
+		return
+	}
+	g := guard{Problems: p, limits: limits, generator: generator.Name, at: e.at.Child("templateRef")}
+	if limits.MaxRate != "" {
+		g.refuse("maxRate", "how many packets a second a template sends cannot be told")
+	}
+	if len(limits.AllowedPorts) > 0 {
+		port := uint64(e.template.made.DestinationPort)
+		switch {
+		case port == 0:
+			g.refuse("allowedPorts", "the port that clients connect to is told by a capture; set destinationPort")
+		case !portsCovered(limits.AllowedPorts, port, port):
+			g.refuse("allowedPorts", "clients connect to port %d", port)
+		}
+	}
+	if len(limits.AllowedDestinations) == 0 {
+		return
+	}
+	if e.spec.TransmitPort == "" {
+		g.refuse("allowedDestinations", "servers answer any real client")
+		return
+	}
+	e.covered(&g, e.template.servers, "clients connect to")
+	if e.spec.ReceivePort != "" {
+		e.covered(&g, e.template.clients, "servers answer")
+	}
+}
+
+func (e *templateEntry) covered(g *guard, pools []pool, does string) {
+	for i := range pools {
+		made, ok := pools[i].shifted(e.earlier)
+		if !ok {
+			continue // told when the plan is built
+		}
+		first, _ := netip.AddrFromSlice(made.First)
+		last, _ := netip.AddrFromSlice(made.Last)
+		if !covered(g.limits.AllowedDestinations, first, last) {
+			g.refuse("allowedDestinations", "%s %s to %s", does, first, last)
+			return
+		}
+	}
+}
+
+// sharing numbers what templates share.
+type sharing struct {
+	made     *enginev1.Stateful
+	payloads map[string]uint32
+	pools    map[string]uint32
+}
+
+// stateful makes the stateful part of a plan; nil without templates.
+func stateful(profile *spatev1.TrafficProfile, entries []templateEntry, factor *big.Rat, problems *Problems) *enginev1.Stateful {
+	if len(entries) == 0 {
+		return nil
+	}
+	s := sharing{made: &enginev1.Stateful{
+		RampUpNs: problems.duration(profile.Spec.RampUp, spec.Child("rampUp")), MostFlows: problems.count(profile.Spec.MostConnections, spec.Child("mostConnections")),
+	}, payloads: map[string]uint32{}, pools: map[string]uint32{}}
+	if seed := profile.Spec.DrawSeed; seed != nil {
+		problems.bounded(*seed, 0, math.MaxUint32, spec.Child("drawSeed"))
+		s.made.DrawSeed = proto.Uint32(uint32(*seed))
+	}
+	for i := range entries {
+		e := &entries[i]
+		made := proto.CloneOf(e.template.made)
+		made.Name, made.ClientPort, made.ServerPort = string(e.spec.Name), string(e.spec.TransmitPort), string(e.spec.ReceivePort)
+		if made.ClientPort != "" {
+			made.Client = s.program(e, e.template.client, entries, problems)
+			made.Clients = s.addresses(e, e.template.clients, "client", problems)
+			ratio, err := rateRatio(PacketsPerSecond, new(big.Rat).Mul(e.rate, factor))
+			if err != nil {
+				problems.add(spatev1.ReasonInvalidSpec, e.at, "its rate: %v", err)
+			}
+			made.FlowsPerSecond = ratio
+		} else {
+			made.ClientTunables, made.Limit, made.MostOpen = nil, 0, 0
+		}
+		if made.ServerPort != "" {
+			made.Server = s.program(e, e.template.server, entries, problems)
+		} else {
+			made.ServerTunables, made.Match = nil, nil
+		}
+		made.Servers = s.addresses(e, e.template.servers, "server", problems)
+		s.made.Templates = append(s.made.Templates, made)
+	}
+	return s.made
+}
+
+// number gives what is the same under one key the same number.
+func number[T proto.Message](known map[string]uint32, all *[]T, one T, key string) uint32 {
+	if at, found := known[key]; found {
+		return at
+	}
+	at := uint32(len(*all))
+	known[key], *all = at, append(*all, one)
+	return at
+}
+
+// keyOf is the same for the same messages.
+func keyOf(message proto.Message) string {
+	bytes, err := proto.MarshalOptions{Deterministic: true}.Marshal(message)
+	if err != nil {
+		panic(err) // these have no text that is not UTF-8, which alone cannot be written
+	}
+	return string(bytes)
+}
+
+// addresses gives a side's pools by their numbers. Templates that say the same share one, and so take turns in it.
+func (s *sharing) addresses(e *templateEntry, pools []pool, side string, problems *Problems) []*enginev1.WeightedPool {
+	var all []*enginev1.WeightedPool
+	for i := range pools {
+		made, ok := pools[i].shifted(e.earlier)
+		if !ok {
+			problems.add(spatev1.ReasonInvalidSpec, e.at.Child("templateRef"), "with its portPairOffset taken %d times, the addresses of pool %s leave the address space", e.earlier, pools[i].name)
+			continue
+		}
+		unnamed := proto.CloneOf(made)
+		unnamed.Name = side
+		all = append(all, &enginev1.WeightedPool{Pool: number(s.pools, &s.made.Pools, made, keyOf(unnamed)), Weight: pools[i].weight})
+	}
+	return all
+}
+
+// program gives a side's program with the plan's numbers.
+func (s *sharing) program(e *templateEntry, own *program, entries []templateEntry, problems *Problems) *enginev1.Program {
+	if own == nil {
+		return nil
+	}
+	made := proto.CloneOf(own.program)
+	payload := func(of uint32) uint32 {
+		return number(s.payloads, &s.made.Payloads, own.payloads[of], keyOf(own.payloads[of]))
+	}
+	for _, instruction := range made.Instructions {
+		switch kind := instruction.Kind.(type) {
+		case *enginev1.Instruction_Send:
+			kind.Send.Payload = payload(kind.Send.Payload)
+		case *enginev1.Instruction_SendMessage:
+			kind.SendMessage.Payload = payload(kind.SendMessage.Payload)
+		case *enginev1.Instruction_SwitchTemplate:
+			to, err := switchTo(e, own.switches[kind.SwitchTemplate].name, entries)
+			if err != nil {
+				problems.add(spatev1.ReasonInvalidSpec, e.at.Child("templateRef"), "ASTFTemplate %q: %s: %v", e.spec.TemplateRef.Name, own.switches[kind.SwitchTemplate].at, err)
+			}
+			kind.SwitchTemplate = to
+		}
+	}
+	return made
+}
+
+// switchTo finds the entry that runs a template on the same ports.
+func switchTo(e *templateEntry, name spatev1.ObjectName, entries []templateEntry) (uint32, error) {
+	for i := range entries {
+		other := &entries[i]
+		if other.spec.TemplateRef.Name != name || other.spec.TransmitPort != e.spec.TransmitPort || other.spec.ReceivePort != e.spec.ReceivePort {
+			continue
+		}
+		if own, to := e.template.made, other.template.made; to.Capture == nil && own.Protocol != to.Protocol {
+			return 0, fmt.Errorf("%q runs over another transport", name)
+		}
+		return uint32(i), nil
+	}
+	return 0, fmt.Errorf("no entry of the profile runs %q on the same ports; add one", name)
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Can a template be run, and as which programs, with which addresses, how fast?
+
+package plan
+
+import (
+	"math/big"
+	"path"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/engine/enginev1"
+)
+
+// template is one that can be run. What it shares with others is not numbered yet.
+type template struct {
+	spec *spatev1.ASTFTemplateSpec
+	// rate in connections a second.
+	rate *big.Rat
+	// made has all that is this template's own.
+	made *enginev1.Template
+	// client and server are nil where there are no commands.
+	client, server   *program
+	clients, servers []pool
+}
+
+// CheckTemplate tells whether an ASTFTemplate by itself can be run. Data that it names are not looked up.
+func CheckTemplate(spec *spatev1.ASTFTemplateSpec) Problems {
+	_, problems := checkTemplate(spec, field.NewPath("spec"), surroundings{})
+	return problems
+}
+
+func checkTemplate(spec *spatev1.ASTFTemplateSpec, at *field.Path, around surroundings) (*template, Problems) {
+	var problems Problems
+	t := &template{spec: spec, made: &enginev1.Template{Group: string(spec.StatisticsGroup), Latency: spec.Latency}}
+	problems.templateSource(t, at.Child("source"), around)
+	if spec.Latency && t.made.Protocol == enginev1.TransportProtocol_TRANSPORT_PROTOCOL_TCP {
+		problems.add(spatev1.ReasonInvalidSpec, at.Child("latency"), "round trips are measured of UDP messages; leave it out, or set transport: UDP")
+	}
+	t.rate = problems.connectionRate(spec.Rate, at.Child("rate"))
+	if spec.DestinationPort != nil {
+		problems.bounded(int64(*spec.DestinationPort), 1, 65535, at.Child("destinationPort"))
+		t.made.DestinationPort = uint32(*spec.DestinationPort)
+	} else if spec.Source.Pcap == nil {
+		problems.add(spatev1.ReasonInvalidSpec, at.Child("destinationPort"), "name the port that the servers listen on")
+	}
+	t.made.Limit = problems.count(spec.Limit, at.Child("limit"))
+	t.made.MostOpen = problems.count(spec.MostOpen, at.Child("mostOpen"))
+	if spec.Seed != nil {
+		t.made.Seed = uint64(*spec.Seed)
+	}
+	pools := at.Child("pools")
+	t.clients = problems.pools(spec.Pools.Clients, pools.Child("clients"), false)
+	t.servers = problems.pools(spec.Pools.Servers, pools.Child("servers"), true)
+	if len(spec.Pools.Servers) == 0 {
+		problems.add(spatev1.ReasonInvalidSpec, pools.Child("servers"), "name the addresses that servers have")
+	}
+	problems.oneFamily(t)
+	t.made.Match = problems.match(spec.Match, at.Child("match"))
+	t.made.ClientTunables = problems.tunables(&spec.Tunables.Client, at.Child("tunables", "client"))
+	t.made.ServerTunables = problems.tunables(&spec.Tunables.Server, at.Child("tunables", "server"))
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	return t, nil
+}
+
+// templateSource reads the programs, or the capture they are derived from.
+func (p *Problems) templateSource(t *template, at *field.Path, around surroundings) {
+	source := &t.spec.Source
+	if !p.exactlyOne(at, "programs and pcap", source.Programs != nil, source.Pcap != nil) {
+		return
+	}
+	if source.Pcap != nil {
+		t.made.Capture = p.templateCapture(source.Pcap, at.Child("pcap"), around)
+		return
+	}
+	programs, at := source.Programs, at.Child("programs")
+	switch programs.Transport {
+	case spatev1.TransportTCP:
+		t.made.Protocol = enginev1.TransportProtocol_TRANSPORT_PROTOCOL_TCP
+	case spatev1.TransportUDP:
+		t.made.Protocol = enginev1.TransportProtocol_TRANSPORT_PROTOCOL_UDP
+	default:
+		p.add(spatev1.ReasonInvalidSpec, at.Child("transport"), "%q: must be TCP or UDP", programs.Transport)
+	}
+	if len(programs.Client)+len(programs.Server) == 0 {
+		p.add(spatev1.ReasonInvalidSpec, at, "write the program of at least one side")
+	}
+	if len(programs.Client) > 0 {
+		t.client = p.commands(programs.Client, at.Child("client"), around.data)
+	}
+	if len(programs.Server) > 0 {
+		t.server = p.commands(programs.Server, at.Child("server"), around.data)
+	}
+}
+
+// templateCapture gives the capture of a session; whether it is one is for the engine to say.
+func (p *Problems) templateCapture(source *spatev1.PcapSource, at *field.Path, around surroundings) *enginev1.Capture {
+	if !p.exactlyOne(at, "from and volume", source.From != nil, source.Volume != nil) {
+		return nil
+	}
+	if source.Volume != nil {
+		p.volume(source.Volume, at.Child("volume"), around.generator)
+		return &enginev1.Capture{Source: &enginev1.Capture_Path{Path: path.Join(VolumesDir, string(source.Volume.Name), source.Volume.Path)}}
+	}
+	if around.data == nil {
+		return &enginev1.Capture{}
+	}
+	bytes, found := around.data[*source.From]
+	if !found {
+		p.add(spatev1.ReasonReferenceNotFound, at.Child("from"), "%s does not exist", nameOf(*source.From))
+		return nil
+	}
+	return &enginev1.Capture{Source: &enginev1.Capture_Pcap{Pcap: bytes}}
+}
+
+func (p *Problems) connectionRate(rate spatev1.ConnectionRate, at *field.Path) *big.Rat {
+	value, err := ParseConnectionRate(rate)
+	if err != nil {
+		p.add(spatev1.ReasonInvalidSpec, at, "%q: %v", rate, err)
+		return new(big.Rat)
+	}
+	return value
+}
+
+// count is a number of at least 1; 0 when absent.
+func (p *Problems) count(number *int64, at *field.Path) uint64 {
+	if number == nil {
+		return 0
+	}
+	p.atLeastOne(*number, at)
+	return uint64(*number)
+}
+
+// oneFamily tells whether all addresses of a template are of one family: any client may connect to any server.
+func (p *Problems) oneFamily(t *template) {
+	var first *pool
+	for _, side := range [][]pool{t.clients, t.servers} {
+		for i := range side {
+			if first == nil {
+				first = &side[i]
+			}
+			if side[i].first.Is4() != first.first.Is4() {
+				p.add(spatev1.ReasonInvalidSpec, side[i].at.Child("first"), "%s is not of the family of %s, which is %s: any client of a template connects to any server; write a template for each family",
+					side[i].first, first.at.Child("first"), first.first)
+				return
+			}
+		}
+	}
+}
+
+func (p *Problems) match(all []spatev1.PayloadMatch, at *field.Path) []*enginev1.PayloadMatch {
+	var made []*enginev1.PayloadMatch
+	for i := range all {
+		m, at := &all[i], at.Index(i)
+		if !p.exactlyOne(at, "text and hex", m.Text != "", m.Hex != "") {
+			continue
+		}
+		bytes := []byte(m.Text)
+		if m.Hex != "" {
+			bytes = p.hexDigits(m.Hex, at.Child("hex"))
+		}
+		p.bounded(int64(m.Offset), 0, 1023, at.Child("offset"))
+		made = append(made, &enginev1.PayloadMatch{Offset: uint32(m.Offset), Bytes: bytes})
+	}
+	return made
+}

@@ -1,0 +1,409 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/engine/enginev1"
+)
+
+const webTemplate = `
+source:
+  programs:
+    transport: TCP
+    client:
+    - send: {content: {text: GET /}}
+    - receive: {bytes: 5}
+    - label: again
+      delay: {min: 1ms, max: 2ms}
+    - add: {variable: left, value: -1}
+    - jump: {to: again, variable: left, comparison: Greater}
+    server:
+    - receive: {bytes: 5, clear: true}
+    - mark: {variable: start}
+    - label: more
+      send: {content: {size: 300}, wait: false}
+    - loop: {to: more, since: start, duration: 1s}
+    - count: {counter: answered}
+    - waitForPeerClose: {}
+destinationPort: 80
+rate: 1.5kcps
+pools:
+  clients: [{name: c, first: 16.0.0.1, last: 16.0.0.254, portPairOffset: 1.0.0.0, sourcePorts: {first: 41668, step: 17405, lowest: 2000, highest: 63999}, firstMAC: "02:00:00:00:00:01"}]
+  servers: [{name: s, first: 48.0.0.1, last: 48.0.0.254, order: Random, seed: 7, weight: 3}]
+`
+
+// templateOf reads a template with some of its text changed.
+func templateOf(t *testing.T, text string, changes ...string) *spatev1.ASTFTemplate {
+	t.Helper()
+	for i := 0; i < len(changes); i += 2 {
+		if !strings.Contains(text, changes[i]) {
+			t.Fatalf("%q is not in the template", changes[i])
+		}
+		text = strings.Replace(text, changes[i], changes[i+1], 1)
+	}
+	template := &spatev1.ASTFTemplate{}
+	if err := yaml.UnmarshalStrict([]byte(text), &template.Spec); err != nil {
+		t.Fatal(err)
+	}
+	return template
+}
+
+// poolsOf is a template's text from its pools on.
+func poolsOf(text string) string {
+	_, pools, _ := strings.Cut(text, "pools:")
+	return "pools:" + pools
+}
+
+func running(name, template, transmit, receive string) spatev1.TrafficEntry {
+	return spatev1.TrafficEntry{Name: spatev1.EntryName(name), TemplateRef: &spatev1.LocalReference{Name: spatev1.ObjectName(template)},
+		TransmitPort: spatev1.PortName(transmit), ReceivePort: spatev1.PortName(receive)}
+}
+
+func planOf(t *testing.T, in Input) *enginev1.Stateful {
+	t.Helper()
+	if in.Generator == nil {
+		in.Generator = generator()
+	}
+	return mustResolve(t, in).Plan(Identity{RunID: "r"}).Stateful
+}
+
+// isJSON compares a message with its JSON.
+func isJSON[T proto.Message](t *testing.T, got T, want string) {
+	t.Helper()
+	wanted := got.ProtoReflect().New().Interface()
+	if err := protojson.Unmarshal([]byte(want), wanted); err != nil {
+		t.Fatal(err)
+	}
+	if !proto.Equal(got, wanted) {
+		t.Errorf("got\n%s\nwant\n%s", protojson.Format(got), protojson.Format(wanted))
+	}
+}
+
+func TestATemplateBecomesPartOfAPlan(t *testing.T) {
+	p := profile(running("web", "http", "east", "west"))
+	p.Spec.Rate, p.Spec.RampUp, p.Spec.MostConnections, p.Spec.DrawSeed = "2x", "3s", ptr.To[int64](1000), ptr.To[int64](555)
+	got := planOf(t, Input{Profile: p, Templates: map[string]*spatev1.ASTFTemplate{"http": templateOf(t, webTemplate)}})
+	isJSON(t, got, `{
+	  "payloads": [{"bytes": "R0VUIC8="}, {"size": 300}], "rampUpNs": 3000000000, "mostFlows": 1000, "drawSeed": 555,
+	  "pools": [
+	    {"name": "c", "first": "EAAAAQ==", "last": "EAAA/g==", "order": "POOL_ORDER_SEQUENTIAL", "firstMac": "AgAAAAAB", "sourcePorts": {"first": 41668, "step": 17405, "lowest": 2000, "highest": 63999}},
+	    {"name": "s", "first": "MAAAAQ==", "last": "MAAA/g==", "order": "POOL_ORDER_RANDOM", "seed": 7}],
+	  "templates": [{
+	    "name": "web", "protocol": "TRANSPORT_PROTOCOL_TCP", "clientPort": "east", "serverPort": "west", "destinationPort": 80,
+	    "flowsPerSecond": {"numerator": 3000, "denominator": 1}, "clients": [{"pool": 0, "weight": 1}], "servers": [{"pool": 1, "weight": 3}],
+	    "client": {"variables": ["left"], "instructions": [
+	      {"send": {"payload": 0, "wait": true}}, {"receive": {"bytes": 5}}, {"delay": {"minNs": 1000000, "maxNs": 2000000}},
+	      {"add": {"variable": 0, "value": -1}}, {"jump": {"to": 2, "variable": 0, "comparison": "COMPARISON_GREATER"}}]},
+	    "server": {"variables": ["start"], "counters": ["answered"], "instructions": [
+	      {"receive": {"bytes": 5, "clear": true}}, {"mark": 0}, {"send": {"payload": 1}},
+	      {"loop": {"to": 2, "since": 0, "durationNs": 1000000000}}, {"count": 0}, {"waitForPeerClose": {}}]}
+	  }]}`)
+}
+
+func TestTemplatesShareWhatIsTheSame(t *testing.T) {
+	other := templateOf(t, webTemplate, "GET /", "PUT /", "destinationPort: 80", "destinationPort: 81", "name: c", "name: other")
+	random := templateOf(t, webTemplate, "seed: 7", "seed: 8", "size: 300", "text: GET /")
+	got := planOf(t, Input{
+		Profile:   profile(running("a", "one", "east", "west"), running("b", "two", "east", "west"), running("c", "three", "east", "west")),
+		Templates: map[string]*spatev1.ASTFTemplate{"one": templateOf(t, webTemplate), "two": other, "three": random},
+	})
+	if len(got.Payloads) != 3 || len(got.Pools) != 3 {
+		t.Errorf("got %d payloads and %d pools", len(got.Payloads), len(got.Pools))
+	}
+	for i, want := range []struct {
+		clients, servers, request, answer uint32
+	}{{0, 1, 0, 1}, {0, 1, 2, 1}, {0, 2, 0, 0}} {
+		one := got.Templates[i]
+		if one.Clients[0].Pool != want.clients || one.Servers[0].Pool != want.servers ||
+			one.Client.Instructions[0].GetSend().Payload != want.request || one.Server.Instructions[2].GetSend().Payload != want.answer {
+			t.Errorf("template %d: got %v", i, one)
+		}
+	}
+}
+
+func TestClientsAndServersShareNoPool(t *testing.T) {
+	same := templateOf(t, webTemplate, ", order: Random, seed: 7", "", "48.0.0.1", "16.0.0.1", "48.0.0.254", "16.0.0.254",
+		`, portPairOffset: 1.0.0.0, sourcePorts: {first: 41668, step: 17405, lowest: 2000, highest: 63999}, firstMAC: "02:00:00:00:00:01"`, "")
+	got := planOf(t, Input{Profile: profile(running("a", "one", "east", "west")), Templates: map[string]*spatev1.ASTFTemplate{"one": same}})
+	if len(got.Pools) != 2 {
+		t.Errorf("got %v", got.Pools)
+	}
+}
+
+func TestEachFurtherPairOfPortsHasItsOwnAddresses(t *testing.T) {
+	got := planOf(t, Input{
+		Profile:   profile(running("a", "one", "east", "west"), running("b", "one", "west", "east"), running("c", "one", "loop", "loop")),
+		Templates: map[string]*spatev1.ASTFTemplate{"one": templateOf(t, webTemplate)},
+	})
+	for i, first := range [][]byte{{16, 0, 0, 1}, {17, 0, 0, 1}, {18, 0, 0, 1}} {
+		if pool := got.Pools[got.Templates[i].Clients[0].Pool]; !slices.Equal(pool.First, first) {
+			t.Errorf("entry %d: got %v", i, pool)
+		}
+		if got.Templates[i].Servers[0].Pool != got.Templates[0].Servers[0].Pool {
+			t.Errorf("entry %d: the servers have no offset", i)
+		}
+	}
+}
+
+func TestClientsAndServersOfOnePairOfPortsMayBeTwoEntries(t *testing.T) {
+	got := planOf(t, Input{
+		Profile:   profile(running("clients", "one", "east", ""), running("servers", "one", "", "west"), running("both", "one", "west", "east")),
+		Templates: map[string]*spatev1.ASTFTemplate{"one": templateOf(t, webTemplate, "seed: 7", "seed: 7, portPairOffset: 0.1.0.0")},
+	})
+	of := func(i int) []byte { return got.Pools[got.Templates[i].Servers[0].Pool].First }
+	if !slices.Equal(of(0), []byte{48, 0, 0, 1}) || !slices.Equal(of(1), []byte{48, 0, 0, 1}) || !slices.Equal(of(2), []byte{48, 1, 0, 1}) {
+		t.Errorf("got %v, %v, %v", of(0), of(1), of(2))
+	}
+}
+
+func TestRealClientsAndRealServers(t *testing.T) {
+	p := profile(running("clients", "one", "east", ""), running("servers", "two", "", "west"))
+	p.Spec.Traffic[0].ConnectionRate = "0.5cps"
+	tuned := "tunables: {client: {ttl: 9}, server: {ttl: 8}}\nlimit: 5\nmostOpen: 4\nmatch: [{offset: 1, text: E}]\npools:"
+	got := planOf(t, Input{Profile: p, Templates: map[string]*spatev1.ASTFTemplate{
+		"one": templateOf(t, webTemplate, "pools:", tuned), "two": templateOf(t, webTemplate, "pools:", tuned)}})
+	clients, servers := got.Templates[0], got.Templates[1]
+	if clients.Client == nil || clients.Server != nil || clients.ServerTunables != nil || clients.Match != nil || clients.FlowsPerSecond.Denominator != 2 ||
+		clients.Limit != 5 || clients.MostOpen != 4 || len(clients.Servers) != 1 {
+		t.Errorf("got %v", clients)
+	}
+	if servers.Client != nil || servers.Server == nil || servers.ClientTunables != nil || servers.FlowsPerSecond != nil || servers.Limit != 0 || servers.MostOpen != 0 ||
+		len(servers.Clients) != 0 || string(servers.Match[0].Bytes) != "E" || servers.Match[0].Offset != 1 {
+		t.Errorf("got %v", servers)
+	}
+}
+
+func TestPayloadsAndTunables(t *testing.T) {
+	template := templateOf(t, webTemplate,
+		"{text: GET /}", `{text: GET /, fields: [{offset: 4, list: {text: [a, b]}}, {list: {hex: ["00ff", "01fe"]}}, {offset: 1, counter: {first: 7, width: 3}}]}`,
+		"{size: 300}", "{from: {configMapName: web, key: page}}",
+		"pools:", `tunables:
+  client: {tos: 4, tcp: {mss: 1400, initialWindow: 2, receiveBuffer: 4096, sendBuffer: 8192, duplicateAckThreshold: 4, delayedAck: 0s, minimumRTO: 1ms,
+    connectTimeout: 1s, keepaliveIdle: 2s, keepaliveInterval: 3s, noDelay: true, congestionControl: NewReno, timestamps: false, sack: false, windowScale: false,
+    ecn: true, timeWait: 4s, blackhole: true}}
+  server: {tcp: {timestamps: true, ecn: false}}
+pools:`)
+	p := profile(running("a", "one", "east", "west"))
+	all := map[string]*spatev1.ASTFTemplate{"one": template}
+	refs := DataReferences(p, nil, all)
+	if len(refs) != 1 || refs[0].Key != "page" {
+		t.Fatalf("got %v", refs)
+	}
+	got := planOf(t, Input{Profile: p, Templates: all, Data: map[spatev1.DataReference][]byte{refs[0]: []byte("hello")}})
+	isJSON(t, got.Payloads[0], `{"bytes": "R0VUIC8=", "fields": [{"offset": 4, "list": {"values": ["YQ==", "Yg=="]}}, {"list": {"values": ["AP8=", "Af4="]}},
+	  {"offset": 1, "counter": {"first": 7, "step": 1, "width": 3}}]}`)
+	isJSON(t, got.Payloads[1], `{"bytes": "aGVsbG8="}`)
+	isJSON(t, got.Templates[0].ClientTunables, `{"tos": 4, "mss": 1400, "initialWindow": 2, "receiveBuffer": 4096, "sendBuffer": 8192, "duplicateAckThreshold": 4,
+	  "delayedAckNs": 0, "minimumRtoNs": 1000000, "connectTimeoutNs": 1000000000, "keepaliveIdleNs": 2000000000, "keepaliveIntervalNs": 3000000000, "noDelay": true,
+	  "congestionControl": "CONGESTION_CONTROL_NEW_RENO", "noTimestamps": true, "noSack": true, "noWindowScale": true, "ecn": true, "timeWaitNs": 4000000000, "blackhole": true}`)
+	isJSON(t, got.Templates[0].ServerTunables, `{}`)
+}
+
+const messages = `
+source:
+  programs:
+    transport: UDP
+    client: [{keepalive: {timeout: 2s}}, {sendMessage: {hex: "00ff"}}, {receiveMessages: {messages: 1, clear: true}}, {set: {variable: v, value: 3}}, {reset: {}}]
+    server: [{receiveMessages: {messages: 1}}, {sendMessage: {base64: "AP8="}}, {leaveOpen: {}}]
+destinationPort: 53
+rate: 1cps
+latency: true
+statisticsGroup: names
+seed: 9
+pools:
+  clients: [{name: c, first: "fd00::1", last: "fd00::ff"}]
+  servers: [{name: s, first: "fd01::1", last: "fd01::ff"}]
+`
+
+func TestMessagesAndSwitches(t *testing.T) {
+	first := templateOf(t, webTemplate, "- count: {counter: answered}", "- receiveUntil: {httpMessage: {}}\n    - receiveUntil: {patternHex: 0d0a}\n    - switchTemplate: {template: two}")
+	got := planOf(t, Input{
+		Profile:   profile(running("dns", "names", "east", "west"), running("a", "one", "east", "west"), running("elsewhere", "two", "west", "east"), running("b", "two", "east", "west")),
+		Templates: map[string]*spatev1.ASTFTemplate{"names": templateOf(t, messages), "one": first, "two": templateOf(t, webTemplate, "destinationPort: 80", "destinationPort: 81")},
+	})
+	isJSON(t, got.Templates[0], `{"name": "dns", "group": "names", "protocol": "TRANSPORT_PROTOCOL_UDP", "clientPort": "east", "serverPort": "west", "destinationPort": 53,
+	  "flowsPerSecond": {"numerator": 1, "denominator": 1}, "clients": [{"pool": 0, "weight": 1}], "servers": [{"pool": 1, "weight": 1}], "seed": 9, "latency": true,
+	  "client": {"variables": ["v"], "instructions": [{"keepaliveNs": 2000000000}, {"sendMessage": {}}, {"receiveMessages": {"messages": 1, "clear": true}}, {"set": {"value": 3}}, {"reset": {}}]},
+	  "server": {"instructions": [{"receiveMessages": {"messages": 1}}, {"sendMessage": {}}, {"leaveOpen": {}}]}}`)
+	instructions := got.Templates[1].Server.Instructions
+	isJSON(t, instructions[4], `{"receiveUntil": {"httpMessage": {}}}`)
+	isJSON(t, instructions[5], `{"receiveUntil": {"pattern": "DQo="}}`)
+	if to := instructions[6].GetSwitchTemplate(); to != 3 {
+		t.Errorf("switches to %d, want the one on the same ports", to)
+	}
+}
+
+func TestCapturesAreForTheEngineToRead(t *testing.T) {
+	text := "source: {pcap: {from: {configMapName: captures, key: web}}}\nrate: 1cps\n" + poolsOf(webTemplate)
+	p := profile(running("a", "one", "east", "west"), running("b", "two", "east", "west"))
+	onVolume := templateOf(t, text, "from: {configMapName: captures, key: web}", "volume: {name: captures, path: a/web.pcap}")
+	g := generator(func(g *spatev1.TrafficGenerator) { g.Spec.Volumes = []spatev1.GeneratorVolume{{Name: "captures"}} })
+	got := planOf(t, Input{Profile: p, Generator: g, Templates: map[string]*spatev1.ASTFTemplate{"one": templateOf(t, text), "two": onVolume},
+		Data: map[spatev1.DataReference][]byte{{ConfigMapName: "captures", Key: "web"}: []byte("hello")}})
+	if one := got.Templates[0]; string(one.Capture.GetPcap()) != "hello" || one.Client != nil || one.Server != nil || one.DestinationPort != 0 || one.Protocol != 0 {
+		t.Errorf("got %v", one)
+	}
+	if path := got.Templates[1].Capture.GetPath(); path != VolumesDir+"/captures/a/web.pcap" {
+		t.Errorf("got %s", path)
+	}
+}
+
+func TestTemplatesThatCannotBeRun(t *testing.T) {
+	for name, c := range map[string]struct {
+		changes []string
+		want    string
+	}{
+		"an unknown label":         {[]string{"to: again", "to: nowhere"}, `spec.source.programs.client[4].jump.to: "nowhere" is the label of no command of this program`},
+		"a label of the other":     {[]string{"to: again", "to: more"}, `spec.source.programs.client[4].jump.to: "more" is the label of no command`},
+		"a label twice":            {[]string{"- receive: {bytes: 5}\n", "- {label: again, receive: {bytes: 5}}\n"}, `spec.source.programs.client[2].label: "again" is the label of command 1 too`},
+		"an unknown variable":      {[]string{"- add: {variable: left, value: -1}", "- close: {}"}, `spec.source.programs.client[4].jump.variable: nothing gives the variable "left" a value`},
+		"an unknown mark":          {[]string{"since: start", "since: begin"}, `spec.source.programs.server[3].loop.since: nothing gives the variable "begin" a value`},
+		"five variables":           {[]string{"- count: {counter: answered}", "- set: {variable: a, value: 1}\n    - set: {variable: b, value: 1}\n    - set: {variable: c, value: 1}\n    - set: {variable: d, value: 1}"}, "spec.source.programs.server: has 5 variables (start, a, b, c, d); at most 4"},
+		"a wrong comparison":       {[]string{"comparison: Greater", "comparison: Near"}, `jump.comparison: "Near": must be Equal`},
+		"two commands":             {[]string{"delay: {min: 1ms, max: 2ms}", "delay: {min: 1ms, max: 2ms}\n      close: {}"}, "spec.source.programs.client[2]: set exactly one of connect, accept"},
+		"a delay back":             {[]string{"max: 2ms", "max: 2us"}, "delay.max: 2us is less than min, which is 1ms"},
+		"no content":               {[]string{"{text: GET /}", "{}"}, "spec.source.programs.client[0].send.content: set exactly one of text, hex, base64, size and from"},
+		"odd digits":               {[]string{"text: GET /", "hex: abc"}, `content.hex: "abc": must be hex digits`},
+		"a field outside":          {[]string{"{text: GET /}", "{text: GET /, fields: [{offset: 4, counter: {width: 2}}]}"}, "content.fields[0].offset: 2 bytes at 4 do not lie within the 5 bytes"},
+		"values of two lengths":    {[]string{"{text: GET /}", "{text: GET /, fields: [{list: {text: [a, bc]}}]}"}, "fields[0].list.text[1]: has 2 bytes, and the first 1"},
+		"too many digits":          {[]string{"{text: GET /}", "{text: GET /, fields: [{counter: {width: 21}}]}"}, "fields[0].counter.width: 21: must be 1 to 20"},
+		"a long pattern":           {[]string{"- count: {counter: answered}", "- receiveUntil: {pattern: " + strings.Repeat("x", 65) + "}"}, "receiveUntil.pattern: has 65 bytes; at most 64"},
+		"no time":                  {[]string{"rate: 1.5kcps", "rate: 1pps"}, `spec.rate: "1pps": must be connections a second`},
+		"no rate":                  {[]string{"rate: 1.5kcps", "rate: 0cps"}, `spec.rate: "0cps": must be greater than zero`},
+		"another transport":        {[]string{"transport: TCP", "transport: SCTP"}, `spec.source.programs.transport: "SCTP": must be TCP or UDP`},
+		"latency of TCP":           {[]string{"rate:", "latency: true\nrate:"}, "spec.latency: round trips are measured of UDP messages"},
+		"no port":                  {[]string{"destinationPort: 80\n", ""}, "spec.destinationPort: name the port"},
+		"port 0":                   {[]string{"destinationPort: 80", "destinationPort: 0"}, "spec.destinationPort: 0: must be 1 to 65535"},
+		"addresses back":           {[]string{"last: 16.0.0.254", "last: 16.0.0.0"}, "spec.pools.clients[0].last: 16.0.0.0 is less than first, which is 16.0.0.1"},
+		"families in a pool":       {[]string{"last: 16.0.0.254", `last: "fd00::1"`}, "spec.pools.clients[0].last: fd00::1 is not of the family of first"},
+		"families in a template":   {[]string{"first: 48.0.0.1, last: 48.0.0.254", `first: "fd00::1", last: "fd00::2"`}, "spec.pools.servers[0].first: fd00::1 is not of the family of spec.pools.clients[0].first, which is 16.0.0.1"},
+		"a name":                   {[]string{"first: 16.0.0.1", "first: localhost"}, `spec.pools.clients[0].first: "localhost": must be an IP address`},
+		"a group's MAC":            {[]string{"02:00:00:00:00:01", "03:00:00:00:00:01"}, `spec.pools.clients[0].firstMAC: "03:00:00:00:00:01": must be the MAC address of a station`},
+		"a source port":            {[]string{"first: 41668", "first: 65536"}, "spec.pools.clients[0].sourcePorts.first: 65536: must be 0 to 65535"},
+		"no source ports":          {[]string{"lowest: 2000, highest: 63999", "highest: 1023"}, "spec.pools.clients[0].sourcePorts.highest: 1023 is less than lowest, which is 1024"},
+		"source ports of servers":  {[]string{"order: Random, seed: 7", "sourcePorts: {first: 2000}"}, "spec.pools.servers[0]: firstMAC and sourcePorts go with clients"},
+		"a seed without an order":  {[]string{"order: Random, ", ""}, "spec.pools.servers[0].seed: goes with order: Random"},
+		"a segment of 8 bytes":     {[]string{"pools:", "tunables: {client: {tcp: {mss: 8}}}\npools:"}, "spec.tunables.client.tcp.mss: 8: must be 88 to 9176"},
+		"an RTO of zero":           {[]string{"pools:", "tunables: {server: {tcp: {minimumRTO: 0s}}}\npools:"}, "spec.tunables.server.tcp.minimumRTO: must be greater than zero"},
+		"a limit of none":          {[]string{"pools:", "limit: 0\npools:"}, "spec.limit: 0: must be at least 1"},
+		"a match of nothing":       {[]string{"pools:", "match: [{offset: 1}]\npools:"}, "spec.match[0]: set exactly one of text and hex"},
+		"two sources":              {[]string{"source:\n", "source:\n  pcap: {volume: {name: a, path: b}}\n"}, "spec.source: set exactly one of programs and pcap"},
+		"receiving nothing":        {[]string{"receive: {bytes: 5}\n", "receive: {bytes: 0}\n"}, "spec.source.programs.client[1].receive.bytes: 0: must be at least 1"},
+		"keepalive without a time": {[]string{"- count: {counter: answered}", "- keepalive: {timeout: 0s}"}, "spec.source.programs.server[4].keepalive.timeout: must be greater than zero"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			problems := CheckTemplate(&templateOf(t, webTemplate, c.changes...).Spec)
+			if len(problems) == 0 || !strings.Contains(problems.Message(), c.want) || problems.Reason() != spatev1.ReasonInvalidSpec {
+				t.Errorf("got %s\nwant %s", problems.Message(), c.want)
+			}
+		})
+	}
+	for _, text := range []string{webTemplate, messages, "source: {pcap: {from: {configMapName: a, key: b}}}\nrate: 1cps\n" + poolsOf(webTemplate)} {
+		if problems := CheckTemplate(&templateOf(t, text).Spec); len(problems) > 0 {
+			t.Errorf("a good one: got %v", problems)
+		}
+	}
+}
+
+func TestEntriesThatCannotRunATemplate(t *testing.T) {
+	one := func(change ...func(*spatev1.TrafficEntry)) *spatev1.TrafficProfile {
+		e := running("a", "one", "east", "west")
+		for _, c := range change {
+			c(&e)
+		}
+		return profile(e)
+	}
+	limited := func(limits spatev1.Limits) *spatev1.TrafficGenerator {
+		return generator(func(g *spatev1.TrafficGenerator) { g.Spec.Limits = &limits })
+	}
+	for name, c := range map[string]struct {
+		profile   *spatev1.TrafficProfile
+		generator *spatev1.TrafficGenerator
+		changes   []string
+		reason    string
+		want      string
+	}{
+		"no template": {one(func(e *spatev1.TrafficEntry) { e.TemplateRef.Name = "two" }), nil, nil, spatev1.ReasonReferenceNotFound, `spec.traffic[0].templateRef.name: ASTFTemplate "two" does not exist in namespace test`},
+		"a problem in it": {one(), nil, []string{"to: again", "to: nowhere"}, spatev1.ReasonInvalidSpec,
+			`spec.traffic[0].templateRef: ASTFTemplate "one": spec.source.programs.client[4].jump.to: "nowhere"`},
+		"no data":        {one(), nil, []string{"{size: 300}", "{from: {secretName: web, key: page}}"}, spatev1.ReasonReferenceNotFound, `key "page" of Secret "web" does not exist`},
+		"no port at all": {one(func(e *spatev1.TrafficEntry) { e.TransmitPort, e.ReceivePort = "", "" }), nil, nil, spatev1.ReasonInvalidSpec, "spec.traffic[0]: set transmitPort for the clients"},
+		"unknown port":   {one(func(e *spatev1.TrafficEntry) { e.TransmitPort = "north" }), nil, nil, spatev1.ReasonInvalidSpec, `spec.traffic[0].transmitPort: "north" is no port`},
+		"unknown server": {one(func(e *spatev1.TrafficEntry) { e.ReceivePort = "south" }), nil, nil, spatev1.ReasonInvalidSpec, `spec.traffic[0].receivePort: "south" is no port`},
+		"a null port":    {one(func(e *spatev1.TrafficEntry) { e.TransmitPort = "void" }), nil, nil, spatev1.ReasonInvalidSpec, "spec.traffic[0].transmitPort: void is a null port"},
+		"one port":       {one(func(e *spatev1.TrafficEntry) { e.ReceivePort = "east" }), nil, nil, spatev1.ReasonInvalidSpec, "spec.traffic[0].receivePort: the clients are at east too, which is no loopback"},
+		"half a loopback": {one(func(e *spatev1.TrafficEntry) { e.TransmitPort, e.ReceivePort = "loop", "" }), nil, nil, spatev1.ReasonInvalidSpec,
+			"spec.traffic[0]: a loopback port receives what itself sends"},
+		"a stream's rate": {one(func(e *spatev1.TrafficEntry) { e.Rate = "1kpps" }), nil, nil, spatev1.ReasonInvalidSpec, "spec.traffic[0].rate: goes with streams: set connectionRate"},
+		"held back":       {one(func(e *spatev1.TrafficEntry) { e.Paused = true }), nil, nil, spatev1.ReasonInvalidSpec, "spec.traffic[0].paused: goes with streams"},
+		"waiting":         {one(func(e *spatev1.TrafficEntry) { e.Start = spatev1.StartWaiting }), nil, nil, spatev1.ReasonInvalidSpec, "spec.traffic[0].start: Waiting goes with streams"},
+		"a wrong rate":    {one(func(e *spatev1.TrafficEntry) { e.ConnectionRate = "1pps" }), nil, nil, spatev1.ReasonInvalidSpec, `spec.traffic[0].connectionRate: "1pps": must be`},
+		"a rate of real clients": {one(func(e *spatev1.TrafficEntry) { e.TransmitPort, e.ConnectionRate = "", "1cps" }), nil, nil, spatev1.ReasonInvalidSpec,
+			"spec.traffic[0].connectionRate: there are no clients"},
+		"no client": {one(), nil, []string{webTemplate[strings.Index(webTemplate, "    client:"):strings.Index(webTemplate, "    server:")], ""}, spatev1.ReasonInvalidSpec,
+			"spec.traffic[0].templateRef: it has no source.programs.client, and its clients are at east"},
+		"no addresses": {one(), nil, []string{webTemplate[strings.Index(webTemplate, "  clients:"):strings.Index(webTemplate, "  servers:")], ""}, spatev1.ReasonInvalidSpec,
+			"spec.traffic[0].templateRef: it has no pools.clients, and its clients are at east"},
+		"switched to nothing": {one(), nil, []string{"- count: {counter: answered}", "- switchTemplate: {template: two}"}, spatev1.ReasonInvalidSpec,
+			`spec.traffic[0].templateRef: ASTFTemplate "one": spec.source.programs.server[4].switchTemplate.template: no entry of the profile runs "two" on the same ports`},
+		"too far": {profile(running("a", "one", "east", "west"), running("b", "one", "west", "east")), nil, []string{"portPairOffset: 1.0.0.0", "portPairOffset: 255.0.0.0"}, spatev1.ReasonInvalidSpec,
+			"spec.traffic[1].templateRef: with its portPairOffset taken 1 times, the addresses of pool c leave the address space"},
+		"a total":         {scaledTo("1Mpps"), nil, nil, spatev1.ReasonInvalidSpec, `spec.rate: "1Mpps": a total of packets or bits cannot be told of templates; use a factor`},
+		"servers outside": {one(), limited(spatev1.Limits{AllowedDestinations: []spatev1.CIDR{"16.0.0.0/8"}}), nil, spatev1.ReasonLimitExceeded, "clients connect to 48.0.0.1 to 48.0.0.254; generator lab allows only 16.0.0.0/8"},
+		"clients outside": {one(), limited(spatev1.Limits{AllowedDestinations: []spatev1.CIDR{"48.0.0.0/8"}}), nil, spatev1.ReasonLimitExceeded, "servers answer 16.0.0.1 to 16.0.0.254"},
+		"anybody":         {one(func(e *spatev1.TrafficEntry) { e.TransmitPort = "" }), limited(spatev1.Limits{AllowedDestinations: []spatev1.CIDR{"0.0.0.0/0"}}), nil, spatev1.ReasonLimitExceeded, "servers answer any real client"},
+		"another port":    {one(), limited(spatev1.Limits{AllowedPorts: []spatev1.PortRange{"8000-9000"}}), nil, spatev1.ReasonLimitExceeded, "clients connect to port 80; generator lab allows only 8000-9000"},
+		"a bounded rate":  {one(), limited(spatev1.Limits{MaxRate: "1Gbps"}), nil, spatev1.ReasonLimitExceeded, "how many packets a second a template sends cannot be told"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := Input{Profile: c.profile, Generator: c.generator, Templates: map[string]*spatev1.ASTFTemplate{"one": templateOf(t, webTemplate, c.changes...)}}
+			if in.Generator == nil {
+				in.Generator = generator()
+			}
+			_, problems := Resolve(in)
+			if len(problems) == 0 || problems.Reason() != c.reason || !strings.Contains(problems.Message(), c.want) {
+				t.Errorf("got %s: %s\nwant %s: %s", problems.Reason(), problems.Message(), c.reason, c.want)
+			}
+		})
+	}
+	allowed := limited(spatev1.Limits{AllowedDestinations: []spatev1.CIDR{"16.0.0.0/8", "48.0.0.0/8"}, AllowedPorts: []spatev1.PortRange{"80"}})
+	planOf(t, Input{Profile: one(), Generator: allowed, Templates: map[string]*spatev1.ASTFTemplate{"one": templateOf(t, webTemplate)}})
+}
+
+func scaledTo(rate spatev1.ScaledRate) *spatev1.TrafficProfile {
+	p := profile(running("a", "one", "east", "west"), entryOf("b", "east", "west", stream("1kpps", 64)))
+	p.Spec.Rate = rate
+	return p
+}
+
+func TestTemplatesAreScaledByFactorsWhileTheyRun(t *testing.T) {
+	p := scaledTo("")
+	in := Input{Profile: p, Generator: generator(), Templates: map[string]*spatev1.ASTFTemplate{"one": templateOf(t, webTemplate)}}
+	resolved := mustResolve(t, in)
+	made := resolved.Plan(Identity{RunID: "r"})
+	if got, err := Rescale(made, resolved.Factor, "3x"); err != nil || got.Factor.RatString() != "3" {
+		t.Errorf("got %v %v", got.Factor, err)
+	}
+	if _, err := Rescale(made, resolved.Factor, "1Mpps"); err == nil || !strings.Contains(err.Error(), "cannot be told of templates") {
+		t.Errorf("got %v", err)
+	}
+	refs := resolved.References
+	if len(refs) != 1 || refs[0].Kind != "ASTFTemplate" || refs[0].Digest != TemplateDigest(&in.Templates["one"].Spec) || len(resolved.Entries) != 1 {
+		t.Errorf("got %v, %v", refs, resolved.Entries)
+	}
+	before := ProfileDigest(p)
+	p.Spec.Traffic[0].ConnectionRate = "5cps"
+	if ProfileDigest(p) == before {
+		t.Error("another rate of connections is another run")
+	}
+}

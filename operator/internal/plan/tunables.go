@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Which settings does a side's transport have?
+
+package plan
+
+import (
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/engine/enginev1"
+)
+
+// tunables of one side; nil where nothing is set.
+func (p *Problems) tunables(s *spatev1.SideTunables, at *field.Path) *enginev1.Tunables {
+	if s.TOS == nil && s.TTL == nil && s.TCP == nil {
+		return nil
+	}
+	made := &enginev1.Tunables{
+		Tos: p.setting(s.TOS, 0, 255, at.Child("tos")),
+		Ttl: p.setting(s.TTL, 1, 255, at.Child("ttl")),
+	}
+	if s.TCP != nil {
+		p.tcpTunables(s.TCP, made, at.Child("tcp"))
+	}
+	return made
+}
+
+// setting is a number within bounds; 0 when absent.
+func (p *Problems) setting(value *int32, least, most int64, at *field.Path) uint32 {
+	if value == nil {
+		return 0
+	}
+	p.bounded(int64(*value), least, most, at)
+	return uint32(*value)
+}
+
+func (p *Problems) tcpTunables(t *spatev1.TCPTunables, made *enginev1.Tunables, at *field.Path) {
+	const leastBuffer, mostBuffer = 1024, 1 << 30
+	made.Mss = p.setting(t.MSS, 88, 9176, at.Child("mss"))
+	made.InitialWindow = p.setting(t.InitialWindow, 1, 64, at.Child("initialWindow"))
+	made.ReceiveBuffer = p.setting(t.ReceiveBuffer, leastBuffer, mostBuffer, at.Child("receiveBuffer"))
+	made.SendBuffer = p.setting(t.SendBuffer, leastBuffer, mostBuffer, at.Child("sendBuffer"))
+	made.DuplicateAckThreshold = p.setting(t.DuplicateAckThreshold, 1, 100, at.Child("duplicateAckThreshold"))
+	if t.DelayedAck != "" {
+		wait := p.duration(t.DelayedAck, at.Child("delayedAck"))
+		made.DelayedAckNs = &wait
+	}
+	made.MinimumRtoNs = p.someTime(t.MinimumRTO, at.Child("minimumRTO"))
+	made.ConnectTimeoutNs = p.someTime(t.ConnectTimeout, at.Child("connectTimeout"))
+	made.KeepaliveIdleNs = p.someTime(t.KeepaliveIdle, at.Child("keepaliveIdle"))
+	made.KeepaliveIntervalNs = p.someTime(t.KeepaliveInterval, at.Child("keepaliveInterval"))
+	made.TimeWaitNs = p.someTime(t.TimeWait, at.Child("timeWait"))
+	off := func(option *bool) bool { return option != nil && !*option }
+	on := func(option *bool) bool { return option != nil && *option }
+	made.NoDelay, made.Ecn, made.Blackhole = on(t.NoDelay), on(t.ECN), t.Blackhole
+	made.NoTimestamps, made.NoSack, made.NoWindowScale = off(t.Timestamps), off(t.SACK), off(t.WindowScale)
+	switch t.CongestionControl {
+	case "":
+	case spatev1.CongestionCubic:
+		made.CongestionControl = enginev1.CongestionControl_CONGESTION_CONTROL_CUBIC
+	case spatev1.CongestionNewReno:
+		made.CongestionControl = enginev1.CongestionControl_CONGESTION_CONTROL_NEW_RENO
+	default:
+		p.add(spatev1.ReasonInvalidSpec, at.Child("congestionControl"), "%q: must be Cubic or NewReno", t.CongestionControl)
+	}
+}
+
+// someTime is a time for which the contract has no zero; 0 when absent.
+func (p *Problems) someTime(text spatev1.Duration, at *field.Path) uint64 {
+	value := p.duration(text, at)
+	if text != "" && value == 0 {
+		p.add(spatev1.ReasonInvalidSpec, at, "must be greater than zero; leave it out for the engine's default")
+	}
+	return value
+}
