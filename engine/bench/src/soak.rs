@@ -25,9 +25,9 @@ use crate::rig::{MEMORY, Pages};
 const PORTS: [&str; 2] = ["whole", "lossy"];
 /// The lossy port loses every so manieth packet.
 const LOSES: u64 = 97;
-/// Runs held at a time, at most.
-/// Workers.
+/// Workers, at most.
 const MOST_WORKERS: usize = 2;
+/// Runs held at a time, at most.
 const RUNS: usize = 12;
 /// What resident memory may grow by after the warm-up.
 const GROWTH: u64 = 8 << 20;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A segment arrives (RFC 9293 section 3.10.7).
-use super::{Context, scale_of};
+use super::{Context, NOT_SCALED, scale_of};
 use crate::{
     counters::Count,
-    flow::{Flow, State, is, seq_before, seq_max, seq_min},
+    flow::{Flow, State, is, seq_before, seq_max},
     packet::{Segment, flag},
     sending::Backlog,
     slab::{NONE, Slab},
@@ -52,7 +52,7 @@ impl Flow {
         }
         self.scales = match (tunables.window_scale, options.window_scale) {
             (true, Some(scale)) => scale_of(tunables.receive_buffer) << 4 | scale,
-            _ => 0,
+            _ => NOT_SCALED,
         };
         self.cwnd = self.initial_cwnd(cx);
     }
@@ -560,10 +560,4 @@ impl Flow {
             Refused | Transient => false,
         }
     }
-}
-
-/// The earlier end of data and window.
-#[inline]
-pub(super) fn right_edge(una: u32, window: u32, end: u32) -> u32 {
-    seq_min(una.wrapping_add(window), end)
 }

@@ -74,6 +74,9 @@ pub fn scale_of(buffer: u32) -> u8 {
     bits.saturating_sub(16).min(14) as u8
 }
 
+/// In `Flow::scales`: windows are not scaled. (No shift is above 14.)
+const NOT_SCALED: u8 = 0xf0;
+
 /// Bytes of the timestamps that every segment carries, if agreed on.
 const TIMESTAMPS_LEN: u16 = 12;
 
@@ -95,7 +98,7 @@ impl Flow {
         self.recover = isn;
         self.mss = tunables.mss.min(536);
         self.ssthresh = u32::MAX;
-        self.scales = if tunables.window_scale { scale_of(tunables.receive_buffer) << 4 } else { 0 };
+        self.scales = if tunables.window_scale { scale_of(tunables.receive_buffer) << 4 } else { NOT_SCALED };
     }
 
     /// Shift of the peer's window.
@@ -107,7 +110,14 @@ impl Flow {
     /// Shift of our window.
     #[inline]
     fn receive_scale(&self) -> u8 {
-        self.scales >> 4
+        let scale = self.scales >> 4;
+        if scale == NOT_SCALED >> 4 { 0 } else { scale }
+    }
+
+    /// Whether windows are scaled.
+    #[inline]
+    fn is_scaled(&self) -> bool {
+        self.scales & NOT_SCALED != NOT_SCALED
     }
 
     /// Whether the handshake is over and the flow not.

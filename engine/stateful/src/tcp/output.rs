@@ -144,7 +144,8 @@ impl Flow {
             self.restart(cx);
         }
         let mut len = left.min(mss);
-        let edge = self.snd_una.wrapping_add(self.snd_wnd);
+        // The buffer holds what is not acknowledged.
+        let edge = self.snd_una.wrapping_add(self.snd_wnd.min(cx.tunables.send_buffer));
         let usable = if seq_before(self.snd_nxt, edge) { edge.wrapping_sub(self.snd_nxt) } else { 0 };
         if len > usable {
             if flight > 0 || usable == 0 {
@@ -375,7 +376,7 @@ impl Flow {
         let agreed = |flag: u32, offered: bool| if answers { self.has(flag) } else { offered };
         let options = Options {
             mss: Some(tunables.mss),
-            window_scale: if answers { self.scales > 0 } else { tunables.window_scale }
+            window_scale: if answers { self.is_scaled() } else { tunables.window_scale }
                 .then(|| crate::tcp::scale_of(tunables.receive_buffer)),
             sack_permitted: agreed(is::SACK, tunables.sack),
             timestamps: agreed(is::TIMESTAMPS, tunables.timestamps).then(|| (cx.now.ms(), self.ts_recent)),
