@@ -445,7 +445,20 @@ fn one_port_may_be_both_where_it_loops() {
     assert!(validate(&plan, &Site::of_plan(&plan)).is_ok());
 }
 
-/// A pcap file of Ethernet frames, a millisecond apart unless told otherwise.
+#[test]
+fn dialogues_are_followed_only_with_servers_that_are_sure_to_answer() {
+    let mut plan = good();
+    let mut other = web(&mut plan).clone();
+    other.name = "other".into();
+    other.client = instructions(vec![send(0), receive(2001)]);
+    part(&mut plan).templates.push(other);
+    assert_eq!(checked(&plan).templates.len(), 2);
+    part(&mut plan).templates[1].destination_port = 81;
+    let wrong = validate(&plan, &site()).unwrap_err();
+    assert_eq!(wrong.0[0].field, "stateful.templates[1].client.instructions[1].receive.bytes");
+}
+
+/// A pcap file of Ethernet frames and when they were captured.
 fn pcap(frames: &[(u64, Vec<u8>)]) -> Vec<u8> {
     let mut file: Vec<u8> =
         [0xa1b2_3c4d, 2 | 4 << 16, 0, 0, 65_535, 1u32].iter().flat_map(|w| w.to_le_bytes()).collect();
