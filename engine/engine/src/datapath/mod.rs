@@ -130,6 +130,8 @@ impl Datapath {
         for (worker, part) in parts.into_iter().enumerate() {
             self.opened.lines.tell(worker, Command::Install(slot, Box::new(part)));
         }
+        // Else one that has lost its CPU could take the run's first packets for foreign ones.
+        self.opened.lines.await_all();
         let run = Arc::new(run);
         self.monitor.add(Arc::clone(&run));
         Ok(run)

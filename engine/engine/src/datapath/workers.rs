@@ -45,6 +45,17 @@ impl Workers {
         line.waker.wake();
     }
 
+    /// Waits until every worker has taken what it was told, which it does before it next receives.
+    pub(super) fn await_all(&self) {
+        for line in &self.workers {
+            let mut line = line.lock().unwrap_or_else(PoisonError::into_inner);
+            while line.commands.slots() < line.commands.buffer().capacity() && !line.commands.is_abandoned() {
+                line.waker.wake();
+                std::thread::sleep(std::time::Duration::from_micros(50));
+            }
+        }
+    }
+
     /// Has a worker look at its rings.
     pub(super) fn wake(&self, worker: usize) {
         self.workers[worker].lock().unwrap_or_else(PoisonError::into_inner).waker.wake();

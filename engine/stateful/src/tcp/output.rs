@@ -145,11 +145,14 @@ impl Flow {
         }
         let mut len = left.min(mss);
         // The buffer holds what is not acknowledged.
-        let edge = self.snd_una.wrapping_add(self.snd_wnd.min(cx.tunables.send_buffer));
+        let window = self.snd_wnd.min(cx.tunables.send_buffer);
+        let edge = self.snd_una.wrapping_add(window);
         let usable = if seq_before(self.snd_nxt, edge) { edge.wrapping_sub(self.snd_nxt) } else { 0 };
-        if len > usable {
-            if flight > 0 || usable == 0 {
-                // RFC 9293 section 3.8.6.2.1: wait for more room than a little.
+        // RFC 9293 section 3.8.6.2.1: more room than a little is waited for, unless it is all there is.
+        let fills = usable >= mss / 2 && window < 16 * mss;
+        let part = len > usable;
+        if part {
+            if (flight > 0 && !fills) || usable == 0 {
                 if flight == 0 && !self.has(is::PERSIST) {
                     self.set(is::PERSIST);
                     self.clear(is::PROBE | is::REORDER);
@@ -167,7 +170,7 @@ impl Flow {
             }
             // Nagle (RFC 9293 section 3.7.4).
             let last = fin && len == left;
-            if len < mss && flight > 0 && !cx.tunables.no_delay && !last {
+            if len < mss && flight > 0 && !cx.tunables.no_delay && !last && !part {
                 return None;
             }
             if pipe + 2 * len < self.cwnd / 2 {
