@@ -41,19 +41,22 @@ func run(data, engine string, names []string) (passed bool, err error) {
 	}
 	defer os.RemoveAll(scratch)
 	runner := conformance.Runner{Engine: engine, Scratch: scratch}
-	passed = true
+	all, failed := 0, 0
 	for _, part := range []part{
 		{"trex-stateless", ".json", []any{"PROFILE", "1 WORKER", "2 WORKERS", "FIRST DIFFERENCE"}, stateless},
 		{"trex-stateful", ".json", []any{"STATEFUL PROFILE", "1 WORKER", "", "FIRST DIFFERENCE"}, stateful},
 		{"captures", ".pcap", []any{"CAPTURE", "TEMPLATE", "", "REFUSED"}, capture},
 	} {
-		good, err := part.run(ctx, runner, data, names)
+		of, bad, err := part.run(ctx, runner, data, names)
 		if err != nil {
 			return false, err
 		}
-		passed = passed && good
+		all, failed = all+of, failed+bad
 	}
-	return passed, nil
+	if all > 0 {
+		fmt.Printf("%d passed, %d failed\n", all-failed, failed)
+	}
+	return failed == 0, nil
 }
 
 // part of the data: the files of a folder.
@@ -64,15 +67,16 @@ type part struct {
 	compare func(ctx context.Context, runner conformance.Runner, folder, name string) (passed bool)
 }
 
-func (p part) run(ctx context.Context, runner conformance.Runner, data string, chosen []string) (passed bool, err error) {
+// run tells how many files there are, and how many of them failed.
+func (p part) run(ctx context.Context, runner conformance.Runner, data string, chosen []string) (all, failed int, err error) {
 	folder := filepath.Join(data, p.folder)
 	found, err := os.ReadDir(folder)
 	if errors.Is(err, fs.ErrNotExist) {
 		fmt.Printf("skipped: there is no folder %s; name the one that has it, as CONFORMANCE\n", folder)
-		return true, nil
+		return 0, 0, nil
 	}
 	if err != nil {
-		return false, err
+		return 0, 0, err
 	}
 	var names []string
 	for _, file := range found {
@@ -82,23 +86,22 @@ func (p part) run(ctx context.Context, runner conformance.Runner, data string, c
 	}
 	slices.Sort(names)
 	if len(names) == 0 && len(chosen) == 0 {
-		return false, fmt.Errorf("%s holds nothing to compare", folder)
+		return 0, 0, fmt.Errorf("%s holds nothing to compare", folder)
 	}
 	if len(names) == 0 {
-		return true, nil
+		return 0, 0, nil
 	}
-	failed := 0
 	fmt.Printf(row, p.heading...)
 	for _, name := range names {
 		if !p.compare(ctx, runner, folder, name) {
 			failed++
 		}
 		if ctx.Err() != nil {
-			return false, ctx.Err()
+			return 0, 0, ctx.Err()
 		}
 	}
-	fmt.Printf("%d passed, %d failed\n", len(names)-failed, failed)
-	return failed == 0, nil
+	fmt.Println()
+	return len(names), failed, nil
 }
 
 const row = "%-36s %-9s %-9s %s\n"
