@@ -27,8 +27,9 @@ pub enum EmulationError {
     Tuples(#[from] TupleError),
 }
 
-/// Which worker has the queue on which a reply to a client's tuple arrives: whether it is this one.
-pub type Home = dyn Fn(usize, &tuples::Tuple) -> bool + Send;
+/// Which worker has the queue on which a reply to a client's tuple, from a destination port, arrives on a port of the engine:
+/// whether it is this one.
+pub type Home = dyn Fn(usize, u16, &tuples::Tuple) -> bool + Send;
 
 /// A worker's share of a scenario.
 pub struct Emulation {
@@ -48,12 +49,15 @@ pub struct Emulation {
 
 impl core::fmt::Debug for Emulation {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("Emulation").field("share", &self.share).field("flows", &self.stack.flows()).finish_non_exhaustive()
+        f.debug_struct("Emulation")
+            .field("share", &self.share)
+            .field("flows", &self.stack.flows())
+            .finish_non_exhaustive()
     }
 }
 
 impl Emulation {
-    /// A worker's share on ports of an engine, by their index. All memory is taken here.
+    /// A worker's share on ports of an engine, by their index, on a clock that stands at `now_ns`. All memory is taken here.
     ///
     /// # Errors
     /// If rates or addresses cannot be shared out.
@@ -64,6 +68,7 @@ impl Emulation {
         home: Box<Home>,
         ports: &[PortLink],
         seed: u64,
+        now_ns: u64,
     ) -> Result<Self, EmulationError> {
         let templates = scenario.templates.iter().map(|template| {
             // One without clients here begins no flows.
@@ -78,7 +83,7 @@ impl Emulation {
             if most == 0 { u64::MAX } else { most / share.workers + u64::from(share.worker < most % share.workers) }
         });
         Ok(Self {
-            stack: Stack::new(scenario.clone(), ports, seed, 0),
+            stack: Stack::new(scenario.clone(), ports, seed, now_ns),
             arrivals: None,
             tuples,
             share,
@@ -152,7 +157,7 @@ impl Emulation {
         let template = arrival.template;
         let of = &self.scenario.templates[template];
         let Some(port) = of.client.as_ref().map(|client| client.port) else { return };
-        let home = |tuple: &tuples::Tuple| (self.home)(port, tuple);
+        let home = |tuple: &tuples::Tuple| (self.home)(port, of.destination_port, tuple);
         let counters = self.stack.counters(template, true);
         if now_ns > arrival.due_ns.saturating_add(LATE_NS) {
             counters.one(Count::LateFlows);
@@ -197,7 +202,8 @@ impl Emulation {
 
     /// When something is to be done at the latest, in ns; none if only a frame can change that.
     pub fn next_due_ns(&self) -> Option<u64> {
-        let arrival = if self.waiting.is_some() { None } else { self.arrivals.as_ref().and_then(Arrivals::next_due_ns) };
+        let arrival =
+            if self.waiting.is_some() { None } else { self.arrivals.as_ref().and_then(Arrivals::next_due_ns) };
         let arrival = arrival.filter(|due| *due < self.end_ns);
         arrival.into_iter().chain(self.stack.next_due_ns()).min()
     }
@@ -223,8 +229,17 @@ impl Emulation {
         self.stack.flows()
     }
 
-    /// Ends all flows at once, without a word.
-    pub fn clear(&mut self) {
+    /// Ends all flows at once, without a word; those that were open are counted.
+    pub fn cut(&mut self) {
+        if self.stack.flows() == 0 {
+            return;
+        }
+        for template in 0..self.scenario.templates.len() {
+            for client in [true, false] {
+                let counters = self.stack.counters(template, client);
+                counters.add(Count::FlowsCut, counters.open());
+            }
+        }
         self.stack.clear();
     }
 
