@@ -130,14 +130,15 @@ impl Emulation {
         self.stack.set_link(port, link);
     }
 
-    /// Time goes on: timers, and flows that are due. Whether anything happened.
-    pub fn advance(&mut self, now_ns: u64) -> bool {
+    /// Time goes on: timers, and flows that are due by an instant up to which it is known whether they are to begin. Whether
+    /// anything happened.
+    pub fn advance(&mut self, now_ns: u64, known_ns: u64) -> bool {
         let happened = self.stack.advance(now_ns);
-        self.begin(now_ns) | happened
+        self.begin(now_ns, known_ns) | happened
     }
 
-    fn begin(&mut self, now_ns: u64) -> bool {
-        let before = now_ns.saturating_add(1).min(self.end_ns);
+    fn begin(&mut self, now_ns: u64, known_ns: u64) -> bool {
+        let before = known_ns.saturating_add(1).min(self.end_ns);
         for begun in 0..TURN {
             let waiting = self.waiting.take();
             let Some(arrival) = waiting.or_else(|| self.arrivals.as_mut()?.take(before)) else { return begun > 0 };

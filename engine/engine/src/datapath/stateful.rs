@@ -108,11 +108,11 @@ impl Templates {
     }
 }
 
+/// By worker.
+pub(super) type Parts = Vec<Option<Box<Emulated>>>;
+
 /// Each worker's part of a run's templates, none where it has none; and what control reads of them.
-pub(super) fn prepare(
-    context: &mut Context<'_>,
-    spec: &RunSpec,
-) -> Result<(Vec<Option<Box<Emulated>>>, Templates), PrepareError> {
+pub(super) fn prepare(context: &mut Context<'_>, spec: &RunSpec) -> Result<(Parts, Templates), PrepareError> {
     let workers = context.workers.count();
     let Some(asked) = &spec.stateful else { return Ok(((0..workers).map(|_| None).collect(), Templates::default())) };
     let claims = claims(&asked.scenario);

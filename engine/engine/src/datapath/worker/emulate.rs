@@ -95,11 +95,11 @@ impl Emulated {
         }
     }
 
-    /// Timers, and flows that are due.
+    /// Timers, and flows that are due by `known_ns`, up to which all commands are obeyed.
     #[inline]
-    pub(super) fn advance(&mut self, mono_ns: u64) {
+    pub(super) fn advance(&mut self, mono_ns: u64, known_ns: u64) {
         if self.stage != Stage::Cut {
-            self.emulation.advance(mono_ns);
+            self.emulation.advance(mono_ns, known_ns);
         }
     }
 

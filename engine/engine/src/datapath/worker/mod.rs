@@ -133,7 +133,7 @@ impl Worker {
             }
             let received = self.receiver.receive(&self.clock, &mut self.runs[..self.reach], &mut self.tx);
             if self.emulating {
-                self.advance_flows();
+                self.advance_flows(now);
             }
             let sent = self.transmit(now);
             self.settle(now);
@@ -210,11 +210,11 @@ impl Worker {
     }
 
     /// Flows that are due begin, and what others wait for happens.
-    fn advance_flows(&mut self) {
+    fn advance_flows(&mut self, known: u64) {
         // Packets have arrived since the loop's clock was read: flows' time does not go back.
         let now = self.clock.mono_ns();
         for emulated in self.runs[..self.reach].iter_mut().flatten().filter_map(|run| run.emulated.as_mut()) {
-            emulated.advance(now);
+            emulated.advance(now, known);
         }
     }
 
