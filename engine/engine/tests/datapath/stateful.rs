@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Emulated applications on ports that give back what they take: every flow ends as its program says, and counters agree.
-use std::{sync::Arc, thread, time::Duration};
+use std::{
+    fs,
+    io::{Read, Write},
+    net::{TcpListener, TcpStream},
+    sync::Arc,
+    thread,
+    time::Duration,
+};
 
 use spate_engine::datapath::{
     Datapath, PollMode, PortDevice, RunSpec, RunState, StatefulSpec, TemplateCounters, Timing,
@@ -10,6 +17,7 @@ use spate_stateful::{
     Tunables, WeightedPool, arrivals, pool::Order,
 };
 
+use crate::kernel::{run, run_inside};
 use crate::setup::{MS, assert_all_received, open, pps, spec, start, stream, turn, wait_for};
 
 const REQUEST: u64 = 300;
@@ -283,4 +291,98 @@ fn what_cannot_be_emulated_is_refused_by_name() {
     assert!(told.starts_with(expected), "{told}");
     first.remove();
     datapath.prepare(emulated(&datapath, 2, None, over_v4(Protocol::Udp, 1))).unwrap().remove();
+}
+
+/// The kernel's end of the link, and the address that is emulated.
+const KERNEL: &str = "10.9.0.2";
+const HERE: [u8; 4] = [10, 9, 0, 1];
+
+/// Gives the kernel an address on `sp1`, and tells it and the scenario each other's MACs; the kernel computes checksums, which
+/// a link in memory could do without.
+fn link_with_kernel(datapath: &Datapath) -> PortLink {
+    let mac = datapath.ports()[0].mac;
+    let told = mac.map(|byte| format!("{byte:02x}")).join(":");
+    run(&["ip", "address", "add", &format!("{KERNEL}/24"), "dev", "sp1"]);
+    run(&["ip", "neighbour", "add", "10.9.0.1", "lladdr", &told, "dev", "sp1"]);
+    run(&["ethtool", "-K", "sp1", "tx", "off"]);
+    let kernels = fs::read_to_string("/sys/class/net/sp1/address").unwrap();
+    let mut bytes = kernels.trim().split(':').map(|byte| u8::from_str_radix(byte, 16).unwrap());
+    PortLink { mac, next_hop: std::array::from_fn(|_| bytes.next().unwrap()) }
+}
+
+#[test]
+fn the_kernel_serves_a_thousand_emulated_clients() {
+    run_inside("stateful::inside_clients_of_the_kernel", "1500");
+}
+
+#[test]
+#[ignore = "runs in the namespace that the test above makes"]
+fn inside_clients_of_the_kernel() {
+    let datapath = open(&[("east", PortDevice::Kernel("sp0".into()))], 1, PollMode::Auto);
+    let link = link_with_kernel(&datapath);
+    let listener = TcpListener::bind((KERNEL, 80)).unwrap();
+    let served = thread::spawn(move || {
+        let mut expected = vec![0; REQUEST as usize];
+        Payload::pattern(REQUEST).fill(0, 0, &mut expected);
+        for _ in 0..1000 {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut request = vec![0; REQUEST as usize];
+            stream.read_exact(&mut request).unwrap();
+            assert!(request == expected, "a request arrived changed");
+            stream.write_all(&vec![b'x'; RESPONSE as usize]).unwrap();
+            // Until the client has closed.
+            assert_eq!(stream.read(&mut [0; 1]).unwrap(), 0);
+        }
+    });
+    let [a, b, c, d] = HERE;
+    let [e, f, g, h] = KERNEL.parse::<std::net::Ipv4Addr>().unwrap().octets();
+    let mut clients = scenario(Protocol::Tcp, 500, [v4(a, b, c, d); 2], [v4(e, f, g, h); 2]);
+    clients.templates[0].server = None;
+    let mut spec = emulated(&datapath, 5, Some(2000 * MS), clients);
+    spec.stateful.as_mut().unwrap().links[0] = link;
+    let run = start(&datapath, spec);
+    wait_for(&run, RunState::Complete, 20);
+    let sides = run.template_counters();
+    let [client] = &sides[..] else { panic!("clients alone: {sides:?}") };
+    let counts = [Count::ConnectAttempts, Count::Connects, Count::Closed].map(|count| client.get(count));
+    assert_eq!((counts, client.open), ([1000; 3], 0), "{sides:?}");
+    assert_eq!(client.get(Count::SentDataBytes), 1000 * REQUEST);
+    assert_eq!(client.get(Count::ReceivedDataBytes), 1000 * RESPONSE);
+    assert_eq!((client.get(Count::ResetsReceived), client.get(Count::FlowsCut)), (0, 0));
+    served.join().unwrap();
+}
+
+#[test]
+fn the_kernel_is_a_client_of_emulated_servers() {
+    run_inside("stateful::inside_servers_for_the_kernel", "1500");
+}
+
+#[test]
+#[ignore = "runs in the namespace that the test above makes"]
+fn inside_servers_for_the_kernel() {
+    let datapath = open(&[("east", PortDevice::Kernel("sp0".into()))], 1, PollMode::Auto);
+    let link = link_with_kernel(&datapath);
+    let [a, b, c, d] = HERE;
+    let mut servers = scenario(Protocol::Tcp, 1, [v4(10, 9, 0, 2); 2], [v4(a, b, c, d); 2]);
+    servers.templates[0].client = None;
+    servers.templates[0].clients.clear();
+    let mut spec = emulated(&datapath, 5, None, servers);
+    spec.stateful.as_mut().unwrap().links[0] = link;
+    let run = start(&datapath, spec);
+    let mut expected = vec![0; RESPONSE as usize];
+    Payload::pattern(RESPONSE).fill(0, 0, &mut expected);
+    for _ in 0..200 {
+        let mut stream = TcpStream::connect(("10.9.0.1", 80)).unwrap();
+        stream.write_all(&[b'x'; REQUEST as usize]).unwrap();
+        let mut response = vec![0; RESPONSE as usize];
+        stream.read_exact(&mut response).unwrap();
+        assert!(response == expected, "a response arrived changed");
+    }
+    run.stop("enough");
+    wait_for(&run, RunState::Complete, 10);
+    let sides = run.template_counters();
+    let [server] = &sides[..] else { panic!("servers alone: {sides:?}") };
+    let counts = [Count::Accepts, Count::Connects, Count::Closed].map(|count| server.get(count));
+    assert_eq!((counts, server.open), ([200; 3], 0), "{sides:?}");
+    assert_eq!(server.get(Count::AckedBytes), 200 * RESPONSE);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Emulated applications beside streams: their clock, what arrives for them, and the packets they send.
 //!
+//! Servers answer as soon as the run is prepared: clients of another engine may start a little earlier.
 //! Flows begin on the run's clock, and stand while it stands; what has begun goes on by the worker's clock until the run's
 //! drain is over. What a device did not take is offered again before a flow is asked for more, so packets leave in order.
 use std::collections::VecDeque;
