@@ -268,7 +268,18 @@ impl Burst {
     /// Offers all packets to the device, in order. Returns how many it took from the front; the others are still held.
     #[inline]
     pub fn send(&mut self, queue: &mut TxQueue) -> usize {
-        let held = &mut self.packets[self.head..self.tail];
+        let taken = self.send_first(queue, self.len());
+        self.fresh = 0..0;
+        taken
+    }
+
+    /// The same for the first `count` packets. Those behind them of the last `alloc` may still be written.
+    ///
+    /// # Panics
+    /// If it does not hold so many.
+    #[inline]
+    pub fn send_first(&mut self, queue: &mut TxQueue, count: usize) -> usize {
+        let held = &mut self.packets[self.head..self.tail][..count];
         // SAFETY: `held` are valid mbufs of ours; those taken become the driver's. The queue is started and not shared.
         let taken = unsafe {
             match queue.loopback() {
@@ -282,7 +293,6 @@ impl Burst {
             }
         };
         self.head += taken;
-        self.fresh = 0..0;
         taken
     }
 

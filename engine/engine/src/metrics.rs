@@ -2,6 +2,7 @@
 //! OpenMetrics: the counters of WatchStats, encoded at each scrape.
 mod latency;
 mod receivers;
+mod templates;
 
 use crate::control::groups::Group;
 use crate::control::runs::{Engine, Held};
@@ -130,6 +131,7 @@ impl Collector for Scrape {
         self.streams(&mut encoder, &streams)?;
         self.delays(&mut encoder, &streams)?;
         self.receivers(&mut encoder)?;
+        self.templates(&mut encoder)?;
         self.ports(&mut encoder)?;
         self.workers(&mut encoder)
     }

@@ -82,6 +82,7 @@ counters! {
     MessageBytesReceived "message_bytes_received" "udps_rcvbyte" "Bytes of data in them.";
     KeepaliveTimeouts "keepalive_timeouts" "udps_keepdrops" "UDP flows ended by silence.";
     ProgramCounts "program_counts" "" "Counts of programs, of all their counters.";
+    FlowsCut "flows_cut" "" "Flows still open when the run's drain was over: they ended without a word.";
     LateFlows "late_flows" "" "Flows that started more than 1 ms after their time.";
 }
 
@@ -90,11 +91,14 @@ pub const COUNTS: usize = COUNTERS.len();
 
 /// The counters of one side of a template in one worker.
 #[derive(Debug)]
-pub struct Counters([Counter; COUNTS]);
+pub struct Counters {
+    counts: [Counter; COUNTS],
+    open: Counter,
+}
 
 impl Default for Counters {
     fn default() -> Self {
-        Self(core::array::from_fn(|_| Counter::default()))
+        Self { counts: core::array::from_fn(|_| Counter::default()), open: Counter::default() }
     }
 }
 
@@ -102,7 +106,7 @@ impl Counters {
     /// Counts; only its one writer may.
     #[inline]
     pub fn add(&self, count: Count, n: u64) {
-        self.0[count as usize].add(n);
+        self.counts[count as usize].add(n);
     }
 
     /// Counts one.
@@ -114,11 +118,29 @@ impl Counters {
     /// What was counted.
     #[inline]
     pub fn get(&self, count: Count) -> u64 {
-        self.0[count as usize].get()
+        self.counts[count as usize].get()
+    }
+
+    /// Flows that are open, those in TIME-WAIT not among them.
+    #[inline]
+    pub fn open(&self) -> u64 {
+        self.open.get()
+    }
+
+    /// A flow is open; only its one writer may say so.
+    #[inline]
+    pub(crate) fn opened(&self) {
+        self.open.set(self.open.get() + 1);
+    }
+
+    /// A flow is open no more.
+    #[inline]
+    pub(crate) fn ended(&self) {
+        self.open.set(self.open.get() - 1);
     }
 
     /// All, in the order of `COUNTERS`.
     pub fn all(&self) -> impl Iterator<Item = u64> + '_ {
-        self.0.iter().map(Counter::get)
+        self.counts.iter().map(Counter::get)
     }
 }

@@ -27,8 +27,9 @@ pub enum EmulationError {
     Tuples(#[from] TupleError),
 }
 
-/// Which worker has the queue on which a reply to a client's tuple arrives: whether it is this one.
-pub type Home = dyn Fn(usize, &tuples::Tuple) -> bool + Send;
+/// Which worker has the queue on which a reply to a client's tuple, from a destination port, arrives on a port of the engine:
+/// whether it is this one.
+pub type Home = dyn Fn(usize, u16, &tuples::Tuple) -> bool + Send;
 
 /// A worker's share of a scenario.
 pub struct Emulation {
@@ -56,7 +57,7 @@ impl core::fmt::Debug for Emulation {
 }
 
 impl Emulation {
-    /// A worker's share on ports of an engine, by their index. All memory is taken here.
+    /// A worker's share on ports of an engine, by their index, on a clock that stands at `now_ns`. All memory is taken here.
     ///
     /// # Errors
     /// If rates or addresses cannot be shared out.
@@ -67,6 +68,7 @@ impl Emulation {
         home: Box<Home>,
         ports: &[PortLink],
         seed: u64,
+        now_ns: u64,
     ) -> Result<Self, EmulationError> {
         let templates = scenario.templates.iter().map(|template| {
             // One without clients here begins no flows.
@@ -81,7 +83,7 @@ impl Emulation {
             if most == 0 { u64::MAX } else { most / share.workers + u64::from(share.worker < most % share.workers) }
         });
         Ok(Self {
-            stack: Stack::new(scenario.clone(), ports, seed, 0),
+            stack: Stack::new(scenario.clone(), ports, seed, now_ns),
             arrivals: None,
             tuples,
             share,
@@ -129,14 +131,15 @@ impl Emulation {
         self.stack.set_link(port, link);
     }
 
-    /// Time goes on: timers, and flows that are due. Whether anything happened.
-    pub fn advance(&mut self, now_ns: u64) -> bool {
+    /// Time goes on: timers, and flows that are due by an instant up to which it is known whether they are to begin. Whether
+    /// anything happened.
+    pub fn advance(&mut self, now_ns: u64, known_ns: u64) -> bool {
         let happened = self.stack.advance(now_ns);
-        self.begin(now_ns) | happened
+        self.begin(now_ns, known_ns) | happened
     }
 
-    fn begin(&mut self, now_ns: u64) -> bool {
-        let before = now_ns.saturating_add(1).min(self.end_ns);
+    fn begin(&mut self, now_ns: u64, known_ns: u64) -> bool {
+        let before = known_ns.saturating_add(1).min(self.end_ns);
         for begun in 0..TURN {
             let waiting = self.waiting.take();
             let Some(arrival) = waiting.or_else(|| self.arrivals.as_mut()?.take(before)) else { return begun > 0 };
@@ -156,7 +159,7 @@ impl Emulation {
         let template = arrival.template;
         let of = &self.scenario.templates[template];
         let Some(port) = of.client.as_ref().map(|client| client.port) else { return };
-        let home = |tuple: &tuples::Tuple| (self.home)(port, tuple);
+        let home = |tuple: &tuples::Tuple| (self.home)(port, of.destination_port, tuple);
         let counters = self.stack.counters(template, true);
         if now_ns > arrival.due_ns.saturating_add(LATE_NS) {
             counters.one(Count::LateFlows);
@@ -228,8 +231,17 @@ impl Emulation {
         self.stack.flows()
     }
 
-    /// Ends all flows at once, without a word.
-    pub fn clear(&mut self) {
+    /// Ends all flows at once, without a word; those that were open are counted.
+    pub fn cut(&mut self) {
+        if self.stack.flows() == 0 {
+            return;
+        }
+        for template in 0..self.scenario.templates.len() {
+            for client in [true, false] {
+                let counters = self.stack.counters(template, client);
+                counters.add(Count::FlowsCut, counters.open());
+            }
+        }
         self.stack.clear();
     }
 

@@ -42,6 +42,16 @@ impl From<IpAddr> for Address {
     }
 }
 
+impl From<Address> for IpAddr {
+    #[inline]
+    fn from(address: Address) -> Self {
+        match address.as_v4() {
+            Some(v4) => Self::V4(v4.into()),
+            None => Self::V6(address.0.into()),
+        }
+    }
+}
+
 impl core::fmt::Debug for Address {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self.as_v4() {

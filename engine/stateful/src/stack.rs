@@ -62,8 +62,6 @@ pub enum NotOpened {
 struct Side {
     counters: Arc<Counters>,
     tunables: Tunables,
-    /// Flows, those in TIME-WAIT not among them.
-    open: u64,
     /// Clients have MACs of their own.
     own_macs: bool,
 }
@@ -177,7 +175,6 @@ impl Stack {
             [(client, own), (server, false)].map(|(tunables, own_macs)| Side {
                 counters: Arc::default(),
                 tunables: tunables.unwrap_or_default(),
-                open: 0,
                 own_macs,
             })
         });
@@ -224,7 +221,7 @@ impl Stack {
     /// Flows of one side of a template, those in TIME-WAIT not among them.
     #[inline]
     pub fn open_flows(&self, template: usize, client: bool) -> u64 {
-        self.sides[side_of(template, client)].open
+        self.sides[side_of(template, client)].counters.open()
     }
 
     /// All flows, those in TIME-WAIT among them.
@@ -336,7 +333,7 @@ impl Stack {
         let first = index as usize * self.variables_each;
         self.variables[first..first + self.variables_each].fill(0);
         self.table.insert(hash_of(tuple, udp), index);
-        self.sides[side_of(template, client)].open += 1;
+        self.sides[side_of(template, client)].counters.opened();
         Some(index)
     }
 
@@ -578,8 +575,8 @@ impl Stack {
             let next = next as usize;
             flow.template = next as u16;
             flow.pc = u16::from(scenario.templates[next].protocol == Protocol::Tcp);
-            self.sides[side_of(template, client)].open -= 1;
-            self.sides[side_of(next, client)].open += 1;
+            self.sides[side_of(template, client)].counters.ended();
+            self.sides[side_of(next, client)].counters.opened();
         }
     }
 
@@ -618,8 +615,8 @@ impl Stack {
             return;
         }
         flow.clear(is::OPEN);
-        let side = &mut self.sides[side_of(usize::from(flow.template), flow.has(is::CLIENT))];
-        side.open -= 1;
+        let side = &self.sides[side_of(usize::from(flow.template), flow.has(is::CLIENT))];
+        side.counters.ended();
         side.counters.one(Count::Closed);
     }
 

@@ -2,6 +2,8 @@
 //! Which receive queue a packet goes to: the Toeplitz hash of receive-side scaling, over addresses and ports.
 //!
 //! As Microsoft's "RSS Hashing Functions" has it, so that a software port spreads as a NIC does.
+use core::net::IpAddr;
+
 use crate::headers::{Headers, SCTP, TCP, UDP, Version};
 
 /// The key of Microsoft's verification suite, which drivers know.
@@ -70,8 +72,27 @@ pub fn hash(frame: &[u8]) -> Option<u32> {
 /// The queue of `queues` that a frame goes to; what carries no IP goes to the first.
 #[inline]
 pub fn queue(frame: &[u8], queues: usize) -> usize {
-    // As a NIC's table of 128 entries, filled in turn.
-    hash(frame).map_or(0, |hash| (hash % 128) as usize % queues)
+    hash(frame).map_or(0, |hash| queue_of(hash, queues))
+}
+
+/// The queue of `queues` that TCP and UDP from one (address, port) to another of the same family go to.
+#[inline]
+pub fn queue_between(source: (IpAddr, u16), destination: (IpAddr, u16), queues: usize) -> usize {
+    let (addresses, sum) = match (source.0, destination.0) {
+        (IpAddr::V4(from), IpAddr::V4(to)) => (8, toeplitz(0, &from.octets()) ^ toeplitz(4, &to.octets())),
+        (IpAddr::V6(from), IpAddr::V6(to)) => (32, toeplitz(0, &from.octets()) ^ toeplitz(16, &to.octets())),
+        // There is no such packet.
+        _ => return 0,
+    };
+    let [a, b] = source.1.to_be_bytes();
+    let [c, d] = destination.1.to_be_bytes();
+    queue_of(sum ^ toeplitz(addresses, &[a, b, c, d]), queues)
+}
+
+/// As a NIC's table of 128 entries, filled in turn.
+#[inline]
+fn queue_of(hash: u32, queues: usize) -> usize {
+    (hash % 128) as usize % queues
 }
 
 /// The part of the hash that some bytes of the input, from an offset on, make.
@@ -120,6 +141,21 @@ mod tests {
         }
         assert!(counts.iter().all(|count| (9_000..11_000).contains(count)), "{counts:?}");
         assert_eq!(queue(&samples::ethernet(0, 0x88b5), 3), 0);
+    }
+
+    #[test]
+    fn addresses_and_ports_say_the_same_as_their_packet() {
+        for n in 0..1000u16 {
+            let (from, to) = (Ipv4Addr::from_bits(0x0a00_0000 | u32::from(n) * 77), Ipv4Addr::new(48, 0, 3, n as u8));
+            let ports = [1024 + n * 13, 80 + n];
+            let expected = queue(&v4(from, to, TCP, ports), 7);
+            assert_eq!(queue_between((from.into(), ports[0]), (to.into(), ports[1]), 7), expected);
+            let (from, to) = (Ipv6Addr::from_bits(u128::from(n) << 64 | 5), Ipv6Addr::from_bits(u128::from(n) << 3));
+            let mut frame = samples::v6(UDP, &ports.map(u16::to_be_bytes).concat());
+            frame[22..38].copy_from_slice(&from.octets());
+            frame[38..54].copy_from_slice(&to.octets());
+            assert_eq!(queue_between((from.into(), ports[0]), (to.into(), ports[1]), 7), queue(&frame, 7));
+        }
     }
 
     #[test]

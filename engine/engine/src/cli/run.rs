@@ -4,7 +4,7 @@ use super::site::Site;
 use crate::control::runs::{Engine, Held};
 use crate::control::stats::{self, Grouping};
 use crate::plan::decode;
-use contract::{PortStats, RunState, StreamCounters, WatchStatsResponse};
+use contract::{PortStats, RunState, Side, StreamCounters, WatchStatsResponse};
 use prost::bytes::Bytes;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
@@ -15,6 +15,18 @@ use std::time::{Duration, Instant};
 const START_LEAD_NS: u64 = 50_000_000;
 /// How often counters are read, and progress shown.
 const TICK: Duration = Duration::from_secs(1);
+
+/// Counters of flows that did not go as their programs meant.
+const ERRORS: [&str; 8] = [
+    "connect_drops",
+    "timeout_drops",
+    "keepalive_drops",
+    "resets_received",
+    "peer_closed_early",
+    "flows_exhausted",
+    "ports_exhausted",
+    "flows_cut",
+];
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -60,7 +72,8 @@ impl Run {
             Output::Table => table(&last),
             Output::Json => println!("{}", serde_json::to_string_pretty(&last)?),
         }
-        let complaints = complaints(&last, &before);
+        let mut complaints = complaints(&last, &before);
+        complaints.extend(held.run().contradictions());
         complaints.iter().for_each(|complaint| eprintln!("invalid: {complaint}"));
         engine.remove(&plan.run_id);
         drop(held);
@@ -141,9 +154,36 @@ fn table(last: &WatchStatsResponse) {
         total.tx_dropped += c.tx_dropped;
     }
     row("total", &total);
+    templates(last);
     latencies(last);
     for receiver in &last.receivers {
         print!("{}", super::receive::human(receiver, None));
+    }
+}
+
+/// Prints each side of the templates of applications.
+fn templates(last: &WatchStatsResponse) {
+    if last.templates.is_empty() {
+        return;
+    }
+    println!(
+        "\n{:<24} {:<6} {:>10} {:>10} {:>8} {:>16} {:>16} {:>10} {:>10}",
+        "TEMPLATE", "SIDE", "CONNECTED", "CLOSED", "OPEN", "BYTES SENT", "BYTES RECEIVED", "SENT AGAIN", "ERRORS"
+    );
+    for side in &last.templates {
+        let get = |name: &str| side.counters.iter().find(|c| c.name == name).map_or(0, |c| c.value);
+        println!(
+            "{:<24} {:<6} {:>10} {:>10} {:>8} {:>16} {:>16} {:>10} {:>10}",
+            side.template,
+            if side.side() == Side::Client { "client" } else { "server" },
+            get("connects"),
+            get("closed"),
+            side.open_flows,
+            get("sent_data_bytes") + get("message_bytes_sent"),
+            get("received_data_bytes") + get("message_bytes_received"),
+            get("retransmitted_packets"),
+            ERRORS.iter().map(|name| get(name)).sum::<u64>(),
+        );
     }
 }
 

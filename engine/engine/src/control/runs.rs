@@ -148,7 +148,8 @@ impl Engine {
         let (mut warnings, share_count) = (checked.warnings.clone(), checked.share.1);
         let facts = stream_facts(&plan, &checked);
         let groups = groups::by_group(&facts, &checked.measured.streams);
-        let spec = fit::run_spec(&plan, checked)?;
+        let links = checked.stateful.as_ref().map(|scenario| next_hop::links(scenario, &self.datapath));
+        let spec = fit::run_spec(&plan, checked, links.transpose()?.unwrap_or_default())?;
         let enabled = spec.streams.iter().map(|s| s.enabled).collect();
         let run = self.datapath.prepare(spec).map_err(|error| match error.exhausted {
             true => Refusal::Exhausted(error.to_string()),
@@ -247,17 +248,25 @@ impl Engine {
         change: &update_request::Change,
         at_ns: u64,
     ) -> Result<u64, Refusal> {
-        let chosen = self.choose(held, selector)?;
+        let flow_rate = flow_rate(held, selector, change)?;
+        let chosen = match flow_rate {
+            Some(_) if held.streams.is_empty() => Vec::new(),
+            _ => self.choose(held, selector)?,
+        };
         let mut now = lock(&held.now);
         let mut next = now.clone();
         let changes = self.changes(held, &chosen, change, &mut next)?;
         self.check_capacity(held, &next, change)?;
-        let at = match (at_ns, changes.len()) {
+        let at = match (at_ns, changes.len() + usize::from(flow_rate.is_some())) {
             (0, 0 | 1) => 0,
             (0, _) => self.now_ns() + CHANGE_LEAD_NS,
             (at, _) => at,
         };
         let mut effective = at;
+        if let Some(factor) = flow_rate {
+            let factor = (factor.numerator, factor.denominator);
+            effective = effective.max(held.run.change_flow_rate(factor, at).map_err(|e| refused_change(&e))?);
+        }
         for (streams, change) in &changes {
             effective = effective.max(held.run.update(streams, *change, at).map_err(|e| refused_change(&e))?);
         }
@@ -486,6 +495,29 @@ impl Held {
         for (port, bits) in load::by_port(asks) {
             *all.entry(port).or_default() += bits;
         }
+    }
+}
+
+/// The factor that a change puts on the rates of new flows: one of the whole run is for its templates too. Other changes of
+/// the whole run are not.
+fn flow_rate(held: &Held, selector: &Selector, change: &update_request::Change) -> Result<Option<Ratio>, Refusal> {
+    use update_request::Change as Asked;
+    let whole = selector.streams.is_empty() && selector.ports.is_empty();
+    if !held.run.has_templates() || !whole {
+        return Ok(None);
+    }
+    let refuse = |field: &str| {
+        let wrong = "is of streams, and the run has templates too; choose streams (selector), or set a rate_factor";
+        Err(Refusal::field(field, wrong))
+    };
+    match change {
+        Asked::RateFactor(factor) => {
+            rate::positive(factor).map_err(|e| Refusal::field("rate_factor", e.to_string()))?;
+            Ok(Some(*factor))
+        }
+        Asked::Rate(_) => refuse("rate"),
+        Asked::Paused(_) => refuse("paused"),
+        Asked::Enabled(_) => refuse("enabled"),
     }
 }
 

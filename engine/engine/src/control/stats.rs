@@ -4,7 +4,11 @@ use super::groups::{self, Group};
 use super::runs::{Engine, Held};
 use super::{latency, receivers};
 use crate::datapath::{self, PhaseCounters};
-use contract::{PortStats, QueueStats, StreamCounters, StreamStats, WatchStatsResponse, WorkerStats};
+use contract::{
+    NamedCounter, PortStats, QueueStats, Side, StreamCounters, StreamStats, TemplateStats, WatchStatsResponse,
+    WorkerStats,
+};
+use spate_stateful::COUNTERS;
 
 /// Counters of a run's streams: by group, or every stream by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,8 +25,7 @@ pub fn read(engine: &Engine, held: &Held, grouping: Grouping) -> WatchStatsRespo
     let run = held.info(engine.now_ns());
     WatchStatsResponse {
         run: Some(run),
-        // No template runs yet.
-        templates: Vec::new(),
+        templates: templates(held),
         streams: match grouping {
             Grouping::ByGroup => streams(held, held.groups()),
             Grouping::ByStream => streams(held, &groups::by_stream(held.streams(), held.groups())),
@@ -32,6 +35,23 @@ pub fn read(engine: &Engine, held: &Held, grouping: Grouping) -> WatchStatsRespo
         receivers: receivers::stats(held),
         read_at_ns: engine.now_ns() as i64,
     }
+}
+
+/// Counters of the templates of a run, clients before servers.
+pub fn templates(held: &Held) -> Vec<TemplateStats> {
+    let stats = |side: datapath::TemplateCounters| {
+        let named = COUNTERS.iter().zip(&side.counts).filter(|(_, value)| **value > 0);
+        TemplateStats {
+            template: side.name,
+            group: side.group,
+            side: if side.client { Side::Client } else { Side::Server }.into(),
+            counters: named.map(|((name, ..), value)| NamedCounter { name: (*name).into(), value: *value }).collect(),
+            open_flows: side.open,
+            connect_time: None,
+            round_trip: None,
+        }
+    };
+    held.run().template_counters().into_iter().map(stats).collect()
 }
 
 /// Counters of groups of a run's streams, in their order.

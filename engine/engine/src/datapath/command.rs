@@ -26,6 +26,8 @@ pub(super) enum Command {
     Change(usize, RateChange),
     /// Another speed for a replay.
     Tempo(usize, TempoChange),
+    /// Another rate of new flows for the run's templates.
+    FlowRate(usize, FlowRate),
     /// Statistics of a receiver of the run start anew.
     ResetReceiver(usize, usize),
     /// Transmission ends at a run time that has come.
@@ -72,6 +74,14 @@ pub(super) struct TempoChange {
     pub(super) stream: usize,
     /// Distance in nanoseconds; none: it stands.
     pub(super) speed: Option<Rate>,
+}
+
+/// Other rates of new flows, from an instant of the run on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FlowRate {
+    pub(super) at_ns: u64,
+    /// Of the plan's rates.
+    pub(super) factor: (u64, u64),
 }
 
 /// What a worker must not free itself.

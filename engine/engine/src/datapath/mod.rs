@@ -14,6 +14,7 @@ mod run;
 mod run_clock;
 mod shared;
 mod slow;
+mod stateful;
 mod types;
 mod worker;
 mod workers;

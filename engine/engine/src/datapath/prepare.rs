@@ -12,6 +12,7 @@ use super::{
     receive_plan, replay,
     run::{self, Run},
     run_clock::RunClock,
+    stateful,
     worker::{self, Copies, PortRun, SendStream, WorkerRun},
     workers::Workers,
 };
@@ -51,9 +52,10 @@ pub(super) fn prepare(mut context: Context<'_>, spec: RunSpec) -> Result<(Run, V
     let shares = receive.shares;
     let by_port = streams_by_port(context.ports.len(), &spec);
     let control_streams = control_streams(&spec, &by_port)?;
+    let (emulated, templates) = stateful::prepare(&mut context, &spec)?;
 
     let mut parts = Vec::new();
-    for (worker, receive) in receive.workers.into_iter().enumerate() {
+    for (worker, (receive, emulated)) in receive.workers.into_iter().zip(emulated).enumerate() {
         parts.push(WorkerRun {
             tag: spec.tag,
             clock: RunClock::new(),
@@ -66,6 +68,7 @@ pub(super) fn prepare(mut context: Context<'_>, spec: RunSpec) -> Result<(Run, V
             share: Arc::clone(&shares[worker]),
             emptying: false,
             replays: Vec::new(),
+            emulated,
         });
     }
     for (port, streams) in by_port.iter().enumerate().filter(|(_, streams)| !streams.is_empty()) {
@@ -123,6 +126,7 @@ pub(super) fn prepare(mut context: Context<'_>, spec: RunSpec) -> Result<(Run, V
         shares,
         streams: control_streams,
         receive: receive.control,
+        templates,
     });
     Ok((run, parts))
 }

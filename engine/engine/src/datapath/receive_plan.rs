@@ -180,6 +180,11 @@ fn refuse_conflicts(context: &Context<'_>, spec: &RunSpec, present: &[Arc<Run>])
         if spec.measure.reflectors[..i].iter().any(|(other, _)| other == port) {
             return Err(wrong(field, format!("{} reflects already: name each port once", config.name)));
         }
+        let emulates = |run: &&Arc<Run>| run.templates().is_some_and(|templates| templates.use_port(*port));
+        if let Some(run) = present.iter().find(emulates) {
+            let problem = format!("run {:?} emulates applications on {}: stop that first", run.id(), config.name);
+            return Err(wrong(field, problem));
+        }
         if let Some(run) = present.iter().find(|run| run.reflects(*port)) {
             let problem = format!("{} reflects for run {:?} already: stop that first", config.name, run.id());
             return Err(wrong(field, problem));

@@ -10,11 +10,12 @@ use spate_stats::StreamCounters;
 use spate_wire::Mark;
 
 use super::{
-    Change, Clock, RunError, RunState, Timing,
-    command::{Command, RateChange, TempoChange},
+    Change, Clock, RunError, RunState, TemplateCounters, Timing,
+    command::{Command, FlowRate, RateChange, TempoChange},
     receive_plan,
     run_clock::{RunClock, Turn},
     shared::RunShare,
+    stateful::Templates,
     workers::Workers,
 };
 
@@ -35,6 +36,7 @@ pub struct Run {
     pub(super) delays: Vec<Option<u32>>,
     reflecting: Vec<usize>,
     marks: Vec<(usize, Mark)>,
+    templates: Templates,
     control: Mutex<Control>,
 }
 
@@ -60,6 +62,8 @@ pub(super) struct Control {
     emptying: bool,
     /// ...and then to count nothing more.
     closing: bool,
+    /// What cannot be was told.
+    told: bool,
     removed: bool,
     streams: Vec<Stream>,
     pub(super) receivers: Vec<Receiver>,
@@ -101,6 +105,7 @@ pub(super) struct Parts {
     pub(super) shares: Vec<Arc<RunShare>>,
     pub(super) streams: Vec<Stream>,
     pub(super) receive: receive_plan::Control,
+    pub(super) templates: Templates,
 }
 
 impl Run {
@@ -113,6 +118,7 @@ impl Run {
             sent_at_mono_ns: None,
             emptying: false,
             closing: false,
+            told: false,
             removed: false,
             streams: parts.streams,
             receivers: parts.receive.receivers,
@@ -129,6 +135,7 @@ impl Run {
             delays: parts.receive.delays,
             reflecting: parts.receive.reflecting,
             marks: parts.receive.marks,
+            templates: parts.templates,
             control: Mutex::new(control),
         }
     }
@@ -256,6 +263,37 @@ impl Run {
         (0..control.streams.len()).map(merge).collect()
     }
 
+    /// Counters of its templates, each side that is emulated here for itself.
+    pub fn template_counters(&self) -> Vec<TemplateCounters> {
+        self.templates.read()
+    }
+
+    /// What its templates' counters say that cannot be, once it is over: nothing, if the engine is right.
+    pub fn contradictions(&self) -> Vec<String> {
+        if self.closed() { self.templates.contradictions() } else { Vec::new() }
+    }
+
+    /// Whether it has templates.
+    pub fn has_templates(&self) -> bool {
+        !self.templates.is_empty()
+    }
+
+    /// From an instant on (0: now) flows of all templates begin at a fraction of the plan's rates; returns it.
+    pub fn change_flow_rate(&self, factor: (u64, u64), at_wall_ns: u64) -> Result<u64, RunError> {
+        let mut control = self.control();
+        self.refuse_ended(&control)?;
+        let at = self.instant(at_wall_ns);
+        let at_ns = control.clock.ahead(at).map_or(0, |ns| ns.max(0).cast_unsigned()).max(control.last_change_ns);
+        control.last_change_ns = at_ns;
+        self.workers.tell_all(|| Command::FlowRate(self.slot, FlowRate { at_ns, factor }));
+        Ok(self.clock.wall_of(control.clock.mono_of(at_ns).unwrap_or(at).max(at)))
+    }
+
+    /// Its templates, unless it is over.
+    pub(super) fn templates(&self) -> Option<&Templates> {
+        (!self.closed() && !self.templates.is_empty()).then_some(&self.templates)
+    }
+
     /// Moves the run on through its drain; called by the monitor. Returns the monotonic instant to call again at, none
     /// if nothing more will come by itself.
     pub(super) fn proceed(&self) -> Option<u64> {
@@ -263,6 +301,7 @@ impl Run {
         let now = self.clock.mono_ns();
         control.clock.advance(now);
         if control.removed || self.closed() {
+            self.tell_contradictions(&mut control);
             return None;
         }
         let soon = Some(now + 1_000_000);
@@ -287,6 +326,15 @@ impl Run {
             self.workers.tell_all(|| Command::Close(self.slot));
         }
         soon
+    }
+
+    /// Once.
+    fn tell_contradictions(&self, control: &mut Control) {
+        if !std::mem::replace(&mut control.told, true) {
+            for contradiction in self.contradictions() {
+                tracing::error!(run = self.id, "counters of templates contradict each other: {contradiction}");
+            }
+        }
     }
 
     /// Whether it sends back what arrives on a port.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the control side tells the data path, and what it hears back: plain data and errors.
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use spate_neighbour::{Neighbour, Prefix};
 use spate_replay::{Capture, Gap, Rewrite};
+use spate_stateful::{Count, PortLink, Scenario};
 use spate_stateless::{Rate, StreamTiming, Template};
 use spate_wire::{Mark, reflect::Swap};
 
@@ -208,8 +209,41 @@ pub struct RunSpec {
     pub share: (u32, u32),
     /// Its streams.
     pub streams: Vec<StreamSpec>,
+    /// Its templates of applications.
+    pub stateful: Option<StatefulSpec>,
     /// What is measured and done beside them.
     pub measure: Measure,
+}
+
+/// Emulated applications of a run.
+#[derive(Clone, Debug)]
+pub struct StatefulSpec {
+    /// What is emulated.
+    pub scenario: Arc<Scenario>,
+    /// By port: its own MAC, and where frames of its clients go.
+    pub links: Vec<PortLink>,
+}
+
+/// What one side of a template counted, all workers together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TemplateCounters {
+    /// The template's name.
+    pub name: String,
+    /// What it is counted under.
+    pub group: String,
+    /// Of its clients, or of its servers.
+    pub client: bool,
+    /// Flows, those in TIME-WAIT not among them.
+    pub open: u64,
+    /// In the order of `spate_stateful::COUNTERS`.
+    pub counts: Vec<u64>,
+}
+
+impl TemplateCounters {
+    /// One of them.
+    pub fn get(&self, count: Count) -> u64 {
+        self.counts[count as usize]
+    }
 }
 
 /// A change of running streams.

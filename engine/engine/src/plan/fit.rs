@@ -4,8 +4,10 @@ use super::blueprint::Macs;
 use super::rate::LineRate;
 use super::validate::{Checked, PortFacts};
 use super::{Violation, Violations};
-use crate::datapath::{self, PortDevice, PortInfo, PrepareError, RunSpec, StreamSpec};
+use crate::datapath::{self, PortDevice, PortInfo, PrepareError, RunSpec, StatefulSpec, StreamSpec};
 use contract::{Plan, stream::Transmit};
+use spate_stateful::PortLink;
+use std::sync::Arc;
 
 /// What validation must know of an open port; `claimed_bits` is what other runs already take of it.
 pub fn port_facts(port: &PortInfo, claimed_bits: u128) -> PortFacts {
@@ -19,13 +21,10 @@ pub fn port_facts(port: &PortInfo, claimed_bits: u128) -> PortFacts {
     }
 }
 
-/// The run of a plan that was validated at the site of these ports.
-pub fn run_spec(plan: &Plan, checked: Checked) -> Result<RunSpec, Violations> {
+/// The run of a plan that was validated at the site of these ports, whose `links` templates use.
+pub fn run_spec(plan: &Plan, checked: Checked, links: Vec<PortLink>) -> Result<RunSpec, Violations> {
     let timing = plan.timing.unwrap_or_default();
     let mut wrong = Violations::default();
-    if checked.stateful.is_some() {
-        wrong.add("stateful", "templates can be checked, but this engine does not run them yet; leave them out");
-    }
     let mut streams = Vec::with_capacity(plan.streams.len());
     let found = checked.streams.into_iter().zip(checked.timings).zip(checked.measured.streams);
     for (i, (stream, ((found, timing), receive))) in plan.streams.iter().zip(found).enumerate() {
@@ -57,6 +56,7 @@ pub fn run_spec(plan: &Plan, checked: Checked) -> Result<RunSpec, Violations> {
         late_after_ns: (plan.late_after_ns > 0).then_some(plan.late_after_ns),
         share: checked.share,
         streams,
+        stateful: checked.stateful.map(|scenario| StatefulSpec { scenario: Arc::new(scenario), links }),
         measure: checked.measured.run,
     };
     wrong.or(spec)

@@ -13,4 +13,5 @@ mod punt;
 mod replay;
 mod setup;
 mod slow;
+mod stateful;
 mod telling;

@@ -73,6 +73,7 @@ pub fn spec(tag: u16, warmup_ns: u64, duration_ns: Option<u64>, streams: Vec<Str
         late_after_ns: None,
         share: (0, 1),
         streams,
+        stateful: None,
         measure: Measure::default(),
     }
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What control hangs on a worker's port while it works: where frames for the slow path go, where those it sends come
 //! from, and taps that copy packets. A worker copies to and from bounded rings and decides nothing.
+use std::ops::Range;
+
 use spate_dpdk::{BURST, Burst, Mempool, TxQueue};
 use spate_filter::Program;
 use spate_neighbour::Interest;
@@ -76,14 +78,22 @@ impl Taps {
     #[inline]
     pub(super) fn copy(&mut self, burst: &Burst, clock: &Clock) {
         if !self.0.is_empty() {
-            self.copy_to_all(burst, clock.now_wall_ns());
+            self.copy_to_all(burst, 0..burst.len(), clock.now_wall_ns());
+        }
+    }
+
+    /// Copies some of the packets of a burst.
+    #[inline]
+    pub(super) fn copy_some(&mut self, burst: &Burst, which: Range<usize>, clock: &Clock) {
+        if !self.0.is_empty() {
+            self.copy_to_all(burst, which, clock.now_wall_ns());
         }
     }
 
     #[cold]
-    fn copy_to_all(&mut self, burst: &Burst, at_ns: u64) {
+    fn copy_to_all(&mut self, burst: &Burst, which: Range<usize>, at_ns: u64) {
         for tap in &mut self.0 {
-            for index in 0..burst.len() {
+            for index in which.clone() {
                 let (frame, len) = (burst.head(index), burst.frame_len(index));
                 if tap.filter.matches(frame, len) {
                     tap.frames.push(at_ns, len, &frame[..frame.len().min(tap.snap_len)]);

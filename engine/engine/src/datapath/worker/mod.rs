@@ -3,6 +3,7 @@
 //!
 //! Its loop: read the clock, obey control, receive, transmit what is due, see what has ended, rest if it may.
 mod attach;
+mod emulate;
 mod foreign;
 mod idle;
 mod receive;
@@ -15,6 +16,7 @@ use rtrb::{Consumer, Producer};
 use spate_dpdk::{Mempool, RxQueue, TxQueue};
 
 pub(super) use attach::{Aside, Attachment, Inject, Tap};
+pub(super) use emulate::Emulated;
 pub(super) use foreign::{Marks, RunForeign, RunReceiver};
 pub(super) use idle::{Idle, Waker};
 pub(super) use receive::{DelayPlace, Handed, Owner, RunReceive, StreamReceive};
@@ -45,6 +47,8 @@ pub(super) struct WorkerRun {
     pub(super) ports: Vec<PortRun>,
     /// Captures that this worker replays.
     pub(super) replays: Vec<Replay>,
+    /// Applications that this worker emulates.
+    pub(super) emulated: Option<Box<Emulated>>,
     pub(super) receive: RunReceive,
     pub(super) share: Arc<RunShare>,
     /// Control asked to read all that has arrived.
@@ -80,6 +84,8 @@ pub(super) struct Worker {
     reach: usize,
     /// Some of them replay captures here.
     replaying: bool,
+    /// Some of them emulate applications here.
+    emulating: bool,
     tx: Vec<TxPort>,
     receiver: Receiver,
     share: Arc<WorkerShare>,
@@ -96,6 +102,7 @@ impl Worker {
             runs: (0..RUNS).map(|_| None).collect(),
             reach: 0,
             replaying: false,
+            emulating: false,
             tx: parts
                 .tx
                 .into_iter()
@@ -122,9 +129,12 @@ impl Worker {
             let now = self.clock.mono_ns();
             self.obey();
             for run in self.runs[..self.reach].iter_mut().flatten() {
-                run.clock.advance(now);
+                run.go_on(now);
             }
             let received = self.receiver.receive(&self.clock, &mut self.runs[..self.reach], &mut self.tx);
+            if self.emulating {
+                self.advance_flows(now);
+            }
             let sent = self.transmit(now);
             self.settle(now);
             self.share.rx_packets.add(received as u64);
@@ -147,6 +157,7 @@ impl Worker {
                 Command::Install(slot, run) => {
                     self.receiver.know(&run, slot);
                     self.replaying |= !run.replays.is_empty();
+                    self.emulating |= run.emulated.is_some();
                     self.runs[slot] = Some(run);
                     self.reach = self.reach.max(slot + 1);
                 }
@@ -154,8 +165,12 @@ impl Worker {
                 Command::Detach(id) => self.detach(id),
                 Command::Quit => self.quit = true,
                 Command::Close(slot) => {
-                    if let Some(run) = &self.runs[slot] {
+                    if let Some(run) = &mut self.runs[slot] {
                         self.receiver.forget(run.tag, slot);
+                        if let Some(emulated) = &mut run.emulated {
+                            // A client of another worker may have come since.
+                            emulated.cut();
+                        }
                         run.share.closed.raise();
                     }
                 }
@@ -167,6 +182,13 @@ impl Worker {
                         }
                         run.drop_replays();
                         self.replaying = self.runs.iter().flatten().any(|run| !run.replays.is_empty());
+                        if let Some(emulated) = &mut run.emulated {
+                            emulated.cut();
+                            self.emulating = self.runs.iter().flatten().any(|run| run.emulated.is_some());
+                            if !self.emulating {
+                                self.tx.iter_mut().for_each(TxPort::end_emulation);
+                            }
+                        }
                         let _ = self.trash.push(Trash::Run(run));
                         self.reach = self.runs.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
                     }
@@ -175,6 +197,7 @@ impl Worker {
                 | Command::Turn(slot, ..)
                 | Command::Change(slot, ..)
                 | Command::Tempo(slot, ..)
+                | Command::FlowRate(slot, ..)
                 | Command::ResetReceiver(slot, ..)
                 | Command::Stop(slot, ..)
                 | Command::Empty(slot) => {
@@ -183,6 +206,15 @@ impl Worker {
                     }
                 }
             }
+        }
+    }
+
+    /// Flows that are due begin, and what others wait for happens.
+    fn advance_flows(&mut self, known: u64) {
+        // Packets have arrived since the loop's clock was read: flows' time does not go back.
+        let now = self.clock.mono_ns();
+        for emulated in self.runs[..self.reach].iter_mut().flatten().filter_map(|run| run.emulated.as_mut()) {
+            emulated.advance(now, known);
         }
     }
 
@@ -195,6 +227,9 @@ impl Worker {
             if self.replaying {
                 sent += port.replay(now, &self.clock, &mut self.runs[..self.reach]);
             }
+            if self.emulating {
+                sent += port.emulate(&self.clock, &mut self.runs[..self.reach]);
+            }
         }
         sent
     }
@@ -203,8 +238,13 @@ impl Worker {
     fn settle(&mut self, now: u64) {
         for (slot, run) in self.runs[..self.reach].iter_mut().enumerate() {
             let Some(run) = run else { continue };
-            if run.emptying && !run.share.emptied.is_up() && self.receiver.drained() {
-                run.share.emptied.raise();
+            if run.emptying && !run.share.emptied.is_up() {
+                if let Some(emulated) = &mut run.emulated {
+                    emulated.cut();
+                }
+                if self.receiver.drained() {
+                    run.share.emptied.raise();
+                }
             }
             if run.share.sent.is_up() || !run.ended(now) {
                 continue;
@@ -216,7 +256,8 @@ impl Worker {
             }
             let counted = run.replays.is_empty()
                 || self.tx.iter_mut().fold(true, |all, port| port.settle_replays(now, run, past_grace) & all);
-            if counted && (clear || past_grace) {
+            let begun = run.emulated.as_mut().is_none_or(|emulated| emulated.is_settled(past_grace));
+            if counted && begun && (clear || past_grace) {
                 run.share.sent.raise();
             }
         }
@@ -227,7 +268,7 @@ impl Worker {
         if !self.idle.may_sleep() {
             return;
         }
-        if self.tx.iter().any(TxPort::is_injecting) {
+        if self.tx.iter().any(|port| port.is_injecting() || port.is_emulating()) {
             return self.idle.give_way();
         }
         let mut until = u64::MAX;
@@ -238,7 +279,7 @@ impl Worker {
             if run.emptying && !run.share.emptied.is_up() {
                 return self.idle.give_way();
             }
-            if let Some(at) = run.next_instant() {
+            for at in [run.next_instant(), run.flows_due_ns()].into_iter().flatten() {
                 until = until.min(at);
             }
             if run.replays_wait() || self.tx.iter().any(|port| port.is_waiting(slot)) {
@@ -265,6 +306,11 @@ impl WorkerRun {
                 }
             }
             Command::Tempo(_, change) => self.change_tempo(change),
+            Command::FlowRate(_, change) => {
+                if let Some(emulated) = &mut self.emulated {
+                    emulated.change(change);
+                }
+            }
             Command::ResetReceiver(_, index) => self.reset_receiver(index),
             Command::Stop(_, at_ns) => {
                 self.end_ns = self.end_ns.min(at_ns);

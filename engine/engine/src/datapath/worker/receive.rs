@@ -96,12 +96,15 @@ pub(super) struct RxPort {
     share: Arc<QueueShare>,
     /// Slots of runs that do something with packets that carry no trailer of theirs, or send them back.
     watching: Vec<usize>,
+    /// Slots of runs that emulate applications on the port.
+    emulating: Vec<usize>,
     attached: Received,
 }
 
 impl RxPort {
     pub(super) fn new(port: usize, queue: RxQueue, share: Arc<QueueShare>) -> Self {
-        Self { port, queue, share, watching: Vec::with_capacity(RUNS), attached: Received::new() }
+        let slots = || Vec::with_capacity(RUNS);
+        Self { port, queue, share, watching: slots(), emulating: slots(), attached: Received::new() }
     }
 }
 
@@ -140,6 +143,9 @@ impl Receiver {
             if run.receive.foreign.watches(port.port) {
                 port.watching.push(slot);
             }
+            if run.emulated.as_ref().is_some_and(|emulated| emulated.uses(port.port)) {
+                port.emulating.push(slot);
+            }
         }
     }
 
@@ -148,6 +154,7 @@ impl Receiver {
         self.slots[usize::from(tag)] = NO_RUN;
         for port in &mut self.ports {
             port.watching.retain(|watching| *watching != slot);
+            port.emulating.retain(|emulating| *emulating != slot);
         }
     }
 
@@ -238,7 +245,7 @@ impl Receiver {
                     let packet = Handed { slot, port: port.port as u16, bytes: len as u32, at_ns, trailer };
                     take(self.worker, &mut self.handing, runs, clock, &packet, swap.is_some())
                 });
-                if !taken {
+                if !taken && !emulate(&port.emulating, runs, port.port, self.burst.head(index), at_ns) {
                     let packet = foreign::Packet { frame: self.burst.head(index), bytes: len, at_ns, trailer };
                     let marked =
                         !port.watching.is_empty() && foreign::watch(&port.watching, runs, port.port, clock, &packet);
@@ -265,6 +272,15 @@ impl Receiver {
         self.drained = received + handed == 0;
         received
     }
+}
+
+/// Gives a packet to the applications that a port's runs emulate. Whether it was for one of them.
+#[inline]
+fn emulate(emulating: &[usize], runs: &mut [Option<Box<WorkerRun>>], port: usize, frame: &[u8], at_ns: u64) -> bool {
+    emulating.iter().any(|slot| {
+        let emulated = runs[*slot].as_mut().and_then(|run| run.emulated.as_mut());
+        emulated.is_some_and(|emulated| emulated.receive(port, frame, at_ns))
+    })
 }
 
 /// Counts a packet, or hands it to the worker that does; there is room for it. False if it is of no stream here. A port

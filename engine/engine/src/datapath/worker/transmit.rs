@@ -13,6 +13,7 @@ use spate_wire::{FCS_LEN, Trailer, trailer::TIMESTAMP_MODULUS};
 use super::{
     WorkerRun,
     attach::{Inject, Taps},
+    emulate::Segments,
     replay::Outlet,
 };
 use crate::datapath::{
@@ -107,6 +108,9 @@ pub(super) struct TxPort {
     flush_at: u64,
     taps: Taps,
     inject: Option<Box<Inject>>,
+    segments: Box<Segments>,
+    /// The slot whose flows are asked first.
+    first_asked: usize,
 }
 
 /// Between attempts to make the kernel send what it could not.
@@ -134,6 +138,8 @@ impl TxPort {
             flush_at: 0,
             taps: Taps::new(),
             inject: None,
+            segments: Box::new(Segments::new()),
+            first_asked: 0,
         }
     }
 
@@ -173,6 +179,36 @@ impl TxPort {
             (self.unflushed, self.flush_at) = (true, 0);
         }
         sent
+    }
+
+    /// Sends what flows of emulated applications have to say. Returns how many packets the device took.
+    #[inline]
+    pub(super) fn emulate(&mut self, clock: &Clock, runs: &mut [Option<Box<WorkerRun>>]) -> usize {
+        if !self.segments.wait() {
+            let count = runs.len();
+            self.first_asked += 1;
+            for offset in 0..count {
+                let run = runs[(self.first_asked + offset) % count].as_mut();
+                if let Some(emulated) = run.and_then(|run| run.emulated.as_mut()).filter(|e| e.uses(self.port)) {
+                    self.segments.fill(self.port, emulated, &self.pool, &mut self.taps, clock);
+                }
+            }
+        }
+        let sent = self.segments.send(&mut self.queue, &self.share);
+        if sent > 0 {
+            (self.unflushed, self.flush_at) = (true, 0);
+        }
+        sent
+    }
+
+    /// Whether packets of flows wait for the device.
+    pub(super) fn is_emulating(&self) -> bool {
+        self.segments.wait()
+    }
+
+    /// Gives back what it holds for flows; there are none any more.
+    pub(super) fn end_emulation(&mut self) {
+        self.segments.clear(&self.share);
     }
 
     /// At the end of a run: whether its replays here are all sent, or counted as dropped.

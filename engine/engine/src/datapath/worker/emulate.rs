@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Emulated applications beside streams: their clock, what arrives for them, and the packets they send.
+//!
+//! Servers answer as soon as the run is prepared: clients of another engine may start a little earlier.
+//! Flows begin on the run's clock, and stand while it stands; what has begun goes on by the worker's clock until the run's
+//! drain is over. What a device did not take is offered again before a flow is asked for more, so packets leave in order.
+use std::collections::VecDeque;
+
+use spate_dpdk::{BURST, Burst, Mempool, TxQueue};
+use spate_stateful::{Emulation, Received, tcp};
+use spate_wire::FCS_LEN;
+
+use super::{WorkerRun, attach::Taps};
+use crate::datapath::{clock::Clock, command::FlowRate, open::SHORT_ROOM, run_clock::RunClock, shared::QueueShare};
+
+/// Shortest frame without FCS (IEEE 802.3).
+const SHORTEST: usize = 60;
+/// Packets taken at once that are longer than those every worker has.
+const LONG: usize = 8;
+
+/// How far a run has come with its flows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    /// Its start has not come.
+    Waits,
+    /// Flows begin.
+    Begins,
+    /// None begins; those that are open go on.
+    Drains,
+    /// Nothing is sent any more.
+    Cut,
+}
+
+/// A run's emulated applications in one worker.
+pub(in crate::datapath) struct Emulated {
+    emulation: Emulation,
+    /// Ports that it uses.
+    ports: Box<[usize]>,
+    /// Where packets come from that are longer than the worker's own.
+    long_packets: Option<Mempool>,
+    stage: Stage,
+    /// Of the scenario's rates, while the run's clock goes on.
+    factor: (u64, u64),
+    /// Factors to come, in order of time.
+    changes: VecDeque<FlowRate>,
+}
+
+impl Emulated {
+    pub(in crate::datapath) fn new(emulation: Emulation, ports: Box<[usize]>, long_packets: Option<Mempool>) -> Self {
+        let changes = VecDeque::with_capacity(64);
+        Self { emulation, ports, long_packets, stage: Stage::Waits, factor: (1, 1), changes }
+    }
+
+    /// Whether it uses a port.
+    pub(super) fn uses(&self, port: usize) -> bool {
+        self.ports.contains(&port)
+    }
+
+    /// A frame without a trailer arrives. Whether it was for an address of the scenario.
+    #[inline]
+    pub(super) fn receive(&mut self, port: usize, frame: &[u8], at_ns: u64) -> bool {
+        self.emulation.receive(port, frame, at_ns) == Received::Taken
+    }
+
+    /// Other rates, in order of time.
+    pub(super) fn change(&mut self, change: FlowRate) {
+        self.changes.push_back(change);
+    }
+
+    /// What the run's clock asks for up to a monotonic instant, in which it does not turn.
+    fn follow(&mut self, clock: &RunClock, mono_ns: u64, end_ns: u64) {
+        let Some(at) = clock.at(mono_ns).and_then(|at| u64::try_from(at).ok()) else { return };
+        if self.stage == Stage::Waits
+            && let Some(origin) = clock.mono_of(0)
+        {
+            self.emulation.start(origin);
+            self.stage = Stage::Begins;
+        }
+        while let Some(change) = self.changes.front().copied().filter(|change| change.at_ns <= at) {
+            self.changes.pop_front();
+            self.factor = change.factor;
+            if let Some(mono_ns) = clock.mono_of(change.at_ns) {
+                self.emulation.change_rate(mono_ns, self.factor);
+            }
+        }
+        if self.stage == Stage::Begins && at >= end_ns {
+            self.emulation.stop(clock.mono_of(end_ns).unwrap_or(mono_ns));
+            self.stage = Stage::Drains;
+        }
+    }
+
+    /// The run's clock stands, or goes on, from a monotonic instant.
+    fn turned(&mut self, at_ns: u64, stands: bool) {
+        if self.stage == Stage::Begins {
+            self.emulation.change_rate(at_ns, if stands { (0, 1) } else { self.factor });
+        }
+    }
+
+    /// Timers, and flows that are due by `known_ns`, up to which all commands are obeyed.
+    #[inline]
+    pub(super) fn advance(&mut self, mono_ns: u64, known_ns: u64) {
+        if self.stage != Stage::Cut {
+            self.emulation.advance(mono_ns, known_ns);
+        }
+    }
+
+    /// Whether all flows have begun that were due before the end; past the grace the others never will.
+    pub(super) fn is_settled(&mut self, past_grace: bool) -> bool {
+        if past_grace {
+            self.emulation.stop(0);
+            self.stage = self.stage.max(Stage::Drains);
+        }
+        !self.emulation.begins()
+    }
+
+    /// Ends flows that are left, and counts them. Those that still begin from outside end the same way when it is called again.
+    pub(super) fn cut(&mut self) {
+        self.is_settled(true);
+        self.emulation.cut();
+        self.stage = Stage::Cut;
+    }
+
+    /// When it needs the worker, on the monotonic clock.
+    pub(super) fn next_due_ns(&self) -> Option<u64> {
+        if self.stage == Stage::Cut { None } else { self.emulation.next_due_ns() }
+    }
+
+    fn sends(&self, port: usize) -> bool {
+        self.stage != Stage::Cut && self.emulation.is_ready(port)
+    }
+}
+
+impl WorkerRun {
+    /// Lets the run's clock go on.
+    #[inline]
+    pub(super) fn go_on(&mut self, now: u64) {
+        if let Some(emulated) = &mut self.emulated {
+            while let Some(at) = self.clock.next_turn().filter(|at| *at <= now && self.clock.started()) {
+                emulated.follow(&self.clock, at, self.end_ns);
+                let stood = self.clock.stands();
+                self.clock.advance(at);
+                if self.clock.stands() != stood {
+                    emulated.turned(at, !stood);
+                }
+            }
+            emulated.follow(&self.clock, now, self.end_ns);
+        }
+        self.clock.advance(now);
+    }
+
+    /// When its flows need the worker, on the monotonic clock.
+    pub(super) fn flows_due_ns(&self) -> Option<u64> {
+        let emulated = self.emulated.as_ref()?;
+        let start = if emulated.stage == Stage::Waits { self.clock.mono_of(0) } else { None };
+        let change = emulated.changes.front().and_then(|change| self.clock.mono_of(change.at_ns));
+        start.into_iter().chain(change).chain(emulated.next_due_ns()).min()
+    }
+}
+
+/// Packets of flows that leave on one port: written, not yet sent, and some to write to.
+pub(super) struct Segments {
+    burst: Burst,
+    /// The first so many are written.
+    written: usize,
+    /// Bytes of a packet that has room.
+    room: usize,
+    /// Bytes of the written ones with FCS, in their order from `sent` on.
+    bytes: [u32; BURST],
+    sent: usize,
+}
+
+impl Segments {
+    pub(super) fn new() -> Self {
+        Self { burst: Burst::new(), written: 0, room: 0, bytes: [0; BURST], sent: 0 }
+    }
+
+    /// Whether packets wait for the device.
+    pub(super) fn wait(&self) -> bool {
+        self.written > 0
+    }
+
+    /// Gives back what it holds; written packets that were not sent are counted as dropped.
+    pub(super) fn clear(&mut self, share: &QueueShare) {
+        share.tx_dropped.add(self.written as u64);
+        self.burst.clear();
+        (self.written, self.sent) = (0, 0);
+    }
+
+    /// Asks a run's flows for what they have to send on a port, as long as there is room, and copies it to taps.
+    pub(super) fn fill(
+        &mut self,
+        port: usize,
+        emulated: &mut Emulated,
+        pool: &Mempool,
+        taps: &mut Taps,
+        clock: &Clock,
+    ) {
+        if !emulated.sends(port) {
+            return;
+        }
+        let from = self.written;
+        let mut room = Room { segments: self, pool, long: emulated.long_packets.as_ref() };
+        emulated.emulation.transmit(port, clock.mono_ns(), &mut room);
+        taps.copy_some(&self.burst, from..self.written, clock);
+    }
+
+    /// Offers what is written. Returns how many packets the device took.
+    pub(super) fn send(&mut self, queue: &mut TxQueue, share: &QueueShare) -> usize {
+        if self.written == 0 {
+            return 0;
+        }
+        let taken = self.burst.send_first(queue, self.written);
+        share.tx_packets.add(taken as u64);
+        share.tx_bytes.add(self.bytes[self.sent..self.sent + taken].iter().map(|bytes| u64::from(*bytes)).sum());
+        self.written -= taken;
+        self.sent += taken;
+        taken
+    }
+}
+
+/// Room for what flows write.
+struct Room<'a> {
+    segments: &'a mut Segments,
+    pool: &'a Mempool,
+    long: Option<&'a Mempool>,
+}
+
+impl Room<'_> {
+    /// Takes packets that have room for a frame. False if there are none now.
+    #[cold]
+    fn take(&mut self, len: usize) -> bool {
+        let segments = &mut *self.segments;
+        if segments.written > 0 {
+            // They leave first.
+            return false;
+        }
+        segments.burst.clear();
+        segments.sent = 0;
+        let (pool, most) = match self.long {
+            Some(long) if len > SHORT_ROOM => (long, LONG),
+            _ => (self.pool, BURST),
+        };
+        segments.room = pool.room();
+        debug_assert!(len <= segments.room, "it was prepared for frames of such length");
+        len <= segments.room && (segments.burst.alloc(pool, most) || segments.burst.alloc(pool, 1))
+    }
+}
+
+impl tcp::Output for Room<'_> {
+    #[inline]
+    fn frame(&mut self, len: usize) -> Option<&mut [u8]> {
+        let padded = len.max(SHORTEST);
+        let full = self.segments.written == self.segments.burst.len();
+        if (full || padded > self.segments.room) && !self.take(padded) {
+            return None;
+        }
+        let segments = &mut *self.segments;
+        let index = segments.written;
+        segments.bytes[segments.sent + index] = padded as u32 + FCS_LEN as u32;
+        segments.written += 1;
+        let frame = segments.burst.frame_mut(index, padded);
+        let (frame, padding) = frame.split_at_mut(len);
+        padding.fill(0);
+        Some(frame)
+    }
+}

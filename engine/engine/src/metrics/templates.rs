@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Metrics of emulated applications: every counter of each template and side.
+use prometheus_client::encoding::DescriptorEncoder;
+use prometheus_client::metrics::MetricType;
+use spate_stateful::COUNTERS;
+use std::fmt;
+
+use super::{Family, Scrape};
+use crate::control::runs::Held;
+use crate::datapath::TemplateCounters;
+
+/// What tells one side of a template.
+fn labels<'a>(held: &'a Held, side: &'a TemplateCounters) -> [(&'static str, &'a str); 6] {
+    [
+        ("profile_namespace", held.namespace.as_str()),
+        ("profile", &held.profile),
+        ("run", held.run().id()),
+        ("template", &side.name),
+        ("group", &side.group),
+        ("role", if side.client { "client" } else { "server" }),
+    ]
+}
+
+impl Scrape {
+    /// Counters that something has been counted under in some template: most are of things that seldom happen.
+    pub(super) fn templates(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let read: Vec<_> = self.runs.iter().map(|held| (held, held.run().template_counters())).collect();
+        let sides = || read.iter().flat_map(|(held, sides)| sides.iter().map(move |side| (held, side)));
+        if sides().next().is_none() {
+            return Ok(());
+        }
+        for (index, (name, _, meaning)) in COUNTERS.iter().enumerate() {
+            if sides().all(|(_, side)| side.counts[index] == 0) {
+                continue;
+            }
+            let (name, help) = (format!("spate_template_{name}"), meaning.trim_end_matches('.'));
+            let mut family = Family(encoder.encode_descriptor(&name, help, None, MetricType::Counter)?);
+            for (held, side) in sides() {
+                family.counter(&labels(held, side), side.counts[index])?;
+            }
+        }
+        let help = "Flows that are open, those in TIME-WAIT not among them";
+        let mut open = Family(encoder.encode_descriptor("spate_template_open_flows", help, None, MetricType::Gauge)?);
+        sides().try_for_each(|(held, side)| open.gauge(&labels(held, side), side.open))
+    }
+}

@@ -1,0 +1,388 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Emulated applications on ports that give back what they take: every flow ends as its program says, and counters agree.
+use std::{
+    fs,
+    io::{Read, Write},
+    net::{TcpListener, TcpStream},
+    sync::Arc,
+    thread,
+    time::Duration,
+};
+
+use spate_engine::datapath::{
+    Datapath, PollMode, PortDevice, RunSpec, RunState, StatefulSpec, TemplateCounters, Timing,
+};
+use spate_stateful::{
+    Address, Client, Count, Instruction, Payload, Pool, PortLink, Program, Protocol, Scenario, Server, Template,
+    Tunables, WeightedPool, arrivals, pool::Order,
+};
+
+use crate::kernel::{run, run_inside};
+use crate::setup::{MS, assert_all_received, open, pps, spec, start, stream, turn, wait_for};
+
+const REQUEST: u64 = 300;
+const RESPONSE: u64 = 20_000;
+
+fn v4(a: u8, b: u8, c: u8, d: u8) -> Address {
+    Address::v4(u32::from_be_bytes([a, b, c, d]))
+}
+
+fn v6(group: u128, n: u128) -> Address {
+    Address(0x2001_0db8 << 96 | group << 64 | n)
+}
+
+fn program(instructions: Vec<Instruction>) -> Program {
+    Program { instructions: instructions.into(), counters: Box::default() }
+}
+
+/// Clients on a port that ask servers on it so many times a second.
+fn scenario(protocol: Protocol, rate: u64, clients: [Address; 2], servers: [Address; 2]) -> Scenario {
+    let (client, server) = match protocol {
+        Protocol::Tcp => (
+            vec![
+                Instruction::Connect,
+                Instruction::Send { payload: 0, wait: true },
+                Instruction::Receive { bytes: RESPONSE, clear: true },
+                Instruction::Close,
+            ],
+            vec![
+                Instruction::Accept,
+                Instruction::Receive { bytes: REQUEST, clear: true },
+                Instruction::Send { payload: 1, wait: true },
+                Instruction::WaitForPeerClose,
+                Instruction::Close,
+            ],
+        ),
+        Protocol::Udp => (
+            vec![
+                Instruction::SendMessage { payload: 0 },
+                Instruction::ReceiveMessages { messages: 1, clear: true },
+                Instruction::Close,
+            ],
+            vec![
+                Instruction::ReceiveMessages { messages: 1, clear: true },
+                Instruction::SendMessage { payload: 2 },
+                Instruction::Close,
+            ],
+        ),
+    };
+    let pool = |[first, last]: [Address; 2]| Pool::new(first, last, Order::Sequential).unwrap();
+    let mss = if clients[0].is_v6() { 1440 } else { 1460 };
+    let tunables = Tunables { mss, time_wait_ns: 10 * MS, ..Tunables::default() };
+    Scenario {
+        payloads: vec![Payload::pattern(REQUEST), Payload::pattern(RESPONSE), Payload::pattern(1000)],
+        pools: vec![pool(clients), pool(servers)],
+        templates: vec![Template {
+            name: "web".into(),
+            group: "web".into(),
+            protocol,
+            destination_port: 80,
+            clients: vec![WeightedPool { pool: 0, weight: 1 }],
+            servers: vec![WeightedPool { pool: 1, weight: 1 }],
+            client: Some(Client {
+                port: 0,
+                program: program(client),
+                tunables: tunables.clone(),
+                rate: (rate, 1),
+                limit: 0,
+                most_open: 0,
+            }),
+            server: Some(Server { port: 0, program: program(server), tunables, matches: vec![] }),
+            seed: 1,
+            latency: false,
+        }],
+        most_flows: 8192,
+        ramp_up_ns: 0,
+        order: arrivals::Order::Even,
+    }
+}
+
+fn over_v4(protocol: Protocol, rate: u64) -> Scenario {
+    scenario(protocol, rate, [v4(16, 0, 0, 1), v4(16, 0, 0, 250)], [v4(48, 0, 0, 1), v4(48, 0, 0, 20)])
+}
+
+/// A run of a scenario for so long, and half a second for what is open then.
+fn emulated(datapath: &Datapath, tag: u16, duration_ns: Option<u64>, scenario: Scenario) -> RunSpec {
+    let link = |mac| PortLink { mac, next_hop: mac };
+    let links = datapath.ports().iter().map(|port| link(port.mac)).collect();
+    let spec = spec(tag, 0, duration_ns, vec![]);
+    RunSpec {
+        stateful: Some(StatefulSpec { scenario: Arc::new(scenario), links }),
+        timing: Timing { drain_ns: 500 * MS, ..spec.timing },
+        ..spec
+    }
+}
+
+fn loopback(workers: usize, poll: PollMode) -> Datapath {
+    open(&[("a", PortDevice::Loopback)], workers, poll)
+}
+
+/// All flows that began have sent, received and closed; returns clients and servers.
+fn assert_all_complete(sides: &[TemplateCounters], flows: u64) -> (&TemplateCounters, &TemplateCounters) {
+    let [client, server] = sides else { panic!("clients and servers: {sides:?}") };
+    assert!(client.client && !server.client);
+    let told = |side: &TemplateCounters| {
+        let named = spate_stateful::COUNTERS.iter().zip(&side.counts).filter(|(_, count)| **count > 0);
+        named.map(|((name, ..), count)| format!("{name} {count}")).collect::<Vec<_>>().join(", ")
+    };
+    let of = |side: &TemplateCounters, begun: Count| {
+        (side.get(begun), side.get(Count::Connects), side.get(Count::Closed), side.open)
+    };
+    let all = (flows, flows, flows, 0);
+    let both = (of(client, Count::ConnectAttempts), of(server, Count::Accepts));
+    assert_eq!(both, (all, all), "client: {}; server: {}", told(client), told(server));
+    let failures = [Count::ResetsReceived, Count::FlowsCut, Count::PortsExhausted, Count::FlowsExhausted];
+    for side in [client, server] {
+        assert!(failures.iter().all(|failure| side.get(*failure) == 0), "{}", told(side));
+    }
+    (client, server)
+}
+
+fn assert_bytes(client: &TemplateCounters, server: &TemplateCounters, flows: u64) {
+    assert_eq!((client.get(Count::QueuedBytes), client.get(Count::SentDataBytes)), (flows * REQUEST, flows * REQUEST));
+    assert_eq!(
+        (server.get(Count::QueuedBytes), server.get(Count::SentDataBytes)),
+        (flows * RESPONSE, flows * RESPONSE)
+    );
+    assert_eq!(server.get(Count::ReceivedDataBytes), flows * REQUEST);
+    assert_eq!(client.get(Count::ReceivedDataBytes), flows * RESPONSE);
+}
+
+fn a_thousand_flows_complete(workers: usize, poll: PollMode, scenario: Scenario) {
+    let _turn = turn();
+    let datapath = loopback(workers, poll);
+    let protocol = scenario.templates[0].protocol;
+    let run = start(&datapath, emulated(&datapath, 7, Some(1000 * MS), scenario));
+    wait_for(&run, RunState::Complete, 10);
+    let sides = run.template_counters();
+    let (client, server) = assert_all_complete(&sides, 1000);
+    match protocol {
+        Protocol::Tcp => assert_bytes(client, server, 1000),
+        Protocol::Udp => {
+            let count = |side: &TemplateCounters| {
+                [Count::MessagesSent, Count::MessageBytesSent, Count::MessagesReceived, Count::MessageBytesReceived]
+                    .map(|count| side.get(count))
+            };
+            assert_eq!(count(client), [1000, 1000 * REQUEST, 1000, 1_000_000]);
+            assert_eq!(count(server), [1000, 1_000_000, 1000, 1000 * REQUEST]);
+        }
+    }
+    assert_eq!(run.contradictions(), Vec::<String>::new());
+    // The port agrees: what flows sent is what it sent and received, and all of it was theirs.
+    let sent = client.get(Count::SentPackets) + server.get(Count::SentPackets);
+    let port = &datapath.port_counters()[0];
+    assert_eq!((port.tx_packets, port.rx_packets), (sent, sent));
+    assert_eq!((port.tx_bytes, port.foreign_packets, port.tx_dropped), (port.rx_bytes, 0, 0));
+}
+
+#[test]
+fn a_thousand_http_like_flows_complete_with_one_worker() {
+    a_thousand_flows_complete(1, PollMode::Busy, over_v4(Protocol::Tcp, 1000));
+}
+
+#[test]
+fn a_thousand_http_like_flows_complete_with_two_workers() {
+    a_thousand_flows_complete(2, PollMode::Busy, over_v4(Protocol::Tcp, 1000));
+}
+
+#[test]
+fn a_thousand_http_like_flows_complete_with_workers_that_sleep() {
+    a_thousand_flows_complete(2, PollMode::Adaptive, over_v4(Protocol::Tcp, 1000));
+}
+
+#[test]
+fn a_thousand_exchanges_of_datagrams_complete() {
+    a_thousand_flows_complete(1, PollMode::Busy, over_v4(Protocol::Udp, 1000));
+    a_thousand_flows_complete(2, PollMode::Busy, over_v4(Protocol::Udp, 1000));
+}
+
+#[test]
+fn a_thousand_flows_over_ipv6_complete() {
+    let over_v6 = |protocol| scenario(protocol, 1000, [v6(1, 1), v6(1, 0xff)], [v6(2, 1), v6(2, 0x20)]);
+    a_thousand_flows_complete(1, PollMode::Busy, over_v6(Protocol::Tcp));
+    a_thousand_flows_complete(2, PollMode::Busy, over_v6(Protocol::Udp));
+}
+
+#[test]
+fn templates_and_streams_beside_each_other_are_both_exact() {
+    let _turn = turn();
+    let datapath = loopback(2, PollMode::Busy);
+    let mut both = emulated(&datapath, 9, Some(1000 * MS), over_v4(Protocol::Tcp, 500));
+    both.streams = vec![stream(10, 0, Some(0), 60, pps(20_000))];
+    let run = start(&datapath, both);
+    wait_for(&run, RunState::Complete, 10);
+    assert_all_received(&run.counters()[0].measured, 20_000);
+    let sides = run.template_counters();
+    let (client, server) = assert_all_complete(&sides, 500);
+    assert_bytes(client, server, 500);
+    let sent = client.get(Count::SentPackets) + server.get(Count::SentPackets);
+    assert_eq!(datapath.port_counters()[0].tx_packets, 20_000 + sent);
+}
+
+#[test]
+fn a_run_that_is_stopped_lets_flows_end_and_nothing_is_left() {
+    let _turn = turn();
+    let datapath = loopback(2, PollMode::Busy);
+    let run = start(&datapath, emulated(&datapath, 3, None, over_v4(Protocol::Tcp, 2000)));
+    thread::sleep(Duration::from_millis(300));
+    run.stop("enough");
+    wait_for(&run, RunState::Complete, 10);
+    let sides = run.template_counters();
+    let flows = sides[0].get(Count::ConnectAttempts);
+    assert!((100..700).contains(&flows), "{flows} flows began");
+    let (client, server) = assert_all_complete(&sides, flows);
+    assert_bytes(client, server, flows);
+}
+
+#[test]
+fn flows_that_outlast_the_drain_are_cut_and_counted() {
+    let _turn = turn();
+    let datapath = loopback(1, PollMode::Busy);
+    let mut long = over_v4(Protocol::Tcp, 1000);
+    let client = long.templates[0].client.as_mut().unwrap();
+    let hour = 3_600_000_000_000;
+    client.program = program(vec![Instruction::Connect, Instruction::Delay { min_ns: hour, max_ns: hour }]);
+    let run = start(&datapath, emulated(&datapath, 3, Some(100 * MS), long));
+    wait_for(&run, RunState::Complete, 10);
+    for (side, begun) in run.template_counters().iter().zip([Count::ConnectAttempts, Count::Accepts]) {
+        let counts = [begun, Count::Connects, Count::FlowsCut, Count::Closed].map(|count| side.get(count));
+        assert_eq!((counts, side.open), ([100; 4], 0));
+    }
+    assert_eq!(run.contradictions(), Vec::<String>::new());
+}
+
+#[test]
+fn no_flow_begins_while_a_run_is_paused_and_a_factor_changes_their_rate() {
+    let _turn = turn();
+    let datapath = loopback(1, PollMode::Busy);
+    let run = start(&datapath, emulated(&datapath, 3, Some(600 * MS), over_v4(Protocol::Tcp, 1000)));
+    thread::sleep(Duration::from_millis(100));
+    run.pause(0).unwrap();
+    thread::sleep(Duration::from_millis(50));
+    let before = run.template_counters()[0].get(Count::ConnectAttempts);
+    thread::sleep(Duration::from_millis(200));
+    assert_eq!(run.template_counters()[0].get(Count::ConnectAttempts), before);
+    run.resume(0).unwrap();
+    wait_for(&run, RunState::Complete, 10);
+    assert_all_complete(&run.template_counters(), 600);
+    run.remove();
+
+    let run = start(&datapath, emulated(&datapath, 4, Some(1000 * MS), over_v4(Protocol::Tcp, 1000)));
+    let at = run.started_at().unwrap();
+    run.change_flow_rate((2, 1), at + 500 * MS).unwrap();
+    wait_for(&run, RunState::Complete, 10);
+    assert_all_complete(&run.template_counters(), 1500);
+}
+
+#[test]
+fn what_cannot_be_emulated_is_refused_by_name() {
+    let _turn = turn();
+    let datapath = loopback(1, PollMode::Busy);
+    let refuse = |spec| datapath.prepare(spec).map(|_| ()).unwrap_err().to_string();
+    let mut huge = over_v4(Protocol::Tcp, 1);
+    huge.most_flows = 1 << 40;
+    let told = refuse(emulated(&datapath, 1, None, huge));
+    assert!(told.starts_with("stateful.most_flows: 1099511627776 flows of 1 workers each need"), "{told}");
+
+    let first = datapath.prepare(emulated(&datapath, 1, None, over_v4(Protocol::Tcp, 1))).unwrap();
+    let told = refuse(emulated(&datapath, 2, None, over_v4(Protocol::Udp, 1)));
+    let expected =
+        "stateful.templates[0].client_port: run \"run-1\" answers for addresses from 16.0.0.1 to 16.0.0.250 on a too";
+    assert!(told.starts_with(expected), "{told}");
+    first.remove();
+    datapath.prepare(emulated(&datapath, 2, None, over_v4(Protocol::Udp, 1))).unwrap().remove();
+}
+
+/// The kernel's end of the link, and the address that is emulated.
+const KERNEL: &str = "10.9.0.2";
+const HERE: [u8; 4] = [10, 9, 0, 1];
+
+/// Gives the kernel an address on `sp1`, and tells it and the scenario each other's MACs; the kernel computes checksums, which
+/// a link in memory could do without.
+fn link_with_kernel(datapath: &Datapath) -> PortLink {
+    let mac = datapath.ports()[0].mac;
+    let told = mac.map(|byte| format!("{byte:02x}")).join(":");
+    run(&["ip", "address", "add", &format!("{KERNEL}/24"), "dev", "sp1"]);
+    run(&["ip", "neighbour", "add", "10.9.0.1", "lladdr", &told, "dev", "sp1"]);
+    run(&["ethtool", "-K", "sp1", "tx", "off"]);
+    let kernels = fs::read_to_string("/sys/class/net/sp1/address").unwrap();
+    let mut bytes = kernels.trim().split(':').map(|byte| u8::from_str_radix(byte, 16).unwrap());
+    PortLink { mac, next_hop: std::array::from_fn(|_| bytes.next().unwrap()) }
+}
+
+#[test]
+fn the_kernel_serves_a_thousand_emulated_clients() {
+    run_inside("stateful::inside_clients_of_the_kernel", "1500");
+}
+
+#[test]
+#[ignore = "runs in the namespace that the test above makes"]
+fn inside_clients_of_the_kernel() {
+    let datapath = open(&[("east", PortDevice::Kernel("sp0".into()))], 1, PollMode::Auto);
+    let link = link_with_kernel(&datapath);
+    let listener = TcpListener::bind((KERNEL, 80)).unwrap();
+    let served = thread::spawn(move || {
+        let mut expected = vec![0; REQUEST as usize];
+        Payload::pattern(REQUEST).fill(0, 0, &mut expected);
+        for _ in 0..1000 {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut request = vec![0; REQUEST as usize];
+            stream.read_exact(&mut request).unwrap();
+            assert!(request == expected, "a request arrived changed");
+            stream.write_all(&vec![b'x'; RESPONSE as usize]).unwrap();
+            // Until the client has closed.
+            assert_eq!(stream.read(&mut [0; 1]).unwrap(), 0);
+        }
+    });
+    let [a, b, c, d] = HERE;
+    let [e, f, g, h] = KERNEL.parse::<std::net::Ipv4Addr>().unwrap().octets();
+    let mut clients = scenario(Protocol::Tcp, 500, [v4(a, b, c, d); 2], [v4(e, f, g, h); 2]);
+    clients.templates[0].server = None;
+    let mut spec = emulated(&datapath, 5, Some(2000 * MS), clients);
+    spec.stateful.as_mut().unwrap().links[0] = link;
+    let run = start(&datapath, spec);
+    wait_for(&run, RunState::Complete, 20);
+    let sides = run.template_counters();
+    let [client] = &sides[..] else { panic!("clients alone: {sides:?}") };
+    let counts = [Count::ConnectAttempts, Count::Connects, Count::Closed].map(|count| client.get(count));
+    assert_eq!((counts, client.open), ([1000; 3], 0), "{sides:?}");
+    assert_eq!(client.get(Count::SentDataBytes), 1000 * REQUEST);
+    assert_eq!(client.get(Count::ReceivedDataBytes), 1000 * RESPONSE);
+    assert_eq!((client.get(Count::ResetsReceived), client.get(Count::FlowsCut)), (0, 0));
+    served.join().unwrap();
+}
+
+#[test]
+fn the_kernel_is_a_client_of_emulated_servers() {
+    run_inside("stateful::inside_servers_for_the_kernel", "1500");
+}
+
+#[test]
+#[ignore = "runs in the namespace that the test above makes"]
+fn inside_servers_for_the_kernel() {
+    let datapath = open(&[("east", PortDevice::Kernel("sp0".into()))], 1, PollMode::Auto);
+    let link = link_with_kernel(&datapath);
+    let [a, b, c, d] = HERE;
+    let mut servers = scenario(Protocol::Tcp, 1, [v4(10, 9, 0, 2); 2], [v4(a, b, c, d); 2]);
+    servers.templates[0].client = None;
+    servers.templates[0].clients.clear();
+    let mut spec = emulated(&datapath, 5, None, servers);
+    spec.stateful.as_mut().unwrap().links[0] = link;
+    let run = start(&datapath, spec);
+    let mut expected = vec![0; RESPONSE as usize];
+    Payload::pattern(RESPONSE).fill(0, 0, &mut expected);
+    for _ in 0..200 {
+        let mut stream = TcpStream::connect(("10.9.0.1", 80)).unwrap();
+        stream.write_all(&[b'x'; REQUEST as usize]).unwrap();
+        let mut response = vec![0; RESPONSE as usize];
+        stream.read_exact(&mut response).unwrap();
+        assert!(response == expected, "a response arrived changed");
+    }
+    run.stop("enough");
+    wait_for(&run, RunState::Complete, 10);
+    let sides = run.template_counters();
+    let [server] = &sides[..] else { panic!("servers alone: {sides:?}") };
+    let counts = [Count::Accepts, Count::Connects, Count::Closed].map(|count| server.get(count));
+    assert_eq!((counts, server.open), ([200; 3], 0), "{sides:?}");
+    assert_eq!(server.get(Count::AckedBytes), 200 * RESPONSE);
+}
