@@ -109,7 +109,6 @@ impl Emulation {
 
     /// Flows begin from this instant on.
     pub fn start(&mut self, at_ns: u64) {
-        self.stack.begin(at_ns);
         self.arrivals = Self::arrivals(&self.scenario, self.share, at_ns).ok();
     }
 

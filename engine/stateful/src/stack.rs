@@ -229,12 +229,6 @@ impl Stack {
         self.flows.taken()
     }
 
-    /// Time begins at an instant; there are no flows yet.
-    pub fn begin(&mut self, now_ns: u64) {
-        self.now = Instant { ns: now_ns };
-        self.wheel.begin(wheel::tick_at(now_ns));
-    }
-
     /// A port's addresses have changed.
     pub fn set_link(&mut self, port: usize, link: PortLink) {
         self.ports[port].link = link;

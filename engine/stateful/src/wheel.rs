@@ -84,12 +84,6 @@ impl Wheel {
         Self { heads: vec![NONE; (WHEELS * SLOTS) as usize].into(), now, len: 0 }
     }
 
-    /// Time begins at a tick. It must be empty.
-    pub fn begin(&mut self, now: u32) {
-        debug_assert!(self.is_empty(), "time does not jump for those that wait");
-        self.now = now;
-    }
-
     /// Entries in it.
     pub fn len(&self) -> usize {
         self.len

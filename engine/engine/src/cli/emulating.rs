@@ -65,8 +65,8 @@ impl Emulating {
         let mac = |port: usize| [0x02, 0x53, 0, 0, (port >> 8) as u8, port as u8];
         let next_hop = |port| peers.get(&port).map_or([0x02, 0x53, 0xff, 0xff, 0xff, 0xff], |peer| mac(*peer));
         let links: Vec<_> = (0..ports).map(|port| PortLink { mac: mac(port), next_hop: next_hop(port) }).collect();
-        let home = Box::new(|_, _: &_| true);
-        let mut emulation = Emulation::new(scenario, share, Dealing::ByNumber, home, &links, SEED)?;
+        let home = Box::new(|_, _, _: &_| true);
+        let mut emulation = Emulation::new(scenario, share, Dealing::ByNumber, home, &links, SEED, 0)?;
         emulation.start(0);
         emulation.stop(end_ns);
         let (under_way, sent) = (BinaryHeap::new(), VecDeque::new());
@@ -94,7 +94,7 @@ impl Emulating {
         // Nothing may be due until a tick has passed.
         let stands = now_ns == self.now_ns && !self.under_way.peek().is_some_and(|next| next.0.0 <= now_ns);
         self.now_ns = now_ns + u64::from(stands);
-        self.emulation.advance(self.now_ns);
+        self.emulation.advance(self.now_ns, self.now_ns);
         while self.under_way.peek().is_some_and(|next| next.0.0 <= self.now_ns) {
             let Some(Reverse((_, _, port, frame))) = self.under_way.pop() else { break };
             self.emulation.receive(port, &frame, self.now_ns);
