@@ -48,7 +48,7 @@ impl Workers {
     /// Waits until every worker has taken what it was told, which it does before it next receives.
     pub(super) fn await_all(&self) {
         for line in &self.workers {
-            let mut line = line.lock().unwrap_or_else(PoisonError::into_inner);
+            let line = line.lock().unwrap_or_else(PoisonError::into_inner);
             while line.commands.slots() < line.commands.buffer().capacity() && !line.commands.is_abandoned() {
                 line.waker.wake();
                 std::thread::sleep(std::time::Duration::from_micros(50));
