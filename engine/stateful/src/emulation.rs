@@ -48,7 +48,10 @@ pub struct Emulation {
 
 impl core::fmt::Debug for Emulation {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("Emulation").field("share", &self.share).field("flows", &self.stack.flows()).finish_non_exhaustive()
+        f.debug_struct("Emulation")
+            .field("share", &self.share)
+            .field("flows", &self.stack.flows())
+            .finish_non_exhaustive()
     }
 }
 
@@ -197,7 +200,8 @@ impl Emulation {
 
     /// When something is to be done at the latest, in ns; none if only a frame can change that.
     pub fn next_due_ns(&self) -> Option<u64> {
-        let arrival = if self.waiting.is_some() { None } else { self.arrivals.as_ref().and_then(Arrivals::next_due_ns) };
+        let arrival =
+            if self.waiting.is_some() { None } else { self.arrivals.as_ref().and_then(Arrivals::next_due_ns) };
         let arrival = arrival.filter(|due| *due < self.end_ns);
         arrival.into_iter().chain(self.stack.next_due_ns()).min()
     }

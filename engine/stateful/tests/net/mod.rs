@@ -273,6 +273,7 @@ pub fn with(
             seed: 1,
             latency: false,
         }],
+        order: spate_stateful::arrivals::Order::default(),
         most_flows: 4096,
         ramp_up_ns: 0,
     }
