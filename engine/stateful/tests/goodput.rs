@@ -10,7 +10,7 @@ use spate_stateful::{CongestionControl, Count, Protocol, Tunables};
 /// Bytes of an answer.
 const ANSWER: u64 = 1_000_000;
 /// Connections, one after the other.
-const FLOWS: u64 = 100;
+const FLOWS: u64 = 30;
 /// There and back.
 const ROUND_TRIP: f64 = 0.05;
 

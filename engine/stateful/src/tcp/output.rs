@@ -363,7 +363,8 @@ impl Flow {
         if self.has(is::PERSIST) {
             return;
         }
-        if idle || !self.has(is::WAITING) {
+        // New data moves a tail loss probe (RFC 8985 section 7.2), a time-out not.
+        if idle || !self.has(is::WAITING) || (self.has(is::PROBE) && !plan.again) {
             self.arm_retransmit(cx);
         }
     }

@@ -233,14 +233,16 @@ impl Flow {
                 continue;
             }
             let Some(trouble) = self.trouble(cx) else { return 0 };
-            let resent = trouble.around(from).is_some();
-            let below = trouble.sacked.end().is_some_and(|end| seq_before(from, end));
+            // The first byte it tells of that was not told before.
+            let first = trouble.sacked.around(from).map_or(from, |range| range.1);
+            let resent = trouble.around(first).is_some();
+            let below = trouble.sacked.end().is_some_and(|end| seq_before(first, end));
             match trouble.sacked.insert(from, to) {
                 Some(bytes) => {
                     new += bytes;
-                    trouble.told_old |= bytes > 0 && !resent && seq_before(from, recover);
+                    trouble.told_old |= bytes > 0 && !resent && seq_before(first, recover);
                     // A first transmission that comes behind later ones.
-                    trouble.reordering |= bytes > 0 && below && !resent && !seq_before(from, trouble.lost_to);
+                    trouble.reordering |= bytes > 0 && below && !resent && !seq_before(first, trouble.lost_to);
                 }
                 None => cx.one(Count::RecoveryExhausted),
             }
