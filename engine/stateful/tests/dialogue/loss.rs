@@ -87,8 +87,8 @@ fn timestamps_measure_what_is_sent_again() {
     let stamp = (talk.now - 50_000_000 >> 20) as u32;
     talk.tell(say(ACK).ack(1449).timestamps(6, stamp));
     assert_eq!(talk.count(Count::RoundTrips), again + 1);
-    let next = talk.all();
-    assert_eq!(next.len(), 2);
+    // The rest is too little to go before this is acknowledged.
+    assert_eq!(talk.all().len(), 1);
     about(talk.after(ACK, 1449, 1, 1448), 200.0);
 }
 
@@ -197,7 +197,10 @@ fn a_lost_tail_is_probed_before_the_time_out() {
     talk.wait(50);
     talk.tell(say(ACK).ack(nth(2)).sack(&[block(4, 5)]));
     talk.wait(13);
-    assert_eq!(numbers(&talk.all()), [2, 3]);
+    // Nothing was delivered since recovery began: one at first (RFC 6937).
+    assert_eq!(numbers(&talk.all()), [2]);
+    talk.tell(say(ACK).ack(nth(3)).sack(&[block(4, 5)]));
+    assert_eq!(numbers(&talk.all()), [3]);
     talk.tell(say(ACK).ack(nth(5)));
     talk.wait(10_000);
     talk.quiet();
