@@ -229,6 +229,11 @@ impl Stack {
         self.flows.taken()
     }
 
+    /// Places for the state of a loss, and for long queues, that flows hold.
+    pub fn held(&self) -> (usize, usize) {
+        (self.recoveries.taken(), self.backlogs.taken())
+    }
+
     /// A port's addresses have changed.
     pub fn set_link(&mut self, port: usize, link: PortLink) {
         self.ports[port].link = link;
@@ -381,6 +386,13 @@ impl Stack {
             found = self.find(&tuple, false);
         }
         let Some(index) = found else { return self.receive_unknown(port, packet, s, &tuple) };
+        if self.flows[index].is_stranger(s) {
+            let side = self.side_index(index);
+            self.sides[side].counters.one(Count::ReceivedPackets);
+            self.sides[side].counters.one(Count::AcksOfUnsent);
+            self.refuse(port, packet, s, side);
+            return Received::Taken;
+        }
         let (flow, mut cx, backlogs) = self.parts(index);
         if flow.input(s, packet.ecn, &mut cx, backlogs) {
             self.go_on(index);
@@ -399,9 +411,13 @@ impl Stack {
         flow.state == State::TimeWait && (newer || seq_before(flow.rcv_nxt, s.seq))
     }
 
-    fn side(&self, index: u32) -> &Side {
+    fn side_index(&self, index: u32) -> usize {
         let flow = &self.flows[index];
-        &self.sides[side_of(usize::from(flow.template), flow.has(is::CLIENT))]
+        side_of(usize::from(flow.template), flow.has(is::CLIENT))
+    }
+
+    fn side(&self, index: u32) -> &Side {
+        &self.sides[self.side_index(index)]
     }
 
     /// The template that serves flows to this address and port, on a port of the engine.

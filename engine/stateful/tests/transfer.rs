@@ -3,8 +3,8 @@
 //! nothing is left.
 mod net;
 
-use net::{MS, Net, Path, request_response, scenario};
-use spate_stateful::{Count, Protocol};
+use net::{MS, Net, Path, Random, over_ipv6, request_response, scenario, with};
+use spate_stateful::{CongestionControl, Count, Instruction, Payload, Protocol, Scenario, Tunables};
 
 fn transfer(flows: u64, request: u64, response: u64, path: Path, length_ns: u64) -> Net {
     let (client, server, payloads) = request_response(request, response);
@@ -26,7 +26,8 @@ fn complete(net: &Net, flows: u64, request: u64, response: u64, path: Path) {
         assert_eq!(net.count(client, Count::AckedBytes), flows * sent, "{}", told());
         assert_eq!(net.count(client, Count::SentDataBytes), flows * sent, "{}", told());
     }
-    assert_eq!(net.stack.flows(), 0, "{}", told());
+    assert_eq!(net.count(true, Count::ConnectAttempts), flows, "{}", told());
+    assert_eq!((net.stack.flows(), net.stack.held()), (0, (0, 0)), "{}", told());
 }
 
 #[test]
@@ -59,6 +60,169 @@ fn all_complete_whatever_the_network_does() {
                     complete(&net, 5, request, response, path);
                 }
             }
+        }
+    }
+}
+
+/// Networks and settings drawn at random: so many.
+const CASES: u64 = 2500;
+
+/// One of these.
+fn one_of<T: Copy>(random: &mut Random, of: &[T]) -> T {
+    of[random.below(of.len() as u64) as usize]
+}
+
+fn tunables(random: &mut Random) -> Tunables {
+    let mut so = || random.below(2) == 0;
+    let (sack, timestamps, window_scale, ecn, no_delay, reno) = (so(), so(), so(), so(), so(), so());
+    Tunables {
+        sack,
+        timestamps,
+        window_scale,
+        ecn,
+        no_delay,
+        congestion_control: if reno { CongestionControl::NewReno } else { CongestionControl::Cubic },
+        mss: one_of(random, &[536, 1220, 1460, 4000, 8960]),
+        receive_buffer: one_of(random, &[2000, 10_000, 65_535, 1 << 20]),
+        delayed_ack_ns: one_of(random, &[0, 40 * MS]),
+        initial_window: one_of(random, &[1, 3, 10]),
+        // As long as anything of the connection can be under way.
+        time_wait_ns: 240_000 * MS,
+        ..Tunables::default()
+    }
+}
+
+fn path(random: &mut Random, seed: u64) -> Path {
+    let delay = one_of(random, &[0, MS, 10 * MS, 60 * MS]);
+    Path {
+        delay_ns: delay,
+        jitter_ns: one_of(random, &[0, delay / 10, delay / 2]),
+        loss: one_of(random, &[0, 1_000, 10_000, 50_000, 150_000]),
+        duplicates: one_of(random, &[0, 0, 20_000]),
+        late: one_of(random, &[0, 0, 50_000]),
+        marks: one_of(random, &[0, 100_000]),
+        bandwidth: one_of(random, &[0, 5_000_000, 100_000_000, 1_000_000_000]),
+        queue: one_of(random, &[20_000, 100_000, u64::MAX]),
+        seed,
+    }
+}
+
+/// Both send at once, and end when they have all.
+fn both_ways(up: u64, down: u64) -> (Vec<Instruction>, Vec<Instruction>, Vec<Payload>) {
+    let side = |begins, payload, bytes| {
+        vec![begins, Instruction::Send { payload, wait: false }, Instruction::Receive { bytes, clear: true }]
+    };
+    let mut server = side(Instruction::Accept, 1, up);
+    server.push(Instruction::WaitForPeerClose);
+    (side(Instruction::Connect, 0, down), server, vec![Payload::pattern(up), Payload::pattern(down)])
+}
+
+#[test]
+fn all_complete_whatever_the_ends_agree_on() {
+    for seed in 0..CASES {
+        let mut random = Random::new(seed);
+        let (client, server) = (tunables(&mut random), tunables(&mut random));
+        let path = path(&mut random, seed);
+        let (up, down) = (1 + random.below(30_000), 1 + random.below(100_000));
+        let programs = if random.below(2) == 0 { both_ways(up, down) } else { request_response(up, down) };
+        let mut of = with(Protocol::Tcp, programs.0, programs.1, programs.2, client, server);
+        of.most_flows = 32;
+        let v6 = random.below(4) == 0;
+        let mut net = Net::new(if v6 { over_ipv6(of) } else { of }, path);
+        net.room = one_of(&mut random, &[1, 3, 64]);
+        let flows = 1 + random.below(4);
+        for _ in 0..flows {
+            net.open(0);
+        }
+        let mut waited = 0;
+        while net.stack.flows() > 0 && waited < 40 {
+            net.run_for(300_000 * MS);
+            waited += 1;
+        }
+        assert!(net.stack.flows() == 0, "seed {seed}");
+        complete(&net, flows, up, down, path);
+    }
+}
+
+#[test]
+fn thousands_at_once_share_a_link() {
+    let (client, server, payloads) = request_response(200, 5_000);
+    let mut of = scenario(Protocol::Tcp, client, server, payloads);
+    of.most_flows = 8_000;
+    let path = Path { delay_ns: 5 * MS, bandwidth: 1_000_000_000, queue: 500_000, ..Path::default() };
+    let mut net = Net::new(of, path);
+    for _ in 0..4_000 {
+        net.open(0);
+    }
+    net.run_for(600_000 * MS);
+    assert!(net.lost > 0, "the queue was too short for all");
+    complete(&net, 4_000, 200, 5_000, path);
+}
+
+#[test]
+fn ends_that_reset_in_the_middle_leave_nothing() {
+    for by_client in [true, false] {
+        for loss in [0, 20_000, 100_000] {
+            let (mut client, mut server, payloads) = request_response(10_000, 100_000);
+            if by_client {
+                client[2] = Instruction::Receive { bytes: 20_000, clear: true };
+                client.push(Instruction::Reset);
+            } else {
+                server[1] = Instruction::Receive { bytes: 5_000, clear: true };
+                server.insert(2, Instruction::Reset);
+            }
+            let path = Path { delay_ns: 10 * MS, loss, seed: u64::from(loss), ..Path::default() };
+            let mut net = Net::new(scenario(Protocol::Tcp, client, server, payloads), path);
+            for _ in 0..100 {
+                net.open(0);
+            }
+            net.run_for(3_000_000 * MS);
+            for side in [true, false] {
+                assert_eq!(net.count(side, Count::Connects), 100, "{}", net.told());
+                assert_eq!(net.count(side, Count::Closed), 100, "{}", net.told());
+            }
+            assert_eq!(net.count(by_client, Count::ResetsSent) >= 100, true, "{}", net.told());
+            assert_eq!((net.stack.flows(), net.stack.held()), (0, (0, 0)));
+        }
+    }
+}
+
+fn datagrams() -> Scenario {
+    let silence = Instruction::Keepalive(500 * MS);
+    let client = vec![
+        silence.clone(),
+        Instruction::SendMessage { payload: 0 },
+        Instruction::ReceiveMessages { messages: 3, clear: true },
+    ];
+    let mut server = vec![silence, Instruction::ReceiveMessages { messages: 1, clear: true }];
+    server.extend([0; 3].map(|_| Instruction::SendMessage { payload: 1 }));
+    scenario(Protocol::Udp, client, server, vec![Payload::pattern(100), Payload::pattern(1000)])
+}
+
+#[test]
+fn datagrams_come_once_each_and_silence_ends_what_lost_one() {
+    for v6 in [false, true] {
+        for loss in [0, 100_000] {
+            let of = if v6 { over_ipv6(datagrams()) } else { datagrams() };
+            let path = Path { delay_ns: 10 * MS, loss, ..Path::default() };
+            let mut net = Net::new(of, path);
+            net.room = 1;
+            for _ in 0..1000 {
+                net.open(0);
+            }
+            net.run_for(60_000 * MS);
+            let sent = |count| net.count(true, count) + net.count(false, count);
+            assert_eq!(sent(Count::MessagesSent), sent(Count::MessagesReceived) + net.lost, "{}", net.told());
+            if loss == 0 {
+                assert_eq!(net.count(true, Count::MessageBytesReceived), 3_000_000);
+                assert_eq!(sent(Count::KeepaliveTimeouts), 0);
+            } else {
+                assert!(net.count(true, Count::KeepaliveTimeouts) > 0);
+            }
+            for side in [true, false] {
+                assert_eq!(net.count(side, Count::Closed), net.count(side, Count::Connects));
+            }
+            assert_eq!((net.stack.flows(), net.stack.held()), (0, (0, 0)));
         }
     }
 }

@@ -18,7 +18,8 @@ impl Flow {
         if self.cwnd < self.ssthresh {
             // By all that was acknowledged, as peers that acknowledge many segments at once would slow it down (RFC 3465
             // with L without bound, as Linux).
-            self.cwnd = self.cwnd.saturating_add(acked);
+            // Not beyond the threshold at once, which after a time-out an acknowledgement of much would.
+            self.cwnd = self.cwnd.saturating_add(acked).min(self.ssthresh.saturating_add(mss));
             return;
         }
         let target = match cx.tunables.congestion_control {
@@ -49,8 +50,12 @@ impl Flow {
         let t = seconds(f64::from(elapsed)) + rtt;
         let k = seconds(f64::from(self.cubic_k));
         let cubic = C * (t - k).powi(3) + w_max;
-        // From the window after the reduction, by 3 (1 - beta) / (1 + beta) segments a round trip.
-        let reno = w_max * BETA + 3.0 * (1.0 - BETA) / (1.0 + BETA) * (t / rtt);
+        // From the window at the epoch's start, by 3 (1 - beta) / (1 + beta) segments a round trip; from the window before
+        // the reduction on by one.
+        let (start, alpha) = (w_max - C * k.powi(3), 3.0 * (1.0 - BETA) / (1.0 + BETA));
+        let to_w_max = (w_max - start) / alpha;
+        let rounds = t / rtt;
+        let reno = start + alpha * rounds.min(to_w_max) + (rounds - to_w_max).max(0.0);
         // Not faster than by half a window in a round trip (section 4.4).
         let target = cubic.max(reno).clamp(cwnd, 1.5 * cwnd);
         (target * mss).min(f64::from(u32::MAX)) as u32

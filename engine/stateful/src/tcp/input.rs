@@ -12,7 +12,7 @@ use crate::{
 /// Congestion experienced.
 const MARKED: u8 = 3;
 /// A timestamp that old is no measure any more (RFC 7323 section 5.5), in ticks of timestamps: 24 days.
-const STALE: u32 = 24 * 24 * 3600 * 1000;
+const STALE: u32 = (24 * 24 * 3600 * 1_000_000_000u64 >> 20) as u32;
 
 impl Flow {
     /// A server's end of a connection begins with a SYN.
@@ -69,16 +69,17 @@ impl Flow {
         if self.has(is::TIMESTAMPS) && !s.has(flag::RST) && !self.is_timely(s, cx) {
             return false;
         }
+        let Some((seq, payload, fin)) = self.acceptable(s, cx) else { return false };
+        if s.has(flag::CWR) {
+            self.clear(is::ECHO);
+        }
+        // A segment with CWR may be marked itself (RFC 3168 section 6.1.3).
         if ecn == MARKED {
             cx.one(Count::CongestionMarks);
             if self.has(is::ECN) {
                 self.set(is::ECHO);
             }
         }
-        if s.has(flag::CWR) {
-            self.clear(is::ECHO);
-        }
-        let Some((seq, payload, fin)) = self.acceptable(s, cx) else { return false };
         if s.has(flag::RST) {
             return self.was_reset(s, cx);
         }
@@ -97,9 +98,7 @@ impl Flow {
         }
         let mut progress = false;
         if self.state == State::SynReceived {
-            if seq_before(s.ack, self.snd_una.wrapping_add(1)) || seq_before(self.snd_max, s.ack) {
-                // Of another connection: RST in the answer (RFC 9293 section 3.10.7.4).
-                self.challenge(cx);
+            if !self.answers_syn(s) {
                 return false;
             }
             self.established(s, cx);
@@ -113,6 +112,9 @@ impl Flow {
         }
         if fin {
             self.fin_came(seq.wrapping_add(payload.len() as u32), cx);
+        } else if s.has(flag::FIN) && self.state == State::TimeWait {
+            // The peer has not seen our last acknowledgement: it has time to ask again.
+            self.wait_until(cx.now.tick_in(cx.tunables.time_wait_ns));
         }
         progress |= self.in_sequence(cx);
         if self.in_flight() == 0
@@ -126,9 +128,25 @@ impl Flow {
         progress
     }
 
+    /// Whether an acknowledgement is one of our SYN, or comes later than it.
+    fn answers_syn(&self, s: &Segment<'_>) -> bool {
+        seq_before(self.snd_una, s.ack) && !seq_before(self.snd_max, s.ack)
+    }
+
+    /// Whether a segment is of another connection between these two, of which we know nothing: it is answered with RST (RFC
+    /// 9293 sections 3.10.7.3 and 3.10.7.4).
+    #[inline]
+    pub fn is_stranger(&self, s: &Segment<'_>) -> bool {
+        matches!(self.state, State::SynSent | State::SynReceived)
+            && s.has(flag::ACK)
+            && !s.has(flag::RST)
+            && !self.answers_syn(s)
+            && (self.state == State::SynSent || s.seq == self.rcv_nxt)
+    }
+
     /// A segment answers our SYN (RFC 9293 section 3.10.7.3).
     fn answered(&mut self, s: &Segment<'_>, cx: &mut Context<'_>) -> bool {
-        if s.has(flag::ACK) && s.ack != self.snd_una.wrapping_add(1) {
+        if s.has(flag::ACK) && !self.answers_syn(s) {
             if !s.has(flag::RST) {
                 cx.one(Count::AcksOfUnsent);
             }
@@ -176,6 +194,12 @@ impl Flow {
         self.recover = s.ack;
         if timed {
             self.round_trip(cx.now.us().wrapping_sub(self.rtt_at), cx);
+        } else if self.backoff > 0 && !self.echoed_round_trip(s, cx) {
+            self.syn_was_lost();
+        }
+        if self.backoff > 1 {
+            // RFC 6928 section 2: not after the first, which may have been lost by chance.
+            self.cwnd = u32::from(self.mss);
         }
         self.clear(is::TIMED | is::WAITING);
         self.backoff = 0;
@@ -216,6 +240,11 @@ impl Flow {
             return Some((seq, payload, fin));
         }
         let end = seq.wrapping_add(payload.len() as u32);
+        if s.has(flag::RST) {
+            // Outside of the window it is dropped without an answer.
+            let outside = seq_before(seq, self.rcv_nxt) || seq_before(self.rcv_adv, seq);
+            return (!outside).then_some((seq, payload, fin));
+        }
         if seq_before(seq, self.rcv_nxt) {
             let old = self.rcv_nxt.wrapping_sub(seq);
             // A byte of keepalive, or an empty segment below the window: answered.
@@ -245,7 +274,7 @@ impl Flow {
             cx.one(Count::BeyondWindowPackets);
             cx.counters.add(Count::BeyondWindowBytes, over as u64);
             let beyond = seq_before(self.rcv_adv, seq) || (seq == self.rcv_adv && !payload.is_empty());
-            if beyond || s.has(flag::RST) {
+            if beyond {
                 return None;
             }
             let cut = (over as usize - usize::from(fin)).min(payload.len());
@@ -258,9 +287,7 @@ impl Flow {
     /// RFC 5961 section 3.2: only the exact number resets.
     fn was_reset(&mut self, s: &Segment<'_>, cx: &mut Context<'_>) -> bool {
         if s.seq != self.rcv_nxt {
-            if !seq_before(s.seq, self.rcv_nxt) {
-                self.challenge(cx);
-            }
+            self.challenge(cx);
             return false;
         }
         cx.one(Count::ResetsReceived);
@@ -306,8 +333,8 @@ impl Flow {
             return None;
         }
         if seq_before(ack, una) {
-            // RFC 5961 section 5.2: nothing that old can be under way.
-            if una.wrapping_sub(ack) > 1 << 30 {
+            // RFC 5961 section 5.2: older than the widest window that the peer can have announced.
+            if una.wrapping_sub(ack) > 0xffff << self.send_scale() {
                 self.challenge(cx);
                 return None;
             }
@@ -315,19 +342,25 @@ impl Flow {
             return Some(false);
         }
         let window = u32::from(s.window) << self.send_scale();
-        if self.has(is::ECN) && s.has(flag::ECE) && !self.any(is::RECOVERY | is::LOSS) && !seq_before(ack, self.recover)
+        if self.has(is::ECN) && s.has(flag::ECE) && !self.any(is::RECOVERY | is::LOSS) && seq_before(self.recover, ack)
         {
             self.marked(cx);
         }
         if ack == una {
             let newly = self.selective(s, cx);
-            let duplicate = empty && window == self.snd_wnd && self.in_flight() > 0;
+            let same = empty && window == self.snd_wnd;
+            if self.has(is::PROBED) && same && newly == 0 && ack == self.recover {
+                // What the probe repeated had come before: nothing was lost (RFC 8985 section 7.4.2).
+                self.clear(is::PROBED);
+            }
+            // Answers to probes of a window are no sign of loss.
+            let duplicate = same && self.in_flight() > 0 && !self.has(is::PERSIST);
+            if duplicate || newly > 0 {
+                self.doubted(cx);
+            }
             if duplicate {
                 cx.one(Count::DuplicateAcks);
                 self.dup_acks = self.dup_acks.saturating_add(1);
-                if newly == 0 {
-                    self.not_spurious(cx);
-                }
             } else if empty && window != self.snd_wnd {
                 cx.one(Count::WindowUpdates);
             }
@@ -354,6 +387,9 @@ impl Flow {
         if self.has(is::TIMED) && seq_before(self.rtt_seq, ack) {
             self.clear(is::TIMED);
             self.round_trip(cx.now.us().wrapping_sub(self.rtt_at), cx);
+            self.backoff = 0;
+        } else if (self.backoff > 0 || self.any(is::RECOVERY | is::LOSS)) && self.echoed_round_trip(s, cx) {
+            self.backoff = 0;
         }
         let newly = self.selective(s, cx);
         self.snd_una = ack;
@@ -361,7 +397,6 @@ impl Flow {
         if !self.any(is::RECOVERY) {
             self.dup_acks = 0;
         }
-        self.backoff = 0;
         if self.recovery != NONE || self.any(is::RECOVERY | is::LOSS | is::PROBED) {
             self.delivered(acked, newly, cx);
         } else if self.has(is::LIMITED) {
@@ -373,6 +408,9 @@ impl Flow {
             if !self.has(is::REORDER) || self.any(is::RECOVERY | is::LOSS) {
                 self.arm_retransmit(cx);
             }
+        } else if self.has(is::PERSIST) {
+            // The probe was taken; the window is closed all the same, or `peer_window` finds it open.
+            self.wait_until(cx.now.tick_in(self.rto_ns(cx)));
         } else {
             self.clear(is::WAITING | is::PROBE | is::REORDER);
         }
@@ -403,6 +441,8 @@ impl Flow {
                 self.clear(is::PERSIST | is::FORCED | is::WAITING);
                 self.backoff = 0;
                 if self.in_flight() > 0 {
+                    // The byte of the probe goes first: the peer has dropped it as long as its window was closed.
+                    self.snd_nxt = self.snd_una;
                     self.arm_retransmit(cx);
                 }
             }
@@ -417,6 +457,7 @@ impl Flow {
         self.ssthresh = self.reduced(flight, cx);
         self.cwnd = self.ssthresh;
         self.recover = self.snd_max;
+        self.clear(is::PROBED);
         self.set(is::REDUCED);
     }
 
@@ -452,6 +493,7 @@ impl Flow {
         cx.one(Count::OutOfOrderPackets);
         cx.counters.add(Count::OutOfOrderBytes, u64::from(len));
         let Some(trouble) = self.trouble(cx) else { return };
+        trouble.unanswered = trouble.unanswered.saturating_add(1);
         match trouble.came.insert(seq, seq.wrapping_add(len)) {
             Some(0) => {
                 cx.one(Count::DuplicatePackets);
@@ -542,11 +584,10 @@ impl Flow {
                     cx.one(Count::MtuReductions);
                     if self.in_flight() > 0 {
                         // Sent again at once, in smaller segments, without a reduction (RFC 8899 section 3).
-                        let ssthresh = self.ssthresh;
+                        let (cwnd, ssthresh) = (self.cwnd, self.ssthresh);
                         self.lose_all(cx);
-                        self.ssthresh = ssthresh;
-                        self.cwnd = self.initial_cwnd(cx);
-                        self.not_spurious(cx);
+                        (self.cwnd, self.ssthresh) = (cwnd, ssthresh);
+                        self.clear(is::FRTO | is::REDUCED);
                         self.arm_retransmit(cx);
                     }
                 }

@@ -85,8 +85,7 @@ impl Flow {
         for _ in 0..TURN {
             let Some(plan) = self.plan(cx) else {
                 self.clear(is::OUTPUT);
-                let seq = self.snd_max;
-                return done(!self.has(is::ACK_NOW) || self.send_bare(seq, cx, from, out));
+                return done(self.acknowledge(cx, from, out));
             };
             if !self.send_data(&plan, cx, from, out) {
                 if plan.forced {
@@ -116,6 +115,7 @@ impl Flow {
             let len = len.min(mss);
             let pipe = self.pipe(cx);
             if pipe > 0 && pipe + len > self.cwnd {
+                self.set(is::LIMITED);
                 return None;
             }
             return Some(self.segment(seq, len, true));
@@ -125,6 +125,7 @@ impl Flow {
             let len = self.snd_max.wrapping_sub(self.snd_nxt).min(mss);
             let sent = self.snd_nxt.wrapping_sub(self.snd_una);
             if sent > 0 && sent + len > self.cwnd {
+                self.set(is::LIMITED);
                 return None;
             }
             return Some(self.segment(self.snd_nxt, len, true));
@@ -217,12 +218,19 @@ impl Flow {
         }
     }
 
+    /// Data bytes of a full segment that tells nothing of what came out of order.
+    #[inline]
+    pub(super) fn segment_data(&self) -> u32 {
+        u32::from(self.mss - if self.has(is::TIMESTAMPS) { TIMESTAMPS_LEN } else { 0 })
+    }
+
     /// Data bytes that fit into a segment with all of its options.
     #[inline]
     fn effective_mss(&self, cx: &Context<'_>) -> u32 {
         let mut options = if self.has(is::TIMESTAMPS) { TIMESTAMPS_LEN } else { 0 };
         if self.recovery != NONE && self.has(is::SACK) {
-            options += 4 + 8 * self.blocks(cx) as u16;
+            let blocks = self.blocks(cx) as u16;
+            options += if blocks > 0 { 4 + 8 * blocks } else { 0 };
         }
         u32::from(self.mss - options)
     }
@@ -294,7 +302,8 @@ impl Flow {
         if plan.fin {
             flags |= flag::FIN;
         }
-        if len > 0 && !plan.again && self.has(is::ECN) {
+        // Neither what is sent again nor a probe of a window (RFC 3168 sections 6.1.5 and 6.1.6).
+        if len > 0 && !plan.again && self.has(is::ECN) && !self.has(is::PERSIST) {
             below.tos |= CAPABLE;
             if self.has(is::REDUCED) {
                 self.clear(is::REDUCED);
@@ -337,11 +346,17 @@ impl Flow {
             self.state = if self.state == State::CloseWait { State::LastAck } else { State::FinWait1 };
         }
         if plan.again {
-            if seq_before(self.snd_nxt, end) && self.recovery == NONE {
+            // Which of both is answered cannot be told (Karn).
+            self.clear(is::TIMED);
+            if plan.seq == self.snd_nxt {
                 self.snd_nxt = end;
             }
         } else {
-            if !self.has(is::TIMED) {
+            if plan.forced {
+                // A probe with new data repeats nothing.
+                self.clear(is::PROBED);
+            }
+            if !self.has(is::TIMED) && !self.has(is::PERSIST) {
                 self.set(is::TIMED);
                 (self.rtt_seq, self.rtt_at) = (plan.seq, cx.now.us());
             }
@@ -352,9 +367,30 @@ impl Flow {
         if self.has(is::PERSIST) {
             return;
         }
-        if idle || !self.has(is::WAITING) {
+        // New data moves a tail loss probe (RFC 8985 section 7.2), a time-out not.
+        if idle || !self.has(is::WAITING) || (self.has(is::PROBE) && !plan.again) {
             self.arm_retransmit(cx);
         }
+    }
+
+    /// Acknowledges, if that is owed. A peer without selective acknowledgements counts duplicates: each segment out of order
+    /// has its own (RFC 5681 section 4.2), though several arrived at once.
+    fn acknowledge(&mut self, cx: &mut Context<'_>, from: &Sources<'_>, out: &mut impl Output) -> bool {
+        while self.has(is::ACK_NOW) {
+            if !self.send_bare(self.snd_max, cx, from, out) {
+                return false;
+            }
+            if self.recovery != NONE {
+                let unanswered = &mut cx.recoveries[self.recovery].unanswered;
+                *unanswered = unanswered.saturating_sub(1);
+                if *unanswered > 0 && !self.has(is::SACK) {
+                    self.set(is::ACK_NOW);
+                } else {
+                    *unanswered = 0;
+                }
+            }
+        }
+        true
     }
 
     /// A segment with nothing but an acknowledgement.
@@ -408,7 +444,7 @@ impl Flow {
     fn send_reset(&mut self, cx: &mut Context<'_>, from: &Sources<'_>, out: &mut impl Output) -> bool {
         let options = Options::default();
         let Some(frame) = out.frame(from.below.len() + TCP_HEADER + options.len()) else { return false };
-        let head = Head { window: 0, ..self.head(self.snd_nxt, flag::RST | flag::ACK, cx) };
+        let head = Head { window: 0, ..self.head(self.snd_max, flag::RST | flag::ACK, cx) };
         from.below.write_tcp(frame, &head, &options, 0, 0);
         cx.one(Count::SentPackets);
         cx.one(Count::SentControlPackets);

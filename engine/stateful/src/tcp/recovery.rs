@@ -41,6 +41,13 @@ pub struct Recovery {
     prr_delivered: u32,
     prr_out: u32,
     flight: u32,
+    /// Of RFC 5682: what was sent again after the time-out is acknowledged, new data was sent, and the next acknowledgement
+    /// tells.
+    resent_came: bool,
+    /// The peer told of bytes that were sent before `recover`.
+    told_old: bool,
+    /// Segments out of order that no acknowledgement has answered yet.
+    pub(super) unanswered: u8,
     /// Before the reduction, to undo it.
     prior_cwnd: u32,
     prior_ssthresh: u32,
@@ -68,6 +75,9 @@ impl Recovery {
         prr_delivered: 0,
         prr_out: 0,
         flight: 0,
+        resent_came: false,
+        told_old: false,
+        unanswered: 0,
         prior_cwnd: 0,
         prior_ssthresh: 0,
     };
@@ -112,12 +122,26 @@ impl Recovery {
             return;
         }
         if usize::from(self.sent) == SENDS {
-            // The oldest is forgotten: below `lost_to` it counts as lost and is sent again at the worst.
-            self.sends.copy_within(1.., 0);
-            self.sent -= 1;
+            self.forget_a_send();
         }
         self.sends[usize::from(self.sent)] = Send { from, to, at_us };
         self.sent += 1;
+    }
+
+    /// Makes room for another send. Two neighbours become one that left with the later of them, so that none of them counts as
+    /// lost too early. Without neighbours one of new data goes: without a time it is found lost by what comes behind it. The
+    /// oldest goes at the worst: it counts as lost.
+    fn forget_a_send(&mut self) {
+        let joint = (1..SENDS).find(|index| self.sends[index - 1].to == self.sends[*index].from);
+        let gone = match joint {
+            Some(index) => {
+                self.sends[index].from = self.sends[index - 1].from;
+                index - 1
+            }
+            None => self.sends.iter().position(|send| !seq_before(send.from, self.lost_to)).unwrap_or(0),
+        };
+        self.sends.copy_within(gone + 1.., gone);
+        self.sent -= 1;
     }
 
     /// Forgets sends that the peer has, and keeps the time of the latest of them.
@@ -201,7 +225,7 @@ impl Flow {
         }
         cx.counters.add(Count::SackBlocksReceived, s.options.sacks as u64);
         let una = seq_max(self.snd_una, s.ack);
-        let max = self.snd_max;
+        let (max, recover) = (self.snd_max, self.recover);
         let mut new = 0;
         for &(from, to) in &s.options.sack[..s.options.sacks] {
             // Blocks below are of duplicates (RFC 2883); beyond is nonsense.
@@ -209,13 +233,16 @@ impl Flow {
                 continue;
             }
             let Some(trouble) = self.trouble(cx) else { return 0 };
-            let resent = trouble.around(from).is_some();
-            let below = trouble.sacked.end().is_some_and(|end| seq_before(from, end));
+            // The first byte it tells of that was not told before.
+            let first = trouble.sacked.around(from).map_or(from, |range| range.1);
+            let resent = trouble.around(first).is_some();
+            let below = trouble.sacked.end().is_some_and(|end| seq_before(first, end));
             match trouble.sacked.insert(from, to) {
                 Some(bytes) => {
                     new += bytes;
+                    trouble.told_old |= bytes > 0 && !resent && seq_before(first, recover);
                     // A first transmission that comes behind later ones.
-                    trouble.reordering |= bytes > 0 && below && !resent && !seq_before(from, trouble.lost_to);
+                    trouble.reordering |= bytes > 0 && below && !resent && !seq_before(first, trouble.lost_to);
                 }
                 None => cx.one(Count::RecoveryExhausted),
             }
@@ -267,7 +294,7 @@ impl Flow {
                 self.wait_until(cx.now.tick_in(u64::from(wait_us) << 10));
             }
         } else if u32::from(self.dup_acks) >= threshold && self.trouble(cx).is_some() {
-            let to = seq_min(self.snd_una.wrapping_add(mss), self.snd_max);
+            let to = seq_min(self.snd_una.wrapping_add(self.segment_data()), self.snd_max);
             cx.recoveries[self.recovery].lost_to = to;
             self.enter_recovery(cx);
         }
@@ -301,6 +328,7 @@ impl Flow {
         self.recover = self.snd_max;
         self.clear(is::TIMED | is::PROBED | is::FRTO);
         self.set(is::RECOVERY | is::OUTPUT);
+        self.tell_reduction();
         let trouble = &mut cx.recoveries[self.recovery];
         (trouble.prr_delivered, trouble.prr_out, trouble.flight) = (0, 0, flight.max(1));
         (trouble.prior_cwnd, trouble.prior_ssthresh) = (cwnd, ssthresh);
@@ -315,13 +343,12 @@ impl Flow {
     /// In recovery: so many bytes more were delivered. Sets what may be in flight (RFC 6937 section 3).
     fn rate(&mut self, delivered: u32, cx: &mut Context<'_>) {
         let window = if self.recovery == NONE { 0 } else { self.reorder_window(cx) };
-        if self.recovery != NONE {
+        if self.recovery != NONE && self.has(is::SACK) {
             let una = self.snd_una;
             let trouble = &mut cx.recoveries[self.recovery];
             trouble.deliver(una);
             trouble.lose_sends(window);
             if !trouble.reordering
-                && self.has(is::SACK)
                 && let Some(end) = trouble.sacked.end()
             {
                 // In recovery nothing is only late as long as nothing was (RFC 8985 section 6.2 step 4).
@@ -348,6 +375,14 @@ impl Flow {
         self.cwnd = (pipe + room).max(mss);
     }
 
+    /// The next data tells a peer that was told of marks that the window was reduced, for whatever reason (RFC 3168 section
+    /// 6.1.2).
+    fn tell_reduction(&mut self) {
+        if self.has(is::ECN) {
+            self.set(is::REDUCED);
+        }
+    }
+
     fn reorder_window(&self, cx: &Context<'_>) -> u32 {
         if cx.recoveries[self.recovery].reordering { self.srtt / 4 } else { 0 }
     }
@@ -359,6 +394,9 @@ impl Flow {
         let over = !seq_before(self.snd_una, self.recover);
         if self.has(is::FRTO) && self.has(is::LOSS) {
             self.spurious(over, cx);
+            if !self.has(is::LOSS) {
+                return;
+            }
         }
         if self.has(is::RECOVERY) {
             if over {
@@ -368,7 +406,7 @@ impl Flow {
             } else {
                 if !self.has(is::SACK) && self.recovery != NONE {
                     // A partial acknowledgement: the next segment is lost too (RFC 6582 section 3.2).
-                    let to = seq_min(self.snd_una.wrapping_add(u32::from(self.mss)), self.snd_max);
+                    let to = seq_min(self.snd_una.wrapping_add(self.segment_data()), self.snd_max);
                     let trouble = &mut cx.recoveries[self.recovery];
                     trouble.lost_to = seq_max(trouble.lost_to, to);
                     let segments = (acked / u32::from(self.mss)).min(255) as u8;
@@ -386,9 +424,13 @@ impl Flow {
                 self.rate(delivered, cx);
             }
         }
-        if self.has(is::PROBED) && over {
-            // The probe arrived, and nothing tells that what it repeated had too: count it as a loss repaired.
+        if self.has(is::PROBED) && seq_before(self.recover, self.snd_una) {
+            // No duplicate acknowledgement told that what the probe repeated had come as well: it repaired a loss (RFC 8985
+            // section 7.4.2).
             self.clear(is::PROBED);
+            self.ssthresh = self.reduced(self.in_flight() + acked, cx);
+            self.cwnd = self.cwnd.min(self.ssthresh);
+            self.tell_reduction();
         }
         if self.has(is::LIMITED) {
             self.grow(acked, cx);
@@ -434,14 +476,14 @@ impl Flow {
         self.dup_acks = 0;
         self.cwnd = u32::from(self.mss);
         self.recover = max;
+        self.tell_reduction();
         let may_be_spurious = first && self.has(is::SACK) && self.is_synchronized();
-        let mss = u32::from(self.mss);
         match self.trouble(cx) {
             Some(trouble) => {
                 trouble.sent = 0;
                 trouble.delivered_at = None;
-                // RFC 5682: only the first segment at first.
-                trouble.lost_to = if may_be_spurious { seq_min(una.wrapping_add(mss), max) } else { max };
+                (trouble.resent_came, trouble.told_old) = (false, false);
+                trouble.lost_to = max;
             }
             // Without: all again, from the first.
             None => self.snd_nxt = una,
@@ -453,32 +495,47 @@ impl Flow {
         }
     }
 
-    /// The first acknowledgement after a time-out moved on (RFC 5682 section 3): if it is of more than was sent again, nothing
-    /// was lost.
+    /// An acknowledgement moved on after a time-out (RFC 5682 section 3.1). The first is of what was sent again: new data is
+    /// sent then, if there is any. If the next is of something that was sent before the time-out and not again, nothing was
+    /// lost.
     fn spurious(&mut self, over: bool, cx: &mut Context<'_>) {
-        self.clear(is::FRTO);
+        self.set(is::OUTPUT);
+        let (left, room) = (self.snd_end.wrapping_sub(self.snd_nxt), self.snd_wnd > self.in_flight());
+        let more = !self.fin_is_sent() && left > 0 && room;
         let trouble = &mut cx.recoveries[self.recovery];
-        let resent_to = trouble.lost_to;
-        if over || seq_before(resent_to, self.snd_una) {
-            cx.one(Count::SpuriousTimeouts);
-            let trouble = &mut cx.recoveries[self.recovery];
-            trouble.lost_to = self.snd_una;
-            trouble.sent = 0;
-            self.cwnd = trouble.prior_cwnd;
-            self.ssthresh = trouble.prior_ssthresh;
-            self.backoff = 0;
-            self.clear(is::LOSS);
+        if trouble.resent_came {
+            self.undo(cx);
+        } else if over || !more {
+            self.clear(is::FRTO);
         } else {
-            trouble.lost_to = self.recover;
+            (trouble.resent_came, trouble.told_old) = (true, false);
+            trouble.sent = 0;
         }
+    }
+
+    /// The time-out was spurious: all is as it was before.
+    fn undo(&mut self, cx: &mut Context<'_>) {
+        cx.one(Count::SpuriousTimeouts);
+        let trouble = &mut cx.recoveries[self.recovery];
+        trouble.lost_to = self.snd_una;
+        trouble.sent = 0;
+        self.cwnd = trouble.prior_cwnd;
+        self.ssthresh = trouble.prior_ssthresh;
+        self.backoff = 0;
+        self.clear(is::LOSS | is::FRTO);
         self.set(is::OUTPUT);
     }
 
-    /// Duplicate acknowledgements after a time-out: it was not spurious.
-    pub(super) fn not_spurious(&mut self, cx: &mut Context<'_>) {
-        if self.has(is::FRTO) && self.recovery != NONE {
+    /// An acknowledgement after a time-out that does not move on: after new data was sent it tells whether the time-out was
+    /// spurious.
+    pub(super) fn doubted(&mut self, cx: &mut Context<'_>) {
+        if !self.has(is::FRTO | is::LOSS) || self.recovery == NONE || !cx.recoveries[self.recovery].resent_came {
+            return;
+        }
+        if cx.recoveries[self.recovery].told_old {
+            self.undo(cx);
+        } else {
             self.clear(is::FRTO);
-            cx.recoveries[self.recovery].lost_to = self.recover;
             self.set(is::OUTPUT);
         }
     }
@@ -488,7 +545,12 @@ impl Flow {
         if self.recovery == NONE || !self.any(is::RECOVERY | is::LOSS) {
             return None;
         }
-        let (from, to) = cx.recoveries[self.recovery].hole(self.snd_una)?;
+        let trouble = &cx.recoveries[self.recovery];
+        if self.has(is::FRTO) && (trouble.resent_came || trouble.sent > 0) {
+            // One segment only, until it is known whether anything was lost (RFC 5682).
+            return None;
+        }
+        let (from, to) = trouble.hole(self.snd_una)?;
         Some((from, to.wrapping_sub(from)))
     }
 

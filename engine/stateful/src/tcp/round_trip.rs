@@ -4,10 +4,13 @@ use super::Context;
 use crate::{
     counters::Count,
     flow::{Flow, State, is},
+    packet::Segment,
 };
 
 /// Before the first measurement, in ns (RFC 6298 section 2.1).
 const FIRST_RTO: u64 = 1_000_000_000;
+/// Before the first, after a SYN was lost, in ns (RFC 6298 section 5.7).
+const AFTER_LOST_SYN: u64 = 3_000_000_000;
 /// No time-out is longer, in ns (RFC 6298 section 2.4).
 const LONGEST_RTO: u64 = 120_000_000_000;
 
@@ -25,10 +28,28 @@ impl Flow {
         self.srtt = (self.srtt - self.srtt / 8 + us / 8).max(1);
     }
 
+    /// Takes in the round trip that an echoed timestamp tells: of a segment that was sent again too, it is that of the
+    /// transmission that was answered (RFC 7323 section 4). Whether there was one.
+    pub(super) fn echoed_round_trip(&mut self, s: &Segment<'_>, cx: &Context<'_>) -> bool {
+        let Some((_, echo)) = s.options.timestamps.filter(|_| self.has(is::TIMESTAMPS)) else { return false };
+        let ms = cx.now.ms().wrapping_sub(echo);
+        if u64::from(ms) > LONGEST_RTO >> 20 {
+            return false;
+        }
+        self.round_trip(ms << 10, cx);
+        true
+    }
+
+    /// Nothing was measured, and the SYN was lost: data begins with a long time-out (RFC 6298 section 5.7).
+    pub(super) fn syn_was_lost(&mut self) {
+        self.rttvar = 1;
+    }
+
     /// The retransmission time-out in ns, as it is now.
     pub(super) fn rto_ns(&self, cx: &Context<'_>) -> u64 {
         let rto = if self.srtt == 0 {
-            FIRST_RTO.max(cx.tunables.minimum_rto_ns)
+            let first = if self.rttvar > 0 { AFTER_LOST_SYN } else { FIRST_RTO };
+            first.max(cx.tunables.minimum_rto_ns)
         } else {
             let us = u64::from(self.srtt) + 4 * u64::from(self.rttvar);
             (us << 10).max(cx.tunables.minimum_rto_ns)
@@ -51,11 +72,9 @@ impl Flow {
         if may_probe {
             // The peer may hold the acknowledgement of a lone segment back.
             let delayed = if self.in_flight() <= u32::from(self.mss) { 200_000_000 } else { 0 };
-            let probe = (u64::from(self.srtt) << 11) + delayed;
-            if probe < rto {
-                self.set(is::PROBE);
-                wait = probe;
-            }
+            // Instead of the time-out, if that would come first.
+            self.set(is::PROBE);
+            wait = rto.min((u64::from(self.srtt) << 11) + delayed);
         }
         self.wait_until(cx.now.tick_in(wait));
     }

@@ -55,7 +55,9 @@ impl Flow {
         self.clear(is::TIMED);
         self.snd_nxt = self.snd_una;
         self.set(is::OUTPUT);
-        self.wait_until(cx.now.tick_in(self.rto_ns(cx)));
+        // The last wait ends when the time is over.
+        let left = cx.tunables.connect_timeout_ns - spent;
+        self.wait_until(cx.now.tick_in(self.rto_ns(cx).min(left)));
     }
 
     fn flight_timeout(&mut self, cx: &mut Context<'_>) {
@@ -72,8 +74,9 @@ impl Flow {
             return;
         }
         cx.one(Count::RetransmitTimeouts);
-        self.backoff += 1;
-        if self.backoff > MOST_TIMEOUTS {
+        self.backoff = (self.backoff + 1).min(MOST_TIMEOUTS);
+        self.probes += 1;
+        if self.probes > MOST_TIMEOUTS {
             cx.one(Count::TimeoutDrops);
             self.state = State::Closed;
             return;
@@ -86,6 +89,13 @@ impl Flow {
     fn persist_timeout(&mut self, cx: &mut Context<'_>) {
         cx.one(Count::PersistTimeouts);
         self.backoff = (self.backoff + 1).min(MOST_TIMEOUTS);
+        self.probes += 1;
+        if self.probes > MOST_TIMEOUTS {
+            // As long as it answers, a peer may keep its window closed; this one is gone.
+            cx.one(Count::TimeoutDrops);
+            self.state = State::Closed;
+            return;
+        }
         self.set(is::FORCED | is::OUTPUT);
         self.wait_until(cx.now.tick_in(self.rto_ns(cx)));
     }

@@ -23,6 +23,8 @@ pub struct Path {
     pub duplicates: u32,
     /// Of a million wait another delay.
     pub late: u32,
+    /// Of a million that are capable of it are marked congested.
+    pub marks: u32,
     /// Bits a second; 0: no limit.
     pub bandwidth: u64,
     /// Bytes that wait for it at most.
@@ -32,13 +34,27 @@ pub struct Path {
 
 impl Default for Path {
     fn default() -> Self {
-        Self { delay_ns: MS, jitter_ns: 0, loss: 0, duplicates: 0, late: 0, bandwidth: 0, queue: u64::MAX, seed: 1 }
+        Self {
+            delay_ns: MS,
+            jitter_ns: 0,
+            loss: 0,
+            duplicates: 0,
+            late: 0,
+            marks: 0,
+            bandwidth: 0,
+            queue: u64::MAX,
+            seed: 1,
+        }
     }
 }
 
 pub struct Random(u64);
 
 impl Random {
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -144,8 +160,11 @@ impl Net {
         }
     }
 
-    fn carry(&mut self, port: usize, frame: Vec<u8>) {
+    fn carry(&mut self, port: usize, mut frame: Vec<u8>) {
         let path = self.path;
+        if path.marks > 0 && self.random.below(1_000_000) < u64::from(path.marks) {
+            mark(&mut frame);
+        }
         if self.random.below(1_000_000) < u64::from(path.loss) {
             self.lost += 1;
             return;
@@ -222,6 +241,30 @@ impl Net {
         }
         told
     }
+}
+
+/// Marks a packet congested, if its ends can say so (RFC 3168 section 5).
+fn mark(frame: &mut [u8]) {
+    match &frame[12..14] {
+        [8, 0] if frame[15] & 3 == 2 => {
+            frame[15] |= 1;
+            frame[24..26].fill(0);
+            let check = spate_wire::checksum::checksum(spate_wire::checksum::sum(&frame[14..34]));
+            frame[24..26].copy_from_slice(&check.to_be_bytes());
+        }
+        [0x86, 0xdd] if frame[15] >> 4 & 3 == 2 => frame[15] |= 0x10,
+        _ => {}
+    }
+}
+
+/// The same between addresses of IPv6.
+pub fn over_ipv6(mut scenario: Scenario) -> Scenario {
+    let pool = |first: u128| {
+        let net = (0x2001_0db8_u128) << 96 | first << 32;
+        Pool::new(Address(net), Address(net + 255), Order::Sequential).expect("a pool")
+    };
+    scenario.pools = vec![pool(16), pool(48)];
+    scenario
 }
 
 /// Clients and servers of one template.

@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Losses: time-outs (RFC 6298), fast retransmission with and without selective acknowledgements (RFC 5681, 6582, 6675), by
+//! time (RFC 8985), at a pace (RFC 6937), and time-outs that were none (RFC 5682).
+use super::peer::{ACK, FIN, Heard, MSS, SACK_PERMITTED, SEND, Talk, about, plain, say, selective};
+use spate_stateful::{CongestionControl, Count, Instruction, Tunables, packet::Options};
+
+const FULL: u32 = 1460;
+
+/// The stack sends so many full segments as its window allows; the first are out.
+fn sender(segments: u32, tunables: Tunables) -> (Talk, Vec<Heard>) {
+    let options = if tunables.sack { SACK_PERMITTED } else { MSS };
+    let program = vec![Instruction::Connect, SEND, Instruction::WaitForPeerClose];
+    let mut talk = Talk::client(program, u64::from(segments * FULL), tunables);
+    talk.shake(options, 65_535);
+    let sent = talk.all();
+    (talk, sent)
+}
+
+/// The first byte of the n-th segment, from 0.
+fn nth(n: u32) -> u32 {
+    1 + n * FULL
+}
+
+fn block(from: u32, to: u32) -> (u32, u32) {
+    (nth(from), nth(to))
+}
+
+/// Which segments these are.
+fn numbers(heard: &[Heard]) -> Vec<u32> {
+    heard.iter().filter(|s| s.len() > 0).map(|s| (s.seq - 1) / FULL).collect()
+}
+
+#[test]
+fn a_time_out_follows_the_round_trips() {
+    // RFC 6298 section 2: 50 ms, variation 25 ms; then 3/4 of the variation.
+    let tunables = Tunables { minimum_rto_ns: 1_000_000, initial_window: 1, ..plain() };
+    let (mut talk, sent) = sender(10, tunables);
+    assert_eq!(sent.len(), 1);
+    about(talk.after(ACK, 1, 1, 1460), 150.0);
+
+    let tunables = Tunables { minimum_rto_ns: 1_000_000, initial_window: 1, ..plain() };
+    let (mut talk, _) = sender(2, tunables);
+    talk.wait(50);
+    talk.tell(say(ACK).ack(nth(1)));
+    talk.hears(ACK, nth(1), 1, 1460);
+    about(talk.after(ACK, nth(1), 1, 1460), 125.0);
+}
+
+#[test]
+fn a_time_out_is_not_shorter_than_the_minimum_and_doubles() {
+    let (mut talk, _) = sender(1, plain());
+    for expected in [200.0, 400.0, 800.0, 1600.0] {
+        about(talk.after(ACK, 1, 1, 1460), expected);
+    }
+    for _ in 4..12 {
+        talk.after(ACK, 1, 1, 1460);
+    }
+    talk.wait(130_000);
+    assert_eq!((talk.count(Count::TimeoutDrops), talk.count(Count::RetransmitTimeouts)), (1, 13));
+    talk.gone();
+}
+
+#[test]
+fn what_is_sent_again_is_no_measure_and_the_time_out_stays_long() {
+    // Karn; RFC 6298 section 5.
+    let (mut talk, _) = sender(3, Tunables { initial_window: 1, ..plain() });
+    about(talk.after(ACK, 1, 1, 1460), 200.0);
+    let measured = talk.count(Count::RoundTrips);
+    talk.wait(10);
+    talk.tell(say(ACK).ack(nth(1)));
+    assert_eq!(talk.count(Count::RoundTrips), measured);
+    talk.hears(ACK, nth(1), 1, 1460);
+    talk.hears(ACK, nth(2), 1, 1460);
+    about(talk.after(ACK, nth(1), 1, 1460), 400.0);
+}
+
+#[test]
+fn timestamps_measure_what_is_sent_again() {
+    // RFC 7323 section 4.
+    let tunables = Tunables { initial_window: 1, timestamps: true, ..plain() };
+    let mut talk = Talk::client(vec![Instruction::Connect, SEND, Instruction::WaitForPeerClose], 3000, tunables);
+    talk.shake(Options { timestamps: Some((5, 0)), ..MSS }, 65_535);
+    talk.next();
+    about(talk.after(ACK, 1, 1, 1448), 200.0);
+    let again = talk.stack.counters(0, true).get(Count::RoundTrips);
+    talk.wait(50);
+    let stamp = (talk.now - 50_000_000 >> 20) as u32;
+    talk.tell(say(ACK).ack(1449).timestamps(6, stamp));
+    assert_eq!(talk.count(Count::RoundTrips), again + 1);
+    // The rest is too little to go before this is acknowledged.
+    assert_eq!(talk.all().len(), 1);
+    about(talk.after(ACK, 1449, 1, 1448), 200.0);
+}
+
+#[test]
+fn after_a_time_out_one_segment_is_sent_and_then_twice_as_many() {
+    let (mut talk, sent) = sender(10, plain());
+    assert_eq!(numbers(&sent), (0..10).collect::<Vec<_>>());
+    about(talk.after(ACK, nth(0), 1, 1460), 200.0);
+    talk.quiet();
+    talk.tell(say(ACK).ack(nth(1)));
+    assert_eq!(numbers(&talk.all()), [1, 2]);
+    talk.tell(say(ACK).ack(nth(3)));
+    assert_eq!(numbers(&talk.all()), [3, 4, 5, 6]);
+    talk.tell(say(ACK).ack(nth(10)));
+    talk.wait(10_000);
+    talk.quiet();
+}
+
+#[test]
+fn three_duplicates_bring_the_first_segment_again() {
+    let (mut talk, _) = sender(10, plain());
+    for _ in 0..2 {
+        talk.tell(say(ACK));
+        talk.quiet();
+    }
+    talk.tell(say(ACK));
+    assert_eq!(numbers(&talk.all()), [0]);
+    assert_eq!(talk.count(Count::FastRetransmits), 1);
+    talk.tell(say(ACK).ack(nth(10)));
+    talk.wait(10_000);
+    talk.quiet();
+    assert_eq!(talk.count(Count::RetransmitTimeouts), 0);
+}
+
+#[test]
+fn what_changes_the_window_or_has_data_is_no_duplicate() {
+    // RFC 5681 section 2.
+    let (mut talk, _) = sender(10, plain());
+    for n in 0..6 {
+        talk.tell(say(ACK).window(60_000 - n));
+        talk.tell(say(ACK).seq(1 + 10 * u32::from(n)).data(10).window(60_000 - n));
+    }
+    assert_eq!(numbers(&talk.all()), []);
+    assert_eq!(talk.count(Count::FastRetransmits), 0);
+}
+
+#[test]
+fn a_partial_acknowledgement_brings_the_next_hole() {
+    // RFC 6582 section 3.2: the segments 0, 3 and 6 are lost.
+    let (mut talk, _) = sender(10, plain());
+    for _ in 0..7 {
+        talk.tell(say(ACK));
+    }
+    assert_eq!(numbers(&talk.all()), [0]);
+    talk.tell(say(ACK).ack(nth(3)));
+    assert_eq!(numbers(&talk.all()), [3]);
+    talk.tell(say(ACK).ack(nth(6)));
+    assert_eq!(numbers(&talk.all()), [6]);
+    talk.tell(say(ACK).ack(nth(10)));
+    assert_eq!((talk.count(Count::FastRetransmits), talk.count(Count::RetransmitTimeouts)), (1, 0));
+}
+
+#[test]
+fn blocks_tell_which_segments_are_lost() {
+    let (mut talk, _) = sender(10, selective());
+    // 0, 2 and 3 are lost.
+    talk.tell(say(ACK).sack(&[block(1, 2)]));
+    talk.tell(say(ACK).sack(&[block(4, 5), block(1, 2)]));
+    talk.quiet();
+    talk.tell(say(ACK).sack(&[block(4, 6), block(1, 2)]));
+    for n in 7..=10 {
+        talk.tell(say(ACK).sack(&[block(4, n), block(1, 2)]));
+    }
+    assert_eq!(numbers(&talk.all()), [0, 2, 3]);
+    talk.tell(say(ACK).ack(nth(10)));
+    talk.wait(10_000);
+    talk.quiet();
+    assert_eq!((talk.count(Count::FastRetransmits), talk.count(Count::RetransmitTimeouts)), (1, 0));
+    assert_eq!(talk.stack.held(), (0, 0));
+}
+
+#[test]
+fn what_is_late_by_less_than_a_quarter_of_a_round_trip_is_not_sent_again() {
+    let (mut talk, _) = sender(3, selective());
+    talk.tell(say(ACK).sack(&[block(1, 2)]));
+    talk.wait(12);
+    talk.tell(say(ACK).ack(nth(2)));
+    talk.tell(say(ACK).ack(nth(3)));
+    talk.wait(10_000);
+    talk.quiet();
+    assert_eq!(talk.count(Count::RetransmittedPackets), 0);
+
+    let (mut talk, _) = sender(3, selective());
+    talk.tell(say(ACK).sack(&[block(1, 2)]));
+    about(talk.after(ACK, nth(0), 1, 1460), 12.5);
+    assert_eq!(talk.count(Count::FastRetransmits), 1);
+}
+
+#[test]
+fn a_lost_tail_is_probed_before_the_time_out() {
+    // RFC 8985 section 7.2: after two round trips.
+    let (mut talk, _) = sender(5, selective());
+    about(talk.after(ACK, nth(4), 1, 1460), 100.0);
+    assert_eq!((talk.count(Count::TailProbesSent), talk.count(Count::RetransmitTimeouts)), (1, 0));
+    // Segments 2 and 3 were lost, 4 now has come.
+    talk.wait(50);
+    talk.tell(say(ACK).ack(nth(2)).sack(&[block(4, 5)]));
+    talk.wait(13);
+    // Nothing was delivered since recovery began: one at first (RFC 6937).
+    assert_eq!(numbers(&talk.all()), [2]);
+    talk.tell(say(ACK).ack(nth(3)).sack(&[block(4, 5)]));
+    assert_eq!(numbers(&talk.all()), [3]);
+    talk.tell(say(ACK).ack(nth(5)));
+    talk.wait(10_000);
+    talk.quiet();
+    assert_eq!(talk.count(Count::RetransmitTimeouts), 0);
+}
+
+#[test]
+fn a_probe_is_of_new_data_if_there_is_any() {
+    let (mut talk, _) = sender(20, selective());
+    about(talk.after(ACK, nth(10), 1, 1460), 100.0);
+}
+
+#[test]
+fn a_lone_segment_is_probed_when_its_time_out_comes_and_the_time_out_follows() {
+    let (mut talk, _) = sender(1, selective());
+    about(talk.after(ACK, nth(0), 1, 1460), 200.0);
+    assert_eq!((talk.count(Count::TailProbesSent), talk.count(Count::RetransmitTimeouts)), (1, 0));
+    about(talk.after(ACK, nth(0), 1, 1460), 200.0);
+    assert_eq!(talk.count(Count::RetransmitTimeouts), 1);
+    about(talk.after(ACK, nth(0), 1, 1460), 400.0);
+}
+
+#[test]
+fn a_lost_retransmission_is_found_by_what_was_sent_later() {
+    let (mut talk, _) = sender(30, selective());
+    for n in 2..=10 {
+        talk.tell(say(ACK).sack(&[block(1, n)]));
+        talk.wait(1);
+    }
+    let sent = numbers(&talk.all());
+    assert_eq!(sent.iter().filter(|n| **n == 0).count(), 1);
+    let newest = sent.iter().max().copied().expect("new data");
+    assert!(newest > 10, "{sent:?}");
+    talk.wait(50);
+    talk.tell(say(ACK).sack(&[block(1, newest + 1)]));
+    assert_eq!(numbers(&talk.all()).first(), Some(&0), "again, without a time-out");
+    assert_eq!(talk.count(Count::RetransmitTimeouts), 0);
+}
+
+#[test]
+fn in_recovery_one_segment_goes_for_two_that_arrive() {
+    // RFC 6937: Reno halves.
+    let reno = Tunables { congestion_control: CongestionControl::NewReno, initial_window: 20, ..selective() };
+    let (mut talk, _) = sender(60, reno);
+    let mut sent = Vec::new();
+    for n in 2..=20 {
+        talk.tell(say(ACK).sack(&[block(1, n)]));
+        sent.push(talk.all().len());
+    }
+    let before: usize = sent[..2].iter().sum();
+    assert!(before <= 2, "limited transmit: {sent:?}");
+    let total: usize = sent.iter().sum();
+    assert!((9..=11).contains(&total), "{sent:?}");
+    assert!(sent[4..].windows(2).all(|pair| pair[0] + pair[1] <= 1 + 1), "evenly: {sent:?}");
+    talk.tell(say(ACK).ack(nth(20)));
+    let flight = talk.all();
+    assert!(flight.len() <= 2, "no burst: {}", flight.len());
+}
+
+#[test]
+fn a_time_out_that_was_none_is_undone() {
+    // RFC 5682 section 3.1: the path stood still for a while.
+    let reno = Tunables { congestion_control: CongestionControl::NewReno, ..selective() };
+    let (mut talk, _) = sender(40, reno);
+    about(talk.after(ACK, nth(10), 1, 1460), 100.0);
+    about(talk.after(ACK, nth(0), 1, 1460), 200.0);
+    talk.quiet();
+    talk.tell(say(ACK).ack(nth(1)));
+    let new = numbers(&talk.all());
+    assert!(new.len() <= 2 && new.iter().all(|n| *n > 10), "new data only: {new:?}");
+    talk.tell(say(ACK).ack(nth(2)));
+    assert_eq!(talk.count(Count::SpuriousTimeouts), 1);
+    for n in 3..=11 {
+        talk.tell(say(ACK).ack(nth(n)));
+    }
+    let rest = numbers(&talk.all());
+    assert!(rest.iter().all(|n| *n > 10), "nothing is sent again: {rest:?}");
+    assert!(rest.len() >= 8, "the window is as before: {rest:?}");
+    assert_eq!(talk.count(Count::RetransmittedPackets), 1);
+}
+
+#[test]
+fn a_time_out_with_losses_is_not_undone() {
+    let (mut talk, _) = sender(40, selective());
+    talk.after(ACK, nth(10), 1, 1460);
+    talk.after(ACK, nth(0), 1, 1460);
+    talk.tell(say(ACK).ack(nth(1)));
+    let new = numbers(&talk.all());
+    let last = new.iter().max().copied().expect("new data");
+    // What was sent before is lost; of the new segments one has come.
+    talk.tell(say(ACK).ack(nth(1)).sack(&[block(last, last + 1)]));
+    talk.tell(say(ACK).ack(nth(1)).sack(&[block(last - 1, last + 1)]));
+    assert_eq!(numbers(&talk.all()).first(), Some(&1));
+    assert_eq!(talk.count(Count::SpuriousTimeouts), 0);
+}
+
+#[test]
+fn a_lone_lost_segment_is_no_spurious_time_out() {
+    for (segments, tunables) in [(1, selective()), (3, selective())] {
+        let (mut talk, _) = sender(segments, tunables);
+        talk.wait(2000);
+        talk.all();
+        talk.tell(say(ACK).ack(nth(segments)));
+        assert_eq!(talk.count(Count::SpuriousTimeouts), 0);
+        assert_eq!(talk.stack.held(), (0, 0));
+        talk.wait(10_000);
+        talk.quiet();
+    }
+}
+
+#[test]
+fn many_lost_segments_are_each_sent_again_once() {
+    let tunables = Tunables { initial_window: 100, ..selective() };
+    let program = vec![Instruction::Connect, SEND];
+    let mut talk = Talk::client(program, 100 * 600, Tunables { mss: 600, ..tunables });
+    talk.shake(Options { mss: Some(600), ..SACK_PERMITTED }, 65_535);
+    assert_eq!(talk.all().len(), 100);
+    // Every segment of the first 80 is lost; the others come one by one.
+    let mut again = Vec::new();
+    for n in 81..=100u32 {
+        talk.tell(say(ACK).sack(&[(1 + 80 * 600, 1 + n * 600)]));
+        again.extend(talk.all());
+    }
+    let mut una = 0;
+    while una < 80 && again.len() < 500 {
+        talk.wait(1);
+        una += 1;
+        talk.tell(say(ACK).ack(if una == 80 { 60_001 } else { 1 + una * 600 }).sack(&[]));
+        again.extend(talk.all());
+    }
+    let data: Vec<_> = again.iter().filter(|s| s.len() > 0).collect();
+    assert_eq!(data.len(), 80, "each once");
+    assert_eq!(talk.count(Count::RetransmitTimeouts), 0);
+    assert!(again.iter().any(|s| s.flags & FIN != 0));
+}

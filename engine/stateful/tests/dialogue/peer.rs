@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The other end of a conversation with the stack, played by the test: it says segments and checks what it hears, on a clock
+//! that only the test moves. Sequence numbers count from both ends' initial ones: SYN is 0, the first byte of data 1.
+use std::{collections::VecDeque, sync::Arc};
+
+use super::net::{CLIENT_PORT, MS, SERVER_PORT, with};
+use spate_stateful::{
+    Address, Count, Instruction, Payload, PortLink, Protocol, Received, Scenario, Stack, Tunables, Tuple,
+    packet::{Below, Content, Head, Options, Packet, TCP_HEADER, flag},
+    tcp::Output,
+};
+
+pub const SYN: u8 = flag::SYN;
+pub const ACK: u8 = flag::ACK;
+pub const FIN: u8 = flag::FIN;
+pub const RST: u8 = flag::RST;
+pub const PSH: u8 = flag::PSH;
+pub const ECE: u8 = flag::ECE;
+pub const CWR: u8 = flag::CWR;
+
+/// Flags that say nothing about the state.
+const LOOSE: u8 = PSH;
+
+/// What the stack said.
+#[derive(Clone, Debug)]
+pub struct Heard {
+    pub at: u64,
+    pub flags: u8,
+    pub seq: u32,
+    pub ack: u32,
+    pub window: u16,
+    pub options: Options,
+    pub data: Vec<u8>,
+    pub ecn: u8,
+    pub frame: Vec<u8>,
+}
+
+impl Heard {
+    pub fn len(&self) -> usize {
+        self.data.len()
+    }
+}
+
+/// What the test says.
+#[derive(Clone, Debug)]
+pub struct Say {
+    flags: u8,
+    seq: u32,
+    ack: u32,
+    window: u16,
+    options: Options,
+    data: usize,
+    tos: u8,
+}
+
+pub fn say(flags: u8) -> Say {
+    Say { flags, seq: 1, ack: 1, window: 65_535, options: Options::default(), data: 0, tos: 0 }
+}
+
+impl Say {
+    pub fn seq(self, seq: u32) -> Self {
+        Self { seq, ..self }
+    }
+    pub fn ack(self, ack: u32) -> Self {
+        Self { ack, ..self }
+    }
+    pub fn window(self, window: u16) -> Self {
+        Self { window, ..self }
+    }
+    pub fn data(self, data: usize) -> Self {
+        Self { data, ..self }
+    }
+    pub fn options(self, options: Options) -> Self {
+        Self { options, ..self }
+    }
+    pub fn marked(self) -> Self {
+        Self { tos: 3, ..self }
+    }
+    pub fn timestamps(mut self, value: u32, echo: u32) -> Self {
+        self.options.timestamps = Some((value, echo));
+        self
+    }
+    /// Blocks that the test has, in the stack's numbers.
+    pub fn sack(mut self, blocks: &[(u32, u32)]) -> Self {
+        self.options.sack[..blocks.len()].copy_from_slice(blocks);
+        self.options.sacks = blocks.len();
+        self
+    }
+}
+
+struct Frames {
+    frames: Vec<Vec<u8>>,
+    room: usize,
+}
+
+impl Output for Frames {
+    fn frame(&mut self, len: usize) -> Option<&mut [u8]> {
+        if self.frames.len() == self.room {
+            return None;
+        }
+        self.frames.push(vec![0; len]);
+        self.frames.last_mut().map(Vec::as_mut_slice)
+    }
+}
+
+/// A conversation.
+pub struct Talk {
+    pub stack: Stack,
+    pub now: u64,
+    /// The stack is the client.
+    client: bool,
+    /// Initial sequence numbers: the test's and the stack's.
+    pub iss: u32,
+    pub irs: u32,
+    heard: VecDeque<Heard>,
+    pub client_port: u16,
+    /// Frames that the stack may send at a time.
+    pub room: usize,
+    /// Milliseconds between the stack's SYN and its answer.
+    pub round_trip: u64,
+}
+
+/// Neither timestamps nor selective acknowledgements nor window scaling.
+pub fn plain() -> Tunables {
+    Tunables { timestamps: false, sack: false, window_scale: false, ..Tunables::default() }
+}
+
+/// With selective acknowledgements only.
+pub fn selective() -> Tunables {
+    Tunables { sack: true, ..plain() }
+}
+
+pub const SACK_PERMITTED: Options = Options {
+    mss: Some(1460),
+    window_scale: None,
+    sack_permitted: true,
+    timestamps: None,
+    sack: [(0, 0); 4],
+    sacks: 0,
+};
+
+pub const MSS: Options = Options { sack_permitted: false, ..SACK_PERMITTED };
+
+const PORTS: [PortLink; 2] = [
+    PortLink { mac: [2, 0, 0, 0, 0, 1], next_hop: [2, 0, 0, 0, 0, 2] },
+    PortLink { mac: [2, 0, 0, 0, 0, 2], next_hop: [2, 0, 0, 0, 0, 1] },
+];
+
+pub fn scenario(client: Vec<Instruction>, server: Vec<Instruction>, payload: u64, tunables: Tunables) -> Scenario {
+    with(Protocol::Tcp, client, server, vec![Payload::pattern(payload)], tunables.clone(), tunables)
+}
+
+pub const SEND: Instruction = Instruction::Send { payload: 0, wait: true };
+
+impl Talk {
+    pub fn of(scenario: Scenario, client: bool, now: u64) -> Self {
+        let stack = Stack::new(Arc::new(scenario), &PORTS, 7, now);
+        Self {
+            stack,
+            now,
+            client,
+            iss: 1_000_000,
+            irs: 0,
+            heard: VecDeque::new(),
+            client_port: 1024,
+            room: usize::MAX,
+            round_trip: 50,
+        }
+    }
+
+    /// The stack is a client that does this, with a payload of so many bytes.
+    pub fn client(program: Vec<Instruction>, payload: u64, tunables: Tunables) -> Self {
+        let mut talk = Self::of(
+            scenario(program, vec![Instruction::Accept, Instruction::WaitForPeerClose], payload, tunables),
+            true,
+            1_000 * MS,
+        );
+        talk.open();
+        talk
+    }
+
+    /// The stack is a server that does this.
+    pub fn server(program: Vec<Instruction>, payload: u64, tunables: Tunables) -> Self {
+        Self::of(scenario(vec![Instruction::Connect], program, payload, tunables), false, 1_000 * MS)
+    }
+
+    /// Lets the stack connect.
+    pub fn open(&mut self) {
+        let v4 = |a: u32| Address::v4(a << 24 | 1);
+        let tuple = Tuple { local: v4(16), remote: v4(48), local_port: self.client_port, remote_port: 80 };
+        self.stack.open(0, 0, &tuple, self.now).expect("a place");
+        self.listen();
+    }
+
+    fn port(&self) -> usize {
+        if self.client { CLIENT_PORT } else { SERVER_PORT }
+    }
+
+    fn below(&self, tos: u8) -> Below {
+        let v4 = |a: u32| Address::v4(a << 24 | 1);
+        let (source, destination) = if self.client { (v4(48), v4(16)) } else { (v4(16), v4(48)) };
+        Below { macs: [2; 12], source, destination, tos, ttl: 9, id: 0 }
+    }
+
+    /// Says it now, and listens to what the stack answers at once.
+    pub fn tell(&mut self, say: Say) {
+        self.tell_without_listening(say);
+        self.listen();
+    }
+
+    pub fn tell_without_listening(&mut self, say: Say) {
+        let below = self.below(say.tos);
+        let mut options = say.options;
+        for block in &mut options.sack[..options.sacks] {
+            *block = (block.0.wrapping_add(self.irs), block.1.wrapping_add(self.irs));
+        }
+        let header = below.len() + TCP_HEADER + options.len();
+        let mut frame = vec![0; header + say.data];
+        let (source_port, destination_port) = if self.client { (80, self.client_port) } else { (self.client_port, 80) };
+        let ack = if say.flags & ACK == 0 { 0 } else { say.ack.wrapping_add(self.irs) };
+        let head = Head {
+            source_port,
+            destination_port,
+            seq: say.seq.wrapping_add(self.iss),
+            ack,
+            flags: say.flags,
+            window: say.window,
+        };
+        below.write_tcp(&mut frame, &head, &options, say.data, 0);
+        assert_eq!(self.stack.receive(self.port(), &frame, self.now), Received::Taken);
+    }
+
+    /// Gives the stack any frame.
+    pub fn give(&mut self, frame: &[u8]) -> Received {
+        let received = self.stack.receive(self.port(), frame, self.now);
+        self.listen();
+        received
+    }
+
+    pub fn listen(&mut self) {
+        for _ in 0..10_000 {
+            if !self.stack.is_ready(self.port()) {
+                return;
+            }
+            let mut frames = Frames { frames: vec![], room: self.room };
+            self.stack.transmit(self.port(), self.now, &mut frames);
+            for frame in frames.frames {
+                self.hear(frame);
+            }
+            if self.room == 0 {
+                return;
+            }
+        }
+        panic!("the stack does not stop to send");
+    }
+
+    fn hear(&mut self, frame: Vec<u8>) {
+        let packet = Packet::read(&frame).expect("a packet");
+        let Content::Tcp(s) = packet.content else { panic!("{packet:?}") };
+        if s.has(SYN) {
+            self.irs = s.seq;
+        }
+        let mut options = s.options;
+        for block in &mut options.sack[..options.sacks] {
+            *block = (block.0.wrapping_sub(self.iss), block.1.wrapping_sub(self.iss));
+        }
+        let ack = if s.has(ACK) { s.ack.wrapping_sub(self.iss) } else { 0 };
+        self.heard.push_back(Heard {
+            at: self.now,
+            flags: s.flags,
+            seq: s.seq.wrapping_sub(self.irs),
+            ack,
+            window: s.window,
+            options,
+            data: s.payload.to_vec(),
+            ecn: packet.ecn,
+            frame: frame.clone(),
+        });
+    }
+
+    /// Lets time pass.
+    pub fn wait_us(&mut self, us: u64) {
+        let end = self.now + us * 1000;
+        while self.now < end {
+            let next = self.stack.next_due_ns().map_or(end, |due| due.clamp(self.now + 1, end));
+            self.now = next;
+            self.stack.advance(self.now);
+            self.listen();
+        }
+    }
+
+    pub fn wait(&mut self, ms: u64) {
+        self.wait_us(ms * 1000);
+    }
+
+    /// Nothing is left that was heard.
+    #[track_caller]
+    pub fn quiet(&mut self) {
+        assert!(self.heard.is_empty(), "{:?}", self.heard);
+    }
+
+    /// The next that is heard, whatever it is.
+    #[track_caller]
+    pub fn next(&mut self) -> Heard {
+        self.heard.pop_front().expect("the stack says something")
+    }
+
+    /// All that is heard.
+    pub fn all(&mut self) -> Vec<Heard> {
+        self.heard.drain(..).collect()
+    }
+
+    /// The next has these flags, numbers and bytes of data.
+    #[track_caller]
+    pub fn hears(&mut self, flags: u8, seq: u32, ack: u32, len: usize) -> Heard {
+        let heard = self.next();
+        let told = (heard.flags & !LOOSE, heard.seq, heard.ack, heard.len());
+        assert_eq!(told, (flags & !LOOSE, seq, ack, len), "flags, seq, ack, length of {heard:?}");
+        heard
+    }
+
+    /// Waits for the next that is said, and tells how many milliseconds that took.
+    #[track_caller]
+    pub fn after(&mut self, flags: u8, seq: u32, ack: u32, len: usize) -> f64 {
+        let start = self.now;
+        while self.heard.is_empty() {
+            assert!(self.now < start + 400_000 * MS, "nothing is said");
+            self.now = self.stack.next_due_ns().map_or(self.now + MS, |due| due.clamp(self.now + 1, self.now + MS));
+            self.stack.advance(self.now);
+            self.listen();
+        }
+        let heard = self.hears(flags, seq, ack, len);
+        (heard.at - start) as f64 / 1e6
+    }
+
+    /// The handshake, with these options in the test's SYN.
+    #[track_caller]
+    pub fn shake(&mut self, options: Options, window: u16) {
+        if self.client {
+            let syn = self.next();
+            assert_eq!(syn.flags & (SYN | ACK), SYN);
+            self.wait(self.round_trip);
+            self.tell(say(SYN | ACK).seq(0).ack(1).options(options).window(window));
+        } else {
+            self.tell(say(SYN).seq(0).options(options).window(window));
+            let answer = self.next();
+            assert_eq!((answer.flags & (SYN | ACK), answer.ack), (SYN | ACK, 1));
+            self.wait(self.round_trip);
+            self.tell(say(ACK).window(window));
+        }
+    }
+
+    pub fn count(&self, count: Count) -> u64 {
+        self.stack.counters(0, self.client).get(count)
+    }
+
+    pub fn is_open(&self) -> bool {
+        self.stack.open_flows(0, self.client) > 0
+    }
+
+    /// The flow is forgotten, and nothing is held beside it.
+    #[track_caller]
+    pub fn gone(&mut self) {
+        assert_eq!((self.stack.flows(), self.stack.held()), (0, (0, 0)));
+    }
+}
+
+/// About so many milliseconds: a few ticks of the stack's wheel more at most.
+#[track_caller]
+pub fn about(ms: f64, expected: f64) {
+    assert!((expected - 0.1..expected + 0.3).contains(&ms), "{ms} ms, not {expected}");
+}

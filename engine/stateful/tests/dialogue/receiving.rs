@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is acknowledged, and when (RFC 9293 section 3.8.6.3, RFC 5681 section 4.2, RFC 2018, RFC 7323).
+use super::peer::{ACK, MSS, SACK_PERMITTED, Talk, about, plain, say, selective};
+use spate_stateful::{Count, Instruction, Tunables, packet::Options};
+
+fn receiver(tunables: Tunables, options: Options) -> Talk {
+    let mut talk = Talk::server(vec![Instruction::Accept, Instruction::WaitForPeerClose], 1, tunables);
+    talk.shake(options, 65_535);
+    talk
+}
+
+#[test]
+fn one_segment_is_acknowledged_later_and_the_second_at_once() {
+    let mut talk = receiver(plain(), MSS);
+    talk.tell(say(ACK).data(1460));
+    talk.quiet();
+    about(talk.after(ACK, 1, 1461, 0), 40.0);
+    talk.tell(say(ACK).seq(1461).data(1460));
+    talk.quiet();
+    talk.tell(say(ACK).seq(2921).data(1460));
+    talk.hears(ACK, 1, 4381, 0);
+    talk.wait(1000);
+    talk.quiet();
+    assert_eq!(talk.count(Count::DelayedAcks), 1);
+}
+
+#[test]
+fn without_delay_each_is_acknowledged_at_once() {
+    let mut talk = receiver(Tunables { delayed_ack_ns: 0, ..plain() }, MSS);
+    talk.tell(say(ACK).data(10));
+    talk.hears(ACK, 1, 11, 0);
+}
+
+#[test]
+fn out_of_order_each_is_acknowledged_at_once_also_if_several_came_together() {
+    let mut talk = receiver(plain(), MSS);
+    for n in 0..3 {
+        talk.tell(say(ACK).seq(1001 + 1000 * n).data(1000));
+        talk.hears(ACK, 1, 1, 0);
+    }
+    for n in 3..6 {
+        talk.tell_without_listening(say(ACK).seq(1001 + 1000 * n).data(1000));
+    }
+    talk.listen();
+    for _ in 3..6 {
+        talk.hears(ACK, 1, 1, 0);
+    }
+    talk.quiet();
+    // The gap is filled: at once.
+    talk.tell(say(ACK).data(1000));
+    talk.hears(ACK, 1, 7001, 0);
+    talk.quiet();
+    assert_eq!((talk.count(Count::ReceivedDataBytes), talk.stack.held()), (7000, (0, 0)));
+}
+
+#[test]
+fn blocks_tell_the_latest_first_and_join() {
+    let mut talk = receiver(selective(), SACK_PERMITTED);
+    let mut tell = |seq: u32, blocks: &[(u32, u32)]| {
+        talk.tell(say(ACK).seq(seq).data(100));
+        let options = talk.hears(ACK, 1, 1, 0).options;
+        assert_eq!(&options.sack[..options.sacks], blocks);
+    };
+    tell(1001, &[(1001, 1101)]);
+    tell(3001, &[(3001, 3101), (1001, 1101)]);
+    tell(2001, &[(2001, 2101), (1001, 1101), (3001, 3101)]);
+    tell(1101, &[(1001, 1201), (2001, 2101), (3001, 3101)]);
+    tell(2901, &[(2901, 2901 + 200), (1001, 1201), (2001, 2101)]);
+}
+
+#[test]
+fn three_blocks_fit_beside_timestamps_and_four_without() {
+    for (timestamps, most) in [(false, 4), (true, 3)] {
+        let stamp = |say: super::peer::Say| if timestamps { say.timestamps(9, 0) } else { say };
+        let mut talk = receiver(
+            Tunables { timestamps, ..selective() },
+            Options { timestamps: timestamps.then_some((9, 0)), ..SACK_PERMITTED },
+        );
+        if timestamps {
+            talk.all();
+            talk.tell(stamp(say(ACK)));
+        }
+        for n in 1..=6 {
+            talk.tell(stamp(say(ACK).seq(1000 * n).data(10)));
+        }
+        assert_eq!(talk.all().last().map(|ack| ack.options.sacks), Some(most));
+    }
+}
+
+#[test]
+fn overlaps_and_duplicates_count_once() {
+    let mut talk = receiver(selective(), SACK_PERMITTED);
+    for (seq, len) in [(1, 100), (51, 100), (301, 100), (251, 100), (301, 200), (1, 50), (151, 400), (1, 700)] {
+        talk.tell(say(ACK).seq(seq).data(len));
+    }
+    assert_eq!(talk.all().last().map(|ack| ack.ack), Some(701));
+    assert_eq!(talk.count(Count::ReceivedDataBytes), 700);
+    assert_eq!(talk.stack.held(), (0, 0));
+}
+
+#[test]
+fn a_duplicate_is_acknowledged_at_once() {
+    let mut talk = receiver(plain(), MSS);
+    talk.tell(say(ACK).data(100));
+    talk.wait(50);
+    talk.hears(ACK, 1, 101, 0);
+    talk.tell(say(ACK).data(100));
+    talk.hears(ACK, 1, 101, 0);
+    assert_eq!((talk.count(Count::DuplicatePackets), talk.count(Count::ReceivedDataBytes)), (1, 100));
+}
+
+#[test]
+fn data_beyond_the_window_is_not_taken() {
+    let mut talk = receiver(Tunables { receive_buffer: 1000, ..plain() }, MSS);
+    talk.tell(say(ACK).data(1200));
+    assert_eq!(talk.next().ack, 1001);
+    talk.tell(say(ACK).seq(5000).data(100));
+    talk.hears(ACK, 1, 1001, 0);
+    assert_eq!(talk.count(Count::ReceivedDataBytes), 1000);
+}
+
+#[test]
+fn the_echoed_timestamp_is_of_the_first_segment_an_acknowledgement_is_about() {
+    // RFC 7323 section 4.3.
+    let options = Options { timestamps: Some((10, 0)), ..SACK_PERMITTED };
+    let mut talk = receiver(Tunables { timestamps: true, ..selective() }, options);
+    talk.all();
+    talk.tell(say(ACK).timestamps(11, 0));
+    let mut tell = |seq: u32, len: usize, stamp: u32, echo: u32| {
+        talk.tell(say(ACK).seq(seq).data(len).timestamps(stamp, 0));
+        talk.wait(50);
+        let ack = talk.all().pop().expect("an acknowledgement");
+        assert_eq!(ack.options.timestamps.map(|(_, echo)| echo), Some(echo), "seq {seq} stamp {stamp}");
+    };
+    tell(1, 100, 20, 20);
+    // Beyond a hole: not of it.
+    tell(201, 100, 21, 20);
+    // Of what fills the hole.
+    tell(101, 100, 22, 22);
+    tell(301, 100, 23, 23);
+    // Several, one acknowledgement: the first of them.
+    talk.tell(say(ACK).seq(401).data(100).timestamps(30, 0));
+    talk.tell(say(ACK).seq(501).data(100).timestamps(31, 0));
+    let ack = {
+        talk.wait(50);
+        talk.all().pop().expect("an acknowledgement")
+    };
+    assert_eq!(ack.options.timestamps.map(|(_, echo)| echo), Some(30));
+}
+
+#[test]
+fn segments_of_an_earlier_time_are_dropped_and_answered() {
+    // PAWS, RFC 7323 section 5.3.
+    let options = Options { timestamps: Some((1000, 0)), ..SACK_PERMITTED };
+    let mut talk = receiver(Tunables { timestamps: true, ..selective() }, options);
+    talk.tell(say(ACK).timestamps(1001, 0));
+    talk.all();
+    talk.tell(say(ACK).data(100).timestamps(999, 0));
+    talk.hears(ACK, 1, 1, 0);
+    assert_eq!((talk.count(Count::OldTimestamps), talk.count(Count::ReceivedDataBytes)), (1, 0));
+    talk.tell(say(ACK).data(100).timestamps(1001, 0));
+    assert_eq!(talk.count(Count::ReceivedDataBytes), 100);
+    // After 24 days the clock may have gone round.
+    talk.now += 30 * 24 * 3600 * 1_000_000_000;
+    talk.tell(say(ACK).seq(101).data(100).timestamps(5, 0));
+    assert_eq!(talk.count(Count::ReceivedDataBytes), 200);
+}
+
+#[test]
+fn marks_are_echoed_until_the_peer_has_reduced() {
+    // RFC 3168 section 6.1.3.
+    use super::peer::{CWR, ECE, SYN};
+    let mut talk = Talk::server(
+        vec![Instruction::Accept, Instruction::WaitForPeerClose],
+        1,
+        Tunables { ecn: true, delayed_ack_ns: 0, ..plain() },
+    );
+    talk.tell(say(SYN | ECE | CWR).seq(0).options(MSS));
+    talk.hears(SYN | ACK | ECE, 0, 1, 0);
+    talk.tell(say(ACK));
+    talk.tell(say(ACK).data(100));
+    talk.hears(ACK, 1, 101, 0);
+    talk.tell(say(ACK).seq(101).data(100).marked());
+    talk.hears(ACK | ECE, 1, 201, 0);
+    talk.tell(say(ACK).seq(201).data(100));
+    talk.hears(ACK | ECE, 1, 301, 0);
+    talk.tell(say(ACK | CWR).seq(301).data(100).marked());
+    talk.hears(ACK | ECE, 1, 401, 0);
+    talk.tell(say(ACK | CWR).seq(401).data(100));
+    talk.hears(ACK, 1, 501, 0);
+    assert_eq!(talk.count(Count::CongestionMarks), 2);
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The peer's window: closed, narrow, scaled (RFC 9293 sections 3.8.6, 3.7.4; RFC 7323 section 2).
+use super::peer::{ACK, MSS, SEND, Talk, about, plain, say};
+use spate_stateful::{Count, Instruction, Tunables, packet::Options};
+
+fn sender(payload: u64, tunables: Tunables, window: u16) -> Talk {
+    let mut talk = Talk::client(vec![Instruction::Connect, SEND, Instruction::WaitForPeerClose], payload, tunables);
+    talk.shake(MSS, window);
+    talk
+}
+
+fn eager() -> Tunables {
+    Tunables { no_delay: true, ..plain() }
+}
+
+#[test]
+fn a_closed_window_is_probed_less_and_less_often() {
+    let mut talk = sender(5000, eager(), 0);
+    talk.hears(ACK, 1, 1, 0);
+    for expected in [200.0, 400.0, 800.0, 1600.0] {
+        about(talk.after(ACK, 1, 1, 1), expected);
+        talk.tell(say(ACK).window(0));
+        talk.quiet();
+    }
+    assert_eq!(talk.count(Count::FastRetransmits), 0, "answers to probes are no sign of loss");
+    // Opened again: all of it, the probe's byte first.
+    talk.tell(say(ACK).window(10_000));
+    let sent = talk.all();
+    let mut bytes = vec![false; 5001];
+    for s in &sent {
+        bytes[s.seq as usize..s.seq as usize + s.len()].fill(true);
+    }
+    assert!(bytes[1..].iter().all(|sent| *sent), "all of it");
+    talk.tell(say(ACK).ack(5001));
+    assert_eq!(talk.count(Count::AckedBytes), 5000);
+    talk.wait(10_000);
+    talk.quiet();
+}
+
+#[test]
+fn a_lost_window_update_is_found_by_a_probe() {
+    let mut talk = sender(5000, eager(), 0);
+    talk.hears(ACK, 1, 1, 0);
+    about(talk.after(ACK, 1, 1, 1), 200.0);
+    // The byte was taken, as the window had been opened meanwhile.
+    talk.tell(say(ACK).ack(2).window(5000));
+    assert_eq!(talk.all().iter().map(|s| s.len()).sum::<usize>(), 4999);
+}
+
+#[test]
+fn probes_go_on_when_their_byte_is_taken_and_the_window_stays_closed() {
+    let mut talk = sender(5000, eager(), 0);
+    talk.hears(ACK, 1, 1, 0);
+    for taken in 0..4 {
+        talk.after(ACK, 1 + taken, 1, 1);
+        talk.tell(say(ACK).ack(2 + taken).window(0));
+        talk.quiet();
+    }
+    talk.tell(say(ACK).ack(5).window(6000));
+    assert_eq!(talk.all().iter().map(|s| s.len()).sum::<usize>(), 4996);
+}
+
+#[test]
+fn a_peer_that_answers_may_keep_its_window_closed_and_one_that_is_silent_may_not() {
+    let mut talk = sender(5000, eager(), 0);
+    talk.hears(ACK, 1, 1, 0);
+    for _ in 0..30 {
+        talk.after(ACK, 1, 1, 1);
+        talk.tell(say(ACK).window(0));
+    }
+    assert!(talk.is_open());
+    for _ in 0..12 {
+        talk.after(ACK, 1, 1, 1);
+    }
+    talk.wait(130_000);
+    assert_eq!(talk.count(Count::TimeoutDrops), 1);
+    talk.gone();
+}
+
+#[test]
+fn no_more_is_sent_than_the_window_takes() {
+    let mut talk = sender(10_000, plain(), 3000);
+    talk.hears(ACK, 1, 1, 1460);
+    talk.hears(ACK, 1461, 1, 1460);
+    // 80 bytes are left: too little to be worth a segment as long as something is in flight.
+    talk.quiet();
+    talk.tell(say(ACK).ack(1461).window(3000));
+    talk.hears(ACK, 2921, 1, 1460);
+    talk.quiet();
+}
+
+#[test]
+fn a_window_that_never_takes_a_full_segment_is_used() {
+    let mut talk = sender(1000, plain(), 400);
+    for n in 0..2 {
+        talk.hears(ACK, 1 + 400 * n, 1, 400);
+        talk.quiet();
+        talk.tell(say(ACK).ack(401 + 400 * n).window(400));
+    }
+    talk.hears(ACK, 801, 1, 200);
+}
+
+#[test]
+fn the_window_is_scaled_by_what_the_peer_said() {
+    let tunables = Tunables { window_scale: true, initial_window: 100, ..plain() };
+    let mut talk = Talk::client(vec![Instruction::Connect, SEND], 100_000, tunables);
+    talk.shake(Options { window_scale: Some(3), ..MSS }, 1460);
+    assert_eq!(talk.all().len(), 1, "not scaled in a SYN");
+    talk.tell(say(ACK).ack(1461).window(1460));
+    assert_eq!(talk.all().len(), 8, "times 8 after it");
+}
+
+#[test]
+fn a_window_of_an_older_segment_is_not_taken() {
+    let mut talk = sender(20_000, plain(), 1460);
+    talk.hears(ACK, 1, 1, 1460);
+    talk.tell(say(ACK).seq(1).ack(1).data(10).window(1460));
+    talk.tell(say(ACK).seq(11).ack(1461).window(0));
+    talk.wait(10);
+    talk.all();
+    // The numbers are of before.
+    talk.tell(say(ACK).seq(1).ack(1461).window(20_000));
+    assert_eq!(talk.all().iter().map(|s| s.len()).sum::<usize>(), 0);
+}
+
+#[test]
+fn a_little_waits_for_an_acknowledgement_unless_nagle_is_off() {
+    for (no_delay, at_once) in [(false, 1), (true, 2)] {
+        let program = vec![
+            Instruction::Connect,
+            Instruction::Send { payload: 0, wait: false },
+            Instruction::Delay { min_ns: 1_000_000, max_ns: 1_000_000 },
+            Instruction::Send { payload: 0, wait: false },
+            Instruction::WaitForPeerClose,
+        ];
+        let mut talk = Talk::client(program, 100, Tunables { no_delay, ..plain() });
+        talk.shake(MSS, 65_535);
+        talk.wait(10);
+        assert_eq!(talk.all().len(), at_once);
+        talk.tell(say(ACK).ack(101));
+        assert_eq!(talk.all().len(), 2 - at_once);
+    }
+}
+
+#[test]
+fn silence_is_broken_by_keepalives_and_ends_without_answers() {
+    // RFC 9293 section 3.8.4.
+    let tunables = Tunables { keepalive_idle_ns: 5_000_000_000, keepalive_interval_ns: 1_000_000_000, ..plain() };
+    let mut talk = Talk::client(vec![Instruction::Connect, Instruction::WaitForPeerClose], 1, tunables);
+    talk.shake(MSS, 65_535);
+    talk.hears(ACK, 1, 1, 0);
+    about(talk.after(ACK, 0, 1, 0), 5000.0);
+    about(talk.after(ACK, 0, 1, 0), 1000.0);
+    talk.tell(say(ACK));
+    about(talk.after(ACK, 0, 1, 0), 5000.0);
+    for _ in 1..8 {
+        about(talk.after(ACK, 0, 1, 0), 1000.0);
+    }
+    about(talk.after(super::peer::RST | ACK, 1, 1, 0), 1000.0);
+    assert_eq!(talk.count(Count::KeepaliveDrops), 1);
+    talk.gone();
+}
+
+#[test]
+fn a_keepalive_of_the_peer_is_answered() {
+    let mut talk = sender(1, plain(), 1000);
+    talk.hears(ACK, 1, 1, 1);
+    talk.tell(say(ACK).seq(0).ack(2));
+    talk.hears(ACK, 2, 1, 0);
+}
