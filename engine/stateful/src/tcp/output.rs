@@ -149,8 +149,8 @@ impl Flow {
         let window = self.snd_wnd.min(cx.tunables.send_buffer);
         let edge = self.snd_una.wrapping_add(window);
         let usable = if seq_before(self.snd_nxt, edge) { edge.wrapping_sub(self.snd_nxt) } else { 0 };
-        // RFC 9293 section 3.8.6.2.1: more room than a little is waited for, unless it is all there is.
-        let fills = usable >= mss / 2 && window < 16 * mss;
+        // RFC 9293 section 3.8.6.2.1: more room than a little is waited for, unless it is the rest of a buffer of our own.
+        let fills = usable >= mss / 2 && cx.tunables.send_buffer < self.snd_wnd;
         let part = len > usable;
         if part {
             if (flight > 0 && !fills) || usable == 0 {
