@@ -206,7 +206,7 @@ impl Flow {
         }
         let fin = u32::from(self.fin_is_sent());
         let seq = seq_max(self.snd_una, self.snd_max.wrapping_sub(mss + fin));
-        Some(self.segment(seq, mss, true))
+        Some(self.segment(seq, self.snd_max.wrapping_sub(seq).min(mss), true))
     }
 
     /// After a pause the window starts anew (RFC 5681 section 4.1).

@@ -214,6 +214,16 @@ fn a_probe_is_of_new_data_if_there_is_any() {
 }
 
 #[test]
+fn a_probe_repeats_what_was_sent_and_no_more() {
+    // The window takes less than a full segment.
+    let mut talk = Talk::client(vec![Instruction::Connect, SEND], 10_000, selective());
+    talk.shake(SACK_PERMITTED, 500);
+    talk.hears(ACK, 1, 1, 500);
+    about(talk.after(ACK, 1, 1, 500), 200.0);
+    assert_eq!((talk.count(Count::TailProbesSent), talk.count(Count::SentDataBytes)), (1, 500));
+}
+
+#[test]
 fn a_lone_segment_is_probed_when_its_time_out_comes_and_the_time_out_follows() {
     let (mut talk, _) = sender(1, selective());
     about(talk.after(ACK, nth(0), 1, 1460), 200.0);
