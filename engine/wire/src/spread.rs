@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn addresses_and_ports_say_the_same_as_their_packet() {
         for n in 0..1000u16 {
-            let (from, to) = (Ipv4Addr::from_bits(0x0a00_0000 | u32::from(n) * 77), Ipv4Addr::new(48, 0, 3, n as u8));
+            let (from, to) = (Ipv4Addr::from_bits(0x0a00_0000 + u32::from(n) * 77), Ipv4Addr::new(48, 0, 3, n as u8));
             let ports = [1024 + n * 13, 80 + n];
             let expected = queue(&v4(from, to, TCP, ports), 7);
             assert_eq!(queue_between((from.into(), ports[0]), (to.into(), ports[1]), 7), expected);

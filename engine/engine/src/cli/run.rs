@@ -136,8 +136,20 @@ fn progress(engine: &Engine, held: &Held, whole: Option<Duration>, last: (Instan
     (at, sum.tx_packets, sum.rx_packets)
 }
 
-/// Prints the measured phase by stream.
+/// Prints what there was of streams, templates and receivers.
 fn table(last: &WatchStatsResponse) {
+    if !last.streams.is_empty() || last.templates.is_empty() {
+        streams(last);
+    }
+    templates(last);
+    latencies(last);
+    for receiver in &last.receivers {
+        print!("{}", super::receive::human(receiver, None));
+    }
+}
+
+/// Prints the measured phase of streams.
+fn streams(last: &WatchStatsResponse) {
     println!(
         "{:<24} {:>14} {:>14} {:>12} {:>10} {:>10} {:>10} {:>10}",
         "STREAM", "TX", "RX", "LOST", "DUPLICATE", "REORDERED", "LATE", "NOT SENT"
@@ -154,11 +166,6 @@ fn table(last: &WatchStatsResponse) {
         total.tx_dropped += c.tx_dropped;
     }
     row("total", &total);
-    templates(last);
-    latencies(last);
-    for receiver in &last.receivers {
-        print!("{}", super::receive::human(receiver, None));
-    }
 }
 
 /// Prints each side of the templates of applications.
@@ -167,8 +174,17 @@ fn templates(last: &WatchStatsResponse) {
         return;
     }
     println!(
-        "\n{:<24} {:<6} {:>10} {:>10} {:>8} {:>16} {:>16} {:>10} {:>10}",
-        "TEMPLATE", "SIDE", "CONNECTED", "CLOSED", "OPEN", "BYTES SENT", "BYTES RECEIVED", "SENT AGAIN", "ERRORS"
+        "{}{:<24} {:<6} {:>10} {:>10} {:>8} {:>16} {:>16} {:>10} {:>10}",
+        if last.streams.is_empty() { "" } else { "\n" },
+        "TEMPLATE",
+        "SIDE",
+        "CONNECTED",
+        "CLOSED",
+        "OPEN",
+        "BYTES SENT",
+        "BYTES RECEIVED",
+        "SENT AGAIN",
+        "ERRORS"
     );
     for side in &last.templates {
         let get = |name: &str| side.counters.iter().find(|c| c.name == name).map_or(0, |c| c.value);

@@ -101,14 +101,14 @@ fn over_v4(protocol: Protocol, rate: u64) -> Scenario {
     scenario(protocol, rate, [v4(16, 0, 0, 1), v4(16, 0, 0, 250)], [v4(48, 0, 0, 1), v4(48, 0, 0, 20)])
 }
 
-/// A run of a scenario for so long, and half a second for what is open then.
+/// A run of a scenario for so long, and a second for what is open then.
 fn emulated(datapath: &Datapath, tag: u16, duration_ns: Option<u64>, scenario: Scenario) -> RunSpec {
     let link = |mac| PortLink { mac, next_hop: mac };
     let links = datapath.ports().iter().map(|port| link(port.mac)).collect();
     let spec = spec(tag, 0, duration_ns, vec![]);
     RunSpec {
         stateful: Some(StatefulSpec { scenario: Arc::new(scenario), links }),
-        timing: Timing { drain_ns: 500 * MS, ..spec.timing },
+        timing: Timing { drain_ns: 1000 * MS, ..spec.timing },
         ..spec
     }
 }
