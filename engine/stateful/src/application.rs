@@ -164,7 +164,7 @@ impl Flow {
                 Step::Next
             }
             Instruction::SwitchTemplate { template } => Step::Switch(template),
-            Instruction::ReceiveUntil(_) => unreachable!("refused when the stack is made"),
+            Instruction::ReceiveUntil(_) => unreachable!("refused when an emulation is made"),
         }
     }
 

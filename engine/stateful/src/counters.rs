@@ -83,6 +83,8 @@ counters! {
     KeepaliveTimeouts "keepalive_timeouts" "udps_keepdrops" "UDP flows ended by silence.";
     ProgramCounts "program_counts" "" "Counts of programs, of all their counters.";
     FlowsCut "flows_cut" "" "Flows still open when the run's drain was over: they ended without a word.";
+    SwitchedOut "switched_out" "" "Flows that went on as those of another template: by their program, or by their first bytes.";
+    SwitchedIn "switched_in" "" "Flows that came from another template so.";
     LateFlows "late_flows" "" "Flows that started more than 1 ms after their time.";
 }
 

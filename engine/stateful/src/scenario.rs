@@ -63,6 +63,20 @@ pub struct Template {
     pub latency: bool,
 }
 
+impl Template {
+    /// By what its server knows flows; nothing: it takes any.
+    pub(crate) fn first_bytes(&self) -> &[(u32, Box<[u8]>)] {
+        self.server.as_ref().map_or(&[], |server| &server.matches)
+    }
+
+    /// Whether a program of it waits for an end that is not known by a number of bytes.
+    pub(crate) fn receives_until(&self) -> bool {
+        let client = self.client.iter().map(|client| &client.program);
+        let programs = client.chain(self.server.iter().map(|server| &server.program));
+        programs.flat_map(|program| &program.instructions).any(|i| matches!(i, crate::Instruction::ReceiveUntil(_)))
+    }
+}
+
 /// The client side of a template.
 #[derive(Clone, Debug)]
 pub struct Client {

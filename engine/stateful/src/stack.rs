@@ -114,6 +114,8 @@ pub struct Stack {
     /// By flow, so many each.
     variables: Box<[i64]>,
     variables_each: usize,
+    /// A server of TCP is known by the first bytes it gets.
+    first_bytes_tell: bool,
     ports: Vec<Port>,
     /// By template and side.
     sides: Vec<Side>,
@@ -193,6 +195,10 @@ impl Stack {
             addresses: vec![nowhere; if v6 { count } else { 0 }].into(),
             variables: vec![0; count * variables_each].into(),
             variables_each,
+            first_bytes_tell: scenario.templates.iter().any(|template| {
+                let server = template.server.as_ref();
+                template.protocol == Protocol::Tcp && server.is_some_and(|server| !server.matches.is_empty())
+            }),
             ports: ports.iter().map(port).collect(),
             sides: sides.collect(),
             secret: random::mix(seed),
@@ -393,6 +399,9 @@ impl Stack {
             self.refuse(port, packet, s, side);
             return Received::Taken;
         }
+        if self.first_bytes_tell && !s.payload.is_empty() && s.seq == self.flows[index].rcv_nxt {
+            self.choose(index, port, &tuple, s.payload);
+        }
         let (flow, mut cx, backlogs) = self.parts(index);
         if flow.input(s, packet.ecn, &mut cx, backlogs) {
             self.go_on(index);
@@ -420,20 +429,26 @@ impl Stack {
         &self.sides[self.side_index(index)]
     }
 
-    /// The template that serves flows to this address and port, on a port of the engine.
-    fn server_for(&self, port: usize, tuple: &Tuple, protocol: Protocol, first_bytes: &[u8]) -> Option<usize> {
-        self.scenario.templates.iter().position(|template| {
+    /// The template that serves flows to this address and port, on a port of the engine: one that knows it by its first
+    /// bytes before one that takes any. Without bytes yet, the first.
+    fn server_for(&self, port: usize, tuple: &Tuple, protocol: Protocol, first_bytes: Option<&[u8]>) -> Option<usize> {
+        let serves = |template: &crate::Template| {
             template.protocol == protocol
                 && template.destination_port == tuple.local_port
-                && template.server.as_ref().is_some_and(|server| {
-                    server.port == port
-                        && server.matches.iter().all(|(offset, bytes)| {
-                            let end = *offset as usize + bytes.len();
-                            first_bytes.get(*offset as usize..end) == Some(bytes)
-                        })
-                })
+                && template.server.as_ref().is_some_and(|server| server.port == port)
                 && self.is_server(template, tuple.local)
-        })
+        };
+        let knows = |template: &crate::Template, bytes: &[u8]| {
+            template.first_bytes().iter().all(|(offset, wanted)| {
+                let end = *offset as usize + wanted.len();
+                bytes.get(*offset as usize..end) == Some(wanted)
+            })
+        };
+        let templates = &self.scenario.templates;
+        let Some(bytes) = first_bytes else { return templates.iter().position(serves) };
+        let known = |template: &crate::Template| serves(template) && knows(template, bytes);
+        let by_bytes = templates.iter().position(|template| !template.first_bytes().is_empty() && known(template));
+        by_bytes.or_else(|| templates.iter().position(known))
     }
 
     fn is_server(&self, template: &crate::Template, address: Address) -> bool {
@@ -454,7 +469,7 @@ impl Stack {
 
     fn receive_unknown(&mut self, port: usize, packet: &Packet<'_>, s: &Segment<'_>, tuple: &Tuple) -> Received {
         let opens = s.flags & (flag::SYN | flag::ACK | flag::RST | flag::FIN) == flag::SYN;
-        if opens && let Some(template) = self.server_for(port, tuple, Protocol::Tcp, &[]) {
+        if opens && let Some(template) = self.server_for(port, tuple, Protocol::Tcp, None) {
             let number = self.sides[side_of(template, false)].counters.get(Count::Accepts);
             let Some(index) = self.add(template, false, number, tuple, false) else {
                 self.sides[side_of(template, false)].counters.one(Count::FlowsExhausted);
@@ -510,7 +525,7 @@ impl Stack {
         let index = match self.find(&tuple, true) {
             Some(index) => index,
             None => {
-                let Some(template) = self.server_for(port, &tuple, Protocol::Udp, d.payload) else {
+                let Some(template) = self.server_for(port, &tuple, Protocol::Udp, Some(d.payload)) else {
                     return if self.owner(port, tuple.local).is_some() { Received::Taken } else { Received::Foreign };
                 };
                 let number = self.sides[side_of(template, false)].counters.get(Count::Accepts);
@@ -582,11 +597,35 @@ impl Stack {
                 tunables: &side.tunables,
             };
             let Some(next) = flow.go_on(&mut machine, &mut cx) else { return };
-            let next = next as usize;
-            flow.template = next as u16;
-            flow.pc = u16::from(scenario.templates[next].protocol == Protocol::Tcp);
-            self.sides[side_of(template, client)].counters.ended();
-            self.sides[side_of(next, client)].counters.opened();
+            self.switch(index, next as usize);
+        }
+    }
+
+    /// A flow goes on with another template's program, behind its `Connect` or `Accept`.
+    fn switch(&mut self, index: u32, next: usize) {
+        let flow = &mut self.flows[index];
+        let client = flow.has(is::CLIENT);
+        let from = &self.sides[side_of(usize::from(flow.template), client)].counters;
+        let to = &self.sides[side_of(next, client)].counters;
+        flow.template = next as u16;
+        flow.pc = u16::from(self.scenario.templates[next].protocol == Protocol::Tcp);
+        from.one(Count::SwitchedOut);
+        from.ended();
+        to.one(Count::SwitchedIn);
+        to.opened();
+    }
+
+    /// A connection to a server gets its first bytes: they tell whose it is, if they do so for any template.
+    fn choose(&mut self, index: u32, port: usize, tuple: &Tuple, first_bytes: &[u8]) {
+        let flow = &self.flows[index];
+        let waits = flow.received == 0 && flow.queued() == 0 && flow.pc <= 1 && !flow.has(is::BEGUN);
+        if flow.has(is::CLIENT) || !waits {
+            return;
+        }
+        if let Some(template) = self.server_for(port, tuple, Protocol::Tcp, Some(first_bytes))
+            && template != usize::from(flow.template)
+        {
+            self.switch(index, template);
         }
     }
 

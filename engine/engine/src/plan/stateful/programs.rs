@@ -150,14 +150,18 @@ impl Reader<'_> {
                     return None;
                 }
             },
-            Kind::ReceiveUntil(until) => Instruction::ReceiveUntil(match &until.end {
-                Some(receive_until::End::Pattern(pattern)) => Until::Pattern(Box::from(&pattern[..])),
-                Some(receive_until::End::HttpMessage(_)) => Until::HttpMessage,
-                None => {
-                    wrong.add(at, "has no end; set pattern or http_message");
-                    return None;
-                }
-            }),
+            Kind::ReceiveUntil(until) => {
+                let until = match &until.end {
+                    Some(receive_until::End::Pattern(pattern)) => Until::Pattern(Box::from(&pattern[..])),
+                    Some(receive_until::End::HttpMessage(_)) => Until::HttpMessage,
+                    None => {
+                        wrong.add(at, "has no end; set pattern or http_message");
+                        return None;
+                    }
+                };
+                wrong.add(at, "is not there yet; wait for a number of bytes with receive");
+                Instruction::ReceiveUntil(until)
+            }
             Kind::SwitchTemplate(template) => Instruction::SwitchTemplate { template: *template },
         })
     }
