@@ -83,6 +83,7 @@ counters! {
     KeepaliveTimeouts "keepalive_timeouts" "udps_keepdrops" "UDP flows ended by silence.";
     ProgramCounts "program_counts" "" "Counts of programs, of all their counters.";
     FlowsCut "flows_cut" "" "Flows still open when the run's drain was over: they ended without a word.";
+    FlowsNotBegun "flows_not_begun" "" "Flows that were due before the end, and did not begin because the worker was behind or as many as may be were open.";
     LateFlows "late_flows" "" "Flows that started more than 1 ms after their time.";
 }
 
