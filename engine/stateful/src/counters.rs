@@ -85,6 +85,7 @@ counters! {
     FlowsCut "flows_cut" "" "Flows still open when the run's drain was over: they ended without a word.";
     SwitchedOut "switched_out" "" "Flows that went on as those of another template: by their program, or by their first bytes.";
     SwitchedIn "switched_in" "" "Flows that came from another template so.";
+    FlowsNotBegun "flows_not_begun" "" "Flows that were due before the end, and did not begin because the worker was behind or as many as may be were open.";
     LateFlows "late_flows" "" "Flows that started more than 1 ms after their time.";
 }
 

@@ -13,8 +13,10 @@ use crate::{
 
 /// A flow that begins later than this after its time is late.
 const LATE_NS: u64 = 1_000_000;
-/// Flows that begin in one turn of the worker: what has arrived must be read in between.
+/// Flows that begin in one turn of the worker: what has arrived must be read in between...
 const TURN: usize = 32;
+/// ...and if what flows had to send did not all leave: those that are open go before new ones, which must not wait for ever.
+const TURN_BEHIND: usize = 1;
 
 /// Why a scenario cannot be run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -124,6 +126,17 @@ impl Emulation {
         self.waiting = self.waiting.take_if(|waiting| waiting.due_ns < at_ns);
     }
 
+    /// Gives up flows that were due before `stop` and have not begun; they are counted.
+    pub fn give_up(&mut self) {
+        let end_ns = core::mem::replace(&mut self.end_ns, 0);
+        let mut owed = self.waiting.take();
+        while let Some(arrival) = owed.or_else(|| self.arrivals.as_mut()?.take(end_ns)) {
+            self.counters(arrival.template, true).one(Count::FlowsNotBegun);
+            owed = None;
+        }
+        self.arrivals = None;
+    }
+
     /// From an instant on rates are this fraction of those of the scenario.
     pub fn change_rate(&mut self, at_ns: u64, factor: (u64, u64)) {
         if let Some(arrivals) = &mut self.arrivals {
@@ -137,15 +150,15 @@ impl Emulation {
     }
 
     /// Time goes on: timers, and flows that are due by an instant up to which it is known whether they are to begin. Whether
-    /// anything happened.
-    pub fn advance(&mut self, now_ns: u64, known_ns: u64) -> bool {
+    /// anything happened. Fewer flows begin while the worker is behind with what others have to send.
+    pub fn advance(&mut self, now_ns: u64, known_ns: u64, behind: bool) -> bool {
         let happened = self.stack.advance(now_ns);
-        self.begin(now_ns, known_ns) | happened
+        self.begin(now_ns, known_ns, if behind { TURN_BEHIND } else { TURN }) | happened
     }
 
-    fn begin(&mut self, now_ns: u64, known_ns: u64) -> bool {
+    fn begin(&mut self, now_ns: u64, known_ns: u64, most: usize) -> bool {
         let before = known_ns.saturating_add(1).min(self.end_ns);
-        for begun in 0..TURN {
+        for begun in 0..most {
             let waiting = self.waiting.take();
             let Some(arrival) = waiting.or_else(|| self.arrivals.as_mut()?.take(before)) else { return begun > 0 };
             if self.stack.open_flows(arrival.template, true) >= self.most_open[arrival.template] {

@@ -17,7 +17,7 @@ const START_LEAD_NS: u64 = 50_000_000;
 const TICK: Duration = Duration::from_secs(1);
 
 /// Counters of flows that did not go as their programs meant.
-const ERRORS: [&str; 8] = [
+const ERRORS: [&str; 9] = [
     "connect_drops",
     "timeout_drops",
     "keepalive_drops",
@@ -26,6 +26,7 @@ const ERRORS: [&str; 8] = [
     "flows_exhausted",
     "ports_exhausted",
     "flows_cut",
+    "flows_not_begun",
 ];
 
 #[derive(Debug, clap::Args)]

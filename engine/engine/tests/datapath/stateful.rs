@@ -235,6 +235,20 @@ fn a_run_that_is_stopped_lets_flows_end_and_nothing_is_left() {
 }
 
 #[test]
+fn a_worker_that_is_asked_for_too_much_begins_fewer_flows_and_ends_them_all() {
+    let _turn = turn();
+    let datapath = loopback(1, PollMode::Busy);
+    let too_many = Scenario { most_flows: 1 << 18, ..over_v4(Protocol::Tcp, 2_000_000) };
+    let run = start(&datapath, emulated(&datapath, 3, Some(300 * MS), too_many));
+    wait_for(&run, RunState::Complete, 10);
+    let sides = run.template_counters();
+    let begun = sides[0].get(Count::ConnectAttempts);
+    assert_all_complete(&sides, begun);
+    assert_eq!(begun + sides[0].get(Count::FlowsNotBegun), 600_000);
+    assert_eq!(run.contradictions(), Vec::<String>::new());
+}
+
+#[test]
 fn flows_that_outlast_the_drain_are_cut_and_counted() {
     let _turn = turn();
     let datapath = loopback(1, PollMode::Busy);

@@ -39,6 +39,8 @@ pub(in crate::datapath) struct Emulated {
     /// Where packets come from that are longer than the worker's own.
     long_packets: Option<Mempool>,
     stage: Stage,
+    /// Not all that flows had to send has left.
+    behind: bool,
     /// Of the scenario's rates, while the run's clock goes on.
     factor: (u64, u64),
     /// Factors to come, in order of time.
@@ -48,7 +50,12 @@ pub(in crate::datapath) struct Emulated {
 impl Emulated {
     pub(in crate::datapath) fn new(emulation: Emulation, ports: Box<[usize]>, long_packets: Option<Mempool>) -> Self {
         let changes = VecDeque::with_capacity(64);
-        Self { emulation, ports, long_packets, stage: Stage::Waits, factor: (1, 1), changes }
+        Self { emulation, ports, long_packets, stage: Stage::Waits, behind: false, factor: (1, 1), changes }
+    }
+
+    /// The device takes nothing now.
+    pub(super) fn note_behind(&mut self) {
+        self.behind = true;
     }
 
     /// Whether it uses a port.
@@ -100,14 +107,17 @@ impl Emulated {
     #[inline]
     pub(super) fn advance(&mut self, mono_ns: u64, known_ns: u64) {
         if self.stage != Stage::Cut {
-            self.emulation.advance(mono_ns, known_ns);
+            self.emulation.advance(mono_ns, known_ns, std::mem::take(&mut self.behind));
         }
     }
 
     /// Whether all flows have begun that were due before the end; past the grace the others never will.
     pub(super) fn is_settled(&mut self, past_grace: bool) -> bool {
         if past_grace {
-            self.emulation.stop(0);
+            if self.stage < Stage::Drains {
+                self.emulation.stop(0);
+            }
+            self.emulation.give_up();
             self.stage = self.stage.max(Stage::Drains);
         }
         !self.emulation.begins()
@@ -201,6 +211,7 @@ impl Segments {
         let from = self.written;
         let mut room = Room { segments: self, pool, long: emulated.long_packets.as_ref() };
         emulated.emulation.transmit(port, clock.mono_ns(), &mut room);
+        emulated.behind |= emulated.emulation.is_ready(port);
         taps.copy_some(&self.burst, from..self.written, clock);
     }
 

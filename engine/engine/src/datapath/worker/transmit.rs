@@ -184,14 +184,17 @@ impl TxPort {
     /// Sends what flows of emulated applications have to say. Returns how many packets the device took.
     #[inline]
     pub(super) fn emulate(&mut self, clock: &Clock, runs: &mut [Option<Box<WorkerRun>>]) -> usize {
-        if !self.segments.wait() {
-            let count = runs.len();
-            self.first_asked += 1;
-            for offset in 0..count {
-                let run = runs[(self.first_asked + offset) % count].as_mut();
-                if let Some(emulated) = run.and_then(|run| run.emulated.as_mut()).filter(|e| e.uses(self.port)) {
-                    self.segments.fill(self.port, emulated, &self.pool, &mut self.taps, clock);
-                }
+        let (count, waits) = (runs.len(), self.segments.wait());
+        self.first_asked += 1;
+        for offset in 0..count {
+            let run = runs[(self.first_asked + offset) % count].as_mut();
+            let Some(emulated) = run.and_then(|run| run.emulated.as_mut()).filter(|e| e.uses(self.port)) else {
+                continue;
+            };
+            if waits {
+                emulated.note_behind();
+            } else {
+                self.segments.fill(self.port, emulated, &self.pool, &mut self.taps, clock);
             }
         }
         let sent = self.segments.send(&mut self.queue, &self.share);
