@@ -65,7 +65,7 @@ fn all_complete_whatever_the_network_does() {
 }
 
 /// Networks and settings drawn at random: so many.
-const CASES: u64 = 2000;
+const CASES: u64 = 3000;
 
 /// One of these.
 fn one_of<T: Copy>(random: &mut Random, of: &[T]) -> T {

@@ -12,7 +12,7 @@ use crate::{
 /// Congestion experienced.
 const MARKED: u8 = 3;
 /// A timestamp that old is no measure any more (RFC 7323 section 5.5), in ticks of timestamps: 24 days.
-const STALE: u32 = (24 * 24 * 3600 * 1_000_000_000u64 >> 20) as u32;
+const STALE: u32 = ((24 * 24 * 3600 * 1_000_000_000u64) >> 20) as u32;
 
 impl Flow {
     /// A server's end of a connection begins with a SYN.

@@ -213,8 +213,10 @@ impl Flow {
     fn restart(&mut self, cx: &Context<'_>) {
         let idle_ns = u64::from(cx.now.us().wrapping_sub(self.rtt_at)) << 10;
         let initial = self.initial_cwnd(cx);
-        if self.srtt > 0 && self.cwnd > initial && idle_ns > self.rto_ns(cx) {
-            self.cwnd = initial;
+        if self.srtt > 0 && idle_ns > self.rto_ns(cx) {
+            self.cwnd = self.cwnd.min(initial);
+            // The pause is no time in which CUBIC may have grown (RFC 9438 section 5.8).
+            self.epoch_at = 0;
         }
     }
 

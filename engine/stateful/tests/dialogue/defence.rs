@@ -286,3 +286,37 @@ fn without_places_for_what_came_out_of_order_flows_go_on() {
     assert_eq!(talk.count(Count::Closed), u64::from(flows));
     talk.gone();
 }
+
+#[test]
+fn without_places_for_long_queues_programs_wait_and_go_on() {
+    let flows = 1100u16;
+    let mut program = vec![Instruction::Connect];
+    program.extend([0, 1, 0, 1].map(|payload| Instruction::Send { payload, wait: false }));
+    let mut of = scenario(program, vec![Instruction::Accept], 100, plain());
+    of.payloads.push(Payload::pattern(50));
+    of.most_flows = 2000;
+    let mut talk = Talk::of(of, true, 1_000_000_000);
+    talk.round_trip = 0;
+    let mut numbers = Vec::new();
+    for port in 0..flows {
+        talk.client_port = 1000 + port;
+        talk.open();
+        talk.shake(MSS, 65_535);
+        numbers.push((talk.irs, talk.all().iter().map(|s| s.len() as u32).sum::<u32>()));
+    }
+    assert_eq!(talk.stack.held().1, 1024);
+    assert_eq!(talk.count(Count::BacklogExhausted), u64::from(flows) - 1024);
+    for (port, (irs, mut sent)) in (0..flows).zip(numbers) {
+        (talk.client_port, talk.irs) = (1000 + port, irs);
+        while sent < 300 {
+            talk.tell(say(ACK).ack(1 + sent));
+            let more = talk.all().iter().map(|s| s.len() as u32).sum::<u32>();
+            assert!(more > 0, "it stands still after {sent} bytes");
+            sent += more;
+        }
+        talk.tell(say(FIN | ACK).ack(302));
+    }
+    assert_eq!(talk.count(Count::AckedBytes), u64::from(flows) * 300);
+    talk.wait(2000);
+    talk.gone();
+}

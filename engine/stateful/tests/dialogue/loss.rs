@@ -84,7 +84,7 @@ fn timestamps_measure_what_is_sent_again() {
     about(talk.after(ACK, 1, 1, 1448), 200.0);
     let again = talk.stack.counters(0, true).get(Count::RoundTrips);
     talk.wait(50);
-    let stamp = (talk.now - 50_000_000 >> 20) as u32;
+    let stamp = ((talk.now - 50_000_000) >> 20) as u32;
     talk.tell(say(ACK).ack(1449).timestamps(6, stamp));
     assert_eq!(talk.count(Count::RoundTrips), again + 1);
     // The rest is too little to go before this is acknowledged.

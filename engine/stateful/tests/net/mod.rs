@@ -71,6 +71,9 @@ impl Random {
 /// A frame that was sent: when, from which port, its bytes.
 pub type Sent = (u64, usize, Vec<u8>);
 
+/// A frame that will arrive: when, in which order, on which port, its bytes.
+type UnderWay = Reverse<(u64, u64, usize, Vec<u8>)>;
+
 #[derive(Default)]
 struct Frames {
     frames: Vec<Vec<u8>>,
@@ -93,8 +96,7 @@ pub struct Net {
     pub now: u64,
     pub path: Path,
     random: Random,
-    /// (when, order, to which port, frame)
-    under_way: BinaryHeap<Reverse<(u64, u64, usize, Vec<u8>)>>,
+    under_way: BinaryHeap<UnderWay>,
     order: u64,
     /// By direction: when the link is free again.
     free_at: [u64; 2],
@@ -170,8 +172,7 @@ impl Net {
             return;
         }
         let mut at = self.now;
-        if path.bandwidth > 0 {
-            let takes = frame.len() as u64 * 8 * 1_000_000_000 / path.bandwidth;
+        if let Some(takes) = (frame.len() as u64 * 8_000_000_000).checked_div(path.bandwidth) {
             let begin = self.free_at[port].max(at);
             if (begin - at) * path.bandwidth / 8_000_000_000 > path.queue {
                 self.lost += 1;
