@@ -24,12 +24,14 @@ pub struct Emulating {
     now_ns: u64,
     /// Flows that are open then go on until here.
     until_ns: u64,
-    /// By (arrival, number): port and frame.
-    under_way: BinaryHeap<Reverse<(u64, u64, usize, Vec<u8>)>>,
+    under_way: BinaryHeap<Reverse<UnderWay>>,
     numbers: u64,
     /// With the time they left.
     sent: VecDeque<(u64, Vec<u8>)>,
 }
+
+/// A frame's arrival, its number among all, the port where it arrives, and its bytes.
+type UnderWay = (u64, u64, usize, Vec<u8>);
 
 /// Frames of one burst.
 #[derive(Default)]
@@ -92,9 +94,9 @@ impl Emulating {
 
     fn pass(&mut self, now_ns: u64) {
         // Nothing may be due until a tick has passed.
-        let stands = now_ns == self.now_ns && !self.under_way.peek().is_some_and(|next| next.0.0 <= now_ns);
+        let stands = now_ns == self.now_ns && self.under_way.peek().is_none_or(|next| next.0.0 > now_ns);
         self.now_ns = now_ns + u64::from(stands);
-        self.emulation.advance(self.now_ns, self.now_ns);
+        self.emulation.advance(self.now_ns, self.now_ns, false);
         while self.under_way.peek().is_some_and(|next| next.0.0 <= self.now_ns) {
             let Some(Reverse((_, _, port, frame))) = self.under_way.pop() else { break };
             self.emulation.receive(port, &frame, self.now_ns);

@@ -76,7 +76,9 @@ impl Templates {
             }
         };
         for side in all.iter().filter(|side| side.client) {
-            begun(&side.name, "connect_attempts", side.get(Count::ConnectAttempts), side.get(Count::Closed), side.open);
+            let came = side.get(Count::ConnectAttempts) + side.get(Count::SwitchedIn);
+            let gone = side.get(Count::Closed) + side.get(Count::SwitchedOut);
+            begun(&side.name, "connect_attempts", came, gone, side.open);
         }
         let sum = |client: bool, count: Count| -> u64 {
             all.iter().filter(|side| side.client == client).map(|side| side.get(count)).sum()
