@@ -133,7 +133,8 @@ fn assert_all_complete(sides: &[TemplateCounters], flows: u64) -> (&TemplateCoun
     assert_eq!(both, (all, all), "client: {}; server: {}", told(client), told(server));
     let failures = [Count::ResetsReceived, Count::FlowsCut, Count::PortsExhausted, Count::FlowsExhausted];
     for side in [client, server] {
-        assert!(failures.iter().all(|failure| side.get(*failure) == 0), "{}", told(side));
+        let failed = failures.iter().any(|failure| side.get(*failure) > 0);
+        assert!(!failed, "client: {}; server: {}", told(client), told(server));
     }
     (client, server)
 }

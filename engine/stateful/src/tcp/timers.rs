@@ -32,6 +32,8 @@ impl Flow {
     fn waited(&mut self, cx: &mut Context<'_>) {
         match self.state {
             State::Closed | State::Datagrams => {}
+            // Not before the peer has an answer to its FIN: this end may have waited for its turn to send for long.
+            State::TimeWait if self.has(is::ACK_NOW) => self.wait_until(cx.now.tick_in(cx.tunables.time_wait_ns)),
             State::TimeWait => self.state = State::Closed,
             State::SynSent | State::SynReceived => self.syn_timeout(cx),
             _ if self.has(is::PERSIST) => self.persist_timeout(cx),
