@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
-    Address, Pool, Scenario,
+    Scenario,
     arrivals::{Arrival, Arrivals, Timing, TimingError},
     counters::{Count, Counters},
     stack::{NotOpened, PortLink, Received, Stack, Tuple},
@@ -144,11 +144,6 @@ impl Emulation {
         }
     }
 
-    /// A port's addresses have changed.
-    pub fn set_link(&mut self, port: usize, link: PortLink) {
-        self.stack.set_link(port, link);
-    }
-
     /// Time goes on: timers, and flows that are due by an instant up to which it is known whether they are to begin. Whether
     /// anything happened. Fewer flows begin while the worker is behind with what others have to send.
     pub fn advance(&mut self, now_ns: u64, known_ns: u64, behind: bool) -> bool {
@@ -178,9 +173,8 @@ impl Emulation {
         let of = &self.scenario.templates[template];
         let Some(port) = of.client.as_ref().map(|client| client.port) else { return };
         let home = |tuple: &tuples::Tuple| (self.home)(port, of.destination_port, tuple);
-        let counters = self.stack.counters(template, true);
         if now_ns > arrival.due_ns.saturating_add(LATE_NS) {
-            counters.one(Count::LateFlows);
+            self.stack.counters(template, true).one(Count::LateFlows);
         }
         let mut draw = self.tuples.next(template, home);
         while let Some(found) = &mut draw {
@@ -199,7 +193,7 @@ impl Emulation {
                 }
             }
         }
-        counters.one(Count::PortsExhausted);
+        self.stack.counters(template, true).one(Count::PortsExhausted);
     }
 
     /// A frame without FCS arrives on a port.
@@ -235,7 +229,7 @@ impl Emulation {
     }
 
     /// The counters of one side of a template.
-    pub fn counters(&self, template: usize, client: bool) -> Arc<Counters> {
+    pub fn counters(&self, template: usize, client: bool) -> &Arc<Counters> {
         self.stack.counters(template, client)
     }
 
@@ -261,16 +255,5 @@ impl Emulation {
             }
         }
         self.stack.clear();
-    }
-
-    /// Whether an address is emulated on a port: it answers for it.
-    pub fn owns(&self, port: usize, address: Address) -> bool {
-        let holds = |pools: &[crate::WeightedPool]| {
-            pools.iter().any(|weighted| Pool::contains(&self.scenario.pools[weighted.pool], address).is_some())
-        };
-        self.scenario.templates.iter().any(|template| {
-            template.client.as_ref().is_some_and(|client| client.port == port) && holds(&template.clients)
-                || template.server.as_ref().is_some_and(|server| server.port == port) && holds(&template.servers)
-        })
     }
 }

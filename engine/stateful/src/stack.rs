@@ -147,6 +147,11 @@ fn side_of(template: usize, client: bool) -> usize {
     2 * template + usize::from(!client)
 }
 
+/// Places beside so many flows, one for every few of them.
+fn places(flows: usize, flows_a_place: usize) -> usize {
+    (flows / flows_a_place).max(FEWEST.min(flows))
+}
+
 /// What a flow has of an address in its first cache line.
 #[inline]
 fn short(address: Address) -> u32 {
@@ -190,8 +195,8 @@ impl Stack {
             flows: Slab::new(count, Flow::NOTHING),
             table: Table::new(count),
             wheel: Wheel::new(wheel::tick_at(now_ns)),
-            recoveries: Slab::new((count / FLOWS_A_RECOVERY).max(FEWEST.min(count)), Recovery::NOTHING),
-            backlogs: Slab::new((count / FLOWS_A_BACKLOG).max(FEWEST.min(count)), Backlog::NOTHING),
+            recoveries: Slab::new(places(count, FLOWS_A_RECOVERY), Recovery::NOTHING),
+            backlogs: Slab::new(places(count, FLOWS_A_BACKLOG), Backlog::NOTHING),
             addresses: vec![nowhere; if v6 { count } else { 0 }].into(),
             variables: vec![0; count * variables_each].into(),
             variables_each,
@@ -214,14 +219,14 @@ impl Stack {
         Slab::<Flow>::bytes(count)
             + Table::bytes(count)
             + Wheel::BYTES
-            + Slab::<Recovery>::bytes((count / FLOWS_A_RECOVERY).max(FEWEST.min(count)))
-            + Slab::<Backlog>::bytes((count / FLOWS_A_BACKLOG).max(FEWEST.min(count)))
+            + Slab::<Recovery>::bytes(places(count, FLOWS_A_RECOVERY))
+            + Slab::<Backlog>::bytes(places(count, FLOWS_A_BACKLOG))
             + count * (v6 + scenario.variables() * size_of::<i64>())
     }
 
     /// The counters of one side of a template.
-    pub fn counters(&self, template: usize, client: bool) -> Arc<Counters> {
-        self.sides[side_of(template, client)].counters.clone()
+    pub fn counters(&self, template: usize, client: bool) -> &Arc<Counters> {
+        &self.sides[side_of(template, client)].counters
     }
 
     /// Flows of one side of a template, those in TIME-WAIT not among them.
@@ -240,11 +245,6 @@ impl Stack {
         (self.recoveries.taken(), self.backlogs.taken())
     }
 
-    /// A port's addresses have changed.
-    pub fn set_link(&mut self, port: usize, link: PortLink) {
-        self.ports[port].link = link;
-    }
-
     /// The next flow of a template begins, between these.
     ///
     /// # Errors
@@ -254,8 +254,7 @@ impl Stack {
     /// If the template has no client.
     pub fn open(&mut self, template: usize, number: u64, tuple: &Tuple, now_ns: u64) -> Result<(), NotOpened> {
         self.now = Instant { ns: now_ns };
-        let scenario = self.scenario.clone();
-        let of = &scenario.templates[template];
+        let of = &self.scenario.templates[template];
         let port = of.client.as_ref().map(|client| client.port).expect("a template with clients");
         let udp = of.protocol == Protocol::Udp;
         if self.find(tuple, udp).is_some() {
@@ -739,14 +738,10 @@ impl Stack {
             let index = self.ports[port].ready.head;
             match self.turn(index, port, out) {
                 Turn::NoRoom => return,
-                Turn::Done => {
+                turn @ (Turn::Done | Turn::More) => {
                     self.dequeue(port);
                     self.settle(index);
-                }
-                Turn::More => {
-                    self.dequeue(port);
-                    self.settle(index);
-                    debug_assert!(self.flows[index].has(is::READY), "it has more");
+                    debug_assert!(turn == Turn::Done || self.flows[index].has(is::READY), "it has more");
                 }
             }
         }

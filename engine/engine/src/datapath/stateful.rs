@@ -133,7 +133,7 @@ pub(super) fn prepare(context: &mut Context<'_>, spec: &RunSpec) -> Result<(Part
         let emulation = takers.emulation(worker, context, spec, asked, &scenario)?;
         for index in 0..scenario.templates.len() {
             for client in [true, false] {
-                counters.entry((index, !client)).or_default().push(emulation.counters(index, client));
+                counters.entry((index, !client)).or_default().push(Arc::clone(emulation.counters(index, client)));
             }
         }
         let long =

@@ -8,7 +8,6 @@ use crate::{
     payload::Payload,
     sending::Backlog,
     slab::{NONE, Slab},
-    wheel,
 };
 
 /// ECN-capable transport (RFC 3168 section 5).
@@ -454,11 +453,5 @@ impl Flow {
         self.clear(is::RESET | is::OUTPUT);
         self.state = State::Closed;
         true
-    }
-
-    /// Whether a deadline has come.
-    #[inline]
-    pub fn is_due(&self, tick: u32) -> bool {
-        self.deadline().is_some_and(|at| !wheel::before(tick, at))
     }
 }

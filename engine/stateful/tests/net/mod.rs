@@ -222,7 +222,7 @@ impl Net {
         self.run_until(self.now + ns);
     }
 
-    pub fn counters(&self, template: usize, client: bool) -> Arc<Counters> {
+    pub fn counters(&self, template: usize, client: bool) -> &Arc<Counters> {
         self.stack.counters(template, client)
     }
 
