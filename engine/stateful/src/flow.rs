@@ -88,6 +88,11 @@ pub mod is {
     pub const REORDER: u32 = 1 << 30;
     /// Of UDP.
     pub const UDP: u32 = 1 << 31;
+
+    /// A deadline counts.
+    pub const TIMED_AT_ALL: u32 = WAITING | ACK_LATER | PROGRAM_WAITS;
+    /// It is to have its turn to send.
+    pub const OWES: u32 = OUTPUT | ACK_NOW | RESET | KEEPALIVE;
 }
 
 /// Data that is queued to be sent: a payload, once or several times in a row, from a sequence number on.
@@ -127,8 +132,8 @@ pub struct Flow {
     /// Tick: of the program.
     pub program_at: u32,
     pub flags: u32,
-    /// Index in the scenario.
-    pub template: u16,
+    /// Of a template: twice its index in the scenario, and 1 more for servers.
+    pub side: u16,
     pub state: State,
     /// Time-outs in a row.
     pub backoff: u8,
@@ -210,7 +215,7 @@ impl Flow {
         ack_at: 0,
         program_at: 0,
         flags: 0,
-        template: 0,
+        side: 0,
         state: State::Closed,
         backoff: 0,
         remote_mac: [0; 6],
@@ -280,18 +285,23 @@ impl Flow {
         self.snd_max.wrapping_sub(self.snd_una)
     }
 
-    /// The earliest of its deadlines.
+    /// Index of its template in the scenario.
     #[inline]
-    pub fn deadline(&self) -> Option<u32> {
-        let mut earliest = None;
-        for (flag, at) in
-            [(is::WAITING, self.wait_at), (is::ACK_LATER, self.ack_at), (is::PROGRAM_WAITS, self.program_at)]
-        {
-            if self.has(flag) && earliest.is_none_or(|earliest| crate::wheel::before(at, earliest)) {
-                earliest = Some(at);
-            }
+    pub fn template(&self) -> usize {
+        usize::from(self.side / 2)
+    }
+
+    /// The earliest of its deadlines, of which it has at least one.
+    #[inline]
+    pub fn deadline(&self) -> u32 {
+        let counts = self.flags & is::TIMED_AT_ALL;
+        if counts == is::WAITING {
+            return self.wait_at;
         }
-        earliest
+        let all = [(is::WAITING, self.wait_at), (is::ACK_LATER, self.ack_at), (is::PROGRAM_WAITS, self.program_at)];
+        let mut counting = all.into_iter().filter_map(|(flag, at)| (counts & flag != 0).then_some(at));
+        let first = counting.next().unwrap_or(self.wait_at);
+        counting.fold(first, |earliest, at| if crate::wheel::before(at, earliest) { at } else { earliest })
     }
 
     /// Waits for the transport until a tick.

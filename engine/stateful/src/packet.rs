@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Frames of TCP, UDP and ICMP over IPv4 and IPv6: read without copying, and verified; written from their parts.
-use spate_wire::checksum::{checksum, fold, sum, swapped};
+use spate_wire::checksum::{checksum, fold, sum, sum_le, swapped};
 
 use crate::pool::Address;
 
@@ -67,13 +67,52 @@ pub struct Segment<'a> {
     pub flags: u8,
     /// Not scaled.
     pub window: u16,
-    /// Its options.
-    pub options: Options,
+    /// Value and echo, if its options begin with them, as nearly all do.
+    first_timestamps: Option<(u32, u32)>,
+    /// Its options, behind these.
+    more_options: &'a [u8],
     /// Data.
     pub payload: &'a [u8],
 }
 
-impl Segment<'_> {
+impl<'a> Segment<'a> {
+    /// Of a TCP header, of what lies between it and the data, and of the data.
+    #[inline(always)]
+    fn of(header: &[u8; TCP], options: &'a [u8], payload: &'a [u8]) -> Self {
+        let (first_timestamps, more_options) = match options.split_first_chunk::<12>() {
+            Some((first, more)) if be32(first, 0) == TIMESTAMPS => (Some((be32(first, 4), be32(first, 8))), more),
+            _ => (None, options),
+        };
+        Self {
+            source_port: be16(header, 0),
+            destination_port: be16(header, 2),
+            seq: be32(header, 4),
+            ack: be32(header, 8),
+            flags: header[13],
+            window: be16(header, 14),
+            first_timestamps,
+            more_options,
+            payload,
+        }
+    }
+
+    /// All of its options.
+    pub fn options(&self) -> Options {
+        Options::read(self.first_timestamps, self.more_options)
+    }
+
+    /// Its timestamps: value and echo.
+    #[inline]
+    pub fn timestamps(&self) -> Option<(u32, u32)> {
+        if self.more_options.is_empty() { self.first_timestamps } else { self.options().timestamps }
+    }
+
+    /// Whether it has other options than timestamps.
+    #[inline]
+    pub fn has_more_options(&self) -> bool {
+        !self.more_options.is_empty()
+    }
+
     /// Whether a flag is set.
     #[inline]
     pub fn has(&self, flags: u8) -> bool {
@@ -175,6 +214,11 @@ fn be32(bytes: &[u8], at: usize) -> u32 {
     u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
+#[inline]
+fn le32(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
 impl<'a> Packet<'a> {
     /// Reads a frame without FCS, behind up to two VLAN tags, and verifies its checksums.
     #[inline]
@@ -206,6 +250,69 @@ impl<'a> Packet<'a> {
         };
         Ok(Self { source_mac, source, destination, ecn, content })
     }
+}
+
+/// What nearly all frames are: a TCP segment over IPv4, without tags or options of IP.
+#[derive(Clone, Copy, Debug)]
+pub struct Plain<'a> {
+    /// IP address.
+    pub source: u32,
+    /// IP address.
+    pub destination: u32,
+    /// As in `Packet`.
+    pub ecn: u8,
+    /// What is in it.
+    pub segment: Segment<'a>,
+}
+
+impl<'a> Plain<'a> {
+    /// Reads a frame without FCS if it is such and its checksums are right; `Packet::read` tells of others what they are.
+    #[inline(always)]
+    pub fn read(frame: &'a [u8]) -> Option<Self> {
+        const HEADERS: usize = ETHERNET + IPV4;
+        let fixed = frame.first_chunk::<{ HEADERS + TCP }>()?;
+        let plain = be16(fixed, 12) == 0x0800
+            && fixed[ETHERNET] == 0x45
+            && be16(fixed, ETHERNET + 6) & 0x3fff == 0
+            && fixed[ETHERNET + 9] == PROTOCOL_TCP;
+        let end = ETHERNET + usize::from(be16(fixed, ETHERNET + 2));
+        let data = HEADERS + usize::from(fixed[HEADERS + 12] >> 4) * 4;
+        if !plain || end > frame.len() || data < HEADERS + TCP || data > end {
+            return None;
+        }
+        let body = &frame[HEADERS..end];
+        let word = |at: usize| u64::from(le32(fixed, ETHERNET + at));
+        let addresses = word(12) + word(16);
+        let ip = word(0) + word(4) + word(8) + addresses;
+        let pseudo = addresses + u64::from((PROTOCOL_TCP as u16).to_be()) + u64::from((body.len() as u16).to_be());
+        // A sum that is not 0 folds to 0xffff if it is a multiple of it.
+        if !ip.is_multiple_of(0xffff) || !(sum_le(body) + pseudo).is_multiple_of(0xffff) {
+            return None;
+        }
+        let (_, header) = fixed.split_last_chunk()?;
+        Some(Self {
+            source: be32(fixed, ETHERNET + 12),
+            destination: be32(fixed, ETHERNET + 16),
+            ecn: fixed[ETHERNET + 1] & 3,
+            segment: Segment::of(header, &frame[HEADERS + TCP..data], &frame[data..end]),
+        })
+    }
+
+    /// The same, as others are read.
+    pub fn packet(&self, frame: &[u8]) -> Packet<'a> {
+        let mut source_mac = [0; 6];
+        source_mac.copy_from_slice(&frame[6..12]);
+        let (source, destination) = (Address::v4(self.source), Address::v4(self.destination));
+        Packet { source_mac, source, destination, ecn: self.ecn, content: Content::Tcp(self.segment) }
+    }
+}
+
+/// `fold` of a sum of few 32-bit words.
+#[inline]
+fn fold_33(sum: u64) -> u16 {
+    let sum = (sum & 0xffff) + (sum >> 16 & 0xffff) + (sum >> 32);
+    let sum = (sum & 0xffff) + (sum >> 16);
+    ((sum & 0xffff) + (sum >> 16)) as u16
 }
 
 type Ip<'a> = (Address, Address, u8, u8, &'a [u8]);
@@ -291,19 +398,11 @@ fn segment(body: &[u8], pseudo: u64) -> Result<Segment<'_>, Reject> {
     if header < TCP || body.len() < header {
         return Err(Reject::Truncated);
     }
-    if fold(sum(body) + pseudo) != 0xffff {
+    if fold(u64::from(fold(sum_le(body)).swap_bytes()) + pseudo) != 0xffff {
         return Err(Reject::Checksum);
     }
-    Ok(Segment {
-        source_port: be16(body, 0),
-        destination_port: be16(body, 2),
-        seq: be32(body, 4),
-        ack: be32(body, 8),
-        flags: body[13],
-        window: be16(body, 14),
-        options: Options::read(&body[TCP..header]),
-        payload: &body[header..],
-    })
+    let Some(fixed) = body.first_chunk() else { return Err(Reject::Truncated) };
+    Ok(Segment::of(fixed, &body[TCP..header], &body[header..]))
 }
 
 fn datagram(body: &[u8], pseudo: u64, v6: bool) -> Result<Datagram<'_>, Reject> {
@@ -389,15 +488,17 @@ impl Trouble {
 
 /// NOP, NOP, timestamps of 10 bytes: how nearly all segments begin (RFC 7323 appendix A).
 const TIMESTAMPS: u32 = 0x0101_080a;
+/// SACK permitted instead of the NOPs.
+const SACK_AND_TIMESTAMPS: u32 = 0x0402_080a;
 
 impl Options {
     /// Reads them; what is malformed or unknown is skipped (RFC 9293 section 3.1).
-    #[inline]
-    fn read(mut bytes: &[u8]) -> Self {
-        let mut options = Self::default();
-        if bytes.len() >= 12 && be32(bytes, 0) == TIMESTAMPS {
-            options.timestamps = Some((be32(bytes, 4), be32(bytes, 8)));
-            bytes = &bytes[12..];
+    fn read(timestamps: Option<(u32, u32)>, mut bytes: &[u8]) -> Self {
+        let mut options = Self { timestamps, ..Self::default() };
+        if let Some(usual) = bytes.first_chunk()
+            && options.add_usual(usual)
+        {
+            bytes = &bytes[usual.len()..];
         }
         while let [kind, rest @ ..] = bytes {
             match (kind, rest) {
@@ -411,6 +512,21 @@ impl Options {
             }
         }
         options
+    }
+
+    /// What SYNs usually have, in this order: maximum segment size, SACK permitted, timestamps, NOP, window scale. False if it
+    /// is something else.
+    #[inline]
+    fn add_usual(&mut self, bytes: &[u8; 20]) -> bool {
+        let (mss, scale) = (be32(bytes, 0), be32(bytes, 16));
+        let usual = mss >> 16 == 0x0204 && be32(bytes, 4) == SACK_AND_TIMESTAMPS && scale >> 8 == 0x01_0303;
+        if usual {
+            self.mss = Some(mss as u16);
+            self.sack_permitted = true;
+            self.timestamps = Some((be32(bytes, 8), be32(bytes, 12)));
+            self.window_scale = Some((scale as u8).min(14));
+        }
+        usual
     }
 
     fn add(&mut self, kind: u8, value: &[u8]) {
@@ -448,9 +564,25 @@ impl Options {
         self.len() == 0
     }
 
-    /// Writes them; `out` is as long as `len` says.
+    /// Writes them; `out` is as long as `len` says. Gives their sum.
     #[inline]
-    fn write(&self, out: &mut [u8]) {
+    fn write(&self, out: &mut [u8]) -> u64 {
+        let (Some(mss), Some((value, echo)), true, Some(scale)) =
+            (self.mss, self.timestamps, self.sack_permitted, self.window_scale)
+        else {
+            return self.write_all(out);
+        };
+        let Some(out) = out.first_chunk_mut::<20>() else { return 0 };
+        let words = [0x0204_0000 | u32::from(mss), SACK_AND_TIMESTAMPS, value, echo, 0x0103_0300 | u32::from(scale)];
+        let (places, _) = out.as_chunks_mut::<4>();
+        for (place, word) in places.iter_mut().zip(words) {
+            *place = word.to_be_bytes();
+        }
+        words.iter().map(|word| u64::from(*word)).sum()
+    }
+
+    #[inline(never)]
+    fn write_all(&self, out: &mut [u8]) -> u64 {
         let mut at = 0;
         let mut put = |bytes: &[u8]| {
             out[at..at + bytes.len()].copy_from_slice(bytes);
@@ -460,7 +592,7 @@ impl Options {
             put(&(0x0204_0000 | u32::from(mss)).to_be_bytes());
         }
         if let Some((value, echo)) = self.timestamps {
-            put(&(if self.sack_permitted { 0x0402_080a } else { TIMESTAMPS }).to_be_bytes());
+            put(&(if self.sack_permitted { SACK_AND_TIMESTAMPS } else { TIMESTAMPS }).to_be_bytes());
             put(&value.to_be_bytes());
             put(&echo.to_be_bytes());
         } else if self.sack_permitted {
@@ -476,6 +608,7 @@ impl Options {
                 put(&to.to_be_bytes());
             }
         }
+        sum(out)
     }
 }
 
@@ -520,58 +653,91 @@ impl Below {
         false
     }
 
-    /// Writes the headers of Ethernet and IP for a transport's packet of so many bytes.
-    #[inline]
-    fn write(&self, frame: &mut [u8], protocol: u8, len: usize) {
-        frame[..12].copy_from_slice(&self.macs);
+    /// Writes the headers of Ethernet and IP for a transport's packet of so many bytes. Gives the sum of its pseudo header.
+    #[inline(always)]
+    fn write(&self, frame: &mut [u8], protocol: u8, len: usize) -> u64 {
         if self.source.is_v6() {
-            frame[12..14].copy_from_slice(&[0x86, 0xdd]);
-            let header = &mut frame[ETHERNET..ETHERNET + IPV6];
-            header[..4].copy_from_slice(&(6 << 28 | u32::from(self.tos) << 20).to_be_bytes());
-            header[4..6].copy_from_slice(&(len as u16).to_be_bytes());
-            header[6..8].copy_from_slice(&[protocol, self.ttl]);
-            header[8..24].copy_from_slice(&self.source.0.to_be_bytes());
-            header[24..40].copy_from_slice(&self.destination.0.to_be_bytes());
-            return;
+            return self.write_v6(frame, protocol, len);
         }
-        frame[12..14].copy_from_slice(&[0x08, 0x00]);
+        let Some(header) = frame.first_chunk_mut::<{ ETHERNET + IPV4 }>() else { return 0 };
+        header[..12].copy_from_slice(&self.macs);
         let (source, destination) = (self.source.0 as u32, self.destination.0 as u32);
         let total = (IPV4 + len) as u32;
         // Do not fragment (RFC 1191).
-        let words = [
-            0x4500_0000 | u32::from(self.tos) << 16 | total,
-            u32::from(self.id) << 16 | 0x4000,
-            u32::from(self.ttl) << 24 | u32::from(protocol) << 16,
-            source,
-            destination,
-        ];
-        let sum = words.iter().map(|word| halves(*word)).sum();
-        let header = &mut frame[ETHERNET..ETHERNET + IPV4];
-        for (bytes, word) in header.chunks_exact_mut(4).zip(words) {
-            bytes.copy_from_slice(&word.to_be_bytes());
-        }
-        header[10..12].copy_from_slice(&checksum(sum).to_be_bytes());
+        let first = 0x4500_0000 | u32::from(self.tos) << 16 | total;
+        let second = u32::from(self.id) << 16 | 0x4000;
+        let third = u32::from(self.ttl) << 24 | u32::from(protocol) << 16;
+        let addresses = u64::from(source) + u64::from(destination);
+        let sum = u64::from(first) + u64::from(second) + u64::from(third) + addresses;
+        let third = third | u32::from(!fold_33(sum));
+        header[12..14].copy_from_slice(&[0x08, 0x00]);
+        header[14..18].copy_from_slice(&first.to_be_bytes());
+        header[18..22].copy_from_slice(&second.to_be_bytes());
+        header[22..26].copy_from_slice(&third.to_be_bytes());
+        header[26..30].copy_from_slice(&source.to_be_bytes());
+        header[30..34].copy_from_slice(&destination.to_be_bytes());
+        addresses + u64::from(protocol) + len as u64
+    }
+
+    #[cold]
+    fn write_v6(&self, frame: &mut [u8], protocol: u8, len: usize) -> u64 {
+        frame[..12].copy_from_slice(&self.macs);
+        frame[12..14].copy_from_slice(&[0x86, 0xdd]);
+        let header = &mut frame[ETHERNET..ETHERNET + IPV6];
+        header[..4].copy_from_slice(&(6 << 28 | u32::from(self.tos) << 20).to_be_bytes());
+        header[4..6].copy_from_slice(&(len as u16).to_be_bytes());
+        header[6..8].copy_from_slice(&[protocol, self.ttl]);
+        header[8..24].copy_from_slice(&self.source.0.to_be_bytes());
+        header[24..40].copy_from_slice(&self.destination.0.to_be_bytes());
+        pseudo_header(self.source, self.destination, protocol, len)
     }
 
     /// Writes the headers of a TCP segment whose data, so many bytes with this sum, is or will be behind them. The frame
     /// holds all of it.
-    #[inline]
     pub fn write_tcp(&self, frame: &mut [u8], head: &Head, options: &Options, data: usize, data_sum: u16) {
-        let start = self.len();
-        let header = TCP + options.len();
-        self.write(frame, PROTOCOL_TCP, header + data);
-        let bytes = &mut frame[start..start + header];
-        bytes[0..2].copy_from_slice(&head.source_port.to_be_bytes());
-        bytes[2..4].copy_from_slice(&head.destination_port.to_be_bytes());
-        bytes[4..8].copy_from_slice(&head.seq.to_be_bytes());
-        bytes[8..12].copy_from_slice(&head.ack.to_be_bytes());
-        bytes[12..14].copy_from_slice(&[(header as u8 / 4) << 4, head.flags]);
-        bytes[14..16].copy_from_slice(&head.window.to_be_bytes());
-        bytes[16..20].fill(0);
-        options.write(&mut bytes[TCP..]);
-        let pseudo = pseudo_header(self.source, self.destination, PROTOCOL_TCP, header + data);
-        let check = checksum(sum(bytes) + pseudo + u64::from(data_sum));
-        bytes[16..18].copy_from_slice(&check.to_be_bytes());
+        let at = self.len() + TCP;
+        let len = options.len();
+        let sum = options.write(&mut frame[at..at + len]);
+        self.write_head(frame, head, len, data, sum + u64::from(data_sum));
+    }
+
+    /// The same with timestamps (value and echo) as its only option, if any.
+    #[inline]
+    pub fn write_plain(
+        &self,
+        frame: &mut [u8],
+        head: &Head,
+        timestamps: Option<(u32, u32)>,
+        data: usize,
+        data_sum: u16,
+    ) {
+        let at = self.len() + TCP;
+        let Some((value, echo)) = timestamps else {
+            return self.write_head(frame, head, 0, data, u64::from(data_sum));
+        };
+        let Some(out) = frame[at..].first_chunk_mut::<TIMESTAMPS_LEN>() else { return };
+        out[..4].copy_from_slice(&TIMESTAMPS.to_be_bytes());
+        out[4..8].copy_from_slice(&value.to_be_bytes());
+        out[8..].copy_from_slice(&echo.to_be_bytes());
+        let sum = u64::from(TIMESTAMPS) + u64::from(value) + u64::from(echo) + u64::from(data_sum);
+        self.write_head(frame, head, TIMESTAMPS_LEN, data, sum);
+    }
+
+    /// All before the options; `sum` is of what follows.
+    #[inline]
+    fn write_head(&self, frame: &mut [u8], head: &Head, options: usize, data: usize, sum: u64) {
+        let header = TCP + options;
+        let pseudo = self.write(frame, PROTOCOL_TCP, header + data);
+        let Some(fixed) = frame[self.len()..].first_chunk_mut::<TCP>() else { return };
+        let ports = u32::from(head.source_port) << 16 | u32::from(head.destination_port);
+        let last = (header as u32 / 4) << 28 | u32::from(head.flags) << 16 | u32::from(head.window);
+        let words = u64::from(ports) + u64::from(head.seq) + u64::from(head.ack) + u64::from(last);
+        fixed[0..4].copy_from_slice(&ports.to_be_bytes());
+        fixed[4..8].copy_from_slice(&head.seq.to_be_bytes());
+        fixed[8..12].copy_from_slice(&head.ack.to_be_bytes());
+        fixed[12..16].copy_from_slice(&last.to_be_bytes());
+        // Checksum and urgent pointer.
+        fixed[16..20].copy_from_slice(&(u32::from(!fold_33(pseudo + words + sum)) << 16).to_be_bytes());
     }
 
     /// The same for a UDP datagram.
@@ -579,13 +745,12 @@ impl Below {
     pub fn write_udp(&self, frame: &mut [u8], ports: (u16, u16), data: usize, data_sum: u16) {
         let start = self.len();
         let len = UDP + data;
-        self.write(frame, PROTOCOL_UDP, len);
+        let pseudo = self.write(frame, PROTOCOL_UDP, len);
         let bytes = &mut frame[start..start + UDP];
         bytes[0..2].copy_from_slice(&ports.0.to_be_bytes());
         bytes[2..4].copy_from_slice(&ports.1.to_be_bytes());
         bytes[4..6].copy_from_slice(&(len as u16).to_be_bytes());
         bytes[6..8].fill(0);
-        let pseudo = pseudo_header(self.source, self.destination, PROTOCOL_UDP, len);
         // 0 would mean that there is none.
         let check = match checksum(sum(bytes) + pseudo + u64::from(data_sum)) {
             0 => 0xffff,
@@ -595,6 +760,8 @@ impl Below {
     }
 }
 
+/// Bytes of the timestamps that every segment carries, if agreed on.
+pub const TIMESTAMPS_LEN: usize = 12;
 /// Bytes of a TCP header without options.
 pub const TCP_HEADER: usize = TCP;
 /// Bytes of a UDP header.

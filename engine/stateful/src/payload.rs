@@ -3,7 +3,7 @@
 //!
 //! Sums of 16-bit words up to every 64th byte are kept, so that the Internet checksum of any piece takes two of them and
 //! the bytes at its edges instead of a pass over it.
-use spate_wire::checksum::{fold, sum, swapped};
+use spate_wire::checksum::{fold, sum, sum_le, swapped};
 use std::collections::BTreeMap;
 
 /// The byte at offset n of a pattern is n modulo this.
@@ -259,6 +259,9 @@ fn placed(sum: u64, offset: usize) -> u64 {
 #[inline]
 fn fill_bytes(bytes: &[u8], sums: &[u32], offset: usize, out: &mut [u8]) -> u64 {
     out.copy_from_slice(&bytes[offset..][..out.len()]);
+    if out.len() <= SHORT {
+        return u64::from(fold(sum_le(out)).swap_bytes());
+    }
     // The longest piece and the edges of its last block do not exceed 32 bits together.
     let mut total = 0;
     for from in (0..out.len()).step_by(LONGEST) {
@@ -267,6 +270,9 @@ fn fill_bytes(bytes: &[u8], sums: &[u32], offset: usize, out: &mut [u8]) -> u64 
     }
     placed(total, offset)
 }
+
+/// So few bytes are added up as they are.
+const SHORT: usize = 2 * BLOCK;
 
 /// The sum of all bytes before an offset, modulo 2^32.
 #[inline]

@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use crate::{
-    Address, Protocol, Scenario,
+    Address, Program, Protocol, Scenario,
     application::Machine,
     counters::{Count, Counters},
     flow::{Flow, State, is, seq_before},
-    packet::{Below, Content, Datagram, Head, Options, Packet, Reject, Segment, TCP_HEADER, Trouble, flag},
+    packet::{Below, Content, Datagram, Head, Options, Packet, Plain, Reject, Segment, TCP_HEADER, Trouble, flag},
     random,
     scenario::Tunables,
     sending::Backlog,
@@ -61,7 +61,12 @@ pub enum NotOpened {
 #[derive(Debug)]
 struct Side {
     counters: Arc<Counters>,
+    /// Of the engine.
+    port: usize,
     tunables: Tunables,
+    program: Program,
+    /// Of random delays.
+    seed: u64,
     /// Clients have MACs of their own.
     own_macs: bool,
 }
@@ -124,6 +129,14 @@ pub struct Stack {
     now: Instant,
 }
 
+impl Packet<'_> {
+    /// Whose it is, seen from here.
+    #[inline]
+    fn tuple(&self, source_port: u16, destination_port: u16) -> Tuple {
+        Tuple { local: self.destination, remote: self.source, local_port: destination_port, remote_port: source_port }
+    }
+}
+
 impl Links for Slab<Flow> {
     #[inline]
     fn link(&mut self, index: u32) -> &mut Link {
@@ -131,15 +144,56 @@ impl Links for Slab<Flow> {
     }
 }
 
-#[inline]
-fn hash_of(tuple: &Tuple, udp: bool) -> u32 {
-    let ports = u64::from(tuple.local_port) << 16 | u64::from(tuple.remote_port) | u64::from(udp) << 32;
-    let fold = |address: Address| (address.0 as u64) ^ ((address.0 >> 64) as u64).rotate_left(23);
-    let mixed = u128::from(fold(tuple.local) ^ 0x9e37_79b9_7f4a_7c15)
-        .wrapping_mul(u128::from(fold(tuple.remote).rotate_left(29) ^ 0xd1b5_4a32_d192_ed03));
-    let addresses = (mixed >> 64) as u64 ^ mixed as u64;
-    let all = u128::from(addresses ^ ports).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
-    ((all >> 64) as u64 ^ all as u64) as u32
+/// What finds a flow: as much of its tuple as is in its first cache line.
+#[derive(Clone, Copy)]
+struct Key {
+    local: u32,
+    remote: u32,
+    local_port: u16,
+    remote_port: u16,
+    /// Of `is::UDP` and `is::V6`.
+    kind: u32,
+}
+
+const KIND: u32 = is::UDP | is::V6;
+
+impl Key {
+    #[inline]
+    fn of(tuple: &Tuple, udp: bool) -> Self {
+        let kind = (if udp { is::UDP } else { 0 }) | if tuple.local.is_v6() { is::V6 } else { 0 };
+        let (local, remote) = (short(tuple.local), short(tuple.remote));
+        Self { local, remote, local_port: tuple.local_port, remote_port: tuple.remote_port, kind }
+    }
+
+    #[inline]
+    fn of_flow(flow: &Flow) -> Self {
+        Self {
+            local: flow.local,
+            remote: flow.remote,
+            local_port: flow.local_port,
+            remote_port: flow.remote_port,
+            kind: flow.flags & KIND,
+        }
+    }
+
+    #[inline]
+    fn hash(&self) -> u32 {
+        let addresses = u64::from(self.local) << 32 | u64::from(self.remote);
+        let ports = u64::from(self.local_port) << 48 | u64::from(self.remote_port) << 32 | u64::from(self.kind);
+        let mixed = u128::from(addresses ^ 0x9e37_79b9_7f4a_7c15).wrapping_mul(u128::from(ports ^ 0xd1b5_4a32_d192_ed03));
+        let folded = (mixed >> 64) as u64 ^ mixed as u64;
+        (folded.wrapping_mul(0x9fb2_1c65_1e98_df25) >> 32) as u32
+    }
+
+    /// Whether a flow is between these, as far as a key can tell.
+    #[inline]
+    fn is(&self, flow: &Flow) -> bool {
+        flow.local == self.local
+            && flow.remote == self.remote
+            && flow.local_port == self.local_port
+            && flow.remote_port == self.remote_port
+            && flow.flags & KIND == self.kind
+    }
 }
 
 #[inline]
@@ -176,13 +230,14 @@ impl Stack {
         let v6 = scenario.pools.iter().any(crate::Pool::is_v6);
         let variables_each = scenario.variables();
         let sides = scenario.templates.iter().flat_map(|template| {
-            let client = template.client.as_ref().map(|client| client.tunables.clone());
-            let server = template.server.as_ref().map(|server| server.tunables.clone());
-            let own = template.clients.iter().any(|weighted| scenario.pools[weighted.pool].first_mac.is_some());
-            [(client, own), (server, false)].map(|(tunables, own_macs)| Side {
-                counters: Arc::default(),
-                tunables: tunables.unwrap_or_default(),
-                own_macs,
+            let own_macs = template.clients.iter().any(|weighted| scenario.pools[weighted.pool].first_mac.is_some());
+            let client = template.client.as_ref().map(|client| (client.port, &client.tunables, &client.program));
+            let server = template.server.as_ref().map(|server| (server.port, &server.tunables, &server.program));
+            [(client, own_macs), (server, false)].map(|(side, own_macs)| {
+                let (port, tunables, program) = side.map_or_else(Default::default, |(port, tunables, program)| {
+                    (port, tunables.clone(), program.clone())
+                });
+                Side { counters: Arc::default(), port, tunables, program, seed: template.seed, own_macs }
             })
         });
         let port = |link: &PortLink| Port {
@@ -281,29 +336,20 @@ impl Stack {
 
     /// RFC 6528: a clock plus a secret function of who talks to whom.
     fn initial_sequence(&self, tuple: &Tuple) -> u32 {
-        let hash = u64::from(hash_of(tuple, false));
+        let hash = u64::from(Key::of(tuple, false).hash());
         (random::mix(self.secret ^ hash) as u32).wrapping_add((self.now.ns >> 12) as u32)
     }
 
     #[inline]
     fn find(&self, tuple: &Tuple, udp: bool) -> Option<u32> {
-        let (local, remote) = (short(tuple.local), short(tuple.remote));
-        self.table.find(hash_of(tuple, udp), |index| {
-            let flow = &self.flows[index];
-            flow.local == local
-                && flow.remote == remote
-                && flow.local_port == tuple.local_port
-                && flow.remote_port == tuple.remote_port
-                && flow.has(is::UDP) == udp
-                && self.is_between(index, tuple)
-        })
+        let key = Key::of(tuple, udp);
+        self.table.find(key.hash(), |index| key.is(&self.flows[index]) && self.is_between(index, tuple))
     }
 
     /// Compares addresses of IPv6, of which the flow itself has a hash.
     #[inline]
     fn is_between(&self, index: u32, tuple: &Tuple) -> bool {
-        let v6 = tuple.local.is_v6();
-        self.flows[index].has(is::V6) == v6 && (!v6 || self.addresses[index as usize] == [tuple.local, tuple.remote])
+        !tuple.local.is_v6() || self.addresses[index as usize] == [tuple.local, tuple.remote]
     }
 
     fn tuple_of(&self, index: u32) -> Tuple {
@@ -321,12 +367,13 @@ impl Stack {
         let v6 = tuple.local.is_v6();
         let flag = |so: bool, flag: u32| if so { flag } else { 0 };
         let flags = flag(client, is::CLIENT) | flag(v6, is::V6) | flag(udp, is::UDP) | is::OPEN;
+        let side = side_of(template, client);
         self.flows[index] = Flow {
             local: short(tuple.local),
             remote: short(tuple.remote),
             local_port: tuple.local_port,
             remote_port: tuple.remote_port,
-            template: template as u16,
+            side: side as u16,
             number,
             flags,
             ..Flow::NOTHING
@@ -336,8 +383,8 @@ impl Stack {
         }
         let first = index as usize * self.variables_each;
         self.variables[first..first + self.variables_each].fill(0);
-        self.table.insert(hash_of(tuple, udp), index);
-        self.sides[side_of(template, client)].counters.opened();
+        self.table.insert(Key::of(tuple, udp).hash(), index);
+        self.sides[side].counters.opened();
         Some(index)
     }
 
@@ -345,7 +392,7 @@ impl Stack {
     #[inline]
     fn parts(&mut self, index: u32) -> (&mut Flow, Context<'_>, &mut Slab<Backlog>) {
         let flow = &mut self.flows[index];
-        let side = &self.sides[side_of(usize::from(flow.template), flow.has(is::CLIENT))];
+        let side = &self.sides[usize::from(flow.side)];
         let cx = Context {
             now: self.now,
             recoveries: &mut self.recoveries,
@@ -359,28 +406,49 @@ impl Stack {
     #[inline]
     pub fn receive(&mut self, port: usize, frame: &[u8], now_ns: u64) -> Received {
         self.now = Instant { ns: now_ns };
+        if let Some(plain) = Plain::read(frame) {
+            let s = &plain.segment;
+            let key = Key {
+                local: plain.destination,
+                remote: plain.source,
+                local_port: s.destination_port,
+                remote_port: s.source_port,
+                kind: 0,
+            };
+            let found = self.table.find(key.hash(), |index| key.is(&self.flows[index]));
+            if let Some(index) = found {
+                return self.receive_known(port, index, frame, s, plain.ecn);
+            }
+            return self.receive_unknown(port, &plain.packet(frame), s);
+        }
+        self.receive_any(port, frame)
+    }
+
+    #[inline(never)]
+    fn receive_any(&mut self, port: usize, frame: &[u8]) -> Received {
         let packet = match Packet::read(frame) {
             Ok(packet) => packet,
             Err(Reject::Checksum) => return Received::BadChecksum,
             Err(Reject::Other | Reject::Truncated | Reject::Fragment) => return Received::Foreign,
         };
         match &packet.content {
-            Content::Tcp(segment) => self.receive_tcp(port, &packet, segment),
+            Content::Tcp(segment) => {
+                let tuple = packet.tuple(segment.source_port, segment.destination_port);
+                match self.find(&tuple, false) {
+                    Some(index) => self.receive_known(port, index, frame, segment, packet.ecn),
+                    None => self.receive_unknown(port, &packet, segment),
+                }
+            }
             Content::Udp(datagram) => self.receive_udp(port, &packet, datagram),
             Content::Icmp(trouble) => self.receive_trouble(trouble),
         }
     }
 
-    #[inline]
-    fn receive_tcp(&mut self, port: usize, packet: &Packet<'_>, s: &Segment<'_>) -> Received {
-        let tuple = Tuple {
-            local: packet.destination,
-            remote: packet.source,
-            local_port: s.destination_port,
-            remote_port: s.source_port,
-        };
-        let mut found = self.find(&tuple, false);
-        if let Some(index) = found
+    /// A segment of a flow. It is all that is read of the frame, but for what is rare.
+    #[inline(always)]
+    fn receive_known(&mut self, port: usize, index: u32, frame: &[u8], s: &Segment<'_>, ecn: u8) -> Received {
+        let flow = &self.flows[index];
+        if flow.state == State::TimeWait
             && s.flags & (flag::SYN | flag::ACK | flag::RST) == flag::SYN
             && self.may_be_reused(index, s)
         {
@@ -388,44 +456,48 @@ impl Stack {
             self.flows[index].state = State::Closed;
             self.settle(index);
             // One that still has its turn to come is forgotten then.
-            found = self.find(&tuple, false);
+            if self.flows[index].has(is::READY) {
+                return Received::Taken;
+            }
+            return self.receive_any(port, frame);
         }
-        let Some(index) = found else { return self.receive_unknown(port, packet, s, &tuple) };
-        if self.flows[index].is_stranger(s) {
-            let side = self.side_index(index);
-            self.sides[side].counters.one(Count::ReceivedPackets);
-            self.sides[side].counters.one(Count::AcksOfUnsent);
-            self.refuse(port, packet, s, side);
-            return Received::Taken;
+        if flow.is_stranger(s) {
+            return self.receive_strange(port, index, frame, s);
         }
-        if self.first_bytes_tell && !s.payload.is_empty() && s.seq == self.flows[index].rcv_nxt {
-            self.choose(index, port, &tuple, s.payload);
+        if self.first_bytes_tell && !s.payload.is_empty() && s.seq == flow.rcv_nxt {
+            self.choose(index, port, s.payload);
         }
         let (flow, mut cx, backlogs) = self.parts(index);
-        if flow.input(s, packet.ecn, &mut cx, backlogs) {
+        if flow.input(s, ecn, &mut cx, backlogs) {
             self.go_on(index);
         }
         self.settle(index);
         Received::Taken
     }
 
+    #[cold]
+    fn receive_strange(&mut self, port: usize, index: u32, frame: &[u8], s: &Segment<'_>) -> Received {
+        let side = usize::from(self.flows[index].side);
+        self.sides[side].counters.one(Count::ReceivedPackets);
+        self.sides[side].counters.one(Count::AcksOfUnsent);
+        if let Ok(packet) = Packet::read(frame) {
+            self.refuse(port, &packet, s, side);
+        }
+        Received::Taken
+    }
+
     /// RFC 6191, RFC 9293 section 3.10.7.4: a SYN beyond what a flow in TIME-WAIT has seen.
     fn may_be_reused(&self, index: u32, s: &Segment<'_>) -> bool {
         let flow = &self.flows[index];
-        let newer = match s.options.timestamps {
+        let newer = match s.timestamps() {
             Some((value, _)) if flow.has(is::TIMESTAMPS) => seq_before(flow.ts_recent, value),
             _ => false,
         };
         flow.state == State::TimeWait && (newer || seq_before(flow.rcv_nxt, s.seq))
     }
 
-    fn side_index(&self, index: u32) -> usize {
-        let flow = &self.flows[index];
-        side_of(usize::from(flow.template), flow.has(is::CLIENT))
-    }
-
     fn side(&self, index: u32) -> &Side {
-        &self.sides[self.side_index(index)]
+        &self.sides[usize::from(self.flows[index].side)]
     }
 
     /// The template that serves flows to this address and port, on a port of the engine: one that knows it by its first
@@ -466,7 +538,8 @@ impl Stack {
         })
     }
 
-    fn receive_unknown(&mut self, port: usize, packet: &Packet<'_>, s: &Segment<'_>, tuple: &Tuple) -> Received {
+    fn receive_unknown(&mut self, port: usize, packet: &Packet<'_>, s: &Segment<'_>) -> Received {
+        let tuple = &packet.tuple(s.source_port, s.destination_port);
         let opens = s.flags & (flag::SYN | flag::ACK | flag::RST | flag::FIN) == flag::SYN;
         if opens && let Some(template) = self.server_for(port, tuple, Protocol::Tcp, None) {
             let number = self.sides[side_of(template, false)].counters.get(Count::Accepts);
@@ -515,12 +588,7 @@ impl Stack {
     }
 
     fn receive_udp(&mut self, port: usize, packet: &Packet<'_>, d: &Datagram<'_>) -> Received {
-        let tuple = Tuple {
-            local: packet.destination,
-            remote: packet.source,
-            local_port: d.destination_port,
-            remote_port: d.source_port,
-        };
+        let tuple = packet.tuple(d.source_port, d.destination_port);
         let index = match self.find(&tuple, true) {
             Some(index) => index,
             None => {
@@ -570,24 +638,18 @@ impl Stack {
     /// Lets a flow's program go on.
     fn go_on(&mut self, index: u32) {
         loop {
-            let scenario = &self.scenario;
             let flow = &mut self.flows[index];
-            let client = flow.has(is::CLIENT);
-            let template = usize::from(flow.template);
-            let side = &self.sides[side_of(template, client)];
-            let of = &scenario.templates[template];
-            let program = if client {
-                of.client.as_ref().map(|client| &client.program)
-            } else {
-                of.server.as_ref().map(|server| &server.program)
-            };
+            if flow.has(is::PROGRAM_ENDED) {
+                return;
+            }
+            let side = &self.sides[usize::from(flow.side)];
             let first = index as usize * self.variables_each;
             let mut machine = Machine {
-                program: program.expect("a flow's template has its side"),
-                payloads: &scenario.payloads,
+                program: &side.program,
+                payloads: &self.scenario.payloads,
                 backlogs: &mut self.backlogs,
                 variables: &mut self.variables[first..first + self.variables_each],
-                seed: of.seed,
+                seed: side.seed,
             };
             let mut cx = Context {
                 now: self.now,
@@ -603,10 +665,9 @@ impl Stack {
     /// A flow goes on with another template's program, behind its `Connect` or `Accept`.
     fn switch(&mut self, index: u32, next: usize) {
         let flow = &mut self.flows[index];
-        let client = flow.has(is::CLIENT);
-        let from = &self.sides[side_of(usize::from(flow.template), client)].counters;
-        let to = &self.sides[side_of(next, client)].counters;
-        flow.template = next as u16;
+        let from = &self.sides[usize::from(flow.side)].counters;
+        flow.side = side_of(next, flow.has(is::CLIENT)) as u16;
+        let to = &self.sides[usize::from(flow.side)].counters;
         flow.pc = u16::from(self.scenario.templates[next].protocol == Protocol::Tcp);
         from.one(Count::SwitchedOut);
         from.ended();
@@ -615,86 +676,74 @@ impl Stack {
     }
 
     /// A connection to a server gets its first bytes: they tell whose it is, if they do so for any template.
-    fn choose(&mut self, index: u32, port: usize, tuple: &Tuple, first_bytes: &[u8]) {
+    #[inline(never)]
+    fn choose(&mut self, index: u32, port: usize, first_bytes: &[u8]) {
         let flow = &self.flows[index];
         let waits = flow.received == 0 && flow.queued() == 0 && flow.pc <= 1 && !flow.has(is::BEGUN);
         if flow.has(is::CLIENT) || !waits {
             return;
         }
-        if let Some(template) = self.server_for(port, tuple, Protocol::Tcp, Some(first_bytes))
-            && template != usize::from(flow.template)
+        if let Some(template) = self.server_for(port, &self.tuple_of(index), Protocol::Tcp, Some(first_bytes))
+            && template != flow.template()
         {
             self.switch(index, template);
         }
     }
 
-    /// After something has happened to a flow: sets its timer, gives it its turn to send, or forgets it.
+    /// After something has happened to a flow: gives it its turn to send, which sets its timer too, or sets that now, or
+    /// forgets the flow.
     #[inline]
     fn settle(&mut self, index: u32) {
-        let flow = &mut self.flows[index];
-        if flow.state == State::Closed || (flow.state == State::TimeWait && flow.has(is::OPEN)) {
-            self.ended(index);
-        }
-        let flow = &mut self.flows[index];
-        let owes = flow.any(is::OUTPUT | is::ACK_NOW | is::RESET | is::KEEPALIVE);
-        if flow.state == State::Closed {
-            if !flow.has(is::READY) {
-                self.forget(index);
-            }
+        let flow = &self.flows[index];
+        if matches!(flow.state, State::Closed | State::TimeWait) && self.ends(index) {
             return;
         }
-        if let Some(at) = flow.deadline() {
-            let set = flow.link.at();
-            if set.is_none_or(|set| wheel::before(at, set)) {
-                self.wheel.cancel(&mut self.flows, index);
-                self.wheel.set(&mut self.flows, index, at);
+        let flow = &mut self.flows[index];
+        if flow.any(is::OWES) {
+            if !flow.has(is::READY) {
+                self.enqueue(index);
             }
-        }
-        let flow = &self.flows[index];
-        if owes && !flow.has(is::READY) {
-            self.enqueue(index);
+        } else if flow.any(is::TIMED_AT_ALL) {
+            let at = flow.deadline();
+            if flow.link.at().is_none_or(|set| wheel::before(at, set)) {
+                self.wheel.reset(&mut self.flows, index, at);
+            }
         }
     }
 
-    /// The flow is open no more, though it may be in TIME-WAIT.
-    fn ended(&mut self, index: u32) {
+    /// A flow is closed, or in TIME-WAIT: it is open no more. Whether there is nothing to be done for it.
+    #[inline(never)]
+    fn ends(&mut self, index: u32) -> bool {
         let flow = &mut self.flows[index];
-        if !flow.has(is::OPEN) {
-            return;
+        if flow.has(is::OPEN) {
+            flow.clear(is::OPEN);
+            let side = &self.sides[usize::from(flow.side)];
+            side.counters.ended();
+            side.counters.one(Count::Closed);
         }
-        flow.clear(is::OPEN);
-        let side = &self.sides[side_of(usize::from(flow.template), flow.has(is::CLIENT))];
-        side.counters.ended();
-        side.counters.one(Count::Closed);
+        if flow.state == State::TimeWait {
+            return false;
+        }
+        if !flow.has(is::READY) {
+            self.forget(index);
+        }
+        true
     }
 
     fn forget(&mut self, index: u32) {
-        let tuple = self.tuple_of(index);
         self.wheel.cancel(&mut self.flows, index);
         let flow = &mut self.flows[index];
         flow.release(&mut self.recoveries);
         flow.drop_backlog(&mut self.backlogs);
-        let udp = flow.has(is::UDP);
-        let held = self.table.remove(hash_of(&tuple, udp), index);
+        let held = self.table.remove(Key::of_flow(flow).hash(), index);
         debug_assert!(held, "every flow is in the table");
         self.flows.give(index);
     }
 
-    fn port_of(&self, index: u32) -> usize {
-        let flow = &self.flows[index];
-        let of = &self.scenario.templates[usize::from(flow.template)];
-        let port = if flow.has(is::CLIENT) {
-            of.client.as_ref().map(|client| client.port)
-        } else {
-            of.server.as_ref().map(|server| server.port)
-        };
-        port.expect("a flow's template has its side")
-    }
-
     #[inline]
     fn enqueue(&mut self, index: u32) {
-        let port = self.port_of(index);
         let flow = &mut self.flows[index];
+        let port = self.sides[usize::from(flow.side)].port;
         flow.set(is::READY);
         flow.ready_next = NONE;
         let queue = &mut self.ports[port].ready;
@@ -751,12 +800,12 @@ impl Stack {
     fn turn(&mut self, index: u32, port: usize, out: &mut impl Output) -> Turn {
         let tuple = self.tuple_of(index);
         let flow = &mut self.flows[index];
-        let side = &self.sides[side_of(usize::from(flow.template), flow.has(is::CLIENT))];
+        let side = &self.sides[usize::from(flow.side)];
         let mut macs = [0; 12];
         macs[..6].copy_from_slice(&flow.remote_mac);
         macs[6..].copy_from_slice(&self.ports[port].link.mac);
         if side.own_macs
-            && let Some(mac) = own_mac(&self.scenario, usize::from(flow.template), tuple.local)
+            && let Some(mac) = own_mac(&self.scenario, flow.template(), tuple.local)
         {
             macs[6..].copy_from_slice(&mac);
         }

@@ -104,6 +104,13 @@ impl Wheel {
         self.put(links, index, at);
     }
 
+    /// Sets an entry for another tick, or for its first.
+    #[inline(never)]
+    pub fn reset(&mut self, links: &mut impl Links, index: u32, at: u32) {
+        self.cancel(links, index);
+        self.set(links, index, at);
+    }
+
     /// Takes an entry out, if it is in a slot.
     #[inline]
     pub fn cancel(&mut self, links: &mut impl Links, index: u32) {

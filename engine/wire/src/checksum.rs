@@ -30,6 +30,54 @@ pub fn sum(bytes: &[u8]) -> u64 {
     total
 }
 
+/// The sum of all words in little-endian order, up to a multiple of 0xffff, 0 only if all are 0, and below 2^33; the last
+/// word is filled up with zeros. Folded and swapped it is that of `sum` (RFC 1071 §2.B). It is the faster one: a number of
+/// 64 bits is congruent to the sum of its words.
+#[inline]
+pub fn sum_le(bytes: &[u8]) -> u64 {
+    /// From here on vectors pay.
+    const MANY: usize = 256;
+    let (mut total, mut rest) = (0, bytes);
+    if bytes.len() >= MANY {
+        let (blocks, tail) = bytes.as_chunks::<32>();
+        (total, rest) = (blocks_sum(blocks), tail);
+    }
+    let (eights, tail) = rest.as_chunks::<8>();
+    for eight in eights {
+        total = with_carry(total, u64::from_le_bytes(*eight));
+    }
+    if !tail.is_empty() {
+        let left = match bytes.last_chunk::<8>() {
+            // Without those that are in already.
+            Some(eight) => u64::from_le_bytes(*eight) >> (64 - 8 * tail.len()),
+            None => tail.iter().rev().fold(0, |left, byte| left << 8 | u64::from(*byte)),
+        };
+        total = with_carry(total, left);
+    }
+    (total & 0xffff_ffff) + (total >> 32)
+}
+
+/// A carry out of 64 bits is congruent to one.
+#[inline]
+const fn with_carry(total: u64, more: u64) -> u64 {
+    let (sum, carry) = total.overflowing_add(more);
+    sum + carry as u64
+}
+
+/// By lanes: no lane runs over before 2^32 blocks.
+#[inline]
+fn blocks_sum(blocks: &[[u8; 32]]) -> u64 {
+    let mut lanes = [0u64; 4];
+    for block in blocks {
+        let (eights, _) = block.as_chunks::<8>();
+        for (lane, eight) in lanes.iter_mut().zip(eights) {
+            let bits = u64::from_le_bytes(*eight);
+            *lane += (bits & 0xffff_ffff) + (bits >> 32);
+        }
+    }
+    lanes.iter().fold(0, |total, lane| with_carry(total, *lane))
+}
+
 /// The sum of 16 bytes, up to a multiple of 0xffff: a 64-bit number is congruent to the sum of its 16-bit digits.
 #[inline]
 pub fn sum_16(bytes: &[u8; 16]) -> u64 {
@@ -74,6 +122,13 @@ mod tests {
     #[test]
     fn matches_the_rfc() {
         assert_eq!(fold(sum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7])), 0xddf2);
+    }
+
+    proptest! {
+        #[test]
+        fn both_orders_give_the_same_sum(bytes in prop::collection::vec(prop_oneof![Just(0u8), Just(0xff), any::<u8>()], 0..700)) {
+            prop_assert_eq!(fold(sum_le(&bytes)).swap_bytes(), fold(sum(&bytes)));
+        }
     }
 
     #[test]

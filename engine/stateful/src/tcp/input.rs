@@ -39,7 +39,7 @@ impl Flow {
 
     /// Takes in what a SYN offers.
     fn agree(&mut self, s: &Segment<'_>, cx: &mut Context<'_>) {
-        let (options, tunables) = (&s.options, cx.tunables);
+        let (options, tunables) = (s.options(), cx.tunables);
         self.mss = options.mss.unwrap_or(if self.has(is::V6) { 1220 } else { 536 }).max(64).min(tunables.mss);
         if tunables.timestamps
             && let Some((value, _)) = options.timestamps
@@ -86,7 +86,7 @@ impl Flow {
         if s.has(flag::SYN) && !self.is_late_syn(s, cx) {
             return false;
         }
-        if let Some((value, _)) = s.options.timestamps
+        if let Some((value, _)) = s.timestamps()
             && self.has(is::TIMESTAMPS)
             && !seq_before(self.ack_sent, s.seq)
             && !seq_before(value, self.ts_recent)
@@ -214,7 +214,7 @@ impl Flow {
     /// Whether a segment is not of an earlier time (PAWS, RFC 7323 section 5.3).
     #[inline]
     fn is_timely(&mut self, s: &Segment<'_>, cx: &mut Context<'_>) -> bool {
-        let Some((value, _)) = s.options.timestamps else {
+        let Some((value, _)) = s.timestamps() else {
             // RFC 7323 section 3.2.
             cx.one(Count::MissingTimestamps);
             return false;

@@ -15,6 +15,7 @@ pub use recovery::Recovery;
 use crate::{
     counters::{Count, Counters},
     flow::{Flow, State, is},
+    packet,
     scenario::Tunables,
     slab::Slab,
     wheel,
@@ -77,8 +78,7 @@ pub fn scale_of(buffer: u32) -> u8 {
 /// In `Flow::scales`: windows are not scaled. (No shift is above 14.)
 const NOT_SCALED: u8 = 0xf0;
 
-/// Bytes of the timestamps that every segment carries, if agreed on.
-const TIMESTAMPS_LEN: u16 = 12;
+const TIMESTAMPS_LEN: u16 = packet::TIMESTAMPS_LEN as u16;
 
 impl Flow {
     /// Starts to connect, with an initial sequence number (RFC 9293 section 3.4.1).

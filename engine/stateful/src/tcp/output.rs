@@ -4,7 +4,7 @@ use super::{Context, TIMESTAMPS_LEN};
 use crate::{
     counters::Count,
     flow::{Flow, State, is, seq_before, seq_max},
-    packet::{Below, Head, Options, TCP_HEADER, flag},
+    packet::{self, Below, Head, Options, TCP_HEADER, flag},
     payload::Payload,
     sending::Backlog,
     slab::{NONE, Slab},
@@ -242,8 +242,8 @@ impl Flow {
         cx.recoveries[self.recovery].came.as_slice().len().min(most)
     }
 
-    /// Options of a segment that is no SYN.
-    #[inline]
+    /// Options of a segment that is no SYN, with what came out of order.
+    #[cold]
     fn options(&self, cx: &Context<'_>) -> Options {
         let mut options = Options::default();
         if self.has(is::TIMESTAMPS) {
@@ -259,7 +259,6 @@ impl Flow {
                 options.sack[options.sacks] = range;
                 options.sacks += 1;
             }
-            cx.counters.add(Count::SackBlocksSent, options.sacks as u64);
         }
         options
     }
@@ -288,10 +287,8 @@ impl Flow {
 
     #[inline]
     fn send_data(&mut self, plan: &Plan, cx: &mut Context<'_>, from: &Sources<'_>, out: &mut impl Output) -> bool {
-        let options = self.options(cx);
-        let mut below = from.below;
         let len = plan.len as usize;
-        let header = below.len() + TCP_HEADER + options.len();
+        let header = from.below.len() + TCP_HEADER + self.options_len(cx);
         let Some(frame) = out.frame(header + len) else { return false };
         let sum =
             if len > 0 { self.fill(from.data.payloads, from.data.backlogs, plan.seq, &mut frame[header..]) } else { 0 };
@@ -304,18 +301,48 @@ impl Flow {
             flags |= flag::FIN;
         }
         // Neither what is sent again nor a probe of a window (RFC 3168 sections 6.1.5 and 6.1.6).
+        let mut mark = 0;
         if len > 0 && !plan.again && self.has(is::ECN) && !self.has(is::PERSIST) {
-            below.tos |= CAPABLE;
+            mark = CAPABLE;
             if self.has(is::REDUCED) {
                 self.clear(is::REDUCED);
                 flags |= flag::CWR;
             }
         }
         let head = self.head(plan.seq, flags, cx);
-        below.write_tcp(frame, &head, &options, len, sum);
+        self.write(frame, &head, mark, (len, sum), cx, from);
         self.count_sent(plan, cx);
         self.sent(plan, end.wrapping_add(u32::from(plan.fin)), cx);
         true
+    }
+
+    /// Bytes of the options of a segment that is no SYN.
+    #[inline]
+    fn options_len(&self, cx: &Context<'_>) -> usize {
+        let timestamps = if self.has(is::TIMESTAMPS) { packet::TIMESTAMPS_LEN } else { 0 };
+        if self.recovery == NONE { timestamps } else { self.options(cx).len() }
+    }
+
+    /// Writes the headers of a segment that is no SYN, with data of a length and sum.
+    #[inline]
+    fn write(
+        &self,
+        frame: &mut [u8],
+        head: &Head,
+        mark: u8,
+        (len, sum): (usize, u16),
+        cx: &Context<'_>,
+        from: &Sources<'_>,
+    ) {
+        let below = Below { tos: from.below.tos | mark, ..from.below };
+        if self.recovery == NONE {
+            let timestamps = self.has(is::TIMESTAMPS).then(|| (cx.now.ms(), self.ts_recent));
+            below.write_plain(frame, head, timestamps, len, sum);
+        } else {
+            let options = self.options(cx);
+            cx.counters.add(Count::SackBlocksSent, options.sacks as u64);
+            below.write_tcp(frame, head, &options, len, sum);
+        }
     }
 
     #[inline]
@@ -396,10 +423,9 @@ impl Flow {
 
     /// A segment with nothing but an acknowledgement.
     fn send_bare(&mut self, seq: u32, cx: &mut Context<'_>, from: &Sources<'_>, out: &mut impl Output) -> bool {
-        let options = self.options(cx);
-        let Some(frame) = out.frame(from.below.len() + TCP_HEADER + options.len()) else { return false };
+        let Some(frame) = out.frame(from.below.len() + TCP_HEADER + self.options_len(cx)) else { return false };
         let head = self.head(seq, flag::ACK, cx);
-        from.below.write_tcp(frame, &head, &options, 0, 0);
+        self.write(frame, &head, 0, (0, 0), cx, from);
         cx.one(Count::SentPackets);
         cx.one(Count::SentAckPackets);
         true

@@ -219,15 +219,18 @@ impl Flow {
     }
 
     /// Takes in which bytes the peer has. Tells how many of them are new.
+    #[inline]
     pub(super) fn selective(&mut self, s: &Segment<'_>, cx: &mut Context<'_>) -> u32 {
-        if s.options.sacks == 0 || !self.has(is::SACK) {
-            return 0;
-        }
-        cx.counters.add(Count::SackBlocksReceived, s.options.sacks as u64);
+        if s.has_more_options() && self.has(is::SACK) { self.told(s, cx) } else { 0 }
+    }
+
+    fn told(&mut self, s: &Segment<'_>, cx: &mut Context<'_>) -> u32 {
+        let options = s.options();
+        cx.counters.add(Count::SackBlocksReceived, options.sacks as u64);
         let una = seq_max(self.snd_una, s.ack);
         let (max, recover) = (self.snd_max, self.recover);
         let mut new = 0;
-        for &(from, to) in &s.options.sack[..s.options.sacks] {
+        for &(from, to) in &options.sack[..options.sacks] {
             // Blocks below are of duplicates (RFC 2883); beyond is nonsense.
             if !seq_before(from, to) || seq_before(from, una) || seq_before(max, to) {
                 continue;

@@ -31,7 +31,7 @@ impl Flow {
     /// Takes in the round trip that an echoed timestamp tells: of a segment that was sent again too, it is that of the
     /// transmission that was answered (RFC 7323 section 4). Whether there was one.
     pub(super) fn echoed_round_trip(&mut self, s: &Segment<'_>, cx: &Context<'_>) -> bool {
-        let Some((_, echo)) = s.options.timestamps.filter(|_| self.has(is::TIMESTAMPS)) else { return false };
+        let Some((_, echo)) = s.timestamps().filter(|_| self.has(is::TIMESTAMPS)) else { return false };
         let ms = cx.now.ms().wrapping_sub(echo);
         if u64::from(ms) > LONGEST_RTO >> 20 {
             return false;

@@ -260,7 +260,7 @@ impl Talk {
         if s.has(SYN) {
             self.irs = s.seq;
         }
-        let mut options = s.options;
+        let mut options = s.options();
         for block in &mut options.sack[..options.sacks] {
             *block = (block.0.wrapping_sub(self.iss), block.1.wrapping_sub(self.iss));
         }

@@ -192,7 +192,7 @@ fn listen(stack: &mut Stack, now: u64, room: usize, known: &mut [[Known; FLOWS];
                     *known = Known {
                         next: s.seq.wrapping_add(s.len()),
                         expected: s.ack,
-                        stamp: s.options.timestamps.map_or(known.stamp, |(value, _)| value),
+                        stamp: s.timestamps().map_or(known.stamp, |(value, _)| value),
                     };
                 }
             }
