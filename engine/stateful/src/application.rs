@@ -45,6 +45,16 @@ enum Step {
 }
 
 impl Flow {
+    /// Whether the program waits for more than has come: what most segments of a long transfer leave it with.
+    #[inline]
+    pub fn waits_for_more(&self, program: &Program) -> bool {
+        let most = match program.instructions.get(usize::from(self.pc)) {
+            Some(Instruction::Receive { bytes, .. }) => *bytes,
+            _ => return false,
+        };
+        self.received < most && !self.any(is::FIN_RECEIVED | is::PROGRAM_WAITS) && self.state == State::Established
+    }
+
     /// Lets the program go on. Tells the template if it goes on with another one's.
     pub fn go_on(&mut self, machine: &mut Machine<'_>, cx: &mut Context<'_>) -> Option<u32> {
         if self.any(is::PROGRAM_ENDED) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What programs send: bytes that are held once for all flows, or made from a rule, and their checksums at little cost.
 //!
-//! Sums of 16-bit words up to every 64th byte are kept, so that the Internet checksum of any piece takes two of them and
+//! Sums of 16-bit words up to every 8th byte are kept, so that the Internet checksum of any piece takes two of them and
 //! the bytes at its edges instead of a pass over it.
 use spate_wire::checksum::{fold, sum, sum_le, swapped};
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 pub const PATTERN: u64 = 251;
 
 /// Bytes between two sums that are kept. Even, so that words start at even offsets.
-const BLOCK: usize = 64;
+const BLOCK: usize = 8;
 
 /// Longest piece of given bytes whose sum is taken at once: below 2^32.
 const LONGEST: usize = 1 << 16;
@@ -272,14 +272,25 @@ fn fill_bytes(bytes: &[u8], sums: &[u32], offset: usize, out: &mut [u8]) -> u64 
 }
 
 /// So few bytes are added up as they are.
-const SHORT: usize = 2 * BLOCK;
+const SHORT: usize = 128;
 
 /// The sum of all bytes before an offset, modulo 2^32.
 #[inline]
 fn sum_before(bytes: &[u8], sums: &[u32], offset: usize) -> u32 {
-    // The end of a last block that is full has no sum of its own.
-    let block = (offset / BLOCK).min(sums.len().saturating_sub(1));
-    sums.get(block).map_or(0, |before| before.wrapping_add(sum(&bytes[block * BLOCK..offset]) as u32))
+    let (block, left) = (offset / BLOCK, offset % BLOCK);
+    match bytes[block * BLOCK..].first_chunk() {
+        Some(whole) => {
+            // Without what is behind the offset.
+            let words = u64::from_be_bytes(*whole) & !(u64::MAX >> (8 * left));
+            let [a, b, c, d] = [48, 32, 16, 0].map(|shift| (words >> shift) as u32 & 0xffff);
+            sums[block].wrapping_add(a + b + c + d)
+        }
+        None => {
+            // The end of a last block that is full has no sum of its own.
+            let block = block.min(sums.len().saturating_sub(1));
+            sums.get(block).map_or(0, |before| before.wrapping_add(sum(&bytes[block * BLOCK..offset]) as u32))
+        }
+    }
 }
 
 /// Bytes of the table that pieces of the pattern are copied from: a jumbo frame from any offset at once.

@@ -131,8 +131,14 @@ impl Flow {
     #[inline]
     pub fn fill(&self, payloads: &[Payload], backlogs: &Slab<Backlog>, seq: u32, out: &mut [u8]) -> u16 {
         let end = seq.wrapping_add(out.len() as u32);
-        let (mut at, mut sum) = (0, 0);
         let count = usize::from(self.piece_count);
+        let first = self.pieces[0];
+        let payload = &payloads[usize::from(first.payload)];
+        let offset = seq.wrapping_sub(first.seq);
+        if count == 1 && u64::from(offset) + out.len() as u64 <= u64::from(part_len(payload, first.part)) {
+            return payload.fill(self.number, u64::from(first.part) * PART + u64::from(offset), out);
+        }
+        let (mut at, mut sum) = (0, 0);
         for index in 0..count {
             let piece = self.piece(index, backlogs);
             let piece_end = if index + 1 < count { self.piece(index + 1, backlogs).seq } else { self.snd_end };

@@ -180,7 +180,8 @@ impl Key {
     fn hash(&self) -> u32 {
         let addresses = u64::from(self.local) << 32 | u64::from(self.remote);
         let ports = u64::from(self.local_port) << 48 | u64::from(self.remote_port) << 32 | u64::from(self.kind);
-        let mixed = u128::from(addresses ^ 0x9e37_79b9_7f4a_7c15).wrapping_mul(u128::from(ports ^ 0xd1b5_4a32_d192_ed03));
+        let mixed =
+            u128::from(addresses ^ 0x9e37_79b9_7f4a_7c15).wrapping_mul(u128::from(ports ^ 0xd1b5_4a32_d192_ed03));
         let folded = (mixed >> 64) as u64 ^ mixed as u64;
         (folded.wrapping_mul(0x9fb2_1c65_1e98_df25) >> 32) as u32
     }
@@ -639,10 +640,10 @@ impl Stack {
     fn go_on(&mut self, index: u32) {
         loop {
             let flow = &mut self.flows[index];
-            if flow.has(is::PROGRAM_ENDED) {
+            let side = &self.sides[usize::from(flow.side)];
+            if flow.has(is::PROGRAM_ENDED) || flow.waits_for_more(&side.program) {
                 return;
             }
-            let side = &self.sides[usize::from(flow.side)];
             let first = index as usize * self.variables_each;
             let mut machine = Machine {
                 program: &side.program,

@@ -35,12 +35,12 @@ pub fn sum(bytes: &[u8]) -> u64 {
 /// 64 bits is congruent to the sum of its words.
 #[inline]
 pub fn sum_le(bytes: &[u8]) -> u64 {
-    /// From here on vectors pay.
+    /// From here on vectors pay: a multiple of what they take at a time.
     const MANY: usize = 256;
     let (mut total, mut rest) = (0, bytes);
     if bytes.len() >= MANY {
-        let (blocks, tail) = bytes.as_chunks::<32>();
-        (total, rest) = (blocks_sum(blocks), tail);
+        let (many, tail) = bytes.split_at(bytes.len() / 64 * 64);
+        (total, rest) = (halves_sum(many), tail);
     }
     let (eights, tail) = rest.as_chunks::<8>();
     for eight in eights {
@@ -64,18 +64,15 @@ const fn with_carry(total: u64, more: u64) -> u64 {
     sum + carry as u64
 }
 
-/// By lanes: no lane runs over before 2^32 blocks.
+/// Of halves of 64 bits, which do not run over before 2^32 of them.
 #[inline]
-fn blocks_sum(blocks: &[[u8; 32]]) -> u64 {
-    let mut lanes = [0u64; 4];
-    for block in blocks {
-        let (eights, _) = block.as_chunks::<8>();
-        for (lane, eight) in lanes.iter_mut().zip(eights) {
-            let bits = u64::from_le_bytes(*eight);
-            *lane += (bits & 0xffff_ffff) + (bits >> 32);
-        }
-    }
-    lanes.iter().fold(0, |total, lane| with_carry(total, *lane))
+fn halves_sum(bytes: &[u8]) -> u64 {
+    let (eights, _) = bytes.as_chunks::<8>();
+    let halves = eights.iter().map(|eight| {
+        let bits = u64::from_le_bytes(*eight);
+        (bits & 0xffff_ffff) + (bits >> 32)
+    });
+    halves.sum()
 }
 
 /// The sum of 16 bytes, up to a multiple of 0xffff: a 64-bit number is congruent to the sum of its 16-bit digits.

@@ -81,10 +81,21 @@ impl Flow {
             }
             self.clear(is::KEEPALIVE);
         }
+        let before = self.snd_max;
+        let turn = self.send_all(cx, from, out);
+        // New data moves a tail loss probe (RFC 8985 section 7.2), a time-out not: once for all that went.
+        if self.snd_max != before && self.has(is::PROBE | is::WAITING) && !self.has(is::PERSIST) {
+            self.arm_retransmit(cx);
+        }
+        turn
+    }
+
+    #[inline]
+    fn send_all(&mut self, cx: &mut Context<'_>, from: &Sources<'_>, out: &mut impl Output) -> Turn {
         for _ in 0..TURN {
             let Some(plan) = self.plan(cx) else {
                 self.clear(is::OUTPUT);
-                return done(self.acknowledge(cx, from, out));
+                return if self.acknowledge(cx, from, out) { Turn::Done } else { Turn::NoRoom };
             };
             if !self.send_data(&plan, cx, from, out) {
                 if plan.forced {
@@ -395,8 +406,7 @@ impl Flow {
         if self.has(is::PERSIST) {
             return;
         }
-        // New data moves a tail loss probe (RFC 8985 section 7.2), a time-out not.
-        if idle || !self.has(is::WAITING) || (self.has(is::PROBE) && !plan.again) {
+        if idle || !self.has(is::WAITING) {
             self.arm_retransmit(cx);
         }
     }
