@@ -8,7 +8,7 @@ SOAK ?= 10m
 SEED ?= 1
 
 ##@ Measure
-.PHONY: bench bench-instructions bench-baseline bench-pacing soak bench-program
+.PHONY: bench bench-stateful bench-instructions bench-baseline bench-pacing soak bench-program
 bench-program:
 	@echo "bench: building (first time: 4-8 min; after a change: 2-3 min)"
 	@cd engine && cargo build --locked --release --quiet --package spate-bench \
@@ -17,10 +17,13 @@ bench-program:
 bench: deps bench-program ## Measure stateless traffic beside dpdk-testpmd, in time and instructions (8 min)
 	@$(bench_program) stateless --json build/bench/stateless.json
 
-bench-instructions: bench-program ## Compare instructions per packet with those recorded; more by 3 % fails (2 min)
+bench-stateful: deps bench-program ## Measure connections, data and memory of flows beside nginx and wrk (6 min)
+	@$(bench_program) stateful --json build/bench/stateful.json
+
+bench-instructions: bench-program ## Compare instructions per packet and connection with those recorded; more by 3 % fails (3 min)
 	@$(bench_program) instructions --baseline $(bench_baseline)
 
-bench-baseline: bench-program ## Record instructions per packet for this compiler, DPDK and libc
+bench-baseline: bench-program ## Record instructions per packet and connection for this compiler, DPDK and libc
 	@$(bench_program) instructions --baseline $(bench_baseline) --record
 
 bench-pacing: bench-program ## Measure when packets leave, at 10 kpps to 10 Mpps (1 min)

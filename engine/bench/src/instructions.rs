@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Instructions per packet, counted by callgrind: two runs that differ in their number of packets, so that what is done
-//! once cancels out. A number that does not depend on what else the machine does, and a gate on it.
+//! Instructions for each packet, or each connection, counted by callgrind: two runs that differ in their number, so that
+//! what is done once cancels out. A number that does not depend on what else the machine does, and a gate on it.
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -9,18 +9,65 @@ use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 
 use crate::cases::CASES;
+use crate::flow_cases;
+use crate::flows::Ended;
 use crate::measure::{Device, Measured};
 use crate::rig::Cpus;
 
 /// Packets of the two runs.
-const FEW: u64 = 200_000;
-const MANY: u64 = 1_000_000;
+const PACKETS: [u64; 2] = [200_000, 1_000_000];
+/// Flows of the two runs.
+const FLOWS: [u64; 2] = [10_000, 40_000];
 /// Above the baseline by more than this fails.
 const TOLERANCE: f64 = 0.03;
 
-/// Instructions per packet.
+/// What is counted for each packet or flow of a case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counted {
+    /// A case of streams, on a device.
+    Packets(&'static str, Device),
+    /// A case of flows.
+    Flows(&'static str),
+}
+
+impl Counted {
+    fn name(self) -> String {
+        match self {
+            Self::Packets(case, device) => format!("{case} on {}", device.name()),
+            Self::Flows(case) => format!("{case} a connection"),
+        }
+    }
+
+    fn runs(self) -> [u64; 2] {
+        match self {
+            Self::Packets(..) => PACKETS,
+            Self::Flows(_) => FLOWS,
+        }
+    }
+
+    /// What this program is to do for so many.
+    fn arguments(self, number: u64) -> Vec<String> {
+        let of = |arguments: &[&str]| arguments.iter().map(|argument| (*argument).to_owned()).collect();
+        let number = number.to_string();
+        match self {
+            Self::Packets(case, device) => {
+                of(&["measure", "--case", case, "--port", device.name(), "--packets", &number])
+            }
+            Self::Flows(case) => of(&["flows", "--case", case, "--flows", &number]),
+        }
+    }
+
+    fn done(self, printed: &[u8]) -> anyhow::Result<u64> {
+        Ok(match self {
+            Self::Packets(..) => serde_json::from_slice::<Measured>(printed)?.packets,
+            Self::Flows(_) => serde_json::from_slice::<Ended>(printed)?.flows,
+        })
+    }
+}
+
+/// Instructions for each.
 #[derive(Clone, Copy, Debug)]
-pub struct PerPacket(pub f64);
+pub struct Each(pub f64);
 
 /// Compares instructions per packet with those recorded, or records them.
 #[derive(Debug, clap::Args)]
@@ -39,11 +86,13 @@ pub struct Instructions {
 #[derive(Debug, Default, Deserialize, Serialize)]
 struct Baseline(BTreeMap<String, BTreeMap<String, f64>>);
 
-/// What is gated: on null all cases; on the loopback what receiving adds.
-fn gated() -> impl Iterator<Item = (&'static str, Device)> {
+/// What is gated: on null all cases of streams; on the loopback what receiving adds; flows, which are on loopbacks.
+fn gated() -> impl Iterator<Item = Counted> {
     let received = ["one-fixed-stream", "flow-statistics", "latency"];
-    let null = CASES.iter().map(|case| (case.name, Device::Null));
-    null.chain(received.into_iter().map(|case| (case, Device::Loopback)))
+    let null = CASES.iter().map(|case| Counted::Packets(case.name, Device::Null));
+    let loopback = received.into_iter().map(|case| Counted::Packets(case, Device::Loopback));
+    let flows = flow_cases::CASES.iter().filter(|case| case.is_flat_out());
+    null.chain(loopback).chain(flows.map(|case| Counted::Flows(case.name)))
 }
 
 impl Instructions {
@@ -65,17 +114,17 @@ impl Instructions {
         let known = known.unwrap_or_default();
         let mut counted = BTreeMap::new();
         let mut worse = Vec::new();
-        println!("{:<18} {:<9} {:>13} {:>10} {:>8}", "CASE", "PORT", "INSTR/PACKET", "RECORDED", "CHANGE");
+        println!("{:<30} {:>13} {:>10} {:>8}", "CASE", "INSTRUCTIONS", "RECORDED", "CHANGE");
         let gated: Vec<_> = gated().collect();
-        for ((case, device), PerPacket(count)) in gated.iter().copied().zip(count_all(&gated, self.cpus)?) {
-            let name = format!("{case} on {}", device.name());
+        for (counted_of, Each(count)) in gated.iter().copied().zip(count_all(&gated, self.cpus)?) {
+            let name = counted_of.name();
             let recorded = known.get(&name).copied();
             let change = recorded.map(|recorded| count / recorded - 1.0);
             let (recorded, percent) = match (recorded, change) {
                 (Some(recorded), Some(change)) => (format!("{recorded:.1}"), format!("{:+.1} %", change * 100.0)),
                 _ => ("-".into(), "new".into()),
             };
-            println!("{case:<18} {:<9} {count:>13.1} {recorded:>10} {percent:>8}", device.name());
+            println!("{name:<30} {count:>13.1} {recorded:>10} {percent:>8}");
             if change.is_none_or(|change| change > TOLERANCE) {
                 worse.push(name.clone());
             }
@@ -89,7 +138,7 @@ impl Instructions {
         }
         if !worse.is_empty() {
             bail!(
-                "more instructions per packet than recorded by more than {:.0} %, or not recorded: {}. Make it faster, or \
+                "more instructions than recorded by more than {:.0} %, or not recorded: {}. Make it faster, or \
                  run make bench-baseline and say in the commit what they buy",
                 TOLERANCE * 100.0,
                 worse.join(", ")
@@ -100,10 +149,9 @@ impl Instructions {
 }
 
 /// Counts cases, two at a time: what is counted does not depend on what else the CPUs do.
-fn count_all(cases: &[(&str, Device)], cpus: Cpus) -> anyhow::Result<Vec<PerPacket>> {
-    let half = |first: usize| -> anyhow::Result<Vec<PerPacket>> {
-        let mine = cases.iter().skip(first).step_by(2);
-        mine.map(|&(case, device)| count(case, device, cpus)).collect()
+fn count_all(cases: &[Counted], cpus: Cpus) -> anyhow::Result<Vec<Each>> {
+    let half = |first: usize| -> anyhow::Result<Vec<Each>> {
+        cases.iter().skip(first).step_by(2).map(|case| count(*case, cpus)).collect()
     };
     let (even, odd) = std::thread::scope(|scope| {
         let odd = scope.spawn(|| half(1));
@@ -114,35 +162,35 @@ fn count_all(cases: &[(&str, Device)], cpus: Cpus) -> anyhow::Result<Vec<PerPack
 }
 
 /// Counts one case.
-pub fn count(case: &str, device: Device, cpus: Cpus) -> anyhow::Result<PerPacket> {
-    let few = run(case, device, cpus, FEW)?;
-    let many = run(case, device, cpus, MANY)?;
-    if many.0 < few.0 + MANY / 4 {
-        bail!("{case} on {}: the two runs are of about as many packets ({} and {})", device.name(), few.0, many.0);
+pub fn count(case: Counted, cpus: Cpus) -> anyhow::Result<Each> {
+    let [few, many] = case.runs();
+    let (asked, few, many) = (many, run(case, cpus, few)?, run(case, cpus, many)?);
+    if many.0 < few.0 + asked / 4 {
+        bail!("{}: the two runs are about as long ({} and {})", case.name(), few.0, many.0);
     }
-    Ok(PerPacket((many.1 as f64 - few.1 as f64) / (many.0 as f64 - few.0 as f64)))
+    Ok(Each((many.1 as f64 - few.1 as f64) / (many.0 as f64 - few.0 as f64)))
 }
 
-/// Sends about so many packets under callgrind: how many exactly, and instructions of the whole process.
-fn run(case: &str, device: Device, cpus: Cpus, packets: u64) -> anyhow::Result<(u64, u64)> {
+/// Makes about so many under callgrind: how many exactly, and instructions of the whole process.
+fn run(case: Counted, cpus: Cpus, number: u64) -> anyhow::Result<(u64, u64)> {
     let output = Command::new("valgrind")
         // Fair: else the worker, which never sleeps while it sends, keeps all others from running.
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--fair-sched=yes"])
         .arg(std::env::current_exe()?)
-        .args(["measure", "--case", case, "--port", device.name(), "--pages", "normal"])
-        .args(["--packets", &packets.to_string()])
+        .args(case.arguments(number))
+        .args(["--pages", "normal"])
         .args(["--worker-cpu", &cpus.worker_cpu.to_string(), "--control-cpu", &cpus.control_cpu.to_string()])
         .stdin(Stdio::null())
         .output()
         .context("valgrind cannot be run (Debian: valgrind)")?;
     let said = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
-        bail!("{case} on {} under callgrind ended with {}: {said}", device.name(), output.status);
+        bail!("{} under callgrind ended with {}: {said}", case.name(), output.status);
     }
-    let measured: Measured = serde_json::from_slice(&output.stdout)?;
+    let done = case.done(&output.stdout)?;
     let collected =
         said.lines().find_map(|line| line.split_once("Collected :")).context("callgrind says what it collected")?;
-    Ok((measured.packets, collected.1.trim().parse()?))
+    Ok((done, collected.1.trim().parse()?))
 }
 
 /// What the counts depend on: compiler, DPDK and C library.

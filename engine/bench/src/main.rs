@@ -2,15 +2,20 @@
 //! `spate-bench`: how fast, how exact and how steady is the engine? docs/performance.md tells the method; the make targets
 //! `bench`, `bench-instructions`, `bench-pacing` and `soak` call it.
 mod cases;
+mod flow_cases;
+mod flows;
 mod instructions;
 mod measure;
 mod pacing;
 mod pages;
 mod rig;
+mod series;
 mod soak;
+mod stateful;
 mod stateless;
 mod testpmd;
 mod verify;
+mod web;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -27,6 +32,8 @@ struct Arguments {
 enum Command {
     Soak(soak::Soak),
     Stateless(stateless::Stateless),
+    Stateful(stateful::Stateful),
+    Flows(flows::Flows),
     Instructions(instructions::Instructions),
     Measure(measure::Measure),
     Pacing(pacing::Pacing),
@@ -37,6 +44,8 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Soak(soak) => soak.execute(),
         Command::Stateless(stateless) => stateless.execute(),
+        Command::Stateful(stateful) => stateful.execute(),
+        Command::Flows(flows) => flows.execute(),
         Command::Instructions(instructions) => instructions.execute(),
         Command::Measure(measure) => measure.execute(),
         Command::Pacing(pacing) => pacing.execute(),

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The engine under measurement: one worker on one CPU, control on another, and what the worker's thread has used.
 use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -130,4 +132,27 @@ fn thread_id(name: &str) -> anyhow::Result<i32> {
         }
     }
     bail!("no thread is called {name}")
+}
+
+/// Runs this program with other arguments: DPDK comes up once in a process. Returns what it printed.
+pub fn child(arguments: &[&str], pages: Pages, cpus: Cpus) -> anyhow::Result<String> {
+    let output = Command::new(std::env::current_exe()?)
+        .args(arguments)
+        .args(["--pages", if pages == Pages::Huge { "huge" } else { "normal" }])
+        .args(["--worker-cpu", &cpus.worker_cpu.to_string(), "--control-cpu", &cpus.control_cpu.to_string()])
+        .stderr(Stdio::inherit())
+        .output()?;
+    if !output.status.success() {
+        bail!("{arguments:?} ended with {}", output.status);
+    }
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// Writes a report.
+pub fn write_json(path: &Path, report: &impl serde::Serialize) -> anyhow::Result<()> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let text = serde_json::to_string_pretty(report)? + "\n";
+    fs::write(path, text).with_context(|| format!("--json {}", path.display()))
 }

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `make bench`: every case beside testpmd, in one run, each in turn, the median of several rounds.
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use serde::Serialize;
 
 use crate::cases::CASES;
-use crate::instructions::{self, PerPacket};
+use crate::instructions::{self, Counted, Each};
 use crate::measure::{Device, Measured};
 use crate::pages::Reserved;
-use crate::rig::{Cpus, Pages};
+use crate::rig::{Cpus, Pages, child, write_json};
+use crate::series::{Series, rounded};
 use crate::testpmd::{self, Mode, Vdev};
 
 const DEVICES: [Device; 2] = [Device::Null, Device::Loopback];
@@ -59,29 +59,6 @@ struct Line {
     ratio: BTreeMap<&'static str, f64>,
 }
 
-/// Millions of packets per CPU-second, one of each round.
-#[derive(Default)]
-struct Series(Vec<f64>);
-
-impl Series {
-    fn add(&mut self, measured: Measured) {
-        self.0.push(measured.packets as f64 * 1000.0 / measured.cpu_ns as f64);
-    }
-
-    fn median(&self) -> f64 {
-        let mut sorted = self.0.clone();
-        sorted.sort_by(f64::total_cmp);
-        sorted[sorted.len() / 2]
-    }
-
-    /// Half the distance from the lowest to the highest, in percent of the median.
-    fn spread(&self) -> f64 {
-        let highest = self.0.iter().copied().fold(f64::MIN, f64::max);
-        let lowest = self.0.iter().copied().fold(f64::MAX, f64::min);
-        (highest - lowest) / 2.0 / self.median() * 100.0
-    }
-}
-
 impl Stateless {
     pub fn execute(self) -> anyhow::Result<()> {
         let cases: Vec<_> = CASES.iter().filter(|case| case.name.contains(&self.only)).collect();
@@ -100,7 +77,7 @@ impl Stateless {
             eprintln!("bench: round {round} of {}", self.rounds);
             for peer in PEERS {
                 let length = Duration::from_millis(self.milliseconds);
-                peers.entry(peer).or_default().add(testpmd::measure(peer.0, peer.1, pages, self.cpus, length)?);
+                peers.entry(peer).or_default().add(mpps(testpmd::measure(peer.0, peer.1, pages, self.cpus, length)?));
             }
             for case in &cases {
                 for device in DEVICES {
@@ -108,7 +85,7 @@ impl Stateless {
                     let arguments =
                         ["measure", "--case", case.name, "--port", device.name(), "--milliseconds", &length];
                     let measured = serde_json::from_str(&child(&arguments, pages, self.cpus)?)?;
-                    series.entry((case.name, device)).or_default().add(measured);
+                    series.entry((case.name, device)).or_default().add(mpps(measured));
                 }
             }
         }
@@ -117,7 +94,7 @@ impl Stateless {
         let mut lines = Vec::new();
         for case in &cases {
             for device in DEVICES {
-                let PerPacket(instructions) = instructions::count(case.name, device, self.cpus)?;
+                let Each(instructions) = instructions::count(Counted::Packets(case.name, device), self.cpus)?;
                 let mpps = series[&(case.name, device)].median();
                 let ratio = |mode: Mode| {
                     let vdev =
@@ -134,8 +111,13 @@ impl Stateless {
             }
         }
         print(&lines, &series, &peers, pages);
-        write(&self.json, &Report { cases: lines })
+        write_json(&self.json, &Report { cases: lines })
     }
+}
+
+/// Millions of packets per CPU-second.
+fn mpps(measured: Measured) -> f64 {
+    measured.packets as f64 * 1000.0 / measured.cpu_ns as f64
 }
 
 fn print(
@@ -178,31 +160,4 @@ fn print(
     if pages == Pages::Normal {
         println!("Without hugepages, for both: they could not be had.");
     }
-}
-
-fn write(path: &Path, report: &Report) -> anyhow::Result<()> {
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder)?;
-    }
-    let text = serde_json::to_string_pretty(report)? + "\n";
-    std::fs::write(path, text).with_context(|| format!("--json {}", path.display()))
-}
-
-fn rounded(value: f64, digits: i32) -> f64 {
-    let scale = 10f64.powi(digits);
-    (value * scale).round() / scale
-}
-
-/// Runs this program with other arguments: DPDK comes up once in a process. Returns what it printed.
-fn child(arguments: &[&str], pages: Pages, cpus: Cpus) -> anyhow::Result<String> {
-    let output = Command::new(std::env::current_exe()?)
-        .args(arguments)
-        .args(["--pages", if pages == Pages::Huge { "huge" } else { "normal" }])
-        .args(["--worker-cpu", &cpus.worker_cpu.to_string(), "--control-cpu", &cpus.control_cpu.to_string()])
-        .stderr(Stdio::inherit())
-        .output()?;
-    if !output.status.success() {
-        bail!("{arguments:?} ended with {}", output.status);
-    }
-    Ok(String::from_utf8(output.stdout)?)
 }

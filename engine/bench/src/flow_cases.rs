@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Cases of emulated applications, both ends on one loopback and one worker: their plans.
+use contract::{
+    Delay, Instruction, Nothing, Payload, Plan, Pool, Program, Ratio, Receive, ReceiveMessages, Send, SendMessage,
+    Stateful, Template, Timing, TransportProtocol, Tunables, WeightedPool, instruction::Kind, payload,
+};
+
+use crate::cases::TAG;
+use crate::rig::PORT;
+
+/// Flows that are open at a time where as many begin as can.
+const OPEN: u64 = 1000;
+/// How long an end that closed first is kept, in ns: stated, and part of what is measured.
+pub const TIME_WAIT_NS: u64 = 1_000_000_000;
+/// Places for flows where as many begin as can: those open, and those in TIME-WAIT.
+const PLACES: u64 = 2_000_000;
+
+/// One line of the table.
+pub struct Case {
+    pub name: &'static str,
+    pub kind: Kinds,
+}
+
+/// What its flows do.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Kinds {
+    /// A request and a response, from SYN to the last FIN; sizes in bytes. The window before the first acknowledgement in
+    /// segments.
+    Exchange { request: u64, response: u64, initial_window: u32 },
+    /// A datagram and its answer.
+    Datagrams { request: u64, response: u64 },
+    /// So many connections that do nothing for a while, then move this many bytes, then close.
+    Idle { connections: u64, bytes: u64 },
+}
+
+/// Every case, in the order of the table.
+pub const CASES: &[Case] = &[
+    Case { name: "short-connections", kind: Kinds::Exchange { request: 100, response: 100, initial_window: 10 } },
+    Case { name: "paper-32k", kind: Kinds::Exchange { request: 100, response: 32_768, initial_window: 2 } },
+    Case { name: "udp", kind: Kinds::Datagrams { request: 64, response: 128 } },
+    Case { name: "idle-1m", kind: Kinds::Idle { connections: 500_000, bytes: 1024 } },
+    Case { name: "idle-4m", kind: Kinds::Idle { connections: 2_000_000, bytes: 1024 } },
+    Case { name: "idle-10m", kind: Kinds::Idle { connections: 5_000_000, bytes: 1024 } },
+];
+
+/// The case of a name.
+pub fn find(name: &str) -> Option<&'static Case> {
+    CASES.iter().find(|case| case.name == name)
+}
+
+/// Connections a second that idle cases open.
+pub const OPENINGS: u64 = 150_000;
+/// After the last is open, in ns.
+const REST_NS: u64 = 3_000_000_000;
+
+/// How long the connections of an idle case do nothing, in ns: until all are open, and a little more.
+pub fn idle_ns(connections: u64) -> u64 {
+    connections * 1_000_000_000 / OPENINGS + REST_NS
+}
+
+fn step(kind: Kind) -> Instruction {
+    Instruction { kind: Some(kind) }
+}
+
+fn program(steps: impl IntoIterator<Item = Kind>) -> Program {
+    Program { instructions: steps.into_iter().map(step).collect(), ..Program::default() }
+}
+
+fn send(payload: u32) -> Kind {
+    Kind::Send(Send { payload, wait: false })
+}
+
+fn receive(bytes: u64) -> Kind {
+    Kind::Receive(Receive { bytes, clear: true })
+}
+
+impl Case {
+    /// Whether as many flows begin as can.
+    pub fn is_flat_out(&self) -> bool {
+        !matches!(self.kind, Kinds::Idle { .. })
+    }
+
+    /// Its plan, until stopped.
+    pub fn plan(&self) -> Plan {
+        let (request, response) = match self.kind {
+            Kinds::Exchange { request, response, .. } | Kinds::Datagrams { request, response } => (request, response),
+            Kinds::Idle { bytes, .. } => (bytes, bytes),
+        };
+        let (client, server) = self.programs(request, response);
+        let pool = |name: &str, first: [u8; 4], last: [u8; 4]| Pool {
+            name: name.into(),
+            first: first.to_vec().into(),
+            last: last.to_vec().into(),
+            ..Pool::default()
+        };
+        let (rate, limit, most_open, most_flows) = match self.kind {
+            Kinds::Idle { connections, .. } => (OPENINGS, connections, 0, 2 * connections),
+            _ => (crate::rig::FLAT_OUT, 0, OPEN, PLACES),
+        };
+        let window = if let Kinds::Exchange { initial_window, .. } = self.kind { initial_window } else { 10 };
+        let tunables =
+            Tunables { mss: 1460, initial_window: window, time_wait_ns: TIME_WAIT_NS, ..Tunables::default() };
+        let protocol = match self.kind {
+            Kinds::Datagrams { .. } => TransportProtocol::Udp,
+            _ => TransportProtocol::Tcp,
+        };
+        let size = |bytes| Payload { content: Some(payload::Content::Size(bytes)), fields: Vec::new() };
+        let of = |pool| vec![WeightedPool { pool, weight: 1 }];
+        let template = Template {
+            name: self.name.into(),
+            protocol: protocol.into(),
+            client_port: PORT.into(),
+            server_port: PORT.into(),
+            client: Some(client),
+            server: Some(server),
+            destination_port: 80,
+            flows_per_second: Some(Ratio { numerator: rate, denominator: 1 }),
+            limit,
+            most_open,
+            clients: of(0),
+            servers: of(1),
+            client_tunables: Some(tunables.clone()),
+            server_tunables: Some(tunables),
+            ..Template::default()
+        };
+        Plan {
+            run_id: self.name.to_owned(),
+            profile: "bench".into(),
+            namespace: "bench".into(),
+            run_tag: TAG,
+            timing: Some(Timing { drain_ns: 2_000_000_000, ..Timing::default() }),
+            stateful: Some(Stateful {
+                payloads: vec![size(request), size(response)],
+                pools: vec![
+                    pool("clients", [16, 0, 0, 0], [16, 0, 255, 255]),
+                    pool("servers", [48, 0, 0, 0], [48, 0, 0, 255]),
+                ],
+                templates: vec![template],
+                most_flows,
+                ..Stateful::default()
+            }),
+            ..Plan::default()
+        }
+    }
+
+    fn programs(&self, request: u64, response: u64) -> (Program, Program) {
+        let messages = || Kind::ReceiveMessages(ReceiveMessages { messages: 1, clear: true });
+        let send_message = |payload| Kind::SendMessage(SendMessage { payload });
+        match self.kind {
+            Kinds::Exchange { .. } => (
+                program([Kind::Connect(Nothing {}), send(0), receive(response), Kind::Close(Nothing {})]),
+                program([Kind::Accept(Nothing {}), receive(request), send(1), Kind::Close(Nothing {})]),
+            ),
+            Kinds::Datagrams { .. } => (
+                program([send_message(0), messages(), Kind::Close(Nothing {})]),
+                program([messages(), send_message(1), Kind::Close(Nothing {})]),
+            ),
+            Kinds::Idle { connections, .. } => {
+                let idle = idle_ns(connections);
+                (
+                    program([
+                        Kind::Connect(Nothing {}),
+                        Kind::Delay(Delay { min_ns: idle, max_ns: idle }),
+                        send(0),
+                        receive(response),
+                        Kind::Close(Nothing {}),
+                    ]),
+                    program([
+                        Kind::Accept(Nothing {}),
+                        receive(request),
+                        send(1),
+                        Kind::WaitForPeerClose(Nothing {}),
+                        Kind::Close(Nothing {}),
+                    ]),
+                )
+            }
+        }
+    }
+}
