@@ -60,11 +60,12 @@ impl Flow {
         if self.any(is::PROGRAM_ENDED) {
             return None;
         }
+        let instructions = &*machine.program.instructions;
         for _ in 0..TURN {
             if matches!(self.state, State::Closed) {
                 return None;
             }
-            let step = match machine.program.instructions.get(usize::from(self.pc)) {
+            let step = match instructions.get(usize::from(self.pc)) {
                 Some(instruction) => self.step(instruction, machine, cx),
                 None => self.end(),
             };
@@ -107,6 +108,7 @@ impl Flow {
         }
     }
 
+    #[inline(always)]
     fn step(&mut self, instruction: &Instruction, machine: &mut Machine<'_>, cx: &mut Context<'_>) -> Step {
         match *instruction {
             Instruction::Connect | Instruction::Accept => {

@@ -886,7 +886,10 @@ impl Stack {
     pub fn clear(&mut self) {
         for port in 0..self.ports.len() {
             while self.ports[port].ready.head != NONE {
+                let index = self.ports[port].ready.head;
+                self.flows[index].state = State::Closed;
                 self.dequeue(port);
+                self.settle(index);
             }
             self.ports[port].answers.clear();
         }

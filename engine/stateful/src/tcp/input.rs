@@ -61,18 +61,21 @@ impl Flow {
     #[inline(always)]
     fn is_predicted(&self, s: &Segment<'_>, ecn: u8) -> bool {
         const TROUBLE: u32 = is::RECOVERY | is::LOSS | is::PROBED | is::PERSIST | is::FRTO | is::ECN | is::REORDER;
-        let stamped = match s.timestamps() {
-            Some((value, _)) => self.has(is::TIMESTAMPS) && !seq_before(value, self.ts_recent),
-            None => !self.any(is::TIMESTAMPS),
-        };
-        self.state == State::Established
+        let usual = self.state == State::Established
             && s.flags & !flag::PSH == flag::ACK
             && s.seq == self.rcv_nxt
             && !self.any(TROUBLE)
             && self.recovery == NONE
-            && stamped
             && !s.has_more_options()
-            && ecn != MARKED
+            && ecn != MARKED;
+        if !usual {
+            return false;
+        }
+        let stamped = match s.timestamps() {
+            Some((value, _)) => self.has(is::TIMESTAMPS) && !seq_before(value, self.ts_recent),
+            None => !self.any(is::TIMESTAMPS),
+        };
+        stamped
             && s.payload.len() as u32 <= self.rcv_adv.wrapping_sub(s.seq)
             && !seq_before(self.snd_max, s.ack)
             // Duplicates and openings of the window are not among them.

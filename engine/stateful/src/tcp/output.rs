@@ -81,11 +81,14 @@ impl Flow {
             }
             self.clear(is::KEEPALIVE);
         }
-        let before = self.snd_max;
+        let (before, idle) = (self.snd_max, self.in_flight() == 0);
         let turn = self.send_all(cx, from, out);
-        // New data moves a tail loss probe (RFC 8985 section 7.2), a time-out not: once for all that went.
-        if self.snd_max != before && self.has(is::PROBE | is::WAITING) && !self.has(is::PERSIST) {
-            self.arm_retransmit(cx);
+        if self.in_flight() > 0 && !self.has(is::PERSIST) {
+            // New data moves a tail loss probe (RFC 8985 section 7.2), a time-out not: once for all that went.
+            let moves = self.has(is::PROBE) && self.snd_max != before;
+            if idle || moves || !self.has(is::WAITING) {
+                self.arm_retransmit(cx);
+            }
         }
         turn
     }
@@ -380,7 +383,6 @@ impl Flow {
     /// Takes note of what was sent.
     #[inline]
     fn sent(&mut self, plan: &Plan, end: u32, cx: &mut Context<'_>) {
-        let idle = self.in_flight() == 0;
         if plan.fin && !self.fin_is_sent() {
             self.state = if self.state == State::CloseWait { State::LastAck } else { State::FinWait1 };
         }
@@ -403,12 +405,6 @@ impl Flow {
         }
         self.snd_max = seq_max(self.snd_max, end);
         self.noted(plan.seq, end, cx);
-        if self.has(is::PERSIST) {
-            return;
-        }
-        if idle || !self.has(is::WAITING) {
-            self.arm_retransmit(cx);
-        }
     }
 
     /// Acknowledges, if that is owed. A peer without selective acknowledgements counts duplicates: each segment out of order
