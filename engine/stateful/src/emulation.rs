@@ -103,6 +103,11 @@ impl Emulation {
         })
     }
 
+    /// See [`Stack::set_neighbours`].
+    pub fn set_neighbours(&mut self, port: usize, neighbours: Arc<[(crate::Address, [u8; 6])]>) {
+        self.stack.set_neighbours(port, neighbours);
+    }
+
     fn arrivals(scenario: &Scenario, share: Share, start_ns: u64) -> Result<Arrivals, TimingError> {
         let timings: Vec<_> = scenario
             .templates

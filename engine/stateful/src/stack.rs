@@ -76,8 +76,22 @@ struct Queue {
 #[derive(Debug)]
 struct Port {
     link: PortLink,
+    /// Whom clients reach without the next hop, in ascending order.
+    neighbours: Arc<[(Address, [u8; 6])]>,
     ready: Queue,
     answers: Vec<Answer>,
+}
+
+impl Port {
+    /// The MAC of whom frames to an address go to first.
+    #[inline]
+    fn towards(&self, remote: Address) -> [u8; 6] {
+        if self.neighbours.is_empty() {
+            return self.link.next_hop;
+        }
+        let found = self.neighbours.binary_search_by_key(&remote, |(address, _)| *address);
+        found.map_or(self.link.next_hop, |at| self.neighbours[at].1)
+    }
 }
 
 /// A segment that belongs to no flow, to be sent.
@@ -187,6 +201,7 @@ impl Stack {
         });
         let port = |link: &PortLink| Port {
             link: *link,
+            neighbours: Arc::default(),
             ready: Queue { head: NONE, tail: NONE },
             answers: Vec::with_capacity(ANSWERS),
         };
@@ -210,6 +225,12 @@ impl Stack {
             now: Instant { ns: now_ns },
             scenario,
         }
+    }
+
+    /// Clients of a port send to these addresses, in ascending order, at these MACs, and to all others by its next hop.
+    pub fn set_neighbours(&mut self, port: usize, neighbours: Arc<[(Address, [u8; 6])]>) {
+        debug_assert!(neighbours.is_sorted_by_key(|(address, _)| *address), "they are searched for");
+        self.ports[port].neighbours = neighbours;
     }
 
     /// Bytes that a stack of a scenario takes.
@@ -264,7 +285,7 @@ impl Stack {
             self.sides[side_of(template, true)].counters.one(Count::FlowsExhausted);
             return Err(NotOpened::Exhausted);
         };
-        self.flows[index].remote_mac = self.ports[port].link.next_hop;
+        self.flows[index].remote_mac = self.ports[port].towards(tuple.remote);
         let isn = self.initial_sequence(tuple);
         let (flow, mut cx, _) = self.parts(index);
         if udp {

@@ -3,12 +3,13 @@
 use super::groups::{self, Group};
 use super::next_hop;
 use super::status::Refusal;
-use crate::datapath::{Change, Clock, Datapath, PortInfo, Rate, Run, RunError, RunState};
+use crate::datapath::{Change, Clock, Datapath, OnLink, PortInfo, Rate, Run, RunError, RunState};
 use crate::plan::rate::{self, LineRate};
 use crate::plan::validate::{self, Checked, CheckedStream, Site};
 use crate::plan::{Violations, decode, fit, load};
 use contract::{Plan, Ratio, RunInfo, Selector, update_request};
 use prost::bytes::Bytes;
+use spate_stateful::{PortLink, Scenario};
 use spate_stateless::StreamTiming;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -148,8 +149,11 @@ impl Engine {
         let (mut warnings, share_count) = (checked.warnings.clone(), checked.share.1);
         let facts = stream_facts(&plan, &checked);
         let groups = groups::by_group(&facts, &checked.measured.streams);
-        let links = checked.stateful.as_ref().map(|scenario| next_hop::links(scenario, &self.datapath));
-        let spec = fit::run_spec(&plan, checked, links.transpose()?.unwrap_or_default())?;
+        let stateful = match &checked.stateful {
+            Some(scenario) => Some(self.join_links(scenario, share_count, &mut warnings)?),
+            None => None,
+        };
+        let spec = fit::run_spec(&plan, checked, stateful)?;
         let enabled = spec.streams.iter().map(|s| s.enabled).collect();
         let run = self.datapath.prepare(spec).map_err(|error| match error.exhausted {
             true => Refusal::Exhausted(error.to_string()),
@@ -179,6 +183,21 @@ impl Engine {
         });
         lock(&self.runs).insert(run_id.to_owned(), held.clone());
         Ok((held, warnings))
+    }
+
+    /// Where a scenario's packets go. Its addresses are answered for from here on: servers of one port may be asked for from
+    /// another.
+    fn join_links(
+        &self,
+        scenario: &Scenario,
+        engines: u32,
+        warnings: &mut Vec<String>,
+    ) -> Result<(Vec<PortLink>, OnLink), Refusal> {
+        let holding = self.datapath.hold(scenario).map_err(|e| Refusal::Exhausted(e.to_string()))?;
+        let next_hop::Links { links, neighbours, warnings: told } = next_hop::links(scenario, &self.datapath)?;
+        warnings.extend(told);
+        warnings.extend(next_hop::shared_clients(scenario, &self.datapath.ports(), engines));
+        Ok((links, OnLink { neighbours, holding: Some(Arc::new(holding)) }))
     }
 
     /// Whether there is room for another run and its mark is free.

@@ -15,6 +15,7 @@ use super::{
     receive_plan,
     run_clock::{RunClock, Turn},
     shared::RunShare,
+    slow::Holding,
     stateful::Templates,
     workers::Workers,
 };
@@ -64,6 +65,8 @@ pub(super) struct Control {
     closing: bool,
     /// What cannot be was told.
     told: bool,
+    /// Ports answer for addresses of its templates.
+    holding: Option<Arc<Holding>>,
     removed: bool,
     streams: Vec<Stream>,
     pub(super) receivers: Vec<Receiver>,
@@ -106,6 +109,7 @@ pub(super) struct Parts {
     pub(super) streams: Vec<Stream>,
     pub(super) receive: receive_plan::Control,
     pub(super) templates: Templates,
+    pub(super) holding: Option<Arc<Holding>>,
 }
 
 impl Run {
@@ -119,6 +123,7 @@ impl Run {
             emptying: false,
             closing: false,
             told: false,
+            holding: parts.holding,
             removed: false,
             streams: parts.streams,
             receivers: parts.receive.receivers,
@@ -224,6 +229,7 @@ impl Run {
         }
         self.stop_locked(&mut control, "removed");
         control.removed = true;
+        control.holding = None;
         self.workers.tell_all(|| Command::Remove(self.slot));
     }
 
@@ -302,6 +308,7 @@ impl Run {
         control.clock.advance(now);
         if control.removed || self.closed() {
             self.tell_contradictions(&mut control);
+            control.holding = None;
             return None;
         }
         let soon = Some(now + 1_000_000);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Preparing the emulated applications of a run: which worker begins which flows, the memory for them, and what control reads.
-use std::{collections::BTreeMap, fs, sync::Arc};
+use std::{collections::BTreeMap, fs, net::IpAddr, sync::Arc};
 
+use spate_neighbour::Range;
 use spate_stateful::{
     Count, Counters, Emulation, Instruction, Payload, Pool, Program, Protocol, Scenario, Stack, Template, Tunables,
     emulation::Home,
@@ -12,7 +13,7 @@ use spate_wire::spread;
 use super::{
     PrepareError, RunSpec, StatefulSpec, TemplateCounters,
     open::{OpenPort, SHORT_ROOM},
-    prepare::{Context, long_pool},
+    prepare::{Context, VLAN_TAG, long_pool},
     run::Run,
     worker::Emulated,
 };
@@ -136,9 +137,12 @@ pub(super) fn prepare(context: &mut Context<'_>, spec: &RunSpec) -> Result<(Part
                 counters.entry((index, !client)).or_default().push(Arc::clone(emulation.counters(index, client)));
             }
         }
-        let long =
-            if longest > SHORT_ROOM { Some(long_pool(context.eal, context.long_packets, worker)?) } else { None };
-        emulated.push(Some(Box::new(Emulated::new(emulation, ports(&scenario), long))));
+        let long = if longest + VLAN_TAG > SHORT_ROOM {
+            Some(long_pool(context.eal, context.long_packets, worker)?)
+        } else {
+            None
+        };
+        emulated.push(Some(Box::new(Emulated::new(emulation, ports(&scenario), &context.vlans, long))));
     }
     let side = |((index, server), counters): ((usize, bool), Vec<Arc<Counters>>)| {
         let template = &asked.scenario.templates[index];
@@ -225,11 +229,16 @@ impl Takers {
         let now_ns = context.clock.mono_ns();
         let seed = context.clock.now_wall_ns() ^ (worker as u64) << 56;
         let home = home(worker, context.ports, spec.share);
-        Emulation::new(Arc::clone(scenario), share, dealing, home, &asked.links, seed, now_ns).map_err(|error| {
+        let made = Emulation::new(Arc::clone(scenario), share, dealing, home, &asked.links, seed, now_ns);
+        let mut emulation = made.map_err(|error| {
             let told = error.to_string();
             let (field, problem) = told.split_once(": ").unwrap_or(("templates", &told));
             refused(format!("stateful.{field}"), problem.to_owned())
-        })
+        })?;
+        for (port, neighbours) in asked.on_link.neighbours.iter().enumerate() {
+            emulation.set_neighbours(port, Arc::clone(neighbours));
+        }
+        Ok(emulation)
     }
 }
 
@@ -308,6 +317,29 @@ fn claims(scenario: &Scenario) -> Claims {
         }
     }
     claims
+}
+
+/// Addresses that a scenario's clients and servers have, by port. All of them: engines that share a run have the same ones, and
+/// tell their clients' flows apart by source ports.
+pub(super) fn ranges(scenario: &Scenario) -> BTreeMap<usize, Vec<Range>> {
+    let mut ranges: BTreeMap<usize, Vec<Range>> = BTreeMap::new();
+    for template in &scenario.templates {
+        let client = template.client.as_ref().map(|client| (client.port, &template.clients, true));
+        let server = template.server.as_ref().map(|server| (server.port, &template.servers, false));
+        for (port, pools, own_macs) in [client, server].into_iter().flatten() {
+            for weighted in pools {
+                let pool = &scenario.pools[weighted.pool];
+                let end = |offset: u128| IpAddr::from(pool.address(offset));
+                let first_mac = pool.first_mac.filter(|_| own_macs);
+                let range = Range { first: end(0), last: end(pool.last_offset()), first_mac };
+                let of_port = ranges.entry(port).or_default();
+                if !of_port.contains(&range) {
+                    of_port.push(range);
+                }
+            }
+        }
+    }
+    ranges
 }
 
 /// Refuses what another run, or this one, does already.

@@ -4,9 +4,11 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use spate_neighbour::{Neighbour, Prefix};
 use spate_replay::{Capture, Gap, Rewrite};
-use spate_stateful::{Count, PortLink, Scenario};
+use spate_stateful::{Address, Count, PortLink, Scenario};
 use spate_stateless::{Rate, StreamTiming, Template};
 use spate_wire::{Mark, reflect::Swap};
+
+use super::slow::Holding;
 
 /// What a port is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -222,6 +224,17 @@ pub struct StatefulSpec {
     pub scenario: Arc<Scenario>,
     /// By port: its own MAC, and where frames of its clients go.
     pub links: Vec<PortLink>,
+    /// Who is on the links beside.
+    pub on_link: OnLink,
+}
+
+/// What is known of the links that emulated applications are on.
+#[derive(Clone, Debug, Default)]
+pub struct OnLink {
+    /// By port: servers that its clients reach without the next hop, and their MACs, in ascending order.
+    pub neighbours: Vec<Arc<[(Address, [u8; 6])]>>,
+    /// Answers for the addresses of the scenario already; none: from when the run is prepared.
+    pub holding: Option<Arc<Holding>>,
 }
 
 /// What one side of a template counted, all workers together.

@@ -10,7 +10,7 @@ use std::{
 };
 
 use spate_engine::datapath::{
-    Datapath, PollMode, PortDevice, RunSpec, RunState, StatefulSpec, TemplateCounters, Timing,
+    Datapath, OnLink, PollMode, PortDevice, RunSpec, RunState, StatefulSpec, TemplateCounters, Timing,
 };
 use spate_stateful::{
     Address, Client, Count, Instruction, Payload, Pool, PortLink, Program, Protocol, Scenario, Server, Template,
@@ -107,7 +107,7 @@ fn emulated(datapath: &Datapath, tag: u16, duration_ns: Option<u64>, scenario: S
     let links = datapath.ports().iter().map(|port| link(port.mac)).collect();
     let spec = spec(tag, 0, duration_ns, vec![]);
     RunSpec {
-        stateful: Some(StatefulSpec { scenario: Arc::new(scenario), links }),
+        stateful: Some(StatefulSpec { scenario: Arc::new(scenario), links, on_link: OnLink::default() }),
         timing: Timing { drain_ns: 1000 * MS, ..spec.timing },
         ..spec
     }

@@ -15,6 +15,13 @@ use crate::datapath::{clock::Clock, command::FlowRate, open::SHORT_ROOM, run_clo
 
 /// Shortest frame without FCS (IEEE 802.3).
 const SHORTEST: usize = 60;
+/// Bytes of the two MACs that a frame begins with.
+const MACS: usize = 12;
+/// EtherTypes of VLAN tags (IEEE 802.1Q): of a customer's, and of a provider's outside it.
+const VLAN: [u8; 2] = [0x81, 0x00];
+const SERVICE_VLAN: [u8; 2] = [0x88, 0xa8];
+/// Bytes of a tag.
+const TAG: usize = 4;
 /// Packets taken at once that are longer than those every worker has.
 const LONG: usize = 8;
 
@@ -36,6 +43,8 @@ pub(in crate::datapath) struct Emulated {
     emulation: Emulation,
     /// Ports that it uses.
     ports: Box<[usize]>,
+    /// By port: VLAN that it is in; 0: none.
+    vlans: Box<[u16]>,
     /// Where packets come from that are longer than the worker's own.
     long_packets: Option<Mempool>,
     stage: Stage,
@@ -48,9 +57,22 @@ pub(in crate::datapath) struct Emulated {
 }
 
 impl Emulated {
-    pub(in crate::datapath) fn new(emulation: Emulation, ports: Box<[usize]>, long_packets: Option<Mempool>) -> Self {
-        let changes = VecDeque::with_capacity(64);
-        Self { emulation, ports, long_packets, stage: Stage::Waits, behind: false, factor: (1, 1), changes }
+    pub(in crate::datapath) fn new(
+        emulation: Emulation,
+        ports: Box<[usize]>,
+        vlans: &[Option<u16>],
+        long_packets: Option<Mempool>,
+    ) -> Self {
+        Self {
+            emulation,
+            ports,
+            vlans: vlans.iter().map(|vlan| vlan.unwrap_or(0)).collect(),
+            long_packets,
+            stage: Stage::Waits,
+            behind: false,
+            factor: (1, 1),
+            changes: VecDeque::with_capacity(64),
+        }
     }
 
     /// The device takes nothing now.
@@ -66,7 +88,7 @@ impl Emulated {
     /// A frame without a trailer arrives. Whether it was for an address of the scenario.
     #[inline]
     pub(super) fn receive(&mut self, port: usize, frame: &[u8], at_ns: u64) -> bool {
-        self.emulation.receive(port, frame, at_ns) == Received::Taken
+        in_vlan(frame, self.vlans[port]) && self.emulation.receive(port, frame, at_ns) == Received::Taken
     }
 
     /// Other rates, in order of time.
@@ -140,6 +162,21 @@ impl Emulated {
     }
 }
 
+/// Whether a frame is of a VLAN (0: of none): in its only tag, as all that a port in a VLAN says has one. A tag of VLAN 0 has
+/// but a priority (IEEE 802.1Q).
+#[inline]
+fn in_vlan(frame: &[u8], vlan: u16) -> bool {
+    let kind = |at: usize| frame.get(at..).and_then(|rest| rest.first_chunk::<2>());
+    match kind(MACS) {
+        Some(&VLAN) => {
+            let tag = kind(MACS + 2).map_or(0, |tag| u16::from_be_bytes(*tag) & 0xfff);
+            tag == vlan && kind(MACS + TAG).is_some_and(|inner| ![VLAN, SERVICE_VLAN].contains(inner))
+        }
+        Some(&SERVICE_VLAN) => false,
+        _ => vlan == 0,
+    }
+}
+
 impl WorkerRun {
     /// Lets the run's clock go on.
     #[inline]
@@ -209,10 +246,27 @@ impl Segments {
             return;
         }
         let from = self.written;
-        let mut room = Room { segments: self, pool, long: emulated.long_packets.as_ref() };
+        let vlan = emulated.vlans[port];
+        let tag = if vlan == 0 { 0 } else { TAG };
+        let mut room = Room { segments: self, pool, long: emulated.long_packets.as_ref(), tag };
         emulated.emulation.transmit(port, clock.mono_ns(), &mut room);
+        if tag > 0 {
+            self.write_tags(from, vlan);
+        }
         emulated.behind |= emulated.emulation.is_ready(port);
         taps.copy_some(&self.burst, from..self.written, clock);
+    }
+
+    /// Tags packets from one on: room was left before them.
+    #[cold]
+    fn write_tags(&mut self, from: usize, vlan: u16) {
+        for index in from..self.written {
+            let len = self.burst.frame_len(index);
+            let frame = self.burst.frame_mut(index, len);
+            frame.copy_within(TAG..TAG + MACS, 0);
+            frame[MACS..MACS + 2].copy_from_slice(&VLAN);
+            frame[MACS + 2..MACS + TAG].copy_from_slice(&vlan.to_be_bytes());
+        }
     }
 
     /// Offers what is written. Returns how many packets the device took.
@@ -234,6 +288,8 @@ struct Room<'a> {
     segments: &'a mut Segments,
     pool: &'a Mempool,
     long: Option<&'a Mempool>,
+    /// Bytes of the tag that is to come into each.
+    tag: usize,
 }
 
 impl Room<'_> {
@@ -260,7 +316,8 @@ impl Room<'_> {
 impl tcp::Output for Room<'_> {
     #[inline]
     fn frame(&mut self, len: usize) -> Option<&mut [u8]> {
-        let padded = len.max(SHORTEST);
+        let tag = self.tag;
+        let padded = (tag + len).max(SHORTEST);
         let full = self.segments.written == self.segments.burst.len();
         if (full || padded > self.segments.room) && !self.take(padded) {
             return None;
@@ -270,7 +327,7 @@ impl tcp::Output for Room<'_> {
         segments.bytes[segments.sent + index] = padded as u32 + FCS_LEN as u32;
         segments.written += 1;
         let frame = segments.burst.frame_mut(index, padded);
-        let (frame, padding) = frame.split_at_mut(len);
+        let (frame, padding) = frame[tag..].split_at_mut(len);
         padding.fill(0);
         Some(frame)
     }
