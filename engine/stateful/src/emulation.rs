@@ -103,6 +103,11 @@ impl Emulation {
         })
     }
 
+    /// See [`Stack::set_shared`].
+    pub fn set_shared(&mut self, shared: bool) {
+        self.stack.set_shared(shared);
+    }
+
     /// See [`Stack::set_neighbours`].
     pub fn set_neighbours(&mut self, port: usize, neighbours: Arc<[(crate::Address, [u8; 6])]>) {
         self.stack.set_neighbours(port, neighbours);

@@ -112,6 +112,8 @@ pub enum Received {
     Foreign,
     /// Its checksum is wrong.
     BadChecksum,
+    /// It is of a client's flow, or about any flow of ours, that another worker may have: nothing was done with it.
+    Elsewhere,
 }
 
 /// A worker's flows.
@@ -131,6 +133,8 @@ pub struct Stack {
     /// A server of TCP is known by the first bytes it gets.
     first_bytes_tell: bool,
     ports: Vec<Port>,
+    /// Other workers have flows of the same clients.
+    shared: bool,
     /// By template and side.
     sides: Vec<Side>,
     /// Of initial sequence numbers.
@@ -159,6 +163,12 @@ fn hash_of(tuple: &Tuple, udp: bool) -> u32 {
 #[inline]
 fn side_of(template: usize, client: bool) -> usize {
     2 * template + usize::from(!client)
+}
+
+/// Whether a side, as `side_of` numbers them, is one of clients.
+#[inline]
+fn is_client(side: usize) -> bool {
+    side.is_multiple_of(2)
 }
 
 /// Places beside so many flows, one for every few of them.
@@ -220,11 +230,17 @@ impl Stack {
                 template.protocol == Protocol::Tcp && server.is_some_and(|server| !server.matches.is_empty())
             }),
             ports: ports.iter().map(port).collect(),
+            shared: false,
             sides: sides.collect(),
             secret: random::mix(seed),
             now: Instant { ns: now_ns },
             scenario,
         }
+    }
+
+    /// Other workers have flows of the same clients: see [`Received::Elsewhere`].
+    pub fn set_shared(&mut self, shared: bool) {
+        self.shared = shared;
     }
 
     /// Clients of a port send to these addresses, in ascending order, at these MACs, and to all others by its next hop.
@@ -388,7 +404,7 @@ impl Stack {
         match &packet.content {
             Content::Tcp(segment) => self.receive_tcp(port, &packet, segment),
             Content::Udp(datagram) => self.receive_udp(port, &packet, datagram),
-            Content::Icmp(trouble) => self.receive_trouble(trouble),
+            Content::Icmp(trouble) => self.receive_trouble(port, trouble),
         }
     }
 
@@ -503,6 +519,9 @@ impl Stack {
             return Received::Taken;
         }
         let Some(side) = self.owner(port, tuple.local) else { return Received::Foreign };
+        if self.shared && is_client(side) {
+            return Received::Elsewhere;
+        }
         if !s.has(flag::RST) {
             self.refuse(port, packet, s, side);
         }
@@ -546,7 +565,11 @@ impl Stack {
             Some(index) => index,
             None => {
                 let Some(template) = self.server_for(port, &tuple, Protocol::Udp, Some(d.payload)) else {
-                    return if self.owner(port, tuple.local).is_some() { Received::Taken } else { Received::Foreign };
+                    return match self.owner(port, tuple.local) {
+                        Some(side) if self.shared && is_client(side) => Received::Elsewhere,
+                        Some(_) => Received::Taken,
+                        None => Received::Foreign,
+                    };
                 };
                 let number = self.sides[side_of(template, false)].counters.get(Count::Accepts);
                 let Some(index) = self.add(template, false, number, &tuple, true) else {
@@ -568,14 +591,17 @@ impl Stack {
         Received::Taken
     }
 
-    fn receive_trouble(&mut self, trouble: &Trouble) -> Received {
+    fn receive_trouble(&mut self, port: usize, trouble: &Trouble) -> Received {
         let tuple = Tuple {
             local: trouble.source,
             remote: trouble.destination,
             local_port: trouble.source_port,
             remote_port: trouble.destination_port,
         };
-        let Some(index) = self.find(&tuple, !trouble.tcp) else { return Received::Foreign };
+        let Some(index) = self.find(&tuple, !trouble.tcp) else {
+            let ours = self.shared && self.owner(port, tuple.local).is_some();
+            return if ours { Received::Elsewhere } else { Received::Foreign };
+        };
         let (flow, mut cx, _) = self.parts(index);
         if trouble.tcp {
             if flow.trouble_told(trouble.kind, trouble.seq, &mut cx) {

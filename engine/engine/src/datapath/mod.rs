@@ -27,7 +27,7 @@ pub use command::Direction;
 pub use readings::Received;
 pub use run::Run;
 pub use slow::{Holding, Link, Punt};
-pub use spate_dpdk::Disturbance;
+pub use spate_dpdk::{Disturbance, Spread};
 use spate_dpdk::{RegisteredThread, RxQueue};
 pub use spate_replay::{Capture as Recording, Changes, Gap, ReadError, Rewrite};
 use spate_stateful::Scenario;
@@ -158,6 +158,15 @@ impl Datapath {
     /// If the port is no loopback, or was told before.
     pub fn disturb(&self, port: usize, disturbance: Box<Disturbance>) {
         assert!(self.opened.ports[port].port.disturb(disturbance), "port {port} cannot be disturbed");
+    }
+
+    /// From now on, packets of a loopback port (by index) go to the receive queues that `spread` says: for tests of devices that
+    /// hash otherwise.
+    ///
+    /// # Panics
+    /// If the port is no loopback, or was told before.
+    pub fn spread(&self, port: usize, spread: Box<Spread>) {
+        assert!(self.opened.ports[port].port.spread(spread), "port {port} cannot be told how to spread");
     }
 
     /// The receive queues of an outlet port (by index), to be read by the calling thread, which is a thread of DPDK's as long

@@ -10,7 +10,7 @@ use spate_stats::StreamCounters;
 use spate_wire::Mark;
 
 use super::{
-    Change, Clock, RunError, RunState, TemplateCounters, Timing,
+    Change, Clock, RunError, RunState, Steering, TemplateCounters, Timing,
     command::{Command, FlowRate, RateChange, TempoChange},
     receive_plan,
     run_clock::{RunClock, Turn},
@@ -272,6 +272,11 @@ impl Run {
     /// Counters of its templates, each side that is emulated here for itself.
     pub fn template_counters(&self) -> Vec<TemplateCounters> {
         self.templates.read()
+    }
+
+    /// How packets of its flows came to each worker that has some.
+    pub fn steering(&self) -> Vec<Steering> {
+        self.templates.steering()
     }
 
     /// What its templates' counters say that cannot be, once it is over: nothing, if the engine is right.

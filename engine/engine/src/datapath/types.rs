@@ -252,6 +252,21 @@ pub struct TemplateCounters {
     pub counts: Vec<u64>,
 }
 
+/// How packets of a run's flows came to one worker.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Steering {
+    /// Its number.
+    pub worker: usize,
+    /// Of its own clients' flows, which arrived where they were computed to.
+    pub home: u64,
+    /// Of servers' flows, which are where their clients' packets arrive.
+    pub placed: u64,
+    /// Given to the worker that has the flow.
+    pub handed_off: u64,
+    /// Not given, because that worker was behind: lost.
+    pub handoff_lost: u64,
+}
+
 impl TemplateCounters {
     /// One of them.
     pub fn get(&self, count: Count) -> u64 {

@@ -10,7 +10,7 @@ use spate_dpdk::{BURST, Burst, Mempool, TxQueue};
 use spate_stateful::{Emulation, Received, tcp};
 use spate_wire::FCS_LEN;
 
-use super::{WorkerRun, attach::Taps};
+use super::{WorkerRun, attach::Taps, handoff::Handoff};
 use crate::datapath::{clock::Clock, command::FlowRate, open::SHORT_ROOM, run_clock::RunClock, shared::QueueShare};
 
 /// Shortest frame without FCS (IEEE 802.3).
@@ -22,6 +22,8 @@ const VLAN: [u8; 2] = [0x81, 0x00];
 const SERVICE_VLAN: [u8; 2] = [0x88, 0xa8];
 /// Bytes of a tag.
 const TAG: usize = 4;
+/// Frames of other workers that are handled in a turn.
+const HANDED: usize = 256;
 /// Packets taken at once that are longer than those every worker has.
 const LONG: usize = 8;
 
@@ -54,15 +56,19 @@ pub(in crate::datapath) struct Emulated {
     factor: (u64, u64),
     /// Factors to come, in order of time.
     changes: VecDeque<FlowRate>,
+    /// To and from other workers that have flows of the run.
+    handoff: Option<Handoff>,
 }
 
 impl Emulated {
     pub(in crate::datapath) fn new(
-        emulation: Emulation,
+        mut emulation: Emulation,
         ports: Box<[usize]>,
         vlans: &[Option<u16>],
         long_packets: Option<Mempool>,
+        handoff: Option<Handoff>,
     ) -> Self {
+        emulation.set_shared(handoff.is_some());
         Self {
             emulation,
             ports,
@@ -72,6 +78,7 @@ impl Emulated {
             behind: false,
             factor: (1, 1),
             changes: VecDeque::with_capacity(64),
+            handoff,
         }
     }
 
@@ -88,7 +95,31 @@ impl Emulated {
     /// A frame without a trailer arrives. Whether it was for an address of the scenario.
     #[inline]
     pub(super) fn receive(&mut self, port: usize, frame: &[u8], at_ns: u64) -> bool {
-        in_vlan(frame, self.vlans[port]) && self.emulation.receive(port, frame, at_ns) == Received::Taken
+        if !in_vlan(frame, self.vlans[port]) {
+            return false;
+        }
+        match self.emulation.receive(port, frame, at_ns) {
+            Received::Elsewhere => self.receive_stray(port, frame, at_ns),
+            received => received == Received::Taken,
+        }
+    }
+
+    /// A frame of a flow that is not here goes where it belongs; there it is of an unknown one.
+    #[cold]
+    fn receive_stray(&mut self, port: usize, frame: &[u8], at_ns: u64) -> bool {
+        let given = self.handoff.as_mut().is_some_and(|handoff| handoff.give(port, frame, at_ns));
+        given || receive_at_home(&mut self.emulation, port, frame, at_ns) == Received::Taken
+    }
+
+    /// Takes what other workers gave.
+    #[inline]
+    pub(super) fn take_handed(&mut self, now_ns: u64) {
+        let Some(handoff) = &mut self.handoff else { return };
+        // What has arrived here itself must be read in between.
+        for _ in 0..HANDED {
+            let Some((port, frame)) = handoff.take() else { return };
+            receive_at_home(&mut self.emulation, port, frame, now_ns);
+        }
     }
 
     /// Other rates, in order of time.
@@ -160,6 +191,14 @@ impl Emulated {
     fn sends(&self, port: usize) -> bool {
         self.stage != Stage::Cut && self.emulation.is_ready(port)
     }
+}
+
+/// Nobody else has the frame's flow.
+fn receive_at_home(emulation: &mut Emulation, port: usize, frame: &[u8], at_ns: u64) -> Received {
+    emulation.set_shared(false);
+    let received = emulation.receive(port, frame, at_ns);
+    emulation.set_shared(true);
+    received
 }
 
 /// Whether a frame is of a VLAN (0: of none): in its only tag, as all that a port in a VLAN says has one. A tag of VLAN 0 has
