@@ -95,6 +95,7 @@ pub fn links(scenario: &Scenario, datapath: &Datapath) -> Result<Links, Violatio
         let of_pool = &scenario.pools[pool];
         let [first, last] = [0, of_pool.last_offset()].map(|offset| of_pool.address(offset));
         let mut macs: Vec<_> = known.values().copied().collect();
+        macs.sort_unstable();
         macs.dedup();
         let other = one_for_all[port].filter(|(_, mac)| macs != [*mac]);
         if macs.len() > 1 || other.is_some() {

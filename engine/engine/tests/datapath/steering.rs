@@ -30,9 +30,9 @@ fn where_the_device_hashes_as_is_computed_no_packet_is_handed_over() {
     let _turn = turn();
     for protocol in [Protocol::Tcp, Protocol::Udp] {
         let datapath = loopback(2, PollMode::Busy);
-        let run = start(&datapath, emulated(&datapath, 7, Some(500 * MS), over_v4(protocol, 1000)));
+        let run = start(&datapath, emulated(&datapath, 7, Some(500 * MS), over_v4(protocol, 200)));
         wait_for(&run, RunState::Complete, 10);
-        assert_all_complete(&run.template_counters(), 500);
+        assert_all_complete(&run.template_counters(), 100);
         let [clients, servers] = received(&run);
         let expected = Steering { home: clients, placed: servers, ..Steering::default() };
         assert_eq!(sum(&run), expected);
@@ -53,11 +53,14 @@ fn where_the_device_hashes_otherwise_packets_reach_their_flows_all_the_same() {
     for (protocol, poll) in [(Protocol::Tcp, PollMode::Busy), (Protocol::Udp, PollMode::Adaptive)] {
         let datapath = loopback(2, poll);
         datapath.spread(0, Box::new(otherwise));
-        let run = start(&datapath, emulated(&datapath, 7, Some(500 * MS), over_v4(protocol, 1000)));
+        let run = start(&datapath, emulated(&datapath, 7, Some(500 * MS), over_v4(protocol, 200)));
         wait_for(&run, RunState::Complete, 10);
-        assert_all_complete(&run.template_counters(), 500);
+        assert_all_complete(&run.template_counters(), 100);
         let [clients, servers] = received(&run);
-        assert_eq!(sum(&run), Steering { handed_off: clients, placed: servers, ..Steering::default() });
+        let all = sum(&run);
+        assert_eq!((all.home, all.placed, all.handoff_lost), (0, servers, 0));
+        // What came again for a flow that was over has been handed over too.
+        assert!(clients >= 100 && all.handed_off >= clients, "{all:?}, clients received {clients}");
     }
 }
 

@@ -47,6 +47,8 @@ pub(in crate::datapath) struct Emulated {
     ports: Box<[usize]>,
     /// By port: VLAN that it is in; 0: none.
     vlans: Box<[u16]>,
+    /// Some port is in one.
+    in_vlans: bool,
     /// Where packets come from that are longer than the worker's own.
     long_packets: Option<Mempool>,
     stage: Stage,
@@ -72,6 +74,7 @@ impl Emulated {
         Self {
             emulation,
             ports,
+            in_vlans: vlans.iter().any(Option::is_some),
             vlans: vlans.iter().map(|vlan| vlan.unwrap_or(0)).collect(),
             long_packets,
             stage: Stage::Waits,
@@ -95,7 +98,7 @@ impl Emulated {
     /// A frame without a trailer arrives. Whether it was for an address of the scenario.
     #[inline]
     pub(super) fn receive(&mut self, port: usize, frame: &[u8], at_ns: u64) -> bool {
-        if !in_vlan(frame, self.vlans[port]) {
+        if (self.in_vlans || is_tagged(frame)) && !in_vlan(frame, self.vlans[port]) {
             return false;
         }
         match self.emulation.receive(port, frame, at_ns) {
@@ -109,6 +112,12 @@ impl Emulated {
     fn receive_stray(&mut self, port: usize, frame: &[u8], at_ns: u64) -> bool {
         let given = self.handoff.as_mut().is_some_and(|handoff| handoff.give(port, frame, at_ns));
         given || receive_at_home(&mut self.emulation, port, frame, at_ns) == Received::Taken
+    }
+
+    /// Whether other workers could take a burst that turned out to be theirs.
+    #[inline]
+    pub(super) fn may_receive(&mut self) -> bool {
+        self.handoff.as_mut().is_none_or(Handoff::has_room)
     }
 
     /// Takes what other workers gave.
@@ -201,9 +210,15 @@ fn receive_at_home(emulation: &mut Emulation, port: usize, frame: &[u8], at_ns: 
     received
 }
 
+/// Whether a frame has a VLAN tag.
+#[inline]
+fn is_tagged(frame: &[u8]) -> bool {
+    matches!(frame.get(MACS..).and_then(|rest| rest.first_chunk()), Some(&(VLAN | SERVICE_VLAN)))
+}
+
 /// Whether a frame is of a VLAN (0: of none): in its only tag, as all that a port in a VLAN says has one. A tag of VLAN 0 has
 /// but a priority (IEEE 802.1Q).
-#[inline]
+#[cold]
 fn in_vlan(frame: &[u8], vlan: u16) -> bool {
     let kind = |at: usize| frame.get(at..).and_then(|rest| rest.first_chunk::<2>());
     match kind(MACS) {

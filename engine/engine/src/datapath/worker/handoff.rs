@@ -2,9 +2,13 @@
 //! Frames of flows that another worker has: a device may spread packets otherwise than is computed, and an ICMP error comes
 //! from a router's address. Each goes to the worker that the flow's own packets are computed to come to.
 //!
+//! When that worker is behind, so that a ring has no room for a burst, this one reads nothing more from the port until there is,
+//! as with packets of streams.
+//!
 //! Flows of servers are where their clients' first packet arrives, whatever the device computes: they need none of this.
 use std::sync::Arc;
 
+use spate_dpdk::BURST;
 use spate_stateful::{
     Address,
     packet::{Content, Packet},
@@ -14,8 +18,10 @@ use spate_wire::spread;
 
 use crate::datapath::frames::{self, FrameReader, FrameWriter};
 
-/// Room for frames from each worker to each other: 150 of full length.
+/// Room for frames from each worker to each other,
 const RING_BYTES: usize = 256 << 10;
+/// and for a burst of full length.
+const BURST_BYTES: usize = BURST * 1600;
 /// Longest frame.
 const LONGEST: usize = 9216 + 18;
 
@@ -39,6 +45,8 @@ pub(in crate::datapath) struct Handoff {
     to: Vec<Option<FrameWriter>>,
     from: Vec<FrameReader>,
     frame: Vec<u8>,
+    /// A ring may have no room for a burst.
+    tight: bool,
     share: Arc<HandoffShare>,
 }
 
@@ -53,6 +61,7 @@ pub(in crate::datapath) fn between(taking_part: &[bool], receivers: &[Vec<usize>
                 to: taking_part.iter().map(|_| None).collect(),
                 from: Vec::new(),
                 frame: Vec::with_capacity(LONGEST),
+                tight: false,
                 share: Arc::default(),
             })
         })
@@ -85,8 +94,18 @@ impl Handoff {
         let Some(home) = self.home(port, frame).filter(|home| *home != self.worker) else { return false };
         let Some(ring) = &mut self.to[home] else { return false };
         let given = frame.len() <= LONGEST && ring.push(at_ns, port, frame);
+        self.tight |= !ring.has_room(BURST_BYTES);
         if given { &self.share.sent } else { &self.share.lost }.add(1);
         true
+    }
+
+    /// Whether there is room for a burst, whatever it holds.
+    #[inline]
+    pub(super) fn has_room(&mut self) -> bool {
+        if self.tight {
+            self.tight = self.to.iter().flatten().any(|ring| !ring.has_room(BURST_BYTES));
+        }
+        !self.tight
     }
 
     /// The worker that the packets of a frame's flow are computed to come to.
