@@ -6,7 +6,7 @@ use crate::{
     Scenario,
     arrivals::{Arrival, Arrivals, Timing, TimingError},
     counters::{Count, Counters},
-    stack::{NotOpened, PortLink, Received, Stack, Tuple},
+    stack::{Neighbours, NotOpened, PortLink, Received, Stack, Tuple},
     tcp::Output,
     tuples::{self, Dealing, Share, TupleError, Tuples},
 };
@@ -109,7 +109,7 @@ impl Emulation {
     }
 
     /// See [`Stack::set_neighbours`].
-    pub fn set_neighbours(&mut self, port: usize, neighbours: Arc<[(crate::Address, [u8; 6])]>) {
+    pub fn set_neighbours(&mut self, port: usize, neighbours: Neighbours) {
         self.stack.set_neighbours(port, neighbours);
     }
 

@@ -35,6 +35,9 @@ pub struct PortLink {
     pub next_hop: [u8; 6],
 }
 
+/// Peers on a link and their MACs, in ascending order.
+pub type Neighbours = Arc<[(Address, [u8; 6])]>;
+
 /// Who talks to whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tuple {
@@ -76,8 +79,8 @@ struct Queue {
 #[derive(Debug)]
 struct Port {
     link: PortLink,
-    /// Whom clients reach without the next hop, in ascending order.
-    neighbours: Arc<[(Address, [u8; 6])]>,
+    /// Whom clients reach without the next hop.
+    neighbours: Neighbours,
     ready: Queue,
     answers: Vec<Answer>,
 }
@@ -243,8 +246,8 @@ impl Stack {
         self.shared = shared;
     }
 
-    /// Clients of a port send to these addresses, in ascending order, at these MACs, and to all others by its next hop.
-    pub fn set_neighbours(&mut self, port: usize, neighbours: Arc<[(Address, [u8; 6])]>) {
+    /// Clients of a port send to these addresses at these MACs, and to all others by its next hop.
+    pub fn set_neighbours(&mut self, port: usize, neighbours: Neighbours) {
         debug_assert!(neighbours.is_sorted_by_key(|(address, _)| *address), "they are searched for");
         self.ports[port].neighbours = neighbours;
     }

@@ -7,10 +7,9 @@ use crate::datapath::{Datapath, PortDevice, PortInfo};
 use crate::plan::Violations;
 use contract::{Packet, Plan};
 use spate_neighbour::mac_text;
-use spate_stateful::{Address, Pool, PortLink, Scenario};
+use spate_stateful::{Address, Neighbours, Pool, PortLink, Scenario};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-use std::sync::Arc;
 
 /// Servers of a pool whose next hops are asked for, at most.
 const MOST_ASKED: u128 = 64;
@@ -53,7 +52,7 @@ pub struct Links {
     /// By port: its own MAC and, where there are clients, that of the next hop.
     pub links: Vec<PortLink>,
     /// By port: servers with another next hop than most have.
-    pub neighbours: Vec<Arc<[(Address, [u8; 6])]>>,
+    pub neighbours: Vec<Neighbours>,
     /// What whoever asked for it should know.
     pub warnings: Vec<String>,
 }
@@ -85,7 +84,8 @@ pub fn links(scenario: &Scenario, datapath: &Datapath) -> Result<Links, Violatio
             }
         }
         if let Some(problem) = problem {
-            wrong.add(field, problem.replace("its tx_port", &format!("port {}", ports[port].name)));
+            let named = problem.replace("its tx_port", &format!("port {}", ports[port].name));
+            wrong.add(field, named.replace(", or the packet a destination MAC", ""));
             continue;
         }
         if scenario.pools[pool].last_offset() < MOST_ASKED {

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use spate_neighbour::{Neighbour, Prefix};
 use spate_replay::{Capture, Gap, Rewrite};
-use spate_stateful::{Address, Count, PortLink, Scenario};
+use spate_stateful::{Count, Neighbours, PortLink, Scenario};
 use spate_stateless::{Rate, StreamTiming, Template};
 use spate_wire::{Mark, reflect::Swap};
 
@@ -231,8 +231,8 @@ pub struct StatefulSpec {
 /// What is known of the links that emulated applications are on.
 #[derive(Clone, Debug, Default)]
 pub struct OnLink {
-    /// By port: servers that its clients reach without the next hop, and their MACs, in ascending order.
-    pub neighbours: Vec<Arc<[(Address, [u8; 6])]>>,
+    /// By port: servers that its clients reach without the next hop, and their MACs.
+    pub neighbours: Vec<Neighbours>,
     /// Answers for the addresses of the scenario already; none: from when the run is prepared.
     pub holding: Option<Arc<Holding>>,
 }

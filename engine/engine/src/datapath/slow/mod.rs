@@ -173,9 +173,6 @@ impl SlowPath {
     fn ask(&self, port: usize, packet: &[u8], now_ns: u64) -> Result<NextHop, String> {
         let port = self.port(port).ok_or_else(no_address)?;
         let mut port = lock(&port);
-        if port.interface.config().addresses.is_empty() {
-            return Err(no_address());
-        }
         let named = |e: &dyn std::fmt::Display, port: &SlowPort| format!("port {}: {e}", port.name);
         let hop = port.interface.next_hop(packet).map_err(|e| named(&e, &port))?;
         if let NextHop::Neighbour(address) = hop {
