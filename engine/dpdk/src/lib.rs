@@ -23,7 +23,7 @@ pub use eal::{Eal, Memory};
 pub use error::Error;
 pub use filter::{FilterError, compile};
 pub use kernel::PacketSocket;
-pub use loopback::Disturbance;
+pub use loopback::{Disturbance, Spread};
 pub use mempool::Mempool;
 pub use port::{Configured, Link, Port, PortStats, QueueSizes, RxQueue, Started, StartedPort, TxQueue};
 pub use prebuilt::Prebuilt;

@@ -26,12 +26,17 @@ const MOST_QUEUES: usize = 16;
 /// arrive. One that is left out is lost, one that is there more often is duplicated, up to twice the packets in all.
 pub type Disturbance = dyn Fn(&[(&[u8], usize)]) -> Vec<usize> + Send + Sync;
 
+/// Says to which of so many receive queues a packet goes.
+pub type Spread = dyn Fn(&[u8], usize) -> usize + Send + Sync;
+
 /// The rings of a loopback, one a receive queue.
 pub(crate) struct Loopback {
     rings: Vec<Ring>,
     /// Somebody is sending on several rings: a burst that they do not take whole is cut at one place.
     busy: AtomicBool,
     disturbance: OnceLock<Box<Disturbance>>,
+    /// In place of the hash of addresses and ports.
+    spread: OnceLock<Box<Spread>>,
 }
 
 impl fmt::Debug for Loopback {
@@ -58,7 +63,7 @@ impl Loopback {
     /// Rings for up to so many receive queues.
     pub(crate) fn new(queues: usize) -> Result<Self, Error> {
         let rings = (0..queues.clamp(1, MOST_QUEUES)).map(|_| Ring::new()).collect::<Result<_, _>>()?;
-        Ok(Self { rings, busy: AtomicBool::new(false), disturbance: OnceLock::new() })
+        Ok(Self { rings, busy: AtomicBool::new(false), disturbance: OnceLock::new(), spread: OnceLock::new() })
     }
 
     pub(crate) fn queues(&self) -> usize {
@@ -85,6 +90,10 @@ impl Loopback {
         self.disturbance.set(disturbance).is_ok()
     }
 
+    pub(crate) fn spread(&self, spread: Box<Spread>) -> bool {
+        self.spread.set(spread).is_ok()
+    }
+
     /// Offers packets in order. Returns how many were taken from the front.
     ///
     /// # Safety
@@ -107,7 +116,11 @@ impl Loopback {
         let packets = &mut packets[..count];
         for (queue, packet) in queues.iter_mut().zip(packets.iter()) {
             // SAFETY: a valid mbuf.
-            *queue = spread::queue(unsafe { burst::head(*packet) }, self.rings.len()) as u8;
+            let (frame, queues) = (unsafe { burst::head(*packet) }, self.rings.len());
+            *queue = match self.spread.get() {
+                None => spread::queue(frame, queues),
+                Some(spread) => spread(frame, queues) % queues,
+            } as u8;
         }
         if self.busy.compare_exchange(false, true, Acquire, Relaxed).is_err() {
             // The other may have lost its CPU: come back later.

@@ -12,7 +12,7 @@ use std::{
 use spate_dpdk_sys as sys;
 
 use crate::{
-    BURST, Burst, Device, Disturbance, Eal, Error, Mempool, PacketSocket, kernel, log::Mark, loopback::Loopback,
+    BURST, Burst, Device, Disturbance, Eal, Error, Mempool, PacketSocket, Spread, kernel, log::Mark, loopback::Loopback,
 };
 
 /// Bytes of each of the two rings of a kernel port at most.
@@ -274,6 +274,12 @@ impl Port<Started> {
     /// devices, and if it was said before.
     pub fn disturb(&self, disturbance: Box<Disturbance>) -> bool {
         self.inner.loopback.as_ref().is_some_and(|loopback| loopback.disturb(disturbance))
+    }
+
+    /// From now on, packets of a loopback go to the receive queues that `spread` says: for tests of devices that hash otherwise.
+    /// False for other devices, and if it was said before.
+    pub fn spread(&self, spread: Box<Spread>) -> bool {
+        self.inner.loopback.as_ref().is_some_and(|loopback| loopback.spread(spread))
     }
 
     /// What was lost since it was opened.

@@ -5,7 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use crate::{
     address::solicited_node,
     frame::{ARP, Frame, IPV4, IPV6},
-    message::{ICMP, ICMPV6},
+    message::{ICMP, ICMPV6, SOLICITATION},
+    range::{Range, Union, key},
 };
 
 /// The all-nodes group (RFC 4291 §2.7.1).
@@ -20,12 +21,23 @@ pub struct Interest {
     v6: Vec<[u8; 16]>,
     /// The groups of `v6`, and all nodes.
     groups: Vec<[u8; 16]>,
+    /// Of emulated stations.
+    ranges: Union,
 }
 
 impl Interest {
-    pub(crate) fn new(vlan: Option<u16>, addresses: impl Iterator<Item = IpAddr>) -> Self {
-        let mut this =
-            Self { vlan: vlan.unwrap_or(0), v4: Vec::new(), v6: Vec::new(), groups: vec![ALL_NODES.octets()] };
+    pub(crate) fn new(
+        vlan: Option<u16>,
+        addresses: impl Iterator<Item = IpAddr>,
+        ranges: impl Iterator<Item = Range>,
+    ) -> Self {
+        let mut this = Self {
+            vlan: vlan.unwrap_or(0),
+            v4: Vec::new(),
+            v6: Vec::new(),
+            groups: vec![ALL_NODES.octets()],
+            ranges: Union::new(ranges),
+        };
         for address in addresses {
             match address {
                 IpAddr::V4(address) => this.v4.push(Ipv4Addr::octets(&address)),
@@ -49,19 +61,29 @@ impl Interest {
         match frame.ethertype {
             // The target is an own address, or the sender announces itself.
             ARP => payload
-                .get(24..28)
-                .is_some_and(|target| self.v4.iter().any(|own| own == target) || payload.get(14..18) == Some(target)),
+                .get(24..)
+                .and_then(|at| at.first_chunk())
+                .is_some_and(|target| self.has_v4(target) || payload.get(14..18) == Some(target)),
             IPV4 => {
                 payload.get(9) == Some(&ICMP)
-                    && payload.get(16..20).is_some_and(|to| self.v4.iter().any(|own| own == to))
+                    && payload.get(16..).and_then(|at| at.first_chunk()).is_some_and(|to| self.has_v4(to))
             }
-            IPV6 => {
-                payload.get(6) == Some(&ICMPV6)
-                    && payload
-                        .get(24..40)
-                        .is_some_and(|to| self.v6.iter().chain(&self.groups).any(|address| address == to))
-            }
+            IPV6 => payload.get(6) == Some(&ICMPV6) && self.concerns_v6(payload),
             _ => false,
         }
+    }
+
+    #[inline]
+    fn has_v4(&self, address: &[u8; 4]) -> bool {
+        self.v4.contains(address) || self.ranges.contains(key(IpAddr::V4((*address).into())))
+    }
+
+    /// Of an ICMPv6 packet. Groups of emulated stations are too many to be compared: what is asked for is.
+    #[inline]
+    fn concerns_v6(&self, packet: &[u8]) -> bool {
+        let address = |at: usize| packet.get(at..)?.first_chunk::<16>();
+        let emulated = |address: &[u8; 16]| self.ranges.contains(u128::from_be_bytes(*address));
+        address(24).is_some_and(|to| self.v6.contains(to) || self.groups.contains(to) || emulated(to))
+            || (packet.get(40) == Some(&SOLICITATION) && address(48).is_some_and(emulated))
     }
 }

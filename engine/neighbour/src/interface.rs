@@ -7,6 +7,7 @@ use crate::{
     address::{group_mac, is_group, is_link_local, link_local, solicited_node},
     frame::Frame,
     message::{Message, Station, ip_destination},
+    range::Range,
     table::{Learned, Question, Table},
 };
 
@@ -123,6 +124,8 @@ pub struct Interface {
     config: Config,
     /// Of its own making, if it speaks IPv6.
     link_local: Option<Ipv6Addr>,
+    /// Of emulated stations, and who has them emulated.
+    ranges: Vec<(u64, Range)>,
     table: Table,
     announced: u32,
     announce_at_ns: u64,
@@ -137,6 +140,7 @@ impl Interface {
             station: Station { mac, vlan: config.vlan },
             link_local: v6.then(|| link_local(mac)),
             config,
+            ranges: Vec::new(),
             table: Table::default(),
             announced: 0,
             announce_at_ns: now_ns,
@@ -150,7 +154,30 @@ impl Interface {
 
     /// What to pass to `receive`.
     pub fn interest(&self) -> Interest {
-        Interest::new(self.config.vlan, self.own())
+        Interest::new(self.config.vlan, self.own(), self.ranges.iter().map(|(_, range)| *range))
+    }
+
+    /// Answers for the addresses of emulated stations from now on, until `release`d for the same owner. Whoever comes first
+    /// keeps addresses that both have.
+    pub fn hold(&mut self, owner: u64, ranges: &[Range]) {
+        self.ranges.extend(ranges.iter().map(|range| (owner, *range)));
+    }
+
+    /// Answers no more for what an owner holds.
+    pub fn release(&mut self, owner: u64) {
+        self.ranges.retain(|(other, _)| *other != owner);
+    }
+
+    /// Where an address is, if it is the port's own or that of a station emulated behind it.
+    fn here(&self, address: IpAddr) -> Option<Mac> {
+        let own = self.station.mac;
+        let emulated = || self.ranges.iter().find_map(|(_, range)| range.mac(address, own));
+        if self.own().any(|mine| mine == address) { Some(own) } else { emulated() }
+    }
+
+    /// Who speaks for an address that is here.
+    fn station(&self, mac: Mac) -> Station {
+        Station { mac, vlan: self.station.vlan }
     }
 
     /// Its configuration.
@@ -177,25 +204,24 @@ impl Interface {
         if frame.vlan != self.config.vlan.unwrap_or(0) || frame.source == self.station.mac {
             return;
         }
-        let for_me = frame.destination == self.station.mac;
         match Message::parse(&frame) {
             Some(Message::Who { target, sender, mac }) => {
                 // An asker tells where it is, too.
                 self.heard(sender, mac, now_ns, output);
-                if self.own().any(|own| own == target) {
-                    output.frames.extend(self.answer(target, sender, mac));
+                if let Some(own_mac) = self.here(target) {
+                    output.frames.extend(self.answer(&self.station(own_mac), target, sender, mac));
                 }
             }
             Some(Message::Has { address, mac }) => self.heard(address, mac, now_ns, output),
-            Some(Message::Echo { from, to, mac, data }) if for_me && self.own().any(|own| own == to) => {
-                output.frames.extend(self.station.echo_reply(mac, to, from, data));
+            Some(Message::Echo { from, to, mac, data }) if self.here(to) == Some(frame.destination) => {
+                output.frames.extend(self.station(frame.destination).echo_reply(mac, to, from, data));
             }
             Some(Message::Echo { .. }) | None => {}
         }
     }
 
     fn heard(&mut self, address: IpAddr, mac: Mac, now_ns: u64, output: &mut Output) {
-        if mac != self.station.mac && self.own().any(|own| own == address) {
+        if self.here(address).is_some_and(|here| here != mac) {
             output.events.push(Event::Conflict(address, mac));
             return;
         }
@@ -206,15 +232,15 @@ impl Interface {
         }
     }
 
-    /// Tells an asker that an own address is here.
-    fn answer(&self, own: IpAddr, asker: IpAddr, mac: Mac) -> Option<Vec<u8>> {
+    /// Tells an asker that an address is here.
+    fn answer(&self, station: &Station, own: IpAddr, asker: IpAddr, mac: Mac) -> Option<Vec<u8>> {
         match (own, asker) {
-            (IpAddr::V4(own), IpAddr::V4(asker)) => Some(self.station.arp(mac, 2, own, mac, asker)),
+            (IpAddr::V4(own), IpAddr::V4(asker)) => Some(station.arp(mac, 2, own, mac, asker)),
             // Who asks without an address wants this one: all shall hear that it is taken (RFC 4861 §7.2.4).
             (IpAddr::V6(own), IpAddr::V6(asker)) if asker.is_unspecified() => {
-                Some(self.station.advertisement(group_mac(ALL_NODES.into()), own, ALL_NODES, false))
+                Some(station.advertisement(group_mac(ALL_NODES.into()), own, ALL_NODES, false))
             }
-            (IpAddr::V6(own), IpAddr::V6(asker)) => Some(self.station.advertisement(mac, own, asker, true)),
+            (IpAddr::V6(own), IpAddr::V6(asker)) => Some(station.advertisement(mac, own, asker, true)),
             _ => None,
         }
     }
@@ -288,7 +314,8 @@ impl Interface {
         }
         let linked = matches!(to, IpAddr::V6(to) if is_link_local(to)) && self.link_local.is_some();
         if linked || self.config.addresses.iter().any(|own| own.contains(to)) {
-            return Ok(NextHop::Neighbour(to));
+            // A station emulated behind this port itself would not hear a question.
+            return Ok(self.here(to).map_or(NextHop::Neighbour(to), NextHop::Here));
         }
         if let Some(gateway) = self.gateways().into_iter().find(|gateway| gateway.is_ipv4() == to.is_ipv4()) {
             return Ok(NextHop::Neighbour(gateway));

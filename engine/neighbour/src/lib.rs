@@ -2,7 +2,7 @@
 //! A port's place on its link: which addresses it has, who asks for them, and where the stations are that it sends to.
 //!
 //! [`Interface`] answers ARP (RFC 826), IPv6 neighbour discovery (RFC 4861) and echo requests (RFC 792, RFC 4443) for the
-//! port's addresses, announces them (RFC 5227 §2.3, RFC 4861 §7.2.6) and finds the MAC addresses of next hops. It takes
+//! port's addresses and those of stations that are emulated behind it ([`Range`]), announces the former (RFC 5227 §2.3, RFC 4861 §7.2.6) and finds the MAC addresses of next hops. It takes
 //! frames and a clock and gives frames: nothing here does I/O. [`Interest`] is the cheap part for whoever receives: which
 //! frames an `Interface` wants to see at all.
 mod address;
@@ -10,11 +10,13 @@ mod frame;
 mod interest;
 mod interface;
 mod message;
+mod range;
 mod table;
 
 pub use address::{AddressError, Prefix};
 pub use interest::Interest;
 pub use interface::{Config, ConfigError, Event, Interface, MOST_ADDRESSES, NextHop, NoRoute, Output};
+pub use range::Range;
 pub use table::{MOST_NEIGHBOURS, Neighbour, TableFull};
 
 /// An Ethernet address.

@@ -18,7 +18,7 @@ const ECHO_REQUEST: u8 = 8;
 const ECHO_REPLY: u8 = 0;
 const ECHO_REQUEST_V6: u8 = 128;
 const ECHO_REPLY_V6: u8 = 129;
-const SOLICITATION: u8 = 135;
+pub(crate) const SOLICITATION: u8 = 135;
 const ADVERTISEMENT: u8 = 136;
 /// Options of neighbour discovery (RFC 4861 §4.6.1).
 const SOURCE_MAC: u8 = 1;

@@ -6,7 +6,7 @@ use crate::{
     Scenario,
     arrivals::{Arrival, Arrivals, Timing, TimingError},
     counters::{Count, Counters},
-    stack::{NotOpened, PortLink, Received, Stack, Tuple},
+    stack::{Neighbours, NotOpened, PortLink, Received, Stack, Tuple},
     tcp::Output,
     tuples::{self, Dealing, Share, TupleError, Tuples},
 };
@@ -101,6 +101,16 @@ impl Emulation {
             most_open: most_open.collect(),
             scenario,
         })
+    }
+
+    /// See [`Stack::set_shared`].
+    pub fn set_shared(&mut self, shared: bool) {
+        self.stack.set_shared(shared);
+    }
+
+    /// See [`Stack::set_neighbours`].
+    pub fn set_neighbours(&mut self, port: usize, neighbours: Neighbours) {
+        self.stack.set_neighbours(port, neighbours);
     }
 
     fn arrivals(scenario: &Scenario, share: Share, start_ns: u64) -> Result<Arrivals, TimingError> {

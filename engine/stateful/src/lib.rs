@@ -34,4 +34,4 @@ pub use payload::Payload;
 pub use pool::{Address, Pool, WeightedPool};
 pub use program::{Comparison, Instruction, Program};
 pub use scenario::{Client, CongestionControl, Protocol, Scenario, Server, Template, Tunables};
-pub use stack::{NotOpened, PortLink, Received, Stack, Tuple};
+pub use stack::{Neighbours, NotOpened, PortLink, Received, Stack, Tuple};

@@ -35,6 +35,9 @@ pub struct PortLink {
     pub next_hop: [u8; 6],
 }
 
+/// Peers on a link and their MACs, in ascending order.
+pub type Neighbours = Arc<[(Address, [u8; 6])]>;
+
 /// Who talks to whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tuple {
@@ -81,8 +84,22 @@ struct Queue {
 #[derive(Debug)]
 struct Port {
     link: PortLink,
+    /// Whom clients reach without the next hop.
+    neighbours: Neighbours,
     ready: Queue,
     answers: Vec<Answer>,
+}
+
+impl Port {
+    /// The MAC of whom frames to an address go to first.
+    #[inline]
+    fn towards(&self, remote: Address) -> [u8; 6] {
+        if self.neighbours.is_empty() {
+            return self.link.next_hop;
+        }
+        let found = self.neighbours.binary_search_by_key(&remote, |(address, _)| *address);
+        found.map_or(self.link.next_hop, |at| self.neighbours[at].1)
+    }
 }
 
 /// A segment that belongs to no flow, to be sent.
@@ -103,6 +120,8 @@ pub enum Received {
     Foreign,
     /// Its checksum is wrong.
     BadChecksum,
+    /// It is of a client's flow, or about any flow of ours, that another worker may have: nothing was done with it.
+    Elsewhere,
 }
 
 /// A worker's flows.
@@ -122,6 +141,8 @@ pub struct Stack {
     /// A server of TCP is known by the first bytes it gets.
     first_bytes_tell: bool,
     ports: Vec<Port>,
+    /// Other workers have flows of the same clients.
+    shared: bool,
     /// By template and side.
     sides: Vec<Side>,
     /// Of initial sequence numbers.
@@ -202,6 +223,12 @@ fn side_of(template: usize, client: bool) -> usize {
     2 * template + usize::from(!client)
 }
 
+/// Whether a side, as `side_of` numbers them, is one of clients.
+#[inline]
+fn is_client(side: usize) -> bool {
+    side.is_multiple_of(2)
+}
+
 /// Places beside so many flows, one for every few of them.
 fn places(flows: usize, flows_a_place: usize) -> usize {
     (flows / flows_a_place).max(FEWEST.min(flows))
@@ -243,6 +270,7 @@ impl Stack {
         });
         let port = |link: &PortLink| Port {
             link: *link,
+            neighbours: Arc::default(),
             ready: Queue { head: NONE, tail: NONE },
             answers: Vec::with_capacity(ANSWERS),
         };
@@ -261,11 +289,23 @@ impl Stack {
                 template.protocol == Protocol::Tcp && server.is_some_and(|server| !server.matches.is_empty())
             }),
             ports: ports.iter().map(port).collect(),
+            shared: false,
             sides: sides.collect(),
             secret: random::mix(seed),
             now: Instant { ns: now_ns },
             scenario,
         }
+    }
+
+    /// Other workers have flows of the same clients: see [`Received::Elsewhere`].
+    pub fn set_shared(&mut self, shared: bool) {
+        self.shared = shared;
+    }
+
+    /// Clients of a port send to these addresses at these MACs, and to all others by its next hop.
+    pub fn set_neighbours(&mut self, port: usize, neighbours: Neighbours) {
+        debug_assert!(neighbours.is_sorted_by_key(|(address, _)| *address), "they are searched for");
+        self.ports[port].neighbours = neighbours;
     }
 
     /// Bytes that a stack of a scenario takes.
@@ -320,7 +360,7 @@ impl Stack {
             self.sides[side_of(template, true)].counters.one(Count::FlowsExhausted);
             return Err(NotOpened::Exhausted);
         };
-        self.flows[index].remote_mac = self.ports[port].link.next_hop;
+        self.flows[index].remote_mac = self.ports[port].towards(tuple.remote);
         let isn = self.initial_sequence(tuple);
         let (flow, mut cx, _) = self.parts(index);
         if udp {
@@ -441,7 +481,7 @@ impl Stack {
                 }
             }
             Content::Udp(datagram) => self.receive_udp(port, &packet, datagram),
-            Content::Icmp(trouble) => self.receive_trouble(trouble),
+            Content::Icmp(trouble) => self.receive_trouble(port, trouble),
         }
     }
 
@@ -556,6 +596,9 @@ impl Stack {
             return Received::Taken;
         }
         let Some(side) = self.owner(port, tuple.local) else { return Received::Foreign };
+        if self.shared && is_client(side) {
+            return Received::Elsewhere;
+        }
         if !s.has(flag::RST) {
             self.refuse(port, packet, s, side);
         }
@@ -594,7 +637,11 @@ impl Stack {
             Some(index) => index,
             None => {
                 let Some(template) = self.server_for(port, &tuple, Protocol::Udp, Some(d.payload)) else {
-                    return if self.owner(port, tuple.local).is_some() { Received::Taken } else { Received::Foreign };
+                    return match self.owner(port, tuple.local) {
+                        Some(side) if self.shared && is_client(side) => Received::Elsewhere,
+                        Some(_) => Received::Taken,
+                        None => Received::Foreign,
+                    };
                 };
                 let number = self.sides[side_of(template, false)].counters.get(Count::Accepts);
                 let Some(index) = self.add(template, false, number, &tuple, true) else {
@@ -616,14 +663,17 @@ impl Stack {
         Received::Taken
     }
 
-    fn receive_trouble(&mut self, trouble: &Trouble) -> Received {
+    fn receive_trouble(&mut self, port: usize, trouble: &Trouble) -> Received {
         let tuple = Tuple {
             local: trouble.source,
             remote: trouble.destination,
             local_port: trouble.source_port,
             remote_port: trouble.destination_port,
         };
-        let Some(index) = self.find(&tuple, !trouble.tcp) else { return Received::Foreign };
+        let Some(index) = self.find(&tuple, !trouble.tcp) else {
+            let ours = self.shared && self.owner(port, tuple.local).is_some();
+            return if ours { Received::Elsewhere } else { Received::Foreign };
+        };
         let (flow, mut cx, _) = self.parts(index);
         if trouble.tcp {
             if flow.trouble_told(trouble.kind, trouble.seq, &mut cx) {

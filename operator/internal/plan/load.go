@@ -84,8 +84,23 @@ func (l Load) in(unit Unit) *big.Rat {
 // LoadOf gives what a plan asks for at its own rates, at the worst moment: a burst counts with its rate, whatever the gaps,
 // and streams of one chain take turns, so that together they ask for no more than their fastest, for each of them that starts
 // by itself. Disabled streams ask for nothing, paused ones for all they may be resumed to. A replay from a volume asks for
-// what is known of it: packets at a fixed gap, of the least size.
-func LoadOf(plan *enginev1.Plan) (Load, error) { return loadOf(plan.GetStreams()) }
+// what is known of it: packets at a fixed gap, of the least size; templates ask for what their flows send at least.
+func LoadOf(plan *enginev1.Plan) (Load, error) {
+	load, err := loadOf(plan.GetStreams())
+	if err != nil {
+		return Load{}, err
+	}
+	return load.Plus(loadOfFlows(plan.GetStateful())), nil
+}
+
+// loadOfFlows gives what templates ask for at their rates.
+func loadOfFlows(stateful *enginev1.Stateful) Load {
+	load := newLoad()
+	for _, a := range flowAsks(stateful) {
+		load.add(a)
+	}
+	return load
+}
 
 // together are the streams of one chain.
 type together struct {

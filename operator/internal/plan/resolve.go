@@ -348,6 +348,7 @@ func (r *Resolved) scale(profile *spatev1.TrafficProfile, problems *Problems) {
 	r.Factor, r.Load = factor, load.Scaled(factor)
 	r.speed(factor, problems)
 	r.stateful = stateful(profile, r.templates, factor, problems)
+	r.Load = r.Load.Plus(loadOfFlows(r.stateful))
 	for _, e := range r.entries {
 		own := r.ownRate(&e)
 		entry := spatev1.EntrySnapshot{Name: string(e.spec.Name), StreamRate: own, Rate: e.spec.Rate, Paused: e.spec.Paused}

@@ -143,6 +143,7 @@ fn table(last: &WatchStatsResponse) {
         streams(last);
     }
     templates(last);
+    steering(last);
     latencies(last);
     for receiver in &last.receivers {
         print!("{}", super::receive::human(receiver, None));
@@ -200,6 +201,30 @@ fn templates(last: &WatchStatsResponse) {
             get("received_data_bytes") + get("message_bytes_received"),
             get("retransmitted_packets"),
             ERRORS.iter().map(|name| get(name)).sum::<u64>(),
+        );
+    }
+}
+
+/// Prints how packets of flows came to the workers, if there are several.
+fn steering(last: &WatchStatsResponse) {
+    let flows: Vec<_> = last.workers.iter().filter_map(|w| Some((w.worker, w.flows.as_ref()?))).collect();
+    if flows.len() < 2 {
+        return;
+    }
+    println!(
+        "\n{:<24} {:>14} {:>14} {:>14} {:>14}",
+        "PACKETS OF FLOWS", "HOME BY HASH", "PLACED", "HANDED OFF", "LOST SO"
+    );
+    for (worker, f) in flows {
+        let all = f.home + f.placed + f.handed_off + f.handoff_lost;
+        let share = |packets: u64| format!("{:.2} %", 100.0 * packets as f64 / all.max(1) as f64);
+        println!(
+            "{:<24} {:>14} {:>14} {:>14} {:>14}",
+            format!("worker {worker}, of {all}"),
+            share(f.home),
+            share(f.placed),
+            share(f.handed_off),
+            share(f.handoff_lost)
         );
     }
 }

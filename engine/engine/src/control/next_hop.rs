@@ -6,9 +6,13 @@
 use crate::datapath::{Datapath, PortDevice, PortInfo};
 use crate::plan::Violations;
 use contract::{Packet, Plan};
-use spate_stateful::{Address, PortLink, Scenario};
-use std::collections::BTreeMap;
+use spate_neighbour::mac_text;
+use spate_stateful::{Address, Neighbours, Pool, PortLink, Scenario};
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+
+/// Servers of a pool whose next hops are asked for, at most.
+const MOST_ASKED: u128 = 64;
 
 /// Writes the next hop's MAC into the frames of streams that ask for it; from then on the frames are as given.
 pub fn fill_in(plan: &mut Plan, datapath: &Datapath) -> Result<(), Violations> {
@@ -42,38 +46,125 @@ pub fn fill_in(plan: &mut Plan, datapath: &Datapath) -> Result<(), Violations> {
     wrong.or(())
 }
 
-/// By port, what emulated applications need of it: its own MAC and, where there are clients, that of the next hop on the way
-/// to all servers. A software port without addresses is its own neighbour.
-pub fn links(scenario: &Scenario, datapath: &Datapath) -> Result<Vec<PortLink>, Violations> {
+/// What emulated applications need of their links.
+#[derive(Debug, Default)]
+pub struct Links {
+    /// By port: its own MAC and, where there are clients, that of the next hop.
+    pub links: Vec<PortLink>,
+    /// By port: servers with another next hop than most have.
+    pub neighbours: Vec<Neighbours>,
+    /// What whoever asked for it should know.
+    pub warnings: Vec<String>,
+}
+
+/// The next hop of every server that clients of each port connect to. Of large pools some addresses are asked for, and have to
+/// be in one place. A software port without addresses is its own neighbour.
+pub fn links(scenario: &Scenario, datapath: &Datapath) -> Result<Links, Violations> {
     let ports = datapath.ports();
-    let mut links: Vec<_> = ports.iter().map(|port| PortLink { mac: port.mac, next_hop: port.mac }).collect();
     let asking = servers_by_port(scenario, &ports);
-    let frames: Vec<_> =
-        asking.keys().map(|&(port, server)| (port, frame_to(scenario.pools[server].address(0)))).collect();
+    let servers = |pool: usize| sample(&scenario.pools[pool]);
+    let asked: Vec<_> =
+        asking.keys().flat_map(|&(port, pool)| servers(pool).map(move |server| (port, server))).collect();
+    let frames: Vec<_> = asked.iter().map(|&(port, server)| (port, frame_to(server))).collect();
     let packets: Vec<(usize, &[u8])> = frames.iter().map(|(port, frame)| (*port, &frame[..])).collect();
-    let hops = datapath.next_hops(&packets);
+    let mut hops = asked.iter().zip(datapath.next_hops(&packets));
     let mut wrong = Violations::default();
-    let mut found: BTreeMap<usize, ([u8; 6], IpAddr)> = BTreeMap::new();
-    for ((&(port, server), template), hop) in asking.iter().zip(hops) {
+    let mut found: Vec<BTreeMap<Address, [u8; 6]>> = vec![BTreeMap::new(); ports.len()];
+    // Where all servers of a large pool are, by port.
+    let mut one_for_all: Vec<Option<(usize, [u8; 6])>> = vec![None; ports.len()];
+    let mut warnings = Vec::new();
+    for (&(port, pool), template) in &asking {
         let field = format!("stateful.templates[{template}].client_port");
-        let server: IpAddr = scenario.pools[server].address(0).into();
-        match hop {
-            Err(problem) => wrong.add(field, problem.replace("its tx_port", &format!("port {}", ports[port].name))),
-            Ok(mac) => {
-                let (known, other) = *found.entry(port).or_insert((mac, server));
-                if known != mac {
-                    let problem = format!(
-                        "{server} and {other} have different next hops from port {}; clients of a port need one for all \
-                         servers: use a gateway, or another port",
-                        ports[port].name
-                    );
-                    wrong.add(field, problem);
-                }
-                links[port].next_hop = known;
+        let mut known = BTreeMap::new();
+        let mut problem = None;
+        for ((_, server), hop) in hops.by_ref().take(servers(pool).count()) {
+            match hop {
+                Ok(mac) => drop(known.insert(*server, mac)),
+                Err(told) => problem = problem.or(Some(told)),
+            }
+        }
+        if let Some(problem) = problem {
+            let named = problem.replace("its tx_port", &format!("port {}", ports[port].name));
+            wrong.add(field, named.replace(", or the packet a destination MAC", ""));
+            continue;
+        }
+        if scenario.pools[pool].last_offset() < MOST_ASKED {
+            found[port].append(&mut known);
+            continue;
+        }
+        let of_pool = &scenario.pools[pool];
+        let [first, last] = [0, of_pool.last_offset()].map(|offset| of_pool.address(offset));
+        let mut macs: Vec<_> = known.values().copied().collect();
+        macs.sort_unstable();
+        macs.dedup();
+        let other = one_for_all[port].filter(|(_, mac)| macs != [*mac]);
+        if macs.len() > 1 || other.is_some() {
+            let problem = format!(
+                "servers from {first:?} to {last:?}, and others, are at different MACs on the link of port {}; of a pool of more \
+                 than {MOST_ASKED} servers all must be in one place: use a gateway, or pools of at most {MOST_ASKED}",
+                ports[port].name
+            );
+            wrong.add(field, problem);
+            continue;
+        }
+        one_for_all[port] = Some((pool, macs[0]));
+        if on_link(&ports[port], first) || on_link(&ports[port], last) {
+            warnings.push(format!(
+                "servers from {first:?} to {last:?} are on the link of port {}: {MOST_ASKED} of them, from end to end, were asked \
+                 for, and frames to all go where those are, {}",
+                ports[port].name,
+                mac_text(macs[0])
+            ));
+        }
+    }
+    let mut made = Links { warnings, ..Links::default() };
+    for ((port, found), large) in ports.iter().zip(found).zip(one_for_all) {
+        let next_hop = large.map(|(_, mac)| mac).or_else(|| most_frequent(&found)).unwrap_or(port.mac);
+        made.links.push(PortLink { mac: port.mac, next_hop });
+        made.neighbours.push(found.into_iter().filter(|(_, mac)| *mac != next_hop).collect());
+    }
+    wrong.or(made)
+}
+
+/// Up to so many addresses of a pool, its first and last among them, evenly apart.
+fn sample(pool: &Pool) -> impl Iterator<Item = Address> {
+    let last = pool.last_offset();
+    let count = last.min(MOST_ASKED - 1) + 1;
+    (0..count).map(move |n| {
+        pool.address(if count <= 1 { 0 } else { last / (count - 1) * n + last % (count - 1) * n / (count - 1) })
+    })
+}
+
+/// Where most addresses are.
+fn most_frequent(found: &BTreeMap<Address, [u8; 6]>) -> Option<[u8; 6]> {
+    let mut counts: BTreeMap<[u8; 6], usize> = BTreeMap::new();
+    found.values().for_each(|mac| *counts.entry(*mac).or_default() += 1);
+    counts.into_iter().max_by_key(|(_, count)| *count).map(|(mac, _)| mac)
+}
+
+/// Whether an address is in a subnet of a port.
+fn on_link(port: &PortInfo, address: Address) -> bool {
+    port.addresses.iter().any(|own| own.contains(address.into()))
+}
+
+/// What does not go together: engines that share a run have the same clients, and a link finds each address in one place.
+pub fn shared_clients(scenario: &Scenario, ports: &[PortInfo], engines: u32) -> Vec<String> {
+    let mut told = BTreeSet::new();
+    for template in scenario.templates.iter().filter(|_| engines > 1) {
+        let Some(port) = template.client.as_ref().map(|client| &ports[client.port]) else { continue };
+        for client in &template.clients {
+            let pool = &scenario.pools[client.pool];
+            let [first, last] = [0, pool.last_offset()].map(|offset| pool.address(offset));
+            if on_link(port, first) || on_link(port, last) {
+                told.insert(format!(
+                    "clients from {first:?} to {last:?} are on the link of port {}, and {engines} engines have them: if their \
+                     ports are on one link, replies reach one engine only; give each engine clients of its own",
+                    port.name
+                ));
             }
         }
     }
-    wrong.or(links)
+    told.into_iter().collect()
 }
 
 /// (Port, pool of servers) of all clients whose next hop must be asked for, with the first template that has them.

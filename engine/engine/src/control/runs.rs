@@ -3,12 +3,13 @@
 use super::groups::{self, Group};
 use super::next_hop;
 use super::status::Refusal;
-use crate::datapath::{Change, Clock, Datapath, PortInfo, Rate, Run, RunError, RunState};
+use crate::datapath::{Change, Clock, Datapath, OnLink, PortInfo, Rate, Run, RunError, RunState};
 use crate::plan::rate::{self, LineRate};
 use crate::plan::validate::{self, Checked, CheckedStream, Site};
 use crate::plan::{Violations, decode, fit, load};
 use contract::{Plan, Ratio, RunInfo, Selector, update_request};
 use prost::bytes::Bytes;
+use spate_stateful::{PortLink, Scenario};
 use spate_stateless::StreamTiming;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,6 +46,8 @@ pub struct Held {
     /// 0: never.
     pub lease_ns: u64,
     streams: Vec<StreamFacts>,
+    /// What its templates ask of each port at the plan's rates, in bits a second on the medium.
+    flow_bits: BTreeMap<usize, u128>,
     groups: Vec<Group>,
     /// From the plan.
     pub receivers: Vec<contract::Receiver>,
@@ -77,6 +80,8 @@ pub struct StreamFacts {
 struct Now {
     rates: Vec<Rate>,
     enabled: Vec<bool>,
+    /// On the plan's rates of templates.
+    flow_factor: Ratio,
     /// Factors of the whole run by the instant they take effect, in order of the calls.
     factors: Vec<(u64, Ratio)>,
     started_at_asked: Option<u64>,
@@ -146,10 +151,14 @@ impl Engine {
         next_hop::fill_in(&mut plan, &self.datapath)?;
         let checked = validate::validate(&plan, &self.site())?;
         let (mut warnings, share_count) = (checked.warnings.clone(), checked.share.1);
+        let flow_bits = checked.flow_bits.clone();
         let facts = stream_facts(&plan, &checked);
         let groups = groups::by_group(&facts, &checked.measured.streams);
-        let links = checked.stateful.as_ref().map(|scenario| next_hop::links(scenario, &self.datapath));
-        let spec = fit::run_spec(&plan, checked, links.transpose()?.unwrap_or_default())?;
+        let stateful = match &checked.stateful {
+            Some(scenario) => Some(self.join_links(scenario, share_count, &mut warnings)?),
+            None => None,
+        };
+        let spec = fit::run_spec(&plan, checked, stateful)?;
         let enabled = spec.streams.iter().map(|s| s.enabled).collect();
         let run = self.datapath.prepare(spec).map_err(|error| match error.exhausted {
             true => Refusal::Exhausted(error.to_string()),
@@ -166,10 +175,12 @@ impl Engine {
             now: Mutex::new(Now {
                 rates: facts.iter().map(|s| s.ask.rate).collect(),
                 enabled,
+                flow_factor: NO_FACTOR,
                 factors: Vec::new(),
                 started_at_asked: None,
             }),
             streams: facts,
+            flow_bits,
             groups,
             receivers: plan.receivers,
             clock_bound_ns: (share_count > 1 && plan.clock_bound_ns > 0).then_some(plan.clock_bound_ns),
@@ -179,6 +190,21 @@ impl Engine {
         });
         lock(&self.runs).insert(run_id.to_owned(), held.clone());
         Ok((held, warnings))
+    }
+
+    /// Where a scenario's packets go. Its addresses are answered for from here on: servers of one port may be asked for from
+    /// another.
+    fn join_links(
+        &self,
+        scenario: &Scenario,
+        engines: u32,
+        warnings: &mut Vec<String>,
+    ) -> Result<(Vec<PortLink>, OnLink), Refusal> {
+        let holding = self.datapath.hold(scenario).map_err(|e| Refusal::Exhausted(e.to_string()))?;
+        let next_hop::Links { links, neighbours, warnings: told } = next_hop::links(scenario, &self.datapath)?;
+        warnings.extend(told);
+        warnings.extend(next_hop::shared_clients(scenario, &self.datapath.ports(), engines));
+        Ok((links, OnLink { neighbours, holding: Some(Arc::new(holding)) }))
     }
 
     /// Whether there is room for another run and its mark is free.
@@ -256,6 +282,7 @@ impl Engine {
         let mut now = lock(&held.now);
         let mut next = now.clone();
         let changes = self.changes(held, &chosen, change, &mut next)?;
+        next.flow_factor = flow_rate.unwrap_or(next.flow_factor);
         self.check_capacity(held, &next, change)?;
         let at = match (at_ns, changes.len() + usize::from(flow_rate.is_some())) {
             (0, 0 | 1) => 0,
@@ -372,8 +399,7 @@ impl Engine {
         let mut asked = BTreeMap::new();
         held.add_bits(next, &mut asked);
         let mut wrong = Violations::default();
-        validate::capacity(&asked, &site, &mut wrong);
-        wrong.0.iter_mut().for_each(|v| v.field = field.to_owned());
+        validate::capacity(&asked, field, &site, &mut wrong);
         Ok(wrong.or(())?)
     }
 
@@ -488,12 +514,16 @@ impl Held {
         now.factors.iter().rfind(|(at, _)| *at <= now_ns).map_or(NO_FACTOR, |&(_, factor)| factor)
     }
 
-    /// Adds what its enabled streams ask of each port, in bits a second on the medium.
+    /// Adds what its enabled streams and its templates ask of each port, in bits a second on the medium.
     fn add_bits(&self, now: &Now, all: &mut BTreeMap<usize, u128>) {
         let enabled = self.streams.iter().enumerate().filter(|(i, _)| now.enabled[*i]);
         let asks = enabled.map(|(i, stream)| load::Ask { rate: now.rates[i], ..stream.ask });
         for (port, bits) in load::by_port(asks) {
             *all.entry(port).or_default() += bits;
+        }
+        let (numerator, denominator) = (now.flow_factor.numerator.into(), now.flow_factor.denominator.into());
+        for (port, bits) in &self.flow_bits {
+            *all.entry(*port).or_default() += bits.saturating_mul(numerator) / u128::max(denominator, 1);
         }
     }
 }

@@ -5,8 +5,8 @@ use super::runs::{Engine, Held};
 use super::{latency, receivers};
 use crate::datapath::{self, PhaseCounters};
 use contract::{
-    NamedCounter, PortStats, QueueStats, Side, StreamCounters, StreamStats, TemplateStats, WatchStatsResponse,
-    WorkerStats,
+    FlowSteering, NamedCounter, PortStats, QueueStats, Side, StreamCounters, StreamStats, TemplateStats,
+    WatchStatsResponse, WorkerStats,
 };
 use spate_stateful::COUNTERS;
 
@@ -31,7 +31,7 @@ pub fn read(engine: &Engine, held: &Held, grouping: Grouping) -> WatchStatsRespo
             Grouping::ByStream => streams(held, &groups::by_stream(held.streams(), held.groups())),
         },
         ports: ports(engine),
-        workers: workers(engine),
+        workers: with_steering(workers(engine), held),
         receivers: receivers::stats(held),
         read_at_ns: engine.now_ns() as i64,
     }
@@ -121,6 +121,20 @@ pub fn workers(engine: &Engine) -> Vec<WorkerStats> {
         tx_packets: c.tx_packets,
         rx_packets: c.rx_packets,
         sleeps: c.sleeps,
+        flows: None,
     };
     engine.datapath().worker_counters().into_iter().enumerate().map(stats).collect()
+}
+
+/// With how packets of a run's flows came to each worker.
+fn with_steering(mut workers: Vec<WorkerStats>, held: &Held) -> Vec<WorkerStats> {
+    for s in held.run().steering() {
+        workers[s.worker].flows = Some(FlowSteering {
+            home: s.home,
+            placed: s.placed,
+            handed_off: s.handed_off,
+            handoff_lost: s.handoff_lost,
+        });
+    }
+    workers
 }

@@ -26,10 +26,11 @@ pub use clock::Clock;
 pub use command::Direction;
 pub use readings::Received;
 pub use run::Run;
-pub use slow::{Link, Punt};
-pub use spate_dpdk::Disturbance;
+pub use slow::{Holding, Link, Punt};
+pub use spate_dpdk::{Disturbance, Spread};
 use spate_dpdk::{RegisteredThread, RxQueue};
 pub use spate_replay::{Capture as Recording, Changes, Gap, ReadError, Rewrite};
+use spate_stateful::Scenario;
 pub use spate_stateless::{
     Blueprint, Checksum, ChecksumKind, FieldProgram, Length, ListOrder, Rate, RateError, Sequence, StreamTiming,
     Template, TemplateError, Transmit, Variable, Write,
@@ -62,7 +63,7 @@ impl Datapath {
         let monitor = Monitor::start(opened.clock.clone(), Arc::clone(&opened.lines))
             .map_err(|e| OpenError::System { context: "monitor".into(), message: e.to_string() })?;
         let long_packets = Mutex::new(opened.workers.iter().map(|_| None).collect());
-        Ok(Self { monitor, slow: SlowPath::none(), opened, long_packets })
+        Ok(Self { monitor, slow: SlowPath::new(&opened)?, opened, long_packets })
     }
 
     /// The ports, in the order of the configuration: a port's index is its number in `StreamSpec`.
@@ -87,11 +88,13 @@ impl Datapath {
 
     /// Gives ports their places on their links, by name: from now on they answer for their addresses. Once.
     pub fn join(&mut self, links: Vec<(String, Link)>) -> Result<(), OpenError> {
-        if links.is_empty() {
-            return Ok(());
-        }
-        self.slow = SlowPath::start(links, &self.opened)?;
-        Ok(())
+        self.slow.join(links, &self.opened)
+    }
+
+    /// From now on ports answer ARP, neighbour discovery and ping for the addresses that a scenario's clients and servers
+    /// have on them, until what it returns is dropped.
+    pub fn hold(&self, scenario: &Scenario) -> Result<Holding, OpenError> {
+        self.slow.hold(stateful::ranges(scenario), &self.opened)
     }
 
     /// The MAC that each packet has to be sent to from a port (by index), or what keeps it from being known. Waits for
@@ -106,7 +109,7 @@ impl Datapath {
     }
 
     /// Validates a run, allocates what it needs and hands it to the workers. Nothing is sent yet.
-    pub fn prepare(&self, spec: RunSpec) -> Result<Arc<Run>, PrepareError> {
+    pub fn prepare(&self, mut spec: RunSpec) -> Result<Arc<Run>, PrepareError> {
         // Held throughout: two runs must not take one slot.
         let mut long_packets = self.long_packets.lock().unwrap_or_else(PoisonError::into_inner);
         let present = self.monitor.runs();
@@ -118,6 +121,16 @@ impl Datapath {
             let problem = format!("{RUNS} runs are held already: remove one");
             return Err(PrepareError { field: "run_id".into(), problem, exhausted: true });
         };
+        if let Some(stateful) = &mut spec.stateful
+            && stateful.on_link.holding.is_none()
+        {
+            let held = self.hold(&stateful.scenario).map_err(|e| PrepareError {
+                field: "stateful".into(),
+                problem: e.to_string(),
+                exhausted: true,
+            })?;
+            stateful.on_link.holding = Some(Arc::new(held));
+        }
         let context = prepare::Context {
             eal: &self.opened.eal,
             clock: &self.opened.clock,
@@ -126,6 +139,7 @@ impl Datapath {
             long_packets: &mut long_packets,
             slot,
             present: &present,
+            vlans: (0..self.opened.ports.len()).map(|port| self.slow.vlan(port)).collect(),
         };
         let (run, parts) = prepare::prepare(context, spec)?;
         for (worker, part) in parts.into_iter().enumerate() {
@@ -144,6 +158,15 @@ impl Datapath {
     /// If the port is no loopback, or was told before.
     pub fn disturb(&self, port: usize, disturbance: Box<Disturbance>) {
         assert!(self.opened.ports[port].port.disturb(disturbance), "port {port} cannot be disturbed");
+    }
+
+    /// From now on, packets of a loopback port (by index) go to the receive queues that `spread` says: for tests of devices that
+    /// hash otherwise.
+    ///
+    /// # Panics
+    /// If the port is no loopback, or was told before.
+    pub fn spread(&self, port: usize, spread: Box<Spread>) {
+        assert!(self.opened.ports[port].port.spread(spread), "port {port} cannot be told how to spread");
     }
 
     /// The receive queues of an outlet port (by index), to be read by the calling thread, which is a thread of DPDK's as long

@@ -24,7 +24,7 @@ const LATE_KERNEL_NS: u64 = 20_000_000;
 /// What is written into packets that are not measured: nothing.
 const UNMEASURED: Trailer = Trailer { run_tag: 0, stream: 0, sender: 0, measured: false, sequence: 0, timestamp: 0 };
 /// Bytes that a VLAN tag adds.
-const VLAN_TAG: usize = 4;
+pub(super) const VLAN_TAG: usize = 4;
 /// Long packets of one worker.
 const LONG_PACKETS: u32 = 1023;
 
@@ -41,6 +41,8 @@ pub(super) struct Context<'a> {
     pub(super) slot: usize,
     /// The runs that are not removed.
     pub(super) present: &'a [Arc<Run>],
+    /// By port: the VLAN that it is in.
+    pub(super) vlans: Vec<Option<u16>>,
 }
 
 /// A run for control, and each worker's part of it.
@@ -115,6 +117,7 @@ pub(super) fn prepare(mut context: Context<'_>, spec: RunSpec) -> Result<(Run, V
             parts[worker].replays.push(replay);
         }
     }
+    let holding = spec.stateful.and_then(|stateful| stateful.on_link.holding);
     let run = Run::new(run::Parts {
         id: spec.run_id,
         tag: spec.tag,
@@ -127,6 +130,7 @@ pub(super) fn prepare(mut context: Context<'_>, spec: RunSpec) -> Result<(Run, V
         streams: control_streams,
         receive: receive.control,
         templates,
+        holding,
     });
     Ok((run, parts))
 }

@@ -10,11 +10,12 @@ use spate_stats::StreamCounters;
 use spate_wire::Mark;
 
 use super::{
-    Change, Clock, RunError, RunState, TemplateCounters, Timing,
+    Change, Clock, RunError, RunState, Steering, TemplateCounters, Timing,
     command::{Command, FlowRate, RateChange, TempoChange},
     receive_plan,
     run_clock::{RunClock, Turn},
     shared::RunShare,
+    slow::Holding,
     stateful::Templates,
     workers::Workers,
 };
@@ -64,6 +65,8 @@ pub(super) struct Control {
     closing: bool,
     /// What cannot be was told.
     told: bool,
+    /// Ports answer for addresses of its templates.
+    holding: Option<Arc<Holding>>,
     removed: bool,
     streams: Vec<Stream>,
     pub(super) receivers: Vec<Receiver>,
@@ -106,6 +109,7 @@ pub(super) struct Parts {
     pub(super) streams: Vec<Stream>,
     pub(super) receive: receive_plan::Control,
     pub(super) templates: Templates,
+    pub(super) holding: Option<Arc<Holding>>,
 }
 
 impl Run {
@@ -119,6 +123,7 @@ impl Run {
             emptying: false,
             closing: false,
             told: false,
+            holding: parts.holding,
             removed: false,
             streams: parts.streams,
             receivers: parts.receive.receivers,
@@ -224,6 +229,7 @@ impl Run {
         }
         self.stop_locked(&mut control, "removed");
         control.removed = true;
+        control.holding = None;
         self.workers.tell_all(|| Command::Remove(self.slot));
     }
 
@@ -268,6 +274,11 @@ impl Run {
         self.templates.read()
     }
 
+    /// How packets of its flows came to each worker that has some.
+    pub fn steering(&self) -> Vec<Steering> {
+        self.templates.steering()
+    }
+
     /// What its templates' counters say that cannot be, once it is over: nothing, if the engine is right.
     pub fn contradictions(&self) -> Vec<String> {
         if self.closed() { self.templates.contradictions() } else { Vec::new() }
@@ -302,6 +313,7 @@ impl Run {
         control.clock.advance(now);
         if control.removed || self.closed() {
             self.tell_contradictions(&mut control);
+            control.holding = None;
             return None;
         }
         let soon = Some(now + 1_000_000);

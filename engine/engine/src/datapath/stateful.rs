@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Preparing the emulated applications of a run: which worker begins which flows, the memory for them, and what control reads.
-use std::{collections::BTreeMap, fs, sync::Arc};
+use std::{collections::BTreeMap, fs, net::IpAddr, sync::Arc};
 
+use spate_neighbour::Range;
 use spate_stateful::{
     Count, Counters, Emulation, Instruction, Payload, Pool, Program, Protocol, Scenario, Stack, Template, Tunables,
     emulation::Home,
@@ -10,11 +11,11 @@ use spate_stateful::{
 use spate_wire::spread;
 
 use super::{
-    PrepareError, RunSpec, StatefulSpec, TemplateCounters,
+    PrepareError, RunSpec, StatefulSpec, Steering, TemplateCounters,
     open::{OpenPort, SHORT_ROOM},
-    prepare::{Context, long_pool},
+    prepare::{Context, VLAN_TAG, long_pool},
     run::Run,
-    worker::Emulated,
+    worker::{self, Emulated, HandoffShare},
 };
 
 /// Headers of a segment: of Ethernet, IPv6 and TCP; its options count as data.
@@ -30,6 +31,8 @@ const CONTAINER: [&str; 2] = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memor
 #[derive(Debug, Default)]
 pub(super) struct Templates {
     sides: Vec<Side>,
+    /// Those that emulate, and what they count of frames for each other, if they give each other any.
+    workers: Vec<(usize, Option<Arc<HandoffShare>>)>,
     /// Its clients and servers talk to each other alone, over TCP: both sides of all templates are here.
     among_themselves: bool,
     /// Addresses that they answer for, by port.
@@ -42,7 +45,7 @@ struct Side {
     name: String,
     group: String,
     client: bool,
-    /// By worker.
+    /// Of each of those workers.
     counters: Vec<Arc<Counters>>,
 }
 
@@ -63,6 +66,25 @@ impl Templates {
             }
         };
         self.sides.iter().map(read).collect()
+    }
+
+    /// How packets came to each worker.
+    pub(super) fn steering(&self) -> Vec<Steering> {
+        let of = |(place, (worker, handoff)): (usize, &(usize, Option<Arc<HandoffShare>>))| {
+            let received = |client: bool| -> u64 {
+                let sides = self.sides.iter().filter(|side| side.client == client);
+                sides.map(|side| side.counters[place].get(Count::ReceivedPackets)).sum()
+            };
+            let handed = |count: fn(&HandoffShare) -> u64| handoff.as_deref().map_or(0, count);
+            Steering {
+                worker: *worker,
+                home: received(true).saturating_sub(handed(|share| share.taken.get())),
+                placed: received(false),
+                handed_off: handed(|share| share.sent.get()),
+                handoff_lost: handed(|share| share.lost.get()),
+            }
+        };
+        self.workers.iter().enumerate().map(of).collect()
     }
 
     /// What cannot be, once nothing changes any more: each flow that began has ended or is open, and nobody receives what
@@ -123,6 +145,11 @@ pub(super) fn prepare(context: &mut Context<'_>, spec: &RunSpec) -> Result<(Part
     let takers = Takers::of(context, &asked.scenario)?;
     let parts: Vec<_> = (0..workers).map(|worker| takers.scenario(worker, context, &asked.scenario)).collect();
     refuse_too_much(&asked.scenario, parts.iter().flatten().count())?;
+    let spread = takers.by_port.iter().any(|workers| workers.len() > 1);
+    let taking_part: Vec<bool> = parts.iter().map(|part| part.is_some() && spread).collect();
+    let receivers: Vec<_> = context.ports.iter().map(|port| port.rx_workers.clone()).collect();
+    let mut handoffs = worker::between(&taking_part, &receivers);
+    let mut emulating = Vec::new();
     let mut emulated = Vec::with_capacity(workers);
     let mut counters: BTreeMap<(usize, bool), Vec<Arc<Counters>>> = BTreeMap::new();
     for (worker, part) in parts.into_iter().enumerate() {
@@ -136,9 +163,14 @@ pub(super) fn prepare(context: &mut Context<'_>, spec: &RunSpec) -> Result<(Part
                 counters.entry((index, !client)).or_default().push(Arc::clone(emulation.counters(index, client)));
             }
         }
-        let long =
-            if longest > SHORT_ROOM { Some(long_pool(context.eal, context.long_packets, worker)?) } else { None };
-        emulated.push(Some(Box::new(Emulated::new(emulation, ports(&scenario), long))));
+        let long = if longest + VLAN_TAG > SHORT_ROOM {
+            Some(long_pool(context.eal, context.long_packets, worker)?)
+        } else {
+            None
+        };
+        let handoff = handoffs[worker].take();
+        emulating.push((worker, handoff.as_ref().map(|handoff| Arc::clone(handoff.share()))));
+        emulated.push(Some(Box::new(Emulated::new(emulation, ports(&scenario), &context.vlans, long, handoff))));
     }
     let side = |((index, server), counters): ((usize, bool), Vec<Arc<Counters>>)| {
         let template = &asked.scenario.templates[index];
@@ -149,7 +181,7 @@ pub(super) fn prepare(context: &mut Context<'_>, spec: &RunSpec) -> Result<(Part
     let claims = claims.into_keys().map(|(port, pool)| (port, asked.scenario.pools[pool].clone())).collect();
     let both = |t: &Template| t.client.is_some() && t.server.is_some() && t.protocol == Protocol::Tcp;
     let among_themselves = spec.share.1 == 1 && asked.scenario.templates.iter().all(both);
-    Ok((emulated, Templates { sides, among_themselves, claims }))
+    Ok((emulated, Templates { sides, workers: emulating, among_themselves, claims }))
 }
 
 /// Who begins flows: the workers to which replies can come, which share out all flows evenly.
@@ -225,11 +257,16 @@ impl Takers {
         let now_ns = context.clock.mono_ns();
         let seed = context.clock.now_wall_ns() ^ (worker as u64) << 56;
         let home = home(worker, context.ports, spec.share);
-        Emulation::new(Arc::clone(scenario), share, dealing, home, &asked.links, seed, now_ns).map_err(|error| {
+        let made = Emulation::new(Arc::clone(scenario), share, dealing, home, &asked.links, seed, now_ns);
+        let mut emulation = made.map_err(|error| {
             let told = error.to_string();
             let (field, problem) = told.split_once(": ").unwrap_or(("templates", &told));
             refused(format!("stateful.{field}"), problem.to_owned())
-        })
+        })?;
+        for (port, neighbours) in asked.on_link.neighbours.iter().enumerate() {
+            emulation.set_neighbours(port, Arc::clone(neighbours));
+        }
+        Ok(emulation)
     }
 }
 
@@ -308,6 +345,29 @@ fn claims(scenario: &Scenario) -> Claims {
         }
     }
     claims
+}
+
+/// Addresses that a scenario's clients and servers have, by port. All of them: engines that share a run have the same ones, and
+/// tell their clients' flows apart by source ports.
+pub(super) fn ranges(scenario: &Scenario) -> BTreeMap<usize, Vec<Range>> {
+    let mut ranges: BTreeMap<usize, Vec<Range>> = BTreeMap::new();
+    for template in &scenario.templates {
+        let client = template.client.as_ref().map(|client| (client.port, &template.clients, true));
+        let server = template.server.as_ref().map(|server| (server.port, &template.servers, false));
+        for (port, pools, own_macs) in [client, server].into_iter().flatten() {
+            for weighted in pools {
+                let pool = &scenario.pools[weighted.pool];
+                let end = |offset: u128| IpAddr::from(pool.address(offset));
+                let first_mac = pool.first_mac.filter(|_| own_macs);
+                let range = Range { first: end(0), last: end(pool.last_offset()), first_mac };
+                let of_port = ranges.entry(port).or_default();
+                if !of_port.contains(&range) {
+                    of_port.push(range);
+                }
+            }
+        }
+    }
+    ranges
 }
 
 /// Refuses what another run, or this one, does already.

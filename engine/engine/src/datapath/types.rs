@@ -4,9 +4,11 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use spate_neighbour::{Neighbour, Prefix};
 use spate_replay::{Capture, Gap, Rewrite};
-use spate_stateful::{Count, PortLink, Scenario};
+use spate_stateful::{Count, Neighbours, PortLink, Scenario};
 use spate_stateless::{Rate, StreamTiming, Template};
 use spate_wire::{Mark, reflect::Swap};
+
+use super::slow::Holding;
 
 /// What a port is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -222,6 +224,17 @@ pub struct StatefulSpec {
     pub scenario: Arc<Scenario>,
     /// By port: its own MAC, and where frames of its clients go.
     pub links: Vec<PortLink>,
+    /// Who is on the links beside.
+    pub on_link: OnLink,
+}
+
+/// What is known of the links that emulated applications are on.
+#[derive(Clone, Debug, Default)]
+pub struct OnLink {
+    /// By port: servers that its clients reach without the next hop, and their MACs.
+    pub neighbours: Vec<Neighbours>,
+    /// Answers for the addresses of the scenario already; none: from when the run is prepared.
+    pub holding: Option<Arc<Holding>>,
 }
 
 /// What one side of a template counted, all workers together.
@@ -237,6 +250,21 @@ pub struct TemplateCounters {
     pub open: u64,
     /// In the order of `spate_stateful::COUNTERS`.
     pub counts: Vec<u64>,
+}
+
+/// How packets of a run's flows came to one worker.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Steering {
+    /// Its number.
+    pub worker: usize,
+    /// Of its own clients' flows, which arrived where they were computed to.
+    pub home: u64,
+    /// Of servers' flows, which are where their clients' packets arrive.
+    pub placed: u64,
+    /// Given to the worker that has the flow.
+    pub handed_off: u64,
+    /// Not given, because that worker was behind: lost.
+    pub handoff_lost: u64,
 }
 
 impl TemplateCounters {

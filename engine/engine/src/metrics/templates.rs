@@ -7,7 +7,7 @@ use std::fmt;
 
 use super::{Family, Scrape};
 use crate::control::runs::Held;
-use crate::datapath::TemplateCounters;
+use crate::datapath::{Steering, TemplateCounters};
 
 /// What tells one side of a template.
 fn labels<'a>(held: &'a Held, side: &'a TemplateCounters) -> [(&'static str, &'a str); 6] {
@@ -39,8 +39,36 @@ impl Scrape {
                 family.counter(&labels(held, side), side.counts[index])?;
             }
         }
+        self.steering(encoder)?;
         let help = "Flows that are open, those in TIME-WAIT not among them";
         let mut open = Family(encoder.encode_descriptor("spate_template_open_flows", help, None, MetricType::Gauge)?);
         sides().try_for_each(|(held, side)| open.gauge(&labels(held, side), side.open))
+    }
+
+    /// How packets of flows came to the workers that have them.
+    fn steering(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "Packets of flows by how they came to the worker that has the flow: home where they were computed to come, \
+                    placed where the flow is because its client's packets arrive there, handed_off from one worker to another, \
+                    handoff_lost on that way";
+        let mut family =
+            Family(encoder.encode_descriptor("spate_worker_flow_packets", help, None, MetricType::Counter)?);
+        for held in &self.runs {
+            for Steering { worker, home, placed, handed_off, handoff_lost } in held.run().steering() {
+                let worker = worker.to_string();
+                let ways =
+                    [("home", home), ("placed", placed), ("handed_off", handed_off), ("handoff_lost", handoff_lost)];
+                for (way, packets) in ways {
+                    let labels = [
+                        ("profile_namespace", held.namespace.as_str()),
+                        ("profile", &held.profile),
+                        ("run", held.run().id()),
+                        ("worker", &worker),
+                        ("steering", way),
+                    ];
+                    family.counter(&labels, packets)?;
+                }
+            }
+        }
+        Ok(())
     }
 }

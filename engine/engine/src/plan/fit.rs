@@ -4,7 +4,7 @@ use super::blueprint::Macs;
 use super::rate::LineRate;
 use super::validate::{Checked, PortFacts};
 use super::{Violation, Violations};
-use crate::datapath::{self, PortDevice, PortInfo, PrepareError, RunSpec, StatefulSpec, StreamSpec};
+use crate::datapath::{self, OnLink, PortDevice, PortInfo, PrepareError, RunSpec, StatefulSpec, StreamSpec};
 use contract::{Plan, stream::Transmit};
 use spate_stateful::PortLink;
 use std::sync::Arc;
@@ -21,8 +21,8 @@ pub fn port_facts(port: &PortInfo, claimed_bits: u128) -> PortFacts {
     }
 }
 
-/// The run of a plan that was validated at the site of these ports, whose `links` templates use.
-pub fn run_spec(plan: &Plan, checked: Checked, links: Vec<PortLink>) -> Result<RunSpec, Violations> {
+/// The run of a plan that was validated at the site of these ports; its templates use their `links`.
+pub fn run_spec(plan: &Plan, checked: Checked, links: Option<(Vec<PortLink>, OnLink)>) -> Result<RunSpec, Violations> {
     let timing = plan.timing.unwrap_or_default();
     let mut wrong = Violations::default();
     let mut streams = Vec::with_capacity(plan.streams.len());
@@ -56,7 +56,10 @@ pub fn run_spec(plan: &Plan, checked: Checked, links: Vec<PortLink>) -> Result<R
         late_after_ns: (plan.late_after_ns > 0).then_some(plan.late_after_ns),
         share: checked.share,
         streams,
-        stateful: checked.stateful.map(|scenario| StatefulSpec { scenario: Arc::new(scenario), links }),
+        stateful: checked.stateful.map(|scenario| {
+            let (links, on_link) = links.unwrap_or_default();
+            StatefulSpec { scenario: Arc::new(scenario), links, on_link }
+        }),
         measure: checked.measured.run,
     };
     wrong.or(spec)

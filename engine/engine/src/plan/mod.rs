@@ -6,6 +6,7 @@
 mod blueprint;
 pub mod decode;
 pub mod fit;
+pub mod flows;
 pub mod load;
 pub mod measure;
 pub mod rate;

@@ -5,7 +5,7 @@ use super::blueprint::{self, Macs};
 use super::measure::{self, Measured};
 use super::rate::{self, FrameBytes, LineRate};
 use super::stateful::{self, session};
-use super::{load, replay, transmit};
+use super::{flows, load, replay, transmit};
 use crate::datapath::ReplaySpec;
 use contract::{Plan, Stream, stream::Transmit};
 use spate_stateful::Scenario;
@@ -194,8 +194,10 @@ pub struct Checked {
     pub timings: Vec<StreamTiming>,
     /// This engine's part: index and count.
     pub share: (u32, u32),
-    /// Bits a second on the medium by port, of enabled streams, of this engine alone.
+    /// Bits a second on the medium by port, of enabled streams and of templates, of this engine alone.
     pub port_bits: BTreeMap<usize, u128>,
+    /// Of them, those of templates.
+    pub flow_bits: BTreeMap<usize, u128>,
     /// What is measured where packets arrive.
     pub measured: Measured,
     /// What is worth knowing before the start.
@@ -217,6 +219,7 @@ pub fn validate(plan: &Plan, site: &Site) -> Result<Checked, Violations> {
         timings: Vec::new(),
         share,
         port_bits: BTreeMap::new(),
+        flow_bits: BTreeMap::new(),
         measured,
         warnings: Vec::new(),
     };
@@ -226,9 +229,17 @@ pub fn validate(plan: &Plan, site: &Site) -> Result<Checked, Violations> {
         checked.timings = transmit::timings(plan, &rates, &mut wrong);
     }
     if wrong.is_empty() {
+        let flows = checked.stateful.as_ref().map(|scenario| flows::by_port(scenario, checked.share.1));
+        let (flow_bits, unknown) = flows.unwrap_or_default();
         checked.port_bits = port_bits(plan, &checked);
-        capacity(&checked.port_bits, site, &mut wrong);
+        for (port, bits) in &flow_bits {
+            *checked.port_bits.entry(*port).or_default() += bits;
+        }
+        checked.flow_bits = flow_bits;
+        let field = if plan.streams.is_empty() { "stateful" } else { "streams" };
+        capacity(&checked.port_bits, field, site, &mut wrong);
         checked.warnings = warnings(plan, site, &checked);
+        checked.warnings.extend(unknown.into_iter().map(more_than_known));
     }
     wrong.or(checked)
 }
@@ -432,7 +443,7 @@ fn port_bits(plan: &Plan, checked: &Checked) -> BTreeMap<usize, u128> {
 }
 
 /// Refuses what a port cannot carry: by asked bits a second of this engine and port.
-pub fn capacity(asked: &BTreeMap<usize, u128>, site: &Site, wrong: &mut Violations) {
+pub fn capacity(asked: &BTreeMap<usize, u128>, field: &str, site: &Site, wrong: &mut Violations) {
     for (&port, &asked) in asked {
         let facts = &site.ports[port];
         let LineRate::Known(line) = facts.line_rate else { continue };
@@ -440,7 +451,7 @@ pub fn capacity(asked: &BTreeMap<usize, u128>, site: &Site, wrong: &mut Violatio
         if asked + facts.claimed_bits > line {
             let available = line.saturating_sub(facts.claimed_bits);
             wrong.add(
-                "streams",
+                field,
                 format!(
                     "ask port {} for {asked} bit/s on the medium; available are {available} of its line rate \
                      {line} bit/s{}; lower the rates or use another port",
@@ -450,6 +461,14 @@ pub fn capacity(asked: &BTreeMap<usize, u128>, site: &Site, wrong: &mut Violatio
             );
         }
     }
+}
+
+fn more_than_known((template, of_clients): (usize, bool)) -> String {
+    let side = if of_clients { "client" } else { "server" };
+    format!(
+        "stateful.templates[{template}].{side}: it jumps, loops or switches, so what its flows send is not known beforehand; the \
+         load of its port counts what each sends at least"
+    )
 }
 
 fn warnings(plan: &Plan, site: &Site, checked: &Checked) -> Vec<String> {

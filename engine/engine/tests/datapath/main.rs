@@ -2,6 +2,7 @@
 //! The data path as a whole, on devices that every machine has: counts are exact, times are kept.
 //!
 //! Ordinary pages serve where hugepages may not be free. Tests take turns: they share two CPUs and one DPDK.
+mod answers;
 mod disturbed;
 mod foreign;
 mod kernel;
@@ -14,4 +15,5 @@ mod replay;
 mod setup;
 mod slow;
 mod stateful;
+mod steering;
 mod telling;

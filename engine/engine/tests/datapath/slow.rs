@@ -10,7 +10,7 @@ use crate::{
     setup::{MS, open, pps, spec, start, stream, turn, wait_for},
 };
 
-fn link(addresses: &[&str], vlan: Option<u16>) -> Link {
+pub fn link(addresses: &[&str], vlan: Option<u16>) -> Link {
     let addresses = addresses.iter().map(|a| a.parse().unwrap()).collect();
     Link { config: Config { addresses, vlan, ..Config::default() }, ..Link::default() }
 }
@@ -22,22 +22,22 @@ fn with_gateways(mut link: Link, v4: &str, v6: Option<&str>) -> Link {
 }
 
 /// An engine's port on `sp0`; its peer `sp1` is the kernel's.
-fn east(link: Link) -> Datapath {
+pub fn east(link: Link) -> Datapath {
     let mut datapath = open(&[("east", PortDevice::Kernel("sp0".into()))], 1, PollMode::Auto);
     datapath.join(vec![("east".into(), link)]).unwrap();
     datapath
 }
 
-fn output(command: &[&str]) -> String {
+pub fn output(command: &[&str]) -> String {
     let output = Command::new(command[0]).args(&command[1..]).output().unwrap();
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
-fn mac_of(interface: &str) -> String {
+pub fn mac_of(interface: &str) -> String {
     std::fs::read_to_string(format!("/sys/class/net/{interface}/address")).unwrap().trim().to_owned()
 }
 
-fn mac_bytes(text: &str) -> [u8; 6] {
+pub fn mac_bytes(text: &str) -> [u8; 6] {
     let bytes: Vec<u8> = text.split(':').map(|byte| u8::from_str_radix(byte, 16).unwrap()).collect();
     bytes.try_into().unwrap()
 }

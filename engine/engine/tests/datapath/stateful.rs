@@ -10,7 +10,7 @@ use std::{
 };
 
 use spate_engine::datapath::{
-    Datapath, PollMode, PortDevice, RunSpec, RunState, StatefulSpec, TemplateCounters, Timing,
+    Datapath, OnLink, PollMode, PortDevice, RunSpec, RunState, StatefulSpec, TemplateCounters, Timing,
 };
 use spate_stateful::{
     Address, Client, Count, Instruction, Payload, Pool, PortLink, Program, Protocol, Scenario, Server, Template,
@@ -20,23 +20,23 @@ use spate_stateful::{
 use crate::kernel::{run, run_inside};
 use crate::setup::{MS, assert_all_received, open, pps, spec, start, stream, turn, wait_for};
 
-const REQUEST: u64 = 300;
-const RESPONSE: u64 = 20_000;
+pub const REQUEST: u64 = 300;
+pub const RESPONSE: u64 = 20_000;
 
-fn v4(a: u8, b: u8, c: u8, d: u8) -> Address {
+pub fn v4(a: u8, b: u8, c: u8, d: u8) -> Address {
     Address::v4(u32::from_be_bytes([a, b, c, d]))
 }
 
-fn v6(group: u128, n: u128) -> Address {
+pub fn v6(group: u128, n: u128) -> Address {
     Address(0x2001_0db8 << 96 | group << 64 | n)
 }
 
-fn program(instructions: Vec<Instruction>) -> Program {
+pub fn program(instructions: Vec<Instruction>) -> Program {
     Program { instructions: instructions.into(), counters: Box::default() }
 }
 
 /// Clients on a port that ask servers on it so many times a second.
-fn scenario(protocol: Protocol, rate: u64, clients: [Address; 2], servers: [Address; 2]) -> Scenario {
+pub fn scenario(protocol: Protocol, rate: u64, clients: [Address; 2], servers: [Address; 2]) -> Scenario {
     let (client, server) = match protocol {
         Protocol::Tcp => (
             vec![
@@ -97,28 +97,28 @@ fn scenario(protocol: Protocol, rate: u64, clients: [Address; 2], servers: [Addr
     }
 }
 
-fn over_v4(protocol: Protocol, rate: u64) -> Scenario {
+pub fn over_v4(protocol: Protocol, rate: u64) -> Scenario {
     scenario(protocol, rate, [v4(16, 0, 0, 1), v4(16, 0, 0, 250)], [v4(48, 0, 0, 1), v4(48, 0, 0, 20)])
 }
 
 /// A run of a scenario for so long, and a second for what is open then.
-fn emulated(datapath: &Datapath, tag: u16, duration_ns: Option<u64>, scenario: Scenario) -> RunSpec {
+pub fn emulated(datapath: &Datapath, tag: u16, duration_ns: Option<u64>, scenario: Scenario) -> RunSpec {
     let link = |mac| PortLink { mac, next_hop: mac };
     let links = datapath.ports().iter().map(|port| link(port.mac)).collect();
     let spec = spec(tag, 0, duration_ns, vec![]);
     RunSpec {
-        stateful: Some(StatefulSpec { scenario: Arc::new(scenario), links }),
+        stateful: Some(StatefulSpec { scenario: Arc::new(scenario), links, on_link: OnLink::default() }),
         timing: Timing { drain_ns: 1000 * MS, ..spec.timing },
         ..spec
     }
 }
 
-fn loopback(workers: usize, poll: PollMode) -> Datapath {
+pub fn loopback(workers: usize, poll: PollMode) -> Datapath {
     open(&[("a", PortDevice::Loopback)], workers, poll)
 }
 
 /// All flows that began have sent, received and closed; returns clients and servers.
-fn assert_all_complete(sides: &[TemplateCounters], flows: u64) -> (&TemplateCounters, &TemplateCounters) {
+pub fn assert_all_complete(sides: &[TemplateCounters], flows: u64) -> (&TemplateCounters, &TemplateCounters) {
     let [client, server] = sides else { panic!("clients and servers: {sides:?}") };
     assert!(client.client && !server.client);
     let told = |side: &TemplateCounters| {

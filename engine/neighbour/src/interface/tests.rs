@@ -230,3 +230,78 @@ proptest! {
         }
     }
 }
+
+/// Two pools of stations behind a port: with the port's MAC, and with MACs of their own.
+fn holding() -> Interface {
+    let mut a = interface(EAST, &["198.18.0.1/16", "2001:db8::1/64"], &[]);
+    let range = |first: &str, last: &str, first_mac| Range {
+        first: first.parse().unwrap(),
+        last: last.parse().unwrap(),
+        first_mac,
+    };
+    a.hold(1, &[range("198.18.1.0", "198.18.200.255", None), range("2001:db8::1:0", "2001:db8::ffff:ffff", None)]);
+    let own = Some([2, 9, 0, 0, 0, 0]);
+    a.hold(2, &[range("198.18.201.0", "198.18.201.255", own), range("2001:db8::1:0:0", "2001:db8::1:ffff:ffff", own)]);
+    a
+}
+
+#[test]
+fn stations_behind_a_port_are_found_each_at_its_mac_until_they_are_released() {
+    let mut a = holding();
+    let found = |a: &mut Interface, address: &str| {
+        let address: IpAddr = address.parse().unwrap();
+        let mut asker = interface(WEST, &["198.18.0.2/16", "2001:db8::2/64"], &[]);
+        asker.want(address, 0).unwrap();
+        talk(&mut asker, a, 0);
+        asker.neighbour(address).unwrap().mac
+    };
+    for (address, mac) in [
+        ("198.18.1.0", Some(EAST)),
+        ("198.18.200.255", Some(EAST)),
+        ("198.18.201.3", Some([2, 9, 0, 0, 0, 3])),
+        ("198.18.202.0", None),
+        ("2001:db8::1:0", Some(EAST)),
+        ("2001:db8::1:1:0", Some([2, 9, 0, 1, 0, 0])),
+        ("2001:db8::2:0:0", None),
+    ] {
+        assert_eq!(found(&mut a, address), mac, "{address}");
+    }
+    a.release(2);
+    assert_eq!([found(&mut a, "198.18.1.0"), found(&mut a, "198.18.201.3")], [Some(EAST), None]);
+}
+
+#[test]
+fn stations_behind_a_port_answer_echo_at_their_own_mac_only() {
+    let mut a = holding();
+    for (to, mac, answered) in [
+        ("198.18.1.9", EAST, true),
+        ("198.18.201.9", [2, 9, 0, 0, 0, 9], true),
+        ("198.18.201.9", EAST, false),
+        ("198.18.202.9", EAST, false),
+    ] {
+        let (to, from): (IpAddr, IpAddr) = (to.parse().unwrap(), "198.18.0.2".parse().unwrap());
+        let mut request = Station { mac: WEST, vlan: None }.echo_reply(mac, from, to, &[0; 8]).unwrap();
+        // Of zeros alone: the checksum is that of the type.
+        request[34] = 8;
+        request[36..38].copy_from_slice(&0xf7ff_u16.to_be_bytes());
+        let mut output = Output::default();
+        a.receive(&request, 0, &mut output);
+        assert_eq!(output.frames.len(), usize::from(answered), "{to} at {mac:?}");
+        if answered {
+            assert_eq!((&output.frames[0][..6], &output.frames[0][6..12]), (&WEST[..], &mac[..]));
+        }
+    }
+}
+
+#[test]
+fn the_next_hop_to_a_station_behind_the_port_itself_is_its_mac() {
+    let a = holding();
+    let hop = |to: [u8; 4]| {
+        let mut packet = vec![0; 60];
+        packet[12..15].copy_from_slice(&[8, 0, 0x45]);
+        packet[30..34].copy_from_slice(&to);
+        a.next_hop(&packet).unwrap()
+    };
+    assert_eq!(hop([198, 18, 201, 1]), NextHop::Here([2, 9, 0, 0, 0, 1]));
+    assert_eq!(hop([198, 18, 0, 9]), NextHop::Neighbour("198.18.0.9".parse().unwrap()));
+}

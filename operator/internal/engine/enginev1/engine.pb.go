@@ -2856,7 +2856,9 @@ type WorkerStats struct {
 	TxPackets uint64 `protobuf:"varint,5,opt,name=tx_packets,json=txPackets,proto3" json:"tx_packets,omitempty"`
 	RxPackets uint64 `protobuf:"varint,6,opt,name=rx_packets,json=rxPackets,proto3" json:"rx_packets,omitempty"`
 	// Times the worker slept because nothing was due.
-	Sleeps        uint64 `protobuf:"varint,7,opt,name=sleeps,proto3" json:"sleeps,omitempty"`
+	Sleeps uint64 `protobuf:"varint,7,opt,name=sleeps,proto3" json:"sleeps,omitempty"`
+	// How packets of the run's flows came to it.
+	Flows         *FlowSteering `protobuf:"bytes,8,opt,name=flows,proto3" json:"flows,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2940,6 +2942,86 @@ func (x *WorkerStats) GetSleeps() uint64 {
 	return 0
 }
 
+func (x *WorkerStats) GetFlows() *FlowSteering {
+	if x != nil {
+		return x.Flows
+	}
+	return nil
+}
+
+// Packets of a run's flows by how they came to the worker that has the flow.
+type FlowSteering struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of its clients, which arrived at the worker that they were computed to come to.
+	Home uint64 `protobuf:"varint,1,opt,name=home,proto3" json:"home,omitempty"`
+	// Of servers, whose flows are where their clients' packets arrive.
+	Placed uint64 `protobuf:"varint,2,opt,name=placed,proto3" json:"placed,omitempty"`
+	// Given to the worker that has the flow: the device spreads otherwise, or it is an ICMP error.
+	HandedOff uint64 `protobuf:"varint,3,opt,name=handed_off,json=handedOff,proto3" json:"handed_off,omitempty"`
+	// Not given because that worker was behind: lost.
+	HandoffLost   uint64 `protobuf:"varint,4,opt,name=handoff_lost,json=handoffLost,proto3" json:"handoff_lost,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FlowSteering) Reset() {
+	*x = FlowSteering{}
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FlowSteering) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FlowSteering) ProtoMessage() {}
+
+func (x *FlowSteering) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FlowSteering.ProtoReflect.Descriptor instead.
+func (*FlowSteering) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *FlowSteering) GetHome() uint64 {
+	if x != nil {
+		return x.Home
+	}
+	return 0
+}
+
+func (x *FlowSteering) GetPlaced() uint64 {
+	if x != nil {
+		return x.Placed
+	}
+	return 0
+}
+
+func (x *FlowSteering) GetHandedOff() uint64 {
+	if x != nil {
+		return x.HandedOff
+	}
+	return 0
+}
+
+func (x *FlowSteering) GetHandoffLost() uint64 {
+	if x != nil {
+		return x.HandoffLost
+	}
+	return 0
+}
+
 type ResetReceiversRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	RunId string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
@@ -2951,7 +3033,7 @@ type ResetReceiversRequest struct {
 
 func (x *ResetReceiversRequest) Reset() {
 	*x = ResetReceiversRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[36]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2963,7 +3045,7 @@ func (x *ResetReceiversRequest) String() string {
 func (*ResetReceiversRequest) ProtoMessage() {}
 
 func (x *ResetReceiversRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[36]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2976,7 +3058,7 @@ func (x *ResetReceiversRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetReceiversRequest.ProtoReflect.Descriptor instead.
 func (*ResetReceiversRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{36}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ResetReceiversRequest) GetRunId() string {
@@ -3001,7 +3083,7 @@ type ResetReceiversResponse struct {
 
 func (x *ResetReceiversResponse) Reset() {
 	*x = ResetReceiversResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[37]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3013,7 +3095,7 @@ func (x *ResetReceiversResponse) String() string {
 func (*ResetReceiversResponse) ProtoMessage() {}
 
 func (x *ResetReceiversResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[37]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3026,7 +3108,7 @@ func (x *ResetReceiversResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetReceiversResponse.ProtoReflect.Descriptor instead.
 func (*ResetReceiversResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{37}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{38}
 }
 
 type CaptureRequest struct {
@@ -3045,7 +3127,7 @@ type CaptureRequest struct {
 
 func (x *CaptureRequest) Reset() {
 	*x = CaptureRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[38]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3057,7 +3139,7 @@ func (x *CaptureRequest) String() string {
 func (*CaptureRequest) ProtoMessage() {}
 
 func (x *CaptureRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[38]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3070,7 +3152,7 @@ func (x *CaptureRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CaptureRequest.ProtoReflect.Descriptor instead.
 func (*CaptureRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{38}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *CaptureRequest) GetPort() string {
@@ -3119,7 +3201,7 @@ type CaptureResponse struct {
 
 func (x *CaptureResponse) Reset() {
 	*x = CaptureResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[39]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3131,7 +3213,7 @@ func (x *CaptureResponse) String() string {
 func (*CaptureResponse) ProtoMessage() {}
 
 func (x *CaptureResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[39]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3144,7 +3226,7 @@ func (x *CaptureResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CaptureResponse.ProtoReflect.Descriptor instead.
 func (*CaptureResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{39}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *CaptureResponse) GetPackets() []*CapturedPacket {
@@ -3173,7 +3255,7 @@ type CapturedPacket struct {
 
 func (x *CapturedPacket) Reset() {
 	*x = CapturedPacket{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[40]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3185,7 +3267,7 @@ func (x *CapturedPacket) String() string {
 func (*CapturedPacket) ProtoMessage() {}
 
 func (x *CapturedPacket) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[40]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3198,7 +3280,7 @@ func (x *CapturedPacket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapturedPacket.ProtoReflect.Descriptor instead.
 func (*CapturedPacket) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{40}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *CapturedPacket) GetAtNs() int64 {
@@ -3448,7 +3530,7 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\n" +
 	"tx_packets\x18\x02 \x01(\x04R\ttxPackets\x12\x1d\n" +
 	"\n" +
-	"rx_packets\x18\x03 \x01(\x04R\trxPackets\"\xbf\x01\n" +
+	"rx_packets\x18\x03 \x01(\x04R\trxPackets\"\xf4\x01\n" +
 	"\vWorkerStats\x12\x16\n" +
 	"\x06worker\x18\x01 \x01(\rR\x06worker\x12\x10\n" +
 	"\x03cpu\x18\x02 \x01(\rR\x03cpu\x12\x17\n" +
@@ -3458,7 +3540,14 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"tx_packets\x18\x05 \x01(\x04R\ttxPackets\x12\x1d\n" +
 	"\n" +
 	"rx_packets\x18\x06 \x01(\x04R\trxPackets\x12\x16\n" +
-	"\x06sleeps\x18\a \x01(\x04R\x06sleeps\"L\n" +
+	"\x06sleeps\x18\a \x01(\x04R\x06sleeps\x123\n" +
+	"\x05flows\x18\b \x01(\v2\x1d.spate.engine.v1.FlowSteeringR\x05flows\"|\n" +
+	"\fFlowSteering\x12\x12\n" +
+	"\x04home\x18\x01 \x01(\x04R\x04home\x12\x16\n" +
+	"\x06placed\x18\x02 \x01(\x04R\x06placed\x12\x1d\n" +
+	"\n" +
+	"handed_off\x18\x03 \x01(\x04R\thandedOff\x12!\n" +
+	"\fhandoff_lost\x18\x04 \x01(\x04R\vhandoffLost\"L\n" +
 	"\x15ResetReceiversRequest\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1c\n" +
 	"\treceivers\x18\x02 \x03(\tR\treceivers\"\x18\n" +
@@ -3530,7 +3619,7 @@ func file_spate_engine_v1_engine_proto_rawDescGZIP() []byte {
 }
 
 var file_spate_engine_v1_engine_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_spate_engine_v1_engine_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
+var file_spate_engine_v1_engine_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
 var file_spate_engine_v1_engine_proto_goTypes = []any{
 	(PortKind)(0),                  // 0: spate.engine.v1.PortKind
 	(RunState)(0),                  // 1: spate.engine.v1.RunState
@@ -3572,13 +3661,14 @@ var file_spate_engine_v1_engine_proto_goTypes = []any{
 	(*PortStats)(nil),              // 37: spate.engine.v1.PortStats
 	(*QueueStats)(nil),             // 38: spate.engine.v1.QueueStats
 	(*WorkerStats)(nil),            // 39: spate.engine.v1.WorkerStats
-	(*ResetReceiversRequest)(nil),  // 40: spate.engine.v1.ResetReceiversRequest
-	(*ResetReceiversResponse)(nil), // 41: spate.engine.v1.ResetReceiversResponse
-	(*CaptureRequest)(nil),         // 42: spate.engine.v1.CaptureRequest
-	(*CaptureResponse)(nil),        // 43: spate.engine.v1.CaptureResponse
-	(*CapturedPacket)(nil),         // 44: spate.engine.v1.CapturedPacket
-	(*Ratio)(nil),                  // 45: spate.engine.v1.Ratio
-	(*Rate)(nil),                   // 46: spate.engine.v1.Rate
+	(*FlowSteering)(nil),           // 40: spate.engine.v1.FlowSteering
+	(*ResetReceiversRequest)(nil),  // 41: spate.engine.v1.ResetReceiversRequest
+	(*ResetReceiversResponse)(nil), // 42: spate.engine.v1.ResetReceiversResponse
+	(*CaptureRequest)(nil),         // 43: spate.engine.v1.CaptureRequest
+	(*CaptureResponse)(nil),        // 44: spate.engine.v1.CaptureResponse
+	(*CapturedPacket)(nil),         // 45: spate.engine.v1.CapturedPacket
+	(*Ratio)(nil),                  // 46: spate.engine.v1.Ratio
+	(*Rate)(nil),                   // 47: spate.engine.v1.Rate
 }
 var file_spate_engine_v1_engine_proto_depIdxs = []int32{
 	6,  // 0: spate.engine.v1.GetInfoResponse.ports:type_name -> spate.engine.v1.PortInfo
@@ -3586,13 +3676,13 @@ var file_spate_engine_v1_engine_proto_depIdxs = []int32{
 	0,  // 2: spate.engine.v1.PortInfo.kind:type_name -> spate.engine.v1.PortKind
 	7,  // 3: spate.engine.v1.PortInfo.gateways:type_name -> spate.engine.v1.Neighbour
 	1,  // 4: spate.engine.v1.RunInfo.state:type_name -> spate.engine.v1.RunState
-	45, // 5: spate.engine.v1.RunInfo.rate_factor:type_name -> spate.engine.v1.Ratio
+	46, // 5: spate.engine.v1.RunInfo.rate_factor:type_name -> spate.engine.v1.Ratio
 	10, // 6: spate.engine.v1.PrepareRequest.header:type_name -> spate.engine.v1.PrepareHeader
 	8,  // 7: spate.engine.v1.PrepareResponse.run:type_name -> spate.engine.v1.RunInfo
 	8,  // 8: spate.engine.v1.StartResponse.run:type_name -> spate.engine.v1.RunInfo
 	14, // 9: spate.engine.v1.UpdateRequest.selector:type_name -> spate.engine.v1.Selector
-	46, // 10: spate.engine.v1.UpdateRequest.rate:type_name -> spate.engine.v1.Rate
-	45, // 11: spate.engine.v1.UpdateRequest.rate_factor:type_name -> spate.engine.v1.Ratio
+	47, // 10: spate.engine.v1.UpdateRequest.rate:type_name -> spate.engine.v1.Rate
+	46, // 11: spate.engine.v1.UpdateRequest.rate_factor:type_name -> spate.engine.v1.Ratio
 	8,  // 12: spate.engine.v1.UpdateResponse.run:type_name -> spate.engine.v1.RunInfo
 	8,  // 13: spate.engine.v1.PauseResponse.run:type_name -> spate.engine.v1.RunInfo
 	8,  // 14: spate.engine.v1.ResumeResponse.run:type_name -> spate.engine.v1.RunInfo
@@ -3617,36 +3707,37 @@ var file_spate_engine_v1_engine_proto_depIdxs = []int32{
 	36, // 33: spate.engine.v1.ReceiverStats.jitter:type_name -> spate.engine.v1.Moments
 	36, // 34: spate.engine.v1.ReceiverStats.latency:type_name -> spate.engine.v1.Moments
 	38, // 35: spate.engine.v1.PortStats.queues:type_name -> spate.engine.v1.QueueStats
-	3,  // 36: spate.engine.v1.CaptureRequest.direction:type_name -> spate.engine.v1.Direction
-	44, // 37: spate.engine.v1.CaptureResponse.packets:type_name -> spate.engine.v1.CapturedPacket
-	3,  // 38: spate.engine.v1.CapturedPacket.direction:type_name -> spate.engine.v1.Direction
-	4,  // 39: spate.engine.v1.Engine.GetInfo:input_type -> spate.engine.v1.GetInfoRequest
-	9,  // 40: spate.engine.v1.Engine.Prepare:input_type -> spate.engine.v1.PrepareRequest
-	12, // 41: spate.engine.v1.Engine.Start:input_type -> spate.engine.v1.StartRequest
-	15, // 42: spate.engine.v1.Engine.Update:input_type -> spate.engine.v1.UpdateRequest
-	17, // 43: spate.engine.v1.Engine.Pause:input_type -> spate.engine.v1.PauseRequest
-	19, // 44: spate.engine.v1.Engine.Resume:input_type -> spate.engine.v1.ResumeRequest
-	21, // 45: spate.engine.v1.Engine.Stop:input_type -> spate.engine.v1.StopRequest
-	23, // 46: spate.engine.v1.Engine.Remove:input_type -> spate.engine.v1.RemoveRequest
-	25, // 47: spate.engine.v1.Engine.WatchStats:input_type -> spate.engine.v1.WatchStatsRequest
-	42, // 48: spate.engine.v1.Engine.Capture:input_type -> spate.engine.v1.CaptureRequest
-	40, // 49: spate.engine.v1.Engine.ResetReceivers:input_type -> spate.engine.v1.ResetReceiversRequest
-	5,  // 50: spate.engine.v1.Engine.GetInfo:output_type -> spate.engine.v1.GetInfoResponse
-	11, // 51: spate.engine.v1.Engine.Prepare:output_type -> spate.engine.v1.PrepareResponse
-	13, // 52: spate.engine.v1.Engine.Start:output_type -> spate.engine.v1.StartResponse
-	16, // 53: spate.engine.v1.Engine.Update:output_type -> spate.engine.v1.UpdateResponse
-	18, // 54: spate.engine.v1.Engine.Pause:output_type -> spate.engine.v1.PauseResponse
-	20, // 55: spate.engine.v1.Engine.Resume:output_type -> spate.engine.v1.ResumeResponse
-	22, // 56: spate.engine.v1.Engine.Stop:output_type -> spate.engine.v1.StopResponse
-	24, // 57: spate.engine.v1.Engine.Remove:output_type -> spate.engine.v1.RemoveResponse
-	26, // 58: spate.engine.v1.Engine.WatchStats:output_type -> spate.engine.v1.WatchStatsResponse
-	43, // 59: spate.engine.v1.Engine.Capture:output_type -> spate.engine.v1.CaptureResponse
-	41, // 60: spate.engine.v1.Engine.ResetReceivers:output_type -> spate.engine.v1.ResetReceiversResponse
-	50, // [50:61] is the sub-list for method output_type
-	39, // [39:50] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	40, // 36: spate.engine.v1.WorkerStats.flows:type_name -> spate.engine.v1.FlowSteering
+	3,  // 37: spate.engine.v1.CaptureRequest.direction:type_name -> spate.engine.v1.Direction
+	45, // 38: spate.engine.v1.CaptureResponse.packets:type_name -> spate.engine.v1.CapturedPacket
+	3,  // 39: spate.engine.v1.CapturedPacket.direction:type_name -> spate.engine.v1.Direction
+	4,  // 40: spate.engine.v1.Engine.GetInfo:input_type -> spate.engine.v1.GetInfoRequest
+	9,  // 41: spate.engine.v1.Engine.Prepare:input_type -> spate.engine.v1.PrepareRequest
+	12, // 42: spate.engine.v1.Engine.Start:input_type -> spate.engine.v1.StartRequest
+	15, // 43: spate.engine.v1.Engine.Update:input_type -> spate.engine.v1.UpdateRequest
+	17, // 44: spate.engine.v1.Engine.Pause:input_type -> spate.engine.v1.PauseRequest
+	19, // 45: spate.engine.v1.Engine.Resume:input_type -> spate.engine.v1.ResumeRequest
+	21, // 46: spate.engine.v1.Engine.Stop:input_type -> spate.engine.v1.StopRequest
+	23, // 47: spate.engine.v1.Engine.Remove:input_type -> spate.engine.v1.RemoveRequest
+	25, // 48: spate.engine.v1.Engine.WatchStats:input_type -> spate.engine.v1.WatchStatsRequest
+	43, // 49: spate.engine.v1.Engine.Capture:input_type -> spate.engine.v1.CaptureRequest
+	41, // 50: spate.engine.v1.Engine.ResetReceivers:input_type -> spate.engine.v1.ResetReceiversRequest
+	5,  // 51: spate.engine.v1.Engine.GetInfo:output_type -> spate.engine.v1.GetInfoResponse
+	11, // 52: spate.engine.v1.Engine.Prepare:output_type -> spate.engine.v1.PrepareResponse
+	13, // 53: spate.engine.v1.Engine.Start:output_type -> spate.engine.v1.StartResponse
+	16, // 54: spate.engine.v1.Engine.Update:output_type -> spate.engine.v1.UpdateResponse
+	18, // 55: spate.engine.v1.Engine.Pause:output_type -> spate.engine.v1.PauseResponse
+	20, // 56: spate.engine.v1.Engine.Resume:output_type -> spate.engine.v1.ResumeResponse
+	22, // 57: spate.engine.v1.Engine.Stop:output_type -> spate.engine.v1.StopResponse
+	24, // 58: spate.engine.v1.Engine.Remove:output_type -> spate.engine.v1.RemoveResponse
+	26, // 59: spate.engine.v1.Engine.WatchStats:output_type -> spate.engine.v1.WatchStatsResponse
+	44, // 60: spate.engine.v1.Engine.Capture:output_type -> spate.engine.v1.CaptureResponse
+	42, // 61: spate.engine.v1.Engine.ResetReceivers:output_type -> spate.engine.v1.ResetReceiversResponse
+	51, // [51:62] is the sub-list for method output_type
+	40, // [40:51] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_spate_engine_v1_engine_proto_init() }
@@ -3671,7 +3762,7 @@ func file_spate_engine_v1_engine_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_engine_v1_engine_proto_rawDesc), len(file_spate_engine_v1_engine_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   41,
+			NumMessages:   42,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

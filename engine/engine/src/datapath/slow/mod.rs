@@ -1,20 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The slow path: ports that have addresses answer for them and find their next hops.
+//! The slow path: ports that have addresses answer for them and find their next hops, and answer for what runs emulate.
 //!
 //! One thread beside the workers decides everything. A worker only takes the few frames aside that concern it, through a
 //! ring that never grows, and sends what comes back through another.
 mod port;
 
 use std::{
+    collections::BTreeMap,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
-use spate_neighbour::{Mac, Neighbour, NextHop, Prefix};
+use spate_neighbour::{Mac, Neighbour, NextHop, Prefix, Range};
 
-use super::{Clock, OpenError, open::Opened, worker::Waker, workers::Workers};
+use super::{Clock, OpenError, PortDevice, open::Opened, worker::Waker, workers::Workers};
 use port::SlowPort;
 
 pub use port::{Link, Punt};
@@ -28,28 +32,52 @@ const LATELY_NS: u64 = 1_000_000_000;
 /// A little more than the search for a neighbour takes.
 const ANSWER_LIMIT: Duration = Duration::from_millis(3500);
 
-/// The slow path's thread and its ports; ends when dropped.
+/// The slow path's ports and its thread, which there is as soon as there is a port; it ends when dropped.
 pub(super) struct SlowPath {
-    /// By index of the port.
-    ports: Vec<Option<Arc<Mutex<SlowPort>>>>,
-    clock: Option<Clock>,
-    thread: Option<(Arc<Shared>, JoinHandle<()>)>,
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 struct Shared {
+    /// By index of the port.
+    ports: Mutex<Vec<Option<Arc<Mutex<SlowPort>>>>>,
+    clock: Clock,
+    workers: Arc<Workers>,
     waker: Waker,
     quit: std::sync::atomic::AtomicBool,
+    /// The last that holds addresses of emulated stations.
+    holder: AtomicU64,
+}
+
+/// Ports answer for addresses of emulated stations until it is dropped.
+pub struct Holding {
+    shared: Arc<Shared>,
+    holder: u64,
+    ports: Vec<usize>,
+}
+
+impl std::fmt::Debug for Holding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Holding on ports {:?}", self.ports)
+    }
 }
 
 impl SlowPath {
-    /// No port has an address.
-    pub(super) fn none() -> Self {
-        Self { ports: Vec::new(), clock: None, thread: None }
+    /// No port has an address yet.
+    pub(super) fn new(opened: &Opened) -> Result<Self, OpenError> {
+        let shared = Shared {
+            ports: Mutex::new(opened.ports.iter().map(|_| None).collect()),
+            clock: opened.clock.clone(),
+            workers: Arc::clone(&opened.lines),
+            waker: Waker::new().map_err(|e| failed(&e))?,
+            quit: false.into(),
+            holder: AtomicU64::new(0),
+        };
+        Ok(Self { shared: Arc::new(shared), thread: Mutex::new(None) })
     }
 
-    /// Gives ports their links, by name.
-    pub(super) fn start(links: Vec<(String, Link)>, opened: &Opened) -> Result<Self, OpenError> {
-        let mut ports: Vec<Option<Arc<Mutex<SlowPort>>>> = opened.ports.iter().map(|_| None).collect();
+    /// Gives ports their links, by name. Once.
+    pub(super) fn join(&self, links: Vec<(String, Link)>, opened: &Opened) -> Result<(), OpenError> {
         for (name, link) in links {
             let Some(index) = opened.ports.iter().position(|port| port.config.name == name) else {
                 return Err(OpenError::Config {
@@ -57,49 +85,77 @@ impl SlowPath {
                     problem: "there is no such port".into(),
                 });
             };
-            ports[index] = Some(Arc::new(Mutex::new(SlowPort::new(index, link, opened)?)));
+            self.add(index, link, opened)?;
         }
-        let system =
-            |e: &dyn std::fmt::Display| OpenError::System { context: "slow path".into(), message: e.to_string() };
-        let waker = Waker::new().map_err(|e| system(&e))?;
-        let shared = Arc::new(Shared { waker, quit: false.into() });
-        let clock = opened.clock.clone();
-        let (theirs, all) = (Arc::clone(&shared), ports.iter().flatten().cloned().collect::<Vec<_>>());
-        let (their_clock, lines) = (clock.clone(), Arc::clone(&opened.lines));
-        let thread = thread::Builder::new()
-            .name("slow-path".into())
-            .spawn(move || work(&theirs, &all, &their_clock, &lines))
-            .map_err(|e| system(&e))?;
-        Ok(Self { ports, clock: Some(clock), thread: Some((shared, thread)) })
+        Ok(())
     }
 
-    fn port(&self, index: usize) -> Option<MutexGuard<'_, SlowPort>> {
-        self.ports.get(index)?.as_deref().map(lock)
+    /// Another port speaks on its link.
+    fn add(&self, index: usize, link: Link, opened: &Opened) -> Result<(), OpenError> {
+        let port = Arc::new(Mutex::new(SlowPort::new(index, link, opened)?));
+        lock(&self.shared.ports)[index] = Some(port);
+        let mut thread = lock(&self.thread);
+        if thread.is_none() {
+            let theirs = Arc::clone(&self.shared);
+            let named = thread::Builder::new().name("slow-path".into());
+            *thread = Some(named.spawn(move || work(&theirs)).map_err(|e| failed(&e))?);
+        }
+        Ok(())
+    }
+
+    /// From now on ports (by index) answer for addresses of emulated stations. Nobody asks software ports without addresses.
+    pub(super) fn hold(&self, ranges: BTreeMap<usize, Vec<Range>>, opened: &Opened) -> Result<Holding, OpenError> {
+        let holder = self.shared.holder.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut holding = Holding { shared: Arc::clone(&self.shared), holder, ports: Vec::new() };
+        for (index, ranges) in ranges {
+            let asked = matches!(opened.ports[index].config.device, PortDevice::Pci(_) | PortDevice::Kernel(_));
+            if self.port(index).is_none() {
+                if !asked {
+                    continue;
+                }
+                self.add(index, Link::default(), opened)?;
+            }
+            let Some(port) = self.port(index) else { continue };
+            holding.ports.push(index);
+            let mut port = lock(&port);
+            port.interface.hold(holder, &ranges);
+            port.tell_interest(&self.shared.workers);
+        }
+        Ok(holding)
+    }
+
+    fn port(&self, index: usize) -> Option<Arc<Mutex<SlowPort>>> {
+        lock(&self.shared.ports).get(index)?.clone()
     }
 
     /// Addresses of a port.
     pub(super) fn addresses(&self, port: usize) -> Vec<Prefix> {
-        self.port(port).map_or_else(Vec::new, |port| port.interface.config().addresses.clone())
+        self.port(port).map_or_else(Vec::new, |port| lock(&port).interface.config().addresses.clone())
+    }
+
+    /// VLAN of a port, if it is in one.
+    pub(super) fn vlan(&self, port: usize) -> Option<u16> {
+        self.port(port).and_then(|port| lock(&port).interface.config().vlan)
     }
 
     /// Gateways of a port and what is known of them.
     pub(super) fn gateways(&self, port: usize) -> Vec<Neighbour> {
         let Some(port) = self.port(port) else { return Vec::new() };
+        let port = lock(&port);
         port.interface.gateways().into_iter().filter_map(|gateway| port.interface.neighbour(gateway)).collect()
     }
 
     /// See `Datapath::next_hops`.
     pub(super) fn next_hops(&self, packets: &[(usize, &[u8])]) -> Vec<Result<Mac, String>> {
-        let now = self.clock.as_ref().map_or(0, Clock::mono_ns);
+        let now = self.shared.clock.mono_ns();
         let hops: Vec<_> = packets.iter().map(|(port, packet)| self.ask(*port, packet, now)).collect();
-        if let Some((shared, _)) = &self.thread {
-            shared.waker.wake();
-        }
+        self.shared.waker.wake();
         let deadline = Instant::now() + ANSWER_LIMIT;
         let found = |(hop, (port, _)): (Result<NextHop, String>, &(usize, &[u8]))| match hop? {
             NextHop::Here(mac) => Ok(mac),
             NextHop::Neighbour(address) => loop {
                 let port = self.port(*port).ok_or_else(no_address)?;
+                let port = lock(&port);
                 match port.interface.neighbour(address) {
                     Some(Neighbour { mac: Some(mac), .. }) => return Ok(mac),
                     Some(known) if known.settled || Instant::now() >= deadline => return Err(port.silence(&known)),
@@ -115,7 +171,8 @@ impl SlowPath {
 
     /// Where a packet goes; begins to look for a neighbour.
     fn ask(&self, port: usize, packet: &[u8], now_ns: u64) -> Result<NextHop, String> {
-        let mut port = self.port(port).ok_or_else(no_address)?;
+        let port = self.port(port).ok_or_else(no_address)?;
+        let mut port = lock(&port);
         let named = |e: &dyn std::fmt::Display, port: &SlowPort| format!("port {}: {e}", port.name);
         let hop = port.interface.next_hop(packet).map_err(|e| named(&e, &port))?;
         if let NextHop::Neighbour(address) = hop {
@@ -132,33 +189,54 @@ fn no_address() -> String {
 
 impl Drop for SlowPath {
     fn drop(&mut self) {
-        if let Some((shared, thread)) = self.thread.take() {
-            shared.quit.store(true, std::sync::atomic::Ordering::Relaxed);
-            shared.waker.wake();
+        if let Some(thread) = lock(&self.thread).take() {
+            self.shared.quit.store(true, Ordering::Relaxed);
+            self.shared.waker.wake();
             let _ = thread.join();
         }
     }
 }
 
-fn work(shared: &Shared, ports: &[Arc<Mutex<SlowPort>>], clock: &Clock, workers: &Workers) {
+impl Drop for Holding {
+    fn drop(&mut self) {
+        for &index in &self.ports {
+            let Some(port) = lock(&self.shared.ports)[index].clone() else { continue };
+            let mut port = lock(&port);
+            port.interface.release(self.holder);
+            port.tell_interest(&self.shared.workers);
+        }
+    }
+}
+
+fn work(shared: &Shared) {
+    let clock = &shared.clock;
     let mut busy_until = 0;
-    let kernel: Vec<OwnedFd> = ports.iter().filter_map(|port| lock(port).kernel_fd()?.ok()).collect();
-    let kernel: Vec<BorrowedFd<'_>> = kernel.iter().map(AsFd::as_fd).collect();
-    while !shared.quit.load(std::sync::atomic::Ordering::Relaxed) {
+    let mut ports: Vec<Arc<Mutex<SlowPort>>> = Vec::new();
+    let mut kernel: Vec<OwnedFd> = Vec::new();
+    while !shared.quit.load(Ordering::Relaxed) {
         let now = clock.mono_ns();
+        if lock(&shared.ports).iter().flatten().count() != ports.len() {
+            ports = lock(&shared.ports).iter().flatten().cloned().collect();
+            kernel = ports.iter().filter_map(|port| lock(port).kernel_fd()?.ok()).collect();
+        }
         let mut next = u64::MAX;
-        for port in ports {
+        for port in &ports {
             let mut port = lock(port);
-            if port.turn(now, workers) {
+            if port.turn(now, &shared.workers) {
                 busy_until = now + LATELY_NS;
             }
             next = next.min(port.interface.next_ns().unwrap_or(u64::MAX));
         }
         let look = now + if now < busy_until { BUSY_NS } else { QUIET_NS };
+        let kernel: Vec<BorrowedFd<'_>> = kernel.iter().map(AsFd::as_fd).collect();
         shared.waker.wait(&kernel, look.min(next).saturating_sub(clock.mono_ns()).max(BUSY_NS / 4));
     }
 }
 
-fn lock(port: &Mutex<SlowPort>) -> MutexGuard<'_, SlowPort> {
-    port.lock().unwrap_or_else(PoisonError::into_inner)
+fn failed(error: &dyn std::fmt::Display) -> OpenError {
+    OpenError::System { context: "slow path".into(), message: error.to_string() }
+}
+
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -55,6 +55,9 @@ fn interface_for(punt: &Punt, port: &OpenPort) -> Result<Tap, String> {
 /// A port as the slow path sees it.
 pub(super) struct SlowPort {
     pub(super) name: String,
+    index: usize,
+    /// Those that receive from it.
+    receivers: Vec<usize>,
     pub(super) interface: Interface,
     received: Vec<FrameReader>,
     sending: FrameWriter,
@@ -85,7 +88,7 @@ impl SlowPort {
         for &worker in &port.rx_workers {
             let (frames, reader) = frames::ring(RING_BYTES);
             let wanted = punt.as_ref().map(|(_, filter)| filter.clone());
-            let aside = Aside { interest: Some(interface.interest()), punt: wanted, frames };
+            let aside = Aside { interest: Some(Box::new(interface.interest())), punt: wanted, frames };
             opened.lines.tell(worker, Command::Attach(index, Attachment::Aside(Box::new(aside))));
             received.push(reader);
         }
@@ -94,6 +97,8 @@ impl SlowPort {
         opened.lines.tell(sender, Command::Attach(index, Attachment::Inject(Box::new(Inject::new(frames)))));
         Ok(Self {
             name,
+            index,
+            receivers: port.rx_workers.clone(),
             interface,
             received,
             sending,
@@ -104,6 +109,14 @@ impl SlowPort {
             told_lost: 0,
             told_unsent: 0,
         })
+    }
+
+    /// Tells the workers which frames concern the port, as that has changed.
+    pub(super) fn tell_interest(&self, workers: &Workers) {
+        for &worker in &self.receivers {
+            let interest = Attachment::Interest(Box::new(self.interface.interest()));
+            workers.tell(worker, Command::Attach(self.index, interest));
+        }
     }
 
     /// Handles what came and what is due; true if something came.

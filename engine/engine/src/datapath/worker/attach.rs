@@ -24,6 +24,8 @@ const SLOW_LEN: usize = crate::datapath::open::SHORT_ROOM;
 /// Something to hang on a port.
 pub(in crate::datapath) enum Attachment {
     Aside(Box<Aside>),
+    /// Other frames are taken aside.
+    Interest(Box<Interest>),
     Inject(Box<Inject>),
     Tap(Direction, Box<Tap>),
 }
@@ -31,7 +33,7 @@ pub(in crate::datapath) enum Attachment {
 /// Takes received frames aside for the slow path.
 pub(in crate::datapath) struct Aside {
     /// Frames that concern the port's addresses,
-    pub(in crate::datapath) interest: Option<Interest>,
+    pub(in crate::datapath) interest: Option<Box<Interest>>,
     /// and those that somebody else in the pod wants.
     pub(in crate::datapath) punt: Option<Program>,
     pub(in crate::datapath) frames: FrameWriter,
@@ -218,6 +220,10 @@ impl Received {
     pub(super) fn attach(&mut self, attachment: Attachment) -> Option<Attachment> {
         match attachment {
             Attachment::Aside(aside) => self.aside.replace(aside).map(Attachment::Aside),
+            Attachment::Interest(interest) => match &mut self.aside {
+                Some(aside) => aside.interest.replace(interest).map(Attachment::Interest),
+                None => Some(Attachment::Interest(interest)),
+            },
             Attachment::Tap(Direction::Rx, tap) => self.taps.add(tap).map(|tap| Attachment::Tap(Direction::Rx, tap)),
             other => Some(other),
         }

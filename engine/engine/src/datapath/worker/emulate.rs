@@ -10,11 +10,20 @@ use spate_dpdk::{BURST, Burst, Mempool, TxQueue};
 use spate_stateful::{Emulation, Received, tcp};
 use spate_wire::FCS_LEN;
 
-use super::{WorkerRun, attach::Taps};
+use super::{WorkerRun, attach::Taps, handoff::Handoff};
 use crate::datapath::{clock::Clock, command::FlowRate, open::SHORT_ROOM, run_clock::RunClock, shared::QueueShare};
 
 /// Shortest frame without FCS (IEEE 802.3).
 const SHORTEST: usize = 60;
+/// Bytes of the two MACs that a frame begins with.
+const MACS: usize = 12;
+/// EtherTypes of VLAN tags (IEEE 802.1Q): of a customer's, and of a provider's outside it.
+const VLAN: [u8; 2] = [0x81, 0x00];
+const SERVICE_VLAN: [u8; 2] = [0x88, 0xa8];
+/// Bytes of a tag.
+const TAG: usize = 4;
+/// Frames of other workers that are handled in a turn.
+const HANDED: usize = 256;
 /// Packets taken at once that are longer than those every worker has.
 const LONG: usize = 8;
 
@@ -36,6 +45,10 @@ pub(in crate::datapath) struct Emulated {
     emulation: Emulation,
     /// Ports that it uses.
     ports: Box<[usize]>,
+    /// By port: VLAN that it is in; 0: none.
+    vlans: Box<[u16]>,
+    /// Some port is in one.
+    in_vlans: bool,
     /// Where packets come from that are longer than the worker's own.
     long_packets: Option<Mempool>,
     stage: Stage,
@@ -45,12 +58,31 @@ pub(in crate::datapath) struct Emulated {
     factor: (u64, u64),
     /// Factors to come, in order of time.
     changes: VecDeque<FlowRate>,
+    /// To and from other workers that have flows of the run.
+    handoff: Option<Handoff>,
 }
 
 impl Emulated {
-    pub(in crate::datapath) fn new(emulation: Emulation, ports: Box<[usize]>, long_packets: Option<Mempool>) -> Self {
-        let changes = VecDeque::with_capacity(64);
-        Self { emulation, ports, long_packets, stage: Stage::Waits, behind: false, factor: (1, 1), changes }
+    pub(in crate::datapath) fn new(
+        mut emulation: Emulation,
+        ports: Box<[usize]>,
+        vlans: &[Option<u16>],
+        long_packets: Option<Mempool>,
+        handoff: Option<Handoff>,
+    ) -> Self {
+        emulation.set_shared(handoff.is_some());
+        Self {
+            emulation,
+            ports,
+            in_vlans: vlans.iter().any(Option::is_some),
+            vlans: vlans.iter().map(|vlan| vlan.unwrap_or(0)).collect(),
+            long_packets,
+            stage: Stage::Waits,
+            behind: false,
+            factor: (1, 1),
+            changes: VecDeque::with_capacity(64),
+            handoff,
+        }
     }
 
     /// The device takes nothing now.
@@ -66,7 +98,37 @@ impl Emulated {
     /// A frame without a trailer arrives. Whether it was for an address of the scenario.
     #[inline]
     pub(super) fn receive(&mut self, port: usize, frame: &[u8], at_ns: u64) -> bool {
-        self.emulation.receive(port, frame, at_ns) == Received::Taken
+        if (self.in_vlans || is_tagged(frame)) && !in_vlan(frame, self.vlans[port]) {
+            return false;
+        }
+        match self.emulation.receive(port, frame, at_ns) {
+            Received::Elsewhere => self.receive_stray(port, frame, at_ns),
+            received => received == Received::Taken,
+        }
+    }
+
+    /// A frame of a flow that is not here goes where it belongs; there it is of an unknown one.
+    #[cold]
+    fn receive_stray(&mut self, port: usize, frame: &[u8], at_ns: u64) -> bool {
+        let given = self.handoff.as_mut().is_some_and(|handoff| handoff.give(port, frame, at_ns));
+        given || receive_at_home(&mut self.emulation, port, frame, at_ns) == Received::Taken
+    }
+
+    /// Whether other workers could take a burst that turned out to be theirs.
+    #[inline]
+    pub(super) fn may_receive(&mut self) -> bool {
+        self.handoff.as_mut().is_none_or(Handoff::has_room)
+    }
+
+    /// Takes what other workers gave.
+    #[inline]
+    pub(super) fn take_handed(&mut self, now_ns: u64) {
+        let Some(handoff) = &mut self.handoff else { return };
+        // What has arrived here itself must be read in between.
+        for _ in 0..HANDED {
+            let Some((port, frame)) = handoff.take() else { return };
+            receive_at_home(&mut self.emulation, port, frame, now_ns);
+        }
     }
 
     /// Other rates, in order of time.
@@ -140,6 +202,35 @@ impl Emulated {
     }
 }
 
+/// Nobody else has the frame's flow.
+fn receive_at_home(emulation: &mut Emulation, port: usize, frame: &[u8], at_ns: u64) -> Received {
+    emulation.set_shared(false);
+    let received = emulation.receive(port, frame, at_ns);
+    emulation.set_shared(true);
+    received
+}
+
+/// Whether a frame has a VLAN tag.
+#[inline]
+fn is_tagged(frame: &[u8]) -> bool {
+    matches!(frame.get(MACS..).and_then(|rest| rest.first_chunk()), Some(&(VLAN | SERVICE_VLAN)))
+}
+
+/// Whether a frame is of a VLAN (0: of none): in its only tag, as all that a port in a VLAN says has one. A tag of VLAN 0 has
+/// but a priority (IEEE 802.1Q).
+#[cold]
+fn in_vlan(frame: &[u8], vlan: u16) -> bool {
+    let kind = |at: usize| frame.get(at..).and_then(|rest| rest.first_chunk::<2>());
+    match kind(MACS) {
+        Some(&VLAN) => {
+            let tag = kind(MACS + 2).map_or(0, |tag| u16::from_be_bytes(*tag) & 0xfff);
+            tag == vlan && kind(MACS + TAG).is_some_and(|inner| ![VLAN, SERVICE_VLAN].contains(inner))
+        }
+        Some(&SERVICE_VLAN) => false,
+        _ => vlan == 0,
+    }
+}
+
 impl WorkerRun {
     /// Lets the run's clock go on.
     #[inline]
@@ -209,10 +300,27 @@ impl Segments {
             return;
         }
         let from = self.written;
-        let mut room = Room { segments: self, pool, long: emulated.long_packets.as_ref() };
+        let vlan = emulated.vlans[port];
+        let tag = if vlan == 0 { 0 } else { TAG };
+        let mut room = Room { segments: self, pool, long: emulated.long_packets.as_ref(), tag };
         emulated.emulation.transmit(port, clock.mono_ns(), &mut room);
+        if tag > 0 {
+            self.write_tags(from, vlan);
+        }
         emulated.behind |= emulated.emulation.is_ready(port);
         taps.copy_some(&self.burst, from..self.written, clock);
+    }
+
+    /// Tags packets from one on: room was left before them.
+    #[cold]
+    fn write_tags(&mut self, from: usize, vlan: u16) {
+        for index in from..self.written {
+            let len = self.burst.frame_len(index);
+            let frame = self.burst.frame_mut(index, len);
+            frame.copy_within(TAG..TAG + MACS, 0);
+            frame[MACS..MACS + 2].copy_from_slice(&VLAN);
+            frame[MACS + 2..MACS + TAG].copy_from_slice(&vlan.to_be_bytes());
+        }
     }
 
     /// Offers what is written. Returns how many packets the device took.
@@ -234,6 +342,8 @@ struct Room<'a> {
     segments: &'a mut Segments,
     pool: &'a Mempool,
     long: Option<&'a Mempool>,
+    /// Bytes of the tag that is to come into each.
+    tag: usize,
 }
 
 impl Room<'_> {
@@ -260,7 +370,8 @@ impl Room<'_> {
 impl tcp::Output for Room<'_> {
     #[inline]
     fn frame(&mut self, len: usize) -> Option<&mut [u8]> {
-        let padded = len.max(SHORTEST);
+        let tag = self.tag;
+        let padded = (tag + len).max(SHORTEST);
         let full = self.segments.written == self.segments.burst.len();
         if (full || padded > self.segments.room) && !self.take(padded) {
             return None;
@@ -270,7 +381,7 @@ impl tcp::Output for Room<'_> {
         segments.bytes[segments.sent + index] = padded as u32 + FCS_LEN as u32;
         segments.written += 1;
         let frame = segments.burst.frame_mut(index, padded);
-        let (frame, padding) = frame.split_at_mut(len);
+        let (frame, padding) = frame[tag..].split_at_mut(len);
         padding.fill(0);
         Some(frame)
     }

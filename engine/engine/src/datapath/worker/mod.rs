@@ -5,6 +5,7 @@
 mod attach;
 mod emulate;
 mod foreign;
+mod handoff;
 mod idle;
 mod receive;
 mod replay;
@@ -18,6 +19,7 @@ use spate_dpdk::{Mempool, RxQueue, TxQueue};
 pub(super) use attach::{Aside, Attachment, Inject, Tap};
 pub(super) use emulate::Emulated;
 pub(super) use foreign::{Marks, RunForeign, RunReceiver};
+pub(super) use handoff::{HandoffShare, between};
 pub(super) use idle::{Idle, Waker};
 pub(super) use receive::{DelayPlace, Handed, Owner, RunReceive, StreamReceive};
 pub(super) use replay::{Replay, ReplayParts, ReplayTape, TapeEnd, speed_of};
@@ -214,6 +216,7 @@ impl Worker {
         // Packets have arrived since the loop's clock was read: flows' time does not go back.
         let now = self.clock.mono_ns();
         for emulated in self.runs[..self.reach].iter_mut().flatten().filter_map(|run| run.emulated.as_mut()) {
+            emulated.take_handed(now);
             emulated.advance(now, known);
         }
     }

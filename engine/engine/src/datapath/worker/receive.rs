@@ -217,7 +217,7 @@ impl Receiver {
         }
         let mut received = 0;
         for port in &mut self.ports {
-            if self.handing.iter().flatten().any(|ring| ring.slots() < BURST) {
+            if self.handing.iter().flatten().any(|ring| ring.slots() < BURST) || !may_receive(&port.emulating, runs) {
                 port.share.handing_full.add(1);
                 handed += 1;
                 continue;
@@ -272,6 +272,15 @@ impl Receiver {
         self.drained = received + handed == 0;
         received
     }
+}
+
+/// Whether frames of a port's flows that belong to other workers could be handed over.
+#[inline]
+fn may_receive(emulating: &[usize], runs: &mut [Option<Box<WorkerRun>>]) -> bool {
+    emulating.iter().all(|slot| {
+        let emulated = runs[*slot].as_mut().and_then(|run| run.emulated.as_mut());
+        emulated.is_none_or(|emulated| emulated.may_receive())
+    })
 }
 
 /// Gives a packet to the applications that a port's runs emulate. Whether it was for one of them.

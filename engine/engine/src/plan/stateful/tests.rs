@@ -635,3 +635,35 @@ fn captures_that_will_not_do_are_refused_by_field() {
     assert_eq!(wrong[0].field, "stateful.templates[0].capture.pcap");
     assert!(wrong[0].description.starts_with("packet 2: it has 1501 bytes"), "{}", wrong[0].description);
 }
+
+/// 5 and 2,000 bytes a flow, 1,000 flows in 3 s.
+#[test]
+fn templates_count_towards_the_line_rate_of_their_ports_each_way() {
+    let mut site = site();
+    let checked = validate(&good(), &site).unwrap();
+    let client = (5 + 78 + 2 * 84) * 8 * 1000 / 3;
+    let server = (2000 + 2 * 78 + 2 * 84) * 8 * 1000 / 3;
+    assert_eq!(checked.port_bits, [(0, client), (1, server)].into());
+    assert!(checked.warnings.iter().any(|told| told.starts_with("port west has to carry 6197333 bit/s")));
+    site.ports[1].line_rate = LineRate::Known(server as u64 - 1);
+    let wrong = validate(&good(), &site).unwrap_err().0.remove(0);
+    assert_eq!(wrong.field, "stateful");
+    assert!(wrong.description.starts_with("ask port west for 6197333 bit/s on the medium"), "{}", wrong.description);
+    // Half of it is another engine's.
+    let mut plan = good();
+    plan.share = Some(contract::Share { index: 0, count: 2 });
+    assert_eq!(validate(&plan, &site).unwrap().port_bits[&1], server / 2);
+}
+
+#[test]
+fn what_is_not_known_of_the_load_of_templates_is_told() {
+    let mut plan = good();
+    let jump = Jump { to: 0, variable: 0, comparison: 0, value: 0 };
+    client(
+        &mut plan,
+        vec![send(0), receive(2000), Kind::Set(VariableValue { variable: 0, value: 0 }), Kind::Jump(jump)],
+    );
+    let warnings = validate(&plan, &site()).map(|checked| checked.warnings);
+    let told = "stateful.templates[0].client: it jumps, loops or switches";
+    assert!(warnings.as_ref().is_ok_and(|all| all.iter().any(|one| one.starts_with(told))), "{warnings:?}");
+}

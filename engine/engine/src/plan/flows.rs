@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What templates ask of their ports: bits a second on the medium that their flows send at least, each way.
+//!
+//! A flow's data is known from its program; it is sent in as few packets as there can be, TCP's with SYN and FIN, and without
+//! acknowledgements and what is sent again, which depend on the network.
+use super::rate::{FCS_BYTES, MEDIUM_OVERHEAD_BYTES};
+use spate_stateful::{Instruction, Payload, Program, Protocol, Scenario, Tunables};
+use std::collections::BTreeMap;
+
+/// Bytes of headers: of Ethernet, IP and the transport.
+const ETHERNET: u64 = 14;
+const IPV4: u64 = 20;
+const IPV6: u64 = 40;
+const TCP: u64 = 20;
+const UDP: u64 = 8;
+/// Bytes of the least frame without FCS (IEEE 802.3).
+const LEAST: u64 = 60;
+
+/// What one side of a template's flow sends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Sent {
+    /// Bits on the medium, at least.
+    bits: u128,
+    /// Its program may send more data: it jumps, loops, or goes on as another's.
+    more: bool,
+}
+
+/// Bits a second on the medium by port, of one of so many engines, at full rate; and the sides (template, clients?) that may
+/// send more than is known.
+pub fn by_port(scenario: &Scenario, engines: u32) -> (BTreeMap<usize, u128>, Vec<(usize, bool)>) {
+    let (mut ports, mut unknown) = (BTreeMap::new(), Vec::new());
+    for (index, template) in scenario.templates.iter().enumerate() {
+        // Without clients here, how many flows there are is up to others.
+        let Some(client) = &template.client else { continue };
+        let v6 = template.servers.first().is_some_and(|servers| scenario.pools[servers.pool].is_v6());
+        let network = ETHERNET + if v6 { IPV6 } else { IPV4 };
+        let server = template.server.as_ref().map(|s| (s.port, &s.program, &s.tunables, false));
+        let sides = [Some((client.port, &client.program, &client.tunables, true)), server];
+        for (port, program, tunables, of_clients) in sides.into_iter().flatten() {
+            let sent = sent(template.protocol, program, tunables, &scenario.payloads, network);
+            let (flows, seconds) = (u128::from(client.rate.0), u128::from(client.rate.1.max(1)));
+            *ports.entry(port).or_default() += sent.bits.saturating_mul(flows) / seconds / u128::from(engines.max(1));
+            if sent.more {
+                unknown.push((index, of_clients));
+            }
+        }
+    }
+    (ports, unknown)
+}
+
+fn sent(protocol: Protocol, program: &Program, tunables: &Tunables, payloads: &[Payload], network: u64) -> Sent {
+    let (certain, more) = certain(program);
+    let len = |payload: u32| payloads.get(payload as usize).map_or(0, Payload::len);
+    let bits = |frame: u64| u128::from(frame.max(LEAST) + FCS_BYTES + MEDIUM_OVERHEAD_BYTES) * 8;
+    let data = certain.iter().map(|instruction| match instruction {
+        Instruction::SendMessage { payload } => bits(network + UDP + len(*payload)),
+        Instruction::Send { payload, .. } => u128::from(len(*payload)) * 8,
+        _ => 0,
+    });
+    let mut all: u128 = data.sum();
+    if protocol == Protocol::Tcp {
+        let segments = (all / 8).div_ceil(u128::from(tunables.mss.max(1)));
+        let headers = u128::from(network + TCP + FCS_BYTES + MEDIUM_OVERHEAD_BYTES) * 8;
+        // SYN and FIN.
+        all += segments * headers + 2 * bits(network + TCP);
+    }
+    Sent { bits: all, more }
+}
+
+/// The instructions that every flow comes by at least once, and whether more may follow.
+fn certain(program: &Program) -> (Vec<&Instruction>, bool) {
+    let (mut certain, mut more) = (Vec::new(), false);
+    for (at, instruction) in program.instructions.iter().enumerate() {
+        match instruction {
+            // What lies behind may be passed over.
+            Instruction::Jump { to, .. } if *to as usize > at => return (certain, true),
+            Instruction::SwitchTemplate { .. } => return (certain, true),
+            Instruction::Jump { .. } | Instruction::Loop { .. } => more = true,
+            Instruction::Close | Instruction::Reset | Instruction::LeaveOpen => return (certain, more),
+            _ => certain.push(instruction),
+        }
+    }
+    (certain, more)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn program(instructions: &[Instruction]) -> Program {
+        Program { instructions: instructions.into(), counters: Box::default() }
+    }
+
+    fn send(payload: u32) -> Instruction {
+        Instruction::Send { payload, wait: false }
+    }
+
+    fn jump(to: u32) -> Instruction {
+        let comparison = spate_stateful::Comparison::NotEqual;
+        Instruction::Jump { to, variable: 0, comparison, value: 0 }
+    }
+
+    fn of(protocol: Protocol, instructions: &[Instruction], network: u64) -> Sent {
+        let payloads = [Payload::pattern(300), Payload::pattern(14_600), Payload::pattern(10)];
+        sent(protocol, &program(instructions), &Tunables::default(), &payloads, network)
+    }
+
+    #[test]
+    fn tcp_sends_its_data_in_full_segments_and_syn_and_fin() {
+        let least = 2 * 84;
+        for (instructions, bytes) in [
+            (vec![Instruction::Connect, Instruction::Close], least),
+            (vec![Instruction::Connect, send(0), Instruction::Close], least + 300 + 78),
+            (vec![Instruction::Accept, send(1), send(0)], least + 14_900 + 11 * 78),
+            // Nothing is sent behind the end.
+            (vec![Instruction::Accept, send(0), Instruction::LeaveOpen, send(1)], least + 300 + 78),
+        ] {
+            let expected = Sent { bits: bytes * 8, more: false };
+            assert_eq!(of(Protocol::Tcp, &instructions, ETHERNET + IPV4), expected, "{instructions:?}");
+        }
+        let over_v6 = of(Protocol::Tcp, &[send(0)], ETHERNET + IPV6);
+        assert_eq!(over_v6.bits, (300 + 98 + 2 * 98) * 8);
+    }
+
+    #[test]
+    fn each_message_is_a_frame_of_at_least_the_least_length() {
+        let message = |payload| Instruction::SendMessage { payload };
+        let sent = of(Protocol::Udp, &[message(0), message(2), Instruction::Close], ETHERNET + IPV4);
+        assert_eq!(sent, Sent { bits: (300 + 42 + 24 + 84) * 8, more: false });
+    }
+
+    #[test]
+    fn of_programs_that_jump_what_is_certain_counts() {
+        let known = of(Protocol::Tcp, &[send(0), send(0)], ETHERNET + IPV4).bits;
+        let repeat = Instruction::Loop { to: 0, since: 0, duration_ns: 1 };
+        for instructions in [
+            vec![send(0), send(0), jump(0)],
+            vec![send(0), send(0), jump(4), send(1)],
+            vec![send(0), repeat, send(0)],
+            vec![send(0), send(0), Instruction::SwitchTemplate { template: 0 }],
+        ] {
+            let expected = Sent { bits: known, more: true };
+            assert_eq!(of(Protocol::Tcp, &instructions, ETHERNET + IPV4), expected, "{instructions:?}");
+        }
+    }
+}
