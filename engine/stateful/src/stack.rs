@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A worker's flows: what arrives finds its flow, time finds those that wait for it, and those that have something to say
 //! take turns to send.
+mod recording;
+
 use std::sync::Arc;
 
 use crate::{
@@ -10,6 +12,7 @@ use crate::{
     flow::{Flow, State, is, seq_before},
     packet::{Below, Content, Datagram, Head, Options, Packet, Reject, Segment, TCP_HEADER, Trouble, flag},
     random,
+    records::Records,
     scenario::Tunables,
     sending::Backlog,
     slab::{NONE, Slab},
@@ -122,6 +125,10 @@ pub struct Stack {
     /// Of initial sequence numbers.
     secret: u64,
     now: Instant,
+    /// If flows are recorded.
+    records: Option<Box<Records>>,
+    /// The flow that the stack works for now, if that one is recorded.
+    works_for: u32,
 }
 
 impl Links for Slab<Flow> {
@@ -208,6 +215,8 @@ impl Stack {
             sides: sides.collect(),
             secret: random::mix(seed),
             now: Instant { ns: now_ns },
+            records: None,
+            works_for: NONE,
             scenario,
         }
     }
@@ -266,6 +275,7 @@ impl Stack {
         };
         self.flows[index].remote_mac = self.ports[port].link.next_hop;
         let isn = self.initial_sequence(tuple);
+        self.note_before(index);
         let (flow, mut cx, _) = self.parts(index);
         if udp {
             cx.counters.one(Count::ConnectAttempts);
@@ -338,6 +348,7 @@ impl Stack {
         self.variables[first..first + self.variables_each].fill(0);
         self.table.insert(hash_of(tuple, udp), index);
         self.sides[side_of(template, client)].counters.opened();
+        self.note_begin(index, tuple, udp);
         Some(index)
     }
 
@@ -398,6 +409,7 @@ impl Stack {
             self.refuse(port, packet, s, side);
             return Received::Taken;
         }
+        self.note_before(index);
         if self.first_bytes_tell && !s.payload.is_empty() && s.seq == self.flows[index].rcv_nxt {
             self.choose(index, port, &tuple, s.payload);
         }
@@ -476,6 +488,7 @@ impl Stack {
             };
             self.flows[index].remote_mac = packet.source_mac;
             let isn = self.initial_sequence(tuple);
+            self.note_before(index);
             let (flow, mut cx, _) = self.parts(index);
             flow.accept(s, isn, &mut cx);
             self.settle(index);
@@ -540,6 +553,7 @@ impl Stack {
                 index
             }
         };
+        self.note_before(index);
         let (flow, mut cx, _) = self.parts(index);
         flow.datagram(d.payload.len(), &mut cx);
         self.go_on(index);
@@ -555,6 +569,7 @@ impl Stack {
             remote_port: trouble.destination_port,
         };
         let Some(index) = self.find(&tuple, !trouble.tcp) else { return Received::Foreign };
+        self.note_before(index);
         let (flow, mut cx, _) = self.parts(index);
         if trouble.tcp {
             if flow.trouble_told(trouble.kind, trouble.seq, &mut cx) {
@@ -602,6 +617,7 @@ impl Stack {
 
     /// A flow goes on with another template's program, behind its `Connect` or `Accept`.
     fn switch(&mut self, index: u32, next: usize) {
+        self.note_after(index);
         let flow = &mut self.flows[index];
         let client = flow.has(is::CLIENT);
         let from = &self.sides[side_of(usize::from(flow.template), client)].counters;
@@ -612,6 +628,7 @@ impl Stack {
         from.ended();
         to.one(Count::SwitchedIn);
         to.opened();
+        self.note_before(index);
     }
 
     /// A connection to a server gets its first bytes: they tell whose it is, if they do so for any template.
@@ -631,6 +648,7 @@ impl Stack {
     /// After something has happened to a flow: sets its timer, gives it its turn to send, or forgets it.
     #[inline]
     fn settle(&mut self, index: u32) {
+        self.note_after(index);
         let flow = &mut self.flows[index];
         if flow.state == State::Closed || (flow.state == State::TimeWait && flow.has(is::OPEN)) {
             self.ended(index);
@@ -666,6 +684,7 @@ impl Stack {
         let side = &self.sides[side_of(usize::from(flow.template), flow.has(is::CLIENT))];
         side.counters.ended();
         side.counters.one(Count::Closed);
+        self.note_end(index);
     }
 
     fn forget(&mut self, index: u32) {
@@ -736,8 +755,9 @@ impl Stack {
         }
         while self.ports[port].ready.head != NONE {
             let index = self.ports[port].ready.head;
+            self.note_before(index);
             match self.turn(index, port, out) {
-                Turn::NoRoom => return,
+                Turn::NoRoom => return self.note_after(index),
                 turn @ (Turn::Done | Turn::More) => {
                     self.dequeue(port);
                     self.settle(index);
@@ -806,6 +826,7 @@ impl Stack {
             return;
         }
         let program_waits = flow.has(is::PROGRAM_WAITS) && !wheel::before(tick, flow.program_at);
+        self.note_before(index);
         let (flow, mut cx, _) = self.parts(index);
         if flow.state == State::Datagrams {
             flow.silent(&mut cx);
@@ -834,6 +855,7 @@ impl Stack {
 
     /// Ends all flows at once, without a word.
     pub fn clear(&mut self) {
+        self.note_cutting(true);
         for port in 0..self.ports.len() {
             while self.ports[port].ready.head != NONE {
                 self.dequeue(port);
@@ -847,5 +869,6 @@ impl Stack {
                 self.settle(index);
             }
         }
+        self.note_cutting(false);
     }
 }
