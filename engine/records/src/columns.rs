@@ -104,7 +104,7 @@ impl Rows {
         self.flow.len()
     }
 
-    pub(crate) fn add(&mut self, record: &Record, about: &About, wall_ns: impl Fn(u64) -> u64) {
+    pub(crate) fn add(&mut self, record: &Record, about: &About) {
         let (run, templates) = self.known.get_or_insert_with(|| {
             let text = |text: &String| ByteArray::from(text.as_str());
             (text(&about.run), about.templates.iter().map(text).collect())
@@ -122,12 +122,11 @@ impl Rows {
         }
         self.ports[0].push(tuple.local_port.into());
         self.ports[1].push(tuple.remote_port.into());
-        let wall = |ns: u64| wall_ns(ns).cast_signed();
         self.flow.push(record.number.cast_signed());
-        self.start.push(wall(record.start_ns));
-        self.established.add(record.established_ns.map(&wall_ns));
-        self.first_byte.add(record.first_byte_ns.map(&wall_ns));
-        self.end.push(wall(record.end_ns));
+        self.start.push(record.start_ns.cast_signed());
+        self.established.add(record.established_ns);
+        self.first_byte.add(record.first_byte_ns);
+        self.end.push(record.end_ns.cast_signed());
         let counts = [
             record.sent_bytes,
             record.received_bytes,

@@ -103,17 +103,17 @@ impl RecordFile {
         Ok(Self { path: path.into(), partial, writer: Some(writer), about, rows, written: 0, most, left_out: 0 })
     }
 
-    /// Adds a record; `wall_ns` tells the wall-clock time of the record's instants in ns since the epoch.
+    /// Adds a record, whose times are those of the wall clock: ns since the epoch.
     ///
     /// # Errors
     /// If it cannot be written; no more can be then.
-    pub fn add(&mut self, record: &Record, wall_ns: impl Fn(u64) -> u64) -> Result<(), Error> {
+    pub fn add(&mut self, record: &Record) -> Result<(), Error> {
         if self.written == self.most {
             self.left_out += 1;
             return Ok(());
         }
         self.written += 1;
-        self.rows.add(record, &self.about, wall_ns);
+        self.rows.add(record, &self.about);
         if self.rows.len() == ROW_GROUP { self.flush() } else { Ok(()) }
     }
 

@@ -107,6 +107,19 @@ pub struct Record {
     pub round_trip_ns: Option<u64>,
 }
 
+impl Record {
+    /// The same by another clock.
+    pub fn by(self, clock: impl Fn(u64) -> u64) -> Self {
+        Self {
+            start_ns: clock(self.start_ns),
+            established_ns: self.established_ns.map(&clock),
+            first_byte_ns: self.first_byte_ns.map(&clock),
+            end_ns: clock(self.end_ns),
+            ..self
+        }
+    }
+}
+
 /// Which flows are recorded, and where their records go.
 #[derive(Debug)]
 pub struct Recorder {

@@ -52,7 +52,7 @@ pub(super) fn prepare(mut context: Context<'_>, spec: RunSpec) -> Result<(Run, V
     let shares = receive.shares;
     let by_port = streams_by_port(context.ports.len(), &spec);
     let control_streams = control_streams(&spec, &by_port)?;
-    let (emulated, templates) = stateful::prepare(&mut context, &spec)?;
+    let (emulated, templates, recorded) = stateful::prepare(&mut context, &spec)?;
 
     let mut parts = Vec::new();
     for (worker, (receive, emulated)) in receive.workers.into_iter().zip(emulated).enumerate() {
@@ -115,6 +115,7 @@ pub(super) fn prepare(mut context: Context<'_>, spec: RunSpec) -> Result<(Run, V
             parts[worker].replays.push(replay);
         }
     }
+    let records = recorded.map(|recorded| recorded.start(shares.clone(), context.clock.clone())).transpose()?;
     let run = Run::new(run::Parts {
         id: spec.run_id,
         tag: spec.tag,
@@ -127,6 +128,7 @@ pub(super) fn prepare(mut context: Context<'_>, spec: RunSpec) -> Result<(Run, V
         streams: control_streams,
         receive: receive.control,
         templates,
+        records,
     });
     Ok((run, parts))
 }

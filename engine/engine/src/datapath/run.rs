@@ -10,9 +10,10 @@ use spate_stats::StreamCounters;
 use spate_wire::Mark;
 
 use super::{
-    Change, Clock, RunError, RunState, TemplateCounters, Timing,
+    Change, Clock, RecordsState, RunError, RunState, TemplateCounters, Timing,
     command::{Command, FlowRate, RateChange, TempoChange},
     receive_plan,
+    records::{Records, Watch},
     run_clock::{RunClock, Turn},
     shared::RunShare,
     stateful::Templates,
@@ -37,6 +38,7 @@ pub struct Run {
     reflecting: Vec<usize>,
     marks: Vec<(usize, Mark)>,
     templates: Templates,
+    records: Option<Records>,
     control: Mutex<Control>,
 }
 
@@ -106,6 +108,7 @@ pub(super) struct Parts {
     pub(super) streams: Vec<Stream>,
     pub(super) receive: receive_plan::Control,
     pub(super) templates: Templates,
+    pub(super) records: Option<Records>,
 }
 
 impl Run {
@@ -136,6 +139,7 @@ impl Run {
             reflecting: parts.receive.reflecting,
             marks: parts.receive.marks,
             templates: parts.templates,
+            records: parts.records,
             control: Mutex::new(control),
         }
     }
@@ -266,6 +270,16 @@ impl Run {
     /// Counters of its templates, each side that is emulated here for itself.
     pub fn template_counters(&self) -> Vec<TemplateCounters> {
         self.templates.read()
+    }
+
+    /// What has become of its records; none if connections are not recorded.
+    pub fn records(&self) -> Option<RecordsState> {
+        self.records.as_ref().map(Records::state)
+    }
+
+    /// Its records from now on; none if connections are not recorded.
+    pub fn watch_records(&self) -> Option<Watch> {
+        self.records.as_ref().map(Records::watch)
     }
 
     /// What its templates' counters say that cannot be, once it is over: nothing, if the engine is right.
@@ -416,7 +430,8 @@ impl Run {
         let now = self.clock.mono_ns();
         let cut_short = control.stop_reason.is_some() && self.timing.duration_ns.is_some();
         let never_started = control.started_at_wall_ns.is_none();
-        if control.removed || self.closed() {
+        let written = self.records.as_ref().is_none_or(Records::done);
+        if control.removed || (self.closed() && written) {
             return if cut_short || never_started { RunState::Stopped } else { RunState::Complete };
         }
         if control.stop_reason.is_some() || control.reached_end(now) {

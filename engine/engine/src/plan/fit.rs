@@ -2,9 +2,10 @@
 //! A plan without fault to what the datapath prepares, on the ports it found.
 use super::blueprint::Macs;
 use super::rate::LineRate;
+use super::stateful::MOST_RECORDS;
 use super::validate::{Checked, PortFacts};
 use super::{Violation, Violations};
-use crate::datapath::{self, PortDevice, PortInfo, PrepareError, RunSpec, StatefulSpec, StreamSpec};
+use crate::datapath::{self, PortDevice, PortInfo, PrepareError, RecordsSpec, RunSpec, StatefulSpec, StreamSpec};
 use contract::{Plan, stream::Transmit};
 use spate_stateful::PortLink;
 use std::sync::Arc;
@@ -56,10 +57,22 @@ pub fn run_spec(plan: &Plan, checked: Checked, links: Vec<PortLink>) -> Result<R
         late_after_ns: (plan.late_after_ns > 0).then_some(plan.late_after_ns),
         share: checked.share,
         streams,
-        stateful: checked.stateful.map(|scenario| StatefulSpec { scenario: Arc::new(scenario), links }),
+        stateful: checked.stateful.map(|scenario| StatefulSpec {
+            scenario: Arc::new(scenario),
+            links,
+            records: plan.stateful.as_ref().and_then(|asked| asked.records.as_ref()).map(records),
+        }),
         measure: checked.measured.run,
     };
     wrong.or(spec)
+}
+
+fn records(asked: &contract::Records) -> RecordsSpec {
+    RecordsSpec {
+        one_in: asked.one_in,
+        path: (!asked.path.is_empty()).then(|| asked.path.clone().into()),
+        most: if asked.most == 0 { MOST_RECORDS } else { asked.most },
+    }
 }
 
 /// The name of a stream's transmit mode in the plan.

@@ -20,14 +20,14 @@ use spate_stateful::{
 use crate::kernel::{run, run_inside};
 use crate::setup::{MS, assert_all_received, open, pps, spec, start, stream, turn, wait_for};
 
-const REQUEST: u64 = 300;
-const RESPONSE: u64 = 20_000;
+pub(super) const REQUEST: u64 = 300;
+pub(super) const RESPONSE: u64 = 20_000;
 
-fn v4(a: u8, b: u8, c: u8, d: u8) -> Address {
+pub(super) fn v4(a: u8, b: u8, c: u8, d: u8) -> Address {
     Address::v4(u32::from_be_bytes([a, b, c, d]))
 }
 
-fn v6(group: u128, n: u128) -> Address {
+pub(super) fn v6(group: u128, n: u128) -> Address {
     Address(0x2001_0db8 << 96 | group << 64 | n)
 }
 
@@ -36,7 +36,7 @@ fn program(instructions: Vec<Instruction>) -> Program {
 }
 
 /// Clients on a port that ask servers on it so many times a second.
-fn scenario(protocol: Protocol, rate: u64, clients: [Address; 2], servers: [Address; 2]) -> Scenario {
+pub(super) fn scenario(protocol: Protocol, rate: u64, clients: [Address; 2], servers: [Address; 2]) -> Scenario {
     let (client, server) = match protocol {
         Protocol::Tcp => (
             vec![
@@ -97,23 +97,23 @@ fn scenario(protocol: Protocol, rate: u64, clients: [Address; 2], servers: [Addr
     }
 }
 
-fn over_v4(protocol: Protocol, rate: u64) -> Scenario {
+pub(super) fn over_v4(protocol: Protocol, rate: u64) -> Scenario {
     scenario(protocol, rate, [v4(16, 0, 0, 1), v4(16, 0, 0, 250)], [v4(48, 0, 0, 1), v4(48, 0, 0, 20)])
 }
 
 /// A run of a scenario for so long, and a second for what is open then.
-fn emulated(datapath: &Datapath, tag: u16, duration_ns: Option<u64>, scenario: Scenario) -> RunSpec {
+pub(super) fn emulated(datapath: &Datapath, tag: u16, duration_ns: Option<u64>, scenario: Scenario) -> RunSpec {
     let link = |mac| PortLink { mac, next_hop: mac };
     let links = datapath.ports().iter().map(|port| link(port.mac)).collect();
     let spec = spec(tag, 0, duration_ns, vec![]);
     RunSpec {
-        stateful: Some(StatefulSpec { scenario: Arc::new(scenario), links }),
+        stateful: Some(StatefulSpec { scenario: Arc::new(scenario), links, records: None }),
         timing: Timing { drain_ns: 1000 * MS, ..spec.timing },
         ..spec
     }
 }
 
-fn loopback(workers: usize, poll: PollMode) -> Datapath {
+pub(super) fn loopback(workers: usize, poll: PollMode) -> Datapath {
     open(&[("a", PortDevice::Loopback)], workers, poll)
 }
 
