@@ -38,7 +38,7 @@ impl Stack {
     /// From now on the stack works for a flow.
     #[inline]
     pub(super) fn note_before(&mut self, index: u32) {
-        if self.records.is_some() {
+        if self.records.as_ref().is_some_and(|records| records.records(index)) {
             self.before(index);
         }
     }
@@ -54,7 +54,7 @@ impl Stack {
     #[inline(never)]
     fn before(&mut self, index: u32) {
         let side = self.side_index(index);
-        let Some(records) = self.records.as_mut().filter(|records| records.records(index)) else { return };
+        let Some(records) = &mut self.records else { return };
         records.before(self.flows[index].has(is::UDP), &self.sides[side].counters);
         self.works_for = index;
     }
