@@ -3,11 +3,11 @@
 # whether they are current.
 
 # The files `generate` writes, and nothing else.
-GENERATED := crds config/rbac/role.yaml docs/api.md operator/api operator/internal/engine/enginev1
+GENERATED := crds config/rbac/role.yaml docs/api.md docs/reference/counters.md operator/api operator/internal/engine/enginev1
 
 ##@ Operator
 .PHONY: generate generate-proto generate-api generate-docs
-generate: generate-proto generate-api generate-docs ## Generate stubs, deep copies, CRDs and the API reference
+generate: generate-proto generate-api generate-docs ## Generate stubs, deep copies, CRDs and the references
 
 generate-proto: $(BUF) $(PROTOC_GEN_GO) $(PROTOC_GEN_GO_GRPC)
 	@PATH="$(TOOLS_PATH):$$PATH" $(BUF) generate
@@ -20,6 +20,8 @@ generate-api: $(CONTROLLER_GEN)
 generate-docs: $(CRD_REF_DOCS)
 	@$(CRD_REF_DOCS) --source-path=operator/api --config=operator/hack/api-docs.yaml --renderer=markdown \
 	  --output-path=docs/api.md --log-level=ERROR
+	@cd engine && cargo run --locked --quiet -p spate-stateful --example counters >../docs/reference/counters.md.new
+	@mv docs/reference/counters.md.new docs/reference/counters.md
 
 .PHONY: kubectl-spate
 kubectl-spate: ## Build kubectl's plugin, `kubectl spate` (build/out/kubectl-spate)

@@ -86,6 +86,7 @@ counters! {
     SwitchedOut "switched_out" "" "Flows that went on as those of another template: by their program, or by their first bytes.";
     SwitchedIn "switched_in" "" "Flows that came from another template so.";
     FlowsNotBegun "flows_not_begun" "" "Flows that were due before the end, and did not begin because the worker was behind or as many as may be were open.";
+    RecordsDropped "records_dropped" "" "Records of flows that were not taken because there was no room: the writer was behind.";
     LateFlows "late_flows" "" "Flows that started more than 1 ms after their time.";
 }
 

@@ -6,6 +6,7 @@ use crate::{
     Scenario,
     arrivals::{Arrival, Arrivals, Timing, TimingError},
     counters::{Count, Counters},
+    records::Recorder,
     stack::{Neighbours, NotOpened, PortLink, Received, Stack, Tuple},
     tcp::Output,
     tuples::{self, Dealing, Share, TupleError, Tuples},
@@ -123,6 +124,11 @@ impl Emulation {
             })
             .collect();
         Arrivals::new(&timings, scenario.order, share, start_ns, scenario.ramp_up_ns)
+    }
+
+    /// Flows that begin from now on are recorded. Takes all memory that this needs.
+    pub fn record(&mut self, recorder: Recorder) {
+        self.stack.record(recorder);
     }
 
     /// Flows begin from this instant on.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A worker's flows: what arrives finds its flow, time finds those that wait for it, and those that have something to say
 //! take turns to send.
+mod recording;
+
 use std::sync::Arc;
 
 use crate::{
@@ -10,6 +12,7 @@ use crate::{
     flow::{Flow, State, is, seq_before},
     packet::{Below, Content, Datagram, Head, Options, Packet, Plain, Reject, Segment, TCP_HEADER, Trouble, flag},
     random,
+    records::Records,
     scenario::Tunables,
     sending::Backlog,
     slab::{NONE, Slab},
@@ -148,6 +151,10 @@ pub struct Stack {
     /// Of initial sequence numbers.
     secret: u64,
     now: Instant,
+    /// If flows are recorded.
+    records: Option<Box<Records>>,
+    /// The flow that the stack works for now, if that one is recorded.
+    works_for: u32,
 }
 
 impl Packet<'_> {
@@ -293,6 +300,8 @@ impl Stack {
             sides: sides.collect(),
             secret: random::mix(seed),
             now: Instant { ns: now_ns },
+            records: None,
+            works_for: NONE,
             scenario,
         }
     }
@@ -362,6 +371,7 @@ impl Stack {
         };
         self.flows[index].remote_mac = self.ports[port].towards(tuple.remote);
         let isn = self.initial_sequence(tuple);
+        self.note_before(index);
         let (flow, mut cx, _) = self.parts(index);
         if udp {
             cx.counters.one(Count::ConnectAttempts);
@@ -426,6 +436,7 @@ impl Stack {
         self.variables[first..first + self.variables_each].fill(0);
         self.table.insert(Key::of(tuple, udp).hash(), index);
         self.sides[side].counters.opened();
+        self.note_begin(index, tuple, udp);
         Some(index)
     }
 
@@ -505,6 +516,8 @@ impl Stack {
         if flow.is_stranger(s) {
             return self.receive_strange(port, index, frame, s);
         }
+        self.note_before(index);
+        let flow = &self.flows[index];
         if self.first_bytes_tell && !s.payload.is_empty() && s.seq == flow.rcv_nxt {
             self.choose(index, port, s.payload);
         }
@@ -590,6 +603,7 @@ impl Stack {
             };
             self.flows[index].remote_mac = packet.source_mac;
             let isn = self.initial_sequence(tuple);
+            self.note_before(index);
             let (flow, mut cx, _) = self.parts(index);
             flow.accept(s, isn, &mut cx);
             self.settle(index);
@@ -656,6 +670,7 @@ impl Stack {
                 index
             }
         };
+        self.note_before(index);
         let (flow, mut cx, _) = self.parts(index);
         flow.datagram(d.payload.len(), &mut cx);
         self.go_on(index);
@@ -674,6 +689,7 @@ impl Stack {
             let ours = self.shared && self.owner(port, tuple.local).is_some();
             return if ours { Received::Elsewhere } else { Received::Foreign };
         };
+        self.note_before(index);
         let (flow, mut cx, _) = self.parts(index);
         if trouble.tcp {
             if flow.trouble_told(trouble.kind, trouble.seq, &mut cx) {
@@ -715,6 +731,7 @@ impl Stack {
 
     /// A flow goes on with another template's program, behind its `Connect` or `Accept`.
     fn switch(&mut self, index: u32, next: usize) {
+        self.note_after(index);
         let flow = &mut self.flows[index];
         let from = &self.sides[usize::from(flow.side)].counters;
         flow.side = side_of(next, flow.has(is::CLIENT)) as u16;
@@ -724,6 +741,7 @@ impl Stack {
         from.ended();
         to.one(Count::SwitchedIn);
         to.opened();
+        self.note_before(index);
     }
 
     /// A connection to a server gets its first bytes: they tell whose it is, if they do so for any template.
@@ -745,6 +763,7 @@ impl Stack {
     /// forgets the flow.
     #[inline]
     fn settle(&mut self, index: u32) {
+        self.note_after(index);
         let flow = &self.flows[index];
         if matches!(flow.state, State::Closed | State::TimeWait) && self.ends(index) {
             return;
@@ -771,7 +790,9 @@ impl Stack {
             let side = &self.sides[usize::from(flow.side)];
             side.counters.ended();
             side.counters.one(Count::Closed);
+            self.note_end(index);
         }
+        let flow = &self.flows[index];
         if flow.state == State::TimeWait {
             return false;
         }
@@ -836,8 +857,9 @@ impl Stack {
         }
         while self.ports[port].ready.head != NONE {
             let index = self.ports[port].ready.head;
+            self.note_before(index);
             match self.turn(index, port, out) {
-                Turn::NoRoom => return,
+                Turn::NoRoom => return self.note_after(index),
                 turn @ (Turn::Done | Turn::More) => {
                     self.dequeue(port);
                     self.settle(index);
@@ -906,6 +928,7 @@ impl Stack {
             return;
         }
         let program_waits = flow.has(is::PROGRAM_WAITS) && !wheel::before(tick, flow.program_at);
+        self.note_before(index);
         let (flow, mut cx, _) = self.parts(index);
         if flow.state == State::Datagrams {
             flow.silent(&mut cx);
@@ -934,6 +957,7 @@ impl Stack {
 
     /// Ends all flows at once, without a word.
     pub fn clear(&mut self) {
+        self.note_cutting(true);
         for port in 0..self.ports.len() {
             while self.ports[port].ready.head != NONE {
                 let index = self.ports[port].ready.head;
@@ -950,5 +974,6 @@ impl Stack {
                 self.settle(index);
             }
         }
+        self.note_cutting(false);
     }
 }

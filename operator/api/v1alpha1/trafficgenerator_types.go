@@ -227,8 +227,9 @@ type PortPunt struct {
 	Interface PortName `json:"interface"`
 }
 
-// GeneratorVolume is a volume that engines read captures from: exactly one source. It is mounted read-only.
+// GeneratorVolume is a volume that engines read captures from, and write connection records to: exactly one source.
 //
+// +kubebuilder:validation:XValidation:rule="!has(self.writable) || !self.writable || has(self.persistentVolumeClaim)",fieldPath=".writable",message="only a persistentVolumeClaim can be written to"
 // +kubebuilder:validation:ExactlyOneOf=persistentVolumeClaim;configMap;secret
 type GeneratorVolume struct {
 	// name that streams call it by.
@@ -237,6 +238,10 @@ type GeneratorVolume struct {
 	// persistentVolumeClaim in the generator's namespace.
 	// +optional
 	PersistentVolumeClaim *LocalReference `json:"persistentVolumeClaim,omitempty"`
+
+	// writable lets profiles write connection records to a persistentVolumeClaim. Volumes are mounted read-only else.
+	// +optional
+	Writable bool `json:"writable,omitempty"`
 
 	// configMap in the generator's namespace: its keys are files.
 	// +optional

@@ -93,6 +93,10 @@ type TrafficProfileSpec struct {
 	// +kubebuilder:validation:Minimum=1
 	MostConnections *int64 `json:"mostConnections,omitempty"`
 
+	// records of templates' connections and UDP flows as they end, in files on a volume of the generator. None when absent.
+	// +optional
+	Records *ConnectionRecords `json:"records,omitempty"`
+
 	// duration of the measured phase. When absent, the run lasts until it is suspended.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]+([.][0-9]+)?(ns|us|ms|s|m|h))+$') || duration(self) > duration('0s')",message="must be greater than zero; leave it out to run until suspended"
@@ -153,6 +157,25 @@ type TrafficProfileSpec struct {
 	// +optional
 	// +kubebuilder:default={}
 	GeneratorTolerance GeneratorTolerance `json:"generatorTolerance,omitzero"`
+}
+
+// ConnectionRecords says which connections and UDP flows of templates are recorded when they end, at each of their ends that is
+// emulated, and where. Each engine writes a Parquet file of its own: the run's runID, a dash, and the engine's number from 0.
+type ConnectionRecords struct {
+	// oneIn records one connection in so many, at both of its ends; 1 records all.
+	// +optional
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=4294967295
+	OneIn int64 `json:"oneIn,omitempty"`
+
+	// volume of the generator's spec.volumes, a writable one.
+	Volume EntryName `json:"volume"`
+
+	// mostRecords are written by each engine at most, 10 million when absent; later ones are counted and left out.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	MostRecords *int64 `json:"mostRecords,omitempty"`
 }
 
 // TrafficEntry is one thing that is sent: exactly one of streamRef, stream and templateRef, on its ports.

@@ -57,6 +57,7 @@ func (r *Resolved) Plan(id Identity) *enginev1.Plan {
 func ForEngine(plan *enginev1.Plan, index, count uint32) *enginev1.Plan {
 	share := proto.CloneOf(plan)
 	share.Share = &enginev1.Share{Index: index, Count: count}
+	recordsFile(share, index)
 	return share
 }
 

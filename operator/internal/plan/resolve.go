@@ -97,6 +97,7 @@ func Resolve(in Input) (*Resolved, Problems) {
 	templates, found := templateEntries(in, generator)
 	problems = append(problems, found...)
 	resolved.answering(in.Profile, generator, &problems)
+	problems.checkRecords(in.Profile, generator)
 	resolved.References = references(in)
 	if len(problems) > 0 {
 		return nil, problems
@@ -574,9 +575,10 @@ func ProfileDigest(profile *spatev1.TrafficProfile) string {
 		Traffic      []spatev1.TrafficEntry
 		Reflect      []spatev1.ReflectPort
 		Receive      []spatev1.ReceivePort
-		RampUp       spatev1.Duration `json:",omitempty"` // absent, it leaves the digests of older runs as they are
-		Connections  *int64           `json:",omitempty"`
-		DrawSeed     *int64           `json:",omitempty"`
+		RampUp       spatev1.Duration           `json:",omitempty"` // absent, it leaves the digests of older runs as they are
+		Connections  *int64                     `json:",omitempty"`
+		DrawSeed     *int64                     `json:",omitempty"`
+		Records      *spatev1.ConnectionRecords `json:",omitempty"`
 		Duration     spatev1.Duration
 		Warmup       spatev1.Duration
 		Drain        spatev1.Duration
@@ -585,7 +587,7 @@ func ProfileDigest(profile *spatev1.TrafficProfile) string {
 		RunID        string
 	}{
 		profile.Spec.GeneratorRef, traffic, profile.Spec.Reflect, profile.Spec.Receive,
-		profile.Spec.RampUp, profile.Spec.MostConnections, profile.Spec.DrawSeed, profile.Spec.Duration, profile.Spec.Warmup, profile.Spec.Drain,
+		profile.Spec.RampUp, profile.Spec.MostConnections, profile.Spec.DrawSeed, profile.Spec.Records, profile.Spec.Duration, profile.Spec.Warmup, profile.Spec.Drain,
 		profile.Spec.Thresholds, profile.Spec.GeneratorTolerance, profile.Spec.RunID,
 	})
 }

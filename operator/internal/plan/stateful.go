@@ -223,6 +223,7 @@ func stateful(profile *spatev1.TrafficProfile, entries []templateEntry, factor *
 	}
 	s := sharing{made: &enginev1.Stateful{
 		RampUpNs: problems.duration(profile.Spec.RampUp, spec.Child("rampUp")), MostFlows: problems.count(profile.Spec.MostConnections, spec.Child("mostConnections")),
+		Records: records(profile),
 	}, payloads: map[string]uint32{}, pools: map[string]uint32{}}
 	if seed := profile.Spec.DrawSeed; seed != nil {
 		problems.bounded(*seed, 0, math.MaxUint32, spec.Child("drawSeed"))

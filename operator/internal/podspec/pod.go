@@ -130,7 +130,7 @@ func (t Template) mounts() []corev1.VolumeMount {
 		{Name: "tmp", MountPath: "/tmp"},
 	}
 	for i, v := range t.Generator.Spec.Volumes {
-		mounts = append(mounts, corev1.VolumeMount{Name: captures(i), MountPath: path.Join(plan.VolumesDir, string(v.Name)), ReadOnly: true})
+		mounts = append(mounts, corev1.VolumeMount{Name: captures(i), MountPath: path.Join(plan.VolumesDir, string(v.Name)), ReadOnly: !v.Writable})
 	}
 	if t.punts() {
 		mounts = append(mounts, corev1.VolumeMount{Name: tunVolume, MountPath: tunDevice})
@@ -311,7 +311,7 @@ func (t Template) volumes() []corev1.Volume {
 		volume := corev1.Volume{Name: captures(i)}
 		switch {
 		case v.PersistentVolumeClaim != nil:
-			volume.PersistentVolumeClaim = &corev1.PersistentVolumeClaimVolumeSource{ClaimName: string(v.PersistentVolumeClaim.Name), ReadOnly: true}
+			volume.PersistentVolumeClaim = &corev1.PersistentVolumeClaimVolumeSource{ClaimName: string(v.PersistentVolumeClaim.Name), ReadOnly: !v.Writable}
 		case v.ConfigMap != nil:
 			volume.ConfigMap = &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: string(v.ConfigMap.Name)}}
 		case v.Secret != nil:

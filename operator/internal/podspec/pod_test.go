@@ -103,7 +103,10 @@ func TestPortsHavePlacesOnTheirLinksAndVolumesAreMounted(t *testing.T) {
 	east := &g.Spec.Ports[0]
 	east.Addresses, east.Gateway, east.Gateway6 = []spatev1.InterfaceAddress{"198.18.0.1/24", "2001:2::1/64"}, "198.18.0.254", "fe80::1"
 	east.VLAN, east.Punt = ptr.To[int32](100), &spatev1.PortPunt{Filter: "tcp port 179", Interface: "bgp"}
-	g.Spec.Volumes = []spatev1.GeneratorVolume{{Name: "big", PersistentVolumeClaim: &spatev1.LocalReference{Name: "claim"}}, {Name: "small", ConfigMap: &spatev1.LocalReference{Name: "map"}}}
+	g.Spec.Volumes = []spatev1.GeneratorVolume{
+		{Name: "big", PersistentVolumeClaim: &spatev1.LocalReference{Name: "claim"}}, {Name: "small", ConfigMap: &spatev1.LocalReference{Name: "map"}},
+		{Name: "results", PersistentVolumeClaim: &spatev1.LocalReference{Name: "records"}, Writable: true},
+	}
 	pod := Template{Generator: g, Attachments: Attachments{Resources: map[string]string{"east": "a/vf", "west": "a/vf"}}}.Pod(0, 0)
 	c := pod.Spec.Containers[0]
 	for _, want := range [][2]string{
@@ -125,7 +128,10 @@ func TestPortsHavePlacesOnTheirLinksAndVolumesAreMounted(t *testing.T) {
 	for _, v := range pod.Spec.Volumes {
 		switch {
 		case v.PersistentVolumeClaim != nil:
-			if m := mounted[v.Name]; m.MountPath != "/var/lib/spate/volumes/big" || !m.ReadOnly || v.PersistentVolumeClaim.ClaimName != "claim" {
+			m, readOnly := mounted[v.Name], v.PersistentVolumeClaim.ReadOnly
+			big := m.MountPath == "/var/lib/spate/volumes/big" && m.ReadOnly && readOnly && v.PersistentVolumeClaim.ClaimName == "claim"
+			results := m.MountPath == "/var/lib/spate/volumes/results" && !m.ReadOnly && !readOnly && v.PersistentVolumeClaim.ClaimName == "records"
+			if big == results {
 				t.Errorf("%+v %+v", v, m)
 			}
 		case v.ConfigMap != nil:

@@ -4,7 +4,9 @@ use super::site::Site;
 use crate::control::runs::{Engine, Held};
 use crate::control::stats::{self, Grouping};
 use crate::plan::decode;
-use contract::{PortStats, RunState, Side, StreamCounters, WatchStatsResponse};
+use anyhow::Context;
+use contract::{PortStats, Records, RunState, Side, StreamCounters, WatchStatsResponse};
+use prost::Message;
 use prost::bytes::Bytes;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
@@ -42,6 +44,13 @@ pub struct Run {
     /// The plan: a file, or - for standard input.
     #[arg(long, value_name = "FILE")]
     plan: String,
+    /// Records each connection of the plan's templates that ends in this file (Parquet; docs/reference/records.md), which must
+    /// not exist.
+    #[arg(long, value_name = "FILE")]
+    records: Option<String>,
+    /// Records one connection in so many.
+    #[arg(long, value_name = "N", requires = "records", value_parser = clap::value_parser!(u32).range(1..))]
+    records_one_in: Option<u32>,
     /// How the result is printed on standard output.
     #[arg(long, value_enum, default_value = "table")]
     output: Output,
@@ -58,11 +67,21 @@ enum Output {
 impl Run {
     /// Runs it and prints what came of it.
     pub fn execute(self) -> anyhow::Result<ExitCode> {
-        let bytes = Bytes::from(super::read_plan(&self.plan)?);
-        let plan = decode::plan(bytes.clone(), decode::Format::Auto)?;
+        let mut bytes = Bytes::from(super::read_plan(&self.plan)?);
+        let mut plan = decode::plan(bytes.clone(), decode::Format::Auto)?;
+        let mut format = decode::Format::Auto;
+        if let Some(path) = self.records {
+            plan.stateful
+                .as_mut()
+                .context("--records: the plan has no templates, whose connections could be recorded")?
+                .records
+                .replace(Records { one_in: self.records_one_in.unwrap_or(1), path, most: 0 });
+            bytes = plan.encode_to_vec().into();
+            format = decode::Format::Binary;
+        }
         let timing = plan.timing.unwrap_or_default();
         let engine = Engine::new(self.site.open()?);
-        let (held, warnings) = engine.prepare(&plan.run_id, bytes, decode::Format::Auto)?;
+        let (held, warnings) = engine.prepare(&plan.run_id, bytes, format)?;
         warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
         let before = stats::ports(&engine);
         engine.start(&held, engine.now_ns() + START_LEAD_NS)?;
@@ -144,6 +163,7 @@ fn table(last: &WatchStatsResponse) {
     }
     templates(last);
     steering(last);
+    records(last);
     latencies(last);
     for receiver in &last.receivers {
         print!("{}", super::receive::human(receiver, None));
@@ -229,6 +249,14 @@ fn steering(last: &WatchStatsResponse) {
     }
 }
 
+/// Prints what has become of records of connections.
+fn records(last: &WatchStatsResponse) {
+    let Some(records) = last.records.as_ref().filter(|records| !records.path.is_empty()) else { return };
+    let counters = last.templates.iter().flat_map(|side| &side.counters);
+    let dropped: u64 = counters.filter(|c| c.name == "records_dropped").map(|c| c.value).sum();
+    println!("\n{} records in {}, {} left out, {dropped} dropped", records.written, records.path, records.left_out);
+}
+
 /// Prints delays of streams that measure them.
 fn latencies(last: &WatchStatsResponse) {
     let measured = last.streams.iter().filter_map(|s| Some((s, s.measured.as_ref()?.latency.as_ref()?)));
@@ -283,6 +311,9 @@ fn complaints(last: &WatchStatsResponse, before: &[PortStats]) -> Vec<String> {
         if c.late > c.tx_packets / 1000 {
             all.push(format!("stream {}: {} of {} packets were late", stream.name, c.late, c.tx_packets));
         }
+    }
+    if let Some(records) = last.records.as_ref().filter(|records| !records.problem.is_empty()) {
+        all.push(format!("connections are not recorded: {}", records.problem));
     }
     for (now, before) in last.ports.iter().zip(before) {
         if now.rx_missed > before.rx_missed {

@@ -175,6 +175,9 @@ impl Simulate {
             })
             .collect::<anyhow::Result<_>>()?;
 
+        if plan.stateful.as_ref().is_some_and(|stateful| stateful.records.is_some()) {
+            tracing::warn!("stateful.records: nothing is recorded: the packets are what a simulation writes");
+        }
         let mut emulating = self.emulating(&checked, site.ports.len(), end_ns, timing.drain_ns)?;
         let path = self.pcap.display();
         let file = File::create(&self.pcap).with_context(|| format!("--pcap {path}"))?;

@@ -11,6 +11,7 @@ pub mod lease;
 pub mod listen;
 pub mod next_hop;
 pub mod receivers;
+pub mod records;
 pub mod runs;
 pub mod service;
 pub mod stats;

@@ -2,7 +2,7 @@
 //! Counters as the contract says them. WatchStats, the metrics and the command `run` all read through here.
 use super::groups::{self, Group};
 use super::runs::{Engine, Held};
-use super::{latency, receivers};
+use super::{latency, receivers, records};
 use crate::datapath::{self, PhaseCounters};
 use contract::{
     FlowSteering, NamedCounter, PortStats, QueueStats, Side, StreamCounters, StreamStats, TemplateStats,
@@ -33,6 +33,7 @@ pub fn read(engine: &Engine, held: &Held, grouping: Grouping) -> WatchStatsRespo
         ports: ports(engine),
         workers: with_steering(workers(engine), held),
         receivers: receivers::stats(held),
+        records: records::stats(held),
         read_at_ns: engine.now_ns() as i64,
     }
 }

@@ -54,7 +54,7 @@ pub(super) fn prepare(mut context: Context<'_>, spec: RunSpec) -> Result<(Run, V
     let shares = receive.shares;
     let by_port = streams_by_port(context.ports.len(), &spec);
     let control_streams = control_streams(&spec, &by_port)?;
-    let (emulated, templates) = stateful::prepare(&mut context, &spec)?;
+    let (emulated, templates, recorded) = stateful::prepare(&mut context, &spec)?;
 
     let mut parts = Vec::new();
     for (worker, (receive, emulated)) in receive.workers.into_iter().zip(emulated).enumerate() {
@@ -118,6 +118,7 @@ pub(super) fn prepare(mut context: Context<'_>, spec: RunSpec) -> Result<(Run, V
         }
     }
     let holding = spec.stateful.and_then(|stateful| stateful.on_link.holding);
+    let records = recorded.map(|recorded| recorded.start(shares.clone(), context.clock.clone())).transpose()?;
     let run = Run::new(run::Parts {
         id: spec.run_id,
         tag: spec.tag,
@@ -131,6 +132,7 @@ pub(super) fn prepare(mut context: Context<'_>, spec: RunSpec) -> Result<(Run, V
         receive: receive.control,
         templates,
         holding,
+        records,
     });
     Ok((run, parts))
 }

@@ -10,9 +10,10 @@ use spate_stats::StreamCounters;
 use spate_wire::Mark;
 
 use super::{
-    Change, Clock, RunError, RunState, Steering, TemplateCounters, Timing,
+    Change, Clock, RecordsState, RunError, RunState, Steering, TemplateCounters, Timing,
     command::{Command, FlowRate, RateChange, TempoChange},
     receive_plan,
+    records::{Records, Watch},
     run_clock::{RunClock, Turn},
     shared::RunShare,
     slow::Holding,
@@ -38,6 +39,7 @@ pub struct Run {
     reflecting: Vec<usize>,
     marks: Vec<(usize, Mark)>,
     templates: Templates,
+    records: Option<Records>,
     control: Mutex<Control>,
 }
 
@@ -110,6 +112,7 @@ pub(super) struct Parts {
     pub(super) receive: receive_plan::Control,
     pub(super) templates: Templates,
     pub(super) holding: Option<Arc<Holding>>,
+    pub(super) records: Option<Records>,
 }
 
 impl Run {
@@ -141,6 +144,7 @@ impl Run {
             reflecting: parts.receive.reflecting,
             marks: parts.receive.marks,
             templates: parts.templates,
+            records: parts.records,
             control: Mutex::new(control),
         }
     }
@@ -277,6 +281,16 @@ impl Run {
     /// How packets of its flows came to each worker that has some.
     pub fn steering(&self) -> Vec<Steering> {
         self.templates.steering()
+    }
+
+    /// What has become of its records; none if connections are not recorded.
+    pub fn records(&self) -> Option<RecordsState> {
+        self.records.as_ref().map(Records::state)
+    }
+
+    /// Its records from now on; none if connections are not recorded.
+    pub fn watch_records(&self) -> Option<Watch> {
+        self.records.as_ref().map(Records::watch)
     }
 
     /// What its templates' counters say that cannot be, once it is over: nothing, if the engine is right.
@@ -428,7 +442,8 @@ impl Run {
         let now = self.clock.mono_ns();
         let cut_short = control.stop_reason.is_some() && self.timing.duration_ns.is_some();
         let never_started = control.started_at_wall_ns.is_none();
-        if control.removed || self.closed() {
+        let written = self.records.as_ref().is_none_or(Records::done);
+        if control.removed || (self.closed() && written) {
             return if cut_short || never_started { RunState::Stopped } else { RunState::Complete };
         }
         if control.stop_reason.is_some() || control.reached_end(now) {

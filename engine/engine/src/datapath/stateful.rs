@@ -14,6 +14,7 @@ use super::{
     PrepareError, RunSpec, StatefulSpec, Steering, TemplateCounters,
     open::{OpenPort, SHORT_ROOM},
     prepare::{Context, VLAN_TAG, long_pool},
+    records,
     run::Run,
     worker::{self, Emulated, HandoffShare},
 };
@@ -135,16 +136,24 @@ impl Templates {
 /// By worker.
 pub(super) type Parts = Vec<Option<Box<Emulated>>>;
 
-/// Each worker's part of a run's templates, none where it has none; and what control reads of them.
-pub(super) fn prepare(context: &mut Context<'_>, spec: &RunSpec) -> Result<(Parts, Templates), PrepareError> {
+/// Each worker's part of a run's templates, none where it has none; what control reads of them; and what is recorded.
+pub(super) fn prepare(
+    context: &mut Context<'_>,
+    spec: &RunSpec,
+) -> Result<(Parts, Templates, Option<records::Prepared>), PrepareError> {
     let workers = context.workers.count();
-    let Some(asked) = &spec.stateful else { return Ok(((0..workers).map(|_| None).collect(), Templates::default())) };
+    let Some(asked) = &spec.stateful else {
+        return Ok(((0..workers).map(|_| None).collect(), Templates::default(), None));
+    };
     let claims = claims(&asked.scenario);
     refuse_conflicts(context, spec, &claims)?;
     let longest = longest_of_all(context, &asked.scenario)?;
     let takers = Takers::of(context, &asked.scenario)?;
     let parts: Vec<_> = (0..workers).map(|worker| takers.scenario(worker, context, &asked.scenario)).collect();
-    refuse_too_much(&asked.scenario, parts.iter().flatten().count())?;
+    refuse_too_much(asked, parts.iter().flatten().count())?;
+    let names = || asked.scenario.templates.iter().map(|template| template.name.clone()).collect();
+    let recorded = asked.records.as_ref().map(|records| records::Prepared::new(records, &spec.run_id, names()));
+    let mut recorded = recorded.transpose()?;
     let spread = takers.by_port.iter().any(|workers| workers.len() > 1);
     let taking_part: Vec<bool> = parts.iter().map(|part| part.is_some() && spread).collect();
     let receivers: Vec<_> = context.ports.iter().map(|port| port.rx_workers.clone()).collect();
@@ -157,7 +166,10 @@ pub(super) fn prepare(context: &mut Context<'_>, spec: &RunSpec) -> Result<(Part
             emulated.push(None);
             continue;
         };
-        let emulation = takers.emulation(worker, context, spec, asked, &scenario)?;
+        let mut emulation = takers.emulation(worker, context, spec, asked, &scenario)?;
+        if let Some(recorded) = &mut recorded {
+            emulation.record(recorded.recorder());
+        }
         for index in 0..scenario.templates.len() {
             for client in [true, false] {
                 counters.entry((index, !client)).or_default().push(Arc::clone(emulation.counters(index, client)));
@@ -181,7 +193,7 @@ pub(super) fn prepare(context: &mut Context<'_>, spec: &RunSpec) -> Result<(Part
     let claims = claims.into_keys().map(|(port, pool)| (port, asked.scenario.pools[pool].clone())).collect();
     let both = |t: &Template| t.client.is_some() && t.server.is_some() && t.protocol == Protocol::Tcp;
     let among_themselves = spec.share.1 == 1 && asked.scenario.templates.iter().all(both);
-    Ok((emulated, Templates { sides, workers: emulating, among_themselves, claims }))
+    Ok((emulated, Templates { sides, workers: emulating, among_themselves, claims }, recorded))
 }
 
 /// Who begins flows: the workers to which replies can come, which share out all flows evenly.
@@ -397,8 +409,10 @@ fn refuse_conflicts(context: &Context<'_>, spec: &RunSpec, claims: &Claims) -> R
 }
 
 /// Refuses more flows than there is memory for.
-fn refuse_too_much(scenario: &Scenario, workers: usize) -> Result<(), PrepareError> {
-    let each = Stack::bytes(scenario);
+fn refuse_too_much(asked: &StatefulSpec, workers: usize) -> Result<(), PrepareError> {
+    let scenario = &asked.scenario;
+    let records = if asked.records.is_some() { records::bytes(scenario.most_flows.max(1)) } else { 0 };
+    let each = Stack::bytes(scenario) + records;
     let Some(left) = memory_left().filter(|left| each.saturating_mul(workers) as u64 > *left) else { return Ok(()) };
     let problem = format!(
         "{} flows of {workers} workers each need {} MiB in all ({} bytes a flow), and {} MiB of ordinary memory are left: \

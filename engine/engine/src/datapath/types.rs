@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the control side tells the data path, and what it hears back: plain data and errors.
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use spate_neighbour::{Neighbour, Prefix};
 use spate_replay::{Capture, Gap, Rewrite};
@@ -226,6 +226,8 @@ pub struct StatefulSpec {
     pub links: Vec<PortLink>,
     /// Who is on the links beside.
     pub on_link: OnLink,
+    /// If connections are recorded.
+    pub records: Option<RecordsSpec>,
 }
 
 /// What is known of the links that emulated applications are on.
@@ -235,6 +237,30 @@ pub struct OnLink {
     pub neighbours: Vec<Neighbours>,
     /// Answers for the addresses of the scenario already; none: from when the run is prepared.
     pub holding: Option<Arc<Holding>>,
+}
+
+/// Which connections are recorded, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordsSpec {
+    /// One in so many.
+    pub one_in: u32,
+    /// The file to write, which must not exist.
+    pub path: Option<PathBuf>,
+    /// Records in the file at most.
+    pub most: u64,
+}
+
+/// What has become of a run's records.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RecordsState {
+    /// The file.
+    pub path: Option<PathBuf>,
+    /// Records in it.
+    pub written: u64,
+    /// Records that are not, because it has as many as it may have.
+    pub left_out: u64,
+    /// Why there is no file, or will be none.
+    pub problem: Option<String>,
 }
 
 /// What one side of a template counted, all workers together.

@@ -2,9 +2,12 @@
 //! A plan without fault to what the datapath prepares, on the ports it found.
 use super::blueprint::Macs;
 use super::rate::LineRate;
+use super::stateful::MOST_RECORDS;
 use super::validate::{Checked, PortFacts};
 use super::{Violation, Violations};
-use crate::datapath::{self, OnLink, PortDevice, PortInfo, PrepareError, RunSpec, StatefulSpec, StreamSpec};
+use crate::datapath::{
+    self, OnLink, PortDevice, PortInfo, PrepareError, RecordsSpec, RunSpec, StatefulSpec, StreamSpec,
+};
 use contract::{Plan, stream::Transmit};
 use spate_stateful::PortLink;
 use std::sync::Arc;
@@ -58,11 +61,20 @@ pub fn run_spec(plan: &Plan, checked: Checked, links: Option<(Vec<PortLink>, OnL
         streams,
         stateful: checked.stateful.map(|scenario| {
             let (links, on_link) = links.unwrap_or_default();
-            StatefulSpec { scenario: Arc::new(scenario), links, on_link }
+            let records = plan.stateful.as_ref().and_then(|asked| asked.records.as_ref()).map(records);
+            StatefulSpec { scenario: Arc::new(scenario), links, on_link, records }
         }),
         measure: checked.measured.run,
     };
     wrong.or(spec)
+}
+
+fn records(asked: &contract::Records) -> RecordsSpec {
+    RecordsSpec {
+        one_in: asked.one_in,
+        path: (!asked.path.is_empty()).then(|| asked.path.clone().into()),
+        most: if asked.most == 0 { MOST_RECORDS } else { asked.most },
+    }
 }
 
 /// The name of a stream's transmit mode in the plan.

@@ -20,6 +20,8 @@ use std::collections::HashMap;
 pub const MOST_TEMPLATES: usize = 4096;
 /// Connections of a worker at a time where the plan does not say, each side counted for itself.
 pub const MOST_FLOWS: usize = 65_536;
+/// Connection records of a run where the plan does not say.
+pub const MOST_RECORDS: u64 = 10_000_000;
 /// Bytes from a flow's start that servers can be told apart by: the least that every host takes in one packet is 576
 /// bytes (RFC 1122 section 3.3.2), without 40 of headers.
 const MOST_MATCHED: usize = 536;
@@ -32,6 +34,7 @@ pub fn scenario(plan: &Plan, site: &Site, wrong: &mut Violations) -> Option<Scen
     let payloads = payloads::payloads(asked, wrong);
     let pools = addresses::pools(asked, wrong);
     count(asked, wrong);
+    records(asked, wrong);
     names(asked, wrong);
     let found: Vec<_> = (0..asked.templates.len()).map(|i| template(i, asked, site, wrong)).collect();
     let templates: Option<Vec<Template>> = found.into_iter().collect();
@@ -60,6 +63,19 @@ fn count(asked: &Stateful, wrong: &mut Violations) {
     }
     if asked.most_flows > u64::from(u32::MAX) {
         wrong.add("stateful.most_flows", format!("{}; must be at most {}", asked.most_flows, u32::MAX));
+    }
+}
+
+fn records(asked: &Stateful, wrong: &mut Violations) {
+    let Some(records) = &asked.records else { return };
+    if records.one_in == 0 {
+        wrong.add("stateful.records.one_in", "is 0; must be at least 1, which records every connection");
+    }
+    if records.path.contains('\0') {
+        wrong.add("stateful.records.path", "holds a zero byte; must be the path of a file");
+    }
+    if records.path.is_empty() && records.most > 0 {
+        wrong.add("stateful.records.most", "is for a file, and there is none; leave it out, or set path");
     }
 }
 

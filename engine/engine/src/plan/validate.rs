@@ -37,6 +37,7 @@ pub const FEATURES: &[&str] = &[
     "measure.mark",
     "reflectors",
     "receivers",
+    "stateful.records",
     "clock_bound_ns",
     "packet.checksums",
     "packet.destination_mac_from_port",

@@ -11,6 +11,7 @@ mod loopback;
 mod marks;
 mod null;
 mod punt;
+mod records;
 mod replay;
 mod setup;
 mod slow;

@@ -107,7 +107,7 @@ pub fn emulated(datapath: &Datapath, tag: u16, duration_ns: Option<u64>, scenari
     let links = datapath.ports().iter().map(|port| link(port.mac)).collect();
     let spec = spec(tag, 0, duration_ns, vec![]);
     RunSpec {
-        stateful: Some(StatefulSpec { scenario: Arc::new(scenario), links, on_link: OnLink::default() }),
+        stateful: Some(StatefulSpec { scenario: Arc::new(scenario), links, on_link: OnLink::default(), records: None }),
         timing: Timing { drain_ns: 1000 * MS, ..spec.timing },
         ..spec
     }

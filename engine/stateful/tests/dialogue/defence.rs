@@ -67,7 +67,7 @@ fn a_segment_without_ack_is_dropped() {
 }
 
 /// An ICMP error about a frame that the stack sent.
-fn icmp(about: &Heard, kind: (u8, u8), mtu: u16) -> Vec<u8> {
+pub(super) fn icmp(about: &Heard, kind: (u8, u8), mtu: u16) -> Vec<u8> {
     let mut body = vec![kind.0, kind.1, 0, 0, 0, 0, (mtu >> 8) as u8, mtu as u8];
     body.extend(&about.frame[14..14 + 28]);
     let check = checksum(sum(&body)).to_be_bytes();

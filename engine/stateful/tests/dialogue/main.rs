@@ -10,4 +10,5 @@ mod defence;
 mod loss;
 mod opening;
 mod receiving;
+mod records;
 mod windows;

@@ -1686,7 +1686,9 @@ type WatchStatsResponse struct {
 	Workers   []*WorkerStats   `protobuf:"bytes,5,rep,name=workers,proto3" json:"workers,omitempty"`
 	Receivers []*ReceiverStats `protobuf:"bytes,6,rep,name=receivers,proto3" json:"receivers,omitempty"`
 	// One for each template and side that is on this engine.
-	Templates     []*TemplateStats `protobuf:"bytes,7,rep,name=templates,proto3" json:"templates,omitempty"`
+	Templates []*TemplateStats `protobuf:"bytes,7,rep,name=templates,proto3" json:"templates,omitempty"`
+	// Where connections are recorded.
+	Records       *RecordStats `protobuf:"bytes,8,opt,name=records,proto3" json:"records,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1770,6 +1772,376 @@ func (x *WatchStatsResponse) GetTemplates() []*TemplateStats {
 	return nil
 }
 
+func (x *WatchStatsResponse) GetRecords() *RecordStats {
+	if x != nil {
+		return x.Records
+	}
+	return nil
+}
+
+// What has become of records of connections; those that workers dropped are templates' counters `records_dropped`.
+type RecordStats struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The file; empty if there is none.
+	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	// In the file.
+	Written uint64 `protobuf:"varint,2,opt,name=written,proto3" json:"written,omitempty"`
+	// Not in the file, which has as many as it may have.
+	LeftOut uint64 `protobuf:"varint,3,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
+	// Why there is no file, or will be none.
+	Problem       string `protobuf:"bytes,4,opt,name=problem,proto3" json:"problem,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecordStats) Reset() {
+	*x = RecordStats{}
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecordStats) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecordStats) ProtoMessage() {}
+
+func (x *RecordStats) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecordStats.ProtoReflect.Descriptor instead.
+func (*RecordStats) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *RecordStats) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *RecordStats) GetWritten() uint64 {
+	if x != nil {
+		return x.Written
+	}
+	return 0
+}
+
+func (x *RecordStats) GetLeftOut() uint64 {
+	if x != nil {
+		return x.LeftOut
+	}
+	return 0
+}
+
+func (x *RecordStats) GetProblem() string {
+	if x != nil {
+		return x.Problem
+	}
+	return ""
+}
+
+type WatchRecordsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RunId         string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchRecordsRequest) Reset() {
+	*x = WatchRecordsRequest{}
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchRecordsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchRecordsRequest) ProtoMessage() {}
+
+func (x *WatchRecordsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchRecordsRequest.ProtoReflect.Descriptor instead.
+func (*WatchRecordsRequest) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *WatchRecordsRequest) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+type WatchRecordsResponse struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Records []*ConnectionRecord    `protobuf:"bytes,1,rep,name=records,proto3" json:"records,omitempty"`
+	// Not told so far, because the caller was too slow.
+	Missed        uint64 `protobuf:"varint,2,opt,name=missed,proto3" json:"missed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchRecordsResponse) Reset() {
+	*x = WatchRecordsResponse{}
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchRecordsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchRecordsResponse) ProtoMessage() {}
+
+func (x *WatchRecordsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchRecordsResponse.ProtoReflect.Descriptor instead.
+func (*WatchRecordsResponse) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *WatchRecordsResponse) GetRecords() []*ConnectionRecord {
+	if x != nil {
+		return x.Records
+	}
+	return nil
+}
+
+func (x *WatchRecordsResponse) GetMissed() uint64 {
+	if x != nil {
+		return x.Missed
+	}
+	return 0
+}
+
+// One end of a connection or UDP flow that has ended: the columns of docs/reference/records.md.
+type ConnectionRecord struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Template  string                 `protobuf:"bytes,1,opt,name=template,proto3" json:"template,omitempty"`
+	Side      Side                   `protobuf:"varint,2,opt,name=side,proto3,enum=spate.engine.v1.Side" json:"side,omitempty"`
+	Udp       bool                   `protobuf:"varint,3,opt,name=udp,proto3" json:"udp,omitempty"`
+	Flow      uint64                 `protobuf:"varint,4,opt,name=flow,proto3" json:"flow,omitempty"`
+	EndReason string                 `protobuf:"bytes,5,opt,name=end_reason,json=endReason,proto3" json:"end_reason,omitempty"`
+	// 4 or 16 bytes.
+	LocalAddress  []byte `protobuf:"bytes,6,opt,name=local_address,json=localAddress,proto3" json:"local_address,omitempty"`
+	LocalPort     uint32 `protobuf:"varint,7,opt,name=local_port,json=localPort,proto3" json:"local_port,omitempty"`
+	RemoteAddress []byte `protobuf:"bytes,8,opt,name=remote_address,json=remoteAddress,proto3" json:"remote_address,omitempty"`
+	RemotePort    uint32 `protobuf:"varint,9,opt,name=remote_port,json=remotePort,proto3" json:"remote_port,omitempty"`
+	StartNs       int64  `protobuf:"varint,10,opt,name=start_ns,json=startNs,proto3" json:"start_ns,omitempty"`
+	// 0: it was not established.
+	EstablishedNs int64 `protobuf:"varint,11,opt,name=established_ns,json=establishedNs,proto3" json:"established_ns,omitempty"`
+	// 0: none came.
+	FirstByteNs          int64  `protobuf:"varint,12,opt,name=first_byte_ns,json=firstByteNs,proto3" json:"first_byte_ns,omitempty"`
+	EndNs                int64  `protobuf:"varint,13,opt,name=end_ns,json=endNs,proto3" json:"end_ns,omitempty"`
+	SentBytes            uint64 `protobuf:"varint,14,opt,name=sent_bytes,json=sentBytes,proto3" json:"sent_bytes,omitempty"`
+	ReceivedBytes        uint64 `protobuf:"varint,15,opt,name=received_bytes,json=receivedBytes,proto3" json:"received_bytes,omitempty"`
+	SentPackets          uint64 `protobuf:"varint,16,opt,name=sent_packets,json=sentPackets,proto3" json:"sent_packets,omitempty"`
+	ReceivedPackets      uint64 `protobuf:"varint,17,opt,name=received_packets,json=receivedPackets,proto3" json:"received_packets,omitempty"`
+	RetransmittedPackets uint64 `protobuf:"varint,18,opt,name=retransmitted_packets,json=retransmittedPackets,proto3" json:"retransmitted_packets,omitempty"`
+	// 0: none was measured.
+	RoundTripNs   uint64 `protobuf:"varint,19,opt,name=round_trip_ns,json=roundTripNs,proto3" json:"round_trip_ns,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConnectionRecord) Reset() {
+	*x = ConnectionRecord{}
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConnectionRecord) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConnectionRecord) ProtoMessage() {}
+
+func (x *ConnectionRecord) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConnectionRecord.ProtoReflect.Descriptor instead.
+func (*ConnectionRecord) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *ConnectionRecord) GetTemplate() string {
+	if x != nil {
+		return x.Template
+	}
+	return ""
+}
+
+func (x *ConnectionRecord) GetSide() Side {
+	if x != nil {
+		return x.Side
+	}
+	return Side_SIDE_UNSPECIFIED
+}
+
+func (x *ConnectionRecord) GetUdp() bool {
+	if x != nil {
+		return x.Udp
+	}
+	return false
+}
+
+func (x *ConnectionRecord) GetFlow() uint64 {
+	if x != nil {
+		return x.Flow
+	}
+	return 0
+}
+
+func (x *ConnectionRecord) GetEndReason() string {
+	if x != nil {
+		return x.EndReason
+	}
+	return ""
+}
+
+func (x *ConnectionRecord) GetLocalAddress() []byte {
+	if x != nil {
+		return x.LocalAddress
+	}
+	return nil
+}
+
+func (x *ConnectionRecord) GetLocalPort() uint32 {
+	if x != nil {
+		return x.LocalPort
+	}
+	return 0
+}
+
+func (x *ConnectionRecord) GetRemoteAddress() []byte {
+	if x != nil {
+		return x.RemoteAddress
+	}
+	return nil
+}
+
+func (x *ConnectionRecord) GetRemotePort() uint32 {
+	if x != nil {
+		return x.RemotePort
+	}
+	return 0
+}
+
+func (x *ConnectionRecord) GetStartNs() int64 {
+	if x != nil {
+		return x.StartNs
+	}
+	return 0
+}
+
+func (x *ConnectionRecord) GetEstablishedNs() int64 {
+	if x != nil {
+		return x.EstablishedNs
+	}
+	return 0
+}
+
+func (x *ConnectionRecord) GetFirstByteNs() int64 {
+	if x != nil {
+		return x.FirstByteNs
+	}
+	return 0
+}
+
+func (x *ConnectionRecord) GetEndNs() int64 {
+	if x != nil {
+		return x.EndNs
+	}
+	return 0
+}
+
+func (x *ConnectionRecord) GetSentBytes() uint64 {
+	if x != nil {
+		return x.SentBytes
+	}
+	return 0
+}
+
+func (x *ConnectionRecord) GetReceivedBytes() uint64 {
+	if x != nil {
+		return x.ReceivedBytes
+	}
+	return 0
+}
+
+func (x *ConnectionRecord) GetSentPackets() uint64 {
+	if x != nil {
+		return x.SentPackets
+	}
+	return 0
+}
+
+func (x *ConnectionRecord) GetReceivedPackets() uint64 {
+	if x != nil {
+		return x.ReceivedPackets
+	}
+	return 0
+}
+
+func (x *ConnectionRecord) GetRetransmittedPackets() uint64 {
+	if x != nil {
+		return x.RetransmittedPackets
+	}
+	return 0
+}
+
+func (x *ConnectionRecord) GetRoundTripNs() uint64 {
+	if x != nil {
+		return x.RoundTripNs
+	}
+	return 0
+}
+
 // What one side of a template did in one engine since the run's start.
 type TemplateStats struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
@@ -1790,7 +2162,7 @@ type TemplateStats struct {
 
 func (x *TemplateStats) Reset() {
 	*x = TemplateStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[23]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1802,7 +2174,7 @@ func (x *TemplateStats) String() string {
 func (*TemplateStats) ProtoMessage() {}
 
 func (x *TemplateStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[23]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1815,7 +2187,7 @@ func (x *TemplateStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TemplateStats.ProtoReflect.Descriptor instead.
 func (*TemplateStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{23}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *TemplateStats) GetTemplate() string {
@@ -1877,7 +2249,7 @@ type NamedCounter struct {
 
 func (x *NamedCounter) Reset() {
 	*x = NamedCounter{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[24]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1889,7 +2261,7 @@ func (x *NamedCounter) String() string {
 func (*NamedCounter) ProtoMessage() {}
 
 func (x *NamedCounter) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[24]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1902,7 +2274,7 @@ func (x *NamedCounter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NamedCounter.ProtoReflect.Descriptor instead.
 func (*NamedCounter) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{24}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *NamedCounter) GetName() string {
@@ -1931,7 +2303,7 @@ type StreamStats struct {
 
 func (x *StreamStats) Reset() {
 	*x = StreamStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[25]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1943,7 +2315,7 @@ func (x *StreamStats) String() string {
 func (*StreamStats) ProtoMessage() {}
 
 func (x *StreamStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[25]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1956,7 +2328,7 @@ func (x *StreamStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamStats.ProtoReflect.Descriptor instead.
 func (*StreamStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{25}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *StreamStats) GetName() string {
@@ -2012,7 +2384,7 @@ type StreamCounters struct {
 
 func (x *StreamCounters) Reset() {
 	*x = StreamCounters{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[26]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2024,7 +2396,7 @@ func (x *StreamCounters) String() string {
 func (*StreamCounters) ProtoMessage() {}
 
 func (x *StreamCounters) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[26]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2037,7 +2409,7 @@ func (x *StreamCounters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamCounters.ProtoReflect.Descriptor instead.
 func (*StreamCounters) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{26}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *StreamCounters) GetTxPackets() uint64 {
@@ -2169,7 +2541,7 @@ type LatencyStats struct {
 
 func (x *LatencyStats) Reset() {
 	*x = LatencyStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[27]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2181,7 +2553,7 @@ func (x *LatencyStats) String() string {
 func (*LatencyStats) ProtoMessage() {}
 
 func (x *LatencyStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[27]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2194,7 +2566,7 @@ func (x *LatencyStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LatencyStats.ProtoReflect.Descriptor instead.
 func (*LatencyStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{27}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *LatencyStats) GetCount() uint64 {
@@ -2305,7 +2677,7 @@ type Quantile struct {
 
 func (x *Quantile) Reset() {
 	*x = Quantile{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[28]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2317,7 +2689,7 @@ func (x *Quantile) String() string {
 func (*Quantile) ProtoMessage() {}
 
 func (x *Quantile) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[28]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2330,7 +2702,7 @@ func (x *Quantile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quantile.ProtoReflect.Descriptor instead.
 func (*Quantile) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{28}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Quantile) GetPartsPerMillion() uint32 {
@@ -2357,7 +2729,7 @@ type Bucket struct {
 
 func (x *Bucket) Reset() {
 	*x = Bucket{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[29]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2369,7 +2741,7 @@ func (x *Bucket) String() string {
 func (*Bucket) ProtoMessage() {}
 
 func (x *Bucket) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[29]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2382,7 +2754,7 @@ func (x *Bucket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bucket.ProtoReflect.Descriptor instead.
 func (*Bucket) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{29}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Bucket) GetUpperNs() uint64 {
@@ -2419,7 +2791,7 @@ type ReceiverStats struct {
 
 func (x *ReceiverStats) Reset() {
 	*x = ReceiverStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[30]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2431,7 +2803,7 @@ func (x *ReceiverStats) String() string {
 func (*ReceiverStats) ProtoMessage() {}
 
 func (x *ReceiverStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[30]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2444,7 +2816,7 @@ func (x *ReceiverStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReceiverStats.ProtoReflect.Descriptor instead.
 func (*ReceiverStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{30}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ReceiverStats) GetName() string {
@@ -2514,7 +2886,7 @@ type WorkerReceived struct {
 
 func (x *WorkerReceived) Reset() {
 	*x = WorkerReceived{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[31]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2526,7 +2898,7 @@ func (x *WorkerReceived) String() string {
 func (*WorkerReceived) ProtoMessage() {}
 
 func (x *WorkerReceived) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[31]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2539,7 +2911,7 @@ func (x *WorkerReceived) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerReceived.ProtoReflect.Descriptor instead.
 func (*WorkerReceived) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{31}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *WorkerReceived) GetWorker() uint32 {
@@ -2576,7 +2948,7 @@ type Moments struct {
 
 func (x *Moments) Reset() {
 	*x = Moments{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[32]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2588,7 +2960,7 @@ func (x *Moments) String() string {
 func (*Moments) ProtoMessage() {}
 
 func (x *Moments) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[32]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2601,7 +2973,7 @@ func (x *Moments) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Moments.ProtoReflect.Descriptor instead.
 func (*Moments) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{32}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Moments) GetCount() uint64 {
@@ -2667,7 +3039,7 @@ type PortStats struct {
 
 func (x *PortStats) Reset() {
 	*x = PortStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[33]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2679,7 +3051,7 @@ func (x *PortStats) String() string {
 func (*PortStats) ProtoMessage() {}
 
 func (x *PortStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[33]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2692,7 +3064,7 @@ func (x *PortStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PortStats.ProtoReflect.Descriptor instead.
 func (*PortStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{33}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *PortStats) GetPort() string {
@@ -2797,7 +3169,7 @@ type QueueStats struct {
 
 func (x *QueueStats) Reset() {
 	*x = QueueStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[34]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2809,7 +3181,7 @@ func (x *QueueStats) String() string {
 func (*QueueStats) ProtoMessage() {}
 
 func (x *QueueStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[34]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2822,7 +3194,7 @@ func (x *QueueStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueStats.ProtoReflect.Descriptor instead.
 func (*QueueStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{34}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *QueueStats) GetQueue() uint32 {
@@ -2865,7 +3237,7 @@ type WorkerStats struct {
 
 func (x *WorkerStats) Reset() {
 	*x = WorkerStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[35]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2877,7 +3249,7 @@ func (x *WorkerStats) String() string {
 func (*WorkerStats) ProtoMessage() {}
 
 func (x *WorkerStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[35]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2890,7 +3262,7 @@ func (x *WorkerStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerStats.ProtoReflect.Descriptor instead.
 func (*WorkerStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{35}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *WorkerStats) GetWorker() uint32 {
@@ -2966,7 +3338,7 @@ type FlowSteering struct {
 
 func (x *FlowSteering) Reset() {
 	*x = FlowSteering{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[36]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2978,7 +3350,7 @@ func (x *FlowSteering) String() string {
 func (*FlowSteering) ProtoMessage() {}
 
 func (x *FlowSteering) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[36]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2991,7 +3363,7 @@ func (x *FlowSteering) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlowSteering.ProtoReflect.Descriptor instead.
 func (*FlowSteering) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{36}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *FlowSteering) GetHome() uint64 {
@@ -3033,7 +3405,7 @@ type ResetReceiversRequest struct {
 
 func (x *ResetReceiversRequest) Reset() {
 	*x = ResetReceiversRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[37]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3045,7 +3417,7 @@ func (x *ResetReceiversRequest) String() string {
 func (*ResetReceiversRequest) ProtoMessage() {}
 
 func (x *ResetReceiversRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[37]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3058,7 +3430,7 @@ func (x *ResetReceiversRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetReceiversRequest.ProtoReflect.Descriptor instead.
 func (*ResetReceiversRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{37}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ResetReceiversRequest) GetRunId() string {
@@ -3083,7 +3455,7 @@ type ResetReceiversResponse struct {
 
 func (x *ResetReceiversResponse) Reset() {
 	*x = ResetReceiversResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[38]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3095,7 +3467,7 @@ func (x *ResetReceiversResponse) String() string {
 func (*ResetReceiversResponse) ProtoMessage() {}
 
 func (x *ResetReceiversResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[38]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3108,7 +3480,7 @@ func (x *ResetReceiversResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetReceiversResponse.ProtoReflect.Descriptor instead.
 func (*ResetReceiversResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{38}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{42}
 }
 
 type CaptureRequest struct {
@@ -3127,7 +3499,7 @@ type CaptureRequest struct {
 
 func (x *CaptureRequest) Reset() {
 	*x = CaptureRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[39]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3139,7 +3511,7 @@ func (x *CaptureRequest) String() string {
 func (*CaptureRequest) ProtoMessage() {}
 
 func (x *CaptureRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[39]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3152,7 +3524,7 @@ func (x *CaptureRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CaptureRequest.ProtoReflect.Descriptor instead.
 func (*CaptureRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{39}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *CaptureRequest) GetPort() string {
@@ -3201,7 +3573,7 @@ type CaptureResponse struct {
 
 func (x *CaptureResponse) Reset() {
 	*x = CaptureResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[40]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3213,7 +3585,7 @@ func (x *CaptureResponse) String() string {
 func (*CaptureResponse) ProtoMessage() {}
 
 func (x *CaptureResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[40]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3226,7 +3598,7 @@ func (x *CaptureResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CaptureResponse.ProtoReflect.Descriptor instead.
 func (*CaptureResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{40}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *CaptureResponse) GetPackets() []*CapturedPacket {
@@ -3255,7 +3627,7 @@ type CapturedPacket struct {
 
 func (x *CapturedPacket) Reset() {
 	*x = CapturedPacket{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[41]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3267,7 +3639,7 @@ func (x *CapturedPacket) String() string {
 func (*CapturedPacket) ProtoMessage() {}
 
 func (x *CapturedPacket) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[41]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3280,7 +3652,7 @@ func (x *CapturedPacket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapturedPacket.ProtoReflect.Descriptor instead.
 func (*CapturedPacket) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{41}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *CapturedPacket) GetAtNs() int64 {
@@ -3416,7 +3788,7 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1f\n" +
 	"\vinterval_ns\x18\x02 \x01(\x04R\n" +
 	"intervalNs\x12\x1c\n" +
-	"\tungrouped\x18\x03 \x01(\bR\tungrouped\"\xfc\x02\n" +
+	"\tungrouped\x18\x03 \x01(\bR\tungrouped\"\xb4\x03\n" +
 	"\x12WatchStatsResponse\x12*\n" +
 	"\x03run\x18\x01 \x01(\v2\x18.spate.engine.v1.RunInfoR\x03run\x12\x1c\n" +
 	"\n" +
@@ -3425,7 +3797,43 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\x05ports\x18\x04 \x03(\v2\x1a.spate.engine.v1.PortStatsR\x05ports\x126\n" +
 	"\aworkers\x18\x05 \x03(\v2\x1c.spate.engine.v1.WorkerStatsR\aworkers\x12<\n" +
 	"\treceivers\x18\x06 \x03(\v2\x1e.spate.engine.v1.ReceiverStatsR\treceivers\x12<\n" +
-	"\ttemplates\x18\a \x03(\v2\x1e.spate.engine.v1.TemplateStatsR\ttemplates\"\xc6\x02\n" +
+	"\ttemplates\x18\a \x03(\v2\x1e.spate.engine.v1.TemplateStatsR\ttemplates\x126\n" +
+	"\arecords\x18\b \x01(\v2\x1c.spate.engine.v1.RecordStatsR\arecords\"p\n" +
+	"\vRecordStats\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12\x18\n" +
+	"\awritten\x18\x02 \x01(\x04R\awritten\x12\x19\n" +
+	"\bleft_out\x18\x03 \x01(\x04R\aleftOut\x12\x18\n" +
+	"\aproblem\x18\x04 \x01(\tR\aproblem\",\n" +
+	"\x13WatchRecordsRequest\x12\x15\n" +
+	"\x06run_id\x18\x01 \x01(\tR\x05runId\"k\n" +
+	"\x14WatchRecordsResponse\x12;\n" +
+	"\arecords\x18\x01 \x03(\v2!.spate.engine.v1.ConnectionRecordR\arecords\x12\x16\n" +
+	"\x06missed\x18\x02 \x01(\x04R\x06missed\"\x94\x05\n" +
+	"\x10ConnectionRecord\x12\x1a\n" +
+	"\btemplate\x18\x01 \x01(\tR\btemplate\x12)\n" +
+	"\x04side\x18\x02 \x01(\x0e2\x15.spate.engine.v1.SideR\x04side\x12\x10\n" +
+	"\x03udp\x18\x03 \x01(\bR\x03udp\x12\x12\n" +
+	"\x04flow\x18\x04 \x01(\x04R\x04flow\x12\x1d\n" +
+	"\n" +
+	"end_reason\x18\x05 \x01(\tR\tendReason\x12#\n" +
+	"\rlocal_address\x18\x06 \x01(\fR\flocalAddress\x12\x1d\n" +
+	"\n" +
+	"local_port\x18\a \x01(\rR\tlocalPort\x12%\n" +
+	"\x0eremote_address\x18\b \x01(\fR\rremoteAddress\x12\x1f\n" +
+	"\vremote_port\x18\t \x01(\rR\n" +
+	"remotePort\x12\x19\n" +
+	"\bstart_ns\x18\n" +
+	" \x01(\x03R\astartNs\x12%\n" +
+	"\x0eestablished_ns\x18\v \x01(\x03R\restablishedNs\x12\"\n" +
+	"\rfirst_byte_ns\x18\f \x01(\x03R\vfirstByteNs\x12\x15\n" +
+	"\x06end_ns\x18\r \x01(\x03R\x05endNs\x12\x1d\n" +
+	"\n" +
+	"sent_bytes\x18\x0e \x01(\x04R\tsentBytes\x12%\n" +
+	"\x0ereceived_bytes\x18\x0f \x01(\x04R\rreceivedBytes\x12!\n" +
+	"\fsent_packets\x18\x10 \x01(\x04R\vsentPackets\x12)\n" +
+	"\x10received_packets\x18\x11 \x01(\x04R\x0freceivedPackets\x123\n" +
+	"\x15retransmitted_packets\x18\x12 \x01(\x04R\x14retransmittedPackets\x12\"\n" +
+	"\rround_trip_ns\x18\x13 \x01(\x04R\vroundTripNs\"\xc6\x02\n" +
 	"\rTemplateStats\x12\x1a\n" +
 	"\btemplate\x18\x01 \x01(\tR\btemplate\x12\x14\n" +
 	"\x05group\x18\x02 \x01(\tR\x05group\x12)\n" +
@@ -3591,7 +3999,7 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\tDirection\x12\x19\n" +
 	"\x15DIRECTION_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fDIRECTION_RX\x10\x01\x12\x10\n" +
-	"\fDIRECTION_TX\x10\x022\xe8\x06\n" +
+	"\fDIRECTION_TX\x10\x022\xc7\a\n" +
 	"\x06Engine\x12L\n" +
 	"\aGetInfo\x12\x1f.spate.engine.v1.GetInfoRequest\x1a .spate.engine.v1.GetInfoResponse\x12N\n" +
 	"\aPrepare\x12\x1f.spate.engine.v1.PrepareRequest\x1a .spate.engine.v1.PrepareResponse(\x01\x12F\n" +
@@ -3602,7 +4010,8 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\x04Stop\x12\x1c.spate.engine.v1.StopRequest\x1a\x1d.spate.engine.v1.StopResponse\x12I\n" +
 	"\x06Remove\x12\x1e.spate.engine.v1.RemoveRequest\x1a\x1f.spate.engine.v1.RemoveResponse\x12W\n" +
 	"\n" +
-	"WatchStats\x12\".spate.engine.v1.WatchStatsRequest\x1a#.spate.engine.v1.WatchStatsResponse0\x01\x12N\n" +
+	"WatchStats\x12\".spate.engine.v1.WatchStatsRequest\x1a#.spate.engine.v1.WatchStatsResponse0\x01\x12]\n" +
+	"\fWatchRecords\x12$.spate.engine.v1.WatchRecordsRequest\x1a%.spate.engine.v1.WatchRecordsResponse0\x01\x12N\n" +
 	"\aCapture\x12\x1f.spate.engine.v1.CaptureRequest\x1a .spate.engine.v1.CaptureResponse0\x01\x12a\n" +
 	"\x0eResetReceivers\x12&.spate.engine.v1.ResetReceiversRequest\x1a'.spate.engine.v1.ResetReceiversResponseB6Z4spate.dev/operator/internal/engine/enginev1;enginev1b\x06proto3"
 
@@ -3619,7 +4028,7 @@ func file_spate_engine_v1_engine_proto_rawDescGZIP() []byte {
 }
 
 var file_spate_engine_v1_engine_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_spate_engine_v1_engine_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
+var file_spate_engine_v1_engine_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
 var file_spate_engine_v1_engine_proto_goTypes = []any{
 	(PortKind)(0),                  // 0: spate.engine.v1.PortKind
 	(RunState)(0),                  // 1: spate.engine.v1.RunState
@@ -3648,27 +4057,31 @@ var file_spate_engine_v1_engine_proto_goTypes = []any{
 	(*RemoveResponse)(nil),         // 24: spate.engine.v1.RemoveResponse
 	(*WatchStatsRequest)(nil),      // 25: spate.engine.v1.WatchStatsRequest
 	(*WatchStatsResponse)(nil),     // 26: spate.engine.v1.WatchStatsResponse
-	(*TemplateStats)(nil),          // 27: spate.engine.v1.TemplateStats
-	(*NamedCounter)(nil),           // 28: spate.engine.v1.NamedCounter
-	(*StreamStats)(nil),            // 29: spate.engine.v1.StreamStats
-	(*StreamCounters)(nil),         // 30: spate.engine.v1.StreamCounters
-	(*LatencyStats)(nil),           // 31: spate.engine.v1.LatencyStats
-	(*Quantile)(nil),               // 32: spate.engine.v1.Quantile
-	(*Bucket)(nil),                 // 33: spate.engine.v1.Bucket
-	(*ReceiverStats)(nil),          // 34: spate.engine.v1.ReceiverStats
-	(*WorkerReceived)(nil),         // 35: spate.engine.v1.WorkerReceived
-	(*Moments)(nil),                // 36: spate.engine.v1.Moments
-	(*PortStats)(nil),              // 37: spate.engine.v1.PortStats
-	(*QueueStats)(nil),             // 38: spate.engine.v1.QueueStats
-	(*WorkerStats)(nil),            // 39: spate.engine.v1.WorkerStats
-	(*FlowSteering)(nil),           // 40: spate.engine.v1.FlowSteering
-	(*ResetReceiversRequest)(nil),  // 41: spate.engine.v1.ResetReceiversRequest
-	(*ResetReceiversResponse)(nil), // 42: spate.engine.v1.ResetReceiversResponse
-	(*CaptureRequest)(nil),         // 43: spate.engine.v1.CaptureRequest
-	(*CaptureResponse)(nil),        // 44: spate.engine.v1.CaptureResponse
-	(*CapturedPacket)(nil),         // 45: spate.engine.v1.CapturedPacket
-	(*Ratio)(nil),                  // 46: spate.engine.v1.Ratio
-	(*Rate)(nil),                   // 47: spate.engine.v1.Rate
+	(*RecordStats)(nil),            // 27: spate.engine.v1.RecordStats
+	(*WatchRecordsRequest)(nil),    // 28: spate.engine.v1.WatchRecordsRequest
+	(*WatchRecordsResponse)(nil),   // 29: spate.engine.v1.WatchRecordsResponse
+	(*ConnectionRecord)(nil),       // 30: spate.engine.v1.ConnectionRecord
+	(*TemplateStats)(nil),          // 31: spate.engine.v1.TemplateStats
+	(*NamedCounter)(nil),           // 32: spate.engine.v1.NamedCounter
+	(*StreamStats)(nil),            // 33: spate.engine.v1.StreamStats
+	(*StreamCounters)(nil),         // 34: spate.engine.v1.StreamCounters
+	(*LatencyStats)(nil),           // 35: spate.engine.v1.LatencyStats
+	(*Quantile)(nil),               // 36: spate.engine.v1.Quantile
+	(*Bucket)(nil),                 // 37: spate.engine.v1.Bucket
+	(*ReceiverStats)(nil),          // 38: spate.engine.v1.ReceiverStats
+	(*WorkerReceived)(nil),         // 39: spate.engine.v1.WorkerReceived
+	(*Moments)(nil),                // 40: spate.engine.v1.Moments
+	(*PortStats)(nil),              // 41: spate.engine.v1.PortStats
+	(*QueueStats)(nil),             // 42: spate.engine.v1.QueueStats
+	(*WorkerStats)(nil),            // 43: spate.engine.v1.WorkerStats
+	(*FlowSteering)(nil),           // 44: spate.engine.v1.FlowSteering
+	(*ResetReceiversRequest)(nil),  // 45: spate.engine.v1.ResetReceiversRequest
+	(*ResetReceiversResponse)(nil), // 46: spate.engine.v1.ResetReceiversResponse
+	(*CaptureRequest)(nil),         // 47: spate.engine.v1.CaptureRequest
+	(*CaptureResponse)(nil),        // 48: spate.engine.v1.CaptureResponse
+	(*CapturedPacket)(nil),         // 49: spate.engine.v1.CapturedPacket
+	(*Ratio)(nil),                  // 50: spate.engine.v1.Ratio
+	(*Rate)(nil),                   // 51: spate.engine.v1.Rate
 }
 var file_spate_engine_v1_engine_proto_depIdxs = []int32{
 	6,  // 0: spate.engine.v1.GetInfoResponse.ports:type_name -> spate.engine.v1.PortInfo
@@ -3676,68 +4089,73 @@ var file_spate_engine_v1_engine_proto_depIdxs = []int32{
 	0,  // 2: spate.engine.v1.PortInfo.kind:type_name -> spate.engine.v1.PortKind
 	7,  // 3: spate.engine.v1.PortInfo.gateways:type_name -> spate.engine.v1.Neighbour
 	1,  // 4: spate.engine.v1.RunInfo.state:type_name -> spate.engine.v1.RunState
-	46, // 5: spate.engine.v1.RunInfo.rate_factor:type_name -> spate.engine.v1.Ratio
+	50, // 5: spate.engine.v1.RunInfo.rate_factor:type_name -> spate.engine.v1.Ratio
 	10, // 6: spate.engine.v1.PrepareRequest.header:type_name -> spate.engine.v1.PrepareHeader
 	8,  // 7: spate.engine.v1.PrepareResponse.run:type_name -> spate.engine.v1.RunInfo
 	8,  // 8: spate.engine.v1.StartResponse.run:type_name -> spate.engine.v1.RunInfo
 	14, // 9: spate.engine.v1.UpdateRequest.selector:type_name -> spate.engine.v1.Selector
-	47, // 10: spate.engine.v1.UpdateRequest.rate:type_name -> spate.engine.v1.Rate
-	46, // 11: spate.engine.v1.UpdateRequest.rate_factor:type_name -> spate.engine.v1.Ratio
+	51, // 10: spate.engine.v1.UpdateRequest.rate:type_name -> spate.engine.v1.Rate
+	50, // 11: spate.engine.v1.UpdateRequest.rate_factor:type_name -> spate.engine.v1.Ratio
 	8,  // 12: spate.engine.v1.UpdateResponse.run:type_name -> spate.engine.v1.RunInfo
 	8,  // 13: spate.engine.v1.PauseResponse.run:type_name -> spate.engine.v1.RunInfo
 	8,  // 14: spate.engine.v1.ResumeResponse.run:type_name -> spate.engine.v1.RunInfo
 	8,  // 15: spate.engine.v1.StopResponse.run:type_name -> spate.engine.v1.RunInfo
 	8,  // 16: spate.engine.v1.WatchStatsResponse.run:type_name -> spate.engine.v1.RunInfo
-	29, // 17: spate.engine.v1.WatchStatsResponse.streams:type_name -> spate.engine.v1.StreamStats
-	37, // 18: spate.engine.v1.WatchStatsResponse.ports:type_name -> spate.engine.v1.PortStats
-	39, // 19: spate.engine.v1.WatchStatsResponse.workers:type_name -> spate.engine.v1.WorkerStats
-	34, // 20: spate.engine.v1.WatchStatsResponse.receivers:type_name -> spate.engine.v1.ReceiverStats
-	27, // 21: spate.engine.v1.WatchStatsResponse.templates:type_name -> spate.engine.v1.TemplateStats
-	2,  // 22: spate.engine.v1.TemplateStats.side:type_name -> spate.engine.v1.Side
-	28, // 23: spate.engine.v1.TemplateStats.counters:type_name -> spate.engine.v1.NamedCounter
-	31, // 24: spate.engine.v1.TemplateStats.connect_time:type_name -> spate.engine.v1.LatencyStats
-	31, // 25: spate.engine.v1.TemplateStats.round_trip:type_name -> spate.engine.v1.LatencyStats
-	30, // 26: spate.engine.v1.StreamStats.warmup:type_name -> spate.engine.v1.StreamCounters
-	30, // 27: spate.engine.v1.StreamStats.measured:type_name -> spate.engine.v1.StreamCounters
-	31, // 28: spate.engine.v1.StreamCounters.latency:type_name -> spate.engine.v1.LatencyStats
-	32, // 29: spate.engine.v1.LatencyStats.quantiles:type_name -> spate.engine.v1.Quantile
-	33, // 30: spate.engine.v1.LatencyStats.buckets:type_name -> spate.engine.v1.Bucket
-	35, // 31: spate.engine.v1.ReceiverStats.workers:type_name -> spate.engine.v1.WorkerReceived
-	36, // 32: spate.engine.v1.ReceiverStats.inter_arrival:type_name -> spate.engine.v1.Moments
-	36, // 33: spate.engine.v1.ReceiverStats.jitter:type_name -> spate.engine.v1.Moments
-	36, // 34: spate.engine.v1.ReceiverStats.latency:type_name -> spate.engine.v1.Moments
-	38, // 35: spate.engine.v1.PortStats.queues:type_name -> spate.engine.v1.QueueStats
-	40, // 36: spate.engine.v1.WorkerStats.flows:type_name -> spate.engine.v1.FlowSteering
-	3,  // 37: spate.engine.v1.CaptureRequest.direction:type_name -> spate.engine.v1.Direction
-	45, // 38: spate.engine.v1.CaptureResponse.packets:type_name -> spate.engine.v1.CapturedPacket
-	3,  // 39: spate.engine.v1.CapturedPacket.direction:type_name -> spate.engine.v1.Direction
-	4,  // 40: spate.engine.v1.Engine.GetInfo:input_type -> spate.engine.v1.GetInfoRequest
-	9,  // 41: spate.engine.v1.Engine.Prepare:input_type -> spate.engine.v1.PrepareRequest
-	12, // 42: spate.engine.v1.Engine.Start:input_type -> spate.engine.v1.StartRequest
-	15, // 43: spate.engine.v1.Engine.Update:input_type -> spate.engine.v1.UpdateRequest
-	17, // 44: spate.engine.v1.Engine.Pause:input_type -> spate.engine.v1.PauseRequest
-	19, // 45: spate.engine.v1.Engine.Resume:input_type -> spate.engine.v1.ResumeRequest
-	21, // 46: spate.engine.v1.Engine.Stop:input_type -> spate.engine.v1.StopRequest
-	23, // 47: spate.engine.v1.Engine.Remove:input_type -> spate.engine.v1.RemoveRequest
-	25, // 48: spate.engine.v1.Engine.WatchStats:input_type -> spate.engine.v1.WatchStatsRequest
-	43, // 49: spate.engine.v1.Engine.Capture:input_type -> spate.engine.v1.CaptureRequest
-	41, // 50: spate.engine.v1.Engine.ResetReceivers:input_type -> spate.engine.v1.ResetReceiversRequest
-	5,  // 51: spate.engine.v1.Engine.GetInfo:output_type -> spate.engine.v1.GetInfoResponse
-	11, // 52: spate.engine.v1.Engine.Prepare:output_type -> spate.engine.v1.PrepareResponse
-	13, // 53: spate.engine.v1.Engine.Start:output_type -> spate.engine.v1.StartResponse
-	16, // 54: spate.engine.v1.Engine.Update:output_type -> spate.engine.v1.UpdateResponse
-	18, // 55: spate.engine.v1.Engine.Pause:output_type -> spate.engine.v1.PauseResponse
-	20, // 56: spate.engine.v1.Engine.Resume:output_type -> spate.engine.v1.ResumeResponse
-	22, // 57: spate.engine.v1.Engine.Stop:output_type -> spate.engine.v1.StopResponse
-	24, // 58: spate.engine.v1.Engine.Remove:output_type -> spate.engine.v1.RemoveResponse
-	26, // 59: spate.engine.v1.Engine.WatchStats:output_type -> spate.engine.v1.WatchStatsResponse
-	44, // 60: spate.engine.v1.Engine.Capture:output_type -> spate.engine.v1.CaptureResponse
-	42, // 61: spate.engine.v1.Engine.ResetReceivers:output_type -> spate.engine.v1.ResetReceiversResponse
-	51, // [51:62] is the sub-list for method output_type
-	40, // [40:51] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	33, // 17: spate.engine.v1.WatchStatsResponse.streams:type_name -> spate.engine.v1.StreamStats
+	41, // 18: spate.engine.v1.WatchStatsResponse.ports:type_name -> spate.engine.v1.PortStats
+	43, // 19: spate.engine.v1.WatchStatsResponse.workers:type_name -> spate.engine.v1.WorkerStats
+	38, // 20: spate.engine.v1.WatchStatsResponse.receivers:type_name -> spate.engine.v1.ReceiverStats
+	31, // 21: spate.engine.v1.WatchStatsResponse.templates:type_name -> spate.engine.v1.TemplateStats
+	27, // 22: spate.engine.v1.WatchStatsResponse.records:type_name -> spate.engine.v1.RecordStats
+	30, // 23: spate.engine.v1.WatchRecordsResponse.records:type_name -> spate.engine.v1.ConnectionRecord
+	2,  // 24: spate.engine.v1.ConnectionRecord.side:type_name -> spate.engine.v1.Side
+	2,  // 25: spate.engine.v1.TemplateStats.side:type_name -> spate.engine.v1.Side
+	32, // 26: spate.engine.v1.TemplateStats.counters:type_name -> spate.engine.v1.NamedCounter
+	35, // 27: spate.engine.v1.TemplateStats.connect_time:type_name -> spate.engine.v1.LatencyStats
+	35, // 28: spate.engine.v1.TemplateStats.round_trip:type_name -> spate.engine.v1.LatencyStats
+	34, // 29: spate.engine.v1.StreamStats.warmup:type_name -> spate.engine.v1.StreamCounters
+	34, // 30: spate.engine.v1.StreamStats.measured:type_name -> spate.engine.v1.StreamCounters
+	35, // 31: spate.engine.v1.StreamCounters.latency:type_name -> spate.engine.v1.LatencyStats
+	36, // 32: spate.engine.v1.LatencyStats.quantiles:type_name -> spate.engine.v1.Quantile
+	37, // 33: spate.engine.v1.LatencyStats.buckets:type_name -> spate.engine.v1.Bucket
+	39, // 34: spate.engine.v1.ReceiverStats.workers:type_name -> spate.engine.v1.WorkerReceived
+	40, // 35: spate.engine.v1.ReceiverStats.inter_arrival:type_name -> spate.engine.v1.Moments
+	40, // 36: spate.engine.v1.ReceiverStats.jitter:type_name -> spate.engine.v1.Moments
+	40, // 37: spate.engine.v1.ReceiverStats.latency:type_name -> spate.engine.v1.Moments
+	42, // 38: spate.engine.v1.PortStats.queues:type_name -> spate.engine.v1.QueueStats
+	44, // 39: spate.engine.v1.WorkerStats.flows:type_name -> spate.engine.v1.FlowSteering
+	3,  // 40: spate.engine.v1.CaptureRequest.direction:type_name -> spate.engine.v1.Direction
+	49, // 41: spate.engine.v1.CaptureResponse.packets:type_name -> spate.engine.v1.CapturedPacket
+	3,  // 42: spate.engine.v1.CapturedPacket.direction:type_name -> spate.engine.v1.Direction
+	4,  // 43: spate.engine.v1.Engine.GetInfo:input_type -> spate.engine.v1.GetInfoRequest
+	9,  // 44: spate.engine.v1.Engine.Prepare:input_type -> spate.engine.v1.PrepareRequest
+	12, // 45: spate.engine.v1.Engine.Start:input_type -> spate.engine.v1.StartRequest
+	15, // 46: spate.engine.v1.Engine.Update:input_type -> spate.engine.v1.UpdateRequest
+	17, // 47: spate.engine.v1.Engine.Pause:input_type -> spate.engine.v1.PauseRequest
+	19, // 48: spate.engine.v1.Engine.Resume:input_type -> spate.engine.v1.ResumeRequest
+	21, // 49: spate.engine.v1.Engine.Stop:input_type -> spate.engine.v1.StopRequest
+	23, // 50: spate.engine.v1.Engine.Remove:input_type -> spate.engine.v1.RemoveRequest
+	25, // 51: spate.engine.v1.Engine.WatchStats:input_type -> spate.engine.v1.WatchStatsRequest
+	28, // 52: spate.engine.v1.Engine.WatchRecords:input_type -> spate.engine.v1.WatchRecordsRequest
+	47, // 53: spate.engine.v1.Engine.Capture:input_type -> spate.engine.v1.CaptureRequest
+	45, // 54: spate.engine.v1.Engine.ResetReceivers:input_type -> spate.engine.v1.ResetReceiversRequest
+	5,  // 55: spate.engine.v1.Engine.GetInfo:output_type -> spate.engine.v1.GetInfoResponse
+	11, // 56: spate.engine.v1.Engine.Prepare:output_type -> spate.engine.v1.PrepareResponse
+	13, // 57: spate.engine.v1.Engine.Start:output_type -> spate.engine.v1.StartResponse
+	16, // 58: spate.engine.v1.Engine.Update:output_type -> spate.engine.v1.UpdateResponse
+	18, // 59: spate.engine.v1.Engine.Pause:output_type -> spate.engine.v1.PauseResponse
+	20, // 60: spate.engine.v1.Engine.Resume:output_type -> spate.engine.v1.ResumeResponse
+	22, // 61: spate.engine.v1.Engine.Stop:output_type -> spate.engine.v1.StopResponse
+	24, // 62: spate.engine.v1.Engine.Remove:output_type -> spate.engine.v1.RemoveResponse
+	26, // 63: spate.engine.v1.Engine.WatchStats:output_type -> spate.engine.v1.WatchStatsResponse
+	29, // 64: spate.engine.v1.Engine.WatchRecords:output_type -> spate.engine.v1.WatchRecordsResponse
+	48, // 65: spate.engine.v1.Engine.Capture:output_type -> spate.engine.v1.CaptureResponse
+	46, // 66: spate.engine.v1.Engine.ResetReceivers:output_type -> spate.engine.v1.ResetReceiversResponse
+	55, // [55:67] is the sub-list for method output_type
+	43, // [43:55] is the sub-list for method input_type
+	43, // [43:43] is the sub-list for extension type_name
+	43, // [43:43] is the sub-list for extension extendee
+	0,  // [0:43] is the sub-list for field type_name
 }
 
 func init() { file_spate_engine_v1_engine_proto_init() }
@@ -3762,7 +4180,7 @@ func file_spate_engine_v1_engine_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_engine_v1_engine_proto_rawDesc), len(file_spate_engine_v1_engine_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   42,
+			NumMessages:   46,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

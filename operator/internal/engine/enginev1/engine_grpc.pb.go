@@ -34,6 +34,7 @@ const (
 	Engine_Stop_FullMethodName           = "/spate.engine.v1.Engine/Stop"
 	Engine_Remove_FullMethodName         = "/spate.engine.v1.Engine/Remove"
 	Engine_WatchStats_FullMethodName     = "/spate.engine.v1.Engine/WatchStats"
+	Engine_WatchRecords_FullMethodName   = "/spate.engine.v1.Engine/WatchRecords"
 	Engine_Capture_FullMethodName        = "/spate.engine.v1.Engine/Capture"
 	Engine_ResetReceivers_FullMethodName = "/spate.engine.v1.Engine/ResetReceivers"
 )
@@ -61,6 +62,9 @@ type EngineClient interface {
 	Remove(ctx context.Context, in *RemoveRequest, opts ...grpc.CallOption) (*RemoveResponse, error)
 	// The counters of one run, at once and then at every interval, until the run has ended.
 	WatchStats(ctx context.Context, in *WatchStatsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchStatsResponse], error)
+	// Records of connections as they end, from now until the run has ended. FAILED_PRECONDITION if the plan asks for none
+	// (Stateful.records).
+	WatchRecords(ctx context.Context, in *WatchRecordsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchRecordsResponse], error)
 	// Copies packets of a port, until enough were copied or the caller has enough.
 	Capture(ctx context.Context, in *CaptureRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[CaptureResponse], error)
 	// Starts the statistics of receivers anew.
@@ -177,9 +181,28 @@ func (c *engineClient) WatchStats(ctx context.Context, in *WatchStatsRequest, op
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Engine_WatchStatsClient = grpc.ServerStreamingClient[WatchStatsResponse]
 
+func (c *engineClient) WatchRecords(ctx context.Context, in *WatchRecordsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchRecordsResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Engine_ServiceDesc.Streams[2], Engine_WatchRecords_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[WatchRecordsRequest, WatchRecordsResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Engine_WatchRecordsClient = grpc.ServerStreamingClient[WatchRecordsResponse]
+
 func (c *engineClient) Capture(ctx context.Context, in *CaptureRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[CaptureResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Engine_ServiceDesc.Streams[2], Engine_Capture_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Engine_ServiceDesc.Streams[3], Engine_Capture_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -229,6 +252,9 @@ type EngineServer interface {
 	Remove(context.Context, *RemoveRequest) (*RemoveResponse, error)
 	// The counters of one run, at once and then at every interval, until the run has ended.
 	WatchStats(*WatchStatsRequest, grpc.ServerStreamingServer[WatchStatsResponse]) error
+	// Records of connections as they end, from now until the run has ended. FAILED_PRECONDITION if the plan asks for none
+	// (Stateful.records).
+	WatchRecords(*WatchRecordsRequest, grpc.ServerStreamingServer[WatchRecordsResponse]) error
 	// Copies packets of a port, until enough were copied or the caller has enough.
 	Capture(*CaptureRequest, grpc.ServerStreamingServer[CaptureResponse]) error
 	// Starts the statistics of receivers anew.
@@ -269,6 +295,9 @@ func (UnimplementedEngineServer) Remove(context.Context, *RemoveRequest) (*Remov
 }
 func (UnimplementedEngineServer) WatchStats(*WatchStatsRequest, grpc.ServerStreamingServer[WatchStatsResponse]) error {
 	return status.Error(codes.Unimplemented, "method WatchStats not implemented")
+}
+func (UnimplementedEngineServer) WatchRecords(*WatchRecordsRequest, grpc.ServerStreamingServer[WatchRecordsResponse]) error {
+	return status.Error(codes.Unimplemented, "method WatchRecords not implemented")
 }
 func (UnimplementedEngineServer) Capture(*CaptureRequest, grpc.ServerStreamingServer[CaptureResponse]) error {
 	return status.Error(codes.Unimplemented, "method Capture not implemented")
@@ -441,6 +470,17 @@ func _Engine_WatchStats_Handler(srv interface{}, stream grpc.ServerStream) error
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Engine_WatchStatsServer = grpc.ServerStreamingServer[WatchStatsResponse]
 
+func _Engine_WatchRecords_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(WatchRecordsRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(EngineServer).WatchRecords(m, &grpc.GenericServerStream[WatchRecordsRequest, WatchRecordsResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Engine_WatchRecordsServer = grpc.ServerStreamingServer[WatchRecordsResponse]
+
 func _Engine_Capture_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(CaptureRequest)
 	if err := stream.RecvMsg(m); err != nil {
@@ -519,6 +559,11 @@ var Engine_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "WatchStats",
 			Handler:       _Engine_WatchStats_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "WatchRecords",
+			Handler:       _Engine_WatchRecords_Handler,
 			ServerStreams: true,
 		},
 		{

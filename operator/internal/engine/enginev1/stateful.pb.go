@@ -254,7 +254,9 @@ type Stateful struct {
 	RampUpNs uint64 `protobuf:"varint,5,opt,name=ramp_up_ns,json=rampUpNs,proto3" json:"ramp_up_ns,omitempty"`
 	// Absent: templates begin their flows in turn, as evenly as their rates allow. Given: whose flow is next is drawn in
 	// proportion to the rates with this seed, as TRex does with 555.
-	DrawSeed      *uint32 `protobuf:"varint,6,opt,name=draw_seed,json=drawSeed,proto3,oneof" json:"draw_seed,omitempty"`
+	DrawSeed *uint32 `protobuf:"varint,6,opt,name=draw_seed,json=drawSeed,proto3,oneof" json:"draw_seed,omitempty"`
+	// Absent: connections are not recorded.
+	Records       *Records `protobuf:"bytes,7,opt,name=records,proto3" json:"records,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -331,6 +333,78 @@ func (x *Stateful) GetDrawSeed() uint32 {
 	return 0
 }
 
+func (x *Stateful) GetRecords() *Records {
+	if x != nil {
+		return x.Records
+	}
+	return nil
+}
+
+// A record of each end, emulated here, of a connection or UDP flow that has ended: docs/reference/records.md.
+type Records struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// One connection in so many, at both of its ends; at least 1.
+	OneIn uint32 `protobuf:"varint,1,opt,name=one_in,json=oneIn,proto3" json:"one_in,omitempty"`
+	// The Parquet file to write, on a volume of the engine; it must not exist. Empty: none, records are only streamed (see
+	// WatchRecords).
+	Path string `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
+	// No more records than this are written, later ones are counted and left out; 0 means 10,000,000.
+	Most          uint64 `protobuf:"varint,3,opt,name=most,proto3" json:"most,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Records) Reset() {
+	*x = Records{}
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Records) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Records) ProtoMessage() {}
+
+func (x *Records) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Records.ProtoReflect.Descriptor instead.
+func (*Records) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Records) GetOneIn() uint32 {
+	if x != nil {
+		return x.OneIn
+	}
+	return 0
+}
+
+func (x *Records) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *Records) GetMost() uint64 {
+	if x != nil {
+		return x.Most
+	}
+	return 0
+}
+
 // Bytes that can be sent. The length is that of `bytes`, or `size`.
 type Payload struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -347,7 +421,7 @@ type Payload struct {
 
 func (x *Payload) Reset() {
 	*x = Payload{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[1]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -359,7 +433,7 @@ func (x *Payload) String() string {
 func (*Payload) ProtoMessage() {}
 
 func (x *Payload) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[1]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -372,7 +446,7 @@ func (x *Payload) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Payload.ProtoReflect.Descriptor instead.
 func (*Payload) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{1}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Payload) GetContent() isPayload_Content {
@@ -439,7 +513,7 @@ type PayloadField struct {
 
 func (x *PayloadField) Reset() {
 	*x = PayloadField{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[2]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -451,7 +525,7 @@ func (x *PayloadField) String() string {
 func (*PayloadField) ProtoMessage() {}
 
 func (x *PayloadField) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[2]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -464,7 +538,7 @@ func (x *PayloadField) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PayloadField.ProtoReflect.Descriptor instead.
 func (*PayloadField) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{2}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *PayloadField) GetOffset() uint64 {
@@ -526,7 +600,7 @@ type PayloadList struct {
 
 func (x *PayloadList) Reset() {
 	*x = PayloadList{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[3]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -538,7 +612,7 @@ func (x *PayloadList) String() string {
 func (*PayloadList) ProtoMessage() {}
 
 func (x *PayloadList) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[3]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -551,7 +625,7 @@ func (x *PayloadList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PayloadList.ProtoReflect.Descriptor instead.
 func (*PayloadList) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{3}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *PayloadList) GetValues() [][]byte {
@@ -573,7 +647,7 @@ type PayloadCounter struct {
 
 func (x *PayloadCounter) Reset() {
 	*x = PayloadCounter{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[4]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -585,7 +659,7 @@ func (x *PayloadCounter) String() string {
 func (*PayloadCounter) ProtoMessage() {}
 
 func (x *PayloadCounter) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[4]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -598,7 +672,7 @@ func (x *PayloadCounter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PayloadCounter.ProtoReflect.Descriptor instead.
 func (*PayloadCounter) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{4}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *PayloadCounter) GetFirst() uint64 {
@@ -641,7 +715,7 @@ type Pool struct {
 
 func (x *Pool) Reset() {
 	*x = Pool{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[5]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -653,7 +727,7 @@ func (x *Pool) String() string {
 func (*Pool) ProtoMessage() {}
 
 func (x *Pool) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[5]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -666,7 +740,7 @@ func (x *Pool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pool.ProtoReflect.Descriptor instead.
 func (*Pool) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{5}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Pool) GetName() string {
@@ -735,7 +809,7 @@ type SourcePorts struct {
 
 func (x *SourcePorts) Reset() {
 	*x = SourcePorts{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[6]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -747,7 +821,7 @@ func (x *SourcePorts) String() string {
 func (*SourcePorts) ProtoMessage() {}
 
 func (x *SourcePorts) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[6]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -760,7 +834,7 @@ func (x *SourcePorts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourcePorts.ProtoReflect.Descriptor instead.
 func (*SourcePorts) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{6}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *SourcePorts) GetFirst() uint32 {
@@ -804,7 +878,7 @@ type WeightedPool struct {
 
 func (x *WeightedPool) Reset() {
 	*x = WeightedPool{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[7]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -816,7 +890,7 @@ func (x *WeightedPool) String() string {
 func (*WeightedPool) ProtoMessage() {}
 
 func (x *WeightedPool) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[7]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -829,7 +903,7 @@ func (x *WeightedPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WeightedPool.ProtoReflect.Descriptor instead.
 func (*WeightedPool) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{7}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *WeightedPool) GetPool() uint32 {
@@ -891,7 +965,7 @@ type Template struct {
 
 func (x *Template) Reset() {
 	*x = Template{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[8]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -903,7 +977,7 @@ func (x *Template) String() string {
 func (*Template) ProtoMessage() {}
 
 func (x *Template) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[8]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -916,7 +990,7 @@ func (x *Template) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Template.ProtoReflect.Descriptor instead.
 func (*Template) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{8}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Template) GetName() string {
@@ -1062,7 +1136,7 @@ type PayloadMatch struct {
 
 func (x *PayloadMatch) Reset() {
 	*x = PayloadMatch{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[9]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1074,7 +1148,7 @@ func (x *PayloadMatch) String() string {
 func (*PayloadMatch) ProtoMessage() {}
 
 func (x *PayloadMatch) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[9]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1087,7 +1161,7 @@ func (x *PayloadMatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PayloadMatch.ProtoReflect.Descriptor instead.
 func (*PayloadMatch) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{9}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *PayloadMatch) GetOffset() uint32 {
@@ -1117,7 +1191,7 @@ type Capture struct {
 
 func (x *Capture) Reset() {
 	*x = Capture{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[10]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1129,7 +1203,7 @@ func (x *Capture) String() string {
 func (*Capture) ProtoMessage() {}
 
 func (x *Capture) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[10]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1142,7 +1216,7 @@ func (x *Capture) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Capture.ProtoReflect.Descriptor instead.
 func (*Capture) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{10}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Capture) GetSource() isCapture_Source {
@@ -1226,7 +1300,7 @@ type Tunables struct {
 
 func (x *Tunables) Reset() {
 	*x = Tunables{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[11]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1238,7 +1312,7 @@ func (x *Tunables) String() string {
 func (*Tunables) ProtoMessage() {}
 
 func (x *Tunables) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[11]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1251,7 +1325,7 @@ func (x *Tunables) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tunables.ProtoReflect.Descriptor instead.
 func (*Tunables) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{11}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Tunables) GetTos() uint32 {
@@ -1408,7 +1482,7 @@ type Program struct {
 
 func (x *Program) Reset() {
 	*x = Program{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[12]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1420,7 +1494,7 @@ func (x *Program) String() string {
 func (*Program) ProtoMessage() {}
 
 func (x *Program) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[12]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1433,7 +1507,7 @@ func (x *Program) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Program.ProtoReflect.Descriptor instead.
 func (*Program) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{12}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Program) GetInstructions() []*Instruction {
@@ -1488,7 +1562,7 @@ type Instruction struct {
 
 func (x *Instruction) Reset() {
 	*x = Instruction{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[13]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1500,7 +1574,7 @@ func (x *Instruction) String() string {
 func (*Instruction) ProtoMessage() {}
 
 func (x *Instruction) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[13]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1513,7 +1587,7 @@ func (x *Instruction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Instruction.ProtoReflect.Descriptor instead.
 func (*Instruction) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{13}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Instruction) GetKind() isInstruction_Kind {
@@ -1845,7 +1919,7 @@ type Nothing struct {
 
 func (x *Nothing) Reset() {
 	*x = Nothing{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[14]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1857,7 +1931,7 @@ func (x *Nothing) String() string {
 func (*Nothing) ProtoMessage() {}
 
 func (x *Nothing) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[14]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1870,7 +1944,7 @@ func (x *Nothing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Nothing.ProtoReflect.Descriptor instead.
 func (*Nothing) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{14}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{15}
 }
 
 type Send struct {
@@ -1885,7 +1959,7 @@ type Send struct {
 
 func (x *Send) Reset() {
 	*x = Send{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[15]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1897,7 +1971,7 @@ func (x *Send) String() string {
 func (*Send) ProtoMessage() {}
 
 func (x *Send) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[15]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1910,7 +1984,7 @@ func (x *Send) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Send.ProtoReflect.Descriptor instead.
 func (*Send) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{15}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Send) GetPayload() uint32 {
@@ -1939,7 +2013,7 @@ type Receive struct {
 
 func (x *Receive) Reset() {
 	*x = Receive{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[16]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1951,7 +2025,7 @@ func (x *Receive) String() string {
 func (*Receive) ProtoMessage() {}
 
 func (x *Receive) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[16]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1964,7 +2038,7 @@ func (x *Receive) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Receive.ProtoReflect.Descriptor instead.
 func (*Receive) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{16}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Receive) GetBytes() uint64 {
@@ -1990,7 +2064,7 @@ type SendMessage struct {
 
 func (x *SendMessage) Reset() {
 	*x = SendMessage{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[17]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2002,7 +2076,7 @@ func (x *SendMessage) String() string {
 func (*SendMessage) ProtoMessage() {}
 
 func (x *SendMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[17]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2015,7 +2089,7 @@ func (x *SendMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendMessage.ProtoReflect.Descriptor instead.
 func (*SendMessage) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{17}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *SendMessage) GetPayload() uint32 {
@@ -2035,7 +2109,7 @@ type ReceiveMessages struct {
 
 func (x *ReceiveMessages) Reset() {
 	*x = ReceiveMessages{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[18]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2047,7 +2121,7 @@ func (x *ReceiveMessages) String() string {
 func (*ReceiveMessages) ProtoMessage() {}
 
 func (x *ReceiveMessages) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[18]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2060,7 +2134,7 @@ func (x *ReceiveMessages) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReceiveMessages.ProtoReflect.Descriptor instead.
 func (*ReceiveMessages) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{18}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ReceiveMessages) GetMessages() uint64 {
@@ -2088,7 +2162,7 @@ type Delay struct {
 
 func (x *Delay) Reset() {
 	*x = Delay{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[19]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2100,7 +2174,7 @@ func (x *Delay) String() string {
 func (*Delay) ProtoMessage() {}
 
 func (x *Delay) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[19]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2113,7 +2187,7 @@ func (x *Delay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delay.ProtoReflect.Descriptor instead.
 func (*Delay) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{19}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Delay) GetMinNs() uint64 {
@@ -2140,7 +2214,7 @@ type VariableValue struct {
 
 func (x *VariableValue) Reset() {
 	*x = VariableValue{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[20]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2152,7 +2226,7 @@ func (x *VariableValue) String() string {
 func (*VariableValue) ProtoMessage() {}
 
 func (x *VariableValue) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[20]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2165,7 +2239,7 @@ func (x *VariableValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VariableValue.ProtoReflect.Descriptor instead.
 func (*VariableValue) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{20}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *VariableValue) GetVariable() uint32 {
@@ -2195,7 +2269,7 @@ type Jump struct {
 
 func (x *Jump) Reset() {
 	*x = Jump{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[21]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2207,7 +2281,7 @@ func (x *Jump) String() string {
 func (*Jump) ProtoMessage() {}
 
 func (x *Jump) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[21]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2220,7 +2294,7 @@ func (x *Jump) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Jump.ProtoReflect.Descriptor instead.
 func (*Jump) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{21}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Jump) GetTo() uint32 {
@@ -2263,7 +2337,7 @@ type Loop struct {
 
 func (x *Loop) Reset() {
 	*x = Loop{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[22]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2275,7 +2349,7 @@ func (x *Loop) String() string {
 func (*Loop) ProtoMessage() {}
 
 func (x *Loop) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[22]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2288,7 +2362,7 @@ func (x *Loop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Loop.ProtoReflect.Descriptor instead.
 func (*Loop) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{22}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Loop) GetTo() uint32 {
@@ -2326,7 +2400,7 @@ type ReceiveUntil struct {
 
 func (x *ReceiveUntil) Reset() {
 	*x = ReceiveUntil{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[23]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2338,7 +2412,7 @@ func (x *ReceiveUntil) String() string {
 func (*ReceiveUntil) ProtoMessage() {}
 
 func (x *ReceiveUntil) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[23]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2351,7 +2425,7 @@ func (x *ReceiveUntil) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReceiveUntil.ProtoReflect.Descriptor instead.
 func (*ReceiveUntil) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{23}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ReceiveUntil) GetEnd() isReceiveUntil_End {
@@ -2401,7 +2475,7 @@ var File_spate_engine_v1_stateful_proto protoreflect.FileDescriptor
 
 const file_spate_engine_v1_stateful_proto_rawDesc = "" +
 	"\n" +
-	"\x1espate/engine/v1/stateful.proto\x12\x0fspate.engine.v1\x1a\x1aspate/engine/v1/rate.proto\"\x93\x02\n" +
+	"\x1espate/engine/v1/stateful.proto\x12\x0fspate.engine.v1\x1a\x1aspate/engine/v1/rate.proto\"\xc7\x02\n" +
 	"\bStateful\x124\n" +
 	"\bpayloads\x18\x01 \x03(\v2\x18.spate.engine.v1.PayloadR\bpayloads\x12+\n" +
 	"\x05pools\x18\x02 \x03(\v2\x15.spate.engine.v1.PoolR\x05pools\x127\n" +
@@ -2410,9 +2484,14 @@ const file_spate_engine_v1_stateful_proto_rawDesc = "" +
 	"most_flows\x18\x04 \x01(\x04R\tmostFlows\x12\x1c\n" +
 	"\n" +
 	"ramp_up_ns\x18\x05 \x01(\x04R\brampUpNs\x12 \n" +
-	"\tdraw_seed\x18\x06 \x01(\rH\x00R\bdrawSeed\x88\x01\x01B\f\n" +
+	"\tdraw_seed\x18\x06 \x01(\rH\x00R\bdrawSeed\x88\x01\x01\x122\n" +
+	"\arecords\x18\a \x01(\v2\x18.spate.engine.v1.RecordsR\arecordsB\f\n" +
 	"\n" +
-	"_draw_seed\"y\n" +
+	"_draw_seed\"H\n" +
+	"\aRecords\x12\x15\n" +
+	"\x06one_in\x18\x01 \x01(\rR\x05oneIn\x12\x12\n" +
+	"\x04path\x18\x02 \x01(\tR\x04path\x12\x12\n" +
+	"\x04most\x18\x03 \x01(\x04R\x04most\"y\n" +
 	"\aPayload\x12\x16\n" +
 	"\x05bytes\x18\x01 \x01(\fH\x00R\x05bytes\x12\x14\n" +
 	"\x04size\x18\x02 \x01(\x04H\x00R\x04size\x125\n" +
@@ -2597,82 +2676,84 @@ func file_spate_engine_v1_stateful_proto_rawDescGZIP() []byte {
 }
 
 var file_spate_engine_v1_stateful_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_spate_engine_v1_stateful_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_spate_engine_v1_stateful_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_spate_engine_v1_stateful_proto_goTypes = []any{
 	(PoolOrder)(0),          // 0: spate.engine.v1.PoolOrder
 	(TransportProtocol)(0),  // 1: spate.engine.v1.TransportProtocol
 	(CongestionControl)(0),  // 2: spate.engine.v1.CongestionControl
 	(Comparison)(0),         // 3: spate.engine.v1.Comparison
 	(*Stateful)(nil),        // 4: spate.engine.v1.Stateful
-	(*Payload)(nil),         // 5: spate.engine.v1.Payload
-	(*PayloadField)(nil),    // 6: spate.engine.v1.PayloadField
-	(*PayloadList)(nil),     // 7: spate.engine.v1.PayloadList
-	(*PayloadCounter)(nil),  // 8: spate.engine.v1.PayloadCounter
-	(*Pool)(nil),            // 9: spate.engine.v1.Pool
-	(*SourcePorts)(nil),     // 10: spate.engine.v1.SourcePorts
-	(*WeightedPool)(nil),    // 11: spate.engine.v1.WeightedPool
-	(*Template)(nil),        // 12: spate.engine.v1.Template
-	(*PayloadMatch)(nil),    // 13: spate.engine.v1.PayloadMatch
-	(*Capture)(nil),         // 14: spate.engine.v1.Capture
-	(*Tunables)(nil),        // 15: spate.engine.v1.Tunables
-	(*Program)(nil),         // 16: spate.engine.v1.Program
-	(*Instruction)(nil),     // 17: spate.engine.v1.Instruction
-	(*Nothing)(nil),         // 18: spate.engine.v1.Nothing
-	(*Send)(nil),            // 19: spate.engine.v1.Send
-	(*Receive)(nil),         // 20: spate.engine.v1.Receive
-	(*SendMessage)(nil),     // 21: spate.engine.v1.SendMessage
-	(*ReceiveMessages)(nil), // 22: spate.engine.v1.ReceiveMessages
-	(*Delay)(nil),           // 23: spate.engine.v1.Delay
-	(*VariableValue)(nil),   // 24: spate.engine.v1.VariableValue
-	(*Jump)(nil),            // 25: spate.engine.v1.Jump
-	(*Loop)(nil),            // 26: spate.engine.v1.Loop
-	(*ReceiveUntil)(nil),    // 27: spate.engine.v1.ReceiveUntil
-	(*Ratio)(nil),           // 28: spate.engine.v1.Ratio
+	(*Records)(nil),         // 5: spate.engine.v1.Records
+	(*Payload)(nil),         // 6: spate.engine.v1.Payload
+	(*PayloadField)(nil),    // 7: spate.engine.v1.PayloadField
+	(*PayloadList)(nil),     // 8: spate.engine.v1.PayloadList
+	(*PayloadCounter)(nil),  // 9: spate.engine.v1.PayloadCounter
+	(*Pool)(nil),            // 10: spate.engine.v1.Pool
+	(*SourcePorts)(nil),     // 11: spate.engine.v1.SourcePorts
+	(*WeightedPool)(nil),    // 12: spate.engine.v1.WeightedPool
+	(*Template)(nil),        // 13: spate.engine.v1.Template
+	(*PayloadMatch)(nil),    // 14: spate.engine.v1.PayloadMatch
+	(*Capture)(nil),         // 15: spate.engine.v1.Capture
+	(*Tunables)(nil),        // 16: spate.engine.v1.Tunables
+	(*Program)(nil),         // 17: spate.engine.v1.Program
+	(*Instruction)(nil),     // 18: spate.engine.v1.Instruction
+	(*Nothing)(nil),         // 19: spate.engine.v1.Nothing
+	(*Send)(nil),            // 20: spate.engine.v1.Send
+	(*Receive)(nil),         // 21: spate.engine.v1.Receive
+	(*SendMessage)(nil),     // 22: spate.engine.v1.SendMessage
+	(*ReceiveMessages)(nil), // 23: spate.engine.v1.ReceiveMessages
+	(*Delay)(nil),           // 24: spate.engine.v1.Delay
+	(*VariableValue)(nil),   // 25: spate.engine.v1.VariableValue
+	(*Jump)(nil),            // 26: spate.engine.v1.Jump
+	(*Loop)(nil),            // 27: spate.engine.v1.Loop
+	(*ReceiveUntil)(nil),    // 28: spate.engine.v1.ReceiveUntil
+	(*Ratio)(nil),           // 29: spate.engine.v1.Ratio
 }
 var file_spate_engine_v1_stateful_proto_depIdxs = []int32{
-	5,  // 0: spate.engine.v1.Stateful.payloads:type_name -> spate.engine.v1.Payload
-	9,  // 1: spate.engine.v1.Stateful.pools:type_name -> spate.engine.v1.Pool
-	12, // 2: spate.engine.v1.Stateful.templates:type_name -> spate.engine.v1.Template
-	6,  // 3: spate.engine.v1.Payload.fields:type_name -> spate.engine.v1.PayloadField
-	7,  // 4: spate.engine.v1.PayloadField.list:type_name -> spate.engine.v1.PayloadList
-	8,  // 5: spate.engine.v1.PayloadField.counter:type_name -> spate.engine.v1.PayloadCounter
-	0,  // 6: spate.engine.v1.Pool.order:type_name -> spate.engine.v1.PoolOrder
-	10, // 7: spate.engine.v1.Pool.source_ports:type_name -> spate.engine.v1.SourcePorts
-	1,  // 8: spate.engine.v1.Template.protocol:type_name -> spate.engine.v1.TransportProtocol
-	16, // 9: spate.engine.v1.Template.client:type_name -> spate.engine.v1.Program
-	16, // 10: spate.engine.v1.Template.server:type_name -> spate.engine.v1.Program
-	28, // 11: spate.engine.v1.Template.flows_per_second:type_name -> spate.engine.v1.Ratio
-	11, // 12: spate.engine.v1.Template.clients:type_name -> spate.engine.v1.WeightedPool
-	11, // 13: spate.engine.v1.Template.servers:type_name -> spate.engine.v1.WeightedPool
-	15, // 14: spate.engine.v1.Template.client_tunables:type_name -> spate.engine.v1.Tunables
-	15, // 15: spate.engine.v1.Template.server_tunables:type_name -> spate.engine.v1.Tunables
-	13, // 16: spate.engine.v1.Template.match:type_name -> spate.engine.v1.PayloadMatch
-	14, // 17: spate.engine.v1.Template.capture:type_name -> spate.engine.v1.Capture
-	2,  // 18: spate.engine.v1.Tunables.congestion_control:type_name -> spate.engine.v1.CongestionControl
-	17, // 19: spate.engine.v1.Program.instructions:type_name -> spate.engine.v1.Instruction
-	18, // 20: spate.engine.v1.Instruction.connect:type_name -> spate.engine.v1.Nothing
-	18, // 21: spate.engine.v1.Instruction.accept:type_name -> spate.engine.v1.Nothing
-	19, // 22: spate.engine.v1.Instruction.send:type_name -> spate.engine.v1.Send
-	20, // 23: spate.engine.v1.Instruction.receive:type_name -> spate.engine.v1.Receive
-	21, // 24: spate.engine.v1.Instruction.send_message:type_name -> spate.engine.v1.SendMessage
-	22, // 25: spate.engine.v1.Instruction.receive_messages:type_name -> spate.engine.v1.ReceiveMessages
-	23, // 26: spate.engine.v1.Instruction.delay:type_name -> spate.engine.v1.Delay
-	18, // 27: spate.engine.v1.Instruction.close:type_name -> spate.engine.v1.Nothing
-	18, // 28: spate.engine.v1.Instruction.reset:type_name -> spate.engine.v1.Nothing
-	18, // 29: spate.engine.v1.Instruction.wait_for_peer_close:type_name -> spate.engine.v1.Nothing
-	18, // 30: spate.engine.v1.Instruction.leave_open:type_name -> spate.engine.v1.Nothing
-	24, // 31: spate.engine.v1.Instruction.set:type_name -> spate.engine.v1.VariableValue
-	24, // 32: spate.engine.v1.Instruction.add:type_name -> spate.engine.v1.VariableValue
-	25, // 33: spate.engine.v1.Instruction.jump:type_name -> spate.engine.v1.Jump
-	26, // 34: spate.engine.v1.Instruction.loop:type_name -> spate.engine.v1.Loop
-	27, // 35: spate.engine.v1.Instruction.receive_until:type_name -> spate.engine.v1.ReceiveUntil
-	3,  // 36: spate.engine.v1.Jump.comparison:type_name -> spate.engine.v1.Comparison
-	18, // 37: spate.engine.v1.ReceiveUntil.http_message:type_name -> spate.engine.v1.Nothing
-	38, // [38:38] is the sub-list for method output_type
-	38, // [38:38] is the sub-list for method input_type
-	38, // [38:38] is the sub-list for extension type_name
-	38, // [38:38] is the sub-list for extension extendee
-	0,  // [0:38] is the sub-list for field type_name
+	6,  // 0: spate.engine.v1.Stateful.payloads:type_name -> spate.engine.v1.Payload
+	10, // 1: spate.engine.v1.Stateful.pools:type_name -> spate.engine.v1.Pool
+	13, // 2: spate.engine.v1.Stateful.templates:type_name -> spate.engine.v1.Template
+	5,  // 3: spate.engine.v1.Stateful.records:type_name -> spate.engine.v1.Records
+	7,  // 4: spate.engine.v1.Payload.fields:type_name -> spate.engine.v1.PayloadField
+	8,  // 5: spate.engine.v1.PayloadField.list:type_name -> spate.engine.v1.PayloadList
+	9,  // 6: spate.engine.v1.PayloadField.counter:type_name -> spate.engine.v1.PayloadCounter
+	0,  // 7: spate.engine.v1.Pool.order:type_name -> spate.engine.v1.PoolOrder
+	11, // 8: spate.engine.v1.Pool.source_ports:type_name -> spate.engine.v1.SourcePorts
+	1,  // 9: spate.engine.v1.Template.protocol:type_name -> spate.engine.v1.TransportProtocol
+	17, // 10: spate.engine.v1.Template.client:type_name -> spate.engine.v1.Program
+	17, // 11: spate.engine.v1.Template.server:type_name -> spate.engine.v1.Program
+	29, // 12: spate.engine.v1.Template.flows_per_second:type_name -> spate.engine.v1.Ratio
+	12, // 13: spate.engine.v1.Template.clients:type_name -> spate.engine.v1.WeightedPool
+	12, // 14: spate.engine.v1.Template.servers:type_name -> spate.engine.v1.WeightedPool
+	16, // 15: spate.engine.v1.Template.client_tunables:type_name -> spate.engine.v1.Tunables
+	16, // 16: spate.engine.v1.Template.server_tunables:type_name -> spate.engine.v1.Tunables
+	14, // 17: spate.engine.v1.Template.match:type_name -> spate.engine.v1.PayloadMatch
+	15, // 18: spate.engine.v1.Template.capture:type_name -> spate.engine.v1.Capture
+	2,  // 19: spate.engine.v1.Tunables.congestion_control:type_name -> spate.engine.v1.CongestionControl
+	18, // 20: spate.engine.v1.Program.instructions:type_name -> spate.engine.v1.Instruction
+	19, // 21: spate.engine.v1.Instruction.connect:type_name -> spate.engine.v1.Nothing
+	19, // 22: spate.engine.v1.Instruction.accept:type_name -> spate.engine.v1.Nothing
+	20, // 23: spate.engine.v1.Instruction.send:type_name -> spate.engine.v1.Send
+	21, // 24: spate.engine.v1.Instruction.receive:type_name -> spate.engine.v1.Receive
+	22, // 25: spate.engine.v1.Instruction.send_message:type_name -> spate.engine.v1.SendMessage
+	23, // 26: spate.engine.v1.Instruction.receive_messages:type_name -> spate.engine.v1.ReceiveMessages
+	24, // 27: spate.engine.v1.Instruction.delay:type_name -> spate.engine.v1.Delay
+	19, // 28: spate.engine.v1.Instruction.close:type_name -> spate.engine.v1.Nothing
+	19, // 29: spate.engine.v1.Instruction.reset:type_name -> spate.engine.v1.Nothing
+	19, // 30: spate.engine.v1.Instruction.wait_for_peer_close:type_name -> spate.engine.v1.Nothing
+	19, // 31: spate.engine.v1.Instruction.leave_open:type_name -> spate.engine.v1.Nothing
+	25, // 32: spate.engine.v1.Instruction.set:type_name -> spate.engine.v1.VariableValue
+	25, // 33: spate.engine.v1.Instruction.add:type_name -> spate.engine.v1.VariableValue
+	26, // 34: spate.engine.v1.Instruction.jump:type_name -> spate.engine.v1.Jump
+	27, // 35: spate.engine.v1.Instruction.loop:type_name -> spate.engine.v1.Loop
+	28, // 36: spate.engine.v1.Instruction.receive_until:type_name -> spate.engine.v1.ReceiveUntil
+	3,  // 37: spate.engine.v1.Jump.comparison:type_name -> spate.engine.v1.Comparison
+	19, // 38: spate.engine.v1.ReceiveUntil.http_message:type_name -> spate.engine.v1.Nothing
+	39, // [39:39] is the sub-list for method output_type
+	39, // [39:39] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_spate_engine_v1_stateful_proto_init() }
@@ -2682,20 +2763,20 @@ func file_spate_engine_v1_stateful_proto_init() {
 	}
 	file_spate_engine_v1_rate_proto_init()
 	file_spate_engine_v1_stateful_proto_msgTypes[0].OneofWrappers = []any{}
-	file_spate_engine_v1_stateful_proto_msgTypes[1].OneofWrappers = []any{
+	file_spate_engine_v1_stateful_proto_msgTypes[2].OneofWrappers = []any{
 		(*Payload_Bytes)(nil),
 		(*Payload_Size)(nil),
 	}
-	file_spate_engine_v1_stateful_proto_msgTypes[2].OneofWrappers = []any{
+	file_spate_engine_v1_stateful_proto_msgTypes[3].OneofWrappers = []any{
 		(*PayloadField_List)(nil),
 		(*PayloadField_Counter)(nil),
 	}
-	file_spate_engine_v1_stateful_proto_msgTypes[10].OneofWrappers = []any{
+	file_spate_engine_v1_stateful_proto_msgTypes[11].OneofWrappers = []any{
 		(*Capture_Pcap)(nil),
 		(*Capture_Path)(nil),
 	}
-	file_spate_engine_v1_stateful_proto_msgTypes[11].OneofWrappers = []any{}
-	file_spate_engine_v1_stateful_proto_msgTypes[13].OneofWrappers = []any{
+	file_spate_engine_v1_stateful_proto_msgTypes[12].OneofWrappers = []any{}
+	file_spate_engine_v1_stateful_proto_msgTypes[14].OneofWrappers = []any{
 		(*Instruction_Connect)(nil),
 		(*Instruction_Accept)(nil),
 		(*Instruction_Send)(nil),
@@ -2717,7 +2798,7 @@ func file_spate_engine_v1_stateful_proto_init() {
 		(*Instruction_ReceiveUntil)(nil),
 		(*Instruction_SwitchTemplate)(nil),
 	}
-	file_spate_engine_v1_stateful_proto_msgTypes[23].OneofWrappers = []any{
+	file_spate_engine_v1_stateful_proto_msgTypes[24].OneofWrappers = []any{
 		(*ReceiveUntil_Pattern)(nil),
 		(*ReceiveUntil_HttpMessage)(nil),
 	}
@@ -2727,7 +2808,7 @@ func file_spate_engine_v1_stateful_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_engine_v1_stateful_proto_rawDesc), len(file_spate_engine_v1_stateful_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   24,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -77,6 +77,10 @@ fn part(plan: &mut Plan) -> &mut Stateful {
     plan.stateful.as_mut().unwrap()
 }
 
+fn record(plan: &mut Plan) -> &mut contract::Records {
+    part(plan).records.insert(contract::Records { one_in: 1, ..contract::Records::default() })
+}
+
 fn web(plan: &mut Plan) -> &mut contract::Template {
     &mut part(plan).templates[0]
 }
@@ -179,6 +183,9 @@ fn what_is_wrong_is_named_with_its_remedy() {
         (|p| part(p).templates.clear(), "templates", "at least one"),
         (|p| part(p).ramp_up_ns = u64::MAX, "ramp_up_ns", "ten years"),
         (|p| part(p).most_flows = u64::MAX, "most_flows", "at most 4294967295"),
+        (|p| record(p).one_in = 0, "records.one_in", "records every connection"),
+        (|p| record(p).path = "a\0b".into(), "records.path", "zero byte"),
+        (|p| record(p).most = 1, "records.most", "or set path"),
         (|p| web(p).name.clear(), "templates[0].name", "must be 1..253"),
         (|p| web(p).group = "a\nb".into(), "templates[0].group", "control character"),
         (

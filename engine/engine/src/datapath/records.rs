@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Connection records of a run: a thread of control's takes them from the workers, writes them to a file, and gives them to
+//! who asks for them.
+use std::{
+    io,
+    path::PathBuf,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+        mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel},
+    },
+    thread,
+    time::Duration,
+};
+
+use rtrb::{Consumer, RingBuffer};
+use spate_records::{About, Error, RecordFile};
+use spate_stateful::{Record, Recorder, records};
+
+use super::{
+    Clock, PrepareError, RecordsSpec, RecordsState,
+    shared::{Flag, RunShare},
+};
+
+/// Records of one worker that wait to be taken: those of a tenth of a second at a million flows a second, which is longer than
+/// the writer ever takes to write a group of rows.
+const RING: usize = 1 << 17;
+/// How often the writer looks for records.
+const LOOK: Duration = Duration::from_millis(2);
+/// Records that are taken at once.
+const BATCH: usize = 4096;
+/// Batches that wait for a slow watcher.
+const BATCHES: usize = 32;
+
+/// Bytes that records take in a worker with so many flows.
+pub(super) const fn bytes(flows: usize) -> usize {
+    records::bytes(flows) + RING * size_of::<Record>()
+}
+
+/// What a run's records are made of until it is ready: rings of workers, and the file.
+pub(super) struct Prepared {
+    one_in: u32,
+    rings: Vec<Consumer<Record>>,
+    file: Option<RecordFile>,
+    path: Option<PathBuf>,
+    templates: Arc<[String]>,
+}
+
+impl Prepared {
+    /// Makes the file.
+    pub(super) fn new(spec: &RecordsSpec, run: &str, templates: Vec<String>) -> Result<Self, PrepareError> {
+        let about = About { run: run.to_owned(), templates: templates.clone(), one_in: spec.one_in };
+        let file = spec.path.as_ref().map(|path| RecordFile::create(path, about, spec.most)).transpose();
+        let refused = |error: Error| PrepareError {
+            field: "stateful.records.path".into(),
+            problem: error.to_string(),
+            exhausted: false,
+        };
+        let (rings, path) = (Vec::new(), spec.path.clone());
+        Ok(Self { one_in: spec.one_in, rings, file: file.map_err(refused)?, path, templates: templates.into() })
+    }
+
+    /// For the next worker.
+    pub(super) fn recorder(&mut self) -> Recorder {
+        let (out, ring) = RingBuffer::new(RING);
+        self.rings.push(ring);
+        Recorder { one_in: self.one_in, out }
+    }
+
+    /// Begins to take records, until the workers with these shares of the run have closed it, or have forgotten it.
+    pub(super) fn start(self, shares: Vec<Arc<RunShare>>, clock: Clock) -> Result<Records, PrepareError> {
+        let shared = Arc::new(Shared {
+            path: self.path,
+            templates: self.templates,
+            written: AtomicU64::new(0),
+            left_out: AtomicU64::new(0),
+            problem: Mutex::default(),
+            watchers: Mutex::default(),
+            done: Flag::default(),
+        });
+        let theirs = Arc::clone(&shared);
+        let writer = Writer { rings: self.rings, file: self.file, shares, clock, shared: theirs };
+        let started = thread::Builder::new().name("records".into()).spawn(move || writer.run());
+        let refused = |error: io::Error| PrepareError {
+            field: "stateful.records".into(),
+            problem: format!("no thread can be started for them: {error}"),
+            exhausted: true,
+        };
+        started.map(|_| Records(shared)).map_err(refused)
+    }
+}
+
+struct Shared {
+    path: Option<PathBuf>,
+    /// Names, by index.
+    templates: Arc<[String]>,
+    written: AtomicU64,
+    left_out: AtomicU64,
+    problem: Mutex<Option<String>>,
+    watchers: Mutex<Vec<Watcher>>,
+    /// The file is finished, or there is none.
+    done: Flag,
+}
+
+/// A run's records as control sees them.
+pub(super) struct Records(Arc<Shared>);
+
+impl Records {
+    pub(super) fn state(&self) -> RecordsState {
+        RecordsState {
+            path: self.0.path.clone(),
+            written: self.0.written.load(Relaxed),
+            left_out: self.0.left_out.load(Relaxed),
+            problem: lock(&self.0.problem).clone(),
+        }
+    }
+
+    /// Whether all have been written that there will be.
+    pub(super) fn done(&self) -> bool {
+        self.0.done.is_up()
+    }
+
+    pub(super) fn watch(&self) -> Watch {
+        let (sender, batches) = sync_channel(BATCHES);
+        let missed = Arc::<AtomicU64>::default();
+        let mut watchers = lock(&self.0.watchers);
+        // After the last record nobody would hear of the end.
+        if !self.done() {
+            watchers.push(Watcher { sender, missed: Arc::clone(&missed) });
+        }
+        Watch { batches, missed, templates: Arc::clone(&self.0.templates), over: false }
+    }
+}
+
+/// Somebody who is told of records.
+struct Watcher {
+    sender: SyncSender<Vec<Record>>,
+    missed: Arc<AtomicU64>,
+}
+
+/// Records of a run from the moment on in which it was asked for. Times are of the wall clock, in ns since the epoch.
+pub struct Watch {
+    batches: Receiver<Vec<Record>>,
+    missed: Arc<AtomicU64>,
+    templates: Arc<[String]>,
+    over: bool,
+}
+
+impl Watch {
+    /// The next few, if there are any now.
+    pub fn take(&mut self) -> Option<Vec<Record>> {
+        match self.batches.try_recv() {
+            Ok(batch) => Some(batch),
+            Err(error) => {
+                self.over |= error == TryRecvError::Disconnected;
+                None
+            }
+        }
+    }
+
+    /// Whether no more will come.
+    pub fn is_over(&self) -> bool {
+        self.over
+    }
+
+    /// Records that were not given, because those before were not taken in time.
+    pub fn missed(&self) -> u64 {
+        self.missed.load(Relaxed)
+    }
+
+    /// Names of templates, by the index that records tell.
+    pub fn templates(&self) -> &[String] {
+        &self.templates
+    }
+}
+
+/// Takes records from the workers.
+struct Writer {
+    rings: Vec<Consumer<Record>>,
+    /// None if none was asked for, or it cannot be written.
+    file: Option<RecordFile>,
+    shares: Vec<Arc<RunShare>>,
+    clock: Clock,
+    shared: Arc<Shared>,
+}
+
+impl Writer {
+    fn run(mut self) {
+        loop {
+            // Asked first: what was recorded before is still taken.
+            let closed = self.shares.iter().all(|share| share.closed.is_up());
+            let forgotten = self.rings.iter().all(Consumer::is_abandoned);
+            let mut any = false;
+            for index in 0..self.rings.len() {
+                any |= self.take(index);
+            }
+            if any {
+                continue;
+            }
+            if closed || forgotten {
+                return self.finish(closed);
+            }
+            thread::sleep(LOOK);
+        }
+    }
+
+    /// Takes what a worker has recorded, of one batch. Whether that was anything.
+    fn take(&mut self, ring: usize) -> bool {
+        let ring = &mut self.rings[ring];
+        let Some(chunk) = ring.read_chunk(ring.slots().min(BATCH)).ok().filter(|chunk| !chunk.is_empty()) else {
+            return false;
+        };
+        let clock = &self.clock;
+        let batch: Vec<Record> = chunk.into_iter().map(|record| record.by(|ns| clock.wall_of(ns))).collect();
+        self.write(&batch);
+        let tell = |watcher: &Watcher| match watcher.sender.try_send(batch.clone()) {
+            Ok(()) => true,
+            Err(TrySendError::Full(batch)) => {
+                watcher.missed.fetch_add(batch.len() as u64, Relaxed);
+                true
+            }
+            Err(TrySendError::Disconnected(_)) => false,
+        };
+        lock(&self.shared.watchers).retain(tell);
+        true
+    }
+
+    fn write(&mut self, batch: &[Record]) {
+        let Some(file) = &mut self.file else { return };
+        let written = batch.iter().try_for_each(|record| file.add(record));
+        if file.left_out() > 0 && self.shared.left_out.load(Relaxed) == 0 {
+            tracing::warn!(path = ?self.shared.path, records = file.written(), "the file of records is full");
+        }
+        self.shared.written.store(file.written(), Relaxed);
+        self.shared.left_out.store(file.left_out(), Relaxed);
+        if let Err(error) = written {
+            self.fail(&error);
+        }
+    }
+
+    /// There is no file from now on.
+    fn fail(&mut self, error: &Error) {
+        tracing::error!("connections are no longer recorded: {error}");
+        *lock(&self.shared.problem) = Some(error.to_string());
+        self.shared.written.store(0, Relaxed);
+        self.file = None;
+    }
+
+    fn finish(mut self, closed: bool) {
+        // A run that was removed before anything happened leaves nothing.
+        let file = self.file.take().filter(|file| closed || file.written() > 0);
+        if let Some(Err(error)) = file.map(RecordFile::finish) {
+            self.fail(&error);
+        }
+        let mut watchers = lock(&self.shared.watchers);
+        self.shared.done.raise();
+        watchers.clear();
+    }
+}
+
+/// A poisoned lock guards plain data that no panic leaves half changed.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Connection records as a Parquet file. docs/reference/records.md tells its columns.
+//!
+//! A Parquet file can be read once its footer is written: until then it has another name, [`PARTIAL`] behind its own.
+#![forbid(unsafe_code)]
+
+mod columns;
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use parquet::{
+    basic::Encoding,
+    errors::ParquetError,
+    file::{
+        metadata::KeyValue,
+        properties::{EnabledStatistics, WriterProperties, WriterVersion},
+        writer::SerializedFileWriter,
+    },
+    schema::types::ColumnPath,
+};
+use spate_stateful::Record;
+
+use columns::{FEW_VALUES, Rows};
+
+/// Behind the name of a file that is being written.
+pub const PARTIAL: &str = ".partial";
+/// Records of a row group: they are held in memory until it is full.
+pub const ROW_GROUP: usize = 65_536;
+/// In the footer: the version of the columns.
+pub const VERSION: &str = "1";
+
+/// What all records of a file have in common.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct About {
+    /// The run's id.
+    pub run: String,
+    /// Names of templates, by their index in records.
+    pub templates: Vec<String>,
+    /// One flow in so many was recorded.
+    pub one_in: u32,
+}
+
+/// Why there are no records.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file exists, finished or not.
+    #[error("{0} exists already: give another path, or move it away")]
+    Exists(PathBuf),
+    /// It cannot be made or written.
+    #[error("{path}: {source}")]
+    Io {
+        /// Which file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// It cannot be written.
+    #[error("{path}: {source}")]
+    Format {
+        /// Which file.
+        path: PathBuf,
+        /// What the writer says.
+        source: ParquetError,
+    },
+}
+
+/// A file of records that is being written. Dropped before it is finished, it is removed: nobody could read it.
+pub struct RecordFile {
+    path: PathBuf,
+    partial: PathBuf,
+    /// None: finished.
+    writer: Option<SerializedFileWriter<fs::File>>,
+    about: About,
+    rows: Rows,
+    written: u64,
+    most: u64,
+    left_out: u64,
+}
+
+impl RecordFile {
+    /// Makes a file for up to `most` records.
+    ///
+    /// # Errors
+    /// If there is such a file, or it cannot be made.
+    pub fn create(path: &Path, about: About, most: u64) -> Result<Self, Error> {
+        let mut partial = path.as_os_str().to_owned();
+        partial.push(PARTIAL);
+        let partial = PathBuf::from(partial);
+        if path.exists() {
+            return Err(Error::Exists(path.into()));
+        }
+        let file = fs::File::create_new(&partial).map_err(|source| match source.kind() {
+            io::ErrorKind::AlreadyExists => Error::Exists(partial.clone()),
+            _ => Error::Io { path: partial.clone(), source },
+        })?;
+        let writer = SerializedFileWriter::new(file, columns::schema(), Arc::new(properties()))
+            .map_err(|source| Error::Format { path: partial.clone(), source })?;
+        let rows = Rows::with_room(ROW_GROUP);
+        Ok(Self { path: path.into(), partial, writer: Some(writer), about, rows, written: 0, most, left_out: 0 })
+    }
+
+    /// Adds a record, whose times are those of the wall clock: ns since the epoch.
+    ///
+    /// # Errors
+    /// If it cannot be written; no more can be then.
+    pub fn add(&mut self, record: &Record) -> Result<(), Error> {
+        if self.written == self.most {
+            self.left_out += 1;
+            return Ok(());
+        }
+        self.written += 1;
+        self.rows.add(record, &self.about);
+        if self.rows.len() == ROW_GROUP { self.flush() } else { Ok(()) }
+    }
+
+    /// Records in the file.
+    pub fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// Records that were left out because the file has as many as it may have.
+    pub fn left_out(&self) -> u64 {
+        self.left_out
+    }
+
+    /// Completes the file and gives it its name.
+    ///
+    /// # Errors
+    /// If it cannot be written: then there is none.
+    pub fn finish(mut self) -> Result<(), Error> {
+        self.flush()?;
+        let Some(mut writer) = self.writer.take() else { return Ok(()) };
+        for (key, value) in [
+            ("spate.records", VERSION.to_owned()),
+            ("spate.run", self.about.run.clone()),
+            ("spate.one_in", self.about.one_in.to_string()),
+            ("spate.left_out", self.left_out.to_string()),
+        ] {
+            writer.append_key_value_metadata(KeyValue::new(key.into(), value));
+        }
+        let finished = writer.finish().map_err(|source| Error::Format { path: self.partial.clone(), source });
+        let named = finished.and_then(|_| {
+            let io = |source| Error::Io { path: self.path.clone(), source };
+            writer.inner().sync_all().map_err(io)?;
+            fs::rename(&self.partial, &self.path).map_err(io)
+        });
+        if named.is_err() {
+            self.writer = Some(writer);
+        }
+        named
+    }
+
+    fn flush(&mut self) -> Result<(), Error> {
+        let Some(writer) = self.writer.as_mut().filter(|_| self.rows.len() > 0) else { return Ok(()) };
+        let written = self.rows.write(writer);
+        self.rows.clear();
+        written.map_err(|source| Error::Format { path: self.partial.clone(), source })
+    }
+}
+
+impl Drop for RecordFile {
+    fn drop(&mut self) {
+        if self.writer.is_some() {
+            // Nothing more can be done about one that cannot be removed.
+            let _ = fs::remove_file(&self.partial);
+        }
+    }
+}
+
+/// Plain values, which cost the least to write; columns with few values as indices in a dictionary.
+fn properties() -> WriterProperties {
+    let plain = WriterProperties::builder()
+        .set_writer_version(WriterVersion::PARQUET_1_0)
+        .set_created_by("spate".into())
+        .set_dictionary_enabled(false)
+        .set_encoding(Encoding::PLAIN)
+        .set_statistics_enabled(EnabledStatistics::Chunk);
+    FEW_VALUES
+        .iter()
+        .fold(plain, |properties, column| properties.set_column_dictionary_enabled(ColumnPath::from(*column), true))
+        .build()
+}

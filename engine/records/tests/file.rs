@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A file is read back as it was written, is bounded, and has its name only when it is whole.
+use std::{collections::BTreeMap, fs::File, path::Path};
+
+use parquet::{
+    file::reader::{FileReader, SerializedFileReader},
+    record::Field,
+};
+use spate_records::{About, Error, ROW_GROUP, RecordFile};
+use spate_stateful::{Address, End, Record, Tuple};
+
+/// Some time in 2023.
+const START: u64 = 1_700_000_000_000_000_000;
+
+fn about() -> About {
+    About { run: "r1".into(), templates: vec!["web".into(), "dns".into()], one_in: 3 }
+}
+
+fn record(number: u64) -> Record {
+    let v6 = number % 2 == 1;
+    let address = |n: u128| if v6 { Address(0x2001_0db8 << 96 | n) } else { Address::v4(0x1000_0000 + n as u32) };
+    Record {
+        tuple: Tuple { local: address(1), remote: address(2), local_port: 65_535, remote_port: 443 },
+        number,
+        template: (number % 2) as u16,
+        client: number.is_multiple_of(3),
+        udp: v6,
+        end: End::ALL[number as usize % End::ALL.len()],
+        start_ns: START + 10 * number,
+        established_ns: number.is_multiple_of(2).then_some(START + 10 * number + 1),
+        first_byte_ns: number.is_multiple_of(5).then_some(START + 10 * number + 2),
+        end_ns: START + 10 * number + 3,
+        sent_bytes: 1 << 40 | number,
+        received_bytes: number,
+        sent_packets: 7 * number,
+        received_packets: u64::from(u32::MAX) + number,
+        retransmitted: number % 4,
+        round_trip_ns: number.is_multiple_of(7).then_some(number),
+    }
+}
+
+fn write(path: &Path, records: u64, most: u64) -> u64 {
+    let mut file = RecordFile::create(path, about(), most).unwrap();
+    for number in 0..records {
+        file.add(&record(number)).unwrap();
+    }
+    assert!(!path.exists(), "it is not whole yet");
+    let left_out = file.left_out();
+    file.finish().unwrap();
+    left_out
+}
+
+fn rows(path: &Path) -> Vec<BTreeMap<String, Field>> {
+    let file = SerializedFileReader::new(File::open(path).unwrap()).unwrap();
+    let row = |row: Result<parquet::record::Row, _>| row.unwrap().into_columns().into_iter().collect();
+    file.get_row_iter(None).unwrap().map(row).collect()
+}
+
+fn text(value: &str) -> Field {
+    Field::Str(value.into())
+}
+
+/// An optional count, as it is read.
+fn maybe(value: Option<u64>) -> Field {
+    value.map_or(Field::Null, Field::ULong)
+}
+
+#[test]
+fn what_was_written_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("records.parquet");
+    let count = ROW_GROUP as u64 + 10;
+    assert_eq!(write(&path, count, u64::MAX), 0);
+    let rows = rows(&path);
+    assert_eq!(rows.len() as u64, count);
+    for (row, number) in rows.iter().zip(0..) {
+        let record = record(number);
+        let (local, remote) = if record.udp { ("2001:db8::1", "2001:db8::2") } else { ("16.0.0.1", "16.0.0.2") };
+        let time = |ns: Option<u64>| ns.map_or(Field::Null, |ns| Field::Long(ns as i64));
+        let expected = [
+            ("run", text("r1")),
+            ("template", text(if number % 2 == 0 { "web" } else { "dns" })),
+            ("side", text(if record.client { "client" } else { "server" })),
+            ("protocol", text(if record.udp { "udp" } else { "tcp" })),
+            ("end_reason", text(record.end.name())),
+            ("flow", Field::ULong(number)),
+            ("local_address", text(local)),
+            ("local_port", Field::UShort(65_535)),
+            ("remote_address", text(remote)),
+            ("remote_port", Field::UShort(443)),
+            ("start", time(Some(record.start_ns))),
+            ("established", time(record.established_ns)),
+            ("first_byte", time(record.first_byte_ns)),
+            ("end", time(Some(record.end_ns))),
+            ("sent_bytes", Field::ULong(record.sent_bytes)),
+            ("received_bytes", Field::ULong(record.received_bytes)),
+            ("sent_packets", Field::ULong(record.sent_packets)),
+            ("received_packets", Field::ULong(record.received_packets)),
+            ("retransmitted_packets", Field::ULong(record.retransmitted)),
+            ("round_trip_ns", maybe(record.round_trip_ns)),
+        ];
+        assert_eq!(row.len(), expected.len());
+        for (column, value) in expected {
+            assert_eq!(row[column], value, "{column} of flow {number}");
+        }
+    }
+}
+
+#[test]
+fn a_file_has_no_more_than_it_may_and_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("records.parquet");
+    assert_eq!(write(&path, 100, 60), 40);
+    assert_eq!(rows(&path).len(), 60);
+    let file = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
+    let told = file.metadata().file_metadata().key_value_metadata().unwrap();
+    let told: BTreeMap<_, _> = told.iter().map(|pair| (pair.key.as_str(), pair.value.as_deref().unwrap())).collect();
+    let expected = [("spate.left_out", "40"), ("spate.one_in", "3"), ("spate.records", "1"), ("spate.run", "r1")];
+    assert_eq!(told, BTreeMap::from(expected));
+}
+
+#[test]
+fn a_file_without_records_can_be_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("records.parquet");
+    write(&path, 0, 10);
+    assert!(rows(&path).is_empty());
+}
+
+#[test]
+fn nothing_is_overwritten_and_nothing_half_done_is_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("records.parquet");
+    write(&path, 5, 10);
+    assert!(matches!(RecordFile::create(&path, about(), 10), Err(Error::Exists(told)) if told == path));
+    assert_eq!(rows(&path).len(), 5);
+
+    let other = folder.path().join("other.parquet");
+    let first = RecordFile::create(&other, about(), 10).unwrap();
+    assert!(matches!(RecordFile::create(&other, about(), 10), Err(Error::Exists(_))), "it is being written");
+    drop(first);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+
+    let nowhere = folder.path().join("no/folder.parquet");
+    let error = RecordFile::create(&nowhere, about(), 10).err().unwrap().to_string();
+    assert!(error.contains("no/folder.parquet.partial: No such file"), "{error}");
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Which connections does a run record, and in which file of which engine?
+
+package plan
+
+import (
+	"fmt"
+	"math"
+	"path"
+	"slices"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/engine/enginev1"
+)
+
+// checkRecords tells whether a profile's connections can be recorded.
+func (p *Problems) checkRecords(profile *spatev1.TrafficProfile, generator *spatev1.TrafficGenerator) {
+	asked, at := profile.Spec.Records, spec.Child("records")
+	if asked == nil {
+		return
+	}
+	if !slices.ContainsFunc(profile.Spec.Traffic, func(e spatev1.TrafficEntry) bool { return e.TemplateRef != nil }) {
+		p.add(spatev1.ReasonInvalidSpec, at, "no entry runs a template, whose connections could be recorded; leave it out")
+	}
+	p.bounded(asked.OneIn, 1, math.MaxUint32, at.Child("oneIn"))
+	if asked.MostRecords != nil {
+		p.atLeastOne(*asked.MostRecords, at.Child("mostRecords"))
+	}
+	if generator == nil {
+		return // told once for the profile
+	}
+	found := slices.IndexFunc(generator.Spec.Volumes, func(v spatev1.GeneratorVolume) bool { return v.Name == asked.Volume })
+	switch {
+	case found < 0:
+		p.add(spatev1.ReasonInvalidSpec, at.Child("volume"), "%q is no volume of generator %s; add it to its spec.volumes", asked.Volume, generator.Name)
+	case !generator.Spec.Volumes[found].Writable:
+		p.add(spatev1.ReasonInvalidSpec, at.Child("volume"), "%q of generator %s is read-only; name one with writable: true", asked.Volume, generator.Name)
+	}
+}
+
+// records of a run as the contract asks for them; the file's name is each engine's own (see recordsFile).
+func records(profile *spatev1.TrafficProfile) *enginev1.Records {
+	asked := profile.Spec.Records
+	if asked == nil {
+		return nil
+	}
+	made := &enginev1.Records{OneIn: uint32(asked.OneIn), Path: path.Join(VolumesDir, string(asked.Volume))}
+	if asked.MostRecords != nil {
+		made.Most = uint64(*asked.MostRecords)
+	}
+	return made
+}
+
+// recordsFile gives an engine's plan, which is its own copy, a file of its own: engines may share a volume.
+func recordsFile(plan *enginev1.Plan, index uint32) {
+	if asked := plan.GetStateful().GetRecords(); asked != nil {
+		asked.Path = path.Join(asked.Path, fmt.Sprintf("%s-%d.parquet", plan.RunId, index))
+	}
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"k8s.io/utils/ptr"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/engine/enginev1"
+)
+
+func recordedRun(volumes ...spatev1.GeneratorVolume) Input {
+	p := profile(running("web", "http", "east", "west"))
+	p.Spec.Records = &spatev1.ConnectionRecords{OneIn: 100, Volume: "results", MostRecords: ptr.To[int64](5000)}
+	return Input{
+		Profile: p, Templates: map[string]*spatev1.ASTFTemplate{"http": nil},
+		Generator: generator(func(g *spatev1.TrafficGenerator) { g.Spec.Volumes = volumes }),
+	}
+}
+
+func TestEachEngineRecordsInAFileOfItsOwn(t *testing.T) {
+	in := recordedRun(spatev1.GeneratorVolume{Name: "results", Writable: true})
+	in.Templates["http"] = templateOf(t, webTemplate)
+	plan := mustResolve(t, in).Plan(Identity{RunID: "r"})
+	for index, want := range []string{VolumesDir + "/results/r-0.parquet", VolumesDir + "/results/r-1.parquet"} {
+		isJSON(t, ForEngine(plan, uint32(index), 2).Stateful.Records, `{"oneIn": 100, "most": 5000, "path": "`+want+`"}`)
+	}
+	in.Profile.Spec.Records = nil
+	if got := ForEngine(mustResolve(t, in).Plan(Identity{RunID: "r"}), 0, 1).Stateful.Records; got != nil {
+		t.Errorf("nobody asked for %v", got)
+	}
+	if ForEngine(&enginev1.Plan{}, 0, 1).Stateful != nil {
+		t.Error("a plan without templates has none")
+	}
+}
+
+func TestWhatCannotBeRecordedIsRefused(t *testing.T) {
+	writable := spatev1.GeneratorVolume{Name: "results", Writable: true}
+	for name, c := range map[string]struct {
+		in   Input
+		do   func(*spatev1.TrafficProfile)
+		want string
+	}{
+		"no volume":       {recordedRun(), nil, `spec.records.volume: "results" is no volume of generator lab`},
+		"read-only":       {recordedRun(spatev1.GeneratorVolume{Name: "results"}), nil, `spec.records.volume: "results" of generator lab is read-only`},
+		"no template":     {recordedRun(writable), func(p *spatev1.TrafficProfile) { p.Spec.Traffic = imix().Spec.Traffic }, "spec.records: no entry runs a template"},
+		"none in so many": {recordedRun(writable), func(p *spatev1.TrafficProfile) { p.Spec.Records.OneIn = 0 }, "spec.records.oneIn"},
+		"no records":      {recordedRun(writable), func(p *spatev1.TrafficProfile) { p.Spec.Records.MostRecords = ptr.To[int64](0) }, "spec.records.mostRecords"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.in.Templates["http"] = templateOf(t, webTemplate)
+			if c.do != nil {
+				c.do(c.in.Profile)
+			}
+			_, problems := Resolve(c.in)
+			if len(problems) != 1 || !strings.Contains(fmt.Sprint(problems), c.want) {
+				t.Errorf("got %v, want %s", problems, c.want)
+			}
+		})
+	}
+}
+
+func TestRecordsStartANewRun(t *testing.T) {
+	in := recordedRun()
+	with := ProfileDigest(in.Profile)
+	in.Profile.Spec.Records.OneIn = 2
+	other := ProfileDigest(in.Profile)
+	in.Profile.Spec.Records = nil
+	if without := ProfileDigest(in.Profile); with == other || with == without {
+		t.Error("a change of what is recorded is no change")
+	}
+}
