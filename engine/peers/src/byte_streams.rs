@@ -12,6 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use rustix::net::sockopt::set_tcp_congestion;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -177,6 +178,8 @@ pub fn serve(prefix: &str, which: &str, at: SocketAddr, exchange: Exchange) -> i
 fn listen(at: SocketAddr) -> io::Result<TcpListener> {
     let socket = tokio::net::TcpSocket::new_v4()?;
     socket.set_reuseaddr(true)?;
+    // Whatever this machine's default is; connections have their listener's.
+    set_tcp_congestion(&socket, "cubic")?;
     socket.bind(at)?;
     socket.listen(16_384)
 }

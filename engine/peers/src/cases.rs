@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which trials there are.
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use crate::{
@@ -137,6 +139,8 @@ pub struct Side {
     /// In kB/s.
     pub goodput: f64,
     pub seconds: Times,
+    /// Of all rounds.
+    pub counters: BTreeMap<&'static str, u64>,
 }
 
 /// What it brought.
@@ -185,7 +189,11 @@ fn average(outcomes: &[Outcome]) -> Side {
         p99: mean(|t| t.p99),
         longest: mean(|t| t.longest),
     };
-    Side { goodput: outcomes[0].bytes as f64 / seconds.mean / 1e3, seconds }
+    let mut counters = BTreeMap::new();
+    for (name, count) in outcomes.iter().flat_map(|outcome| &outcome.counters) {
+        *counters.entry(*name).or_default() += count;
+    }
+    Side { goodput: outcomes[0].bytes as f64 / seconds.mean / 1e3, seconds, counters }
 }
 
 impl Comparison {

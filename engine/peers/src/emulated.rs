@@ -18,8 +18,8 @@ use std::{
 use anyhow::Context;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use spate_stateful::{
-    Address, Client, Count, Counters, Emulation, Instruction, Payload, Pool, PortLink, Program, Protocol, Scenario,
-    Server, Template, Tunables, WeightedPool, arrivals,
+    Address, Client, Count, Counters, Emulation, Instruction, Payload, Pool, PortLink, Program, Protocol, Received,
+    Scenario, Server, Template, Tunables, WeightedPool, arrivals,
     pool::Order,
     tcp,
     tuples::{Dealing, Share},
@@ -67,8 +67,10 @@ struct Left {
     flows: usize,
     /// Frames that the socket had no room for.
     missed: u64,
-    /// Frames of ours that were none of the scenario's or damaged.
+    /// Frames that were none of the scenario's.
     foreign: u64,
+    /// Frames with a wrong checksum.
+    damaged: u64,
 }
 
 /// What they counted.
@@ -241,7 +243,8 @@ impl Emulated {
         for (count, told) in [
             (left.flows as u64, "places for flows are taken after all was cut"),
             (left.missed, "packets came faster than our end took them"),
-            (left.foreign, "packets were foreign or damaged"),
+            (left.foreign, "packets were foreign"),
+            (left.damaged, "packets had a wrong checksum"),
         ] {
             if count > 0 {
                 counted.contradictions.push(format!("{count} {told}"));
@@ -297,8 +300,11 @@ impl Worker {
             let taken = self.socket.receive(&mut rooms, &mut lengths)?;
             for (room, length) in rooms.iter().zip(&lengths[..taken]) {
                 let now = self.now_ns();
-                if self.emulation.receive(0, &room[..*length], now) != spate_stateful::Received::Taken {
-                    self.left.foreign += 1;
+                let frame = &room[..*length];
+                match self.emulation.receive(0, frame, now) {
+                    Received::Taken => {}
+                    Received::Foreign => self.left.foreign += 1,
+                    Received::BadChecksum => self.left.damaged += 1,
                 }
             }
             let now = self.now_ns();

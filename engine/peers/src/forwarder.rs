@@ -16,7 +16,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::{
     forge::{self, Aim},
-    namespaces,
+    namespaces::{self, NEAR, OURS},
     packet_socket::{BATCH, PacketSocket, ROOM},
     path::{Direction, Fate, Judge, Path},
 };
@@ -40,6 +40,31 @@ pub struct Forwarded {
     pub latest_us: u64,
 }
 
+/// Who is at the near end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Near {
+    /// Our end.
+    Ours,
+    /// The kernel, in its place.
+    Kernel,
+}
+
+impl Near {
+    fn interface(self) -> &'static str {
+        match self {
+            Self::Ours => "our1",
+            Self::Kernel => "near1",
+        }
+    }
+
+    fn address(self) -> [u8; 4] {
+        match self {
+            Self::Ours => OURS,
+            Self::Kernel => NEAR,
+        }
+    }
+}
+
 /// Forged resets: one for each connection, against the near end when it sends data.
 #[derive(Clone, Copy, Debug)]
 pub struct Resets {
@@ -58,15 +83,16 @@ pub struct Forwarder {
 
 impl Forwarder {
     /// Between an interface of the near end's link and the far end's, in the router's namespace.
-    pub fn start(prefix: &str, near: &'static str, path: Path, seed: u64, resets: Option<Resets>) -> io::Result<Self> {
+    pub fn start(prefix: &str, near: Near, path: Path, seed: u64, resets: Option<Resets>) -> io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let (told, ready) = std::sync::mpsc::channel();
         let thread = namespaces::in_namespace(prefix, "router", move || {
-            let ends = [PacketSocket::open(near)?, PacketSocket::open("far1")?];
+            let ends = [PacketSocket::open(near.interface())?, PacketSocket::open("far1")?];
             told.send(()).map_err(io::Error::other)?;
             Router {
                 ends,
+                near: namespaces::mac(near.address()),
                 judge: Judge::new(path, seed),
                 resets,
                 reset: HashSet::new(),
@@ -101,6 +127,8 @@ struct UnderWay {
 struct Router {
     /// Near and far.
     ends: [PacketSocket; 2],
+    /// MAC of the near end: the other's packets, of connections before, go nowhere.
+    near: [u8; 6],
     judge: Judge,
     resets: Option<Resets>,
     /// Ports of the far end whose connections were reset.
@@ -137,7 +165,10 @@ impl Router {
 
     fn take(&mut self, from: usize, frame: &[u8], now: Instant) {
         let direction = if from == 0 { Direction::Out } else { Direction::Back };
-        let Some(ports) = forge::ports(frame) else { return self.send(1 - from, frame.to_vec(), now) };
+        let Some(ports) = forge::ports(frame) else { return };
+        if from == 1 && frame[..6] != self.near {
+            return;
+        }
         if from == 0 {
             self.perhaps_reset(frame, ports, now);
         }

@@ -14,7 +14,8 @@ use spate_stateful::{Count, Payload, Tunables};
 use crate::{
     byte_streams::{self, Exchange, Peer, Stream},
     emulated::{Counted, Emulated, Ending, Engine},
-    forwarder::{Forwarded, Forwarder, Resets},
+    forwarder::{Forwarded, Forwarder, Near, Resets},
+    kernel,
     namespaces::{FAR, NEAR, OURS},
     nginx::{self, Nginx},
     path::Path,
@@ -93,7 +94,7 @@ pub struct Outcome {
     pub seconds: Times,
     /// Mean over connections of bytes by time, in kB/s: their bytes by the sum of their times.
     pub goodput: f64,
-    /// The engine's counters.
+    /// Of our end; of the kernel, if it sends in our place.
     pub counters: BTreeMap<&'static str, u64>,
     pub router: Forwarded,
     /// What is not as it should be.
@@ -140,7 +141,7 @@ impl Trial {
 
     /// Runs it.
     pub fn run(&self, bench: &mut Bench) -> anyhow::Result<Outcome> {
-        let near = if self.sender == Sender::Kernel { "near1" } else { "our1" };
+        let near = if self.sender == Sender::Kernel { Near::Kernel } else { Near::Ours };
         let router = Forwarder::start(&bench.prefix, near, self.path.clone(), bench.seed, self.resets)?;
         let mut outcome = match self.sender {
             Sender::Ours => self.ours_sends(bench)?,
@@ -189,13 +190,21 @@ impl Trial {
     }
 
     fn kernel_sends(&self, bench: &Bench) -> anyhow::Result<Outcome> {
+        let before = kernel::counters(&bench.prefix, "near")?;
         let servers = byte_streams::serve(&bench.prefix, "near", at(NEAR), self.exchange())?;
         let clients = self.ask(bench, NEAR)?;
         self.wait(|| clients.ended());
         self.wait(|| servers.ended());
         let (streams, served) = (clients.stop()?, servers.stop()?);
         let sums = (streams.iter().map(|s| s.received).sum(), served.iter().map(|s| s.sent).sum());
-        Ok(self.outcome(&streams, sums, None))
+        let mut outcome = self.outcome(&streams, sums, None);
+        for (name, count) in kernel::counters(&bench.prefix, "near")? {
+            let counted = count - before.get(name).copied().unwrap_or(0);
+            if counted > 0 {
+                outcome.counters.insert(name, counted);
+            }
+        }
+        Ok(outcome)
     }
 
     fn wait_for_ours(&self, clients: &Emulated) {
