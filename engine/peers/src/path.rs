@@ -52,6 +52,13 @@ impl Path {
     }
 }
 
+impl Path {
+    /// Whether packets arrive once, in the order in which they were sent.
+    pub fn keeps_order(&self) -> bool {
+        self.jitter_us == 0 && self.held_per_mille == 0 && self.twice_per_mille == 0
+    }
+}
+
 /// What becomes of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {

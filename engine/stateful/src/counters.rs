@@ -58,6 +58,7 @@ counters! {
     TimeoutDrops "timeout_drops" "tcps_timeoutdrop" "Connections given up after too many time-outs.";
     ConnectDrops "connect_drops" "tcps_conndrops" "Handshakes given up.";
     SpuriousTimeouts "spurious_timeouts" "" "Time-outs that were undone (RFC 5682).";
+    SpuriousRecoveries "spurious_recoveries" "" "Fast recoveries that were undone (RFC 3522).";
     FastRetransmits "fast_retransmits" "tcps_sack_recovery_episode" "Fast recoveries begun.";
     PersistTimeouts "persist_timeouts" "tcps_persisttimeo" "Time-outs of a closed window.";
     KeepaliveProbes "keepalive_probes" "tcps_keepprobe" "Keepalives sent.";
