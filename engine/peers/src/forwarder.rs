@@ -68,7 +68,7 @@ impl Near {
 /// Forged resets: one for each connection, against the near end when it sends data.
 #[derive(Clone, Copy, Debug)]
 pub struct Resets {
-    /// Of every so many connections (by the far end's port) one.
+    /// Of every so many connections one, by half of the far end's port: Linux prefers even ones.
     pub one_in: u16,
     /// See there.
     pub aim: Aim,
@@ -190,7 +190,7 @@ impl Router {
 
     fn perhaps_reset(&mut self, frame: &[u8], ports: (u16, u16), now: Instant) {
         let Some(Resets { one_in, aim }) = self.resets else { return };
-        if ports.1 % one_in != 0 || self.reset.contains(&ports) {
+        if ports.1 / 2 % one_in != 0 || self.reset.contains(&ports) {
             return;
         }
         if let Some(reset) = forge::reset(frame, aim) {

@@ -81,7 +81,7 @@ impl Namespaces {
             this.within(which, &["sysctl", "-qw", "net.ipv4.tcp_no_metrics_save=1"])?;
             this.within(which, &["sysctl", "-qw", "net.ipv4.tcp_max_syn_backlog=16384"])?;
             this.within(which, &["sysctl", "-qw", "net.core.somaxconn=16384"])?;
-            this.within(which, &["sysctl", "-qw", "net.ipv4.ip_local_port_range=1024 65535"])?;
+            this.within(which, &["sysctl", "-qw", "net.ipv4.ip_local_port_range=10000 65535"])?;
         }
         this.introduce()?;
         Ok(this)

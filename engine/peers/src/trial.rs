@@ -21,7 +21,7 @@ use crate::{
     path::Path,
 };
 
-/// Servers listen on it.
+/// Servers listen on it: below the ports of the kernel's clients.
 const PORT: u16 = 8080;
 /// Bytes of a request.
 const REQUEST: u64 = 300;
@@ -300,9 +300,10 @@ impl Trial {
                     outcome.received == outcome.sent,
                     format!("{} bytes received, {} sent", outcome.received, outcome.sent),
                 );
-                // A packet that comes late belongs to no connection any more: both kernels answer it with RST.
-                let resets: &[Count] = &[Count::ResetsReceived, Count::ResetsSent];
-                let resets = if self.path.keeps_order() { resets } else { &[] };
+                // A packet that comes late belongs to no connection any more: both kinds of ends answer it with RST.
+                let (resets, strays) = (get(Count::ResetsSent), get(Count::StraysRefused));
+                must(resets == strays, format!("{resets} RST sent, {strays} of them to late packets"));
+                let resets: &[Count] = if self.path.keeps_order() { &[Count::ResetsReceived] } else { &[] };
                 let bad = [Count::FlowsCut, Count::TimeoutDrops, Count::ConnectDrops, Count::RecoveryExhausted];
                 for bad in bad.iter().chain(resets) {
                     must(get(*bad) == 0, format!("{bad:?}: {}", get(*bad)));

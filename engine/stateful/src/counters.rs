@@ -51,7 +51,8 @@ counters! {
     MissingTimestamps "missing_timestamps" "" "Segments dropped because they lack the agreed timestamps.";
     ChallengeAcks "challenge_acks" "" "Acknowledgements that answered a suspicious SYN, RST or ACK (RFC 5961).";
     ResetsReceived "resets_received" "tcps_drops" "Connections that the peer reset.";
-    ResetsSent "resets_sent" "" "Connections that we reset.";
+    ResetsSent "resets_sent" "" "Resets sent.";
+    StraysRefused "strays_refused" "" "Of the resets sent, those that answered a segment of no flow: one that came late, or to a closed port.";
     RoundTrips "round_trips" "tcps_rttupdated" "Round trips measured.";
     RetransmitTimeouts "retransmit_timeouts" "tcps_rexmttimeo" "Retransmission time-outs.";
     SynTimeouts "syn_timeouts" "tcps_rexmttimeo_syn" "Of them, of SYN.";
