@@ -190,7 +190,7 @@ impl Router {
 
     fn perhaps_reset(&mut self, frame: &[u8], ports: (u16, u16), now: Instant) {
         let Some(Resets { one_in, aim }) = self.resets else { return };
-        if ports.1 / 2 % one_in != 0 || self.reset.contains(&ports) {
+        if !(ports.1 / 2).is_multiple_of(one_in) || self.reset.contains(&ports) {
             return;
         }
         if let Some(reset) = forge::reset(frame, aim) {
