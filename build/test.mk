@@ -24,7 +24,11 @@ test: deps ## Run all that CI runs: lint, unit tests, envtest, short fuzzing, in
 	@$(MAKE) --no-print-directory e2e
 
 ##@ Tests
-.PHONY: lint lint-shell lint-yaml lint-chart lint-e2e unit e2e
+PEERS_CONNECTIONS ?= 10000
+PEERS_ROUNDS ?= 5
+PEERS_SEED ?= 1
+
+.PHONY: lint lint-shell lint-yaml lint-chart lint-e2e unit e2e peers
 lint: engine-lint operator-lint verify-generated lint-shell lint-yaml lint-chart lint-e2e ## Check style and that generated files are current
 
 shell_scripts = $(shell git ls-files --cached --others --exclude-standard -- e2e build .ci | xargs -r grep -lE -m1 '^\#!.*(ba)?sh$$')
@@ -53,3 +57,7 @@ e2e: images cluster-up ## Run the suites in the real cluster (RUN=regexp chooses
 	@e2e/install $(operator_image) $(engine_image)
 	@$(in_cluster) env SPATE_ROOT=$(CURDIR) $(suites) -test.v -test.timeout 14m -test.run '$(RUN)' || { status=$$?; [ -n "$${KEEP:-}" ] || e2e/cluster/down; exit $$status; }
 	@[ -n "$${KEEP:-}" ] || e2e/cluster/down
+
+peers: deps ## Run our TCP against the kernel's and nginx through a seeded bad network, 8 min (PEERS_CONNECTIONS, PEERS_ROUNDS, PEERS_SEED)
+	@cd engine && cargo build --locked --quiet --package spate-peers
+	@$(CARGO_TARGET_DIR)/debug/spate-peers --connections $(PEERS_CONNECTIONS) --rounds $(PEERS_ROUNDS) --seed $(PEERS_SEED) --json build/peers/peers.json

@@ -51,13 +51,15 @@ counters! {
     MissingTimestamps "missing_timestamps" "" "Segments dropped because they lack the agreed timestamps.";
     ChallengeAcks "challenge_acks" "" "Acknowledgements that answered a suspicious SYN, RST or ACK (RFC 5961).";
     ResetsReceived "resets_received" "tcps_drops" "Connections that the peer reset.";
-    ResetsSent "resets_sent" "" "Connections that we reset.";
+    ResetsSent "resets_sent" "" "Resets sent.";
+    StraysRefused "strays_refused" "" "Of the resets sent, those that answered a segment of no flow: one that came late, or to a closed port.";
     RoundTrips "round_trips" "tcps_rttupdated" "Round trips measured.";
     RetransmitTimeouts "retransmit_timeouts" "tcps_rexmttimeo" "Retransmission time-outs.";
     SynTimeouts "syn_timeouts" "tcps_rexmttimeo_syn" "Of them, of SYN.";
     TimeoutDrops "timeout_drops" "tcps_timeoutdrop" "Connections given up after too many time-outs.";
     ConnectDrops "connect_drops" "tcps_conndrops" "Handshakes given up.";
     SpuriousTimeouts "spurious_timeouts" "" "Time-outs that were undone (RFC 5682).";
+    SpuriousRecoveries "spurious_recoveries" "" "Fast recoveries that were undone (RFC 3522).";
     FastRetransmits "fast_retransmits" "tcps_sack_recovery_episode" "Fast recoveries begun.";
     PersistTimeouts "persist_timeouts" "tcps_persisttimeo" "Time-outs of a closed window.";
     KeepaliveProbes "keepalive_probes" "tcps_keepprobe" "Keepalives sent.";

@@ -55,6 +55,17 @@ impl Flow {
         if seq_before(from, self.snd_end) { self.snd_end.wrapping_sub(from) } else { 0 }
     }
 
+    /// Whether all that is queued and not acknowledged is of one payload, sent once.
+    pub fn is_one_payload(&self, payloads: &[Payload]) -> bool {
+        let piece = self.pieces[0];
+        if self.piece_count != 1 || seq_before(self.snd_una, piece.seq) {
+            return false;
+        }
+        let unit = part_len(&payloads[usize::from(piece.payload)], piece.part).max(1);
+        let nth = |seq: u32| seq.wrapping_sub(piece.seq) / unit;
+        nth(self.snd_una) == nth(self.snd_end.wrapping_sub(1))
+    }
+
     /// Queues a part of a payload. Tells how many bytes that is.
     pub fn queue(
         &mut self,

@@ -853,6 +853,7 @@ impl Stack {
             let Some(frame) = out.frame(answer.below.len() + TCP_HEADER) else { return };
             answer.below.write_tcp(frame, &answer.head, &options, 0, 0);
             self.sides[answer.side].counters.one(Count::ResetsSent);
+            self.sides[answer.side].counters.one(Count::StraysRefused);
             self.ports[port].answers.pop();
         }
         while self.ports[port].ready.head != NONE {

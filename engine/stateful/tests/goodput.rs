@@ -71,3 +71,44 @@ fn losses_at_random_cost_what_theory_says() {
         }
     }
 }
+
+/// Mean time of short answers in seconds, over a path that loses so many of a million in each direction; and time-outs of data.
+fn short_answers(loss: u32) -> (f64, u64) {
+    const SHORT: u64 = 100_000;
+    const MANY: u64 = 400;
+    let (client, server, payloads) = request_response(300, SHORT);
+    let tunables = Tunables { time_wait_ns: MS, ..Tunables::default() };
+    let scenario = with(Protocol::Tcp, client, server, payloads, tunables.clone(), tunables);
+    let mut net = Net::new(scenario, Path { delay_ns: 50 * MS, loss, seed: 11, ..Path::default() });
+    let mut spent = 0;
+    for flow in 1..=MANY {
+        let start = net.now;
+        net.open(0);
+        while net.count(true, Count::ReceivedDataBytes) < flow * SHORT {
+            net.run_for(MS);
+            assert!(net.now < start + 600_000 * MS, "{}", net.told());
+        }
+        spent += net.now - start;
+        net.run_for(10_000 * MS);
+    }
+    let mean = spent as f64 / 1e9 / MANY as f64;
+    let timeouts = net.count(false, Count::RetransmitTimeouts) - net.count(false, Count::SynTimeouts);
+    let again = net.count(false, Count::RetransmittedPackets);
+    println!(
+        "{SHORT} bytes, loss {} %: {mean:.3} s, {timeouts} time-outs, {again} sent again of {} lost",
+        f64::from(loss) / 1e4,
+        net.lost
+    );
+    (mean, timeouts)
+}
+
+#[test]
+fn short_answers_come_in_few_round_trips() {
+    // Two round trips before the first byte, and three of slow start from ten segments: the last is not waited for.
+    let (mean, timeouts) = short_answers(0);
+    assert!((0.4..0.41).contains(&mean) && timeouts == 0, "{mean:.3} s, {timeouts} time-outs");
+    let (mean, timeouts) = short_answers(10_000);
+    assert!(mean < 0.62 && timeouts < 30, "{mean:.3} s, {timeouts} time-outs");
+    let (mean, timeouts) = short_answers(50_000);
+    assert!(mean < 1.25 && timeouts < 200, "{mean:.3} s, {timeouts} time-outs");
+}

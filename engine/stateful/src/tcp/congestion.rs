@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The congestion window: slow start and NewReno (RFC 5681), CUBIC (RFC 9438).
 use super::Context;
-use crate::{flow::Flow, scenario::CongestionControl};
+use crate::{
+    flow::{Flow, is},
+    scenario::CongestionControl,
+};
 
 /// CUBIC's constants (RFC 9438 section 4.6 and 5).
 const C: f64 = 0.4;
@@ -64,11 +67,14 @@ impl Flow {
     /// The threshold after a loss or a mark, with so many bytes in flight.
     pub(super) fn reduced(&mut self, flight: u32, cx: &Context<'_>) -> u32 {
         let mss = u32::from(self.mss);
+        // Of the window, if it was what limited us: of a flight that one acknowledgement has just made small, little would be
+        // left (RFC 9438 section 4.6 lets it be either).
+        let flight = if self.has(is::LIMITED) { self.cwnd } else { self.cwnd.min(flight.max(mss)) };
         let to = match cx.tunables.congestion_control {
             CongestionControl::NewReno => flight / 2,
             CongestionControl::Cubic => {
                 // Fast convergence (section 4.7).
-                let cwnd = self.cwnd.min(flight.max(mss));
+                let cwnd = flight;
                 self.w_max = if cwnd < self.w_max { (f64::from(cwnd) * (1.0 + BETA) / 2.0) as u32 } else { cwnd };
                 self.epoch_at = 0;
                 (f64::from(cwnd) * BETA) as u32

@@ -448,6 +448,7 @@ impl Flow {
             self.dup_acks = 0;
         }
         if self.recovery != NONE || self.any(is::RECOVERY | is::LOSS | is::PROBED) {
+            self.was_needless(s, cx);
             self.delivered(acked, newly, cx);
         } else if self.has(is::LIMITED) {
             self.grow(acked, cx);

@@ -96,7 +96,7 @@ impl Flow {
     #[inline]
     fn send_all(&mut self, cx: &mut Context<'_>, from: &Sources<'_>, out: &mut impl Output) -> Turn {
         for _ in 0..TURN {
-            let Some(plan) = self.plan(cx) else {
+            let Some(plan) = self.plan(cx, &from.data) else {
                 self.clear(is::OUTPUT);
                 return if self.acknowledge(cx, from, out) { Turn::Done } else { Turn::NoRoom };
             };
@@ -111,7 +111,7 @@ impl Flow {
     }
 
     /// What to send next, if anything may be sent.
-    fn plan(&mut self, cx: &mut Context<'_>) -> Option<Plan> {
+    fn plan(&mut self, cx: &mut Context<'_>, data: &Data<'_>) -> Option<Plan> {
         if self.state == State::TimeWait {
             return None;
         }
@@ -143,10 +143,10 @@ impl Flow {
             }
             return Some(self.segment(self.snd_nxt, len, true));
         }
-        self.plan_new(mss, cx)
+        self.plan_new(mss, cx, data)
     }
 
-    fn plan_new(&mut self, mss: u32, cx: &mut Context<'_>) -> Option<Plan> {
+    fn plan_new(&mut self, mss: u32, cx: &mut Context<'_>, data: &Data<'_>) -> Option<Plan> {
         let sent_fin = self.fin_is_sent();
         let left = if sent_fin { 0 } else { self.snd_end.wrapping_sub(self.snd_nxt) };
         let fin = self.has(is::FIN_QUEUED) && !sent_fin;
@@ -164,7 +164,8 @@ impl Flow {
         let usable = if seq_before(self.snd_nxt, edge) { edge.wrapping_sub(self.snd_nxt) } else { 0 };
         // RFC 9293 section 3.8.6.2.1: more room than a little is waited for, unless it is the rest of a buffer of our own.
         let fills = usable >= mss / 2 && cx.tunables.send_buffer < self.snd_wnd;
-        let part = len > usable;
+        // FIN needs room like a byte of data.
+        let part = len > usable || (left == 0 && usable == 0);
         if part {
             if (flight > 0 && !fills) || usable == 0 {
                 if flight == 0 && !self.has(is::PERSIST) {
@@ -182,9 +183,11 @@ impl Flow {
                 self.set(is::LIMITED);
                 return None;
             }
-            // Nagle (RFC 9293 section 3.7.4).
+            // Nagle (RFC 9293 section 3.7.4); the end of a payload waits for no segments of its own but for other payloads'
+            // ends, which may be little too (Minshall's variant, as Linux).
             let last = fin && len == left;
-            if len < mss && flight > 0 && !cx.tunables.no_delay && !last && !part {
+            let waits = len < mss && flight > 0 && !cx.tunables.no_delay && !last && !part;
+            if waits && !self.is_one_payload(data.payloads) {
                 return None;
             }
             if pipe + 2 * len < self.cwnd / 2 {
@@ -206,8 +209,8 @@ impl Flow {
     /// One segment whatever the windows say: a probe.
     fn forced(&mut self, mss: u32) -> Option<Plan> {
         if self.has(is::PERSIST) {
-            // One byte beyond the window.
-            return Some(Plan { len: 1, ..self.segment(self.snd_una, 1, self.in_flight() > 0) });
+            // One byte beyond the window, or the FIN.
+            return Some(self.segment(self.snd_una, 1, self.in_flight() > 0));
         }
         let left = if self.fin_is_sent() { 0 } else { self.snd_end.wrapping_sub(self.snd_nxt) };
         let edge = self.snd_una.wrapping_add(self.snd_wnd);
@@ -387,8 +390,9 @@ impl Flow {
             self.state = if self.state == State::CloseWait { State::LastAck } else { State::FinWait1 };
         }
         if plan.again {
-            // Which of both is answered cannot be told (Karn).
+            // Which of both is answered cannot be told (Karn). It is no pause all the same.
             self.clear(is::TIMED);
+            self.rtt_at = cx.now.us();
             if plan.seq == self.snd_nxt {
                 self.snd_nxt = end;
             }
@@ -405,6 +409,11 @@ impl Flow {
         }
         self.snd_max = seq_max(self.snd_max, end);
         self.noted(plan.seq, end, cx);
+        // The first segment sent again has its whole time to be answered: until then nothing moves the time-out, which an
+        // earlier acknowledgement began.
+        if plan.again && !plan.forced && plan.seq == self.snd_una && !self.has(is::PERSIST) {
+            self.arm_retransmit(cx);
+        }
     }
 
     /// Acknowledges, if that is owed. A peer without selective acknowledgements counts duplicates: each segment out of order

@@ -51,6 +51,10 @@ pub struct Recovery {
     /// Before the reduction, to undo it.
     prior_cwnd: u32,
     prior_ssthresh: u32,
+    /// CUBIC's `w_max`, `epoch_at` and `cubic_k`.
+    prior_cubic: [u32; 3],
+    /// Timestamp of the first segment that was sent again since.
+    resent_at: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -80,6 +84,8 @@ impl Recovery {
         unanswered: 0,
         prior_cwnd: 0,
         prior_ssthresh: 0,
+        prior_cubic: [0; 3],
+        resent_at: None,
     };
 
     fn sends(&self) -> &[Send] {
@@ -257,7 +263,9 @@ impl Flow {
     pub(super) fn pipe(&self, cx: &Context<'_>) -> u32 {
         let flight = self.in_flight();
         if self.recovery == NONE {
-            return flight;
+            // Limited transmit (RFC 3042): the first two duplicates let new data go as well.
+            let arrived = u32::from(self.dup_acks.min(2)) * u32::from(self.mss);
+            return flight.saturating_sub(if self.has(is::SACK) { 0 } else { arrived });
         }
         let trouble = &cx.recoveries[self.recovery];
         let mut out = trouble.sacked.bytes();
@@ -273,13 +281,16 @@ impl Flow {
         flight.saturating_sub(out)
     }
 
-    /// An acknowledgement that acknowledges nothing new came, or one with new blocks: is something lost?
-    pub(super) fn suspect(&mut self, newly: u32, cx: &mut Context<'_>) {
+    /// An acknowledgement that acknowledges nothing new came, or one with new blocks, and delivered so many bytes: is
+    /// something lost?
+    pub(super) fn suspect(&mut self, delivered: u32, cx: &mut Context<'_>) {
         let mss = u32::from(self.mss);
         let threshold = u32::from(cx.tunables.duplicate_ack_threshold);
         if self.any(is::RECOVERY | is::LOSS) {
-            return self.rate(newly, cx);
+            return self.rate(delivered, cx);
         }
+        // What has arrived makes room for new data (RFC 3042, RFC 6675 section 5).
+        self.set(is::OUTPUT);
         if self.has(is::SACK) {
             if self.recovery == NONE {
                 return;
@@ -288,7 +299,7 @@ impl Flow {
             trouble.lose_below((threshold - 1) * mss);
             let (una, highest) = (self.snd_una, trouble.sacked.end());
             if trouble.hole(una).is_some() {
-                self.enter_recovery(cx);
+                self.enter_recovery(delivered, cx);
             } else if highest.is_some() && !self.has(is::REORDER) && self.in_flight() > 0 {
                 // RFC 8985 section 6.2 step 5: a quarter of a round trip for what is only late.
                 let wait_us = (self.srtt / 4).max(1);
@@ -299,7 +310,7 @@ impl Flow {
         } else if u32::from(self.dup_acks) >= threshold && self.trouble(cx).is_some() {
             let to = seq_min(self.snd_una.wrapping_add(self.segment_data()), self.snd_max);
             cx.recoveries[self.recovery].lost_to = to;
-            self.enter_recovery(cx);
+            self.enter_recovery(delivered, cx);
         }
     }
 
@@ -317,16 +328,17 @@ impl Flow {
             self.arm_retransmit(cx);
             self.set(is::OUTPUT);
         } else if trouble.hole(self.snd_una).is_some() {
-            self.enter_recovery(cx);
+            self.enter_recovery(0, cx);
         } else {
             self.arm_retransmit(cx);
         }
     }
 
-    fn enter_recovery(&mut self, cx: &mut Context<'_>) {
+    /// Fast recovery begins with an acknowledgement that delivered so many bytes.
+    fn enter_recovery(&mut self, delivered: u32, cx: &mut Context<'_>) {
         cx.one(Count::FastRetransmits);
         let flight = self.in_flight();
-        let (cwnd, ssthresh) = (self.cwnd, self.ssthresh);
+        let (cwnd, ssthresh, cubic) = (self.cwnd, self.ssthresh, [self.w_max, self.epoch_at, self.cubic_k]);
         self.ssthresh = self.reduced(flight, cx);
         self.recover = self.snd_max;
         self.clear(is::TIMED | is::PROBED | is::FRTO);
@@ -334,10 +346,10 @@ impl Flow {
         self.tell_reduction();
         let trouble = &mut cx.recoveries[self.recovery];
         (trouble.prr_delivered, trouble.prr_out, trouble.flight) = (0, 0, flight.max(1));
-        (trouble.prior_cwnd, trouble.prior_ssthresh) = (cwnd, ssthresh);
-        trouble.delivered_at = None;
+        (trouble.prior_cwnd, trouble.prior_ssthresh, trouble.prior_cubic) = (cwnd, ssthresh, cubic);
+        (trouble.delivered_at, trouble.resent_at) = (None, None);
         self.arm_retransmit(cx);
-        self.rate(0, cx);
+        self.rate(delivered, cx);
         // The first retransmission goes at once.
         let pipe = self.pipe(cx);
         self.cwnd = self.cwnd.max(pipe + u32::from(self.mss));
@@ -439,7 +451,7 @@ impl Flow {
             self.grow(acked, cx);
         }
         if !self.has(is::LOSS) {
-            self.suspect(newly, cx);
+            self.suspect(delivered, cx);
         }
     }
 
@@ -468,10 +480,16 @@ impl Flow {
         let first = !self.has(is::LOSS);
         if first {
             let flight = self.in_flight();
-            let (cwnd, ssthresh) = (self.cwnd, self.ssthresh);
-            self.ssthresh = self.reduced(flight, cx);
+            // The losses that fast recovery repairs are paid for: the window is reduced once for them.
+            let paid = self.has(is::RECOVERY);
+            let cwnd = if paid { self.ssthresh } else { self.cwnd };
+            let (ssthresh, cubic) = (self.ssthresh, [self.w_max, self.epoch_at, self.cubic_k]);
+            if !paid {
+                self.ssthresh = self.reduced(flight, cx);
+            }
             if let Some(trouble) = self.trouble(cx) {
-                (trouble.prior_cwnd, trouble.prior_ssthresh) = (cwnd, ssthresh);
+                (trouble.prior_cwnd, trouble.prior_ssthresh, trouble.prior_cubic) = (cwnd, ssthresh, cubic);
+                trouble.resent_at = None;
             }
         }
         self.clear(is::RECOVERY | is::TIMED | is::PROBED | is::PROBE);
@@ -516,17 +534,34 @@ impl Flow {
         }
     }
 
-    /// The time-out was spurious: all is as it was before.
+    /// The time-out, or the fast recovery, was spurious: all is as it was before.
     fn undo(&mut self, cx: &mut Context<'_>) {
-        cx.one(Count::SpuriousTimeouts);
+        cx.one(if self.has(is::LOSS) { Count::SpuriousTimeouts } else { Count::SpuriousRecoveries });
         let trouble = &mut cx.recoveries[self.recovery];
         trouble.lost_to = self.snd_una;
         trouble.sent = 0;
         self.cwnd = trouble.prior_cwnd;
         self.ssthresh = trouble.prior_ssthresh;
+        // RFC 9438 section 4.9.1.
+        [self.w_max, self.epoch_at, self.cubic_k] = trouble.prior_cubic;
         self.backoff = 0;
-        self.clear(is::LOSS | is::FRTO);
+        self.clear(is::LOSS | is::FRTO | is::RECOVERY);
+        self.dup_acks = 0;
         self.set(is::OUTPUT);
+    }
+
+    /// An acknowledgement moved on, and echoes a timestamp. If that is older than the first segment that was sent again, the
+    /// original has arrived, and nothing was lost (RFC 3522): all is as it was before (RFC 4015).
+    pub(super) fn was_needless(&mut self, s: &Segment<'_>, cx: &mut Context<'_>) {
+        let Some((_, echo)) = s.timestamps().filter(|_| self.has(is::TIMESTAMPS)) else { return };
+        if self.recovery == NONE || !self.any(is::RECOVERY | is::LOSS) {
+            return;
+        }
+        let trouble = &mut cx.recoveries[self.recovery];
+        if trouble.resent_at.is_some_and(|at| seq_before(echo, at)) {
+            trouble.reordering |= self.has(is::RECOVERY);
+            self.undo(cx);
+        }
     }
 
     /// An acknowledgement after a time-out that does not move on: after new data was sent it tells whether the time-out was
@@ -562,7 +597,11 @@ impl Flow {
         if self.recovery == NONE || !self.any(is::RECOVERY | is::LOSS) {
             return;
         }
+        let again = seq_before(from, self.recover);
         let trouble = &mut cx.recoveries[self.recovery];
+        if again && trouble.resent_at.is_none() {
+            trouble.resent_at = Some(cx.now.ms());
+        }
         trouble.note(from, to, cx.now.us());
         trouble.prr_out = trouble.prr_out.saturating_add(to.wrapping_sub(from));
     }

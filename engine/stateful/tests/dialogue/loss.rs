@@ -27,7 +27,12 @@ fn block(from: u32, to: u32) -> (u32, u32) {
 
 /// Which segments these are.
 fn numbers(heard: &[Heard]) -> Vec<u32> {
-    heard.iter().filter(|s| s.len() > 0).map(|s| (s.seq - 1) / FULL).collect()
+    numbers_of(heard, FULL)
+}
+
+/// Which segments of so many bytes these are.
+fn numbers_of(heard: &[Heard], len: u32) -> Vec<u32> {
+    heard.iter().filter(|s| s.len() > 0).map(|s| (s.seq - 1) / len).collect()
 }
 
 #[test]
@@ -87,8 +92,8 @@ fn timestamps_measure_what_is_sent_again() {
     let stamp = ((talk.now - 50_000_000) >> 20) as u32;
     talk.tell(say(ACK).ack(1449).timestamps(6, stamp));
     assert_eq!(talk.count(Count::RoundTrips), again + 1);
-    // The rest is too little to go before this is acknowledged.
-    assert_eq!(talk.all().len(), 1);
+    // The rest of the payload with it.
+    assert_eq!(talk.all().len(), 2);
     about(talk.after(ACK, 1449, 1, 1448), 200.0);
 }
 
@@ -305,6 +310,106 @@ fn a_time_out_with_losses_is_not_undone() {
     talk.tell(say(ACK).ack(nth(1)).sack(&[block(last - 1, last + 1)]));
     assert_eq!(numbers(&talk.all()).first(), Some(&1));
     assert_eq!(talk.count(Count::SpuriousTimeouts), 0);
+}
+
+#[test]
+fn the_first_two_duplicates_let_new_data_go() {
+    // RFC 3042.
+    let (mut talk, _) = sender(40, plain());
+    for n in 10..12 {
+        talk.tell(say(ACK));
+        talk.hears(ACK, nth(n), 1, 1460);
+        talk.quiet();
+    }
+    let (mut talk, _) = sender(40, selective());
+    for n in 10..12 {
+        talk.tell(say(ACK).sack(&[block(1, n - 8)]));
+        talk.hears(ACK, nth(n), 1, 1460);
+        talk.quiet();
+    }
+}
+
+#[test]
+fn the_first_segment_sent_again_has_its_whole_time() {
+    // RFC 6298 section 5: what is acknowledged meanwhile does not move on, nor does the time-out begin before it was sent.
+    let (mut talk, _) = sender(10, plain());
+    talk.wait(50);
+    talk.tell(say(ACK).ack(nth(1)));
+    talk.wait(150);
+    for _ in 0..3 {
+        talk.tell(say(ACK).ack(nth(1)));
+    }
+    talk.hears(ACK, nth(1), 1, 1460);
+    about(talk.after(ACK, nth(1), 1, 1460), 200.0);
+}
+
+#[test]
+fn a_loss_told_together_with_much_else_halves_the_window_not_the_rest() {
+    // Nine of ten have come, with one acknowledgement: the window was ten, and grew by six before it is reduced.
+    let reno = Tunables { congestion_control: CongestionControl::NewReno, ..selective() };
+    let (mut talk, _) = sender(60, reno);
+    talk.tell(say(ACK).ack(nth(6)).sack(&[block(7, 10)]));
+    // What has arrived makes room (RFC 6937): a retransmission first, and no more than the half of sixteen in flight.
+    let sent = numbers(&talk.all());
+    assert_eq!(sent[0], 6);
+    assert!((7..=8).contains(&sent.len()), "{sent:?}");
+}
+
+fn timed(segments: u32, tunables: Tunables) -> Talk {
+    let tunables = Tunables { timestamps: true, ..tunables };
+    let program = vec![Instruction::Connect, SEND, Instruction::WaitForPeerClose];
+    let mut talk = Talk::client(program, u64::from(segments) * 1448, tunables);
+    talk.shake(Options { timestamps: Some((5, 0)), ..SACK_PERMITTED }, 65_535);
+    talk.all();
+    talk
+}
+
+fn stamp(now: u64) -> u32 {
+    (now >> 20) as u32
+}
+
+#[test]
+fn a_time_out_is_undone_if_the_original_is_answered() {
+    // RFC 3522: all is sent, so new data cannot tell (RFC 5682).
+    let mut talk = timed(10, selective());
+    let first = stamp(talk.now);
+    talk.wait(450);
+    assert_eq!(talk.count(Count::RetransmitTimeouts), 1);
+    let again = numbers_of(&talk.all(), 1448);
+    talk.tell(say(ACK).ack(1 + 2 * 1448).timestamps(6, first));
+    assert_eq!(talk.count(Count::SpuriousTimeouts), 1);
+    talk.tell(say(ACK).ack(1 + 10 * 1448).timestamps(6, first));
+    talk.wait(5_000);
+    assert_eq!(talk.all().len(), 0, "nothing is sent again after {again:?}");
+}
+
+#[test]
+fn a_time_out_stands_if_what_was_sent_again_is_answered() {
+    let mut talk = timed(10, selective());
+    talk.wait(450);
+    talk.all();
+    let again = stamp(talk.now);
+    talk.wait(50);
+    talk.tell(say(ACK).ack(1 + 2 * 1448).timestamps(6, again));
+    assert_eq!((talk.count(Count::SpuriousTimeouts), talk.count(Count::SpuriousRecoveries)), (0, 0));
+}
+
+#[test]
+fn a_fast_recovery_is_undone_if_the_original_is_only_late() {
+    let mut talk = timed(60, selective());
+    let first = stamp(talk.now);
+    talk.wait(50);
+    for n in 2..=5 {
+        talk.tell(say(ACK).sack(&[(1 + 1448, 1 + n * 1448)]).timestamps(6, first));
+    }
+    assert_eq!(talk.count(Count::FastRetransmits), 1);
+    talk.all();
+    talk.wait(5);
+    talk.tell(say(ACK).ack(1 + 5 * 1448).timestamps(6, first));
+    assert_eq!(talk.count(Count::SpuriousRecoveries), 1);
+    talk.tell(say(ACK).ack(1 + 10 * 1448).timestamps(6, first));
+    let total = numbers_of(&talk.all(), 1448).last().copied().expect("new data");
+    assert!(total >= 19, "the window is as before: up to {total}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The peer's window: closed, narrow, scaled (RFC 9293 sections 3.8.6, 3.7.4; RFC 7323 section 2).
-use super::peer::{ACK, MSS, SEND, Talk, about, plain, say};
+use super::peer::{ACK, FIN, MSS, SEND, Talk, about, plain, say};
 use spate_stateful::{Count, Instruction, Tunables, packet::Options};
 
 fn sender(payload: u64, tunables: Tunables, window: u16) -> Talk {
@@ -35,6 +35,34 @@ fn a_closed_window_is_probed_less_and_less_often() {
     assert_eq!(talk.count(Count::AckedBytes), 5000);
     talk.wait(10_000);
     talk.quiet();
+}
+
+#[test]
+fn a_fin_waits_for_a_closed_window_and_probes_it() {
+    // All data is acknowledged, and then the program closes.
+    let program = vec![Instruction::Connect, SEND, Instruction::Receive { bytes: 1, clear: true }, Instruction::Close];
+    let mut talk = Talk::client(program, 100, plain());
+    talk.shake(MSS, 100);
+    talk.hears(ACK, 1, 1, 100);
+    talk.tell(say(ACK).ack(101).window(0).data(1));
+    talk.wait(50);
+    let acknowledgement = talk.next();
+    assert_eq!((acknowledgement.flags & FIN, acknowledgement.ack), (0, 2));
+    talk.quiet();
+    about(talk.after(ACK | FIN, 101, 2, 0), 150.0);
+    talk.tell(say(ACK).seq(2).ack(101).window(0));
+    about(talk.after(ACK | FIN, 101, 2, 0), 400.0);
+    talk.tell(say(ACK).seq(2).ack(102).window(1000));
+    talk.wait(1000);
+    talk.quiet();
+}
+
+#[test]
+fn the_end_of_a_payload_does_not_wait_for_its_other_segments() {
+    // Nagle's algorithm in Minshall's variant.
+    let mut talk = sender(1460 + 40, plain(), 65_535);
+    talk.hears(ACK, 1, 1, 1460);
+    talk.hears(ACK, 1461, 1, 40);
 }
 
 #[test]

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Our end: a worker's share of emulated clients or servers, driven by a thread of its own over an interface of the kernel's.
+//!
+//! It is the engine's TCP as the engine's workers drive it, without DPDK: how DPDK's ports carry it is the data path's tests'
+//! concern.
+use std::{
+    collections::BTreeMap,
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::Context;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use spate_stateful::{
+    Address, Client, Count, Counters, Emulation, Instruction, Payload, Pool, PortLink, Program, Protocol, Received,
+    Scenario, Server, Template, Tunables, WeightedPool, arrivals,
+    pool::Order,
+    tcp,
+    tuples::{Dealing, Share},
+};
+
+use crate::{
+    byte_streams::Exchange,
+    namespaces::{self, FAR, OURS},
+    packet_socket::{BATCH, PacketSocket, ROOM},
+};
+
+/// Places for flows.
+const FLOWS: usize = 1 << 15;
+/// What flows have left to end after a stop: longer than TIME-WAIT.
+const DRAIN: Duration = Duration::from_millis(1500);
+
+/// The engine's place behind the router.
+#[derive(Debug)]
+pub struct Engine {
+    prefix: String,
+    link: PortLink,
+}
+
+/// What clients do with a response.
+#[derive(Clone, Copy, Debug)]
+pub enum Ending {
+    /// They know its length.
+    Length(u64),
+    /// The server closes behind it.
+    PeerCloses,
+}
+
+/// Emulated clients or servers at work.
+#[derive(Debug)]
+pub struct Emulated {
+    sides: [Arc<Counters>; 2],
+    stop: Arc<AtomicBool>,
+    thread: thread::JoinHandle<io::Result<Left>>,
+}
+
+/// What is there at the end of a run, besides counters.
+#[derive(Clone, Copy, Debug, Default)]
+struct Left {
+    /// Places for flows that are taken after all was cut.
+    flows: usize,
+    /// Frames that the socket had no room for.
+    missed: u64,
+    /// Frames that were none of the scenario's.
+    foreign: u64,
+    /// Frames with a wrong checksum.
+    damaged: u64,
+}
+
+/// What they counted.
+#[derive(Clone, Debug)]
+pub struct Counted {
+    /// In the order of `spate_stateful::COUNTERS`, of clients and servers together: there is only one of them.
+    counts: Vec<u64>,
+    open: u64,
+    /// What cannot be.
+    pub contradictions: Vec<String>,
+}
+
+impl Counted {
+    /// One of them.
+    pub fn get(&self, count: Count) -> u64 {
+        self.counts[count as usize]
+    }
+
+    /// Flows that are open.
+    pub fn open(&self) -> u64 {
+        self.open
+    }
+
+    /// All that is not 0, by name.
+    pub fn named(&self) -> BTreeMap<&'static str, u64> {
+        let named = spate_stateful::COUNTERS.iter().zip(&self.counts);
+        named.filter(|(_, count)| **count > 0).map(|((name, ..), count)| (*name, *count)).collect()
+    }
+}
+
+fn program(instructions: Vec<Instruction>) -> Program {
+    Program { instructions: instructions.into(), counters: Box::default() }
+}
+
+fn address(bytes: [u8; 4]) -> Address {
+    Address::v4(u32::from_be_bytes(bytes))
+}
+
+impl Engine {
+    /// On `our0` in the router's namespace, which is this one; its packets go to the far end.
+    pub fn new(prefix: &str) -> Self {
+        let link = PortLink { mac: namespaces::mac(OURS), next_hop: namespaces::mac(FAR) };
+        Self { prefix: prefix.into(), link }
+    }
+
+    fn start(&mut self, template: Template, payloads: Vec<Payload>) -> anyhow::Result<Emulated> {
+        let pool = |at: [u8; 4]| Pool::new(address(at), address(at), Order::Sequential);
+        let begins = template.client.is_some();
+        let scenario = Scenario {
+            payloads,
+            pools: vec![pool(OURS).context("one address")?, pool(FAR).context("one address")?],
+            templates: vec![template],
+            most_flows: FLOWS,
+            ramp_up_ns: 0,
+            order: arrivals::Order::Even,
+        };
+        let (clock, seed) = (Instant::now(), u64::from(std::process::id()));
+        let share = Share { worker: 0, workers: 1 };
+        let home = Box::new(|_, _, _: &_| true);
+        let emulation = Emulation::new(Arc::new(scenario), share, Dealing::ByNumber, home, &[self.link], seed, 1)?;
+        let sides = [true, false].map(|client| Arc::clone(emulation.counters(0, client)));
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let (ready, is_ready) = mpsc::channel();
+        let thread = namespaces::in_namespace(&self.prefix, "router", move || {
+            let socket = PacketSocket::open("our0")?;
+            ready.send(()).map_err(io::Error::other)?;
+            let frames = Frames { frames: vec![vec![0; ROOM]; BATCH], written: 0 };
+            Worker { socket, emulation, frames, clock, left: Left::default() }.run(begins, &stopped)
+        });
+        if is_ready.recv().is_err() {
+            thread.join().expect("it does not panic")?;
+            anyhow::bail!("our end ended at once");
+        }
+        Ok(Emulated { sides, stop, thread })
+    }
+
+    /// Servers for the kernel's clients.
+    pub fn serve(&mut self, port: u16, exchange: &Exchange, tunables: Tunables) -> anyhow::Result<Emulated> {
+        let server = program(vec![
+            Instruction::Accept,
+            Instruction::Receive { bytes: exchange.request.len() as u64, clear: true },
+            Instruction::Send { payload: 0, wait: true },
+            Instruction::WaitForPeerClose,
+            Instruction::Close,
+        ]);
+        let template = Template {
+            clients: vec![],
+            servers: vec![WeightedPool { pool: 0, weight: 1 }],
+            server: Some(Server { port: 0, program: server, tunables, matches: vec![] }),
+            ..nothing(port)
+        };
+        self.start(template, vec![Payload::pattern(exchange.response.len() as u64)])
+    }
+
+    /// So many clients, so many a second, of the kernel's servers.
+    pub fn ask(
+        &mut self,
+        port: u16,
+        request: Payload,
+        ending: Ending,
+        (clients, per_second): (usize, usize),
+        tunables: Tunables,
+    ) -> anyhow::Result<Emulated> {
+        let end = match ending {
+            Ending::Length(bytes) => Instruction::Receive { bytes, clear: true },
+            Ending::PeerCloses => Instruction::WaitForPeerClose,
+        };
+        let send = Instruction::Send { payload: 0, wait: true };
+        let client = Client {
+            port: 0,
+            program: program(vec![Instruction::Connect, send, end, Instruction::Close]),
+            tunables,
+            rate: (per_second as u64, 1),
+            limit: clients as u64,
+            most_open: 0,
+        };
+        let template = Template {
+            clients: vec![WeightedPool { pool: 0, weight: 1 }],
+            servers: vec![WeightedPool { pool: 1, weight: 1 }],
+            client: Some(client),
+            ..nothing(port)
+        };
+        self.start(template, vec![request])
+    }
+}
+
+fn nothing(port: u16) -> Template {
+    Template {
+        name: "peers".into(),
+        group: "peers".into(),
+        protocol: Protocol::Tcp,
+        destination_port: port,
+        clients: vec![],
+        servers: vec![],
+        client: None,
+        server: None,
+        seed: 1,
+        latency: false,
+    }
+}
+
+impl Emulated {
+    /// So far.
+    pub fn counted(&self) -> Counted {
+        let sum = |(a, b): (u64, u64)| a + b;
+        let [clients, servers] = &self.sides;
+        Counted {
+            counts: clients.all().zip(servers.all()).map(sum).collect(),
+            open: clients.open() + servers.open(),
+            contradictions: vec![],
+        }
+    }
+
+    /// Ends the run; flows that are open after a while are cut.
+    pub fn stop(self) -> anyhow::Result<Counted> {
+        let this = &self;
+        let read = move || this.counted();
+        self.stop.store(true, Ordering::Relaxed);
+        while !self.thread.is_finished() {
+            thread::sleep(Duration::from_millis(5));
+        }
+        let mut counted = read();
+        let left = self.thread.join().expect("it does not panic")?;
+        let begun = counted.get(Count::ConnectAttempts) + counted.get(Count::Accepts);
+        let ended = counted.get(Count::Closed) + counted.open();
+        if begun != ended {
+            counted.contradictions.push(format!("{begun} flows began, {ended} ended or are open"));
+        }
+        for (count, told) in [
+            (left.flows as u64, "places for flows are taken after all was cut"),
+            (left.missed, "packets came faster than our end took them"),
+            (left.foreign, "packets were foreign"),
+            (left.damaged, "packets had a wrong checksum"),
+        ] {
+            if count > 0 {
+                counted.contradictions.push(format!("{count} {told}"));
+            }
+        }
+        Ok(counted)
+    }
+}
+
+/// Frames to be sent at once.
+struct Frames {
+    frames: Vec<Vec<u8>>,
+    written: usize,
+}
+
+impl tcp::Output for Frames {
+    fn frame(&mut self, len: usize) -> Option<&mut [u8]> {
+        let frame = self.frames.get_mut(self.written)?;
+        self.written += 1;
+        frame.resize(len, 0);
+        Some(frame)
+    }
+}
+
+struct Worker {
+    socket: PacketSocket,
+    emulation: Emulation,
+    frames: Frames,
+    clock: Instant,
+    left: Left,
+}
+
+impl Worker {
+    fn now_ns(&self) -> u64 {
+        // The stack was made at 1.
+        self.clock.elapsed().as_nanos() as u64 + 1
+    }
+
+    fn run(mut self, begins: bool, stop: &AtomicBool) -> io::Result<Left> {
+        if begins {
+            self.emulation.start(self.now_ns());
+        }
+        let (mut rooms, mut lengths) = (Box::new([[0; ROOM]; BATCH]), [0; BATCH]);
+        let mut end = None;
+        loop {
+            if stop.load(Ordering::Relaxed) && end.is_none() {
+                self.emulation.stop(self.now_ns());
+                end = Some(Instant::now() + DRAIN);
+            }
+            if end.is_some_and(|end| Instant::now() >= end || self.emulation.flows() == 0) {
+                break;
+            }
+            let taken = self.socket.receive(&mut rooms, &mut lengths)?;
+            for (room, length) in rooms.iter().zip(&lengths[..taken]) {
+                let now = self.now_ns();
+                let frame = &room[..*length];
+                match self.emulation.receive(0, frame, now) {
+                    Received::Taken => {}
+                    Received::Foreign => self.left.foreign += 1,
+                    Received::BadChecksum => self.left.damaged += 1,
+                }
+            }
+            let now = self.now_ns();
+            let happened = self.emulation.advance(now, now, false);
+            self.send()?;
+            if taken == 0 && !happened {
+                self.wait()?;
+            }
+        }
+        self.emulation.give_up();
+        self.emulation.cut();
+        self.left.flows = self.emulation.flows();
+        self.left.missed = self.socket.missed()?;
+        Ok(self.left)
+    }
+
+    fn send(&mut self) -> io::Result<()> {
+        while self.emulation.is_ready(0) {
+            self.frames.written = 0;
+            let now = self.now_ns();
+            self.emulation.transmit(0, now, &mut self.frames);
+            let mut left = &self.frames.frames[..self.frames.written];
+            if left.is_empty() {
+                break;
+            }
+            while !left.is_empty() {
+                left = &left[self.socket.send(left)?..];
+            }
+        }
+        Ok(())
+    }
+
+    /// Until a timer or a frame, but not for long: it may be told to stop.
+    fn wait(&self) -> io::Result<()> {
+        let due = self.emulation.next_due_ns().map_or(u64::MAX, |due| due.saturating_sub(self.now_ns()));
+        let wait = Timespec { tv_sec: 0, tv_nsec: due.min(20_000_000) as _ };
+        match poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&wait)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Packets that the router sends of its own: what is too long for a link, and resets of connections.
+use spate_stateful::packet::{Below, Content, ETHERNET, Head, Options, Packet, Segment, TCP_HEADER, flag};
+use spate_wire::checksum::{checksum, sum};
+
+use crate::namespaces::ROUTER;
+
+/// Of an IPv4 header without options.
+const IPV4: usize = 20;
+/// Of an ICMP header.
+const ICMP: usize = 8;
+/// Bytes of the packet's transport header that an error quotes (RFC 792; sequence numbers are among them).
+const QUOTED: usize = 8;
+
+/// How far a forged reset lies from what is expected next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Aim {
+    /// It is what is expected next: the connection ends.
+    Exact,
+    /// In the window: challenged (RFC 5961 section 3.2).
+    InWindow,
+    /// Outside: dropped without a word.
+    Outside,
+}
+
+impl Aim {
+    fn offset(self) -> u32 {
+        match self {
+            Self::Exact => 0,
+            Self::InWindow => 1000,
+            Self::Outside => 1 << 30,
+        }
+    }
+}
+
+/// Destination unreachable, fragmentation needed and DF set (RFC 792, RFC 1191): the answer to an IPv4 frame.
+pub fn too_long(frame: &[u8], mtu: usize) -> Vec<u8> {
+    let quoted = (IPV4 + QUOTED).min(frame.len() - ETHERNET);
+    let length = IPV4 + ICMP + quoted;
+    let mut answer = vec![0; ETHERNET + length];
+    answer[..6].copy_from_slice(&frame[6..12]);
+    answer[6..12].copy_from_slice(&frame[..6]);
+    answer[12..14].copy_from_slice(&[0x08, 0x00]);
+    let ip = &mut answer[ETHERNET..ETHERNET + IPV4];
+    ip[0] = 0x45;
+    ip[2..4].copy_from_slice(&(length as u16).to_be_bytes());
+    ip[8..10].copy_from_slice(&[64, 1]);
+    ip[12..16].copy_from_slice(&ROUTER);
+    ip[16..20].copy_from_slice(&frame[ETHERNET + 12..ETHERNET + 16]);
+    let check = checksum(sum(ip));
+    ip[10..12].copy_from_slice(&check.to_be_bytes());
+    let icmp = &mut answer[ETHERNET + IPV4..];
+    icmp[..2].copy_from_slice(&[3, 4]);
+    icmp[6..8].copy_from_slice(&(mtu as u16).to_be_bytes());
+    icmp[ICMP..].copy_from_slice(&frame[ETHERNET..ETHERNET + quoted]);
+    let check = checksum(sum(icmp));
+    icmp[2..4].copy_from_slice(&check.to_be_bytes());
+    answer
+}
+
+/// A reset of the connection that a frame with data belongs to, to its sender and as if from its receiver.
+/// None if the frame has no data.
+pub fn reset(frame: &[u8], aim: Aim) -> Option<Vec<u8>> {
+    let packet = Packet::read(frame).ok()?;
+    let Content::Tcp(Segment { source_port, destination_port, ack, payload, .. }) = packet.content else { return None };
+    if payload.is_empty() {
+        return None;
+    }
+    let mut macs = [0; 12];
+    macs[..6].copy_from_slice(&frame[6..12]);
+    macs[6..].copy_from_slice(&frame[..6]);
+    let below = Below { macs, source: packet.destination, destination: packet.source, tos: 0, ttl: 64, id: 0 };
+    let head = Head {
+        source_port: destination_port,
+        destination_port: source_port,
+        seq: ack.wrapping_add(aim.offset()),
+        ack: 0,
+        flags: flag::RST,
+        window: 0,
+    };
+    let mut reset = vec![0; below.len() + TCP_HEADER];
+    below.write_tcp(&mut reset, &head, &Options::default(), 0, 0);
+    Some(reset)
+}
+
+/// The ports of a TCP segment over IPv4, source first.
+pub fn ports(frame: &[u8]) -> Option<(u16, u16)> {
+    let ip = frame.get(ETHERNET..ETHERNET + IPV4)?;
+    if frame[12..14] != [0x08, 0x00] || ip[9] != 6 {
+        return None;
+    }
+    let at = ETHERNET + usize::from(ip[0] & 15) * 4;
+    let ports = frame.get(at..at + 4)?;
+    Some((u16::from_be_bytes([ports[0], ports[1]]), u16::from_be_bytes([ports[2], ports[3]])))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spate_stateful::{Address, packet::TroubleKind};
+
+    fn segment(data: usize) -> Vec<u8> {
+        let [source, destination] = [1, 2].map(|n| Address::v4(0x0a09_0000 | n));
+        let below = Below { macs: [2; 12], source, destination, tos: 0, ttl: 64, id: 7 };
+        let mut frame = vec![0; below.len() + TCP_HEADER + data];
+        let head = Head { source_port: 80, destination_port: 1024, seq: 7000, ack: 500, flags: flag::ACK, window: 9 };
+        below.write_tcp(&mut frame, &head, &Options::default(), data, 0);
+        frame
+    }
+
+    #[test]
+    fn an_error_quotes_what_it_is_about() {
+        let answer = too_long(&segment(1200), 1000);
+        let Content::Icmp(told) = Packet::read(&answer).unwrap().content else { panic!("{answer:?}") };
+        assert_eq!((told.kind, told.seq), (TroubleKind::TooBig(1000), 7000));
+        assert_eq!((told.source_port, told.destination_port), (80, 1024));
+    }
+
+    #[test]
+    fn a_reset_goes_to_who_sent_data() {
+        assert_eq!(reset(&segment(0), Aim::Exact), None);
+        for (aim, seq) in [(Aim::Exact, 500), (Aim::InWindow, 1500), (Aim::Outside, 500 + (1 << 30))] {
+            let reset = reset(&segment(100), aim).unwrap();
+            let Content::Tcp(s) = Packet::read(&reset).unwrap().content else { panic!("{reset:?}") };
+            assert_eq!((s.flags, s.seq, s.source_port, s.destination_port), (flag::RST, seq, 1024, 80));
+        }
+        assert_eq!(ports(&segment(1)), Some((80, 1024)));
+    }
+}

@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A trial: connections of one kind over one path, and what became of them.
+use std::{
+    collections::BTreeMap,
+    net::{Ipv4Addr, SocketAddr},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::bail;
+use serde::Serialize;
+use spate_stateful::{Count, Payload, Tunables};
+
+use crate::{
+    byte_streams::{self, Exchange, Peer, Stream},
+    emulated::{Counted, Emulated, Ending, Engine},
+    forwarder::{Forwarded, Forwarder, Near, Resets},
+    kernel,
+    namespaces::{FAR, NEAR, OURS},
+    nginx::{self, Nginx},
+    path::Path,
+};
+
+/// Servers listen on it: below the ports of the kernel's clients.
+const PORT: u16 = 8080;
+/// Bytes of a request.
+const REQUEST: u64 = 300;
+/// Connections may take as long after the last has begun.
+const PATIENCE: Duration = Duration::from_secs(190);
+
+/// Who sends the data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Sender {
+    /// Our servers, to the kernel's clients.
+    Ours,
+    /// The kernel's servers in our place, to the same clients.
+    Kernel,
+    /// The kernel's servers at the far end, to our clients.
+    ToOurs,
+    /// nginx at the far end, to our clients.
+    Nginx,
+}
+
+/// What is to become of connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Expected {
+    /// All complete, all bytes arrive.
+    Complete,
+    /// One in so many is reset, the others complete.
+    OneInReset(u16),
+    /// The server is killed after a while: those before complete, the others end.
+    Killed,
+    /// The path falls silent: what is open then is cut at the end of the run.
+    Silence,
+}
+
+/// Connections over a path.
+#[derive(Clone, Debug)]
+pub struct Trial {
+    pub name: String,
+    pub sender: Sender,
+    pub path: Path,
+    pub resets: Option<Resets>,
+    pub connections: usize,
+    pub per_second: usize,
+    pub bytes: u64,
+    pub expected: Expected,
+}
+
+/// How long connections took, in seconds.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Times {
+    pub mean: f64,
+    pub median: f64,
+    pub p99: f64,
+    pub longest: f64,
+}
+
+/// What was seen.
+#[derive(Clone, Debug, Serialize)]
+pub struct Outcome {
+    pub name: String,
+    pub sender: Sender,
+    pub connections: usize,
+    /// As the peer's log has it.
+    pub completed: usize,
+    pub bytes: u64,
+    /// Received, as the peer (`ours`, `kernel`) or the engine (`to-ours`, `nginx`) counts.
+    pub received: u64,
+    /// Sent, as the other side counts.
+    pub sent: u64,
+    pub seconds: Times,
+    /// Mean over connections of bytes by time, in kB/s: their bytes by the sum of their times.
+    pub goodput: f64,
+    /// Of our end; of the kernel, if it sends in our place.
+    pub counters: BTreeMap<&'static str, u64>,
+    pub router: Forwarded,
+    /// What is not as it should be.
+    pub faults: Vec<String>,
+    /// Why connections failed at the peer, and how many.
+    pub failures: BTreeMap<String, usize>,
+}
+
+/// What trials need.
+pub struct Bench {
+    pub prefix: String,
+    pub engine: Engine,
+    pub seed: u64,
+}
+
+fn at(address: [u8; 4]) -> SocketAddr {
+    (Ipv4Addr::from(address), PORT).into()
+}
+
+fn pattern(len: u64) -> Vec<u8> {
+    let mut bytes = vec![0; len as usize];
+    Payload::pattern(len).fill(0, 0, &mut bytes);
+    bytes
+}
+
+fn times(streams: &[Stream]) -> Times {
+    let done = streams.iter().filter(|stream| stream.failure.is_none());
+    let mut seconds: Vec<f64> = done.map(|stream| stream.took.as_secs_f64()).collect();
+    seconds.sort_by(f64::total_cmp);
+    let Some(last) = seconds.len().checked_sub(1) else { return Times::default() };
+    let rank = |share: f64| seconds[(last as f64 * share).round() as usize];
+    let mean = seconds.iter().sum::<f64>() / seconds.len() as f64;
+    Times { mean, median: rank(0.5), p99: rank(0.99), longest: seconds[last] }
+}
+
+impl Trial {
+    fn exchange(&self) -> Exchange {
+        Exchange { request: pattern(REQUEST).into(), response: pattern(self.bytes).into() }
+    }
+
+    fn patience(&self) -> Duration {
+        Duration::from_secs((self.connections / self.per_second) as u64) + PATIENCE
+    }
+
+    /// Runs it.
+    pub fn run(&self, bench: &mut Bench) -> anyhow::Result<Outcome> {
+        let near = if self.sender == Sender::Kernel { Near::Kernel } else { Near::Ours };
+        let router = Forwarder::start(&bench.prefix, near, self.path.clone(), bench.seed, self.resets)?;
+        let mut outcome = match self.sender {
+            Sender::Ours => self.ours_sends(bench)?,
+            Sender::Kernel => self.kernel_sends(bench)?,
+            Sender::ToOurs => self.ours_receives(bench)?,
+            Sender::Nginx => self.nginx_sends(bench)?,
+        };
+        outcome.router = router.stop()?;
+        if outcome.router.missed > 0 {
+            outcome.faults.push(format!("the router was too slow for {} packets", outcome.router.missed));
+        }
+        Ok(outcome)
+    }
+
+    fn ask(&self, bench: &Bench, server: [u8; 4]) -> anyhow::Result<Peer> {
+        let exchange = self.exchange();
+        Ok(byte_streams::ask(&bench.prefix, "far", at(server), exchange, self.connections, self.per_second)?)
+    }
+
+    /// Waits until so many connections have ended.
+    fn wait(&self, ended: impl Fn() -> usize) {
+        let start = Instant::now();
+        while ended() < self.connections && start.elapsed() < self.patience() {
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn ours_sends(&self, bench: &mut Bench) -> anyhow::Result<Outcome> {
+        let servers = bench.engine.serve(PORT, &self.exchange(), Tunables::default())?;
+        let clients = self.ask(bench, OURS)?;
+        self.wait(|| clients.ended());
+        let start = Instant::now();
+        // Our ends close after theirs.
+        while servers.counted().open() > 0 && start.elapsed() < Duration::from_secs(100) {
+            thread::sleep(Duration::from_millis(20));
+        }
+        let counted = servers.stop()?;
+        let streams = clients.stop()?;
+        let sums = (streams.iter().map(|s| s.received).sum(), counted.get(Count::AckedBytes));
+        let mut outcome = self.outcome(&streams, sums, Some(&counted));
+        let accepted = counted.get(Count::Accepts);
+        if accepted != self.connections as u64 {
+            outcome.faults.push(format!("{accepted} connections accepted, {} made", self.connections));
+        }
+        Ok(outcome)
+    }
+
+    fn kernel_sends(&self, bench: &Bench) -> anyhow::Result<Outcome> {
+        let before = kernel::counters(&bench.prefix, "near")?;
+        let servers = byte_streams::serve(&bench.prefix, "near", at(NEAR), self.exchange())?;
+        let clients = self.ask(bench, NEAR)?;
+        self.wait(|| clients.ended());
+        self.wait(|| servers.ended());
+        let (streams, served) = (clients.stop()?, servers.stop()?);
+        let sums = (streams.iter().map(|s| s.received).sum(), served.iter().map(|s| s.sent).sum());
+        let mut outcome = self.outcome(&streams, sums, None);
+        for (name, count) in kernel::counters(&bench.prefix, "near")? {
+            let counted = count - before.get(name).copied().unwrap_or(0);
+            if counted > 0 {
+                outcome.counters.insert(name, counted);
+            }
+        }
+        Ok(outcome)
+    }
+
+    fn wait_for_ours(&self, clients: &Emulated) {
+        self.wait(|| clients.counted().get(Count::Closed) as usize);
+    }
+
+    fn ours_receives(&self, bench: &mut Bench) -> anyhow::Result<Outcome> {
+        let servers = byte_streams::serve(&bench.prefix, "far", at(FAR), self.exchange())?;
+        let many = (self.connections, self.per_second);
+        let request = Payload::pattern(REQUEST);
+        let clients = bench.engine.ask(PORT, request, Ending::Length(self.bytes), many, Tunables::default())?;
+        if self.expected == Expected::Silence {
+            thread::sleep(Duration::from_secs((self.connections / self.per_second) as u64 + 3));
+            let counted = clients.stop()?;
+            return Ok(self.silenced(&servers.stop()?, &counted));
+        }
+        self.wait_for_ours(&clients);
+        self.wait(|| servers.ended());
+        let counted = clients.stop()?;
+        let streams = servers.stop()?;
+        let sums = (counted.get(Count::ReceivedDataBytes), streams.iter().map(|s| s.sent).sum());
+        Ok(self.outcome(&streams, sums, Some(&counted)))
+    }
+
+    fn nginx_sends(&self, bench: &mut Bench) -> anyhow::Result<Outcome> {
+        let mut server = Nginx::start(&bench.prefix, at(FAR), &pattern(self.bytes))?;
+        let many = (self.connections, self.per_second);
+        let request = Payload::bytes(nginx::REQUEST);
+        let clients = bench.engine.ask(PORT, request, Ending::PeerCloses, many, Tunables::default())?;
+        if self.expected == Expected::Killed {
+            thread::sleep(Duration::from_secs((self.connections / self.per_second / 2) as u64));
+            server.kill()?;
+        }
+        self.wait_for_ours(&clients);
+        let counted = clients.stop()?;
+        let log = server.log()?;
+        let stream = |sent: &u64| Stream { received: 0, sent: *sent, took: Duration::ZERO, failure: None };
+        let streams: Vec<_> = log.iter().map(stream).collect();
+        let sums = (counted.get(Count::ReceivedDataBytes), log.iter().sum());
+        let mut outcome = self.outcome(&streams, sums, Some(&counted));
+        if self.expected == Expected::Complete && log.iter().any(|bytes| *bytes <= self.bytes) {
+            outcome.faults.push(format!("nginx sent less than {} bytes and a header", self.bytes));
+        }
+        Ok(outcome)
+    }
+
+    /// What was seen, with what is wrong with it.
+    fn outcome(&self, streams: &[Stream], (received, sent): (u64, u64), counted: Option<&Counted>) -> Outcome {
+        let completed = streams.iter().filter(|stream| stream.failure.is_none()).count();
+        let mut failures = BTreeMap::new();
+        for failure in streams.iter().filter_map(|stream| stream.failure.clone()) {
+            *failures.entry(failure).or_default() += 1;
+        }
+        let seconds = times(streams);
+        let goodput = if seconds.mean > 0.0 { self.bytes as f64 / seconds.mean / 1e3 } else { 0.0 };
+        let mut outcome = Outcome {
+            name: self.name.clone(),
+            sender: self.sender,
+            connections: self.connections,
+            completed,
+            bytes: self.bytes,
+            received,
+            sent,
+            seconds,
+            goodput,
+            counters: counted.map(Counted::named).unwrap_or_default(),
+            router: Forwarded::default(),
+            faults: vec![],
+            failures,
+        };
+        self.judge(&mut outcome, counted);
+        outcome
+    }
+
+    fn silenced(&self, streams: &[Stream], counted: &Counted) -> Outcome {
+        let sums = (counted.get(Count::ReceivedDataBytes), streams.iter().map(|s| s.sent).sum());
+        self.outcome(streams, sums, Some(counted))
+    }
+
+    fn judge(&self, outcome: &mut Outcome, counted: Option<&Counted>) {
+        let mut faults = Vec::new();
+        let mut must = |holds: bool, told: String| {
+            if !holds {
+                faults.push(told);
+            }
+        };
+        let (done, all) = (outcome.completed, self.connections);
+        let get = |count| counted.map_or(0, |counted| counted.get(count));
+        match self.expected {
+            Expected::Complete => {
+                must(done == all, format!("{done} of {all} connections completed"));
+                must(
+                    outcome.received == outcome.sent,
+                    format!("{} bytes received, {} sent", outcome.received, outcome.sent),
+                );
+                // A packet that comes late belongs to no connection any more: both kinds of ends answer it with RST.
+                let (resets, strays) = (get(Count::ResetsSent), get(Count::StraysRefused));
+                must(resets == strays, format!("{resets} RST sent, {strays} of them to late packets"));
+                let resets: &[Count] = if self.path.keeps_order() { &[Count::ResetsReceived] } else { &[] };
+                let bad = [Count::FlowsCut, Count::TimeoutDrops, Count::ConnectDrops, Count::RecoveryExhausted];
+                for bad in bad.iter().chain(resets) {
+                    must(get(*bad) == 0, format!("{bad:?}: {}", get(*bad)));
+                }
+            }
+            Expected::OneInReset(one_in) => {
+                let reset = get(Count::ResetsReceived) as usize;
+                must(done + reset == all, format!("{done} completed and {reset} reset of {all}"));
+                let about = all / usize::from(one_in);
+                must(reset > about / 2 && reset < 2 * about + 2, format!("{reset} reset, not about {about}"));
+            }
+            Expected::Killed => {
+                must(done > 0 && done < all, format!("{done} of {all} completed"));
+                let refused = get(Count::ResetsReceived) + get(Count::ConnectDrops);
+                must(refused > 0, "no connection was refused".into());
+                must(get(Count::FlowsCut) == 0, format!("{} cut", get(Count::FlowsCut)));
+            }
+            Expected::Silence => {
+                must(done < all, "all completed".into());
+                must(get(Count::FlowsCut) > 0, "nothing was cut".into());
+                let ended = get(Count::Closed);
+                must(ended == all as u64, format!("{ended} of {all} ended"));
+            }
+        }
+        if let Some(counted) = counted {
+            must(counted.open() == 0, format!("{} flows are left", counted.open()));
+            for told in &counted.contradictions {
+                must(false, told.clone());
+            }
+        }
+        outcome.faults = faults;
+    }
+}
+
+/// Refuses a run that could not tell anything.
+pub fn check_root() -> anyhow::Result<()> {
+    if !rustix::process::geteuid().is_root() {
+        bail!("network namespaces and packet sockets need root");
+    }
+    Ok(())
+}
