@@ -27,9 +27,6 @@ pub enum EmulationError {
     /// Its addresses.
     #[error(transparent)]
     Tuples(#[from] TupleError),
-    /// A program of this template waits for an end that is not known by a number of bytes.
-    #[error("templates[{0}]: receive_until is not there yet; wait for a number of bytes with receive")]
-    ReceiveUntil(usize),
 }
 
 /// Which worker has the queue on which a reply to a client's tuple, from a destination port, arrives on a port of the engine:
@@ -81,9 +78,6 @@ impl Emulation {
             (clients, template.servers.as_slice())
         });
         let tuples = Tuples::new(&scenario.pools, templates, share, dealing)?;
-        if let Some(template) = scenario.templates.iter().position(crate::Template::receives_until) {
-            return Err(EmulationError::ReceiveUntil(template));
-        }
         // Tried now, so that an error is told before the start.
         Self::arrivals(&scenario, share, 0)?;
         let most_open = scenario.templates.iter().map(|template| {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A worker's flows: what arrives finds its flow, time finds those that wait for it, and those that have something to say
 //! take turns to send.
+mod reading;
+
 use std::sync::Arc;
 
 use crate::{
@@ -10,6 +12,7 @@ use crate::{
     flow::{Flow, State, is, seq_before},
     packet::{Below, Content, Datagram, Head, Options, Packet, Reject, Segment, TCP_HEADER, Trouble, flag},
     random,
+    reader::Readers,
     scenario::Tunables,
     sending::Backlog,
     slab::{NONE, Slab},
@@ -114,6 +117,8 @@ pub struct Stack {
     /// By flow, so many each.
     variables: Box<[i64]>,
     variables_each: usize,
+    /// Cursors beside flows, if any program waits for the end of a message.
+    readers: Option<Readers>,
     /// A server of TCP is known by the first bytes it gets.
     first_bytes_tell: bool,
     ports: Vec<Port>,
@@ -200,6 +205,7 @@ impl Stack {
             addresses: vec![nowhere; if v6 { count } else { 0 }].into(),
             variables: vec![0; count * variables_each].into(),
             variables_each,
+            readers: Readers::new(&scenario, count),
             first_bytes_tell: scenario.templates.iter().any(|template| {
                 let server = template.server.as_ref();
                 template.protocol == Protocol::Tcp && server.is_some_and(|server| !server.matches.is_empty())
@@ -222,6 +228,7 @@ impl Stack {
             + Slab::<Recovery>::bytes(places(count, FLOWS_A_RECOVERY))
             + Slab::<Backlog>::bytes(places(count, FLOWS_A_BACKLOG))
             + count * (v6 + scenario.variables() * size_of::<i64>())
+            + Readers::bytes(scenario, count)
     }
 
     /// The counters of one side of a template.
@@ -336,6 +343,9 @@ impl Stack {
         }
         let first = index as usize * self.variables_each;
         self.variables[first..first + self.variables_each].fill(0);
+        if let Some(readers) = &mut self.readers {
+            readers.begin(index);
+        }
         self.table.insert(hash_of(tuple, udp), index);
         self.sides[side_of(template, client)].counters.opened();
         Some(index)
@@ -401,8 +411,13 @@ impl Stack {
         if self.first_bytes_tell && !s.payload.is_empty() && s.seq == self.flows[index].rcv_nxt {
             self.choose(index, port, &tuple, s.payload);
         }
-        let (flow, mut cx, backlogs) = self.parts(index);
-        if flow.input(s, packet.ecn, &mut cx, backlogs) {
+        let progress = if self.readers.is_some() {
+            self.input_and_read(index, s, packet.ecn)
+        } else {
+            let (flow, mut cx, backlogs) = self.parts(index);
+            flow.input(s, packet.ecn, &mut cx, backlogs)
+        };
+        if progress {
             self.go_on(index);
         }
         self.settle(index);
@@ -588,6 +603,7 @@ impl Stack {
                 backlogs: &mut self.backlogs,
                 variables: &mut self.variables[first..first + self.variables_each],
                 seed: of.seed,
+                reader: self.readers.as_mut().map(|readers| readers.of(index, side_of(template, client))),
             };
             let mut cx = Context {
                 now: self.now,
@@ -625,6 +641,9 @@ impl Stack {
             && template != usize::from(flow.template)
         {
             self.switch(index, template);
+            if let Some(readers) = &mut self.readers {
+                readers.restart(index);
+            }
         }
     }
 
@@ -674,6 +693,9 @@ impl Stack {
         let flow = &mut self.flows[index];
         flow.release(&mut self.recoveries);
         flow.drop_backlog(&mut self.backlogs);
+        if let Some(readers) = &mut self.readers {
+            readers.release(index);
+        }
         let udp = flow.has(is::UDP);
         let held = self.table.remove(hash_of(&tuple, udp), index);
         debug_assert!(held, "every flow is in the table");

@@ -22,6 +22,9 @@ use super::{
 /// Commands reach every worker within this time, so that they take effect at one instant on all.
 const LEAD_NS: u64 = 1_000_000;
 
+/// How often it is looked at whether flows are still open.
+const LOOK_NS: u64 = 5_000_000;
+
 /// A prepared run. It forgets nothing until `remove`.
 pub struct Run {
     id: String,
@@ -56,8 +59,12 @@ pub(super) struct Control {
     /// End of transmission on the run's clock.
     end_ns: u64,
     stop_reason: Option<String>,
+    /// When transmission was found to have come to its end.
+    ended_at_mono_ns: Option<u64>,
     /// When every worker was found to have sent all.
     sent_at_mono_ns: Option<u64>,
+    /// Since when no flow of a template is open.
+    quiet_since_mono_ns: Option<u64>,
     /// Workers were told to read all that has arrived...
     emptying: bool,
     /// ...and then to count nothing more.
@@ -115,7 +122,9 @@ impl Run {
             started_at_wall_ns: None,
             end_ns: parts.end_ns,
             stop_reason: None,
+            ended_at_mono_ns: None,
             sent_at_mono_ns: None,
+            quiet_since_mono_ns: None,
             emptying: false,
             closing: false,
             told: false,
@@ -307,15 +316,16 @@ impl Run {
         let soon = Some(now + 1_000_000);
         if !self.shares.iter().all(|share| share.sent.is_up()) {
             let ended = control.stop_reason.is_some() || control.reached_end(now);
+            if ended {
+                control.ended_at_mono_ns.get_or_insert(now);
+            }
             let end = if control.clock.stands() { None } else { control.clock.mono_of(control.end_ns) };
             let turn = control.clock.next_turn();
             return if ended { soon } else { end.into_iter().chain(turn).min().or(Some(u64::MAX)) };
         }
-        let sent_at = *control.sent_at_mono_ns.get_or_insert(now);
-        let drain_ns = if control.started_at_wall_ns.is_some() { self.timing.drain_ns } else { 0 };
-        let drained_at = sent_at.saturating_add(drain_ns);
+        let drained_at = self.drained_at(&mut control, now);
         if now < drained_at {
-            return Some(drained_at);
+            return Some(drained_at.min(now + LOOK_NS));
         }
         if !control.emptying {
             control.emptying = true;
@@ -326,6 +336,23 @@ impl Run {
             self.workers.tell_all(|| Command::Close(self.slot));
         }
         soon
+    }
+
+    /// When nothing more is waited for, as far as is known now; every worker has sent all it had to.
+    fn drained_at(&self, control: &mut Control, now: u64) -> u64 {
+        let sent_at = *control.sent_at_mono_ns.get_or_insert(now);
+        let drain_ns = if control.started_at_wall_ns.is_some() { self.timing.drain_ns } else { 0 };
+        if self.templates.is_empty() || !control.streams.is_empty() || !control.receivers.is_empty() {
+            return sent_at.saturating_add(drain_ns);
+        }
+        // Flows that were owed began in the first half of the drain.
+        let end = control.ended_at_mono_ns.unwrap_or(sent_at).saturating_add(drain_ns);
+        if self.templates.any_open() {
+            control.quiet_since_mono_ns = None;
+            return end;
+        }
+        let quiet_since = *control.quiet_since_mono_ns.get_or_insert(now);
+        self.templates.linger_ns().map_or(end, |linger| end.min(quiet_since.saturating_add(linger)))
     }
 
     /// Once.

@@ -34,6 +34,8 @@ pub(super) struct Templates {
     among_themselves: bool,
     /// Addresses that they answer for, by port.
     claims: Vec<(usize, Pool)>,
+    /// How long after the last open flow ended nothing more can come, if that is known.
+    linger_ns: Option<u64>,
 }
 
 /// One side of a template.
@@ -99,6 +101,16 @@ impl Templates {
         self.sides.is_empty()
     }
 
+    /// Whether a flow is open, those in TIME-WAIT not among them.
+    pub(super) fn any_open(&self) -> bool {
+        self.sides.iter().flat_map(|side| &side.counters).any(|counters| counters.open() > 0)
+    }
+
+    /// How long after the last open flow ended nothing more can come for one; none: that is not known.
+    pub(super) fn linger_ns(&self) -> Option<u64> {
+        self.linger_ns
+    }
+
     /// Whether they use a port.
     pub(super) fn use_port(&self, port: usize) -> bool {
         self.claims.iter().any(|(claimed, _)| *claimed == port)
@@ -138,7 +150,9 @@ pub(super) fn prepare(context: &mut Context<'_>, spec: &RunSpec) -> Result<(Part
         }
         let long =
             if longest > SHORT_ROOM { Some(long_pool(context.eal, context.long_packets, worker)?) } else { None };
-        emulated.push(Some(Box::new(Emulated::new(emulation, ports(&scenario), long))));
+        // Those that begin in the first half of the drain have the other to end.
+        let grace_ns = spec.timing.drain_ns / 2;
+        emulated.push(Some(Box::new(Emulated::new(emulation, ports(&scenario), long, grace_ns))));
     }
     let side = |((index, server), counters): ((usize, bool), Vec<Arc<Counters>>)| {
         let template = &asked.scenario.templates[index];
@@ -149,7 +163,21 @@ pub(super) fn prepare(context: &mut Context<'_>, spec: &RunSpec) -> Result<(Part
     let claims = claims.into_keys().map(|(port, pool)| (port, asked.scenario.pools[pool].clone())).collect();
     let both = |t: &Template| t.client.is_some() && t.server.is_some() && t.protocol == Protocol::Tcp;
     let among_themselves = spec.share.1 == 1 && asked.scenario.templates.iter().all(both);
-    Ok((emulated, Templates { sides, among_themselves, claims }))
+    let linger_ns = linger_ns(&asked.scenario, spec.share.1);
+    Ok((emulated, Templates { sides, among_themselves, claims, linger_ns }))
+}
+
+/// How long after all of a scenario's flows have ended nothing more can come, where one of so many engines runs it. It is not
+/// known over UDP, and where servers have clients elsewhere.
+fn linger_ns(scenario: &Scenario, engines: u32) -> Option<u64> {
+    let linger = |template: &Template| match (&template.client, &template.server) {
+        _ if template.protocol == Protocol::Udp => None,
+        (Some(_), Some(_)) => (engines == 1).then_some(0),
+        // The last acknowledgement may have been lost: TIME-WAIT is there to repeat it.
+        (Some(client), None) => Some(client.tunables.time_wait_ns),
+        (None, _) => None,
+    };
+    scenario.templates.iter().map(linger).try_fold(0, |longest, linger| Some(linger?.max(longest)))
 }
 
 /// Who begins flows: the workers to which replies can come, which share out all flows evenly.

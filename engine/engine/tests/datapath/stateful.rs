@@ -6,7 +6,7 @@ use std::{
     net::{TcpListener, TcpStream},
     sync::Arc,
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use spate_engine::datapath::{
@@ -247,6 +247,36 @@ fn a_worker_that_is_asked_for_too_much_begins_fewer_flows_and_ends_them_all() {
     assert_all_complete(&sides, begun);
     assert_eq!(begun + sides[0].get(Count::FlowsNotBegun), 600_000);
     assert_eq!(run.contradictions(), Vec::<String>::new());
+}
+
+#[test]
+fn flows_that_are_owed_at_the_end_begin_within_half_of_the_drain_which_ends_with_the_last() {
+    let _turn = turn();
+    let datapath = loopback(1, PollMode::Busy);
+    // Each takes 4 ms, and one is open at a time: 25 of 100 begin before the end, and 75 within 300 ms of 1000 behind it.
+    let mut one_by_one = over_v4(Protocol::Tcp, 1000);
+    let client = one_by_one.templates[0].client.as_mut().unwrap();
+    let delay = Instruction::Delay { min_ns: 4 * MS, max_ns: 4 * MS };
+    client.program.instructions = [&client.program.instructions[..3], &[delay, Instruction::Close]].concat().into();
+    client.most_open = 1;
+    let run = start(&datapath, emulated(&datapath, 3, Some(100 * MS), one_by_one.clone()));
+    wait_for(&run, RunState::Draining, 10);
+    let since = Instant::now();
+    assert!(run.template_counters()[0].get(Count::ConnectAttempts) < 30);
+    wait_for(&run, RunState::Complete, 10);
+    assert!(since.elapsed() < Duration::from_millis(900), "the drain took {:?}", since.elapsed());
+    assert_all_complete(&run.template_counters(), 100);
+    run.remove();
+
+    // Those that cannot are given up, and counted.
+    one_by_one.templates[0].client.as_mut().unwrap().rate = (10_000, 1);
+    let run = start(&datapath, emulated(&datapath, 4, Some(100 * MS), one_by_one));
+    wait_for(&run, RunState::Complete, 10);
+    let sides = run.template_counters();
+    let begun = sides[0].get(Count::ConnectAttempts);
+    assert_all_complete(&sides, begun);
+    assert!((50..160).contains(&begun), "{begun} began in 600 ms");
+    assert_eq!(begun + sides[0].get(Count::FlowsNotBegun), 1000);
 }
 
 #[test]

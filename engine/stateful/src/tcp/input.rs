@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A segment arrives (RFC 9293 section 3.10.7).
-use super::{Context, NOT_SCALED, scale_of};
+use super::{Context, NOT_SCALED, Recovery, scale_of};
 use crate::{
     counters::Count,
     flow::{Flow, State, is, seq_before, seq_max},
@@ -502,6 +502,11 @@ impl Flow {
             Some(_) => trouble.latest = seq,
             None => cx.one(Count::RecoveryExhausted),
         }
+    }
+
+    /// Behind the last byte that is noted as come out of order, from a sequence number on without a gap.
+    pub(crate) fn noted_until(&self, seq: u32, recoveries: &Slab<Recovery>) -> Option<u32> {
+        if self.recovery == NONE { None } else { recoveries[self.recovery].came_until(seq) }
     }
 
     fn fin_came(&mut self, seq: u32, cx: &mut Context<'_>) {

@@ -45,12 +45,24 @@ pub(in crate::datapath) struct Emulated {
     factor: (u64, u64),
     /// Factors to come, in order of time.
     changes: VecDeque<FlowRate>,
+    /// So long after the run's end flows still begin that were due before it.
+    grace_ns: u64,
 }
 
 impl Emulated {
-    pub(in crate::datapath) fn new(emulation: Emulation, ports: Box<[usize]>, long_packets: Option<Mempool>) -> Self {
+    pub(in crate::datapath) fn new(
+        emulation: Emulation,
+        ports: Box<[usize]>,
+        long_packets: Option<Mempool>,
+        grace_ns: u64,
+    ) -> Self {
         let changes = VecDeque::with_capacity(64);
-        Self { emulation, ports, long_packets, stage: Stage::Waits, behind: false, factor: (1, 1), changes }
+        Self { emulation, ports, long_packets, stage: Stage::Waits, behind: false, factor: (1, 1), changes, grace_ns }
+    }
+
+    /// So long after the run's end flows still begin that were due before it.
+    pub(super) fn grace_ns(&self) -> u64 {
+        self.grace_ns
     }
 
     /// The device takes nothing now.
