@@ -138,6 +138,36 @@ impl Emulation {
         }
     }
 
+    /// From an instant on templates have other rates: those of a row made with [`Emulation::row`].
+    pub fn change_rates(&mut self, at_ns: u64, row: Box<Arrivals>) {
+        if let Some(arrivals) = &mut self.arrivals {
+            arrivals.change_rates(at_ns, row);
+        }
+    }
+
+    /// A row that is over, to be freed.
+    pub fn over(&mut self) -> Option<Box<Arrivals>> {
+        self.arrivals.as_mut()?.over()
+    }
+
+    /// When flows of a scenario begin in one of its workers if its templates have these rates (0 of something: none begin).
+    ///
+    /// # Errors
+    /// If the arithmetic would not be exact.
+    pub fn row(scenario: &Scenario, rates: &[(u64, u64)], share: Share) -> Result<Box<Arrivals>, TimingError> {
+        let limit = |template: &crate::Template| template.client.as_ref().map_or(0, |client| client.limit);
+        let timings: Vec<_> = scenario
+            .templates
+            .iter()
+            .zip(rates)
+            .map(|(template, &rate)| Timing {
+                rate: if template.client.is_some() { rate } else { (0, 1) },
+                limit: limit(template),
+            })
+            .collect();
+        Arrivals::new(&timings, scenario.order, share, 0, scenario.ramp_up_ns).map(Box::new)
+    }
+
     /// Time goes on: timers, and flows that are due by an instant up to which it is known whether they are to begin. Whether
     /// anything happened. Fewer flows begin while the worker is behind with what others have to send.
     pub fn advance(&mut self, now_ns: u64, known_ns: u64, behind: bool) -> bool {

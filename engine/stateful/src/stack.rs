@@ -2,8 +2,11 @@
 //! A worker's flows: what arrives finds its flow, time finds those that wait for it, and those that have something to say
 //! take turns to send.
 mod reading;
+mod replies;
 
 use std::sync::Arc;
+
+use replies::Unanswered;
 
 use crate::{
     Address, Protocol, Scenario,
@@ -117,6 +120,8 @@ pub struct Stack {
     /// By flow, so many each.
     variables: Box<[i64]>,
     variables_each: usize,
+    /// Messages without a reply, by flow, if any template measures round trips.
+    replies: Option<Box<[Unanswered]>>,
     /// Cursors beside flows, if any program waits for the end of a message.
     readers: Option<Readers>,
     /// A server of TCP is known by the first bytes it gets.
@@ -184,8 +189,12 @@ impl Stack {
             let client = template.client.as_ref().map(|client| client.tunables.clone());
             let server = template.server.as_ref().map(|server| server.tunables.clone());
             let own = template.clients.iter().any(|weighted| scenario.pools[weighted.pool].first_mac.is_some());
-            [(client, own), (server, false)].map(|(tunables, own_macs)| Side {
-                counters: Arc::default(),
+            let tcp = template.protocol == Protocol::Tcp;
+            [(client, own, tcp || template.latency), (server, false, tcp)].map(|(tunables, own_macs, timed)| Side {
+                counters: Arc::new(match &tunables {
+                    Some(_) => Counters::timing(tcp, timed),
+                    None => Counters::default(),
+                }),
                 tunables: tunables.unwrap_or_default(),
                 own_macs,
             })
@@ -205,6 +214,7 @@ impl Stack {
             addresses: vec![nowhere; if v6 { count } else { 0 }].into(),
             variables: vec![0; count * variables_each].into(),
             variables_each,
+            replies: replies::places(&scenario, count),
             readers: Readers::new(&scenario, count),
             first_bytes_tell: scenario.templates.iter().any(|template| {
                 let server = template.server.as_ref();
@@ -229,6 +239,7 @@ impl Stack {
             + Slab::<Backlog>::bytes(places(count, FLOWS_A_BACKLOG))
             + count * (v6 + scenario.variables() * size_of::<i64>())
             + Readers::bytes(scenario, count)
+            + replies::bytes(scenario, count)
     }
 
     /// The counters of one side of a template.
@@ -345,6 +356,9 @@ impl Stack {
         self.variables[first..first + self.variables_each].fill(0);
         if let Some(readers) = &mut self.readers {
             readers.begin(index);
+        }
+        if let Some(replies) = &mut self.replies {
+            replies[index as usize] = Unanswered::NONE;
         }
         self.table.insert(hash_of(tuple, udp), index);
         self.sides[side_of(template, client)].counters.opened();
@@ -555,6 +569,7 @@ impl Stack {
                 index
             }
         };
+        self.answered(index);
         let (flow, mut cx, _) = self.parts(index);
         flow.datagram(d.payload.len(), &mut cx);
         self.go_on(index);
@@ -800,7 +815,11 @@ impl Stack {
             tunables: &side.tunables,
         };
         if flow.state == State::Datagrams {
+            let before = cx.counters.get(Count::MessagesSent);
             let turn = flow.output_datagrams(&mut cx, &from, out);
+            if let Some(replies) = &mut self.replies {
+                replies[index as usize].sent(side.counters.get(Count::MessagesSent) - before, self.now.ns);
+            }
             if turn == Turn::Done && flow.state == State::Datagrams {
                 self.go_on(index);
             }

@@ -3,7 +3,7 @@
 use super::groups::{self, Group};
 use super::next_hop;
 use super::status::Refusal;
-use crate::datapath::{Change, Clock, Datapath, PortInfo, Rate, Run, RunError, RunState};
+use crate::datapath::{Change, Clock, Datapath, FlowChange, PortInfo, Rate, Run, RunError, RunState};
 use crate::plan::rate::{self, LineRate};
 use crate::plan::validate::{self, Checked, CheckedStream, Site};
 use crate::plan::{Violations, decode, fit, load};
@@ -45,6 +45,7 @@ pub struct Held {
     /// 0: never.
     pub lease_ns: u64,
     streams: Vec<StreamFacts>,
+    templates: Vec<TemplateFacts>,
     groups: Vec<Group>,
     /// From the plan.
     pub receivers: Vec<contract::Receiver>,
@@ -52,6 +53,14 @@ pub struct Held {
     pub clock_bound_ns: Option<u64>,
     now: Mutex<Now>,
     scraped: AtomicBool,
+}
+
+/// What stays true of a template, in the plan's order.
+struct TemplateFacts {
+    name: String,
+    group: String,
+    /// Where its clients are; empty if they are elsewhere.
+    client_port: String,
 }
 
 /// What stays true of a stream.
@@ -147,6 +156,7 @@ impl Engine {
         let checked = validate::validate(&plan, &self.site())?;
         let (mut warnings, share_count) = (checked.warnings.clone(), checked.share.1);
         let facts = stream_facts(&plan, &checked);
+        let templates = template_facts(&plan);
         let groups = groups::by_group(&facts, &checked.measured.streams);
         let links = checked.stateful.as_ref().map(|scenario| next_hop::links(scenario, &self.datapath));
         let spec = fit::run_spec(&plan, checked, links.transpose()?.unwrap_or_default())?;
@@ -170,6 +180,7 @@ impl Engine {
                 started_at_asked: None,
             }),
             streams: facts,
+            templates,
             groups,
             receivers: plan.receivers,
             clock_bound_ns: (share_count > 1 && plan.clock_bound_ns > 0).then_some(plan.clock_bound_ns),
@@ -248,41 +259,49 @@ impl Engine {
         change: &update_request::Change,
         at_ns: u64,
     ) -> Result<u64, Refusal> {
-        let flow_rate = flow_rate(held, selector, change)?;
-        let chosen = match flow_rate {
-            Some(_) if held.streams.is_empty() => Vec::new(),
-            _ => self.choose(held, selector)?,
-        };
+        let (chosen, templates) = self.choose(held, selector)?;
+        let flow_change = flow_change(change, &templates)?;
         let mut now = lock(&held.now);
         let mut next = now.clone();
         let changes = self.changes(held, &chosen, change, &mut next)?;
         self.check_capacity(held, &next, change)?;
-        let at = match (at_ns, changes.len() + usize::from(flow_rate.is_some())) {
+        let at = match (at_ns, changes.len() + usize::from(flow_change.is_some())) {
             (0, 0 | 1) => 0,
             (0, _) => self.now_ns() + CHANGE_LEAD_NS,
             (at, _) => at,
         };
         let mut effective = at;
-        if let Some(factor) = flow_rate {
-            let factor = (factor.numerator, factor.denominator);
-            effective = effective.max(held.run.change_flow_rate(factor, at).map_err(|e| refused_change(&e))?);
+        if let Some(change) = flow_change {
+            let told = match change {
+                FlowChange::Factor(factor) if templates.len() == held.templates.len() => {
+                    held.run.change_flow_rate(factor, at)
+                }
+                change => held.run.update_templates(&templates, change, at),
+            };
+            effective = effective.max(told.map_err(|e| refused_change(&e))?);
         }
         for (streams, change) in &changes {
             effective = effective.max(held.run.update(streams, *change, at).map_err(|e| refused_change(&e))?);
         }
-        if let (update_request::Change::RateFactor(factor), true) = (change, chosen.len() == held.streams.len()) {
+        let all = chosen.len() == held.streams.len() && templates.len() == held.templates.len();
+        if let (update_request::Change::RateFactor(factor), true) = (change, all) {
             next.factors.push((effective, *factor));
         }
         *now = next;
         Ok(effective)
     }
 
-    /// Indices of the chosen streams.
-    fn choose(&self, held: &Held, selector: &Selector) -> Result<Vec<usize>, Refusal> {
+    /// Indices of the chosen streams, and of the chosen templates.
+    fn choose(&self, held: &Held, selector: &Selector) -> Result<(Vec<usize>, Vec<usize>), Refusal> {
         let mut wrong = Violations::default();
         for (i, name) in selector.streams.iter().enumerate() {
             if !held.streams.iter().any(|s| s.name == *name || s.group == *name) {
                 wrong.add(format!("selector.streams[{i}]"), format!("{name:?} is no stream or group of the run"));
+            }
+        }
+        for (i, name) in selector.templates.iter().enumerate() {
+            if !held.templates.iter().any(|t| t.name == *name || t.group == *name) {
+                wrong.add(format!("selector.templates[{i}]"), format!("{name:?} is no template or group of the run"));
             }
         }
         for (i, name) in selector.ports.iter().enumerate() {
@@ -295,16 +314,20 @@ impl Engine {
                 );
             }
         }
-        let named: HashSet<&str> = selector.streams.iter().map(String::as_str).collect();
-        let chosen = |s: &StreamFacts| {
-            (selector.streams.is_empty() || named.contains(s.name.as_str()) || named.contains(s.group.as_str()))
-                && (selector.ports.is_empty() || selector.ports.contains(&s.tx_port))
+        let all = selector.streams.is_empty() && selector.templates.is_empty();
+        let chosen = |names: &HashSet<&str>, name: &str, group: &str, port: &String| {
+            (all || names.contains(name) || names.contains(group))
+                && (selector.ports.is_empty() || selector.ports.contains(port))
         };
-        let indices: Vec<usize> = (0..held.streams.len()).filter(|&i| chosen(&held.streams[i])).collect();
-        if wrong.is_empty() && indices.is_empty() {
-            wrong.add("selector", "chooses no stream; name streams that are sent from the named ports");
+        let names: HashSet<&str> = selector.streams.iter().map(String::as_str).collect();
+        let streams = held.streams.iter().map(|s| chosen(&names, &s.name, &s.group, &s.tx_port));
+        let names: HashSet<&str> = selector.templates.iter().map(String::as_str).collect();
+        let templates = held.templates.iter().map(|t| chosen(&names, &t.name, &t.group, &t.client_port));
+        let found = (places(streams), places(templates));
+        if wrong.is_empty() && found.0.is_empty() && found.1.is_empty() {
+            wrong.add("selector", "chooses no stream; name streams that are sent from the named ports, or templates whose clients are there");
         }
-        Ok(wrong.or(indices)?)
+        Ok(wrong.or(found)?)
     }
 
     /// The changes to make, each with the streams it is for; `next` becomes what will be true after them.
@@ -316,7 +339,14 @@ impl Engine {
         next: &mut Now,
     ) -> Result<Vec<(Vec<usize>, Change)>, Refusal> {
         use update_request::Change as Asked;
+        if chosen.is_empty() {
+            return Ok(Vec::new());
+        }
         match change {
+            Asked::FlowsPerSecond(_) => Err(Refusal::field(
+                "flows_per_second",
+                "is of templates, and streams are chosen too; choose templates (selector)",
+            )),
             Asked::Paused(paused) => Ok(vec![(chosen.to_vec(), Change::Paused(*paused))]),
             Asked::Enabled(enabled) => {
                 chosen.iter().for_each(|&i| next.enabled[i] = *enabled);
@@ -364,7 +394,7 @@ impl Engine {
             Asked::Rate(_) => "rate",
             Asked::RateFactor(_) => "rate_factor",
             Asked::Enabled(true) => "enabled",
-            Asked::Enabled(false) | Asked::Paused(_) => return Ok(()),
+            Asked::Enabled(false) | Asked::Paused(_) | Asked::FlowsPerSecond(_) => return Ok(()),
         };
         let claimed = self.claimed_bits(Some(held.run.id()));
         let fact = |(i, port): (usize, &PortInfo)| fit::port_facts(port, claimed.get(&i).copied().unwrap_or_default());
@@ -498,27 +528,41 @@ impl Held {
     }
 }
 
-/// The factor that a change puts on the rates of new flows: one of the whole run is for its templates too. Other changes of
-/// the whole run are not.
-fn flow_rate(held: &Held, selector: &Selector, change: &update_request::Change) -> Result<Option<Ratio>, Refusal> {
+/// The change of the chosen templates, if any are.
+fn flow_change(change: &update_request::Change, templates: &[usize]) -> Result<Option<FlowChange>, Refusal> {
     use update_request::Change as Asked;
-    let whole = selector.streams.is_empty() && selector.ports.is_empty();
-    if !held.run.has_templates() || !whole {
+    if templates.is_empty() {
         return Ok(None);
     }
-    let refuse = |field: &str| {
-        let wrong = "is of streams, and the run has templates too; choose streams (selector), or set a rate_factor";
-        Err(Refusal::field(field, wrong))
+    let ratio = |field: &str, ratio: &Ratio| {
+        rate::positive(ratio).map_err(|e| Refusal::field(field, e.to_string()))?;
+        Ok::<_, Refusal>((ratio.numerator, ratio.denominator))
     };
-    match change {
-        Asked::RateFactor(factor) => {
-            rate::positive(factor).map_err(|e| Refusal::field("rate_factor", e.to_string()))?;
-            Ok(Some(*factor))
+    Ok(Some(match change {
+        Asked::RateFactor(factor) => FlowChange::Factor(ratio("rate_factor", factor)?),
+        Asked::FlowsPerSecond(rate) => FlowChange::Rate(ratio("flows_per_second", rate)?),
+        Asked::Paused(paused) => FlowChange::Paused(*paused),
+        Asked::Enabled(enabled) => FlowChange::Enabled(*enabled),
+        Asked::Rate(_) => {
+            let wrong =
+                "is of streams, and templates are chosen too; choose streams (selector), or set flows_per_second";
+            return Err(Refusal::field("rate", wrong));
         }
-        Asked::Rate(_) => refuse("rate"),
-        Asked::Paused(_) => refuse("paused"),
-        Asked::Enabled(_) => refuse("enabled"),
-    }
+    }))
+}
+
+/// Where it is so.
+fn places(so: impl Iterator<Item = bool>) -> Vec<usize> {
+    so.enumerate().filter(|(_, so)| *so).map(|(place, _)| place).collect()
+}
+
+fn template_facts(plan: &Plan) -> Vec<TemplateFacts> {
+    let fact = |template: &contract::Template| TemplateFacts {
+        name: template.name.clone(),
+        group: if template.group.is_empty() { template.name.clone() } else { template.group.clone() },
+        client_port: template.client_port.clone(),
+    };
+    plan.stateful.iter().flat_map(|stateful| &stateful.templates).map(fact).collect()
 }
 
 /// The contract's word for a state.
@@ -546,6 +590,7 @@ fn refused_start(error: &RunError) -> Refusal {
 fn refused_change(error: &RunError) -> Refusal {
     match error {
         RunError::Rate(rate) => Refusal::field("rate", rate.to_string()),
+        RunError::Flows(error) => Refusal::field("flows_per_second", error.to_string()),
         error => Refusal::State(error.to_string()),
     }
 }

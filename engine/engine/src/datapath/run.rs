@@ -10,7 +10,7 @@ use spate_stats::StreamCounters;
 use spate_wire::Mark;
 
 use super::{
-    Change, Clock, RunError, RunState, TemplateCounters, Timing,
+    Change, Clock, FlowChange, RunError, RunState, TemplateCounters, TemplateTimes, Timing,
     command::{Command, FlowRate, RateChange, TempoChange},
     receive_plan,
     run_clock::{RunClock, Turn},
@@ -277,6 +277,11 @@ impl Run {
         self.templates.read()
     }
 
+    /// How long things took on each side of its templates, in the same order.
+    pub fn template_times(&self) -> Vec<TemplateTimes> {
+        self.templates.times()
+    }
+
     /// What its templates' counters say that cannot be, once it is over: nothing, if the engine is right.
     pub fn contradictions(&self) -> Vec<String> {
         if self.closed() { self.templates.contradictions() } else { Vec::new() }
@@ -289,12 +294,24 @@ impl Run {
 
     /// From an instant on (0: now) flows of all templates begin at a fraction of the plan's rates; returns it.
     pub fn change_flow_rate(&self, factor: (u64, u64), at_wall_ns: u64) -> Result<u64, RunError> {
+        self.change_flows(None, FlowChange::Factor(factor), at_wall_ns)
+    }
+
+    /// From an instant on (0: now) flows of templates (indices in the scenario) begin otherwise; returns it. Those that are open
+    /// go on.
+    pub fn update_templates(&self, templates: &[usize], change: FlowChange, at_wall_ns: u64) -> Result<u64, RunError> {
+        self.change_flows(Some(templates), change, at_wall_ns)
+    }
+
+    fn change_flows(&self, templates: Option<&[usize]>, change: FlowChange, at_wall_ns: u64) -> Result<u64, RunError> {
         let mut control = self.control();
         self.refuse_ended(&control)?;
         let at = self.instant(at_wall_ns);
         let at_ns = control.clock.ahead(at).map_or(0, |ns| ns.max(0).cast_unsigned()).max(control.last_change_ns);
+        self.templates.change_rates(templates, change, |worker, factor, row| {
+            self.workers.tell(worker, Command::FlowRate(self.slot, FlowRate { at_ns, factor, row }));
+        })?;
         control.last_change_ns = at_ns;
-        self.workers.tell_all(|| Command::FlowRate(self.slot, FlowRate { at_ns, factor }));
         Ok(self.clock.wall_of(control.clock.mono_of(at_ns).unwrap_or(at).max(at)))
     }
 

@@ -469,10 +469,6 @@ fn warnings(plan: &Plan, site: &Site, checked: &Checked) -> Vec<String> {
             ));
         }
     }
-    let templates = checked.stateful.iter().flat_map(|scenario| &scenario.templates).enumerate();
-    for (i, _) in templates.filter(|(_, template)| template.latency) {
-        all.push(format!("stateful.templates[{i}].latency: round trips of messages are not measured yet"));
-    }
     for (&port, &bits) in &checked.port_bits {
         let facts = &site.ports[port];
         let line = match facts.line_rate {

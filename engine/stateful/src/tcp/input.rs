@@ -187,6 +187,7 @@ impl Flow {
     /// The handshake is over.
     fn established(&mut self, s: &Segment<'_>, cx: &mut Context<'_>) {
         cx.one(Count::Connects);
+        cx.counters.connected_after(u64::from(cx.now.us().wrapping_sub(self.rtt_at)) << 10);
         self.state = State::Established;
         let timed = self.has(is::TIMED) && self.backoff == 0;
         self.snd_una = s.ack;
@@ -386,7 +387,9 @@ impl Flow {
         cx.counters.add(Count::AckedBytes, u64::from(data));
         if self.has(is::TIMED) && seq_before(self.rtt_seq, ack) {
             self.clear(is::TIMED);
-            self.round_trip(cx.now.us().wrapping_sub(self.rtt_at), cx);
+            let us = cx.now.us().wrapping_sub(self.rtt_at);
+            cx.counters.round_trip(u64::from(us) << 10);
+            self.round_trip(us, cx);
             self.backoff = 0;
         } else if (self.backoff > 0 || self.any(is::RECOVERY | is::LOSS)) && self.echoed_round_trip(s, cx) {
             self.backoff = 0;

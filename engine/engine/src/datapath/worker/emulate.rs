@@ -11,7 +11,13 @@ use spate_stateful::{Emulation, Received, tcp};
 use spate_wire::FCS_LEN;
 
 use super::{WorkerRun, attach::Taps};
-use crate::datapath::{clock::Clock, command::FlowRate, open::SHORT_ROOM, run_clock::RunClock, shared::QueueShare};
+use crate::datapath::{
+    clock::Clock,
+    command::{FlowRate, Trash},
+    open::SHORT_ROOM,
+    run_clock::RunClock,
+    shared::QueueShare,
+};
 
 /// Shortest frame without FCS (IEEE 802.3).
 const SHORTEST: usize = 60;
@@ -95,17 +101,24 @@ impl Emulated {
             self.emulation.start(origin);
             self.stage = Stage::Begins;
         }
-        while let Some(change) = self.changes.front().copied().filter(|change| change.at_ns <= at) {
-            self.changes.pop_front();
+        while self.changes.front().is_some_and(|change| change.at_ns <= at) {
+            let Some(change) = self.changes.pop_front() else { break };
+            let Some(mono_ns) = clock.mono_of(change.at_ns) else { continue };
             self.factor = change.factor;
-            if let Some(mono_ns) = clock.mono_of(change.at_ns) {
-                self.emulation.change_rate(mono_ns, self.factor);
+            self.emulation.change_rate(mono_ns, self.factor);
+            if let Some(row) = change.row {
+                self.emulation.change_rates(mono_ns, row);
             }
         }
         if self.stage == Stage::Begins && at >= end_ns {
             self.emulation.stop(clock.mono_of(end_ns).unwrap_or(mono_ns));
             self.stage = Stage::Drains;
         }
+    }
+
+    /// What may be freed.
+    pub(super) fn over(&mut self) -> Option<Trash> {
+        self.emulation.over().map(Trash::Row)
     }
 
     /// The run's clock stands, or goes on, from a monotonic instant.

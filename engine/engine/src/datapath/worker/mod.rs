@@ -215,6 +215,9 @@ impl Worker {
         let now = self.clock.mono_ns();
         for emulated in self.runs[..self.reach].iter_mut().flatten().filter_map(|run| run.emulated.as_mut()) {
             emulated.advance(now, known);
+            while let Some(over) = emulated.over() {
+                let _ = self.trash.push(over);
+            }
         }
     }
 
