@@ -191,11 +191,12 @@ type TrafficEntry struct {
 	// +optional
 	Rate Rate `json:"rate,omitempty"`
 
-	// connectionRate of a template's clients instead of the template's own.
+	// connectionRate of a template's clients instead of the template's own. A change takes effect in the running run.
 	// +optional
 	ConnectionRate ConnectionRate `json:"connectionRate,omitempty"`
 
-	// paused holds the entry back while it is true. A change takes effect in the running run.
+	// paused holds the entry back while it is true: a template begins no connections then, and those that are open go on. A change
+	// takes effect in the running run.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 

@@ -168,6 +168,10 @@ impl Engine {
         if run.histogram_bytes() > 0 {
             warnings.push(format!("latency histograms take {} KiB of memory", run.histogram_bytes() >> 10));
         }
+        let paused = paused_templates(&plan);
+        if !paused.is_empty() {
+            run.update_templates(&paused, FlowChange::Paused(true), 0).map_err(|e| refused_change(&e))?;
+        }
         let held = Arc::new(Held {
             run,
             plan_digest: digest,
@@ -554,6 +558,11 @@ fn flow_change(change: &update_request::Change, templates: &[usize]) -> Result<O
 /// Where it is so.
 fn places(so: impl Iterator<Item = bool>) -> Vec<usize> {
     so.enumerate().filter(|(_, so)| *so).map(|(place, _)| place).collect()
+}
+
+/// Templates that are held back from the start.
+fn paused_templates(plan: &Plan) -> Vec<usize> {
+    places(plan.stateful.iter().flat_map(|stateful| &stateful.templates).map(|template| template.paused))
 }
 
 fn template_facts(plan: &Plan) -> Vec<TemplateFacts> {

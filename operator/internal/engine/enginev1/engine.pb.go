@@ -998,11 +998,13 @@ func (x *StartResponse) GetRun() *RunInfo {
 	return nil
 }
 
-// Chooses streams of a run; empty lists choose all.
+// Chooses streams and templates of a run: both by name or group, and by the port they are sent from or where clients are.
+// If neither names are given, all of both; if only names of the one, none of the other. No ports: those of all.
 type Selector struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Streams       []string               `protobuf:"bytes,1,rep,name=streams,proto3" json:"streams,omitempty"`
 	Ports         []string               `protobuf:"bytes,2,rep,name=ports,proto3" json:"ports,omitempty"`
+	Templates     []string               `protobuf:"bytes,3,rep,name=templates,proto3" json:"templates,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1051,6 +1053,13 @@ func (x *Selector) GetPorts() []string {
 	return nil
 }
 
+func (x *Selector) GetTemplates() []string {
+	if x != nil {
+		return x.Templates
+	}
+	return nil
+}
+
 type UpdateRequest struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	RunId    string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
@@ -1061,6 +1070,7 @@ type UpdateRequest struct {
 	//	*UpdateRequest_RateFactor
 	//	*UpdateRequest_Paused
 	//	*UpdateRequest_Enabled
+	//	*UpdateRequest_FlowsPerSecond
 	Change isUpdateRequest_Change `protobuf_oneof:"change"`
 	// When it takes effect; 0 means now.
 	AtNs          int64 `protobuf:"varint,7,opt,name=at_ns,json=atNs,proto3" json:"at_ns,omitempty"`
@@ -1155,6 +1165,15 @@ func (x *UpdateRequest) GetEnabled() bool {
 	return false
 }
 
+func (x *UpdateRequest) GetFlowsPerSecond() *Ratio {
+	if x != nil {
+		if x, ok := x.Change.(*UpdateRequest_FlowsPerSecond); ok {
+			return x.FlowsPerSecond
+		}
+	}
+	return nil
+}
+
 func (x *UpdateRequest) GetAtNs() int64 {
 	if x != nil {
 		return x.AtNs
@@ -1172,16 +1191,22 @@ type UpdateRequest_Rate struct {
 }
 
 type UpdateRequest_RateFactor struct {
-	// Sets the chosen streams' rates to this factor of the plan's.
+	// Sets the chosen rates to this factor of the plan's.
 	RateFactor *Ratio `protobuf:"bytes,4,opt,name=rate_factor,json=rateFactor,proto3,oneof"`
 }
 
 type UpdateRequest_Paused struct {
+	// No flow of a paused template begins; those that are open go on.
 	Paused bool `protobuf:"varint,5,opt,name=paused,proto3,oneof"`
 }
 
 type UpdateRequest_Enabled struct {
 	Enabled bool `protobuf:"varint,6,opt,name=enabled,proto3,oneof"`
+}
+
+type UpdateRequest_FlowsPerSecond struct {
+	// Sets the rate of each chosen template: new flows a second over all engines and workers.
+	FlowsPerSecond *Ratio `protobuf:"bytes,8,opt,name=flows_per_second,json=flowsPerSecond,proto3,oneof"`
 }
 
 func (*UpdateRequest_Rate) isUpdateRequest_Change() {}
@@ -1191,6 +1216,8 @@ func (*UpdateRequest_RateFactor) isUpdateRequest_Change() {}
 func (*UpdateRequest_Paused) isUpdateRequest_Change() {}
 
 func (*UpdateRequest_Enabled) isUpdateRequest_Change() {}
+
+func (*UpdateRequest_FlowsPerSecond) isUpdateRequest_Change() {}
 
 type UpdateResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3295,10 +3322,11 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x13\n" +
 	"\x05at_ns\x18\x02 \x01(\x03R\x04atNs\";\n" +
 	"\rStartResponse\x12*\n" +
-	"\x03run\x18\x01 \x01(\v2\x18.spate.engine.v1.RunInfoR\x03run\":\n" +
+	"\x03run\x18\x01 \x01(\v2\x18.spate.engine.v1.RunInfoR\x03run\"X\n" +
 	"\bSelector\x12\x18\n" +
 	"\astreams\x18\x01 \x03(\tR\astreams\x12\x14\n" +
-	"\x05ports\x18\x02 \x03(\tR\x05ports\"\x9a\x02\n" +
+	"\x05ports\x18\x02 \x03(\tR\x05ports\x12\x1c\n" +
+	"\ttemplates\x18\x03 \x03(\tR\ttemplates\"\xde\x02\n" +
 	"\rUpdateRequest\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x125\n" +
 	"\bselector\x18\x02 \x01(\v2\x19.spate.engine.v1.SelectorR\bselector\x12+\n" +
@@ -3306,7 +3334,8 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\vrate_factor\x18\x04 \x01(\v2\x16.spate.engine.v1.RatioH\x00R\n" +
 	"rateFactor\x12\x18\n" +
 	"\x06paused\x18\x05 \x01(\bH\x00R\x06paused\x12\x1a\n" +
-	"\aenabled\x18\x06 \x01(\bH\x00R\aenabled\x12\x13\n" +
+	"\aenabled\x18\x06 \x01(\bH\x00R\aenabled\x12B\n" +
+	"\x10flows_per_second\x18\b \x01(\v2\x16.spate.engine.v1.RatioH\x00R\x0eflowsPerSecond\x12\x13\n" +
 	"\x05at_ns\x18\a \x01(\x03R\x04atNsB\b\n" +
 	"\x06change\"d\n" +
 	"\x0eUpdateResponse\x12*\n" +
@@ -3593,60 +3622,61 @@ var file_spate_engine_v1_engine_proto_depIdxs = []int32{
 	14, // 9: spate.engine.v1.UpdateRequest.selector:type_name -> spate.engine.v1.Selector
 	46, // 10: spate.engine.v1.UpdateRequest.rate:type_name -> spate.engine.v1.Rate
 	45, // 11: spate.engine.v1.UpdateRequest.rate_factor:type_name -> spate.engine.v1.Ratio
-	8,  // 12: spate.engine.v1.UpdateResponse.run:type_name -> spate.engine.v1.RunInfo
-	8,  // 13: spate.engine.v1.PauseResponse.run:type_name -> spate.engine.v1.RunInfo
-	8,  // 14: spate.engine.v1.ResumeResponse.run:type_name -> spate.engine.v1.RunInfo
-	8,  // 15: spate.engine.v1.StopResponse.run:type_name -> spate.engine.v1.RunInfo
-	8,  // 16: spate.engine.v1.WatchStatsResponse.run:type_name -> spate.engine.v1.RunInfo
-	29, // 17: spate.engine.v1.WatchStatsResponse.streams:type_name -> spate.engine.v1.StreamStats
-	37, // 18: spate.engine.v1.WatchStatsResponse.ports:type_name -> spate.engine.v1.PortStats
-	39, // 19: spate.engine.v1.WatchStatsResponse.workers:type_name -> spate.engine.v1.WorkerStats
-	34, // 20: spate.engine.v1.WatchStatsResponse.receivers:type_name -> spate.engine.v1.ReceiverStats
-	27, // 21: spate.engine.v1.WatchStatsResponse.templates:type_name -> spate.engine.v1.TemplateStats
-	2,  // 22: spate.engine.v1.TemplateStats.side:type_name -> spate.engine.v1.Side
-	28, // 23: spate.engine.v1.TemplateStats.counters:type_name -> spate.engine.v1.NamedCounter
-	31, // 24: spate.engine.v1.TemplateStats.connect_time:type_name -> spate.engine.v1.LatencyStats
-	31, // 25: spate.engine.v1.TemplateStats.round_trip:type_name -> spate.engine.v1.LatencyStats
-	30, // 26: spate.engine.v1.StreamStats.warmup:type_name -> spate.engine.v1.StreamCounters
-	30, // 27: spate.engine.v1.StreamStats.measured:type_name -> spate.engine.v1.StreamCounters
-	31, // 28: spate.engine.v1.StreamCounters.latency:type_name -> spate.engine.v1.LatencyStats
-	32, // 29: spate.engine.v1.LatencyStats.quantiles:type_name -> spate.engine.v1.Quantile
-	33, // 30: spate.engine.v1.LatencyStats.buckets:type_name -> spate.engine.v1.Bucket
-	35, // 31: spate.engine.v1.ReceiverStats.workers:type_name -> spate.engine.v1.WorkerReceived
-	36, // 32: spate.engine.v1.ReceiverStats.inter_arrival:type_name -> spate.engine.v1.Moments
-	36, // 33: spate.engine.v1.ReceiverStats.jitter:type_name -> spate.engine.v1.Moments
-	36, // 34: spate.engine.v1.ReceiverStats.latency:type_name -> spate.engine.v1.Moments
-	38, // 35: spate.engine.v1.PortStats.queues:type_name -> spate.engine.v1.QueueStats
-	3,  // 36: spate.engine.v1.CaptureRequest.direction:type_name -> spate.engine.v1.Direction
-	44, // 37: spate.engine.v1.CaptureResponse.packets:type_name -> spate.engine.v1.CapturedPacket
-	3,  // 38: spate.engine.v1.CapturedPacket.direction:type_name -> spate.engine.v1.Direction
-	4,  // 39: spate.engine.v1.Engine.GetInfo:input_type -> spate.engine.v1.GetInfoRequest
-	9,  // 40: spate.engine.v1.Engine.Prepare:input_type -> spate.engine.v1.PrepareRequest
-	12, // 41: spate.engine.v1.Engine.Start:input_type -> spate.engine.v1.StartRequest
-	15, // 42: spate.engine.v1.Engine.Update:input_type -> spate.engine.v1.UpdateRequest
-	17, // 43: spate.engine.v1.Engine.Pause:input_type -> spate.engine.v1.PauseRequest
-	19, // 44: spate.engine.v1.Engine.Resume:input_type -> spate.engine.v1.ResumeRequest
-	21, // 45: spate.engine.v1.Engine.Stop:input_type -> spate.engine.v1.StopRequest
-	23, // 46: spate.engine.v1.Engine.Remove:input_type -> spate.engine.v1.RemoveRequest
-	25, // 47: spate.engine.v1.Engine.WatchStats:input_type -> spate.engine.v1.WatchStatsRequest
-	42, // 48: spate.engine.v1.Engine.Capture:input_type -> spate.engine.v1.CaptureRequest
-	40, // 49: spate.engine.v1.Engine.ResetReceivers:input_type -> spate.engine.v1.ResetReceiversRequest
-	5,  // 50: spate.engine.v1.Engine.GetInfo:output_type -> spate.engine.v1.GetInfoResponse
-	11, // 51: spate.engine.v1.Engine.Prepare:output_type -> spate.engine.v1.PrepareResponse
-	13, // 52: spate.engine.v1.Engine.Start:output_type -> spate.engine.v1.StartResponse
-	16, // 53: spate.engine.v1.Engine.Update:output_type -> spate.engine.v1.UpdateResponse
-	18, // 54: spate.engine.v1.Engine.Pause:output_type -> spate.engine.v1.PauseResponse
-	20, // 55: spate.engine.v1.Engine.Resume:output_type -> spate.engine.v1.ResumeResponse
-	22, // 56: spate.engine.v1.Engine.Stop:output_type -> spate.engine.v1.StopResponse
-	24, // 57: spate.engine.v1.Engine.Remove:output_type -> spate.engine.v1.RemoveResponse
-	26, // 58: spate.engine.v1.Engine.WatchStats:output_type -> spate.engine.v1.WatchStatsResponse
-	43, // 59: spate.engine.v1.Engine.Capture:output_type -> spate.engine.v1.CaptureResponse
-	41, // 60: spate.engine.v1.Engine.ResetReceivers:output_type -> spate.engine.v1.ResetReceiversResponse
-	50, // [50:61] is the sub-list for method output_type
-	39, // [39:50] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	45, // 12: spate.engine.v1.UpdateRequest.flows_per_second:type_name -> spate.engine.v1.Ratio
+	8,  // 13: spate.engine.v1.UpdateResponse.run:type_name -> spate.engine.v1.RunInfo
+	8,  // 14: spate.engine.v1.PauseResponse.run:type_name -> spate.engine.v1.RunInfo
+	8,  // 15: spate.engine.v1.ResumeResponse.run:type_name -> spate.engine.v1.RunInfo
+	8,  // 16: spate.engine.v1.StopResponse.run:type_name -> spate.engine.v1.RunInfo
+	8,  // 17: spate.engine.v1.WatchStatsResponse.run:type_name -> spate.engine.v1.RunInfo
+	29, // 18: spate.engine.v1.WatchStatsResponse.streams:type_name -> spate.engine.v1.StreamStats
+	37, // 19: spate.engine.v1.WatchStatsResponse.ports:type_name -> spate.engine.v1.PortStats
+	39, // 20: spate.engine.v1.WatchStatsResponse.workers:type_name -> spate.engine.v1.WorkerStats
+	34, // 21: spate.engine.v1.WatchStatsResponse.receivers:type_name -> spate.engine.v1.ReceiverStats
+	27, // 22: spate.engine.v1.WatchStatsResponse.templates:type_name -> spate.engine.v1.TemplateStats
+	2,  // 23: spate.engine.v1.TemplateStats.side:type_name -> spate.engine.v1.Side
+	28, // 24: spate.engine.v1.TemplateStats.counters:type_name -> spate.engine.v1.NamedCounter
+	31, // 25: spate.engine.v1.TemplateStats.connect_time:type_name -> spate.engine.v1.LatencyStats
+	31, // 26: spate.engine.v1.TemplateStats.round_trip:type_name -> spate.engine.v1.LatencyStats
+	30, // 27: spate.engine.v1.StreamStats.warmup:type_name -> spate.engine.v1.StreamCounters
+	30, // 28: spate.engine.v1.StreamStats.measured:type_name -> spate.engine.v1.StreamCounters
+	31, // 29: spate.engine.v1.StreamCounters.latency:type_name -> spate.engine.v1.LatencyStats
+	32, // 30: spate.engine.v1.LatencyStats.quantiles:type_name -> spate.engine.v1.Quantile
+	33, // 31: spate.engine.v1.LatencyStats.buckets:type_name -> spate.engine.v1.Bucket
+	35, // 32: spate.engine.v1.ReceiverStats.workers:type_name -> spate.engine.v1.WorkerReceived
+	36, // 33: spate.engine.v1.ReceiverStats.inter_arrival:type_name -> spate.engine.v1.Moments
+	36, // 34: spate.engine.v1.ReceiverStats.jitter:type_name -> spate.engine.v1.Moments
+	36, // 35: spate.engine.v1.ReceiverStats.latency:type_name -> spate.engine.v1.Moments
+	38, // 36: spate.engine.v1.PortStats.queues:type_name -> spate.engine.v1.QueueStats
+	3,  // 37: spate.engine.v1.CaptureRequest.direction:type_name -> spate.engine.v1.Direction
+	44, // 38: spate.engine.v1.CaptureResponse.packets:type_name -> spate.engine.v1.CapturedPacket
+	3,  // 39: spate.engine.v1.CapturedPacket.direction:type_name -> spate.engine.v1.Direction
+	4,  // 40: spate.engine.v1.Engine.GetInfo:input_type -> spate.engine.v1.GetInfoRequest
+	9,  // 41: spate.engine.v1.Engine.Prepare:input_type -> spate.engine.v1.PrepareRequest
+	12, // 42: spate.engine.v1.Engine.Start:input_type -> spate.engine.v1.StartRequest
+	15, // 43: spate.engine.v1.Engine.Update:input_type -> spate.engine.v1.UpdateRequest
+	17, // 44: spate.engine.v1.Engine.Pause:input_type -> spate.engine.v1.PauseRequest
+	19, // 45: spate.engine.v1.Engine.Resume:input_type -> spate.engine.v1.ResumeRequest
+	21, // 46: spate.engine.v1.Engine.Stop:input_type -> spate.engine.v1.StopRequest
+	23, // 47: spate.engine.v1.Engine.Remove:input_type -> spate.engine.v1.RemoveRequest
+	25, // 48: spate.engine.v1.Engine.WatchStats:input_type -> spate.engine.v1.WatchStatsRequest
+	42, // 49: spate.engine.v1.Engine.Capture:input_type -> spate.engine.v1.CaptureRequest
+	40, // 50: spate.engine.v1.Engine.ResetReceivers:input_type -> spate.engine.v1.ResetReceiversRequest
+	5,  // 51: spate.engine.v1.Engine.GetInfo:output_type -> spate.engine.v1.GetInfoResponse
+	11, // 52: spate.engine.v1.Engine.Prepare:output_type -> spate.engine.v1.PrepareResponse
+	13, // 53: spate.engine.v1.Engine.Start:output_type -> spate.engine.v1.StartResponse
+	16, // 54: spate.engine.v1.Engine.Update:output_type -> spate.engine.v1.UpdateResponse
+	18, // 55: spate.engine.v1.Engine.Pause:output_type -> spate.engine.v1.PauseResponse
+	20, // 56: spate.engine.v1.Engine.Resume:output_type -> spate.engine.v1.ResumeResponse
+	22, // 57: spate.engine.v1.Engine.Stop:output_type -> spate.engine.v1.StopResponse
+	24, // 58: spate.engine.v1.Engine.Remove:output_type -> spate.engine.v1.RemoveResponse
+	26, // 59: spate.engine.v1.Engine.WatchStats:output_type -> spate.engine.v1.WatchStatsResponse
+	43, // 60: spate.engine.v1.Engine.Capture:output_type -> spate.engine.v1.CaptureResponse
+	41, // 61: spate.engine.v1.Engine.ResetReceivers:output_type -> spate.engine.v1.ResetReceiversResponse
+	51, // [51:62] is the sub-list for method output_type
+	40, // [40:51] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_spate_engine_v1_engine_proto_init() }
@@ -3664,6 +3694,7 @@ func file_spate_engine_v1_engine_proto_init() {
 		(*UpdateRequest_RateFactor)(nil),
 		(*UpdateRequest_Paused)(nil),
 		(*UpdateRequest_Enabled)(nil),
+		(*UpdateRequest_FlowsPerSecond)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
