@@ -73,6 +73,8 @@ struct Cursor {
     broken: bool,
 }
 
+const _: () = assert!(size_of::<Cursor>() <= 80);
+
 const NEW: Cursor = Cursor {
     at: 0,
     ended: 0,

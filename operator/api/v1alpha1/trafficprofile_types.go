@@ -161,7 +161,7 @@ type TrafficProfileSpec struct {
 // +kubebuilder:validation:XValidation:rule="has(self.transmitPort) || (has(self.templateRef) && has(self.receivePort))",message="set transmitPort; a template with real clients has a receivePort only"
 // +kubebuilder:validation:XValidation:rule="!has(self.rate) || !has(self.templateRef)",fieldPath=".rate",message="rate goes with streams: set connectionRate"
 // +kubebuilder:validation:XValidation:rule="!has(self.connectionRate) || (has(self.templateRef) && has(self.transmitPort))",fieldPath=".connectionRate",message="connectionRate goes with the clients of a template: set templateRef and transmitPort"
-// +kubebuilder:validation:XValidation:rule="!has(self.templateRef) || (!has(self.next) && (!has(self.start) || self.start == 'Auto') && (!has(self.paused) || !self.paused))",message="paused, start and next go with streams"
+// +kubebuilder:validation:XValidation:rule="!has(self.templateRef) || (!has(self.next) && (!has(self.start) || self.start == 'Auto'))",message="start and next go with streams"
 type TrafficEntry struct {
 	// name of the entry: the stream's name in results and metrics.
 	Name EntryName `json:"name"`
