@@ -7,6 +7,7 @@ mod replies;
 use std::sync::Arc;
 
 use replies::Unanswered;
+use spate_stats::Times;
 
 use crate::{
     Address, Protocol, Scenario,
@@ -157,6 +158,16 @@ fn side_of(template: usize, client: bool) -> usize {
     2 * template + usize::from(!client)
 }
 
+/// Bytes of the histograms of a template's times.
+fn times(template: &crate::Template) -> usize {
+    let (clients, servers) = (usize::from(template.client.is_some()), usize::from(template.server.is_some()));
+    Times::BYTES
+        * match template.protocol {
+            Protocol::Tcp => 2 * (clients + servers),
+            Protocol::Udp => clients * usize::from(template.latency),
+        }
+}
+
 /// Places beside so many flows, one for every few of them.
 fn places(flows: usize, flows_a_place: usize) -> usize {
     (flows / flows_a_place).max(FEWEST.min(flows))
@@ -238,6 +249,7 @@ impl Stack {
             + Slab::<Recovery>::bytes(places(count, FLOWS_A_RECOVERY))
             + Slab::<Backlog>::bytes(places(count, FLOWS_A_BACKLOG))
             + count * (v6 + scenario.variables() * size_of::<i64>())
+            + scenario.templates.iter().map(times).sum::<usize>()
             + Readers::bytes(scenario, count)
             + replies::bytes(scenario, count)
     }

@@ -241,7 +241,14 @@ impl Simulate {
     }
 
     /// The templates of the plan, by worker.
-    fn emulating(&self, plan: &Plan, checked: &Checked, ports: usize, end_ns: u64, drain_ns: u64) -> anyhow::Result<Vec<Emulating>> {
+    fn emulating(
+        &self,
+        plan: &Plan,
+        checked: &Checked,
+        ports: usize,
+        end_ns: u64,
+        drain_ns: u64,
+    ) -> anyhow::Result<Vec<Emulating>> {
         let Some(scenario) = &checked.stateful else { return Ok(Vec::new()) };
         let mut scenario = scenario.clone();
         let asked = plan.stateful.iter().flat_map(|stateful| &stateful.templates);

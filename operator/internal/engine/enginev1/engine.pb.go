@@ -1807,9 +1807,10 @@ type TemplateStats struct {
 	Counters []*NamedCounter `protobuf:"bytes,4,rep,name=counters,proto3" json:"counters,omitempty"`
 	// Flows at the time of reading, those in TIME-WAIT not among them.
 	OpenFlows uint64 `protobuf:"varint,5,opt,name=open_flows,json=openFlows,proto3" json:"open_flows,omitempty"`
-	// From the first SYN to the connection being established.
+	// TCP: from the first SYN to the connection being established. Here and below the sum is exact, all else to 1/128.
 	ConnectTime *LatencyStats `protobuf:"bytes,6,opt,name=connect_time,json=connectTime,proto3" json:"connect_time,omitempty"`
-	// From a message to its reply, where the template measures latency.
+	// TCP: of data, from when a segment first left until it was acknowledged (RFC 6298 section 3). UDP, of clients where the
+	// template measures latency: from a message to its reply.
 	RoundTrip     *LatencyStats `protobuf:"bytes,7,opt,name=round_trip,json=roundTrip,proto3" json:"round_trip,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
