@@ -86,7 +86,7 @@ pub struct Arrivals {
     /// Rows to come, and when they begin.
     later: VecDeque<(u128, Box<Self>)>,
     /// Rows that are over: whoever may free memory takes them.
-    over: Vec<Box<Self>>,
+    over: VecDeque<Box<Self>>,
 }
 
 /// Rows to come, or over, for which there is room without more memory.
@@ -160,7 +160,7 @@ impl Arrivals {
             clock: Clock { since_ns: start_ns, ticks: 0, factor: (1, 1) },
             from: 0,
             later: VecDeque::with_capacity(ROWS),
-            over: Vec::with_capacity(ROWS),
+            over: VecDeque::with_capacity(ROWS),
         };
         this.aim();
         Ok(this)
@@ -218,7 +218,7 @@ impl Arrivals {
 
     /// A row that is over, to be freed.
     pub fn over(&mut self) -> Option<Box<Self>> {
-        self.over.pop()
+        self.over.pop_front()
     }
 
     /// Goes on with the next row if all slots of this one that are due before it are taken. Whether it did.
@@ -239,7 +239,7 @@ impl Arrivals {
         core::mem::swap(&mut next.later, &mut self.later);
         core::mem::swap(&mut next.over, &mut self.over);
         core::mem::swap(self, &mut next);
-        self.over.push(next);
+        self.over.push_back(next);
         true
     }
 
@@ -296,7 +296,7 @@ impl Arrivals {
         }
         match ramp.due_ns(slot, from_ns) {
             Some(ns) => ns << FRACTION,
-            None => full + (ramp.ns << FRACTION >> 1) + (from_ns * from_ns / (2 * ramp.ns) << FRACTION),
+            None => full + (ramp.ns << FRACTION >> 1) + ((from_ns * from_ns / (2 * ramp.ns)) << FRACTION),
         }
     }
 }

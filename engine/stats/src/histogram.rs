@@ -89,7 +89,7 @@ impl<const BITS: u32> LogDistribution<BITS> {
     pub fn range(&self) -> (u64, u64) {
         let least = self.cells.iter().position(|count| *count > 0);
         let greatest = self.cells.iter().rposition(|count| *count > 0);
-        (least.map_or(0, |cell| lower::<BITS>(cell)), greatest.map_or(0, |cell| upper::<BITS>(cell)))
+        (least.map_or(0, lower::<BITS>), greatest.map_or(0, upper::<BITS>))
     }
 
     /// The sum of squares, each duration taken for the middle of its cell.

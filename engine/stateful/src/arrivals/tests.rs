@@ -253,7 +253,7 @@ fn other_rates_begin_a_row_and_flows_go_on_to_be_numbered() {
     // 10 in the first second, none in the next half, and two a second from there.
     assert_eq!(of(0).skip(9).collect::<Vec<_>>(), [(9, 933), (10, 1500), (11, 2000), (12, 2500)]);
     assert_eq!(of(1).skip(4).map(|(number, _)| number).collect::<Vec<_>>(), (4..15).collect::<Vec<_>>());
-    assert_eq!((of(1).nth(5), of(1).last()), (Some((5, 1000)), Some((14, 1450))));
+    assert_eq!((of(1).nth(5), of(1).next_back()), (Some((5, 1000)), Some((14, 1450))));
 }
 
 #[test]

@@ -102,8 +102,8 @@ fn read(bytes: &[u8]) -> Result<Verdict, Verdict> {
         return Ok(Ends(at));
     }
     if let Some(codings) = codings {
-        let words = codings.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).filter(|word| !word.is_empty());
-        return match (words.last().is_some_and(|word| word.eq_ignore_ascii_case(b"chunked")), response) {
+        let mut words = codings.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).filter(|word| !word.is_empty());
+        return match (words.next_back().is_some_and(|word| word.eq_ignore_ascii_case(b"chunked")), response) {
             (true, _) => chunks(bytes, at),
             (false, true) => Ok(More(true)),
             (false, false) => Err(Broken),
