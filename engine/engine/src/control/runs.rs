@@ -264,6 +264,13 @@ impl Engine {
         at_ns: u64,
     ) -> Result<u64, Refusal> {
         let (chosen, templates) = self.choose(held, selector)?;
+        if let update_request::Change::FlowsPerSecond(_) = change
+            && let Some(servers) = templates.iter().map(|&i| &held.templates[i]).find(|t| t.client_port.is_empty())
+        {
+            let wrong =
+                format!("template {:?} has no clients here, which alone have a rate; choose others", servers.name);
+            return Err(Refusal::field("selector", wrong));
+        }
         let flow_change = flow_change(change, &templates)?;
         let mut now = lock(&held.now);
         let mut next = now.clone();
