@@ -6,6 +6,7 @@ use crate::{
     payload::Payload,
     program::{Instruction, Program},
     random,
+    reader::{Ended, Reader},
     sending::{Backlog, NoRoom, parts},
     slab::Slab,
     tcp::Context,
@@ -28,6 +29,8 @@ pub struct Machine<'a> {
     pub variables: &'a mut [i64],
     /// Of the flow's template.
     pub seed: u64,
+    /// Of the flow, if any program of the scenario waits for the end of a message.
+    pub reader: Option<Reader<'a>>,
 }
 
 /// How an instruction ended.
@@ -176,7 +179,7 @@ impl Flow {
                 Step::Next
             }
             Instruction::SwitchTemplate { template } => Step::Switch(template),
-            Instruction::ReceiveUntil(_) => unreachable!("refused when an emulation is made"),
+            Instruction::ReceiveUntil(_) => self.receive_until(machine, cx),
         }
     }
 
@@ -217,6 +220,24 @@ impl Flow {
             return self.end();
         }
         Step::Wait
+    }
+
+    fn receive_until(&mut self, machine: &mut Machine<'_>, cx: &Context<'_>) -> Step {
+        let reader = machine.reader.as_mut().expect("there is one where programs have such instructions");
+        match reader.ended(self) {
+            Ended::Yes => Step::Next,
+            Ended::Broken => {
+                cx.counters.one(Count::HttpErrors);
+                self.reset();
+                Step::End
+            }
+            Ended::No if self.has(is::FIN_RECEIVED) => {
+                // Nothing more will come.
+                cx.counters.one(Count::PeerClosedEarly);
+                self.end()
+            }
+            Ended::No => Step::Wait,
+        }
     }
 
     fn delay(&mut self, min_ns: u64, max_ns: u64, seed: u64, cx: &Context<'_>) -> Step {

@@ -13,8 +13,13 @@
 //! from T on half of T later than without. All is integer arithmetic on exact fractions, rounded down to nanoseconds; all
 //! workers of all engines find the same.
 //!
+//! Rates of templates can change: from then on there is another row, whose slot 0 is due at the change (so far along the ramp as
+//! time is), and in which flows go on to be numbered as before.
+//!
 //! If there are several templates, a worker looks at all slots, also those of others, to count flows: O(log templates) each.
 mod turns;
+
+use std::collections::VecDeque;
 
 use crate::{random::mix, tuples::Share};
 pub use turns::Order;
@@ -62,16 +67,30 @@ pub struct Arrivals {
     block: u64,
     /// This worker's next.
     slot: u64,
+    /// All slots before it are counted.
+    passed: u64,
     turns: Turns,
-    /// Of each template, those of slots before `slot`.
+    /// Of each template, those of slots before `passed`.
     begun: Box<[u64]>,
     limits: Box<[u64]>,
+    weights: Box<[u64]>,
     /// Templates that are not at their limit.
     open: usize,
     line: Line,
+    /// Where the block before begins.
+    line_before: (u128, u128),
     ramp: Option<Ramp>,
     clock: Clock,
+    /// The clock's ticks at which the row begins.
+    from: u128,
+    /// Rows to come, and when they begin.
+    later: VecDeque<(u128, Box<Self>)>,
+    /// Rows that are over: whoever may free memory takes them.
+    over: VecDeque<Box<Self>>,
 }
+
+/// Rows to come, or over, for which there is room without more memory.
+const ROWS: usize = 64;
 
 /// Bits of a nanosecond's fractions.
 const FRACTION: u32 = 16;
@@ -92,9 +111,9 @@ struct Line {
 #[derive(Clone, Copy, Debug)]
 struct Ramp {
     ns: u128,
-    /// `2 * ns / rate` in ns squared: slot s is due at the root of s times this fraction.
+    /// `2 * ns / rate` in ns squared: slot s is due at the root of s times this fraction and the square of the row's begin.
     square: (u128, u128),
-    /// Slots that begin on it.
+    /// No more slots begin on it.
     slots: u64,
 }
 
@@ -129,22 +148,31 @@ impl Arrivals {
             share,
             block: 0,
             slot: 0,
+            passed: 0,
             turns: Turns::new(order, &weights),
             begun: vec![0; timings.len()].into(),
             limits: timings.iter().map(|timing| timing.limit).collect(),
             open: weights.iter().filter(|weight| **weight > 0).count(),
+            weights: weights.into(),
+            line_before: (line.ticks, line.rest),
             line,
             ramp: ramp.transpose()?,
             clock: Clock { since_ns: start_ns, ticks: 0, factor: (1, 1) },
+            from: 0,
+            later: VecDeque::with_capacity(ROWS),
+            over: VecDeque::with_capacity(ROWS),
         };
-        this.aim(0);
+        this.aim();
         Ok(this)
     }
 
     /// When this worker's next slot is due, even if nothing begins in it. None: nothing will begin as things are.
     #[inline]
     pub fn next_due_ns(&self) -> Option<u64> {
-        if self.open == 0 { None } else { self.clock.due_ns(self.due_ticks()) }
+        let own = if self.open == 0 { None } else { Some(self.due_ticks(self.slot)) };
+        // The next row's first slot, be it another worker's.
+        let next = self.later.front().map(|(from, _)| *from);
+        self.clock.due_ns(own.into_iter().chain(next).min()?)
     }
 
     /// Takes the next flow that is due before an instant. Whoever comes late gets all that is due, one by one.
@@ -152,11 +180,19 @@ impl Arrivals {
     pub fn take(&mut self, before_ns: u64) -> Option<Arrival> {
         loop {
             let due_ns = self.next_due_ns().filter(|due| *due < before_ns)?;
+            if !self.later.is_empty() && self.go_on() {
+                continue;
+            }
+            self.walk(self.slot - self.passed);
+            if self.open == 0 {
+                continue;
+            }
             let (template, number) = self.turn();
-            let passed = self.slot + 1;
+            self.passed = self.slot + 1;
             self.block += 1;
+            self.line_before = (self.line.ticks, self.line.rest);
             self.line.advance();
-            self.aim(passed);
+            self.aim();
             let limit = self.limits[template];
             if limit == 0 || number < limit {
                 return Some(Arrival { due_ns, template, number });
@@ -175,6 +211,38 @@ impl Arrivals {
         self.clock = Clock { since_ns: at_ns.max(self.clock.since_ns), ticks: self.clock.ticks_at(at_ns), factor };
     }
 
+    /// From an instant on the row is another, made for the same templates, limits, order, share and ramp with other rates.
+    pub fn change_rates(&mut self, at_ns: u64, row: Box<Self>) {
+        self.later.push_back((self.clock.ticks_at(at_ns), row));
+    }
+
+    /// A row that is over, to be freed.
+    pub fn over(&mut self) -> Option<Box<Self>> {
+        self.over.pop_front()
+    }
+
+    /// Goes on with the next row if all slots of this one that are due before it are taken. Whether it did.
+    fn go_on(&mut self) -> bool {
+        let Some((from, _)) = self.later.front() else { return false };
+        let from = *from;
+        if self.open > 0 && self.due_ticks(self.slot) < from {
+            return false;
+        }
+        while self.open > 0 && self.passed < self.slot && self.due_ticks(self.passed) < from {
+            self.walk(1);
+        }
+        let Some((_, mut next)) = self.later.pop_front() else { return false };
+        next.begun.copy_from_slice(&self.begun);
+        let rated = next.weights.iter().zip(&next.begun).zip(&next.limits);
+        next.open = rated.filter(|((weight, begun), limit)| **weight > 0 && (**limit == 0 || begun < limit)).count();
+        (next.clock, next.from) = (self.clock, from);
+        core::mem::swap(&mut next.later, &mut self.later);
+        core::mem::swap(&mut next.over, &mut self.over);
+        core::mem::swap(self, &mut next);
+        self.over.push_back(next);
+        true
+    }
+
     /// Whose the next slot is, and which of its flows begins in it.
     #[inline]
     fn turn(&mut self) -> (usize, u64) {
@@ -185,21 +253,21 @@ impl Arrivals {
         (template, number)
     }
 
-    /// Finds this worker's slot of the block; all before `passed` are counted.
+    /// Finds this worker's slot of the block.
     #[inline]
-    fn aim(&mut self, passed: u64) {
+    fn aim(&mut self) {
         let Share { worker, workers } = self.share;
         let turned = match self.turns {
             Turns::One(_) => worker,
             _ => (worker + mix(self.block) % workers) % workers,
         };
         self.slot = self.block * workers + turned;
-        self.walk(self.slot - passed);
     }
 
     /// Passes other workers' slots.
     #[inline]
     fn walk(&mut self, slots: u64) {
+        self.passed += slots;
         if self.open == 0 {
             // Nothing is counted any more.
         } else if let Turns::One(template) = self.turns {
@@ -213,13 +281,22 @@ impl Arrivals {
         }
     }
 
+    /// When a slot is due that is of this block, or of the one before.
     #[inline]
-    fn due_ticks(&self) -> u128 {
-        let full = self.line.ticks_at((self.slot - self.block * self.share.workers) as usize);
-        match &self.ramp {
-            None => full,
-            Some(ramp) if self.slot < ramp.slots => ramp.due_ns(self.slot) << FRACTION,
-            Some(ramp) => full + (ramp.ns << FRACTION >> 1),
+    fn due_ticks(&self, slot: u64) -> u128 {
+        let first = self.block * self.share.workers;
+        let full = match slot.checked_sub(first) {
+            Some(ahead) => self.line.ticks_at((self.line.ticks, self.line.rest), ahead as usize),
+            None => self.line.ticks_at(self.line_before, (slot + self.share.workers - first) as usize),
+        };
+        let Some(ramp) = &self.ramp else { return self.from + full };
+        let from_ns = self.from >> FRACTION;
+        if from_ns >= ramp.ns {
+            return self.from + full;
+        }
+        match ramp.due_ns(slot, from_ns) {
+            Some(ns) => ns << FRACTION,
+            None => full + (ramp.ns << FRACTION >> 1) + ((from_ns * from_ns / (2 * ramp.ns)) << FRACTION),
         }
     }
 }
@@ -272,18 +349,18 @@ impl Line {
     #[inline]
     fn advance(&mut self) {
         let block = self.later.len() - 1;
-        self.ticks = self.ticks_at(block);
+        self.ticks = self.ticks_at((self.ticks, self.rest), block);
         self.rest += self.later[block].1;
         if self.rest >= self.sum {
             self.rest -= self.sum;
         }
     }
 
-    /// When so many slots from the block's first on are due, rounded down.
+    /// When so many slots from a block's first on are due, rounded down.
     #[inline]
-    fn ticks_at(&self, slots: usize) -> u128 {
+    fn ticks_at(&self, (first, first_rest): (u128, u128), slots: usize) -> u128 {
         let (ticks, rest) = self.later[slots];
-        self.ticks + ticks + u128::from(self.rest + rest >= self.sum)
+        first + ticks + u128::from(first_rest + rest >= self.sum)
     }
 }
 
@@ -299,8 +376,13 @@ impl Ramp {
         Some(Self { ns, square, slots })
     }
 
-    fn due_ns(&self, slot: u64) -> u128 {
-        (self.square.0 * u128::from(slot) / self.square.1).isqrt()
+    /// None: it is over before.
+    fn due_ns(&self, slot: u64, from_ns: u128) -> Option<u128> {
+        if slot >= self.slots {
+            return None;
+        }
+        let square = self.square.0 * u128::from(slot) / self.square.1 + from_ns * from_ns;
+        (square < self.ns * self.ns).then(|| square.isqrt())
     }
 }
 

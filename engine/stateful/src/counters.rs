@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is counted, for each template and side: names, meanings, and what TRex calls the same.
-use spate_stats::Counter;
+use spate_stats::{Counter, Times};
 
 macro_rules! counters {
     ($($variant:ident $name:literal $trex:literal $meaning:literal;)*) => {
@@ -90,6 +90,8 @@ counters! {
     FlowsNotBegun "flows_not_begun" "" "Flows that were due before the end, and did not begin because the worker was behind or as many as may be were open.";
     RecordsDropped "records_dropped" "" "Records of flows that were not taken because there was no room: the writer was behind.";
     LateFlows "late_flows" "" "Flows that started more than 1 ms after their time.";
+    HttpErrors "http_errors" "" "Flows that were reset because the end of an HTTP message they waited for cannot be known (RFC 9112).";
+    OutOfOrderDropped "out_of_order_dropped" "" "Data segments not accepted because there was no memory to hold what a program that waits for a message cannot look through yet.";
 }
 
 /// How many there are.
@@ -100,15 +102,56 @@ pub const COUNTS: usize = COUNTERS.len();
 pub struct Counters {
     counts: [Counter; COUNTS],
     open: Counter,
+    connect_times: Option<Box<Times>>,
+    round_trips: Option<Box<Times>>,
 }
 
 impl Default for Counters {
     fn default() -> Self {
-        Self { counts: core::array::from_fn(|_| Counter::default()), open: Counter::default() }
+        Self {
+            counts: core::array::from_fn(|_| Counter::default()),
+            open: Counter::default(),
+            connect_times: None,
+            round_trips: None,
+        }
     }
 }
 
 impl Counters {
+    /// Those that have a place for how long it took to connect, and for round trips.
+    pub fn timing(connects: bool, round_trips: bool) -> Self {
+        let times = |so: bool| so.then(Box::<Times>::default);
+        Self { connect_times: times(connects), round_trips: times(round_trips), ..Self::default() }
+    }
+
+    /// How long connections took to be established: for clients from the first SYN on, for servers from its arrival on. In steps
+    /// of 1,024 ns.
+    pub fn connect_times(&self) -> Option<&Times> {
+        self.connect_times.as_deref()
+    }
+
+    /// Over TCP, of data: from when a segment first left until it was acknowledged, one at a time for each flow, in steps of 1,024
+    /// ns (RFC 6298 section 3). Over UDP, of clients: from a message until its reply.
+    pub fn round_trips(&self) -> Option<&Times> {
+        self.round_trips.as_deref()
+    }
+
+    /// A connection was established after such a time; only the one writer may say so.
+    #[inline]
+    pub(crate) fn connected_after(&self, ns: u64) {
+        if let Some(times) = &self.connect_times {
+            times.record(ns);
+        }
+    }
+
+    /// A round trip took such a time.
+    #[inline]
+    pub(crate) fn round_trip(&self, ns: u64) {
+        if let Some(times) = &self.round_trips {
+            times.record(ns);
+        }
+    }
+
     /// Counts; only its one writer may.
     #[inline]
     pub fn add(&self, count: Count, n: u64) {

@@ -28,9 +28,6 @@ pub enum EmulationError {
     /// Its addresses.
     #[error(transparent)]
     Tuples(#[from] TupleError),
-    /// A program of this template waits for an end that is not known by a number of bytes.
-    #[error("templates[{0}]: receive_until is not there yet; wait for a number of bytes with receive")]
-    ReceiveUntil(usize),
 }
 
 /// Which worker has the queue on which a reply to a client's tuple, from a destination port, arrives on a port of the engine:
@@ -82,9 +79,6 @@ impl Emulation {
             (clients, template.servers.as_slice())
         });
         let tuples = Tuples::new(&scenario.pools, templates, share, dealing)?;
-        if let Some(template) = scenario.templates.iter().position(crate::Template::receives_until) {
-            return Err(EmulationError::ReceiveUntil(template));
-        }
         // Tried now, so that an error is told before the start.
         Self::arrivals(&scenario, share, 0)?;
         let most_open = scenario.templates.iter().map(|template| {
@@ -158,6 +152,36 @@ impl Emulation {
         if let Some(arrivals) = &mut self.arrivals {
             arrivals.change(at_ns, factor);
         }
+    }
+
+    /// From an instant on templates have other rates: those of a row made with [`Emulation::row`].
+    pub fn change_rates(&mut self, at_ns: u64, row: Box<Arrivals>) {
+        if let Some(arrivals) = &mut self.arrivals {
+            arrivals.change_rates(at_ns, row);
+        }
+    }
+
+    /// A row that is over, to be freed.
+    pub fn over(&mut self) -> Option<Box<Arrivals>> {
+        self.arrivals.as_mut()?.over()
+    }
+
+    /// When flows of a scenario begin in one of its workers if its templates have these rates (0 of something: none begin).
+    ///
+    /// # Errors
+    /// If the arithmetic would not be exact.
+    pub fn row(scenario: &Scenario, rates: &[(u64, u64)], share: Share) -> Result<Box<Arrivals>, TimingError> {
+        let limit = |template: &crate::Template| template.client.as_ref().map_or(0, |client| client.limit);
+        let timings: Vec<_> = scenario
+            .templates
+            .iter()
+            .zip(rates)
+            .map(|(template, &rate)| Timing {
+                rate: if template.client.is_some() { rate } else { (0, 1) },
+                limit: limit(template),
+            })
+            .collect();
+        Arrivals::new(&timings, scenario.order, share, 0, scenario.ramp_up_ns).map(Box::new)
     }
 
     /// Time goes on: timers, and flows that are due by an instant up to which it is known whether they are to begin. Whether

@@ -5,6 +5,7 @@ mod dialogue;
 mod loops;
 
 pub use check::{Fault, Problem, Programs, Side, check};
+pub(crate) use loops::successors;
 
 /// Variables of a flow.
 pub const VARIABLES: usize = 4;

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A worker's flows: what arrives finds its flow, time finds those that wait for it, and those that have something to say
 //! take turns to send.
+mod reading;
 mod recording;
+mod replies;
 
 use std::sync::Arc;
+
+use replies::Unanswered;
+use spate_stats::Times;
 
 use crate::{
     Address, Program, Protocol, Scenario,
@@ -12,6 +17,7 @@ use crate::{
     flow::{Flow, State, is, seq_before},
     packet::{Below, Content, Datagram, Head, Options, Packet, Plain, Reject, Segment, TCP_HEADER, Trouble, flag},
     random,
+    reader::Readers,
     records::Records,
     scenario::Tunables,
     sending::Backlog,
@@ -141,6 +147,10 @@ pub struct Stack {
     /// By flow, so many each.
     variables: Box<[i64]>,
     variables_each: usize,
+    /// Messages without a reply, by flow, if any template measures round trips.
+    replies: Option<Box<[Unanswered]>>,
+    /// Cursors beside flows, if any program waits for the end of a message.
+    readers: Option<Readers>,
     /// A server of TCP is known by the first bytes it gets.
     first_bytes_tell: bool,
     ports: Vec<Port>,
@@ -236,6 +246,16 @@ fn is_client(side: usize) -> bool {
     side.is_multiple_of(2)
 }
 
+/// Bytes of the histograms of a template's times.
+fn times(template: &crate::Template) -> usize {
+    let (clients, servers) = (usize::from(template.client.is_some()), usize::from(template.server.is_some()));
+    Times::BYTES
+        * match template.protocol {
+            Protocol::Tcp => 2 * (clients + servers),
+            Protocol::Udp => clients * usize::from(template.latency),
+        }
+}
+
 /// Places beside so many flows, one for every few of them.
 fn places(flows: usize, flows_a_place: usize) -> usize {
     (flows / flows_a_place).max(FEWEST.min(flows))
@@ -266,13 +286,18 @@ impl Stack {
         let variables_each = scenario.variables();
         let sides = scenario.templates.iter().flat_map(|template| {
             let own_macs = template.clients.iter().any(|weighted| scenario.pools[weighted.pool].first_mac.is_some());
+            let tcp = template.protocol == Protocol::Tcp;
             let client = template.client.as_ref().map(|client| (client.port, &client.tunables, &client.program));
             let server = template.server.as_ref().map(|server| (server.port, &server.tunables, &server.program));
-            [(client, own_macs), (server, false)].map(|(side, own_macs)| {
+            [(client, own_macs, tcp || template.latency), (server, false, tcp)].map(|(side, own_macs, timed)| {
+                let counters = Arc::new(match &side {
+                    Some(_) => Counters::timing(tcp, timed),
+                    None => Counters::default(),
+                });
                 let (port, tunables, program) = side.map_or_else(Default::default, |(port, tunables, program)| {
                     (port, tunables.clone(), program.clone())
                 });
-                Side { counters: Arc::default(), port, tunables, program, seed: template.seed, own_macs }
+                Side { counters, port, tunables, program, seed: template.seed, own_macs }
             })
         });
         let port = |link: &PortLink| Port {
@@ -291,6 +316,8 @@ impl Stack {
             addresses: vec![nowhere; if v6 { count } else { 0 }].into(),
             variables: vec![0; count * variables_each].into(),
             variables_each,
+            replies: replies::places(&scenario, count),
+            readers: Readers::new(&scenario, count),
             first_bytes_tell: scenario.templates.iter().any(|template| {
                 let server = template.server.as_ref();
                 template.protocol == Protocol::Tcp && server.is_some_and(|server| !server.matches.is_empty())
@@ -327,6 +354,9 @@ impl Stack {
             + Slab::<Recovery>::bytes(places(count, FLOWS_A_RECOVERY))
             + Slab::<Backlog>::bytes(places(count, FLOWS_A_BACKLOG))
             + count * (v6 + scenario.variables() * size_of::<i64>())
+            + scenario.templates.iter().map(times).sum::<usize>()
+            + Readers::bytes(scenario, count)
+            + replies::bytes(scenario, count)
     }
 
     /// The counters of one side of a template.
@@ -434,6 +464,12 @@ impl Stack {
         }
         let first = index as usize * self.variables_each;
         self.variables[first..first + self.variables_each].fill(0);
+        if let Some(readers) = &mut self.readers {
+            readers.begin(index);
+        }
+        if let Some(replies) = &mut self.replies {
+            replies[index as usize] = Unanswered::NONE;
+        }
         self.table.insert(Key::of(tuple, udp).hash(), index);
         self.sides[side].counters.opened();
         self.note_begin(index, tuple, udp);
@@ -521,8 +557,13 @@ impl Stack {
         if self.first_bytes_tell && !s.payload.is_empty() && s.seq == flow.rcv_nxt {
             self.choose(index, port, s.payload);
         }
-        let (flow, mut cx, backlogs) = self.parts(index);
-        if flow.input(s, ecn, &mut cx, backlogs) {
+        let progress = if self.readers.is_some() {
+            self.input_and_read(index, s, ecn)
+        } else {
+            let (flow, mut cx, backlogs) = self.parts(index);
+            flow.input(s, ecn, &mut cx, backlogs)
+        };
+        if progress {
             self.go_on(index);
         }
         self.settle(index);
@@ -671,6 +712,7 @@ impl Stack {
             }
         };
         self.note_before(index);
+        self.answered(index);
         let (flow, mut cx, _) = self.parts(index);
         flow.datagram(d.payload.len(), &mut cx);
         self.go_on(index);
@@ -717,6 +759,7 @@ impl Stack {
                 backlogs: &mut self.backlogs,
                 variables: &mut self.variables[first..first + self.variables_each],
                 seed: side.seed,
+                reader: self.readers.as_mut().map(|readers| readers.of(index, usize::from(flow.side))),
             };
             let mut cx = Context {
                 now: self.now,
@@ -756,6 +799,9 @@ impl Stack {
             && template != flow.template()
         {
             self.switch(index, template);
+            if let Some(readers) = &mut self.readers {
+                readers.restart(index);
+            }
         }
     }
 
@@ -808,6 +854,9 @@ impl Stack {
         flow.release(&mut self.recoveries);
         flow.drop_backlog(&mut self.backlogs);
         let held = self.table.remove(Key::of_flow(flow).hash(), index);
+        if let Some(readers) = &mut self.readers {
+            readers.release(index);
+        }
         debug_assert!(held, "every flow is in the table");
         self.flows.give(index);
     }
@@ -901,7 +950,11 @@ impl Stack {
             tunables: &side.tunables,
         };
         if flow.state == State::Datagrams {
+            let before = cx.counters.get(Count::MessagesSent);
             let turn = flow.output_datagrams(&mut cx, &from, out);
+            if let Some(replies) = &mut self.replies {
+                replies[index as usize].sent(side.counters.get(Count::MessagesSent) - before, self.now.ns);
+            }
             if turn == Turn::Done && flow.state == State::Datagrams {
                 self.go_on(index);
             }

@@ -1,38 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A histogram of nanoseconds with high dynamic range: three significant digits from 1 ns to 68 s, one writer, readable at
-//! any time.
+//! A histogram of nanoseconds with high dynamic range, from 1 ns to 68 s, one writer, readable at any time.
 //!
-//! Below 2048 ns every value has a cell of its own; above, each power of two is divided into 1024 cells, so that a cell is
-//! never wider than a thousandth of its values. What is longer counts in the last cell.
+//! Of one of `BITS`, each power of two is divided into 2^BITS cells, so that a cell is never wider than that part of its values;
+//! below 2^(BITS + 1) ns every value has a cell of its own. What is longer counts in the last cell.
 use crate::Counter;
 
-/// Powers of two above the linear part.
-const OCTAVES: usize = 25;
-const CELLS: usize = 2048 + OCTAVES * 1024;
+/// Durations are told apart up to two to this.
+const LONGEST_BITS: u32 = 36;
+
+const fn cells(bits: u32) -> usize {
+    (2 << bits) + (((LONGEST_BITS - 1 - bits) as usize) << bits)
+}
 
 /// Counts by duration.
 #[derive(Debug)]
-pub struct Histogram {
+pub struct LogHistogram<const BITS: u32> {
     cells: Box<[Counter]>,
 }
 
-impl Histogram {
+/// To a thousandth: three significant digits.
+pub type Histogram = LogHistogram<10>;
+
+impl<const BITS: u32> LogHistogram<BITS> {
     /// Memory that one takes.
-    pub const BYTES: usize = CELLS * size_of::<Counter>();
+    pub const BYTES: usize = cells(BITS) * size_of::<Counter>();
 
     /// Counts nothing yet.
     pub fn new() -> Self {
-        Self { cells: (0..CELLS).map(|_| Counter::default()).collect() }
+        Self { cells: (0..cells(BITS)).map(|_| Counter::default()).collect() }
     }
 
     /// Counts a duration; only its one writer may.
     #[inline]
     pub fn record(&self, ns: u64) {
-        self.cells[cell(ns)].add(1);
+        self.cells[cell::<BITS>(ns)].add(1);
     }
 }
 
-impl Default for Histogram {
+impl<const BITS: u32> Default for LogHistogram<BITS> {
     fn default() -> Self {
         Self::new()
     }
@@ -40,15 +45,18 @@ impl Default for Histogram {
 
 /// What histograms counted together, read at one time.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Distribution {
+pub struct LogDistribution<const BITS: u32> {
     cells: Vec<u64>,
     total: u64,
 }
 
-impl Distribution {
+/// Of histograms to a thousandth.
+pub type Distribution = LogDistribution<10>;
+
+impl<const BITS: u32> LogDistribution<BITS> {
     /// Adds up histograms.
-    pub fn read<'a>(histograms: impl Iterator<Item = &'a Histogram>) -> Self {
-        let mut cells = vec![0; CELLS];
+    pub fn read<'a>(histograms: impl Iterator<Item = &'a LogHistogram<BITS>>) -> Self {
+        let mut cells = vec![0; cells(BITS)];
         for histogram in histograms {
             for (sum, cell) in cells.iter_mut().zip(&histogram.cells) {
                 *sum += cell.get();
@@ -63,7 +71,7 @@ impl Distribution {
         self.total
     }
 
-    /// The least duration that so many parts per million are no longer than, up to a thousandth above; 0 if nothing was
+    /// The least duration that so many parts per million are no longer than, up to a cell's width above; 0 if nothing was
     /// counted.
     pub fn quantile(&self, parts_per_million: u32) -> u64 {
         let rank = (u128::from(self.total) * u128::from(parts_per_million)).div_ceil(1_000_000).max(1);
@@ -71,19 +79,32 @@ impl Distribution {
         for (index, count) in self.cells.iter().enumerate() {
             seen += u128::from(*count);
             if seen >= rank {
-                return upper(index);
+                return upper::<BITS>(index);
             }
         }
         0
     }
 
-    /// How many were at most each of some rising bounds, up to a thousandth above.
+    /// The least and the greatest duration, to a cell's width below and above; zeros if nothing was counted.
+    pub fn range(&self) -> (u64, u64) {
+        let least = self.cells.iter().position(|count| *count > 0);
+        let greatest = self.cells.iter().rposition(|count| *count > 0);
+        (least.map_or(0, lower::<BITS>), greatest.map_or(0, upper::<BITS>))
+    }
+
+    /// The sum of squares, each duration taken for the middle of its cell.
+    pub fn sum_of_squares(&self) -> u128 {
+        let middle = |cell| u128::from(lower::<BITS>(cell).midpoint(upper::<BITS>(cell)));
+        self.cells.iter().enumerate().map(|(cell, count)| u128::from(*count) * middle(cell).pow(2)).sum()
+    }
+
+    /// How many were at most each of some rising bounds, up to a cell's width above.
     pub fn at_most(&self, bounds: impl Iterator<Item = u64>) -> Vec<u64> {
         let mut next = 0;
         let mut seen = 0;
         bounds
             .map(|bound| {
-                let end = cell(bound) + 1;
+                let end = cell::<BITS>(bound) + 1;
                 seen += self.cells[next.min(end)..end].iter().sum::<u64>();
                 next = end;
                 seen
@@ -94,25 +115,30 @@ impl Distribution {
 
 /// Where a duration counts.
 #[inline]
-fn cell(ns: u64) -> usize {
-    if ns < 2048 {
+fn cell<const BITS: u32>(ns: u64) -> usize {
+    if ns < 2 << BITS {
         return ns as usize;
     }
-    // Its eleven leading bits, the first of which is one, and how far they were shifted.
-    let shift = 53 - ns.leading_zeros() as usize;
-    if shift > OCTAVES {
-        return CELLS - 1;
+    // Its leading bits, the first of which is one, and how far they were shifted.
+    let shift = 63 - BITS - ns.leading_zeros();
+    if shift > LONGEST_BITS - 1 - BITS {
+        return cells(BITS) - 1;
     }
-    shift * 1024 + (ns >> shift) as usize
+    ((shift as usize) << BITS) + (ns >> shift) as usize
 }
 
 /// The longest duration that counts in a cell.
-fn upper(cell: usize) -> u64 {
-    if cell < 2048 {
+fn upper<const BITS: u32>(cell: usize) -> u64 {
+    if cell < 2 << BITS {
         return cell as u64;
     }
-    let shift = cell / 1024 - 1;
-    (((cell - shift * 1024 + 1) as u64) << shift) - 1
+    let shift = (cell >> BITS) - 1;
+    (((cell - (shift << BITS) + 1) as u64) << shift) - 1
+}
+
+/// The shortest.
+fn lower<const BITS: u32>(cell: usize) -> u64 {
+    if cell == 0 { 0 } else { upper::<BITS>(cell - 1) + 1 }
 }
 
 #[cfg(test)]
@@ -120,13 +146,20 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn held<const BITS: u32>(ns: u64) -> Result<(), TestCaseError> {
+        let at = cell::<BITS>(ns);
+        let (lower, upper) = (lower::<BITS>(at), upper::<BITS>(at));
+        prop_assert!(lower <= ns && ns <= upper && upper - lower <= ns >> BITS, "{} {} {}", lower, ns, upper);
+        prop_assert!(cell::<BITS>(upper) == at && (cell::<BITS>(upper + 1) == at + 1 || at == cells(BITS) - 1));
+        Ok(())
+    }
+
     proptest! {
         #[test]
-        fn a_cell_holds_its_values_and_is_never_wider_than_a_thousandth(bits in 0u32..36, low: u64) {
+        fn a_cell_holds_its_values_and_is_never_wider_than_their_part(bits in 0u32..36, low: u64) {
             let ns = (1 << bits) | (low & ((1 << bits) - 1));
-            let upper = upper(cell(ns));
-            prop_assert!(upper >= ns && upper - ns <= ns / 1000, "{} {}", ns, upper);
-            prop_assert!(cell(upper) == cell(ns) && cell(upper + 1) != cell(ns) || cell(ns) == CELLS - 1);
+            held::<10>(ns)?;
+            held::<7>(ns)?;
         }
 
         #[test]

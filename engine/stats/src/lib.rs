@@ -6,12 +6,14 @@ mod delay;
 mod histogram;
 mod moments;
 mod single_writer;
+mod times;
 mod tracker;
 
 pub use arrivals::{Arrivals, ArrivalsSlot};
 pub use counters::{PhaseCounters, StreamCounters};
 pub use delay::{DelaySlot, Delays, Transit};
-pub use histogram::{Distribution, Histogram};
+pub use histogram::{Distribution, Histogram, LogDistribution, LogHistogram};
 pub use moments::Moments;
 pub use single_writer::{Counter, RxSlot, Sent, TxSlot};
+pub use times::{Timed, Times};
 pub use tracker::{Arrival, Queue, Tracker, WIDE_WINDOW, WINDOW};

@@ -213,7 +213,8 @@ type Command struct {
 	// count adds one to a counter of the statistics group.
 	// +optional
 	Count *CountCommand `json:"count,omitempty"`
-	// receiveUntil waits for the end of what is received next on the TCP stream.
+	// receiveUntil waits for the end of what is received next on the TCP stream: behind the end of the receiveUntil before it, or from
+	// the connection's start. receive counts bytes beside it and moves it not.
 	// +optional
 	ReceiveUntil *ReceiveUntilCommand `json:"receiveUntil,omitempty"`
 	// switchTemplate goes on with the program of the same side of another template.
@@ -444,7 +445,8 @@ type ReceiveUntilCommand struct {
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:Pattern=`^([0-9a-fA-F]{2})+$`
 	PatternHex string `json:"patternHex,omitempty"`
-	// httpMessage is one HTTP/1.1 message: its header, and its body by Content-Length or chunks.
+	// httpMessage is one HTTP/1.1 message, request or response: its header, and its body by Content-Length or chunks; a response with
+	// neither ends with the connection. A connection whose message has no end that can be known is reset (`http_errors`).
 	// +optional
 	HTTPMessage *EmptyCommand `json:"httpMessage,omitempty"`
 }

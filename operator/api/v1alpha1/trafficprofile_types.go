@@ -184,7 +184,7 @@ type ConnectionRecords struct {
 // +kubebuilder:validation:XValidation:rule="has(self.transmitPort) || (has(self.templateRef) && has(self.receivePort))",message="set transmitPort; a template with real clients has a receivePort only"
 // +kubebuilder:validation:XValidation:rule="!has(self.rate) || !has(self.templateRef)",fieldPath=".rate",message="rate goes with streams: set connectionRate"
 // +kubebuilder:validation:XValidation:rule="!has(self.connectionRate) || (has(self.templateRef) && has(self.transmitPort))",fieldPath=".connectionRate",message="connectionRate goes with the clients of a template: set templateRef and transmitPort"
-// +kubebuilder:validation:XValidation:rule="!has(self.templateRef) || (!has(self.next) && (!has(self.start) || self.start == 'Auto') && (!has(self.paused) || !self.paused))",message="paused, start and next go with streams"
+// +kubebuilder:validation:XValidation:rule="!has(self.templateRef) || (!has(self.next) && (!has(self.start) || self.start == 'Auto'))",message="start and next go with streams"
 type TrafficEntry struct {
 	// name of the entry: the stream's name in results and metrics.
 	Name EntryName `json:"name"`
@@ -214,11 +214,12 @@ type TrafficEntry struct {
 	// +optional
 	Rate Rate `json:"rate,omitempty"`
 
-	// connectionRate of a template's clients instead of the template's own.
+	// connectionRate of a template's clients instead of the template's own. A change takes effect in the running run.
 	// +optional
 	ConnectionRate ConnectionRate `json:"connectionRate,omitempty"`
 
-	// paused holds the entry back while it is true. A change takes effect in the running run.
+	// paused holds the entry back while it is true: a template begins no connections then, and those that are open go on. A change
+	// takes effect in the running run.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 

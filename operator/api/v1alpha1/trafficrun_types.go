@@ -74,6 +74,14 @@ type EntrySnapshot struct {
 	// +optional
 	StreamRate Rate `json:"streamRate,omitempty"`
 
+	// connectionRate of a template's clients in the snapshot, at a factor of 1.
+	// +optional
+	ConnectionRate ConnectionRate `json:"connectionRate,omitempty"`
+
+	// templateRate is the template's own, which holds when the entry has none.
+	// +optional
+	TemplateRate ConnectionRate `json:"templateRate,omitempty"`
+
 	// paused is true if the entry was held back from the start.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
@@ -290,6 +298,10 @@ type EntryChange struct {
 	// rate in force instead of the snapshot's, as the profile has it.
 	// +optional
 	Rate Rate `json:"rate,omitempty"`
+
+	// connectionRate in force instead of the snapshot's, as the profile has it.
+	// +optional
+	ConnectionRate ConnectionRate `json:"connectionRate,omitempty"`
 
 	// paused is true while the entry is held back.
 	// +optional

@@ -81,7 +81,7 @@ func (c *Client) Start(ctx context.Context, runID string, at time.Time) (*engine
 	return r.GetRun(), explain(err)
 }
 
-// SetRateFactor sets all streams' rates to a factor of the plan's, at the instant (zero: now).
+// SetRateFactor sets all streams' and templates' rates to a factor of the plan's, at the instant (zero: now).
 func (c *Client) SetRateFactor(ctx context.Context, runID string, factor *enginev1.Ratio, at time.Time) (time.Time, error) {
 	return c.update(ctx, &enginev1.UpdateRequest{RunId: runID, Change: &enginev1.UpdateRequest_RateFactor{RateFactor: factor}}, at)
 }
@@ -93,11 +93,16 @@ func (c *Client) SetRate(ctx context.Context, runID string, entries []string, ra
 	}, at)
 }
 
-// SetPaused holds the streams of entries back, or lets them go on, at the instant (zero: now).
-func (c *Client) SetPaused(ctx context.Context, runID string, entries []string, paused bool, at time.Time) (time.Time, error) {
+// SetConnectionRate sets the rate of a template's new connections, those of all engines together, at the instant (zero: now).
+func (c *Client) SetConnectionRate(ctx context.Context, runID, template string, rate *enginev1.Ratio, at time.Time) (time.Time, error) {
 	return c.update(ctx, &enginev1.UpdateRequest{
-		RunId: runID, Selector: &enginev1.Selector{Streams: entries}, Change: &enginev1.UpdateRequest_Paused{Paused: paused},
+		RunId: runID, Selector: &enginev1.Selector{Templates: []string{template}}, Change: &enginev1.UpdateRequest_FlowsPerSecond{FlowsPerSecond: rate},
 	}, at)
+}
+
+// SetPaused holds streams and templates back, or lets them go on, at the instant (zero: now).
+func (c *Client) SetPaused(ctx context.Context, runID string, which *enginev1.Selector, paused bool, at time.Time) (time.Time, error) {
+	return c.update(ctx, &enginev1.UpdateRequest{RunId: runID, Selector: which, Change: &enginev1.UpdateRequest_Paused{Paused: paused}}, at)
 }
 
 func (c *Client) update(ctx context.Context, request *enginev1.UpdateRequest, at time.Time) (time.Time, error) {

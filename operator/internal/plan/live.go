@@ -5,6 +5,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"math/big"
 	"slices"
@@ -29,7 +30,10 @@ func EntryStates(snapshot []spatev1.EntrySnapshot, profile *spatev1.TrafficProfi
 		if rate != was.Rate {
 			change.Rate = rate
 		}
-		if change.Rate != "" || change.Paused != was.Paused {
+		if rate := cmp.Or(e.ConnectionRate, was.TemplateRate); rate != was.ConnectionRate {
+			change.ConnectionRate = rate
+		}
+		if change.Rate != "" || change.ConnectionRate != "" || change.Paused != was.Paused {
 			all = append(all, change)
 		}
 	}
@@ -41,6 +45,8 @@ type Live struct {
 	Rescaled
 	// Rates of the entries whose own rate was changed, by name, with OwnFactor in them.
 	Rates map[string]*enginev1.Rate
+	// ConnectionRates of the entries of templates likewise, in connections a second.
+	ConnectionRates map[string]*enginev1.Ratio
 }
 
 // Adjust gives what spec.rate and changed entries ask of a run that was planned with `planned` as its factor.
@@ -74,7 +80,26 @@ func Adjust(plan *enginev1.Plan, planned *big.Rat, rate spatev1.ScaledRate, chan
 		}
 		live.Rates[name] = planRate(quantity.Unit, ratio)
 	}
-	return live, nil
+	live.ConnectionRates, err = connectionRates(changes, live.OwnFactor)
+	return live, err
+}
+
+// connectionRates are those that entries of templates were changed to, at a factor.
+func connectionRates(changes []spatev1.EntryChange, factor *big.Rat) (map[string]*enginev1.Ratio, error) {
+	all := map[string]*enginev1.Ratio{}
+	for _, change := range changes {
+		if change.ConnectionRate == "" {
+			continue
+		}
+		rate, err := ParseConnectionRate(change.ConnectionRate)
+		if err != nil {
+			return nil, fmt.Errorf("entry %s: connectionRate %q: %w", change.Name, change.ConnectionRate, err)
+		}
+		if all[change.Name], err = rateRatio(PacketsPerSecond, rate.Mul(rate, factor)); err != nil {
+			return nil, fmt.Errorf("entry %s: connectionRate %q: %w", change.Name, change.ConnectionRate, err)
+		}
+	}
+	return all, nil
 }
 
 // entryName is the entry a stream belongs to.

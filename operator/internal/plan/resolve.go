@@ -358,6 +358,9 @@ func (r *Resolved) scale(profile *spatev1.TrafficProfile, problems *Problems) {
 		}
 		r.Entries = append(r.Entries, entry)
 	}
+	for i := range r.templates {
+		r.Entries = append(r.Entries, r.templates[i].snapshot())
+	}
 }
 
 // ownRate is a stream's rate as it is described; empty for a replay.
@@ -568,7 +571,7 @@ func TemplateDigest(spec *spatev1.ASTFTemplateSpec) string { return digest(*spec
 func ProfileDigest(profile *spatev1.TrafficProfile) string {
 	traffic := slices.Clone(profile.Spec.Traffic)
 	for i := range traffic {
-		traffic[i].Rate, traffic[i].Paused = "", false
+		traffic[i].Rate, traffic[i].ConnectionRate, traffic[i].Paused = "", "", false
 	}
 	return digest(struct {
 		GeneratorRef *spatev1.GeneratorReference

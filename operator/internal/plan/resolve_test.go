@@ -401,6 +401,7 @@ func TestWhatStartsANewRun(t *testing.T) {
 	}{
 		"rate":        {func(s *spatev1.TrafficProfileSpec) { s.Rate = "2x" }, false},
 		"an entry's":  {func(s *spatev1.TrafficProfileSpec) { s.Traffic[0].Rate = "5pps" }, false},
+		"connections": {func(s *spatev1.TrafficProfileSpec) { s.Traffic[0].ConnectionRate = "5cps" }, false},
 		"a pause":     {func(s *spatev1.TrafficProfileSpec) { s.Traffic[0].Paused = true }, false},
 		"a chain":     {func(s *spatev1.TrafficProfileSpec) { s.Traffic[0].Start = "Waiting" }, true},
 		"a reflector": {func(s *spatev1.TrafficProfileSpec) { s.Reflect = []spatev1.ReflectPort{{Port: "east"}} }, true},

@@ -5,6 +5,7 @@
 package plan
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -25,8 +26,9 @@ type templateEntry struct {
 	at       *field.Path
 	spec     *spatev1.TrafficEntry
 	template *template
-	// rate in connections a second, at a factor of 1.
+	// rate in connections a second, at a factor of 1; own is the template's, as it is written.
 	rate *big.Rat
+	own  spatev1.ConnectionRate
 	// earlier is how many entries before it run the same side of the template: clients and servers of one pair of ports may be
 	// two entries.
 	earlier int
@@ -78,7 +80,7 @@ func (e *templateEntry) resolve(in Input, generator *spatev1.TrafficGenerator) P
 	if template == nil {
 		return problems
 	}
-	e.template, e.rate = template, template.rate
+	e.template, e.rate, e.own = template, template.rate, found.Spec.Rate
 	if e.spec.ConnectionRate != "" {
 		e.rate = problems.connectionRate(e.spec.ConnectionRate, e.at.Child("connectionRate"))
 	}
@@ -89,13 +91,22 @@ func (e *templateEntry) resolve(in Input, generator *spatev1.TrafficGenerator) P
 	return problems
 }
 
+// snapshot is the entry as it is, for what is asked of a run later.
+func (e *templateEntry) snapshot() spatev1.EntrySnapshot {
+	entry := spatev1.EntrySnapshot{Name: string(e.spec.Name), Paused: e.spec.Paused}
+	if e.spec.TransmitPort != "" {
+		entry.ConnectionRate, entry.TemplateRate = cmp.Or(e.spec.ConnectionRate, e.own), e.own
+	}
+	return entry
+}
+
 // checkEntry refuses what goes with streams.
 func (e *templateEntry) checkEntry(p *Problems) {
 	if e.spec.Rate != "" {
 		p.add(spatev1.ReasonInvalidSpec, e.at.Child("rate"), "goes with streams: set connectionRate")
 	}
-	if e.spec.Paused {
-		p.add(spatev1.ReasonInvalidSpec, e.at.Child("paused"), "goes with streams; remove the entry")
+	if e.spec.Paused && e.spec.TransmitPort == "" {
+		p.add(spatev1.ReasonInvalidSpec, e.at.Child("paused"), "there are no clients to hold back: set transmitPort, or remove the entry")
 	}
 	if e.spec.Start == spatev1.StartWaiting {
 		p.add(spatev1.ReasonInvalidSpec, e.at.Child("start"), "Waiting goes with streams; limit the template's connections instead")
@@ -240,7 +251,7 @@ func stateful(profile *spatev1.TrafficProfile, entries []templateEntry, factor *
 			if err != nil {
 				problems.add(spatev1.ReasonInvalidSpec, e.at, "its rate: %v", err)
 			}
-			made.FlowsPerSecond = ratio
+			made.FlowsPerSecond, made.Paused = ratio, e.spec.Paused
 		} else {
 			made.ClientTunables, made.Limit, made.MostOpen = nil, 0, 0
 		}

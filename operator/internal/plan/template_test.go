@@ -345,7 +345,7 @@ func TestEntriesThatCannotRunATemplate(t *testing.T) {
 		"half a loopback": {one(func(e *spatev1.TrafficEntry) { e.TransmitPort, e.ReceivePort = "loop", "" }), nil, nil, spatev1.ReasonInvalidSpec,
 			"spec.traffic[0]: a loopback port receives what itself sends"},
 		"a stream's rate": {one(func(e *spatev1.TrafficEntry) { e.Rate = "1kpps" }), nil, nil, spatev1.ReasonInvalidSpec, "spec.traffic[0].rate: goes with streams: set connectionRate"},
-		"held back":       {one(func(e *spatev1.TrafficEntry) { e.Paused = true }), nil, nil, spatev1.ReasonInvalidSpec, "spec.traffic[0].paused: goes with streams"},
+		"held back":       {one(func(e *spatev1.TrafficEntry) { e.Paused, e.TransmitPort = true, "" }), nil, nil, spatev1.ReasonInvalidSpec, "spec.traffic[0].paused: there are no clients to hold back"},
 		"waiting":         {one(func(e *spatev1.TrafficEntry) { e.Start = spatev1.StartWaiting }), nil, nil, spatev1.ReasonInvalidSpec, "spec.traffic[0].start: Waiting goes with streams"},
 		"a wrong rate":    {one(func(e *spatev1.TrafficEntry) { e.ConnectionRate = "1pps" }), nil, nil, spatev1.ReasonInvalidSpec, `spec.traffic[0].connectionRate: "1pps": must be`},
 		"a rate of real clients": {one(func(e *spatev1.TrafficEntry) { e.TransmitPort, e.ConnectionRate = "", "1cps" }), nil, nil, spatev1.ReasonInvalidSpec,
@@ -398,12 +398,44 @@ func TestTemplatesAreScaledByFactorsWhileTheyRun(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	refs := resolved.References
-	if len(refs) != 1 || refs[0].Kind != "ASTFTemplate" || refs[0].Digest != TemplateDigest(&in.Templates["one"].Spec) || len(resolved.Entries) != 1 {
+	if len(refs) != 1 || refs[0].Kind != "ASTFTemplate" || refs[0].Digest != TemplateDigest(&in.Templates["one"].Spec) || len(resolved.Entries) != 2 {
 		t.Errorf("got %v, %v", refs, resolved.Entries)
 	}
 	before := ProfileDigest(p)
 	p.Spec.Traffic[0].ConnectionRate = "5cps"
-	if ProfileDigest(p) == before {
-		t.Error("another rate of connections is another run")
+	if ProfileDigest(p) != before {
+		t.Error("another rate of connections is no other run")
+	}
+}
+
+func TestEntriesOfTemplatesChangeWhileARunIsUnderWay(t *testing.T) {
+	p := scaledTo("2x")
+	p.Spec.Traffic[0].ConnectionRate, p.Spec.Traffic[0].Paused = "30cps", true
+	template := templateOf(t, webTemplate)
+	resolved := mustResolve(t, Input{Profile: p, Generator: generator(), Templates: map[string]*spatev1.ASTFTemplate{"one": template}})
+	want := spatev1.EntrySnapshot{Name: "a", ConnectionRate: "30cps", TemplateRate: template.Spec.Rate, Paused: true}
+	if len(resolved.Entries) != 2 || resolved.Entries[1] != want {
+		t.Fatalf("entries %+v", resolved.Entries)
+	}
+	made := resolved.Plan(Identity{RunID: "r"})
+	if first := made.Stateful.Templates[0]; !first.Paused || first.FlowsPerSecond.Numerator != 60 {
+		t.Errorf("planned %v", first)
+	}
+	if got := EntryStates(resolved.Entries, p); got != nil {
+		t.Errorf("nothing was changed, got %+v", got)
+	}
+	p.Spec.Traffic[0].ConnectionRate, p.Spec.Traffic[0].Paused = "", false
+	changes := EntryStates(resolved.Entries, p)
+	if want := []spatev1.EntryChange{{Name: "a", ConnectionRate: template.Spec.Rate}}; !slices.Equal(changes, want) {
+		t.Fatalf("changes %+v", changes)
+	}
+	changes[0].ConnectionRate = "0.5cps"
+	live, err := Adjust(made, resolved.Factor, "3x", changes, generator())
+	if err != nil || len(live.Rates) != 0 || live.ConnectionRates["a"].GetNumerator() != 3 || live.ConnectionRates["a"].GetDenominator() != 2 {
+		t.Errorf("got %v %v", live.ConnectionRates, err)
+	}
+	changes[0].ConnectionRate = "often"
+	if _, err := Adjust(made, resolved.Factor, "3x", changes, generator()); err == nil || !strings.Contains(err.Error(), `entry a: connectionRate "often": must be`) {
+		t.Errorf("got %v", err)
 	}
 }

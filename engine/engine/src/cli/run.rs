@@ -19,7 +19,7 @@ const START_LEAD_NS: u64 = 50_000_000;
 const TICK: Duration = Duration::from_secs(1);
 
 /// Counters of flows that did not go as their programs meant.
-const ERRORS: [&str; 9] = [
+const ERRORS: [&str; 10] = [
     "connect_drops",
     "timeout_drops",
     "keepalive_drops",
@@ -29,6 +29,7 @@ const ERRORS: [&str; 9] = [
     "ports_exhausted",
     "flows_cut",
     "flows_not_begun",
+    "http_errors",
 ];
 
 #[derive(Debug, clap::Args)]
@@ -257,10 +258,16 @@ fn records(last: &WatchStatsResponse) {
     println!("\n{} records in {}, {} left out, {dropped} dropped", records.written, records.path, records.left_out);
 }
 
-/// Prints delays of streams that measure them.
+/// Prints delays of streams that measure them, and times of templates.
 fn latencies(last: &WatchStatsResponse) {
-    let measured = last.streams.iter().filter_map(|s| Some((s, s.measured.as_ref()?.latency.as_ref()?)));
-    let mut measured = measured.peekable();
+    let streams = last.streams.iter().filter_map(|s| Some((s.name.clone(), s.measured.as_ref()?.latency.as_ref()?)));
+    let templates = last.templates.iter().flat_map(|side| {
+        let name = if side.side() == Side::Client { "client" } else { "server" };
+        let times = [("connect", &side.connect_time), ("round trip", &side.round_trip)].into_iter();
+        let times = times.filter_map(|(what, times)| Some((what, times.as_ref().filter(|times| times.count > 0)?)));
+        times.map(move |(what, times)| (format!("{} {name} {what}", side.template), times))
+    });
+    let mut measured = streams.chain(templates).peekable();
     if measured.peek().is_none() {
         return;
     }
@@ -269,12 +276,12 @@ fn latencies(last: &WatchStatsResponse) {
         "LATENCY (us)", "LEAST", "MEAN", "P50", "P99", "P99.9", "GREATEST", "JITTER"
     );
     let us = |ns: u64| format!("{:.1}", ns as f64 / 1e3);
-    for (stream, l) in measured {
+    for (name, l) in measured {
         let quantile = |ppm| l.quantiles.iter().find(|q| q.parts_per_million == ppm).map_or("-".into(), |q| us(q.ns));
         let known = |text: String| if l.count > 0 { text } else { "-".into() };
         println!(
             "{:<24} {:>14} {:>14} {:>12} {:>10} {:>10} {:>10} {:>10}",
-            stream.name,
+            name,
             known(us(l.min_ns)),
             known(us(l.sum_ns / l.count.max(1))),
             known(quantile(500_000)),

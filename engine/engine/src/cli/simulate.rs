@@ -178,7 +178,7 @@ impl Simulate {
         if plan.stateful.as_ref().is_some_and(|stateful| stateful.records.is_some()) {
             tracing::warn!("stateful.records: nothing is recorded: the packets are what a simulation writes");
         }
-        let mut emulating = self.emulating(&checked, site.ports.len(), end_ns, timing.drain_ns)?;
+        let mut emulating = self.emulating(&plan, &checked, site.ports.len(), end_ns, timing.drain_ns)?;
         let path = self.pcap.display();
         let file = File::create(&self.pcap).with_context(|| format!("--pcap {path}"))?;
         let header = PcapHeader {
@@ -244,9 +244,23 @@ impl Simulate {
     }
 
     /// The templates of the plan, by worker.
-    fn emulating(&self, checked: &Checked, ports: usize, end_ns: u64, drain_ns: u64) -> anyhow::Result<Vec<Emulating>> {
+    fn emulating(
+        &self,
+        plan: &Plan,
+        checked: &Checked,
+        ports: usize,
+        end_ns: u64,
+        drain_ns: u64,
+    ) -> anyhow::Result<Vec<Emulating>> {
         let Some(scenario) = &checked.stateful else { return Ok(Vec::new()) };
-        let scenario = Arc::new(scenario.clone());
+        let mut scenario = scenario.clone();
+        let asked = plan.stateful.iter().flat_map(|stateful| &stateful.templates);
+        for (template, _) in scenario.templates.iter_mut().zip(asked).filter(|(_, asked)| asked.paused) {
+            if let Some(client) = &mut template.client {
+                client.rate = (0, 1);
+            }
+        }
+        let scenario = Arc::new(scenario);
         let (index, count) = (u64::from(checked.share.0), u64::from(checked.share.1));
         let workers = u64::from(self.workers);
         let worker = |worker| {

@@ -3,6 +3,7 @@
 use super::groups::Group;
 use super::runs::Held;
 use contract::{Bucket, LatencyStats, Quantile};
+use spate_stats::Timed;
 
 /// Quantiles that are told, in parts per million.
 const QUANTILES: [u32; 6] = [500_000, 900_000, 950_000, 990_000, 999_000, 999_900];
@@ -42,6 +43,24 @@ pub fn stats(held: &Held, group: &Group) -> Option<LatencyStats> {
         stats.buckets = bounds().zip(counts).map(|(upper_ns, count)| Bucket { upper_ns, count }).collect();
     }
     Some(stats)
+}
+
+/// Times of a template as delays: the sum is exact, all else to 1/128.
+pub fn timed(timed: &Timed) -> LatencyStats {
+    let read = &timed.distribution;
+    let ((min_ns, max_ns), squares) = (read.range(), read.sum_of_squares());
+    let quantile = |ppm| Quantile { parts_per_million: ppm, ns: read.quantile(ppm) };
+    LatencyStats {
+        count: read.total(),
+        sum_ns: timed.sum_ns,
+        min_ns,
+        max_ns,
+        sum_squares_high: (squares >> 64) as u64,
+        sum_squares_low: squares as u64,
+        quantiles: QUANTILES.map(quantile).into(),
+        buckets: bounds().zip(read.at_most(bounds())).map(|(upper_ns, count)| Bucket { upper_ns, count }).collect(),
+        ..LatencyStats::default()
+    }
 }
 
 #[cfg(test)]

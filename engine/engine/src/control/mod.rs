@@ -6,7 +6,7 @@
 //! speak, [`lease`] stops what nobody asks about any more.
 pub mod capture;
 pub mod groups;
-mod latency;
+pub mod latency;
 pub mod lease;
 pub mod listen;
 pub mod next_hop;

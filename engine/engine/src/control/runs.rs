@@ -3,7 +3,7 @@
 use super::groups::{self, Group};
 use super::next_hop;
 use super::status::Refusal;
-use crate::datapath::{Change, Clock, Datapath, OnLink, PortInfo, Rate, Run, RunError, RunState};
+use crate::datapath::{Change, Clock, Datapath, FlowChange, OnLink, PortInfo, Rate, Run, RunError, RunState};
 use crate::plan::rate::{self, LineRate};
 use crate::plan::validate::{self, Checked, CheckedStream, Site};
 use crate::plan::{Violations, decode, fit, load};
@@ -46,8 +46,7 @@ pub struct Held {
     /// 0: never.
     pub lease_ns: u64,
     streams: Vec<StreamFacts>,
-    /// What its templates ask of each port at the plan's rates, in bits a second on the medium.
-    flow_bits: BTreeMap<usize, u128>,
+    templates: Vec<TemplateFacts>,
     groups: Vec<Group>,
     /// From the plan.
     pub receivers: Vec<contract::Receiver>,
@@ -55,6 +54,43 @@ pub struct Held {
     pub clock_bound_ns: Option<u64>,
     now: Mutex<Now>,
     scraped: AtomicBool,
+}
+
+/// What stays true of a template, in the plan's order.
+struct TemplateFacts {
+    name: String,
+    group: String,
+    /// Where its clients are; empty if they are elsewhere.
+    client_port: String,
+    /// Flows a second in the plan.
+    rate: (u64, u64),
+    /// By port, in bits a second on the medium at that rate.
+    asks: Vec<(usize, u128)>,
+}
+
+/// What updates change of a template.
+#[derive(Clone, Copy)]
+struct FlowsNow {
+    /// Of the plan's rate: a fraction.
+    factor: (u128, u128),
+    enabled: bool,
+}
+
+impl FlowsNow {
+    fn change(&mut self, change: FlowChange, plan_rate: (u64, u64)) {
+        match change {
+            FlowChange::Factor((numerator, denominator)) => self.factor = (numerator.into(), denominator.into()),
+            FlowChange::Rate((flows, seconds)) => {
+                self.factor = (
+                    u128::from(flows) * u128::from(plan_rate.1.max(1)),
+                    u128::from(seconds) * u128::from(plan_rate.0.max(1)),
+                );
+            }
+            FlowChange::Enabled(enabled) => self.enabled = enabled,
+            // It may go on at any time.
+            FlowChange::Paused(_) => {}
+        }
+    }
 }
 
 /// What stays true of a stream.
@@ -80,8 +116,8 @@ pub struct StreamFacts {
 struct Now {
     rates: Vec<Rate>,
     enabled: Vec<bool>,
-    /// On the plan's rates of templates.
-    flow_factor: Ratio,
+    /// By template.
+    flows: Vec<FlowsNow>,
     /// Factors of the whole run by the instant they take effect, in order of the calls.
     factors: Vec<(u64, Ratio)>,
     started_at_asked: Option<u64>,
@@ -151,8 +187,8 @@ impl Engine {
         next_hop::fill_in(&mut plan, &self.datapath)?;
         let checked = validate::validate(&plan, &self.site())?;
         let (mut warnings, share_count) = (checked.warnings.clone(), checked.share.1);
-        let flow_bits = checked.flow_bits.clone();
         let facts = stream_facts(&plan, &checked);
+        let templates = template_facts(&plan, &checked);
         let groups = groups::by_group(&facts, &checked.measured.streams);
         let stateful = match &checked.stateful {
             Some(scenario) => Some(self.join_links(scenario, share_count, &mut warnings)?),
@@ -167,6 +203,10 @@ impl Engine {
         if run.histogram_bytes() > 0 {
             warnings.push(format!("latency histograms take {} KiB of memory", run.histogram_bytes() >> 10));
         }
+        let paused = paused_templates(&plan);
+        if !paused.is_empty() {
+            run.update_templates(&paused, FlowChange::Paused(true), 0).map_err(|e| refused_change(&e))?;
+        }
         let held = Arc::new(Held {
             run,
             plan_digest: digest,
@@ -175,12 +215,12 @@ impl Engine {
             now: Mutex::new(Now {
                 rates: facts.iter().map(|s| s.ask.rate).collect(),
                 enabled,
-                flow_factor: NO_FACTOR,
+                flows: vec![FlowsNow { factor: (1, 1), enabled: true }; templates.len()],
                 factors: Vec::new(),
                 started_at_asked: None,
             }),
             streams: facts,
-            flow_bits,
+            templates,
             groups,
             receivers: plan.receivers,
             clock_bound_ns: (share_count > 1 && plan.clock_bound_ns > 0).then_some(plan.clock_bound_ns),
@@ -274,42 +314,61 @@ impl Engine {
         change: &update_request::Change,
         at_ns: u64,
     ) -> Result<u64, Refusal> {
-        let flow_rate = flow_rate(held, selector, change)?;
-        let chosen = match flow_rate {
-            Some(_) if held.streams.is_empty() => Vec::new(),
-            _ => self.choose(held, selector)?,
-        };
+        let (chosen, templates) = self.choose(held, selector)?;
+        if let update_request::Change::FlowsPerSecond(_) = change
+            && let Some(servers) = templates.iter().map(|&i| &held.templates[i]).find(|t| t.client_port.is_empty())
+        {
+            let wrong =
+                format!("template {:?} has no clients here, which alone have a rate; choose others", servers.name);
+            return Err(Refusal::field("selector", wrong));
+        }
+        let flow_change = flow_change(change, &templates)?;
         let mut now = lock(&held.now);
         let mut next = now.clone();
         let changes = self.changes(held, &chosen, change, &mut next)?;
-        next.flow_factor = flow_rate.unwrap_or(next.flow_factor);
+        if let Some(change) = flow_change {
+            for &index in &templates {
+                next.flows[index].change(change, held.templates[index].rate);
+            }
+        }
         self.check_capacity(held, &next, change)?;
-        let at = match (at_ns, changes.len() + usize::from(flow_rate.is_some())) {
+        let at = match (at_ns, changes.len() + usize::from(flow_change.is_some())) {
             (0, 0 | 1) => 0,
             (0, _) => self.now_ns() + CHANGE_LEAD_NS,
             (at, _) => at,
         };
         let mut effective = at;
-        if let Some(factor) = flow_rate {
-            let factor = (factor.numerator, factor.denominator);
-            effective = effective.max(held.run.change_flow_rate(factor, at).map_err(|e| refused_change(&e))?);
+        if let Some(change) = flow_change {
+            let told = match change {
+                FlowChange::Factor(factor) if templates.len() == held.templates.len() => {
+                    held.run.change_flow_rate(factor, at)
+                }
+                change => held.run.update_templates(&templates, change, at),
+            };
+            effective = effective.max(told.map_err(|e| refused_change(&e))?);
         }
         for (streams, change) in &changes {
             effective = effective.max(held.run.update(streams, *change, at).map_err(|e| refused_change(&e))?);
         }
-        if let (update_request::Change::RateFactor(factor), true) = (change, chosen.len() == held.streams.len()) {
+        let all = chosen.len() == held.streams.len() && templates.len() == held.templates.len();
+        if let (update_request::Change::RateFactor(factor), true) = (change, all) {
             next.factors.push((effective, *factor));
         }
         *now = next;
         Ok(effective)
     }
 
-    /// Indices of the chosen streams.
-    fn choose(&self, held: &Held, selector: &Selector) -> Result<Vec<usize>, Refusal> {
+    /// Indices of the chosen streams, and of the chosen templates.
+    fn choose(&self, held: &Held, selector: &Selector) -> Result<(Vec<usize>, Vec<usize>), Refusal> {
         let mut wrong = Violations::default();
         for (i, name) in selector.streams.iter().enumerate() {
             if !held.streams.iter().any(|s| s.name == *name || s.group == *name) {
                 wrong.add(format!("selector.streams[{i}]"), format!("{name:?} is no stream or group of the run"));
+            }
+        }
+        for (i, name) in selector.templates.iter().enumerate() {
+            if !held.templates.iter().any(|t| t.name == *name || t.group == *name) {
+                wrong.add(format!("selector.templates[{i}]"), format!("{name:?} is no template or group of the run"));
             }
         }
         for (i, name) in selector.ports.iter().enumerate() {
@@ -322,16 +381,20 @@ impl Engine {
                 );
             }
         }
-        let named: HashSet<&str> = selector.streams.iter().map(String::as_str).collect();
-        let chosen = |s: &StreamFacts| {
-            (selector.streams.is_empty() || named.contains(s.name.as_str()) || named.contains(s.group.as_str()))
-                && (selector.ports.is_empty() || selector.ports.contains(&s.tx_port))
+        let all = selector.streams.is_empty() && selector.templates.is_empty();
+        let chosen = |names: &HashSet<&str>, name: &str, group: &str, port: &String| {
+            (all || names.contains(name) || names.contains(group))
+                && (selector.ports.is_empty() || selector.ports.contains(port))
         };
-        let indices: Vec<usize> = (0..held.streams.len()).filter(|&i| chosen(&held.streams[i])).collect();
-        if wrong.is_empty() && indices.is_empty() {
-            wrong.add("selector", "chooses no stream; name streams that are sent from the named ports");
+        let names: HashSet<&str> = selector.streams.iter().map(String::as_str).collect();
+        let streams = held.streams.iter().map(|s| chosen(&names, &s.name, &s.group, &s.tx_port));
+        let names: HashSet<&str> = selector.templates.iter().map(String::as_str).collect();
+        let templates = held.templates.iter().map(|t| chosen(&names, &t.name, &t.group, &t.client_port));
+        let found = (places(streams), places(templates));
+        if wrong.is_empty() && found.0.is_empty() && found.1.is_empty() {
+            wrong.add("selector", "chooses no stream; name streams that are sent from the named ports, or templates whose clients are there");
         }
-        Ok(wrong.or(indices)?)
+        Ok(wrong.or(found)?)
     }
 
     /// The changes to make, each with the streams it is for; `next` becomes what will be true after them.
@@ -343,7 +406,14 @@ impl Engine {
         next: &mut Now,
     ) -> Result<Vec<(Vec<usize>, Change)>, Refusal> {
         use update_request::Change as Asked;
+        if chosen.is_empty() {
+            return Ok(Vec::new());
+        }
         match change {
+            Asked::FlowsPerSecond(_) => Err(Refusal::field(
+                "flows_per_second",
+                "is of templates, and streams are chosen too; choose templates (selector)",
+            )),
             Asked::Paused(paused) => Ok(vec![(chosen.to_vec(), Change::Paused(*paused))]),
             Asked::Enabled(enabled) => {
                 chosen.iter().for_each(|&i| next.enabled[i] = *enabled);
@@ -391,7 +461,7 @@ impl Engine {
             Asked::Rate(_) => "rate",
             Asked::RateFactor(_) => "rate_factor",
             Asked::Enabled(true) => "enabled",
-            Asked::Enabled(false) | Asked::Paused(_) => return Ok(()),
+            Asked::Enabled(false) | Asked::Paused(_) | Asked::FlowsPerSecond(_) => return Ok(()),
         };
         let claimed = self.claimed_bits(Some(held.run.id()));
         let fact = |(i, port): (usize, &PortInfo)| fit::port_facts(port, claimed.get(&i).copied().unwrap_or_default());
@@ -521,34 +591,59 @@ impl Held {
         for (port, bits) in load::by_port(asks) {
             *all.entry(port).or_default() += bits;
         }
-        let (numerator, denominator) = (now.flow_factor.numerator.into(), now.flow_factor.denominator.into());
-        for (port, bits) in &self.flow_bits {
-            *all.entry(*port).or_default() += bits.saturating_mul(numerator) / u128::max(denominator, 1);
+        for (template, now) in self.templates.iter().zip(&now.flows).filter(|(_, now)| now.enabled) {
+            for (port, bits) in &template.asks {
+                *all.entry(*port).or_default() += bits.saturating_mul(now.factor.0) / now.factor.1.max(1);
+            }
         }
     }
 }
 
-/// The factor that a change puts on the rates of new flows: one of the whole run is for its templates too. Other changes of
-/// the whole run are not.
-fn flow_rate(held: &Held, selector: &Selector, change: &update_request::Change) -> Result<Option<Ratio>, Refusal> {
+/// The change of the chosen templates, if any are.
+fn flow_change(change: &update_request::Change, templates: &[usize]) -> Result<Option<FlowChange>, Refusal> {
     use update_request::Change as Asked;
-    let whole = selector.streams.is_empty() && selector.ports.is_empty();
-    if !held.run.has_templates() || !whole {
+    if templates.is_empty() {
         return Ok(None);
     }
-    let refuse = |field: &str| {
-        let wrong = "is of streams, and the run has templates too; choose streams (selector), or set a rate_factor";
-        Err(Refusal::field(field, wrong))
+    let ratio = |field: &str, ratio: &Ratio| {
+        rate::positive(ratio).map_err(|e| Refusal::field(field, e.to_string()))?;
+        Ok::<_, Refusal>((ratio.numerator, ratio.denominator))
     };
-    match change {
-        Asked::RateFactor(factor) => {
-            rate::positive(factor).map_err(|e| Refusal::field("rate_factor", e.to_string()))?;
-            Ok(Some(*factor))
+    Ok(Some(match change {
+        Asked::RateFactor(factor) => FlowChange::Factor(ratio("rate_factor", factor)?),
+        Asked::FlowsPerSecond(rate) => FlowChange::Rate(ratio("flows_per_second", rate)?),
+        Asked::Paused(paused) => FlowChange::Paused(*paused),
+        Asked::Enabled(enabled) => FlowChange::Enabled(*enabled),
+        Asked::Rate(_) => {
+            let wrong =
+                "is of streams, and templates are chosen too; choose streams (selector), or set flows_per_second";
+            return Err(Refusal::field("rate", wrong));
         }
-        Asked::Rate(_) => refuse("rate"),
-        Asked::Paused(_) => refuse("paused"),
-        Asked::Enabled(_) => refuse("enabled"),
-    }
+    }))
+}
+
+/// Where it is so.
+fn places(so: impl Iterator<Item = bool>) -> Vec<usize> {
+    so.enumerate().filter(|(_, so)| *so).map(|(place, _)| place).collect()
+}
+
+/// Templates that are held back from the start.
+fn paused_templates(plan: &Plan) -> Vec<usize> {
+    places(plan.stateful.iter().flat_map(|stateful| &stateful.templates).map(|template| template.paused))
+}
+
+fn template_facts(plan: &Plan, checked: &Checked) -> Vec<TemplateFacts> {
+    let fact = |(index, template): (usize, &contract::Template)| {
+        let asks = checked.flow_asks.iter().filter(|ask| ask.template == index);
+        TemplateFacts {
+            name: template.name.clone(),
+            group: if template.group.is_empty() { template.name.clone() } else { template.group.clone() },
+            client_port: template.client_port.clone(),
+            rate: template.flows_per_second.as_ref().map_or((0, 1), |rate| (rate.numerator, rate.denominator)),
+            asks: asks.map(|ask| (ask.port, ask.bits)).collect(),
+        }
+    };
+    plan.stateful.iter().flat_map(|stateful| &stateful.templates).enumerate().map(fact).collect()
 }
 
 /// The contract's word for a state.
@@ -576,6 +671,7 @@ fn refused_start(error: &RunError) -> Refusal {
 fn refused_change(error: &RunError) -> Refusal {
     match error {
         RunError::Rate(rate) => Refusal::field("rate", rate.to_string()),
+        RunError::Flows(error) => Refusal::field("flows_per_second", error.to_string()),
         error => Refusal::State(error.to_string()),
     }
 }

@@ -40,7 +40,7 @@ pub fn read(engine: &Engine, held: &Held, grouping: Grouping) -> WatchStatsRespo
 
 /// Counters of the templates of a run, clients before servers.
 pub fn templates(held: &Held) -> Vec<TemplateStats> {
-    let stats = |side: datapath::TemplateCounters| {
+    let stats = |(side, times): (datapath::TemplateCounters, datapath::TemplateTimes)| {
         let named = COUNTERS.iter().zip(&side.counts).filter(|(_, value)| **value > 0);
         TemplateStats {
             template: side.name,
@@ -48,11 +48,11 @@ pub fn templates(held: &Held) -> Vec<TemplateStats> {
             side: if side.client { Side::Client } else { Side::Server }.into(),
             counters: named.map(|((name, ..), value)| NamedCounter { name: (*name).into(), value: *value }).collect(),
             open_flows: side.open,
-            connect_time: None,
-            round_trip: None,
+            connect_time: times.connect.as_ref().map(latency::timed),
+            round_trip: times.round_trip.as_ref().map(latency::timed),
         }
     };
-    held.run().template_counters().into_iter().map(stats).collect()
+    held.run().template_counters().into_iter().zip(held.run().template_times()).map(stats).collect()
 }
 
 /// Counters of groups of a run's streams, in their order.

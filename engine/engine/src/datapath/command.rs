@@ -2,6 +2,7 @@
 //! What control tells a worker, through a queue with one writer and one reader, and what it gets back to free.
 use std::sync::Arc;
 
+use spate_stateful::arrivals::Arrivals;
 use spate_stateless::Rate;
 
 use super::{
@@ -77,16 +78,19 @@ pub(super) struct TempoChange {
 }
 
 /// Other rates of new flows, from an instant of the run on.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) struct FlowRate {
     pub(super) at_ns: u64,
-    /// Of the plan's rates.
+    /// The fraction of all rates at which time passes for them.
     pub(super) factor: (u64, u64),
+    /// When the worker's flows begin by other rates of templates; none: by those of before.
+    pub(super) row: Option<Box<Arrivals>>,
 }
 
 /// What a worker must not free itself.
 pub(super) enum Trash {
     Run(#[allow(dead_code, reason = "only ever dropped")] Box<WorkerRun>),
     Rates(#[allow(dead_code, reason = "only ever dropped")] Arc<[(usize, Option<Rate>)]>),
+    Row(#[allow(dead_code, reason = "only ever dropped")] Box<Arrivals>),
     Attachment(#[allow(dead_code, reason = "only ever dropped")] Attachment),
 }

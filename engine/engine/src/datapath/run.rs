@@ -10,7 +10,7 @@ use spate_stats::StreamCounters;
 use spate_wire::Mark;
 
 use super::{
-    Change, Clock, RecordsState, RunError, RunState, Steering, TemplateCounters, Timing,
+    Change, Clock, FlowChange, RecordsState, RunError, RunState, Steering, TemplateCounters, TemplateTimes, Timing,
     command::{Command, FlowRate, RateChange, TempoChange},
     receive_plan,
     records::{Records, Watch},
@@ -23,6 +23,9 @@ use super::{
 
 /// Commands reach every worker within this time, so that they take effect at one instant on all.
 const LEAD_NS: u64 = 1_000_000;
+
+/// How often it is looked at whether flows are still open.
+const LOOK_NS: u64 = 5_000_000;
 
 /// A prepared run. It forgets nothing until `remove`.
 pub struct Run {
@@ -59,8 +62,12 @@ pub(super) struct Control {
     /// End of transmission on the run's clock.
     end_ns: u64,
     stop_reason: Option<String>,
+    /// When transmission was found to have come to its end.
+    ended_at_mono_ns: Option<u64>,
     /// When every worker was found to have sent all.
     sent_at_mono_ns: Option<u64>,
+    /// Since when no flow of a template is open.
+    quiet_since_mono_ns: Option<u64>,
     /// Workers were told to read all that has arrived...
     emptying: bool,
     /// ...and then to count nothing more.
@@ -122,7 +129,9 @@ impl Run {
             started_at_wall_ns: None,
             end_ns: parts.end_ns,
             stop_reason: None,
+            ended_at_mono_ns: None,
             sent_at_mono_ns: None,
+            quiet_since_mono_ns: None,
             emptying: false,
             closing: false,
             told: false,
@@ -293,6 +302,11 @@ impl Run {
         self.records.as_ref().map(Records::watch)
     }
 
+    /// How long things took on each side of its templates, in the same order.
+    pub fn template_times(&self) -> Vec<TemplateTimes> {
+        self.templates.times()
+    }
+
     /// What its templates' counters say that cannot be, once it is over: nothing, if the engine is right.
     pub fn contradictions(&self) -> Vec<String> {
         if self.closed() { self.templates.contradictions() } else { Vec::new() }
@@ -305,12 +319,24 @@ impl Run {
 
     /// From an instant on (0: now) flows of all templates begin at a fraction of the plan's rates; returns it.
     pub fn change_flow_rate(&self, factor: (u64, u64), at_wall_ns: u64) -> Result<u64, RunError> {
+        self.change_flows(None, FlowChange::Factor(factor), at_wall_ns)
+    }
+
+    /// From an instant on (0: now) flows of templates (indices in the scenario) begin otherwise; returns it. Those that are open
+    /// go on.
+    pub fn update_templates(&self, templates: &[usize], change: FlowChange, at_wall_ns: u64) -> Result<u64, RunError> {
+        self.change_flows(Some(templates), change, at_wall_ns)
+    }
+
+    fn change_flows(&self, templates: Option<&[usize]>, change: FlowChange, at_wall_ns: u64) -> Result<u64, RunError> {
         let mut control = self.control();
         self.refuse_ended(&control)?;
         let at = self.instant(at_wall_ns);
         let at_ns = control.clock.ahead(at).map_or(0, |ns| ns.max(0).cast_unsigned()).max(control.last_change_ns);
+        self.templates.change_rates(templates, change, |worker, factor, row| {
+            self.workers.tell(worker, Command::FlowRate(self.slot, FlowRate { at_ns, factor, row }));
+        })?;
         control.last_change_ns = at_ns;
-        self.workers.tell_all(|| Command::FlowRate(self.slot, FlowRate { at_ns, factor }));
         Ok(self.clock.wall_of(control.clock.mono_of(at_ns).unwrap_or(at).max(at)))
     }
 
@@ -333,15 +359,16 @@ impl Run {
         let soon = Some(now + 1_000_000);
         if !self.shares.iter().all(|share| share.sent.is_up()) {
             let ended = control.stop_reason.is_some() || control.reached_end(now);
+            if ended {
+                control.ended_at_mono_ns.get_or_insert(now);
+            }
             let end = if control.clock.stands() { None } else { control.clock.mono_of(control.end_ns) };
             let turn = control.clock.next_turn();
             return if ended { soon } else { end.into_iter().chain(turn).min().or(Some(u64::MAX)) };
         }
-        let sent_at = *control.sent_at_mono_ns.get_or_insert(now);
-        let drain_ns = if control.started_at_wall_ns.is_some() { self.timing.drain_ns } else { 0 };
-        let drained_at = sent_at.saturating_add(drain_ns);
+        let drained_at = self.drained_at(&mut control, now);
         if now < drained_at {
-            return Some(drained_at);
+            return Some(drained_at.min(now + LOOK_NS));
         }
         if !control.emptying {
             control.emptying = true;
@@ -352,6 +379,23 @@ impl Run {
             self.workers.tell_all(|| Command::Close(self.slot));
         }
         soon
+    }
+
+    /// When nothing more is waited for, as far as is known now; every worker has sent all it had to.
+    fn drained_at(&self, control: &mut Control, now: u64) -> u64 {
+        let sent_at = *control.sent_at_mono_ns.get_or_insert(now);
+        let drain_ns = if control.started_at_wall_ns.is_some() { self.timing.drain_ns } else { 0 };
+        if self.templates.is_empty() || !control.streams.is_empty() || !control.receivers.is_empty() {
+            return sent_at.saturating_add(drain_ns);
+        }
+        // Flows that were owed began in the first half of the drain.
+        let end = control.ended_at_mono_ns.unwrap_or(sent_at).saturating_add(drain_ns);
+        if self.templates.any_open() {
+            control.quiet_since_mono_ns = None;
+            return end;
+        }
+        let quiet_since = *control.quiet_since_mono_ns.get_or_insert(now);
+        self.templates.linger_ns().map_or(end, |linger| end.min(quiet_since.saturating_add(linger)))
     }
 
     /// Once.

@@ -1,17 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Preparing the emulated applications of a run: which worker begins which flows, the memory for them, and what control reads.
-use std::{collections::BTreeMap, fs, net::IpAddr, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    fs,
+    net::IpAddr,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use spate_neighbour::Range;
 use spate_stateful::{
     Count, Counters, Emulation, Instruction, Payload, Pool, Program, Protocol, Scenario, Stack, Template, Tunables,
+    arrivals::{Arrivals, TimingError},
     emulation::Home,
     tuples::{Dealing, Share},
 };
+use spate_stats::{Timed, Times};
 use spate_wire::spread;
 
 use super::{
-    PrepareError, RunSpec, StatefulSpec, Steering, TemplateCounters,
+    FlowChange, PrepareError, RunSpec, StatefulSpec, Steering, TemplateCounters, TemplateTimes,
     open::{OpenPort, SHORT_ROOM},
     prepare::{Context, VLAN_TAG, long_pool},
     records,
@@ -38,6 +45,82 @@ pub(super) struct Templates {
     among_themselves: bool,
     /// Addresses that they answer for, by port.
     claims: Vec<(usize, Pool)>,
+    /// What workers must be told if rates change.
+    rates: Option<FlowRates>,
+    /// How long after the last open flow ended nothing more can come, if that is known.
+    linger_ns: Option<u64>,
+}
+
+/// Rates of templates as they are now.
+#[derive(Debug)]
+struct FlowRates {
+    /// By worker: its part of the scenario and its share of the flows.
+    parts: Vec<Option<(Arc<Scenario>, Share)>>,
+    now: Mutex<Now>,
+}
+
+#[derive(Clone, Debug)]
+struct Now {
+    /// The fraction of all rates at which time passes.
+    factor: (u64, u64),
+    /// In the scenario's order.
+    templates: Vec<FlowRateNow>,
+}
+
+/// The rate of one template.
+#[derive(Clone, Copy, Debug)]
+struct FlowRateNow {
+    /// The plan's.
+    base: (u64, u64),
+    /// Set since; none: the fraction of the plan's.
+    own: Option<(u64, u64)>,
+    paused: bool,
+    enabled: bool,
+}
+
+impl FlowRateNow {
+    /// As it is when time passes at a fraction.
+    fn row_rate(&self, factor: (u64, u64)) -> Result<(u64, u64), TimingError> {
+        match self.own {
+            _ if self.paused || !self.enabled => Ok((0, 1)),
+            None => Ok(self.base),
+            Some(own) => product(own, (factor.1, factor.0)),
+        }
+    }
+
+    fn change(&mut self, change: FlowChange) -> Result<(), TimingError> {
+        match change {
+            FlowChange::Rate(rate) => self.own = Some(rate),
+            FlowChange::Factor(factor) => self.own = Some(product(self.base, factor)?),
+            FlowChange::Paused(paused) => self.paused = paused,
+            FlowChange::Enabled(enabled) => self.enabled = enabled,
+        }
+        Ok(())
+    }
+}
+
+impl Now {
+    /// The plan's.
+    fn of(scenario: &Scenario) -> Self {
+        let base = |template: &Template| template.client.as_ref().map_or((0, 1), |client| client.rate);
+        let template = |t: &Template| FlowRateNow { base: base(t), own: None, paused: false, enabled: true };
+        Self { factor: (1, 1), templates: scenario.templates.iter().map(template).collect() }
+    }
+
+    fn row_rates(&self) -> Result<Vec<(u64, u64)>, TimingError> {
+        self.templates.iter().map(|template| template.row_rate(self.factor)).collect()
+    }
+}
+
+/// The product of two fractions in lowest terms.
+fn product(a: (u64, u64), b: (u64, u64)) -> Result<(u64, u64), TimingError> {
+    let (numerator, denominator) = (u128::from(a.0) * u128::from(b.0), u128::from(a.1) * u128::from(b.1));
+    let (mut gcd, mut rest) = (numerator, denominator);
+    while rest > 0 {
+        (gcd, rest) = (rest, gcd % rest);
+    }
+    let part = |n: u128| u64::try_from(n / gcd.max(1)).map_err(|_| TimingError::TooFine(0));
+    Ok((part(numerator)?, part(denominator)?))
 }
 
 /// One side of a template.
@@ -88,6 +171,19 @@ impl Templates {
         self.workers.iter().enumerate().map(of).collect()
     }
 
+    /// How long things took on each side, in the order of `read`.
+    pub(super) fn times(&self) -> Vec<TemplateTimes> {
+        let of = |side: &Side, times: fn(&Counters) -> Option<&Times>| {
+            let all = side.counters.iter().filter_map(|counters| times(counters));
+            all.clone().next().is_some().then(|| Timed::read(all))
+        };
+        let read = |side| TemplateTimes {
+            connect: of(side, Counters::connect_times),
+            round_trip: of(side, Counters::round_trips),
+        };
+        self.sides.iter().map(read).collect()
+    }
+
     /// What cannot be, once nothing changes any more: each flow that began has ended or is open, and nobody receives what
     /// nobody sent. Servers count together: the first bytes of a flow may tell that it is another template's.
     pub(super) fn contradictions(&self) -> Vec<String> {
@@ -118,8 +214,47 @@ impl Templates {
         told
     }
 
+    /// Tells each worker how flows of templates (none given: of all) begin from now on. If that cannot be, nothing changes.
+    pub(super) fn change_rates(
+        &self,
+        templates: Option<&[usize]>,
+        change: FlowChange,
+        tell: impl Fn(usize, (u64, u64), Option<Box<Arrivals>>),
+    ) -> Result<(), TimingError> {
+        let Some(rates) = &self.rates else { return Ok(()) };
+        let mut now = rates.now.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut next = now.clone();
+        match (templates, change) {
+            (None, FlowChange::Factor(factor)) => {
+                next.factor = factor;
+                next.templates.iter_mut().for_each(|template| template.own = None);
+            }
+            (None, change) => next.templates.iter_mut().try_for_each(|template| template.change(change))?,
+            (Some(some), change) => some.iter().try_for_each(|&index| next.templates[index].change(change))?,
+        }
+        let (before, after) = (now.row_rates()?, next.row_rates()?);
+        let row = |part: &Option<(Arc<Scenario>, Share)>| match part {
+            Some((scenario, share)) if before != after => Emulation::row(scenario, &after, *share).map(Some),
+            _ => Ok(None),
+        };
+        let rows = rates.parts.iter().map(row).collect::<Result<Vec<_>, _>>()?;
+        rows.into_iter().enumerate().for_each(|(worker, row)| tell(worker, next.factor, row));
+        *now = next;
+        Ok(())
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.sides.is_empty()
+    }
+
+    /// Whether a flow is open, those in TIME-WAIT not among them.
+    pub(super) fn any_open(&self) -> bool {
+        self.sides.iter().flat_map(|side| &side.counters).any(|counters| counters.open() > 0)
+    }
+
+    /// How long after the last open flow ended nothing more can come for one; none: that is not known.
+    pub(super) fn linger_ns(&self) -> Option<u64> {
+        self.linger_ns
     }
 
     /// Whether they use a port.
@@ -159,6 +294,11 @@ pub(super) fn prepare(
     let receivers: Vec<_> = context.ports.iter().map(|port| port.rx_workers.clone()).collect();
     let mut handoffs = worker::between(&taking_part, &receivers);
     let mut emulating = Vec::new();
+    let shared = parts.iter().enumerate().map(|(worker, part)| {
+        let scenario = part.as_ref()?;
+        Some((Arc::clone(scenario), takers.share(worker, scenario, spec.share)))
+    });
+    let rates = FlowRates { parts: shared.collect(), now: Mutex::new(Now::of(&asked.scenario)) };
     let mut emulated = Vec::with_capacity(workers);
     let mut counters: BTreeMap<(usize, bool), Vec<Arc<Counters>>> = BTreeMap::new();
     for (worker, part) in parts.into_iter().enumerate() {
@@ -182,7 +322,10 @@ pub(super) fn prepare(
         };
         let handoff = handoffs[worker].take();
         emulating.push((worker, handoff.as_ref().map(|handoff| Arc::clone(handoff.share()))));
-        emulated.push(Some(Box::new(Emulated::new(emulation, ports(&scenario), &context.vlans, long, handoff))));
+        // Those that begin in the first half of the drain have the other to end.
+        let grace_ns = spec.timing.drain_ns / 2;
+        let ports = ports(&scenario);
+        emulated.push(Some(Box::new(Emulated::new(emulation, ports, &context.vlans, long, handoff, grace_ns))));
     }
     let side = |((index, server), counters): ((usize, bool), Vec<Arc<Counters>>)| {
         let template = &asked.scenario.templates[index];
@@ -193,7 +336,25 @@ pub(super) fn prepare(
     let claims = claims.into_keys().map(|(port, pool)| (port, asked.scenario.pools[pool].clone())).collect();
     let both = |t: &Template| t.client.is_some() && t.server.is_some() && t.protocol == Protocol::Tcp;
     let among_themselves = spec.share.1 == 1 && asked.scenario.templates.iter().all(both);
-    Ok((emulated, Templates { sides, workers: emulating, among_themselves, claims }, recorded))
+    let linger_ns = linger_ns(&asked.scenario, spec.share.1);
+    Ok((
+        emulated,
+        Templates { sides, workers: emulating, among_themselves, claims, rates: Some(rates), linger_ns },
+        recorded,
+    ))
+}
+
+/// How long after all of a scenario's flows have ended nothing more can come, where one of so many engines runs it. It is not
+/// known over UDP, and where servers have clients elsewhere.
+fn linger_ns(scenario: &Scenario, engines: u32) -> Option<u64> {
+    let linger = |template: &Template| match (&template.client, &template.server) {
+        _ if template.protocol == Protocol::Udp => None,
+        (Some(_), Some(_)) => (engines == 1).then_some(0),
+        // The last acknowledgement may have been lost: TIME-WAIT is there to repeat it.
+        (Some(client), None) => Some(client.tunables.time_wait_ns),
+        (None, _) => None,
+    };
+    scenario.templates.iter().map(linger).try_fold(0, |longest, linger| Some(linger?.max(longest)))
 }
 
 /// Who begins flows: the workers to which replies can come, which share out all flows evenly.
@@ -252,6 +413,14 @@ impl Takers {
         Some(Arc::new(part))
     }
 
+    /// Which of all flows a worker begins.
+    fn share(&self, worker: usize, scenario: &Scenario, (engine, engines): (u32, u32)) -> Share {
+        let port = scenario.templates.iter().find_map(|template| Some(template.client.as_ref()?.port));
+        let place = port.and_then(|port| self.by_port[port].iter().position(|taker| *taker == worker)).unwrap_or(0);
+        let each = self.each as u64;
+        Share { worker: u64::from(engine) * each + place as u64, workers: u64::from(engines) * each }
+    }
+
     fn emulation(
         &self,
         worker: usize,
@@ -260,12 +429,8 @@ impl Takers {
         asked: &StatefulSpec,
         scenario: &Arc<Scenario>,
     ) -> Result<Emulation, PrepareError> {
-        let port = scenario.templates.iter().find_map(|template| Some(template.client.as_ref()?.port));
-        let place = port.and_then(|port| self.by_port[port].iter().position(|taker| *taker == worker)).unwrap_or(0);
-        let (engine, engines) = (u64::from(spec.share.0), u64::from(spec.share.1));
-        let each = self.each as u64;
-        let share = Share { worker: engine * each + place as u64, workers: engines * each };
-        let dealing = if each > 1 { Dealing::ByHash } else { Dealing::ByNumber };
+        let share = self.share(worker, scenario, spec.share);
+        let dealing = if self.each > 1 { Dealing::ByHash } else { Dealing::ByNumber };
         let now_ns = context.clock.mono_ns();
         let seed = context.clock.now_wall_ns() ^ (worker as u64) << 56;
         let home = home(worker, context.ports, spec.share);

@@ -6,6 +6,7 @@ use spate_neighbour::{Neighbour, Prefix};
 use spate_replay::{Capture, Gap, Rewrite};
 use spate_stateful::{Count, Neighbours, PortLink, Scenario};
 use spate_stateless::{Rate, StreamTiming, Template};
+use spate_stats::Timed;
 use spate_wire::{Mark, reflect::Swap};
 
 use super::slow::Holding;
@@ -293,6 +294,15 @@ pub struct Steering {
     pub handoff_lost: u64,
 }
 
+/// Times of one side of a template, all workers together.
+#[derive(Clone, Debug)]
+pub struct TemplateTimes {
+    /// How long connections took to be established; none over UDP.
+    pub connect: Option<Timed>,
+    /// Round trips; none where they are not measured.
+    pub round_trip: Option<Timed>,
+}
+
 impl TemplateCounters {
     /// One of them.
     pub fn get(&self, count: Count) -> u64 {
@@ -310,6 +320,19 @@ pub enum Change {
     /// Pauses or resumes the streams; what falls into the pause is not sent later.
     Paused(bool),
     /// Disables or enables the streams.
+    Enabled(bool),
+}
+
+/// A change of templates of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlowChange {
+    /// Sets the rate: flows a second over all engines and workers, as a fraction.
+    Rate((u64, u64)),
+    /// Sets the rate to this fraction of the spec's.
+    Factor((u64, u64)),
+    /// No flow begins, or they do again; what falls into the pause does not begin later.
+    Paused(bool),
+    /// Disables or enables the templates: the same.
     Enabled(bool),
 }
 
@@ -438,4 +461,7 @@ pub enum RunError {
     /// The new rate cannot be used.
     #[error(transparent)]
     Rate(#[from] spate_stateless::RateError),
+    /// The new rates of templates cannot be used together.
+    #[error(transparent)]
+    Flows(#[from] spate_stateful::arrivals::TimingError),
 }

@@ -2,9 +2,26 @@
 //! Metrics of delays, by group of streams.
 use super::{Family, Scrape, Values, labels, seconds};
 use contract::{LatencyStats, StreamStats};
-use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use std::fmt;
+
+impl Family<'_> {
+    /// Delays by upper bound.
+    pub(super) fn histogram(&mut self, labels: &impl EncodeLabelSet, latency: &LatencyStats) -> fmt::Result {
+        let mut below = 0;
+        let mut buckets: Vec<(f64, u64)> = Vec::with_capacity(latency.buckets.len() + 1);
+        for bucket in &latency.buckets {
+            buckets.push((seconds(bucket.upper_ns), bucket.count - below));
+            below = bucket.count;
+        }
+        // The histogram is read after the count: what came in between is left to the next scrape.
+        let count = latency.count.max(below);
+        buckets.push((f64::INFINITY, count - below));
+        let mut family = self.0.encode_family(labels)?;
+        family.encode_histogram::<NoLabelSet>(seconds(latency.sum_ns), count, &buckets, None)
+    }
+}
 
 impl Scrape {
     /// Delays of the measured phase, by group.
@@ -19,21 +36,7 @@ impl Scrape {
         let mut family =
             Family(encoder.encode_descriptor("spate_stream_latency_seconds", help, None, MetricType::Histogram)?);
         for (labels, latency) in known() {
-            let mut below = 0;
-            let mut buckets: Vec<(f64, u64)> = Vec::with_capacity(latency.buckets.len() + 1);
-            for bucket in &latency.buckets {
-                buckets.push((seconds(bucket.upper_ns), bucket.count - below));
-                below = bucket.count;
-            }
-            // The histogram is read after the count: what came in between is left to the next scrape.
-            let count = latency.count.max(below);
-            buckets.push((f64::INFINITY, count - below));
-            family.0.encode_family(labels)?.encode_histogram::<NoLabelSet>(
-                seconds(latency.sum_ns),
-                count,
-                &buckets,
-                None,
-            )?;
+            family.histogram(labels, latency)?;
         }
         let help = "Quantiles of the same, to three significant digits";
         let name = "spate_stream_latency_quantile_seconds";

@@ -6,8 +6,13 @@ use spate_stateful::COUNTERS;
 use std::fmt;
 
 use super::{Family, Scrape};
+use crate::control::latency;
 use crate::control::runs::Held;
-use crate::datapath::{Steering, TemplateCounters};
+use crate::datapath::{Steering, TemplateCounters, TemplateTimes};
+use spate_stats::Timed;
+
+/// Times of one kind.
+type TimesOf = fn(&TemplateTimes) -> Option<&Timed>;
 
 /// What tells one side of a template.
 fn labels<'a>(held: &'a Held, side: &'a TemplateCounters) -> [(&'static str, &'a str); 6] {
@@ -40,6 +45,29 @@ impl Scrape {
             }
         }
         self.steering(encoder)?;
+        let times: Vec<_> = self.runs.iter().flat_map(|held| held.run().template_times()).collect();
+        let kinds: [(&str, &str, TimesOf); 2] = [
+            ("connect", "Time until connections were established, from the first SYN on", |times| {
+                times.connect.as_ref()
+            }),
+            (
+                "round_trip",
+                "Time until data was acknowledged over TCP, and until a message was answered over UDP",
+                |times| times.round_trip.as_ref(),
+            ),
+        ];
+        for (kind, help, of) in kinds {
+            if !times.iter().any(|times| of(times).is_some()) {
+                continue;
+            }
+            let name = format!("spate_template_{kind}_seconds");
+            let mut family = Family(encoder.encode_descriptor(&name, help, None, MetricType::Histogram)?);
+            for ((held, side), times) in sides().zip(&times) {
+                if let Some(times) = of(times) {
+                    family.histogram(&labels(held, side), &latency::timed(times))?;
+                }
+            }
+        }
         let help = "Flows that are open, those in TIME-WAIT not among them";
         let mut open = Family(encoder.encode_descriptor("spate_template_open_flows", help, None, MetricType::Gauge)?);
         sides().try_for_each(|(held, side)| open.gauge(&labels(held, side), side.open))

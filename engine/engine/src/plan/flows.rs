@@ -5,7 +5,6 @@
 //! acknowledgements and what is sent again, which depend on the network.
 use super::rate::{FCS_BYTES, MEDIUM_OVERHEAD_BYTES};
 use spate_stateful::{Instruction, Payload, Program, Protocol, Scenario, Tunables};
-use std::collections::BTreeMap;
 
 /// Bytes of headers: of Ethernet, IP and the transport.
 const ETHERNET: u64 = 14;
@@ -25,10 +24,21 @@ struct Sent {
     more: bool,
 }
 
-/// Bits a second on the medium by port, of one of so many engines, at full rate; and the sides (template, clients?) that may
-/// send more than is known.
-pub fn by_port(scenario: &Scenario, engines: u32) -> (BTreeMap<usize, u128>, Vec<(usize, bool)>) {
-    let (mut ports, mut unknown) = (BTreeMap::new(), Vec::new());
+/// What a template asks of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ask {
+    /// Index of the template.
+    pub template: usize,
+    /// Index of the port.
+    pub port: usize,
+    /// A second on the medium, at the template's own rate.
+    pub bits: u128,
+}
+
+/// What all templates ask of ports of one of so many engines; and the sides (template, clients?) that may send more than is
+/// known.
+pub fn asks(scenario: &Scenario, engines: u32) -> (Vec<Ask>, Vec<(usize, bool)>) {
+    let (mut asks, mut unknown) = (Vec::new(), Vec::new());
     for (index, template) in scenario.templates.iter().enumerate() {
         // Without clients here, how many flows there are is up to others.
         let Some(client) = &template.client else { continue };
@@ -39,13 +49,14 @@ pub fn by_port(scenario: &Scenario, engines: u32) -> (BTreeMap<usize, u128>, Vec
         for (port, program, tunables, of_clients) in sides.into_iter().flatten() {
             let sent = sent(template.protocol, program, tunables, &scenario.payloads, network);
             let (flows, seconds) = (u128::from(client.rate.0), u128::from(client.rate.1.max(1)));
-            *ports.entry(port).or_default() += sent.bits.saturating_mul(flows) / seconds / u128::from(engines.max(1));
+            let bits = sent.bits.saturating_mul(flows) / seconds / u128::from(engines.max(1));
+            asks.push(Ask { template: index, port, bits });
             if sent.more {
                 unknown.push((index, of_clients));
             }
         }
     }
-    (ports, unknown)
+    (asks, unknown)
 }
 
 fn sent(protocol: Protocol, program: &Program, tunables: &Tunables, payloads: &[Payload], network: u64) -> Sent {

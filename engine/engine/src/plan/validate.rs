@@ -198,7 +198,7 @@ pub struct Checked {
     /// Bits a second on the medium by port, of enabled streams and of templates, of this engine alone.
     pub port_bits: BTreeMap<usize, u128>,
     /// Of them, those of templates.
-    pub flow_bits: BTreeMap<usize, u128>,
+    pub flow_asks: Vec<flows::Ask>,
     /// What is measured where packets arrive.
     pub measured: Measured,
     /// What is worth knowing before the start.
@@ -220,7 +220,7 @@ pub fn validate(plan: &Plan, site: &Site) -> Result<Checked, Violations> {
         timings: Vec::new(),
         share,
         port_bits: BTreeMap::new(),
-        flow_bits: BTreeMap::new(),
+        flow_asks: Vec::new(),
         measured,
         warnings: Vec::new(),
     };
@@ -230,13 +230,13 @@ pub fn validate(plan: &Plan, site: &Site) -> Result<Checked, Violations> {
         checked.timings = transmit::timings(plan, &rates, &mut wrong);
     }
     if wrong.is_empty() {
-        let flows = checked.stateful.as_ref().map(|scenario| flows::by_port(scenario, checked.share.1));
-        let (flow_bits, unknown) = flows.unwrap_or_default();
+        let flows = checked.stateful.as_ref().map(|scenario| flows::asks(scenario, checked.share.1));
+        let (flow_asks, unknown) = flows.unwrap_or_default();
         checked.port_bits = port_bits(plan, &checked);
-        for (port, bits) in &flow_bits {
-            *checked.port_bits.entry(*port).or_default() += bits;
+        for ask in &flow_asks {
+            *checked.port_bits.entry(ask.port).or_default() += ask.bits;
         }
-        checked.flow_bits = flow_bits;
+        checked.flow_asks = flow_asks;
         let field = if plan.streams.is_empty() { "stateful" } else { "streams" };
         capacity(&checked.port_bits, field, site, &mut wrong);
         checked.warnings = warnings(plan, site, &checked);
@@ -488,10 +488,6 @@ fn warnings(plan: &Plan, site: &Site, checked: &Checked) -> Vec<String> {
                 "streams[{i}].rx_port: nothing is counted there, since neither measure.flow nor measure.mark is set"
             ));
         }
-    }
-    let templates = checked.stateful.iter().flat_map(|scenario| &scenario.templates).enumerate();
-    for (i, _) in templates.filter(|(_, template)| template.latency) {
-        all.push(format!("stateful.templates[{i}].latency: round trips of messages are not measured yet"));
     }
     for (&port, &bits) in &checked.port_bits {
         let facts = &site.ports[port];

@@ -2,19 +2,19 @@
 //! Emulated applications on ports that give back what they take: every flow ends as its program says, and counters agree.
 use std::{
     fs,
-    io::{Read, Write},
+    io::{BufRead, BufReader, Read, Write},
     net::{TcpListener, TcpStream},
     sync::Arc,
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use spate_engine::datapath::{
-    Datapath, OnLink, PollMode, PortDevice, RunSpec, RunState, StatefulSpec, TemplateCounters, Timing,
+    Datapath, FlowChange, OnLink, PollMode, PortDevice, RunSpec, RunState, StatefulSpec, TemplateCounters, Timing,
 };
 use spate_stateful::{
     Address, Client, Count, Instruction, Payload, Pool, PortLink, Program, Protocol, Scenario, Server, Template,
-    Tunables, WeightedPool, arrivals, pool::Order,
+    Tunables, WeightedPool, arrivals, pool::Order, program::Until,
 };
 
 use crate::kernel::{run, run_inside};
@@ -89,7 +89,7 @@ pub fn scenario(protocol: Protocol, rate: u64, clients: [Address; 2], servers: [
             }),
             server: Some(Server { port: 0, program: program(server), tunables, matches: vec![] }),
             seed: 1,
-            latency: false,
+            latency: protocol == Protocol::Udp,
         }],
         most_flows: 8192,
         ramp_up_ns: 0,
@@ -169,6 +169,15 @@ fn a_thousand_flows_complete(workers: usize, poll: PollMode, scenario: Scenario)
         }
     }
     assert_eq!(run.contradictions(), Vec::<String>::new());
+    // Each connection was timed at both ends, and what was asked for round trips.
+    let total = |times: &Option<spate_stats::Timed>| times.as_ref().map(|times| times.distribution.total());
+    let times = run.template_times();
+    let connects = if protocol == Protocol::Tcp { Some(1000) } else { None };
+    assert!(times.iter().all(|side| total(&side.connect) == connects));
+    match protocol {
+        Protocol::Tcp => assert!(times.iter().all(|side| total(&side.round_trip) >= Some(1000))),
+        Protocol::Udp => assert_eq!((total(&times[0].round_trip), total(&times[1].round_trip)), (Some(1000), None)),
+    }
     // The port agrees: what flows sent is what it sent and received, and all of it was theirs.
     let sent = client.get(Count::SentPackets) + server.get(Count::SentPackets);
     let port = &datapath.port_counters()[0];
@@ -250,6 +259,38 @@ fn a_worker_that_is_asked_for_too_much_begins_fewer_flows_and_ends_them_all() {
 }
 
 #[test]
+fn flows_that_are_owed_at_the_end_begin_within_half_of_the_drain_which_ends_with_the_last() {
+    let _turn = turn();
+    let datapath = loopback(1, PollMode::Busy);
+    // Each takes 4 ms, and one is open at a time: at most 25 of 40 begin before the end, and the others in 10 s behind it.
+    let mut one_by_one = over_v4(Protocol::Tcp, 400);
+    let client = one_by_one.templates[0].client.as_mut().unwrap();
+    let delay = Instruction::Delay { min_ns: 4 * MS, max_ns: 4 * MS };
+    client.program.instructions = [&client.program.instructions[..3], &[delay, Instruction::Close]].concat().into();
+    client.most_open = 1;
+    let mut spec = emulated(&datapath, 3, Some(100 * MS), one_by_one.clone());
+    spec.timing.drain_ns = 20_000 * MS;
+    let run = start(&datapath, spec);
+    wait_for(&run, RunState::Draining, 10);
+    let since = Instant::now();
+    assert!(run.template_counters()[0].get(Count::ConnectAttempts) < 30);
+    wait_for(&run, RunState::Complete, 30);
+    assert!(since.elapsed() < Duration::from_secs(15), "the drain took {:?}", since.elapsed());
+    assert_all_complete(&run.template_counters(), 40);
+    run.remove();
+
+    // Those that cannot are given up, and counted.
+    one_by_one.templates[0].client.as_mut().unwrap().rate = (10_000, 1);
+    let run = start(&datapath, emulated(&datapath, 4, Some(100 * MS), one_by_one));
+    wait_for(&run, RunState::Complete, 10);
+    let sides = run.template_counters();
+    let begun = sides[0].get(Count::ConnectAttempts);
+    assert_all_complete(&sides, begun);
+    assert!((5..160).contains(&begun), "{begun} began in 600 ms");
+    assert_eq!(begun + sides[0].get(Count::FlowsNotBegun), 1000);
+}
+
+#[test]
 fn flows_that_outlast_the_drain_are_cut_and_counted() {
     let _turn = turn();
     let datapath = loopback(1, PollMode::Busy);
@@ -287,6 +328,44 @@ fn no_flow_begins_while_a_run_is_paused_and_a_factor_changes_their_rate() {
     run.change_flow_rate((2, 1), at + 500 * MS).unwrap();
     wait_for(&run, RunState::Complete, 10);
     assert_all_complete(&run.template_counters(), 1500);
+}
+
+#[test]
+fn single_templates_change_their_rates_and_stand_while_others_go_on() {
+    let _turn = turn();
+    let datapath = loopback(2, PollMode::Busy);
+    let mut two = over_v4(Protocol::Tcp, 1000);
+    let other =
+        Template { name: "other".into(), group: "other".into(), destination_port: 81, ..two.templates[0].clone() };
+    two.templates.push(other);
+    let run = start(&datapath, emulated(&datapath, 4, Some(1000 * MS), two));
+    let at = |ms: u64| run.started_at().unwrap() + ms * MS;
+    // The first: 300 ms at 1000 flows a second, 300 ms at 500, 400 ms at 1000. The other: 500 ms at 1000, and then none.
+    run.update_templates(&[0], FlowChange::Rate((500, 1)), at(300)).unwrap();
+    run.update_templates(&[1], FlowChange::Paused(true), at(500)).unwrap();
+    run.update_templates(&[0], FlowChange::Factor((1, 1)), at(600)).unwrap();
+    wait_for(&run, RunState::Complete, 10);
+    let sides = run.template_counters();
+    assert_all_complete(&sides[..2], 850);
+    assert_all_complete(&sides[2..], 500);
+    assert_eq!(run.contradictions(), Vec::<String>::new());
+    run.remove();
+
+    // A factor of all takes back what was set of one, not a pause.
+    let mut two = over_v4(Protocol::Udp, 100);
+    let other =
+        Template { name: "other".into(), group: "other".into(), destination_port: 81, ..two.templates[0].clone() };
+    two.templates.push(other);
+    let run = start(&datapath, emulated(&datapath, 5, Some(1000 * MS), two));
+    let at = |ms: u64| run.started_at().unwrap() + ms * MS;
+    run.update_templates(&[0], FlowChange::Rate((1000, 1)), at(200)).unwrap();
+    run.update_templates(&[1], FlowChange::Enabled(false), at(200)).unwrap();
+    run.change_flow_rate((2, 1), at(400)).unwrap();
+    run.update_templates(&[1], FlowChange::Enabled(true), at(900)).unwrap();
+    wait_for(&run, RunState::Complete, 10);
+    let sides = run.template_counters();
+    assert_all_complete(&sides[..2], 20 + 200 + 120);
+    assert_all_complete(&sides[2..], 20 + 20);
 }
 
 #[test]
@@ -365,6 +444,109 @@ fn inside_clients_of_the_kernel() {
     assert_eq!(client.get(Count::ReceivedDataBytes), 1000 * RESPONSE);
     assert_eq!((client.get(Count::ResetsReceived), client.get(Count::FlowsCut)), (0, 0));
     served.join().unwrap();
+}
+
+#[test]
+fn clients_that_wait_for_messages_know_the_ends_of_those_of_a_kernel_server() {
+    run_inside("stateful::inside_messages_of_the_kernel", "1500");
+}
+
+/// Reads a request up to its empty line; none if the client has closed.
+fn read_request(stream: &mut BufReader<TcpStream>) -> Option<String> {
+    let mut path = String::new();
+    stream.read_line(&mut path).unwrap();
+    let mut line = String::new();
+    while !path.is_empty() && line != "\r\n" {
+        line.clear();
+        stream.read_line(&mut line).unwrap();
+    }
+    (!path.is_empty()).then(|| path.split(' ').nth(1).unwrap().to_owned())
+}
+
+/// Answers `/length`, `/chunks` with lines behind the last, `/none` and `/close` as they say. Returns how many it answered.
+fn serve(stream: TcpStream) -> usize {
+    let mut requests = BufReader::new(stream.try_clone().unwrap());
+    let mut stream = stream;
+    stream.set_nodelay(true).unwrap();
+    let mut answered = 0;
+    while let Some(path) = read_request(&mut requests) {
+        answered += 1;
+        let body = vec![b'x'; 20_000];
+        match path.as_str() {
+            "/length" => {
+                stream.write_all(b"HTTP/1.1 200 OK\r\nServer: kernel\r\nContent-Length: 20000\r\n\r\n").unwrap();
+                stream.write_all(&body).unwrap();
+            }
+            "/chunks" => {
+                stream.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n").unwrap();
+                for chunk in body.chunks(3001) {
+                    write!(stream, "{:X};part\r\n", chunk.len()).unwrap();
+                    stream.write_all(&[chunk, b"\r\n"].concat()).unwrap();
+                }
+                stream.write_all(b"0\r\nDigest: none\r\n\r\n").unwrap();
+            }
+            "/none" => stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").unwrap(),
+            "/close" => {
+                stream.write_all(b"HTTP/1.0 200 OK\r\n\r\n").unwrap();
+                stream.write_all(&body).unwrap();
+                break;
+            }
+            other => panic!("{other}"),
+        }
+    }
+    answered
+}
+
+#[test]
+#[ignore = "runs in the namespace that the test above makes"]
+fn inside_messages_of_the_kernel() {
+    let datapath = open(&[("east", PortDevice::Kernel("sp0".into()))], 1, PollMode::Auto);
+    let link = link_with_kernel(&datapath);
+    let listener = TcpListener::bind((KERNEL, 80)).unwrap();
+    let served = thread::spawn(move || {
+        let connections = (0..100).map(|_| listener.accept().unwrap().0);
+        let threads: Vec<_> = connections.map(|stream| thread::spawn(move || serve(stream))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum::<usize>()
+    });
+    let [a, b, c, d] = HERE;
+    let [e, f, g, h] = KERNEL.parse::<std::net::Ipv4Addr>().unwrap().octets();
+    let mut clients = scenario(Protocol::Tcp, 100, [v4(a, b, c, d); 2], [v4(e, f, g, h); 2]);
+    // Four at once, one after the other, and the last answer ends with the connection.
+    let get = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: kernel\r\n\r\n");
+    let together = ["/length", "/chunks", "/none", "/length"].map(get).concat();
+    clients.payloads = vec![Payload::bytes(together.into_bytes()), Payload::bytes(get("/close").into_bytes())];
+    let http = || Instruction::ReceiveUntil(Until::HttpMessage);
+    let until = |bytes: &[u8]| Instruction::ReceiveUntil(Until::Pattern(bytes.into()));
+    let send = |payload| Instruction::Send { payload, wait: false };
+    let template = &mut clients.templates[0];
+    template.server = None;
+    template.client.as_mut().unwrap().program = program(vec![
+        Instruction::Connect,
+        send(0),
+        http(),
+        http(),
+        http(),
+        // The header and the body of the fourth.
+        until(b"Server: kernel\r\n"),
+        until(&[b'x'; 50]),
+        until(&[b'x'; 50]),
+        send(1),
+        // Between them the rest of that body.
+        until(b"xHTTP/1.0 200 OK\r\n"),
+        until(b"\r\n"),
+        Instruction::WaitForPeerClose,
+    ]);
+    let mut spec = emulated(&datapath, 5, Some(1000 * MS), clients);
+    spec.stateful.as_mut().unwrap().links[0] = link;
+    let run = start(&datapath, spec);
+    wait_for(&run, RunState::Complete, 20);
+    let sides = run.template_counters();
+    let [client] = &sides[..] else { panic!("clients alone: {sides:?}") };
+    let counts = [Count::ConnectAttempts, Count::Connects, Count::Closed].map(|count| client.get(count));
+    assert_eq!((counts, client.open), ([100; 3], 0), "{sides:?}");
+    let wrong = [Count::HttpErrors, Count::ResetsReceived, Count::FlowsCut, Count::OutOfOrderDropped];
+    assert_eq!(wrong.map(|count| client.get(count)), [0; 4], "{sides:?}");
+    assert_eq!(served.join().unwrap(), 500);
 }
 
 #[test]

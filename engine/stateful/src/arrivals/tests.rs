@@ -236,3 +236,87 @@ proptest! {
         prop_assert_eq!(timely, late);
     }
 }
+
+fn row(rates: &[(u64, u64)], share: Share, ramp_ns: u64) -> Box<Arrivals> {
+    Box::new(Arrivals::new(&timings(rates), Order::Even, share, 0, ramp_ns).unwrap())
+}
+
+#[test]
+fn other_rates_begin_a_row_and_flows_go_on_to_be_numbered() {
+    let mut arrivals = even(&[(10, 1), (5, 1)]);
+    arrivals.change_rates(1_000_000_000, row(&[(0, 1), (20, 1)], ALONE, 0));
+    arrivals.change_rates(1_500_000_000, row(&[(2, 1), (0, 1)], ALONE, 0));
+    let taken = all(arrivals, 3_000_000_000);
+    let of = |template| {
+        taken.iter().filter(move |flow| flow.template == template).map(|flow| (flow.number, flow.due_ns / 1_000_000))
+    };
+    // 10 in the first second, none in the next half, and two a second from there.
+    assert_eq!(of(0).skip(9).collect::<Vec<_>>(), [(9, 933), (10, 1500), (11, 2000), (12, 2500)]);
+    assert_eq!(of(1).skip(4).map(|(number, _)| number).collect::<Vec<_>>(), (4..15).collect::<Vec<_>>());
+    assert_eq!((of(1).nth(5), of(1).next_back()), (Some((5, 1000)), Some((14, 1450))));
+}
+
+#[test]
+fn what_is_owed_when_rates_change_stays_due_and_what_stood_begins_again() {
+    let mut arrivals = even(&[(10, 1)]);
+    arrivals.change_rates(500_000_000, row(&[(0, 1)], ALONE, 0));
+    arrivals.change(700_000_000, (1, 2));
+    arrivals.change_rates(1_000_000_000, row(&[(10, 1)], ALONE, 0));
+    let due: Vec<_> = all(arrivals, 1_500_000_000).iter().map(|flow| flow.due_ns / 1_000_000).collect();
+    // Five late ones, and then at half of the speed.
+    assert_eq!(due, [700, 700, 700, 700, 700, 1000, 1200, 1400]);
+}
+
+#[test]
+fn limits_hold_over_rows() {
+    let limited = |rate| Arrivals::new(&[Timing { rate, limit: 12 }], Order::Even, ALONE, 0, 0).unwrap();
+    let mut arrivals = limited((10, 1));
+    arrivals.change_rates(1_000_000_000, Box::new(limited((100, 1))));
+    let due: Vec<_> = all(arrivals.clone(), u64::MAX).iter().map(|flow| flow.due_ns / 1_000_000).collect();
+    assert_eq!(due[9..], [900, 1000, 1010]);
+    // One that is at its limit has no more in another row.
+    arrivals.change_rates(2_000_000_000, Box::new(limited((100, 1))));
+    assert_eq!(all(arrivals, u64::MAX).len(), 12);
+}
+
+#[test]
+fn a_ramp_goes_on_in_another_row() {
+    // To 100 a second in 10 s: 500 flows, of which 125 in the first half; from there on twice as many.
+    let mut arrivals = Arrivals::new(&timings(&[(100, 1)]), Order::Even, ALONE, 0, 10_000_000_000).unwrap();
+    arrivals.change_rates(5_000_000_000, row(&[(200, 1)], ALONE, 10_000_000_000));
+    let taken = all(arrivals, 12_000_000_000);
+    let before = |ns| taken.iter().filter(|flow| flow.due_ns < ns).count();
+    assert_eq!([5, 10, 11, 12].map(|s| before(s * 1_000_000_000)), [125, 125 + 750, 125 + 950, 125 + 1150]);
+    assert!(taken.is_sorted_by_key(|flow| flow.due_ns));
+}
+
+proptest! {
+    #[test]
+    fn workers_together_begin_what_one_would_though_rates_change(
+        rates in prop::collection::vec(prop::collection::vec((0u64..50, 1u64..4), 3), 1..5), workers in 1u64..5,
+        steps in prop::collection::vec(0u64..900_000_000, 4), ramp in prop::sample::select(vec![0u64, 700_000_000]), drawn: bool,
+    ) {
+        let order = if drawn { TREX } else { Order::Even };
+        let of = |share: Share| {
+            let made = |rates: &[(u64, u64)]| Arrivals::new(&timings(rates), order, share, 0, ramp).unwrap();
+            let mut arrivals = made(&rates[0]);
+            let mut at = 0;
+            for (rates, step) in rates[1..].iter().zip(&steps) {
+                at += step;
+                arrivals.change_rates(at, Box::new(made(rates)));
+            }
+            all(arrivals, 4_000_000_000)
+        };
+        let alone = of(ALONE);
+        let mut together: Vec<Arrival> = (0..workers).flat_map(|worker| of(Share { worker, workers })).collect();
+        let key = |flow: &Arrival| (flow.due_ns, flow.template, flow.number);
+        let mut sorted = alone.clone();
+        sorted.sort_by_key(key);
+        together.sort_by_key(key);
+        prop_assert_eq!(together, sorted);
+        for template in 0..3 {
+            let numbers: Vec<u64> = alone.iter().filter(|flow| flow.template == template).map(|flow| flow.number).collect();
+            prop_assert_eq!(&numbers, &(0..numbers.len() as u64).collect::<Vec<_>>());
+        }
+    }
+}

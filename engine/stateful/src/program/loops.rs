@@ -201,7 +201,7 @@ fn before(program: &Program, known: &[Variables], inside: RangeInclusive<usize>,
 }
 
 /// What may follow an instruction in its program; its end is one behind the last.
-fn successors(program: &Program, at: usize) -> impl Iterator<Item = usize> + use<> {
+pub(crate) fn successors(program: &Program, at: usize) -> impl Iterator<Item = usize> + use<> {
     let (ahead, jump) = match program.instructions[at] {
         Instruction::Close | Instruction::Reset | Instruction::LeaveOpen | Instruction::SwitchTemplate { .. } => {
             (None, None)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A segment arrives (RFC 9293 section 3.10.7).
-use super::{Context, NOT_SCALED, scale_of};
+use super::{Context, NOT_SCALED, Recovery, scale_of};
 use crate::{
     counters::Count,
     flow::{Flow, State, is, seq_before, seq_max},
@@ -237,6 +237,7 @@ impl Flow {
     /// The handshake is over.
     fn established(&mut self, s: &Segment<'_>, cx: &mut Context<'_>) {
         cx.one(Count::Connects);
+        cx.counters.connected_after(u64::from(cx.now.us().wrapping_sub(self.rtt_at)) << 10);
         self.state = State::Established;
         let timed = self.has(is::TIMED) && self.backoff == 0;
         self.snd_una = s.ack;
@@ -436,7 +437,9 @@ impl Flow {
         cx.counters.add(Count::AckedBytes, u64::from(data));
         if self.has(is::TIMED) && seq_before(self.rtt_seq, ack) {
             self.clear(is::TIMED);
-            self.round_trip(cx.now.us().wrapping_sub(self.rtt_at), cx);
+            let us = cx.now.us().wrapping_sub(self.rtt_at);
+            cx.counters.round_trip(u64::from(us) << 10);
+            self.round_trip(us, cx);
             self.backoff = 0;
         } else if (self.backoff > 0 || self.any(is::RECOVERY | is::LOSS)) && self.echoed_round_trip(s, cx) {
             self.backoff = 0;
@@ -553,6 +556,11 @@ impl Flow {
             Some(_) => trouble.latest = seq,
             None => cx.one(Count::RecoveryExhausted),
         }
+    }
+
+    /// Behind the last byte that is noted as come out of order, from a sequence number on without a gap.
+    pub(crate) fn noted_until(&self, seq: u32, recoveries: &Slab<Recovery>) -> Option<u32> {
+        if self.recovery == NONE { None } else { recoveries[self.recovery].came_until(seq) }
     }
 
     fn fin_came(&mut self, seq: u32, cx: &mut Context<'_>) {

@@ -65,6 +65,11 @@ struct Send {
 }
 
 impl Recovery {
+    /// Behind the last byte of what came beyond what is expected, from a sequence number on without a gap.
+    pub(super) fn came_until(&self, seq: u32) -> Option<u32> {
+        self.came.around(seq).map(|range| range.1)
+    }
+
     /// No trouble.
     pub const NOTHING: Self = Self {
         came: Ranges::EMPTY,

@@ -80,7 +80,7 @@ func (s *scope) applyRate(ctx context.Context, stats []*enginev1.WatchStatsRespo
 		s.setAsked(want)
 		return nil
 	}
-	if err := s.send(ctx, factor, live.Rates, s.pauses(want.entries, before)); err != nil {
+	if err := s.send(ctx, factor, live, s.pauses(want.entries, before)); err != nil {
 		var e *engine.Error
 		if errors.As(err, &e) && e.Code == codes.FailedPrecondition {
 			return nil // it is ending
@@ -102,6 +102,8 @@ func told(entries []spatev1.EntryChange) string {
 			texts = append(texts, e.Name+" is paused")
 		case e.Rate != "":
 			texts = append(texts, fmt.Sprintf("%s has %s", e.Name, e.Rate))
+		case e.ConnectionRate != "":
+			texts = append(texts, fmt.Sprintf("%s has %s", e.Name, e.ConnectionRate))
 		}
 	}
 	if len(texts) == 0 {
@@ -111,7 +113,7 @@ func told(entries []spatev1.EntryChange) string {
 }
 
 // pauses are the entries that are to be held back or let go: those that differ from the snapshot, and those that did.
-func (s *scope) pauses(want, before []spatev1.EntryChange) map[bool][]string {
+func (s *scope) pauses(want, before []spatev1.EntryChange) map[bool]*enginev1.Selector {
 	names := map[string]bool{}
 	for _, change := range before {
 		at := slices.IndexFunc(s.run.Spec.Entries, func(e spatev1.EntrySnapshot) bool { return e.Name == change.Name })
@@ -122,17 +124,31 @@ func (s *scope) pauses(want, before []spatev1.EntryChange) map[bool][]string {
 	for _, change := range want {
 		names[change.Name] = change.Paused
 	}
-	split := map[bool][]string{}
+	split := map[bool]*enginev1.Selector{}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		split[names[name]] = append(split[names[name]], name)
+		which := split[names[name]]
+		if which == nil {
+			which = &enginev1.Selector{}
+			split[names[name]] = which
+		}
+		if s.isTemplate(name) {
+			which.Templates = append(which.Templates, name)
+		} else {
+			which.Streams = append(which.Streams, name)
+		}
 	}
 	return split
 }
 
+// isTemplate tells whether an entry's clients are a template's.
+func (s *scope) isTemplate(entry string) bool {
+	return slices.ContainsFunc(s.run.Spec.Entries, func(e spatev1.EntrySnapshot) bool { return e.Name == entry && e.ConnectionRate != "" })
+}
+
 // send tells all engines, for one instant.
-func (s *scope) send(ctx context.Context, factor *enginev1.Ratio, rates map[string]*enginev1.Rate, pauses map[bool][]string) error {
+func (s *scope) send(ctx context.Context, factor *enginev1.Ratio, live plan.Live, pauses map[bool]*enginev1.Selector) error {
 	at := time.Time{}
-	if len(s.pods) > 1 || len(rates) > 0 {
+	if len(s.pods) > 1 || len(live.Rates)+len(live.ConnectionRates) > 0 {
 		at = time.Now().Add(updateMargin)
 	}
 	id := s.run.Spec.RunID
@@ -140,14 +156,19 @@ func (s *scope) send(ctx context.Context, factor *enginev1.Ratio, rates map[stri
 		if _, err := c.SetRateFactor(ctx, id, factor, at); err != nil {
 			return err
 		}
-		for _, name := range slices.Sorted(maps.Keys(rates)) {
-			if _, err := c.SetRate(ctx, id, []string{name}, rates[name], at); err != nil {
+		for _, name := range slices.Sorted(maps.Keys(live.Rates)) {
+			if _, err := c.SetRate(ctx, id, []string{name}, live.Rates[name], at); err != nil {
+				return err
+			}
+		}
+		for _, name := range slices.Sorted(maps.Keys(live.ConnectionRates)) {
+			if _, err := c.SetConnectionRate(ctx, id, name, live.ConnectionRates[name], at); err != nil {
 				return err
 			}
 		}
 		for _, paused := range []bool{true, false} {
-			if names := pauses[paused]; len(names) > 0 {
-				if _, err := c.SetPaused(ctx, id, names, paused, at); err != nil {
+			if which := pauses[paused]; which != nil {
+				if _, err := c.SetPaused(ctx, id, which, paused, at); err != nil {
 					return err
 				}
 			}

@@ -998,11 +998,13 @@ func (x *StartResponse) GetRun() *RunInfo {
 	return nil
 }
 
-// Chooses streams of a run; empty lists choose all.
+// Chooses streams and templates of a run: both by name or group, and by the port they are sent from or where clients are.
+// If neither names are given, all of both; if only names of the one, none of the other. No ports: those of all.
 type Selector struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Streams       []string               `protobuf:"bytes,1,rep,name=streams,proto3" json:"streams,omitempty"`
 	Ports         []string               `protobuf:"bytes,2,rep,name=ports,proto3" json:"ports,omitempty"`
+	Templates     []string               `protobuf:"bytes,3,rep,name=templates,proto3" json:"templates,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1051,6 +1053,13 @@ func (x *Selector) GetPorts() []string {
 	return nil
 }
 
+func (x *Selector) GetTemplates() []string {
+	if x != nil {
+		return x.Templates
+	}
+	return nil
+}
+
 type UpdateRequest struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	RunId    string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
@@ -1061,6 +1070,7 @@ type UpdateRequest struct {
 	//	*UpdateRequest_RateFactor
 	//	*UpdateRequest_Paused
 	//	*UpdateRequest_Enabled
+	//	*UpdateRequest_FlowsPerSecond
 	Change isUpdateRequest_Change `protobuf_oneof:"change"`
 	// When it takes effect; 0 means now.
 	AtNs          int64 `protobuf:"varint,7,opt,name=at_ns,json=atNs,proto3" json:"at_ns,omitempty"`
@@ -1155,6 +1165,15 @@ func (x *UpdateRequest) GetEnabled() bool {
 	return false
 }
 
+func (x *UpdateRequest) GetFlowsPerSecond() *Ratio {
+	if x != nil {
+		if x, ok := x.Change.(*UpdateRequest_FlowsPerSecond); ok {
+			return x.FlowsPerSecond
+		}
+	}
+	return nil
+}
+
 func (x *UpdateRequest) GetAtNs() int64 {
 	if x != nil {
 		return x.AtNs
@@ -1172,16 +1191,22 @@ type UpdateRequest_Rate struct {
 }
 
 type UpdateRequest_RateFactor struct {
-	// Sets the chosen streams' rates to this factor of the plan's.
+	// Sets the chosen rates to this factor of the plan's.
 	RateFactor *Ratio `protobuf:"bytes,4,opt,name=rate_factor,json=rateFactor,proto3,oneof"`
 }
 
 type UpdateRequest_Paused struct {
+	// No flow of a paused template begins; those that are open go on.
 	Paused bool `protobuf:"varint,5,opt,name=paused,proto3,oneof"`
 }
 
 type UpdateRequest_Enabled struct {
 	Enabled bool `protobuf:"varint,6,opt,name=enabled,proto3,oneof"`
+}
+
+type UpdateRequest_FlowsPerSecond struct {
+	// Sets the rate of each chosen template: new flows a second over all engines and workers.
+	FlowsPerSecond *Ratio `protobuf:"bytes,8,opt,name=flows_per_second,json=flowsPerSecond,proto3,oneof"`
 }
 
 func (*UpdateRequest_Rate) isUpdateRequest_Change() {}
@@ -1191,6 +1216,8 @@ func (*UpdateRequest_RateFactor) isUpdateRequest_Change() {}
 func (*UpdateRequest_Paused) isUpdateRequest_Change() {}
 
 func (*UpdateRequest_Enabled) isUpdateRequest_Change() {}
+
+func (*UpdateRequest_FlowsPerSecond) isUpdateRequest_Change() {}
 
 type UpdateResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2152,9 +2179,10 @@ type TemplateStats struct {
 	Counters []*NamedCounter `protobuf:"bytes,4,rep,name=counters,proto3" json:"counters,omitempty"`
 	// Flows at the time of reading, those in TIME-WAIT not among them.
 	OpenFlows uint64 `protobuf:"varint,5,opt,name=open_flows,json=openFlows,proto3" json:"open_flows,omitempty"`
-	// From the first SYN to the connection being established.
+	// TCP: from the first SYN to the connection being established. Here and below the sum is exact, all else to 1/128.
 	ConnectTime *LatencyStats `protobuf:"bytes,6,opt,name=connect_time,json=connectTime,proto3" json:"connect_time,omitempty"`
-	// From a message to its reply, where the template measures latency.
+	// TCP: of data, from when a segment first left until it was acknowledged (RFC 6298 section 3). UDP, of clients where the
+	// template measures latency: from a message to its reply.
 	RoundTrip     *LatencyStats `protobuf:"bytes,7,opt,name=round_trip,json=roundTrip,proto3" json:"round_trip,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3749,10 +3777,11 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x13\n" +
 	"\x05at_ns\x18\x02 \x01(\x03R\x04atNs\";\n" +
 	"\rStartResponse\x12*\n" +
-	"\x03run\x18\x01 \x01(\v2\x18.spate.engine.v1.RunInfoR\x03run\":\n" +
+	"\x03run\x18\x01 \x01(\v2\x18.spate.engine.v1.RunInfoR\x03run\"X\n" +
 	"\bSelector\x12\x18\n" +
 	"\astreams\x18\x01 \x03(\tR\astreams\x12\x14\n" +
-	"\x05ports\x18\x02 \x03(\tR\x05ports\"\x9a\x02\n" +
+	"\x05ports\x18\x02 \x03(\tR\x05ports\x12\x1c\n" +
+	"\ttemplates\x18\x03 \x03(\tR\ttemplates\"\xde\x02\n" +
 	"\rUpdateRequest\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x125\n" +
 	"\bselector\x18\x02 \x01(\v2\x19.spate.engine.v1.SelectorR\bselector\x12+\n" +
@@ -3760,7 +3789,8 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\vrate_factor\x18\x04 \x01(\v2\x16.spate.engine.v1.RatioH\x00R\n" +
 	"rateFactor\x12\x18\n" +
 	"\x06paused\x18\x05 \x01(\bH\x00R\x06paused\x12\x1a\n" +
-	"\aenabled\x18\x06 \x01(\bH\x00R\aenabled\x12\x13\n" +
+	"\aenabled\x18\x06 \x01(\bH\x00R\aenabled\x12B\n" +
+	"\x10flows_per_second\x18\b \x01(\v2\x16.spate.engine.v1.RatioH\x00R\x0eflowsPerSecond\x12\x13\n" +
 	"\x05at_ns\x18\a \x01(\x03R\x04atNsB\b\n" +
 	"\x06change\"d\n" +
 	"\x0eUpdateResponse\x12*\n" +
@@ -4096,66 +4126,67 @@ var file_spate_engine_v1_engine_proto_depIdxs = []int32{
 	14, // 9: spate.engine.v1.UpdateRequest.selector:type_name -> spate.engine.v1.Selector
 	51, // 10: spate.engine.v1.UpdateRequest.rate:type_name -> spate.engine.v1.Rate
 	50, // 11: spate.engine.v1.UpdateRequest.rate_factor:type_name -> spate.engine.v1.Ratio
-	8,  // 12: spate.engine.v1.UpdateResponse.run:type_name -> spate.engine.v1.RunInfo
-	8,  // 13: spate.engine.v1.PauseResponse.run:type_name -> spate.engine.v1.RunInfo
-	8,  // 14: spate.engine.v1.ResumeResponse.run:type_name -> spate.engine.v1.RunInfo
-	8,  // 15: spate.engine.v1.StopResponse.run:type_name -> spate.engine.v1.RunInfo
-	8,  // 16: spate.engine.v1.WatchStatsResponse.run:type_name -> spate.engine.v1.RunInfo
-	33, // 17: spate.engine.v1.WatchStatsResponse.streams:type_name -> spate.engine.v1.StreamStats
-	41, // 18: spate.engine.v1.WatchStatsResponse.ports:type_name -> spate.engine.v1.PortStats
-	43, // 19: spate.engine.v1.WatchStatsResponse.workers:type_name -> spate.engine.v1.WorkerStats
-	38, // 20: spate.engine.v1.WatchStatsResponse.receivers:type_name -> spate.engine.v1.ReceiverStats
-	31, // 21: spate.engine.v1.WatchStatsResponse.templates:type_name -> spate.engine.v1.TemplateStats
-	27, // 22: spate.engine.v1.WatchStatsResponse.records:type_name -> spate.engine.v1.RecordStats
-	30, // 23: spate.engine.v1.WatchRecordsResponse.records:type_name -> spate.engine.v1.ConnectionRecord
-	2,  // 24: spate.engine.v1.ConnectionRecord.side:type_name -> spate.engine.v1.Side
-	2,  // 25: spate.engine.v1.TemplateStats.side:type_name -> spate.engine.v1.Side
-	32, // 26: spate.engine.v1.TemplateStats.counters:type_name -> spate.engine.v1.NamedCounter
-	35, // 27: spate.engine.v1.TemplateStats.connect_time:type_name -> spate.engine.v1.LatencyStats
-	35, // 28: spate.engine.v1.TemplateStats.round_trip:type_name -> spate.engine.v1.LatencyStats
-	34, // 29: spate.engine.v1.StreamStats.warmup:type_name -> spate.engine.v1.StreamCounters
-	34, // 30: spate.engine.v1.StreamStats.measured:type_name -> spate.engine.v1.StreamCounters
-	35, // 31: spate.engine.v1.StreamCounters.latency:type_name -> spate.engine.v1.LatencyStats
-	36, // 32: spate.engine.v1.LatencyStats.quantiles:type_name -> spate.engine.v1.Quantile
-	37, // 33: spate.engine.v1.LatencyStats.buckets:type_name -> spate.engine.v1.Bucket
-	39, // 34: spate.engine.v1.ReceiverStats.workers:type_name -> spate.engine.v1.WorkerReceived
-	40, // 35: spate.engine.v1.ReceiverStats.inter_arrival:type_name -> spate.engine.v1.Moments
-	40, // 36: spate.engine.v1.ReceiverStats.jitter:type_name -> spate.engine.v1.Moments
-	40, // 37: spate.engine.v1.ReceiverStats.latency:type_name -> spate.engine.v1.Moments
-	42, // 38: spate.engine.v1.PortStats.queues:type_name -> spate.engine.v1.QueueStats
-	44, // 39: spate.engine.v1.WorkerStats.flows:type_name -> spate.engine.v1.FlowSteering
-	3,  // 40: spate.engine.v1.CaptureRequest.direction:type_name -> spate.engine.v1.Direction
-	49, // 41: spate.engine.v1.CaptureResponse.packets:type_name -> spate.engine.v1.CapturedPacket
-	3,  // 42: spate.engine.v1.CapturedPacket.direction:type_name -> spate.engine.v1.Direction
-	4,  // 43: spate.engine.v1.Engine.GetInfo:input_type -> spate.engine.v1.GetInfoRequest
-	9,  // 44: spate.engine.v1.Engine.Prepare:input_type -> spate.engine.v1.PrepareRequest
-	12, // 45: spate.engine.v1.Engine.Start:input_type -> spate.engine.v1.StartRequest
-	15, // 46: spate.engine.v1.Engine.Update:input_type -> spate.engine.v1.UpdateRequest
-	17, // 47: spate.engine.v1.Engine.Pause:input_type -> spate.engine.v1.PauseRequest
-	19, // 48: spate.engine.v1.Engine.Resume:input_type -> spate.engine.v1.ResumeRequest
-	21, // 49: spate.engine.v1.Engine.Stop:input_type -> spate.engine.v1.StopRequest
-	23, // 50: spate.engine.v1.Engine.Remove:input_type -> spate.engine.v1.RemoveRequest
-	25, // 51: spate.engine.v1.Engine.WatchStats:input_type -> spate.engine.v1.WatchStatsRequest
-	28, // 52: spate.engine.v1.Engine.WatchRecords:input_type -> spate.engine.v1.WatchRecordsRequest
-	47, // 53: spate.engine.v1.Engine.Capture:input_type -> spate.engine.v1.CaptureRequest
-	45, // 54: spate.engine.v1.Engine.ResetReceivers:input_type -> spate.engine.v1.ResetReceiversRequest
-	5,  // 55: spate.engine.v1.Engine.GetInfo:output_type -> spate.engine.v1.GetInfoResponse
-	11, // 56: spate.engine.v1.Engine.Prepare:output_type -> spate.engine.v1.PrepareResponse
-	13, // 57: spate.engine.v1.Engine.Start:output_type -> spate.engine.v1.StartResponse
-	16, // 58: spate.engine.v1.Engine.Update:output_type -> spate.engine.v1.UpdateResponse
-	18, // 59: spate.engine.v1.Engine.Pause:output_type -> spate.engine.v1.PauseResponse
-	20, // 60: spate.engine.v1.Engine.Resume:output_type -> spate.engine.v1.ResumeResponse
-	22, // 61: spate.engine.v1.Engine.Stop:output_type -> spate.engine.v1.StopResponse
-	24, // 62: spate.engine.v1.Engine.Remove:output_type -> spate.engine.v1.RemoveResponse
-	26, // 63: spate.engine.v1.Engine.WatchStats:output_type -> spate.engine.v1.WatchStatsResponse
-	29, // 64: spate.engine.v1.Engine.WatchRecords:output_type -> spate.engine.v1.WatchRecordsResponse
-	48, // 65: spate.engine.v1.Engine.Capture:output_type -> spate.engine.v1.CaptureResponse
-	46, // 66: spate.engine.v1.Engine.ResetReceivers:output_type -> spate.engine.v1.ResetReceiversResponse
-	55, // [55:67] is the sub-list for method output_type
-	43, // [43:55] is the sub-list for method input_type
-	43, // [43:43] is the sub-list for extension type_name
-	43, // [43:43] is the sub-list for extension extendee
-	0,  // [0:43] is the sub-list for field type_name
+	50, // 12: spate.engine.v1.UpdateRequest.flows_per_second:type_name -> spate.engine.v1.Ratio
+	8,  // 13: spate.engine.v1.UpdateResponse.run:type_name -> spate.engine.v1.RunInfo
+	8,  // 14: spate.engine.v1.PauseResponse.run:type_name -> spate.engine.v1.RunInfo
+	8,  // 15: spate.engine.v1.ResumeResponse.run:type_name -> spate.engine.v1.RunInfo
+	8,  // 16: spate.engine.v1.StopResponse.run:type_name -> spate.engine.v1.RunInfo
+	8,  // 17: spate.engine.v1.WatchStatsResponse.run:type_name -> spate.engine.v1.RunInfo
+	33, // 18: spate.engine.v1.WatchStatsResponse.streams:type_name -> spate.engine.v1.StreamStats
+	41, // 19: spate.engine.v1.WatchStatsResponse.ports:type_name -> spate.engine.v1.PortStats
+	43, // 20: spate.engine.v1.WatchStatsResponse.workers:type_name -> spate.engine.v1.WorkerStats
+	38, // 21: spate.engine.v1.WatchStatsResponse.receivers:type_name -> spate.engine.v1.ReceiverStats
+	31, // 22: spate.engine.v1.WatchStatsResponse.templates:type_name -> spate.engine.v1.TemplateStats
+	27, // 23: spate.engine.v1.WatchStatsResponse.records:type_name -> spate.engine.v1.RecordStats
+	30, // 24: spate.engine.v1.WatchRecordsResponse.records:type_name -> spate.engine.v1.ConnectionRecord
+	2,  // 25: spate.engine.v1.ConnectionRecord.side:type_name -> spate.engine.v1.Side
+	2,  // 26: spate.engine.v1.TemplateStats.side:type_name -> spate.engine.v1.Side
+	32, // 27: spate.engine.v1.TemplateStats.counters:type_name -> spate.engine.v1.NamedCounter
+	35, // 28: spate.engine.v1.TemplateStats.connect_time:type_name -> spate.engine.v1.LatencyStats
+	35, // 29: spate.engine.v1.TemplateStats.round_trip:type_name -> spate.engine.v1.LatencyStats
+	34, // 30: spate.engine.v1.StreamStats.warmup:type_name -> spate.engine.v1.StreamCounters
+	34, // 31: spate.engine.v1.StreamStats.measured:type_name -> spate.engine.v1.StreamCounters
+	35, // 32: spate.engine.v1.StreamCounters.latency:type_name -> spate.engine.v1.LatencyStats
+	36, // 33: spate.engine.v1.LatencyStats.quantiles:type_name -> spate.engine.v1.Quantile
+	37, // 34: spate.engine.v1.LatencyStats.buckets:type_name -> spate.engine.v1.Bucket
+	39, // 35: spate.engine.v1.ReceiverStats.workers:type_name -> spate.engine.v1.WorkerReceived
+	40, // 36: spate.engine.v1.ReceiverStats.inter_arrival:type_name -> spate.engine.v1.Moments
+	40, // 37: spate.engine.v1.ReceiverStats.jitter:type_name -> spate.engine.v1.Moments
+	40, // 38: spate.engine.v1.ReceiverStats.latency:type_name -> spate.engine.v1.Moments
+	42, // 39: spate.engine.v1.PortStats.queues:type_name -> spate.engine.v1.QueueStats
+	44, // 40: spate.engine.v1.WorkerStats.flows:type_name -> spate.engine.v1.FlowSteering
+	3,  // 41: spate.engine.v1.CaptureRequest.direction:type_name -> spate.engine.v1.Direction
+	49, // 42: spate.engine.v1.CaptureResponse.packets:type_name -> spate.engine.v1.CapturedPacket
+	3,  // 43: spate.engine.v1.CapturedPacket.direction:type_name -> spate.engine.v1.Direction
+	4,  // 44: spate.engine.v1.Engine.GetInfo:input_type -> spate.engine.v1.GetInfoRequest
+	9,  // 45: spate.engine.v1.Engine.Prepare:input_type -> spate.engine.v1.PrepareRequest
+	12, // 46: spate.engine.v1.Engine.Start:input_type -> spate.engine.v1.StartRequest
+	15, // 47: spate.engine.v1.Engine.Update:input_type -> spate.engine.v1.UpdateRequest
+	17, // 48: spate.engine.v1.Engine.Pause:input_type -> spate.engine.v1.PauseRequest
+	19, // 49: spate.engine.v1.Engine.Resume:input_type -> spate.engine.v1.ResumeRequest
+	21, // 50: spate.engine.v1.Engine.Stop:input_type -> spate.engine.v1.StopRequest
+	23, // 51: spate.engine.v1.Engine.Remove:input_type -> spate.engine.v1.RemoveRequest
+	25, // 52: spate.engine.v1.Engine.WatchStats:input_type -> spate.engine.v1.WatchStatsRequest
+	28, // 53: spate.engine.v1.Engine.WatchRecords:input_type -> spate.engine.v1.WatchRecordsRequest
+	47, // 54: spate.engine.v1.Engine.Capture:input_type -> spate.engine.v1.CaptureRequest
+	45, // 55: spate.engine.v1.Engine.ResetReceivers:input_type -> spate.engine.v1.ResetReceiversRequest
+	5,  // 56: spate.engine.v1.Engine.GetInfo:output_type -> spate.engine.v1.GetInfoResponse
+	11, // 57: spate.engine.v1.Engine.Prepare:output_type -> spate.engine.v1.PrepareResponse
+	13, // 58: spate.engine.v1.Engine.Start:output_type -> spate.engine.v1.StartResponse
+	16, // 59: spate.engine.v1.Engine.Update:output_type -> spate.engine.v1.UpdateResponse
+	18, // 60: spate.engine.v1.Engine.Pause:output_type -> spate.engine.v1.PauseResponse
+	20, // 61: spate.engine.v1.Engine.Resume:output_type -> spate.engine.v1.ResumeResponse
+	22, // 62: spate.engine.v1.Engine.Stop:output_type -> spate.engine.v1.StopResponse
+	24, // 63: spate.engine.v1.Engine.Remove:output_type -> spate.engine.v1.RemoveResponse
+	26, // 64: spate.engine.v1.Engine.WatchStats:output_type -> spate.engine.v1.WatchStatsResponse
+	29, // 65: spate.engine.v1.Engine.WatchRecords:output_type -> spate.engine.v1.WatchRecordsResponse
+	48, // 66: spate.engine.v1.Engine.Capture:output_type -> spate.engine.v1.CaptureResponse
+	46, // 67: spate.engine.v1.Engine.ResetReceivers:output_type -> spate.engine.v1.ResetReceiversResponse
+	56, // [56:68] is the sub-list for method output_type
+	44, // [44:56] is the sub-list for method input_type
+	44, // [44:44] is the sub-list for extension type_name
+	44, // [44:44] is the sub-list for extension extendee
+	0,  // [0:44] is the sub-list for field type_name
 }
 
 func init() { file_spate_engine_v1_engine_proto_init() }
@@ -4173,6 +4204,7 @@ func file_spate_engine_v1_engine_proto_init() {
 		(*UpdateRequest_RateFactor)(nil),
 		(*UpdateRequest_Paused)(nil),
 		(*UpdateRequest_Enabled)(nil),
+		(*UpdateRequest_FlowsPerSecond)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

@@ -958,7 +958,9 @@ type Template struct {
 	// are absent then.
 	Capture *Capture `protobuf:"bytes,18,opt,name=capture,proto3" json:"capture,omitempty"`
 	// Measure round trips of each message (UDP): replies to messages in turn.
-	Latency       bool `protobuf:"varint,19,opt,name=latency,proto3" json:"latency,omitempty"`
+	Latency bool `protobuf:"varint,19,opt,name=latency,proto3" json:"latency,omitempty"`
+	// No flow begins until an Update says otherwise.
+	Paused        bool `protobuf:"varint,20,opt,name=paused,proto3" json:"paused,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1122,6 +1124,13 @@ func (x *Template) GetCapture() *Capture {
 func (x *Template) GetLatency() bool {
 	if x != nil {
 		return x.Latency
+	}
+	return false
+}
+
+func (x *Template) GetPaused() bool {
+	if x != nil {
+		return x.Paused
 	}
 	return false
 }
@@ -2523,7 +2532,7 @@ const file_spate_engine_v1_stateful_proto_rawDesc = "" +
 	"\ahighest\x18\x04 \x01(\rR\ahighest\":\n" +
 	"\fWeightedPool\x12\x12\n" +
 	"\x04pool\x18\x01 \x01(\rR\x04pool\x12\x16\n" +
-	"\x06weight\x18\x02 \x01(\rR\x06weight\"\xcb\x06\n" +
+	"\x06weight\x18\x02 \x01(\rR\x06weight\"\xe3\x06\n" +
 	"\bTemplate\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05group\x18\x02 \x01(\tR\x05group\x12>\n" +
@@ -2546,7 +2555,8 @@ const file_spate_engine_v1_stateful_proto_rawDesc = "" +
 	"\x05match\x18\x10 \x03(\v2\x1d.spate.engine.v1.PayloadMatchR\x05match\x12\x12\n" +
 	"\x04seed\x18\x11 \x01(\x04R\x04seed\x122\n" +
 	"\acapture\x18\x12 \x01(\v2\x18.spate.engine.v1.CaptureR\acapture\x12\x18\n" +
-	"\alatency\x18\x13 \x01(\bR\alatency\"<\n" +
+	"\alatency\x18\x13 \x01(\bR\alatency\x12\x16\n" +
+	"\x06paused\x18\x14 \x01(\bR\x06paused\"<\n" +
 	"\fPayloadMatch\x12\x16\n" +
 	"\x06offset\x18\x01 \x01(\rR\x06offset\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\fR\x05bytes\"?\n" +

@@ -11,7 +11,13 @@ use spate_stateful::{Emulation, Received, tcp};
 use spate_wire::FCS_LEN;
 
 use super::{WorkerRun, attach::Taps, handoff::Handoff};
-use crate::datapath::{clock::Clock, command::FlowRate, open::SHORT_ROOM, run_clock::RunClock, shared::QueueShare};
+use crate::datapath::{
+    clock::Clock,
+    command::{FlowRate, Trash},
+    open::SHORT_ROOM,
+    run_clock::RunClock,
+    shared::QueueShare,
+};
 
 /// Shortest frame without FCS (IEEE 802.3).
 const SHORTEST: usize = 60;
@@ -60,6 +66,8 @@ pub(in crate::datapath) struct Emulated {
     changes: VecDeque<FlowRate>,
     /// To and from other workers that have flows of the run.
     handoff: Option<Handoff>,
+    /// So long after the run's end flows still begin that were due before it.
+    grace_ns: u64,
 }
 
 impl Emulated {
@@ -69,6 +77,7 @@ impl Emulated {
         vlans: &[Option<u16>],
         long_packets: Option<Mempool>,
         handoff: Option<Handoff>,
+        grace_ns: u64,
     ) -> Self {
         emulation.set_shared(handoff.is_some());
         Self {
@@ -82,7 +91,13 @@ impl Emulated {
             factor: (1, 1),
             changes: VecDeque::with_capacity(64),
             handoff,
+            grace_ns,
         }
+    }
+
+    /// So long after the run's end flows still begin that were due before it.
+    pub(super) fn grace_ns(&self) -> u64 {
+        self.grace_ns
     }
 
     /// The device takes nothing now.
@@ -145,17 +160,24 @@ impl Emulated {
             self.emulation.start(origin);
             self.stage = Stage::Begins;
         }
-        while let Some(change) = self.changes.front().copied().filter(|change| change.at_ns <= at) {
-            self.changes.pop_front();
+        while self.changes.front().is_some_and(|change| change.at_ns <= at) {
+            let Some(change) = self.changes.pop_front() else { break };
+            let Some(mono_ns) = clock.mono_of(change.at_ns) else { continue };
             self.factor = change.factor;
-            if let Some(mono_ns) = clock.mono_of(change.at_ns) {
-                self.emulation.change_rate(mono_ns, self.factor);
+            self.emulation.change_rate(mono_ns, self.factor);
+            if let Some(row) = change.row {
+                self.emulation.change_rates(mono_ns, row);
             }
         }
         if self.stage == Stage::Begins && at >= end_ns {
             self.emulation.stop(clock.mono_of(end_ns).unwrap_or(mono_ns));
             self.stage = Stage::Drains;
         }
+    }
+
+    /// What may be freed.
+    pub(super) fn over(&mut self) -> Option<Trash> {
+        self.emulation.over().map(Trash::Row)
     }
 
     /// The run's clock stands, or goes on, from a monotonic instant.

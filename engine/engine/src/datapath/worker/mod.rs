@@ -218,6 +218,9 @@ impl Worker {
         for emulated in self.runs[..self.reach].iter_mut().flatten().filter_map(|run| run.emulated.as_mut()) {
             emulated.take_handed(now);
             emulated.advance(now, known);
+            while let Some(over) = emulated.over() {
+                let _ = self.trash.push(over);
+            }
         }
     }
 
@@ -259,7 +262,10 @@ impl Worker {
             }
             let counted = run.replays.is_empty()
                 || self.tx.iter_mut().fold(true, |all, port| port.settle_replays(now, run, past_grace) & all);
-            let begun = run.emulated.as_mut().is_none_or(|emulated| emulated.is_settled(past_grace));
+            let flows_end_ns =
+                run.end_ns.saturating_add(run.emulated.as_ref().map_or(0, |emulated| emulated.grace_ns()));
+            let too_late = run.stopped || run.has_come(now, flows_end_ns);
+            let begun = run.emulated.as_mut().is_none_or(|emulated| emulated.is_settled(too_late));
             if counted && begun && (clear || past_grace) {
                 run.share.sent.raise();
             }

@@ -159,7 +159,6 @@ impl Reader<'_> {
                         return None;
                     }
                 };
-                wrong.add(at, "is not there yet; wait for a number of bytes with receive");
                 Instruction::ReceiveUntil(until)
             }
             Kind::SwitchTemplate(template) => Instruction::SwitchTemplate { template: *template },

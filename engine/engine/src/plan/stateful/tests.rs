@@ -390,11 +390,11 @@ fn what_is_wrong_with_programs_is_named_by_the_plans_own_numbers() {
         ),
         (
             |p| {
-                let end = Some(receive_until::End::Pattern(b"\r\n".to_vec().into()));
+                let end = Some(receive_until::End::Pattern(vec![b'x'; 65].into()));
                 alone(p, vec![Kind::ReceiveUntil(ReceiveUntil { end })]);
             },
-            "client.instructions[0].receive_until",
-            "not there yet",
+            "client.instructions[0].receive_until.pattern",
+            "the pattern has 65 bytes; must be 1..64",
         ),
         (|p| udp(p, vec![]), "client.instructions", "at least one"),
         (|p| udp(p, vec![send(0)]), "client.instructions[0].send", "send_message sends a datagram"),

@@ -1,0 +1,474 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Where what is received ends: behind a pattern, or behind an HTTP/1.1 message (RFC 9112). Bytes come in pieces of any size;
+//! between them a few bytes of state are all that is kept.
+//!
+//! A message is a response if it begins with `HTTP/`, else a request. Its body ends by its chunks, by `Content-Length`, or, of a
+//! response without either, with the connection; requests without either, and responses 1xx, 204 and 304, have none (RFC 9112
+//! section 6.3). An interim response (1xx) is a message by itself. What a response answers is not known: one to HEAD that tells a
+//! `Content-Length` is waited for as if it had that body.
+use crate::program::Until;
+
+/// Bytes of a start line with its header, of a chunk's line, or of a trailer, at most.
+pub const LONGEST_LINES: u32 = 65_536;
+/// Digits of a chunk's length lead to no more than this.
+const LONGEST_CHUNK: u64 = 1 << 60;
+
+const VERSION: &[u8] = b"HTTP/";
+const LENGTH: &[u8] = b"content-length";
+const CODING: &[u8] = b"transfer-encoding";
+const CHUNKED: &[u8] = b"chunked";
+
+/// An end as it is looked for.
+#[derive(Clone, Debug)]
+pub enum Matcher {
+    /// Behind these bytes.
+    Pattern(Pattern),
+    /// Behind a message.
+    Http,
+}
+
+/// Bytes that are looked for.
+#[derive(Clone, Debug)]
+pub struct Pattern {
+    bytes: Box<[u8]>,
+    /// How many of the first bytes are still matched if the one behind so many does not match (Knuth, Morris, Pratt 1977).
+    back: Box<[u8]>,
+}
+
+/// How far a matcher has come.
+#[derive(Clone, Copy, Debug)]
+pub enum Progress {
+    /// So many bytes of the pattern are matched.
+    Pattern(u8),
+    /// Where in the message.
+    Http(Http),
+}
+
+/// What became of bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fed {
+    /// All belong to it, and more do.
+    More,
+    /// It ends behind so many of them.
+    Ends(usize),
+    /// It is no message whose end can be known.
+    Broken(Fault),
+}
+
+/// What is wrong with a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// CR without LF, where lines are.
+    Cr,
+    /// A response's first line has no status.
+    Status,
+    /// A line of the header has no name.
+    Name,
+    /// No length, or several.
+    Length,
+    /// The body of a request ends nowhere.
+    Coding,
+    /// No chunk's line or end.
+    Chunk,
+    /// Lines are longer than `LONGEST_LINES`.
+    TooLong,
+}
+
+impl Matcher {
+    /// For an end of programs.
+    ///
+    /// # Panics
+    /// If a pattern has more than 255 bytes or none: programs are checked before.
+    pub fn new(until: &Until) -> Self {
+        match until {
+            Until::Pattern(bytes) => Self::Pattern(Pattern::new(bytes)),
+            Until::HttpMessage => Self::Http,
+        }
+    }
+
+    /// Nothing has come yet.
+    pub fn begin(&self) -> Progress {
+        match self {
+            Self::Pattern(_) => Progress::Pattern(0),
+            Self::Http => Progress::Http(Http::BEGIN),
+        }
+    }
+
+    /// Takes in the next bytes. Behind an end or a fault `progress` is of no use any more.
+    pub fn feed(&self, progress: &mut Progress, bytes: &[u8]) -> Fed {
+        match (self, progress) {
+            (Self::Pattern(pattern), Progress::Pattern(matched)) => pattern.feed(matched, bytes),
+            (_, Progress::Http(http)) => http.feed(bytes),
+            (Self::Http, Progress::Pattern(_)) => unreachable!("progress of another matcher"),
+        }
+    }
+}
+
+impl Progress {
+    /// Whether the message ends with the connection.
+    pub fn ends_with_connection(&self) -> bool {
+        matches!(self, Self::Http(Http { phase: Phase::UntilClose, .. }))
+    }
+}
+
+impl Pattern {
+    fn new(bytes: &[u8]) -> Self {
+        assert!(!bytes.is_empty() && u8::try_from(bytes.len()).is_ok(), "a pattern of {} bytes", bytes.len());
+        let mut back = vec![0u8; bytes.len()];
+        let mut matched = 0usize;
+        for at in 1..bytes.len() {
+            back[at] = matched as u8;
+            while matched > 0 && bytes[at] != bytes[matched] {
+                matched = usize::from(back[matched]);
+            }
+            matched += usize::from(bytes[at] == bytes[matched]);
+        }
+        Self { bytes: bytes.into(), back: back.into() }
+    }
+
+    fn feed(&self, progress: &mut u8, bytes: &[u8]) -> Fed {
+        let mut matched = usize::from(*progress);
+        for (at, byte) in bytes.iter().enumerate() {
+            while matched > 0 && *byte != self.bytes[matched] {
+                matched = usize::from(self.back[matched]);
+            }
+            matched += usize::from(*byte == self.bytes[matched]);
+            if matched == self.bytes.len() {
+                return Fed::Ends(at + 1);
+            }
+        }
+        *progress = matched as u8;
+        Fed::More
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// In front of the first line; empty ones may come before (RFC 9112 section 2.2).
+    Front,
+    FirstLine,
+    /// At the first byte of a line of the header.
+    Line,
+    Name,
+    Value,
+    Body,
+    UntilClose,
+    /// In the digits of a chunk's length.
+    ChunkSize,
+    /// Behind them.
+    ChunkRest,
+    Chunk,
+    /// At the line's end behind a chunk.
+    ChunkEnd,
+    /// At the first byte of a line of the trailer.
+    TrailerLine,
+    Trailer,
+}
+
+/// Whose value is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Name {
+    Other,
+    Length,
+    Coding,
+}
+
+/// Where a value's word is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Word {
+    Before,
+    In,
+    Behind,
+}
+
+/// How far a message has come.
+#[derive(Clone, Copy, Debug)]
+pub struct Http {
+    /// Bytes of the body or of the chunk that are still to come; while the header is read, what `Content-Length` told.
+    left: u64,
+    /// The number being read.
+    number: u64,
+    /// Bytes of lines so far.
+    lines: u32,
+    /// Of a response.
+    status: u16,
+    phase: Phase,
+    name: Name,
+    word: Word,
+    /// Bytes of the first line, up to 255.
+    place: u8,
+    /// Bytes of a name, or of a coding, that are as looked for.
+    length_like: Like,
+    coding_like: Like,
+    response: bool,
+    /// A CR came; LF must follow.
+    cr: bool,
+    has_length: bool,
+    has_coding: bool,
+    /// The last coding was `chunked`.
+    chunked: bool,
+}
+
+/// How many bytes are as in a word; none if one was not.
+type Like = Option<u8>;
+
+/// One byte more.
+fn like(word: &[u8], so_far: Like, byte: u8) -> Like {
+    let at = so_far?;
+    (word.get(usize::from(at)) == Some(&byte.to_ascii_lowercase())).then_some(at + 1)
+}
+
+fn is_all(word: &[u8], like: Like) -> bool {
+    like.map(usize::from) == Some(word.len())
+}
+
+impl Http {
+    const BEGIN: Self = Self {
+        left: 0,
+        number: 0,
+        lines: 0,
+        status: 0,
+        phase: Phase::Front,
+        name: Name::Other,
+        word: Word::Before,
+        place: 0,
+        length_like: None,
+        coding_like: None,
+        response: false,
+        cr: false,
+        has_length: false,
+        has_coding: false,
+        chunked: false,
+    };
+
+    fn feed(&mut self, bytes: &[u8]) -> Fed {
+        let mut at = 0;
+        while at < bytes.len() {
+            match self.phase {
+                Phase::UntilClose => return Fed::More,
+                Phase::Body | Phase::Chunk => {
+                    let len = self.left.min((bytes.len() - at) as u64);
+                    self.left -= len;
+                    at += len as usize;
+                    if self.left > 0 {
+                        return Fed::More;
+                    }
+                    if self.phase == Phase::Body {
+                        return Fed::Ends(at);
+                    }
+                    self.phase = Phase::ChunkEnd;
+                }
+                _ => {
+                    let ended = self.byte(bytes[at]);
+                    at += 1;
+                    match ended {
+                        Ok(false) => {}
+                        Ok(true) => return Fed::Ends(at),
+                        Err(fault) => return Fed::Broken(fault),
+                    }
+                }
+            }
+        }
+        Fed::More
+    }
+
+    /// A byte of lines; whether the message ends behind it.
+    fn byte(&mut self, byte: u8) -> Result<bool, Fault> {
+        self.lines += 1;
+        if self.lines > LONGEST_LINES {
+            return Err(Fault::TooLong);
+        }
+        match byte {
+            b'\n' => {
+                self.cr = false;
+                return self.line_ends();
+            }
+            _ if self.cr => return Err(Fault::Cr),
+            b'\r' => {
+                self.cr = true;
+                return Ok(false);
+            }
+            _ => {}
+        }
+        match self.phase {
+            Phase::Front | Phase::FirstLine => self.first_line(byte)?,
+            Phase::Line => match byte {
+                // The value before goes on (RFC 9112 section 5.2).
+                b' ' | b'\t' if self.name == Name::Length => return Err(Fault::Length),
+                b' ' | b'\t' => self.phase = Phase::Value,
+                _ => {
+                    (self.phase, self.length_like, self.coding_like) = (Phase::Name, Some(0), Some(0));
+                    self.name_byte(byte)?;
+                }
+            },
+            Phase::Name => self.name_byte(byte)?,
+            Phase::Value => self.value(byte)?,
+            Phase::ChunkSize => self.chunk_size(byte)?,
+            Phase::TrailerLine => self.phase = Phase::Trailer,
+            Phase::ChunkRest | Phase::Trailer => {}
+            Phase::ChunkEnd => return Err(Fault::Chunk),
+            Phase::Body | Phase::Chunk | Phase::UntilClose => unreachable!("no lines"),
+        }
+        Ok(false)
+    }
+
+    fn line_ends(&mut self) -> Result<bool, Fault> {
+        match self.phase {
+            Phase::Front => {}
+            Phase::FirstLine => {
+                // `HTTP/1.1 200`
+                if self.response && self.place < 12 {
+                    return Err(Fault::Status);
+                }
+                self.phase = Phase::Line;
+            }
+            Phase::Line => return self.header_ends(),
+            Phase::Name => return Err(Fault::Name),
+            Phase::Value => {
+                self.value_ends()?;
+                self.phase = Phase::Line;
+            }
+            Phase::ChunkSize if self.place == 0 => return Err(Fault::Chunk),
+            Phase::ChunkSize | Phase::ChunkRest => {
+                (self.left, self.lines) = (self.number, 0);
+                self.phase = if self.number > 0 { Phase::Chunk } else { Phase::TrailerLine };
+            }
+            Phase::ChunkEnd => self.begin_chunk(),
+            Phase::TrailerLine => return Ok(true),
+            Phase::Trailer => self.phase = Phase::TrailerLine,
+            Phase::Body | Phase::Chunk | Phase::UntilClose => unreachable!("no lines"),
+        }
+        Ok(false)
+    }
+
+    fn first_line(&mut self, byte: u8) -> Result<(), Fault> {
+        let at = usize::from(self.place);
+        self.phase = Phase::FirstLine;
+        self.place = self.place.saturating_add(1);
+        match at {
+            0..5 => self.response = (at == 0 || self.response) && byte == VERSION[at],
+            8 if self.response && byte != b' ' => return Err(Fault::Status),
+            9..12 if self.response => {
+                if !byte.is_ascii_digit() {
+                    return Err(Fault::Status);
+                }
+                self.status = 10 * self.status + u16::from(byte - b'0');
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn name_byte(&mut self, byte: u8) -> Result<(), Fault> {
+        match byte {
+            b':' => {
+                self.name = match (is_all(LENGTH, self.length_like), is_all(CODING, self.coding_like)) {
+                    (true, _) => Name::Length,
+                    (_, true) => Name::Coding,
+                    _ => Name::Other,
+                };
+                self.has_coding |= self.name == Name::Coding;
+                (self.phase, self.word, self.number, self.coding_like) = (Phase::Value, Word::Before, 0, Some(0));
+            }
+            // RFC 9112 section 5.1.
+            b' ' | b'\t' => return Err(Fault::Name),
+            _ => {
+                self.length_like = like(LENGTH, self.length_like, byte);
+                self.coding_like = like(CODING, self.coding_like, byte);
+            }
+        }
+        Ok(())
+    }
+
+    fn value(&mut self, byte: u8) -> Result<(), Fault> {
+        match self.name {
+            Name::Other => {}
+            Name::Length => match (byte, self.word) {
+                (b'0'..=b'9', Word::Before | Word::In) => {
+                    let number = self.number.checked_mul(10).and_then(|n| n.checked_add(u64::from(byte - b'0')));
+                    (self.number, self.word) = (number.ok_or(Fault::Length)?, Word::In);
+                }
+                (b' ' | b'\t', Word::Before) => {}
+                (b' ' | b'\t', _) => self.word = Word::Behind,
+                _ => return Err(Fault::Length),
+            },
+            Name::Coding => match (byte, self.word) {
+                (b',', _) => self.coding_ends(),
+                (b' ' | b'\t', Word::Before) => {}
+                (b' ' | b'\t', _) => self.word = Word::Behind,
+                // A parameter, or another word: it is not `chunked` alone.
+                (_, Word::Behind) => self.coding_like = None,
+                _ => {
+                    self.coding_like = like(CHUNKED, self.coding_like, byte);
+                    self.word = Word::In;
+                }
+            },
+        }
+        Ok(())
+    }
+
+    fn value_ends(&mut self) -> Result<(), Fault> {
+        match self.name {
+            Name::Other => {}
+            Name::Length => {
+                let differs = self.has_length && self.left != self.number;
+                if self.word == Word::Before || differs {
+                    return Err(Fault::Length);
+                }
+                (self.left, self.has_length) = (self.number, true);
+            }
+            Name::Coding => self.coding_ends(),
+        }
+        Ok(())
+    }
+
+    fn coding_ends(&mut self) {
+        if self.word != Word::Before {
+            self.chunked = is_all(CHUNKED, self.coding_like);
+        }
+        (self.word, self.coding_like) = (Word::Before, Some(0));
+    }
+
+    /// RFC 9112 section 6.3.
+    fn header_ends(&mut self) -> Result<bool, Fault> {
+        if self.response && matches!(self.status, 100..=199 | 204 | 304) {
+            return Ok(true);
+        }
+        if self.has_coding {
+            if self.chunked {
+                self.begin_chunk();
+                return Ok(false);
+            }
+            if !self.response {
+                return Err(Fault::Coding);
+            }
+            self.phase = Phase::UntilClose;
+            return Ok(false);
+        }
+        if self.has_length {
+            self.phase = Phase::Body;
+            return Ok(self.left == 0);
+        }
+        self.phase = Phase::UntilClose;
+        Ok(!self.response)
+    }
+
+    fn begin_chunk(&mut self) {
+        (self.phase, self.lines, self.number, self.place) = (Phase::ChunkSize, 0, 0, 0);
+    }
+
+    fn chunk_size(&mut self, byte: u8) -> Result<(), Fault> {
+        match (byte as char).to_digit(16) {
+            Some(digit) => {
+                self.number = 16 * self.number + u64::from(digit);
+                self.place = 1;
+                if self.number > LONGEST_CHUNK {
+                    return Err(Fault::Chunk);
+                }
+            }
+            None if self.place > 0 && matches!(byte, b';' | b' ' | b'\t') => self.phase = Phase::ChunkRest,
+            None => return Err(Fault::Chunk),
+        }
+        Ok(())
+    }
+}

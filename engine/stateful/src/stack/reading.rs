@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Segments of flows whose programs wait for the end of a message: what they bring is looked through as it is taken in.
+use super::Stack;
+use crate::{counters::Count, flow::is, packet::Segment, reader::Readers};
+
+impl Stack {
+    /// A segment of a flow arrives, where readers are. Whether its program may go on.
+    pub(super) fn input_and_read(&mut self, index: u32, s: &Segment<'_>, ecn: u8) -> bool {
+        let flow = &self.flows[index];
+        let side = usize::from(flow.side);
+        let Some(readers) = &mut self.readers else { return false };
+        let room = readers.has_room(index, side, flow, s);
+        let stripped;
+        let s = if room {
+            s
+        } else {
+            // As if its data had been lost; what it acknowledges holds.
+            stripped = s.without_data();
+            &stripped
+        };
+        let (flow, mut cx, backlogs) = self.parts(index);
+        let progress = flow.input(s, ecn, &mut cx, backlogs);
+        if !room {
+            cx.counters.one(Count::OutOfOrderDropped);
+            flow.set(is::ACK_NOW | is::OUTPUT);
+        }
+        if let Some(readers) = &mut self.readers {
+            readers.take(index, side, &self.flows[index], s, &self.recoveries);
+        }
+        progress
+    }
+
+    /// Chunks of received bytes that flows hold.
+    pub fn held_chunks(&self) -> usize {
+        self.readers.as_ref().map_or(0, Readers::held)
+    }
+}
