@@ -42,6 +42,55 @@ type Result struct {
 	Streams map[string]Stream `cel:"streams"`
 	// Foreign traffic, receiver by receiver.
 	Receivers map[string]Receiver `cel:"receivers"`
+	// Flows of all templates, each once: at its client, or at its server where clients are real.
+	Flows Side `cel:"flows"`
+	// The same, template by template, and in each by side: those that the profile emulates of Client and Server.
+	Templates map[string]map[string]Side `cel:"templates"`
+}
+
+// The sides of a template.
+const (
+	Client = "client"
+	Server = "server"
+)
+
+// Side is what one side of an entry of `result.templates` is. It is of the whole run, the warm-up included.
+type Side struct {
+	// Flows: TCP connections and UDP conversations.
+	Attempts  int64 `cel:"attempts"`
+	Connects  int64 `cel:"connects"`
+	Closed    int64 `cel:"closed"`
+	OpenFlows int64 `cel:"openFlows"`
+	// Flows that did not come to a good end, and how: reset by the peer, given up, closed by the peer while more was awaited, open
+	// when the drain was over, and (of clients) without an answer for the time of their keepalive.
+	Failed      int64 `cel:"failed"`
+	Reset       int64 `cel:"reset"`
+	TimedOut    int64 `cel:"timedOut"`
+	ClosedEarly int64 `cel:"closedEarly"`
+	Cut         int64 `cel:"cut"`
+	Silent      int64 `cel:"silent"`
+	// Bytes of applications, each once, and UDP messages: both ways together, and each.
+	Bytes            int64 `cel:"bytes"`
+	BytesSent        int64 `cel:"bytesSent"`
+	BytesReceived    int64 `cel:"bytesReceived"`
+	Messages         int64 `cel:"messages"`
+	MessagesSent     int64 `cel:"messagesSent"`
+	MessagesReceived int64 `cel:"messagesReceived"`
+	// Segments and datagrams; segments sent again; what a right peer and path do not send.
+	PacketsSent     int64 `cel:"packetsSent"`
+	PacketsReceived int64 `cel:"packetsReceived"`
+	Retransmitted   int64 `cel:"retransmitted"`
+	Errors          int64 `cel:"errors"`
+	// What the generator could not do: begin flows in time, before the end, for want of places or ports.
+	Late      int64 `cel:"late"`
+	NotBegun  int64 `cel:"notBegun"`
+	Exhausted int64 `cel:"exhausted"`
+	// Flows established a second, and bits of applications a second both ways.
+	Cps float64 `cel:"cps"`
+	Bps float64 `cel:"bps"`
+	// Nanoseconds by the names of LatencyKeys; empty when nothing was measured, and of Result.Flows.
+	ConnectTime map[string]int64 `cel:"connectTime"`
+	RoundTrip   map[string]int64 `cel:"roundTrip"`
 }
 
 // Stream is what one entry of `result.streams` is.
