@@ -86,7 +86,7 @@ counters! {
     SwitchedOut "switched_out" "" "Flows that went on as those of another template: by their program, or by their first bytes.";
     SwitchedIn "switched_in" "" "Flows that came from another template so.";
     FlowsNotBegun "flows_not_begun" "" "Flows that were due before the end, and did not begin because the worker was behind or as many as may be were open.";
-    LateFlows "late_flows" "" "Flows that started more than 1 ms after their time.";
+    LateFlows "late_flows" "" "Flows that started later after their time than a packet may leave: 1 ms, on kernel-backed ports 20 ms.";
 }
 
 /// How many there are.

@@ -11,7 +11,7 @@ use crate::{
     tuples::{self, Dealing, Share, TupleError, Tuples},
 };
 
-/// A flow that begins later than this after its time is late.
+/// A flow that begins later than this after its time is late, unless another time is given.
 const LATE_NS: u64 = 1_000_000;
 /// Flows that begin in one turn of the worker: what has arrived must be read in between...
 const TURN: usize = 32;
@@ -50,6 +50,8 @@ pub struct Emulation {
     end_ns: u64,
     /// By template: flows of this worker that may be open.
     most_open: Box<[u64]>,
+    /// A flow that begins later than this after its time is late.
+    late_after_ns: u64,
 }
 
 impl core::fmt::Debug for Emulation {
@@ -99,8 +101,15 @@ impl Emulation {
             waiting: None,
             end_ns: u64::MAX,
             most_open: most_open.collect(),
+            late_after_ns: LATE_NS,
             scenario,
         })
+    }
+
+    /// A flow that begins so long after its time is late.
+    #[must_use]
+    pub fn late_after(self, late_after_ns: u64) -> Self {
+        Self { late_after_ns, ..self }
     }
 
     fn arrivals(scenario: &Scenario, share: Share, start_ns: u64) -> Result<Arrivals, TimingError> {
@@ -173,7 +182,7 @@ impl Emulation {
         let of = &self.scenario.templates[template];
         let Some(port) = of.client.as_ref().map(|client| client.port) else { return };
         let home = |tuple: &tuples::Tuple| (self.home)(port, of.destination_port, tuple);
-        if now_ns > arrival.due_ns.saturating_add(LATE_NS) {
+        if now_ns > arrival.due_ns.saturating_add(self.late_after_ns) {
             self.stack.counters(template, true).one(Count::LateFlows);
         }
         let mut draw = self.tuples.next(template, home);

@@ -70,7 +70,7 @@ type TemplateCounters struct {
 	// +optional
 	Errors int64 `json:"errors,omitempty"`
 
-	// late flows began more than 1 ms after their time.
+	// late flows began later after their time than packets of streams may leave.
 	// +optional
 	Late int64 `json:"late,omitempty"`
 

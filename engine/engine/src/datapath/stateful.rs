@@ -12,7 +12,7 @@ use spate_wire::spread;
 use super::{
     PrepareError, RunSpec, StatefulSpec, TemplateCounters,
     open::{OpenPort, SHORT_ROOM},
-    prepare::{Context, long_pool},
+    prepare::{Context, late_after_ns, long_pool},
     run::Run,
     worker::Emulated,
 };
@@ -225,10 +225,17 @@ impl Takers {
         let now_ns = context.clock.mono_ns();
         let seed = context.clock.now_wall_ns() ^ (worker as u64) << 56;
         let home = home(worker, context.ports, spec.share);
-        Emulation::new(Arc::clone(scenario), share, dealing, home, &asked.links, seed, now_ns).map_err(|error| {
+        let clients = scenario.templates.iter().filter_map(|template| template.client.as_ref());
+        let late_after_ns = clients.map(|client| late_after_ns(spec, &context.ports[client.port])).max();
+        let emulation = Emulation::new(Arc::clone(scenario), share, dealing, home, &asked.links, seed, now_ns);
+        let emulation = emulation.map_err(|error| {
             let told = error.to_string();
             let (field, problem) = told.split_once(": ").unwrap_or(("templates", &told));
             refused(format!("stateful.{field}"), problem.to_owned())
+        })?;
+        Ok(match late_after_ns {
+            Some(late_after_ns) => emulation.late_after(late_after_ns),
+            None => emulation,
         })
     }
 }
