@@ -105,7 +105,8 @@ type TemplateSide struct {
 	// +optional
 	ConnectTime *Latency `json:"connectTime,omitempty"`
 
-	// roundTrip is the time from what is sent to its answer.
+	// roundTrip is the time from TCP data to its acknowledgement, and from a UDP message to its answer where the template
+	// measures latency.
 	// +optional
 	RoundTrip *Latency `json:"roundTrip,omitempty"`
 }

@@ -4,7 +4,10 @@ package verdict
 
 // This file answers: what can a threshold ask about?
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Result is what `result` is in an expression: the measured phase, all engines together. Packets and bytes are
 // integers, bytes include the FCS, rates are means over the measured phase.
@@ -88,7 +91,8 @@ type Side struct {
 	// Flows established a second, and bits of applications a second both ways.
 	Cps float64 `cel:"cps"`
 	Bps float64 `cel:"bps"`
-	// Nanoseconds by the names of LatencyKeys; empty when nothing was measured, and of Result.Flows.
+	// Nanoseconds by the names of DelayKeys; empty when nothing was measured, and of Result.Flows. Round trips are those of TCP data
+	// to its acknowledgement, and of UDP messages to their answers.
 	ConnectTime map[string]int64 `cel:"connectTime"`
 	RoundTrip   map[string]int64 `cel:"roundTrip"`
 }
@@ -129,10 +133,11 @@ type Receiver struct {
 	Latency      map[string]int64 `cel:"latency"`
 }
 
+// DelayKeys are what is known of a template's times: how many were taken, and nanoseconds.
+var DelayKeys = []string{"count", "min", "mean", "max", "deviation", "p50", "p90", "p95", "p99", "p999", "p9999"}
+
 // LatencyKeys are what is known of a stream's latency: a count of packets, and times in nanoseconds.
-var LatencyKeys = []string{
-	"count", "min", "mean", "max", "deviation", "p50", "p90", "p95", "p99", "p999", "p9999", "jitter", "jitterMean", "jitterMax",
-}
+var LatencyKeys = append(slices.Clone(DelayKeys), "jitter", "jitterMean", "jitterMax")
 
 // MomentKeys are what is known of a receiver's times: how many were taken, and times in nanoseconds.
 var MomentKeys = []string{"count", "mean", "deviation", "min", "max"}

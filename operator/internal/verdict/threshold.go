@@ -88,7 +88,7 @@ func (t *Threshold) Check(subjects Subjects) error {
 	for name, sides := range subjects.Templates {
 		empty.Templates[name] = map[string]Side{}
 		for _, side := range sides {
-			empty.Templates[name][side] = Side{ConnectTime: zeros(LatencyKeys), RoundTrip: zeros(LatencyKeys)}
+			empty.Templates[name][side] = Side{ConnectTime: zeros(DelayKeys), RoundTrip: zeros(DelayKeys)}
 		}
 	}
 	_, _, err := t.program.Eval(map[string]any{"result": empty})

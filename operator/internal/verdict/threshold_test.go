@@ -100,6 +100,7 @@ func TestCheckFindsUnknownStreams(t *testing.T) {
 		`result.receivers["tap"].latency.median == 1`:                       true,
 		`result.templates["http"].client.failed == 0`:                       false,
 		`result.templates["http"].client.connectTime.p99 < 1`:               false,
+		`result.templates["http"].client.connectTime.jitter < 1`:            true,
 		`result.templates["http"].client.roundTrip.p98 < 1`:                 true,
 		`result.templates["http"].server.failed == 0`:                       true,
 		`result.templates["web"].client.failed == 0`:                        true,

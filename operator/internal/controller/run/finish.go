@@ -214,23 +214,32 @@ func sideForThresholds(s *spatev1.TemplateSide, length time.Duration) verdict.Si
 		PacketsSent: s.PacketsSent, PacketsReceived: s.PacketsReceived, Retransmitted: s.Retransmitted, Errors: s.Errors,
 		Late: s.Late, NotBegun: s.NotBegun, Exhausted: s.Exhausted,
 		Cps: float64(s.Connects) / seconds, Bps: float64(s.BytesSent+s.BytesReceived) * 8 / seconds,
-		ConnectTime: times(s.ConnectTime), RoundTrip: times(s.RoundTrip),
+		ConnectTime: delays(s.ConnectTime), RoundTrip: delays(s.RoundTrip),
 	}
 }
 
-// times of a stream or template as expressions see them: only what is known.
+// times of a stream as expressions see them: only what is known.
 func times(l *spatev1.Latency) map[string]int64 {
 	if l == nil {
 		return nil
 	}
 	all := map[string]int64{"jitter": l.Jitter, "jitterMax": l.JitterMax}
 	if l.Count > 0 {
-		maps.Copy(all, map[string]int64{
-			"count": l.Count, "min": l.Min, "mean": l.Mean, "max": l.Max, "deviation": l.Deviation, "p50": l.P50, "p90": l.P90, "p95": l.P95,
-			"p99": l.P99, "p999": l.P999, "p9999": l.P9999, "jitterMean": l.JitterMean,
-		})
+		maps.Copy(all, delays(l))
+		all["jitterMean"] = l.JitterMean
 	}
 	return all
+}
+
+// delays of a template as expressions see them: jitter is of packets.
+func delays(l *spatev1.Latency) map[string]int64 {
+	if l == nil || l.Count == 0 {
+		return nil
+	}
+	return map[string]int64{
+		"count": l.Count, "min": l.Min, "mean": l.Mean, "max": l.Max, "deviation": l.Deviation, "p50": l.P50, "p90": l.P90, "p95": l.P95,
+		"p99": l.P99, "p999": l.P999, "p9999": l.P9999,
+	}
 }
 
 func moments(m *spatev1.Moments) map[string]int64 {
