@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -202,7 +203,7 @@ spec:
 		t.Errorf("the servers are real, and there is a server side: %+v", result.Server)
 	}
 	settled(t, "visitors", result.Client, 800-run.Status.Result.Flows.NotBegun)
-	served := fmt.Sprint(result.Client.Connects + 1) // and the one that asked whether it is there
+	served := strconv.FormatInt(result.Client.Connects+1, 10) // and the one that asked whether it is there
 	until(t, 15*time.Second, "nginx has logged "+served+" visits", func(ctx context.Context) (bool, string) {
 		out, err := inPeer(ctx, ns, "nginx", "grep", "-c", `" 200 20000 "`, "/tmp/access.log")
 		return err == nil && out == served, out
