@@ -27,6 +27,11 @@ NODE_IMAGE := $(SPATE_CACHE)/images/node-$(shell sha256sum e2e/cluster/node-imag
 $(NODE_IMAGE):
 	@e2e/cluster/node-image $@
 
+# The image of real servers and clients in the suites: nginx and curl.
+PEER_IMAGE := $(SPATE_CACHE)/images/peer-$(shell sha256sum e2e/cluster/peer-image | cut -c1-12).tar
+$(PEER_IMAGE):
+	@e2e/cluster/peer-image $@
+
 ##@ Cluster
 .PHONY: kube envtest-assets cluster-up cluster-down cluster-status cluster-shell test-cluster-clean
 kube: $(KUBE) ## Build the Kubernetes binary (etcd to kubectl in one)

@@ -11,7 +11,7 @@ FUZZ_IN_TEST := 5
 
 ##@ Start here
 .PHONY: demo test
-demo: deps images cluster-up ## Run IMIX through a router in a real cluster and judge it (KEEP=1 leaves it running)
+demo: deps images cluster-up ## Run IMIX and a web site through a router in a real cluster and judge them (KEEP=1 leaves it running)
 	@e2e/install $(operator_image) $(engine_image)
 	@$(in_cluster) e2e/demo/run || { status=$$?; [ -n "$${KEEP:-}" ] || e2e/cluster/down; exit $$status; }
 	@if [ -n "$${KEEP:-}" ]; then e2e/demo/look; else e2e/cluster/down; fi
@@ -52,9 +52,10 @@ lint-e2e:
 
 unit: engine-test operator-test ## Run unit, property and envtest tests
 
-e2e: images cluster-up ## Run the suites in the real cluster (RUN=regexp chooses tests, KEEP=1 leaves it running)
+e2e: images cluster-up $(PEER_IMAGE) ## Run the suites in the real cluster (RUN=regexp chooses tests, KEEP=1 leaves it running)
 	@go test -C e2e -c -o $(suites) ./suites
 	@e2e/install $(operator_image) $(engine_image)
+	@e2e/cluster/load $(PEER_IMAGE) >/dev/null
 	@$(in_cluster) env SPATE_ROOT=$(CURDIR) $(suites) -test.v -test.timeout 14m -test.run '$(RUN)' || { status=$$?; [ -n "$${KEEP:-}" ] || e2e/cluster/down; exit $$status; }
 	@[ -n "$${KEEP:-}" ] || e2e/cluster/down
 

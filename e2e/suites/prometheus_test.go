@@ -67,21 +67,27 @@ func query(ctx context.Context, expression string) ([]sample, error) {
 // counted gives a metric of a complete run's measured phase by stream, from a scrape after the run's end.
 func counted(t *testing.T, metric string, run *spate.TrafficRun) map[string]int64 {
 	t.Helper()
-	selector := fmt.Sprintf(`%s{profile_namespace=%q,profile=%q,run=%q,phase="measured"}`, metric, run.Namespace, run.Spec.Profile.Name, run.Spec.RunID)
+	return countedBy(t, "stream", metric, `phase="measured"`, run)
+}
+
+// countedBy gives a metric of a complete run, where labels match, by a label, from a scrape after the run's end.
+func countedBy(t *testing.T, label, metric, matching string, run *spate.TrafficRun) map[string]int64 {
+	t.Helper()
+	selector := fmt.Sprintf(`%s{profile_namespace=%q,profile=%q,run=%q,%s}`, metric, run.Namespace, run.Spec.Profile.Name, run.Spec.RunID, matching)
 	end := float64(run.Status.CompletionTime.Unix())
 	until(t, 15*time.Second, "a scrape of "+metric+" after the run's end", func(ctx context.Context) (bool, string) {
 		samples, err := query(ctx, "min(timestamp("+selector+"))")
 		return err == nil && len(samples) == 1 && samples[0].value > end+1, fmt.Sprint(samples, err)
 	})
-	samples, err := query(t.Context(), "sum by (stream) ("+selector+")")
+	samples, err := query(t.Context(), "sum by ("+label+") ("+selector+")")
 	if err != nil {
 		t.Fatal(err)
 	}
-	byStream := map[string]int64{}
+	values := map[string]int64{}
 	for _, s := range samples {
-		byStream[s.labels["stream"]] = int64(s.value)
+		values[s.labels[label]] = int64(s.value)
 	}
-	return byStream
+	return values
 }
 
 // agree fails unless Prometheus has exactly the run's numbers.

@@ -131,6 +131,44 @@ var onLab = []struct {
 	}},
 }
 
+// applications are the profiles of emulated applications, which bring a generator each.
+var applications = []struct {
+	file    string
+	differs []string
+	shows   func(*testing.T, *spate.TrafficRun)
+}{
+	{"astf-http.yaml", []string{"duration: 5s", "duration: 3s" + shared}, func(t *testing.T, run *spate.TrafficRun) {
+		// Half of the connections of a second while their rate rises, and all of two more.
+		settledAll(t, run, "web", 500)
+	}},
+	{"astf-dns.yaml", []string{"duration: 5s", "duration: 3s" + shared}, func(t *testing.T, run *spate.TrafficRun) {
+		settledAll(t, run, "dns", 1500)
+		if c := templateOf(t, run, "dns").Client; c.BytesSent != 41*c.MessagesSent || c.BytesReceived != 57*c.MessagesReceived || c.MessagesSent != c.Attempts {
+			t.Errorf("questions and answers: %+v", c.TemplateCounters)
+		}
+	}},
+	{"astf-emix.yaml", []string{"duration: 5s", "duration: 3s" + shared}, func(t *testing.T, run *spate.TrafficRun) {
+		if len(run.Status.Result.Templates) != 8 {
+			t.Errorf("%d templates", len(run.Status.Result.Templates))
+		}
+		for name, perSecond := range map[string]int64{"web": 12, "https": 20, "mail": 3, "database": 6, "video": 1, "sip": 2, "rtp": 2, "dns": 54} {
+			settledAll(t, run, name, 3*perSecond)
+		}
+	}},
+}
+
+// settledAll fails unless about so many flows of a template began, all of which ended well on both sides.
+func settledAll(t *testing.T, run *spate.TrafficRun, name string, flows int64) {
+	t.Helper()
+	result := templateOf(t, run, name)
+	begun := result.Client.Attempts
+	if told := begun + result.Client.NotBegun; told < flows-1 || told > flows+1 {
+		t.Errorf("%s: %d flows were due, want %d", name, told, flows)
+	}
+	settled(t, name+", clients", result.Client, begun)
+	settled(t, name+", servers", result.Server, begun)
+}
+
 // What the router itself sends to the west port while receive-only runs, and how much of it must at least be heard in 4 s.
 const (
 	foreignLeast = 20
@@ -170,6 +208,14 @@ func TestSamples(t *testing.T) {
 		replayed(t, receiverOf(t, run, "wire"))
 		gone(t, ns, "replay")
 	})
+	for _, s := range applications {
+		name := strings.TrimSuffix(s.file, ".yaml")
+		t.Run(name, func(t *testing.T) {
+			mustApply(t, ns, sampleText(t, s.file, s.differs...))
+			s.shows(t, passed(t, ns, name))
+			gone(t, ns, name)
+		})
+	}
 	mustApply(t, ns, sampleText(t, "many-streams.yaml", "duration: 5s", "duration: 3s", "== 100000", "== 60000"))
 	for _, s := range onLab {
 		name := strings.TrimSuffix(s.file, ".yaml")

@@ -303,7 +303,7 @@ impl Worker {
                 let frame = &room[..*length];
                 match self.emulation.receive(0, frame, now) {
                     Received::Taken => {}
-                    Received::Foreign => self.left.foreign += 1,
+                    Received::Foreign | Received::Elsewhere => self.left.foreign += 1,
                     Received::BadChecksum => self.left.damaged += 1,
                 }
             }

@@ -12,7 +12,7 @@ use crate::{
     tuples::{self, Dealing, Share, TupleError, Tuples},
 };
 
-/// A flow that begins later than this after its time is late.
+/// A flow that begins later than this after its time is late, unless another time is given.
 const LATE_NS: u64 = 1_000_000;
 /// Flows that begin in one turn of the worker: what has arrived must be read in between...
 const TURN: usize = 32;
@@ -48,6 +48,8 @@ pub struct Emulation {
     end_ns: u64,
     /// By template: flows of this worker that may be open.
     most_open: Box<[u64]>,
+    /// A flow that begins later than this after its time is late.
+    late_after_ns: u64,
 }
 
 impl core::fmt::Debug for Emulation {
@@ -94,6 +96,7 @@ impl Emulation {
             waiting: None,
             end_ns: u64::MAX,
             most_open: most_open.collect(),
+            late_after_ns: LATE_NS,
             scenario,
         })
     }
@@ -106,6 +109,12 @@ impl Emulation {
     /// See [`Stack::set_neighbours`].
     pub fn set_neighbours(&mut self, port: usize, neighbours: Neighbours) {
         self.stack.set_neighbours(port, neighbours);
+    }
+
+    /// A flow that begins so long after its time is late.
+    #[must_use]
+    pub fn late_after(self, late_after_ns: u64) -> Self {
+        Self { late_after_ns, ..self }
     }
 
     fn arrivals(scenario: &Scenario, share: Share, start_ns: u64) -> Result<Arrivals, TimingError> {
@@ -213,7 +222,7 @@ impl Emulation {
         let of = &self.scenario.templates[template];
         let Some(port) = of.client.as_ref().map(|client| client.port) else { return };
         let home = |tuple: &tuples::Tuple| (self.home)(port, of.destination_port, tuple);
-        if now_ns > arrival.due_ns.saturating_add(LATE_NS) {
+        if now_ns > arrival.due_ns.saturating_add(self.late_after_ns) {
             self.stack.counters(template, true).one(Count::LateFlows);
         }
         let mut draw = self.tuples.next(template, home);

@@ -296,7 +296,8 @@ type Threshold struct {
 
 	// expression in CEL over `result`, which is the run's `status.result`: its fields hold numbers, such as
 	// `result.lost == 0`, `result.lossRatio < 0.001`, `result.streams["imix-64"].rx > 0`, `result.streams.all(name, s, s.lost == 0)`,
-	// `result.streams["voice"].latency.p99 < 100000` (nanoseconds), `result.receivers["tap"].packets > 0`.
+	// `result.streams["voice"].latency.p99 < 100000` (nanoseconds), `result.receivers["tap"].packets > 0`,
+	// `result.flows.failed == 0`, `result.templates["http"].client.connectTime.p99 < 5000000`.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	Expression string `json:"expression"`
@@ -307,14 +308,15 @@ type Threshold struct {
 	Message string `json:"message,omitempty"`
 }
 
-// GeneratorTolerance is how much of its own a generator may add: a number of packets, or a share of those sent.
+// GeneratorTolerance is how much of its own a generator may add: a number of packets or of flows, or a share of those sent or
+// due. It holds for streams' packets and for templates' flows, each by themselves.
 type GeneratorTolerance struct {
-	// late packets left the generator later than they should have.
+	// late packets left the generator, and late flows began, later than they should have.
 	// +optional
 	// +kubebuilder:default="0.1%"
 	Late Tolerance `json:"late,omitempty"`
 
-	// txDropped packets could not be sent.
+	// txDropped packets could not be sent, and flows could not begin: the generator was behind, or had no place or port for them.
 	// +optional
 	// +kubebuilder:default="0"
 	TxDropped Tolerance `json:"txDropped,omitempty"`
@@ -388,6 +390,10 @@ type TrafficProfileStatus struct {
 	// +optional
 	Totals *FlowCounters `json:"totals,omitempty"`
 
+	// flows of the current run's templates, final when it has ended.
+	// +optional
+	Flows *TemplateCounters `json:"flows,omitempty"`
+
 	// lastResult sums up the last run that ended.
 	// +optional
 	LastResult *ResultSummary `json:"lastResult,omitempty"`
@@ -429,6 +435,10 @@ type RunProgress struct {
 	// +optional
 	RxRate string `json:"rxRate,omitempty"`
 
+	// connectionRate is the present rate at which templates' flows are established, such as `1kcps`.
+	// +optional
+	ConnectionRate string `json:"connectionRate,omitempty"`
+
 	// lossRatio so far, in the measured phase, packets still under way counted as lost.
 	// +optional
 	LossRatio string `json:"lossRatio,omitempty"`
@@ -449,7 +459,7 @@ type ResultSummary struct {
 	// +optional
 	Message string `json:"message,omitempty"`
 
-	// latency of the stream with the greatest 99th percentile, such as `voice: p50 12us, p99 31.5us, max 1.2ms`.
+	// latency of the stream or template with the greatest 99th percentile, such as `voice: p50 12us, p99 31.5us, max 1.2ms`.
 	// +optional
 	Latency string `json:"latency,omitempty"`
 
@@ -468,6 +478,8 @@ type ResultSummary struct {
 // +kubebuilder:printcolumn:name="Tx",type=integer,JSONPath=`.status.totals.tx`,description="Packets sent in the measured phase"
 // +kubebuilder:printcolumn:name="Rx",type=integer,JSONPath=`.status.totals.rx`,description="Packets received in the measured phase"
 // +kubebuilder:printcolumn:name="Lost",type=integer,JSONPath=`.status.totals.lost`
+// +kubebuilder:printcolumn:name="Flows",type=integer,JSONPath=`.status.flows.connects`,description="Flows of templates that were established"
+// +kubebuilder:printcolumn:name="Failed",type=integer,JSONPath=`.status.flows.failed`,description="Flows of templates that failed"
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.reason`
 // +kubebuilder:printcolumn:name="Generator",type=string,JSONPath=`.status.generator`,priority=1
 // +kubebuilder:printcolumn:name="Run",type=string,JSONPath=`.status.currentRun.name`,priority=1

@@ -281,7 +281,7 @@ type TrafficRunStatus struct {
 	// +kubebuilder:validation:MaxItems=512
 	Entries []EntryChange `json:"entries,omitempty"`
 
-	// result measured so far, final when the run is complete. Its streams are there when it is final.
+	// result measured so far, final when the run is complete. Its streams and templates are there when it is final.
 	// +optional
 	Result *RunResult `json:"result,omitempty"`
 
@@ -422,7 +422,7 @@ type Latency struct {
 	ClockBound int64 `json:"clockBound,omitempty"`
 }
 
-// RunResult is what was measured, after the warm-up, over all streams and engines.
+// RunResult is what was measured over all streams, templates and engines: of streams after the warm-up.
 type RunResult struct {
 	FlowCounters `json:",inline"`
 
@@ -446,7 +446,19 @@ type RunResult struct {
 	// +kubebuilder:validation:MaxItems=16
 	Receivers []ReceiverResult `json:"receivers,omitempty"`
 
-	// latency of the stream with the greatest 99th percentile, such as `voice: p50 12us, p99 31.5us, max 1.2ms`.
+	// flows of all templates, each once: at its client, or at its server where clients are real. Only notBegun, late and exhausted
+	// are those of both sides. Absent without templates.
+	// +optional
+	Flows *TemplateCounters `json:"flows,omitempty"`
+
+	// templates of the run.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=512
+	Templates []TemplateResult `json:"templates,omitempty"`
+
+	// latency of the stream or template with the greatest 99th percentile, such as `voice: p50 12us, p99 31.5us, max 1.2ms`.
 	// +optional
 	Latency string `json:"latency,omitempty"`
 }
@@ -578,6 +590,8 @@ type ThresholdResult struct {
 // +kubebuilder:printcolumn:name="Tx",type=integer,JSONPath=`.status.result.tx`,description="Packets sent in the measured phase"
 // +kubebuilder:printcolumn:name="Rx",type=integer,JSONPath=`.status.result.rx`,description="Packets received in the measured phase"
 // +kubebuilder:printcolumn:name="Lost",type=integer,JSONPath=`.status.result.lost`
+// +kubebuilder:printcolumn:name="Flows",type=integer,JSONPath=`.status.result.flows.connects`,description="Flows of templates that were established"
+// +kubebuilder:printcolumn:name="Failed",type=integer,JSONPath=`.status.result.flows.failed`,description="Flows of templates that failed"
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Passed")].reason`
 // +kubebuilder:printcolumn:name="Generator",type=string,JSONPath=`.spec.generator.name`,priority=1
 // +kubebuilder:printcolumn:name="Factor",type=string,JSONPath=`.status.rateFactor`,priority=1

@@ -95,12 +95,14 @@ func TestSamplesBecomePlans(t *testing.T) {
 	streams := map[string]int{ // in each plan
 		"smoke": 1, "imix": 1, "syn-flood": 1, "rfc2544-sizes": 7, "vxlan": 100, "qinq": 1, "ipv6": 2, "burst-chain": 2, "latency": 2,
 		"reflector": 1, "receive-only": 0, "replay": 1, "many-streams": 20000,
+		"astf-http": 0, "astf-dns": 0, "astf-emix": 0,
 	}
+	templates := map[string]int{"astf-http": 1, "astf-dns": 1, "astf-emix": 8}
 	if len(all.profiles) != len(streams) {
 		t.Errorf("%d profiles among the samples, %d known here", len(all.profiles), len(streams))
 	}
 	for name, profile := range all.profiles {
-		in := Input{Profile: profile, Streams: all.streams, Data: all.data}
+		in := Input{Profile: profile, Streams: all.streams, Templates: all.templates, Data: all.data}
 		if profile.Spec.GeneratorRef != nil {
 			in.Generator = all.generators["lab"]
 		}
@@ -109,8 +111,12 @@ func TestSamplesBecomePlans(t *testing.T) {
 			t.Errorf("%s: %v", name, problems)
 			continue
 		}
-		if got := len(resolved.Plan(Identity{RunID: "r"}).Streams); got != streams[name] {
+		plan := resolved.Plan(Identity{RunID: "r"})
+		if got := len(plan.Streams); got != streams[name] {
 			t.Errorf("%s: %d streams, want %d", name, got, streams[name])
+		}
+		if got := len(plan.GetStateful().GetTemplates()); got != templates[name] {
+			t.Errorf("%s: %d templates, want %d", name, got, templates[name])
 		}
 	}
 }

@@ -4,7 +4,10 @@ package verdict
 
 // This file answers: what can a threshold ask about?
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Result is what `result` is in an expression: the measured phase, all engines together. Packets and bytes are
 // integers, bytes include the FCS, rates are means over the measured phase.
@@ -42,6 +45,56 @@ type Result struct {
 	Streams map[string]Stream `cel:"streams"`
 	// Foreign traffic, receiver by receiver.
 	Receivers map[string]Receiver `cel:"receivers"`
+	// Flows of all templates, each once: at its client, or at its server where clients are real.
+	Flows Side `cel:"flows"`
+	// The same, template by template, and in each by side: those that the profile emulates of Client and Server.
+	Templates map[string]map[string]Side `cel:"templates"`
+}
+
+// The sides of a template.
+const (
+	Client = "client"
+	Server = "server"
+)
+
+// Side is what one side of an entry of `result.templates` is. It is of the whole run, the warm-up included.
+type Side struct {
+	// Flows: TCP connections and UDP conversations.
+	Attempts  int64 `cel:"attempts"`
+	Connects  int64 `cel:"connects"`
+	Closed    int64 `cel:"closed"`
+	OpenFlows int64 `cel:"openFlows"`
+	// Flows that did not come to a good end, and how: reset by the peer, given up, closed by the peer while more was awaited, open
+	// when the drain was over, and (of clients) without an answer for the time of their keepalive.
+	Failed      int64 `cel:"failed"`
+	Reset       int64 `cel:"reset"`
+	TimedOut    int64 `cel:"timedOut"`
+	ClosedEarly int64 `cel:"closedEarly"`
+	Cut         int64 `cel:"cut"`
+	Silent      int64 `cel:"silent"`
+	// Bytes of applications, each once, and UDP messages: both ways together, and each.
+	Bytes            int64 `cel:"bytes"`
+	BytesSent        int64 `cel:"bytesSent"`
+	BytesReceived    int64 `cel:"bytesReceived"`
+	Messages         int64 `cel:"messages"`
+	MessagesSent     int64 `cel:"messagesSent"`
+	MessagesReceived int64 `cel:"messagesReceived"`
+	// Segments and datagrams; segments sent again; what a right peer and path do not send.
+	PacketsSent     int64 `cel:"packetsSent"`
+	PacketsReceived int64 `cel:"packetsReceived"`
+	Retransmitted   int64 `cel:"retransmitted"`
+	Errors          int64 `cel:"errors"`
+	// What the generator could not do: begin flows in time, before the end, for want of places or ports.
+	Late      int64 `cel:"late"`
+	NotBegun  int64 `cel:"notBegun"`
+	Exhausted int64 `cel:"exhausted"`
+	// Flows established a second, and bits of applications a second both ways.
+	Cps float64 `cel:"cps"`
+	Bps float64 `cel:"bps"`
+	// Nanoseconds by the names of DelayKeys; empty when nothing was measured, and of Result.Flows. Round trips are those of TCP data
+	// to its acknowledgement, and of UDP messages to their answers.
+	ConnectTime map[string]int64 `cel:"connectTime"`
+	RoundTrip   map[string]int64 `cel:"roundTrip"`
 }
 
 // Stream is what one entry of `result.streams` is.
@@ -80,10 +133,11 @@ type Receiver struct {
 	Latency      map[string]int64 `cel:"latency"`
 }
 
+// DelayKeys are what is known of a template's times: how many were taken, and nanoseconds.
+var DelayKeys = []string{"count", "min", "mean", "max", "deviation", "p50", "p90", "p95", "p99", "p999", "p9999"}
+
 // LatencyKeys are what is known of a stream's latency: a count of packets, and times in nanoseconds.
-var LatencyKeys = []string{
-	"count", "min", "mean", "max", "deviation", "p50", "p90", "p95", "p99", "p999", "p9999", "jitter", "jitterMean", "jitterMax",
-}
+var LatencyKeys = append(slices.Clone(DelayKeys), "jitter", "jitterMean", "jitterMax")
 
 // MomentKeys are what is known of a receiver's times: how many were taken, and times in nanoseconds.
 var MomentKeys = []string{"count", "mean", "deviation", "min", "max"}

@@ -8,6 +8,7 @@ package verdict
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -71,22 +72,40 @@ func Compile(expression string) (*Threshold, error) {
 // Subjects are what a profile's result will tell of.
 type Subjects struct {
 	Streams, Receivers []string
+	// Templates by name, and which of Client and Server each emulates.
+	Templates map[string][]string
 }
 
-// Check finds streams, receivers and times the expression asks about that no result with these subjects will have.
+// Check finds streams, receivers, templates, sides and times the expression asks about that no result with these subjects will have.
 func (t *Threshold) Check(subjects Subjects) error {
-	empty := Result{Streams: map[string]Stream{}, Receivers: map[string]Receiver{}}
+	empty := Result{Streams: map[string]Stream{}, Receivers: map[string]Receiver{}, Templates: map[string]map[string]Side{}}
 	for _, s := range subjects.Streams {
 		empty.Streams[s] = Stream{Latency: zeros(LatencyKeys)}
 	}
 	for _, r := range subjects.Receivers {
 		empty.Receivers[r] = Receiver{InterArrival: zeros(MomentKeys), Jitter: zeros(MomentKeys), Latency: zeros(MomentKeys)}
 	}
+	for name, sides := range subjects.Templates {
+		empty.Templates[name] = map[string]Side{}
+		for _, side := range sides {
+			empty.Templates[name][side] = Side{ConnectTime: zeros(DelayKeys), RoundTrip: zeros(DelayKeys)}
+		}
+	}
 	_, _, err := t.program.Eval(map[string]any{"result": empty})
 	if err != nil && strings.Contains(err.Error(), "no such key") {
-		return fmt.Errorf("%w: streams of the profile are %s; receivers are %s; a latency has %s", err, list(subjects.Streams), list(subjects.Receivers), list(LatencyKeys))
+		return fmt.Errorf("%w: streams of the profile are %s; receivers are %s; templates are %s; a latency has %s",
+			err, list(subjects.Streams), list(subjects.Receivers), subjects.templates(), list(LatencyKeys))
 	}
 	return nil // other errors, such as a division by zero, come from the counters being zero
+}
+
+// templates lists them with their sides, such as `http (client, server)`.
+func (s Subjects) templates() string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(s.Templates)) {
+		all = append(all, fmt.Sprintf("%s (%s)", name, list(s.Templates[name])))
+	}
+	return list(all)
 }
 
 func zeros(keys []string) map[string]int64 {
@@ -119,7 +138,7 @@ func (t *Threshold) Evaluate(result Result) Outcome {
 	if err != nil {
 		message := fmt.Sprintf("%s cannot be evaluated: %s", t.expression, err)
 		if strings.Contains(err.Error(), "no such key") && slices.ContainsFunc(LatencyKeys, func(key string) bool { return strings.HasSuffix(err.Error(), ": "+key) }) {
-			message += " (no such time was measured: the stream does not measure latency, no packet of it arrived, or the clocks are not known to agree)"
+			message += " (no such time was measured: the stream or template does not measure it, nothing of it arrived, or the clocks are not known to agree)"
 		}
 		return Outcome{Failed: true, Message: message}
 	}
@@ -185,6 +204,8 @@ func format(v ref.Val) string {
 		return strconv.FormatFloat(x, 'g', 6, 64)
 	case map[string]Stream:
 		return fmt.Sprintf("%d streams", len(x))
+	case map[string]map[string]Side:
+		return fmt.Sprintf("%d templates", len(x))
 	case map[string]Receiver:
 		return fmt.Sprintf("%d receivers", len(x))
 	default:

@@ -15,6 +15,11 @@ var measured = Result{
 		"imix-594": {Tx: 300, Rx: 293, Lost: 7},
 	},
 	Receivers: map[string]Receiver{"tap": {Packets: 5, InterArrival: map[string]int64{"mean": 10}}},
+	Flows:     Side{Connects: 300, Failed: 2, Cps: 30},
+	Templates: map[string]map[string]Side{
+		"http": {Client: {Connects: 200, Failed: 2, ConnectTime: map[string]int64{"p99": 700}}, Server: {Connects: 199}},
+		"web":  {Server: {Connects: 100}},
+	},
 }
 
 func TestEvaluate(t *testing.T) {
@@ -30,10 +35,16 @@ func TestEvaluate(t *testing.T) {
 		`result.streams["imix-64"].latency.p99 < 100000`: {true, false,
 			`result.streams["imix-64"].latency.p99 < 100000 holds: result.streams["imix-64"].latency.p99 is 31000`},
 		`result.streams["imix-594"].latency.p99 < 1`: {false, true,
-			`result.streams["imix-594"].latency.p99 < 1 cannot be evaluated: no such key: p99 (no such time was measured: the stream does not measure latency, no packet of it arrived, or the clocks are not known to agree)`},
+			`result.streams["imix-594"].latency.p99 < 1 cannot be evaluated: no such key: p99 (no such time was measured: the stream or template does not measure it, nothing of it arrived, or the clocks are not known to agree)`},
 		`result.receivers["tap"].packets == 5 && result.receivers["tap"].interArrival.mean < 11`: {true, false,
 			`result.receivers["tap"].packets == 5 && result.receivers["tap"].interArrival.mean < 11 holds: result.receivers["tap"].packets is 5, result.receivers["tap"].interArrival.mean is 10`},
-		`result.streams["x"].rx > 0`: {false, true, `result.streams["x"].rx > 0 cannot be evaluated: no such key: x`},
+		`result.flows.cps > 1.0 && result.flows.failed == 0`: {false, false,
+			`result.flows.cps > 1.0 && result.flows.failed == 0 does not hold: result.flows.cps is 30, result.flows.failed is 2`},
+		`result.templates["http"].client.connectTime.p99 < 1000`: {true, false,
+			`result.templates["http"].client.connectTime.p99 < 1000 holds: result.templates["http"].client.connectTime.p99 is 700`},
+		`result.templates.all(name, t, t.server.failed == 0)`: {true, false, `result.templates.all(name, t, t.server.failed == 0) holds: result.templates is 2 templates`},
+		`result.templates["web"].client.failed == 0`:          {false, true, `result.templates["web"].client.failed == 0 cannot be evaluated: no such key: client`},
+		`result.streams["x"].rx > 0`:                          {false, true, `result.streams["x"].rx > 0 cannot be evaluated: no such key: x`},
 	} {
 		threshold, err := Compile(expression)
 		if err != nil {
@@ -48,13 +59,14 @@ func TestEvaluate(t *testing.T) {
 
 func TestCompileNamesWhatIsWrong(t *testing.T) {
 	for expression, want := range map[string]string{
-		`result.lots == 0`:      "undefined field 'lots'",
-		`result.lost`:           "must be true or false",
-		`result.lost == `:       "column 16",
-		`result.lost == "a"`:    "no matching overload",
-		`results.lost == 0`:     "undeclared reference to 'results'",
-		`result.lossRatio == 0`: "write 0.0, not 0",
-		`result.lossRatio < 1`:  "",
+		`result.lots == 0`:                        "undefined field 'lots'",
+		`result.templates["a"].client.fails == 0`: "undefined field 'fails'",
+		`result.lost`:                             "must be true or false",
+		`result.lost == `:                         "column 16",
+		`result.lost == "a"`:                      "no matching overload",
+		`results.lost == 0`:                       "undeclared reference to 'results'",
+		`result.lossRatio == 0`:                   "write 0.0, not 0",
+		`result.lossRatio < 1`:                    "",
 	} {
 		_, err := Compile(expression)
 		if want == "" {
@@ -81,17 +93,24 @@ func TestCheckFindsUnknownStreams(t *testing.T) {
 		t.Errorf("division by a counter that is still zero is no error: %v", err)
 	}
 	for expression, wrong := range map[string]bool{
-		`result.streams["a"].latency.p99 < 1`:         false,
-		`result.streams["a"].latency.p98 < 1`:         true,
-		`result.receivers["tap"].jitter.max < 1`:      false,
-		`result.receivers["west"].packets > 0`:        true,
-		`result.receivers["tap"].latency.median == 1`: true,
+		`result.streams["a"].latency.p99 < 1`:                               false,
+		`result.streams["a"].latency.p98 < 1`:                               true,
+		`result.receivers["tap"].jitter.max < 1`:                            false,
+		`result.receivers["west"].packets > 0`:                              true,
+		`result.receivers["tap"].latency.median == 1`:                       true,
+		`result.templates["http"].client.failed == 0`:                       false,
+		`result.templates["http"].client.connectTime.p99 < 1`:               false,
+		`result.templates["http"].client.connectTime.jitter < 1`:            true,
+		`result.templates["http"].client.roundTrip.p98 < 1`:                 true,
+		`result.templates["http"].server.failed == 0`:                       true,
+		`result.templates["web"].client.failed == 0`:                        true,
+		`result.templates.all(n, t, t.client.failed == 0) && result.tx > 0`: false,
 	} {
 		threshold, err := Compile(expression)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := threshold.Check(Subjects{Streams: []string{"a"}, Receivers: []string{"tap"}}); (err != nil) != wrong {
+		if err := threshold.Check(Subjects{Streams: []string{"a"}, Receivers: []string{"tap"}, Templates: map[string][]string{"http": {Client}}}); (err != nil) != wrong {
 			t.Errorf("%s: %v", expression, err)
 		}
 	}

@@ -20,7 +20,7 @@ use spate_wire::spread;
 use super::{
     FlowChange, PrepareError, RunSpec, StatefulSpec, Steering, TemplateCounters, TemplateTimes,
     open::{OpenPort, SHORT_ROOM},
-    prepare::{Context, VLAN_TAG, long_pool},
+    prepare::{Context, VLAN_TAG, late_after_ns, long_pool},
     records,
     run::Run,
     worker::{self, Emulated, HandoffShare},
@@ -434,6 +434,8 @@ impl Takers {
         let now_ns = context.clock.mono_ns();
         let seed = context.clock.now_wall_ns() ^ (worker as u64) << 56;
         let home = home(worker, context.ports, spec.share);
+        let clients = scenario.templates.iter().filter_map(|template| template.client.as_ref());
+        let late_after_ns = clients.map(|client| late_after_ns(spec, &context.ports[client.port])).max();
         let made = Emulation::new(Arc::clone(scenario), share, dealing, home, &asked.links, seed, now_ns);
         let mut emulation = made.map_err(|error| {
             let told = error.to_string();
@@ -443,7 +445,10 @@ impl Takers {
         for (port, neighbours) in asked.on_link.neighbours.iter().enumerate() {
             emulation.set_neighbours(port, Arc::clone(neighbours));
         }
-        Ok(emulation)
+        Ok(match late_after_ns {
+            Some(late_after_ns) => emulation.late_after(late_after_ns),
+            None => emulation,
+        })
     }
 }
 

@@ -256,16 +256,33 @@ func (s *scope) granted(ctx context.Context) (bool, error) {
 	return plan.Granted(g, s.profile.Namespace, labels)
 }
 
-// thresholdProblems finds expressions that cannot be judged.
-func thresholdProblems(p *spatev1.TrafficProfile) plan.Problems {
-	var problems plan.Problems
-	var subjects verdict.Subjects
+// subjectsOf names what the profile's result will tell of.
+func subjectsOf(p *spatev1.TrafficProfile) verdict.Subjects {
+	subjects := verdict.Subjects{Templates: map[string][]string{}}
 	for _, t := range p.Spec.Traffic {
-		subjects.Streams = append(subjects.Streams, string(t.Name))
+		if t.TemplateRef == nil {
+			subjects.Streams = append(subjects.Streams, string(t.Name))
+			continue
+		}
+		var sides []string
+		if t.TransmitPort != "" {
+			sides = append(sides, verdict.Client)
+		}
+		if t.ReceivePort != "" {
+			sides = append(sides, verdict.Server)
+		}
+		subjects.Templates[string(t.Name)] = sides
 	}
 	for _, r := range p.Spec.Receive {
 		subjects.Receivers = append(subjects.Receivers, string(r.Name))
 	}
+	return subjects
+}
+
+// thresholdProblems finds expressions that cannot be judged.
+func thresholdProblems(p *spatev1.TrafficProfile) plan.Problems {
+	var problems plan.Problems
+	subjects := subjectsOf(p)
 	for i, t := range p.Spec.Thresholds {
 		compiled, err := verdict.Compile(t.Expression)
 		if err == nil {

@@ -90,9 +90,9 @@ func (s *scope) mirror(current *spatev1.TrafficRun) {
 	if status.Phase == "" {
 		status.Phase = spatev1.ProfilePending
 	}
-	status.Totals = nil
+	status.Totals, status.Flows = nil, nil
 	if r := current.Status.Result; r != nil {
-		status.Totals = r.FlowCounters.DeepCopy()
+		status.Totals, status.Flows = r.FlowCounters.DeepCopy(), r.Flows.DeepCopy()
 	}
 	for _, kind := range []string{spatev1.ConditionRunning, spatev1.ConditionComplete, spatev1.ConditionPassed} {
 		if c := meta.FindStatusCondition(current.Status.Conditions, kind); c != nil {
@@ -138,7 +138,7 @@ func (s *scope) notStarted(d decision, current *spatev1.TrafficRun) {
 	}
 	s.unset(spatev1.ConditionComplete)
 	s.unset(spatev1.ConditionPassed)
-	s.profile.Status.Progress, s.profile.Status.Totals = nil, nil
+	s.profile.Status.Progress, s.profile.Status.Totals, s.profile.Status.Flows = nil, nil, nil
 }
 
 // underWay says how the run does: ready as soon as the engines execute it.

@@ -31,7 +31,7 @@ func (s *scope) finish(stats []*enginev1.WatchStatsResponse, facts *snapshot.Fac
 		s.invalid(spatev1.ReasonIncomplete, "ended before its duration: "+why, why)
 		return
 	}
-	s.complete(judge(s.run, result, s.length()), why)
+	s.complete(judge(s.run, result, s.length(), s.warmup()), why)
 }
 
 // length of the measured phase. Without a set duration it is the time until now less the drain, good for mean rates.
@@ -58,29 +58,20 @@ func (s *scope) complete(v spatev1.Verdict, why string) {
 }
 
 // judge works the verdict out: first whether the generator was the limit, then the thresholds.
-func judge(run *spatev1.TrafficRun, result spatev1.RunResult, length time.Duration) spatev1.Verdict {
+func judge(run *spatev1.TrafficRun, result spatev1.RunResult, length, warmup time.Duration) spatev1.Verdict {
 	v := spatev1.Verdict{Outcome: spatev1.VerdictPassed}
-	tolerance := run.Spec.GeneratorTolerance
-	for _, limit := range []struct {
-		name, what string
-		tolerance  spatev1.Tolerance
-		count      int64
-	}{
-		{"txDropped", "could not be sent", tolerance.TxDropped, result.TxDropped},
-		{"late", "were sent late", tolerance.Late, result.Late},
-		{"rxMissed", "arrived and were lost before the engine read them", tolerance.RxMissed, result.RxMissed},
-	} {
-		tolerated, err := plan.Tolerated(limit.tolerance, uint64(max(result.Tx, 0)))
+	for _, limit := range generatorLimits(run.Spec.GeneratorTolerance, result) {
+		tolerated, err := plan.Tolerated(limit.tolerance, uint64(max(limit.of, 0)))
 		if err != nil || limit.count > 0 && uint64(limit.count) > tolerated {
 			v.Outcome = spatev1.VerdictInvalid
 			v.Reasons = append(v.Reasons, spatev1.VerdictReason{
 				Reason: spatev1.ReasonGeneratorLimited,
-				Message: fmt.Sprintf("%d packets %s; generatorTolerance.%s of %s allows %d of %d sent",
-					limit.count, limit.what, limit.name, limit.tolerance, tolerated, result.Tx),
+				Message: fmt.Sprintf("%d %s; generatorTolerance.%s of %s allows %d of %d %s",
+					limit.count, limit.what, limit.name, limit.tolerance, tolerated, limit.of, limit.did),
 			})
 		}
 	}
-	judged := thresholds(run.Spec.Thresholds, result, length)
+	judged := thresholds(run.Spec.Thresholds, forThresholds(result, length, warmup))
 	for i, t := range judged {
 		v.Thresholds = append(v.Thresholds, t.ThresholdResult)
 		if t.Met {
@@ -96,13 +87,54 @@ func judge(run *spatev1.TrafficRun, result spatev1.RunResult, length time.Durati
 		v.Reasons = append(v.Reasons, spatev1.VerdictReason{Reason: t.reason, Message: message})
 	}
 	if v.Outcome == spatev1.VerdictPassed {
-		message := fmt.Sprintf("%d packets sent, %d received, %d lost; %d thresholds hold", result.Tx, result.Rx, result.Lost, len(judged))
+		message := fmt.Sprintf("%s; %d thresholds hold", summary(result), len(judged))
 		if len(judged) == 0 {
-			message = fmt.Sprintf("%d packets sent, %d received, %d lost; no thresholds were asked for", result.Tx, result.Rx, result.Lost)
+			message = summary(result) + "; no thresholds were asked for"
 		}
 		v.Reasons = append(v.Reasons, spatev1.VerdictReason{Reason: spatev1.ReasonThresholdsMet, Message: message})
 	}
 	return v
+}
+
+// generatorLimit is something of the generator's own that a verdict tolerates up to a bound.
+type generatorLimit struct {
+	name      string
+	tolerance spatev1.Tolerance
+	count     int64
+	what      string // became of so many
+	of        int64
+	did       string // what became of those of which a share is tolerated
+}
+
+// generatorLimits are what may have kept the generator from doing its part, with packets of streams and flows of templates.
+func generatorLimits(tolerance spatev1.GeneratorTolerance, result spatev1.RunResult) []generatorLimit {
+	limits := []generatorLimit{
+		{"txDropped", tolerance.TxDropped, result.TxDropped, "packets could not be sent", result.Tx, "sent"},
+		{"late", tolerance.Late, result.Late, "packets were sent late", result.Tx, "sent"},
+		{"rxMissed", tolerance.RxMissed, result.RxMissed, "packets arrived and were lost before the engine read them", result.Tx + packetsSent(result.Templates), "sent"},
+	}
+	if flows := result.Flows; flows != nil {
+		due := flows.Attempts + flows.NotBegun + flows.Exhausted
+		limits = append(limits,
+			generatorLimit{"txDropped", tolerance.TxDropped, flows.NotBegun, "flows did not begin before the end (status.result.flows.notBegun)", due, "due"},
+			generatorLimit{"txDropped", tolerance.TxDropped, flows.Exhausted, "flows found no place or free port (status.result.flows.exhausted)", due, "due"},
+			generatorLimit{"late", tolerance.Late, flows.Late, "flows began late (status.result.flows.late)", due, "due"})
+	}
+	return limits
+}
+
+// summary of a result in a few words.
+func summary(result spatev1.RunResult) string {
+	packets := fmt.Sprintf("%d packets sent, %d received, %d lost", result.Tx, result.Rx, result.Lost)
+	flows := result.Flows
+	if flows == nil {
+		return packets
+	}
+	text := fmt.Sprintf("%d flows begun, %d established, %d failed", flows.Attempts, flows.Connects, flows.Failed)
+	if len(result.Streams) > 0 {
+		text += "; " + packets
+	}
+	return text
 }
 
 type judgedThreshold struct {
@@ -110,9 +142,8 @@ type judgedThreshold struct {
 	reason string
 }
 
-func thresholds(wanted []spatev1.Threshold, result spatev1.RunResult, length time.Duration) []judgedThreshold {
+func thresholds(wanted []spatev1.Threshold, asked verdict.Result) []judgedThreshold {
 	var all []judgedThreshold
-	asked := forThresholds(result, length)
 	for _, t := range wanted {
 		j := judgedThreshold{ThresholdResult: spatev1.ThresholdResult{Name: string(t.Name)}, reason: spatev1.ReasonThresholdMissed}
 		compiled, err := verdict.Compile(t.Expression)
@@ -130,8 +161,8 @@ func thresholds(wanted []spatev1.Threshold, result spatev1.RunResult, length tim
 	return all
 }
 
-// forThresholds gives a result as expressions see it.
-func forThresholds(r spatev1.RunResult, length time.Duration) verdict.Result {
+// forThresholds gives a result as expressions see it. Templates are counted from the start of the warm-up on.
+func forThresholds(r spatev1.RunResult, length, warmup time.Duration) verdict.Result {
 	seconds := length.Seconds()
 	out := verdict.Result{
 		Tx: r.Tx, TxBytes: r.TxBytes, Rx: r.Rx, RxBytes: r.RxBytes, Lost: r.Lost, LossRatio: number(r.LossRatio), Duplicates: r.Duplicates,
@@ -140,6 +171,20 @@ func forThresholds(r spatev1.RunResult, length time.Duration) verdict.Result {
 		TxBps: float64(r.TxBytes) * 8 / seconds, RxBps: float64(r.RxBytes) * 8 / seconds,
 		SequenceTooHigh: r.SequenceTooHigh, SequenceTooLow: r.SequenceTooLow,
 		Duration: length, Streams: make(map[string]verdict.Stream, len(r.Streams)), Receivers: make(map[string]verdict.Receiver, len(r.Receivers)),
+		Templates: make(map[string]map[string]verdict.Side, len(r.Templates)),
+	}
+	if r.Flows != nil {
+		out.Flows = sideForThresholds(&spatev1.TemplateSide{TemplateCounters: *r.Flows}, length+warmup)
+	}
+	for _, t := range r.Templates {
+		sides := map[string]verdict.Side{}
+		if t.Client != nil {
+			sides[verdict.Client] = sideForThresholds(t.Client, length+warmup)
+		}
+		if t.Server != nil {
+			sides[verdict.Server] = sideForThresholds(t.Server, length+warmup)
+		}
+		out.Templates[t.Name] = sides
 	}
 	for _, x := range r.Receivers {
 		out.Receivers[x.Name] = verdict.Receiver{
@@ -159,6 +204,20 @@ func forThresholds(r spatev1.RunResult, length time.Duration) verdict.Result {
 	return out
 }
 
+func sideForThresholds(s *spatev1.TemplateSide, length time.Duration) verdict.Side {
+	seconds := length.Seconds()
+	return verdict.Side{
+		Attempts: s.Attempts, Connects: s.Connects, Closed: s.Closed, Failed: s.Failed, OpenFlows: s.OpenFlows,
+		Reset: s.Reset, TimedOut: s.TimedOut, ClosedEarly: s.ClosedEarly, Cut: s.Cut, Silent: s.Silent,
+		Bytes: s.BytesSent + s.BytesReceived, BytesSent: s.BytesSent, BytesReceived: s.BytesReceived,
+		Messages: s.MessagesSent + s.MessagesReceived, MessagesSent: s.MessagesSent, MessagesReceived: s.MessagesReceived,
+		PacketsSent: s.PacketsSent, PacketsReceived: s.PacketsReceived, Retransmitted: s.Retransmitted, Errors: s.Errors,
+		Late: s.Late, NotBegun: s.NotBegun, Exhausted: s.Exhausted,
+		Cps: float64(s.Connects) / seconds, Bps: float64(s.BytesSent+s.BytesReceived) * 8 / seconds,
+		ConnectTime: delays(s.ConnectTime), RoundTrip: delays(s.RoundTrip),
+	}
+}
+
 // times of a stream as expressions see them: only what is known.
 func times(l *spatev1.Latency) map[string]int64 {
 	if l == nil {
@@ -166,12 +225,21 @@ func times(l *spatev1.Latency) map[string]int64 {
 	}
 	all := map[string]int64{"jitter": l.Jitter, "jitterMax": l.JitterMax}
 	if l.Count > 0 {
-		maps.Copy(all, map[string]int64{
-			"count": l.Count, "min": l.Min, "mean": l.Mean, "max": l.Max, "deviation": l.Deviation, "p50": l.P50, "p90": l.P90, "p95": l.P95,
-			"p99": l.P99, "p999": l.P999, "p9999": l.P9999, "jitterMean": l.JitterMean,
-		})
+		maps.Copy(all, delays(l))
+		all["jitterMean"] = l.JitterMean
 	}
 	return all
+}
+
+// delays of a template as expressions see them: jitter is of packets.
+func delays(l *spatev1.Latency) map[string]int64 {
+	if l == nil || l.Count == 0 {
+		return nil
+	}
+	return map[string]int64{
+		"count": l.Count, "min": l.Min, "mean": l.Mean, "max": l.Max, "deviation": l.Deviation, "p50": l.P50, "p90": l.P90, "p95": l.P95,
+		"p99": l.P99, "p999": l.P999, "p9999": l.P9999,
+	}
 }
 
 func moments(m *spatev1.Moments) map[string]int64 {

@@ -22,15 +22,37 @@ import (
 type sample struct {
 	at     time.Time
 	tx, rx uint64 // packets of the run, warm-up included
+	flows  uint64 // flows of templates that were established
 }
 
-// measure fills in the result so far, without its streams, and the progress.
+// measure fills in the result so far, without its streams and templates, and the progress.
 func (s *scope) measure(stats []*enginev1.WatchStatsResponse, facts *snapshot.Facts) {
 	result := resultOf(stats, facts, s.run)
-	result.Streams = nil
+	current := sampleOf(stats, &result)
+	result.Streams, result.Templates = nil, nil
 	s.run.Status.Result = &result
 	at := now()
 	progress := &spatev1.RunProgress{UpdatedAt: &at, TimeLeft: s.timeLeft(), LossRatio: result.LossRatio}
+	s.r.mu.Lock()
+	defer s.r.mu.Unlock()
+	last, known := s.r.samples[s.run.UID]
+	span := current.at.Sub(last.at)
+	if known && span > tick/4 {
+		progress.TxRate, progress.RxRate = rate(current.tx-last.tx, span, "pps"), rate(current.rx-last.rx, span, "pps")
+		if result.Flows != nil {
+			progress.ConnectionRate = rate(current.flows-last.flows, span, "cps")
+		}
+	} else if p := s.run.Status.Progress; p != nil {
+		progress.TxRate, progress.RxRate, progress.ConnectionRate = p.TxRate, p.RxRate, p.ConnectionRate
+	}
+	if !known || span > tick/4 {
+		s.r.samples[s.run.UID] = current
+	}
+	s.run.Status.Progress = progress
+}
+
+// sampleOf takes what present rates are worked out from.
+func sampleOf(stats []*enginev1.WatchStatsResponse, result *spatev1.RunResult) sample {
 	current := sample{at: time.Now()}
 	for _, st := range stats {
 		current.at = time.Unix(0, st.ReadAtNs) // when the engine read them, not when they came here
@@ -39,31 +61,30 @@ func (s *scope) measure(stats []*enginev1.WatchStatsResponse, facts *snapshot.Fa
 			current.rx += stream.GetWarmup().GetRxPackets() + stream.GetMeasured().GetRxPackets()
 		}
 	}
-	s.r.mu.Lock()
-	defer s.r.mu.Unlock()
-	last, known := s.r.samples[s.run.UID]
-	span := current.at.Sub(last.at)
-	if known && span > tick/4 {
-		progress.TxRate, progress.RxRate = rate(current.tx-last.tx, span), rate(current.rx-last.rx, span)
-	} else if p := s.run.Status.Progress; p != nil {
-		progress.TxRate, progress.RxRate = p.TxRate, p.RxRate
+	for _, t := range result.Templates {
+		for _, side := range []*spatev1.TemplateSide{t.Client, t.Server} {
+			if side != nil {
+				current.tx += uint64(side.PacketsSent)
+				current.rx += uint64(side.PacketsReceived)
+			}
+		}
 	}
-	if !known || span > tick/4 {
-		s.r.samples[s.run.UID] = current
+	if result.Flows != nil {
+		current.flows = uint64(result.Flows.Connects)
 	}
-	s.run.Status.Progress = progress
+	return current
 }
 
-// rate of packets for people, with three significant digits.
-func rate(packets uint64, span time.Duration) string {
-	perSecond := float64(packets) / span.Seconds()
+// rate of packets or flows for people, with three significant digits.
+func rate(count uint64, span time.Duration, unit string) string {
+	perSecond := float64(count) / span.Seconds()
 	if perSecond > 0 {
-		unit := math.Pow(10, math.Floor(math.Log10(perSecond))-2)
-		perSecond = math.Round(perSecond/unit) * unit
+		digit := math.Pow(10, math.Floor(math.Log10(perSecond))-2)
+		perSecond = math.Round(perSecond/digit) * digit
 	}
 	value := new(big.Rat)
 	value.SetFloat64(perSecond)
-	return plan.FormatRate(value, "pps")
+	return plan.FormatRate(value, unit)
 }
 
 // resultOf sums the measured phase up over all engines. A packet that was sent in the measured phase and is not yet
@@ -103,7 +124,9 @@ func resultOf(stats []*enginev1.WatchStatsResponse, facts *snapshot.Facts, run *
 	slices.SortFunc(result.Streams, func(a, b spatev1.StreamResult) int { return strings.Compare(a.Name, b.Name) })
 	result.LossRatio = ratio(result.Lost, flowTx)
 	result.RxMissed, result.Foreign = ofPorts(stats, facts, run)
-	result.Latency = slowest(result.Streams)
+	result.Templates = templates(stats)
+	result.Flows = flowsOf(result.Templates)
+	result.Latency = slowest(append(delaysOf(result.Templates), result.Streams...))
 	result.Receivers = receivers(stats, run)
 	return result
 }

@@ -82,6 +82,13 @@ func (m *Memory) Of(ctx context.Context, run *spatev1.TrafficRun) (*Facts, error
 			facts.Ports[s.RxPort] = true
 		}
 	}
+	for _, t := range p.GetStateful().GetTemplates() {
+		for _, port := range []string{t.ClientPort, t.ServerPort} {
+			if port != "" { // that side is real
+				facts.Ports[port] = true
+			}
+		}
+	}
 	for _, r := range p.Reflectors {
 		facts.Ports[r.Port] = true
 	}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package run
+
+import (
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/controller/snapshot"
+	"spate.dev/operator/internal/engine/enginev1"
+)
+
+const clientSide, serverSide = enginev1.Side_SIDE_CLIENT, enginev1.Side_SIDE_SERVER
+
+func side(template string, side enginev1.Side, open uint64, counters map[string]uint64) *enginev1.TemplateStats {
+	t := &enginev1.TemplateStats{Template: template, Group: template, Side: side, OpenFlows: open}
+	for name, value := range counters {
+		t.Counters = append(t.Counters, &enginev1.NamedCounter{Name: name, Value: value})
+	}
+	return t
+}
+
+// twoEngines run a template with both sides, and one with real clients on the second of them.
+func twoEngines() []*enginev1.WatchStatsResponse {
+	first := side("http", clientSide, 2, map[string]uint64{
+		"connect_attempts": 100, "connects": 97, "closed": 98, "sent_data_bytes": 1000, "received_data_bytes": 9000, "sent_packets": 500,
+		"received_packets": 400, "retransmitted_packets": 3, "syn_timeouts": 2, "resets_received": 1, "connect_drops": 2, "flows_cut": 1, "late_flows": 4,
+	})
+	first.ConnectTime = &enginev1.LatencyStats{Count: 97, SumNs: 97 * 1000, MinNs: 900, MaxNs: 5000, Quantiles: []*enginev1.Quantile{{PartsPerMillion: 990000, Ns: 4000}}}
+	second := side("http", clientSide, 1, map[string]uint64{"connect_attempts": 50, "connects": 50, "closed": 49, "peer_closed_early": 1, "flows_not_begun": 6, "icmp_errors": 2})
+	second.ConnectTime = &enginev1.LatencyStats{Count: 50, SumNs: 50 * 1000, MinNs: 800, MaxNs: 3000, Quantiles: []*enginev1.Quantile{{PartsPerMillion: 990000, Ns: 4500}}}
+	return []*enginev1.WatchStatsResponse{
+		{Templates: []*enginev1.TemplateStats{first, side("http", serverSide, 3, map[string]uint64{"accepts": 99, "connects": 98, "sent_packets": 300, "flows_exhausted": 7})}},
+		{Templates: []*enginev1.TemplateStats{second, side("dns", serverSide, 0, map[string]uint64{"accepts": 20, "connects": 20, "closed": 20, "messages_received": 20, "messages_sent": 19, "message_bytes_sent": 190, "keepalive_timeouts": 1})}},
+	}
+}
+
+func TestTemplatesOfSeveralEngines(t *testing.T) {
+	all := templates(twoEngines())
+	if len(all) != 2 || all[0].Name != "dns" || all[0].Client != nil || all[1].Name != "http" || all[1].Server == nil {
+		t.Fatalf("got %+v", all)
+	}
+	http := all[1].Client
+	want := spatev1.TemplateCounters{
+		Attempts: 150, Connects: 147, Closed: 147, OpenFlows: 3, BytesSent: 1000, BytesReceived: 9000, PacketsSent: 500, PacketsReceived: 400,
+		Retransmitted: 5, Reset: 1, TimedOut: 2, ClosedEarly: 1, Cut: 1, Failed: 5, Errors: 2, Late: 4, NotBegun: 6,
+	}
+	if http.TemplateCounters != want {
+		t.Errorf("got  %+v\nwant %+v", http.TemplateCounters, want)
+	}
+	if c := http.ConnectTime; c == nil || c.Count != 147 || c.Mean != 1000 || c.Min != 800 || c.Max != 5000 || c.P99 != 4500 || http.RoundTrip != nil {
+		t.Errorf("connect time %+v, round trip %+v", c, http.RoundTrip)
+	}
+	if dns := all[0].Server; dns.Silent != 1 || dns.Failed != 0 || dns.MessagesReceived != 20 || dns.BytesSent != 190 {
+		t.Errorf("a server's flow that ends by silence has not failed: %+v", dns.TemplateCounters)
+	}
+	if flows := flowsOf(all); flows.Attempts != 170 || flows.Connects != 167 || flows.Failed != 5 || flows.Exhausted != 7 || flows.OpenFlows != 3 {
+		t.Errorf("each flow is there once: %+v", *flows)
+	}
+	if flowsOf(nil) != nil {
+		t.Error("there are no flows without templates")
+	}
+	if lost := templates([]*enginev1.WatchStatsResponse{{Templates: []*enginev1.TemplateStats{side("dns", clientSide, 0, map[string]uint64{"keepalive_timeouts": 3})}}}); lost[0].Client.Failed != 3 {
+		t.Errorf("a client without an answer has failed: %+v", *lost[0].Client)
+	}
+}
+
+func TestVerdictOnTemplates(t *testing.T) {
+	stats := twoEngines()
+	for name, c := range map[string]struct {
+		tolerance  spatev1.GeneratorTolerance
+		thresholds []string
+		outcome    spatev1.VerdictOutcome
+		words      []string
+	}{
+		"without thresholds failed flows are no fault": {
+			spatev1.GeneratorTolerance{Late: "100%", TxDropped: "10%", RxMissed: "0"}, nil,
+			spatev1.VerdictPassed, []string{"170 flows begun, 167 established, 5 failed; no thresholds were asked for"},
+		},
+		"failed": {
+			spatev1.GeneratorTolerance{Late: "100%", TxDropped: "10%", RxMissed: "0"}, []string{`result.flows.failed == 0`},
+			spatev1.VerdictFailed, []string{"result.flows.failed is 5"},
+		},
+		"by template and side": {
+			spatev1.GeneratorTolerance{Late: "100%", TxDropped: "10%", RxMissed: "0"},
+			[]string{`result.templates["http"].client.connectTime.p99 < 5000`, `result.templates["http"].client.cps == 49.0`, `result.templates.all(n, t, t.all(s, side, side.exhausted < 8))`, `result.templates["dns"].server.messages == 39`},
+			spatev1.VerdictPassed, []string{"4 thresholds hold"},
+		},
+		"not measured": {
+			spatev1.GeneratorTolerance{Late: "100%", TxDropped: "10%", RxMissed: "0"}, []string{`result.templates["http"].client.roundTrip.p99 < 5000`},
+			spatev1.VerdictFailed, []string{"no such time was measured"},
+		},
+		"the generator was the limit": {
+			spatev1.GeneratorTolerance{Late: "2%", TxDropped: "6", RxMissed: "0"}, nil,
+			spatev1.VerdictInvalid, []string{"7 flows found no place or free port", "generatorTolerance.txDropped of 6 allows 6 of 183 due", "4 flows began late", "2% allows 3 of 183 due"},
+		},
+		"flows that did not begin": {
+			spatev1.GeneratorTolerance{Late: "3%", TxDropped: "5", RxMissed: "0"}, nil,
+			spatev1.VerdictInvalid, []string{"6 flows did not begin before the end", "7 flows found"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &spatev1.TrafficRun{}
+			r.Spec.GeneratorTolerance = c.tolerance
+			r.Spec.Generator.Pods = []spatev1.PodSnapshot{{Name: "g-0"}, {Name: "g-1"}}
+			for _, e := range c.thresholds {
+				r.Spec.Thresholds = append(r.Spec.Thresholds, spatev1.Threshold{Name: "t", Expression: e})
+			}
+			v := judge(r, resultOf(stats, &snapshot.Facts{}, r), 2*time.Second, time.Second)
+			_, message := primary(&v)
+			if v.Outcome != c.outcome {
+				t.Errorf("%s: %s", v.Outcome, message)
+			}
+			for _, w := range c.words {
+				if !strings.Contains(message, w) {
+					t.Errorf("no %q in %q", w, message)
+				}
+			}
+		})
+	}
+}
+
+// The engine leaves out counters that are 0, so a name it does not know would go unseen.
+func TestTheEngineCountsByTheseNames(t *testing.T) {
+	source, err := os.ReadFile("../../../../engine/stateful/src/counters.rs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var known []string
+	for _, found := range regexp.MustCompile(`(?m)^    [A-Z][A-Za-z]+ "([a-z_]+)" "`).FindAllStringSubmatch(string(source), -1) {
+		known = append(known, found[1])
+	}
+	asked := []string{begun[clientSide], begun[serverSide]}
+	for _, sum := range counted {
+		asked = append(asked, sum.names...)
+	}
+	for _, name := range asked {
+		if !slices.Contains(known, name) {
+			t.Errorf("the engine has no counter %s among its %d", name, len(known))
+		}
+	}
+}
+
+// Every counter of the API is summed up, and into a field of its own.
+func TestAllCountersAreSummed(t *testing.T) {
+	c := &spatev1.TemplateCounters{}
+	fields := map[*int64]bool{&c.Attempts: true, &c.OpenFlows: true, &c.Failed: true}
+	for _, sum := range counted {
+		fields[sum.into(c)] = true
+	}
+	if want := reflect.TypeFor[spatev1.TemplateCounters]().NumField(); len(fields) != want || len(counted)+3 != want {
+		t.Errorf("%d fields are summed by %d sums, want %d", len(fields), len(counted)+3, want)
+	}
+}

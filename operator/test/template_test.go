@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+// Templates with real engines: results are sums over pods, live ones and last ones, and thresholds know what there is.
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+)
+
+const loopbackTemplate = `
+apiVersion: spate.dev/v1alpha1
+kind: ASTFTemplate
+metadata: {name: greeting}
+spec:
+  destinationPort: 80
+  rate: 100cps
+  pools:
+    clients: [{name: clients, first: 198.18.0.1, last: 198.18.0.100}]
+    servers: [{name: servers, first: 198.19.0.1, last: 198.19.0.10}]
+  source:
+    programs:
+      transport: TCP
+      client: [{send: {content: {text: hello}}}, {receive: {bytes: 1000}}]
+      server: [{receive: {bytes: 5}}, {send: {content: {size: 1000}}}, {waitForPeerClose: {}}]
+`
+
+// greetingProfile runs both sides of the template on port loop.
+func greetingProfile(name, spec string) string {
+	return `
+apiVersion: spate.dev/v1alpha1
+kind: TrafficProfile
+metadata: {name: ` + name + `}
+spec:
+  generatorRef: {name: loop}
+  traffic:
+  - {name: hello, templateRef: {name: greeting}, transmitPort: loop, receivePort: loop}
+  drain: 3s
+  generatorTolerance: {late: 100%, txDropped: 50%}
+` + spec
+}
+
+func TestTemplatesOfTwoEnginesHaveOneResultAndVerdict(t *testing.T) {
+	ns := ready(t, "  replicas: 2\n")
+	mustApply(t, ns, loopbackTemplate)
+	mustApply(t, ns, greetingProfile("hello", `  duration: 2s
+  thresholds:
+  - {name: none-failed, expression: result.flows.failed == 0}
+  - {name: answered, expression: 'result.templates["hello"].client.bytesReceived == 1000 * result.templates["hello"].server.connects'}
+`))
+	p := profileNamed(ns, "hello")
+	r := complete(t, runLimit, p)
+	res := r.Status.Result
+	if len(r.Spec.Generator.Pods) != 2 || len(res.Templates) != 1 || len(res.Streams) != 0 || res.Flows == nil {
+		t.Fatalf("%d pods, %+v", len(r.Spec.Generator.Pods), res)
+	}
+	flows, hello := *res.Flows, res.Templates[0]
+	if flows.Attempts+flows.NotBegun != 200 || flows.Connects != flows.Attempts || flows.Failed != 0 || flows.OpenFlows != 0 || flows.BytesReceived != 1000*flows.Connects {
+		t.Errorf("flows %+v", flows)
+	}
+	if hello.Name != "hello" || hello.Client.Connects != flows.Connects || hello.Server.Connects != flows.Connects || hello.Server.BytesReceived != 5*flows.Connects {
+		t.Errorf("client %+v, server %+v", hello.Client.TemplateCounters, hello.Server.TemplateCounters)
+	}
+	expect(t, answerLimit, p, spatev1.ConditionPassed, metav1.ConditionTrue, spatev1.ReasonThresholdsMet, "established, 0 failed", "2 thresholds hold")
+	if p.Status.Flows == nil || *p.Status.Flows != flows {
+		t.Errorf("the profile has %+v, its run %+v", p.Status.Flows, flows)
+	}
+}
+
+func TestThresholdsOnTemplatesAreCheckedBeforeTheRun(t *testing.T) {
+	ns := namespace(t)
+	mustApply(t, ns, loopbackGenerator+"---"+loopbackTemplate)
+	mustApply(t, ns, greetingProfile("wrong", `  duration: 1s
+  thresholds:
+  - {name: typo, expression: 'result.templates["greeting"].client.failed == 0'}
+  - {name: side, expression: 'result.templates["hello"].servers.failed == 0'}
+  - {name: stream, expression: 'result.streams["hello"].lost == 0'}
+`))
+	expect(t, answerLimit, profileNamed(ns, "wrong"), spatev1.ConditionStalled, metav1.ConditionTrue, spatev1.ReasonInvalidSpec,
+		"spec.thresholds[0].expression", "no such key: greeting", "templates are hello (client, server)",
+		"spec.thresholds[1].expression", "no such key: servers", "spec.thresholds[2].expression", "no such key: hello")
+}
