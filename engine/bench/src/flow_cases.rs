@@ -119,7 +119,7 @@ impl Case {
             most_open,
             clients: of(0),
             servers: of(1),
-            client_tunables: Some(tunables.clone()),
+            client_tunables: Some(tunables),
             server_tunables: Some(tunables),
             ..Template::default()
         };

@@ -143,7 +143,7 @@ fn idle(rig: &Rig, case: &Case, connections: u64, bytes: u64) -> anyhow::Result<
         Box::new(move |packets| {
             let lost = |_: &usize| {
                 let n = seen.fetch_add(1, Ordering::Relaxed);
-                (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) % LOST_OF == 0
+                (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32).is_multiple_of(LOST_OF)
             };
             (0..packets.len()).filter(|index| !lost(index)).collect()
         }),
