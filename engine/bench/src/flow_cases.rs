@@ -8,6 +8,8 @@ use contract::{
 use crate::cases::TAG;
 use crate::rig::PORT;
 
+/// Flows a second: more than a worker can begin. Each one that is owed is counted at the end, so not many more.
+const FLAT_OUT: u64 = 5_000_000;
 /// Flows that are open at a time where as many begin as can.
 const OPEN: u64 = 1000;
 /// How long an end that closed first is kept, in ns: stated, and part of what is measured.
@@ -80,8 +82,8 @@ impl Case {
         !matches!(self.kind, Kinds::Idle { .. })
     }
 
-    /// Its plan, until stopped.
-    pub fn plan(&self) -> Plan {
+    /// Its plan, until stopped; flat out with so many flows, 0 for no limit.
+    pub fn plan(&self, flows: u64) -> Plan {
         let (request, response) = match self.kind {
             Kinds::Exchange { request, response, .. } | Kinds::Datagrams { request, response } => (request, response),
             Kinds::Idle { bytes, .. } => (bytes, bytes),
@@ -95,7 +97,7 @@ impl Case {
         };
         let (rate, limit, most_open, most_flows) = match self.kind {
             Kinds::Idle { connections, .. } => (OPENINGS, connections, 0, 2 * connections),
-            _ => (crate::rig::FLAT_OUT, 0, OPEN, PLACES),
+            _ => (FLAT_OUT, flows, OPEN, PLACES),
         };
         let window = if let Kinds::Exchange { initial_window, .. } = self.kind { initial_window } else { 10 };
         let tunables =

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use serde::{Deserialize, Serialize};
 use spate_engine::control::runs::Held;
-use spate_engine::datapath::{PollMode, PortDevice};
-use spate_stateful::Count;
+use spate_engine::datapath::{PollMode, PortDevice, TemplateCounters};
+use spate_stateful::{COUNTERS, Count};
 
 use crate::flow_cases::{self, Case, Kinds, idle_ns};
 use crate::rig::{Cpus, Pages, Rig};
@@ -75,7 +75,7 @@ impl Flows {
     }
 
     fn flat_out(&self, rig: &Rig, case: &Case) -> anyhow::Result<Ended> {
-        let held = rig.start(&case.plan())?;
+        let held = rig.start(&case.plan(self.flows.unwrap_or(0)))?;
         let now = || Ended {
             flows: count(&held, true, Count::Closed),
             packets: rig.packets().0,
@@ -118,13 +118,23 @@ fn check(held: &Held, case: &Case) -> anyhow::Result<()> {
     let wrong = held.run().contradictions();
     ensure!(wrong.is_empty(), "{}: {}", case.name, wrong.join("; "));
     for client in [true, false] {
-        for failure in [Count::ResetsReceived, Count::ConnectDrops, Count::TimeoutDrops, Count::FlowsExhausted] {
+        for failure in [Count::ConnectDrops, Count::TimeoutDrops, Count::FlowsExhausted, Count::FlowsCut] {
             let side = if client { "clients" } else { "servers" };
             let failed = count(held, client, failure);
-            ensure!(failed == 0, "{}: {side} counted {failed} of {failure:?}", case.name);
+            ensure!(failed == 0, "{}: {side} counted {failed} of {failure:?}; {}", case.name, told(held));
         }
     }
     Ok(())
+}
+
+/// All that both sides have counted.
+fn told(held: &Held) -> String {
+    let side = |side: &TemplateCounters| {
+        let counts = COUNTERS.iter().zip(&side.counts).filter(|(_, count)| **count > 0);
+        let named: Vec<_> = counts.map(|((name, ..), count)| format!("{name} {count}")).collect();
+        format!("{}: {}", if side.client { "clients" } else { "servers" }, named.join(", "))
+    };
+    held.run().template_counters().iter().map(side).collect::<Vec<_>>().join("; ")
 }
 
 /// Resident memory of this process in bytes.
@@ -148,7 +158,7 @@ fn idle(rig: &Rig, case: &Case, connections: u64, bytes: u64) -> anyhow::Result<
             (0..packets.len()).filter(|index| !lost(index)).collect()
         }),
     );
-    let held = rig.start(&case.plan())?;
+    let held = rig.start(&case.plan(0))?;
     let open = Duration::from_nanos(idle_ns(connections));
     let since = Instant::now();
     let opened = || held.run().template_counters().iter().map(|side| side.open).min().unwrap_or(0);
