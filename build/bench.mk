@@ -8,7 +8,7 @@ SOAK ?= 10m
 SEED ?= 1
 
 ##@ Measure
-.PHONY: bench bench-stateful bench-instructions bench-baseline bench-pacing soak bench-program
+.PHONY: bench bench-stateful bench-instructions bench-baseline bench-pacing soak soak-stateful bench-program
 bench-program:
 	@echo "bench: building (first time: 4-8 min; after a change: 2-3 min)"
 	@cd engine && cargo build --locked --release --quiet --package spate-bench \
@@ -28,6 +28,9 @@ bench-baseline: bench-program ## Record instructions per packet and connection f
 
 bench-pacing: bench-program ## Measure when packets leave, at 10 kpps to 10 Mpps (1 min)
 	@$(bench_program) pacing
+
+soak-stateful: bench-program ## Run connections at full rate with losses; all must end, memory stay (SOAK=30m, SEED=1)
+	@$(bench_program) flow-soak --length $(if $(filter file,$(origin SOAK)),30m,$(SOAK)) --seed $(SEED)
 
 soak: engine-debug ## Start, change and end streams at random; counters must balance (SOAK=10m, SEED=1)
 	@cd engine && cargo build --locked --quiet --package spate-bench

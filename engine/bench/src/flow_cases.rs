@@ -60,6 +60,49 @@ pub fn idle_ns(connections: u64) -> u64 {
     connections * 1_000_000_000 / OPENINGS + REST_NS
 }
 
+/// A UDP flow of which a datagram was lost ends after this.
+const SILENCE: Kind = Kind::KeepaliveNs(500_000_000);
+
+/// All that run flat out beside each other, at so many flows a second together, as often of each; so many are open at most of
+/// each, 0 for any number.
+pub fn mix(run_id: &str, rate: u64, most_open: u64) -> Plan {
+    let cases: Vec<_> = CASES.iter().filter(|case| case.is_flat_out()).collect();
+    let each = rate / cases.len() as u64;
+    let template = |(index, case): (usize, &&Case)| Template { most_open, ..case.template(index as u32, each) };
+    let payloads = cases.iter().flat_map(|case| case.payloads()).collect();
+    plan(run_id, cases.iter().enumerate().map(template).collect(), payloads, PLACES)
+}
+
+fn plan(run_id: &str, templates: Vec<Template>, payloads: Vec<Payload>, most_flows: u64) -> Plan {
+    let pool = |name: &str, first: [u8; 4], last: [u8; 4]| Pool {
+        name: name.into(),
+        first: first.to_vec().into(),
+        last: last.to_vec().into(),
+        ..Pool::default()
+    };
+    Plan {
+        run_id: run_id.to_owned(),
+        profile: "bench".into(),
+        namespace: "bench".into(),
+        run_tag: TAG,
+        timing: Some(Timing { drain_ns: DRAIN_NS, ..Timing::default() }),
+        stateful: Some(Stateful {
+            payloads,
+            pools: vec![
+                pool("clients", [16, 0, 0, 0], [16, 0, 255, 255]),
+                pool("servers", [48, 0, 0, 0], [48, 0, 0, 255]),
+            ],
+            templates,
+            most_flows,
+            ..Stateful::default()
+        }),
+        ..Plan::default()
+    }
+}
+
+/// What flows that are open at a run's end have, in ns.
+const DRAIN_NS: u64 = 10_000_000_000;
+
 fn step(kind: Kind) -> Instruction {
     Instruction { kind: Some(kind) }
 }
@@ -84,21 +127,26 @@ impl Case {
 
     /// Its plan, until stopped; flat out with so many flows, 0 for no limit.
     pub fn plan(&self, flows: u64) -> Plan {
-        let (request, response) = match self.kind {
-            Kinds::Exchange { request, response, .. } | Kinds::Datagrams { request, response } => (request, response),
-            Kinds::Idle { bytes, .. } => (bytes, bytes),
-        };
-        let (client, server) = self.programs(request, response);
-        let pool = |name: &str, first: [u8; 4], last: [u8; 4]| Pool {
-            name: name.into(),
-            first: first.to_vec().into(),
-            last: last.to_vec().into(),
-            ..Pool::default()
-        };
         let (rate, limit, most_open, most_flows) = match self.kind {
             Kinds::Idle { connections, .. } => (OPENINGS, connections, 0, 2 * connections),
             _ => (FLAT_OUT, flows, OPEN, PLACES),
         };
+        let template = Template { limit, most_open, ..self.template(0, rate) };
+        plan(self.name, vec![template], self.payloads().to_vec(), most_flows)
+    }
+
+    /// Bytes of a request and of a response.
+    fn payloads(&self) -> [Payload; 2] {
+        let (request, response) = match self.kind {
+            Kinds::Exchange { request, response, .. } | Kinds::Datagrams { request, response } => (request, response),
+            Kinds::Idle { bytes, .. } => (bytes, bytes),
+        };
+        [request, response].map(|bytes| Payload { content: Some(payload::Content::Size(bytes)), fields: Vec::new() })
+    }
+
+    /// Its template as number `index` of a plan, at so many flows a second.
+    fn template(&self, index: u32, rate: u64) -> Template {
+        let (client, server) = self.programs(2 * index);
         let window = if let Kinds::Exchange { initial_window, .. } = self.kind { initial_window } else { 10 };
         let tunables =
             Tunables { mss: 1460, initial_window: window, time_wait_ns: TIME_WAIT_NS, ..Tunables::default() };
@@ -106,56 +154,40 @@ impl Case {
             Kinds::Datagrams { .. } => TransportProtocol::Udp,
             _ => TransportProtocol::Tcp,
         };
-        let size = |bytes| Payload { content: Some(payload::Content::Size(bytes)), fields: Vec::new() };
         let of = |pool| vec![WeightedPool { pool, weight: 1 }];
-        let template = Template {
+        Template {
             name: self.name.into(),
             protocol: protocol.into(),
             client_port: PORT.into(),
             server_port: PORT.into(),
             client: Some(client),
             server: Some(server),
-            destination_port: 80,
+            destination_port: 80 + index,
             flows_per_second: Some(Ratio { numerator: rate, denominator: 1 }),
-            limit,
-            most_open,
             clients: of(0),
             servers: of(1),
             client_tunables: Some(tunables),
             server_tunables: Some(tunables),
             ..Template::default()
-        };
-        Plan {
-            run_id: self.name.to_owned(),
-            profile: "bench".into(),
-            namespace: "bench".into(),
-            run_tag: TAG,
-            timing: Some(Timing { drain_ns: 2_000_000_000, ..Timing::default() }),
-            stateful: Some(Stateful {
-                payloads: vec![size(request), size(response)],
-                pools: vec![
-                    pool("clients", [16, 0, 0, 0], [16, 0, 255, 255]),
-                    pool("servers", [48, 0, 0, 0], [48, 0, 0, 255]),
-                ],
-                templates: vec![template],
-                most_flows,
-                ..Stateful::default()
-            }),
-            ..Plan::default()
         }
     }
 
-    fn programs(&self, request: u64, response: u64) -> (Program, Program) {
+    /// What clients and servers do, whose payloads begin at an index.
+    fn programs(&self, payloads: u32) -> (Program, Program) {
+        let (request, response) = match self.kind {
+            Kinds::Exchange { request, response, .. } | Kinds::Datagrams { request, response } => (request, response),
+            Kinds::Idle { bytes, .. } => (bytes, bytes),
+        };
         let messages = || Kind::ReceiveMessages(ReceiveMessages { messages: 1, clear: true });
         let send_message = |payload| Kind::SendMessage(SendMessage { payload });
         match self.kind {
             Kinds::Exchange { .. } => (
-                program([Kind::Connect(Nothing {}), send(0), receive(response), Kind::Close(Nothing {})]),
-                program([Kind::Accept(Nothing {}), receive(request), send(1), Kind::Close(Nothing {})]),
+                program([Kind::Connect(Nothing {}), send(payloads), receive(response), Kind::Close(Nothing {})]),
+                program([Kind::Accept(Nothing {}), receive(request), send(payloads + 1), Kind::Close(Nothing {})]),
             ),
             Kinds::Datagrams { .. } => (
-                program([send_message(0), messages(), Kind::Close(Nothing {})]),
-                program([messages(), send_message(1), Kind::Close(Nothing {})]),
+                program([SILENCE, send_message(payloads), messages(), Kind::Close(Nothing {})]),
+                program([SILENCE, messages(), send_message(payloads + 1), Kind::Close(Nothing {})]),
             ),
             Kinds::Idle { connections, .. } => {
                 let idle = idle_ns(connections);
@@ -163,14 +195,14 @@ impl Case {
                     program([
                         Kind::Connect(Nothing {}),
                         Kind::Delay(Delay { min_ns: idle, max_ns: idle }),
-                        send(0),
+                        send(payloads),
                         receive(response),
                         Kind::Close(Nothing {}),
                     ]),
                     program([
                         Kind::Accept(Nothing {}),
                         receive(request),
-                        send(1),
+                        send(payloads + 1),
                         Kind::WaitForPeerClose(Nothing {}),
                         Kind::Close(Nothing {}),
                     ]),

@@ -16,7 +16,7 @@ use crate::rig::{Cpus, Pages, Rig};
 
 /// Before the measurement begins: caches are warm, and as many flows in TIME-WAIT as there will be.
 const SETTLE: Duration = Duration::from_millis(1500);
-/// Of idle cases: one packet in so many is lost.
+/// One packet in so many is lost, where any are.
 const LOST_OF: u64 = 100;
 /// What retransmissions may take after the last flow should have ended.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -128,7 +128,7 @@ fn check(held: &Held, case: &Case) -> anyhow::Result<()> {
 }
 
 /// All that both sides have counted.
-fn told(held: &Held) -> String {
+pub fn told(held: &Held) -> String {
     let side = |side: &TemplateCounters| {
         let counts = COUNTERS.iter().zip(&side.counts).filter(|(_, count)| **count > 0);
         let named: Vec<_> = counts.map(|((name, ..), count)| format!("{name} {count}")).collect();
@@ -138,16 +138,16 @@ fn told(held: &Held) -> String {
 }
 
 /// Resident memory of this process in bytes.
-fn resident() -> anyhow::Result<u64> {
+pub fn resident() -> anyhow::Result<u64> {
     let text = std::fs::read_to_string("/proc/self/statm")?;
     let pages: u64 = text.split_whitespace().nth(1).context("statm has a second number")?.parse()?;
     Ok(pages * 4096)
 }
 
-fn idle(rig: &Rig, case: &Case, connections: u64, bytes: u64) -> anyhow::Result<Ended> {
-    let before = resident()?;
-    let seen = AtomicU64::new(0);
-    // Which ones are lost follows from their numbers alone (Fibonacci hashing): spread, and the same in each run.
+/// Has the loopback lose one packet in `LOST_OF`. Which ones follows from the seed and their numbers alone (Fibonacci
+/// hashing): spread, and the same in each run.
+pub fn lose(rig: &Rig, seed: u64) {
+    let seen = AtomicU64::new(seed << 40);
     rig.engine().datapath().disturb(
         0,
         Box::new(move |packets| {
@@ -158,6 +158,11 @@ fn idle(rig: &Rig, case: &Case, connections: u64, bytes: u64) -> anyhow::Result<
             (0..packets.len()).filter(|index| !lost(index)).collect()
         }),
     );
+}
+
+fn idle(rig: &Rig, case: &Case, connections: u64, bytes: u64) -> anyhow::Result<Ended> {
+    let before = resident()?;
+    lose(rig, 0);
     let held = rig.start(&case.plan(0))?;
     let open = Duration::from_nanos(idle_ns(connections));
     let since = Instant::now();

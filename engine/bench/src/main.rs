@@ -3,6 +3,7 @@
 //! `bench`, `bench-instructions`, `bench-pacing` and `soak` call it.
 mod cases;
 mod flow_cases;
+mod flow_soak;
 mod flows;
 mod instructions;
 mod measure;
@@ -34,6 +35,7 @@ enum Command {
     Stateless(stateless::Stateless),
     Stateful(stateful::Stateful),
     Flows(flows::Flows),
+    FlowSoak(flow_soak::FlowSoak),
     Instructions(instructions::Instructions),
     Measure(measure::Measure),
     Pacing(pacing::Pacing),
@@ -46,6 +48,7 @@ fn main() -> ExitCode {
         Command::Stateless(stateless) => stateless.execute(),
         Command::Stateful(stateful) => stateful.execute(),
         Command::Flows(flows) => flows.execute(),
+        Command::FlowSoak(soak) => soak.execute(),
         Command::Instructions(instructions) => instructions.execute(),
         Command::Measure(measure) => measure.execute(),
         Command::Pacing(pacing) => pacing.execute(),

@@ -45,7 +45,7 @@ pub struct Soak {
     seed: u64,
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+pub fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || "must be such as 30s or 10m, at least 10s".to_owned();
     let (number, seconds) = match (text.strip_suffix('s'), text.strip_suffix('m')) {
         (Some(number), _) => (number, 1),
