@@ -274,8 +274,9 @@ impl Engine {
     /// Bits a second on the medium by port, of live runs other than `except`.
     fn claimed_bits(&self, except: Option<&str>) -> BTreeMap<usize, u128> {
         let mut all = BTreeMap::new();
-        for (id, held) in lock(&self.runs).iter() {
-            if Some(id.as_str()) != except && !held.has_ended() {
+        // The list is not locked any more when a run is: an update locks its run first.
+        for held in self.all() {
+            if Some(held.run.id()) != except && !held.has_ended() {
                 held.add_bits(&lock(&held.now), &mut all);
             }
         }
@@ -461,7 +462,8 @@ impl Engine {
             Asked::Rate(_) => "rate",
             Asked::RateFactor(_) => "rate_factor",
             Asked::Enabled(true) => "enabled",
-            Asked::Enabled(false) | Asked::Paused(_) | Asked::FlowsPerSecond(_) => return Ok(()),
+            Asked::FlowsPerSecond(_) => "flows_per_second",
+            Asked::Enabled(false) | Asked::Paused(_) => return Ok(()),
         };
         let claimed = self.claimed_bits(Some(held.run.id()));
         let fact = |(i, port): (usize, &PortInfo)| fit::port_facts(port, claimed.get(&i).copied().unwrap_or_default());

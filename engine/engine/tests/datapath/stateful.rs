@@ -331,6 +331,22 @@ fn no_flow_begins_while_a_run_is_paused_and_a_factor_changes_their_rate() {
 }
 
 #[test]
+fn a_rate_that_changes_while_a_run_stands_holds_when_it_goes_on() {
+    let _turn = turn();
+    let datapath = loopback(1, PollMode::Busy);
+    let run = start(&datapath, emulated(&datapath, 3, Some(600 * MS), over_v4(Protocol::Tcp, 1000)));
+    let at = |ms: u64| run.started_at().unwrap() + ms * MS;
+    run.pause(at(200)).unwrap();
+    thread::sleep(Duration::from_millis(300));
+    run.change_flow_rate((2, 1), 0).unwrap();
+    thread::sleep(Duration::from_millis(50));
+    run.resume(0).unwrap();
+    wait_for(&run, RunState::Complete, 10);
+    // 200 ms at 1000 flows a second, 400 ms at 2000.
+    assert_all_complete(&run.template_counters(), 1000);
+}
+
+#[test]
 fn single_templates_change_their_rates_and_stand_while_others_go_on() {
     let _turn = turn();
     let datapath = loopback(2, PollMode::Busy);

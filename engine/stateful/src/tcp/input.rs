@@ -29,10 +29,8 @@ impl Flow {
         }
         self.snd_wnd = u32::from(s.window);
         (self.snd_wl1, self.snd_wl2) = (s.seq, self.snd_una);
-        self.rtt_at = cx.now.us();
         self.rtt_seq = isn;
         self.set(is::OUTPUT | is::TIMED);
-        self.arm_retransmit(cx);
         cx.one(Count::Accepts);
         cx.one(Count::ReceivedPackets);
     }

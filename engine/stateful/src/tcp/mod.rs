@@ -85,10 +85,8 @@ impl Flow {
     pub fn connect(&mut self, isn: u32, cx: &mut Context<'_>) {
         self.begin(isn, cx.tunables);
         self.state = State::SynSent;
-        self.rtt_at = cx.now.us();
         self.set(is::OUTPUT | is::TIMED);
         self.rtt_seq = isn;
-        self.arm_retransmit(cx);
         cx.one(Count::ConnectAttempts);
     }
 

@@ -160,9 +160,10 @@ impl Emulated {
             self.emulation.start(origin);
             self.stage = Stage::Begins;
         }
-        while self.changes.front().is_some_and(|change| change.at_ns <= at) {
+        while let Some(change) = self.changes.front().filter(|change| change.at_ns <= at) {
+            // While the clock stands it is not known when that is: the change waits until it goes on.
+            let Some(mono_ns) = clock.mono_of(change.at_ns) else { break };
             let Some(change) = self.changes.pop_front() else { break };
-            let Some(mono_ns) = clock.mono_of(change.at_ns) else { continue };
             self.factor = change.factor;
             self.emulation.change_rate(mono_ns, self.factor);
             if let Some(row) = change.row {
