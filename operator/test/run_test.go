@@ -6,6 +6,7 @@ package test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -113,16 +114,16 @@ func TestEntriesArePausedAndGetOtherRatesWhileTheRunIsUnderWay(t *testing.T) {
 	first := p.Status.CurrentRun.Name
 	mustApply(t, ns, profile("rate: 5kpps, paused: false"))
 	r := &spatev1.TrafficRun{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: first}}
-	changed := func(want string) {
-		until(t, answerLimit, "the run has "+want, func() (bool, string) {
+	changed := func(paused bool) {
+		want := []spatev1.EntryChange{{Name: "other", Rate: "5kpps", Paused: paused}}
+		until(t, answerLimit, fmt.Sprintf("the run has %+v", want), func() (bool, string) {
 			must(t, get(r))
-			got := fmt.Sprintf("%+v", r.Status.Entries)
-			return got == want, got
+			return slices.Equal(r.Status.Entries, want), fmt.Sprintf("%+v", r.Status.Entries)
 		})
 	}
-	changed("[{Name:other Rate:5kpps Paused:false}]")
+	changed(false)
 	mustApply(t, ns, profile("rate: 5kpps, paused: true"))
-	changed("[{Name:other Rate:5kpps Paused:true}]")
+	changed(true)
 	r = complete(t, runLimit, p)
 	streams := map[string]int64{}
 	for _, s := range r.Status.Result.Streams {
