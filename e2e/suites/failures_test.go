@@ -41,7 +41,7 @@ func TestALostPodMakesTheRunInvalid(t *testing.T) {
 	if run.Status.Verdict.Outcome != spate.VerdictInvalid {
 		t.Errorf("verdict %s, want Invalid", run.Status.Verdict.Outcome)
 	}
-	expect(t, condition(t, time.Second, p, spate.ConditionPassed, metav1.ConditionFalse), spate.ReasonPodLost, pods[0].Name)
+	expect(t, condition(t, 10*time.Second, p, spate.ConditionPassed, metav1.ConditionFalse), spate.ReasonPodLost, pods[0].Name)
 
 	t.Run("the generator heals, and a re-run passes", func(t *testing.T) {
 		condition(t, 30*time.Second, generatorNamed(ns, "loop"), spate.ConditionReady, metav1.ConditionTrue)
@@ -84,7 +84,7 @@ func TestAGeneratorThatCannotKeepUpIsTheLimit(t *testing.T) {
 	if run.Status.Verdict.Outcome != spate.VerdictInvalid {
 		t.Errorf("verdict %s, want Invalid", run.Status.Verdict.Outcome)
 	}
-	expect(t, condition(t, time.Second, flood, spate.ConditionPassed, metav1.ConditionFalse), spate.ReasonGeneratorLimited)
+	expect(t, condition(t, 10*time.Second, flood, spate.ConditionPassed, metav1.ConditionFalse), spate.ReasonGeneratorLimited)
 	if r := run.Status.Result; r.TxDropped == 0 && r.Late == 0 {
 		t.Error("neither late nor dropped packets are told")
 	}

@@ -57,7 +57,7 @@ func TestIMIXThroughARouter(t *testing.T) {
 		mustApply(t, ns, demo(t, "imix.yaml"))
 		imix := profileNamed(ns, "imix")
 		run := complete(t, 60*time.Second, imix)
-		expect(t, condition(t, time.Second, imix, spate.ConditionPassed, metav1.ConditionTrue), spate.ReasonThresholdsMet)
+		expect(t, condition(t, 10*time.Second, imix, spate.ConditionPassed, metav1.ConditionTrue), spate.ReasonThresholdsMet)
 		want := map[string]int64{"imix-64": 140_000, "imix-594": 80_000, "imix-1518": 20_000}
 		for _, s := range run.Status.Result.Streams {
 			if s.Tx != want[s.Name] || s.Rx != s.Tx || s.Lost != 0 {
@@ -78,7 +78,7 @@ func TestIMIXThroughARouter(t *testing.T) {
 		dropping := profileNamed(ns, "imix-drop")
 		run := complete(t, 60*time.Second, dropping)
 		dropped := router(t, "dropped")
-		expect(t, condition(t, time.Second, dropping, spate.ConditionPassed, metav1.ConditionFalse), spate.ReasonThresholdMissed, "no-loss", dropped)
+		expect(t, condition(t, 10*time.Second, dropping, spate.ConditionPassed, metav1.ConditionFalse), spate.ReasonThresholdMissed, "no-loss", dropped)
 		if lost := strconv.FormatInt(run.Status.Result.Lost, 10); lost != dropped || dropped == "0" {
 			t.Errorf("lost %s, the router dropped %s", lost, dropped)
 		}

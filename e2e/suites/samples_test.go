@@ -265,7 +265,7 @@ func passed(t *testing.T, ns, name string) *spate.TrafficRun {
 	t.Helper()
 	p := profileNamed(ns, name)
 	run := complete(t, 60*time.Second, p)
-	condition(t, time.Second, p, spate.ConditionPassed, metav1.ConditionTrue)
+	condition(t, 10*time.Second, p, spate.ConditionPassed, metav1.ConditionTrue)
 	return run
 }
 

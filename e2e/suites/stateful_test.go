@@ -47,7 +47,7 @@ func TestAWebSiteThroughARouter(t *testing.T) {
 	mustApply(t, ns, demo(t, "http.yaml"))
 	http := profileNamed(ns, "http")
 	run := complete(t, 60*time.Second, http)
-	expect(t, condition(t, time.Second, http, spate.ConditionPassed, metav1.ConditionTrue), spate.ReasonThresholdsMet, "2400 flows begun, 2400 established, 0 failed")
+	expect(t, condition(t, 10*time.Second, http, spate.ConditionPassed, metav1.ConditionTrue), spate.ReasonThresholdsMet, "2400 flows begun, 2400 established, 0 failed")
 
 	flows := run.Status.Result.Flows
 	begun := int64(2400)
@@ -92,7 +92,7 @@ func lostPages(t *testing.T, ns string) {
 	mustApply(t, ns, deaf)
 	p := profileNamed(ns, "deaf")
 	run := complete(t, 60*time.Second, p)
-	expect(t, condition(t, time.Second, p, spate.ConditionPassed, metav1.ConditionFalse), spate.ReasonThresholdMissed, "connections", "result.flows.failed is")
+	expect(t, condition(t, 10*time.Second, p, spate.ConditionPassed, metav1.ConditionFalse), spate.ReasonThresholdMissed, "connections", "result.flows.failed is")
 	clients := templateOf(t, run, "http").Client
 	if clients.Connects != 0 || clients.Attempts == 0 || clients.Failed != clients.Attempts || clients.Cut+clients.TimedOut != clients.Failed {
 		t.Errorf("%+v, want every attempt to fail without an answer", clients.TemplateCounters)
