@@ -316,6 +316,8 @@ impl Http {
         match self.phase {
             Phase::Front => {}
             Phase::FirstLine => {
+                // A line that ends before it says so is no status line.
+                self.response &= usize::from(self.place) >= VERSION.len();
                 // `HTTP/1.1 200`
                 if self.response && self.place < 12 {
                     return Err(Fault::Status);

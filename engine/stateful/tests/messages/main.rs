@@ -97,6 +97,13 @@ fn http(bytes: &[u8]) -> Fed {
 }
 
 #[test]
+fn a_line_that_is_a_part_of_a_version_is_no_status_line() {
+    for bytes in ["H\n\n", "HTTP\r\n\r\n", "H\nContent-Length: 2\n\nab"] {
+        oracle::compare(&Until::HttpMessage, bytes.as_bytes(), &[0, 3]);
+    }
+}
+
+#[test]
 fn what_has_no_end_that_can_be_known_is_told_by_its_fault() {
     for (bytes, fault) in [
         ("HTTP/1.1 abc\r\n", Fault::Status),
