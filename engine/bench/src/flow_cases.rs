@@ -136,12 +136,16 @@ impl Case {
     }
 
     /// Bytes of a request and of a response.
+    fn sizes(&self) -> [u64; 2] {
+        match self.kind {
+            Kinds::Exchange { request, response, .. } | Kinds::Datagrams { request, response } => [request, response],
+            Kinds::Idle { bytes, .. } => [bytes, bytes],
+        }
+    }
+
+    /// A request and a response.
     fn payloads(&self) -> [Payload; 2] {
-        let (request, response) = match self.kind {
-            Kinds::Exchange { request, response, .. } | Kinds::Datagrams { request, response } => (request, response),
-            Kinds::Idle { bytes, .. } => (bytes, bytes),
-        };
-        [request, response].map(|bytes| Payload { content: Some(payload::Content::Size(bytes)), fields: Vec::new() })
+        self.sizes().map(|bytes| Payload { content: Some(payload::Content::Size(bytes)), fields: Vec::new() })
     }
 
     /// Its template as number `index` of a plan, at so many flows a second.
@@ -174,10 +178,7 @@ impl Case {
 
     /// What clients and servers do, whose payloads begin at an index.
     fn programs(&self, payloads: u32) -> (Program, Program) {
-        let (request, response) = match self.kind {
-            Kinds::Exchange { request, response, .. } | Kinds::Datagrams { request, response } => (request, response),
-            Kinds::Idle { bytes, .. } => (bytes, bytes),
-        };
+        let [request, response] = self.sizes();
         let messages = || Kind::ReceiveMessages(ReceiveMessages { messages: 1, clear: true });
         let send_message = |payload| Kind::SendMessage(SendMessage { payload });
         match self.kind {

@@ -1,46 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Live capture of a running engine, through its Unix socket and the command that people use.
+mod serving;
+
 use contract::engine_client::EngineClient;
-use contract::prepare_request::Part;
-use contract::{GetInfoRequest, PrepareHeader, PrepareRequest, RemoveRequest, StartRequest, StopRequest};
+use contract::{GetInfoRequest, RemoveRequest, StartRequest, StopRequest};
 use pcap_file::pcap::PcapReader;
-use sha2::{Digest, Sha256};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output};
 use std::time::Duration;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Channel;
 
-const ENGINE: &str = env!("CARGO_BIN_EXE_spate-engine");
-
-/// An engine that serves a loopback on a socket; it ends with the test.
-struct Engine(Child);
-
-impl Engine {
-    async fn serve(socket: &Path) -> (Self, EngineClient<Channel>) {
-        let listen = format!("unix:{}", socket.display());
-        let child = Command::new(ENGINE)
-            .args(["serve", "--port", "east=loopback", "--hugepages", "none", "--metrics", "127.0.0.1:0"])
-            .args(["--memory", "128M", "--listen", &listen])
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let engine = Self(child);
-        for _ in 0..300 {
-            if let Ok(channel) = Endpoint::from_shared(listen.clone()).unwrap().connect().await {
-                return (engine, EngineClient::new(channel));
-            }
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-        panic!("the engine does not listen");
-    }
-}
-
-impl Drop for Engine {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+use serving::{ENGINE, Engine, prepare};
 
 fn capture(socket: &Path, arguments: &[&str]) -> Output {
     let connect = format!("unix:{}", socket.display());
@@ -79,14 +49,7 @@ async fn start(client: &mut EngineClient<Channel>) {
         streams: vec![stream(1, 53), stream(2, 80)],
         ..Default::default()
     };
-    let bytes = prost::Message::encode_to_vec(&plan);
-    let header = PrepareHeader {
-        run_id: "r".into(),
-        total_bytes: bytes.len() as u64,
-        digest: Sha256::digest(&bytes).to_vec().into(),
-    };
-    let parts = [Part::Header(header), Part::Chunk(bytes.into())].map(|part| PrepareRequest { part: Some(part) });
-    client.prepare(tokio_stream::iter(parts)).await.unwrap();
+    prepare(client, &plan).await;
     let now = client.get_info(GetInfoRequest {}).await.unwrap().into_inner().now_ns;
     client.start(StartRequest { run_id: "r".into(), at_ns: now + 50_000_000 }).await.unwrap();
 }
@@ -97,7 +60,7 @@ async fn packets_that_a_filter_takes_are_copied_whole_or_cut_and_wrong_requests_
     let socket = folder.path().join("spate.sock");
     let file = folder.path().join("out.pcap");
     let path = file.to_str().unwrap();
-    let (_engine, mut client) = Engine::serve(&socket).await;
+    let (_engine, mut client) = Engine::serve(&socket, "east").await;
 
     for (arguments, told) in [
         (&["--port", "west"][..], "port: \"west\" is no port of this engine; known are east"),

@@ -1,22 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Connection records as people get them: from `run --records`, and from WatchRecords of a running engine.
-use contract::engine_client::EngineClient;
+mod serving;
+
 use contract::instruction::Kind;
-use contract::prepare_request::Part;
 use contract::{
-    ConnectionRecord, GetInfoRequest, Instruction, Payload, Plan, Pool, PrepareHeader, PrepareRequest, Program, Ratio,
-    Receive, Records, RunState, Send, Side, StartRequest, Stateful, Template, Timing, TransportProtocol,
-    WatchRecordsRequest, WatchStatsRequest, WatchStatsResponse, WeightedPool, payload,
+    ConnectionRecord, GetInfoRequest, Instruction, Payload, Plan, Pool, Program, Ratio, Receive, Records, RunState,
+    Send, Side, StartRequest, Stateful, Template, Timing, TransportProtocol, WatchRecordsRequest, WatchStatsRequest,
+    WatchStatsResponse, WeightedPool, payload,
 };
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use prost::Message;
-use sha2::{Digest, Sha256};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
-use std::time::Duration;
-use tonic::transport::{Channel, Endpoint};
+use std::process::{Command, Output};
 
-const ENGINE: &str = env!("CARGO_BIN_EXE_spate-engine");
+use serving::{ENGINE, Engine, prepare};
+
 const FLOWS: u64 = 200;
 
 /// Connections on a loopback, as many in half a second, with a request of 100 bytes and a response of 2000.
@@ -97,48 +95,10 @@ fn a_run_writes_what_it_is_told_to_and_overwrites_nothing() {
     assert_eq!(none.status.code(), Some(2));
 }
 
-/// An engine that serves a loopback on a socket; it ends with the test.
-struct Engine(Child);
-
-impl Engine {
-    async fn serve(socket: &Path) -> (Self, EngineClient<Channel>) {
-        let listen = format!("unix:{}", socket.display());
-        let child = Command::new(ENGINE)
-            .args(["serve", "--port", "l=loopback", "--hugepages", "none", "--metrics", "127.0.0.1:0"])
-            .args(["--memory", "128M", "--listen", &listen])
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let engine = Self(child);
-        for _ in 0..300 {
-            if let Ok(channel) = Endpoint::from_shared(listen.clone()).unwrap().connect().await {
-                return (engine, EngineClient::new(channel));
-            }
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-        panic!("the engine does not listen");
-    }
-}
-
-impl Drop for Engine {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-async fn prepare(client: &mut EngineClient<Channel>, plan: &Plan) {
-    let bytes = plan.encode_to_vec();
-    let digest = Sha256::digest(&bytes).to_vec().into();
-    let header = PrepareHeader { run_id: plan.run_id.clone(), total_bytes: bytes.len() as u64, digest };
-    let parts = [Part::Header(header), Part::Chunk(bytes.into())].map(|part| PrepareRequest { part: Some(part) });
-    client.prepare(tokio_stream::iter(parts)).await.unwrap();
-}
-
 #[tokio::test]
 async fn records_are_told_until_the_run_has_ended() {
     let folder = tempfile::tempdir().unwrap();
-    let (_engine, mut client) = Engine::serve(&folder.path().join("spate.sock")).await;
+    let (_engine, mut client) = Engine::serve(&folder.path().join("spate.sock"), "l").await;
     let mut without = plan(None);
     (without.run_id, without.run_tag) = ("none".into(), 2);
     without.stateful.as_mut().unwrap().pools.iter_mut().for_each(|pool| {

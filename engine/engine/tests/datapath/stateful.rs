@@ -350,11 +350,14 @@ fn a_rate_that_changes_while_a_run_stands_holds_when_it_goes_on() {
 fn single_templates_change_their_rates_and_stand_while_others_go_on() {
     let _turn = turn();
     let datapath = loopback(2, PollMode::Busy);
-    let mut two = over_v4(Protocol::Tcp, 1000);
-    let other =
-        Template { name: "other".into(), group: "other".into(), destination_port: 81, ..two.templates[0].clone() };
-    two.templates.push(other);
-    let run = start(&datapath, emulated(&datapath, 4, Some(1000 * MS), two));
+    let two = |protocol, rate| {
+        let mut two = over_v4(protocol, rate);
+        let other =
+            Template { name: "other".into(), group: "other".into(), destination_port: 81, ..two.templates[0].clone() };
+        two.templates.push(other);
+        two
+    };
+    let run = start(&datapath, emulated(&datapath, 4, Some(1000 * MS), two(Protocol::Tcp, 1000)));
     let at = |ms: u64| run.started_at().unwrap() + ms * MS;
     // The first: 300 ms at 1000 flows a second, 300 ms at 500, 400 ms at 1000. The other: 500 ms at 1000, and then none.
     run.update_templates(&[0], FlowChange::Rate((500, 1)), at(300)).unwrap();
@@ -368,11 +371,7 @@ fn single_templates_change_their_rates_and_stand_while_others_go_on() {
     run.remove();
 
     // A factor of all takes back what was set of one, not a pause.
-    let mut two = over_v4(Protocol::Udp, 100);
-    let other =
-        Template { name: "other".into(), group: "other".into(), destination_port: 81, ..two.templates[0].clone() };
-    two.templates.push(other);
-    let run = start(&datapath, emulated(&datapath, 5, Some(1000 * MS), two));
+    let run = start(&datapath, emulated(&datapath, 5, Some(1000 * MS), two(Protocol::Udp, 100)));
     let at = |ms: u64| run.started_at().unwrap() + ms * MS;
     run.update_templates(&[0], FlowChange::Rate((1000, 1)), at(200)).unwrap();
     run.update_templates(&[1], FlowChange::Enabled(false), at(200)).unwrap();

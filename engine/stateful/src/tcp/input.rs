@@ -80,14 +80,22 @@ impl Flow {
             && (seq_before(self.snd_una, s.ack) || (s.ack == self.snd_una && !s.payload.is_empty()))
     }
 
-    /// Takes such a segment in.
-    #[inline(always)]
-    fn input_predicted(&mut self, s: &Segment<'_>, cx: &mut Context<'_>, backlogs: &mut Slab<Backlog>) {
+    /// The timestamp to echo: of the segment that reaches to what was acknowledged last (RFC 7323 section 4.3).
+    #[inline]
+    fn note_timestamp(&mut self, s: &Segment<'_>, cx: &Context<'_>) {
         if let Some((value, _)) = s.timestamps()
+            && self.has(is::TIMESTAMPS)
             && !seq_before(self.ack_sent, s.seq)
+            && !seq_before(value, self.ts_recent)
         {
             (self.ts_recent, self.ts_recent_at) = (value, cx.now.ms());
         }
+    }
+
+    /// Takes such a segment in.
+    #[inline(always)]
+    fn input_predicted(&mut self, s: &Segment<'_>, cx: &mut Context<'_>, backlogs: &mut Slab<Backlog>) {
+        self.note_timestamp(s, cx);
         if s.ack != self.snd_una {
             self.advance(s, cx, backlogs);
         }
@@ -134,13 +142,7 @@ impl Flow {
         if s.has(flag::SYN) && !self.is_late_syn(s, cx) {
             return false;
         }
-        if let Some((value, _)) = s.timestamps()
-            && self.has(is::TIMESTAMPS)
-            && !seq_before(self.ack_sent, s.seq)
-            && !seq_before(value, self.ts_recent)
-        {
-            (self.ts_recent, self.ts_recent_at) = (value, cx.now.ms());
-        }
+        self.note_timestamp(s, cx);
         if !s.has(flag::ACK) {
             return false;
         }
