@@ -142,8 +142,10 @@ pub struct Flow {
     /// Shift of the peer's window, and of ours in the upper half.
     pub scales: u8,
     pub dup_acks: u8,
-    /// Of the template's flows.
-    pub number: u64,
+    /// See `tcp::Recovery`, or `NONE`.
+    pub recovery: u32,
+    /// See `Backlog`, or `NONE`.
+    pub backlog: u32,
 
     // Second line: TCP. Names as in RFC 9293 section 3.3.1.
     pub snd_una: u32,
@@ -176,10 +178,8 @@ pub struct Flow {
     pub ts_recent: u32,
     /// When it came, in ticks of timestamps.
     pub ts_recent_at: u32,
-    /// See `tcp::Recovery`, or `NONE`.
-    pub recovery: u32,
-    /// See `Backlog`, or `NONE`.
-    pub backlog: u32,
+    /// Of the template's flows.
+    pub number: u64,
     /// CUBIC: the window before the last reduction, in bytes.
     pub w_max: u32,
     /// CUBIC: when the epoch began, in microseconds; 0: not.

@@ -313,11 +313,12 @@ impl<'a> Plain<'a> {
 }
 
 /// `fold` of a sum of few 32-bit words.
-#[inline]
-fn fold_33(sum: u64) -> u16 {
-    let sum = (sum & 0xffff) + (sum >> 16 & 0xffff) + (sum >> 32);
-    let sum = (sum & 0xffff) + (sum >> 16);
-    ((sum & 0xffff) + (sum >> 16)) as u16
+#[inline(always)]
+fn fold_words(sum: u64) -> u16 {
+    let (sum, carry) = (sum as u32).overflowing_add((sum >> 32) as u32);
+    let sum = sum + u32::from(carry);
+    // The upper half gets both halves' sum, and its carry from the lower one, which gets the same.
+    (sum.wrapping_add(sum.rotate_left(16)) >> 16) as u16
 }
 
 type Ip<'a> = (Address, Address, u8, u8, &'a [u8]);
@@ -617,15 +618,43 @@ impl Options {
     }
 }
 
+/// Between whom a packet goes.
+#[derive(Clone, Copy, Debug)]
+pub enum Ends {
+    /// IPv4 addresses.
+    V4 {
+        /// Of the sender.
+        source: u32,
+        /// Of the receiver.
+        destination: u32,
+    },
+    /// IPv6 addresses.
+    V6 {
+        /// Of the sender.
+        source: Address,
+        /// Of the receiver.
+        destination: Address,
+    },
+}
+
+impl Ends {
+    /// From one address to another of the same family.
+    #[inline]
+    pub fn of(source: Address, destination: Address) -> Self {
+        match (source.as_v4(), destination.as_v4()) {
+            (Some(source), Some(destination)) => Self::V4 { source, destination },
+            _ => Self::V6 { source, destination },
+        }
+    }
+}
+
 /// The headers below the transport of what a flow sends.
 #[derive(Clone, Copy, Debug)]
 pub struct Below {
     /// Ethernet destination and source.
     pub macs: [u8; 12],
     /// IP addresses.
-    pub source: Address,
-    /// IP addresses.
-    pub destination: Address,
+    pub ends: Ends,
     /// IPv4 type of service, IPv6 traffic class.
     pub tos: u8,
     /// Time to live, hop limit.
@@ -644,13 +673,34 @@ pub struct Head {
     pub ack: u32,
     pub flags: u8,
     pub window: u16,
+    /// Of IP: explicit congestion notification.
+    pub ecn: u8,
+}
+
+impl Head {
+    /// Writes all before so many bytes of options; `sum` is of all else that the checksum covers.
+    #[inline(always)]
+    fn write(&self, fixed: &mut [u8; TCP], options: usize, sum: u64) {
+        let ports = u32::from(self.source_port) << 16 | u32::from(self.destination_port);
+        let last = ((TCP + options) as u32 / 4) << 28 | u32::from(self.flags) << 16 | u32::from(self.window);
+        let words = u64::from(ports) + u64::from(self.seq) + u64::from(self.ack) + u64::from(last);
+        fixed[0..4].copy_from_slice(&ports.to_be_bytes());
+        fixed[4..8].copy_from_slice(&self.seq.to_be_bytes());
+        fixed[8..12].copy_from_slice(&self.ack.to_be_bytes());
+        fixed[12..16].copy_from_slice(&last.to_be_bytes());
+        // Checksum and urgent pointer.
+        fixed[16..20].copy_from_slice(&(u32::from(!fold_words(sum + words)) << 16).to_be_bytes());
+    }
 }
 
 impl Below {
     /// Bytes before the transport's header.
     #[inline]
     pub fn len(&self) -> usize {
-        ETHERNET + if self.source.is_v6() { IPV6 } else { IPV4 }
+        match self.ends {
+            Ends::V4 { .. } => ETHERNET + IPV4,
+            Ends::V6 { .. } => ETHERNET + IPV6,
+        }
     }
 
     /// Never.
@@ -659,22 +709,35 @@ impl Below {
     }
 
     /// Writes the headers of Ethernet and IP for a transport's packet of so many bytes. Gives the sum of its pseudo header.
-    #[inline(always)]
-    fn write(&self, frame: &mut [u8], protocol: u8, len: usize) -> u64 {
-        if self.source.is_v6() {
-            return self.write_v6(frame, protocol, len);
+    #[inline]
+    fn write(&self, frame: &mut [u8], ecn: u8, protocol: u8, len: usize) -> u64 {
+        match self.ends {
+            Ends::V4 { source, destination } => {
+                let Some(header) = frame.first_chunk_mut() else { return 0 };
+                self.write_v4(header, (source, destination), ecn, protocol, len)
+            }
+            Ends::V6 { source, destination } => self.write_v6(frame, (source, destination), ecn, protocol, len),
         }
-        let Some(header) = frame.first_chunk_mut::<{ ETHERNET + IPV4 }>() else { return 0 };
+    }
+
+    #[inline(always)]
+    fn write_v4(
+        &self,
+        header: &mut [u8; ETHERNET + IPV4],
+        (source, destination): (u32, u32),
+        ecn: u8,
+        protocol: u8,
+        len: usize,
+    ) -> u64 {
         header[..12].copy_from_slice(&self.macs);
-        let (source, destination) = (self.source.0 as u32, self.destination.0 as u32);
         let total = (IPV4 + len) as u32;
         // Do not fragment (RFC 1191).
-        let first = 0x4500_0000 | u32::from(self.tos) << 16 | total;
+        let first = 0x4500_0000 | u32::from(self.tos | ecn) << 16 | total;
         let second = u32::from(self.id) << 16 | 0x4000;
         let third = u32::from(self.ttl) << 24 | u32::from(protocol) << 16;
         let addresses = u64::from(source) + u64::from(destination);
         let sum = u64::from(first) + u64::from(second) + u64::from(third) + addresses;
-        let third = third | u32::from(!fold_33(sum));
+        let third = third | u32::from(!fold_words(sum));
         header[12..14].copy_from_slice(&[0x08, 0x00]);
         header[14..18].copy_from_slice(&first.to_be_bytes());
         header[18..22].copy_from_slice(&second.to_be_bytes());
@@ -685,64 +748,60 @@ impl Below {
     }
 
     #[cold]
-    fn write_v6(&self, frame: &mut [u8], protocol: u8, len: usize) -> u64 {
+    fn write_v6(
+        &self,
+        frame: &mut [u8],
+        (source, destination): (Address, Address),
+        ecn: u8,
+        protocol: u8,
+        len: usize,
+    ) -> u64 {
         frame[..12].copy_from_slice(&self.macs);
         frame[12..14].copy_from_slice(&[0x86, 0xdd]);
         let header = &mut frame[ETHERNET..ETHERNET + IPV6];
-        header[..4].copy_from_slice(&(6 << 28 | u32::from(self.tos) << 20).to_be_bytes());
+        header[..4].copy_from_slice(&(6 << 28 | u32::from(self.tos | ecn) << 20).to_be_bytes());
         header[4..6].copy_from_slice(&(len as u16).to_be_bytes());
         header[6..8].copy_from_slice(&[protocol, self.ttl]);
-        header[8..24].copy_from_slice(&self.source.0.to_be_bytes());
-        header[24..40].copy_from_slice(&self.destination.0.to_be_bytes());
-        pseudo_header(self.source, self.destination, protocol, len)
+        header[8..24].copy_from_slice(&source.0.to_be_bytes());
+        header[24..40].copy_from_slice(&destination.0.to_be_bytes());
+        pseudo_header(source, destination, protocol, len)
     }
 
     /// Writes the headers of a TCP segment whose data, so many bytes with this sum, is or will be behind them. The frame
     /// holds all of it.
-    pub fn write_tcp(&self, frame: &mut [u8], head: &Head, options: &Options, data: usize, data_sum: u16) {
-        let at = self.len() + TCP;
-        let len = options.len();
-        let sum = options.write(&mut frame[at..at + len]);
-        self.write_head(frame, head, len, data, sum + u64::from(data_sum));
+    pub fn write_tcp(&self, frame: &mut [u8], head: &Head, options: &Options, (data, data_sum): (usize, u16)) {
+        let (below, at, len) = (self.len(), self.len() + TCP, options.len());
+        let sum = options.write(&mut frame[at..at + len]) + u64::from(data_sum);
+        let pseudo = self.write(frame, head.ecn, PROTOCOL_TCP, TCP + len + data);
+        if let Some(fixed) = frame[below..].first_chunk_mut() {
+            head.write(fixed, len, pseudo + sum);
+        }
     }
 
-    /// The same with timestamps (value and echo) as its only option, if any.
-    #[inline]
+    /// The same with timestamps (value and echo) as its only option, if any: what nearly all segments are.
+    #[inline(always)]
     pub fn write_plain(
         &self,
         frame: &mut [u8],
         head: &Head,
         timestamps: Option<(u32, u32)>,
-        data: usize,
-        data_sum: u16,
+        (data, data_sum): (usize, u16),
     ) {
-        let at = self.len() + TCP;
-        let Some((value, echo)) = timestamps else {
-            return self.write_head(frame, head, 0, data, u64::from(data_sum));
-        };
-        let Some(out) = frame[at..].first_chunk_mut::<TIMESTAMPS_LEN>() else { return };
-        out[..4].copy_from_slice(&TIMESTAMPS.to_be_bytes());
-        out[4..8].copy_from_slice(&value.to_be_bytes());
-        out[8..].copy_from_slice(&echo.to_be_bytes());
-        let sum = u64::from(TIMESTAMPS) + u64::from(value) + u64::from(echo) + u64::from(data_sum);
-        self.write_head(frame, head, TIMESTAMPS_LEN, data, sum);
-    }
-
-    /// All before the options; `sum` is of what follows.
-    #[inline]
-    fn write_head(&self, frame: &mut [u8], head: &Head, options: usize, data: usize, sum: u64) {
-        let header = TCP + options;
-        let pseudo = self.write(frame, PROTOCOL_TCP, header + data);
-        let Some(fixed) = frame[self.len()..].first_chunk_mut::<TCP>() else { return };
-        let ports = u32::from(head.source_port) << 16 | u32::from(head.destination_port);
-        let last = (header as u32 / 4) << 28 | u32::from(head.flags) << 16 | u32::from(head.window);
-        let words = u64::from(ports) + u64::from(head.seq) + u64::from(head.ack) + u64::from(last);
-        fixed[0..4].copy_from_slice(&ports.to_be_bytes());
-        fixed[4..8].copy_from_slice(&head.seq.to_be_bytes());
-        fixed[8..12].copy_from_slice(&head.ack.to_be_bytes());
-        fixed[12..16].copy_from_slice(&last.to_be_bytes());
-        // Checksum and urgent pointer.
-        fixed[16..20].copy_from_slice(&(u32::from(!fold_33(pseudo + words + sum)) << 16).to_be_bytes());
+        if let (Ends::V4 { source, destination }, Some((value, echo))) = (self.ends, timestamps)
+            && let Some((below, frame)) = frame.split_first_chunk_mut()
+            && let Some((fixed, frame)) = frame.split_first_chunk_mut()
+            && let Some(out) = frame.first_chunk_mut::<TIMESTAMPS_LEN>()
+        {
+            let len = TCP + TIMESTAMPS_LEN + data;
+            let pseudo = self.write_v4(below, (source, destination), head.ecn, PROTOCOL_TCP, len);
+            out[..4].copy_from_slice(&TIMESTAMPS.to_be_bytes());
+            out[4..8].copy_from_slice(&value.to_be_bytes());
+            out[8..].copy_from_slice(&echo.to_be_bytes());
+            let sum = u64::from(TIMESTAMPS) + u64::from(value) + u64::from(echo) + u64::from(data_sum);
+            head.write(fixed, TIMESTAMPS_LEN, pseudo + sum);
+        } else {
+            self.write_tcp(frame, head, &Options { timestamps, ..Options::default() }, (data, data_sum));
+        }
     }
 
     /// The same for a UDP datagram.
@@ -750,7 +809,7 @@ impl Below {
     pub fn write_udp(&self, frame: &mut [u8], ports: (u16, u16), data: usize, data_sum: u16) {
         let start = self.len();
         let len = UDP + data;
-        let pseudo = self.write(frame, PROTOCOL_UDP, len);
+        let pseudo = self.write(frame, 0, PROTOCOL_UDP, len);
         let bytes = &mut frame[start..start + UDP];
         bytes[0..2].copy_from_slice(&ports.0.to_be_bytes());
         bytes[2..4].copy_from_slice(&ports.1.to_be_bytes());

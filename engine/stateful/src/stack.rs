@@ -15,7 +15,9 @@ use crate::{
     application::Machine,
     counters::{Count, Counters},
     flow::{Flow, State, is, seq_before},
-    packet::{Below, Content, Datagram, Head, Options, Packet, Plain, Reject, Segment, TCP_HEADER, Trouble, flag},
+    packet::{
+        Below, Content, Datagram, Ends, Head, Options, Packet, Plain, Reject, Segment, TCP_HEADER, Trouble, flag,
+    },
     random,
     reader::Readers,
     records::Records,
@@ -392,39 +394,40 @@ impl Stack {
         let of = &self.scenario.templates[template];
         let port = of.client.as_ref().map(|client| client.port).expect("a template with clients");
         let udp = of.protocol == Protocol::Udp;
-        if self.find(tuple, udp).is_some() {
+        let key = Key::of(tuple, udp);
+        let hash = key.hash();
+        if self.find(&key, hash, tuple).is_some() {
             return Err(NotOpened::InUse);
         }
-        let Some(index) = self.add(template, true, number, tuple, udp) else {
+        let mac = self.ports[port].towards(tuple.remote);
+        let Some(index) = self.add(template, true, number, (tuple, &key, hash), mac) else {
             self.sides[side_of(template, true)].counters.one(Count::FlowsExhausted);
             return Err(NotOpened::Exhausted);
         };
-        self.flows[index].remote_mac = self.ports[port].towards(tuple.remote);
-        let isn = self.initial_sequence(tuple);
+        let isn = self.initial_sequence(hash);
         self.note_before(index);
         let (flow, mut cx, _) = self.parts(index);
         if udp {
             cx.counters.one(Count::ConnectAttempts);
             cx.counters.one(Count::Connects);
             flow.exchange(&mut cx);
+            self.go_on(index);
         } else {
+            // Its program begins with that, and waits for it.
             flow.connect(isn, &mut cx);
         }
-        self.go_on(index);
         self.settle(index);
         Ok(())
     }
 
     /// RFC 6528: a clock plus a secret function of who talks to whom.
-    fn initial_sequence(&self, tuple: &Tuple) -> u32 {
-        let hash = u64::from(Key::of(tuple, false).hash());
-        (random::mix(self.secret ^ hash) as u32).wrapping_add((self.now.ns >> 12) as u32)
+    fn initial_sequence(&self, hash: u32) -> u32 {
+        (random::mix(self.secret ^ u64::from(hash)) as u32).wrapping_add((self.now.ns >> 12) as u32)
     }
 
     #[inline]
-    fn find(&self, tuple: &Tuple, udp: bool) -> Option<u32> {
-        let key = Key::of(tuple, udp);
-        self.table.find(key.hash(), |index| key.is(&self.flows[index]) && self.is_between(index, tuple))
+    fn find(&self, key: &Key, hash: u32, tuple: &Tuple) -> Option<u32> {
+        self.table.find(hash, |index| key.is(&self.flows[index]) && self.is_between(index, tuple))
     }
 
     /// Compares addresses of IPv6, of which the flow itself has a hash.
@@ -443,36 +446,45 @@ impl Stack {
         Tuple { local, remote, local_port: flow.local_port, remote_port: flow.remote_port }
     }
 
-    fn add(&mut self, template: usize, client: bool, number: u64, tuple: &Tuple, udp: bool) -> Option<u32> {
+    /// A flow of a template begins: its number, who talks to whom, and of whom frames go to first.
+    fn add(
+        &mut self,
+        template: usize,
+        client: bool,
+        number: u64,
+        (tuple, key, hash): (&Tuple, &Key, u32),
+        remote_mac: [u8; 6],
+    ) -> Option<u32> {
         let index = self.flows.take()?;
-        let v6 = tuple.local.is_v6();
-        let flag = |so: bool, flag: u32| if so { flag } else { 0 };
-        let flags = flag(client, is::CLIENT) | flag(v6, is::V6) | flag(udp, is::UDP) | is::OPEN;
+        let v6 = key.kind & is::V6 != 0;
         let side = side_of(template, client);
         self.flows[index] = Flow {
-            local: short(tuple.local),
-            remote: short(tuple.remote),
-            local_port: tuple.local_port,
-            remote_port: tuple.remote_port,
+            local: key.local,
+            remote: key.remote,
+            local_port: key.local_port,
+            remote_port: key.remote_port,
             side: side as u16,
             number,
-            flags,
+            flags: key.kind | is::OPEN | if client { is::CLIENT } else { 0 },
+            remote_mac,
             ..Flow::NOTHING
         };
         if v6 {
             self.addresses[index as usize] = [tuple.local, tuple.remote];
         }
-        let first = index as usize * self.variables_each;
-        self.variables[first..first + self.variables_each].fill(0);
+        if self.variables_each > 0 {
+            let first = index as usize * self.variables_each;
+            self.variables[first..first + self.variables_each].fill(0);
+        }
         if let Some(readers) = &mut self.readers {
             readers.begin(index);
         }
         if let Some(replies) = &mut self.replies {
             replies[index as usize] = Unanswered::NONE;
         }
-        self.table.insert(Key::of(tuple, udp).hash(), index);
+        self.table.insert(hash, index);
         self.sides[side].counters.opened();
-        self.note_begin(index, tuple, udp);
+        self.note_begin(index, tuple, key.kind & is::UDP != 0);
         Some(index)
     }
 
@@ -503,11 +515,12 @@ impl Stack {
                 remote_port: s.source_port,
                 kind: 0,
             };
-            let found = self.table.find(key.hash(), |index| key.is(&self.flows[index]));
+            let hash = key.hash();
+            let found = self.table.find(hash, |index| key.is(&self.flows[index]));
             if let Some(index) = found {
                 return self.receive_known(port, index, frame, s, plain.ecn);
             }
-            return self.receive_unknown(port, &plain.packet(frame), s);
+            return self.receive_unknown(port, &plain.packet(frame), s, (&key, hash));
         }
         self.receive_any(port, frame)
     }
@@ -522,9 +535,11 @@ impl Stack {
         match &packet.content {
             Content::Tcp(segment) => {
                 let tuple = packet.tuple(segment.source_port, segment.destination_port);
-                match self.find(&tuple, false) {
+                let key = Key::of(&tuple, false);
+                let hash = key.hash();
+                match self.find(&key, hash, &tuple) {
                     Some(index) => self.receive_known(port, index, frame, segment, packet.ecn),
-                    None => self.receive_unknown(port, &packet, segment),
+                    None => self.receive_unknown(port, &packet, segment, (&key, hash)),
                 }
             }
             Content::Udp(datagram) => self.receive_udp(port, &packet, datagram),
@@ -563,7 +578,7 @@ impl Stack {
             let (flow, mut cx, backlogs) = self.parts(index);
             flow.input(s, ecn, &mut cx, backlogs)
         };
-        if progress {
+        if progress && !self.flows[index].has(is::PROGRAM_ENDED) {
             self.go_on(index);
         }
         self.settle(index);
@@ -633,17 +648,22 @@ impl Stack {
         })
     }
 
-    fn receive_unknown(&mut self, port: usize, packet: &Packet<'_>, s: &Segment<'_>) -> Received {
+    fn receive_unknown(
+        &mut self,
+        port: usize,
+        packet: &Packet<'_>,
+        s: &Segment<'_>,
+        (key, hash): (&Key, u32),
+    ) -> Received {
         let tuple = &packet.tuple(s.source_port, s.destination_port);
         let opens = s.flags & (flag::SYN | flag::ACK | flag::RST | flag::FIN) == flag::SYN;
         if opens && let Some(template) = self.server_for(port, tuple, Protocol::Tcp, None) {
             let number = self.sides[side_of(template, false)].counters.get(Count::Accepts);
-            let Some(index) = self.add(template, false, number, tuple, false) else {
+            let Some(index) = self.add(template, false, number, (tuple, key, hash), packet.source_mac) else {
                 self.sides[side_of(template, false)].counters.one(Count::FlowsExhausted);
                 return Received::Taken;
             };
-            self.flows[index].remote_mac = packet.source_mac;
-            let isn = self.initial_sequence(tuple);
+            let isn = self.initial_sequence(hash);
             self.note_before(index);
             let (flow, mut cx, _) = self.parts(index);
             flow.accept(s, isn, &mut cx);
@@ -670,8 +690,7 @@ impl Stack {
         macs[6..].copy_from_slice(&self.ports[port].link.mac);
         let below = Below {
             macs,
-            source: packet.destination,
-            destination: packet.source,
+            ends: Ends::of(packet.destination, packet.source),
             tos: 0,
             ttl: self.sides[side].tunables.ttl,
             id: 0,
@@ -681,14 +700,23 @@ impl Stack {
         } else {
             (0, s.seq.wrapping_add(s.len()), flag::RST | flag::ACK)
         };
-        let head =
-            Head { source_port: s.destination_port, destination_port: s.source_port, seq, ack, flags, window: 0 };
+        let head = Head {
+            source_port: s.destination_port,
+            destination_port: s.source_port,
+            seq,
+            ack,
+            flags,
+            window: 0,
+            ecn: 0,
+        };
         self.ports[port].answers.push(Answer { below, head, side });
     }
 
     fn receive_udp(&mut self, port: usize, packet: &Packet<'_>, d: &Datagram<'_>) -> Received {
         let tuple = packet.tuple(d.source_port, d.destination_port);
-        let index = match self.find(&tuple, true) {
+        let key = Key::of(&tuple, true);
+        let hash = key.hash();
+        let index = match self.find(&key, hash, &tuple) {
             Some(index) => index,
             None => {
                 let Some(template) = self.server_for(port, &tuple, Protocol::Udp, Some(d.payload)) else {
@@ -699,11 +727,10 @@ impl Stack {
                     };
                 };
                 let number = self.sides[side_of(template, false)].counters.get(Count::Accepts);
-                let Some(index) = self.add(template, false, number, &tuple, true) else {
+                let Some(index) = self.add(template, false, number, (&tuple, &key, hash), packet.source_mac) else {
                     self.sides[side_of(template, false)].counters.one(Count::FlowsExhausted);
                     return Received::Taken;
                 };
-                self.flows[index].remote_mac = packet.source_mac;
                 let (flow, mut cx, _) = self.parts(index);
                 cx.counters.one(Count::Accepts);
                 cx.counters.one(Count::Connects);
@@ -727,7 +754,8 @@ impl Stack {
             local_port: trouble.source_port,
             remote_port: trouble.destination_port,
         };
-        let Some(index) = self.find(&tuple, !trouble.tcp) else {
+        let key = Key::of(&tuple, !trouble.tcp);
+        let Some(index) = self.find(&key, key.hash(), &tuple) else {
             let ours = self.shared && self.owner(port, tuple.local).is_some();
             return if ours { Received::Elsewhere } else { Received::Foreign };
         };
@@ -807,28 +835,49 @@ impl Stack {
 
     /// After something has happened to a flow: gives it its turn to send, which sets its timer too, or sets that now, or
     /// forgets the flow.
-    #[inline]
+    #[inline(always)]
     fn settle(&mut self, index: u32) {
         self.note_after(index);
-        let flow = &self.flows[index];
-        if matches!(flow.state, State::Closed | State::TimeWait) && self.ends(index) {
+        let flow = &mut self.flows[index];
+        if matches!(flow.state, State::Closed | State::TimeWait) {
+            self.settle_ended(index);
+        } else if flow.any(is::OWES) {
+            if !flow.has(is::READY) {
+                self.enqueue(index);
+            }
+        } else if flow.any(is::TIMED_AT_ALL) {
+            self.set_timer(index);
+        }
+    }
+
+    /// The same for one that is closed, or in TIME-WAIT.
+    #[inline(never)]
+    fn settle_ended(&mut self, index: u32) {
+        if self.ends(index) {
             return;
         }
-        let flow = &mut self.flows[index];
+        let flow = &self.flows[index];
         if flow.any(is::OWES) {
             if !flow.has(is::READY) {
                 self.enqueue(index);
             }
         } else if flow.any(is::TIMED_AT_ALL) {
-            let at = flow.deadline();
-            if flow.link.at().is_none_or(|set| wheel::before(at, set)) {
-                self.wheel.reset(&mut self.flows, index, at);
-            }
+            self.set_timer(index);
+        }
+    }
+
+    /// The wheel wakes it up at its earliest deadline, or before.
+    #[inline]
+    fn set_timer(&mut self, index: u32) {
+        let flow = &self.flows[index];
+        let at = flow.deadline();
+        if flow.link.at().is_none_or(|set| wheel::before(at, set)) {
+            self.wheel.reset(&mut self.flows, index, at);
         }
     }
 
     /// A flow is closed, or in TIME-WAIT: it is open no more. Whether there is nothing to be done for it.
-    #[inline(never)]
+    #[inline]
     fn ends(&mut self, index: u32) -> bool {
         let flow = &mut self.flows[index];
         if flow.has(is::OPEN) {
@@ -900,7 +949,7 @@ impl Stack {
         while let Some(answer) = self.ports[port].answers.last() {
             let options = Options::default();
             let Some(frame) = out.frame(answer.below.len() + TCP_HEADER) else { return };
-            answer.below.write_tcp(frame, &answer.head, &options, 0, 0);
+            answer.below.write_tcp(frame, &answer.head, &options, (0, 0));
             self.sides[answer.side].counters.one(Count::ResetsSent);
             self.sides[answer.side].counters.one(Count::StraysRefused);
             self.ports[port].answers.pop();
@@ -921,28 +970,29 @@ impl Stack {
 
     #[inline]
     fn turn(&mut self, index: u32, port: usize, out: &mut impl Output) -> Turn {
-        let tuple = self.tuple_of(index);
         let flow = &mut self.flows[index];
         let side = &self.sides[usize::from(flow.side)];
+        let ends = if flow.has(is::V6) {
+            let [source, destination] = self.addresses[index as usize];
+            Ends::V6 { source, destination }
+        } else {
+            Ends::V4 { source: flow.local, destination: flow.remote }
+        };
         let mut macs = [0; 12];
         macs[..6].copy_from_slice(&flow.remote_mac);
         macs[6..].copy_from_slice(&self.ports[port].link.mac);
-        if side.own_macs
-            && let Some(mac) = own_mac(&self.scenario, flow.template(), tuple.local)
-        {
-            macs[6..].copy_from_slice(&mac);
+        if side.own_macs {
+            let client = match ends {
+                Ends::V4 { source, .. } => Address::v4(source),
+                Ends::V6 { source, .. } => source,
+            };
+            if let Some(mac) = own_mac(&self.scenario, flow.template(), client) {
+                macs[6..].copy_from_slice(&mac);
+            }
         }
-        let from = Sources {
-            below: Below {
-                macs,
-                source: tuple.local,
-                destination: tuple.remote,
-                tos: side.tunables.tos,
-                ttl: side.tunables.ttl,
-                id: flow.snd_nxt as u16,
-            },
-            data: Data { payloads: &self.scenario.payloads, backlogs: &self.backlogs },
-        };
+        let below = Below { macs, ends, tos: side.tunables.tos, ttl: side.tunables.ttl, id: flow.snd_nxt as u16 };
+        let data = Data { payloads: &self.scenario.payloads, backlogs: &self.backlogs };
+        let from = Sources { below: &below, data };
         let mut cx = Context {
             now: self.now,
             recoveries: &mut self.recoveries,

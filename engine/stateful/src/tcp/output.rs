@@ -34,7 +34,7 @@ pub struct Data<'a> {
 #[derive(Debug)]
 pub struct Sources<'a> {
     /// Headers of Ethernet and IP.
-    pub below: Below,
+    pub below: &'a Below,
     /// What it sends.
     pub data: Data<'a>,
 }
@@ -65,24 +65,15 @@ struct Plan {
 impl Flow {
     /// Sends what it owes and may send.
     pub fn output(&mut self, cx: &mut Context<'_>, from: &Sources<'_>, out: &mut impl Output) -> Turn {
-        let done = |sent: bool| if sent { Turn::Done } else { Turn::NoRoom };
-        if self.has(is::RESET) {
-            return done(self.send_reset(cx, from, out));
-        }
-        match self.state {
-            State::Closed | State::Datagrams => return Turn::Done,
-            State::SynSent | State::SynReceived => return done(self.send_syn(cx, from, out)),
-            _ => {}
-        }
-        if self.has(is::KEEPALIVE) {
-            let seq = self.snd_una.wrapping_sub(1);
-            if !self.send_bare(seq, cx, from, out) {
-                return Turn::NoRoom;
-            }
-            self.clear(is::KEEPALIVE);
-        }
         let (before, idle) = (self.snd_max, self.in_flight() == 0);
-        let turn = self.send_all(cx, from, out);
+        let turn = if self.is_calm() {
+            self.send_all::<true>(cx, from, out)
+        } else {
+            match self.output_troubled(cx, from, out) {
+                Ok(turn) => turn,
+                Err(turn) => return turn,
+            }
+        };
         if self.in_flight() > 0 && !self.has(is::PERSIST) {
             // New data moves a tail loss probe (RFC 8985 section 7.2), a time-out not: once for all that went.
             let moves = self.has(is::PROBE) && self.snd_max != before;
@@ -93,14 +84,49 @@ impl Flow {
         turn
     }
 
-    #[inline]
-    fn send_all(&mut self, cx: &mut Context<'_>, from: &Sources<'_>, out: &mut impl Output) -> Turn {
+    /// Whether it has nothing to send but new data, FIN and acknowledgements, without any of what is rare: what `CALM` says.
+    #[inline(always)]
+    fn is_calm(&self) -> bool {
+        const RARE: u32 = is::RESET | is::KEEPALIVE | is::FORCED | is::PERSIST | is::RECOVERY | is::LOSS | is::ECN;
+        let opened = (State::Established as u8..=State::TimeWait as u8).contains(&(self.state as u8));
+        opened && self.flags & RARE == 0 && self.recovery == NONE && self.snd_nxt == self.snd_max
+    }
+
+    /// The same if it has more to send than such. An error is a turn that has ended with that.
+    #[inline(never)]
+    fn output_troubled(
+        &mut self,
+        cx: &mut Context<'_>,
+        from: &Sources<'_>,
+        out: &mut impl Output,
+    ) -> Result<Turn, Turn> {
+        let done = |sent: bool| Err(if sent { Turn::Done } else { Turn::NoRoom });
+        if self.has(is::RESET) {
+            return done(self.send_reset(cx, from, out));
+        }
+        match self.state {
+            State::Closed | State::Datagrams => return Err(Turn::Done),
+            State::SynSent | State::SynReceived => return done(self.send_syn(cx, from, out)),
+            _ => {}
+        }
+        if self.has(is::KEEPALIVE) {
+            let seq = self.snd_una.wrapping_sub(1);
+            if !self.send_bare::<false>(seq, cx, from, out) {
+                return Err(Turn::NoRoom);
+            }
+            self.clear(is::KEEPALIVE);
+        }
+        Ok(self.send_all::<false>(cx, from, out))
+    }
+
+    #[inline(always)]
+    fn send_all<const CALM: bool>(&mut self, cx: &mut Context<'_>, from: &Sources<'_>, out: &mut impl Output) -> Turn {
         for _ in 0..TURN {
-            let Some(plan) = self.plan(cx, &from.data) else {
+            let Some(plan) = self.plan::<CALM>(cx, &from.data) else {
                 self.clear(is::OUTPUT);
-                return if self.acknowledge(cx, from, out) { Turn::Done } else { Turn::NoRoom };
+                return if self.acknowledge::<CALM>(cx, from, out) { Turn::Done } else { Turn::NoRoom };
             };
-            if !self.send_data(&plan, cx, from, out) {
+            if !self.send_data::<CALM>(&plan, cx, from, out) {
                 if plan.forced {
                     self.set(is::FORCED);
                 }
@@ -111,7 +137,11 @@ impl Flow {
     }
 
     /// What to send next, if anything may be sent.
-    fn plan(&mut self, cx: &mut Context<'_>, data: &Data<'_>) -> Option<Plan> {
+    #[inline(always)]
+    fn plan<const CALM: bool>(&mut self, cx: &mut Context<'_>, data: &Data<'_>) -> Option<Plan> {
+        if CALM {
+            return self.plan_new(self.segment_data(), cx, data);
+        }
         if self.state == State::TimeWait {
             return None;
         }
@@ -146,6 +176,7 @@ impl Flow {
         self.plan_new(mss, cx, data)
     }
 
+    #[inline(always)]
     fn plan_new(&mut self, mss: u32, cx: &mut Context<'_>, data: &Data<'_>) -> Option<Plan> {
         let sent_fin = self.fin_is_sent();
         let left = if sent_fin { 0 } else { self.snd_end.wrapping_sub(self.snd_nxt) };
@@ -293,19 +324,34 @@ impl Flow {
         window as u16
     }
 
+    #[inline(always)]
     fn head(&mut self, seq: u32, flags: u8, cx: &Context<'_>) -> Head {
         let window = self.window(cx);
         let echo = if self.has(is::ECHO) && flags & flag::SYN == 0 { flag::ECE } else { 0 };
         self.ack_sent = self.rcv_nxt;
         self.clear(is::ACK_NOW | is::ACK_LATER);
         let ack = if flags & flag::ACK != 0 { self.rcv_nxt } else { 0 };
-        Head { source_port: self.local_port, destination_port: self.remote_port, seq, ack, flags: flags | echo, window }
+        Head {
+            source_port: self.local_port,
+            destination_port: self.remote_port,
+            seq,
+            ack,
+            flags: flags | echo,
+            window,
+            ecn: 0,
+        }
     }
 
-    #[inline]
-    fn send_data(&mut self, plan: &Plan, cx: &mut Context<'_>, from: &Sources<'_>, out: &mut impl Output) -> bool {
+    #[inline(always)]
+    fn send_data<const CALM: bool>(
+        &mut self,
+        plan: &Plan,
+        cx: &mut Context<'_>,
+        from: &Sources<'_>,
+        out: &mut impl Output,
+    ) -> bool {
         let len = plan.len as usize;
-        let header = from.below.len() + TCP_HEADER + self.options_len(cx);
+        let header = from.below.len() + TCP_HEADER + self.options_len::<CALM>(cx);
         let Some(frame) = out.frame(header + len) else { return false };
         let sum =
             if len > 0 { self.fill(from.data.payloads, from.data.backlogs, plan.seq, &mut frame[header..]) } else { 0 };
@@ -318,52 +364,50 @@ impl Flow {
             flags |= flag::FIN;
         }
         // Neither what is sent again nor a probe of a window (RFC 3168 sections 6.1.5 and 6.1.6).
-        let mut mark = 0;
-        if len > 0 && !plan.again && self.has(is::ECN) && !self.has(is::PERSIST) {
-            mark = CAPABLE;
+        let mut ecn = 0;
+        if !CALM && len > 0 && !plan.again && self.has(is::ECN) && !self.has(is::PERSIST) {
+            ecn = CAPABLE;
             if self.has(is::REDUCED) {
                 self.clear(is::REDUCED);
                 flags |= flag::CWR;
             }
         }
-        let head = self.head(plan.seq, flags, cx);
-        self.write(frame, &head, mark, (len, sum), cx, from);
-        self.count_sent(plan, cx);
-        self.sent(plan, end.wrapping_add(u32::from(plan.fin)), cx);
+        let head = Head { ecn, ..self.head(plan.seq, flags, cx) };
+        self.write::<CALM>(frame, &head, (len, sum), cx, from);
+        self.count_sent::<CALM>(plan, cx);
+        self.sent::<CALM>(plan, end.wrapping_add(u32::from(plan.fin)), cx);
         true
     }
 
     /// Bytes of the options of a segment that is no SYN.
-    #[inline]
-    fn options_len(&self, cx: &Context<'_>) -> usize {
+    #[inline(always)]
+    fn options_len<const CALM: bool>(&self, cx: &Context<'_>) -> usize {
         let timestamps = if self.has(is::TIMESTAMPS) { packet::TIMESTAMPS_LEN } else { 0 };
-        if self.recovery == NONE { timestamps } else { self.options(cx).len() }
+        if CALM || self.recovery == NONE { timestamps } else { self.options(cx).len() }
     }
 
     /// Writes the headers of a segment that is no SYN, with data of a length and sum.
-    #[inline]
-    fn write(
+    #[inline(always)]
+    fn write<const CALM: bool>(
         &self,
         frame: &mut [u8],
         head: &Head,
-        mark: u8,
-        (len, sum): (usize, u16),
+        data: (usize, u16),
         cx: &Context<'_>,
         from: &Sources<'_>,
     ) {
-        let below = Below { tos: from.below.tos | mark, ..from.below };
-        if self.recovery == NONE {
+        if CALM || self.recovery == NONE {
             let timestamps = self.has(is::TIMESTAMPS).then(|| (cx.now.ms(), self.ts_recent));
-            below.write_plain(frame, head, timestamps, len, sum);
+            from.below.write_plain(frame, head, timestamps, data);
         } else {
             let options = self.options(cx);
             cx.counters.add(Count::SackBlocksSent, options.sacks as u64);
-            below.write_tcp(frame, head, &options, len, sum);
+            from.below.write_tcp(frame, head, &options, data);
         }
     }
 
-    #[inline]
-    fn count_sent(&self, plan: &Plan, cx: &Context<'_>) {
+    #[inline(always)]
+    fn count_sent<const CALM: bool>(&self, plan: &Plan, cx: &Context<'_>) {
         cx.one(Count::SentPackets);
         if plan.fin {
             cx.one(Count::SentControlPackets);
@@ -371,10 +415,10 @@ impl Flow {
         if plan.len == 0 {
             return;
         }
-        if self.has(is::PERSIST) {
+        if !CALM && self.has(is::PERSIST) {
             cx.one(Count::WindowProbesSent);
         }
-        if plan.again {
+        if !CALM && plan.again {
             cx.one(Count::RetransmittedPackets);
             cx.counters.add(Count::RetransmittedBytes, u64::from(plan.len));
         } else {
@@ -384,12 +428,12 @@ impl Flow {
     }
 
     /// Takes note of what was sent.
-    #[inline]
-    fn sent(&mut self, plan: &Plan, end: u32, cx: &mut Context<'_>) {
+    #[inline(always)]
+    fn sent<const CALM: bool>(&mut self, plan: &Plan, end: u32, cx: &mut Context<'_>) {
         if plan.fin && !self.fin_is_sent() {
             self.state = if self.state == State::CloseWait { State::LastAck } else { State::FinWait1 };
         }
-        if plan.again {
+        if !CALM && plan.again {
             // Which of both is answered cannot be told (Karn). It is no pause all the same.
             self.clear(is::TIMED);
             self.rtt_at = cx.now.us();
@@ -397,17 +441,20 @@ impl Flow {
                 self.snd_nxt = end;
             }
         } else {
-            if plan.forced {
+            if !CALM && plan.forced {
                 // A probe with new data repeats nothing.
                 self.clear(is::PROBED);
             }
-            if !self.has(is::TIMED) && !self.has(is::PERSIST) {
+            if !self.has(is::TIMED) && (CALM || !self.has(is::PERSIST)) {
                 self.set(is::TIMED);
                 (self.rtt_seq, self.rtt_at) = (plan.seq, cx.now.us());
             }
             self.snd_nxt = seq_max(self.snd_nxt, end);
         }
         self.snd_max = seq_max(self.snd_max, end);
+        if CALM {
+            return;
+        }
         self.noted(plan.seq, end, cx);
         // The first segment sent again has its whole time to be answered: until then nothing moves the time-out, which an
         // earlier acknowledgement began.
@@ -418,12 +465,18 @@ impl Flow {
 
     /// Acknowledges, if that is owed. A peer without selective acknowledgements counts duplicates: each segment out of order
     /// has its own (RFC 5681 section 4.2), though several arrived at once.
-    fn acknowledge(&mut self, cx: &mut Context<'_>, from: &Sources<'_>, out: &mut impl Output) -> bool {
+    #[inline(always)]
+    fn acknowledge<const CALM: bool>(
+        &mut self,
+        cx: &mut Context<'_>,
+        from: &Sources<'_>,
+        out: &mut impl Output,
+    ) -> bool {
         while self.has(is::ACK_NOW) {
-            if !self.send_bare(self.snd_max, cx, from, out) {
+            if !self.send_bare::<CALM>(self.snd_max, cx, from, out) {
                 return false;
             }
-            if self.recovery != NONE {
+            if !CALM && self.recovery != NONE {
                 let unanswered = &mut cx.recoveries[self.recovery].unanswered;
                 *unanswered = unanswered.saturating_sub(1);
                 if *unanswered > 0 && !self.has(is::SACK) {
@@ -437,10 +490,17 @@ impl Flow {
     }
 
     /// A segment with nothing but an acknowledgement.
-    fn send_bare(&mut self, seq: u32, cx: &mut Context<'_>, from: &Sources<'_>, out: &mut impl Output) -> bool {
-        let Some(frame) = out.frame(from.below.len() + TCP_HEADER + self.options_len(cx)) else { return false };
+    #[inline(always)]
+    fn send_bare<const CALM: bool>(
+        &mut self,
+        seq: u32,
+        cx: &mut Context<'_>,
+        from: &Sources<'_>,
+        out: &mut impl Output,
+    ) -> bool {
+        let Some(frame) = out.frame(from.below.len() + TCP_HEADER + self.options_len::<CALM>(cx)) else { return false };
         let head = self.head(seq, flag::ACK, cx);
-        self.write(frame, &head, 0, (0, 0), cx, from);
+        self.write::<CALM>(frame, &head, (0, 0), cx, from);
         cx.one(Count::SentPackets);
         cx.one(Count::SentAckPackets);
         true
@@ -449,7 +509,7 @@ impl Flow {
     fn send_syn(&mut self, cx: &mut Context<'_>, from: &Sources<'_>, out: &mut impl Output) -> bool {
         if self.snd_nxt != self.snd_una {
             self.clear(is::OUTPUT);
-            return !self.has(is::ACK_NOW) || self.send_bare(self.snd_nxt, cx, from, out);
+            return !self.has(is::ACK_NOW) || self.send_bare::<false>(self.snd_nxt, cx, from, out);
         }
         let tunables = cx.tunables;
         let answers = self.state == State::SynReceived;
@@ -474,7 +534,7 @@ impl Flow {
         }
         let Some(frame) = out.frame(from.below.len() + TCP_HEADER + options.len()) else { return false };
         let head = self.head(self.snd_una, flags, cx);
-        from.below.write_tcp(frame, &head, &options, 0, 0);
+        from.below.write_tcp(frame, &head, &options, (0, 0));
         if self.snd_max == self.snd_una {
             // The first: it is answered, and waited for, from now on.
             self.rtt_at = cx.now.us();
@@ -492,7 +552,7 @@ impl Flow {
         let options = Options::default();
         let Some(frame) = out.frame(from.below.len() + TCP_HEADER + options.len()) else { return false };
         let head = Head { window: 0, ..self.head(self.snd_max, flag::RST | flag::ACK, cx) };
-        from.below.write_tcp(frame, &head, &options, 0, 0);
+        from.below.write_tcp(frame, &head, &options, (0, 0));
         cx.one(Count::SentPackets);
         cx.one(Count::SentControlPackets);
         cx.one(Count::ResetsSent);

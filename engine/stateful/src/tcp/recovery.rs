@@ -265,14 +265,18 @@ impl Flow {
     }
 
     /// Bytes that are in the network, as far as one can tell (RFC 6675 section 4).
+    #[inline]
     pub(super) fn pipe(&self, cx: &Context<'_>) -> u32 {
-        let flight = self.in_flight();
-        if self.recovery == NONE {
-            // Limited transmit (RFC 3042): the first two duplicates let new data go as well.
-            let arrived = u32::from(self.dup_acks.min(2)) * u32::from(self.mss);
-            return flight.saturating_sub(if self.has(is::SACK) { 0 } else { arrived });
+        if self.recovery != NONE {
+            return self.pipe_of(&cx.recoveries[self.recovery]);
         }
-        let trouble = &cx.recoveries[self.recovery];
+        // Limited transmit (RFC 3042): the first two duplicates let new data go as well.
+        let arrived = if self.has(is::SACK) { 0 } else { u32::from(self.dup_acks.min(2)) * u32::from(self.mss) };
+        self.in_flight().saturating_sub(arrived)
+    }
+
+    /// The same with what is known of it.
+    fn pipe_of(&self, trouble: &Recovery) -> u32 {
         let mut out = trouble.sacked.bytes();
         if !self.has(is::SACK) {
             // Each duplicate stands for a segment that has arrived.
@@ -283,7 +287,7 @@ impl Flow {
             out += to.wrapping_sub(from);
             seq = to;
         }
-        flight.saturating_sub(out)
+        self.in_flight().saturating_sub(out)
     }
 
     /// An acknowledgement that acknowledges nothing new came, or one with new blocks, and delivered so many bytes: is
