@@ -19,7 +19,12 @@ mod verify;
 mod web;
 
 use clap::{Parser, Subcommand};
+use spate_dpdk::LargePages;
 use std::process::ExitCode;
+
+/// As the engine's.
+#[global_allocator]
+static ALLOCATOR: LargePages = LargePages;
 
 /// Measures the engine on this machine.
 #[derive(Debug, Parser)]

@@ -2,7 +2,11 @@
 //! `spate-engine`: see `spate_engine::cli`.
 use std::process::ExitCode;
 
+use spate_dpdk::LargePages;
 use spate_engine::{cli, cpu};
+
+#[global_allocator]
+static ALLOCATOR: LargePages = LargePages;
 
 fn main() -> ExitCode {
     if let Some(missing) = cpu::missing() {
