@@ -22,6 +22,8 @@ pub struct Payload {
     fields: Box<[Field]>,
     /// What is seen of the fields: by offset, none over another.
     windows: Box<[Window]>,
+    /// If it is short and the same for all flows: its length, and the sum of all of it.
+    whole: Option<(usize, u16)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -174,7 +176,13 @@ impl Payload {
     }
 
     fn plain(content: Content) -> Self {
-        Self { content, fields: [].into(), windows: [].into() }
+        let mut payload = Self { content, fields: [].into(), windows: [].into(), whole: None };
+        if payload.len() <= WHOLE as u64 {
+            let mut bytes = vec![0; payload.len() as usize];
+            let sum = payload.fill(0, 0, &mut bytes);
+            payload.whole = Some((bytes.len(), sum));
+        }
+        payload
     }
 
     /// The same with fields instead of its former ones; later ones overwrite earlier ones.
@@ -192,7 +200,8 @@ impl Payload {
             checked.map_err(|problem| FieldError { index, problem })?;
         }
         let windows = windows(&fields);
-        Ok(Self { content: self.content, fields, windows })
+        let whole = self.whole.filter(|_| windows.is_empty());
+        Ok(Self { content: self.content, fields, windows, whole })
     }
 
     /// Its length.
@@ -216,6 +225,22 @@ impl Payload {
     /// If they reach beyond the end.
     #[inline]
     pub fn fill(&self, flow: u64, offset: u64, out: &mut [u8]) -> u16 {
+        if let Some((len, sum)) = self.whole
+            && out.len() == len
+        {
+            assert!(offset == 0, "beyond the payload's end");
+            let all = match &self.content {
+                Content::Bytes { bytes, .. } => bytes,
+                Content::Pattern(_) => &TABLE_BYTES[..len],
+            };
+            out.copy_from_slice(all);
+            return sum;
+        }
+        self.fill_part(flow, offset, out)
+    }
+
+    /// The same for a part of it, or if it has fields.
+    fn fill_part(&self, flow: u64, offset: u64, out: &mut [u8]) -> u16 {
         let total = match &self.content {
             Content::Bytes { bytes, sums } => fill_bytes(bytes, sums, offset as usize, out),
             Content::Pattern(len) => {
@@ -270,6 +295,9 @@ fn fill_bytes(bytes: &[u8], sums: &[u32], offset: usize, out: &mut [u8]) -> u64 
     }
     placed(total, offset)
 }
+
+/// The sum of so short a payload is kept.
+const WHOLE: usize = 1460;
 
 /// So few bytes are added up as they are.
 const SHORT: usize = 128;
