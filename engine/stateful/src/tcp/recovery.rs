@@ -254,7 +254,7 @@ impl Flow {
                 cx.one(Count::RecoveryExhausted);
                 return None;
             };
-            cx.recoveries[index] = Recovery { lost_to: self.snd_una, ..Recovery::NOTHING };
+            cx.recoveries[index] = Recovery { lost_to: self.snd_una, late_to: self.snd_una, ..Recovery::NOTHING };
             self.recovery = index;
         }
         Some(&mut cx.recoveries[self.recovery])
@@ -465,6 +465,7 @@ impl Flow {
             self.enter_recovery(0, cx);
         } else {
             self.arm_retransmit(cx);
+            self.wait_for_late(cx);
         }
     }
 
@@ -593,6 +594,10 @@ impl Flow {
         let told = trouble.sacked.remove_below(una);
         trouble.deliver(una);
         trouble.lost_to = seq_max(trouble.lost_to, una);
+        if trouble.sacked.is_empty() {
+            // Nothing is late any more.
+            self.clear(is::REORDER);
+        }
         told
     }
 
