@@ -186,8 +186,7 @@ fn without_memory_what_is_next_in_order_is_taken_all_the_same() {
     // Which end follows the first lines only the program knows, so that what is in order may have to be held as well. The window
     // is wide, and much more is out of order than the pool holds.
     let lines = [b"line\r\n".repeat(3), vec![b'.'; 600_000], b"the end".to_vec()].concat();
-    let server =
-        times(Instruction::Accept, 3, &[pattern(b"\r\n")], &[pattern(b"the end"), send(1, true)]);
+    let server = times(Instruction::Accept, 3, &[pattern(b"\r\n")], &[pattern(b"the end"), send(1, true)]);
     let client = vec![Instruction::Connect, send(0, false), pattern(b"bye")];
     let payloads = vec![Payload::bytes(lines), Payload::bytes(b"good bye".to_vec())];
     let tunables =
