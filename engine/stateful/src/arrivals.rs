@@ -17,6 +17,7 @@
 //! time is), and in which flows go on to be numbered as before.
 //!
 //! If there are several templates, a worker looks at all slots, also those of others, to count flows: O(log templates) each.
+mod owed;
 mod turns;
 
 use std::collections::VecDeque;
@@ -289,6 +290,12 @@ impl Arrivals {
             Some(ahead) => self.line.ticks_at((self.line.ticks, self.line.rest), ahead as usize),
             None => self.line.ticks_at(self.line_before, (slot + self.share.workers - first) as usize),
         };
+        self.due_ticks_after(slot, full)
+    }
+
+    /// When a slot is due that is so many ticks after the first at full rates.
+    #[inline]
+    fn due_ticks_after(&self, slot: u64, full: u128) -> u128 {
         let Some(ramp) = &self.ramp else { return self.from + full };
         let from_ns = self.from >> FRACTION;
         if from_ns >= ramp.ns {

@@ -50,6 +50,7 @@ counters! {
     OldTimestamps "old_timestamps" "tcps_pawsdrop" "Segments dropped for an old timestamp (PAWS).";
     MissingTimestamps "missing_timestamps" "" "Segments dropped because they lack the agreed timestamps.";
     ChallengeAcks "challenge_acks" "" "Acknowledgements that answered a suspicious SYN, RST or ACK (RFC 5961).";
+    ChallengeAcksSuppressed "challenge_acks_suppressed" "" "Such acknowledgements not sent because the worker had sent about 1,000 of them in that second (RFC 5961 section 7).";
     ResetsReceived "resets_received" "tcps_drops" "Connections that the peer reset.";
     ResetsSent "resets_sent" "" "Resets sent.";
     StraysRefused "strays_refused" "" "Of the resets sent, those that answered a segment of no flow: one that came late, or to a closed port.";
@@ -58,8 +59,8 @@ counters! {
     SynTimeouts "syn_timeouts" "tcps_rexmttimeo_syn" "Of them, of SYN.";
     TimeoutDrops "timeout_drops" "tcps_timeoutdrop" "Connections given up after too many time-outs.";
     ConnectDrops "connect_drops" "tcps_conndrops" "Handshakes given up.";
-    SpuriousTimeouts "spurious_timeouts" "" "Time-outs that were undone (RFC 5682).";
-    SpuriousRecoveries "spurious_recoveries" "" "Fast recoveries that were undone (RFC 3522).";
+    SpuriousTimeouts "spurious_timeouts" "" "Time-outs that were undone (RFC 5682, RFC 3522, RFC 3708).";
+    SpuriousRecoveries "spurious_recoveries" "" "Fast recoveries that were undone (RFC 3522, RFC 3708).";
     FastRetransmits "fast_retransmits" "tcps_sack_recovery_episode" "Fast recoveries begun.";
     PersistTimeouts "persist_timeouts" "tcps_persisttimeo" "Time-outs of a closed window.";
     KeepaliveProbes "keepalive_probes" "tcps_keepprobe" "Keepalives sent.";
@@ -67,6 +68,8 @@ counters! {
     DelayedAcks "delayed_acks" "tcps_delack" "Acknowledgements that waited until their time was over.";
     SackBlocksReceived "sack_blocks_received" "tcps_sack_rcv_blocks" "Blocks of selective acknowledgement received.";
     SackBlocksSent "sack_blocks_sent" "tcps_sack_send_blocks" "Blocks of selective acknowledgement sent.";
+    DsackReceived "dsack_received" "" "Acknowledgements that told of what had come twice (D-SACK, RFC 2883).";
+    DsackSent "dsack_sent" "" "Segments sent that told of what had come twice (D-SACK, RFC 2883).";
     RecoveryExhausted "recovery_exhausted" "tcps_sack_sboverflow" "Times there was no memory for the state of a loss, or for what came out of order.";
     BacklogExhausted "backlog_exhausted" "" "Times a program waited because there was no memory to queue another payload.";
     CongestionMarks "congestion_marks" "" "Packets received that were marked congested (RFC 3168).";

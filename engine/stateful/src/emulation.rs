@@ -148,12 +148,12 @@ impl Emulation {
     /// Gives up flows that were due before `stop` and have not begun; they are counted.
     pub fn give_up(&mut self) {
         let end_ns = core::mem::replace(&mut self.end_ns, 0);
-        let mut owed = self.waiting.take();
-        while let Some(arrival) = owed.or_else(|| self.arrivals.as_mut()?.take(end_ns)) {
+        if let Some(arrival) = self.waiting.take() {
             self.counters(arrival.template, true).one(Count::FlowsNotBegun);
-            owed = None;
         }
-        self.arrivals = None;
+        if let Some(mut arrivals) = self.arrivals.take() {
+            arrivals.count(end_ns, |template, owed| self.counters(template, true).add(Count::FlowsNotBegun, owed));
+        }
     }
 
     /// From an instant on rates are this fraction of those of the scenario.
@@ -285,6 +285,12 @@ impl Emulation {
     /// Flows of one side of a template, those in TIME-WAIT not among them.
     pub fn open_flows(&self, template: usize, client: bool) -> u64 {
         self.stack.open_flows(template, client)
+    }
+
+    /// Packets that flows of clients received, all templates together.
+    pub fn packets_of_clients(&self) -> u64 {
+        let of = |template| self.counters(template, true).get(Count::ReceivedPackets);
+        (0..self.scenario.templates.len()).map(of).sum()
     }
 
     /// All flows, those in TIME-WAIT among them.

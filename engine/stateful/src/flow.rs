@@ -184,8 +184,13 @@ pub struct Flow {
     pub w_max: u32,
     /// CUBIC: when the epoch began, in microseconds; 0: not.
     pub epoch_at: u32,
-    /// CUBIC: time from there to `w_max`, in microseconds.
-    pub cubic_k: u32,
+    /// CUBIC: time from there to `w_max`, in ticks of timestamps (2^20 ns).
+    pub cubic_k: u16,
+    /// 0 as long as segments arrive in the order in which they left; else for how many quarters of a round trip what is late is
+    /// waited for (RFC 8985 section 6.2: RACK.reordering_seen and RACK.reo_wnd_mult).
+    pub reordering: u8,
+    /// Recoveries after which that is one quarter again (RACK.reo_wnd_persist).
+    pub reordering_left: u8,
     /// What ends recovery, loss or a probe when acknowledged.
     pub recover: u32,
     /// Bytes or datagrams since the last clear.
@@ -246,6 +251,8 @@ impl Flow {
         w_max: 0,
         epoch_at: 0,
         cubic_k: 0,
+        reordering: 0,
+        reordering_left: 0,
         recover: 0,
         received: 0,
         pieces: [Piece { seq: 0, payload: 0, part: 0 }; 2],

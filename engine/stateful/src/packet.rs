@@ -96,11 +96,6 @@ impl<'a> Segment<'a> {
         }
     }
 
-    /// The same as if its data, and a FIN behind it, had been lost.
-    pub fn without_data(&self) -> Self {
-        Self { payload: &[], flags: self.flags & !flag::FIN, ..*self }
-    }
-
     /// All of its options.
     pub fn options(&self) -> Options {
         Options::read(self.first_timestamps, self.more_options)

@@ -5,8 +5,8 @@
 //! Each end begins behind the one before it, the first at the flow's start, whatever other instructions count. As long as only
 //! one end can follow, bytes are looked through as they come in order, ahead of the program, and none is held: messages that
 //! come early are counted until the program asks for them. Bytes that come out of order, or of which only the program will tell
-//! what is looked for in them, are copied to chunks of the pool; without room there their segment is not accepted, as if it had
-//! been lost, so that it comes again.
+//! what is looked for in them, are copied to chunks of the pool; without room there what would have to be held is not accepted, as if
+//! it had been lost, so that it comes again. What is next in order and can be looked through is always accepted: it makes room.
 use crate::{
     Scenario,
     flow::{Flow, State, is, seq_before, seq_min},
@@ -21,6 +21,8 @@ use crate::{
 const CHUNK: usize = 1460;
 /// Chunks of a flow, at most: the receive buffer that is usual.
 const MOST: usize = 1024;
+/// One in so many chunks is not given to what comes out of order, of all and of a flow's.
+const KEPT: usize = 8;
 /// Flows for each chunk, and how many there are at least and at most.
 const FLOWS_A_CHUNK: usize = 64;
 const FEWEST_CHUNKS: usize = 1024;
@@ -246,21 +248,66 @@ impl Readers {
         }
     }
 
-    /// Before a flow of a side takes a segment: whether there would be room for its data, should they have to wait.
-    pub fn has_room(&mut self, index: u32, side: usize, flow: &Flow, s: &Segment<'_>) -> bool {
-        if self.sides[side].first.is_none() {
-            return true;
-        }
+    /// Before a flow of a side takes a segment: how many bytes of what is new in it may be taken, as there is room for those that
+    /// must wait, and the others can be looked through at once.
+    pub fn room(&mut self, index: u32, side: usize, flow: &Flow, s: &Segment<'_>) -> usize {
+        let Some(first) = self.sides[side].first else { return usize::MAX };
         let cursor = &mut self.cursors[index as usize];
         if !cursor.begun && flow.state != State::SynSent {
             (cursor.at, cursor.begun) = (flow.rcv_nxt, true);
         }
         let ahead = seq_before(flow.rcv_nxt, first_byte(s));
         if cursor.is_idle() || s.payload.is_empty() || !(ahead || self.asks) {
-            return true;
+            return usize::MAX;
         }
-        let room = (self.chunks.capacity() - self.chunks.taken()).min(MOST - usize::from(cursor.chunks));
-        s.payload.len().div_ceil(CHUNK) <= room
+        // Some is left for what comes in order.
+        let kept = |all: usize| if ahead && self.asks { all / KEPT } else { 0 };
+        let (capacity, chunks) = (self.chunks.capacity(), usize::from(cursor.chunks));
+        let pool = (capacity - kept(capacity)).saturating_sub(self.chunks.taken());
+        let room = pool.min((MOST - kept(MOST)).saturating_sub(chunks));
+        if s.payload.len().div_ceil(CHUNK) <= room {
+            return usize::MAX;
+        }
+        if ahead { 0 } else { self.readable(index, first, flow, s) }
+    }
+
+    /// How many bytes, from the next in order on, would be looked through at once.
+    fn readable(&self, index: u32, first: Next, flow: &Flow, s: &Segment<'_>) -> usize {
+        let cursor = &self.cursors[index as usize];
+        let old = flow.rcv_nxt.wrapping_sub(first_byte(s)) as usize;
+        if cursor.broken {
+            return usize::MAX;
+        }
+        if cursor.at != data_end(flow) || old >= s.payload.len() {
+            // What came before waits to be looked through.
+            return 0;
+        }
+        let begin = |number: u32| self.ends[number as usize].matcher.begin();
+        let (mut next, mut progress) = match (cursor.chosen, first) {
+            (true, _) => (cursor.next, cursor.progress),
+            (false, Next::One(number)) => (first, begin(number)),
+            (false, _) => (first, cursor.progress),
+        };
+        let mut at = old;
+        loop {
+            let number = match next {
+                Next::Nothing => return usize::MAX,
+                Next::Asked if at == s.payload.len() => return usize::MAX,
+                Next::Asked => return at - old,
+                Next::One(number) => number,
+            };
+            let end = &self.ends[number as usize];
+            match end.matcher.feed(&mut progress, &s.payload[at..]) {
+                Fed::More | Fed::Broken(_) => return usize::MAX,
+                Fed::Ends(len) => {
+                    at += len;
+                    next = end.next;
+                    if let Next::One(number) = next {
+                        progress = begin(number);
+                    }
+                }
+            }
+        }
     }
 
     /// After it: looks through what is in order now, and holds what must wait.

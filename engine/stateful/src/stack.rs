@@ -25,7 +25,7 @@ use crate::{
     sending::Backlog,
     slab::{NONE, Slab},
     table::Table,
-    tcp::{Context, Data, Instant, Output, Recovery, Sources, Turn},
+    tcp::{Challenges, Context, Data, Instant, Output, Recovery, Sources, Turn},
     wheel::{self, Link, Links, Wheel},
 };
 
@@ -143,6 +143,7 @@ pub struct Stack {
     table: Table,
     wheel: Wheel,
     recoveries: Slab<Recovery>,
+    challenges: Challenges,
     backlogs: Slab<Backlog>,
     /// Local and remote address by flow, if any is of IPv6.
     addresses: Box<[[Address; 2]]>,
@@ -314,6 +315,7 @@ impl Stack {
             table: Table::new(count),
             wheel: Wheel::new(wheel::tick_at(now_ns)),
             recoveries: Slab::new(places(count, FLOWS_A_RECOVERY), Recovery::NOTHING),
+            challenges: Challenges::new(random::nth(seed, 1)),
             backlogs: Slab::new(places(count, FLOWS_A_BACKLOG), Backlog::NOTHING),
             addresses: vec![nowhere; if v6 { count } else { 0 }].into(),
             variables: vec![0; count * variables_each].into(),
@@ -496,6 +498,7 @@ impl Stack {
         let cx = Context {
             now: self.now,
             recoveries: &mut self.recoveries,
+            challenges: &mut self.challenges,
             counters: &side.counters,
             tunables: &side.tunables,
         };
@@ -792,6 +795,7 @@ impl Stack {
             let mut cx = Context {
                 now: self.now,
                 recoveries: &mut self.recoveries,
+                challenges: &mut self.challenges,
                 counters: &side.counters,
                 tunables: &side.tunables,
             };
@@ -996,6 +1000,7 @@ impl Stack {
         let mut cx = Context {
             now: self.now,
             recoveries: &mut self.recoveries,
+            challenges: &mut self.challenges,
             counters: &side.counters,
             tunables: &side.tunables,
         };

@@ -180,3 +180,28 @@ fn without_memory_segments_come_again_and_all_end() {
     assert!(net.count(true, Count::OutOfOrderDropped) > 0, "{}", net.told());
     complete(&net, 40);
 }
+
+#[test]
+fn without_memory_what_is_next_in_order_is_taken_all_the_same() {
+    // Which end follows the first lines only the program knows, so that what is in order may have to be held as well. The window
+    // is wide, and much more is out of order than the pool holds.
+    let lines = [b"line\r\n".repeat(3), vec![b'.'; 600_000], b"the end".to_vec()].concat();
+    let server = times(Instruction::Accept, 3, &[pattern(b"\r\n")], &[pattern(b"the end"), send(1, true)]);
+    let client = vec![Instruction::Connect, send(0, false), pattern(b"bye")];
+    let payloads = vec![Payload::bytes(lines), Payload::bytes(b"good bye".to_vec())];
+    let tunables =
+        Tunables { send_buffer: 1 << 20, receive_buffer: 1 << 20, initial_window: 250, ..Tunables::default() };
+    let path = Path { delay_ns: 20 * MS, loss: 20_000, seed: 5, ..Path::default() };
+    let mut net = Net::new(net::with(Protocol::Tcp, client, server, payloads, tunables.clone(), tunables), path);
+    for _ in 0..60 {
+        net.open(0);
+    }
+    let start = net.now;
+    while net.stack.open_flows(0, true) > 0 && net.now < start + 600_000 * MS {
+        net.run_for(10 * MS);
+    }
+    println!("{} ms\n{}", (net.now - start) / MS, net.told());
+    net.run_for(200_000 * MS);
+    assert!(net.count(false, Count::OutOfOrderDropped) > 0, "{}", net.told());
+    complete(&net, 60);
+}

@@ -64,8 +64,8 @@ struct TemplateFacts {
     client_port: String,
     /// Flows a second in the plan.
     rate: (u64, u64),
-    /// By port, in bits a second on the medium at that rate.
-    asks: Vec<(usize, u128)>,
+    /// By port, in bits a second on the medium at that rate: fractions.
+    asks: Vec<(usize, (u128, u128))>,
 }
 
 /// What updates change of a template.
@@ -595,9 +595,17 @@ impl Held {
         }
         for (template, now) in self.templates.iter().zip(&now.flows).filter(|(_, now)| now.enabled) {
             for (port, bits) in &template.asks {
-                *all.entry(*port).or_default() += bits.saturating_mul(now.factor.0) / now.factor.1.max(1);
+                *all.entry(*port).or_default() += product(*bits, now.factor);
             }
         }
+    }
+}
+
+/// Of two fractions, rounded down; of such large ones that 128 bits are not enough, the first is rounded down before.
+fn product(a: (u128, u128), b: (u128, u128)) -> u128 {
+    match (a.0.checked_mul(b.0), a.1.checked_mul(b.1)) {
+        (Some(numerator), Some(denominator)) => numerator / denominator.max(1),
+        _ => (a.0 / a.1.max(1)).saturating_mul(b.0) / b.1.max(1),
     }
 }
 
@@ -681,4 +689,18 @@ fn refused_change(error: &RunError) -> Refusal {
 /// A poisoned lock guards plain data that no panic leaves half changed.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_factor_meets_the_exact_rate() {
+        // A flow of 1,000 bits each 10^9 s, ten times as often, and 10^9 times as often.
+        assert_eq!(product((1000, 1_000_000_000), (10, 1)), 0);
+        assert_eq!(product((1000, 1_000_000_000), (1_000_000_000, 1)), 1000);
+        assert_eq!(product((1000, 3), (3, 2)), 500);
+        assert_eq!(product((u128::MAX, 1 << 64), (4, 2)), u128::MAX >> 63);
+    }
 }

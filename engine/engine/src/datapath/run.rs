@@ -452,6 +452,11 @@ impl Run {
             return Err(RunError::State { state, problem });
         }
         let at = self.instant(at_wall_ns).max(control.clock.next_turn().unwrap_or(0));
+        let at_ns = control.clock.ahead(at).map_or(0, |ns| ns.max(0).cast_unsigned());
+        if turn == Turn::Stand && at_ns >= control.end_ns {
+            let problem = "its transmission will have ended by then; pause it at an earlier instant";
+            return Err(RunError::State { state, problem });
+        }
         control.clock.turn(at, turn);
         self.workers.tell_all(|| Command::Turn(self.slot, at, turn));
         Ok(self.clock.wall_of(at))

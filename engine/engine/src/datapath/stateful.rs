@@ -162,7 +162,7 @@ impl Templates {
             let handed = |count: fn(&HandoffShare) -> u64| handoff.as_deref().map_or(0, count);
             Steering {
                 worker: *worker,
-                home: received(true).saturating_sub(handed(|share| share.taken.get())),
+                home: received(true).saturating_sub(handed(|share| share.met.get())),
                 placed: received(false),
                 handed_off: handed(|share| share.sent.get()),
                 handoff_lost: handed(|share| share.lost.get()),
@@ -292,7 +292,7 @@ pub(super) fn prepare(
     let spread = takers.by_port.iter().any(|workers| workers.len() > 1);
     let taking_part: Vec<bool> = parts.iter().map(|part| part.is_some() && spread).collect();
     let receivers: Vec<_> = context.ports.iter().map(|port| port.rx_workers.clone()).collect();
-    let mut handoffs = worker::between(&taking_part, &receivers);
+    let mut handoffs = worker::between(&taking_part, &receivers, longest);
     let mut emulating = Vec::new();
     let shared = parts.iter().enumerate().map(|(worker, part)| {
         let scenario = part.as_ref()?;

@@ -31,8 +31,15 @@ pub struct Ask {
     pub template: usize,
     /// Index of the port.
     pub port: usize,
-    /// A second on the medium, at the template's own rate.
-    pub bits: u128,
+    /// A second on the medium, at the template's own rate: a fraction, as a factor may come to it.
+    pub bits: (u128, u128),
+}
+
+impl Ask {
+    /// A second on the medium, rounded down.
+    pub fn bits_per_second(&self) -> u128 {
+        self.bits.0 / self.bits.1
+    }
 }
 
 /// What all templates ask of ports of one of so many engines; and the sides (template, clients?) that may send more than is
@@ -49,7 +56,7 @@ pub fn asks(scenario: &Scenario, engines: u32) -> (Vec<Ask>, Vec<(usize, bool)>)
         for (port, program, tunables, of_clients) in sides.into_iter().flatten() {
             let sent = sent(template.protocol, program, tunables, &scenario.payloads, network);
             let (flows, seconds) = (u128::from(client.rate.0), u128::from(client.rate.1.max(1)));
-            let bits = sent.bits.saturating_mul(flows) / seconds / u128::from(engines.max(1));
+            let bits = (sent.bits.saturating_mul(flows), seconds * u128::from(engines.max(1)));
             asks.push(Ask { template: index, port, bits });
             if sent.more {
                 unknown.push((index, of_clients));

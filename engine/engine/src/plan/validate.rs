@@ -234,7 +234,7 @@ pub fn validate(plan: &Plan, site: &Site) -> Result<Checked, Violations> {
         let (flow_asks, unknown) = flows.unwrap_or_default();
         checked.port_bits = port_bits(plan, &checked);
         for ask in &flow_asks {
-            *checked.port_bits.entry(ask.port).or_default() += ask.bits;
+            *checked.port_bits.entry(ask.port).or_default() += ask.bits_per_second();
         }
         checked.flow_asks = flow_asks;
         let field = if plan.streams.is_empty() { "stateful" } else { "streams" };

@@ -81,7 +81,12 @@ fn a_paused_run_sends_nothing_and_loses_nothing() {
     let datapath = open(&[("null", PortDevice::Null)], 1, PollMode::Busy);
     let streams = vec![stream(1, 0, None, 60, pps(50_000)), stream(2, 0, None, 60, pps(50_000))];
     let run = start(&datapath, spec(1, 0, Some(400 * MS), streams));
-    run.pause(run.started_at().unwrap() + 100 * MS).unwrap();
+    let at = |ms: u64| run.started_at().unwrap() + ms * MS;
+    // Its transmission ends before that.
+    for late in [400, 500] {
+        assert!(matches!(run.pause(at(late)), Err(RunError::State { .. })));
+    }
+    run.pause(at(100)).unwrap();
     wait_for(&run, RunState::Paused, 1);
     let paused = run.counters();
     assert_eq!(run.elapsed_ns(), 100 * MS);

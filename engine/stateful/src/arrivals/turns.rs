@@ -63,6 +63,15 @@ impl Turns {
         }
     }
 
+    /// So many times each template had its weight, divided by a divisor of all, of turns: the order stays.
+    pub(super) fn pass(&mut self, times: u64, divisor: u64) {
+        if let Self::Even(places) = self {
+            for place in places {
+                place.turns += times * (place.weight / divisor);
+            }
+        }
+    }
+
     #[inline]
     pub(super) fn next(&mut self) -> usize {
         match self {

@@ -9,21 +9,17 @@ impl Stack {
         let flow = &self.flows[index];
         let side = usize::from(flow.side);
         let Some(readers) = &mut self.readers else { return false };
-        let room = readers.has_room(index, side, flow, s);
-        let stripped;
-        let s = if room {
-            s
-        } else {
-            // As if its data had been lost; what it acknowledges holds.
-            stripped = s.without_data();
-            &stripped
-        };
+        let room = readers.room(index, side, flow, s);
         let (flow, mut cx, backlogs) = self.parts(index);
-        let progress = flow.input(s, ecn, &mut cx, backlogs);
-        if !room {
+        let progress = if room >= s.payload.len() {
+            flow.input(s, ecn, &mut cx, backlogs)
+        } else {
+            // As if the rest had been lost; what it acknowledges holds.
             cx.counters.one(Count::OutOfOrderDropped);
+            let progress = flow.input_some(s, ecn, room, &mut cx, backlogs);
             flow.set(is::ACK_NOW | is::OUTPUT);
-        }
+            progress
+        };
         if let Some(readers) = &mut self.readers {
             readers.take(index, side, &self.flows[index], s, &self.recoveries);
         }

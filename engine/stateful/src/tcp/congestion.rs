@@ -9,6 +9,9 @@ use crate::{
 /// CUBIC's constants (RFC 9438 section 4.6 and 5).
 const C: f64 = 0.4;
 const BETA: f64 = 0.7;
+/// Seconds of a tick of `cubic_k`.
+const K_TICK: f64 = 1_048_576e-9;
+
 impl Flow {
     /// The window with which a connection starts, and starts again after a pause (RFC 6928, RFC 5681 section 4.1).
     pub(super) fn initial_cwnd(&self, cx: &Context<'_>) -> u32 {
@@ -44,14 +47,14 @@ impl Flow {
             self.epoch_at = now_us.max(1);
             let w_max = (f64::from(self.w_max) / mss).max(cwnd);
             self.w_max = (w_max * mss) as u32;
-            self.cubic_k = (((w_max - cwnd) / C).cbrt() * 1e6 / 1.024) as u32;
+            self.cubic_k = (((w_max - cwnd) / C).cbrt() / K_TICK).min(f64::from(u16::MAX)) as u16;
         }
         let w_max = f64::from(self.w_max) / mss;
         let elapsed = now_us.wrapping_sub(self.epoch_at);
         let seconds = |us: f64| us * 1.024e-6;
         let rtt = seconds(f64::from(self.srtt.max(1)));
         let t = seconds(f64::from(elapsed)) + rtt;
-        let k = seconds(f64::from(self.cubic_k));
+        let k = f64::from(self.cubic_k) * K_TICK;
         let cubic = C * (t - k).powi(3) + w_max;
         // From the window at the epoch's start, by 3 (1 - beta) / (1 + beta) segments a round trip; from the window before
         // the reduction on by one.

@@ -117,6 +117,30 @@ impl Flow {
             self.input_predicted(s, cx, backlogs);
             return true;
         }
+        self.input_any(s, ecn, usize::MAX, cx, backlogs)
+    }
+
+    /// The same, but no more than `most` bytes of what is new in the segment are taken in, as if the rest had been lost.
+    pub fn input_some(
+        &mut self,
+        s: &Segment<'_>,
+        ecn: u8,
+        most: usize,
+        cx: &mut Context<'_>,
+        backlogs: &mut Slab<Backlog>,
+    ) -> bool {
+        cx.one(Count::ReceivedPackets);
+        self.input_any(s, ecn, most, cx, backlogs)
+    }
+
+    fn input_any(
+        &mut self,
+        s: &Segment<'_>,
+        ecn: u8,
+        most: usize,
+        cx: &mut Context<'_>,
+        backlogs: &mut Slab<Backlog>,
+    ) -> bool {
         match self.state {
             State::Closed | State::Datagrams => return false,
             State::SynSent => return self.answered(s, cx),
@@ -125,7 +149,11 @@ impl Flow {
         if self.has(is::TIMESTAMPS) && !s.has(flag::RST) && !self.is_timely(s, cx) {
             return false;
         }
-        let Some((seq, payload, fin)) = self.acceptable(s, cx) else { return false };
+        let Some((seq, mut payload, mut fin)) = self.acceptable(s, cx) else { return false };
+        if payload.len() > most {
+            payload = &payload[..most];
+            fin = false;
+        }
         if s.has(flag::CWR) {
             self.clear(is::ECHO);
         }
@@ -154,7 +182,7 @@ impl Flow {
             self.established(s, cx);
             progress = true;
         }
-        let Some(acked) = self.acknowledged(s, payload.is_empty() && !fin, cx, backlogs) else { return progress };
+        let Some(acked) = self.acknowledged(s, cx, backlogs) else { return progress };
         progress |= acked;
         self.probes = 0;
         if !payload.is_empty() {
@@ -304,12 +332,14 @@ impl Flow {
                 if !payload.is_empty() {
                     cx.one(Count::DuplicatePackets);
                     cx.counters.add(Count::DuplicateBytes, payload.len() as u64);
+                    self.came_twice(seq, end, cx);
                 }
                 // Its FIN may be new though its data is not.
                 fin &= end == self.rcv_nxt;
                 payload = &[];
             } else {
                 cx.counters.add(Count::DuplicateBytes, u64::from(old));
+                self.came_twice(seq, self.rcv_nxt, cx);
                 payload = &payload[old as usize..];
             }
             seq = self.rcv_nxt;
@@ -346,7 +376,12 @@ impl Flow {
         true
     }
 
+    /// Answers what is suspicious, unless that was done too often in this second.
+    #[cold]
     fn challenge(&mut self, cx: &mut Context<'_>) {
+        if !cx.challenges.take(cx.now) {
+            return cx.one(Count::ChallengeAcksSuppressed);
+        }
         cx.one(Count::ChallengeAcks);
         self.set(is::ACK_NOW | is::OUTPUT);
     }
@@ -355,6 +390,12 @@ impl Flow {
     /// section 4.2).
     fn is_late_syn(&mut self, s: &Segment<'_>, cx: &mut Context<'_>) -> bool {
         let the_same = s.seq.wrapping_add(1) == self.rcv_nxt;
+        if the_same && self.is_synchronized() && s.has(flag::ACK) {
+            // The end of the handshake was lost: who says so knows the number, and every connection may be in need of it.
+            cx.one(Count::ChallengeAcks);
+            self.set(is::ACK_NOW | is::OUTPUT);
+            return false;
+        }
         if self.state != State::SynReceived || !the_same {
             self.challenge(cx);
             return false;
@@ -370,14 +411,10 @@ impl Flow {
 
     /// Takes in the acknowledgement. None if the segment is to be dropped; else whether anything new was acknowledged.
     #[inline]
-    fn acknowledged(
-        &mut self,
-        s: &Segment<'_>,
-        empty: bool,
-        cx: &mut Context<'_>,
-        backlogs: &mut Slab<Backlog>,
-    ) -> Option<bool> {
+    fn acknowledged(&mut self, s: &Segment<'_>, cx: &mut Context<'_>, backlogs: &mut Slab<Backlog>) -> Option<bool> {
         let (ack, una) = (s.ack, self.snd_una);
+        // Data or a FIN, be they taken or not, are why it came: it is no duplicate (RFC 5681 section 2).
+        let empty = s.payload.is_empty() && !s.has(flag::FIN);
         if seq_before(self.snd_max, ack) {
             cx.one(Count::AcksOfUnsent);
             self.challenge(cx);
@@ -459,13 +496,18 @@ impl Flow {
         self.dequeue(backlogs);
         self.set(is::OUTPUT);
         if self.in_flight() > 0 {
-            if !self.has(is::REORDER) || self.any(is::RECOVERY | is::LOSS) {
+            if !self.has(is::REORDER) {
                 self.arm_retransmit(cx);
             }
-        } else if self.has(is::PERSIST) {
+        } else if self.has(is::PERSIST) && self.has_more_to_send() {
             // The probe was taken; the window is closed all the same, or `peer_window` finds it open.
             self.wait_until(cx.now.tick_in(self.rto_ns(cx)));
         } else {
+            if self.has(is::PERSIST) {
+                // It was the last: there is nothing to probe with.
+                self.clear(is::PERSIST | is::FORCED);
+                self.backoff = 0;
+            }
             self.clear(is::WAITING | is::PROBE | is::REORDER);
         }
         if fin_acked {
@@ -546,14 +588,20 @@ impl Flow {
         self.set(is::ACK_NOW | is::OUTPUT);
         cx.one(Count::OutOfOrderPackets);
         cx.counters.add(Count::OutOfOrderBytes, u64::from(len));
+        let selective = self.has(is::SACK);
         let Some(trouble) = self.trouble(cx) else { return };
         trouble.unanswered = trouble.unanswered.saturating_add(1);
-        match trouble.came.insert(seq, seq.wrapping_add(len)) {
-            Some(0) => {
-                cx.one(Count::DuplicatePackets);
-                cx.counters.add(Count::DuplicateBytes, u64::from(len));
+        let end = seq.wrapping_add(len);
+        let twice = trouble.came.overlap(seq, end).filter(|_| selective);
+        match trouble.came.insert(seq, end) {
+            Some(new) => {
+                trouble.latest = seq;
+                trouble.duplicate = twice.or(trouble.duplicate);
+                if new == 0 {
+                    cx.one(Count::DuplicatePackets);
+                    cx.counters.add(Count::DuplicateBytes, u64::from(len));
+                }
             }
-            Some(_) => trouble.latest = seq,
             None => cx.one(Count::RecoveryExhausted),
         }
     }

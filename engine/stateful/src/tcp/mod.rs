@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! TCP: what an end does with a segment, with time, and when there is room to send. RFC 9293; the other RFCs are named where
 //! they are followed. All of it works on one `Flow` and what its `Context` gives; none of it sends.
+mod challenges;
 mod congestion;
 mod input;
 mod output;
@@ -9,12 +10,13 @@ mod recovery;
 mod round_trip;
 mod timers;
 
+pub use challenges::Challenges;
 pub use output::{Data, Output, Sources, Turn};
 pub use recovery::Recovery;
 
 use crate::{
     counters::{Count, Counters},
-    flow::{Flow, State, is},
+    flow::{Flow, State, is, seq_before},
     packet,
     scenario::Tunables,
     slab::Slab,
@@ -55,6 +57,8 @@ pub struct Context<'a> {
     pub now: Instant,
     /// State of losses and of what came out of order.
     pub recoveries: &'a mut Slab<Recovery>,
+    /// The worker's.
+    pub challenges: &'a mut Challenges,
     /// Of the flow's template and side.
     pub counters: &'a Counters,
     /// Of the flow's template and side.
@@ -128,6 +132,12 @@ impl Flow {
     #[inline]
     fn fin_is_sent(&self) -> bool {
         matches!(self.state, State::FinWait1 | State::FinWait2 | State::Closing | State::LastAck | State::TimeWait)
+    }
+
+    /// Whether there is data, or a FIN, that was not sent yet.
+    #[inline]
+    fn has_more_to_send(&self) -> bool {
+        !self.fin_is_sent() && (seq_before(self.snd_max, self.snd_end) || self.has(is::FIN_QUEUED))
     }
 
     /// The program wants no more: FIN goes behind what is queued.

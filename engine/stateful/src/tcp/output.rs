@@ -287,7 +287,8 @@ impl Flow {
     /// Blocks that an acknowledgement tells.
     fn blocks(&self, cx: &Context<'_>) -> usize {
         let most = if self.has(is::TIMESTAMPS) { 3 } else { 4 };
-        cx.recoveries[self.recovery].came.as_slice().len().min(most)
+        let trouble = &cx.recoveries[self.recovery];
+        (trouble.came.as_slice().len() + usize::from(trouble.duplicate.is_some())).min(most)
     }
 
     /// Options of a segment that is no SYN, with what came out of order.
@@ -300,10 +301,10 @@ impl Flow {
         if self.recovery != NONE && self.has(is::SACK) {
             let trouble = &cx.recoveries[self.recovery];
             let most = self.blocks(cx);
-            // The one that changed last comes first (RFC 2018 section 4).
+            // The one that changed last comes first (RFC 2018 section 4), what came twice before it (RFC 2883 section 4).
             let first = trouble.came.around(trouble.latest);
             let others = trouble.came.as_slice().iter().copied().filter(|range| Some(*range) != first);
-            for range in first.into_iter().chain(others).take(most) {
+            for range in trouble.duplicate.into_iter().chain(first).chain(others).take(most) {
                 options.sack[options.sacks] = range;
                 options.sacks += 1;
             }
@@ -376,6 +377,9 @@ impl Flow {
         self.write::<CALM>(frame, &head, (len, sum), cx, from);
         self.count_sent::<CALM>(plan, cx);
         self.sent::<CALM>(plan, end.wrapping_add(u32::from(plan.fin)), cx);
+        if !CALM && self.recovery != NONE {
+            self.told_twice(cx);
+        }
         true
     }
 
@@ -458,7 +462,7 @@ impl Flow {
         self.noted(plan.seq, end, cx);
         // The first segment sent again has its whole time to be answered: until then nothing moves the time-out, which an
         // earlier acknowledgement began.
-        if plan.again && !plan.forced && plan.seq == self.snd_una && !self.has(is::PERSIST) {
+        if plan.again && !plan.forced && plan.seq == self.snd_una && !self.any(is::PERSIST | is::REORDER) {
             self.arm_retransmit(cx);
         }
     }
@@ -503,6 +507,9 @@ impl Flow {
         self.write::<CALM>(frame, &head, (0, 0), cx, from);
         cx.one(Count::SentPackets);
         cx.one(Count::SentAckPackets);
+        if !CALM && self.recovery != NONE {
+            self.told_twice(cx);
+        }
         true
     }
 

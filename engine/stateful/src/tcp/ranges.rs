@@ -82,6 +82,13 @@ impl<const N: usize> Ranges<N> {
         bytes
     }
 
+    /// The first bytes of a range that are in these.
+    pub fn overlap(&self, from: u32, to: u32) -> Option<(u32, u32)> {
+        let range = self.as_slice().iter().find(|range| seq_before(from, range.1))?;
+        let (from, to) = (seq_max(from, range.0), seq_min(to, range.1));
+        seq_before(from, to).then_some((from, to))
+    }
+
     /// The range that holds a number.
     pub fn around(&self, seq: u32) -> Option<(u32, u32)> {
         self.as_slice().iter().copied().find(|range| !seq_before(seq, range.0) && seq_before(seq, range.1))

@@ -7,7 +7,7 @@
 use super::{Context, ranges::Ranges};
 use crate::{
     counters::Count,
-    flow::{Flow, is, seq_before, seq_max, seq_min},
+    flow::{Flow, State, is, seq_before, seq_max, seq_min},
     packet::Segment,
     slab::NONE,
 };
@@ -16,6 +16,10 @@ use crate::{
 const RANGES: usize = 24;
 /// Transmissions whose times are held.
 const SENDS: usize = 32;
+/// Recoveries after which what came twice is forgotten (RFC 8985 section 6.2: RACK.reo_wnd_persist).
+const PERSIST: u8 = 16;
+/// What is late is waited for no longer than a round trip.
+const MOST_QUARTERS: u8 = 4;
 
 /// What a flow in trouble needs.
 #[derive(Clone, Debug)]
@@ -33,8 +37,21 @@ pub struct Recovery {
     sent: u8,
     /// Bytes below that the peer does not have and that are not sent since are lost.
     lost_to: u32,
-    /// Segments arrive in another order than they left.
-    reordering: bool,
+    /// Up to here what was not told of when the reordering timer began is late, and lost when it ends.
+    late_to: u32,
+    /// What came twice last, until an acknowledgement has told so (RFC 2883).
+    pub(super) duplicate: Option<(u32, u32)>,
+    /// What was sent again since it was taken for lost: from, to, and how many bytes of it the peer has not told to have come
+    /// twice.
+    resent: Option<(u32, u32)>,
+    resent_bytes: u32,
+    /// Recovery is over; until this is acknowledged the peer may tell that it was needless.
+    watched_to: Option<u32>,
+    /// Some of it came twice, or was only late.
+    was_needless: bool,
+    /// It began with a time-out, and made the threshold this.
+    by_timeout: bool,
+    reduced_to: u32,
     /// When the latest send that the peer has left.
     delivered_at: Option<u32>,
     /// Of proportional rate reduction: delivered and sent since it began, and what was in flight then.
@@ -52,7 +69,7 @@ pub struct Recovery {
     prior_cwnd: u32,
     prior_ssthresh: u32,
     /// CUBIC's `w_max`, `epoch_at` and `cubic_k`.
-    prior_cubic: [u32; 3],
+    prior_cubic: (u32, u32, u16),
     /// Timestamp of the first segment that was sent again since.
     resent_at: Option<u32>,
 }
@@ -79,7 +96,14 @@ impl Recovery {
         sends: [Send { from: 0, to: 0, at_us: 0 }; SENDS],
         sent: 0,
         lost_to: 0,
-        reordering: false,
+        late_to: 0,
+        duplicate: None,
+        resent: None,
+        resent_bytes: 0,
+        watched_to: None,
+        was_needless: false,
+        by_timeout: false,
+        reduced_to: 0,
         delivered_at: None,
         prr_delivered: 0,
         prr_out: 0,
@@ -89,7 +113,7 @@ impl Recovery {
         unanswered: 0,
         prior_cwnd: 0,
         prior_ssthresh: 0,
-        prior_cubic: [0; 3],
+        prior_cubic: (0, 0, 0),
         resent_at: None,
     };
 
@@ -202,10 +226,24 @@ impl Recovery {
         }
     }
 
+    /// Recovery begins, or goes on as loss.
+    fn begin(&mut self, by_timeout: bool, reduced_to: u32) {
+        (self.resent, self.resent_bytes, self.watched_to) = (None, 0, None);
+        (self.was_needless, self.by_timeout, self.reduced_to) = (false, by_timeout, reduced_to);
+    }
+
     /// Whether nothing is in trouble any more.
     fn is_over(&self) -> bool {
-        self.came.is_empty() && self.sacked.is_empty() && self.fin_at.is_none()
+        let arrived = self.came.is_empty() && self.fin_at.is_none() && self.duplicate.is_none();
+        arrived && self.sacked.is_empty() && self.watched_to.is_none()
     }
+}
+
+/// What the first of an acknowledgement's blocks tells to have come twice, if it does so (RFC 2883 section 4).
+fn duplicate_of(blocks: &[(u32, u32)], ack: u32) -> Option<(u32, u32)> {
+    let first = blocks.first().filter(|(from, to)| seq_before(*from, *to))?;
+    let within = |second: &(u32, u32)| !seq_before(first.0, second.0) && !seq_before(second.1, first.1);
+    (seq_before(first.0, ack) || blocks.get(1).is_some_and(within)).then_some(*first)
 }
 
 impl Flow {
@@ -216,7 +254,7 @@ impl Flow {
                 cx.one(Count::RecoveryExhausted);
                 return None;
             };
-            cx.recoveries[index] = Recovery { lost_to: self.snd_una, ..Recovery::NOTHING };
+            cx.recoveries[index] = Recovery { lost_to: self.snd_una, late_to: self.snd_una, ..Recovery::NOTHING };
             self.recovery = index;
         }
         Some(&mut cx.recoveries[self.recovery])
@@ -224,7 +262,13 @@ impl Flow {
 
     /// Gives the state back once nothing is in trouble.
     pub(super) fn calm(&mut self, cx: &mut Context<'_>) {
-        if self.recovery != NONE && !self.any(is::RECOVERY | is::LOSS) && cx.recoveries[self.recovery].is_over() {
+        if self.recovery == NONE || self.any(is::RECOVERY | is::LOSS) {
+            return;
+        }
+        let trouble = &mut cx.recoveries[self.recovery];
+        let (una, idle) = (self.snd_una, self.in_flight() == 0);
+        trouble.watched_to = trouble.watched_to.filter(|to| !idle && seq_before(una, *to));
+        if trouble.is_over() {
             self.release(cx.recoveries);
         }
     }
@@ -232,6 +276,9 @@ impl Flow {
     /// Takes in which bytes the peer has. Tells how many of them are new.
     #[inline]
     pub(super) fn selective(&mut self, s: &Segment<'_>, cx: &mut Context<'_>) -> u32 {
+        if self.recovery != NONE {
+            self.find_late(s.ack, cx);
+        }
         if s.has_more_options() && self.has(is::SACK) { self.told(s, cx) } else { 0 }
     }
 
@@ -240,9 +287,13 @@ impl Flow {
         cx.counters.add(Count::SackBlocksReceived, options.sacks as u64);
         let una = seq_max(self.snd_una, s.ack);
         let (max, recover) = (self.snd_max, self.recover);
-        let mut new = 0;
-        for &(from, to) in &options.sack[..options.sacks] {
-            // Blocks below are of duplicates (RFC 2883); beyond is nonsense.
+        let blocks = &options.sack[..options.sacks];
+        if let Some(twice) = duplicate_of(blocks, s.ack) {
+            self.came_twice_there(twice, cx);
+        }
+        let (mut new, mut late) = (0, false);
+        for &(from, to) in blocks {
+            // Blocks below are of duplicates; beyond is nonsense.
             if !seq_before(from, to) || seq_before(from, una) || seq_before(max, to) {
                 continue;
             }
@@ -256,12 +307,71 @@ impl Flow {
                     new += bytes;
                     trouble.told_old |= bytes > 0 && !resent && seq_before(first, recover);
                     // A first transmission that comes behind later ones.
-                    trouble.reordering |= bytes > 0 && below && !resent && !seq_before(first, trouble.lost_to);
+                    late |= bytes > 0 && below && !resent && !seq_before(first, trouble.lost_to);
                 }
                 None => cx.one(Count::RecoveryExhausted),
             }
         }
+        self.reordering = self.reordering.max(u8::from(late));
         new
+    }
+
+    /// Before an acknowledgement is taken in: whether it is of what was sent once, and comes behind what was sent later (RFC 8985
+    /// section 6.2 step 3).
+    fn find_late(&mut self, ack: u32, cx: &Context<'_>) {
+        let trouble = &cx.recoveries[self.recovery];
+        let Some(end) = trouble.sacked.end() else { return };
+        let first = trouble.sacked.around(trouble.lost_to).map_or(trouble.lost_to, |range| range.1);
+        if seq_before(first, ack) && seq_before(first, end) {
+            self.reordering = self.reordering.max(1);
+        }
+    }
+
+    /// Something of ours came twice: if it was taken for lost, it was only late, by more than was waited for.
+    fn came_twice_there(&mut self, (from, to): (u32, u32), cx: &mut Context<'_>) {
+        cx.one(Count::DsackReceived);
+        if self.recovery == NONE {
+            return;
+        }
+        let trouble = &mut cx.recoveries[self.recovery];
+        let Some((first, last)) = trouble.resent else { return };
+        if seq_before(from, first) || seq_before(last, to) {
+            return;
+        }
+        trouble.resent_bytes = trouble.resent_bytes.saturating_sub(to.wrapping_sub(from));
+        let (all, same) = (trouble.resent_bytes == 0, trouble.reduced_to == self.ssthresh);
+        self.wait_longer(cx);
+        if all && (same || self.any(is::RECOVERY | is::LOSS)) {
+            // RFC 3708: nothing of it was lost.
+            self.undo(cx);
+        }
+    }
+
+    /// A recovery was needless: what is late is waited for longer from now on. Once for each.
+    fn wait_longer(&mut self, cx: &mut Context<'_>) {
+        let before = core::mem::replace(&mut cx.recoveries[self.recovery].was_needless, true);
+        if !before {
+            self.reordering = (self.reordering + 1).min(MOST_QUARTERS);
+            self.reordering_left = PERSIST;
+        }
+    }
+
+    /// What came twice is told to the peer in the next acknowledgement.
+    pub(super) fn came_twice(&mut self, from: u32, to: u32, cx: &mut Context<'_>) {
+        if self.has(is::SACK)
+            && self.state != State::TimeWait
+            && let Some(trouble) = self.trouble(cx)
+        {
+            trouble.duplicate = Some((from, to));
+        }
+    }
+
+    /// A segment with its acknowledgement and all blocks is sent.
+    pub(super) fn told_twice(&mut self, cx: &mut Context<'_>) {
+        if cx.recoveries[self.recovery].duplicate.take().is_some() {
+            cx.one(Count::DsackSent);
+            self.calm(cx);
+        }
     }
 
     /// Bytes that are in the network, as far as one can tell (RFC 6675 section 4).
@@ -305,22 +415,38 @@ impl Flow {
                 return;
             }
             let trouble = &mut cx.recoveries[self.recovery];
-            trouble.lose_below((threshold - 1) * mss);
-            let (una, highest) = (self.snd_una, trouble.sacked.end());
-            if trouble.hole(una).is_some() {
+            if self.reordering == 0 {
+                trouble.lose_below((threshold - 1) * mss);
+            }
+            if trouble.hole(self.snd_una).is_some() {
                 self.enter_recovery(delivered, cx);
-            } else if highest.is_some() && !self.has(is::REORDER) && self.in_flight() > 0 {
-                // RFC 8985 section 6.2 step 5: a quarter of a round trip for what is only late.
-                let wait_us = (self.srtt / 4).max(1);
-                self.clear(is::PROBE);
-                self.set(is::REORDER);
-                self.wait_until(cx.now.tick_in(u64::from(wait_us) << 10));
+            } else {
+                self.wait_for_late(cx);
             }
         } else if u32::from(self.dup_acks) >= threshold && self.trouble(cx).is_some() {
             let to = seq_min(self.snd_una.wrapping_add(self.segment_data()), self.snd_max);
             cx.recoveries[self.recovery].lost_to = to;
             self.enter_recovery(delivered, cx);
         }
+    }
+
+    /// Gives what may be only late its time: a quarter of a round trip, or more if that has not been enough (RFC 8985 section 6.2
+    /// step 5; the smoothed round trip stands for the least).
+    fn wait_for_late(&mut self, cx: &mut Context<'_>) {
+        if self.has(is::REORDER) || self.in_flight() == 0 {
+            return;
+        }
+        let trouble = &mut cx.recoveries[self.recovery];
+        let Some(end) = trouble.sacked.end() else { return };
+        let first = trouble.sacked.around(trouble.lost_to).map_or(trouble.lost_to, |range| range.1);
+        if !seq_before(first, end) {
+            return;
+        }
+        trouble.late_to = end;
+        self.clear(is::PROBE);
+        self.set(is::REORDER);
+        let wait_us = self.reorder_window().max(self.srtt / 4).max(1);
+        self.wait_until(cx.now.tick_in(u64::from(wait_us) << 10));
     }
 
     /// The time for what is only late is over.
@@ -331,15 +457,19 @@ impl Flow {
         }
         let trouble = &mut cx.recoveries[self.recovery];
         if let Some(end) = trouble.sacked.end() {
-            trouble.lost_to = seq_max(trouble.lost_to, end);
+            // What was told of since has later segments' time if these are known to come in disorder.
+            let to = if self.reordering > 0 { seq_min(trouble.late_to, end) } else { end };
+            trouble.lost_to = seq_max(trouble.lost_to, to);
         }
         if self.any(is::RECOVERY | is::LOSS) {
             self.arm_retransmit(cx);
+            self.wait_for_late(cx);
             self.set(is::OUTPUT);
         } else if trouble.hole(self.snd_una).is_some() {
             self.enter_recovery(0, cx);
         } else {
             self.arm_retransmit(cx);
+            self.wait_for_late(cx);
         }
     }
 
@@ -347,7 +477,7 @@ impl Flow {
     fn enter_recovery(&mut self, delivered: u32, cx: &mut Context<'_>) {
         cx.one(Count::FastRetransmits);
         let flight = self.in_flight();
-        let (cwnd, ssthresh, cubic) = (self.cwnd, self.ssthresh, [self.w_max, self.epoch_at, self.cubic_k]);
+        let (cwnd, ssthresh, cubic) = (self.cwnd, self.ssthresh, (self.w_max, self.epoch_at, self.cubic_k));
         self.ssthresh = self.reduced(flight, cx);
         self.recover = self.snd_max;
         self.clear(is::TIMED | is::PROBED | is::FRTO);
@@ -357,6 +487,7 @@ impl Flow {
         (trouble.prr_delivered, trouble.prr_out, trouble.flight) = (0, 0, flight.max(1));
         (trouble.prior_cwnd, trouble.prior_ssthresh, trouble.prior_cubic) = (cwnd, ssthresh, cubic);
         (trouble.delivered_at, trouble.resent_at) = (None, None);
+        trouble.begin(false, self.ssthresh);
         self.arm_retransmit(cx);
         self.rate(delivered, cx);
         // The first retransmission goes at once.
@@ -366,20 +497,16 @@ impl Flow {
 
     /// In recovery: so many bytes more were delivered. Sets what may be in flight (RFC 6937 section 3).
     fn rate(&mut self, delivered: u32, cx: &mut Context<'_>) {
-        let window = if self.recovery == NONE { 0 } else { self.reorder_window(cx) };
         if self.recovery != NONE && self.has(is::SACK) {
             let una = self.snd_una;
             let trouble = &mut cx.recoveries[self.recovery];
             trouble.deliver(una);
-            trouble.lose_sends(window);
-            if !trouble.reordering
-                && let Some(end) = trouble.sacked.end()
-            {
+            trouble.lose_sends(self.reorder_window());
+            if self.reordering > 0 {
+                self.wait_for_late(cx);
+            } else if let Some(end) = trouble.sacked.end() {
                 // In recovery nothing is only late as long as nothing was (RFC 8985 section 6.2 step 4).
                 trouble.lost_to = seq_max(trouble.lost_to, end);
-            } else {
-                let enough = (u32::from(cx.tunables.duplicate_ack_threshold) - 1) * u32::from(self.mss);
-                trouble.lose_below(enough);
             }
         }
         self.set(is::OUTPUT);
@@ -407,8 +534,9 @@ impl Flow {
         }
     }
 
-    fn reorder_window(&self, cx: &Context<'_>) -> u32 {
-        if cx.recoveries[self.recovery].reordering { self.srtt / 4 } else { 0 }
+    /// For how long segments may be late, in microseconds: 0 as long as none was.
+    fn reorder_window(&self) -> u32 {
+        (self.srtt / 4).saturating_mul(u32::from(self.reordering)).min(self.srtt)
     }
 
     /// Something new was acknowledged: so many bytes, of which some the peer had told before. `newly` more it told now.
@@ -426,7 +554,7 @@ impl Flow {
             if over {
                 self.clear(is::RECOVERY);
                 self.cwnd = self.ssthresh.max(u32::from(self.mss));
-                self.leave(cx);
+                self.recovered(cx);
             } else {
                 if !self.has(is::SACK) && self.recovery != NONE {
                     // A partial acknowledgement: the next segment is lost too (RFC 6582 section 3.2).
@@ -443,7 +571,7 @@ impl Flow {
         if self.has(is::LOSS) {
             if over {
                 self.clear(is::LOSS | is::FRTO);
-                self.leave(cx);
+                self.recovered(cx);
             } else {
                 self.rate(delivered, cx);
             }
@@ -470,10 +598,29 @@ impl Flow {
         let told = trouble.sacked.remove_below(una);
         trouble.deliver(una);
         trouble.lost_to = seq_max(trouble.lost_to, una);
+        if trouble.sacked.is_empty() {
+            // Nothing is late any more.
+            self.clear(is::REORDER);
+        }
         told
     }
 
-    fn leave(&mut self, cx: &mut Context<'_>) {
+    /// What was lost has come. If no more of it comes twice, what is late is waited for less after some time.
+    fn recovered(&mut self, cx: &mut Context<'_>) {
+        if self.reordering_left > 0 {
+            self.reordering_left -= 1;
+            if self.reordering_left == 0 {
+                self.reordering = self.reordering.min(1);
+            }
+        }
+        if self.recovery != NONE {
+            let trouble = &mut cx.recoveries[self.recovery];
+            trouble.watched_to = (trouble.resent_bytes > 0 && self.has(is::SACK)).then_some(self.snd_max);
+        }
+        self.leave(cx);
+    }
+
+    pub(super) fn leave(&mut self, cx: &mut Context<'_>) {
         self.dup_acks = 0;
         if self.recovery != NONE {
             let trouble = &mut cx.recoveries[self.recovery];
@@ -492,11 +639,17 @@ impl Flow {
             // The losses that fast recovery repairs are paid for: the window is reduced once for them.
             let paid = self.has(is::RECOVERY);
             let cwnd = if paid { self.ssthresh } else { self.cwnd };
-            let (ssthresh, cubic) = (self.ssthresh, [self.w_max, self.epoch_at, self.cubic_k]);
+            let (ssthresh, cubic) = (self.ssthresh, (self.w_max, self.epoch_at, self.cubic_k));
             if !paid {
                 self.ssthresh = self.reduced(flight, cx);
             }
+            let reduced_to = self.ssthresh;
             if let Some(trouble) = self.trouble(cx) {
+                if paid {
+                    trouble.by_timeout = true;
+                } else {
+                    trouble.begin(true, reduced_to);
+                }
                 (trouble.prior_cwnd, trouble.prior_ssthresh, trouble.prior_cubic) = (cwnd, ssthresh, cubic);
                 trouble.resent_at = None;
             }
@@ -545,14 +698,15 @@ impl Flow {
 
     /// The time-out, or the fast recovery, was spurious: all is as it was before.
     fn undo(&mut self, cx: &mut Context<'_>) {
-        cx.one(if self.has(is::LOSS) { Count::SpuriousTimeouts } else { Count::SpuriousRecoveries });
         let trouble = &mut cx.recoveries[self.recovery];
+        cx.counters.one(if trouble.by_timeout { Count::SpuriousTimeouts } else { Count::SpuriousRecoveries });
         trouble.lost_to = self.snd_una;
         trouble.sent = 0;
-        self.cwnd = trouble.prior_cwnd;
+        (trouble.resent, trouble.resent_bytes, trouble.watched_to) = (None, 0, None);
+        self.cwnd = self.cwnd.max(trouble.prior_cwnd);
         self.ssthresh = trouble.prior_ssthresh;
         // RFC 9438 section 4.9.1.
-        [self.w_max, self.epoch_at, self.cubic_k] = trouble.prior_cubic;
+        (self.w_max, self.epoch_at, self.cubic_k) = trouble.prior_cubic;
         self.backoff = 0;
         self.clear(is::LOSS | is::FRTO | is::RECOVERY);
         self.dup_acks = 0;
@@ -568,7 +722,9 @@ impl Flow {
         }
         let trouble = &mut cx.recoveries[self.recovery];
         if trouble.resent_at.is_some_and(|at| seq_before(echo, at)) {
-            trouble.reordering |= self.has(is::RECOVERY);
+            if self.has(is::RECOVERY) {
+                self.wait_longer(cx);
+            }
             self.undo(cx);
         }
     }
@@ -610,6 +766,11 @@ impl Flow {
         let trouble = &mut cx.recoveries[self.recovery];
         if again && trouble.resent_at.is_none() {
             trouble.resent_at = Some(cx.now.ms());
+        }
+        if again {
+            let (first, last) = trouble.resent.unwrap_or((from, to));
+            trouble.resent = Some((seq_min(first, from), seq_max(last, to)));
+            trouble.resent_bytes = trouble.resent_bytes.saturating_add(to.wrapping_sub(from));
         }
         trouble.note(from, to, cx.now.us());
         trouble.prr_out = trouble.prr_out.saturating_add(to.wrapping_sub(from));

@@ -66,6 +66,9 @@ impl Flow {
         if self.has(is::REORDER) {
             return self.reordering_is_over(cx);
         }
+        if self.snd_wnd == 0 {
+            return self.window_was_withdrawn(cx);
+        }
         if self.has(is::PROBE) {
             // RFC 8985 section 7.3.
             self.clear(is::PROBE);
@@ -85,6 +88,16 @@ impl Flow {
         }
         self.lose_all(cx);
         self.wait_until(cx.now.tick_in(self.rto_ns(cx)));
+    }
+
+    /// The peer has closed its window though what is in flight was to fit into it: that is probed as any closed window, and no
+    /// sign that the peer is gone (RFC 9293 section 3.8.6.1). What was in flight is sent again once there is room.
+    #[cold]
+    fn window_was_withdrawn(&mut self, cx: &mut Context<'_>) {
+        self.clear(is::RECOVERY | is::LOSS | is::FRTO | is::PROBE | is::PROBED | is::TIMED);
+        self.leave(cx);
+        self.set(is::PERSIST);
+        self.persist_timeout(cx);
     }
 
     /// The peer's window stays closed: ask (RFC 9293 section 3.8.6.1).

@@ -320,3 +320,30 @@ fn without_places_for_long_queues_programs_wait_and_go_on() {
     talk.wait(2000);
     talk.gone();
 }
+
+#[test]
+fn challenges_are_answered_about_a_thousand_times_a_second_and_the_others_counted() {
+    // RFC 5961 section 7.
+    let mut talk = idle();
+    talk.wait(1000);
+    for second in 1..=3u64 {
+        let before = talk.count(Count::ChallengeAcks);
+        for _ in 0..3000 {
+            talk.tell(say(RST).seq(2));
+        }
+        let answered = talk.count(Count::ChallengeAcks) - before;
+        assert!((500..=1500).contains(&answered), "{answered}");
+        assert_eq!(talk.all().len() as u64, answered);
+        assert_eq!(talk.count(Count::ChallengeAcks) + talk.count(Count::ChallengeAcksSuppressed), 3000 * second);
+        talk.wait(1000);
+    }
+    assert!(talk.is_open());
+    // A peer that has not seen the end of the handshake is answered all the same.
+    let mut talk = Talk::client(vec![Instruction::Connect, Instruction::WaitForPeerClose], 1, plain());
+    talk.shake(MSS, 65_535);
+    talk.hears(ACK, 1, 1, 0);
+    for _ in 0..2000 {
+        talk.tell(say(SYN | ACK).seq(0).options(MSS));
+        talk.hears(ACK, 1, 1, 0);
+    }
+}

@@ -451,3 +451,108 @@ fn many_lost_segments_are_each_sent_again_once() {
     assert_eq!(talk.count(Count::RetransmitTimeouts), 0);
     assert!(again.iter().any(|s| s.flags & FIN != 0));
 }
+
+#[test]
+fn a_recovery_is_undone_if_all_that_was_sent_again_came_twice() {
+    // RFC 3708, after recovery has ended: without timestamps only the peer can tell.
+    let (mut talk, _) = sender(100, selective());
+    talk.wait(50);
+    for n in 2..=5 {
+        talk.tell(say(ACK).sack(&[block(1, n)]));
+    }
+    assert_eq!(talk.count(Count::FastRetransmits), 1);
+    assert_eq!(numbers(&talk.all()).iter().filter(|n| **n == 0).count(), 1);
+    talk.wait(5);
+    let highest = 11;
+    talk.tell(say(ACK).ack(nth(highest)));
+    let reduced = talk.all().len();
+    talk.wait(45);
+    talk.tell(say(ACK).ack(nth(highest)).sack(&[block(0, 1)]));
+    assert_eq!((talk.count(Count::SpuriousRecoveries), talk.count(Count::DsackReceived)), (1, 1));
+    assert!(!talk.all().is_empty(), "the window is as before: more than {reduced}");
+    // Told again it is nothing new.
+    talk.tell(say(ACK).ack(nth(highest)).sack(&[block(0, 1)]));
+    assert_eq!((talk.count(Count::SpuriousRecoveries), talk.count(Count::DsackReceived)), (1, 2));
+}
+
+#[test]
+fn a_recovery_stands_if_something_of_it_did_not_come_twice() {
+    let (mut talk, _) = sender(100, selective());
+    talk.wait(50);
+    // 0 and 1 are taken for lost; only 1 was late.
+    for n in 3..=7 {
+        talk.tell(say(ACK).sack(&[block(2, n)]));
+    }
+    let again: Vec<_> = numbers(&talk.all()).into_iter().filter(|n| *n < 10).collect();
+    assert_eq!(again, [0, 1]);
+    talk.wait(50);
+    talk.tell(say(ACK).ack(nth(10)).sack(&[block(1, 2)]));
+    talk.tell(say(ACK).ack(nth(11)));
+    assert_eq!((talk.count(Count::SpuriousRecoveries), talk.count(Count::DsackReceived)), (0, 1));
+}
+
+#[test]
+fn a_time_out_is_undone_if_all_that_was_sent_again_came_twice() {
+    // All was sent, so that nothing else can tell.
+    let (mut talk, _) = sender(10, selective());
+    talk.wait(400);
+    assert_eq!(talk.count(Count::RetransmitTimeouts), 1);
+    let again = numbers(&talk.all());
+    assert_eq!(again, [9, 0], "the probe of the tail, and the first");
+    talk.tell(say(ACK).ack(nth(1)));
+    talk.all();
+    talk.tell(say(ACK).ack(nth(10)));
+    assert_eq!(talk.count(Count::SpuriousTimeouts), 0);
+    talk.wait(10_000);
+    talk.quiet();
+
+    let (mut talk, _) = sender(10, selective());
+    talk.wait(400);
+    talk.all();
+    // The acknowledgement of the originals was lost; this one answers what was sent again.
+    talk.tell(say(ACK).ack(nth(5)).sack(&[block(0, 1)]));
+    assert_eq!(talk.count(Count::SpuriousTimeouts), 1);
+    assert_eq!(numbers(&talk.all()), [], "the window is as before, and nothing is taken for lost");
+}
+
+/// A hole is told of, and with the third block above it. How long until it is sent again.
+fn late_for(talk: &mut Talk, first: u32) -> f64 {
+    let start = talk.now;
+    for n in 2..=4 {
+        talk.tell(say(ACK).ack(nth(first)).sack(&[block(first + 1, first + n)]));
+    }
+    loop {
+        if let Some(again) = talk.all().iter().find(|s| s.seq == nth(first) && s.len() > 0) {
+            return (again.at - start) as f64 / 1e6;
+        }
+        assert!(talk.now < start + 1_000_000_000, "never");
+        talk.wait_us(100);
+    }
+}
+
+#[test]
+fn once_segments_have_come_in_disorder_the_late_are_waited_for_also_much_later() {
+    let (mut talk, _) = sender(1000, selective());
+    assert!(late_for(&mut talk, 0) < 0.1, "three above it, and none was ever late");
+
+    let (mut talk, _) = sender(1000, selective());
+    // The segment 0 is late, and all that was in trouble is over.
+    talk.tell(say(ACK).sack(&[block(1, 2)]));
+    talk.wait(2);
+    talk.tell(say(ACK).ack(nth(2)));
+    assert_eq!(talk.stack.held(), (0, 0));
+    // A quarter of the round trip of 50 ms; round trips that are measured meanwhile move it.
+    let waited = late_for(&mut talk, 2);
+    assert!((5.0..14.0).contains(&waited), "{waited} ms");
+    // It came twice: half a round trip from now on.
+    talk.wait(5);
+    let sent = talk.all();
+    let end = sent.iter().map(|s| s.seq + s.len() as u32).max().unwrap_or(nth(12)).max(nth(12));
+    talk.tell(say(ACK).ack(end).sack(&[block(2, 3)]));
+    assert_eq!(talk.count(Count::SpuriousRecoveries), 1);
+    let more = talk.all();
+    assert!(more.len() >= 5, "{}", more.len());
+    let first = (more[0].seq - 1) / FULL;
+    let longer = late_for(&mut talk, first);
+    assert!(longer > 1.6 * waited, "{longer} ms after {waited} ms");
+}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is acknowledged, and when (RFC 9293 section 3.8.6.3, RFC 5681 section 4.2, RFC 2018, RFC 7323).
-use super::peer::{ACK, MSS, SACK_PERMITTED, Talk, about, plain, say, selective};
+use super::peer::{ACK, MSS, SACK_PERMITTED, SEND, Talk, about, plain, say, selective};
 use spate_stateful::{Count, Instruction, Tunables, packet::Options};
 
 fn receiver(tunables: Tunables, options: Options) -> Talk {
@@ -189,4 +189,54 @@ fn marks_are_echoed_until_the_peer_has_reduced() {
     talk.tell(say(ACK | CWR).seq(401).data(100));
     talk.hears(ACK, 1, 501, 0);
     assert_eq!(talk.count(Count::CongestionMarks), 2);
+}
+
+#[test]
+fn what_comes_twice_is_told_once_in_the_first_block() {
+    // RFC 2883 section 4.
+    let mut talk = receiver(selective(), SACK_PERMITTED);
+    talk.tell(say(ACK).data(1000));
+    talk.tell(say(ACK).seq(1001).data(1000));
+    talk.all();
+    let mut tell = |seq: u32, len: usize, blocks: &[(u32, u32)]| {
+        talk.tell(say(ACK).seq(seq).data(len));
+        let told = talk.next();
+        assert_eq!(&told.options.sack[..told.options.sacks], blocks, "{told:?}");
+        talk.quiet();
+    };
+    // Below what is expected: all of it, and a part.
+    tell(501, 500, &[(501, 1001)]);
+    tell(2501, 100, &[(2501, 2601)]);
+    tell(2701, 100, &[(2701, 2801), (2501, 2601)]);
+    // Of a range that came out of order, with the range behind it.
+    tell(2501, 100, &[(2501, 2601), (2501, 2601), (2701, 2801)]);
+    tell(2601, 100, &[(2501, 2801)]);
+    tell(2551, 200, &[(2551, 2751), (2501, 2801)]);
+    tell(1501, 600, &[(1501, 2001), (2501, 2801)]);
+    tell(2101, 400, &[]);
+    assert_eq!((talk.count(Count::DsackSent), talk.stack.held()), (4, (0, 0)));
+    assert_eq!(talk.count(Count::ReceivedDataBytes), 2800);
+}
+
+#[test]
+fn what_comes_twice_is_told_with_data_and_only_where_blocks_were_agreed_on() {
+    for (tunables, options, told) in [(selective(), SACK_PERMITTED, 1), (plain(), MSS, 0)] {
+        let program = vec![
+            Instruction::Accept,
+            Instruction::Receive { bytes: 100, clear: true },
+            SEND,
+            Instruction::WaitForPeerClose,
+        ];
+        let mut talk = Talk::server(program, 3000, tunables);
+        talk.shake(options, 1000);
+        talk.tell(say(ACK).data(100).window(1000));
+        talk.all();
+        talk.tell_without_listening(say(ACK).data(100).window(1000));
+        talk.tell(say(ACK).seq(101).ack(1001).window(1000));
+        let heard = talk.all();
+        assert!(heard[0].len() > 0, "{heard:?}");
+        let blocks: Vec<_> = heard.iter().flat_map(|s| s.options.sack[..s.options.sacks].to_vec()).collect();
+        assert_eq!(blocks, [(1, 101)][..told]);
+        assert_eq!((talk.count(Count::DsackSent), talk.stack.held()), (told as u64, (0, 0)));
+    }
 }

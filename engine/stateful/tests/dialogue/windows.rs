@@ -196,3 +196,66 @@ fn a_keepalive_of_the_peer_is_answered() {
     talk.tell(say(ACK).seq(0).ack(2));
     talk.hears(ACK, 2, 1, 0);
 }
+
+#[test]
+fn a_window_closed_over_what_is_in_flight_is_probed_and_its_connection_not_given_up() {
+    // RFC 9293 section 3.8.6.1: a shrunk window.
+    let mut talk = sender(5000, eager(), 10_000);
+    assert_eq!(talk.all().len(), 4);
+    talk.wait(10);
+    talk.tell(say(ACK).window(0));
+    talk.quiet();
+    // As often as any closed window, with a byte; for far longer than an end that is silent is waited for.
+    let probes: Vec<_> = (0..20)
+        .map(|_| {
+            let ms = talk.after(ACK, 1, 1, 1);
+            talk.tell(say(ACK).window(0));
+            talk.quiet();
+            ms
+        })
+        .collect();
+    about(probes[1], 400.0);
+    about(probes[2], 800.0);
+    assert!(probes[19] > 100_000.0, "{probes:?}");
+    let of = |count| talk.count(count);
+    assert_eq!((of(Count::RetransmitTimeouts), of(Count::PersistTimeouts), of(Count::FastRetransmits)), (0, 20, 0));
+    // Opened again: all that was in flight.
+    talk.tell(say(ACK).window(10_000));
+    let mut una = 1;
+    for _ in 0..10 {
+        let all = talk.all();
+        una = all.iter().map(|s| s.seq + s.len() as u32).max().unwrap_or(una).max(una);
+        talk.tell(say(ACK).ack(una).window(10_000));
+    }
+    assert_eq!((una, talk.count(Count::AckedBytes)), (5001, 5000));
+    talk.wait(10_000);
+    talk.quiet();
+}
+
+#[test]
+fn a_fin_in_flight_when_the_window_closes_is_its_probe() {
+    let send = Instruction::Send { payload: 0, wait: false };
+    let mut talk = Talk::client(vec![Instruction::Connect, send, Instruction::Close], 100, eager());
+    talk.shake(MSS, 101);
+    talk.hears(ACK | FIN, 1, 1, 100);
+    talk.tell(say(ACK).ack(101).window(0));
+    for _ in 0..15 {
+        talk.after(ACK | FIN, 101, 1, 0);
+        talk.tell(say(ACK).ack(101).window(0));
+    }
+    assert_eq!(talk.count(Count::RetransmitTimeouts), 0);
+    talk.tell(say(ACK | FIN).ack(102).window(0));
+    talk.hears(ACK, 102, 2, 0);
+    assert!(!talk.is_open());
+}
+
+#[test]
+fn probes_end_when_their_byte_was_the_last() {
+    let mut talk = sender(1, eager(), 0);
+    talk.hears(ACK, 1, 1, 0);
+    about(talk.after(ACK, 1, 1, 1), 200.0);
+    talk.tell(say(ACK).ack(2).window(0));
+    talk.wait(400_000);
+    talk.quiet();
+    assert_eq!((talk.count(Count::PersistTimeouts), talk.is_open()), (1, true));
+}

@@ -142,7 +142,10 @@ impl Emulated {
         // What has arrived here itself must be read in between.
         for _ in 0..HANDED {
             let Some((port, frame)) = handoff.take() else { return };
+            let before = self.emulation.packets_of_clients();
             receive_at_home(&mut self.emulation, port, frame, now_ns);
+            // Not among them: ICMP errors, and what comes to no flow any more.
+            handoff.note_met(self.emulation.packets_of_clients() - before);
         }
     }
 

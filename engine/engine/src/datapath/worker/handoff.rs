@@ -18,10 +18,12 @@ use spate_wire::spread;
 
 use crate::datapath::frames::{self, FrameReader, FrameWriter};
 
-/// Room for frames from each worker to each other,
+/// Room for frames from each worker to each other, at least,
 const RING_BYTES: usize = 256 << 10;
-/// and for a burst of full length.
-const BURST_BYTES: usize = BURST * 1600;
+/// for so many bursts of full length,
+const BURSTS: usize = 2;
+/// and bytes of each frame of a burst, at least.
+const USUAL: usize = 1600;
 /// Longest frame.
 const LONGEST: usize = 9216 + 18;
 
@@ -34,6 +36,8 @@ pub(in crate::datapath) struct HandoffShare {
     pub(in crate::datapath) lost: Counter,
     /// Taken from another.
     pub(in crate::datapath) taken: Counter,
+    /// Packets of clients' flows among these.
+    pub(in crate::datapath) met: Counter,
 }
 
 /// A run's way from one worker to the others and back.
@@ -45,13 +49,21 @@ pub(in crate::datapath) struct Handoff {
     to: Vec<Option<FrameWriter>>,
     from: Vec<FrameReader>,
     frame: Vec<u8>,
+    /// Bytes of a burst.
+    burst_bytes: usize,
     /// A ring may have no room for a burst.
     tight: bool,
     share: Arc<HandoffShare>,
 }
 
-/// Ways between all workers that take part, by worker; none if there are not two.
-pub(in crate::datapath) fn between(taking_part: &[bool], receivers: &[Vec<usize>]) -> Vec<Option<Handoff>> {
+/// Ways between all workers that take part, by worker; none if there are not two. Frames of the run are no longer than `longest`
+/// without FCS: a ring has room for bursts of these. Longer ones pass as long as there is room, or are counted as lost.
+pub(in crate::datapath) fn between(
+    taking_part: &[bool],
+    receivers: &[Vec<usize>],
+    longest: usize,
+) -> Vec<Option<Handoff>> {
+    let burst_bytes = BURST * longest.max(USUAL);
     let several = taking_part.iter().filter(|takes| **takes).count() > 1;
     let mut all: Vec<_> = (taking_part.iter().enumerate())
         .map(|(worker, takes)| {
@@ -61,6 +73,7 @@ pub(in crate::datapath) fn between(taking_part: &[bool], receivers: &[Vec<usize>
                 to: taking_part.iter().map(|_| None).collect(),
                 from: Vec::new(),
                 frame: Vec::with_capacity(LONGEST),
+                burst_bytes,
                 tight: false,
                 share: Arc::default(),
             })
@@ -69,7 +82,7 @@ pub(in crate::datapath) fn between(taking_part: &[bool], receivers: &[Vec<usize>
     for from in 0..all.len() {
         for to in 0..all.len() {
             if from != to && all[from].is_some() && all[to].is_some() {
-                let (writer, reader) = frames::ring(RING_BYTES);
+                let (writer, reader) = frames::ring(RING_BYTES.max(BURSTS * burst_bytes));
                 if let Some(handoff) = &mut all[from] {
                     handoff.to[to] = Some(writer);
                 }
@@ -94,7 +107,7 @@ impl Handoff {
         let Some(home) = self.home(port, frame).filter(|home| *home != self.worker) else { return false };
         let Some(ring) = &mut self.to[home] else { return false };
         let given = frame.len() <= LONGEST && ring.push(at_ns, port, frame);
-        self.tight |= !ring.has_room(BURST_BYTES);
+        self.tight |= !ring.has_room(self.burst_bytes);
         if given { &self.share.sent } else { &self.share.lost }.add(1);
         true
     }
@@ -103,7 +116,7 @@ impl Handoff {
     #[inline]
     pub(super) fn has_room(&mut self) -> bool {
         if self.tight {
-            self.tight = self.to.iter().flatten().any(|ring| !ring.has_room(BURST_BYTES));
+            self.tight = self.to.iter().flatten().any(|ring| !ring.has_room(self.burst_bytes));
         }
         !self.tight
     }
@@ -124,6 +137,11 @@ impl Handoff {
         receivers.get(queue).copied()
     }
 
+    /// Frames that were taken were so many packets of clients' flows.
+    pub(super) fn note_met(&self, packets: u64) {
+        self.share.met.add(packets);
+    }
+
     /// The next frame that another worker gave: the port on which it arrived, and its bytes.
     #[inline]
     pub(super) fn take(&mut self) -> Option<(usize, &[u8])> {
@@ -134,5 +152,28 @@ impl Handoff {
             }
         }
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_of_the_longest_frames_passes_whole() {
+        for longest in [64, 1518, LONGEST] {
+            let mut ways = between(&[true, false, true], &[vec![0, 2]], longest);
+            assert!(ways[1].is_none());
+            let mut give = ways[0].take().expect("a way");
+            assert!(give.has_room());
+            let frame = vec![7; longest];
+            let ring = give.to[2].as_mut().expect("a ring");
+            assert!((0..BURST).all(|_| ring.push(1, 3, &frame)), "{longest}");
+            let mut take = ways[2].take().expect("a way");
+            for _ in 0..BURST {
+                assert_eq!(take.take(), Some((3, frame.as_slice())));
+            }
+            assert_eq!((take.take(), take.share().taken.get()), (None, BURST as u64));
+        }
     }
 }
