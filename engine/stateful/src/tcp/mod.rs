@@ -2,6 +2,7 @@
 //! TCP: what an end does with a segment, with time, and when there is room to send. RFC 9293; the other RFCs are named where
 //! they are followed. All of it works on one `Flow` and what its `Context` gives; none of it sends.
 mod congestion;
+mod cutting;
 mod input;
 mod output;
 mod ranges;
