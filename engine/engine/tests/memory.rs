@@ -52,7 +52,8 @@ fn an_idle_engine_takes_less_than_150_mib_beside_its_hugepages() {
         // Ordinary pages are resident as far as they are used: at most all of them.
         None => (Memory::Normal { bytes: HUGEPAGES }, HUGEPAGES),
     };
-    let port = |name: &str, device| PortConfig { name: name.into(), device, line_rate_bps: None };
+    let port =
+        |name: &str, device| PortConfig { name: name.into(), device, line_rate_bps: None, offloads: UseOffloads::Auto };
     let datapath = Datapath::open(Config {
         ports: vec![port("loop", PortDevice::Loopback), port("null", PortDevice::Null)],
         worker_cpus: vec![0],

@@ -137,6 +137,7 @@ fn inside_not_there() {
             name: "east".into(),
             device: PortDevice::Kernel("nonesuch".into()),
             line_rate_bps: None,
+            offloads: UseOffloads::Auto,
         }],
         worker_cpus: vec![0],
         control_cpus: vec![0],

@@ -26,7 +26,12 @@ pub fn open(ports: &[(&str, PortDevice)], workers: usize, poll: PollMode) -> Dat
     Datapath::open(Config {
         ports: ports
             .iter()
-            .map(|(name, device)| PortConfig { name: (*name).into(), device: device.clone(), line_rate_bps: None })
+            .map(|(name, device)| PortConfig {
+                name: (*name).into(),
+                device: device.clone(),
+                line_rate_bps: None,
+                offloads: UseOffloads::Auto,
+            })
             .collect(),
         worker_cpus: (0..workers).collect(),
         control_cpus: vec![cpus - 1],
