@@ -10,7 +10,7 @@ use anyhow::{Context, bail};
 use contract::Plan;
 use prost::Message;
 use spate_engine::control::runs::{Engine, Held};
-use spate_engine::datapath::{Config, Datapath, Memory, PollMode, PortConfig, PortDevice};
+use spate_engine::datapath::{Config, Datapath, Memory, PollMode, PortConfig, PortDevice, UseOffloads};
 use spate_engine::plan::decode::Format;
 
 /// More than any worker can send: it is always behind, and sends as fast as it can.

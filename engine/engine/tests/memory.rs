@@ -2,7 +2,7 @@
 //! What an idle engine's data path costs in memory, beside its hugepages. A process of its own: DPDK comes up once.
 use std::fs;
 
-use spate_engine::datapath::{Config, Datapath, Memory, PollMode, PortConfig, PortDevice};
+use spate_engine::datapath::{Config, Datapath, Memory, PollMode, PortConfig, PortDevice, UseOffloads};
 
 const HUGEPAGES: u64 = 128 << 20;
 const PAGE: u64 = 2 << 20;

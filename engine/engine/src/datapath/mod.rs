@@ -256,6 +256,7 @@ impl OpenPort {
             counters.tx_bytes += queue.tx_bytes.get();
             counters.tx_dropped += queue.tx_dropped.get();
             counters.reflected_packets += queue.reflected.get();
+            counters.tx_cut += queue.tx_cut.get();
             counters.queues.push((packets, 0));
         }
         for (index, queue) in self.rx.iter().enumerate() {

@@ -385,6 +385,8 @@ pub struct PortCounters {
     pub foreign_packets: u64,
     /// Received and sent back; in `tx_packets` too.
     pub reflected_packets: u64,
+    /// Frames that the device cut into segments, which are packets.
+    pub tx_cut: u64,
     /// Times a worker read nothing because another, which keeps sequences, was behind.
     pub handing_full: u64,
     /// By queue, in queue order: (transmitted, received).

@@ -2,7 +2,9 @@
 //! Kernel-backed ports, over a pair of veth interfaces in a network namespace of the test's own.
 use std::process::Command;
 
-use spate_engine::datapath::{Config, Datapath, Memory, OpenError, PollMode, PortConfig, PortDevice, RunState};
+use spate_engine::datapath::{
+    Config, Datapath, Memory, OpenError, PollMode, PortConfig, PortDevice, RunState, UseOffloads,
+};
 
 use crate::setup::{MS, assert_all_received, open, pps, spec, start, stream, turn, wait_for};
 

@@ -10,6 +10,7 @@ mod latency;
 mod loopback;
 mod marks;
 mod null;
+mod offload;
 mod punt;
 mod records;
 mod replay;
