@@ -18,8 +18,8 @@ use crate::stateful::{emulated, program, scenario, v4};
 const INTERFACE: &str = "spt0";
 const KERNEL: &str = "10.9.0.2";
 const HERE: &str = "10.9.0.1";
-const CONNECTIONS: u64 = 20;
-const BYTES: usize = 1 << 20;
+pub const CONNECTIONS: u64 = 20;
+pub const BYTES: usize = 1 << 20;
 /// The driver compares a segment with its Ethernet header to the MTU of 1500.
 const MSS: u16 = 1440;
 
@@ -42,7 +42,7 @@ fn both_ways(begins: Instruction, then: Instruction) -> Vec<Instruction> {
     vec![begins, Instruction::Send { payload: 0, wait: false }, Instruction::Receive { bytes, clear: true }, then]
 }
 
-fn megabytes() -> Scenario {
+pub fn megabytes() -> Scenario {
     let mut all = scenario(Protocol::Tcp, 10, [v4(10, 9, 0, 1); 2], [v4(10, 9, 0, 2); 2]);
     all.payloads = vec![Payload::pattern(BYTES as u64)];
     let tunables = Tunables { mss: MSS, ..Tunables::default() };
@@ -56,7 +56,7 @@ fn megabytes() -> Scenario {
 }
 
 /// The kernel's end of a connection: sends and receives at once, and compares every byte.
-fn talk(stream: TcpStream) {
+pub fn talk(stream: TcpStream) {
     let mut pattern = vec![0; BYTES];
     Payload::pattern(BYTES as u64).fill(0, 0, &mut pattern);
     let (mut writer, expected) = (stream.try_clone().unwrap(), pattern.clone());
