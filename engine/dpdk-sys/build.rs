@@ -15,6 +15,7 @@ const DRIVERS: &[&str] = &[
     "net_null",
     "net_ring",
     "net_af_packet",
+    "net_tap",
     "net_memif",
     "net_virtio",
     "common_iavf",

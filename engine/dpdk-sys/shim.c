@@ -47,6 +47,8 @@ spate_tsc(void)
 	return rte_rdtsc();
 }
 
+#define TX_CHECKSUM (RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_TCP_CKSUM | RTE_ETH_TX_OFFLOAD_UDP_CKSUM)
+
 int
 spate_port_info(uint16_t port, struct spate_port_info *info)
 {
@@ -75,12 +77,19 @@ spate_port_info(uint16_t port, struct spate_port_info *info)
 	info->tx_desc_max = dev.tx_desc_lim.nb_max;
 	info->tx_desc_align = dev.tx_desc_lim.nb_align;
 	info->numa_node = rte_eth_dev_socket_id(port);
+	if ((dev.tx_offload_capa & TX_CHECKSUM) == TX_CHECKSUM)
+		info->offloads |= SPATE_CAN_TX_CHECKSUM;
+	if ((dev.tx_offload_capa & RTE_ETH_TX_OFFLOAD_TCP_TSO) != 0)
+		info->offloads |= SPATE_CAN_CUT;
+	if ((dev.rx_offload_capa & RTE_ETH_RX_OFFLOAD_CHECKSUM) == RTE_ETH_RX_OFFLOAD_CHECKSUM)
+		info->offloads |= SPATE_CAN_RX_CHECKSUM;
 	info->rss_key_len = (dev.flow_type_rss_offloads & RTE_ETH_RSS_IP) != 0 ? dev.hash_key_size : 0;
 	return 0;
 }
 
 int
-spate_port_configure(uint16_t port, uint16_t rx_queues, uint16_t tx_queues, const uint8_t *key, uint8_t key_len)
+spate_port_configure(uint16_t port, uint16_t rx_queues, uint16_t tx_queues, const uint8_t *key, uint8_t key_len,
+		     uint32_t offloads)
 {
 	struct rte_eth_conf conf;
 	struct rte_eth_dev_info dev;
@@ -102,6 +111,12 @@ spate_port_configure(uint16_t port, uint16_t rx_queues, uint16_t tx_queues, cons
 			rss->rss_key_len = key_len;
 		}
 	}
+	if ((offloads & SPATE_CAN_TX_CHECKSUM) != 0)
+		conf.txmode.offloads |= TX_CHECKSUM;
+	if ((offloads & SPATE_CAN_CUT) != 0)
+		conf.txmode.offloads |= RTE_ETH_TX_OFFLOAD_TCP_TSO;
+	if ((offloads & SPATE_CAN_RX_CHECKSUM) != 0)
+		conf.rxmode.offloads |= RTE_ETH_RX_OFFLOAD_CHECKSUM;
 	return rte_eth_dev_configure(port, rx_queues, tx_queues, &conf);
 }
 
@@ -167,6 +182,15 @@ uint16_t
 spate_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **bufs, uint16_t n)
 {
 	return rte_eth_tx_burst(port, queue, bufs, n);
+}
+
+uint16_t
+spate_tx_prepared_burst(uint16_t port, uint16_t queue, struct rte_mbuf **bufs, uint16_t n, bool *refused)
+{
+	uint16_t ready = rte_eth_tx_prepare(port, queue, bufs, n);
+
+	*refused = ready == 0 && n > 0;
+	return rte_eth_tx_burst(port, queue, bufs, ready);
 }
 
 uint16_t

@@ -24,6 +24,36 @@ enum {
 	SPATE_MBUF_NB_SEGS = offsetof(struct rte_mbuf, nb_segs),
 	SPATE_MBUF_PKT_LEN = offsetof(struct rte_mbuf, pkt_len),
 	SPATE_MBUF_DATA_LEN = offsetof(struct rte_mbuf, data_len),
+	SPATE_MBUF_TX_OFFLOAD = offsetof(struct rte_mbuf, tx_offload),
+};
+/* What is left of a packet to the device, in its flags, */
+enum {
+	SPATE_TX_IPV4 = RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_IP_CKSUM,
+	SPATE_TX_IPV6 = RTE_MBUF_F_TX_IPV6,
+	SPATE_TX_TCP = RTE_MBUF_F_TX_TCP_CKSUM,
+	SPATE_TX_UDP = RTE_MBUF_F_TX_UDP_CKSUM,
+	SPATE_TX_CUT = RTE_MBUF_F_TX_TCP_SEG,
+};
+/* where the lengths of its headers, and of segments' data, lie in the field for them, */
+enum {
+	SPATE_TX_L2_SHIFT = RTE_MBUF_L2_LEN_OFS,
+	SPATE_TX_L3_SHIFT = RTE_MBUF_L3_LEN_OFS,
+	SPATE_TX_L4_SHIFT = RTE_MBUF_L4_LEN_OFS,
+	SPATE_TX_SEGMENT_SHIFT = RTE_MBUF_TSO_SEGSZ_OFS,
+};
+/* and what the device tells of a received packet's transport checksum. */
+enum {
+	SPATE_RX_L4_MASK = RTE_MBUF_F_RX_L4_CKSUM_MASK,
+	SPATE_RX_L4_GOOD = RTE_MBUF_F_RX_L4_CKSUM_GOOD,
+};
+/* What a device can do of the work on packets. */
+enum {
+	/* Completes checksums of IPv4, TCP and UDP. */
+	SPATE_CAN_TX_CHECKSUM = 1,
+	/* Cuts TCP into segments. */
+	SPATE_CAN_CUT = 2,
+	/* Verifies checksums of IPv4, TCP and UDP. */
+	SPATE_CAN_RX_CHECKSUM = 4,
 };
 
 /* Called for every line DPDK logs; level as RTE_LOG_*. */
@@ -45,11 +75,15 @@ struct spate_port_info {
 	int numa_node;
 	/* Bytes of the key of receive-side scaling; 0 if the device does not hash. */
 	uint8_t rss_key_len;
+	/* Of SPATE_CAN_*. */
+	uint32_t offloads;
 };
 /* These return 0 or a negative errno. */
 int spate_port_info(uint16_t port, struct spate_port_info *info);
-/* Several receive queues share packets out by addresses and ports, with this key if the device takes one as long. */
-int spate_port_configure(uint16_t port, uint16_t rx_queues, uint16_t tx_queues, const uint8_t *key, uint8_t key_len);
+/* Several receive queues share packets out by addresses and ports, with this key if the device takes one as long. It does
+ * of the work on packets what `offloads` says, of what it can. */
+int spate_port_configure(uint16_t port, uint16_t rx_queues, uint16_t tx_queues, const uint8_t *key, uint8_t key_len,
+			 uint32_t offloads);
 int spate_port_setup_rx(uint16_t port, uint16_t queue, uint16_t descriptors, struct rte_mempool *pool);
 int spate_port_setup_tx(uint16_t port, uint16_t queue, uint16_t descriptors);
 /* Speed in Mbit/s, 0 if unknown. */
@@ -67,6 +101,9 @@ int spate_port_stats(uint16_t port, struct spate_port_stats *stats);
 int spate_port_close(uint16_t port);
 
 uint16_t spate_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **bufs, uint16_t n);
+/* The same for packets of which the driver must be told what is left to it (rte_eth_tx_prepare). `refused`: none was taken,
+ * since the first is one that the driver can do nothing with. */
+uint16_t spate_tx_prepared_burst(uint16_t port, uint16_t queue, struct rte_mbuf **bufs, uint16_t n, bool *refused);
 uint16_t spate_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **bufs, uint16_t n);
 /* All or nothing: 0 or a negative errno. */
 int spate_take_bulk(struct rte_mempool *pool, struct rte_mbuf **bufs, unsigned int n);

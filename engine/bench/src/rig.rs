@@ -10,7 +10,7 @@ use anyhow::{Context, bail};
 use contract::Plan;
 use prost::Message;
 use spate_engine::control::runs::{Engine, Held};
-use spate_engine::datapath::{Config, Datapath, Memory, PollMode, PortConfig, PortDevice};
+use spate_engine::datapath::{Config, Datapath, Memory, PollMode, PortConfig, PortDevice, UseOffloads};
 use spate_engine::plan::decode::Format;
 
 /// More than any worker can send: it is always behind, and sends as fast as it can.
@@ -53,7 +53,7 @@ impl Rig {
             Pages::Normal => Memory::Normal { bytes: MEMORY },
         };
         let datapath = Datapath::open(Config {
-            ports: vec![PortConfig { name: PORT.into(), device, line_rate_bps: None }],
+            ports: vec![PortConfig { name: PORT.into(), device, line_rate_bps: None, offloads: UseOffloads::Auto }],
             worker_cpus: vec![cpus.worker_cpu],
             control_cpus: vec![cpus.control_cpu],
             memory,

@@ -14,7 +14,7 @@ use contract::{
 };
 use prost::Message;
 use spate_engine::control::runs::{Engine, Held};
-use spate_engine::datapath::{Config, Datapath, Memory, PollMode, PortConfig, PortDevice};
+use spate_engine::datapath::{Config, Datapath, Memory, PollMode, PortConfig, PortDevice, UseOffloads};
 use spate_engine::plan::decode::Format;
 use spate_wire::Trailer;
 
@@ -151,7 +151,12 @@ impl Soak {
 
 fn open(pages: Pages, losses: Losses) -> anyhow::Result<Engine> {
     let cpus = std::thread::available_parallelism()?.get();
-    let port = |name: &str| PortConfig { name: name.into(), device: PortDevice::Loopback, line_rate_bps: None };
+    let port = |name: &str| PortConfig {
+        name: name.into(),
+        device: PortDevice::Loopback,
+        line_rate_bps: None,
+        offloads: UseOffloads::Auto,
+    };
     let datapath = Datapath::open(Config {
         ports: PORTS.map(port).into(),
         worker_cpus: (0..cpus.min(MOST_WORKERS)).collect(),

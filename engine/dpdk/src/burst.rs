@@ -11,6 +11,32 @@ pub const BURST: usize = 64;
 
 pub(crate) type Mbuf = *mut sys::rte_mbuf;
 
+/// What is left of a packet to the device: checksums, at least. Its bytes must be as DPDK asks for (rte_mbuf_core.h).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unfinished {
+    /// Bytes of the Ethernet header with tags.
+    pub l2: u8,
+    /// Bytes of the IP header.
+    pub l3: u8,
+    /// Bytes of the transport's header.
+    pub l4: u8,
+    /// IPv6, else IPv4.
+    pub v6: bool,
+    /// TCP, else UDP.
+    pub tcp: bool,
+    /// Bytes of data of each segment that it is cut into; 0: it is not.
+    pub segment: u16,
+}
+
+/// What became of packets that were offered to a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offered {
+    /// It took so many from the front.
+    Taken(usize),
+    /// It can do nothing with the first, which is freed.
+    Refused,
+}
+
 /// Packets in order; those it holds it owns, and frees when dropped.
 pub struct Burst {
     /// `packets[head..tail]` are valid mbufs that nobody else refers to.
@@ -150,6 +176,41 @@ impl Burst {
             // SAFETY: as in `frames_mut`.
             unsafe { begin(packet, len).cast::<[u8; 64]>().write(*piece) }
         }
+    }
+
+    /// Leaves a part of the work on a packet of the last `alloc`, counted from the burst's first, to the device, after
+    /// `frame_mut` and until the next.
+    ///
+    /// # Panics
+    /// If it is none of the last `alloc`.
+    #[inline]
+    pub fn leave(&mut self, index: usize, left: &Unfinished) {
+        let packet = self.fresh_packets(index, 1)[0];
+        let ip = if left.v6 { sys::SPATE_TX_IPV6 } else { sys::SPATE_TX_IPV4 };
+        let transport = if left.tcp { sys::SPATE_TX_TCP } else { sys::SPATE_TX_UDP };
+        let cut = if left.segment > 0 { sys::SPATE_TX_CUT } else { 0 };
+        let lengths = u64::from(left.l2) << sys::SPATE_TX_L2_SHIFT
+            | u64::from(left.l3) << sys::SPATE_TX_L3_SHIFT
+            | u64::from(left.l4) << sys::SPATE_TX_L4_SHIFT
+            | u64::from(left.segment) << sys::SPATE_TX_SEGMENT_SHIFT;
+        // SAFETY: fields of a valid mbuf that only we refer to.
+        unsafe {
+            field::<u64>(packet, sys::SPATE_MBUF_OL_FLAGS).write(ip | transport | cut);
+            field::<u64>(packet, sys::SPATE_MBUF_TX_OFFLOAD).write(lengths);
+        }
+    }
+
+    /// Whether the device says that the checksum of the TCP or UDP in packet `index` is right. What it says is wrong, did not
+    /// look at, or has none yet (a virtual host's) is to be verified.
+    ///
+    /// # Panics
+    /// If there is no such packet.
+    #[inline]
+    pub fn is_verified(&self, index: usize) -> bool {
+        let packet = self.packets[self.head..self.tail][index];
+        // SAFETY: a valid mbuf.
+        let flags = unsafe { field::<u64>(packet, sys::SPATE_MBUF_OL_FLAGS).read() };
+        flags & u64::from(sys::SPATE_RX_L4_MASK) == u64::from(sys::SPATE_RX_L4_GOOD)
     }
 
     #[inline]
@@ -294,6 +355,29 @@ impl Burst {
         };
         self.head += taken;
         taken
+    }
+
+    /// `send_first` of packets of which something may be left to the device.
+    ///
+    /// # Panics
+    /// If it does not hold so many.
+    #[inline]
+    pub fn send_unfinished(&mut self, queue: &mut TxQueue, count: usize) -> Offered {
+        let held = &mut self.packets[self.head..self.tail][..count];
+        let mut refused = false;
+        // SAFETY: as in `send_first`; one that is refused stays ours and is freed.
+        unsafe {
+            let (port, index) = (queue.port(), queue.index());
+            let taken =
+                sys::spate_tx_prepared_burst(port, index, held.as_mut_ptr(), held.len() as u16, &raw mut refused);
+            if refused {
+                sys::spate_free_bulk(held.as_mut_ptr(), 1);
+                self.head += 1;
+                return Offered::Refused;
+            }
+            self.head += usize::from(taken);
+            Offered::Taken(taken.into())
+        }
     }
 
     /// Frees what it holds and reads what has arrived. Returns how many packets that is.

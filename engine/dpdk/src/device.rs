@@ -14,6 +14,8 @@ pub enum Device {
     Pci(String),
     /// A kernel interface, by name.
     Kernel(String),
+    /// A kernel interface of this name that is made for it: what is sent, the kernel receives on it.
+    Tap(String),
     /// A ring: what is sent is received.
     Loopback,
     /// Takes packets and gives none.
@@ -34,8 +36,23 @@ impl Device {
         match self {
             Self::Pci(address) => check_pci(address),
             Self::Kernel(interface) => kernel::check(interface),
+            Self::Tap(name) => check_tap(name),
             Self::Loopback | Self::Null => Ok(()),
         }
+    }
+}
+
+fn check_tap(name: &str) -> Result<(), Error> {
+    // Its name becomes an argument of the driver's.
+    if !(1..16).contains(&name.len()) || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b)) {
+        return Err(Error::InterfaceName(name.to_owned()));
+    }
+    match fs::File::options().read(true).write(true).open("/dev/net/tun") {
+        Ok(_) => Ok(()),
+        Err(_) => Err(Error::NoPermission {
+            what: "making a tap interface",
+            remedy: "load the kernel's module tun, give the container /dev/net/tun, and the capability NET_ADMIN",
+        }),
     }
 }
 

@@ -49,6 +49,9 @@ pub enum Error {
     /// No such kernel interface.
     #[error("no interface {0} in this network namespace (ip link lists them)")]
     InterfaceNotFound(String),
+    /// No name of an interface.
+    #[error("{0:?} is no name of an interface that can be made: 1 to 15 letters, digits, '-', '_' or '.'")]
+    InterfaceName(String),
     /// Fewer queues than workers.
     #[error("{device} has {have} transmit queues and {wanted} workers are to send on it: give the port fewer workers")]
     TooFewQueues {

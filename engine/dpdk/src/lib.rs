@@ -18,7 +18,7 @@ mod prebuilt;
 mod tap;
 mod thread;
 
-pub use burst::{BURST, Burst};
+pub use burst::{BURST, Burst, Offered, Unfinished};
 pub use device::Device;
 pub use eal::{Eal, Memory};
 pub use error::Error;
@@ -27,7 +27,9 @@ pub use kernel::PacketSocket;
 pub use large_pages::LargePages;
 pub use loopback::{Disturbance, Spread};
 pub use mempool::Mempool;
-pub use port::{Configured, Link, Port, PortStats, QueueSizes, RxQueue, Started, StartedPort, TxQueue};
+pub use port::{
+    Configured, Cut, Link, Offloads, Port, PortStats, QueueSizes, RxQueue, Started, StartedPort, TxQueue, UseOffloads,
+};
 pub use prebuilt::Prebuilt;
 pub use tap::{Tap, TapError};
 pub use thread::{RegisteredThread, tsc};

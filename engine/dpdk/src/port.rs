@@ -26,6 +26,10 @@ const KERNEL_FRAME_OVERHEAD: usize = 96;
 /// Longest frame on devices that have no MTU of their own: 9234 with FCS.
 const JUMBO_FRAME: usize = 9230;
 
+/// Longest frame that is given to a device to be cut into segments: what one descriptor of any NIC holds (those of Intel's 10G
+/// and 40G families have 14 bits for a buffer's length).
+const LONGEST_TO_CUT: usize = 16_383;
+
 /// State of a [`Port`]: probed, without queues.
 #[derive(Debug)]
 pub struct Configured;
@@ -58,6 +62,38 @@ pub struct Link {
     pub line_rate_bps: Option<u64>,
 }
 
+/// Whether a port's device does what it can of the work on packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UseOffloads {
+    /// What it offers and is used here.
+    #[default]
+    Auto,
+    /// Nothing.
+    None,
+}
+
+/// What a port's device does of the work on packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Offloads {
+    /// Marks packets whose TCP checksum is right.
+    pub rx_checksum: bool,
+    /// Completes checksums of IPv4, TCP and UDP where a packet says so.
+    pub tx_checksum: bool,
+    /// Cuts TCP into segments.
+    pub cut: Option<Cut>,
+}
+
+/// How a device cuts frames into segments. Lengths are without FCS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// Longest frame that it takes.
+    pub longest_frame: usize,
+    /// Longest frame that it makes.
+    pub longest_segment: usize,
+    /// Those of IPv6 too.
+    pub v6: bool,
+}
+
 /// A started port with its receive and transmit queues.
 pub type StartedPort = (Port<Started>, Vec<RxQueue>, Vec<TxQueue>);
 
@@ -79,6 +115,7 @@ struct Inner {
     info: Info,
     rx_queues: u16,
     tx_queues: u16,
+    offloads: Offloads,
     kernel: Option<PacketSocket>,
     /// Freed after the port on it.
     loopback: Option<Loopback>,
@@ -93,6 +130,8 @@ struct Info {
     max_frame_len: usize,
     rx_limits: Limits,
     tx_limits: Limits,
+    /// Of `SPATE_CAN_*`.
+    offers: u32,
 }
 
 #[derive(Debug)]
@@ -105,7 +144,13 @@ struct Limits {
 impl Port<Configured> {
     /// Probes a device that is to have `tx_queues` transmit queues and up to `rx_queues` receive queues: as many as it can
     /// share packets out to.
-    pub fn open(_: &Eal, device: &Device, rx_queues: usize, tx_queues: usize) -> Result<Self, Error> {
+    pub fn open(
+        _: &Eal,
+        device: &Device,
+        rx_queues: usize,
+        tx_queues: usize,
+        offloads: UseOffloads,
+    ) -> Result<Self, Error> {
         device.check()?;
         let mark = Mark::now();
         let mut loopback = None;
@@ -117,6 +162,7 @@ impl Port<Configured> {
                 log: mark.lines(),
             })?,
             Device::Null => probe("net_null", "no-rx=1")?,
+            Device::Tap(name) => probe("net_tap", &format!("iface={name}"))?,
             Device::Kernel(interface) => {
                 let index =
                     kernel::interface_index(interface).map_err(|_| Error::InterfaceNotFound(interface.clone()))?;
@@ -161,9 +207,14 @@ impl Port<Configured> {
             return Err(Error::TooFewQueues { device: describe(device), wanted: tx_queues, have: most_tx });
         }
         let rx_queues = loopback.as_ref().map_or(rx_queues.clamp(1, most_rx.max(1)), Loopback::queues);
+        let offloads = match offloads {
+            UseOffloads::Auto => info.offloads(device),
+            UseOffloads::None => Offloads::default(),
+        };
         let inner = Inner {
             id,
             device: device.clone(),
+            offloads,
             info,
             rx_queues: rx_queues as u16,
             tx_queues: tx_queues as u16,
@@ -198,7 +249,8 @@ impl Port<Configured> {
         // SAFETY: calls on a port that is probed and not started; the pool lives as long as `inner`, the key for ever.
         unsafe {
             call(&format!("configuring {device}"), || {
-                sys::spate_port_configure(id, rx_queues, tx_queues, key.as_ptr(), key.len() as u8)
+                let offloads = self.inner.offloads.bits();
+                sys::spate_port_configure(id, rx_queues, tx_queues, key.as_ptr(), key.len() as u8, offloads)
             })?;
             for queue in 0..rx_queues {
                 call(&format!("setting up receiving on {device}"), || {
@@ -250,6 +302,11 @@ impl<S> Port<S> {
     /// Longest frame without FCS and VLAN tags.
     pub fn max_frame_len(&self) -> usize {
         self.inner.info.max_frame_len
+    }
+
+    /// What its device does of the work on packets.
+    pub fn offloads(&self) -> Offloads {
+        self.inner.offloads
     }
 }
 
@@ -329,6 +386,12 @@ impl RxQueue {
         self.inner.kernel.as_ref()
     }
 
+    /// Whether packets are marked whose TCP checksum is right.
+    #[inline]
+    pub fn marks_checksums(&self) -> bool {
+        self.inner.offloads.rx_checksum
+    }
+
     pub(crate) fn port(&self) -> u16 {
         self.inner.id
     }
@@ -356,6 +419,12 @@ impl TxQueue {
 
     pub(crate) fn index(&self) -> u16 {
         self.queue
+    }
+
+    /// What the device does of the work on packets.
+    #[inline]
+    pub fn offloads(&self) -> Offloads {
+        self.inner.offloads
     }
 
     /// Whether what is sent goes nowhere.
@@ -394,7 +463,7 @@ impl Info {
         let max_frame_len = match device {
             // Nothing longer than a jumbo frame is sent.
             Device::Kernel(interface) => kernel::mtu(interface).map_or(0, |mtu| (mtu + 14).min(JUMBO_FRAME)),
-            Device::Pci(_) => usize::from(raw.mtu) + 14,
+            Device::Pci(_) | Device::Tap(_) => usize::from(raw.mtu) + 14,
             Device::Loopback | Device::Null => JUMBO_FRAME,
         };
         let info = Self {
@@ -403,12 +472,54 @@ impl Info {
             max_frame_len,
             rx_limits: Limits { min: raw.rx_desc_min, max: raw.rx_desc_max, align: raw.rx_desc_align },
             tx_limits: Limits { min: raw.tx_desc_min, max: raw.tx_desc_max, align: raw.tx_desc_align },
+            offers: raw.offloads,
         };
         let most_rx = match device {
             Device::Pci(_) if raw.rss_key_len > 0 => raw.max_rx_queues,
             _ => 1,
         };
         Ok((info, usize::from(most_rx), usize::from(raw.max_tx_queues)))
+    }
+}
+
+impl Info {
+    /// What is used of what it offers. Nothing is cut where checksums are not completed.
+    fn offloads(&self, device: &Device) -> Offloads {
+        if !matches!(device, Device::Pci(_) | Device::Tap(_)) {
+            return Offloads::default();
+        }
+        let offers = |what: u32| self.offers & what != 0;
+        let tap = self.driver == "net_tap";
+        // It compares a segment with its Ethernet header, and a tag, to the MTU, and leaves out what is of IPv6 (DPDK 22.11).
+        let longest_segment = if tap { self.max_frame_len.saturating_sub(14 + 4) } else { self.max_frame_len };
+        let cut = Cut { longest_frame: LONGEST_TO_CUT, longest_segment, v6: !tap };
+        let tx_checksum = offers(sys::SPATE_CAN_TX_CHECKSUM);
+        Offloads {
+            // To ask a virtual host for marks is to allow it packets without checksums, which nobody has verified.
+            rx_checksum: offers(sys::SPATE_CAN_RX_CHECKSUM) && !self.driver.starts_with("net_virtio"),
+            tx_checksum,
+            cut: (tx_checksum && offers(sys::SPATE_CAN_CUT)).then_some(cut),
+        }
+    }
+}
+
+impl Offloads {
+    /// Names of what is used, as people read them.
+    pub fn names(&self) -> Vec<&'static str> {
+        let all = [
+            (self.tx_checksum, "tx-checksum"),
+            (self.cut.is_some(), "tcp-segmentation"),
+            (self.rx_checksum, "rx-checksum"),
+        ];
+        all.into_iter().filter_map(|(used, name)| used.then_some(name)).collect()
+    }
+
+    /// As the shim has them.
+    fn bits(&self) -> u32 {
+        let bit = |so: bool, bit: u32| if so { bit } else { 0 };
+        bit(self.rx_checksum, sys::SPATE_CAN_RX_CHECKSUM)
+            | bit(self.tx_checksum, sys::SPATE_CAN_TX_CHECKSUM)
+            | bit(self.cut.is_some(), sys::SPATE_CAN_CUT)
     }
 }
 
@@ -424,6 +535,7 @@ fn describe(device: &Device) -> String {
     match device {
         Device::Pci(address) => format!("PCI device {address}"),
         Device::Kernel(interface) => format!("interface {interface}"),
+        Device::Tap(interface) => format!("tap {interface}"),
         Device::Loopback => "a loopback".into(),
         Device::Null => "a null port".into(),
     }

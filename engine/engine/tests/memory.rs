@@ -2,7 +2,7 @@
 //! What an idle engine's data path costs in memory, beside its hugepages. A process of its own: DPDK comes up once.
 use std::fs;
 
-use spate_engine::datapath::{Config, Datapath, Memory, PollMode, PortConfig, PortDevice};
+use spate_engine::datapath::{Config, Datapath, Memory, PollMode, PortConfig, PortDevice, UseOffloads};
 
 const HUGEPAGES: u64 = 128 << 20;
 const PAGE: u64 = 2 << 20;
@@ -52,7 +52,8 @@ fn an_idle_engine_takes_less_than_150_mib_beside_its_hugepages() {
         // Ordinary pages are resident as far as they are used: at most all of them.
         None => (Memory::Normal { bytes: HUGEPAGES }, HUGEPAGES),
     };
-    let port = |name: &str, device| PortConfig { name: name.into(), device, line_rate_bps: None };
+    let port =
+        |name: &str, device| PortConfig { name: name.into(), device, line_rate_bps: None, offloads: UseOffloads::Auto };
     let datapath = Datapath::open(Config {
         ports: vec![port("loop", PortDevice::Loopback), port("null", PortDevice::Null)],
         worker_cpus: vec![0],

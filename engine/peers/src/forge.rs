@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Packets that the router sends of its own: what is too long for a link, and resets of connections.
-use spate_stateful::packet::{Below, Content, ETHERNET, Head, Options, Packet, Segment, TCP_HEADER, flag};
+use spate_stateful::{
+    Finish,
+    packet::{Below, Content, ETHERNET, Head, Options, Packet, Segment, TCP_HEADER, flag},
+};
 use spate_wire::checksum::{checksum, sum};
 
 use crate::namespaces::ROUTER;
@@ -70,7 +73,15 @@ pub fn reset(frame: &[u8], aim: Aim) -> Option<Vec<u8>> {
     let mut macs = [0; 12];
     macs[..6].copy_from_slice(&frame[6..12]);
     macs[6..].copy_from_slice(&frame[..6]);
-    let below = Below { macs, source: packet.destination, destination: packet.source, tos: 0, ttl: 64, id: 0 };
+    let below = Below {
+        macs,
+        source: packet.destination,
+        destination: packet.source,
+        tos: 0,
+        ttl: 64,
+        id: 0,
+        finish: Finish::Nothing,
+    };
     let head = Head {
         source_port: destination_port,
         destination_port: source_port,
@@ -102,7 +113,7 @@ mod tests {
 
     fn segment(data: usize) -> Vec<u8> {
         let [source, destination] = [1, 2].map(|n| Address::v4(0x0a09_0000 | n));
-        let below = Below { macs: [2; 12], source, destination, tos: 0, ttl: 64, id: 7 };
+        let below = Below { macs: [2; 12], source, destination, tos: 0, ttl: 64, id: 7, finish: Finish::Nothing };
         let mut frame = vec![0; below.len() + TCP_HEADER + data];
         let head = Head { source_port: 80, destination_port: 1024, seq: 7000, ack: 500, flags: flag::ACK, window: 9 };
         below.write_tcp(&mut frame, &head, &Options::default(), data, 0);

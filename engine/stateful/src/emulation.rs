@@ -251,6 +251,12 @@ impl Emulation {
         self.stack.receive(port, frame, now_ns)
     }
 
+    /// See [`Stack::receive_marked`].
+    #[inline]
+    pub fn receive_marked(&mut self, port: usize, frame: &[u8], verified: bool, now_ns: u64) -> Received {
+        self.stack.receive_marked(port, frame, verified, now_ns)
+    }
+
     /// Whether a port has something to send.
     #[inline]
     pub fn is_ready(&self, port: usize) -> bool {

@@ -14,6 +14,7 @@ pub mod counters;
 pub mod emulation;
 pub mod flow;
 pub mod message;
+pub mod offload;
 pub mod packet;
 pub mod payload;
 pub mod pool;
@@ -33,6 +34,7 @@ pub mod wheel;
 
 pub use counters::{COUNTERS, Count, Counters};
 pub use emulation::{Emulation, EmulationError};
+pub use offload::{Cut, Finish, Layers, Offloads};
 pub use payload::Payload;
 pub use pool::{Address, Pool, WeightedPool};
 pub use program::{Comparison, Instruction, Program};

@@ -2,7 +2,7 @@
 //! Frames of TCP, UDP and ICMP over IPv4 and IPv6: read without copying, and verified; written from their parts.
 use spate_wire::checksum::{checksum, fold, sum, sum_le, swapped};
 
-use crate::pool::Address;
+use crate::{offload::Finish, pool::Address};
 
 /// Bits of a TCP header's flags (RFC 9293 section 3.1).
 #[expect(missing_docs, reason = "the names of the header's bits")]
@@ -223,6 +223,12 @@ impl<'a> Packet<'a> {
     /// Reads a frame without FCS, behind up to two VLAN tags, and verifies its checksums.
     #[inline]
     pub fn read(frame: &'a [u8]) -> Result<Self, Reject> {
+        Self::read_marked(frame, false)
+    }
+
+    /// The same; a device may have verified the checksum of the TCP segment that is in it.
+    #[inline]
+    pub fn read_marked(frame: &'a [u8], verified: bool) -> Result<Self, Reject> {
         if frame.len() < ETHERNET + IPV4 {
             return Err(Reject::Other);
         }
@@ -242,7 +248,7 @@ impl<'a> Packet<'a> {
         };
         let pseudo = pseudo_header(source, destination, protocol, body.len());
         let content = match protocol {
-            PROTOCOL_TCP => Content::Tcp(segment(body, pseudo)?),
+            PROTOCOL_TCP => Content::Tcp(segment(body, pseudo, verified)?),
             PROTOCOL_UDP => Content::Udp(datagram(body, pseudo, source.is_v6())?),
             1 if !source.is_v6() => Content::Icmp(trouble_v4(body)?),
             58 if source.is_v6() => Content::Icmp(trouble_v6(body, pseudo)?),
@@ -266,9 +272,10 @@ pub struct Plain<'a> {
 }
 
 impl<'a> Plain<'a> {
-    /// Reads a frame without FCS if it is such and its checksums are right; `Packet::read` tells of others what they are.
+    /// Reads a frame without FCS if it is such and its checksums are right, of which a device may have verified that of TCP;
+    /// `Packet::read` tells of others what they are.
     #[inline(always)]
-    pub fn read(frame: &'a [u8]) -> Option<Self> {
+    pub fn read(frame: &'a [u8], verified: bool) -> Option<Self> {
         const HEADERS: usize = ETHERNET + IPV4;
         let fixed = frame.first_chunk::<{ HEADERS + TCP }>()?;
         let plain = be16(fixed, 12) == 0x0800
@@ -286,7 +293,7 @@ impl<'a> Plain<'a> {
         let ip = word(0) + word(4) + word(8) + addresses;
         let pseudo = addresses + u64::from((PROTOCOL_TCP as u16).to_be()) + u64::from((body.len() as u16).to_be());
         // A sum that is not 0 folds to 0xffff if it is a multiple of it.
-        if !ip.is_multiple_of(0xffff) || !(sum_le(body) + pseudo).is_multiple_of(0xffff) {
+        if !ip.is_multiple_of(0xffff) || !(verified || (sum_le(body) + pseudo).is_multiple_of(0xffff)) {
             return None;
         }
         let (_, header) = fixed.split_last_chunk()?;
@@ -391,7 +398,7 @@ fn words(address: Address) -> u64 {
 }
 
 #[inline]
-fn segment(body: &[u8], pseudo: u64) -> Result<Segment<'_>, Reject> {
+fn segment(body: &[u8], pseudo: u64, verified: bool) -> Result<Segment<'_>, Reject> {
     if body.len() < TCP {
         return Err(Reject::Truncated);
     }
@@ -399,7 +406,7 @@ fn segment(body: &[u8], pseudo: u64) -> Result<Segment<'_>, Reject> {
     if header < TCP || body.len() < header {
         return Err(Reject::Truncated);
     }
-    if fold(u64::from(fold(sum_le(body)).swap_bytes()) + pseudo) != 0xffff {
+    if !verified && fold(u64::from(fold(sum_le(body)).swap_bytes()) + pseudo) != 0xffff {
         return Err(Reject::Checksum);
     }
     let Some(fixed) = body.first_chunk() else { return Err(Reject::Truncated) };
@@ -656,6 +663,8 @@ pub struct Below {
     pub ttl: u8,
     /// IPv4 identification.
     pub id: u16,
+    /// What the port's device does of the rest.
+    pub finish: Finish,
 }
 
 /// The header of a segment to send.
@@ -771,6 +780,9 @@ impl Below {
         if let Some(fixed) = frame[below..].first_chunk_mut() {
             head.write(fixed, len, pseudo + sum);
         }
+        if self.finish != Finish::Nothing {
+            self.leave_checksums(frame, true, pseudo, TCP + len + data);
+        }
     }
 
     /// The same with timestamps (value and echo) as its only option, if any: what nearly all segments are.
@@ -783,6 +795,7 @@ impl Below {
         (data, data_sum): (usize, u16),
     ) {
         if let (Ends::V4 { source, destination }, Some((value, echo))) = (self.ends, timestamps)
+            && self.finish == Finish::Nothing
             && let Some((below, frame)) = frame.split_first_chunk_mut()
             && let Some((fixed, frame)) = frame.split_first_chunk_mut()
             && let Some(out) = frame.first_chunk_mut::<TIMESTAMPS_LEN>()
@@ -816,6 +829,9 @@ impl Below {
             check => check,
         };
         bytes[6..8].copy_from_slice(&check.to_be_bytes());
+        if self.finish != Finish::Nothing {
+            self.leave_checksums(frame, false, pseudo, len);
+        }
     }
 }
 

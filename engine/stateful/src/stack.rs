@@ -15,6 +15,7 @@ use crate::{
     application::Machine,
     counters::{Count, Counters},
     flow::{Flow, State, is, seq_before},
+    offload::Finish,
     packet::{
         Below, Content, Datagram, Ends, Head, Options, Packet, Plain, Reject, Segment, TCP_HEADER, Trouble, flag,
     },
@@ -264,6 +265,12 @@ fn places(flows: usize, flows_a_place: usize) -> usize {
     (flows / flows_a_place).max(FEWEST.min(flows))
 }
 
+/// What is left of frames for the device behind an output.
+#[inline]
+fn finish(out: &impl Output) -> Finish {
+    if out.offloads().checksums { Finish::Checksums } else { Finish::Nothing }
+}
+
 /// What a flow has of an address in its first cache line.
 #[inline]
 fn short(address: Address) -> u32 {
@@ -508,8 +515,14 @@ impl Stack {
     /// A frame without FCS arrives on a port.
     #[inline]
     pub fn receive(&mut self, port: usize, frame: &[u8], now_ns: u64) -> Received {
+        self.receive_marked(port, frame, false, now_ns)
+    }
+
+    /// The same; the port's device may have verified the checksum of the TCP segment that is in it.
+    #[inline]
+    pub fn receive_marked(&mut self, port: usize, frame: &[u8], verified: bool, now_ns: u64) -> Received {
         self.now = Instant { ns: now_ns };
-        if let Some(plain) = Plain::read(frame) {
+        if let Some(plain) = Plain::read(frame, verified) {
             let s = &plain.segment;
             let key = Key {
                 local: plain.destination,
@@ -525,12 +538,12 @@ impl Stack {
             }
             return self.receive_unknown(port, &plain.packet(frame), s, (&key, hash));
         }
-        self.receive_any(port, frame)
+        self.receive_any(port, frame, verified)
     }
 
     #[inline(never)]
-    fn receive_any(&mut self, port: usize, frame: &[u8]) -> Received {
-        let packet = match Packet::read(frame) {
+    fn receive_any(&mut self, port: usize, frame: &[u8], verified: bool) -> Received {
+        let packet = match Packet::read_marked(frame, verified) {
             Ok(packet) => packet,
             Err(Reject::Checksum) => return Received::BadChecksum,
             Err(Reject::Other | Reject::Truncated | Reject::Fragment) => return Received::Foreign,
@@ -565,7 +578,7 @@ impl Stack {
             if self.flows[index].has(is::READY) {
                 return Received::Taken;
             }
-            return self.receive_any(port, frame);
+            return self.receive_any(port, frame, false);
         }
         if flow.is_stranger(s) {
             return self.receive_strange(port, index, frame, s);
@@ -697,6 +710,7 @@ impl Stack {
             tos: 0,
             ttl: self.sides[side].tunables.ttl,
             id: 0,
+            finish: Finish::Nothing,
         };
         let (seq, ack, flags) = if s.has(flag::ACK) {
             (s.ack, 0, flag::RST)
@@ -950,10 +964,12 @@ impl Stack {
     /// Writes what a port has to send, as long as there is room.
     pub fn transmit(&mut self, port: usize, now_ns: u64, out: &mut impl Output) {
         self.now = Instant { ns: now_ns };
+        let finish = finish(out);
         while let Some(answer) = self.ports[port].answers.last() {
             let options = Options::default();
             let Some(frame) = out.frame(answer.below.len() + TCP_HEADER) else { return };
-            answer.below.write_tcp(frame, &answer.head, &options, (0, 0));
+            let below = Below { finish, ..answer.below };
+            below.write_tcp(frame, &answer.head, &options, (0, 0));
             self.sides[answer.side].counters.one(Count::ResetsSent);
             self.sides[answer.side].counters.one(Count::StraysRefused);
             self.ports[port].answers.pop();
@@ -994,7 +1010,14 @@ impl Stack {
                 macs[6..].copy_from_slice(&mac);
             }
         }
-        let below = Below { macs, ends, tos: side.tunables.tos, ttl: side.tunables.ttl, id: flow.snd_nxt as u16 };
+        let below = Below {
+            macs,
+            ends,
+            tos: side.tunables.tos,
+            ttl: side.tunables.ttl,
+            id: flow.snd_nxt as u16,
+            finish: finish(out),
+        };
         let data = Data { payloads: &self.scenario.payloads, backlogs: &self.backlogs };
         let from = Sources { below: &below, data };
         let mut cx = Context {

@@ -213,6 +213,11 @@ type GeneratorPort struct {
 	// punt hands packets that arrive on the port and match a filter to an interface of the pod.
 	// +optional
 	Punt *PortPunt `json:"punt,omitempty"`
+
+	// offloads says whether the device computes and verifies checksums and cuts TCP segments for templates, where it can: Auto
+	// (the default) or None, for a driver that does it wrong, or is faster without.
+	// +optional
+	Offloads PortOffloads `json:"offloads,omitempty"`
 }
 
 // PortPunt hands packets to an interface of the pod.
@@ -446,6 +451,18 @@ type GeneratorPodStatus struct {
 	Ports []GeneratorPortStatus `json:"ports,omitempty"`
 }
 
+// PortOffloads says whether a port's device does a part of the work on packets.
+//
+// +kubebuilder:validation:Enum=Auto;None
+type PortOffloads string
+
+const (
+	// OffloadsAuto uses what the device offers.
+	OffloadsAuto PortOffloads = "Auto"
+	// OffloadsNone leaves all of the work to the engine.
+	OffloadsNone PortOffloads = "None"
+)
+
 // PortKind is what an engine found behind a port.
 //
 // +kubebuilder:validation:Enum=PCI;Kernel;Loopback;Null
@@ -493,6 +510,12 @@ type GeneratorPortStatus struct {
 	// mtu of the device.
 	// +optional
 	MTU int32 `json:"mtu,omitempty"`
+
+	// offloads that are used of the device: `tx-checksum`, `tcp-segmentation`, `rx-checksum`.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	Offloads []string `json:"offloads,omitempty"`
 
 	// addresses of the port.
 	// +optional

@@ -165,6 +165,9 @@ func (t Template) args() []string {
 		case port.Attachment.Null != nil:
 			device = "null"
 		}
+		if port.Offloads == spatev1.OffloadsNone {
+			device += ",offloads=none"
+		}
 		args = append(args, "--port", fmt.Sprintf("%s=%s", port.Name, device))
 	}
 	for _, port := range s.Ports {

@@ -80,6 +80,15 @@ func TestPortsAreAttachedByTheirNames(t *testing.T) {
 	}
 }
 
+func TestDevicesAreLeftAloneWhereOffloadsAreNone(t *testing.T) {
+	g := generator()
+	g.Spec.Ports[0].Offloads = spatev1.OffloadsNone
+	args := strings.Join(Template{Generator: g}.Pod(0, 0).Spec.Containers[0].Args, " ")
+	if !strings.Contains(args, "--port east=kernel:east,offloads=none ") || strings.Count(args, "offloads") != 1 {
+		t.Errorf("args %s", args)
+	}
+}
+
 func TestVirtualFunctionsAreRequestedAndNeedNoNetworkCapabilities(t *testing.T) {
 	resources := map[string]string{"east": "vendor.example/vf", "west": "vendor.example/vf"}
 	c := Template{Generator: generator(), Attachments: Attachments{Resources: resources}}.Pod(0, 0).Spec.Containers[0]

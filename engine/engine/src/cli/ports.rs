@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How ports are named on the command line: `NAME=DEVICE`, and what `attached:` means in a pod.
-use crate::datapath::PortDevice;
+use crate::datapath::{PortDevice, UseOffloads};
 use anyhow::{Context, bail};
 use serde::Deserialize;
 use std::path::Path;
@@ -17,6 +17,8 @@ pub struct Asked {
     pub name: String,
     /// Where it leads.
     pub device: AskedDevice,
+    /// What its device does of the work on packets.
+    pub offloads: UseOffloads,
 }
 
 /// A device as it is asked for.
@@ -32,21 +34,29 @@ impl FromStr for Asked {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let usage =
-            "must be NAME=pci:ADDRESS, NAME=kernel:INTERFACE, NAME=attached:INTERFACE, NAME=loopback or NAME=null";
+        let usage = "must be NAME=pci:ADDRESS, NAME=kernel:INTERFACE, NAME=attached:INTERFACE, NAME=tap:INTERFACE, NAME=loopback or \
+             NAME=null";
         let Some((name, device)) = text.split_once('=') else { return Err(usage.into()) };
         if name.is_empty() {
             return Err(format!("the name is empty; {usage}"));
         }
+        let (device, offloads) = match device.split_once(',') {
+            None | Some((_, "offloads=auto")) => (device.split(',').next().unwrap_or(device), UseOffloads::Auto),
+            Some((device, "offloads=none")) => (device, UseOffloads::None),
+            Some((_, other)) => {
+                return Err(format!("{other:?} is nothing that a port may have: offloads=auto or offloads=none"));
+            }
+        };
         let device = match device.split_once(':').unwrap_or((device, "")) {
             ("loopback", "") => AskedDevice::Known(PortDevice::Loopback),
             ("null", "") => AskedDevice::Known(PortDevice::Null),
             ("pci", address) if !address.is_empty() => AskedDevice::Known(PortDevice::Pci(address.into())),
             ("kernel", interface) if !interface.is_empty() => AskedDevice::Known(PortDevice::Kernel(interface.into())),
+            ("tap", interface) if !interface.is_empty() => AskedDevice::Known(PortDevice::Tap(interface.into())),
             ("attached", interface) if !interface.is_empty() => AskedDevice::Attached(interface.into()),
             _ => return Err(usage.into()),
         };
-        Ok(Self { name: name.into(), device })
+        Ok(Self { name: name.into(), device, offloads })
     }
 }
 
@@ -164,6 +174,15 @@ mod tests {
         assert_eq!(device("v=pci:0000:01:00.1"), Ok(AskedDevice::Known(PortDevice::Pci("0000:01:00.1".into()))));
         assert_eq!(device("e=kernel:eth1"), Ok(AskedDevice::Known(PortDevice::Kernel("eth1".into()))));
         assert_eq!(device("e=attached:east"), Ok(AskedDevice::Attached("east".into())));
+        assert_eq!(device("t=tap:spate0"), Ok(AskedDevice::Known(PortDevice::Tap("spate0".into()))));
+        let asked = |text: &str| text.parse::<Asked>().map(|asked| (asked.device, asked.offloads));
+        let pci = || AskedDevice::Known(PortDevice::Pci("01:00.1".into()));
+        assert_eq!(asked("v=pci:01:00.1"), Ok((pci(), UseOffloads::Auto)));
+        assert_eq!(asked("v=pci:01:00.1,offloads=auto"), Ok((pci(), UseOffloads::Auto)));
+        assert_eq!(asked("v=pci:01:00.1,offloads=none"), Ok((pci(), UseOffloads::None)));
+        for wrong in ["v=pci:01:00.1,offloads=some", "v=pci:01:00.1,none", "v=pci:01:00.1,", "v=,offloads=none"] {
+            assert!(device(wrong).is_err(), "{wrong}");
+        }
         for wrong in ["", "loopback", "=null", "e=kernel:", "e=pci", "e=loopback:x", "e=other:x"] {
             assert!(device(wrong).is_err(), "{wrong}");
         }

@@ -9,8 +9,9 @@ use std::path::PathBuf;
 
 #[derive(Clone, Debug, Args)]
 pub struct Site {
-    /// A port: NAME=pci:ADDRESS, NAME=kernel:INTERFACE, NAME=loopback, NAME=null, or NAME=attached:INTERFACE (by
-    /// --network-status a PCI device, else the kernel interface). May be repeated.
+    /// A port: NAME=pci:ADDRESS, NAME=kernel:INTERFACE, NAME=loopback, NAME=null, NAME=attached:INTERFACE (by
+    /// --network-status a PCI device, else the kernel interface), or NAME=tap:INTERFACE (which is made). Behind it may follow
+    /// ",offloads=none": the device does nothing of the work on packets (auto: what it offers and is used). May be repeated.
     #[arg(long = "port", value_name = "NAME=DEVICE", required = true)]
     ports: Vec<Asked>,
     /// Line rate of a port whose device does not tell it, such as east=10G. May be repeated.
@@ -81,7 +82,12 @@ impl Site {
             let device = ports::resolve(&port.device, self.network_status.as_deref())
                 .with_context(|| format!("--port {}", port.name))?;
             let rate = self.line_rates.iter().find(|rate| rate.port == port.name);
-            ports.push(PortConfig { name: port.name.clone(), device, line_rate_bps: rate.map(|rate| rate.bps) });
+            ports.push(PortConfig {
+                name: port.name.clone(),
+                device,
+                line_rate_bps: rate.map(|rate| rate.bps),
+                offloads: port.offloads,
+            });
         }
         let (control_cpus, worker_cpus) = share_out(&self.cpu_list()?, self.workers.into())?;
         let page = match self.hugepages {

@@ -247,6 +247,7 @@ fn port_info(port: &PortInfo) -> contract::PortInfo {
     let (kind, device) = match &port.device {
         PortDevice::Pci(address) => (PortKind::Pci, address.clone()),
         PortDevice::Kernel(interface) => (PortKind::Kernel, interface.clone()),
+        PortDevice::Tap(interface) => (PortKind::Tap, interface.clone()),
         PortDevice::Loopback => (PortKind::Loopback, String::new()),
         PortDevice::Outlet => (PortKind::Loopback, String::new()),
         PortDevice::Null => (PortKind::Null, String::new()),
@@ -264,5 +265,6 @@ fn port_info(port: &PortInfo) -> contract::PortInfo {
         rx_workers: port.rx_workers.iter().map(|&w| w as u32).collect(),
         addresses: port.addresses.iter().map(ToString::to_string).collect(),
         gateways: port.gateways.iter().map(neighbour).collect(),
+        offloads: port.offloads.names().into_iter().map(str::to_owned).collect(),
     }
 }

@@ -29,7 +29,7 @@ pub use readings::Received;
 pub use records::Watch;
 pub use run::Run;
 pub use slow::{Holding, Link, Punt};
-pub use spate_dpdk::{Disturbance, Spread};
+pub use spate_dpdk::{Cut, Disturbance, Offloads, Spread, UseOffloads};
 use spate_dpdk::{RegisteredThread, RxQueue};
 pub use spate_replay::{Capture as Recording, Changes, Gap, ReadError, Rewrite};
 use spate_stateful::Scenario;
@@ -54,6 +54,7 @@ pub struct Datapath {
     slow: SlowPath,
     opened: Opened,
     long_packets: Mutex<LongPackets>,
+    packets_to_cut: Mutex<LongPackets>,
 }
 
 impl Datapath {
@@ -65,7 +66,8 @@ impl Datapath {
         let monitor = Monitor::start(opened.clock.clone(), Arc::clone(&opened.lines))
             .map_err(|e| OpenError::System { context: "monitor".into(), message: e.to_string() })?;
         let long_packets = Mutex::new(opened.workers.iter().map(|_| None).collect());
-        Ok(Self { monitor, slow: SlowPath::new(&opened)?, opened, long_packets })
+        let packets_to_cut = Mutex::new(opened.workers.iter().map(|_| None).collect());
+        Ok(Self { monitor, slow: SlowPath::new(&opened)?, opened, long_packets, packets_to_cut })
     }
 
     /// The ports, in the order of the configuration: a port's index is its number in `StreamSpec`.
@@ -114,6 +116,7 @@ impl Datapath {
     pub fn prepare(&self, mut spec: RunSpec) -> Result<Arc<Run>, PrepareError> {
         // Held throughout: two runs must not take one slot.
         let mut long_packets = self.long_packets.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut packets_to_cut = self.packets_to_cut.lock().unwrap_or_else(PoisonError::into_inner);
         let present = self.monitor.runs();
         if present.iter().any(|run| run.tag == spec.tag) {
             let problem = format!("{} is in use by another run here", spec.tag);
@@ -139,6 +142,7 @@ impl Datapath {
             ports: &self.opened.ports,
             workers: &self.opened.lines,
             long_packets: &mut long_packets,
+            packets_to_cut: &mut packets_to_cut,
             slot,
             present: &present,
             vlans: (0..self.opened.ports.len()).map(|port| self.slow.vlan(port)).collect(),
@@ -229,6 +233,7 @@ impl OpenPort {
             line_rate_bps: self.config.line_rate_bps.or(link.line_rate_bps),
             // Without the Ethernet header.
             mtu: self.port.max_frame_len().saturating_sub(14) as u32,
+            offloads: self.port.offloads(),
             tx_workers: self.tx_workers.clone(),
             rx_workers: self.rx_workers.clone(),
             addresses: Vec::new(),
@@ -251,6 +256,7 @@ impl OpenPort {
             counters.tx_bytes += queue.tx_bytes.get();
             counters.tx_dropped += queue.tx_dropped.get();
             counters.reflected_packets += queue.reflected.get();
+            counters.tx_cut += queue.tx_cut.get();
             counters.queues.push((packets, 0));
         }
         for (index, queue) in self.rx.iter().enumerate() {

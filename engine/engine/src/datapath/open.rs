@@ -9,7 +9,8 @@ use std::{
 use rtrb::RingBuffer;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use spate_dpdk::{
-    Configured, Device, Eal, Error, Mempool, Port, QueueSizes, RegisteredThread, RxQueue, Started, StartedPort, TxQueue,
+    Configured, Device, Eal, Error, Mempool, Port, QueueSizes, RegisteredThread, RxQueue, Started, StartedPort,
+    TxQueue, UseOffloads,
 };
 
 use super::{
@@ -23,7 +24,7 @@ use super::{
 /// Longest frame that fits into the packets every worker has; longer ones come from a pool made when a run needs them.
 pub(super) const SHORT_ROOM: usize = 2048;
 /// Descriptors of a NIC's rings.
-const DESCRIPTORS: u16 = 1024;
+pub(super) const DESCRIPTORS: u16 = 1024;
 /// Free packets of a pool that a thread keeps for itself, at most.
 const IN_CACHE: u32 = 384;
 /// Packets between workers, for sequences that another keeps: what is received in the millisecond in which it may sleep.
@@ -79,11 +80,11 @@ pub(super) fn open(config: Config) -> Result<Opened, OpenError> {
     for (index, port) in config.ports.iter().enumerate() {
         let mut rx_workers = map[index].clone();
         let asked = config.port_workers.as_ref().is_some_and(|map| map.contains_key(&port.name));
-        let opened = match open_port(&eal, &devices[index], rx_workers.len()) {
+        let opened = match open_port(&eal, &devices[index], rx_workers.len(), port.offloads) {
             Err(Error::TooFewQueues { have, .. }) if have > 0 && !asked => {
                 tracing::info!(port = port.name, queues = have, "fewer workers send: the device has fewer queues");
                 rx_workers.truncate(have);
-                open_port(&eal, &devices[index], have)
+                open_port(&eal, &devices[index], have, port.offloads)
             }
             opened => opened,
         };
@@ -98,6 +99,11 @@ pub(super) fn open(config: Config) -> Result<Opened, OpenError> {
             );
         }
         rx_workers.truncate(opened.1.len());
+        if matches!(port.device, PortDevice::Pci(_) | PortDevice::Tap(_)) {
+            let used = opened.0.offloads().names().join(", ");
+            let used = if used.is_empty() { "none" } else { &used };
+            tracing::info!(port = port.name, driver = opened.0.driver(), offloads = used, "opened");
+        }
         ports.push(parts.assign(index, port, opened, tx_workers, rx_workers));
     }
     let (workers, lines) = parts.start(&config, &eal, &clock)?;
@@ -112,6 +118,7 @@ fn device(port: &PortConfig) -> Device {
             Device::Pci(full.to_lowercase())
         }
         PortDevice::Kernel(interface) => Device::Kernel(interface.clone()),
+        PortDevice::Tap(interface) => Device::Tap(interface.clone()),
         PortDevice::Loopback | PortDevice::Outlet => Device::Loopback,
         PortDevice::Null => Device::Null,
     }
@@ -164,7 +171,7 @@ fn map_ports(config: &Config) -> Result<Vec<Vec<usize>>, OpenError> {
         }
     }
     let map = |(index, port): (usize, &PortConfig)| {
-        let kernel = matches!(port.device, PortDevice::Kernel(_));
+        let kernel = matches!(port.device, PortDevice::Kernel(_) | PortDevice::Tap(_));
         match asked.get(&port.name) {
             Some(list) if kernel && list.len() > 1 => {
                 let problem = "a kernel interface has one queue here: name one worker";
@@ -179,17 +186,19 @@ fn map_ports(config: &Config) -> Result<Vec<Vec<usize>>, OpenError> {
 }
 
 /// Opens a port for so many workers, with a receive queue for each if it can share packets out.
-fn open_port(eal: &Eal, device: &Device, workers: usize) -> Result<StartedPort, Error> {
-    let port = Port::<Configured>::open(eal, device, workers, workers)?;
+fn open_port(eal: &Eal, device: &Device, workers: usize, offloads: UseOffloads) -> Result<StartedPort, Error> {
+    let port = Port::<Configured>::open(eal, device, workers, workers, offloads)?;
     let packets = match device {
-        Device::Pci(_) => port.rx_queues() as u32 * (u32::from(DESCRIPTORS) + IN_CACHE) + u32::from(DESCRIPTORS) + 1023,
+        Device::Pci(_) | Device::Tap(_) => {
+            port.rx_queues() as u32 * (u32::from(DESCRIPTORS) + IN_CACHE) + u32::from(DESCRIPTORS) + 1023
+        }
         Device::Kernel(_) => 1023,
         // Receives what workers made, or nothing: the driver wants a pool all the same.
         Device::Loopback | Device::Null => 63,
     };
     let room = match device {
         Device::Loopback | Device::Null => SHORT_ROOM,
-        Device::Pci(_) | Device::Kernel(_) => port.rx_room(),
+        Device::Pci(_) | Device::Kernel(_) | Device::Tap(_) => port.rx_room(),
     };
     let pool = Mempool::new(eal, "receiving", packets, room)?;
     port.start(QueueSizes { rx: DESCRIPTORS, tx: DESCRIPTORS }, &pool)
@@ -279,7 +288,9 @@ impl Threads {
             let is_loopback = |port: usize| device(&config.ports[port]) == Device::Loopback;
             let loopback =
                 queues.rx.iter().map(|queue| queue.0).chain(queues.tx.iter().map(|queue| queue.0)).any(is_loopback);
-            let nics = config.ports.iter().filter(|p| matches!(p.device, PortDevice::Pci(_))).count() as u32;
+            let nics =
+                config.ports.iter().filter(|p| matches!(p.device, PortDevice::Pci(_) | PortDevice::Tap(_))).count()
+                    as u32;
             // What rings of NICs and of a loopback can hold, what workers that receive from it keep, and some to work with.
             let loops = if loopback { 4096 + (count as u32 - 1) * IN_CACHE } else { 0 };
             let packets = 2048 + nics * u32::from(DESCRIPTORS) + loops - 1;

@@ -38,6 +38,7 @@ pub(super) struct Context<'a> {
     pub(super) ports: &'a [OpenPort],
     pub(super) workers: &'a Arc<Workers>,
     pub(super) long_packets: &'a mut LongPackets,
+    pub(super) packets_to_cut: &'a mut LongPackets,
     pub(super) slot: usize,
     /// The runs that are not removed.
     pub(super) present: &'a [Arc<Run>],
@@ -139,7 +140,7 @@ pub(super) fn prepare(mut context: Context<'_>, spec: RunSpec) -> Result<(Run, V
 
 /// A packet that leaves this long after its time is late.
 pub(super) fn late_after_ns(spec: &RunSpec, port: &OpenPort) -> u64 {
-    let kernel = matches!(port.config.device, PortDevice::Kernel(_));
+    let kernel = matches!(port.config.device, PortDevice::Kernel(_) | PortDevice::Tap(_));
     spec.late_after_ns.unwrap_or(if kernel { LATE_KERNEL_NS } else { LATE_NS })
 }
 

@@ -69,6 +69,8 @@ pub(super) struct QueueShare {
     pub(super) handing_full: Counter,
     /// Received and sent back; in tx_packets too.
     pub(super) reflected: Counter,
+    /// Cut into segments by the device.
+    pub(super) tx_cut: Counter,
 }
 
 /// What a worker counts of itself.

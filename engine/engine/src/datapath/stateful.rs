@@ -7,6 +7,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use spate_dpdk::Mempool;
 use spate_neighbour::Range;
 use spate_stateful::{
     Count, Counters, Emulation, Instruction, Payload, Pool, Program, Protocol, Scenario, Stack, Template, Tunables,
@@ -18,18 +19,20 @@ use spate_stats::{Timed, Times};
 use spate_wire::spread;
 
 use super::{
-    FlowChange, PrepareError, RunSpec, StatefulSpec, Steering, TemplateCounters, TemplateTimes,
-    open::{OpenPort, SHORT_ROOM},
+    FlowChange, PortDevice, PrepareError, RunSpec, StatefulSpec, Steering, TemplateCounters, TemplateTimes,
+    open::{DESCRIPTORS, OpenPort, SHORT_ROOM},
     prepare::{Context, VLAN_TAG, late_after_ns, long_pool},
     records,
     run::Run,
-    worker::{self, Emulated, HandoffShare},
+    worker::{self, Emulated, HandoffShare, Pools},
 };
 
 /// Headers of a segment: of Ethernet, IPv6 and TCP; its options count as data.
 const HEADERS: usize = 14 + 40 + 20;
 /// Headers of the same data over IPv4 and UDP.
 const FEWEST_HEADERS: usize = 14 + 20 + 8;
+/// Packets that a worker works with, for devices to cut.
+const TO_CUT: u32 = 127;
 /// Where the system tells how much memory is left.
 const MEMORY: &str = "/proc/meminfo";
 /// Where the container's limit stands, and what it has of it.
@@ -320,12 +323,14 @@ pub(super) fn prepare(
         } else {
             None
         };
+        let to_cut = pool_to_cut(context, &scenario, worker)?;
         let handoff = handoffs[worker].take();
         emulating.push((worker, handoff.as_ref().map(|handoff| Arc::clone(handoff.share()))));
         // Those that begin in the first half of the drain have the other to end.
         let grace_ns = spec.timing.drain_ns / 2;
         let ports = ports(&scenario);
-        emulated.push(Some(Box::new(Emulated::new(emulation, ports, &context.vlans, long, handoff, grace_ns))));
+        let pools = Pools { long, to_cut };
+        emulated.push(Some(Box::new(Emulated::new(emulation, ports, &context.vlans, pools, handoff, grace_ns))));
     }
     let side = |((index, server), counters): ((usize, bool), Vec<Arc<Counters>>)| {
         let template = &asked.scenario.templates[index];
@@ -342,6 +347,41 @@ pub(super) fn prepare(
         Templates { sides, workers: emulating, among_themselves, claims, rates: Some(rates), linger_ns },
         recorded,
     ))
+}
+
+/// Packets that a worker has for devices that cut them into segments, if a port that it sends TCP on has one: as many as their
+/// rings hold, and some to work with.
+fn pool_to_cut(context: &mut Context<'_>, scenario: &Scenario, worker: usize) -> Result<Option<Mempool>, PrepareError> {
+    if let Some(pool) = &context.packets_to_cut[worker] {
+        return Ok(Some(pool.clone()));
+    }
+    let cuts = |port: &&OpenPort| port.port.offloads().cut.is_some() && port.tx_workers.contains(&worker);
+    let all = ports(scenario);
+    let tcp = scenario.templates.iter().any(|template| template.protocol == Protocol::Tcp);
+    let Some(port) = all.iter().map(|port| &context.ports[*port]).find(cuts).filter(|_| tcp) else { return Ok(None) };
+    let rings = context.ports.iter().filter(cuts).filter(|port| matches!(port.config.device, PortDevice::Pci(_)));
+    let (count, room) = (TO_CUT + u32::from(DESCRIPTORS) * rings.count() as u32, longest_to_cut(context));
+    let pool = Mempool::new(context.eal, "packets that a device cuts into segments", count, room);
+    let pool = pool.map_err(|e| PrepareError {
+        field: "stateful".into(),
+        problem: format!("{e}; or leave the offloads of port {} unused (offloads=none)", port.config.name),
+        exhausted: true,
+    })?;
+    tracing::info!(
+        worker,
+        port = port.config.name,
+        packets = count,
+        kib = Mempool::bytes(count, room) >> 10,
+        "its device cuts TCP into segments"
+    );
+    context.packets_to_cut[worker] = Some(pool.clone());
+    Ok(Some(pool))
+}
+
+/// Bytes without FCS of the longest frame that any port's device takes to cut.
+fn longest_to_cut(context: &Context<'_>) -> usize {
+    let cuts = context.ports.iter().filter_map(|port| port.port.offloads().cut);
+    cuts.map(|cut| cut.longest_frame).max().unwrap_or(0)
 }
 
 /// How long after all of a scenario's flows have ended nothing more can come, where one of so many engines runs it. It is not

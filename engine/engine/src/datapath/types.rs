@@ -2,6 +2,7 @@
 //! What the control side tells the data path, and what it hears back: plain data and errors.
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
+use spate_dpdk::{Offloads, UseOffloads};
 use spate_neighbour::{Neighbour, Prefix};
 use spate_replay::{Capture, Gap, Rewrite};
 use spate_stateful::{Count, Neighbours, PortLink, Scenario};
@@ -18,6 +19,8 @@ pub enum PortDevice {
     Pci(String),
     /// A kernel interface, by name (af_packet).
     Kernel(String),
+    /// A kernel interface of this name that is made for it: its other end is this process.
+    Tap(String),
     /// What is sent on it is received on it.
     Loopback,
     /// Takes every packet and receives nothing.
@@ -35,6 +38,8 @@ pub struct PortConfig {
     pub device: PortDevice,
     /// Overrides what the device says; needed for percentages where it says nothing.
     pub line_rate_bps: Option<u64>,
+    /// What its device does of the work on packets.
+    pub offloads: UseOffloads,
 }
 
 /// Where packet memory comes from.
@@ -100,6 +105,8 @@ pub struct PortInfo {
     pub line_rate_bps: Option<u64>,
     /// Greatest payload of a frame in bytes.
     pub mtu: u32,
+    /// What its device does of the work on packets.
+    pub offloads: Offloads,
     /// Workers that transmit on it.
     pub tx_workers: Vec<usize>,
     /// The workers that receive from it, by receive queue.
@@ -378,6 +385,8 @@ pub struct PortCounters {
     pub foreign_packets: u64,
     /// Received and sent back; in `tx_packets` too.
     pub reflected_packets: u64,
+    /// Frames that the device cut into segments, which are packets.
+    pub tx_cut: u64,
     /// Times a worker read nothing because another, which keeps sequences, was behind.
     pub handing_full: u64,
     /// By queue, in queue order: (transmitted, received).

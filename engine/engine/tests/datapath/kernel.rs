@@ -2,7 +2,9 @@
 //! Kernel-backed ports, over a pair of veth interfaces in a network namespace of the test's own.
 use std::process::Command;
 
-use spate_engine::datapath::{Config, Datapath, Memory, OpenError, PollMode, PortConfig, PortDevice, RunState};
+use spate_engine::datapath::{
+    Config, Datapath, Memory, OpenError, PollMode, PortConfig, PortDevice, RunState, UseOffloads,
+};
 
 use crate::setup::{MS, assert_all_received, open, pps, spec, start, stream, turn, wait_for};
 
@@ -137,6 +139,7 @@ fn inside_not_there() {
             name: "east".into(),
             device: PortDevice::Kernel("nonesuch".into()),
             line_rate_bps: None,
+            offloads: UseOffloads::Auto,
         }],
         worker_cpus: vec![0],
         control_cpus: vec![0],

@@ -5,11 +5,13 @@
 mod answers;
 mod disturbed;
 mod foreign;
+mod jumbo;
 mod kernel;
 mod latency;
 mod loopback;
 mod marks;
 mod null;
+mod offload;
 mod punt;
 mod records;
 mod replay;

@@ -8,7 +8,7 @@ use std::{
 
 use spate_engine::datapath::{
     Blueprint, Config, Datapath, Measure, Memory, PhaseCounters, PollMode, PortConfig, PortDevice, Rate, Run, RunSpec,
-    RunState, StreamReceive, StreamSpec, StreamTiming, Template, Timing,
+    RunState, StreamReceive, StreamSpec, StreamTiming, Template, Timing, UseOffloads,
 };
 
 pub const MS: u64 = 1_000_000;
@@ -21,12 +21,22 @@ pub fn turn() -> MutexGuard<'static, ()> {
 
 /// A data path with these ports, its workers on CPUs 0, 1, ... and control on the last one there is.
 pub fn open(ports: &[(&str, PortDevice)], workers: usize, poll: PollMode) -> Datapath {
+    open_with(ports, workers, poll, UseOffloads::Auto)
+}
+
+/// The same, with what devices do of the work on packets.
+pub fn open_with(ports: &[(&str, PortDevice)], workers: usize, poll: PollMode, offloads: UseOffloads) -> Datapath {
     let cpus = thread::available_parallelism().unwrap().get();
     assert!(workers <= cpus, "{workers} workers need as many CPUs");
     Datapath::open(Config {
         ports: ports
             .iter()
-            .map(|(name, device)| PortConfig { name: (*name).into(), device: device.clone(), line_rate_bps: None })
+            .map(|(name, device)| PortConfig {
+                name: (*name).into(),
+                device: device.clone(),
+                line_rate_bps: None,
+                offloads,
+            })
             .collect(),
         worker_cpus: (0..workers).collect(),
         control_cpus: vec![cpus - 1],

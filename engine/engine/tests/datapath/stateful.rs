@@ -408,7 +408,7 @@ const HERE: [u8; 4] = [10, 9, 0, 1];
 
 /// Gives the kernel an address on `sp1`, and tells it and the scenario each other's MACs; the kernel computes checksums, which
 /// a link in memory could do without.
-fn link_with_kernel(datapath: &Datapath) -> PortLink {
+pub fn link_with_kernel(datapath: &Datapath) -> PortLink {
     let mac = datapath.ports()[0].mac;
     let told = mac.map(|byte| format!("{byte:02x}")).join(":");
     run(&["ip", "address", "add", &format!("{KERNEL}/24"), "dev", "sp1"]);

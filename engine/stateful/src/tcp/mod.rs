@@ -3,6 +3,7 @@
 //! they are followed. All of it works on one `Flow` and what its `Context` gives; none of it sends.
 mod challenges;
 mod congestion;
+mod cutting;
 mod input;
 mod output;
 mod ranges;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! An end sends what it owes, as far as windows and the room for frames go: segments are built when they are sent.
-use super::{Context, TIMESTAMPS_LEN};
+use super::{Context, TIMESTAMPS_LEN, cutting::Cutting};
 use crate::{
     counters::Count,
     flow::{Flow, State, is, seq_before, seq_max},
+    offload::Offloads,
     packet::{self, Below, Head, Options, TCP_HEADER, flag},
     payload::Payload,
     sending::Backlog,
@@ -19,6 +20,18 @@ const TURN: usize = 32;
 pub trait Output {
     /// Room for one frame of so many bytes without FCS; none if there is none now. What is written is sent.
     fn frame(&mut self, len: usize) -> Option<&mut [u8]>;
+
+    /// What the device behind it does of the work on frames, now.
+    #[inline]
+    fn offloads(&self) -> Offloads {
+        Offloads::default()
+    }
+
+    /// Room for one frame of so many bytes of headers and of data, which the device cuts into segments with so much data each,
+    /// as `offloads` says that it can; none if there is none now.
+    fn frame_to_cut(&mut self, _headers: usize, _data: usize, _segment: usize) -> Option<&mut [u8]> {
+        None
+    }
 }
 
 /// What data is.
@@ -51,15 +64,15 @@ pub enum Turn {
 }
 
 /// What a segment is.
-struct Plan {
-    seq: u32,
+pub(super) struct Plan {
+    pub(super) seq: u32,
     /// Bytes of data.
-    len: u32,
-    fin: bool,
+    pub(super) len: u32,
+    pub(super) fin: bool,
     /// Sent before.
-    again: bool,
+    pub(super) again: bool,
     /// A probe.
-    forced: bool,
+    pub(super) forced: bool,
 }
 
 impl Flow {
@@ -121,11 +134,23 @@ impl Flow {
 
     #[inline(always)]
     fn send_all<const CALM: bool>(&mut self, cx: &mut Context<'_>, from: &Sources<'_>, out: &mut impl Output) -> Turn {
-        for _ in 0..TURN {
+        let mut left = TURN;
+        while left > 0 {
             let Some(plan) = self.plan::<CALM>(cx, &from.data) else {
                 self.clear(is::OUTPUT);
                 return if self.acknowledge::<CALM>(cx, from, out) { Turn::Done } else { Turn::NoRoom };
             };
+            if let Some(cut) = &out.offloads().cut {
+                match self.send_cut(&plan, (cut, left), cx, from, out) {
+                    Cutting::Sent(segments) => {
+                        left -= segments;
+                        continue;
+                    }
+                    Cutting::NoRoom => return Turn::NoRoom,
+                    Cutting::Alone => {}
+                }
+            }
+            left -= 1;
             if !self.send_data::<CALM>(&plan, cx, from, out) {
                 if plan.forced {
                     self.set(is::FORCED);
@@ -229,7 +254,7 @@ impl Flow {
     }
 
     /// Data from a sequence number on, with the FIN if it is reached.
-    fn segment(&self, seq: u32, len: u32, again: bool) -> Plan {
+    pub(super) fn segment(&self, seq: u32, len: u32, again: bool) -> Plan {
         let data = self.snd_end.wrapping_sub(seq);
         let data = if seq_before(self.snd_end, seq) { 0 } else { data };
         let len = len.min(data);
@@ -354,6 +379,21 @@ impl Flow {
         let len = plan.len as usize;
         let header = from.below.len() + TCP_HEADER + self.options_len::<CALM>(cx);
         let Some(frame) = out.frame(header + len) else { return false };
+        self.write_data::<CALM>(frame, plan, header, cx, from);
+        true
+    }
+
+    /// Writes a segment behind headers of so many bytes, and takes note of it.
+    #[inline(always)]
+    pub(super) fn write_data<const CALM: bool>(
+        &mut self,
+        frame: &mut [u8],
+        plan: &Plan,
+        header: usize,
+        cx: &mut Context<'_>,
+        from: &Sources<'_>,
+    ) {
+        let len = plan.len as usize;
         let sum =
             if len > 0 { self.fill(from.data.payloads, from.data.backlogs, plan.seq, &mut frame[header..]) } else { 0 };
         let end = plan.seq.wrapping_add(plan.len);
@@ -380,7 +420,6 @@ impl Flow {
         if !CALM && self.recovery != NONE {
             self.told_twice(cx);
         }
-        true
     }
 
     /// Bytes of the options of a segment that is no SYN.

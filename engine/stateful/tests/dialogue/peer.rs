@@ -5,7 +5,7 @@ use std::{collections::VecDeque, sync::Arc};
 
 use super::net::{CLIENT_PORT, MS, SERVER_PORT, with};
 use spate_stateful::{
-    Address, Count, Instruction, Payload, PortLink, Protocol, Received, Scenario, Stack, Tunables, Tuple,
+    Address, Count, Finish, Instruction, Payload, PortLink, Protocol, Received, Scenario, Stack, Tunables, Tuple,
     packet::{Below, Content, Ends, Head, Options, Packet, TCP_HEADER, flag},
     tcp::Output,
 };
@@ -199,7 +199,7 @@ impl Talk {
     fn below(&self, tos: u8) -> Below {
         let v4 = |a: u32| Address::v4(a << 24 | 1);
         let (source, destination) = if self.client { (v4(48), v4(16)) } else { (v4(16), v4(48)) };
-        Below { macs: [2; 12], ends: Ends::of(source, destination), tos, ttl: 9, id: 0 }
+        Below { macs: [2; 12], ends: Ends::of(source, destination), tos, ttl: 9, id: 0, finish: Finish::Nothing }
     }
 
     /// Says it now, and listens to what the stack answers at once.

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A network between stacks on a virtual clock: it delays, loses, duplicates and reorders as a seed says.
 #![allow(dead_code, reason = "every test uses its part")]
+mod device;
+
 use std::{cmp::Reverse, collections::BinaryHeap, sync::Arc};
 
 use spate_stateful::{
-    Address, Client, Count, Counters, Instruction, Payload, Pool, PortLink, Program, Protocol, Received, Scenario,
-    Server, Stack, Template, Tunables, Tuple, WeightedPool, pool::Order, tcp::Output,
+    Address, Client, Count, Counters, Instruction, Offloads, Payload, Pool, PortLink, Program, Protocol, Received,
+    Scenario, Server, Stack, Template, Tunables, Tuple, WeightedPool, pool::Order, tcp::Output,
 };
 
 pub const CLIENT_PORT: usize = 0;
@@ -76,8 +78,11 @@ type UnderWay = Reverse<(u64, u64, usize, Vec<u8>)>;
 
 #[derive(Default)]
 struct Frames {
-    frames: Vec<Vec<u8>>,
+    /// With the bytes of a segment's data, if the device cuts it.
+    frames: Vec<(Vec<u8>, Option<usize>)>,
     room: usize,
+    offloads: Offloads,
+    no_memory: bool,
 }
 
 impl Output for Frames {
@@ -85,8 +90,24 @@ impl Output for Frames {
         if self.frames.len() == self.room {
             return None;
         }
-        self.frames.push(vec![0; len]);
-        self.frames.last_mut().map(Vec::as_mut_slice)
+        self.frames.push((vec![0; len], None));
+        self.frames.last_mut().map(|frame| frame.0.as_mut_slice())
+    }
+
+    fn offloads(&self) -> Offloads {
+        self.offloads
+    }
+
+    fn frame_to_cut(&mut self, headers: usize, data: usize, segment: usize) -> Option<&mut [u8]> {
+        if self.frames.len() == self.room {
+            return None;
+        }
+        if self.no_memory {
+            self.offloads.cut = None;
+            return None;
+        }
+        self.frames.push((vec![0; headers + data], Some(segment)));
+        self.frames.last_mut().map(|frame| frame.0.as_mut_slice())
     }
 }
 
@@ -105,6 +126,13 @@ pub struct Net {
     pub lost: u64,
     /// Frames that a burst has room for.
     pub room: usize,
+    /// What the ports' devices do.
+    pub offloads: Offloads,
+    /// Of a million bursts have no memory for frames to be cut.
+    pub no_memory: u32,
+    /// Frames that were cut, and segments of the one with the most.
+    pub cut: u64,
+    pub most_cut: usize,
     opened: u64,
     scenario: Arc<Scenario>,
 }
@@ -129,6 +157,10 @@ impl Net {
             record: false,
             lost: 0,
             room: 64,
+            offloads: Offloads::default(),
+            no_memory: 0,
+            cut: 0,
+            most_cut: 0,
             opened: 0,
             scenario,
         }
@@ -152,13 +184,24 @@ impl Net {
     }
 
     fn send(&mut self, port: usize) {
-        let mut frames = Frames { room: self.room, ..Frames::default() };
+        let no_memory = self.no_memory > 0 && self.random.below(1_000_000) < u64::from(self.no_memory);
+        let mut frames = Frames { room: self.room, offloads: self.offloads, no_memory, ..Frames::default() };
         self.stack.transmit(port, self.now, &mut frames);
-        for frame in frames.frames {
-            if self.record {
-                self.sent.push((self.now, port, frame.clone()));
+        for (frame, segment) in frames.frames {
+            let on_wire = match self.offloads {
+                Offloads { checksums: false, .. } => vec![frame],
+                Offloads { cut, .. } => device::finish(&frame, segment, cut),
+            };
+            if segment.is_some() {
+                self.cut += 1;
+                self.most_cut = self.most_cut.max(on_wire.len());
             }
-            self.carry(port, frame);
+            for frame in on_wire {
+                if self.record {
+                    self.sent.push((self.now, port, frame.clone()));
+                }
+                self.carry(port, frame);
+            }
         }
     }
 

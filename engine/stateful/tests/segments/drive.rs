@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use spate_stateful::{
-    Address, Client, Instruction, Payload, Pool, PortLink, Program, Protocol, Scenario, Server, Stack, Template,
-    Tunables, Tuple, WeightedPool, arrivals,
+    Address, Client, Finish, Instruction, Payload, Pool, PortLink, Program, Protocol, Scenario, Server, Stack,
+    Template, Tunables, Tuple, WeightedPool, arrivals,
     packet::{Below, Content, Ends, Head, Options, Packet, TCP_HEADER, flag},
     pool,
     tcp::Output,
@@ -169,7 +169,8 @@ fn segment(bytes: &mut Bytes<'_>, known: &[Known], flow: usize, to_client: bool)
     let tuple = tuple(flow);
     let (source, destination) = if to_client { (tuple.remote, tuple.local) } else { (tuple.local, tuple.remote) };
     let (source_port, destination_port) = if to_client { (80, tuple.local_port) } else { (tuple.local_port, 80) };
-    let below = Below { macs: [2; 12], ends: Ends::of(source, destination), tos: bytes.u8() & 3, ttl: 9, id: 0 };
+    let ends = Ends::of(source, destination);
+    let below = Below { macs: [2; 12], ends, tos: bytes.u8() & 3, ttl: 9, id: 0, finish: Finish::Nothing };
     let data = usize::from(bytes.u8() % 8) * 200;
     let mut frame = vec![0; below.len() + TCP_HEADER + options.len() + data];
     let head = Head { source_port, destination_port, seq, ack, flags, window, ecn: 0 };

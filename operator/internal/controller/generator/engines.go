@@ -81,7 +81,7 @@ func portStatus(info *enginev1.GetInfoResponse) []spatev1.GeneratorPortStatus {
 		status := spatev1.GeneratorPortStatus{
 			Name: p.Name, Kind: portKinds[p.Kind], Device: p.Device, Driver: p.Driver, MAC: p.Mac, LinkUp: p.LinkUp, MTU: int32(p.Mtu),
 		}
-		status.Addresses = p.Addresses
+		status.Addresses, status.Offloads = p.Addresses, p.Offloads
 		for _, g := range p.Gateways {
 			status.Gateways = append(status.Gateways, spatev1.NeighbourStatus{Address: g.Address, MAC: g.Mac, Message: g.Problem})
 		}

@@ -35,6 +35,8 @@ const (
 	PortKind_PORT_KIND_KERNEL      PortKind = 2
 	PortKind_PORT_KIND_LOOPBACK    PortKind = 3
 	PortKind_PORT_KIND_NULL        PortKind = 4
+	// A kernel interface that the engine makes.
+	PortKind_PORT_KIND_TAP PortKind = 5
 )
 
 // Enum value maps for PortKind.
@@ -45,6 +47,7 @@ var (
 		2: "PORT_KIND_KERNEL",
 		3: "PORT_KIND_LOOPBACK",
 		4: "PORT_KIND_NULL",
+		5: "PORT_KIND_TAP",
 	}
 	PortKind_value = map[string]int32{
 		"PORT_KIND_UNSPECIFIED": 0,
@@ -52,6 +55,7 @@ var (
 		"PORT_KIND_KERNEL":      2,
 		"PORT_KIND_LOOPBACK":    3,
 		"PORT_KIND_NULL":        4,
+		"PORT_KIND_TAP":         5,
 	}
 )
 
@@ -434,7 +438,9 @@ type PortInfo struct {
 	// "198.18.0.1/24", where the port has some.
 	Addresses []string `protobuf:"bytes,12,rep,name=addresses,proto3" json:"addresses,omitempty"`
 	// Gateways and what is known of them.
-	Gateways      []*Neighbour `protobuf:"bytes,13,rep,name=gateways,proto3" json:"gateways,omitempty"`
+	Gateways []*Neighbour `protobuf:"bytes,13,rep,name=gateways,proto3" json:"gateways,omitempty"`
+	// What its device does of the work on packets, and is used: "tx-checksum", "tcp-segmentation", "rx-checksum".
+	Offloads      []string `protobuf:"bytes,14,rep,name=offloads,proto3" json:"offloads,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -549,6 +555,13 @@ func (x *PortInfo) GetAddresses() []string {
 func (x *PortInfo) GetGateways() []*Neighbour {
 	if x != nil {
 		return x.Gateways
+	}
+	return nil
+}
+
+func (x *PortInfo) GetOffloads() []string {
+	if x != nil {
+		return x.Offloads
 	}
 	return nil
 }
@@ -3060,7 +3073,9 @@ type PortStats struct {
 	ReflectedPackets uint64 `protobuf:"varint,12,opt,name=reflected_packets,json=reflectedPackets,proto3" json:"reflected_packets,omitempty"`
 	// Times a worker read nothing because another, which keeps the sequences of what it had read, was behind. Packets wait
 	// in the device meanwhile.
-	ReceiveWaits  uint64 `protobuf:"varint,13,opt,name=receive_waits,json=receiveWaits,proto3" json:"receive_waits,omitempty"`
+	ReceiveWaits uint64 `protobuf:"varint,13,opt,name=receive_waits,json=receiveWaits,proto3" json:"receive_waits,omitempty"`
+	// Frames that the device cut into segments; tx_packets are the segments.
+	TxCut         uint64 `protobuf:"varint,14,opt,name=tx_cut,json=txCut,proto3" json:"tx_cut,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3182,6 +3197,13 @@ func (x *PortStats) GetReflectedPackets() uint64 {
 func (x *PortStats) GetReceiveWaits() uint64 {
 	if x != nil {
 		return x.ReceiveWaits
+	}
+	return 0
+}
+
+func (x *PortStats) GetTxCut() uint64 {
+	if x != nil {
+		return x.TxCut
 	}
 	return 0
 }
@@ -3730,7 +3752,7 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"timeSource\x12%\n" +
 	"\x0ehugepage_bytes\x18\n" +
 	" \x01(\x04R\rhugepageBytes\x12!\n" +
-	"\fdpdk_version\x18\v \x01(\tR\vdpdkVersion\"\x83\x03\n" +
+	"\fdpdk_version\x18\v \x01(\tR\vdpdkVersion\"\x9f\x03\n" +
 	"\bPortInfo\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12-\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x19.spate.engine.v1.PortKindR\x04kind\x12\x16\n" +
@@ -3745,7 +3767,8 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\n" +
 	"rx_workers\x18\v \x03(\rR\trxWorkers\x12\x1c\n" +
 	"\taddresses\x18\f \x03(\tR\taddresses\x126\n" +
-	"\bgateways\x18\r \x03(\v2\x1a.spate.engine.v1.NeighbourR\bgatewaysJ\x04\b\n" +
+	"\bgateways\x18\r \x03(\v2\x1a.spate.engine.v1.NeighbourR\bgateways\x12\x1a\n" +
+	"\boffloads\x18\x0e \x03(\tR\boffloadsJ\x04\b\n" +
 	"\x10\vR\trx_worker\"Q\n" +
 	"\tNeighbour\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x10\n" +
@@ -3943,7 +3966,7 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\amean_ns\x18\x02 \x01(\x01R\x06meanNs\x12!\n" +
 	"\fvariance_ns2\x18\x03 \x01(\x01R\vvarianceNs2\x12\x15\n" +
 	"\x06min_ns\x18\x04 \x01(\x04R\x05minNs\x12\x15\n" +
-	"\x06max_ns\x18\x05 \x01(\x04R\x05maxNs\"\xb5\x03\n" +
+	"\x06max_ns\x18\x05 \x01(\x04R\x05maxNs\"\xcc\x03\n" +
 	"\tPortStats\x12\x12\n" +
 	"\x04port\x18\x01 \x01(\tR\x04port\x12\x1d\n" +
 	"\n" +
@@ -3961,7 +3984,8 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	" \x03(\v2\x1b.spate.engine.v1.QueueStatsR\x06queues\x12\x17\n" +
 	"\alink_up\x18\v \x01(\bR\x06linkUp\x12+\n" +
 	"\x11reflected_packets\x18\f \x01(\x04R\x10reflectedPackets\x12#\n" +
-	"\rreceive_waits\x18\r \x01(\x04R\freceiveWaits\"`\n" +
+	"\rreceive_waits\x18\r \x01(\x04R\freceiveWaits\x12\x15\n" +
+	"\x06tx_cut\x18\x0e \x01(\x04R\x05txCut\"`\n" +
 	"\n" +
 	"QueueStats\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\rR\x05queue\x12\x1d\n" +
@@ -4005,13 +4029,14 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\x05at_ns\x18\x01 \x01(\x03R\x04atNs\x12\x12\n" +
 	"\x04data\x18\x02 \x01(\fR\x04data\x12'\n" +
 	"\x0foriginal_length\x18\x03 \x01(\rR\x0eoriginalLength\x128\n" +
-	"\tdirection\x18\x04 \x01(\x0e2\x1a.spate.engine.v1.DirectionR\tdirection*z\n" +
+	"\tdirection\x18\x04 \x01(\x0e2\x1a.spate.engine.v1.DirectionR\tdirection*\x8d\x01\n" +
 	"\bPortKind\x12\x19\n" +
 	"\x15PORT_KIND_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rPORT_KIND_PCI\x10\x01\x12\x14\n" +
 	"\x10PORT_KIND_KERNEL\x10\x02\x12\x16\n" +
 	"\x12PORT_KIND_LOOPBACK\x10\x03\x12\x12\n" +
-	"\x0ePORT_KIND_NULL\x10\x04*\xe0\x01\n" +
+	"\x0ePORT_KIND_NULL\x10\x04\x12\x11\n" +
+	"\rPORT_KIND_TAP\x10\x05*\xe0\x01\n" +
 	"\bRunState\x12\x19\n" +
 	"\x15RUN_STATE_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12RUN_STATE_PREPARED\x10\x01\x12\x13\n" +

@@ -108,7 +108,8 @@ impl SlowPath {
         let holder = self.shared.holder.fetch_add(1, Ordering::Relaxed) + 1;
         let mut holding = Holding { shared: Arc::clone(&self.shared), holder, ports: Vec::new() };
         for (index, ranges) in ranges {
-            let asked = matches!(opened.ports[index].config.device, PortDevice::Pci(_) | PortDevice::Kernel(_));
+            let device = &opened.ports[index].config.device;
+            let asked = matches!(device, PortDevice::Pci(_) | PortDevice::Kernel(_) | PortDevice::Tap(_));
             if self.port(index).is_none() {
                 if !asked {
                     continue;

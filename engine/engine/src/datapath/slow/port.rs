@@ -44,7 +44,7 @@ pub struct Punt {
 
 /// The interface of a punt: with the port's own address, so that it hears what is sent to the port.
 fn interface_for(punt: &Punt, port: &OpenPort) -> Result<Tap, String> {
-    if !matches!(port.config.device, PortDevice::Pci(_) | PortDevice::Kernel(_)) {
+    if !matches!(port.config.device, PortDevice::Pci(_) | PortDevice::Kernel(_) | PortDevice::Tap(_)) {
         return Err("this is a software port, which nobody else sends to: punt on a NIC or a kernel interface".into());
     }
     let room = SHORT_ROOM.min(port.port.max_frame_len()) - HEADER_BYTES;

@@ -6,8 +6,8 @@
 //! drain is over. What a device did not take is offered again before a flow is asked for more, so packets leave in order.
 use std::collections::VecDeque;
 
-use spate_dpdk::{BURST, Burst, Mempool, TxQueue};
-use spate_stateful::{Emulation, Received, tcp};
+use spate_dpdk::{BURST, Burst, Mempool, Offered, TxQueue, Unfinished};
+use spate_stateful::{Cut, Emulation, Layers, Offloads, Received, tcp};
 use spate_wire::FCS_LEN;
 
 use super::{WorkerRun, attach::Taps, handoff::Handoff};
@@ -46,6 +46,24 @@ enum Stage {
     Cut,
 }
 
+/// A frame without a trailer, without FCS, that a port has received.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Arrived<'a> {
+    pub(super) port: usize,
+    pub(super) frame: &'a [u8],
+    /// The device found the checksum of the TCP segment in it right.
+    pub(super) verified: bool,
+    pub(super) at_ns: u64,
+}
+
+/// Where packets come from that the worker's own have no room for.
+pub(in crate::datapath) struct Pools {
+    /// Jumbo frames.
+    pub(in crate::datapath) long: Option<Mempool>,
+    /// For devices to cut into segments.
+    pub(in crate::datapath) to_cut: Option<Mempool>,
+}
+
 /// A run's emulated applications in one worker.
 pub(in crate::datapath) struct Emulated {
     emulation: Emulation,
@@ -55,8 +73,7 @@ pub(in crate::datapath) struct Emulated {
     vlans: Box<[u16]>,
     /// Some port is in one.
     in_vlans: bool,
-    /// Where packets come from that are longer than the worker's own.
-    long_packets: Option<Mempool>,
+    pools: Pools,
     stage: Stage,
     /// Not all that flows had to send has left.
     behind: bool,
@@ -75,7 +92,7 @@ impl Emulated {
         mut emulation: Emulation,
         ports: Box<[usize]>,
         vlans: &[Option<u16>],
-        long_packets: Option<Mempool>,
+        pools: Pools,
         handoff: Option<Handoff>,
         grace_ns: u64,
     ) -> Self {
@@ -85,7 +102,7 @@ impl Emulated {
             ports,
             in_vlans: vlans.iter().any(Option::is_some),
             vlans: vlans.iter().map(|vlan| vlan.unwrap_or(0)).collect(),
-            long_packets,
+            pools,
             stage: Stage::Waits,
             behind: false,
             factor: (1, 1),
@@ -112,11 +129,11 @@ impl Emulated {
 
     /// A frame without a trailer arrives. Whether it was for an address of the scenario.
     #[inline]
-    pub(super) fn receive(&mut self, port: usize, frame: &[u8], at_ns: u64) -> bool {
+    pub(super) fn receive(&mut self, &Arrived { port, frame, verified, at_ns }: &Arrived<'_>) -> bool {
         if (self.in_vlans || is_tagged(frame)) && !in_vlan(frame, self.vlans[port]) {
             return false;
         }
-        match self.emulation.receive(port, frame, at_ns) {
+        match self.emulation.receive_marked(port, frame, verified, at_ns) {
             Received::Elsewhere => self.receive_stray(port, frame, at_ns),
             received => received == Received::Taken,
         }
@@ -294,11 +311,32 @@ pub(super) struct Segments {
     /// Bytes of the written ones with FCS, in their order from `sent` on.
     bytes: [u32; BURST],
     sent: usize,
+    /// What the device does.
+    offloads: spate_dpdk::Offloads,
+    /// As `bytes`: what it cuts, and nothing for others.
+    cuts: [CutInto; BURST],
+}
+
+/// Into what a frame is cut.
+#[derive(Clone, Copy, Debug, Default)]
+struct CutInto {
+    /// Bytes of data of each segment; 0: it is not cut.
+    segment: u16,
+    /// Packets on the wire besides the first.
+    more: u16,
 }
 
 impl Segments {
-    pub(super) fn new() -> Self {
-        Self { burst: Burst::new(), written: 0, room: 0, bytes: [0; BURST], sent: 0 }
+    pub(super) fn new(offloads: spate_dpdk::Offloads) -> Self {
+        Self {
+            burst: Burst::new(),
+            written: 0,
+            room: 0,
+            bytes: [0; BURST],
+            sent: 0,
+            offloads,
+            cuts: [CutInto::default(); BURST],
+        }
     }
 
     /// Whether packets wait for the device.
@@ -308,7 +346,8 @@ impl Segments {
 
     /// Gives back what it holds; written packets that were not sent are counted as dropped.
     pub(super) fn clear(&mut self, share: &QueueShare) {
-        share.tx_dropped.add(self.written as u64);
+        share.tx_dropped.add(self.packets(self.written));
+        self.cuts.fill(CutInto::default());
         self.burst.clear();
         (self.written, self.sent) = (0, 0);
     }
@@ -328,13 +367,44 @@ impl Segments {
         let from = self.written;
         let vlan = emulated.vlans[port];
         let tag = if vlan == 0 { 0 } else { TAG };
-        let mut room = Room { segments: self, pool, long: emulated.long_packets.as_ref(), tag };
+        let offloads = self.offloads(emulated.pools.to_cut.as_ref(), tag);
+        let mut room = Room { segments: self, pool, pools: &emulated.pools, offloads, tag };
         emulated.emulation.transmit(port, clock.mono_ns(), &mut room);
         if tag > 0 {
             self.write_tags(from, vlan);
         }
+        if self.offloads.tx_checksum {
+            self.leave(from, tag);
+        }
         emulated.behind |= emulated.emulation.is_ready(port);
         taps.copy_some(&self.burst, from..self.written, clock);
+    }
+
+    /// What the device does of frames with a tag of so many bytes to come; it cuts only if there are packets for that.
+    fn offloads(&self, to_cut: Option<&Mempool>, tag: usize) -> Offloads {
+        let cut = self.offloads.cut.zip(to_cut).map(|(cut, pool)| Cut {
+            longest_frame: (cut.longest_frame.min(pool.room()) - tag) as u32,
+            longest_segment: cut.longest_segment as u32,
+            v6: cut.v6,
+        });
+        Offloads { checksums: self.offloads.tx_checksum, cut }
+    }
+
+    /// Tells the device what is left to it of packets from one on.
+    #[inline(never)]
+    fn leave(&mut self, from: usize, tag: usize) {
+        for index in from..self.written {
+            let Some(layers) = Layers::of(self.burst.head(index), tag) else { continue };
+            let Layers { l2, l3, l4, v6, tcp } = layers;
+            let segment = self.cuts[self.sent + index].segment;
+            self.burst.leave(index, &Unfinished { l2, l3, l4, v6, tcp, segment });
+        }
+    }
+
+    /// Packets on the wire that the first so many frames are.
+    fn packets(&self, frames: usize) -> u64 {
+        let more = self.cuts[self.sent..self.sent + frames].iter().map(|cut| u64::from(cut.more));
+        frames as u64 + more.sum::<u64>()
     }
 
     /// Tags packets from one on: room was left before them.
@@ -354,6 +424,9 @@ impl Segments {
         if self.written == 0 {
             return 0;
         }
+        if self.offloads.tx_checksum {
+            return self.send_unfinished(queue, share);
+        }
         let taken = self.burst.send_first(queue, self.written);
         share.tx_packets.add(taken as u64);
         share.tx_bytes.add(self.bytes[self.sent..self.sent + taken].iter().map(|bytes| u64::from(*bytes)).sum());
@@ -361,13 +434,33 @@ impl Segments {
         self.sent += taken;
         taken
     }
+
+    /// The same where something is left to the device. Tells how many packets leave on the wire.
+    #[inline(never)]
+    fn send_unfinished(&mut self, queue: &mut TxQueue, share: &QueueShare) -> usize {
+        let offered = self.burst.send_unfinished(queue, self.written);
+        let taken = if let Offered::Taken(taken) = offered { taken } else { 1 };
+        let packets = self.packets(taken);
+        if offered == Offered::Refused {
+            share.tx_dropped.add(packets);
+        } else {
+            let cut = self.cuts[self.sent..self.sent + taken].iter().filter(|cut| cut.segment > 0);
+            share.tx_cut.add(cut.count() as u64);
+            share.tx_packets.add(packets);
+            share.tx_bytes.add(self.bytes[self.sent..self.sent + taken].iter().map(|bytes| u64::from(*bytes)).sum());
+        }
+        self.written -= taken;
+        self.sent += taken;
+        packets as usize
+    }
 }
 
 /// Room for what flows write.
 struct Room<'a> {
     segments: &'a mut Segments,
     pool: &'a Mempool,
-    long: Option<&'a Mempool>,
+    pools: &'a Pools,
+    offloads: Offloads,
     /// Bytes of the tag that is to come into each.
     tag: usize,
 }
@@ -376,6 +469,15 @@ impl Room<'_> {
     /// Takes packets that have room for a frame. False if there are none now.
     #[cold]
     fn take(&mut self, len: usize) -> bool {
+        let (pool, most) = match &self.pools.long {
+            Some(long) if len > SHORT_ROOM => (long, LONG),
+            _ => (self.pool, BURST),
+        };
+        self.take_from(pool, most, len)
+    }
+
+    /// The same from a pool, at most so many.
+    fn take_from(&mut self, pool: &Mempool, most: usize, len: usize) -> bool {
         let segments = &mut *self.segments;
         if segments.written > 0 {
             // They leave first.
@@ -383,10 +485,7 @@ impl Room<'_> {
         }
         segments.burst.clear();
         segments.sent = 0;
-        let (pool, most) = match self.long {
-            Some(long) if len > SHORT_ROOM => (long, LONG),
-            _ => (self.pool, BURST),
-        };
+        segments.cuts.fill(CutInto::default());
         segments.room = pool.room();
         debug_assert!(len <= segments.room, "it was prepared for frames of such length");
         len <= segments.room && (segments.burst.alloc(pool, most) || segments.burst.alloc(pool, 1))
@@ -410,5 +509,33 @@ impl tcp::Output for Room<'_> {
         let (frame, padding) = frame[tag..].split_at_mut(len);
         padding.fill(0);
         Some(frame)
+    }
+
+    #[inline]
+    fn offloads(&self) -> Offloads {
+        self.offloads
+    }
+
+    fn frame_to_cut(&mut self, headers: usize, data: usize, segment: usize) -> Option<&mut [u8]> {
+        let (tag, len) = (self.tag, self.tag + headers + data);
+        let full = self.segments.written == self.segments.burst.len();
+        if full || len > self.segments.room {
+            let empty = self.segments.written == 0;
+            let to_cut = self.pools.to_cut.as_ref()?;
+            if !self.take_from(to_cut, LONG, len) {
+                if empty {
+                    // The device has all of them.
+                    self.offloads.cut = None;
+                }
+                return None;
+            }
+        }
+        let segments = &mut *self.segments;
+        let (index, packets) = (segments.written, data.div_ceil(segment));
+        let place = segments.sent + index;
+        segments.cuts[place] = CutInto { segment: segment as u16, more: packets as u16 - 1 };
+        segments.bytes[place] = (packets * (tag + headers + FCS_LEN as usize) + data) as u32;
+        segments.written += 1;
+        Some(&mut segments.burst.frame_mut(index, len)[tag..])
     }
 }

@@ -17,7 +17,7 @@ use rtrb::{Consumer, Producer};
 use spate_dpdk::{Mempool, RxQueue, TxQueue};
 
 pub(super) use attach::{Aside, Attachment, Inject, Tap};
-pub(super) use emulate::Emulated;
+pub(super) use emulate::{Emulated, Pools};
 pub(super) use foreign::{Marks, RunForeign, RunReceiver};
 pub(super) use handoff::{HandoffShare, between};
 pub(super) use idle::{Idle, Waker};

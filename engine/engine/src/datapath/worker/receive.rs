@@ -18,6 +18,7 @@ use spate_wire::{FCS_LEN, Trailer, reflect::reflect, trailer};
 use super::{
     WorkerRun,
     attach::{Attachment, Received, Taps},
+    emulate::Arrived,
     foreign::{self, RunForeign},
     transmit::TxPort,
 };
@@ -94,6 +95,8 @@ pub(super) struct RxPort {
     port: usize,
     queue: RxQueue,
     share: Arc<QueueShare>,
+    /// Its device marks packets whose TCP checksum is right.
+    marks: bool,
     /// Slots of runs that do something with packets that carry no trailer of theirs, or send them back.
     watching: Vec<usize>,
     /// Slots of runs that emulate applications on the port.
@@ -104,7 +107,8 @@ pub(super) struct RxPort {
 impl RxPort {
     pub(super) fn new(port: usize, queue: RxQueue, share: Arc<QueueShare>) -> Self {
         let slots = || Vec::with_capacity(RUNS);
-        Self { port, queue, share, watching: slots(), emulating: slots(), attached: Received::new() }
+        let marks = queue.marks_checksums();
+        Self { port, queue, share, marks, watching: slots(), emulating: slots(), attached: Received::new() }
     }
 }
 
@@ -245,7 +249,9 @@ impl Receiver {
                     let packet = Handed { slot, port: port.port as u16, bytes: len as u32, at_ns, trailer };
                     take(self.worker, &mut self.handing, runs, clock, &packet, swap.is_some())
                 });
-                if !taken && !emulate(&port.emulating, runs, port.port, self.burst.head(index), at_ns) {
+                let verified = port.marks && self.burst.is_verified(index);
+                let arrived = Arrived { port: port.port, frame: self.burst.head(index), verified, at_ns };
+                if !taken && !emulate(&port.emulating, runs, &arrived) {
                     let packet = foreign::Packet { frame: self.burst.head(index), bytes: len, at_ns, trailer };
                     let marked =
                         !port.watching.is_empty() && foreign::watch(&port.watching, runs, port.port, clock, &packet);
@@ -285,10 +291,10 @@ fn may_receive(emulating: &[usize], runs: &mut [Option<Box<WorkerRun>>]) -> bool
 
 /// Gives a packet to the applications that a port's runs emulate. Whether it was for one of them.
 #[inline]
-fn emulate(emulating: &[usize], runs: &mut [Option<Box<WorkerRun>>], port: usize, frame: &[u8], at_ns: u64) -> bool {
+fn emulate(emulating: &[usize], runs: &mut [Option<Box<WorkerRun>>], arrived: &Arrived<'_>) -> bool {
     emulating.iter().any(|slot| {
         let emulated = runs[*slot].as_mut().and_then(|run| run.emulated.as_mut());
-        emulated.is_some_and(|emulated| emulated.receive(port, frame, at_ns))
+        emulated.is_some_and(|emulated| emulated.receive(arrived))
     })
 }
 

@@ -118,6 +118,7 @@ pub(super) const FLUSH_NS: u64 = 1_000_000;
 
 impl TxPort {
     pub(super) fn new(port: usize, queue: TxQueue, share: Arc<QueueShare>, pool: Mempool) -> Self {
+        let offloads = queue.offloads();
         Self {
             port,
             queue,
@@ -138,7 +139,7 @@ impl TxPort {
             flush_at: 0,
             taps: Taps::new(),
             inject: None,
-            segments: Box::new(Segments::new()),
+            segments: Box::new(Segments::new(offloads)),
             first_asked: 0,
         }
     }
