@@ -5,6 +5,7 @@ mod payloads;
 mod programs;
 pub mod session;
 mod tunables;
+mod tunnels;
 
 #[cfg(test)]
 mod tests;
@@ -48,6 +49,7 @@ pub fn scenario(plan: &Plan, site: &Site, wrong: &mut Violations) -> Option<Scen
         ramp_up_ns: asked.ramp_up_ns,
         order: addresses::order(asked),
     };
+    tunnels::fit_together(asked, &scenario, wrong);
     addresses::deal(plan, site, &scenario, wrong);
     (wrong.0.len() == before).then_some(scenario)
 }

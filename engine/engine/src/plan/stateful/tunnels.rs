@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Tunnels of GTP-U that clients' packets pass through: which, and whether all of a plan's go together.
+use super::super::Violations;
+use super::addresses::address;
+use contract::{Gtpu, Stateful};
+use spate_stateful::gtpu::Tunnels;
+use spate_stateful::pool::Address;
+use spate_stateful::{Pool, Scenario, Template};
+
+/// gNBs of a pool, at most.
+const MOST_GNBS: u32 = 65_536;
+/// A QoS flow identifier has six bits (TS 38.415 section 5.5.3.3).
+const HIGHEST_QFI: u32 = 63;
+
+/// The tunnels of a pool's clients, or none, and a violation says why.
+pub fn tunnels(at: &str, asked: &Gtpu, pool: &Pool, wrong: &mut Violations) -> Option<Tunnels> {
+    let at = |field: &str| format!("{at}.{field}");
+    let local = address(&at("local"), &asked.local, wrong);
+    let remote = address(&at("remote"), &asked.remote, wrong);
+    let local_count = asked.local_count.max(1);
+    let step = asked.teid_step.max(1);
+    if asked.teid == 0 {
+        wrong.add(at("teid"), "0 is for messages of no tunnel; must be at least 1");
+    }
+    if asked.qfi.is_some_and(|qfi| qfi > HIGHEST_QFI) {
+        wrong.add(at("qfi"), format!("{}; must be 0..{HIGHEST_QFI}", asked.qfi()));
+    }
+    let downlink = if asked.downlink_teid == 0 { asked.teid } else { asked.downlink_teid };
+    for (field, first) in [("teid", asked.teid), ("downlink_teid", downlink)] {
+        let last = pool.last_offset().saturating_mul(step.into()).saturating_add(first.into());
+        if last > u32::MAX.into() {
+            let problem = format!(
+                "the last client's would be {last}, and they have 32 bits; use a lower one, a lower teid_step or a smaller pool"
+            );
+            wrong.add(at(field), problem);
+            return None;
+        }
+    }
+    let (local, remote) = (local?, remote?);
+    if local.is_v6() != remote.is_v6() {
+        wrong.add(at("remote"), "is not of the family of local; give both as IPv4 or both as IPv6");
+        return None;
+    }
+    let last = Address(local.0.saturating_add(u128::from(local_count - 1)));
+    if local_count > MOST_GNBS || last.is_v6() != local.is_v6() {
+        wrong.add(at("local_count"), format!("{local_count} from {local:?} on; must be at most {MOST_GNBS}, all of one family"));
+        return None;
+    }
+    if (local..=last).contains(&remote) {
+        wrong.add(at("remote"), format!("{remote:?} is a gNB's address too; use another, or fewer gNBs (local_count)"));
+        return None;
+    }
+    let (qfi, mirror) = (asked.qfi.map(|qfi| qfi as u8), asked.mirror);
+    (asked.teid > 0 && qfi.is_none_or(|qfi| u32::from(qfi) <= HIGHEST_QFI))
+        .then_some(Tunnels { local, local_count, remote, uplink: asked.teid, downlink, step, qfi, mirror })
+}
+
+/// Checks what only shows with all templates: that pools with tunnels are clients', and that a packet tells whose it is.
+pub fn fit_together(asked: &Stateful, scenario: &Scenario, wrong: &mut Violations) {
+    for (index, template) in scenario.templates.iter().enumerate() {
+        for (i, weighted) in template.servers.iter().enumerate() {
+            if scenario.pools[weighted.pool].tunnels.is_some() {
+                let at = format!("stateful.templates[{index}].servers[{i}].pool");
+                wrong.add(at, format!("pool {} has gtpu, which is for clients; use another pool", weighted.pool));
+            }
+        }
+        same_port(index, asked, scenario, template, wrong);
+    }
+    for (index, pool) in scenario.pools.iter().enumerate() {
+        let others = scenario.pools[..index].iter().enumerate();
+        let Some((other, problem)) = others.filter_map(|(i, other)| Some((i, conflict(pool, other)?))).next()
+        else {
+            continue;
+        };
+        let (a, b) = (clients_port(scenario, index), clients_port(scenario, other));
+        if a.is_some() && a == b {
+            wrong.add(format!("stateful.pools[{index}].gtpu"), format!("stateful.pools[{other}] {problem}"));
+        }
+    }
+}
+
+/// On one port both ends hear each other only through mirrored tunnels.
+fn same_port(index: usize, asked: &Stateful, scenario: &Scenario, template: &Template, wrong: &mut Violations) {
+    let (Some(client), Some(server)) = (&template.client, &template.server) else { return };
+    let tunnels = || template.clients.iter().map(|weighted| (weighted.pool, scenario.pools[weighted.pool].tunnels));
+    if client.port != server.port {
+        return;
+    }
+    for (pool, _) in tunnels().filter(|(_, tunnels)| tunnels.is_some_and(|tunnels| !tunnels.mirror)) {
+        let problem = format!(
+            "its clients' packets come back to {:?} as they left, and the servers of templates[{index}] are there: set mirror, or \
+             use another server_port",
+            asked.templates[index].client_port
+        );
+        wrong.add(format!("stateful.pools[{pool}].gtpu.mirror"), problem);
+    }
+}
+
+/// The port of a pool's clients.
+fn clients_port(scenario: &Scenario, pool: usize) -> Option<usize> {
+    let has = |template: &&Template| template.clients.iter().any(|weighted| weighted.pool == pool);
+    scenario.templates.iter().filter(has).find_map(|template| Some(template.client.as_ref()?.port))
+}
+
+/// Why two pools cannot be on one port, if one has tunnels. The same clients may be in several templates.
+fn conflict(one: &Pool, other: &Pool) -> Option<&'static str> {
+    let ends = |pool: &Pool| [pool.address(0), pool.address(pool.last_offset())];
+    if ends(one) == ends(other) && one.tunnels == other.tunnels {
+        return None;
+    }
+    if (one.tunnels.is_some() || other.tunnels.is_some()) && one.overlaps(other) {
+        return Some("has clients of the same addresses, and other tunnels or none; use addresses apart");
+    }
+    let (a, b) = (one.tunnels?, other.tunnels?);
+    let last = |first: u32, pool: &Pool, step: u32| u128::from(first) + pool.last_offset() * u128::from(step);
+    let meet = |a_first: u32, b_first: u32| {
+        u128::from(a_first) <= last(b_first, other, b.step) && u128::from(b_first) <= last(a_first, one, a.step)
+    };
+    if a.local <= b.last_gnb() && b.local <= a.last_gnb() && meet(a.downlink, b.downlink) {
+        return Some("has gNBs in common and TEIDs of the downlink in the same range; use ranges apart");
+    }
+    (a.remote == b.remote && meet(a.uplink, b.uplink))
+        .then_some("has the same UPF and TEIDs of the uplink in the same range; use ranges apart")
+}
