@@ -194,7 +194,9 @@ fn destinations_by_port(
             asking.entry((port, place)).or_insert(index);
         }
         if tunnels().any(|tunnels| tunnels.is_none()) {
-            template.servers.iter().for_each(|server| drop(asking.entry((port, server.pool)).or_insert(index)));
+            for server in &template.servers {
+                asking.entry((port, server.pool)).or_insert(index);
+            }
         }
     }
     asking

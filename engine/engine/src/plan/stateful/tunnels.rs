@@ -5,7 +5,7 @@ use super::addresses::address;
 use contract::{Gtpu, Stateful};
 use spate_stateful::gtpu::Tunnels;
 use spate_stateful::pool::Address;
-use spate_stateful::{Pool, Scenario, Template};
+use spate_stateful::{Pool, Scenario, Template, WeightedPool};
 
 /// gNBs of a pool, at most.
 const MOST_GNBS: u32 = 65_536;
@@ -53,6 +53,16 @@ pub fn tunnels(at: &str, asked: &Gtpu, pool: &Pool, wrong: &mut Violations) -> O
     let (qfi, mirror) = (asked.qfi.map(|qfi| qfi as u8), asked.mirror);
     (asked.teid > 0 && qfi.is_none_or(|qfi| u32::from(qfi) <= HIGHEST_QFI))
         .then_some(Tunnels { local, local_count, remote, uplink: asked.teid, downlink, step, qfi, mirror })
+}
+
+/// Bytes that tunnels add to the packets of a side of a template over IPv4, at most; an IPv6 header inside is longer.
+pub fn most_added(pools: Option<&[Pool]>, clients: &[WeightedPool], of_clients: bool) -> u32 {
+    let added = |weighted: &WeightedPool| {
+        let pool = pools?.get(weighted.pool)?;
+        let tunnels = pool.tunnels.filter(|tunnels| of_clients || tunnels.mirror)?;
+        Some(tunnels.overhead() as u32 + if pool.is_v6() { 20 } else { 0 })
+    };
+    clients.iter().filter_map(added).max().unwrap_or(0)
 }
 
 /// Checks what only shows with all templates: that pools with tunnels are clients', and that a packet tells whose it is.
