@@ -217,8 +217,7 @@ impl Gateway {
         all_mirrored: bool,
         counters: impl Fn(usize, bool) -> Arc<Counters>,
     ) -> Option<Box<Self>> {
-        let mut ports: Vec<Port> =
-            links.iter().map(|link| Port { mac: link.mac, ..Port::default() }).collect();
+        let mut ports: Vec<Port> = links.iter().map(|link| Port { mac: link.mac, ..Port::default() }).collect();
         for (index, template) in scenario.templates.iter().enumerate() {
             for pool in template.clients.iter().map(|weighted| &scenario.pools[weighted.pool]) {
                 let Some(tunnels) = pool.tunnels else { continue };
@@ -506,12 +505,8 @@ impl Outer {
 impl Echo {
     /// TS 29.281 section 7.2.2. False if there is no room.
     fn answer(&self, out: &mut impl Output) -> bool {
-        let outer = Outer {
-            macs: self.macs,
-            source: self.source,
-            destination: self.destination,
-            ports: (PORT, self.port),
-        };
+        let outer =
+            Outer { macs: self.macs, source: self.source, destination: self.destination, ports: (PORT, self.port) };
         let fields = OPTIONAL + RECOVERY.len();
         let at = outer.len();
         let Some(frame) = out.frame(at + GTP + fields) else { return false };
@@ -561,8 +556,7 @@ fn inner_header(packet: &[u8]) -> Option<(Address, Address, u8, usize)> {
     match packet.first()? >> 4 {
         4 => {
             let header = packet.first_chunk::<IPV4>()?;
-            let address =
-                |at: usize| Address::v4(u32::from(be16(header, at)) << 16 | u32::from(be16(header, at + 2)));
+            let address = |at: usize| Address::v4(u32::from(be16(header, at)) << 16 | u32::from(be16(header, at + 2)));
             Some((address(12), address(16), header[1], IPV4))
         }
         6 => {

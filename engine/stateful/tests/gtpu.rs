@@ -111,8 +111,14 @@ impl Case {
         let servers = pool(Self::address(self.v6_inside, 48, 1), Self::address(self.v6_inside, 48, 20));
         let tunables = Tunables { mss: 1360, time_wait_ns: MS, ..Tunables::default() };
         let taken = |pool| vec![WeightedPool { pool, weight: 1 }];
-        let clients_side =
-            Client { port: 0, program: client, tunables: tunables.clone(), rate: (1000, 1), limit: FLOWS, most_open: 0 };
+        let clients_side = Client {
+            port: 0,
+            program: client,
+            tunables: tunables.clone(),
+            rate: (1000, 1),
+            limit: FLOWS,
+            most_open: 0,
+        };
         let servers_side = Server { port: 0, program: server, tunables, matches: vec![] };
         Arc::new(Scenario {
             payloads: vec![Payload::pattern(REQUEST), Payload::pattern(RESPONSE)],
@@ -323,7 +329,8 @@ impl Upf {
         self.source_ports.insert(word(0));
         let (source, destination) = ends(outer);
         if case.v6_outside {
-            let pseudo = [octets(source), octets(destination), vec![0, 17], word(4).to_be_bytes().to_vec(), udp.to_vec()];
+            let pseudo =
+                [octets(source), octets(destination), vec![0, 17], word(4).to_be_bytes().to_vec(), udp.to_vec()];
             assert_eq!(ones(&pseudo.concat()), 0xffff);
         } else {
             assert_eq!(word(6), 0);
@@ -420,9 +427,7 @@ fn run(case: Case, wrong_one_in: Option<u64>) -> Outcome {
 }
 
 fn assert_complete(outcome: &Outcome) {
-    let counts = |of: &dyn Fn(Count) -> u64, begun: Count| {
-        [begun, Count::Connects, Count::Closed].map(of)
-    };
+    let counts = |of: &dyn Fn(Count) -> u64, begun: Count| [begun, Count::Connects, Count::Closed].map(of);
     let clients = |count: Count| outcome.clients(count);
     let server = |count: Count| outcome.server.count(false, count);
     assert_eq!(counts(&clients, Count::ConnectAttempts), [FLOWS; 3]);

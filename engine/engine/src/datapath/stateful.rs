@@ -552,7 +552,8 @@ fn claims(scenario: &Scenario) -> Vec<Claim> {
                 add(field("server_port"), server.port, scenario.pools[weighted.pool].clone(), false);
             }
             let mirrored = clients().filter_map(|pool| pool.tunnels.filter(|tunnels| tunnels.mirror));
-            for upf in mirrored.filter_map(|tunnels| Pool::new(tunnels.remote, tunnels.remote, Order::Sequential).ok()) {
+            for upf in mirrored.filter_map(|tunnels| Pool::new(tunnels.remote, tunnels.remote, Order::Sequential).ok())
+            {
                 add(field("server_port"), server.port, upf, false);
             }
         }

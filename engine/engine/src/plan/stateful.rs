@@ -49,7 +49,7 @@ pub fn scenario(plan: &Plan, site: &Site, wrong: &mut Violations) -> Option<Scen
         ramp_up_ns: asked.ramp_up_ns,
         order: addresses::order(asked),
     };
-    tunnels::fit_together(asked, &scenario, wrong);
+    tunnels::fit_together(&scenario, wrong);
     addresses::deal(plan, site, &scenario, wrong);
     (wrong.0.len() == before).then_some(scenario)
 }

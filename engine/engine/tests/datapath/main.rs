@@ -5,6 +5,7 @@
 mod answers;
 mod disturbed;
 mod foreign;
+mod gtpu;
 mod kernel;
 mod latency;
 mod loopback;

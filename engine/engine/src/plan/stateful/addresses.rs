@@ -47,7 +47,10 @@ fn one(at: &str, asked: &contract::Pool, wrong: &mut Violations) -> Option<Pool>
         None => None,
     };
     if pool.tunnels.is_some() && pool.first_mac.is_some() {
-        wrong.add(format!("{at}.first_mac"), "clients in tunnels have no MACs, their gNBs have the port's; leave it out");
+        wrong.add(
+            format!("{at}.first_mac"),
+            "clients in tunnels have no MACs, their gNBs have the port's; leave it out",
+        );
         return None;
     }
     Some(pool)

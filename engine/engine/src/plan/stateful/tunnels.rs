@@ -2,7 +2,7 @@
 //! Tunnels of GTP-U that clients' packets pass through: which, and whether all of a plan's go together.
 use super::super::Violations;
 use super::addresses::address;
-use contract::{Gtpu, Stateful};
+use contract::Gtpu;
 use spate_stateful::gtpu::Tunnels;
 use spate_stateful::pool::Address;
 use spate_stateful::{Pool, Scenario, Template, WeightedPool};
@@ -43,7 +43,10 @@ pub fn tunnels(at: &str, asked: &Gtpu, pool: &Pool, wrong: &mut Violations) -> O
     }
     let last = Address(local.0.saturating_add(u128::from(local_count - 1)));
     if local_count > MOST_GNBS || last.is_v6() != local.is_v6() {
-        wrong.add(at("local_count"), format!("{local_count} from {local:?} on; must be at most {MOST_GNBS}, all of one family"));
+        wrong.add(
+            at("local_count"),
+            format!("{local_count} from {local:?} on; must be at most {MOST_GNBS}, all of one family"),
+        );
         return None;
     }
     if (local..=last).contains(&remote) {
@@ -51,8 +54,16 @@ pub fn tunnels(at: &str, asked: &Gtpu, pool: &Pool, wrong: &mut Violations) -> O
         return None;
     }
     let (qfi, mirror) = (asked.qfi.map(|qfi| qfi as u8), asked.mirror);
-    (asked.teid > 0 && qfi.is_none_or(|qfi| u32::from(qfi) <= HIGHEST_QFI))
-        .then_some(Tunnels { local, local_count, remote, uplink: asked.teid, downlink, step, qfi, mirror })
+    (asked.teid > 0 && qfi.is_none_or(|qfi| u32::from(qfi) <= HIGHEST_QFI)).then_some(Tunnels {
+        local,
+        local_count,
+        remote,
+        uplink: asked.teid,
+        downlink,
+        step,
+        qfi,
+        mirror,
+    })
 }
 
 /// Bytes that tunnels add to the packets of a side of a template over IPv4, at most; an IPv6 header inside is longer.
@@ -66,7 +77,7 @@ pub fn most_added(pools: Option<&[Pool]>, clients: &[WeightedPool], of_clients: 
 }
 
 /// Checks what only shows with all templates: that pools with tunnels are clients', and that a packet tells whose it is.
-pub fn fit_together(asked: &Stateful, scenario: &Scenario, wrong: &mut Violations) {
+pub fn fit_together(scenario: &Scenario, wrong: &mut Violations) {
     for (index, template) in scenario.templates.iter().enumerate() {
         for (i, weighted) in template.servers.iter().enumerate() {
             if scenario.pools[weighted.pool].tunnels.is_some() {
@@ -74,12 +85,11 @@ pub fn fit_together(asked: &Stateful, scenario: &Scenario, wrong: &mut Violation
                 wrong.add(at, format!("pool {} has gtpu, which is for clients; use another pool", weighted.pool));
             }
         }
-        same_port(index, asked, scenario, template, wrong);
+        mirrors(index, scenario, template, wrong);
     }
     for (index, pool) in scenario.pools.iter().enumerate() {
         let others = scenario.pools[..index].iter().enumerate();
-        let Some((other, problem)) = others.filter_map(|(i, other)| Some((i, conflict(pool, other)?))).next()
-        else {
+        let Some((other, problem)) = others.filter_map(|(i, other)| Some((i, conflict(pool, other)?))).next() else {
             continue;
         };
         let (a, b) = (clients_port(scenario, index), clients_port(scenario, other));
@@ -89,20 +99,22 @@ pub fn fit_together(asked: &Stateful, scenario: &Scenario, wrong: &mut Violation
     }
 }
 
-/// On one port both ends hear each other only through mirrored tunnels.
-fn same_port(index: usize, asked: &Stateful, scenario: &Scenario, template: &Template, wrong: &mut Violations) {
-    let (Some(client), Some(server)) = (&template.client, &template.server) else { return };
-    let tunnels = || template.clients.iter().map(|weighted| (weighted.pool, scenario.pools[weighted.pool].tunnels));
-    if client.port != server.port {
-        return;
-    }
-    for (pool, _) in tunnels().filter(|(_, tunnels)| tunnels.is_some_and(|tunnels| !tunnels.mirror)) {
-        let problem = format!(
-            "its clients' packets come back to {:?} as they left, and the servers of templates[{index}] are there: set mirror, or \
-             use another server_port",
-            asked.templates[index].client_port
-        );
-        wrong.add(format!("stateful.pools[{pool}].gtpu.mirror"), problem);
+/// Mirrored tunnels need servers, and on one port both ends hear each other only through such.
+fn mirrors(index: usize, scenario: &Scenario, template: &Template, wrong: &mut Violations) {
+    let Some(client) = &template.client else { return };
+    for pool in template.clients.iter().map(|weighted| weighted.pool) {
+        let Some(tunnels) = scenario.pools[pool].tunnels else { continue };
+        let one_port = template.server.as_ref().map(|server| server.port == client.port);
+        let problem = match (tunnels.mirror, one_port) {
+            (true, None) => {
+                "is for servers that are emulated here, and there are none; leave it out, or set server_port"
+            }
+            (false, Some(true)) => {
+                "not set, and what clients send comes back in its tunnel; set it, or use another server_port"
+            }
+            _ => continue,
+        };
+        wrong.add(format!("stateful.pools[{pool}].gtpu.mirror"), format!("{problem} (templates[{index}])"));
     }
 }
 
