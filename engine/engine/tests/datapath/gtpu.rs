@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Clients in tunnels of GTP-U, on a port that gives back what it takes, where their servers are behind the UPF: every packet
 //! passes through a tunnel there and back, whichever worker it arrives at.
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::thread;
+use std::time::Duration;
+
 use spate_engine::datapath::{Blueprint, PollMode, RunState, Template};
 use spate_stateful::{Count, Protocol, Scenario, gtpu::Tunnels};
 use spate_wire::{Headers, checksum};
 
+use crate::answers::{all, one_side, resolved};
+use crate::kernel::run_inside;
 use crate::setup::{MS, pps, start, stream, turn, wait_for};
+use crate::slow::{east, link};
 use crate::stateful::{assert_all_complete, emulated, loopback, over_v4, scenario, v4, v6};
 
 fn tunnels() -> Tunnels {
@@ -135,4 +142,88 @@ fn gnbs_are_in_one_run_only() {
     let apart = Tunnels { local: v4(172, 16, 1, 10), remote: v4(172, 16, 1, 1), ..tunnels() };
     datapath.prepare(emulated(&datapath, 2, None, through(apart, others()))).unwrap().remove();
     first.remove();
+}
+
+/// A UPF on the kernel's UDP: it finds gNBs by asking for them, and verifies what comes from them. Servers are in it: they give
+/// messages back, for which it is enough to swap addresses and ports.
+struct Upf {
+    socket: UdpSocket,
+    gnbs: [IpAddr; 4],
+}
+
+impl Upf {
+    /// Serves so many messages.
+    fn serve(&self, messages: u32) {
+        let mut buffer = [0; 2048];
+        for _ in 0..messages {
+            let (len, from) = self.socket.recv_from(&mut buffer).expect("a message within ten seconds");
+            let message = &mut buffer[..len];
+            assert_eq!((message[0], message[1], usize::from(message[3])), (0x34, 255, (len - 8) & 0xff));
+            let n = u32::from_be_bytes(message[28..32].try_into().unwrap()) - 0x1000_0001;
+            let container = [0, 0, 0, 0x85, 1, 0x10, 5, 0];
+            assert_eq!((&message[4..8], &message[8..16]), (&(0x100 + n).to_be_bytes()[..], &container[..]));
+            assert_eq!(from.ip(), self.gnbs[n as usize % 4]);
+            let inner = &mut message[16..];
+            for (a, b, len) in [(12, 16, 4), (20, 22, 2)] {
+                let (front, back) = inner.split_at_mut(b);
+                front[a..a + len].swap_with_slice(&mut back[..len]);
+            }
+            message[4..8].copy_from_slice(&(0x8000_0000 + n).to_be_bytes());
+            message[13] = 0;
+            self.socket.send_to(message, SocketAddr::new(from.ip(), 2152)).unwrap();
+        }
+    }
+
+    /// Whether a gNB is there.
+    fn asks(&self, gnb: IpAddr) -> bool {
+        self.socket.send_to(&[0x32, 1, 0, 4, 0, 0, 0, 0, 7, 9, 0, 0], SocketAddr::new(gnb, 2152)).unwrap();
+        let mut buffer = [0; 64];
+        let Ok((len, from)) = self.socket.recv_from(&mut buffer) else { return false };
+        assert_eq!(
+            (from, &buffer[..len]),
+            (SocketAddr::new(gnb, 2152), &[0x32, 2, 0, 6, 0, 0, 0, 0, 7, 9, 0, 0, 14, 0][..])
+        );
+        true
+    }
+}
+
+#[test]
+fn a_upf_on_the_kernels_udp_finds_gnbs_and_is_found() {
+    run_inside("gtpu::inside_upf", "1500");
+}
+
+#[test]
+#[ignore = "runs in the namespace that the test above makes"]
+fn inside_upf() {
+    all(&[
+        "sysctl -qw net.ipv6.conf.sp1.disable_ipv6=0",
+        "ip address add 10.9.0.2/16 dev sp1",
+        "ip address add 2001:db8:0:9::2/64 dev sp1 nodad",
+        "ethtool -K sp1 tx off",
+    ]);
+    // Nobody knows the way to the servers.
+    let datapath = east(link(&["10.9.0.1/16", "2001:db8:0:9::1/64"], None));
+    let ends = [(v4(10, 9, 1, 10), v4(10, 9, 0, 2)), (v6(9, 0x10), v6(9, 2))];
+    for (local, remote) in ends {
+        let (gnb, upf) = (IpAddr::from(local), IpAddr::from(remote));
+        let gnbs = [0, 1, 2, 3].map(|n| match gnb {
+            IpAddr::V4(v4) => IpAddr::from(Ipv4Addr::from_bits(v4.to_bits() + n)),
+            IpAddr::V6(v6) => IpAddr::from(std::net::Ipv6Addr::from_bits(v6.to_bits() + u128::from(n))),
+        });
+        let socket = UdpSocket::bind(SocketAddr::new(upf, 2152)).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        let upf = Upf { socket, gnbs };
+        let tunnels = Tunnels { local, remote, mirror: false, ..tunnels() };
+        let mut clients = through(tunnels, one_side(over_v4(Protocol::Udp, 200), true));
+        clients.templates[0].latency = false;
+        let run = start(&datapath, resolved(&datapath, clients));
+        thread::scope(|scope| scope.spawn(|| upf.serve(100)).join().unwrap());
+        assert!(upf.asks(gnbs[3]), "{gnb}");
+        wait_for(&run, RunState::Complete, 10);
+        let client = &run.template_counters()[0];
+        let counts = [Count::ConnectAttempts, Count::MessagesReceived, Count::Closed].map(|count| client.get(count));
+        assert_eq!((counts, client.get(Count::GtpuEchoes)), ([100; 3], 1));
+        assert_eq!([Count::GtpuUnknownTunnel, Count::GtpuMalformed].map(|count| client.get(count)), [0, 0]);
+        run.remove();
+    }
 }

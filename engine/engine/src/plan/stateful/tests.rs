@@ -335,6 +335,11 @@ fn what_is_wrong_is_named_with_its_remedy() {
         (|p| tunnel(p, |g| g.remote = vec![172, 16, 0, 13].into()), "pools[0].gtpu.remote", "a gNB's address too"),
         (|p| tunnel(p, |g| g.local_count = 65_537), "pools[0].gtpu.local_count", "at most 65536"),
         (|p| tunnel(p, |g| g.local = vec![255; 4].into()), "pools[0].gtpu.local_count", "all of one family"),
+        (
+            |p| tunnel(p, |g| (g.local, g.remote) = (vec![255; 16].into(), vec![1; 16].into())),
+            "pools[0].gtpu.local_count",
+            "all of one family",
+        ),
         (|p| tunnel(p, |g| g.teid = 0), "pools[0].gtpu.teid", "must be at least 1"),
         (|p| tunnel(p, |g| g.teid_step = 1 << 30), "pools[0].gtpu.teid", "they have 32 bits"),
         (|p| tunnel(p, |g| g.downlink_teid = u32::MAX - 253), "pools[0].gtpu.downlink_teid", "would be 4294967296"),

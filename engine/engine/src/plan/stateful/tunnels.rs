@@ -41,14 +41,14 @@ pub fn tunnels(at: &str, asked: &Gtpu, pool: &Pool, wrong: &mut Violations) -> O
         wrong.add(at("remote"), "is not of the family of local; give both as IPv4 or both as IPv6");
         return None;
     }
-    let last = Address(local.0.saturating_add(u128::from(local_count - 1)));
-    if local_count > MOST_GNBS || last.is_v6() != local.is_v6() {
+    let last = local.0.checked_add(u128::from(local_count - 1)).map(Address);
+    let Some(last) = last.filter(|last| local_count <= MOST_GNBS && last.is_v6() == local.is_v6()) else {
         wrong.add(
             at("local_count"),
             format!("{local_count} from {local:?} on; must be at most {MOST_GNBS}, all of one family"),
         );
         return None;
-    }
+    };
     if (local..=last).contains(&remote) {
         wrong.add(at("remote"), format!("{remote:?} is a gNB's address too; use another, or fewer gNBs (local_count)"));
         return None;
