@@ -147,6 +147,9 @@ var applications = []struct {
 			t.Errorf("questions and answers: %+v", c.TemplateCounters)
 		}
 	}},
+	{"astf-gtpu.yaml", []string{"duration: 5s", "duration: 3s" + shared}, func(t *testing.T, run *spate.TrafficRun) {
+		settledAll(t, run, "pages", 600)
+	}},
 	{"astf-emix.yaml", []string{"duration: 5s", "duration: 3s" + shared}, func(t *testing.T, run *spate.TrafficRun) {
 		if len(run.Status.Result.Templates) != 8 {
 			t.Errorf("%d templates", len(run.Status.Result.Templates))

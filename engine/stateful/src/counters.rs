@@ -95,6 +95,12 @@ counters! {
     LateFlows "late_flows" "" "Flows that started later after their time than a packet may leave: 1 ms, on kernel-backed ports 20 ms.";
     HttpErrors "http_errors" "" "Flows that were reset because the end of an HTTP message they waited for cannot be known (RFC 9112).";
     OutOfOrderDropped "out_of_order_dropped" "" "Data segments not accepted because there was no memory to hold what a program that waits for a message cannot look through yet.";
+    GtpuUnknownTunnel "gtpu_unknown_tunnel" "" "Packets dropped because they came in another tunnel than their client's (TEID, gNB or address), or in none.";
+    GtpuMalformed "gtpu_malformed" "" "GTP-U packets dropped: cut short, in fragments, with a wrong checksum, or with an extension header that must be understood and is not.";
+    GtpuEchoes "gtpu_echoes" "" "GTP-U echo requests answered (path management).";
+    GtpuErrorIndications "gtpu_error_indications" "" "GTP-U error indications received: the peer has no such tunnel.";
+    GtpuEndMarkers "gtpu_end_markers" "" "GTP-U end markers received.";
+    GtpuOthers "gtpu_others" "" "Other GTP-U messages received, which nothing is done with.";
 }
 
 /// How many there are.

@@ -13,6 +13,7 @@ pub mod arrivals;
 pub mod counters;
 pub mod emulation;
 pub mod flow;
+pub mod gtpu;
 pub mod message;
 pub mod offload;
 pub mod packet;

@@ -5,7 +5,7 @@
 //! is the n-th. All of it is computed from n alone, so any split over workers finds the same.
 use core::net::IpAddr;
 
-use crate::random::mix;
+use crate::{gtpu::Tunnels, random::mix};
 
 /// An IP address; IPv4 as `::ffff:a.b.c.d` (RFC 4291 section 2.5.5.2).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -72,6 +72,8 @@ pub struct Pool {
     pub first_mac: Option<[u8; 6]>,
     /// Of its clients.
     pub source_ports: SourcePorts,
+    /// Which its clients' packets pass through, each through its own; none: they pass as they are.
+    pub tunnels: Option<Tunnels>,
 }
 
 /// In which order addresses are taken.
@@ -117,7 +119,7 @@ impl Pool {
             return Err(PoolError::Families);
         }
         let last_offset = last.0.checked_sub(first.0).ok_or(PoolError::Reversed)?;
-        Ok(Self { first, last_offset, order, first_mac: None, source_ports: SourcePorts::default() })
+        Ok(Self { first, last_offset, order, first_mac: None, source_ports: SourcePorts::default(), tunnels: None })
     }
 
     /// The offset of the last address: the number of addresses less one.
@@ -142,6 +144,12 @@ impl Pool {
     #[inline]
     pub fn contains(&self, address: Address) -> Option<u128> {
         address.0.checked_sub(self.first.0).filter(|offset| *offset <= self.last_offset)
+    }
+
+    /// The addresses that are answered for on the clients' link: theirs, or those of the gNBs they are behind.
+    pub fn on_clients_link(&self) -> Self {
+        let gnbs = self.tunnels.and_then(|t| Self::new(t.local, t.last_gnb(), Order::Sequential).ok());
+        gnbs.unwrap_or_else(|| self.clone())
     }
 
     /// Whether both have an address.

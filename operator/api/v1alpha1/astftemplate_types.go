@@ -460,6 +460,7 @@ type SwitchTemplateCommand struct {
 // AddressPools are the addresses of clients and servers.
 //
 // +kubebuilder:validation:XValidation:rule="self.servers.all(p, !has(p.firstMAC) && !has(p.sourcePorts))",fieldPath=".servers",message="firstMAC and sourcePorts go with clients"
+// +kubebuilder:validation:XValidation:rule="self.servers.all(p, !has(p.gtpu))",fieldPath=".servers",message="gtpu goes with clients"
 type AddressPools struct {
 	// clients take their source addresses from here. Where clients are real, none are needed.
 	// +optional
@@ -492,6 +493,8 @@ const (
 // AddressPool is a range of IPv4 or IPv6 addresses.
 //
 // +kubebuilder:validation:XValidation:rule="!isIP(self.first) || !isIP(self.last) || ip(self.first).family() == ip(self.last).family()",message="first and last must be of the same family"
+// +kubebuilder:validation:XValidation:rule="!has(self.gtpu) || !has(self.firstMAC)",message="firstMAC does not go with gtpu: gNBs have the port's MAC"
+// +kubebuilder:validation:XValidation:rule="!has(self.gtpu) || !has(self.portPairOffset)",message="portPairOffset does not go with gtpu: write a template with tunnels of its own for the other ports"
 type AddressPool struct {
 	// name of the pool.
 	Name EntryName `json:"name"`
@@ -530,6 +533,56 @@ type AddressPool struct {
 	// firstMAC is the Ethernet address of the first client's frames; that of client n is n higher. The port's own when absent.
 	// +optional
 	FirstMAC MACAddress `json:"firstMAC,omitempty"`
+
+	// gtpu puts each client's packets into a GTP-U tunnel of its own, as a gNB does; they pass as they are when absent.
+	// +optional
+	GTPU *GTPUTunnels `json:"gtpu,omitempty"`
+}
+
+// GTPUTunnels lead from gNBs, which the clients' port stands for, to a UPF, one for each client (3GPP TS 29.281). Clients are
+// numbered from the first address of their pool on.
+//
+// +kubebuilder:validation:XValidation:rule="!isIP(self.local) || !isIP(self.remote) || ip(self.local).family() == ip(self.remote).family()",message="local and remote must be of the same family"
+type GTPUTunnels struct {
+	// local is the address of the first gNB.
+	Local IPAddress `json:"local"`
+
+	// localCount is the number of gNBs, at addresses from local on; client n is behind gNB n modulo localCount. 1 when absent.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65536
+	LocalCount *int32 `json:"localCount,omitempty"`
+
+	// remote is the address of the UPF.
+	Remote IPAddress `json:"remote"`
+
+	// teid is the tunnel endpoint identifier of what the first client sends.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=4294967295
+	TEID int64 `json:"teid"`
+
+	// teidStep is added for each further client, both ways; 1 when absent.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=4294967295
+	TEIDStep *int64 `json:"teidStep,omitempty"`
+
+	// downlinkTEID is the identifier of what comes for the first client; teid when absent. What comes in another tunnel is dropped
+	// and counted (`gtpu_unknown_tunnel`).
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=4294967295
+	DownlinkTEID *int64 `json:"downlinkTEID,omitempty"`
+
+	// qfi is the QoS flow identifier in a PDU session container (3GPP TS 38.415); there is none when absent.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=63
+	QFI *int32 `json:"qfi,omitempty"`
+
+	// mirror makes the emulated servers' port stand for the UPF: a test of tunnels without one.
+	// +optional
+	Mirror bool `json:"mirror,omitempty"`
 }
 
 // SourcePorts of a pool's clients: client n starts with the port first + n * step modulo 65536, and each further connection has

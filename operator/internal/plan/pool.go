@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 
+	"google.golang.org/protobuf/proto"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	spatev1 "spate.dev/operator/api/v1alpha1"
@@ -27,6 +28,7 @@ type pool struct {
 	seed    uint64
 	mac     []byte
 	sources *enginev1.SourcePorts
+	tunnels *enginev1.Gtpu
 }
 
 // pools of one side of a template.
@@ -36,6 +38,9 @@ func (p *Problems) pools(all []spatev1.AddressPool, at *field.Path, servers bool
 		one, at := &all[i], at.Index(i)
 		if servers && (one.FirstMAC != "" || one.SourcePorts != nil) {
 			p.add(spatev1.ReasonInvalidSpec, at, "firstMAC and sourcePorts go with clients")
+		}
+		if servers && one.GTPU != nil {
+			p.add(spatev1.ReasonInvalidSpec, at.Child("gtpu"), "goes with clients")
 		}
 		if good, ok := p.pool(one, at); ok {
 			made = append(made, good)
@@ -85,7 +90,50 @@ func (p *Problems) pool(a *spatev1.AddressPool, at *field.Path) (pool, bool) {
 	if s := a.SourcePorts; s != nil {
 		made.sources = p.sourcePorts(s, at.Child("sourcePorts"))
 	}
+	if a.GTPU != nil {
+		made.tunnels = p.tunnels(a, at)
+	}
 	return made, len(*p) == before
+}
+
+const (
+	mostTEID = 1<<32 - 1
+	mostGNBs = 1 << 16
+	mostQFI  = 63
+)
+
+// tunnels of a pool's clients. Whether all of a plan go together is for the engine to say.
+func (p *Problems) tunnels(a *spatev1.AddressPool, pool *field.Path) *enginev1.Gtpu {
+	g, at := a.GTPU, pool.Child("gtpu")
+	if a.FirstMAC != "" {
+		p.add(spatev1.ReasonInvalidSpec, pool.Child("firstMAC"), "does not go with gtpu: gNBs have the port's MAC")
+	}
+	if a.PortPairOffset != "" {
+		p.add(spatev1.ReasonInvalidSpec, pool.Child("portPairOffset"), "does not go with gtpu: write a template with tunnels of its own for the other ports")
+	}
+	local, remote := p.address(g.Local, at.Child("local")), p.address(g.Remote, at.Child("remote"))
+	if local.IsValid() && remote.IsValid() && local.Is4() != remote.Is4() {
+		p.add(spatev1.ReasonInvalidSpec, at.Child("remote"), "%s is not of the family of local, which is %s", g.Remote, g.Local)
+	}
+	made := &enginev1.Gtpu{
+		Local: local.AsSlice(), Remote: remote.AsSlice(), LocalCount: p.setting(g.LocalCount, 1, mostGNBs, at.Child("localCount")),
+		TeidStep: p.teid(g.TEIDStep, at.Child("teidStep")), DownlinkTeid: p.teid(g.DownlinkTEID, at.Child("downlinkTEID")), Mirror: g.Mirror,
+	}
+	made.Teid = p.teid(&g.TEID, at.Child("teid"))
+	if g.QFI != nil {
+		p.bounded(int64(*g.QFI), 0, mostQFI, at.Child("qfi"))
+		made.Qfi = proto.Uint32(uint32(*g.QFI))
+	}
+	return made
+}
+
+// teid is 0 when absent.
+func (p *Problems) teid(value *int64, at *field.Path) uint32 {
+	if value == nil {
+		return 0
+	}
+	p.bounded(*value, 1, mostTEID, at)
+	return uint32(*value)
 }
 
 func (p *Problems) sourcePorts(s *spatev1.SourcePorts, at *field.Path) *enginev1.SourcePorts {
@@ -125,7 +173,7 @@ func (p *Problems) address(text spatev1.IPAddress, at *field.Path) netip.Addr {
 // shifted gives the contract's pool with its addresses moved by so many times the offset; false if there are no such addresses.
 func (a *pool) shifted(times int) (*enginev1.Pool, bool) {
 	made := &enginev1.Pool{
-		Name: a.name, Order: a.order, Seed: a.seed, FirstMac: a.mac, SourcePorts: a.sources, First: a.first.AsSlice(), Last: a.last.AsSlice(),
+		Name: a.name, Order: a.order, Seed: a.seed, FirstMac: a.mac, SourcePorts: a.sources, Gtpu: a.tunnels, First: a.first.AsSlice(), Last: a.last.AsSlice(),
 	}
 	if times == 0 || !a.offset.IsValid() {
 		return made, true

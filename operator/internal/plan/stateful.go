@@ -11,6 +11,7 @@ import (
 	"math"
 	"math/big"
 	"net/netip"
+	"slices"
 
 	"google.golang.org/protobuf/proto"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -168,6 +169,10 @@ func (e *templateEntry) checkSides(p *Problems) {
 			p.add(spatev1.ReasonInvalidSpec, at, "it has no source.programs.server, and its servers are at %s: write it, or leave receivePort out", e.spec.ReceivePort)
 		}
 	}
+	mirrored := slices.IndexFunc(e.template.clients, func(p pool) bool { return p.tunnels.GetMirror() })
+	if mirrored >= 0 && (e.spec.TransmitPort == "" || e.spec.ReceivePort == "") {
+		p.add(spatev1.ReasonInvalidSpec, at, "pool %s of its clients has gtpu.mirror, for which both sides are one entry's: set transmitPort and receivePort, or leave mirror out", e.template.clients[mirrored].name)
+	}
 	if e.spec.TransmitPort != "" && len(e.template.clients) == 0 {
 		p.add(spatev1.ReasonInvalidSpec, at, "it has no pools.clients, and its clients are at %s: write them, or leave transmitPort out", e.spec.TransmitPort)
 	}
@@ -190,6 +195,8 @@ func (e *templateEntry) checkLimits(generator *spatev1.TrafficGenerator, p *Prob
 			g.refuse("allowedPorts", "the port that clients connect to is told by a capture; set destinationPort")
 		case !portsCovered(limits.AllowedPorts, port, port):
 			g.refuse("allowedPorts", "clients connect to port %d", port)
+		case e.tunnelled() && !portsCovered(limits.AllowedPorts, gtpuPort, gtpuPort):
+			g.refuse("allowedPorts", "tunnels are of UDP to port %d", gtpuPort)
 		}
 	}
 	if len(limits.AllowedDestinations) == 0 {
@@ -200,9 +207,49 @@ func (e *templateEntry) checkLimits(generator *spatev1.TrafficGenerator, p *Prob
 		return
 	}
 	e.covered(&g, e.template.servers, "clients connect to")
+	e.coveredTunnels(&g)
 	if e.spec.ReceivePort != "" {
 		e.covered(&g, e.template.clients, "servers answer")
 	}
+}
+
+// gtpuPort is that of UDP which tunnels lead to (3GPP TS 29.281).
+const gtpuPort = 2152
+
+// tunnelled tells whether clients' packets leave in tunnels.
+func (e *templateEntry) tunnelled() bool {
+	return e.spec.TransmitPort != "" && slices.ContainsFunc(e.template.clients, func(p pool) bool { return p.tunnels != nil })
+}
+
+// coveredTunnels judges where tunnels lead to, and mirrored ones back.
+func (e *templateEntry) coveredTunnels(g *guard) {
+	for _, p := range e.template.clients {
+		if p.tunnels == nil {
+			continue
+		}
+		upf, _ := netip.AddrFromSlice(p.tunnels.Remote)
+		if !covered(g.limits.AllowedDestinations, upf, upf) {
+			g.refuse("allowedDestinations", "tunnels lead to %s", upf)
+		}
+		if !p.tunnels.Mirror {
+			continue
+		}
+		first, _ := netip.AddrFromSlice(p.tunnels.Local)
+		last, ok := netip.AddrFromSlice(lastGNB(p.tunnels))
+		if !ok || !covered(g.limits.AllowedDestinations, first, last) {
+			g.refuse("allowedDestinations", "mirrored tunnels lead back to %s and on", first)
+		}
+	}
+}
+
+// lastGNB gives the last gNB's address; none if there is no such address.
+func lastGNB(tunnels *enginev1.Gtpu) []byte {
+	last := new(big.Int).SetBytes(tunnels.Local)
+	last.Add(last, big.NewInt(int64(max(tunnels.LocalCount, 1))-1))
+	if last.BitLen() > 8*len(tunnels.Local) {
+		return nil
+	}
+	return last.FillBytes(make([]byte, len(tunnels.Local)))
 }
 
 func (e *templateEntry) covered(g *guard, pools []pool, does string) {

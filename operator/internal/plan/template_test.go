@@ -292,6 +292,12 @@ func TestTemplatesThatCannotBeRun(t *testing.T) {
 		"a source port":            {[]string{"first: 41668", "first: 65536"}, "spec.pools.clients[0].sourcePorts.first: 65536: must be 0 to 65535"},
 		"no source ports":          {[]string{"lowest: 2000, highest: 63999", "highest: 1023"}, "spec.pools.clients[0].sourcePorts.highest: 1023 is less than lowest, which is 1024"},
 		"source ports of servers":  {[]string{"order: Random, seed: 7", "sourcePorts: {first: 2000}"}, "spec.pools.servers[0]: firstMAC and sourcePorts go with clients"},
+		"tunnels of servers":       {[]string{"order: Random, seed: 7", "gtpu: {local: 10.0.0.2, remote: 10.0.0.1, teid: 1}"}, "spec.pools.servers[0].gtpu: goes with clients"},
+		"MACs in tunnels":          {[]string{"portPairOffset: 1.0.0.0,", "gtpu: {local: 10.0.0.2, remote: 10.0.0.1, teid: 1},"}, "spec.pools.clients[0].firstMAC: does not go with gtpu"},
+		"moved tunnels":            {[]string{`firstMAC: "02:00:00:00:00:01"`, "gtpu: {local: 10.0.0.2, remote: 10.0.0.1, teid: 1}"}, "spec.pools.clients[0].portPairOffset: does not go with gtpu"},
+		"tunnels of two families":  {[]string{`firstMAC: "02:00:00:00:00:01"`, `gtpu: {local: 10.0.0.2, remote: "fd00::1", teid: 1}`}, "spec.pools.clients[0].gtpu.remote: fd00::1 is not of the family of local"},
+		"a TEID of none":           {[]string{`firstMAC: "02:00:00:00:00:01"`, "gtpu: {local: 10.0.0.2, remote: 10.0.0.1, teid: 0}"}, "spec.pools.clients[0].gtpu.teid: 0: must be 1 to 4294967295"},
+		"a QFI of seven bits":      {[]string{`firstMAC: "02:00:00:00:00:01"`, "gtpu: {local: 10.0.0.2, remote: 10.0.0.1, teid: 1, qfi: 64}"}, "spec.pools.clients[0].gtpu.qfi: 64: must be 0 to 63"},
 		"a seed without an order":  {[]string{"order: Random, ", ""}, "spec.pools.servers[0].seed: goes with order: Random"},
 		"a segment of 8 bytes":     {[]string{"pools:", "tunables: {client: {tcp: {mss: 8}}}\npools:"}, "spec.tunables.client.tcp.mss: 8: must be 88 to 9176"},
 		"an RTO of zero":           {[]string{"pools:", "tunables: {server: {tcp: {minimumRTO: 0s}}}\npools:"}, "spec.tunables.server.tcp.minimumRTO: must be greater than zero"},
@@ -363,7 +369,13 @@ func TestEntriesThatCannotRunATemplate(t *testing.T) {
 		"clients outside": {one(), limited(spatev1.Limits{AllowedDestinations: []spatev1.CIDR{"48.0.0.0/8"}}), nil, spatev1.ReasonLimitExceeded, "servers answer 16.0.0.1 to 16.0.0.254"},
 		"anybody":         {one(func(e *spatev1.TrafficEntry) { e.TransmitPort = "" }), limited(spatev1.Limits{AllowedDestinations: []spatev1.CIDR{"0.0.0.0/0"}}), nil, spatev1.ReasonLimitExceeded, "servers answer any real client"},
 		"another port":    {one(), limited(spatev1.Limits{AllowedPorts: []spatev1.PortRange{"8000-9000"}}), nil, spatev1.ReasonLimitExceeded, "clients connect to port 80; generator lab allows only 8000-9000"},
-		"a bounded rate":  {one(), limited(spatev1.Limits{MaxRate: "1Gbps"}), nil, spatev1.ReasonLimitExceeded, "how many packets a second a template sends cannot be told"},
+		"tunnels outside": {one(), limited(spatev1.Limits{AllowedDestinations: []spatev1.CIDR{"16.0.0.0/8", "48.0.0.0/8"}}), tunnelled(""), spatev1.ReasonLimitExceeded, "tunnels lead to 10.0.0.1; generator lab allows only 16.0.0.0/8, 48.0.0.0/8"},
+		"tunnels back": {one(), limited(spatev1.Limits{AllowedDestinations: []spatev1.CIDR{"16.0.0.0/8", "48.0.0.0/8", "10.0.0.0/30"}}), tunnelled(", localCount: 3, mirror: true"), spatev1.ReasonLimitExceeded,
+			"mirrored tunnels lead back to 10.0.0.2 and on"},
+		"tunnels' port": {one(), limited(spatev1.Limits{AllowedPorts: []spatev1.PortRange{"80"}}), tunnelled(""), spatev1.ReasonLimitExceeded, "tunnels are of UDP to port 2152; generator lab allows only 80"},
+		"half a mirror": {one(func(e *spatev1.TrafficEntry) { e.ReceivePort = "" }), nil, tunnelled(", mirror: true"), spatev1.ReasonInvalidSpec,
+			"spec.traffic[0].templateRef: pool c of its clients has gtpu.mirror, for which both sides are one entry's"},
+		"a bounded rate": {one(), limited(spatev1.Limits{MaxRate: "1Gbps"}), nil, spatev1.ReasonLimitExceeded, "how many packets a second a template sends cannot be told"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := Input{Profile: c.profile, Generator: c.generator, Templates: map[string]*spatev1.ASTFTemplate{"one": templateOf(t, webTemplate, c.changes...)}}
@@ -378,6 +390,22 @@ func TestEntriesThatCannotRunATemplate(t *testing.T) {
 	}
 	allowed := limited(spatev1.Limits{AllowedDestinations: []spatev1.CIDR{"16.0.0.0/8", "48.0.0.0/8"}, AllowedPorts: []spatev1.PortRange{"80"}})
 	planOf(t, Input{Profile: one(), Generator: allowed, Templates: map[string]*spatev1.ASTFTemplate{"one": templateOf(t, webTemplate)}})
+}
+
+// tunnelled gives the clients of the template tunnels with these further settings, in place of what does not go with them.
+func tunnelled(more string) []string {
+	return []string{"portPairOffset: 1.0.0.0, ", "", `firstMAC: "02:00:00:00:00:01"`, "gtpu: {local: 10.0.0.2, remote: 10.0.0.1, teid: 1" + more + "}"}
+}
+
+func TestTunnelsOfClientsBecomePartOfAPlan(t *testing.T) {
+	changes := tunnelled(", localCount: 2, teidStep: 16, downlinkTEID: 4294967000, qfi: 0, mirror: true")
+	got := planOf(t, Input{Profile: profile(running("web", "http", "east", "west")), Templates: map[string]*spatev1.ASTFTemplate{"http": templateOf(t, webTemplate, changes...)}})
+	isJSON(t, got.Pools[0].Gtpu, `{"local": "CgAAAg==", "localCount": 2, "remote": "CgAAAQ==", "teid": 1, "teidStep": 16, "downlinkTeid": 4294967000, "qfi": 0, "mirror": true}`)
+	allowed := generator(func(g *spatev1.TrafficGenerator) {
+		g.Spec.Limits = &spatev1.Limits{AllowedDestinations: []spatev1.CIDR{"16.0.0.0/8", "48.0.0.0/8", "10.0.0.0/30"}, AllowedPorts: []spatev1.PortRange{"80", "2152"}}
+	})
+	got = planOf(t, Input{Profile: profile(running("web", "http", "east", "west")), Generator: allowed, Templates: map[string]*spatev1.ASTFTemplate{"http": templateOf(t, webTemplate, tunnelled("")...)}})
+	isJSON(t, got.Pools[0].Gtpu, `{"local": "CgAAAg==", "remote": "CgAAAQ==", "teid": 1}`)
 }
 
 func scaledTo(rate spatev1.ScaledRate) *spatev1.TrafficProfile {

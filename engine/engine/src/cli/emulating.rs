@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Templates on a virtual clock: both ends of each flow in one worker, with a path between them that takes a fixed time and
-//! loses nothing.
+//! loses nothing. Clients in tunnels of GTP-U have a UPF in that worker too: what it gets from servers and sends on is not shown.
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::sync::Arc;
 
+use spate_stateful::gtpu::{Arrival, Gateway};
 use spate_stateful::tcp::Output;
 use spate_stateful::tuples::{Dealing, Share};
 use spate_stateful::{Emulation, EmulationError, PortLink, Scenario};
@@ -19,6 +20,7 @@ const BURST: usize = 64;
 /// A worker's share of a scenario, and what it has sent.
 pub struct Emulating {
     emulation: Emulation,
+    tunnels: Option<Box<Gateway>>,
     /// By port: where what it sends arrives.
     peers: BTreeMap<usize, usize>,
     now_ns: u64,
@@ -34,16 +36,19 @@ pub struct Emulating {
 type UnderWay = (u64, u64, usize, Vec<u8>);
 
 /// Frames of one burst.
-#[derive(Default)]
-struct Burst(Vec<Vec<u8>>);
+struct Burst {
+    frames: Vec<Vec<u8>>,
+    /// Bytes to leave before each.
+    gap: usize,
+}
 
 impl Output for Burst {
     fn frame(&mut self, len: usize) -> Option<&mut [u8]> {
-        if self.0.len() == BURST {
+        if self.frames.len() == BURST {
             return None;
         }
-        self.0.push(vec![0; len]);
-        self.0.last_mut().map(Vec::as_mut_slice)
+        self.frames.push(vec![0; self.gap + len]);
+        self.frames.last_mut().map(|frame| &mut frame[self.gap..])
     }
 }
 
@@ -68,11 +73,13 @@ impl Emulating {
         let next_hop = |port| peers.get(&port).map_or([0x02, 0x53, 0xff, 0xff, 0xff, 0xff], |peer| mac(*peer));
         let links: Vec<_> = (0..ports).map(|port| PortLink { mac: mac(port), next_hop: next_hop(port) }).collect();
         let home = Box::new(|_, _, _: &_| true);
-        let mut emulation = Emulation::new(scenario, share, Dealing::ByNumber, home, &links, SEED, 0)?;
+        let mut emulation = Emulation::new(scenario.clone(), share, Dealing::ByNumber, home, &links, SEED, 0)?;
+        let counters = |template, client| Arc::clone(emulation.counters(template, client));
+        let tunnels = Gateway::new(&scenario, &links, &[], true, counters);
         emulation.start(0);
         emulation.stop(end_ns);
         let (under_way, sent) = (BinaryHeap::new(), VecDeque::new());
-        Ok(Self { emulation, peers, now_ns: 0, until_ns, under_way, numbers: 0, sent })
+        Ok(Self { emulation, tunnels, peers, now_ns: 0, until_ns, under_way, numbers: 0, sent })
     }
 
     /// When the next packet leaves; none if there is no more.
@@ -99,14 +106,19 @@ impl Emulating {
         self.emulation.advance(self.now_ns, self.now_ns, false);
         while self.under_way.peek().is_some_and(|next| next.0.0 <= self.now_ns) {
             let Some(Reverse((_, _, port, frame))) = self.under_way.pop() else { break };
-            self.emulation.receive(port, &frame, self.now_ns);
+            self.receive(port, &frame);
         }
         let ports: Vec<usize> = self.peers.keys().copied().collect();
         for port in ports {
             while self.emulation.is_ready(port) {
-                let mut burst = Burst::default();
+                let gap = self.tunnels.as_ref().map_or(0, |tunnels| tunnels.gap(port));
+                let mut burst = Burst { frames: Vec::new(), gap };
                 self.emulation.transmit(port, self.now_ns, &mut burst);
-                for frame in burst.0 {
+                for mut frame in burst.frames {
+                    if let Some(tunnels) = self.tunnels.as_ref().filter(|_| gap > 0) {
+                        let len = tunnels.encapsulate(port, &mut frame);
+                        frame.truncate(len);
+                    }
                     self.numbers += 1;
                     let arrival = (self.now_ns + PATH_NS, self.numbers, self.peers[&port], frame.clone());
                     self.under_way.push(Reverse(arrival));
@@ -114,5 +126,19 @@ impl Emulating {
                 }
             }
         }
+    }
+
+    fn receive(&mut self, port: usize, frame: &[u8]) {
+        let arrival = match self.tunnels.as_mut().filter(|tunnels| tunnels.gap(port) > 0) {
+            Some(tunnels) => tunnels.receive(port, frame),
+            None => Arrival::Plain,
+        };
+        let frame = match arrival {
+            Arrival::Plain => frame,
+            Arrival::Inner(inner) => inner,
+            // Nobody asks for an echo here.
+            Arrival::Done => return,
+        };
+        self.emulation.receive(port, frame, self.now_ns);
     }
 }

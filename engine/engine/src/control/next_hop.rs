@@ -7,7 +7,7 @@ use crate::datapath::{Datapath, PortDevice, PortInfo};
 use crate::plan::Violations;
 use contract::{Packet, Plan};
 use spate_neighbour::mac_text;
-use spate_stateful::{Address, Neighbours, Pool, PortLink, Scenario};
+use spate_stateful::{Address, Neighbours, Pool, PortLink, Scenario, pool::Order};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
@@ -61,8 +61,9 @@ pub struct Links {
 /// be in one place. A software port without addresses is its own neighbour.
 pub fn links(scenario: &Scenario, datapath: &Datapath) -> Result<Links, Violations> {
     let ports = datapath.ports();
-    let asking = servers_by_port(scenario, &ports);
-    let servers = |pool: usize| sample(&scenario.pools[pool]);
+    let mut pools = scenario.pools.clone();
+    let asking = destinations_by_port(scenario, &ports, &mut pools);
+    let servers = |pool: usize| sample(&pools[pool]);
     let asked: Vec<_> =
         asking.keys().flat_map(|&(port, pool)| servers(pool).map(move |server| (port, server))).collect();
     let frames: Vec<_> = asked.iter().map(|&(port, server)| (port, frame_to(server))).collect();
@@ -88,11 +89,11 @@ pub fn links(scenario: &Scenario, datapath: &Datapath) -> Result<Links, Violatio
             wrong.add(field, named.replace(", or the packet a destination MAC", ""));
             continue;
         }
-        if scenario.pools[pool].last_offset() < MOST_ASKED {
+        if pools[pool].last_offset() < MOST_ASKED {
             found[port].append(&mut known);
             continue;
         }
-        let of_pool = &scenario.pools[pool];
+        let of_pool = &pools[pool];
         let [first, last] = [0, of_pool.last_offset()].map(|offset| of_pool.address(offset));
         let mut macs: Vec<_> = known.values().copied().collect();
         macs.sort_unstable();
@@ -153,7 +154,7 @@ pub fn shared_clients(scenario: &Scenario, ports: &[PortInfo], engines: u32) -> 
     for template in scenario.templates.iter().filter(|_| engines > 1) {
         let Some(port) = template.client.as_ref().map(|client| &ports[client.port]) else { continue };
         for client in &template.clients {
-            let pool = &scenario.pools[client.pool];
+            let pool = scenario.pools[client.pool].on_clients_link();
             let [first, last] = [0, pool.last_offset()].map(|offset| pool.address(offset));
             if on_link(port, first) || on_link(port, last) {
                 told.insert(format!(
@@ -167,16 +168,35 @@ pub fn shared_clients(scenario: &Scenario, ports: &[PortInfo], engines: u32) -> 
     told.into_iter().collect()
 }
 
-/// (Port, pool of servers) of all clients whose next hop must be asked for, with the first template that has them.
-fn servers_by_port(scenario: &Scenario, ports: &[PortInfo]) -> BTreeMap<(usize, usize), usize> {
+/// (Port, pool) of all whose next hop clients must know, with the first template that has them: of servers, and in place of those
+/// that clients reach through tunnels the UPF, a pool of its own that is added.
+fn destinations_by_port(
+    scenario: &Scenario,
+    ports: &[PortInfo],
+    pools: &mut Vec<Pool>,
+) -> BTreeMap<(usize, usize), usize> {
     let software = |port: &PortInfo| {
         matches!(port.device, PortDevice::Loopback | PortDevice::Null | PortDevice::Outlet) && port.addresses.is_empty()
     };
     let mut asking = BTreeMap::new();
     for (index, template) in scenario.templates.iter().enumerate() {
         let Some(port) = template.client.as_ref().map(|client| client.port) else { continue };
-        for server in template.servers.iter().filter(|_| !software(&ports[port])) {
-            asking.entry((port, server.pool)).or_insert(index);
+        if software(&ports[port]) {
+            continue;
+        }
+        let tunnels = || template.clients.iter().map(|client| scenario.pools[client.pool].tunnels);
+        for upf in tunnels().flatten().filter_map(|t| Pool::new(t.remote, t.remote, Order::Sequential).ok()) {
+            let known = pools[scenario.pools.len()..].iter().position(|pool| *pool == upf);
+            let place = scenario.pools.len() + known.unwrap_or(pools.len() - scenario.pools.len());
+            if place == pools.len() {
+                pools.push(upf);
+            }
+            asking.entry((port, place)).or_insert(index);
+        }
+        if tunnels().any(|tunnels| tunnels.is_none()) {
+            for server in &template.servers {
+                asking.entry((port, server.pool)).or_insert(index);
+            }
         }
     }
     asking

@@ -13,6 +13,8 @@ use spate_stateful::{
     Count, Counters, Emulation, Instruction, Payload, Pool, Program, Protocol, Scenario, Stack, Template, Tunables,
     arrivals::{Arrivals, TimingError},
     emulation::Home,
+    gtpu::Gateway,
+    pool::Order,
     tuples::{Dealing, Share},
 };
 use spate_stats::{Timed, Times};
@@ -329,8 +331,10 @@ pub(super) fn prepare(
         // Those that begin in the first half of the drain have the other to end.
         let grace_ns = spec.timing.drain_ns / 2;
         let ports = ports(&scenario);
-        let pools = Pools { long, to_cut };
-        emulated.push(Some(Box::new(Emulated::new(emulation, ports, &context.vlans, pools, handoff, grace_ns))));
+        let counters = |template, client| Arc::clone(emulation.counters(template, client));
+        let tunnels = Gateway::new(&scenario, &asked.links, &asked.on_link.neighbours, false, counters);
+        let (vlans, pools) = (&context.vlans, Pools { long, to_cut });
+        emulated.push(Some(Box::new(Emulated::new(emulation, tunnels, ports, vlans, pools, handoff, grace_ns))));
     }
     let side = |((index, server), counters): ((usize, bool), Vec<Arc<Counters>>)| {
         let template = &asked.scenario.templates[index];
@@ -338,7 +342,7 @@ pub(super) fn prepare(
         here.then(|| Side { name: template.name.clone(), group: template.group.clone(), client: !server, counters })
     };
     let sides = counters.into_iter().filter_map(side).collect();
-    let claims = claims.into_keys().map(|(port, pool)| (port, asked.scenario.pools[pool].clone())).collect();
+    let claims = claims.into_iter().map(|claim| (claim.port, claim.pool)).collect();
     let both = |t: &Template| t.client.is_some() && t.server.is_some() && t.protocol == Protocol::Tcp;
     let among_themselves = spec.share.1 == 1 && asked.scenario.templates.iter().all(both);
     let linger_ns = linger_ns(&asked.scenario, spec.share.1);
@@ -514,7 +518,13 @@ fn ports(scenario: &Scenario) -> Box<[usize]> {
     ports.into()
 }
 
-/// The longest frame of one side of a template at most, without FCS.
+/// Bytes that tunnels add to packets of a template's clients, and of its servers, at most.
+fn overhead(scenario: &Scenario, template: &Template, client: bool) -> usize {
+    let tunnels = template.clients.iter().filter_map(|weighted| scenario.pools[weighted.pool].tunnels);
+    tunnels.filter(|tunnels| client || tunnels.mirror).map(|tunnels| tunnels.overhead()).max().unwrap_or(0)
+}
+
+/// The longest frame of one side of a template at most, without FCS and tunnels.
 fn longest(scenario: &Scenario, protocol: Protocol, program: &Program, tunables: &Tunables) -> usize {
     let message = |instruction: &Instruction| match instruction {
         Instruction::SendMessage { payload } => scenario.payloads.get(*payload as usize).map(Payload::len),
@@ -534,7 +544,8 @@ fn longest_of_all(context: &Context<'_>, scenario: &Scenario) -> Result<usize, P
         let client = template.client.as_ref().map(|c| (c.port, &c.program, &c.tunables, "client"));
         let server = template.server.as_ref().map(|s| (s.port, &s.program, &s.tunables, "server"));
         for (port, program, tunables, side) in [client, server].into_iter().flatten() {
-            let len = longest(scenario, template.protocol, program, tunables);
+            let len = longest(scenario, template.protocol, program, tunables)
+                + overhead(scenario, template, side == "client");
             let room = context.ports[port].port.max_frame_len() + HEADERS - FEWEST_HEADERS;
             if len > room {
                 let problem = format!(
@@ -550,53 +561,63 @@ fn longest_of_all(context: &Context<'_>, scenario: &Scenario) -> Result<usize, P
     Ok(most)
 }
 
-/// By (port, pool): the field that says so.
-type Claims = BTreeMap<(usize, usize), String>;
+/// Addresses that a side of a template answers for.
+struct Claim {
+    /// The field that says so.
+    field: String,
+    port: usize,
+    pool: Pool,
+    /// Stations have the MACs that the pool says.
+    own_macs: bool,
+}
 
-/// Which pools a scenario answers for.
-fn claims(scenario: &Scenario) -> Claims {
-    let mut claims = Claims::new();
+/// What a scenario answers for, all of it: engines that share a run have the same clients, and tell their flows apart by source
+/// ports. Clients in tunnels are behind gNBs, and the servers of mirrored ones behind a UPF.
+fn claims(scenario: &Scenario) -> Vec<Claim> {
+    let mut claims: Vec<Claim> = Vec::new();
+    let mut add = |field: String, port: usize, pool: Pool, own_macs: bool| {
+        if !claims.iter().any(|claim| claim.port == port && claim.own_macs == own_macs && claim.pool == pool) {
+            claims.push(Claim { field, port, pool, own_macs });
+        }
+    };
     for (index, template) in scenario.templates.iter().enumerate() {
-        let client = template.client.as_ref().map(|client| (client.port, &template.clients, "client_port"));
-        let server = template.server.as_ref().map(|server| (server.port, &template.servers, "server_port"));
-        for (port, pools, side) in [client, server].into_iter().flatten() {
-            for weighted in pools {
-                let field = || format!("stateful.templates[{index}].{side}");
-                claims.entry((port, weighted.pool)).or_insert_with(field);
+        let field = |side: &str| format!("stateful.templates[{index}].{side}");
+        let clients = || template.clients.iter().map(|weighted| &scenario.pools[weighted.pool]);
+        if let Some(client) = &template.client {
+            clients().for_each(|pool| add(field("client_port"), client.port, pool.on_clients_link(), true));
+        }
+        if let Some(server) = &template.server {
+            for weighted in &template.servers {
+                add(field("server_port"), server.port, scenario.pools[weighted.pool].clone(), false);
+            }
+            let mirrored = clients().filter_map(|pool| pool.tunnels.filter(|tunnels| tunnels.mirror));
+            for upf in mirrored.filter_map(|tunnels| Pool::new(tunnels.remote, tunnels.remote, Order::Sequential).ok())
+            {
+                add(field("server_port"), server.port, upf, false);
             }
         }
     }
     claims
 }
 
-/// Addresses that a scenario's clients and servers have, by port. All of them: engines that share a run have the same ones, and
-/// tell their clients' flows apart by source ports.
+/// Addresses that a scenario's clients and servers have, by port.
 pub(super) fn ranges(scenario: &Scenario) -> BTreeMap<usize, Vec<Range>> {
     let mut ranges: BTreeMap<usize, Vec<Range>> = BTreeMap::new();
-    for template in &scenario.templates {
-        let client = template.client.as_ref().map(|client| (client.port, &template.clients, true));
-        let server = template.server.as_ref().map(|server| (server.port, &template.servers, false));
-        for (port, pools, own_macs) in [client, server].into_iter().flatten() {
-            for weighted in pools {
-                let pool = &scenario.pools[weighted.pool];
-                let end = |offset: u128| IpAddr::from(pool.address(offset));
-                let first_mac = pool.first_mac.filter(|_| own_macs);
-                let range = Range { first: end(0), last: end(pool.last_offset()), first_mac };
-                let of_port = ranges.entry(port).or_default();
-                if !of_port.contains(&range) {
-                    of_port.push(range);
-                }
-            }
+    for Claim { port, pool, own_macs, .. } in claims(scenario) {
+        let end = |offset: u128| IpAddr::from(pool.address(offset));
+        let first_mac = pool.first_mac.filter(|_| own_macs);
+        let range = Range { first: end(0), last: end(pool.last_offset()), first_mac };
+        let of_port = ranges.entry(port).or_default();
+        if !of_port.contains(&range) {
+            of_port.push(range);
         }
     }
     ranges
 }
 
 /// Refuses what another run, or this one, does already.
-fn refuse_conflicts(context: &Context<'_>, spec: &RunSpec, claims: &Claims) -> Result<(), PrepareError> {
-    let scenario = &spec.stateful.as_ref().expect("a run with templates").scenario;
-    for ((port, pool), field) in claims {
-        let pool = &scenario.pools[*pool];
+fn refuse_conflicts(context: &Context<'_>, spec: &RunSpec, claims: &[Claim]) -> Result<(), PrepareError> {
+    for Claim { field, port, pool, .. } in claims {
         let other = |run: &&Arc<Run>| run.templates().is_some_and(|templates| templates.claim(*port, pool));
         if let Some(run) = context.present.iter().find(other) {
             let problem = format!(

@@ -4,7 +4,7 @@
 //! A flow's data is known from its program; it is sent in as few packets as there can be, TCP's with SYN and FIN, and without
 //! acknowledgements and what is sent again, which depend on the network.
 use super::rate::{FCS_BYTES, MEDIUM_OVERHEAD_BYTES};
-use spate_stateful::{Instruction, Payload, Program, Protocol, Scenario, Tunables};
+use spate_stateful::{Instruction, Payload, Program, Protocol, Scenario, Template, Tunables};
 
 /// Bytes of headers: of Ethernet, IP and the transport.
 const ETHERNET: u64 = 14;
@@ -54,6 +54,7 @@ pub fn asks(scenario: &Scenario, engines: u32) -> (Vec<Ask>, Vec<(usize, bool)>)
         let server = template.server.as_ref().map(|s| (s.port, &s.program, &s.tunables, false));
         let sides = [Some((client.port, &client.program, &client.tunables, true)), server];
         for (port, program, tunables, of_clients) in sides.into_iter().flatten() {
+            let network = network + least_added(scenario, template, of_clients);
             let sent = sent(template.protocol, program, tunables, &scenario.payloads, network);
             let (flows, seconds) = (u128::from(client.rate.0), u128::from(client.rate.1.max(1)));
             let bits = (sent.bits.saturating_mul(flows), seconds * u128::from(engines.max(1)));
@@ -64,6 +65,15 @@ pub fn asks(scenario: &Scenario, engines: u32) -> (Vec<Ask>, Vec<(usize, bool)>)
         }
     }
     (asks, unknown)
+}
+
+/// Bytes that tunnels add to each packet of a side, at least.
+fn least_added(scenario: &Scenario, template: &Template, of_clients: bool) -> u64 {
+    let added = template.clients.iter().map(|weighted| {
+        let tunnels = scenario.pools[weighted.pool].tunnels.filter(|tunnels| of_clients || tunnels.mirror);
+        tunnels.map_or(0, |tunnels| tunnels.overhead() as u64)
+    });
+    added.min().unwrap_or(0)
 }
 
 fn sent(protocol: Protocol, program: &Program, tunables: &Tunables, payloads: &[Payload], network: u64) -> Sent {

@@ -5,6 +5,7 @@ mod payloads;
 mod programs;
 pub mod session;
 mod tunables;
+mod tunnels;
 
 #[cfg(test)]
 mod tests;
@@ -13,7 +14,7 @@ use super::Violations;
 use super::validate::{LONGEST_NS, MOST_NAME_CHARS, Site};
 use contract::{Plan, Ratio, Stateful, TransportProtocol};
 use spate_stateful::program::Side;
-use spate_stateful::{Client, Protocol, Scenario, Server, Template};
+use spate_stateful::{Client, Pool, Protocol, Scenario, Server, Template};
 use std::collections::HashMap;
 
 /// Templates of a plan, at most.
@@ -36,7 +37,7 @@ pub fn scenario(plan: &Plan, site: &Site, wrong: &mut Violations) -> Option<Scen
     count(asked, wrong);
     records(asked, wrong);
     names(asked, wrong);
-    let found: Vec<_> = (0..asked.templates.len()).map(|i| template(i, asked, site, wrong)).collect();
+    let found: Vec<_> = (0..asked.templates.len()).map(|i| template(i, asked, pools.as_deref(), site, wrong)).collect();
     let templates: Option<Vec<Template>> = found.into_iter().collect();
     let (pools, templates) = pools.zip(templates).filter(|_| wrong.0.len() == before)?;
     programs::check(asked, &templates, &payloads, wrong);
@@ -48,6 +49,7 @@ pub fn scenario(plan: &Plan, site: &Site, wrong: &mut Violations) -> Option<Scen
         ramp_up_ns: asked.ramp_up_ns,
         order: addresses::order(asked),
     };
+    tunnels::fit_together(&scenario, wrong);
     addresses::deal(plan, site, &scenario, wrong);
     (wrong.0.len() == before).then_some(scenario)
 }
@@ -110,7 +112,13 @@ fn name(field: &str, name: &str, least: usize, wrong: &mut Violations) {
 }
 
 /// A template, or none, and a violation says why. Its programs are as they are written: not checked yet.
-fn template(index: usize, asked: &Stateful, site: &Site, wrong: &mut Violations) -> Option<Template> {
+fn template(
+    index: usize,
+    asked: &Stateful,
+    pools: Option<&[Pool]>,
+    site: &Site,
+    wrong: &mut Violations,
+) -> Option<Template> {
     let template = &asked.templates[index];
     let at = format!("stateful.templates[{index}]");
     let protocol = protocol(&at, template, wrong);
@@ -127,22 +135,24 @@ fn template(index: usize, asked: &Stateful, site: &Site, wrong: &mut Violations)
     }
     let matches = matches(&at, template, wrong);
     let rate = rate(&at, template, wrong);
-    let client_tunables =
+    let mut client_tunables =
         tunables::tunables(&format!("{at}.client_tunables"), template.client_tunables.as_ref(), wrong);
-    let server_tunables =
+    let mut server_tunables =
         tunables::tunables(&format!("{at}.server_tunables"), template.server_tunables.as_ref(), wrong);
     tunables::fit(
         &format!("{at}.client_tunables.mss"),
         template,
-        &client_tunables,
+        &mut client_tunables,
         ports.0.map(|p| &site.ports[p]),
+        tunnels::most_added(pools, &clients, true),
         wrong,
     );
     tunables::fit(
         &format!("{at}.server_tunables.mss"),
         template,
-        &server_tunables,
+        &mut server_tunables,
         ports.1.map(|p| &site.ports[p]),
+        tunnels::most_added(pools, &clients, false),
         wrong,
     );
     let client = programs::program(&format!("{at}.client"), template, Side::Client, wrong);

@@ -20,14 +20,14 @@ use crate::{
     stateful::{REQUEST, RESPONSE, assert_all_complete, emulated, scenario, v4, v6},
 };
 
-fn all(commands: &[&str]) {
+pub fn all(commands: &[&str]) {
     for command in commands {
         run(&command.split(' ').collect::<Vec<_>>());
     }
 }
 
 /// Clients or servers alone.
-fn one_side(mut scenario: Scenario, client: bool) -> Scenario {
+pub fn one_side(mut scenario: Scenario, client: bool) -> Scenario {
     let template = &mut scenario.templates[0];
     if client {
         template.server = None;
@@ -130,7 +130,7 @@ fn with_client_macs() -> Scenario {
 }
 
 /// Half a second of a scenario whose clients' next hops are found as for any plan.
-fn resolved(datapath: &Datapath, scenario: Scenario) -> spate_engine::datapath::RunSpec {
+pub fn resolved(datapath: &Datapath, scenario: Scenario) -> spate_engine::datapath::RunSpec {
     let found = next_hop::links(&scenario, datapath).unwrap();
     assert_eq!(found.warnings, Vec::<String>::new());
     let mut spec = emulated(datapath, 5, Some(500 * MS), scenario);

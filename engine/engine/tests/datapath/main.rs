@@ -5,6 +5,7 @@
 mod answers;
 mod disturbed;
 mod foreign;
+mod gtpu;
 mod jumbo;
 mod kernel;
 mod latency;

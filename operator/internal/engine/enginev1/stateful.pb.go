@@ -708,7 +708,9 @@ type Pool struct {
 	// Client pools: the MAC of the first client's frames; that of client n is n higher. Empty: the port's own.
 	FirstMac []byte `protobuf:"bytes,6,opt,name=first_mac,json=firstMac,proto3" json:"first_mac,omitempty"`
 	// Client pools: the source port of client n's first flow; the next flow takes the next port.
-	SourcePorts   *SourcePorts `protobuf:"bytes,7,opt,name=source_ports,json=sourcePorts,proto3" json:"source_ports,omitempty"`
+	SourcePorts *SourcePorts `protobuf:"bytes,7,opt,name=source_ports,json=sourcePorts,proto3" json:"source_ports,omitempty"`
+	// Client pools: each client's packets pass through a tunnel of its own. Absent: they pass as they are.
+	Gtpu          *Gtpu `protobuf:"bytes,8,opt,name=gtpu,proto3" json:"gtpu,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -792,6 +794,123 @@ func (x *Pool) GetSourcePorts() *SourcePorts {
 	return nil
 }
 
+func (x *Pool) GetGtpu() *Gtpu {
+	if x != nil {
+		return x.Gtpu
+	}
+	return nil
+}
+
+// Tunnels of GTP-U (3GPP TS 29.281) between gNBs, which the clients' port stands for, and a UPF: one for each client of a pool,
+// by its number n from the pool's first address on. Both ends are of one family: 4 or 16 bytes, network byte order.
+type Gtpu struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The first gNB. Client n is behind gNB n modulo local_count.
+	Local []byte `protobuf:"bytes,1,opt,name=local,proto3" json:"local,omitempty"`
+	// So many addresses from the first on; 0 means 1.
+	LocalCount uint32 `protobuf:"varint,2,opt,name=local_count,json=localCount,proto3" json:"local_count,omitempty"`
+	// The UPF.
+	Remote []byte `protobuf:"bytes,3,opt,name=remote,proto3" json:"remote,omitempty"`
+	// Client n sends with the tunnel endpoint identifier teid + n * teid_step; at least 1.
+	Teid uint32 `protobuf:"varint,4,opt,name=teid,proto3" json:"teid,omitempty"`
+	// 0 means 1.
+	TeidStep uint32 `protobuf:"varint,5,opt,name=teid_step,json=teidStep,proto3" json:"teid_step,omitempty"`
+	// What comes for client n has downlink_teid + n * teid_step; 0 means teid.
+	DownlinkTeid uint32 `protobuf:"varint,6,opt,name=downlink_teid,json=downlinkTeid,proto3" json:"downlink_teid,omitempty"`
+	// Packets carry a PDU session container (TS 38.415) with this QoS flow identifier; 0..63. Absent: none.
+	Qfi *uint32 `protobuf:"varint,7,opt,name=qfi,proto3,oneof" json:"qfi,omitempty"`
+	// Servers emulated here are behind the UPF: their port stands for it. Else they are met without tunnels.
+	Mirror        bool `protobuf:"varint,8,opt,name=mirror,proto3" json:"mirror,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Gtpu) Reset() {
+	*x = Gtpu{}
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Gtpu) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Gtpu) ProtoMessage() {}
+
+func (x *Gtpu) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Gtpu.ProtoReflect.Descriptor instead.
+func (*Gtpu) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Gtpu) GetLocal() []byte {
+	if x != nil {
+		return x.Local
+	}
+	return nil
+}
+
+func (x *Gtpu) GetLocalCount() uint32 {
+	if x != nil {
+		return x.LocalCount
+	}
+	return 0
+}
+
+func (x *Gtpu) GetRemote() []byte {
+	if x != nil {
+		return x.Remote
+	}
+	return nil
+}
+
+func (x *Gtpu) GetTeid() uint32 {
+	if x != nil {
+		return x.Teid
+	}
+	return 0
+}
+
+func (x *Gtpu) GetTeidStep() uint32 {
+	if x != nil {
+		return x.TeidStep
+	}
+	return 0
+}
+
+func (x *Gtpu) GetDownlinkTeid() uint32 {
+	if x != nil {
+		return x.DownlinkTeid
+	}
+	return 0
+}
+
+func (x *Gtpu) GetQfi() uint32 {
+	if x != nil && x.Qfi != nil {
+		return *x.Qfi
+	}
+	return 0
+}
+
+func (x *Gtpu) GetMirror() bool {
+	if x != nil {
+		return x.Mirror
+	}
+	return false
+}
+
 // Client n starts at first + n * step modulo 65536 and goes on to highest, then from lowest. A start outside is moved:
 // counted from lowest up through 65535 and on from 0, it is taken modulo the number of ports. With first and step 0, clients
 // start at a hash of n. TRex's ports: 41668, 17405, 1024, 63999.
@@ -809,7 +928,7 @@ type SourcePorts struct {
 
 func (x *SourcePorts) Reset() {
 	*x = SourcePorts{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[7]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -821,7 +940,7 @@ func (x *SourcePorts) String() string {
 func (*SourcePorts) ProtoMessage() {}
 
 func (x *SourcePorts) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[7]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -834,7 +953,7 @@ func (x *SourcePorts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourcePorts.ProtoReflect.Descriptor instead.
 func (*SourcePorts) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{7}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *SourcePorts) GetFirst() uint32 {
@@ -878,7 +997,7 @@ type WeightedPool struct {
 
 func (x *WeightedPool) Reset() {
 	*x = WeightedPool{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[8]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -890,7 +1009,7 @@ func (x *WeightedPool) String() string {
 func (*WeightedPool) ProtoMessage() {}
 
 func (x *WeightedPool) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[8]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -903,7 +1022,7 @@ func (x *WeightedPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WeightedPool.ProtoReflect.Descriptor instead.
 func (*WeightedPool) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{8}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *WeightedPool) GetPool() uint32 {
@@ -967,7 +1086,7 @@ type Template struct {
 
 func (x *Template) Reset() {
 	*x = Template{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[9]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -979,7 +1098,7 @@ func (x *Template) String() string {
 func (*Template) ProtoMessage() {}
 
 func (x *Template) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[9]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -992,7 +1111,7 @@ func (x *Template) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Template.ProtoReflect.Descriptor instead.
 func (*Template) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{9}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Template) GetName() string {
@@ -1145,7 +1264,7 @@ type PayloadMatch struct {
 
 func (x *PayloadMatch) Reset() {
 	*x = PayloadMatch{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[10]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1157,7 +1276,7 @@ func (x *PayloadMatch) String() string {
 func (*PayloadMatch) ProtoMessage() {}
 
 func (x *PayloadMatch) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[10]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1170,7 +1289,7 @@ func (x *PayloadMatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PayloadMatch.ProtoReflect.Descriptor instead.
 func (*PayloadMatch) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{10}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *PayloadMatch) GetOffset() uint32 {
@@ -1200,7 +1319,7 @@ type Capture struct {
 
 func (x *Capture) Reset() {
 	*x = Capture{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[11]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1212,7 +1331,7 @@ func (x *Capture) String() string {
 func (*Capture) ProtoMessage() {}
 
 func (x *Capture) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[11]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1225,7 +1344,7 @@ func (x *Capture) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Capture.ProtoReflect.Descriptor instead.
 func (*Capture) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{11}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Capture) GetSource() isCapture_Source {
@@ -1309,7 +1428,7 @@ type Tunables struct {
 
 func (x *Tunables) Reset() {
 	*x = Tunables{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[12]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1321,7 +1440,7 @@ func (x *Tunables) String() string {
 func (*Tunables) ProtoMessage() {}
 
 func (x *Tunables) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[12]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1334,7 +1453,7 @@ func (x *Tunables) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tunables.ProtoReflect.Descriptor instead.
 func (*Tunables) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{12}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Tunables) GetTos() uint32 {
@@ -1491,7 +1610,7 @@ type Program struct {
 
 func (x *Program) Reset() {
 	*x = Program{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[13]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1503,7 +1622,7 @@ func (x *Program) String() string {
 func (*Program) ProtoMessage() {}
 
 func (x *Program) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[13]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1516,7 +1635,7 @@ func (x *Program) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Program.ProtoReflect.Descriptor instead.
 func (*Program) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{13}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Program) GetInstructions() []*Instruction {
@@ -1571,7 +1690,7 @@ type Instruction struct {
 
 func (x *Instruction) Reset() {
 	*x = Instruction{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[14]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1583,7 +1702,7 @@ func (x *Instruction) String() string {
 func (*Instruction) ProtoMessage() {}
 
 func (x *Instruction) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[14]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1596,7 +1715,7 @@ func (x *Instruction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Instruction.ProtoReflect.Descriptor instead.
 func (*Instruction) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{14}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Instruction) GetKind() isInstruction_Kind {
@@ -1928,7 +2047,7 @@ type Nothing struct {
 
 func (x *Nothing) Reset() {
 	*x = Nothing{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[15]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1940,7 +2059,7 @@ func (x *Nothing) String() string {
 func (*Nothing) ProtoMessage() {}
 
 func (x *Nothing) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[15]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1953,7 +2072,7 @@ func (x *Nothing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Nothing.ProtoReflect.Descriptor instead.
 func (*Nothing) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{15}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{16}
 }
 
 type Send struct {
@@ -1968,7 +2087,7 @@ type Send struct {
 
 func (x *Send) Reset() {
 	*x = Send{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[16]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1980,7 +2099,7 @@ func (x *Send) String() string {
 func (*Send) ProtoMessage() {}
 
 func (x *Send) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[16]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1993,7 +2112,7 @@ func (x *Send) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Send.ProtoReflect.Descriptor instead.
 func (*Send) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{16}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Send) GetPayload() uint32 {
@@ -2022,7 +2141,7 @@ type Receive struct {
 
 func (x *Receive) Reset() {
 	*x = Receive{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[17]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2034,7 +2153,7 @@ func (x *Receive) String() string {
 func (*Receive) ProtoMessage() {}
 
 func (x *Receive) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[17]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2047,7 +2166,7 @@ func (x *Receive) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Receive.ProtoReflect.Descriptor instead.
 func (*Receive) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{17}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Receive) GetBytes() uint64 {
@@ -2073,7 +2192,7 @@ type SendMessage struct {
 
 func (x *SendMessage) Reset() {
 	*x = SendMessage{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[18]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2085,7 +2204,7 @@ func (x *SendMessage) String() string {
 func (*SendMessage) ProtoMessage() {}
 
 func (x *SendMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[18]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2098,7 +2217,7 @@ func (x *SendMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendMessage.ProtoReflect.Descriptor instead.
 func (*SendMessage) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{18}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *SendMessage) GetPayload() uint32 {
@@ -2118,7 +2237,7 @@ type ReceiveMessages struct {
 
 func (x *ReceiveMessages) Reset() {
 	*x = ReceiveMessages{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[19]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2130,7 +2249,7 @@ func (x *ReceiveMessages) String() string {
 func (*ReceiveMessages) ProtoMessage() {}
 
 func (x *ReceiveMessages) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[19]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2143,7 +2262,7 @@ func (x *ReceiveMessages) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReceiveMessages.ProtoReflect.Descriptor instead.
 func (*ReceiveMessages) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{19}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ReceiveMessages) GetMessages() uint64 {
@@ -2171,7 +2290,7 @@ type Delay struct {
 
 func (x *Delay) Reset() {
 	*x = Delay{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[20]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2183,7 +2302,7 @@ func (x *Delay) String() string {
 func (*Delay) ProtoMessage() {}
 
 func (x *Delay) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[20]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2196,7 +2315,7 @@ func (x *Delay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delay.ProtoReflect.Descriptor instead.
 func (*Delay) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{20}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Delay) GetMinNs() uint64 {
@@ -2223,7 +2342,7 @@ type VariableValue struct {
 
 func (x *VariableValue) Reset() {
 	*x = VariableValue{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[21]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2235,7 +2354,7 @@ func (x *VariableValue) String() string {
 func (*VariableValue) ProtoMessage() {}
 
 func (x *VariableValue) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[21]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2248,7 +2367,7 @@ func (x *VariableValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VariableValue.ProtoReflect.Descriptor instead.
 func (*VariableValue) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{21}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *VariableValue) GetVariable() uint32 {
@@ -2278,7 +2397,7 @@ type Jump struct {
 
 func (x *Jump) Reset() {
 	*x = Jump{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[22]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2290,7 +2409,7 @@ func (x *Jump) String() string {
 func (*Jump) ProtoMessage() {}
 
 func (x *Jump) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[22]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2303,7 +2422,7 @@ func (x *Jump) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Jump.ProtoReflect.Descriptor instead.
 func (*Jump) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{22}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Jump) GetTo() uint32 {
@@ -2346,7 +2465,7 @@ type Loop struct {
 
 func (x *Loop) Reset() {
 	*x = Loop{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[23]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2358,7 +2477,7 @@ func (x *Loop) String() string {
 func (*Loop) ProtoMessage() {}
 
 func (x *Loop) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[23]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2371,7 +2490,7 @@ func (x *Loop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Loop.ProtoReflect.Descriptor instead.
 func (*Loop) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{23}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Loop) GetTo() uint32 {
@@ -2409,7 +2528,7 @@ type ReceiveUntil struct {
 
 func (x *ReceiveUntil) Reset() {
 	*x = ReceiveUntil{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[24]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2421,7 +2540,7 @@ func (x *ReceiveUntil) String() string {
 func (*ReceiveUntil) ProtoMessage() {}
 
 func (x *ReceiveUntil) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[24]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2434,7 +2553,7 @@ func (x *ReceiveUntil) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReceiveUntil.ProtoReflect.Descriptor instead.
 func (*ReceiveUntil) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{24}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ReceiveUntil) GetEnd() isReceiveUntil_End {
@@ -2516,7 +2635,7 @@ const file_spate_engine_v1_stateful_proto_rawDesc = "" +
 	"\x0ePayloadCounter\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\x04R\x05first\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\x04R\x04step\x12\x14\n" +
-	"\x05width\x18\x03 \x01(\rR\x05width\"\xe8\x01\n" +
+	"\x05width\x18\x03 \x01(\rR\x05width\"\x93\x02\n" +
 	"\x04Pool\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05first\x18\x02 \x01(\fR\x05first\x12\x12\n" +
@@ -2524,7 +2643,19 @@ const file_spate_engine_v1_stateful_proto_rawDesc = "" +
 	"\x05order\x18\x04 \x01(\x0e2\x1a.spate.engine.v1.PoolOrderR\x05order\x12\x12\n" +
 	"\x04seed\x18\x05 \x01(\x04R\x04seed\x12\x1b\n" +
 	"\tfirst_mac\x18\x06 \x01(\fR\bfirstMac\x12?\n" +
-	"\fsource_ports\x18\a \x01(\v2\x1c.spate.engine.v1.SourcePortsR\vsourcePorts\"i\n" +
+	"\fsource_ports\x18\a \x01(\v2\x1c.spate.engine.v1.SourcePortsR\vsourcePorts\x12)\n" +
+	"\x04gtpu\x18\b \x01(\v2\x15.spate.engine.v1.GtpuR\x04gtpu\"\xe2\x01\n" +
+	"\x04Gtpu\x12\x14\n" +
+	"\x05local\x18\x01 \x01(\fR\x05local\x12\x1f\n" +
+	"\vlocal_count\x18\x02 \x01(\rR\n" +
+	"localCount\x12\x16\n" +
+	"\x06remote\x18\x03 \x01(\fR\x06remote\x12\x12\n" +
+	"\x04teid\x18\x04 \x01(\rR\x04teid\x12\x1b\n" +
+	"\tteid_step\x18\x05 \x01(\rR\bteidStep\x12#\n" +
+	"\rdownlink_teid\x18\x06 \x01(\rR\fdownlinkTeid\x12\x15\n" +
+	"\x03qfi\x18\a \x01(\rH\x00R\x03qfi\x88\x01\x01\x12\x16\n" +
+	"\x06mirror\x18\b \x01(\bR\x06mirrorB\x06\n" +
+	"\x04_qfi\"i\n" +
 	"\vSourcePorts\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\rR\x05first\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\rR\x04step\x12\x16\n" +
@@ -2686,7 +2817,7 @@ func file_spate_engine_v1_stateful_proto_rawDescGZIP() []byte {
 }
 
 var file_spate_engine_v1_stateful_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_spate_engine_v1_stateful_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_spate_engine_v1_stateful_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_spate_engine_v1_stateful_proto_goTypes = []any{
 	(PoolOrder)(0),          // 0: spate.engine.v1.PoolOrder
 	(TransportProtocol)(0),  // 1: spate.engine.v1.TransportProtocol
@@ -2699,71 +2830,73 @@ var file_spate_engine_v1_stateful_proto_goTypes = []any{
 	(*PayloadList)(nil),     // 8: spate.engine.v1.PayloadList
 	(*PayloadCounter)(nil),  // 9: spate.engine.v1.PayloadCounter
 	(*Pool)(nil),            // 10: spate.engine.v1.Pool
-	(*SourcePorts)(nil),     // 11: spate.engine.v1.SourcePorts
-	(*WeightedPool)(nil),    // 12: spate.engine.v1.WeightedPool
-	(*Template)(nil),        // 13: spate.engine.v1.Template
-	(*PayloadMatch)(nil),    // 14: spate.engine.v1.PayloadMatch
-	(*Capture)(nil),         // 15: spate.engine.v1.Capture
-	(*Tunables)(nil),        // 16: spate.engine.v1.Tunables
-	(*Program)(nil),         // 17: spate.engine.v1.Program
-	(*Instruction)(nil),     // 18: spate.engine.v1.Instruction
-	(*Nothing)(nil),         // 19: spate.engine.v1.Nothing
-	(*Send)(nil),            // 20: spate.engine.v1.Send
-	(*Receive)(nil),         // 21: spate.engine.v1.Receive
-	(*SendMessage)(nil),     // 22: spate.engine.v1.SendMessage
-	(*ReceiveMessages)(nil), // 23: spate.engine.v1.ReceiveMessages
-	(*Delay)(nil),           // 24: spate.engine.v1.Delay
-	(*VariableValue)(nil),   // 25: spate.engine.v1.VariableValue
-	(*Jump)(nil),            // 26: spate.engine.v1.Jump
-	(*Loop)(nil),            // 27: spate.engine.v1.Loop
-	(*ReceiveUntil)(nil),    // 28: spate.engine.v1.ReceiveUntil
-	(*Ratio)(nil),           // 29: spate.engine.v1.Ratio
+	(*Gtpu)(nil),            // 11: spate.engine.v1.Gtpu
+	(*SourcePorts)(nil),     // 12: spate.engine.v1.SourcePorts
+	(*WeightedPool)(nil),    // 13: spate.engine.v1.WeightedPool
+	(*Template)(nil),        // 14: spate.engine.v1.Template
+	(*PayloadMatch)(nil),    // 15: spate.engine.v1.PayloadMatch
+	(*Capture)(nil),         // 16: spate.engine.v1.Capture
+	(*Tunables)(nil),        // 17: spate.engine.v1.Tunables
+	(*Program)(nil),         // 18: spate.engine.v1.Program
+	(*Instruction)(nil),     // 19: spate.engine.v1.Instruction
+	(*Nothing)(nil),         // 20: spate.engine.v1.Nothing
+	(*Send)(nil),            // 21: spate.engine.v1.Send
+	(*Receive)(nil),         // 22: spate.engine.v1.Receive
+	(*SendMessage)(nil),     // 23: spate.engine.v1.SendMessage
+	(*ReceiveMessages)(nil), // 24: spate.engine.v1.ReceiveMessages
+	(*Delay)(nil),           // 25: spate.engine.v1.Delay
+	(*VariableValue)(nil),   // 26: spate.engine.v1.VariableValue
+	(*Jump)(nil),            // 27: spate.engine.v1.Jump
+	(*Loop)(nil),            // 28: spate.engine.v1.Loop
+	(*ReceiveUntil)(nil),    // 29: spate.engine.v1.ReceiveUntil
+	(*Ratio)(nil),           // 30: spate.engine.v1.Ratio
 }
 var file_spate_engine_v1_stateful_proto_depIdxs = []int32{
 	6,  // 0: spate.engine.v1.Stateful.payloads:type_name -> spate.engine.v1.Payload
 	10, // 1: spate.engine.v1.Stateful.pools:type_name -> spate.engine.v1.Pool
-	13, // 2: spate.engine.v1.Stateful.templates:type_name -> spate.engine.v1.Template
+	14, // 2: spate.engine.v1.Stateful.templates:type_name -> spate.engine.v1.Template
 	5,  // 3: spate.engine.v1.Stateful.records:type_name -> spate.engine.v1.Records
 	7,  // 4: spate.engine.v1.Payload.fields:type_name -> spate.engine.v1.PayloadField
 	8,  // 5: spate.engine.v1.PayloadField.list:type_name -> spate.engine.v1.PayloadList
 	9,  // 6: spate.engine.v1.PayloadField.counter:type_name -> spate.engine.v1.PayloadCounter
 	0,  // 7: spate.engine.v1.Pool.order:type_name -> spate.engine.v1.PoolOrder
-	11, // 8: spate.engine.v1.Pool.source_ports:type_name -> spate.engine.v1.SourcePorts
-	1,  // 9: spate.engine.v1.Template.protocol:type_name -> spate.engine.v1.TransportProtocol
-	17, // 10: spate.engine.v1.Template.client:type_name -> spate.engine.v1.Program
-	17, // 11: spate.engine.v1.Template.server:type_name -> spate.engine.v1.Program
-	29, // 12: spate.engine.v1.Template.flows_per_second:type_name -> spate.engine.v1.Ratio
-	12, // 13: spate.engine.v1.Template.clients:type_name -> spate.engine.v1.WeightedPool
-	12, // 14: spate.engine.v1.Template.servers:type_name -> spate.engine.v1.WeightedPool
-	16, // 15: spate.engine.v1.Template.client_tunables:type_name -> spate.engine.v1.Tunables
-	16, // 16: spate.engine.v1.Template.server_tunables:type_name -> spate.engine.v1.Tunables
-	14, // 17: spate.engine.v1.Template.match:type_name -> spate.engine.v1.PayloadMatch
-	15, // 18: spate.engine.v1.Template.capture:type_name -> spate.engine.v1.Capture
-	2,  // 19: spate.engine.v1.Tunables.congestion_control:type_name -> spate.engine.v1.CongestionControl
-	18, // 20: spate.engine.v1.Program.instructions:type_name -> spate.engine.v1.Instruction
-	19, // 21: spate.engine.v1.Instruction.connect:type_name -> spate.engine.v1.Nothing
-	19, // 22: spate.engine.v1.Instruction.accept:type_name -> spate.engine.v1.Nothing
-	20, // 23: spate.engine.v1.Instruction.send:type_name -> spate.engine.v1.Send
-	21, // 24: spate.engine.v1.Instruction.receive:type_name -> spate.engine.v1.Receive
-	22, // 25: spate.engine.v1.Instruction.send_message:type_name -> spate.engine.v1.SendMessage
-	23, // 26: spate.engine.v1.Instruction.receive_messages:type_name -> spate.engine.v1.ReceiveMessages
-	24, // 27: spate.engine.v1.Instruction.delay:type_name -> spate.engine.v1.Delay
-	19, // 28: spate.engine.v1.Instruction.close:type_name -> spate.engine.v1.Nothing
-	19, // 29: spate.engine.v1.Instruction.reset:type_name -> spate.engine.v1.Nothing
-	19, // 30: spate.engine.v1.Instruction.wait_for_peer_close:type_name -> spate.engine.v1.Nothing
-	19, // 31: spate.engine.v1.Instruction.leave_open:type_name -> spate.engine.v1.Nothing
-	25, // 32: spate.engine.v1.Instruction.set:type_name -> spate.engine.v1.VariableValue
-	25, // 33: spate.engine.v1.Instruction.add:type_name -> spate.engine.v1.VariableValue
-	26, // 34: spate.engine.v1.Instruction.jump:type_name -> spate.engine.v1.Jump
-	27, // 35: spate.engine.v1.Instruction.loop:type_name -> spate.engine.v1.Loop
-	28, // 36: spate.engine.v1.Instruction.receive_until:type_name -> spate.engine.v1.ReceiveUntil
-	3,  // 37: spate.engine.v1.Jump.comparison:type_name -> spate.engine.v1.Comparison
-	19, // 38: spate.engine.v1.ReceiveUntil.http_message:type_name -> spate.engine.v1.Nothing
-	39, // [39:39] is the sub-list for method output_type
-	39, // [39:39] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	12, // 8: spate.engine.v1.Pool.source_ports:type_name -> spate.engine.v1.SourcePorts
+	11, // 9: spate.engine.v1.Pool.gtpu:type_name -> spate.engine.v1.Gtpu
+	1,  // 10: spate.engine.v1.Template.protocol:type_name -> spate.engine.v1.TransportProtocol
+	18, // 11: spate.engine.v1.Template.client:type_name -> spate.engine.v1.Program
+	18, // 12: spate.engine.v1.Template.server:type_name -> spate.engine.v1.Program
+	30, // 13: spate.engine.v1.Template.flows_per_second:type_name -> spate.engine.v1.Ratio
+	13, // 14: spate.engine.v1.Template.clients:type_name -> spate.engine.v1.WeightedPool
+	13, // 15: spate.engine.v1.Template.servers:type_name -> spate.engine.v1.WeightedPool
+	17, // 16: spate.engine.v1.Template.client_tunables:type_name -> spate.engine.v1.Tunables
+	17, // 17: spate.engine.v1.Template.server_tunables:type_name -> spate.engine.v1.Tunables
+	15, // 18: spate.engine.v1.Template.match:type_name -> spate.engine.v1.PayloadMatch
+	16, // 19: spate.engine.v1.Template.capture:type_name -> spate.engine.v1.Capture
+	2,  // 20: spate.engine.v1.Tunables.congestion_control:type_name -> spate.engine.v1.CongestionControl
+	19, // 21: spate.engine.v1.Program.instructions:type_name -> spate.engine.v1.Instruction
+	20, // 22: spate.engine.v1.Instruction.connect:type_name -> spate.engine.v1.Nothing
+	20, // 23: spate.engine.v1.Instruction.accept:type_name -> spate.engine.v1.Nothing
+	21, // 24: spate.engine.v1.Instruction.send:type_name -> spate.engine.v1.Send
+	22, // 25: spate.engine.v1.Instruction.receive:type_name -> spate.engine.v1.Receive
+	23, // 26: spate.engine.v1.Instruction.send_message:type_name -> spate.engine.v1.SendMessage
+	24, // 27: spate.engine.v1.Instruction.receive_messages:type_name -> spate.engine.v1.ReceiveMessages
+	25, // 28: spate.engine.v1.Instruction.delay:type_name -> spate.engine.v1.Delay
+	20, // 29: spate.engine.v1.Instruction.close:type_name -> spate.engine.v1.Nothing
+	20, // 30: spate.engine.v1.Instruction.reset:type_name -> spate.engine.v1.Nothing
+	20, // 31: spate.engine.v1.Instruction.wait_for_peer_close:type_name -> spate.engine.v1.Nothing
+	20, // 32: spate.engine.v1.Instruction.leave_open:type_name -> spate.engine.v1.Nothing
+	26, // 33: spate.engine.v1.Instruction.set:type_name -> spate.engine.v1.VariableValue
+	26, // 34: spate.engine.v1.Instruction.add:type_name -> spate.engine.v1.VariableValue
+	27, // 35: spate.engine.v1.Instruction.jump:type_name -> spate.engine.v1.Jump
+	28, // 36: spate.engine.v1.Instruction.loop:type_name -> spate.engine.v1.Loop
+	29, // 37: spate.engine.v1.Instruction.receive_until:type_name -> spate.engine.v1.ReceiveUntil
+	3,  // 38: spate.engine.v1.Jump.comparison:type_name -> spate.engine.v1.Comparison
+	20, // 39: spate.engine.v1.ReceiveUntil.http_message:type_name -> spate.engine.v1.Nothing
+	40, // [40:40] is the sub-list for method output_type
+	40, // [40:40] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_spate_engine_v1_stateful_proto_init() }
@@ -2781,12 +2914,13 @@ func file_spate_engine_v1_stateful_proto_init() {
 		(*PayloadField_List)(nil),
 		(*PayloadField_Counter)(nil),
 	}
-	file_spate_engine_v1_stateful_proto_msgTypes[11].OneofWrappers = []any{
+	file_spate_engine_v1_stateful_proto_msgTypes[7].OneofWrappers = []any{}
+	file_spate_engine_v1_stateful_proto_msgTypes[12].OneofWrappers = []any{
 		(*Capture_Pcap)(nil),
 		(*Capture_Path)(nil),
 	}
-	file_spate_engine_v1_stateful_proto_msgTypes[12].OneofWrappers = []any{}
-	file_spate_engine_v1_stateful_proto_msgTypes[14].OneofWrappers = []any{
+	file_spate_engine_v1_stateful_proto_msgTypes[13].OneofWrappers = []any{}
+	file_spate_engine_v1_stateful_proto_msgTypes[15].OneofWrappers = []any{
 		(*Instruction_Connect)(nil),
 		(*Instruction_Accept)(nil),
 		(*Instruction_Send)(nil),
@@ -2808,7 +2942,7 @@ func file_spate_engine_v1_stateful_proto_init() {
 		(*Instruction_ReceiveUntil)(nil),
 		(*Instruction_SwitchTemplate)(nil),
 	}
-	file_spate_engine_v1_stateful_proto_msgTypes[24].OneofWrappers = []any{
+	file_spate_engine_v1_stateful_proto_msgTypes[25].OneofWrappers = []any{
 		(*ReceiveUntil_Pattern)(nil),
 		(*ReceiveUntil_HttpMessage)(nil),
 	}
@@ -2818,7 +2952,7 @@ func file_spate_engine_v1_stateful_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_engine_v1_stateful_proto_rawDesc), len(file_spate_engine_v1_stateful_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   25,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -7,7 +7,11 @@
 use std::collections::VecDeque;
 
 use spate_dpdk::{BURST, Burst, Mempool, Offered, TxQueue, Unfinished};
-use spate_stateful::{Cut, Emulation, Layers, Offloads, Received, tcp};
+use spate_stateful::{
+    Cut, Emulation, Layers, Offloads, Received,
+    gtpu::{Arrival, Gateway},
+    tcp,
+};
 use spate_wire::FCS_LEN;
 
 use super::{WorkerRun, attach::Taps, handoff::Handoff};
@@ -67,6 +71,8 @@ pub(in crate::datapath) struct Pools {
 /// A run's emulated applications in one worker.
 pub(in crate::datapath) struct Emulated {
     emulation: Emulation,
+    /// Tunnels that packets pass through, if any do.
+    tunnels: Option<Box<Gateway>>,
     /// Ports that it uses.
     ports: Box<[usize]>,
     /// By port: VLAN that it is in; 0: none.
@@ -90,6 +96,7 @@ pub(in crate::datapath) struct Emulated {
 impl Emulated {
     pub(in crate::datapath) fn new(
         mut emulation: Emulation,
+        tunnels: Option<Box<Gateway>>,
         ports: Box<[usize]>,
         vlans: &[Option<u16>],
         pools: Pools,
@@ -99,6 +106,7 @@ impl Emulated {
         emulation.set_shared(handoff.is_some());
         Self {
             emulation,
+            tunnels,
             ports,
             in_vlans: vlans.iter().any(Option::is_some),
             vlans: vlans.iter().map(|vlan| vlan.unwrap_or(0)).collect(),
@@ -133,17 +141,14 @@ impl Emulated {
         if (self.in_vlans || is_tagged(frame)) && !in_vlan(frame, self.vlans[port]) {
             return false;
         }
+        if let Some(tunnels) = self.tunnels.as_mut().filter(|tunnels| tunnels.gap(port) > 0) {
+            // What a device has verified is around the tunnel.
+            return receive_by_tunnel(tunnels, &mut self.emulation, &mut self.handoff, port, frame, at_ns);
+        }
         match self.emulation.receive_marked(port, frame, verified, at_ns) {
-            Received::Elsewhere => self.receive_stray(port, frame, at_ns),
+            Received::Elsewhere => receive_stray(&mut self.emulation, &mut self.handoff, port, frame, at_ns),
             received => received == Received::Taken,
         }
-    }
-
-    /// A frame of a flow that is not here goes where it belongs; there it is of an unknown one.
-    #[cold]
-    fn receive_stray(&mut self, port: usize, frame: &[u8], at_ns: u64) -> bool {
-        let given = self.handoff.as_mut().is_some_and(|handoff| handoff.give(port, frame, at_ns));
-        given || receive_at_home(&mut self.emulation, port, frame, at_ns) == Received::Taken
     }
 
     /// Whether other workers could take a burst that turned out to be theirs.
@@ -237,12 +242,52 @@ impl Emulated {
 
     /// When it needs the worker, on the monotonic clock.
     pub(super) fn next_due_ns(&self) -> Option<u64> {
-        if self.stage == Stage::Cut { None } else { self.emulation.next_due_ns() }
+        match &self.tunnels {
+            _ if self.stage == Stage::Cut => None,
+            Some(tunnels) if tunnels.owes_any() => Some(0),
+            _ => self.emulation.next_due_ns(),
+        }
     }
 
     fn sends(&self, port: usize) -> bool {
-        self.stage != Stage::Cut && self.emulation.is_ready(port)
+        let answers = || self.tunnels.as_ref().is_some_and(|tunnels| tunnels.owes(port));
+        self.stage != Stage::Cut && (self.emulation.is_ready(port) || answers())
     }
+}
+
+/// A frame on a port with tunnels: what came through one goes on without it. The device spreads packets by the headers outside,
+/// so that a flow's may arrive at any worker; it is handed over by what is inside.
+#[inline(never)]
+fn receive_by_tunnel(
+    tunnels: &mut Gateway,
+    emulation: &mut Emulation,
+    handoff: &mut Option<Handoff>,
+    port: usize,
+    frame: &[u8],
+    at_ns: u64,
+) -> bool {
+    let frame = match tunnels.receive(port, frame) {
+        Arrival::Plain => frame,
+        Arrival::Done => return true,
+        Arrival::Inner(inner) => inner,
+    };
+    match emulation.receive(port, frame, at_ns) {
+        Received::Elsewhere => receive_stray(emulation, handoff, port, frame, at_ns),
+        received => received == Received::Taken,
+    }
+}
+
+/// A frame of a flow that is not here goes where it belongs; there it is of an unknown one.
+#[cold]
+fn receive_stray(
+    emulation: &mut Emulation,
+    handoff: &mut Option<Handoff>,
+    port: usize,
+    frame: &[u8],
+    at_ns: u64,
+) -> bool {
+    let given = handoff.as_mut().is_some_and(|handoff| handoff.give(port, frame, at_ns));
+    given || receive_at_home(emulation, port, frame, at_ns) == Received::Taken
 }
 
 /// Nobody else has the frame's flow.
@@ -367,13 +412,20 @@ impl Segments {
         let from = self.written;
         let vlan = emulated.vlans[port];
         let tag = if vlan == 0 { 0 } else { TAG };
-        let offloads = self.offloads(emulated.pools.to_cut.as_ref(), tag);
-        let mut room = Room { segments: self, pool, pools: &emulated.pools, offloads, tag };
-        emulated.emulation.transmit(port, clock.mono_ns(), &mut room);
+        let tunnels = emulated.tunnels.as_mut().filter(|tunnels| tunnels.gap(port) > 0);
+        let in_tunnels = tunnels.is_some();
+        // In a tunnel devices find neither segments nor their checksums.
+        let offloads =
+            if in_tunnels { Offloads::default() } else { self.offloads(emulated.pools.to_cut.as_ref(), tag) };
+        let mut room = Room { segments: self, pool, pools: &emulated.pools, offloads, before: tag };
+        match tunnels {
+            None => emulated.emulation.transmit(port, clock.mono_ns(), &mut room),
+            Some(tunnels) => room.fill_tunnels(port, &mut emulated.emulation, tunnels, clock),
+        }
         if tag > 0 {
             self.write_tags(from, vlan);
         }
-        if self.offloads.tx_checksum {
+        if self.offloads.tx_checksum && !in_tunnels {
             self.leave(from, tag);
         }
         emulated.behind |= emulated.emulation.is_ready(port);
@@ -461,11 +513,32 @@ struct Room<'a> {
     pool: &'a Mempool,
     pools: &'a Pools,
     offloads: Offloads,
-    /// Bytes of the tag that is to come into each.
-    tag: usize,
+    /// Bytes to leave before each frame, for what is to come there.
+    before: usize,
 }
 
 impl Room<'_> {
+    /// Asks flows of a port with tunnels for what they have to send, and puts it into the tunnels.
+    #[inline(never)]
+    fn fill_tunnels(&mut self, port: usize, emulation: &mut Emulation, tunnels: &mut Gateway, clock: &Clock) {
+        tunnels.answer(port, self);
+        let (from, tag, gap) = (self.segments.written, self.before, tunnels.gap(port));
+        self.before += gap;
+        emulation.transmit(port, clock.mono_ns(), self);
+        let segments = &mut *self.segments;
+        for index in from..segments.written {
+            // Behind a gap no frame is so short that it was padded.
+            let len = segments.burst.frame_len(index);
+            let frame = segments.burst.frame_mut(index, len);
+            let made = tag + tunnels.encapsulate(port, &mut frame[tag..]);
+            if made < len {
+                let padded = made.max(SHORTEST);
+                segments.burst.frame_mut(index, padded)[made..].fill(0);
+                segments.bytes[segments.sent + index] = padded as u32 + FCS_LEN as u32;
+            }
+        }
+    }
+
     /// Takes packets that have room for a frame. False if there are none now.
     #[cold]
     fn take(&mut self, len: usize) -> bool {
@@ -495,8 +568,8 @@ impl Room<'_> {
 impl tcp::Output for Room<'_> {
     #[inline]
     fn frame(&mut self, len: usize) -> Option<&mut [u8]> {
-        let tag = self.tag;
-        let padded = (tag + len).max(SHORTEST);
+        let before = self.before;
+        let padded = (before + len).max(SHORTEST);
         let full = self.segments.written == self.segments.burst.len();
         if (full || padded > self.segments.room) && !self.take(padded) {
             return None;
@@ -506,7 +579,7 @@ impl tcp::Output for Room<'_> {
         segments.bytes[segments.sent + index] = padded as u32 + FCS_LEN as u32;
         segments.written += 1;
         let frame = segments.burst.frame_mut(index, padded);
-        let (frame, padding) = frame[tag..].split_at_mut(len);
+        let (frame, padding) = frame[before..].split_at_mut(len);
         padding.fill(0);
         Some(frame)
     }
@@ -517,7 +590,7 @@ impl tcp::Output for Room<'_> {
     }
 
     fn frame_to_cut(&mut self, headers: usize, data: usize, segment: usize) -> Option<&mut [u8]> {
-        let (tag, len) = (self.tag, self.tag + headers + data);
+        let (tag, len) = (self.before, self.before + headers + data);
         let full = self.segments.written == self.segments.burst.len();
         if full || len > self.segments.room {
             let empty = self.segments.written == 0;

@@ -173,7 +173,8 @@ mod tests {
             for _ in 0..BURST {
                 assert_eq!(take.take(), Some((3, frame.as_slice())));
             }
-            assert_eq!((take.take(), take.share().taken.get()), (None, BURST as u64));
+            let (left, taken) = (take.take(), take.share().taken.get());
+            assert_eq!((left, taken), (None, BURST as u64));
         }
     }
 }

@@ -2,6 +2,7 @@
 //! Where clients and servers are: pools of addresses, which of them a template takes, and when.
 use super::super::Violations;
 use super::super::validate::Site;
+use super::tunnels;
 use contract::{Plan, PoolOrder, Stateful};
 use spate_stateful::arrivals::{Arrivals, Order, Timing};
 use spate_stateful::pool::{self, Address, SourcePorts, Start};
@@ -41,11 +42,22 @@ fn one(at: &str, asked: &contract::Pool, wrong: &mut Violations) -> Option<Pool>
     let mut pool = pool.ok()?;
     pool.first_mac = first_mac(&format!("{at}.first_mac"), &asked.first_mac, &pool, wrong)?;
     pool.source_ports = source_ports?;
+    pool.tunnels = match &asked.gtpu {
+        Some(gtpu) => Some(tunnels::tunnels(&format!("{at}.gtpu"), gtpu, &pool, wrong)?),
+        None => None,
+    };
+    if pool.tunnels.is_some() && pool.first_mac.is_some() {
+        wrong.add(
+            format!("{at}.first_mac"),
+            "clients in tunnels have no MACs, their gNBs have the port's; leave it out",
+        );
+        return None;
+    }
     Some(pool)
 }
 
 /// An address of 4 or 16 bytes in network order.
-fn address(field: &str, bytes: &[u8], wrong: &mut Violations) -> Option<Address> {
+pub fn address(field: &str, bytes: &[u8], wrong: &mut Violations) -> Option<Address> {
     if let Ok(four) = <[u8; 4]>::try_from(bytes) {
         return Some(Address::v4(u32::from_be_bytes(four)));
     }

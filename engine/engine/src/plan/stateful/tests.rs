@@ -4,9 +4,9 @@ use super::super::validate::{PortFacts, validate};
 use super::super::{Macs, Violations, rate::LineRate};
 use super::*;
 use contract::{
-    Capture, Delay, Instruction, Jump, Loop, Nothing, Payload, PayloadCounter, PayloadField, PayloadList, PayloadMatch,
-    Pool, Program, Receive, ReceiveMessages, ReceiveUntil, Send, SendMessage, SourcePorts, Timing, Tunables,
-    VariableValue, WeightedPool, capture, instruction::Kind, payload, payload_field, receive_until,
+    Capture, Delay, Gtpu, Instruction, Jump, Loop, Nothing, Payload, PayloadCounter, PayloadField, PayloadList,
+    PayloadMatch, Pool, Program, Receive, ReceiveMessages, ReceiveUntil, Send, SendMessage, SourcePorts, Timing,
+    Tunables, VariableValue, WeightedPool, capture, instruction::Kind, payload, payload_field, receive_until,
 };
 use spate_stateful::{Instruction as Executed, pool::Start};
 use std::borrow::Cow;
@@ -26,6 +26,32 @@ fn receive(bytes: u64) -> Kind {
 
 fn pool(first: [u8; 4], last: [u8; 4]) -> Pool {
     Pool { first: first.to_vec().into(), last: last.to_vec().into(), ..Pool::default() }
+}
+
+/// Gives clients tunnels, with something changed.
+fn tunnel(plan: &mut Plan, change: fn(&mut Gtpu)) {
+    let mut gtpu = Gtpu {
+        local: vec![172, 16, 0, 10].into(),
+        local_count: 4,
+        remote: vec![172, 16, 0, 1].into(),
+        teid: 1,
+        ..Gtpu::default()
+    };
+    change(&mut gtpu);
+    part(plan).pools[0].gtpu = Some(gtpu);
+}
+
+/// Another template, of clients in tunnels too.
+fn second(plan: &mut Plan, first: [u8; 4], change: fn(&mut Gtpu)) {
+    tunnel(plan, |_| ());
+    let other = pool(first, [first[0], first[1], first[2], 255]);
+    let mut gtpu = part(plan).pools[0].gtpu.clone().unwrap();
+    change(&mut gtpu);
+    part(plan).pools.push(Pool { gtpu: Some(gtpu), ..other });
+    let mut template = web(plan).clone();
+    template.name = "second".into();
+    template.clients[0].pool = 2;
+    part(plan).templates.push(template);
 }
 
 fn bytes(bytes: &[u8]) -> Payload {
@@ -162,6 +188,60 @@ fn defaults_are_in_place() {
 }
 
 #[test]
+fn tunnels_are_as_the_plan_says_and_segments_fit_beside_them() {
+    let mss = |plan: &Plan| {
+        let template = checked(plan).templates[0].clone();
+        [template.client.unwrap().tunables.mss, template.server.unwrap().tunables.mss]
+    };
+    let mut plan = good();
+    tunnel(&mut plan, |_| ());
+    // The MTU of 1500 without 40 of IP and TCP, and 36 of IP, UDP and GTP-U; servers have none.
+    assert_eq!(mss(&plan), [1424, 1460]);
+    let scenario = checked(&plan);
+    let [local, remote] = [10, 1].map(|last| spate_stateful::Address::v4(172 << 24 | 16 << 16 | last));
+    let expected = spate_stateful::gtpu::Tunnels {
+        local,
+        local_count: 4,
+        remote,
+        uplink: 1,
+        downlink: 1,
+        step: 1,
+        qfi: None,
+        mirror: false,
+    };
+    assert_eq!((scenario.pools[0].tunnels, scenario.pools[1].tunnels), (Some(expected), None));
+    tunnel(&mut plan, |g| {
+        (g.local, g.remote) = (vec![1; 16].into(), vec![2; 16].into());
+        (g.local_count, g.teid, g.teid_step, g.downlink_teid) = (0, 5, 3, 1 << 31);
+        (g.qfi, g.mirror) = (Some(0), true);
+    });
+    // 64 of IPv6, UDP, GTP-U and a container.
+    assert_eq!(mss(&plan), [1396; 2]);
+    let tunnels = checked(&plan).pools[0].tunnels.unwrap();
+    assert_eq!((tunnels.local_count, tunnels.uplink, tunnels.step, tunnels.downlink), (1, 5, 3, 1 << 31));
+    // What is asked for stays.
+    tune(&mut plan, Tunables { mss: 1300, ..Tunables::default() });
+    assert_eq!(mss(&plan)[0], 1300);
+    // IPv6 inside takes 20 more.
+    for (pool, net) in [(0, 1), (1, 2)] {
+        let (first, last) = ([&[net; 15][..], &[1]].concat(), [&[net; 15][..], &[9]].concat());
+        (part(&mut plan).pools[pool].first, part(&mut plan).pools[pool].last) = (first.into(), last.into());
+    }
+    tune(&mut plan, Tunables::default());
+    assert_eq!(mss(&plan), [1376; 2]);
+    // Pools of the same clients, and others apart.
+    for first in [[16, 0, 0, 1], [17, 0, 0, 1]] {
+        let mut plan = good();
+        second(&mut plan, first, |_| ());
+        if first[0] == 17 {
+            let gtpu = part(&mut plan).pools[2].gtpu.as_mut().unwrap();
+            gtpu.teid = 1000;
+        }
+        assert_eq!(checked(&plan).templates.len(), 2);
+    }
+}
+
+#[test]
 fn sides_may_be_real() {
     let mut plan = good();
     alone(&mut plan, vec![send(0), receive(99)]);
@@ -248,6 +328,78 @@ fn what_is_wrong_is_named_with_its_remedy() {
             |p| part(p).pools[0].first_mac = vec![2, 255, 255, 255, 255, 9].into(),
             "pools[0].first_mac",
             "differs in its first byte",
+        ),
+        (|p| tunnel(p, |g| g.local = vec![1; 5].into()), "pools[0].gtpu.local", "5 bytes; must be 4"),
+        (|p| tunnel(p, |g| g.remote = vec![].into()), "pools[0].gtpu.remote", "0 bytes; must be 4"),
+        (|p| tunnel(p, |g| g.remote = vec![1; 16].into()), "pools[0].gtpu.remote", "not of the family of local"),
+        (|p| tunnel(p, |g| g.remote = vec![172, 16, 0, 13].into()), "pools[0].gtpu.remote", "a gNB's address too"),
+        (|p| tunnel(p, |g| g.local_count = 65_537), "pools[0].gtpu.local_count", "at most 65536"),
+        (|p| tunnel(p, |g| g.local = vec![255; 4].into()), "pools[0].gtpu.local_count", "all of one family"),
+        (
+            |p| tunnel(p, |g| (g.local, g.remote) = (vec![255; 16].into(), vec![1; 16].into())),
+            "pools[0].gtpu.local_count",
+            "all of one family",
+        ),
+        (|p| tunnel(p, |g| g.teid = 0), "pools[0].gtpu.teid", "must be at least 1"),
+        (|p| tunnel(p, |g| g.teid_step = 1 << 30), "pools[0].gtpu.teid", "they have 32 bits"),
+        (|p| tunnel(p, |g| g.downlink_teid = u32::MAX - 253), "pools[0].gtpu.downlink_teid", "would be 4294967296"),
+        (|p| tunnel(p, |g| g.qfi = Some(64)), "pools[0].gtpu.qfi", "must be 0..63"),
+        (
+            |p| {
+                tunnel(p, |_| ());
+                part(p).pools[0].first_mac = vec![2, 0, 0, 0, 0, 1].into();
+            },
+            "pools[0].first_mac",
+            "their gNBs have the port's",
+        ),
+        (
+            |p| {
+                tunnel(p, |_| ());
+                web(p).client_port = "loop".into();
+                web(p).server_port = "loop".into();
+            },
+            "pools[0].gtpu.mirror",
+            "set it, or use another server_port (templates[0])",
+        ),
+        (
+            |p| {
+                alone(p, vec![send(0), receive(99)]);
+                tunnel(p, |g| g.mirror = true);
+            },
+            "pools[0].gtpu.mirror",
+            "servers that are emulated here, and there are none",
+        ),
+        (
+            |p| {
+                tunnel(p, |_| ());
+                part(p).pools[1].gtpu = part(p).pools[0].gtpu.clone();
+            },
+            "templates[0].servers[0].pool",
+            "which is for clients",
+        ),
+        (
+            |p| {
+                tunnel(p, |_| ());
+                web(p).client_tunables = Some(Tunables { mss: 1425, ..Tunables::default() });
+            },
+            "templates[0].client_tunables.mss",
+            "must be at most 1424 on port east",
+        ),
+        (|p| second(p, [16, 0, 0, 9], |_| ()), "pools[2].gtpu", "clients of the same addresses, and other tunnels"),
+        (
+            |p| {
+                second(p, [17, 0, 0, 1], |g| {
+                    g.downlink_teid = 100;
+                    g.teid = 1000;
+                })
+            },
+            "pools[2].gtpu",
+            "gNBs in common and TEIDs of the downlink in the same range",
+        ),
+        (
+            |p| second(p, [17, 0, 0, 1], |g| g.local = vec![172, 16, 9, 1].into()),
+            "pools[2].gtpu",
+            "the same UPF and TEIDs of the uplink",
         ),
         (
             |p| part(p).pools[0].source_ports = Some(SourcePorts { step: 65_536, ..SourcePorts::default() }),

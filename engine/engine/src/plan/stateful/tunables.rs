@@ -72,16 +72,22 @@ pub fn tunables(at: &str, asked: Option<&contract::Tunables>, wrong: &mut Violat
     set
 }
 
-/// Whether a port's MTU has room for the segments that a plan asks for.
+/// Whether a port's MTU has room for the segments that a plan asks for, beside what tunnels add. Where it asks for none, and
+/// there are tunnels, they are made to fit.
 pub fn fit(
     field: &str,
     template: &contract::Template,
-    set: &Tunables,
+    set: &mut Tunables,
     port: Option<&PortFacts>,
+    tunnels: u32,
     wrong: &mut Violations,
 ) {
     let (Some(port), true) = (port, template.protocol == TransportProtocol::Tcp as i32) else { return };
-    let most = port.mtu.map_or(u32::MAX, |mtu| mtu.saturating_sub(40));
+    let most = port.mtu.map_or(u32::MAX, |mtu| mtu.saturating_sub(40 + tunnels));
+    let asked = if field.contains("client_tunables") { &template.client_tunables } else { &template.server_tunables };
+    if tunnels > 0 && asked.as_ref().is_none_or(|asked| asked.mss == 0) {
+        set.mss = set.mss.min(most.min(u32::from(u16::MAX)) as u16);
+    }
     if u32::from(set.mss) > most {
         wrong.add(
             field,
