@@ -173,8 +173,8 @@ mod tests {
             for _ in 0..BURST {
                 assert_eq!(take.take(), Some((3, frame.as_slice())));
             }
-            let (left, taken) = (take.take(), take.share().taken.get());
-            assert_eq!((left, taken), (None, BURST as u64));
+            assert_eq!(take.take(), None, "{longest}");
+            assert_eq!(take.share().taken.get(), BURST as u64, "{longest}");
         }
     }
 }
