@@ -133,6 +133,7 @@ impl Flow {
         self.input_any(s, ecn, most, cx, backlogs)
     }
 
+    #[inline(always)]
     fn input_any(
         &mut self,
         s: &Segment<'_>,
@@ -410,7 +411,7 @@ impl Flow {
     }
 
     /// Takes in the acknowledgement. None if the segment is to be dropped; else whether anything new was acknowledged.
-    #[inline]
+    #[inline(always)]
     fn acknowledged(&mut self, s: &Segment<'_>, cx: &mut Context<'_>, backlogs: &mut Slab<Backlog>) -> Option<bool> {
         let (ack, una) = (s.ack, self.snd_una);
         // Data or a FIN, be they taken or not, are why it came: it is no duplicate (RFC 5681 section 2).
@@ -465,6 +466,7 @@ impl Flow {
     }
 
     /// Something new was acknowledged.
+    #[inline]
     fn advance(&mut self, s: &Segment<'_>, cx: &mut Context<'_>, backlogs: &mut Slab<Backlog>) {
         let (ack, una) = (s.ack, self.snd_una);
         let acked = ack.wrapping_sub(una);
@@ -641,16 +643,18 @@ impl Flow {
     }
 
     /// What had come before its turn may be next now. True if so.
-    #[inline]
+    #[inline(always)]
     fn in_sequence(&mut self, cx: &mut Context<'_>) -> bool {
         let finished = self.has(is::FIN_RECEIVED) && !self.has(is::PEER_CLOSED_TOLD);
-        if self.recovery == NONE {
-            return finished;
-        }
+        if self.recovery == NONE { finished } else { self.closes_gap(cx) | finished }
+    }
+
+    /// What is behind what came may have come before. True if so.
+    fn closes_gap(&mut self, cx: &mut Context<'_>) -> bool {
         let next = self.rcv_nxt;
         let trouble = &mut cx.recoveries[self.recovery];
         let end = trouble.came.as_slice().first().filter(|range| !seq_before(next, range.0)).map(|range| range.1);
-        let mut progress = finished;
+        let mut progress = false;
         if let Some(end) = end
             && seq_before(next, end)
         {

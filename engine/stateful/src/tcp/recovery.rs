@@ -261,10 +261,14 @@ impl Flow {
     }
 
     /// Gives the state back once nothing is in trouble.
+    #[inline]
     pub(super) fn calm(&mut self, cx: &mut Context<'_>) {
-        if self.recovery == NONE || self.any(is::RECOVERY | is::LOSS) {
-            return;
+        if self.recovery != NONE && !self.any(is::RECOVERY | is::LOSS) {
+            self.calm_down(cx);
         }
+    }
+
+    fn calm_down(&mut self, cx: &mut Context<'_>) {
         let trouble = &mut cx.recoveries[self.recovery];
         let (una, idle) = (self.snd_una, self.in_flight() == 0);
         trouble.watched_to = trouble.watched_to.filter(|to| !idle && seq_before(una, *to));
@@ -274,7 +278,7 @@ impl Flow {
     }
 
     /// Takes in which bytes the peer has. Tells how many of them are new.
-    #[inline]
+    #[inline(always)]
     pub(super) fn selective(&mut self, s: &Segment<'_>, cx: &mut Context<'_>) -> u32 {
         if self.recovery != NONE {
             self.find_late(s.ack, cx);
