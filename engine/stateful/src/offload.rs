@@ -11,9 +11,9 @@ use crate::packet::{Below, ETHERNET};
 /// What a device does. Nothing unless it is told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offloads {
-    /// It completes the checksums of IPv4, TCP and UDP in what it sends.
+    /// It is to complete the checksums of IPv4, TCP and UDP in all that it sends.
     pub checksums: bool,
-    /// It cuts frames of TCP into segments. Where it does, it completes checksums too.
+    /// It cuts frames of TCP into segments, and completes the checksums of these.
     pub cut: Option<Cut>,
 }
 

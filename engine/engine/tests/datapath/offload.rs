@@ -29,7 +29,8 @@ fn open_tap(offloads: UseOffloads) -> Datapath {
     run(&["ip", "address", "add", &format!("{KERNEL}/24"), "dev", INTERFACE]);
     run(&["ip", "link", "set", INTERFACE, "up"]);
     let expected: &[&str] = match offloads {
-        UseOffloads::Auto => &["tx-checksum", "tcp-segmentation", "rx-checksum"],
+        UseOffloads::Auto => &["tcp-segmentation", "rx-checksum"],
+        UseOffloads::All => &["tx-checksum", "tcp-segmentation", "rx-checksum"],
         UseOffloads::None => &[],
     };
     assert_eq!(datapath.ports()[0].offloads.names(), expected);
@@ -99,7 +100,7 @@ fn assert_all_arrived(datapath: &Datapath, side: &spate_engine::datapath::Templa
         side.get(Count::RetransmittedPackets)
     );
     match offloads {
-        UseOffloads::Auto => assert!(port.tx_cut > port.tx_packets / 50, "{port:?}"),
+        UseOffloads::Auto | UseOffloads::All => assert!(port.tx_cut > port.tx_packets / 50, "{port:?}"),
         UseOffloads::None => assert_eq!(port.tx_cut, 0),
     }
 }
@@ -137,12 +138,14 @@ fn servers_of_the_kernel(offloads: UseOffloads) {
 #[test]
 fn megabytes_pass_between_our_clients_and_the_kernel_behind_a_tap() {
     run_inside("offload::inside_clients_with_offloads", "1500");
+    run_inside("offload::inside_clients_with_all", "1500");
     run_inside("offload::inside_clients_without", "1500");
 }
 
 #[test]
 fn megabytes_pass_between_our_servers_and_the_kernel_behind_a_tap() {
     run_inside("offload::inside_servers_with_offloads", "1500");
+    run_inside("offload::inside_servers_with_all", "1500");
     run_inside("offload::inside_servers_without", "1500");
 }
 
@@ -168,4 +171,16 @@ fn inside_servers_with_offloads() {
 #[ignore = "runs in the namespace that a test above makes"]
 fn inside_servers_without() {
     servers_of_the_kernel(UseOffloads::None);
+}
+
+#[test]
+#[ignore = "runs in the namespace that a test above makes"]
+fn inside_clients_with_all() {
+    clients_of_the_kernel(UseOffloads::All);
+}
+
+#[test]
+#[ignore = "runs in the namespace that a test above makes"]
+fn inside_servers_with_all() {
+    servers_of_the_kernel(UseOffloads::All);
 }

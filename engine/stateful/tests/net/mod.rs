@@ -189,7 +189,7 @@ impl Net {
         self.stack.transmit(port, self.now, &mut frames);
         for (frame, segment) in frames.frames {
             let on_wire = match self.offloads {
-                Offloads { checksums: false, .. } => vec![frame],
+                Offloads { checksums: false, .. } if segment.is_none() => vec![frame],
                 Offloads { cut, .. } => device::finish(&frame, segment, cut),
             };
             if segment.is_some() {
