@@ -469,9 +469,14 @@ impl Info {
             Device::Pci(_) | Device::Tap(_) => usize::from(raw.mtu) + 14,
             Device::Loopback | Device::Null => JUMBO_FRAME,
         };
+        let mut mac = raw.mac;
+        if matches!(device, Device::Tap(_)) {
+            // The driver's is that of the kernel's interface, whose peer this is.
+            mac[5] ^= 1;
+        }
         let info = Self {
             driver,
-            mac: raw.mac,
+            mac,
             max_frame_len,
             rx_limits: Limits { min: raw.rx_desc_min, max: raw.rx_desc_max, align: raw.rx_desc_align },
             tx_limits: Limits { min: raw.tx_desc_min, max: raw.tx_desc_max, align: raw.tx_desc_align },

@@ -36,8 +36,12 @@ impl Output for Frames {
         Some(&mut buffer[..len])
     }
 
-    fn offloads(&self) -> Offloads {
-        self.offloads
+    fn leaves_checksums(&self) -> bool {
+        self.offloads.checksums
+    }
+
+    fn cut(&self) -> Option<&Cut> {
+        self.offloads.cut.as_ref()
     }
 
     fn frame_to_cut(&mut self, headers: usize, data: usize, segment: usize) -> Option<&mut [u8]> {

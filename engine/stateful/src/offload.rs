@@ -6,7 +6,7 @@
 //! if segments are to be cut.
 use spate_wire::checksum::fold;
 
-use crate::packet::{Below, ETHERNET};
+use crate::packet::ETHERNET;
 
 /// What a device does. Nothing unless it is told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,23 +55,25 @@ pub struct Layers {
     pub tcp: bool,
 }
 
+/// Bytes of an IP header as flows write it.
+const IPV4: usize = 20;
+const IPV6: usize = 40;
 /// Where checksums lie in the headers of IPv4, TCP and UDP.
 const IPV4_CHECKSUM: usize = 10;
 const TCP_CHECKSUM: usize = 16;
 const UDP_CHECKSUM: usize = 6;
 
-impl Below {
-    /// Leaves the checksums of a frame of TCP (else UDP) to the device. `pseudo` is the sum of its pseudo header, of which
-    /// `len` is the length.
-    #[inline(never)]
-    pub(crate) fn leave_checksums(&self, frame: &mut [u8], tcp: bool, pseudo: u64, len: usize) {
-        if !self.source.is_v6() {
-            frame[ETHERNET + IPV4_CHECKSUM..][..2].fill(0);
-        }
-        let sum = if self.finish == Finish::Segments { pseudo - len as u64 } else { pseudo };
-        let at = self.len() + if tcp { TCP_CHECKSUM } else { UDP_CHECKSUM };
-        frame[at..at + 2].copy_from_slice(&fold(sum).to_be_bytes());
+/// Leaves the checksums of a frame of TCP (else UDP) to the device. `pseudo` is the sum of its pseudo header, of which `len` is
+/// the length.
+#[inline(never)]
+pub(crate) fn leave_checksums(frame: &mut [u8], finish: Finish, tcp: bool, pseudo: u64, len: usize) {
+    let v6 = frame[ETHERNET] >> 4 == 6;
+    if !v6 {
+        frame[ETHERNET + IPV4_CHECKSUM..][..2].fill(0);
     }
+    let sum = if finish == Finish::Segments { pseudo - len as u64 } else { pseudo };
+    let at = ETHERNET + if v6 { IPV6 } else { IPV4 } + if tcp { TCP_CHECKSUM } else { UDP_CHECKSUM };
+    frame[at..at + 2].copy_from_slice(&fold(sum).to_be_bytes());
 }
 
 impl Layers {

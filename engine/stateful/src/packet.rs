@@ -2,7 +2,10 @@
 //! Frames of TCP, UDP and ICMP over IPv4 and IPv6: read without copying, and verified; written from their parts.
 use spate_wire::checksum::{checksum, fold, sum, sum_le, swapped};
 
-use crate::{offload::Finish, pool::Address};
+use crate::{
+    offload::{Finish, leave_checksums},
+    pool::Address,
+};
 
 /// Bits of a TCP header's flags (RFC 9293 section 3.1).
 #[expect(missing_docs, reason = "the names of the header's bits")]
@@ -753,7 +756,7 @@ impl Below {
         // Checksum and urgent pointer.
         fixed[16..20].copy_from_slice(&(u32::from(!fold_33(pseudo + words + sum)) << 16).to_be_bytes());
         if self.finish != Finish::Nothing {
-            self.leave_checksums(frame, true, pseudo, header + data);
+            leave_checksums(frame, self.finish, true, pseudo, header + data);
         }
     }
 
@@ -775,7 +778,7 @@ impl Below {
         };
         bytes[6..8].copy_from_slice(&check.to_be_bytes());
         if self.finish != Finish::Nothing {
-            self.leave_checksums(frame, false, pseudo, len);
+            leave_checksums(frame, self.finish, false, pseudo, len);
         }
     }
 }

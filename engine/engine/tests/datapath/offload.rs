@@ -8,7 +8,7 @@ use std::{
     thread,
 };
 
-use spate_engine::datapath::{Datapath, PollMode, PortDevice, RunState, UseOffloads};
+use spate_engine::datapath::{Datapath, PollMode, PortDevice, RunSpec, RunState, UseOffloads};
 use spate_stateful::{Count, Instruction, Payload, Protocol, Scenario, Tunables};
 
 use crate::kernel::{run, run_inside};
@@ -35,6 +35,14 @@ fn open_tap(offloads: UseOffloads) -> Datapath {
     };
     assert_eq!(datapath.ports()[0].offloads.names(), expected);
     datapath
+}
+
+/// The scenario's frames go to the kernel's interface.
+fn to_kernel(mut spec: RunSpec) -> RunSpec {
+    let told = fs::read_to_string(format!("/sys/class/net/{INTERFACE}/address")).unwrap();
+    let mut bytes = told.trim().split(':').map(|byte| u8::from_str_radix(byte, 16).unwrap());
+    spec.stateful.as_mut().unwrap().links[0].next_hop = std::array::from_fn(|_| bytes.next().unwrap());
+    spec
 }
 
 /// Sends a payload and receives as many bytes.
@@ -117,7 +125,7 @@ fn clients_of_the_kernel(offloads: UseOffloads) {
     });
     let mut clients = megabytes();
     clients.templates[0].server = None;
-    let run = start(&datapath, emulated(&datapath, 5, Some(3000 * MS), clients));
+    let run = start(&datapath, to_kernel(emulated(&datapath, 5, Some(3000 * MS), clients)));
     wait_for(&run, RunState::Complete, 20);
     served.join().unwrap();
     assert_all_arrived(&datapath, &run.template_counters()[0], offloads);
@@ -127,7 +135,7 @@ fn servers_of_the_kernel(offloads: UseOffloads) {
     let datapath = open_tap(offloads);
     let mut servers = megabytes();
     servers.templates[0].client = None;
-    let run = start(&datapath, emulated(&datapath, 6, Some(4000 * MS), servers));
+    let run = start(&datapath, to_kernel(emulated(&datapath, 6, Some(4000 * MS), servers)));
     let talk_to = || talk(TcpStream::connect((HERE, 80)).unwrap());
     let talking: Vec<_> = (0..CONNECTIONS).map(|_| thread::spawn(talk_to)).collect();
     talking.into_iter().for_each(|talking| talking.join().unwrap());

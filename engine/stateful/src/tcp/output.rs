@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! An end sends what it owes, as far as windows and the room for frames go: segments are built when they are sent.
-use super::{Context, TIMESTAMPS_LEN, cutting::Cutting};
+use super::{Context, TIMESTAMPS_LEN};
 use crate::{
     counters::Count,
     flow::{Flow, State, is, seq_before, seq_max},
-    offload::Offloads,
+    offload::{Cut, Finish},
     packet::{self, Below, Head, Options, TCP_HEADER, flag},
     payload::Payload,
     sending::Backlog,
@@ -21,14 +21,20 @@ pub trait Output {
     /// Room for one frame of so many bytes without FCS; none if there is none now. What is written is sent.
     fn frame(&mut self, len: usize) -> Option<&mut [u8]>;
 
-    /// What the device behind it does of the work on frames, now.
+    /// Whether the device behind it is to complete the checksums of IPv4, TCP and UDP in all that is sent.
     #[inline]
-    fn offloads(&self) -> Offloads {
-        Offloads::default()
+    fn leaves_checksums(&self) -> bool {
+        false
+    }
+
+    /// How the device cuts frames of TCP into segments, whose checksums it completes; none if it does not, now.
+    #[inline]
+    fn cut(&self) -> Option<&Cut> {
+        None
     }
 
     /// Room for one frame of so many bytes of headers and of data, which the device cuts into segments with so much data each,
-    /// as `offloads` says that it can; none if there is none now.
+    /// as `cut` says that it can; none if there is none now.
     fn frame_to_cut(&mut self, _headers: usize, _data: usize, _segment: usize) -> Option<&mut [u8]> {
         None
     }
@@ -73,6 +79,8 @@ pub(super) struct Plan {
     pub(super) again: bool,
     /// A probe.
     pub(super) forced: bool,
+    /// In one frame, if several.
+    pub(super) segments: u32,
 }
 
 impl Flow {
@@ -108,24 +116,22 @@ impl Flow {
 
     #[inline]
     fn send_all(&mut self, cx: &mut Context<'_>, from: &Sources<'_>, out: &mut impl Output) -> Turn {
-        let mut left = TURN;
+        let mut left = TURN as u32;
         while left > 0 {
             let Some(plan) = self.plan(cx, &from.data) else {
                 self.clear(is::OUTPUT);
                 return if self.acknowledge(cx, from, out) { Turn::Done } else { Turn::NoRoom };
             };
-            if let Some(cut) = &out.offloads().cut {
-                match self.send_cut(&plan, (cut, left), cx, from, out) {
-                    Cutting::Sent(segments) => {
-                        left -= segments;
-                        continue;
-                    }
-                    Cutting::NoRoom => return Turn::NoRoom,
-                    Cutting::Alone => {}
-                }
-            }
-            left -= 1;
+            let plan = match out.cut() {
+                Some(cut) => self.widened(plan, cut, left, cx, &from.below),
+                None => plan,
+            };
+            left = left.saturating_sub(plan.segments);
             if !self.send_data(&plan, cx, from, out) {
+                if plan.segments > 1 && out.cut().is_none() {
+                    // No memory for it now: what goes alone makes the device give some back.
+                    continue;
+                }
                 if plan.forced {
                     self.set(is::FORCED);
                 }
@@ -228,7 +234,7 @@ impl Flow {
         let data = if seq_before(self.snd_end, seq) { 0 } else { data };
         let len = len.min(data);
         let fin = self.has(is::FIN_QUEUED) && len == data && (!again || self.fin_is_sent());
-        Plan { seq, len, fin, again, forced: false }
+        Plan { seq, len, fin, again, forced: false, segments: 1 }
     }
 
     /// One segment whatever the windows say: a probe.
@@ -331,22 +337,12 @@ impl Flow {
     fn send_data(&mut self, plan: &Plan, cx: &mut Context<'_>, from: &Sources<'_>, out: &mut impl Output) -> bool {
         let len = plan.len as usize;
         let header = from.below.len() + TCP_HEADER + self.options_len(cx);
-        let Some(frame) = out.frame(header + len) else { return false };
-        self.write_data(frame, plan, header, cx, from);
-        true
-    }
-
-    /// Writes a segment behind headers of so many bytes, and takes note of it.
-    #[inline(always)]
-    pub(super) fn write_data(
-        &mut self,
-        frame: &mut [u8],
-        plan: &Plan,
-        header: usize,
-        cx: &mut Context<'_>,
-        from: &Sources<'_>,
-    ) {
-        let len = plan.len as usize;
+        let room = if plan.segments > 1 {
+            out.frame_to_cut(header, len, len / plan.segments as usize)
+        } else {
+            out.frame(header + len)
+        };
+        let Some(frame) = room else { return false };
         let sum =
             if len > 0 { self.fill(from.data.payloads, from.data.backlogs, plan.seq, &mut frame[header..]) } else { 0 };
         let end = plan.seq.wrapping_add(plan.len);
@@ -367,9 +363,11 @@ impl Flow {
             }
         }
         let head = self.head(plan.seq, flags, cx);
-        self.write(frame, &head, mark, (len, sum), cx, from);
+        let finish = if plan.segments > 1 { Finish::Segments } else { from.below.finish };
+        self.write(frame, &head, (mark, finish), (len, sum), cx, from);
         self.count_sent(plan, cx);
         self.sent(plan, end.wrapping_add(u32::from(plan.fin)), cx);
+        true
     }
 
     /// Bytes of the options of a segment that is no SYN.
@@ -385,12 +383,12 @@ impl Flow {
         &self,
         frame: &mut [u8],
         head: &Head,
-        mark: u8,
+        (mark, finish): (u8, Finish),
         (len, sum): (usize, u16),
         cx: &Context<'_>,
         from: &Sources<'_>,
     ) {
-        let below = Below { tos: from.below.tos | mark, ..from.below };
+        let below = Below { tos: from.below.tos | mark, finish, ..from.below };
         if self.recovery == NONE {
             let timestamps = self.has(is::TIMESTAMPS).then(|| (cx.now.ms(), self.ts_recent));
             below.write_plain(frame, head, timestamps, len, sum);
@@ -403,7 +401,7 @@ impl Flow {
 
     #[inline]
     fn count_sent(&self, plan: &Plan, cx: &Context<'_>) {
-        cx.one(Count::SentPackets);
+        cx.counters.add(Count::SentPackets, u64::from(plan.segments));
         if plan.fin {
             cx.one(Count::SentControlPackets);
         }
@@ -417,7 +415,7 @@ impl Flow {
             cx.one(Count::RetransmittedPackets);
             cx.counters.add(Count::RetransmittedBytes, u64::from(plan.len));
         } else {
-            cx.one(Count::SentDataPackets);
+            cx.counters.add(Count::SentDataPackets, u64::from(plan.segments));
             cx.counters.add(Count::SentDataBytes, u64::from(plan.len));
         }
     }
@@ -479,7 +477,7 @@ impl Flow {
     fn send_bare(&mut self, seq: u32, cx: &mut Context<'_>, from: &Sources<'_>, out: &mut impl Output) -> bool {
         let Some(frame) = out.frame(from.below.len() + TCP_HEADER + self.options_len(cx)) else { return false };
         let head = self.head(seq, flag::ACK, cx);
-        self.write(frame, &head, 0, (0, 0), cx, from);
+        self.write(frame, &head, (0, from.below.finish), (0, 0), cx, from);
         cx.one(Count::SentPackets);
         cx.one(Count::SentAckPackets);
         true

@@ -516,8 +516,13 @@ impl tcp::Output for Room<'_> {
     }
 
     #[inline]
-    fn offloads(&self) -> Offloads {
-        self.offloads
+    fn leaves_checksums(&self) -> bool {
+        self.offloads.checksums
+    }
+
+    #[inline]
+    fn cut(&self) -> Option<&Cut> {
+        self.offloads.cut.as_ref()
     }
 
     fn frame_to_cut(&mut self, headers: usize, data: usize, segment: usize) -> Option<&mut [u8]> {
