@@ -70,17 +70,17 @@ pub enum Turn {
 }
 
 /// What a segment is.
-pub(super) struct Plan {
-    pub(super) seq: u32,
+struct Plan {
+    seq: u32,
     /// Bytes of data.
-    pub(super) len: u32,
-    pub(super) fin: bool,
+    len: u32,
+    fin: bool,
     /// Sent before.
-    pub(super) again: bool,
+    again: bool,
     /// A probe.
-    pub(super) forced: bool,
+    forced: bool,
     /// In one frame, if several.
-    pub(super) segments: u32,
+    segments: u32,
 }
 
 impl Flow {
@@ -118,14 +118,18 @@ impl Flow {
     fn send_all(&mut self, cx: &mut Context<'_>, from: &Sources<'_>, out: &mut impl Output) -> Turn {
         let mut left = TURN as u32;
         while left > 0 {
-            let Some(plan) = self.plan(cx, &from.data) else {
+            let Some(mut plan) = self.plan(cx, &from.data) else {
                 self.clear(is::OUTPUT);
                 return if self.acknowledge(cx, from, out) { Turn::Done } else { Turn::NoRoom };
             };
-            let plan = match out.cut() {
-                Some(cut) => self.widened(plan, cut, left, cx, &from.below),
-                None => plan,
-            };
+            if let Some(cut) = out.cut()
+                && !(plan.again || plan.forced || plan.fin)
+            {
+                let segments = self.segments_together((plan.seq, plan.len), cut, left, cx, &from.below);
+                if segments > 1 {
+                    plan = Plan { segments, ..self.segment(plan.seq, segments * plan.len, false) };
+                }
+            }
             left = left.saturating_sub(plan.segments);
             if !self.send_data(&plan, cx, from, out) {
                 if plan.segments > 1 && out.cut().is_none() {
@@ -229,7 +233,7 @@ impl Flow {
     }
 
     /// Data from a sequence number on, with the FIN if it is reached.
-    pub(super) fn segment(&self, seq: u32, len: u32, again: bool) -> Plan {
+    fn segment(&self, seq: u32, len: u32, again: bool) -> Plan {
         let data = self.snd_end.wrapping_sub(seq);
         let data = if seq_before(self.snd_end, seq) { 0 } else { data };
         let len = len.min(data);
