@@ -134,6 +134,7 @@ fn clients_of_the_kernel(offloads: UseOffloads) {
 fn servers_of_the_kernel(offloads: UseOffloads) {
     let datapath = open_tap(offloads);
     let mut servers = megabytes();
+    servers.pools.swap(0, 1);
     servers.templates[0].client = None;
     let run = start(&datapath, to_kernel(emulated(&datapath, 6, Some(4000 * MS), servers)));
     let talk_to = || talk(TcpStream::connect((HERE, 80)).unwrap());
