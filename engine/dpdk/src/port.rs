@@ -65,9 +65,11 @@ pub struct Link {
 /// Whether a port's device does what it can of the work on packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UseOffloads {
-    /// What it offers and is used here.
+    /// What it offers and is faster than without.
     #[default]
     Auto,
+    /// The same, and the checksums of all that is sent.
+    All,
     /// Nothing.
     None,
 }
@@ -77,9 +79,9 @@ pub enum UseOffloads {
 pub struct Offloads {
     /// Marks packets whose TCP checksum is right.
     pub rx_checksum: bool,
-    /// Completes checksums of IPv4, TCP and UDP where a packet says so.
+    /// Completes checksums of IPv4, TCP and UDP in all packets that are made for it.
     pub tx_checksum: bool,
-    /// Cuts TCP into segments.
+    /// Cuts TCP into segments, and completes their checksums.
     pub cut: Option<Cut>,
 }
 
@@ -208,7 +210,8 @@ impl Port<Configured> {
         }
         let rx_queues = loopback.as_ref().map_or(rx_queues.clamp(1, most_rx.max(1)), Loopback::queues);
         let offloads = match offloads {
-            UseOffloads::Auto => info.offloads(device),
+            UseOffloads::Auto => Offloads { tx_checksum: false, ..info.offloads(device) },
+            UseOffloads::All => info.offloads(device),
             UseOffloads::None => Offloads::default(),
         };
         let inner = Inner {
@@ -466,9 +469,14 @@ impl Info {
             Device::Pci(_) | Device::Tap(_) => usize::from(raw.mtu) + 14,
             Device::Loopback | Device::Null => JUMBO_FRAME,
         };
+        let mut mac = raw.mac;
+        if matches!(device, Device::Tap(_)) {
+            // The driver's is that of the kernel's interface, whose peer this is.
+            mac[5] ^= 1;
+        }
         let info = Self {
             driver,
-            mac: raw.mac,
+            mac,
             max_frame_len,
             rx_limits: Limits { min: raw.rx_desc_min, max: raw.rx_desc_max, align: raw.rx_desc_align },
             tx_limits: Limits { min: raw.tx_desc_min, max: raw.tx_desc_max, align: raw.tx_desc_align },
@@ -518,7 +526,7 @@ impl Offloads {
     fn bits(&self) -> u32 {
         let bit = |so: bool, bit: u32| if so { bit } else { 0 };
         bit(self.rx_checksum, sys::SPATE_CAN_RX_CHECKSUM)
-            | bit(self.tx_checksum, sys::SPATE_CAN_TX_CHECKSUM)
+            | bit(self.tx_checksum || self.cut.is_some(), sys::SPATE_CAN_TX_CHECKSUM)
             | bit(self.cut.is_some(), sys::SPATE_CAN_CUT)
     }
 }

@@ -6,14 +6,14 @@
 //! if segments are to be cut.
 use spate_wire::checksum::fold;
 
-use crate::packet::{Below, ETHERNET, Ends};
+use crate::packet::ETHERNET;
 
 /// What a device does. Nothing unless it is told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offloads {
-    /// It completes the checksums of IPv4, TCP and UDP in what it sends.
+    /// It is to complete the checksums of IPv4, TCP and UDP in all that it sends.
     pub checksums: bool,
-    /// It cuts frames of TCP into segments. Where it does, it completes checksums too.
+    /// It cuts frames of TCP into segments, and completes the checksums of these.
     pub cut: Option<Cut>,
 }
 
@@ -55,23 +55,25 @@ pub struct Layers {
     pub tcp: bool,
 }
 
+/// Bytes of an IP header as flows write it.
+const IPV4: usize = 20;
+const IPV6: usize = 40;
 /// Where checksums lie in the headers of IPv4, TCP and UDP.
 const IPV4_CHECKSUM: usize = 10;
 const TCP_CHECKSUM: usize = 16;
 const UDP_CHECKSUM: usize = 6;
 
-impl Below {
-    /// Leaves the checksums of a frame of TCP (else UDP) to the device. `pseudo` is the sum of its pseudo header, of which
-    /// `len` is the length.
-    #[inline(never)]
-    pub(crate) fn leave_checksums(&self, frame: &mut [u8], tcp: bool, pseudo: u64, len: usize) {
-        if let Ends::V4 { .. } = self.ends {
-            frame[ETHERNET + IPV4_CHECKSUM..][..2].fill(0);
-        }
-        let sum = if self.finish == Finish::Segments { pseudo - len as u64 } else { pseudo };
-        let at = self.len() + if tcp { TCP_CHECKSUM } else { UDP_CHECKSUM };
-        frame[at..at + 2].copy_from_slice(&fold(sum).to_be_bytes());
+/// Leaves the checksums of a frame of TCP (else UDP) to the device. `pseudo` is the sum of its pseudo header, of which `len` is
+/// the length.
+#[inline(never)]
+pub(crate) fn leave_checksums(frame: &mut [u8], finish: Finish, tcp: bool, pseudo: u64, len: usize) {
+    let v6 = frame[ETHERNET] >> 4 == 6;
+    if !v6 {
+        frame[ETHERNET + IPV4_CHECKSUM..][..2].fill(0);
     }
+    let sum = if finish == Finish::Segments { pseudo - len as u64 } else { pseudo };
+    let at = ETHERNET + if v6 { IPV6 } else { IPV4 } + if tcp { TCP_CHECKSUM } else { UDP_CHECKSUM };
+    frame[at..at + 2].copy_from_slice(&fold(sum).to_be_bytes());
 }
 
 impl Layers {

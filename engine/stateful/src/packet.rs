@@ -2,7 +2,10 @@
 //! Frames of TCP, UDP and ICMP over IPv4 and IPv6: read without copying, and verified; written from their parts.
 use spate_wire::checksum::{checksum, fold, sum, sum_le, swapped};
 
-use crate::{offload::Finish, pool::Address};
+use crate::{
+    offload::{Finish, leave_checksums},
+    pool::Address,
+};
 
 /// Bits of a TCP header's flags (RFC 9293 section 3.1).
 #[expect(missing_docs, reason = "the names of the header's bits")]
@@ -781,7 +784,7 @@ impl Below {
             head.write(fixed, len, pseudo + sum);
         }
         if self.finish != Finish::Nothing {
-            self.leave_checksums(frame, true, pseudo, TCP + len + data);
+            leave_checksums(frame, self.finish, true, pseudo, TCP + len + data);
         }
     }
 
@@ -830,7 +833,7 @@ impl Below {
         };
         bytes[6..8].copy_from_slice(&check.to_be_bytes());
         if self.finish != Finish::Nothing {
-            self.leave_checksums(frame, false, pseudo, len);
+            leave_checksums(frame, self.finish, false, pseudo, len);
         }
     }
 }

@@ -268,7 +268,7 @@ fn places(flows: usize, flows_a_place: usize) -> usize {
 /// What is left of frames for the device behind an output.
 #[inline]
 fn finish(out: &impl Output) -> Finish {
-    if out.offloads().checksums { Finish::Checksums } else { Finish::Nothing }
+    if out.leaves_checksums() { Finish::Checksums } else { Finish::Nothing }
 }
 
 /// What a flow has of an address in its first cache line.

@@ -67,7 +67,8 @@ fn what_a_device_makes_is_what_leaves_without_it() {
     for seed in 0..3000 {
         let mut random = Random::new(!seed);
         let path = Path { bandwidth: one_of(&mut random, &[0, 100_000_000]), seed, ..Path::default() };
-        let offloads = match random.below(4) {
+        let offloads = match random.below(5) {
+            4 => Offloads { checksums: false, ..cutting(16_383, 9014, true) },
             0 => Offloads { checksums: true, cut: None },
             1 => cutting(16_383, 1514, random.below(2) == 0),
             2 => cutting(65_400, 9014, true),
@@ -97,7 +98,7 @@ fn what_a_device_makes_is_what_leaves_without_it() {
 #[test]
 fn all_complete_where_segments_of_a_frame_are_lost() {
     let (mut cut, mut again) = (0, 0);
-    for seed in 0..1000 {
+    for seed in 0..600 {
         let mut random = Random::new(!seed);
         let delay_ns = one_of(&mut random, &[0, MS, 20 * MS]);
         let path = Path {

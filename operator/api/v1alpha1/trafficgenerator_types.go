@@ -214,8 +214,9 @@ type GeneratorPort struct {
 	// +optional
 	Punt *PortPunt `json:"punt,omitempty"`
 
-	// offloads says whether the device computes and verifies checksums and cuts TCP segments for templates, where it can: Auto
-	// (the default) or None, for a driver that does it wrong, or is faster without.
+	// offloads says what the device does of the work on packets of templates, where it can: Auto (the default), that it cuts TCP
+	// segments and verifies checksums of TCP on arrival; All, that it completes the checksums of all that is sent, too; None, for
+	// a driver that does it wrong, or is faster without.
 	// +optional
 	Offloads PortOffloads `json:"offloads,omitempty"`
 }
@@ -453,12 +454,14 @@ type GeneratorPodStatus struct {
 
 // PortOffloads says whether a port's device does a part of the work on packets.
 //
-// +kubebuilder:validation:Enum=Auto;None
+// +kubebuilder:validation:Enum=Auto;All;None
 type PortOffloads string
 
 const (
-	// OffloadsAuto uses what the device offers.
+	// OffloadsAuto uses what the device offers and is faster than without.
 	OffloadsAuto PortOffloads = "Auto"
+	// OffloadsAll has the device complete the checksums of all that is sent, too.
+	OffloadsAll PortOffloads = "All"
 	// OffloadsNone leaves all of the work to the engine.
 	OffloadsNone PortOffloads = "None"
 )

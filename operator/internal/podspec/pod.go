@@ -165,8 +165,8 @@ func (t Template) args() []string {
 		case port.Attachment.Null != nil:
 			device = "null"
 		}
-		if port.Offloads == spatev1.OffloadsNone {
-			device += ",offloads=none"
+		if port.Offloads != "" && port.Offloads != spatev1.OffloadsAuto {
+			device += ",offloads=" + strings.ToLower(string(port.Offloads))
 		}
 		args = append(args, "--port", fmt.Sprintf("%s=%s", port.Name, device))
 	}

@@ -80,9 +80,9 @@ func TestPortsAreAttachedByTheirNames(t *testing.T) {
 	}
 }
 
-func TestDevicesAreLeftAloneWhereOffloadsAreNone(t *testing.T) {
+func TestOffloadsArePassedOn(t *testing.T) {
 	g := generator()
-	g.Spec.Ports[0].Offloads = spatev1.OffloadsNone
+	g.Spec.Ports[0].Offloads, g.Spec.Ports[1].Offloads = spatev1.OffloadsNone, spatev1.OffloadsAuto
 	args := strings.Join(Template{Generator: g}.Pod(0, 0).Spec.Containers[0].Args, " ")
 	if !strings.Contains(args, "--port east=kernel:east,offloads=none ") || strings.Count(args, "offloads") != 1 {
 		t.Errorf("args %s", args)

@@ -42,9 +42,12 @@ impl FromStr for Asked {
         }
         let (device, offloads) = match device.split_once(',') {
             None | Some((_, "offloads=auto")) => (device.split(',').next().unwrap_or(device), UseOffloads::Auto),
+            Some((device, "offloads=all")) => (device, UseOffloads::All),
             Some((device, "offloads=none")) => (device, UseOffloads::None),
             Some((_, other)) => {
-                return Err(format!("{other:?} is nothing that a port may have: offloads=auto or offloads=none"));
+                return Err(format!(
+                    "{other:?} is nothing that a port may have: offloads=auto, offloads=all or offloads=none"
+                ));
             }
         };
         let device = match device.split_once(':').unwrap_or((device, "")) {
@@ -179,6 +182,7 @@ mod tests {
         let pci = || AskedDevice::Known(PortDevice::Pci("01:00.1".into()));
         assert_eq!(asked("v=pci:01:00.1"), Ok((pci(), UseOffloads::Auto)));
         assert_eq!(asked("v=pci:01:00.1,offloads=auto"), Ok((pci(), UseOffloads::Auto)));
+        assert_eq!(asked("v=pci:01:00.1,offloads=all"), Ok((pci(), UseOffloads::All)));
         assert_eq!(asked("v=pci:01:00.1,offloads=none"), Ok((pci(), UseOffloads::None)));
         for wrong in ["v=pci:01:00.1,offloads=some", "v=pci:01:00.1,none", "v=pci:01:00.1,", "v=,offloads=none"] {
             assert!(device(wrong).is_err(), "{wrong}");

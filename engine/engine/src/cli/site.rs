@@ -11,7 +11,8 @@ use std::path::PathBuf;
 pub struct Site {
     /// A port: NAME=pci:ADDRESS, NAME=kernel:INTERFACE, NAME=loopback, NAME=null, NAME=attached:INTERFACE (by
     /// --network-status a PCI device, else the kernel interface), or NAME=tap:INTERFACE (which is made). Behind it may follow
-    /// ",offloads=none": the device does nothing of the work on packets (auto: what it offers and is used). May be repeated.
+    /// ",offloads=none": the device does nothing of the work on packets (auto: what it offers and is faster; all: checksums of
+    /// all that is sent, too). May be repeated.
     #[arg(long = "port", value_name = "NAME=DEVICE", required = true)]
     ports: Vec<Asked>,
     /// Line rate of a port whose device does not tell it, such as east=10G. May be repeated.

@@ -8,7 +8,7 @@ use std::{
     thread,
 };
 
-use spate_engine::datapath::{Datapath, PollMode, PortDevice, RunState, UseOffloads};
+use spate_engine::datapath::{Datapath, PollMode, PortDevice, RunSpec, RunState, UseOffloads};
 use spate_stateful::{Count, Instruction, Payload, Protocol, Scenario, Tunables};
 
 use crate::kernel::{run, run_inside};
@@ -29,11 +29,20 @@ fn open_tap(offloads: UseOffloads) -> Datapath {
     run(&["ip", "address", "add", &format!("{KERNEL}/24"), "dev", INTERFACE]);
     run(&["ip", "link", "set", INTERFACE, "up"]);
     let expected: &[&str] = match offloads {
-        UseOffloads::Auto => &["tx-checksum", "tcp-segmentation", "rx-checksum"],
+        UseOffloads::Auto => &["tcp-segmentation", "rx-checksum"],
+        UseOffloads::All => &["tx-checksum", "tcp-segmentation", "rx-checksum"],
         UseOffloads::None => &[],
     };
     assert_eq!(datapath.ports()[0].offloads.names(), expected);
     datapath
+}
+
+/// The scenario's frames go to the kernel's interface.
+fn to_kernel(mut spec: RunSpec) -> RunSpec {
+    let told = fs::read_to_string(format!("/sys/class/net/{INTERFACE}/address")).unwrap();
+    let mut bytes = told.trim().split(':').map(|byte| u8::from_str_radix(byte, 16).unwrap());
+    spec.stateful.as_mut().unwrap().links[0].next_hop = std::array::from_fn(|_| bytes.next().unwrap());
+    spec
 }
 
 /// Sends a payload and receives as many bytes.
@@ -99,7 +108,7 @@ fn assert_all_arrived(datapath: &Datapath, side: &spate_engine::datapath::Templa
         side.get(Count::RetransmittedPackets)
     );
     match offloads {
-        UseOffloads::Auto => assert!(port.tx_cut > port.tx_packets / 50, "{port:?}"),
+        UseOffloads::Auto | UseOffloads::All => assert!(port.tx_cut > port.tx_packets / 50, "{port:?}"),
         UseOffloads::None => assert_eq!(port.tx_cut, 0),
     }
 }
@@ -116,7 +125,7 @@ fn clients_of_the_kernel(offloads: UseOffloads) {
     });
     let mut clients = megabytes();
     clients.templates[0].server = None;
-    let run = start(&datapath, emulated(&datapath, 5, Some(3000 * MS), clients));
+    let run = start(&datapath, to_kernel(emulated(&datapath, 5, Some(3000 * MS), clients)));
     wait_for(&run, RunState::Complete, 20);
     served.join().unwrap();
     assert_all_arrived(&datapath, &run.template_counters()[0], offloads);
@@ -125,8 +134,9 @@ fn clients_of_the_kernel(offloads: UseOffloads) {
 fn servers_of_the_kernel(offloads: UseOffloads) {
     let datapath = open_tap(offloads);
     let mut servers = megabytes();
+    servers.pools.swap(0, 1);
     servers.templates[0].client = None;
-    let run = start(&datapath, emulated(&datapath, 6, Some(4000 * MS), servers));
+    let run = start(&datapath, to_kernel(emulated(&datapath, 6, Some(4000 * MS), servers)));
     let talk_to = || talk(TcpStream::connect((HERE, 80)).unwrap());
     let talking: Vec<_> = (0..CONNECTIONS).map(|_| thread::spawn(talk_to)).collect();
     talking.into_iter().for_each(|talking| talking.join().unwrap());
@@ -137,12 +147,14 @@ fn servers_of_the_kernel(offloads: UseOffloads) {
 #[test]
 fn megabytes_pass_between_our_clients_and_the_kernel_behind_a_tap() {
     run_inside("offload::inside_clients_with_offloads", "1500");
+    run_inside("offload::inside_clients_with_all", "1500");
     run_inside("offload::inside_clients_without", "1500");
 }
 
 #[test]
 fn megabytes_pass_between_our_servers_and_the_kernel_behind_a_tap() {
     run_inside("offload::inside_servers_with_offloads", "1500");
+    run_inside("offload::inside_servers_with_all", "1500");
     run_inside("offload::inside_servers_without", "1500");
 }
 
@@ -168,4 +180,16 @@ fn inside_servers_with_offloads() {
 #[ignore = "runs in the namespace that a test above makes"]
 fn inside_servers_without() {
     servers_of_the_kernel(UseOffloads::None);
+}
+
+#[test]
+#[ignore = "runs in the namespace that a test above makes"]
+fn inside_clients_with_all() {
+    clients_of_the_kernel(UseOffloads::All);
+}
+
+#[test]
+#[ignore = "runs in the namespace that a test above makes"]
+fn inside_servers_with_all() {
+    servers_of_the_kernel(UseOffloads::All);
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! An end sends what it owes, as far as windows and the room for frames go: segments are built when they are sent.
-use super::{Context, TIMESTAMPS_LEN, cutting::Cutting};
+use super::{Context, TIMESTAMPS_LEN};
 use crate::{
     counters::Count,
     flow::{Flow, State, is, seq_before, seq_max},
-    offload::Offloads,
+    offload::Cut,
     packet::{self, Below, Head, Options, TCP_HEADER, flag},
     payload::Payload,
     sending::Backlog,
@@ -21,21 +21,27 @@ pub trait Output {
     /// Room for one frame of so many bytes without FCS; none if there is none now. What is written is sent.
     fn frame(&mut self, len: usize) -> Option<&mut [u8]>;
 
-    /// What the device behind it does of the work on frames, now.
+    /// Whether the device behind it is to complete the checksums of IPv4, TCP and UDP in all that is sent.
     #[inline]
-    fn offloads(&self) -> Offloads {
-        Offloads::default()
+    fn leaves_checksums(&self) -> bool {
+        false
+    }
+
+    /// How the device cuts frames of TCP into segments, whose checksums it completes; none if it does not, now.
+    #[inline]
+    fn cut(&self) -> Option<&Cut> {
+        None
     }
 
     /// Room for one frame of so many bytes of headers and of data, which the device cuts into segments with so much data each,
-    /// as `offloads` says that it can; none if there is none now.
+    /// as `cut` says that it can; none if there is none now.
     fn frame_to_cut(&mut self, _headers: usize, _data: usize, _segment: usize) -> Option<&mut [u8]> {
         None
     }
 }
 
 /// What data is.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Data<'a> {
     /// Of the scenario.
     pub payloads: &'a [Payload],
@@ -44,7 +50,7 @@ pub struct Data<'a> {
 }
 
 /// A flow as seen from below: addresses, and what all its frames have in common.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Sources<'a> {
     /// Headers of Ethernet and IP.
     pub below: &'a Below,
@@ -68,11 +74,11 @@ pub(super) struct Plan {
     pub(super) seq: u32,
     /// Bytes of data.
     pub(super) len: u32,
-    pub(super) fin: bool,
+    fin: bool,
     /// Sent before.
-    pub(super) again: bool,
+    again: bool,
     /// A probe.
-    pub(super) forced: bool,
+    forced: bool,
 }
 
 impl Flow {
@@ -134,20 +140,25 @@ impl Flow {
 
     #[inline(always)]
     fn send_all<const CALM: bool>(&mut self, cx: &mut Context<'_>, from: &Sources<'_>, out: &mut impl Output) -> Turn {
-        let mut left = TURN;
+        let mut left = TURN as u32;
         while left > 0 {
             let Some(plan) = self.plan::<CALM>(cx, &from.data) else {
                 self.clear(is::OUTPUT);
                 return if self.acknowledge::<CALM>(cx, from, out) { Turn::Done } else { Turn::NoRoom };
             };
-            if let Some(cut) = &out.offloads().cut {
-                match self.send_cut(&plan, (cut, left), cx, from, out) {
-                    Cutting::Sent(segments) => {
-                        left -= segments;
+            if let Some(cut) = out.cut()
+                && !(plan.again || plan.forced || plan.fin)
+            {
+                let segments = self.segments_together((plan.seq, plan.len), cut, left, cx, from.below);
+                if segments > 1 {
+                    if self.send_together(&plan, segments, cx, from, out) {
+                        left = left.saturating_sub(segments);
                         continue;
                     }
-                    Cutting::NoRoom => return Turn::NoRoom,
-                    Cutting::Alone => {}
+                    if out.cut().is_some() {
+                        return Turn::NoRoom;
+                    }
+                    // No memory for it now: what goes alone makes the device give some back.
                 }
             }
             left -= 1;
@@ -424,7 +435,7 @@ impl Flow {
 
     /// Bytes of the options of a segment that is no SYN.
     #[inline(always)]
-    fn options_len<const CALM: bool>(&self, cx: &Context<'_>) -> usize {
+    pub(super) fn options_len<const CALM: bool>(&self, cx: &Context<'_>) -> usize {
         let timestamps = if self.has(is::TIMESTAMPS) { packet::TIMESTAMPS_LEN } else { 0 };
         if CALM || self.recovery == NONE { timestamps } else { self.options(cx).len() }
     }

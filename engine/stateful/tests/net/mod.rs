@@ -6,7 +6,7 @@ mod device;
 use std::{cmp::Reverse, collections::BinaryHeap, sync::Arc};
 
 use spate_stateful::{
-    Address, Client, Count, Counters, Instruction, Offloads, Payload, Pool, PortLink, Program, Protocol, Received,
+    Address, Client, Count, Counters, Cut, Instruction, Offloads, Payload, Pool, PortLink, Program, Protocol, Received,
     Scenario, Server, Stack, Template, Tunables, Tuple, WeightedPool, pool::Order, tcp::Output,
 };
 
@@ -94,8 +94,12 @@ impl Output for Frames {
         self.frames.last_mut().map(|frame| frame.0.as_mut_slice())
     }
 
-    fn offloads(&self) -> Offloads {
-        self.offloads
+    fn leaves_checksums(&self) -> bool {
+        self.offloads.checksums
+    }
+
+    fn cut(&self) -> Option<&Cut> {
+        self.offloads.cut.as_ref()
     }
 
     fn frame_to_cut(&mut self, headers: usize, data: usize, segment: usize) -> Option<&mut [u8]> {
@@ -189,7 +193,7 @@ impl Net {
         self.stack.transmit(port, self.now, &mut frames);
         for (frame, segment) in frames.frames {
             let on_wire = match self.offloads {
-                Offloads { checksums: false, .. } => vec![frame],
+                Offloads { checksums: false, .. } if segment.is_none() => vec![frame],
                 Offloads { cut, .. } => device::finish(&frame, segment, cut),
             };
             if segment.is_some() {

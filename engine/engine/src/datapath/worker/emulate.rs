@@ -360,6 +360,8 @@ pub(super) struct Segments {
     offloads: spate_dpdk::Offloads,
     /// As `bytes`: what it cuts, and nothing for others.
     cuts: [CutInto; BURST],
+    /// Something is left to it of packets in the burst.
+    unfinished: bool,
 }
 
 /// Into what a frame is cut.
@@ -381,6 +383,7 @@ impl Segments {
             sent: 0,
             offloads,
             cuts: [CutInto::default(); BURST],
+            unfinished: offloads.tx_checksum,
         }
     }
 
@@ -425,7 +428,7 @@ impl Segments {
         if tag > 0 {
             self.write_tags(from, vlan);
         }
-        if self.offloads.tx_checksum && !in_tunnels {
+        if self.unfinished && !in_tunnels {
             self.leave(from, tag);
         }
         emulated.behind |= emulated.emulation.is_ready(port);
@@ -446,9 +449,12 @@ impl Segments {
     #[inline(never)]
     fn leave(&mut self, from: usize, tag: usize) {
         for index in from..self.written {
+            let segment = self.cuts[self.sent + index].segment;
+            if segment == 0 && !self.offloads.tx_checksum {
+                continue;
+            }
             let Some(layers) = Layers::of(self.burst.head(index), tag) else { continue };
             let Layers { l2, l3, l4, v6, tcp } = layers;
-            let segment = self.cuts[self.sent + index].segment;
             self.burst.leave(index, &Unfinished { l2, l3, l4, v6, tcp, segment });
         }
     }
@@ -476,7 +482,7 @@ impl Segments {
         if self.written == 0 {
             return 0;
         }
-        if self.offloads.tx_checksum {
+        if self.unfinished {
             return self.send_unfinished(queue, share);
         }
         let taken = self.burst.send_first(queue, self.written);
@@ -559,6 +565,7 @@ impl Room<'_> {
         segments.burst.clear();
         segments.sent = 0;
         segments.cuts.fill(CutInto::default());
+        segments.unfinished = segments.offloads.tx_checksum;
         segments.room = pool.room();
         debug_assert!(len <= segments.room, "it was prepared for frames of such length");
         len <= segments.room && (segments.burst.alloc(pool, most) || segments.burst.alloc(pool, 1))
@@ -585,8 +592,13 @@ impl tcp::Output for Room<'_> {
     }
 
     #[inline]
-    fn offloads(&self) -> Offloads {
-        self.offloads
+    fn leaves_checksums(&self) -> bool {
+        self.offloads.checksums
+    }
+
+    #[inline]
+    fn cut(&self) -> Option<&Cut> {
+        self.offloads.cut.as_ref()
     }
 
     fn frame_to_cut(&mut self, headers: usize, data: usize, segment: usize) -> Option<&mut [u8]> {
@@ -606,6 +618,7 @@ impl tcp::Output for Room<'_> {
         let segments = &mut *self.segments;
         let (index, packets) = (segments.written, data.div_ceil(segment));
         let place = segments.sent + index;
+        segments.unfinished = true;
         segments.cuts[place] = CutInto { segment: segment as u16, more: packets as u16 - 1 };
         segments.bytes[place] = (packets * (tag + headers + FCS_LEN as usize) + data) as u32;
         segments.written += 1;
