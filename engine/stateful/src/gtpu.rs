@@ -207,9 +207,9 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// The tunnels of a scenario on ports of the engine, by their index: its clients' ends, and its servers' where tunnels are
-    /// mirrored, or in `all_mirrored` which has no UPF at all. None if no pool has any. Counts in the counters of a side (by
-    /// template, and whether it is the client's).
+    /// The tunnels of a scenario on ports of the engine, by their index: the gNBs' ends at its clients' ports, and the UPF's at
+    /// its servers' where they are mirrored, or if all are. None if no pool has any. What happens to them is counted at a side
+    /// of a template (its index, and whether it is the clients').
     pub fn new(
         scenario: &Scenario,
         links: &[PortLink],
