@@ -207,9 +207,9 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// The tunnels of a scenario on ports of the engine, by their index: its clients' ends, and its servers' where tunnels are
-    /// mirrored, or in `all_mirrored` which has no UPF at all. None if no pool has any. Counts in the counters of a side (by
-    /// template, and whether it is the client's).
+    /// The tunnels of a scenario on ports of the engine, by their index: the gNBs' ends at its clients' ports, and the UPF's at
+    /// its servers' where they are mirrored, or if all are. None if no pool has any. What happens to them is counted at a side
+    /// of a template (its index, and whether it is the clients').
     pub fn new(
         scenario: &Scenario,
         links: &[PortLink],
@@ -290,6 +290,9 @@ impl Gateway {
         let port = &mut self.ports[port];
         let Some(headers) = Headers::find(frame) else { return Arrival::Plain };
         let (source, destination) = addresses(frame, &headers);
+        if headers.version == Version::V6 && !(source.is_v6() && destination.is_v6()) {
+            return Arrival::Plain;
+        }
         let Some(first) = port.ends.iter().position(|end| end.is_at(destination)) else {
             let outside = port.ends.iter().find(|end| end.client(end.receives(), source, destination).is_some());
             let Some(end) = outside else { return Arrival::Plain };
@@ -566,7 +569,10 @@ fn inner_header(packet: &[u8]) -> Option<(Address, Address, u8, usize)> {
                 bytes.copy_from_slice(&header[at..at + 16]);
                 Address(u128::from_be_bytes(bytes))
             };
-            Some((address(8), address(24), header[0] << 4 | header[1] >> 4, IPV6))
+            // Those that stand for IPv4 are on no link (RFC 4291 section 2.5.5.2), and would be taken for it.
+            let (source, destination) = (address(8), address(24));
+            let both = source.is_v6() && destination.is_v6();
+            both.then_some((source, destination, header[0] << 4 | header[1] >> 4, IPV6))
         }
         _ => None,
     }

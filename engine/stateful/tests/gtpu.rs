@@ -384,6 +384,15 @@ impl Outcome {
     }
 }
 
+/// The next frame of those under way that has arrived.
+fn arrived(under_way: &mut VecDeque<(u64, Vec<u8>)>, now_ns: u64) -> Option<Vec<u8>> {
+    let (at, _) = under_way.front()?;
+    if *at > now_ns {
+        return None;
+    }
+    under_way.pop_front().map(|(_, frame)| frame)
+}
+
 /// Runs flows to their end, with 200 us to the UPF and to the servers each way.
 fn run(case: Case, wrong_one_in: Option<u64>) -> Outcome {
     let clients_link = PortLink { mac: GNB_MAC, next_hop: UPF_MAC };
@@ -402,12 +411,12 @@ fn run(case: Case, wrong_one_in: Option<u64>) -> Outcome {
         for worker in &mut clients {
             up.extend(worker.transmit(now_ns).into_iter().map(|frame| (now_ns + 200_000, frame)));
         }
-        while let Some((_, frame)) = up.pop_front_if(|(at, _)| *at <= now_ns) {
+        while let Some(frame) = arrived(&mut up, now_ns) {
             let received = server.receive(&upf.up(&frame), now_ns).0;
             assert_eq!(received, Received::Taken);
         }
         down.extend(server.transmit(now_ns).into_iter().map(|frame| (now_ns + 200_000, frame)));
-        while let Some((_, frame)) = down.pop_front_if(|(at, _)| *at <= now_ns) {
+        while let Some(frame) = arrived(&mut down, now_ns) {
             let frame = upf.down(&frame);
             // As a NIC spreads it, which knows no GTP-U.
             let (received, elsewhere) = clients[spread::queue(&frame, case.workers)].receive(&frame, now_ns);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Templates on a virtual clock: both ends of each flow in one worker, with a path between them that takes a fixed time and
-//! loses nothing. Clients in tunnels of GTP-U have a UPF in that worker too: what it gets from servers and sends on is not shown.
+//! loses nothing. Servers of clients in tunnels of GTP-U are met through the tunnels, as there is no UPF on the path.
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::sync::Arc;

@@ -13,6 +13,16 @@ fn the_way_to_a_message_is_read_as_the_standard_has_it() {
     assert_eq!((fields.sequence, fields.payload), (None, &[][..]));
 }
 
+#[test]
+fn ipv6_addresses_that_stand_for_ipv4_are_not_taken_for_it() {
+    let mut packet = [0; 40];
+    packet[0] = 0x60;
+    (packet[8], packet[24]) = (0x20, 0x20);
+    assert!(inner_header(&packet).is_some());
+    packet[24..].copy_from_slice(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 16, 0, 0, 0]);
+    assert!(inner_header(&packet).is_none());
+}
+
 proptest! {
     #[test]
     fn any_bytes_are_read_without_a_panic(mut bytes in prop::collection::vec(any::<u8>(), 0..200), whole: bool) {
