@@ -429,7 +429,8 @@ impl Flow {
             self.selective(s, cx);
             return Some(false);
         }
-        let window = u32::from(s.window) << self.send_scale();
+        // A SYN's is not scaled (RFC 7323 section 2.2), as where both connect at the same time.
+        let window = u32::from(s.window) << if s.has(flag::SYN) { 0 } else { self.send_scale() };
         if self.has(is::ECN) && s.has(flag::ECE) && !self.any(is::RECOVERY | is::LOSS) && seq_before(self.recover, ack)
         {
             self.marked(cx);
