@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Delays: every packet of the measured phase has one, duplicates have none, sums and histograms agree.
-use spate_engine::datapath::{PollMode, PortDevice, RunState, StreamReceive, StreamSpec};
+use spate_engine::datapath::{PollMode, PortDevice, RunSpec, RunState, StreamReceive, StreamSpec};
+use spate_stateful::Protocol;
 
-use crate::setup::{MS, best_of_three, open, pps, spec, start, stream, turn, wait_for};
+use crate::{
+    setup::{MS, best_of_three, open, pps, spec, start, stream, turn, wait_for},
+    stateful::{assert_all_complete, emulated, loopback, over_v4},
+};
 
 fn timed(id: u16, rate: u64, histogram: usize) -> StreamSpec {
     let receive = StreamReceive { histogram: Some(histogram), ..StreamReceive::default() };
@@ -51,6 +55,40 @@ fn delays_are_all_there(workers: usize) -> Result<(), String> {
     assert_eq!(run.histogram_bytes(), 2 * (2048 + 25 * 1024) * 8);
     let median = run.distribution(0).quantile(500_000);
     println!("{workers} workers: half of the packets took at most {median} ns");
+    Ok(())
+}
+
+#[test]
+fn delays_and_jitter_are_measured_beside_flows() {
+    let _turn = turn();
+    for workers in [1, 2] {
+        best_of_three(|| delays_beside_flows(workers));
+    }
+}
+
+/// 2,000 packets a second measure, while 4,000 connections a second come and go on the same port.
+fn delays_beside_flows(workers: usize) -> Result<(), String> {
+    let datapath = loopback(workers, PollMode::Busy);
+    let flows = emulated(&datapath, 4, Some(500 * MS), over_v4(Protocol::Tcp, 4000));
+    let run = start(&datapath, RunSpec { streams: spec(4, 0, None, vec![timed(1, 2000, 0)]).streams, ..flows });
+    wait_for(&run, RunState::Complete, 10);
+    let stream = run.counters()[0].measured;
+    let templates = run.template_counters();
+    if stream.tx_dropped > 0 {
+        return Err(format!("the workers were kept from their CPUs: {stream:?}"));
+    }
+    assert_all_complete(&templates, 2000);
+    assert_eq!((stream.tx_packets, stream.rx_packets), (1000, 1000));
+    let delays = run.delays(&[0]).unwrap();
+    assert_eq!((delays.count, delays.negative, delays.unknown), (1000, 0, 0));
+    // The first packet of each sender is compared with nothing.
+    assert_eq!(delays.differences, 1000 - workers as u64);
+    assert!(delays.min_ns > 0 && delays.jitter_ns <= delays.difference_max_ns, "{delays:?}");
+    let told = run.distribution(0);
+    let [half, most, all] = [500_000, 990_000, 1_000_000].map(|part| told.quantile(part));
+    assert_eq!(told.total(), 1000);
+    assert!(delays.min_ns <= half && half <= most && most <= all && all >= delays.max_ns, "{half} {most} {all}");
+    println!("{workers} workers: half {half} ns, 99 % {most} ns, jitter {} ns", delays.jitter_ns);
     Ok(())
 }
 

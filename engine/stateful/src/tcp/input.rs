@@ -300,11 +300,23 @@ impl Flow {
             return false;
         };
         if seq_before(value, self.ts_recent) && cx.now.ms().wrapping_sub(self.ts_recent_at) < STALE {
+            if self.is_late_ack(s, value, cx) {
+                return true;
+            }
             cx.one(Count::OldTimestamps);
             self.set(is::ACK_NOW | is::OUTPUT);
             return false;
         }
         true
+    }
+
+    /// Whether a segment is but an acknowledgement that another has overtaken: it says how things were a moment ago, and what it
+    /// tells of (RFC 2018) holds. Answered, as what is of an earlier time, there would be as many answers as acknowledgements. By
+    /// less than a time-out: it cannot be of earlier numbers. (As Linux; the peer's timestamps count milliseconds or less.)
+    #[cold]
+    fn is_late_ack(&self, s: &Segment<'_>, value: u32, cx: &Context<'_>) -> bool {
+        let bare = s.flags & !(flag::PSH | flag::ECE | flag::CWR) == flag::ACK && s.payload.is_empty();
+        bare && s.seq == self.rcv_nxt && u64::from(self.ts_recent.wrapping_sub(value)) <= self.rto_ns(cx) >> 20
     }
 
     /// What of a segment lies in the window: its sequence number, data and FIN (RFC 9293 section 3.4). None, and an
@@ -430,7 +442,8 @@ impl Flow {
             self.selective(s, cx);
             return Some(false);
         }
-        let window = u32::from(s.window) << self.send_scale();
+        // A SYN's is not scaled (RFC 7323 section 2.2), as where both connect at the same time.
+        let window = u32::from(s.window) << if s.has(flag::SYN) { 0 } else { self.send_scale() };
         if self.has(is::ECN) && s.has(flag::ECE) && !self.any(is::RECOVERY | is::LOSS) && seq_before(self.recover, ack)
         {
             self.marked(cx);

@@ -671,6 +671,10 @@ impl Flow {
                 trouble.delivered_at = None;
                 (trouble.resent_came, trouble.told_old) = (false, false);
                 trouble.lost_to = max;
+                if trouble.sacked.around(una).is_some() {
+                    // The peer has dropped what it had told of (RFC 2018 section 8): nothing of it holds.
+                    trouble.sacked = Ranges::EMPTY;
+                }
             }
             // Without: all again, from the first.
             None => self.snd_nxt = una,

@@ -556,3 +556,31 @@ fn once_segments_have_come_in_disorder_the_late_are_waited_for_also_much_later()
     let longer = late_for(&mut talk, first);
     assert!(longer > 1.6 * waited, "{longer} ms after {waited} ms");
 }
+
+#[test]
+fn what_the_peer_told_of_and_dropped_is_sent_again() {
+    // RFC 2018 section 8: 0 is lost, 1 to 4 are told of, and gone when 0 has come.
+    let (mut talk, _) = sender(10, selective());
+    for n in 2..=5 {
+        talk.tell(say(ACK).sack(&[block(1, n)]));
+    }
+    talk.all();
+    talk.wait(50);
+    talk.tell(say(ACK).ack(nth(1)));
+    talk.all();
+    let mut una = 1;
+    for _ in 0..10 {
+        talk.wait(1000);
+        for n in numbers(&talk.all()) {
+            una = if n == una { una + 1 } else { una };
+        }
+        talk.tell(say(ACK).ack(nth(una)));
+        for n in numbers(&talk.all()) {
+            una = if n == una { una + 1 } else { una };
+        }
+        talk.tell(say(ACK).ack(nth(una)));
+    }
+    assert_eq!(una, 10, "all has come: {} time-outs", talk.count(Count::RetransmitTimeouts));
+    assert!(talk.count(Count::RetransmitTimeouts) > 0, "that is how it was found");
+    assert_eq!(talk.stack.held(), (0, 0));
+}

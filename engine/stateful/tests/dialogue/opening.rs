@@ -104,6 +104,22 @@ fn both_may_connect_at_once() {
 }
 
 #[test]
+fn the_window_of_a_syn_ack_is_not_scaled_where_both_connect_at_once() {
+    // RFC 7323 section 2.2: 1000 bytes, not 8000.
+    let tunables = Tunables { window_scale: true, no_delay: true, initial_window: 100, ..plain() };
+    let send = Instruction::Send { payload: 0, wait: true };
+    let mut talk = Talk::client(vec![Instruction::Connect, send, Instruction::WaitForPeerClose], 20_000, tunables);
+    talk.next();
+    let scaled = Options { window_scale: Some(3), ..MSS };
+    talk.tell(say(SYN).seq(0).options(scaled).window(1000));
+    talk.all();
+    talk.tell(say(SYN | ACK).seq(0).ack(1).options(scaled).window(1000));
+    assert_eq!(talk.all().iter().map(super::peer::Heard::len).sum::<usize>(), 1000);
+    talk.tell(say(ACK).ack(1001).window(1000));
+    assert_eq!(talk.all().iter().map(super::peer::Heard::len).sum::<usize>(), 5 * 1460, "of 8000");
+}
+
+#[test]
 fn an_old_syn_ack_is_answered_with_rst() {
     // RFC 9293 section 3.10.7.3.
     let mut talk = Talk::client(idle(), 1, plain());

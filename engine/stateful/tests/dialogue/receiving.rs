@@ -240,3 +240,31 @@ fn what_comes_twice_is_told_with_data_and_only_where_blocks_were_agreed_on() {
         assert_eq!((talk.count(Count::DsackSent), talk.stack.held()), (told as u64, (0, 0)));
     }
 }
+
+#[test]
+fn acknowledgements_that_were_overtaken_are_taken_in_and_not_answered() {
+    let tunables = Tunables { timestamps: true, ..selective() };
+    let program = vec![Instruction::Accept, SEND, Instruction::WaitForPeerClose];
+    let mut talk = Talk::server(program, 100_000, tunables);
+    talk.tell(say(super::peer::SYN).seq(0).options(Options { timestamps: Some((1000, 0)), ..SACK_PERMITTED }));
+    talk.all();
+    talk.wait(50);
+    talk.tell(say(ACK).timestamps(1050, 0));
+    let sent = talk.all().len();
+    assert_eq!(sent, 10);
+    let nth = |n: u32| 1 + n * 1448;
+    talk.wait(50);
+    // The third acknowledgement comes first.
+    talk.tell(say(ACK).ack(nth(2)).timestamps(1110, 0).sack(&[(nth(5), nth(6))]));
+    talk.tell(say(ACK).ack(nth(1)).timestamps(1105, 0));
+    talk.tell(say(ACK).ack(nth(2)).timestamps(1106, 0).sack(&[(nth(3), nth(4))]));
+    assert!(talk.all().iter().all(|s| s.len() > 0), "data only");
+    assert_eq!((talk.count(Count::OldTimestamps), talk.count(Count::SackBlocksReceived)), (0, 2));
+    // Of long ago, with data, or not in its turn: as RFC 7323 section 5.3 says.
+    for late in [say(ACK).timestamps(600, 0), say(ACK).data(5).timestamps(1105, 0), say(ACK).seq(0).timestamps(1105, 0)]
+    {
+        talk.tell(late.ack(nth(2)));
+        assert_eq!(talk.all().iter().filter(|s| s.len() == 0).count(), 1);
+    }
+    assert_eq!(talk.count(Count::OldTimestamps), 3);
+}
