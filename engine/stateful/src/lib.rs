@@ -34,7 +34,7 @@ pub mod wheel;
 pub use counters::{COUNTERS, Count, Counters};
 pub use emulation::{Emulation, EmulationError};
 pub use payload::Payload;
-pub use pool::{Address, Pool, WeightedPool};
+pub use pool::{Address, Part, Pool, WeightedPool};
 pub use program::{Comparison, Instruction, Program};
 pub use records::{End, Record, Recorder};
 pub use scenario::{Client, CongestionControl, Protocol, Scenario, Server, Template, Tunables};

@@ -8,7 +8,7 @@ use crate::plan::Violations;
 use contract::{Packet, Plan};
 use spate_neighbour::mac_text;
 use spate_stateful::{Address, Neighbours, Pool, PortLink, Scenario};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 /// Servers of a pool whose next hops are asked for, at most.
@@ -145,26 +145,6 @@ fn most_frequent(found: &BTreeMap<Address, [u8; 6]>) -> Option<[u8; 6]> {
 /// Whether an address is in a subnet of a port.
 fn on_link(port: &PortInfo, address: Address) -> bool {
     port.addresses.iter().any(|own| own.contains(address.into()))
-}
-
-/// What does not go together: engines that share a run have the same clients, and a link finds each address in one place.
-pub fn shared_clients(scenario: &Scenario, ports: &[PortInfo], engines: u32) -> Vec<String> {
-    let mut told = BTreeSet::new();
-    for template in scenario.templates.iter().filter(|_| engines > 1) {
-        let Some(port) = template.client.as_ref().map(|client| &ports[client.port]) else { continue };
-        for client in &template.clients {
-            let pool = &scenario.pools[client.pool];
-            let [first, last] = [0, pool.last_offset()].map(|offset| pool.address(offset));
-            if on_link(port, first) || on_link(port, last) {
-                told.insert(format!(
-                    "clients from {first:?} to {last:?} are on the link of port {}, and {engines} engines have them: if their \
-                     ports are on one link, replies reach one engine only; give each engine clients of its own",
-                    port.name
-                ));
-            }
-        }
-    }
-    told.into_iter().collect()
 }
 
 /// (Port, pool of servers) of all clients whose next hop must be asked for, with the first template that has them.

@@ -9,7 +9,8 @@ use std::{
 
 use spate_neighbour::Range;
 use spate_stateful::{
-    Count, Counters, Emulation, Instruction, Payload, Pool, Program, Protocol, Scenario, Stack, Template, Tunables,
+    Count, Counters, Emulation, Instruction, Part, Payload, Pool, Program, Protocol, Scenario, Stack, Template,
+    Tunables,
     arrivals::{Arrivals, TimingError},
     emulation::Home,
     tuples::{Dealing, Share},
@@ -138,8 +139,11 @@ impl Templates {
     pub(super) fn read(&self) -> Vec<TemplateCounters> {
         let read = |side: &Side| {
             let mut counts = vec![0; spate_stateful::COUNTERS.len()];
+            let mut warmup = counts.clone();
             for counters in &side.counters {
-                counts.iter_mut().zip(counters.all()).for_each(|(sum, count)| *sum += count);
+                let (all, before) = counters.phases();
+                counts.iter_mut().zip(all).for_each(|(sum, count)| *sum += count);
+                warmup.iter_mut().zip(before).for_each(|(sum, count)| *sum += count);
             }
             TemplateCounters {
                 name: side.name.clone(),
@@ -147,6 +151,7 @@ impl Templates {
                 client: side.client,
                 open: side.counters.iter().map(|counters| counters.open()).sum(),
                 counts,
+                warmup,
             }
         };
         self.sides.iter().map(read).collect()
@@ -322,10 +327,8 @@ pub(super) fn prepare(
         };
         let handoff = handoffs[worker].take();
         emulating.push((worker, handoff.as_ref().map(|handoff| Arc::clone(handoff.share()))));
-        // Those that begin in the first half of the drain have the other to end.
-        let grace_ns = spec.timing.drain_ns / 2;
         let ports = ports(&scenario);
-        emulated.push(Some(Box::new(Emulated::new(emulation, ports, &context.vlans, long, handoff, grace_ns))));
+        emulated.push(Some(Box::new(Emulated::new(emulation, ports, &context.vlans, long, handoff, &spec.timing))));
     }
     let side = |((index, server), counters): ((usize, bool), Vec<Arc<Counters>>)| {
         let template = &asked.scenario.templates[index];
@@ -334,8 +337,11 @@ pub(super) fn prepare(
     };
     let sides = counters.into_iter().filter_map(side).collect();
     let claims = claims.into_keys().map(|(port, pool)| (port, asked.scenario.pools[pool].clone())).collect();
-    let both = |t: &Template| t.client.is_some() && t.server.is_some() && t.protocol == Protocol::Tcp;
-    let among_themselves = spec.share.1 == 1 && asked.scenario.templates.iter().all(both);
+    let here = |t: &Template| match (&t.client, &t.server) {
+        (Some(client), Some(server)) => spec.share.1 == 1 || client.port == server.port,
+        _ => false,
+    };
+    let among_themselves = asked.scenario.templates.iter().all(|t| here(t) && t.protocol == Protocol::Tcp);
     let linger_ns = linger_ns(&asked.scenario, spec.share.1);
     Ok((
         emulated,
@@ -349,7 +355,8 @@ pub(super) fn prepare(
 fn linger_ns(scenario: &Scenario, engines: u32) -> Option<u64> {
     let linger = |template: &Template| match (&template.client, &template.server) {
         _ if template.protocol == Protocol::Udp => None,
-        (Some(_), Some(_)) => (engines == 1).then_some(0),
+        // On a loopback port both ends are here.
+        (Some(client), Some(server)) => (engines == 1 || client.port == server.port).then_some(0),
         // The last acknowledgement may have been lost: TIME-WAIT is there to repeat it.
         (Some(client), None) => Some(client.tunables.time_wait_ns),
         (None, _) => None,
@@ -417,8 +424,7 @@ impl Takers {
     fn share(&self, worker: usize, scenario: &Scenario, (engine, engines): (u32, u32)) -> Share {
         let port = scenario.templates.iter().find_map(|template| Some(template.client.as_ref()?.port));
         let place = port.and_then(|port| self.by_port[port].iter().position(|taker| *taker == worker)).unwrap_or(0);
-        let each = self.each as u64;
-        Share { worker: u64::from(engine) * each + place as u64, workers: u64::from(engines) * each }
+        Share::of_engine(place as u64, self.each as u64, Part { index: engine, of: engines })
     }
 
     fn emulation(
@@ -433,7 +439,7 @@ impl Takers {
         let dealing = if self.each > 1 { Dealing::ByHash } else { Dealing::ByNumber };
         let now_ns = context.clock.mono_ns();
         let seed = context.clock.now_wall_ns() ^ (worker as u64) << 56;
-        let home = home(worker, context.ports, spec.share);
+        let home = home(worker, context.ports);
         let clients = scenario.templates.iter().filter_map(|template| template.client.as_ref());
         let late_after_ns = clients.map(|client| late_after_ns(spec, &context.ports[client.port])).max();
         let made = Emulation::new(Arc::clone(scenario), share, dealing, home, &asked.links, seed, now_ns);
@@ -452,16 +458,13 @@ impl Takers {
     }
 }
 
-/// Tells whether replies come to a worker: ports spread by addresses and ports. Engines with the same clients take source ports
-/// of their own each.
-fn home(worker: usize, ports: &[OpenPort], (engine, engines): (u32, u32)) -> Box<Home> {
+/// Tells whether replies come to a worker: ports spread by addresses and ports.
+fn home(worker: usize, ports: &[OpenPort]) -> Box<Home> {
     let queues: Vec<Vec<usize>> = ports.iter().map(|port| port.rx_workers.clone()).collect();
     Box::new(move |port, destination_port, tuple| {
         let workers = &queues[port];
         let (client, server) = ((tuple.client.into(), tuple.source_port), (tuple.server.into(), destination_port));
-        // Mixed: the hash that spreads is linear in the port's bits, and would leave some workers without any.
-        let taker = (u32::from(tuple.source_port).wrapping_mul(0x9e37_79b1) >> 16) % engines;
-        taker == engine && workers[spread::queue_between(server, client, workers.len())] == worker
+        workers[spread::queue_between(server, client, workers.len())] == worker
     })
 }
 
@@ -529,8 +532,7 @@ fn claims(scenario: &Scenario) -> Claims {
     claims
 }
 
-/// Addresses that a scenario's clients and servers have, by port. All of them: engines that share a run have the same ones, and
-/// tell their clients' flows apart by source ports.
+/// Addresses that a scenario's clients and servers have on this engine, by port.
 pub(super) fn ranges(scenario: &Scenario) -> BTreeMap<usize, Vec<Range>> {
     let mut ranges: BTreeMap<usize, Vec<Range>> = BTreeMap::new();
     for template in &scenario.templates {
@@ -539,9 +541,11 @@ pub(super) fn ranges(scenario: &Scenario) -> BTreeMap<usize, Vec<Range>> {
         for (port, pools, own_macs) in [client, server].into_iter().flatten() {
             for weighted in pools {
                 let pool = &scenario.pools[weighted.pool];
+                let Some(first_own) = pool.first_own() else { continue };
                 let end = |offset: u128| IpAddr::from(pool.address(offset));
-                let first_mac = pool.first_mac.filter(|_| own_macs);
-                let range = Range { first: end(0), last: end(pool.last_offset()), first_mac };
+                let first_mac = pool.mac(first_own).filter(|_| own_macs);
+                let (first, last, step) = (end(first_own), end(pool.last_offset()), pool.part().of);
+                let range = Range { first, last, step, first_mac };
                 let of_port = ranges.entry(port).or_default();
                 if !of_port.contains(&range) {
                     of_port.push(range);

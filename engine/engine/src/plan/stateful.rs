@@ -13,7 +13,7 @@ use super::Violations;
 use super::validate::{LONGEST_NS, MOST_NAME_CHARS, Site};
 use contract::{Plan, Ratio, Stateful, TransportProtocol};
 use spate_stateful::program::Side;
-use spate_stateful::{Client, Protocol, Scenario, Server, Template};
+use spate_stateful::{Client, Part, Protocol, Scenario, Server, Template};
 use std::collections::HashMap;
 
 /// Templates of a plan, at most.
@@ -38,7 +38,10 @@ pub fn scenario(plan: &Plan, site: &Site, wrong: &mut Violations) -> Option<Scen
     names(asked, wrong);
     let found: Vec<_> = (0..asked.templates.len()).map(|i| template(i, asked, site, wrong)).collect();
     let templates: Option<Vec<Template>> = found.into_iter().collect();
-    let (pools, templates) = pools.zip(templates).filter(|_| wrong.0.len() == before)?;
+    let (mut pools, mut templates) = pools.zip(templates).filter(|_| wrong.0.len() == before)?;
+    if let Some(share) = plan.share.filter(|share| share.index < share.count) {
+        addresses::share(Part { index: share.index, of: share.count }, &mut pools, &mut templates);
+    }
     programs::check(asked, &templates, &payloads, wrong);
     let scenario = Scenario {
         payloads,
