@@ -140,7 +140,7 @@ func writeResult(w io.Writer, run *spatev1.TrafficRun) error {
 		for _, row := range rows {
 			fmt.Fprintln(tables, strings.Join(row, "\t"))
 		}
-		tables.Flush() //nolint:errcheck // told by the last one
+		tables.Flush() // an error is told by the last one
 	}
 	table("THRESHOLD,MET,VALUES", thresholdRows(run.Status.Verdict))
 	result := run.Status.Result

@@ -187,7 +187,7 @@ func (e *templateEntry) bytes() (*big.Int, error) {
 		}
 		sent, err := side.program.sent()
 		if err != nil {
-			return nil, fmt.Errorf("source.programs.%s %v", side.name, err)
+			return nil, fmt.Errorf("source.programs.%s %w", side.name, err)
 		}
 		sum.Add(sum, sent)
 	}

@@ -4,7 +4,7 @@ use super::emulating::Emulating;
 use super::replaying::Replaying;
 use crate::datapath::ReplaySpec;
 use crate::plan::validate::{self, Checked, Site};
-use crate::plan::{Violations, decode, fit, rate::LineRate};
+use crate::plan::{Violations, decode, fit, rate::LineRate, stateful};
 use anyhow::{Context, bail};
 use contract::{Plan, Stream, stream::Transmit};
 use pcap_file::pcap::{PcapHeader, PcapPacket, PcapWriter};
@@ -254,6 +254,7 @@ impl Simulate {
     ) -> anyhow::Result<Vec<Emulating>> {
         let Some(scenario) = &checked.stateful else { return Ok(Vec::new()) };
         let mut scenario = scenario.clone();
+        stateful::alone(&mut scenario);
         let asked = plan.stateful.iter().flat_map(|stateful| &stateful.templates);
         for (template, _) in scenario.templates.iter_mut().zip(asked).filter(|(_, asked)| asked.paused) {
             if let Some(client) = &mut template.client {

@@ -13,6 +13,8 @@ use std::net::IpAddr;
 
 /// Servers of a pool whose next hops are asked for, at most.
 const MOST_ASKED: u128 = 64;
+/// Servers of a larger pool that engines share, whose next hops are told each by itself, at most.
+const MOST_SPREAD: u128 = 1 << 16;
 
 /// Writes the next hop's MAC into the frames of streams that ask for it; from then on the frames are as given.
 pub fn fill_in(plan: &mut Plan, datapath: &Datapath) -> Result<(), Violations> {
@@ -93,6 +95,10 @@ pub fn links(scenario: &Scenario, datapath: &Datapath) -> Result<Links, Violatio
             continue;
         }
         let of_pool = &scenario.pools[pool];
+        if let Some(mut spread) = spread(of_pool, &known) {
+            found[port].append(&mut spread);
+            continue;
+        }
         let [first, last] = [0, of_pool.last_offset()].map(|offset| of_pool.address(offset));
         let mut macs: Vec<_> = known.values().copied().collect();
         macs.sort_unstable();
@@ -126,13 +132,35 @@ pub fn links(scenario: &Scenario, datapath: &Datapath) -> Result<Links, Violatio
     wrong.or(made)
 }
 
-/// Up to so many addresses of a pool, its first and last among them, evenly apart.
+/// Up to so many addresses of a pool, its first and last among them, evenly apart; of a larger one that engines share, some of
+/// each part.
 fn sample(pool: &Pool) -> impl Iterator<Item = Address> {
     let last = pool.last_offset();
     let count = last.min(MOST_ASKED - 1) + 1;
+    let parts = if last < MOST_ASKED { 1 } else { u128::from(pool.part().of).min(MOST_ASKED) };
     (0..count).map(move |n| {
-        pool.address(if count <= 1 { 0 } else { last / (count - 1) * n + last % (count - 1) * n / (count - 1) })
+        let even = if count <= 1 { 0 } else { last / (count - 1) * n + last % (count - 1) * n / (count - 1) };
+        let of_part = even - even % parts + n % parts;
+        pool.address(if of_part <= last { of_part } else { of_part - parts })
     })
+}
+
+/// Where all servers of a pool that engines share are, if those of each part are in one place, and not all in the same. Not for
+/// the largest.
+fn spread(pool: &Pool, known: &BTreeMap<Address, [u8; 6]>) -> Option<BTreeMap<Address, [u8; 6]>> {
+    let parts = u128::from(pool.part().of);
+    let first = known.values().next()?;
+    if parts == 1 || pool.last_offset() >= MOST_SPREAD || known.values().all(|mac| mac == first) {
+        return None;
+    }
+    let mut by_part = vec![None; parts as usize];
+    for (address, mac) in known {
+        let place = &mut by_part[(pool.contains(*address)? % parts) as usize];
+        if place.replace(*mac).is_some_and(|other| other != *mac) {
+            return None;
+        }
+    }
+    (0..=pool.last_offset()).map(|offset| Some((pool.address(offset), by_part[(offset % parts) as usize]?))).collect()
 }
 
 /// Where most addresses are.
@@ -179,4 +207,48 @@ fn frame_to(address: Address) -> Vec<u8> {
     }
     frame.resize(74, 0);
     frame
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spate_stateful::{Part, pool::Order};
+
+    fn pool(count: u128, of: u32) -> Pool {
+        let whole = Pool::new(Address::v4(0), Address(Address::v4(0).0 + count - 1), Order::Sequential).unwrap();
+        whole.part_of(Part { index: 0, of })
+    }
+
+    #[test]
+    fn some_of_each_part_are_asked_for() {
+        for count in [1, 2, 63, 64, 65, 66, 100, 1000, 1 << 20] {
+            for of in [1, 2, 3, 5, 16, 63, 64] {
+                let pool = pool(count, of);
+                let asked: Vec<_> = sample(&pool).map(|address| pool.contains(address).unwrap()).collect();
+                assert_eq!(asked.len() as u128, count.min(MOST_ASKED));
+                if count <= MOST_ASKED {
+                    assert!(asked.iter().copied().eq(0..count), "{count} {of}: {asked:?}");
+                } else {
+                    let found: std::collections::BTreeSet<_> =
+                        asked.iter().map(|offset| offset % u128::from(of)).collect();
+                    assert_eq!(found.len(), of as usize, "{count} {of}: {asked:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn servers_of_other_engines_are_where_those_are() {
+        let (pool, mac) = (pool(1000, 3), |offset: u128| [2, 0, 0, 0, 0, (offset % 3) as u8]);
+        let asked = |mac: &dyn Fn(u128) -> [u8; 6]| {
+            sample(&pool).map(|address| (address, mac(pool.contains(address).unwrap()))).collect::<BTreeMap<_, _>>()
+        };
+        let found = spread(&pool, &asked(&mac)).unwrap();
+        assert_eq!(found.len(), 1000);
+        assert!(found.iter().all(|(address, found)| *found == mac(pool.contains(*address).unwrap())));
+        // All at a gateway, or anywhere.
+        assert_eq!(spread(&pool, &asked(&|_| [2; 6])), None);
+        assert_eq!(spread(&pool, &asked(&|offset| [2, 0, 0, 0, 0, (offset % 7) as u8])), None);
+        assert_eq!(spread(&super::tests::pool(1 << 17, 3), &asked(&mac)), None);
+    }
 }

@@ -55,6 +55,11 @@ pub fn scenario(plan: &Plan, site: &Site, wrong: &mut Violations) -> Option<Scen
     (wrong.0.len() == before).then_some(scenario)
 }
 
+/// Lets an engine answer for all servers of its scenario, also those that others have: where it is alone, as in a simulation.
+pub fn alone(scenario: &mut Scenario) {
+    addresses::all_servers(&mut scenario.pools, scenario.templates.iter_mut());
+}
+
 fn count(asked: &Stateful, wrong: &mut Violations) {
     match asked.templates.len() {
         0 => wrong.add("stateful.templates", "none; must be at least one, or leave out stateful"),

@@ -128,21 +128,26 @@ pub fn taken(
 }
 
 /// Gives pools and templates this engine's part of addresses. Of those of a loopback port, whose link has nobody else, servers are
-/// all here: their pools are added as whole ones.
+/// all here.
 pub fn share(part: Part, pools: &mut Vec<Pool>, templates: &mut [Template]) {
     if part == Part::WHOLE {
         return;
     }
-    let whole = pools.clone();
     pools.iter_mut().for_each(|pool| *pool = pool.part_of(part));
-    let mut copies = BTreeMap::new();
     let alone = |t: &&mut Template| t.client.as_ref().zip(t.server.as_ref()).is_some_and(|(c, s)| c.port == s.port);
-    for servers in templates.iter_mut().filter(alone).flat_map(|template| &mut template.servers) {
-        let original = servers.pool;
-        servers.pool = *copies.entry(original).or_insert_with(|| {
-            pools.push(whole[original].clone());
-            pools.len() - 1
-        });
+    all_servers(pools, templates.iter_mut().filter(alone));
+}
+
+/// Lets an engine answer for all servers of templates: their pools are added as whole ones.
+pub fn all_servers<'a>(pools: &mut Vec<Pool>, templates: impl Iterator<Item = &'a mut Template>) {
+    let mut copies = BTreeMap::new();
+    for servers in templates.flat_map(|template| &mut template.servers) {
+        if pools[servers.pool].part() != Part::WHOLE {
+            servers.pool = *copies.entry(servers.pool).or_insert_with_key(|original| {
+                pools.push(pools[*original].part_of(Part::WHOLE));
+                pools.len() - 1
+            });
+        }
     }
 }
 

@@ -656,10 +656,17 @@ fn templates_count_towards_the_line_rate_of_their_ports_each_way() {
     let wrong = validate(&good(), &site).unwrap_err().0.remove(0);
     assert_eq!(wrong.field, "stateful");
     assert!(wrong.description.starts_with("ask port west for 6197333 bit/s on the medium"), "{}", wrong.description);
-    // Half of it is another engine's.
+    site.ports[1].line_rate = LineRate::Unknown;
+    // Of two engines, this has half of the clients' flows, and 128 of 255 servers: to a millionth, rounded up.
     let mut plan = good();
     plan.share = Some(contract::Share { index: 0, count: 2 });
-    assert_eq!(validate(&plan, &site).unwrap().port_bits[&1], server / 2);
+    let served = (2000 + 2 * 78 + 2 * 84) * 8 * 1000 * 501_961 / 3_000_000;
+    assert_eq!(validate(&plan, &site).unwrap().port_bits, [(0, client / 2), (1, served)].into());
+    // A single server is the first engine's.
+    part(&mut plan).pools[1].last = vec![48, 0, 0, 1].into();
+    assert_eq!(validate(&plan, &site).unwrap().port_bits[&1], server);
+    plan.share = Some(contract::Share { index: 1, count: 2 });
+    assert_eq!(validate(&plan, &site).unwrap().port_bits[&1], 0);
 }
 
 #[test]
