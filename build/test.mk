@@ -28,8 +28,8 @@ PEERS_CONNECTIONS ?= 10000
 PEERS_ROUNDS ?= 5
 PEERS_SEED ?= 1
 
-.PHONY: lint lint-shell lint-yaml lint-chart lint-e2e unit e2e peers
-lint: engine-lint operator-lint verify-generated lint-shell lint-yaml lint-chart lint-e2e ## Check style and that generated files are current
+.PHONY: lint lint-shell lint-yaml lint-chart lint-alerts lint-e2e unit e2e peers
+lint: engine-lint operator-lint verify-generated lint-shell lint-yaml lint-chart lint-alerts lint-e2e ## Check style and that generated files are current
 
 shell_scripts = $(shell git ls-files --cached --others --exclude-standard -- e2e build .ci | xargs -r grep -lE -m1 '^\#!.*(ba)?sh$$')
 lint-shell:
@@ -38,13 +38,17 @@ lint-shell:
 
 lint-yaml:
 	@echo "lint: yamllint"
-	@yamllint --strict -c build/yamllint.yaml config e2e charts/spate/values.yaml charts/spate/Chart.yaml
+	@yamllint --strict -c build/yamllint.yaml config dashboards e2e charts/spate/values.yaml charts/spate/Chart.yaml
 
 lint-chart: $(HELM)
 	@echo "lint: helm"
 	@$(HELM) lint --quiet --strict charts/spate 2> >(grep -v 'found symbolic link' >&2)
 	@$(HELM) template spate charts/spate --namespace spate-system --api-versions monitoring.coreos.com/v1 \
 	  2> >(grep -v 'found symbolic link' >&2) >/dev/null
+
+lint-alerts:
+	@echo "lint: alerts"
+	@cd dashboards && promtool check rules alerts.yaml >/dev/null && promtool test rules alerts_test.yaml >/dev/null
 
 lint-e2e:
 	@echo "lint: e2e suites"

@@ -5,6 +5,7 @@ package test
 // Templates with real engines: results are sums over pods, live ones and last ones, and thresholds know what there is.
 
 import (
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -69,6 +70,47 @@ func TestTemplatesOfTwoEnginesHaveOneResultAndVerdict(t *testing.T) {
 	if p.Status.Flows == nil || *p.Status.Flows != flows {
 		t.Errorf("the profile has %+v, its run %+v", p.Status.Flows, flows)
 	}
+}
+
+// A connection brings 1,005 bytes: 100,500 bytes a second are 100 connections, by three to one.
+func TestAMixOfTwoEnginesIsSharedByBytesAndMeasuredAfterTheWarmup(t *testing.T) {
+	ns := ready(t, "  replicas: 2\n")
+	mustApply(t, ns, loopbackTemplate)
+	entry := func(name string) string {
+		return "  - {name: " + name + ", templateRef: {name: greeting}, transmitPort: loop, receivePort: loop, share: "
+	}
+	shares := strings.NewReplacer("  - {name: hello, templateRef: {name: greeting}, transmitPort: loop, receivePort: loop}\n", entry("much")+"3}\n"+entry("little")+"1}\n")
+	mustApply(t, ns, shares.Replace(greetingProfile("mix", `  mix: {rate: 804kbps, shareBy: Bytes}
+  warmup: 2s
+  duration: 2s
+  thresholds:
+  - {name: none-failed, expression: result.flows.failed == 0}
+`)))
+	r := complete(t, runLimit, profileNamed(ns, "mix"))
+	if entries := r.Spec.Entries; len(entries) != 2 || entries[0].ConnectionRate != "75cps" || entries[1].ConnectionRate != "25cps" {
+		t.Errorf("entries %+v", entries)
+	}
+	for i, want := range []struct {
+		name  string
+		flows int64
+	}{{"little", 50}, {"much", 150}} {
+		result := r.Status.Result.Templates[i]
+		// Some that were due in the warm-up may have begun behind it.
+		if due := result.Client.Attempts + result.Client.NotBegun; result.Name != want.name || due < want.flows-2 || due > want.flows*3/2 {
+			t.Errorf("%s: %d flows were due after the warm-up, want about %d of %s", result.Name, due, want.flows, want.name)
+		}
+	}
+	if v := r.Status.Verdict; v == nil || v.Outcome != spatev1.VerdictPassed {
+		t.Errorf("verdict %+v", v)
+	}
+}
+
+func TestPodsWithoutClientsOfTheirOwnAreToldBeforeTheRun(t *testing.T) {
+	ns := namespace(t)
+	mustApply(t, ns, loopbackGenerator+"  replicas: 2\n---"+strings.Replace(loopbackTemplate, "last: 198.18.0.100", "last: 198.18.0.1", 1))
+	mustApply(t, ns, greetingProfile("alone", "  duration: 1s\n"))
+	expect(t, answerLimit, profileNamed(ns, "alone"), spatev1.ConditionStalled, metav1.ConditionTrue, spatev1.ReasonInvalidSpec,
+		`spec.traffic[0].templateRef: ASTFTemplate "greeting": spec.pools.clients[0] has 1 addresses for the 2 pods of generator loop`)
 }
 
 func TestThresholdsOnTemplatesAreCheckedBeforeTheRun(t *testing.T) {

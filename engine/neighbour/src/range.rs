@@ -4,14 +4,16 @@ use std::net::IpAddr;
 
 use crate::Mac;
 
-/// Addresses of one family from `first` to `last`, both included.
+/// Addresses of one family from `first` to `last`, both included: every `step`-th of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
     /// The first of them.
     pub first: IpAddr,
     /// The last of them; not before the first.
     pub last: IpAddr,
-    /// The MAC of the first address's station; that of the n-th behind it is n higher, around at 2^48. None: the port's own
+    /// From one to the next; at least 1.
+    pub step: u32,
+    /// The MAC of the first address's station; that of the address n behind it is n higher, around at 2^48. None: the port's own
     /// for all.
     pub first_mac: Option<Mac>,
 }
@@ -20,7 +22,8 @@ impl Range {
     /// How far an address is from the first, if it is in the range.
     pub fn offset(&self, address: IpAddr) -> Option<u128> {
         let (first, last, address) = (key(self.first), key(self.last), key(address));
-        (first..=last).contains(&address).then(|| address - first)
+        let offset = (first..=last).contains(&address).then(|| address - first)?;
+        offset.is_multiple_of(self.step.into()).then_some(offset)
     }
 
     /// The MAC at which an address is, if it is in the range; `own` is the port's.
@@ -40,7 +43,7 @@ pub(crate) fn key(address: IpAddr) -> u128 {
     }
 }
 
-/// Ranges without overlap in ascending order: finding an address takes few looks, however many there are.
+/// Ranges, whatever is left out within them, without overlap in ascending order: finding an address takes few looks, however many there are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Union(Vec<(u128, u128)>);
 
@@ -72,14 +75,14 @@ mod tests {
     use proptest::prelude::*;
 
     fn range(first: u128, last: u128) -> Range {
-        Range { first: IpAddr::V6(first.into()), last: IpAddr::V6(last.into()), first_mac: None }
+        Range { first: IpAddr::V6(first.into()), last: IpAddr::V6(last.into()), step: 1, first_mac: None }
     }
 
     #[test]
     fn stations_have_the_ports_mac_or_count_up_from_their_own() {
         let own = [2, 0, 0, 0, 0, 1];
         let mut range =
-            Range { first: "10.0.0.1".parse().unwrap(), last: "10.0.2.0".parse().unwrap(), first_mac: None };
+            Range { first: "10.0.0.1".parse().unwrap(), last: "10.0.2.0".parse().unwrap(), step: 1, first_mac: None };
         assert_eq!(range.mac("10.0.1.2".parse().unwrap(), own), Some(own));
         assert_eq!(range.mac("10.0.2.1".parse().unwrap(), own), None);
         assert_eq!(range.mac("::ffff:0:1".parse().unwrap(), own), None);
@@ -87,6 +90,9 @@ mod tests {
         assert_eq!(range.mac("10.0.1.2".parse().unwrap(), own), Some([2, 0, 0, 0, 2, 0]));
         range.first_mac = Some([0xff; 6]);
         assert_eq!(range.mac("10.0.0.2".parse().unwrap(), own), Some([0; 6]));
+        (range.step, range.first_mac) = (3, Some([2, 0, 0, 0, 0, 1]));
+        assert_eq!(range.mac("10.0.0.7".parse().unwrap(), own), Some([2, 0, 0, 0, 0, 7]));
+        assert_eq!(range.mac("10.0.0.6".parse().unwrap(), own), None);
     }
 
     proptest! {

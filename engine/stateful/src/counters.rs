@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is counted, for each template and side: names, meanings, and what TRex calls the same.
+use core::sync::atomic::{AtomicBool, Ordering};
+
 use spate_stats::{Counter, Times};
 
 macro_rules! counters {
@@ -111,6 +113,10 @@ pub const COUNTS: usize = COUNTERS.len();
 pub struct Counters {
     counts: [Counter; COUNTS],
     open: Counter,
+    /// Of `counts`, what was counted in the warm-up, once that is over.
+    warmup: [Counter; COUNTS],
+    /// The warm-up lasts.
+    warming: AtomicBool,
     connect_times: Option<Box<Times>>,
     round_trips: Option<Box<Times>>,
 }
@@ -120,6 +126,8 @@ impl Default for Counters {
         Self {
             counts: core::array::from_fn(|_| Counter::default()),
             open: Counter::default(),
+            warmup: core::array::from_fn(|_| Counter::default()),
+            warming: AtomicBool::new(false),
             connect_times: None,
             round_trips: None,
         }
@@ -131,6 +139,22 @@ impl Counters {
     pub fn timing(connects: bool, round_trips: bool) -> Self {
         let times = |so: bool| so.then(Box::<Times>::default);
         Self { connect_times: times(connects), round_trips: times(round_trips), ..Self::default() }
+    }
+
+    /// What is counted from now on is of a warm-up, and no times are noted.
+    pub(crate) fn begin_warmup(&self) {
+        self.warming.store(true, Ordering::Release);
+    }
+
+    /// The warm-up is over; only the one writer may say so.
+    pub(crate) fn end_warmup(&self) {
+        self.warmup.iter().zip(&self.counts).for_each(|(warmup, count)| warmup.set(count.get()));
+        self.warming.store(false, Ordering::Release);
+    }
+
+    #[inline]
+    fn measures(&self) -> bool {
+        !self.warming.load(Ordering::Relaxed)
     }
 
     /// How long connections took to be established: for clients from the first SYN on, for servers from its arrival on. In steps
@@ -148,7 +172,9 @@ impl Counters {
     /// A connection was established after such a time; only the one writer may say so.
     #[inline]
     pub(crate) fn connected_after(&self, ns: u64) {
-        if let Some(times) = &self.connect_times {
+        if let Some(times) = &self.connect_times
+            && self.measures()
+        {
             times.record(ns);
         }
     }
@@ -156,7 +182,9 @@ impl Counters {
     /// A round trip took such a time.
     #[inline]
     pub(crate) fn round_trip(&self, ns: u64) {
-        if let Some(times) = &self.round_trips {
+        if let Some(times) = &self.round_trips
+            && self.measures()
+        {
             times.record(ns);
         }
     }
@@ -195,6 +223,14 @@ impl Counters {
     #[inline]
     pub(crate) fn ended(&self) {
         self.open.set(self.open.get() - 1);
+    }
+
+    /// All, in the order of `COUNTERS`, and what of them was counted in the warm-up, at one time: before that is over, all.
+    pub fn phases(&self) -> (Vec<u64>, Vec<u64>) {
+        let warming = self.warming.load(Ordering::Acquire);
+        let all: Vec<_> = self.all().collect();
+        let warmup = if warming { all.clone() } else { self.warmup.iter().map(Counter::get).collect() };
+        (all, warmup)
     }
 
     /// All, in the order of `COUNTERS`.

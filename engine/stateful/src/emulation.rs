@@ -134,6 +134,21 @@ impl Emulation {
         self.stack.record(recorder);
     }
 
+    /// What happens until `measure` is counted as of a warm-up.
+    pub fn warm_up(&self) {
+        self.all_counters().for_each(|counters| counters.begin_warmup());
+    }
+
+    /// The warm-up is over.
+    pub fn measure(&self) {
+        self.all_counters().for_each(|counters| counters.end_warmup());
+    }
+
+    fn all_counters(&self) -> impl Iterator<Item = &Counters> {
+        let sides = (0..self.scenario.templates.len()).flat_map(|template| [(template, true), (template, false)]);
+        sides.map(|(template, client)| &**self.stack.counters(template, client))
+    }
+
     /// Flows begin from this instant on.
     pub fn start(&mut self, at_ns: u64) {
         self.arrivals = Self::arrivals(&self.scenario, self.share, at_ns).ok();

@@ -37,7 +37,7 @@ pub use counters::{COUNTERS, Count, Counters};
 pub use emulation::{Emulation, EmulationError};
 pub use offload::{Cut, Finish, Layers, Offloads};
 pub use payload::Payload;
-pub use pool::{Address, Pool, WeightedPool};
+pub use pool::{Address, Part, Pool, WeightedPool};
 pub use program::{Comparison, Instruction, Program};
 pub use records::{End, Record, Recorder};
 pub use scenario::{Client, CongestionControl, Protocol, Scenario, Server, Template, Tunables};

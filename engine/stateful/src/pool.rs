@@ -3,6 +3,9 @@
 //!
 //! A client or server is known by its *offset*: how far its address is from the pool's first. The order says which offset
 //! is the n-th. All of it is computed from n alone, so any split over workers finds the same.
+//!
+//! Engines that share a run have a *part* of a pool each: of P engines, engine k the addresses at offsets k, k + P, k + 2 P, ...,
+//! whatever the order, so that whose an address is can be told from it alone. The order is then that of the part.
 use core::net::IpAddr;
 
 use crate::{gtpu::Tunnels, random::mix};
@@ -68,6 +71,9 @@ pub struct Pool {
     /// The last address's offset: a length of 2^128 fits in no integer.
     last_offset: u128,
     order: Order,
+    part: Part,
+    /// Of the part's last address: how manieth of the part it is, from 0.
+    part_last: u128,
     /// MAC of the client with offset 0; that of offset n is n higher. None: the port's own for all.
     pub first_mac: Option<[u8; 6]>,
     /// Of its clients.
@@ -87,6 +93,26 @@ pub enum Order {
         /// Of the shuffle.
         seed: u64,
     },
+}
+
+/// Which of a pool's addresses are an engine's own: those at offsets `index`, `index + of`, `index + 2 of`, ...
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Below `of`.
+    pub index: u32,
+    /// How many parts there are; at least 1.
+    pub of: u32,
+}
+
+impl Part {
+    /// All of them.
+    pub const WHOLE: Self = Self { index: 0, of: 1 };
+
+    /// Whether an offset is in the part.
+    #[inline]
+    fn has(self, offset: u128) -> bool {
+        self.of == 1 || offset % u128::from(self.of) == u128::from(self.index)
+    }
 }
 
 /// A pool and how often it is taken among others.
@@ -119,7 +145,39 @@ impl Pool {
             return Err(PoolError::Families);
         }
         let last_offset = last.0.checked_sub(first.0).ok_or(PoolError::Reversed)?;
-        Ok(Self { first, last_offset, order, first_mac: None, source_ports: SourcePorts::default(), tunnels: None })
+        let (part, part_last) = (Part::WHOLE, last_offset);
+        let (first_mac, source_ports, tunnels) = (None, SourcePorts::default(), None);
+        Ok(Self { first, last_offset, order, part, part_last, first_mac, source_ports, tunnels })
+    }
+
+    /// The same pool, of which a part is an engine's own.
+    #[must_use]
+    pub fn part_of(&self, part: Part) -> Self {
+        let behind = self.last_offset.saturating_sub(part.index.into());
+        Self { part, part_last: behind / u128::from(part.of), ..self.clone() }
+    }
+
+    /// The offset of the first of the engine's own addresses, if it has any.
+    pub fn first_own(&self) -> Option<u128> {
+        Some(self.part.index.into()).filter(|first| *first <= self.last_offset)
+    }
+
+    /// Which addresses are the engine's own.
+    #[inline]
+    pub fn part(&self) -> Part {
+        self.part
+    }
+
+    /// The number of the engine's own addresses less one, if it has any.
+    #[inline]
+    pub fn part_last(&self) -> u128 {
+        self.part_last
+    }
+
+    /// Whether an address is one of the engine's own.
+    #[inline]
+    pub fn owns(&self, address: Address) -> bool {
+        self.contains(address).is_some_and(|offset| self.part.has(offset))
     }
 
     /// The offset of the last address: the number of addresses less one.
@@ -146,10 +204,11 @@ impl Pool {
         address.0.checked_sub(self.first.0).filter(|offset| *offset <= self.last_offset)
     }
 
-    /// The addresses that are answered for on the clients' link: theirs, or those of the gNBs they are behind.
+    /// The addresses that are answered for on the clients' link: theirs, or those of the gNBs they are behind, of which an engine
+    /// has the same part, if they are a multiple of the parts.
     pub fn on_clients_link(&self) -> Self {
         let gnbs = self.tunnels.and_then(|t| Self::new(t.local, t.last_gnb(), Order::Sequential).ok());
-        gnbs.unwrap_or_else(|| self.clone())
+        gnbs.map_or_else(|| self.clone(), |gnbs| gnbs.part_of(self.part))
     }
 
     /// Whether both have an address.
@@ -157,23 +216,41 @@ impl Pool {
         self.contains(other.first).is_some() || other.contains(self.first).is_some()
     }
 
-    /// Which place in the round the n-th one has, and which round it is.
+    /// Which place in the round the n-th own one has, and which round it is.
     #[inline]
     pub(crate) fn place(&self, n: u64) -> (u64, u64) {
-        match u64::try_from(self.last_offset).ok().and_then(|last| last.checked_add(1)) {
+        match u64::try_from(self.part_last).ok().and_then(|last| last.checked_add(1)) {
             Some(len) => (n % len, n / len),
             None => (n, 0),
         }
     }
 
-    /// The offset of the n-th address, n = 0, 1, 2, ...
+    /// The offset of the n-th address, n = 0, 1, 2, ..., of the whole pool.
     #[inline]
     pub fn nth(&self, n: u64) -> u128 {
-        let place = u128::from(self.place(n).0);
+        let place = match u64::try_from(self.last_offset).ok().and_then(|last| last.checked_add(1)) {
+            Some(len) => n % len,
+            None => n,
+        };
         match self.order {
-            Order::Sequential => place,
-            Order::Random { seed } => shuffled(place, self.last_offset, seed),
+            Order::Sequential => place.into(),
+            Order::Random { seed } => shuffled(place.into(), self.last_offset, seed),
         }
+    }
+
+    /// The offset of the n-th address of the engine's own. Parts are shuffled each in its own way.
+    #[inline]
+    pub fn nth_own(&self, n: u64) -> u128 {
+        let Part { index, of } = self.part;
+        if of == 1 {
+            return self.nth(n);
+        }
+        let place = u128::from(self.place(n).0);
+        let own = match self.order {
+            Order::Sequential => place,
+            Order::Random { seed } => shuffled(place, self.part_last, mix(seed ^ u64::from(index))),
+        };
+        u128::from(index) + own * u128::from(of)
     }
 
     /// The MAC of the client at an offset; around at 2^48.
@@ -293,6 +370,9 @@ mod tests {
             assert_eq!(all.contains(all.address(all.nth(u64::MAX))), Some(all.nth(u64::MAX)));
         }
         assert_eq!(pool(0, u128::MAX, Order::Sequential).nth(u64::MAX), u128::from(u64::MAX));
+        let part = pool(0, u128::MAX, Order::Sequential).part_of(Part { index: 2, of: 3 });
+        assert_eq!(part.nth_own(u64::MAX), u128::from(u64::MAX) * 3 + 2);
+        assert!(part.owns(Address(u128::MAX - 1)) && !part.owns(Address(u128::MAX)));
     }
 
     /// First flows of TRex's simulator, clients 0.. of one pool (its shared_port and udp_mix examples).
@@ -364,6 +444,36 @@ mod tests {
             }
             let stated = first.wrapping_add((offset as u16).wrapping_mul(step));
             prop_assert!(!stepped || !range.contains(&stated) || ports.start(offset) == stated);
+        }
+
+        #[test]
+        fn parts_have_each_address_once_and_take_their_own_in_turn(
+            first in 0u128..1 << 90, len in 1u64..300, of in 1u32..20, seed: u64, round in 0u64..9,
+        ) {
+            for order in [Order::Sequential, Order::Random { seed }] {
+                let whole = pool(first, first + u128::from(len) - 1, order);
+                let mut owners = vec![0; len as usize];
+                for index in 0..of {
+                    let part = whole.part_of(Part { index, of });
+                    if part.first_own().is_none() {
+                        prop_assert!((0..u128::from(len)).all(|offset| !part.owns(part.address(offset))));
+                        prop_assert!(u64::from(index) >= len);
+                        continue;
+                    }
+                    let own = part.part_last() as u64 + 1;
+                    let mut taken: Vec<_> = (0..own).map(|n| part.nth_own(round * own + n)).collect();
+                    taken.sort_unstable();
+                    prop_assert!(taken.iter().map(|offset| *offset as u64).eq((u64::from(index)..len).step_by(of as usize)));
+                    for offset in 0..u128::from(len) {
+                        let owns = part.owns(part.address(offset));
+                        prop_assert_eq!(owns, taken.binary_search(&offset).is_ok());
+                        owners[offset as usize] += u32::from(owns);
+                    }
+                    // Who connects to servers of a pool connects to all of them.
+                    prop_assert_eq!(part.nth(round), whole.nth(round));
+                }
+                prop_assert!(owners.iter().all(|owners| *owners == 1));
+            }
         }
 
         #[test]

@@ -7,7 +7,8 @@ use crate::{Payload, Pool, Program, WeightedPool, arrivals};
 pub struct Scenario {
     /// What programs send.
     pub payloads: Vec<Payload>,
-    /// Addresses.
+    /// Addresses. Of pools of clients the engine's own are taken; of pools of servers all are connected to, and the engine's own are
+    /// answered for.
     pub pools: Vec<Pool>,
     /// In order: the first whose servers match a new flow serves it.
     pub templates: Vec<Template>,

@@ -649,14 +649,14 @@ impl Stack {
     }
 
     fn is_server(&self, template: &crate::Template, address: Address) -> bool {
-        template.servers.iter().any(|weighted| self.scenario.pools[weighted.pool].contains(address).is_some())
+        template.servers.iter().any(|weighted| self.scenario.pools[weighted.pool].owns(address))
     }
 
     /// Whether an address of the scenario is on a port, and of which template's side.
     fn owner(&self, port: usize, address: Address) -> Option<usize> {
         self.scenario.templates.iter().enumerate().find_map(|(index, template)| {
             let holds = |pools: &[crate::WeightedPool]| {
-                pools.iter().any(|weighted| self.scenario.pools[weighted.pool].contains(address).is_some())
+                pools.iter().any(|weighted| self.scenario.pools[weighted.pool].owns(address))
             };
             let client = template.client.as_ref().is_some_and(|client| client.port == port) && holds(&template.clients);
             let server = template.server.as_ref().is_some_and(|server| server.port == port) && holds(&template.servers);

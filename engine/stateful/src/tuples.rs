@@ -12,10 +12,14 @@
 //! begin anew after the largest number of them at which a port stays with its worker: if there are 5 workers on one
 //! client, 64,510 of 64,512. So no two workers ever have the same tuple.
 //!
+//! Engines that share a run have clients of their own: of each pool a part ([`Part`](crate::pool::Part)). So a worker shares these
+//! with the others of its engine only. To servers, all of them, it connects as one of all workers. Where engines have equally many
+//! clients of sequential pools of one weight, the union over all engines and workers is still what one worker would take.
+//!
 //! Dealt by hash, a worker can tell from a tuple whether replies will come home to it. It walks over all clients, from the
 //! w-th on, and takes of a client's ports the next one that does. It notes how far it has come in a table: of one entry a
 //! client, or if they are more than a million, of a million that they share, so that some ports are left out.
-use crate::pool::{Address, Pool, WeightedPool};
+use crate::pool::{Address, Part, Pool, WeightedPool};
 
 /// A tuple that was refused is followed by so many others of the same client at most.
 pub const TRIES: u32 = 64;
@@ -26,13 +30,26 @@ const MOST_TURNS: u64 = 1 << 16;
 /// Most entries of a table of clients.
 const MOST_ENTRIES: u64 = 1 << 20;
 
-/// Which part of all tuples a worker takes: one of all workers of all engines.
+/// Which part of all flows a worker begins: one of all workers of all engines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// Which it is, below `workers`.
+    /// Which it is, below `workers`: engines take turns, so that of P engines k has workers k, k + P, ...
     pub worker: u64,
     /// Of how many.
     pub workers: u64,
+}
+
+impl Share {
+    /// Of worker `worker` of `workers` in an engine, which has a part of the run.
+    pub fn of_engine(worker: u64, workers: u64, engine: Part) -> Self {
+        let engines = u64::from(engine.of);
+        Self { worker: u64::from(engine.index) + engines * worker, workers: engines * workers }
+    }
+
+    /// Of what one of so many engines has.
+    fn within(self, engines: u64) -> Self {
+        Self { worker: self.worker / engines, workers: (self.workers / engines).max(1) }
+    }
 }
 
 /// How tuples are shared out.
@@ -80,7 +97,8 @@ pub struct Tuples {
     servers: Vec<Mix>,
     /// Client mix and server mix; none: no flows begin here.
     templates: Vec<Option<(usize, usize)>>,
-    share: Share,
+    /// Of the engine's clients.
+    here: Share,
     dealing: Dealing,
     exhausted: u64,
 }
@@ -113,6 +131,19 @@ pub enum TupleProblem {
     /// No flow can be of both.
     #[error("servers: clients and servers are of different families; use pools of one family, or two templates")]
     Families,
+    /// Some engine would have none.
+    #[error(
+        "clients: pool {pool} has {addresses} addresses for {engines} engines, and each needs clients of its own; give it at \
+         least {engines}, or run fewer engines"
+    )]
+    TooFewClients {
+        /// The pool.
+        pool: usize,
+        /// What it has.
+        addresses: u64,
+        /// Those that share the run.
+        engines: u32,
+    },
     /// Workers cannot share a client.
     #[error(
         "clients: pool {pool} has {ports} source ports a client for {needed} that take them in turn; \
@@ -244,7 +275,8 @@ fn index_of<T: PartialEq>(all: &mut Vec<T>, one: T) -> usize {
 }
 
 impl Tuples {
-    /// The tuples of templates, each given by its clients and servers; without clients it begins no flows here.
+    /// The tuples of templates, each given by its clients and servers; without clients it begins no flows here. Of how many
+    /// engines this is one is known by the pools' parts.
     ///
     /// # Errors
     /// If pools are absent, of several families, or too few or too finely weighted to be shared.
@@ -262,15 +294,17 @@ impl Tuples {
                 (index_of(&mut client_mixes, clients), index_of(&mut server_mixes, servers))
             }));
         }
+        let engines = pools.iter().map(|pool| pool.part().of).max().unwrap_or(1);
+        let here = share.within(engines.into());
         let mut clients = Vec::new();
         for index in 0..client_mixes.len() {
-            clients.push(Clients::new(pools, &client_mixes, index, share, dealing).map_err(|problem| {
+            clients.push(Clients::new(pools, &client_mixes, index, here, dealing).map_err(|problem| {
                 let uses = |mixes: &Option<(usize, usize)>| mixes.is_some_and(|(clients, _)| clients == index);
                 TupleError { template: indices.iter().position(uses).unwrap_or(0), problem }
             })?);
         }
         let servers = server_mixes.into_iter().map(|mix| Mix::new(mix, share.worker, share.workers)).collect();
-        Ok(Self { pools: pools.to_vec(), clients, servers, templates: indices, share, dealing, exhausted: 0 })
+        Ok(Self { pools: pools.to_vec(), clients, servers, templates: indices, here, dealing, exhausted: 0 })
     }
 
     /// The next tuple for a template. `home` tells whether replies to it come to this worker; it is asked only if tuples are
@@ -288,7 +322,7 @@ impl Tuples {
         let (member, n) = clients.mix.draw();
         let pool = &self.pools[clients.mix.pools[member].pool];
         let (place, round) = pool.place(n);
-        let offset = pool.nth(n);
+        let offset = pool.nth_own(n);
         let port = (round % u64::from(clients.ports[member].count)) as u32;
         let client_mac = pool.mac(offset);
         let tuple = Tuple { client: pool.address(offset), server, source_port: 0, client_mac };
@@ -339,7 +373,7 @@ impl Tuples {
         let Ports { count, entry, .. } = self.clients[draw.mix].ports[draw.member];
         let entries = self.clients[draw.mix].looked.len() as u64;
         let entry = (entry.wrapping_add(draw.place) % entries) as usize;
-        let most = self.share.workers.saturating_mul(u64::from(TRIES)).min(u64::from(count));
+        let most = self.here.workers.saturating_mul(u64::from(TRIES)).min(u64::from(count));
         for _ in 0..most {
             // Pools of different port ranges may share an entry.
             draw.port = u32::from(self.clients[draw.mix].looked[entry]) % count;
@@ -386,19 +420,24 @@ impl Clients {
             let lane = mixes[..index].iter().filter(has).count() as u32;
             let lanes = mixes.iter().filter(has).count() as u32;
             let pool = &pools[weighted.pool];
+            let engines = pool.part().of;
+            if pool.last_offset() < u128::from(engines - 1) {
+                let addresses = pool.last_offset() as u64 + 1;
+                return Err(TupleProblem::TooFewClients { pool: weighted.pool, addresses, engines });
+            }
             let all = pool.source_ports.count() / lanes;
             let needed = match dealing {
                 Dealing::ByNumber => share.workers.saturating_mul(u64::from(weighted.weight)),
                 Dealing::ByHash => 1,
             };
             // A client has its turn again after the pool's length; after so many of these it is the same worker's.
-            let rest = (pool.last_offset() % u128::from(needed) + 1) % u128::from(needed);
+            let rest = (pool.part_last() % u128::from(needed) + 1) % u128::from(needed);
             let step = needed / gcd(needed, rest as u64);
             if step > u64::from(all) {
                 return Err(TupleProblem::TooFewPorts { pool: weighted.pool, ports: all, needed: step });
             }
             let ports = Ports { lane, lanes, count: all - all % step as u32, step: step as u32, entry };
-            entry = entry.saturating_add(u64::try_from(pool.last_offset()).unwrap_or(u64::MAX)).saturating_add(1);
+            entry = entry.saturating_add(u64::try_from(pool.part_last()).unwrap_or(u64::MAX)).saturating_add(1);
             Ok(ports)
         });
         let ports = ports.collect::<Result<_, _>>()?;

@@ -189,7 +189,8 @@ type GeneratorPort struct {
 	MAC MACAddress `json:"mac,omitempty"`
 
 	// addresses of the port with their prefix, such as `198.18.0.1/24`. For these the port answers ARP, neighbour
-	// solicitations and pings, and resolves the next hop of packets without an Ethernet destination.
+	// solicitations and pings, and resolves the next hop of packets without an Ethernet destination. With several replicas
+	// these are the first pod's; each other pod has addresses that are by 1 higher than those of the pod before.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=16

@@ -40,6 +40,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(self.generator) || !has(self.reflect) || self.reflect.all(r, self.generator.ports.exists(p, p.name == r.port))",fieldPath=".reflect",message="the port of each item must name a port of spec.generator.ports"
 // +kubebuilder:validation:XValidation:rule="!has(self.generator) || !has(self.receive) || self.receive.all(r, self.generator.ports.exists(p, p.name == r.port))",fieldPath=".receive",message="the port of each item must name a port of spec.generator.ports"
 // +kubebuilder:validation:XValidation:rule="(has(self.traffic) && size(self.traffic) > 0) || (has(self.reflect) && size(self.reflect) > 0) || (has(self.receive) && size(self.receive) > 0)",message="there is nothing to do: set traffic, reflect or receive"
+// +kubebuilder:validation:XValidation:rule="has(self.mix) == (has(self.traffic) && self.traffic.exists(t, has(t.share)))",fieldPath=".mix",message="mix goes with entries that have a share: set both or neither"
 // +kubebuilder:validation:XValidation:rule="!has(self.suspendPolicy) || self.suspendPolicy == 'Keep' || has(self.generator)",fieldPath=".suspendPolicy",message="Free needs an inline generator: a referenced one is suspended by its own spec.suspend"
 type TrafficProfileSpec struct {
 	// generatorRef names the generator to run on.
@@ -75,6 +76,10 @@ type TrafficProfileSpec struct {
 	// Templates are scaled by factors only. A change takes effect in the running run.
 	// +optional
 	Rate ScaledRate `json:"rate,omitempty"`
+
+	// mix is the rate of all entries that have a share, together. The others have rates of their own.
+	// +optional
+	Mix *ConnectionMix `json:"mix,omitempty"`
 
 	// rampUp is the time over which templates' connections a second rise from 0 to their rate, evenly.
 	// +optional
@@ -159,6 +164,36 @@ type TrafficProfileSpec struct {
 	GeneratorTolerance GeneratorTolerance `json:"generatorTolerance,omitzero"`
 }
 
+// ShareUnit is what shares of a mix are of.
+//
+// +kubebuilder:validation:Enum=Connections;Bytes
+type ShareUnit string
+
+const (
+	// ShareConnections is of the connections that begin.
+	ShareConnections ShareUnit = "Connections"
+	// ShareBytes is of the bytes that applications send.
+	ShareBytes ShareUnit = "Bytes"
+)
+
+// MixRate is connections a second, or bits a second of what applications send.
+//
+// +kubebuilder:validation:MaxLength=32
+// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]+([.][0-9]+)?[kMG]?(cps|bps)$')",message="must be connections a second such as 100kcps, or bits a second of what applications send such as 10Gbps"
+// +kubebuilder:validation:XValidation:rule="!self.matches('^[0.]+[kMG]?[cb]')",message="a rate must be greater than zero"
+type MixRate string
+
+// ConnectionMix shares a rate out over the entries that have a share. The bytes of a connection are those that both programs of its
+// template send, each running to its end; headers and what is sent again are not counted.
+type ConnectionMix struct {
+	// rate of all of them together: connections a second such as `100kcps`, or bits a second of what applications send, both ways,
+	// such as `10Gbps`.
+	Rate MixRate `json:"rate"`
+
+	// shareBy says what shares are of: `Connections`, or `Bytes`.
+	ShareBy ShareUnit `json:"shareBy"`
+}
+
 // ConnectionRecords says which connections and UDP flows of templates are recorded when they end, at each of their ends that is
 // emulated, and where. Each engine writes a Parquet file of its own: the run's runID, a dash, and the engine's number from 0.
 type ConnectionRecords struct {
@@ -184,6 +219,8 @@ type ConnectionRecords struct {
 // +kubebuilder:validation:XValidation:rule="has(self.transmitPort) || (has(self.templateRef) && has(self.receivePort))",message="set transmitPort; a template with real clients has a receivePort only"
 // +kubebuilder:validation:XValidation:rule="!has(self.rate) || !has(self.templateRef)",fieldPath=".rate",message="rate goes with streams: set connectionRate"
 // +kubebuilder:validation:XValidation:rule="!has(self.connectionRate) || (has(self.templateRef) && has(self.transmitPort))",fieldPath=".connectionRate",message="connectionRate goes with the clients of a template: set templateRef and transmitPort"
+// +kubebuilder:validation:XValidation:rule="!has(self.share) || (has(self.templateRef) && has(self.transmitPort))",fieldPath=".share",message="share goes with the clients of a template: set templateRef and transmitPort"
+// +kubebuilder:validation:XValidation:rule="!has(self.share) || !has(self.connectionRate)",fieldPath=".share",message="set share or connectionRate, not both"
 // +kubebuilder:validation:XValidation:rule="!has(self.templateRef) || (!has(self.next) && (!has(self.start) || self.start == 'Auto'))",message="start and next go with streams"
 type TrafficEntry struct {
 	// name of the entry: the stream's name in results and metrics.
@@ -217,6 +254,12 @@ type TrafficEntry struct {
 	// connectionRate of a template's clients instead of the template's own. A change takes effect in the running run.
 	// +optional
 	ConnectionRate ConnectionRate `json:"connectionRate,omitempty"`
+
+	// share of the profile's mix that a template's clients have instead of a rate of their own: so much of the sum of all shares.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000000
+	Share *int32 `json:"share,omitempty"`
 
 	// paused holds the entry back while it is true: a template begins no connections then, and those that are open go on. A change
 	// takes effect in the running run.

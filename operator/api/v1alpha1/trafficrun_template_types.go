@@ -4,8 +4,9 @@
 
 package v1alpha1
 
-// TemplateCounters count flows, which are TCP connections and UDP conversations, from the run's start on: the warm-up is in
-// them, for flows that begin in it may end behind it. Bytes are those of applications, each once, headers not counted.
+// TemplateCounters count flows, which are TCP connections and UDP conversations, from the end of the warm-up on: a flow that
+// begins in the warm-up and ends behind it is in closed, or in failed, and not in attempts. Bytes are those of applications, each once,
+// headers not counted.
 type TemplateCounters struct {
 	// attempts are flows that clients began, or that servers accepted.
 	Attempts int64 `json:"attempts"`

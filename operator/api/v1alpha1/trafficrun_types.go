@@ -422,7 +422,7 @@ type Latency struct {
 	ClockBound int64 `json:"clockBound,omitempty"`
 }
 
-// RunResult is what was measured over all streams, templates and engines: of streams after the warm-up.
+// RunResult is what was measured over all streams, templates and engines after the warm-up.
 type RunResult struct {
 	FlowCounters `json:",inline"`
 

@@ -31,16 +31,57 @@ func checkGenerator(spec *spatev1.TrafficGeneratorSpec, at *field.Path) Problems
 				"the engine does not change a port's address yet; leave it out, or write ethernet.source into the packets")
 		}
 		problems.onLink(&spec.Ports[i], at.Child("ports").Index(i))
-		if len(port.Addresses) > 0 && spec.Replicas > 1 {
-			problems.add(spatev1.ReasonInvalidSpec, at.Child("ports").Index(i).Child("addresses"),
-				"all %d replicas would have the same addresses; use a generator of one replica for each", spec.Replicas)
-		}
 		if _, err := ParseBitRate(port.LineRate); port.LineRate != "" && err != nil {
 			problems.add(spatev1.ReasonInvalidSpec, at.Child("ports").Index(i).Child("lineRate"), "%q: %v", port.LineRate, err)
 		}
 	}
 	problems.punts(spec, at.Child("ports"))
+	if len(problems) == 0 && spec.Replicas > 1 {
+		problems.replicaAddresses(spec, at.Child("ports"))
+	}
 	return problems
+}
+
+// AddressOf gives a port's address in the pod of a replica: each has one that is by 1 higher than that before. False if the subnet
+// has no such address for a station.
+func AddressOf(first netip.Prefix, replica int) (netip.Prefix, bool) {
+	address := first.Addr()
+	for range replica {
+		address = address.Next()
+	}
+	last := address.IsValid() && !first.Contains(address.Next())
+	broadcast := last && address.Is4() && first.Bits() < 31 && replica > 0
+	return netip.PrefixFrom(address, first.Bits()), address.IsValid() && first.Contains(address) && !broadcast
+}
+
+// replicaAddresses tells whether each replica's ports can have addresses of their own.
+func (p *Problems) replicaAddresses(spec *spatev1.TrafficGeneratorSpec, at *field.Path) {
+	taken := map[netip.Addr]string{}
+	for i := range spec.Ports {
+		for _, gateway := range []string{string(spec.Ports[i].Gateway), string(spec.Ports[i].Gateway6)} {
+			if address, err := netip.ParseAddr(gateway); err == nil {
+				taken[address] = fmt.Sprintf("the gateway of port %s", spec.Ports[i].Name)
+			}
+		}
+	}
+	for i := range spec.Ports {
+		for j, text := range spec.Ports[i].Addresses {
+			at := at.Index(i).Child("addresses").Index(j)
+			first := netip.MustParsePrefix(string(text)) // as onLink found
+			for replica := range int(spec.Replicas) {
+				address, ok := AddressOf(first, replica)
+				if !ok {
+					p.add(spatev1.ReasonInvalidSpec, at, "%s: the pod of replica %d would have the address %d behind it, and its subnet has no such; use a lower address, or a larger subnet", text, replica, replica)
+					break
+				}
+				if other := taken[address.Addr()]; other != "" {
+					p.add(spatev1.ReasonInvalidSpec, at, "%s: the pod of replica %d would have %s, which is that of %s; leave room for %d replicas", text, replica, address.Addr(), other, spec.Replicas)
+					break
+				}
+				taken[address.Addr()] = fmt.Sprintf("port %s in the pod of replica %d", spec.Ports[i].Name, replica)
+			}
+		}
+	}
 }
 
 // punts checks the interfaces that are made for ports.

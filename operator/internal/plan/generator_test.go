@@ -3,6 +3,7 @@
 package plan
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -33,9 +34,35 @@ func TestPlacesOnLinks(t *testing.T) {
 			}
 		})
 	}
-	spec := spatev1.TrafficGeneratorSpec{Replicas: 2, Ports: []spatev1.GeneratorPort{{Name: "east", Addresses: []spatev1.InterfaceAddress{"198.18.0.1/24"}}}}
-	if got := CheckGenerator(&spec).Message(); !strings.Contains(got, "spec.ports[0].addresses: all 2 replicas would have the same addresses") {
-		t.Errorf("got %s", got)
+}
+
+func TestReplicasHaveAddressesOneBehindTheOther(t *testing.T) {
+	port := func(name spatev1.PortName, addresses ...spatev1.InterfaceAddress) spatev1.GeneratorPort {
+		return spatev1.GeneratorPort{Name: name, Addresses: addresses}
+	}
+	behind := port("east", "198.18.0.252/24")
+	behind.Gateway = "198.18.0.254"
+	for name, c := range map[string]struct {
+		ports []spatev1.GeneratorPort
+		want  string
+	}{
+		"room":              {[]spatev1.GeneratorPort{port("east", "198.18.0.252/24", "2001:2::fffe/64"), port("west", "198.18.0.10/24")}, ""},
+		"a pair":            {[]spatev1.GeneratorPort{port("east", "198.18.0.253/24")}, "spec.ports[0].addresses[0]: 198.18.0.253/24: the pod of replica 2 would have the address 2 behind it"},
+		"beyond a subnet":   {[]spatev1.GeneratorPort{port("east", "2001:2::fffe/112")}, "spec.ports[0].addresses[0]: 2001:2::fffe/112: the pod of replica 2"},
+		"beyond all":        {[]spatev1.GeneratorPort{port("east", "255.255.255.255/32")}, "the pod of replica 1 would have the address 1 behind it"},
+		"of one port":       {[]spatev1.GeneratorPort{port("east", "198.18.0.1/24", "198.18.0.3/24")}, "spec.ports[0].addresses[1]: 198.18.0.3/24: the pod of replica 0 would have 198.18.0.3, which is that of port east in the pod of replica 2; leave room for 3 replicas"},
+		"of two ports":      {[]spatev1.GeneratorPort{port("east", "198.18.0.1/24"), port("west", "198.18.0.2/24")}, "spec.ports[1].addresses[0]: 198.18.0.2/24: the pod of replica 0 would have 198.18.0.2"},
+		"that of a gateway": {[]spatev1.GeneratorPort{behind}, "198.18.0.252/24: the pod of replica 2 would have 198.18.0.254, which is that of the gateway of port east"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := CheckGenerator(&spatev1.TrafficGeneratorSpec{Replicas: 3, Ports: c.ports}).Message()
+			if (c.want == "") != (got == "") || !strings.Contains(got, c.want) {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+	if address, ok := AddressOf(netip.MustParsePrefix("10.0.0.255/23"), 2); !ok || address.String() != "10.0.1.1/23" {
+		t.Errorf("got %s", address)
 	}
 }
 

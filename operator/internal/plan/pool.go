@@ -170,6 +170,12 @@ func (p *Problems) address(text spatev1.IPAddress, at *field.Path) netip.Addr {
 	return address.Unmap()
 }
 
+// count gives how many addresses the pool has.
+func (a *pool) count() *big.Int {
+	first, last := new(big.Int).SetBytes(a.first.AsSlice()), new(big.Int).SetBytes(a.last.AsSlice())
+	return last.Add(last.Sub(last, first), big.NewInt(1))
+}
+
 // shifted gives the contract's pool with its addresses moved by so many times the offset; false if there are no such addresses.
 func (a *pool) shifted(times int) (*enginev1.Pool, bool) {
 	made := &enginev1.Pool{

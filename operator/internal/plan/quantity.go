@@ -99,6 +99,24 @@ func ParseConnectionRate(rate spatev1.ConnectionRate) (*big.Rat, error) {
 	return value.Mul(value, new(big.Rat).SetInt64(prefixes[parts[2]])), nil
 }
 
+// ParseMixRate reads the rate of a mix: connections a second, or else bits a second of what applications send.
+func ParseMixRate(rate spatev1.MixRate) (value *big.Rat, bits bool, err error) {
+	const wanted = "connections a second such as 100kcps, or bits a second of what applications send such as 10Gbps"
+	if strings.HasSuffix(string(rate), "cps") {
+		if value, err = ParseConnectionRate(spatev1.ConnectionRate(rate)); err != nil && connections.MatchString(string(rate)) {
+			return nil, false, err
+		} else if err != nil {
+			return nil, false, fmt.Errorf("must be %s", wanted)
+		}
+		return value, false, nil
+	}
+	quantity, err := parse(string(rate), wanted, L2BitsPerSecond)
+	if err == nil && strings.HasSuffix(string(rate), "L2") {
+		err = fmt.Errorf("must be %s: headers do not count", wanted)
+	}
+	return quantity.Value, true, err
+}
+
 // ParseScaledRate reads the rate of a profile; an empty one is a factor of 1.
 func ParseScaledRate(rate spatev1.ScaledRate) (Quantity, error) {
 	if rate == "" {

@@ -102,6 +102,10 @@ func Resolve(in Input) (*Resolved, Problems) {
 	if len(problems) > 0 {
 		return nil, problems
 	}
+	problems.mix(in.Profile, templates)
+	if len(problems) > 0 {
+		return nil, problems
+	}
 	resolved.entries, resolved.templates = entries, templates
 	resolved.scale(in.Profile, &problems)
 	if len(problems) > 0 {
@@ -579,6 +583,7 @@ func ProfileDigest(profile *spatev1.TrafficProfile) string {
 		Reflect      []spatev1.ReflectPort
 		Receive      []spatev1.ReceivePort
 		RampUp       spatev1.Duration           `json:",omitempty"` // absent, it leaves the digests of older runs as they are
+		Mix          *spatev1.ConnectionMix     `json:",omitempty"`
 		Connections  *int64                     `json:",omitempty"`
 		DrawSeed     *int64                     `json:",omitempty"`
 		Records      *spatev1.ConnectionRecords `json:",omitempty"`
@@ -590,7 +595,7 @@ func ProfileDigest(profile *spatev1.TrafficProfile) string {
 		RunID        string
 	}{
 		profile.Spec.GeneratorRef, traffic, profile.Spec.Reflect, profile.Spec.Receive,
-		profile.Spec.RampUp, profile.Spec.MostConnections, profile.Spec.DrawSeed, profile.Spec.Records, profile.Spec.Duration, profile.Spec.Warmup, profile.Spec.Drain,
+		profile.Spec.RampUp, profile.Spec.Mix, profile.Spec.MostConnections, profile.Spec.DrawSeed, profile.Spec.Records, profile.Spec.Duration, profile.Spec.Warmup, profile.Spec.Drain,
 		profile.Spec.Thresholds, profile.Spec.GeneratorTolerance, profile.Spec.RunID,
 	})
 }

@@ -87,6 +87,7 @@ func (e *templateEntry) resolve(in Input, generator *spatev1.TrafficGenerator) P
 	}
 	e.checkSides(&problems)
 	if generator != nil {
+		e.checkPods(generator, &problems)
 		e.checkLimits(generator, &problems)
 	}
 	return problems
@@ -117,6 +118,12 @@ func (e *templateEntry) checkEntry(p *Problems) {
 	}
 	if e.spec.ConnectionRate != "" && e.spec.TransmitPort == "" {
 		p.add(spatev1.ReasonInvalidSpec, e.at.Child("connectionRate"), "there are no clients: set transmitPort, or leave it out")
+	}
+	if e.spec.Share != nil && e.spec.TransmitPort == "" {
+		p.add(spatev1.ReasonInvalidSpec, e.at.Child("share"), "there are no clients: set transmitPort, or leave it out")
+	}
+	if e.spec.Share != nil && e.spec.ConnectionRate != "" {
+		p.add(spatev1.ReasonInvalidSpec, e.at.Child("share"), "set share or connectionRate, not both")
 	}
 }
 
@@ -175,6 +182,21 @@ func (e *templateEntry) checkSides(p *Problems) {
 	}
 	if e.spec.TransmitPort != "" && len(e.template.clients) == 0 {
 		p.add(spatev1.ReasonInvalidSpec, at, "it has no pools.clients, and its clients are at %s: write them, or leave transmitPort out", e.spec.TransmitPort)
+	}
+}
+
+// checkPods tells whether each pod of a generator can have clients of its own: they begin as many connections each.
+func (e *templateEntry) checkPods(generator *spatev1.TrafficGenerator, p *Problems) {
+	if e.spec.TransmitPort == "" {
+		return
+	}
+	pods := newPorts(generator).engines
+	for i := range e.template.clients {
+		pool := &e.template.clients[i]
+		if addresses := pool.count(); addresses.Cmp(big.NewInt(pods)) < 0 {
+			p.add(spatev1.ReasonInvalidSpec, e.at.Child("templateRef"), "ASTFTemplate %q: %s has %s addresses for the %d pods of generator %s, and each needs clients of its own: give it at least %d, or use fewer replicas",
+				e.spec.TemplateRef.Name, pool.at, addresses, pods, generator.Name, pods)
+		}
 	}
 }
 

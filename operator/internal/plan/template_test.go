@@ -467,3 +467,24 @@ func TestEntriesOfTemplatesChangeWhileARunIsUnderWay(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestEachPodNeedsAClientOfItsOwn(t *testing.T) {
+	four := generator()
+	four.Spec.Replicas = 4
+	for last, want := range map[string]string{
+		"16.0.0.4": "",
+		"16.0.0.3": `spec.traffic[0].templateRef: ASTFTemplate "http": spec.pools.clients[0] has 3 addresses for the 4 pods of generator lab, and each needs clients of its own: give it at least 4, or use fewer replicas`,
+	} {
+		template := templateOf(t, webTemplate, "last: 16.0.0.254", "last: "+last, "last: 48.0.0.254", "last: 48.0.0.1")
+		in := Input{Profile: profile(running("web", "http", "east", "west")), Generator: four, Templates: map[string]*spatev1.ASTFTemplate{"http": template}}
+		_, problems := Resolve(in)
+		if got := problems.Message(); got != want {
+			t.Errorf("%s: got %q, want %q", last, got, want)
+		}
+		// Where clients are real, a pod without servers has nothing to do.
+		in.Profile = profile(running("web", "http", "", "west"))
+		if _, problems := Resolve(in); len(problems) > 0 {
+			t.Errorf("%s: servers: got %q", last, problems.Message())
+		}
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/netip"
 	"path"
 	"slices"
 	"strconv"
@@ -83,7 +84,7 @@ func (t Template) Pod(index, attempt int) *corev1.Pod {
 			SecurityContext: &corev1.PodSecurityContext{
 				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 			},
-			Containers: []corev1.Container{t.container()},
+			Containers: []corev1.Container{t.container(index)},
 			Volumes:    t.volumes(),
 		},
 	}
@@ -95,12 +96,12 @@ func (t Template) Pod(index, attempt int) *corev1.Pod {
 	return pod
 }
 
-func (t Template) container() corev1.Container {
+func (t Template) container(index int) corev1.Container {
 	return corev1.Container{
 		Name:            "engine",
 		Image:           t.Image,
 		ImagePullPolicy: t.PullPolicy,
-		Args:            t.args(),
+		Args:            t.args(index),
 		Ports: []corev1.ContainerPort{
 			{Name: PortGRPC, ContainerPort: grpcPort, Protocol: corev1.ProtocolTCP},
 			{Name: PortMetrics, ContainerPort: metricsPort, Protocol: corev1.ProtocolTCP},
@@ -150,7 +151,7 @@ func probe(period, failures int32) *corev1.Probe {
 	}
 }
 
-func (t Template) args() []string {
+func (t Template) args(index int) []string {
 	s := &t.Generator.Spec
 	args := []string{"serve"}
 	for _, port := range s.Ports {
@@ -176,7 +177,7 @@ func (t Template) args() []string {
 		}
 	}
 	for _, port := range s.Ports {
-		args = append(args, link(&port)...)
+		args = append(args, link(&port, index)...)
 	}
 	return append(args,
 		"--workers", strconv.Itoa(int(s.Workers)),
@@ -191,10 +192,15 @@ func (t Template) args() []string {
 	)
 }
 
-// link gives a port its place on its link.
-func link(port *spatev1.GeneratorPort) []string {
+// link gives a port its place on its link, in the pod of a replica.
+func link(port *spatev1.GeneratorPort, replica int) []string {
 	var args []string
-	for _, address := range port.Addresses {
+	for _, first := range port.Addresses {
+		address := string(first)
+		if prefix, err := netip.ParsePrefix(address); err == nil { // else the engine refuses it
+			own, _ := plan.AddressOf(prefix, replica) // that there is one was checked with the generator
+			address = own.String()
+		}
 		args = append(args, "--address", fmt.Sprintf("%s=%s", port.Name, address))
 	}
 	if port.Gateway != "" {

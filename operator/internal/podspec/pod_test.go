@@ -107,6 +107,30 @@ func TestVirtualFunctionsAreRequestedAndNeedNoNetworkCapabilities(t *testing.T) 
 	}
 }
 
+func TestEachReplicaHasAddressesOfItsOwn(t *testing.T) {
+	g := generator()
+	g.Spec.Ports[0].Addresses = []spatev1.InterfaceAddress{"198.18.0.1/24", "2001:2::1/64"}
+	var digests []string
+	for replica, want := range [][]string{{"east=198.18.0.1/24", "east=2001:2::1/64"}, {"east=198.18.0.2/24", "east=2001:2::2/64"}, {"east=198.18.0.3/24", "east=2001:2::3/64"}} {
+		g.Spec.Replicas = int32(replica + 1)
+		template := Template{Generator: g}
+		args := template.Pod(replica, 0).Spec.Containers[0].Args
+		for _, address := range want {
+			if !slices.Contains(args, address) {
+				t.Errorf("no %s in %v", address, args)
+			}
+		}
+		digest, err := template.Digest()
+		if err != nil {
+			t.Fatal(err)
+		}
+		digests = append(digests, digest)
+	}
+	if len(slices.Compact(digests)) != 1 {
+		t.Errorf("more replicas replace pods: %v", digests)
+	}
+}
+
 func TestPortsHavePlacesOnTheirLinksAndVolumesAreMounted(t *testing.T) {
 	g := generator()
 	east := &g.Spec.Ports[0]

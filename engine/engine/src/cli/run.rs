@@ -5,7 +5,7 @@ use crate::control::runs::{Engine, Held};
 use crate::control::stats::{self, Grouping};
 use crate::plan::decode;
 use anyhow::Context;
-use contract::{PortStats, Records, RunState, Side, StreamCounters, WatchStatsResponse};
+use contract::{NamedCounter, PortStats, Records, RunState, Side, StreamCounters, WatchStatsResponse};
 use prost::Message;
 use prost::bytes::Bytes;
 use std::io::{IsTerminal, Write};
@@ -191,7 +191,7 @@ fn streams(last: &WatchStatsResponse) {
     row("total", &total);
 }
 
-/// Prints each side of the templates of applications.
+/// Prints the measured phase of each side of the templates of applications.
 fn templates(last: &WatchStatsResponse) {
     if last.templates.is_empty() {
         return;
@@ -210,7 +210,9 @@ fn templates(last: &WatchStatsResponse) {
         "ERRORS"
     );
     for side in &last.templates {
-        let get = |name: &str| side.counters.iter().find(|c| c.name == name).map_or(0, |c| c.value);
+        let of =
+            |counters: &[NamedCounter], name: &str| counters.iter().find(|c| c.name == name).map_or(0, |c| c.value);
+        let get = |name: &str| of(&side.counters, name) - of(&side.warmup, name);
         println!(
             "{:<24} {:<6} {:>10} {:>10} {:>8} {:>16} {:>16} {:>10} {:>10}",
             side.template,

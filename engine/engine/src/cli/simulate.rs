@@ -4,13 +4,13 @@ use super::emulating::Emulating;
 use super::replaying::Replaying;
 use crate::datapath::ReplaySpec;
 use crate::plan::validate::{self, Checked, Site};
-use crate::plan::{Violations, decode, fit, rate::LineRate};
+use crate::plan::{Violations, decode, fit, rate::LineRate, stateful};
 use anyhow::{Context, bail};
 use contract::{Plan, Stream, stream::Transmit};
 use pcap_file::pcap::{PcapHeader, PcapPacket, PcapWriter};
 use pcap_file::{DataLink, Endianness, TsResolution};
 use prost::bytes::Bytes;
-use spate_stateful::tuples::Share;
+use spate_stateful::{Part, tuples::Share};
 use spate_stateless::{Batch, Deal, Frames, Lanes, Numbers, PIECE, Schedule, StreamTiming, Writer};
 use spate_wire::Trailer;
 use std::fs::File;
@@ -254,6 +254,7 @@ impl Simulate {
     ) -> anyhow::Result<Vec<Emulating>> {
         let Some(scenario) = &checked.stateful else { return Ok(Vec::new()) };
         let mut scenario = scenario.clone();
+        stateful::alone(&mut scenario);
         let asked = plan.stateful.iter().flat_map(|stateful| &stateful.templates);
         for (template, _) in scenario.templates.iter_mut().zip(asked).filter(|(_, asked)| asked.paused) {
             if let Some(client) = &mut template.client {
@@ -261,10 +262,10 @@ impl Simulate {
             }
         }
         let scenario = Arc::new(scenario);
-        let (index, count) = (u64::from(checked.share.0), u64::from(checked.share.1));
+        let engine = Part { index: checked.share.0, of: checked.share.1 };
         let workers = u64::from(self.workers);
         let worker = |worker| {
-            let share = Share { worker: index * workers + worker, workers: count * workers };
+            let share = Share::of_engine(worker, workers, engine);
             Ok(Emulating::new(scenario.clone(), share, ports, end_ns, end_ns.saturating_add(drain_ns))?)
         };
         (0..workers).map(worker).collect()

@@ -8,11 +8,13 @@ use crate::plan::Violations;
 use contract::{Packet, Plan};
 use spate_neighbour::mac_text;
 use spate_stateful::{Address, Neighbours, Pool, PortLink, Scenario, pool::Order};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 /// Servers of a pool whose next hops are asked for, at most.
 const MOST_ASKED: u128 = 64;
+/// Servers of a larger pool that engines share, whose next hops are told each by itself, at most.
+const MOST_SPREAD: u128 = 1 << 16;
 
 /// Writes the next hop's MAC into the frames of streams that ask for it; from then on the frames are as given.
 pub fn fill_in(plan: &mut Plan, datapath: &Datapath) -> Result<(), Violations> {
@@ -94,6 +96,10 @@ pub fn links(scenario: &Scenario, datapath: &Datapath) -> Result<Links, Violatio
             continue;
         }
         let of_pool = &pools[pool];
+        if let Some(mut spread) = spread(of_pool, &known) {
+            found[port].append(&mut spread);
+            continue;
+        }
         let [first, last] = [0, of_pool.last_offset()].map(|offset| of_pool.address(offset));
         let mut macs: Vec<_> = known.values().copied().collect();
         macs.sort_unstable();
@@ -127,13 +133,35 @@ pub fn links(scenario: &Scenario, datapath: &Datapath) -> Result<Links, Violatio
     wrong.or(made)
 }
 
-/// Up to so many addresses of a pool, its first and last among them, evenly apart.
+/// Up to so many addresses of a pool, its first and last among them, evenly apart; of a larger one that engines share, some of
+/// each part.
 fn sample(pool: &Pool) -> impl Iterator<Item = Address> {
     let last = pool.last_offset();
     let count = last.min(MOST_ASKED - 1) + 1;
+    let parts = if last < MOST_ASKED { 1 } else { u128::from(pool.part().of).min(MOST_ASKED) };
     (0..count).map(move |n| {
-        pool.address(if count <= 1 { 0 } else { last / (count - 1) * n + last % (count - 1) * n / (count - 1) })
+        let even = if count <= 1 { 0 } else { last / (count - 1) * n + last % (count - 1) * n / (count - 1) };
+        let of_part = even - even % parts + n % parts;
+        pool.address(if of_part <= last { of_part } else { of_part - parts })
     })
+}
+
+/// Where all servers of a pool that engines share are, if those of each part are in one place, and not all in the same. Not for
+/// the largest.
+fn spread(pool: &Pool, known: &BTreeMap<Address, [u8; 6]>) -> Option<BTreeMap<Address, [u8; 6]>> {
+    let parts = u128::from(pool.part().of);
+    let first = known.values().next()?;
+    if parts == 1 || pool.last_offset() >= MOST_SPREAD || known.values().all(|mac| mac == first) {
+        return None;
+    }
+    let mut by_part = vec![None; parts as usize];
+    for (address, mac) in known {
+        let place = &mut by_part[(pool.contains(*address)? % parts) as usize];
+        if place.replace(*mac).is_some_and(|other| other != *mac) {
+            return None;
+        }
+    }
+    (0..=pool.last_offset()).map(|offset| Some((pool.address(offset), by_part[(offset % parts) as usize]?))).collect()
 }
 
 /// Where most addresses are.
@@ -146,26 +174,6 @@ fn most_frequent(found: &BTreeMap<Address, [u8; 6]>) -> Option<[u8; 6]> {
 /// Whether an address is in a subnet of a port.
 fn on_link(port: &PortInfo, address: Address) -> bool {
     port.addresses.iter().any(|own| own.contains(address.into()))
-}
-
-/// What does not go together: engines that share a run have the same clients, and a link finds each address in one place.
-pub fn shared_clients(scenario: &Scenario, ports: &[PortInfo], engines: u32) -> Vec<String> {
-    let mut told = BTreeSet::new();
-    for template in scenario.templates.iter().filter(|_| engines > 1) {
-        let Some(port) = template.client.as_ref().map(|client| &ports[client.port]) else { continue };
-        for client in &template.clients {
-            let pool = scenario.pools[client.pool].on_clients_link();
-            let [first, last] = [0, pool.last_offset()].map(|offset| pool.address(offset));
-            if on_link(port, first) || on_link(port, last) {
-                told.insert(format!(
-                    "clients from {first:?} to {last:?} are on the link of port {}, and {engines} engines have them: if their \
-                     ports are on one link, replies reach one engine only; give each engine clients of its own",
-                    port.name
-                ));
-            }
-        }
-    }
-    told.into_iter().collect()
 }
 
 /// (Port, pool) of all whose next hop clients must know, with the first template that has them: of servers, and in place of those
@@ -219,4 +227,48 @@ fn frame_to(address: Address) -> Vec<u8> {
     }
     frame.resize(74, 0);
     frame
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spate_stateful::Part;
+
+    fn pool(count: u128, of: u32) -> Pool {
+        let whole = Pool::new(Address::v4(0), Address(Address::v4(0).0 + count - 1), Order::Sequential).unwrap();
+        whole.part_of(Part { index: 0, of })
+    }
+
+    #[test]
+    fn some_of_each_part_are_asked_for() {
+        for count in [1, 2, 63, 64, 65, 66, 100, 1000, 1 << 20] {
+            for of in [1, 2, 3, 5, 16, 63, 64] {
+                let pool = pool(count, of);
+                let asked: Vec<_> = sample(&pool).map(|address| pool.contains(address).unwrap()).collect();
+                assert_eq!(asked.len() as u128, count.min(MOST_ASKED));
+                if count <= MOST_ASKED {
+                    assert!(asked.iter().copied().eq(0..count), "{count} {of}: {asked:?}");
+                } else {
+                    let found: std::collections::BTreeSet<_> =
+                        asked.iter().map(|offset| offset % u128::from(of)).collect();
+                    assert_eq!(found.len(), of as usize, "{count} {of}: {asked:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn servers_of_other_engines_are_where_those_are() {
+        let (pool, mac) = (pool(1000, 3), |offset: u128| [2, 0, 0, 0, 0, (offset % 3) as u8]);
+        let asked = |mac: &dyn Fn(u128) -> [u8; 6]| {
+            sample(&pool).map(|address| (address, mac(pool.contains(address).unwrap()))).collect::<BTreeMap<_, _>>()
+        };
+        let found = spread(&pool, &asked(&mac)).unwrap();
+        assert_eq!(found.len(), 1000);
+        assert!(found.iter().all(|(address, found)| *found == mac(pool.contains(*address).unwrap())));
+        // All at a gateway, or anywhere.
+        assert_eq!(spread(&pool, &asked(&|_| [2; 6])), None);
+        assert_eq!(spread(&pool, &asked(&|offset| [2, 0, 0, 0, 0, (offset % 7) as u8])), None);
+        assert_eq!(spread(&super::tests::pool(1 << 17, 3), &asked(&mac)), None);
+    }
 }

@@ -191,7 +191,7 @@ impl Engine {
         let templates = template_facts(&plan, &checked);
         let groups = groups::by_group(&facts, &checked.measured.streams);
         let stateful = match &checked.stateful {
-            Some(scenario) => Some(self.join_links(scenario, share_count, &mut warnings)?),
+            Some(scenario) => Some(self.join_links(scenario, &mut warnings)?),
             None => None,
         };
         let spec = fit::run_spec(&plan, checked, stateful)?;
@@ -234,16 +234,10 @@ impl Engine {
 
     /// Where a scenario's packets go. Its addresses are answered for from here on: servers of one port may be asked for from
     /// another.
-    fn join_links(
-        &self,
-        scenario: &Scenario,
-        engines: u32,
-        warnings: &mut Vec<String>,
-    ) -> Result<(Vec<PortLink>, OnLink), Refusal> {
+    fn join_links(&self, scenario: &Scenario, warnings: &mut Vec<String>) -> Result<(Vec<PortLink>, OnLink), Refusal> {
         let holding = self.datapath.hold(scenario).map_err(|e| Refusal::Exhausted(e.to_string()))?;
         let next_hop::Links { links, neighbours, warnings: told } = next_hop::links(scenario, &self.datapath)?;
         warnings.extend(told);
-        warnings.extend(next_hop::shared_clients(scenario, &self.datapath.ports(), engines));
         Ok((links, OnLink { neighbours, holding: Some(Arc::new(holding)) }))
     }
 

@@ -41,12 +41,16 @@ pub fn read(engine: &Engine, held: &Held, grouping: Grouping) -> WatchStatsRespo
 /// Counters of the templates of a run, clients before servers.
 pub fn templates(held: &Held) -> Vec<TemplateStats> {
     let stats = |(side, times): (datapath::TemplateCounters, datapath::TemplateTimes)| {
-        let named = COUNTERS.iter().zip(&side.counts).filter(|(_, value)| **value > 0);
+        let named = |counts: &[u64]| {
+            let some = COUNTERS.iter().zip(counts).filter(|(_, value)| **value > 0);
+            some.map(|((name, ..), value)| NamedCounter { name: (*name).into(), value: *value }).collect()
+        };
         TemplateStats {
             template: side.name,
             group: side.group,
             side: if side.client { Side::Client } else { Side::Server }.into(),
-            counters: named.map(|((name, ..), value)| NamedCounter { name: (*name).into(), value: *value }).collect(),
+            counters: named(&side.counts),
+            warmup: named(&side.warmup),
             open_flows: side.open,
             connect_time: times.connect.as_ref().map(latency::timed),
             round_trip: times.round_trip.as_ref().map(latency::timed),

@@ -10,7 +10,8 @@ use std::{
 use spate_dpdk::Mempool;
 use spate_neighbour::Range;
 use spate_stateful::{
-    Count, Counters, Emulation, Instruction, Payload, Pool, Program, Protocol, Scenario, Stack, Template, Tunables,
+    Count, Counters, Emulation, Instruction, Part, Payload, Pool, Program, Protocol, Scenario, Stack, Template,
+    Tunables,
     arrivals::{Arrivals, TimingError},
     emulation::Home,
     gtpu::Gateway,
@@ -143,8 +144,11 @@ impl Templates {
     pub(super) fn read(&self) -> Vec<TemplateCounters> {
         let read = |side: &Side| {
             let mut counts = vec![0; spate_stateful::COUNTERS.len()];
+            let mut warmup = counts.clone();
             for counters in &side.counters {
-                counts.iter_mut().zip(counters.all()).for_each(|(sum, count)| *sum += count);
+                let (all, before) = counters.phases();
+                counts.iter_mut().zip(all).for_each(|(sum, count)| *sum += count);
+                warmup.iter_mut().zip(before).for_each(|(sum, count)| *sum += count);
             }
             TemplateCounters {
                 name: side.name.clone(),
@@ -152,6 +156,7 @@ impl Templates {
                 client: side.client,
                 open: side.counters.iter().map(|counters| counters.open()).sum(),
                 counts,
+                warmup,
             }
         };
         self.sides.iter().map(read).collect()
@@ -328,13 +333,11 @@ pub(super) fn prepare(
         let to_cut = pool_to_cut(context, &scenario, worker)?;
         let handoff = handoffs[worker].take();
         emulating.push((worker, handoff.as_ref().map(|handoff| Arc::clone(handoff.share()))));
-        // Those that begin in the first half of the drain have the other to end.
-        let grace_ns = spec.timing.drain_ns / 2;
         let ports = ports(&scenario);
         let counters = |template, client| Arc::clone(emulation.counters(template, client));
         let tunnels = Gateway::new(&scenario, &asked.links, &asked.on_link.neighbours, false, counters);
         let (vlans, pools) = (&context.vlans, Pools { long, to_cut });
-        emulated.push(Some(Box::new(Emulated::new(emulation, tunnels, ports, vlans, pools, handoff, grace_ns))));
+        emulated.push(Some(Box::new(Emulated::new(emulation, tunnels, ports, vlans, pools, handoff, &spec.timing))));
     }
     let side = |((index, server), counters): ((usize, bool), Vec<Arc<Counters>>)| {
         let template = &asked.scenario.templates[index];
@@ -343,8 +346,11 @@ pub(super) fn prepare(
     };
     let sides = counters.into_iter().filter_map(side).collect();
     let claims = claims.into_iter().map(|claim| (claim.port, claim.pool)).collect();
-    let both = |t: &Template| t.client.is_some() && t.server.is_some() && t.protocol == Protocol::Tcp;
-    let among_themselves = spec.share.1 == 1 && asked.scenario.templates.iter().all(both);
+    let here = |t: &Template| match (&t.client, &t.server) {
+        (Some(client), Some(server)) => spec.share.1 == 1 || client.port == server.port,
+        _ => false,
+    };
+    let among_themselves = asked.scenario.templates.iter().all(|t| here(t) && t.protocol == Protocol::Tcp);
     let linger_ns = linger_ns(&asked.scenario, spec.share.1);
     Ok((
         emulated,
@@ -393,7 +399,8 @@ fn longest_to_cut(context: &Context<'_>) -> usize {
 fn linger_ns(scenario: &Scenario, engines: u32) -> Option<u64> {
     let linger = |template: &Template| match (&template.client, &template.server) {
         _ if template.protocol == Protocol::Udp => None,
-        (Some(_), Some(_)) => (engines == 1).then_some(0),
+        // On a loopback port both ends are here.
+        (Some(client), Some(server)) => (engines == 1 || client.port == server.port).then_some(0),
         // The last acknowledgement may have been lost: TIME-WAIT is there to repeat it.
         (Some(client), None) => Some(client.tunables.time_wait_ns),
         (None, _) => None,
@@ -461,8 +468,7 @@ impl Takers {
     fn share(&self, worker: usize, scenario: &Scenario, (engine, engines): (u32, u32)) -> Share {
         let port = scenario.templates.iter().find_map(|template| Some(template.client.as_ref()?.port));
         let place = port.and_then(|port| self.by_port[port].iter().position(|taker| *taker == worker)).unwrap_or(0);
-        let each = self.each as u64;
-        Share { worker: u64::from(engine) * each + place as u64, workers: u64::from(engines) * each }
+        Share::of_engine(place as u64, self.each as u64, Part { index: engine, of: engines })
     }
 
     fn emulation(
@@ -477,7 +483,7 @@ impl Takers {
         let dealing = if self.each > 1 { Dealing::ByHash } else { Dealing::ByNumber };
         let now_ns = context.clock.mono_ns();
         let seed = context.clock.now_wall_ns() ^ (worker as u64) << 56;
-        let home = home(worker, context.ports, spec.share);
+        let home = home(worker, context.ports);
         let clients = scenario.templates.iter().filter_map(|template| template.client.as_ref());
         let late_after_ns = clients.map(|client| late_after_ns(spec, &context.ports[client.port])).max();
         let made = Emulation::new(Arc::clone(scenario), share, dealing, home, &asked.links, seed, now_ns);
@@ -496,16 +502,13 @@ impl Takers {
     }
 }
 
-/// Tells whether replies come to a worker: ports spread by addresses and ports. Engines with the same clients take source ports
-/// of their own each.
-fn home(worker: usize, ports: &[OpenPort], (engine, engines): (u32, u32)) -> Box<Home> {
+/// Tells whether replies come to a worker: ports spread by addresses and ports.
+fn home(worker: usize, ports: &[OpenPort]) -> Box<Home> {
     let queues: Vec<Vec<usize>> = ports.iter().map(|port| port.rx_workers.clone()).collect();
     Box::new(move |port, destination_port, tuple| {
         let workers = &queues[port];
         let (client, server) = ((tuple.client.into(), tuple.source_port), (tuple.server.into(), destination_port));
-        // Mixed: the hash that spreads is linear in the port's bits, and would leave some workers without any.
-        let taker = (u32::from(tuple.source_port).wrapping_mul(0x9e37_79b1) >> 16) % engines;
-        taker == engine && workers[spread::queue_between(server, client, workers.len())] == worker
+        workers[spread::queue_between(server, client, workers.len())] == worker
     })
 }
 
@@ -600,13 +603,15 @@ fn claims(scenario: &Scenario) -> Vec<Claim> {
     claims
 }
 
-/// Addresses that a scenario's clients and servers have, by port.
+/// Addresses that a scenario's clients and servers have on this engine, by port.
 pub(super) fn ranges(scenario: &Scenario) -> BTreeMap<usize, Vec<Range>> {
     let mut ranges: BTreeMap<usize, Vec<Range>> = BTreeMap::new();
     for Claim { port, pool, own_macs, .. } in claims(scenario) {
+        let Some(first_own) = pool.first_own() else { continue };
         let end = |offset: u128| IpAddr::from(pool.address(offset));
-        let first_mac = pool.first_mac.filter(|_| own_macs);
-        let range = Range { first: end(0), last: end(pool.last_offset()), first_mac };
+        let first_mac = pool.mac(first_own).filter(|_| own_macs);
+        let (first, last, step) = (end(first_own), end(pool.last_offset()), pool.part().of);
+        let range = Range { first, last, step, first_mac };
         let of_port = ranges.entry(port).or_default();
         if !of_port.contains(&range) {
             of_port.push(range);

@@ -284,6 +284,8 @@ pub struct TemplateCounters {
     pub open: u64,
     /// In the order of `spate_stateful::COUNTERS`.
     pub counts: Vec<u64>,
+    /// Of them, those of the warm-up: what each worker had counted in its first turn behind it.
+    pub warmup: Vec<u64>,
 }
 
 /// How packets of a run's flows came to one worker.
@@ -301,7 +303,7 @@ pub struct Steering {
     pub handoff_lost: u64,
 }
 
-/// Times of one side of a template, all workers together.
+/// Times of one side of a template in the measured phase, all workers together.
 #[derive(Clone, Debug)]
 pub struct TemplateTimes {
     /// How long connections took to be established; none over UDP.

@@ -4,7 +4,7 @@
 //! A flow's data is known from its program; it is sent in as few packets as there can be, TCP's with SYN and FIN, and without
 //! acknowledgements and what is sent again, which depend on the network.
 use super::rate::{FCS_BYTES, MEDIUM_OVERHEAD_BYTES};
-use spate_stateful::{Instruction, Payload, Program, Protocol, Scenario, Template, Tunables};
+use spate_stateful::{Instruction, Part, Payload, Pool, Program, Protocol, Scenario, Template, Tunables};
 
 /// Bytes of headers: of Ethernet, IP and the transport.
 const ETHERNET: u64 = 14;
@@ -12,6 +12,9 @@ const IPV4: u64 = 20;
 const IPV6: u64 = 40;
 const TCP: u64 = 20;
 const UDP: u64 = 8;
+/// Parts of a pool are told in millionths, and those of more addresses than this are equal.
+const MILLION: u128 = 1_000_000;
+const MANY: u128 = 1 << 64;
 /// Bytes of the least frame without FCS (IEEE 802.3).
 const LEAST: u64 = 60;
 
@@ -57,7 +60,9 @@ pub fn asks(scenario: &Scenario, engines: u32) -> (Vec<Ask>, Vec<(usize, bool)>)
             let network = network + least_added(scenario, template, of_clients);
             let sent = sent(template.protocol, program, tunables, &scenario.payloads, network);
             let (flows, seconds) = (u128::from(client.rate.0), u128::from(client.rate.1.max(1)));
-            let bits = (sent.bits.saturating_mul(flows), seconds * u128::from(engines.max(1)));
+            let (part, whole) =
+                if of_clients { (1, engines.max(1).into()) } else { served(template, scenario, engines) };
+            let bits = (sent.bits.saturating_mul(flows).saturating_mul(part), whole.saturating_mul(seconds));
             asks.push(Ask { template: index, port, bits });
             if sent.more {
                 unknown.push((index, of_clients));
@@ -74,6 +79,23 @@ fn least_added(scenario: &Scenario, template: &Template, of_clients: bool) -> u6
         tunnels.map_or(0, |tunnels| tunnels.overhead() as u64)
     });
     added.min().unwrap_or(0)
+}
+
+/// Which fraction of a template's flows one of so many engines serves: that of the servers it has, by weight. Where these are
+/// all, its clients are the only ones there.
+fn served(template: &Template, scenario: &Scenario, engines: u32) -> (u128, u128) {
+    let pools = || template.servers.iter().map(|servers| (&scenario.pools[servers.pool], u128::from(servers.weight)));
+    if pools().all(|(pool, _)| pool.part() == Part::WHOLE) {
+        return (1, engines.max(1).into());
+    }
+    // To a millionth: the lengths of pools may be beyond all products.
+    let own = |pool: &Pool| match (pool.first_own(), pool.last_offset()) {
+        (None, _) => 0,
+        (_, MANY..) => MILLION.div_ceil(pool.part().of.into()),
+        (_, last) => ((pool.part_last() + 1) * MILLION).div_ceil(last + 1),
+    };
+    let weights: u128 = pools().map(|(_, weight)| weight).sum();
+    (pools().map(|(pool, weight)| weight * own(pool)).sum(), weights.max(1) * MILLION)
 }
 
 fn sent(protocol: Protocol, program: &Program, tunables: &Tunables, payloads: &[Payload], network: u64) -> Sent {

@@ -14,7 +14,7 @@ use super::Violations;
 use super::validate::{LONGEST_NS, MOST_NAME_CHARS, Site};
 use contract::{Plan, Ratio, Stateful, TransportProtocol};
 use spate_stateful::program::Side;
-use spate_stateful::{Client, Pool, Protocol, Scenario, Server, Template};
+use spate_stateful::{Client, Part, Pool, Protocol, Scenario, Server, Template};
 use std::collections::HashMap;
 
 /// Templates of a plan, at most.
@@ -39,7 +39,10 @@ pub fn scenario(plan: &Plan, site: &Site, wrong: &mut Violations) -> Option<Scen
     names(asked, wrong);
     let found: Vec<_> = (0..asked.templates.len()).map(|i| template(i, asked, pools.as_deref(), site, wrong)).collect();
     let templates: Option<Vec<Template>> = found.into_iter().collect();
-    let (pools, templates) = pools.zip(templates).filter(|_| wrong.0.len() == before)?;
+    let (mut pools, mut templates) = pools.zip(templates).filter(|_| wrong.0.len() == before)?;
+    if let Some(share) = plan.share.filter(|share| share.index < share.count) {
+        addresses::share(Part { index: share.index, of: share.count }, &mut pools, &mut templates);
+    }
     programs::check(asked, &templates, &payloads, wrong);
     let scenario = Scenario {
         payloads,
@@ -52,6 +55,11 @@ pub fn scenario(plan: &Plan, site: &Site, wrong: &mut Violations) -> Option<Scen
     tunnels::fit_together(&scenario, wrong);
     addresses::deal(plan, site, &scenario, wrong);
     (wrong.0.len() == before).then_some(scenario)
+}
+
+/// Lets an engine answer for all servers of its scenario, also those that others have: where it is alone, as in a simulation.
+pub fn alone(scenario: &mut Scenario) {
+    addresses::all_servers(&mut scenario.pools, scenario.templates.iter_mut());
 }
 
 fn count(asked: &Stateful, wrong: &mut Violations) {

@@ -214,6 +214,34 @@ fn a_thousand_flows_over_ipv6_complete() {
 }
 
 #[test]
+fn what_flows_do_in_the_warmup_is_counted_apart() {
+    let _turn = turn();
+    for workers in [1, 2] {
+        let datapath = loopback(workers, PollMode::Adaptive);
+        let mut spec = emulated(&datapath, 7, Some(600 * MS), over_v4(Protocol::Tcp, 1000));
+        spec.timing.warmup_ns = 400 * MS;
+        let run = start(&datapath, spec);
+        wait_for(&run, RunState::WarmingUp, 10);
+        thread::sleep(Duration::from_millis(100));
+        let early = run.template_counters();
+        assert!(early[0].get(Count::Connects) > 0);
+        assert!(early.iter().all(|side| side.warmup == side.counts), "{early:?}");
+        assert!(run.template_times().iter().all(|side| side.connect.as_ref().unwrap().distribution.total() == 0));
+        wait_for(&run, RunState::Complete, 10);
+        let sides = run.template_counters();
+        assert_all_complete(&sides, 1000);
+        for (side, times) in sides.iter().zip(run.template_times()) {
+            let measured = |count: Count| side.get(count) - side.warmup[count as usize];
+            let (connects, closed) = (measured(Count::Connects), measured(Count::Closed));
+            // The worker splits them in its first turn behind.
+            assert!((500..=620).contains(&connects) && (500..=650).contains(&closed), "{connects} {closed}");
+            assert_eq!(times.connect.unwrap().distribution.total(), connects);
+        }
+        assert_eq!(run.contradictions(), Vec::<String>::new());
+    }
+}
+
+#[test]
 fn templates_and_streams_beside_each_other_are_both_exact() {
     let _turn = turn();
     let datapath = loopback(2, PollMode::Busy);

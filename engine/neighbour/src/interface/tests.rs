@@ -237,6 +237,7 @@ fn holding() -> Interface {
     let range = |first: &str, last: &str, first_mac| Range {
         first: first.parse().unwrap(),
         last: last.parse().unwrap(),
+        step: 1,
         first_mac,
     };
     a.hold(1, &[range("198.18.1.0", "198.18.200.255", None), range("2001:db8::1:0", "2001:db8::ffff:ffff", None)]);
@@ -290,6 +291,37 @@ fn stations_behind_a_port_answer_echo_at_their_own_mac_only() {
         if answered {
             assert_eq!((&output.frames[0][..6], &output.frames[0][6..12]), (&WEST[..], &mac[..]));
         }
+    }
+}
+
+/// Three ports on a link that share a pool.
+#[test]
+fn each_station_of_a_pool_that_ports_share_is_found_at_one_of_them() {
+    let macs = [EAST, [2, 0, 0, 0, 0, 7], [2, 0, 0, 0, 0, 8]];
+    let mut sharing: Vec<_> = (0..3u8)
+        .map(|index| {
+            let mut port = interface(macs[usize::from(index)], &[&format!("198.18.0.{}/16", 10 + index)], &[]);
+            let address = |last: u8| IpAddr::from([198, 18, 1, last]);
+            port.hold(1, &[Range { first: address(index), last: address(255), step: 3, first_mac: None }]);
+            port
+        })
+        .collect();
+    for last in 0..=255 {
+        let address = IpAddr::from([198, 18, 1, last]);
+        let mut asker = interface(WEST, &["198.18.0.2/16"], &[]);
+        asker.want(address, 0).unwrap();
+        let mut asked = Output::default();
+        asker.poll(0, &mut asked);
+        let mut answers = Vec::new();
+        for port in &mut sharing {
+            let mut output = Output::default();
+            asked.frames.iter().for_each(|frame| port.receive(frame, 0, &mut output));
+            answers.append(&mut output.frames);
+        }
+        let mut heard = Output::default();
+        answers.iter().for_each(|frame| asker.receive(frame, 0, &mut heard));
+        assert_eq!(answers.len(), 1, "{address}");
+        assert_eq!(asker.neighbour(address).unwrap().mac, Some(macs[usize::from(last % 3)]), "{address}");
     }
 }
 

@@ -176,7 +176,93 @@ fn mix(pools: std::ops::Range<usize>) -> impl Strategy<Value = Vec<WeightedPool>
     prop::collection::vec(one, 1..4)
 }
 
+/// Pools of which an engine has its part.
+fn parts(pools: &[Pool], index: u32, of: u32) -> Vec<Pool> {
+    pools.iter().map(|pool| pool.part_of(Part { index, of })).collect()
+}
+
+#[test]
+fn engines_without_clients_are_refused_and_such_without_servers_are_not() {
+    let pools = [range(v4(16, 0, 0, 0), 3), range(v4(48, 0, 0, 0), 1)];
+    let lists = [(vec![weighted(0, 1)], vec![weighted(1, 1)])];
+    let of = |index, of| {
+        let share = Share::of_engine(0, 2, Part { index, of });
+        tuples(&parts(&pools, index, of), &lists, share, Dealing::ByNumber)
+    };
+    for index in 0..4 {
+        let problem = TupleProblem::TooFewClients { pool: 0, addresses: 3, engines: 4 };
+        assert_eq!(of(index, 4).unwrap_err(), TupleError { template: 0, problem });
+    }
+    for index in 0..3u32 {
+        let taken = of(index, 3).unwrap().next(0, unasked).unwrap().tuple;
+        assert_eq!((taken.client, taken.server), (v4(16, 0, 0, index as u8), v4(48, 0, 0, 0)));
+    }
+}
+
 proptest! {
+    /// Where all engines have as many clients, in turn.
+    #[test]
+    fn engines_take_together_what_one_would(
+        mut pools in pools(), each in 1u8..20, servers in mix(3..5), engines in 1u32..7, workers in 1u64..5,
+    ) {
+        let ports = pools[0].source_ports;
+        pools[0] = range(v4(16, 0, 0, 1), u128::from(each) * u128::from(engines));
+        pools[0].source_ports = ports;
+        let lists = [(vec![weighted(0, 1)], servers)];
+        let mut whole = tuples(&pools, &lists, ALONE, Dealing::ByNumber).unwrap();
+        let all = u64::from(engines) * workers;
+        let mut split: Vec<_> = (0..all).map(|place| {
+            let engine = Part { index: (place % u64::from(engines)) as u32, of: engines };
+            let share = Share::of_engine(place / u64::from(engines), workers, engine);
+            assert_eq!(share, Share { worker: place, workers: all });
+            tuples(&parts(&pools, engine.index, engines), &lists, share, Dealing::ByNumber).unwrap()
+        }).collect();
+        for n in 0..400 {
+            let expected = whole.next(0, unasked).unwrap().tuple;
+            prop_assert_eq!(split[n % all as usize].next(0, unasked).unwrap().tuple, expected);
+        }
+    }
+
+    /// Of any order and length, dealt by number and by hash.
+    #[test]
+    fn engines_have_clients_of_their_own_and_all_of_them_together(
+        pools in pools(), clients in mix(0..3), engines in 1u32..6, workers in 1usize..5, by_hash: bool, skip: bool,
+    ) {
+        let lists = [(clients.clone(), vec![weighted(3, 1), weighted(4, 2)])];
+        let taken_pools: HashSet<_> = clients.iter().map(|weighted| weighted.pool).collect();
+        let least = taken_pools.iter().map(|pool| pools[*pool].last_offset() + 1).min().unwrap();
+        prop_assume!(least >= u128::from(engines));
+        let dealing = if by_hash { Dealing::ByHash } else { Dealing::ByNumber };
+        let (mut owners, mut seen, mut servers) = (HashMap::new(), HashMap::new(), HashSet::new());
+        for (index, worker) in (0..engines).flat_map(|index| (0..workers).map(move |worker| (index, worker))) {
+            let own = parts(&pools, index, engines);
+            let share = Share::of_engine(worker as u64, workers as u64, Part { index, of: engines });
+            let home = |tuple: &Tuple| queue(tuple, workers) == worker;
+            let mut tuples = tuples(&own, &lists, share, dealing).unwrap();
+            // Each of at most 40 clients of three pools of weight 15 of 1 at most.
+            for n in 0..40 * 15 * 3 {
+                let mut draw = tuples.next(0, home).unwrap();
+                if skip && n % 5 == 0 {
+                    prop_assert!(tuples.skip(&mut draw, home));
+                }
+                let Tuple { client, server, source_port, client_mac } = draw.tuple;
+                prop_assert!(!by_hash || home(&draw.tuple));
+                prop_assert_eq!(*owners.entry(client).or_insert(index), index);
+                prop_assert!(own[..3].iter().any(|pool| pool.owns(client)));
+                let whole = pools.iter().find(|pool| pool.contains(client).is_some()).unwrap();
+                prop_assert_eq!(client_mac, whole.mac(whole.contains(client).unwrap()));
+                // A port that a client skipped to has its turn again.
+                let before = seen.insert((client, source_port, server), (index, worker));
+                let fine = before.is_none_or(|before| skip && before == (index, worker));
+                prop_assert!(fine, "{:?}", draw.tuple);
+                servers.insert(server);
+            }
+        }
+        let all = |of: &HashSet<usize>| of.iter().map(|pool| pools[*pool].last_offset() as usize + 1).sum::<usize>();
+        prop_assert_eq!(owners.len(), all(&taken_pools));
+        prop_assert_eq!(servers.len(), all(&HashSet::from([3, 4])));
+    }
+
     #[test]
     fn workers_take_together_what_one_would(
         pools in pools(), clients in mix(0..3), servers in mix(3..5), workers in 1u64..20,

@@ -31,7 +31,7 @@ func (s *scope) finish(stats []*enginev1.WatchStatsResponse, facts *snapshot.Fac
 		s.invalid(spatev1.ReasonIncomplete, "ended before its duration: "+why, why)
 		return
 	}
-	s.complete(judge(s.run, result, s.length(), s.warmup()), why)
+	s.complete(judge(s.run, result, s.length()), why)
 }
 
 // length of the measured phase. Without a set duration it is the time until now less the drain, good for mean rates.
@@ -58,7 +58,7 @@ func (s *scope) complete(v spatev1.Verdict, why string) {
 }
 
 // judge works the verdict out: first whether the generator was the limit, then the thresholds.
-func judge(run *spatev1.TrafficRun, result spatev1.RunResult, length, warmup time.Duration) spatev1.Verdict {
+func judge(run *spatev1.TrafficRun, result spatev1.RunResult, length time.Duration) spatev1.Verdict {
 	v := spatev1.Verdict{Outcome: spatev1.VerdictPassed}
 	for _, limit := range generatorLimits(run.Spec.GeneratorTolerance, result) {
 		tolerated, err := plan.Tolerated(limit.tolerance, uint64(max(limit.of, 0)))
@@ -71,7 +71,7 @@ func judge(run *spatev1.TrafficRun, result spatev1.RunResult, length, warmup tim
 			})
 		}
 	}
-	judged := thresholds(run.Spec.Thresholds, forThresholds(result, length, warmup))
+	judged := thresholds(run.Spec.Thresholds, forThresholds(result, length))
 	for i, t := range judged {
 		v.Thresholds = append(v.Thresholds, t.ThresholdResult)
 		if t.Met {
@@ -161,8 +161,8 @@ func thresholds(wanted []spatev1.Threshold, asked verdict.Result) []judgedThresh
 	return all
 }
 
-// forThresholds gives a result as expressions see it. Templates are counted from the start of the warm-up on.
-func forThresholds(r spatev1.RunResult, length, warmup time.Duration) verdict.Result {
+// forThresholds gives a result as expressions see it.
+func forThresholds(r spatev1.RunResult, length time.Duration) verdict.Result {
 	seconds := length.Seconds()
 	out := verdict.Result{
 		Tx: r.Tx, TxBytes: r.TxBytes, Rx: r.Rx, RxBytes: r.RxBytes, Lost: r.Lost, LossRatio: number(r.LossRatio), Duplicates: r.Duplicates,
@@ -174,15 +174,15 @@ func forThresholds(r spatev1.RunResult, length, warmup time.Duration) verdict.Re
 		Templates: make(map[string]map[string]verdict.Side, len(r.Templates)),
 	}
 	if r.Flows != nil {
-		out.Flows = sideForThresholds(&spatev1.TemplateSide{TemplateCounters: *r.Flows}, length+warmup)
+		out.Flows = sideForThresholds(&spatev1.TemplateSide{TemplateCounters: *r.Flows}, length)
 	}
 	for _, t := range r.Templates {
 		sides := map[string]verdict.Side{}
 		if t.Client != nil {
-			sides[verdict.Client] = sideForThresholds(t.Client, length+warmup)
+			sides[verdict.Client] = sideForThresholds(t.Client, length)
 		}
 		if t.Server != nil {
-			sides[verdict.Server] = sideForThresholds(t.Server, length+warmup)
+			sides[verdict.Server] = sideForThresholds(t.Server, length)
 		}
 		out.Templates[t.Name] = sides
 	}

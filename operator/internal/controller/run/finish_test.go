@@ -61,7 +61,7 @@ func TestJudge(t *testing.T) {
 			for _, e := range c.thresholds {
 				r.Spec.Thresholds = append(r.Spec.Thresholds, spatev1.Threshold{Name: "t", Expression: e})
 			}
-			v := judge(r, spatev1.RunResult{FlowCounters: c.result, RxMissed: c.missed}, time.Second, 0)
+			v := judge(r, spatev1.RunResult{FlowCounters: c.result, RxMissed: c.missed}, time.Second)
 			reason, message := primary(&v)
 			if v.Outcome != c.outcome || reason != c.reason {
 				t.Errorf("%s %s: %s", v.Outcome, reason, message)

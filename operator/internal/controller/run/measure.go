@@ -22,13 +22,13 @@ import (
 type sample struct {
 	at     time.Time
 	tx, rx uint64 // packets of the run, warm-up included
-	flows  uint64 // flows of templates that were established
+	flows  uint64 // flows of templates that were established, in the same time
 }
 
 // measure fills in the result so far, without its streams and templates, and the progress.
 func (s *scope) measure(stats []*enginev1.WatchStatsResponse, facts *snapshot.Facts) {
 	result := resultOf(stats, facts, s.run)
-	current := sampleOf(stats, &result)
+	current := sampleOf(stats)
 	result.Streams, result.Templates = nil, nil
 	s.run.Status.Result = &result
 	at := now()
@@ -52,7 +52,7 @@ func (s *scope) measure(stats []*enginev1.WatchStatsResponse, facts *snapshot.Fa
 }
 
 // sampleOf takes what present rates are worked out from.
-func sampleOf(stats []*enginev1.WatchStatsResponse, result *spatev1.RunResult) sample {
+func sampleOf(stats []*enginev1.WatchStatsResponse) sample {
 	current := sample{at: time.Now()}
 	for _, st := range stats {
 		current.at = time.Unix(0, st.ReadAtNs) // when the engine read them, not when they came here
@@ -61,7 +61,8 @@ func sampleOf(stats []*enginev1.WatchStatsResponse, result *spatev1.RunResult) s
 			current.rx += stream.GetWarmup().GetRxPackets() + stream.GetMeasured().GetRxPackets()
 		}
 	}
-	for _, t := range result.Templates {
+	all := templatesBy(stats, whole)
+	for _, t := range all {
 		for _, side := range []*spatev1.TemplateSide{t.Client, t.Server} {
 			if side != nil {
 				current.tx += uint64(side.PacketsSent)
@@ -69,8 +70,8 @@ func sampleOf(stats []*enginev1.WatchStatsResponse, result *spatev1.RunResult) s
 			}
 		}
 	}
-	if result.Flows != nil {
-		current.flows = uint64(result.Flows.Connects)
+	if flows := flowsOf(all); flows != nil {
+		current.flows = uint64(flows.Connects)
 	}
 	return current
 }

@@ -43,8 +43,33 @@ var begun = map[enginev1.Side]string{enginev1.Side_SIDE_CLIENT: "connect_attempt
 // sideDelays are what engines measured on one side of a template.
 type sideDelays struct{ connect, roundTrip []*enginev1.LatencyStats }
 
-// templates sums each side of each template up over all engines, in order of names.
+// templates sums what was measured on each side of each template up over all engines, in order of names.
 func templates(stats []*enginev1.WatchStatsResponse) []spatev1.TemplateResult {
+	return templatesBy(stats, measured)
+}
+
+// values are those of counters by name.
+type values map[string]int64
+
+// whole gives what one engine counted on one side since the start.
+func whole(t *enginev1.TemplateStats) values {
+	all := values{}
+	for _, counter := range t.GetCounters() {
+		all[counter.GetName()] = int64(counter.GetValue())
+	}
+	return all
+}
+
+// measured gives what it counted after the warm-up.
+func measured(t *enginev1.TemplateStats) values {
+	all := whole(t)
+	for _, counter := range t.GetWarmup() {
+		all[counter.GetName()] -= int64(counter.GetValue())
+	}
+	return all
+}
+
+func templatesBy(stats []*enginev1.WatchStatsResponse, count func(*enginev1.TemplateStats) values) []spatev1.TemplateResult {
 	var all []spatev1.TemplateResult
 	delays := map[*spatev1.TemplateSide]*sideDelays{}
 	byName := map[string]map[enginev1.Side]*spatev1.TemplateSide{}
@@ -58,7 +83,7 @@ func templates(stats []*enginev1.WatchStatsResponse) []spatev1.TemplateResult {
 				side = &spatev1.TemplateSide{}
 				byName[t.GetTemplate()][t.GetSide()], delays[side] = side, &sideDelays{}
 			}
-			addSide(&side.TemplateCounters, t)
+			addSide(&side.TemplateCounters, t, count(t))
 			d := delays[side]
 			d.connect, d.roundTrip = append(d.connect, t.GetConnectTime()), append(d.roundTrip, t.GetRoundTrip())
 		}
@@ -76,11 +101,7 @@ func templates(stats []*enginev1.WatchStatsResponse) []spatev1.TemplateResult {
 }
 
 // addSide adds what one engine counted on one side.
-func addSide(c *spatev1.TemplateCounters, t *enginev1.TemplateStats) {
-	value := map[string]int64{}
-	for _, counter := range t.GetCounters() {
-		value[counter.GetName()] = int64(counter.GetValue())
-	}
+func addSide(c *spatev1.TemplateCounters, t *enginev1.TemplateStats, value values) {
 	c.Attempts += value[begun[t.GetSide()]]
 	c.OpenFlows += int64(t.GetOpenFlows())
 	for _, sum := range counted {

@@ -71,6 +71,23 @@ func TestTemplatesOfSeveralEngines(t *testing.T) {
 	}
 }
 
+// Of an engine whose warm-up is over, and of one in its warm-up.
+func TestWhatTemplatesDoInTheWarmupIsNoResult(t *testing.T) {
+	over := side("http", clientSide, 3, map[string]uint64{"connect_attempts": 100, "connects": 90, "closed": 97, "connect_drops": 7, "late_flows": 5, "sent_packets": 900})
+	over.Warmup = side("", clientSide, 0, map[string]uint64{"connect_attempts": 40, "connects": 31, "closed": 35, "connect_drops": 7, "late_flows": 5, "sent_packets": 300}).Counters
+	in := side("http", clientSide, 2, map[string]uint64{"connect_attempts": 9, "connects": 9, "closed": 7, "resets_received": 2, "sent_packets": 80})
+	in.Warmup = in.Counters
+	stats := []*enginev1.WatchStatsResponse{{Templates: []*enginev1.TemplateStats{over}}, {Templates: []*enginev1.TemplateStats{in}}}
+	result := resultOf(stats, &snapshot.Facts{}, &spatev1.TrafficRun{Spec: spatev1.TrafficRunSpec{Generator: spatev1.GeneratorSnapshot{Pods: make([]spatev1.PodSnapshot, 2)}}})
+	if want := (spatev1.TemplateCounters{Attempts: 60, Connects: 59, Closed: 62, OpenFlows: 5, PacketsSent: 600}); *result.Flows != want {
+		t.Errorf("got  %+v\nwant %+v", *result.Flows, want)
+	}
+	// Present rates go on where the warm-up ends.
+	if now := sampleOf(stats); now.flows != 99 || now.tx != 980 {
+		t.Errorf("got %+v", now)
+	}
+}
+
 func TestVerdictOnTemplates(t *testing.T) {
 	stats := twoEngines()
 	for name, c := range map[string]struct {
@@ -112,7 +129,7 @@ func TestVerdictOnTemplates(t *testing.T) {
 			for _, e := range c.thresholds {
 				r.Spec.Thresholds = append(r.Spec.Thresholds, spatev1.Threshold{Name: "t", Expression: e})
 			}
-			v := judge(r, resultOf(stats, &snapshot.Facts{}, r), 2*time.Second, time.Second)
+			v := judge(r, resultOf(stats, &snapshot.Facts{}, r), 3*time.Second)
 			_, message := primary(&v)
 			if v.Outcome != c.outcome {
 				t.Errorf("%s: %s", v.Outcome, message)

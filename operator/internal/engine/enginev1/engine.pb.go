@@ -2192,9 +2192,12 @@ type TemplateStats struct {
 	Counters []*NamedCounter `protobuf:"bytes,4,rep,name=counters,proto3" json:"counters,omitempty"`
 	// Flows at the time of reading, those in TIME-WAIT not among them.
 	OpenFlows uint64 `protobuf:"varint,5,opt,name=open_flows,json=openFlows,proto3" json:"open_flows,omitempty"`
-	// TCP: from the first SYN to the connection being established. Here and below the sum is exact, all else to 1/128.
+	// Of `counters`, what had been counted when the warm-up ended; before that, all. A flow that begins in the warm-up may end
+	// behind it.
+	Warmup []*NamedCounter `protobuf:"bytes,8,rep,name=warmup,proto3" json:"warmup,omitempty"`
+	// In the measured phase. TCP: from the first SYN to the connection being established. Here and below the sum is exact, all else to 1/128.
 	ConnectTime *LatencyStats `protobuf:"bytes,6,opt,name=connect_time,json=connectTime,proto3" json:"connect_time,omitempty"`
-	// TCP: of data, from when a segment first left until it was acknowledged (RFC 6298 section 3). UDP, of clients where the
+	// In the measured phase. TCP: of data, from when a segment first left until it was acknowledged (RFC 6298 section 3). UDP, of clients where the
 	// template measures latency: from a message to its reply.
 	RoundTrip     *LatencyStats `protobuf:"bytes,7,opt,name=round_trip,json=roundTrip,proto3" json:"round_trip,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2264,6 +2267,13 @@ func (x *TemplateStats) GetOpenFlows() uint64 {
 		return x.OpenFlows
 	}
 	return 0
+}
+
+func (x *TemplateStats) GetWarmup() []*NamedCounter {
+	if x != nil {
+		return x.Warmup
+	}
+	return nil
 }
 
 func (x *TemplateStats) GetConnectTime() *LatencyStats {
@@ -3886,14 +3896,15 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\fsent_packets\x18\x10 \x01(\x04R\vsentPackets\x12)\n" +
 	"\x10received_packets\x18\x11 \x01(\x04R\x0freceivedPackets\x123\n" +
 	"\x15retransmitted_packets\x18\x12 \x01(\x04R\x14retransmittedPackets\x12\"\n" +
-	"\rround_trip_ns\x18\x13 \x01(\x04R\vroundTripNs\"\xc6\x02\n" +
+	"\rround_trip_ns\x18\x13 \x01(\x04R\vroundTripNs\"\xfd\x02\n" +
 	"\rTemplateStats\x12\x1a\n" +
 	"\btemplate\x18\x01 \x01(\tR\btemplate\x12\x14\n" +
 	"\x05group\x18\x02 \x01(\tR\x05group\x12)\n" +
 	"\x04side\x18\x03 \x01(\x0e2\x15.spate.engine.v1.SideR\x04side\x129\n" +
 	"\bcounters\x18\x04 \x03(\v2\x1d.spate.engine.v1.NamedCounterR\bcounters\x12\x1d\n" +
 	"\n" +
-	"open_flows\x18\x05 \x01(\x04R\topenFlows\x12@\n" +
+	"open_flows\x18\x05 \x01(\x04R\topenFlows\x125\n" +
+	"\x06warmup\x18\b \x03(\v2\x1d.spate.engine.v1.NamedCounterR\x06warmup\x12@\n" +
 	"\fconnect_time\x18\x06 \x01(\v2\x1d.spate.engine.v1.LatencyStatsR\vconnectTime\x12<\n" +
 	"\n" +
 	"round_trip\x18\a \x01(\v2\x1d.spate.engine.v1.LatencyStatsR\troundTrip\"8\n" +
@@ -4167,51 +4178,52 @@ var file_spate_engine_v1_engine_proto_depIdxs = []int32{
 	2,  // 25: spate.engine.v1.ConnectionRecord.side:type_name -> spate.engine.v1.Side
 	2,  // 26: spate.engine.v1.TemplateStats.side:type_name -> spate.engine.v1.Side
 	32, // 27: spate.engine.v1.TemplateStats.counters:type_name -> spate.engine.v1.NamedCounter
-	35, // 28: spate.engine.v1.TemplateStats.connect_time:type_name -> spate.engine.v1.LatencyStats
-	35, // 29: spate.engine.v1.TemplateStats.round_trip:type_name -> spate.engine.v1.LatencyStats
-	34, // 30: spate.engine.v1.StreamStats.warmup:type_name -> spate.engine.v1.StreamCounters
-	34, // 31: spate.engine.v1.StreamStats.measured:type_name -> spate.engine.v1.StreamCounters
-	35, // 32: spate.engine.v1.StreamCounters.latency:type_name -> spate.engine.v1.LatencyStats
-	36, // 33: spate.engine.v1.LatencyStats.quantiles:type_name -> spate.engine.v1.Quantile
-	37, // 34: spate.engine.v1.LatencyStats.buckets:type_name -> spate.engine.v1.Bucket
-	39, // 35: spate.engine.v1.ReceiverStats.workers:type_name -> spate.engine.v1.WorkerReceived
-	40, // 36: spate.engine.v1.ReceiverStats.inter_arrival:type_name -> spate.engine.v1.Moments
-	40, // 37: spate.engine.v1.ReceiverStats.jitter:type_name -> spate.engine.v1.Moments
-	40, // 38: spate.engine.v1.ReceiverStats.latency:type_name -> spate.engine.v1.Moments
-	42, // 39: spate.engine.v1.PortStats.queues:type_name -> spate.engine.v1.QueueStats
-	44, // 40: spate.engine.v1.WorkerStats.flows:type_name -> spate.engine.v1.FlowSteering
-	3,  // 41: spate.engine.v1.CaptureRequest.direction:type_name -> spate.engine.v1.Direction
-	49, // 42: spate.engine.v1.CaptureResponse.packets:type_name -> spate.engine.v1.CapturedPacket
-	3,  // 43: spate.engine.v1.CapturedPacket.direction:type_name -> spate.engine.v1.Direction
-	4,  // 44: spate.engine.v1.Engine.GetInfo:input_type -> spate.engine.v1.GetInfoRequest
-	9,  // 45: spate.engine.v1.Engine.Prepare:input_type -> spate.engine.v1.PrepareRequest
-	12, // 46: spate.engine.v1.Engine.Start:input_type -> spate.engine.v1.StartRequest
-	15, // 47: spate.engine.v1.Engine.Update:input_type -> spate.engine.v1.UpdateRequest
-	17, // 48: spate.engine.v1.Engine.Pause:input_type -> spate.engine.v1.PauseRequest
-	19, // 49: spate.engine.v1.Engine.Resume:input_type -> spate.engine.v1.ResumeRequest
-	21, // 50: spate.engine.v1.Engine.Stop:input_type -> spate.engine.v1.StopRequest
-	23, // 51: spate.engine.v1.Engine.Remove:input_type -> spate.engine.v1.RemoveRequest
-	25, // 52: spate.engine.v1.Engine.WatchStats:input_type -> spate.engine.v1.WatchStatsRequest
-	28, // 53: spate.engine.v1.Engine.WatchRecords:input_type -> spate.engine.v1.WatchRecordsRequest
-	47, // 54: spate.engine.v1.Engine.Capture:input_type -> spate.engine.v1.CaptureRequest
-	45, // 55: spate.engine.v1.Engine.ResetReceivers:input_type -> spate.engine.v1.ResetReceiversRequest
-	5,  // 56: spate.engine.v1.Engine.GetInfo:output_type -> spate.engine.v1.GetInfoResponse
-	11, // 57: spate.engine.v1.Engine.Prepare:output_type -> spate.engine.v1.PrepareResponse
-	13, // 58: spate.engine.v1.Engine.Start:output_type -> spate.engine.v1.StartResponse
-	16, // 59: spate.engine.v1.Engine.Update:output_type -> spate.engine.v1.UpdateResponse
-	18, // 60: spate.engine.v1.Engine.Pause:output_type -> spate.engine.v1.PauseResponse
-	20, // 61: spate.engine.v1.Engine.Resume:output_type -> spate.engine.v1.ResumeResponse
-	22, // 62: spate.engine.v1.Engine.Stop:output_type -> spate.engine.v1.StopResponse
-	24, // 63: spate.engine.v1.Engine.Remove:output_type -> spate.engine.v1.RemoveResponse
-	26, // 64: spate.engine.v1.Engine.WatchStats:output_type -> spate.engine.v1.WatchStatsResponse
-	29, // 65: spate.engine.v1.Engine.WatchRecords:output_type -> spate.engine.v1.WatchRecordsResponse
-	48, // 66: spate.engine.v1.Engine.Capture:output_type -> spate.engine.v1.CaptureResponse
-	46, // 67: spate.engine.v1.Engine.ResetReceivers:output_type -> spate.engine.v1.ResetReceiversResponse
-	56, // [56:68] is the sub-list for method output_type
-	44, // [44:56] is the sub-list for method input_type
-	44, // [44:44] is the sub-list for extension type_name
-	44, // [44:44] is the sub-list for extension extendee
-	0,  // [0:44] is the sub-list for field type_name
+	32, // 28: spate.engine.v1.TemplateStats.warmup:type_name -> spate.engine.v1.NamedCounter
+	35, // 29: spate.engine.v1.TemplateStats.connect_time:type_name -> spate.engine.v1.LatencyStats
+	35, // 30: spate.engine.v1.TemplateStats.round_trip:type_name -> spate.engine.v1.LatencyStats
+	34, // 31: spate.engine.v1.StreamStats.warmup:type_name -> spate.engine.v1.StreamCounters
+	34, // 32: spate.engine.v1.StreamStats.measured:type_name -> spate.engine.v1.StreamCounters
+	35, // 33: spate.engine.v1.StreamCounters.latency:type_name -> spate.engine.v1.LatencyStats
+	36, // 34: spate.engine.v1.LatencyStats.quantiles:type_name -> spate.engine.v1.Quantile
+	37, // 35: spate.engine.v1.LatencyStats.buckets:type_name -> spate.engine.v1.Bucket
+	39, // 36: spate.engine.v1.ReceiverStats.workers:type_name -> spate.engine.v1.WorkerReceived
+	40, // 37: spate.engine.v1.ReceiverStats.inter_arrival:type_name -> spate.engine.v1.Moments
+	40, // 38: spate.engine.v1.ReceiverStats.jitter:type_name -> spate.engine.v1.Moments
+	40, // 39: spate.engine.v1.ReceiverStats.latency:type_name -> spate.engine.v1.Moments
+	42, // 40: spate.engine.v1.PortStats.queues:type_name -> spate.engine.v1.QueueStats
+	44, // 41: spate.engine.v1.WorkerStats.flows:type_name -> spate.engine.v1.FlowSteering
+	3,  // 42: spate.engine.v1.CaptureRequest.direction:type_name -> spate.engine.v1.Direction
+	49, // 43: spate.engine.v1.CaptureResponse.packets:type_name -> spate.engine.v1.CapturedPacket
+	3,  // 44: spate.engine.v1.CapturedPacket.direction:type_name -> spate.engine.v1.Direction
+	4,  // 45: spate.engine.v1.Engine.GetInfo:input_type -> spate.engine.v1.GetInfoRequest
+	9,  // 46: spate.engine.v1.Engine.Prepare:input_type -> spate.engine.v1.PrepareRequest
+	12, // 47: spate.engine.v1.Engine.Start:input_type -> spate.engine.v1.StartRequest
+	15, // 48: spate.engine.v1.Engine.Update:input_type -> spate.engine.v1.UpdateRequest
+	17, // 49: spate.engine.v1.Engine.Pause:input_type -> spate.engine.v1.PauseRequest
+	19, // 50: spate.engine.v1.Engine.Resume:input_type -> spate.engine.v1.ResumeRequest
+	21, // 51: spate.engine.v1.Engine.Stop:input_type -> spate.engine.v1.StopRequest
+	23, // 52: spate.engine.v1.Engine.Remove:input_type -> spate.engine.v1.RemoveRequest
+	25, // 53: spate.engine.v1.Engine.WatchStats:input_type -> spate.engine.v1.WatchStatsRequest
+	28, // 54: spate.engine.v1.Engine.WatchRecords:input_type -> spate.engine.v1.WatchRecordsRequest
+	47, // 55: spate.engine.v1.Engine.Capture:input_type -> spate.engine.v1.CaptureRequest
+	45, // 56: spate.engine.v1.Engine.ResetReceivers:input_type -> spate.engine.v1.ResetReceiversRequest
+	5,  // 57: spate.engine.v1.Engine.GetInfo:output_type -> spate.engine.v1.GetInfoResponse
+	11, // 58: spate.engine.v1.Engine.Prepare:output_type -> spate.engine.v1.PrepareResponse
+	13, // 59: spate.engine.v1.Engine.Start:output_type -> spate.engine.v1.StartResponse
+	16, // 60: spate.engine.v1.Engine.Update:output_type -> spate.engine.v1.UpdateResponse
+	18, // 61: spate.engine.v1.Engine.Pause:output_type -> spate.engine.v1.PauseResponse
+	20, // 62: spate.engine.v1.Engine.Resume:output_type -> spate.engine.v1.ResumeResponse
+	22, // 63: spate.engine.v1.Engine.Stop:output_type -> spate.engine.v1.StopResponse
+	24, // 64: spate.engine.v1.Engine.Remove:output_type -> spate.engine.v1.RemoveResponse
+	26, // 65: spate.engine.v1.Engine.WatchStats:output_type -> spate.engine.v1.WatchStatsResponse
+	29, // 66: spate.engine.v1.Engine.WatchRecords:output_type -> spate.engine.v1.WatchRecordsResponse
+	48, // 67: spate.engine.v1.Engine.Capture:output_type -> spate.engine.v1.CaptureResponse
+	46, // 68: spate.engine.v1.Engine.ResetReceivers:output_type -> spate.engine.v1.ResetReceiversResponse
+	57, // [57:69] is the sub-list for method output_type
+	45, // [45:57] is the sub-list for method input_type
+	45, // [45:45] is the sub-list for extension type_name
+	45, // [45:45] is the sub-list for extension extendee
+	0,  // [0:45] is the sub-list for field type_name
 }
 
 func init() { file_spate_engine_v1_engine_proto_init() }

@@ -16,6 +16,7 @@ use spate_wire::FCS_LEN;
 
 use super::{WorkerRun, attach::Taps, handoff::Handoff};
 use crate::datapath::{
+    Timing,
     clock::Clock,
     command::{FlowRate, Trash},
     open::SHORT_ROOM,
@@ -91,6 +92,8 @@ pub(in crate::datapath) struct Emulated {
     handoff: Option<Handoff>,
     /// So long after the run's end flows still begin that were due before it.
     grace_ns: u64,
+    /// When the warm-up ends on the run's clock, until it has.
+    warmup_ns: Option<u64>,
 }
 
 impl Emulated {
@@ -101,9 +104,13 @@ impl Emulated {
         vlans: &[Option<u16>],
         pools: Pools,
         handoff: Option<Handoff>,
-        grace_ns: u64,
+        timing: &Timing,
     ) -> Self {
         emulation.set_shared(handoff.is_some());
+        let warmup_ns = Some(timing.warmup_ns).filter(|warmup_ns| *warmup_ns > 0);
+        if warmup_ns.is_some() {
+            emulation.warm_up();
+        }
         Self {
             emulation,
             tunnels,
@@ -116,7 +123,9 @@ impl Emulated {
             factor: (1, 1),
             changes: VecDeque::with_capacity(64),
             handoff,
-            grace_ns,
+            // Those that begin in the first half of the drain have the other to end.
+            grace_ns: timing.drain_ns / 2,
+            warmup_ns,
         }
     }
 
@@ -184,6 +193,9 @@ impl Emulated {
         {
             self.emulation.start(origin);
             self.stage = Stage::Begins;
+        }
+        if self.warmup_ns.take_if(|warmup_ns| at >= *warmup_ns).is_some() {
+            self.emulation.measure();
         }
         while let Some(change) = self.changes.front().filter(|change| change.at_ns <= at) {
             // While the clock stands it is not known when that is: the change waits until it goes on.

@@ -7,7 +7,8 @@ use contract::{Plan, PoolOrder, Stateful};
 use spate_stateful::arrivals::{Arrivals, Order, Timing};
 use spate_stateful::pool::{self, Address, SourcePorts, Start};
 use spate_stateful::tuples::{Dealing, Share, Tuples};
-use spate_stateful::{Pool, Scenario, Template, WeightedPool};
+use spate_stateful::{Part, Pool, Scenario, Template, WeightedPool};
+use std::collections::BTreeMap;
 
 /// Pools of a plan, at most.
 const MOST_POOLS: usize = 65_536;
@@ -138,6 +139,30 @@ pub fn taken(
     asked.iter().map(|one| WeightedPool { pool: one.pool as usize, weight: one.weight }).collect()
 }
 
+/// Gives pools and templates this engine's part of addresses. Of those of a loopback port, whose link has nobody else, servers are
+/// all here.
+pub fn share(part: Part, pools: &mut Vec<Pool>, templates: &mut [Template]) {
+    if part == Part::WHOLE {
+        return;
+    }
+    pools.iter_mut().for_each(|pool| *pool = pool.part_of(part));
+    let alone = |t: &&mut Template| t.client.as_ref().zip(t.server.as_ref()).is_some_and(|(c, s)| c.port == s.port);
+    all_servers(pools, templates.iter_mut().filter(alone));
+}
+
+/// Lets an engine answer for all servers of templates: their pools are added as whole ones.
+pub fn all_servers<'a>(pools: &mut Vec<Pool>, templates: impl Iterator<Item = &'a mut Template>) {
+    let mut copies = BTreeMap::new();
+    for servers in templates.flat_map(|template| &mut template.servers) {
+        if pools[servers.pool].part() != Part::WHOLE {
+            servers.pool = *copies.entry(servers.pool).or_insert_with_key(|original| {
+                pools.push(pools[*original].part_of(Part::WHOLE));
+                pools.len() - 1
+            });
+        }
+    }
+}
+
 /// Whose flow is next.
 pub fn order(asked: &Stateful) -> Order {
     asked.draw_seed.map_or(Order::Even, |seed| Order::Drawn { seed })
@@ -153,11 +178,11 @@ pub fn deal(plan: &Plan, site: &Site, scenario: &Scenario, wrong: &mut Violation
     let mixes: Vec<_> = scenario.templates.iter().map(pools).collect();
     let mixes = mixes.iter().map(|(clients, servers)| (&clients[..], &servers[..]));
     // How many ports each worker needs depends on how its port spreads flows, which is known where it runs.
-    let alone = Share { worker: 0, workers: 1 };
+    let engines = plan.share.as_ref().map_or(1, |share| share.count.max(1));
+    let alone = Share { worker: 0, workers: engines.into() };
     if let Err(error) = Tuples::new(&scenario.pools, mixes, alone, Dealing::ByNumber) {
         return tell(error.to_string());
     }
-    let engines = plan.share.as_ref().map_or(1, |share| share.count.max(1));
     let share = Share { worker: 0, workers: u64::from(engines) * u64::from(site.workers.max(1)) };
     // Where clients are real, nothing is begun here.
     let timing = |t: &Template| t.client.as_ref().map_or((0, 1), |client| client.rate);

@@ -808,10 +808,17 @@ fn templates_count_towards_the_line_rate_of_their_ports_each_way() {
     let wrong = validate(&good(), &site).unwrap_err().0.remove(0);
     assert_eq!(wrong.field, "stateful");
     assert!(wrong.description.starts_with("ask port west for 6197333 bit/s on the medium"), "{}", wrong.description);
-    // Half of it is another engine's.
+    site.ports[1].line_rate = LineRate::Unknown;
+    // Of two engines, this has half of the clients' flows, and 128 of 255 servers: to a millionth, rounded up.
     let mut plan = good();
     plan.share = Some(contract::Share { index: 0, count: 2 });
-    assert_eq!(validate(&plan, &site).unwrap().port_bits[&1], server / 2);
+    let served = (2000 + 2 * 78 + 2 * 84) * 8 * 1000 * 501_961 / 3_000_000;
+    assert_eq!(validate(&plan, &site).unwrap().port_bits, [(0, client / 2), (1, served)].into());
+    // A single server is the first engine's.
+    part(&mut plan).pools[1].last = vec![48, 0, 0, 1].into();
+    assert_eq!(validate(&plan, &site).unwrap().port_bits[&1], server);
+    plan.share = Some(contract::Share { index: 1, count: 2 });
+    assert_eq!(validate(&plan, &site).unwrap().port_bits[&1], 0);
 }
 
 #[test]
@@ -825,4 +832,34 @@ fn what_is_not_known_of_the_load_of_templates_is_told() {
     let warnings = validate(&plan, &site()).map(|checked| checked.warnings);
     let told = "stateful.templates[0].client: it jumps, loops or switches";
     assert!(warnings.as_ref().is_ok_and(|all| all.iter().any(|one| one.starts_with(told))), "{warnings:?}");
+}
+
+/// Of 255 clients and as many servers.
+#[test]
+fn engines_have_parts_of_pools_and_whole_ones_of_servers_behind_a_loopback() {
+    let mut plan = good();
+    plan.share = Some(contract::Share { index: 1, count: 4 });
+    let shared = validate(&plan, &site()).unwrap().stateful.unwrap();
+    for pool in &shared.pools {
+        assert_eq!((pool.part(), pool.part_last()), (Part { index: 1, of: 4 }, 63));
+    }
+    let web = &shared.templates[0];
+    assert_eq!((web.clients[0].pool, web.servers[0].pool), (0, 1));
+
+    let web = &mut part(&mut plan).templates[0];
+    (web.client_port, web.server_port) = ("loop".into(), "loop".into());
+    let shared = validate(&plan, &site()).unwrap().stateful.unwrap();
+    let web = &shared.templates[0];
+    assert_eq!((web.clients[0].pool, web.servers[0].pool), (0, 2));
+    assert_eq!(shared.pools[2], validate(&good(), &site()).unwrap().stateful.unwrap().pools[1]);
+}
+
+#[test]
+fn a_pool_without_a_client_for_each_engine_is_refused() {
+    let mut plan = good();
+    plan.share = Some(contract::Share { index: 0, count: 3 });
+    part(&mut plan).pools[0].last = vec![16, 0, 0, 2].into();
+    let wrong = validate(&plan, &site()).unwrap_err().0.remove(0);
+    assert_eq!(wrong.field, "stateful.templates[0].clients");
+    assert!(wrong.description.starts_with("pool 0 has 2 addresses for 3 engines"), "{}", wrong.description);
 }

@@ -5,7 +5,7 @@ use super::addresses::address;
 use contract::Gtpu;
 use spate_stateful::gtpu::Tunnels;
 use spate_stateful::pool::Address;
-use spate_stateful::{Pool, Scenario, Template, WeightedPool};
+use spate_stateful::{Part, Pool, Scenario, Template, WeightedPool};
 
 /// gNBs of a pool, at most.
 const MOST_GNBS: u32 = 65_536;
@@ -88,6 +88,14 @@ pub fn fit_together(scenario: &Scenario, wrong: &mut Violations) {
         mirrors(index, scenario, template, wrong);
     }
     for (index, pool) in scenario.pools.iter().enumerate() {
+        let of = pool.part().of;
+        if let Some(tunnels) = pool.tunnels.filter(|tunnels| !tunnels.local_count.is_multiple_of(of)) {
+            let problem = format!(
+                "{} gNBs cannot be shared out to {of} engines as their clients are; use a multiple of {of}",
+                tunnels.local_count
+            );
+            wrong.add(format!("stateful.pools[{index}].gtpu.local_count"), problem);
+        }
         let others = scenario.pools[..index].iter().enumerate();
         let Some((other, problem)) = others.filter_map(|(i, other)| Some((i, conflict(pool, other)?))).next() else {
             continue;
@@ -111,6 +119,10 @@ fn mirrors(index: usize, scenario: &Scenario, template: &Template, wrong: &mut V
             }
             (false, Some(true)) => {
                 "not set, and what clients send comes back in its tunnel; set it, or use another server_port"
+            }
+            (true, Some(false)) if scenario.pools[pool].part() != Part::WHOLE => {
+                "set, and several engines would stand for the UPF on one link; use one engine (replicas: 1), or clients and \
+                 servers on one loopback port"
             }
             _ => continue,
         };

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// One profile on two pods of one link: each has clients and servers of its own, and flows go between all of them.
+
+package suites
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	spate "spate.dev/operator/api/v1alpha1"
+)
+
+// twoPods are on a bridge of the node with both ports. Five clients and three servers: of neither have both pods as many.
+const twoPods = `
+apiVersion: k8s.cni.cncf.io/v1
+kind: NetworkAttachmentDefinition
+metadata: {name: span}
+spec:
+  config: '{"cniVersion": "1.0.0", "type": "bridge", "bridge": "span0"}'
+---
+apiVersion: spate.dev/v1alpha1
+kind: TrafficGenerator
+metadata: {name: two}
+spec:
+  replicas: 2
+  cpuPolicy: Shared
+  hugepages: {pageSize: None, memory: 64Mi}
+  ports:
+  - {name: east, attachment: {network: {name: span}}, addresses: [10.211.0.1/16]}
+  - {name: west, attachment: {network: {name: span}}, addresses: [10.211.1.1/16]}
+---
+apiVersion: spate.dev/v1alpha1
+kind: ASTFTemplate
+metadata: {name: echo}
+spec:
+  destinationPort: 7
+  rate: 150cps
+  pools:
+    clients: [{name: clients, first: 10.211.16.1, last: 10.211.16.5}]
+    servers: [{name: servers, first: 10.211.32.1, last: 10.211.32.3, order: Random, seed: 7}]
+  source:
+    programs:
+      transport: TCP
+      client:
+      - send: {content: {size: 1000}}
+      - receive: {bytes: 1000}
+      server:
+      - receive: {bytes: 1000}
+      - send: {content: {size: 1000}}
+      - waitForPeerClose: {}
+---
+apiVersion: spate.dev/v1alpha1
+kind: TrafficProfile
+metadata: {name: echo}
+spec:
+  generatorRef: {name: two}
+  traffic:
+  - {name: echo, templateRef: {name: echo}, transmitPort: east, receivePort: west}
+  duration: 4s
+  drain: 3s
+  generatorTolerance: {late: 100%, txDropped: 25%}
+  thresholds:
+  - {name: none-failed, expression: 'result.flows.failed == 0 && result.flows.connects == result.flows.attempts'}
+`
+
+func TestPoolsOverTwoPods(t *testing.T) {
+	ns := namespace(t)
+	mustApply(t, ns, twoPods)
+	condition(t, 60*time.Second, generatorNamed(ns, "two"), spate.ConditionReady, metav1.ConditionTrue)
+	run := passed(t, ns, "echo")
+	side := templateOf(t, run, "echo")
+	begun := 600 - run.Status.Result.Flows.NotBegun
+	settled(t, "clients", side.Client, begun)
+	settled(t, "servers", side.Server, begun)
+	pods := run.Spec.Generator.Pods
+	// Each pod begins half, whatever it has of the clients; of the servers the first and the third are the first pod's.
+	if run.Status.Result.Flows.NotBegun == 0 {
+		for role, want := range map[string]map[string]int64{"client": {pods[0].Name: 300, pods[1].Name: 300}, "server": {pods[0].Name: 400, pods[1].Name: 200}} {
+			if got := countedBy(t, "pod", "spate_template_connects_total", fmt.Sprintf("role=%q", role), run); fmt.Sprint(got) != fmt.Sprint(want) {
+				t.Errorf("connections by the pods of %ss: %v, want %v", role, got, want)
+			}
+		}
+	}
+	t.Run("a pod without a client of its own", func(t *testing.T) {
+		mustApply(t, ns, strings.NewReplacer("last: 10.211.16.5", "last: 10.211.16.1", "  duration: 4s", "  runID: alone\n  duration: 4s").Replace(twoPods))
+		refused := condition(t, 20*time.Second, profileNamed(ns, "echo"), spate.ConditionReady, metav1.ConditionFalse)
+		expect(t, refused, spate.ReasonInvalidSpec, "spec.pools.clients[0] has 1 addresses for the 2 pods of generator two")
+	})
+}

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// What did a run come to?
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/clientcmd"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+)
+
+// resultFlags are those of kubectl that say where a run is, and how it is told.
+type resultFlags struct {
+	rules     *clientcmd.ClientConfigLoadingRules
+	overrides clientcmd.ConfigOverrides
+	output    string
+}
+
+func newResultCommand() *cobra.Command {
+	flags := resultFlags{rules: clientcmd.NewDefaultClientConfigLoadingRules()}
+	c := &cobra.Command{
+		Use:   "result RUN",
+		Short: "Show what a run measured, and its verdict",
+		Long: `Shows what a TrafficRun measured after the warm-up, and its verdict: thresholds, streams, templates by side, receivers. Times are the
+50th and 99th percentile and the greatest. While the run lasts only its sums are there. RUN may be the name of a TrafficProfile,
+whose latest run is meant then.`,
+		Example: `  kubectl spate result web-1a2b3-1
+  kubectl spate result web -n tests -o json | jq .result.flows`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if flags.output != "" && flags.output != "json" {
+				return fmt.Errorf("-o %s: must be json, or absent for a table", flags.output)
+			}
+			reader, namespace, err := flags.connect()
+			if err != nil {
+				return err
+			}
+			run, err := findRun(c.Context(), reader, namespace, args[0])
+			if err != nil {
+				return err
+			}
+			if flags.output == "json" {
+				return writeResultJSON(c.OutOrStdout(), run)
+			}
+			return writeResult(c.OutOrStdout(), run)
+		},
+	}
+	c.Flags().StringVarP(&flags.overrides.Context.Namespace, "namespace", "n", "", "namespace of the run; that of the context when absent")
+	c.Flags().StringVar(&flags.overrides.CurrentContext, "context", "", "context of the kubeconfig; the current one when absent")
+	c.Flags().StringVar(&flags.rules.ExplicitPath, "kubeconfig", "", "path of the kubeconfig")
+	c.Flags().StringVarP(&flags.output, "output", "o", "", "json, or a table when absent")
+	return c
+}
+
+// connect gives a client of the cluster that kubectl would talk to, and the namespace.
+func (f *resultFlags) connect() (kube.Reader, string, error) {
+	config := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(f.rules, &f.overrides)
+	namespace, _, err := config.Namespace()
+	if err != nil {
+		return nil, "", err
+	}
+	rest, err := config.ClientConfig()
+	if err != nil {
+		return nil, "", err
+	}
+	scheme := runtime.NewScheme()
+	if err := spatev1.AddToScheme(scheme); err != nil {
+		return nil, "", err
+	}
+	reader, err := kube.New(rest, kube.Options{Scheme: scheme})
+	return reader, namespace, err
+}
+
+// findRun gives the run of a name, or the latest of a profile of that name.
+func findRun(ctx context.Context, reader kube.Reader, namespace, name string) (*spatev1.TrafficRun, error) {
+	run := &spatev1.TrafficRun{}
+	missing := reader.Get(ctx, kube.ObjectKey{Namespace: namespace, Name: name}, run)
+	if missing == nil || kube.IgnoreNotFound(missing) != nil {
+		return run, missing
+	}
+	var runs spatev1.TrafficRunList
+	if err := reader.List(ctx, &runs, kube.InNamespace(namespace)); err != nil {
+		return nil, err
+	}
+	ofProfile := slices.DeleteFunc(runs.Items, func(r spatev1.TrafficRun) bool { return string(r.Spec.Profile.Name) != name })
+	if len(ofProfile) == 0 {
+		return nil, fmt.Errorf("there is no TrafficRun %q in namespace %s, and no run of a TrafficProfile %q", name, namespace, name)
+	}
+	latest := slices.MaxFunc(ofProfile, func(a, b spatev1.TrafficRun) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+	return &latest, nil
+}
+
+// told is a run's result for programs.
+type told struct {
+	Name      string             `json:"name"`
+	Namespace string             `json:"namespace"`
+	Profile   string             `json:"profile"`
+	Phase     spatev1.RunPhase   `json:"phase"`
+	Verdict   *spatev1.Verdict   `json:"verdict,omitempty"`
+	Result    *spatev1.RunResult `json:"result,omitempty"`
+}
+
+func writeResultJSON(w io.Writer, run *spatev1.TrafficRun) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(told{run.Name, run.Namespace, string(run.Spec.Profile.Name), run.Status.Phase, run.Status.Verdict, run.Status.Result})
+}
+
+// writeResult writes a run's verdict and tables of what it has measured.
+func writeResult(w io.Writer, run *spatev1.TrafficRun) error {
+	fmt.Fprintf(w, "Run %s of profile %s: %s\n", run.Name, run.Spec.Profile.Name, run.Status.Phase)
+	if v := run.Status.Verdict; v != nil {
+		for i, reason := range v.Reasons {
+			if i == 0 {
+				fmt.Fprintf(w, "%s: ", v.Outcome)
+			}
+			fmt.Fprintf(w, "%s (%s)\n", reason.Message, reason.Reason)
+		}
+	}
+	tables := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	table := func(headings string, rows [][]string) {
+		if len(rows) == 0 {
+			return
+		}
+		fmt.Fprintf(tables, "\n%s\n", strings.ReplaceAll(headings, ",", "\t"))
+		for _, row := range rows {
+			fmt.Fprintln(tables, strings.Join(row, "\t"))
+		}
+		tables.Flush() // an error is told by the last one
+	}
+	table("THRESHOLD,MET,VALUES", thresholdRows(run.Status.Verdict))
+	result := run.Status.Result
+	if result == nil {
+		fmt.Fprintln(tables, "\nNothing was measured yet.")
+		return tables.Flush()
+	}
+	table("STREAM,SENT,RECEIVED,LOST,LOSS,DUPLICATE,REORDERED,LATE,NOT SENT,P50,P99,MAX", streamRows(result))
+	table("TEMPLATE,SIDE,BEGUN,ESTABLISHED,ENDED,FAILED,RESET,TIMED OUT,CLOSED EARLY,CUT,SILENT,OPEN,BYTES SENT,BYTES RECEIVED,SENT AGAIN", templateRows(result))
+	table("TIMES OF,SIDE,CONNECT P50,P99,MAX,ROUND TRIP P50,P99,MAX", timeRows(result))
+	table("THE GENERATOR'S OWN,LATE,NOT BEGUN,EXHAUSTED", generatorRows(result))
+	table("RECEIVER,PACKETS,BYTES", receiverRows(result))
+	return tables.Flush()
+}
+
+func thresholdRows(v *spatev1.Verdict) (rows [][]string) {
+	if v == nil {
+		return nil
+	}
+	for _, t := range v.Thresholds {
+		met := "yes"
+		if !t.Met {
+			met = "NO"
+		}
+		rows = append(rows, []string{t.Name, met, t.Message})
+	}
+	return rows
+}
+
+func streamRows(r *spatev1.RunResult) (rows [][]string) {
+	row := func(name string, c *spatev1.FlowCounters, l *spatev1.Latency) {
+		rows = append(rows, slices.Concat([]string{name, number(c.Tx), number(c.Rx), number(c.Lost), c.LossRatio, number(c.Duplicates), number(c.OutOfOrder), number(c.Late), number(c.TxDropped)}, times(l)))
+	}
+	for i := range r.Streams {
+		row(r.Streams[i].Name, &r.Streams[i].FlowCounters, r.Streams[i].Latency)
+	}
+	if len(rows) != 1 && (r.Tx > 0 || len(rows) > 0) {
+		row("all", &r.FlowCounters, nil)
+	}
+	return rows
+}
+
+// sides gives those of a result's templates that are emulated.
+func sides(r *spatev1.RunResult, each func(name, side string, s *spatev1.TemplateSide)) {
+	for i := range r.Templates {
+		t := &r.Templates[i]
+		if t.Client != nil {
+			each(t.Name, "client", t.Client)
+		}
+		if t.Server != nil {
+			each(t.Name, "server", t.Server)
+		}
+	}
+}
+
+func templateRows(r *spatev1.RunResult) (rows [][]string) {
+	row := func(name, side string, c *spatev1.TemplateCounters) {
+		cells := []string{name, side}
+		for _, n := range []int64{c.Attempts, c.Connects, c.Closed, c.Failed, c.Reset, c.TimedOut, c.ClosedEarly, c.Cut, c.Silent, c.OpenFlows, c.BytesSent, c.BytesReceived, c.Retransmitted} {
+			cells = append(cells, number(n))
+		}
+		rows = append(rows, cells)
+	}
+	sides(r, func(name, side string, s *spatev1.TemplateSide) { row(name, side, &s.TemplateCounters) })
+	if r.Flows != nil {
+		row("all, once", "", r.Flows)
+	}
+	return rows
+}
+
+func timeRows(r *spatev1.RunResult) (rows [][]string) {
+	sides(r, func(name, side string, s *spatev1.TemplateSide) {
+		if s.ConnectTime != nil || s.RoundTrip != nil {
+			rows = append(rows, slices.Concat([]string{name, side}, times(s.ConnectTime), times(s.RoundTrip)))
+		}
+	})
+	return rows
+}
+
+// generatorRows tell of flows what may have made the run invalid.
+func generatorRows(r *spatev1.RunResult) [][]string {
+	if r.Flows == nil || r.Flows.Late+r.Flows.NotBegun+r.Flows.Exhausted == 0 {
+		return nil
+	}
+	return [][]string{{"flows", number(r.Flows.Late), number(r.Flows.NotBegun), number(r.Flows.Exhausted)}}
+}
+
+func receiverRows(r *spatev1.RunResult) (rows [][]string) {
+	for _, x := range r.Receivers {
+		rows = append(rows, []string{x.Name, number(x.Packets), number(x.Bytes)})
+	}
+	return rows
+}
+
+func number(n int64) string { return strconv.FormatInt(n, 10) }
+
+// times of a distribution: half of all, 99 of 100, all. Dashes where nothing was measured.
+func times(l *spatev1.Latency) []string {
+	if l == nil || l.Count == 0 {
+		return []string{"-", "-", "-"}
+	}
+	text := func(ns int64) string {
+		d := time.Duration(ns)
+		for _, step := range []time.Duration{time.Second, time.Millisecond, time.Microsecond} {
+			if d >= step {
+				return d.Round(step / 100).String()
+			}
+		}
+		return d.String()
+	}
+	return []string{text(l.P50), text(l.P99), text(l.Max)}
+}

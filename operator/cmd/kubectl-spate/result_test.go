@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+)
+
+func runNamed(name, profile string, at time.Time) *spatev1.TrafficRun {
+	run := &spatev1.TrafficRun{}
+	run.Namespace, run.Name, run.CreationTimestamp = "tests", name, metav1.NewTime(at)
+	run.Spec.Profile.Name = spatev1.ObjectName(profile)
+	return run
+}
+
+// ended has everything that a table is made of.
+func ended() *spatev1.TrafficRun {
+	run := runNamed("web-1a2b3-1", "web", time.Unix(1000, 0))
+	run.Status.Phase = spatev1.RunComplete
+	run.Status.Verdict = &spatev1.Verdict{
+		Outcome:    spatev1.VerdictFailed,
+		Reasons:    []spatev1.VerdictReason{{Reason: "ThresholdMissed", Message: "threshold fast: 7 is not less than 5"}},
+		Thresholds: []spatev1.ThresholdResult{{Name: "none-failed", Met: true, Message: "holds"}, {Name: "fast", Message: "7 is not less than 5"}},
+	}
+	probe := spatev1.FlowCounters{Tx: 4000, Rx: 3999, Lost: 1, LossRatio: "0.00025"}
+	client := &spatev1.TemplateSide{TemplateCounters: spatev1.TemplateCounters{Attempts: 100, Connects: 99, Closed: 98, Failed: 1, TimedOut: 1, OpenFlows: 2, BytesSent: 1234, BytesReceived: 99000}}
+	client.ConnectTime = &spatev1.Latency{Count: 99, P50: 31_530, P99: 1_204_000, Max: 2_500_000_000}
+	server := &spatev1.TemplateSide{TemplateCounters: spatev1.TemplateCounters{Attempts: 99, Connects: 99, Closed: 99}}
+	all := client.TemplateCounters
+	all.Late = 5
+	run.Status.Result = &spatev1.RunResult{
+		FlowCounters: probe, Streams: []spatev1.StreamResult{{Name: "probe", FlowCounters: probe, Latency: &spatev1.Latency{Count: 1, P50: 900, P99: 5000, Max: 70_000}}},
+		Templates: []spatev1.TemplateResult{{Name: "web", Client: client, Server: server}}, Flows: &all,
+		Receivers: []spatev1.ReceiverResult{{Name: "tap", Packets: 7, Bytes: 448}},
+	}
+	return run
+}
+
+func TestResultsAsTables(t *testing.T) {
+	var out bytes.Buffer
+	if err := writeResult(&out, ended()); err != nil {
+		t.Fatal(err)
+	}
+	want := `Run web-1a2b3-1 of profile web: Complete
+Failed: threshold fast: 7 is not less than 5 (ThresholdMissed)
+
+THRESHOLD    MET  VALUES
+none-failed  yes  holds
+fast         NO   7 is not less than 5
+
+STREAM  SENT  RECEIVED  LOST  LOSS     DUPLICATE  REORDERED  LATE  NOT SENT  P50    P99  MAX
+probe   4000  3999      1     0.00025  0          0          0     0         900ns  5µs  70µs
+
+TEMPLATE   SIDE    BEGUN  ESTABLISHED  ENDED  FAILED  RESET  TIMED OUT  CLOSED EARLY  CUT  SILENT  OPEN  BYTES SENT  BYTES RECEIVED  SENT AGAIN
+web        client  100    99           98     1       0      1          0             0    0       2     1234        99000           0
+web        server  99     99           99     0       0      0          0             0    0       0     0           0               0
+all, once          100    99           98     1       0      1          0             0    0       2     1234        99000           0
+
+TIMES OF  SIDE    CONNECT P50  P99    MAX   ROUND TRIP P50  P99  MAX
+web       client  31.53µs      1.2ms  2.5s  -               -    -
+
+THE GENERATOR'S OWN  LATE  NOT BEGUN  EXHAUSTED
+flows                5     0          0
+
+RECEIVER  PACKETS  BYTES
+tap       7        448
+`
+	if got := out.String(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	out.Reset()
+	if err := writeResult(&out, runNamed("new", "web", time.Unix(0, 0))); err != nil || !strings.Contains(out.String(), "Nothing was measured yet.") {
+		t.Errorf("%q, %v", out.String(), err)
+	}
+}
+
+func TestResultsForPrograms(t *testing.T) {
+	var out bytes.Buffer
+	if err := writeResultJSON(&out, ended()); err != nil {
+		t.Fatal(err)
+	}
+	var read told
+	if err := json.Unmarshal(out.Bytes(), &read); err != nil {
+		t.Fatal(err)
+	}
+	if read.Name != "web-1a2b3-1" || read.Profile != "web" || read.Verdict.Outcome != spatev1.VerdictFailed || read.Result.Flows.Connects != 99 {
+		t.Errorf("got %s", out.String())
+	}
+}
+
+func TestARunIsFoundByItsNameOrItsProfiles(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := spatev1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	elsewhere := runNamed("web-1a2b3-9", "web", time.Unix(9000, 0))
+	elsewhere.Namespace = "other"
+	reader := fake.NewClientBuilder().WithScheme(scheme).WithObjects(
+		runNamed("web-1a2b3-1", "web", time.Unix(1000, 0)), runNamed("web-1a2b3-2", "web", time.Unix(2000, 0)), runNamed("dns-1", "dns", time.Unix(3000, 0)), elsewhere,
+	).Build()
+	for name, want := range map[string]string{"web-1a2b3-1": "web-1a2b3-1", "web": "web-1a2b3-2", "dns": "dns-1"} {
+		if run, err := findRun(t.Context(), reader, "tests", name); err != nil || run.Name != want {
+			t.Errorf("%s: %v, %v", name, run, err)
+		}
+	}
+	if _, err := findRun(t.Context(), reader, "tests", "none"); err == nil || !strings.Contains(err.Error(), `no TrafficRun "none" in namespace tests`) {
+		t.Errorf("got %v", err)
+	}
+}

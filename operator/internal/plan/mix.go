@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// How fast is each entry of a mix? A total is shared out by connections, or by the bytes that applications send.
+
+package plan
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math/big"
+	"slices"
+	"strings"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/engine/enginev1"
+)
+
+// mostSteps of a program are gone through to know what it sends.
+const mostSteps = 1_000_000
+
+// finest is the denominator that the rates of a mix have in common where they are no rounder. It leaves room for a factor on them
+// (spec.rate), and for what engines add up in 64 bits.
+const finest = 1_000_000
+
+// mix gives entries with a share their part of the mix's rate. The entries are right by themselves.
+func (p *Problems) mix(profile *spatev1.TrafficProfile, entries []templateEntry) {
+	var shared []*templateEntry
+	for i := range entries {
+		if entries[i].spec.Share != nil {
+			shared = append(shared, &entries[i])
+		}
+	}
+	mix, at := profile.Spec.Mix, spec.Child("mix")
+	switch {
+	case mix == nil && len(shared) > 0:
+		p.add(spatev1.ReasonInvalidSpec, shared[0].at.Child("share"), "is of spec.mix, which is absent: set it, or a connectionRate instead")
+		return
+	case mix == nil:
+		return
+	case len(shared) == 0:
+		p.add(spatev1.ReasonInvalidSpec, at, "no entry has a share of it: set share, or leave it out")
+		return
+	}
+	total, bits, err := ParseMixRate(mix.Rate)
+	if err != nil {
+		p.add(spatev1.ReasonInvalidSpec, at.Child("rate"), "%q: %v", mix.Rate, err)
+		return
+	}
+	weights, sizes := make([]*big.Rat, len(shared)), make([]*big.Rat, len(shared))
+	byBytes := mix.ShareBy == spatev1.ShareBytes
+	if !byBytes && mix.ShareBy != spatev1.ShareConnections {
+		p.add(spatev1.ReasonInvalidSpec, at.Child("shareBy"), "%q: must be Connections or Bytes", mix.ShareBy)
+		return
+	}
+	for i, e := range shared {
+		if p.atLeastOne(int64(*e.spec.Share), e.at.Child("share")); *e.spec.Share < 1 {
+			return
+		}
+		weights[i], sizes[i] = big.NewRat(int64(*e.spec.Share), 1), new(big.Rat)
+		if !byBytes && !bits {
+			continue
+		}
+		bytes, err := e.bytes()
+		if err != nil {
+			p.add(spatev1.ReasonInvalidSpec, e.at.Child("share"), "what a connection of ASTFTemplate %q brings cannot be told: %v", e.spec.TemplateRef.Name, err)
+			return
+		}
+		sizes[i] = new(big.Rat).SetFrac(bytes, big.NewInt(1))
+		if byBytes { // as many connections as make its share of bytes
+			weights[i].Quo(weights[i], sizes[i])
+		}
+	}
+	if bits {
+		total = connectionsOf(total, weights, sizes)
+	}
+	rates, err := shareOut(total, weights)
+	if err != nil {
+		p.add(spatev1.ReasonInvalidSpec, at.Child("rate"), "%q: %v", mix.Rate, err)
+		return
+	}
+	for i, e := range shared {
+		if rates[i].Sign() == 0 {
+			p.add(spatev1.ReasonInvalidSpec, e.at.Child("share"), "is less than a connection in %d s: raise it, or spec.mix.rate", finest)
+			continue
+		}
+		e.rate = rates[i]
+		e.own = spatev1.ConnectionRate(FormatDecimal(rates[i]) + "cps")
+	}
+}
+
+// connectionsOf gives how many connections a second bring a total of bits a second, if they are in proportion to weights and bring
+// so many bytes each: exactly, or where that takes finer fractions than engines add up, to a millionth.
+func connectionsOf(bits *big.Rat, weights, bytes []*big.Rat) *big.Rat {
+	sum, each := new(big.Rat), new(big.Rat)
+	for i := range weights {
+		sum.Add(sum, weights[i])
+		each.Add(each, new(big.Rat).Mul(weights[i], bytes[i]))
+	}
+	all := new(big.Rat).Quo(bits, each.Mul(each, big.NewRat(8, 1)))
+	all.Mul(all, sum)
+	if _, ok := inCommon(all, weights); ok {
+		return all
+	}
+	half := big.NewRat(1, 2)
+	units := half.Add(half, new(big.Rat).Mul(all, big.NewRat(finest, 1)))
+	return new(big.Rat).SetFrac(new(big.Int).Quo(units.Num(), units.Denom()), big.NewInt(finest))
+}
+
+// shareOut gives a total's parts in proportion to weights: exactly, or where that takes finer fractions than engines add up, to a
+// millionth by largest remainders. Their sum is the total.
+func shareOut(total *big.Rat, weights []*big.Rat) ([]*big.Rat, error) {
+	if exact, ok := inCommon(total, weights); ok {
+		return exact, nil
+	}
+	// A multiple of the total's denominator, so that the sum comes out.
+	denominator := new(big.Int).Set(total.Denom())
+	for ten := big.NewInt(10); new(big.Int).Mul(denominator, ten).Cmp(big.NewInt(finest)) <= 0; {
+		denominator.Mul(denominator, ten)
+	}
+	units := new(big.Rat).Mul(total, new(big.Rat).SetInt(denominator)).Num()
+	if denominator.Cmp(mostDenominator) > 0 || units.BitLen() > mostUnitBits {
+		return nil, errors.New("has too many digits to be shared out; use a rounder one")
+	}
+	sum := new(big.Rat)
+	for _, weight := range weights {
+		sum.Add(sum, weight)
+	}
+	parts, remainders, left := make([]*big.Int, len(weights)), make([]*big.Rat, len(weights)), new(big.Int).Set(units)
+	order := make([]int, len(weights))
+	for i, weight := range weights {
+		exact := new(big.Rat).Mul(new(big.Rat).Quo(weight, sum), new(big.Rat).SetInt(units))
+		parts[i] = new(big.Int).Quo(exact.Num(), exact.Denom())
+		remainders[i], order[i] = exact.Sub(exact, new(big.Rat).SetInt(parts[i])), i
+		left.Sub(left, parts[i])
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Or(remainders[b].Cmp(remainders[a]), a-b) })
+	for _, i := range order[:left.Int64()] {
+		parts[i].Add(parts[i], big.NewInt(1))
+	}
+	shared := make([]*big.Rat, len(weights))
+	for i, part := range parts {
+		shared[i] = new(big.Rat).SetFrac(part, denominator)
+	}
+	return shared, nil
+}
+
+// mostUnitBits of a sum of rates as whole numbers: the rest is for other rates, and for a factor.
+const mostUnitBits = 48
+
+// inCommon gives a total's parts in proportion to weights, if they have a denominator in common that is not too fine.
+func inCommon(total *big.Rat, weights []*big.Rat) ([]*big.Rat, bool) {
+	sum := new(big.Rat)
+	for _, weight := range weights {
+		sum.Add(sum, weight)
+	}
+	exact, denominator := make([]*big.Rat, len(weights)), big.NewInt(1)
+	for i, weight := range weights {
+		exact[i] = new(big.Rat).Mul(total, new(big.Rat).Quo(weight, sum))
+		common := new(big.Int).GCD(nil, nil, denominator, exact[i].Denom())
+		denominator.Mul(denominator, new(big.Int).Quo(exact[i].Denom(), common))
+		if denominator.Cmp(big.NewInt(finest)) > 0 {
+			return nil, false
+		}
+	}
+	units := new(big.Rat).Mul(total, new(big.Rat).SetInt(denominator))
+	return exact, units.Num().BitLen() <= mostUnitBits
+}
+
+// FormatDecimal writes a number with as many digits behind the point as a millionth has, without zeros at the end.
+func FormatDecimal(value *big.Rat) string {
+	return strings.TrimSuffix(strings.TrimRight(value.FloatString(6), "0"), ".")
+}
+
+// bytes that a connection of the entry's template brings, both ways: what both programs send.
+func (e *templateEntry) bytes() (*big.Int, error) {
+	if e.template.made.Capture != nil {
+		return nil, errors.New("its programs come from a capture, which only engines read: write them out with kubectl spate import pcap, or set a connectionRate instead")
+	}
+	sum := new(big.Int)
+	for _, side := range []struct {
+		name    string
+		program *program
+	}{{"client", e.template.client}, {"server", e.template.server}} {
+		if side.program == nil {
+			return nil, fmt.Errorf("it has no source.programs.%s: write it, or set a connectionRate instead", side.name)
+		}
+		sent, err := side.program.sent()
+		if err != nil {
+			return nil, fmt.Errorf("source.programs.%s %w", side.name, err)
+		}
+		sum.Add(sum, sent)
+	}
+	if sum.Sign() == 0 {
+		return nil, errors.New("it sends nothing: set a connectionRate instead")
+	}
+	return sum, nil
+}
+
+// sent goes through a program to its end and adds up what it sends.
+func (p *program) sent() (*big.Int, error) {
+	all, sum := p.program.GetInstructions(), new(big.Int)
+	contents := &enginev1.Stateful{Payloads: p.payloads}
+	// Times do not depend on the program alone.
+	variables, times := map[uint32]int64{}, map[uint32]bool{}
+	at := 0
+	for range mostSteps {
+		if at >= len(all) {
+			return sum, nil
+		}
+		next := at + 1
+		switch kind := all[at].GetKind().(type) {
+		case *enginev1.Instruction_Send:
+			sum.Add(sum, big.NewInt(length(contents, kind.Send.GetPayload())))
+		case *enginev1.Instruction_SendMessage:
+			sum.Add(sum, big.NewInt(length(contents, kind.SendMessage.GetPayload())))
+		case *enginev1.Instruction_Set:
+			variables[kind.Set.GetVariable()], times[kind.Set.GetVariable()] = kind.Set.GetValue(), false
+		case *enginev1.Instruction_Add:
+			variables[kind.Add.GetVariable()] += kind.Add.GetValue()
+		case *enginev1.Instruction_Mark:
+			times[kind.Mark] = true
+		case *enginev1.Instruction_Jump:
+			if times[kind.Jump.GetVariable()] {
+				return nil, fmt.Errorf("jumps by a time (command %d): set a connectionRate instead", at)
+			}
+			if holds(kind.Jump, variables[kind.Jump.GetVariable()]) {
+				next = int(kind.Jump.GetTo())
+			}
+		case *enginev1.Instruction_Loop:
+			return nil, fmt.Errorf("loops for a time (command %d): count with a variable, or set a connectionRate instead", at)
+		case *enginev1.Instruction_SwitchTemplate:
+			return nil, fmt.Errorf("goes on as another template's (command %d): set a connectionRate instead", at)
+		case *enginev1.Instruction_Close, *enginev1.Instruction_Reset_, *enginev1.Instruction_LeaveOpen:
+			return sum, nil
+		}
+		at = next
+	}
+	return nil, fmt.Errorf("does not end in %d steps: count its rounds with a variable, or set a connectionRate instead", mostSteps)
+}
+
+// holds tells whether a jump is taken at a variable's value.
+func holds(jump *enginev1.Jump, value int64) bool {
+	order := cmp.Compare(value, jump.GetValue())
+	switch jump.GetComparison() {
+	case enginev1.Comparison_COMPARISON_EQUAL:
+		return order == 0
+	case enginev1.Comparison_COMPARISON_LESS:
+		return order < 0
+	case enginev1.Comparison_COMPARISON_LESS_OR_EQUAL:
+		return order <= 0
+	case enginev1.Comparison_COMPARISON_GREATER:
+		return order > 0
+	case enginev1.Comparison_COMPARISON_GREATER_OR_EQUAL:
+		return order >= 0
+	}
+	return order != 0
+}
