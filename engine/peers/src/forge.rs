@@ -2,7 +2,7 @@
 //! Packets that the router sends of its own: what is too long for a link, and resets of connections.
 use spate_stateful::{
     Finish,
-    packet::{Below, Content, ETHERNET, Head, Options, Packet, Segment, TCP_HEADER, flag},
+    packet::{Below, Content, ETHERNET, Ends, Head, Options, Packet, Segment, TCP_HEADER, flag},
 };
 use spate_wire::checksum::{checksum, sum};
 
@@ -75,8 +75,7 @@ pub fn reset(frame: &[u8], aim: Aim) -> Option<Vec<u8>> {
     macs[6..].copy_from_slice(&frame[..6]);
     let below = Below {
         macs,
-        source: packet.destination,
-        destination: packet.source,
+        ends: Ends::of(packet.destination, packet.source),
         tos: 0,
         ttl: 64,
         id: 0,
@@ -89,9 +88,10 @@ pub fn reset(frame: &[u8], aim: Aim) -> Option<Vec<u8>> {
         ack: 0,
         flags: flag::RST,
         window: 0,
+        ecn: 0,
     };
     let mut reset = vec![0; below.len() + TCP_HEADER];
-    below.write_tcp(&mut reset, &head, &Options::default(), 0, 0);
+    below.write_tcp(&mut reset, &head, &Options::default(), (0, 0));
     Some(reset)
 }
 

@@ -197,6 +197,10 @@ func (e *templateEntry) checkPods(generator *spatev1.TrafficGenerator, p *Proble
 			p.add(spatev1.ReasonInvalidSpec, e.at.Child("templateRef"), "ASTFTemplate %q: %s has %s addresses for the %d pods of generator %s, and each needs clients of its own: give it at least %d, or use fewer replicas",
 				e.spec.TemplateRef.Name, pool.at, addresses, pods, generator.Name, pods)
 		}
+		if gnbs := max(1, int64(pool.tunnels.GetLocalCount())); pool.tunnels != nil && gnbs%pods != 0 {
+			p.add(spatev1.ReasonInvalidSpec, e.at.Child("templateRef"), "ASTFTemplate %q: %s.gtpu.localCount: %d gNBs cannot be split over the %d pods of generator %s as their clients are: use a multiple of %d, or fewer replicas",
+				e.spec.TemplateRef.Name, pool.at, gnbs, pods, generator.Name, pods)
+		}
 	}
 }
 

@@ -488,3 +488,20 @@ func TestEachPodNeedsAClientOfItsOwn(t *testing.T) {
 		}
 	}
 }
+
+func TestGNBsAreSplitOverPodsAsTheirClients(t *testing.T) {
+	three := generator()
+	three.Spec.Replicas = 3
+	for count, want := range map[string]string{
+		", localCount: 6": "",
+		", localCount: 4": `spec.traffic[0].templateRef: ASTFTemplate "http": spec.pools.clients[0].gtpu.localCount: 4 gNBs cannot be split over the 3 pods of generator lab as their clients are: use a multiple of 3, or fewer replicas`,
+		"":                `spec.traffic[0].templateRef: ASTFTemplate "http": spec.pools.clients[0].gtpu.localCount: 1 gNBs cannot be split over the 3 pods of generator lab as their clients are: use a multiple of 3, or fewer replicas`,
+	} {
+		template := templateOf(t, webTemplate, tunnelled(count)...)
+		in := Input{Profile: profile(running("web", "http", "east", "west")), Generator: three, Templates: map[string]*spatev1.ASTFTemplate{"http": template}}
+		_, problems := Resolve(in)
+		if got := problems.Message(); got != want {
+			t.Errorf("%q: got %q, want %q", count, got, want)
+		}
+	}
+}

@@ -347,6 +347,22 @@ fn what_is_wrong_is_named_with_its_remedy() {
         (
             |p| {
                 tunnel(p, |_| ());
+                p.share = Some(contract::Share { index: 1, count: 3 });
+            },
+            "pools[0].gtpu.local_count",
+            "4 gNBs cannot be shared out to 3 engines as their clients are; use a multiple of 3",
+        ),
+        (
+            |p| {
+                tunnel(p, |g| g.mirror = true);
+                p.share = Some(contract::Share { index: 1, count: 2 });
+            },
+            "pools[0].gtpu.mirror",
+            "several engines would stand for the UPF on one link",
+        ),
+        (
+            |p| {
+                tunnel(p, |_| ());
                 part(p).pools[0].first_mac = vec![2, 0, 0, 0, 0, 1].into();
             },
             "pools[0].first_mac",
