@@ -113,10 +113,12 @@ mod tests {
 
     fn segment(data: usize) -> Vec<u8> {
         let [source, destination] = [1, 2].map(|n| Address::v4(0x0a09_0000 | n));
-        let below = Below { macs: [2; 12], source, destination, tos: 0, ttl: 64, id: 7, finish: Finish::Nothing };
+        let ends = Ends::of(source, destination);
+        let below = Below { macs: [2; 12], ends, tos: 0, ttl: 64, id: 7, finish: Finish::Nothing };
         let mut frame = vec![0; below.len() + TCP_HEADER + data];
-        let head = Head { source_port: 80, destination_port: 1024, seq: 7000, ack: 500, flags: flag::ACK, window: 9 };
-        below.write_tcp(&mut frame, &head, &Options::default(), data, 0);
+        let (source_port, destination_port, flags) = (80, 1024, flag::ACK);
+        let head = Head { source_port, destination_port, seq: 7000, ack: 500, flags, window: 9, ecn: 0 };
+        below.write_tcp(&mut frame, &head, &Options::default(), (data, 0));
         frame
     }
 
