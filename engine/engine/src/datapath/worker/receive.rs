@@ -249,9 +249,12 @@ impl Receiver {
                     let packet = Handed { slot, port: port.port as u16, bytes: len as u32, at_ns, trailer };
                     take(self.worker, &mut self.handing, runs, clock, &packet, swap.is_some())
                 });
+                if taken {
+                    continue;
+                }
                 let verified = port.marks && self.burst.is_verified(index);
                 let arrived = Arrived { port: port.port, frame: self.burst.head(index), verified, at_ns };
-                if !taken && !emulate(&port.emulating, runs, &arrived) {
+                if !emulate(&port.emulating, runs, &arrived) {
                     let packet = foreign::Packet { frame: self.burst.head(index), bytes: len, at_ns, trailer };
                     let marked =
                         !port.watching.is_empty() && foreign::watch(&port.watching, runs, port.port, clock, &packet);
