@@ -193,6 +193,7 @@ func TestSamples(t *testing.T) {
 	mustApply(t, ns, sampleText(t, "replay.yaml", "duration: 1s", "duration: 1s"+shared))
 	condition(t, 60*time.Second, generatorNamed(ns, "lab"), spate.ConditionReady, metav1.ConditionTrue)
 
+	meet(t, "2001:2:0:1::2")
 	silence := speak(t)
 	tagged := watchLink(t, "dut-east", "qinq", "vlan", 1000)
 	overlaid := watchLink(t, "dut-east", "vxlan", "udp port 4789", 100)
@@ -389,6 +390,17 @@ func small(t *testing.T, run *spate.TrafficRun) {
 // inRouter makes a command that runs in the device under test.
 func inRouter(ctx context.Context, args ...string) *exec.Cmd {
 	return exec.CommandContext(ctx, "ip", append([]string{"netns", "exec", "dut"}, args...)...)
+}
+
+// meet has the router find a neighbour before packets for it come: it keeps few of them while it asks for its MAC.
+func meet(t *testing.T, address string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	const ask = `until ip neighbour show "$0" | grep -q lladdr; do echo spate > "/dev/udp/$0/9"; sleep 0.1; done`
+	if out, err := inRouter(ctx, "bash", "-c", ask, address).CombinedOutput(); err != nil {
+		t.Fatalf("the router does not find %s: %v %s", address, err, out)
+	}
 }
 
 // speak has the router send packets of its own to the west port until the function it gives is called.
