@@ -10,8 +10,8 @@ use crate::rig::PORT;
 
 /// Flows a second: more than a worker can begin. Each one that is owed is counted at the end, so not many more.
 const FLAT_OUT: u64 = 5_000_000;
-/// Flows that are open at a time where as many begin as can; as many has wrk, with which they are compared.
-pub const OPEN: u64 = 100;
+/// Flows that are open at a time where as many begin as can: enough that the worker never waits for their delayed acknowledgements.
+const OPEN: u64 = 1000;
 /// How long an end that closed first is kept, in ns: stated, and part of what is measured.
 pub const TIME_WAIT_NS: u64 = 1_000_000_000;
 /// Places for flows where as many begin as can: those open, and those in TIME-WAIT.

@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 
-use crate::flow_cases::OPEN;
 use crate::rig::Cpus;
 
+/// Connections that wrk has open at a time.
+const OPEN: u32 = 100;
 /// How long nginx may take to come up.
 const PATIENCE: Duration = Duration::from_secs(10);
 
