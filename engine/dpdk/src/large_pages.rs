@@ -28,7 +28,7 @@ unsafe fn advise(start: *mut u8, layout: Layout) {
 }
 
 // SAFETY: all is the system's allocator's, asked with the same layout for the same block each time, since `asked` is a pure
-// function of the layout. The default `realloc` takes a new block and copies.
+// function of the layout.
 unsafe impl GlobalAlloc for LargePages {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: as the caller's; `asked` keeps the size.

@@ -18,7 +18,7 @@ use spate_wire::{
 use crate::{
     Address, Neighbours, Pool, PortLink, Scenario,
     counters::{Count, Counters},
-    packet::ETHERNET,
+    packet::{ETHERNET, IPV4, IPV6, UDP},
     random::mix,
     tcp::Output,
 };
@@ -26,9 +26,6 @@ use crate::{
 /// UDP port of GTP-U (TS 29.281 section 4.4.2).
 pub const PORT: u16 = 2152;
 
-const IPV4: usize = 20;
-const IPV6: usize = 40;
-const UDP: usize = 8;
 const PROTOCOL_UDP: u8 = 17;
 /// Bytes of both MACs.
 const MACS: usize = 12;

@@ -6,7 +6,7 @@
 //! if segments are to be cut.
 use spate_wire::checksum::fold;
 
-use crate::packet::ETHERNET;
+use crate::packet::{ETHERNET, IPV4, IPV6};
 
 /// What a device does. Nothing unless it is told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,9 +55,6 @@ pub struct Layers {
     pub tcp: bool,
 }
 
-/// Bytes of an IP header as flows write it.
-const IPV4: usize = 20;
-const IPV6: usize = 40;
 /// Where checksums lie in the headers of IPv4, TCP and UDP.
 const IPV4_CHECKSUM: usize = 10;
 const TCP_CHECKSUM: usize = 16;
@@ -82,7 +79,7 @@ impl Layers {
         let l2 = ETHERNET + tag;
         let (v6, l3, protocol) = match frame.get(l2)? >> 4 {
             4 => (false, 4 * usize::from(frame[l2] & 15), *frame.get(l2 + 9)?),
-            _ => (true, 40, *frame.get(l2 + 6)?),
+            _ => (true, IPV6, *frame.get(l2 + 6)?),
         };
         let (tcp, l4) = match protocol {
             6 => (true, 4 * (*frame.get(l2 + l3 + 12)? >> 4)),

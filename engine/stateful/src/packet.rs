@@ -200,10 +200,10 @@ pub enum Reject {
 
 /// Bytes of an Ethernet header.
 pub const ETHERNET: usize = 14;
-const IPV4: usize = 20;
-const IPV6: usize = 40;
+pub(crate) const IPV4: usize = 20;
+pub(crate) const IPV6: usize = 40;
 const TCP: usize = 20;
-const UDP: usize = 8;
+pub(crate) const UDP: usize = 8;
 const PROTOCOL_TCP: u8 = 6;
 const PROTOCOL_UDP: u8 = 17;
 

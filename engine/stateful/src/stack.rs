@@ -856,24 +856,24 @@ impl Stack {
     #[inline(always)]
     fn settle(&mut self, index: u32) {
         self.note_after(index);
-        let flow = &mut self.flows[index];
-        if matches!(flow.state, State::Closed | State::TimeWait) {
+        if matches!(self.flows[index].state, State::Closed | State::TimeWait) {
             self.settle_ended(index);
-        } else if flow.any(is::OWES) {
-            if !flow.has(is::READY) {
-                self.enqueue(index);
-            }
-        } else if flow.any(is::TIMED_AT_ALL) {
-            self.set_timer(index);
+        } else {
+            self.settle_open(index);
         }
     }
 
     /// The same for one that is closed, or in TIME-WAIT.
     #[inline(never)]
     fn settle_ended(&mut self, index: u32) {
-        if self.ends(index) {
-            return;
+        if !self.ends(index) {
+            self.settle_open(index);
         }
+    }
+
+    /// Its turn to send, or its timer.
+    #[inline(always)]
+    fn settle_open(&mut self, index: u32) {
         let flow = &self.flows[index];
         if flow.any(is::OWES) {
             if !flow.has(is::READY) {

@@ -135,8 +135,9 @@ mod tests {
     };
     use proptest::prelude::*;
 
-    /// What each worker is owed, of each template.
-    fn counted(
+    /// What each worker is owed, of each template, as `count` tells it until an instant.
+    fn owed_by(
+        count: impl Fn(&mut Arrivals, u64, &mut [u64]),
         timings: &[Timing],
         order: Order,
         workers: u64,
@@ -151,33 +152,21 @@ mod tests {
                 arrivals.take(end_ns);
             }
             let mut owed = vec![0; timings.len()];
-            arrivals.count(end_ns, |template, more| owed[template] += more);
+            count(&mut arrivals, end_ns, &mut owed);
             assert_eq!(arrivals.take(end_ns), None);
             owed
         };
         (0..workers).map(one).collect()
     }
 
-    fn one_by_one(
-        timings: &[Timing],
-        order: Order,
-        workers: u64,
-        ramp_ns: u64,
-        taken: usize,
-        end_ns: u64,
-    ) -> Vec<Vec<u64>> {
-        let one = |worker| {
-            let mut arrivals = Arrivals::new(timings, order, Share { worker, workers }, 5, ramp_ns).expect("rates");
-            for _ in 0..taken * worker as usize {
-                arrivals.take(end_ns);
-            }
-            let mut owed = vec![0; timings.len()];
-            while let Some(arrival) = arrivals.take(end_ns) {
-                owed[arrival.template] += 1;
-            }
-            owed
-        };
-        (0..workers).map(one).collect()
+    fn in_rounds(arrivals: &mut Arrivals, end_ns: u64, owed: &mut [u64]) {
+        arrivals.count(end_ns, |template, more| owed[template] += more);
+    }
+
+    fn one_by_one(arrivals: &mut Arrivals, end_ns: u64, owed: &mut [u64]) {
+        while let Some(arrival) = arrivals.take(end_ns) {
+            owed[arrival.template] += 1;
+        }
     }
 
     fn sums(owed: &[Vec<u64>]) -> Vec<u64> {
@@ -190,7 +179,7 @@ mod tests {
         for (rates, workers) in [(&[50_000_000][..], 3), (&[30_000_000, 5_000_000, 15_000_000][..], 4)] {
             let timings: Vec<_> = rates.iter().map(|rate| Timing { rate: (*rate, 1), limit: 0 }).collect();
             // 200 s and a little more, from 5 ns on.
-            let owed = counted(&timings, Order::Even, workers, 0, 0, 200_000_000_006);
+            let owed = owed_by(in_rounds, &timings, Order::Even, workers, 0, 0, 200_000_000_006);
             let all = sums(&owed);
             assert_eq!(all.iter().sum::<u64>(), 10_000_000_001, "{owed:?}");
             for (owed, rate) in all.iter().zip(rates) {
@@ -198,7 +187,7 @@ mod tests {
             }
         }
         let limited = [Timing { rate: (50_000_000, 1), limit: 7_000_000_003 }];
-        assert_eq!(sums(&counted(&limited, Order::Even, 5, 0, 0, 200_000_000_006)), [7_000_000_003]);
+        assert_eq!(sums(&owed_by(in_rounds, &limited, Order::Even, 5, 0, 0, 200_000_000_006)), [7_000_000_003]);
         assert!(start.elapsed().as_secs() < 5, "{:?}", start.elapsed());
     }
 
@@ -215,8 +204,8 @@ mod tests {
             let timings: Vec<_> =
                 rates.iter().map(|&(flows, seconds, limit)| Timing { rate: (flows, seconds), limit }).collect();
             let order = if drawn { Order::Drawn { seed: 9 } } else { Order::Even };
-            let counted = counted(&timings, order, workers, ramp_ns, taken, end_ns);
-            let expected = one_by_one(&timings, order, workers, ramp_ns, taken, end_ns);
+            let counted = owed_by(in_rounds, &timings, order, workers, ramp_ns, taken, end_ns);
+            let expected = owed_by(one_by_one, &timings, order, workers, ramp_ns, taken, end_ns);
             let unlimited = timings.iter().all(|timing| timing.limit == 0);
             if workers == 1 || timings.len() == 1 || drawn {
                 prop_assert_eq!(&counted, &expected);
