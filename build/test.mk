@@ -5,6 +5,7 @@ operator_image := $(SPATE_CACHE)/images/operator.tar
 engine_image := $(SPATE_CACHE)/images/engine.tar
 in_cluster := e2e/cluster/in
 suites := $(SPATE_CACHE)/e2e/suites.test
+suites_log := $(SPATE_CACHE)/e2e/suites.log
 
 # Seconds that `make test` fuzzes each target for; what is found in longer runs is kept as a seed.
 FUZZ_IN_TEST := 5
@@ -60,8 +61,8 @@ e2e: images cluster-up $(PEER_IMAGE) ## Run the suites in the real cluster (RUN=
 	@go test -C e2e -c -o $(suites) ./suites
 	@e2e/install $(operator_image) $(engine_image)
 	@e2e/cluster/load $(PEER_IMAGE) >/dev/null
-	@$(in_cluster) env SPATE_ROOT=$(CURDIR) $(suites) -test.v -test.timeout 14m -test.run '$(RUN)' || { status=$$?; [ -n "$${KEEP:-}" ] || e2e/cluster/down; exit $$status; }
-	@[ -n "$${KEEP:-}" ] || e2e/cluster/down
+	@status=0; $(in_cluster) env SPATE_ROOT=$(CURDIR) $(suites) -test.v -test.timeout 14m -test.run '$(RUN)' 2>&1 | tee $(suites_log) || status=$$?; \
+	  [ -n "$${KEEP:-}" ] || e2e/cluster/down; [ $$status = 0 ] || e2e/failures $(suites_log); exit $$status
 
 peers: deps ## Run our TCP against the kernel's and nginx through a seeded bad network, 8 min (PEERS_CONNECTIONS, PEERS_ROUNDS, PEERS_SEED)
 	@cd engine && cargo build --locked --quiet --package spate-peers

@@ -29,6 +29,7 @@ pub mod slab;
 pub mod stack;
 pub mod table;
 pub mod tcp;
+mod time_wait;
 pub mod tuples;
 mod udp;
 pub mod wheel;

@@ -27,6 +27,7 @@ use crate::{
     slab::{NONE, Slab},
     table::Table,
     tcp::{Challenges, Context, Data, Instant, Output, Recovery, Sources, Turn},
+    time_wait::{self, TimeWaits},
     wheel::{self, Link, Links, Wheel},
 };
 
@@ -143,6 +144,7 @@ pub struct Stack {
     flows: Slab<Flow>,
     table: Table,
     wheel: Wheel,
+    time_waits: TimeWaits,
     recoveries: Slab<Recovery>,
     challenges: Challenges,
     backlogs: Slab<Backlog>,
@@ -321,6 +323,7 @@ impl Stack {
             flows: Slab::new(count, Flow::NOTHING),
             table: Table::new(count),
             wheel: Wheel::new(wheel::tick_at(now_ns)),
+            time_waits: TimeWaits::new(count),
             recoveries: Slab::new(places(count, FLOWS_A_RECOVERY), Recovery::NOTHING),
             challenges: Challenges::new(random::nth(seed, 1)),
             backlogs: Slab::new(places(count, FLOWS_A_BACKLOG), Backlog::NOTHING),
@@ -362,6 +365,7 @@ impl Stack {
         Slab::<Flow>::bytes(count)
             + Table::bytes(count)
             + Wheel::BYTES
+            + TimeWaits::bytes(count)
             + Slab::<Recovery>::bytes(places(count, FLOWS_A_RECOVERY))
             + Slab::<Backlog>::bytes(places(count, FLOWS_A_BACKLOG))
             + count * (v6 + scenario.variables() * size_of::<i64>())
@@ -866,8 +870,21 @@ impl Stack {
     /// The same for one that is closed, or in TIME-WAIT.
     #[inline(never)]
     fn settle_ended(&mut self, index: u32) {
-        if !self.ends(index) {
-            self.settle_open(index);
+        if self.ends(index) {
+            return;
+        }
+        let flow = &self.flows[index];
+        if flow.any(is::OWES) || flow.flags & is::TIMED_AT_ALL != is::WAITING {
+            return self.settle_open(index);
+        }
+        let at = flow.wait_at;
+        if !flow.link.is_elsewhere(at) {
+            self.wheel.cancel(&mut self.flows, index);
+            if self.time_waits.push(index, at) {
+                self.flows[index].link = Link::elsewhere(at);
+            } else {
+                self.wheel.set(&mut self.flows, index, at);
+            }
         }
     }
 
@@ -1050,7 +1067,35 @@ impl Stack {
             self.time_has_come(index);
             happened = true;
         }
-        happened
+        self.end_time_waits(to) || happened
+    }
+
+    /// TIME-WAIT is over up to a tick. Whether any was.
+    fn end_time_waits(&mut self, to: u32) -> bool {
+        let mut due = [time_wait::Entry { index: NONE, at: 0 }; time_wait::BATCH];
+        let mut happened = false;
+        loop {
+            let count = self.time_waits.take_due(to, &mut due);
+            if count == 0 {
+                return happened;
+            }
+            happened = true;
+            let due = &due[..count];
+            // All that is needed comes from memory at the same time: first flows, then their cells.
+            let states = due.iter().fold(0, |all, entry| all | self.flows[entry.index].flags);
+            core::hint::black_box(states);
+            for entry in due {
+                let hash = Key::of_flow(&self.flows[entry.index]).hash();
+                core::hint::black_box(self.table.find(hash, |index| index == entry.index));
+            }
+            for entry in due {
+                // Else it has ended before, or waits anew.
+                let flow = &self.flows[entry.index];
+                if flow.state == State::TimeWait && flow.link.is_elsewhere(entry.at) {
+                    self.time_has_come(entry.index);
+                }
+            }
+        }
     }
 
     fn time_has_come(&mut self, index: u32) {
@@ -1082,7 +1127,9 @@ impl Stack {
         if (0..self.ports.len()).any(|port| self.is_ready(port)) {
             return Some(self.now.ns);
         }
-        let ahead = self.wheel.next()?.wrapping_sub(wheel::tick_at(self.now.ns)) as i32;
+        let earlier = |one: u32, other: u32| if wheel::before(one, other) { one } else { other };
+        let next = self.wheel.next().into_iter().chain(self.time_waits.next()).reduce(earlier)?;
+        let ahead = next.wrapping_sub(wheel::tick_at(self.now.ns)) as i32;
         let tick = (self.now.ns >> wheel::TICK_SHIFT).wrapping_add_signed(i64::from(ahead));
         Some(tick << wheel::TICK_SHIFT)
     }
@@ -1106,6 +1153,7 @@ impl Stack {
                 self.settle(index);
             }
         }
+        self.time_waits.clear();
         self.note_cutting(false);
     }
 }

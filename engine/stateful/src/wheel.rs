@@ -47,10 +47,23 @@ pub struct Link {
 }
 
 const FIRST: u32 = 1 << 31;
+/// In `next` of an entry that is in no slot: see `Link::elsewhere`. No index.
+const ELSEWHERE: u32 = NONE - 1;
 
 impl Link {
     /// In no slot.
     pub const FREE: Self = Self { next: NONE, prev: NONE, at: 0 };
+
+    /// In no slot: something else than the wheel waits for a tick.
+    pub const fn elsewhere(at: u32) -> Self {
+        Self { next: ELSEWHERE, prev: NONE, at }
+    }
+
+    /// Whether it is that.
+    #[inline]
+    pub fn is_elsewhere(&self, at: u32) -> bool {
+        self.prev == NONE && self.next == ELSEWHERE && self.at == at
+    }
 
     /// When it comes up, if it is in a slot.
     #[inline]
