@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A burst: up to 64 packets that one worker builds and sends, or has received.
-use std::{arch::asm, ops::Range, ptr, slice};
+use std::{
+    arch::{
+        asm,
+        x86_64::{_MM_HINT_T0, _mm_prefetch},
+    },
+    ops::Range,
+    ptr, slice,
+};
 
 use spate_dpdk_sys as sys;
 
@@ -323,6 +330,18 @@ impl Burst {
         for index in 0..self.len() {
             lens[index] = self.frame_len(index) as u32;
             tails[index] = self.tail(index).unwrap_or([0; N]);
+        }
+    }
+
+    /// Lengths without FCS of all packets, whose first bytes are fetched at once: they are read next.
+    #[inline]
+    pub fn lens_and_fetch(&self, lens: &mut [u32; BURST]) {
+        for (len, &packet) in lens.iter_mut().zip(&self.packets[self.head..self.tail]) {
+            // SAFETY: a valid mbuf; and a hint, which any address will do for.
+            unsafe {
+                *len = field::<u32>(packet, sys::SPATE_MBUF_PKT_LEN).read();
+                _mm_prefetch::<_MM_HINT_T0>(segment(packet).0.cast());
+            }
         }
     }
 

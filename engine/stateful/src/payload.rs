@@ -288,12 +288,15 @@ fn fill_bytes(bytes: &[u8], sums: &[u32], offset: usize, out: &mut [u8]) -> u64 
         return u64::from(fold(sum_le(out)).swap_bytes());
     }
     // The longest piece and the edges of its last block do not exceed 32 bits together.
-    let mut total = 0;
-    for from in (0..out.len()).step_by(LONGEST) {
-        let to = out.len().min(from + LONGEST);
-        total += sum_before(bytes, sums, offset + to).wrapping_sub(sum_before(bytes, sums, offset + from)) as u64;
+    let between = |from: usize, to: usize| {
+        let words = sum_before(bytes, sums, offset + to).wrapping_sub(sum_before(bytes, sums, offset + from));
+        u64::from(words)
+    };
+    if out.len() <= LONGEST {
+        return placed(between(0, out.len()), offset);
     }
-    placed(total, offset)
+    let starts = (0..out.len()).step_by(LONGEST);
+    placed(starts.map(|from| between(from, out.len().min(from + LONGEST))).sum(), offset)
 }
 
 /// The sum of so short a payload is kept.
@@ -301,6 +304,9 @@ const WHOLE: usize = 1460;
 
 /// So few bytes are added up as they are.
 const SHORT: usize = 128;
+
+/// Every second of four words.
+const EVEN: u64 = 0x0000_ffff_0000_ffff;
 
 /// The sum of all bytes before an offset, modulo 2^32.
 #[inline]
@@ -310,8 +316,8 @@ fn sum_before(bytes: &[u8], sums: &[u32], offset: usize) -> u32 {
         Some(whole) => {
             // Without what is behind the offset.
             let words = u64::from_be_bytes(*whole) & !(u64::MAX >> (8 * left));
-            let [a, b, c, d] = [48, 32, 16, 0].map(|shift| (words >> shift) as u32 & 0xffff);
-            sums[block].wrapping_add(a + b + c + d)
+            let pairs = (words & EVEN) + (words >> 16 & EVEN);
+            sums[block].wrapping_add((pairs + (pairs >> 32)) as u32)
         }
         None => {
             // The end of a last block that is full has no sum of its own.

@@ -154,10 +154,37 @@ impl Wheel {
                 // More may be set for this tick.
                 return None;
             }
-            self.now = self.now.wrapping_add(1);
-            self.turn(links);
+            self.go_on(links, to);
         }
         None
+    }
+
+    /// Lets ticks pass on which nothing happens, at least one and not beyond `to`.
+    #[inline]
+    fn go_on(&mut self, links: &mut impl Links, to: u32) {
+        let last = self.now | ((1 << BITS) - 1);
+        if (1..WHEELS).all(|wheel| self.heads[Self::next_slot(wheel, self.now)] == NONE) {
+            // Nothing comes down in this turn of the lowest wheel.
+            let end = if before(to, last) { to } else { last };
+            while self.now != end {
+                self.now = self.now.wrapping_add(1);
+                if self.heads[(self.now & (SLOTS - 1)) as usize] != NONE {
+                    return;
+                }
+            }
+            if self.now == to {
+                return;
+            }
+        }
+        self.now = self.now.wrapping_add(1);
+        self.turn(links);
+    }
+
+    /// The slot of a higher wheel whose entries move down at a tick.
+    #[inline]
+    fn next_slot(wheel: u32, now: u32) -> usize {
+        let turn = (now >> (BITS * wheel)).wrapping_add(1);
+        (wheel * SLOTS + (turn & (SLOTS - 1))) as usize
     }
 
     /// A tick begins: what is in higher wheels comes nearer.

@@ -599,7 +599,9 @@ impl tcp::Output for Room<'_> {
         segments.written += 1;
         let frame = segments.burst.frame_mut(index, padded);
         let (frame, padding) = frame[before..].split_at_mut(len);
-        padding.fill(0);
+        if !padding.is_empty() {
+            padding.fill(0);
+        }
         Some(frame)
     }
 

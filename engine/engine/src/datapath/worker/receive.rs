@@ -119,6 +119,8 @@ pub(super) struct Receiver {
     burst: Burst,
     /// By run tag: the run's slot.
     slots: Box<[u8]>,
+    /// Runs in `slots`: without any, no packet can carry a trailer of one.
+    measured: usize,
     handing: Vec<Option<Producer<Handed>>>,
     /// With the worker it comes from.
     handed: Vec<(usize, Consumer<Handed>)>,
@@ -137,12 +139,15 @@ impl Receiver {
         let slots = vec![NO_RUN; 1 << 16].into();
         let others = (0..handing.len()).filter(|other| *other != worker);
         let handed = others.zip(handed).collect();
-        Self { worker, ports, burst: Burst::new(), slots, handing, handed, drained: false }
+        Self { worker, ports, burst: Burst::new(), slots, measured: 0, handing, handed, drained: false }
     }
 
     /// Counts packets for the run in a slot.
     pub(super) fn know(&mut self, run: &WorkerRun, slot: usize) {
-        self.slots[usize::from(run.tag)] = slot as u8;
+        if !run.receive.by_id.is_empty() {
+            self.slots[usize::from(run.tag)] = slot as u8;
+            self.measured += 1;
+        }
         for port in &mut self.ports {
             if run.receive.foreign.watches(port.port) {
                 port.watching.push(slot);
@@ -155,7 +160,9 @@ impl Receiver {
 
     /// Packets with this tag are foreign, and the run does nothing with others.
     pub(super) fn forget(&mut self, tag: u16, slot: usize) {
-        self.slots[usize::from(tag)] = NO_RUN;
+        if std::mem::replace(&mut self.slots[usize::from(tag)], NO_RUN) != NO_RUN {
+            self.measured -= 1;
+        }
         for port in &mut self.ports {
             port.watching.retain(|watching| *watching != slot);
             port.emulating.retain(|emulating| *emulating != slot);
@@ -238,12 +245,18 @@ impl Receiver {
             let mut foreign = 0;
             let mut lens = [0; BURST];
             let mut tails = [[0; trailer::LEN]; BURST];
-            self.burst.tails(&mut lens, &mut tails);
+            // Receivers measure packets of other engines' runs, too.
+            let trailers = self.measured > 0 || !port.watching.is_empty();
+            if trailers {
+                self.burst.tails(&mut lens, &mut tails);
+            } else {
+                self.burst.lens_and_fetch(&mut lens);
+            }
             for index in 0..packets {
                 let len = u64::from(lens[index]) + FCS_LEN;
                 bytes += len;
                 // Zeros, of a packet that is too short, are no trailer: a run's tag is never 0.
-                let trailer = Trailer::decode(&tails[index]);
+                let trailer = if trailers { Trailer::decode(&tails[index]) } else { None };
                 let taken = trailer.is_some_and(|trailer| {
                     let slot = self.slots[usize::from(trailer.run_tag)];
                     let packet = Handed { slot, port: port.port as u16, bytes: len as u32, at_ns, trailer };
