@@ -12,7 +12,7 @@ RUN apt-get update \
  && apt-get clean && rm -rf /var/lib/apt/lists/*
 WORKDIR /src/engine
 COPY engine .
-RUN cargo build --locked --release --package spate-engine \
+RUN cargo build $(pgo/arguments) --locked --release --package spate-engine \
  && install -D "${CARGO_TARGET_DIR:-target}/release/spate-engine" /out/spate-engine
 
 FROM ${GO} AS operator-build

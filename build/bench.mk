@@ -8,10 +8,10 @@ SOAK ?= 10m
 SEED ?= 1
 
 ##@ Measure
-.PHONY: bench bench-stateful bench-instructions bench-baseline bench-pacing soak soak-stateful bench-program
+.PHONY: bench bench-stateful bench-instructions bench-baseline profile bench-pacing soak soak-stateful bench-program
 bench-program:
 	@echo "bench: building (first time: 4-8 min; after a change: 2-3 min)"
-	@cd engine && cargo build --locked --release --quiet --package spate-bench \
+	@cd engine && cargo build $$(pgo/arguments $(SPATE_CACHE)/pgo) --locked --release --quiet --package spate-bench \
 	  --target-dir $(bench_target_dir)
 
 bench: deps bench-program ## Measure stateless traffic beside dpdk-testpmd, in time and instructions (8 min)
@@ -25,6 +25,9 @@ bench-instructions: bench-program ## Compare instructions per packet and connect
 
 bench-baseline: bench-program ## Record instructions per packet and connection for this compiler, DPDK and libc
 	@$(bench_program) instructions --baseline $(bench_baseline) --record
+
+profile: deps ## Record what code runs most, by which the engine is built (engine/pgo; 15 min)
+	@engine/pgo/record $(CARGO_TARGET_DIR)/profile
 
 bench-pacing: bench-program ## Measure when packets leave, at 10 kpps to 10 Mpps (1 min)
 	@$(bench_program) pacing

@@ -7,7 +7,7 @@ export SPATE_ENGINE := $(CARGO_TARGET_DIR)/debug/spate-engine
 ##@ Engine
 .PHONY: engine engine-debug engine-test engine-lint
 engine: ## Build the engine for use (release, 2-5 min)
-	@cd engine && cargo build --locked --release --package spate-engine
+	@cd engine && cargo build $$(pgo/arguments) --locked --release --package spate-engine
 	@echo "engine: $(CARGO_TARGET_DIR)/release/spate-engine"
 
 engine-debug:

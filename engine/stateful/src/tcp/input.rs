@@ -220,7 +220,8 @@ impl Flow {
             && s.has(flag::ACK)
             && !s.has(flag::RST)
             && !self.answers_syn(s)
-            && (self.state == State::SynSent || s.seq == self.rcv_nxt)
+            && (self.state == State::SynSent
+                || s.seq.wrapping_sub(self.rcv_nxt) < self.rcv_adv.wrapping_sub(self.rcv_nxt).max(1))
     }
 
     /// A segment answers our SYN (RFC 9293 section 3.10.7.3).

@@ -144,6 +144,9 @@ fn a_wrong_acknowledgement_of_a_syn_ack_is_answered_with_rst() {
     talk.hears(RST, 2, 0, 0);
     talk.tell(say(ACK).ack(0));
     talk.hears(RST, 0, 0, 0);
+    // Anywhere in the window.
+    talk.tell(say(ACK).seq(1000).ack(7));
+    talk.hears(RST, 7, 0, 0);
     talk.tell(say(ACK).ack(1));
     assert_eq!(talk.count(Count::Connects), 1);
 }
