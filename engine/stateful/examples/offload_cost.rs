@@ -13,8 +13,8 @@
 use std::{env, sync::Arc};
 
 use spate_stateful::{
-    Address, Client, Count, Cut, Instruction, Layers, Offloads, Payload, Pool, PortLink, Program, Protocol, Received,
-    Scenario, Server, Stack, Template, Tunables, Tuple, WeightedPool, pool::Order, tcp::Output,
+    Address, Client, Count, Cut, Hints, Instruction, Layers, Offloads, Payload, Pool, PortLink, Program, Protocol,
+    Received, Scenario, Server, Stack, Template, Tunables, Tuple, WeightedPool, pool::Order, tcp::Output,
 };
 use spate_wire::checksum::{checksum, sum};
 
@@ -58,7 +58,7 @@ fn send(stack: &mut Stack, port: usize, now: u64, frames: &mut Frames) {
 
 #[inline(never)]
 fn receive(stack: &mut Stack, port: usize, frame: &[u8], verified: bool, now: u64) -> Received {
-    stack.receive_marked(port, frame, verified, now)
+    stack.receive_hinted(port, frame, Hints { verified, hash: None }, now)
 }
 
 /// What the device makes of a frame of TCP over IPv4; its TCP checksums are not needed where arrivals are marked as verified.

@@ -7,7 +7,7 @@ use crate::{
     arrivals::{Arrival, Arrivals, Timing, TimingError},
     counters::{Count, Counters},
     records::Recorder,
-    stack::{Neighbours, NotOpened, PortLink, Received, Stack, Tuple},
+    stack::{Hints, Neighbours, NotOpened, PortLink, Received, Stack, Tuple},
     tcp::Output,
     tuples::{self, Dealing, Share, TupleError, Tuples},
 };
@@ -266,10 +266,16 @@ impl Emulation {
         self.stack.receive(port, frame, now_ns)
     }
 
-    /// See [`Stack::receive_marked`].
+    /// See [`Stack::receive_hinted`].
     #[inline]
-    pub fn receive_marked(&mut self, port: usize, frame: &[u8], verified: bool, now_ns: u64) -> Received {
-        self.stack.receive_marked(port, frame, verified, now_ns)
+    pub fn receive_hinted(&mut self, port: usize, frame: &[u8], hints: Hints, now_ns: u64) -> Received {
+        self.stack.receive_hinted(port, frame, hints, now_ns)
+    }
+
+    /// See [`Stack::look_ahead`].
+    #[inline]
+    pub fn look_ahead<'a>(&self, frames: impl Iterator<Item = &'a [u8]>, hashes: &mut [u32]) {
+        self.stack.look_ahead(frames, hashes);
     }
 
     /// Whether a port has something to send.

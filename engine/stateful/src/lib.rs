@@ -42,4 +42,4 @@ pub use pool::{Address, Part, Pool, WeightedPool};
 pub use program::{Comparison, Instruction, Program};
 pub use records::{End, Record, Recorder};
 pub use scenario::{Client, CongestionControl, Protocol, Scenario, Server, Template, Tunables};
-pub use stack::{Neighbours, NotOpened, PortLink, Received, Stack, Tuple};
+pub use stack::{Hints, Neighbours, NotOpened, PortLink, Received, Stack, Tuple};

@@ -308,6 +308,14 @@ impl<'a> Plain<'a> {
         })
     }
 
+    /// Source and destination, and their ports in the upper and the lower half, if the frame is such; whether it is all that `read`
+    /// wants is not looked at.
+    #[inline(always)]
+    pub fn ends(frame: &[u8]) -> Option<(u32, u32, u32)> {
+        let fixed = frame.first_chunk::<{ ETHERNET + IPV4 + 4 }>()?;
+        Some((be32(fixed, ETHERNET + 12), be32(fixed, ETHERNET + 16), be32(fixed, ETHERNET + IPV4)))
+    }
+
     /// The same, as others are read.
     pub fn packet(&self, frame: &[u8]) -> Packet<'a> {
         let mut source_mac = [0; 6];

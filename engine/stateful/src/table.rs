@@ -61,6 +61,12 @@ impl Table {
         }
     }
 
+    /// The flow in the cell where a search for a hash begins, or `NONE`: most often the one.
+    #[inline]
+    pub fn first(&self, hash: u32) -> u32 {
+        self.cells[hash as usize & (self.cells.len() - 1)].index
+    }
+
     /// Adds a flow that is not there.
     ///
     /// # Panics

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use spate_dpdk::{BURST, Burst, Mempool, Offered, TxQueue, Unfinished};
 use spate_stateful::{
-    Cut, Emulation, Layers, Offloads, Received,
+    Cut, Emulation, Hints, Layers, Offloads, Received,
     gtpu::{Arrival, Gateway},
     tcp,
 };
@@ -56,8 +56,7 @@ enum Stage {
 pub(super) struct Arrived<'a> {
     pub(super) port: usize,
     pub(super) frame: &'a [u8],
-    /// The device found the checksum of the TCP segment in it right.
-    pub(super) verified: bool,
+    pub(super) hints: Hints,
     pub(super) at_ns: u64,
 }
 
@@ -146,7 +145,7 @@ impl Emulated {
 
     /// A frame without a trailer arrives. Whether it was for an address of the scenario.
     #[inline]
-    pub(super) fn receive(&mut self, &Arrived { port, frame, verified, at_ns }: &Arrived<'_>) -> bool {
+    pub(super) fn receive(&mut self, &Arrived { port, frame, hints, at_ns }: &Arrived<'_>) -> bool {
         if (self.in_vlans || is_tagged(frame)) && !in_vlan(frame, self.vlans[port]) {
             return false;
         }
@@ -154,10 +153,26 @@ impl Emulated {
             // What a device has verified is around the tunnel.
             return receive_by_tunnel(tunnels, &mut self.emulation, &mut self.handoff, port, frame, at_ns);
         }
-        match self.emulation.receive_marked(port, frame, verified, at_ns) {
+        match self.emulation.receive_hinted(port, frame, hints, at_ns) {
             Received::Elsewhere => receive_stray(&mut self.emulation, &mut self.handoff, port, frame, at_ns),
             received => received == Received::Taken,
         }
+    }
+
+    /// Frames are about to be received on a port, which has a hash for each then. False if what is in them is not found before they
+    /// are read.
+    #[inline]
+    pub(super) fn look_ahead<'a>(
+        &self,
+        port: usize,
+        frames: impl Iterator<Item = &'a [u8]>,
+        hashes: &mut [u32; BURST],
+    ) -> bool {
+        let plain = !self.in_vlans && self.tunnels.as_ref().is_none_or(|tunnels| tunnels.gap(port) == 0);
+        if plain {
+            self.emulation.look_ahead(frames, hashes);
+        }
+        plain
     }
 
     /// Whether other workers could take a burst that turned out to be theirs.

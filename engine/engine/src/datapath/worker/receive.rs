@@ -12,6 +12,7 @@ use std::{ops::Range, sync::Arc};
 
 use rtrb::{Consumer, Producer};
 use spate_dpdk::{BURST, Burst, PacketSocket, RxQueue};
+use spate_stateful::Hints;
 use spate_stats::{Arrival, Queue, Tracker, Transit};
 use spate_wire::{FCS_LEN, Trailer, reflect::reflect, trailer};
 
@@ -252,6 +253,8 @@ impl Receiver {
             } else {
                 self.burst.lens_and_fetch(&mut lens);
             }
+            let mut hashes = [0; BURST];
+            let ahead = look_ahead(&port.emulating, runs, port.port, &self.burst, &mut hashes);
             for index in 0..packets {
                 let len = u64::from(lens[index]) + FCS_LEN;
                 bytes += len;
@@ -266,7 +269,8 @@ impl Receiver {
                     continue;
                 }
                 let verified = port.marks && self.burst.is_verified(index);
-                let arrived = Arrived { port: port.port, frame: self.burst.head(index), verified, at_ns };
+                let hints = Hints { verified, hash: ahead.then_some(hashes[index]) };
+                let arrived = Arrived { port: port.port, frame: self.burst.head(index), hints, at_ns };
                 if !emulate(&port.emulating, runs, &arrived) {
                     let packet = foreign::Packet { frame: self.burst.head(index), bytes: len, at_ns, trailer };
                     let marked =
@@ -303,6 +307,20 @@ fn may_receive(emulating: &[usize], runs: &mut [Option<Box<WorkerRun>>]) -> bool
         let emulated = runs[*slot].as_mut().and_then(|run| run.emulated.as_mut());
         emulated.is_none_or(|emulated| emulated.may_receive())
     })
+}
+
+/// Has the applications of a port's only run look at a burst before it is received; see there.
+#[inline]
+fn look_ahead(
+    emulating: &[usize],
+    runs: &[Option<Box<WorkerRun>>],
+    port: usize,
+    burst: &Burst,
+    hashes: &mut [u32; BURST],
+) -> bool {
+    let [slot] = emulating else { return false };
+    let emulated = runs[*slot].as_ref().and_then(|run| run.emulated.as_ref());
+    emulated.is_some_and(|emulated| emulated.look_ahead(port, (0..burst.len()).map(|index| burst.head(index)), hashes))
 }
 
 /// Gives a packet to the applications that a port's runs emulate. Whether it was for one of them.
