@@ -385,6 +385,10 @@ impl Flow {
             self.challenge(cx);
             return false;
         }
+        if self.state == State::TimeWait {
+            // The connection has ended well: the peer has forgotten it and got an acknowledgement twice (RFC 1337).
+            return false;
+        }
         cx.one(Count::ResetsReceived);
         self.state = State::Closed;
         true

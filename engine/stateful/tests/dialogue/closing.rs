@@ -120,6 +120,19 @@ fn a_repeated_fin_is_acknowledged_and_time_wait_begins_anew() {
 }
 
 #[test]
+fn a_reset_in_time_wait_is_of_a_connection_that_has_ended_well() {
+    // RFC 1337: the peer got the last acknowledgement twice and has no such connection any more.
+    let mut talk = closing_client();
+    talk.tell(say(FIN | ACK).ack(2));
+    talk.hears(ACK, 2, 2, 0);
+    talk.tell(say(RST).seq(2));
+    talk.quiet();
+    assert_eq!((talk.count(Count::ResetsReceived), talk.count(Count::Closed), talk.stack.flows()), (0, 1, 1));
+    talk.wait(1010);
+    talk.gone();
+}
+
+#[test]
 fn a_newer_syn_ends_time_wait() {
     let mut talk = Talk::server(vec![Instruction::Accept], 1, plain());
     talk.shake(MSS, 65_535);
