@@ -308,8 +308,8 @@ impl<'a> Plain<'a> {
         })
     }
 
-    /// Source and destination, and their ports in the upper and the lower half, if the frame is such; whether it is all that `read`
-    /// wants is not looked at.
+    /// Where `read` finds them in a frame that it takes, which is not looked at: source, destination, and their ports in the upper
+    /// and the lower half. None if it is too short.
     #[inline(always)]
     pub fn ends(frame: &[u8]) -> Option<(u32, u32, u32)> {
         let fixed = frame.first_chunk::<{ ETHERNET + IPV4 + 4 }>()?;

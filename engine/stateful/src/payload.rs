@@ -3,7 +3,7 @@
 //!
 //! Sums of 16-bit words up to every 8th byte are kept, so that the Internet checksum of any piece takes two of them and
 //! the bytes at its edges instead of a pass over it.
-use spate_wire::checksum::{fold, sum, sum_le, swapped};
+use spate_wire::checksum::{fold, pairs, sum, sum_le, swapped};
 use std::collections::BTreeMap;
 
 /// The byte at offset n of a pattern is n modulo this.
@@ -305,9 +305,6 @@ const WHOLE: usize = 1460;
 /// So few bytes are added up as they are.
 const SHORT: usize = 128;
 
-/// Every second of four words.
-const EVEN: u64 = 0x0000_ffff_0000_ffff;
-
 /// The sum of all bytes before an offset, modulo 2^32.
 #[inline]
 fn sum_before(bytes: &[u8], sums: &[u32], offset: usize) -> u32 {
@@ -316,7 +313,7 @@ fn sum_before(bytes: &[u8], sums: &[u32], offset: usize) -> u32 {
         Some(whole) => {
             // Without what is behind the offset.
             let words = u64::from_be_bytes(*whole) & !(u64::MAX >> (8 * left));
-            let pairs = (words & EVEN) + (words >> 16 & EVEN);
+            let pairs = pairs(words);
             sums[block].wrapping_add((pairs + (pairs >> 32)) as u32)
         }
         None => {

@@ -902,22 +902,28 @@ impl Stack {
     /// The same for one that is closed, or in TIME-WAIT.
     #[inline(never)]
     fn settle_ended(&mut self, index: u32) {
-        if self.ends(index) {
-            return;
+        if !self.ends(index) && !self.ends_in_turn(index) {
+            self.settle_open(index);
         }
+    }
+
+    /// One that only waits for the end of TIME-WAIT leaves the wheel for the queue. False if there is more to it, or no room.
+    #[inline]
+    fn ends_in_turn(&mut self, index: u32) -> bool {
         let flow = &self.flows[index];
-        if flow.any(is::OWES) || flow.flags & is::TIMED_AT_ALL != is::WAITING {
-            return self.settle_open(index);
-        }
         let at = flow.wait_at;
-        if !flow.link.is_elsewhere(at) {
-            self.wheel.cancel(&mut self.flows, index);
-            if self.time_waits.push(index, at) {
-                self.flows[index].link = Link::elsewhere(at);
-            } else {
-                self.wheel.set(&mut self.flows, index, at);
-            }
+        if flow.any(is::OWES) || flow.flags & is::TIMED_AT_ALL != is::WAITING {
+            return false;
         }
+        if flow.link.is_elsewhere(at) {
+            return true;
+        }
+        let fits = self.time_waits.push(index, at);
+        if fits {
+            self.wheel.cancel(&mut self.flows, index);
+            self.flows[index].link = Link::elsewhere(at);
+        }
+        fits
     }
 
     /// Its turn to send, or its timer.
@@ -1116,10 +1122,9 @@ impl Stack {
             // All that is needed comes from memory at the same time: first flows, then their cells.
             let states = due.iter().fold(0, |all, entry| all | self.flows[entry.index].flags);
             core::hint::black_box(states);
-            for entry in due {
-                let hash = Key::of_flow(&self.flows[entry.index]).hash();
-                core::hint::black_box(self.table.find(hash, |index| index == entry.index));
-            }
+            let hash = |entry: &time_wait::Entry| Key::of_flow(&self.flows[entry.index]).hash();
+            let cells = due.iter().fold(0, |all, entry| all | self.table.first(hash(entry)));
+            core::hint::black_box(cells);
             for entry in due {
                 // Else it has ended before, or waits anew.
                 let flow = &self.flows[entry.index];

@@ -36,6 +36,12 @@ pub fn before(tick: u32, other: u32) -> bool {
     (tick.wrapping_sub(other) as i32) < 0
 }
 
+/// The slot for one of a wheel's turns, of all wheels' slots.
+#[inline]
+fn slot_of(wheel: u32, turn: u32) -> usize {
+    (wheel * SLOTS + (turn & (SLOTS - 1))) as usize
+}
+
 /// A flow's entry.
 #[derive(Clone, Copy, Debug)]
 pub struct Link {
@@ -143,8 +149,7 @@ impl Wheel {
             return None;
         }
         while !before(to, self.now) {
-            let slot = (self.now & (SLOTS - 1)) as usize;
-            let index = self.heads[slot];
+            let index = self.heads[slot_of(0, self.now)];
             if index != NONE {
                 self.take_out(links, index);
                 self.len -= 1;
@@ -163,12 +168,13 @@ impl Wheel {
     #[inline]
     fn go_on(&mut self, links: &mut impl Links, to: u32) {
         let last = self.now | ((1 << BITS) - 1);
-        if (1..WHEELS).all(|wheel| self.heads[Self::next_slot(wheel, self.now)] == NONE) {
+        let comes_down = |wheel: u32| self.heads[slot_of(wheel, (self.now >> (BITS * wheel)).wrapping_add(1))] != NONE;
+        if !(1..WHEELS).any(comes_down) {
             // Nothing comes down in this turn of the lowest wheel.
             let end = if before(to, last) { to } else { last };
             while self.now != end {
                 self.now = self.now.wrapping_add(1);
-                if self.heads[(self.now & (SLOTS - 1)) as usize] != NONE {
+                if self.heads[slot_of(0, self.now)] != NONE {
                     return;
                 }
             }
@@ -178,13 +184,6 @@ impl Wheel {
         }
         self.now = self.now.wrapping_add(1);
         self.turn(links);
-    }
-
-    /// The slot of a higher wheel whose entries move down at a tick.
-    #[inline]
-    fn next_slot(wheel: u32, now: u32) -> usize {
-        let turn = (now >> (BITS * wheel)).wrapping_add(1);
-        (wheel * SLOTS + (turn & (SLOTS - 1))) as usize
     }
 
     /// A tick begins: what is in higher wheels comes nearer.
@@ -206,14 +205,14 @@ impl Wheel {
             return None;
         }
         let left = (1 << BITS) - (self.now & ((1 << BITS) - 1));
-        let slot = (0..left).find(|ahead| self.heads[(self.now.wrapping_add(*ahead) & (SLOTS - 1)) as usize] != NONE);
+        let slot = (0..left).find(|ahead| self.heads[slot_of(0, self.now.wrapping_add(*ahead))] != NONE);
         Some(self.now.wrapping_add(slot.unwrap_or(left)))
     }
 
     /// Moves up to so many entries of a slot one wheel down.
     #[inline]
     fn descend(&mut self, links: &mut impl Links, wheel: u32, turn: u32, most: usize) {
-        let slot = (wheel * SLOTS + (turn & (SLOTS - 1))) as usize;
+        let slot = slot_of(wheel, turn);
         for _ in 0..most {
             let index = self.heads[slot];
             if index == NONE {
@@ -234,14 +233,14 @@ impl Wheel {
 
     #[inline]
     fn put_at(&mut self, links: &mut impl Links, index: u32, wheel: u32, at: u32) {
-        let slot = wheel * SLOTS + ((at >> (BITS * wheel)) & (SLOTS - 1));
-        let head = core::mem::replace(&mut self.heads[slot as usize], index);
+        let slot = slot_of(wheel, at >> (BITS * wheel));
+        let head = core::mem::replace(&mut self.heads[slot], index);
         if head != NONE {
             links.link(head).prev = index;
         }
         let link = links.link(index);
         link.next = head;
-        link.prev = FIRST | slot;
+        link.prev = FIRST | slot as u32;
     }
 
     #[inline]

@@ -8,8 +8,6 @@
 /// Sum of `bytes` as if they started at an even offset. An odd last byte counts as the high byte of a word.
 #[inline]
 pub fn sum(bytes: &[u8]) -> u64 {
-    /// The even ones of four words.
-    const EVEN: u64 = 0x0000_ffff_0000_ffff;
     let mut total = 0;
     // Two words at a time are added up in either half of 64 bits: for so many bytes no half runs over.
     for part in bytes.chunks(1 << 16) {
@@ -18,7 +16,7 @@ pub fn sum(bytes: &[u8]) -> u64 {
         for eight in eights.by_ref() {
             let words =
                 u64::from_be_bytes([eight[0], eight[1], eight[2], eight[3], eight[4], eight[5], eight[6], eight[7]]);
-            halves += (words & EVEN) + (words >> 16 & EVEN);
+            halves += pairs(words);
         }
         total += (halves & 0xffff_ffff) + (halves >> 32);
         let mut words = eights.remainder().chunks_exact(2);
@@ -28,6 +26,13 @@ pub fn sum(bytes: &[u8]) -> u64 {
         }
     }
     total
+}
+
+/// The sums of the first two of four words, and of the others, in the halves of 64 bits.
+#[inline]
+pub const fn pairs(words: u64) -> u64 {
+    const EVEN: u64 = 0x0000_ffff_0000_ffff;
+    (words & EVEN) + (words >> 16 & EVEN)
 }
 
 /// The sum of all words in little-endian order, up to a multiple of 0xffff, 0 only if all are 0, and below 2^33; the last

@@ -614,6 +614,7 @@ impl tcp::Output for Room<'_> {
         segments.written += 1;
         let frame = segments.burst.frame_mut(index, padded);
         let (frame, padding) = frame[before..].split_at_mut(len);
+        // Most frames have none, and to fill nothing is a call.
         if !padding.is_empty() {
             padding.fill(0);
         }
