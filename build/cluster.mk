@@ -52,4 +52,4 @@ test-cluster-clean: $(KUBE) $(MULTUS) $(HELM) $(NODE_IMAGE) ## Test that the clu
 ##@ Images
 .PHONY: images
 images: ## Build the images of operator and engine, if their sources changed (into SPATE_CACHE/images)
-	@build/images engine operator
+	@env -u MAKEFLAGS build/images engine operator

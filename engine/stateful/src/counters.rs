@@ -92,7 +92,8 @@ counters! {
     FlowsCut "flows_cut" "" "Flows still open when the run's drain was over: they ended without a word.";
     SwitchedOut "switched_out" "" "Flows that went on as those of another template: by their program, or by their first bytes.";
     SwitchedIn "switched_in" "" "Flows that came from another template so.";
-    FlowsNotBegun "flows_not_begun" "" "Flows that were due before the end, and did not begin because the worker was behind or as many as may be were open.";
+    FlowsNotBegun "flows_not_begun" "" "Flows that were due before the end, and did not begin because the worker was behind.";
+    FlowsHeldBack "flows_held_back" "" "Flows that were due before the end, and did not begin because as many as may be were open.";
     RecordsDropped "records_dropped" "" "Records of flows that were not taken because there was no room: the writer was behind.";
     LateFlows "late_flows" "" "Flows that started later after their time than a packet may leave: 1 ms, on kernel-backed ports 20 ms.";
     HttpErrors "http_errors" "" "Flows that were reset because the end of an HTTP message they waited for cannot be known (RFC 9112).";

@@ -28,6 +28,18 @@ pub enum EmulationError {
     /// Its addresses.
     #[error(transparent)]
     Tuples(#[from] TupleError),
+    /// A worker would have none of the flows of a template that may be open, and wait for ever.
+    #[error(
+        "templates[{template}].most_open: {most} connections at a time cannot be shared out to {workers} workers; must be at least {workers}"
+    )]
+    FewMayBeOpen {
+        /// Its index.
+        template: usize,
+        /// Flows at a time.
+        most: u64,
+        /// Of all engines together.
+        workers: u64,
+    },
 }
 
 /// Which worker has the queue on which a reply to a client's tuple, from a destination port, arrives on a port of the engine:
@@ -48,6 +60,8 @@ pub struct Emulation {
     end_ns: u64,
     /// By template: flows of this worker that may be open.
     most_open: Box<[u64]>,
+    /// Flows that were due before this waited for others to end: they are late from here on only.
+    held_until_ns: u64,
     /// A flow that begins later than this after its time is late.
     late_after_ns: u64,
 }
@@ -83,10 +97,16 @@ impl Emulation {
         let tuples = Tuples::new(&scenario.pools, templates, share, dealing)?;
         // Tried now, so that an error is told before the start.
         Self::arrivals(&scenario, share, 0)?;
-        let most_open = scenario.templates.iter().map(|template| {
-            let most = template.client.as_ref().map_or(0, |client| client.most_open);
-            if most == 0 { u64::MAX } else { most / share.workers + u64::from(share.worker < most % share.workers) }
+        let most_open = scenario.templates.iter().enumerate().map(|(template, of)| {
+            let most = of.client.as_ref().map_or(0, |client| client.most_open);
+            let Share { worker, workers } = share;
+            match most {
+                0 => Ok(u64::MAX),
+                _ if most < workers => Err(EmulationError::FewMayBeOpen { template, most, workers }),
+                _ => Ok(most / workers + u64::from(worker < most % workers)),
+            }
         });
+        let most_open = most_open.collect::<Result<_, _>>()?;
         Ok(Self {
             stack: Stack::new(scenario.clone(), ports, seed, now_ns),
             arrivals: None,
@@ -95,7 +115,8 @@ impl Emulation {
             home,
             waiting: None,
             end_ns: u64::MAX,
-            most_open: most_open.collect(),
+            most_open,
+            held_until_ns: 0,
             late_after_ns: LATE_NS,
             scenario,
         })
@@ -163,11 +184,14 @@ impl Emulation {
     /// Gives up flows that were due before `stop` and have not begun; they are counted.
     pub fn give_up(&mut self) {
         let end_ns = core::mem::replace(&mut self.end_ns, 0);
-        if let Some(arrival) = self.waiting.take() {
-            self.counters(arrival.template, true).one(Count::FlowsNotBegun);
+        let waiting = self.waiting.take();
+        // All others were behind it.
+        let why = if waiting.is_some() { Count::FlowsHeldBack } else { Count::FlowsNotBegun };
+        if let Some(arrival) = waiting {
+            self.counters(arrival.template, true).one(why);
         }
         if let Some(mut arrivals) = self.arrivals.take() {
-            arrivals.count(end_ns, |template, owed| self.counters(template, true).add(Count::FlowsNotBegun, owed));
+            arrivals.count(end_ns, |template, owed| self.counters(template, true).add(why, owed));
         }
     }
 
@@ -227,6 +251,9 @@ impl Emulation {
                 self.waiting = Some(arrival);
                 return begun > 0;
             }
+            if waiting.is_some() {
+                self.held_until_ns = now_ns;
+            }
             self.open(arrival, now_ns);
         }
         true
@@ -237,7 +264,7 @@ impl Emulation {
         let of = &self.scenario.templates[template];
         let Some(port) = of.client.as_ref().map(|client| client.port) else { return };
         let home = |tuple: &tuples::Tuple| (self.home)(port, of.destination_port, tuple);
-        if now_ns > arrival.due_ns.saturating_add(self.late_after_ns) {
+        if now_ns > arrival.due_ns.max(self.held_until_ns).saturating_add(self.late_after_ns) {
             self.stack.counters(template, true).one(Count::LateFlows);
         }
         let mut draw = self.tuples.next(template, home);

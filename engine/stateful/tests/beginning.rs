@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use net::{CLIENT_PORT, MS, request_response, scenario};
 use spate_stateful::{
-    Address, Count, Emulation, Pool, PortLink, Protocol, Scenario,
+    Address, Count, Emulation, EmulationError, Pool, PortLink, Protocol, Scenario,
     pool::Order,
+    tcp::Output,
     tuples::{Dealing, Share},
 };
 
@@ -19,11 +20,31 @@ fn clients(rate: u64) -> Scenario {
     of
 }
 
-/// A worker alone, on ports that nothing leaves.
-fn emulation(of: Scenario) -> Emulation {
+/// A worker on ports that nothing leaves.
+fn worker(of: Scenario, share: Share) -> Result<Emulation, EmulationError> {
     let links = [PortLink { mac: [2; 6], next_hop: [4; 6] }; CLIENT_PORT + 2];
-    let share = Share { worker: 0, workers: 1 };
-    Emulation::new(Arc::new(of), share, Dealing::ByNumber, Box::new(|_, _, _| true), &links, 1, 0).expect("a share")
+    Emulation::new(Arc::new(of), share, Dealing::ByNumber, Box::new(|_, _, _| true), &links, 1, 0)
+}
+
+/// Where nobody answers.
+struct Nowhere(Vec<u8>);
+
+impl Output for Nowhere {
+    fn frame(&mut self, len: usize) -> Option<&mut [u8]> {
+        self.0.resize(len, 0);
+        Some(&mut self.0)
+    }
+}
+
+/// One alone.
+fn emulation(of: Scenario) -> Emulation {
+    worker(of, Share { worker: 0, workers: 1 }).expect("a share")
+}
+
+fn at_most(most_open: u64) -> Scenario {
+    let mut of = clients(100_000);
+    of.templates[0].client.as_mut().expect("clients").most_open = most_open;
+    of
 }
 
 /// Of flows due each millisecond from 0 on, how many are late if the worker looks for the first time at 10 ms.
@@ -53,9 +74,7 @@ fn a_flow_is_late_after_the_time_given() {
 #[test]
 fn no_more_are_open_than_may_be_though_many_are_due_at_once() {
     for most_open in [1, 7, 8, 9, 20] {
-        let mut of = clients(100_000);
-        of.templates[0].client.as_mut().expect("clients").most_open = most_open;
-        let mut emulation = emulation(of);
+        let mut emulation = emulation(at_most(most_open));
         emulation.start(0);
         // The next waits, and is counted once.
         for turn in 1..=3 {
@@ -66,6 +85,45 @@ fn no_more_are_open_than_may_be_though_many_are_due_at_once() {
             assert_eq!(counters.get(Count::OpenLimitWaits), 1, "of {most_open}, in turn {turn}");
         }
     }
+}
+
+#[test]
+fn flows_that_wait_for_others_are_neither_late_nor_the_workers_fault() {
+    let mut of = at_most(2);
+    of.templates[0].client.as_mut().expect("clients").rate = (1000, 1);
+    // Nobody answers, and each gives up.
+    of.templates[0].client.as_mut().expect("clients").tunables.connect_timeout_ns = 50 * MS;
+    let mut emulation = emulation(of);
+    emulation.start(0);
+    for turn in 0..=3000 {
+        emulation.advance(turn * MS, turn * MS, false);
+        emulation.transmit(CLIENT_PORT, turn * MS, &mut Nowhere(vec![]));
+    }
+    emulation.stop(3000 * MS);
+    emulation.give_up();
+    let counters = emulation.counters(0, true);
+    let begun = counters.get(Count::ConnectAttempts);
+    assert!((4..=8).contains(&begun), "{begun} began");
+    assert_eq!(counters.get(Count::LateFlows), 0);
+    assert_eq!(begun + counters.get(Count::FlowsHeldBack), 3000);
+    assert_eq!(counters.get(Count::FlowsNotBegun), 0);
+}
+
+#[test]
+fn fewer_at_a_time_than_workers_are_refused() {
+    let shares = || (0..3).map(|number| Share { worker: number, workers: 3 });
+    let problem = worker(at_most(2), shares().next().expect("one")).expect_err("one would have none");
+    assert_eq!(
+        problem.to_string(),
+        "templates[0].most_open: 2 connections at a time cannot be shared out to 3 workers; must be at least 3"
+    );
+    let open = shares().map(|share| {
+        let mut emulation = worker(at_most(4), share).expect("a share");
+        emulation.start(0);
+        emulation.advance(MS, MS, false);
+        emulation.open_flows(0, true)
+    });
+    assert_eq!(open.collect::<Vec<_>>(), [2, 1, 1]);
 }
 
 #[test]

@@ -49,7 +49,8 @@ type ASTFTemplateSpec struct {
 	// +kubebuilder:validation:Minimum=1
 	Limit *int64 `json:"limit,omitempty"`
 
-	// mostOpen is the number of connections at a time: the next waits until one has ended. No bound when absent.
+	// mostOpen is the number of connections at a time, at least one for each worker of all pods: the next waits until one has
+	// ended, and what is due behind it waits with it, of all templates. No bound when absent.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	MostOpen *int64 `json:"mostOpen,omitempty"`
@@ -659,7 +660,8 @@ type SideTunables struct {
 
 // TCPTunables are settings of TCP.
 type TCPTunables struct {
-	// mss is the maximum segment size in bytes.
+	// mss is the maximum segment size in bytes. When absent it is 1460, over IPv6 1440, and as much less as the port's MTU and
+	// tunnels ask for.
 	// +optional
 	// +kubebuilder:validation:Minimum=88
 	// +kubebuilder:validation:Maximum=9176

@@ -35,7 +35,8 @@ fn help() -> String {
     format!(
         "Exit codes: 0 the plan can be run; 1 it cannot, and the JSON printed has the path and problem of each wrong \
          field; 2 wrong usage.\n\n\
-         Where a template's tunables say nothing: tos {}, ttl {}, mss {}, initial_window {}, receive_buffer {}, \
+         Where a template's tunables say nothing: tos {}, ttl {}, mss {} (over IPv6 20 less; as much less as \
+         the port's MTU and tunnels ask for), initial_window {}, receive_buffer {}, \
          send_buffer {}, duplicate_ack_threshold {}, delayed_ack_ns {} ({} s), minimum_rto_ns {} ({} s), \
          connect_timeout_ns {} ({} s), keepalive_idle_ns {} (never), keepalive_interval_ns {} ({} s), \
          time_wait_ns {} ({} s), CUBIC, with Nagle's algorithm, timestamps, selective acknowledgements and window \

@@ -30,10 +30,8 @@ use super::{
     worker::{self, Emulated, HandoffShare, Pools},
 };
 
-/// Headers of a segment: of Ethernet, IPv6 and TCP; its options count as data.
+/// The longest headers of a packet, of Ethernet, IPv6 and TCP; its options count as data.
 const HEADERS: usize = 14 + 40 + 20;
-/// Headers of the same data over IPv4 and UDP.
-const FEWEST_HEADERS: usize = 14 + 20 + 8;
 /// Packets that a worker works with, for devices to cut.
 const TO_CUT: u32 = 127;
 /// Where the system tells how much memory is left.
@@ -527,29 +525,36 @@ fn overhead(scenario: &Scenario, template: &Template, client: bool) -> usize {
     tunnels.filter(|tunnels| client || tunnels.mirror).map(|tunnels| tunnels.overhead()).max().unwrap_or(0)
 }
 
-/// The longest frame of one side of a template at most, without FCS and tunnels.
-fn longest(scenario: &Scenario, protocol: Protocol, program: &Program, tunables: &Tunables) -> usize {
+/// Bytes that one side of a template sends in a packet at most, behind the headers; options of TCP count as data.
+fn most_data(scenario: &Scenario, protocol: Protocol, program: &Program, tunables: &Tunables) -> usize {
     let message = |instruction: &Instruction| match instruction {
         Instruction::SendMessage { payload } => scenario.payloads.get(*payload as usize).map(Payload::len),
         _ => None,
     };
-    HEADERS
-        + match protocol {
-            Protocol::Tcp => usize::from(tunables.mss),
-            Protocol::Udp => program.instructions.iter().filter_map(message).max().unwrap_or(0) as usize,
-        }
+    match protocol {
+        Protocol::Tcp => usize::from(tunables.mss),
+        Protocol::Udp => program.instructions.iter().filter_map(message).max().unwrap_or(0) as usize,
+    }
 }
 
-/// The longest frame of all, without FCS; refused if a port does not take it.
+/// Bytes of the headers of a template's packets: Ethernet, IP, and TCP without options or UDP.
+fn headers(scenario: &Scenario, template: &Template) -> usize {
+    let v6 = template.clients.iter().chain(&template.servers).any(|weighted| scenario.pools[weighted.pool].is_v6());
+    let transport = if template.protocol == Protocol::Tcp { 20 } else { 8 };
+    14 + if v6 { 40 } else { 20 } + transport
+}
+
+/// So long is no frame of any, without FCS; refused if a port does not take its own.
 fn longest_of_all(context: &Context<'_>, scenario: &Scenario) -> Result<usize, PrepareError> {
     let mut most = 0;
     for (index, template) in scenario.templates.iter().enumerate() {
         let client = template.client.as_ref().map(|c| (c.port, &c.program, &c.tunables, "client"));
         let server = template.server.as_ref().map(|s| (s.port, &s.program, &s.tunables, "server"));
         for (port, program, tunables, side) in [client, server].into_iter().flatten() {
-            let len = longest(scenario, template.protocol, program, tunables)
+            let data = most_data(scenario, template.protocol, program, tunables)
                 + overhead(scenario, template, side == "client");
-            let room = context.ports[port].port.max_frame_len() + HEADERS - FEWEST_HEADERS;
+            let len = headers(scenario, template) + data;
+            let room = context.ports[port].port.max_frame_len();
             if len > room {
                 let problem = format!(
                     "it sends frames of up to {len} bytes without FCS, and {} takes {room}: send less at a time (mss, messages), \
@@ -558,7 +563,7 @@ fn longest_of_all(context: &Context<'_>, scenario: &Scenario) -> Result<usize, P
                 );
                 return Err(refused(format!("stateful.templates[{index}].{side}"), problem));
             }
-            most = most.max(len);
+            most = most.max(HEADERS + data);
         }
     }
     Ok(most)

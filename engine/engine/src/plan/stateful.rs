@@ -14,7 +14,7 @@ use super::Violations;
 use super::validate::{LONGEST_NS, MOST_NAME_CHARS, Site};
 use contract::{Plan, Ratio, Stateful, TransportProtocol};
 use spate_stateful::program::Side;
-use spate_stateful::{Client, Part, Pool, Protocol, Scenario, Server, Template};
+use spate_stateful::{Client, Part, Pool, Protocol, Scenario, Server, Template, WeightedPool};
 use std::collections::HashMap;
 
 /// Templates of a plan, at most.
@@ -143,26 +143,19 @@ fn template(
     }
     let matches = matches(&at, template, wrong);
     let rate = rate(&at, template, wrong);
-    let mut client_tunables =
-        tunables::tunables(&format!("{at}.client_tunables"), template.client_tunables.as_ref(), wrong);
-    let mut server_tunables =
-        tunables::tunables(&format!("{at}.server_tunables"), template.server_tunables.as_ref(), wrong);
-    tunables::fit(
-        &format!("{at}.client_tunables.mss"),
-        template,
-        &mut client_tunables,
-        ports.0.map(|p| &site.ports[p]),
-        tunnels::most_added(pools, &clients, true),
-        wrong,
-    );
-    tunables::fit(
-        &format!("{at}.server_tunables.mss"),
-        template,
-        &mut server_tunables,
-        ports.1.map(|p| &site.ports[p]),
-        tunnels::most_added(pools, &clients, false),
-        wrong,
-    );
+    let v6 = |weighted: &WeightedPool| pools.is_some_and(|pools| pools.get(weighted.pool).is_some_and(Pool::is_v6));
+    let headers = if clients.iter().chain(&servers).any(v6) { 60 } else { 40 };
+    let mut tunables = |side: &str, asked: Option<&contract::Tunables>, port: Option<usize>| {
+        let at = format!("{at}.{side}_tunables");
+        let mut set = tunables::tunables(&at, asked, wrong);
+        if protocol == Some(Protocol::Tcp) {
+            let tunnels = tunnels::most_added(pools, &clients, side == "client");
+            tunables::fit(&at, asked, &mut set, port.map(|port| &site.ports[port]), (headers, tunnels), wrong);
+        }
+        set
+    };
+    let client_tunables = tunables("client", template.client_tunables.as_ref(), ports.0);
+    let server_tunables = tunables("server", template.server_tunables.as_ref(), ports.1);
     let client = programs::program(&format!("{at}.client"), template, Side::Client, wrong);
     let server = programs::program(&format!("{at}.server"), template, Side::Server, wrong);
     Some(Template {

@@ -315,7 +315,7 @@ fn flows_that_are_owed_at_the_end_begin_within_half_of_the_drain_which_ends_with
     let begun = sides[0].get(Count::ConnectAttempts);
     assert_all_complete(&sides, begun);
     assert!((5..160).contains(&begun), "{begun} began in 600 ms");
-    assert_eq!(begun + sides[0].get(Count::FlowsNotBegun), 1000);
+    assert_eq!(begun + sides[0].get(Count::FlowsHeldBack), 1000);
 }
 
 #[test]

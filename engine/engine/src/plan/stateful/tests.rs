@@ -54,6 +54,13 @@ fn second(plan: &mut Plan, first: [u8; 4], change: fn(&mut Gtpu)) {
     part(plan).templates.push(template);
 }
 
+fn over_v6(plan: &mut Plan) {
+    for (pool, net) in [(0, 1), (1, 2)] {
+        let (first, last) = ([&[net; 15][..], &[1]].concat(), [&[net; 15][..], &[9]].concat());
+        (part(plan).pools[pool].first, part(plan).pools[pool].last) = (first.into(), last.into());
+    }
+}
+
 fn bytes(bytes: &[u8]) -> Payload {
     Payload { content: Some(payload::Content::Bytes(bytes.to_vec().into())), fields: vec![] }
 }
@@ -188,6 +195,19 @@ fn defaults_are_in_place() {
 }
 
 #[test]
+fn segments_fit_where_no_mss_is_asked_for() {
+    let mss = |plan: &Plan| {
+        let template = checked(plan).templates[0].clone();
+        [template.client.unwrap().tunables.mss, template.server.unwrap().tunables.mss]
+    };
+    let mut plan = good();
+    assert_eq!(mss(&plan), [1460; 2]);
+    over_v6(&mut plan);
+    // IPv6 has 20 more of headers.
+    assert_eq!(mss(&plan), [1440; 2]);
+}
+
+#[test]
 fn tunnels_are_as_the_plan_says_and_segments_fit_beside_them() {
     let mss = |plan: &Plan| {
         let template = checked(plan).templates[0].clone();
@@ -223,10 +243,7 @@ fn tunnels_are_as_the_plan_says_and_segments_fit_beside_them() {
     tune(&mut plan, Tunables { mss: 1300, ..Tunables::default() });
     assert_eq!(mss(&plan)[0], 1300);
     // IPv6 inside takes 20 more.
-    for (pool, net) in [(0, 1), (1, 2)] {
-        let (first, last) = ([&[net; 15][..], &[1]].concat(), [&[net; 15][..], &[9]].concat());
-        (part(&mut plan).pools[pool].first, part(&mut plan).pools[pool].last) = (first.into(), last.into());
-    }
+    over_v6(&mut plan);
     tune(&mut plan, Tunables::default());
     assert_eq!(mss(&plan), [1376; 2]);
     // Pools of the same clients, and others apart.
@@ -475,6 +492,14 @@ fn what_is_wrong_is_named_with_its_remedy() {
             |p| tune(p, Tunables { mss: 1461, ..Tunables::default() }),
             "templates[0].client_tunables.mss",
             "at most 1460 on port east",
+        ),
+        (
+            |p| {
+                over_v6(p);
+                tune(p, Tunables { mss: 1441, ..Tunables::default() });
+            },
+            "templates[0].client_tunables.mss",
+            "at most 1440 on port east",
         ),
         (|p| tune(p, Tunables { ttl: 256, ..Tunables::default() }), "templates[0].client_tunables.ttl", "1..255"),
         (

@@ -3,7 +3,6 @@
 use super::super::Violations;
 use super::super::validate::PortFacts;
 use super::LONGEST_NS;
-use contract::TransportProtocol;
 use spate_stateful::{CongestionControl, Tunables};
 use std::ops::RangeInclusive;
 
@@ -72,25 +71,29 @@ pub fn tunables(at: &str, asked: Option<&contract::Tunables>, wrong: &mut Violat
     set
 }
 
-/// Whether a port's MTU has room for the segments that a plan asks for, beside what tunnels add. Where it asks for none, and
-/// there are tunnels, they are made to fit.
+/// What Ethernet takes, where a plan asks for no MSS.
+const USUAL_MTU: u32 = 1500;
+
+/// Whether a port's MTU has room for the segments of a side, of which so many bytes are headers of IP and TCP, and so many are added
+/// by tunnels. Where the plan asks for no MSS, they are made to fit.
 pub fn fit(
-    field: &str,
-    template: &contract::Template,
+    at: &str,
+    asked: Option<&contract::Tunables>,
     set: &mut Tunables,
     port: Option<&PortFacts>,
-    tunnels: u32,
+    (headers, tunnels): (u32, u32),
     wrong: &mut Violations,
 ) {
-    let (Some(port), true) = (port, template.protocol == TransportProtocol::Tcp as i32) else { return };
-    let most = port.mtu.map_or(u32::MAX, |mtu| mtu.saturating_sub(40 + tunnels));
-    let asked = if field.contains("client_tunables") { &template.client_tunables } else { &template.server_tunables };
-    if tunnels > 0 && asked.as_ref().is_none_or(|asked| asked.mss == 0) {
-        set.mss = set.mss.min(most.min(u32::from(u16::MAX)) as u16);
+    let Some(port) = port else { return };
+    let most = port.mtu.map_or(u32::MAX, |mtu| mtu.saturating_sub(headers + tunnels));
+    if asked.is_none_or(|asked| asked.mss == 0) {
+        set.mss = most.min(USUAL_MTU - headers) as u16;
+        // Of a port that takes hardly anything.
+        set.mss = set.mss.max(*MSS.start() as u16);
     }
     if u32::from(set.mss) > most {
         wrong.add(
-            field,
+            format!("{at}.mss"),
             format!("{}; must be at most {most} on port {}, whose MTU leaves no room for more", set.mss, port.name),
         );
     }

@@ -66,12 +66,12 @@ pub fn tunnels(at: &str, asked: &Gtpu, pool: &Pool, wrong: &mut Violations) -> O
     })
 }
 
-/// Bytes that tunnels add to the packets of a side of a template over IPv4, at most; an IPv6 header inside is longer.
+/// Bytes that tunnels add to the packets of a side of a template, at most.
 pub fn most_added(pools: Option<&[Pool]>, clients: &[WeightedPool], of_clients: bool) -> u32 {
     let added = |weighted: &WeightedPool| {
         let pool = pools?.get(weighted.pool)?;
         let tunnels = pool.tunnels.filter(|tunnels| of_clients || tunnels.mirror)?;
-        Some(tunnels.overhead() as u32 + if pool.is_v6() { 20 } else { 0 })
+        Some(tunnels.overhead() as u32)
     };
     clients.iter().filter_map(added).max().unwrap_or(0)
 }
