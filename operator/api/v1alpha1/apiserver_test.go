@@ -81,6 +81,7 @@ spec:
   workers: 2
   cpuPolicy: Exclusive
   hugepages: {pageSize: 2Mi, memory: 128Mi}
+  memory: 320Mi
   pollMode: Auto
   volumes: [{name: captures, persistentVolumeClaim: {name: captures}}]
   limits: {maxRate: 5Mpps, allowedDestinations: [198.18.0.0/15], allowedPorts: ["7", 1024-65535]}
@@ -314,6 +315,8 @@ var refused = map[string]map[string]change{
 		"two sources":                 {"streamRef: {name: other}", "streamRef: {name: other}\n    templateRef: {name: other}", []string{"spec.traffic[1]", "exactly one of the fields in [streamRef stream templateRef]"}},
 		"no source":                   {"streamRef: {name: other}", "", []string{"spec.traffic[1]", "exactly one of"}},
 		"rate of a template":          {"streamRef: {name: other}", "templateRef: {name: other}", []string{"spec.traffic[1].rate", "rate goes with streams"}},
+		"too little memory for all":   {"  generator:\n", "  generator:\n    memory: 287Mi\n", []string{"spec.generator.memory", "must be at least 256Mi and 32Mi for each worker"}},
+		"just enough memory":          {"  generator:\n", "  generator:\n    memory: 288Mi\n", nil},
 		"two generators":              {"spec:\n  generator:", "spec:\n  generatorRef: {name: lab}\n  generator:", []string{"spec", "exactly one of the fields in [generatorRef generator]"}},
 		"a name twice":                {"name: other\n", "name: small\n", []string{"spec.traffic[1]", "Duplicate value"}},
 		"a wrong start":               {"    rate: 10kpps", "    start: Never", []string{"spec.traffic[1].start"}},
@@ -417,6 +420,9 @@ var refused = map[string]map[string]change{
 		"half a page":            {"memory: 128Mi", "memory: 127Mi", []string{"spec.hugepages", "with pageSize 2Mi it must be even"}},
 		"part of a large page":   {"pageSize: 2Mi", "pageSize: 1Gi", []string{"spec.hugepages", "with pageSize 1Gi write it in Gi"}},
 		"memory in megabytes":    {"memory: 128Mi", "memory: 128MB", []string{"spec.hugepages.memory", "such as 128Mi"}},
+		"too little memory":      {"memory: 320Mi", "memory: 319Mi", []string{"spec.memory", "must be at least 256Mi and 32Mi for each worker", "raise it, or leave it out"}},
+		"memory for one worker":  {"  workers: 2\n", "  workers: 3\n", []string{"spec.memory", "must be at least 256Mi and 32Mi for each worker"}},
+		"memory without a unit":  {"memory: 320Mi", "memory: \"320\"", []string{"spec.memory", "such as 128Mi"}},
 		"line rate in packets":   {"lineRate: 10Gbps", "lineRate: 10Mpps", []string{"spec.ports[0].lineRate", "must be a bandwidth such as 10Gbps"}},
 		"limit in percent":       {"maxRate: 5Mpps", "maxRate: 50%", []string{"spec.limits.maxRate", "must be a rate such as 1.5Mpps"}},
 		"a wrong prefix":         {"198.18.0.0/15", "198.18.0.0", []string{"spec.limits.allowedDestinations[0]", "must be a prefix such as"}},

@@ -88,6 +88,8 @@ const (
 )
 
 // TrafficGeneratorSpec describes a fleet of equal engine pods.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.memory) || !has(self.workers) || !isQuantity(self.memory) || !quantity(self.memory).isInteger() || quantity(self.memory).asInteger() >= (256 + 32 * self.workers) * 1048576",fieldPath=".memory",message="must be at least 256Mi and 32Mi for each worker; raise it, or leave it out"
 type TrafficGeneratorSpec struct {
 	// replicas is the number of engine pods. A profile's traffic is dealt out over all of them so that together they
 	// send what one would.
@@ -126,6 +128,11 @@ type TrafficGeneratorSpec struct {
 	// +optional
 	// +kubebuilder:default={}
 	Hugepages Hugepages `json:"hugepages,omitzero"`
+
+	// memory of each pod beside its packet buffers: of the engine itself, and of the connections of templates, all that there may
+	// be at a time (a profile's `mostConnections`). 256Mi and 32Mi for each worker when absent, which is also the least.
+	// +optional
+	Memory MemorySize `json:"memory,omitempty"`
 
 	// pollMode says whether idle workers sleep.
 	// +optional

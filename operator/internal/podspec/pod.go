@@ -225,8 +225,20 @@ func hugepages(size spatev1.HugepageSize) string {
 	return strings.TrimSuffix(string(size), "i")
 }
 
-// baseMemory is what an engine takes beside its packet buffers: itself, and plans of thousands of streams.
-var baseMemory = resource.MustParse("256Mi")
+// What an engine takes beside its packet buffers: itself, and plans of thousands of streams; and each worker, with as many flows as
+// it has unless a profile asks for more. A rule of TrafficGeneratorSpec has the same numbers.
+const (
+	baseMemory   = 256 << 20
+	workerMemory = 32 << 20
+)
+
+// ordinaryMemory of a pod beside its packet buffers.
+func ordinaryMemory(spec *spatev1.TrafficGeneratorSpec) resource.Quantity {
+	if spec.Memory != "" {
+		return resource.MustParse(string(spec.Memory))
+	}
+	return *resource.NewQuantity(baseMemory+int64(spec.Workers)*workerMemory, resource.BinarySI)
+}
 
 // CPUs of a pod with the Exclusive policy: one for each worker, and one for control unless that shares the first
 // worker's.
@@ -239,8 +251,7 @@ func CPUs(spec *spatev1.TrafficGeneratorSpec) int64 {
 
 func (t Template) resources() corev1.ResourceRequirements {
 	s := &t.Generator.Spec
-	memory := baseMemory.DeepCopy()
-	memory.Add(*resource.NewQuantity(int64(s.Workers)*32<<20, resource.BinarySI))
+	memory := ordinaryMemory(s)
 	buffers := resource.MustParse(string(s.Hugepages.Memory))
 	limits := corev1.ResourceList{}
 	if s.Hugepages.PageSize == spatev1.HugepagesNone {

@@ -66,6 +66,44 @@ func TestSharedPodWithoutHugepagesRunsAnywhere(t *testing.T) {
 	}
 }
 
+func TestPodsHaveTheMemoryThatTheGeneratorAsksFor(t *testing.T) {
+	for name, c := range map[string]struct {
+		workers int32
+		memory  spatev1.MemorySize
+		pages   spatev1.HugepageSize
+		want    string
+	}{
+		"by workers":            {1, "", spatev1.Hugepages2Mi, "288Mi"},
+		"by more workers":       {4, "", spatev1.Hugepages2Mi, "384Mi"},
+		"as asked for":          {4, "6Gi", spatev1.Hugepages2Mi, "6Gi"},
+		"with packet buffers":   {1, "", spatev1.HugepagesNone, "416Mi"},
+		"and with both of them": {4, "1000Mi", spatev1.HugepagesNone, "1128Mi"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := generator()
+			g.Spec.Workers, g.Spec.Memory, g.Spec.Hugepages.PageSize = c.workers, c.memory, c.pages
+			r := Template{Generator: g}.Pod(0, 0).Spec.Containers[0].Resources
+			limit, request := r.Limits[corev1.ResourceMemory], r.Requests[corev1.ResourceMemory]
+			if limit.String() != c.want || request.String() != c.want {
+				t.Errorf("limit %s, request %s, want %s", limit.String(), request.String(), c.want)
+			}
+		})
+	}
+}
+
+func TestPodsAreReplacedForOtherMemory(t *testing.T) {
+	g := generator()
+	before, _ := Template{Generator: g}.Digest()
+	g.Spec.Memory = "288Mi" // what it has anyhow
+	if same, _ := (Template{Generator: g}).Digest(); same != before {
+		t.Errorf("the same memory: digest %s, was %s", same, before)
+	}
+	g.Spec.Memory = "1Gi"
+	if other, _ := (Template{Generator: g}).Digest(); other == before {
+		t.Errorf("other memory: digest %s still", other)
+	}
+}
+
 func TestPortsAreAttachedByTheirNames(t *testing.T) {
 	pod := Template{Generator: generator()}.Pod(0, 0)
 	want := `[{"name":"net-a","namespace":"lab","interface":"east"},{"name":"net-b","namespace":"nets","interface":"west"}]`

@@ -579,8 +579,8 @@ struct Claim {
     own_macs: bool,
 }
 
-/// What a scenario answers for, all of it: engines that share a run have the same clients, and tell their flows apart by source
-/// ports. Clients in tunnels are behind gNBs, and the servers of mirrored ones behind a UPF.
+/// What a scenario answers for: of each pool the engine's own part, for those that share a run have parts that do not overlap.
+/// Clients in tunnels are behind gNBs, and the servers of mirrored ones behind a UPF.
 fn claims(scenario: &Scenario) -> Vec<Claim> {
     let mut claims: Vec<Claim> = Vec::new();
     let mut add = |field: String, port: usize, pool: Pool, own_macs: bool| {
@@ -657,7 +657,7 @@ fn refuse_too_much(asked: &StatefulSpec, workers: usize) -> Result<(), PrepareEr
     let Some(left) = memory_left().filter(|left| each.saturating_mul(workers) as u64 > *left) else { return Ok(()) };
     let problem = format!(
         "{} flows of {workers} workers each need {} MiB in all ({} bytes a flow), and {} MiB of ordinary memory are left: \
-         lower it, or give the engine more memory",
+         lower it, or give the engine more memory (in a cluster by `memory` of its generator)",
         scenario.most_flows,
         each.saturating_mul(workers) >> 20,
         each / scenario.most_flows.max(1),

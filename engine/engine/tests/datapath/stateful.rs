@@ -420,6 +420,7 @@ fn what_cannot_be_emulated_is_refused_by_name() {
     huge.most_flows = 1 << 40;
     let told = refuse(emulated(&datapath, 1, None, huge));
     assert!(told.starts_with("stateful.most_flows: 1099511627776 flows of 1 workers each need"), "{told}");
+    assert!(told.ends_with("give the engine more memory (in a cluster by `memory` of its generator)"), "{told}");
 
     let first = datapath.prepare(emulated(&datapath, 1, None, over_v4(Protocol::Tcp, 1))).unwrap();
     let told = refuse(emulated(&datapath, 2, None, over_v4(Protocol::Udp, 1)));

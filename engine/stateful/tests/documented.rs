@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+//! docs/stateful.md tells what the code does: the memory of flows, the defaults of tunables.
+mod net;
+
+use std::{fs, time::Duration};
+
+use net::{request_response, scenario};
+use spate_stateful::{
+    Address, Instruction, Pool, Protocol, Scenario, Stack, Tunables, pool::Order, program::Until, records,
+};
+
+fn assert_tells(row: &str) {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/stateful.md");
+    let page = fs::read_to_string(path).unwrap();
+    assert!(page.lines().any(|line| line.starts_with(row)), "docs/stateful.md has no line that begins {row:?}");
+}
+
+fn plain() -> Scenario {
+    let (client, server, payloads) = request_response(100, 100);
+    scenario(Protocol::Tcp, client, server, payloads)
+}
+
+fn bytes(scenario: &Scenario, most_flows: usize) -> usize {
+    Stack::bytes(&Scenario { most_flows, ..scenario.clone() })
+}
+
+#[test]
+fn so_much_memory_do_flows_take() {
+    let plain = plain();
+    // Where the table is fullest, and where it has just grown.
+    let flows = (16..24).flat_map(|n| [(3 << (n - 1)) - 1, 3 << (n - 1), 1 << n]);
+    let each: Vec<_> =
+        flows.map(|flows| (bytes(&plain, flows) / flows, bytes(&plain, flows).div_ceil(flows))).collect();
+    let least = each.iter().map(|(least, _)| least).min().unwrap();
+    let most = each.iter().map(|(_, most)| most).max().unwrap();
+    assert_tells(&format!("| over IPv4 | {least} to {most}: "));
+
+    const FLOWS: usize = 2_000_000;
+    let with = |change: &dyn Fn(&mut Scenario)| {
+        let mut other = plain.clone();
+        change(&mut other);
+        let more = |flows| bytes(&other, flows) - bytes(&plain, flows);
+        let each = (more(2 * FLOWS) - more(FLOWS)) / FLOWS;
+        (each, more(FLOWS) - each * FLOWS)
+    };
+    let program = |scenario: &mut Scenario, instruction| {
+        let program = &mut scenario.templates[0].client.as_mut().unwrap().program;
+        program.instructions = [&program.instructions[..], &[instruction]].concat().into();
+    };
+    let v6 = |s: &mut Scenario| s.pools[0] = Pool::new(Address(1 << 64), Address(2 << 64), Order::Sequential).unwrap();
+    assert_tells(&format!("| if a pool has IPv6 | {} more |", with(&v6).0));
+    let (variable, _) = with(&|s| program(s, Instruction::Set { variable: 0, value: 1 }));
+    let four = with(&|s| program(s, Instruction::Set { variable: 3, value: 1 })).0;
+    assert_eq!(four, 4 * variable);
+    assert_tells(&format!("| for each variable, marks among them, of the program with most | {variable} more |"));
+    let (until, chunks) = with(&|s| program(s, Instruction::ReceiveUntil(Until::HttpMessage)));
+    let mib = chunks.div_ceil(1 << 20);
+    assert_tells(&format!("| if a program has `receiveUntil` | {until} more, and up to {mib} MiB for each worker |"));
+    assert_tells(&format!("| if a template has `latency` | {} more |", with(&|s| s.templates[0].latency = true).0));
+    assert_tells(&format!("| with `records` | {} more |", records::bytes(1)));
+
+    let mib = bytes(&plain, FLOWS) >> 20;
+    let (before, after) = ("connections at a time with both ends in one pod", "which with one worker makes");
+    assert_tells(&format!("{before} are 2,000,000 places over IPv4, {mib} MiB, {after} {} MiB:", 256 + 32 + mib));
+}
+
+#[test]
+fn so_are_tunables_that_say_nothing() {
+    // By name, so that none is left out.
+    let Tunables {
+        tos,
+        ttl,
+        mss,
+        initial_window,
+        receive_buffer,
+        send_buffer,
+        duplicate_ack_threshold,
+        delayed_ack_ns,
+        minimum_rto_ns,
+        connect_timeout_ns,
+        keepalive_idle_ns,
+        keepalive_interval_ns,
+        no_delay,
+        congestion_control,
+        timestamps,
+        sack,
+        window_scale,
+        ecn,
+        time_wait_ns,
+        blackhole,
+    } = Tunables::default();
+    let time = |ns| format!("{:?}", Duration::from_nanos(ns));
+    let never = if keepalive_idle_ns == 0 { "0s (never)".into() } else { time(keepalive_idle_ns) };
+    for (names, defaults) in [
+        ("`tos`, `ttl`", format!("{tos}, {ttl} |")),
+        ("`mss`", format!("{mss}; ")),
+        ("`initialWindow`", format!("{initial_window} segments |")),
+        ("`receiveBuffer`, `sendBuffer`", format!("{receive_buffer}, {send_buffer} bytes |")),
+        ("`duplicateAckThreshold`", format!("{duplicate_ack_threshold} |")),
+        ("`delayedAck`", format!("{} |", time(delayed_ack_ns))),
+        ("`minimumRTO`", format!("{} |", time(minimum_rto_ns))),
+        ("`connectTimeout`", format!("{} |", time(connect_timeout_ns))),
+        ("`keepaliveIdle`, `keepaliveInterval`", format!("{never}, {} |", time(keepalive_interval_ns))),
+        ("`noDelay`", format!("{no_delay} |")),
+        ("`congestionControl`", format!("{congestion_control:?} |")),
+        ("`timestamps`, `sack`, `windowScale`, `ecn`", format!("{timestamps}, {sack}, {window_scale}, {ecn} |")),
+        ("`timeWait`", format!("{} |", time(time_wait_ns))),
+        ("`blackhole`", format!("{blackhole} |")),
+    ] {
+        assert_tells(&format!("| {names} | {defaults}"));
+    }
+}
