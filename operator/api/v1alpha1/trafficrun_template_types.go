@@ -17,7 +17,8 @@ type TemplateCounters struct {
 	// closed flows have ended, in whatever way.
 	Closed int64 `json:"closed"`
 
-	// failed flows did not come to a good end: those reset, timedOut, closedEarly and cut, and of clients those silent.
+	// failed flows did not come to a good end: those of reset, timedOut, closedEarly, httpErrors and cut, and of
+	// clients those silent.
 	Failed int64 `json:"failed"`
 
 	// openFlows at the time of reading; those in TIME-WAIT are not among them.
@@ -34,6 +35,10 @@ type TemplateCounters struct {
 	// closedEarly connections were closed by the peer while the program waited for more.
 	// +optional
 	ClosedEarly int64 `json:"closedEarly,omitempty"`
+
+	// httpErrors are connections that were reset here because the end of an HTTP message that the program waited for cannot be known.
+	// +optional
+	HTTPErrors int64 `json:"httpErrors,omitempty"`
 
 	// cut flows were open when the drain was over.
 	// +optional
@@ -67,7 +72,7 @@ type TemplateCounters struct {
 	Retransmitted int64 `json:"retransmitted"`
 
 	// errors are what a right peer and path do not send: ICMP errors about flows, acknowledgements of what was never sent, data
-	// behind a FIN, and segments without the timestamps that were agreed on.
+	// behind a FIN, segments without the timestamps that were agreed on, and HTTP messages whose end cannot be known.
 	// +optional
 	Errors int64 `json:"errors,omitempty"`
 

@@ -61,10 +61,10 @@ fast         NO   7 is not less than 5
 STREAM  SENT  RECEIVED  LOST  LOSS     DUPLICATE  REORDERED  LATE  NOT SENT  P50    P99  MAX
 probe   4000  3999      1     0.00025  0          0          0     0         900ns  5µs  70µs
 
-TEMPLATE   SIDE    BEGUN  ESTABLISHED  ENDED  FAILED  RESET  TIMED OUT  CLOSED EARLY  CUT  SILENT  OPEN  BYTES SENT  BYTES RECEIVED  SENT AGAIN
-web        client  100    99           98     1       0      1          0             0    0       2     1234        99000           0
-web        server  99     99           99     0       0      0          0             0    0       0     0           0               0
-all, once          100    99           98     1       0      1          0             0    0       2     1234        99000           0
+TEMPLATE   SIDE    BEGUN  ESTABLISHED  ENDED  FAILED  RESET  TIMED OUT  CLOSED EARLY  HTTP ERRORS  CUT  SILENT  OPEN  BYTES SENT  BYTES RECEIVED  SENT AGAIN
+web        client  100    99           98     1       0      1          0             0            0    0       2     1234        99000           0
+web        server  99     99           99     0       0      0          0             0            0    0       0     0           0               0
+all, once          100    99           98     1       0      1          0             0            0    0       2     1234        99000           0
 
 TIMES OF  SIDE    CONNECT P50  P99    MAX   ROUND TRIP P50  P99  MAX
 web       client  31.53µs      1.2ms  2.5s  -               -    -

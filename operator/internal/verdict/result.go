@@ -64,12 +64,14 @@ type Side struct {
 	Connects  int64 `cel:"connects"`
 	Closed    int64 `cel:"closed"`
 	OpenFlows int64 `cel:"openFlows"`
-	// Flows that did not come to a good end, and how: reset by the peer, given up, closed by the peer while more was awaited, open
-	// when the drain was over, and (of clients) without an answer for the time of their keepalive.
+	// Flows that did not come to a good end, and how: reset by the peer, given up, closed by the peer while more was awaited,
+	// reset here for an HTTP message without a known end, open when the drain was over, and (of clients) without an answer for the
+	// time of their keepalive.
 	Failed      int64 `cel:"failed"`
 	Reset       int64 `cel:"reset"`
 	TimedOut    int64 `cel:"timedOut"`
 	ClosedEarly int64 `cel:"closedEarly"`
+	HTTPErrors  int64 `cel:"httpErrors"`
 	Cut         int64 `cel:"cut"`
 	Silent      int64 `cel:"silent"`
 	// Bytes of applications, each once, and UDP messages: both ways together, and each.

@@ -208,7 +208,7 @@ func sideForThresholds(s *spatev1.TemplateSide, length time.Duration) verdict.Si
 	seconds := length.Seconds()
 	return verdict.Side{
 		Attempts: s.Attempts, Connects: s.Connects, Closed: s.Closed, Failed: s.Failed, OpenFlows: s.OpenFlows,
-		Reset: s.Reset, TimedOut: s.TimedOut, ClosedEarly: s.ClosedEarly, Cut: s.Cut, Silent: s.Silent,
+		Reset: s.Reset, TimedOut: s.TimedOut, ClosedEarly: s.ClosedEarly, HTTPErrors: s.HTTPErrors, Cut: s.Cut, Silent: s.Silent,
 		Bytes: s.BytesSent + s.BytesReceived, BytesSent: s.BytesSent, BytesReceived: s.BytesReceived,
 		Messages: s.MessagesSent + s.MessagesReceived, MessagesSent: s.MessagesSent, MessagesReceived: s.MessagesReceived,
 		PacketsSent: s.PacketsSent, PacketsReceived: s.PacketsReceived, Retransmitted: s.Retransmitted, Errors: s.Errors,

@@ -22,6 +22,7 @@ var counted = []struct {
 	{[]string{"resets_received"}, func(c *spatev1.TemplateCounters) *int64 { return &c.Reset }},
 	{[]string{"timeout_drops", "connect_drops", "keepalive_drops"}, func(c *spatev1.TemplateCounters) *int64 { return &c.TimedOut }},
 	{[]string{"peer_closed_early"}, func(c *spatev1.TemplateCounters) *int64 { return &c.ClosedEarly }},
+	{[]string{"http_errors"}, func(c *spatev1.TemplateCounters) *int64 { return &c.HTTPErrors }},
 	{[]string{"flows_cut"}, func(c *spatev1.TemplateCounters) *int64 { return &c.Cut }},
 	{[]string{"keepalive_timeouts"}, func(c *spatev1.TemplateCounters) *int64 { return &c.Silent }},
 	{[]string{"sent_data_bytes", "message_bytes_sent"}, func(c *spatev1.TemplateCounters) *int64 { return &c.BytesSent }},
@@ -31,7 +32,7 @@ var counted = []struct {
 	{[]string{"sent_packets"}, func(c *spatev1.TemplateCounters) *int64 { return &c.PacketsSent }},
 	{[]string{"received_packets"}, func(c *spatev1.TemplateCounters) *int64 { return &c.PacketsReceived }},
 	{[]string{"retransmitted_packets", "syn_timeouts"}, func(c *spatev1.TemplateCounters) *int64 { return &c.Retransmitted }},
-	{[]string{"icmp_errors", "acks_of_unsent", "after_close_packets", "missing_timestamps"}, func(c *spatev1.TemplateCounters) *int64 { return &c.Errors }},
+	{[]string{"icmp_errors", "acks_of_unsent", "after_close_packets", "missing_timestamps", "http_errors"}, func(c *spatev1.TemplateCounters) *int64 { return &c.Errors }},
 	{[]string{"late_flows"}, func(c *spatev1.TemplateCounters) *int64 { return &c.Late }},
 	{[]string{"flows_not_begun"}, func(c *spatev1.TemplateCounters) *int64 { return &c.NotBegun }},
 	{[]string{"flows_exhausted", "ports_exhausted"}, func(c *spatev1.TemplateCounters) *int64 { return &c.Exhausted }},
@@ -111,11 +112,12 @@ func addSide(c *spatev1.TemplateCounters, t *enginev1.TemplateStats, value value
 	}
 }
 
-// settleFailed sums up what failed. A UDP server's flow ends by silence where nobody says goodbye; a client waits for an answer.
+// settleFailed sums up what failed, each flow by how it ended: where a message is broken our own RST ends it, which is the peer's
+// `reset`. A UDP server's flow ends by silence where nobody says goodbye; a client waits for an answer.
 func settleFailed(t spatev1.TemplateResult) {
 	for _, side := range []*spatev1.TemplateSide{t.Client, t.Server} {
 		if side != nil {
-			side.Failed = side.Reset + side.TimedOut + side.ClosedEarly + side.Cut
+			side.Failed = side.Reset + side.TimedOut + side.ClosedEarly + side.HTTPErrors + side.Cut
 		}
 	}
 	if t.Client != nil {

@@ -71,6 +71,34 @@ func TestTemplatesOfSeveralEngines(t *testing.T) {
 	}
 }
 
+// The side that waited for the message resets the connection and counts it so; its peer is reset.
+func TestABrokenMessageFailsItsFlowOnce(t *testing.T) {
+	for name, c := range map[string]struct{ client, server string }{
+		"at the client": {"http_errors", "resets_received"},
+		"at the server": {"resets_received", "http_errors"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			result := resultOf([]*enginev1.WatchStatsResponse{{Templates: []*enginev1.TemplateStats{
+				side("web", clientSide, 0, map[string]uint64{"connect_attempts": 10, "connects": 10, "closed": 10, "resets_sent": 4, c.client: 4}),
+				side("web", serverSide, 0, map[string]uint64{"accepts": 10, "connects": 10, "closed": 10, "resets_sent": 4, c.server: 4}),
+			}}}, &snapshot.Facts{}, &spatev1.TrafficRun{Spec: spatev1.TrafficRunSpec{Generator: spatev1.GeneratorSnapshot{Pods: make([]spatev1.PodSnapshot, 1)}}})
+			client, server := result.Templates[0].Client, result.Templates[0].Server
+			if client.Failed != 4 || server.Failed != 4 || result.Flows.Failed != 4 {
+				t.Errorf("%d failed at clients, %d at servers, %d in all", client.Failed, server.Failed, result.Flows.Failed)
+			}
+			if client.HTTPErrors+server.HTTPErrors != 4 || client.Errors != client.HTTPErrors || server.Errors != server.HTTPErrors {
+				t.Errorf("client %+v, server %+v", client.TemplateCounters, server.TemplateCounters)
+			}
+			r := &spatev1.TrafficRun{}
+			r.Spec.GeneratorTolerance = spatev1.GeneratorTolerance{Late: "0", TxDropped: "0", RxMissed: "0"}
+			r.Spec.Thresholds = []spatev1.Threshold{{Name: "none-failed", Expression: "result.flows.failed == 0"}}
+			if v := judge(r, result, time.Second); v.Outcome != spatev1.VerdictFailed {
+				t.Errorf("%+v", v)
+			}
+		})
+	}
+}
+
 // Of an engine whose warm-up is over, and of one in its warm-up.
 func TestWhatTemplatesDoInTheWarmupIsNoResult(t *testing.T) {
 	over := side("http", clientSide, 3, map[string]uint64{"connect_attempts": 100, "connects": 90, "closed": 97, "connect_drops": 7, "late_flows": 5, "sent_packets": 900})
