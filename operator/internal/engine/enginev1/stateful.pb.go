@@ -1397,7 +1397,7 @@ type Tunables struct {
 	Tos uint32 `protobuf:"varint,1,opt,name=tos,proto3" json:"tos,omitempty"`
 	// IPv4 time to live, IPv6 hop limit.
 	Ttl uint32 `protobuf:"varint,2,opt,name=ttl,proto3" json:"ttl,omitempty"`
-	// Largest segment in bytes.
+	// Largest segment in bytes. 0: 1460, over IPv6 1440, and as much less as the port's MTU and tunnels ask for.
 	Mss uint32 `protobuf:"varint,3,opt,name=mss,proto3" json:"mss,omitempty"`
 	// In segments (RFC 6928).
 	InitialWindow uint32 `protobuf:"varint,4,opt,name=initial_window,json=initialWindow,proto3" json:"initial_window,omitempty"`
