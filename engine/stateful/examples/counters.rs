@@ -35,8 +35,8 @@ const IDENTITIES: &str = "
 | either side, where every connection is [recorded](records.md) | records of the side, in the file or left out, + `records_dropped` = `closed` |
 
 When a run is over open is 0: what was still open is in `closed` and in `flows_cut`. The engine checks the rows about flows, servers
-of all templates taken together, and the one about bytes received when a run is over: it logs an error, and `spate-engine run` ends
-with exit code 1, if one does not hold.
+of all templates taken together, and the one about bytes received when a run is over. If one does not hold it logs an error, the run
+is invalid (`CountersContradict`), and `spate-engine run` ends with exit code 1.
 ";
 
 /// The whole page.

@@ -110,6 +110,9 @@ const (
 	// ReasonGeneratorLimited: invalid, since the generator was the limit (late, dropped or missed packets beyond
 	// `spec.generatorTolerance`), not the device under test.
 	ReasonGeneratorLimited = "GeneratorLimited"
+	// ReasonCountersContradict: invalid, since an engine's counters contradict each other, so that none can be trusted; the message has
+	// the identities that do not hold. It is a defect of the engine.
+	ReasonCountersContradict = "CountersContradict"
 	// ReasonPodLost: invalid, since an engine pod was lost during the run.
 	ReasonPodLost = "PodLost"
 	// ReasonPrepareFailed: invalid, since an engine refused the plan; the message is the engine's.

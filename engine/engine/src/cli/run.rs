@@ -93,8 +93,7 @@ impl Run {
             Output::Table => table(&last),
             Output::Json => println!("{}", serde_json::to_string_pretty(&last)?),
         }
-        let mut complaints = complaints(&last, &before);
-        complaints.extend(held.run().contradictions());
+        let complaints = complaints(&last, &before);
         complaints.iter().for_each(|complaint| eprintln!("invalid: {complaint}"));
         engine.remove(&plan.run_id);
         drop(held);
@@ -306,10 +305,11 @@ fn row(name: &str, c: &StreamCounters) {
 /// What makes the numbers say nothing about the device under test.
 fn complaints(last: &WatchStatsResponse, before: &[PortStats]) -> Vec<String> {
     let mut all = Vec::new();
-    if let Some(run) = &last.run
-        && run.state() != RunState::Complete
-    {
-        all.push(format!("the run ended early: {}", run.end_reason));
+    if let Some(run) = &last.run {
+        if run.state() != RunState::Complete {
+            all.push(format!("the run ended early: {}", run.end_reason));
+        }
+        all.extend(run.contradictions.iter().cloned());
     }
     for stream in &last.streams {
         let c = stream.measured.clone().unwrap_or_default();

@@ -571,6 +571,7 @@ impl Held {
             started_at_ns: self.run.started_at().unwrap_or(0) as i64,
             end_reason: self.run.end_reason().unwrap_or_default(),
             rate_factor: Some(self.factor(now_ns)),
+            contradictions: self.run.contradictions(),
         }
     }
 
@@ -688,6 +689,59 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::datapath::{Config, Memory, PollMode, PortConfig, PortDevice, UseOffloads};
+    use std::thread;
+    use std::time::Instant;
+
+    const ONE_TEMPLATE: &str = r#"{"runId": "r", "runTag": 1, "timing": {"durationNs": 1000000000}, "stateful": {
+        "payloads": [{"size": 100}],
+        "pools": [
+            {"name": "c", "first": "EAAAAQ==", "last": "EAAACQ=="},
+            {"name": "s", "first": "MAAAAQ==", "last": "MAAACQ=="}
+        ],
+        "templates": [{
+            "name": "web", "protocol": "TRANSPORT_PROTOCOL_TCP", "clientPort": "l", "serverPort": "l", "destinationPort": 80,
+            "client": {"instructions": [{"send": {"payload": 0}}]},
+            "server": {"instructions": [{"receive": {"bytes": 100}}]},
+            "flowsPerSecond": {"numerator": 1, "denominator": 1},
+            "clients": [{"pool": 0, "weight": 1}], "servers": [{"pool": 1, "weight": 1}]
+        }]
+    }}"#;
+
+    #[test]
+    fn contradictions_of_counters_are_told_when_the_run_has_ended() {
+        let loopback = PortConfig {
+            name: "l".into(),
+            device: PortDevice::Loopback,
+            line_rate_bps: None,
+            offloads: UseOffloads::Auto,
+        };
+        let datapath = Datapath::open(Config {
+            ports: vec![loopback],
+            worker_cpus: vec![0],
+            control_cpus: vec![0],
+            memory: Memory::Normal { bytes: 192 << 20 },
+            poll: PollMode::Adaptive,
+            port_workers: None,
+        });
+        let engine = Engine::new(datapath.unwrap());
+        let (held, _) = engine.prepare("r", ONE_TEMPLATE.into(), decode::Format::Auto).unwrap();
+        held.run().miscount();
+        assert_eq!(held.info(0).contradictions, Vec::<String>::new());
+        held.run().stop("the test says so");
+        let asked = Instant::now();
+        while !held.has_ended() {
+            assert!(asked.elapsed() < Duration::from_secs(10), "the run is {:?}", held.run().state());
+            thread::sleep(Duration::from_millis(2));
+        }
+        assert_eq!(
+            held.info(0).contradictions,
+            ["web: 0 connect_attempts, but 1 closed and 0 open", "servers: 0 accepts, but 1 closed and 0 open"]
+        );
+        engine.remove("r");
+        drop(held);
+        engine.close();
+    }
 
     #[test]
     fn a_factor_meets_the_exact_rate() {

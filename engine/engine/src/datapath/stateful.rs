@@ -222,6 +222,11 @@ impl Templates {
         told
     }
 
+    #[cfg(test)]
+    pub(super) fn miscount(&self) {
+        self.sides.iter().for_each(|side| side.counters[0].one(Count::Closed));
+    }
+
     /// Tells each worker how flows of templates (none given: of all) begin from now on. If that cannot be, nothing changes.
     pub(super) fn change_rates(
         &self,

@@ -5,6 +5,8 @@ package run
 // This file answers: what do a run's conditions and events say?
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -24,6 +26,9 @@ var runningReason = map[spatev1.RunPhase]struct {
 	spatev1.RunRunning:   {metav1.ConditionTrue, spatev1.ReasonTransmitting},
 	spatev1.RunDraining:  {metav1.ConditionFalse, spatev1.ReasonDraining},
 }
+
+// invalidAtTheEnd are reasons for which a run is invalid that was not cut short.
+var invalidAtTheEnd = []string{spatev1.ReasonGeneratorLimited, spatev1.ReasonCountersContradict}
 
 // conditions works them out from the phase and the verdict.
 func (s *scope) conditions() {
@@ -51,7 +56,7 @@ func (s *scope) conditions() {
 	switch {
 	case s.ended == endSuspended:
 		reason = spatev1.ReasonSuspended
-	case s.ended != "" || status.Verdict.Outcome == spatev1.VerdictInvalid && status.Verdict.Reasons[0].Reason != spatev1.ReasonGeneratorLimited:
+	case s.ended != "" || status.Verdict.Outcome == spatev1.VerdictInvalid && !slices.Contains(invalidAtTheEnd, status.Verdict.Reasons[0].Reason):
 		reason = spatev1.ReasonStopped
 	}
 	message := s.ended

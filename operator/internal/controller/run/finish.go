@@ -31,7 +31,27 @@ func (s *scope) finish(stats []*enginev1.WatchStatsResponse, facts *snapshot.Fac
 		s.invalid(spatev1.ReasonIncomplete, "ended before its duration: "+why, why)
 		return
 	}
-	s.complete(judge(s.run, result, s.length()), why)
+	s.complete(judge(s.run, result, contradictions(stats, s.run), s.length()), why)
+}
+
+// mostContradictions of an engine are named: each of its templates may have one, and a status has its bounds.
+const mostContradictions = 3
+
+// contradictions are the identities of counters that do not hold, by the engine's own account: one text for each pod that has some.
+func contradictions(stats []*enginev1.WatchStatsResponse, run *spatev1.TrafficRun) []string {
+	var all []string
+	for i, st := range stats {
+		told := st.GetRun().GetContradictions()
+		if len(told) == 0 {
+			continue
+		}
+		text := strings.Join(told[:min(len(told), mostContradictions)], "; ")
+		if more := len(told) - mostContradictions; more > 0 {
+			text += fmt.Sprintf("; and %d more", more)
+		}
+		all = append(all, fmt.Sprintf("pod %s: %s", run.Spec.Generator.Pods[i].Name, text))
+	}
+	return all
 }
 
 // length of the measured phase. Without a set duration it is the time until now less the drain, good for mean rates.
@@ -57,9 +77,15 @@ func (s *scope) complete(v spatev1.Verdict, why string) {
 	s.r.forget(s.run.UID)
 }
 
-// judge works the verdict out: first whether the generator was the limit, then the thresholds.
-func judge(run *spatev1.TrafficRun, result spatev1.RunResult, length time.Duration) spatev1.Verdict {
+// judge works the verdict out: first whether the counters can be trusted, then whether the generator was the limit, then the thresholds.
+func judge(run *spatev1.TrafficRun, result spatev1.RunResult, contradictions []string, length time.Duration) spatev1.Verdict {
 	v := spatev1.Verdict{Outcome: spatev1.VerdictPassed}
+	if len(contradictions) > 0 {
+		v.Outcome = spatev1.VerdictInvalid
+		v.Reasons = append(v.Reasons, spatev1.VerdictReason{
+			Reason: spatev1.ReasonCountersContradict, Message: "counters contradict each other: " + strings.Join(contradictions, "; "),
+		})
+	}
 	for _, limit := range generatorLimits(run.Spec.GeneratorTolerance, result) {
 		tolerated, err := plan.Tolerated(limit.tolerance, uint64(max(limit.of, 0)))
 		if err != nil || limit.count > 0 && uint64(limit.count) > tolerated {

@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	spatev1 "spate.dev/operator/api/v1alpha1"
 	"spate.dev/operator/internal/controller/snapshot"
 	"spate.dev/operator/internal/engine/enginev1"
@@ -61,7 +64,7 @@ func TestJudge(t *testing.T) {
 			for _, e := range c.thresholds {
 				r.Spec.Thresholds = append(r.Spec.Thresholds, spatev1.Threshold{Name: "t", Expression: e})
 			}
-			v := judge(r, spatev1.RunResult{FlowCounters: c.result, RxMissed: c.missed}, time.Second)
+			v := judge(r, spatev1.RunResult{FlowCounters: c.result, RxMissed: c.missed}, nil, time.Second)
 			reason, message := primary(&v)
 			if v.Outcome != c.outcome || reason != c.reason {
 				t.Errorf("%s %s: %s", v.Outcome, reason, message)
@@ -72,6 +75,35 @@ func TestJudge(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The numbers of such a run would meet the threshold.
+func TestCountersThatContradictEachOtherMakeTheRunInvalid(t *testing.T) {
+	stats := []*enginev1.WatchStatsResponse{
+		{Run: &enginev1.RunInfo{State: enginev1.RunState_RUN_STATE_COMPLETE}},
+		{Run: &enginev1.RunInfo{State: enginev1.RunState_RUN_STATE_COMPLETE, Contradictions: []string{
+			"web: 9 connect_attempts, but 8 closed and 0 open", "servers: 9 accepts, but 7 closed and 0 open", "third", "fourth", "fifth",
+		}}},
+	}
+	run := &spatev1.TrafficRun{}
+	run.Spec.Generator.Pods = []spatev1.PodSnapshot{{Name: "g-0"}, {Name: "g-1"}}
+	run.Spec.Timing.Duration = "1s"
+	run.Spec.GeneratorTolerance = spatev1.GeneratorTolerance{Late: "0", TxDropped: "0", RxMissed: "0"}
+	run.Spec.Thresholds = []spatev1.Threshold{{Name: "t", Expression: "result.lost == 0"}}
+	s := &scope{r: &Reconciler{Memory: &snapshot.Memory{}}, run: run}
+	s.finish(stats, &snapshot.Facts{}, "")
+	s.conditions()
+	if v := run.Status.Verdict; v.Outcome != spatev1.VerdictInvalid || len(v.Thresholds) != 1 || !v.Thresholds[0].Met {
+		t.Errorf("%+v", v)
+	}
+	passed := meta.FindStatusCondition(run.Status.Conditions, spatev1.ConditionPassed)
+	const want = "counters contradict each other: pod g-1: web: 9 connect_attempts, but 8 closed and 0 open; servers: 9 accepts, but 7 closed and 0 open; third; and 2 more"
+	if passed.Status != metav1.ConditionFalse || passed.Reason != spatev1.ReasonCountersContradict || passed.Message != want {
+		t.Errorf("%s %s: %s", passed.Status, passed.Reason, passed.Message)
+	}
+	if ended := meta.FindStatusCondition(run.Status.Conditions, spatev1.ConditionComplete); ended.Reason != spatev1.ReasonFinished {
+		t.Errorf("it was not cut short: %s", ended.Reason)
 	}
 }
 

@@ -640,9 +640,12 @@ type RunInfo struct {
 	// Set when the run ended early: what ended it.
 	EndReason string `protobuf:"bytes,5,opt,name=end_reason,json=endReason,proto3" json:"end_reason,omitempty"`
 	// The rate factor in force (see Update), 1/1 at the start.
-	RateFactor    *Ratio `protobuf:"bytes,6,opt,name=rate_factor,json=rateFactor,proto3" json:"rate_factor,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	RateFactor *Ratio `protobuf:"bytes,6,opt,name=rate_factor,json=rateFactor,proto3" json:"rate_factor,omitempty"`
+	// Set when the run has ended: identities of its counters (docs/reference/counters.md) that do not hold, in words. Nothing
+	// the run counted can be trusted then.
+	Contradictions []string `protobuf:"bytes,7,rep,name=contradictions,proto3" json:"contradictions,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *RunInfo) Reset() {
@@ -713,6 +716,13 @@ func (x *RunInfo) GetEndReason() string {
 func (x *RunInfo) GetRateFactor() *Ratio {
 	if x != nil {
 		return x.RateFactor
+	}
+	return nil
+}
+
+func (x *RunInfo) GetContradictions() []string {
+	if x != nil {
+		return x.Contradictions
 	}
 	return nil
 }
@@ -3783,7 +3793,7 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\tNeighbour\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x10\n" +
 	"\x03mac\x18\x02 \x01(\tR\x03mac\x12\x18\n" +
-	"\aproblem\x18\x03 \x01(\tR\aproblem\"\xee\x01\n" +
+	"\aproblem\x18\x03 \x01(\tR\aproblem\"\x96\x02\n" +
 	"\aRunInfo\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12/\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x19.spate.engine.v1.RunStateR\x05state\x12\x1f\n" +
@@ -3793,7 +3803,8 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\n" +
 	"end_reason\x18\x05 \x01(\tR\tendReason\x127\n" +
 	"\vrate_factor\x18\x06 \x01(\v2\x16.spate.engine.v1.RatioR\n" +
-	"rateFactor\"j\n" +
+	"rateFactor\x12&\n" +
+	"\x0econtradictions\x18\a \x03(\tR\x0econtradictions\"j\n" +
 	"\x0ePrepareRequest\x128\n" +
 	"\x06header\x18\x01 \x01(\v2\x1e.spate.engine.v1.PrepareHeaderH\x00R\x06header\x12\x16\n" +
 	"\x05chunk\x18\x02 \x01(\fH\x00R\x05chunkB\x06\n" +
