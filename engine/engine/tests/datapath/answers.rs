@@ -68,6 +68,7 @@ fn inside_pools() {
     let mut servers = one_side(scenario(Protocol::Tcp, 1, client, [v4(10, 9, 1, 0), v4(10, 9, 200, 255)]), false);
     // A million addresses more.
     servers.pools.push(Pool::new(v6(2, 1), v6(2, 1 << 20), Order::Sequential).unwrap());
+    servers.templates[0].server.as_mut().unwrap().tunables.mss = 1440;
     servers.templates[0].servers.push(WeightedPool { pool: 2, weight: 1 });
     let mut spec = emulated(&datapath, 5, None, servers);
     let stateful = spec.stateful.as_mut().unwrap();
