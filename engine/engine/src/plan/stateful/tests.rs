@@ -54,6 +54,12 @@ fn second(plan: &mut Plan, first: [u8; 4], change: fn(&mut Gtpu)) {
     part(plan).templates.push(template);
 }
 
+/// Of clients and of servers.
+fn mss(plan: &Plan) -> [u16; 2] {
+    let template = checked(plan).templates[0].clone();
+    [template.client.unwrap().tunables.mss, template.server.unwrap().tunables.mss]
+}
+
 fn over_v6(plan: &mut Plan) {
     for (pool, net) in [(0, 1), (1, 2)] {
         let (first, last) = ([&[net; 15][..], &[1]].concat(), [&[net; 15][..], &[9]].concat());
@@ -196,10 +202,6 @@ fn defaults_are_in_place() {
 
 #[test]
 fn segments_fit_where_no_mss_is_asked_for() {
-    let mss = |plan: &Plan| {
-        let template = checked(plan).templates[0].clone();
-        [template.client.unwrap().tunables.mss, template.server.unwrap().tunables.mss]
-    };
     let mut plan = good();
     assert_eq!(mss(&plan), [1460; 2]);
     over_v6(&mut plan);
@@ -209,10 +211,6 @@ fn segments_fit_where_no_mss_is_asked_for() {
 
 #[test]
 fn tunnels_are_as_the_plan_says_and_segments_fit_beside_them() {
-    let mss = |plan: &Plan| {
-        let template = checked(plan).templates[0].clone();
-        [template.client.unwrap().tunables.mss, template.server.unwrap().tunables.mss]
-    };
     let mut plan = good();
     tunnel(&mut plan, |_| ());
     // The MTU of 1500 without 40 of IP and TCP, and 36 of IP, UDP and GTP-U; servers have none.
