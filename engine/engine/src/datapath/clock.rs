@@ -117,13 +117,15 @@ impl Clock {
         let offset = self.inner.wall_offset.load(Acquire);
         let since = signed(mono_ns.wrapping_add_signed(offset).wrapping_sub(stamp));
         let changed_at = self.inner.changed_at.load(Relaxed);
-        if since >= 0 && mono_ns.wrapping_sub(since.cast_unsigned()) >= changed_at {
+        // None: before the clock began, as an hour ago is on a machine that was started half an hour ago.
+        let stamped_at = |since: i64| mono_ns.checked_sub(u64::try_from(since).ok()?);
+        if stamped_at(since).is_some_and(|at| at >= changed_at) {
             return since;
         }
         // Stamped before the last adjustment, if it makes sense by what was true then.
         let previous = self.inner.previous_offset.load(Relaxed);
         let before = signed(mono_ns.wrapping_add_signed(previous).wrapping_sub(stamp));
-        if before >= 0 && mono_ns.wrapping_sub(before.cast_unsigned()) < changed_at { before } else { since }
+        if stamped_at(before).is_some_and(|at| at < changed_at) { before } else { since }
     }
 
     /// Takes over adjustments of the wall clock. Called about once a second.
@@ -191,7 +193,23 @@ mod tests {
         // 100 ppm, and time for being preempted between two readings.
         assert!((end.0 - start.0).abs_diff(end.1 - start.1) < 30_000 + 1_000_000, "{start:?} {end:?}");
         assert!(clock.now_wall_ns().abs_diff(system_ns(ClockId::Realtime)) < 5_000_000);
-        // A wall clock that is set does not touch what was measured by it.
+        a_wall_clock_that_is_set_does_not_touch_what_was_measured_by_it(&clock);
+        let later = clock.now_wall_ns() + 1_000_000_000;
+        assert_eq!(clock.wall_of(clock.mono_of(later)), later);
+    }
+
+    #[test]
+    fn keeps_time_on_a_machine_that_was_just_started() {
+        let counter = Counter { start: (tsc(), 0), scale: 1 << 32 };
+        let (wall_offset, previous_offset) = Default::default();
+        let (changed_at, source) = Default::default();
+        let inner = Inner { counter: Some(counter), wall_offset, previous_offset, changed_at, source };
+        let clock = Clock { inner: Arc::new(inner) };
+        clock.follow_wall();
+        a_wall_clock_that_is_set_does_not_touch_what_was_measured_by_it(&clock);
+    }
+
+    fn a_wall_clock_that_is_set_does_not_touch_what_was_measured_by_it(clock: &Clock) {
         for step in [-3_600_000_000_000i64, -7, 0, 5_000, 3_600_000_000_000] {
             let sent = clock.mono_ns();
             let stamp = clock.wall_of(sent) % TIMESTAMP_MODULUS;
@@ -206,7 +224,5 @@ mod tests {
             assert_eq!(clock.since_stamp(stamp, after - 99), -99);
         }
         clock.follow_wall();
-        let later = clock.now_wall_ns() + 1_000_000_000;
-        assert_eq!(clock.wall_of(clock.mono_of(later)), later);
     }
 }
