@@ -93,6 +93,7 @@ spate_port_configure(uint16_t port, uint16_t rx_queues, uint16_t tx_queues, cons
 {
 	struct rte_eth_conf conf;
 	struct rte_eth_dev_info dev;
+	uint8_t fitted[UINT8_MAX] = { 0 };
 	int rc;
 
 	memset(&conf, 0, sizeof(conf));
@@ -105,10 +106,10 @@ spate_port_configure(uint16_t port, uint16_t rx_queues, uint16_t tx_queues, cons
 		conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
 		rss->rss_hf = dev.flow_type_rss_offloads &
 			(RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP | RTE_ETH_RSS_UDP | RTE_ETH_RSS_SCTP);
-		if (dev.hash_key_size == key_len) {
-			/* Only read. */
-			rss->rss_key = (uint8_t *)(uintptr_t)key;
-			rss->rss_key_len = key_len;
+		memcpy(fitted, key, key_len);
+		if (dev.hash_key_size != 0) {
+			rss->rss_key = fitted;
+			rss->rss_key_len = dev.hash_key_size;
 		}
 	}
 	if ((offloads & SPATE_CAN_TX_CHECKSUM) != 0)
@@ -118,6 +119,53 @@ spate_port_configure(uint16_t port, uint16_t rx_queues, uint16_t tx_queues, cons
 	if ((offloads & SPATE_CAN_RX_CHECKSUM) != 0)
 		conf.rxmode.offloads |= RTE_ETH_RX_OFFLOAD_CHECKSUM;
 	return rte_eth_dev_configure(port, rx_queues, tx_queues, &conf);
+}
+
+static uint32_t
+hashes(uint64_t kinds)
+{
+	return ((kinds & RTE_ETH_RSS_NONFRAG_IPV4_TCP) != 0 ? SPATE_HASHES_TCP4 : 0) |
+		((kinds & RTE_ETH_RSS_NONFRAG_IPV4_UDP) != 0 ? SPATE_HASHES_UDP4 : 0) |
+		((kinds & RTE_ETH_RSS_NONFRAG_IPV6_TCP) != 0 ? SPATE_HASHES_TCP6 : 0) |
+		((kinds & RTE_ETH_RSS_NONFRAG_IPV6_UDP) != 0 ? SPATE_HASHES_UDP6 : 0);
+}
+
+int
+spate_port_spread(uint16_t port, uint16_t rx_queues, uint16_t wrap, struct spate_spread *spread)
+{
+	struct rte_eth_rss_reta_entry64 table[RTE_DIM(spread->table) / RTE_ETH_RETA_GROUP_SIZE];
+	struct rte_eth_rss_conf conf = { .rss_key = spread->key };
+	struct rte_eth_dev_info dev;
+	uint16_t i;
+	int rc;
+
+	memset(spread, 0, sizeof(*spread));
+	rc = rte_eth_dev_info_get(port, &dev);
+	if (rc != 0)
+		return rc;
+	if (dev.reta_size == 0 || dev.reta_size > RTE_DIM(spread->table) || dev.hash_key_size > sizeof(spread->key))
+		return -ENOTSUP;
+	memset(table, 0, sizeof(table));
+	for (i = 0; i < dev.reta_size; i++) {
+		table[i / RTE_ETH_RETA_GROUP_SIZE].mask = UINT64_MAX;
+		table[i / RTE_ETH_RETA_GROUP_SIZE].reta[i % RTE_ETH_RETA_GROUP_SIZE] = i % wrap % rx_queues;
+	}
+	/* What it has is what counts, whether it took this or not. */
+	(void)rte_eth_dev_rss_reta_update(port, table, dev.reta_size);
+	rc = rte_eth_dev_rss_reta_query(port, table, dev.reta_size);
+	if (rc != 0)
+		return rc;
+	/* Drivers that do not tell have one of 40. */
+	spread->key_len = dev.hash_key_size != 0 ? dev.hash_key_size : 40;
+	conf.rss_key_len = spread->key_len;
+	rc = rte_eth_dev_rss_hash_conf_get(port, &conf);
+	if (rc != 0)
+		return rc;
+	spread->hashes = hashes(conf.rss_hf);
+	spread->table_len = dev.reta_size;
+	for (i = 0; i < dev.reta_size; i++)
+		spread->table[i] = table[i / RTE_ETH_RETA_GROUP_SIZE].reta[i % RTE_ETH_RETA_GROUP_SIZE];
+	return 0;
 }
 
 int

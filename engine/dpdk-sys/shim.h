@@ -80,10 +80,29 @@ struct spate_port_info {
 };
 /* These return 0 or a negative errno. */
 int spate_port_info(uint16_t port, struct spate_port_info *info);
-/* Several receive queues share packets out by addresses and ports, with this key if the device takes one as long. It does
- * of the work on packets what `offloads` says, of what it can. */
+/* Several receive queues share packets out by addresses and ports, with this key: its first bytes where the device takes
+ * fewer, and 0 behind it where it takes more. The device does of the work on packets what `offloads` says, of what it can. */
 int spate_port_configure(uint16_t port, uint16_t rx_queues, uint16_t tx_queues, const uint8_t *key, uint8_t key_len,
 			 uint32_t offloads);
+
+/* How a started port shares packets out, as read back from its device. */
+enum spate_hashes {
+	SPATE_HASHES_TCP4 = 1,
+	SPATE_HASHES_UDP4 = 2,
+	SPATE_HASHES_TCP6 = 4,
+	SPATE_HASHES_UDP6 = 8,
+};
+struct spate_spread {
+	/* Of SPATE_HASHES_*: by addresses and ports. */
+	uint32_t hashes;
+	uint8_t key_len;
+	uint8_t key[64];
+	/* Queues by the hash's remainder. */
+	uint16_t table_len;
+	uint16_t table[2048];
+};
+/* Asks the device for a table of the remainder by `wrap`, dealt to the queues in turn, and reads back what it has. */
+int spate_port_spread(uint16_t port, uint16_t rx_queues, uint16_t wrap, struct spate_spread *spread);
 int spate_port_setup_rx(uint16_t port, uint16_t queue, uint16_t descriptors, struct rte_mempool *pool);
 int spate_port_setup_tx(uint16_t port, uint16_t queue, uint16_t descriptors);
 /* Speed in Mbit/s, 0 if unknown. */

@@ -15,6 +15,7 @@ mod loopback;
 mod mempool;
 mod port;
 mod prebuilt;
+mod steering;
 mod tap;
 mod thread;
 

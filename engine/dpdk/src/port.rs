@@ -12,7 +12,8 @@ use std::{
 use spate_dpdk_sys as sys;
 
 use crate::{
-    BURST, Burst, Device, Disturbance, Eal, Error, Mempool, PacketSocket, Spread, kernel, log::Mark, loopback::Loopback,
+    BURST, Burst, Device, Disturbance, Eal, Error, Mempool, PacketSocket, Spread, kernel, log::Mark,
+    loopback::Loopback, steering,
 };
 
 /// Bytes of each of the two rings of a kernel port at most.
@@ -123,6 +124,8 @@ struct Inner {
     loopback: Option<Loopback>,
     /// Where received packets go; kept until the device is closed.
     rx_pool: std::sync::OnceLock<Mempool>,
+    /// Once it is started: why packets do not come to the queues that are computed, if they do not.
+    steering: std::sync::OnceLock<Result<(), String>>,
 }
 
 #[derive(Debug)]
@@ -224,6 +227,7 @@ impl Port<Configured> {
             kernel: socket,
             loopback,
             rx_pool: std::sync::OnceLock::new(),
+            steering: std::sync::OnceLock::new(),
         };
         Ok(Self { inner: Arc::new(inner), state: PhantomData })
     }
@@ -267,6 +271,9 @@ impl Port<Configured> {
             }
             call(&format!("starting {device}"), || sys::rte_eth_dev_start(id))?;
         }
+        // A loopback does by software what is computed.
+        let steering = if self.inner.loopback.is_some() { Ok(()) } else { steering::set_and_verify(id, rx_queues) };
+        let _ = self.inner.steering.set(steering);
         if let Device::Pci(address) = &self.inner.device {
             // SAFETY: the port is started.
             let code = unsafe { sys::rte_eth_promiscuous_enable(id) };
@@ -328,6 +335,12 @@ impl Port<Started> {
             _ if code != 0 => Link { up: false, line_rate_bps: None },
             _ => Link { up, line_rate_bps: (speed > 0).then(|| u64::from(speed) * 1_000_000) },
         }
+    }
+
+    /// Whether packets come to the receive queues that [`spate_wire::spread`] computes, as its device was found set up at the
+    /// start. The error says what differs.
+    pub fn steering(&self) -> Result<(), &str> {
+        self.inner.steering.get().map_or(Ok(()), |found| found.as_ref().copied().map_err(String::as_str))
     }
 
     /// From now on, what is sent on a loopback arrives as `disturbance` says: for tests of what measures. False for other
@@ -574,7 +587,7 @@ fn port_by_name(name: &str) -> Option<u16> {
     (unsafe { sys::rte_eth_dev_get_port_by_name(name.as_ptr(), &raw mut id) } == 0).then_some(id)
 }
 
-fn probe(driver: &str, arguments: &str) -> Result<u16, Error> {
+pub(crate) fn probe(driver: &str, arguments: &str) -> Result<u16, Error> {
     let name = fresh_name(driver);
     let text = CString::new(arguments).map_err(|_| Error::InterfaceNotFound(arguments.to_owned()))?;
     // SAFETY: the environment is up; C strings.

@@ -69,8 +69,6 @@ struct Left {
     missed: u64,
     /// Frames that were none of the scenario's.
     foreign: u64,
-    /// Frames with a wrong checksum.
-    damaged: u64,
 }
 
 /// What they counted.
@@ -244,7 +242,7 @@ impl Emulated {
             (left.flows as u64, "places for flows are taken after all was cut"),
             (left.missed, "packets came faster than our end took them"),
             (left.foreign, "packets were foreign"),
-            (left.damaged, "packets had a wrong checksum"),
+            (counted.get(Count::BadChecksums), "packets had a wrong checksum"),
         ] {
             if count > 0 {
                 counted.contradictions.push(format!("{count} {told}"));
@@ -304,7 +302,6 @@ impl Worker {
                 match self.emulation.receive(0, frame, now) {
                     Received::Taken => {}
                     Received::Foreign | Received::Elsewhere => self.left.foreign += 1,
-                    Received::BadChecksum => self.left.damaged += 1,
                 }
             }
             let now = self.now_ns();

@@ -174,8 +174,8 @@ impl Flow {
                 machine.variables[usize::from(variable)] = cx.now.ns.cast_signed();
                 Step::Next
             }
-            Instruction::Count { .. } => {
-                cx.counters.one(Count::ProgramCounts);
+            Instruction::Count { counter } => {
+                cx.counters.count_of_program(counter);
                 Step::Next
             }
             Instruction::SwitchTemplate { template } => Step::Switch(template),

@@ -78,17 +78,21 @@ counters! {
     CongestionEchoes "congestion_echoes" "" "Reductions because the peer told of such marks.";
     MtuReductions "mtu_reductions" "" "Segment sizes reduced because a link's MTU is smaller.";
     IcmpErrors "icmp_errors" "" "ICMP errors about a flow.";
+    Refused "refused" "" "UDP flows ended because the peer's port or protocol is not reachable, or prohibited (ICMP).";
+    BadChecksums "bad_checksums" "" "Packets to addresses of the side that were dropped because a checksum is wrong.";
+    Truncated "truncated" "" "Packets to addresses of the side that were dropped because they are shorter than their headers say.";
+    Fragments "fragments" "" "Fragments of IP packets to addresses of the side, dropped: they are not put together.";
     PeerClosedEarly "peer_closed_early" "" "Programs that waited for more when the peer closed.";
     FlowsExhausted "flows_exhausted" "err_no_memory" "Flows not started because all places were taken.";
     PortsExhausted "ports_exhausted" "err_no_template" "Flows not started because all tries found their addresses and ports in use.";
-    OpenLimitWaits "open_limit_waits" "" "Flows that started later because the limit of open flows was reached.";
+    OpenLimitWaits "open_limit_waits" "" "Flows that had to wait because as many as may be were open.";
     TimeWaitReused "time_wait_reused" "" "Flows in TIME-WAIT that a new SYN ended early (RFC 6191).";
     MessagesSent "messages_sent" "udps_sndpkt" "Datagrams that programs sent.";
     MessagesReceived "messages_received" "udps_rcvpkt" "Datagrams received.";
     MessageBytesSent "message_bytes_sent" "udps_sndbyte" "Bytes of data in them.";
     MessageBytesReceived "message_bytes_received" "udps_rcvbyte" "Bytes of data in them.";
     KeepaliveTimeouts "keepalive_timeouts" "udps_keepdrops" "UDP flows ended by silence.";
-    ProgramCounts "program_counts" "" "Counts of programs, of all their counters.";
+    ProgramCounts "program_counts" "" "Counts of programs, of all their counters together.";
     FlowsCut "flows_cut" "" "Flows still open when the run's drain was over: they ended without a word.";
     SwitchedOut "switched_out" "" "Flows that went on as those of another template: by their program, or by their first bytes.";
     SwitchedIn "switched_in" "" "Flows that came from another template so.";
@@ -118,6 +122,8 @@ pub struct Counters {
     warmup: [Counter; COUNTS],
     /// The warm-up lasts.
     warming: AtomicBool,
+    /// Counters of the program, in their order, with what of each was counted in the warm-up.
+    programs: Box<[(Counter, Counter)]>,
     connect_times: Option<Box<Times>>,
     round_trips: Option<Box<Times>>,
 }
@@ -129,6 +135,7 @@ impl Default for Counters {
             open: Counter::default(),
             warmup: core::array::from_fn(|_| Counter::default()),
             warming: AtomicBool::new(false),
+            programs: Box::default(),
             connect_times: None,
             round_trips: None,
         }
@@ -136,10 +143,11 @@ impl Default for Counters {
 }
 
 impl Counters {
-    /// Those that have a place for how long it took to connect, and for round trips.
-    pub fn timing(connects: bool, round_trips: bool) -> Self {
+    /// Those that have a place for how long it took to connect, for round trips, and for so many counters of a program.
+    pub fn new(connects: bool, round_trips: bool, programs: usize) -> Self {
         let times = |so: bool| so.then(Box::<Times>::default);
-        Self { connect_times: times(connects), round_trips: times(round_trips), ..Self::default() }
+        let programs = (0..programs).map(|_| Default::default()).collect();
+        Self { connect_times: times(connects), round_trips: times(round_trips), programs, ..Self::default() }
     }
 
     /// What is counted from now on is of a warm-up, and no times are noted.
@@ -149,7 +157,8 @@ impl Counters {
 
     /// The warm-up is over; only the one writer may say so.
     pub(crate) fn end_warmup(&self) {
-        self.warmup.iter().zip(&self.counts).for_each(|(warmup, count)| warmup.set(count.get()));
+        let programs = self.programs.iter().map(|(count, warmup)| (warmup, count));
+        self.warmup.iter().zip(&self.counts).chain(programs).for_each(|(warmup, count)| warmup.set(count.get()));
         self.warming.store(false, Ordering::Release);
     }
 
@@ -196,6 +205,15 @@ impl Counters {
         self.counts[count as usize].add(n);
     }
 
+    /// Counts one for a counter of the program.
+    #[inline]
+    pub(crate) fn count_of_program(&self, counter: u16) {
+        self.one(Count::ProgramCounts);
+        if let Some((count, _)) = self.programs.get(usize::from(counter)) {
+            count.add(1);
+        }
+    }
+
     /// Counts one.
     #[inline]
     pub fn one(&self, count: Count) {
@@ -232,6 +250,15 @@ impl Counters {
         let all: Vec<_> = self.all().collect();
         let warmup = if warming { all.clone() } else { self.warmup.iter().map(Counter::get).collect() };
         (all, warmup)
+    }
+
+    /// Counters of the program, in its order, with what of each was counted in the warm-up: before that is over, all.
+    pub fn programs(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let warming = self.warming.load(Ordering::Acquire);
+        self.programs.iter().map(move |(count, warmup)| {
+            let all = count.get();
+            (all, if warming { all } else { warmup.get() })
+        })
     }
 
     /// All, in the order of `COUNTERS`.

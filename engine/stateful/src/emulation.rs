@@ -54,16 +54,25 @@ pub struct Emulation {
     tuples: Tuples,
     share: Share,
     home: Box<Home>,
-    /// Due, and not begun: as many as may be open are.
-    waiting: Option<Arrival>,
     /// No flow begins from here on.
     end_ns: u64,
-    /// By template: flows of this worker that may be open.
-    most_open: Box<[u64]>,
-    /// Flows that were due before this waited for others to end: they are late from here on only.
-    held_until_ns: u64,
+    /// By template.
+    limits: Box<[OpenLimit]>,
+    /// Templates of which flows are held.
+    holding: Vec<usize>,
     /// A flow that begins later than this after its time is late.
     late_after_ns: u64,
+}
+
+/// Of a template: flows of this worker that may be open at a time.
+#[derive(Clone, Copy, Debug)]
+struct OpenLimit {
+    /// `u64::MAX`: any number.
+    most: u64,
+    /// Due, and not begun because as many were open.
+    held: u64,
+    /// Begun, if there is a limit.
+    begun: u64,
 }
 
 impl core::fmt::Debug for Emulation {
@@ -97,26 +106,26 @@ impl Emulation {
         let tuples = Tuples::new(&scenario.pools, templates, share, dealing)?;
         // Tried now, so that an error is told before the start.
         Self::arrivals(&scenario, share, 0)?;
-        let most_open = scenario.templates.iter().enumerate().map(|(template, of)| {
+        let limits = scenario.templates.iter().enumerate().map(|(template, of)| {
             let most = of.client.as_ref().map_or(0, |client| client.most_open);
             let Share { worker, workers } = share;
-            match most {
-                0 => Ok(u64::MAX),
-                _ if most < workers => Err(EmulationError::FewMayBeOpen { template, most, workers }),
-                _ => Ok(most / workers + u64::from(worker < most % workers)),
-            }
+            let most = match most {
+                0 => u64::MAX,
+                _ if most < workers => return Err(EmulationError::FewMayBeOpen { template, most, workers }),
+                _ => most / workers + u64::from(worker < most % workers),
+            };
+            Ok(OpenLimit { most, held: 0, begun: 0 })
         });
-        let most_open = most_open.collect::<Result<_, _>>()?;
+        let limits = limits.collect::<Result<Box<_>, _>>()?;
         Ok(Self {
             stack: Stack::new(scenario.clone(), ports, seed, now_ns),
             arrivals: None,
             tuples,
             share,
             home,
-            waiting: None,
             end_ns: u64::MAX,
-            most_open,
-            held_until_ns: 0,
+            holding: Vec::with_capacity(limits.len()),
+            limits,
             late_after_ns: LATE_NS,
             scenario,
         })
@@ -178,20 +187,17 @@ impl Emulation {
     /// No flow begins from this instant on; those that are open go on.
     pub fn stop(&mut self, at_ns: u64) {
         self.end_ns = self.end_ns.min(at_ns);
-        self.waiting = self.waiting.take_if(|waiting| waiting.due_ns < at_ns);
     }
 
     /// Gives up flows that were due before `stop` and have not begun; they are counted.
     pub fn give_up(&mut self) {
         let end_ns = core::mem::replace(&mut self.end_ns, 0);
-        let waiting = self.waiting.take();
-        // All others were behind it.
-        let why = if waiting.is_some() { Count::FlowsHeldBack } else { Count::FlowsNotBegun };
-        if let Some(arrival) = waiting {
-            self.counters(arrival.template, true).one(why);
+        for template in self.holding.drain(..) {
+            let held = core::mem::take(&mut self.limits[template].held);
+            self.stack.counters(template, true).add(Count::FlowsHeldBack, held);
         }
         if let Some(mut arrivals) = self.arrivals.take() {
-            arrivals.count(end_ns, |template, owed| self.counters(template, true).add(why, owed));
+            arrivals.count(end_ns, |template, owed| self.counters(template, true).add(Count::FlowsNotBegun, owed));
         }
     }
 
@@ -241,30 +247,69 @@ impl Emulation {
 
     fn begin(&mut self, now_ns: u64, known_ns: u64, most: usize) -> bool {
         let before = known_ns.saturating_add(1).min(self.end_ns);
-        for begun in 0..most {
-            let waiting = self.waiting.take();
-            let Some(arrival) = waiting.or_else(|| self.arrivals.as_mut()?.take(before)) else { return begun > 0 };
-            if self.stack.open_flows(arrival.template, true) >= self.most_open[arrival.template] {
-                if waiting.is_none() {
-                    self.counters(arrival.template, true).one(Count::OpenLimitWaits);
-                }
-                self.waiting = Some(arrival);
-                return begun > 0;
-            }
-            if waiting.is_some() {
-                self.held_until_ns = now_ns;
-            }
-            self.open(arrival, now_ns);
+        let held_began = !self.holding.is_empty() && self.begin_held(now_ns, most);
+        for taken in 0..most {
+            let Some(arrival) = self.arrivals.as_mut().and_then(|arrivals| arrivals.take(before)) else {
+                return held_began || taken > 0;
+            };
+            self.due(arrival, now_ns);
         }
         true
     }
 
-    fn open(&mut self, arrival: Arrival, now_ns: u64) {
-        let template = arrival.template;
+    /// A flow is due: it begins, or is held.
+    #[inline]
+    fn due(&mut self, Arrival { due_ns, template, number }: Arrival, now_ns: u64) {
+        let limit = &mut self.limits[template];
+        if limit.most != u64::MAX {
+            if limit.held > 0 || self.stack.open_flows(template, true) >= limit.most {
+                if limit.held == 0 {
+                    self.holding.push(template);
+                }
+                limit.held += 1;
+                return self.counters(template, true).one(Count::OpenLimitWaits);
+            }
+            return self.open_limited(template, due_ns, now_ns);
+        }
+        self.open(template, number, due_ns, now_ns);
+    }
+
+    /// Flows that were held begin as long as there is room, so many at most. Whether any did.
+    #[cold]
+    fn begin_held(&mut self, now_ns: u64, most: usize) -> bool {
+        let mut left = most;
+        for at in (0..self.holding.len()).rev() {
+            let template = self.holding[at];
+            while left > 0
+                && self.limits[template].held > 0
+                && self.stack.open_flows(template, true) < self.limits[template].most
+            {
+                self.limits[template].held -= 1;
+                // It is not late: it waited for others to end.
+                self.open_limited(template, now_ns, now_ns);
+                left -= 1;
+            }
+            if self.limits[template].held == 0 {
+                self.holding.swap_remove(at);
+            }
+        }
+        left < most
+    }
+
+    /// The next flow of a template of which only some may be open. Those are numbered as they begin: worker w's j-th is flow
+    /// j W + w. (So it need only be known how many are held.)
+    fn open_limited(&mut self, template: usize, due_ns: u64, now_ns: u64) {
+        let limit = &mut self.limits[template];
+        let number = limit.begun * self.share.workers + self.share.worker;
+        limit.begun += 1;
+        self.open(template, number, due_ns, now_ns);
+    }
+
+    fn open(&mut self, template: usize, number: u64, due_ns: u64, now_ns: u64) {
         let of = &self.scenario.templates[template];
         let Some(port) = of.client.as_ref().map(|client| client.port) else { return };
         let home = |tuple: &tuples::Tuple| (self.home)(port, of.destination_port, tuple);
-        if now_ns > arrival.due_ns.max(self.held_until_ns).saturating_add(self.late_after_ns) {
+        if now_ns > due_ns.saturating_add(self.late_after_ns) {
             self.stack.counters(template, true).one(Count::LateFlows);
         }
         let mut draw = self.tuples.next(template, home);
@@ -275,7 +320,7 @@ impl Emulation {
                 local_port: found.tuple.source_port,
                 remote_port: of.destination_port,
             };
-            match self.stack.open(template, arrival.number, &tuple, now_ns) {
+            match self.stack.open(template, number, &tuple, now_ns) {
                 Ok(()) | Err(NotOpened::Exhausted) => return,
                 Err(NotOpened::InUse) => {
                     if !self.tuples.skip(found, home) {
@@ -319,16 +364,14 @@ impl Emulation {
 
     /// When something is to be done at the latest, in ns; none if only a frame can change that.
     pub fn next_due_ns(&self) -> Option<u64> {
-        let arrival =
-            if self.waiting.is_some() { None } else { self.arrivals.as_ref().and_then(Arrivals::next_due_ns) };
-        let arrival = arrival.filter(|due| *due < self.end_ns);
+        let arrival = self.arrivals.as_ref().and_then(Arrivals::next_due_ns).filter(|due| *due < self.end_ns);
         arrival.into_iter().chain(self.stack.next_due_ns()).min()
     }
 
     /// Whether flows may still begin.
     pub fn begins(&self) -> bool {
-        let next = self.waiting.map(|waiting| waiting.due_ns).or_else(|| self.arrivals.as_ref()?.next_due_ns());
-        next.is_some_and(|due| due < self.end_ns)
+        let next = self.arrivals.as_ref().and_then(Arrivals::next_due_ns);
+        !self.holding.is_empty() || next.is_some_and(|due| due < self.end_ns)
     }
 
     /// The counters of one side of a template.

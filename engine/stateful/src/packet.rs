@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Frames of TCP, UDP and ICMP over IPv4 and IPv6: read without copying, and verified; written from their parts.
-use spate_wire::checksum::{checksum, fold, sum, sum_le, swapped};
+use spate_wire::{
+    checksum::{checksum, fold, sum, sum_le, swapped},
+    headers::{Headers, Version},
+};
 
 use crate::{
     offload::{Finish, leave_checksums},
@@ -259,6 +262,15 @@ impl<'a> Packet<'a> {
         };
         Ok(Self { source_mac, source, destination, ecn, content })
     }
+}
+
+/// Whom a frame is for that is of IP, be it broken behind its addresses.
+pub fn destination(frame: &[u8]) -> Option<Address> {
+    let Headers { version, at, .. } = Headers::find(frame)?;
+    Some(match version {
+        Version::V4 => Address::v4(be32(frame, at + 16)),
+        Version::V6 => Address(u128::from_be_bytes(*frame.get(at + 24..)?.first_chunk()?)),
+    })
 }
 
 /// What nearly all frames are: a TCP segment over IPv4, without tags or options of IP.

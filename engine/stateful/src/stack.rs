@@ -17,7 +17,8 @@ use crate::{
     flow::{Flow, State, is, seq_before},
     offload::Finish,
     packet::{
-        Below, Content, Datagram, Ends, Head, Options, Packet, Plain, Reject, Segment, TCP_HEADER, Trouble, flag,
+        Below, Content, Datagram, Ends, Head, Options, Packet, Plain, Reject, Segment, TCP_HEADER, Trouble,
+        destination, flag,
     },
     random,
     reader::Readers,
@@ -140,8 +141,6 @@ pub enum Received {
     Taken,
     /// It is none of the scenario's.
     Foreign,
-    /// Its checksum is wrong.
-    BadChecksum,
     /// It is of a client's flow, or about any flow of ours, that another worker may have: nothing was done with it.
     Elsewhere,
 }
@@ -312,7 +311,7 @@ impl Stack {
             let server = template.server.as_ref().map(|server| (server.port, &server.tunables, &server.program));
             [(client, own_macs, tcp || template.latency), (server, false, tcp)].map(|(side, own_macs, timed)| {
                 let counters = Arc::new(match &side {
-                    Some(_) => Counters::timing(tcp, timed),
+                    Some((.., program)) => Counters::new(tcp, timed, program.counters.len()),
                     None => Counters::default(),
                 });
                 let (port, tunables, program) = side.map_or_else(Default::default, |(port, tunables, program)| {
@@ -581,8 +580,7 @@ impl Stack {
     fn receive_any(&mut self, port: usize, frame: &[u8], verified: bool) -> Received {
         let packet = match Packet::read_marked(frame, verified) {
             Ok(packet) => packet,
-            Err(Reject::Checksum) => return Received::BadChecksum,
-            Err(Reject::Other | Reject::Truncated | Reject::Fragment) => return Received::Foreign,
+            Err(why) => return self.receive_broken(port, frame, why),
         };
         match &packet.content {
             Content::Tcp(segment) => {
@@ -597,6 +595,22 @@ impl Stack {
             Content::Udp(datagram) => self.receive_udp(port, &packet, datagram),
             Content::Icmp(trouble) => self.receive_trouble(port, trouble),
         }
+    }
+
+    /// What cannot be read is counted where the address is that it is for.
+    #[cold]
+    fn receive_broken(&mut self, port: usize, frame: &[u8], why: Reject) -> Received {
+        let count = match why {
+            Reject::Other => return Received::Foreign,
+            Reject::Checksum => Count::BadChecksums,
+            Reject::Truncated => Count::Truncated,
+            Reject::Fragment => Count::Fragments,
+        };
+        let Some(side) = destination(frame).and_then(|address| self.owner(port, address)) else {
+            return Received::Foreign;
+        };
+        self.sides[side].counters.one(count);
+        Received::Taken
     }
 
     /// A segment of a flow. It is all that is read of the frame, but for what is rare.
@@ -819,7 +833,7 @@ impl Stack {
                 self.go_on(index);
             }
         } else {
-            cx.counters.one(Count::IcmpErrors);
+            flow.datagram_refused(trouble.kind, &mut cx);
         }
         self.settle(index);
         Received::Taken

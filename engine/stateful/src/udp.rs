@@ -3,7 +3,7 @@
 use crate::{
     counters::Count,
     flow::{Flow, State, is},
-    packet::UDP_HEADER,
+    packet::{TroubleKind, UDP_HEADER},
     tcp::{Context, Output, Sources, Turn},
     wheel,
 };
@@ -39,6 +39,15 @@ impl Flow {
         cx.counters.add(Count::MessageBytesReceived, len as u64);
         self.received += 1;
         self.heard(cx);
+    }
+
+    /// An ICMP error is about it: where nobody takes its datagrams, it ends (RFC 1122 section 4.1.3.3).
+    pub fn datagram_refused(&mut self, kind: TroubleKind, cx: &mut Context<'_>) {
+        cx.counters.one(Count::IcmpErrors);
+        if kind == TroubleKind::Refused {
+            cx.counters.one(Count::Refused);
+            self.state = State::Closed;
+        }
     }
 
     /// The silence that ends it may be over.

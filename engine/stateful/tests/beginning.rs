@@ -76,15 +76,52 @@ fn no_more_are_open_than_may_be_though_many_are_due_at_once() {
     for most_open in [1, 7, 8, 9, 20] {
         let mut emulation = emulation(at_most(most_open));
         emulation.start(0);
-        // The next waits, and is counted once.
         for turn in 1..=3 {
-            emulation.advance(turn * MS, turn * MS, false);
+            let now = turn * MS;
+            while emulation.advance(now, now, false) {}
             let counters = emulation.counters(0, true);
             assert_eq!(counters.get(Count::ConnectAttempts), most_open);
             assert_eq!(emulation.open_flows(0, true), most_open);
-            assert_eq!(counters.get(Count::OpenLimitWaits), 1, "of {most_open}, in turn {turn}");
+            // All others that are due wait, and are counted once each; the first is due at the start.
+            assert_eq!(
+                counters.get(Count::OpenLimitWaits),
+                100 * turn + 1 - most_open,
+                "of {most_open}, in turn {turn}"
+            );
         }
     }
+}
+
+#[test]
+fn a_template_at_its_limit_holds_up_no_other() {
+    let mut of = at_most(3);
+    let second = of.templates[0].clone();
+    of.templates.push(second);
+    of.templates[1].client.as_mut().expect("clients").most_open = 0;
+    // Nobody answers, and each gives up.
+    of.templates[0].client.as_mut().expect("clients").tunables.connect_timeout_ns = 50 * MS;
+    for template in &mut of.templates {
+        template.client.as_mut().expect("clients").rate = (100, 1);
+    }
+    let mut emulation = emulation(of);
+    emulation.start(0);
+    for turn in 0..3000 {
+        emulation.advance(turn * MS, turn * MS, false);
+        emulation.transmit(CLIENT_PORT, turn * MS, &mut Nowhere(vec![]));
+    }
+    assert!(emulation.begins(), "some wait");
+    emulation.stop(3000 * MS);
+    emulation.give_up();
+    let count = |template| {
+        let all = [Count::ConnectAttempts, Count::FlowsHeldBack, Count::FlowsNotBegun];
+        all.map(|count| emulation.counters(template, true).get(count))
+    };
+    assert_eq!(count(1), [300, 0, 0]);
+    let [begun, held, not_begun] = count(0);
+    // Three at a time.
+    assert!((6..=12).contains(&begun), "{begun} began");
+    assert_eq!((begun + held, not_begun), (300, 0));
+    assert!(!emulation.begins());
 }
 
 #[test]
@@ -95,7 +132,7 @@ fn flows_that_wait_for_others_are_neither_late_nor_the_workers_fault() {
     of.templates[0].client.as_mut().expect("clients").tunables.connect_timeout_ns = 50 * MS;
     let mut emulation = emulation(of);
     emulation.start(0);
-    for turn in 0..=3000 {
+    for turn in 0..3000 {
         emulation.advance(turn * MS, turn * MS, false);
         emulation.transmit(CLIENT_PORT, turn * MS, &mut Nowhere(vec![]));
     }

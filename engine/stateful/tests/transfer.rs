@@ -4,7 +4,7 @@
 mod net;
 
 use net::{MS, Net, Path, Random, over_ipv6, request_response, scenario, with};
-use spate_stateful::{CongestionControl, Count, Instruction, Payload, Protocol, Scenario, Tunables};
+use spate_stateful::{CongestionControl, Count, Instruction, Payload, Protocol, Received, Scenario, Tunables};
 
 fn transfer(flows: u64, request: u64, response: u64, path: Path, length_ns: u64) -> Net {
     let (client, server, payloads) = request_response(request, response);
@@ -234,4 +234,46 @@ fn datagrams_come_once_each_and_silence_ends_what_lost_one() {
             assert_eq!((net.stack.flows(), net.stack.held()), (0, (0, 0)));
         }
     }
+}
+
+/// A client's first datagram, and whether its flow goes on after an ICMP error of a type and code about it.
+fn goes_on_after(v6: bool, kind: (u8, u8)) -> bool {
+    let mut net =
+        Net::new(if v6 { over_ipv6(datagrams()) } else { datagrams() }, Path { loss: 1_000_000, ..Path::default() });
+    net.record = true;
+    net.open(0);
+    net.run_for(MS);
+    let (_, port, frame) = net.sent.first().expect("a datagram").clone();
+    assert_eq!(net.stack.receive(port, &net::icmp::error(&frame, kind, 0), net.now), Received::Taken);
+    assert_eq!(net.count(true, Count::IcmpErrors), 1);
+    let ended = net.count(true, Count::Closed);
+    assert_eq!(net.count(true, Count::Refused), ended);
+    net.run_for(1000 * MS);
+    assert_eq!((net.count(true, Count::Closed), net.stack.flows()), (1, 0));
+    assert_eq!(net.count(true, Count::KeepaliveTimeouts), 1 - ended);
+    ended == 0
+}
+
+#[test]
+fn datagrams_that_nobody_takes_end_their_flow() {
+    // RFC 792: port unreachable; host unreachable, which may pass. RFC 4443: the same.
+    assert!(!goes_on_after(false, (3, 3)));
+    assert!(goes_on_after(false, (3, 1)));
+    assert!(!goes_on_after(true, (1, 4)));
+    assert!(goes_on_after(true, (1, 3)));
+}
+
+#[test]
+fn counters_of_programs_count_by_name_and_warm_up() {
+    let (mut client, server, payloads) = request_response(10, 10);
+    client.push(Instruction::Count { counter: 1 });
+    let mut of = scenario(Protocol::Tcp, client, server, payloads);
+    let program = &mut of.templates[0].client.as_mut().expect("clients").program;
+    program.counters = ["errors".into(), "pages".into()].into();
+    let mut net = Net::new(of, Path::default());
+    (0..3).for_each(|_| net.open(0));
+    net.run_for(1000 * MS);
+    assert_eq!(net.counters(0, true).programs().collect::<Vec<_>>(), [(0, 0), (3, 0)]);
+    assert_eq!(net.counters(0, false).programs().count(), 0);
+    assert_eq!(net.count(true, Count::ProgramCounts), 3);
 }

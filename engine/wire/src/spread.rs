@@ -12,6 +12,9 @@ pub const KEY: [u8; 40] = [
     0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30, 0xf2, 0x0c, 0x6a, 0x42, 0xb7, 0x3b, 0xbe, 0xac,
     0x01, 0xfa,
 ];
+/// What the hash is divided by: the entries of a NIC's table, which are dealt to the queues in turn. Larger tables repeat that.
+pub const TABLE: u32 = 128;
+
 /// Half bytes of the longest input: two IPv6 addresses and two ports.
 const NIBBLES: usize = 72;
 
@@ -89,10 +92,10 @@ pub fn queue_between(source: (IpAddr, u16), destination: (IpAddr, u16), queues: 
     queue_of(sum ^ toeplitz(addresses, &[a, b, c, d]), queues)
 }
 
-/// As a NIC's table of 128 entries, filled in turn.
+/// The queue of `queues` of packets with a hash.
 #[inline]
-fn queue_of(hash: u32, queues: usize) -> usize {
-    (hash % 128) as usize % queues
+pub fn queue_of(hash: u32, queues: usize) -> usize {
+    (hash % TABLE) as usize % queues
 }
 
 /// The part of the hash that some bytes of the input, from an offset on, make.

@@ -49,8 +49,8 @@ type ASTFTemplateSpec struct {
 	// +kubebuilder:validation:Minimum=1
 	Limit *int64 `json:"limit,omitempty"`
 
-	// mostOpen is the number of connections at a time, at least one for each worker of all pods: the next waits until one has
-	// ended, and what is due behind it waits with it, of all templates. No bound when absent.
+	// mostOpen is the number of connections at a time, at least one for each worker of all pods: what is due beyond it
+	// waits until others have ended. No bound when absent.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	MostOpen *int64 `json:"mostOpen,omitempty"`

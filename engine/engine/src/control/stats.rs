@@ -5,8 +5,8 @@ use super::runs::{Engine, Held};
 use super::{latency, receivers, records};
 use crate::datapath::{self, PhaseCounters};
 use contract::{
-    FlowSteering, NamedCounter, PortStats, QueueStats, Side, StreamCounters, StreamStats, TemplateStats,
-    WatchStatsResponse, WorkerStats,
+    FlowSteering, NamedCounter, PortStats, ProgramCounter, QueueStats, Side, StreamCounters, StreamStats,
+    TemplateStats, WatchStatsResponse, WorkerStats,
 };
 use spate_stateful::COUNTERS;
 
@@ -51,12 +51,17 @@ pub fn templates(held: &Held) -> Vec<TemplateStats> {
             side: if side.client { Side::Client } else { Side::Server }.into(),
             counters: named(&side.counts),
             warmup: named(&side.warmup),
+            program_counters: side.programs.into_iter().map(program_counter).collect(),
             open_flows: side.open,
             connect_time: times.connect.as_ref().map(latency::timed),
             round_trip: times.round_trip.as_ref().map(latency::timed),
         }
     };
     held.run().template_counters().into_iter().zip(held.run().template_times()).map(stats).collect()
+}
+
+fn program_counter(counter: datapath::ProgramCounter) -> ProgramCounter {
+    ProgramCounter { name: counter.name, value: counter.count, warmup: counter.warmup }
 }
 
 /// Counters of groups of a run's streams, in their order.

@@ -102,7 +102,12 @@ pub(super) fn open(config: Config) -> Result<Opened, OpenError> {
         if matches!(port.device, PortDevice::Pci(_) | PortDevice::Tap(_)) {
             let used = opened.0.offloads().names().join(", ");
             let used = if used.is_empty() { "none" } else { &used };
-            tracing::info!(port = port.name, driver = opened.0.driver(), offloads = used, "opened");
+            let steering = match opened.0.steering() {
+                Ok(()) if opened.1.len() == 1 => "one queue",
+                Ok(()) => "as computed",
+                Err(differs) => differs,
+            };
+            tracing::info!(port = port.name, driver = opened.0.driver(), offloads = used, steering, "opened");
         }
         ports.push(parts.assign(index, port, opened, tx_workers, rx_workers));
     }

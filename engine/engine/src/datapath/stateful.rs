@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Preparing the emulated applications of a run: which worker begins which flows, the memory for them, and what control reads.
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     net::IpAddr,
     sync::{Arc, Mutex, PoisonError},
@@ -22,7 +22,8 @@ use spate_stats::{Timed, Times};
 use spate_wire::spread;
 
 use super::{
-    FlowChange, PortDevice, PrepareError, RunSpec, StatefulSpec, Steering, TemplateCounters, TemplateTimes,
+    FlowChange, PortDevice, PrepareError, ProgramCounter, RunSpec, StatefulSpec, Steering, TemplateCounters,
+    TemplateTimes,
     open::{DESCRIPTORS, OpenPort, SHORT_ROOM},
     prepare::{Context, VLAN_TAG, late_after_ns, long_pool},
     records,
@@ -133,6 +134,8 @@ struct Side {
     name: String,
     group: String,
     client: bool,
+    /// Names of its program's counters.
+    programs: Box<[String]>,
     /// Of each of those workers.
     counters: Vec<Arc<Counters>>,
 }
@@ -143,7 +146,13 @@ impl Templates {
         let read = |side: &Side| {
             let mut counts = vec![0; spate_stateful::COUNTERS.len()];
             let mut warmup = counts.clone();
+            let named = |name: &String| ProgramCounter { name: name.clone(), count: 0, warmup: 0 };
+            let mut programs: Vec<_> = side.programs.iter().map(named).collect();
             for counters in &side.counters {
+                for (sum, (count, before)) in programs.iter_mut().zip(counters.programs()) {
+                    sum.count += count;
+                    sum.warmup += before;
+                }
                 let (all, before) = counters.phases();
                 counts.iter_mut().zip(all).for_each(|(sum, count)| *sum += count);
                 warmup.iter_mut().zip(before).for_each(|(sum, count)| *sum += count);
@@ -155,6 +164,7 @@ impl Templates {
                 open: side.counters.iter().map(|counters| counters.open()).sum(),
                 counts,
                 warmup,
+                programs,
             }
         };
         self.sides.iter().map(read).collect()
@@ -303,6 +313,7 @@ pub(super) fn prepare(
     let recorded = asked.records.as_ref().map(|records| records::Prepared::new(records, &spec.run_id, names()));
     let mut recorded = recorded.transpose()?;
     let spread = takers.by_port.iter().any(|workers| workers.len() > 1);
+    tell_of_steering(context, spec, &asked.scenario);
     let taking_part: Vec<bool> = parts.iter().map(|part| part.is_some() && spread).collect();
     let receivers: Vec<_> = context.ports.iter().map(|port| port.rx_workers.clone()).collect();
     let mut handoffs = worker::between(&taking_part, &receivers, longest);
@@ -344,8 +355,14 @@ pub(super) fn prepare(
     }
     let side = |((index, server), counters): ((usize, bool), Vec<Arc<Counters>>)| {
         let template = &asked.scenario.templates[index];
-        let here = if server { template.server.is_some() } else { template.client.is_some() };
-        here.then(|| Side { name: template.name.clone(), group: template.group.clone(), client: !server, counters })
+        let program = if server {
+            template.server.as_ref().map(|server| &server.program)
+        } else {
+            template.client.as_ref().map(|client| &client.program)
+        };
+        let programs = program?.counters.clone();
+        let (name, group) = (template.name.clone(), template.group.clone());
+        Some(Side { name, group, client: !server, programs, counters })
     };
     let sides = counters.into_iter().filter_map(side).collect();
     let claims = claims.into_iter().map(|claim| (claim.port, claim.pool)).collect();
@@ -513,6 +530,22 @@ fn home(worker: usize, ports: &[OpenPort]) -> Box<Home> {
         let (client, server) = ((tuple.client.into(), tuple.source_port), (tuple.server.into(), destination_port));
         workers[spread::queue_between(server, client, workers.len())] == worker
     })
+}
+
+/// Says which ports of clients bring replies to other workers than computed, so that these hand them over.
+fn tell_of_steering(context: &Context<'_>, spec: &RunSpec, scenario: &Scenario) {
+    let clients = scenario.templates.iter().filter_map(|template| Some(template.client.as_ref()?.port));
+    let clients = clients.collect::<BTreeSet<_>>();
+    for port in clients.into_iter().map(|port| &context.ports[port]) {
+        if let Err(differs) = port.port.steering() {
+            tracing::warn!(
+                run = spec.run_id,
+                port = port.config.name,
+                differs,
+                "replies do not come to the workers that are computed: they are handed over, which costs time"
+            );
+        }
+    }
 }
 
 /// Ports that a scenario uses, each once.

@@ -286,6 +286,19 @@ pub struct TemplateCounters {
     pub counts: Vec<u64>,
     /// Of them, those of the warm-up: what each worker had counted in its first turn behind it.
     pub warmup: Vec<u64>,
+    /// Counters of its program.
+    pub programs: Vec<ProgramCounter>,
+}
+
+/// A counter of a program, all workers together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProgramCounter {
+    /// As the program has it.
+    pub name: String,
+    /// From the start on.
+    pub count: u64,
+    /// Of it, in the warm-up.
+    pub warmup: u64,
 }
 
 /// How packets of a run's flows came to one worker.

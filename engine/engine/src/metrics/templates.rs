@@ -3,7 +3,7 @@
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
 use spate_stateful::COUNTERS;
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use super::{Family, Scrape};
 use crate::control::latency;
@@ -30,7 +30,7 @@ impl Scrape {
     /// Counters that something has been counted under in some template: most are of things that seldom happen.
     pub(super) fn templates(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let read: Vec<_> = self.runs.iter().map(|held| (held, held.run().template_counters())).collect();
-        let sides = || read.iter().flat_map(|(held, sides)| sides.iter().map(move |side| (held, side)));
+        let sides = || read.iter().flat_map(|(held, sides)| sides.iter().map(move |side| (*held, side)));
         if sides().next().is_none() {
             return Ok(());
         }
@@ -44,6 +44,7 @@ impl Scrape {
                 family.counter(&labels(held, side), side.counts[index])?;
             }
         }
+        Self::programs(encoder, sides())?;
         self.steering(encoder)?;
         let times: Vec<_> = self.runs.iter().flat_map(|held| held.run().template_times()).collect();
         let kinds: [(&str, &str, TimesOf); 2] = [
@@ -71,6 +72,28 @@ impl Scrape {
         let help = "Flows that are open, those in TIME-WAIT not among them";
         let mut open = Family(encoder.encode_descriptor("spate_template_open_flows", help, None, MetricType::Gauge)?);
         sides().try_for_each(|(held, side)| open.gauge(&labels(held, side), side.open))
+    }
+
+    /// What programs count by names of their own.
+    fn programs<'a>(
+        encoder: &mut DescriptorEncoder<'_>,
+        sides: impl Iterator<Item = (&'a Arc<Held>, &'a TemplateCounters)>,
+    ) -> fmt::Result {
+        let mut sides = sides.filter(|(_, side)| !side.programs.is_empty()).peekable();
+        if sides.peek().is_none() {
+            return Ok(());
+        }
+        let help = "What programs counted, by their counters' names";
+        let name = "spate_template_program_counter";
+        let mut family = Family(encoder.encode_descriptor(name, help, None, MetricType::Counter)?);
+        for (held, side) in sides {
+            for counter in &side.programs {
+                let [namespace, profile, run, template, group, role] = labels(held, side);
+                let labels = [namespace, profile, run, template, group, role, ("counter", &*counter.name)];
+                family.counter(&labels, counter.count)?;
+            }
+        }
+        Ok(())
     }
 
     /// How packets of flows came to the workers that have them.

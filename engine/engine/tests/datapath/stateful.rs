@@ -218,7 +218,12 @@ fn what_flows_do_in_the_warmup_is_counted_apart() {
     let _turn = turn();
     for workers in [1, 2] {
         let datapath = loopback(workers, PollMode::Adaptive);
-        let mut spec = emulated(&datapath, 7, Some(600 * MS), over_v4(Protocol::Tcp, 1000));
+        let mut of = over_v4(Protocol::Tcp, 1000);
+        let counting = &mut of.templates[0].client.as_mut().unwrap().program;
+        let (close, before) = counting.instructions.split_last().unwrap();
+        counting.instructions = [before, &[Instruction::Count { counter: 0 }, close.clone()]].concat().into();
+        counting.counters = ["answered".into()].into();
+        let mut spec = emulated(&datapath, 7, Some(600 * MS), of);
         spec.timing.warmup_ns = 400 * MS;
         let run = start(&datapath, spec);
         wait_for(&run, RunState::WarmingUp, 10);
@@ -237,6 +242,10 @@ fn what_flows_do_in_the_warmup_is_counted_apart() {
             assert!((500..=620).contains(&connects) && (500..=650).contains(&closed), "{connects} {closed}");
             assert_eq!(times.connect.unwrap().distribution.total(), connects);
         }
+        let [answered] = &sides[0].programs[..] else { panic!("{sides:?}") };
+        assert_eq!((answered.name.as_str(), answered.count), ("answered", 1000));
+        assert!((500..=650).contains(&(answered.count - answered.warmup)), "{answered:?}");
+        assert_eq!(sides[1].programs, []);
         assert_eq!(run.contradictions(), Vec::<String>::new());
     }
 }

@@ -68,19 +68,7 @@ fn a_segment_without_ack_is_dropped() {
 
 /// An ICMP error about a frame that the stack sent.
 pub(super) fn icmp(about: &Heard, kind: (u8, u8), mtu: u16) -> Vec<u8> {
-    let mut body = vec![kind.0, kind.1, 0, 0, 0, 0, (mtu >> 8) as u8, mtu as u8];
-    body.extend(&about.frame[14..14 + 28]);
-    let check = checksum(sum(&body)).to_be_bytes();
-    body[2..4].copy_from_slice(&check);
-    let mut ip = vec![0x45, 0, 0, (20 + body.len()) as u8, 0, 0, 0, 0, 64, 1, 0, 0, 10, 0, 0, 1];
-    ip.extend(&about.frame[26..30]);
-    let check = checksum(sum(&ip)).to_be_bytes();
-    ip[10..12].copy_from_slice(&check);
-    let mut frame = vec![2; 12];
-    frame.extend([8, 0]);
-    frame.extend(ip);
-    frame.extend(body);
-    frame
+    super::net::icmp::error(&about.frame, kind, mtu)
 }
 
 #[test]
@@ -129,6 +117,31 @@ fn an_unreachable_port_ends_a_handshake_and_nothing_else() {
     talk.give(&icmp(&data, (3, 3), 0));
     assert!(talk.is_open());
     assert_eq!(talk.count(Count::IcmpErrors), 1);
+}
+
+#[test]
+fn what_cannot_be_read_is_counted_where_its_address_is() {
+    const IP: usize = 14;
+    let mut talk = idle();
+    let (received, good) = (talk.count(Count::ReceivedPackets), talk.frame(say(ACK).ack(101).data(10)));
+    let mut damaged = good.clone();
+    *damaged.last_mut().unwrap() ^= 1;
+    let cut = good[..good.len() - 2].to_vec();
+    let mut fragment = good;
+    fragment[IP + 6] |= 0x20;
+    fragment[IP + 10..IP + 12].fill(0);
+    let check = checksum(sum(&fragment[IP..IP + 20])).to_be_bytes();
+    fragment[IP + 10..IP + 12].copy_from_slice(&check);
+    for (frame, count) in [(damaged, Count::BadChecksums), (cut, Count::Truncated), (fragment, Count::Fragments)] {
+        assert_eq!(talk.give(&frame), Received::Taken);
+        assert_eq!(talk.count(count), 1);
+        talk.quiet();
+        let mut elsewhere = frame;
+        elsewhere[IP + 16] ^= 0x40;
+        assert_eq!(talk.give(&elsewhere), Received::Foreign);
+        assert_eq!(talk.count(count), 1);
+    }
+    assert_eq!(talk.count(Count::ReceivedPackets), received);
 }
 
 /// A client whose initial number is this: its clock counts in it (RFC 6528), so that it starts at the right time.

@@ -209,6 +209,12 @@ impl Talk {
     }
 
     pub fn tell_without_listening(&mut self, say: Say) {
+        let frame = self.frame(say);
+        assert_eq!(self.stack.receive(self.port(), &frame, self.now), Received::Taken);
+    }
+
+    /// What is said, as a frame.
+    pub fn frame(&self, say: Say) -> Vec<u8> {
         let below = self.below(say.tos);
         let mut options = say.options;
         for block in &mut options.sack[..options.sacks] {
@@ -228,7 +234,7 @@ impl Talk {
             ecn: 0,
         };
         below.write_tcp(&mut frame, &head, &options, (say.data, 0));
-        assert_eq!(self.stack.receive(self.port(), &frame, self.now), Received::Taken);
+        frame
     }
 
     /// Gives the stack any frame.

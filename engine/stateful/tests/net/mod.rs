@@ -2,6 +2,7 @@
 //! A network between stacks on a virtual clock: it delays, loses, duplicates and reorders as a seed says.
 #![allow(dead_code, reason = "every test uses its part")]
 mod device;
+pub mod icmp;
 
 use std::{cmp::Reverse, collections::BinaryHeap, sync::Arc};
 

@@ -2205,6 +2205,8 @@ type TemplateStats struct {
 	// Of `counters`, what had been counted when the warm-up ended; before that, all. A flow that begins in the warm-up may end
 	// behind it.
 	Warmup []*NamedCounter `protobuf:"bytes,8,rep,name=warmup,proto3" json:"warmup,omitempty"`
+	// Of the side's program.
+	ProgramCounters []*ProgramCounter `protobuf:"bytes,9,rep,name=program_counters,json=programCounters,proto3" json:"program_counters,omitempty"`
 	// In the measured phase. TCP: from the first SYN to the connection being established. Here and below the sum is exact, all else to 1/128.
 	ConnectTime *LatencyStats `protobuf:"bytes,6,opt,name=connect_time,json=connectTime,proto3" json:"connect_time,omitempty"`
 	// In the measured phase. TCP: of data, from when a segment first left until it was acknowledged (RFC 6298 section 3). UDP, of clients where the
@@ -2286,6 +2288,13 @@ func (x *TemplateStats) GetWarmup() []*NamedCounter {
 	return nil
 }
 
+func (x *TemplateStats) GetProgramCounters() []*ProgramCounter {
+	if x != nil {
+		return x.ProgramCounters
+	}
+	return nil
+}
+
 func (x *TemplateStats) GetConnectTime() *LatencyStats {
 	if x != nil {
 		return x.ConnectTime
@@ -2352,6 +2361,68 @@ func (x *NamedCounter) GetValue() uint64 {
 	return 0
 }
 
+// A counter of a program (`count`), 0 or not.
+type ProgramCounter struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Value uint64                 `protobuf:"varint,2,opt,name=value,proto3" json:"value,omitempty"`
+	// Of it, what had been counted when the warm-up ended; before that, all.
+	Warmup        uint64 `protobuf:"varint,3,opt,name=warmup,proto3" json:"warmup,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProgramCounter) Reset() {
+	*x = ProgramCounter{}
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProgramCounter) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProgramCounter) ProtoMessage() {}
+
+func (x *ProgramCounter) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProgramCounter.ProtoReflect.Descriptor instead.
+func (*ProgramCounter) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *ProgramCounter) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ProgramCounter) GetValue() uint64 {
+	if x != nil {
+		return x.Value
+	}
+	return 0
+}
+
+func (x *ProgramCounter) GetWarmup() uint64 {
+	if x != nil {
+		return x.Warmup
+	}
+	return 0
+}
+
 // Counters of one stream in one engine, warm-up and measured phase apart. Bytes include the FCS.
 type StreamStats struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2364,7 +2435,7 @@ type StreamStats struct {
 
 func (x *StreamStats) Reset() {
 	*x = StreamStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[29]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2376,7 +2447,7 @@ func (x *StreamStats) String() string {
 func (*StreamStats) ProtoMessage() {}
 
 func (x *StreamStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[29]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2389,7 +2460,7 @@ func (x *StreamStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamStats.ProtoReflect.Descriptor instead.
 func (*StreamStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{29}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *StreamStats) GetName() string {
@@ -2445,7 +2516,7 @@ type StreamCounters struct {
 
 func (x *StreamCounters) Reset() {
 	*x = StreamCounters{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[30]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2457,7 +2528,7 @@ func (x *StreamCounters) String() string {
 func (*StreamCounters) ProtoMessage() {}
 
 func (x *StreamCounters) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[30]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2470,7 +2541,7 @@ func (x *StreamCounters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamCounters.ProtoReflect.Descriptor instead.
 func (*StreamCounters) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{30}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *StreamCounters) GetTxPackets() uint64 {
@@ -2602,7 +2673,7 @@ type LatencyStats struct {
 
 func (x *LatencyStats) Reset() {
 	*x = LatencyStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[31]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2614,7 +2685,7 @@ func (x *LatencyStats) String() string {
 func (*LatencyStats) ProtoMessage() {}
 
 func (x *LatencyStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[31]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2627,7 +2698,7 @@ func (x *LatencyStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LatencyStats.ProtoReflect.Descriptor instead.
 func (*LatencyStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{31}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *LatencyStats) GetCount() uint64 {
@@ -2738,7 +2809,7 @@ type Quantile struct {
 
 func (x *Quantile) Reset() {
 	*x = Quantile{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[32]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2750,7 +2821,7 @@ func (x *Quantile) String() string {
 func (*Quantile) ProtoMessage() {}
 
 func (x *Quantile) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[32]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2763,7 +2834,7 @@ func (x *Quantile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quantile.ProtoReflect.Descriptor instead.
 func (*Quantile) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{32}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Quantile) GetPartsPerMillion() uint32 {
@@ -2790,7 +2861,7 @@ type Bucket struct {
 
 func (x *Bucket) Reset() {
 	*x = Bucket{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[33]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2802,7 +2873,7 @@ func (x *Bucket) String() string {
 func (*Bucket) ProtoMessage() {}
 
 func (x *Bucket) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[33]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2815,7 +2886,7 @@ func (x *Bucket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bucket.ProtoReflect.Descriptor instead.
 func (*Bucket) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{33}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Bucket) GetUpperNs() uint64 {
@@ -2852,7 +2923,7 @@ type ReceiverStats struct {
 
 func (x *ReceiverStats) Reset() {
 	*x = ReceiverStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[34]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2864,7 +2935,7 @@ func (x *ReceiverStats) String() string {
 func (*ReceiverStats) ProtoMessage() {}
 
 func (x *ReceiverStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[34]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2877,7 +2948,7 @@ func (x *ReceiverStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReceiverStats.ProtoReflect.Descriptor instead.
 func (*ReceiverStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{34}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ReceiverStats) GetName() string {
@@ -2947,7 +3018,7 @@ type WorkerReceived struct {
 
 func (x *WorkerReceived) Reset() {
 	*x = WorkerReceived{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[35]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2959,7 +3030,7 @@ func (x *WorkerReceived) String() string {
 func (*WorkerReceived) ProtoMessage() {}
 
 func (x *WorkerReceived) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[35]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2972,7 +3043,7 @@ func (x *WorkerReceived) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerReceived.ProtoReflect.Descriptor instead.
 func (*WorkerReceived) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{35}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *WorkerReceived) GetWorker() uint32 {
@@ -3009,7 +3080,7 @@ type Moments struct {
 
 func (x *Moments) Reset() {
 	*x = Moments{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[36]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3021,7 +3092,7 @@ func (x *Moments) String() string {
 func (*Moments) ProtoMessage() {}
 
 func (x *Moments) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[36]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3034,7 +3105,7 @@ func (x *Moments) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Moments.ProtoReflect.Descriptor instead.
 func (*Moments) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{36}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Moments) GetCount() uint64 {
@@ -3102,7 +3173,7 @@ type PortStats struct {
 
 func (x *PortStats) Reset() {
 	*x = PortStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[37]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3114,7 +3185,7 @@ func (x *PortStats) String() string {
 func (*PortStats) ProtoMessage() {}
 
 func (x *PortStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[37]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3127,7 +3198,7 @@ func (x *PortStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PortStats.ProtoReflect.Descriptor instead.
 func (*PortStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{37}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *PortStats) GetPort() string {
@@ -3239,7 +3310,7 @@ type QueueStats struct {
 
 func (x *QueueStats) Reset() {
 	*x = QueueStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[38]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3251,7 +3322,7 @@ func (x *QueueStats) String() string {
 func (*QueueStats) ProtoMessage() {}
 
 func (x *QueueStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[38]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3264,7 +3335,7 @@ func (x *QueueStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueStats.ProtoReflect.Descriptor instead.
 func (*QueueStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{38}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *QueueStats) GetQueue() uint32 {
@@ -3307,7 +3378,7 @@ type WorkerStats struct {
 
 func (x *WorkerStats) Reset() {
 	*x = WorkerStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[39]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3319,7 +3390,7 @@ func (x *WorkerStats) String() string {
 func (*WorkerStats) ProtoMessage() {}
 
 func (x *WorkerStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[39]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3332,7 +3403,7 @@ func (x *WorkerStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerStats.ProtoReflect.Descriptor instead.
 func (*WorkerStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{39}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *WorkerStats) GetWorker() uint32 {
@@ -3408,7 +3479,7 @@ type FlowSteering struct {
 
 func (x *FlowSteering) Reset() {
 	*x = FlowSteering{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[40]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3420,7 +3491,7 @@ func (x *FlowSteering) String() string {
 func (*FlowSteering) ProtoMessage() {}
 
 func (x *FlowSteering) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[40]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3433,7 +3504,7 @@ func (x *FlowSteering) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlowSteering.ProtoReflect.Descriptor instead.
 func (*FlowSteering) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{40}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *FlowSteering) GetHome() uint64 {
@@ -3475,7 +3546,7 @@ type ResetReceiversRequest struct {
 
 func (x *ResetReceiversRequest) Reset() {
 	*x = ResetReceiversRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[41]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3487,7 +3558,7 @@ func (x *ResetReceiversRequest) String() string {
 func (*ResetReceiversRequest) ProtoMessage() {}
 
 func (x *ResetReceiversRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[41]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3500,7 +3571,7 @@ func (x *ResetReceiversRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetReceiversRequest.ProtoReflect.Descriptor instead.
 func (*ResetReceiversRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{41}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ResetReceiversRequest) GetRunId() string {
@@ -3525,7 +3596,7 @@ type ResetReceiversResponse struct {
 
 func (x *ResetReceiversResponse) Reset() {
 	*x = ResetReceiversResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[42]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3537,7 +3608,7 @@ func (x *ResetReceiversResponse) String() string {
 func (*ResetReceiversResponse) ProtoMessage() {}
 
 func (x *ResetReceiversResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[42]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3550,7 +3621,7 @@ func (x *ResetReceiversResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetReceiversResponse.ProtoReflect.Descriptor instead.
 func (*ResetReceiversResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{42}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{43}
 }
 
 type CaptureRequest struct {
@@ -3569,7 +3640,7 @@ type CaptureRequest struct {
 
 func (x *CaptureRequest) Reset() {
 	*x = CaptureRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[43]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3581,7 +3652,7 @@ func (x *CaptureRequest) String() string {
 func (*CaptureRequest) ProtoMessage() {}
 
 func (x *CaptureRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[43]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3594,7 +3665,7 @@ func (x *CaptureRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CaptureRequest.ProtoReflect.Descriptor instead.
 func (*CaptureRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{43}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *CaptureRequest) GetPort() string {
@@ -3643,7 +3714,7 @@ type CaptureResponse struct {
 
 func (x *CaptureResponse) Reset() {
 	*x = CaptureResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[44]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3655,7 +3726,7 @@ func (x *CaptureResponse) String() string {
 func (*CaptureResponse) ProtoMessage() {}
 
 func (x *CaptureResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[44]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3668,7 +3739,7 @@ func (x *CaptureResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CaptureResponse.ProtoReflect.Descriptor instead.
 func (*CaptureResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{44}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *CaptureResponse) GetPackets() []*CapturedPacket {
@@ -3697,7 +3768,7 @@ type CapturedPacket struct {
 
 func (x *CapturedPacket) Reset() {
 	*x = CapturedPacket{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[45]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3709,7 +3780,7 @@ func (x *CapturedPacket) String() string {
 func (*CapturedPacket) ProtoMessage() {}
 
 func (x *CapturedPacket) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[45]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3722,7 +3793,7 @@ func (x *CapturedPacket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapturedPacket.ProtoReflect.Descriptor instead.
 func (*CapturedPacket) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{45}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *CapturedPacket) GetAtNs() int64 {
@@ -3907,7 +3978,7 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\fsent_packets\x18\x10 \x01(\x04R\vsentPackets\x12)\n" +
 	"\x10received_packets\x18\x11 \x01(\x04R\x0freceivedPackets\x123\n" +
 	"\x15retransmitted_packets\x18\x12 \x01(\x04R\x14retransmittedPackets\x12\"\n" +
-	"\rround_trip_ns\x18\x13 \x01(\x04R\vroundTripNs\"\xfd\x02\n" +
+	"\rround_trip_ns\x18\x13 \x01(\x04R\vroundTripNs\"\xc9\x03\n" +
 	"\rTemplateStats\x12\x1a\n" +
 	"\btemplate\x18\x01 \x01(\tR\btemplate\x12\x14\n" +
 	"\x05group\x18\x02 \x01(\tR\x05group\x12)\n" +
@@ -3915,13 +3986,18 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\bcounters\x18\x04 \x03(\v2\x1d.spate.engine.v1.NamedCounterR\bcounters\x12\x1d\n" +
 	"\n" +
 	"open_flows\x18\x05 \x01(\x04R\topenFlows\x125\n" +
-	"\x06warmup\x18\b \x03(\v2\x1d.spate.engine.v1.NamedCounterR\x06warmup\x12@\n" +
+	"\x06warmup\x18\b \x03(\v2\x1d.spate.engine.v1.NamedCounterR\x06warmup\x12J\n" +
+	"\x10program_counters\x18\t \x03(\v2\x1f.spate.engine.v1.ProgramCounterR\x0fprogramCounters\x12@\n" +
 	"\fconnect_time\x18\x06 \x01(\v2\x1d.spate.engine.v1.LatencyStatsR\vconnectTime\x12<\n" +
 	"\n" +
 	"round_trip\x18\a \x01(\v2\x1d.spate.engine.v1.LatencyStatsR\troundTrip\"8\n" +
 	"\fNamedCounter\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x04R\x05value\"\x97\x01\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value\"R\n" +
+	"\x0eProgramCounter\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value\x12\x16\n" +
+	"\x06warmup\x18\x03 \x01(\x04R\x06warmup\"\x97\x01\n" +
 	"\vStreamStats\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x127\n" +
 	"\x06warmup\x18\x02 \x01(\v2\x1f.spate.engine.v1.StreamCountersR\x06warmup\x12;\n" +
@@ -4105,7 +4181,7 @@ func file_spate_engine_v1_engine_proto_rawDescGZIP() []byte {
 }
 
 var file_spate_engine_v1_engine_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_spate_engine_v1_engine_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
+var file_spate_engine_v1_engine_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
 var file_spate_engine_v1_engine_proto_goTypes = []any{
 	(PortKind)(0),                  // 0: spate.engine.v1.PortKind
 	(RunState)(0),                  // 1: spate.engine.v1.RunState
@@ -4140,25 +4216,26 @@ var file_spate_engine_v1_engine_proto_goTypes = []any{
 	(*ConnectionRecord)(nil),       // 30: spate.engine.v1.ConnectionRecord
 	(*TemplateStats)(nil),          // 31: spate.engine.v1.TemplateStats
 	(*NamedCounter)(nil),           // 32: spate.engine.v1.NamedCounter
-	(*StreamStats)(nil),            // 33: spate.engine.v1.StreamStats
-	(*StreamCounters)(nil),         // 34: spate.engine.v1.StreamCounters
-	(*LatencyStats)(nil),           // 35: spate.engine.v1.LatencyStats
-	(*Quantile)(nil),               // 36: spate.engine.v1.Quantile
-	(*Bucket)(nil),                 // 37: spate.engine.v1.Bucket
-	(*ReceiverStats)(nil),          // 38: spate.engine.v1.ReceiverStats
-	(*WorkerReceived)(nil),         // 39: spate.engine.v1.WorkerReceived
-	(*Moments)(nil),                // 40: spate.engine.v1.Moments
-	(*PortStats)(nil),              // 41: spate.engine.v1.PortStats
-	(*QueueStats)(nil),             // 42: spate.engine.v1.QueueStats
-	(*WorkerStats)(nil),            // 43: spate.engine.v1.WorkerStats
-	(*FlowSteering)(nil),           // 44: spate.engine.v1.FlowSteering
-	(*ResetReceiversRequest)(nil),  // 45: spate.engine.v1.ResetReceiversRequest
-	(*ResetReceiversResponse)(nil), // 46: spate.engine.v1.ResetReceiversResponse
-	(*CaptureRequest)(nil),         // 47: spate.engine.v1.CaptureRequest
-	(*CaptureResponse)(nil),        // 48: spate.engine.v1.CaptureResponse
-	(*CapturedPacket)(nil),         // 49: spate.engine.v1.CapturedPacket
-	(*Ratio)(nil),                  // 50: spate.engine.v1.Ratio
-	(*Rate)(nil),                   // 51: spate.engine.v1.Rate
+	(*ProgramCounter)(nil),         // 33: spate.engine.v1.ProgramCounter
+	(*StreamStats)(nil),            // 34: spate.engine.v1.StreamStats
+	(*StreamCounters)(nil),         // 35: spate.engine.v1.StreamCounters
+	(*LatencyStats)(nil),           // 36: spate.engine.v1.LatencyStats
+	(*Quantile)(nil),               // 37: spate.engine.v1.Quantile
+	(*Bucket)(nil),                 // 38: spate.engine.v1.Bucket
+	(*ReceiverStats)(nil),          // 39: spate.engine.v1.ReceiverStats
+	(*WorkerReceived)(nil),         // 40: spate.engine.v1.WorkerReceived
+	(*Moments)(nil),                // 41: spate.engine.v1.Moments
+	(*PortStats)(nil),              // 42: spate.engine.v1.PortStats
+	(*QueueStats)(nil),             // 43: spate.engine.v1.QueueStats
+	(*WorkerStats)(nil),            // 44: spate.engine.v1.WorkerStats
+	(*FlowSteering)(nil),           // 45: spate.engine.v1.FlowSteering
+	(*ResetReceiversRequest)(nil),  // 46: spate.engine.v1.ResetReceiversRequest
+	(*ResetReceiversResponse)(nil), // 47: spate.engine.v1.ResetReceiversResponse
+	(*CaptureRequest)(nil),         // 48: spate.engine.v1.CaptureRequest
+	(*CaptureResponse)(nil),        // 49: spate.engine.v1.CaptureResponse
+	(*CapturedPacket)(nil),         // 50: spate.engine.v1.CapturedPacket
+	(*Ratio)(nil),                  // 51: spate.engine.v1.Ratio
+	(*Rate)(nil),                   // 52: spate.engine.v1.Rate
 }
 var file_spate_engine_v1_engine_proto_depIdxs = []int32{
 	6,  // 0: spate.engine.v1.GetInfoResponse.ports:type_name -> spate.engine.v1.PortInfo
@@ -4166,23 +4243,23 @@ var file_spate_engine_v1_engine_proto_depIdxs = []int32{
 	0,  // 2: spate.engine.v1.PortInfo.kind:type_name -> spate.engine.v1.PortKind
 	7,  // 3: spate.engine.v1.PortInfo.gateways:type_name -> spate.engine.v1.Neighbour
 	1,  // 4: spate.engine.v1.RunInfo.state:type_name -> spate.engine.v1.RunState
-	50, // 5: spate.engine.v1.RunInfo.rate_factor:type_name -> spate.engine.v1.Ratio
+	51, // 5: spate.engine.v1.RunInfo.rate_factor:type_name -> spate.engine.v1.Ratio
 	10, // 6: spate.engine.v1.PrepareRequest.header:type_name -> spate.engine.v1.PrepareHeader
 	8,  // 7: spate.engine.v1.PrepareResponse.run:type_name -> spate.engine.v1.RunInfo
 	8,  // 8: spate.engine.v1.StartResponse.run:type_name -> spate.engine.v1.RunInfo
 	14, // 9: spate.engine.v1.UpdateRequest.selector:type_name -> spate.engine.v1.Selector
-	51, // 10: spate.engine.v1.UpdateRequest.rate:type_name -> spate.engine.v1.Rate
-	50, // 11: spate.engine.v1.UpdateRequest.rate_factor:type_name -> spate.engine.v1.Ratio
-	50, // 12: spate.engine.v1.UpdateRequest.flows_per_second:type_name -> spate.engine.v1.Ratio
+	52, // 10: spate.engine.v1.UpdateRequest.rate:type_name -> spate.engine.v1.Rate
+	51, // 11: spate.engine.v1.UpdateRequest.rate_factor:type_name -> spate.engine.v1.Ratio
+	51, // 12: spate.engine.v1.UpdateRequest.flows_per_second:type_name -> spate.engine.v1.Ratio
 	8,  // 13: spate.engine.v1.UpdateResponse.run:type_name -> spate.engine.v1.RunInfo
 	8,  // 14: spate.engine.v1.PauseResponse.run:type_name -> spate.engine.v1.RunInfo
 	8,  // 15: spate.engine.v1.ResumeResponse.run:type_name -> spate.engine.v1.RunInfo
 	8,  // 16: spate.engine.v1.StopResponse.run:type_name -> spate.engine.v1.RunInfo
 	8,  // 17: spate.engine.v1.WatchStatsResponse.run:type_name -> spate.engine.v1.RunInfo
-	33, // 18: spate.engine.v1.WatchStatsResponse.streams:type_name -> spate.engine.v1.StreamStats
-	41, // 19: spate.engine.v1.WatchStatsResponse.ports:type_name -> spate.engine.v1.PortStats
-	43, // 20: spate.engine.v1.WatchStatsResponse.workers:type_name -> spate.engine.v1.WorkerStats
-	38, // 21: spate.engine.v1.WatchStatsResponse.receivers:type_name -> spate.engine.v1.ReceiverStats
+	34, // 18: spate.engine.v1.WatchStatsResponse.streams:type_name -> spate.engine.v1.StreamStats
+	42, // 19: spate.engine.v1.WatchStatsResponse.ports:type_name -> spate.engine.v1.PortStats
+	44, // 20: spate.engine.v1.WatchStatsResponse.workers:type_name -> spate.engine.v1.WorkerStats
+	39, // 21: spate.engine.v1.WatchStatsResponse.receivers:type_name -> spate.engine.v1.ReceiverStats
 	31, // 22: spate.engine.v1.WatchStatsResponse.templates:type_name -> spate.engine.v1.TemplateStats
 	27, // 23: spate.engine.v1.WatchStatsResponse.records:type_name -> spate.engine.v1.RecordStats
 	30, // 24: spate.engine.v1.WatchRecordsResponse.records:type_name -> spate.engine.v1.ConnectionRecord
@@ -4190,51 +4267,52 @@ var file_spate_engine_v1_engine_proto_depIdxs = []int32{
 	2,  // 26: spate.engine.v1.TemplateStats.side:type_name -> spate.engine.v1.Side
 	32, // 27: spate.engine.v1.TemplateStats.counters:type_name -> spate.engine.v1.NamedCounter
 	32, // 28: spate.engine.v1.TemplateStats.warmup:type_name -> spate.engine.v1.NamedCounter
-	35, // 29: spate.engine.v1.TemplateStats.connect_time:type_name -> spate.engine.v1.LatencyStats
-	35, // 30: spate.engine.v1.TemplateStats.round_trip:type_name -> spate.engine.v1.LatencyStats
-	34, // 31: spate.engine.v1.StreamStats.warmup:type_name -> spate.engine.v1.StreamCounters
-	34, // 32: spate.engine.v1.StreamStats.measured:type_name -> spate.engine.v1.StreamCounters
-	35, // 33: spate.engine.v1.StreamCounters.latency:type_name -> spate.engine.v1.LatencyStats
-	36, // 34: spate.engine.v1.LatencyStats.quantiles:type_name -> spate.engine.v1.Quantile
-	37, // 35: spate.engine.v1.LatencyStats.buckets:type_name -> spate.engine.v1.Bucket
-	39, // 36: spate.engine.v1.ReceiverStats.workers:type_name -> spate.engine.v1.WorkerReceived
-	40, // 37: spate.engine.v1.ReceiverStats.inter_arrival:type_name -> spate.engine.v1.Moments
-	40, // 38: spate.engine.v1.ReceiverStats.jitter:type_name -> spate.engine.v1.Moments
-	40, // 39: spate.engine.v1.ReceiverStats.latency:type_name -> spate.engine.v1.Moments
-	42, // 40: spate.engine.v1.PortStats.queues:type_name -> spate.engine.v1.QueueStats
-	44, // 41: spate.engine.v1.WorkerStats.flows:type_name -> spate.engine.v1.FlowSteering
-	3,  // 42: spate.engine.v1.CaptureRequest.direction:type_name -> spate.engine.v1.Direction
-	49, // 43: spate.engine.v1.CaptureResponse.packets:type_name -> spate.engine.v1.CapturedPacket
-	3,  // 44: spate.engine.v1.CapturedPacket.direction:type_name -> spate.engine.v1.Direction
-	4,  // 45: spate.engine.v1.Engine.GetInfo:input_type -> spate.engine.v1.GetInfoRequest
-	9,  // 46: spate.engine.v1.Engine.Prepare:input_type -> spate.engine.v1.PrepareRequest
-	12, // 47: spate.engine.v1.Engine.Start:input_type -> spate.engine.v1.StartRequest
-	15, // 48: spate.engine.v1.Engine.Update:input_type -> spate.engine.v1.UpdateRequest
-	17, // 49: spate.engine.v1.Engine.Pause:input_type -> spate.engine.v1.PauseRequest
-	19, // 50: spate.engine.v1.Engine.Resume:input_type -> spate.engine.v1.ResumeRequest
-	21, // 51: spate.engine.v1.Engine.Stop:input_type -> spate.engine.v1.StopRequest
-	23, // 52: spate.engine.v1.Engine.Remove:input_type -> spate.engine.v1.RemoveRequest
-	25, // 53: spate.engine.v1.Engine.WatchStats:input_type -> spate.engine.v1.WatchStatsRequest
-	28, // 54: spate.engine.v1.Engine.WatchRecords:input_type -> spate.engine.v1.WatchRecordsRequest
-	47, // 55: spate.engine.v1.Engine.Capture:input_type -> spate.engine.v1.CaptureRequest
-	45, // 56: spate.engine.v1.Engine.ResetReceivers:input_type -> spate.engine.v1.ResetReceiversRequest
-	5,  // 57: spate.engine.v1.Engine.GetInfo:output_type -> spate.engine.v1.GetInfoResponse
-	11, // 58: spate.engine.v1.Engine.Prepare:output_type -> spate.engine.v1.PrepareResponse
-	13, // 59: spate.engine.v1.Engine.Start:output_type -> spate.engine.v1.StartResponse
-	16, // 60: spate.engine.v1.Engine.Update:output_type -> spate.engine.v1.UpdateResponse
-	18, // 61: spate.engine.v1.Engine.Pause:output_type -> spate.engine.v1.PauseResponse
-	20, // 62: spate.engine.v1.Engine.Resume:output_type -> spate.engine.v1.ResumeResponse
-	22, // 63: spate.engine.v1.Engine.Stop:output_type -> spate.engine.v1.StopResponse
-	24, // 64: spate.engine.v1.Engine.Remove:output_type -> spate.engine.v1.RemoveResponse
-	26, // 65: spate.engine.v1.Engine.WatchStats:output_type -> spate.engine.v1.WatchStatsResponse
-	29, // 66: spate.engine.v1.Engine.WatchRecords:output_type -> spate.engine.v1.WatchRecordsResponse
-	48, // 67: spate.engine.v1.Engine.Capture:output_type -> spate.engine.v1.CaptureResponse
-	46, // 68: spate.engine.v1.Engine.ResetReceivers:output_type -> spate.engine.v1.ResetReceiversResponse
-	57, // [57:69] is the sub-list for method output_type
-	45, // [45:57] is the sub-list for method input_type
-	45, // [45:45] is the sub-list for extension type_name
-	45, // [45:45] is the sub-list for extension extendee
-	0,  // [0:45] is the sub-list for field type_name
+	33, // 29: spate.engine.v1.TemplateStats.program_counters:type_name -> spate.engine.v1.ProgramCounter
+	36, // 30: spate.engine.v1.TemplateStats.connect_time:type_name -> spate.engine.v1.LatencyStats
+	36, // 31: spate.engine.v1.TemplateStats.round_trip:type_name -> spate.engine.v1.LatencyStats
+	35, // 32: spate.engine.v1.StreamStats.warmup:type_name -> spate.engine.v1.StreamCounters
+	35, // 33: spate.engine.v1.StreamStats.measured:type_name -> spate.engine.v1.StreamCounters
+	36, // 34: spate.engine.v1.StreamCounters.latency:type_name -> spate.engine.v1.LatencyStats
+	37, // 35: spate.engine.v1.LatencyStats.quantiles:type_name -> spate.engine.v1.Quantile
+	38, // 36: spate.engine.v1.LatencyStats.buckets:type_name -> spate.engine.v1.Bucket
+	40, // 37: spate.engine.v1.ReceiverStats.workers:type_name -> spate.engine.v1.WorkerReceived
+	41, // 38: spate.engine.v1.ReceiverStats.inter_arrival:type_name -> spate.engine.v1.Moments
+	41, // 39: spate.engine.v1.ReceiverStats.jitter:type_name -> spate.engine.v1.Moments
+	41, // 40: spate.engine.v1.ReceiverStats.latency:type_name -> spate.engine.v1.Moments
+	43, // 41: spate.engine.v1.PortStats.queues:type_name -> spate.engine.v1.QueueStats
+	45, // 42: spate.engine.v1.WorkerStats.flows:type_name -> spate.engine.v1.FlowSteering
+	3,  // 43: spate.engine.v1.CaptureRequest.direction:type_name -> spate.engine.v1.Direction
+	50, // 44: spate.engine.v1.CaptureResponse.packets:type_name -> spate.engine.v1.CapturedPacket
+	3,  // 45: spate.engine.v1.CapturedPacket.direction:type_name -> spate.engine.v1.Direction
+	4,  // 46: spate.engine.v1.Engine.GetInfo:input_type -> spate.engine.v1.GetInfoRequest
+	9,  // 47: spate.engine.v1.Engine.Prepare:input_type -> spate.engine.v1.PrepareRequest
+	12, // 48: spate.engine.v1.Engine.Start:input_type -> spate.engine.v1.StartRequest
+	15, // 49: spate.engine.v1.Engine.Update:input_type -> spate.engine.v1.UpdateRequest
+	17, // 50: spate.engine.v1.Engine.Pause:input_type -> spate.engine.v1.PauseRequest
+	19, // 51: spate.engine.v1.Engine.Resume:input_type -> spate.engine.v1.ResumeRequest
+	21, // 52: spate.engine.v1.Engine.Stop:input_type -> spate.engine.v1.StopRequest
+	23, // 53: spate.engine.v1.Engine.Remove:input_type -> spate.engine.v1.RemoveRequest
+	25, // 54: spate.engine.v1.Engine.WatchStats:input_type -> spate.engine.v1.WatchStatsRequest
+	28, // 55: spate.engine.v1.Engine.WatchRecords:input_type -> spate.engine.v1.WatchRecordsRequest
+	48, // 56: spate.engine.v1.Engine.Capture:input_type -> spate.engine.v1.CaptureRequest
+	46, // 57: spate.engine.v1.Engine.ResetReceivers:input_type -> spate.engine.v1.ResetReceiversRequest
+	5,  // 58: spate.engine.v1.Engine.GetInfo:output_type -> spate.engine.v1.GetInfoResponse
+	11, // 59: spate.engine.v1.Engine.Prepare:output_type -> spate.engine.v1.PrepareResponse
+	13, // 60: spate.engine.v1.Engine.Start:output_type -> spate.engine.v1.StartResponse
+	16, // 61: spate.engine.v1.Engine.Update:output_type -> spate.engine.v1.UpdateResponse
+	18, // 62: spate.engine.v1.Engine.Pause:output_type -> spate.engine.v1.PauseResponse
+	20, // 63: spate.engine.v1.Engine.Resume:output_type -> spate.engine.v1.ResumeResponse
+	22, // 64: spate.engine.v1.Engine.Stop:output_type -> spate.engine.v1.StopResponse
+	24, // 65: spate.engine.v1.Engine.Remove:output_type -> spate.engine.v1.RemoveResponse
+	26, // 66: spate.engine.v1.Engine.WatchStats:output_type -> spate.engine.v1.WatchStatsResponse
+	29, // 67: spate.engine.v1.Engine.WatchRecords:output_type -> spate.engine.v1.WatchRecordsResponse
+	49, // 68: spate.engine.v1.Engine.Capture:output_type -> spate.engine.v1.CaptureResponse
+	47, // 69: spate.engine.v1.Engine.ResetReceivers:output_type -> spate.engine.v1.ResetReceiversResponse
+	58, // [58:70] is the sub-list for method output_type
+	46, // [46:58] is the sub-list for method input_type
+	46, // [46:46] is the sub-list for extension type_name
+	46, // [46:46] is the sub-list for extension extendee
+	0,  // [0:46] is the sub-list for field type_name
 }
 
 func init() { file_spate_engine_v1_engine_proto_init() }
@@ -4260,7 +4338,7 @@ func file_spate_engine_v1_engine_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_engine_v1_engine_proto_rawDesc), len(file_spate_engine_v1_engine_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   46,
+			NumMessages:   47,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
