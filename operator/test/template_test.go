@@ -5,6 +5,7 @@ package test
 // Templates with real engines: results are sums over pods, live ones and last ones, and thresholds know what there is.
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -70,6 +71,22 @@ func TestTemplatesOfTwoEnginesHaveOneResultAndVerdict(t *testing.T) {
 	if p.Status.Flows == nil || *p.Status.Flows != flows {
 		t.Errorf("the profile has %+v, its run %+v", p.Status.Flows, flows)
 	}
+}
+
+// One at a time, of 300 ms: of 200 that are due seven or so begin before the end, and a few more in the first half of the drain.
+func TestFlowsThatWaitForOthersAreToldAndDoNotMakeTheRunInvalid(t *testing.T) {
+	ns := ready(t, "")
+	mustApply(t, ns, strings.NewReplacer("  rate: 100cps\n", "  rate: 100cps\n  mostOpen: 1\n", "{receive: {bytes: 5}}, ", "{receive: {bytes: 5}}, {delay: {min: 300ms}}, ").Replace(loopbackTemplate))
+	mustApply(t, ns, greetingProfile("waiting", `  duration: 2s
+  thresholds:
+  - {name: held, expression: 'result.flows.heldBack > 100 && result.templates["hello"].client.heldBack == result.flows.heldBack'}
+`))
+	p := profileNamed(ns, "waiting")
+	flows := *complete(t, runLimit, p).Status.Result.Flows
+	if flows.Attempts+flows.NotBegun+flows.HeldBack != 200 || flows.Attempts > 20 || flows.Failed != 0 {
+		t.Errorf("%+v", flows)
+	}
+	expect(t, answerLimit, p, spatev1.ConditionPassed, metav1.ConditionTrue, spatev1.ReasonThresholdsMet, fmt.Sprintf("%d held back by mostOpen", flows.HeldBack))
 }
 
 // A connection brings 1,005 bytes: 100,500 bytes a second are 100 connections, by three to one.

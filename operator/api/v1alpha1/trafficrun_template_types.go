@@ -80,9 +80,14 @@ type TemplateCounters struct {
 	// +optional
 	Late int64 `json:"late,omitempty"`
 
-	// notBegun flows were due before the end, and did not begin: the generator was behind, or as many as may be were open.
+	// notBegun flows were due before the end, and did not begin because the generator was behind.
 	// +optional
 	NotBegun int64 `json:"notBegun,omitempty"`
+
+	// heldBack flows were due before the end, and did not begin because as many were open as `mostOpen` allows, of this template or
+	// of one they waited behind. That was asked for and is no limit of the generator.
+	// +optional
+	HeldBack int64 `json:"heldBack,omitempty"`
 
 	// exhausted flows did not begin, or were not accepted, because there was no place, or no free port, for them.
 	// +optional

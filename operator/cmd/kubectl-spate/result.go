@@ -149,7 +149,7 @@ func writeResult(w io.Writer, run *spatev1.TrafficRun) error {
 		return tables.Flush()
 	}
 	table("STREAM,SENT,RECEIVED,LOST,LOSS,DUPLICATE,REORDERED,LATE,NOT SENT,P50,P99,MAX", streamRows(result))
-	table("TEMPLATE,SIDE,BEGUN,ESTABLISHED,ENDED,FAILED,RESET,TIMED OUT,CLOSED EARLY,HTTP ERRORS,CUT,SILENT,OPEN,BYTES SENT,BYTES RECEIVED,SENT AGAIN", templateRows(result))
+	table("TEMPLATE,SIDE,BEGUN,HELD BACK,ESTABLISHED,ENDED,FAILED,RESET,TIMED OUT,CLOSED EARLY,HTTP ERRORS,CUT,SILENT,OPEN,BYTES SENT,BYTES RECEIVED,SENT AGAIN", templateRows(result))
 	table("TIMES OF,SIDE,CONNECT P50,P99,MAX,ROUND TRIP P50,P99,MAX", timeRows(result))
 	table("THE GENERATOR'S OWN,LATE,NOT BEGUN,EXHAUSTED", generatorRows(result))
 	table("RECEIVER,PACKETS,BYTES", receiverRows(result))
@@ -199,7 +199,7 @@ func sides(r *spatev1.RunResult, each func(name, side string, s *spatev1.Templat
 func templateRows(r *spatev1.RunResult) (rows [][]string) {
 	row := func(name, side string, c *spatev1.TemplateCounters) {
 		cells := []string{name, side}
-		for _, n := range []int64{c.Attempts, c.Connects, c.Closed, c.Failed, c.Reset, c.TimedOut, c.ClosedEarly, c.HTTPErrors, c.Cut, c.Silent, c.OpenFlows, c.BytesSent, c.BytesReceived, c.Retransmitted} {
+		for _, n := range []int64{c.Attempts, c.HeldBack, c.Connects, c.Closed, c.Failed, c.Reset, c.TimedOut, c.ClosedEarly, c.HTTPErrors, c.Cut, c.Silent, c.OpenFlows, c.BytesSent, c.BytesReceived, c.Retransmitted} {
 			cells = append(cells, number(n))
 		}
 		rows = append(rows, cells)

@@ -33,7 +33,7 @@ func ended() *spatev1.TrafficRun {
 		Thresholds: []spatev1.ThresholdResult{{Name: "none-failed", Met: true, Message: "holds"}, {Name: "fast", Message: "7 is not less than 5"}},
 	}
 	probe := spatev1.FlowCounters{Tx: 4000, Rx: 3999, Lost: 1, LossRatio: "0.00025"}
-	client := &spatev1.TemplateSide{TemplateCounters: spatev1.TemplateCounters{Attempts: 100, Connects: 99, Closed: 98, Failed: 1, TimedOut: 1, OpenFlows: 2, BytesSent: 1234, BytesReceived: 99000}}
+	client := &spatev1.TemplateSide{TemplateCounters: spatev1.TemplateCounters{Attempts: 100, HeldBack: 7, Connects: 99, Closed: 98, Failed: 1, TimedOut: 1, OpenFlows: 2, BytesSent: 1234, BytesReceived: 99000}}
 	client.ConnectTime = &spatev1.Latency{Count: 99, P50: 31_530, P99: 1_204_000, Max: 2_500_000_000}
 	server := &spatev1.TemplateSide{TemplateCounters: spatev1.TemplateCounters{Attempts: 99, Connects: 99, Closed: 99}}
 	all := client.TemplateCounters
@@ -61,10 +61,10 @@ fast         NO   7 is not less than 5
 STREAM  SENT  RECEIVED  LOST  LOSS     DUPLICATE  REORDERED  LATE  NOT SENT  P50    P99  MAX
 probe   4000  3999      1     0.00025  0          0          0     0         900ns  5µs  70µs
 
-TEMPLATE   SIDE    BEGUN  ESTABLISHED  ENDED  FAILED  RESET  TIMED OUT  CLOSED EARLY  HTTP ERRORS  CUT  SILENT  OPEN  BYTES SENT  BYTES RECEIVED  SENT AGAIN
-web        client  100    99           98     1       0      1          0             0            0    0       2     1234        99000           0
-web        server  99     99           99     0       0      0          0             0            0    0       0     0           0               0
-all, once          100    99           98     1       0      1          0             0            0    0       2     1234        99000           0
+TEMPLATE   SIDE    BEGUN  HELD BACK  ESTABLISHED  ENDED  FAILED  RESET  TIMED OUT  CLOSED EARLY  HTTP ERRORS  CUT  SILENT  OPEN  BYTES SENT  BYTES RECEIVED  SENT AGAIN
+web        client  100    7          99           98     1       0      1          0             0            0    0       2     1234        99000           0
+web        server  99     0          99           99     0       0      0          0             0            0    0       0     0           0               0
+all, once          100    7          99           98     1       0      1          0             0            0    0       2     1234        99000           0
 
 TIMES OF  SIDE    CONNECT P50  P99    MAX   ROUND TRIP P50  P99  MAX
 web       client  31.53µs      1.2ms  2.5s  -               -    -

@@ -57,7 +57,7 @@ const (
 	Server = "server"
 )
 
-// Side is what one side of an entry of `result.templates` is. It is of the whole run, the warm-up included.
+// Side is what one side of an entry of `result.templates` is.
 type Side struct {
 	// Flows: TCP connections and UDP conversations.
 	Attempts  int64 `cel:"attempts"`
@@ -90,6 +90,8 @@ type Side struct {
 	Late      int64 `cel:"late"`
 	NotBegun  int64 `cel:"notBegun"`
 	Exhausted int64 `cel:"exhausted"`
+	// Flows that waited until the end because as many were open as mostOpen allows.
+	HeldBack int64 `cel:"heldBack"`
 	// Flows established a second, and bits of applications a second both ways.
 	Cps float64 `cel:"cps"`
 	Bps float64 `cel:"bps"`

@@ -157,6 +157,9 @@ func summary(result spatev1.RunResult) string {
 		return packets
 	}
 	text := fmt.Sprintf("%d flows begun, %d established, %d failed", flows.Attempts, flows.Connects, flows.Failed)
+	if flows.HeldBack > 0 {
+		text += fmt.Sprintf(", %d held back by mostOpen", flows.HeldBack)
+	}
 	if len(result.Streams) > 0 {
 		text += "; " + packets
 	}
@@ -238,7 +241,7 @@ func sideForThresholds(s *spatev1.TemplateSide, length time.Duration) verdict.Si
 		Bytes: s.BytesSent + s.BytesReceived, BytesSent: s.BytesSent, BytesReceived: s.BytesReceived,
 		Messages: s.MessagesSent + s.MessagesReceived, MessagesSent: s.MessagesSent, MessagesReceived: s.MessagesReceived,
 		PacketsSent: s.PacketsSent, PacketsReceived: s.PacketsReceived, Retransmitted: s.Retransmitted, Errors: s.Errors,
-		Late: s.Late, NotBegun: s.NotBegun, Exhausted: s.Exhausted,
+		Late: s.Late, NotBegun: s.NotBegun, Exhausted: s.Exhausted, HeldBack: s.HeldBack,
 		Cps: float64(s.Connects) / seconds, Bps: float64(s.BytesSent+s.BytesReceived) * 8 / seconds,
 		ConnectTime: delays(s.ConnectTime), RoundTrip: delays(s.RoundTrip),
 	}

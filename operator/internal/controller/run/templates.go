@@ -35,6 +35,7 @@ var counted = []struct {
 	{[]string{"icmp_errors", "acks_of_unsent", "after_close_packets", "missing_timestamps", "http_errors"}, func(c *spatev1.TemplateCounters) *int64 { return &c.Errors }},
 	{[]string{"late_flows"}, func(c *spatev1.TemplateCounters) *int64 { return &c.Late }},
 	{[]string{"flows_not_begun"}, func(c *spatev1.TemplateCounters) *int64 { return &c.NotBegun }},
+	{[]string{"flows_held_back"}, func(c *spatev1.TemplateCounters) *int64 { return &c.HeldBack }},
 	{[]string{"flows_exhausted", "ports_exhausted"}, func(c *spatev1.TemplateCounters) *int64 { return &c.Exhausted }},
 }
 
