@@ -341,7 +341,8 @@ type Threshold struct {
 	// expression in CEL over `result`, which is the run's `status.result`: its fields hold numbers, such as
 	// `result.lost == 0`, `result.lossRatio < 0.001`, `result.streams["imix-64"].rx > 0`, `result.streams.all(name, s, s.lost == 0)`,
 	// `result.streams["voice"].latency.p99 < 100000` (nanoseconds), `result.receivers["tap"].packets > 0`,
-	// `result.flows.failed == 0`, `result.templates["http"].client.connectTime.p99 < 5000000`.
+	// `result.flows.failed == 0`, `result.templates["http"].client.connectTime.p99 < 5000000`,
+	// `result.groups["web"].client.failed == 0`.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	Expression string `json:"expression"`

@@ -108,6 +108,34 @@ type TemplateResult struct {
 	Server *TemplateSide `json:"server,omitempty"`
 }
 
+// GroupResult is what was measured of the templates of one statistics group together.
+type GroupResult struct {
+	// name of the group: the `statisticsGroup` of its templates.
+	Name string `json:"name"`
+
+	// client sides of its templates, those that are emulated.
+	// +optional
+	Client *GroupSide `json:"client,omitempty"`
+
+	// server sides of its templates, those that are emulated.
+	// +optional
+	Server *GroupSide `json:"server,omitempty"`
+}
+
+// GroupSide is what the templates of a group did on one side. There are no percentiles: those of several templates cannot be put
+// together, each template has its own.
+type GroupSide struct {
+	TemplateCounters `json:",inline"`
+
+	// connectTime is as that of templates.
+	// +optional
+	ConnectTime *Moments `json:"connectTime,omitempty"`
+
+	// roundTrip is as that of templates; of UDP from those that measure latency.
+	// +optional
+	RoundTrip *Moments `json:"roundTrip,omitempty"`
+}
+
 // TemplateSide is what one side of a template did.
 type TemplateSide struct {
 	TemplateCounters `json:",inline"`

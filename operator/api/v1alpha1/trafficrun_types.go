@@ -281,7 +281,7 @@ type TrafficRunStatus struct {
 	// +kubebuilder:validation:MaxItems=512
 	Entries []EntryChange `json:"entries,omitempty"`
 
-	// result measured so far, final when the run is complete. Its streams and templates are there when it is final.
+	// result measured so far, final when the run is complete. Its streams, templates and groups are there when it is final.
 	// +optional
 	Result *RunResult `json:"result,omitempty"`
 
@@ -457,6 +457,13 @@ type RunResult struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=512
 	Templates []TemplateResult `json:"templates,omitempty"`
+
+	// groups of templates: one for each `statisticsGroup` that a template names. Streams have none.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=512
+	Groups []GroupResult `json:"groups,omitempty"`
 
 	// latency of the stream or template with the greatest 99th percentile, such as `voice: p50 12us, p99 31.5us, max 1.2ms`.
 	// +optional

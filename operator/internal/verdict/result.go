@@ -49,6 +49,8 @@ type Result struct {
 	Flows Side `cel:"flows"`
 	// The same, template by template, and in each by side: those that the profile emulates of Client and Server.
 	Templates map[string]map[string]Side `cel:"templates"`
+	// The same, by the statistics group that templates name.
+	Groups map[string]Group `cel:"groups"`
 }
 
 // The sides of a template.
@@ -56,6 +58,9 @@ const (
 	Client = "client"
 	Server = "server"
 )
+
+// Group is what one entry of `result.groups` is: by side, as templates are. Its times have the names of MomentKeys.
+type Group map[string]Side
 
 // Side is what one side of an entry of `result.templates` is.
 type Side struct {
@@ -143,5 +148,5 @@ var DelayKeys = []string{"count", "min", "mean", "max", "deviation", "p50", "p90
 // LatencyKeys are what is known of a stream's latency: a count of packets, and times in nanoseconds.
 var LatencyKeys = append(slices.Clone(DelayKeys), "jitter", "jitterMean", "jitterMax")
 
-// MomentKeys are what is known of a receiver's times: how many were taken, and times in nanoseconds.
+// MomentKeys are what is known of a receiver's times, and of those of a group of templates: how many were taken, and times in nanoseconds.
 var MomentKeys = []string{"count", "mean", "deviation", "min", "max"}

@@ -200,7 +200,7 @@ func forThresholds(r spatev1.RunResult, length time.Duration) verdict.Result {
 		TxBps: float64(r.TxBytes) * 8 / seconds, RxBps: float64(r.RxBytes) * 8 / seconds,
 		SequenceTooHigh: r.SequenceTooHigh, SequenceTooLow: r.SequenceTooLow,
 		Duration: length, Streams: make(map[string]verdict.Stream, len(r.Streams)), Receivers: make(map[string]verdict.Receiver, len(r.Receivers)),
-		Templates: make(map[string]map[string]verdict.Side, len(r.Templates)),
+		Templates: make(map[string]map[string]verdict.Side, len(r.Templates)), Groups: make(map[string]verdict.Group, len(r.Groups)),
 	}
 	if r.Flows != nil {
 		out.Flows = sideForThresholds(&spatev1.TemplateSide{TemplateCounters: *r.Flows}, length)
@@ -214,6 +214,16 @@ func forThresholds(r spatev1.RunResult, length time.Duration) verdict.Result {
 			sides[verdict.Server] = sideForThresholds(t.Server, length)
 		}
 		out.Templates[t.Name] = sides
+	}
+	for _, g := range r.Groups {
+		sides := verdict.Group{}
+		if g.Client != nil {
+			sides[verdict.Client] = groupForThresholds(g.Client, length)
+		}
+		if g.Server != nil {
+			sides[verdict.Server] = groupForThresholds(g.Server, length)
+		}
+		out.Groups[g.Name] = sides
 	}
 	for _, x := range r.Receivers {
 		out.Receivers[x.Name] = verdict.Receiver{
@@ -245,6 +255,12 @@ func sideForThresholds(s *spatev1.TemplateSide, length time.Duration) verdict.Si
 		Cps: float64(s.Connects) / seconds, Bps: float64(s.BytesSent+s.BytesReceived) * 8 / seconds,
 		ConnectTime: delays(s.ConnectTime), RoundTrip: delays(s.RoundTrip),
 	}
+}
+
+func groupForThresholds(s *spatev1.GroupSide, length time.Duration) verdict.Side {
+	side := sideForThresholds(&spatev1.TemplateSide{TemplateCounters: s.TemplateCounters}, length)
+	side.ConnectTime, side.RoundTrip = moments(s.ConnectTime), moments(s.RoundTrip)
+	return side
 }
 
 // times of a stream as expressions see them: only what is known.

@@ -71,6 +71,50 @@ func TestTemplatesOfSeveralEngines(t *testing.T) {
 	}
 }
 
+// http is on both engines with both sides, dns on the second with servers.
+func TestGroupsSumTheirTemplatesAndHaveNoPercentiles(t *testing.T) {
+	stats := twoEngines()
+	all := groups(stats, map[string]string{"http": "web", "dns": "web"})
+	if len(all) != 1 || all[0].Name != "web" {
+		t.Fatalf("got %+v", all)
+	}
+	byTemplate := templates(stats)
+	dns, http := byTemplate[0], byTemplate[1]
+	if all[0].Client.TemplateCounters != http.Client.TemplateCounters {
+		t.Errorf("only http has clients: %+v", all[0].Client.TemplateCounters)
+	}
+	server := all[0].Server
+	if server.Attempts != 99+20 || server.Connects != dns.Server.Connects+http.Server.Connects || server.Silent != 1 || server.Failed != 0 || server.Exhausted != 7 || server.OpenFlows != 3 || server.MessagesReceived != 20 {
+		t.Errorf("servers %+v", server.TemplateCounters)
+	}
+	want := spatev1.Moments{Count: 147, Mean: 1000, Min: 800, Max: 5000}
+	if c := all[0].Client.ConnectTime; c == nil || *c != want || server.ConnectTime != nil || all[0].Client.RoundTrip != nil {
+		t.Errorf("got %+v, want %+v, and nothing that was not measured", c, want)
+	}
+	if one := groups(stats, map[string]string{"dns": "names"}); len(one) != 1 || one[0].Client != nil || one[0].Server.TemplateCounters != dns.Server.TemplateCounters {
+		t.Errorf("http names no group, and is in none: %+v", one)
+	}
+}
+
+// The mean is of all flows, not of templates.
+func TestTimesOfAGroupAreThoseOfAllItsFlows(t *testing.T) {
+	of := func(template string, each ...uint64) *enginev1.TemplateStats {
+		times := &enginev1.LatencyStats{MinNs: slices.Min(each), MaxNs: slices.Max(each)}
+		for _, ns := range each {
+			times.Count, times.SumNs, times.SumSquaresLow = times.Count+1, times.SumNs+ns, times.SumSquaresLow+ns*ns
+		}
+		t := side(template, clientSide, 0, nil)
+		t.RoundTrip = times
+		return t
+	}
+	all := groups([]*enginev1.WatchStatsResponse{
+		{Templates: []*enginev1.TemplateStats{of("a", 100, 100, 100), of("b", 500)}},
+	}, map[string]string{"a": "g", "b": "g"})
+	if got, want := *all[0].Client.RoundTrip, (spatev1.Moments{Count: 4, Mean: 200, Deviation: 173, Min: 100, Max: 500}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
 // The side that waited for the message resets the connection and counts it so; its peer is reset.
 func TestABrokenMessageFailsItsFlowOnce(t *testing.T) {
 	for name, c := range map[string]struct{ client, server string }{
@@ -137,6 +181,11 @@ func TestVerdictOnTemplates(t *testing.T) {
 			[]string{`result.templates["http"].client.connectTime.p99 < 5000`, `result.templates["http"].client.cps == 49.0`, `result.templates.all(n, t, t.all(s, side, side.exhausted < 8))`, `result.templates["dns"].server.messages == 39`, `result.flows.heldBack == result.templates["http"].client.heldBack`},
 			spatev1.VerdictPassed, []string{"5 thresholds hold"},
 		},
+		"by group": {
+			spatev1.GeneratorTolerance{Late: "100%", TxDropped: "10%", RxMissed: "0"},
+			[]string{`result.groups["web"].client.connectTime.mean == 1000`, `result.groups["web"].server.attempts == 119`, `result.groups["web"].client.cps == 49.0`, `result.groups.all(n, g, g.server.failed == 0)`},
+			spatev1.VerdictPassed, []string{"4 thresholds hold"},
+		},
 		"not measured": {
 			spatev1.GeneratorTolerance{Late: "100%", TxDropped: "10%", RxMissed: "0"}, []string{`result.templates["http"].client.roundTrip.p99 < 5000`},
 			spatev1.VerdictFailed, []string{"no such time was measured"},
@@ -157,7 +206,7 @@ func TestVerdictOnTemplates(t *testing.T) {
 			for _, e := range c.thresholds {
 				r.Spec.Thresholds = append(r.Spec.Thresholds, spatev1.Threshold{Name: "t", Expression: e})
 			}
-			v := judge(r, resultOf(stats, &snapshot.Facts{}, r), nil, 3*time.Second)
+			v := judge(r, resultOf(stats, &snapshot.Facts{Groups: map[string]string{"http": "web", "dns": "web"}}, r), nil, 3*time.Second)
 			_, message := primary(&v)
 			if v.Outcome != c.outcome {
 				t.Errorf("%s: %s", v.Outcome, message)
