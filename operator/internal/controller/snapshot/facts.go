@@ -26,6 +26,8 @@ type Facts struct {
 	Groups map[string]string
 	// Ports the run sends from or receives at.
 	Ports map[string]bool
+	// Records is the folder in engines that connections are recorded in; empty if they are not.
+	Records string
 	// Own is the load at a factor of 1 on the entries' own rates, those that were changed since included.
 	Own plan.Load
 
@@ -84,6 +86,7 @@ func (m *Memory) Of(ctx context.Context, run *spatev1.TrafficRun) (*Facts, error
 			facts.Ports[s.RxPort] = true
 		}
 	}
+	facts.Records = p.GetStateful().GetRecords().GetPath()
 	for _, t := range p.GetStateful().GetTemplates() {
 		if t.Group != "" {
 			facts.Groups[t.Name] = t.Group
