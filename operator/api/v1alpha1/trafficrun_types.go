@@ -234,7 +234,7 @@ const (
 
 // TrafficRunStatus is what came of a run.
 type TrafficRunStatus struct {
-	// conditions: Ready, Reconciling, Stalled, Running, Complete, Passed.
+	// conditions: Ready, Reconciling, Stalled, Running, Complete, Passed; Recorded where connections are recorded.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -465,6 +465,10 @@ type RunResult struct {
 	// +kubebuilder:validation:MaxItems=512
 	Groups []GroupResult `json:"groups,omitempty"`
 
+	// records of connections, where the profile asks for them.
+	// +optional
+	Records *RecordsResult `json:"records,omitempty"`
+
 	// latency of the stream or template with the greatest 99th percentile, such as `voice: p50 12us, p99 31.5us, max 1.2ms`.
 	// +optional
 	Latency string `json:"latency,omitempty"`
@@ -550,7 +554,8 @@ type Verdict struct {
 	// outcome of the run.
 	Outcome VerdictOutcome `json:"outcome"`
 
-	// reasons of the outcome, the weightiest first; that of the Passed condition is the first.
+	// reasons of the outcome, the weightiest first; that of the Passed condition is the first. Records that were lost are named last:
+	// they change no outcome.
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64

@@ -5,6 +5,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -36,7 +37,7 @@ func newResultCommand() *cobra.Command {
 		Use:   "result RUN",
 		Short: "Show what a run measured, and its verdict",
 		Long: `Shows what a TrafficRun measured after the warm-up, and its verdict: thresholds, streams, templates and their groups by side,
-receivers. Times are the 50th and 99th percentile and the greatest, of groups the mean and the greatest. While the run lasts only its sums are there. RUN may be the name of a TrafficProfile,
+receivers, records of connections. Times are the 50th and 99th percentile and the greatest, of groups the mean and the greatest. While the run lasts only its sums are there. RUN may be the name of a TrafficProfile,
 whose latest run is meant then.`,
 		Example: `  kubectl spate result web-1a2b3-1
   kubectl spate result web -n tests -o json | jq .result.flows`,
@@ -155,6 +156,7 @@ func writeResult(w io.Writer, run *spatev1.TrafficRun) error {
 	table("TIMES OF GROUP,SIDE,CONNECT MEAN,MAX,ROUND TRIP MEAN,MAX", groupTimeRows(result))
 	table("THE GENERATOR'S OWN,LATE,NOT BEGUN,EXHAUSTED", generatorRows(result))
 	table("RECEIVER,PACKETS,BYTES", receiverRows(result))
+	table("RECORDS OF POD,FILE,WRITTEN,LEFT OUT,DROPPED,PROBLEM", recordRows(result))
 	return tables.Flush()
 }
 
@@ -274,6 +276,16 @@ func generatorRows(r *spatev1.RunResult) [][]string {
 func receiverRows(r *spatev1.RunResult) (rows [][]string) {
 	for _, x := range r.Receivers {
 		rows = append(rows, []string{x.Name, number(x.Packets), number(x.Bytes)})
+	}
+	return rows
+}
+
+func recordRows(r *spatev1.RunResult) (rows [][]string) {
+	if r.Records == nil {
+		return nil
+	}
+	for _, pod := range r.Records.Pods {
+		rows = append(rows, []string{pod.Pod, pod.File, number(pod.Written), number(pod.LeftOut), number(pod.Dropped), cmp.Or(pod.Problem, "-")})
 	}
 	return rows
 }

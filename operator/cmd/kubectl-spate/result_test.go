@@ -43,6 +43,10 @@ func ended() *spatev1.TrafficRun {
 		FlowCounters: probe, Streams: []spatev1.StreamResult{{Name: "probe", FlowCounters: probe, Latency: &spatev1.Latency{Count: 1, P50: 900, P99: 5000, Max: 70_000}}},
 		Templates: []spatev1.TemplateResult{{Name: "web", Client: client, Server: server}}, Flows: &all, Groups: []spatev1.GroupResult{group},
 		Receivers: []spatev1.ReceiverResult{{Name: "tap", Packets: 7, Bytes: 448}},
+		Records: &spatev1.RecordsResult{Pods: []spatev1.PodRecords{
+			{Pod: "lab-0", File: "results/web-1-0.parquet", RecordCounters: spatev1.RecordCounters{Written: 150, LeftOut: 3, Dropped: 2}},
+			{Pod: "lab-1", File: "results/web-1-1.parquet", Problem: "no space left on device"},
+		}},
 	}
 	return run
 }
@@ -81,6 +85,10 @@ flows                5     0          0
 
 RECEIVER  PACKETS  BYTES
 tap       7        448
+
+RECORDS OF POD  FILE                     WRITTEN  LEFT OUT  DROPPED  PROBLEM
+lab-0           results/web-1-0.parquet  150      3         2        -
+lab-1           results/web-1-1.parquet  0        0         0        no space left on device
 `
 	if got := out.String(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

@@ -51,6 +51,17 @@ type Result struct {
 	Templates map[string]map[string]Side `cel:"templates"`
 	// The same, by the statistics group that templates name.
 	Groups map[string]Group `cel:"groups"`
+	// Records of connections, of the warm-up too.
+	Records Records `cel:"records"`
+}
+
+// Records is what `result.records` is: those in files, those that files have no room for by the profile's mostRecords, those that
+// were lost because a writer was behind; and how many engines could not write their file. All are 0 where none are asked for.
+type Records struct {
+	Written         int64 `cel:"written"`
+	LeftOut         int64 `cel:"leftOut"`
+	Dropped         int64 `cel:"dropped"`
+	FilesNotWritten int64 `cel:"filesNotWritten"`
 }
 
 // The sides of a template.

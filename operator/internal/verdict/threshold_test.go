@@ -16,6 +16,7 @@ var measured = Result{
 	},
 	Receivers: map[string]Receiver{"tap": {Packets: 5, InterArrival: map[string]int64{"mean": 10}}},
 	Flows:     Side{Connects: 300, Failed: 2, Cps: 30},
+	Records:   Records{Written: 500, Dropped: 3},
 	Templates: map[string]map[string]Side{
 		"http": {Client: {Connects: 200, Failed: 2, ConnectTime: map[string]int64{"p99": 700}}, Server: {Connects: 199}},
 		"web":  {Server: {Connects: 100}},
@@ -44,7 +45,9 @@ func TestEvaluate(t *testing.T) {
 		`result.templates["http"].client.connectTime.p99 < 1000`: {true, false,
 			`result.templates["http"].client.connectTime.p99 < 1000 holds: result.templates["http"].client.connectTime.p99 is 700`},
 		`result.templates.all(name, t, t.server.failed == 0)`: {true, false, `result.templates.all(name, t, t.server.failed == 0) holds: result.templates is 2 templates`},
-		`result.groups["sites"].server.connects == 299`:       {true, false, `result.groups["sites"].server.connects == 299 holds: result.groups["sites"].server.connects is 299`},
+		`result.records.dropped + result.records.filesNotWritten == 0`: {false, false,
+			`result.records.dropped + result.records.filesNotWritten == 0 does not hold: result.records.dropped is 3, result.records.filesNotWritten is 0`},
+		`result.groups["sites"].server.connects == 299`: {true, false, `result.groups["sites"].server.connects == 299 holds: result.groups["sites"].server.connects is 299`},
 		`result.groups.all(name, g, g.client.connectTime.mean < 501)`: {true, false,
 			`result.groups.all(name, g, g.client.connectTime.mean < 501) holds: result.groups is 1 groups`},
 		`result.templates["web"].client.failed == 0`: {false, true, `result.templates["web"].client.failed == 0 cannot be evaluated: no such key: client`},

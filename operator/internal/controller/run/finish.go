@@ -21,7 +21,7 @@ import (
 // finish makes the counters final and judges them. A run that was ended early is judged only if it had no set duration.
 func (s *scope) finish(stats []*enginev1.WatchStatsResponse, facts *snapshot.Facts, why string) {
 	result := resultOf(stats, facts, s.run)
-	s.run.Status.Result = &result
+	s.run.Status.Result, s.final = &result, true
 	for i, st := range stats {
 		if st.Run.State == enginev1.RunState_RUN_STATE_STOPPED && why == "" {
 			why = fmt.Sprintf("pod %s: %s", s.run.Spec.Generator.Pods[i].Name, st.Run.EndReason)
@@ -78,6 +78,7 @@ func (s *scope) complete(v spatev1.Verdict, why string) {
 }
 
 // judge works the verdict out: first whether the counters can be trusted, then whether the generator was the limit, then the thresholds.
+// Records that were lost are told, and change nothing: what was counted is what it is.
 func judge(run *spatev1.TrafficRun, result spatev1.RunResult, contradictions []string, length time.Duration) spatev1.Verdict {
 	v := spatev1.Verdict{Outcome: spatev1.VerdictPassed}
 	if len(contradictions) > 0 {
@@ -118,6 +119,9 @@ func judge(run *spatev1.TrafficRun, result spatev1.RunResult, contradictions []s
 			message = summary(result) + "; no thresholds were asked for"
 		}
 		v.Reasons = append(v.Reasons, spatev1.VerdictReason{Reason: spatev1.ReasonThresholdsMet, Message: message})
+	}
+	if reason, message := lostRecords(result.Records); reason != "" {
+		v.Reasons = append(v.Reasons, spatev1.VerdictReason{Reason: reason, Message: message})
 	}
 	return v
 }
@@ -204,6 +208,14 @@ func forThresholds(r spatev1.RunResult, length time.Duration) verdict.Result {
 	}
 	if r.Flows != nil {
 		out.Flows = sideForThresholds(&spatev1.TemplateSide{TemplateCounters: *r.Flows}, length)
+	}
+	if all := r.Records; all != nil {
+		out.Records = verdict.Records{Written: all.Written, LeftOut: all.LeftOut, Dropped: all.Dropped}
+		for _, pod := range all.Pods {
+			if pod.Problem != "" {
+				out.Records.FilesNotWritten++
+			}
+		}
 	}
 	for _, t := range r.Templates {
 		sides := map[string]verdict.Side{}

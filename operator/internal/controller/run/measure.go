@@ -129,6 +129,7 @@ func resultOf(stats []*enginev1.WatchStatsResponse, facts *snapshot.Facts, run *
 	result.Flows = flowsOf(result.Templates)
 	result.Latency = slowest(append(delaysOf(result.Templates), result.Streams...))
 	result.Receivers = receivers(stats, run)
+	result.Records = recordsOf(stats, run)
 	return result
 }
 
