@@ -5,6 +5,7 @@ package test
 // Templates with real engines: results are sums over pods, live ones and last ones, and thresholds know what there is.
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -72,10 +73,26 @@ func TestTemplatesOfTwoEnginesHaveOneResultAndVerdict(t *testing.T) {
 	}
 }
 
+// One at a time, of 300 ms: of 200 that are due seven or so begin before the end, and a few more in the first half of the drain.
+func TestFlowsThatWaitForOthersAreToldAndDoNotMakeTheRunInvalid(t *testing.T) {
+	ns := ready(t, "")
+	mustApply(t, ns, strings.NewReplacer("  rate: 100cps\n", "  rate: 100cps\n  mostOpen: 1\n", "{receive: {bytes: 5}}, ", "{receive: {bytes: 5}}, {delay: {min: 300ms}}, ").Replace(loopbackTemplate))
+	mustApply(t, ns, greetingProfile("waiting", `  duration: 2s
+  thresholds:
+  - {name: held, expression: 'result.flows.heldBack > 100 && result.templates["hello"].client.heldBack == result.flows.heldBack'}
+`))
+	p := profileNamed(ns, "waiting")
+	flows := *complete(t, runLimit, p).Status.Result.Flows
+	if flows.Attempts+flows.NotBegun+flows.HeldBack != 200 || flows.Attempts > 20 || flows.Failed != 0 {
+		t.Errorf("%+v", flows)
+	}
+	expect(t, answerLimit, p, spatev1.ConditionPassed, metav1.ConditionTrue, spatev1.ReasonThresholdsMet, fmt.Sprintf("%d held back by mostOpen", flows.HeldBack))
+}
+
 // A connection brings 1,005 bytes: 100,500 bytes a second are 100 connections, by three to one.
 func TestAMixOfTwoEnginesIsSharedByBytesAndMeasuredAfterTheWarmup(t *testing.T) {
 	ns := ready(t, "  replicas: 2\n")
-	mustApply(t, ns, loopbackTemplate)
+	mustApply(t, ns, strings.Replace(loopbackTemplate, "spec:\n", "spec:\n  statisticsGroup: greetings\n", 1))
 	entry := func(name string) string {
 		return "  - {name: " + name + ", templateRef: {name: greeting}, transmitPort: loop, receivePort: loop, share: "
 	}
@@ -84,7 +101,8 @@ func TestAMixOfTwoEnginesIsSharedByBytesAndMeasuredAfterTheWarmup(t *testing.T) 
   warmup: 2s
   duration: 2s
   thresholds:
-  - {name: none-failed, expression: result.flows.failed == 0}
+  - {name: none-failed, expression: 'result.flows.failed == 0 && result.groups["greetings"].client.failed == 0'}
+  - {name: timed, expression: 'result.groups["greetings"].client.connectTime.mean > 0'}
 `)))
 	r := complete(t, runLimit, profileNamed(ns, "mix"))
 	if entries := r.Spec.Entries; len(entries) != 2 || entries[0].ConnectionRate != "75cps" || entries[1].ConnectionRate != "25cps" {
@@ -99,6 +117,11 @@ func TestAMixOfTwoEnginesIsSharedByBytesAndMeasuredAfterTheWarmup(t *testing.T) 
 		if due := result.Client.Attempts + result.Client.NotBegun; result.Name != want.name || due < want.flows-2 || due > want.flows*3/2 {
 			t.Errorf("%s: %d flows were due after the warm-up, want about %d of %s", result.Name, due, want.flows, want.name)
 		}
+	}
+	little, much := r.Status.Result.Templates[0], r.Status.Result.Templates[1]
+	if groups := r.Status.Result.Groups; len(groups) != 1 || groups[0].Name != "greetings" || groups[0].Client.TemplateCounters != *r.Status.Result.Flows ||
+		groups[0].Server.Connects != little.Server.Connects+much.Server.Connects || groups[0].Client.ConnectTime.Count != little.Client.ConnectTime.Count+much.Client.ConnectTime.Count {
+		t.Errorf("%+v", groups)
 	}
 	if v := r.Status.Verdict; v == nil || v.Outcome != spatev1.VerdictPassed {
 		t.Errorf("verdict %+v", v)
@@ -115,14 +138,17 @@ func TestPodsWithoutClientsOfTheirOwnAreToldBeforeTheRun(t *testing.T) {
 
 func TestThresholdsOnTemplatesAreCheckedBeforeTheRun(t *testing.T) {
 	ns := namespace(t)
-	mustApply(t, ns, loopbackGenerator+"---"+loopbackTemplate)
+	mustApply(t, ns, loopbackGenerator+"---"+strings.Replace(loopbackTemplate, "spec:\n", "spec:\n  statisticsGroup: greetings\n", 1))
 	mustApply(t, ns, greetingProfile("wrong", `  duration: 1s
   thresholds:
   - {name: typo, expression: 'result.templates["greeting"].client.failed == 0'}
   - {name: side, expression: 'result.templates["hello"].servers.failed == 0'}
   - {name: stream, expression: 'result.streams["hello"].lost == 0'}
+  - {name: group, expression: 'result.groups["greetings"].client.connectTime.p99 < 5'}
+  - {name: grouped, expression: 'result.groups["greetings"].server.failed == 0'}
 `))
 	expect(t, answerLimit, profileNamed(ns, "wrong"), spatev1.ConditionStalled, metav1.ConditionTrue, spatev1.ReasonInvalidSpec,
 		"spec.thresholds[0].expression", "no such key: greeting", "templates are hello (client, server)",
-		"spec.thresholds[1].expression", "no such key: servers", "spec.thresholds[2].expression", "no such key: hello")
+		"spec.thresholds[1].expression", "no such key: servers", "spec.thresholds[2].expression", "no such key: hello",
+		"spec.thresholds[3].expression", "no such key: p99", "groups are greetings (client, server)", "of groups and receivers count, mean, deviation, min, max")
 }

@@ -77,7 +77,8 @@ type ASTFTemplateSpec struct {
 	// +optional
 	Tunables Tunables `json:"tunables,omitzero"`
 
-	// statisticsGroup counts templates of the same group together; the template's own name when absent.
+	// statisticsGroup counts templates of the same group together, beside each by itself: in `result.groups` of runs, and as the label
+	// `group` of metrics, which is the entry's name when absent.
 	// +optional
 	StatisticsGroup EntryName `json:"statisticsGroup,omitempty"`
 }

@@ -23,6 +23,9 @@ const (
 	ConditionComplete = "Complete"
 	// ConditionPassed is the verdict: True, False (with the reason), or Unknown until there is one (profiles and runs).
 	ConditionPassed = "Passed"
+	// ConditionRecorded is on runs that record connections, and on their profiles: True when all files are written, False as soon as
+	// records are lost, Unknown until the run ends and where that was never told. It has no part in Passed.
+	ConditionRecorded = "Recorded"
 	// ConditionStale is True on a profile when a stream or template it uses has changed since the current run was
 	// resolved; the change takes effect with the next run.
 	ConditionStale = "Stale"
@@ -123,6 +126,18 @@ const (
 	ReasonSnapshotLost = "SnapshotLost"
 	// ReasonIncomplete: invalid, since the run was stopped before its duration.
 	ReasonIncomplete = "Incomplete"
+)
+
+// Reasons of Recorded, beside AwaitingResult and, if it stays Unknown, that of Passed.
+const (
+	// ReasonRecordsWritten: every record is in its file.
+	ReasonRecordsWritten = "RecordsWritten"
+	// ReasonRecordsLeftOut: the files are written, and have as many records as `spec.records.mostRecords` allows; later ones are left out.
+	ReasonRecordsLeftOut = "RecordsLeftOut"
+	// ReasonRecordsDropped: records were lost because an engine's writer was behind; the message says how many.
+	ReasonRecordsDropped = "RecordsDropped"
+	// ReasonRecordsNotWritten: a file could not be written; the message has the problem. All records of its pod are lost.
+	ReasonRecordsNotWritten = "RecordsNotWritten"
 )
 
 // Reasons of Stale.

@@ -197,6 +197,7 @@ type ConnectionMix struct {
 
 // ConnectionRecords says which connections and UDP flows of templates are recorded when they end, at each of their ends that is
 // emulated, and where. Each engine writes a Parquet file of its own: the run's runID, a dash, and the engine's number from 0.
+// What has become of them is in the run's result.
 type ConnectionRecords struct {
 	// oneIn records one connection in so many, at both of its ends; 1 records all.
 	// +optional
@@ -341,7 +342,8 @@ type Threshold struct {
 	// expression in CEL over `result`, which is the run's `status.result`: its fields hold numbers, such as
 	// `result.lost == 0`, `result.lossRatio < 0.001`, `result.streams["imix-64"].rx > 0`, `result.streams.all(name, s, s.lost == 0)`,
 	// `result.streams["voice"].latency.p99 < 100000` (nanoseconds), `result.receivers["tap"].packets > 0`,
-	// `result.flows.failed == 0`, `result.templates["http"].client.connectTime.p99 < 5000000`.
+	// `result.flows.failed == 0`, `result.templates["http"].client.connectTime.p99 < 5000000`,
+	// `result.groups["web"].client.failed == 0`.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	Expression string `json:"expression"`
@@ -403,7 +405,7 @@ type TrafficProfileStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions: Ready, Reconciling, Stalled, Running, Complete, Passed, Stale.
+	// conditions: Ready, Reconciling, Stalled, Running, Complete, Passed, Stale; Recorded where connections are recorded.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -80,9 +80,14 @@ type TemplateCounters struct {
 	// +optional
 	Late int64 `json:"late,omitempty"`
 
-	// notBegun flows were due before the end, and did not begin: the generator was behind, or as many as may be were open.
+	// notBegun flows were due before the end, and did not begin because the generator was behind.
 	// +optional
 	NotBegun int64 `json:"notBegun,omitempty"`
+
+	// heldBack flows were due before the end, and did not begin because as many were open as `mostOpen` allows, of this template or
+	// of one they waited behind. That was asked for and is no limit of the generator.
+	// +optional
+	HeldBack int64 `json:"heldBack,omitempty"`
 
 	// exhausted flows did not begin, or were not accepted, because there was no place, or no free port, for them.
 	// +optional
@@ -101,6 +106,34 @@ type TemplateResult struct {
 	// server side, if its servers are emulated.
 	// +optional
 	Server *TemplateSide `json:"server,omitempty"`
+}
+
+// GroupResult is what was measured of the templates of one statistics group together.
+type GroupResult struct {
+	// name of the group: the `statisticsGroup` of its templates.
+	Name string `json:"name"`
+
+	// client sides of its templates, those that are emulated.
+	// +optional
+	Client *GroupSide `json:"client,omitempty"`
+
+	// server sides of its templates, those that are emulated.
+	// +optional
+	Server *GroupSide `json:"server,omitempty"`
+}
+
+// GroupSide is what the templates of a group did on one side. There are no percentiles: those of several templates cannot be put
+// together, each template has its own.
+type GroupSide struct {
+	TemplateCounters `json:",inline"`
+
+	// connectTime is as that of templates.
+	// +optional
+	ConnectTime *Moments `json:"connectTime,omitempty"`
+
+	// roundTrip is as that of templates; of UDP from those that measure latency.
+	// +optional
+	RoundTrip *Moments `json:"roundTrip,omitempty"`
 }
 
 // TemplateSide is what one side of a template did.

@@ -234,7 +234,7 @@ const (
 
 // TrafficRunStatus is what came of a run.
 type TrafficRunStatus struct {
-	// conditions: Ready, Reconciling, Stalled, Running, Complete, Passed.
+	// conditions: Ready, Reconciling, Stalled, Running, Complete, Passed; Recorded where connections are recorded.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -281,7 +281,7 @@ type TrafficRunStatus struct {
 	// +kubebuilder:validation:MaxItems=512
 	Entries []EntryChange `json:"entries,omitempty"`
 
-	// result measured so far, final when the run is complete. Its streams and templates are there when it is final.
+	// result measured so far, final when the run is complete. Its streams, templates and groups are there when it is final.
 	// +optional
 	Result *RunResult `json:"result,omitempty"`
 
@@ -458,6 +458,17 @@ type RunResult struct {
 	// +kubebuilder:validation:MaxItems=512
 	Templates []TemplateResult `json:"templates,omitempty"`
 
+	// groups of templates: one for each `statisticsGroup` that a template names. Streams have none.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=512
+	Groups []GroupResult `json:"groups,omitempty"`
+
+	// records of connections, where the profile asks for them.
+	// +optional
+	Records *RecordsResult `json:"records,omitempty"`
+
 	// latency of the stream or template with the greatest 99th percentile, such as `voice: p50 12us, p99 31.5us, max 1.2ms`.
 	// +optional
 	Latency string `json:"latency,omitempty"`
@@ -543,7 +554,8 @@ type Verdict struct {
 	// outcome of the run.
 	Outcome VerdictOutcome `json:"outcome"`
 
-	// reasons of the outcome, the weightiest first; that of the Passed condition is the first.
+	// reasons of the outcome, the weightiest first; that of the Passed condition is the first. Records that were lost are named last:
+	// they change no outcome.
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64

@@ -5,6 +5,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -35,8 +36,8 @@ func newResultCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "result RUN",
 		Short: "Show what a run measured, and its verdict",
-		Long: `Shows what a TrafficRun measured after the warm-up, and its verdict: thresholds, streams, templates by side, receivers. Times are the
-50th and 99th percentile and the greatest. While the run lasts only its sums are there. RUN may be the name of a TrafficProfile,
+		Long: `Shows what a TrafficRun measured after the warm-up, and its verdict: thresholds, streams, templates and their groups by side,
+receivers, records of connections. Times are the 50th and 99th percentile and the greatest, of groups the mean and the greatest. While the run lasts only its sums are there. RUN may be the name of a TrafficProfile,
 whose latest run is meant then.`,
 		Example: `  kubectl spate result web-1a2b3-1
   kubectl spate result web -n tests -o json | jq .result.flows`,
@@ -149,10 +150,13 @@ func writeResult(w io.Writer, run *spatev1.TrafficRun) error {
 		return tables.Flush()
 	}
 	table("STREAM,SENT,RECEIVED,LOST,LOSS,DUPLICATE,REORDERED,LATE,NOT SENT,P50,P99,MAX", streamRows(result))
-	table("TEMPLATE,SIDE,BEGUN,ESTABLISHED,ENDED,FAILED,RESET,TIMED OUT,CLOSED EARLY,HTTP ERRORS,CUT,SILENT,OPEN,BYTES SENT,BYTES RECEIVED,SENT AGAIN", templateRows(result))
+	table("TEMPLATE,"+sideColumns, templateRows(result))
+	table("GROUP,"+sideColumns, groupRows(result))
 	table("TIMES OF,SIDE,CONNECT P50,P99,MAX,ROUND TRIP P50,P99,MAX", timeRows(result))
+	table("TIMES OF GROUP,SIDE,CONNECT MEAN,MAX,ROUND TRIP MEAN,MAX", groupTimeRows(result))
 	table("THE GENERATOR'S OWN,LATE,NOT BEGUN,EXHAUSTED", generatorRows(result))
 	table("RECEIVER,PACKETS,BYTES", receiverRows(result))
+	table("RECORDS OF POD,FILE,WRITTEN,LEFT OUT,DROPPED,PROBLEM", recordRows(result))
 	return tables.Flush()
 }
 
@@ -196,18 +200,59 @@ func sides(r *spatev1.RunResult, each func(name, side string, s *spatev1.Templat
 	}
 }
 
-func templateRows(r *spatev1.RunResult) (rows [][]string) {
-	row := func(name, side string, c *spatev1.TemplateCounters) {
-		cells := []string{name, side}
-		for _, n := range []int64{c.Attempts, c.Connects, c.Closed, c.Failed, c.Reset, c.TimedOut, c.ClosedEarly, c.HTTPErrors, c.Cut, c.Silent, c.OpenFlows, c.BytesSent, c.BytesReceived, c.Retransmitted} {
-			cells = append(cells, number(n))
+// groupSides gives those of a result's groups.
+func groupSides(r *spatev1.RunResult, each func(name, side string, s *spatev1.GroupSide)) {
+	for i := range r.Groups {
+		g := &r.Groups[i]
+		if g.Client != nil {
+			each(g.Name, "client", g.Client)
 		}
-		rows = append(rows, cells)
+		if g.Server != nil {
+			each(g.Name, "server", g.Server)
+		}
 	}
-	sides(r, func(name, side string, s *spatev1.TemplateSide) { row(name, side, &s.TemplateCounters) })
+}
+
+// sideColumns are what sideRow tells.
+const sideColumns = "SIDE,BEGUN,HELD BACK,ESTABLISHED,ENDED,FAILED,RESET,TIMED OUT,CLOSED EARLY,HTTP ERRORS,CUT,SILENT,OPEN,BYTES SENT,BYTES RECEIVED,SENT AGAIN"
+
+func sideRow(name, side string, c *spatev1.TemplateCounters) []string {
+	cells := []string{name, side}
+	for _, n := range []int64{c.Attempts, c.HeldBack, c.Connects, c.Closed, c.Failed, c.Reset, c.TimedOut, c.ClosedEarly, c.HTTPErrors, c.Cut, c.Silent, c.OpenFlows, c.BytesSent, c.BytesReceived, c.Retransmitted} {
+		cells = append(cells, number(n))
+	}
+	return cells
+}
+
+func templateRows(r *spatev1.RunResult) (rows [][]string) {
+	sides(r, func(name, side string, s *spatev1.TemplateSide) {
+		rows = append(rows, sideRow(name, side, &s.TemplateCounters))
+	})
 	if r.Flows != nil {
-		row("all, once", "", r.Flows)
+		rows = append(rows, sideRow("all, once", "", r.Flows))
 	}
+	return rows
+}
+
+func groupRows(r *spatev1.RunResult) (rows [][]string) {
+	groupSides(r, func(name, side string, s *spatev1.GroupSide) {
+		rows = append(rows, sideRow(name, side, &s.TemplateCounters))
+	})
+	return rows
+}
+
+func groupTimeRows(r *spatev1.RunResult) (rows [][]string) {
+	cells := func(m *spatev1.Moments) []string {
+		if m == nil {
+			return []string{"-", "-"}
+		}
+		return []string{span(m.Mean), span(m.Max)}
+	}
+	groupSides(r, func(name, side string, s *spatev1.GroupSide) {
+		if s.ConnectTime != nil || s.RoundTrip != nil {
+			rows = append(rows, slices.Concat([]string{name, side}, cells(s.ConnectTime), cells(s.RoundTrip)))
+		}
+	})
 	return rows
 }
 
@@ -235,6 +280,16 @@ func receiverRows(r *spatev1.RunResult) (rows [][]string) {
 	return rows
 }
 
+func recordRows(r *spatev1.RunResult) (rows [][]string) {
+	if r.Records == nil {
+		return nil
+	}
+	for _, pod := range r.Records.Pods {
+		rows = append(rows, []string{pod.Pod, pod.File, number(pod.Written), number(pod.LeftOut), number(pod.Dropped), cmp.Or(pod.Problem, "-")})
+	}
+	return rows
+}
+
 func number(n int64) string { return strconv.FormatInt(n, 10) }
 
 // times of a distribution: half of all, 99 of 100, all. Dashes where nothing was measured.
@@ -242,14 +297,16 @@ func times(l *spatev1.Latency) []string {
 	if l == nil || l.Count == 0 {
 		return []string{"-", "-", "-"}
 	}
-	text := func(ns int64) string {
-		d := time.Duration(ns)
-		for _, step := range []time.Duration{time.Second, time.Millisecond, time.Microsecond} {
-			if d >= step {
-				return d.Round(step / 100).String()
-			}
+	return []string{span(l.P50), span(l.P99), span(l.Max)}
+}
+
+// span writes nanoseconds with two digits behind the point.
+func span(ns int64) string {
+	d := time.Duration(ns)
+	for _, step := range []time.Duration{time.Second, time.Millisecond, time.Microsecond} {
+		if d >= step {
+			return d.Round(step / 100).String()
 		}
-		return d.String()
 	}
-	return []string{text(l.P50), text(l.P99), text(l.Max)}
+	return d.String()
 }

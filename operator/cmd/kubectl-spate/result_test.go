@@ -33,15 +33,20 @@ func ended() *spatev1.TrafficRun {
 		Thresholds: []spatev1.ThresholdResult{{Name: "none-failed", Met: true, Message: "holds"}, {Name: "fast", Message: "7 is not less than 5"}},
 	}
 	probe := spatev1.FlowCounters{Tx: 4000, Rx: 3999, Lost: 1, LossRatio: "0.00025"}
-	client := &spatev1.TemplateSide{TemplateCounters: spatev1.TemplateCounters{Attempts: 100, Connects: 99, Closed: 98, Failed: 1, TimedOut: 1, OpenFlows: 2, BytesSent: 1234, BytesReceived: 99000}}
+	client := &spatev1.TemplateSide{TemplateCounters: spatev1.TemplateCounters{Attempts: 100, HeldBack: 7, Connects: 99, Closed: 98, Failed: 1, TimedOut: 1, OpenFlows: 2, BytesSent: 1234, BytesReceived: 99000}}
 	client.ConnectTime = &spatev1.Latency{Count: 99, P50: 31_530, P99: 1_204_000, Max: 2_500_000_000}
 	server := &spatev1.TemplateSide{TemplateCounters: spatev1.TemplateCounters{Attempts: 99, Connects: 99, Closed: 99}}
+	group := spatev1.GroupResult{Name: "sites", Client: &spatev1.GroupSide{TemplateCounters: client.TemplateCounters, ConnectTime: &spatev1.Moments{Count: 99, Mean: 45_000, Max: 2_500_000_000}}}
 	all := client.TemplateCounters
 	all.Late = 5
 	run.Status.Result = &spatev1.RunResult{
 		FlowCounters: probe, Streams: []spatev1.StreamResult{{Name: "probe", FlowCounters: probe, Latency: &spatev1.Latency{Count: 1, P50: 900, P99: 5000, Max: 70_000}}},
-		Templates: []spatev1.TemplateResult{{Name: "web", Client: client, Server: server}}, Flows: &all,
+		Templates: []spatev1.TemplateResult{{Name: "web", Client: client, Server: server}}, Flows: &all, Groups: []spatev1.GroupResult{group},
 		Receivers: []spatev1.ReceiverResult{{Name: "tap", Packets: 7, Bytes: 448}},
+		Records: &spatev1.RecordsResult{Pods: []spatev1.PodRecords{
+			{Pod: "lab-0", File: "results/web-1-0.parquet", RecordCounters: spatev1.RecordCounters{Written: 150, LeftOut: 3, Dropped: 2}},
+			{Pod: "lab-1", File: "results/web-1-1.parquet", Problem: "no space left on device"},
+		}},
 	}
 	return run
 }
@@ -61,19 +66,29 @@ fast         NO   7 is not less than 5
 STREAM  SENT  RECEIVED  LOST  LOSS     DUPLICATE  REORDERED  LATE  NOT SENT  P50    P99  MAX
 probe   4000  3999      1     0.00025  0          0          0     0         900ns  5µs  70µs
 
-TEMPLATE   SIDE    BEGUN  ESTABLISHED  ENDED  FAILED  RESET  TIMED OUT  CLOSED EARLY  HTTP ERRORS  CUT  SILENT  OPEN  BYTES SENT  BYTES RECEIVED  SENT AGAIN
-web        client  100    99           98     1       0      1          0             0            0    0       2     1234        99000           0
-web        server  99     99           99     0       0      0          0             0            0    0       0     0           0               0
-all, once          100    99           98     1       0      1          0             0            0    0       2     1234        99000           0
+TEMPLATE   SIDE    BEGUN  HELD BACK  ESTABLISHED  ENDED  FAILED  RESET  TIMED OUT  CLOSED EARLY  HTTP ERRORS  CUT  SILENT  OPEN  BYTES SENT  BYTES RECEIVED  SENT AGAIN
+web        client  100    7          99           98     1       0      1          0             0            0    0       2     1234        99000           0
+web        server  99     0          99           99     0       0      0          0             0            0    0       0     0           0               0
+all, once          100    7          99           98     1       0      1          0             0            0    0       2     1234        99000           0
+
+GROUP  SIDE    BEGUN  HELD BACK  ESTABLISHED  ENDED  FAILED  RESET  TIMED OUT  CLOSED EARLY  HTTP ERRORS  CUT  SILENT  OPEN  BYTES SENT  BYTES RECEIVED  SENT AGAIN
+sites  client  100    7          99           98     1       0      1          0             0            0    0       2     1234        99000           0
 
 TIMES OF  SIDE    CONNECT P50  P99    MAX   ROUND TRIP P50  P99  MAX
 web       client  31.53µs      1.2ms  2.5s  -               -    -
+
+TIMES OF GROUP  SIDE    CONNECT MEAN  MAX   ROUND TRIP MEAN  MAX
+sites           client  45µs          2.5s  -                -
 
 THE GENERATOR'S OWN  LATE  NOT BEGUN  EXHAUSTED
 flows                5     0          0
 
 RECEIVER  PACKETS  BYTES
 tap       7        448
+
+RECORDS OF POD  FILE                     WRITTEN  LEFT OUT  DROPPED  PROBLEM
+lab-0           results/web-1-0.parquet  150      3         2        -
+lab-1           results/web-1-1.parquet  0        0         0        no space left on device
 `
 	if got := out.String(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

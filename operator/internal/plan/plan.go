@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"slices"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -53,12 +54,18 @@ func (r *Resolved) Plan(id Identity) *enginev1.Plan {
 	}
 }
 
-// ForEngine gives the plan of engine `index` of `count`.
-func ForEngine(plan *enginev1.Plan, index, count uint32) *enginev1.Plan {
-	share := proto.CloneOf(plan)
-	share.Share = &enginev1.Share{Index: index, Count: count}
-	recordsFile(share, index)
-	return share
+// ForEngine appends to a run's encoded plan what is of engine `index` of `count` alone: encoded messages that follow each other are
+// merged, so a plan that is large is not decoded for it. records is the folder of the plan's Stateful.records, empty without.
+func ForEngine(encoded []byte, runID, records string, index, count uint32) ([]byte, error) {
+	own := &enginev1.Plan{Share: &enginev1.Share{Index: index, Count: count}}
+	if records != "" {
+		own.Stateful = &enginev1.Stateful{Records: &enginev1.Records{Path: recordsFile(records, runID, index)}}
+	}
+	bytes, err := proto.MarshalOptions{Deterministic: true}.Marshal(own)
+	if err != nil {
+		return nil, fmt.Errorf("encode the share of engine %d of run %s: %w", index, runID, err)
+	}
+	return slices.Concat(encoded, bytes), nil
 }
 
 // Encode gives a plan's bytes, the same for the same plan, and their SHA-256.

@@ -39,7 +39,7 @@ func (p *Problems) checkRecords(profile *spatev1.TrafficProfile, generator *spat
 	}
 }
 
-// records of a run as the contract asks for them; the file's name is each engine's own (see recordsFile).
+// records of a run as the contract asks for them, with a folder: the file is each engine's own (see ForEngine).
 func records(profile *spatev1.TrafficProfile) *enginev1.Records {
 	asked := profile.Spec.Records
 	if asked == nil {
@@ -52,9 +52,7 @@ func records(profile *spatev1.TrafficProfile) *enginev1.Records {
 	return made
 }
 
-// recordsFile gives an engine's plan, which is its own copy, a file of its own: engines may share a volume.
-func recordsFile(plan *enginev1.Plan, index uint32) {
-	if asked := plan.GetStateful().GetRecords(); asked != nil {
-		asked.Path = path.Join(asked.Path, fmt.Sprintf("%s-%d.parquet", plan.RunId, index))
-	}
+// recordsFile is an engine's own: engines may share a volume.
+func recordsFile(folder, runID string, index uint32) string {
+	return path.Join(folder, fmt.Sprintf("%s-%d.parquet", runID, index))
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
 	"k8s.io/utils/ptr"
 
 	spatev1 "spate.dev/operator/api/v1alpha1"
@@ -27,15 +28,38 @@ func TestEachEngineRecordsInAFileOfItsOwn(t *testing.T) {
 	in.Templates["http"] = templateOf(t, webTemplate)
 	plan := mustResolve(t, in).Plan(Identity{RunID: "r"})
 	for index, want := range []string{VolumesDir + "/results/r-0.parquet", VolumesDir + "/results/r-1.parquet"} {
-		isJSON(t, ForEngine(plan, uint32(index), 2).Stateful.Records, `{"oneIn": 100, "most": 5000, "path": "`+want+`"}`)
+		own := ofEngine(t, plan, uint32(index), 2)
+		isJSON(t, own.Stateful.Records, `{"oneIn": 100, "most": 5000, "path": "`+want+`"}`)
+		own.Stateful.Records, own.Share = plan.Stateful.Records, nil
+		if !proto.Equal(own, plan) {
+			t.Errorf("engine %d has another plan: %v, want %v", index, own, plan)
+		}
 	}
 	in.Profile.Spec.Records = nil
-	if got := ForEngine(mustResolve(t, in).Plan(Identity{RunID: "r"}), 0, 1).Stateful.Records; got != nil {
+	if got := ofEngine(t, mustResolve(t, in).Plan(Identity{RunID: "r"}), 0, 1).Stateful.Records; got != nil {
 		t.Errorf("nobody asked for %v", got)
 	}
-	if ForEngine(&enginev1.Plan{}, 0, 1).Stateful != nil {
+	if ofEngine(t, &enginev1.Plan{}, 0, 1).Stateful != nil {
 		t.Error("a plan without templates has none")
 	}
+}
+
+// ofEngine gives the plan that an engine gets.
+func ofEngine(t *testing.T, plan *enginev1.Plan, index, count uint32) *enginev1.Plan {
+	t.Helper()
+	encoded, _, err := Encode(plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bytes, err := ForEngine(encoded, plan.RunId, plan.GetStateful().GetRecords().GetPath(), index, count)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := Decode(bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return own
 }
 
 func TestWhatCannotBeRecordedIsRefused(t *testing.T) {

@@ -123,7 +123,7 @@ func TestResolveMakesAPlan(t *testing.T) {
 	if err != nil || !proto.Equal(decoded, plan) {
 		t.Errorf("a plan does not survive its encoding: %v", err)
 	}
-	share := ForEngine(plan, 1, 3)
+	share := ofEngine(t, plan, 1, 3)
 	if share.Share.Index != 1 || share.Share.Count != 3 || plan.Share != nil {
 		t.Errorf("share %v of %v", share.Share, plan.Share)
 	}

@@ -49,6 +49,19 @@ type Result struct {
 	Flows Side `cel:"flows"`
 	// The same, template by template, and in each by side: those that the profile emulates of Client and Server.
 	Templates map[string]map[string]Side `cel:"templates"`
+	// The same, by the statistics group that templates name.
+	Groups map[string]Group `cel:"groups"`
+	// Records of connections, of the warm-up too.
+	Records Records `cel:"records"`
+}
+
+// Records is what `result.records` is: those in files, those that files have no room for by the profile's mostRecords, those that
+// were lost because a writer was behind; and how many engines could not write their file. All are 0 where none are asked for.
+type Records struct {
+	Written         int64 `cel:"written"`
+	LeftOut         int64 `cel:"leftOut"`
+	Dropped         int64 `cel:"dropped"`
+	FilesNotWritten int64 `cel:"filesNotWritten"`
 }
 
 // The sides of a template.
@@ -57,7 +70,10 @@ const (
 	Server = "server"
 )
 
-// Side is what one side of an entry of `result.templates` is. It is of the whole run, the warm-up included.
+// Group is what one entry of `result.groups` is: by side, as templates are. Its times have the names of MomentKeys.
+type Group map[string]Side
+
+// Side is what one side of an entry of `result.templates` is.
 type Side struct {
 	// Flows: TCP connections and UDP conversations.
 	Attempts  int64 `cel:"attempts"`
@@ -90,6 +106,8 @@ type Side struct {
 	Late      int64 `cel:"late"`
 	NotBegun  int64 `cel:"notBegun"`
 	Exhausted int64 `cel:"exhausted"`
+	// Flows that waited until the end because as many were open as mostOpen allows.
+	HeldBack int64 `cel:"heldBack"`
 	// Flows established a second, and bits of applications a second both ways.
 	Cps float64 `cel:"cps"`
 	Bps float64 `cel:"bps"`
@@ -141,5 +159,5 @@ var DelayKeys = []string{"count", "min", "mean", "max", "deviation", "p50", "p90
 // LatencyKeys are what is known of a stream's latency: a count of packets, and times in nanoseconds.
 var LatencyKeys = append(slices.Clone(DelayKeys), "jitter", "jitterMean", "jitterMax")
 
-// MomentKeys are what is known of a receiver's times: how many were taken, and times in nanoseconds.
+// MomentKeys are what is known of a receiver's times, and of those of a group of templates: how many were taken, and times in nanoseconds.
 var MomentKeys = []string{"count", "mean", "deviation", "min", "max"}

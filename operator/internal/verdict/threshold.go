@@ -72,13 +72,13 @@ func Compile(expression string) (*Threshold, error) {
 // Subjects are what a profile's result will tell of.
 type Subjects struct {
 	Streams, Receivers []string
-	// Templates by name, and which of Client and Server each emulates.
-	Templates map[string][]string
+	// Templates and their groups by name, and which of Client and Server each emulates.
+	Templates, Groups map[string][]string
 }
 
-// Check finds streams, receivers, templates, sides and times the expression asks about that no result with these subjects will have.
+// Check finds streams, receivers, templates, groups, sides and times the expression asks about that no result with these subjects will have.
 func (t *Threshold) Check(subjects Subjects) error {
-	empty := Result{Streams: map[string]Stream{}, Receivers: map[string]Receiver{}, Templates: map[string]map[string]Side{}}
+	empty := Result{Streams: map[string]Stream{}, Receivers: map[string]Receiver{}, Templates: map[string]map[string]Side{}, Groups: map[string]Group{}}
 	for _, s := range subjects.Streams {
 		empty.Streams[s] = Stream{Latency: zeros(LatencyKeys)}
 	}
@@ -91,19 +91,25 @@ func (t *Threshold) Check(subjects Subjects) error {
 			empty.Templates[name][side] = Side{ConnectTime: zeros(DelayKeys), RoundTrip: zeros(DelayKeys)}
 		}
 	}
+	for name, sides := range subjects.Groups {
+		empty.Groups[name] = Group{}
+		for _, side := range sides {
+			empty.Groups[name][side] = Side{ConnectTime: zeros(MomentKeys), RoundTrip: zeros(MomentKeys)}
+		}
+	}
 	_, _, err := t.program.Eval(map[string]any{"result": empty})
 	if err != nil && strings.Contains(err.Error(), "no such key") {
-		return fmt.Errorf("%w: streams of the profile are %s; receivers are %s; templates are %s; a latency has %s",
-			err, list(subjects.Streams), list(subjects.Receivers), subjects.templates(), list(LatencyKeys))
+		return fmt.Errorf("%w: streams of the profile are %s; receivers are %s; templates are %s; groups are %s; a latency has %s, of groups and receivers %s",
+			err, list(subjects.Streams), list(subjects.Receivers), withSides(subjects.Templates), withSides(subjects.Groups), list(LatencyKeys), list(MomentKeys))
 	}
 	return nil // other errors, such as a division by zero, come from the counters being zero
 }
 
-// templates lists them with their sides, such as `http (client, server)`.
-func (s Subjects) templates() string {
+// withSides lists names with their sides, such as `http (client, server)`.
+func withSides(named map[string][]string) string {
 	var all []string
-	for _, name := range slices.Sorted(maps.Keys(s.Templates)) {
-		all = append(all, fmt.Sprintf("%s (%s)", name, list(s.Templates[name])))
+	for _, name := range slices.Sorted(maps.Keys(named)) {
+		all = append(all, fmt.Sprintf("%s (%s)", name, list(named[name])))
 	}
 	return list(all)
 }
@@ -206,6 +212,8 @@ func format(v ref.Val) string {
 		return fmt.Sprintf("%d streams", len(x))
 	case map[string]map[string]Side:
 		return fmt.Sprintf("%d templates", len(x))
+	case map[string]Group:
+		return fmt.Sprintf("%d groups", len(x))
 	case map[string]Receiver:
 		return fmt.Sprintf("%d receivers", len(x))
 	default:

@@ -16,10 +16,12 @@ var measured = Result{
 	},
 	Receivers: map[string]Receiver{"tap": {Packets: 5, InterArrival: map[string]int64{"mean": 10}}},
 	Flows:     Side{Connects: 300, Failed: 2, Cps: 30},
+	Records:   Records{Written: 500, Dropped: 3},
 	Templates: map[string]map[string]Side{
 		"http": {Client: {Connects: 200, Failed: 2, ConnectTime: map[string]int64{"p99": 700}}, Server: {Connects: 199}},
 		"web":  {Server: {Connects: 100}},
 	},
+	Groups: map[string]Group{"sites": {Client: {Connects: 200, ConnectTime: map[string]int64{"mean": 500}}, Server: {Connects: 299}}},
 }
 
 func TestEvaluate(t *testing.T) {
@@ -43,8 +45,13 @@ func TestEvaluate(t *testing.T) {
 		`result.templates["http"].client.connectTime.p99 < 1000`: {true, false,
 			`result.templates["http"].client.connectTime.p99 < 1000 holds: result.templates["http"].client.connectTime.p99 is 700`},
 		`result.templates.all(name, t, t.server.failed == 0)`: {true, false, `result.templates.all(name, t, t.server.failed == 0) holds: result.templates is 2 templates`},
-		`result.templates["web"].client.failed == 0`:          {false, true, `result.templates["web"].client.failed == 0 cannot be evaluated: no such key: client`},
-		`result.streams["x"].rx > 0`:                          {false, true, `result.streams["x"].rx > 0 cannot be evaluated: no such key: x`},
+		`result.records.dropped + result.records.filesNotWritten == 0`: {false, false,
+			`result.records.dropped + result.records.filesNotWritten == 0 does not hold: result.records.dropped is 3, result.records.filesNotWritten is 0`},
+		`result.groups["sites"].server.connects == 299`: {true, false, `result.groups["sites"].server.connects == 299 holds: result.groups["sites"].server.connects is 299`},
+		`result.groups.all(name, g, g.client.connectTime.mean < 501)`: {true, false,
+			`result.groups.all(name, g, g.client.connectTime.mean < 501) holds: result.groups is 1 groups`},
+		`result.templates["web"].client.failed == 0`: {false, true, `result.templates["web"].client.failed == 0 cannot be evaluated: no such key: client`},
+		`result.streams["x"].rx > 0`:                 {false, true, `result.streams["x"].rx > 0 cannot be evaluated: no such key: x`},
 	} {
 		threshold, err := Compile(expression)
 		if err != nil {
@@ -61,6 +68,7 @@ func TestCompileNamesWhatIsWrong(t *testing.T) {
 	for expression, want := range map[string]string{
 		`result.lots == 0`:                        "undefined field 'lots'",
 		`result.templates["a"].client.fails == 0`: "undefined field 'fails'",
+		`result.groups["a"].client.fails == 0`:    "undefined field 'fails'",
 		`result.lost`:                             "must be true or false",
 		`result.lost == `:                         "column 16",
 		`result.lost == "a"`:                      "no matching overload",
@@ -105,12 +113,16 @@ func TestCheckFindsUnknownStreams(t *testing.T) {
 		`result.templates["http"].server.failed == 0`:                       true,
 		`result.templates["web"].client.failed == 0`:                        true,
 		`result.templates.all(n, t, t.client.failed == 0) && result.tx > 0`: false,
+		`result.groups["sites"].client.connectTime.max < 1`:                 false,
+		`result.groups["sites"].client.connectTime.p99 < 1`:                 true,
+		`result.groups["sites"].server.failed == 0`:                         true,
+		`result.groups["http"].client.failed == 0`:                          true,
 	} {
 		threshold, err := Compile(expression)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := threshold.Check(Subjects{Streams: []string{"a"}, Receivers: []string{"tap"}, Templates: map[string][]string{"http": {Client}}}); (err != nil) != wrong {
+		if err := threshold.Check(Subjects{Streams: []string{"a"}, Receivers: []string{"tap"}, Templates: map[string][]string{"http": {Client}}, Groups: map[string][]string{"sites": {Client}}}); (err != nil) != wrong {
 			t.Errorf("%s: %v", expression, err)
 		}
 	}

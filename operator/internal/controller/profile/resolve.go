@@ -8,6 +8,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -161,7 +162,7 @@ func (s *scope) resolve(ctx context.Context) error {
 	}
 	resolved, problems := plan.Resolve(in)
 	s.problems = append(s.problems, problems...)
-	s.problems = append(s.problems, thresholdProblems(s.profile)...)
+	s.problems = append(s.problems, thresholdProblems(s.profile, in.Templates)...)
 	if len(s.problems) == 0 {
 		s.resolved = resolved
 		return s.try(ctx)
@@ -257,8 +258,8 @@ func (s *scope) granted(ctx context.Context) (bool, error) {
 }
 
 // subjectsOf names what the profile's result will tell of.
-func subjectsOf(p *spatev1.TrafficProfile) verdict.Subjects {
-	subjects := verdict.Subjects{Templates: map[string][]string{}}
+func subjectsOf(p *spatev1.TrafficProfile, templates map[string]*spatev1.ASTFTemplate) verdict.Subjects {
+	subjects := verdict.Subjects{Templates: map[string][]string{}, Groups: map[string][]string{}}
 	for _, t := range p.Spec.Traffic {
 		if t.TemplateRef == nil {
 			subjects.Streams = append(subjects.Streams, string(t.Name))
@@ -272,6 +273,12 @@ func subjectsOf(p *spatev1.TrafficProfile) verdict.Subjects {
 			sides = append(sides, verdict.Server)
 		}
 		subjects.Templates[string(t.Name)] = sides
+		if template := templates[string(t.TemplateRef.Name)]; template != nil && template.Spec.StatisticsGroup != "" {
+			group := string(template.Spec.StatisticsGroup)
+			all := slices.Concat(subjects.Groups[group], sides)
+			slices.Sort(all)
+			subjects.Groups[group] = slices.Compact(all)
+		}
 	}
 	for _, r := range p.Spec.Receive {
 		subjects.Receivers = append(subjects.Receivers, string(r.Name))
@@ -280,9 +287,9 @@ func subjectsOf(p *spatev1.TrafficProfile) verdict.Subjects {
 }
 
 // thresholdProblems finds expressions that cannot be judged.
-func thresholdProblems(p *spatev1.TrafficProfile) plan.Problems {
+func thresholdProblems(p *spatev1.TrafficProfile, templates map[string]*spatev1.ASTFTemplate) plan.Problems {
 	var problems plan.Problems
-	subjects := subjectsOf(p)
+	subjects := subjectsOf(p, templates)
 	for i, t := range p.Spec.Thresholds {
 		compiled, err := verdict.Compile(t.Expression)
 		if err == nil {

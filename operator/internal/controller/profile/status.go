@@ -79,6 +79,7 @@ func (s *scope) gone() {
 	set(spatev1.ConditionRunning, metav1.ConditionFalse, spatev1.ReasonStopped)
 	set(spatev1.ConditionComplete, metav1.ConditionTrue, spatev1.ReasonStopped)
 	set(spatev1.ConditionPassed, metav1.ConditionFalse, spatev1.ReasonIncomplete)
+	meta.RemoveStatusCondition(&status.Conditions, spatev1.ConditionRecorded)
 }
 
 // mirror takes over what the current run says.
@@ -100,6 +101,11 @@ func (s *scope) mirror(current *spatev1.TrafficRun) {
 		} else {
 			s.unset(kind)
 		}
+	}
+	if c := meta.FindStatusCondition(current.Status.Conditions, spatev1.ConditionRecorded); c != nil {
+		kstatus.Set(&status.Conditions, c.Type, c.Status, s.profile.Generation, c.Reason, c.Message)
+	} else {
+		meta.RemoveStatusCondition(&status.Conditions, spatev1.ConditionRecorded)
 	}
 	if v := current.Status.Verdict; v != nil {
 		passed := meta.FindStatusCondition(current.Status.Conditions, spatev1.ConditionPassed)
@@ -138,6 +144,7 @@ func (s *scope) notStarted(d decision, current *spatev1.TrafficRun) {
 	}
 	s.unset(spatev1.ConditionComplete)
 	s.unset(spatev1.ConditionPassed)
+	meta.RemoveStatusCondition(&s.profile.Status.Conditions, spatev1.ConditionRecorded)
 	s.profile.Status.Progress, s.profile.Status.Totals, s.profile.Status.Flows = nil, nil, nil
 }
 

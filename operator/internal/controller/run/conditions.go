@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -32,6 +33,7 @@ var invalidAtTheEnd = []string{spatev1.ReasonGeneratorLimited, spatev1.ReasonCou
 
 // conditions works them out from the phase and the verdict.
 func (s *scope) conditions() {
+	s.recorded()
 	status, generation := &s.run.Status, s.run.Generation
 	set := func(kind string, value metav1.ConditionStatus, reason, message string) {
 		kstatus.Set(&status.Conditions, kind, value, generation, reason, message)
@@ -91,7 +93,7 @@ func (s *scope) tell(before *spatev1.TrafficRun) {
 		verdict := s.run.Status.Verdict
 		reason, message = primary(verdict)
 		message = string(verdict.Outcome) + ": " + message
-		if verdict.Outcome != spatev1.VerdictPassed {
+		if verdict.Outcome != spatev1.VerdictPassed || meta.IsStatusConditionFalse(s.run.Status.Conditions, spatev1.ConditionRecorded) {
 			kind = corev1.EventTypeWarning
 		}
 	}

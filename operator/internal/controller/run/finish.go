@@ -21,7 +21,7 @@ import (
 // finish makes the counters final and judges them. A run that was ended early is judged only if it had no set duration.
 func (s *scope) finish(stats []*enginev1.WatchStatsResponse, facts *snapshot.Facts, why string) {
 	result := resultOf(stats, facts, s.run)
-	s.run.Status.Result = &result
+	s.run.Status.Result, s.final = &result, true
 	for i, st := range stats {
 		if st.Run.State == enginev1.RunState_RUN_STATE_STOPPED && why == "" {
 			why = fmt.Sprintf("pod %s: %s", s.run.Spec.Generator.Pods[i].Name, st.Run.EndReason)
@@ -78,6 +78,7 @@ func (s *scope) complete(v spatev1.Verdict, why string) {
 }
 
 // judge works the verdict out: first whether the counters can be trusted, then whether the generator was the limit, then the thresholds.
+// Records that were lost are told, and change nothing: what was counted is what it is.
 func judge(run *spatev1.TrafficRun, result spatev1.RunResult, contradictions []string, length time.Duration) spatev1.Verdict {
 	v := spatev1.Verdict{Outcome: spatev1.VerdictPassed}
 	if len(contradictions) > 0 {
@@ -119,6 +120,9 @@ func judge(run *spatev1.TrafficRun, result spatev1.RunResult, contradictions []s
 		}
 		v.Reasons = append(v.Reasons, spatev1.VerdictReason{Reason: spatev1.ReasonThresholdsMet, Message: message})
 	}
+	if reason, message := lostRecords(result.Records); reason != "" {
+		v.Reasons = append(v.Reasons, spatev1.VerdictReason{Reason: reason, Message: message})
+	}
 	return v
 }
 
@@ -157,6 +161,9 @@ func summary(result spatev1.RunResult) string {
 		return packets
 	}
 	text := fmt.Sprintf("%d flows begun, %d established, %d failed", flows.Attempts, flows.Connects, flows.Failed)
+	if flows.HeldBack > 0 {
+		text += fmt.Sprintf(", %d held back by mostOpen", flows.HeldBack)
+	}
 	if len(result.Streams) > 0 {
 		text += "; " + packets
 	}
@@ -197,10 +204,18 @@ func forThresholds(r spatev1.RunResult, length time.Duration) verdict.Result {
 		TxBps: float64(r.TxBytes) * 8 / seconds, RxBps: float64(r.RxBytes) * 8 / seconds,
 		SequenceTooHigh: r.SequenceTooHigh, SequenceTooLow: r.SequenceTooLow,
 		Duration: length, Streams: make(map[string]verdict.Stream, len(r.Streams)), Receivers: make(map[string]verdict.Receiver, len(r.Receivers)),
-		Templates: make(map[string]map[string]verdict.Side, len(r.Templates)),
+		Templates: make(map[string]map[string]verdict.Side, len(r.Templates)), Groups: make(map[string]verdict.Group, len(r.Groups)),
 	}
 	if r.Flows != nil {
 		out.Flows = sideForThresholds(&spatev1.TemplateSide{TemplateCounters: *r.Flows}, length)
+	}
+	if all := r.Records; all != nil {
+		out.Records = verdict.Records{Written: all.Written, LeftOut: all.LeftOut, Dropped: all.Dropped}
+		for _, pod := range all.Pods {
+			if pod.Problem != "" {
+				out.Records.FilesNotWritten++
+			}
+		}
 	}
 	for _, t := range r.Templates {
 		sides := map[string]verdict.Side{}
@@ -211,6 +226,16 @@ func forThresholds(r spatev1.RunResult, length time.Duration) verdict.Result {
 			sides[verdict.Server] = sideForThresholds(t.Server, length)
 		}
 		out.Templates[t.Name] = sides
+	}
+	for _, g := range r.Groups {
+		sides := verdict.Group{}
+		if g.Client != nil {
+			sides[verdict.Client] = groupForThresholds(g.Client, length)
+		}
+		if g.Server != nil {
+			sides[verdict.Server] = groupForThresholds(g.Server, length)
+		}
+		out.Groups[g.Name] = sides
 	}
 	for _, x := range r.Receivers {
 		out.Receivers[x.Name] = verdict.Receiver{
@@ -238,10 +263,16 @@ func sideForThresholds(s *spatev1.TemplateSide, length time.Duration) verdict.Si
 		Bytes: s.BytesSent + s.BytesReceived, BytesSent: s.BytesSent, BytesReceived: s.BytesReceived,
 		Messages: s.MessagesSent + s.MessagesReceived, MessagesSent: s.MessagesSent, MessagesReceived: s.MessagesReceived,
 		PacketsSent: s.PacketsSent, PacketsReceived: s.PacketsReceived, Retransmitted: s.Retransmitted, Errors: s.Errors,
-		Late: s.Late, NotBegun: s.NotBegun, Exhausted: s.Exhausted,
+		Late: s.Late, NotBegun: s.NotBegun, Exhausted: s.Exhausted, HeldBack: s.HeldBack,
 		Cps: float64(s.Connects) / seconds, Bps: float64(s.BytesSent+s.BytesReceived) * 8 / seconds,
 		ConnectTime: delays(s.ConnectTime), RoundTrip: delays(s.RoundTrip),
 	}
+}
+
+func groupForThresholds(s *spatev1.GroupSide, length time.Duration) verdict.Side {
+	side := sideForThresholds(&spatev1.TemplateSide{TemplateCounters: s.TemplateCounters}, length)
+	side.ConnectTime, side.RoundTrip = moments(s.ConnectTime), moments(s.RoundTrip)
+	return side
 }
 
 // times of a stream as expressions see them: only what is known.

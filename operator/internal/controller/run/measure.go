@@ -25,11 +25,11 @@ type sample struct {
 	flows  uint64 // flows of templates that were established, in the same time
 }
 
-// measure fills in the result so far, without its streams and templates, and the progress.
+// measure fills in the result so far, without its streams, templates and groups, and the progress.
 func (s *scope) measure(stats []*enginev1.WatchStatsResponse, facts *snapshot.Facts) {
 	result := resultOf(stats, facts, s.run)
 	current := sampleOf(stats)
-	result.Streams, result.Templates = nil, nil
+	result.Streams, result.Templates, result.Groups = nil, nil, nil
 	s.run.Status.Result = &result
 	at := now()
 	progress := &spatev1.RunProgress{UpdatedAt: &at, TimeLeft: s.timeLeft(), LossRatio: result.LossRatio}
@@ -61,7 +61,7 @@ func sampleOf(stats []*enginev1.WatchStatsResponse) sample {
 			current.rx += stream.GetWarmup().GetRxPackets() + stream.GetMeasured().GetRxPackets()
 		}
 	}
-	all := templatesBy(stats, whole)
+	all := templatesBy(stats, (*enginev1.TemplateStats).GetTemplate, whole)
 	for _, t := range all {
 		for _, side := range []*spatev1.TemplateSide{t.Client, t.Server} {
 			if side != nil {
@@ -125,10 +125,11 @@ func resultOf(stats []*enginev1.WatchStatsResponse, facts *snapshot.Facts, run *
 	slices.SortFunc(result.Streams, func(a, b spatev1.StreamResult) int { return strings.Compare(a.Name, b.Name) })
 	result.LossRatio = ratio(result.Lost, flowTx)
 	result.RxMissed, result.Foreign = ofPorts(stats, facts, run)
-	result.Templates = templates(stats)
+	result.Templates, result.Groups = templates(stats), groups(stats, facts.Groups)
 	result.Flows = flowsOf(result.Templates)
 	result.Latency = slowest(append(delaysOf(result.Templates), result.Streams...))
 	result.Receivers = receivers(stats, run)
+	result.Records = recordsOf(stats, run)
 	return result
 }
 

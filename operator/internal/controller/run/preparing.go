@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
-	"google.golang.org/protobuf/proto"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -59,9 +58,13 @@ func (s *scope) preparing(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return s.refused(ctx, []error{err})
 	}
+	facts, err := s.r.Memory.Of(ctx, s.run)
+	if err != nil {
+		return s.refused(ctx, []error{err})
+	}
 	holds := make([]held, len(s.pods))
 	errs := s.each(ctx, func(i int, pod *corev1.Pod, c *engine.Client) (err error) {
-		holds[i], err = s.prepare(ctx, i, pod, c, bytes)
+		holds[i], err = s.prepare(ctx, i, pod, c, bytes, facts.Records)
 		return err
 	})
 	if errors.Join(errs...) != nil {
@@ -97,7 +100,7 @@ func (s *scope) preparing(ctx context.Context) (time.Duration, error) {
 }
 
 // prepare makes one engine hold its share of the plan, if it does not yet.
-func (s *scope) prepare(ctx context.Context, index int, pod *corev1.Pod, c *engine.Client, bytes []byte) (held, error) {
+func (s *scope) prepare(ctx context.Context, index int, pod *corev1.Pod, c *engine.Client, bytes []byte, records string) (held, error) {
 	ahead, margin, info, err := c.Clock(ctx)
 	if err != nil {
 		return held{}, fmt.Errorf("pod %s: %w", pod.Name, err)
@@ -117,7 +120,7 @@ func (s *scope) prepare(ctx context.Context, index int, pod *corev1.Pod, c *engi
 			return held{info: stats.Run, ports: stats.Ports}, nil
 		}
 	}
-	share, err := shareOf(bytes, index, len(s.pods))
+	share, err := plan.ForEngine(bytes, s.run.Spec.RunID, records, uint32(index), uint32(len(s.pods)))
 	if err != nil {
 		return held{}, err
 	}
@@ -156,16 +159,6 @@ func makeRoom(ctx context.Context, c *engine.Client, runs []*enginev1.RunInfo) e
 		}
 	}
 	return nil
-}
-
-// shareOf appends an engine's share to the encoded plan: encoded messages that follow each other are merged. So every
-// version of the operator sends the same bytes.
-func shareOf(bytes []byte, index, count int) ([]byte, error) {
-	share, err := proto.Marshal(&enginev1.Plan{Share: &enginev1.Share{Index: uint32(index), Count: uint32(count)}})
-	if err != nil {
-		return nil, err
-	}
-	return append(bytes[:len(bytes):len(bytes)], share...), nil
 }
 
 // refusal is an error that a repetition does not mend.

@@ -28,6 +28,7 @@ type scope struct {
 
 	unreachable string // why an engine cannot be asked; empty if all can
 	ended       string // why the run ended before its time; empty if it did not
+	final       bool   // all engines have told how the run ended
 }
 
 func (s *scope) gather(ctx context.Context) error {

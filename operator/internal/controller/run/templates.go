@@ -35,6 +35,7 @@ var counted = []struct {
 	{[]string{"icmp_errors", "acks_of_unsent", "after_close_packets", "missing_timestamps", "http_errors"}, func(c *spatev1.TemplateCounters) *int64 { return &c.Errors }},
 	{[]string{"late_flows"}, func(c *spatev1.TemplateCounters) *int64 { return &c.Late }},
 	{[]string{"flows_not_begun"}, func(c *spatev1.TemplateCounters) *int64 { return &c.NotBegun }},
+	{[]string{"flows_held_back"}, func(c *spatev1.TemplateCounters) *int64 { return &c.HeldBack }},
 	{[]string{"flows_exhausted", "ports_exhausted"}, func(c *spatev1.TemplateCounters) *int64 { return &c.Exhausted }},
 }
 
@@ -46,7 +47,33 @@ type sideDelays struct{ connect, roundTrip []*enginev1.LatencyStats }
 
 // templates sums what was measured on each side of each template up over all engines, in order of names.
 func templates(stats []*enginev1.WatchStatsResponse) []spatev1.TemplateResult {
-	return templatesBy(stats, measured)
+	return templatesBy(stats, (*enginev1.TemplateStats).GetTemplate, measured)
+}
+
+// groups sums the templates of each statistics group up, in order of names; groupOf has that of each template that names one.
+func groups(stats []*enginev1.WatchStatsResponse, groupOf map[string]string) []spatev1.GroupResult {
+	var all []spatev1.GroupResult
+	for _, g := range templatesBy(stats, func(t *enginev1.TemplateStats) string { return groupOf[t.GetTemplate()] }, measured) {
+		if g.Name != "" {
+			all = append(all, spatev1.GroupResult{Name: g.Name, Client: groupSide(g.Client), Server: groupSide(g.Server)})
+		}
+	}
+	return all
+}
+
+func groupSide(s *spatev1.TemplateSide) *spatev1.GroupSide {
+	if s == nil {
+		return nil
+	}
+	return &spatev1.GroupSide{TemplateCounters: s.TemplateCounters, ConnectTime: momentsIn(s.ConnectTime), RoundTrip: momentsIn(s.RoundTrip)}
+}
+
+// momentsIn gives what is exact of several templates' times together; percentiles are not.
+func momentsIn(l *spatev1.Latency) *spatev1.Moments {
+	if l == nil || l.Count == 0 {
+		return nil
+	}
+	return &spatev1.Moments{Count: l.Count, Mean: l.Mean, Deviation: l.Deviation, Min: l.Min, Max: l.Max}
 }
 
 // values are those of counters by name.
@@ -70,19 +97,22 @@ func measured(t *enginev1.TemplateStats) values {
 	return all
 }
 
-func templatesBy(stats []*enginev1.WatchStatsResponse, count func(*enginev1.TemplateStats) values) []spatev1.TemplateResult {
+// templatesBy sums up all that has the same name.
+func templatesBy(stats []*enginev1.WatchStatsResponse, name func(*enginev1.TemplateStats) string, count func(*enginev1.TemplateStats) values) []spatev1.TemplateResult {
 	var all []spatev1.TemplateResult
 	delays := map[*spatev1.TemplateSide]*sideDelays{}
 	byName := map[string]map[enginev1.Side]*spatev1.TemplateSide{}
 	for _, st := range stats {
 		for _, t := range st.GetTemplates() {
-			if byName[t.GetTemplate()] == nil {
-				byName[t.GetTemplate()] = map[enginev1.Side]*spatev1.TemplateSide{}
+			sides := byName[name(t)]
+			if sides == nil {
+				sides = map[enginev1.Side]*spatev1.TemplateSide{}
+				byName[name(t)] = sides
 			}
-			side := byName[t.GetTemplate()][t.GetSide()]
+			side := sides[t.GetSide()]
 			if side == nil {
 				side = &spatev1.TemplateSide{}
-				byName[t.GetTemplate()][t.GetSide()], delays[side] = side, &sideDelays{}
+				sides[t.GetSide()], delays[side] = side, &sideDelays{}
 			}
 			addSide(&side.TemplateCounters, t, count(t))
 			d := delays[side]

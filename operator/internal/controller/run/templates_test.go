@@ -33,7 +33,7 @@ func twoEngines() []*enginev1.WatchStatsResponse {
 		"received_packets": 400, "retransmitted_packets": 3, "syn_timeouts": 2, "resets_received": 1, "connect_drops": 2, "flows_cut": 1, "late_flows": 4,
 	})
 	first.ConnectTime = &enginev1.LatencyStats{Count: 97, SumNs: 97 * 1000, MinNs: 900, MaxNs: 5000, Quantiles: []*enginev1.Quantile{{PartsPerMillion: 990000, Ns: 4000}}}
-	second := side("http", clientSide, 1, map[string]uint64{"connect_attempts": 50, "connects": 50, "closed": 49, "peer_closed_early": 1, "flows_not_begun": 6, "icmp_errors": 2})
+	second := side("http", clientSide, 1, map[string]uint64{"connect_attempts": 50, "connects": 50, "closed": 49, "peer_closed_early": 1, "flows_not_begun": 6, "flows_held_back": 1000, "icmp_errors": 2})
 	second.ConnectTime = &enginev1.LatencyStats{Count: 50, SumNs: 50 * 1000, MinNs: 800, MaxNs: 3000, Quantiles: []*enginev1.Quantile{{PartsPerMillion: 990000, Ns: 4500}}}
 	return []*enginev1.WatchStatsResponse{
 		{Templates: []*enginev1.TemplateStats{first, side("http", serverSide, 3, map[string]uint64{"accepts": 99, "connects": 98, "sent_packets": 300, "flows_exhausted": 7})}},
@@ -49,7 +49,7 @@ func TestTemplatesOfSeveralEngines(t *testing.T) {
 	http := all[1].Client
 	want := spatev1.TemplateCounters{
 		Attempts: 150, Connects: 147, Closed: 147, OpenFlows: 3, BytesSent: 1000, BytesReceived: 9000, PacketsSent: 500, PacketsReceived: 400,
-		Retransmitted: 5, Reset: 1, TimedOut: 2, ClosedEarly: 1, Cut: 1, Failed: 5, Errors: 2, Late: 4, NotBegun: 6,
+		Retransmitted: 5, Reset: 1, TimedOut: 2, ClosedEarly: 1, Cut: 1, Failed: 5, Errors: 2, Late: 4, NotBegun: 6, HeldBack: 1000,
 	}
 	if http.TemplateCounters != want {
 		t.Errorf("got  %+v\nwant %+v", http.TemplateCounters, want)
@@ -60,7 +60,7 @@ func TestTemplatesOfSeveralEngines(t *testing.T) {
 	if dns := all[0].Server; dns.Silent != 1 || dns.Failed != 0 || dns.MessagesReceived != 20 || dns.BytesSent != 190 {
 		t.Errorf("a server's flow that ends by silence has not failed: %+v", dns.TemplateCounters)
 	}
-	if flows := flowsOf(all); flows.Attempts != 170 || flows.Connects != 167 || flows.Failed != 5 || flows.Exhausted != 7 || flows.OpenFlows != 3 {
+	if flows := flowsOf(all); flows.Attempts != 170 || flows.Connects != 167 || flows.Failed != 5 || flows.Exhausted != 7 || flows.HeldBack != 1000 || flows.OpenFlows != 3 {
 		t.Errorf("each flow is there once: %+v", *flows)
 	}
 	if flowsOf(nil) != nil {
@@ -68,6 +68,50 @@ func TestTemplatesOfSeveralEngines(t *testing.T) {
 	}
 	if lost := templates([]*enginev1.WatchStatsResponse{{Templates: []*enginev1.TemplateStats{side("dns", clientSide, 0, map[string]uint64{"keepalive_timeouts": 3})}}}); lost[0].Client.Failed != 3 {
 		t.Errorf("a client without an answer has failed: %+v", *lost[0].Client)
+	}
+}
+
+// http is on both engines with both sides, dns on the second with servers.
+func TestGroupsSumTheirTemplatesAndHaveNoPercentiles(t *testing.T) {
+	stats := twoEngines()
+	all := groups(stats, map[string]string{"http": "web", "dns": "web"})
+	if len(all) != 1 || all[0].Name != "web" {
+		t.Fatalf("got %+v", all)
+	}
+	byTemplate := templates(stats)
+	dns, http := byTemplate[0], byTemplate[1]
+	if all[0].Client.TemplateCounters != http.Client.TemplateCounters {
+		t.Errorf("only http has clients: %+v", all[0].Client.TemplateCounters)
+	}
+	server := all[0].Server
+	if server.Attempts != 99+20 || server.Connects != dns.Server.Connects+http.Server.Connects || server.Silent != 1 || server.Failed != 0 || server.Exhausted != 7 || server.OpenFlows != 3 || server.MessagesReceived != 20 {
+		t.Errorf("servers %+v", server.TemplateCounters)
+	}
+	want := spatev1.Moments{Count: 147, Mean: 1000, Min: 800, Max: 5000}
+	if c := all[0].Client.ConnectTime; c == nil || *c != want || server.ConnectTime != nil || all[0].Client.RoundTrip != nil {
+		t.Errorf("got %+v, want %+v, and nothing that was not measured", c, want)
+	}
+	if one := groups(stats, map[string]string{"dns": "names"}); len(one) != 1 || one[0].Client != nil || one[0].Server.TemplateCounters != dns.Server.TemplateCounters {
+		t.Errorf("http names no group, and is in none: %+v", one)
+	}
+}
+
+// The mean is of all flows, not of templates.
+func TestTimesOfAGroupAreThoseOfAllItsFlows(t *testing.T) {
+	of := func(template string, each ...uint64) *enginev1.TemplateStats {
+		times := &enginev1.LatencyStats{MinNs: slices.Min(each), MaxNs: slices.Max(each)}
+		for _, ns := range each {
+			times.Count, times.SumNs, times.SumSquaresLow = times.Count+1, times.SumNs+ns, times.SumSquaresLow+ns*ns
+		}
+		t := side(template, clientSide, 0, nil)
+		t.RoundTrip = times
+		return t
+	}
+	all := groups([]*enginev1.WatchStatsResponse{
+		{Templates: []*enginev1.TemplateStats{of("a", 100, 100, 100), of("b", 500)}},
+	}, map[string]string{"a": "g", "b": "g"})
+	if got, want := *all[0].Client.RoundTrip, (spatev1.Moments{Count: 4, Mean: 200, Deviation: 173, Min: 100, Max: 500}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
 
@@ -126,7 +170,7 @@ func TestVerdictOnTemplates(t *testing.T) {
 	}{
 		"without thresholds failed flows are no fault": {
 			spatev1.GeneratorTolerance{Late: "100%", TxDropped: "10%", RxMissed: "0"}, nil,
-			spatev1.VerdictPassed, []string{"170 flows begun, 167 established, 5 failed; no thresholds were asked for"},
+			spatev1.VerdictPassed, []string{"170 flows begun, 167 established, 5 failed, 1000 held back by mostOpen; no thresholds were asked for"},
 		},
 		"failed": {
 			spatev1.GeneratorTolerance{Late: "100%", TxDropped: "10%", RxMissed: "0"}, []string{`result.flows.failed == 0`},
@@ -134,7 +178,12 @@ func TestVerdictOnTemplates(t *testing.T) {
 		},
 		"by template and side": {
 			spatev1.GeneratorTolerance{Late: "100%", TxDropped: "10%", RxMissed: "0"},
-			[]string{`result.templates["http"].client.connectTime.p99 < 5000`, `result.templates["http"].client.cps == 49.0`, `result.templates.all(n, t, t.all(s, side, side.exhausted < 8))`, `result.templates["dns"].server.messages == 39`},
+			[]string{`result.templates["http"].client.connectTime.p99 < 5000`, `result.templates["http"].client.cps == 49.0`, `result.templates.all(n, t, t.all(s, side, side.exhausted < 8))`, `result.templates["dns"].server.messages == 39`, `result.flows.heldBack == result.templates["http"].client.heldBack`},
+			spatev1.VerdictPassed, []string{"5 thresholds hold"},
+		},
+		"by group": {
+			spatev1.GeneratorTolerance{Late: "100%", TxDropped: "10%", RxMissed: "0"},
+			[]string{`result.groups["web"].client.connectTime.mean == 1000`, `result.groups["web"].server.attempts == 119`, `result.groups["web"].client.cps == 49.0`, `result.groups.all(n, g, g.server.failed == 0)`},
 			spatev1.VerdictPassed, []string{"4 thresholds hold"},
 		},
 		"not measured": {
@@ -157,7 +206,7 @@ func TestVerdictOnTemplates(t *testing.T) {
 			for _, e := range c.thresholds {
 				r.Spec.Thresholds = append(r.Spec.Thresholds, spatev1.Threshold{Name: "t", Expression: e})
 			}
-			v := judge(r, resultOf(stats, &snapshot.Facts{}, r), nil, 3*time.Second)
+			v := judge(r, resultOf(stats, &snapshot.Facts{Groups: map[string]string{"http": "web", "dns": "web"}}, r), nil, 3*time.Second)
 			_, message := primary(&v)
 			if v.Outcome != c.outcome {
 				t.Errorf("%s: %s", v.Outcome, message)
@@ -181,7 +230,7 @@ func TestTheEngineCountsByTheseNames(t *testing.T) {
 	for _, found := range regexp.MustCompile(`(?m)^    [A-Z][A-Za-z]+ "([a-z_]+)" "`).FindAllStringSubmatch(string(source), -1) {
 		known = append(known, found[1])
 	}
-	asked := []string{begun[clientSide], begun[serverSide]}
+	asked := []string{begun[clientSide], begun[serverSide], recordsDropped}
 	for _, sum := range counted {
 		asked = append(asked, sum.names...)
 	}

@@ -22,8 +22,12 @@ import (
 type Facts struct {
 	// Flow is true for streams whose packets are received and counted, by name.
 	Flow map[string]bool
+	// Groups are the statistics groups of templates that name one, by the template's name.
+	Groups map[string]string
 	// Ports the run sends from or receives at.
 	Ports map[string]bool
+	// Records is the folder in engines that connections are recorded in; empty if they are not.
+	Records string
 	// Own is the load at a factor of 1 on the entries' own rates, those that were changed since included.
 	Own plan.Load
 
@@ -70,7 +74,7 @@ func (m *Memory) Of(ctx context.Context, run *spatev1.TrafficRun) (*Facts, error
 			return nil, &LostError{err.Error()}
 		}
 	}
-	facts := &Facts{Flow: map[string]bool{}, Ports: map[string]bool{}, Own: load, changes: slices.Clone(run.Status.Entries)}
+	facts := &Facts{Flow: map[string]bool{}, Groups: map[string]string{}, Ports: map[string]bool{}, Own: load, changes: slices.Clone(run.Status.Entries)}
 	for _, s := range p.Streams {
 		name := s.Group
 		if name == "" {
@@ -82,7 +86,11 @@ func (m *Memory) Of(ctx context.Context, run *spatev1.TrafficRun) (*Facts, error
 			facts.Ports[s.RxPort] = true
 		}
 	}
+	facts.Records = p.GetStateful().GetRecords().GetPath()
 	for _, t := range p.GetStateful().GetTemplates() {
+		if t.Group != "" {
+			facts.Groups[t.Name] = t.Group
+		}
 		for _, port := range []string{t.ClientPort, t.ServerPort} {
 			if port != "" { // that side is real
 				facts.Ports[port] = true

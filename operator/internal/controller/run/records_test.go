@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package run
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/controller/snapshot"
+	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/plan"
+)
+
+// recording are two engines at the end of a run, with both sides of a template each; the first has dropped so many records.
+func recording(dropped uint64, first, second *enginev1.RecordStats) []*enginev1.WatchStatsResponse {
+	client := side("web", clientSide, 0, map[string]uint64{"connect_attempts": 60, "connects": 60, "closed": 60, recordsDropped: dropped})
+	client.Warmup = client.Counters // what is lost then is lost as well
+	engine := func(records *enginev1.RecordStats, templates ...*enginev1.TemplateStats) *enginev1.WatchStatsResponse {
+		return &enginev1.WatchStatsResponse{Run: &enginev1.RunInfo{State: enginev1.RunState_RUN_STATE_COMPLETE}, Templates: templates, Records: records}
+	}
+	return []*enginev1.WatchStatsResponse{
+		engine(first, client, side("web", serverSide, 0, map[string]uint64{"accepts": 60, recordsDropped: dropped})), engine(second, side("web", clientSide, 0, nil)),
+	}
+}
+
+func file(name string, written, leftOut uint64, problem string) *enginev1.RecordStats {
+	return &enginev1.RecordStats{Path: plan.VolumesDir + "/results/" + name, Written: written, LeftOut: leftOut, Problem: problem}
+}
+
+func recordingRun() *spatev1.TrafficRun {
+	run := &spatev1.TrafficRun{}
+	run.Spec.Generator.Pods = []spatev1.PodSnapshot{{Name: "g-0"}, {Name: "g-1"}}
+	run.Spec.Timing.Duration = "1s"
+	run.Spec.GeneratorTolerance = spatev1.GeneratorTolerance{Late: "0", TxDropped: "0", RxMissed: "0"}
+	return run
+}
+
+func TestRecordsThatAreLostAreNamedAndChangeNoVerdict(t *testing.T) {
+	const full = "results/r-1.parquet.partial: no space left on device"
+	for name, c := range map[string]struct {
+		stats     []*enginev1.WatchStatsResponse
+		status    metav1.ConditionStatus
+		reason    string
+		message   string // of Recorded; Passed has it too where records were lost
+		eventKind string
+	}{
+		"all written": {
+			recording(0, file("r-0.parquet", 100, 0, ""), file("r-1.parquet", 20, 0, "")),
+			metav1.ConditionTrue, spatev1.ReasonRecordsWritten, "120 records are written", "Normal",
+		},
+		"more than were asked for": {
+			recording(0, file("r-0.parquet", 100, 7, ""), file("r-1.parquet", 20, 0, "")),
+			metav1.ConditionTrue, spatev1.ReasonRecordsLeftOut, "120 records are written, 7 are left out, which are more than spec.records.mostRecords of the profile", "Normal",
+		},
+		"dropped": {
+			recording(4, file("r-0.parquet", 100, 7, ""), file("r-1.parquet", 20, 0, "")),
+			metav1.ConditionFalse, spatev1.ReasonRecordsDropped, "connection records are lost: pod g-0: 8 of results/r-0.parquet were dropped, the writer was behind", "Warning",
+		},
+		"not written": {
+			recording(4, file("r-0.parquet", 100, 0, ""), file("r-1.parquet", 0, 0, full)),
+			metav1.ConditionFalse, spatev1.ReasonRecordsNotWritten,
+			"connection records are lost: pod g-0: 8 of results/r-0.parquet were dropped, the writer was behind; pod g-1: results/r-1.parquet is not written: " + full, "Warning",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run, recorder := recordingRun(), events.NewFakeRecorder(1)
+			s := &scope{r: &Reconciler{Memory: &snapshot.Memory{}, Events: recorder}, run: run}
+			s.finish(c.stats, &snapshot.Facts{}, "")
+			s.conditions()
+			recorded := meta.FindStatusCondition(run.Status.Conditions, spatev1.ConditionRecorded)
+			if recorded.Status != c.status || recorded.Reason != c.reason || recorded.Message != c.message {
+				t.Errorf("%s %s: %s", recorded.Status, recorded.Reason, recorded.Message)
+			}
+			passed := meta.FindStatusCondition(run.Status.Conditions, spatev1.ConditionPassed)
+			if passed.Status != metav1.ConditionTrue || passed.Reason != spatev1.ReasonThresholdsMet || strings.Contains(passed.Message, c.message) != (c.status == metav1.ConditionFalse) {
+				t.Errorf("%s %s: %s", passed.Status, passed.Reason, passed.Message)
+			}
+			s.tell(&spatev1.TrafficRun{})
+			if event := <-recorder.Events; !strings.HasPrefix(event, c.eventKind+" "+spatev1.ReasonThresholdsMet) {
+				t.Errorf("event %q", event)
+			}
+		})
+	}
+}
+
+func TestRecordsOfAllEnginesAreSummedTheWarmupIncluded(t *testing.T) {
+	stats := recording(4, file("r-0.parquet", 100, 7, ""), file("r-1.parquet", 20, 1, ""))
+	got := recordsOf(stats, recordingRun())
+	if want := (spatev1.RecordCounters{Written: 120, LeftOut: 8, Dropped: 8}); got.RecordCounters != want {
+		t.Errorf("got %+v, want %+v", got.RecordCounters, want)
+	}
+	want := spatev1.PodRecords{Pod: "g-0", File: "results/r-0.parquet", RecordCounters: spatev1.RecordCounters{Written: 100, LeftOut: 7, Dropped: 8}}
+	if len(got.Pods) != 2 || got.Pods[0] != want {
+		t.Errorf("got %+v, want %+v first", got.Pods, want)
+	}
+	if got := recordsOf(recording(0, nil, nil), recordingRun()); got != nil {
+		t.Errorf("nothing is recorded: %+v", got)
+	}
+}
+
+func TestThresholdsMayAskForRecords(t *testing.T) {
+	run := recordingRun()
+	run.Spec.Thresholds = []spatev1.Threshold{{Name: "recorded", Expression: "result.records.filesNotWritten == 0"}, {Name: "none-dropped", Expression: "result.records.dropped == 0 && result.records.written == 100"}}
+	s := &scope{r: &Reconciler{Memory: &snapshot.Memory{}}, run: run}
+	s.finish(recording(0, file("r-0.parquet", 100, 0, ""), file("r-1.parquet", 0, 0, "read-only file system")), &snapshot.Facts{}, "")
+	v := run.Status.Verdict
+	if v.Outcome != spatev1.VerdictFailed || v.Thresholds[0].Met || !v.Thresholds[1].Met || v.Reasons[0].Reason != spatev1.ReasonThresholdMissed || v.Reasons[1].Reason != spatev1.ReasonRecordsNotWritten {
+		t.Errorf("%+v", v)
+	}
+}
+
+func TestRecordsOfARunUnderWayAndOfALostEngineAreNotKnown(t *testing.T) {
+	run := recordingRun()
+	s := &scope{r: &Reconciler{Memory: &snapshot.Memory{}}, run: run}
+	recorded := func() *metav1.Condition {
+		s.conditions()
+		return meta.FindStatusCondition(run.Status.Conditions, spatev1.ConditionRecorded)
+	}
+	run.Status.Phase = spatev1.RunRunning
+	if c := recorded(); c != nil {
+		t.Errorf("nothing is recorded: %+v", c)
+	}
+	run.Status.Result = &spatev1.RunResult{Records: recordsOf(recording(0, file("r-0.parquet", 100, 0, ""), nil), run)}
+	if c := recorded(); c.Status != metav1.ConditionUnknown || c.Reason != spatev1.ReasonAwaitingResult {
+		t.Errorf("it may yet fail: %+v", c)
+	}
+	s.invalid(spatev1.ReasonPodLost, "pod g-0 is gone", "")
+	if c := recorded(); c.Status != metav1.ConditionUnknown || c.Reason != spatev1.ReasonPodLost {
+		t.Errorf("what its engine did at the end is not known: %+v", c)
+	}
+	run.Status.Phase = spatev1.RunRunning
+	run.Status.Result.Records.Pods[0].Problem = "no space left on device"
+	if c := recorded(); c.Status != metav1.ConditionFalse || c.Reason != spatev1.ReasonRecordsNotWritten {
+		t.Errorf("it is told at once: %+v", c)
+	}
+}
