@@ -212,7 +212,7 @@ type Command struct {
 	// mark notes the time in a variable.
 	// +optional
 	Mark *MarkCommand `json:"mark,omitempty"`
-	// count adds one to a counter of the statistics group.
+	// count adds one to a counter of the program's own, which results and metrics have by its name.
 	// +optional
 	Count *CountCommand `json:"count,omitempty"`
 	// receiveUntil waits for the end of what is received next on the TCP stream: behind the end of the receiveUntil before it, or from

@@ -24,7 +24,7 @@ type TemplateCounters struct {
 	// openFlows at the time of reading; those in TIME-WAIT are not among them.
 	OpenFlows int64 `json:"openFlows"`
 
-	// reset connections were ended by the peer with RST.
+	// reset flows were ended by the peer: connections with RST, UDP conversations with an ICMP error that nobody takes their datagrams.
 	// +optional
 	Reset int64 `json:"reset,omitempty"`
 
@@ -72,7 +72,8 @@ type TemplateCounters struct {
 	Retransmitted int64 `json:"retransmitted"`
 
 	// errors are what a right peer and path do not send: ICMP errors about flows, acknowledgements of what was never sent, data
-	// behind a FIN, segments without the timestamps that were agreed on, and HTTP messages whose end cannot be known.
+	// behind a FIN, segments without the timestamps that were agreed on, HTTP messages whose end cannot be known, and packets that
+	// are broken (a wrong checksum, cut short) or in fragments.
 	// +optional
 	Errors int64 `json:"errors,omitempty"`
 
@@ -84,8 +85,8 @@ type TemplateCounters struct {
 	// +optional
 	NotBegun int64 `json:"notBegun,omitempty"`
 
-	// heldBack flows were due before the end, and did not begin because as many were open as `mostOpen` allows, of this template or
-	// of one they waited behind. That was asked for and is no limit of the generator.
+	// heldBack flows were due before the end, and did not begin because as many were open as `mostOpen` allows. That was asked
+	// for and is no limit of the generator.
 	// +optional
 	HeldBack int64 `json:"heldBack,omitempty"`
 
@@ -127,6 +128,10 @@ type GroupResult struct {
 type GroupSide struct {
 	TemplateCounters `json:",inline"`
 
+	// counters of programs by name.
+	// +optional
+	Counters map[string]int64 `json:"counters,omitempty"`
+
 	// connectTime is as that of templates.
 	// +optional
 	ConnectTime *Moments `json:"connectTime,omitempty"`
@@ -139,6 +144,10 @@ type GroupSide struct {
 // TemplateSide is what one side of a template did.
 type TemplateSide struct {
 	TemplateCounters `json:",inline"`
+
+	// counters of the program (`count`) by name.
+	// +optional
+	Counters map[string]int64 `json:"counters,omitempty"`
 
 	// connectTime is the time from the first SYN to the connection being established.
 	// +optional

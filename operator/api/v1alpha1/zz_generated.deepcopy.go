@@ -1084,6 +1084,13 @@ func (in *GroupResult) DeepCopy() *GroupResult {
 func (in *GroupSide) DeepCopyInto(out *GroupSide) {
 	*out = *in
 	out.TemplateCounters = in.TemplateCounters
+	if in.Counters != nil {
+		in, out := &in.Counters, &out.Counters
+		*out = make(map[string]int64, len(*in))
+		for key, val := range *in {
+			(*out)[key] = val
+		}
+	}
 	if in.ConnectTime != nil {
 		in, out := &in.ConnectTime, &out.ConnectTime
 		*out = new(Moments)
@@ -3347,6 +3354,13 @@ func (in *TemplateResult) DeepCopy() *TemplateResult {
 func (in *TemplateSide) DeepCopyInto(out *TemplateSide) {
 	*out = *in
 	out.TemplateCounters = in.TemplateCounters
+	if in.Counters != nil {
+		in, out := &in.Counters, &out.Counters
+		*out = make(map[string]int64, len(*in))
+		for key, val := range *in {
+			(*out)[key] = val
+		}
+	}
 	if in.ConnectTime != nil {
 		in, out := &in.ConnectTime, &out.ConnectTime
 		*out = new(Latency)

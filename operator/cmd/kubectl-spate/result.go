@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -152,6 +153,7 @@ func writeResult(w io.Writer, run *spatev1.TrafficRun) error {
 	table("STREAM,SENT,RECEIVED,LOST,LOSS,DUPLICATE,REORDERED,LATE,NOT SENT,P50,P99,MAX", streamRows(result))
 	table("TEMPLATE,"+sideColumns, templateRows(result))
 	table("GROUP,"+sideColumns, groupRows(result))
+	table("COUNTER OF,SIDE,NAME,COUNT", counterRows(result))
 	table("TIMES OF,SIDE,CONNECT P50,P99,MAX,ROUND TRIP P50,P99,MAX", timeRows(result))
 	table("TIMES OF GROUP,SIDE,CONNECT MEAN,MAX,ROUND TRIP MEAN,MAX", groupTimeRows(result))
 	table("THE GENERATOR'S OWN,LATE,NOT BEGUN,EXHAUSTED", generatorRows(result))
@@ -198,6 +200,16 @@ func sides(r *spatev1.RunResult, each func(name, side string, s *spatev1.Templat
 			each(t.Name, "server", t.Server)
 		}
 	}
+}
+
+// counterRows tell what programs counted by names of their own.
+func counterRows(r *spatev1.RunResult) (rows [][]string) {
+	sides(r, func(name, side string, s *spatev1.TemplateSide) {
+		for _, counter := range slices.Sorted(maps.Keys(s.Counters)) {
+			rows = append(rows, []string{name, side, counter, number(s.Counters[counter])})
+		}
+	})
+	return rows
 }
 
 // groupSides gives those of a result's groups.

@@ -111,6 +111,8 @@ type Side struct {
 	// Flows established a second, and bits of applications a second both ways.
 	Cps float64 `cel:"cps"`
 	Bps float64 `cel:"bps"`
+	// Of programs (`count`), by name; none of Result.Flows.
+	Counters map[string]int64 `cel:"counters"`
 	// Nanoseconds by the names of DelayKeys; empty when nothing was measured, and of Result.Flows. Round trips are those of TCP data
 	// to its acknowledgement, and of UDP messages to their answers.
 	ConnectTime map[string]int64 `cel:"connectTime"`

@@ -72,11 +72,14 @@ func Compile(expression string) (*Threshold, error) {
 // Subjects are what a profile's result will tell of.
 type Subjects struct {
 	Streams, Receivers []string
-	// Templates and their groups by name, and which of Client and Server each emulates.
-	Templates, Groups map[string][]string
+	// Templates and their groups by name.
+	Templates, Groups map[string]Sides
 }
 
-// Check finds streams, receivers, templates, groups, sides and times the expression asks about that no result with these subjects will have.
+// Sides are those of Client and Server that are emulated, each with the names of its programs' counters.
+type Sides map[string][]string
+
+// Check finds streams, receivers, templates, groups, sides, counters and times the expression asks about that no result with these subjects will have.
 func (t *Threshold) Check(subjects Subjects) error {
 	empty := Result{Streams: map[string]Stream{}, Receivers: map[string]Receiver{}, Templates: map[string]map[string]Side{}, Groups: map[string]Group{}}
 	for _, s := range subjects.Streams {
@@ -87,14 +90,14 @@ func (t *Threshold) Check(subjects Subjects) error {
 	}
 	for name, sides := range subjects.Templates {
 		empty.Templates[name] = map[string]Side{}
-		for _, side := range sides {
-			empty.Templates[name][side] = Side{ConnectTime: zeros(DelayKeys), RoundTrip: zeros(DelayKeys)}
+		for side, counters := range sides {
+			empty.Templates[name][side] = Side{Counters: zeros(counters), ConnectTime: zeros(DelayKeys), RoundTrip: zeros(DelayKeys)}
 		}
 	}
 	for name, sides := range subjects.Groups {
 		empty.Groups[name] = Group{}
-		for _, side := range sides {
-			empty.Groups[name][side] = Side{ConnectTime: zeros(MomentKeys), RoundTrip: zeros(MomentKeys)}
+		for side, counters := range sides {
+			empty.Groups[name][side] = Side{Counters: zeros(counters), ConnectTime: zeros(MomentKeys), RoundTrip: zeros(MomentKeys)}
 		}
 	}
 	_, _, err := t.program.Eval(map[string]any{"result": empty})
@@ -105,11 +108,18 @@ func (t *Threshold) Check(subjects Subjects) error {
 	return nil // other errors, such as a division by zero, come from the counters being zero
 }
 
-// withSides lists names with their sides, such as `http (client, server)`.
-func withSides(named map[string][]string) string {
+// withSides lists names with their sides and counters, such as `http (client with counters answered, server)`.
+func withSides(named map[string]Sides) string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(named)) {
-		all = append(all, fmt.Sprintf("%s (%s)", name, list(named[name])))
+		var sides []string
+		for _, side := range slices.Sorted(maps.Keys(named[name])) {
+			if counters := named[name][side]; len(counters) > 0 {
+				side += " with counters " + list(counters)
+			}
+			sides = append(sides, side)
+		}
+		all = append(all, fmt.Sprintf("%s (%s)", name, list(sides)))
 	}
 	return list(all)
 }

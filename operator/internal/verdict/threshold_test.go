@@ -113,6 +113,8 @@ func TestCheckFindsUnknownStreams(t *testing.T) {
 		`result.templates["http"].server.failed == 0`:                       true,
 		`result.templates["web"].client.failed == 0`:                        true,
 		`result.templates.all(n, t, t.client.failed == 0) && result.tx > 0`: false,
+		`result.templates["http"].client.counters["answered"] > 0`:          false,
+		`result.templates["http"].client.counters.missed == 0`:              true,
 		`result.groups["sites"].client.connectTime.max < 1`:                 false,
 		`result.groups["sites"].client.connectTime.p99 < 1`:                 true,
 		`result.groups["sites"].server.failed == 0`:                         true,
@@ -122,7 +124,7 @@ func TestCheckFindsUnknownStreams(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := threshold.Check(Subjects{Streams: []string{"a"}, Receivers: []string{"tap"}, Templates: map[string][]string{"http": {Client}}, Groups: map[string][]string{"sites": {Client}}}); (err != nil) != wrong {
+		if err := threshold.Check(Subjects{Streams: []string{"a"}, Receivers: []string{"tap"}, Templates: map[string]Sides{"http": {Client: {"answered"}}}, Groups: map[string]Sides{"sites": {Client: nil}}}); (err != nil) != wrong {
 			t.Errorf("%s: %v", expression, err)
 		}
 	}

@@ -265,12 +265,12 @@ func sideForThresholds(s *spatev1.TemplateSide, length time.Duration) verdict.Si
 		PacketsSent: s.PacketsSent, PacketsReceived: s.PacketsReceived, Retransmitted: s.Retransmitted, Errors: s.Errors,
 		Late: s.Late, NotBegun: s.NotBegun, Exhausted: s.Exhausted, HeldBack: s.HeldBack,
 		Cps: float64(s.Connects) / seconds, Bps: float64(s.BytesSent+s.BytesReceived) * 8 / seconds,
-		ConnectTime: delays(s.ConnectTime), RoundTrip: delays(s.RoundTrip),
+		Counters: s.Counters, ConnectTime: delays(s.ConnectTime), RoundTrip: delays(s.RoundTrip),
 	}
 }
 
 func groupForThresholds(s *spatev1.GroupSide, length time.Duration) verdict.Side {
-	side := sideForThresholds(&spatev1.TemplateSide{TemplateCounters: s.TemplateCounters}, length)
+	side := sideForThresholds(&spatev1.TemplateSide{TemplateCounters: s.TemplateCounters, Counters: s.Counters}, length)
 	side.ConnectTime, side.RoundTrip = moments(s.ConnectTime), moments(s.RoundTrip)
 	return side
 }

@@ -19,7 +19,7 @@ var counted = []struct {
 }{
 	{[]string{"connects"}, func(c *spatev1.TemplateCounters) *int64 { return &c.Connects }},
 	{[]string{"closed"}, func(c *spatev1.TemplateCounters) *int64 { return &c.Closed }},
-	{[]string{"resets_received"}, func(c *spatev1.TemplateCounters) *int64 { return &c.Reset }},
+	{[]string{"resets_received", "refused"}, func(c *spatev1.TemplateCounters) *int64 { return &c.Reset }},
 	{[]string{"timeout_drops", "connect_drops", "keepalive_drops"}, func(c *spatev1.TemplateCounters) *int64 { return &c.TimedOut }},
 	{[]string{"peer_closed_early"}, func(c *spatev1.TemplateCounters) *int64 { return &c.ClosedEarly }},
 	{[]string{"http_errors"}, func(c *spatev1.TemplateCounters) *int64 { return &c.HTTPErrors }},
@@ -32,7 +32,7 @@ var counted = []struct {
 	{[]string{"sent_packets"}, func(c *spatev1.TemplateCounters) *int64 { return &c.PacketsSent }},
 	{[]string{"received_packets"}, func(c *spatev1.TemplateCounters) *int64 { return &c.PacketsReceived }},
 	{[]string{"retransmitted_packets", "syn_timeouts"}, func(c *spatev1.TemplateCounters) *int64 { return &c.Retransmitted }},
-	{[]string{"icmp_errors", "acks_of_unsent", "after_close_packets", "missing_timestamps", "http_errors"}, func(c *spatev1.TemplateCounters) *int64 { return &c.Errors }},
+	{[]string{"icmp_errors", "acks_of_unsent", "after_close_packets", "missing_timestamps", "http_errors", "bad_checksums", "truncated", "fragments"}, func(c *spatev1.TemplateCounters) *int64 { return &c.Errors }},
 	{[]string{"late_flows"}, func(c *spatev1.TemplateCounters) *int64 { return &c.Late }},
 	{[]string{"flows_not_begun"}, func(c *spatev1.TemplateCounters) *int64 { return &c.NotBegun }},
 	{[]string{"flows_held_back"}, func(c *spatev1.TemplateCounters) *int64 { return &c.HeldBack }},
@@ -65,7 +65,7 @@ func groupSide(s *spatev1.TemplateSide) *spatev1.GroupSide {
 	if s == nil {
 		return nil
 	}
-	return &spatev1.GroupSide{TemplateCounters: s.TemplateCounters, ConnectTime: momentsIn(s.ConnectTime), RoundTrip: momentsIn(s.RoundTrip)}
+	return &spatev1.GroupSide{TemplateCounters: s.TemplateCounters, Counters: s.Counters, ConnectTime: momentsIn(s.ConnectTime), RoundTrip: momentsIn(s.RoundTrip)}
 }
 
 // momentsIn gives what is exact of several templates' times together; percentiles are not.
@@ -115,6 +115,7 @@ func templatesBy(stats []*enginev1.WatchStatsResponse, name func(*enginev1.Templ
 				sides[t.GetSide()], delays[side] = side, &sideDelays{}
 			}
 			addSide(&side.TemplateCounters, t, count(t))
+			addOwn(side, t)
 			d := delays[side]
 			d.connect, d.roundTrip = append(d.connect, t.GetConnectTime()), append(d.roundTrip, t.GetRoundTrip())
 		}
@@ -139,6 +140,16 @@ func addSide(c *spatev1.TemplateCounters, t *enginev1.TemplateStats, value value
 		for _, name := range sum.names {
 			*sum.into(c) += value[name]
 		}
+	}
+}
+
+// addOwn adds what programs of one engine counted by names of their own after the warm-up.
+func addOwn(side *spatev1.TemplateSide, t *enginev1.TemplateStats) {
+	for _, counter := range t.GetProgramCounters() {
+		if side.Counters == nil {
+			side.Counters = map[string]int64{}
+		}
+		side.Counters[counter.GetName()] += int64(counter.GetValue() - counter.GetWarmup())
 	}
 }
 

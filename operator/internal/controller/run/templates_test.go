@@ -34,6 +34,8 @@ func twoEngines() []*enginev1.WatchStatsResponse {
 	})
 	first.ConnectTime = &enginev1.LatencyStats{Count: 97, SumNs: 97 * 1000, MinNs: 900, MaxNs: 5000, Quantiles: []*enginev1.Quantile{{PartsPerMillion: 990000, Ns: 4000}}}
 	second := side("http", clientSide, 1, map[string]uint64{"connect_attempts": 50, "connects": 50, "closed": 49, "peer_closed_early": 1, "flows_not_begun": 6, "flows_held_back": 1000, "icmp_errors": 2})
+	first.ProgramCounters = []*enginev1.ProgramCounter{{Name: "pages", Value: 90, Warmup: 10}, {Name: "errors"}}
+	second.ProgramCounters = []*enginev1.ProgramCounter{{Name: "pages", Value: 45, Warmup: 5}, {Name: "errors", Value: 1}}
 	second.ConnectTime = &enginev1.LatencyStats{Count: 50, SumNs: 50 * 1000, MinNs: 800, MaxNs: 3000, Quantiles: []*enginev1.Quantile{{PartsPerMillion: 990000, Ns: 4500}}}
 	return []*enginev1.WatchStatsResponse{
 		{Templates: []*enginev1.TemplateStats{first, side("http", serverSide, 3, map[string]uint64{"accepts": 99, "connects": 98, "sent_packets": 300, "flows_exhausted": 7})}},
@@ -56,6 +58,9 @@ func TestTemplatesOfSeveralEngines(t *testing.T) {
 	}
 	if c := http.ConnectTime; c == nil || c.Count != 147 || c.Mean != 1000 || c.Min != 800 || c.Max != 5000 || c.P99 != 4500 || http.RoundTrip != nil {
 		t.Errorf("connect time %+v, round trip %+v", c, http.RoundTrip)
+	}
+	if got := http.Counters; len(got) != 2 || got["pages"] != 120 || got["errors"] != 1 || all[1].Server.Counters != nil {
+		t.Errorf("counters of programs: clients %v, servers %v", got, all[1].Server.Counters)
 	}
 	if dns := all[0].Server; dns.Silent != 1 || dns.Failed != 0 || dns.MessagesReceived != 20 || dns.BytesSent != 190 {
 		t.Errorf("a server's flow that ends by silence has not failed: %+v", dns.TemplateCounters)
