@@ -73,7 +73,7 @@ type ASTFTemplateSpec struct {
 	// +optional
 	Latency bool `json:"latency,omitempty"`
 
-	// tunables of the transport on each side.
+	// tunables of the transport on each side. What is absent is as in the profile's.
 	// +optional
 	Tunables Tunables `json:"tunables,omitzero"`
 
@@ -725,7 +725,7 @@ type TCPTunables struct {
 	TimeWait Duration `json:"timeWait,omitempty"`
 	// blackhole answers nothing on ports that nobody listens on, instead of RST.
 	// +optional
-	Blackhole bool `json:"blackhole,omitempty"`
+	Blackhole *bool `json:"blackhole,omitempty"`
 }
 
 // ASTFTemplateStatus says whether the template can be compiled.

@@ -85,6 +85,10 @@ type TrafficProfileSpec struct {
 	// +optional
 	RampUp Duration `json:"rampUp,omitempty"`
 
+	// tunables of the transport on each side, for all templates; what a template has of its own stands before them.
+	// +optional
+	Tunables Tunables `json:"tunables,omitzero"`
+
 	// drawSeed draws which template opens the next connection, in proportion to their rates; they take turns, as evenly as their
 	// rates allow, when absent.
 	// +optional

@@ -313,9 +313,14 @@ func stateful(profile *spatev1.TrafficProfile, entries []templateEntry, factor *
 		problems.bounded(*seed, 0, math.MaxUint32, spec.Child("drawSeed"))
 		s.made.DrawSeed = proto.Uint32(uint32(*seed))
 	}
+	global := &profile.Spec.Tunables
+	problems.tunables(&global.Client, spec.Child("tunables", "client"))
+	problems.tunables(&global.Server, spec.Child("tunables", "server"))
 	for i := range entries {
 		e := &entries[i]
 		made := proto.CloneOf(e.template.made)
+		own := &e.template.spec.Tunables
+		made.ClientTunables, made.ServerTunables = tunablesFor(&global.Client, &own.Client), tunablesFor(&global.Server, &own.Server)
 		made.Name, made.ClientPort, made.ServerPort = string(e.spec.Name), string(e.spec.TransmitPort), string(e.spec.ReceivePort)
 		if made.ClientPort != "" {
 			made.Client = s.program(e, e.template.client, entries, problems)

@@ -209,6 +209,33 @@ pools:`)
 	isJSON(t, got.Templates[0].ServerTunables, `{}`)
 }
 
+func TestTunablesOfAProfileHoldWhereATemplateHasNone(t *testing.T) {
+	one := templateOf(t, webTemplate, "pools:", `tunables:
+  client: {tos: 0, tcp: {mss: 1400, sack: true, blackhole: false}}
+pools:`)
+	p := profile(running("a", "one", "east", "west"), running("b", "two", "east", "west"))
+	mss, ttl, tos, no, yes := int32(900), int32(9), int32(4), false, true
+	p.Spec.Tunables = spatev1.Tunables{
+		Client: spatev1.SideTunables{TTL: &ttl, TOS: &tos, TCP: &spatev1.TCPTunables{MSS: &mss, SACK: &no, Blackhole: &yes, MinimumRTO: "50ms"}},
+		Server: spatev1.SideTunables{TCP: &spatev1.TCPTunables{MSS: &mss}},
+	}
+	all := map[string]*spatev1.ASTFTemplate{"one": one, "two": templateOf(t, webTemplate)}
+	got := planOf(t, Input{Profile: p, Templates: all})
+	isJSON(t, got.Templates[0].ClientTunables, `{"ttl": 9, "mss": 1400, "minimumRtoNs": 50000000}`)
+	isJSON(t, got.Templates[1].ClientTunables, `{"ttl": 9, "tos": 4, "mss": 900, "minimumRtoNs": 50000000, "noSack": true, "blackhole": true}`)
+	for _, template := range got.Templates {
+		isJSON(t, template.ServerTunables, `{"mss": 900}`)
+	}
+	if *p.Spec.Tunables.Client.TCP.MSS != 900 {
+		t.Error("the profile was changed")
+	}
+	p.Spec.Tunables.Server.TCP.MinimumRTO = "0s"
+	_, problems := Resolve(Input{Profile: p, Templates: all, Generator: generator()})
+	if len(problems) != 1 || problems[0].Path != "spec.tunables.server.tcp.minimumRTO" {
+		t.Errorf("got %v", problems)
+	}
+}
+
 const messages = `
 source:
   programs:

@@ -5,6 +5,9 @@
 package plan
 
 import (
+	"encoding/json"
+	"fmt"
+
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	spatev1 "spate.dev/operator/api/v1alpha1"
@@ -24,6 +27,20 @@ func (p *Problems) tunables(s *spatev1.SideTunables, at *field.Path) *enginev1.T
 		p.tcpTunables(s.TCP, made, at.Child("tcp"))
 	}
 	return made
+}
+
+// tunablesFor a side of a template: its own, and the profile's where it has none. Both were judged before.
+func tunablesFor(profile, own *spatev1.SideTunables) *enginev1.Tunables {
+	merged := profile.DeepCopy()
+	bytes, err := json.Marshal(own)
+	if err == nil {
+		err = json.Unmarshal(bytes, merged) // what is there replaces, setting by setting
+	}
+	if err != nil {
+		panic(fmt.Sprintf("tunables are plain fields: %v", err))
+	}
+	var judged Problems
+	return judged.tunables(merged, nil)
 }
 
 // setting is a number within bounds; 0 when absent.
@@ -53,7 +70,7 @@ func (p *Problems) tcpTunables(t *spatev1.TCPTunables, made *enginev1.Tunables, 
 	made.TimeWaitNs = p.someTime(t.TimeWait, at.Child("timeWait"))
 	off := func(option *bool) bool { return option != nil && !*option }
 	on := func(option *bool) bool { return option != nil && *option }
-	made.NoDelay, made.Ecn, made.Blackhole = on(t.NoDelay), on(t.ECN), t.Blackhole
+	made.NoDelay, made.Ecn, made.Blackhole = on(t.NoDelay), on(t.ECN), on(t.Blackhole)
 	made.NoTimestamps, made.NoSack, made.NoWindowScale = off(t.Timestamps), off(t.SACK), off(t.WindowScale)
 	switch t.CongestionControl {
 	case "":

@@ -145,7 +145,8 @@ func (a *astf) tcp(o *object, t *spatev1.TCPTunables) {
 		t.DelayedAck = spatev1.Duration(strconv.FormatUint(o.whole("delay_ack_msec", 20, 50000), 10) + "ms")
 	}
 	if silent := setting(o, "blackhole", 0, 2); silent != nil {
-		t.Blackhole = *silent == 2
+		all := *silent == 2
+		t.Blackhole = &all
 		if *silent == 1 {
 			o.wrong("blackhole", "1, which leaves only SYN unanswered, is not supported; use 0 or 2")
 		}
@@ -216,7 +217,7 @@ func (g globalInfo) with(own globalInfo) globalInfo {
 	if o.CongestionControl != "" {
 		t.CongestionControl = o.CongestionControl
 	}
-	t.Blackhole = t.Blackhole || o.Blackhole
+	override(&t.Blackhole, o.Blackhole)
 	return g
 }
 
