@@ -12,8 +12,9 @@ FUZZ_IN_TEST := 5
 
 ##@ Start here
 .PHONY: demo test
-demo: deps images cluster-up ## Run IMIX and a web site through a router in a real cluster and judge them (KEEP=1 leaves it running)
+demo: deps images cluster-up $(PEER_IMAGE) ## Run IMIX, a web site, a real nginx and a real curl through a router in a real cluster and judge them (KEEP=1 leaves it running)
 	@e2e/install $(operator_image) $(engine_image)
+	@e2e/cluster/load $(PEER_IMAGE) >/dev/null
 	@$(in_cluster) e2e/demo/run || { status=$$?; [ -n "$${KEEP:-}" ] || e2e/cluster/down; exit $$status; }
 	@if [ -n "$${KEEP:-}" ]; then e2e/demo/look; else e2e/cluster/down; fi
 

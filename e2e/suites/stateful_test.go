@@ -15,6 +15,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -99,174 +100,93 @@ func lostPages(t *testing.T, ns string) {
 	}
 }
 
-// edge is a generator with one port of the router's links.
-func edge(side, address, gateway string) string {
-	return fmt.Sprintf(`
-apiVersion: spate.dev/v1alpha1
-kind: TrafficGenerator
-metadata: {name: edge}
-spec:
-  controlCPU: Shared
-  hugepages: {pageSize: 2Mi, memory: 128Mi}
-  ports:
-  - {name: %[1]s, attachment: {network: {name: dut-%[1]s}}, addresses: [%[2]s/24], gateway: %[3]s}
----`, side, address, gateway)
-}
-
-// peerNetwork hands a router's link to a pod with an address, and routes to all else of the test by the router.
-func peerNetwork(side, address, gateway string) string {
-	return fmt.Sprintf(`
-apiVersion: k8s.cni.cncf.io/v1
-kind: NetworkAttachmentDefinition
-metadata: {name: peer-%[1]s}
-spec:
-  config: '{"cniVersion": "1.0.0", "type": "host-device", "device": "%[1]s0", "ipam": {"type": "static",
-    "addresses": [{"address": "%[2]s/24"}], "routes": [{"dst": "198.18.0.0/15", "gw": "%[3]s"}]}}'
----`, side, address, gateway)
-}
-
-// peer is a pod of a real server or client on a router's link.
-func peer(name, side, command string) string {
-	return fmt.Sprintf(`
-apiVersion: v1
-kind: Pod
-metadata: {name: %s, annotations: {k8s.v1.cni.cncf.io/networks: peer-%s}}
-spec:
-  restartPolicy: Never
-  terminationGracePeriodSeconds: 0
-  containers:
-  - name: peer
-    image: localhost/spate/peer:1
-    imagePullPolicy: IfNotPresent
-    resources: {requests: {cpu: 10m, memory: 32Mi}}
-    command: [bash, -ec, %q]
----`, name, side, command)
-}
-
-// inPeer runs a command in a peer's container.
-func inPeer(ctx context.Context, ns, name string, args ...string) (string, error) {
+// inPod runs a command in a pod.
+func inPod(ctx context.Context, ns, name string, args ...string) (string, error) {
 	out, err := exec.CommandContext(ctx, "kubectl", append([]string{"exec", "-n", ns, name, "--"}, args...)...).CombinedOutput()
 	return strings.TrimSpace(string(out)), err
 }
 
-func TestClientsOfARealNginx(t *testing.T) {
-	ns := namespace(t)
-	mustApply(t, ns, demo(t, "network.yaml"))
-	mustApply(t, ns, edge("east", "198.18.0.2", "198.18.0.1"))
-	mustApply(t, ns, peerNetwork("west", "198.19.0.2", "198.19.0.1")+peer("nginx", "west", `
-		mkdir -p /srv/www
-		head -c 20000 /dev/zero > /srv/www/index.html
-		cat > /tmp/nginx.conf <<-END
-			worker_processes 1;
-			daemon off;
-			error_log stderr;
-			events { worker_connections 4096; }
-			http { access_log /tmp/access.log combined buffer=4k flush=1s; server { listen 80; root /srv/www; } }
-		END
-		exec nginx -c /tmp/nginx.conf`))
-	condition(t, 60*time.Second, generatorNamed(ns, "edge"), spate.ConditionReady, metav1.ConditionTrue)
+func podNamed(ns, name string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}}
+}
+
+func TestARealNginxAndARealCurl(t *testing.T) {
+	ns := lab(t)
+	mustApply(t, ns, demo(t, "nginx-pod.yaml"))
+	nginx := podNamed(ns, "nginx")
 	until(t, 60*time.Second, "nginx answers", func(ctx context.Context) (bool, string) {
-		out, err := inPeer(ctx, ns, "nginx", "curl", "-sS", "--max-time", "1", "-o", "/dev/null", "http://198.19.0.2/")
-		return err == nil, out
+		err := get(ctx, nginx)
+		ready := slices.ContainsFunc(nginx.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue })
+		return err == nil && ready, fmt.Sprintf("%+v %v", nginx.Status, err)
 	})
-	mustApply(t, ns, `
-apiVersion: spate.dev/v1alpha1
-kind: ASTFTemplate
-metadata: {name: visitor}
-spec:
-  destinationPort: 80
-  rate: 200cps
-  pools:
-    clients: [{name: clients, first: 198.18.128.1, last: 198.18.128.250}]
-    servers: [{name: nginx, first: 198.19.0.2, last: 198.19.0.2}]
-  source:
-    programs:
-      transport: TCP
-      client:
-      - send: {content: {text: "GET / HTTP/1.1\r\nHost: nginx\r\nConnection: close\r\n\r\n"}}
-      - waitForPeerClose: {}
----
-apiVersion: spate.dev/v1alpha1
-kind: TrafficProfile
-metadata: {name: nginx}
-spec:
-  generatorRef: {name: edge}
-  traffic:
-  - {name: visitor, templateRef: {name: visitor}, transmitPort: east}
-  duration: 4s
-  drain: 3s
-  generatorTolerance: {late: 100%, txDropped: 25%}
-  thresholds:
-  - {name: all-answered, expression: 'result.flows.failed == 0 && result.flows.connects == result.flows.attempts'}
-  - {name: whole-pages, expression: 'result.templates["visitor"].client.bytesReceived > 20000 * result.flows.connects'}
-`)
+	t.Run("our clients at nginx", func(t *testing.T) { visits(t, ns) })
+	t.Run("connections that are slow to come about, and none of which fails, fail the run", func(t *testing.T) { slowVisits(t, ns) })
+	if err := kube.Delete(t.Context(), nginx); err != nil {
+		t.Fatal(err)
+	}
+	until(t, 30*time.Second, "nginx's link is free", func(ctx context.Context) (bool, string) {
+		err := get(ctx, nginx)
+		return apierrors.IsNotFound(err), fmt.Sprintf("%+v %v", nginx.Status, err)
+	})
+	t.Run("curl at our servers", func(t *testing.T) { visited(t, ns) })
+}
+
+// visits fails unless every connection of ours got its page from nginx, and nginx says so too.
+func visits(t *testing.T, ns string) {
+	mustApply(t, ns, demo(t, "nginx.yaml"))
 	run := passed(t, ns, "nginx")
 	result := templateOf(t, run, "visitor")
 	if result.Server != nil {
 		t.Errorf("the servers are real, and there is a server side: %+v", result.Server)
 	}
 	settled(t, "visitors", result.Client, 800-run.Status.Result.Flows.NotBegun)
-	served := strconv.FormatInt(result.Client.Connects+1, 10) // and the one that asked whether it is there
+	served := strconv.FormatInt(result.Client.Connects, 10)
 	until(t, 15*time.Second, "nginx has logged "+served+" visits", func(ctx context.Context) (bool, string) {
-		out, err := inPeer(ctx, ns, "nginx", "grep", "-c", `" 200 20000 "`, "/tmp/access.log")
+		out, err := inPod(ctx, ns, "nginx", "grep", "-c", `^198[.]18[.]128[.].*" 200 20000 "`, "/var/log/nginx/access.log")
 		return err == nil && out == served, out
 	})
 }
 
-func TestCurlAtOurServers(t *testing.T) {
-	ns := namespace(t)
-	mustApply(t, ns, demo(t, "network.yaml"))
-	mustApply(t, ns, edge("west", "198.19.0.2", "198.19.0.1"))
-	condition(t, 60*time.Second, generatorNamed(ns, "edge"), spate.ConditionReady, metav1.ConditionTrue)
-	mustApply(t, ns, `
-apiVersion: spate.dev/v1alpha1
-kind: ASTFTemplate
-metadata: {name: site}
-spec:
-  destinationPort: 80
-  rate: 1cps
-  pools:
-    servers: [{name: servers, first: 198.19.128.1, last: 198.19.131.254}]
-  source:
-    programs:
-      transport: TCP
-      server:
-      - receive: {bytes: 60}
-      - send: {content: {text: "HTTP/1.1 200 OK\r\nContent-Length: 20000\r\nConnection: close\r\n\r\n"}}
-      - send: {content: {size: 20000}}
-      - waitForPeerClose: {}
----
-apiVersion: spate.dev/v1alpha1
-kind: TrafficProfile
-metadata: {name: site}
-spec:
-  generatorRef: {name: edge}
-  traffic:
-  - {name: site, templateRef: {name: site}, receivePort: west}
-  thresholds:
-  - {name: nothing-failed, expression: 'result.templates["site"].server.failed == 0 && result.flows.connects == 100'}
-`)
+// slowVisits fails unless a run whose connections need a second SYN, and with it a second, fails by that time alone.
+func slowVisits(t *testing.T, ns string) {
+	router(t, "hesitate")
+	t.Cleanup(func() { router(t, "forward") })
+	mustApply(t, ns, strings.NewReplacer("metadata: {name: nginx}", "metadata: {name: slow}", "duration: 4s", "duration: 2s", "connects > 600", "connects > 300").Replace(demo(t, "nginx.yaml")))
+	slow := profileNamed(ns, "slow")
+	run := complete(t, 60*time.Second, slow)
+	clients := templateOf(t, run, "visitor").Client
+	settled(t, "visitors", clients, 400-run.Status.Result.Flows.NotBegun)
+	if c := clients.ConnectTime; c == nil || c.Min < int64(900*time.Millisecond) {
+		t.Fatalf("connect times %+v, want a second or more", c)
+	}
+	expect(t, condition(t, 10*time.Second, slow, spate.ConditionPassed, metav1.ConditionFalse), spate.ReasonThresholdMissed,
+		"connecting took longer than 500 ms", fmt.Sprintf(`result.templates["visitor"].client.connectTime.p99 is %d`, clients.ConnectTime.P99))
+	for _, threshold := range run.Status.Verdict.Thresholds {
+		if threshold.Met == (threshold.Name == "connect-time") {
+			t.Errorf("threshold %s: met is %t: %s", threshold.Name, threshold.Met, threshold.Message)
+		}
+	}
+}
+
+// visited fails unless curl got a page from each server of ours, and the servers say so too.
+func visited(t *testing.T, ns string) {
+	mustApply(t, ns, demo(t, "site.yaml"))
 	site := profileNamed(ns, "site")
 	phase(t, 30*time.Second, site, spate.ProfileRunning)
-	mustApply(t, ns, peerNetwork("east", "198.18.0.2", "198.18.0.1")+peer("curl", "east", `
-		curl --silent --show-error --fail --max-time 20 --parallel --parallel-max 20 -o /dev/null \
-			-w '%{http_code} %{size_download}\n' 'http://198.19.[128-131].[10-34]/' 2>/dev/null | sort | uniq -c`))
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "curl"}}
+	mustApply(t, ns, demo(t, "curl-pod.yaml"))
+	curl := podNamed(ns, "curl")
 	until(t, 60*time.Second, "curl has ended", func(ctx context.Context) (bool, string) {
-		err := get(ctx, pod)
-		return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed, fmt.Sprint(pod.Status.Phase, " ", err)
+		err := get(ctx, curl)
+		return curl.Status.Phase == corev1.PodSucceeded || curl.Status.Phase == corev1.PodFailed, fmt.Sprint(curl.Status.Phase, " ", err)
 	})
 	out, err := exec.CommandContext(t.Context(), "kubectl", "logs", "-n", ns, "curl").CombinedOutput()
-	if err != nil || strings.TrimSpace(string(out)) != "100 200 20000" {
-		t.Errorf("curl says %q, %v; want 100 answers of 20000 bytes", out, err)
+	if err != nil || strings.TrimSpace(string(out)) != "100 status 200, 20000 bytes" {
+		t.Errorf("curl says %q, %v; want 100 pages of 20000 bytes", out, err)
 	}
 	if err := kube.Patch(t.Context(), site, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"suspend":true}}`))); err != nil {
 		t.Fatal(err)
 	}
-	run := complete(t, 30*time.Second, site)
-	if v := run.Status.Verdict; v == nil || v.Outcome != spate.VerdictPassed {
-		t.Errorf("verdict %+v", v)
-	}
+	run := passed(t, ns, "site")
 	result := templateOf(t, run, "site")
 	if result.Client != nil {
 		t.Errorf("the clients are real, and there is a client side: %+v", result.Client)
