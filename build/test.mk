@@ -66,6 +66,6 @@ e2e: images cluster-up $(PEER_IMAGE) ## Run the suites in the real cluster (RUN=
 	@status=0; $(in_cluster) env SPATE_ROOT=$(CURDIR) $(suites) -test.v -test.timeout 14m -test.run '$(RUN)' 2>&1 | tee $(suites_log) || status=$$?; \
 	  [ -n "$${KEEP:-}" ] || e2e/cluster/down; [ $$status = 0 ] || e2e/failures $(suites_log); exit $$status
 
-peers: deps ## Run our TCP against the kernel's and nginx through a seeded bad network, 8 min (PEERS_CONNECTIONS, PEERS_ROUNDS, PEERS_SEED)
+peers: deps ## Run our TCP against the kernel's, nginx and wrk through a seeded bad network, 8 min (PEERS_CONNECTIONS, PEERS_ROUNDS, PEERS_SEED)
 	@cd engine && cargo build --locked --quiet --package spate-peers
 	@$(CARGO_TARGET_DIR)/debug/spate-peers --connections $(PEERS_CONNECTIONS) --rounds $(PEERS_ROUNDS) --seed $(PEERS_SEED) --json build/peers/peers.json

@@ -15,7 +15,7 @@ use std::{
 use rustix::net::sockopt::set_tcp_congestion;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::{TcpListener, TcpStream},
+    net::{TcpListener, TcpSocket, TcpStream},
     runtime, select,
     sync::oneshot,
     task::{JoinSet, LocalSet},
@@ -147,10 +147,18 @@ async fn serve_one(mut stream: TcpStream, exchange: Exchange) -> (u64, u64, io::
     (received, sent, result)
 }
 
-async fn ask_one(server: SocketAddr, exchange: Rc<Exchange>) -> (u64, u64, io::Result<Instant>) {
+async fn ask_one(
+    server: SocketAddr,
+    from: Option<SocketAddr>,
+    exchange: Rc<Exchange>,
+) -> (u64, u64, io::Result<Instant>) {
     let (mut received, mut sent) = (0, 0);
     let result = async {
-        let mut stream = TcpStream::connect(server).await?;
+        let socket = socket(server)?;
+        if let Some(from) = from {
+            socket.bind(from)?;
+        }
+        let mut stream = socket.connect(server).await?;
         stream.write_all(&exchange.request).await?;
         sent = exchange.request.len() as u64;
         receive(&mut stream, &exchange.response, &mut received).await?;
@@ -175,8 +183,12 @@ pub fn serve(prefix: &str, which: &str, at: SocketAddr, exchange: Exchange) -> i
     })
 }
 
+fn socket(family: SocketAddr) -> io::Result<TcpSocket> {
+    if family.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }
+}
+
 fn listen(at: SocketAddr) -> io::Result<TcpListener> {
-    let socket = tokio::net::TcpSocket::new_v4()?;
+    let socket = socket(at)?;
     socket.set_reuseaddr(true)?;
     // Whatever this machine's default is; connections have their listener's.
     set_tcp_congestion(&socket, "cubic")?;
@@ -184,23 +196,26 @@ fn listen(at: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(16_384)
 }
 
-/// So many clients, so many a second, of a server.
-pub fn ask(
-    prefix: &str,
-    which: &str,
-    server: SocketAddr,
-    exchange: Exchange,
-    clients: usize,
-    per_second: usize,
-) -> io::Result<Peer> {
+/// Clients of a server.
+#[derive(Clone, Copy, Debug)]
+pub struct Clients {
+    pub count: usize,
+    pub per_second: usize,
+    /// Where the n-th is; the kernel chooses if this does not say.
+    pub from: fn(usize) -> Option<SocketAddr>,
+}
+
+/// Clients in a namespace ask a server.
+pub fn ask(prefix: &str, which: &str, server: SocketAddr, exchange: Exchange, clients: Clients) -> io::Result<Peer> {
     Peer::start(prefix, which, async move |log: Log, ready| {
         let _ = ready.send(());
         let exchange = Rc::new(exchange);
         let mut open = JoinSet::new();
         let start = time::Instant::now();
-        for n in 0..clients {
-            time::sleep_until(start + Duration::from_secs(n as u64) / per_second as u32).await;
-            open.spawn_local(log.clone().note(Instant::now(), ask_one(server, Rc::clone(&exchange))));
+        for n in 0..clients.count {
+            time::sleep_until(start + Duration::from_secs(n as u64) / clients.per_second as u32).await;
+            let work = ask_one(server, (clients.from)(n), Rc::clone(&exchange));
+            open.spawn_local(log.clone().note(Instant::now(), work));
             while open.try_join_next().is_some() {}
         }
         while open.join_next().await.is_some() {}

@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::{
     forge::Aim,
     forwarder::Resets,
+    namespaces::Family,
     path::Path,
     trial::{Bench, Expected, Outcome, Sender, Times, Trial},
 };
@@ -29,6 +30,7 @@ fn trial(name: impl Into<String>, sender: Sender, path: Path) -> Trial {
     Trial {
         name: name.into(),
         sender,
+        family: Family::V4,
         path,
         resets: None,
         connections: 200,
@@ -102,6 +104,32 @@ fn servers() -> Vec<Trial> {
     ]
 }
 
+/// The kernel and nginx over IPv6.
+fn over_ipv6() -> Vec<Trial> {
+    let twice = Path { twice_per_mille: 50, jitter_us: 2_000, ..Path::lossy(10, 10) };
+    let narrow = Path { mtu: 1280, ..Path::lossy(10, 10) };
+    let narrows = Path { later: Some((5_000, Box::new(narrow))), ..Path::lossy(10, 10) };
+    let trials = [
+        both("loss 5 %, delay 50 ms", &Path::lossy(50, 50)).into(),
+        both("5 % twice, jitter 2 ms, loss 1 %", &twice).into(),
+        vec![trial("nginx, loss 2 %, delay 10 ms", Sender::Nginx, Path::lossy(20, 10))],
+        both("MTU 1500, then 1280, loss 1 %", &narrows).into(),
+    ];
+    let over_ipv6 = |trial: Trial| Trial { name: format!("IPv6, {}", trial.name), family: Family::V6, ..trial };
+    trials.concat().into_iter().map(over_ipv6).collect()
+}
+
+/// Whom our servers meet.
+fn clients() -> Vec<Trial> {
+    let wrk =
+        |name: &str, sender| Trial { connections: 800, bytes: 10_000, ..trial(name, sender, Path::lossy(10, 10)) };
+    vec![
+        trial("clients behind source NAT, loss 2 %, delay 10 ms", Sender::OursThroughNat, Path::lossy(20, 10)),
+        wrk("wrk, requests in turn, loss 1 %, delay 10 ms", Sender::OursToWrk),
+        wrk("wrk, a connection a request, loss 1 %, delay 10 ms", Sender::OursOnceToWrk),
+    ]
+}
+
 /// The promise: so many connections under 5 % loss and 50 ms of delay each way.
 fn promise(connections: usize) -> Vec<Trial> {
     let name = format!("{connections} connections, loss 5 %, delay 50 ms");
@@ -113,13 +141,12 @@ pub fn trials(set: Set, connections: usize) -> Vec<Trial> {
     match set {
         Set::Full => {
             let all = matrix(&[0, 10, 20, 50], &[10, 50, 100]);
-            [all, disorder(), attacks(), servers(), promise(connections)].concat()
+            [all, disorder(), over_ipv6(), attacks(), servers(), clients(), promise(connections)].concat()
         }
         Set::Short => {
-            let few = [promise(400), disorder().split_off(2), attacks(), servers()].concat();
-            few.into_iter()
-                .map(|trial| if trial.connections < 400 { Trial { connections: 100, ..trial } } else { trial })
-                .collect()
+            let few = [disorder().split_off(2), over_ipv6().split_off(5), attacks(), servers(), clients()].concat();
+            let half = |trial: Trial| Trial { connections: trial.connections / 2, ..trial };
+            promise(400).into_iter().chain(few.into_iter().map(half)).collect()
         }
     }
 }

@@ -6,6 +6,7 @@
 use std::{
     collections::BTreeMap,
     io,
+    net::{IpAddr, SocketAddr},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -16,18 +17,19 @@ use std::{
 };
 
 use anyhow::Context;
+use rtrb::{Consumer, RingBuffer};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use spate_stateful::{
-    Address, Client, Count, Counters, Emulation, Instruction, Payload, Pool, PortLink, Program, Protocol, Received,
-    Scenario, Server, Template, Tunables, WeightedPool, arrivals,
+    Client, Comparison, Count, Counters, Emulation, Instruction, Payload, Pool, PortLink, Program, Protocol, Received,
+    Record, Recorder, Scenario, Server, Template, Tunables, WeightedPool, arrivals,
     pool::Order,
+    program::Until,
     tcp,
     tuples::{Dealing, Share},
 };
 
 use crate::{
-    byte_streams::Exchange,
-    namespaces::{self, FAR, OURS},
+    namespaces::{self, FAR, Family, OURS},
     packet_socket::{BATCH, PacketSocket, ROOM},
 };
 
@@ -43,6 +45,17 @@ pub struct Engine {
     link: PortLink,
 }
 
+/// What servers do.
+#[derive(Clone, Copy, Debug)]
+pub enum Service {
+    /// They answer one request of so many bytes; the client closes.
+    Once(u64),
+    /// They answer HTTP requests one after the other until the client closes, and count them.
+    Http,
+    /// They answer and count one HTTP request, and close.
+    HttpOnce,
+}
+
 /// What clients do with a response.
 #[derive(Clone, Copy, Debug)]
 pub enum Ending {
@@ -56,6 +69,7 @@ pub enum Ending {
 #[derive(Debug)]
 pub struct Emulated {
     sides: [Arc<Counters>; 2],
+    records: Consumer<Record>,
     stop: Arc<AtomicBool>,
     thread: thread::JoinHandle<io::Result<Left>>,
 }
@@ -77,6 +91,8 @@ pub struct Counted {
     /// In the order of `spate_stateful::COUNTERS`, of clients and servers together: there is only one of them.
     counts: Vec<u64>,
     open: u64,
+    /// Of the flows that have ended, once all have.
+    pub records: Vec<Record>,
     /// What cannot be.
     pub contradictions: Vec<String>,
 }
@@ -100,11 +116,28 @@ impl Counted {
 }
 
 fn program(instructions: Vec<Instruction>) -> Program {
-    Program { instructions: instructions.into(), counters: Box::default() }
+    Program { instructions: instructions.into(), counters: ["requests".into()].into() }
 }
 
-fn address(bytes: [u8; 4]) -> Address {
-    Address::v4(u32::from_be_bytes(bytes))
+impl Service {
+    fn program(self) -> Program {
+        let message =
+            [Instruction::Accept, Instruction::ReceiveUntil(Until::HttpMessage), Instruction::Count { counter: 0 }];
+        let again = Instruction::Jump { to: 1, variable: 0, comparison: Comparison::Equal, value: 0 };
+        program(match self {
+            Self::Once(bytes) => vec![
+                Instruction::Accept,
+                Instruction::Receive { bytes, clear: true },
+                Instruction::Send { payload: 0, wait: true },
+                Instruction::WaitForPeerClose,
+                Instruction::Close,
+            ],
+            Self::Http => [&message[..], &[Instruction::Send { payload: 0, wait: true }, again]].concat(),
+            Self::HttpOnce => {
+                [&message[..], &[Instruction::Send { payload: 0, wait: false }, Instruction::Close]].concat()
+            }
+        })
+    }
 }
 
 impl Engine {
@@ -114,12 +147,12 @@ impl Engine {
         Self { prefix: prefix.into(), link }
     }
 
-    fn start(&mut self, template: Template, payloads: Vec<Payload>) -> anyhow::Result<Emulated> {
-        let pool = |at: [u8; 4]| Pool::new(address(at), address(at), Order::Sequential);
+    fn start(&mut self, [ours, far]: [IpAddr; 2], template: Template, payload: Payload) -> anyhow::Result<Emulated> {
+        let pool = |at: IpAddr| Pool::new(at.into(), at.into(), Order::Sequential).context("one address");
         let begins = template.client.is_some();
         let scenario = Scenario {
-            payloads,
-            pools: vec![pool(OURS).context("one address")?, pool(FAR).context("one address")?],
+            payloads: vec![payload],
+            pools: vec![pool(ours)?, pool(far)?],
             templates: vec![template],
             most_flows: FLOWS,
             ramp_up_ns: 0,
@@ -128,8 +161,10 @@ impl Engine {
         let (clock, seed) = (Instant::now(), u64::from(std::process::id()));
         let share = Share { worker: 0, workers: 1 };
         let home = Box::new(|_, _, _: &_| true);
-        let emulation = Emulation::new(Arc::new(scenario), share, Dealing::ByNumber, home, &[self.link], seed, 1)?;
+        let mut emulation = Emulation::new(Arc::new(scenario), share, Dealing::ByNumber, home, &[self.link], seed, 1)?;
         let sides = [true, false].map(|client| Arc::clone(emulation.counters(0, client)));
+        let (out, records) = RingBuffer::new(FLOWS);
+        emulation.record(Recorder { one_in: 1, out });
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let (ready, is_ready) = mpsc::channel();
@@ -143,31 +178,29 @@ impl Engine {
             thread.join().expect("it does not panic")?;
             anyhow::bail!("our end ended at once");
         }
-        Ok(Emulated { sides, stop, thread })
+        Ok(Emulated { sides, records, stop, thread })
     }
 
-    /// Servers for the kernel's clients.
-    pub fn serve(&mut self, port: u16, exchange: &Exchange, tunables: Tunables) -> anyhow::Result<Emulated> {
-        let server = program(vec![
-            Instruction::Accept,
-            Instruction::Receive { bytes: exchange.request.len() as u64, clear: true },
-            Instruction::Send { payload: 0, wait: true },
-            Instruction::WaitForPeerClose,
-            Instruction::Close,
-        ]);
+    /// Servers at an address for the kernel's clients.
+    pub fn serve(
+        &mut self,
+        at: SocketAddr,
+        service: Service,
+        response: Payload,
+        tunables: Tunables,
+    ) -> anyhow::Result<Emulated> {
         let template = Template {
-            clients: vec![],
             servers: vec![WeightedPool { pool: 0, weight: 1 }],
-            server: Some(Server { port: 0, program: server, tunables, matches: vec![] }),
-            ..nothing(port)
+            server: Some(Server { port: 0, program: service.program(), tunables, matches: vec![] }),
+            ..nothing(at.port())
         };
-        self.start(template, vec![Payload::pattern(exchange.response.len() as u64)])
+        self.start([at.ip(); 2], template, response)
     }
 
-    /// So many clients, so many a second, of the kernel's servers.
+    /// So many clients, so many a second, of the kernel's servers at an address.
     pub fn ask(
         &mut self,
-        port: u16,
+        server: SocketAddr,
         request: Payload,
         ending: Ending,
         (clients, per_second): (usize, usize),
@@ -190,9 +223,10 @@ impl Engine {
             clients: vec![WeightedPool { pool: 0, weight: 1 }],
             servers: vec![WeightedPool { pool: 1, weight: 1 }],
             client: Some(client),
-            ..nothing(port)
+            ..nothing(server.port())
         };
-        self.start(template, vec![request])
+        let family = if server.is_ipv4() { Family::V4 } else { Family::V6 };
+        self.start([family.of(OURS), server.ip()], template, request)
     }
 }
 
@@ -219,24 +253,28 @@ impl Emulated {
         Counted {
             counts: clients.all().zip(servers.all()).map(sum).collect(),
             open: clients.open() + servers.open(),
+            records: vec![],
             contradictions: vec![],
         }
     }
 
     /// Ends the run; flows that are open after a while are cut.
-    pub fn stop(self) -> anyhow::Result<Counted> {
-        let this = &self;
-        let read = move || this.counted();
+    pub fn stop(mut self) -> anyhow::Result<Counted> {
         self.stop.store(true, Ordering::Relaxed);
         while !self.thread.is_finished() {
             thread::sleep(Duration::from_millis(5));
         }
-        let mut counted = read();
+        let mut counted = self.counted();
+        counted.records = std::iter::from_fn(|| self.records.pop().ok()).collect();
         let left = self.thread.join().expect("it does not panic")?;
         let begun = counted.get(Count::ConnectAttempts) + counted.get(Count::Accepts);
         let ended = counted.get(Count::Closed) + counted.open();
         if begun != ended {
             counted.contradictions.push(format!("{begun} flows began, {ended} ended or are open"));
+        }
+        let (records, closed) = (counted.records.len() as u64, counted.get(Count::Closed));
+        if records != closed {
+            counted.contradictions.push(format!("{records} records of {closed} flows that ended"));
         }
         for (count, told) in [
             (left.flows as u64, "places for flows are taken after all was cut"),

@@ -1,15 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Packets that the router sends of its own: what is too long for a link, and resets of connections.
+use std::net::IpAddr;
+
 use spate_stateful::{
     Finish,
     packet::{Below, Content, ETHERNET, Ends, Head, Options, Packet, Segment, TCP_HEADER, flag},
 };
-use spate_wire::checksum::{checksum, sum};
+use spate_wire::{
+    checksum::{checksum, sum},
+    headers::{Headers, TCP},
+};
 
-use crate::namespaces::ROUTER;
+use crate::namespaces::{Family, ROUTER};
 
 /// Of an IPv4 header without options.
 const IPV4: usize = 20;
+/// Of an IPv6 header without extensions.
+const IPV6: usize = 40;
 /// Of an ICMP header.
 const ICMP: usize = 8;
 /// Bytes of the packet's transport header that an error quotes (RFC 792; sequence numbers are among them).
@@ -37,8 +44,13 @@ impl Aim {
     }
 }
 
-/// Destination unreachable, fragmentation needed and DF set (RFC 792, RFC 1191): the answer to an IPv4 frame.
+/// The answer to a frame that is longer than a link's MTU.
 pub fn too_long(frame: &[u8], mtu: usize) -> Vec<u8> {
+    if frame[12..14] == [0x86, 0xdd] { too_long_v6(frame, mtu) } else { too_long_v4(frame, mtu) }
+}
+
+/// Destination unreachable, fragmentation needed and DF set (RFC 792, RFC 1191).
+fn too_long_v4(frame: &[u8], mtu: usize) -> Vec<u8> {
     let quoted = (IPV4 + QUOTED).min(frame.len() - ETHERNET);
     let length = IPV4 + ICMP + quoted;
     let mut answer = vec![0; ETHERNET + length];
@@ -58,6 +70,31 @@ pub fn too_long(frame: &[u8], mtu: usize) -> Vec<u8> {
     icmp[6..8].copy_from_slice(&(mtu as u16).to_be_bytes());
     icmp[ICMP..].copy_from_slice(&frame[ETHERNET..ETHERNET + quoted]);
     let check = checksum(sum(icmp));
+    icmp[2..4].copy_from_slice(&check.to_be_bytes());
+    answer
+}
+
+/// Packet too big (RFC 4443 section 3.2).
+fn too_long_v6(frame: &[u8], mtu: usize) -> Vec<u8> {
+    let quoted = (IPV6 + QUOTED).min(frame.len() - ETHERNET);
+    let length = ICMP + quoted;
+    let mut answer = vec![0; ETHERNET + IPV6 + length];
+    answer[..6].copy_from_slice(&frame[6..12]);
+    answer[6..12].copy_from_slice(&frame[..6]);
+    answer[12..14].copy_from_slice(&[0x86, 0xdd]);
+    let (ip, icmp) = answer[ETHERNET..].split_at_mut(IPV6);
+    ip[0] = 0x60;
+    ip[4..6].copy_from_slice(&(length as u16).to_be_bytes());
+    ip[6..8].copy_from_slice(&[58, 64]);
+    let IpAddr::V6(router) = Family::V6.of(ROUTER) else { unreachable!("it is of IPv6") };
+    ip[8..24].copy_from_slice(&router.octets());
+    ip[24..40].copy_from_slice(&frame[ETHERNET + 8..ETHERNET + 24]);
+    icmp[0] = 2;
+    icmp[4..8].copy_from_slice(&(mtu as u32).to_be_bytes());
+    icmp[ICMP..].copy_from_slice(&frame[ETHERNET..ETHERNET + quoted]);
+    // The pseudo header of RFC 8200 section 8.1.
+    let pseudo = [&ip[8..40], &(length as u32).to_be_bytes(), &[0, 0, 0, 58], icmp].concat();
+    let check = checksum(sum(&pseudo));
     icmp[2..4].copy_from_slice(&check.to_be_bytes());
     answer
 }
@@ -95,13 +132,9 @@ pub fn reset(frame: &[u8], aim: Aim) -> Option<Vec<u8>> {
     Some(reset)
 }
 
-/// The ports of a TCP segment over IPv4, source first.
+/// The ports of a TCP segment, source first.
 pub fn ports(frame: &[u8]) -> Option<(u16, u16)> {
-    let ip = frame.get(ETHERNET..ETHERNET + IPV4)?;
-    if frame[12..14] != [0x08, 0x00] || ip[9] != 6 {
-        return None;
-    }
-    let at = ETHERNET + usize::from(ip[0] & 15) * 4;
+    let (_, at) = Headers::find(frame)?.transport.filter(|(protocol, _)| *protocol == TCP)?;
     let ports = frame.get(at..at + 4)?;
     Some((u16::from_be_bytes([ports[0], ports[1]]), u16::from_be_bytes([ports[2], ports[3]])))
 }
@@ -111,8 +144,8 @@ mod tests {
     use super::*;
     use spate_stateful::{Address, packet::TroubleKind};
 
-    fn segment(data: usize) -> Vec<u8> {
-        let [source, destination] = [1, 2].map(|n| Address::v4(0x0a09_0000 | n));
+    fn segment(family: Family, data: usize) -> Vec<u8> {
+        let [source, destination] = [1, 2].map(|n| Address::from(family.of([10, 9, 0, n])));
         let ends = Ends::of(source, destination);
         let below = Below { macs: [2; 12], ends, tos: 0, ttl: 64, id: 7, finish: Finish::Nothing };
         let mut frame = vec![0; below.len() + TCP_HEADER + data];
@@ -124,20 +157,24 @@ mod tests {
 
     #[test]
     fn an_error_quotes_what_it_is_about() {
-        let answer = too_long(&segment(1200), 1000);
-        let Content::Icmp(told) = Packet::read(&answer).unwrap().content else { panic!("{answer:?}") };
-        assert_eq!((told.kind, told.seq), (TroubleKind::TooBig(1000), 7000));
-        assert_eq!((told.source_port, told.destination_port), (80, 1024));
+        for family in [Family::V4, Family::V6] {
+            let answer = too_long(&segment(family, 1200), 1000);
+            let Content::Icmp(told) = Packet::read(&answer).unwrap().content else { panic!("{answer:?}") };
+            assert_eq!((told.kind, told.seq), (TroubleKind::TooBig(1000), 7000));
+            assert_eq!((told.source_port, told.destination_port), (80, 1024));
+        }
     }
 
     #[test]
     fn a_reset_goes_to_who_sent_data() {
-        assert_eq!(reset(&segment(0), Aim::Exact), None);
+        assert_eq!(reset(&segment(Family::V4, 0), Aim::Exact), None);
         for (aim, seq) in [(Aim::Exact, 500), (Aim::InWindow, 1500), (Aim::Outside, 500 + (1 << 30))] {
-            let reset = reset(&segment(100), aim).unwrap();
+            let reset = reset(&segment(Family::V4, 100), aim).unwrap();
             let Content::Tcp(s) = Packet::read(&reset).unwrap().content else { panic!("{reset:?}") };
             assert_eq!((s.flags, s.seq, s.source_port, s.destination_port), (flag::RST, seq, 1024, 80));
         }
-        assert_eq!(ports(&segment(1)), Some((80, 1024)));
+        for family in [Family::V4, Family::V6] {
+            assert_eq!(ports(&segment(family, 1)), Some((80, 1024)));
+        }
     }
 }

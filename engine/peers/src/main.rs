@@ -8,11 +8,13 @@ mod forge;
 mod forwarder;
 mod kernel;
 mod namespaces;
+mod nat;
 mod nginx;
 mod packet_socket;
 mod path;
 mod report;
 mod trial;
+mod wrk;
 
 use std::{
     env, fs,
@@ -25,7 +27,7 @@ use clap::Parser;
 
 use crate::{emulated::Engine, namespaces::Namespaces, report::Report, trial::Bench};
 
-/// Tests the engine's TCP against the kernel's and nginx's over a path that loses, delays and reorders packets. Needs root.
+/// Tests the engine's TCP against the kernel's, nginx and wrk over a path that loses, delays and reorders packets. Needs root.
 #[derive(Debug, Parser)]
 #[command(name = "spate-peers")]
 struct Arguments {

@@ -25,7 +25,7 @@ pub struct Path {
     pub held_us: u64,
     /// Packets that come twice, of 1000.
     pub twice_per_mille: u32,
-    /// Longest IP packet in bytes; the router tells who sends longer ones (RFC 1191).
+    /// Longest IP packet in bytes; the router tells who sends longer ones (RFC 1191, RFC 4443).
     pub mtu: usize,
     /// From this packet on (of both directions together) the path is another.
     pub later: Option<(u64, Box<Path>)>,

@@ -1,24 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A trial: connections of one kind over one path, and what became of them.
 use std::{
-    collections::BTreeMap,
-    net::{Ipv4Addr, SocketAddr},
+    collections::{BTreeMap, BTreeSet},
+    net::{IpAddr, SocketAddr},
     thread,
     time::{Duration, Instant},
 };
 
 use anyhow::bail;
 use serde::Serialize;
-use spate_stateful::{Count, Payload, Tunables};
+use spate_stateful::{Count, Payload, Record, Tunables};
 
 use crate::{
-    byte_streams::{self, Exchange, Peer, Stream},
-    emulated::{Counted, Emulated, Ending, Engine},
+    byte_streams::{self, Clients, Exchange, Peer, Stream},
+    emulated::{Counted, Emulated, Ending, Engine, Service},
     forwarder::{Forwarded, Forwarder, Near, Resets},
     kernel,
-    namespaces::{FAR, NEAR, OURS},
+    namespaces::{FAR, Family, NEAR, OURS},
+    nat::{self, Nat},
     nginx::{self, Nginx},
     path::Path,
+    wrk::{self, Wrk},
 };
 
 /// Servers listen on it: below the ports of the kernel's clients.
@@ -40,6 +42,12 @@ pub enum Sender {
     ToOurs,
     /// nginx at the far end, to our clients.
     Nginx,
+    /// Our servers, to the kernel's clients behind source NAT.
+    OursThroughNat,
+    /// Our HTTP servers, to wrk: requests one after the other.
+    OursToWrk,
+    /// The same, with a connection for each request.
+    OursOnceToWrk,
 }
 
 /// What is to become of connections.
@@ -61,8 +69,10 @@ pub enum Expected {
 pub struct Trial {
     pub name: String,
     pub sender: Sender,
+    pub family: Family,
     pub path: Path,
     pub resets: Option<Resets>,
+    /// To wrk, requests.
     pub connections: usize,
     pub per_second: usize,
     pub bytes: u64,
@@ -83,11 +93,12 @@ pub struct Times {
 pub struct Outcome {
     pub name: String,
     pub sender: Sender,
+    pub family: Family,
     pub connections: usize,
     /// As the peer's log has it.
     pub completed: usize,
     pub bytes: u64,
-    /// Received, as the peer (`ours`, `kernel`) or the engine (`to-ours`, `nginx`) counts.
+    /// Received, as the peer or, of those that send to it (`to-ours`, `nginx`), the engine counts.
     pub received: u64,
     /// Sent, as the other side counts.
     pub sent: u64,
@@ -97,6 +108,9 @@ pub struct Outcome {
     /// Of our end; of the kernel, if it sends in our place.
     pub counters: BTreeMap<&'static str, u64>,
     pub router: Forwarded,
+    /// Of our servers: addresses and ports of their clients.
+    #[serde(skip)]
+    pub peers: BTreeSet<(IpAddr, u16)>,
     /// What is not as it should be.
     pub faults: Vec<String>,
     /// Why connections failed at the peer, and how many.
@@ -108,10 +122,6 @@ pub struct Bench {
     pub prefix: String,
     pub engine: Engine,
     pub seed: u64,
-}
-
-fn at(address: [u8; 4]) -> SocketAddr {
-    (Ipv4Addr::from(address), PORT).into()
 }
 
 fn pattern(len: u64) -> Vec<u8> {
@@ -144,10 +154,13 @@ impl Trial {
         let near = if self.sender == Sender::Kernel { Near::Kernel } else { Near::Ours };
         let router = Forwarder::start(&bench.prefix, near, self.path.clone(), bench.seed, self.resets)?;
         let mut outcome = match self.sender {
-            Sender::Ours => self.ours_sends(bench)?,
+            Sender::Ours => self.ours_sends(bench, "far", |_| None)?,
             Sender::Kernel => self.kernel_sends(bench)?,
             Sender::ToOurs => self.ours_receives(bench)?,
             Sender::Nginx => self.nginx_sends(bench)?,
+            Sender::OursThroughNat => self.ours_sends_through_nat(bench)?,
+            Sender::OursToWrk => self.wrk_asks(bench, Service::Http)?,
+            Sender::OursOnceToWrk => self.wrk_asks(bench, Service::HttpOnce)?,
         };
         outcome.router = router.stop()?;
         if outcome.router.missed > 0 {
@@ -156,29 +169,41 @@ impl Trial {
         Ok(outcome)
     }
 
-    fn ask(&self, bench: &Bench, server: [u8; 4]) -> anyhow::Result<Peer> {
-        let exchange = self.exchange();
-        Ok(byte_streams::ask(&bench.prefix, "far", at(server), exchange, self.connections, self.per_second)?)
+    fn at(&self, address: [u8; 4]) -> SocketAddr {
+        (self.family.of(address), PORT).into()
+    }
+
+    fn tunables(&self) -> Tunables {
+        Tunables { mss: if self.family == Family::V6 { 1440 } else { 1460 }, ..Tunables::default() }
+    }
+
+    fn ask(
+        &self,
+        bench: &Bench,
+        which: &str,
+        server: [u8; 4],
+        from: fn(usize) -> Option<SocketAddr>,
+    ) -> anyhow::Result<Peer> {
+        let clients = Clients { count: self.connections, per_second: self.per_second, from };
+        Ok(byte_streams::ask(&bench.prefix, which, self.at(server), self.exchange(), clients)?)
     }
 
     /// Waits until so many connections have ended.
     fn wait(&self, ended: impl Fn() -> usize) {
-        let start = Instant::now();
-        while ended() < self.connections && start.elapsed() < self.patience() {
-            thread::sleep(Duration::from_millis(20));
-        }
+        wait(self.patience(), || ended() >= self.connections);
     }
 
-    fn ours_sends(&self, bench: &mut Bench) -> anyhow::Result<Outcome> {
-        let servers = bench.engine.serve(PORT, &self.exchange(), Tunables::default())?;
-        let clients = self.ask(bench, OURS)?;
+    fn ours_sends(
+        &self,
+        bench: &mut Bench,
+        which: &str,
+        from: fn(usize) -> Option<SocketAddr>,
+    ) -> anyhow::Result<Outcome> {
+        let service = Service::Once(REQUEST);
+        let servers = bench.engine.serve(self.at(OURS), service, Payload::pattern(self.bytes), self.tunables())?;
+        let clients = self.ask(bench, which, OURS, from)?;
         self.wait(|| clients.ended());
-        let start = Instant::now();
-        // Our ends close after theirs.
-        while servers.counted().open() > 0 && start.elapsed() < Duration::from_secs(100) {
-            thread::sleep(Duration::from_millis(20));
-        }
-        let counted = servers.stop()?;
+        let counted = ended(servers)?;
         let streams = clients.stop()?;
         let sums = (streams.iter().map(|s| s.received).sum(), counted.get(Count::AckedBytes));
         let mut outcome = self.outcome(&streams, sums, Some(&counted));
@@ -186,13 +211,59 @@ impl Trial {
         if accepted != self.connections as u64 {
             outcome.faults.push(format!("{accepted} connections accepted, {} made", self.connections));
         }
+        let of = |record: &Record| (IpAddr::from(record.tuple.remote), record.tuple.remote_port);
+        outcome.peers = counted.records.iter().map(of).collect();
+        Ok(outcome)
+    }
+
+    /// Three clients have each port: they are told apart by those that the NAT gives them.
+    fn ours_sends_through_nat(&self, bench: &mut Bench) -> anyhow::Result<Outcome> {
+        let _nat = Nat::start(&bench.prefix)?;
+        let mut outcome = self.ours_sends(bench, "behind", |n| Some(nat::client(n)))?;
+        let (all, peers) = (outcome.peers.len(), self.connections);
+        let others = outcome.peers.iter().filter(|(address, _)| *address != nat::address()).count();
+        if all != peers || others > 0 {
+            outcome.faults.push(format!("{all} peers, not {peers}; {others} have not the NAT's address"));
+        }
+        Ok(outcome)
+    }
+
+    fn wrk_asks(&self, bench: &mut Bench, service: Service) -> anyhow::Result<Outcome> {
+        let body = pattern(self.bytes);
+        let (connection, connections) = match service {
+            // Each is opened again after its answer.
+            Service::HttpOnce => ("close", wrk::BEFORE + wrk::OPEN + self.connections),
+            _ => ("keep-alive", wrk::BEFORE + wrk::OPEN),
+        };
+        let header = format!("HTTP/1.1 200 OK\r\nConnection: {connection}\r\nContent-Length: {}\r\n\r\n", body.len());
+        let response = Payload::bytes([header.as_bytes(), &body].concat());
+        let servers = bench.engine.serve(self.at(OURS), service, response, self.tunables())?;
+        let mut wrk = Wrk::start(&bench.prefix, self.at(OURS), self.connections, &body)?;
+        wrk.wait()?;
+        // One whose handshake is not over would be reset.
+        wait(PATIENCE, || servers.counted().get(Count::Connects) >= connections as u64);
+        let answered = wrk.stop()?;
+        let counted = ended(servers)?;
+        let sums = (answered.bytes, counted.get(Count::AckedBytes));
+        let mut outcome =
+            self.seen(answered.requests as usize, answered.seconds, answered.errors, sums, Some(&counted));
+        let (served, accepted) = (counted.get(Count::ProgramCounts), counted.get(Count::Accepts));
+        if served != answered.requests {
+            outcome.faults.push(format!("wrk tells of {} requests, our servers of {served}", answered.requests));
+        }
+        if accepted != connections as u64 {
+            outcome.faults.push(format!("{accepted} connections accepted, {connections} made"));
+        }
+        if !outcome.failures.is_empty() {
+            outcome.faults.push("wrk tells of errors".into());
+        }
         Ok(outcome)
     }
 
     fn kernel_sends(&self, bench: &Bench) -> anyhow::Result<Outcome> {
         let before = kernel::counters(&bench.prefix, "near")?;
-        let servers = byte_streams::serve(&bench.prefix, "near", at(NEAR), self.exchange())?;
-        let clients = self.ask(bench, NEAR)?;
+        let servers = byte_streams::serve(&bench.prefix, "near", self.at(NEAR), self.exchange())?;
+        let clients = self.ask(bench, "far", NEAR, |_| None)?;
         self.wait(|| clients.ended());
         self.wait(|| servers.ended());
         let (streams, served) = (clients.stop()?, servers.stop()?);
@@ -212,10 +283,10 @@ impl Trial {
     }
 
     fn ours_receives(&self, bench: &mut Bench) -> anyhow::Result<Outcome> {
-        let servers = byte_streams::serve(&bench.prefix, "far", at(FAR), self.exchange())?;
+        let servers = byte_streams::serve(&bench.prefix, "far", self.at(FAR), self.exchange())?;
         let many = (self.connections, self.per_second);
         let request = Payload::pattern(REQUEST);
-        let clients = bench.engine.ask(PORT, request, Ending::Length(self.bytes), many, Tunables::default())?;
+        let clients = bench.engine.ask(self.at(FAR), request, Ending::Length(self.bytes), many, self.tunables())?;
         if self.expected == Expected::Silence {
             thread::sleep(Duration::from_secs((self.connections / self.per_second) as u64 + 3));
             let counted = clients.stop()?;
@@ -230,10 +301,10 @@ impl Trial {
     }
 
     fn nginx_sends(&self, bench: &mut Bench) -> anyhow::Result<Outcome> {
-        let mut server = Nginx::start(&bench.prefix, at(FAR), &pattern(self.bytes))?;
+        let mut server = Nginx::start(&bench.prefix, self.at(FAR), &pattern(self.bytes))?;
         let many = (self.connections, self.per_second);
         let request = Payload::bytes(nginx::REQUEST);
-        let clients = bench.engine.ask(PORT, request, Ending::PeerCloses, many, Tunables::default())?;
+        let clients = bench.engine.ask(self.at(FAR), request, Ending::PeerCloses, many, self.tunables())?;
         if self.expected == Expected::Killed {
             thread::sleep(Duration::from_secs((self.connections / self.per_second / 2) as u64));
             server.kill()?;
@@ -252,17 +323,28 @@ impl Trial {
     }
 
     /// What was seen, with what is wrong with it.
-    fn outcome(&self, streams: &[Stream], (received, sent): (u64, u64), counted: Option<&Counted>) -> Outcome {
+    fn outcome(&self, streams: &[Stream], sums: (u64, u64), counted: Option<&Counted>) -> Outcome {
         let completed = streams.iter().filter(|stream| stream.failure.is_none()).count();
         let mut failures = BTreeMap::new();
         for failure in streams.iter().filter_map(|stream| stream.failure.clone()) {
             *failures.entry(failure).or_default() += 1;
         }
-        let seconds = times(streams);
+        self.seen(completed, times(streams), failures, sums, counted)
+    }
+
+    fn seen(
+        &self,
+        completed: usize,
+        seconds: Times,
+        failures: BTreeMap<String, usize>,
+        (received, sent): (u64, u64),
+        counted: Option<&Counted>,
+    ) -> Outcome {
         let goodput = if seconds.mean > 0.0 { self.bytes as f64 / seconds.mean / 1e3 } else { 0.0 };
         let mut outcome = Outcome {
             name: self.name.clone(),
             sender: self.sender,
+            family: self.family,
             connections: self.connections,
             completed,
             bytes: self.bytes,
@@ -272,6 +354,7 @@ impl Trial {
             goodput,
             counters: counted.map(Counted::named).unwrap_or_default(),
             router: Forwarded::default(),
+            peers: BTreeSet::new(),
             faults: vec![],
             failures,
         };
@@ -336,6 +419,20 @@ impl Trial {
         }
         outcome.faults = faults;
     }
+}
+
+/// Waits until something holds, for so long at most.
+fn wait(most: Duration, holds: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !holds() && start.elapsed() < most {
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Ends our servers, which close after their clients.
+fn ended(servers: Emulated) -> anyhow::Result<Counted> {
+    wait(Duration::from_secs(100), || servers.counted().open() == 0);
+    servers.stop()
 }
 
 /// Refuses a run that could not tell anything.

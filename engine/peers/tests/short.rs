@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The short set of trials: our TCP against the kernel's and nginx's through a router that loses, reorders and lies.
+//! The short set of trials: our TCP against the kernel's, nginx and wrk through a router that loses, reorders and lies.
 use std::process::Command;
 
 #[test]

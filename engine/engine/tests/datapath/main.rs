@@ -17,6 +17,7 @@ mod punt;
 mod records;
 mod replay;
 mod setup;
+mod several;
 mod shared;
 mod slow;
 mod stateful;

@@ -116,9 +116,49 @@ impl Output for Frames {
     }
 }
 
-/// Two ports of one stack, and the paths between.
-pub struct Net {
-    pub stack: Stack,
+/// What has both ports of a network.
+pub trait Host {
+    fn advance(&mut self, now_ns: u64);
+    fn receive(&mut self, port: usize, frame: &[u8], now_ns: u64) -> Received;
+    fn is_ready(&self, port: usize) -> bool;
+    fn transmit(&mut self, port: usize, now_ns: u64, out: &mut impl Output);
+    fn next_due_ns(&self) -> Option<u64>;
+}
+
+impl Host for Stack {
+    fn advance(&mut self, now_ns: u64) {
+        self.advance(now_ns);
+    }
+
+    fn receive(&mut self, port: usize, frame: &[u8], now_ns: u64) -> Received {
+        self.receive(port, frame, now_ns)
+    }
+
+    fn is_ready(&self, port: usize) -> bool {
+        self.is_ready(port)
+    }
+
+    fn transmit(&mut self, port: usize, now_ns: u64, out: &mut impl Output) {
+        self.transmit(port, now_ns, out);
+    }
+
+    fn next_due_ns(&self) -> Option<u64> {
+        self.next_due_ns()
+    }
+}
+
+/// When a network's clock begins.
+pub const START: u64 = 1_000_000_000;
+
+/// A network's ports.
+pub const LINKS: [PortLink; 2] = [
+    PortLink { mac: [2, 0, 0, 0, 0, 1], next_hop: [2, 0, 0, 0, 0, 2] },
+    PortLink { mac: [2, 0, 0, 0, 0, 2], next_hop: [2, 0, 0, 0, 0, 1] },
+];
+
+/// Two ports of one stack, or of what drives one, and the paths between.
+pub struct Net<H = Stack> {
+    pub stack: H,
     pub now: u64,
     pub path: Path,
     random: Random,
@@ -145,30 +185,8 @@ pub struct Net {
 impl Net {
     pub fn new(scenario: Scenario, path: Path) -> Self {
         let scenario = Arc::new(scenario);
-        let links = [
-            PortLink { mac: [2, 0, 0, 0, 0, 1], next_hop: [2, 0, 0, 0, 0, 2] },
-            PortLink { mac: [2, 0, 0, 0, 0, 2], next_hop: [2, 0, 0, 0, 0, 1] },
-        ];
-        let now = 1_000_000_000;
-        Self {
-            stack: Stack::new(scenario.clone(), &links, path.seed, now),
-            now,
-            path,
-            random: Random(path.seed),
-            under_way: BinaryHeap::new(),
-            order: 0,
-            free_at: [0; 2],
-            sent: Vec::new(),
-            record: false,
-            lost: 0,
-            room: 64,
-            offloads: Offloads::default(),
-            no_memory: 0,
-            cut: 0,
-            most_cut: 0,
-            opened: 0,
-            scenario,
-        }
+        let stack = Stack::new(scenario.clone(), &LINKS, path.seed, START);
+        Self::of(stack, scenario, path)
     }
 
     /// Opens the next flow of a template.
@@ -186,6 +204,51 @@ impl Net {
         };
         self.stack.open(template, self.opened, &tuple, self.now).expect("a place");
         self.opened += 1;
+    }
+
+    pub fn counters(&self, template: usize, client: bool) -> &Arc<Counters> {
+        self.stack.counters(template, client)
+    }
+
+    pub fn count(&self, client: bool, count: Count) -> u64 {
+        self.counters(0, client).get(count)
+    }
+
+    /// Non-zero counters of both sides, to be read.
+    pub fn told(&self) -> String {
+        let mut told = String::new();
+        for (side, client) in [("client", true), ("server", false)] {
+            for ((name, _, _), value) in spate_stateful::COUNTERS.iter().zip(self.counters(0, client).all()) {
+                if value > 0 {
+                    told += &format!("{side} {name} {value}\n");
+                }
+            }
+        }
+        told
+    }
+}
+
+impl<H: Host> Net<H> {
+    pub fn of(host: H, scenario: Arc<Scenario>, path: Path) -> Self {
+        Self {
+            stack: host,
+            now: START,
+            path,
+            random: Random(path.seed),
+            under_way: BinaryHeap::new(),
+            order: 0,
+            free_at: [0; 2],
+            sent: Vec::new(),
+            record: false,
+            lost: 0,
+            room: 64,
+            offloads: Offloads::default(),
+            no_memory: 0,
+            cut: 0,
+            most_cut: 0,
+            opened: 0,
+            scenario,
+        }
     }
 
     fn send(&mut self, port: usize) {
@@ -268,27 +331,6 @@ impl Net {
 
     pub fn run_for(&mut self, ns: u64) {
         self.run_until(self.now + ns);
-    }
-
-    pub fn counters(&self, template: usize, client: bool) -> &Arc<Counters> {
-        self.stack.counters(template, client)
-    }
-
-    pub fn count(&self, client: bool, count: Count) -> u64 {
-        self.counters(0, client).get(count)
-    }
-
-    /// Non-zero counters of both sides, to be read.
-    pub fn told(&self) -> String {
-        let mut told = String::new();
-        for (side, client) in [("client", true), ("server", false)] {
-            for ((name, _, _), value) in spate_stateful::COUNTERS.iter().zip(self.counters(0, client).all()) {
-                if value > 0 {
-                    told += &format!("{side} {name} {value}\n");
-                }
-            }
-        }
-        told
     }
 }
 
