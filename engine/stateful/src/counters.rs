@@ -206,7 +206,7 @@ impl Counters {
     }
 
     /// Counts one for a counter of the program.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn count_of_program(&self, counter: u16) {
         self.one(Count::ProgramCounts);
         if let Some((count, _)) = self.programs.get(usize::from(counter)) {

@@ -116,16 +116,16 @@ impl Clock {
     pub(super) fn since_own_stamp(&self, stamp: u64, mono_ns: u64) -> i64 {
         let offset = self.inner.wall_offset.load(Acquire);
         let since = signed(mono_ns.wrapping_add_signed(offset).wrapping_sub(stamp));
-        let changed_at = self.inner.changed_at.load(Relaxed);
-        // None: before the clock began, as an hour ago is on a machine that was started half an hour ago.
-        let stamped_at = |since: i64| mono_ns.checked_sub(u64::try_from(since).ok()?);
-        if stamped_at(since).is_some_and(|at| at >= changed_at) {
+        let changed_at = self.inner.changed_at.load(Relaxed).cast_signed();
+        // Negative: before the clock began, as an hour ago is on a machine that was started half an hour ago.
+        let stamped_at = |since: i64| mono_ns.cast_signed() - since;
+        if since >= 0 && stamped_at(since) >= changed_at {
             return since;
         }
         // Stamped before the last adjustment, if it makes sense by what was true then.
         let previous = self.inner.previous_offset.load(Relaxed);
         let before = signed(mono_ns.wrapping_add_signed(previous).wrapping_sub(stamp));
-        if stamped_at(before).is_some_and(|at| at < changed_at) { before } else { since }
+        if before >= 0 && stamped_at(before) < changed_at { before } else { since }
     }
 
     /// Takes over adjustments of the wall clock. Called about once a second.
