@@ -217,6 +217,11 @@ impl Arrivals {
         self.later.push_back((self.clock.ticks_at(at_ns), row));
     }
 
+    /// Whether no flow of a template becomes due as things are, because its rate is 0.
+    pub fn stands(&self, template: usize) -> bool {
+        self.clock.factor.0 == 0 || self.weights[template] == 0
+    }
+
     /// A row that is over, to be freed.
     pub fn over(&mut self) -> Option<Box<Self>> {
         self.over.pop_front()

@@ -247,14 +247,13 @@ impl Emulation {
 
     fn begin(&mut self, now_ns: u64, known_ns: u64, most: usize) -> bool {
         let before = known_ns.saturating_add(1).min(self.end_ns);
-        let held_began = !self.holding.is_empty() && self.begin_held(now_ns, most);
-        for taken in 0..most {
-            let Some(arrival) = self.arrivals.as_mut().and_then(|arrivals| arrivals.take(before)) else {
-                return held_began || taken > 0;
-            };
+        let mut happened = false;
+        for _ in 0..most {
+            let Some(arrival) = self.arrivals.as_mut().and_then(|arrivals| arrivals.take(before)) else { break };
             self.due(arrival, now_ns);
+            happened = true;
         }
-        true
+        happened | (!self.holding.is_empty() && self.begin_held(now_ns, most))
     }
 
     /// A flow is due: it begins, or is held.
@@ -274,12 +273,15 @@ impl Emulation {
         self.open(template, number, due_ns, now_ns);
     }
 
-    /// Flows that were held begin as long as there is room, so many at most. Whether any did.
+    /// Flows that were held begin as long as there is room, so many at most, unless their template stands. Whether any did.
     #[cold]
     fn begin_held(&mut self, now_ns: u64, most: usize) -> bool {
         let mut left = most;
         for at in (0..self.holding.len()).rev() {
             let template = self.holding[at];
+            if self.arrivals.as_ref().is_none_or(|arrivals| arrivals.stands(template)) {
+                continue;
+            }
             while left > 0
                 && self.limits[template].held > 0
                 && self.stack.open_flows(template, true) < self.limits[template].most

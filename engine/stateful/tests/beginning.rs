@@ -147,6 +147,38 @@ fn flows_that_wait_for_others_are_neither_late_nor_the_workers_fault() {
 }
 
 #[test]
+fn flows_that_wait_for_others_do_not_begin_while_their_template_stands() {
+    let mut of = at_most(2);
+    of.templates[0].client.as_mut().expect("clients").tunables.connect_timeout_ns = 50 * MS;
+    let (of, share) = (Arc::new(of), Share { worker: 0, workers: 1 });
+    let pauses: [fn(&mut Emulation, &Scenario, Share, bool); 2] = [
+        |emulation, _, _, stand| emulation.change_rate(MS, if stand { (0, 1) } else { (1, 1) }),
+        |emulation, of, share, stand| {
+            let rate = if stand { (0, 1) } else { (100_000, 1) };
+            let row = Emulation::row(of, &[rate], share).expect("a row");
+            emulation.change_rates(if stand { MS } else { 3000 * MS }, row);
+        },
+    ];
+    for pause in pauses {
+        let mut emulation = emulation(Scenario::clone(&of));
+        let run = |emulation: &mut Emulation, from, to| {
+            for turn in from..to {
+                emulation.advance(turn * MS, turn * MS, false);
+                emulation.transmit(CLIENT_PORT, turn * MS, &mut Nowhere(vec![]));
+            }
+            emulation.counters(0, true).get(Count::ConnectAttempts)
+        };
+        emulation.start(0);
+        assert_eq!(run(&mut emulation, 0, 1), 1);
+        pause(&mut emulation, &of, share, true);
+        assert_eq!(run(&mut emulation, 1, 3000), 2);
+        assert!(emulation.open_flows(0, true) == 0 && emulation.begins(), "some wait");
+        pause(&mut emulation, &of, share, false);
+        assert_eq!(run(&mut emulation, 3000, 3002), 4);
+    }
+}
+
+#[test]
 fn fewer_at_a_time_than_workers_are_refused() {
     let shares = || (0..3).map(|number| Share { worker: number, workers: 3 });
     let problem = worker(at_most(2), shares().next().expect("one")).expect_err("one would have none");
