@@ -5,6 +5,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"path"
@@ -23,7 +24,7 @@ func (p *Problems) checkRecords(profile *spatev1.TrafficProfile, generator *spat
 	if !slices.ContainsFunc(profile.Spec.Traffic, func(e spatev1.TrafficEntry) bool { return e.TemplateRef != nil }) {
 		p.add(spatev1.ReasonInvalidSpec, at, "no entry runs a template, whose connections could be recorded; leave it out")
 	}
-	p.bounded(asked.OneIn, 1, math.MaxUint32, at.Child("oneIn"))
+	p.bounded(oneIn(asked), 1, math.MaxUint32, at.Child("oneIn"))
 	if asked.MostRecords != nil {
 		p.atLeastOne(*asked.MostRecords, at.Child("mostRecords"))
 	}
@@ -39,13 +40,16 @@ func (p *Problems) checkRecords(profile *spatev1.TrafficProfile, generator *spat
 	}
 }
 
+// oneIn has its default where no API server has set it.
+func oneIn(asked *spatev1.ConnectionRecords) int64 { return cmp.Or(asked.OneIn, 1) }
+
 // records of a run as the contract asks for them, with a folder: the file is each engine's own (see ForEngine).
 func records(profile *spatev1.TrafficProfile) *enginev1.Records {
 	asked := profile.Spec.Records
 	if asked == nil {
 		return nil
 	}
-	made := &enginev1.Records{OneIn: uint32(asked.OneIn), Path: path.Join(VolumesDir, string(asked.Volume))}
+	made := &enginev1.Records{OneIn: uint32(oneIn(asked)), Path: path.Join(VolumesDir, string(asked.Volume))}
 	if asked.MostRecords != nil {
 		made.Most = uint64(*asked.MostRecords)
 	}

@@ -35,6 +35,10 @@ func TestEachEngineRecordsInAFileOfItsOwn(t *testing.T) {
 			t.Errorf("engine %d has another plan: %v, want %v", index, own, plan)
 		}
 	}
+	in.Profile.Spec.Records.OneIn = 0 // as in a file that no API server has seen
+	if got := mustResolve(t, in).Plan(Identity{RunID: "r"}).Stateful.Records.OneIn; got != 1 {
+		t.Errorf("one connection in %d is recorded, want all by default", got)
+	}
 	in.Profile.Spec.Records = nil
 	if got := ofEngine(t, mustResolve(t, in).Plan(Identity{RunID: "r"}), 0, 1).Stateful.Records; got != nil {
 		t.Errorf("nobody asked for %v", got)
@@ -72,7 +76,7 @@ func TestWhatCannotBeRecordedIsRefused(t *testing.T) {
 		"no volume":       {recordedRun(), nil, `spec.records.volume: "results" is no volume of generator lab`},
 		"read-only":       {recordedRun(spatev1.GeneratorVolume{Name: "results"}), nil, `spec.records.volume: "results" of generator lab is read-only`},
 		"no template":     {recordedRun(writable), func(p *spatev1.TrafficProfile) { p.Spec.Traffic = imix().Spec.Traffic }, "spec.records: no entry runs a template"},
-		"none in so many": {recordedRun(writable), func(p *spatev1.TrafficProfile) { p.Spec.Records.OneIn = 0 }, "spec.records.oneIn"},
+		"none in so many": {recordedRun(writable), func(p *spatev1.TrafficProfile) { p.Spec.Records.OneIn = -1 }, "spec.records.oneIn"},
 		"no records":      {recordedRun(writable), func(p *spatev1.TrafficProfile) { p.Spec.Records.MostRecords = ptr.To[int64](0) }, "spec.records.mostRecords"},
 	} {
 		t.Run(name, func(t *testing.T) {
