@@ -59,7 +59,7 @@ lint-e2e:
 
 unit: engine-test operator-test ## Run unit, property and envtest tests
 
-e2e: images cluster-up $(PEER_IMAGE) ## Run the suites in the real cluster (RUN=regexp chooses tests, KEEP=1 leaves it running)
+e2e: images kubectl-spate cluster-up $(PEER_IMAGE) ## Run the suites in the real cluster (RUN=regexp chooses tests, KEEP=1 leaves it running)
 	@go test -C e2e -c -o $(suites) ./suites
 	@e2e/install $(operator_image) $(engine_image)
 	@e2e/cluster/load $(PEER_IMAGE) >/dev/null

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// One profile on two pods of one link: each has clients and servers of its own, and flows go between all of them.
+// One profile on two pods of one link: each has clients and servers of its own, and flows go between all of them. Each records its
+// flows' ends on the volume they share.
 
 package suites
 
@@ -17,6 +18,13 @@ import (
 
 // twoPods are on a bridge of the node with both ports. Five clients and three servers: of neither have both pods as many.
 const twoPods = `
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: records}
+spec:
+  accessModes: [ReadWriteOnce]
+  resources: {requests: {storage: 1Gi}}
+---
 apiVersion: k8s.cni.cncf.io/v1
 kind: NetworkAttachmentDefinition
 metadata: {name: span}
@@ -30,6 +38,7 @@ spec:
   replicas: 2
   cpuPolicy: Shared
   hugepages: {pageSize: None, memory: 64Mi}
+  volumes: [{name: results, persistentVolumeClaim: {name: records}, writable: true}]
   ports:
   - {name: east, attachment: {network: {name: span}}, addresses: [10.211.0.1/16]}
   - {name: west, attachment: {network: {name: span}}, addresses: [10.211.1.1/16]}
@@ -61,6 +70,7 @@ spec:
   generatorRef: {name: two}
   traffic:
   - {name: echo, templateRef: {name: echo}, transmitPort: east, receivePort: west}
+  records: {volume: results}
   duration: 4s
   drain: 3s
   generatorTolerance: {late: 100%, txDropped: 25%}
@@ -70,6 +80,7 @@ spec:
 
 func TestPoolsOverTwoPods(t *testing.T) {
 	ns := namespace(t)
+	provision(t, ns)
 	mustApply(t, ns, twoPods)
 	condition(t, 60*time.Second, generatorNamed(ns, "two"), spate.ConditionReady, metav1.ConditionTrue)
 	run := passed(t, ns, "echo")
@@ -86,6 +97,7 @@ func TestPoolsOverTwoPods(t *testing.T) {
 			}
 		}
 	}
+	recorded(t, run, 2)
 	t.Run("a pod without a client of its own", func(t *testing.T) {
 		mustApply(t, ns, strings.NewReplacer("last: 10.211.16.5", "last: 10.211.16.1", "  duration: 4s", "  runID: alone\n  duration: 4s").Replace(twoPods))
 		refused := condition(t, 20*time.Second, profileNamed(ns, "echo"), spate.ConditionReady, metav1.ConditionFalse)

@@ -161,6 +161,7 @@ var applications = []struct {
 		} {
 			settledAll(t, run, name, flows)
 		}
+		recorded(t, run, 1)
 	}},
 }
 
@@ -185,6 +186,7 @@ const (
 
 func TestSamples(t *testing.T) {
 	ns := namespace(t)
+	provision(t, ns)
 	mustApply(t, ns, sampleNetworks)
 	// The node has one exclusive CPU: control shares it.
 	mustApply(t, ns, sampleText(t, "trafficgenerator.yaml", "workers: 1", "workers: 1\n  controlCPU: Shared"))
