@@ -139,7 +139,7 @@ type TrafficGeneratorSpec struct {
 	// +kubebuilder:default=Auto
 	PollMode PollMode `json:"pollMode,omitempty"`
 
-	// volumes with captures that streams replay.
+	// volumes with captures that streams replay, and for connection records.
 	// +optional
 	// +listType=map
 	// +listMapKey=name

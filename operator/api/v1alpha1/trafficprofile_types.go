@@ -200,7 +200,7 @@ type ConnectionMix struct {
 }
 
 // ConnectionRecords says which connections and UDP flows of templates are recorded when they end, at each of their ends that is
-// emulated, and where. Each engine writes a Parquet file of its own: the run's runID, a dash, and the engine's number from 0.
+// emulated, and where. Each engine writes a Parquet file of its own: the run's name, a dash, and the engine's number from 0.
 // What has become of them is in the run's result.
 type ConnectionRecords struct {
 	// oneIn records one connection in so many, at both of its ends; 1 records all.
