@@ -161,7 +161,6 @@ var applications = []struct {
 		} {
 			settledAll(t, run, name, flows)
 		}
-		recorded(t, run, 1)
 	}},
 }
 
@@ -186,7 +185,6 @@ const (
 
 func TestSamples(t *testing.T) {
 	ns := namespace(t)
-	provision(t, ns)
 	mustApply(t, ns, sampleNetworks)
 	// The node has one exclusive CPU: control shares it.
 	mustApply(t, ns, sampleText(t, "trafficgenerator.yaml", "workers: 1", "workers: 1\n  controlCPU: Shared"))
