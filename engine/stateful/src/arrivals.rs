@@ -167,6 +167,11 @@ impl Arrivals {
         Ok(this)
     }
 
+    /// The clock starts at another instant. Nothing is taken yet.
+    pub fn start(&mut self, start_ns: u64) {
+        self.clock.since_ns = start_ns;
+    }
+
     /// When this worker's next slot is due, even if nothing begins in it. None: nothing will begin as things are.
     #[inline]
     pub fn next_due_ns(&self) -> Option<u64> {

@@ -50,6 +50,9 @@ pub type Home = dyn Fn(usize, u16, &tuples::Tuple) -> bool + Send;
 pub struct Emulation {
     scenario: Arc<Scenario>,
     stack: Stack,
+    /// Until the start.
+    prepared: Option<Arrivals>,
+    /// From then on.
     arrivals: Option<Arrivals>,
     tuples: Tuples,
     share: Share,
@@ -104,8 +107,7 @@ impl Emulation {
             (clients, template.servers.as_slice())
         });
         let tuples = Tuples::new(&scenario.pools, templates, share, dealing)?;
-        // Tried now, so that an error is told before the start.
-        Self::arrivals(&scenario, share, 0)?;
+        let prepared = Some(Self::arrivals(&scenario, share)?);
         let limits = scenario.templates.iter().enumerate().map(|(template, of)| {
             let most = of.client.as_ref().map_or(0, |client| client.most_open);
             let Share { worker, workers } = share;
@@ -119,6 +121,7 @@ impl Emulation {
         let limits = limits.collect::<Result<Box<_>, _>>()?;
         Ok(Self {
             stack: Stack::new(scenario.clone(), ports, seed, now_ns),
+            prepared,
             arrivals: None,
             tuples,
             share,
@@ -147,7 +150,7 @@ impl Emulation {
         Self { late_after_ns, ..self }
     }
 
-    fn arrivals(scenario: &Scenario, share: Share, start_ns: u64) -> Result<Arrivals, TimingError> {
+    fn arrivals(scenario: &Scenario, share: Share) -> Result<Arrivals, TimingError> {
         let timings: Vec<_> = scenario
             .templates
             .iter()
@@ -156,7 +159,7 @@ impl Emulation {
                 None => Timing { rate: (0, 1), limit: 0 },
             })
             .collect();
-        Arrivals::new(&timings, scenario.order, share, start_ns, scenario.ramp_up_ns)
+        Arrivals::new(&timings, scenario.order, share, 0, scenario.ramp_up_ns)
     }
 
     /// Flows that begin from now on are recorded. Takes all memory that this needs.
@@ -179,9 +182,11 @@ impl Emulation {
         sides.map(|(template, client)| &**self.stack.counters(template, client))
     }
 
-    /// Flows begin from this instant on.
+    /// Flows begin from this instant on; it is said once.
     pub fn start(&mut self, at_ns: u64) {
-        self.arrivals = Self::arrivals(&self.scenario, self.share, at_ns).ok();
+        if let Some(prepared) = self.prepared.take() {
+            self.arrivals.insert(prepared).start(at_ns);
+        }
     }
 
     /// No flow begins from this instant on; those that are open go on.
@@ -196,8 +201,9 @@ impl Emulation {
             let held = core::mem::take(&mut self.limits[template].held);
             self.stack.counters(template, true).add(Count::FlowsHeldBack, held);
         }
-        if let Some(mut arrivals) = self.arrivals.take() {
-            arrivals.count(end_ns, |template, owed| self.counters(template, true).add(Count::FlowsNotBegun, owed));
+        if let Some(arrivals) = &mut self.arrivals {
+            let stack = &self.stack;
+            arrivals.count(end_ns, |template, owed| stack.counters(template, true).add(Count::FlowsNotBegun, owed));
         }
     }
 

@@ -887,7 +887,9 @@ impl Stack {
     #[inline(never)]
     fn choose(&mut self, index: u32, port: usize, first_bytes: &[u8]) {
         let flow = &self.flows[index];
-        let waits = flow.received == 0 && flow.queued() == 0 && flow.pc <= 1 && !flow.has(is::BEGUN);
+        // They may come with the handshake's last segment: until that is read, the SYN counts as queued.
+        let untouched = flow.state == State::SynReceived || flow.queued() == 0;
+        let waits = flow.received == 0 && untouched && flow.pc <= 1 && !flow.has(is::BEGUN);
         if flow.has(is::CLIENT) || !waits {
             return;
         }

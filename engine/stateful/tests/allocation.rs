@@ -371,7 +371,7 @@ fn run(scenario: Scenario, path: Path, offloads: Offloads) -> impl Fn(Count) -> 
         .map(|of| of.client.as_ref().map_or((0, 1), |client| (2 * client.rate.0, 1)))
         .collect();
     let row = Emulation::row(&scenario, &rates, share).expect("rates");
-    emulation.start(START);
+    watched(|| emulation.start(START));
 
     let places = vec![[0; LONGEST]; 64];
     let burst = Burst { written: Vec::with_capacity(places.len()), places, gap: 0, offloads };
@@ -383,6 +383,7 @@ fn run(scenario: Scenario, path: Path, offloads: Offloads) -> impl Fn(Count) -> 
     assert!(watched(|| net.stack.emulation.over()).is_some(), "the first rates are over");
     watched(|| net.stack.emulation.stop(net.now));
     net.run_for(400_000 * MS);
+    watched(|| net.stack.emulation.give_up());
     assert_eq!(net.stack.emulation.flows(), 0);
     assert_eq!(net.cut > 0, offloads.cut.is_some());
     assert_eq!(CALLS.get(), 0, "calls of the allocator; the first is told above");
