@@ -205,7 +205,7 @@ impl Counters {
         self.counts[count as usize].add(n);
     }
 
-    /// Counts one for a counter of the program.
+    /// Counts one for a counter of the program. Not inlined: programs seldom count, and their steps are what runs most.
     #[inline(never)]
     pub(crate) fn count_of_program(&self, counter: u16) {
         self.one(Count::ProgramCounts);
