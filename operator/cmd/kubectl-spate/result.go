@@ -192,13 +192,17 @@ func streamRows(r *spatev1.RunResult) (rows [][]string) {
 // sides gives those of a result's templates that are emulated.
 func sides(r *spatev1.RunResult, each func(name, side string, s *spatev1.TemplateSide)) {
 	for i := range r.Templates {
-		t := &r.Templates[i]
-		if t.Client != nil {
-			each(t.Name, "client", t.Client)
-		}
-		if t.Server != nil {
-			each(t.Name, "server", t.Server)
-		}
+		bySide(r.Templates[i].Name, r.Templates[i].Client, r.Templates[i].Server, each)
+	}
+}
+
+// bySide gives those of two sides that are there.
+func bySide[S any](name string, client, server *S, each func(name, side string, s *S)) {
+	if client != nil {
+		each(name, "client", client)
+	}
+	if server != nil {
+		each(name, "server", server)
 	}
 }
 
@@ -215,13 +219,7 @@ func counterRows(r *spatev1.RunResult) (rows [][]string) {
 // groupSides gives those of a result's groups.
 func groupSides(r *spatev1.RunResult, each func(name, side string, s *spatev1.GroupSide)) {
 	for i := range r.Groups {
-		g := &r.Groups[i]
-		if g.Client != nil {
-			each(g.Name, "client", g.Client)
-		}
-		if g.Server != nil {
-			each(g.Name, "server", g.Server)
-		}
+		bySide(r.Groups[i].Name, r.Groups[i].Client, r.Groups[i].Server, each)
 	}
 }
 

@@ -59,8 +59,9 @@ func checkTemplate(spec *spatev1.ASTFTemplateSpec, at *field.Path, around surrou
 	}
 	problems.oneFamily(t)
 	t.made.Match = problems.match(spec.Match, at.Child("match"))
-	t.made.ClientTunables = problems.tunables(&spec.Tunables.Client, at.Child("tunables", "client"))
-	t.made.ServerTunables = problems.tunables(&spec.Tunables.Server, at.Child("tunables", "server"))
+	// Judged here; what a run has of them depends on its profile's too (tunablesFor).
+	problems.tunables(&spec.Tunables.Client, at.Child("tunables", "client"))
+	problems.tunables(&spec.Tunables.Server, at.Child("tunables", "server"))
 	if len(problems) > 0 {
 		return nil, problems
 	}
