@@ -107,7 +107,9 @@ impl Emulation {
             (clients, template.servers.as_slice())
         });
         let tuples = Tuples::new(&scenario.pools, templates, share, dealing)?;
-        let prepared = Some(Self::arrivals(&scenario, share)?);
+        let rate = |template: &crate::Template| template.client.as_ref().map_or((0, 1), |client| client.rate);
+        let rates: Vec<_> = scenario.templates.iter().map(rate).collect();
+        let prepared = Some(*Self::row(&scenario, &rates, share)?);
         let limits = scenario.templates.iter().enumerate().map(|(template, of)| {
             let most = of.client.as_ref().map_or(0, |client| client.most_open);
             let Share { worker, workers } = share;
@@ -148,18 +150,6 @@ impl Emulation {
     #[must_use]
     pub fn late_after(self, late_after_ns: u64) -> Self {
         Self { late_after_ns, ..self }
-    }
-
-    fn arrivals(scenario: &Scenario, share: Share) -> Result<Arrivals, TimingError> {
-        let timings: Vec<_> = scenario
-            .templates
-            .iter()
-            .map(|template| match &template.client {
-                Some(client) => Timing { rate: client.rate, limit: client.limit },
-                None => Timing { rate: (0, 1), limit: 0 },
-            })
-            .collect();
-        Arrivals::new(&timings, scenario.order, share, 0, scenario.ramp_up_ns)
     }
 
     /// Flows that begin from now on are recorded. Takes all memory that this needs.
