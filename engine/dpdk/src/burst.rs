@@ -340,7 +340,9 @@ impl Burst {
             // SAFETY: a valid mbuf; and a hint, which any address will do for.
             unsafe {
                 *len = field::<u32>(packet, sys::SPATE_MBUF_PKT_LEN).read();
-                _mm_prefetch::<_MM_HINT_T0>(segment(packet).0.cast());
+                let first = segment(packet).0.cast::<i8>();
+                _mm_prefetch::<_MM_HINT_T0>(first);
+                _mm_prefetch::<_MM_HINT_T0>(first.wrapping_add(64));
             }
         }
     }

@@ -7,9 +7,9 @@ use crate::{
     arrivals::{Arrival, Arrivals, Timing, TimingError},
     counters::{Count, Counters},
     records::Recorder,
-    stack::{Hints, Neighbours, NotOpened, PortLink, Received, Stack, Tuple},
+    stack::{Hints, Neighbours, NotOpened, Opening, PortLink, Received, Stack, Tuple},
     tcp::Output,
-    tuples::{self, Dealing, Share, TupleError, Tuples},
+    tuples::{self, Dealing, Draw, Share, TupleError, Tuples},
 };
 
 /// A flow that begins later than this after its time is late, unless another time is given.
@@ -18,6 +18,8 @@ const LATE_NS: u64 = 1_000_000;
 const TURN: usize = 32;
 /// ...and if what flows had to send did not all leave: those that are open go before new ones, which must not wait for ever.
 const TURN_BEHIND: usize = 1;
+/// So many begin together: until the first does, what finds it has come from memory.
+const TOGETHER: usize = 16;
 
 /// Why a scenario cannot be run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -65,6 +67,8 @@ pub struct Emulation {
     holding: Vec<usize>,
     /// A flow that begins later than this after its time is late.
     late_after_ns: u64,
+    /// Flows that are about to begin; none between turns.
+    openings: Vec<(Opening, Draw)>,
 }
 
 /// Of a template: flows of this worker that may be open at a time.
@@ -76,6 +80,14 @@ struct OpenLimit {
     held: u64,
     /// Begun, if there is a limit.
     begun: u64,
+    /// Of those begun, how many are only about to.
+    opening: u64,
+}
+
+/// Between whom a flow is, as drawn, to a port.
+fn between(draw: &Draw, remote_port: u16) -> Tuple {
+    let tuples::Tuple { client, server, source_port, .. } = draw.tuple;
+    Tuple { local: client, remote: server, local_port: source_port, remote_port }
 }
 
 impl core::fmt::Debug for Emulation {
@@ -118,7 +130,7 @@ impl Emulation {
                 _ if most < workers => return Err(EmulationError::FewMayBeOpen { template, most, workers }),
                 _ => most / workers + u64::from(worker < most % workers),
             };
-            Ok(OpenLimit { most, held: 0, begun: 0 })
+            Ok(OpenLimit { most, held: 0, begun: 0, opening: 0 })
         });
         let limits = limits.collect::<Result<Box<_>, _>>()?;
         Ok(Self {
@@ -132,6 +144,7 @@ impl Emulation {
             holding: Vec::with_capacity(limits.len()),
             limits,
             late_after_ns: LATE_NS,
+            openings: Vec::with_capacity(TOGETHER),
             scenario,
         })
     }
@@ -249,7 +262,9 @@ impl Emulation {
             self.due(arrival, now_ns);
             happened = true;
         }
-        happened | (!self.holding.is_empty() && self.begin_held(now_ns, most))
+        happened |= !self.holding.is_empty() && self.begin_held(now_ns, most);
+        self.open_all(now_ns);
+        happened
     }
 
     /// A flow is due: it begins, or is held.
@@ -257,7 +272,7 @@ impl Emulation {
     fn due(&mut self, Arrival { due_ns, template, number }: Arrival, now_ns: u64) {
         let limit = &mut self.limits[template];
         if limit.most != u64::MAX {
-            if limit.held > 0 || self.stack.open_flows(template, true) >= limit.most {
+            if limit.held > 0 || self.stack.open_flows(template, true) + limit.opening >= limit.most {
                 if limit.held == 0 {
                     self.holding.push(template);
                 }
@@ -280,7 +295,7 @@ impl Emulation {
             }
             while left > 0
                 && self.limits[template].held > 0
-                && self.stack.open_flows(template, true) < self.limits[template].most
+                && self.stack.open_flows(template, true) + self.limits[template].opening < self.limits[template].most
             {
                 self.limits[template].held -= 1;
                 // It is not late: it waited for others to end.
@@ -303,31 +318,41 @@ impl Emulation {
         self.open(template, number, due_ns, now_ns);
     }
 
+    /// A flow is to begin, with others.
     fn open(&mut self, template: usize, number: u64, due_ns: u64, now_ns: u64) {
-        let of = &self.scenario.templates[template];
-        let Some(port) = of.client.as_ref().map(|client| client.port) else { return };
-        let home = |tuple: &tuples::Tuple| (self.home)(port, of.destination_port, tuple);
         if now_ns > due_ns.saturating_add(self.late_after_ns) {
             self.stack.counters(template, true).one(Count::LateFlows);
         }
-        let mut draw = self.tuples.next(template, home);
-        while let Some(found) = &mut draw {
-            let tuple = Tuple {
-                local: found.tuple.client,
-                remote: found.tuple.server,
-                local_port: found.tuple.source_port,
-                remote_port: of.destination_port,
-            };
-            match self.stack.open(template, number, &tuple, now_ns) {
-                Ok(()) | Err(NotOpened::Exhausted) => return,
-                Err(NotOpened::InUse) => {
-                    if !self.tuples.skip(found, home) {
-                        break;
-                    }
+        let of = &self.scenario.templates[template];
+        let Some(port) = of.client.as_ref().map(|client| client.port) else { return };
+        let home = |tuple: &tuples::Tuple| (self.home)(port, of.destination_port, tuple);
+        let Some(draw) = self.tuples.next(template, home) else {
+            return self.stack.counters(template, true).one(Count::PortsExhausted);
+        };
+        let opening = self.stack.opening(template, number, between(&draw, of.destination_port));
+        self.openings.push((opening, draw));
+        self.limits[template].opening += 1;
+        if self.openings.len() == TOGETHER {
+            self.open_all(now_ns);
+        }
+    }
+
+    /// Those that are about to begin begin.
+    fn open_all(&mut self, now_ns: u64) {
+        for (mut opening, mut draw) in self.openings.drain(..) {
+            let template = opening.template();
+            self.limits[template].opening -= 1;
+            while let Err(NotOpened::InUse) = self.stack.open_found(&opening, now_ns) {
+                let of = &self.scenario.templates[template];
+                let port = of.client.as_ref().map_or(0, |client| client.port);
+                let home = |tuple: &tuples::Tuple| (self.home)(port, of.destination_port, tuple);
+                if !self.tuples.skip(&mut draw, home) {
+                    self.stack.counters(template, true).one(Count::PortsExhausted);
+                    break;
                 }
+                opening = self.stack.opening(template, opening.number(), between(&draw, of.destination_port));
             }
         }
-        self.stack.counters(template, true).one(Count::PortsExhausted);
     }
 
     /// A frame without FCS arrives on a port.

@@ -6,12 +6,13 @@
 //! them, and told the time. It never waits, takes no lock, and once made allocates nothing.
 //!
 //! No flow has a buffer: unacknowledged data is a place in the program's payloads, and a packet is built when it is sent.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod application;
 pub mod arrivals;
 pub mod counters;
 pub mod emulation;
+mod fetch;
 pub mod flow;
 pub mod gtpu;
 pub mod message;
@@ -42,4 +43,4 @@ pub use pool::{Address, Part, Pool, WeightedPool};
 pub use program::{Comparison, Instruction, Program};
 pub use records::{End, Record, Recorder};
 pub use scenario::{Client, CongestionControl, Protocol, Scenario, Server, Template, Tunables};
-pub use stack::{Hints, Neighbours, NotOpened, PortLink, Received, Stack, Tuple};
+pub use stack::{Hints, Neighbours, NotOpened, Opening, PortLink, Received, Stack, Tuple};

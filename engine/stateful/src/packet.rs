@@ -321,11 +321,12 @@ impl<'a> Plain<'a> {
     }
 
     /// Where `read` finds them in a frame that it takes, which is not looked at: source, destination, and their ports in the upper
-    /// and the lower half. None if it is too short.
+    /// and the lower half; and whether it is UDP instead. None if it is too short.
     #[inline(always)]
-    pub fn ends(frame: &[u8]) -> Option<(u32, u32, u32)> {
+    pub fn ends(frame: &[u8]) -> Option<(u32, u32, u32, bool)> {
         let fixed = frame.first_chunk::<{ ETHERNET + IPV4 + 4 }>()?;
-        Some((be32(fixed, ETHERNET + 12), be32(fixed, ETHERNET + 16), be32(fixed, ETHERNET + IPV4)))
+        let (source, destination) = (be32(fixed, ETHERNET + 12), be32(fixed, ETHERNET + 16));
+        Some((source, destination, be32(fixed, ETHERNET + IPV4), fixed[ETHERNET + 9] == PROTOCOL_UDP))
     }
 
     /// The same, as others are read.

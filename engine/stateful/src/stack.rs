@@ -14,6 +14,7 @@ use crate::{
     Address, Program, Protocol, Scenario,
     application::Machine,
     counters::{Count, Counters},
+    fetch::fetch,
     flow::{Flow, State, is, seq_before},
     offload::Finish,
     packet::{
@@ -63,6 +64,29 @@ pub struct Tuple {
     pub local_port: u16,
     /// The peer's.
     pub remote_port: u16,
+}
+
+/// A flow that is about to begin.
+#[derive(Clone, Copy, Debug)]
+pub struct Opening {
+    template: usize,
+    number: u64,
+    tuple: Tuple,
+    hash: u32,
+}
+
+impl Opening {
+    /// Whose flow it is.
+    #[inline]
+    pub fn template(&self) -> usize {
+        self.template
+    }
+
+    /// Which of the template's flows.
+    #[inline]
+    pub fn number(&self) -> u64 {
+        self.number
+    }
 }
 
 /// Why a flow was not started.
@@ -411,12 +435,25 @@ impl Stack {
     /// # Panics
     /// If the template has no client.
     pub fn open(&mut self, template: usize, number: u64, tuple: &Tuple, now_ns: u64) -> Result<(), NotOpened> {
+        self.open_found(&self.opening(template, number, *tuple), now_ns)
+    }
+
+    /// The next flow of a template is about to begin, between these: its place is fetched.
+    #[inline]
+    pub fn opening(&self, template: usize, number: u64, tuple: Tuple) -> Opening {
+        let hash = Key::of(&tuple, self.scenario.templates[template].protocol == Protocol::Udp).hash();
+        self.table.fetch(hash);
+        Opening { template, number, tuple, hash }
+    }
+
+    /// See `open`.
+    pub fn open_found(&mut self, opening: &Opening, now_ns: u64) -> Result<(), NotOpened> {
         self.now = Instant { ns: now_ns };
+        let &Opening { template, number, ref tuple, hash } = opening;
         let of = &self.scenario.templates[template];
         let port = of.client.as_ref().map(|client| client.port).expect("a template with clients");
         let udp = of.protocol == Protocol::Udp;
         let key = Key::of(tuple, udp);
-        let hash = key.hash();
         if self.find(&key, hash, tuple).is_some() {
             return Err(NotOpened::InUse);
         }
@@ -530,26 +567,29 @@ impl Stack {
         self.receive_hinted(port, frame, Hints::default(), now_ns)
     }
 
-    /// Frames are about to be received: what finds their flows, and the flows, is fetched into the caches for all at once, where
-    /// each would wait for it by itself. Gives a hash for each.
+    /// Frames are about to be received: what finds their flows, and the flows, is fetched for all at once. Gives a hash for each.
     #[inline]
     pub fn look_ahead<'a>(&self, frames: impl Iterator<Item = &'a [u8]>, hashes: &mut [u32]) {
-        let mut cells = 0;
         let mut count = 0;
         for (frame, hash) in frames.zip(hashes.iter_mut()) {
-            *hash = Plain::ends(frame).map_or(0, |(source, destination, ports)| {
+            *hash = Plain::ends(frame).map_or(0, |(source, destination, ports, udp)| {
                 let (remote_port, local_port) = ((ports >> 16) as u16, ports as u16);
-                Key { local: destination, remote: source, local_port, remote_port, kind: 0 }.hash()
+                let kind = if udp { is::UDP } else { 0 };
+                Key { local: destination, remote: source, local_port, remote_port, kind }.hash()
             });
-            cells |= self.table.first(*hash);
+            self.table.fetch(*hash);
             count += 1;
         }
-        core::hint::black_box(cells);
-        let flags = hashes[..count].iter().fold(0, |all, hash| {
-            let index = self.table.first(*hash);
-            all | if index == NONE { 0 } else { self.flows[index].flags }
-        });
-        core::hint::black_box(flags);
+        hashes[..count].iter().for_each(|hash| self.fetch_flow(*hash));
+    }
+
+    /// Fetches the flow that a hash most likely is of.
+    #[inline]
+    fn fetch_flow(&self, hash: u32) {
+        let index = self.table.first(hash);
+        if index != NONE {
+            fetch(&self.flows[index]);
+        }
     }
 
     /// As `receive`, of a frame of which something is known.
@@ -1135,12 +1175,6 @@ impl Stack {
             }
             happened = true;
             let due = &due[..count];
-            // All that is needed comes from memory at the same time: first flows, then their cells.
-            let states = due.iter().fold(0, |all, entry| all | self.flows[entry.index].flags);
-            core::hint::black_box(states);
-            let hash = |entry: &time_wait::Entry| Key::of_flow(&self.flows[entry.index]).hash();
-            let cells = due.iter().fold(0, |all, entry| all | self.table.first(hash(entry)));
-            core::hint::black_box(cells);
             for entry in due {
                 // Else it has ended before, or waits anew.
                 let flow = &self.flows[entry.index];
@@ -1148,6 +1182,9 @@ impl Stack {
                     self.time_has_come(entry.index);
                 }
             }
+            let (flows, table) = (&self.flows, &self.table);
+            self.time_waits
+                .look_ahead(|index| fetch(&flows[index]), |index| table.fetch(Key::of_flow(&flows[index]).hash()));
         }
     }
 

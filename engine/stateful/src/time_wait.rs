@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Flows in TIME-WAIT, in the order in which it ends. All of a template wait equally long, so a queue does for most flows what
-//! the wheel would: nothing is touched meanwhile, and who is next is known ahead, so that what several need can be fetched
-//! into the caches at once. After a second of half a million flows there is nothing left of them there.
+//! the wheel would: nothing is touched meanwhile, and who is next is known ahead, so that what they need can be fetched into the
+//! caches. After a second of half a million flows there is nothing left of them there.
 use std::collections::VecDeque;
 
 use crate::wheel;
@@ -22,12 +22,15 @@ pub(crate) struct TimeWaits {
     entries: VecDeque<Entry>,
     /// Never more, so that it never grows.
     most: usize,
+    /// Of so many from the first on the flow was fetched, and what finds it.
+    fetched: usize,
+    found: usize,
 }
 
 impl TimeWaits {
     /// For up to so many flows.
     pub(crate) fn new(flows: usize) -> Self {
-        Self { entries: VecDeque::with_capacity(flows), most: flows }
+        Self { entries: VecDeque::with_capacity(flows), most: flows, fetched: 0, found: 0 }
     }
 
     /// Bytes of one for up to so many flows.
@@ -62,12 +65,28 @@ impl TimeWaits {
             count += 1;
             self.entries.pop_front();
         }
+        self.fetched = self.fetched.saturating_sub(count);
+        self.found = self.found.saturating_sub(count);
         count
+    }
+
+    /// Has the flows fetched that end after the next batch, and what finds those that end before.
+    #[inline]
+    pub(crate) fn look_ahead(&mut self, mut fetch: impl FnMut(u32), mut find: impl FnMut(u32)) {
+        while self.found < BATCH.min(self.entries.len()) {
+            find(self.entries[self.found].index);
+            self.found += 1;
+        }
+        while self.fetched < (2 * BATCH).min(self.entries.len()) {
+            fetch(self.entries[self.fetched].index);
+            self.fetched += 1;
+        }
     }
 
     /// Forgets all.
     pub(crate) fn clear(&mut self) {
         self.entries.clear();
+        (self.fetched, self.found) = (0, 0);
     }
 }
 

@@ -595,7 +595,9 @@ impl Room<'_> {
         segments.unfinished = segments.offloads.tx_checksum;
         segments.room = pool.room();
         debug_assert!(len <= segments.room, "it was prepared for frames of such length");
-        len <= segments.room && (segments.burst.alloc(pool, most) || segments.burst.alloc(pool, 1))
+        let taken = len <= segments.room && (segments.burst.alloc(pool, most) || segments.burst.alloc(pool, 1));
+        segments.burst.fetch();
+        taken
     }
 }
 
