@@ -36,6 +36,8 @@ use crate::{
 /// Flows for each place for the state of a loss, and for each place of a long queue.
 const FLOWS_A_RECOVERY: usize = 32;
 const FLOWS_A_BACKLOG: usize = 64;
+/// One that is being opened is looked at after so long: as soon as a lost segment would be noticed (see `arm_retransmit`).
+const HANDSHAKE_NS: u64 = 200_000_000;
 /// There are at least so many places.
 const FEWEST: usize = 1024;
 /// Answers to segments of no flow that wait to be sent, for each port.
@@ -999,7 +1001,12 @@ impl Stack {
     #[inline]
     fn set_timer(&mut self, index: u32) {
         let flow = &self.flows[index];
-        let at = flow.deadline();
+        let mut at = flow.deadline();
+        if matches!(flow.state, State::SynSent | State::SynReceived) {
+            // Before any deadline that it will have next, so that most need no other entry.
+            let soon = self.now.tick_in(HANDSHAKE_NS);
+            at = if wheel::before(soon, at) { soon } else { at };
+        }
         if flow.link.at().is_none_or(|set| wheel::before(at, set)) {
             self.wheel.reset(&mut self.flows, index, at);
         }

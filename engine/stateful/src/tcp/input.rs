@@ -55,12 +55,13 @@ impl Flow {
         self.cwnd = self.initial_cwnd(cx);
     }
 
-    /// Whether a segment is what most are while data flows: the next in sequence, of an end that knows of no trouble.
+    /// Whether a segment is what most are from the handshake's end to the last FIN: the next in sequence, of an end that knows of no
+    /// trouble.
     #[inline(always)]
     fn is_predicted(&self, s: &Segment<'_>, ecn: u8) -> bool {
         const TROUBLE: u32 = is::RECOVERY | is::LOSS | is::PROBED | is::PERSIST | is::FRTO | is::ECN | is::REORDER;
-        let usual = self.state == State::Established
-            && s.flags & !flag::PSH == flag::ACK
+        let usual = (State::SynReceived as u8..=State::LastAck as u8).contains(&(self.state as u8))
+            && s.flags & !(flag::PSH | flag::FIN) == flag::ACK
             && s.seq == self.rcv_nxt
             && !self.any(TROUBLE)
             && self.recovery == NONE
@@ -74,10 +75,11 @@ impl Flow {
             None => !self.any(is::TIMESTAMPS),
         };
         stamped
-            && s.payload.len() as u32 <= self.rcv_adv.wrapping_sub(s.seq)
+            && s.len() <= self.rcv_adv.wrapping_sub(s.seq)
             && !seq_before(self.snd_max, s.ack)
             // Duplicates and openings of the window are not among them.
-            && (seq_before(self.snd_una, s.ack) || (s.ack == self.snd_una && !s.payload.is_empty()))
+            && (seq_before(self.snd_una, s.ack)
+                || (s.ack == self.snd_una && !s.is_empty() && self.state != State::SynReceived))
     }
 
     /// The timestamp to echo: of the segment that reaches to what was acknowledged last (RFC 7323 section 4.3).
@@ -96,15 +98,23 @@ impl Flow {
     #[inline(always)]
     fn input_predicted(&mut self, s: &Segment<'_>, cx: &mut Context<'_>, backlogs: &mut Slab<Backlog>) {
         self.note_timestamp(s, cx);
-        if s.ack != self.snd_una {
-            self.advance(s, cx, backlogs);
+        if self.state == State::SynReceived {
+            self.established(s, cx);
+        } else {
+            if s.ack != self.snd_una {
+                self.advance::<true>(s, cx, backlogs);
+            }
+            self.peer_window(s, u32::from(s.window) << self.send_scale(), cx);
         }
-        self.peer_window(s, u32::from(s.window) << self.send_scale(), cx);
         self.probes = 0;
-        if !s.payload.is_empty() {
-            self.data(s.seq, s.payload.len() as u32, cx);
+        let len = s.payload.len() as u32;
+        if len > 0 {
+            self.data(s.seq, len, cx);
         }
-        if self.in_flight() == 0 {
+        if s.has(flag::FIN) {
+            self.fin_came(s.seq.wrapping_add(len), cx);
+        }
+        if self.in_flight() == 0 && !matches!(self.state, State::TimeWait | State::Closed) {
             self.arm_idle(cx);
         }
     }
@@ -478,14 +488,14 @@ impl Flow {
             self.peer_window(s, window, cx);
             return Some(false);
         }
-        self.advance(s, cx, backlogs);
+        self.advance::<false>(s, cx, backlogs);
         self.peer_window(s, window, cx);
         Some(true)
     }
 
-    /// Something new was acknowledged.
+    /// Something new was acknowledged; where it was `CALM`, to an end that knows of no trouble.
     #[inline]
-    fn advance(&mut self, s: &Segment<'_>, cx: &mut Context<'_>, backlogs: &mut Slab<Backlog>) {
+    fn advance<const CALM: bool>(&mut self, s: &Segment<'_>, cx: &mut Context<'_>, backlogs: &mut Slab<Backlog>) {
         let (ack, una) = (s.ack, self.snd_una);
         let acked = ack.wrapping_sub(una);
         let fin_acked = self.fin_is_sent() && ack == self.snd_end.wrapping_add(1);
@@ -498,16 +508,16 @@ impl Flow {
             cx.counters.round_trip(u64::from(us) << 10);
             self.round_trip(us, cx);
             self.backoff = 0;
-        } else if (self.backoff > 0 || self.any(is::RECOVERY | is::LOSS)) && self.echoed_round_trip(s, cx) {
+        } else if (self.backoff > 0 || (!CALM && self.any(is::RECOVERY | is::LOSS))) && self.echoed_round_trip(s, cx) {
             self.backoff = 0;
         }
-        let newly = self.selective(s, cx);
+        let newly = if CALM { 0 } else { self.selective(s, cx) };
         self.snd_una = ack;
         self.snd_nxt = seq_max(self.snd_nxt, ack);
-        if !self.any(is::RECOVERY) {
+        if CALM || !self.any(is::RECOVERY) {
             self.dup_acks = 0;
         }
-        if self.recovery != NONE || self.any(is::RECOVERY | is::LOSS | is::PROBED) {
+        if !CALM && (self.recovery != NONE || self.any(is::RECOVERY | is::LOSS | is::PROBED)) {
             self.was_needless(s, cx);
             self.delivered(acked, newly, cx);
         } else if self.has(is::LIMITED) {
@@ -516,14 +526,14 @@ impl Flow {
         self.dequeue(backlogs);
         self.set(is::OUTPUT);
         if self.in_flight() > 0 {
-            if !self.has(is::REORDER) {
+            if CALM || !self.has(is::REORDER) {
                 self.arm_retransmit(cx);
             }
-        } else if self.has(is::PERSIST) && self.has_more_to_send() {
+        } else if !CALM && self.has(is::PERSIST) && self.has_more_to_send() {
             // The probe was taken; the window is closed all the same, or `peer_window` finds it open.
             self.wait_until(cx.now.tick_in(self.rto_ns(cx)));
         } else {
-            if self.has(is::PERSIST) {
+            if !CALM && self.has(is::PERSIST) {
                 // It was the last: there is nothing to probe with.
                 self.clear(is::PERSIST | is::FORCED);
                 self.backoff = 0;

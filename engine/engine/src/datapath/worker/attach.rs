@@ -216,6 +216,14 @@ impl Received {
         Self { aside: None, taps: Taps::new() }
     }
 
+    /// Looks at a received frame that is no packet of a run.
+    #[inline]
+    pub(super) fn offer(&mut self, frame: &[u8], len: u32) {
+        if let Some(aside) = &mut self.aside {
+            aside.offer(frame, len as usize);
+        }
+    }
+
     /// What it has no room for, or what was there before.
     pub(super) fn attach(&mut self, attachment: Attachment) -> Option<Attachment> {
         match attachment {

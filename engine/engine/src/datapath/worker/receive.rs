@@ -19,7 +19,7 @@ use spate_wire::{FCS_LEN, Trailer, reflect::reflect, trailer};
 use super::{
     WorkerRun,
     attach::{Attachment, Received, Taps},
-    emulate::Arrived,
+    emulate::{Arrived, Emulated},
     foreign::{self, RunForeign},
     transmit::TxPort,
 };
@@ -242,7 +242,6 @@ impl Receiver {
             port.attached.taps.copy(&self.burst, clock);
             let swap = foreign::reflection(&port.watching, runs, port.port, at_ns);
             received += packets;
-            let mut bytes = 0;
             let mut foreign = 0;
             let mut lens = [0; BURST];
             let mut tails = [[0; trailer::LEN]; BURST];
@@ -255,30 +254,44 @@ impl Receiver {
             }
             let mut hashes = [0; BURST];
             let ahead = look_ahead(&port.emulating, runs, port.port, &self.burst, &mut hashes);
-            for index in 0..packets {
-                let len = u64::from(lens[index]) + FCS_LEN;
-                bytes += len;
-                // Zeros, of a packet that is too short, are no trailer: a run's tag is never 0.
-                let trailer = if trailers { Trailer::decode(&tails[index]) } else { None };
-                let taken = trailer.is_some_and(|trailer| {
-                    let slot = self.slots[usize::from(trailer.run_tag)];
-                    let packet = Handed { slot, port: port.port as u16, bytes: len as u32, at_ns, trailer };
-                    take(self.worker, &mut self.handing, runs, clock, &packet, swap.is_some())
-                });
-                if taken {
-                    continue;
-                }
-                let verified = port.marks && self.burst.is_verified(index);
-                let hints = Hints { verified, hash: ahead.then_some(hashes[index]) };
-                let arrived = Arrived { port: port.port, frame: self.burst.head(index), hints, at_ns };
-                if !emulate(&port.emulating, runs, &arrived) {
-                    let packet = foreign::Packet { frame: self.burst.head(index), bytes: len, at_ns, trailer };
-                    let marked =
-                        !port.watching.is_empty() && foreign::watch(&port.watching, runs, port.port, clock, &packet);
-                    if !marked && let Some(aside) = &mut port.attached.aside {
-                        aside.offer(self.burst.head(index), len as usize - FCS_LEN as usize);
+            let bytes = lens[..packets].iter().map(|len| u64::from(*len) + FCS_LEN).sum();
+            let hints = |burst: &Burst, index: usize| Hints {
+                verified: port.marks && burst.is_verified(index),
+                hash: ahead.then_some(hashes[index]),
+            };
+            let flows = if trailers { None } else { only(&port.emulating, runs) };
+            if let Some(emulated) = flows {
+                // Nothing but one run's flows is expected: no more is done for each packet than they need.
+                for index in 0..packets {
+                    let (frame, hints) = (self.burst.head(index), hints(&self.burst, index));
+                    if !emulated.receive(&Arrived { port: port.port, frame, hints, at_ns }) {
+                        port.attached.offer(frame, lens[index]);
+                        foreign += 1;
                     }
-                    foreign += u64::from(!marked);
+                }
+            } else {
+                for index in 0..packets {
+                    let len = u64::from(lens[index]) + FCS_LEN;
+                    // Zeros, of a packet that is too short, are no trailer: a run's tag is never 0.
+                    let trailer = if trailers { Trailer::decode(&tails[index]) } else { None };
+                    let taken = trailer.is_some_and(|trailer| {
+                        let slot = self.slots[usize::from(trailer.run_tag)];
+                        let packet = Handed { slot, port: port.port as u16, bytes: len as u32, at_ns, trailer };
+                        take(self.worker, &mut self.handing, runs, clock, &packet, swap.is_some())
+                    });
+                    if taken {
+                        continue;
+                    }
+                    let (frame, hints) = (self.burst.head(index), hints(&self.burst, index));
+                    if !emulate(&port.emulating, runs, &Arrived { port: port.port, frame, hints, at_ns }) {
+                        let packet = foreign::Packet { frame, bytes: len, at_ns, trailer };
+                        let marked = !port.watching.is_empty()
+                            && foreign::watch(&port.watching, runs, port.port, clock, &packet);
+                        if !marked {
+                            port.attached.offer(frame, lens[index]);
+                            foreign += 1;
+                        }
+                    }
                 }
             }
             if !port.watching.is_empty() {
@@ -307,6 +320,13 @@ fn may_receive(emulating: &[usize], runs: &mut [Option<Box<WorkerRun>>]) -> bool
         let emulated = runs[*slot].as_mut().and_then(|run| run.emulated.as_mut());
         emulated.is_none_or(|emulated| emulated.may_receive())
     })
+}
+
+/// The applications of the only run that emulates some on a port.
+#[inline]
+fn only<'a>(emulating: &[usize], runs: &'a mut [Option<Box<WorkerRun>>]) -> Option<&'a mut Emulated> {
+    let [slot] = emulating else { return None };
+    runs[*slot].as_mut().and_then(|run| run.emulated.as_deref_mut())
 }
 
 /// Has the applications of a port's only run look at a burst before it is received; see there.
