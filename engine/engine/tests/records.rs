@@ -1,19 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Connection records as people get them: from `run --records`, and from WatchRecords of a running engine.
+//! Connection records as people get them: from `run --records`, and live from a running engine by WatchRecords and `records`.
 mod serving;
 
+use contract::engine_client::EngineClient;
 use contract::instruction::Kind;
+use contract::observer_client::ObserverClient;
 use contract::{
-    ConnectionRecord, GetInfoRequest, Instruction, Payload, Plan, Pool, Program, Ratio, Receive, Records, RunState,
-    Send, Side, StartRequest, Stateful, Template, Timing, TransportProtocol, WatchRecordsRequest, WatchStatsRequest,
+    CaptureRequest, ConnectionRecord, GetInfoRequest, Instruction, PauseRequest, Payload, Plan, Pool, Program, Ratio,
+    Receive, Records, RemoveRequest, ResetReceiversRequest, ResumeRequest, RunState, Send, Side, StartRequest,
+    Stateful, StopRequest, Template, Timing, TransportProtocol, UpdateRequest, WatchRecordsRequest, WatchStatsRequest,
     WatchStatsResponse, WeightedPool, payload,
 };
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use prost::Message;
+use std::collections::BTreeSet;
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+use tonic::transport::Channel;
+use tonic::{Code, Status};
 
-use serving::{ENGINE, Engine, prepare};
+use serving::{ENGINE, Engine, channel, prepare, records_beside, unix};
 
 const FLOWS: u64 = 200;
 
@@ -95,25 +104,54 @@ fn a_run_writes_what_it_is_told_to_and_overwrites_nothing() {
     assert_eq!(none.status.code(), Some(2));
 }
 
-#[tokio::test]
-async fn records_are_told_until_the_run_has_ended() {
-    let folder = tempfile::tempdir().unwrap();
-    let (_engine, mut client) = Engine::serve(&folder.path().join("spate.sock"), "l").await;
-    let mut without = plan(None);
-    (without.run_id, without.run_tag) = ("none".into(), 2);
-    without.stateful.as_mut().unwrap().pools.iter_mut().for_each(|pool| {
+/// Every connection is recorded, in no file unless one is given.
+fn every(path: &str) -> Option<Records> {
+    Some(Records { one_in: 1, path: path.into(), ..Records::default() })
+}
+
+/// The same plan for another run at other addresses, so that both can be there at once.
+fn beside(mut plan: Plan, run_id: &str) -> Plan {
+    (plan.run_id, plan.run_tag) = (run_id.into(), 2);
+    plan.stateful.as_mut().unwrap().pools.iter_mut().for_each(|pool| {
         pool.first = [&[10][..], &pool.first[1..]].concat().into();
         pool.last = [&[10][..], &pool.last[1..]].concat().into();
     });
-    prepare(&mut client, &without).await;
-    let refused = client.watch_records(WatchRecordsRequest { run_id: "none".into() }).await.unwrap_err();
-    assert_eq!(refused.code(), tonic::Code::FailedPrecondition);
-    assert!(refused.message().contains("stateful.records"), "{refused}");
+    plan
+}
 
-    prepare(&mut client, &plan(Some(Records { one_in: 1, ..Records::default() }))).await;
-    let mut answers = client.watch_records(WatchRecordsRequest { run_id: "r".into() }).await.unwrap().into_inner();
+/// Starts run `r` and waits until it runs; since when, in ns since the epoch.
+async fn start(client: &mut EngineClient<Channel>) -> i64 {
     let at_ns = client.get_info(GetInfoRequest {}).await.unwrap().into_inner().now_ns + 50_000_000;
     client.start(StartRequest { run_id: "r".into(), at_ns }).await.unwrap();
+    while counted(client).await.run.unwrap().state() == RunState::Armed {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    at_ns
+}
+
+/// Counters of run `r`.
+async fn counted(client: &mut EngineClient<Channel>) -> WatchStatsResponse {
+    let once = WatchStatsRequest { run_id: "r".into(), ..WatchStatsRequest::default() };
+    client.watch_stats(once).await.unwrap().into_inner().message().await.unwrap().unwrap()
+}
+
+#[tokio::test]
+async fn records_are_told_until_the_run_has_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("spate.sock");
+    let (_engine, mut client) = Engine::serve(&socket, "l").await;
+    let mut observer = ObserverClient::new(channel(&socket).await);
+    let request = |run_id: &str| WatchRecordsRequest { run_id: run_id.into() };
+    prepare(&mut client, &beside(plan(None), "none")).await;
+    let refused = observer.watch_records(request("none")).await.unwrap_err();
+    assert_eq!(refused.code(), Code::FailedPrecondition);
+    assert!(refused.message().contains("spec.records"), "{refused}");
+
+    prepare(&mut client, &plan(every(""))).await;
+    let refused = observer.watch_records(request("")).await.unwrap_err();
+    assert!(refused.message().contains("must be one of none, r"), "{refused}");
+    let mut answers = observer.watch_records(request("r")).await.unwrap().into_inner();
+    let at_ns = start(&mut client).await;
     let (mut all, mut missed): (Vec<ConnectionRecord>, u64) = (Vec::new(), 0);
     while let Some(answer) = answers.message().await.unwrap() {
         all.extend(answer.records);
@@ -127,8 +165,195 @@ async fn records_are_told_until_the_run_has_ended() {
         assert!(at_ns <= record.start_ns && record.start_ns <= record.established_ns, "{record:?}");
         assert!(record.established_ns <= record.first_byte_ns && record.first_byte_ns <= record.end_ns, "{record:?}");
     }
-    let once = WatchStatsRequest { run_id: "r".into(), ..WatchStatsRequest::default() };
-    let last = client.watch_stats(once).await.unwrap().into_inner().message().await.unwrap().unwrap();
+    let last = counted(&mut client).await;
     assert_eq!(last.run.unwrap().state(), RunState::Complete);
     assert_eq!(last.records.unwrap(), contract::RecordStats::default());
+    let refused = observer.watch_records(request("r")).await.unwrap_err();
+    assert_eq!(refused.code(), Code::FailedPrecondition);
+    assert!(refused.message().contains("run \"r\" has ended"), "{refused}");
+}
+
+#[tokio::test]
+async fn the_socket_of_records_is_its_owners_and_controls_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("spate.sock");
+    let (_engine, mut client) = Engine::serve(&socket, "l").await;
+    let records = records_beside(&socket);
+    assert_eq!(std::fs::metadata(&records).unwrap().permissions().mode() & 0o777, 0o600);
+
+    // It would go on for ever if watching renewed the lease.
+    let mut endless = plan(every(""));
+    (endless.timing.as_mut().unwrap().duration_ns, endless.lease_ns) = (0, 1_500_000_000);
+    prepare(&mut client, &endless).await;
+    start(&mut client).await;
+    let only = channel(&records).await;
+    let mut not_here = EngineClient::new(only.clone());
+    let run_id = || String::from("r");
+    let refused: [(&str, Status); 11] = [
+        ("GetInfo", not_here.get_info(GetInfoRequest {}).await.unwrap_err()),
+        ("Prepare", not_here.prepare(tokio_stream::empty()).await.unwrap_err()),
+        ("Start", not_here.start(StartRequest { run_id: run_id(), at_ns: 0 }).await.unwrap_err()),
+        ("Update", not_here.update(UpdateRequest { run_id: run_id(), ..Default::default() }).await.unwrap_err()),
+        ("Pause", not_here.pause(PauseRequest { run_id: run_id(), at_ns: 0 }).await.unwrap_err()),
+        ("Resume", not_here.resume(ResumeRequest { run_id: run_id(), at_ns: 0 }).await.unwrap_err()),
+        ("Stop", not_here.stop(StopRequest { run_id: run_id(), ..Default::default() }).await.unwrap_err()),
+        ("Remove", not_here.remove(RemoveRequest { run_id: run_id() }).await.unwrap_err()),
+        (
+            "WatchStats",
+            not_here.watch_stats(WatchStatsRequest { run_id: run_id(), ..Default::default() }).await.unwrap_err(),
+        ),
+        ("Capture", not_here.capture(CaptureRequest { port: "l".into(), ..Default::default() }).await.unwrap_err()),
+        (
+            "ResetReceivers",
+            not_here
+                .reset_receivers(ResetReceiversRequest { run_id: run_id(), ..Default::default() })
+                .await
+                .unwrap_err(),
+        ),
+    ];
+    for (call, status) in refused {
+        let named = format!("spate.engine.v1.Engine/{call} is not answered");
+        assert!(status.code() == Code::PermissionDenied && status.message().starts_with(&named), "{status}");
+    }
+    assert_eq!(counted(&mut client).await.run.unwrap().state(), RunState::Running);
+
+    let mut observer = ObserverClient::new(only);
+    let mut first = observer.watch_records(WatchRecordsRequest { run_id: run_id() }).await.unwrap().into_inner();
+    let mut ended = false;
+    for _ in 0..100 {
+        ended = observer.watch_records(WatchRecordsRequest::default()).await.is_err();
+        if ended {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert!(ended, "the lease did not run out");
+    while first.message().await.unwrap().is_some() {}
+    let run = counted(&mut client).await.run.unwrap();
+    assert!(run.end_reason.contains("lease"), "{run:?}");
+}
+
+#[tokio::test]
+async fn callers_are_bounded() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("spate.sock");
+    let (_engine, mut client) = Engine::serve(&socket, "l").await;
+    prepare(&mut client, &plan(every(""))).await;
+    let mut observer = ObserverClient::new(channel(&records_beside(&socket)).await);
+    let mut there = Vec::new();
+    for _ in 0..4 {
+        there.push(observer.watch_records(WatchRecordsRequest::default()).await.unwrap());
+    }
+    let refused = observer.watch_records(WatchRecordsRequest::default()).await.unwrap_err();
+    assert!(refused.code() == Code::ResourceExhausted && refused.message().contains("4 callers"), "{refused}");
+    there.pop();
+    for _ in 0..100 {
+        if observer.watch_records(WatchRecordsRequest::default()).await.is_ok() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("the place of a caller that went is not free");
+}
+
+/// The command, beside an engine.
+fn records(socket: &Path, arguments: &[&str]) -> Child {
+    Command::new(ENGINE)
+        .args(["records", "--connect", &unix(&records_beside(socket))])
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// Waits until it says that it watches.
+fn watches(child: &mut Child) {
+    let said = child.stderr.as_mut().unwrap();
+    // No further than the line: the rest is read later.
+    let line: Vec<u8> = said.bytes().map(Result::unwrap).take_while(|&byte| byte != b'\n').collect();
+    assert_eq!(String::from_utf8(line).unwrap(), "records from now on");
+}
+
+#[tokio::test]
+async fn the_command_prints_the_columns_of_files_and_ends_with_the_run_or_its_caller() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("spate.sock");
+    let (_engine, mut client) = Engine::serve(&socket, "l").await;
+    let path = folder.path().join("out.parquet");
+    prepare(&mut client, &plan(every(path.to_str().unwrap()))).await;
+    let unknown = records(&socket, &["--run", "x"]).wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&unknown.stderr);
+    assert!(!unknown.status.success() && said.contains("run \"x\" is not known"), "{said}");
+
+    let mut whole = [records(&socket, &[]), records(&socket, &["--run", "r", "--until-eof"])];
+    let mut leaves = vec![records(&socket, &["--until-eof"]), records(&socket, &[])];
+    whole.iter_mut().chain(&mut leaves).for_each(watches);
+    drop(leaves[0].stdin.take());
+    drop(leaves[1].stdout.take());
+    assert!(leaves[0].wait().unwrap().success());
+    start(&mut client).await;
+    let reader_went = leaves.pop().unwrap().wait_with_output().unwrap();
+    assert!(reader_went.status.success(), "{}", String::from_utf8_lossy(&reader_went.stderr));
+    assert_eq!(counted(&mut client).await.run.unwrap().state(), RunState::Running);
+
+    let mut seen = Vec::new();
+    for mut child in whole {
+        // Waiting closes it, which is no end for who was not told that it is one.
+        let _open = child.stdin.take();
+        let output = tokio::task::spawn_blocking(|| child.wait_with_output().unwrap()).await.unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success() && said.ends_with(&format!("{} records, 0 missed\n", 2 * FLOWS)), "{said}");
+        seen.push(String::from_utf8(output.stdout).unwrap());
+    }
+    assert_eq!(seen[0], seen[1]);
+    let file = SerializedFileReader::new(std::fs::File::open(&path).unwrap()).unwrap();
+    let columns = file.metadata().file_metadata().schema_descr().columns().iter();
+    let columns: BTreeSet<String> = columns.map(|column| column.name().to_owned()).collect();
+    let mut ends = BTreeSet::new();
+    for line in seen[0].lines() {
+        let record: serde_json::Map<String, serde_json::Value> = serde_json::from_str(line).unwrap();
+        assert_eq!(record.keys().cloned().collect::<BTreeSet<_>>(), columns);
+        assert_eq!(
+            (&record["run"], &record["protocol"], &record["end_reason"]),
+            (&"r".into(), &"tcp".into(), &"closed".into())
+        );
+        let (sent, net) = if record["side"] == "client" { (100, "16.0.0.") } else { (2000, "48.0.0.") };
+        assert!(record["sent_bytes"] == sent && record["local_address"].as_str().unwrap().starts_with(net), "{line}");
+        assert!(record["start"].as_i64() <= record["end"].as_i64() && record["established"].is_i64(), "{line}");
+        ends.insert([&record["side"], &record["flow"]].map(ToString::to_string));
+    }
+    assert_eq!(ends.len() as u64, 2 * FLOWS);
+
+    let ended = records(&socket, &["--run", "r"]).wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(!ended.status.success() && said.contains("has ended") && said.contains(path.to_str().unwrap()), "{said}");
+}
+
+#[tokio::test]
+async fn what_a_reader_is_too_slow_for_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("spate.sock");
+    let (_engine, mut client) = Engine::serve(&socket, "l").await;
+    let path = folder.path().join("out.parquet");
+    let mut many = plan(every(path.to_str().unwrap()));
+    many.timing.as_mut().unwrap().duration_ns = 2_000_000_000;
+    many.stateful.as_mut().unwrap().templates[0].flows_per_second = Some(Ratio { numerator: 20_000, denominator: 1 });
+    prepare(&mut client, &many).await;
+    let mut reads_late: Vec<Child> = (0..4).map(|_| records(&socket, &[])).collect();
+    reads_late.iter_mut().for_each(watches);
+    start(&mut client).await;
+    while counted(&mut client).await.run.unwrap().state() != RunState::Complete {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let written = counted(&mut client).await.records.unwrap().written;
+    for child in reads_late {
+        let output = tokio::task::spawn_blocking(|| child.wait_with_output().unwrap()).await.unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        let lines = output.stdout.iter().filter(|&&byte| byte == b'\n').count() as u64;
+        assert!(lines < written && output.status.success(), "{lines} of {written}: {said}");
+        let told = format!("some are missed\n{lines} records, {} missed\n", written - lines);
+        assert!(said.ends_with(&told), "{lines} of {written}: {said}");
+    }
 }

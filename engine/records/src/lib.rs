@@ -50,6 +50,17 @@ pub enum Error {
     /// The file exists, finished or not.
     #[error("{0} exists already: give another path, or move it away")]
     Exists(PathBuf),
+    /// It must not be made.
+    #[error(
+        "{path}: {source}: its folder must be owned by the engine's user (in a pod root, without CAP_DAC_OVERRIDE) or be writable by all; \
+         chown or chmod it"
+    )]
+    Denied {
+        /// Which file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
     /// It cannot be made or written.
     #[error("{path}: {source}")]
     Io {
@@ -95,6 +106,7 @@ impl RecordFile {
         }
         let file = fs::File::create_new(&partial).map_err(|source| match source.kind() {
             io::ErrorKind::AlreadyExists => Error::Exists(partial.clone()),
+            io::ErrorKind::PermissionDenied => Error::Denied { path: partial.clone(), source },
             _ => Error::Io { path: partial.clone(), source },
         })?;
         let writer = SerializedFileWriter::new(file, columns::schema(), Arc::new(properties()))

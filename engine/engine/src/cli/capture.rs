@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `spate-engine capture`: packets of a running engine's port into a pcap file, live.
+use super::connect::{MOST_MESSAGE_BYTES, connect, refused};
 use super::serve::told_to_end;
 use crate::control::listen::Address;
-use anyhow::{Context, bail};
+use anyhow::Context;
 use contract::engine_client::EngineClient;
 use contract::{CaptureRequest, CaptureResponse, Direction};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::process::ExitCode;
-use tonic::transport::Endpoint;
 
-/// The greatest answer: somewhat more than engines send.
-const MOST_MESSAGE_BYTES: usize = 16 << 20;
 /// Of the pcap format (draft-ietf-opsawg-pcap): times are in nanoseconds, frames are Ethernet's.
 const NANOSECOND_PCAP: u32 = 0xa1b2_3c4d;
 const ETHERNET: u32 = 1;
@@ -64,13 +62,7 @@ impl Capture {
     }
 
     async fn copy(&self) -> anyhow::Result<()> {
-        let Address::Unix(path) = &self.connect else {
-            bail!("--connect: must be unix:PATH, a socket that the engine listens on (serve --listen unix:PATH)")
-        };
-        let uri = format!("unix:{}", path.display());
-        let channel = Endpoint::from_shared(uri.clone()).with_context(|| format!("--connect {uri}"))?;
-        let channel = channel.connect().await.with_context(|| format!("--connect {uri}: no engine listens there"))?;
-        let mut client = EngineClient::new(channel).max_decoding_message_size(MOST_MESSAGE_BYTES);
+        let mut client = EngineClient::new(connect(&self.connect).await?).max_decoding_message_size(MOST_MESSAGE_BYTES);
         let request = CaptureRequest {
             port: self.port.clone(),
             filter: self.filter.clone(),
@@ -83,7 +75,6 @@ impl Capture {
             .into(),
             snap_length: self.snap_length,
         };
-        let refused = |status: tonic::Status| anyhow::anyhow!("the engine refuses: {}", status.message());
         let mut answers = client.capture(request).await.map_err(refused)?.into_inner();
         // Made only once the request is known to be right.
         let mut file = self.file()?;

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The command line: `spate-engine serve|run|receive|simulate|compile|capture`.
+//! The command line: `spate-engine serve|run|receive|simulate|compile|capture|records`.
 mod capture;
 mod compile;
+mod connect;
 mod emulating;
 mod links;
 mod ports;
 mod receive;
+mod records;
 mod replaying;
 mod run;
 mod serve;
@@ -27,7 +29,8 @@ use std::process::ExitCode;
         spate-engine receive --port east=kernel:eth1\n  \
         spate-engine simulate --plan plan.json --pcap out.pcap --limit 1000\n  \
         spate-engine compile --plan plan.json\n  \
-        spate-engine capture --connect unix:/run/spate.sock --port east --filter 'udp port 53' --pcap out.pcap"
+        spate-engine capture --connect unix:/run/spate.sock --port east --filter 'udp port 53' --pcap out.pcap\n  \
+        spate-engine records --connect unix:/run/spate.sock"
 )]
 struct Arguments {
     #[command(subcommand)]
@@ -60,7 +63,12 @@ enum Command {
     Compile(compile::Compile),
     /// Copies packets of a running engine's port into a pcap file.
     Capture(capture::Capture),
+    /// Prints records of a running engine's connections as they end.
+    Records(records::Records),
 }
+
+/// The environment variable with the socket of records: a pod's engine serves it, and commands in the pod find it.
+const RECORDS_SOCKET: &str = "SPATE_RECORDS_SOCKET";
 
 /// Runs the command that the process was called with.
 pub fn main() -> ExitCode {
@@ -76,6 +84,7 @@ pub fn main() -> ExitCode {
         Command::Simulate(simulate) => simulate.execute(),
         Command::Compile(compile) => compile.execute(),
         Command::Capture(capture) => capture.execute(),
+        Command::Records(records) => records.execute(),
     };
     result.unwrap_or_else(|error| {
         match arguments.log_format {

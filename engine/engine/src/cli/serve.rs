@@ -3,12 +3,14 @@
 use super::site::Site;
 use crate::control::lease::Lease;
 use crate::control::listen::{self, Address};
+use crate::control::observer::{NoControl, Observer};
 use crate::control::runs::Engine;
 use crate::control::service::Service;
 use crate::control::tls::Certificates;
 use crate::metrics;
 use anyhow::{Context, bail};
 use contract::engine_server::EngineServer;
+use contract::observer_server::ObserverServer;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -36,6 +38,10 @@ pub struct Serve {
     /// authority for operator.spate.dev.
     #[arg(long, value_name = "DIR")]
     tls_dir: Option<PathBuf>,
+    /// Where records of connections are told, and nothing else is answered, to whoever may open the socket: unix:PATH, which is made
+    /// for this process' user only.
+    #[arg(long, value_name = "ADDRESS", env = super::RECORDS_SOCKET)]
+    records_socket: Option<Address>,
     /// Where OpenMetrics are served, in plain HTTP: /metrics, /healthz, /readyz.
     #[arg(long, default_value = "0.0.0.0:7471", value_name = "ADDRESS:PORT")]
     metrics: SocketAddr,
@@ -51,9 +57,16 @@ impl Serve {
             (Address::Tcp(_), Some(folder)) => Some(Arc::new(Certificates::open(folder).context("--tls-dir")?)),
             (Address::Unix(_), _) => None,
         };
+        let records = match &self.records_socket {
+            Some(Address::Tcp(address)) => {
+                bail!("--records-socket {address}: must be unix:PATH; records are not told over TCP")
+            }
+            Some(Address::Unix(path)) => Some(path.clone()),
+            None => None,
+        };
         let datapath = self.site.open()?;
         let engine = Arc::new(Engine::new(datapath));
-        super::event_loop()?.block_on(self.serve(engine.clone(), certificates))?;
+        super::event_loop()?.block_on(self.serve(engine.clone(), certificates, records))?;
         match Arc::into_inner(engine) {
             Some(engine) => engine.close(),
             None => tracing::debug!("a connection outlives the service; the ports close with the process"),
@@ -61,13 +74,29 @@ impl Serve {
         Ok(ExitCode::SUCCESS)
     }
 
-    async fn serve(&self, engine: Arc<Engine>, certificates: Option<Arc<Certificates>>) -> anyhow::Result<()> {
+    async fn serve(
+        &self,
+        engine: Arc<Engine>,
+        certificates: Option<Arc<Certificates>>,
+        records: Option<PathBuf>,
+    ) -> anyhow::Result<()> {
         let metrics = TcpListener::bind(self.metrics).await.with_context(|| format!("--metrics {}", self.metrics))?;
         let lease = Arc::new(Lease::default());
         let service = EngineServer::new(Service::new(engine.clone(), lease.clone(), self.site.hugepage_bytes()))
             .max_decoding_message_size(MOST_MESSAGE_BYTES)
             .max_encoding_message_size(MOST_MESSAGE_BYTES);
-        let router = Server::builder().http2_keepalive_interval(Some(Duration::from_secs(20))).add_service(service);
+        let observer = ObserverServer::new(Observer::new(engine.clone()));
+        let router = Server::builder()
+            .http2_keepalive_interval(Some(Duration::from_secs(20)))
+            .add_service(service)
+            .add_service(observer.clone());
+        let only_records = async {
+            let Some(path) = records else { return std::future::pending().await };
+            let connections =
+                listen::private(&path).with_context(|| format!("--records-socket unix:{}", path.display()))?;
+            let router = Server::builder().add_service(observer).add_service(NoControl);
+            Ok(router.serve_with_incoming(connections).await?)
+        };
         let control = async {
             match (&self.listen, certificates) {
                 (Address::Tcp(address), Some(certificates)) => {
@@ -88,6 +117,7 @@ impl Serve {
         tracing::info!(control = ?self.listen, metrics = %self.metrics, "serving");
         tokio::select! {
             ended = control => ended,
+            ended = only_records => ended,
             () = metrics::serve(metrics, engine.clone()) => Ok(()),
             () = lease.enforce(&engine) => Ok(()),
             signal = told_to_end() => {

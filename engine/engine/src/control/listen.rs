@@ -102,6 +102,15 @@ pub fn local(path: &PathBuf) -> io::Result<UnixListenerStream> {
     Ok(UnixListenerStream::new(UnixListener::bind(path)?))
 }
 
+/// The same for this process' user only. Other threads must not make files meanwhile.
+pub fn private(path: &PathBuf) -> io::Result<UnixListenerStream> {
+    use rustix::{fs::Mode, process::umask};
+    let before = umask(Mode::RWXG | Mode::RWXO | Mode::XUSR);
+    let connections = local(path);
+    umask(before);
+    connections
+}
+
 impl Connected for Authorised {
     type ConnectInfo = ();
     fn connect_info(&self) {}

@@ -8,7 +8,7 @@ use prost::bytes::Bytes;
 use spate_stateful::{Address, Record};
 use std::net::IpAddr;
 use std::time::Duration;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
@@ -17,6 +17,9 @@ const LOOK: Duration = Duration::from_millis(5);
 /// Answers that wait for a slow caller; then records are counted as missed.
 const ANSWERS: usize = 4;
 
+/// What a caller is told.
+pub type Answer = Result<WatchRecordsResponse, Status>;
+
 /// What has become of a run's records; none if connections are not recorded.
 pub fn stats(held: &Held) -> Option<RecordStats> {
     let RecordsState { path, written, left_out, problem } = held.run().records()?;
@@ -24,16 +27,29 @@ pub fn stats(held: &Held) -> Option<RecordStats> {
     Some(RecordStats { path, written, left_out, problem: problem.unwrap_or_default() })
 }
 
-/// Begins to tell a run's records. Ends with the run, or when the caller has enough.
-pub fn watch(held: &Held) -> Result<ReceiverStream<Result<WatchRecordsResponse, Status>>, Status> {
-    let problem = "it records no connections; prepare it with stateful.records in its plan";
-    let watch = held.run().watch_records().ok_or_else(|| Refusal::State(problem.into()))?;
+/// Begins to tell a run's records. Ends with the run, or when the caller has enough; `place` is the caller's until then.
+pub fn watch(held: &Held, place: OwnedSemaphorePermit) -> Result<ReceiverStream<Answer>, Refusal> {
+    let id = held.run().id();
+    let problem = "has no records of connections; prepare it with stateful.records in its plan, which are spec.records of a \
+                   TrafficProfile";
+    let watch = held.run().watch_records().ok_or_else(|| Refusal::State(format!("run {id:?} {problem}")))?;
+    if held.has_ended() {
+        let file = stats(held).map(|stats| stats.path).filter(|path| !path.is_empty());
+        let remedy = file.map_or("run it anew".into(), |file| format!("those of the whole run are in {file}"));
+        let ended = format!("run {id:?} has ended, and records are told while it lasts; {remedy}");
+        return Err(Refusal::State(ended));
+    }
     let (answers, stream) = mpsc::channel(ANSWERS);
-    tokio::spawn(tell(watch, answers));
+    let run_id = id.to_owned();
+    tokio::spawn(async move {
+        tell(watch, &run_id, answers).await;
+        drop(place);
+    });
     Ok(ReceiverStream::new(stream))
 }
 
-async fn tell(mut watch: Watch, answers: mpsc::Sender<Result<WatchRecordsResponse, Status>>) {
+async fn tell(mut watch: Watch, run_id: &str, answers: mpsc::Sender<Answer>) {
+    let answer = |records, missed| Ok(WatchRecordsResponse { records, missed, run_id: run_id.to_owned() });
     let mut looks = tokio::time::interval(LOOK);
     looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut told = 0;
@@ -41,7 +57,7 @@ async fn tell(mut watch: Watch, answers: mpsc::Sender<Result<WatchRecordsRespons
         while let Some(batch) = watch.take() {
             let records = batch.iter().map(|record| told_record(record, watch.templates())).collect();
             told = watch.missed();
-            if answers.send(Ok(WatchRecordsResponse { records, missed: told })).await.is_err() {
+            if answers.send(answer(records, told)).await.is_err() {
                 return;
             }
         }
@@ -49,7 +65,7 @@ async fn tell(mut watch: Watch, answers: mpsc::Sender<Result<WatchRecordsRespons
             let missed = watch.missed();
             if missed > told {
                 // Whoever does not hear of it has gone.
-                let _ = answers.send(Ok(WatchRecordsResponse { records: Vec::new(), missed })).await;
+                let _ = answers.send(answer(Vec::new(), missed)).await;
             }
             return;
         }

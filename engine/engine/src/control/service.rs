@@ -4,7 +4,7 @@ use super::capture::Captures;
 use super::lease::Lease;
 use super::runs::{Engine, Held};
 use super::status::Refusal;
-use super::{receivers, records, stats};
+use super::{receivers, stats};
 use crate::datapath::{PortDevice, PortInfo};
 use crate::plan::{MAX_PLAN_BYTES, decode, validate};
 use contract::engine_server;
@@ -172,16 +172,6 @@ impl engine_server::Engine for Service {
         let request = request.into_inner();
         receivers::reset(&*self.held(&request.run_id)?, &request.receivers)?;
         Ok(Response::new(ResetReceiversResponse {}))
-    }
-
-    type WatchRecordsStream = Answers<WatchRecordsResponse>;
-
-    async fn watch_records(
-        &self,
-        request: Request<WatchRecordsRequest>,
-    ) -> Result<Response<Self::WatchRecordsStream>, Status> {
-        let held = self.held(&request.into_inner().run_id)?;
-        Ok(Response::new(Box::pin(records::watch(&held)?)))
     }
 
     type CaptureStream = Answers<CaptureResponse>;

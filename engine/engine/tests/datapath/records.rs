@@ -6,6 +6,7 @@ use parquet::{
     file::reader::{FileReader, SerializedFileReader},
     record::RowAccessor,
 };
+use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 use spate_engine::datapath::{Datapath, PollMode, RecordsSpec, Run, RunSpec, RunState, TemplateCounters, Watch};
 use spate_stateful::{Count, Protocol, Record, Scenario};
 
@@ -111,6 +112,31 @@ fn a_file_that_exists_is_refused_and_a_run_that_did_nothing_leaves_none() {
     assert_eq!((refused.field.as_str(), refused.exhausted), ("stateful.records.path", false));
     assert!(refused.problem.ends_with("exists already: give another path, or move it away"), "{refused}");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
+}
+
+#[test]
+fn a_folder_that_the_engine_may_not_write_is_told_with_what_to_do() {
+    let _turn = turn();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("records.parquet");
+    let datapath = loopback(1, PollMode::Adaptive);
+    // Of somebody else, and asked without the capability that pods have not either.
+    std::os::unix::fs::chown(folder.path(), Some(65_534), Some(65_534)).unwrap();
+    let spec = recorded(&datapath, 7, over_v4(Protocol::Tcp, 1000), to(&path));
+    let refused = std::thread::scope(|scope| {
+        let asked = scope.spawn(|| {
+            let mut ours = capabilities(None).unwrap();
+            ours.effective.remove(CapabilitySet::DAC_OVERRIDE);
+            set_capabilities(None, ours).unwrap();
+            datapath.prepare(spec).err().unwrap()
+        });
+        asked.join().unwrap()
+    });
+    assert_eq!((refused.field.as_str(), refused.exhausted), ("stateful.records.path", false));
+    let problem = &refused.problem;
+    for part in [path.to_str().unwrap(), "Permission denied", "owned by the engine's user", "writable by all"] {
+        assert!(problem.contains(part), "{problem}");
+    }
 }
 
 #[test]

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! An engine that serves a loopback on a Unix socket, and a client of it.
+//! An engine that serves a loopback on a Unix socket and tells records on another, and clients of it.
 use contract::engine_client::EngineClient;
 use contract::prepare_request::Part;
 use contract::{Plan, PrepareHeader, PrepareRequest};
 use prost::Message;
 use sha2::{Digest, Sha256};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use tonic::transport::{Channel, Endpoint};
@@ -16,24 +16,40 @@ pub const ENGINE: &str = env!("CARGO_BIN_EXE_spate-engine");
 pub struct Engine(Child);
 
 impl Engine {
-    /// Serves a loopback of this name.
+    /// Serves a loopback of this name, and records beside the socket.
     pub async fn serve(socket: &Path, port: &str) -> (Self, EngineClient<Channel>) {
-        let listen = format!("unix:{}", socket.display());
+        let listen = unix(socket);
         let child = Command::new(ENGINE)
             .args(["serve", "--port", &format!("{port}=loopback"), "--hugepages", "none", "--metrics", "127.0.0.1:0"])
-            .args(["--memory", "128M", "--listen", &listen])
+            .args(["--memory", "128M", "--listen", &listen, "--records-socket", &unix(&records_beside(socket))])
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
         let engine = Self(child);
-        for _ in 0..300 {
-            if let Ok(channel) = Endpoint::from_shared(listen.clone()).unwrap().connect().await {
-                return (engine, EngineClient::new(channel));
-            }
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-        panic!("the engine does not listen");
+        channel(&records_beside(socket)).await;
+        (engine, EngineClient::new(channel(socket).await))
     }
+}
+
+/// Where an engine that listens on a socket tells records.
+pub fn records_beside(socket: &Path) -> PathBuf {
+    socket.with_extension("records")
+}
+
+/// As commands are given it.
+pub fn unix(socket: &Path) -> String {
+    format!("unix:{}", socket.display())
+}
+
+/// A connection to who listens there, or soon will.
+pub async fn channel(socket: &Path) -> Channel {
+    for _ in 0..300 {
+        if let Ok(channel) = Endpoint::from_shared(unix(socket)).unwrap().connect().await {
+            return channel;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("nobody listens at {}", socket.display());
 }
 
 impl Drop for Engine {

@@ -1903,8 +1903,9 @@ func (x *RecordStats) GetProblem() string {
 }
 
 type WatchRecordsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	RunId         string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// May be empty while there is one run only that has not ended.
+	RunId         string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1950,7 +1951,9 @@ type WatchRecordsResponse struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Records []*ConnectionRecord    `protobuf:"bytes,1,rep,name=records,proto3" json:"records,omitempty"`
 	// Not told so far, because the caller was too slow.
-	Missed        uint64 `protobuf:"varint,2,opt,name=missed,proto3" json:"missed,omitempty"`
+	Missed uint64 `protobuf:"varint,2,opt,name=missed,proto3" json:"missed,omitempty"`
+	// Whose they are.
+	RunId         string `protobuf:"bytes,3,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1997,6 +2000,13 @@ func (x *WatchRecordsResponse) GetMissed() uint64 {
 		return x.Missed
 	}
 	return 0
+}
+
+func (x *WatchRecordsResponse) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
 }
 
 // One end of a connection or UDP flow that has ended: the columns of docs/reference/records.md.
@@ -3950,10 +3960,11 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\bleft_out\x18\x03 \x01(\x04R\aleftOut\x12\x18\n" +
 	"\aproblem\x18\x04 \x01(\tR\aproblem\",\n" +
 	"\x13WatchRecordsRequest\x12\x15\n" +
-	"\x06run_id\x18\x01 \x01(\tR\x05runId\"k\n" +
+	"\x06run_id\x18\x01 \x01(\tR\x05runId\"\x82\x01\n" +
 	"\x14WatchRecordsResponse\x12;\n" +
 	"\arecords\x18\x01 \x03(\v2!.spate.engine.v1.ConnectionRecordR\arecords\x12\x16\n" +
-	"\x06missed\x18\x02 \x01(\x04R\x06missed\"\x94\x05\n" +
+	"\x06missed\x18\x02 \x01(\x04R\x06missed\x12\x15\n" +
+	"\x06run_id\x18\x03 \x01(\tR\x05runId\"\x94\x05\n" +
 	"\x10ConnectionRecord\x12\x1a\n" +
 	"\btemplate\x18\x01 \x01(\tR\btemplate\x12)\n" +
 	"\x04side\x18\x02 \x01(\x0e2\x15.spate.engine.v1.SideR\x04side\x12\x10\n" +
@@ -4152,7 +4163,7 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\tDirection\x12\x19\n" +
 	"\x15DIRECTION_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fDIRECTION_RX\x10\x01\x12\x10\n" +
-	"\fDIRECTION_TX\x10\x022\xc7\a\n" +
+	"\fDIRECTION_TX\x10\x022\xe8\x06\n" +
 	"\x06Engine\x12L\n" +
 	"\aGetInfo\x12\x1f.spate.engine.v1.GetInfoRequest\x1a .spate.engine.v1.GetInfoResponse\x12N\n" +
 	"\aPrepare\x12\x1f.spate.engine.v1.PrepareRequest\x1a .spate.engine.v1.PrepareResponse(\x01\x12F\n" +
@@ -4163,10 +4174,11 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\x04Stop\x12\x1c.spate.engine.v1.StopRequest\x1a\x1d.spate.engine.v1.StopResponse\x12I\n" +
 	"\x06Remove\x12\x1e.spate.engine.v1.RemoveRequest\x1a\x1f.spate.engine.v1.RemoveResponse\x12W\n" +
 	"\n" +
-	"WatchStats\x12\".spate.engine.v1.WatchStatsRequest\x1a#.spate.engine.v1.WatchStatsResponse0\x01\x12]\n" +
-	"\fWatchRecords\x12$.spate.engine.v1.WatchRecordsRequest\x1a%.spate.engine.v1.WatchRecordsResponse0\x01\x12N\n" +
+	"WatchStats\x12\".spate.engine.v1.WatchStatsRequest\x1a#.spate.engine.v1.WatchStatsResponse0\x01\x12N\n" +
 	"\aCapture\x12\x1f.spate.engine.v1.CaptureRequest\x1a .spate.engine.v1.CaptureResponse0\x01\x12a\n" +
-	"\x0eResetReceivers\x12&.spate.engine.v1.ResetReceiversRequest\x1a'.spate.engine.v1.ResetReceiversResponseB6Z4spate.dev/operator/internal/engine/enginev1;enginev1b\x06proto3"
+	"\x0eResetReceivers\x12&.spate.engine.v1.ResetReceiversRequest\x1a'.spate.engine.v1.ResetReceiversResponse2i\n" +
+	"\bObserver\x12]\n" +
+	"\fWatchRecords\x12$.spate.engine.v1.WatchRecordsRequest\x1a%.spate.engine.v1.WatchRecordsResponse0\x01B6Z4spate.dev/operator/internal/engine/enginev1;enginev1b\x06proto3"
 
 var (
 	file_spate_engine_v1_engine_proto_rawDescOnce sync.Once
@@ -4293,9 +4305,9 @@ var file_spate_engine_v1_engine_proto_depIdxs = []int32{
 	21, // 52: spate.engine.v1.Engine.Stop:input_type -> spate.engine.v1.StopRequest
 	23, // 53: spate.engine.v1.Engine.Remove:input_type -> spate.engine.v1.RemoveRequest
 	25, // 54: spate.engine.v1.Engine.WatchStats:input_type -> spate.engine.v1.WatchStatsRequest
-	28, // 55: spate.engine.v1.Engine.WatchRecords:input_type -> spate.engine.v1.WatchRecordsRequest
-	48, // 56: spate.engine.v1.Engine.Capture:input_type -> spate.engine.v1.CaptureRequest
-	46, // 57: spate.engine.v1.Engine.ResetReceivers:input_type -> spate.engine.v1.ResetReceiversRequest
+	48, // 55: spate.engine.v1.Engine.Capture:input_type -> spate.engine.v1.CaptureRequest
+	46, // 56: spate.engine.v1.Engine.ResetReceivers:input_type -> spate.engine.v1.ResetReceiversRequest
+	28, // 57: spate.engine.v1.Observer.WatchRecords:input_type -> spate.engine.v1.WatchRecordsRequest
 	5,  // 58: spate.engine.v1.Engine.GetInfo:output_type -> spate.engine.v1.GetInfoResponse
 	11, // 59: spate.engine.v1.Engine.Prepare:output_type -> spate.engine.v1.PrepareResponse
 	13, // 60: spate.engine.v1.Engine.Start:output_type -> spate.engine.v1.StartResponse
@@ -4305,9 +4317,9 @@ var file_spate_engine_v1_engine_proto_depIdxs = []int32{
 	22, // 64: spate.engine.v1.Engine.Stop:output_type -> spate.engine.v1.StopResponse
 	24, // 65: spate.engine.v1.Engine.Remove:output_type -> spate.engine.v1.RemoveResponse
 	26, // 66: spate.engine.v1.Engine.WatchStats:output_type -> spate.engine.v1.WatchStatsResponse
-	29, // 67: spate.engine.v1.Engine.WatchRecords:output_type -> spate.engine.v1.WatchRecordsResponse
-	49, // 68: spate.engine.v1.Engine.Capture:output_type -> spate.engine.v1.CaptureResponse
-	47, // 69: spate.engine.v1.Engine.ResetReceivers:output_type -> spate.engine.v1.ResetReceiversResponse
+	49, // 67: spate.engine.v1.Engine.Capture:output_type -> spate.engine.v1.CaptureResponse
+	47, // 68: spate.engine.v1.Engine.ResetReceivers:output_type -> spate.engine.v1.ResetReceiversResponse
+	29, // 69: spate.engine.v1.Observer.WatchRecords:output_type -> spate.engine.v1.WatchRecordsResponse
 	58, // [58:70] is the sub-list for method output_type
 	46, // [46:58] is the sub-list for method input_type
 	46, // [46:46] is the sub-list for extension type_name
@@ -4340,7 +4352,7 @@ func file_spate_engine_v1_engine_proto_init() {
 			NumEnums:      4,
 			NumMessages:   47,
 			NumExtensions: 0,
-			NumServices:   1,
+			NumServices:   2,
 		},
 		GoTypes:           file_spate_engine_v1_engine_proto_goTypes,
 		DependencyIndexes: file_spate_engine_v1_engine_proto_depIdxs,

@@ -34,7 +34,6 @@ const (
 	Engine_Stop_FullMethodName           = "/spate.engine.v1.Engine/Stop"
 	Engine_Remove_FullMethodName         = "/spate.engine.v1.Engine/Remove"
 	Engine_WatchStats_FullMethodName     = "/spate.engine.v1.Engine/WatchStats"
-	Engine_WatchRecords_FullMethodName   = "/spate.engine.v1.Engine/WatchRecords"
 	Engine_Capture_FullMethodName        = "/spate.engine.v1.Engine/Capture"
 	Engine_ResetReceivers_FullMethodName = "/spate.engine.v1.Engine/ResetReceivers"
 )
@@ -62,9 +61,6 @@ type EngineClient interface {
 	Remove(ctx context.Context, in *RemoveRequest, opts ...grpc.CallOption) (*RemoveResponse, error)
 	// The counters of one run, at once and then at every interval, until the run has ended.
 	WatchStats(ctx context.Context, in *WatchStatsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchStatsResponse], error)
-	// Records of connections as they end, from now until the run has ended. FAILED_PRECONDITION if the plan asks for none
-	// (Stateful.records).
-	WatchRecords(ctx context.Context, in *WatchRecordsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchRecordsResponse], error)
 	// Copies packets of a port, until enough were copied or the caller has enough.
 	Capture(ctx context.Context, in *CaptureRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[CaptureResponse], error)
 	// Starts the statistics of receivers anew.
@@ -181,28 +177,9 @@ func (c *engineClient) WatchStats(ctx context.Context, in *WatchStatsRequest, op
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Engine_WatchStatsClient = grpc.ServerStreamingClient[WatchStatsResponse]
 
-func (c *engineClient) WatchRecords(ctx context.Context, in *WatchRecordsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchRecordsResponse], error) {
-	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Engine_ServiceDesc.Streams[2], Engine_WatchRecords_FullMethodName, cOpts...)
-	if err != nil {
-		return nil, err
-	}
-	x := &grpc.GenericClientStream[WatchRecordsRequest, WatchRecordsResponse]{ClientStream: stream}
-	if err := x.ClientStream.SendMsg(in); err != nil {
-		return nil, err
-	}
-	if err := x.ClientStream.CloseSend(); err != nil {
-		return nil, err
-	}
-	return x, nil
-}
-
-// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type Engine_WatchRecordsClient = grpc.ServerStreamingClient[WatchRecordsResponse]
-
 func (c *engineClient) Capture(ctx context.Context, in *CaptureRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[CaptureResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Engine_ServiceDesc.Streams[3], Engine_Capture_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Engine_ServiceDesc.Streams[2], Engine_Capture_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -252,9 +229,6 @@ type EngineServer interface {
 	Remove(context.Context, *RemoveRequest) (*RemoveResponse, error)
 	// The counters of one run, at once and then at every interval, until the run has ended.
 	WatchStats(*WatchStatsRequest, grpc.ServerStreamingServer[WatchStatsResponse]) error
-	// Records of connections as they end, from now until the run has ended. FAILED_PRECONDITION if the plan asks for none
-	// (Stateful.records).
-	WatchRecords(*WatchRecordsRequest, grpc.ServerStreamingServer[WatchRecordsResponse]) error
 	// Copies packets of a port, until enough were copied or the caller has enough.
 	Capture(*CaptureRequest, grpc.ServerStreamingServer[CaptureResponse]) error
 	// Starts the statistics of receivers anew.
@@ -295,9 +269,6 @@ func (UnimplementedEngineServer) Remove(context.Context, *RemoveRequest) (*Remov
 }
 func (UnimplementedEngineServer) WatchStats(*WatchStatsRequest, grpc.ServerStreamingServer[WatchStatsResponse]) error {
 	return status.Error(codes.Unimplemented, "method WatchStats not implemented")
-}
-func (UnimplementedEngineServer) WatchRecords(*WatchRecordsRequest, grpc.ServerStreamingServer[WatchRecordsResponse]) error {
-	return status.Error(codes.Unimplemented, "method WatchRecords not implemented")
 }
 func (UnimplementedEngineServer) Capture(*CaptureRequest, grpc.ServerStreamingServer[CaptureResponse]) error {
 	return status.Error(codes.Unimplemented, "method Capture not implemented")
@@ -470,17 +441,6 @@ func _Engine_WatchStats_Handler(srv interface{}, stream grpc.ServerStream) error
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Engine_WatchStatsServer = grpc.ServerStreamingServer[WatchStatsResponse]
 
-func _Engine_WatchRecords_Handler(srv interface{}, stream grpc.ServerStream) error {
-	m := new(WatchRecordsRequest)
-	if err := stream.RecvMsg(m); err != nil {
-		return err
-	}
-	return srv.(EngineServer).WatchRecords(m, &grpc.GenericServerStream[WatchRecordsRequest, WatchRecordsResponse]{ServerStream: stream})
-}
-
-// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type Engine_WatchRecordsServer = grpc.ServerStreamingServer[WatchRecordsResponse]
-
 func _Engine_Capture_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(CaptureRequest)
 	if err := stream.RecvMsg(m); err != nil {
@@ -562,13 +522,123 @@ var Engine_ServiceDesc = grpc.ServiceDesc{
 			ServerStreams: true,
 		},
 		{
-			StreamName:    "WatchRecords",
-			Handler:       _Engine_WatchRecords_Handler,
-			ServerStreams: true,
-		},
-		{
 			StreamName:    "Capture",
 			Handler:       _Engine_Capture_Handler,
+			ServerStreams: true,
+		},
+	},
+	Metadata: "spate/engine/v1/engine.proto",
+}
+
+const (
+	Observer_WatchRecords_FullMethodName = "/spate.engine.v1.Observer/WatchRecords"
+)
+
+// ObserverClient is the client API for Observer service.
+//
+// For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
+//
+// What may be asked without authority over runs: its calls change nothing and renew no lease. Served beside the Engine, and alone on a
+// socket for people in the engine's pod.
+type ObserverClient interface {
+	// Records of connections as they end, from now until the run has ended. FAILED_PRECONDITION if the plan asks for none
+	// (Stateful.records) or the run has ended already, RESOURCE_EXHAUSTED if as many callers watch as may.
+	WatchRecords(ctx context.Context, in *WatchRecordsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchRecordsResponse], error)
+}
+
+type observerClient struct {
+	cc grpc.ClientConnInterface
+}
+
+func NewObserverClient(cc grpc.ClientConnInterface) ObserverClient {
+	return &observerClient{cc}
+}
+
+func (c *observerClient) WatchRecords(ctx context.Context, in *WatchRecordsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchRecordsResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Observer_ServiceDesc.Streams[0], Observer_WatchRecords_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[WatchRecordsRequest, WatchRecordsResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Observer_WatchRecordsClient = grpc.ServerStreamingClient[WatchRecordsResponse]
+
+// ObserverServer is the server API for Observer service.
+// All implementations must embed UnimplementedObserverServer
+// for forward compatibility.
+//
+// What may be asked without authority over runs: its calls change nothing and renew no lease. Served beside the Engine, and alone on a
+// socket for people in the engine's pod.
+type ObserverServer interface {
+	// Records of connections as they end, from now until the run has ended. FAILED_PRECONDITION if the plan asks for none
+	// (Stateful.records) or the run has ended already, RESOURCE_EXHAUSTED if as many callers watch as may.
+	WatchRecords(*WatchRecordsRequest, grpc.ServerStreamingServer[WatchRecordsResponse]) error
+	mustEmbedUnimplementedObserverServer()
+}
+
+// UnimplementedObserverServer must be embedded to have
+// forward compatible implementations.
+//
+// NOTE: this should be embedded by value instead of pointer to avoid a nil
+// pointer dereference when methods are called.
+type UnimplementedObserverServer struct{}
+
+func (UnimplementedObserverServer) WatchRecords(*WatchRecordsRequest, grpc.ServerStreamingServer[WatchRecordsResponse]) error {
+	return status.Error(codes.Unimplemented, "method WatchRecords not implemented")
+}
+func (UnimplementedObserverServer) mustEmbedUnimplementedObserverServer() {}
+func (UnimplementedObserverServer) testEmbeddedByValue()                  {}
+
+// UnsafeObserverServer may be embedded to opt out of forward compatibility for this service.
+// Use of this interface is not recommended, as added methods to ObserverServer will
+// result in compilation errors.
+type UnsafeObserverServer interface {
+	mustEmbedUnimplementedObserverServer()
+}
+
+func RegisterObserverServer(s grpc.ServiceRegistrar, srv ObserverServer) {
+	// If the following call panics, it indicates UnimplementedObserverServer was
+	// embedded by pointer and is nil.  This will cause panics if an
+	// unimplemented method is ever invoked, so we test this at initialization
+	// time to prevent it from happening at runtime later due to I/O.
+	if t, ok := srv.(interface{ testEmbeddedByValue() }); ok {
+		t.testEmbeddedByValue()
+	}
+	s.RegisterService(&Observer_ServiceDesc, srv)
+}
+
+func _Observer_WatchRecords_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(WatchRecordsRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(ObserverServer).WatchRecords(m, &grpc.GenericServerStream[WatchRecordsRequest, WatchRecordsResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Observer_WatchRecordsServer = grpc.ServerStreamingServer[WatchRecordsResponse]
+
+// Observer_ServiceDesc is the grpc.ServiceDesc for Observer service.
+// It's only intended for direct use with grpc.RegisterService,
+// and not to be introspected or modified (even as a copy)
+var Observer_ServiceDesc = grpc.ServiceDesc{
+	ServiceName: "spate.engine.v1.Observer",
+	HandlerType: (*ObserverServer)(nil),
+	Methods:     []grpc.MethodDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "WatchRecords",
+			Handler:       _Observer_WatchRecords_Handler,
 			ServerStreams: true,
 		},
 	},

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The service for those who may look on and change nothing: it knows no lease, and nothing of the engine is reached through it
+//! but records.
+use super::records::{self, Answer};
+use super::runs::{Engine, Held};
+use super::status::Refusal;
+use contract::{WatchRecordsRequest, engine_server, observer_server};
+use std::convert::Infallible;
+use std::future::{Ready, ready};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tokio::sync::Semaphore;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::codegen::{Service, http};
+use tonic::server::NamedService;
+use tonic::{Request, Response, Status};
+
+/// Callers at a time: those that do not read have up to 20 MiB of records waiting for each.
+const CALLERS: usize = 4;
+
+/// Records of an engine's runs.
+#[derive(Clone)]
+pub struct Observer {
+    engine: Arc<Engine>,
+    places: Arc<Semaphore>,
+}
+
+impl Observer {
+    /// Of this engine.
+    pub fn new(engine: Arc<Engine>) -> Self {
+        Self { engine, places: Arc::new(Semaphore::new(CALLERS)) }
+    }
+
+    /// The run of a request, which may leave it out if there is no choice.
+    fn held(&self, run_id: &str) -> Result<Arc<Held>, Refusal> {
+        if !run_id.is_empty() {
+            return self.engine.find(run_id);
+        }
+        let mut runs = self.engine.all();
+        runs.retain(|held| !held.has_ended());
+        match &runs[..] {
+            [] => Err(Refusal::State("no run is under way; ask again when one is".into())),
+            [only] => Ok(Arc::clone(only)),
+            _ => {
+                let mut ids: Vec<_> = runs.iter().map(|held| held.run().id()).collect();
+                ids.sort_unstable();
+                Err(Refusal::field("run_id", format!("is missing; must be one of {}", ids.join(", "))))
+            }
+        }
+    }
+}
+
+#[tonic::async_trait]
+impl observer_server::Observer for Observer {
+    type WatchRecordsStream = ReceiverStream<Answer>;
+
+    async fn watch_records(
+        &self,
+        request: Request<WatchRecordsRequest>,
+    ) -> Result<Response<Self::WatchRecordsStream>, Status> {
+        let held = self.held(&request.into_inner().run_id)?;
+        let crowded = |_| Refusal::Exhausted(format!("{CALLERS} callers watch records already; end one of them"));
+        let place = Arc::clone(&self.places).try_acquire_owned().map_err(crowded)?;
+        Ok(Response::new(records::watch(&held, place)?))
+    }
+}
+
+/// Stands where the engine's own service is not offered: refuses its calls by name.
+#[derive(Clone)]
+pub struct NoControl;
+
+impl NamedService for NoControl {
+    const NAME: &'static str = engine_server::SERVICE_NAME;
+}
+
+impl<B> Service<http::Request<B>> for NoControl {
+    type Response = http::Response<tonic::body::Body>;
+    type Error = Infallible;
+    type Future = Ready<Result<Self::Response, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<B>) -> Self::Future {
+        let call = request.uri().path().trim_start_matches('/');
+        let refusal =
+            format!("{call} is not answered on a socket of records; call where the engine listens (serve --listen)");
+        ready(Ok(Status::permission_denied(refusal).into_http()))
+    }
+}
