@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // One profile on two pods of one link: each has clients and servers of its own, and flows go between all of them. Each records its
-// flows' ends on the volume they share.
+// flows' ends on the volume they share, and tells them live.
 
 package suites
 
@@ -81,8 +81,11 @@ spec:
 func TestPoolsOverTwoPods(t *testing.T) {
 	ns := namespace(t)
 	provision(t, ns)
+	viewer, reader := userOf(t, ns, "spate-viewer"), userOf(t, ns, "spate-records-reader")
 	mustApply(t, ns, twoPods)
 	condition(t, 60*time.Second, generatorNamed(ns, "two"), spate.ConditionReady, metav1.ConditionTrue)
+	phase(t, 30*time.Second, profileNamed(ns, "echo"), spate.ProfileRunning)
+	live := readLive(t, "echo", viewer, reader)
 	run := passed(t, ns, "echo")
 	side := templateOf(t, run, "echo")
 	begun := 600 - run.Status.Result.Flows.NotBegun
@@ -98,6 +101,11 @@ func TestPoolsOverTwoPods(t *testing.T) {
 		}
 	}
 	recorded(t, run, 2)
+	for _, pod := range run.Status.Result.Records.Pods {
+		if live[pod.Pod] == 0 || live[pod.Pod] > pod.Written {
+			t.Errorf("%d records of pod %s were told live, and it has written %d", live[pod.Pod], pod.Pod, pod.Written)
+		}
+	}
 	t.Run("a pod without a client of its own", func(t *testing.T) {
 		mustApply(t, ns, strings.NewReplacer("last: 10.211.16.5", "last: 10.211.16.1", "  duration: 4s", "  runID: alone\n  duration: 4s").Replace(twoPods))
 		refused := condition(t, 20*time.Second, profileNamed(ns, "echo"), spate.ConditionReady, metav1.ConditionFalse)

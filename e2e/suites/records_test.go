@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Connection records on a volume of the cluster: every end of every connection, in files that are whole.
+// Connection records on a volume of the cluster: every end of every connection, in files that are whole; and live, for whoever may
+// execute in pods.
 
 package suites
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"io"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
@@ -17,9 +23,15 @@ import (
 	"testing"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	spate "spate.dev/operator/api/v1alpha1"
@@ -140,4 +152,96 @@ func holdsRecords(t *testing.T, file string, rows int64) {
 	if footer := body[len(body)-length:]; bytes.Count(footer, count) < 2 {
 		t.Errorf("%s: its footer does not tell of %d rows: %q", file, rows, footer)
 	}
+}
+
+// userOf makes a service account that has one role in the namespace, and gives its kubeconfig.
+func userOf(t *testing.T, ns, role string) string {
+	t.Helper()
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: role}}
+	binding := &rbacv1.RoleBinding{
+		ObjectMeta: account.ObjectMeta,
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: ns, Name: role}},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+	}
+	for _, object := range []client.Object{account, binding} {
+		if err := kube.Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	token := &authenticationv1.TokenRequest{}
+	if err := kube.SubResource("token").Create(t.Context(), account, token); err != nil {
+		t.Fatal(err)
+	}
+	config, err := ctrl.GetConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := rest.LoadTLSFiles(config); err != nil {
+		t.Fatal(err)
+	}
+	made := clientcmdapi.NewConfig()
+	made.Clusters[role] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}
+	made.AuthInfos[role] = &clientcmdapi.AuthInfo{Token: token.Status.Token}
+	made.Contexts[role] = &clientcmdapi.Context{Cluster: role, AuthInfo: role, Namespace: ns}
+	made.CurrentContext = role
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*made, file); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// readLive reads the records of a run that is under way, until it has ended, and gives how many there were by pod. Before that it shows
+// that a reader who has enough ends at once, and that nobody else may read.
+func readLive(t *testing.T, profile, viewer, reader string) map[string]int64 {
+	t.Helper()
+	_, err := script("build/out/kubectl-spate", "records", profile, "--kubeconfig", viewer)
+	if err == nil || !strings.Contains(err.Error(), "pods/exec") || !strings.Contains(err.Error(), "bind the ClusterRole spate-records-reader") {
+		t.Errorf("a viewer got %v", err)
+	}
+
+	interrupted := exec.Command(filepath.Join(root, "build/out/kubectl-spate"), "records", profile, "--kubeconfig", reader)
+	var said bytes.Buffer
+	interrupted.Stderr = &said
+	output, err := interrupted.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := interrupted.Start(); err != nil {
+		t.Fatal(err)
+	}
+	some, err := bufio.NewReader(output).ReadString('\n')
+	if err := errors.Join(err, interrupted.Process.Signal(os.Interrupt)); err != nil {
+		t.Errorf("%v: %s", err, said.String())
+	}
+	_, copied := io.Copy(io.Discard, output)
+	if err := errors.Join(copied, interrupted.Wait()); err != nil || !strings.Contains(said.String(), " records, 0 missed") {
+		t.Errorf("interrupted after %q: %v: %s", some, err, said.String())
+	}
+
+	all, err := script("build/out/kubectl-spate", "records", profile, "--kubeconfig", reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	live := map[string]int64{}
+	for line := range strings.Lines(all) {
+		var record struct {
+			Pod, Run, Template, Side string
+			Reason                   string `json:"end_reason"`
+			Sent                     int64  `json:"sent_bytes"`
+			Start, End               int64
+		}
+		if err := json.Unmarshal([]byte(line), &record); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		if !strings.HasPrefix(record.Run, profile+"-") || record.Template != "echo" || record.Reason != "closed" || record.Sent != 1000 || record.Start <= 0 || record.Start > record.End {
+			t.Errorf("got %s", line)
+		}
+		live[record.Pod]++
+	}
+	_, err = script("build/out/kubectl-spate", "records", profile, "--kubeconfig", reader)
+	if err == nil || !strings.Contains(err.Error(), "has ended") {
+		t.Errorf("after the end: %v", err)
+	}
+	return live
 }

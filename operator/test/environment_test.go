@@ -151,7 +151,7 @@ func installOperator(ctx context.Context) error {
 	if err := cluster.kube.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: operatorNamespace}}); err != nil {
 		return err
 	}
-	for _, file := range []string{"role.yaml", "role_binding.yaml", "viewer_role.yaml", "editor_role.yaml", "generator_editor_role.yaml"} {
+	for _, file := range []string{"role.yaml", "role_binding.yaml", "viewer_role.yaml", "editor_role.yaml", "generator_editor_role.yaml", "records_reader_role.yaml"} {
 		if err := applyFile(ctx, filepath.Join("../../config/rbac", file)); err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}

@@ -6,7 +6,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -18,22 +17,18 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/tools/clientcmd"
-	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	spatev1 "spate.dev/operator/api/v1alpha1"
 )
 
-// resultFlags are those of kubectl that say where a run is, and how it is told.
+// resultFlags say where a run is, and how it is told.
 type resultFlags struct {
-	rules     *clientcmd.ClientConfigLoadingRules
-	overrides clientcmd.ConfigOverrides
-	output    string
+	clusterFlags
+	output string
 }
 
 func newResultCommand() *cobra.Command {
-	flags := resultFlags{rules: clientcmd.NewDefaultClientConfigLoadingRules()}
+	var flags resultFlags
 	c := &cobra.Command{
 		Use:   "result RUN",
 		Short: "Show what a run measured, and its verdict",
@@ -47,11 +42,11 @@ whose latest run is meant then.`,
 			if flags.output != "" && flags.output != "json" {
 				return fmt.Errorf("-o %s: must be json, or absent for a table", flags.output)
 			}
-			reader, namespace, err := flags.connect()
+			cluster, err := flags.connect()
 			if err != nil {
 				return err
 			}
-			run, err := findRun(c.Context(), reader, namespace, args[0])
+			run, err := findRun(c.Context(), cluster.reader, cluster.namespace, args[0])
 			if err != nil {
 				return err
 			}
@@ -61,49 +56,9 @@ whose latest run is meant then.`,
 			return writeResult(c.OutOrStdout(), run)
 		},
 	}
-	c.Flags().StringVarP(&flags.overrides.Context.Namespace, "namespace", "n", "", "namespace of the run; that of the context when absent")
-	c.Flags().StringVar(&flags.overrides.CurrentContext, "context", "", "context of the kubeconfig; the current one when absent")
-	c.Flags().StringVar(&flags.rules.ExplicitPath, "kubeconfig", "", "path of the kubeconfig")
+	flags.add(c)
 	c.Flags().StringVarP(&flags.output, "output", "o", "", "json, or a table when absent")
 	return c
-}
-
-// connect gives a client of the cluster that kubectl would talk to, and the namespace.
-func (f *resultFlags) connect() (kube.Reader, string, error) {
-	config := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(f.rules, &f.overrides)
-	namespace, _, err := config.Namespace()
-	if err != nil {
-		return nil, "", err
-	}
-	rest, err := config.ClientConfig()
-	if err != nil {
-		return nil, "", err
-	}
-	scheme := runtime.NewScheme()
-	if err := spatev1.AddToScheme(scheme); err != nil {
-		return nil, "", err
-	}
-	reader, err := kube.New(rest, kube.Options{Scheme: scheme})
-	return reader, namespace, err
-}
-
-// findRun gives the run of a name, or the latest of a profile of that name.
-func findRun(ctx context.Context, reader kube.Reader, namespace, name string) (*spatev1.TrafficRun, error) {
-	run := &spatev1.TrafficRun{}
-	missing := reader.Get(ctx, kube.ObjectKey{Namespace: namespace, Name: name}, run)
-	if missing == nil || kube.IgnoreNotFound(missing) != nil {
-		return run, missing
-	}
-	var runs spatev1.TrafficRunList
-	if err := reader.List(ctx, &runs, kube.InNamespace(namespace)); err != nil {
-		return nil, err
-	}
-	ofProfile := slices.DeleteFunc(runs.Items, func(r spatev1.TrafficRun) bool { return string(r.Spec.Profile.Name) != name })
-	if len(ofProfile) == 0 {
-		return nil, fmt.Errorf("there is no TrafficRun %q in namespace %s, and no run of a TrafficProfile %q", name, namespace, name)
-	}
-	latest := slices.MaxFunc(ofProfile, func(a, b spatev1.TrafficRun) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
-	return &latest, nil
 }
 
 // told is a run's result for programs.

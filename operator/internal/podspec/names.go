@@ -25,6 +25,9 @@ const (
 	EngineName = "spate-engine"
 	ManagedBy  = "spate-operator"
 
+	// EngineContainer is the one container of an engine pod.
+	EngineContainer = "engine"
+
 	// PortGRPC and PortMetrics name container ports.
 	PortGRPC    = "grpc"
 	PortMetrics = "metrics"

@@ -34,6 +34,11 @@ const (
 	tlsDir     = "/etc/spate/tls"
 	podInfoDir = "/etc/spate/pod"
 
+	// recordsSocketVariable tells the engine, and who runs its commands in the pod, where records of connections are told. On a volume of
+	// the pod's own, since the root file system is read-only.
+	recordsSocketVariable = "SPATE_RECORDS_SOCKET"
+	recordsSocket         = "unix:/run/spate-records.sock"
+
 	// terminationGrace lets an engine stop its traffic and finish its drain.
 	terminationGrace = 15
 )
@@ -98,10 +103,11 @@ func (t Template) Pod(index, attempt int) *corev1.Pod {
 
 func (t Template) container(index int) corev1.Container {
 	return corev1.Container{
-		Name:            "engine",
+		Name:            EngineContainer,
 		Image:           t.Image,
 		ImagePullPolicy: t.PullPolicy,
 		Args:            t.args(index),
+		Env:             []corev1.EnvVar{{Name: recordsSocketVariable, Value: recordsSocket}},
 		Ports: []corev1.ContainerPort{
 			{Name: PortGRPC, ContainerPort: grpcPort, Protocol: corev1.ProtocolTCP},
 			{Name: PortMetrics, ContainerPort: metricsPort, Protocol: corev1.ProtocolTCP},

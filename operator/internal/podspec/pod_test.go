@@ -3,6 +3,7 @@
 package podspec
 
 import (
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -230,6 +231,18 @@ func TestOnlyPuntsGetTheDeviceThatMakesInterfaces(t *testing.T) {
 		if mounted != punts || fromHost != punts || may != punts {
 			t.Errorf("punt %v: device mounted %v, of the host %v, NET_ADMIN %v", punts, mounted, fromHost, may)
 		}
+	}
+}
+
+func TestTheSocketOfRecordsIsWhereThePodMayWrite(t *testing.T) {
+	c := Template{Generator: generator()}.Pod(0, 0).Spec.Containers[0]
+	at := slices.IndexFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == "SPATE_RECORDS_SOCKET" })
+	if at < 0 {
+		t.Fatalf("no socket in %v", c.Env)
+	}
+	file, isUnix := strings.CutPrefix(c.Env[at].Value, "unix:")
+	if !isUnix || !slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return !m.ReadOnly && m.MountPath == path.Dir(file) }) {
+		t.Errorf("%s is on none of %v", c.Env[at].Value, c.VolumeMounts)
 	}
 }
 

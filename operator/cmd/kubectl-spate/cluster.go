@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// In which cluster and namespace is a run, and which run is meant?
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+)
+
+// clusterFlags are those of kubectl that say where a run is.
+type clusterFlags struct {
+	kubeconfig string
+	overrides  clientcmd.ConfigOverrides
+}
+
+func (f *clusterFlags) add(c *cobra.Command) {
+	c.Flags().StringVarP(&f.overrides.Context.Namespace, "namespace", "n", "", "namespace of the run; that of the context when absent")
+	c.Flags().StringVar(&f.overrides.CurrentContext, "context", "", "context of the kubeconfig; the current one when absent")
+	c.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "path of the kubeconfig")
+}
+
+// cluster is the one that kubectl would talk to, and the namespace.
+type cluster struct {
+	config    *rest.Config
+	reader    kube.Reader
+	namespace string
+}
+
+func (f *clusterFlags) connect() (*cluster, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = f.kubeconfig
+	config := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &f.overrides)
+	namespace, _, err := config.Namespace()
+	if err != nil {
+		return nil, err
+	}
+	rest, err := config.ClientConfig()
+	if err != nil {
+		return nil, err
+	}
+	scheme := runtime.NewScheme()
+	if err := spatev1.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	reader, err := kube.New(rest, kube.Options{Scheme: scheme})
+	return &cluster{config: rest, reader: reader, namespace: namespace}, err
+}
+
+// findRun gives the run of a name, or the latest of a profile of that name.
+func findRun(ctx context.Context, reader kube.Reader, namespace, name string) (*spatev1.TrafficRun, error) {
+	run := &spatev1.TrafficRun{}
+	missing := reader.Get(ctx, kube.ObjectKey{Namespace: namespace, Name: name}, run)
+	if missing == nil || kube.IgnoreNotFound(missing) != nil {
+		return run, missing
+	}
+	var runs spatev1.TrafficRunList
+	if err := reader.List(ctx, &runs, kube.InNamespace(namespace)); err != nil {
+		return nil, err
+	}
+	ofProfile := slices.DeleteFunc(runs.Items, func(r spatev1.TrafficRun) bool { return string(r.Spec.Profile.Name) != name })
+	if len(ofProfile) == 0 {
+		return nil, fmt.Errorf("there is no TrafficRun %q in namespace %s, and no run of a TrafficProfile %q", name, namespace, name)
+	}
+	latest := slices.MaxFunc(ofProfile, func(a, b spatev1.TrafficRun) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+	return &latest, nil
+}
