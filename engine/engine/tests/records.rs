@@ -339,7 +339,7 @@ async fn what_a_reader_is_too_slow_for_is_told() {
     let path = folder.path().join("out.parquet");
     let mut many = plan(every(path.to_str().unwrap()));
     many.timing.as_mut().unwrap().duration_ns = 2_000_000_000;
-    many.stateful.as_mut().unwrap().templates[0].flows_per_second = Some(Ratio { numerator: 20_000, denominator: 1 });
+    many.stateful.as_mut().unwrap().templates[0].flows_per_second = Some(Ratio { numerator: 25_000, denominator: 1 });
     prepare(&mut client, &many).await;
     let mut reads_late: Vec<Child> = (0..4).map(|_| records(&socket, &[])).collect();
     reads_late.iter_mut().for_each(watches);

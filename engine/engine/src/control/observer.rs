@@ -15,7 +15,7 @@ use tonic::codegen::{Service, http};
 use tonic::server::NamedService;
 use tonic::{Request, Response, Status};
 
-/// Callers at a time: those that do not read have up to 20 MiB of records waiting for each.
+/// Callers at a time: for each that does not read up to 20 MiB of records wait.
 const CALLERS: usize = 4;
 
 /// Records of an engine's runs.

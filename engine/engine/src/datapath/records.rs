@@ -6,8 +6,8 @@ use std::{
     path::PathBuf,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering::Relaxed},
-        mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel},
+        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
+        mpsc::{Receiver, Sender, TryRecvError, channel},
     },
     thread,
     time::Duration,
@@ -29,8 +29,8 @@ const RING: usize = 1 << 17;
 const LOOK: Duration = Duration::from_millis(2);
 /// Records that are taken at once.
 const BATCH: usize = 4096;
-/// Batches that wait for a slow watcher.
-const BATCHES: usize = 32;
+/// Records that wait for a slow watcher, in however many batches: each worker's are one by themselves.
+const WAITING: usize = 1 << 15;
 
 /// Bytes that records take in a worker with so many flows.
 pub(super) const fn bytes(flows: usize) -> usize {
@@ -121,26 +121,43 @@ impl Records {
     }
 
     pub(super) fn watch(&self) -> Watch {
-        let (sender, batches) = sync_channel(BATCHES);
-        let missed = Arc::<AtomicU64>::default();
+        let (sender, batches) = channel();
+        let (waiting, missed) = <(Arc<AtomicUsize>, Arc<AtomicU64>)>::default();
         let mut watchers = lock(&self.0.watchers);
         // After the last record nobody would hear of the end.
         if !self.done() {
-            watchers.push(Watcher { sender, missed: Arc::clone(&missed) });
+            watchers.push(Watcher { sender, waiting: Arc::clone(&waiting), missed: Arc::clone(&missed) });
         }
-        Watch { batches, missed, templates: Arc::clone(&self.0.templates), over: false }
+        Watch { batches, waiting, missed, templates: Arc::clone(&self.0.templates), over: false }
     }
 }
 
 /// Somebody who is told of records.
 struct Watcher {
-    sender: SyncSender<Vec<Record>>,
+    sender: Sender<Vec<Record>>,
+    waiting: Arc<AtomicUsize>,
     missed: Arc<AtomicU64>,
+}
+
+impl Watcher {
+    /// Gives them if there is room. Whether the watcher is still there.
+    fn tell(&self, batch: &[Record]) -> bool {
+        if Arc::strong_count(&self.waiting) == 1 {
+            return false;
+        }
+        if self.waiting.load(Relaxed) + batch.len() > WAITING {
+            self.missed.fetch_add(batch.len() as u64, Relaxed);
+            return true;
+        }
+        self.waiting.fetch_add(batch.len(), Relaxed);
+        self.sender.send(batch.to_vec()).is_ok()
+    }
 }
 
 /// Records of a run from the moment on in which it was asked for. Times are of the wall clock, in ns since the epoch.
 pub struct Watch {
     batches: Receiver<Vec<Record>>,
+    waiting: Arc<AtomicUsize>,
     missed: Arc<AtomicU64>,
     templates: Arc<[String]>,
     over: bool,
@@ -150,7 +167,10 @@ impl Watch {
     /// The next few, if there are any now.
     pub fn take(&mut self) -> Option<Vec<Record>> {
         match self.batches.try_recv() {
-            Ok(batch) => Some(batch),
+            Ok(batch) => {
+                self.waiting.fetch_sub(batch.len(), Relaxed);
+                Some(batch)
+            }
             Err(error) => {
                 self.over |= error == TryRecvError::Disconnected;
                 None
@@ -213,15 +233,7 @@ impl Writer {
         let clock = &self.clock;
         let batch: Vec<Record> = chunk.into_iter().map(|record| record.by(|ns| clock.wall_of(ns))).collect();
         self.write(&batch);
-        let tell = |watcher: &Watcher| match watcher.sender.try_send(batch.clone()) {
-            Ok(()) => true,
-            Err(TrySendError::Full(batch)) => {
-                watcher.missed.fetch_add(batch.len() as u64, Relaxed);
-                true
-            }
-            Err(TrySendError::Disconnected(_)) => false,
-        };
-        lock(&self.shared.watchers).retain(tell);
+        lock(&self.shared.watchers).retain(|watcher| watcher.tell(&batch));
         true
     }
 

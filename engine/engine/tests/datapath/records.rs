@@ -189,3 +189,15 @@ fn records_are_told_as_they_come_also_without_a_file() {
     assert!(ends.values().all(|ends| *ends == 2), "both ends");
     assert!(watched(&run, run.watch_records().unwrap()).0.is_empty(), "after the end there are none");
 }
+
+#[test]
+fn few_records_wait_for_a_watcher_however_long_they_take_to_come() {
+    let _turn = turn();
+    let datapath = loopback(1, PollMode::Busy);
+    let every = RecordsSpec { one_in: 1, path: None, most: 0 };
+    let run = start(&datapath, recorded(&datapath, 7, over_v4(Protocol::Tcp, 1000), every));
+    let watch = run.watch_records().unwrap();
+    wait_for(&run, RunState::Complete, 10);
+    let (all, missed) = watched(&run, watch);
+    assert_eq!((all.len(), missed), (1000, 0));
+}
