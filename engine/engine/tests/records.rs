@@ -272,7 +272,10 @@ fn records(socket: &Path, arguments: &[&str]) -> Child {
 fn watches(child: &mut Child) {
     let said = child.stderr.as_mut().unwrap();
     // No further than the line: the rest is read later.
-    let line: Vec<u8> = said.bytes().map(Result::unwrap).take_while(|&byte| byte != b'\n').collect();
+    let (mut line, mut byte) = (Vec::new(), [0]);
+    while said.read(&mut byte).unwrap() > 0 && byte != *b"\n" {
+        line.extend(byte);
+    }
     assert_eq!(String::from_utf8(line).unwrap(), "records from now on");
 }
 

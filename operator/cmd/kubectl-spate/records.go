@@ -53,7 +53,7 @@ run that has not begun. RUN may be the name of a TrafficProfile, whose latest ru
 
 The run's profile must have spec.records. A reader that is slower than the run misses records: how many is told at the end on standard error, by pod.
 
-Engines are asked in their pods, by the verb create of pods/exec in the generator's namespace, which the ClusterRole spate-records-reader has.`,
+Engines are asked in their pods, which takes the right to pods/exec in the generator's namespace: the ClusterRole spate-records-reader has it.`,
 		Example: `  kubectl spate records web
   kubectl spate records web -n tests | jq -c 'select(.end_reason != "closed") | [.pod, .local_address, .end_reason]'`,
 		Args: cobra.ExactArgs(1),

@@ -6,10 +6,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
+
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -52,7 +53,7 @@ func (e *command) end(code int) {
 	done := metav1.Status{Status: metav1.StatusSuccess}
 	if code != 0 {
 		done = metav1.Status{Status: metav1.StatusFailure, Reason: "NonZeroExitCode", Details: &metav1.StatusDetails{
-			Causes: []metav1.StatusCause{{Type: "ExitCode", Message: fmt.Sprint(code)}},
+			Causes: []metav1.StatusCause{{Type: "ExitCode", Message: strconv.Itoa(code)}},
 		}}
 	}
 	text, err := json.Marshal(done)

@@ -24,8 +24,8 @@ pub struct Records {
     #[arg(long, value_name = "ADDRESS", env = super::RECORDS_SOCKET)]
     connect: Address,
     /// The run's id; may be left out while only one run is under way.
-    #[arg(long, default_value = "", value_name = "ID")]
-    run: String,
+    #[arg(long, value_name = "ID")]
+    run: Option<String>,
     /// Ends with standard input, too: for callers elsewhere that may vanish.
     #[arg(long)]
     until_eof: bool,
@@ -44,7 +44,7 @@ impl Records {
     async fn print(&self) -> anyhow::Result<()> {
         let mut client =
             ObserverClient::new(connect(&self.connect).await?).max_decoding_message_size(MOST_MESSAGE_BYTES);
-        let request = WatchRecordsRequest { run_id: self.run.clone() };
+        let request = WatchRecordsRequest { run_id: self.run.clone().unwrap_or_default() };
         let mut answers = client.watch_records(request).await.map_err(refused)?.into_inner();
         eprintln!("records from now on");
         let mut output = BufWriter::new(io::stdout().lock());
