@@ -13,6 +13,8 @@ use contract::{
 };
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use prost::Message;
+use rustix::process::Pid;
+use rustix::thread::{CpuSet, sched_getaffinity};
 use std::collections::BTreeSet;
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
@@ -332,6 +334,36 @@ async fn the_command_prints_the_columns_of_files_and_ends_with_the_run_or_its_ca
     let ended = records(&socket, &["--run", "r"]).wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&ended.stderr);
     assert!(!ended.status.success() && said.contains("has ended") && said.contains(path.to_str().unwrap()), "{said}");
+}
+
+/// The CPUs that a process' threads may use whose names begin so.
+fn cpus(process: u32, threads: &str) -> BTreeSet<usize> {
+    let mut all = BTreeSet::new();
+    for task in std::fs::read_dir(format!("/proc/{process}/task")).unwrap() {
+        let task = task.unwrap();
+        if std::fs::read_to_string(task.path().join("comm")).is_ok_and(|name| name.starts_with(threads)) {
+            let thread = Pid::from_raw(task.file_name().to_str().unwrap().parse().unwrap());
+            let set = sched_getaffinity(thread).unwrap();
+            all.extend((0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)));
+        }
+    }
+    all
+}
+
+#[tokio::test]
+async fn a_reader_keeps_off_the_cpus_of_workers_if_there_are_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("spate.sock");
+    let (engine, mut client) = Engine::serve(&socket, "l").await;
+    prepare(&mut client, &plan(every(""))).await;
+    let mut reader = records(&socket, &["--until-eof"]);
+    watches(&mut reader);
+    let (all, workers) = (cpus(engine.id(), "spate-engine"), cpus(engine.id(), "worker-"));
+    let others: BTreeSet<usize> = all.difference(&workers).copied().collect();
+    assert_eq!(workers.len(), 1);
+    assert_eq!(cpus(reader.id(), "spate-engine"), if others.is_empty() { workers } else { others });
+    drop(reader.stdin.take());
+    assert!(reader.wait().unwrap().success());
 }
 
 #[tokio::test]

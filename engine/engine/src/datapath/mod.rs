@@ -25,6 +25,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub use capture::{Capture, CaptureSpec, Captured};
 pub use clock::Clock;
 pub use command::Direction;
+pub use open::WORKER_THREAD;
 pub use readings::Received;
 pub use records::Watch;
 pub use run::Run;

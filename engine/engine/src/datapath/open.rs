@@ -322,6 +322,9 @@ impl Threads {
     }
 }
 
+/// What the names of workers' threads begin with; their number follows.
+pub const WORKER_THREAD: &str = "worker-";
+
 /// Starts a worker's thread, pinned and known to DPDK.
 fn spawn(index: usize, cpu: usize, eal: Eal, parts: worker::Parts) -> Result<JoinHandle<()>, String> {
     let (ready, wait) = mpsc::sync_channel(1);
@@ -348,7 +351,8 @@ fn spawn(index: usize, cpu: usize, eal: Eal, parts: worker::Parts) -> Result<Joi
             }
         }
     };
-    let thread = thread::Builder::new().name(format!("worker-{index}")).spawn(run).map_err(|e| e.to_string())?;
+    let thread =
+        thread::Builder::new().name(format!("{WORKER_THREAD}{index}")).spawn(run).map_err(|e| e.to_string())?;
     wait.recv().map_err(|e| e.to_string())??;
     Ok(thread)
 }

@@ -52,6 +52,14 @@ pub async fn channel(socket: &Path) -> Channel {
     panic!("nobody listens at {}", socket.display());
 }
 
+impl Engine {
+    /// Of its process.
+    #[allow(dead_code, reason = "not every test looks at the process")]
+    pub fn id(&self) -> u32 {
+        self.0.id()
+    }
+}
+
 impl Drop for Engine {
     fn drop(&mut self) {
         let _ = self.0.kill();
