@@ -6,6 +6,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -130,7 +131,7 @@ func hasEnded(run *spatev1.TrafficRun) error {
 		}
 	}
 	return fmt.Errorf("run %s has ended, and records are told while it lasts; files with them on the generator's volume: %s; see kubectl spate result %s",
-		run.Name, strings.Join(files, ", "), run.Name)
+		run.Name, cmp.Or(strings.Join(files, ", "), "none"), run.Name)
 }
 
 // records prints a run's records by its pods until it has ended or the context has.
