@@ -5,6 +5,7 @@ use super::ports::{self, Asked, LineRate};
 use crate::datapath::{Config, Datapath, Memory, PollMode, PortConfig};
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::path::PathBuf;
 
 #[derive(Clone, Debug, Args)]
@@ -67,7 +68,9 @@ impl Site {
     /// Opens it.
     pub fn open(&self) -> anyhow::Result<Datapath> {
         let links = self.links.by_port(self.ports.iter().map(|port| port.name.as_str()))?;
-        let mut datapath = Datapath::open(self.config()?)?;
+        let config = self.config()?;
+        keep_to(&config.control_cpus)?;
+        let mut datapath = Datapath::open(config)?;
         datapath.join(links)?;
         Ok(datapath)
     }
@@ -109,8 +112,8 @@ impl Site {
     }
 
     fn cpu_list(&self) -> anyhow::Result<Vec<usize>> {
-        let allowed = rustix::thread::sched_getaffinity(None).context("the CPUs of this process cannot be asked")?;
-        let allowed: Vec<usize> = (0..rustix::thread::CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect();
+        let allowed = sched_getaffinity(None).context("the CPUs of this process cannot be asked")?;
+        let allowed: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect();
         if self.cpus == "auto" {
             return Ok(allowed);
         }
@@ -120,6 +123,13 @@ impl Site {
             None => Ok(wanted),
         }
     }
+}
+
+/// This thread and all that it starts run on these CPUs; workers pin themselves to theirs.
+fn keep_to(cpus: &[usize]) -> anyhow::Result<()> {
+    let mut set = CpuSet::new();
+    cpus.iter().for_each(|&cpu| set.set(cpu));
+    sched_setaffinity(None, &set).with_context(|| format!("control cannot be kept to CPUs {cpus:?}"))
 }
 
 /// The first CPU for control and one for each worker; with too few, control shares the last worker's.
@@ -141,7 +151,7 @@ fn parse_cpus(list: &str) -> Option<Vec<usize>> {
     for part in list.split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let (first, last): (usize, usize) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
-        if first > last || last >= rustix::thread::CpuSet::MAX_CPU {
+        if first > last || last >= CpuSet::MAX_CPU {
             return None;
         }
         cpus.extend((first..=last).filter(|cpu| !cpus.contains(cpu)).collect::<Vec<_>>());
