@@ -108,6 +108,14 @@ impl Flow {
     /// Forgets pieces that are acknowledged.
     #[inline]
     pub fn dequeue(&mut self, backlogs: &mut Slab<Backlog>) {
+        if self.piece_count > 1 {
+            self.dequeue_all(backlogs);
+        } else if !seq_before(self.snd_una, self.snd_end) {
+            self.piece_count = 0;
+        }
+    }
+
+    fn dequeue_all(&mut self, backlogs: &mut Slab<Backlog>) {
         while self.piece_count > 0 {
             let end = if self.piece_count > 1 { self.piece(1, backlogs).seq } else { self.snd_end };
             if seq_before(self.snd_una, end) {

@@ -295,9 +295,9 @@ impl Flow {
     /// After a pause the window starts anew (RFC 5681 section 4.1).
     fn restart(&mut self, cx: &Context<'_>) {
         let idle_ns = u64::from(cx.now.us().wrapping_sub(self.rtt_at)) << 10;
-        let initial = self.initial_cwnd(cx);
-        if self.srtt > 0 && idle_ns > self.rto_ns(cx) {
-            self.cwnd = self.cwnd.min(initial);
+        // No time-out is shorter than the least.
+        if self.srtt > 0 && idle_ns > cx.tunables.minimum_rto_ns && idle_ns > self.rto_ns(cx) {
+            self.cwnd = self.cwnd.min(self.initial_cwnd(cx));
             // The pause is no time in which CUBIC may have grown (RFC 9438 section 5.8).
             self.epoch_at = 0;
         }
