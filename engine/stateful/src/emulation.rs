@@ -84,6 +84,12 @@ struct OpenLimit {
     opening: u64,
 }
 
+/// Whether replies to a tuple of a template's clients arrive here.
+fn home<'a>(of: &'a crate::Template, home: &'a Home) -> impl Fn(&tuples::Tuple) -> bool {
+    let port = of.client.as_ref().map_or(0, |client| client.port);
+    move |tuple| home(port, of.destination_port, tuple)
+}
+
 /// Between whom a flow is, as drawn, to a port.
 fn between(draw: &Draw, remote_port: u16) -> Tuple {
     let tuples::Tuple { client, server, source_port, .. } = draw.tuple;
@@ -324,9 +330,7 @@ impl Emulation {
             self.stack.counters(template, true).one(Count::LateFlows);
         }
         let of = &self.scenario.templates[template];
-        let Some(port) = of.client.as_ref().map(|client| client.port) else { return };
-        let home = |tuple: &tuples::Tuple| (self.home)(port, of.destination_port, tuple);
-        let Some(draw) = self.tuples.next(template, home) else {
+        let Some(draw) = self.tuples.next(template, home(of, &*self.home)) else {
             return self.stack.counters(template, true).one(Count::PortsExhausted);
         };
         let opening = self.stack.opening(template, number, between(&draw, of.destination_port));
@@ -344,9 +348,7 @@ impl Emulation {
             self.limits[template].opening -= 1;
             while let Err(NotOpened::InUse) = self.stack.open_found(&opening, now_ns) {
                 let of = &self.scenario.templates[template];
-                let port = of.client.as_ref().map_or(0, |client| client.port);
-                let home = |tuple: &tuples::Tuple| (self.home)(port, of.destination_port, tuple);
-                if !self.tuples.skip(&mut draw, home) {
+                if !self.tuples.skip(&mut draw, home(of, &*self.home)) {
                     self.stack.counters(template, true).one(Count::PortsExhausted);
                     break;
                 }

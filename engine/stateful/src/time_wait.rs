@@ -95,6 +95,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn each_is_found_and_fetched_once_before_its_turn() {
+        let mut queue = TimeWaits::new(100);
+        (0..100).for_each(|index| assert!(queue.push(index, index)));
+        let mut due = [Entry { index: 0, at: 0 }; BATCH];
+        let (mut fetched, mut found, mut taken) = (vec![], vec![], 0);
+        let batch = BATCH as u32;
+        for to in [4, 4, 7, 40, 40, 40, 60, 99, 99, 99] {
+            taken += queue.take_due(to, &mut due) as u32;
+            queue.look_ahead(|index| fetched.push(index), |index| found.push(index));
+            assert_eq!(fetched.last(), Some(&(taken + 2 * batch).min(100).saturating_sub(1)), "{to}");
+            assert_eq!(found.last(), Some(&(taken + batch).min(100).saturating_sub(1)), "{to}");
+        }
+        assert!(taken == 100 && fetched.is_sorted() && found.is_sorted());
+        // All but those that were due at once.
+        assert_eq!((fetched.len(), found.len()), (95, 95));
+    }
+
+    #[test]
     fn flows_come_out_in_order_in_batches_and_the_queue_never_grows() {
         let start = u32::MAX - 5; // ticks wrap around
         let mut queue = TimeWaits::new(40);
