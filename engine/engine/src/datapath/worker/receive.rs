@@ -262,10 +262,11 @@ impl Receiver {
             let flows = if trailers { None } else { only(&port.emulating, runs) };
             if let Some(emulated) = flows {
                 // Nothing but one run's flows is expected: no more is done for each packet than they need.
-                for (index, len) in lens[..packets].iter().enumerate() {
+                #[expect(clippy::needless_range_loop, reason = "lengths are seldom needed")]
+                for index in 0..packets {
                     let (frame, hints) = (self.burst.head(index), hints(&self.burst, index));
                     if !emulated.receive(&Arrived { port: port.port, frame, hints, at_ns }) {
-                        port.attached.offer(frame, *len);
+                        port.attached.offer(frame, lens[index]);
                         foreign += 1;
                     }
                 }
