@@ -57,6 +57,16 @@ func (f *clusterFlags) connect() (*cluster, error) {
 	return &cluster{config: rest, reader: reader, namespace: namespace}, err
 }
 
+// find connects, and gives the run that is meant: see findRun.
+func (f *clusterFlags) find(ctx context.Context, name string) (*cluster, *spatev1.TrafficRun, error) {
+	cluster, err := f.connect()
+	if err != nil {
+		return nil, nil, err
+	}
+	run, err := findRun(ctx, cluster.reader, cluster.namespace, name)
+	return cluster, run, err
+}
+
 // findRun gives the run of a name, or the latest of a profile of that name.
 func findRun(ctx context.Context, reader kube.Reader, namespace, name string) (*spatev1.TrafficRun, error) {
 	run := &spatev1.TrafficRun{}

@@ -59,11 +59,7 @@ Engines are asked in their pods, which takes the right to pods/exec in the gener
   kubectl spate records web -n tests | jq -c 'select(.end_reason != "closed") | [.pod, .local_address, .end_reason]'`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			cluster, err := flags.connect()
-			if err != nil {
-				return err
-			}
-			run, err := findRun(c.Context(), cluster.reader, cluster.namespace, args[0])
+			cluster, run, err := flags.find(c.Context(), args[0])
 			if err != nil {
 				return err
 			}

@@ -42,11 +42,7 @@ whose latest run is meant then.`,
 			if flags.output != "" && flags.output != "json" {
 				return fmt.Errorf("-o %s: must be json, or absent for a table", flags.output)
 			}
-			cluster, err := flags.connect()
-			if err != nil {
-				return err
-			}
-			run, err := findRun(c.Context(), cluster.reader, cluster.namespace, args[0])
+			_, run, err := flags.find(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
