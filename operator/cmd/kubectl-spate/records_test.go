@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-
 	"net/http"
 	"net/http/httptest"
 	"slices"
