@@ -32,6 +32,35 @@ struct Inner {
     source: String,
 }
 
+/// How the wall clock stood to the monotonic one at some time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Wall {
+    /// Nanoseconds of the wall clock minus monotonic ones.
+    offset: i64,
+}
+
+impl Wall {
+    /// What an adjustment is at least to be one that whoever asks for an instant can mean: clocks of machines agree no better.
+    const ADJUSTMENT_NS: u64 = 10_000;
+
+    /// The wall-clock time of a monotonic instant.
+    #[inline]
+    pub(super) fn of(self, mono_ns: u64) -> u64 {
+        mono_ns.wrapping_add_signed(self.offset)
+    }
+
+    /// The monotonic instant of a wall-clock time; those before the monotonic clock's start are its start.
+    pub(super) fn mono_of(self, wall_ns: u64) -> u64 {
+        let mono = i128::from(wall_ns) - i128::from(self.offset);
+        u64::try_from(mono.max(0)).unwrap_or(u64::MAX)
+    }
+
+    /// An earlier one, unless the wall clock was adjusted since then.
+    pub(super) fn unless_adjusted_since(self, earlier: Self) -> Self {
+        if self.offset.abs_diff(earlier.offset) < Self::ADJUSTMENT_NS { earlier } else { self }
+    }
+}
+
 /// A time stamp counter that runs at one rate on all CPUs.
 #[derive(Debug)]
 struct Counter {
@@ -94,13 +123,13 @@ impl Clock {
     /// The wall-clock time of a monotonic instant.
     #[inline]
     pub(super) fn wall_of(&self, mono_ns: u64) -> u64 {
-        mono_ns.wrapping_add_signed(self.inner.wall_offset.load(Relaxed))
+        self.wall().of(mono_ns)
     }
 
-    /// The monotonic instant of a wall-clock time; those before this clock's start are its start.
-    pub(super) fn mono_of(&self, wall_ns: u64) -> u64 {
-        let mono = i128::from(wall_ns) - i128::from(self.inner.wall_offset.load(Relaxed));
-        u64::try_from(mono.max(0)).unwrap_or(u64::MAX)
+    /// How the wall clock stands now.
+    #[inline]
+    pub(super) fn wall(&self) -> Wall {
+        Wall { offset: self.inner.wall_offset.load(Relaxed) }
     }
 
     /// From a time stamp in a trailer, by a wall clock that need not be this one, to a monotonic instant: within 39 hours
@@ -195,7 +224,21 @@ mod tests {
         assert!(clock.now_wall_ns().abs_diff(system_ns(ClockId::Realtime)) < 5_000_000);
         a_wall_clock_that_is_set_does_not_touch_what_was_measured_by_it(&clock);
         let later = clock.now_wall_ns() + 1_000_000_000;
-        assert_eq!(clock.wall_of(clock.mono_of(later)), later);
+        assert_eq!(clock.wall_of(clock.wall().mono_of(later)), later);
+    }
+
+    #[test]
+    fn instants_keep_their_distance_while_the_wall_clock_is_followed() {
+        let start = Wall { offset: 1_700_000_000_000_000_000 };
+        let at = start.of(5_000);
+        for (adjusted, mono) in
+            [(-2, 5_000), (9_999, 5_000), (-10_000, 15_000), (-3_600_000_000_000, 3_600_000_005_000)]
+        {
+            let now = Wall { offset: start.offset + adjusted };
+            let wall = now.unless_adjusted_since(start);
+            assert_eq!((wall.mono_of(at), wall.of(mono)), (mono, at), "{adjusted}");
+        }
+        assert_eq!(start.mono_of(7), 0);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use spate_wire::Mark;
 
 use super::{
     Change, Clock, FlowChange, RecordsState, RunError, RunState, Steering, TemplateCounters, TemplateTimes, Timing,
+    clock::Wall,
     command::{Command, FlowRate, RateChange, TempoChange},
     receive_plan,
     records::{Records, Watch},
@@ -58,6 +59,8 @@ pub(super) struct Receiver {
 /// What changes.
 pub(super) struct Control {
     clock: RunClock,
+    /// How the wall clock stood when its start was set.
+    wall: Option<Wall>,
     pub(super) started_at_wall_ns: Option<u64>,
     /// End of transmission on the run's clock.
     end_ns: u64,
@@ -126,6 +129,7 @@ impl Run {
     pub(super) fn new(parts: Parts) -> Self {
         let control = Control {
             clock: RunClock::new(),
+            wall: None,
             started_at_wall_ns: None,
             end_ns: parts.end_ns,
             stop_reason: None,
@@ -170,12 +174,14 @@ impl Run {
         if state != RunState::Prepared {
             return Err(RunError::State { state, problem: "only a prepared run can be started" });
         }
-        let at = self.clock.mono_of(at_wall_ns);
+        let wall = self.clock.wall();
+        let at = wall.mono_of(at_wall_ns);
         let now = self.clock.mono_ns();
         if at < now {
             return Err(RunError::Passed { at_wall_ns, late_ns: now - at });
         }
         control.clock.start(at);
+        control.wall = Some(wall);
         control.started_at_wall_ns = Some(at_wall_ns);
         self.workers.tell_all(|| Command::Start(self.slot, at));
         Ok(())
@@ -191,7 +197,8 @@ impl Run {
         self.refuse_ended(&control)?;
         // All rates first: a refused change changes nothing.
         let rates = streams.iter().map(|&s| control.streams[s].changed_rate(change)).collect::<Result<Vec<_>, _>>()?;
-        let at = self.instant(at_wall_ns);
+        let wall = self.wall(&control);
+        let at = self.instant(at_wall_ns, wall);
         let at_ns = control.clock.ahead(at).map_or(0, |ns| ns.max(0).cast_unsigned()).max(control.last_change_ns);
         control.last_change_ns = at_ns;
         let mut by_port: BTreeMap<usize, Vec<(usize, Option<Rate>)>> = BTreeMap::new();
@@ -215,7 +222,7 @@ impl Run {
             self.workers.tell_all(|| Command::Change(self.slot, change.clone()));
         }
         let effective = control.clock.mono_of(at_ns).unwrap_or(at).max(at);
-        Ok(self.clock.wall_of(effective))
+        Ok(wall.of(effective))
     }
 
     /// Stops transmission and the run's clock at an instant (0: now); returns it.
@@ -337,13 +344,14 @@ impl Run {
     fn change_flows(&self, templates: Option<&[usize]>, change: FlowChange, at_wall_ns: u64) -> Result<u64, RunError> {
         let mut control = self.control();
         self.refuse_ended(&control)?;
-        let at = self.instant(at_wall_ns);
+        let wall = self.wall(&control);
+        let at = self.instant(at_wall_ns, wall);
         let at_ns = control.clock.ahead(at).map_or(0, |ns| ns.max(0).cast_unsigned()).max(control.last_change_ns);
         self.templates.change_rates(templates, change, |worker, factor, row| {
             self.workers.tell(worker, Command::FlowRate(self.slot, FlowRate { at_ns, factor, row }));
         })?;
         control.last_change_ns = at_ns;
-        Ok(self.clock.wall_of(control.clock.mono_of(at_ns).unwrap_or(at).max(at)))
+        Ok(wall.of(control.clock.mono_of(at_ns).unwrap_or(at).max(at)))
     }
 
     /// Its templates, unless it is over.
@@ -442,8 +450,15 @@ impl Run {
     }
 
     /// The monotonic instant of a wall-clock one that somebody asked for, as late as it takes to tell all workers.
-    fn instant(&self, at_wall_ns: u64) -> u64 {
-        self.clock.mono_of(at_wall_ns).max(self.clock.mono_ns() + LEAD_NS)
+    fn instant(&self, at_wall_ns: u64, wall: Wall) -> u64 {
+        wall.mono_of(at_wall_ns).max(self.clock.mono_ns() + LEAD_NS)
+    }
+
+    /// How the wall clock stands to the run's. As at its start for as long as it was not adjusted: what is asked for at a
+    /// distance from the start is at that distance, to the nanosecond.
+    fn wall(&self, control: &Control) -> Wall {
+        let now = self.clock.wall();
+        control.wall.map_or(now, |start| now.unless_adjusted_since(start))
     }
 
     fn turn(&self, at_wall_ns: u64, turn: Turn, problem: &'static str) -> Result<u64, RunError> {
@@ -457,7 +472,8 @@ impl Run {
         if control.clock.last_turn() == turn {
             return Err(RunError::State { state, problem });
         }
-        let at = self.instant(at_wall_ns).max(control.clock.next_turn().unwrap_or(0));
+        let wall = self.wall(&control);
+        let at = self.instant(at_wall_ns, wall).max(control.clock.next_turn().unwrap_or(0));
         let at_ns = control.clock.ahead(at).map_or(0, |ns| ns.max(0).cast_unsigned());
         if turn == Turn::Stand && at_ns >= control.end_ns {
             let problem = "its transmission will have ended by then; pause it at an earlier instant";
@@ -465,7 +481,7 @@ impl Run {
         }
         control.clock.turn(at, turn);
         self.workers.tell_all(|| Command::Turn(self.slot, at, turn));
-        Ok(self.clock.wall_of(at))
+        Ok(wall.of(at))
     }
 
     fn stop_locked(&self, control: &mut Control, reason: &str) {
