@@ -5,7 +5,6 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
-use rustix::thread::{CpuSet, sched_setaffinity};
 use spate_dpdk::{BURST, Burst, RxQueue};
 use spate_engine::datapath::{Clock, PollMode, PortDevice};
 use spate_stats::{Distribution, Histogram};
@@ -13,7 +12,7 @@ use spate_wire::{Trailer, trailer};
 
 use crate::cases;
 use crate::pages::Reserved;
-use crate::rig::{Cpus, Rig, prefer};
+use crate::rig::{Cpus, Rig, pin, prefer};
 
 const RATES: [u64; 4] = [10_000, 100_000, 1_000_000, 10_000_000];
 /// The mean rate may be wrong by this.
@@ -88,7 +87,6 @@ impl Pacing {
         let rig = Rig::open(PortDevice::Outlet, reserved.pages(), self.cpus, PollMode::Busy)?;
         let (mut queues, _registered) = rig.engine().datapath().outlet(0)?;
         let queue = queues.first_mut().context("an outlet has a queue")?;
-        pin(self.cpus.control_cpu)?;
         rig.prefer()?;
         let mut failed = Vec::new();
         for rate in RATES {
@@ -254,13 +252,6 @@ impl Idle {
         }
         least
     }
-}
-
-fn pin(cpu: usize) -> anyhow::Result<()> {
-    ensure!(cpu < CpuSet::MAX_CPU, "there is no CPU {cpu}");
-    let mut set = CpuSet::new();
-    set.set(cpu);
-    sched_setaffinity(None, &set).with_context(|| format!("this thread cannot be pinned to CPU {cpu}"))
 }
 
 #[cfg(test)]

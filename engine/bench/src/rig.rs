@@ -6,9 +6,10 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use contract::Plan;
 use prost::Message;
+use rustix::thread::{CpuSet, sched_setaffinity};
 use spate_engine::control::runs::{Engine, Held};
 use spate_engine::datapath::{Config, Datapath, Memory, PollMode, PortConfig, PortDevice, UseOffloads};
 use spate_engine::plan::decode::Format;
@@ -48,6 +49,8 @@ pub struct Rig {
 impl Rig {
     /// Opens it.
     pub fn open(device: PortDevice, pages: Pages, cpus: Cpus, poll: PollMode) -> anyhow::Result<Self> {
+        // As the engine: what a measurement does beside the worker is not to take its CPU.
+        pin(cpus.control_cpu)?;
         let memory = match pages {
             Pages::Huge => Memory::Huge { bytes: MEMORY, page: None },
             Pages::Normal => Memory::Normal { bytes: MEMORY },
@@ -120,6 +123,14 @@ pub fn prefer(tid: i32) -> anyhow::Result<()> {
         return Err(std::io::Error::last_os_error()).context("a thread's niceness cannot be set");
     }
     Ok(())
+}
+
+/// This thread, and all that it starts, runs on one CPU; workers keep to their own.
+pub fn pin(cpu: usize) -> anyhow::Result<()> {
+    ensure!(cpu < CpuSet::MAX_CPU, "there is no CPU {cpu}");
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    sched_setaffinity(None, &set).with_context(|| format!("control cannot be kept to CPU {cpu}"))
 }
 
 /// The thread of this process with this name.

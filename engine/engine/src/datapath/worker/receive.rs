@@ -252,21 +252,23 @@ impl Receiver {
             } else {
                 self.burst.lens_and_fetch(&mut lens);
             }
+            let flows = only(&port.emulating, runs);
             let mut hashes = [0; BURST];
-            let ahead = look_ahead(&port.emulating, runs, port.port, &self.burst, &mut hashes);
+            let ahead = flows.as_ref().is_some_and(|emulated| {
+                let frames = (0..packets).map(|index| self.burst.head(index));
+                emulated.look_ahead(port.port, frames, &mut hashes)
+            });
             let bytes = lens[..packets].iter().map(|len| u64::from(*len) + FCS_LEN).sum();
             let hints = |burst: &Burst, index: usize| Hints {
                 verified: port.marks && burst.is_verified(index),
                 hash: ahead.then_some(hashes[index]),
             };
-            let flows = if trailers { None } else { only(&port.emulating, runs) };
-            if let Some(emulated) = flows {
+            if let Some(emulated) = flows.filter(|_| !trailers) {
                 // Nothing but one run's flows is expected: no more is done for each packet than they need.
-                #[expect(clippy::needless_range_loop, reason = "lengths are seldom needed")]
-                for index in 0..packets {
+                for (index, len) in lens[..packets].iter().enumerate() {
                     let (frame, hints) = (self.burst.head(index), hints(&self.burst, index));
                     if !emulated.receive(&Arrived { port: port.port, frame, hints, at_ns }) {
-                        port.attached.offer(frame, lens[index]);
+                        port.attached.offer(frame, *len);
                         foreign += 1;
                     }
                 }
@@ -328,20 +330,6 @@ fn may_receive(emulating: &[usize], runs: &mut [Option<Box<WorkerRun>>]) -> bool
 fn only<'a>(emulating: &[usize], runs: &'a mut [Option<Box<WorkerRun>>]) -> Option<&'a mut Emulated> {
     let [slot] = emulating else { return None };
     runs[*slot].as_mut().and_then(|run| run.emulated.as_deref_mut())
-}
-
-/// Has the applications of a port's only run look at a burst before it is received; see there.
-#[inline]
-fn look_ahead(
-    emulating: &[usize],
-    runs: &[Option<Box<WorkerRun>>],
-    port: usize,
-    burst: &Burst,
-    hashes: &mut [u32; BURST],
-) -> bool {
-    let [slot] = emulating else { return false };
-    let emulated = runs[*slot].as_ref().and_then(|run| run.emulated.as_ref());
-    emulated.is_some_and(|emulated| emulated.look_ahead(port, (0..burst.len()).map(|index| burst.head(index)), hashes))
 }
 
 /// Gives a packet to the applications that a port's runs emulate. Whether it was for one of them.
