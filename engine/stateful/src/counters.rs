@@ -84,7 +84,8 @@ counters! {
     Fragments "fragments" "" "Fragments of IP packets to addresses of the side, dropped: they are not put together.";
     PeerClosedEarly "peer_closed_early" "" "Programs that waited for more when the peer closed.";
     FlowsExhausted "flows_exhausted" "err_no_memory" "Flows not started because all places were taken.";
-    PortsExhausted "ports_exhausted" "err_no_template" "Flows not started because all tries found their addresses and ports in use.";
+    Unmatched "unmatched" "err_no_template" "Connections to servers that were reset, and datagrams dropped, because the first bytes are no template's.";
+    PortsExhausted "ports_exhausted" "err_c_tuple_err" "Flows not started because all tries found their addresses and ports in use.";
     OpenLimitWaits "open_limit_waits" "" "Flows that had to wait because as many as may be were open.";
     TimeWaitReused "time_wait_reused" "" "Flows in TIME-WAIT that a new SYN ended early (RFC 6191).";
     MessagesSent "messages_sent" "udps_sndpkt" "Datagrams that programs sent.";

@@ -139,8 +139,10 @@ impl Emulation {
             Ok(OpenLimit { most, held: 0, begun: 0, opening: 0 })
         });
         let limits = limits.collect::<Result<Box<_>, _>>()?;
+        let mut stack = Stack::new(scenario.clone(), ports, seed, now_ns);
+        stack.set_worker(share.worker, share.workers);
         Ok(Self {
-            stack: Stack::new(scenario.clone(), ports, seed, now_ns),
+            stack,
             prepared,
             arrivals: None,
             tuples,

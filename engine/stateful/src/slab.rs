@@ -52,6 +52,12 @@ impl<T> Slab<T> {
         self.places.len() - self.left
     }
 
+    /// Places left.
+    #[inline]
+    pub fn left(&self) -> usize {
+        self.left
+    }
+
     /// The place that is taken next, if any is left.
     #[inline]
     pub fn next(&self) -> Option<u32> {

@@ -112,6 +112,10 @@ struct Side {
     seed: u64,
     /// Clients have MACs of their own.
     own_macs: bool,
+    /// The other side is here, too.
+    paired: bool,
+    /// Its flows connect: those of TCP.
+    connects: bool,
 }
 
 /// Flows of a port that have something to send, in the order of their turns.
@@ -196,6 +200,10 @@ pub struct Stack {
     ports: Vec<Port>,
     /// Other workers have flows of the same clients.
     shared: bool,
+    /// This worker, and of how many.
+    worker: (u64, u64),
+    /// Flows of clients whose servers are here that wait for their connection, and of servers whose clients are.
+    connecting: [usize; 2],
     /// By template and side.
     sides: Vec<Side>,
     /// Of initial sequence numbers.
@@ -335,6 +343,7 @@ impl Stack {
             let tcp = template.protocol == Protocol::Tcp;
             let client = template.client.as_ref().map(|client| (client.port, &client.tunables, &client.program));
             let server = template.server.as_ref().map(|server| (server.port, &server.tunables, &server.program));
+            let paired = client.is_some() && server.is_some();
             [(client, own_macs, tcp || template.latency), (server, false, tcp)].map(|(side, own_macs, timed)| {
                 let counters = Arc::new(match &side {
                     Some((.., program)) => Counters::new(tcp, timed, program.counters.len()),
@@ -343,7 +352,8 @@ impl Stack {
                 let (port, tunables, program) = side.map_or_else(Default::default, |(port, tunables, program)| {
                     (port, tunables.clone(), program.clone())
                 });
-                Side { counters, port, tunables, program, seed: template.seed, own_macs }
+                let seed = template.seed;
+                Side { counters, port, tunables, program, seed, own_macs, paired, connects: paired && tcp }
             })
         });
         let port = |link: &PortLink| Port {
@@ -372,6 +382,8 @@ impl Stack {
             }),
             ports: ports.iter().map(port).collect(),
             shared: false,
+            worker: (0, 1),
+            connecting: [0; 2],
             sides: sides.collect(),
             secret: random::mix(seed),
             now: Instant { ns: now_ns },
@@ -384,6 +396,11 @@ impl Stack {
     /// Other workers have flows of the same clients: see [`Received::Elsewhere`].
     pub fn set_shared(&mut self, shared: bool) {
         self.shared = shared;
+    }
+
+    /// It is one of several workers: its servers number their flows so that no other's have the same numbers.
+    pub fn set_worker(&mut self, worker: u64, workers: u64) {
+        self.worker = (worker, workers);
     }
 
     /// Clients of a port send to these addresses at these MACs, and to all others by its next hop.
@@ -460,7 +477,9 @@ impl Stack {
             return Err(NotOpened::InUse);
         }
         let mac = self.ports[port].towards(tuple.remote);
-        let Some(index) = self.add(template, true, number, (tuple, &key, hash), mac) else {
+        let added =
+            if self.has_room(template) { self.add(template, true, number, (tuple, &key, hash), mac) } else { None };
+        let Some(index) = added else {
             self.sides[side_of(template, true)].counters.one(Count::FlowsExhausted);
             return Err(NotOpened::Exhausted);
         };
@@ -478,6 +497,30 @@ impl Stack {
         }
         self.settle(index);
         Ok(())
+    }
+
+    /// Whether a client's flow can have a place, and its server's too, if that is here: besides those that other clients wait for.
+    /// Else clients would take all, and wait for servers that have none.
+    #[inline]
+    fn has_room(&self, template: usize) -> bool {
+        let [clients, servers] = self.connecting;
+        !self.sides[side_of(template, true)].paired || self.flows.left() >= 2 + clients.saturating_sub(servers)
+    }
+
+    /// A flow waits for its connection no more: its program is beyond its first instruction, or it has ended there.
+    #[inline]
+    fn waits_no_more(&mut self, index: u32) {
+        let side = usize::from(self.flows[index].side);
+        if self.sides[side].connects {
+            let waiting = &mut self.connecting[side % 2];
+            *waiting = waiting.saturating_sub(1);
+        }
+    }
+
+    /// The number of a server's next flow, of all workers'.
+    fn server_number(&self, template: usize) -> u64 {
+        let (worker, workers) = self.worker;
+        self.sides[side_of(template, false)].counters.get(Count::Accepts) * workers + worker
     }
 
     /// RFC 6528: a clock plus a secret function of who talks to whom.
@@ -544,6 +587,7 @@ impl Stack {
         }
         self.table.insert(hash, index);
         self.sides[side].counters.opened();
+        self.connecting[side % 2] += usize::from(self.sides[side].connects);
         self.note_begin(index, tuple, key.kind & is::UDP != 0);
         Some(index)
     }
@@ -677,8 +721,13 @@ impl Stack {
         }
         self.note_before(index);
         let flow = &self.flows[index];
-        if self.first_bytes_tell && !s.payload.is_empty() && s.seq == flow.rcv_nxt {
-            self.choose(index, port, s.payload);
+        if self.first_bytes_tell
+            && !s.payload.is_empty()
+            && s.seq == flow.rcv_nxt
+            && !self.choose(index, port, s.payload)
+        {
+            self.settle(index);
+            return Received::Taken;
         }
         let progress = if self.readers.is_some() {
             self.input_and_read(index, s, ecn)
@@ -766,7 +815,7 @@ impl Stack {
         let tuple = &packet.tuple(s.source_port, s.destination_port);
         let opens = s.flags & (flag::SYN | flag::ACK | flag::RST | flag::FIN) == flag::SYN;
         if opens && let Some(template) = self.server_for(port, tuple, Protocol::Tcp, None) {
-            let number = self.sides[side_of(template, false)].counters.get(Count::Accepts);
+            let number = self.server_number(template);
             let Some(index) = self.add(template, false, number, (tuple, key, hash), packet.source_mac) else {
                 self.sides[side_of(template, false)].counters.one(Count::FlowsExhausted);
                 return Received::Taken;
@@ -829,13 +878,16 @@ impl Stack {
             Some(index) => index,
             None => {
                 let Some(template) = self.server_for(port, &tuple, Protocol::Udp, Some(d.payload)) else {
+                    if let Some(template) = self.server_for(port, &tuple, Protocol::Udp, None) {
+                        self.sides[side_of(template, false)].counters.one(Count::Unmatched);
+                    }
                     return match self.owner(port, tuple.local) {
                         Some(side) if self.shared && is_client(side) => Received::Elsewhere,
                         Some(_) => Received::Taken,
                         None => Received::Foreign,
                     };
                 };
-                let number = self.sides[side_of(template, false)].counters.get(Count::Accepts);
+                let number = self.server_number(template);
                 let Some(index) = self.add(template, false, number, (&tuple, &key, hash), packet.source_mac) else {
                     self.sides[side_of(template, false)].counters.one(Count::FlowsExhausted);
                     return Received::Taken;
@@ -905,7 +957,12 @@ impl Stack {
                 counters: &side.counters,
                 tunables: &side.tunables,
             };
-            let Some(next) = flow.go_on(&mut machine, &mut cx) else { return };
+            let waited = flow.pc == 0;
+            let next = flow.go_on(&mut machine, &mut cx);
+            if waited && flow.pc > 0 {
+                self.waits_no_more(index);
+            }
+            let Some(next) = next else { return };
             self.switch(index, next as usize);
         }
     }
@@ -913,6 +970,9 @@ impl Stack {
     /// A flow goes on with another template's program, behind its `Connect` or `Accept`.
     fn switch(&mut self, index: u32, next: usize) {
         self.note_after(index);
+        if self.flows[index].pc == 0 {
+            self.waits_no_more(index);
+        }
         let flow = &mut self.flows[index];
         let from = &self.sides[usize::from(flow.side)].counters;
         flow.side = side_of(next, flow.has(is::CLIENT)) as u16;
@@ -925,24 +985,29 @@ impl Stack {
         self.note_before(index);
     }
 
-    /// A connection to a server gets its first bytes: they tell whose it is, if they do so for any template.
+    /// A connection to a server gets its first bytes: they tell whose it is, if they do so for any template. False if they are no
+    /// template's: it is reset.
     #[inline(never)]
-    fn choose(&mut self, index: u32, port: usize, first_bytes: &[u8]) {
+    fn choose(&mut self, index: u32, port: usize, first_bytes: &[u8]) -> bool {
         let flow = &self.flows[index];
         // They may come with the handshake's last segment: until that is read, the SYN counts as queued.
         let untouched = flow.state == State::SynReceived || flow.queued() == 0;
         let waits = flow.received == 0 && untouched && flow.pc <= 1 && !flow.has(is::BEGUN);
         if flow.has(is::CLIENT) || !waits {
-            return;
+            return true;
         }
-        if let Some(template) = self.server_for(port, &self.tuple_of(index), Protocol::Tcp, Some(first_bytes))
-            && template != flow.template()
-        {
+        let Some(template) = self.server_for(port, &self.tuple_of(index), Protocol::Tcp, Some(first_bytes)) else {
+            self.side(index).counters.one(Count::Unmatched);
+            self.flows[index].reset();
+            return false;
+        };
+        if template != flow.template() {
             self.switch(index, template);
             if let Some(readers) = &mut self.readers {
                 readers.restart(index);
             }
         }
+        true
     }
 
     /// After something has happened to a flow: gives it its turn to send, which sets its timer too, or sets that now, or
@@ -1021,6 +1086,9 @@ impl Stack {
             let side = &self.sides[usize::from(flow.side)];
             side.counters.ended();
             side.counters.one(Count::Closed);
+            if flow.pc == 0 {
+                self.waits_no_more(index);
+            }
             self.note_end(index);
         }
         let flow = &self.flows[index];

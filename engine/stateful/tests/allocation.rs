@@ -271,7 +271,7 @@ fn all() -> Scenario {
     let plain = Tunables { sack: false, timestamps: false, mss: 1200, ..tunables() };
 
     let mut web = web();
-    web.client.as_mut().expect("clients").most_open = 60;
+    web.client.as_mut().expect("clients").most_open = 20;
     let files = [
         vec![Instruction::Connect, send(3, true), receive(200_000), Instruction::Close],
         times(&[Instruction::Accept, receive(700)], 5, &[send(2, false)], &[UNTIL_CLOSE]),

@@ -4,9 +4,10 @@ mod net;
 
 use std::sync::Arc;
 
-use net::{CLIENT_PORT, MS, request_response, scenario};
+use net::{CLIENT_PORT, MS, Net, Path, SERVER_PORT, request_response, scenario};
 use spate_stateful::{
-    Address, Count, Emulation, EmulationError, Pool, PortLink, Protocol, Scenario,
+    Address, Count, Emulation, EmulationError, Payload, Pool, PortLink, Protocol, Scenario,
+    payload::{Field, Values},
     pool::Order,
     tcp::Output,
     tuples::{Dealing, Share},
@@ -208,4 +209,22 @@ fn flows_that_begin_together_have_tuples_of_their_own() {
     let counters = emulation.counters(0, true);
     assert_eq!(counters.get(Count::ConnectAttempts), 5);
     assert_eq!(counters.get(Count::PortsExhausted), 6);
+}
+
+#[test]
+fn servers_of_several_workers_number_their_flows_apart() {
+    for (worker, workers) in [(0, 1), (1, 3)] {
+        let (client, server, mut payloads) = request_response(10, 6);
+        let number = Field { offset: 0, values: Values::Counter { first: 0, step: 1, width: 6 } };
+        payloads[1] = Payload::pattern(6).with_fields([number]).expect("it is in the answer");
+        let mut net = Net::new(scenario(Protocol::Tcp, client, server, payloads), Path::default());
+        net.stack.set_worker(worker, workers);
+        net.record = true;
+        (0..4).for_each(|_| net.open(0));
+        net.run_for(1000 * MS);
+        let answers = net.sent.iter().filter(|sent| sent.1 == SERVER_PORT && sent.2.len() == 54 + 12 + 6);
+        let told: Vec<_> = answers.map(|sent| String::from_utf8_lossy(&sent.2[66..]).into_owned()).collect();
+        let expected = (0..4).map(|n| format!("{:06}", n * workers + worker));
+        assert_eq!(told, expected.collect::<Vec<_>>());
+    }
 }

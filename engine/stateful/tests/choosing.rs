@@ -60,3 +60,36 @@ fn first_bytes_that_come_behind_the_handshake_tell_whatever_is_lost() {
     each_gets_the_answer_of_its_template(&[pause], path);
     each_gets_the_answer_of_its_template(&[], path);
 }
+
+#[test]
+fn a_connection_whose_first_bytes_nobody_knows_is_reset_and_counted() {
+    let pause = Instruction::Delay { min_ns: 100 * MS, max_ns: 100 * MS };
+    for before in [&[][..], &[pause]] {
+        let mut of = kinds(before);
+        of.templates[2].server.as_mut().expect("servers").matches = vec![(0, (*b"some").into())];
+        let mut net = Net::new(of, Path::default());
+        for n in 0..FLOWS as usize * KINDS.len() {
+            net.open(n % KINDS.len());
+        }
+        net.run_for(10_000 * MS);
+        for n in 0..KINDS.len() {
+            let of = |count| net.counters(n, true).get(count);
+            assert_eq!((of(Count::Closed), of(Count::ResetsReceived)), (FLOWS, if n == 2 { FLOWS } else { 0 }));
+        }
+        let unmatched: u64 = (0..KINDS.len()).map(|n| net.counters(n, false).get(Count::Unmatched)).sum();
+        let open: u64 = (0..KINDS.len()).map(|n| net.stack.open_flows(n, false)).sum();
+        assert_eq!((unmatched, open), (FLOWS, 0));
+    }
+}
+
+#[test]
+fn a_datagram_whose_first_bytes_nobody_knows_is_counted() {
+    let client = vec![Instruction::SendMessage { payload: 0 }];
+    let server = vec![Instruction::ReceiveMessages { messages: 1, clear: true }];
+    let mut of = scenario(Protocol::Udp, client, server, vec![Payload::bytes(*b"hello")]);
+    of.templates[0].server.as_mut().expect("servers").matches = vec![(0, (*b"GET").into())];
+    let mut net = Net::new(of, Path::default());
+    net.open(0);
+    net.run_for(100 * MS);
+    assert_eq!((net.count(false, Count::Unmatched), net.count(false, Count::Accepts)), (1, 0));
+}

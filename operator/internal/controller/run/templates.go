@@ -32,7 +32,7 @@ var counted = []struct {
 	{[]string{"sent_packets"}, func(c *spatev1.TemplateCounters) *int64 { return &c.PacketsSent }},
 	{[]string{"received_packets"}, func(c *spatev1.TemplateCounters) *int64 { return &c.PacketsReceived }},
 	{[]string{"retransmitted_packets", "syn_timeouts"}, func(c *spatev1.TemplateCounters) *int64 { return &c.Retransmitted }},
-	{[]string{"icmp_errors", "acks_of_unsent", "after_close_packets", "missing_timestamps", "http_errors", "bad_checksums", "truncated", "fragments"}, func(c *spatev1.TemplateCounters) *int64 { return &c.Errors }},
+	{[]string{"icmp_errors", "acks_of_unsent", "after_close_packets", "missing_timestamps", "http_errors", "unmatched", "bad_checksums", "truncated", "fragments"}, func(c *spatev1.TemplateCounters) *int64 { return &c.Errors }},
 	{[]string{"late_flows"}, func(c *spatev1.TemplateCounters) *int64 { return &c.Late }},
 	{[]string{"flows_not_begun"}, func(c *spatev1.TemplateCounters) *int64 { return &c.NotBegun }},
 	{[]string{"flows_held_back"}, func(c *spatev1.TemplateCounters) *int64 { return &c.HeldBack }},
