@@ -94,7 +94,7 @@ func (in *importer) importASTF(data []byte) (*Imported, error) {
 		ObjectMeta: metav1.ObjectMeta{Name: in.name},
 		Spec: spatev1.TrafficProfileSpec{
 			GeneratorRef: &spatev1.GeneratorReference{Name: spatev1.ObjectName(in.options.Generator)},
-			RampUp:       a.client.rampUp, DrawSeed: ptr.To[int64](drawSeed),
+			RampUp:       a.client.rampUp, RampUpStep: a.client.rampUpStep, DrawSeed: ptr.To[int64](drawSeed),
 		},
 	}
 	if len(in.problems.errs) == 0 {

@@ -115,8 +115,8 @@ tunables:
   server: {ttl: 127, tcp: {mss: 1460, initialWindow: 10, receiveBuffer: 32768, sendBuffer: 32768, congestionControl: NewReno}}
 `)
 	isYAML(t, got.Profile.Spec.Traffic, `[{name: web-a, templateRef: {name: p-web-a}, transmitPort: port0, receivePort: port1}]`)
-	if got.Templates[0].Name != "p-web-a" || got.Profile.Name != "p" || got.Profile.Spec.RampUp != "5s" {
-		t.Errorf("got %s in %s, %s", got.Templates[0].Name, got.Profile.Name, got.Profile.Spec.RampUp)
+	if got.Templates[0].Name != "p-web-a" || got.Profile.Name != "p" || got.Profile.Spec.RampUp != "5s" || got.Profile.Spec.RampUpStep != "1s" {
+		t.Errorf("got %s in %s, %s by %s", got.Templates[0].Name, got.Profile.Name, got.Profile.Spec.RampUp, got.Profile.Spec.RampUpStep)
 	}
 }
 

@@ -25,12 +25,16 @@ const (
 	ownWindow   = 10
 )
 
+// rampUpStep is how often TRex makes new connections faster.
+const rampUpStep = "1s"
+
 // globalInfo are TRex's tunables of a side, of all templates or of one.
 type globalInfo struct {
 	tos, ttl *int32
 	tcp      spatev1.TCPTunables
 	ipv6     ipv6Info
-	rampUp   spatev1.Duration
+	// rampUp is that of all templates.
+	rampUp, rampUpStep spatev1.Duration
 }
 
 // ipv6Info are the upper bytes of IPv6 addresses.
@@ -60,6 +64,7 @@ func (a *astf) settings(parent *object, key string) globalInfo {
 	o := parent.object(key)
 	a.part(o, "scheduler", func(o *object) {
 		if o.has("rampup_sec") {
+			g.rampUpStep = rampUpStep
 			g.rampUp = spatev1.Duration(strconv.FormatUint(o.whole("rampup_sec", 3, 60000), 10) + "s")
 		}
 	})
