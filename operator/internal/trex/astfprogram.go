@@ -340,7 +340,7 @@ func (p *astfProgram) sideCommands(server bool) []spatev1.Command {
 		all = append(all, end)
 	}
 	if len(all) > mostCommands {
-		p.problems.add(p.path, "has %d commands here; at most %d are supported", len(all), mostCommands)
+		p.problems.add(p.path, "has %d commands here; at most %d are supported: where they were made of a capture, name that as a template's source.pcap", len(all), mostCommands)
 	}
 	return all
 }
