@@ -155,7 +155,7 @@ impl Engine {
             pools: vec![pool(ours)?, pool(far)?],
             templates: vec![template],
             most_flows: FLOWS,
-            ramp_up_ns: 0,
+            ramp_up: 0.into(),
             order: arrivals::Order::Even,
         };
         let (clock, seed) = (Instant::now(), u64::from(std::process::id()));

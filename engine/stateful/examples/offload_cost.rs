@@ -126,7 +126,7 @@ fn scenario() -> Scenario {
         }],
         order: spate_stateful::arrivals::Order::default(),
         most_flows: 4096,
-        ramp_up_ns: 0,
+        ramp_up: 0.into(),
     }
 }
 

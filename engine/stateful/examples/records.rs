@@ -69,7 +69,7 @@ fn scenario() -> Scenario {
         }],
         order: arrivals::Order::default(),
         most_flows: 4096,
-        ramp_up_ns: 0,
+        ramp_up: 0.into(),
     }
 }
 

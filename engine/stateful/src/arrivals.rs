@@ -10,7 +10,7 @@
 //! Of every W slots each of W workers takes one: the w-th, and if there are several templates one that changes from W to W,
 //! lest a worker have one template's flows alone where they take turns.
 //! While rates ramp up over a time T, the sum at t < T is t / T of the full one: slot s is due at sqrt(2 s T / sum), and
-//! from T on half of T later than without. All is integer arithmetic on exact fractions, rounded down to nanoseconds; all
+//! from T on half of T later than without. They can also rise by steps. All is integer arithmetic on exact fractions, rounded down to nanoseconds; all
 //! workers of all engines find the same.
 //!
 //! Rates of templates can change: from then on there is another row, whose slot 0 is due at the change (so far along the ramp as
@@ -18,11 +18,13 @@
 //!
 //! If there are several templates, a worker looks at all slots, also those of others, to count flows: O(log templates) each.
 mod owed;
+mod steps;
 mod turns;
 
 use std::collections::VecDeque;
 
 use crate::{random::mix, tuples::Share};
+use steps::Steps;
 pub use turns::Order;
 use turns::Turns;
 
@@ -58,6 +60,21 @@ pub enum TimingError {
     /// Times on the way up cannot be computed.
     #[error("ramp_up_ns: is too long for rates of so many digits; shorten it, or use rounder rates")]
     RampUp,
+}
+
+/// How rates rise from 0 at the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RampUp {
+    /// Over this time; 0: they are full from the start on.
+    pub ns: u64,
+    /// By steps of this time; 0: linearly.
+    pub step_ns: u64,
+}
+
+impl From<u64> for RampUp {
+    fn from(ns: u64) -> Self {
+        Self { ns, step_ns: 0 }
+    }
 }
 
 /// A worker's flows of a set of templates.
@@ -108,9 +125,16 @@ struct Line {
     sum: u128,
 }
 
-/// The time of the ramp up.
+/// The way up.
 #[derive(Clone, Copy, Debug)]
-struct Ramp {
+enum Ramp {
+    Even(Slope),
+    Stepped(Steps),
+}
+
+/// The time of a ramp on which rates rise linearly.
+#[derive(Clone, Copy, Debug)]
+struct Slope {
     ns: u128,
     /// `2 * ns / rate` in ns squared: slot s is due at the root of s times this fraction and the square of the row's begin.
     square: (u128, u128),
@@ -130,7 +154,7 @@ struct Clock {
 }
 
 impl Arrivals {
-    /// Of templates, by a clock that starts at `start_ns`; rates rise from 0 over `ramp_up_ns`.
+    /// Of templates, by a clock that starts at `start_ns`; rates rise from 0 as said.
     ///
     /// # Errors
     /// If the arithmetic would not be exact.
@@ -139,12 +163,13 @@ impl Arrivals {
         order: Order,
         share: Share,
         start_ns: u64,
-        ramp_up_ns: u64,
+        ramp_up: impl Into<RampUp>,
     ) -> Result<Self, TimingError> {
         let (weights, seconds) = weights(timings)?;
         let sum = weights.iter().sum::<u64>();
         let line = Line::new(sum, seconds, share).ok_or(TimingError::TooFine(timings.len().saturating_sub(1)))?;
-        let ramp = (sum > 0 && ramp_up_ns > 0).then(|| Ramp::new(sum, seconds, ramp_up_ns).ok_or(TimingError::RampUp));
+        let ramp_up = ramp_up.into();
+        let ramp = (sum > 0 && ramp_up.ns > 0).then(|| Ramp::new(sum, seconds, ramp_up));
         let mut this = Self {
             share,
             block: 0,
@@ -196,6 +221,9 @@ impl Arrivals {
             let (template, number) = self.turn();
             self.passed = self.slot + 1;
             self.block += 1;
+            if let Some(Ramp::Stepped(steps)) = &mut self.ramp {
+                steps.pass((self.block - 1) * self.share.workers);
+            }
             self.line_before = (self.line.ticks, self.line.rest);
             self.line.advance();
             self.aim();
@@ -247,6 +275,9 @@ impl Arrivals {
         let rated = next.weights.iter().zip(&next.begun).zip(&next.limits);
         next.open = rated.filter(|((weight, begun), limit)| **weight > 0 && (**limit == 0 || begun < limit)).count();
         (next.clock, next.from) = (self.clock, from);
+        if let Some(Ramp::Stepped(steps)) = &mut next.ramp {
+            steps.begin(from);
+        }
         core::mem::swap(&mut next.later, &mut self.later);
         core::mem::swap(&mut next.over, &mut self.over);
         core::mem::swap(self, &mut next);
@@ -306,7 +337,11 @@ impl Arrivals {
     /// When a slot is due that is so many ticks after the first at full rates.
     #[inline]
     fn due_ticks_after(&self, slot: u64, full: u128) -> u128 {
-        let Some(ramp) = &self.ramp else { return self.from + full };
+        let ramp = match &self.ramp {
+            None => return self.from + full,
+            Some(Ramp::Stepped(steps)) => return steps.due_ticks(slot),
+            Some(Ramp::Even(slope)) => slope,
+        };
         let from_ns = self.from >> FRACTION;
         if from_ns >= ramp.ns {
             return self.from + full;
@@ -382,6 +417,15 @@ impl Line {
 }
 
 impl Ramp {
+    fn new(sum: u64, seconds: u64, up: RampUp) -> Result<Self, TimingError> {
+        if up.step_ns == 0 {
+            return Slope::new(sum, seconds, up.ns).map(Self::Even).ok_or(TimingError::RampUp);
+        }
+        Steps::new(sum, seconds, up.ns, up.step_ns).map(Self::Stepped).ok_or(TimingError::RampUp)
+    }
+}
+
+impl Slope {
     fn new(sum: u64, seconds: u64, ramp_up_ns: u64) -> Option<Self> {
         let (sum, seconds) = reduced(sum, seconds);
         let (sum, ns) = (u128::from(sum), u128::from(ramp_up_ns));

@@ -252,7 +252,7 @@ impl Emulation {
                 limit: limit(template),
             })
             .collect();
-        Arrivals::new(&timings, scenario.order, share, 0, scenario.ramp_up_ns).map(Box::new)
+        Arrivals::new(&timings, scenario.order, share, 0, scenario.ramp_up).map(Box::new)
     }
 
     /// Time goes on: timers, and flows that are due by an instant up to which it is known whether they are to begin. Whether

@@ -14,8 +14,8 @@ pub struct Scenario {
     pub templates: Vec<Template>,
     /// Of a worker, each side of a flow counted for itself.
     pub most_flows: usize,
-    /// Rates rise linearly from 0 over this time.
-    pub ramp_up_ns: u64,
+    /// How rates rise at the start.
+    pub ramp_up: arrivals::RampUp,
     /// Which template's flow is next.
     pub order: arrivals::Order,
 }

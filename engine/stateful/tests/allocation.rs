@@ -305,7 +305,7 @@ fn all() -> Scenario {
         pools: pools(),
         templates: vec![web, files, upload, questions, refused, hello, mail],
         most_flows: 300,
-        ramp_up_ns: 500 * MS,
+        ramp_up: (500 * MS).into(),
         order: arrivals::Order::Drawn { seed: 3 },
     }
 }
@@ -335,7 +335,7 @@ fn tunnelled() -> Scenario {
         pools,
         templates: vec![web],
         most_flows: 2000,
-        ramp_up_ns: 0,
+        ramp_up: 0.into(),
         order: arrivals::Order::Even,
     }
 }

@@ -136,7 +136,7 @@ impl Case {
                 latency: false,
             }],
             most_flows: 4096,
-            ramp_up_ns: 0,
+            ramp_up: 0.into(),
             order: arrivals::Order::Even,
         })
     }

@@ -85,6 +85,11 @@ type TrafficProfileSpec struct {
 	// +optional
 	RampUp Duration `json:"rampUp,omitempty"`
 
+	// rampUpStep makes them rise by steps of this time instead, of which rampUp is a whole number n: in the k-th they are k/n of
+	// the rate, and no gap between connections is longer than a quarter of rampUp.
+	// +optional
+	RampUpStep Duration `json:"rampUpStep,omitempty"`
+
 	// tunables of the transport on each side, for all templates; what a template has of its own stands before them.
 	// +optional
 	Tunables Tunables `json:"tunables,omitzero"`

@@ -57,6 +57,8 @@ type Side struct {
 	Handshake Handshake
 	// FirstFlight is how many bytes it sent before the peer acknowledged any of them.
 	FirstFlight int
+	// longest is how many bytes its longest segment has.
+	longest int
 	// TTL and TOS of its first packet.
 	TTL, TOS uint8
 
@@ -207,6 +209,7 @@ func (s *Side) put(sequence uint32, data []byte) error {
 		}
 		s.Stream[at+i], s.present[at+i] = b, true
 	}
+	s.longest = max(s.longest, len(data))
 	if !s.answered {
 		s.FirstFlight = max(s.FirstFlight, at+len(data))
 	}

@@ -234,6 +234,22 @@ func TestTheFirstFlightIsComparedInSegments(t *testing.T) {
 			t.Errorf("%d for %d: got %v", c.got, c.want, err)
 		}
 	}
+	// A server with 1000 bytes a segment and a client that allows 500: TRex's segments are as long as the server's own.
+	unlike := func(size int) []*Session {
+		d := newTalk(t)
+		d.mss = 500
+		d.says(0, "S", "")
+		d.mss = 1000
+		d.says(1, "SA", "").says(0, "A", "")
+		for range 4 {
+			d.says(1, "A", strings.Repeat("x", size))
+		}
+		return d.says(0, "A", "").sessions()
+	}
+	want, got := unlike(1000), unlike(500)
+	if n := [2]int{want[0].firstSegments(1), got[0].firstSegments(1)}; n != [2]int{4, 4} {
+		t.Errorf("got %d segments", n)
+	}
 }
 
 func TestStartsAreComparedAfterTheFirst(t *testing.T) {

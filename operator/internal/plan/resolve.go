@@ -583,6 +583,7 @@ func ProfileDigest(profile *spatev1.TrafficProfile) string {
 		Reflect      []spatev1.ReflectPort
 		Receive      []spatev1.ReceivePort
 		RampUp       spatev1.Duration           `json:",omitempty"` // absent, it leaves the digests of older runs as they are
+		RampUpStep   spatev1.Duration           `json:",omitempty"`
 		Mix          *spatev1.ConnectionMix     `json:",omitempty"`
 		Connections  *int64                     `json:",omitempty"`
 		DrawSeed     *int64                     `json:",omitempty"`
@@ -595,7 +596,7 @@ func ProfileDigest(profile *spatev1.TrafficProfile) string {
 		RunID        string
 	}{
 		profile.Spec.GeneratorRef, traffic, profile.Spec.Reflect, profile.Spec.Receive,
-		profile.Spec.RampUp, profile.Spec.Mix, profile.Spec.MostConnections, profile.Spec.DrawSeed, profile.Spec.Records, profile.Spec.Duration, profile.Spec.Warmup, profile.Spec.Drain,
+		profile.Spec.RampUp, profile.Spec.RampUpStep, profile.Spec.Mix, profile.Spec.MostConnections, profile.Spec.DrawSeed, profile.Spec.Records, profile.Spec.Duration, profile.Spec.Warmup, profile.Spec.Drain,
 		profile.Spec.Thresholds, profile.Spec.GeneratorTolerance, profile.Spec.RunID,
 	})
 }

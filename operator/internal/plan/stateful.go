@@ -306,9 +306,12 @@ func stateful(profile *spatev1.TrafficProfile, entries []templateEntry, factor *
 		return nil
 	}
 	s := sharing{made: &enginev1.Stateful{
-		RampUpNs: problems.duration(profile.Spec.RampUp, spec.Child("rampUp")), MostFlows: problems.count(profile.Spec.MostConnections, spec.Child("mostConnections")),
-		Records: records(profile),
+		RampUpNs: problems.duration(profile.Spec.RampUp, spec.Child("rampUp")), RampUpStepNs: problems.someTime(profile.Spec.RampUpStep, spec.Child("rampUpStep")),
+		MostFlows: problems.count(profile.Spec.MostConnections, spec.Child("mostConnections")), Records: records(profile),
 	}, payloads: map[string]uint32{}, pools: map[string]uint32{}}
+	if step := s.made.RampUpStepNs; step > 0 && (s.made.RampUpNs == 0 || s.made.RampUpNs%step > 0) {
+		problems.add(spatev1.ReasonInvalidSpec, spec.Child("rampUpStep"), "%s: rampUp must be a whole number of these", profile.Spec.RampUpStep)
+	}
 	if seed := profile.Spec.DrawSeed; seed != nil {
 		problems.bounded(*seed, 0, math.MaxUint32, spec.Child("drawSeed"))
 		s.made.DrawSeed = proto.Uint32(uint32(*seed))

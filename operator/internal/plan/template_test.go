@@ -89,12 +89,24 @@ func isJSON[T proto.Message](t *testing.T, got T, want string) {
 	}
 }
 
+func TestARampIsAWholeNumberOfSteps(t *testing.T) {
+	for _, c := range []struct{ over, step spatev1.Duration }{{"", "1s"}, {"3s", "2s"}, {"3s", "4s"}, {"3s", "0s"}} {
+		p := profile(running("web", "http", "east", "west"))
+		p.Spec.RampUp, p.Spec.RampUpStep = c.over, c.step
+		_, problems := Resolve(Input{Profile: p, Generator: generator(), Templates: map[string]*spatev1.ASTFTemplate{"http": templateOf(t, webTemplate)}})
+		if len(problems) != 1 || problems[0].Path != "spec.rampUpStep" {
+			t.Errorf("%q by %q: got %v", c.over, c.step, problems)
+		}
+	}
+}
+
 func TestATemplateBecomesPartOfAPlan(t *testing.T) {
 	p := profile(running("web", "http", "east", "west"))
 	p.Spec.Rate, p.Spec.RampUp, p.Spec.MostConnections, p.Spec.DrawSeed = "2x", "3s", ptr.To[int64](1000), ptr.To[int64](555)
+	p.Spec.RampUpStep = "1s"
 	got := planOf(t, Input{Profile: p, Templates: map[string]*spatev1.ASTFTemplate{"http": templateOf(t, webTemplate)}})
 	isJSON(t, got, `{
-	  "payloads": [{"bytes": "R0VUIC8="}, {"size": 300}], "rampUpNs": 3000000000, "mostFlows": 1000, "drawSeed": 555,
+	  "payloads": [{"bytes": "R0VUIC8="}, {"size": 300}], "rampUpNs": 3000000000, "mostFlows": 1000, "drawSeed": 555, "rampUpStepNs": 1000000000,
 	  "pools": [
 	    {"name": "c", "first": "EAAAAQ==", "last": "EAAA/g==", "order": "POOL_ORDER_SEQUENTIAL", "firstMac": "AgAAAAAB", "sourcePorts": {"first": 41668, "step": 17405, "lowest": 2000, "highest": 63999}},
 	    {"name": "s", "first": "MAAAAQ==", "last": "MAAA/g==", "order": "POOL_ORDER_RANDOM", "seed": 7}],
@@ -327,6 +339,7 @@ func TestTemplatesThatCannotBeRun(t *testing.T) {
 		"a QFI of seven bits":      {[]string{`firstMAC: "02:00:00:00:00:01"`, "gtpu: {local: 10.0.0.2, remote: 10.0.0.1, teid: 1, qfi: 64}"}, "spec.pools.clients[0].gtpu.qfi: 64: must be 0 to 63"},
 		"a seed without an order":  {[]string{"order: Random, ", ""}, "spec.pools.servers[0].seed: goes with order: Random"},
 		"a segment of 8 bytes":     {[]string{"pools:", "tunables: {client: {tcp: {mss: 8}}}\npools:"}, "spec.tunables.client.tcp.mss: 8: must be 88 to 9176"},
+		"a late acknowledgement":   {[]string{"pools:", "tunables: {server: {tcp: {delayedAck: 501ms}}}\npools:"}, "spec.tunables.server.tcp.delayedAck: 501ms: must be at most 500ms"},
 		"an RTO of zero":           {[]string{"pools:", "tunables: {server: {tcp: {minimumRTO: 0s}}}\npools:"}, "spec.tunables.server.tcp.minimumRTO: must be greater than zero"},
 		"a limit of none":          {[]string{"pools:", "limit: 0\npools:"}, "spec.limit: 0: must be at least 1"},
 		"a match of nothing":       {[]string{"pools:", "match: [{offset: 1}]\npools:"}, "spec.match[0]: set exactly one of text and hex"},

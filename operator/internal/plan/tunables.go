@@ -7,6 +7,7 @@ package plan
 import (
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -52,6 +53,9 @@ func (p *Problems) setting(value *int32, least, most int64, at *field.Path) uint
 	return uint32(*value)
 }
 
+// LongestDelayedAck is the longest that engines let an acknowledgement wait (RFC 9293 section 3.8.6.3).
+const LongestDelayedAck = 500 * time.Millisecond
+
 func (p *Problems) tcpTunables(t *spatev1.TCPTunables, made *enginev1.Tunables, at *field.Path) {
 	const leastBuffer, mostBuffer = 1024, 1 << 30
 	made.Mss = p.setting(t.MSS, 88, 9176, at.Child("mss"))
@@ -61,6 +65,9 @@ func (p *Problems) tcpTunables(t *spatev1.TCPTunables, made *enginev1.Tunables, 
 	made.DuplicateAckThreshold = p.setting(t.DuplicateAckThreshold, 1, 100, at.Child("duplicateAckThreshold"))
 	if t.DelayedAck != "" {
 		wait := p.duration(t.DelayedAck, at.Child("delayedAck"))
+		if wait > uint64(LongestDelayedAck) {
+			p.add(spatev1.ReasonInvalidSpec, at.Child("delayedAck"), "%s: must be at most %v (RFC 9293)", t.DelayedAck, LongestDelayedAck)
+		}
 		made.DelayedAckNs = &wait
 	}
 	made.MinimumRtoNs = p.someTime(t.MinimumRTO, at.Child("minimumRTO"))

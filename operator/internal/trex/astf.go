@@ -52,6 +52,7 @@ type astf struct {
 	buffers  []buffer
 	pools    []addresses
 	programs []*astfProgram
+	servers  []listener
 	groups   []string
 	// client and server settings of all templates.
 	client, server globalInfo
@@ -87,12 +88,13 @@ func (in *importer) importASTF(data []byte) (*Imported, error) {
 		o.wrong("templates", "there are %d; a profile has 1 to %d", len(templates), mostStreams)
 	}
 	o.done()
+	a.servers = a.listeners(templates)
 	a.made.Profile = &spatev1.TrafficProfile{
 		TypeMeta:   metav1.TypeMeta{APIVersion: spatev1.GroupVersion.String(), Kind: "TrafficProfile"},
 		ObjectMeta: metav1.ObjectMeta{Name: in.name},
 		Spec: spatev1.TrafficProfileSpec{
 			GeneratorRef: &spatev1.GeneratorReference{Name: spatev1.ObjectName(in.options.Generator)},
-			RampUp:       a.client.rampUp, DrawSeed: ptr.To[int64](drawSeed),
+			RampUp:       a.client.rampUp, RampUpStep: a.client.rampUpStep, DrawSeed: ptr.To[int64](drawSeed),
 		},
 	}
 	if len(in.problems.errs) == 0 {
@@ -159,7 +161,7 @@ func (a *astf) template(index int, raw json.RawMessage) {
 		name, entry, t.Spec.StatisticsGroup = group, group, spatev1.EntryName(group)
 	}
 	t.Name = a.objects.unique(label(a.name+"-"+name, name), index+1)
-	a.sides(t, client, server)
+	a.sides(t, index, client, server)
 	if len(a.problems.errs) > before {
 		return
 	}
@@ -187,8 +189,8 @@ func (a *astf) group(o *object) string {
 }
 
 // sides reads what clients and servers do.
-func (a *astf) sides(t *spatev1.ASTFTemplate, client, server *object) {
-	clients, servers := a.chosen(client, "program_index"), a.chosen(server, "program_index")
+func (a *astf) sides(t *spatev1.ASTFTemplate, index int, client, server *object) {
+	clients := a.chosen(client, "program_index")
 	generators := client.object("ip_gen")
 	from, to := a.generator(generators, "dist_client", false), a.generator(generators, "dist_server", true)
 	generators.done()
@@ -197,6 +199,8 @@ func (a *astf) sides(t *spatev1.ASTFTemplate, client, server *object) {
 	t.Spec.DestinationPort = ptr.To(int32(port))
 	t.Spec.Rate = connectionRate(client)
 	limit(client, &t.Spec)
+	server = a.reached(index, server, port, to, clients)
+	servers := a.chosen(server, "program_index")
 	own := [2]globalInfo{a.settings(client, "glob_info"), a.settings(server, "glob_info")}
 	a.association(t, server, port, to, clients)
 	if clients == nil || servers == nil || from == nil || to == nil {
@@ -212,10 +216,11 @@ func (a *astf) sides(t *spatev1.ASTFTemplate, client, server *object) {
 	}
 	t.Spec.Latency = clients.latency
 	t.Spec.Source.Programs = programs
+	v6 := a.client.ipv6.or(own[0].ipv6)
 	t.Spec.Tunables = spatev1.Tunables{
-		Client: a.client.with(own[0]).tunables(programs.Transport), Server: a.server.with(own[1]).tunables(programs.Transport),
+		Client: a.client.with(own[0]).tunables(programs.Transport, v6.enabled), Server: a.server.with(own[1]).tunables(programs.Transport, v6.enabled),
 	}
-	a.addressPools(t, from, to, a.client.ipv6.or(own[0].ipv6), client)
+	a.addressPools(t, from, to, v6, client)
 	client.done()
 	server.done()
 }
@@ -285,7 +290,7 @@ func (a *astf) association(t *spatev1.ASTFTemplate, server *object, port uint64,
 	}
 	o := a.problems.object(rules[0], server.at("assoc")+"[0]")
 	if listens := o.whole("port", 1, math.MaxUint16); listens != port && !o.broken {
-		o.wrong("port", "servers listen on %d and the template's clients connect to %d: connections to the servers of another template are not supported", listens, port)
+		o.wrong("port", "servers listen on %d and the template's clients connect to %d, where no servers of this transport listen that are alike for all of them", listens, port)
 	}
 	if o.has("ip_start") || o.has("ip_end") {
 		first, last := address(o, "ip_start"), address(o, "ip_end")
@@ -388,9 +393,7 @@ func wide(upper []byte, lower netip.Addr) netip.Addr {
 // configMaps hold the buffers that are too long for a template.
 func (a *astf) configMaps() (all []*corev1.ConfigMap) {
 	for i := range a.buffers {
-		if made := a.buffers[i].configMap; made != nil {
-			all = append(all, made)
-		}
+		all = append(all, a.buffers[i].configMaps...)
 	}
 	return all
 }

@@ -3,10 +3,12 @@
 package trex
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -113,8 +115,8 @@ tunables:
   server: {ttl: 127, tcp: {mss: 1460, initialWindow: 10, receiveBuffer: 32768, sendBuffer: 32768, congestionControl: NewReno}}
 `)
 	isYAML(t, got.Profile.Spec.Traffic, `[{name: web-a, templateRef: {name: p-web-a}, transmitPort: port0, receivePort: port1}]`)
-	if got.Templates[0].Name != "p-web-a" || got.Profile.Name != "p" || got.Profile.Spec.RampUp != "5s" {
-		t.Errorf("got %s in %s, %s", got.Templates[0].Name, got.Profile.Name, got.Profile.Spec.RampUp)
+	if got.Templates[0].Name != "p-web-a" || got.Profile.Name != "p" || got.Profile.Spec.RampUp != "5s" || got.Profile.Spec.RampUpStep != "1s" {
+		t.Errorf("got %s in %s, %s by %s", got.Templates[0].Name, got.Profile.Name, got.Profile.Spec.RampUp, got.Profile.Spec.RampUpStep)
 	}
 }
 
@@ -173,12 +175,23 @@ func TestSettingsOfTRex(t *testing.T) {
 	got := importsASTF(t, astfJSON(request, answer, `"tg_names"`, all, `"cps": 2.5`, `"cps": 2.5, "glob_info": {"tcp": {"mss": 900}, "ip": {"ttl": 9}}`))
 	isYAML(t, got.Templates[0].Spec.Tunables.Client, `{tos: 4, ttl: 9, tcp: {mss: 900, initialWindow: 1, receiveBuffer: 4096, sendBuffer: 8192, duplicateAckThreshold: 4, timestamps: false,
 	  windowScale: false, connectTimeout: 2s, keepaliveIdle: 3s, keepaliveInterval: 4s, blackhole: true, delayedAck: 30ms, noDelay: true, sack: false, ecn: true, congestionControl: Cubic}}`)
-	if *got.Templates[0].Spec.Tunables.Server.TCP.MSS != 1460 {
-		t.Error("the servers have their own")
+	if servers := got.Templates[0].Spec.Tunables.Server; *servers.TCP.MSS != 1460 || *servers.TTL != 64 {
+		t.Errorf("the servers have their own, and TRex's hop limit: got %d bytes, %d", *servers.TCP.MSS, *servers.TTL)
 	}
 	isYAML(t, got.Templates[0].Spec.Pools, `{clients: [{name: clients, first: "2001:db8::1000:0", last: "2001:db8::1000:ff", order: Sequential, portPairOffset: "::100:0", sourcePorts: {first: 41668, step: 17405, lowest: 1024, highest: 63999}}],
 	  servers: [{name: servers, first: "fd00::3000:0", last: "fd00::3000:ffff", order: Sequential, portPairOffset: "::100:0"}]}`)
 	if len(got.Notes) != 2 || !strings.Contains(got.Notes[0], "acknowledges each 2920 bytes") || !strings.Contains(got.Notes[1], "reass_maxqlen") {
+		t.Errorf("got %q", got.Notes)
+	}
+}
+
+func TestAcknowledgementsWaitNoLongerThanTheyMay(t *testing.T) {
+	got := importsASTF(t, astfJSON(request, answer, `"tg_names"`, `"c_glob_info": {"tcp": {"delay_ack_msec": 500}}, "s_glob_info": {"tcp": {"delay_ack_msec": 4000}}, "tg_names"`))
+	both := got.Templates[0].Spec.Tunables
+	if both.Client.TCP.DelayedAck != "500ms" || both.Server.TCP.DelayedAck != "500ms" {
+		t.Errorf("got %s and %s", both.Client.TCP.DelayedAck, both.Server.TCP.DelayedAck)
+	}
+	if len(got.Notes) != 1 || !strings.Contains(got.Notes[0], "$.s_glob_info.tcp.delay_ack_msec: TRex's acknowledgements wait for up to 4000 ms; here for 500 ms") {
 		t.Errorf("got %q", got.Notes)
 	}
 }
@@ -207,6 +220,62 @@ func TestBuffersAreFilled(t *testing.T) {
 	}
 	counted := importsASTF(t, astfJSON(request, answer, `"R0VU"`, `{"base": "R0VU", "size": 6}`))
 	isYAML(t, counted.Templates[0].Spec.Source.Programs.Client, `[{send: {content: {base64: R0VUAAEC}}}]`)
+}
+
+func TestLongBuffersAreSentInPieces(t *testing.T) {
+	got := importsASTF(t, astfJSON(`{"name": "tx_mode", "flags": 1}, {"name": "set_var", "id": 0, "val": 9}, `+request+`, {"name": "jmp_nz", "id": 0, "offset": -1}`, answer,
+		`"R0VU"`, `{"size": 2100000, "fill": "Kiw="}`, `"AP8AAQ=="`, `{"base": "Kis=", "size": 1000001}`))
+	programs := got.Templates[0].Spec.Source.Programs
+	const whole, rest = `{content: {from: {configMapName: p-buffer-1, key: payload}}, wait: false}`, `{content: {from: {configMapName: p-buffer-1-2, key: payload}}, wait: false}`
+	isYAML(t, programs.Client, `[{set: {variable: var-0, value: 9}}, {label: step-3, send: `+whole+`}, {send: `+whole+`}, {send: `+rest+`}, {add: {variable: var-0, value: -1}},
+		{jump: {to: step-3, variable: var-0, comparison: NotEqual}}]`)
+	maps := map[string][]byte{}
+	for _, one := range got.ConfigMaps {
+		maps[one.Name] = one.BinaryData["payload"]
+	}
+	if filled := string(maps["p-buffer-1"]) + string(maps["p-buffer-1"]) + string(maps["p-buffer-1-2"]); filled != strings.Repeat("*,", 1_050_000) {
+		t.Errorf("%d bytes are sent, or others", len(filled))
+	}
+	want := []byte("*+")
+	for i := range 1_000_001 - len(want) {
+		want = append(want, byte(i))
+	}
+	if counted := slices.Concat(maps["p-buffer-2"], programs.Server[1].Send.Content.Base64); !bytes.Equal(counted, want) || len(programs.Server) != 2 || len(maps) != 3 {
+		t.Errorf("%d bytes are sent by %d commands of %d maps, or others", len(counted), len(programs.Server), len(maps))
+	}
+}
+
+func TestClientsReachTheServersThatListen(t *testing.T) {
+	// The second template's clients connect to the first's servers, which wait for 3 bytes; its own listen elsewhere.
+	second := `{"client_template": {"program_index": 0, "ip_gen": {"dist_client": {"index": 0}, "dist_server": {"index": 1}}, "cluster": {}, "port": 80, "cps": 1},
+	    "server_template": {"program_index": 2, "assoc": [{"port": 81%s}]}}], "tg_names"`
+	const wait = `{"name": "rx", "min_bytes": 3}`
+	both := func(assoc string, changes ...string) []byte {
+		return astfJSON(request, wait+`, `+answer, append([]string{`], "tg_names"`, `, ` + fmt.Sprintf(second, assoc),
+			`]}],`, `]}, {"commands": [` + answer + `]}],`,
+			`"program_index": 1, "assoc": [{"port": 80}]}`, `"program_index": 1, "assoc": [{"port": 80}], "glob_info": {"tcp": {"mss": 900}}}`}, changes...)...)
+	}
+	got := importsASTF(t, both(""))
+	for _, one := range got.Templates {
+		isYAML(t, one.Spec.Source.Programs.Server, `[{receive: {bytes: 3}}, {send: {content: {base64: AP8AAQ==}}}]`)
+		if mss := one.Spec.Tunables.Server.TCP.MSS; *one.Spec.DestinationPort != 80 || *mss != 900 {
+			t.Errorf("%s: port %d, segments of %d bytes", one.Name, *one.Spec.DestinationPort, *mss)
+		}
+	}
+	if len(got.Notes) != 1 || !strings.Contains(got.Notes[0], "template 2: its clients connect to port 80 of the servers of template 1") {
+		t.Errorf("told: %q", got.Notes)
+	}
+	for name, changes := range map[string][]string{
+		"other addresses": {`"assoc": [{"port": 80}]`, `"assoc": [{"port": 80, "ip_start": "48.0.0.0", "ip_end": "48.0.0.9"}]`},
+		"first bytes":     {`"assoc": [{"port": 80}]`, `"assoc": [{"port": 80, "l7_map": {"offset": [0]}}]`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Import("p", both("", changes...), Options{})
+			if err == nil || !strings.Contains(err.Error(), "template 2: $.templates[1].server_template.assoc[0].port: servers listen on 81") {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
 }
 
 func TestTemplatesOfOneGeneratorShareIt(t *testing.T) {
@@ -250,7 +319,7 @@ func TestWhatStatefulProfilesMayNotSay(t *testing.T) {
 		"a wrong generator":       {good, []string{`"dist_client": {"index": 0}`, `"dist_client": {"index": 1}`}, "dist_client.index: 1 is no generator of this side"},
 		"no rate":                 {good, []string{`, "cps": 2.5`, ``}, "client_template.cps: is missing: connections that only another template's program opens"},
 		"a rate of nothing":       {good, []string{`"cps": 2.5`, `"cps": 0`}, "client_template.cps: 0.000000000000 is not a rate"},
-		"another port":            {good, []string{`[{"port": 80}]`, `[{"port": 81}]`}, "servers listen on 81 and the template's clients connect to 80"},
+		"another port":            {good, []string{`[{"port": 80}]`, `[{"port": 81}]`}, "servers listen on 81 and the template's clients connect to 80, where no servers of this transport listen"},
 		"other servers":           {good, []string{`[{"port": 80}]`, `[{"port": 80, "ip_start": "48.0.0.0", "ip_end": "48.0.0.255"}]`}, "that some of them are another template's is not supported"},
 		"two rules":               {good, []string{`[{"port": 80}]`, `[{"port": 80}, {"port": 81}]`}, "server_template.assoc: there are 2"},
 		"a mask":                  {good, []string{`[{"port": 80}]`, `[{"port": 80, "l7_map": {"offset": [0], "mask": [15]}}]`}, "l7_map.mask: 15 at 0: only whole bytes"},
@@ -264,7 +333,8 @@ func TestWhatStatefulProfilesMayNotSay(t *testing.T) {
 		"an unknown setting":      {good, []string{`"tg_names"`, `"s_glob_info": {"tcp": {"speed": 2}}, "tg_names"`}, "$.s_glob_info.tcp.speed: is not known"},
 		"no upper bytes":          {good, []string{`"tg_names"`, `"c_glob_info": {"ipv6": {"enable": 1}}, "tg_names"`}, "ipv6.enable needs src_msb and dst_msb"},
 		"an uneven filling":       {good, []string{`"R0VU"`, `{"size": 9, "fill": "R0VU"}`}, "buf_list[0].fill: has 3 bytes, which TRex does not repeat evenly"},
-		"a great buffer":          {good, []string{`"R0VU"`, `{"size": 2000000}`}, "buf_list[0]: has 2000000 bytes; at most 1000000 have room"},
+		"a great buffer":          {good, []string{`"R0VU"`, `{"size": 67108865}`}, "buf_list[0]: has 67108865 bytes; at most 67108864 are supported"},
+		"a great message":         {[2]string{`{"name": "tx_msg", "buf_index": 0}`, `{"name": "rx_msg", "min_pkts": 1}`}, []string{`"R0VU"`, `{"size": 65536}`, `]}, {"commands"`, `], "stream": false}, {"stream": false, "commands"`}, "commands[0].buf_index: buffer 0 has 65536 bytes, and a message has 65535 at most"},
 		"no templates":            {good, []string{`"templates": [`, `"templates": [], "old": [`}, "$.templates: there are 0"},
 	} {
 		t.Run(name, func(t *testing.T) {

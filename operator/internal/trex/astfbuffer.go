@@ -22,9 +22,19 @@ type buffer struct {
 	path   string
 	object string
 	bytes  []byte
-	// configMap holds it if it is long and a template sends it.
-	configMap *corev1.ConfigMap
+	// contents are what commands that send it say, and configMaps hold it if it is long; empty until a template sends it.
+	contents   []spatev1.Content
+	configMaps []*corev1.ConfigMap
 }
+
+const (
+	// mostBuffer is how long one may be.
+	mostBuffer = 1 << 26
+	// mostPiece of one has room in a ConfigMap, and holds what is filled in a whole number of times: such pieces share theirs.
+	mostPiece = content.MostInMap / fillPeriod * fillPeriod
+	// fillPeriod: TRex counts the bytes it fills modulo 256.
+	fillPeriod = 256
+)
 
 func (a *astf) readBuffers(o *object) {
 	for i, raw := range o.list("buf_list") {
@@ -35,8 +45,8 @@ func (a *astf) readBuffers(o *object) {
 		} else {
 			b.bytes = a.filled(a.problems.object(raw, b.path))
 		}
-		if len(b.bytes) > content.MostInMap {
-			a.problems.add(b.path, "has %d bytes; at most %d have room in a ConfigMap. Send several shorter ones, or write `size` into the template", len(b.bytes), content.MostInMap)
+		if len(b.bytes) > mostBuffer {
+			a.problems.add(b.path, "has %d bytes; at most %d are supported. Send several shorter ones, or write `size` into the template", len(b.bytes), mostBuffer)
 		}
 		a.buffers = append(a.buffers, b)
 	}
@@ -63,17 +73,16 @@ func (a *astf) filled(o *object) []byte {
 	o.take("base")
 	o.take("fill")
 	o.done()
-	if size > content.MostInMap {
+	if size > mostBuffer {
 		return make([]byte, size) // told by its length
 	}
-	const counter = 256 // TRex counts the bytes it fills modulo 256
-	if len(fill) > 0 && counter%len(fill) != 0 {
+	if len(fill) > 0 && fillPeriod%len(fill) != 0 {
 		o.wrong("fill", "has %d bytes, which TRex does not repeat evenly; use 1, 2, 4, ... 256", len(fill))
 		return nil
 	}
 	bytes := make([]byte, size)
 	for i := copy(bytes, base); i < len(bytes); i++ {
-		at := (i - len(base)) % counter
+		at := (i - len(base)) % fillPeriod
 		bytes[i] = byte(at)
 		if len(fill) > 0 {
 			bytes[i] = fill[at%len(fill)]
@@ -82,12 +91,41 @@ func (a *astf) filled(o *object) []byte {
 	return bytes
 }
 
-// content of a command that sends it.
-func (b *buffer) content() spatev1.Content {
-	written, configMap, err := content.Of(b.bytes, b.object)
-	if err != nil {
-		panic(err) // its length was told when it was read
+// sent are the contents of the commands that send it, one behind the other: one, but for what is longer than a ConfigMap.
+func (b *buffer) sent() []spatev1.Content {
+	if b.contents != nil {
+		return b.contents
 	}
-	b.configMap = configMap
+	var all []spatev1.Content
+	same := map[string]spatev1.Content{}
+	for left := b.bytes; len(left) > 0; {
+		piece := left
+		if len(left) > content.MostInMap {
+			piece = left[:mostPiece]
+		}
+		written, found := same[string(piece)]
+		if !found {
+			written = b.written(piece)
+			same[string(piece)] = written
+		}
+		all, left = append(all, written), left[len(piece):]
+	}
+	b.contents = all
+	return all
+}
+
+// written is a piece of it.
+func (b *buffer) written(piece []byte) spatev1.Content {
+	object := b.object
+	if n := len(b.configMaps); n > 0 {
+		object += "-" + strconv.Itoa(n+1)
+	}
+	written, configMap, err := content.Of(piece, object)
+	if err != nil {
+		panic(err) // its length is a piece's
+	}
+	if configMap != nil {
+		b.configMaps = append(b.configMaps, configMap)
+	}
 	return written
 }

@@ -200,6 +200,10 @@ func (p *astfProgram) tx(o *object, s *step) {
 		o.wrong("buf_index", "buffer %d is empty", index)
 		return
 	}
+	if size := len(p.buffers[index].bytes); p.udp && size > math.MaxUint16 {
+		o.wrong("buf_index", "buffer %d has %d bytes, and a message has %d at most", index, size, math.MaxUint16)
+		return
+	}
 	s.buffer = int(index)
 	if p.udp {
 		s.commands = []spatev1.Command{{SendMessage: &spatev1.Content{}}}
@@ -336,7 +340,7 @@ func (p *astfProgram) sideCommands(server bool) []spatev1.Command {
 		all = append(all, end)
 	}
 	if len(all) > mostCommands {
-		p.problems.add(p.path, "has %d commands here; at most %d are supported", len(all), mostCommands)
+		p.problems.add(p.path, "has %d commands here; at most %d are supported: where they were made of a capture, name that as a template's source.pcap", len(all), mostCommands)
 	}
 	return all
 }
@@ -376,9 +380,15 @@ func (p *astfProgram) made(index int, server bool, places []int) []spatev1.Comma
 		case c.Loop != nil:
 			c.Loop.To = labelOf(places[s.to])
 		case c.Send != nil:
-			c.Send.Content = p.buffers[s.buffer].content()
+			pieces := p.buffers[s.buffer].sent()
+			for _, piece := range pieces[:len(pieces)-1] {
+				before := c.DeepCopy()
+				before.Send.Content = piece
+				all = append(all, *before)
+			}
+			c.Send.Content = pieces[len(pieces)-1]
 		case c.SendMessage != nil:
-			*c.SendMessage = p.buffers[s.buffer].content()
+			*c.SendMessage = p.buffers[s.buffer].sent()[0]
 		}
 		all = append(all, *c)
 	}

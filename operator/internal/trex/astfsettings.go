@@ -12,22 +12,29 @@ import (
 	"k8s.io/utils/ptr"
 
 	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/plan"
 )
 
 // TRex's own settings that differ from the engine's and can be seen on the wire.
 const (
-	ownTTL    = 127
-	ownBuffer = 32 * 1024
-	ownMSS    = 1460
-	ownWindow = 10
+	ownTTL = 127
+	// ownHopLimit is what IPv6 has in the TTL's place; the greatest that can be asked for is the TTL's.
+	ownHopLimit = 64
+	ownBuffer   = 32 * 1024
+	ownMSS      = 1460
+	ownWindow   = 10
 )
+
+// rampUpStep is how often TRex makes new connections faster.
+const rampUpStep = "1s"
 
 // globalInfo are TRex's tunables of a side, of all templates or of one.
 type globalInfo struct {
 	tos, ttl *int32
 	tcp      spatev1.TCPTunables
 	ipv6     ipv6Info
-	rampUp   spatev1.Duration
+	// rampUp is that of all templates.
+	rampUp, rampUpStep spatev1.Duration
 }
 
 // ipv6Info are the upper bytes of IPv6 addresses.
@@ -57,6 +64,7 @@ func (a *astf) settings(parent *object, key string) globalInfo {
 	o := parent.object(key)
 	a.part(o, "scheduler", func(o *object) {
 		if o.has("rampup_sec") {
+			g.rampUpStep = rampUpStep
 			g.rampUp = spatev1.Duration(strconv.FormatUint(o.whole("rampup_sec", 3, 60000), 10) + "s")
 		}
 	})
@@ -141,9 +149,6 @@ func (a *astf) tcp(o *object, t *spatev1.TCPTunables) {
 	t.ConnectTimeout = seconds(o, "keepinit", mostSeconds)
 	t.KeepaliveIdle = seconds(o, "keepidle", mostSeconds)
 	t.KeepaliveInterval = seconds(o, "keepintvl", mostSeconds)
-	if o.has("delay_ack_msec") {
-		t.DelayedAck = spatev1.Duration(strconv.FormatUint(o.whole("delay_ack_msec", 20, 50000), 10) + "ms")
-	}
 	if silent := setting(o, "blackhole", 0, 2); silent != nil {
 		all := *silent == 2
 		t.Blackhole = &all
@@ -165,6 +170,14 @@ func (a *astf) tcp(o *object, t *spatev1.TCPTunables) {
 
 // delays of small segments and of acknowledgements.
 func (a *astf) delays(o *object, t *spatev1.TCPTunables) {
+	if o.has("delay_ack_msec") {
+		wait := o.whole("delay_ack_msec", 20, 50000)
+		if most := uint64(plan.LongestDelayedAck.Milliseconds()); wait > most {
+			a.notes.tell("%s: TRex's acknowledgements wait for up to %d ms; here for %d ms, the longest that RFC 9293 allows", o.at("delay_ack_msec"), wait, most)
+			wait = most
+		}
+		t.DelayedAck = spatev1.Duration(strconv.FormatUint(wait, 10) + "ms")
+	}
 	if delay := setting(o, "no_delay", 0, 3); delay != nil {
 		t.NoDelay = ptr.To(*delay&1 != 0)
 		if *delay&2 != 0 {
@@ -228,9 +241,13 @@ func override[T any](to **T, from *T) {
 }
 
 // tunables of a side, TRex's own where it says nothing.
-func (g globalInfo) tunables(transport spatev1.Transport) spatev1.SideTunables {
+func (g globalInfo) tunables(transport spatev1.Transport, v6 bool) spatev1.SideTunables {
 	made := spatev1.SideTunables{TOS: g.tos, TTL: g.ttl}
-	if made.TTL == nil {
+	switch {
+	case made.TTL != nil:
+	case v6:
+		made.TTL = ptr.To[int32](ownHopLimit)
+	default:
 		made.TTL = ptr.To[int32](ownTTL)
 	}
 	if transport == spatev1.TransportUDP {

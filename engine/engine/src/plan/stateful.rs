@@ -13,6 +13,7 @@ mod tests;
 use super::Violations;
 use super::validate::{LONGEST_NS, MOST_NAME_CHARS, Site};
 use contract::{Plan, Ratio, Stateful, TransportProtocol};
+use spate_stateful::arrivals::RampUp;
 use spate_stateful::program::Side;
 use spate_stateful::{Client, Part, Pool, Protocol, Scenario, Server, Template, WeightedPool};
 use std::collections::HashMap;
@@ -49,7 +50,7 @@ pub fn scenario(plan: &Plan, site: &Site, wrong: &mut Violations) -> Option<Scen
         pools,
         templates,
         most_flows: most_flows(asked.most_flows, site.workers),
-        ramp_up_ns: asked.ramp_up_ns,
+        ramp_up: RampUp { ns: asked.ramp_up_ns, step_ns: asked.ramp_up_step_ns },
         order: addresses::order(asked),
     };
     tunnels::fit_together(&scenario, wrong);
@@ -70,6 +71,11 @@ fn count(asked: &Stateful, wrong: &mut Violations) {
     }
     if asked.ramp_up_ns > LONGEST_NS {
         wrong.add("stateful.ramp_up_ns", format!("{} ns; must be at most {LONGEST_NS} (ten years)", asked.ramp_up_ns));
+    }
+    if asked.ramp_up_step_ns > 0 && (asked.ramp_up_ns == 0 || !asked.ramp_up_ns.is_multiple_of(asked.ramp_up_step_ns)) {
+        let problem =
+            format!("{} ns; ramp_up_ns, {}, must be a whole number of these", asked.ramp_up_step_ns, asked.ramp_up_ns);
+        wrong.add("stateful.ramp_up_step_ns", problem);
     }
     if asked.most_flows > u64::from(u32::MAX) {
         wrong.add("stateful.most_flows", format!("{}; must be at most {}", asked.most_flows, u32::MAX));

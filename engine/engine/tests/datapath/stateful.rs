@@ -92,7 +92,7 @@ pub fn scenario(protocol: Protocol, rate: u64, clients: [Address; 2], servers: [
             latency: protocol == Protocol::Udp,
         }],
         most_flows: 8192,
-        ramp_up_ns: 0,
+        ramp_up: 0.into(),
         order: arrivals::Order::Even,
     }
 }

@@ -27,6 +27,15 @@ fn six_templates_are_spaced_and_drawn_as_captured() {
     assert!(taken.iter().zip(0..).all(|(flow, n)| flow.due_ns == n * 1_000_000_000 / 6));
 }
 
+/// Its param_sch_rampup example: 2.776 flows a second after 5 steps of a second.
+#[test]
+fn rates_rise_by_steps_as_captured() {
+    let up = RampUp { ns: 5_000_000_000, step_ns: 1_000_000_000 };
+    let arrivals = Arrivals::new(&timings(&[(2776, 1000)]), Order::Even, ALONE, 0, up).unwrap();
+    let taken: Vec<_> = all(arrivals, 4_700_000_000).iter().map(|flow| flow.due_ns / 1000).collect();
+    assert_eq!(taken, [0, 1_250_000, 2_150_576, 2_750_960, 3_351_344, 3_801_633, 4_251_921, 4_612_151]);
+}
+
 /// Its udp_mix example: 10 and 2 flows a second.
 #[test]
 fn two_templates_are_spaced_and_drawn_as_captured() {
@@ -201,6 +210,25 @@ proptest! {
     }
 
     #[test]
+    fn each_gap_is_that_of_its_step(flows in 1u64..3000, per in 1u64..9, steps in 1u64..9, step in 1u64..900_000_000, workers in 1u64..5) {
+        let up = RampUp { ns: steps * step, step_ns: step };
+        let of = |share| Arrivals::new(&timings(&[(flows, per)]), Order::Even, share, 0, up).unwrap();
+        let end = steps * step + 1_000_000_000;
+        let mut taken: Vec<_> = (0..workers).flat_map(|worker| all(of(Share { worker, workers }), end)).collect();
+        taken.sort_by_key(|flow| flow.number);
+        prop_assert_eq!(&taken, &all(of(ALONE), end));
+        for pair in taken.windows(2) {
+            let at = (pair[0].due_ns / step + 1).min(steps);
+            let gap = (per as f64 * 1e9 * steps as f64) / (flows * at) as f64;
+            let gap = if pair[0].due_ns < steps * step { gap.min((steps * step) as f64 / 4.0) } else { gap };
+            let got = (pair[1].due_ns - pair[0].due_ns) as f64;
+            // What is due within a nanosecond of a step's end may be of either.
+            let near_end = pair[0].due_ns % step > step - 2 || pair[0].due_ns % step < 2;
+            prop_assert!((got - gap).abs() < 2.0 || near_end, "{got} behind {:?}, want {gap}", pair[0]);
+        }
+    }
+
+    #[test]
     fn changes_keep_the_phase(
         flows in 1u64..3000, per in 1u64..9,
         changes in prop::collection::vec((0u64..400_000_000, (0u64..9, 1u64..9)), 0..6),
@@ -277,6 +305,19 @@ fn limits_hold_over_rows() {
     // One that is at its limit has no more in another row.
     arrivals.change_rates(2_000_000_000, Box::new(limited((100, 1))));
     assert_eq!(all(arrivals, u64::MAX).len(), 12);
+}
+
+#[test]
+fn steps_go_on_in_another_row() {
+    // 100 a second after 4 steps: 25, 50, and from there on twice as many.
+    let up = RampUp { ns: 4_000_000_000, step_ns: 1_000_000_000 };
+    let made = |rate| Arrivals::new(&timings(&[(rate, 1)]), Order::Even, ALONE, 0, up).unwrap();
+    let mut arrivals = made(100);
+    arrivals.change_rates(2_000_000_000, Box::new(made(200)));
+    let taken = all(arrivals, 6_000_000_000);
+    let before = |ns| taken.iter().filter(|flow| flow.due_ns < ns).count();
+    assert_eq!([1, 2, 3, 4, 5, 6].map(|s| before(s * 1_000_000_000)), [25, 75, 225, 425, 625, 825]);
+    assert!(taken.is_sorted_by_key(|flow| flow.due_ns));
 }
 
 #[test]

@@ -230,7 +230,7 @@ impl Flow {
         let edge = self.snd_una.wrapping_add(window);
         let usable = if seq_before(self.snd_nxt, edge) { edge.wrapping_sub(self.snd_nxt) } else { 0 };
         // RFC 9293 section 3.8.6.2.1: more room than a little is waited for, unless it is the rest of a buffer of our own.
-        let fills = usable >= mss / 2 && cx.tunables.send_buffer < self.snd_wnd;
+        let fills = usable >= mss / 2 && cx.tunables.send_buffer <= self.snd_wnd;
         // FIN needs room like a byte of data.
         let part = len > usable || (left == 0 && usable == 0);
         if part {

@@ -118,6 +118,16 @@ fn no_more_is_sent_than_the_window_takes() {
 }
 
 #[test]
+fn the_rest_of_a_send_buffer_is_worth_a_segment() {
+    // 1080 bytes are left of both: the peer's window grows no wider than what the buffer holds.
+    let mut talk = sender(9000, Tunables { send_buffer: 4000, ..plain() }, 4000);
+    for (seq, len) in [(1, 1460), (1461, 1460), (2921, 1080)] {
+        talk.hears(ACK, seq, 1, len);
+    }
+    talk.quiet();
+}
+
+#[test]
 fn a_window_that_never_takes_a_full_segment_is_used() {
     let mut talk = sender(1000, plain(), 400);
     for n in 0..2 {

@@ -409,7 +409,7 @@ pub fn with(
         }],
         order: spate_stateful::arrivals::Order::default(),
         most_flows: 4096,
-        ramp_up_ns: 0,
+        ramp_up: 0.into(),
     }
 }
 

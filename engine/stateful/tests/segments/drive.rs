@@ -126,7 +126,7 @@ fn scenario(bits: u8) -> Scenario {
             latency: false,
         }],
         most_flows: FLOWS + 2,
-        ramp_up_ns: 0,
+        ramp_up: 0.into(),
         order: arrivals::Order::default(),
     }
 }

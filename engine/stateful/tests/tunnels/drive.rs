@@ -43,7 +43,7 @@ fn gateway(qfi: Option<u8>) -> Box<Gateway> {
             latency: false,
         }],
         most_flows: 1,
-        ramp_up_ns: 0,
+        ramp_up: 0.into(),
         order: arrivals::Order::default(),
     };
     let links = [PortLink::default(); 2];

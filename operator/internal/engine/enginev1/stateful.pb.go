@@ -256,7 +256,10 @@ type Stateful struct {
 	// proportion to the rates with this seed, as TRex does with 555.
 	DrawSeed *uint32 `protobuf:"varint,6,opt,name=draw_seed,json=drawSeed,proto3,oneof" json:"draw_seed,omitempty"`
 	// Absent: connections are not recorded.
-	Records       *Records `protobuf:"bytes,7,opt,name=records,proto3" json:"records,omitempty"`
+	Records *Records `protobuf:"bytes,7,opt,name=records,proto3" json:"records,omitempty"`
+	// Rates rise by steps of this time instead, of which ramp_up_ns must be a whole number n: in the k-th of them they are k / n of
+	// the full ones, and no gap between flows is longer than a quarter of ramp_up_ns (as with TRex). 0 means linearly.
+	RampUpStepNs  uint64 `protobuf:"varint,8,opt,name=ramp_up_step_ns,json=rampUpStepNs,proto3" json:"ramp_up_step_ns,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -338,6 +341,13 @@ func (x *Stateful) GetRecords() *Records {
 		return x.Records
 	}
 	return nil
+}
+
+func (x *Stateful) GetRampUpStepNs() uint64 {
+	if x != nil {
+		return x.RampUpStepNs
+	}
+	return 0
 }
 
 // A record of each end, emulated here, of a connection or UDP flow that has ended: docs/reference/records.md.
@@ -2603,7 +2613,7 @@ var File_spate_engine_v1_stateful_proto protoreflect.FileDescriptor
 
 const file_spate_engine_v1_stateful_proto_rawDesc = "" +
 	"\n" +
-	"\x1espate/engine/v1/stateful.proto\x12\x0fspate.engine.v1\x1a\x1aspate/engine/v1/rate.proto\"\xc7\x02\n" +
+	"\x1espate/engine/v1/stateful.proto\x12\x0fspate.engine.v1\x1a\x1aspate/engine/v1/rate.proto\"\xee\x02\n" +
 	"\bStateful\x124\n" +
 	"\bpayloads\x18\x01 \x03(\v2\x18.spate.engine.v1.PayloadR\bpayloads\x12+\n" +
 	"\x05pools\x18\x02 \x03(\v2\x15.spate.engine.v1.PoolR\x05pools\x127\n" +
@@ -2613,7 +2623,8 @@ const file_spate_engine_v1_stateful_proto_rawDesc = "" +
 	"\n" +
 	"ramp_up_ns\x18\x05 \x01(\x04R\brampUpNs\x12 \n" +
 	"\tdraw_seed\x18\x06 \x01(\rH\x00R\bdrawSeed\x88\x01\x01\x122\n" +
-	"\arecords\x18\a \x01(\v2\x18.spate.engine.v1.RecordsR\arecordsB\f\n" +
+	"\arecords\x18\a \x01(\v2\x18.spate.engine.v1.RecordsR\arecords\x12%\n" +
+	"\x0framp_up_step_ns\x18\b \x01(\x04R\frampUpStepNsB\f\n" +
 	"\n" +
 	"_draw_seed\"H\n" +
 	"\aRecords\x12\x15\n" +

@@ -191,7 +191,7 @@ pub fn deal(plan: &Plan, site: &Site, scenario: &Scenario, wrong: &mut Violation
         .iter()
         .map(|t| Timing { rate: timing(t), limit: t.client.as_ref().map_or(0, |c| c.limit) })
         .collect();
-    if let Err(error) = Arrivals::new(&timings, scenario.order, share, 0, scenario.ramp_up_ns) {
+    if let Err(error) = Arrivals::new(&timings, scenario.order, share, 0, scenario.ramp_up) {
         tell(error.to_string());
     }
 }

@@ -277,6 +277,8 @@ fn what_is_wrong_is_named_with_its_remedy() {
     let table: &[(Spoil, &str, &str)] = &[
         (|p| part(p).templates.clear(), "templates", "at least one"),
         (|p| part(p).ramp_up_ns = u64::MAX, "ramp_up_ns", "ten years"),
+        (|p| part(p).ramp_up_step_ns = 1, "ramp_up_step_ns", "a whole number of these"),
+        (|p| (part(p).ramp_up_ns, part(p).ramp_up_step_ns) = (5, 2), "ramp_up_step_ns", "a whole number of these"),
         (|p| part(p).most_flows = u64::MAX, "most_flows", "at most 4294967295"),
         (|p| record(p).one_in = 0, "records.one_in", "records every connection"),
         (|p| record(p).path = "a\0b".into(), "records.path", "zero byte"),
