@@ -58,8 +58,9 @@ type ASTFTemplateSpec struct {
 	// pools are the addresses of clients and servers.
 	Pools AddressPools `json:"pools"`
 
-	// match are bytes that must all be among the first that a client sends for the servers to serve it. Templates with it come
-	// before those without where several listen on one port; any client when absent.
+	// match are bytes that must all be in the first segment with data, or in the datagram, that a client sends for the servers to
+	// serve it. Templates with it come before those without where several listen on one port; any client when absent. What no
+	// template knows is refused and counted as unmatched.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16

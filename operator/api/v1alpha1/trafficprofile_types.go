@@ -101,9 +101,9 @@ type TrafficProfileSpec struct {
 	// +kubebuilder:validation:Maximum=4294967295
 	DrawSeed *int64 `json:"drawSeed,omitempty"`
 
-	// mostConnections is how many connections of templates there are at a time in each engine at most, those of clients and those
-	// of servers counted apart; the engine's default (65536 for each worker) when absent. Memory for them is taken before the run,
-	// of the generator's `memory`.
+	// mostConnections is how many connections of templates there are at a time in each engine at most, those in TIME-WAIT among
+	// them; one between clients and servers of the same engine counts as two. The engine's default (65536 for each worker) when
+	// absent. Memory for them is taken before the run, of the generator's `memory`.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	MostConnections *int64 `json:"mostConnections,omitempty"`

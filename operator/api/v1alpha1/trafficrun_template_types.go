@@ -72,8 +72,8 @@ type TemplateCounters struct {
 	Retransmitted int64 `json:"retransmitted"`
 
 	// errors are what a right peer and path do not send: ICMP errors about flows, acknowledgements of what was never sent, data
-	// behind a FIN, segments without the timestamps that were agreed on, HTTP messages whose end cannot be known, and packets that
-	// are broken (a wrong checksum, cut short) or in fragments.
+	// behind a FIN, segments without the timestamps that were agreed on, HTTP messages whose end cannot be known, first bytes that no
+	// template's match knows, and packets that are broken (a wrong checksum, cut short) or in fragments.
 	// +optional
 	Errors int64 `json:"errors,omitempty"`
 
