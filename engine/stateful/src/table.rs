@@ -4,7 +4,7 @@
 //! leaving a mark, so a table never has to be rebuilt, however many flows come and go.
 use crate::{fetch::fetch, slab::NONE};
 
-/// From hashes to indices. Its cells are at most three quarters full.
+/// From hashes to indices. Its cells are at most seven eighths full.
 #[derive(Debug)]
 pub struct Table {
     cells: Box<[Cell]>,
@@ -26,7 +26,7 @@ impl Table {
     }
 
     fn cells(flows: usize) -> usize {
-        (flows * 4 / 3 + 1).next_power_of_two()
+        (flows * 8 / 7 + 1).next_power_of_two()
     }
 
     /// Bytes of a table for up to so many flows.
@@ -81,7 +81,7 @@ impl Table {
     /// If it holds as many as it was made for.
     #[inline]
     pub fn insert(&mut self, hash: u32, index: u32) {
-        assert!(self.len < self.cells.len() * 3 / 4, "more flows than the table was made for");
+        assert!(self.len < self.cells.len() * 7 / 8, "more flows than the table was made for");
         let mask = self.cells.len() - 1;
         let mut at = hash as usize & mask;
         while self.cells[at].index != NONE {

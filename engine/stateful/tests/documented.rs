@@ -28,7 +28,7 @@ fn bytes(scenario: &Scenario, most_flows: usize) -> usize {
 fn so_much_memory_do_flows_take() {
     let plain = plain();
     // Where the table is fullest, and where it has just grown.
-    let flows = (16..24).flat_map(|n| [(3 << (n - 1)) - 1, 3 << (n - 1), 1 << n]);
+    let flows = (16..24).flat_map(|n| [(7 << (n - 2)) - 1, 7 << (n - 2), 1 << n]);
     let each: Vec<_> =
         flows.map(|flows| (bytes(&plain, flows) / flows, bytes(&plain, flows).div_ceil(flows))).collect();
     let least = each.iter().map(|(least, _)| least).min().unwrap();
