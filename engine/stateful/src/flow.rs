@@ -52,6 +52,8 @@ pub mod is {
     pub const TIMESTAMPS: u32 = 1 << 12;
     /// Selective acknowledgements were agreed on.
     pub const SACK: u32 = 1 << 13;
+    /// Of UDP, at the same place: clients have heard nothing from their servers, and servers have said nothing yet.
+    pub const SILENT: u32 = SACK;
     /// Congestion notification was agreed on.
     pub const ECN: u32 = 1 << 14;
     /// Our segments carry ECE until CWR comes.
@@ -272,6 +274,12 @@ impl Flow {
     #[inline]
     pub fn any(&self, flags: u32) -> bool {
         self.flags & flags != 0
+    }
+
+    /// Whether there is no sign yet that it and its peer have found each other: over TCP its program waits for its connection.
+    #[inline]
+    pub fn is_new(&self) -> bool {
+        if self.has(is::UDP) { self.has(is::SILENT) } else { self.pc == 0 }
     }
 
     /// Makes these so.

@@ -114,8 +114,6 @@ struct Side {
     own_macs: bool,
     /// The other side is here, too.
     paired: bool,
-    /// Its flows connect: those of TCP.
-    connects: bool,
 }
 
 /// Flows of a port that have something to send, in the order of their turns.
@@ -202,8 +200,8 @@ pub struct Stack {
     shared: bool,
     /// This worker, and of how many.
     worker: (u64, u64),
-    /// Flows of clients whose servers are here that wait for their connection, and of servers whose clients are.
-    connecting: [usize; 2],
+    /// Flows of clients whose servers are here that are new (see `Flow::is_new`), and of servers whose clients are.
+    new: [usize; 2],
     /// By template and side.
     sides: Vec<Side>,
     /// Of initial sequence numbers.
@@ -352,8 +350,7 @@ impl Stack {
                 let (port, tunables, program) = side.map_or_else(Default::default, |(port, tunables, program)| {
                     (port, tunables.clone(), program.clone())
                 });
-                let seed = template.seed;
-                Side { counters, port, tunables, program, seed, own_macs, paired, connects: paired && tcp }
+                Side { counters, port, tunables, program, seed: template.seed, own_macs, paired }
             })
         });
         let port = |link: &PortLink| Port {
@@ -383,7 +380,7 @@ impl Stack {
             ports: ports.iter().map(port).collect(),
             shared: false,
             worker: (0, 1),
-            connecting: [0; 2],
+            new: [0; 2],
             sides: sides.collect(),
             secret: random::mix(seed),
             now: Instant { ns: now_ns },
@@ -503,17 +500,16 @@ impl Stack {
     /// Else clients would take all, and wait for servers that have none.
     #[inline]
     fn has_room(&self, template: usize) -> bool {
-        let [clients, servers] = self.connecting;
+        let [clients, servers] = self.new;
         !self.sides[side_of(template, true)].paired || self.flows.left() >= 2 + clients.saturating_sub(servers)
     }
 
-    /// A flow waits for its connection no more: its program is beyond its first instruction, or it has ended there.
+    /// A flow is new no more.
     #[inline]
-    fn waits_no_more(&mut self, index: u32) {
+    fn is_found(&mut self, index: u32) {
         let side = usize::from(self.flows[index].side);
-        if self.sides[side].connects {
-            let waiting = &mut self.connecting[side % 2];
-            *waiting = waiting.saturating_sub(1);
+        if self.sides[side].paired {
+            self.new[side % 2] = self.new[side % 2].saturating_sub(1);
         }
     }
 
@@ -568,7 +564,10 @@ impl Stack {
             remote_port: key.remote_port,
             side: side as u16,
             number,
-            flags: key.kind | is::OPEN | if client { is::CLIENT } else { 0 },
+            flags: key.kind
+                | is::OPEN
+                | if client { is::CLIENT } else { 0 }
+                | if key.kind & is::UDP != 0 { is::SILENT } else { 0 },
             remote_mac,
             ..Flow::NOTHING
         };
@@ -587,7 +586,7 @@ impl Stack {
         }
         self.table.insert(hash, index);
         self.sides[side].counters.opened();
-        self.connecting[side % 2] += usize::from(self.sides[side].connects);
+        self.new[side % 2] += usize::from(self.sides[side].paired);
         self.note_begin(index, tuple, key.kind & is::UDP != 0);
         Some(index)
     }
@@ -903,6 +902,10 @@ impl Stack {
         self.answered(index);
         let (flow, mut cx, _) = self.parts(index);
         flow.datagram(d.payload.len(), &mut cx);
+        if flow.has(is::CLIENT | is::SILENT) {
+            flow.clear(is::SILENT);
+            self.is_found(index);
+        }
         self.go_on(index);
         self.settle(index);
         Received::Taken
@@ -957,10 +960,10 @@ impl Stack {
                 counters: &side.counters,
                 tunables: &side.tunables,
             };
-            let waited = flow.pc == 0;
+            let new = flow.is_new();
             let next = flow.go_on(&mut machine, &mut cx);
-            if waited && flow.pc > 0 {
-                self.waits_no_more(index);
+            if new && !flow.is_new() {
+                self.is_found(index);
             }
             let Some(next) = next else { return };
             self.switch(index, next as usize);
@@ -970,18 +973,20 @@ impl Stack {
     /// A flow goes on with another template's program, behind its `Connect` or `Accept`.
     fn switch(&mut self, index: u32, next: usize) {
         self.note_after(index);
-        if self.flows[index].pc == 0 {
-            self.waits_no_more(index);
-        }
         let flow = &mut self.flows[index];
+        let new = flow.is_new();
         let from = &self.sides[usize::from(flow.side)].counters;
         flow.side = side_of(next, flow.has(is::CLIENT)) as u16;
         let to = &self.sides[usize::from(flow.side)].counters;
         flow.pc = u16::from(self.scenario.templates[next].protocol == Protocol::Tcp);
+        let found = new && !flow.is_new();
         from.one(Count::SwitchedOut);
         from.ended();
         to.one(Count::SwitchedIn);
         to.opened();
+        if found {
+            self.is_found(index);
+        }
         self.note_before(index);
     }
 
@@ -1086,8 +1091,8 @@ impl Stack {
             let side = &self.sides[usize::from(flow.side)];
             side.counters.ended();
             side.counters.one(Count::Closed);
-            if flow.pc == 0 {
-                self.waits_no_more(index);
+            if flow.is_new() {
+                self.is_found(index);
             }
             self.note_end(index);
         }
@@ -1216,9 +1221,15 @@ impl Stack {
         if flow.state == State::Datagrams {
             let before = cx.counters.get(Count::MessagesSent);
             let turn = flow.output_datagrams(&mut cx, &from, out);
+            let sent = side.counters.get(Count::MessagesSent) - before;
             if let Some(replies) = &mut self.replies {
-                replies[index as usize].sent(side.counters.get(Count::MessagesSent) - before, self.now.ns);
+                replies[index as usize].sent(sent, self.now.ns);
             }
+            if sent > 0 && !flow.has(is::CLIENT) && flow.has(is::SILENT) {
+                flow.clear(is::SILENT);
+                self.is_found(index);
+            }
+            let flow = &self.flows[index];
             if turn == Turn::Done && flow.state == State::Datagrams {
                 self.go_on(index);
             }

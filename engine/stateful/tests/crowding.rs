@@ -3,8 +3,8 @@
 //! that has none.
 mod net;
 
-use net::{MS, Net, Path, request_response, with};
-use spate_stateful::{Address, Count, NotOpened, Protocol, Scenario, Tunables, Tuple};
+use net::{MS, Net, Path, request_response, scenario, with};
+use spate_stateful::{Address, Count, Instruction, NotOpened, Payload, Protocol, Scenario, Tunables, Tuple};
 
 const PLACES: usize = 100;
 
@@ -41,7 +41,7 @@ fn ten_times_more_than_there_are_places_for_do_not_keep_the_others_from_ending()
         let mut net = Net::new(short(), Path { loss, ..Path::default() });
         let begun = demand(&mut net, 20);
         let count = |net: &Net, client, count| net.count(client, count);
-        assert_eq!(begun + count(&net, true, Count::FlowsExhausted), 20_000);
+        assert_eq!(begun + count(&net, true, Count::FlowsExhausted), 20_000, "all that were due");
         // Half of the places are clients', and a flow takes about 20 ms; one that lost its SYN, a second.
         let least = if loss == 0 { 1800 } else { 500 };
         assert!(begun > least, "{begun} began, {loss} of a million lost");
@@ -51,6 +51,19 @@ fn ten_times_more_than_there_are_places_for_do_not_keep_the_others_from_ending()
         // Servers that wait for an acknowledgement look like those whose clients wait: some SYNs come too early.
         assert!(count(&net, false, Count::FlowsExhausted) < begun / 20, "{}", net.told());
     }
+}
+
+#[test]
+fn nor_do_they_over_udp() {
+    let client = [Instruction::SendMessage { payload: 0 }, Instruction::ReceiveMessages { messages: 1, clear: true }];
+    let server = [Instruction::ReceiveMessages { messages: 1, clear: true }, Instruction::SendMessage { payload: 0 }];
+    let mut of = scenario(Protocol::Udp, client.into(), server.into(), vec![Payload::pattern(50)]);
+    of.most_flows = PLACES;
+    let mut net = Net::new(of, Path::default());
+    let begun = demand(&mut net, 40);
+    assert!(begun > 10_000, "{begun} began");
+    net.run_for(60_000 * MS);
+    assert_eq!((net.count(true, Count::MessagesReceived), net.stack.flows()), (begun, 0), "{}", net.told());
 }
 
 #[test]
