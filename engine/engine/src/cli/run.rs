@@ -253,9 +253,16 @@ fn steering(last: &WatchStatsResponse) {
 
 /// Prints what has become of records of connections.
 fn records(last: &WatchStatsResponse) {
-    let Some(records) = last.records.as_ref().filter(|records| !records.path.is_empty()) else { return };
+    let Some(records) = &last.records else { return };
     let counters = last.templates.iter().flat_map(|side| &side.counters);
     let dropped: u64 = counters.filter(|c| c.name == "records_dropped").map(|c| c.value).sum();
+    if records.path.is_empty() {
+        println!(
+            "\n{} records in no file, {dropped} dropped; keep them by --records FILE",
+            records.told + records.untold
+        );
+        return;
+    }
     println!("\n{} records in {}, {} left out, {dropped} dropped", records.written, records.path, records.left_out);
 }
 

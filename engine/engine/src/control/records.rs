@@ -22,9 +22,9 @@ pub type Answer = Result<WatchRecordsResponse, Status>;
 
 /// What has become of a run's records; none if connections are not recorded.
 pub fn stats(held: &Held) -> Option<RecordStats> {
-    let RecordsState { path, written, left_out, problem } = held.run().records()?;
+    let RecordsState { path, written, left_out, told, untold, problem } = held.run().records()?;
     let path = path.map(|path| path.display().to_string()).unwrap_or_default();
-    Some(RecordStats { path, written, left_out, problem: problem.unwrap_or_default() })
+    Some(RecordStats { path, written, left_out, problem: problem.unwrap_or_default(), told, untold })
 }
 
 /// Begins to tell a run's records. Ends with the run, or when the caller has enough; `place` is the caller's until then.
@@ -35,7 +35,8 @@ pub fn watch(held: &Held, place: OwnedSemaphorePermit) -> Result<ReceiverStream<
     let watch = held.run().watch_records().ok_or_else(|| Refusal::State(format!("run {id:?} {problem}")))?;
     if held.has_ended() {
         let file = stats(held).map(|stats| stats.path).filter(|path| !path.is_empty());
-        let remedy = file.map_or("run it anew".into(), |file| format!("those of the whole run are in {file}"));
+        let remedy = file
+            .map_or("they are in no file: run it anew".into(), |file| format!("those of the whole run are in {file}"));
         let ended = format!("run {id:?} has ended, and records are told while it lasts; {remedy}");
         return Err(Refusal::State(ended));
     }

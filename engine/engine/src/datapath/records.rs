@@ -74,6 +74,8 @@ impl Prepared {
             templates: self.templates,
             written: AtomicU64::new(0),
             left_out: AtomicU64::new(0),
+            told: AtomicU64::new(0),
+            untold: AtomicU64::new(0),
             problem: Mutex::default(),
             watchers: Mutex::default(),
             done: Flag::default(),
@@ -96,6 +98,8 @@ struct Shared {
     templates: Arc<[String]>,
     written: AtomicU64,
     left_out: AtomicU64,
+    told: AtomicU64,
+    untold: AtomicU64,
     problem: Mutex<Option<String>>,
     watchers: Mutex<Vec<Watcher>>,
     /// The file is finished, or there is none.
@@ -111,6 +115,8 @@ impl Records {
             path: self.0.path.clone(),
             written: self.0.written.load(Relaxed),
             left_out: self.0.left_out.load(Relaxed),
+            told: self.0.told.load(Relaxed),
+            untold: self.0.untold.load(Relaxed),
             problem: lock(&self.0.problem).clone(),
         }
     }
@@ -140,17 +146,17 @@ struct Watcher {
 }
 
 impl Watcher {
-    /// Gives them if there is room. Whether the watcher is still there.
-    fn tell(&self, batch: &[Record]) -> bool {
+    /// Whether it was given them, for which there must be room; none if it has gone.
+    fn tell(&self, batch: &[Record]) -> Option<bool> {
         if Arc::strong_count(&self.waiting) == 1 {
-            return false;
+            return None;
         }
         if self.waiting.load(Relaxed) + batch.len() > WAITING {
             self.missed.fetch_add(batch.len() as u64, Relaxed);
-            return true;
+            return Some(false);
         }
         self.waiting.fetch_add(batch.len(), Relaxed);
-        self.sender.send(batch.to_vec()).is_ok()
+        self.sender.send(batch.to_vec()).ok().map(|()| true)
     }
 }
 
@@ -233,8 +239,23 @@ impl Writer {
         let clock = &self.clock;
         let batch: Vec<Record> = chunk.into_iter().map(|record| record.by(|ns| clock.wall_of(ns))).collect();
         self.write(&batch);
-        lock(&self.shared.watchers).retain(|watcher| watcher.tell(&batch));
+        self.tell(&batch);
         true
+    }
+
+    /// Gives records to all watchers. Those that are in no file are counted.
+    fn tell(&self, batch: &[Record]) {
+        let mut count = &self.shared.untold;
+        lock(&self.shared.watchers).retain(|watcher| {
+            let given = watcher.tell(batch);
+            if given == Some(true) {
+                count = &self.shared.told;
+            }
+            given.is_some()
+        });
+        if self.shared.path.is_none() {
+            count.fetch_add(batch.len() as u64, Relaxed);
+        }
     }
 
     fn write(&mut self, batch: &[Record]) {

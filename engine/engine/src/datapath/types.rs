@@ -252,7 +252,7 @@ pub struct OnLink {
 pub struct RecordsSpec {
     /// One in so many.
     pub one_in: u32,
-    /// The file to write, which must not exist.
+    /// The file to write, which must not exist. None: they are only told to who watches.
     pub path: Option<PathBuf>,
     /// Records in the file at most.
     pub most: u64,
@@ -267,6 +267,10 @@ pub struct RecordsState {
     pub written: u64,
     /// Records that are not, because it has as many as it may have.
     pub left_out: u64,
+    /// Where no file was asked for, records that at least one watcher was given.
+    pub told: u64,
+    /// The same, that none was: nobody watched, or all who did were too slow.
+    pub untold: u64,
     /// Why there is no file, or will be none.
     pub problem: Option<String>,
 }

@@ -87,6 +87,7 @@ fn a_file_agrees_with_the_counters() {
         assert_eq!(assert_agrees(&rows, &run.template_counters(), started_at), 1000);
         let state = run.records().unwrap();
         assert_eq!((state.written, state.left_out, state.problem), (1000, 0, None));
+        assert_eq!((state.told, state.untold), (0, 0), "the file has them");
         assert!(rows.iter().filter(|row| row.client).all(|row| row.local.0.starts_with(of) && row.local.1 >= 1024));
         std::fs::remove_file(&path).unwrap();
     }
@@ -178,7 +179,8 @@ fn records_are_told_as_they_come_also_without_a_file() {
     let watch = run.watch_records().unwrap();
     assert_eq!(watch.templates(), ["web"]);
     let (all, missed) = watched(&run, watch);
-    assert_eq!((missed, run.records().unwrap().written), (0, 0));
+    let state = run.records().unwrap();
+    assert_eq!((missed, state.written, state.told, state.untold), (0, 0, all.len() as u64, 0));
     let mut ends: BTreeMap<_, usize> = BTreeMap::new();
     for record in &all {
         let client = if record.client { record.tuple.local } else { record.tuple.remote };

@@ -1832,14 +1832,18 @@ func (x *WatchStatsResponse) GetRecords() *RecordStats {
 // What has become of records of connections; those that workers dropped are templates' counters `records_dropped`.
 type RecordStats struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The file; empty if there is none.
+	// The file; empty if none is asked for.
 	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
 	// In the file.
 	Written uint64 `protobuf:"varint,2,opt,name=written,proto3" json:"written,omitempty"`
 	// Not in the file, which has as many as it may have.
 	LeftOut uint64 `protobuf:"varint,3,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
 	// Why there is no file, or will be none.
-	Problem       string `protobuf:"bytes,4,opt,name=problem,proto3" json:"problem,omitempty"`
+	Problem string `protobuf:"bytes,4,opt,name=problem,proto3" json:"problem,omitempty"`
+	// If no file is asked for: those that at least one caller of WatchRecords was given.
+	Told uint64 `protobuf:"varint,5,opt,name=told,proto3" json:"told,omitempty"`
+	// The same, those that none was: nobody watched, or all who did were too slow.
+	Untold        uint64 `protobuf:"varint,6,opt,name=untold,proto3" json:"untold,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1900,6 +1904,20 @@ func (x *RecordStats) GetProblem() string {
 		return x.Problem
 	}
 	return ""
+}
+
+func (x *RecordStats) GetTold() uint64 {
+	if x != nil {
+		return x.Told
+	}
+	return 0
+}
+
+func (x *RecordStats) GetUntold() uint64 {
+	if x != nil {
+		return x.Untold
+	}
+	return 0
 }
 
 type WatchRecordsRequest struct {
@@ -3953,12 +3971,14 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\aworkers\x18\x05 \x03(\v2\x1c.spate.engine.v1.WorkerStatsR\aworkers\x12<\n" +
 	"\treceivers\x18\x06 \x03(\v2\x1e.spate.engine.v1.ReceiverStatsR\treceivers\x12<\n" +
 	"\ttemplates\x18\a \x03(\v2\x1e.spate.engine.v1.TemplateStatsR\ttemplates\x126\n" +
-	"\arecords\x18\b \x01(\v2\x1c.spate.engine.v1.RecordStatsR\arecords\"p\n" +
+	"\arecords\x18\b \x01(\v2\x1c.spate.engine.v1.RecordStatsR\arecords\"\x9c\x01\n" +
 	"\vRecordStats\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x18\n" +
 	"\awritten\x18\x02 \x01(\x04R\awritten\x12\x19\n" +
 	"\bleft_out\x18\x03 \x01(\x04R\aleftOut\x12\x18\n" +
-	"\aproblem\x18\x04 \x01(\tR\aproblem\",\n" +
+	"\aproblem\x18\x04 \x01(\tR\aproblem\x12\x12\n" +
+	"\x04told\x18\x05 \x01(\x04R\x04told\x12\x16\n" +
+	"\x06untold\x18\x06 \x01(\x04R\x06untold\",\n" +
 	"\x13WatchRecordsRequest\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\"\x82\x01\n" +
 	"\x14WatchRecordsResponse\x12;\n" +
