@@ -73,6 +73,26 @@ func TestAResultTellsWhatHasBecomeOfRecords(t *testing.T) {
 	}
 }
 
+func TestRecordsTakeNoVolume(t *testing.T) {
+	ns := ready(t, "")
+	mustApply(t, ns, loopbackTemplate)
+	err := apply(t.Context(), ns, greetingProfile("bounded", "  duration: 1s\n  records: {mostRecords: 1}\n"))
+	if err == nil || !strings.Contains(err.Error(), "spec.records.mostRecords") || !strings.Contains(err.Error(), "set volume") {
+		t.Errorf("a bound of no file: %v", err)
+	}
+	mustApply(t, ns, greetingProfile("live", "  duration: 1s\n  records: {}\n"))
+	p := profileNamed(ns, "live")
+	r := complete(t, runLimit, p)
+	must(t, ended(r))
+	records := r.Status.Result.Records
+	if records == nil || len(records.Pods) != 1 || records.Pods[0].File != "" || records.Untold == 0 || records.RecordCounters != (spatev1.RecordCounters{Untold: records.Untold}) {
+		t.Fatalf("%+v", records)
+	}
+	told := fmt.Sprintf("0 were told to readers, %d to nobody", records.Untold)
+	expect(t, answerLimit, p, spatev1.ConditionPassed, metav1.ConditionTrue, spatev1.ReasonThresholdsMet)
+	expect(t, answerLimit, p, spatev1.ConditionRecorded, metav1.ConditionTrue, spatev1.ReasonRecordsLiveOnly, told)
+}
+
 func TestARunWhoseRecordsCannotBeWrittenIsValidAndSaysSo(t *testing.T) {
 	ns, volume, folder := recording(t)
 	mustApply(t, ns, greetingProfile("unrecorded", `  duration: 3s

@@ -23,8 +23,8 @@ const (
 	ConditionComplete = "Complete"
 	// ConditionPassed is the verdict: True, False (with the reason), or Unknown until there is one (profiles and runs).
 	ConditionPassed = "Passed"
-	// ConditionRecorded is on runs that record connections, and on their profiles: True when all files are written, False as soon as
-	// records are lost, Unknown until the run ends and where that was never told. It has no part in Passed.
+	// ConditionRecorded is on runs that record connections, and on their profiles: True when all files are written that are asked for,
+	// False as soon as records are lost, Unknown until the run ends and where that was never told. It has no part in Passed.
 	ConditionRecorded = "Recorded"
 	// ConditionStale is True on a profile when a stream or template it uses has changed since the current run was
 	// resolved; the change takes effect with the next run.
@@ -134,7 +134,10 @@ const (
 	ReasonRecordsWritten = "RecordsWritten"
 	// ReasonRecordsLeftOut: the files are written, and have as many records as `spec.records.mostRecords` allows; later ones are left out.
 	ReasonRecordsLeftOut = "RecordsLeftOut"
-	// ReasonRecordsDropped: records were lost because an engine's writer was behind; the message says how many.
+	// ReasonRecordsLiveOnly: `spec.records` names no volume, so records were told to who read them, and none are kept; the message says
+	// how many were told, and how many to nobody.
+	ReasonRecordsLiveOnly = "RecordsLiveOnly"
+	// ReasonRecordsDropped: records were lost because an engine was behind in taking them; the message says how many.
 	ReasonRecordsDropped = "RecordsDropped"
 	// ReasonRecordsNotWritten: a file could not be written; the message has the problem. All records of its pod are lost.
 	ReasonRecordsNotWritten = "RecordsNotWritten"

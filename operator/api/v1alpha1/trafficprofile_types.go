@@ -108,7 +108,8 @@ type TrafficProfileSpec struct {
 	// +kubebuilder:validation:Minimum=1
 	MostConnections *int64 `json:"mostConnections,omitempty"`
 
-	// records of templates' connections and UDP flows as they end, in files on a volume of the generator. None when absent.
+	// records of templates' connections and UDP flows as they end, live to who reads them (`kubectl spate records`), and in files if a
+	// volume is named. None when absent.
 	// +optional
 	Records *ConnectionRecords `json:"records,omitempty"`
 
@@ -205,8 +206,9 @@ type ConnectionMix struct {
 }
 
 // ConnectionRecords says which connections and UDP flows of templates are recorded when they end, at each of their ends that is
-// emulated, and where. Each engine writes a Parquet file of its own: the run's name, a dash, and the engine's number from 0.
-// What has become of them is in the run's result.
+// emulated, and where. `{}` records all of them, live only. What has become of them is in the run's result.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.mostRecords) || has(self.volume)",fieldPath=".mostRecords",message="is for files, and none are written without a volume; set volume, or leave mostRecords out"
 type ConnectionRecords struct {
 	// oneIn records one connection in so many, at both of its ends; 1 records all.
 	// +optional
@@ -215,10 +217,13 @@ type ConnectionRecords struct {
 	// +kubebuilder:validation:Maximum=4294967295
 	OneIn int64 `json:"oneIn,omitempty"`
 
-	// volume of the generator's spec.volumes, a writable one.
-	Volume EntryName `json:"volume"`
+	// volume of the generator's spec.volumes, a writable one. Each engine writes a Parquet file of its own there: the run's name, a dash,
+	// and the engine's number from 0. When absent no file is written: records are told live to who reads them while the run lasts
+	// (`kubectl spate records`), and none are kept.
+	// +optional
+	Volume EntryName `json:"volume,omitempty"`
 
-	// mostRecords are written by each engine at most, 10 million when absent; later ones are counted and left out.
+	// mostRecords are written to each file at most, 10 million when absent; later ones are counted and left out.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	MostRecords *int64 `json:"mostRecords,omitempty"`

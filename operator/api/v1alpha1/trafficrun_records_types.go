@@ -8,7 +8,7 @@ package v1alpha1
 type RecordsResult struct {
 	RecordCounters `json:",inline"`
 
-	// pods, each with the file of its engine.
+	// pods, each with what its engine did.
 	// +optional
 	// +listType=map
 	// +listMapKey=pod
@@ -25,7 +25,16 @@ type RecordCounters struct {
 	// +optional
 	LeftOut int64 `json:"leftOut,omitempty"`
 
-	// dropped records were lost because the engine's writer was behind.
+	// told records were given to at least one reader while the run lasted, and are in no file because the profile names no volume.
+	// +optional
+	Told int64 `json:"told,omitempty"`
+
+	// untold records are in no file because the profile names no volume, and were given to nobody: there was no reader, or all were too
+	// slow.
+	// +optional
+	Untold int64 `json:"untold,omitempty"`
+
+	// dropped records were lost because the engine was behind in taking them from its workers.
 	// +optional
 	Dropped int64 `json:"dropped,omitempty"`
 }
@@ -35,8 +44,10 @@ type PodRecords struct {
 	// pod of the engine.
 	Pod string `json:"pod"`
 
-	// file of the engine: the generator's volume and the file's name on it, such as `results/web-1a2b3-1-0.parquet`.
-	File string `json:"file"`
+	// file of the engine: the generator's volume and the file's name on it, such as `results/web-1a2b3-1-0.parquet`. Absent if the
+	// profile names no volume.
+	// +optional
+	File string `json:"file,omitempty"`
 
 	RecordCounters `json:",inline"`
 

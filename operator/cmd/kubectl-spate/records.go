@@ -52,7 +52,7 @@ func newRecordsCommand() *cobra.Command {
 with the pod and the columns of docs/reference/records.md. Times are in nanoseconds since the epoch; what is not known is null. It waits for a
 run that has not begun. RUN may be the name of a TrafficProfile, whose latest run is meant then.
 
-The run's profile must have spec.records. A reader that is slower than the run misses records: how many is told at the end on standard error, by pod.
+The run's profile must have spec.records; {} is enough. A reader that is slower than the run misses records: how many is told at the end on standard error, by pod.
 
 Engines are asked in their pods, which takes the right to pods/exec in the generator's namespace: the ClusterRole spate-records-reader has it.`,
 		Example: `  kubectl spate records web
@@ -118,13 +118,19 @@ func begun(ctx context.Context, reader kube.Reader, run *spatev1.TrafficRun, tel
 
 func hasEnded(run *spatev1.TrafficRun) error {
 	if run.Status.Result == nil || run.Status.Result.Records == nil {
-		return fmt.Errorf("run %s has ended, and connections were not recorded; give its profile %s spec.records and run it anew", run.Name, run.Spec.Profile.Name)
+		return fmt.Errorf("run %s has ended, and connections were not recorded; give its profile %s spec.records: {} and run it anew", run.Name, run.Spec.Profile.Name)
 	}
 	var files []string
+	live := true
 	for _, pod := range run.Status.Result.Records.Pods {
+		live = live && pod.File == ""
 		if pod.Problem == "" {
 			files = append(files, pod.File)
 		}
+	}
+	if live {
+		return fmt.Errorf("run %s has ended, and its records were told only while it lasted; run it anew, or give its profile %s spec.records.volume, which keeps them",
+			run.Name, run.Spec.Profile.Name)
 	}
 	return fmt.Errorf("run %s has ended, and records are told while it lasts; files with them on the generator's volume: %s; see kubectl spate result %s",
 		run.Name, cmp.Or(strings.Join(files, ", "), "none"), run.Name)

@@ -232,7 +232,11 @@ func TestRecordsAreAwaitedUntilTheRunBegins(t *testing.T) {
 	}
 
 	run.Status.Phase = spatev1.RunComplete
-	if err := begun(t.Context(), store, run, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), "give its profile web spec.records") {
+	if err := begun(t.Context(), store, run, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), "give its profile web spec.records: {}") {
+		t.Errorf("got %v", err)
+	}
+	run.Status.Result = &spatev1.RunResult{Records: &spatev1.RecordsResult{Pods: []spatev1.PodRecords{{Pod: "lab-0"}, {Pod: "lab-1"}}}}
+	if err := begun(t.Context(), store, run, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), "give its profile web spec.records.volume") {
 		t.Errorf("got %v", err)
 	}
 	run.Status.Result = &spatev1.RunResult{Records: &spatev1.RecordsResult{Pods: []spatev1.PodRecords{{File: "results/web-1-0.parquet"}, {File: "none", Problem: "full"}}}}

@@ -109,7 +109,8 @@ func writeResult(w io.Writer, run *spatev1.TrafficRun) error {
 	table("TIMES OF GROUP,SIDE,CONNECT MEAN,MAX,ROUND TRIP MEAN,MAX", groupTimeRows(result))
 	table("THE GENERATOR'S OWN,LATE,NOT BEGUN,EXHAUSTED", generatorRows(result))
 	table("RECEIVER,PACKETS,BYTES", receiverRows(result))
-	table("RECORDS OF POD,FILE,WRITTEN,LEFT OUT,DROPPED,PROBLEM", recordRows(result))
+	table("RECORDS OF POD,FILE,WRITTEN,LEFT OUT,DROPPED,PROBLEM", fileRows(result))
+	table("LIVE RECORDS OF POD,TOLD,UNTOLD,DROPPED", liveRows(result))
 	return tables.Flush()
 }
 
@@ -241,12 +242,26 @@ func receiverRows(r *spatev1.RunResult) (rows [][]string) {
 	return rows
 }
 
-func recordRows(r *spatev1.RunResult) (rows [][]string) {
+func fileRows(r *spatev1.RunResult) (rows [][]string) {
 	if r.Records == nil {
 		return nil
 	}
 	for _, pod := range r.Records.Pods {
-		rows = append(rows, []string{pod.Pod, pod.File, number(pod.Written), number(pod.LeftOut), number(pod.Dropped), cmp.Or(pod.Problem, "-")})
+		if pod.File != "" {
+			rows = append(rows, []string{pod.Pod, pod.File, number(pod.Written), number(pod.LeftOut), number(pod.Dropped), cmp.Or(pod.Problem, "-")})
+		}
+	}
+	return rows
+}
+
+func liveRows(r *spatev1.RunResult) (rows [][]string) {
+	if r.Records == nil {
+		return nil
+	}
+	for _, pod := range r.Records.Pods {
+		if pod.File == "" {
+			rows = append(rows, []string{pod.Pod, number(pod.Told), number(pod.Untold), number(pod.Dropped)})
+		}
 	}
 	return rows
 }

@@ -93,6 +93,17 @@ lab-1           results/web-1-1.parquet  0        0         0        no space le
 	if got := out.String(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
+	live := ended()
+	live.Status.Result.Records.Pods = []spatev1.PodRecords{{Pod: "lab-0", RecordCounters: spatev1.RecordCounters{Told: 150, Untold: 3}}, {Pod: "lab-1", RecordCounters: spatev1.RecordCounters{Dropped: 2}}}
+	want, _, _ = strings.Cut(want, "RECORDS OF POD")
+	want += `LIVE RECORDS OF POD  TOLD  UNTOLD  DROPPED
+lab-0                150   3       0
+lab-1                0     0       2
+`
+	out.Reset()
+	if err := writeResult(&out, live); err != nil || out.String() != want {
+		t.Errorf("got %v\n%s\nwant\n%s", err, out.String(), want)
+	}
 	out.Reset()
 	if err := writeResult(&out, runNamed("new", "web", time.Unix(0, 0))); err != nil || !strings.Contains(out.String(), "Nothing was measured yet.") {
 		t.Errorf("%q, %v", out.String(), err)

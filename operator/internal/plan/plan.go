@@ -55,7 +55,7 @@ func (r *Resolved) Plan(id Identity) *enginev1.Plan {
 }
 
 // ForEngine appends to a run's encoded plan what is of engine `index` of `count` alone: encoded messages that follow each other are
-// merged, so a plan that is large is not decoded for it. records is the folder of the plan's Stateful.records, empty without.
+// merged, so a plan that is large is not decoded for it. records is the folder of the plan's Stateful.records, empty without files.
 func ForEngine(encoded []byte, runID, records string, index, count uint32) ([]byte, error) {
 	own := &enginev1.Plan{Share: &enginev1.Share{Index: index, Count: count}}
 	if records != "" {

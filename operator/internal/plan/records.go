@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Which connections does a run record, and in which file of which engine?
+// Which connections does a run record, and in which file of which engine, if any?
 
 package plan
 
@@ -28,28 +28,37 @@ func (p *Problems) checkRecords(profile *spatev1.TrafficProfile, generator *spat
 	if asked.MostRecords != nil {
 		p.atLeastOne(*asked.MostRecords, at.Child("mostRecords"))
 	}
+	if asked.Volume == "" {
+		if asked.MostRecords != nil {
+			p.add(spatev1.ReasonInvalidSpec, at.Child("mostRecords"), "is for files, and none are written without a volume; set volume, or leave mostRecords out")
+		}
+		return
+	}
 	if generator == nil {
 		return // told once for the profile
 	}
 	found := slices.IndexFunc(generator.Spec.Volumes, func(v spatev1.GeneratorVolume) bool { return v.Name == asked.Volume })
 	switch {
 	case found < 0:
-		p.add(spatev1.ReasonInvalidSpec, at.Child("volume"), "%q is no volume of generator %s; add it to its spec.volumes", asked.Volume, generator.Name)
+		p.add(spatev1.ReasonInvalidSpec, at.Child("volume"), "%q is no volume of generator %s; add it to its spec.volumes, or leave volume out: records are told live then", asked.Volume, generator.Name)
 	case !generator.Spec.Volumes[found].Writable:
-		p.add(spatev1.ReasonInvalidSpec, at.Child("volume"), "%q of generator %s is read-only; name one with writable: true", asked.Volume, generator.Name)
+		p.add(spatev1.ReasonInvalidSpec, at.Child("volume"), "%q of generator %s is read-only; name one with writable: true, or none: records are told live then", asked.Volume, generator.Name)
 	}
 }
 
 // oneIn has its default where no API server has set it.
 func oneIn(asked *spatev1.ConnectionRecords) int64 { return cmp.Or(asked.OneIn, 1) }
 
-// records of a run as the contract asks for them, with a folder: the file is each engine's own (see ForEngine).
+// records of a run as the contract asks for them, with a folder if there are files: each engine has its own (see ForEngine).
 func records(profile *spatev1.TrafficProfile) *enginev1.Records {
 	asked := profile.Spec.Records
 	if asked == nil {
 		return nil
 	}
-	made := &enginev1.Records{OneIn: uint32(oneIn(asked)), Path: path.Join(VolumesDir, string(asked.Volume))}
+	made := &enginev1.Records{OneIn: uint32(oneIn(asked))}
+	if asked.Volume != "" {
+		made.Path = path.Join(VolumesDir, string(asked.Volume))
+	}
 	if asked.MostRecords != nil {
 		made.Most = uint64(*asked.MostRecords)
 	}

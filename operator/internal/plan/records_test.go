@@ -23,7 +23,7 @@ func recordedRun(volumes ...spatev1.GeneratorVolume) Input {
 	}
 }
 
-func TestEachEngineRecordsInAFileOfItsOwn(t *testing.T) {
+func TestEachEngineRecordsInAFileOfItsOwnOrInNone(t *testing.T) {
 	in := recordedRun(spatev1.GeneratorVolume{Name: "results", Writable: true})
 	in.Templates["http"] = templateOf(t, webTemplate)
 	plan := mustResolve(t, in).Plan(Identity{RunID: "r"})
@@ -34,6 +34,10 @@ func TestEachEngineRecordsInAFileOfItsOwn(t *testing.T) {
 		if !proto.Equal(own, plan) {
 			t.Errorf("engine %d has another plan: %v, want %v", index, own, plan)
 		}
+	}
+	in.Generator.Spec.Volumes, in.Profile.Spec.Records = nil, &spatev1.ConnectionRecords{OneIn: 100}
+	for index := range uint32(2) {
+		isJSON(t, ofEngine(t, mustResolve(t, in).Plan(Identity{RunID: "r"}), index, 2).Stateful.Records, `{"oneIn": 100}`)
 	}
 	in.Profile.Spec.Records.OneIn = 0 // as in a file that no API server has seen
 	if got := mustResolve(t, in).Plan(Identity{RunID: "r"}).Stateful.Records.OneIn; got != 1 {
@@ -73,11 +77,12 @@ func TestWhatCannotBeRecordedIsRefused(t *testing.T) {
 		do   func(*spatev1.TrafficProfile)
 		want string
 	}{
-		"no volume":       {recordedRun(), nil, `spec.records.volume: "results" is no volume of generator lab`},
-		"read-only":       {recordedRun(spatev1.GeneratorVolume{Name: "results"}), nil, `spec.records.volume: "results" of generator lab is read-only`},
-		"no template":     {recordedRun(writable), func(p *spatev1.TrafficProfile) { p.Spec.Traffic = imix().Spec.Traffic }, "spec.records: no entry runs a template"},
-		"none in so many": {recordedRun(writable), func(p *spatev1.TrafficProfile) { p.Spec.Records.OneIn = -1 }, "spec.records.oneIn"},
-		"no records":      {recordedRun(writable), func(p *spatev1.TrafficProfile) { p.Spec.Records.MostRecords = ptr.To[int64](0) }, "spec.records.mostRecords"},
+		"no volume":        {recordedRun(), nil, `spec.records.volume: "results" is no volume of generator lab`},
+		"read-only":        {recordedRun(spatev1.GeneratorVolume{Name: "results"}), nil, `spec.records.volume: "results" of generator lab is read-only`},
+		"bound of no file": {recordedRun(), func(p *spatev1.TrafficProfile) { p.Spec.Records.Volume = "" }, "spec.records.mostRecords: is for files"},
+		"no template":      {recordedRun(writable), func(p *spatev1.TrafficProfile) { p.Spec.Traffic = imix().Spec.Traffic }, "spec.records: no entry runs a template"},
+		"none in so many":  {recordedRun(writable), func(p *spatev1.TrafficProfile) { p.Spec.Records.OneIn = -1 }, "spec.records.oneIn"},
+		"no records":       {recordedRun(writable), func(p *spatev1.TrafficProfile) { p.Spec.Records.MostRecords = ptr.To[int64](0) }, "spec.records.mostRecords"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.in.Templates["http"] = templateOf(t, webTemplate)

@@ -234,8 +234,12 @@ func TestOnlyPuntsGetTheDeviceThatMakesInterfaces(t *testing.T) {
 	}
 }
 
-func TestTheSocketOfRecordsIsWhereThePodMayWrite(t *testing.T) {
-	c := Template{Generator: generator()}.Pod(0, 0).Spec.Containers[0]
+func TestTheSocketOfRecordsIsWhereThePodMayWriteAlsoWithoutAClaim(t *testing.T) {
+	pod := Template{Generator: generator()}.Pod(0, 0)
+	if slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.PersistentVolumeClaim != nil }) {
+		t.Errorf("nobody asked for a claim: %v", pod.Spec.Volumes)
+	}
+	c := pod.Spec.Containers[0]
 	at := slices.IndexFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == "SPATE_RECORDS_SOCKET" })
 	if at < 0 {
 		t.Fatalf("no socket in %v", c.Env)

@@ -55,11 +55,14 @@ type Result struct {
 	Records Records `cel:"records"`
 }
 
-// Records is what `result.records` is: those in files, those that files have no room for by the profile's mostRecords, those that
-// were lost because a writer was behind; and how many engines could not write their file. All are 0 where none are asked for.
+// Records is what `result.records` is: those in files, and those that files have no room for by the profile's mostRecords; without files
+// those that readers were told, and those that nobody was; those that were lost because an engine was behind; and how many engines
+// could not write their file. All are 0 where none are asked for.
 type Records struct {
 	Written         int64 `cel:"written"`
 	LeftOut         int64 `cel:"leftOut"`
+	Told            int64 `cel:"told"`
+	Untold          int64 `cel:"untold"`
 	Dropped         int64 `cel:"dropped"`
 	FilesNotWritten int64 `cel:"filesNotWritten"`
 }

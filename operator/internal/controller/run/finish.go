@@ -210,7 +210,7 @@ func forThresholds(r spatev1.RunResult, length time.Duration) verdict.Result {
 		out.Flows = sideForThresholds(&spatev1.TemplateSide{TemplateCounters: *r.Flows}, length)
 	}
 	if all := r.Records; all != nil {
-		out.Records = verdict.Records{Written: all.Written, LeftOut: all.LeftOut, Dropped: all.Dropped}
+		out.Records = verdict.Records{Written: all.Written, LeftOut: all.LeftOut, Told: all.Told, Untold: all.Untold, Dropped: all.Dropped}
 		for _, pod := range all.Pods {
 			if pod.Problem != "" {
 				out.Records.FilesNotWritten++

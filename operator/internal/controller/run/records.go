@@ -16,7 +16,7 @@ import (
 	"spate.dev/operator/internal/plan"
 )
 
-// recordsDropped is the engine's counter of records that a worker could not give to the writer.
+// recordsDropped is the engine's counter of records that were not taken from a worker in time.
 const recordsDropped = "records_dropped"
 
 // recordsOf sums up what engines tell of records; nil if connections are not recorded.
@@ -29,7 +29,9 @@ func recordsOf(stats []*enginev1.WatchStatsResponse, run *spatev1.TrafficRun) *s
 		}
 		pod := spatev1.PodRecords{
 			Pod: run.Spec.Generator.Pods[i].Name, File: strings.TrimPrefix(told.GetPath(), plan.VolumesDir+"/"), Problem: told.GetProblem(),
-			RecordCounters: spatev1.RecordCounters{Written: int64(told.GetWritten()), LeftOut: int64(told.GetLeftOut())},
+			RecordCounters: spatev1.RecordCounters{
+				Written: int64(told.GetWritten()), LeftOut: int64(told.GetLeftOut()), Told: int64(told.GetTold()), Untold: int64(told.GetUntold()),
+			},
 		}
 		for _, t := range st.GetTemplates() {
 			pod.Dropped += whole(t)[recordsDropped]
@@ -39,6 +41,8 @@ func recordsOf(stats []*enginev1.WatchStatsResponse, run *spatev1.TrafficRun) *s
 		}
 		all.Written += pod.Written
 		all.LeftOut += pod.LeftOut
+		all.Told += pod.Told
+		all.Untold += pod.Untold
 		all.Dropped += pod.Dropped
 		all.Pods = append(all.Pods, pod)
 	}
@@ -60,7 +64,11 @@ func lostRecords(all *spatev1.RecordsResult) (reason, message string) {
 			if reason == "" {
 				reason = spatev1.ReasonRecordsDropped
 			}
-			lost = append(lost, fmt.Sprintf("pod %s: %d of %s were dropped, the writer was behind", pod.Pod, pod.Dropped, pod.File))
+			of := ""
+			if pod.File != "" {
+				of = " of " + pod.File
+			}
+			lost = append(lost, fmt.Sprintf("pod %s: %d%s were dropped, the engine was behind in taking them", pod.Pod, pod.Dropped, of))
 		}
 	}
 	if reason == "" {
@@ -84,6 +92,9 @@ func (s *scope) recorded() {
 		value, reason, message = metav1.ConditionUnknown, spatev1.ReasonAwaitingResult, "the run has not ended"
 	case !s.final:
 		value, reason, message = metav1.ConditionUnknown, status.Verdict.Reasons[0].Reason, "the engines did not tell what became of the records at the end"
+	case all.Pods[0].File == "": // so it is with all of them
+		reason = spatev1.ReasonRecordsLiveOnly
+		message = fmt.Sprintf("no records are kept, since spec.records of the profile names no volume: %d were told to readers, %d to nobody", all.Told, all.Untold)
 	case all.LeftOut > 0:
 		reason = spatev1.ReasonRecordsLeftOut
 		message = fmt.Sprintf("%d records are written, %d are left out, which are more than spec.records.mostRecords of the profile", all.Written, all.LeftOut)

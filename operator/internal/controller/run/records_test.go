@@ -32,6 +32,11 @@ func file(name string, written, leftOut uint64, problem string) *enginev1.Record
 	return &enginev1.RecordStats{Path: plan.VolumesDir + "/results/" + name, Written: written, LeftOut: leftOut, Problem: problem}
 }
 
+// noFile are the records of an engine that none was asked of.
+func noFile(told, untold uint64) *enginev1.RecordStats {
+	return &enginev1.RecordStats{Told: told, Untold: untold}
+}
+
 func recordingRun() *spatev1.TrafficRun {
 	run := &spatev1.TrafficRun{}
 	run.Spec.Generator.Pods = []spatev1.PodSnapshot{{Name: "g-0"}, {Name: "g-1"}}
@@ -57,14 +62,22 @@ func TestRecordsThatAreLostAreNamedAndChangeNoVerdict(t *testing.T) {
 			recording(0, file("r-0.parquet", 100, 7, ""), file("r-1.parquet", 20, 0, "")),
 			metav1.ConditionTrue, spatev1.ReasonRecordsLeftOut, "120 records are written, 7 are left out, which are more than spec.records.mostRecords of the profile", "Normal",
 		},
+		"live only": {
+			recording(0, noFile(100, 7), noFile(20, 0)),
+			metav1.ConditionTrue, spatev1.ReasonRecordsLiveOnly, "no records are kept, since spec.records of the profile names no volume: 120 were told to readers, 7 to nobody", "Normal",
+		},
+		"live only and dropped": {
+			recording(4, noFile(100, 7), noFile(20, 0)),
+			metav1.ConditionFalse, spatev1.ReasonRecordsDropped, "connection records are lost: pod g-0: 8 were dropped, the engine was behind in taking them", "Warning",
+		},
 		"dropped": {
 			recording(4, file("r-0.parquet", 100, 7, ""), file("r-1.parquet", 20, 0, "")),
-			metav1.ConditionFalse, spatev1.ReasonRecordsDropped, "connection records are lost: pod g-0: 8 of results/r-0.parquet were dropped, the writer was behind", "Warning",
+			metav1.ConditionFalse, spatev1.ReasonRecordsDropped, "connection records are lost: pod g-0: 8 of results/r-0.parquet were dropped, the engine was behind in taking them", "Warning",
 		},
 		"not written": {
 			recording(4, file("r-0.parquet", 100, 0, ""), file("r-1.parquet", 0, 0, full)),
 			metav1.ConditionFalse, spatev1.ReasonRecordsNotWritten,
-			"connection records are lost: pod g-0: 8 of results/r-0.parquet were dropped, the writer was behind; pod g-1: results/r-1.parquet is not written: " + full, "Warning",
+			"connection records are lost: pod g-0: 8 of results/r-0.parquet were dropped, the engine was behind in taking them; pod g-1: results/r-1.parquet is not written: " + full, "Warning",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -98,6 +111,10 @@ func TestRecordsOfAllEnginesAreSummedTheWarmupIncluded(t *testing.T) {
 	if len(got.Pods) != 2 || got.Pods[0] != want {
 		t.Errorf("got %+v, want %+v first", got.Pods, want)
 	}
+	got = recordsOf(recording(4, noFile(100, 7), noFile(20, 1)), recordingRun())
+	if want := (spatev1.RecordCounters{Told: 120, Untold: 8, Dropped: 8}); got.RecordCounters != want || got.Pods[0].File != "" {
+		t.Errorf("got %+v, want %+v and no file", got, want)
+	}
 	if got := recordsOf(recording(0, nil, nil), recordingRun()); got != nil {
 		t.Errorf("nothing is recorded: %+v", got)
 	}
@@ -110,6 +127,16 @@ func TestThresholdsMayAskForRecords(t *testing.T) {
 	s.finish(recording(0, file("r-0.parquet", 100, 0, ""), file("r-1.parquet", 0, 0, "read-only file system")), &snapshot.Facts{}, "")
 	v := run.Status.Verdict
 	if v.Outcome != spatev1.VerdictFailed || v.Thresholds[0].Met || !v.Thresholds[1].Met || v.Reasons[0].Reason != spatev1.ReasonThresholdMissed || v.Reasons[1].Reason != spatev1.ReasonRecordsNotWritten {
+		t.Errorf("%+v", v)
+	}
+}
+
+func TestThresholdsMayAskThatSomebodyReads(t *testing.T) {
+	run := recordingRun()
+	run.Spec.Thresholds = []spatev1.Threshold{{Name: "read", Expression: "result.records.untold == 0"}, {Name: "some", Expression: "result.records.told == 120"}}
+	s := &scope{r: &Reconciler{Memory: &snapshot.Memory{}}, run: run}
+	s.finish(recording(0, noFile(100, 7), noFile(20, 0)), &snapshot.Facts{}, "")
+	if v := run.Status.Verdict; v.Outcome != spatev1.VerdictFailed || v.Thresholds[0].Met || !v.Thresholds[1].Met {
 		t.Errorf("%+v", v)
 	}
 }

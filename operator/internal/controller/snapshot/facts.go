@@ -26,7 +26,7 @@ type Facts struct {
 	Groups map[string]string
 	// Ports the run sends from or receives at.
 	Ports map[string]bool
-	// Records is the folder in engines that connections are recorded in; empty if they are not.
+	// Records is the folder in engines with files of connection records; empty if there are none.
 	Records string
 	// Own is the load at a factor of 1 on the entries' own rates, those that were changed since included.
 	Own plan.Load
