@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Connection records on a volume of the cluster: every end of every connection, in files that are whole; and live, for whoever may
-// execute in pods.
+// execute in pods, also where there is no volume.
 
 package suites
 
@@ -12,6 +12,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -74,11 +75,8 @@ func recordsFolder(t *testing.T, ns string) string {
 	return volume.Spec.HostPath.Path
 }
 
-// recorded fails unless each flow of a run's templates has a record at each of its ends, in a file of each of so many pods, which
-// are all that is on the volume; and unless the run, its profile and the plugin say so.
-func recorded(t *testing.T, run *spate.TrafficRun, pods int) {
-	t.Helper()
-	var ends int64
+// endsOf counts the ends of a run's flows that are emulated.
+func endsOf(run *spate.TrafficRun) (ends int64) {
 	for _, template := range run.Status.Result.Templates {
 		for _, side := range []*spate.TemplateSide{template.Client, template.Server} {
 			if side != nil {
@@ -86,7 +84,14 @@ func recorded(t *testing.T, run *spate.TrafficRun, pods int) {
 			}
 		}
 	}
-	records := run.Status.Result.Records
+	return ends
+}
+
+// recorded fails unless each flow of a run's templates has a record at each of its ends, in a file of each of so many pods, which
+// are all that is on the volume; and unless the run, its profile and the plugin say so.
+func recorded(t *testing.T, run *spate.TrafficRun, pods int) {
+	t.Helper()
+	records, ends := run.Status.Result.Records, endsOf(run)
 	if records == nil || len(records.Pods) != pods || records.Written != ends || records.LeftOut != 0 || records.Dropped != 0 {
 		t.Fatalf("records %+v, want %d in files of %d pods", records, ends, pods)
 	}
@@ -124,6 +129,35 @@ func recorded(t *testing.T, run *spate.TrafficRun, pods int) {
 	slices.Sort(want)
 	if !slices.Equal(there, want) {
 		t.Errorf("on the volume are %v, want %v", there, want)
+	}
+}
+
+func TestRecordsAreReadLiveWithoutAVolume(t *testing.T) {
+	ns := namespace(t)
+	mustApply(t, ns, sampleText(t, "astf-http.yaml", "duration: 5s", "duration: 6s"+shared))
+	phase(t, 60*time.Second, profileNamed(ns, "astf-http"), spate.ProfileRunning)
+	live, err := script("build/out/kubectl-spate", "records", "-n", ns, "astf-http")
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := int64(len(strings.Split(live, "\n")))
+	run := passed(t, ns, "astf-http")
+	var claims corev1.PersistentVolumeClaimList
+	if err := kube.List(t.Context(), &claims, client.InNamespace(ns)); err != nil || len(claims.Items) > 0 {
+		t.Errorf("claims %v, %v", claims.Items, err)
+	}
+	records, ends := run.Status.Result.Records, endsOf(run)
+	want := spate.RecordCounters{Told: read, Untold: ends - read} // nobody read until this did
+	if records == nil || records.RecordCounters != want || read < ends/2 || read > ends || len(records.Pods) != 1 || records.Pods[0].File != "" {
+		t.Fatalf("records %+v, want %+v in no file", records, want)
+	}
+	for _, object := range []client.Object{run, profileNamed(ns, "astf-http")} {
+		expect(t, condition(t, 10*time.Second, object, spate.ConditionRecorded, metav1.ConditionTrue), spate.ReasonRecordsLiveOnly,
+			"names no volume", fmt.Sprintf("%d were told to readers, %d to nobody", want.Told, want.Untold))
+	}
+	_, err = script("build/out/kubectl-spate", "records", "-n", ns, "astf-http")
+	if err == nil || !strings.Contains(err.Error(), "spec.records.volume") {
+		t.Errorf("after the end: %v", err)
 	}
 }
 
