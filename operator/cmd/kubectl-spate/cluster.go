@@ -58,13 +58,19 @@ func (f *clusterFlags) connect() (*cluster, error) {
 }
 
 // find connects, and gives the run that is meant: see findRun.
-func (f *clusterFlags) find(ctx context.Context, name string) (*cluster, *spatev1.TrafficRun, error) {
+func (f *clusterFlags) find(ctx context.Context, name string) (*spatev1.TrafficRun, error) {
 	cluster, err := f.connect()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	run, err := findRun(ctx, cluster.reader, cluster.namespace, name)
-	return cluster, run, err
+	return findRun(ctx, cluster.reader, cluster.namespace, name)
+}
+
+// noRunError says that there is neither a run of a name nor one of a profile of that name.
+type noRunError struct{ name, namespace string }
+
+func (e noRunError) Error() string {
+	return fmt.Sprintf("there is no TrafficRun %q in namespace %s, and no run of a TrafficProfile %q", e.name, e.namespace, e.name)
 }
 
 // findRun gives the run of a name, or the latest of a profile of that name.
@@ -80,7 +86,7 @@ func findRun(ctx context.Context, reader kube.Reader, namespace, name string) (*
 	}
 	ofProfile := slices.DeleteFunc(runs.Items, func(r spatev1.TrafficRun) bool { return string(r.Spec.Profile.Name) != name })
 	if len(ofProfile) == 0 {
-		return nil, fmt.Errorf("there is no TrafficRun %q in namespace %s, and no run of a TrafficProfile %q", name, namespace, name)
+		return nil, noRunError{name: name, namespace: namespace}
 	}
 	latest := slices.MaxFunc(ofProfile, func(a, b spatev1.TrafficRun) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
 	return &latest, nil

@@ -36,7 +36,7 @@ import (
 )
 
 const (
-	// awaitInterval is how often a run is looked at that has not begun.
+	// awaitInterval is how often a run is looked at that has not begun, or looked for.
 	awaitInterval = 500 * time.Millisecond
 	// farewell is how long engines may take to say what they have told, once nobody wants more.
 	farewell = 5 * time.Second
@@ -50,7 +50,7 @@ func newRecordsCommand() *cobra.Command {
 		Short: "Print records of a run's connections as they end",
 		Long: `Prints records of a run's connections as they end, from now until the run has ended: JSON Lines, an object for each end of each connection
 with the pod and the columns of docs/reference/records.md. Times are in nanoseconds since the epoch; what is not known is null. It waits for a
-run that has not begun. RUN may be the name of a TrafficProfile, whose latest run is meant then.
+run that has not begun. RUN may be the name of a TrafficProfile: its latest run is meant then, or its first, which is waited for.
 
 The run's profile must have spec.records; {} is enough. A reader that is slower than the run misses records: how many is told at the end on standard error, by pod.
 
@@ -59,7 +59,11 @@ Engines are asked in their pods, which takes the right to pods/exec in the gener
   kubectl spate records web -n tests | jq -c 'select(.end_reason != "closed") | [.pod, .local_address, .end_reason]'`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			cluster, run, err := flags.find(c.Context(), args[0])
+			cluster, err := flags.connect()
+			if err != nil {
+				return err
+			}
+			run, err := awaited(c.Context(), cluster.reader, cluster.namespace, args[0], c.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -91,6 +95,27 @@ func podsOf(run *spatev1.TrafficRun, only string) ([]string, error) {
 		return nil, fmt.Errorf("--pod %s: must be one of %s, which execute run %s", only, strings.Join(pods, ", "), run.Name)
 	}
 	return []string{only}, nil
+}
+
+// awaited finds the run that is meant. It waits for the first of a profile that has none.
+func awaited(ctx context.Context, reader kube.Reader, namespace, name string, tell io.Writer) (*spatev1.TrafficRun, error) {
+	for waits := false; ; waits = true {
+		run, err := findRun(ctx, reader, namespace, name)
+		if none := (noRunError{}); !errors.As(err, &none) {
+			return run, err
+		}
+		if reader.Get(ctx, kube.ObjectKey{Namespace: namespace, Name: name}, &spatev1.TrafficProfile{}) != nil {
+			return nil, err
+		}
+		if !waits {
+			fmt.Fprintf(tell, "profile %s has no run: waiting for one; why there is none is told by kubectl get tp %s -n %s\n", name, name, namespace)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(awaitInterval):
+		}
+	}
 }
 
 // begun waits until engines know a run, which is read anew; one that has ended is an error.

@@ -251,6 +251,41 @@ func TestRecordsAreAwaitedUntilTheRunBegins(t *testing.T) {
 	}
 }
 
+func TestTheFirstRunOfAProfileIsAwaited(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := spatev1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	profile := &spatev1.TrafficProfile{ObjectMeta: metav1.ObjectMeta{Namespace: "tests", Name: "web"}}
+	store := fake.NewClientBuilder().WithScheme(scheme).WithObjects(profile).Build()
+	if _, err := awaited(t.Context(), store, "tests", "none", &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), `no run of a TrafficProfile "none"`) {
+		t.Errorf("got %v", err)
+	}
+	said := &signalling{first: make(chan struct{})}
+	result := make(chan error)
+	var run *spatev1.TrafficRun
+	go func() {
+		var err error
+		run, err = awaited(t.Context(), store, "tests", "web", said)
+		result <- err
+	}()
+	<-said.first
+	if err := store.Create(t.Context(), onPods("lab-0")); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-result; err != nil || run.Name != "web-1" || strings.Count(said.text, "profile web has no run") != 1 {
+		t.Errorf("%v, %v, %q", run, err, said.text)
+	}
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	if err := store.Delete(t.Context(), run); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := awaited(stopped, store, "tests", "web", &bytes.Buffer{}); err == nil {
+		t.Error("who has enough waits on")
+	}
+}
+
 // signalling tells when it is first written to.
 type signalling struct {
 	once  sync.Once

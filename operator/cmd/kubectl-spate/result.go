@@ -42,7 +42,7 @@ whose latest run is meant then.`,
 			if flags.output != "" && flags.output != "json" {
 				return fmt.Errorf("-o %s: must be json, or absent for a table", flags.output)
 			}
-			_, run, err := flags.find(c.Context(), args[0])
+			run, err := flags.find(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
