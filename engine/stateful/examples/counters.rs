@@ -32,7 +32,7 @@ const IDENTITIES: &str = "
 | either side | `acked_bytes` <= `sent_data_bytes` <= `queued_bytes` |
 | clients and servers that talk to each other alone, over TCP | `received_data_bytes` of one side <= `queued_bytes` of the other |
 | the same, if no flow failed or was cut | `received_data_bytes` of one side = `acked_bytes` = `sent_data_bytes` = `queued_bytes` of the other; `connects` of both sides are equal |
-| either side, where every connection is [recorded](records.md) | records of the side, in the file or left out, + `records_dropped` = `closed` |
+| either side, where every connection is [recorded](records.md) | records of the side, in the file, left out or told live, + `records_dropped` = `closed` |
 
 When a run is over open is 0: what was still open is in `closed` and in `flows_cut`. The engine checks the rows about flows, servers
 of all templates taken together, and the one about bytes received when a run is over. If one does not hold it logs an error, the run

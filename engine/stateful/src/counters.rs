@@ -99,7 +99,7 @@ counters! {
     SwitchedIn "switched_in" "" "Flows that came from another template so.";
     FlowsNotBegun "flows_not_begun" "" "Flows that were due before the end, and did not begin because the worker was behind.";
     FlowsHeldBack "flows_held_back" "" "Flows that were due before the end, and did not begin because as many as may be were open.";
-    RecordsDropped "records_dropped" "" "Records of flows that were not taken because there was no room: the writer was behind.";
+    RecordsDropped "records_dropped" "" "Records of flows that were not taken because there was no room: who takes them was behind.";
     LateFlows "late_flows" "" "Flows that started later after their time than a packet may leave: 1 ms, on kernel-backed ports 20 ms.";
     HttpErrors "http_errors" "" "Flows that were reset because the end of an HTTP message they waited for cannot be known (RFC 9112).";
     OutOfOrderDropped "out_of_order_dropped" "" "Data segments not accepted because there was no memory to hold what a program that waits for a message cannot look through yet.";
