@@ -48,8 +48,8 @@ fn base64(bytes: &[u8]) -> String {
     threes.iter().flat_map(digits).collect()
 }
 
-/// The file that `simulate` writes.
-fn simulate(folder: &Path, plan: &Value, workers: u32) -> Vec<u8> {
+/// The file that `simulate` writes, and what it tells.
+fn told(folder: &Path, plan: &Value, workers: u32) -> (Vec<u8>, String) {
     let (input, output) = (folder.join("plan.json"), folder.join("out.pcap"));
     fs::write(&input, plan.to_string()).unwrap();
     let done = Command::new(env!("CARGO_BIN_EXE_spate-engine"))
@@ -61,8 +61,96 @@ fn simulate(folder: &Path, plan: &Value, workers: u32) -> Vec<u8> {
         .args(["--limit", "5000", "--workers", &workers.to_string()])
         .output()
         .unwrap();
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    fs::read(output).unwrap()
+    let told = String::from_utf8(done.stderr).unwrap();
+    assert!(done.status.success(), "{told}");
+    (fs::read(output).unwrap(), told)
+}
+
+fn simulate(folder: &Path, plan: &Value, workers: u32) -> Vec<u8> {
+    told(folder, plan, workers).0
+}
+
+/// A plan of one template: for a second, ten clients a second ask each with a payload for one of 65,507 bytes, and each side tries
+/// for a second more.
+fn of_template(sides: &[&str], protocol: &str) -> Value {
+    let (sends, receives) = match protocol {
+        "TCP" => (json!({"send": {"payload": 0}}), json!({"receive": {"bytes": "65507"}})),
+        _ => (json!({"sendMessage": {"payload": 0}}), json!({"receiveMessages": {"messages": "1"}})),
+    };
+    let mut template = json!({
+        "name": "web", "protocol": format!("TRANSPORT_PROTOCOL_{protocol}"), "destinationPort": 80,
+        "servers": [{"pool": 1, "weight": 1}],
+    });
+    for side in sides {
+        let instructions = if *side == "client" { [&sends, &receives] } else { [&receives, &sends] };
+        template[*side] = json!({"instructions": instructions});
+        template[format!("{side}Port")] = json!(side);
+    }
+    if sides.contains(&"client") {
+        template["clients"] = json!([{"pool": 0, "weight": 1}]);
+        template["flowsPerSecond"] = json!({"numerator": "10", "denominator": "1"});
+    }
+    json!({
+        "runId": "t", "profile": "p", "namespace": "n", "runTag": 9,
+        "timing": {"durationNs": "1000000000", "drainNs": "1000000000"},
+        "stateful": {
+            "payloads": [{"size": "65507"}],
+            "pools": [{"first": "EAAAAQ==", "last": "EAAABA=="}, {"first": "MAAAAQ==", "last": "MAAAAQ=="}],
+            "templates": [template],
+        },
+    })
+}
+
+/// The packets of a file: when, in nanoseconds, and their bytes.
+fn packets(file: &[u8]) -> Vec<(u64, &[u8])> {
+    let word = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap());
+    let (mut at, mut all) = (24, Vec::new());
+    while at < file.len() {
+        let end = at + 16 + word(at + 8) as usize;
+        all.push((u64::from(word(at)) * 1_000_000_000 + u64::from(word(at + 4)), &file[at + 16..end]));
+        at = end;
+    }
+    all
+}
+
+#[test]
+fn clients_of_real_servers_send_syns_and_send_them_again_until_the_drain_is_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, _) = told(folder.path(), &of_template(&["client"], "TCP"), 1);
+    let all = packets(&file);
+    // Ten SYNs of ports of their own, each again a second later.
+    assert!(all.iter().all(|(_, frame)| frame[47] & 0x3f == 2));
+    let mut ports: Vec<_> = all.iter().map(|(_, frame)| &frame[26..38]).collect();
+    ports.sort_unstable();
+    ports.dedup();
+    assert_eq!((all.len(), ports.len()), (20, 10));
+    assert!(all.is_sorted_by_key(|(at, _)| *at) && all[19].0 < 2_000_000_000, "{}", all[19].0);
+}
+
+#[test]
+fn the_longest_datagrams_are_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, _) = told(folder.path(), &of_template(&["client", "server"], "UDP"), 1);
+    assert_eq!(packets(&file).iter().map(|(_, frame)| frame.len()).collect::<Vec<_>>(), [65_549; 20]);
+}
+
+#[test]
+fn where_nothing_is_written_it_is_said_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut paused = of_template(&["client"], "TCP");
+    paused["stateful"]["templates"][0]["paused"] = json!(true);
+    let mut disabled = plan(7, false);
+    disabled["streams"][0]["disabled"] = json!(true);
+    let cases = [
+        (of_template(&["server"], "TCP"), "have servers only"),
+        (paused, "is paused or disabled"),
+        (disabled, "is paused or disabled"),
+    ];
+    for (plan, why) in cases {
+        let (file, told) = told(folder.path(), &plan, 1);
+        assert_eq!(file.len(), 24);
+        assert!(told.starts_with("0 packets written to ") && told.contains(why), "{told}");
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Templates on a virtual clock: both ends of each flow in one worker, with a path between them that takes a fixed time and
-//! loses nothing. Servers of clients in tunnels of GTP-U are met through the tunnels, as there is no UPF on the path.
+//! loses nothing. Servers of clients in tunnels of GTP-U are met through the tunnels, as there is no UPF on the path. Where only one
+//! side is emulated nobody answers: what it sends alone is seen.
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::sync::Arc;
@@ -21,8 +22,8 @@ const BURST: usize = 64;
 pub struct Emulating {
     emulation: Emulation,
     tunnels: Option<Box<Gateway>>,
-    /// By port: where what it sends arrives.
-    peers: BTreeMap<usize, usize>,
+    /// By port that has a side: where what it sends arrives, if anybody is there.
+    peers: BTreeMap<usize, Option<usize>>,
     now_ns: u64,
     /// Flows that are open then go on until here.
     until_ns: u64,
@@ -63,14 +64,16 @@ impl Emulating {
     ) -> Result<Self, EmulationError> {
         let mut peers = BTreeMap::new();
         for template in &scenario.templates {
-            if let (Some(client), Some(server)) = (&template.client, &template.server) {
-                peers.insert(client.port, server.port);
-                peers.insert(server.port, client.port);
+            let client = template.client.as_ref().map(|client| client.port);
+            let server = template.server.as_ref().map(|server| server.port);
+            for (port, peer) in [(client, server), (server, client)] {
+                let known = port.map(|port| peers.entry(port).or_insert(None));
+                known.into_iter().for_each(|known| *known = peer.or(*known));
             }
         }
         // Locally administered.
         let mac = |port: usize| [0x02, 0x53, 0, 0, (port >> 8) as u8, port as u8];
-        let next_hop = |port| peers.get(&port).map_or([0x02, 0x53, 0xff, 0xff, 0xff, 0xff], |peer| mac(*peer));
+        let next_hop = |port| peers.get(&port).copied().flatten().map_or([0x02, 0x53, 0xff, 0xff, 0xff, 0xff], mac);
         let links: Vec<_> = (0..ports).map(|port| PortLink { mac: mac(port), next_hop: next_hop(port) }).collect();
         let home = Box::new(|_, _, _: &_| true);
         let mut emulation = Emulation::new(scenario.clone(), share, Dealing::ByNumber, home, &links, SEED, 0)?;
@@ -108,8 +111,7 @@ impl Emulating {
             let Some(Reverse((_, _, port, frame))) = self.under_way.pop() else { break };
             self.receive(port, &frame);
         }
-        let ports: Vec<usize> = self.peers.keys().copied().collect();
-        for port in ports {
+        for (&port, &peer) in &self.peers {
             while self.emulation.is_ready(port) {
                 let gap = self.tunnels.as_ref().map_or(0, |tunnels| tunnels.gap(port));
                 let mut burst = Burst { frames: Vec::new(), gap };
@@ -120,8 +122,9 @@ impl Emulating {
                         frame.truncate(len);
                     }
                     self.numbers += 1;
-                    let arrival = (self.now_ns + PATH_NS, self.numbers, self.peers[&port], frame.clone());
-                    self.under_way.push(Reverse(arrival));
+                    if let Some(peer) = peer {
+                        self.under_way.push(Reverse((self.now_ns + PATH_NS, self.numbers, peer, frame.clone())));
+                    }
                     self.sent.push_back((self.now_ns, frame));
                 }
             }

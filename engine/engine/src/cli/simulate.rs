@@ -23,7 +23,8 @@ use std::time::Duration;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Time in the file begins at 0, the start of the run. Packets of all ports are in one file, in order of time. Of templates \
-    both ends are simulated, 10 us apart; flows that are open at the end of the run go on for the plan's drain.\n\n\
+    both ends are simulated, 10 us apart; flows that are open at the end of the run go on for the plan's drain. Clients of real servers \
+    are not answered.\n\n\
     Example: spate-engine simulate --plan plan.json --pcap out.pcap --limit 1000 --workers 2"
 )]
 pub struct Simulate {
@@ -46,6 +47,9 @@ pub struct Simulate {
     #[arg(long = "line-rate", value_name = "NAME=RATE")]
     line_rates: Vec<super::ports::LineRate>,
 }
+
+/// More than the longest frame, which is an IP packet of 65,535 bytes with its headers of Ethernet and VLANs.
+const SNAPLEN: u32 = 1 << 18;
 
 /// What a simulated worker has to send.
 struct Worker {
@@ -185,7 +189,7 @@ impl Simulate {
             datalink: DataLink::ETHERNET,
             ts_resolution: TsResolution::NanoSecond,
             endianness: Endianness::native(),
-            snaplen: 65_535,
+            snaplen: SNAPLEN,
             ..PcapHeader::default()
         };
         let mut pcap =
@@ -239,7 +243,7 @@ impl Simulate {
             written += 1;
         }
         pcap.into_writer().flush().with_context(|| format!("--pcap {path}"))?;
-        eprintln!("{written} packets written to {path}");
+        eprintln!("{written} packets written to {path}{}", if written == 0 { nothing(&plan) } else { "" });
         Ok(ExitCode::SUCCESS)
     }
 
@@ -285,6 +289,20 @@ impl Simulate {
             }
         }
         Ok(all)
+    }
+}
+
+/// Why a plan's packets are none.
+fn nothing(plan: &Plan) -> &'static str {
+    let templates = || plan.stateful.iter().flat_map(|stateful| &stateful.templates);
+    let clients = || templates().filter(|template| !template.client_port.is_empty());
+    match (plan.streams.is_empty() && clients().next().is_none(), plan.streams.iter().any(sends)) {
+        (true, _) if templates().next().is_some() => {
+            ": its templates have servers only, which nobody asks in a simulation; give one clients as well (client_port)"
+        }
+        (true, _) => ": it has no streams and no templates, which are what sends",
+        (false, false) if clients().all(|template| template.paused) => ": all that it would send is paused or disabled",
+        _ => ": nothing is due in its duration, or within --limit and --worker-limit",
     }
 }
 
