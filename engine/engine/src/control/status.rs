@@ -11,7 +11,7 @@ const MOST_VIOLATIONS: usize = 20;
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
     /// Fields of the request or its plan are wrong.
-    #[error("{0}")]
+    #[error(transparent)]
     Invalid(#[from] Violations),
     /// No run has this id.
     #[error("run {0:?} is not known to this engine; Prepare it first")]
@@ -60,4 +60,15 @@ fn bad_request(wrong: &Violations) -> Status {
     let fields = told.iter().map(|v| FieldViolation::new(v.field.clone(), v.description.clone()));
     let details = ErrorDetails::with_bad_request(fields.collect::<Vec<_>>());
     Status::with_error_details(Code::InvalidArgument, message.join("; "), details)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_is_told_once() {
+        let refused = anyhow::Error::from(Refusal::field("run_tag", "0; must be 1..65535"));
+        assert_eq!(format!("{refused:#}"), "run_tag: 0; must be 1..65535");
+    }
 }

@@ -90,7 +90,29 @@ pub fn mode(stream: &contract::Stream) -> &'static str {
 pub fn refused(error: &PrepareError) -> Violation {
     let field = match error.field.as_str() {
         "tag" => "run_tag".to_owned(),
-        field => field.replace(".template", ".packet").replace("].rate", "].continuous.rate"),
+        field if field.starts_with("streams[") => {
+            field.replace("].template", "].packet").replace("].rate", "].continuous.rate")
+        }
+        field => field.to_owned(),
     };
     Violation { field, description: error.problem.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_datapath_refuses_is_told_by_the_plans_own_names() {
+        let cases = [
+            ("tag", "run_tag"),
+            ("streams[3].template", "streams[3].packet"),
+            ("streams[3].rate", "streams[3].continuous.rate"),
+            ("stateful.templates[0].client", "stateful.templates[0].client"),
+        ];
+        for (field, told) in cases {
+            let error = PrepareError { field: field.into(), problem: "is wrong".into(), exhausted: false };
+            assert_eq!(refused(&error).to_string(), format!("{told}: is wrong"));
+        }
+    }
 }
