@@ -5,7 +5,7 @@ use crate::control::runs::{Engine, Held};
 use crate::control::stats::{self, Grouping};
 use crate::plan::decode;
 use anyhow::Context;
-use contract::{NamedCounter, PortStats, Records, RunState, Side, StreamCounters, WatchStatsResponse};
+use contract::{PortStats, Records, RunState, Side, StreamCounters, TemplateStats, WatchStatsResponse};
 use prost::Message;
 use prost::bytes::Bytes;
 use std::io::{IsTerminal, Write};
@@ -32,10 +32,19 @@ const ERRORS: [&str; 10] = [
     "http_errors",
 ];
 
+/// Counters of what the engine had no room for, with what each says.
+const NO_ROOM: [(&str, &str); 5] = [
+    ("flows_not_begun", "connections did not begin before the end"),
+    ("flows_exhausted", "connections found no place; raise stateful.most_flows, or lower the rate"),
+    ("ports_exhausted", "connections found no free port; give the template more clients or servers, or lower the rate"),
+    ("recovery_exhausted", "times there was no memory for the state of a loss; lower the rate"),
+    ("backlog_exhausted", "times there was no memory to queue a payload; lower the rate"),
+];
+
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Exit codes: 0 the run was complete; 1 it was not, or the engine was the limit (packets late, not sent, or \
-    missed); 2 wrong usage.\n\nExamples:\n  \
+    missed; connections not begun, without place or free port, or that waited for memory); 2 wrong usage.\n\nExamples:\n  \
     spate-engine run --plan plan.json --port l=loopback --hugepages none\n  \
     spate-engine run --plan - --port east=kernel:eth1 --port west=kernel:eth2 --output json < plan.json"
 )]
@@ -162,6 +171,7 @@ fn table(last: &WatchStatsResponse) {
         streams(last);
     }
     templates(last);
+    program_counters(last);
     steering(last);
     records(last);
     latencies(last);
@@ -209,13 +219,11 @@ fn templates(last: &WatchStatsResponse) {
         "ERRORS"
     );
     for side in &last.templates {
-        let of =
-            |counters: &[NamedCounter], name: &str| counters.iter().find(|c| c.name == name).map_or(0, |c| c.value);
-        let get = |name: &str| of(&side.counters, name) - of(&side.warmup, name);
+        let get = |name: &str| measured(side, name);
         println!(
             "{:<24} {:<6} {:>10} {:>10} {:>8} {:>16} {:>16} {:>10} {:>10}",
             side.template,
-            if side.side() == Side::Client { "client" } else { "server" },
+            side_name(side),
             get("connects"),
             get("closed"),
             side.open_flows,
@@ -224,6 +232,29 @@ fn templates(last: &WatchStatsResponse) {
             get("retransmitted_packets"),
             ERRORS.iter().map(|name| get(name)).sum::<u64>(),
         );
+    }
+}
+
+/// What a side counted in the measured phase.
+fn measured(side: &TemplateStats, name: &str) -> u64 {
+    let [all, warmup] = [&side.counters, &side.warmup]
+        .map(|counters| counters.iter().find(|counter| counter.name == name).map_or(0, |counter| counter.value));
+    all - warmup
+}
+
+fn side_name(side: &TemplateStats) -> &'static str {
+    if side.side() == Side::Client { "client" } else { "server" }
+}
+
+/// Prints what programs counted in the measured phase, if they count.
+fn program_counters(last: &WatchStatsResponse) {
+    let counters = last.templates.iter().flat_map(|side| side.program_counters.iter().map(move |c| (side, c)));
+    for (i, (side, counter)) in counters.enumerate() {
+        if i == 0 {
+            println!("\n{:<24} {:<6} {:<32} {:>14}", "TEMPLATE", "SIDE", "COUNTER OF PROGRAM", "COUNT");
+        }
+        let count = counter.value - counter.warmup;
+        println!("{:<24} {:<6} {:<32} {count:>14}", side.template, side_name(side), counter.name);
     }
 }
 
@@ -268,12 +299,15 @@ fn records(last: &WatchStatsResponse) {
 
 /// Prints delays of streams that measure them, and times of templates.
 fn latencies(last: &WatchStatsResponse) {
-    let streams = last.streams.iter().filter_map(|s| Some((s.name.clone(), s.measured.as_ref()?.latency.as_ref()?)));
+    let streams = last.streams.iter().filter_map(|s| {
+        let latency = s.measured.as_ref()?.latency.as_ref()?;
+        Some((s.name.clone(), latency, Some(latency.jitter_ns)))
+    });
+    // Flows have no jitter: what they measure does not come one after the other.
     let templates = last.templates.iter().flat_map(|side| {
-        let name = if side.side() == Side::Client { "client" } else { "server" };
         let times = [("connect", &side.connect_time), ("round trip", &side.round_trip)].into_iter();
         let times = times.filter_map(|(what, times)| Some((what, times.as_ref().filter(|times| times.count > 0)?)));
-        times.map(move |(what, times)| (format!("{} {name} {what}", side.template), times))
+        times.map(move |(what, times)| (format!("{} {} {what}", side.template, side_name(side)), times, None))
     });
     let mut measured = streams.chain(templates).peekable();
     if measured.peek().is_none() {
@@ -284,7 +318,7 @@ fn latencies(last: &WatchStatsResponse) {
         "LATENCY (us)", "LEAST", "MEAN", "P50", "P99", "P99.9", "GREATEST", "JITTER"
     );
     let us = |ns: u64| format!("{:.1}", ns as f64 / 1e3);
-    for (name, l) in measured {
+    for (name, l, jitter) in measured {
         let quantile = |ppm| l.quantiles.iter().find(|q| q.parts_per_million == ppm).map_or("-".into(), |q| us(q.ns));
         let known = |text: String| if l.count > 0 { text } else { "-".into() };
         println!(
@@ -296,7 +330,7 @@ fn latencies(last: &WatchStatsResponse) {
             known(quantile(990_000)),
             known(quantile(999_000)),
             known(us(l.max_ns)),
-            us(l.jitter_ns),
+            jitter.map_or("-".into(), us),
         );
     }
 }
@@ -328,6 +362,7 @@ fn complaints(last: &WatchStatsResponse, before: &[PortStats]) -> Vec<String> {
             all.push(format!("stream {}: {} of {} packets were late", stream.name, c.late, c.tx_packets));
         }
     }
+    all.extend(complaints_of_flows(&last.templates));
     if let Some(records) = last.records.as_ref().filter(|records| !records.problem.is_empty()) {
         all.push(format!("connections are not recorded: {}", records.problem));
     }
@@ -338,3 +373,13 @@ fn complaints(last: &WatchStatsResponse, before: &[PortStats]) -> Vec<String> {
     }
     all
 }
+
+/// What of flows the engine could not do. That most_open held some back was asked for.
+fn complaints_of_flows(sides: &[TemplateStats]) -> Vec<String> {
+    let of_side = |side| NO_ROOM.iter().map(move |(name, what)| (side, measured(side, name), what));
+    let all = sides.iter().flat_map(of_side).filter(|(_, count, _)| *count > 0);
+    all.map(|(side, count, what)| format!("template {} {}: {count} {what}", side.template, side_name(side))).collect()
+}
+
+#[cfg(test)]
+mod tests;
