@@ -4,6 +4,7 @@ mod addresses;
 mod payloads;
 mod programs;
 pub mod session;
+mod shadow;
 mod tunables;
 mod tunnels;
 
@@ -41,6 +42,7 @@ pub fn scenario(plan: &Plan, site: &Site, wrong: &mut Violations) -> Option<Scen
     let found: Vec<_> = (0..asked.templates.len()).map(|i| template(i, asked, pools.as_deref(), site, wrong)).collect();
     let templates: Option<Vec<Template>> = found.into_iter().collect();
     let (mut pools, mut templates) = pools.zip(templates).filter(|_| wrong.0.len() == before)?;
+    shadow::check(&pools, &templates, &payloads, wrong);
     if let Some(share) = plan.share.filter(|share| share.index < share.count) {
         addresses::share(Part { index: share.index, of: share.count }, &mut pools, &mut templates);
     }

@@ -225,6 +225,21 @@ fn name(kind: &Kind) -> &'static str {
     }
 }
 
+/// Whether two programs do the same, whatever the numbers of what they send.
+pub fn same_program(one: &Program, other: &Program, payloads: &[Payload]) -> bool {
+    let sent = |payload: u32| payloads.get(payload as usize);
+    let same = |(one, other): (&Instruction, &Instruction)| match (one, other) {
+        (Instruction::Send { payload: a, wait }, Instruction::Send { payload: b, wait: other }) => {
+            wait == other && sent(*a) == sent(*b)
+        }
+        (Instruction::SendMessage { payload: a }, Instruction::SendMessage { payload: b }) => sent(*a) == sent(*b),
+        _ => one == other,
+    };
+    one.counters == other.counters
+        && one.instructions.len() == other.instructions.len()
+        && one.instructions.iter().zip(&other.instructions).all(same)
+}
+
 /// Checks the programs of `asked`, which `templates` are, by themselves and against each other.
 pub fn check(asked: &Stateful, templates: &[Template], payloads: &[Payload], wrong: &mut Violations) {
     let mut programs = Vec::with_capacity(templates.len());

@@ -658,6 +658,73 @@ fn dialogues_are_followed_only_with_servers_that_are_sure_to_answer() {
     assert_eq!(wrong.0[0].field, "stateful.templates[1].client.instructions[1].receive.bytes");
 }
 
+#[test]
+fn servers_that_no_flow_would_come_to_are_refused() {
+    type Change = fn(&mut Stateful);
+    // A second template whose server says one byte more.
+    let mut plan = good();
+    let mut other = web(&mut plan).clone();
+    other.name = "other".into();
+    other.client = instructions(vec![send(0), receive(2001)]);
+    other.server = instructions(vec![receive(5), send(2)]);
+    part(&mut plan).payloads.push(Payload { content: Some(payload::Content::Size(2001)), fields: vec![] });
+    part(&mut plan).templates.push(other);
+    let found = |change: Change| {
+        let mut plan = plan.clone();
+        change(part(&mut plan));
+        validate(&plan, &site()).map(|_| ()).map_err(|wrong| wrong.to_string())
+    };
+    let told = "stateful.templates[1].server: nothing tells \"other\" from templates[0], \"web\", whose servers have the same \
+        addresses and destination port and do something else: none of its own would be asked; use another destination_port, other \
+        servers, or match";
+    let dead: [Change; 4] = [
+        |_| (),
+        // Some of the first one's.
+        |s| {
+            s.pools.push(pool([48, 0, 0, 7], [48, 0, 0, 9]));
+            s.templates[1].servers[0].pool = 2;
+        },
+        |s| {
+            s.templates.iter_mut().for_each(|t| t.r#match = vec![PayloadMatch { offset: 0, bytes: (&b"G"[..]).into() }])
+        },
+        // What does the same with other settings is not the same.
+        |s| {
+            s.templates[1].server = s.templates[0].server.clone();
+            s.templates[1].client = s.templates[0].client.clone();
+            s.templates[1].server_tunables = Some(Tunables { ttl: 9, ..Tunables::default() });
+        },
+    ];
+    for (row, change) in dead.into_iter().enumerate() {
+        assert_eq!(found(change), Err(told.to_owned()), "row {row}");
+    }
+    let mut plan = plan.clone();
+    plan.share = Some(contract::Share { index: 1, count: 2 });
+    assert_eq!(validate(&plan, &site()).map_err(|wrong| wrong.to_string()).err().as_deref(), Some(told));
+    let asked: [Change; 7] = [
+        |s| s.templates[1].destination_port = 81,
+        |s| s.templates[1].server_port = "loop".into(),
+        |s| s.templates[1].r#match = vec![PayloadMatch { offset: 0, bytes: (&b"G"[..]).into() }],
+        |s| s.templates[0].r#match = vec![PayloadMatch { offset: 0, bytes: (&b"G"[..]).into() }],
+        // One of its own is enough.
+        |s| {
+            s.pools.push(pool([48, 0, 0, 7], [48, 0, 1, 0]));
+            s.templates[1].servers[0].pool = 2;
+        },
+        // The same, sent from another payload.
+        |s| {
+            s.payloads[2] = s.payloads[1].clone();
+            s.templates[1].client = s.templates[0].client.clone();
+        },
+        // Flows of the first go on as its.
+        |s| {
+            s.templates[0].server = instructions(vec![receive(5), Kind::SwitchTemplate(1)]);
+        },
+    ];
+    for (row, change) in asked.into_iter().enumerate() {
+        assert_eq!(found(change), Ok(()), "row {row}");
+    }
+}
+
 /// A pcap file of Ethernet frames and when they were captured.
 fn pcap(frames: &[(u64, Vec<u8>)]) -> Vec<u8> {
     let mut file: Vec<u8> =

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Servers that no flow would come to, as another template's take all of theirs.
+use super::super::Violations;
+use super::programs::same_program;
+use spate_stateful::{Instruction, Payload, Pool, Server, Template};
+
+/// Checks that each template's servers are asked something, or do what those do that are asked in their place. Pools are whole ones.
+pub fn check(pools: &[Pool], templates: &[Template], payloads: &[Payload], wrong: &mut Violations) {
+    for (index, template) in templates.iter().enumerate() {
+        let mut earlier = templates[..index].iter().enumerate();
+        let Some((first, asked)) = earlier.find(|(_, earlier)| takes_all(pools, earlier, template)) else { continue };
+        if same(asked, template, payloads) || switched_to(templates, index) {
+            continue;
+        }
+        let problem = format!(
+            "nothing tells {:?} from templates[{first}], {:?}, whose servers have the same addresses and destination port and do something \
+             else: none of its own would be asked; use another destination_port, other servers, or match",
+            template.name, asked.name
+        );
+        wrong.add(format!("stateful.templates[{index}].server"), problem);
+    }
+}
+
+/// Whether an earlier template's servers are asked whatever is meant for this one's.
+fn takes_all(pools: &[Pool], earlier: &Template, template: &Template) -> bool {
+    let holds =
+        |all: &Pool, part: &Pool| [0, part.last_offset()].iter().all(|at| all.contains(part.address(*at)).is_some());
+    let held = |pool: usize| earlier.servers.iter().any(|all| holds(&pools[all.pool], &pools[pool]));
+    (earlier.protocol, earlier.destination_port) == (template.protocol, template.destination_port)
+        && servers(earlier, template)
+            .is_some_and(|(earlier, server)| earlier.port == server.port && knows_all(earlier, server))
+        && template.servers.iter().all(|weighted| held(weighted.pool))
+}
+
+/// Whether all first bytes by which flows are one's are the other's too; those with `match` go before those without.
+fn knows_all(other: &Server, one: &Server) -> bool {
+    other.matches.is_empty() == one.matches.is_empty() && other.matches.iter().all(|bytes| one.matches.contains(bytes))
+}
+
+fn servers<'a>(one: &'a Template, other: &'a Template) -> Option<(&'a Server, &'a Server)> {
+    one.server.as_ref().zip(other.server.as_ref())
+}
+
+/// Whether servers of both do the same.
+fn same(one: &Template, other: &Template, payloads: &[Payload]) -> bool {
+    servers(one, other).is_some_and(|(one, other)| {
+        one.tunables == other.tunables && same_program(&one.program, &other.program, payloads)
+    })
+}
+
+/// Whether flows of other servers go on as a template's.
+fn switched_to(templates: &[Template], template: usize) -> bool {
+    let programs = templates.iter().filter_map(|template| Some(&template.server.as_ref()?.program));
+    let mut instructions = programs.flat_map(|program| &program.instructions);
+    instructions.any(|i| matches!(i, Instruction::SwitchTemplate { template: to } if *to as usize == template))
+}
