@@ -3,6 +3,7 @@
 pub mod check;
 mod dialogue;
 mod loops;
+mod walk;
 
 pub use check::{Fault, Problem, Programs, Side, check};
 pub(crate) use loops::successors;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Whether a client and a server that talk to each other come to an end: both are followed, as far as each gets.
 //!
-//! Only what is certain is told: programs without jumps whose counts do not depend on bytes. Nothing is lost on the way.
+//! Only what is certain is told: as far as the ways through both are known beforehand. Nothing is lost between them.
+use super::Instruction;
 use super::check::{Fault, Problem, Programs, Side};
-use super::{Instruction, Program};
+use super::walk::Walk;
 use crate::Protocol;
 
 /// Says where a template's dialogue stands still for ever, if that is certain.
@@ -11,41 +12,30 @@ pub(super) fn check(templates: &[Programs], template: usize, payloads: &[u64]) -
     let programs = templates[template];
     let (client, server) = (programs.client?, programs.server?);
     // Flows that another template began have sent and received something already.
-    if !certain(client) || !certain(server) || templates.iter().any(|t| switches_to(t, template)) {
+    if switched_to(templates, template) {
         return None;
     }
-    let mut talk = Talk { payloads, sides: [Place::new(client), Place::new(server)] };
+    let mut talk = Talk { payloads, sides: [client, server].map(|program| Place::new(Walk::new(program))) };
     // Servers over UDP are there once something has come.
     while talk.go_on(Side::Client)
         | ((programs.protocol == Protocol::Tcp || talk.sent(Side::Client) > 0) && talk.go_on(Side::Server))
     {}
+    if talk.sides.iter().any(|place| place.walk.lost) {
+        return None;
+    }
     [Side::Client, Side::Server].into_iter().find_map(|side| talk.stuck(template, side))
 }
 
-fn certain(program: &Program) -> bool {
-    !program.instructions.iter().any(|instruction| {
-        matches!(
-            instruction,
-            Instruction::Jump { .. }
-                | Instruction::Loop { .. }
-                | Instruction::LeaveOpen
-                | Instruction::SwitchTemplate { .. }
-                | Instruction::ReceiveUntil(_)
-        )
-    })
-}
-
-fn switches_to(programs: &Programs, template: usize) -> bool {
-    let instructions = [programs.client, programs.server].into_iter().flatten().flat_map(|p| p.instructions.iter());
-    instructions
-        .into_iter()
-        .any(|i| matches!(i, Instruction::SwitchTemplate { template: to } if *to as usize == template))
+/// Whether flows of other templates go on as those of this one.
+fn switched_to(templates: &[Programs], template: usize) -> bool {
+    let programs = templates.iter().flat_map(|t| [t.client, t.server]).flatten();
+    let mut instructions = programs.flat_map(|program| &program.instructions);
+    instructions.any(|i| matches!(i, Instruction::SwitchTemplate { template: to } if *to as usize == template))
 }
 
 /// How far a side has come.
 struct Place<'a> {
-    program: &'a Program,
-    at: usize,
+    walk: Walk<'a>,
     /// Bytes or messages sent since the start.
     sent: u64,
     /// Of what the peer sent, what was cleared.
@@ -54,12 +44,8 @@ struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    fn new(program: &'a Program) -> Self {
-        Self { program, at: 0, sent: 0, cleared: 0, reset: false }
-    }
-
-    fn ended(&self) -> bool {
-        self.at >= self.program.instructions.len()
+    fn new(walk: Walk<'a>) -> Self {
+        Self { walk, sent: 0, cleared: 0, reset: false }
     }
 }
 
@@ -83,9 +69,9 @@ impl Talk<'_> {
     }
 
     fn step(&mut self, side: Side) -> bool {
-        let (came, closed) = (self.sent(side.peer()), self.sides[side.peer() as usize].ended());
+        let (came, closed) = (self.sent(side.peer()), self.sides[side.peer() as usize].walk.ended());
         let place = &mut self.sides[side as usize];
-        let Some(instruction) = place.program.instructions.get(place.at) else { return false };
+        let Some(instruction) = place.walk.instruction() else { return false };
         let mut clear_to = |wanted: u64, clear: bool| {
             let met = came - place.cleared >= wanted;
             place.cleared += if met && clear { wanted } else { 0 };
@@ -99,14 +85,10 @@ impl Talk<'_> {
                 place.sent = place.sent.saturating_add(self.payloads[payload as usize]);
             }
             Instruction::SendMessage { .. } => place.sent += 1,
-            Instruction::Close => place.at = place.program.instructions.len() - 1,
-            Instruction::Reset => {
-                place.at = place.program.instructions.len() - 1;
-                place.reset = true;
-            }
+            Instruction::Reset => place.reset = true,
             _ => {}
         }
-        place.at += 1;
+        place.walk.go_on();
         true
     }
 
@@ -114,17 +96,20 @@ impl Talk<'_> {
     fn stuck(&self, template: usize, side: Side) -> Option<Fault> {
         let (place, other) = (&self.sides[side as usize], &self.sides[side.peer() as usize]);
         // A server over UDP to which nobody spoke is not there.
-        if place.ended() || other.reset || place.at == 0 && side == Side::Server && other.ended() && other.sent == 0 {
+        if place.walk.ended()
+            || other.reset
+            || place.walk.at == 0 && side == Side::Server && other.walk.ended() && other.sent == 0
+        {
             return None;
         }
         let peer = side.peer();
         let never = |wanted, unit| Problem::NeverMet { wanted, unit, peer, sent: other.sent - place.cleared };
-        let problem = match place.program.instructions[place.at] {
+        let problem = match *place.walk.instruction()? {
             Instruction::Receive { bytes, .. } => never(bytes, "bytes"),
             Instruction::ReceiveMessages { messages, .. } => never(messages.into(), "messages"),
             Instruction::WaitForPeerClose => Problem::NeverClosed(peer),
             _ => return None,
         };
-        Some(Fault { template, side, at: place.at, problem })
+        Some(Fault { template, side, at: place.walk.at, problem })
     }
 }

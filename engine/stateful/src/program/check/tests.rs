@@ -230,6 +230,40 @@ fn a_server_over_udp_comes_with_the_first_message() {
     assert_eq!(both(Protocol::Udp, vec![delay(1)], vec![messages(1)]), []);
 }
 
+#[test]
+fn dialogues_are_followed_through_loops_that_count() {
+    let count = |rounds| {
+        let step = Add { variable: 0, value: 1 };
+        [step, Jump { to: 1, variable: 0, comparison: Comparison::Less, value: rounds }]
+    };
+    let take = |bytes| Receive { bytes, clear: true };
+    let talk = |wanted, of_client, of_server| {
+        let client = [vec![Connect, send(0), take(wanted)], count(of_client).to_vec()].concat();
+        let server = [vec![Accept, take(100), send(1)], count(of_server).to_vec(), vec![WaitForPeerClose]].concat();
+        tcp(client, server).first().map(|fault| (fault.side, fault.at, fault.problem.clone()))
+    };
+    let never = |wanted, unit, peer, sent| Problem::NeverMet { wanted, unit, peer, sent };
+    assert_eq!(talk(1, 1000, 1000), None);
+    assert_eq!(talk(2, 3, 3), Some((Side::Client, 2, never(2, "bytes", Side::Server, 1))));
+    assert_eq!(talk(1, 4, 3), Some((Side::Client, 2, never(1, "bytes", Side::Server, 0))));
+    assert_eq!(talk(1, 3, 4), Some((Side::Server, 1, never(100, "bytes", Side::Client, 0))));
+    // Longer than is looked at: nothing is certain.
+    assert_eq!(talk(1, 10_000_000, 9_999_999), None);
+    // A way that depends on time, or on what is received.
+    for unknown in [
+        vec![Mark { variable: 1 }, delay(1), Loop { to: 2, since: 1, duration_ns: 5 }],
+        vec![Mark { variable: 0 }, delay(1), jump(2)],
+        vec![ReceiveUntil(Until::HttpMessage)],
+    ] {
+        let client = [vec![Connect], unknown, vec![receive(500)]].concat();
+        assert_eq!(tcp(client, vec![Accept, send(0), WaitForPeerClose]), []);
+    }
+    // What comes before it is not.
+    let found =
+        tcp(vec![Connect, receive(500), ReceiveUntil(Until::HttpMessage)], vec![Accept, send(0), WaitForPeerClose]);
+    assert_eq!((found.len(), found[0].side, found[0].at), (1, Side::Client, 1));
+}
+
 fn any_instruction() -> impl Strategy<Value = Instruction> {
     let index = || prop_oneof![9 => 0u32..6, 1 => any::<u32>()];
     let variable = || prop_oneof![9 => 0u8..5, 1 => any::<u8>()];

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The way that a flow takes through a program, as far as it is known beforehand: variables are 0 at first, and nothing but the
+//! program sets them. What does not depend on it alone (times, what bytes say, other templates) is not known.
+use super::{Instruction, Program, VARIABLES};
+
+/// Instructions that are gone through, at most, as in the operator (internal/plan/mix.go).
+const MOST_STEPS: u32 = 1_000_000;
+
+/// A place on the way.
+pub(super) struct Walk<'a> {
+    program: &'a Program,
+    pub at: usize,
+    /// None where a time was noted.
+    variables: [Option<i64>; VARIABLES],
+    steps: u32,
+    /// It is not known what follows.
+    pub lost: bool,
+}
+
+impl<'a> Walk<'a> {
+    pub fn new(program: &'a Program) -> Self {
+        Self { program, at: 0, variables: [Some(0); VARIABLES], steps: 0, lost: false }
+    }
+
+    /// What is executed next.
+    pub fn instruction(&self) -> Option<&'a Instruction> {
+        self.program.instructions.get(self.at).filter(|_| !self.lost)
+    }
+
+    /// The flow is closed.
+    pub fn ended(&self) -> bool {
+        self.at >= self.program.instructions.len()
+    }
+
+    /// Goes on behind the next instruction.
+    pub fn go_on(&mut self) {
+        let Some(instruction) = self.instruction() else { return };
+        let mut next = self.at + 1;
+        let mut known = self.steps < MOST_STEPS;
+        match *instruction {
+            Instruction::Set { variable, value } => self.variables[usize::from(variable)] = Some(value),
+            Instruction::Add { variable, value } => {
+                let variable = &mut self.variables[usize::from(variable)];
+                *variable = variable.map(|before| before.wrapping_add(value));
+            }
+            Instruction::Mark { variable } => self.variables[usize::from(variable)] = None,
+            Instruction::Jump { to, variable, comparison, value } => match self.variables[usize::from(variable)] {
+                Some(variable) if comparison.holds(variable, value) => next = to as usize,
+                Some(_) => {}
+                None => known = false,
+            },
+            Instruction::Close | Instruction::Reset => next = self.program.instructions.len(),
+            Instruction::Loop { .. }
+            | Instruction::LeaveOpen
+            | Instruction::SwitchTemplate { .. }
+            | Instruction::ReceiveUntil(_) => known = false,
+            _ => {}
+        }
+        self.steps += 1;
+        (self.at, self.lost) = if known { (next, false) } else { (self.at, true) };
+    }
+}
