@@ -2,10 +2,12 @@
 //! What one side of an application does with a flow: instructions as they are executed, checked before.
 pub mod check;
 mod dialogue;
+mod idle;
 mod loops;
 mod walk;
 
 pub use check::{Fault, Problem, Programs, Side, check};
+pub use idle::idle;
 pub(crate) use loops::successors;
 
 /// Variables of a flow.

@@ -60,6 +60,11 @@ pub fn scenario(plan: &Plan, site: &Site, wrong: &mut Violations) -> Option<Scen
     (wrong.0.len() == before).then_some(scenario)
 }
 
+/// What is odd about a plan's scenario, and might be meant.
+pub fn warnings(asked: &Stateful, scenario: &Scenario) -> Vec<String> {
+    programs::idle(asked, &scenario.templates).map(|told| told.to_string()).collect()
+}
+
 /// Lets an engine answer for all servers of its scenario, also those that others have: where it is alone, as in a simulation.
 pub fn alone(scenario: &mut Scenario) {
     addresses::all_servers(&mut scenario.pools, scenario.templates.iter_mut());

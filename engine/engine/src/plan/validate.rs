@@ -241,6 +241,9 @@ pub fn validate(plan: &Plan, site: &Site) -> Result<Checked, Violations> {
         capacity(&checked.port_bits, field, site, &mut wrong);
         checked.warnings = warnings(plan, site, &checked);
         checked.warnings.extend(unknown.into_iter().map(more_than_known));
+        if let (Some(asked), Some(scenario)) = (&plan.stateful, &checked.stateful) {
+            checked.warnings.extend(stateful::warnings(asked, scenario));
+        }
     }
     wrong.or(checked)
 }

@@ -139,6 +139,18 @@ pub enum Problem {
         /// So many since the last clear.
         sent: u64,
     },
+    /// It waits for what is there.
+    #[error(
+        "waits for nothing: {counted} {unit} are counted already; set clear in the receives before it, or count on to {on_to}"
+    )]
+    Idle {
+        /// So many since the last clear.
+        counted: u64,
+        /// Bytes or messages.
+        unit: &'static str,
+        /// With what it counts.
+        on_to: u64,
+    },
     /// It waits for a close that will never come.
     #[error("waits until the {0} closes, which itself waits")]
     NeverClosed(Side),

@@ -27,7 +27,7 @@ pub(super) fn check(templates: &[Programs], template: usize, payloads: &[u64]) -
 }
 
 /// Whether flows of other templates go on as those of this one.
-fn switched_to(templates: &[Programs], template: usize) -> bool {
+pub(super) fn switched_to(templates: &[Programs], template: usize) -> bool {
     let programs = templates.iter().flat_map(|t| [t.client, t.server]).flatten();
     let mut instructions = programs.flat_map(|program| &program.instructions);
     instructions.any(|i| matches!(i, Instruction::SwitchTemplate { template: to } if *to as usize == template))

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Programs of templates: the contract's instructions as they are executed, with what is implied put in, and faults by
 //! their path in the plan.
-use super::super::Violations;
+use super::super::{Violation, Violations};
 use super::LONGEST_NS;
 use contract::{Stateful, TransportProtocol, instruction::Kind, receive_until};
-use spate_stateful::program::{Fault, Problem, Programs, Side, Until, VARIABLES, check as check_programs};
+use spate_stateful::program::{
+    Fault, Problem, Programs, Side, Until, VARIABLES, check as check_programs, idle as idle_programs,
+};
 use spate_stateful::{Comparison, Instruction, Payload, Program, Template};
 
 /// Instructions of a program, at most.
@@ -225,6 +227,21 @@ fn name(kind: &Kind) -> &'static str {
     }
 }
 
+fn of(templates: &[Template]) -> Vec<Programs<'_>> {
+    let programs = templates.iter().map(|template| Programs {
+        protocol: template.protocol,
+        client: template.client.as_ref().map(|client| &client.program),
+        server: template.server.as_ref().map(|server| &server.program),
+    });
+    programs.collect()
+}
+
+/// What waits for nothing, of programs that were checked.
+pub fn idle(asked: &Stateful, templates: &[Template]) -> impl Iterator<Item = Violation> {
+    let found = idle_programs(&of(templates)).into_iter();
+    found.map(|fault| told(asked, &fault)).map(|(field, description)| Violation { field, description })
+}
+
 /// Whether two programs do the same, whatever the numbers of what they send.
 pub fn same_program(one: &Program, other: &Program, payloads: &[Payload]) -> bool {
     let sent = |payload: u32| payloads.get(payload as usize);
@@ -242,14 +259,7 @@ pub fn same_program(one: &Program, other: &Program, payloads: &[Payload]) -> boo
 
 /// Checks the programs of `asked`, which `templates` are, by themselves and against each other.
 pub fn check(asked: &Stateful, templates: &[Template], payloads: &[Payload], wrong: &mut Violations) {
-    let mut programs = Vec::with_capacity(templates.len());
-    for template in templates {
-        programs.push(Programs {
-            protocol: template.protocol,
-            client: template.client.as_ref().map(|client| &client.program),
-            server: template.server.as_ref().map(|server| &server.program),
-        });
-    }
+    let programs = of(templates);
     let lens: Vec<u64> = payloads.iter().map(Payload::len).collect();
     // Another template's servers may answer in place of its own.
     let answered = |i: usize| {

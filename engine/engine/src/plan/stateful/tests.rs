@@ -658,6 +658,12 @@ fn dialogues_are_followed_only_with_servers_that_are_sure_to_answer() {
     assert_eq!(wrong.0[0].field, "stateful.templates[1].client.instructions[1].receive.bytes");
 }
 
+/// What is warned of with a plan at a site, of its templates.
+fn warned(plan: &Plan, site: &Site) -> Vec<String> {
+    let told = validate(plan, site).unwrap().warnings;
+    told.into_iter().filter(|warning| warning.starts_with("stateful")).collect()
+}
+
 #[test]
 fn servers_that_no_flow_would_come_to_are_refused() {
     type Change = fn(&mut Stateful);
@@ -723,6 +729,17 @@ fn servers_that_no_flow_would_come_to_are_refused() {
     for (row, change) in asked.into_iter().enumerate() {
         assert_eq!(found(change), Ok(()), "row {row}");
     }
+}
+
+#[test]
+fn what_waits_for_nothing_is_warned_of() {
+    let mut plan = good();
+    client(&mut plan, vec![send(0), receive(1500), receive(500)]);
+    let told = "stateful.templates[0].client.instructions[2].receive.bytes: waits for nothing: 1500 bytes are counted already; set \
+        clear in the receives before it, or count on to 2000";
+    assert_eq!(warned(&plan, &site()), [told]);
+    client(&mut plan, vec![send(0), receive(1500), receive(2000)]);
+    assert_eq!(warned(&plan, &site()), [""; 0]);
 }
 
 /// A pcap file of Ethernet frames and when they were captured.

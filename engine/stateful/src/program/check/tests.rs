@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Programs with one thing wrong each; dialogues that end and that do not; and whatever programs there may be.
-use super::super::Comparison;
+use super::super::{Comparison, idle};
 use super::*;
 use Instruction::*;
 use proptest::prelude::*;
@@ -262,6 +262,31 @@ fn dialogues_are_followed_through_loops_that_count() {
     let found =
         tcp(vec![Connect, receive(500), ReceiveUntil(Until::HttpMessage)], vec![Accept, send(0), WaitForPeerClose]);
     assert_eq!((found.len(), found[0].side, found[0].at), (1, Side::Client, 1));
+}
+
+#[test]
+fn receives_that_wait_for_nothing_are_told() {
+    let found = |protocol, instructions: Vec<Instruction>| {
+        let client = program(instructions);
+        let faults = idle(&[Programs { protocol, client: Some(&client), server: None }]);
+        faults.into_iter().map(|fault| (fault.at, fault.problem)).next()
+    };
+    let of_tcp = |rest: Vec<Instruction>| found(Protocol::Tcp, [vec![Connect], rest].concat());
+    let take = |bytes| Receive { bytes, clear: true };
+    let waits_not = |counted, unit, on_to| Problem::Idle { counted, unit, on_to };
+    assert_eq!(of_tcp(vec![receive(12_000), send(0), receive(6000)]), Some((3, waits_not(12_000, "bytes", 18_000))));
+    assert_eq!(of_tcp(vec![take(12_000), send(0), receive(6000)]), None);
+    assert_eq!(of_tcp(vec![receive(12_000), send(0), receive(18_000)]), None);
+    // It clears, which is something.
+    assert_eq!(of_tcp(vec![receive(10), take(10), receive(10)]), None);
+    // The second time around.
+    let again = [Add { variable: 0, value: 1 }, Jump { to: 1, variable: 0, comparison: Comparison::Less, value: 3 }];
+    assert_eq!(of_tcp([vec![send(0), receive(10)], again.to_vec()].concat()), Some((2, waits_not(10, "bytes", 20))));
+    assert_eq!(of_tcp([vec![send(0), take(10)], again.to_vec()].concat()), None);
+    // A pattern may have taken what was counted.
+    assert_eq!(of_tcp(vec![receive(10), ReceiveUntil(Until::HttpMessage), receive(10)]), None);
+    let of_udp = found(Protocol::Udp, vec![messages(2), SendMessage { payload: 0 }, messages(1)]);
+    assert_eq!(of_udp, Some((2, waits_not(2, "messages", 3))));
 }
 
 fn any_instruction() -> impl Strategy<Value = Instruction> {
