@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The stateful part of a plan as a scenario: everything wrong with it is found, and all defaults are put in place.
 mod addresses;
+mod messages;
 mod payloads;
 mod programs;
 pub mod session;
@@ -25,6 +26,8 @@ pub const MOST_TEMPLATES: usize = 4096;
 pub const MOST_FLOWS: usize = 65_536;
 /// Connection records of a run where the plan does not say.
 pub const MOST_RECORDS: u64 = 10_000_000;
+/// What Ethernet takes: where nothing else is known of a port, or a plan asks for nothing else.
+const USUAL_MTU: u32 = 1500;
 /// Bytes from a flow's start that servers can be told apart by: the least that every host takes in one packet is 576
 /// bytes (RFC 1122 section 3.3.2), without 40 of headers.
 const MOST_MATCHED: usize = 536;
@@ -56,13 +59,18 @@ pub fn scenario(plan: &Plan, site: &Site, wrong: &mut Violations) -> Option<Scen
         order: addresses::order(asked),
     };
     tunnels::fit_together(&scenario, wrong);
+    if wrong.0.len() == before {
+        let too_long = messages::too_long(asked, &scenario, site).into_iter();
+        wrong.0.extend(too_long.filter(|message| message.certain).map(|message| message.told));
+    }
     addresses::deal(plan, site, &scenario, wrong);
     (wrong.0.len() == before).then_some(scenario)
 }
 
 /// What is odd about a plan's scenario, and might be meant.
-pub fn warnings(asked: &Stateful, scenario: &Scenario) -> Vec<String> {
-    programs::idle(asked, &scenario.templates).map(|told| told.to_string()).collect()
+pub fn warnings(asked: &Stateful, scenario: &Scenario, site: &Site) -> Vec<String> {
+    let too_long = messages::too_long(asked, scenario, site).into_iter().map(|message| message.told);
+    programs::idle(asked, &scenario.templates).chain(too_long).map(|told| told.to_string()).collect()
 }
 
 /// Lets an engine answer for all servers of its scenario, also those that others have: where it is alone, as in a simulation.

@@ -242,7 +242,7 @@ pub fn validate(plan: &Plan, site: &Site) -> Result<Checked, Violations> {
         checked.warnings = warnings(plan, site, &checked);
         checked.warnings.extend(unknown.into_iter().map(more_than_known));
         if let (Some(asked), Some(scenario)) = (&plan.stateful, &checked.stateful) {
-            checked.warnings.extend(stateful::warnings(asked, scenario));
+            checked.warnings.extend(stateful::warnings(asked, scenario, site));
         }
     }
     wrong.or(checked)

@@ -6,6 +6,7 @@
 //! passes the time that passed in the capture, from [`SHORTEST_DELAY_NS`] to [`LONGEST_DELAY_NS`].
 use super::super::validate::Site;
 use super::super::{Violation, Violations};
+use super::USUAL_MTU;
 use contract::{
     Delay, Instruction, Nothing, Payload, Plan, Program, Receive, ReceiveMessages, Send, SendMessage, Stateful,
     Template, TransportProtocol, capture, instruction::Kind, payload,
@@ -22,8 +23,6 @@ pub const SHORTEST_DELAY_NS: u64 = 50_000;
 pub const LONGEST_DELAY_NS: u64 = 700_000_000;
 /// Flows that wait for longer than this between messages are kept for twice as long in silence.
 const LONG_SILENCE_NS: u64 = 500_000_000;
-/// Where the port's own is not known: Ethernet's.
-const USUAL_MTU: u32 = 1500;
 
 /// The plan with each template's capture replaced by the programs, payloads, protocol and destination port that it comes to.
 pub fn resolve<'a>(plan: &'a Plan, site: &Site) -> Result<Cow<'a, Plan>, Violations> {

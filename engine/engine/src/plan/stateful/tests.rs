@@ -742,6 +742,37 @@ fn what_waits_for_nothing_is_warned_of() {
     assert_eq!(warned(&plan, &site()), [""; 0]);
 }
 
+#[test]
+fn messages_that_do_not_fit_the_mtu_are_refused_or_warned_of_where_it_is_not_known() {
+    let message = |payload| Kind::SendMessage(SendMessage { payload });
+    let plan = |bytes, change: fn(&mut Plan)| {
+        let mut plan = good();
+        part(&mut plan).payloads[1].content = Some(payload::Content::Size(bytes));
+        udp(&mut plan, vec![message(0), message(1)]);
+        change(&mut plan);
+        plan
+    };
+    // The MTU of 1500 without IP and UDP, and 36 of a tunnel.
+    type Case = (u64, fn(&mut Plan));
+    let cases: [Case; 3] = [(1472, |_| ()), (1452, over_v6), (1436, |plan| tunnel(plan, |_| ()))];
+    let at = "stateful.templates[0].client.instructions[1].send_message.payload";
+    for (most, change) in cases {
+        assert_eq!(warned(&plan(most, change), &site()), [""; 0]);
+        let wrong = validate(&plan(most + 1, change), &site()).unwrap_err().to_string();
+        let told = format!(
+            "{at}: has {} bytes, of which port east takes {most} in one message, as its MTU is 1500; send less at a time, or raise the MTU",
+            most + 1
+        );
+        assert_eq!(wrong, told);
+        let plan = plan(most + 1, change);
+        let told = format!(
+            "{at}: has {} bytes, of which a port takes {most} in one message where its MTU is 1500: port east needs one of 1501",
+            most + 1
+        );
+        assert_eq!(warned(&plan, &Site::of_plan(&plan)), [told]);
+    }
+}
+
 /// A pcap file of Ethernet frames and when they were captured.
 fn pcap(frames: &[(u64, Vec<u8>)]) -> Vec<u8> {
     let mut file: Vec<u8> =

@@ -2,7 +2,7 @@
 //! Settings of a side's transport: the engine's defaults, and what a plan changes of them.
 use super::super::Violations;
 use super::super::validate::PortFacts;
-use super::LONGEST_NS;
+use super::{LONGEST_NS, USUAL_MTU};
 use spate_stateful::{CongestionControl, Tunables};
 use std::ops::RangeInclusive;
 
@@ -70,9 +70,6 @@ pub fn tunables(at: &str, asked: Option<&contract::Tunables>, wrong: &mut Violat
     set.blackhole = asked.blackhole;
     set
 }
-
-/// What Ethernet takes, where a plan asks for no MSS.
-const USUAL_MTU: u32 = 1500;
 
 /// Whether a port's MTU has room for the segments of a side, of which so many bytes are headers of IP and TCP, and so many are added
 /// by tunnels. Where the plan asks for no MSS, they are made to fit.
