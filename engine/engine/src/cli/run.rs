@@ -44,7 +44,7 @@ const NO_ROOM: [(&str, &str); 5] = [
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Exit codes: 0 the run was complete; 1 it was not, or the engine was the limit (packets late, not sent, or \
-    missed; connections not begun, without place or free port, or that waited for memory); 2 wrong usage.\n\nExamples:\n  \
+    missed; connections late, not begun, without place or free port, or that waited for memory); 2 wrong usage.\n\nExamples:\n  \
     spate-engine run --plan plan.json --port l=loopback --hugepages none\n  \
     spate-engine run --plan - --port east=kernel:eth1 --port west=kernel:eth2 --output json < plan.json"
 )]
@@ -376,9 +376,30 @@ fn complaints(last: &WatchStatsResponse, before: &[PortStats]) -> Vec<String> {
 
 /// What of flows the engine could not do. That most_open held some back was asked for.
 fn complaints_of_flows(sides: &[TemplateStats]) -> Vec<String> {
-    let of_side = |side| NO_ROOM.iter().map(move |(name, what)| (side, measured(side, name), what));
-    let all = sides.iter().flat_map(of_side).filter(|(_, count, _)| *count > 0);
-    all.map(|(side, count, what)| format!("template {} {}: {count} {what}", side.template, side_name(side))).collect()
+    let mut all = Vec::new();
+    let (mut late, mut due) = (0, 0);
+    for side in sides {
+        for (name, what) in NO_ROOM {
+            let count = measured(side, name);
+            if count > 0 {
+                all.push(format!("template {} {}: {count} {what}", side.template, side_name(side)));
+            }
+        }
+        late += measured(side, "late_flows");
+        let begun = if side.side() == Side::Client { "connect_attempts" } else { "accepts" };
+        let of_both = side.side() == Side::Server
+            && sides.iter().any(|s| s.template == side.template && s.side() == Side::Client);
+        due += if of_both { 0 } else { measured(side, begun) };
+        due += ["flows_not_begun", "flows_exhausted", "ports_exhausted"]
+            .map(|name| measured(side, name))
+            .iter()
+            .sum::<u64>();
+    }
+    // One in a thousand, as in Kubernetes.
+    if late > due / 1000 {
+        all.push(format!("templates: {late} of {due} connections began late"));
+    }
+    all
 }
 
 #[cfg(test)]

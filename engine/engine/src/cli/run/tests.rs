@@ -31,8 +31,14 @@ fn flows_without_place_port_or_memory_are_the_engines_limit() {
 }
 
 #[test]
-fn what_most_open_holds_back_and_what_fails_is_no_limit_of_the_engine() {
-    let of_warmup = side(Side::Client, &[("connect_attempts", 10), ("flows_exhausted", 5)], &[("flows_exhausted", 5)]);
+fn one_flow_in_a_thousand_may_be_late_and_what_most_open_holds_back_was_asked_for() {
+    let both = |late| {
+        let client = side(Side::Client, &[("connect_attempts", 2999), ("late_flows", late)], &[]);
+        vec![client, side(Side::Server, &[("accepts", 2999)], &[])]
+    };
+    assert_eq!(told(both(2)), [""; 0]);
+    assert_eq!(told(both(3)), ["templates: 3 of 2999 connections began late"]);
+    let of_warmup = side(Side::Client, &[("connect_attempts", 10), ("late_flows", 5)], &[("late_flows", 5)]);
     let held = side(Side::Client, &[("connect_attempts", 10), ("flows_held_back", 5), ("open_limit_waits", 9)], &[]);
     let failed = side(Side::Client, &[("connect_attempts", 10), ("resets_received", 5), ("connect_drops", 5)], &[]);
     assert_eq!(told(vec![of_warmup, held, failed]), [""; 0]);
