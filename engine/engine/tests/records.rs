@@ -47,6 +47,8 @@ fn plan(records: Option<Records>) -> Plan {
         run_id: "r".into(),
         run_tag: 1,
         timing: Some(Timing { duration_ns: 500_000_000, drain_ns: 1_000_000_000, ..Timing::default() }),
+        // What else runs on the machine makes none late.
+        late_after_ns: 1_000_000_000,
         stateful: Some(Stateful {
             payloads: vec![payload(100), payload(2000)],
             pools: vec![pool("clients", 16), pool("servers", 48)],

@@ -19,7 +19,7 @@ const START_LEAD_NS: u64 = 50_000_000;
 const TICK: Duration = Duration::from_secs(1);
 
 /// Counters of flows that did not go as their programs meant.
-const ERRORS: [&str; 10] = [
+const ERRORS: [&str; 11] = [
     "connect_drops",
     "timeout_drops",
     "keepalive_drops",
@@ -30,6 +30,7 @@ const ERRORS: [&str; 10] = [
     "flows_cut",
     "flows_not_begun",
     "http_errors",
+    "unmatched",
 ];
 
 /// Counters of what the engine had no room for, with what each says.
