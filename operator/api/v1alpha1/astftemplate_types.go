@@ -110,14 +110,15 @@ type PcapSource struct {
 	Volume *VolumeFile `json:"volume,omitempty"`
 }
 
-// PayloadMatch are bytes at a place in what a client sends first: exactly one of text and hex.
+// PayloadMatch are bytes at a place within the first 536 that a client sends: exactly one of text and hex.
 //
 // +kubebuilder:validation:ExactlyOneOf=text;hex
+// +kubebuilder:validation:XValidation:rule="(has(self.offset) ? self.offset : 0) + (has(self.text) ? size(bytes(self.text)) : 0) + (has(self.hex) ? size(self.hex) / 2 : 0) <= 536",fieldPath=".offset",message="offset and the bytes must lie within the first 536 that a client sends"
 type PayloadMatch struct {
 	// offset of the first of them.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
-	// +kubebuilder:validation:Maximum=1023
+	// +kubebuilder:validation:Maximum=535
 	Offset int32 `json:"offset,omitempty"`
 	// text as UTF-8.
 	// +optional
@@ -139,14 +140,16 @@ type Programs struct {
 	// transport they run over.
 	Transport Transport `json:"transport"`
 
-	// client is what a client does with each connection; the connection is closed behind the last command.
+	// client is what a client does with each connection; the connection is closed behind the last command. Its variables are at most 4,
+	// its counters 256.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=1024
 	Client []Command `json:"client,omitempty"`
 
-	// server is what a server does with each connection; the connection is closed behind the last command.
+	// server is what a server does with each connection; the connection is closed behind the last command. Its variables are at most 4,
+	// its counters 256.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
@@ -691,8 +694,9 @@ type TCPTunables struct {
 	// delayedAck is the longest an acknowledgement waits; `0s` acknowledges at once.
 	// +optional
 	DelayedAck Duration `json:"delayedAck,omitempty"`
-	// minimumRTO is the lowest retransmission time-out.
+	// minimumRTO is the lowest retransmission time-out, at most 60s.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]+([.][0-9]+)?(ns|us|ms|s|m|h))+$') || (duration(self) > duration('0s') && duration(self) <= duration('60s'))",message="must be greater than zero and at most 60s (RFC 6298); leave it out for the engine's default"
 	MinimumRTO Duration `json:"minimumRTO,omitempty"`
 	// connectTimeout of a handshake.
 	// +optional

@@ -16,8 +16,11 @@ import (
 	"spate.dev/operator/internal/engine/enginev1"
 )
 
-// mostVariables of a program.
-const mostVariables = 4
+// Variables and counters of a program, at most.
+const (
+	mostVariables = 4
+	mostCounters  = 256
+)
 
 // program is one side's: payloads and templates that it switches to are numbered within it.
 type program struct {
@@ -69,6 +72,9 @@ func (p *Problems) commands(all []spatev1.Command, at *field.Path, data map[spat
 	}
 	if count := len(c.program.program.Variables); count > mostVariables {
 		c.add(spatev1.ReasonInvalidSpec, at, "has %d variables (%s); at most %d are there for a connection", count, joined(c.program.program.Variables), mostVariables)
+	}
+	if count := len(c.program.program.Counters); count > mostCounters {
+		c.add(spatev1.ReasonInvalidSpec, at, "has %d counters; at most %d are there for a program: count several things by one name", count, mostCounters)
 	}
 	return &c.program
 }

@@ -153,6 +153,10 @@ func (p *Problems) oneFamily(t *template) {
 	}
 }
 
+// mostMatched are the bytes of a flow that its template can be told by: 576 that every host takes (RFC 1122 section 3.3.2) without
+// 40 of headers.
+const mostMatched = 536
+
 func (p *Problems) match(all []spatev1.PayloadMatch, at *field.Path) []*enginev1.PayloadMatch {
 	var made []*enginev1.PayloadMatch
 	for i := range all {
@@ -164,7 +168,9 @@ func (p *Problems) match(all []spatev1.PayloadMatch, at *field.Path) []*enginev1
 		if m.Hex != "" {
 			bytes = p.hexDigits(m.Hex, at.Child("hex"))
 		}
-		p.bounded(int64(m.Offset), 0, 1023, at.Child("offset"))
+		if m.Offset < 0 || int(m.Offset)+len(bytes) > mostMatched {
+			p.add(spatev1.ReasonInvalidSpec, at.Child("offset"), "%d: its %d bytes must lie within the first %d that a client sends, which every path takes in one packet", m.Offset, len(bytes), mostMatched)
+		}
 		made = append(made, &enginev1.PayloadMatch{Offset: uint32(m.Offset), Bytes: bytes})
 	}
 	return made

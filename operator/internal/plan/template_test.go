@@ -3,6 +3,7 @@
 package plan
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -297,6 +298,15 @@ func TestCapturesAreForTheEngineToRead(t *testing.T) {
 	}
 }
 
+// counters are commands that count, one more than so many.
+func counters(most int) string {
+	var all strings.Builder
+	for i := range most + 1 {
+		fmt.Fprintf(&all, "    - count: {counter: c%d}\n", i)
+	}
+	return strings.TrimPrefix(all.String(), "    ")
+}
+
 func TestTemplatesThatCannotBeRun(t *testing.T) {
 	for name, c := range map[string]struct {
 		changes []string
@@ -341,6 +351,9 @@ func TestTemplatesThatCannotBeRun(t *testing.T) {
 		"a segment of 8 bytes":     {[]string{"pools:", "tunables: {client: {tcp: {mss: 8}}}\npools:"}, "spec.tunables.client.tcp.mss: 8: must be 88 to 9176"},
 		"a late acknowledgement":   {[]string{"pools:", "tunables: {server: {tcp: {delayedAck: 501ms}}}\npools:"}, "spec.tunables.server.tcp.delayedAck: 501ms: must be at most 500ms"},
 		"an RTO of zero":           {[]string{"pools:", "tunables: {server: {tcp: {minimumRTO: 0s}}}\npools:"}, "spec.tunables.server.tcp.minimumRTO: must be greater than zero"},
+		"a long RTO":               {[]string{"pools:", "tunables: {server: {tcp: {minimumRTO: 61s}}}\npools:"}, "spec.tunables.server.tcp.minimumRTO: 61s: must be at most 1m0s"},
+		"many counters":            {[]string{"- count: {counter: answered}\n", counters(256)}, "spec.source.programs.server: has 257 counters; at most 256"},
+		"a match far behind":       {[]string{"pools:", "match: [{offset: 535, text: ab}]\npools:"}, "spec.match[0].offset: 535: its 2 bytes must lie within the first 536"},
 		"a limit of none":          {[]string{"pools:", "limit: 0\npools:"}, "spec.limit: 0: must be at least 1"},
 		"a match of nothing":       {[]string{"pools:", "match: [{offset: 1}]\npools:"}, "spec.match[0]: set exactly one of text and hex"},
 		"two sources":              {[]string{"source:\n", "source:\n  pcap: {volume: {name: a, path: b}}\n"}, "spec.source: set exactly one of programs and pcap"},

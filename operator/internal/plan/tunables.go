@@ -15,6 +15,9 @@ import (
 	"spate.dev/operator/internal/engine/enginev1"
 )
 
+// longestMinimumRTO is where an upper bound of time-outs may be (RFC 6298 section 2.5).
+const longestMinimumRTO = time.Minute
+
 // tunables of one side; nil where nothing is set.
 func (p *Problems) tunables(s *spatev1.SideTunables, at *field.Path) *enginev1.Tunables {
 	if s.TOS == nil && s.TTL == nil && s.TCP == nil {
@@ -70,7 +73,9 @@ func (p *Problems) tcpTunables(t *spatev1.TCPTunables, made *enginev1.Tunables, 
 		}
 		made.DelayedAckNs = &wait
 	}
-	made.MinimumRtoNs = p.someTime(t.MinimumRTO, at.Child("minimumRTO"))
+	if made.MinimumRtoNs = p.someTime(t.MinimumRTO, at.Child("minimumRTO")); made.MinimumRtoNs > uint64(longestMinimumRTO) {
+		p.add(spatev1.ReasonInvalidSpec, at.Child("minimumRTO"), "%s: must be at most %v (RFC 6298)", t.MinimumRTO, longestMinimumRTO)
+	}
 	made.ConnectTimeoutNs = p.someTime(t.ConnectTimeout, at.Child("connectTimeout"))
 	made.KeepaliveIdleNs = p.someTime(t.KeepaliveIdle, at.Child("keepaliveIdle"))
 	made.KeepaliveIntervalNs = p.someTime(t.KeepaliveInterval, at.Child("keepaliveInterval"))
