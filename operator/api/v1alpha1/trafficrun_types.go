@@ -66,6 +66,10 @@ type EntrySnapshot struct {
 	// name of the entry.
 	Name string `json:"name"`
 
+	// template is the name of the ASTFTemplate that it runs.
+	// +optional
+	Template ObjectName `json:"template,omitempty"`
+
 	// rate in the snapshot, at a factor of 1; absent for a replay.
 	// +optional
 	Rate Rate `json:"rate,omitempty"`

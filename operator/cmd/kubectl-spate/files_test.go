@@ -112,9 +112,76 @@ func TestValidateTellsEveryProblem(t *testing.T) {
 			t.Errorf("%q is not in %s", want, output)
 		}
 	}
-	output, told, err := spate(smoke+"---\n"+udp+"---\napiVersion: v1\nkind: Namespace\nmetadata: {name: lab}\n", "validate", "-")
+	output, told, err := spate(smoke+"---\n"+udp+"---\napiVersion: v1\nkind: Namespace\nmetadata: {name: lab}\n", "validate", "-", "--engine", "/bin/true")
 	if err != nil || output != "no problem found (TrafficProfiles: 1, StatelessStreams: 1, ASTFTemplates: 0, TrafficGenerators: 0)\n" || told != "standard input, document 3: Namespace lab: is not looked into\n" {
 		t.Errorf("got %q, %q, %v", output, told, err)
+	}
+}
+
+// web is a template and a profile that runs it.
+const web = `apiVersion: spate.dev/v1alpha1
+kind: ASTFTemplate
+metadata: {name: http}
+spec:
+  destinationPort: 80
+  rate: 1cps
+  pools:
+    clients: [{name: c, first: 16.0.0.1, last: 16.0.0.9}]
+    servers: [{name: s, first: 48.0.0.1, last: 48.0.0.9}]
+  source:
+    programs: {transport: TCP, client: [{send: {content: {text: GET}}}], server: [{receive: {bytes: 4}}]}
+---
+apiVersion: spate.dev/v1alpha1
+kind: TrafficProfile
+metadata: {name: test}
+spec:
+  generatorRef: {name: lab}
+  duration: 1s
+  traffic:
+    - {name: web, templateRef: {name: http}, transmitPort: east, receivePort: west}
+`
+
+// refusing is an engine that refuses the server's first command, of plans with some text.
+func refusing(t *testing.T, plans string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "spate-engine")
+	script := "#!/bin/sh\ngrep -q '" + plans + "' || exit 0\nfield='stateful.templates[0].server.instructions[0].receive.bytes'\n" +
+		`echo "{\"errors\": [{\"field\": \"$field\", \"description\": \"waits\"}]}"` + "\necho \"error: $field: waits\" >&2\nexit 1\n"
+	if err := os.WriteFile(path, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestWhatAnEngineRefusesIsToldByTheFieldsOfTheFiles(t *testing.T) {
+	const field = `spec.source.programs.server[0].receive.bytes: `
+	if output, _, err := spate(web, "validate", "-", "--engine", refusing(t, ".")); err == nil || output != "standard input, document 1: ASTFTemplate http: "+field+"the engine would refuse it: waits\n" {
+		t.Errorf("got %q %v", output, err)
+	}
+	if output, _, err := spate(web, "validate", "-", "--engine", refusing(t, "east")); err == nil ||
+		output != `standard input, document 2: TrafficProfile test: spec.traffic[0].templateRef: ASTFTemplate "http": `+field+"the engine would refuse it: waits\n" {
+		t.Errorf("got %q %v", output, err)
+	}
+	if output, told, err := spate(web, "plan", "-", "--engine", refusing(t, ".")); !errors.Is(err, errRefused) || told != `entry web: ASTFTemplate "http": `+field+"waits\n" || !strings.Contains(output, `"runId": "test"`) {
+		t.Errorf("got %q, %q %v", output, told, err)
+	}
+	if _, told, err := spate(web, "simulate", "-", "--pcap", "o", "--engine", refusing(t, ".")); err == nil || told != `error: entry web: ASTFTemplate "http": `+field+"waits\n" {
+		t.Errorf("got %q %v", told, err)
+	}
+}
+
+func TestWhatNoEngineLookedAtIsTold(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	t.Setenv(engineVariable, "")
+	if _, told, err := spate(web, "validate", "-"); err != nil || !strings.Contains(told, "not tried by an engine") || !strings.Contains(told, "--engine") {
+		t.Errorf("got %q %v", told, err)
+	}
+	alone, _, _ := strings.Cut(strings.Replace(web, "{bytes: 4}}", "{bytes: 4}}, {switchTemplate: {template: other}}", 1), "---")
+	if _, told, err := spate(alone, "validate", "-", "--engine", "/bin/true"); err != nil || told != "standard input, document 1: ASTFTemplate http: not tried by an engine: what it switches to is judged with a profile that runs both\n" {
+		t.Errorf("got %q %v", told, err)
+	}
+	if _, _, err := spate(web, "validate", "-", "--engine", "/nowhere/engine"); err == nil || !strings.Contains(err.Error(), "--engine names the engine's program") {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -51,7 +51,7 @@ The engine's program spate-engine reads the capture: it must be in PATH, or name
 	flags.StringVar(&o.options.Servers, "servers", session.DefaultServers, "addresses of the servers")
 	flags.Uint16Var(&o.options.Port, "port", 0, "port that the servers listen on (the captured one when absent)")
 	flags.StringVarP(&o.output, "output", "o", "yaml", "yaml for standard output, or a folder for a file for each resource")
-	flags.StringVar(&o.engine, "engine", "", "the engine's program (default $"+engineVariable+", or spate-engine in PATH)")
+	addEngine(command, &o.engine)
 	return command
 }
 

@@ -5,11 +5,18 @@
 package main
 
 import (
+	"errors"
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/offline"
 	"spate.dev/operator/internal/plan"
 )
+
+// errRefused is told after what an engine refuses.
+var errRefused = errors.New("the engine would refuse the plan")
 
 // profileFlags choose a profile of the files.
 type profileFlags struct {
@@ -22,44 +29,49 @@ func (f *profileFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.profile, "profile", "", "name of the TrafficProfile, where there are several")
 }
 
-// plan of the profile, for all engines together.
-func (f *profileFlags) plan(c *cobra.Command, names []string) (*enginev1.Plan, error) {
+// plan of the profile, for all engines together, and what it was made of.
+func (f *profileFlags) plan(c *cobra.Command, names []string) (*enginev1.Plan, plan.Origin, error) {
 	files, problems, err := f.read(c, names)
 	if err != nil {
-		return nil, err
+		return nil, plan.Origin{}, err
 	}
 	if len(problems) > 0 {
 		tell(c.ErrOrStderr(), problems)
-		return nil, errProblems
+		return nil, plan.Origin{}, errProblems
 	}
 	profile, err := files.Profile(f.profile)
 	if err != nil {
-		return nil, err
+		return nil, plan.Origin{}, err
 	}
 	resolved, problems := files.Resolve(profile)
 	if len(problems) > 0 {
 		tell(c.ErrOrStderr(), problems)
-		return nil, errProblems
+		return nil, plan.Origin{}, errProblems
 	}
-	name, namespace := profile.Value.Name, profile.Value.Namespace
-	return resolved.Plan(plan.Identity{RunID: name, Tag: 1, Profile: name, Namespace: namespace}), nil
+	made := offline.PlanOf(profile.Value, resolved)
+	return made, plan.OriginOf(made, resolved.Entries), nil
 }
 
 func newPlanCommand() *cobra.Command {
 	var flags profileFlags
+	var named string
 	c := &cobra.Command{
 		Use:   "plan FILE...",
 		Short: "Print the plan that engines get for a profile",
 		Long: `Prints the plan that engines get for a profile, as JSON: streams with the bytes of their packets, what varies in them,
 rates and times, and templates with their programs and addresses. spate-engine run, simulate and compile read it. The plan of a generator of several replicas is that of
-all of them together.
+all of them together. Where the engine's program spate-engine is found, what it would refuse is told, by the fields of the files, and the exit code is 1.
 
 ` + aboutFiles,
 		Example: `  kubectl spate plan profile.yaml streams.yaml generator.yaml
   kubectl spate plan profile.yaml streams.yaml | spate-engine compile --plan -`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, names []string) error {
-			made, err := flags.plan(c, names)
+			compiler, err := maybeEngine(named)
+			if err != nil {
+				return err
+			}
+			made, origin, err := flags.plan(c, names)
 			if err != nil {
 				return err
 			}
@@ -67,10 +79,20 @@ all of them together.
 			if err != nil {
 				return err
 			}
-			_, err = c.OutOrStdout().Write(text)
-			return err
+			if _, err = c.OutOrStdout().Write(text); err != nil {
+				return err
+			}
+			refused, err := compiler.Check(c.Context(), made)
+			if err != nil || len(refused) == 0 {
+				return err
+			}
+			for _, violation := range refused {
+				fmt.Fprintln(c.ErrOrStderr(), origin.Refused(violation.Field, violation.Description))
+			}
+			return errRefused
 		},
 	}
 	flags.add(c)
+	addEngine(c, &named)
 	return c
 }

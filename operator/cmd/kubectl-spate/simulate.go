@@ -8,37 +8,14 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"spate.dev/operator/internal/plan"
 )
-
-// engineVariable names the engine's program in the environment.
-const engineVariable = "SPATE_ENGINE"
-
-// findEngine gives the path of the engine's program.
-func findEngine(flag string) (string, error) {
-	name, from := flag, "--engine"
-	if name == "" {
-		name, from = os.Getenv(engineVariable), engineVariable
-	}
-	if name == "" {
-		name, from = "spate-engine", ""
-	}
-	path, err := exec.LookPath(name)
-	switch {
-	case err == nil:
-		return path, nil
-	case from != "":
-		return "", fmt.Errorf("%s names the engine's program: %w", from, err)
-	}
-	return "", errors.New("this takes the engine's program spate-engine, which is not in PATH: build it with `make engine`, " +
-		"and name it with --engine or in the environment as " + engineVariable)
-}
 
 // simulation is what `spate-engine simulate` is told.
 type simulation struct {
@@ -78,7 +55,7 @@ the start of the run. It takes the engine's own code and no device, no privilege
 			if err != nil {
 				return err
 			}
-			made, err := flags.plan(c, names)
+			made, origin, err := flags.plan(c, names)
 			if err != nil {
 				return err
 			}
@@ -90,8 +67,13 @@ the start of the run. It takes the engine's own code and no device, no privilege
 				return err
 			}
 			run := exec.CommandContext(c.Context(), path, s.arguments()...)
-			run.Stdin, run.Stdout, run.Stderr = bytes.NewReader(text), c.OutOrStdout(), c.ErrOrStderr()
-			return run.Run()
+			var complaints bytes.Buffer
+			run.Stdin, run.Stdout, run.Stderr = bytes.NewReader(text), c.OutOrStdout(), &complaints
+			err = run.Run()
+			for line := range strings.Lines(complaints.String()) {
+				fmt.Fprintln(c.ErrOrStderr(), origin.Line(strings.TrimSuffix(line, "\n")))
+			}
+			return err
 		},
 	}
 	flags.add(c)
@@ -99,7 +81,7 @@ the start of the run. It takes the engine's own code and no device, no privilege
 	c.Flags().Uint64Var(&s.limit, "limit", 0, "packets to write at most; 0 is all of the profile's duration")
 	c.Flags().Uint64Var(&s.workerLimit, "worker-limit", 0, "packets of each worker to write at most; 0 is all of the profile's duration")
 	c.Flags().Uint32Var(&s.workers, "workers", 1, "workers that share the streams, 1 to 256")
-	c.Flags().StringVar(&engine, "engine", "", "the engine's program (default $"+engineVariable+", or spate-engine in PATH)")
+	addEngine(c, &engine)
 	if err := c.MarkFlagRequired("pcap"); err != nil {
 		panic(err) // the flag is there
 	}

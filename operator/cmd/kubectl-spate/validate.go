@@ -8,27 +8,42 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"spate.dev/operator/internal/engine"
+	"spate.dev/operator/internal/manifest"
+	"spate.dev/operator/internal/offline"
 )
 
 func newValidateCommand() *cobra.Command {
 	var files fileFlags
+	var named string
 	c := &cobra.Command{
 		Use:   "validate FILE...",
 		Short: "Tell every problem of manifests, without a cluster",
 		Long: `Tells every problem of manifests: file, document, object, field, and what is wrong, a line each. Exits with 1 if there
-is one. It finds what keeps the operator from making a plan, and fields that do not exist. What only the cluster knows it
-cannot tell: the line rates of devices, what engines refuse, and the API's own rules (kubectl apply --dry-run=server).
+is one. It finds what keeps the operator from making a plan, fields that do not exist and, with the engine's program
+spate-engine, what engines refuse of templates and profiles. What only the cluster knows it cannot tell: the line rates of devices
+and the API's own rules (kubectl apply --dry-run=server).
 
 ` + aboutFiles,
 		Example: `  kubectl spate validate profile.yaml streams.yaml generator.yaml
   kubectl kustomize config/samples | kubectl spate validate -`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, names []string) error {
+			compiler, err := maybeEngine(named)
+			if err != nil {
+				return err
+			}
 			read, problems, err := files.read(c, names)
 			if err != nil {
 				return err
 			}
 			problems = append(problems, read.Check()...)
+			refused, err := tried(c, compiler, read, problems)
+			if err != nil {
+				return err
+			}
+			problems = append(problems, refused...)
 			tell(c.OutOrStdout(), problems)
 			for _, other := range read.Others {
 				fmt.Fprintf(c.ErrOrStderr(), "%s: %s: is not looked into\n", other.Origin, other.Value)
@@ -41,5 +56,23 @@ cannot tell: the line rates of devices, what engines refuse, and the API's own r
 		},
 	}
 	files.add(c)
+	addEngine(c, &named)
 	return c
+}
+
+// tried has an engine look at what has no problem so far, and tells what it did not look at.
+func tried(c *cobra.Command, compiler engine.Compiler, files offline.Files, known []manifest.Problem) ([]manifest.Problem, error) {
+	if len(files.Templates)+len(files.Profiles) == 0 {
+		return nil, nil
+	}
+	if compiler.Binary == "" {
+		fmt.Fprintln(c.ErrOrStderr(), "not tried by an engine, which may refuse more: spate-engine is not in PATH; build it with `make engine`, "+
+			"and name it with --engine or in the environment as "+engineVariable)
+		return nil, nil
+	}
+	refused, untried, err := files.Try(c.Context(), compiler, known)
+	for _, one := range untried {
+		fmt.Fprintf(c.ErrOrStderr(), "%s: %s: not tried by an engine: %s\n", one.Origin, one.Object, one.Message)
+	}
+	return refused, err
 }

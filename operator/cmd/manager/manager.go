@@ -92,16 +92,17 @@ func addControllers(mgr ctrl.Manager, o *options) error {
 	if err := runs.Index(context.Background(), mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
+	compiler := engine.Compiler{Binary: o.engineBinary}
 	for name, controller := range map[string]interface{ SetupWithManager(ctrl.Manager) error }{
 		"generator": &generator.Reconciler{
 			Client: c, Live: mgr.GetAPIReader(), Events: recorder, Engines: engines, Certificates: certificates,
 			OperatorNamespace: o.namespace, EngineImage: o.engineImage, PullPolicy: corev1.PullPolicy(o.pullPolicy), PodMonitors: o.podMonitors,
 		},
 		"profile": &profile.Reconciler{
-			Client: c, Live: mgr.GetAPIReader(), Events: recorder, Memory: memory, Compiler: engine.Compiler{Binary: o.engineBinary},
+			Client: c, Live: mgr.GetAPIReader(), Events: recorder, Memory: memory, Compiler: compiler,
 		},
 		"run":    &runs.Reconciler{Client: c, Events: recorder, Engines: engines, Memory: memory},
-		"stream": &stream.Reconciler{Client: c},
+		"stream": &stream.Reconciler{Client: c, Compiler: compiler},
 	} {
 		if err := controller.SetupWithManager(mgr); err != nil {
 			return fmt.Errorf("%s controller: %w", name, err)

@@ -7,10 +7,12 @@ package engine
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,13 +30,19 @@ type Compiler struct {
 // compileLimit bounds one try.
 const compileLimit = 30 * time.Second
 
-// Check returns what the engine would refuse the plan for; empty if it would take it, or if there is no engine to try.
-func (c Compiler) Check(ctx context.Context, plan *enginev1.Plan) (string, error) {
-	if !c.there() {
-		return "", nil
+// Check returns what the engine would refuse the plan for; nothing if it would take it, or if there is no engine to try. Plans
+// with captures on volumes are not tried: they are on the engines' nodes only.
+func (c Compiler) Check(ctx context.Context, plan *enginev1.Plan) ([]Violation, error) {
+	if !c.there() || OnVolume(plan) {
+		return nil, nil
 	}
-	_, refusal, err := c.run(ctx, plan)
-	return refusal, err
+	_, refused, err := c.run(ctx, plan)
+	return refused, err
+}
+
+// OnVolume tells whether a plan has captures that are files of engines.
+func OnVolume(plan *enginev1.Plan) bool {
+	return slices.ContainsFunc(plan.GetStateful().GetTemplates(), func(t *enginev1.Template) bool { return t.GetCapture().GetPath() != "" })
 }
 
 // there tells whether there is an engine to try.
@@ -45,23 +53,23 @@ func (c Compiler) there() bool {
 
 // Resolve gives a plan with each template's capture replaced by what it comes to: programs, payloads, protocol and destination
 // port; or what the engine would refuse it for.
-func (c Compiler) Resolve(ctx context.Context, plan *enginev1.Plan) (resolved *enginev1.Plan, refusal string, err error) {
-	out, refusal, err := c.run(ctx, plan, "--resolved")
-	if err != nil || refusal != "" {
-		return nil, refusal, err
+func (c Compiler) Resolve(ctx context.Context, plan *enginev1.Plan) (resolved *enginev1.Plan, refused []Violation, err error) {
+	out, refused, err := c.run(ctx, plan, "--resolved")
+	if err != nil || len(refused) > 0 {
+		return nil, refused, err
 	}
 	resolved = &enginev1.Plan{}
 	if err := protojson.Unmarshal(out, resolved); err != nil {
-		return nil, "", fmt.Errorf("%s compile --resolved printed no plan: %w", c.Binary, err)
+		return nil, nil, fmt.Errorf("%s compile --resolved printed no plan: %w", c.Binary, err)
 	}
-	return resolved, "", nil
+	return resolved, nil, nil
 }
 
 // run compiles a plan, and gives what is printed or why the plan is refused.
-func (c Compiler) run(ctx context.Context, plan *enginev1.Plan, flags ...string) (output []byte, refusal string, err error) {
+func (c Compiler) run(ctx context.Context, plan *enginev1.Plan, flags ...string) (output []byte, refused []Violation, err error) {
 	text, err := protojson.Marshal(plan)
 	if err != nil {
-		return nil, "", err
+		return nil, nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, compileLimit)
 	defer cancel()
@@ -72,20 +80,18 @@ func (c Compiler) run(ctx context.Context, plan *enginev1.Plan, flags ...string)
 	var exit *exec.ExitError
 	switch {
 	case err == nil:
-		return out.Bytes(), "", nil
+		return out.Bytes(), nil, nil
 	case errors.As(err, &exit) && exit.ExitCode() == 1:
-		return nil, named(strings.TrimSpace(complaints.String()), plan), nil
+		return nil, violations(out.Bytes(), complaints.String()), nil
 	}
-	return nil, "", fmt.Errorf("%s compile: %w: %s", c.Binary, err, strings.TrimSpace(complaints.String()))
+	return nil, nil, fmt.Errorf("%s compile: %w: %s", c.Binary, err, strings.TrimSpace(complaints.String()))
 }
 
-// named says streams and templates by their names.
-func named(message string, plan *enginev1.Plan) string {
-	for i, s := range plan.GetStreams() {
-		message = strings.ReplaceAll(message, fmt.Sprintf("streams[%d]", i), "stream "+s.Name)
+// violations that an engine printed; all that it told as one where it printed none.
+func violations(output []byte, told string) []Violation {
+	var printed struct{ Errors []Violation }
+	if json.Unmarshal(output, &printed) == nil && len(printed.Errors) > 0 {
+		return printed.Errors
 	}
-	for i, t := range plan.GetStateful().GetTemplates() {
-		message = strings.ReplaceAll(message, fmt.Sprintf("stateful.templates[%d]", i), "template "+t.Name)
-	}
-	return message
+	return []Violation{{Description: strings.TrimSpace(told)}}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -28,31 +29,39 @@ var asked = &enginev1.Plan{
 	Stateful: &enginev1.Stateful{Templates: []*enginev1.Template{{Name: "dns"}, {Name: "web"}}},
 }
 
-func TestRefusalsNameStreamsAndTemplates(t *testing.T) {
-	c := compiler(t, "streams[0].packet: x; stateful.templates[1].client.instructions[3].send: y", 2, 1)
+func TestRefusalsAreTheViolationsThatAreToldApart(t *testing.T) {
+	c := compiler(t, `{"errors": [{"field": "streams[0].packet", "description": "x"}, {"field": "stateful.templates[1].name", "description": "y"}]}`, 1, 1)
 	got, err := c.Check(t.Context(), asked)
-	if want := "stream imix.packet: x; template web.client.instructions[3].send: y"; err != nil || got != want {
+	if want := []Violation{{"streams[0].packet", "x"}, {"stateful.templates[1].name", "y"}}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %q %v, want %q", got, err, want)
 	}
-	if got, err = compiler(t, "{}", 1, 0).Check(t.Context(), asked); got != "" || err != nil {
+	got, err = compiler(t, "error: no plan", 2, 1).Check(t.Context(), asked)
+	if want := []Violation{{"", "error: no plan"}}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %q %v, want %q", got, err, want)
+	}
+	if got, err = compiler(t, "{}", 1, 0).Check(t.Context(), asked); got != nil || err != nil {
 		t.Errorf("got %q %v", got, err)
 	}
 	if _, err = compiler(t, "usage", 2, 2).Check(t.Context(), asked); err == nil || !strings.Contains(err.Error(), "usage") {
 		t.Errorf("got %v", err)
 	}
-	if got, err = (Compiler{Binary: "/nowhere/engine"}).Check(t.Context(), asked); got != "" || err != nil {
+	if got, err = (Compiler{Binary: "/nowhere/engine"}).Check(t.Context(), asked); got != nil || err != nil {
 		t.Errorf("without an engine nothing is tried: got %q %v", got, err)
+	}
+	onVolume := &enginev1.Plan{Stateful: &enginev1.Stateful{Templates: []*enginev1.Template{{Capture: &enginev1.Capture{Source: &enginev1.Capture_Path{Path: "/a"}}}}}}
+	if got, err = compiler(t, "there is no such file", 2, 1).Check(t.Context(), onVolume); got != nil || err != nil {
+		t.Errorf("files of other machines are not looked for: got %q %v", got, err)
 	}
 }
 
 func TestPlansAreResolved(t *testing.T) {
-	plan, refusal, err := compiler(t, `{"runId": "r", "stateful": {"templates": [{"name": "web", "destinationPort": 80}]}}`, 1, 0).Resolve(t.Context(), asked)
-	if err != nil || refusal != "" || plan.Stateful.Templates[0].DestinationPort != 80 {
-		t.Errorf("got %v %q %v", plan, refusal, err)
+	plan, refused, err := compiler(t, `{"runId": "r", "stateful": {"templates": [{"name": "web", "destinationPort": 80}]}}`, 1, 0).Resolve(t.Context(), asked)
+	if err != nil || refused != nil || plan.Stateful.Templates[0].DestinationPort != 80 {
+		t.Errorf("got %v %q %v", plan, refused, err)
 	}
-	_, refusal, err = compiler(t, "stateful.templates[0].capture.pcap: packet 3: a gap", 2, 1).Resolve(t.Context(), asked)
-	if err != nil || !strings.HasPrefix(refusal, "template dns.capture.pcap: packet 3: a gap") {
-		t.Errorf("got %q %v", refusal, err)
+	_, refused, err = compiler(t, `{"errors": [{"field": "stateful.templates[0].capture.pcap", "description": "packet 3: a gap"}]}`, 1, 1).Resolve(t.Context(), asked)
+	if err != nil || len(refused) != 1 || refused[0].Description != "packet 3: a gap" {
+		t.Errorf("got %q %v", refused, err)
 	}
 	if _, _, err = compiler(t, "hello", 1, 0).Resolve(t.Context(), asked); err == nil || !strings.Contains(err.Error(), "printed no plan") {
 		t.Errorf("got %v", err)

@@ -95,7 +95,7 @@ func (e *templateEntry) resolve(in Input, generator *spatev1.TrafficGenerator) P
 
 // snapshot is the entry as it is, for what is asked of a run later.
 func (e *templateEntry) snapshot() spatev1.EntrySnapshot {
-	entry := spatev1.EntrySnapshot{Name: string(e.spec.Name), Paused: e.spec.Paused}
+	entry := spatev1.EntrySnapshot{Name: string(e.spec.Name), Template: e.spec.TemplateRef.Name, Paused: e.spec.Paused}
 	if e.spec.TransmitPort != "" {
 		entry.ConnectionRate, entry.TemplateRate = cmp.Or(e.spec.ConnectionRate, e.own), e.own
 	}

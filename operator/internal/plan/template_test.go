@@ -494,7 +494,7 @@ func TestEntriesOfTemplatesChangeWhileARunIsUnderWay(t *testing.T) {
 	p.Spec.Traffic[0].ConnectionRate, p.Spec.Traffic[0].Paused = "30cps", true
 	template := templateOf(t, webTemplate)
 	resolved := mustResolve(t, Input{Profile: p, Generator: generator(), Templates: map[string]*spatev1.ASTFTemplate{"one": template}})
-	want := spatev1.EntrySnapshot{Name: "a", ConnectionRate: "30cps", TemplateRate: template.Spec.Rate, Paused: true}
+	want := spatev1.EntrySnapshot{Name: "a", Template: "one", ConnectionRate: "30cps", TemplateRate: template.Spec.Rate, Paused: true}
 	if len(resolved.Entries) != 2 || resolved.Entries[1] != want {
 		t.Fatalf("entries %+v", resolved.Entries)
 	}

@@ -70,12 +70,16 @@ func Import(ctx context.Context, compiler engine.Compiler, name string, pcap []b
 	if spec.Pools.Servers, err = pool("servers", or(o.Servers, DefaultServers)); err != nil {
 		return nil, err
 	}
-	resolved, refusal, err := compiler.Resolve(ctx, asked(name, pcap, o.Port))
+	resolved, refused, err := compiler.Resolve(ctx, asked(name, pcap, o.Port))
 	if err != nil {
 		return nil, err
 	}
-	if refusal != "" {
-		return nil, errors.New(refusal)
+	if len(refused) > 0 {
+		var told []string
+		for _, violation := range refused { // all are of the one capture
+			told = append(told, violation.Description)
+		}
+		return nil, errors.New(strings.Join(told, "\n"))
 	}
 	return written(name, spec, resolved)
 }

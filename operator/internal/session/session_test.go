@@ -20,7 +20,7 @@ func compiling(t *testing.T, answer string, code int) (c engine.Compiler, plan f
 	t.Helper()
 	folder := t.TempDir()
 	path := filepath.Join(folder, "spate-engine")
-	script := fmt.Sprintf("#!/bin/sh\ncat > %s/plan\n[ \"$*\" = 'compile --plan - --resolved' ] || exit 9\ncat <<'END' >&%d\n%s\nEND\nexit %d\n", folder, code+1, answer, code)
+	script := fmt.Sprintf("#!/bin/sh\ncat > %s/plan\n[ \"$*\" = 'compile --plan - --resolved' ] || exit 9\ncat <<'END'\n%s\nEND\nexit %d\n", folder, answer, code)
 	if err := os.WriteFile(path, []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func TestSessionsThatAreRefused(t *testing.T) {
 		o      Options
 		want   string
 	}{
-		"by the engine":     {"error: stateful.templates[0].capture.pcap: packet 12: is of another session", 1, "web", Options{}, "template web.capture.pcap: packet 12: is of another session"},
+		"by the engine":     {`{"errors": [{"field": "stateful.templates[0].capture.pcap", "description": "packet 12: is of another session"}]}`, 1, "web", Options{}, "packet 12: is of another session"},
 		"by what it is not": {"usage", 2, "web", Options{}, "spate-engine compile: exit status 2"},
 		"an old engine":     {`{"runId": "web", "stateful": {"templates": [{"name": "web", "capture": {"pcap": ""}}]}}`, 0, "web", Options{}, "did not derive programs from the capture"},
 		"no plan":           {"hello", 0, "web", Options{}, "compile --resolved printed no plan"},

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/plan"
 	"spate.dev/operator/internal/podspec"
 	"spate.dev/operator/internal/verdict"
@@ -206,7 +207,7 @@ func (s *scope) data(ctx context.Context, in *plan.Input) error {
 // tried is what became of trying a plan.
 type tried struct {
 	digest  [sha256.Size]byte
-	refusal string
+	refused []engine.Violation
 }
 
 // try has the engine's own code look at the plan, once for each plan that is to be run.
@@ -221,16 +222,17 @@ func (s *scope) try(ctx context.Context) error {
 	}
 	last := s.r.tried[s.profile.UID]
 	if last.digest != digest {
-		refusal, err := s.r.Compiler.Check(ctx, p)
+		refused, err := s.r.Compiler.Check(ctx, p)
 		if err != nil { // the engines themselves will judge it
 			log.FromContext(ctx).Error(err, "the plan could not be tried")
 		}
-		last = tried{digest, refusal}
+		last = tried{digest, refused}
 		s.r.tried[s.profile.UID] = last
 	}
-	if last.refusal != "" {
+	origin := plan.OriginOf(p, s.resolved.Entries)
+	for _, violation := range last.refused {
 		s.resolved = nil
-		s.problems = plan.Problems{{Reason: spatev1.ReasonInvalidSpec, Path: "spec.traffic", Message: "the engine would refuse the plan: " + last.refusal}}
+		s.problems = append(s.problems, origin.Refused(violation.Field, violation.Description).Problem(s.profile))
 	}
 	return nil
 }

@@ -9,12 +9,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
-	"strconv"
+	"strings"
 	"time"
 
-	"google.golang.org/grpc/codes"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -132,7 +130,7 @@ func (s *scope) prepare(ctx context.Context, index int, pod *corev1.Pod, c *engi
 		return held{}, s.explain(pod, bytes, err)
 	}
 	for _, note := range prepared.Warnings { // worth knowing; what would spoil the run is refused
-		s.r.Events.Eventf(s.run, pod, corev1.EventTypeNormal, "PlanNote", "Prepare", "pod %s: %s", pod.Name, named(note, bytes))
+		s.r.Events.Eventf(s.run, pod, corev1.EventTypeNormal, "PlanNote", "Prepare", "pod %s: %s", pod.Name, s.origin(bytes).Line(note))
 	}
 	stats, err := c.Stats(ctx, s.run.Spec.RunID)
 	if err != nil {
@@ -166,37 +164,30 @@ type refusal struct{ reason, message string }
 
 func (r *refusal) Error() string { return r.message }
 
-// explain names the streams in an engine's complaint about its plan.
+// explain tells an engine's complaint about its plan by the fields that the plan was made of.
 func (s *scope) explain(pod *corev1.Pod, bytes []byte, err error) error {
 	var e *engine.Error
 	if engine.Unreachable(err) || !errors.As(err, &e) {
 		return fmt.Errorf("pod %s: %w", pod.Name, err)
 	}
-	if e.Code == codes.ResourceExhausted && len(e.Violations) == 0 {
-		return &refusal{spatev1.ReasonPrepareFailed, fmt.Sprintf("pod %s: the engine refuses the plan: %s", pod.Name, e)}
+	origin := s.origin(bytes)
+	told := []string{origin.Words(e.Message)}
+	if len(e.Violations) > 0 {
+		told = nil
 	}
-	return &refusal{spatev1.ReasonPrepareFailed, fmt.Sprintf("pod %s: the engine refuses the plan: %s", pod.Name, named(e.Error(), bytes))}
+	for _, violation := range e.Violations {
+		told = append(told, origin.Refused(violation.Field, violation.Description).Error())
+	}
+	return &refusal{spatev1.ReasonPrepareFailed, fmt.Sprintf("pod %s: the engine refuses the plan: %s", pod.Name, strings.Join(told, "; "))}
 }
 
-// streamPath is how an engine names a stream of its plan.
-var streamPath = regexp.MustCompile(`streams\[([0-9]+)\]`)
-
-// named has the names of streams in an engine's message instead of their numbers.
-func named(message string, bytes []byte) string {
-	if !streamPath.MatchString(message) {
-		return message
-	}
+// origin of the run's plan; that of an empty one where it cannot be read.
+func (s *scope) origin(bytes []byte) plan.Origin {
 	p, err := plan.Decode(bytes)
 	if err != nil {
-		return message
+		p = nil
 	}
-	return streamPath.ReplaceAllStringFunc(message, func(path string) string {
-		i, err := strconv.Atoi(streamPath.FindStringSubmatch(path)[1])
-		if err != nil || i >= len(p.Streams) {
-			return path
-		}
-		return "stream " + p.Streams[i].Name
-	})
+	return plan.OriginOf(p, s.run.Spec.Entries)
 }
 
 // refused ends a run that cannot be prepared, or has it tried again while there is hope.

@@ -5,26 +5,41 @@ package run
 import (
 	"testing"
 
+	"google.golang.org/grpc/codes"
+	corev1 "k8s.io/api/core/v1"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/plan"
 )
 
-func TestMessagesNameStreams(t *testing.T) {
-	bytes, _, err := plan.Encode(&enginev1.Plan{Streams: []*enginev1.Stream{{Name: "a"}, {Name: "b"}}})
+func TestRefusalsNameWhatWasWritten(t *testing.T) {
+	bytes, _, err := plan.Encode(&enginev1.Plan{
+		Streams:  []*enginev1.Stream{{Name: "a"}, {Name: "b"}},
+		Stateful: &enginev1.Stateful{Templates: []*enginev1.Template{{Name: "web", Server: &enginev1.Program{Instructions: []*enginev1.Instruction{{}, {}, {}}}}}},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for message, want := range map[string]string{
-		"streams[1].rx_port: nothing is counted there":  "stream b.rx_port: nothing is counted there",
-		"streams[0].replay: like streams[1]":            "stream a.replay: like stream b",
-		"streams[2].packet, streams[99999999999999999]": "streams[2].packet, streams[99999999999999999]",
-		"port east has to carry 1 bit/s":                "port east has to carry 1 bit/s",
+	s := &scope{run: &spatev1.TrafficRun{Spec: spatev1.TrafficRunSpec{Entries: []spatev1.EntrySnapshot{{Name: "a"}, {Name: "web", Template: "http"}}}}}
+	pod := &corev1.Pod{}
+	pod.Name = "p"
+	for name, c := range map[string]struct {
+		bytes []byte
+		err   *engine.Error
+		want  string
+	}{
+		"fields": {bytes, &engine.Error{Code: codes.InvalidArgument, Message: "2 fields", Violations: []engine.Violation{
+			{Field: "stateful.templates[0].server.instructions[2].wait_for_peer_close", Description: "x"}, {Field: "streams[1].rx_port", Description: "like streams[0]"},
+		}}, `entry web: ASTFTemplate "http": spec.source.programs.server[2].waitForPeerClose: x; stream b.rx_port: like stream a`},
+		"none":       {bytes, &engine.Error{Code: codes.ResourceExhausted, Message: "no memory for stateful.most_flows"}, "no memory for spec.mostConnections"},
+		"not a plan": {[]byte{0xff}, &engine.Error{Code: codes.InvalidArgument, Message: "streams[0]"}, "streams[0]"},
 	} {
-		if got := named(message, bytes); got != want {
-			t.Errorf("%q becomes %q, want %q", message, got, want)
-		}
-	}
-	if got := named("streams[0]", []byte{0xff}); got != "streams[0]" {
-		t.Errorf("with a plan that cannot be read: %q", got)
+		t.Run(name, func(t *testing.T) {
+			if got := s.explain(pod, c.bytes, c.err).Error(); got != "pod p: the engine refuses the plan: "+c.want {
+				t.Errorf("got %s", got)
+			}
+		})
 	}
 }

@@ -13,11 +13,13 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	spatev1 "spate.dev/operator/api/v1alpha1"
 	"spate.dev/operator/internal/controller/kstatus"
+	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/packet"
 	"spate.dev/operator/internal/plan"
 )
@@ -25,6 +27,8 @@ import (
 // Reconciler judges streams and templates.
 type Reconciler struct {
 	Client client.Client
+	// Compiler tries templates.
+	Compiler engine.Compiler
 }
 
 // +kubebuilder:rbac:groups=spate.dev,resources=statelessstreams/status;astftemplates/status,verbs=update;patch
@@ -71,10 +75,35 @@ func (r *Reconciler) template(ctx context.Context, request ctrl.Request) (ctrl.R
 	if err := r.Client.Get(ctx, request.NamespacedName, t); err != nil || t.DeletionTimestamp != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
+	if t.Status.ObservedGeneration == t.Generation {
+		return ctrl.Result{}, nil // judged: the operator was started anew
+	}
 	before := t.DeepCopy()
 	t.Status.ObservedGeneration = t.Generation
-	judged(&t.Status.Conditions, t.Generation, plan.CheckTemplate(&t.Spec), "the template can be run")
+	problems, good := plan.CheckTemplate(&t.Spec), "the template can be run"
+	if len(problems) == 0 {
+		problems, good = r.try(ctx, t)
+	}
+	judged(&t.Status.Conditions, t.Generation, problems, good)
 	return written(kstatus.Patch(ctx, r.Client, t, before))
+}
+
+// try has the engine's own code look at a template by itself.
+func (r *Reconciler) try(ctx context.Context, t *spatev1.ASTFTemplate) (problems plan.Problems, good string) {
+	made, why := plan.Alone(t, nil)
+	if made == nil {
+		return nil, "the template can be run as far as it tells by itself; " + why
+	}
+	refused, err := r.Compiler.Check(ctx, made)
+	if err != nil { // the engines themselves will judge it
+		log.FromContext(ctx).Error(err, "the template could not be tried")
+		return nil, "the template can be run as far as it tells by itself; no engine could be asked, the operator's log says why"
+	}
+	origin := plan.OriginOf(made, nil)
+	for _, violation := range refused {
+		problems = append(problems, origin.Refused(violation.Field, violation.Description).OfTemplate())
+	}
+	return problems, "the template can be run"
 }
 
 func judged(conditions *[]metav1.Condition, generation int64, problems plan.Problems, good string) {

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// What would an engine refuse of what is right so far?
+
+package offline
+
+import (
+	"context"
+	"slices"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/engine"
+	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/manifest"
+	"spate.dev/operator/internal/plan"
+)
+
+// PlanOf a profile, for all engines together.
+func PlanOf(profile *spatev1.TrafficProfile, resolved *plan.Resolved) *enginev1.Plan {
+	return resolved.Plan(plan.Identity{RunID: profile.Name, Tag: 1, Profile: profile.Name, Namespace: profile.Namespace})
+}
+
+// trying is an engine that looks at objects.
+type trying struct {
+	engine.Compiler
+	files Files
+	// wrong are objects of which a problem is known.
+	wrong map[string]bool
+	// looked are templates that a profile was tried with.
+	looked           map[string]bool
+	refused, untried []manifest.Problem
+}
+
+// Try has an engine look at templates, each by itself, and at profiles, but for those that have a problem already. It gives what is
+// refused, and what was not looked at and why.
+func (f Files) Try(ctx context.Context, compiler engine.Compiler, known []manifest.Problem) (refused, untried []manifest.Problem, err error) {
+	t := trying{Compiler: compiler, files: f, wrong: map[string]bool{}, looked: map[string]bool{}}
+	for _, problem := range known {
+		t.wrong[problem.Object] = true
+	}
+	for _, template := range f.Templates {
+		if err := t.template(ctx, template); err != nil {
+			return nil, nil, err
+		}
+	}
+	for _, profile := range f.Profiles {
+		if err := t.profile(ctx, profile); err != nil {
+			return nil, nil, err
+		}
+	}
+	t.untried = slices.DeleteFunc(t.untried, func(one manifest.Problem) bool { return t.looked[one.Object] })
+	return t.refused, t.untried, nil
+}
+
+func objectOf(template string) string { return "ASTFTemplate " + template }
+
+func (t *trying) template(ctx context.Context, template manifest.Object[*spatev1.ASTFTemplate]) error {
+	object := objectOf(template.Value.Name)
+	if t.wrong[object] {
+		return nil
+	}
+	made, why := plan.Alone(template.Value, t.files.data(template.Value.Namespace))
+	if made == nil {
+		t.untried = append(t.untried, manifest.Problem{Origin: template.Origin, Object: object, Message: why})
+		return nil
+	}
+	refused, err := t.Check(ctx, made)
+	origin := plan.OriginOf(made, nil)
+	var found plan.Problems
+	for _, violation := range refused {
+		found = append(found, origin.Refused(violation.Field, violation.Description).OfTemplate())
+	}
+	t.refused = append(t.refused, told(template.Origin, object, found)...)
+	t.wrong[object] = len(found) > 0
+	return err
+}
+
+func (t *trying) profile(ctx context.Context, profile manifest.Object[*spatev1.TrafficProfile]) error {
+	object := "TrafficProfile " + profile.Value.Name
+	resolved, problems := t.files.Resolve(profile)
+	ofWrong := func(e spatev1.TrafficEntry) bool {
+		return e.TemplateRef != nil && t.wrong[objectOf(string(e.TemplateRef.Name))]
+	}
+	if t.wrong[object] || len(problems) > 0 || slices.ContainsFunc(profile.Value.Spec.Traffic, ofWrong) {
+		return nil
+	}
+	made := PlanOf(profile.Value, resolved)
+	if engine.OnVolume(made) {
+		t.untried = append(t.untried, manifest.Problem{Origin: profile.Origin, Object: object, Message: "captures are on volumes, which only a generator's engines see"})
+		return nil
+	}
+	for _, entry := range resolved.Entries {
+		t.looked[objectOf(string(entry.Template))] = true
+	}
+	refused, err := t.Check(ctx, made)
+	origin := plan.OriginOf(made, resolved.Entries)
+	var found plan.Problems
+	for _, violation := range refused {
+		found = append(found, origin.Refused(violation.Field, violation.Description).Problem(profile.Value))
+	}
+	t.refused = append(t.refused, told(profile.Origin, object, found)...)
+	return err
+}

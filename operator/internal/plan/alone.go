@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Which plan shows whether an engine would run a template, before any profile does?
+
+package plan
+
+import (
+	"slices"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/engine/enginev1"
+)
+
+// Alone gives a plan whose one entry runs the template, both of its sides where it has them, at ports of networks; or why there is
+// none. The data that the template names are among those given, or there is none.
+func Alone(template *spatev1.ASTFTemplate, data map[spatev1.DataReference][]byte) (p *enginev1.Plan, why string) {
+	source := &template.Spec.Source
+	switch {
+	case source.Pcap != nil && source.Pcap.Volume != nil:
+		return nil, "its capture is on a volume, which only a generator's engines see"
+	case switchesTemplate(source.Programs):
+		return nil, "what it switches to is judged with a profile that runs both"
+	}
+	const clients, servers, name = "clients", "servers", "template"
+	entry := spatev1.TrafficEntry{Name: name, TemplateRef: &spatev1.LocalReference{Name: spatev1.ObjectName(template.Name)}}
+	if len(template.Spec.Pools.Clients) > 0 && (source.Pcap != nil || source.Programs != nil && len(source.Programs.Client) > 0) {
+		entry.TransmitPort = clients
+	}
+	if source.Pcap != nil || source.Programs != nil && len(source.Programs.Server) > 0 {
+		entry.ReceivePort = servers
+	}
+	profile := &spatev1.TrafficProfile{Spec: spatev1.TrafficProfileSpec{
+		Generator: &spatev1.TrafficGeneratorSpec{Replicas: 1, Workers: 1, Ports: []spatev1.GeneratorPort{
+			{Name: clients, Attachment: spatev1.PortAttachment{Network: &spatev1.NetworkAttachment{Name: clients}}},
+			{Name: servers, Attachment: spatev1.PortAttachment{Network: &spatev1.NetworkAttachment{Name: servers}}},
+		}},
+		Traffic: []spatev1.TrafficEntry{entry},
+	}}
+	profile.Name, profile.Namespace = template.Name, template.Namespace
+	in := Input{Profile: profile, Templates: map[string]*spatev1.ASTFTemplate{template.Name: template}, Data: data}
+	for _, ref := range DataReferences(profile, nil, in.Templates) {
+		if _, known := data[ref]; !known {
+			return nil, nameOf(ref) + " is looked up with a profile"
+		}
+	}
+	resolved, problems := Resolve(in)
+	if len(problems) > 0 {
+		return nil, "it needs a profile: " + problems.Message()
+	}
+	return resolved.Plan(Identity{RunID: name, Tag: 1, Profile: name, Namespace: template.Namespace}), ""
+}
+
+func switchesTemplate(programs *spatev1.Programs) bool {
+	switches := func(c spatev1.Command) bool { return c.SwitchTemplate != nil }
+	return programs != nil && (slices.ContainsFunc(programs.Client, switches) || slices.ContainsFunc(programs.Server, switches))
+}
+
+// OfTemplate is what an engine refuses of a template's plan (see Alone), as a problem of the template.
+func (r Refusal) OfTemplate() Problem {
+	return Problem{Reason: spatev1.ReasonInvalidSpec, Path: r.Path, Message: "the engine would refuse it: " + r.Message}
+}

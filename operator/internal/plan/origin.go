@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Which field did somebody write that an engine refuses in a plan? Engines know plans only: a template of theirs is an entry, its
+// programs and pools are those of an ASTFTemplate, times are in nanoseconds.
+
+package plan
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/engine/enginev1"
+)
+
+// Origin tells where what is in a plan was written.
+type Origin struct {
+	plan *enginev1.Plan
+	// templates are the names of ASTFTemplates, by those of the entries that run them.
+	templates map[string]string
+}
+
+// OriginOf a plan that was made of these entries.
+func OriginOf(plan *enginev1.Plan, entries []spatev1.EntrySnapshot) Origin {
+	o := Origin{plan: plan, templates: map[string]string{}}
+	for _, e := range entries {
+		if e.Template != "" {
+			o.templates[e.Name] = string(e.Template)
+		}
+	}
+	return o
+}
+
+// Refusal is what an engine refuses, by the field that it was made of.
+type Refusal struct {
+	// Entry of the profile; empty where it is the profile's own.
+	Entry string
+	// Template is the ASTFTemplate that Path is in; empty where it is in the profile.
+	Template string
+	// Path of the field; of an entry's from there on.
+	Path    string
+	Message string
+}
+
+func (r Refusal) Error() string {
+	var parts []string
+	if r.Entry != "" {
+		parts = append(parts, "entry "+r.Entry)
+	}
+	if r.Template != "" {
+		parts = append(parts, fmt.Sprintf("ASTFTemplate %q", r.Template))
+	}
+	return strings.Join(slices.DeleteFunc(append(parts, r.Path, r.Message), func(part string) bool { return part == "" }), ": ")
+}
+
+// Problem of the profile that has the entry.
+func (r Refusal) Problem(profile *spatev1.TrafficProfile) Problem {
+	made := Problem{Reason: spatev1.ReasonInvalidSpec, Path: r.Path, Message: "the engine would refuse it: " + r.Message}
+	at := slices.IndexFunc(profile.Spec.Traffic, func(e spatev1.TrafficEntry) bool { return string(e.Name) == r.Entry })
+	switch {
+	case r.Entry == "" && !strings.HasPrefix(r.Path, "spec"), r.Entry != "" && at < 0:
+		return Problem{Reason: spatev1.ReasonInvalidSpec, Path: spec.Child("traffic").String(), Message: "the engine would refuse it: " + r.Error()}
+	case r.Entry == "":
+		return made
+	case r.Template != "":
+		return Problems{made}.within(spec.Child("traffic").Index(at).Child("templateRef"), "ASTFTemplate", r.Template)[0]
+	}
+	made.Path = spec.Child("traffic").Index(at).String()
+	if r.Path != "" {
+		made.Path += "." + r.Path
+	}
+	return made
+}
+
+// planPath is how engines name what is in a plan.
+var planPath = regexp.MustCompile(`(stateful\.)?(templates|pools|payloads)\[([0-9]+)\]((?:\.[a-z_]+(?:\[[0-9]+\])?)*)|(streams)\[([0-9]+)\]|\bstateful\.[a-z_.]+[a-z]`)
+
+// Refused tells an engine's complaint about a field of the plan.
+func (o Origin) Refused(path, description string) Refusal {
+	r := o.at(path)
+	if strings.HasSuffix(path, "_ns") {
+		description = spelled(description)
+	}
+	r.Message = o.Words(description)
+	return r
+}
+
+// complaint is a line in which an engine complains about a field.
+var complaint = regexp.MustCompile(`^((?:stateful|streams)[][a-z0-9_.]*): (.*)$`)
+
+// Line tells a line of what an engine prints.
+func (o Origin) Line(line string) string {
+	const prefix = "error: "
+	rest, isError := strings.CutPrefix(line, prefix)
+	if c := complaint.FindStringSubmatch(rest); c != nil {
+		rest = o.Refused(c[1], c[2]).Error()
+	} else {
+		rest = o.Words(rest)
+	}
+	if isError {
+		return prefix + rest
+	}
+	return rest
+}
+
+// Words has the names of what was written in a text instead of the plan's.
+func (o Origin) Words(text string) string {
+	text = planPath.ReplaceAllStringFunc(text, func(path string) string {
+		r := o.at(path)
+		if r == (Refusal{Path: path}) {
+			return path
+		}
+		return r.Error()
+	})
+	for _, w := range words {
+		text = w.plan.ReplaceAllString(text, w.user)
+	}
+	return text
+}
+
+// words of the contract in engines' texts.
+var words = []struct {
+	plan *regexp.Regexp
+	user string
+}{
+	{regexp.MustCompile(`\bgoes back to ([0-9]+)\b`), "goes back to command $1"},
+	{regexp.MustCompile(`^payload [0-9]+ `), ""},
+	{regexp.MustCompile(`\bpool [0-9]+ has\b`), "the pool has"},
+	{regexp.MustCompile(`\bsend_message\b`), "sendMessage"},
+	{regexp.MustCompile(`\breceive_messages\b`), "receiveMessages"},
+	{regexp.MustCompile(`\bserver_port\b`), "receivePort"},
+	{regexp.MustCompile(`\bclient_port\b`), "transmitPort"},
+	{regexp.MustCompile(`\blocal_count\b`), "localCount"},
+	{regexp.MustCompile(`\bteid_step\b`), "teidStep"},
+}
+
+var (
+	nanoseconds = regexp.MustCompile(`\b([0-9]+)( ns)?\b`)
+	segment     = regexp.MustCompile(`^([a-z_]+)(?:\[([0-9]+)\])?$`)
+)
+
+// spelled has durations instead of nanoseconds.
+func spelled(text string) string {
+	return nanoseconds.ReplaceAllStringFunc(text, func(number string) string {
+		ns, err := strconv.ParseInt(strings.TrimSuffix(number, " ns"), 10, 64)
+		if err != nil {
+			return number
+		}
+		return time.Duration(ns).String()
+	})
+}
+
+// named is a part of a path: a field, and which of several it is; -1 where that is not said.
+func named(part string) (field string, index int) {
+	found := segment.FindStringSubmatch(part)
+	if found == nil {
+		return part, -1
+	}
+	index, err := strconv.Atoi(found[2])
+	if err != nil {
+		return found[1], -1
+	}
+	return found[1], index
+}
+
+// ofProfile are the fields of a profile that a plan has once.
+var ofProfile = map[string]string{
+	"templates": "spec.traffic", "most_flows": "spec.mostConnections", "ramp_up_ns": "spec.rampUp", "ramp_up_step_ns": "spec.rampUpStep",
+	"draw_seed": "spec.drawSeed", "records.one_in": "spec.records.oneIn", "records.path": "spec.records.volume", "records.most": "spec.records.mostRecords",
+}
+
+// at gives the field that a path of the plan was made of; the path itself where that is not known.
+func (o Origin) at(path string) Refusal {
+	inner := strings.TrimPrefix(path, "stateful.")
+	parts := strings.Split(inner, ".")
+	kind, index := named(parts[0])
+	stateful, streams := o.plan.GetStateful(), o.plan.GetStreams()
+	switch {
+	case kind == "streams" && index >= 0 && index < len(streams):
+		return Refusal{Path: strings.Join(append([]string{"stream " + streams[index].GetName()}, parts[1:]...), ".")}
+	case kind == "templates" && index >= 0 && index < len(stateful.GetTemplates()):
+		return o.template(stateful.GetTemplates()[index], parts[1:])
+	case kind == "pools" && index >= 0:
+		return o.pool(uint32(index), parts[1:], path)
+	case kind == "payloads" && index >= 0:
+		return o.payload(uint32(index), parts[1:], path)
+	case inner != path && ofProfile[inner] != "":
+		return Refusal{Path: ofProfile[inner]}
+	}
+	return Refusal{Path: path}
+}
+
+// ofEntry are the fields of a template in a plan that are an entry's.
+var ofEntry = map[string]string{"name": "name", "client_port": "transmitPort", "server_port": "receivePort", "paused": "paused"}
+
+func (o Origin) template(t *enginev1.Template, rest []string) Refusal {
+	r := Refusal{Entry: t.GetName()}
+	if len(rest) == 0 {
+		return r
+	}
+	kind, index := named(rest[0])
+	if name, own := ofEntry[kind]; own {
+		r.Path = name
+		return r
+	}
+	r.Template = o.templates[t.GetName()]
+	at := spec
+	switch kind {
+	case "client", "server":
+		r.Path = inProgram(t, kind, rest[1:]).String()
+		return r
+	case "client_tunables", "server_tunables":
+		at = spec.Child("tunables", strings.TrimSuffix(kind, "_tunables"))
+		if len(rest) > 1 && rest[1] != "tos" && rest[1] != "ttl" {
+			at = at.Child("tcp")
+		}
+		r.Path = within(at, rest[1:]).String()
+		if r.Template != "" {
+			r.Path += " (or the profile's)"
+		}
+		return r
+	case "capture":
+		at = spec.Child("source", "pcap")
+		if t.GetCapture().GetPath() != "" {
+			at = at.Child("volume")
+		} else if len(rest) > 1 && rest[1] == "pcap" {
+			at = at.Child("from")
+		}
+		r.Path = at.String()
+		return r
+	case "clients", "servers":
+		at = spec.Child("pools", kind)
+		if index >= 0 {
+			at = at.Index(index)
+		}
+		if rest = rest[1:]; len(rest) > 0 && rest[0] == "pool" {
+			rest = nil
+		}
+		r.Path = within(at, rest).String()
+		return r
+	case "protocol":
+		at, rest = spec.Child("source", "programs", "transport"), nil
+	case "group":
+		at, rest = spec.Child("statisticsGroup"), nil
+	case "flows_per_second":
+		at, rest = spec.Child("rate"), nil
+	}
+	r.Path = within(at, rest).String()
+	return r
+}
+
+// inProgram gives the field of a command.
+func inProgram(t *enginev1.Template, side string, rest []string) *field.Path {
+	program, at := t.GetClient(), spec.Child("source", "programs", side)
+	if side == "server" {
+		program = t.GetServer()
+	}
+	if program == nil || t.GetCapture() != nil {
+		return spec.Child("source", "pcap")
+	}
+	if len(rest) == 0 {
+		return at
+	}
+	kind, index := named(rest[0])
+	all := program.GetInstructions()
+	if kind == "counters" && index >= 0 {
+		if by := slices.IndexFunc(all, func(i *enginev1.Instruction) bool {
+			c, counts := i.GetKind().(*enginev1.Instruction_Count)
+			return counts && int(c.Count) == index
+		}); by >= 0 {
+			return at.Index(by).Child("count", "counter")
+		}
+	}
+	if kind != "instructions" || index < 0 || index >= len(all) {
+		return at
+	}
+	at, rest = at.Index(index), rest[1:]
+	switch strings.Join(rest, ".") {
+	case "send.payload":
+		return at.Child("send", "content")
+	case "send_message.payload":
+		return at.Child("sendMessage")
+	case "keepalive_ns":
+		return at.Child("keepalive", "timeout")
+	case "count":
+		return at.Child("count", "counter")
+	case "mark":
+		return at.Child("mark", "variable")
+	case "switch_template":
+		return at.Child("switchTemplate", "template")
+	case "delay.max_ns":
+		if d := all[index].GetDelay(); d.GetMinNs() == d.GetMaxNs() {
+			return at.Child("delay", "min")
+		}
+	}
+	return within(at, rest)
+}
+
+// pool gives the field of the first template that takes addresses from it.
+func (o Origin) pool(index uint32, rest []string, path string) Refusal {
+	for _, t := range o.plan.GetStateful().GetTemplates() {
+		for _, side := range []struct {
+			name  string
+			pools []*enginev1.WeightedPool
+		}{{"clients", t.GetClients()}, {"servers", t.GetServers()}} {
+			at := slices.IndexFunc(side.pools, func(w *enginev1.WeightedPool) bool { return w.GetPool() == index })
+			if at >= 0 {
+				return Refusal{Entry: t.GetName(), Template: o.templates[t.GetName()], Path: within(spec.Child("pools", side.name).Index(at), rest).String()}
+			}
+		}
+	}
+	return Refusal{Path: path}
+}
+
+// payload gives the field of the first command that sends it.
+func (o Origin) payload(index uint32, rest []string, path string) Refusal {
+	for _, t := range o.plan.GetStateful().GetTemplates() {
+		for side, program := range map[string]*enginev1.Program{"client": t.GetClient(), "server": t.GetServer()} {
+			for i, instruction := range program.GetInstructions() {
+				at := spec.Child("source", "programs", side).Index(i)
+				switch kind := instruction.GetKind().(type) {
+				case *enginev1.Instruction_Send:
+					if kind.Send.GetPayload() != index {
+						continue
+					}
+					at = at.Child("send", "content")
+				case *enginev1.Instruction_SendMessage:
+					if kind.SendMessage.GetPayload() != index {
+						continue
+					}
+					at = at.Child("sendMessage")
+				default:
+					continue
+				}
+				return Refusal{Entry: t.GetName(), Template: o.templates[t.GetName()], Path: within(at, rest).String()}
+			}
+		}
+	}
+	return Refusal{Path: path}
+}
+
+// spellings of fields that are not those of the contract with capitals for underscores.
+var spellings = map[string]string{
+	"first_mac": "firstMAC", "downlink_teid": "downlinkTEID", "minimum_rto_ns": "minimumRTO", "http_message": "httpMessage",
+	"no_timestamps": "timestamps", "no_sack": "sack", "no_window_scale": "windowScale",
+}
+
+// within gives a field by its parts in the contract's spelling.
+func within(at *field.Path, parts []string) *field.Path {
+	for _, part := range parts {
+		name, index := named(part)
+		known, found := spellings[name]
+		if !found {
+			split := strings.Split(strings.TrimSuffix(name, "_ns"), "_")
+			for i, word := range split[1:] {
+				split[i+1] = strings.ToUpper(word[:min(1, len(word))]) + word[min(1, len(word)):]
+			}
+			known = strings.Join(split, "")
+		}
+		at = at.Child(known)
+		if index >= 0 {
+			at = at.Index(index)
+		}
+	}
+	return at
+}
