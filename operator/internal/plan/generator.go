@@ -25,6 +25,7 @@ func CheckGenerator(spec *spatev1.TrafficGeneratorSpec) Problems {
 
 func checkGenerator(spec *spatev1.TrafficGeneratorSpec, at *field.Path) Problems {
 	var problems Problems
+	problems.knownGenerator(spec, at)
 	for i, port := range spec.Ports {
 		if port.MAC != "" {
 			problems.add(spatev1.ReasonNotSupported, at.Child("ports").Index(i).Child("mac"),

@@ -96,6 +96,8 @@ func Resolve(in Input) (*Resolved, Problems) {
 	problems.chains(entries)
 	templates, found := templateEntries(in, generator)
 	problems = append(problems, found...)
+	problems.known(&in.Profile.Spec)
+	problems.thresholds(in.Profile, in.Templates)
 	resolved.answering(in.Profile, generator, &problems)
 	problems.checkRecords(in.Profile, generator)
 	resolved.References = references(in)

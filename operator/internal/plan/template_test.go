@@ -354,6 +354,7 @@ func TestTemplatesThatCannotBeRun(t *testing.T) {
 		"a long RTO":               {[]string{"pools:", "tunables: {server: {tcp: {minimumRTO: 61s}}}\npools:"}, "spec.tunables.server.tcp.minimumRTO: 61s: must be at most 1m0s"},
 		"many counters":            {[]string{"- count: {counter: answered}\n", counters(256)}, "spec.source.programs.server: has 257 counters; at most 256"},
 		"a match far behind":       {[]string{"pools:", "match: [{offset: 535, text: ab}]\npools:"}, "spec.match[0].offset: 535: its 2 bytes must lie within the first 536"},
+		"two pools of a name":      {[]string{"clients: [", "clients: [{name: c, first: 16.1.0.1, last: 16.1.0.2}, "}, `spec.pools.clients[1].name: "c" is that of spec.pools.clients[0] too`},
 		"a limit of none":          {[]string{"pools:", "limit: 0\npools:"}, "spec.limit: 0: must be at least 1"},
 		"a match of nothing":       {[]string{"pools:", "match: [{offset: 1}]\npools:"}, "spec.match[0]: set exactly one of text and hex"},
 		"two sources":              {[]string{"source:\n", "source:\n  pcap: {volume: {name: a, path: b}}\n"}, "spec.source: set exactly one of programs and pcap"},

@@ -8,13 +8,11 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -23,7 +21,6 @@ import (
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/plan"
 	"spate.dev/operator/internal/podspec"
-	"spate.dev/operator/internal/verdict"
 )
 
 // Indexes of profiles in the cache, by what they refer to.
@@ -163,7 +160,6 @@ func (s *scope) resolve(ctx context.Context) error {
 	}
 	resolved, problems := plan.Resolve(in)
 	s.problems = append(s.problems, problems...)
-	s.problems = append(s.problems, thresholdProblems(s.profile, in.Templates)...)
 	if len(s.problems) == 0 {
 		s.resolved = resolved
 		return s.try(ctx)
@@ -257,77 +253,4 @@ func (s *scope) granted(ctx context.Context) (bool, error) {
 		labels = namespace.Labels
 	}
 	return plan.Granted(g, s.profile.Namespace, labels)
-}
-
-// subjectsOf names what the profile's result will tell of.
-func subjectsOf(p *spatev1.TrafficProfile, templates map[string]*spatev1.ASTFTemplate) verdict.Subjects {
-	subjects := verdict.Subjects{Templates: map[string]verdict.Sides{}, Groups: map[string]verdict.Sides{}}
-	for _, t := range p.Spec.Traffic {
-		if t.TemplateRef == nil {
-			subjects.Streams = append(subjects.Streams, string(t.Name))
-			continue
-		}
-		template := templates[string(t.TemplateRef.Name)]
-		sides := verdict.Sides{}
-		if t.TransmitPort != "" {
-			sides[verdict.Client] = countersOf(template, func(p *spatev1.Programs) []spatev1.Command { return p.Client })
-		}
-		if t.ReceivePort != "" {
-			sides[verdict.Server] = countersOf(template, func(p *spatev1.Programs) []spatev1.Command { return p.Server })
-		}
-		subjects.Templates[string(t.Name)] = sides
-		if template != nil && template.Spec.StatisticsGroup != "" {
-			group := string(template.Spec.StatisticsGroup)
-			if subjects.Groups[group] == nil {
-				subjects.Groups[group] = verdict.Sides{}
-			}
-			for side, counters := range sides {
-				subjects.Groups[group][side] = sorted(slices.Concat(counters, subjects.Groups[group][side]))
-			}
-		}
-	}
-	for _, r := range p.Spec.Receive {
-		subjects.Receivers = append(subjects.Receivers, string(r.Name))
-	}
-	return subjects
-}
-
-// countersOf names what one side's program counts.
-func countersOf(template *spatev1.ASTFTemplate, side func(*spatev1.Programs) []spatev1.Command) []string {
-	if template == nil || template.Spec.Source.Programs == nil {
-		return nil
-	}
-	var all []string
-	for _, command := range side(template.Spec.Source.Programs) {
-		if command.Count != nil {
-			all = append(all, string(command.Count.Counter))
-		}
-	}
-	return sorted(all)
-}
-
-// sorted sorts names, and has each once.
-func sorted(names []string) []string {
-	slices.Sort(names)
-	return slices.Compact(names)
-}
-
-// thresholdProblems finds expressions that cannot be judged.
-func thresholdProblems(p *spatev1.TrafficProfile, templates map[string]*spatev1.ASTFTemplate) plan.Problems {
-	var problems plan.Problems
-	subjects := subjectsOf(p, templates)
-	for i, t := range p.Spec.Thresholds {
-		compiled, err := verdict.Compile(t.Expression)
-		if err == nil {
-			err = compiled.Check(subjects)
-		}
-		if err != nil {
-			problems = append(problems, plan.Problem{
-				Reason:  spatev1.ReasonInvalidSpec,
-				Path:    field.NewPath("spec", "thresholds").Index(i).Child("expression").String(),
-				Message: fmt.Sprintf("%q: %v", t.Expression, err),
-			})
-		}
-	}
-	return problems
 }

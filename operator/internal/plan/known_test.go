@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"strings"
+	"testing"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+)
+
+func TestWordsAreKnownAndNamesApart(t *testing.T) {
+	stream := stream("1kpps", 64)
+	for want, change := range map[string]func(*spatev1.TrafficProfileSpec, *spatev1.TrafficGeneratorSpec){
+		`spec.suspendPolicy: "Stop": must be Keep or Free`:         func(p *spatev1.TrafficProfileSpec, _ *spatev1.TrafficGeneratorSpec) { p.SuspendPolicy = "Stop" },
+		`spec.whenBusy: "Wait": must be Queue or Refuse`:           func(p *spatev1.TrafficProfileSpec, _ *spatev1.TrafficGeneratorSpec) { p.WhenBusy = "Wait" },
+		`spec.traffic[1].start: "Later": must be Auto or Waiting`:  func(p *spatev1.TrafficProfileSpec, _ *spatev1.TrafficGeneratorSpec) { p.Traffic[1].Start = "Later" },
+		`spec.traffic[1].name: "a" is that of spec.traffic[0] too`: func(p *spatev1.TrafficProfileSpec, _ *spatev1.TrafficGeneratorSpec) { p.Traffic[1].Name = "a" },
+		`spec.traffic[1]: has streamRef and templateRef: set exactly one`: func(p *spatev1.TrafficProfileSpec, _ *spatev1.TrafficGeneratorSpec) {
+			p.Traffic[1].StreamRef = &spatev1.LocalReference{Name: "x"}
+		},
+		`spec.thresholds[1].name: "t" is that of spec.thresholds[0] too`: func(p *spatev1.TrafficProfileSpec, _ *spatev1.TrafficGeneratorSpec) {
+			p.Thresholds = []spatev1.Threshold{{Name: "t", Expression: "result.lost == 0"}, {Name: "t", Expression: "result.lost == 0"}}
+		},
+		`spec.thresholds[0].expression: "result.lost ==": column 15: Syntax error`: func(p *spatev1.TrafficProfileSpec, _ *spatev1.TrafficGeneratorSpec) {
+			p.Thresholds = []spatev1.Threshold{{Name: "t", Expression: "result.lost =="}}
+		},
+		`spec.thresholds[0].expression: "result.fail == 0": column 7: undefined field 'fail'`: func(p *spatev1.TrafficProfileSpec, _ *spatev1.TrafficGeneratorSpec) {
+			p.Thresholds = []spatev1.Threshold{{Name: "t", Expression: "result.fail == 0"}}
+		},
+		`no such key: other: streams of the profile are a`: func(p *spatev1.TrafficProfileSpec, _ *spatev1.TrafficGeneratorSpec) {
+			p.Thresholds = []spatev1.Threshold{{Name: "t", Expression: `result.templates["other"].client.failed == 0`}}
+		},
+		`spec.generatorRef: TrafficGenerator "lab": spec.cpuPolicy: "Own": must be Exclusive or Shared`:        func(_ *spatev1.TrafficProfileSpec, g *spatev1.TrafficGeneratorSpec) { g.CPUPolicy = "Own" },
+		`spec.generatorRef: TrafficGenerator "lab": spec.hugepages.pageSize: "4Ki": must be 2Mi, 1Gi or None`:  func(_ *spatev1.TrafficProfileSpec, g *spatev1.TrafficGeneratorSpec) { g.Hugepages.PageSize = "4Ki" },
+		`spec.generatorRef: TrafficGenerator "lab": spec.pollMode: "Idle": must be Auto, Busy or Adaptive`:     func(_ *spatev1.TrafficProfileSpec, g *spatev1.TrafficGeneratorSpec) { g.PollMode = "Idle" },
+		`spec.generatorRef: TrafficGenerator "lab": spec.ports[0].offloads: "Most": must be Auto, All or None`: func(_ *spatev1.TrafficProfileSpec, g *spatev1.TrafficGeneratorSpec) { g.Ports[0].Offloads = "Most" },
+		`spec.generatorRef: TrafficGenerator "lab": spec.ports[1].name: "east" is that of spec.ports[0] too`:   func(_ *spatev1.TrafficProfileSpec, g *spatev1.TrafficGeneratorSpec) { g.Ports[1].Name = "east" },
+	} {
+		p, g := profile(entryOf("a", "east", "west", stream), running("b", "http", "east", "west")), generator()
+		change(&p.Spec, &g.Spec)
+		_, problems := Resolve(Input{Profile: p, Generator: g, Templates: map[string]*spatev1.ASTFTemplate{"http": templateOf(t, webTemplate)}})
+		found := false
+		for _, problem := range problems {
+			found = found || strings.Contains(problem.Error(), want)
+		}
+		if !found {
+			t.Errorf("got %v\nwant %s", problems, want)
+		}
+	}
+	p, g := profile(entryOf("a", "east", "west", stream)), generator()
+	p.Spec.SuspendPolicy, p.Spec.WhenBusy, g.Spec.PollMode = spatev1.SuspendFree, spatev1.BusyRefuse, spatev1.PollBusy
+	mustResolve(t, Input{Profile: p, Generator: g})
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Can a profile's thresholds be judged, by what its result will tell of?
+
+package plan
+
+import (
+	"slices"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/verdict"
+)
+
+// subjectsOf names what the profile's result will tell of.
+func subjectsOf(p *spatev1.TrafficProfile, templates map[string]*spatev1.ASTFTemplate) verdict.Subjects {
+	subjects := verdict.Subjects{Templates: map[string]verdict.Sides{}, Groups: map[string]verdict.Sides{}}
+	for _, t := range p.Spec.Traffic {
+		if t.TemplateRef == nil {
+			subjects.Streams = append(subjects.Streams, string(t.Name))
+			continue
+		}
+		template := templates[string(t.TemplateRef.Name)]
+		sides := verdict.Sides{}
+		if t.TransmitPort != "" {
+			sides[verdict.Client] = countersOf(template, func(p *spatev1.Programs) []spatev1.Command { return p.Client })
+		}
+		if t.ReceivePort != "" {
+			sides[verdict.Server] = countersOf(template, func(p *spatev1.Programs) []spatev1.Command { return p.Server })
+		}
+		subjects.Templates[string(t.Name)] = sides
+		if template != nil && template.Spec.StatisticsGroup != "" {
+			group := string(template.Spec.StatisticsGroup)
+			if subjects.Groups[group] == nil {
+				subjects.Groups[group] = verdict.Sides{}
+			}
+			for side, counters := range sides {
+				subjects.Groups[group][side] = sorted(slices.Concat(counters, subjects.Groups[group][side]))
+			}
+		}
+	}
+	for _, r := range p.Spec.Receive {
+		subjects.Receivers = append(subjects.Receivers, string(r.Name))
+	}
+	return subjects
+}
+
+// countersOf names what one side's program counts.
+func countersOf(template *spatev1.ASTFTemplate, side func(*spatev1.Programs) []spatev1.Command) []string {
+	if template == nil || template.Spec.Source.Programs == nil {
+		return nil
+	}
+	var all []string
+	for _, command := range side(template.Spec.Source.Programs) {
+		if command.Count != nil {
+			all = append(all, string(command.Count.Counter))
+		}
+	}
+	return sorted(all)
+}
+
+// sorted sorts names, and has each once.
+func sorted(names []string) []string {
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// thresholds finds expressions that cannot be judged.
+func (p *Problems) thresholds(profile *spatev1.TrafficProfile, templates map[string]*spatev1.ASTFTemplate) {
+	subjects := subjectsOf(profile, templates)
+	for i, t := range profile.Spec.Thresholds {
+		compiled, err := verdict.Compile(t.Expression)
+		if err == nil {
+			err = compiled.Check(subjects)
+		}
+		if err != nil {
+			p.add(spatev1.ReasonInvalidSpec, spec.Child("thresholds").Index(i).Child("expression"), "%q: %v", t.Expression, err)
+		}
+	}
+}
