@@ -54,6 +54,16 @@ type Set struct {
 	Secrets    []Object[*corev1.Secret]
 	// Others are objects of other APIs, which are not looked into, by kind and name.
 	Others []Object[string]
+
+	unread []unread
+}
+
+// unread is an object that is there, and could not be read.
+type unread struct{ kind, namespace, name string }
+
+// Unread tells whether an object is in the files, and was left out for what is wrong with it.
+func (s *Set) Unread(kind, namespace, name string) bool {
+	return slices.Contains(s.unread, unread{kind, namespace, name})
 }
 
 // DefaultNamespace is that of objects that name none.

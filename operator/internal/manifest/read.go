@@ -134,9 +134,21 @@ func (r *Reader) object(at Origin, value []byte) {
 			Namespace string `json:"namespace"`
 		} `json:"metadata"`
 	}
+	if trimmed := bytes.TrimSpace(value); len(trimmed) > 0 && trimmed[0] != '{' {
+		var other any
+		if err := decode(trimmed, &other); err == nil {
+			r.add(at, "", "", "is no object of Kubernetes, but %s", kindOf(other))
+			return
+		}
+	}
+	if wrong := misshapenIn(value, &head); len(wrong) > 0 {
+		for _, one := range wrong {
+			r.add(at, "", one.field, "%s", one.message)
+		}
+		return
+	}
 	if err := json.Unmarshal(value, &head); err != nil {
-		field, message := mistyped(err)
-		r.add(at, "", field, "%s", message)
+		r.add(at, "", "", "%s", plain(err))
 		return
 	}
 	if head.Kind == "" || head.APIVersion == "" {
@@ -145,7 +157,7 @@ func (r *Reader) object(at Origin, value []byte) {
 	}
 	group := head.GroupVersionKind()
 	name := strings.TrimSpace(head.Kind + " " + head.Metadata.Name)
-	decode, known := kinds[group]
+	read, known := kinds[group]
 	if !known {
 		if group.Group == spatev1.GroupVersion.Group {
 			r.add(at, name, "", "apiVersion %s has no kind %s that can be planned", head.APIVersion, head.Kind)
@@ -174,7 +186,10 @@ func (r *Reader) object(at Origin, value []byte) {
 		r.seen = map[string]Origin{}
 	}
 	r.seen[key] = at
-	decode(r, at, name, value)
+	before := len(r.problems)
+	if read(r, at, name, value); len(r.problems) > before {
+		r.set.unread = append(r.set.unread, unread{head.Kind, head.Metadata.Namespace, head.Metadata.Name})
+	}
 }
 
 func (r *Reader) namespace() string {
@@ -214,10 +229,15 @@ type namespaced interface {
 
 // keep decodes an object, and keeps it if every field is known and of its type.
 func keep[T namespaced](r *Reader, in *[]Object[T], at Origin, name string, value []byte, object T) {
+	if wrong := misshapenIn(value, object); len(wrong) > 0 {
+		for _, one := range wrong {
+			r.add(at, name, one.field, "%s", one.message)
+		}
+		return
+	}
 	unknown, err := kjson.UnmarshalStrict(value, object)
 	if err != nil {
-		field, message := mistyped(err)
-		r.add(at, name, field, "%s", message)
+		r.add(at, name, "", "%s", plain(err))
 		return
 	}
 	for _, problem := range unknown {
@@ -242,22 +262,4 @@ func fieldOf(err error) (field, message string) {
 		return field, message
 	}
 	return "", plain(err)
-}
-
-// mistyped tells a value of the wrong type and where it is.
-func mistyped(err error) (field, message string) {
-	text := plain(err)
-	const before, whole, between, after = "cannot unmarshal ", " into Go value ", " into Go struct field ", " of type "
-	if value, _, found := strings.Cut(text, whole); found {
-		return "", "is no object of Kubernetes, but a " + strings.TrimPrefix(value, before)
-	}
-	value, rest, found := strings.Cut(strings.TrimPrefix(text, before), between)
-	if !found || !strings.HasPrefix(text, before) {
-		return "", text
-	}
-	field, kind, _ := strings.Cut(rest, after)
-	if _, path, nested := strings.Cut(field, "."); nested {
-		field = path
-	}
-	return field, fmt.Sprintf("a %s does not go there: it is a %s", value, kind)
 }

@@ -67,11 +67,11 @@ func TestProblemsNameFileDocumentAndField(t *testing.T) {
 		"no YAML":            {port + "---\na: [", "a.yaml, document 2: line 1: "},
 		"a key twice":        {strings.Replace(port, "kind:", "kind: x\nkind:", 1), `key "kind" already set in map`},
 		"no mapping":         {"- a\n", "a.yaml, document 1: is no object of Kubernetes"},
-		"text":               {"hello\n", "is no object of Kubernetes, but a string"},
+		"text":               {"hello\n", "is no object of Kubernetes, but text"},
 		"no kind":            {"apiVersion: v1\n", "is no object of Kubernetes: apiVersion and kind are needed"},
 		"a list of a list":   {"apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: List}]\n", "List: is in a list"},
 		"a number in a list": {"apiVersion: v1\nkind: List\nitems: [7]\n", "is no object of Kubernetes, but a number"},
-		"a number for name":  {strings.Replace(port, "{name: lab}", "{name: 5}", 1), "metadata.name: a number does not go there: it is a string"},
+		"a number for name":  {strings.Replace(port, "{name: lab}", "{name: 5}", 1), "metadata.name: must be text, not a number: put it in quotes"},
 		"no name":            {strings.Replace(port, "{name: lab}", "{}", 1), "TrafficGenerator: metadata.name: is needed"},
 		"another version":    {strings.Replace(port, "v1alpha1", "v9", 1), "TrafficGenerator lab: apiVersion spate.dev/v9 has no kind TrafficGenerator that can be planned"},
 		"another kind":       {strings.Replace(port, "TrafficGenerator", "TrafficRun", 1), "has no kind TrafficRun that can be planned"},
@@ -79,9 +79,9 @@ func TestProblemsNameFileDocumentAndField(t *testing.T) {
 		"an unknown field":   {port + "  replica: 2\n", "a.yaml, document 1: TrafficGenerator lab: spec.replica: unknown field"},
 		"an unknown in list": {strings.Replace(port, "name: east", "name: east\n      speed: 1", 1), "TrafficGenerator lab: spec.ports[0].speed: unknown field"},
 		"another case":       {strings.Replace(port, "ports:", "Ports:", 1), "spec.Ports: unknown field"},
-		"a wrong type":       {port + "  replicas: two\n", "TrafficGenerator lab: spec.replicas: a string does not go there: it is a int32"},
-		"a number in list":   {strings.Replace(port, "- name: east", "- name: 5", 1), "spec.ports.name: a number does not go there"},
-		"no base64":          {"apiVersion: v1\nkind: Secret\nmetadata: {name: s}\ndata: {a: '*'}\n", "Secret s: "},
+		"a wrong type":       {port + "  replicas: two\n", "TrafficGenerator lab: spec.replicas: must be a whole number, not text: write digits without quotes and unit"},
+		"a number in list":   {strings.Replace(port, "- name: east", "- name: 5", 1), "spec.ports[0].name: must be text, not a number"},
+		"no base64":          {"apiVersion: v1\nkind: Secret\nmetadata: {name: s}\ndata: {a: '*'}\n", "Secret s: data[a]: is no base64 (at input byte 0)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			set, problems := read(c.text)
@@ -95,6 +95,32 @@ func TestProblemsNameFileDocumentAndField(t *testing.T) {
 				t.Errorf("%d generators kept", kept)
 			}
 		})
+	}
+}
+
+func TestValuesOfAnotherKindAreToldByTheirPlaceAndWhatToWrite(t *testing.T) {
+	for command, want := range map[string]string{
+		"{send: hello}":                   "[1].send: must be an object, not text: its fields are content, wait",
+		"{send: }":                        "[1].send: is empty: its fields are content, wait",
+		"{close: true}":                   "[1].close: must be an object, not true: write `close: {}`",
+		"{close: }":                       "[1].close: is empty: write `close: {}`",
+		"close":                           "[1]: must be an object, not text: write a command such as `close: {}`",
+		"{receive: {bytes: 5k}}":          "[1].receive.bytes: must be a whole number, not text: write digits without quotes and unit, such as 5000",
+		"{receive: {bytes: 5.5}}":         "[1].receive.bytes: must be a whole number of 64 bits, not 5.5",
+		"{receive: {bytes: 5, clear: 1}}": "[1].receive.clear: must be true or false, not a number",
+		"{delay: {min: 5}}":               "[1].delay.min: must be text, not a number: write it with its unit, such as 500ms",
+		"{sendMessage: {text: 7}}":        "[1].sendMessage.text: must be text, not a number: put it in quotes",
+		"{sendMessage: {text: [a]}}":      "[1].sendMessage.text: must be text, not a list: write one value",
+		"{sendMessage: {base64: '*'}}":    "[1].sendMessage.base64: is no base64 (at input byte 0)",
+		"{sendMessage: {text: a, fields: {offset: 1}}}": `[1].sendMessage.fields: must be a list, not an object: write each item behind "- "`,
+	} {
+		_, problems := read("apiVersion: spate.dev/v1alpha1\nkind: ASTFTemplate\nmetadata: {name: t}\nspec: {source: {programs: {client: [{close: {}}, " + command + "]}}}\n")
+		if len(problems) != 1 || !strings.Contains(problems[0].Error(), "ASTFTemplate t: spec.source.programs.client"+want) {
+			t.Errorf("%s: got %v, want %s", command, problems, want)
+		}
+	}
+	if set, problems := read(port + "  replicas: two\n  workers: many\n"); len(problems) != 2 || !set.Unread("TrafficGenerator", "default", "lab") || set.Unread("TrafficGenerator", "other", "lab") {
+		t.Errorf("all are told, and the object is known to be there: %v", problems)
 	}
 }
 

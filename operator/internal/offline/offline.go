@@ -166,9 +166,31 @@ func (f Files) Check() []manifest.Problem {
 	}
 	for _, p := range f.Profiles {
 		_, found, more := f.resolve(p)
-		found = slices.DeleteFunc(found, func(problem plan.Problem) bool { return wrong[problem.Within] })
+		found = slices.DeleteFunc(found, func(problem plan.Problem) bool { return wrong[problem.Within] || f.unread(p.Value, problem) })
 		add(p.Origin, "TrafficProfile "+p.Value.Name, found)
 		problems = append(problems, more...)
 	}
 	return problems
+}
+
+// unread tells whether a problem is that something does not exist which is there, and whose own problems are told.
+func (f Files) unread(profile *spatev1.TrafficProfile, problem plan.Problem) bool {
+	if problem.Reason != spatev1.ReasonReferenceNotFound {
+		return false
+	}
+	for _, kind := range []string{"ASTFTemplate", "StatelessStream", "TrafficGenerator", "ConfigMap", "Secret"} {
+		_, named, found := strings.Cut(problem.Message, kind+" \"")
+		if !found {
+			continue
+		}
+		name, _, _ := strings.Cut(named, `"`)
+		namespace := profile.Namespace
+		if ref := profile.Spec.GeneratorRef; kind == "TrafficGenerator" && ref != nil && ref.Namespace != "" {
+			namespace = ref.Namespace
+		}
+		if f.Unread(kind, namespace, name) {
+			return true
+		}
+	}
+	return false
 }

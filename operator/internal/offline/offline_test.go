@@ -128,6 +128,24 @@ func TestProblemsAreToldOnceAndWhereTheyAre(t *testing.T) {
 	}
 }
 
+func TestWhatCouldNotBeReadIsNotMissing(t *testing.T) {
+	for name, wrong := range map[string]string{
+		"a stream":    strings.Replace(stream, "size: 128", "size: big", 1),
+		"a generator": strings.Replace(lab, "1Gbps}", "5}", 1) + "---\n" + strings.Replace(lab, "name: lab", "name: other", 1),
+		"a Secret":    replay + "---\napiVersion: v1\nkind: Secret\nmetadata: {name: captures}\ndata: {web: '*'}\n",
+	} {
+		var r manifest.Reader
+		r.Read("a", []byte(profile+"---\n"+wrong))
+		if name == "a generator" {
+			r.Read("b", []byte(stream))
+		}
+		set, problems := r.Done()
+		if more := (Files{Set: set, LineRate: DefaultLineRate}).Check(); len(problems) != 1 || len(more) > 0 {
+			t.Errorf("%s: got %v, and %v", name, problems, more)
+		}
+	}
+}
+
 func TestProfilesAreChosen(t *testing.T) {
 	other := strings.Replace(profile, "name: smoke", "name: other", 1)
 	for name, c := range map[string]struct {
