@@ -152,3 +152,16 @@ func TestThresholdsOnTemplatesAreCheckedBeforeTheRun(t *testing.T) {
 		"spec.thresholds[1].expression", "no such key: servers", "spec.thresholds[2].expression", "no such key: hello",
 		"spec.thresholds[3].expression", "no such key: p99", "groups are greetings (client, server)", "of groups and receivers count, mean, deviation, min, max")
 }
+
+// Whether byte counts meet is for the engine to say: the operator asks it of a template by itself, and of a profile.
+func TestWhatEnginesRefuseIsToldByTheFieldsOfTheTemplate(t *testing.T) {
+	needsEngine(t)
+	ns := namespace(t)
+	mustApply(t, ns, loopbackGenerator+"---"+strings.Replace(loopbackTemplate, "{receive: {bytes: 1000}}", "{receive: {bytes: 1001}}", 1))
+	mustApply(t, ns, greetingProfile("unmet", "  duration: 1s\n"))
+	const field = "spec.source.programs.client[1].receive.bytes: the engine would refuse it: waits for 1001 bytes"
+	template := &spatev1.ASTFTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "greeting"}}
+	expect(t, answerLimit, template, spatev1.ConditionStalled, metav1.ConditionTrue, spatev1.ReasonInvalidSpec, field)
+	expect(t, answerLimit, profileNamed(ns, "unmet"), spatev1.ConditionStalled, metav1.ConditionTrue, spatev1.ReasonInvalidSpec,
+		`spec.traffic[0].templateRef: ASTFTemplate "greeting": `+field)
+}
