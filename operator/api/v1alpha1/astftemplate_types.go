@@ -496,9 +496,11 @@ const (
 	PoolRandom PoolOrder = "Random"
 )
 
-// AddressPool is a range of IPv4 or IPv6 addresses.
+// AddressPool is a range of IPv4 or IPv6 addresses that hosts can have. Clients' and servers' of a template do not overlap.
 //
 // +kubebuilder:validation:XValidation:rule="!isIP(self.first) || !isIP(self.last) || ip(self.first).family() == ip(self.last).family()",message="first and last must be of the same family"
+// +kubebuilder:validation:XValidation:rule="!isIP(self.first) || ip(self.first).isGlobalUnicast() || ip(self.first).isLinkLocalUnicast()",fieldPath=".first",message="must be an address that a host can have: not 0.0.0.0, loopback, multicast or broadcast"
+// +kubebuilder:validation:XValidation:rule="!isIP(self.last) || ip(self.last).isGlobalUnicast() || ip(self.last).isLinkLocalUnicast()",fieldPath=".last",message="must be an address that a host can have: not 0.0.0.0, loopback, multicast or broadcast"
 // +kubebuilder:validation:XValidation:rule="!has(self.gtpu) || !has(self.firstMAC)",message="firstMAC does not go with gtpu: gNBs have the port's MAC"
 // +kubebuilder:validation:XValidation:rule="!has(self.gtpu) || !has(self.portPairOffset)",message="portPairOffset does not go with gtpu: write a template with tunnels of its own for the other ports"
 type AddressPool struct {
@@ -548,6 +550,8 @@ type AddressPool struct {
 // GTPUTunnels lead from gNBs, which the clients' port stands for, to a UPF, one for each client (3GPP TS 29.281). Clients are
 // numbered from the first address of their pool on.
 //
+// +kubebuilder:validation:XValidation:rule="!isIP(self.local) || ip(self.local).isGlobalUnicast() || ip(self.local).isLinkLocalUnicast()",fieldPath=".local",message="must be an address that a host can have: not 0.0.0.0, loopback, multicast or broadcast"
+// +kubebuilder:validation:XValidation:rule="!isIP(self.remote) || ip(self.remote).isGlobalUnicast() || ip(self.remote).isLinkLocalUnicast()",fieldPath=".remote",message="must be an address that a host can have: not 0.0.0.0, loopback, multicast or broadcast"
 // +kubebuilder:validation:XValidation:rule="!isIP(self.local) || !isIP(self.remote) || ip(self.local).family() == ip(self.remote).family()",message="local and remote must be of the same family"
 type GTPUTunnels struct {
 	// local is the address of the first gNB.
@@ -701,7 +705,7 @@ type TCPTunables struct {
 	// connectTimeout of a handshake.
 	// +optional
 	ConnectTimeout Duration `json:"connectTimeout,omitempty"`
-	// keepaliveIdle is the silence before keepalives are sent.
+	// keepaliveIdle is the silence before keepalives are sent; `0s` sends none, also where the profile's would.
 	// +optional
 	KeepaliveIdle Duration `json:"keepaliveIdle,omitempty"`
 	// keepaliveInterval between keepalives.

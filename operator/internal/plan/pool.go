@@ -8,6 +8,7 @@ import (
 	"math/big"
 	"net"
 	"net/netip"
+	"slices"
 
 	"google.golang.org/protobuf/proto"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -59,6 +60,8 @@ func (p *Problems) pool(a *spatev1.AddressPool, at *field.Path) (pool, bool) {
 		p.add(spatev1.ReasonInvalidSpec, at.Child("last"), "%s is not of the family of first, which is %s", a.Last, a.First)
 	case made.last.Less(made.first):
 		p.add(spatev1.ReasonInvalidSpec, at.Child("last"), "%s is less than first, which is %s", a.Last, a.First)
+	default:
+		p.stations(made.first, made.last, at)
 	}
 	if a.PortPairOffset != "" {
 		made.offset = p.address(a.PortPairOffset, at.Child("portPairOffset"))
@@ -97,6 +100,53 @@ func (p *Problems) pool(a *spatev1.AddressPool, at *field.Path) (pool, bool) {
 	return made, len(*p) == before
 }
 
+// nobody are addresses that no station has.
+type nobody struct {
+	prefix netip.Prefix
+	what   string
+}
+
+var nobodys = []nobody{
+	{netip.MustParsePrefix("0.0.0.0/32"), "is that of no station"},
+	{netip.MustParsePrefix("127.0.0.0/8"), "is a loopback address"},
+	{netip.MustParsePrefix("224.0.0.0/4"), "is that of a group"},
+	{netip.MustParsePrefix("255.255.255.255/32"), "is the broadcast address"},
+	{netip.MustParsePrefix("::/128"), "is that of no station"},
+	{netip.MustParsePrefix("::1/128"), "is the loopback address"},
+	{netip.MustParsePrefix("ff00::/8"), "is that of a group"},
+}
+
+// stations tells whether each of a range of addresses can be one's own; at is that of its first and last.
+func (p *Problems) stations(first, last netip.Addr, at *field.Path) {
+	for _, none := range nobodys {
+		from, to := none.prefix.Addr(), lastOf(none.prefix)
+		if from.Is4() != first.Is4() || last.Less(from) || to.Less(first) {
+			continue
+		}
+		const remedy = "give clients and servers addresses that hosts can have, such as 198.18.0.1"
+		switch {
+		case !first.Less(from):
+			p.add(spatev1.ReasonInvalidSpec, at.Child("first"), "%s %s: %s", first, none.what, remedy)
+		case !to.Less(last):
+			p.add(spatev1.ReasonInvalidSpec, at.Child("last"), "%s %s: %s", last, none.what, remedy)
+		default:
+			p.add(spatev1.ReasonInvalidSpec, at, "%s to %s has %s, which %s: %s", first, last, from, none.what, remedy)
+		}
+		return
+	}
+}
+
+// apartFrom tells whether no client of a template has the address of one of its servers.
+func (p *Problems) apartFrom(clients, servers []pool) {
+	for _, c := range clients {
+		for _, s := range servers {
+			if c.first.Is4() == s.first.Is4() && !c.last.Less(s.first) && !s.last.Less(c.first) {
+				p.add(spatev1.ReasonInvalidSpec, c.at, "%s to %s overlaps %s, which is %s to %s: a client would connect to itself; use addresses apart", c.first, c.last, s.at, s.first, s.last)
+			}
+		}
+	}
+}
+
 const (
 	mostTEID = 1<<32 - 1
 	mostGNBs = 1 << 16
@@ -115,6 +165,14 @@ func (p *Problems) tunnels(a *spatev1.AddressPool, pool *field.Path) *enginev1.G
 	local, remote := p.address(g.Local, at.Child("local")), p.address(g.Remote, at.Child("remote"))
 	if local.IsValid() && remote.IsValid() && local.Is4() != remote.Is4() {
 		p.add(spatev1.ReasonInvalidSpec, at.Child("remote"), "%s is not of the family of local, which is %s", g.Remote, g.Local)
+	}
+	for _, end := range []struct {
+		name    string
+		address netip.Addr
+	}{{"local", local}, {"remote", remote}} {
+		if end.address.IsValid() && slices.ContainsFunc(nobodys, func(n nobody) bool { return n.prefix.Contains(end.address) }) {
+			p.add(spatev1.ReasonInvalidSpec, at.Child(end.name), "%s is no address that a host can have", end.address)
+		}
 	}
 	made := &enginev1.Gtpu{
 		Local: local.AsSlice(), Remote: remote.AsSlice(), LocalCount: p.setting(g.LocalCount, 1, mostGNBs, at.Child("localCount")),

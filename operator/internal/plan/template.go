@@ -58,6 +58,7 @@ func checkTemplate(spec *spatev1.ASTFTemplateSpec, at *field.Path, around surrou
 		problems.add(spatev1.ReasonInvalidSpec, pools.Child("servers"), "name the addresses that servers have")
 	}
 	problems.oneFamily(t)
+	problems.apartFrom(t.clients, t.servers)
 	t.made.Match = problems.match(spec.Match, at.Child("match"))
 	// Judged here; what a run has of them depends on its profile's too (tunablesFor).
 	problems.tunables(&spec.Tunables.Client, at.Child("tunables", "client"))

@@ -145,10 +145,13 @@ func TestTemplatesShareWhatIsTheSame(t *testing.T) {
 }
 
 func TestClientsAndServersShareNoPool(t *testing.T) {
-	same := templateOf(t, webTemplate, ", order: Random, seed: 7", "", "48.0.0.1", "16.0.0.1", "48.0.0.254", "16.0.0.254",
-		`, portPairOffset: 1.0.0.0, sourcePorts: {first: 41668, step: 17405, lowest: 2000, highest: 63999}, firstMAC: "02:00:00:00:00:01"`, "")
-	got := planOf(t, Input{Profile: profile(running("a", "one", "east", "west")), Templates: map[string]*spatev1.ASTFTemplate{"one": same}})
-	if len(got.Pools) != 2 {
+	plain := []string{", order: Random, seed: 7", "", `, portPairOffset: 1.0.0.0, sourcePorts: {first: 41668, step: 17405, lowest: 2000, highest: 63999}, firstMAC: "02:00:00:00:00:01"`, ""}
+	back := slices.Concat(plain, []string{"clients: [{name: c, first: 16.0.0.1, last: 16.0.0.254}]", "clients: [{name: s, first: 48.0.0.1, last: 48.0.0.254}]",
+		"servers: [{name: s, first: 48.0.0.1, last: 48.0.0.254, ", "servers: [{name: c, first: 16.0.0.1, last: 16.0.0.254, "})
+	got := planOf(t, Input{Profile: profile(running("a", "one", "east", "west"), running("b", "two", "west", "east")), Templates: map[string]*spatev1.ASTFTemplate{
+		"one": templateOf(t, webTemplate, plain...), "two": templateOf(t, webTemplate, back...),
+	}})
+	if len(got.Pools) != 4 {
 		t.Errorf("got %v", got.Pools)
 	}
 }
@@ -355,6 +358,16 @@ func TestTemplatesThatCannotBeRun(t *testing.T) {
 		"many counters":            {[]string{"- count: {counter: answered}\n", counters(256)}, "spec.source.programs.server: has 257 counters; at most 256"},
 		"a match far behind":       {[]string{"pools:", "match: [{offset: 535, text: ab}]\npools:"}, "spec.match[0].offset: 535: its 2 bytes must lie within the first 536"},
 		"two pools of a name":      {[]string{"clients: [", "clients: [{name: c, first: 16.1.0.1, last: 16.1.0.2}, "}, `spec.pools.clients[1].name: "c" is that of spec.pools.clients[0] too`},
+		"clients of a group":       {[]string{"16.0.0.1, last: 16.0.0.254", "224.0.0.1, last: 224.0.0.9"}, "spec.pools.clients[0].first: 224.0.0.1 is that of a group"},
+		"up to a group":            {[]string{"16.0.0.1, last: 16.0.0.254", "223.255.255.1, last: 224.0.0.9"}, "spec.pools.clients[0].last: 224.0.0.9 is that of a group"},
+		"all addresses":            {[]string{"16.0.0.1, last: 16.0.0.254", "0.0.0.0, last: 255.255.255.255"}, "spec.pools.clients[0].first: 0.0.0.0 is that of no station"},
+		"over loopback":            {[]string{"16.0.0.1, last: 16.0.0.254", "126.0.0.1, last: 128.0.0.9"}, "spec.pools.clients[0]: 126.0.0.1 to 128.0.0.9 has 127.0.0.0, which is a loopback address"},
+		"servers of broadcast":     {[]string{"48.0.0.1, last: 48.0.0.254", "255.255.255.0, last: 255.255.255.255"}, "spec.pools.servers[0].last: 255.255.255.255 is the broadcast address"},
+		"IPv6 loopback":            {[]string{"16.0.0.1, last: 16.0.0.254", `"::1", last: "::9"`}, "spec.pools.clients[0].first: ::1 is the loopback address"},
+		"IPv6 of none":             {[]string{"16.0.0.1, last: 16.0.0.254", `"::", last: "::"`}, "spec.pools.clients[0].first: :: is that of no station"},
+		"IPv6 of a group":          {[]string{"16.0.0.1, last: 16.0.0.254", `"fe00::1", last: "ff02::1"`}, "spec.pools.clients[0].last: ff02::1 is that of a group"},
+		"tunnels to a group":       {[]string{`portPairOffset: 1.0.0.0, `, "", `firstMAC: "02:00:00:00:00:01"`, "gtpu: {local: 10.0.0.2, remote: 224.0.0.1, teid: 1}"}, "spec.pools.clients[0].gtpu.remote: 224.0.0.1 is no address"},
+		"clients that are servers": {[]string{"48.0.0.1, last: 48.0.0.254", "16.0.0.200, last: 16.0.1.9"}, "spec.pools.clients[0]: 16.0.0.1 to 16.0.0.254 overlaps spec.pools.servers[0], which is 16.0.0.200 to 16.0.1.9: a client would connect to itself"},
 		"a limit of none":          {[]string{"pools:", "limit: 0\npools:"}, "spec.limit: 0: must be at least 1"},
 		"a match of nothing":       {[]string{"pools:", "match: [{offset: 1}]\npools:"}, "spec.match[0]: set exactly one of text and hex"},
 		"two sources":              {[]string{"source:\n", "source:\n  pcap: {volume: {name: a, path: b}}\n"}, "spec.source: set exactly one of programs and pcap"},
