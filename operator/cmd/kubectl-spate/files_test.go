@@ -170,6 +170,16 @@ func TestWhatAnEngineRefusesIsToldByTheFieldsOfTheFiles(t *testing.T) {
 	}
 }
 
+func TestWarningsAreToldAndDoNotFail(t *testing.T) {
+	const want = "spec.rampUp: 5s is not shorter than the run"
+	long := strings.Replace(web, "duration: 1s", "duration: 1s\n  rampUp: 5s", 1)
+	for _, args := range [][]string{{"validate", "-", "--engine", "/bin/true"}, {"plan", "-", "--engine", "/bin/true"}} {
+		if _, told, err := spate(long, args...); err != nil || !strings.HasPrefix(told, "warning: ") || !strings.Contains(told, want) {
+			t.Errorf("%s: got %q %v", args[0], told, err)
+		}
+	}
+}
+
 func TestWhatNoEngineLookedAtIsTold(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	t.Setenv(engineVariable, "")

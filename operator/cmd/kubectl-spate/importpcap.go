@@ -47,8 +47,8 @@ The engine's program spate-engine reads the capture: it must be in PATH, or name
 	flags.StringVar(&o.name, "name", "", "name of the template (the file's when absent)")
 	flags.StringVarP(&o.namespace, "namespace", "n", "", "namespace of the resources (that of whoever applies them when absent)")
 	flags.StringVar(&o.options.Rate, "rate", session.DefaultRate, "rate of new connections")
-	flags.StringVar(&o.options.Clients, "clients", session.DefaultClients, "addresses of the clients")
-	flags.StringVar(&o.options.Servers, "servers", session.DefaultServers, "addresses of the servers")
+	flags.StringVar(&o.options.Clients, "clients", session.DefaultClients, "addresses of the clients; of the family of --servers")
+	flags.StringVar(&o.options.Servers, "servers", session.DefaultServers, "addresses of the servers; of the family of --clients")
 	flags.Uint16Var(&o.options.Port, "port", 0, "port that the servers listen on (the captured one when absent)")
 	flags.StringVarP(&o.output, "output", "o", "yaml", "yaml for standard output, or a folder for a file for each resource")
 	addEngine(command, &o.engine)
@@ -74,6 +74,9 @@ func (o *importPcap) run(command *cobra.Command, file string) error {
 	imported, err := session.Import(command.Context(), engine.Compiler{Binary: path}, name, data, o.options)
 	if err != nil {
 		return fmt.Errorf("import %s:\n%w", file, err)
+	}
+	if imported.Note != "" {
+		fmt.Fprintf(command.ErrOrStderr(), "%s: %s\n", file, imported.Note)
 	}
 	var resources []resource
 	for _, configMap := range imported.ConfigMaps {

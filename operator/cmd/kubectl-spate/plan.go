@@ -48,6 +48,9 @@ func (f *profileFlags) plan(c *cobra.Command, names []string) (*enginev1.Plan, p
 		tell(c.ErrOrStderr(), problems)
 		return nil, plan.Origin{}, errProblems
 	}
+	for _, warning := range resolved.Warnings {
+		fmt.Fprintln(c.ErrOrStderr(), "warning:", warning)
+	}
 	made := offline.PlanOf(profile.Value, resolved)
 	return made, plan.OriginOf(made, resolved.Entries), nil
 }

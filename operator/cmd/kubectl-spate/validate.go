@@ -45,6 +45,9 @@ and the API's own rules (kubectl apply --dry-run=server).
 			}
 			problems = append(problems, refused...)
 			tell(c.OutOrStdout(), problems)
+			for _, warning := range read.Warnings() {
+				fmt.Fprintln(c.ErrOrStderr(), "warning:", warning.Error())
+			}
 			for _, other := range read.Others {
 				fmt.Fprintf(c.ErrOrStderr(), "%s: %s: is not looked into\n", other.Origin, other.Value)
 			}

@@ -173,6 +173,17 @@ func (f Files) Check() []manifest.Problem {
 	return problems
 }
 
+// Warnings tells what is worth knowing of profiles that can be run.
+func (f Files) Warnings() []manifest.Problem {
+	var all []manifest.Problem
+	for _, p := range f.Profiles {
+		if resolved, problems := f.Resolve(p); len(problems) == 0 {
+			all = append(all, told(p.Origin, "TrafficProfile "+p.Value.Name, resolved.Warnings)...)
+		}
+	}
+	return all
+}
+
 // unread tells whether a problem is that something does not exist which is there, and whose own problems are told.
 func (f Files) unread(profile *spatev1.TrafficProfile, problem plan.Problem) bool {
 	if problem.Reason != spatev1.ReasonReferenceNotFound {

@@ -132,7 +132,7 @@ func (p *Problems) payloadList(l *spatev1.PayloadList, at *field.Path) [][]byte 
 	}
 	for i, value := range values {
 		if len(value) == 0 || len(value) != len(values[0]) {
-			p.add(spatev1.ReasonInvalidSpec, child.Index(i), "has %d bytes, and the first %d: all must be of one length, which is the field's", len(value), len(values[0]))
+			p.add(spatev1.ReasonInvalidSpec, child.Index(i), "has %d bytes, and the first %d: all must be of one length, which is the field's: pad the shorter ones, such as with spaces", len(value), len(values[0]))
 			return nil
 		}
 	}

@@ -42,6 +42,9 @@ type Resolved struct {
 	// References are the streams and templates it was resolved from.
 	References []spatev1.ReferenceSnapshot
 
+	// Warnings are what is worth knowing, though it can be run.
+	Warnings Problems
+
 	// Entries are what was resolved of each entry, for what is changed while a run is under way.
 	Entries []spatev1.EntrySnapshot
 
@@ -116,7 +119,17 @@ func Resolve(in Input) (*Resolved, Problems) {
 	if problems = CheckLoad(resolved.Load, generator, rateField(in.Profile)); len(problems) > 0 {
 		return nil, problems
 	}
+	resolved.warn(in.Profile)
 	return resolved, nil
+}
+
+// warn finds what a run would come to otherwise than meant.
+func (r *Resolved) warn(profile *spatev1.TrafficProfile) {
+	sends := r.timing.GetWarmupNs() + r.timing.GetDurationNs()
+	if ramp := r.stateful.GetRampUpNs(); ramp > 0 && r.timing.GetDurationNs() > 0 && ramp >= sends {
+		r.Warnings.add(spatev1.ReasonInvalidSpec, spec.Child("rampUp"), "%s is not shorter than the run, whose warmup and duration are %v: the full rate is never reached; shorten it, or run for longer",
+			profile.Spec.RampUp, time.Duration(sends))
+	}
 }
 
 func generatorNamespace(profile *spatev1.TrafficProfile) string {

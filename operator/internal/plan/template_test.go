@@ -123,6 +123,34 @@ func TestATemplateBecomesPartOfAPlan(t *testing.T) {
 	  }]}`)
 }
 
+func TestARampThatOutlastsTheRunIsTold(t *testing.T) {
+	for ramp, told := range map[spatev1.Duration]bool{"": false, "2999ms": false, "3s": true, "1h": true} {
+		for _, endless := range []bool{false, true} {
+			p := profile(running("web", "http", "east", "west"))
+			p.Spec.RampUp, p.Spec.Warmup, p.Spec.Duration = ramp, "1s", "2s"
+			if endless {
+				p.Spec.Duration, told = "", false
+			}
+			got := mustResolve(t, Input{Profile: p, Generator: generator(), Templates: map[string]*spatev1.ASTFTemplate{"http": templateOf(t, webTemplate)}}).Warnings
+			if (len(got) > 0) != told || told && got[0].Error() != "spec.rampUp: "+string(ramp)+" is not shorter than the run, whose warmup and duration are 3s: the full rate is never reached; shorten it, or run for longer" {
+				t.Errorf("%q: got %v", ramp, got)
+			}
+		}
+	}
+}
+
+func TestATemplateSwitchesItsProfilesKeepaliveOff(t *testing.T) {
+	p := profile(running("web", "http", "east", "west"))
+	p.Spec.Tunables.Client.TCP = &spatev1.TCPTunables{KeepaliveIdle: "10s"}
+	for idle, want := range map[string]uint64{"0s": 0, "5s": 5e9} {
+		template := templateOf(t, webTemplate, "pools:", "tunables: {client: {tcp: {keepaliveIdle: "+idle+"}}}\npools:")
+		got := planOf(t, Input{Profile: p, Templates: map[string]*spatev1.ASTFTemplate{"http": template}})
+		if ns := got.Templates[0].ClientTunables.KeepaliveIdleNs; ns != want {
+			t.Errorf("%s: got %d", idle, ns)
+		}
+	}
+}
+
 func TestTemplatesShareWhatIsTheSame(t *testing.T) {
 	other := templateOf(t, webTemplate, "GET /", "PUT /", "destinationPort: 80", "destinationPort: 81", "name: c", "name: other")
 	random := templateOf(t, webTemplate, "seed: 7", "seed: 8", "size: 300", "text: GET /")
@@ -327,7 +355,7 @@ func TestTemplatesThatCannotBeRun(t *testing.T) {
 		"no content":               {[]string{"{text: GET /}", "{}"}, "spec.source.programs.client[0].send.content: set exactly one of text, hex, base64, size and from"},
 		"odd digits":               {[]string{"text: GET /", "hex: abc"}, `content.hex: "abc": must be hex digits`},
 		"a field outside":          {[]string{"{text: GET /}", "{text: GET /, fields: [{offset: 4, counter: {width: 2}}]}"}, "content.fields[0].offset: 2 bytes at 4 do not lie within the 5 bytes"},
-		"values of two lengths":    {[]string{"{text: GET /}", "{text: GET /, fields: [{list: {text: [a, bc]}}]}"}, "fields[0].list.text[1]: has 2 bytes, and the first 1"},
+		"values of two lengths":    {[]string{"{text: GET /}", "{text: GET /, fields: [{list: {text: [a, bc]}}]}"}, "fields[0].list.text[1]: has 2 bytes, and the first 1: all must be of one length, which is the field's: pad the shorter ones"},
 		"too many digits":          {[]string{"{text: GET /}", "{text: GET /, fields: [{counter: {width: 21}}]}"}, "fields[0].counter.width: 21: must be 1 to 20"},
 		"a long pattern":           {[]string{"- count: {counter: answered}", "- receiveUntil: {pattern: " + strings.Repeat("x", 65) + "}"}, "receiveUntil.pattern: has 65 bytes; at most 64"},
 		"no time":                  {[]string{"rate: 1.5kcps", "rate: 1pps"}, `spec.rate: "1pps": must be connections a second`},

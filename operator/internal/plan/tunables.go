@@ -77,7 +77,7 @@ func (p *Problems) tcpTunables(t *spatev1.TCPTunables, made *enginev1.Tunables, 
 		p.add(spatev1.ReasonInvalidSpec, at.Child("minimumRTO"), "%s: must be at most %v (RFC 6298)", t.MinimumRTO, longestMinimumRTO)
 	}
 	made.ConnectTimeoutNs = p.someTime(t.ConnectTimeout, at.Child("connectTimeout"))
-	made.KeepaliveIdleNs = p.someTime(t.KeepaliveIdle, at.Child("keepaliveIdle"))
+	made.KeepaliveIdleNs = p.duration(t.KeepaliveIdle, at.Child("keepaliveIdle")) // 0 is never, as when absent
 	made.KeepaliveIntervalNs = p.someTime(t.KeepaliveInterval, at.Child("keepaliveInterval"))
 	made.TimeWaitNs = p.someTime(t.TimeWait, at.Child("timeWait"))
 	off := func(option *bool) bool { return option != nil && !*option }

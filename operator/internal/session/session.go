@@ -5,6 +5,7 @@
 package session
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
+	"github.com/gopacket/gopacket/pcapgo"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -47,6 +51,8 @@ type Imported struct {
 	Template *spatev1.ASTFTemplate
 	// ConfigMaps hold what they send and is too long for the template.
 	ConfigMaps []*corev1.ConfigMap
+	// Note says what of the capture the template does not have; empty where it has all.
+	Note string
 }
 
 var validName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,46}[a-z0-9])?$`)
@@ -70,6 +76,13 @@ func Import(ctx context.Context, compiler engine.Compiler, name string, pcap []b
 	if spec.Pools.Servers, err = pool("servers", or(o.Servers, DefaultServers)); err != nil {
 		return nil, err
 	}
+	if six := isSix(spec.Pools.Clients); six != isSix(spec.Pools.Servers) {
+		given, needed := "clients", "servers"
+		if !six {
+			given, needed = needed, given
+		}
+		return nil, fmt.Errorf("%s are IPv6, so %s are needed as IPv6 too: give both --clients and --servers, such as %s", given, needed, ranges)
+	}
 	resolved, refused, err := compiler.Resolve(ctx, asked(name, pcap, o.Port))
 	if err != nil {
 		return nil, err
@@ -81,7 +94,45 @@ func Import(ctx context.Context, compiler engine.Compiler, name string, pcap []b
 		}
 		return nil, errors.New(strings.Join(told, "\n"))
 	}
-	return written(name, spec, resolved)
+	imported, err := written(name, spec, resolved)
+	if err == nil && !isSix(spec.Pools.Clients) && sessionIsSix(pcap) {
+		imported.Note = "the session is IPv6, and the pools written are IPv4, which its programs do not depend on: give --clients and --servers as IPv6, such as " + ranges
+	}
+	return imported, err
+}
+
+// ranges are examples of clients and servers.
+const ranges = "2001:db8:1::1-2001:db8:1::fe and 2001:db8:2::1-2001:db8:2::fe"
+
+func isSix(pools []spatev1.AddressPool) bool {
+	address, err := netip.ParseAddr(string(pools[0].First))
+	return err == nil && address.Unmap().Is6()
+}
+
+// captured reads packets of a pcap or pcapng file.
+type captured interface {
+	gopacket.PacketDataSource
+	LinkType() layers.LinkType
+}
+
+// sessionIsSix tells whether the first IP packet of a capture is IPv6.
+func sessionIsSix(pcap []byte) bool {
+	var source captured
+	source, err := pcapgo.NewReader(bytes.NewReader(pcap))
+	if err != nil {
+		if source, err = pcapgo.NewNgReader(bytes.NewReader(pcap), pcapgo.DefaultNgReaderOptions); err != nil {
+			return false
+		}
+	}
+	for {
+		frame, _, err := source.ReadPacketData()
+		if err != nil {
+			return false
+		}
+		if network := gopacket.NewPacket(frame, source.LinkType(), gopacket.Lazy).NetworkLayer(); network != nil {
+			return network.LayerType() == layers.LayerTypeIPv6
+		}
+	}
 }
 
 func or(text, otherwise string) string {

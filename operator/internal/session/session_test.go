@@ -3,12 +3,18 @@
 package session
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
+	"github.com/gopacket/gopacket/pcapgo"
 	"sigs.k8s.io/yaml"
 
 	"spate.dev/operator/internal/content"
@@ -90,6 +96,39 @@ func TestLongPayloadsAreInConfigMaps(t *testing.T) {
 	}
 }
 
+// captureOf is a pcap of one packet.
+func captureOf(t *testing.T, network gopacket.SerializableLayer, kind layers.EthernetType) []byte {
+	t.Helper()
+	frame := gopacket.NewSerializeBuffer()
+	mac := net.HardwareAddr{2, 0, 0, 0, 0, 1}
+	if err := gopacket.SerializeLayers(frame, gopacket.SerializeOptions{FixLengths: true}, &layers.Ethernet{SrcMAC: mac, DstMAC: mac, EthernetType: kind}, network); err != nil {
+		t.Fatal(err)
+	}
+	var file bytes.Buffer
+	w := pcapgo.NewWriter(&file)
+	if err := errors.Join(w.WriteFileHeader(65536, layers.LinkTypeEthernet), w.WritePacket(gopacket.CaptureInfo{CaptureLength: len(frame.Bytes()), Length: len(frame.Bytes())}, frame.Bytes())); err != nil {
+		t.Fatal(err)
+	}
+	return file.Bytes()
+}
+
+func TestASessionOverIPv6IsToldWhereItsPoolsAreIPv4(t *testing.T) {
+	six := captureOf(t, &layers.IPv6{Version: 6, SrcIP: net.ParseIP("2001:db8::1"), DstIP: net.ParseIP("2001:db8::2")}, layers.EthernetTypeIPv6)
+	four := captureOf(t, &layers.IPv4{Version: 4, SrcIP: net.IP{10, 0, 0, 1}, DstIP: net.IP{10, 0, 0, 2}}, layers.EthernetTypeIPv4)
+	sixes := Options{Clients: "2001:db8:1::1", Servers: "2001:db8:2::1"}
+	for name, c := range map[string]struct {
+		pcap []byte
+		o    Options
+		told bool
+	}{"IPv4": {four, Options{}, false}, "IPv6": {six, Options{}, true}, "IPv6 with pools": {six, sixes, false}, "no capture": {[]byte("x"), Options{}, false}} {
+		compiler, _ := compiling(t, resolved("TCP", `{"connect": {}}`, `{"accept": {}}`), 0)
+		got, err := Import(t.Context(), compiler, "web", c.pcap, c.o)
+		if err != nil || strings.Contains(got.Note, "the session is IPv6") != c.told {
+			t.Errorf("%s: got %+v %v", name, got, err)
+		}
+	}
+}
+
 func TestSessionsThatAreRefused(t *testing.T) {
 	many := strings.Repeat(`{"sendMessage": {}}, `, mostCommands) + `{"close": {}}`
 	for name, c := range map[string]struct {
@@ -108,6 +147,8 @@ func TestSessionsThatAreRefused(t *testing.T) {
 		"a long session":    {resolved("UDP", many, `{"close": {}}`), 0, "web", Options{}, "a side has 1025 commands; at most 1024 have room in a template"},
 		"a name":            {"", 0, "Web_1", Options{}, `the name "Web_1" must be`},
 		"a range":           {"", 0, "web", Options{Clients: "a-b"}, `clients "a-b": must be an address`},
+		"clients of IPv6":   {"", 0, "web", Options{Clients: "2001:db8::1"}, "clients are IPv6, so servers are needed as IPv6 too: give both --clients and --servers"},
+		"servers of IPv6":   {"", 0, "web", Options{Servers: "2001:db8::1"}, "servers are IPv6, so clients are needed as IPv6 too"},
 		"a rate":            {resolved("TCP", `{"connect": {}}`, `{"accept": {}}`), 0, "web", Options{Rate: "fast"}, `spec.rate: "fast": must be connections a second`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -39,6 +39,9 @@ func (s *scope) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	for _, warning := range s.resolved.Warnings {
+		s.r.Events.Eventf(s.profile, nil, corev1.EventTypeWarning, "PlanWarning", "Start", "%s", warning)
+	}
 	p := s.resolved.Plan(plan.Identity{RunID: name, Tag: tag, Profile: s.profile.Name, Namespace: s.profile.Namespace, Marks: marks})
 	bytes, _, err := plan.Encode(p)
 	if err != nil {
