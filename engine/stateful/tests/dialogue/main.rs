@@ -11,4 +11,5 @@ mod loss;
 mod opening;
 mod receiving;
 mod records;
+mod states;
 mod windows;

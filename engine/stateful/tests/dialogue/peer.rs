@@ -80,6 +80,10 @@ impl Say {
         self.options.timestamps = Some((value, echo));
         self
     }
+    /// Sequence and acknowledgement number.
+    pub fn numbers(&self) -> (u32, u32) {
+        (self.seq, self.ack)
+    }
     /// Blocks that the test has, in the stack's numbers.
     pub fn sack(mut self, blocks: &[(u32, u32)]) -> Self {
         self.options.sack[..blocks.len()].copy_from_slice(blocks);
@@ -304,6 +308,10 @@ impl Talk {
     #[track_caller]
     pub fn quiet(&mut self) {
         assert!(self.heard.is_empty(), "{:?}", self.heard);
+    }
+
+    pub fn is_quiet(&self) -> bool {
+        self.heard.is_empty()
     }
 
     /// The next that is heard, whatever it is.
