@@ -1,18 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Drives a stack with whatever segments, steps of time and room some bytes say, and checks what must always hold: it stops
-//! to send, holds no more than it has, and is empty after it is cleared. Shared by a property test and a fuzz target.
+//! Drives a stack with whatever segments, datagrams, ICMP errors about its flows, steps of time and room some bytes say, over
+//! IPv4 and IPv6, and checks what must always hold: it stops to send, holds no more than it has, and is empty after it is
+//! cleared. Shared by a property test and a fuzz target.
+#[path = "../net/icmp.rs"]
+mod icmp;
+
 use std::sync::Arc;
 
 use spate_stateful::{
-    Address, Client, Finish, Instruction, Payload, Pool, PortLink, Program, Protocol, Scenario, Server, Stack,
-    Template, Tunables, Tuple, WeightedPool, arrivals,
-    packet::{Below, Content, Ends, Head, Options, Packet, TCP_HEADER, flag},
+    Address, COUNTERS, Client, Count, Finish, Instruction, Payload, Pool, PortLink, Program, Protocol, Scenario,
+    Server, Stack, Template, Tunables, Tuple, WeightedPool, arrivals,
+    packet::{Below, Content, Ends, Head, Options, Packet, TCP_HEADER, UDP_HEADER, flag},
     pool,
+    program::Until,
     tcp::Output,
 };
+use spate_wire::checksum::{checksum, sum};
 
-/// Flows that the test knows.
-const FLOWS: usize = 4;
+/// Flows that the test knows; the last two are of the first two templates again.
+const FLOWS: usize = 8;
+/// Without and with `receiveUntil`, and of UDP; the second of each is over IPv6.
+const TEMPLATES: usize = 6;
+/// What is received: messages, which end with what the client's program waits for too.
+const TEXT: &[u8] = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n6\r\nabcdef\r\n0\r\n\r\n";
 /// Frames in one burst, and bursts at one instant, after which a stack that still sends does not stop. Window and segment
 /// sizes of the scenario keep honest flights far below.
 const BURST: usize = 64;
@@ -44,14 +54,17 @@ impl Bytes<'_> {
     }
 }
 
-/// What the test knows of a flow from what the stack has said.
-#[derive(Clone, Copy, Default)]
+/// What the test knows of an end of a flow from what the stack has said.
+#[derive(Default)]
 struct Known {
     /// Behind what it sent.
     next: u32,
-    /// What it expects.
+    /// What it expects, and what it expected first.
     expected: u32,
+    first: u32,
     stamp: u32,
+    /// The last frame.
+    frame: Vec<u8>,
 }
 
 #[derive(Default)]
@@ -70,75 +83,115 @@ impl Output for Frames {
     }
 }
 
-fn scenario(bits: u8) -> Scenario {
+fn scenario(bits: u8, kinds: u8) -> Scenario {
+    let (v6, until) = (kinds & 1 == 0, kinds & 2 == 0);
     let program =
-        |instructions: Vec<Instruction>| Program { instructions: instructions.into(), counters: Box::default() };
+        |instructions: &[Instruction]| Program { instructions: instructions.into(), counters: Box::default() };
     let tunables = Tunables {
         sack: bits & 1 == 0,
         timestamps: bits & 2 == 0,
         window_scale: bits & 4 == 0,
         ecn: bits & 8 == 0,
         no_delay: bits & 16 == 0,
-        mss: if bits & 32 == 0 { 1460 } else { 48 },
+        mss: if bits & 32 == 0 { 1440 } else { 48 },
         receive_buffer: 20_000,
         keepalive_idle_ns: if bits & 64 == 0 { 0 } else { 2_000_000_000 },
         ..Tunables::default()
     };
-    let pool =
-        |a: u32| Pool::new(Address::v4(a << 24), Address::v4(a << 24 | 7), pool::Order::Sequential).expect("a pool");
     let send = |wait| Instruction::Send { payload: 0, wait };
-    Scenario {
-        payloads: vec![Payload::pattern(20_000)],
-        pools: vec![pool(16), pool(48)],
-        templates: vec![Template {
-            name: "t".into(),
-            group: "t".into(),
-            protocol: Protocol::Tcp,
-            destination_port: 80,
-            clients: vec![WeightedPool { pool: 0, weight: 1 }],
-            servers: vec![WeightedPool { pool: 1, weight: 1 }],
+    let receive = |bytes| Instruction::Receive { bytes, clear: true };
+    let (pattern, message) = if until {
+        let pattern = Until::Pattern(b"\r\n\r\n".as_slice().into());
+        (Instruction::ReceiveUntil(pattern), Instruction::ReceiveUntil(Until::HttpMessage))
+    } else {
+        (receive(10), receive(100))
+    };
+    let datagram = Instruction::SendMessage { payload: 1 };
+    let datagrams = Instruction::ReceiveMessages { messages: 1, clear: true };
+    use Instruction::{Accept, Connect, WaitForPeerClose};
+    let programs = [
+        (
+            program(&[Connect, send(false), receive(1000), send(true), WaitForPeerClose]),
+            program(&[Accept, receive(100), send(false), send(true)]),
+        ),
+        (
+            program(&[Connect, pattern.clone(), send(false), pattern, WaitForPeerClose]),
+            program(&[Accept, message.clone(), send(true), message]),
+        ),
+        (
+            program(&[datagram.clone(), datagrams.clone(), datagram.clone()]),
+            program(&[datagrams.clone(), datagram.clone(), datagrams, datagram]),
+        ),
+    ];
+    let templates = (0..TEMPLATES).map(|n| {
+        let (client, server) = programs[n / 2].clone();
+        let pool = if v6 { n % 2 * 2 } else { 0 };
+        Template {
+            name: n.to_string(),
+            group: n.to_string(),
+            protocol: if n < 4 { Protocol::Tcp } else { Protocol::Udp },
+            destination_port: server_port(n),
+            clients: vec![WeightedPool { pool, weight: 1 }],
+            servers: vec![WeightedPool { pool: pool + 1, weight: 1 }],
             client: Some(Client {
                 port: 0,
-                program: program(vec![
-                    Instruction::Connect,
-                    send(false),
-                    Instruction::Receive { bytes: 1000, clear: true },
-                    send(true),
-                    Instruction::WaitForPeerClose,
-                ]),
+                program: client,
                 tunables: tunables.clone(),
                 rate: (1, 1),
                 limit: 0,
                 most_open: 0,
             }),
-            server: Some(Server {
-                port: 1,
-                program: program(vec![
-                    Instruction::Accept,
-                    Instruction::Receive { bytes: 100, clear: true },
-                    send(false),
-                    send(true),
-                ]),
-                tunables,
-                matches: vec![],
-            }),
+            server: Some(Server { port: 1, program: server, tunables: tunables.clone(), matches: vec![] }),
             seed: 1,
             latency: false,
-        }],
+        }
+    });
+    let pool = |a, v6| {
+        let last = address(a, 7, v6);
+        Pool::new(address(a, 0, v6), last, pool::Order::Sequential).expect("a pool")
+    };
+    let mut pools = vec![pool(16, false), pool(48, false)];
+    if v6 {
+        pools.extend([pool(16, true), pool(48, true)]);
+    }
+    Scenario {
+        payloads: vec![Payload::pattern(20_000), Payload::pattern(300)],
+        pools,
+        templates: templates.collect(),
         most_flows: FLOWS + 2,
         ramp_up: 0.into(),
         order: arrivals::Order::default(),
     }
 }
 
-fn tuple(flow: usize) -> Tuple {
-    let (a, b) = (Address::v4(16 << 24 | flow as u32 & 1), Address::v4(48 << 24));
-    Tuple { local: a, remote: b, local_port: 1000 + flow as u16, remote_port: 80 }
+fn address(net: u32, host: u32, v6: bool) -> Address {
+    if v6 { Address(0x2001_0db8 << 96 | u128::from(net << 24 | host)) } else { Address::v4(net << 24 | host) }
 }
 
-/// A segment to the client's or the server's end of a flow.
-fn segment(bytes: &mut Bytes<'_>, known: &[Known], flow: usize, to_client: bool) -> Vec<u8> {
-    let known = known[flow];
+fn server_port(template: usize) -> u16 {
+    80 + template as u16
+}
+
+fn tuple(flow: usize, v6: bool) -> Tuple {
+    let (template, v6) = (flow % TEMPLATES, v6 && flow % 2 == 1);
+    Tuple {
+        local: address(16, flow as u32 & 1, v6),
+        remote: address(48, 0, v6),
+        local_port: 1000 + flow as u16,
+        remote_port: server_port(template),
+    }
+}
+
+/// The headers below, and the ports, of what comes to the client's or the server's end of a flow.
+fn headers(tuple: &Tuple, to_client: bool, tos: u8) -> (Below, (u16, u16)) {
+    let ends = [(tuple.local, tuple.local_port), (tuple.remote, tuple.remote_port)];
+    let [source, destination] = if to_client { [ends[1], ends[0]] } else { ends };
+    let ends = Ends::of(source.0, destination.0);
+    (Below { macs: [2; 12], ends, tos, ttl: 9, id: 0, finish: Finish::Nothing }, (source.1, destination.1))
+}
+
+/// A segment to an end of a flow.
+fn segment(bytes: &mut Bytes<'_>, known: &Known, tuple: &Tuple, to_client: bool) -> Vec<u8> {
     let flags = match bytes.u8() {
         0..=120 => flag::ACK,
         121..=150 => flag::ACK | flag::FIN,
@@ -166,37 +219,75 @@ fn segment(bytes: &mut Bytes<'_>, known: &[Known], flow: usize, to_client: bool)
     if kinds & 8 == 0 {
         options.timestamps = Some((bytes.near(known.stamp), bytes.near(known.stamp)));
     }
-    let tuple = tuple(flow);
-    let (source, destination) = if to_client { (tuple.remote, tuple.local) } else { (tuple.local, tuple.remote) };
-    let (source_port, destination_port) = if to_client { (80, tuple.local_port) } else { (tuple.local_port, 80) };
-    let ends = Ends::of(source, destination);
-    let below = Below { macs: [2; 12], ends, tos: bytes.u8() & 3, ttl: 9, id: 0, finish: Finish::Nothing };
-    let data = usize::from(bytes.u8() % 8) * 200;
-    let mut frame = vec![0; below.len() + TCP_HEADER + options.len() + data];
+    let (below, (source_port, destination_port)) = headers(tuple, to_client, bytes.u8() & 3);
+    let len = usize::from(bytes.u8() % 8) * 200;
+    let header = below.len() + TCP_HEADER + options.len();
+    let mut frame = vec![0; header + len];
+    let data = &mut frame[header..];
+    let from = seq.wrapping_sub(known.first) as usize;
+    data.iter_mut().zip(from..).for_each(|(byte, at)| *byte = TEXT[at % TEXT.len()]);
+    if bytes.u8() & 7 == 0 && len > 0 {
+        data[usize::from(bytes.u8() % 64)] = bytes.u8();
+    }
+    let data_sum = !checksum(sum(data));
     let head = Head { source_port, destination_port, seq, ack, flags, window, ecn: 0 };
-    below.write_tcp(&mut frame, &head, &options, (data, 0));
+    below.write_tcp(&mut frame, &head, &options, (len, data_sum));
     frame
+}
+
+/// A datagram to an end of a flow.
+fn datagram(bytes: &mut Bytes<'_>, tuple: &Tuple, to_client: bool) -> Vec<u8> {
+    let (below, ports) = headers(tuple, to_client, bytes.u8() & 3);
+    let len = usize::from(bytes.u8()) * 5;
+    let mut frame = vec![0; below.len() + UDP_HEADER + len];
+    below.write_udp(&mut frame, ports, len, 0);
+    frame
+}
+
+/// An ICMP error about the last that an end said, or, over TCP, about another segment of it.
+fn error(bytes: &mut Bytes<'_>, known: &Known) -> Option<Vec<u8>> {
+    let mut about = known.frame.clone();
+    let v6 = about.get(12)? == &0x86;
+    let seq = if v6 { 58..62 } else { 38..42 };
+    if bytes.u8() & 1 == 0 {
+        about.get_mut(seq)?.copy_from_slice(&bytes.near(known.next).to_be_bytes());
+    }
+    // Unreachable, too big, time exceeded, parameter problem (RFC 4443 section 3); unreachable, too big among them, source quench,
+    // time exceeded, parameter problem (RFC 792).
+    let code = match bytes.u8() {
+        0..=80 => 3,
+        81..=160 => 4,
+        other => other % 16,
+    };
+    let kind = match (bytes.u8() % 8, v6) {
+        (0..=3, false) => (3, code),
+        (4, false) => (4, 0),
+        (5, false) => (11, code & 1),
+        (6, false) => (12, 0),
+        (0 | 1, true) => (2, 0),
+        (2..=4, true) => (1, code & 7),
+        (5, true) => (3, code & 1),
+        (6, true) => (4, code & 3),
+        _ => (bytes.u8(), code),
+    };
+    let mtu = match bytes.u8() % 4 {
+        0 => 1280 + u16::from(bytes.u8()),
+        1 => u16::from(bytes.u8()) * 8,
+        2 => [0, 68, 576, 1280, 1499, 1500, 9000, u16::MAX][usize::from(bytes.u8() % 8)],
+        _ => bytes.u32() as u16,
+    };
+    Some(icmp::error(&about, kind, mtu))
 }
 
 /// Lets the stack send until it has no more, and takes note of what it says.
 fn listen(stack: &mut Stack, now: u64, room: usize, known: &mut [[Known; FLOWS]; 2]) {
-    for port in 0..2 {
+    for (port, known) in known.iter_mut().enumerate() {
         let mut bursts = 0;
         while stack.is_ready(port) {
             let mut frames = Frames { frames: vec![], room };
             stack.transmit(port, now, &mut frames);
-            for frame in &frames.frames {
-                let packet = Packet::read(frame).expect("what is sent can be read");
-                let Content::Tcp(s) = packet.content else { continue };
-                let client_port = if port == 0 { s.source_port } else { s.destination_port };
-                let Some(known) = known[port].get_mut(usize::from(client_port.wrapping_sub(1000))) else { continue };
-                if s.flags & flag::RST == 0 {
-                    *known = Known {
-                        next: s.seq.wrapping_add(s.len()),
-                        expected: s.ack,
-                        stamp: s.timestamps().map_or(known.stamp, |(value, _)| value),
-                    };
-                }
+            for frame in frames.frames {
+                note(&frame, port, known);
             }
             bursts += BURST.min(room);
             assert!(bursts < BURSTS * BURST, "it does not stop to send");
@@ -204,20 +295,48 @@ fn listen(stack: &mut Stack, now: u64, room: usize, known: &mut [[Known; FLOWS];
     }
 }
 
+/// Takes note of what the stack says.
+fn note(frame: &[u8], port: usize, known: &mut [Known; FLOWS]) {
+    let packet = Packet::read(frame).expect("what is sent can be read");
+    let (source, destination) = match &packet.content {
+        Content::Tcp(s) => (s.source_port, s.destination_port),
+        Content::Udp(d) => (d.source_port, d.destination_port),
+        Content::Icmp(_) => return,
+    };
+    let client_port = if port == 0 { source } else { destination };
+    let Some(known) = known.get_mut(usize::from(client_port.wrapping_sub(1000))) else { return };
+    if let Content::Tcp(s) = packet.content {
+        if s.has(flag::RST) {
+            return;
+        }
+        if s.has(flag::SYN) || known.first == 0 {
+            known.first = s.ack;
+        }
+        (known.next, known.expected) = (s.seq.wrapping_add(s.len()), s.ack);
+        known.stamp = s.timestamps().map_or(known.stamp, |(value, _)| value);
+    }
+    known.frame = frame.to_vec();
+}
+
+/// What both sides of all templates counted.
+pub type Counts = [[u64; COUNTERS.len()]; TEMPLATES];
+
 /// Whatever the bytes say.
-pub fn drive(bytes: &[u8]) {
+pub fn drive(bytes: &[u8]) -> Counts {
     let mut bytes = Bytes(bytes);
     let links = [PortLink::default(); 2];
     let mut now = 1_000_000_000;
-    let mut stack = Stack::new(Arc::new(scenario(bytes.u8())), &links, 1, now);
-    let mut known = [[Known::default(); FLOWS]; 2];
+    let (bits, kinds) = (bytes.u8(), bytes.u8());
+    let mut stack = Stack::new(Arc::new(scenario(bits, kinds)), &links, 1, now);
+    let mut known: [[Known; FLOWS]; 2] = Default::default();
     let (mut room, mut opened) = (BURST, 0);
     while !bytes.0.is_empty() {
         let what = bytes.u8();
         let flow = usize::from(what >> 4) % FLOWS;
+        let (template, tuple) = (flow % TEMPLATES, tuple(flow, kinds & 1 == 0));
         match what & 15 {
             0 => {
-                let _ = stack.open(0, opened, &tuple(flow), now);
+                let _ = stack.open(template, opened, &tuple, now);
                 opened += 1;
             }
             // From 1 us to half a minute.
@@ -232,10 +351,20 @@ pub fn drive(bytes: &[u8]) {
                 stack.receive(usize::from(what >> 7), frame, now);
                 bytes.0 = rest;
             }
+            6 => {
+                let port = usize::from(bytes.u8() & 1);
+                if let Some(frame) = error(&mut bytes, &known[port][flow]) {
+                    stack.receive(port, &frame, now);
+                }
+            }
             _ => {
                 let to_client = what & 1 == 0;
                 let port = usize::from(!to_client);
-                let frame = segment(&mut bytes, &known[port], flow, to_client);
+                let frame = if template < 4 {
+                    segment(&mut bytes, &known[port][flow], &tuple, to_client)
+                } else {
+                    datagram(&mut bytes, &tuple, to_client)
+                };
                 stack.receive(port, &frame, now);
                 if what & 6 == 6 {
                     // Others come before it can answer.
@@ -251,11 +380,16 @@ pub fn drive(bytes: &[u8]) {
         assert!(recoveries <= stack.flows() && backlogs <= stack.flows(), "one for each flow at most");
     }
     stack.clear();
-    assert_eq!((stack.flows(), stack.held()), (0, (0, 0)), "nothing is left");
-    for client in [true, false] {
-        let counters = stack.counters(0, client);
-        assert_eq!(stack.open_flows(0, client), 0);
-        let begun = if client { spate_stateful::Count::ConnectAttempts } else { spate_stateful::Count::Accepts };
-        assert_eq!(counters.get(spate_stateful::Count::Closed), counters.get(begun), "each ends once");
+    assert_eq!((stack.flows(), stack.held(), stack.held_chunks()), (0, (0, 0), 0), "nothing is left");
+    let mut counts = [[0; COUNTERS.len()]; TEMPLATES];
+    for (template, counts) in counts.iter_mut().enumerate() {
+        for client in [true, false] {
+            let counters = stack.counters(template, client);
+            assert_eq!(stack.open_flows(template, client), 0);
+            let begun = if client { Count::ConnectAttempts } else { Count::Accepts };
+            assert_eq!(counters.get(Count::Closed), counters.get(begun), "each ends once");
+            counts.iter_mut().zip(counters.all()).for_each(|(sum, count)| *sum += count);
+        }
     }
+    counts
 }
