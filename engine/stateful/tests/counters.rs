@@ -26,6 +26,24 @@ fn names_are_unique_and_meanings_are_sentences() {
     }
 }
 
+#[test]
+fn every_counter_of_trex_is_told_once() {
+    let own = COUNTERS.iter().map(|(_, trex, _)| *trex).filter(|trex| !trex.is_empty());
+    let all: Vec<_> = own.chain(reference::TREX.iter().map(|(trex, _)| *trex)).collect();
+    let names: BTreeSet<_> = all.iter().collect();
+    assert_eq!(names.len(), all.len(), "each once");
+    let of = |prefix: &str| names.iter().filter(|name| name.starts_with(prefix)).count();
+    assert_eq!((of("tcps_"), of("udps_"), names.len() - of("tcps_") - of("udps_")), (80, 11, 25));
+    // What is named is there.
+    for (trex, here) in reference::TREX {
+        for name in here.split('`').skip(1).step_by(2).filter(|name| name.contains('_') && !name.starts_with("spate_"))
+        {
+            let ours = COUNTERS.iter().any(|(own, ..)| own == &name) || ["handed_off", "handoff_lost"].contains(&name);
+            assert!(ours || names.contains(&name), "{trex}: {name}");
+        }
+    }
+}
+
 /// The rows of the page about one engine, at any time.
 fn assert_holds(net: &Net) {
     let told = || format!("at {}: {}", net.now, net.told());
