@@ -61,7 +61,7 @@ counters! {
     SynTimeouts "syn_timeouts" "tcps_rexmttimeo_syn" "Of them, of SYN.";
     TimeoutDrops "timeout_drops" "tcps_timeoutdrop" "Connections given up after too many time-outs.";
     ConnectDrops "connect_drops" "tcps_conndrops" "Handshakes given up.";
-    SpuriousTimeouts "spurious_timeouts" "" "Time-outs that were undone (RFC 5682, RFC 3522, RFC 3708).";
+    SpuriousTimeouts "spurious_timeouts" "tcps_sndrexmitbad" "Time-outs that were undone (RFC 5682, RFC 3522, RFC 3708).";
     SpuriousRecoveries "spurious_recoveries" "" "Fast recoveries that were undone (RFC 3522, RFC 3708).";
     FastRetransmits "fast_retransmits" "tcps_sack_recovery_episode" "Fast recoveries begun.";
     PersistTimeouts "persist_timeouts" "tcps_persisttimeo" "Time-outs of a closed window.";
@@ -74,13 +74,13 @@ counters! {
     DsackSent "dsack_sent" "" "Segments sent that told of what had come twice (D-SACK, RFC 2883).";
     RecoveryExhausted "recovery_exhausted" "tcps_sack_sboverflow" "Times there was no memory for the state of a loss, or for what came out of order.";
     BacklogExhausted "backlog_exhausted" "" "Times a program waited because there was no memory to queue another payload.";
-    CongestionMarks "congestion_marks" "" "Packets received that were marked congested (RFC 3168).";
-    CongestionEchoes "congestion_echoes" "" "Reductions because the peer told of such marks.";
+    CongestionMarks "congestion_marks" "tcps_ecn_ce" "Packets received that were marked congested (RFC 3168).";
+    CongestionEchoes "congestion_echoes" "tcps_ecn_rcwnd" "Reductions because the peer told of such marks.";
     MtuReductions "mtu_reductions" "" "Segment sizes reduced because a link's MTU is smaller.";
     IcmpErrors "icmp_errors" "" "ICMP errors about a flow.";
     Refused "refused" "" "UDP flows ended because the peer's port or protocol is not reachable, or prohibited (ICMP).";
     BadChecksums "bad_checksums" "" "Packets to addresses of the side that were dropped because a checksum is wrong.";
-    Truncated "truncated" "" "Packets to addresses of the side that were dropped because they are shorter than their headers say.";
+    Truncated "truncated" "err_len_err" "Packets to addresses of the side that were dropped because they are shorter than their headers say.";
     Fragments "fragments" "" "Fragments of IP packets to addresses of the side, dropped: they are not put together.";
     PeerClosedEarly "peer_closed_early" "" "Programs that waited for more when the peer closed.";
     FlowsExhausted "flows_exhausted" "err_no_memory" "Flows not started because all places were taken.";
@@ -94,7 +94,7 @@ counters! {
     MessageBytesReceived "message_bytes_received" "udps_rcvbyte" "Bytes of data in them.";
     KeepaliveTimeouts "keepalive_timeouts" "udps_keepdrops" "UDP flows ended by silence.";
     ProgramCounts "program_counts" "" "Counts of programs, of all their counters together.";
-    FlowsCut "flows_cut" "" "Flows still open when the run's drain was over: they ended without a word.";
+    FlowsCut "flows_cut" "tcps_testdrops" "Flows still open when the run's drain was over: they ended without a word.";
     SwitchedOut "switched_out" "" "Flows that went on as those of another template: by their program, or by their first bytes.";
     SwitchedIn "switched_in" "" "Flows that came from another template so.";
     FlowsNotBegun "flows_not_begun" "" "Flows that were due before the end, and did not begin because the worker was behind.";

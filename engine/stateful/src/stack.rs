@@ -752,14 +752,14 @@ impl Stack {
         Received::Taken
     }
 
-    /// RFC 6191, RFC 9293 section 3.10.7.4: a SYN beyond what a flow in TIME-WAIT has seen.
+    /// RFC 6191, RFC 9293 section 3.10.7.4: a SYN beyond what a server's flow in TIME-WAIT has seen.
     fn may_be_reused(&self, index: u32, s: &Segment<'_>) -> bool {
         let flow = &self.flows[index];
         let newer = match s.timestamps() {
             Some((value, _)) if flow.has(is::TIMESTAMPS) => seq_before(flow.ts_recent, value),
             _ => false,
         };
-        flow.state == State::TimeWait && (newer || seq_before(flow.rcv_nxt, s.seq))
+        !flow.has(is::CLIENT) && (newer || seq_before(flow.rcv_nxt, s.seq))
     }
 
     fn side(&self, index: u32) -> &Side {

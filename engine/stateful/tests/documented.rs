@@ -94,8 +94,8 @@ fn so_are_tunables_that_say_nothing() {
     for (names, defaults) in [
         ("`tos`, `ttl`", format!("{tos}, {ttl} |")),
         ("`mss`", format!("{mss}; ")),
-        ("`initialWindow`", format!("{initial_window} segments |")),
-        ("`receiveBuffer`, `sendBuffer`", format!("{receive_buffer}, {send_buffer} bytes |")),
+        ("`initialWindow`", format!("{initial_window} |")),
+        ("`receiveBuffer`, `sendBuffer`", format!("{receive_buffer}, {send_buffer} |")),
         ("`duplicateAckThreshold`", format!("{duplicate_ack_threshold} |")),
         ("`delayedAck`", format!("{} |", time(delayed_ack_ns))),
         ("`minimumRTO`", format!("{} |", time(minimum_rto_ns))),

@@ -187,7 +187,9 @@ impl Flow {
         }
         let mut progress = false;
         if self.state == State::SynReceived {
-            if !self.answers_syn(s) {
+            // What lies below the window altogether, which is answered, brings no connection about.
+            let old = seq_before(s.seq, self.rcv_nxt) && payload.is_empty() && !fin && !s.has(flag::SYN);
+            if old || !self.answers_syn(s) {
                 return false;
             }
             self.established(s, cx);

@@ -148,14 +148,10 @@ const TABLE: [(Event, [Cell; 9]); 22] = [
 ];
 
 /// Where the stack does otherwise than the table says: what it does, and why that is borne.
-const OTHERWISE: [(State, Event, Cell, &str); 7] = [
+const OTHERWISE: [(State, Event, Cell, &str); 3] = [
     (SynReceived, SynInWindow, each(O, C), "a stranger could end it (RFC 9293)"),
-    (SynReceived, DataBelowWindow, to(Acked, Established), "ACKs below the window count, as BSD's"),
-    (SynReceived, FinBelowWindow, to(Acked, Established), "the same"),
-    (Closing, FinAckAll, to(Acked, TimeWait), "the same"),
+    (Closing, FinAckAll, to(Acked, TimeWait), "ACKs below the window count, as BSD's"),
     (LastAck, FinAckAll, X, "the same"),
-    (TimeWait, SynInWindow, each(to(Refused, Closed), O), "to be mended: nobody accepts it"),
-    (TimeWait, SynBeyondWindow, each(to(Refused, Closed), O), "the same"),
 ];
 
 /// Transitions of RFC 9293 figure 5, its note 2 with them.
