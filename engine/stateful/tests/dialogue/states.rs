@@ -79,8 +79,6 @@ enum Answer {
     Challenge,
     /// With the number that was acknowledged.
     Reset,
-    /// RST for a SYN that nobody waits for.
-    Refused,
     SynAck,
     Fin,
 }
@@ -358,7 +356,6 @@ impl End {
             Nothing => {}
             Acked | Challenge => self.hears(ACK, self.sent, self.next),
             Reset => self.hears(RST, acknowledged, 0),
-            Refused => self.hears(RST | ACK, 0u32.wrapping_sub(self.talk.irs), said_seq.wrapping_add(1)),
             SynAck => self.hears(SYN | ACK, 0, self.next),
             Fin => {
                 self.hears(FIN | ACK, self.sent, self.next);
