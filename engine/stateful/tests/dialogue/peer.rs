@@ -80,9 +80,9 @@ impl Say {
         self.options.timestamps = Some((value, echo));
         self
     }
-    /// Sequence and acknowledgement number.
-    pub fn numbers(&self) -> (u32, u32) {
-        (self.seq, self.ack)
+    /// Its acknowledgement number.
+    pub fn acknowledged(&self) -> u32 {
+        self.ack
     }
     /// Blocks that the test has, in the stack's numbers.
     pub fn sack(mut self, blocks: &[(u32, u32)]) -> Self {

@@ -316,7 +316,7 @@ impl End {
         let Some((answer, after)) = expected(self.client, self.state, event) else { return };
         self.what = format!("{event:?} in {:?} of a {}", self.state, if self.client { "client" } else { "server" });
         let challenges = self.talk.count(Count::ChallengeAcks);
-        let (mut acknowledged, mut said_seq) = (0, 0);
+        let mut acknowledged = 0;
         match event {
             Close => {
                 // When the FIN is heard its time-out has just begun.
@@ -329,7 +329,7 @@ impl End {
             Time => self.talk.wait(1010),
             _ => {
                 let segment = self.segment(event);
-                (said_seq, acknowledged) = segment.numbers();
+                acknowledged = segment.acknowledged();
                 self.talk.tell(segment);
                 self.talk.wait(50);
             }
