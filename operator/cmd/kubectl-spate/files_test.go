@@ -141,16 +141,21 @@ spec:
     - {name: web, templateRef: {name: http}, transmitPort: east, receivePort: west}
 `
 
-// refusing is an engine that refuses the server's first command, of plans with some text.
-func refusing(t *testing.T, plans string) string {
+// scripted is an engine that a shell's script plays.
+func scripted(t *testing.T, script string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "spate-engine")
-	script := "#!/bin/sh\ngrep -q '" + plans + "' || exit 0\nfield='stateful.templates[0].server.instructions[0].receive.bytes'\n" +
-		`echo "{\"errors\": [{\"field\": \"$field\", \"description\": \"waits\"}]}"` + "\necho \"error: $field: waits\" >&2\nexit 1\n"
-	if err := os.WriteFile(path, []byte(script), 0o700); err != nil {
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// refusing is an engine that refuses the server's first command, of plans with some text.
+func refusing(t *testing.T, plans string) string {
+	t.Helper()
+	return scripted(t, "grep -q '"+plans+"' || exit 0\nfield='stateful.templates[0].server.instructions[0].receive.bytes'\n"+
+		`echo "{\"errors\": [{\"field\": \"$field\", \"description\": \"waits\"}]}"`+"\necho \"error: $field: waits\" >&2\nexit 1\n")
 }
 
 func TestWhatAnEngineRefusesIsToldByTheFieldsOfTheFiles(t *testing.T) {
@@ -175,6 +180,17 @@ func TestWarningsAreToldAndDoNotFail(t *testing.T) {
 	long := strings.Replace(web, "duration: 1s", "duration: 1s\n  rampUp: 5s", 1)
 	for _, args := range [][]string{{"validate", "-", "--engine", "/bin/true"}, {"plan", "-", "--engine", "/bin/true"}} {
 		if _, told, err := spate(long, args...); err != nil || !strings.HasPrefix(told, "warning: ") || !strings.Contains(told, want) {
+			t.Errorf("%s: got %q %v", args[0], told, err)
+		}
+	}
+}
+
+func TestWhatAnEngineWarnsOfIsToldOnceByTheFieldsOfTheFiles(t *testing.T) {
+	warning := scripted(t, `echo '{"warnings": ["stateful.templates[0].server.instructions[0].receive.bytes: waits for nothing"]}'`)
+	for _, args := range [][]string{{"validate", "-", "--engine", warning}, {"plan", "-", "--engine", warning}} {
+		_, told, err := spate(web, args...)
+		const want = `entry web: ASTFTemplate "http": spec.source.programs.server[0].receive.bytes: waits for nothing`
+		if err != nil || strings.Count(told, "warning: ") != 1 || !strings.Contains(told, want) {
 			t.Errorf("%s: got %q %v", args[0], told, err)
 		}
 	}
@@ -221,12 +237,7 @@ func TestWhatCannotBePlannedIsTold(t *testing.T) {
 // engineThat is a program that tells what it was called with, and exits with a code.
 func engineThat(t *testing.T, code string) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "spate-engine")
-	script := "#!/bin/sh\necho \"$@\"\ngrep -c '\"txPort\": \"east\"'\nexit " + code + "\n"
-	if err := os.WriteFile(path, []byte(script), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return scripted(t, "echo \"$@\"\ngrep -c '\"txPort\": \"east\"'\nexit "+code+"\n")
 }
 
 func TestSimulateRunsTheEngine(t *testing.T) {

@@ -85,12 +85,15 @@ all of them together. Where the engine's program spate-engine is found, what it 
 			if _, err = c.OutOrStdout().Write(text); err != nil {
 				return err
 			}
-			refused, err := compiler.Check(c.Context(), made)
-			if err != nil || len(refused) == 0 {
-				return err
+			checked, err := compiler.Check(c.Context(), made)
+			for _, violation := range checked.Warned {
+				fmt.Fprintln(c.ErrOrStderr(), "warning:", origin.Refused(violation.Field, violation.Description))
 			}
-			for _, violation := range refused {
+			for _, violation := range checked.Refused {
 				fmt.Fprintln(c.ErrOrStderr(), origin.Refused(violation.Field, violation.Description))
+			}
+			if err != nil || len(checked.Refused) == 0 {
+				return err
 			}
 			return errRefused
 		},

@@ -39,13 +39,13 @@ and the API's own rules (kubectl apply --dry-run=server).
 				return err
 			}
 			problems = append(problems, read.Check()...)
-			refused, err := tried(c, compiler, read, problems)
+			tried, err := try(c, compiler, read, problems)
 			if err != nil {
 				return err
 			}
-			problems = append(problems, refused...)
+			problems = append(problems, tried.Refused...)
 			tell(c.OutOrStdout(), problems)
-			for _, warning := range read.Warnings() {
+			for _, warning := range append(read.Warnings(), tried.Warned...) {
 				fmt.Fprintln(c.ErrOrStderr(), "warning:", warning.Error())
 			}
 			for _, other := range read.Others {
@@ -63,19 +63,19 @@ and the API's own rules (kubectl apply --dry-run=server).
 	return c
 }
 
-// tried has an engine look at what has no problem so far, and tells what it did not look at.
-func tried(c *cobra.Command, compiler engine.Compiler, files offline.Files, known []manifest.Problem) ([]manifest.Problem, error) {
+// try has an engine look at what has no problem so far, and tells what it did not look at.
+func try(c *cobra.Command, compiler engine.Compiler, files offline.Files, known []manifest.Problem) (tried offline.Tried, err error) {
 	if len(files.Templates)+len(files.Profiles) == 0 {
-		return nil, nil
+		return tried, nil
 	}
 	if compiler.Binary == "" {
 		fmt.Fprintln(c.ErrOrStderr(), "not tried by an engine, which may refuse more: spate-engine is not in PATH; build it with `make engine`, "+
 			"and name it with --engine or in the environment as "+engineVariable)
-		return nil, nil
+		return tried, nil
 	}
-	refused, untried, err := files.Try(c.Context(), compiler, known)
-	for _, one := range untried {
+	tried, err = files.Try(c.Context(), compiler, known)
+	for _, one := range tried.Untried {
 		fmt.Fprintf(c.ErrOrStderr(), "%s: %s: not tried by an engine: %s\n", one.Origin, one.Object, one.Message)
 	}
-	return refused, err
+	return tried, err
 }

@@ -30,14 +30,26 @@ type Compiler struct {
 // compileLimit bounds one try.
 const compileLimit = 30 * time.Second
 
-// Check returns what the engine would refuse the plan for; nothing if it would take it, or if there is no engine to try. Plans
-// with captures on volumes are not tried: they are on the engines' nodes only.
-func (c Compiler) Check(ctx context.Context, plan *enginev1.Plan) ([]Violation, error) {
+// Checked is what the engine says of a plan.
+type Checked struct {
+	// Refused for these, if for any.
+	Refused []Violation
+	// Warned of these where it would take the plan: they are seldom meant so.
+	Warned []Violation
+}
+
+// Check returns what the engine says of a plan; nothing if there is no engine to try. Plans with captures on volumes are not
+// tried: they are on the engines' nodes only.
+func (c Compiler) Check(ctx context.Context, plan *enginev1.Plan) (checked Checked, err error) {
 	if !c.there() || OnVolume(plan) {
-		return nil, nil
+		return checked, nil
 	}
-	_, refused, err := c.run(ctx, plan)
-	return refused, err
+	out, refused, err := c.run(ctx, plan)
+	checked.Refused = refused
+	if err == nil && refused == nil {
+		checked.Warned = warnings(out)
+	}
+	return checked, err
 }
 
 // OnVolume tells whether a plan has captures that are files of engines.
@@ -85,6 +97,20 @@ func (c Compiler) run(ctx context.Context, plan *enginev1.Plan, flags ...string)
 		return nil, violations(out.Bytes(), complaints.String()), nil
 	}
 	return nil, nil, fmt.Errorf("%s compile: %w: %s", c.Binary, err, strings.TrimSpace(complaints.String()))
+}
+
+// warnings that an engine printed: each is a field and what is worth knowing of it.
+func warnings(output []byte) (all []Violation) {
+	var printed struct{ Warnings []string }
+	if json.Unmarshal(output, &printed) != nil {
+		return nil
+	}
+	for _, warning := range printed.Warnings {
+		if field, description, told := strings.Cut(warning, ": "); told {
+			all = append(all, Violation{field, description})
+		}
+	}
+	return all
 }
 
 // violations that an engine printed; all that it told as one where it printed none.

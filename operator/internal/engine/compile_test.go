@@ -32,25 +32,33 @@ var asked = &enginev1.Plan{
 func TestRefusalsAreTheViolationsThatAreToldApart(t *testing.T) {
 	c := compiler(t, `{"errors": [{"field": "streams[0].packet", "description": "x"}, {"field": "stateful.templates[1].name", "description": "y"}]}`, 1, 1)
 	got, err := c.Check(t.Context(), asked)
-	if want := []Violation{{"streams[0].packet", "x"}, {"stateful.templates[1].name", "y"}}; err != nil || !slices.Equal(got, want) {
+	if want := []Violation{{"streams[0].packet", "x"}, {"stateful.templates[1].name", "y"}}; err != nil || !slices.Equal(got.Refused, want) {
 		t.Errorf("got %q %v, want %q", got, err, want)
 	}
 	got, err = compiler(t, "error: no plan", 2, 1).Check(t.Context(), asked)
-	if want := []Violation{{"", "error: no plan"}}; err != nil || !slices.Equal(got, want) {
+	if want := []Violation{{"", "error: no plan"}}; err != nil || !slices.Equal(got.Refused, want) {
 		t.Errorf("got %q %v, want %q", got, err, want)
 	}
-	if got, err = compiler(t, "{}", 1, 0).Check(t.Context(), asked); got != nil || err != nil {
+	if got, err = compiler(t, "{}", 1, 0).Check(t.Context(), asked); got.Refused != nil || got.Warned != nil || err != nil {
 		t.Errorf("got %q %v", got, err)
 	}
 	if _, err = compiler(t, "usage", 2, 2).Check(t.Context(), asked); err == nil || !strings.Contains(err.Error(), "usage") {
 		t.Errorf("got %v", err)
 	}
-	if got, err = (Compiler{Binary: "/nowhere/engine"}).Check(t.Context(), asked); got != nil || err != nil {
+	if got, err = (Compiler{Binary: "/nowhere/engine"}).Check(t.Context(), asked); got.Refused != nil || got.Warned != nil || err != nil {
 		t.Errorf("without an engine nothing is tried: got %q %v", got, err)
 	}
 	onVolume := &enginev1.Plan{Stateful: &enginev1.Stateful{Templates: []*enginev1.Template{{Capture: &enginev1.Capture{Source: &enginev1.Capture_Path{Path: "/a"}}}}}}
-	if got, err = compiler(t, "there is no such file", 2, 1).Check(t.Context(), onVolume); got != nil || err != nil {
+	if got, err = compiler(t, "there is no such file", 2, 1).Check(t.Context(), onVolume); got.Refused != nil || got.Warned != nil || err != nil {
 		t.Errorf("files of other machines are not looked for: got %q %v", got, err)
+	}
+}
+
+func TestWarningsAreOfFields(t *testing.T) {
+	got, err := compiler(t, `{"warnings": ["stateful.templates[0].client.instructions[3].receive.bytes: waits for nothing: 5 bytes are counted"]}`, 1, 0).Check(t.Context(), asked)
+	want := []Violation{{"stateful.templates[0].client.instructions[3].receive.bytes", "waits for nothing: 5 bytes are counted"}}
+	if err != nil || got.Refused != nil || !slices.Equal(got.Warned, want) {
+		t.Errorf("got %v %v, want %v", got, err, want)
 	}
 }
 

@@ -27,29 +27,38 @@ type trying struct {
 	// wrong are objects of which a problem is known.
 	wrong map[string]bool
 	// looked are templates that a profile was tried with.
-	looked           map[string]bool
-	refused, untried []manifest.Problem
+	looked map[string]bool
+	Tried
 }
 
-// Try has an engine look at templates, each by itself, and at profiles, but for those that have a problem already. It gives what is
-// refused, and what was not looked at and why.
-func (f Files) Try(ctx context.Context, compiler engine.Compiler, known []manifest.Problem) (refused, untried []manifest.Problem, err error) {
+// Tried is what an engine said of objects.
+type Tried struct {
+	Refused, Warned []manifest.Problem
+	// Untried was not looked at, with why.
+	Untried []manifest.Problem
+}
+
+// Try has an engine look at templates, each by itself, and at profiles, but for those that have a problem already.
+func (f Files) Try(ctx context.Context, compiler engine.Compiler, known []manifest.Problem) (Tried, error) {
 	t := trying{Compiler: compiler, files: f, wrong: map[string]bool{}, looked: map[string]bool{}}
 	for _, problem := range known {
 		t.wrong[problem.Object] = true
 	}
 	for _, template := range f.Templates {
 		if err := t.template(ctx, template); err != nil {
-			return nil, nil, err
+			return Tried{}, err
 		}
 	}
 	for _, profile := range f.Profiles {
 		if err := t.profile(ctx, profile); err != nil {
-			return nil, nil, err
+			return Tried{}, err
 		}
 	}
-	t.untried = slices.DeleteFunc(t.untried, func(one manifest.Problem) bool { return t.looked[one.Object] })
-	return t.refused, t.untried, nil
+	// A profile that runs a template tells all that the template by itself does.
+	ofLooked := func(one manifest.Problem) bool { return t.looked[one.Object] }
+	t.Untried = slices.DeleteFunc(t.Untried, ofLooked)
+	t.Warned = slices.DeleteFunc(t.Warned, ofLooked)
+	return t.Tried, nil
 }
 
 func objectOf(template string) string { return "ASTFTemplate " + template }
@@ -61,16 +70,17 @@ func (t *trying) template(ctx context.Context, template manifest.Object[*spatev1
 	}
 	made, why := plan.Alone(template.Value, t.files.data(template.Value.Namespace))
 	if made == nil {
-		t.untried = append(t.untried, manifest.Problem{Origin: template.Origin, Object: object, Message: why})
+		t.Untried = append(t.Untried, manifest.Problem{Origin: template.Origin, Object: object, Message: why})
 		return nil
 	}
-	refused, err := t.Check(ctx, made)
+	checked, err := t.Check(ctx, made)
 	origin := plan.OriginOf(made, nil)
 	var found plan.Problems
-	for _, violation := range refused {
+	for _, violation := range checked.Refused {
 		found = append(found, origin.Refused(violation.Field, violation.Description).OfTemplate())
 	}
-	t.refused = append(t.refused, told(template.Origin, object, found)...)
+	t.Refused = append(t.Refused, told(template.Origin, object, found)...)
+	t.warn(template.Origin, object, origin, checked.Warned)
 	t.wrong[object] = len(found) > 0
 	return err
 }
@@ -86,18 +96,26 @@ func (t *trying) profile(ctx context.Context, profile manifest.Object[*spatev1.T
 	}
 	made := PlanOf(profile.Value, resolved)
 	if engine.OnVolume(made) {
-		t.untried = append(t.untried, manifest.Problem{Origin: profile.Origin, Object: object, Message: "captures are on volumes, which only a generator's engines see"})
+		t.Untried = append(t.Untried, manifest.Problem{Origin: profile.Origin, Object: object, Message: "captures are on volumes, which only a generator's engines see"})
 		return nil
 	}
 	for _, entry := range resolved.Entries {
 		t.looked[objectOf(string(entry.Template))] = true
 	}
-	refused, err := t.Check(ctx, made)
+	checked, err := t.Check(ctx, made)
 	origin := plan.OriginOf(made, resolved.Entries)
 	var found plan.Problems
-	for _, violation := range refused {
+	for _, violation := range checked.Refused {
 		found = append(found, origin.Refused(violation.Field, violation.Description).Problem(profile.Value))
 	}
-	t.refused = append(t.refused, told(profile.Origin, object, found)...)
+	t.Refused = append(t.Refused, told(profile.Origin, object, found)...)
+	t.warn(profile.Origin, object, origin, checked.Warned)
 	return err
+}
+
+// warn of what an engine finds worth knowing of an object.
+func (t *trying) warn(from manifest.Origin, object string, origin plan.Origin, warned []engine.Violation) {
+	for _, violation := range warned {
+		t.Warned = append(t.Warned, manifest.Problem{Origin: from, Object: object, Message: origin.Refused(violation.Field, violation.Description).Error()})
+	}
 }

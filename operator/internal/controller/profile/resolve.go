@@ -218,11 +218,11 @@ func (s *scope) try(ctx context.Context) error {
 	}
 	last := s.r.tried[s.profile.UID]
 	if last.digest != digest {
-		refused, err := s.r.Compiler.Check(ctx, p)
+		checked, err := s.r.Compiler.Check(ctx, p)
 		if err != nil { // the engines themselves will judge it
 			log.FromContext(ctx).Error(err, "the plan could not be tried")
 		}
-		last = tried{digest, refused}
+		last = tried{digest, checked.Refused}
 		s.r.tried[s.profile.UID] = last
 	}
 	origin := plan.OriginOf(p, s.resolved.Entries)

@@ -94,13 +94,13 @@ func (r *Reconciler) try(ctx context.Context, t *spatev1.ASTFTemplate) (problems
 	if made == nil {
 		return nil, "the template can be run as far as it tells by itself; " + why
 	}
-	refused, err := r.Compiler.Check(ctx, made)
+	checked, err := r.Compiler.Check(ctx, made)
 	if err != nil { // the engines themselves will judge it
 		log.FromContext(ctx).Error(err, "the template could not be tried")
 		return nil, "the template can be run as far as it tells by itself; no engine could be asked, the operator's log says why"
 	}
 	origin := plan.OriginOf(made, nil)
-	for _, violation := range refused {
+	for _, violation := range checked.Refused {
 		problems = append(problems, origin.Refused(violation.Field, violation.Description).OfTemplate())
 	}
 	return problems, "the template can be run"

@@ -13,9 +13,8 @@ pub fn check(pools: &[Pool], templates: &[Template], payloads: &[Payload], wrong
             continue;
         }
         let problem = format!(
-            "nothing tells {:?} from templates[{first}], {:?}, whose servers have the same addresses and destination port and do something \
-             else: none of its own would be asked; use another destination_port, other servers, or match",
-            template.name, asked.name
+            "are asked nothing: those of templates[{first}] have the same addresses and destination port, are asked first, and do \
+             something else; use another destination port, other servers, or match"
         );
         wrong.add(format!("stateful.templates[{index}].server"), problem);
     }

@@ -680,9 +680,8 @@ fn servers_that_no_flow_would_come_to_are_refused() {
         change(part(&mut plan));
         validate(&plan, &site()).map(|_| ()).map_err(|wrong| wrong.to_string())
     };
-    let told = "stateful.templates[1].server: nothing tells \"other\" from templates[0], \"web\", whose servers have the same \
-        addresses and destination port and do something else: none of its own would be asked; use another destination_port, other \
-        servers, or match";
+    let told = "stateful.templates[1].server: are asked nothing: those of templates[0] have the same addresses and destination \
+        port, are asked first, and do something else; use another destination port, other servers, or match";
     let dead: [Change; 4] = [
         |_| (),
         // Some of the first one's.
