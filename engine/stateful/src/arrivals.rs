@@ -10,8 +10,8 @@
 //! Of every W slots each of W workers takes one: the w-th, and if there are several templates one that changes from W to W,
 //! lest a worker have one template's flows alone where they take turns.
 //! While rates ramp up over a time T, the sum at t < T is t / T of the full one: slot s is due at sqrt(2 s T / sum), and
-//! from T on half of T later than without. They can also rise by steps. All is integer arithmetic on exact fractions, rounded down to nanoseconds; all
-//! workers of all engines find the same.
+//! from T on half of T later than without. They can also rise by steps. All is integer arithmetic on exact fractions, rounded
+//! down to nanoseconds; all workers of all engines find the same.
 //!
 //! Rates of templates can change: from then on there is another row, whose slot 0 is due at the change (so far along the ramp as
 //! time is), and in which flows go on to be numbered as before.

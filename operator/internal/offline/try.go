@@ -74,14 +74,8 @@ func (t *trying) template(ctx context.Context, template manifest.Object[*spatev1
 		return nil
 	}
 	checked, err := t.Check(ctx, made)
-	origin := plan.OriginOf(made, nil)
-	var found plan.Problems
-	for _, violation := range checked.Refused {
-		found = append(found, origin.Refused(violation.Field, violation.Description).OfTemplate())
-	}
-	t.Refused = append(t.Refused, told(template.Origin, object, found)...)
-	t.warn(template.Origin, object, origin, checked.Warned)
-	t.wrong[object] = len(found) > 0
+	t.wrong[object] = len(checked.Refused) > 0
+	t.note(template.Origin, object, plan.OriginOf(made, nil), checked, plan.Refusal.OfTemplate)
 	return err
 }
 
@@ -103,19 +97,18 @@ func (t *trying) profile(ctx context.Context, profile manifest.Object[*spatev1.T
 		t.looked[objectOf(string(entry.Template))] = true
 	}
 	checked, err := t.Check(ctx, made)
-	origin := plan.OriginOf(made, resolved.Entries)
-	var found plan.Problems
-	for _, violation := range checked.Refused {
-		found = append(found, origin.Refused(violation.Field, violation.Description).Problem(profile.Value))
-	}
-	t.Refused = append(t.Refused, told(profile.Origin, object, found)...)
-	t.warn(profile.Origin, object, origin, checked.Warned)
+	t.note(profile.Origin, object, plan.OriginOf(made, resolved.Entries), checked, func(r plan.Refusal) plan.Problem { return r.Problem(profile.Value) })
 	return err
 }
 
-// warn of what an engine finds worth knowing of an object.
-func (t *trying) warn(from manifest.Origin, object string, origin plan.Origin, warned []engine.Violation) {
-	for _, violation := range warned {
+// note what an engine said of an object; a refusal is a problem of it.
+func (t *trying) note(from manifest.Origin, object string, origin plan.Origin, checked engine.Checked, problem func(plan.Refusal) plan.Problem) {
+	var found plan.Problems
+	for _, violation := range checked.Refused {
+		found = append(found, problem(origin.Refused(violation.Field, violation.Description)))
+	}
+	t.Refused = append(t.Refused, told(from, object, found)...)
+	for _, violation := range checked.Warned {
 		t.Warned = append(t.Warned, manifest.Problem{Origin: from, Object: object, Message: origin.Refused(violation.Field, violation.Description).Error()})
 	}
 }
