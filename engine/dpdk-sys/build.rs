@@ -101,6 +101,7 @@ fn main() {
         "rte_eth_dev_get_port_by_name",
         "rte_eth_dev_start",
         "rte_eth_promiscuous_enable",
+        "rte_eth_allmulticast_enable",
         "rte_eth_from_rings",
         "rte_pktmbuf_pool_create",
         "rte_mempool_free",

@@ -169,6 +169,17 @@ spate_port_spread(uint16_t port, uint16_t rx_queues, uint16_t wrap, struct spate
 }
 
 int
+spate_port_hear_groups(uint16_t port, const uint8_t *macs, uint32_t count)
+{
+	struct rte_ether_addr groups[SPATE_MOST_GROUPS];
+
+	if (count > SPATE_MOST_GROUPS)
+		return -EINVAL;
+	memcpy(groups, macs, count * sizeof(groups[0]));
+	return rte_eth_dev_set_mc_addr_list(port, groups, count);
+}
+
+int
 spate_port_setup_rx(uint16_t port, uint16_t queue, uint16_t descriptors, struct rte_mempool *pool)
 {
 	return rte_eth_rx_queue_setup(port, queue, descriptors, rte_eth_dev_socket_id(port), NULL, pool);

@@ -103,6 +103,10 @@ struct spate_spread {
 };
 /* Asks the device for a table of the remainder by `wrap`, dealt to the queues in turn, and reads back what it has. */
 int spate_port_spread(uint16_t port, uint16_t rx_queues, uint16_t wrap, struct spate_spread *spread);
+/* As many as the virtual functions of Intel's 10G NICs take, the fewest of all. */
+#define SPATE_MOST_GROUPS 30
+/* Frames to these groups, 6 bytes each, are received, and to no others unless the port is promiscuous. */
+int spate_port_hear_groups(uint16_t port, const uint8_t *macs, uint32_t count);
 int spate_port_setup_rx(uint16_t port, uint16_t queue, uint16_t descriptors, struct rte_mempool *pool);
 int spate_port_setup_tx(uint16_t port, uint16_t queue, uint16_t descriptors);
 /* Speed in Mbit/s, 0 if unknown. */

@@ -15,6 +15,7 @@ mod loopback;
 mod mempool;
 mod port;
 mod prebuilt;
+mod resting;
 mod steering;
 mod tap;
 mod thread;
@@ -29,7 +30,8 @@ pub use large_pages::LargePages;
 pub use loopback::{Disturbance, Spread};
 pub use mempool::Mempool;
 pub use port::{
-    Configured, Cut, Link, Offloads, Port, PortStats, QueueSizes, RxQueue, Started, StartedPort, TxQueue, UseOffloads,
+    Configured, Cut, GroupFilter, Link, Offloads, Port, PortStats, QueueSizes, RxQueue, Started, StartedPort, TxQueue,
+    UseOffloads,
 };
 pub use prebuilt::Prebuilt;
 pub use tap::{Tap, TapError};

@@ -11,7 +11,7 @@ use std::{
 
 use spate_dpdk_sys as sys;
 
-use crate::{Eal, Error, error::last_errno, log::Mark};
+use crate::{Eal, Error, error::last_errno, log::Mark, resting};
 
 /// Bytes kept free before a packet.
 pub(crate) const HEADROOM: usize = sys::RTE_PKTMBUF_HEADROOM as usize;
@@ -42,6 +42,7 @@ impl Mempool {
     /// Makes `count` buffers for packets of up to `room` bytes each. `what` is for messages.
     pub fn new(_: &Eal, what: &str, count: u32, room: usize) -> Result<Self, Error> {
         static SERIAL: AtomicU32 = AtomicU32::new(0);
+        resting::sweep();
         let name = CString::new(format!("spate{}", SERIAL.fetch_add(1, Ordering::Relaxed))).expect("no NUL in it");
         let mark = Mark::now();
         // Packets are written in pieces of 64 bytes.
@@ -78,13 +79,8 @@ impl Mempool {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // SAFETY: made by rte_pktmbuf_pool_create, and nobody uses it but holders of buffers.
-        let home = unsafe { sys::rte_mempool_avail_count(self.raw.as_ptr()) };
-        if home == self.count {
-            // SAFETY: every buffer is home, so nothing can refer to the pool any more.
-            unsafe { sys::rte_mempool_free(self.raw.as_ptr()) }
-        } else {
-            tracing::warn!(missing = self.count - home, "packet memory is still in use and stays");
-        }
+        let count = self.count;
+        // SAFETY: made by rte_pktmbuf_pool_create, and nobody uses it but holders of its buffers.
+        resting::rest(self.raw, move |pool| unsafe { sys::rte_mempool_avail_count(pool.as_ptr()) } == count);
     }
 }

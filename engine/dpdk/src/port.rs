@@ -13,7 +13,7 @@ use spate_dpdk_sys as sys;
 
 use crate::{
     BURST, Burst, Device, Disturbance, Eal, Error, Mempool, PacketSocket, Spread, kernel, log::Mark,
-    loopback::Loopback, steering,
+    loopback::Loopback, resting, steering,
 };
 
 /// Bytes of each of the two rings of a kernel port at most.
@@ -275,8 +275,12 @@ impl Port<Configured> {
         let steering = if self.inner.loopback.is_some() { Ok(()) } else { steering::set_and_verify(id, rx_queues) };
         let _ = self.inner.steering.set(steering);
         if let Device::Pci(address) = &self.inner.device {
+            // A virtual function may often hear all groups, but not be promiscuous; some drivers do not ask for the one after the other.
             // SAFETY: the port is started.
-            let code = unsafe { sys::rte_eth_promiscuous_enable(id) };
+            let code = unsafe {
+                sys::rte_eth_allmulticast_enable(id);
+                sys::rte_eth_promiscuous_enable(id)
+            };
             if code != 0 {
                 tracing::warn!(
                     address,
@@ -295,6 +299,35 @@ impl Port<Configured> {
         let tx =
             (0..tx_queues).map(|queue| TxQueue { inner: Arc::clone(&self.inner), queue, here: PhantomData }).collect();
         Ok((Port { inner: self.inner, state: PhantomData }, rx, tx))
+    }
+}
+
+/// Sets which groups' frames a device receives.
+#[derive(Debug)]
+pub struct GroupFilter {
+    inner: Arc<Inner>,
+}
+
+impl GroupFilter {
+    /// Groups that every device has room for.
+    pub const MOST: usize = sys::SPATE_MOST_GROUPS as usize;
+
+    /// Frames to these MACs are received too, instead of those before. Devices that hear all anyway may refuse.
+    pub fn set(&self, groups: &[[u8; 6]]) -> Result<(), Error> {
+        let macs = groups.as_flattened();
+        // SAFETY: the port is started, and there are so many bytes.
+        unsafe {
+            call(&format!("setting the groups of {}", describe(&self.inner.device)), || {
+                sys::spate_port_hear_groups(self.inner.id, macs.as_ptr(), groups.len() as u32)
+            })
+        }
+    }
+}
+
+impl Port<Started> {
+    /// Its filter of groups, if it is a NIC: other ports receive all.
+    pub fn group_filter(&self) -> Option<GroupFilter> {
+        matches!(self.inner.device, Device::Pci(_)).then(|| GroupFilter { inner: Arc::clone(&self.inner) })
     }
 }
 
@@ -462,6 +495,8 @@ impl Drop for Inner {
         if code != 0 {
             tracing::warn!(code, device = describe(&self.device), "the port was not closed cleanly");
         }
+        // It has given its packets back.
+        resting::sweep();
     }
 }
 

@@ -7,10 +7,7 @@ use std::{
     cell::Cell,
     ffi::CString,
     ptr::{self, NonNull},
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicU32, Ordering},
-    },
+    sync::atomic::{AtomicU32, Ordering},
 };
 
 use spate_dpdk_sys as sys;
@@ -21,11 +18,12 @@ use crate::{
     error::last_errno,
     log::Mark,
     mempool::{HEADROOM, Mempool},
+    resting,
 };
 
 /// Packets in their order. Dropped, they stay allocated until every device has let go of them.
 pub struct Prebuilt {
-    pool: Pool,
+    pool: NonNull<sys::rte_mempool>,
     packets: Box<[Mbuf]>,
     /// Bytes that each has room for.
     room: usize,
@@ -33,21 +31,13 @@ pub struct Prebuilt {
     lent: Cell<u64>,
 }
 
-struct Pool(NonNull<sys::rte_mempool>);
-
 // SAFETY: one thread at a time uses the packets; the pool itself is only read.
 unsafe impl Send for Prebuilt {}
-// SAFETY: freed by whoever holds the list.
-unsafe impl Send for Pool {}
-
-/// Pools whose packets a device still held, with how many were handed out.
-static RESTING: Mutex<Vec<(Pool, u64)>> = Mutex::new(Vec::new());
-
 impl Prebuilt {
     /// Makes `count` packets for up to `room` bytes each, to be written by `frames_mut`. `what` is for messages.
     pub fn new(_: &Eal, what: &str, count: usize, room: usize) -> Result<Self, Error> {
         static SERIAL: AtomicU32 = AtomicU32::new(0);
-        sweep();
+        resting::sweep();
         let name = CString::new(format!("built{}", SERIAL.fetch_add(1, Ordering::Relaxed))).expect("no NUL in it");
         let mark = Mark::now();
         let room = room.next_multiple_of(64);
@@ -56,7 +46,7 @@ impl Prebuilt {
         // SAFETY: the environment is up, the name is a C string, and there is room for `count` pointers.
         let raw = unsafe { sys::spate_prebuilt_create(name.as_ptr(), count as u32, data_room, packets.as_mut_ptr()) };
         match NonNull::new(raw) {
-            Some(raw) => Ok(Self { pool: Pool(raw), packets, room, lent: Cell::new(0) }),
+            Some(raw) => Ok(Self { pool: raw, packets, room, lent: Cell::new(0) }),
             None if last_errno() == libc::ENOMEM => Err(Error::NoMemory {
                 what: what.to_owned(),
                 wanted_kib: Mempool::bytes(count as u32, room).div_ceil(1024),
@@ -79,7 +69,7 @@ impl Prebuilt {
     }
 
     pub(crate) fn raw(&self) -> *mut sys::rte_mempool {
-        self.pool.0.as_ptr()
+        self.pool.as_ptr()
     }
 
     /// Pointers to packets from number `from` on, around without end.
@@ -99,21 +89,8 @@ impl Prebuilt {
 
 impl Drop for Prebuilt {
     fn drop(&mut self) {
-        let pool = Pool(self.pool.0);
-        RESTING.lock().unwrap_or_else(PoisonError::into_inner).push((pool, self.lent.get()));
-        sweep();
-    }
-}
-
-/// Frees the pools that all packets have come back to.
-fn sweep() {
-    RESTING.lock().unwrap_or_else(PoisonError::into_inner).retain(|(pool, lent)| {
+        let lent = self.lent.get();
         // SAFETY: a live pool.
-        let home = unsafe { sys::spate_prebuilt_returned(pool.0.as_ptr()) } == *lent;
-        if home {
-            // SAFETY: no device holds any of its packets, and the one who sent them is gone.
-            unsafe { sys::rte_mempool_free(pool.0.as_ptr()) };
-        }
-        !home
-    });
+        resting::rest(self.pool, move |pool| unsafe { sys::spate_prebuilt_returned(pool.as_ptr()) } == lent);
+    }
 }

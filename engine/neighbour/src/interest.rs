@@ -3,7 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::{
-    address::solicited_node,
+    Mac,
+    address::{group_mac, solicited_node},
     frame::{ARP, Frame, IPV4, IPV6},
     message::{ICMP, ICMPV6, SOLICITATION},
     range::{Range, Union, key},
@@ -50,6 +51,28 @@ impl Interest {
         this
     }
 
+    /// Where frames for it go that are for groups (neighbour solicitations are), own addresses' first; and whether that is all: no
+    /// more than `most` are told.
+    pub fn group_macs(&self, most: usize) -> (Vec<Mac>, bool) {
+        let own = self.groups.iter().map(|group| Ipv6Addr::from(*group));
+        let emulated = self.ranges.v6().flat_map(|(first, last)| {
+            // They differ in the last 24 bits.
+            let groups = (last - first).min((1 << 24) - 1);
+            (0..=groups).map(move |n| solicited_node(Ipv6Addr::from(first.wrapping_add(n))))
+        });
+        let mut macs = Vec::new();
+        for mac in own.chain(emulated).map(|group| group_mac(group.into())) {
+            if macs.contains(&mac) {
+                continue;
+            }
+            if macs.len() == most {
+                return (macs, false);
+            }
+            macs.push(mac);
+        }
+        (macs, true)
+    }
+
     /// Whether a frame is ARP, neighbour discovery or ICMP that this port may have to do something about.
     #[inline]
     pub fn concerns(&self, bytes: &[u8]) -> bool {
@@ -85,5 +108,37 @@ impl Interest {
         let emulated = |address: &[u8; 16]| self.ranges.contains(u128::from_be_bytes(*address));
         address(24).is_some_and(|to| self.v6.contains(to) || self.groups.contains(to) || emulated(to))
             || (packet.get(40) == Some(&SOLICITATION) && address(48).is_some_and(emulated))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range(first: &str, last: &str) -> Range {
+        Range { first: first.parse().unwrap(), last: last.parse().unwrap(), step: 1, first_mac: None }
+    }
+
+    #[test]
+    fn groups_are_those_of_own_addresses_then_of_emulated_ones_each_once() {
+        let own = ["198.18.0.1", "2001:db8::1:2"].map(|address| address.parse().unwrap());
+        let ranges = [
+            range("198.18.1.0", "198.18.1.255"),
+            range("2001:db8::1:1", "2001:db8::1:3"),
+            range("fd00::1:2", "fd00::1:2"),
+        ];
+        let interest = Interest::new(None, own.into_iter(), ranges.into_iter());
+        let all_nodes = [0x33, 0x33, 0, 0, 0, 1];
+        let group = |last| [0x33, 0x33, 0xff, 1, 0, last];
+        assert_eq!(interest.group_macs(30), (vec![all_nodes, group(2), group(1), group(3)], true));
+        assert_eq!(interest.group_macs(4).1, true);
+        assert_eq!(interest.group_macs(3), (vec![all_nodes, group(2), group(1)], false));
+    }
+
+    #[test]
+    fn as_many_addresses_as_there_are_have_as_many_groups_as_are_told() {
+        let interest = Interest::new(None, std::iter::empty(), [range("2001:db8::", "2001:db8:ffff::")].into_iter());
+        let (groups, all) = interest.group_macs(30);
+        assert_eq!((groups.len(), all), (30, false));
     }
 }

@@ -61,6 +61,12 @@ impl Union {
         Self(all)
     }
 
+    /// Those of IPv6, first and last.
+    pub(crate) fn v6(&self) -> impl Iterator<Item = (u128, u128)> + '_ {
+        let is_v4 = |address: u128| address >> 32 == 0xffff;
+        self.0.iter().copied().filter(move |(first, _)| !is_v4(*first))
+    }
+
     /// Whether an address, as `key` gives it, is in one of them.
     #[inline]
     pub(crate) fn contains(&self, address: u128) -> bool {

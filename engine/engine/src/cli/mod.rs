@@ -99,7 +99,11 @@ fn log_to_stderr(arguments: &Arguments) -> Result<(), tracing_subscriber::filter
     let filter = tracing_subscriber::EnvFilter::try_new(&arguments.log)?;
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     match arguments.log_format {
-        LogFormat::Text => log.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).init(),
+        LogFormat::Text => {
+            // As no-color.org asks.
+            let colours = std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty());
+            log.with_ansi(colours && std::io::IsTerminal::is_terminal(&std::io::stderr())).init();
+        }
         LogFormat::Json => log.json().flatten_event(true).init(),
     }
     Ok(())

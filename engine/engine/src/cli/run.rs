@@ -114,7 +114,7 @@ impl Run {
 
 /// Shows progress until the run has ended; the first signal stops it gracefully.
 async fn follow(engine: &Engine, held: &Arc<Held>, whole: Option<Duration>) -> anyhow::Result<()> {
-    let mut last = (Instant::now(), 0, 0);
+    let mut last = Counted { at: Instant::now(), tx: 0, rx: 0, connects: 0 };
     let mut told = Box::pin(super::serve::told_to_end());
     let mut stopping = false;
     let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + TICK, TICK);
@@ -126,7 +126,7 @@ async fn follow(engine: &Engine, held: &Arc<Held>, whole: Option<Duration>) -> a
                 held.run().stop(&format!("{} was received", signal?));
             }
             _ = looks.tick() => {}
-            _ = ticks.tick() => last = progress(engine, held, whole, last),
+            _ = ticks.tick() => last = progress(engine, held, whole, &last),
         }
     }
     if std::io::stderr().is_terminal() {
@@ -135,27 +135,24 @@ async fn follow(engine: &Engine, held: &Arc<Held>, whole: Option<Duration>) -> a
     Ok(())
 }
 
-fn progress(engine: &Engine, held: &Held, whole: Option<Duration>, last: (Instant, u64, u64)) -> (Instant, u64, u64) {
+/// What was counted until an instant, of all streams and of all flows.
+struct Counted {
+    at: Instant,
+    tx: u64,
+    rx: u64,
+    connects: u64,
+}
+
+fn progress(engine: &Engine, held: &Held, whole: Option<Duration>, last: &Counted) -> Counted {
     let now = stats::read(engine, held, Grouping::ByGroup);
-    let mut sum = StreamCounters::default();
-    for stream in &now.streams {
-        for counters in [&stream.warmup, &stream.measured].into_iter().flatten() {
-            sum.tx_packets += counters.tx_packets;
-            sum.rx_packets += counters.rx_packets;
-        }
-    }
-    let at = Instant::now();
-    let seconds = at.duration_since(last.0).as_secs_f64();
     let left = whole.map_or(String::new(), |whole| {
         let left = whole.saturating_sub(Duration::from_nanos(held.run().elapsed_ns()));
         format!("  {:.0} s left", left.as_secs_f64())
     });
+    let (counted, told) = since(&now, last);
     let line = format!(
-        "{}{left}  tx {:.0} pps  rx {:.0} pps  under way or lost {}",
+        "{}{left}{told}",
         now.run.map_or("", |run| run.state().as_str_name().trim_start_matches("RUN_STATE_")),
-        (sum.tx_packets - last.1) as f64 / seconds,
-        (sum.rx_packets - last.2) as f64 / seconds,
-        sum.tx_packets.saturating_sub(sum.rx_packets),
     );
     if std::io::stderr().is_terminal() {
         eprint!("\r\x1b[K{line}");
@@ -163,7 +160,40 @@ fn progress(engine: &Engine, held: &Held, whole: Option<Duration>, last: (Instan
     } else {
         eprintln!("{line}");
     }
-    (at, sum.tx_packets, sum.rx_packets)
+    counted
+}
+
+/// What is counted now, and what to tell of it: of streams if there are any, and of templates.
+fn since(now: &WatchStatsResponse, last: &Counted) -> (Counted, String) {
+    let mut counted = Counted { at: Instant::now(), tx: 0, rx: 0, connects: 0 };
+    for stream in &now.streams {
+        for counters in [&stream.warmup, &stream.measured].into_iter().flatten() {
+            counted.tx += counters.tx_packets;
+            counted.rx += counters.rx_packets;
+        }
+    }
+    let mut open = 0;
+    // Each flow once: at its client, or at its server where clients are elsewhere.
+    let has_client = |template: &str| now.templates.iter().any(|t| t.side() == Side::Client && t.template == template);
+    for side in now.templates.iter().filter(|t| t.side() == Side::Client || !has_client(&t.template)) {
+        counted.connects += side.counters.iter().find(|c| c.name == "connects").map_or(0, |c| c.value);
+        open += side.open_flows;
+    }
+    let seconds = counted.at.duration_since(last.at).as_secs_f64();
+    let rate = |now: u64, last: u64| (now - last) as f64 / seconds;
+    let mut told = String::new();
+    if !now.streams.is_empty() || now.templates.is_empty() {
+        told += &format!(
+            "  tx {:.0} pps  rx {:.0} pps  under way or lost {}",
+            rate(counted.tx, last.tx),
+            rate(counted.rx, last.rx),
+            counted.tx.saturating_sub(counted.rx)
+        );
+    }
+    if !now.templates.is_empty() {
+        told += &format!("  {:.0} flows/s  open {open}", rate(counted.connects, last.connects));
+    }
+    (counted, told)
 }
 
 /// Prints what there was of streams, templates and receivers.

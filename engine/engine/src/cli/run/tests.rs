@@ -43,3 +43,21 @@ fn one_flow_in_a_thousand_may_be_late_and_what_most_open_holds_back_was_asked_fo
     let failed = side(Side::Client, &[("connect_attempts", 10), ("resets_received", 5), ("connect_drops", 5)], &[]);
     assert_eq!(told(vec![of_warmup, held, failed]), [""; 0]);
 }
+
+#[test]
+fn progress_tells_of_streams_and_flows_as_far_as_there_are_any() {
+    let before = || Counted { at: Instant::now() - Duration::from_secs(2), tx: 0, rx: 0, connects: 0 };
+    let told = |now: WatchStatsResponse| since(&now, &before()).1;
+    let client = TemplateStats { open_flows: 7, ..side(Side::Client, &[("connects", 40)], &[("connects", 10)]) };
+    // The same flows, seen from the other end.
+    let server = TemplateStats { open_flows: 6, ..side(Side::Server, &[("connects", 39)], &[]) };
+    let elsewhere =
+        TemplateStats { template: "dns".into(), open_flows: 1, ..side(Side::Server, &[("connects", 2)], &[]) };
+    let flows = WatchStatsResponse { templates: vec![client, server, elsewhere], ..WatchStatsResponse::default() };
+    assert_eq!(told(flows.clone()), "  21 flows/s  open 8");
+    assert_eq!(told(WatchStatsResponse::default()), "  tx 0 pps  rx 0 pps  under way or lost 0");
+    let counters = StreamCounters { tx_packets: 20, rx_packets: 18, ..StreamCounters::default() };
+    let stream = contract::StreamStats { measured: Some(counters), ..contract::StreamStats::default() };
+    let both = WatchStatsResponse { streams: vec![stream], ..flows };
+    assert_eq!(told(both), "  tx 10 pps  rx 9 pps  under way or lost 2  21 flows/s  open 8");
+}

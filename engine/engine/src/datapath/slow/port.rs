@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A port with addresses: its rings to and from workers, and what it tells people.
-use spate_dpdk::Tap;
+use spate_dpdk::{GroupFilter, Tap};
 use spate_filter::Program;
 use spate_neighbour::{Config, Event, Interface, Neighbour, Output, mac_text};
 
@@ -59,6 +59,7 @@ pub(super) struct SlowPort {
     /// Those that receive from it.
     receivers: Vec<usize>,
     pub(super) interface: Interface,
+    group_filter: Option<GroupFilter>,
     received: Vec<FrameReader>,
     sending: FrameWriter,
     /// The worker that sends for it.
@@ -66,6 +67,8 @@ pub(super) struct SlowPort {
     punt: Option<(Tap, Program)>,
     frame: Vec<u8>,
     output: Output,
+    /// The MAC of the neighbour that was found last.
+    found: Option<String>,
     /// Frames that were told to be lost.
     told_lost: u64,
     /// Frames of the kernel's that found no room.
@@ -95,27 +98,48 @@ impl SlowPort {
         let sender = port.tx_workers[0];
         let (sending, frames) = frames::ring(RING_BYTES);
         opened.lines.tell(sender, Command::Attach(index, Attachment::Inject(Box::new(Inject::new(frames)))));
-        Ok(Self {
+        let this = Self {
             name,
             index,
             receivers: port.rx_workers.clone(),
             interface,
+            group_filter: port.port.group_filter(),
             received,
             sending,
             sender,
             punt,
             frame: Vec::new(),
             output: Output::default(),
+            found: None,
             told_lost: 0,
             told_unsent: 0,
-        })
+        };
+        this.hear_groups();
+        Ok(this)
     }
 
-    /// Tells the workers which frames concern the port, as that has changed.
+    /// Tells the workers, and the device, which frames concern the port, as that has changed.
     pub(super) fn tell_interest(&self, workers: &Workers) {
+        self.hear_groups();
         for &worker in &self.receivers {
             let interest = Attachment::Interest(Box::new(self.interface.interest()));
             workers.tell(worker, Command::Attach(self.index, interest));
+        }
+    }
+
+    /// A virtual function that may not be promiscuous receives no neighbour solicitations but for groups it names.
+    fn hear_groups(&self) {
+        let Some(filter) = &self.group_filter else { return };
+        let (groups, all) = self.interface.interest().group_macs(GroupFilter::MOST);
+        if !all {
+            tracing::info!(
+                port = self.name,
+                "has more IPv6 addresses than a NIC has filters: a virtual function must be trusted to be asked for all of them \
+                 (ip link set PF vf N trust on)"
+            );
+        }
+        if let Err(error) = filter.set(&groups) {
+            tracing::debug!(port = self.name, %error, "the device filters no groups");
         }
     }
 
@@ -180,7 +204,16 @@ impl SlowPort {
         let port = self.name.as_str();
         for event in self.output.events.drain(..) {
             match event {
-                Event::Found(address, mac) => tracing::info!(port, %address, mac = mac_text(mac), "neighbour found"),
+                Event::Found(address, mac) => {
+                    let mac = Some(mac_text(mac));
+                    // Many servers may be behind one MAC: that is told once.
+                    if mac == self.found {
+                        tracing::debug!(port, %address, mac, "neighbour found");
+                    } else {
+                        tracing::info!(port, %address, mac, "neighbour found");
+                    }
+                    self.found = mac;
+                }
                 Event::Moved { address, from, to } => tracing::warn!(
                     port,
                     %address,

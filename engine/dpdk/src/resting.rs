@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Packet memory that nobody needs any more, but devices still hold: a NIC gives a packet back when it needs its place in the
+//! ring, or is closed.
+use std::{
+    ptr::NonNull,
+    sync::{Mutex, PoisonError},
+};
+
+use spate_dpdk_sys as sys;
+
+/// A pool, and whether all of its packets have come back.
+struct Resting {
+    pool: NonNull<sys::rte_mempool>,
+    is_home: Box<dyn Fn(NonNull<sys::rte_mempool>) -> bool + Send>,
+}
+
+// SAFETY: nobody else uses the pool.
+unsafe impl Send for Resting {}
+
+static RESTING: Mutex<Vec<Resting>> = Mutex::new(Vec::new());
+
+/// Frees a pool as soon as all of its packets have come back: now, or in a later `sweep`. Nobody else may use it.
+pub(crate) fn rest(
+    pool: NonNull<sys::rte_mempool>,
+    is_home: impl Fn(NonNull<sys::rte_mempool>) -> bool + Send + 'static,
+) {
+    RESTING.lock().unwrap_or_else(PoisonError::into_inner).push(Resting { pool, is_home: Box::new(is_home) });
+    sweep();
+}
+
+/// Frees the pools that all packets have come back to.
+pub(crate) fn sweep() {
+    RESTING.lock().unwrap_or_else(PoisonError::into_inner).retain(|Resting { pool, is_home }| {
+        let home = is_home(*pool);
+        if home {
+            // SAFETY: no device holds any of its packets, and those who sent them are gone.
+            unsafe { sys::rte_mempool_free(pool.as_ptr()) };
+        }
+        !home
+    });
+}
