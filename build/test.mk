@@ -18,12 +18,13 @@ demo: deps images cluster-up $(PEER_IMAGE) ## Run IMIX, a web site, a real nginx
 	@$(in_cluster) e2e/demo/run || { status=$$?; [ -n "$${KEEP:-}" ] || e2e/cluster/down; exit $$status; }
 	@if [ -n "$${KEEP:-}" ]; then e2e/demo/look; else e2e/cluster/down; fi
 
-test: deps ## Run all that CI runs: lint, unit tests, envtest, short fuzzing, instructions per packet, the suites in the real cluster
+test: deps ## Run all that CI runs: lint, unit tests, envtest, short fuzzing, instructions per packet, a NIC's driver, the suites in the real cluster
 	@$(MAKE) --no-print-directory lint
 	@$(MAKE) --no-print-directory unit
 	@# What keeps one core busy for minutes, two at a time: fuzzing, and linking for speed.
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=line fuzz bench-program images FUZZ=$(FUZZ_IN_TEST)
 	@$(MAKE) --no-print-directory bench-instructions
+	@$(MAKE) --no-print-directory nic
 	@$(MAKE) --no-print-directory e2e
 
 ##@ Tests
@@ -31,7 +32,7 @@ PEERS_CONNECTIONS ?= 10000
 PEERS_ROUNDS ?= 5
 PEERS_SEED ?= 1
 
-.PHONY: lint lint-shell lint-yaml lint-chart lint-alerts lint-e2e unit e2e peers
+.PHONY: lint lint-shell lint-yaml lint-chart lint-alerts lint-e2e unit nic e2e peers
 lint: engine-lint operator-lint verify-generated lint-shell lint-yaml lint-chart lint-alerts lint-e2e ## Check style and that generated files are current
 
 shell_scripts = $(shell git ls-files --cached --others --exclude-standard -- e2e build .ci | xargs -r grep -lE -m1 '^\#!.*(ba)?sh$$')
@@ -58,6 +59,10 @@ lint-e2e:
 	@go vet -C e2e ./...
 
 unit: engine-test operator-test ## Run unit, property and envtest tests
+
+nic: deps images kubectl-spate ## Run the engine's image on a NIC's driver, its offloads, queues and virtual functions, in an emulated machine (2 min)
+	@ENGINE_ARCHIVE=$(engine_image) KUBECTL_SPATE=$(CURDIR)/build/out/kubectl-spate NIC_FOLDER=$(SPATE_CACHE)/e2e/nic \
+	  go test -C e2e -count=1 -v ./nic
 
 e2e: images kubectl-spate cluster-up $(PEER_IMAGE) ## Run the suites in the real cluster (RUN=regexp chooses tests, KEEP=1 leaves it running)
 	@go test -C e2e -c -o $(suites) ./suites

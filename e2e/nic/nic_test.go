@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package nic runs the engine's image on drivers of real NICs, in an emulated machine: what devices do of the work on packets,
+// how they share packets out, and virtual functions.
+package nic
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// result of one run of the engine's program.
+type result struct {
+	// stats is the last answer of WatchStats.
+	stats struct {
+		Ports []struct {
+			Port      string
+			TxPackets uint64 `json:",string"`
+			RxPackets uint64 `json:",string"`
+			// TxCut counts frames that the device cut into segments.
+			TxCut uint64 `json:",string"`
+		}
+		Workers []struct {
+			// Flows counts packets by how they came to the worker that has their flow.
+			Flows struct {
+				Home      uint64 `json:",string"`
+				Placed    uint64 `json:",string"`
+				HandedOff uint64 `json:",string"`
+				Lost      uint64 `json:",string"`
+			}
+		}
+		Templates []struct {
+			Template string
+			Side     string
+			Counters []struct {
+				Name  string
+				Value uint64 `json:",string"`
+			}
+		}
+		Streams []struct {
+			Name     string
+			Measured struct {
+				TxPackets uint64 `json:",string"`
+				RxPackets uint64 `json:",string"`
+			}
+		}
+	}
+	// opened is what was logged of each port.
+	opened map[string]opened
+	log    string
+}
+
+type opened struct{ Driver, Offloads, Steering string }
+
+// counter of a template's side.
+func (r *result) counter(template, side, name string) uint64 {
+	for _, t := range r.stats.Templates {
+		if t.Template != template || t.Side != side {
+			continue
+		}
+		for _, c := range t.Counters {
+			if c.Name == name {
+				return c.Value
+			}
+		}
+	}
+	return 0
+}
+
+func (r *result) has(template string) bool {
+	for _, t := range r.stats.Templates {
+		if t.Template == template {
+			return true
+		}
+	}
+	return false
+}
+
+const (
+	client = "SIDE_CLIENT"
+	server = "SIDE_SERVER"
+)
+
+func TestNIC(t *testing.T) {
+	results := boot(t)
+	for _, c := range []struct {
+		name  string
+		want  opened
+		check []func(*testing.T, *result)
+	}{
+		{
+			"shared-out",
+			opened{"net_e1000_igb", "tcp-segmentation, rx-checksum", "as computed"},
+			[]func(*testing.T, *result){allFlows, isCut, comesHome},
+		},
+		{
+			"all-offloads",
+			opened{"net_e1000_igb", "tx-checksum, tcp-segmentation, rx-checksum", "one queue"},
+			[]func(*testing.T, *result){allFlows, isCut},
+		},
+		{"no-offloads", opened{"net_e1000_igb", "none", "one queue"}, []func(*testing.T, *result){allFlows, isNotCut}},
+		{
+			"functions",
+			opened{"net_e1000_igb_vf", "tcp-segmentation, rx-checksum", "one queue"},
+			[]func(*testing.T, *result){allFlows},
+		},
+		{"virtio", opened{"net_virtio", "none", "one queue"}, []func(*testing.T, *result){allFlows}},
+		{"vmxnet3", opened{"net_vmxnet3", "none", "one queue"}, []func(*testing.T, *result){allFlows}},
+		{"e1000e", opened{"net_e1000_em", "rx-checksum", "one queue"}, []func(*testing.T, *result){allFlows}},
+		{"streams", opened{"net_e1000_igb_vf", "tcp-segmentation, rx-checksum", "one queue"}, []func(*testing.T, *result){allPackets}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := results[c.name]
+			if r == nil {
+				t.Fatalf("it was not run: the job ended before")
+			}
+			for _, port := range []string{"east", "west"} {
+				if got := r.opened[port]; got != c.want {
+					t.Errorf("port %s was opened as %+v, want %+v", port, got, c.want)
+				}
+			}
+			for _, check := range c.check {
+				check(t, r)
+			}
+			if t.Failed() {
+				t.Logf("the engine said:\n%s", r.log)
+			}
+		})
+	}
+}
+
+// boot runs the job in the machine and reads its results. A boot that fails, as emulated ones now and then do, is tried once more.
+func boot(t *testing.T) map[string]*result {
+	archive, plugin, folder := os.Getenv("ENGINE_ARCHIVE"), os.Getenv("KUBECTL_SPATE"), os.Getenv("NIC_FOLDER")
+	if archive == "" || plugin == "" || folder == "" {
+		t.Fatal("ENGINE_ARCHIVE, KUBECTL_SPATE or NIC_FOLDER is not set: see make nic")
+	}
+	job, err := os.ReadFile("job")
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(folder, "job"), job)
+	for _, profile := range []string{"flows", "flows-v4", "streams"} {
+		out, err := exec.Command(plugin, "plan", "--profile", profile, "plans/flows.yaml", "plans/streams.yaml").Output()
+		if err != nil {
+			t.Fatalf("%s cannot be planned: %v", profile, err)
+		}
+		write(t, filepath.Join(folder, profile+".plan"), out)
+	}
+	for try := 1; ; try++ {
+		machine := exec.Command("./machine", archive, folder)
+		machine.Stdout, machine.Stderr = os.Stdout, os.Stderr
+		err := machine.Run()
+		printed, unread := os.ReadFile(filepath.Join(folder, "results"))
+		if err == nil && unread == nil && strings.HasSuffix(string(printed), "=== end\n") {
+			return parse(t, string(printed))
+		}
+		if try == 2 {
+			t.Fatalf("the machine did not come to the job's end (%v); its console and results are in %s", err, folder)
+		}
+		t.Logf("the machine did not come to the job's end (%v): once more", err)
+	}
+}
+
+func write(t *testing.T, path string, content []byte) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, content, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func parse(t *testing.T, printed string) map[string]*result {
+	all := map[string]*result{}
+	for part := range strings.SplitSeq(printed, "=== ") {
+		name, rest, _ := strings.Cut(part, "\n")
+		stats, log, ended := strings.Cut(rest, "--- ended with ")
+		if !ended {
+			continue
+		}
+		r := &result{log: log, opened: map[string]opened{}}
+		if err := json.Unmarshal([]byte(stats), &r.stats); err != nil {
+			t.Errorf("%s: no result (%v); the engine said:\n%s", name, err, log)
+			continue
+		}
+		for line := range strings.Lines(log) {
+			var event struct {
+				opened
+				Message, Port string
+			}
+			if json.Unmarshal([]byte(line), &event) == nil && event.Message == "opened" {
+				r.opened[event.Port] = event.opened
+			}
+		}
+		all[name] = r
+	}
+	return all
+}
+
+// allFlows checks that every flow of each template came to its end with every byte, and that what left one port came to the other.
+func allFlows(t *testing.T, r *result) {
+	for _, template := range []struct {
+		name       string
+		asked, got uint64
+		questions  string
+	}{{"pages", 100, 100_000, "data_bytes"}, {"pages6", 100, 100_000, "data_bytes"}, {"questions", 40, 300, "message_bytes"}} {
+		if !r.has(template.name) {
+			continue
+		}
+		flows := r.counter(template.name, client, "connect_attempts")
+		if flows == 0 {
+			t.Errorf("%s: no flow began", template.name)
+		}
+		for _, want := range []struct {
+			side, counter string
+			value         uint64
+		}{
+			{client, "closed", flows},
+			{server, "closed", flows},
+			{client, "received_" + template.questions, flows * template.got},
+			{server, "received_" + template.questions, flows * template.asked},
+			{client, "bad_checksums", 0},
+			{server, "bad_checksums", 0},
+		} {
+			counter := want.counter
+			if template.questions == "message_bytes" {
+				counter = strings.Replace(counter, "received_message_bytes", "message_bytes_received", 1)
+			}
+			if got := r.counter(template.name, want.side, counter); got != want.value {
+				t.Errorf("%s: %s of %s is %d, want %d", template.name, counter, want.side, got, want.value)
+			}
+		}
+	}
+	// Emulated NICs drop silently what comes too fast; it was sent again then.
+	var again uint64
+	for _, template := range []string{"pages", "pages6"} {
+		again += r.counter(template, server, "retransmitted_packets") + r.counter(template, client, "retransmitted_packets")
+	}
+	for i, port := range r.stats.Ports {
+		other := r.stats.Ports[1-i]
+		if port.TxPackets > other.RxPackets+again {
+			t.Errorf("port %s sent %d packets, and port %s got %d: more are missing than the %d sent again",
+				port.Port, port.TxPackets, other.Port, other.RxPackets, again)
+		}
+	}
+}
+
+func isCut(t *testing.T, r *result) {
+	if cut := r.stats.Ports[1].TxCut; cut == 0 {
+		t.Error("the servers' device cut no frame into segments")
+	}
+}
+
+func isNotCut(t *testing.T, r *result) {
+	if cut := r.stats.Ports[1].TxCut; cut != 0 {
+		t.Errorf("the servers' device cut %d frames into segments", cut)
+	}
+}
+
+// comesHome checks that the device's hash is the one that is computed: every packet of TCP comes to the worker of its flow.
+func comesHome(t *testing.T, r *result) {
+	for i, worker := range r.stats.Workers {
+		flows := worker.Flows
+		if flows.Home == 0 || flows.HandedOff != 0 || flows.Lost != 0 {
+			t.Errorf("worker %d got %d packets home by hash, %d handed off, lost %d", i, flows.Home, flows.HandedOff, flows.Lost)
+		}
+	}
+}
+
+func allPackets(t *testing.T, r *result) {
+	if len(r.stats.Streams) != 2 {
+		t.Fatalf("%d streams, want 2", len(r.stats.Streams))
+	}
+	for _, stream := range r.stats.Streams {
+		if sent, got := stream.Measured.TxPackets, stream.Measured.RxPackets; sent < 900 || got != sent {
+			t.Errorf("%s: %d packets were sent, %d arrived", stream.Name, sent, got)
+		}
+	}
+}
