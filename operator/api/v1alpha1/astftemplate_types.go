@@ -145,7 +145,7 @@ type Programs struct {
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
-	// +kubebuilder:validation:MaxItems=1024
+	// +kubebuilder:validation:MaxItems=4096
 	Client []Command `json:"client,omitempty"`
 
 	// server is what a server does with each connection; the connection is closed behind the last command. Its variables are at most 4,
@@ -153,9 +153,12 @@ type Programs struct {
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
-	// +kubebuilder:validation:MaxItems=1024
+	// +kubebuilder:validation:MaxItems=4096
 	Server []Command `json:"server,omitempty"`
 }
+
+// MostCommands of a side's program, as Programs say to the API server.
+const MostCommands = 4096
 
 // Command is one step of a program: exactly one action, with a label if something jumps to it.
 //

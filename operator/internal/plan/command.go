@@ -52,6 +52,9 @@ type commands struct {
 func (p *Problems) commands(all []spatev1.Command, at *field.Path, data map[spatev1.DataReference][]byte) *program {
 	c := commands{Problems: p, data: data, labels: map[spatev1.EntryName]uint32{}, used: map[string]*field.Path{}}
 	c.program.program, c.numbers = &enginev1.Program{}, map[string]uint32{}
+	if len(all) > spatev1.MostCommands {
+		c.add(spatev1.ReasonInvalidSpec, at, "has %d commands; at most %d have room in a template: where they are those of a capture, name that as source.pcap", len(all), spatev1.MostCommands)
+	}
 	for i, command := range all {
 		if command.Label == "" {
 			continue

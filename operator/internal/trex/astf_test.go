@@ -214,8 +214,8 @@ func TestBuffersAreFilled(t *testing.T) {
 	got := importsASTF(t, astfJSON(request, answer, `"R0VU"`, `{"base": "R0VU", "size": 8, "fill": "YWI="}`, `"AP8AAQ=="`, fmt.Sprintf(`{"size": %d, "fill": "eA=="}`, len(long)+1)))
 	programs := got.Templates[0].Spec.Source.Programs
 	isYAML(t, programs.Client, `[{send: {content: {text: GETababa}}}]`)
-	isYAML(t, programs.Server, `[{send: {content: {from: {configMapName: p-buffer-2, key: payload}}}}]`)
-	if len(got.ConfigMaps) != 1 || got.ConfigMaps[0].Name != "p-buffer-2" || string(got.ConfigMaps[0].BinaryData["payload"]) != long+"x" {
+	isYAML(t, programs.Server, `[{send: {content: {from: {configMapName: p-payloads-1, key: payload-1}}}}]`)
+	if len(got.ConfigMaps) != 1 || got.ConfigMaps[0].Name != "p-payloads-1" || string(got.ConfigMaps[0].BinaryData["payload-1"]) != long+"x" {
 		t.Errorf("got %d maps", len(got.ConfigMaps))
 	}
 	counted := importsASTF(t, astfJSON(request, answer, `"R0VU"`, `{"base": "R0VU", "size": 6}`))
@@ -226,21 +226,23 @@ func TestLongBuffersAreSentInPieces(t *testing.T) {
 	got := importsASTF(t, astfJSON(`{"name": "tx_mode", "flags": 1}, {"name": "set_var", "id": 0, "val": 9}, `+request+`, {"name": "jmp_nz", "id": 0, "offset": -1}`, answer,
 		`"R0VU"`, `{"size": 2100000, "fill": "Kiw="}`, `"AP8AAQ=="`, `{"base": "Kis=", "size": 1000001}`))
 	programs := got.Templates[0].Spec.Source.Programs
-	const whole, rest = `{content: {from: {configMapName: p-buffer-1, key: payload}}, wait: false}`, `{content: {from: {configMapName: p-buffer-1-2, key: payload}}, wait: false}`
+	const whole, rest = `{content: {from: {configMapName: p-payloads-1, key: payload-1}}, wait: false}`, `{content: {from: {configMapName: p-payloads-2, key: payload-2}}, wait: false}`
 	isYAML(t, programs.Client, `[{set: {variable: var-0, value: 9}}, {label: step-3, send: `+whole+`}, {send: `+whole+`}, {send: `+rest+`}, {add: {variable: var-0, value: -1}},
 		{jump: {to: step-3, variable: var-0, comparison: NotEqual}}]`)
 	maps := map[string][]byte{}
 	for _, one := range got.ConfigMaps {
-		maps[one.Name] = one.BinaryData["payload"]
+		for _, piece := range one.BinaryData {
+			maps[one.Name] = piece
+		}
 	}
-	if filled := string(maps["p-buffer-1"]) + string(maps["p-buffer-1"]) + string(maps["p-buffer-1-2"]); filled != strings.Repeat("*,", 1_050_000) {
+	if filled := string(maps["p-payloads-1"]) + string(maps["p-payloads-1"]) + string(maps["p-payloads-2"]); filled != strings.Repeat("*,", 1_050_000) {
 		t.Errorf("%d bytes are sent, or others", len(filled))
 	}
 	want := []byte("*+")
 	for i := range 1_000_001 - len(want) {
 		want = append(want, byte(i))
 	}
-	if counted := slices.Concat(maps["p-buffer-2"], programs.Server[1].Send.Content.Base64); !bytes.Equal(counted, want) || len(programs.Server) != 2 || len(maps) != 3 {
+	if counted := slices.Concat(maps["p-payloads-3"], programs.Server[1].Send.Content.Base64); !bytes.Equal(counted, want) || len(programs.Server) != 2 || len(maps) != 3 {
 		t.Errorf("%d bytes are sent by %d commands of %d maps, or others", len(counted), len(programs.Server), len(maps))
 	}
 }

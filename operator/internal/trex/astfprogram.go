@@ -16,9 +16,6 @@ import (
 	spatev1 "spate.dev/operator/api/v1alpha1"
 )
 
-// mostCommands of a program here.
-const mostCommands = 1024
-
 // astfProgram is one of TRex's, which a side of any template may have.
 type astfProgram struct {
 	*astf
@@ -339,9 +336,6 @@ func (p *astfProgram) sideCommands(server bool) []spatev1.Command {
 		}
 		all = append(all, end)
 	}
-	if len(all) > mostCommands {
-		p.problems.add(p.path, "has %d commands here; at most %d are supported: where they were made of a capture, name that as a template's source.pcap", len(all), mostCommands)
-	}
 	return all
 }
 
@@ -380,7 +374,7 @@ func (p *astfProgram) made(index int, server bool, places []int) []spatev1.Comma
 		case c.Loop != nil:
 			c.Loop.To = labelOf(places[s.to])
 		case c.Send != nil:
-			pieces := p.buffers[s.buffer].sent()
+			pieces := p.sent(&p.buffers[s.buffer])
 			for _, piece := range pieces[:len(pieces)-1] {
 				before := c.DeepCopy()
 				before.Send.Content = piece
@@ -388,7 +382,7 @@ func (p *astfProgram) made(index int, server bool, places []int) []spatev1.Comma
 			}
 			c.Send.Content = pieces[len(pieces)-1]
 		case c.SendMessage != nil:
-			*c.SendMessage = p.buffers[s.buffer].sent()[0]
+			*c.SendMessage = p.sent(&p.buffers[s.buffer])[0]
 		}
 		all = append(all, *c)
 	}
