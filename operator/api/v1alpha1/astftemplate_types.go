@@ -429,7 +429,7 @@ type LoopCommand struct {
 
 // MarkCommand notes the time.
 type MarkCommand struct {
-	// variable that holds it.
+	// variable that holds it, in ns: add moves it.
 	Variable EntryName `json:"variable"`
 }
 

@@ -153,16 +153,19 @@ var instructions = map[string]command{
 		s.commands = []spatev1.Command{{Loop: &spatev1.LoopCommand{Since: called(o, "id", "tick"), Duration: span(o, "duration", second)}}}
 	}},
 	"add_stats": {read: func(_ *astfProgram, o *object, s *step) {
-		s.commands = []spatev1.Command{{Count: &spatev1.CountCommand{Counter: called(o, "stats_id", "stats")}}}
-		if value := o.whole("val", 0, math.MaxInt64); value != 1 {
-			o.wrong("val", "%d: counters count one at a time", value)
-		}
+		one := []spatev1.Command{{Count: &spatev1.CountCommand{Counter: called(o, "stats_id", "stats")}}}
+		s.commands = slices.Repeat(one, int(o.whole("val", 0, mostCounted)))
 	}},
-	"add_tick_var":   {refused: "times are marked and not moved; use set_tick_var where the time begins"},
+	"add_tick_var": {read: func(_ *astfProgram, o *object, s *step) {
+		s.commands = []spatev1.Command{{Add: &spatev1.VariableCommand{Variable: called(o, "id", "tick"), Value: nanoseconds(o, "duration", second)}}} // marks are in ns
+	}},
 	"add_tick_stats": {refused: "counters count and do not sum times up; round trips of UDP messages are measured by a template's latency"},
 	"set_template":   {refused: "a program opens no connections of other templates; give these a rate of their own, or go on within the connection by switchTemplate"},
 	"exec_template":  {refused: "a program opens no connections of other templates; give these a rate of their own, or go on within the connection by switchTemplate"},
 }
+
+// mostCounted in one go, which is a command each.
+const mostCounted = 100
 
 // Units of TRex's times in nanoseconds.
 const (
@@ -170,16 +173,20 @@ const (
 	second      = 1_000_000_000
 )
 
-// span of so many units, to the nanosecond.
+// span of so many units.
 func span(o *object, key string, unit int64) spatev1.Duration {
+	return duration(nanoseconds(o, key, unit))
+}
+
+func nanoseconds(o *object, key string, unit int64) int64 {
 	ns := o.decimal(key)
 	ns.Mul(ns, new(big.Rat).SetInt64(unit))
 	whole := new(big.Int).Quo(ns.Num(), ns.Denom())
 	if !whole.IsInt64() {
 		o.wrong(key, "is too long a time")
-		return "0s"
+		return 0
 	}
-	return duration(whole.Int64())
+	return whole.Int64()
 }
 
 // called gives a variable or counter a name by its number.
