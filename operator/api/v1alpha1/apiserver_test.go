@@ -444,6 +444,8 @@ var refused = map[string]map[string]change{
 		"rate in packets":      {"rate: 100cps", "rate: 100pps", []string{"spec.rate", "must be connections a second"}},
 		"mixed families":       {"last: 16.0.0.254", `last: "::1"`, []string{"spec.pools.clients[0]", "same family"}},
 		"two ends":             {"{httpMessage: {}}", "{httpMessage: {}, pattern: x}", []string{"spec.source.programs.client[5].receiveUntil", "exactly one of the fields in [pattern patternHex httpMessage]"}},
+		"any base64":           {"{text: hello}", `{base64: "+/8="}`, nil},
+		"half of base64":       {"{text: hello}", `{base64: "+/8=+/8"}`, []string{"spec.source.programs.client[1].send.content.base64", "should match"}},
 		"two contents":         {"{content: {text: hello}}", "{content: {text: hello, base64: aGk=}}", []string{"spec.source.programs.client[1].send.content", "exactly one of the fields in [text hex base64 size from]"}},
 		"half a field":         {"{offset: 1, counter: {width: 3}}", "{offset: 1}", []string{"spec.source.programs.server[1].send.content.fields[0]", "exactly one of the fields in [list counter]"}},
 		"a wide counter":       {"{width: 3}", "{width: 21}", []string{"fields[0].counter.width"}},

@@ -253,6 +253,8 @@ type Content struct {
 	// +optional
 	// +kubebuilder:validation:MinLength=4
 	// +kubebuilder:validation:MaxLength=65536
+	// +kubebuilder:validation:Pattern=`^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$`
+	// +kubebuilder:validation:Format=""
 	Base64 []byte `json:"base64,omitempty"`
 	// size in bytes of a fixed pattern: the byte at offset n is n modulo 251.
 	// +optional
