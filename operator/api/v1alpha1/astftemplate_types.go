@@ -145,7 +145,7 @@ type Programs struct {
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
-	// +kubebuilder:validation:MaxItems=1024
+	// +kubebuilder:validation:MaxItems=4096
 	Client []Command `json:"client,omitempty"`
 
 	// server is what a server does with each connection; the connection is closed behind the last command. Its variables are at most 4,
@@ -153,9 +153,12 @@ type Programs struct {
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
-	// +kubebuilder:validation:MaxItems=1024
+	// +kubebuilder:validation:MaxItems=4096
 	Server []Command `json:"server,omitempty"`
 }
+
+// MostCommands of a side's program, as Programs say to the API server.
+const MostCommands = 4096
 
 // Command is one step of a program: exactly one action, with a label if something jumps to it.
 //
@@ -250,6 +253,8 @@ type Content struct {
 	// +optional
 	// +kubebuilder:validation:MinLength=4
 	// +kubebuilder:validation:MaxLength=65536
+	// +kubebuilder:validation:Pattern=`^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$`
+	// +kubebuilder:validation:Format=""
 	Base64 []byte `json:"base64,omitempty"`
 	// size in bytes of a fixed pattern: the byte at offset n is n modulo 251.
 	// +optional
@@ -426,7 +431,7 @@ type LoopCommand struct {
 
 // MarkCommand notes the time.
 type MarkCommand struct {
-	// variable that holds it.
+	// variable that holds it, in ns: add moves it.
 	Variable EntryName `json:"variable"`
 }
 

@@ -6,6 +6,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -123,13 +124,7 @@ func (o *importTRex) run(command *cobra.Command, file string) error {
 		resources = append(resources, resource{"astftemplate", template})
 	}
 	resources = append(resources, resource{"trafficprofile", imported.Profile})
-	for _, r := range resources {
-		r.object.SetNamespace(o.namespace)
-	}
-	if o.output == "yaml" {
-		return show(command.OutOrStdout(), resources)
-	}
-	return save(o.output, resources)
+	return put(command, o.output, o.namespace, resources)
 }
 
 func (o *importTRex) addresses() error {
@@ -177,6 +172,31 @@ func nameOf(file string) string {
 type resource struct {
 	kind   string
 	object metav1.Object
+}
+
+// mostNoted is how long an object may be for `kubectl apply`, which notes it, as JSON, in an annotation: together these have 256 KiB.
+const mostNoted = 256*1024 - 512
+
+// put writes resources of a namespace to standard output (yaml), or into a folder.
+func put(command *cobra.Command, output, namespace string, resources []resource) error {
+	var long []string
+	for _, r := range resources {
+		r.object.SetNamespace(namespace)
+		text, err := json.Marshal(r.object)
+		if err != nil {
+			return err
+		}
+		if len(text) > mostNoted {
+			long = append(long, r.kind+" "+r.object.GetName())
+		}
+	}
+	if len(long) > 0 {
+		fmt.Fprintf(command.ErrOrStderr(), "note: use `kubectl apply --server-side`: objects of more than 256 KiB are too long for kubectl apply without it: %s\n", strings.Join(long, ", "))
+	}
+	if output == "yaml" {
+		return show(command.OutOrStdout(), resources)
+	}
+	return save(output, resources)
 }
 
 func show(to io.Writer, resources []resource) error {

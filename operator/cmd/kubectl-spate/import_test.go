@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -93,6 +94,20 @@ func TestImportWritesAFileForEachResource(t *testing.T) {
 	for _, name := range []string{"statelessstream-x-1.yaml", "trafficprofile-x.yaml"} {
 		if _, err := os.Stat(filepath.Join(folder, name)); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+func TestImportTellsWhatKubectlApplyDoesNotTake(t *testing.T) {
+	profile := func(size int) string {
+		return fmt.Sprintf(`{"buf_list": [{"size": %d}], "program_list": [{"commands": [{"name": "tx", "buf_index": 0}]}, {"commands": [{"name": "rx", "min_bytes": %d}]}],
+			"ip_gen_dist_list": [{"ip_start": "16.0.0.1", "ip_end": "16.0.0.9", "distribution": "seq", "dir": "c"}, {"ip_start": "48.0.0.1", "ip_end": "48.0.0.9", "distribution": "seq", "dir": "s"}],
+			"templates": [{"client_template": {"program_index": 0, "ip_gen": {"dist_client": {"index": 0}, "dist_server": {"index": 1}}, "port": 80, "cps": 1},
+			"server_template": {"program_index": 1, "assoc": [{"port": 80}]}}]}`, size, size)
+	}
+	for size, want := range map[int]string{180_000: "", 200_000: "note: use `kubectl apply --server-side`: objects of more than 256 KiB are too long for kubectl apply without it: configmap x-payloads-1\n"} {
+		if _, messages, err := importing(profile(size), "-", "--name", "x"); err != nil || messages != want {
+			t.Errorf("%d bytes: told %q, %v", size, messages, err)
 		}
 	}
 }

@@ -83,11 +83,5 @@ func (o *importPcap) run(command *cobra.Command, file string) error {
 		resources = append(resources, resource{"configmap", configMap})
 	}
 	resources = append(resources, resource{"astftemplate", imported.Template})
-	for _, r := range resources {
-		r.object.SetNamespace(o.namespace)
-	}
-	if o.output == "yaml" {
-		return show(command.OutOrStdout(), resources)
-	}
-	return save(o.output, resources)
+	return put(command, o.output, o.namespace, resources)
 }

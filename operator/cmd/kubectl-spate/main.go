@@ -5,7 +5,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -21,13 +20,12 @@ func run() error {
 	return newRootCommand().ExecuteContext(ctx)
 }
 
-// code tells an error, unless the engine did, and gives the exit code.
+// code tells an error, unless it is that of an engine, which told it, and gives the exit code.
 func code(err error) int {
-	var engine *exec.ExitError
-	switch {
+	switch engine, alone := err.(*exec.ExitError); { //nolint:errorlint // a wrapped one has something to tell
 	case err == nil:
 		return 0
-	case errors.As(err, &engine) && engine.Exited():
+	case alone && engine.Exited():
 		return engine.ExitCode()
 	}
 	fmt.Fprintln(os.Stderr, "error:", err)

@@ -4,6 +4,7 @@ package content
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -21,22 +22,69 @@ func TestBytesAreWrittenAsPeopleReadThem(t *testing.T) {
 		"long":          {long, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, configMap, err := Of([]byte(c.bytes), "web-1")
+			w := Writer{Name: "web"}
+			got, err := w.Write([]byte(c.bytes))
 			if err != nil || (got.Text == c.bytes) != c.text || bytes.Equal(got.Base64, []byte(c.bytes)) != c.base64 || (got.From == nil) != (c.text || c.base64) {
 				t.Errorf("got %v %v", got, err)
 			}
 			if got.From == nil {
-				if configMap != nil {
-					t.Errorf("got %v", configMap)
+				if len(w.ConfigMaps) > 0 {
+					t.Errorf("got %v", w.ConfigMaps)
 				}
 				return
 			}
-			if got.From.ConfigMapName != "web-1" || configMap.Name != "web-1" || string(configMap.BinaryData[got.From.Key]) != c.bytes {
-				t.Errorf("got %v in %v", got.From, configMap)
+			if got.From.ConfigMapName != "web-payloads-1" || w.ConfigMaps[0].Name != "web-payloads-1" || string(w.ConfigMaps[0].BinaryData[got.From.Key]) != c.bytes {
+				t.Errorf("got %v in %v", got.From, w.ConfigMaps)
 			}
 		})
 	}
-	if _, _, err := Of(make([]byte, MostInMap+1), "web"); err == nil || !strings.Contains(err.Error(), "at most 1000000 have room") {
+	if _, err := new(Writer).Write(make([]byte, MostInMap+1)); err == nil || !strings.Contains(err.Error(), "at most 1000000 have room") {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestTemplatesOfManyContentsStaySmall(t *testing.T) {
+	w := Writer{Name: "web"}
+	write := func(text string) (inline int) {
+		got, err := w.Write([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.From == nil {
+			return len(got.Text)
+		}
+		for _, one := range w.ConfigMaps {
+			if one.Name == string(got.From.ConfigMapName) && string(one.BinaryData[got.From.Key]) == text {
+				return 0
+			}
+		}
+		t.Fatalf("%v is not there", got.From)
+		return 0
+	}
+	for range 2 { // what templates share is stored once
+		w.Next()
+		inline := 0
+		for i := range 3000 {
+			inline += write(fmt.Sprintf("%01000d", i))
+		}
+		if inline > MostTogether || inline < MostTogether-1000 {
+			t.Errorf("%d bytes are in the template", inline)
+		}
+		if write("short") == 0 {
+			t.Error("it is shorter than where it would be")
+		}
+	}
+	stored := 0
+	for _, one := range w.ConfigMaps {
+		size := 0
+		for _, piece := range one.BinaryData {
+			size += len(piece)
+		}
+		if stored += size; size > mostShared {
+			t.Errorf("%s has %d bytes", one.Name, size)
+		}
+	}
+	if stored != 3_000_000-MostTogether/1000*1000 {
+		t.Errorf("%d bytes are stored", stored)
 	}
 }

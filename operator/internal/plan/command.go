@@ -9,7 +9,6 @@ import (
 	"maps"
 	"slices"
 
-	"google.golang.org/protobuf/proto"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	spatev1 "spate.dev/operator/api/v1alpha1"
@@ -26,6 +25,8 @@ const (
 type program struct {
 	program  *enginev1.Program
 	payloads []*enginev1.Payload
+	// numbers of the payloads, by what they are.
+	numbers  map[string]uint32
 	switches []switched
 }
 
@@ -50,7 +51,10 @@ type commands struct {
 // program makes commands into a program, one instruction each.
 func (p *Problems) commands(all []spatev1.Command, at *field.Path, data map[spatev1.DataReference][]byte) *program {
 	c := commands{Problems: p, data: data, labels: map[spatev1.EntryName]uint32{}, used: map[string]*field.Path{}}
-	c.program.program = &enginev1.Program{}
+	c.program.program, c.numbers = &enginev1.Program{}, map[string]uint32{}
+	if len(all) > spatev1.MostCommands {
+		c.add(spatev1.ReasonInvalidSpec, at, "has %d commands; at most %d have room in a template: where they are those of a capture, name that as source.pcap", len(all), spatev1.MostCommands)
+	}
 	for i, command := range all {
 		if command.Label == "" {
 			continue
@@ -168,12 +172,7 @@ func (c *commands) content(content *spatev1.Content, at *field.Path) uint32 {
 	if payload == nil {
 		return 0
 	}
-	same := func(other *enginev1.Payload) bool { return proto.Equal(payload, other) }
-	if known := slices.IndexFunc(c.payloads, same); known >= 0 {
-		return uint32(known)
-	}
-	c.payloads = append(c.payloads, payload)
-	return uint32(len(c.payloads) - 1)
+	return number(c.numbers, &c.payloads, payload, keyOf(payload))
 }
 
 func (c *commands) until(r *spatev1.ReceiveUntilCommand, at *field.Path) *enginev1.ReceiveUntil {

@@ -619,9 +619,10 @@ func ProfileDigest(profile *spatev1.TrafficProfile) string {
 // DataReferences are the ConfigMaps' and Secrets' keys that a profile's streams and templates name, each once.
 func DataReferences(profile *spatev1.TrafficProfile, streams map[string]*spatev1.StatelessStream, templates map[string]*spatev1.ASTFTemplate) []spatev1.DataReference {
 	var all []spatev1.DataReference
+	known := map[spatev1.DataReference]bool{}
 	add := func(ref *spatev1.DataReference) {
-		if ref != nil && !slices.Contains(all, *ref) {
-			all = append(all, *ref)
+		if ref != nil && !known[*ref] {
+			known[*ref], all = true, append(all, *ref)
 		}
 	}
 	for i := range profile.Spec.Traffic {

@@ -187,7 +187,7 @@ func written(name string, spec spatev1.ASTFTemplateSpec, resolved *enginev1.Plan
 	if from.Protocol == enginev1.TransportProtocol_TRANSPORT_PROTOCOL_UDP {
 		programs.Transport = spatev1.TransportUDP
 	}
-	w := writer{name: name, payloads: resolved.Stateful.Payloads, contents: map[uint32]spatev1.Content{}}
+	w := writer{contents: content.Writer{Name: name}, payloads: resolved.Stateful.Payloads}
 	programs.Client, programs.Server = w.commands(from.Client), w.commands(from.Server)
 	if len(w.wrong) > 0 {
 		return nil, errors.Join(w.wrong...)
@@ -196,22 +196,17 @@ func written(name string, spec spatev1.ASTFTemplateSpec, resolved *enginev1.Plan
 	if problems := plan.CheckTemplate(&spec); len(problems) > 0 {
 		return nil, fmt.Errorf("the template cannot be run: %w", problems)
 	}
-	return &Imported{ConfigMaps: w.configMaps, Template: &spatev1.ASTFTemplate{
+	return &Imported{ConfigMaps: w.contents.ConfigMaps, Template: &spatev1.ASTFTemplate{
 		TypeMeta:   metav1.TypeMeta{APIVersion: spatev1.GroupVersion.String(), Kind: "ASTFTemplate"},
 		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec,
 	}}, nil
 }
 
-// mostCommands of a side that a template has room for.
-const mostCommands = 1024
-
 // writer makes instructions into commands.
 type writer struct {
-	name       string
-	payloads   []*enginev1.Payload
-	contents   map[uint32]spatev1.Content
-	configMaps []*corev1.ConfigMap
-	wrong      []error
+	contents content.Writer
+	payloads []*enginev1.Payload
+	wrong    []error
 }
 
 func (w *writer) commands(program *enginev1.Program) []spatev1.Command {
@@ -222,9 +217,6 @@ func (w *writer) commands(program *enginev1.Program) []spatev1.Command {
 			w.wrong = append(w.wrong, fmt.Errorf("instruction %d, %T, is not known of captures", i, instruction.Kind))
 		}
 		all = append(all, command)
-	}
-	if len(all) > mostCommands {
-		w.wrong = append(w.wrong, fmt.Errorf("a side has %d commands; at most %d have room in a template: put the capture into a ConfigMap or on a volume, and name it as the template's source.pcap", len(all), mostCommands))
 	}
 	if len(all) == 0 {
 		all = []spatev1.Command{{Close: &spatev1.EmptyCommand{}}}
@@ -284,22 +276,15 @@ func span(ns uint64) spatev1.Duration {
 	return spatev1.Duration(strconv.FormatUint(ns, 10) + "ns")
 }
 
-// content of a payload, each written once.
+// content of a payload.
 func (w *writer) content(payload uint32) spatev1.Content {
-	if known, found := w.contents[payload]; found {
-		return known
-	}
 	if int(payload) >= len(w.payloads) {
 		w.wrong = append(w.wrong, fmt.Errorf("payload %d is none of the %d", payload, len(w.payloads)))
 		return spatev1.Content{}
 	}
-	made, configMap, err := content.Of(w.payloads[payload].GetBytes(), fmt.Sprintf("%s-payload-%d", w.name, len(w.configMaps)+1))
+	made, err := w.contents.Write(w.payloads[payload].GetBytes())
 	if err != nil {
 		w.wrong = append(w.wrong, fmt.Errorf("what is sent in one go %w", err))
 	}
-	if configMap != nil {
-		w.configMaps = append(w.configMaps, configMap)
-	}
-	w.contents[payload] = made
 	return made
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/gopacket/gopacket/pcapgo"
 	"sigs.k8s.io/yaml"
 
+	spatev1 "spate.dev/operator/api/v1alpha1"
 	"spate.dev/operator/internal/content"
 	"spate.dev/operator/internal/engine"
 )
@@ -91,7 +92,7 @@ func TestLongPayloadsAreInConfigMaps(t *testing.T) {
 		t.Fatal(err)
 	}
 	client := got.Template.Spec.Source.Programs.Client
-	if len(got.ConfigMaps) != 1 || got.ConfigMaps[0].Name != "web-payload-1" || client[0].Send.Content.From.ConfigMapName != "web-payload-1" || *client[1].Send.Content.From != *client[0].Send.Content.From {
+	if len(got.ConfigMaps) != 1 || got.ConfigMaps[0].Name != "web-payloads-1" || client[0].Send.Content.From.ConfigMapName != "web-payloads-1" || *client[1].Send.Content.From != *client[0].Send.Content.From {
 		t.Errorf("got %v, %v", got.ConfigMaps, client)
 	}
 }
@@ -130,7 +131,7 @@ func TestASessionOverIPv6IsToldWhereItsPoolsAreIPv4(t *testing.T) {
 }
 
 func TestSessionsThatAreRefused(t *testing.T) {
-	many := strings.Repeat(`{"sendMessage": {}}, `, mostCommands) + `{"close": {}}`
+	many := strings.Repeat(`{"sendMessage": {}}, `, spatev1.MostCommands) + `{"close": {}}`
 	for name, c := range map[string]struct {
 		answer string
 		code   int
@@ -144,7 +145,7 @@ func TestSessionsThatAreRefused(t *testing.T) {
 		"no plan":           {"hello", 0, "web", Options{}, "compile --resolved printed no plan"},
 		"unknown commands":  {resolved("TCP", `{"mark": 0}`, `{"accept": {}}`), 0, "web", Options{}, "instruction 0, *enginev1.Instruction_Mark, is not known of captures"},
 		"no such payload":   {resolved("TCP", `{"send": {"payload": 2}}`, `{"accept": {}}`), 0, "web", Options{}, "payload 2 is none of the 2"},
-		"a long session":    {resolved("UDP", many, `{"close": {}}`), 0, "web", Options{}, "a side has 1025 commands; at most 1024 have room in a template"},
+		"a long session":    {resolved("UDP", many, `{"close": {}}`), 0, "web", Options{}, "spec.source.programs.client: has 4097 commands; at most 4096 have room in a template"},
 		"a name":            {"", 0, "Web_1", Options{}, `the name "Web_1" must be`},
 		"a range":           {"", 0, "web", Options{Clients: "a-b"}, `clients "a-b": must be an address`},
 		"clients of IPv6":   {"", 0, "web", Options{Clients: "2001:db8::1"}, "clients are IPv6, so servers are needed as IPv6 too: give both --clients and --servers"},

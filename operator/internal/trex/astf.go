@@ -15,11 +15,11 @@ import (
 	"strconv"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/content"
 	"spate.dev/operator/internal/plan"
 )
 
@@ -50,6 +50,7 @@ func isASTF(data []byte) bool {
 type astf struct {
 	*importer
 	buffers  []buffer
+	contents content.Writer
 	pools    []addresses
 	programs []*astfProgram
 	servers  []listener
@@ -70,7 +71,7 @@ type addresses struct {
 
 // importASTF reads a stateful profile.
 func (in *importer) importASTF(data []byte) (*Imported, error) {
-	a := &astf{importer: in}
+	a := &astf{importer: in, contents: content.Writer{Name: in.name}}
 	o := in.problems.object(data, "$")
 	a.readBuffers(o)
 	for i, raw := range o.list("ip_gen_dist_list") {
@@ -105,7 +106,7 @@ func (in *importer) importASTF(data []byte) (*Imported, error) {
 	if len(in.problems.errs) > 0 {
 		return nil, errors.Join(in.problems.errs...)
 	}
-	a.made.ConfigMaps = a.configMaps()
+	a.made.ConfigMaps = a.contents.ConfigMaps
 	a.made.Notes = in.notes.all
 	return &a.made, nil
 }
@@ -210,6 +211,7 @@ func (a *astf) sides(t *spatev1.ASTFTemplate, index int, client, server *object)
 		server.wrong("program_index", "the servers' program is of another transport than the clients'")
 		return
 	}
+	a.contents.Next()
 	programs := &spatev1.Programs{Transport: spatev1.TransportTCP, Client: clients.sideCommands(false), Server: servers.sideCommands(true)}
 	if clients.udp {
 		programs.Transport = spatev1.TransportUDP
@@ -388,12 +390,4 @@ func wide(upper []byte, lower netip.Addr) netip.Addr {
 	four := lower.As4()
 	copy(all[12:], four[:])
 	return netip.AddrFrom16(all)
-}
-
-// configMaps hold the buffers that are too long for a template.
-func (a *astf) configMaps() (all []*corev1.ConfigMap) {
-	for i := range a.buffers {
-		all = append(all, a.buffers[i].configMaps...)
-	}
-	return all
 }

@@ -134,6 +134,9 @@ func TestCommandsOfTRexKeepTheirMeaning(t *testing.T) {
 			`[{send: {content: {text: GET}}}, {set: {variable: always, value: 0}}, {jump: {to: step-4, variable: always, comparison: Equal}}, {delay: {min: 0s}}, {label: step-4, send: {content: {text: GET}}}]`},
 		"a loop for a time": {`{"name": "set_tick_var", "id": 0}, ` + request + `, {"name": "jmp_dp", "id": 0, "offset": -1, "duration": 0.5}`,
 			`[{mark: {variable: tick-0}}, {label: step-2, send: {content: {text: GET}}}, {loop: {to: step-2, since: tick-0, duration: 500ms}}]`},
+		"a moved mark": {`{"name": "set_tick_var", "id": 0}, {"name": "delay", "usec": 1000}, {"name": "add_tick_var", "id": 0, "duration": 0.25}, {"name": "jmp_dp", "id": 0, "offset": -2, "duration": 0.5}`,
+			`[{mark: {variable: tick-0}}, {label: step-2, delay: {min: 1ms}}, {add: {variable: tick-0, value: 250000000}}, {loop: {to: step-2, since: tick-0, duration: 500ms}}]`},
+		"counts": {`{"name": "add_stats", "stats_id": 0, "val": 2}, {"name": "add_stats", "stats_id": 1, "val": 0}, ` + request, `[{count: {counter: stats-0}}, {count: {counter: stats-0}}, {send: {content: {text: GET}}}]`},
 		"sums in a row": {wait + `, ` + request + `, {"name": "rx", "min_bytes": 8}, {"name": "rx", "min_bytes": 2}`,
 			`[{receive: {bytes: 3}}, {send: {content: {text: GET}}}, {receive: {bytes: 8}}, {receive: {bytes: 8}}]`},
 		"shares in a loop": {wait + `, {"name": "set_var", "id": 0, "val": 9}, {"name": "rx", "min_bytes": 8}, {"name": "jmp_nz", "id": 0, "offset": -1}, {"name": "rx", "min_bytes": 9}`,
@@ -214,8 +217,8 @@ func TestBuffersAreFilled(t *testing.T) {
 	got := importsASTF(t, astfJSON(request, answer, `"R0VU"`, `{"base": "R0VU", "size": 8, "fill": "YWI="}`, `"AP8AAQ=="`, fmt.Sprintf(`{"size": %d, "fill": "eA=="}`, len(long)+1)))
 	programs := got.Templates[0].Spec.Source.Programs
 	isYAML(t, programs.Client, `[{send: {content: {text: GETababa}}}]`)
-	isYAML(t, programs.Server, `[{send: {content: {from: {configMapName: p-buffer-2, key: payload}}}}]`)
-	if len(got.ConfigMaps) != 1 || got.ConfigMaps[0].Name != "p-buffer-2" || string(got.ConfigMaps[0].BinaryData["payload"]) != long+"x" {
+	isYAML(t, programs.Server, `[{send: {content: {from: {configMapName: p-payloads-1, key: payload-1}}}}]`)
+	if len(got.ConfigMaps) != 1 || got.ConfigMaps[0].Name != "p-payloads-1" || string(got.ConfigMaps[0].BinaryData["payload-1"]) != long+"x" {
 		t.Errorf("got %d maps", len(got.ConfigMaps))
 	}
 	counted := importsASTF(t, astfJSON(request, answer, `"R0VU"`, `{"base": "R0VU", "size": 6}`))
@@ -226,21 +229,23 @@ func TestLongBuffersAreSentInPieces(t *testing.T) {
 	got := importsASTF(t, astfJSON(`{"name": "tx_mode", "flags": 1}, {"name": "set_var", "id": 0, "val": 9}, `+request+`, {"name": "jmp_nz", "id": 0, "offset": -1}`, answer,
 		`"R0VU"`, `{"size": 2100000, "fill": "Kiw="}`, `"AP8AAQ=="`, `{"base": "Kis=", "size": 1000001}`))
 	programs := got.Templates[0].Spec.Source.Programs
-	const whole, rest = `{content: {from: {configMapName: p-buffer-1, key: payload}}, wait: false}`, `{content: {from: {configMapName: p-buffer-1-2, key: payload}}, wait: false}`
+	const whole, rest = `{content: {from: {configMapName: p-payloads-1, key: payload-1}}, wait: false}`, `{content: {from: {configMapName: p-payloads-2, key: payload-2}}, wait: false}`
 	isYAML(t, programs.Client, `[{set: {variable: var-0, value: 9}}, {label: step-3, send: `+whole+`}, {send: `+whole+`}, {send: `+rest+`}, {add: {variable: var-0, value: -1}},
 		{jump: {to: step-3, variable: var-0, comparison: NotEqual}}]`)
 	maps := map[string][]byte{}
 	for _, one := range got.ConfigMaps {
-		maps[one.Name] = one.BinaryData["payload"]
+		for _, piece := range one.BinaryData {
+			maps[one.Name] = piece
+		}
 	}
-	if filled := string(maps["p-buffer-1"]) + string(maps["p-buffer-1"]) + string(maps["p-buffer-1-2"]); filled != strings.Repeat("*,", 1_050_000) {
+	if filled := string(maps["p-payloads-1"]) + string(maps["p-payloads-1"]) + string(maps["p-payloads-2"]); filled != strings.Repeat("*,", 1_050_000) {
 		t.Errorf("%d bytes are sent, or others", len(filled))
 	}
 	want := []byte("*+")
 	for i := range 1_000_001 - len(want) {
 		want = append(want, byte(i))
 	}
-	if counted := slices.Concat(maps["p-buffer-2"], programs.Server[1].Send.Content.Base64); !bytes.Equal(counted, want) || len(programs.Server) != 2 || len(maps) != 3 {
+	if counted := slices.Concat(maps["p-payloads-3"], programs.Server[1].Send.Content.Base64); !bytes.Equal(counted, want) || len(programs.Server) != 2 || len(maps) != 3 {
 		t.Errorf("%d bytes are sent by %d commands of %d maps, or others", len(counted), len(programs.Server), len(maps))
 	}
 }
@@ -303,9 +308,9 @@ func TestWhatStatefulProfilesMayNotSay(t *testing.T) {
 		"an unknown command":      {with(`{"name": "dance"}`), nil, `$.program_list[0].commands[0].name: "dance" is no command`},
 		"another template":        {with(`{"name": "set_template", "tg_id": 1}`), nil, "set_template is not supported: a program opens no connections"},
 		"its execution":           {with(`{"name": "exec_template"}`), nil, "exec_template is not supported"},
-		"a moved mark":            {with(`{"name": "add_tick_var", "id": 0, "duration": 1}`), nil, "add_tick_var is not supported"},
 		"a sum of times":          {with(`{"name": "add_tick_stats", "stats_id": 0, "var_id": 0}`), nil, "add_tick_stats is not supported"},
-		"a count of two":          {with(`{"name": "add_stats", "stats_id": 0, "val": 2}`), nil, "commands[0].val: 2: counters count one at a time"},
+		"a great count":           {with(`{"name": "add_stats", "stats_id": 0, "val": 101}`), nil, "commands[0].val: 101 is not a whole number from 0 to 100"},
+		"too many commands":       {with(request + strings.Repeat(`, {"name": "delay", "usec": 1}`, spatev1.MostCommands)), nil, "template 1: $.templates[0]: as ASTFTemplate p-web-a it cannot be run: spec.source.programs.client: has 4097 commands; at most 4096 have room"},
 		"a message over TCP":      {with(`{"name": "tx_msg", "buf_index": 0}`), nil, "tx_msg is no command of this program's transport"},
 		"a late connect":          {with(request + `, {"name": "connect"}`), nil, "commands[1].name: connect must be the first command"},
 		"an early reset":          {with(`{"name": "reset"}, ` + request), nil, "commands[0].name: reset must be the last command"},

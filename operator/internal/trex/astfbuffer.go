@@ -9,9 +9,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"strconv"
-
-	corev1 "k8s.io/api/core/v1"
 
 	spatev1 "spate.dev/operator/api/v1alpha1"
 	"spate.dev/operator/internal/content"
@@ -19,12 +16,8 @@ import (
 
 // buffer is bytes that programs send.
 type buffer struct {
-	path   string
-	object string
-	bytes  []byte
-	// contents are what commands that send it say, and configMaps hold it if it is long; empty until a template sends it.
-	contents   []spatev1.Content
-	configMaps []*corev1.ConfigMap
+	path  string
+	bytes []byte
 }
 
 const (
@@ -38,7 +31,7 @@ const (
 
 func (a *astf) readBuffers(o *object) {
 	for i, raw := range o.list("buf_list") {
-		b := buffer{path: fmt.Sprintf("$.buf_list[%d]", i), object: a.name + "-buffer-" + strconv.Itoa(i+1)}
+		b := buffer{path: fmt.Sprintf("$.buf_list[%d]", i)}
 		var text string
 		if json.Unmarshal(raw, &text) == nil {
 			b.bytes = a.base64(b.path, text)
@@ -92,40 +85,17 @@ func (a *astf) filled(o *object) []byte {
 }
 
 // sent are the contents of the commands that send it, one behind the other: one, but for what is longer than a ConfigMap.
-func (b *buffer) sent() []spatev1.Content {
-	if b.contents != nil {
-		return b.contents
-	}
-	var all []spatev1.Content
-	same := map[string]spatev1.Content{}
+func (a *astf) sent(b *buffer) (all []spatev1.Content) {
 	for left := b.bytes; len(left) > 0; {
 		piece := left
 		if len(left) > content.MostInMap {
 			piece = left[:mostPiece]
 		}
-		written, found := same[string(piece)]
-		if !found {
-			written = b.written(piece)
-			same[string(piece)] = written
+		written, err := a.contents.Write(piece)
+		if err != nil {
+			panic(err) // its length is a piece's
 		}
 		all, left = append(all, written), left[len(piece):]
 	}
-	b.contents = all
 	return all
-}
-
-// written is a piece of it.
-func (b *buffer) written(piece []byte) spatev1.Content {
-	object := b.object
-	if n := len(b.configMaps); n > 0 {
-		object += "-" + strconv.Itoa(n+1)
-	}
-	written, configMap, err := content.Of(piece, object)
-	if err != nil {
-		panic(err) // its length is a piece's
-	}
-	if configMap != nil {
-		b.configMaps = append(b.configMaps, configMap)
-	}
-	return written
 }

@@ -16,9 +16,6 @@ import (
 	spatev1 "spate.dev/operator/api/v1alpha1"
 )
 
-// mostCommands of a program here.
-const mostCommands = 1024
-
 // astfProgram is one of TRex's, which a side of any template may have.
 type astfProgram struct {
 	*astf
@@ -156,16 +153,19 @@ var instructions = map[string]command{
 		s.commands = []spatev1.Command{{Loop: &spatev1.LoopCommand{Since: called(o, "id", "tick"), Duration: span(o, "duration", second)}}}
 	}},
 	"add_stats": {read: func(_ *astfProgram, o *object, s *step) {
-		s.commands = []spatev1.Command{{Count: &spatev1.CountCommand{Counter: called(o, "stats_id", "stats")}}}
-		if value := o.whole("val", 0, math.MaxInt64); value != 1 {
-			o.wrong("val", "%d: counters count one at a time", value)
-		}
+		one := []spatev1.Command{{Count: &spatev1.CountCommand{Counter: called(o, "stats_id", "stats")}}}
+		s.commands = slices.Repeat(one, int(o.whole("val", 0, mostCounted)))
 	}},
-	"add_tick_var":   {refused: "times are marked and not moved; use set_tick_var where the time begins"},
+	"add_tick_var": {read: func(_ *astfProgram, o *object, s *step) {
+		s.commands = []spatev1.Command{{Add: &spatev1.VariableCommand{Variable: called(o, "id", "tick"), Value: nanoseconds(o, "duration", second)}}} // marks are in ns
+	}},
 	"add_tick_stats": {refused: "counters count and do not sum times up; round trips of UDP messages are measured by a template's latency"},
 	"set_template":   {refused: "a program opens no connections of other templates; give these a rate of their own, or go on within the connection by switchTemplate"},
 	"exec_template":  {refused: "a program opens no connections of other templates; give these a rate of their own, or go on within the connection by switchTemplate"},
 }
+
+// mostCounted in one go, which is a command each.
+const mostCounted = 100
 
 // Units of TRex's times in nanoseconds.
 const (
@@ -173,16 +173,20 @@ const (
 	second      = 1_000_000_000
 )
 
-// span of so many units, to the nanosecond.
+// span of so many units.
 func span(o *object, key string, unit int64) spatev1.Duration {
+	return duration(nanoseconds(o, key, unit))
+}
+
+func nanoseconds(o *object, key string, unit int64) int64 {
 	ns := o.decimal(key)
 	ns.Mul(ns, new(big.Rat).SetInt64(unit))
 	whole := new(big.Int).Quo(ns.Num(), ns.Denom())
 	if !whole.IsInt64() {
 		o.wrong(key, "is too long a time")
-		return "0s"
+		return 0
 	}
-	return duration(whole.Int64())
+	return whole.Int64()
 }
 
 // called gives a variable or counter a name by its number.
@@ -339,9 +343,6 @@ func (p *astfProgram) sideCommands(server bool) []spatev1.Command {
 		}
 		all = append(all, end)
 	}
-	if len(all) > mostCommands {
-		p.problems.add(p.path, "has %d commands here; at most %d are supported: where they were made of a capture, name that as a template's source.pcap", len(all), mostCommands)
-	}
 	return all
 }
 
@@ -380,7 +381,7 @@ func (p *astfProgram) made(index int, server bool, places []int) []spatev1.Comma
 		case c.Loop != nil:
 			c.Loop.To = labelOf(places[s.to])
 		case c.Send != nil:
-			pieces := p.buffers[s.buffer].sent()
+			pieces := p.sent(&p.buffers[s.buffer])
 			for _, piece := range pieces[:len(pieces)-1] {
 				before := c.DeepCopy()
 				before.Send.Content = piece
@@ -388,7 +389,7 @@ func (p *astfProgram) made(index int, server bool, places []int) []spatev1.Comma
 			}
 			c.Send.Content = pieces[len(pieces)-1]
 		case c.SendMessage != nil:
-			*c.SendMessage = p.buffers[s.buffer].sent()[0]
+			*c.SendMessage = p.sent(&p.buffers[s.buffer])[0]
 		}
 		all = append(all, *c)
 	}

@@ -8,6 +8,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -167,37 +168,45 @@ func (s *scope) resolve(ctx context.Context) error {
 	return nil
 }
 
-// data reads the ConfigMaps and Secrets that streams and templates name. They are not watched: a run has what was there when it was made.
+// data reads the ConfigMaps and Secrets that streams and templates name, each once. They are not watched: a run has what was there
+// when it was made.
 func (s *scope) data(ctx context.Context, in *plan.Input) error {
 	in.Data = map[spatev1.DataReference][]byte{}
+	read := map[spatev1.DataReference]map[string][]byte{}
 	for _, ref := range plan.DataReferences(s.profile, in.Streams, in.Templates) {
-		key := client.ObjectKey{Namespace: s.profile.Namespace, Name: string(ref.ConfigMapName)}
-		var keep func() ([]byte, bool)
-		var object client.Object
-		if ref.SecretName != "" {
-			key.Name = string(ref.SecretName)
-			secret := &corev1.Secret{}
-			object, keep = secret, func() ([]byte, bool) { bytes, found := secret.Data[ref.Key]; return bytes, found }
-		} else {
-			configMap := &corev1.ConfigMap{}
-			object, keep = configMap, func() ([]byte, bool) {
-				if bytes, found := configMap.BinaryData[ref.Key]; found {
-					return bytes, true
-				}
-				text, found := configMap.Data[ref.Key]
-				return []byte(text), found
+		whole := spatev1.DataReference{ConfigMapName: ref.ConfigMapName, SecretName: ref.SecretName}
+		keys, known := read[whole]
+		if !known {
+			var err error
+			if keys, err = s.keys(ctx, whole); err != nil {
+				return err
 			}
+			read[whole] = keys
 		}
-		if err := s.r.Live.Get(ctx, key, object); apierrors.IsNotFound(err) {
-			continue // told when the profile is resolved
-		} else if err != nil {
-			return err
-		}
-		if bytes, found := keep(); found {
+		if bytes, found := keys[ref.Key]; found {
 			in.Data[ref] = bytes
 		}
 	}
 	return nil
+}
+
+// keys of a ConfigMap or Secret; none if there is none, which is told when the profile is resolved.
+func (s *scope) keys(ctx context.Context, of spatev1.DataReference) (map[string][]byte, error) {
+	key := client.ObjectKey{Namespace: s.profile.Namespace, Name: string(of.SecretName)}
+	if of.SecretName != "" {
+		secret := &corev1.Secret{}
+		err := s.r.Live.Get(ctx, key, secret)
+		return secret.Data, client.IgnoreNotFound(err)
+	}
+	key.Name = string(of.ConfigMapName)
+	configMap := &corev1.ConfigMap{}
+	err := s.r.Live.Get(ctx, key, configMap)
+	all := map[string][]byte{}
+	for key, text := range configMap.Data {
+		all[key] = []byte(text)
+	}
+	maps.Copy(all, configMap.BinaryData)
+	return all, client.IgnoreNotFound(err)
 }
 
 // tried is what became of trying a plan.

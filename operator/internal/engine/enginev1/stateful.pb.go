@@ -1991,7 +1991,7 @@ type Instruction_Loop struct {
 }
 
 type Instruction_Mark struct {
-	// Notes the time in a variable.
+	// Notes the time in a variable, in ns: what adds to it moves the mark.
 	Mark uint32 `protobuf:"varint,17,opt,name=mark,proto3,oneof"`
 }
 
