@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a short connection costs without TCP: the instructions that both ends of `short-connections` take for what is on the
+//! wire, is counted and is waited for. Frames are read, verified, looked up, written and summed up by the stack's own parts; but
+//! what an end does then is written down beforehand, step after step, for a path without loss and for a peer that is it itself.
+//! There is no program, no window, no time-out that would do anything, and whatever else arrives is a panic. No stack that does
+//! more can take less with these parts.
+//!
+//! ```sh
+//! cargo build --release -p spate-stateful --example short_cost
+//! for connections in 10000 40000; do
+//!   valgrind --tool=callgrind --callgrind-out-file=/dev/null target/release/examples/short_cost $connections 2>&1 | grep Collected
+//! done   # the difference by 30000
+//! ```
+use std::{collections::VecDeque, env, hint::black_box};
+
+use spate_stateful::{
+    Count, Counters, Finish, Payload,
+    flow::{Flow, State, is},
+    packet::{Below, ETHERNET, Ends, Head, Options, Plain, Segment, TCP_HEADER, TIMESTAMPS_LEN, flag},
+    slab::Slab,
+    table::Table,
+    wheel::{self, Link, Links, Wheel},
+};
+use spate_stats::Times;
+
+/// Connections that may be open at a time, those in TIME-WAIT among them.
+const MOST: usize = 400_000;
+/// Bytes of a request, and of a response.
+const DATA: u32 = 100;
+const SERVER_PORT: u16 = 80;
+const BELOW: usize = ETHERNET + 20;
+const SYN_OPTIONS: usize = 20;
+const TIME_WAIT_NS: u64 = 1_000_000_000;
+const LEAST_RTO_NS: u64 = 200_000_000;
+
+/// A burst's frames, in place.
+struct Frames {
+    buffers: Vec<[u8; 2048]>,
+    lens: Vec<usize>,
+}
+
+impl Frames {
+    fn new() -> Self {
+        Self { buffers: vec![[0; 2048]; 64], lens: Vec::with_capacity(64) }
+    }
+
+    #[inline]
+    fn frame(&mut self, len: usize) -> &mut [u8] {
+        let buffer = &mut self.buffers[self.lens.len()];
+        self.lens.push(len);
+        &mut buffer[..len]
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        self.buffers.iter().zip(&self.lens).map(|(buffer, len)| &buffer[..*len])
+    }
+}
+
+struct Flows(Slab<Flow>);
+
+impl Links for Flows {
+    #[inline]
+    fn link(&mut self, index: u32) -> &mut Link {
+        &mut self.0[index].link
+    }
+}
+
+/// Clients or servers.
+struct Side {
+    counters: Counters,
+    connect_times: Times,
+    round_trips: Times,
+}
+
+struct BothEnds {
+    flows: Flows,
+    table: Table,
+    wheel: Wheel,
+    time_waits: VecDeque<(u32, u32)>,
+    /// Clients, servers.
+    sides: [Side; 2],
+    /// Those with something to send.
+    ready: Vec<u32>,
+    payload: Payload,
+}
+
+/// As the stack's.
+#[inline]
+fn hash(local: u32, remote: u32, local_port: u16, remote_port: u16) -> u32 {
+    let addresses = u64::from(local) << 32 | u64::from(remote);
+    let ports = u64::from(local_port) << 48 | u64::from(remote_port) << 32;
+    let mixed = u128::from(addresses ^ 0x9e37_79b9_7f4a_7c15).wrapping_mul(u128::from(ports ^ 0xd1b5_4a32_d192_ed03));
+    let folded = (mixed >> 64) as u64 ^ mixed as u64;
+    (folded.wrapping_mul(0x9fb2_1c65_1e98_df25) >> 32) as u32
+}
+
+#[inline]
+fn us(now: u64) -> u32 {
+    (now >> 10) as u32
+}
+
+impl BothEnds {
+    fn new(now: u64) -> Self {
+        let side =
+            || Side { counters: Counters::default(), connect_times: Times::default(), round_trips: Times::default() };
+        Self {
+            flows: Flows(Slab::new(MOST, Flow::NOTHING)),
+            table: Table::new(MOST),
+            wheel: Wheel::new(wheel::tick_at(now)),
+            time_waits: VecDeque::with_capacity(MOST),
+            sides: [side(), side()],
+            ready: Vec::with_capacity(64),
+            payload: Payload::pattern(DATA.into()),
+        }
+    }
+
+    #[inline]
+    fn find(&self, hash: u32, local: u32, remote: u32, local_port: u16, remote_port: u16) -> Option<u32> {
+        let is = |flow: &Flow| {
+            flow.local == local
+                && flow.remote == remote
+                && flow.local_port == local_port
+                && flow.remote_port == remote_port
+        };
+        self.table.find(hash, |index| is(&self.flows.0[index]))
+    }
+
+    #[inline]
+    fn add(&mut self, hash: u32, flow: Flow, now: u64) {
+        let index = self.flows.0.take().expect("a place");
+        let isn = hash.wrapping_mul(0x9e37_79b9);
+        self.flows.0[index] =
+            Flow { snd_una: isn, snd_nxt: isn, snd_max: isn, snd_end: isn.wrapping_add(1), rtt_at: us(now), ..flow };
+        self.table.insert(hash, index);
+        self.wheel.set(&mut self.flows, index, wheel::tick_at(now + LEAST_RTO_NS));
+        self.ready.push(index);
+    }
+
+    #[inline(never)]
+    fn open(&mut self, number: u64, local: u32, remote: u32, local_port: u16, now: u64) {
+        let hash = hash(local, remote, local_port, SERVER_PORT);
+        assert_eq!(self.find(hash, local, remote, local_port, SERVER_PORT), None);
+        self.sides[0].counters.one(Count::ConnectAttempts);
+        let state = State::SynSent;
+        let flags = is::CLIENT | is::OPEN;
+        let ports = (local_port, SERVER_PORT);
+        let (local_port, remote_port) = ports;
+        self.add(hash, Flow { local, remote, local_port, remote_port, number, state, flags, ..Flow::NOTHING }, now);
+    }
+
+    #[inline(never)]
+    fn receive_all(&mut self, frames: &Frames, now: u64) {
+        let mut hashes = [0; 64];
+        for (frame, hash_of) in frames.iter().zip(&mut hashes) {
+            let (source, destination, ports, _) = Plain::ends(frame).expect("a whole frame");
+            *hash_of = hash(destination, source, ports as u16, (ports >> 16) as u16);
+            self.table.fetch(*hash_of);
+        }
+        for hash in &hashes[..frames.lens.len()] {
+            black_box(self.table.first(*hash));
+        }
+        for (frame, hash) in frames.iter().zip(hashes) {
+            self.receive(frame, hash, now);
+        }
+    }
+
+    #[inline(never)]
+    fn receive(&mut self, frame: &[u8], hash: u32, now: u64) {
+        let plain = Plain::read(frame, false).expect("right checksums");
+        let s = &plain.segment;
+        let (local, remote) = (plain.destination, plain.source);
+        let (local_port, remote_port) = (s.destination_port, s.source_port);
+        let Some(index) = self.find(hash, local, remote, local_port, remote_port) else {
+            assert_eq!(s.flags, flag::SYN);
+            self.sides[1].counters.one(Count::ReceivedPackets);
+            let mut flow = Flow { local, remote, local_port, remote_port, side: 1, flags: is::OPEN, ..Flow::NOTHING };
+            flow.state = State::SynReceived;
+            agree(&mut flow, s);
+            return self.add(hash, flow, now);
+        };
+        let flow = &mut self.flows.0[index];
+        let Side { counters, connect_times, round_trips } = &self.sides[usize::from(flow.side)];
+        counters.one(Count::ReceivedPackets);
+        assert_eq!(s.ack, flow.snd_max);
+        flow.snd_una = s.ack;
+        flow.snd_wnd = u32::from(s.window) << 7;
+        (flow.snd_wl1, flow.snd_wl2) = (s.seq, s.ack);
+        let rtt = us(now).wrapping_sub(flow.rtt_at);
+        counters.one(Count::RoundTrips);
+        if matches!(flow.state, State::SynSent | State::SynReceived) {
+            counters.one(Count::Connects);
+            connect_times.record(u64::from(rtt) << 10);
+            (flow.srtt, flow.rttvar) = (rtt, rtt / 2);
+            // What the program sends next.
+            counters.add(Count::QueuedBytes, DATA.into());
+            flow.snd_end = flow.snd_end.wrapping_add(DATA);
+        } else {
+            counters.one(Count::AckedPackets);
+            counters.add(Count::AckedBytes, DATA.into());
+            round_trips.record(u64::from(rtt) << 10);
+            flow.rttvar = flow.rttvar - flow.rttvar / 4 + flow.srtt.abs_diff(rtt) / 4;
+            flow.srtt = flow.srtt - flow.srtt / 8 + rtt / 8;
+        }
+        match flow.state {
+            State::SynSent => {
+                assert_eq!(s.flags, flag::SYN | flag::ACK);
+                agree(flow, s);
+                flow.state = State::Established;
+            }
+            State::SynReceived => {
+                data(flow, s, counters, 0);
+                flow.state = State::Established;
+            }
+            State::Established => {
+                data(flow, s, counters, 1);
+                flow.state = State::LastAck;
+            }
+            State::FinWait1 => {
+                assert!(s.seq == flow.rcv_nxt && s.has(flag::FIN));
+                flow.ts_recent = s.timestamps().expect("as agreed on").0;
+                flow.rcv_nxt = s.seq.wrapping_add(1);
+                flow.state = State::TimeWait;
+                counters.one(Count::Closed);
+                flow.wait_at = wheel::tick_at(now + TIME_WAIT_NS);
+                self.time_waits.push_back((index, flow.wait_at));
+                self.wheel.cancel(&mut self.flows, index);
+            }
+            State::LastAck => {
+                counters.one(Count::Closed);
+                return self.forget(index);
+            }
+            state => panic!("{state:?}"),
+        }
+        self.ready.push(index);
+    }
+
+    #[inline]
+    fn forget(&mut self, index: u32) {
+        self.wheel.cancel(&mut self.flows, index);
+        let flow = &self.flows.0[index];
+        assert!(self.table.remove(hash(flow.local, flow.remote, flow.local_port, flow.remote_port), index));
+        self.flows.0.give(index);
+    }
+
+    #[inline(never)]
+    fn transmit(&mut self, now: u64, out: &mut Frames) {
+        let ms = (now >> 20) as u32;
+        for &index in &self.ready {
+            let flow = &mut self.flows.0[index];
+            let counters = &self.sides[usize::from(flow.side)].counters;
+            let timestamps = Some((ms, flow.ts_recent));
+            let below = Below {
+                macs: [2; 12],
+                ends: Ends::V4 { source: flow.local, destination: flow.remote },
+                tos: 0,
+                ttl: 64,
+                id: flow.snd_nxt as u16,
+                finish: Finish::Nothing,
+            };
+            let head = |flags, window| Head {
+                source_port: flow.local_port,
+                destination_port: flow.remote_port,
+                seq: flow.snd_nxt,
+                ack: flow.rcv_nxt,
+                flags,
+                window,
+                ecn: 0,
+            };
+            counters.one(Count::SentPackets);
+            let rto = LEAST_RTO_NS.max(u64::from(flow.srtt + 4 * flow.rttvar) << 10);
+            let plain = BELOW + TCP_HEADER + TIMESTAMPS_LEN;
+            match flow.state {
+                State::SynSent | State::SynReceived => {
+                    let flags = if flow.state == State::SynSent { flag::SYN } else { flag::SYN | flag::ACK };
+                    let options = Options {
+                        mss: Some(1460),
+                        window_scale: Some(7),
+                        sack_permitted: true,
+                        timestamps,
+                        ..Options::default()
+                    };
+                    let frame = out.frame(BELOW + TCP_HEADER + SYN_OPTIONS);
+                    below.write_tcp(frame, &head(flags, 0xffff), &options, (0, 0));
+                    flow.snd_nxt = flow.snd_nxt.wrapping_add(1);
+                    counters.one(Count::SentControlPackets);
+                }
+                State::Established => {
+                    let closes = flow.side == 1;
+                    let frame = out.frame(plain + DATA as usize);
+                    let sum = self.payload.fill(flow.number, 0, &mut frame[plain..]);
+                    let flags = flag::ACK | flag::PSH | if closes { flag::FIN } else { 0 };
+                    below.write_plain(frame, &head(flags, 0x2000), timestamps, (DATA as usize, sum));
+                    flow.snd_nxt = flow.snd_nxt.wrapping_add(DATA + u32::from(closes));
+                    if closes {
+                        flow.state = State::FinWait1;
+                        counters.one(Count::SentControlPackets);
+                    }
+                    counters.one(Count::SentDataPackets);
+                    counters.add(Count::SentDataBytes, DATA.into());
+                }
+                State::LastAck => {
+                    below.write_plain(out.frame(plain), &head(flag::ACK | flag::FIN, 0x2000), timestamps, (0, 0));
+                    flow.snd_nxt = flow.snd_nxt.wrapping_add(1);
+                    counters.one(Count::SentControlPackets);
+                }
+                State::TimeWait => {
+                    below.write_plain(out.frame(plain), &head(flag::ACK, 0x2000), timestamps, (0, 0));
+                    counters.one(Count::SentAckPackets);
+                    continue;
+                }
+                state => panic!("{state:?}"),
+            }
+            flow.snd_max = flow.snd_nxt;
+            flow.rtt_at = us(now);
+            flow.wait_at = wheel::tick_at(now + rto);
+        }
+        self.ready.clear();
+    }
+
+    #[inline(never)]
+    fn advance(&mut self, now: u64) {
+        let to = wheel::tick_at(now);
+        while let Some(index) = self.wheel.take_due(&mut self.flows, to) {
+            let at = self.flows.0[index].wait_at;
+            self.wheel.set(&mut self.flows, index, at);
+        }
+        while let Some(&(index, at)) = self.time_waits.front()
+            && !wheel::before(to, at)
+        {
+            self.time_waits.pop_front();
+            self.forget(index);
+        }
+    }
+}
+
+/// What a SYN tells.
+#[inline]
+fn agree(flow: &mut Flow, s: &Segment<'_>) {
+    let options = s.options();
+    flow.rcv_nxt = s.seq.wrapping_add(1);
+    flow.mss = options.mss.expect("an MSS");
+    flow.scales = options.window_scale.expect("a scale");
+    flow.ts_recent = options.timestamps.expect("timestamps").0;
+    flow.cwnd = 10 * u32::from(flow.mss);
+}
+
+/// A request, or a response with a FIN.
+#[inline]
+fn data(flow: &mut Flow, s: &Segment<'_>, counters: &Counters, fin: u32) {
+    assert!(s.seq == flow.rcv_nxt && s.len() == DATA + fin);
+    flow.ts_recent = s.timestamps().expect("as agreed on").0;
+    flow.rcv_nxt = s.seq.wrapping_add(DATA + fin);
+    flow.received = DATA.into();
+    counters.one(Count::ReceivedDataPackets);
+    counters.add(Count::ReceivedDataBytes, DATA.into());
+}
+
+fn main() {
+    let connections: u32 = env::args().nth(1).and_then(|count| count.parse().ok()).unwrap_or(10_000);
+    let mut now = 1_000_000_000;
+    let mut ends = BothEnds::new(now);
+    let (mut arriving, mut leaving) = (Frames::new(), Frames::new());
+    let (mut begun, mut idle) = (0, 0);
+    while idle < 20_000 {
+        idle += 1;
+        now += if idle > 10 { 1_000_000 } else { 5_000 };
+        if !arriving.lens.is_empty() {
+            ends.receive_all(&arriving, now);
+            idle = 0;
+        }
+        for number in begun..connections.min(begun + 10) {
+            let (low, high) = (number % 256, number / 256);
+            ends.open(number.into(), 0x1000_0000 + low, 0x3000_0000 + high % 256, 1024 + high as u16, now);
+        }
+        begun = connections.min(begun + 10);
+        ends.advance(now);
+        leaving.lens.clear();
+        ends.transmit(now, &mut leaving);
+        std::mem::swap(&mut arriving, &mut leaving);
+    }
+    for (name, Side { counters, .. }) in ["clients", "servers"].iter().zip(&ends.sides) {
+        let [closed, sent] = [Count::Closed, Count::SentPackets].map(|count| counters.get(count));
+        println!("{name}: {closed} connections, {sent} packets");
+        assert_eq!((closed, sent), (connections.into(), 3 * u64::from(connections)));
+    }
+    assert_eq!(ends.flows.0.taken(), 0, "all are forgotten");
+}
