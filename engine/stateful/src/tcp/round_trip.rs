@@ -11,6 +11,9 @@ use crate::{
 const FIRST_RTO: u64 = 1_000_000_000;
 /// Before the first, after a SYN was lost, in ns (RFC 6298 section 5.7).
 const AFTER_LOST_SYN: u64 = 3_000_000_000;
+/// No tail loss probe comes earlier, in ns: on a path of microseconds every hiccup of a host would be taken for a loss. (As
+/// draft-dukkipati-tcpm-tcp-loss-probe-01 section 2.1; RFC 8985 has no least.)
+const LEAST_PROBE: u64 = 10_000_000;
 /// No time-out is longer, in ns (RFC 6298 section 2.4).
 const LONGEST_RTO: u64 = 120_000_000_000;
 
@@ -74,7 +77,7 @@ impl Flow {
             let delayed = if self.in_flight() <= u32::from(self.mss) { 200_000_000 } else { 0 };
             // Instead of the time-out, if that would come first.
             self.set(is::PROBE);
-            wait = rto.min((u64::from(self.srtt) << 11) + delayed);
+            wait = rto.min(LEAST_PROBE.max(u64::from(self.srtt) << 11) + delayed);
         }
         self.wait_until(cx.now.tick_in(wait));
     }

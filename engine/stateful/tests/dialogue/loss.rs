@@ -213,6 +213,17 @@ fn a_lost_tail_is_probed_before_the_time_out() {
 }
 
 #[test]
+fn a_path_of_microseconds_has_milliseconds_until_its_tail_is_probed() {
+    let program = vec![Instruction::Connect, SEND, Instruction::WaitForPeerClose];
+    let mut talk = Talk::client(program, u64::from(5 * FULL), selective());
+    talk.round_trip = 0;
+    talk.shake(SACK_PERMITTED, 65_535);
+    talk.all();
+    about(talk.after(ACK, nth(4), 1, 1460), 10.0);
+    assert_eq!((talk.count(Count::TailProbesSent), talk.count(Count::RetransmitTimeouts)), (1, 0));
+}
+
+#[test]
 fn a_probe_is_of_new_data_if_there_is_any() {
     let (mut talk, _) = sender(20, selective());
     about(talk.after(ACK, nth(10), 1, 1460), 100.0);
