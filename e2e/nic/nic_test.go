@@ -111,7 +111,7 @@ func TestNIC(t *testing.T) {
 		{"virtio", opened{"net_virtio", "none", "one queue"}, []func(*testing.T, *result){allFlows}},
 		{"vmxnet3", opened{"net_vmxnet3", "none", "one queue"}, []func(*testing.T, *result){allFlows}},
 		{"e1000e", opened{"net_e1000_em", "rx-checksum", "one queue"}, []func(*testing.T, *result){allFlows}},
-		{"streams", opened{"net_e1000_igb_vf", "tcp-segmentation, rx-checksum", "one queue"}, []func(*testing.T, *result){allPackets}},
+		{"streams", opened{"net_e1000_igb_vf", "tcp-segmentation, rx-checksum", "one queue"}, []func(*testing.T, *result){allPackets, isGivenBack}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := results[c.name]
@@ -273,12 +273,21 @@ func comesHome(t *testing.T, r *result) {
 	}
 }
 
+// isGivenBack checks that the memory of packets that were built beforehand was free once their run was over: the device gives
+// back what it has sent.
+func isGivenBack(t *testing.T, r *result) {
+	if strings.Contains(r.log, `"memory":"prebuilt"`) {
+		t.Error("the device held packets when the run was over")
+	}
+}
+
 func allPackets(t *testing.T, r *result) {
-	if len(r.stats.Streams) != 2 {
-		t.Fatalf("%d streams, want 2", len(r.stats.Streams))
+	if len(r.stats.Streams) != 3 {
+		t.Fatalf("%d streams, want 3", len(r.stats.Streams))
 	}
 	for _, stream := range r.stats.Streams {
-		if sent, got := stream.Measured.TxPackets, stream.Measured.RxPackets; sent < 900 || got != sent {
+		sent, got := stream.Measured.TxPackets, stream.Measured.RxPackets
+		if measured := stream.Name != "beside"; sent < 900 || measured && got != sent {
 			t.Errorf("%s: %d packets were sent, %d arrived", stream.Name, sent, got)
 		}
 	}

@@ -103,6 +103,7 @@ fn main() {
         "rte_eth_promiscuous_enable",
         "rte_eth_allmulticast_enable",
         "rte_eth_from_rings",
+        "rte_eth_tx_done_cleanup",
         "rte_pktmbuf_pool_create",
         "rte_mempool_free",
         "rte_mempool_avail_count",

@@ -81,6 +81,6 @@ impl Drop for Inner {
     fn drop(&mut self) {
         let count = self.count;
         // SAFETY: made by rte_pktmbuf_pool_create, and nobody uses it but holders of its buffers.
-        resting::rest(self.raw, move |pool| unsafe { sys::rte_mempool_avail_count(pool.as_ptr()) } == count);
+        resting::rest("a pool", self.raw, move |pool| unsafe { sys::rte_mempool_avail_count(pool.as_ptr()) } == count);
     }
 }

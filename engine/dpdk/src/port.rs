@@ -462,6 +462,14 @@ impl TxQueue {
         self.inner.kernel.as_ref().is_none_or(PacketSocket::flush)
     }
 
+    /// Takes those packets back that the device has sent: else it keeps them until it needs their places, which may be never.
+    /// Not every driver can.
+    pub fn reclaim(&mut self) {
+        // SAFETY: this is the thread that sends on the queue.
+        let code = unsafe { sys::rte_eth_tx_done_cleanup(self.inner.id, self.queue, 0) };
+        tracing::trace!(code, queue = self.queue, "packets were taken back");
+    }
+
     pub(crate) fn port(&self) -> u16 {
         self.inner.id
     }

@@ -91,6 +91,10 @@ impl Drop for Prebuilt {
     fn drop(&mut self) {
         let lent = self.lent.get();
         // SAFETY: a live pool.
-        resting::rest(self.pool, move |pool| unsafe { sys::spate_prebuilt_returned(pool.as_ptr()) } == lent);
+        resting::rest(
+            "prebuilt",
+            self.pool,
+            move |pool| unsafe { sys::spate_prebuilt_returned(pool.as_ptr()) } == lent,
+        );
     }
 }

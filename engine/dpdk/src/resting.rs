@@ -21,9 +21,13 @@ static RESTING: Mutex<Vec<Resting>> = Mutex::new(Vec::new());
 
 /// Frees a pool as soon as all of its packets have come back: now, or in a later `sweep`. Nobody else may use it.
 pub(crate) fn rest(
+    memory: &str,
     pool: NonNull<sys::rte_mempool>,
     is_home: impl Fn(NonNull<sys::rte_mempool>) -> bool + Send + 'static,
 ) {
+    if !is_home(pool) {
+        tracing::debug!(memory, "packet memory waits for devices that hold some of it");
+    }
     RESTING.lock().unwrap_or_else(PoisonError::into_inner).push(Resting { pool, is_home: Box::new(is_home) });
     sweep();
 }

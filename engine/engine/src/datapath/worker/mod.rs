@@ -181,6 +181,7 @@ impl Worker {
                         self.receiver.forget(run.tag, slot);
                         for port in &mut self.tx {
                             port.give_up(slot, &run);
+                            port.reclaim();
                         }
                         run.drop_replays();
                         self.replaying = self.runs.iter().flatten().any(|run| !run.replays.is_empty());

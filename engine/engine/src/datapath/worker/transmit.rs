@@ -440,6 +440,11 @@ impl TxPort {
         !self.is_waiting(slot) && part.schedule.next_due_ns().is_none_or(|due| due >= run.end_ns) && self.flush(now)
     }
 
+    /// A run is over: the device gives back what it has sent of it.
+    pub(super) fn reclaim(&mut self) {
+        self.queue.reclaim();
+    }
+
     /// Drops the packets of a run that wait for the device, and counts them.
     pub(super) fn give_up(&mut self, slot: usize, run: &WorkerRun) {
         if !self.is_waiting(slot) {
