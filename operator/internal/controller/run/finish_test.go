@@ -3,6 +3,8 @@
 package run
 
 import (
+	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -36,6 +38,22 @@ func TestResultSumsOverEngines(t *testing.T) {
 	}
 	if len(got.Streams) != 2 || got.Streams[0].Name != "a" || got.Streams[1].Lost != 0 {
 		t.Errorf("streams %+v", got.Streams)
+	}
+}
+
+// Engines count what arrives of streams with one mark under the name of the first.
+func TestStreamsThatShareAMarkAreLostTogether(t *testing.T) {
+	facts := &snapshot.Facts{Flow: map[string]bool{"a": true, "b": true, "c": true}, HeardAs: map[string]string{"a": "b"}}
+	counted := func(name string, tx, rx uint64) *enginev1.StreamStats {
+		return &enginev1.StreamStats{Name: name, Measured: &enginev1.StreamCounters{TxPackets: tx, RxPackets: rx}}
+	}
+	got := resultOf([]*enginev1.WatchStatsResponse{{Streams: []*enginev1.StreamStats{counted("a", 60, 0), counted("b", 40, 95), counted("c", 100, 100)}}}, facts, &spatev1.TrafficRun{})
+	lost := map[string]string{}
+	for _, s := range got.Streams {
+		lost[s.Name] = fmt.Sprintf("%d, %s", s.Lost, s.LossRatio)
+	}
+	if want := map[string]string{"a": "0, 0", "b": "5, 0.05", "c": "0, 0"}; !maps.Equal(lost, want) || got.Lost != 5 || got.LossRatio != "0.025" {
+		t.Errorf("of streams %v, of all %d, %s", lost, got.Lost, got.LossRatio)
 	}
 }
 

@@ -5,6 +5,7 @@ package run
 // This file answers: how do the counters of all engines become one result?
 
 import (
+	"cmp"
 	"math"
 	"math/big"
 	"slices"
@@ -112,13 +113,19 @@ func resultOf(stats []*enginev1.WatchStatsResponse, facts *snapshot.Facts, run *
 		}
 	}
 	flowTx := int64(0)
+	expected := map[string]int64{} // by the stream that packets are counted under on arrival
+	for _, name := range order {
+		if facts.Flow[name] {
+			expected[cmp.Or(facts.HeardAs[name], name)] += byName[name].Tx
+			flowTx += byName[name].Tx
+		}
+	}
 	for _, name := range order {
 		c := byName[name]
-		if facts.Flow[name] {
-			c.Lost = c.Tx - (c.Rx - c.Duplicates)
-			flowTx += c.Tx
+		if facts.Flow[name] && facts.HeardAs[name] == "" {
+			c.Lost = expected[name] - (c.Rx - c.Duplicates)
 		}
-		c.LossRatio = ratio(c.Lost, c.Tx)
+		c.LossRatio = ratio(c.Lost, expected[name])
 		total(&result.FlowCounters, c)
 		result.Streams = append(result.Streams, spatev1.StreamResult{Name: name, FlowCounters: *c, Latency: latencyOf(delays[name])})
 	}
