@@ -100,7 +100,7 @@ func Resolve(in Input) (*Resolved, Problems) {
 	templates, found := templateEntries(in, generator)
 	problems = append(problems, found...)
 	problems.known(&in.Profile.Spec)
-	problems.thresholds(in.Profile, in.Templates)
+	problems.thresholds(in)
 	resolved.answering(in.Profile, generator, &problems)
 	problems.checkRecords(in.Profile, generator)
 	resolved.References = references(in)
