@@ -78,7 +78,7 @@ func (s *scope) problem() decision {
 	if slices.Contains(stalling, d.reason) {
 		d.stalled, d.phase = true, spatev1.ProfileStalled
 	}
-	if d.reason == spatev1.ReasonReferenceNotAllowed || d.reason == spatev1.ReasonReferenceNotFound {
+	if d.reason == spatev1.ReasonReferenceNotAllowed || d.reason == spatev1.ReasonReferenceNotFound || s.named {
 		d.again = 5 * time.Second // a namespace's labels and data that streams name wake nobody
 	}
 	return d

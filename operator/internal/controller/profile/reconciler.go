@@ -78,6 +78,7 @@ type scope struct {
 	generator *spatev1.TrafficGenerator // nil if there is none
 	resolved  *plan.Resolved            // nil if there are problems
 	problems  plan.Problems
+	named     bool                 // its streams or templates name ConfigMaps or Secrets
 	runs      []spatev1.TrafficRun // the oldest first
 	digest    string               // of what starts a new run when it changes
 }
