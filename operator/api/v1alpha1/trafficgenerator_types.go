@@ -390,7 +390,7 @@ type TrafficGeneratorStatus struct {
 
 	// readyReplicas is the number of engine pods whose engine answers with all ports up.
 	// +optional
-	ReadyReplicas int32 `json:"readyReplicas,omitempty"`
+	ReadyReplicas int32 `json:"readyReplicas"`
 
 	// pods of the generator.
 	// +optional

@@ -7,6 +7,7 @@ package profile
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -192,6 +193,13 @@ func requests(profiles []spatev1.TrafficProfile) []reconcile.Request {
 // tell makes events of what people should know about.
 func (s *scope) tell(before *spatev1.TrafficProfile) {
 	is := s.profile.Status
+	if last := is.LastResult; last != nil && (before.Status.LastResult == nil || before.Status.LastResult.Run != last.Run) {
+		kind := corev1.EventTypeNormal
+		if last.Verdict != spatev1.VerdictPassed {
+			kind = corev1.EventTypeWarning
+		}
+		s.r.Events.Eventf(s.profile, s.latest(), kind, last.Reason, "Run", "%s", shortened(fmt.Sprintf("run %s: %s: %s", last.Run, last.Verdict, last.Message)))
+	}
 	if is.Reason == before.Status.Reason && is.Phase == before.Status.Phase || is.Reason == "" {
 		return
 	}
