@@ -239,6 +239,18 @@ func TestABusyGeneratorQueuesOrRefuses(t *testing.T) {
 	complete(t, runLimit, profileNamed(ns, "queued"))
 }
 
+func TestProfilesWithTheSameAddressesTakeTurns(t *testing.T) {
+	ns := ready(t, "")
+	mustApply(t, ns, loopbackTemplate+"---"+greetingProfile("first", "  duration: 3s\n"))
+	phase(t, runLimit, profileNamed(ns, "first"), spatev1.ProfileRunning)
+	mustApply(t, ns, greetingProfile("second", "  duration: 1s\n"))
+	second := profileNamed(ns, "second")
+	expect(t, answerLimit, second, spatev1.ConditionReady, metav1.ConditionFalse, spatev1.ReasonGeneratorBusy, "port loop would have addresses from 198.18.0.1 to 198.18.0.100 for both")
+	if r := complete(t, runLimit, second); r.Status.Verdict.Outcome != spatev1.VerdictPassed {
+		t.Errorf("%+v", r.Status.Verdict)
+	}
+}
+
 func TestAnEditedStreamMakesTheProfileStale(t *testing.T) {
 	ns, p := running(t, "aging", "  duration: 2s")
 	mustApply(t, ns, strings.Replace(loopbackStream, "size: 128", "size: 256", 1))

@@ -32,6 +32,8 @@ type Facts struct {
 	Ports map[string]bool
 	// Records is the folder in engines with files of connection records; empty if there are none.
 	Records string
+	// Claims are what no other run of the generator can have meanwhile.
+	Claims plan.Claims
 	// Own is the load at a factor of 1 on the entries' own rates, those that were changed since included.
 	Own plan.Load
 
@@ -78,7 +80,7 @@ func (m *Memory) Of(ctx context.Context, run *spatev1.TrafficRun) (*Facts, error
 			return nil, &LostError{err.Error()}
 		}
 	}
-	facts := &Facts{Flow: map[string]bool{}, HeardAs: heardAs(p.Streams), Groups: map[string]string{}, Ports: map[string]bool{}, Own: load, changes: slices.Clone(run.Status.Entries)}
+	facts := &Facts{Flow: map[string]bool{}, HeardAs: heardAs(p.Streams), Groups: map[string]string{}, Ports: map[string]bool{}, Claims: plan.ClaimsOf(p), Own: load, changes: slices.Clone(run.Status.Entries)}
 	for _, s := range p.Streams {
 		facts.Flow[nameOf(s)] = s.GetMeasure().GetFlow() || s.GetMeasure().GetMark() != nil
 		facts.Ports[s.TxPort] = true
