@@ -115,8 +115,11 @@ func judge(run *spatev1.TrafficRun, result spatev1.RunResult, contradictions []s
 	}
 	if v.Outcome == spatev1.VerdictPassed {
 		message := fmt.Sprintf("%s; %d thresholds hold", summary(result), len(judged))
-		if len(judged) == 0 {
+		switch len(judged) {
+		case 0:
 			message = summary(result) + "; no thresholds were asked for"
+		case 1:
+			message = summary(result) + "; the threshold holds"
 		}
 		v.Reasons = append(v.Reasons, spatev1.VerdictReason{Reason: spatev1.ReasonThresholdsMet, Message: message})
 	}
