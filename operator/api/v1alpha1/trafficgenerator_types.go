@@ -565,7 +565,7 @@ type NeighbourStatus struct {
 // +kubebuilder:printcolumn:name="Want",type=integer,JSONPath=`.spec.replicas`,description="Pods asked for"
 // +kubebuilder:printcolumn:name="Grade",type=string,JSONPath=`.status.measurementGrade`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
-// +kubebuilder:printcolumn:name="Runs",type=string,JSONPath=`.status.runs[*]`,priority=1
+// +kubebuilder:printcolumn:name="Runs",type=string,JSONPath=`.status.runs`,priority=1
 // +kubebuilder:printcolumn:name="Engine",type=string,JSONPath=`.status.engineVersion`,priority=1
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
