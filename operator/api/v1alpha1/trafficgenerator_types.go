@@ -190,8 +190,7 @@ type GeneratorPort struct {
 	// +optional
 	LineRate BitRate `json:"lineRate,omitempty"`
 
-	// mac is the address the port sends from. By default the device's own, which for loopback and null ports is made
-	// by the engine.
+	// mac is the address the port sends from. By default the device's own; a loopback port's is all zeros, a null port's random.
 	// +optional
 	MAC MACAddress `json:"mac,omitempty"`
 
