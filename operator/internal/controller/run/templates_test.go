@@ -142,7 +142,7 @@ func TestABrokenMessageFailsItsFlowOnce(t *testing.T) {
 			r := &spatev1.TrafficRun{}
 			r.Spec.GeneratorTolerance = spatev1.GeneratorTolerance{Late: "0", TxDropped: "0", RxMissed: "0"}
 			r.Spec.Thresholds = []spatev1.Threshold{{Name: "none-failed", Expression: "result.flows.failed == 0"}}
-			if v := judge(r, result, nil, time.Second); v.Outcome != spatev1.VerdictFailed {
+			if v := judge(r, result, nil, nil, time.Second); v.Outcome != spatev1.VerdictFailed {
 				t.Errorf("%+v", v)
 			}
 		})
@@ -212,7 +212,7 @@ func TestVerdictOnTemplates(t *testing.T) {
 			for _, e := range c.thresholds {
 				r.Spec.Thresholds = append(r.Spec.Thresholds, spatev1.Threshold{Name: "t", Expression: e})
 			}
-			v := judge(r, resultOf(stats, &snapshot.Facts{Groups: map[string]string{"http": "web", "dns": "web"}}, r), nil, 3*time.Second)
+			v := judge(r, resultOf(stats, &snapshot.Facts{Groups: map[string]string{"http": "web", "dns": "web"}}, r), nil, nil, 3*time.Second)
 			_, message := primary(&v)
 			if v.Outcome != c.outcome {
 				t.Errorf("%s: %s", v.Outcome, message)
