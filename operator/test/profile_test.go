@@ -5,10 +5,16 @@ package test
 // What a profile is told before anything runs. No engine is needed.
 
 import (
+	"bytes"
+	"errors"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
+	"github.com/gopacket/gopacket/pcapgo"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -50,6 +56,37 @@ func TestAMissingReferenceIsPickedUpWhenItComes(t *testing.T) {
 	expect(t, answerLimit, early, spatev1.ConditionReady, metav1.ConditionFalse, spatev1.ReasonReferenceNotFound)
 	mustApply(t, ns, loopbackStream+"---"+loopbackGenerator)
 	expect(t, answerLimit, early, spatev1.ConditionReady, metav1.ConditionFalse, spatev1.ReasonGeneratorNotReady, "loop")
+}
+
+// Nothing wakes a profile when a ConfigMap changes: it looks again.
+func TestDataThatWasWrongIsReadAnew(t *testing.T) {
+	ns := bareNamespace(t)
+	mustApply(t, ns, loopbackGenerator+`---
+apiVersion: spate.dev/v1alpha1
+kind: TrafficProfile
+metadata: {name: again}
+spec:
+  generatorRef: {name: loop}
+  traffic:
+  - {name: call, transmitPort: loop, stream: {transmit: {replay: {pcap: {from: {configMapName: captures, key: call.pcap}}, loops: 1}}}}
+`)
+	again := profileNamed(ns, "again")
+	expect(t, startLimit, again, spatev1.ConditionReady, metav1.ConditionFalse, spatev1.ReasonReferenceNotFound, `key "call.pcap" of ConfigMap "captures" does not exist`)
+	captures := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "captures"}, Data: map[string]string{"call.pcap": "no capture"}}
+	if err := cluster.kube.Create(t.Context(), captures); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, 2*answerLimit, again, spatev1.ConditionStalled, metav1.ConditionTrue, spatev1.ReasonInvalidSpec, "is neither a pcap nor a pcapng file")
+	var capture bytes.Buffer
+	w := pcapgo.NewWriter(&capture)
+	if err := errors.Join(w.WriteFileHeader(1500, layers.LinkTypeEthernet), w.WritePacket(gopacket.CaptureInfo{CaptureLength: 60, Length: 60}, make([]byte, 60))); err != nil {
+		t.Fatal(err)
+	}
+	captures.Data, captures.BinaryData = nil, map[string][]byte{"call.pcap": capture.Bytes()}
+	if err := cluster.kube.Update(t.Context(), captures); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, 2*answerLimit, again, spatev1.ConditionReady, metav1.ConditionFalse, spatev1.ReasonGeneratorNotReady)
 }
 
 func TestUseFromOtherNamespacesNeedsAGrant(t *testing.T) {

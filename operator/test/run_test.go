@@ -82,6 +82,14 @@ func TestAMissedThresholdFailsWithTheNumbers(t *testing.T) {
 		t.Errorf("%+v", r.Status.Verdict)
 	}
 	expect(t, answerLimit, p, spatev1.ConditionPassed, metav1.ConditionFalse, spatev1.ReasonThresholdMissed, "more", "result.rx is 1000")
+	expect(t, answerLimit, p, spatev1.ConditionReady, metav1.ConditionTrue, spatev1.ReasonAvailable, "run "+r.Name+" has ended: Failed: threshold more")
+	until(t, answerLimit, "an event of the profile with the verdict", func() (bool, string) {
+		var told corev1.EventList
+		must(t, cluster.kube.List(t.Context(), &told, client.InNamespace(ns)))
+		return slices.ContainsFunc(told.Items, func(e corev1.Event) bool {
+			return e.InvolvedObject.UID == p.UID && e.Type == corev1.EventTypeWarning && e.Reason == spatev1.ReasonThresholdMissed && strings.Contains(e.Message, "result.rx is 1000")
+		}), fmt.Sprint(len(told.Items), " events")
+	})
 }
 
 func TestTwoEnginesSendWhatOneWould(t *testing.T) {
@@ -229,6 +237,18 @@ func TestABusyGeneratorQueuesOrRefuses(t *testing.T) {
 	expect(t, answerLimit, profileNamed(ns, "refused"), spatev1.ConditionStalled, metav1.ConditionTrue, spatev1.ReasonGeneratorBusy, "maxRate")
 	phase(t, answerLimit, profileNamed(ns, "queued"), spatev1.ProfileQueued)
 	complete(t, runLimit, profileNamed(ns, "queued"))
+}
+
+func TestProfilesWithTheSameAddressesTakeTurns(t *testing.T) {
+	ns := ready(t, "")
+	mustApply(t, ns, loopbackTemplate+"---"+greetingProfile("first", "  duration: 3s\n"))
+	phase(t, runLimit, profileNamed(ns, "first"), spatev1.ProfileRunning)
+	mustApply(t, ns, greetingProfile("second", "  duration: 1s\n"))
+	second := profileNamed(ns, "second")
+	expect(t, answerLimit, second, spatev1.ConditionReady, metav1.ConditionFalse, spatev1.ReasonGeneratorBusy, "port loop would have addresses from 198.18.0.1 to 198.18.0.100 for both")
+	if r := complete(t, runLimit, second); r.Status.Verdict.Outcome != spatev1.VerdictPassed {
+		t.Errorf("%+v", r.Status.Verdict)
+	}
 }
 
 func TestAnEditedStreamMakesTheProfileStale(t *testing.T) {

@@ -609,3 +609,22 @@ func TestFieldValuesAreNumbersOrText(t *testing.T) {
 		}
 	}
 }
+
+// Of a path with several results a column shows the first only; a list as a whole it shows whole.
+func TestColumnsShowAllOfAList(t *testing.T) {
+	files, err := filepath.Glob("../../../crds/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			if strings.Contains(line, "jsonPath:") && strings.Contains(line, "[*]") {
+				t.Errorf("%s: %s", filepath.Base(file), strings.TrimSpace(line))
+			}
+		}
+	}
+}

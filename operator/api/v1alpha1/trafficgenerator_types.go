@@ -190,8 +190,7 @@ type GeneratorPort struct {
 	// +optional
 	LineRate BitRate `json:"lineRate,omitempty"`
 
-	// mac is the address the port sends from. By default the device's own, which for loopback and null ports is made
-	// by the engine.
+	// mac is the address the port sends from. By default the device's own; a loopback port's is all zeros, a null port's random.
 	// +optional
 	MAC MACAddress `json:"mac,omitempty"`
 
@@ -390,7 +389,7 @@ type TrafficGeneratorStatus struct {
 
 	// readyReplicas is the number of engine pods whose engine answers with all ports up.
 	// +optional
-	ReadyReplicas int32 `json:"readyReplicas,omitempty"`
+	ReadyReplicas int32 `json:"readyReplicas"`
 
 	// pods of the generator.
 	// +optional
@@ -565,7 +564,7 @@ type NeighbourStatus struct {
 // +kubebuilder:printcolumn:name="Want",type=integer,JSONPath=`.spec.replicas`,description="Pods asked for"
 // +kubebuilder:printcolumn:name="Grade",type=string,JSONPath=`.status.measurementGrade`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
-// +kubebuilder:printcolumn:name="Runs",type=string,JSONPath=`.status.runs[*]`,priority=1
+// +kubebuilder:printcolumn:name="Runs",type=string,JSONPath=`.status.runs`,priority=1
 // +kubebuilder:printcolumn:name="Engine",type=string,JSONPath=`.status.engineVersion`,priority=1
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`

@@ -65,7 +65,7 @@ func spate(input string, args ...string) (output, told string, err error) {
 func TestCommandsShowExamples(t *testing.T) {
 	var look func(c *cobra.Command)
 	look = func(c *cobra.Command) {
-		if c.HasSubCommands() == c.Runnable() || c.Short == "" {
+		if !c.HasSubCommands() && !c.Runnable() || c.Short == "" {
 			t.Errorf("%s: Short %q, runnable %v", c.CommandPath(), c.Short, c.Runnable())
 		}
 		if c.Runnable() && c.Example == "" {

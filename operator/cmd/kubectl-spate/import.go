@@ -27,7 +27,10 @@ func newImportCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "import",
 		Short: "Make resources of other generators' profiles, and of captures",
-		Args:  cobra.NoArgs,
+		Example: `  kubectl spate import trex imix.json --generator lab --port east | kubectl apply -f -
+  kubectl spate import pcap web.pcap --rate 100cps | kubectl apply -f -`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }, // without it cobra takes any word
 	}
 	command.AddCommand(newImportTRexCommand(), newImportPcapCommand())
 	return command

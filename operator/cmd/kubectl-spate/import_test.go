@@ -20,6 +20,15 @@ const oneStream = `[{"flags": 0, "action_count": 0, "enabled": true, "self_start
 "mode": {"type": "continuous", "rate": {"type": "pps", "value": 10}}, "vm": {"instructions": []}, "flow_stats": {"enabled": false},
 "packet": {"binary": "AgAAAAABAgAAAAACCABFAAAuAAEAAEAR7pbGEgABxhMAAQQAAAcAGgAAVVVVVVVVVVVVVVVVVVVVVVVV", "meta": ""}}]`
 
+func TestImportOfWhatNobodyKnowsIsRefused(t *testing.T) {
+	if _, _, err := spate("", "import", "ixia"); err == nil || !strings.Contains(err.Error(), `unknown command "ixia"`) {
+		t.Errorf("%v", err)
+	}
+	if out, _, err := spate("", "import"); err != nil || !strings.Contains(out, "trex") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
 // importing runs `import trex`.
 func importing(input string, args ...string) (out, messages string, err error) {
 	var stdout, stderr bytes.Buffer

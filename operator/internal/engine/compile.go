@@ -54,7 +54,8 @@ func (c Compiler) Check(ctx context.Context, plan *enginev1.Plan) (checked Check
 
 // OnVolume tells whether a plan has captures that are files of engines.
 func OnVolume(plan *enginev1.Plan) bool {
-	return slices.ContainsFunc(plan.GetStateful().GetTemplates(), func(t *enginev1.Template) bool { return t.GetCapture().GetPath() != "" })
+	return slices.ContainsFunc(plan.GetStateful().GetTemplates(), func(t *enginev1.Template) bool { return t.GetCapture().GetPath() != "" }) ||
+		slices.ContainsFunc(plan.GetStreams(), func(s *enginev1.Stream) bool { return s.GetReplay().GetPath() != "" })
 }
 
 // there tells whether there is an engine to try.

@@ -48,9 +48,13 @@ func TestRefusalsAreTheViolationsThatAreToldApart(t *testing.T) {
 	if got, err = (Compiler{Binary: "/nowhere/engine"}).Check(t.Context(), asked); got.Refused != nil || got.Warned != nil || err != nil {
 		t.Errorf("without an engine nothing is tried: got %q %v", got, err)
 	}
-	onVolume := &enginev1.Plan{Stateful: &enginev1.Stateful{Templates: []*enginev1.Template{{Capture: &enginev1.Capture{Source: &enginev1.Capture_Path{Path: "/a"}}}}}}
-	if got, err = compiler(t, "there is no such file", 2, 1).Check(t.Context(), onVolume); got.Refused != nil || got.Warned != nil || err != nil {
-		t.Errorf("files of other machines are not looked for: got %q %v", got, err)
+	for what, onVolume := range map[string]*enginev1.Plan{
+		"template": {Stateful: &enginev1.Stateful{Templates: []*enginev1.Template{{Capture: &enginev1.Capture{Source: &enginev1.Capture_Path{Path: "/a"}}}}}},
+		"replay":   {Streams: []*enginev1.Stream{{Transmit: &enginev1.Stream_Replay{Replay: &enginev1.Replay{Source: &enginev1.Replay_Path{Path: "/a"}}}}}},
+	} {
+		if got, err = compiler(t, "there is no such file", 2, 1).Check(t.Context(), onVolume); got.Refused != nil || got.Warned != nil || err != nil {
+			t.Errorf("%s: files of other machines are not looked for: got %q %v", what, got, err)
+		}
 	}
 }
 

@@ -100,7 +100,7 @@ func Resolve(in Input) (*Resolved, Problems) {
 	templates, found := templateEntries(in, generator)
 	problems = append(problems, found...)
 	problems.known(&in.Profile.Spec)
-	problems.thresholds(in.Profile, in.Templates)
+	problems.thresholds(in)
 	resolved.answering(in.Profile, generator, &problems)
 	problems.checkRecords(in.Profile, generator)
 	resolved.References = references(in)
@@ -125,10 +125,19 @@ func Resolve(in Input) (*Resolved, Problems) {
 
 // warn finds what a run would come to otherwise than meant.
 func (r *Resolved) warn(profile *spatev1.TrafficProfile) {
+	if r.timing.GetDurationNs() == 0 {
+		return
+	}
 	sends := r.timing.GetWarmupNs() + r.timing.GetDurationNs()
-	if ramp := r.stateful.GetRampUpNs(); ramp > 0 && r.timing.GetDurationNs() > 0 && ramp >= sends {
+	if ramp := r.stateful.GetRampUpNs(); ramp >= sends {
 		r.Warnings.add(spatev1.ReasonInvalidSpec, spec.Child("rampUp"), "%s is not shorter than the run, whose warmup and duration are %v: the full rate is never reached; shorten it, or run for longer",
 			profile.Spec.RampUp, time.Duration(sends))
+	}
+	for _, e := range r.entries {
+		if delay := e.stream.startDelay; delay >= sends {
+			r.Warnings.add(spatev1.ReasonInvalidSpec, e.at, "its stream's startDelay of %v is not shorter than the run, whose warmup and duration are %v: it sends nothing; shorten it, or run for longer",
+				time.Duration(delay), time.Duration(sends))
+		}
 	}
 }
 

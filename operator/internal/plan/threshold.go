@@ -12,11 +12,11 @@ import (
 )
 
 // subjectsOf names what the profile's result will tell of.
-func subjectsOf(p *spatev1.TrafficProfile, templates map[string]*spatev1.ASTFTemplate) verdict.Subjects {
-	subjects := verdict.Subjects{Templates: map[string]verdict.Sides{}, Groups: map[string]verdict.Sides{}}
+func subjectsOf(p *spatev1.TrafficProfile, streams map[string]*spatev1.StatelessStream, templates map[string]*spatev1.ASTFTemplate) verdict.Subjects {
+	subjects := verdict.Subjects{Streams: map[string]verdict.Measures{}, Templates: map[string]verdict.Sides{}, Groups: map[string]verdict.Sides{}}
 	for _, t := range p.Spec.Traffic {
 		if t.TemplateRef == nil {
-			subjects.Streams = append(subjects.Streams, string(t.Name))
+			subjects.Streams[string(t.Name)] = measuresOf(&t, streams)
 			continue
 		}
 		template := templates[string(t.TemplateRef.Name)]
@@ -44,6 +44,23 @@ func subjectsOf(p *spatev1.TrafficProfile, templates map[string]*spatev1.ASTFTem
 	return subjects
 }
 
+// measuresOf tells what is known on arrival of what an entry sends: all of it where that is not there yet.
+func measuresOf(t *spatev1.TrafficEntry, streams map[string]*spatev1.StatelessStream) verdict.Measures {
+	stream := t.Stream
+	if t.StreamRef != nil {
+		found := streams[string(t.StreamRef.Name)]
+		if found == nil {
+			return verdict.Measures{Arrival: true, Order: true, Latency: true}
+		}
+		stream = &found.Spec
+	}
+	if stream == nil {
+		return verdict.Measures{}
+	}
+	m := stream.Measure
+	return verdict.Measures{Arrival: m.Flow || m.Mark != nil, Order: m.Flow, Latency: m.Latency}
+}
+
 // countersOf names what one side's program counts.
 func countersOf(template *spatev1.ASTFTemplate, side func(*spatev1.Programs) []spatev1.Command) []string {
 	if template == nil || template.Spec.Source.Programs == nil {
@@ -65,8 +82,8 @@ func sorted(names []string) []string {
 }
 
 // thresholds finds expressions that cannot be judged.
-func (p *Problems) thresholds(profile *spatev1.TrafficProfile, templates map[string]*spatev1.ASTFTemplate) {
-	subjects := subjectsOf(profile, templates)
+func (p *Problems) thresholds(in Input) {
+	profile, subjects := in.Profile, subjectsOf(in.Profile, in.Streams, in.Templates)
 	for i, t := range profile.Spec.Thresholds {
 		compiled, err := verdict.Compile(t.Expression)
 		if err == nil {

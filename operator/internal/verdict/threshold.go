@@ -71,7 +71,8 @@ func Compile(expression string) (*Threshold, error) {
 
 // Subjects are what a profile's result will tell of.
 type Subjects struct {
-	Streams, Receivers []string
+	Streams   map[string]Measures
+	Receivers []string
 	// Templates and their groups by name.
 	Templates, Groups map[string]Sides
 }
@@ -81,8 +82,11 @@ type Sides map[string][]string
 
 // Check finds streams, receivers, templates, groups, sides, counters and times the expression asks about that no result with these subjects will have.
 func (t *Threshold) Check(subjects Subjects) error {
+	if err := t.unmeasured(subjects); err != nil {
+		return err
+	}
 	empty := Result{Streams: map[string]Stream{}, Receivers: map[string]Receiver{}, Templates: map[string]map[string]Side{}, Groups: map[string]Group{}}
-	for _, s := range subjects.Streams {
+	for s := range subjects.Streams {
 		empty.Streams[s] = Stream{Latency: zeros(LatencyKeys)}
 	}
 	for _, r := range subjects.Receivers {
@@ -103,7 +107,7 @@ func (t *Threshold) Check(subjects Subjects) error {
 	_, _, err := t.program.Eval(map[string]any{"result": empty})
 	if err != nil && strings.Contains(err.Error(), "no such key") {
 		return fmt.Errorf("%w: streams of the profile are %s; receivers are %s; templates are %s; groups are %s; a latency has %s, of groups and receivers %s",
-			err, list(subjects.Streams), list(subjects.Receivers), withSides(subjects.Templates), withSides(subjects.Groups), list(LatencyKeys), list(MomentKeys))
+			err, list(slices.Sorted(maps.Keys(subjects.Streams))), list(subjects.Receivers), withSides(subjects.Templates), withSides(subjects.Groups), list(LatencyKeys), list(MomentKeys))
 	}
 	return nil // other errors, such as a division by zero, come from the counters being zero
 }

@@ -90,14 +90,15 @@ func TestCompileNamesWhatIsWrong(t *testing.T) {
 }
 
 func TestCheckFindsUnknownStreams(t *testing.T) {
+	all := Measures{Arrival: true, Order: true, Latency: true}
 	threshold, err := Compile(`result.streams["imix-65"].lost * 10 / result.tx == 0`)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := threshold.Check(Subjects{Streams: []string{"imix-64"}}); err == nil || !strings.Contains(err.Error(), "imix-65") {
+	if err := threshold.Check(Subjects{Streams: map[string]Measures{"imix-64": all}}); err == nil || !strings.Contains(err.Error(), "imix-65") {
 		t.Errorf("got %v", err)
 	}
-	if err := threshold.Check(Subjects{Streams: []string{"imix-65"}}); err != nil {
+	if err := threshold.Check(Subjects{Streams: map[string]Measures{"imix-65": all}}); err != nil {
 		t.Errorf("division by a counter that is still zero is no error: %v", err)
 	}
 	for expression, wrong := range map[string]bool{
@@ -124,8 +125,44 @@ func TestCheckFindsUnknownStreams(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := threshold.Check(Subjects{Streams: []string{"a"}, Receivers: []string{"tap"}, Templates: map[string]Sides{"http": {Client: {"answered"}}}, Groups: map[string]Sides{"sites": {Client: nil}}}); (err != nil) != wrong {
+		if err := threshold.Check(Subjects{Streams: map[string]Measures{"a": all}, Receivers: []string{"tap"}, Templates: map[string]Sides{"http": {Client: {"answered"}}}, Groups: map[string]Sides{"sites": {Client: nil}}}); (err != nil) != wrong {
 			t.Errorf("%s: %v", expression, err)
+		}
+	}
+}
+
+// What nothing counts is 0 whatever happens: a threshold on it would judge nothing.
+func TestCheckFindsWhatIsNotMeasured(t *testing.T) {
+	subjects := Subjects{Streams: map[string]Measures{"sent": {}, "marked": {Arrival: true}, "flow": {Arrival: true, Order: true}, "timed": {Arrival: true, Order: true, Latency: true}}}
+	only := func(name string) Subjects {
+		return Subjects{Streams: map[string]Measures{name: subjects.Streams[name]}, Templates: map[string]Sides{"http": {Client: nil}}}
+	}
+	for _, c := range []struct {
+		subjects   Subjects
+		expression string
+		want       string
+	}{
+		{subjects, `result.lost == 0 && result.duplicates == 0 && result.tx > 0 && result.late == 0`, ""},
+		{subjects, `result.streams["marked"].lost == 0 && result.streams["flow"].outOfOrder == 0 && result.streams["timed"].latency.p99 < 5`, ""},
+		{subjects, `result.streams.all(name, s, s.lost == 0)`, ""},
+		{subjects, `result.streams["sent"].tx > 0`, ""},
+		{subjects, `result.streams["sent"].lost == 0`, "lost is not measured of stream sent: set measure.flow or measure.mark"},
+		{subjects, `result.streams.sent.rx == 0`, "rx is not measured of"},
+		{subjects, `result.streams["marked"].duplicates == 0`, "duplicates is not measured of stream marked: set measure.flow"},
+		{subjects, `result.streams["flow"].latency.p99 < 5`, "latency is not measured of stream flow: set measure.latency"},
+		{subjects, `result.flows.failed == 0`, "no entry of spec.traffic has a templateRef"},
+		{only("sent"), `result.flows.failed == 0`, ""},
+		{only("sent"), `result.tx > 0 && result.lossRatio < 0.1`, "lossRatio is not measured of the profile's streams"},
+		{only("sent"), `result.streams.all(name, s, s.lost == 0)`, "lost is not measured of the profile's streams"},
+		{only("marked"), `result.outOfOrder == 0`, "outOfOrder is not measured of the profile's streams"},
+		{Subjects{Receivers: []string{"tap"}}, `result.rx == 0`, "rx is not measured of the profile's streams"},
+	} {
+		threshold, err := Compile(c.expression)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := threshold.Check(c.subjects); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.expression, err, c.want)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/podspec"
 )
 
 // trouble is why a pod cannot work (yet).
@@ -65,14 +66,12 @@ func diagnose(pod *corev1.Pod) trouble {
 
 // failure tells why a pod has ended: the node's refusal, or the engine's last words.
 func failure(pod *corev1.Pod) trouble {
-	for _, c := range pod.Status.ContainerStatuses {
-		if t := c.State.Terminated; t != nil {
-			said := strings.TrimSpace(t.Message)
-			if said == "" {
-				said = t.Reason
-			}
-			return trouble{spatev1.ReasonPodFailed, fmt.Sprintf("pod %s ended with exit code %d: %s", pod.Name, t.ExitCode, lastLines(said, 3))}
+	if how, end := podspec.EndOf(pod); end != nil {
+		said := strings.TrimSpace(end.Message)
+		if said == "" {
+			said = end.Reason
 		}
+		return trouble{spatev1.ReasonPodFailed, fmt.Sprintf("pod %s ended with %s: %s", pod.Name, how, lastLines(said, 3))}
 	}
 	if pod.Status.Reason != "" { // TopologyAffinityError, UnexpectedAdmissionError, OutOfcpu, Evicted, NodeLost
 		return trouble{spatev1.ReasonAdmissionFailed, fmt.Sprintf("pod %s: %s: %s", pod.Name, pod.Status.Reason, pod.Status.Message)}
@@ -90,20 +89,16 @@ func lastLines(text string, n int) string {
 
 // lifetime is how long the engine of an ended pod ran.
 func lifetime(pod *corev1.Pod) time.Duration {
-	for _, c := range pod.Status.ContainerStatuses {
-		if t := c.State.Terminated; t != nil && !t.StartedAt.IsZero() {
-			return t.FinishedAt.Sub(t.StartedAt.Time)
-		}
+	if _, end := podspec.EndOf(pod); end != nil && !end.StartedAt.IsZero() {
+		return end.FinishedAt.Sub(end.StartedAt.Time)
 	}
 	return 0
 }
 
 // endedAt is when a pod ended, as well as Kubernetes tells.
 func endedAt(pod *corev1.Pod) time.Time {
-	for _, c := range pod.Status.ContainerStatuses {
-		if t := c.State.Terminated; t != nil && !t.FinishedAt.IsZero() {
-			return t.FinishedAt.Time
-		}
+	if _, end := podspec.EndOf(pod); end != nil && !end.FinishedAt.IsZero() {
+		return end.FinishedAt.Time
 	}
 	return pod.CreationTimestamp.Time
 }

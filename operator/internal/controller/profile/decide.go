@@ -78,7 +78,7 @@ func (s *scope) problem() decision {
 	if slices.Contains(stalling, d.reason) {
 		d.stalled, d.phase = true, spatev1.ProfileStalled
 	}
-	if d.reason == spatev1.ReasonReferenceNotAllowed || d.reason == spatev1.ReasonReferenceNotFound {
+	if d.reason == spatev1.ReasonReferenceNotAllowed || d.reason == spatev1.ReasonReferenceNotFound || s.named {
 		d.again = 5 * time.Second // a namespace's labels and data that streams name wake nobody
 	}
 	return d
@@ -126,7 +126,7 @@ func notReady(g *spatev1.TrafficGenerator) string {
 }
 
 // admit tells whether the generator has room beside the runs it executes: no port beyond its line rate, no limit
-// exceeded. (That this profile alone fits was found when it was resolved.)
+// exceeded, nothing claimed that another has. (That this profile alone fits was found when it was resolved.)
 func (s *scope) admit(ctx context.Context) (decision, error) {
 	active, err := run.ActiveOn(ctx, s.r.Client, s.generator)
 	if err != nil || len(active) == 0 {
@@ -136,18 +136,26 @@ func (s *scope) admit(ctx context.Context) (decision, error) {
 	if err != nil {
 		return decision{}, err
 	}
-	problems := plan.CheckLoad(s.resolved.Load.Plus(others), s.generator, field.NewPath("spec", "traffic"))
-	if len(problems) == 0 {
-		return decision{start: true}, nil
+	if problems := plan.CheckLoad(s.resolved.Load.Plus(others), s.generator, field.NewPath("spec", "traffic")); len(problems) > 0 {
+		return s.busy(fmt.Sprintf("together with %s: %s", strings.Join(run.Names(active), ", "), problems.Message())), nil
 	}
-	d := decision{
-		reason:  spatev1.ReasonGeneratorBusy,
-		message: fmt.Sprintf("together with %s: %s", strings.Join(run.Names(active), ", "), problems.Message()),
-		phase:   spatev1.ProfileQueued,
-		again:   5 * time.Second,
+	for i := range active {
+		facts, err := s.r.Memory.Of(ctx, &active[i])
+		if err != nil {
+			return decision{}, err
+		}
+		if conflict := s.resolved.Claims().Conflict(facts.Claims); conflict != "" {
+			return s.busy(fmt.Sprintf("together with %s: spec.traffic: %s", run.Names(active[i : i+1])[0], conflict)), nil
+		}
 	}
+	return decision{start: true}, nil
+}
+
+// busy is the decision not to run beside the runs there are.
+func (s *scope) busy(message string) decision {
+	d := decision{reason: spatev1.ReasonGeneratorBusy, message: message, phase: spatev1.ProfileQueued, again: 5 * time.Second}
 	if s.profile.Spec.WhenBusy == spatev1.BusyRefuse {
 		d.stalled, d.phase, d.again = true, spatev1.ProfileStalled, 0
 	}
-	return d, nil
+	return d
 }

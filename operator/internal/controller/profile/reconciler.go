@@ -7,6 +7,7 @@ package profile
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -78,6 +79,7 @@ type scope struct {
 	generator *spatev1.TrafficGenerator // nil if there is none
 	resolved  *plan.Resolved            // nil if there are problems
 	problems  plan.Problems
+	named     bool                 // its streams or templates name ConfigMaps or Secrets
 	runs      []spatev1.TrafficRun // the oldest first
 	digest    string               // of what starts a new run when it changes
 }
@@ -191,6 +193,13 @@ func requests(profiles []spatev1.TrafficProfile) []reconcile.Request {
 // tell makes events of what people should know about.
 func (s *scope) tell(before *spatev1.TrafficProfile) {
 	is := s.profile.Status
+	if last := is.LastResult; last != nil && (before.Status.LastResult == nil || before.Status.LastResult.Run != last.Run) {
+		kind := corev1.EventTypeNormal
+		if last.Verdict != spatev1.VerdictPassed {
+			kind = corev1.EventTypeWarning
+		}
+		s.r.Events.Eventf(s.profile, s.latest(), kind, last.Reason, "Run", "%s", shortened(fmt.Sprintf("run %s: %s: %s", last.Run, last.Verdict, last.Message)))
+	}
 	if is.Reason == before.Status.Reason && is.Phase == before.Status.Phase || is.Reason == "" {
 		return
 	}

@@ -174,6 +174,7 @@ func (s *scope) data(ctx context.Context, in *plan.Input) error {
 	in.Data = map[spatev1.DataReference][]byte{}
 	read := map[spatev1.DataReference]map[string][]byte{}
 	for _, ref := range plan.DataReferences(s.profile, in.Streams, in.Templates) {
+		s.named = true
 		whole := spatev1.DataReference{ConfigMapName: ref.ConfigMapName, SecretName: ref.SecretName}
 		keys, known := read[whole]
 		if !known {

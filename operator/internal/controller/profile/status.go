@@ -42,7 +42,7 @@ func (s *scope) status(ctx context.Context, d decision) {
 	case current != nil && run.Active(current):
 		s.underWay(current)
 	default:
-		kstatus.Ready(&status.Conditions, generation, spatev1.ReasonAvailable, "the run has ended")
+		kstatus.Ready(&status.Conditions, generation, spatev1.ReasonAvailable, ended(status))
 	}
 	if d.phase != "" {
 		status.Phase = d.phase
@@ -51,6 +51,15 @@ func (s *scope) status(ctx context.Context, d decision) {
 		}
 	}
 	status.Reason = s.reason()
+}
+
+// ended tells people what the run came to.
+func ended(status *spatev1.TrafficProfileStatus) string {
+	last, current := status.LastResult, status.CurrentRun
+	if last == nil || current == nil || last.Run != current.Name {
+		return "the run has ended"
+	}
+	return fmt.Sprintf("run %s has ended: %s: %s", last.Run, last.Verdict, last.Message)
 }
 
 // current is the latest run, unless a later one is gone.

@@ -31,7 +31,14 @@ func (s *scope) finish(stats []*enginev1.WatchStatsResponse, facts *snapshot.Fac
 		s.invalid(spatev1.ReasonIncomplete, "ended before its duration: "+why, why)
 		return
 	}
-	s.complete(judge(s.run, result, contradictions(stats, s.run), s.length()), why)
+	s.complete(judge(s.run, result, contradictions(stats, s.run), s.down(), s.length()), why)
+}
+
+// down are the run's ports that were seen without a link.
+func (s *scope) down() []string {
+	s.r.mu.Lock()
+	defer s.r.mu.Unlock()
+	return s.r.samples[s.run.UID].down
 }
 
 // mostContradictions of an engine are named: each of its templates may have one, and a status has its bounds.
@@ -78,8 +85,8 @@ func (s *scope) complete(v spatev1.Verdict, why string) {
 }
 
 // judge works the verdict out: first whether the counters can be trusted, then whether the generator was the limit, then the thresholds.
-// Records that were lost are told, and change nothing: what was counted is what it is.
-func judge(run *spatev1.TrafficRun, result spatev1.RunResult, contradictions []string, length time.Duration) spatev1.Verdict {
+// Ports that had no link, and records that were lost, are told and change nothing: what was counted is what it is.
+func judge(run *spatev1.TrafficRun, result spatev1.RunResult, contradictions, down []string, length time.Duration) spatev1.Verdict {
 	v := spatev1.Verdict{Outcome: spatev1.VerdictPassed}
 	if len(contradictions) > 0 {
 		v.Outcome = spatev1.VerdictInvalid
@@ -115,10 +122,16 @@ func judge(run *spatev1.TrafficRun, result spatev1.RunResult, contradictions []s
 	}
 	if v.Outcome == spatev1.VerdictPassed {
 		message := fmt.Sprintf("%s; %d thresholds hold", summary(result), len(judged))
-		if len(judged) == 0 {
+		switch len(judged) {
+		case 0:
 			message = summary(result) + "; no thresholds were asked for"
+		case 1:
+			message = summary(result) + "; the threshold holds"
 		}
 		v.Reasons = append(v.Reasons, spatev1.VerdictReason{Reason: spatev1.ReasonThresholdsMet, Message: message})
+	}
+	if len(down) > 0 {
+		v.Reasons = append(v.Reasons, spatev1.VerdictReason{Reason: spatev1.ReasonPortDown, Message: strings.Join(down, ", ") + " had no link for a time"})
 	}
 	if reason, message := lostRecords(result.Records); reason != "" {
 		v.Reasons = append(v.Reasons, spatev1.VerdictReason{Reason: reason, Message: message})

@@ -3,12 +3,17 @@
 package run
 
 import (
+	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 
 	spatev1 "spate.dev/operator/api/v1alpha1"
 	"spate.dev/operator/internal/controller/snapshot"
@@ -39,6 +44,22 @@ func TestResultSumsOverEngines(t *testing.T) {
 	}
 }
 
+// Engines count what arrives of streams with one mark under the name of the first.
+func TestStreamsThatShareAMarkAreLostTogether(t *testing.T) {
+	facts := &snapshot.Facts{Flow: map[string]bool{"a": true, "b": true, "c": true}, HeardAs: map[string]string{"a": "b"}}
+	counted := func(name string, tx, rx uint64) *enginev1.StreamStats {
+		return &enginev1.StreamStats{Name: name, Measured: &enginev1.StreamCounters{TxPackets: tx, RxPackets: rx}}
+	}
+	got := resultOf([]*enginev1.WatchStatsResponse{{Streams: []*enginev1.StreamStats{counted("a", 60, 0), counted("b", 40, 95), counted("c", 100, 100)}}}, facts, &spatev1.TrafficRun{})
+	lost := map[string]string{}
+	for _, s := range got.Streams {
+		lost[s.Name] = fmt.Sprintf("%d, %s", s.Lost, s.LossRatio)
+	}
+	if want := map[string]string{"a": "0, 0", "b": "5, 0.05", "c": "0, 0"}; !maps.Equal(lost, want) || got.Lost != 5 || got.LossRatio != "0.025" {
+		t.Errorf("of streams %v, of all %d, %s", lost, got.Lost, got.LossRatio)
+	}
+}
+
 func TestJudge(t *testing.T) {
 	for name, c := range map[string]struct {
 		result     spatev1.FlowCounters
@@ -64,7 +85,7 @@ func TestJudge(t *testing.T) {
 			for _, e := range c.thresholds {
 				r.Spec.Thresholds = append(r.Spec.Thresholds, spatev1.Threshold{Name: "t", Expression: e})
 			}
-			v := judge(r, spatev1.RunResult{FlowCounters: c.result, RxMissed: c.missed}, nil, time.Second)
+			v := judge(r, spatev1.RunResult{FlowCounters: c.result, RxMissed: c.missed}, nil, nil, time.Second)
 			reason, message := primary(&v)
 			if v.Outcome != c.outcome || reason != c.reason {
 				t.Errorf("%s %s: %s", v.Outcome, reason, message)
@@ -104,6 +125,38 @@ func TestCountersThatContradictEachOtherMakeTheRunInvalid(t *testing.T) {
 	}
 	if ended := meta.FindStatusCondition(run.Status.Conditions, spatev1.ConditionComplete); ended.Reason != spatev1.ReasonFinished {
 		t.Errorf("it was not cut short: %s", ended.Reason)
+	}
+}
+
+// What was lost while a port had no link says nothing of what lies behind the link: the verdict names the port, though it is up again.
+func TestALinkThatWasDownIsToldOnceAndInTheVerdict(t *testing.T) {
+	run, recorder := &spatev1.TrafficRun{}, events.NewFakeRecorder(9)
+	run.Spec.Generator.Pods = []spatev1.PodSnapshot{{Name: "g-0"}}
+	run.Spec.Timing.Duration = "1s"
+	run.Spec.GeneratorTolerance = spatev1.GeneratorTolerance{Late: "0", TxDropped: "0", RxMissed: "0"}
+	run.Spec.Thresholds = []spatev1.Threshold{{Name: "no-loss", Expression: "result.lost == 0"}}
+	s := &scope{
+		r:   &Reconciler{Memory: &snapshot.Memory{}, Events: recorder, samples: map[types.UID]sample{}},
+		run: run, pods: []*corev1.Pod{{}},
+	}
+	facts := &snapshot.Facts{Flow: map[string]bool{"a": true}, Ports: map[string]bool{"east": true, "west": true}}
+	var stats []*enginev1.WatchStatsResponse
+	for at, up := range []bool{true, false, false, true} {
+		stats = []*enginev1.WatchStatsResponse{{
+			ReadAtNs: int64(at) * 1e9, Run: &enginev1.RunInfo{State: enginev1.RunState_RUN_STATE_COMPLETE},
+			Streams: []*enginev1.StreamStats{{Name: "a", Measured: &enginev1.StreamCounters{TxPackets: 10, RxPackets: 7}}},
+			Ports:   []*enginev1.PortStats{{Port: "east", LinkUp: true}, {Port: "west", LinkUp: up}, {Port: "of-others"}},
+		}}
+		s.measure(stats, facts)
+	}
+	s.finish(stats, facts, "")
+	if told := len(recorder.Events); told != 1 {
+		t.Errorf("%d events", told)
+	}
+	reason, message := primary(run.Status.Verdict)
+	const want = "threshold no-loss: result.lost == 0 does not hold: result.lost is 3; port west of pod g-0 had no link for a time"
+	if reason != spatev1.ReasonThresholdMissed || message != want {
+		t.Errorf("%s: %s", reason, message)
 	}
 }
 

@@ -5,12 +5,16 @@ package run
 // This file answers: how do the counters of all engines become one result?
 
 import (
+	"cmp"
+	"fmt"
 	"math"
 	"math/big"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
 
 	spatev1 "spate.dev/operator/api/v1alpha1"
 	"spate.dev/operator/internal/controller/snapshot"
@@ -23,6 +27,8 @@ type sample struct {
 	at     time.Time
 	tx, rx uint64 // packets of the run, warm-up included
 	flows  uint64 // flows of templates that were established, in the same time
+	// down are the run's ports that were seen without a link since.
+	down []string
 }
 
 // measure fills in the result so far, without its streams, templates and groups, and the progress.
@@ -36,6 +42,7 @@ func (s *scope) measure(stats []*enginev1.WatchStatsResponse, facts *snapshot.Fa
 	s.r.mu.Lock()
 	defer s.r.mu.Unlock()
 	last, known := s.r.samples[s.run.UID]
+	current.down = s.withoutLink(last.down, stats, facts)
 	span := current.at.Sub(last.at)
 	if known && span > tick/4 {
 		progress.TxRate, progress.RxRate = rate(current.tx-last.tx, span, "pps"), rate(current.rx-last.rx, span, "pps")
@@ -45,10 +52,26 @@ func (s *scope) measure(stats []*enginev1.WatchStatsResponse, facts *snapshot.Fa
 	} else if p := s.run.Status.Progress; p != nil {
 		progress.TxRate, progress.RxRate, progress.ConnectionRate = p.TxRate, p.RxRate, p.ConnectionRate
 	}
-	if !known || span > tick/4 {
-		s.r.samples[s.run.UID] = current
+	if known && span <= tick/4 { // rates are worked out from the last still
+		last.down = current.down
+		current = last
 	}
+	s.r.samples[s.run.UID] = current
 	s.run.Status.Progress = progress
+}
+
+// withoutLink adds the run's ports that have no link now to those that had none before, and tells of each once.
+func (s *scope) withoutLink(down []string, stats []*enginev1.WatchStatsResponse, facts *snapshot.Facts) []string {
+	for i, st := range stats {
+		for _, p := range st.Ports {
+			name := fmt.Sprintf("port %s of pod %s", p.Port, s.run.Spec.Generator.Pods[i].Name)
+			if !p.LinkUp && facts.Ports[p.Port] && !slices.Contains(down, name) {
+				down = append(slices.Clip(down), name)
+				s.r.Events.Eventf(s.run, s.pods[i], corev1.EventTypeWarning, spatev1.ReasonPortDown, "Run", "%s has no link", name)
+			}
+		}
+	}
+	return down
 }
 
 // sampleOf takes what present rates are worked out from.
@@ -112,13 +135,19 @@ func resultOf(stats []*enginev1.WatchStatsResponse, facts *snapshot.Facts, run *
 		}
 	}
 	flowTx := int64(0)
+	expected := map[string]int64{} // by the stream that packets are counted under on arrival
+	for _, name := range order {
+		if facts.Flow[name] {
+			expected[cmp.Or(facts.HeardAs[name], name)] += byName[name].Tx
+			flowTx += byName[name].Tx
+		}
+	}
 	for _, name := range order {
 		c := byName[name]
-		if facts.Flow[name] {
-			c.Lost = c.Tx - (c.Rx - c.Duplicates)
-			flowTx += c.Tx
+		if facts.Flow[name] && facts.HeardAs[name] == "" {
+			c.Lost = expected[name] - (c.Rx - c.Duplicates)
 		}
-		c.LossRatio = ratio(c.Lost, c.Tx)
+		c.LossRatio = ratio(c.Lost, expected[name])
 		total(&result.FlowCounters, c)
 		result.Streams = append(result.Streams, spatev1.StreamResult{Name: name, FlowCounters: *c, Latency: latencyOf(delays[name])})
 	}

@@ -15,6 +15,7 @@ import (
 	spatev1 "spate.dev/operator/api/v1alpha1"
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/podspec"
 )
 
 // scope is a run with all it depends on, as the cache has it.
@@ -62,6 +63,9 @@ func (s *scope) gather(ctx context.Context) error {
 			s.lost = fmt.Sprintf("pod %s is being deleted", snapshot.Name)
 		case pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded:
 			s.lost = fmt.Sprintf("pod %s has ended", snapshot.Name)
+			if how, _ := podspec.EndOf(pod); how != "" {
+				s.lost += " with " + how
+			}
 		default:
 			s.pods[i] = pod
 		}

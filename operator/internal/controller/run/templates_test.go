@@ -3,6 +3,7 @@
 package run
 
 import (
+	"encoding/json"
 	"os"
 	"reflect"
 	"regexp"
@@ -141,7 +142,7 @@ func TestABrokenMessageFailsItsFlowOnce(t *testing.T) {
 			r := &spatev1.TrafficRun{}
 			r.Spec.GeneratorTolerance = spatev1.GeneratorTolerance{Late: "0", TxDropped: "0", RxMissed: "0"}
 			r.Spec.Thresholds = []spatev1.Threshold{{Name: "none-failed", Expression: "result.flows.failed == 0"}}
-			if v := judge(r, result, nil, time.Second); v.Outcome != spatev1.VerdictFailed {
+			if v := judge(r, result, nil, nil, time.Second); v.Outcome != spatev1.VerdictFailed {
 				t.Errorf("%+v", v)
 			}
 		})
@@ -211,7 +212,7 @@ func TestVerdictOnTemplates(t *testing.T) {
 			for _, e := range c.thresholds {
 				r.Spec.Thresholds = append(r.Spec.Thresholds, spatev1.Threshold{Name: "t", Expression: e})
 			}
-			v := judge(r, resultOf(stats, &snapshot.Facts{Groups: map[string]string{"http": "web", "dns": "web"}}, r), nil, 3*time.Second)
+			v := judge(r, resultOf(stats, &snapshot.Facts{Groups: map[string]string{"http": "web", "dns": "web"}}, r), nil, nil, 3*time.Second)
 			_, message := primary(&v)
 			if v.Outcome != c.outcome {
 				t.Errorf("%s: %s", v.Outcome, message)
@@ -255,5 +256,42 @@ func TestAllCountersAreSummed(t *testing.T) {
 	}
 	if want := reflect.TypeFor[spatev1.TemplateCounters]().NumField(); len(fields) != want || len(counted)+3 != want {
 		t.Errorf("%d fields are summed by %d sums, want %d", len(fields), len(counted)+3, want)
+	}
+}
+
+// The dashboard's panel of failed flows has what `failed` sums up; of servers silence is no failure.
+func TestTheDashboardShowsEveryWayToFail(t *testing.T) {
+	text, err := os.ReadFile("../../../../dashboards/profile.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var dashboard struct {
+		Panels []struct {
+			Title   string
+			Targets []struct{ Expr string }
+		}
+	}
+	if err := json.Unmarshal(text, &dashboard); err != nil {
+		t.Fatal(err)
+	}
+	var shown []string
+	for _, panel := range dashboard.Panels {
+		if panel.Title == "Flows that failed" {
+			for _, target := range panel.Targets {
+				metric := regexp.MustCompile(`spate_template_(\w+)_total\{`).FindStringSubmatch(target.Expr)
+				shown = append(shown, metric[1])
+				if ofClients := strings.Contains(target.Expr, `role="client"`); ofClients != (metric[1] == "keepalive_timeouts") {
+					t.Errorf("%s: of clients only: %v", metric[1], ofClients)
+				}
+			}
+		}
+	}
+	for _, counter := range counted {
+		for _, name := range counter.names {
+			one := templates([]*enginev1.WatchStatsResponse{{Templates: []*enginev1.TemplateStats{side("t", clientSide, 0, map[string]uint64{name: 1})}}})
+			if failed := one[0].Client.Failed == 1; failed != slices.Contains(shown, name) {
+				t.Errorf("%s: failed %v, in the panel %v", name, failed, !failed)
+			}
+		}
 	}
 }

@@ -5,6 +5,7 @@ package snapshot
 // This file answers: what of a run's plan is asked for again and again?
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/big"
@@ -15,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/plan"
 )
 
@@ -22,12 +24,16 @@ import (
 type Facts struct {
 	// Flow is true for streams whose packets are received and counted, by name.
 	Flow map[string]bool
+	// HeardAs is the stream under whose name a stream's packets are counted on arrival, where that is another's: the first with its mark.
+	HeardAs map[string]string
 	// Groups are the statistics groups of templates that name one, by the template's name.
 	Groups map[string]string
 	// Ports the run sends from or receives at.
 	Ports map[string]bool
 	// Records is the folder in engines with files of connection records; empty if there are none.
 	Records string
+	// Claims are what no other run of the generator can have meanwhile.
+	Claims plan.Claims
 	// Own is the load at a factor of 1 on the entries' own rates, those that were changed since included.
 	Own plan.Load
 
@@ -74,13 +80,9 @@ func (m *Memory) Of(ctx context.Context, run *spatev1.TrafficRun) (*Facts, error
 			return nil, &LostError{err.Error()}
 		}
 	}
-	facts := &Facts{Flow: map[string]bool{}, Groups: map[string]string{}, Ports: map[string]bool{}, Own: load, changes: slices.Clone(run.Status.Entries)}
+	facts := &Facts{Flow: map[string]bool{}, HeardAs: heardAs(p.Streams), Groups: map[string]string{}, Ports: map[string]bool{}, Claims: plan.ClaimsOf(p), Own: load, changes: slices.Clone(run.Status.Entries)}
 	for _, s := range p.Streams {
-		name := s.Group
-		if name == "" {
-			name = s.Name
-		}
-		facts.Flow[name] = s.GetMeasure().GetFlow() || s.GetMeasure().GetMark() != nil
+		facts.Flow[nameOf(s)] = s.GetMeasure().GetFlow() || s.GetMeasure().GetMark() != nil
 		facts.Ports[s.TxPort] = true
 		if s.RxPort != "" {
 			facts.Ports[s.RxPort] = true
@@ -110,6 +112,29 @@ func (m *Memory) Of(ctx context.Context, run *spatev1.TrafficRun) (*Facts, error
 	}
 	m.known[run.UID] = facts
 	return facts, nil
+}
+
+// nameOf gives the name that a stream is counted under: copies have that of their entry.
+func nameOf(s *enginev1.Stream) string { return cmp.Or(s.Group, s.Name) }
+
+// heardAs names the first stream with the same mark, of each that is not the first: engines count what arrives under its name.
+func heardAs(streams []*enginev1.Stream) map[string]string {
+	type number struct{ identification, label uint32 }
+	first, others := map[number]string{}, map[string]string{}
+	for _, s := range streams {
+		mark := s.GetMeasure().GetMark()
+		if mark == nil {
+			continue
+		}
+		n := number{mark.GetIpv4Identification(), mark.GetIpv6FlowLabel()}
+		if first[n] == "" {
+			first[n] = nameOf(s)
+		}
+		if first[n] != nameOf(s) {
+			others[nameOf(s)] = first[n]
+		}
+	}
+	return others
 }
 
 // Forget drops what is known of a run.

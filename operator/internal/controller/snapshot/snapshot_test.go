@@ -4,7 +4,10 @@ package snapshot
 
 import (
 	"bytes"
+	"maps"
 	"testing"
+
+	"spate.dev/operator/internal/engine/enginev1"
 )
 
 func TestPlansArePackedAndComeBack(t *testing.T) {
@@ -26,5 +29,22 @@ func TestPlansArePackedAndComeBack(t *testing.T) {
 		if _, err := unpack(kept, true, int64(len(plan))); err == nil {
 			t.Errorf("%s is taken", name)
 		}
+	}
+}
+
+func TestStreamsWithOneMarkAreHeardAsTheFirst(t *testing.T) {
+	stream := func(name, group string, measure *enginev1.Measure) *enginev1.Stream {
+		return &enginev1.Stream{Name: name, Group: group, Measure: measure}
+	}
+	ipv4 := func(n uint32) *enginev1.Measure {
+		return &enginev1.Measure{Mark: &enginev1.Mark{Field: &enginev1.Mark_Ipv4Identification{Ipv4Identification: n}}}
+	}
+	ipv6 := &enginev1.Measure{Mark: &enginev1.Mark{Field: &enginev1.Mark_Ipv6FlowLabel{Ipv6FlowLabel: 7}}}
+	got := heardAs([]*enginev1.Stream{
+		stream("a", "", &enginev1.Measure{Flow: true}), stream("b", "", ipv4(7)), stream("c-0", "c", ipv4(9)), stream("c-1", "c", ipv4(9)),
+		stream("d", "", ipv4(7)), stream("e", "", ipv6), stream("f-0", "f", ipv4(9)), stream("g", "", nil),
+	})
+	if want := map[string]string{"d": "b", "f": "c"}; !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// What can only one run of a generator have at a time?
+
+package plan
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"spate.dev/operator/internal/engine/enginev1"
+)
+
+// Claims are what engines refuse to a second run.
+type Claims struct {
+	pools []claimedPool
+	// reflecting ports.
+	reflecting []string
+	marks      Marks
+}
+
+// claimedPool is a range of addresses that templates have on a port.
+type claimedPool struct {
+	port        string
+	first, last netip.Addr
+}
+
+// ClaimsOf a plan.
+func ClaimsOf(p *enginev1.Plan) Claims { return claims(p.GetStateful(), p.GetReflectors(), MarksOf(p)) }
+
+// Claims of what is to be run. Marks that were left open will be others than those of all runs.
+func (r *Resolved) Claims() Claims {
+	var marks Marks
+	for _, e := range r.entries {
+		if mark := e.stream.mark; mark != nil && mark.number != 0 {
+			marks = marks.with(mark.ipv6, mark.number)
+		}
+	}
+	return claims(r.stateful, r.reflectors, marks)
+}
+
+func claims(stateful *enginev1.Stateful, reflectors []*enginev1.Reflector, marks Marks) Claims {
+	c := Claims{marks: marks}
+	for _, t := range stateful.GetTemplates() {
+		c.claim(t.ClientPort, t.Clients, stateful.Pools)
+		c.claim(t.ServerPort, t.Servers, stateful.Pools)
+	}
+	for _, r := range reflectors {
+		c.reflecting = append(c.reflecting, r.Port)
+	}
+	return c
+}
+
+// claim addresses on a port; that of a side that is real is empty.
+func (c *Claims) claim(port string, weighted []*enginev1.WeightedPool, pools []*enginev1.Pool) {
+	if port == "" {
+		return
+	}
+	for _, w := range weighted {
+		if int(w.Pool) >= len(pools) {
+			continue
+		}
+		first, known := netip.AddrFromSlice(pools[w.Pool].First)
+		last, too := netip.AddrFromSlice(pools[w.Pool].Last)
+		if known && too {
+			c.pools = append(c.pools, claimedPool{port, first, last})
+		}
+	}
+}
+
+// Conflict tells what both claim; empty if nothing.
+func (c Claims) Conflict(other Claims) string {
+	for _, a := range c.pools {
+		for _, b := range other.pools {
+			if a.port == b.port && a.first.BitLen() == b.first.BitLen() && !a.last.Less(b.first) && !b.last.Less(a.first) {
+				return fmt.Sprintf("port %s would have addresses from %s to %s for both", a.port, latest(a.first, b.first), earliest(a.last, b.last))
+			}
+		}
+	}
+	for _, port := range c.reflecting {
+		if slices.Contains(other.reflecting, port) {
+			return fmt.Sprintf("port %s would reflect for both", port)
+		}
+	}
+	for _, pair := range [][2]Claims{{c, other}, {other, c}} {
+		for _, p := range pair[0].pools {
+			if slices.Contains(pair[1].reflecting, p.port) {
+				return fmt.Sprintf("port %s would reflect for one and have templates of the other", p.port)
+			}
+		}
+	}
+	for _, pair := range [][2][]uint32{{c.marks.IPv4Identification, other.marks.IPv4Identification}, {c.marks.IPv6FlowLabel, other.marks.IPv6FlowLabel}} {
+		for _, mark := range pair[0] {
+			if slices.Contains(pair[1], mark) {
+				return fmt.Sprintf("packets of both would have the mark %d", mark)
+			}
+		}
+	}
+	return ""
+}
+
+func latest(a, b netip.Addr) netip.Addr {
+	if a.Less(b) {
+		return b
+	}
+	return a
+}
+
+func earliest(a, b netip.Addr) netip.Addr {
+	if a.Less(b) {
+		return a
+	}
+	return b
+}

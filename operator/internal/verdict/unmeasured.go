@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verdict
+
+// This file answers: does an expression ask for what its profile does not measure?
+
+import (
+	"fmt"
+
+	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/types"
+)
+
+// Measures are what is known of a stream's packets on arrival.
+type Measures struct {
+	// Arrival: they are counted, by trailer or mark.
+	Arrival bool
+	// Order: they have sequence numbers, in a trailer.
+	Order bool
+	// Latency: they have time stamps.
+	Latency bool
+}
+
+// need is what a field of a result and of its streams takes to be more than 0.
+type need struct {
+	met    func(Measures) bool
+	remedy string
+}
+
+var needs = func() map[string]need {
+	arrival := need{func(m Measures) bool { return m.Arrival }, "set measure.flow or measure.mark, and the entry's receivePort"}
+	order := need{func(m Measures) bool { return m.Order }, "set measure.flow, and the entry's receivePort"}
+	return map[string]need{
+		"rx": arrival, "rxBytes": arrival, "rxPps": arrival, "rxBps": arrival, "lost": arrival, "lossRatio": arrival, "misdirected": arrival,
+		"duplicates": order, "outOfOrder": order, "sequenceTooHigh": order, "sequenceTooLow": order,
+		"latency": {func(m Measures) bool { return m.Latency }, "set measure.latency"},
+	}
+}()
+
+// unmeasured finds counters that are 0 whatever happens, as nothing of the profile counts them: a threshold on them would judge nothing.
+func (t *Threshold) unmeasured(subjects Subjects) error {
+	for _, e := range ast.MatchDescendants(ast.NavigateAST(t.compiled.NativeRep()), ast.KindMatcher(ast.SelectKind)) {
+		field, of := e.AsSelect().FieldName(), e.Children()[0]
+		asked, whose := subjects.Streams, "the profile's streams"
+		switch name, named := streamName(of); {
+		case typeOf(of) == "verdict.Result" && field == "flows" && len(subjects.Templates) == 0:
+			return fmt.Errorf("result.flows is not measured: no entry of spec.traffic has a templateRef")
+		case typeOf(of) == "verdict.Stream" && named:
+			measures, known := subjects.Streams[name]
+			if !known {
+				continue // told by the key that is missing
+			}
+			asked, whose = map[string]Measures{name: measures}, "stream "+name
+		case typeOf(of) != "verdict.Result" && typeOf(of) != "verdict.Stream":
+			continue
+		}
+		if need, some := needs[field]; some && !anyOf(asked, need.met) {
+			return fmt.Errorf("%s is not measured of %s: %s", field, whose, need.remedy)
+		}
+	}
+	return nil
+}
+
+// streamName gives the name in result.streams["name"] and result.streams.name.
+func streamName(e ast.Expr) (name string, named bool) {
+	switch e.Kind() {
+	case ast.SelectKind:
+		return e.AsSelect().FieldName(), true
+	case ast.CallKind:
+		if call := e.AsCall(); len(call.Args()) == 2 && call.Args()[1].Kind() == ast.LiteralKind {
+			text, named := call.Args()[1].AsLiteral().(types.String)
+			return string(text), named
+		}
+	}
+	return "", false
+}
+
+func typeOf(e ast.NavigableExpr) string { return e.Type().TypeName() }
+
+func anyOf(streams map[string]Measures, met func(Measures) bool) bool {
+	for _, m := range streams {
+		if met(m) {
+			return true
+		}
+	}
+	return false
+}
