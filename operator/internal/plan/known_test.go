@@ -3,6 +3,7 @@
 package plan
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -51,4 +52,32 @@ func TestWordsAreKnownAndNamesApart(t *testing.T) {
 	p, g := profile(entryOf("a", "east", "west", stream)), generator()
 	p.Spec.SuspendPolicy, p.Spec.WhenBusy, g.Spec.PollMode = spatev1.SuspendFree, spatev1.BusyRefuse, spatev1.PollBusy
 	mustResolve(t, Input{Profile: p, Generator: g})
+}
+
+// A time that its template's flows do not have is refused before the run, by the template's field.
+func TestThresholdsOnTimesOfUDP(t *testing.T) {
+	const connect, clients, servers = `result.templates["b"].client.connectTime.p99 < 5`, `result.templates["b"].client.roundTrip.p99 < 5`, `result.templates["b"].server.roundTrip.p99 < 5`
+	for _, c := range []struct {
+		transport, latency, expression, want string
+	}{
+		{"TCP", "", connect, ""},
+		{"TCP", "", servers, ""},
+		{"UDP", "", connect, "UDP has no handshake"},
+		{"UDP", "", clients, `roundTrip is not measured of the client of template b: set spec.latency: true of ASTFTemplate "http"`},
+		{"UDP", "", `result.groups["g"].client.roundTrip.mean < 5`, `of group g: set spec.latency: true of ASTFTemplate "http"`},
+		{"UDP", "latency: true\n", clients, ""},
+		{"UDP", "latency: true\n", servers, "ask for that of the client"},
+	} {
+		p := profile(running("b", "http", "east", "west"))
+		p.Spec.Thresholds = []spatev1.Threshold{{Name: "t", Expression: c.expression}}
+		template := templateOf(t, webTemplate, "transport: TCP", "transport: "+c.transport, "destinationPort: 80\n", c.latency+"statisticsGroup: g\ndestinationPort: 80\n")
+		template.Name = "http"
+		_, problems := Resolve(Input{Profile: p, Generator: generator(), Templates: map[string]*spatev1.ASTFTemplate{"http": template}})
+		found := slices.ContainsFunc(problems, func(p Problem) bool {
+			return strings.HasPrefix(p.Path, "spec.thresholds[0]") && strings.Contains(p.Message, c.want)
+		})
+		if found != (c.want != "") {
+			t.Errorf("%s, %q: %s: got %v, want %q", c.transport, c.latency, c.expression, problems, c.want)
+		}
+	}
 }

@@ -5,6 +5,8 @@
 package plan
 
 import (
+	"fmt"
+	"maps"
 	"slices"
 
 	spatev1 "spate.dev/operator/api/v1alpha1"
@@ -20,21 +22,19 @@ func subjectsOf(p *spatev1.TrafficProfile, streams map[string]*spatev1.Stateless
 			continue
 		}
 		template := templates[string(t.TemplateRef.Name)]
-		sides := verdict.Sides{}
-		if t.TransmitPort != "" {
-			sides[verdict.Client] = countersOf(template, func(p *spatev1.Programs) []spatev1.Command { return p.Client })
-		}
-		if t.ReceivePort != "" {
-			sides[verdict.Server] = countersOf(template, func(p *spatev1.Programs) []spatev1.Command { return p.Server })
-		}
+		sides := sidesOf(&t, template)
 		subjects.Templates[string(t.Name)] = sides
 		if template != nil && template.Spec.StatisticsGroup != "" {
 			group := string(template.Spec.StatisticsGroup)
 			if subjects.Groups[group] == nil {
 				subjects.Groups[group] = verdict.Sides{}
 			}
-			for side, counters := range sides {
-				subjects.Groups[group][side] = sorted(slices.Concat(counters, subjects.Groups[group][side]))
+			for side, program := range sides {
+				if all, some := subjects.Groups[group][side]; some {
+					program.Counters = sorted(slices.Concat(program.Counters, all.Counters))
+					program.Unmeasured = both(program.Unmeasured, all.Unmeasured)
+				}
+				subjects.Groups[group][side] = program
 			}
 		}
 	}
@@ -59,6 +59,47 @@ func measuresOf(t *spatev1.TrafficEntry, streams map[string]*spatev1.StatelessSt
 	}
 	m := stream.Measure
 	return verdict.Measures{Arrival: m.Flow || m.Mark != nil, Order: m.Flow, Latency: m.Latency}
+}
+
+// sidesOf an entry tells what each counts and does not measure.
+func sidesOf(t *spatev1.TrafficEntry, template *spatev1.ASTFTemplate) verdict.Sides {
+	sides := verdict.Sides{}
+	if t.TransmitPort != "" {
+		counters := countersOf(template, func(p *spatev1.Programs) []spatev1.Command { return p.Client })
+		sides[verdict.Client] = verdict.Program{Counters: counters, Unmeasured: untimed(template, verdict.Client)}
+	}
+	if t.ReceivePort != "" {
+		counters := countersOf(template, func(p *spatev1.Programs) []spatev1.Command { return p.Server })
+		sides[verdict.Server] = verdict.Program{Counters: counters, Unmeasured: untimed(template, verdict.Server)}
+	}
+	return sides
+}
+
+// untimed are the times that one side's flows have not, each with the remedy: none where that is not known, as of a capture without
+// latency.
+func untimed(template *spatev1.ASTFTemplate, side string) map[string]string {
+	if template == nil {
+		return nil
+	}
+	source := template.Spec.Source
+	if udp := template.Spec.Latency || source.Programs != nil && source.Programs.Transport == spatev1.TransportUDP; !udp {
+		return nil
+	}
+	times := map[string]string{verdict.ConnectTime: "UDP has no handshake; ask for roundTrip of a client, and set spec.latency of its ASTFTemplate"}
+	switch {
+	case side == verdict.Server:
+		times[verdict.RoundTrip] = "of UDP, clients measure it: ask for that of the client"
+	case !template.Spec.Latency:
+		times[verdict.RoundTrip] = fmt.Sprintf("set spec.latency: true of ASTFTemplate %q", template.Name)
+	}
+	return times
+}
+
+// both have the keys that are in each of two maps.
+func both(a, b map[string]string) map[string]string {
+	common := maps.Clone(a)
+	maps.DeleteFunc(common, func(key, _ string) bool { return b[key] == "" })
+	return common
 }
 
 // countersOf names what one side's program counts.

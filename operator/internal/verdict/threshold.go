@@ -77,8 +77,33 @@ type Subjects struct {
 	Templates, Groups map[string]Sides
 }
 
-// Sides are those of Client and Server that are emulated, each with the names of its programs' counters.
-type Sides map[string][]string
+// Sides are those of Client and Server that are emulated.
+type Sides map[string]Program
+
+// Program is what is known of a side before it runs.
+type Program struct {
+	// Counters of its own, by name.
+	Counters []string
+	// Unmeasured are those of ConnectTime and RoundTrip that nothing measures, each with the remedy.
+	Unmeasured map[string]string
+}
+
+// side is one that has counted nothing yet; its times have these keys, those that nothing measures none.
+func (p Program) side(keys []string) Side {
+	times := func(name string) map[string]int64 {
+		if p.Unmeasured[name] != "" {
+			return nil
+		}
+		return zeros(keys)
+	}
+	return Side{Counters: zeros(p.Counters), ConnectTime: times(ConnectTime), RoundTrip: times(RoundTrip)}
+}
+
+// The names of a side's times in expressions.
+const (
+	ConnectTime = "connectTime"
+	RoundTrip   = "roundTrip"
+)
 
 // Check finds streams, receivers, templates, groups, sides, counters and times the expression asks about that no result with these subjects will have.
 func (t *Threshold) Check(subjects Subjects) error {
@@ -94,14 +119,14 @@ func (t *Threshold) Check(subjects Subjects) error {
 	}
 	for name, sides := range subjects.Templates {
 		empty.Templates[name] = map[string]Side{}
-		for side, counters := range sides {
-			empty.Templates[name][side] = Side{Counters: zeros(counters), ConnectTime: zeros(DelayKeys), RoundTrip: zeros(DelayKeys)}
+		for side, program := range sides {
+			empty.Templates[name][side] = program.side(DelayKeys)
 		}
 	}
 	for name, sides := range subjects.Groups {
 		empty.Groups[name] = Group{}
-		for side, counters := range sides {
-			empty.Groups[name][side] = Side{Counters: zeros(counters), ConnectTime: zeros(MomentKeys), RoundTrip: zeros(MomentKeys)}
+		for side, program := range sides {
+			empty.Groups[name][side] = program.side(MomentKeys)
 		}
 	}
 	_, _, err := t.program.Eval(map[string]any{"result": empty})
@@ -112,14 +137,18 @@ func (t *Threshold) Check(subjects Subjects) error {
 	return nil // other errors, such as a division by zero, come from the counters being zero
 }
 
-// withSides lists names with their sides and counters, such as `http (client with counters answered, server)`.
+// withSides lists names with their sides and counters, such as `http (client with counters answered, server without roundTrip)`.
 func withSides(named map[string]Sides) string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(named)) {
 		var sides []string
 		for _, side := range slices.Sorted(maps.Keys(named[name])) {
-			if counters := named[name][side]; len(counters) > 0 {
-				side += " with counters " + list(counters)
+			program := named[name][side]
+			if len(program.Counters) > 0 {
+				side += " with counters " + list(program.Counters)
+			}
+			if len(program.Unmeasured) > 0 {
+				side += " without " + list(slices.Sorted(maps.Keys(program.Unmeasured)))
 			}
 			sides = append(sides, side)
 		}

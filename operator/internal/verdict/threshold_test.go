@@ -125,7 +125,7 @@ func TestCheckFindsUnknownStreams(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := threshold.Check(Subjects{Streams: map[string]Measures{"a": all}, Receivers: []string{"tap"}, Templates: map[string]Sides{"http": {Client: {"answered"}}}, Groups: map[string]Sides{"sites": {Client: nil}}}); (err != nil) != wrong {
+		if err := threshold.Check(Subjects{Streams: map[string]Measures{"a": all}, Receivers: []string{"tap"}, Templates: map[string]Sides{"http": {Client: {Counters: []string{"answered"}}}}, Groups: map[string]Sides{"sites": {Client: {}}}}); (err != nil) != wrong {
 			t.Errorf("%s: %v", expression, err)
 		}
 	}
@@ -135,7 +135,7 @@ func TestCheckFindsUnknownStreams(t *testing.T) {
 func TestCheckFindsWhatIsNotMeasured(t *testing.T) {
 	subjects := Subjects{Streams: map[string]Measures{"sent": {}, "marked": {Arrival: true}, "flow": {Arrival: true, Order: true}, "timed": {Arrival: true, Order: true, Latency: true}}}
 	only := func(name string) Subjects {
-		return Subjects{Streams: map[string]Measures{name: subjects.Streams[name]}, Templates: map[string]Sides{"http": {Client: nil}}}
+		return Subjects{Streams: map[string]Measures{name: subjects.Streams[name]}, Templates: map[string]Sides{"http": {Client: {}}}}
 	}
 	for _, c := range []struct {
 		subjects   Subjects
@@ -156,6 +156,43 @@ func TestCheckFindsWhatIsNotMeasured(t *testing.T) {
 		{only("sent"), `result.streams.all(name, s, s.lost == 0)`, "lost is not measured of the profile's streams"},
 		{only("marked"), `result.outOfOrder == 0`, "outOfOrder is not measured of the profile's streams"},
 		{Subjects{Receivers: []string{"tap"}}, `result.rx == 0`, "rx is not measured of the profile's streams"},
+	} {
+		threshold, err := Compile(c.expression)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := threshold.Check(c.subjects); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.expression, err, c.want)
+		}
+	}
+}
+
+// Times that nothing measures are told before the run, by the remedy where the expression names whose they are.
+func TestCheckFindsTimesThatAreNotMeasured(t *testing.T) {
+	silent := Program{Unmeasured: map[string]string{ConnectTime: "UDP has no handshake", RoundTrip: "set spec.latency"}}
+	timed := Program{Unmeasured: map[string]string{ConnectTime: "UDP has no handshake"}}
+	subjects := Subjects{
+		Templates: map[string]Sides{"web": {Client: {}, Server: {}}, "dns": {Client: silent}, "voice": {Client: timed, Server: silent}},
+		Groups:    map[string]Sides{"sites": {Client: {}}, "names": {Client: silent}},
+	}
+	udp := Subjects{Templates: map[string]Sides{"dns": {Client: silent}, "ntp": {Client: silent}}}
+	for _, c := range []struct {
+		subjects   Subjects
+		expression string
+		want       string
+	}{
+		{subjects, `result.templates["web"].client.roundTrip.p99 < 5 && result.templates["web"].server.connectTime.p99 < 5`, ""},
+		{subjects, `result.templates["voice"].client.roundTrip.p99 < 5 && result.groups["sites"].client.roundTrip.mean < 5`, ""},
+		{subjects, `result.templates.all(name, t, t.client.failed == 0)`, ""},
+		{subjects, `result.templates.all(name, t, name != "web" || t.client.roundTrip.p99 < 5)`, ""},
+		{subjects, `result.templates["dns"].client.roundTrip.p99 < 5`, "roundTrip is not measured of the client of template dns: set spec.latency"},
+		{subjects, `result.flows.connects > 0 && result.templates.dns["client"].roundTrip["p99"] < 5`, "roundTrip is not measured of the client of template dns: set spec.latency"},
+		{subjects, `result.templates["voice"].client.connectTime.p99 < 5`, "connectTime is not measured of the client of template voice: UDP has no handshake"},
+		{subjects, `result.templates["voice"].server.roundTrip.p99 < 5`, "roundTrip is not measured of the server of template voice"},
+		{subjects, `result.groups["names"].client.roundTrip.mean < 5`, "roundTrip is not measured of the client of group names: set spec.latency"},
+		{subjects, `result.templates.all(name, t, t.client.roundTrip.p99 < 5)`, "dns (client without connectTime, roundTrip)"},
+		{udp, `result.templates.all(name, t, t.client.failed > 0 && t.client.roundTrip.p99 < 5)`, "roundTrip is not measured of the client of any template: set spec.latency"},
+		{subjects, `result.templates["web"].real.roundTrip.p99 < 5`, "no such key: real"},
 	} {
 		threshold, err := Compile(c.expression)
 		if err != nil {

@@ -6,6 +6,8 @@ package verdict
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"cel.dev/cel-go/common/ast"
 	"cel.dev/cel-go/common/types"
@@ -37,12 +39,13 @@ var needs = func() map[string]need {
 	}
 }()
 
-// unmeasured finds counters that are 0 whatever happens, as nothing of the profile counts them: a threshold on them would judge nothing.
+// unmeasured finds counters that are 0 whatever happens, as nothing of the profile counts them, and times that nothing measures: a
+// threshold on them would judge nothing.
 func (t *Threshold) unmeasured(subjects Subjects) error {
 	for _, e := range ast.MatchDescendants(ast.NavigateAST(t.compiled.NativeRep()), ast.KindMatcher(ast.SelectKind)) {
 		field, of := e.AsSelect().FieldName(), e.Children()[0]
 		asked, whose := subjects.Streams, "the profile's streams"
-		switch name, named := streamName(of); {
+		switch name, named := keyOf(of); {
 		case typeOf(of) == "verdict.Result" && field == "flows" && len(subjects.Templates) == 0:
 			return fmt.Errorf("result.flows is not measured: no entry of spec.traffic has a templateRef")
 		case typeOf(of) == "verdict.Stream" && named:
@@ -51,6 +54,11 @@ func (t *Threshold) unmeasured(subjects Subjects) error {
 				continue // told by the key that is missing
 			}
 			asked, whose = map[string]Measures{name: measures}, "stream "+name
+		case typeOf(of) == "verdict.Side" && named:
+			if err := subjects.untimed(field, name, of.Children()[0]); err != nil {
+				return err
+			}
+			continue
 		case typeOf(of) != "verdict.Result" && typeOf(of) != "verdict.Stream":
 			continue
 		}
@@ -61,8 +69,35 @@ func (t *Threshold) unmeasured(subjects Subjects) error {
 	return nil
 }
 
-// streamName gives the name in result.streams["name"] and result.streams.name.
-func streamName(e ast.Expr) (name string, named bool) {
+// untimed finds a time that nothing measures on this side of the templates or groups that an expression stands for: one, by its name, or
+// any of them.
+func (s Subjects) untimed(field, side string, of ast.NavigableExpr) error {
+	asked, whose := []Sides{}, "any template"
+	if name, named := keyOf(of); !named {
+		asked = slices.AppendSeq(slices.Collect(maps.Values(s.Templates)), maps.Values(s.Groups))
+	} else if of.Children()[0].AsSelect().FieldName() == "groups" {
+		asked, whose = append(asked, s.Groups[name]), "group "+name
+	} else {
+		asked, whose = append(asked, s.Templates[name]), "template "+name
+	}
+	remedy := ""
+	for _, sides := range asked {
+		program, emulated := sides[side]
+		if !emulated {
+			continue // told by the key that is missing, if no other has it
+		}
+		if remedy = program.Unmeasured[field]; remedy == "" {
+			return nil
+		}
+	}
+	if remedy == "" {
+		return nil
+	}
+	return fmt.Errorf("%s is not measured of the %s of %s: %s", field, side, whose, remedy)
+}
+
+// keyOf gives the name in result.streams["name"] and result.streams.name.
+func keyOf(e ast.Expr) (name string, named bool) {
 	switch e.Kind() {
 	case ast.SelectKind:
 		return e.AsSelect().FieldName(), true
