@@ -200,9 +200,7 @@ impl Engine {
             true => Refusal::Exhausted(error.to_string()),
             false => Refusal::Invalid(Violations(vec![fit::refused(&error)])),
         })?;
-        if run.histogram_bytes() > 0 {
-            warnings.push(format!("latency histograms take {} KiB of memory", run.histogram_bytes() >> 10));
-        }
+        warnings.extend(validate::histograms(run.histogram_bytes()));
         let paused = paused_templates(&plan);
         if !paused.is_empty() {
             run.update_templates(&paused, FlowChange::Paused(true), 0).map_err(|e| refused_change(&e))?;

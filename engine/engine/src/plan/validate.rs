@@ -494,14 +494,31 @@ fn warnings(plan: &Plan, site: &Site, checked: &Checked) -> Vec<String> {
     }
     for (&port, &bits) in &checked.port_bits {
         let facts = &site.ports[port];
+        let bits = bits + facts.claimed_bits;
         let line = match facts.line_rate {
-            LineRate::Known(line) => format!("{:.1} % of its line rate", 100.0 * bits as f64 / line as f64),
-            LineRate::Unknown => "its line rate is not known, so nothing was checked against it".to_owned(),
-            LineRate::ToldLater => continue,
+            LineRate::Known(line) if bits * 100 >= u128::from(line) * MUCH_PERCENT => {
+                format!("{:.1} % of its line rate", 100.0 * bits as f64 / line as f64)
+            }
+            LineRate::Unknown if bits >= MUCH_BITS => {
+                "its line rate is not known, so nothing was checked against it".to_owned()
+            }
+            _ => continue,
         };
         all.push(format!("port {} has to carry {bits} bit/s on the medium: {line}", facts.name));
     }
     all
+}
+
+/// From this part of its line rate on a port's load is told: little is left for bursts and answers.
+const MUCH_PERCENT: u128 = 90;
+/// From these bits a second on it is told where the line rate is not known: more than most software ports carry.
+const MUCH_BITS: u128 = 10_000_000_000;
+/// From these bytes on memory is told.
+const MUCH_MEMORY: usize = 64 << 20;
+
+/// What is worth knowing of the memory that a run's latency histograms take.
+pub fn histograms(bytes: usize) -> Option<String> {
+    (bytes >= MUCH_MEMORY).then(|| format!("latency histograms take {} MiB of memory", bytes >> 20))
 }
 
 #[cfg(test)]

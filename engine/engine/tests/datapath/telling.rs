@@ -51,7 +51,7 @@ fn plan(streams: Vec<Stream>) -> Plan {
 /// Runs a plan to its end.
 fn run(engine: &Engine, plan: &Plan) -> Arc<Held> {
     let (held, warnings) = engine.prepare(&plan.run_id, plan.encode_to_vec().into(), Format::Binary).unwrap();
-    assert!(warnings.iter().any(|w| w.starts_with("latency histograms take")), "{warnings:?}");
+    assert_eq!(warnings, Vec::<String>::new());
     engine.start(&held, engine.now_ns() + 20_000_000).unwrap();
     while !held.has_ended() {
         std::thread::sleep(Duration::from_millis(5));
