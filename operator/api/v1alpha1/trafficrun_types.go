@@ -66,6 +66,10 @@ type EntrySnapshot struct {
 	// name of the entry.
 	Name string `json:"name"`
 
+	// stream is the name of the StatelessStream that it sends.
+	// +optional
+	Stream ObjectName `json:"stream,omitempty"`
+
 	// template is the name of the ASTFTemplate that it runs.
 	// +optional
 	Template ObjectName `json:"template,omitempty"`

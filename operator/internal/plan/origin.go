@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Which field did somebody write that an engine refuses in a plan? Engines know plans only: a template of theirs is an entry, its
-// programs and pools are those of an ASTFTemplate, times are in nanoseconds.
+// Which field did somebody write that an engine refuses in a plan? Engines know plans only: a stream or template of theirs is an entry, its
+// packets are those of a StatelessStream, its programs and pools those of an ASTFTemplate, times are in nanoseconds.
 
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -22,14 +23,17 @@ import (
 // Origin tells where what is in a plan was written.
 type Origin struct {
 	plan *enginev1.Plan
-	// templates are the names of ASTFTemplates, by those of the entries that run them.
-	templates map[string]string
+	// streams and templates are the names of StatelessStreams and ASTFTemplates, by those of the entries that run them.
+	streams, templates map[string]string
 }
 
 // OriginOf a plan that was made of these entries.
 func OriginOf(plan *enginev1.Plan, entries []spatev1.EntrySnapshot) Origin {
-	o := Origin{plan: plan, templates: map[string]string{}}
+	o := Origin{plan: plan, streams: map[string]string{}, templates: map[string]string{}}
 	for _, e := range entries {
+		if e.Stream != "" {
+			o.streams[e.Name] = string(e.Stream)
+		}
 		if e.Template != "" {
 			o.templates[e.Name] = string(e.Template)
 		}
@@ -41,8 +45,8 @@ func OriginOf(plan *enginev1.Plan, entries []spatev1.EntrySnapshot) Origin {
 type Refusal struct {
 	// Entry of the profile; empty where it is the profile's own.
 	Entry string
-	// Template is the ASTFTemplate that Path is in; empty where it is in the profile.
-	Template string
+	// Stream or Template is the StatelessStream or ASTFTemplate that Path is in; both are empty where it is in the profile.
+	Stream, Template string
 	// Path of the field; of an entry's from there on.
 	Path    string
 	Message string
@@ -52,6 +56,9 @@ func (r Refusal) Error() string {
 	var parts []string
 	if r.Entry != "" {
 		parts = append(parts, "entry "+r.Entry)
+	}
+	if r.Stream != "" {
+		parts = append(parts, fmt.Sprintf("StatelessStream %q", r.Stream))
 	}
 	if r.Template != "" {
 		parts = append(parts, fmt.Sprintf("ASTFTemplate %q", r.Template))
@@ -68,6 +75,8 @@ func (r Refusal) Problem(profile *spatev1.TrafficProfile) Problem {
 		return Problem{Reason: spatev1.ReasonInvalidSpec, Path: spec.Child("traffic").String(), Message: "the engine would refuse it: " + r.Error()}
 	case r.Entry == "":
 		return made
+	case r.Stream != "":
+		return Problems{made}.within(spec.Child("traffic").Index(at).Child("streamRef"), "StatelessStream", r.Stream)[0]
 	case r.Template != "":
 		return Problems{made}.within(spec.Child("traffic").Index(at).Child("templateRef"), "ASTFTemplate", r.Template)[0]
 	}
@@ -183,7 +192,7 @@ func (o Origin) at(path string) Refusal {
 	stateful, streams := o.plan.GetStateful(), o.plan.GetStreams()
 	switch {
 	case kind == "streams" && index >= 0 && index < len(streams):
-		return Refusal{Path: strings.Join(append([]string{"stream " + streams[index].GetName()}, parts[1:]...), ".")}
+		return o.stream(streams[index], parts[1:])
 	case kind == "templates" && index >= 0 && index < len(stateful.GetTemplates()):
 		return o.template(stateful.GetTemplates()[index], parts[1:])
 	case kind == "pools" && index >= 0:
@@ -194,6 +203,37 @@ func (o Origin) at(path string) Refusal {
 		return Refusal{Path: ofProfile[inner]}
 	}
 	return Refusal{Path: path}
+}
+
+// ofStream are the fields of a stream in a plan by those of a StatelessStream, the longest first. What is in them is told by them.
+var ofStream = []struct{ plan, user string }{
+	{"packet.sizes", "packet.sizes"}, {"packet", "packet"}, {"program", "fields"},
+	{"replay.path", "transmit.replay.pcap.volume"}, {"replay.pcap", "transmit.replay.pcap.from"}, {"replay.source", "transmit.replay.pcap"},
+	{"replay.scale", "transmit.replay.gap.scale"}, {"replay.fixed_ns", "transmit.replay.gap.fixed"}, {"replay.gap", "transmit.replay.gap"},
+	{"replay.min_gap_ns", "transmit.replay.minGap"}, {"replay.loops", "transmit.replay.loops"}, {"replay", "transmit.replay"},
+	{"continuous", "transmit.continuous"}, {"bursts", "transmit"}, {"transmit", "transmit"}, {"start_delay_ns", "startDelay"},
+	{"measure.mark", "measure.mark"}, {"measure.latency", "measure.latency"}, {"measure", "measure"}, {"cache", "cache"}, {"pinned", "pinned"},
+}
+
+// ofStreamsEntry are those that are an entry's.
+var ofStreamsEntry = map[string]string{"tx_port": "transmitPort", "rx_port": "receivePort", "paused": "paused", "waits": "start", "next": "next"}
+
+// stream gives the field of an entry, or of the stream that it sends; what is in neither by the stream's name.
+func (o Origin) stream(s *enginev1.Stream, rest []string) Refusal {
+	name, path := cmp.Or(s.GetGroup(), s.GetName()), strings.Join(rest, ".")
+	if len(rest) > 0 && ofStreamsEntry[rest[0]] != "" {
+		return Refusal{Entry: name, Path: ofStreamsEntry[rest[0]]}
+	}
+	for _, f := range ofStream {
+		if path != f.plan && !strings.HasPrefix(path, f.plan+".") {
+			continue
+		}
+		if by := o.streams[name]; by != "" {
+			return Refusal{Entry: name, Stream: by, Path: "spec." + f.user}
+		}
+		return Refusal{Entry: name, Path: "stream." + f.user}
+	}
+	return Refusal{Path: strings.Join(append([]string{"stream " + s.GetName()}, rest...), ".")}
 }
 
 // ofEntry are the fields of a template in a plan that are an entry's.

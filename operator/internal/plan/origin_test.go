@@ -10,8 +10,10 @@ import (
 )
 
 func TestWhatEnginesRefuseIsToldByTheFieldsThatWereWritten(t *testing.T) {
-	p := profile(entryOf("s", "east", "west", stream("1kpps", 64)), running("web", "http", "east", "west"), running("dns", "names", "east", "west"))
-	in := Input{Profile: p, Generator: generator(), Templates: map[string]*spatev1.ASTFTemplate{
+	referring := entryOf("r", "east", "west", nil)
+	referring.StreamRef = &spatev1.LocalReference{Name: "web"}
+	p := profile(entryOf("s", "east", "west", stream("1kpps", 64)), referring, running("web", "http", "east", "west"), running("dns", "names", "east", "west"))
+	in := Input{Profile: p, Generator: generator(), Streams: map[string]*spatev1.StatelessStream{"web": {Spec: *stream("1kpps", 64)}}, Templates: map[string]*spatev1.ASTFTemplate{
 		"http":  templateOf(t, webTemplate, "min: 1ms, max: 2ms", "min: 1ms", "- count: {counter: answered}", "- delay: {min: 1s, max: 2s}\n    - count: {counter: answered}"),
 		"names": templateOf(t, messages),
 	}}
@@ -45,7 +47,13 @@ func TestWhatEnginesRefuseIsToldByTheFieldsThatWereWritten(t *testing.T) {
 		"stateful.payloads[1].fields[0].offset":                             {"x", web + "source.programs.server[2].send.content.fields[0].offset: x"},
 		"stateful.most_flows":                                               {"x", "spec.mostConnections: x"},
 		"stateful.records.one_in":                                           {"x", "spec.records.oneIn: x"},
-		"streams[0].packet.frame":                                           {"x", "stream s.packet.frame: x"},
+		"streams[0].packet.frame":                                           {"x", "entry s: stream.packet: x"},
+		"streams[0].replay.path":                                            {"x", "entry s: stream.transmit.replay.pcap.volume: x"},
+		"streams[0].replay.min_gap_ns":                                      {"7", "entry s: stream.transmit.replay.minGap: 7ns"},
+		"streams[0].rx_port":                                                {"like streams[1]", "entry s: receivePort: like stream r"},
+		"streams[1].replay.path":                                            {`"/no": gone`, `entry r: StatelessStream "web": spec.transmit.replay.pcap.volume: "/no": gone`},
+		"streams[1].program.writes[3].variable":                             {"x", `entry r: StatelessStream "web": spec.fields: x`},
+		"streams[0].id":                                                     {"x", "stream s.id: x"},
 		"timing.duration_ns":                                                {"x", "timing.duration_ns: x"},
 		"streams[7].packet":                                                 {"x", "streams[7].packet: x"},
 		"stateful.templates[7].client.instructions[0]":                      {"see streams[99999999999999999]", "stateful.templates[7].client.instructions[0]: see streams[99999999999999999]"},
@@ -56,7 +64,7 @@ func TestWhatEnginesRefuseIsToldByTheFieldsThatWereWritten(t *testing.T) {
 	}
 	for line, want := range map[string]string{
 		"error: stateful.templates[0].client.instructions[1].receive.bytes: waits for 11 bytes": `error: ` + web + "source.programs.client[1].receive.bytes: waits for 11 bytes",
-		"streams[0].replay: like streams[0]":                                                    "stream s.replay: like stream s",
+		"streams[0].replay: like streams[0]":                                                    "entry s: stream.transmit.replay: like stream s",
 		"wrote 7 packets":                                                                       "wrote 7 packets",
 	} {
 		if got := o.Line(line); got != want {
@@ -64,10 +72,12 @@ func TestWhatEnginesRefuseIsToldByTheFieldsThatWereWritten(t *testing.T) {
 		}
 	}
 	for path, want := range map[string]string{
-		"stateful.templates[1].client.instructions[1].send_message": `spec.traffic[2].templateRef: ASTFTemplate "names": spec.source.programs.client[1].sendMessage: the engine would refuse it: x`,
-		"stateful.templates[0].client_port":                         "spec.traffic[1].transmitPort: the engine would refuse it: x",
+		"stateful.templates[1].client.instructions[1].send_message": `spec.traffic[3].templateRef: ASTFTemplate "names": spec.source.programs.client[1].sendMessage: the engine would refuse it: x`,
+		"stateful.templates[0].client_port":                         "spec.traffic[2].transmitPort: the engine would refuse it: x",
 		"stateful.most_flows":                                       "spec.mostConnections: the engine would refuse it: x",
-		"streams[0].packet":                                         "spec.traffic: the engine would refuse it: stream s.packet: x",
+		"streams[0].replay.path":                                    "spec.traffic[0].stream.transmit.replay.pcap.volume: the engine would refuse it: x",
+		"streams[1].replay.path":                                    `spec.traffic[1].streamRef: StatelessStream "web": spec.transmit.replay.pcap.volume: the engine would refuse it: x`,
+		"streams[0].id":                                             "spec.traffic: the engine would refuse it: stream s.id: x",
 		"":                                                          "spec.traffic: the engine would refuse it: x",
 	} {
 		if got := o.Refused(path, "x").Problem(p).Error(); got != want {

@@ -384,6 +384,9 @@ func (r *Resolved) scale(profile *spatev1.TrafficProfile, problems *Problems) {
 		if entry.Rate == "" {
 			entry.Rate = own
 		}
+		if e.spec.StreamRef != nil {
+			entry.Stream = e.spec.StreamRef.Name
+		}
 		r.Entries = append(r.Entries, entry)
 	}
 	for i := range r.templates {

@@ -32,7 +32,7 @@ func TestRefusalsNameWhatWasWritten(t *testing.T) {
 	}{
 		"fields": {bytes, &engine.Error{Code: codes.InvalidArgument, Message: "2 fields", Violations: []engine.Violation{
 			{Field: "stateful.templates[0].server.instructions[2].wait_for_peer_close", Description: "x"}, {Field: "streams[1].rx_port", Description: "like streams[0]"},
-		}}, `entry web: ASTFTemplate "http": spec.source.programs.server[2].waitForPeerClose: x; stream b.rx_port: like stream a`},
+		}}, `entry web: ASTFTemplate "http": spec.source.programs.server[2].waitForPeerClose: x; entry b: receivePort: like stream a`},
 		"none":       {bytes, &engine.Error{Code: codes.ResourceExhausted, Message: "no memory for stateful.most_flows"}, "no memory for spec.mostConnections"},
 		"not a plan": {[]byte{0xff}, &engine.Error{Code: codes.InvalidArgument, Message: "streams[0]"}, "streams[0]"},
 	} {
