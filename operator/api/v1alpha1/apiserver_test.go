@@ -339,7 +339,7 @@ var refused = map[string]map[string]change{
 		"an unknown field":            {"rate: 1.5x", "streams: []", []string{`unknown field "spec.streams"`}},
 		"a wrong generator":           {"attachment: {loopback: {}}", "attachment: {loopback: {}, nullPort: {}}", []string{"spec.generator.ports[0].attachment", "exactly one of"}},
 		"a long expression":           {"result.lost == 0", strings.Repeat("x", 1025), []string{"spec.thresholds[0].expression", "Too long"}},
-		"a long name":                 {"{name: imix}", "{name: " + strings.Repeat("x", 51) + "}", []string{"metadata.name must be at most 50 characters"}},
+		"a long name":                 {"{name: imix}", "{name: " + strings.Repeat("x", 51) + "}", []string{"is invalid: metadata: ", "metadata.name must be at most 50 characters"}},
 	},
 	streamYAML: {
 		"headers and bytes":      {"    size: 128", "    size: 128\n    bytes: AAAA", []string{"spec.packet", "exactly one of the fields in [headers bytes]"}},

@@ -568,7 +568,7 @@ type NeighbourStatus struct {
 // +kubebuilder:printcolumn:name="Engine",type=string,JSONPath=`.status.engineVersion`,priority=1
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 50",message="metadata.name must be at most 50 characters: pods and certificates are named after it"
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 50",fieldPath=".metadata",message="metadata.name must be at most 50 characters: pods and certificates are named after it"
 type TrafficGenerator struct {
 	metav1.TypeMeta `json:",inline"`
 

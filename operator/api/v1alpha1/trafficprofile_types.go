@@ -547,7 +547,7 @@ type ResultSummary struct {
 // +kubebuilder:printcolumn:name="Stale",type=string,JSONPath=`.status.conditions[?(@.type=="Stale")].status`,priority=1
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 50",message="metadata.name must be at most 50 characters: runs and the inline generator are named after it"
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 50",fieldPath=".metadata",message="metadata.name must be at most 50 characters: runs and the inline generator are named after it"
 type TrafficProfile struct {
 	metav1.TypeMeta `json:",inline"`
 
