@@ -190,6 +190,9 @@ func (s *scope) origin(bytes []byte) plan.Origin {
 	return plan.OriginOf(p, s.run.Spec.Entries)
 }
 
+// anew is how a run that could not be prepared is tried again: what was at fault is seldom in the profile, which stays as it is then.
+const anew = "; once that is mended, a new spec.runID of the profile tries again"
+
 // refused ends a run that cannot be prepared, or has it tried again while there is hope.
 func (s *scope) refused(ctx context.Context, errs []error) (time.Duration, error) {
 	joined := errors.Join(errs...)
@@ -198,15 +201,15 @@ func (s *scope) refused(ctx context.Context, errs []error) (time.Duration, error
 	switch {
 	case errors.As(joined, &no):
 		s.stop(ctx, no.message)
-		s.invalid(no.reason, no.message, "")
+		s.invalid(no.reason, no.message+anew, "")
 		return 0, nil
 	case errors.As(joined, &lost):
 		s.stop(ctx, lost.Message)
-		s.invalid(spatev1.ReasonSnapshotLost, lost.Message, "")
+		s.invalid(spatev1.ReasonSnapshotLost, lost.Message+anew, "")
 		return 0, nil
 	case s.run.Status.StartTime != nil && time.Since(s.run.Status.StartTime.Time) > prepareLimit:
 		s.stop(ctx, "the engines could not be prepared")
-		s.invalid(spatev1.ReasonPrepareFailed, fmt.Sprintf("not prepared within %s: %v", prepareLimit, joined), "")
+		s.invalid(spatev1.ReasonPrepareFailed, fmt.Sprintf("not prepared within %s: %v%s", prepareLimit, joined, anew), "")
 		return 0, nil
 	}
 	s.unreachable = joined.Error()

@@ -3,12 +3,18 @@
 package run
 
 import (
+	"cmp"
+	"errors"
+	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/controller/snapshot"
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/plan"
@@ -41,5 +47,24 @@ func TestRefusalsNameWhatWasWritten(t *testing.T) {
 				t.Errorf("got %s", got)
 			}
 		})
+	}
+}
+
+func TestARunThatCouldNotBePreparedSaysWhatTriesAgain(t *testing.T) {
+	long := metav1.NewTime(time.Now().Add(-2 * prepareLimit))
+	for reason, err := range map[string]error{
+		spatev1.ReasonPrepareFailed: &refusal{spatev1.ReasonPrepareFailed, "pod p: the engine refuses the plan: x"},
+		spatev1.ReasonSnapshotLost:  &snapshot.LostError{Message: "gone"},
+		"":                          errors.New("no answer"),
+	} {
+		s := &scope{r: &Reconciler{Memory: &snapshot.Memory{}}, run: &spatev1.TrafficRun{}}
+		s.run.Status.StartTime = &long
+		if _, err := s.refused(t.Context(), []error{err}); err != nil {
+			t.Fatal(err)
+		}
+		told := s.run.Status.Verdict.Reasons[0]
+		if told.Reason != cmp.Or(reason, spatev1.ReasonPrepareFailed) || !strings.HasSuffix(told.Message, "; once that is mended, a new spec.runID of the profile tries again") {
+			t.Errorf("got %+v", told)
+		}
 	}
 }
