@@ -124,6 +124,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) {
 		return ctrl.Result{RequeueAfter: 100 * time.Millisecond}, nil // the cache is behind
 	}
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return ctrl.Result{}, nil // it goes, too
+	}
 	return ctrl.Result{RequeueAfter: again}, err
 }
 
@@ -184,9 +187,9 @@ func (r *Reconciler) keep(ctx context.Context, g *spatev1.TrafficGenerator, pods
 		if err != nil {
 			return 0, err
 		}
-		if err := r.Client.Create(ctx, pod); apierrors.IsAlreadyExists(err) {
+		if err := r.Client.Create(ctx, pod); apierrors.IsAlreadyExists(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 			return 0, err
-		} else if err != nil { // a quota, a policy of pod security, a namespace that is going
+		} else if err != nil { // a quota, a policy of pod security
 			r.report(ctx, g, pods, f.live)
 			kstatus.Progressing(&g.Status.Conditions, g.Generation, spatev1.ReasonAdmissionFailed, err.Error())
 			return refusedPause, nil

@@ -118,6 +118,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		return ctrl.Result{RequeueAfter: 50 * time.Millisecond}, nil // the cache is behind
 	}
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return ctrl.Result{}, nil // it goes, too
+	}
 	s.tell(before)
 	return ctrl.Result{RequeueAfter: again}, err
 }
