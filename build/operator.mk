@@ -26,7 +26,7 @@ generate-docs: $(CRD_REF_DOCS)
 .PHONY: kubectl-spate
 kubectl-spate: ## Build kubectl's plugin, `kubectl spate` (build/out/kubectl-spate)
 	@mkdir -p build/out
-	@cd operator && go build -ldflags='-s -w' -o ../build/out/kubectl-spate ./cmd/kubectl-spate
+	@cd operator && go build -ldflags="-s -w -X main.version=$$(git describe --tags --always --dirty 2>/dev/null)" -o ../build/out/kubectl-spate ./cmd/kubectl-spate
 	@echo "kubectl-spate: build/out/kubectl-spate (put it into a folder of PATH)"
 
 .PHONY: verify-generated

@@ -23,6 +23,6 @@ connections are printed while they run.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newValidateCommand(), newPlanCommand(), newSimulateCommand(), newImportCommand(), newResultCommand(), newRecordsCommand())
+	root.AddCommand(newValidateCommand(), newPlanCommand(), newSimulateCommand(), newImportCommand(), newResultCommand(), newRecordsCommand(), newVersionCommand())
 	return root
 }
