@@ -131,7 +131,7 @@ mod tests {
         let all_nodes = [0x33, 0x33, 0, 0, 0, 1];
         let group = |last| [0x33, 0x33, 0xff, 1, 0, last];
         assert_eq!(interest.group_macs(30), (vec![all_nodes, group(2), group(1), group(3)], true));
-        assert_eq!(interest.group_macs(4).1, true);
+        assert!(interest.group_macs(4).1);
         assert_eq!(interest.group_macs(3), (vec![all_nodes, group(2), group(1)], false));
     }
 
