@@ -92,7 +92,7 @@ fn attacks() -> Vec<Trial> {
 
 fn servers() -> Vec<Trial> {
     let silent = Path { loss_per_mille: 1000, ..Path::clear(10) };
-    let falls_silent = Path { later: Some((10_000, Box::new(silent))), ..Path::clear(10) };
+    let falls_silent = Path { later: Some((4_000, Box::new(silent))), ..Path::clear(10) };
     vec![
         trial("nginx, loss 2 %, delay 10 ms", Sender::Nginx, Path::lossy(20, 10)),
         Trial {

@@ -95,6 +95,13 @@ pub fn within(prefix: &str, which: &str, command: &[&str]) -> anyhow::Result<()>
     run(&[&["ip", "netns", "exec", &name(prefix, which)], command].concat())
 }
 
+/// A kernel forgets what it has learned of paths: MTUs keep its segments short for ten minutes, on a path that takes longer ones.
+pub fn forget_paths(prefix: &str, which: &str) -> anyhow::Result<()> {
+    within(prefix, which, &["ip", "-4", "route", "flush", "cache"])?;
+    within(prefix, which, &["ip", "-6", "route", "flush", "cache"])?;
+    within(prefix, which, &["ip", "tcp_metrics", "flush", "all"])
+}
+
 impl Namespaces {
     /// Makes them, with links, addresses and neighbours.
     pub fn new() -> anyhow::Result<Self> {

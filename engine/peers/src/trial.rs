@@ -16,7 +16,7 @@ use crate::{
     emulated::{Counted, Emulated, Ending, Engine, Service},
     forwarder::{Forwarded, Forwarder, Near, Resets},
     kernel,
-    namespaces::{FAR, Family, NEAR, OURS},
+    namespaces::{self, FAR, Family, NEAR, OURS},
     nat::{self, Nat},
     nginx::{self, Nginx},
     path::Path,
@@ -151,6 +151,9 @@ impl Trial {
 
     /// Runs it.
     pub fn run(&self, bench: &mut Bench) -> anyhow::Result<Outcome> {
+        for which in ["near", "far"] {
+            namespaces::forget_paths(&bench.prefix, which)?;
+        }
         let near = if self.sender == Sender::Kernel { Near::Kernel } else { Near::Ours };
         let router = Forwarder::start(&bench.prefix, near, self.path.clone(), bench.seed, self.resets)?;
         let mut outcome = match self.sender {
