@@ -3,22 +3,25 @@
 //! wire, is counted and is waited for. Frames are read, verified, looked up, written and summed up by the stack's own parts; but
 //! what an end does then is written down beforehand, step after step, for a path without loss and for a peer that is it itself.
 //! There is no program, no window, no time-out that would do anything, and whatever else arrives is a panic. No stack that does
-//! more can take less with these parts.
+//! more can take less with these parts. `stack` has the stack do the same instead.
 //!
 //! ```sh
 //! cargo build --release -p spate-stateful --example short_cost
-//! for connections in 10000 40000; do
-//!   valgrind --tool=callgrind --callgrind-out-file=/dev/null target/release/examples/short_cost $connections 2>&1 | grep Collected
-//! done   # the difference by 30000
+//! for connections in 10000 40000; do   # the difference by 30000
+//!   valgrind --tool=callgrind --callgrind-out-file=/dev/null target/release/examples/short_cost wire $connections 2>&1 | grep Collected
+//! done
 //! ```
-use std::{collections::VecDeque, env, hint::black_box};
+use std::{collections::VecDeque, env, hint::black_box, sync::Arc};
 
 use spate_stateful::{
-    Count, Counters, Finish, Payload,
+    Address, Client, Count, Counters, Finish, Hints, Instruction, Payload, Pool, PortLink, Program, Protocol, Received,
+    Scenario, Server, Stack, Template, Tunables, Tuple, WeightedPool,
     flow::{Flow, State, is},
     packet::{Below, ETHERNET, Ends, Head, Options, Plain, Segment, TCP_HEADER, TIMESTAMPS_LEN, flag},
+    pool::Order,
     slab::Slab,
     table::Table,
+    tcp::Output,
     wheel::{self, Link, Links, Wheel},
 };
 use spate_stats::Times;
@@ -355,33 +358,153 @@ fn data(flow: &mut Flow, s: &Segment<'_>, counters: &Counters, fin: u32) {
     counters.add(Count::ReceivedDataBytes, DATA.into());
 }
 
-fn main() {
-    let connections: u32 = env::args().nth(1).and_then(|count| count.parse().ok()).unwrap_or(10_000);
-    let mut now = 1_000_000_000;
-    let mut ends = BothEnds::new(now);
+/// What has the connections.
+trait Both {
+    fn open(&mut self, number: u64, local: u32, remote: u32, local_port: u16, now: u64);
+    fn receive_all(&mut self, frames: &Frames, now: u64);
+    fn advance(&mut self, now: u64);
+    fn transmit(&mut self, now: u64, out: &mut Frames);
+    fn counters(&self) -> [&Counters; 2];
+    fn flows(&self) -> usize;
+}
+
+impl Both for BothEnds {
+    fn open(&mut self, number: u64, local: u32, remote: u32, local_port: u16, now: u64) {
+        Self::open(self, number, local, remote, local_port, now);
+    }
+
+    fn receive_all(&mut self, frames: &Frames, now: u64) {
+        Self::receive_all(self, frames, now);
+    }
+
+    fn advance(&mut self, now: u64) {
+        Self::advance(self, now);
+    }
+
+    fn transmit(&mut self, now: u64, out: &mut Frames) {
+        Self::transmit(self, now, out);
+    }
+
+    fn counters(&self) -> [&Counters; 2] {
+        self.sides.each_ref().map(|side| &side.counters)
+    }
+
+    fn flows(&self) -> usize {
+        self.flows.0.taken()
+    }
+}
+
+impl Output for Frames {
+    #[inline]
+    fn frame(&mut self, len: usize) -> Option<&mut [u8]> {
+        (self.lens.len() < self.buffers.len()).then(|| Frames::frame(self, len))
+    }
+}
+
+impl Both for Stack {
+    fn open(&mut self, number: u64, local: u32, remote: u32, local_port: u16, now: u64) {
+        let (local, remote) = (Address::v4(local), Address::v4(remote));
+        let tuple = Tuple { local, remote, local_port, remote_port: SERVER_PORT };
+        Self::open(self, 0, number, &tuple, now).expect("a place");
+    }
+
+    fn receive_all(&mut self, frames: &Frames, now: u64) {
+        let mut hashes = [0; 64];
+        self.look_ahead(frames.iter(), &mut hashes);
+        for (frame, hash) in frames.iter().zip(hashes) {
+            let hints = Hints { verified: false, hash: Some(hash) };
+            assert_eq!(self.receive_hinted(0, frame, hints, now), Received::Taken);
+        }
+    }
+
+    fn advance(&mut self, now: u64) {
+        Self::advance(self, now);
+    }
+
+    fn transmit(&mut self, now: u64, out: &mut Frames) {
+        Self::transmit(self, 0, now, out);
+    }
+
+    fn counters(&self) -> [&Counters; 2] {
+        [true, false].map(|client| &**Self::counters(self, 0, client))
+    }
+
+    fn flows(&self) -> usize {
+        Self::flows(self)
+    }
+}
+
+fn scenario() -> Scenario {
+    let program =
+        |instructions: Vec<Instruction>| Program { instructions: instructions.into(), counters: Box::default() };
+    let send = || Instruction::Send { payload: 0, wait: false };
+    let receive = || Instruction::Receive { bytes: DATA.into(), clear: true };
+    let client = program(vec![Instruction::Connect, send(), receive(), Instruction::Close]);
+    let server = program(vec![Instruction::Accept, receive(), send(), Instruction::Close]);
+    let pool = |first: u32| {
+        Pool::new(Address::v4(first), Address::v4(first + 255), Order::Sequential).expect("a range of addresses")
+    };
+    let tunables = Tunables { time_wait_ns: TIME_WAIT_NS, ..Tunables::default() };
+    let (rate, limit, most_open) = ((1, 1), 0, 0);
+    Scenario {
+        payloads: vec![Payload::pattern(DATA.into())],
+        pools: vec![pool(0x1000_0000), pool(0x3000_0000)],
+        templates: vec![Template {
+            name: "short".into(),
+            group: "short".into(),
+            protocol: Protocol::Tcp,
+            destination_port: SERVER_PORT,
+            clients: vec![WeightedPool { pool: 0, weight: 1 }],
+            servers: vec![WeightedPool { pool: 1, weight: 1 }],
+            client: Some(Client { port: 0, program: client, tunables: tunables.clone(), rate, limit, most_open }),
+            server: Some(Server { port: 0, program: server, tunables, matches: vec![] }),
+            seed: 1,
+            latency: false,
+        }],
+        order: spate_stateful::arrivals::Order::default(),
+        most_flows: MOST,
+        ramp_up: 0.into(),
+    }
+}
+
+fn run(mut both: impl Both, mut now: u64, connections: u32) {
     let (mut arriving, mut leaving) = (Frames::new(), Frames::new());
     let (mut begun, mut idle) = (0, 0);
     while idle < 20_000 {
         idle += 1;
         now += if idle > 10 { 1_000_000 } else { 5_000 };
         if !arriving.lens.is_empty() {
-            ends.receive_all(&arriving, now);
+            both.receive_all(&arriving, now);
             idle = 0;
         }
         for number in begun..connections.min(begun + 10) {
             let (low, high) = (number % 256, number / 256);
-            ends.open(number.into(), 0x1000_0000 + low, 0x3000_0000 + high % 256, 1024 + high as u16, now);
+            both.open(number.into(), 0x1000_0000 + low, 0x3000_0000 + high % 256, 1024 + high as u16, now);
         }
         begun = connections.min(begun + 10);
-        ends.advance(now);
+        both.advance(now);
         leaving.lens.clear();
-        ends.transmit(now, &mut leaving);
+        both.transmit(now, &mut leaving);
         std::mem::swap(&mut arriving, &mut leaving);
     }
-    for (name, Side { counters, .. }) in ["clients", "servers"].iter().zip(&ends.sides) {
+    for (name, counters) in ["clients", "servers"].iter().zip(both.counters()) {
         let [closed, sent] = [Count::Closed, Count::SentPackets].map(|count| counters.get(count));
         println!("{name}: {closed} connections, {sent} packets");
         assert_eq!((closed, sent), (connections.into(), 3 * u64::from(connections)));
     }
-    assert_eq!(ends.flows.0.taken(), 0, "all are forgotten");
+    assert_eq!(both.flows(), 0, "all are forgotten");
+}
+
+fn main() {
+    let mode = env::args().nth(1).unwrap_or_else(|| "wire".into());
+    let connections: u32 = env::args().nth(2).and_then(|count| count.parse().ok()).unwrap_or(10_000);
+    let now = 1_000_000_000;
+    match mode.as_str() {
+        "wire" => run(BothEnds::new(now), now, connections),
+        "stack" => {
+            let links = [PortLink { mac: [2; 6], next_hop: [2; 6] }];
+            run(Stack::new(Arc::new(scenario()), &links, 1, now), now, connections);
+        }
+        other => panic!("{other}: wire or stack"),
+    }
 }
