@@ -21,6 +21,14 @@ const PLACES: u64 = 2_000_000;
 pub struct Case {
     pub name: &'static str,
     pub kind: Kinds,
+    pub ip: Ip,
+}
+
+/// Which IP its flows go over.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Ip {
+    V4,
+    V6,
 }
 
 /// What its flows do.
@@ -37,13 +45,17 @@ pub enum Kinds {
 
 /// Every case, in the order of the table.
 pub const CASES: &[Case] = &[
-    Case { name: "short-connections", kind: Kinds::Exchange { request: 100, response: 100, initial_window: 10 } },
-    Case { name: "paper-32k", kind: Kinds::Exchange { request: 100, response: 32_768, initial_window: 2 } },
-    Case { name: "udp", kind: Kinds::Datagrams { request: 64, response: 128 } },
-    Case { name: "idle-1m", kind: Kinds::Idle { connections: 500_000, bytes: 1024 } },
-    Case { name: "idle-4m", kind: Kinds::Idle { connections: 2_000_000, bytes: 1024 } },
-    Case { name: "idle-10m", kind: Kinds::Idle { connections: 5_000_000, bytes: 1024 } },
+    Case { name: "short-connections", kind: SHORT, ip: Ip::V4 },
+    Case { name: "short-connections-ipv6", kind: SHORT, ip: Ip::V6 },
+    Case { name: "paper-32k", kind: Kinds::Exchange { request: 100, response: 32_768, initial_window: 2 }, ip: Ip::V4 },
+    Case { name: "udp", kind: Kinds::Datagrams { request: 64, response: 128 }, ip: Ip::V4 },
+    Case { name: "idle-1m", kind: Kinds::Idle { connections: 500_000, bytes: 1024 }, ip: Ip::V4 },
+    Case { name: "idle-4m", kind: Kinds::Idle { connections: 2_000_000, bytes: 1024 }, ip: Ip::V4 },
+    Case { name: "idle-4m-ipv6", kind: Kinds::Idle { connections: 2_000_000, bytes: 1024 }, ip: Ip::V6 },
+    Case { name: "idle-10m", kind: Kinds::Idle { connections: 5_000_000, bytes: 1024 }, ip: Ip::V4 },
 ];
+
+const SHORT: Kinds = Kinds::Exchange { request: 100, response: 100, initial_window: 10 };
 
 /// The case of a name.
 pub fn find(name: &str) -> Option<&'static Case> {
@@ -68,34 +80,42 @@ const SILENCE: Kind = Kind::KeepaliveNs(500_000_000);
 pub fn mix(run_id: &str, rate: u64, most_open: u64) -> Plan {
     let cases: Vec<_> = CASES.iter().filter(|case| case.is_flat_out()).collect();
     let each = rate / cases.len() as u64;
-    let template = |(index, case): (usize, &&Case)| Template { most_open, ..case.template(index as u32, each) };
+    let template = |(index, case): (usize, &&Case)| {
+        let first_pool = if case.ip == Ip::V4 { 0 } else { 2 };
+        Template { most_open, ..case.template(index as u32, first_pool, each) }
+    };
     let payloads = cases.iter().flat_map(|case| case.payloads()).collect();
-    plan(run_id, cases.iter().enumerate().map(template).collect(), payloads, PLACES)
+    let pools = [Ip::V4, Ip::V6].into_iter().flat_map(pools).collect();
+    plan(run_id, cases.iter().enumerate().map(template).collect(), pools, payloads, PLACES)
 }
 
-fn plan(run_id: &str, templates: Vec<Template>, payloads: Vec<Payload>, most_flows: u64) -> Plan {
-    let pool = |name: &str, first: [u8; 4], last: [u8; 4]| Pool {
+/// Clients' and servers'.
+fn pools(ip: Ip) -> [Pool; 2] {
+    let pool = |name: &str, first: &[u8], last: &[u8]| Pool {
         name: name.into(),
         first: first.to_vec().into(),
         last: last.to_vec().into(),
         ..Pool::default()
     };
+    match ip {
+        Ip::V4 => {
+            [pool("clients", &[16, 0, 0, 0], &[16, 0, 255, 255]), pool("servers", &[48, 0, 0, 0], &[48, 0, 0, 255])]
+        }
+        Ip::V6 => {
+            let of = |link: u128, host: u128| (0x2001_0db8_u128 << 96 | link << 64 | host).to_be_bytes();
+            [pool("clients-ipv6", &of(16, 0), &of(16, 0xffff)), pool("servers-ipv6", &of(48, 0), &of(48, 0xff))]
+        }
+    }
+}
+
+fn plan(run_id: &str, templates: Vec<Template>, pools: Vec<Pool>, payloads: Vec<Payload>, most_flows: u64) -> Plan {
     Plan {
         run_id: run_id.to_owned(),
         profile: "bench".into(),
         namespace: "bench".into(),
         run_tag: TAG,
         timing: Some(Timing { drain_ns: DRAIN_NS, ..Timing::default() }),
-        stateful: Some(Stateful {
-            payloads,
-            pools: vec![
-                pool("clients", [16, 0, 0, 0], [16, 0, 255, 255]),
-                pool("servers", [48, 0, 0, 0], [48, 0, 0, 255]),
-            ],
-            templates,
-            most_flows,
-            ..Stateful::default()
-        }),
+        stateful: Some(Stateful { payloads, pools, templates, most_flows, ..Stateful::default() }),
         ..Plan::default()
     }
 }
@@ -131,8 +151,8 @@ impl Case {
             Kinds::Idle { connections, .. } => (OPENINGS, connections, 0, 2 * connections),
             _ => (FLAT_OUT, flows, OPEN, PLACES),
         };
-        let template = Template { limit, most_open, ..self.template(0, rate) };
-        plan(self.name, vec![template], self.payloads().to_vec(), most_flows)
+        let template = Template { limit, most_open, ..self.template(0, 0, rate) };
+        plan(self.name, vec![template], pools(self.ip).to_vec(), self.payloads().to_vec(), most_flows)
     }
 
     /// Bytes of a request and of a response.
@@ -148,12 +168,13 @@ impl Case {
         self.sizes().map(|bytes| Payload { content: Some(payload::Content::Size(bytes)), fields: Vec::new() })
     }
 
-    /// Its template as number `index` of a plan, at so many flows a second.
-    fn template(&self, index: u32, rate: u64) -> Template {
+    /// Its template as number `index` of a plan, between the clients of `first_pool` and the servers of the next, at so many flows a
+    /// second.
+    fn template(&self, index: u32, first_pool: u32, rate: u64) -> Template {
         let (client, server) = self.programs(2 * index);
         let window = if let Kinds::Exchange { initial_window, .. } = self.kind { initial_window } else { 10 };
-        let tunables =
-            Tunables { mss: 1460, initial_window: window, time_wait_ns: TIME_WAIT_NS, ..Tunables::default() };
+        let mss = if self.ip == Ip::V4 { 1460 } else { 1440 };
+        let tunables = Tunables { mss, initial_window: window, time_wait_ns: TIME_WAIT_NS, ..Tunables::default() };
         let protocol = match self.kind {
             Kinds::Datagrams { .. } => TransportProtocol::Udp,
             _ => TransportProtocol::Tcp,
@@ -168,8 +189,8 @@ impl Case {
             server: Some(server),
             destination_port: 80 + index,
             flows_per_second: Some(Ratio { numerator: rate, denominator: 1 }),
-            clients: of(0),
-            servers: of(1),
+            clients: of(first_pool),
+            servers: of(first_pool + 1),
             client_tunables: Some(tunables),
             server_tunables: Some(tunables),
             ..Template::default()

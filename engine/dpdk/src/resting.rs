@@ -19,27 +19,33 @@ unsafe impl Send for Resting {}
 
 static RESTING: Mutex<Vec<Resting>> = Mutex::new(Vec::new());
 
+impl Resting {
+    /// Frees it if all of its packets have come back. Whether they have.
+    fn free(&self) -> bool {
+        let home = (self.is_home)(self.pool);
+        if home {
+            // SAFETY: no device holds any of its packets, and those who sent them are gone.
+            unsafe { sys::rte_mempool_free(self.pool.as_ptr()) };
+        }
+        home
+    }
+}
+
 /// Frees a pool as soon as all of its packets have come back: now, or in a later `sweep`. Nobody else may use it.
 pub(crate) fn rest(
     memory: &str,
     pool: NonNull<sys::rte_mempool>,
     is_home: impl Fn(NonNull<sys::rte_mempool>) -> bool + Send + 'static,
 ) {
-    if !is_home(pool) {
-        tracing::debug!(memory, "packet memory waits for devices that hold some of it");
-    }
-    RESTING.lock().unwrap_or_else(PoisonError::into_inner).push(Resting { pool, is_home: Box::new(is_home) });
     sweep();
+    let resting = Resting { pool, is_home: Box::new(is_home) };
+    if !resting.free() {
+        tracing::debug!(memory, "packet memory waits for devices that hold some of it");
+        RESTING.lock().unwrap_or_else(PoisonError::into_inner).push(resting);
+    }
 }
 
 /// Frees the pools that all packets have come back to.
 pub(crate) fn sweep() {
-    RESTING.lock().unwrap_or_else(PoisonError::into_inner).retain(|Resting { pool, is_home }| {
-        let home = is_home(*pool);
-        if home {
-            // SAFETY: no device holds any of its packets, and those who sent them are gone.
-            unsafe { sys::rte_mempool_free(pool.as_ptr()) };
-        }
-        !home
-    });
+    RESTING.lock().unwrap_or_else(PoisonError::into_inner).retain(|resting| !resting.free());
 }

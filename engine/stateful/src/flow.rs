@@ -26,7 +26,7 @@ pub enum State {
 pub mod is {
     /// The end that connects.
     pub const CLIENT: u32 = 1;
-    /// Its addresses are in the table beside.
+    /// The upper bits of its addresses are beside.
     pub const V6: u32 = 1 << 1;
     /// In the queue of those with something to send.
     pub const READY: u32 = 1 << 2;
@@ -117,9 +117,9 @@ pub const PART: u64 = 1 << 28;
 #[expect(missing_docs, reason = "TCP's variables have the names of the RFCs")]
 pub struct Flow {
     // First line: which flow it is, and its timers.
-    /// IPv4 address, or a hash of the IPv6 addresses.
+    /// IPv4 address, or of an IPv6 address what is not beside (see `stack/addresses.rs`).
     pub local: u32,
-    /// IPv4 address.
+    /// The same.
     pub remote: u32,
     pub local_port: u16,
     pub remote_port: u16,

@@ -329,6 +329,17 @@ impl<'a> Plain<'a> {
         Some((source, destination, be32(fixed, ETHERNET + IPV4), fixed[ETHERNET + 9] == PROTOCOL_UDP))
     }
 
+    /// The same of a frame of IPv6 that has neither tags nor other headers of IP; of others, nothing or anything.
+    #[inline]
+    pub fn ends_v6(frame: &[u8]) -> Option<(Address, Address, u32, bool)> {
+        let fixed = frame.first_chunk::<{ ETHERNET + IPV6 + 4 }>()?;
+        let address =
+            |at: usize| fixed[ETHERNET + at..].first_chunk().map(|bytes| Address(u128::from_be_bytes(*bytes)));
+        let of_v6 = be16(fixed, 12) == 0x86dd;
+        let ports = be32(fixed, ETHERNET + IPV6);
+        of_v6.then_some((address(8)?, address(24)?, ports, fixed[ETHERNET + 6] == PROTOCOL_UDP))
+    }
+
     /// The same, as others are read.
     pub fn packet(&self, frame: &[u8]) -> Packet<'a> {
         let mut source_mac = [0; 6];

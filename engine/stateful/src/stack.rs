@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A worker's flows: what arrives finds its flow, time finds those that wait for it, and those that have something to say
 //! take turns to send.
+mod addresses;
 mod reading;
 mod recording;
 mod replies;
 
 use std::sync::Arc;
 
+use addresses::{Upper, short};
 use replies::Unanswered;
 use spate_stats::Times;
 
@@ -34,8 +36,7 @@ use crate::{
 };
 
 /// Flows for each place for the state of a loss, and for each place of a long queue.
-const FLOWS_A_RECOVERY: usize = 32;
-const FLOWS_A_BACKLOG: usize = 64;
+const FLOWS_A_PLACE: usize = 64;
 /// One that is being opened is looked at after so long: as soon as a lost segment would be noticed (see `arm_retransmit`).
 const HANDSHAKE_NS: u64 = 200_000_000;
 /// There are at least so many places.
@@ -184,8 +185,8 @@ pub struct Stack {
     recoveries: Slab<Recovery>,
     challenges: Challenges,
     backlogs: Slab<Backlog>,
-    /// Local and remote address by flow, if any is of IPv6.
-    addresses: Box<[[Address; 2]]>,
+    /// By flow, of its local and its remote address, if any is of IPv6.
+    uppers: Box<[[Upper; 2]]>,
     /// By flow, so many each.
     variables: Box<[i64]>,
     variables_each: usize,
@@ -302,24 +303,15 @@ fn times(template: &crate::Template) -> usize {
         }
 }
 
-/// Places beside so many flows, one for every few of them.
-fn places(flows: usize, flows_a_place: usize) -> usize {
-    (flows / flows_a_place).max(FEWEST.min(flows))
+/// Places beside so many flows, one for some of them.
+fn places(flows: usize) -> usize {
+    (flows / FLOWS_A_PLACE).max(FEWEST.min(flows))
 }
 
 /// What is left of frames for the device behind an output.
 #[inline]
 fn finish(out: &impl Output) -> Finish {
     if out.leaves_checksums() { Finish::Checksums } else { Finish::Nothing }
-}
-
-/// What a flow has of an address in its first cache line.
-#[inline]
-fn short(address: Address) -> u32 {
-    match address.as_v4() {
-        Some(v4) => v4,
-        None => random::mix(address.0 as u64 ^ ((address.0 >> 64) as u64).rotate_left(31)) as u32,
-    }
 }
 
 /// The MAC of a client that has one of its own.
@@ -359,16 +351,15 @@ impl Stack {
             ready: Queue { head: NONE, tail: NONE },
             answers: Vec::with_capacity(ANSWERS),
         };
-        let nowhere = [Address::v4(0); 2];
         Self {
             flows: Slab::new(count, Flow::NOTHING),
             table: Table::new(count),
             wheel: Wheel::new(wheel::tick_at(now_ns)),
             time_waits: TimeWaits::new(count),
-            recoveries: Slab::new(places(count, FLOWS_A_RECOVERY), Recovery::NOTHING),
+            recoveries: Slab::new(places(count), Recovery::NOTHING),
             challenges: Challenges::new(random::nth(seed, 1)),
-            backlogs: Slab::new(places(count, FLOWS_A_BACKLOG), Backlog::NOTHING),
-            addresses: vec![nowhere; if v6 { count } else { 0 }].into(),
+            backlogs: Slab::new(places(count), Backlog::NOTHING),
+            uppers: vec![[Upper::NOTHING; 2]; if v6 { count } else { 0 }].into(),
             variables: vec![0; count * variables_each].into(),
             variables_each,
             replies: replies::places(&scenario, count),
@@ -409,13 +400,13 @@ impl Stack {
     /// Bytes that a stack of a scenario takes.
     pub fn bytes(scenario: &Scenario) -> usize {
         let count = scenario.most_flows.max(1);
-        let v6 = if scenario.pools.iter().any(crate::Pool::is_v6) { size_of::<[Address; 2]>() } else { 0 };
+        let v6 = if scenario.pools.iter().any(crate::Pool::is_v6) { size_of::<[Upper; 2]>() } else { 0 };
         Slab::<Flow>::bytes(count)
             + Table::bytes(count)
             + Wheel::BYTES
             + TimeWaits::bytes(count)
-            + Slab::<Recovery>::bytes(places(count, FLOWS_A_RECOVERY))
-            + Slab::<Backlog>::bytes(places(count, FLOWS_A_BACKLOG))
+            + Slab::<Recovery>::bytes(places(count))
+            + Slab::<Backlog>::bytes(places(count))
             + count * (v6 + scenario.variables() * size_of::<i64>())
             + scenario.templates.iter().map(times).sum::<usize>()
             + Readers::bytes(scenario, count)
@@ -529,19 +520,23 @@ impl Stack {
         self.table.find(hash, |index| key.is(&self.flows[index]) && self.is_between(index, tuple))
     }
 
-    /// Compares addresses of IPv6, of which the flow itself has a hash.
+    /// Compares what the flow itself does not have of addresses.
     #[inline]
     fn is_between(&self, index: u32, tuple: &Tuple) -> bool {
-        !tuple.local.is_v6() || self.addresses[index as usize] == [tuple.local, tuple.remote]
+        !tuple.local.is_v6() || self.uppers[index as usize] == [tuple.local, tuple.remote].map(Upper::of)
+    }
+
+    /// Local and remote address of a flow over IPv6.
+    #[inline]
+    fn v6(&self, index: u32) -> [Address; 2] {
+        let (flow, [local, remote]) = (&self.flows[index], self.uppers[index as usize]);
+        [local.with(flow.local), remote.with(flow.remote)]
     }
 
     fn tuple_of(&self, index: u32) -> Tuple {
         let flow = &self.flows[index];
-        let [local, remote] = if flow.has(is::V6) {
-            self.addresses[index as usize]
-        } else {
-            [Address::v4(flow.local), Address::v4(flow.remote)]
-        };
+        let [local, remote] =
+            if flow.has(is::V6) { self.v6(index) } else { [Address::v4(flow.local), Address::v4(flow.remote)] };
         Tuple { local, remote, local_port: flow.local_port, remote_port: flow.remote_port }
     }
 
@@ -572,7 +567,7 @@ impl Stack {
             ..Flow::NOTHING
         };
         if v6 {
-            self.addresses[index as usize] = [tuple.local, tuple.remote];
+            self.uppers[index as usize] = [tuple.local, tuple.remote].map(Upper::of);
         }
         if self.variables_each > 0 {
             let first = index as usize * self.variables_each;
@@ -622,10 +617,20 @@ impl Stack {
                 let kind = if udp { is::UDP } else { 0 };
                 Key { local: destination, remote: source, local_port, remote_port, kind }.hash()
             });
+            if !self.uppers.is_empty() {
+                *hash = Self::hash_v6(frame).unwrap_or(*hash);
+            }
             self.table.fetch(*hash);
             count += 1;
         }
         hashes[..count].iter().for_each(|hash| self.fetch_flow(*hash));
+    }
+
+    /// The hash of a frame of IPv6.
+    #[inline(never)]
+    fn hash_v6(frame: &[u8]) -> Option<u32> {
+        let (remote, local, ports, udp) = Plain::ends_v6(frame)?;
+        Some(Key::of(&Tuple { local, remote, local_port: ports as u16, remote_port: (ports >> 16) as u16 }, udp).hash())
     }
 
     /// Fetches the flow that a hash most likely is of.
@@ -634,6 +639,9 @@ impl Stack {
         let index = self.table.first(hash);
         if index != NONE {
             fetch(&self.flows[index]);
+            if let Some(uppers) = self.uppers.get(index as usize) {
+                fetch(uppers);
+            }
         }
     }
 
@@ -1181,14 +1189,15 @@ impl Stack {
 
     #[inline]
     fn turn(&mut self, index: u32, port: usize, out: &mut impl Output) -> Turn {
-        let flow = &mut self.flows[index];
-        let side = &self.sides[usize::from(flow.side)];
+        let flow = &self.flows[index];
         let ends = if flow.has(is::V6) {
-            let [source, destination] = self.addresses[index as usize];
+            let [source, destination] = self.v6(index);
             Ends::V6 { source, destination }
         } else {
             Ends::V4 { source: flow.local, destination: flow.remote }
         };
+        let flow = &mut self.flows[index];
+        let side = &self.sides[usize::from(flow.side)];
         let mut macs = [0; 12];
         macs[..6].copy_from_slice(&flow.remote_mac);
         macs[6..].copy_from_slice(&self.ports[port].link.mac);

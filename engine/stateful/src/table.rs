@@ -4,11 +4,12 @@
 //! leaving a mark, so a table never has to be rebuilt, however many flows come and go.
 use crate::{fetch::fetch, slab::NONE};
 
-/// From hashes to indices. Its cells are at most seven eighths full.
+/// From hashes to indices. Three of four cells are taken at most.
 #[derive(Debug)]
 pub struct Table {
     cells: Box<[Cell]>,
     len: usize,
+    most: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -22,15 +23,16 @@ const EMPTY: Cell = Cell { hash: 0, index: NONE };
 impl Table {
     /// For up to so many flows.
     pub fn new(flows: usize) -> Self {
-        Self { cells: vec![EMPTY; Self::cells(flows)].into(), len: 0 }
+        Self { cells: vec![EMPTY; Self::cells(flows)].into(), len: 0, most: flows }
     }
 
-    fn cells(flows: usize) -> usize {
-        (flows * 8 / 7 + 1).next_power_of_two()
+    /// At least one more than flows: a search ends at one that is empty.
+    const fn cells(flows: usize) -> usize {
+        flows + flows / 3 + 1
     }
 
     /// Bytes of a table for up to so many flows.
-    pub fn bytes(flows: usize) -> usize {
+    pub const fn bytes(flows: usize) -> usize {
         Self::cells(flows) * size_of::<Cell>()
     }
 
@@ -44,35 +46,53 @@ impl Table {
         self.len == 0
     }
 
+    /// The cell where a search for a hash begins: as far into the table as the hash is into what hashes can be, so that a table
+    /// may have any number of cells.
+    #[inline]
+    fn home(&self, hash: u32) -> usize {
+        ((u64::from(hash) * self.cells.len() as u64) >> 32) as usize
+    }
+
+    /// The next cell.
+    #[inline]
+    fn after(&self, at: usize) -> usize {
+        if at + 1 == self.cells.len() { 0 } else { at + 1 }
+    }
+
+    /// How many cells behind another one is.
+    #[inline]
+    fn behind(&self, at: usize, other: usize) -> usize {
+        if at < other { at + self.cells.len() - other } else { at - other }
+    }
+
     /// The flow with this hash that `is` says it is.
     #[inline]
     pub fn find(&self, hash: u32, mut is: impl FnMut(u32) -> bool) -> Option<u32> {
-        let mask = self.cells.len() - 1;
-        let mut at = hash as usize & mask;
+        let mut at = self.home(hash);
         loop {
-            let cell = self.cells[at & mask];
+            let cell = self.cells[at];
             if cell.index == NONE {
                 return None;
             }
             if cell.hash == hash && is(cell.index) {
                 return Some(cell.index);
             }
-            at += 1;
+            at = self.after(at);
         }
     }
 
     /// The flow in the cell where a search for a hash begins, or `NONE`: most often the one.
     #[inline]
     pub fn first(&self, hash: u32) -> u32 {
-        self.cells[hash as usize & (self.cells.len() - 1)].index
+        self.cells[self.home(hash)].index
     }
 
     /// Fetches that cell, and the next: one in eight lies in another line.
     #[inline]
     pub fn fetch(&self, hash: u32) {
-        let mask = self.cells.len() - 1;
-        fetch(&self.cells[hash as usize & mask]);
-        fetch(&self.cells[(hash as usize + 1) & mask]);
+        let at = self.home(hash);
+        fetch(&self.cells[at]);
+        fetch(&self.cells[self.after(at)]);
     }
 
     /// Adds a flow that is not there.
@@ -81,11 +101,10 @@ impl Table {
     /// If it holds as many as it was made for.
     #[inline]
     pub fn insert(&mut self, hash: u32, index: u32) {
-        assert!(self.len < self.cells.len() * 7 / 8, "more flows than the table was made for");
-        let mask = self.cells.len() - 1;
-        let mut at = hash as usize & mask;
+        assert!(self.len < self.most, "more flows than the table was made for");
+        let mut at = self.home(hash);
         while self.cells[at].index != NONE {
-            at = (at + 1) & mask;
+            at = self.after(at);
         }
         self.cells[at] = Cell { hash, index };
         self.len += 1;
@@ -94,26 +113,23 @@ impl Table {
     /// Removes a flow. False if it is not there.
     #[inline]
     pub fn remove(&mut self, hash: u32, index: u32) -> bool {
-        let mask = self.cells.len() - 1;
-        let mut hole = hash as usize & mask;
+        let mut hole = self.home(hash);
         while self.cells[hole].index != index {
             if self.cells[hole].index == NONE {
                 return false;
             }
-            hole = (hole + 1) & mask;
+            hole = self.after(hole);
         }
         self.len -= 1;
         let mut at = hole;
         loop {
-            at = (at + 1) & mask;
+            at = self.after(at);
             let cell = self.cells[at];
             if cell.index == NONE {
                 break;
             }
             // It may move into the hole if it does not lie before its own start there.
-            let from_home = at.wrapping_sub(cell.hash as usize) & mask;
-            let from_hole = at.wrapping_sub(hole) & mask;
-            if from_home >= from_hole {
+            if self.behind(at, self.home(cell.hash)) >= self.behind(at, hole) {
                 self.cells[hole] = cell;
                 hole = at;
             }

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Where frames have their addresses and ports is known without reading them: what is fetched ahead is what will be needed.
+use proptest::prelude::*;
+use spate_stateful::{
+    Address, Finish,
+    packet::{Below, Content, Ends, Head, Options, Packet, Plain, TCP_HEADER, UDP_HEADER},
+};
+
+fn below(ends: Ends) -> Below {
+    Below { macs: [2; 12], ends, tos: 0, ttl: 64, id: 0, finish: Finish::Nothing }
+}
+
+fn head((source_port, destination_port): (u16, u16)) -> Head {
+    Head { source_port, destination_port, seq: 1, ack: 2, flags: 16, window: 3, ecn: 0 }
+}
+
+fn ports(packet: &Packet<'_>) -> (u32, bool) {
+    let (source, destination, udp) = match &packet.content {
+        Content::Tcp(segment) => (segment.source_port, segment.destination_port, false),
+        Content::Udp(datagram) => (datagram.source_port, datagram.destination_port, true),
+        Content::Icmp(trouble) => panic!("{trouble:?}"),
+    };
+    (u32::from(source) << 16 | u32::from(destination), udp)
+}
+
+proptest! {
+    #[test]
+    fn ends_are_those_that_are_read(source in any::<u128>(), destination in any::<u128>(), of in any::<(u16, u16)>(), v6: bool, udp: bool) {
+        let address = |bits: u128| if v6 { Address(bits) } else { Address::v4(bits as u32) };
+        prop_assume!(address(source).is_v6() == v6 && address(destination).is_v6() == v6);
+        let below = below(Ends::of(address(source), address(destination)));
+        let mut frame = vec![0; below.len() + if udp { UDP_HEADER } else { TCP_HEADER }];
+        if udp {
+            below.write_udp(&mut frame, of, 0, 0);
+        } else {
+            below.write_tcp(&mut frame, &head(of), &Options::default(), (0, 0));
+        }
+        let packet = Packet::read(&frame).unwrap();
+        let (ports, protocol) = ports(&packet);
+        let ends_v4 = || {
+            let (source, destination, ports, udp) = Plain::ends(&frame)?;
+            Some((Address::v4(source), Address::v4(destination), ports, udp))
+        };
+        let ends = Plain::ends_v6(&frame).or_else(|| ends_v4().filter(|_| !v6));
+        prop_assert_eq!(ends, Some((packet.source, packet.destination, ports, protocol)));
+        prop_assert!((0..54).all(|len| Plain::ends_v6(&frame[..len.min(frame.len())]).is_none()));
+    }
+}
