@@ -409,7 +409,12 @@ fn ipv6(packet: &[u8]) -> Result<Ip<'_>, Reject> {
     if at > total {
         return Err(Reject::Truncated);
     }
-    Ok((address(8), address(24), packet[1] >> 4 & 3, next, &packet[at..total]))
+    let (source, destination) = (address(8), address(24));
+    // Those of IPv4 within IPv6 are on no wire (RFC 4942 section 2.2), and would be taken for IPv4.
+    if !source.is_v6() || !destination.is_v6() {
+        return Err(Reject::Other);
+    }
+    Ok((source, destination, packet[1] >> 4 & 3, next, &packet[at..total]))
 }
 
 /// Sum of the pseudo header's 16-bit words (RFC 9293 section 3.1, RFC 8200 section 8.1).

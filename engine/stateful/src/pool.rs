@@ -34,6 +34,14 @@ impl Address {
     pub const fn is_v6(self) -> bool {
         self.0 >> 32 != V4 >> 32
     }
+
+    /// Whether a host can have it: it is neither that of none, nor of itself, nor of a group or of all.
+    pub fn is_hosts(self) -> bool {
+        match IpAddr::from(self) {
+            IpAddr::V4(v4) => !(v4.is_unspecified() || v4.is_loopback() || v4.is_multicast() || v4.is_broadcast()),
+            IpAddr::V6(v6) => !(v6.is_unspecified() || v6.is_loopback() || v6.is_multicast()),
+        }
+    }
 }
 
 impl From<IpAddr> for Address {

@@ -819,6 +819,10 @@ impl Stack {
         s: &Segment<'_>,
         (key, hash): (&Key, u32),
     ) -> Received {
+        // RFC 1122 section 4.2.3.10.
+        if !packet.source.is_hosts() {
+            return Received::Foreign;
+        }
         let tuple = &packet.tuple(s.source_port, s.destination_port);
         let opens = s.flags & (flag::SYN | flag::ACK | flag::RST | flag::FIN) == flag::SYN;
         if opens && let Some(template) = self.server_for(port, tuple, Protocol::Tcp, None) {
@@ -883,6 +887,7 @@ impl Stack {
         let hash = key.hash();
         let index = match self.find(&key, hash, &tuple) {
             Some(index) => index,
+            None if !packet.source.is_hosts() => return Received::Foreign,
             None => {
                 let Some(template) = self.server_for(port, &tuple, Protocol::Udp, Some(d.payload)) else {
                     if let Some(template) = self.server_for(port, &tuple, Protocol::Udp, None) {
