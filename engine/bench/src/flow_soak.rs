@@ -70,7 +70,9 @@ impl FlowSoak {
             }
         }
         let (early, late) = (early.unwrap_or_default(), resident()?);
+        let stopped = Instant::now();
         rig.stop(&held)?;
+        println!("  the last flow ended {:.1} s after the stop", stopped.elapsed().as_secs_f64());
         let wrong = held.run().contradictions();
         ensure!(wrong.is_empty(), "{}; {}", wrong.join("; "), told(&held));
         ensure!(open(&held) == 0 && sum(&held, Count::FlowsCut) == 0, "flows are left: {}", told(&held));

@@ -14,10 +14,14 @@ use spate_engine::control::runs::{Engine, Held};
 use spate_engine::datapath::{Config, Datapath, Memory, PollMode, PortConfig, PortDevice, UseOffloads};
 use spate_engine::plan::decode::Format;
 
+use crate::flow_cases::DRAIN_NS;
+
 /// More than any worker can send: it is always behind, and sends as fast as it can.
 pub const FLAT_OUT: u64 = 1_000_000_000;
 /// Packet memory.
 pub const MEMORY: u64 = 128 << 20;
+/// A run that is stopped has ended by then: flows may drain, and streams' packets arrive.
+const MOST_DRAIN: Duration = Duration::from_nanos(DRAIN_NS + 30_000_000_000);
 /// The port's name in plans.
 pub const PORT: &str = "p";
 
@@ -83,8 +87,8 @@ impl Rig {
         held.run().stop("measured");
         let since = Instant::now();
         while !held.has_ended() {
-            if since.elapsed() > Duration::from_secs(30) {
-                bail!("the run did not end within 30 s of being stopped");
+            if since.elapsed() > MOST_DRAIN {
+                bail!("the run did not end within {} s of being stopped", MOST_DRAIN.as_secs());
             }
             std::thread::sleep(Duration::from_millis(2));
         }

@@ -108,7 +108,7 @@ impl BothEnds {
             || Side { counters: Counters::default(), connect_times: Times::default(), round_trips: Times::default() };
         Self {
             flows: Flows(Slab::new(MOST, Flow::NOTHING)),
-            table: Table::new(MOST),
+            table: Table::new(MOST, MOST),
             wheel: Wheel::new(wheel::tick_at(now)),
             time_waits: VecDeque::with_capacity(MOST),
             sides: [side(), side()],

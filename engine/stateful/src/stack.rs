@@ -308,6 +308,11 @@ fn places(flows: usize) -> usize {
     (flows / FLOWS_A_PLACE).max(FEWEST.min(flows))
 }
 
+/// Cells to spare of the table of so many flows. Over IPv6 these have more beside.
+fn spare(flows: usize, v6: bool) -> usize {
+    if v6 { flows / 3 } else { flows }
+}
+
 /// What is left of frames for the device behind an output.
 #[inline]
 fn finish(out: &impl Output) -> Finish {
@@ -353,7 +358,7 @@ impl Stack {
         };
         Self {
             flows: Slab::new(count, Flow::NOTHING),
-            table: Table::new(count),
+            table: Table::new(count, spare(count, v6)),
             wheel: Wheel::new(wheel::tick_at(now_ns)),
             time_waits: TimeWaits::new(count),
             recoveries: Slab::new(places(count), Recovery::NOTHING),
@@ -400,14 +405,15 @@ impl Stack {
     /// Bytes that a stack of a scenario takes.
     pub fn bytes(scenario: &Scenario) -> usize {
         let count = scenario.most_flows.max(1);
-        let v6 = if scenario.pools.iter().any(crate::Pool::is_v6) { size_of::<[Upper; 2]>() } else { 0 };
+        let v6 = scenario.pools.iter().any(crate::Pool::is_v6);
+        let uppers = if v6 { size_of::<[Upper; 2]>() } else { 0 };
         Slab::<Flow>::bytes(count)
-            + Table::bytes(count)
+            + Table::bytes(count, spare(count, v6))
             + Wheel::BYTES
             + TimeWaits::bytes(count)
             + Slab::<Recovery>::bytes(places(count))
             + Slab::<Backlog>::bytes(places(count))
-            + count * (v6 + scenario.variables() * size_of::<i64>())
+            + count * (uppers + scenario.variables() * size_of::<i64>())
             + scenario.templates.iter().map(times).sum::<usize>()
             + Readers::bytes(scenario, count)
             + replies::bytes(scenario, count)

@@ -4,7 +4,7 @@
 //! leaving a mark, so a table never has to be rebuilt, however many flows come and go.
 use crate::{fetch::fetch, slab::NONE};
 
-/// From hashes to indices. Three of four cells are taken at most.
+/// From hashes to indices. The fewer of its cells are taken the sooner a search ends.
 #[derive(Debug)]
 pub struct Table {
     cells: Box<[Cell]>,
@@ -21,19 +21,19 @@ struct Cell {
 const EMPTY: Cell = Cell { hash: 0, index: NONE };
 
 impl Table {
-    /// For up to so many flows.
-    pub fn new(flows: usize) -> Self {
-        Self { cells: vec![EMPTY; Self::cells(flows)].into(), len: 0, most: flows }
+    /// For up to so many flows, with so many cells to spare.
+    pub fn new(flows: usize, spare: usize) -> Self {
+        Self { cells: vec![EMPTY; Self::cells(flows, spare)].into(), len: 0, most: flows }
     }
 
-    /// At least one more than flows: a search ends at one that is empty.
-    const fn cells(flows: usize) -> usize {
-        flows + flows / 3 + 1
+    /// One more at least: a search ends at one that is empty.
+    const fn cells(flows: usize, spare: usize) -> usize {
+        flows + spare + 1
     }
 
-    /// Bytes of a table for up to so many flows.
-    pub const fn bytes(flows: usize) -> usize {
-        Self::cells(flows) * size_of::<Cell>()
+    /// Bytes of such a table.
+    pub const fn bytes(flows: usize, spare: usize) -> usize {
+        Self::cells(flows, spare) * size_of::<Cell>()
     }
 
     /// How many it holds.
@@ -81,10 +81,14 @@ impl Table {
         }
     }
 
-    /// The flow in the cell where a search for a hash begins, or `NONE`: most often the one.
+    /// The first flow with this hash, most often the one, or `NONE`.
     #[inline]
     pub fn first(&self, hash: u32) -> u32 {
-        self.cells[self.home(hash)].index
+        let mut at = self.home(hash);
+        while self.cells[at].hash != hash && self.cells[at].index != NONE {
+            at = self.after(at);
+        }
+        self.cells[at].index
     }
 
     /// Fetches that cell, and the next: one in eight lies in another line.
@@ -147,8 +151,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_a_map(steps in prop::collection::vec((any::<bool>(), 0u32..40), 0..400)) {
-            let mut table = Table::new(40);
+        fn it_is_a_map(steps in prop::collection::vec((any::<bool>(), 0u32..40), 0..400), spare in 0usize..40) {
+            let mut table = Table::new(40, spare);
             let mut map = HashMap::new();
             // Few hashes, so that they collide and probe around the end.
             let hash = |index: u32| if index.is_multiple_of(2) { u32::MAX - index % 7 } else { index % 5 };
