@@ -77,7 +77,7 @@ const SILENCE: Kind = Kind::KeepaliveNs(500_000_000);
 
 /// All that run flat out beside each other, at so many flows a second together, as often of each; so many are open at most of
 /// each, 0 for any number.
-pub fn mix(run_id: &str, rate: u64, most_open: u64) -> Plan {
+pub fn mix(run_id: &str, rate: u64, most_open: u64, drain_ns: u64) -> Plan {
     let cases: Vec<_> = CASES.iter().filter(|case| case.is_flat_out()).collect();
     let each = rate / cases.len() as u64;
     let template = |(index, case): (usize, &&Case)| {
@@ -86,7 +86,8 @@ pub fn mix(run_id: &str, rate: u64, most_open: u64) -> Plan {
     };
     let payloads = cases.iter().flat_map(|case| case.payloads()).collect();
     let pools = [Ip::V4, Ip::V6].into_iter().flat_map(pools).collect();
-    plan(run_id, cases.iter().enumerate().map(template).collect(), pools, payloads, PLACES)
+    let timing = Some(Timing { drain_ns, ..Timing::default() });
+    Plan { timing, ..plan(run_id, cases.iter().enumerate().map(template).collect(), pools, payloads, PLACES) }
 }
 
 /// Clients' and servers'.
@@ -120,9 +121,11 @@ fn plan(run_id: &str, templates: Vec<Template>, pools: Vec<Pool>, payloads: Vec<
     }
 }
 
-/// What flows that are open at a run's end have, in ns. SYNs of which four in a row are lost, of 1 in 6 million flows where one packet
-/// in 100 is, are answered after 15 s.
-pub const DRAIN_NS: u64 = 60_000_000_000;
+/// What flows that are open at a run's end have, in ns.
+pub const DRAIN_NS: u64 = 10_000_000_000;
+/// The same of runs of which none may be left. Of 1 in 6 million flows four SYNs in a row are lost where one packet in 100 is: the next
+/// leaves after 15 s.
+pub const LONG_DRAIN_NS: u64 = 60_000_000_000;
 
 fn step(kind: Kind) -> Instruction {
     Instruction { kind: Some(kind) }

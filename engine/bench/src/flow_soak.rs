@@ -8,7 +8,7 @@ use spate_engine::control::runs::Held;
 use spate_engine::datapath::{PollMode, PortDevice};
 use spate_stateful::Count;
 
-use crate::flow_cases;
+use crate::flow_cases::{self, DRAIN_NS, LONG_DRAIN_NS};
 use crate::flows::{lose, resident, told};
 use crate::pages::Reserved;
 use crate::rig::{Cpus, Rig};
@@ -52,7 +52,7 @@ impl FlowSoak {
         lose(&rig, self.seed);
         let rate = Self::full_rate(&rig)?;
         println!("soak-stateful: {rate} flows/s, one packet in 100 lost, seed {}", self.seed);
-        let held = rig.start(&flow_cases::mix("soak", rate, 0))?;
+        let held = rig.start(&flow_cases::mix("soak", rate, 0, LONG_DRAIN_NS))?;
         let (since, mut next, mut early) = (Instant::now(), TELL, None);
         while since.elapsed() < self.length {
             std::thread::sleep(Duration::from_millis(100));
@@ -70,9 +70,8 @@ impl FlowSoak {
             }
         }
         let (early, late) = (early.unwrap_or_default(), resident()?);
-        let stopped = Instant::now();
+        println!("soak-stateful: what is open has {} s to end", LONG_DRAIN_NS / 1_000_000_000);
         rig.stop(&held)?;
-        println!("  the last flow ended {:.1} s after the stop", stopped.elapsed().as_secs_f64());
         let wrong = held.run().contradictions();
         ensure!(wrong.is_empty(), "{}; {}", wrong.join("; "), told(&held));
         ensure!(open(&held) == 0 && sum(&held, Count::FlowsCut) == 0, "flows are left: {}", told(&held));
@@ -89,7 +88,7 @@ impl FlowSoak {
 
     /// Flows a second that the worker ends with losses.
     fn full_rate(rig: &Rig) -> anyhow::Result<u64> {
-        let held = rig.start(&flow_cases::mix("first", TOO_MANY, OPEN))?;
+        let held = rig.start(&flow_cases::mix("first", TOO_MANY, OPEN, DRAIN_NS))?;
         std::thread::sleep(FIRST / 2);
         let before = sum(&held, Count::Closed) / 2;
         std::thread::sleep(FIRST / 2);

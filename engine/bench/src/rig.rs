@@ -14,14 +14,14 @@ use spate_engine::control::runs::{Engine, Held};
 use spate_engine::datapath::{Config, Datapath, Memory, PollMode, PortConfig, PortDevice, UseOffloads};
 use spate_engine::plan::decode::Format;
 
-use crate::flow_cases::DRAIN_NS;
+use crate::flow_cases::LONG_DRAIN_NS;
 
 /// More than any worker can send: it is always behind, and sends as fast as it can.
 pub const FLAT_OUT: u64 = 1_000_000_000;
 /// Packet memory.
 pub const MEMORY: u64 = 128 << 20;
 /// A run that is stopped has ended by then: flows may drain, and streams' packets arrive.
-const MOST_DRAIN: Duration = Duration::from_nanos(DRAIN_NS + 30_000_000_000);
+const MOST_DRAIN: Duration = Duration::from_nanos(LONG_DRAIN_NS + 30_000_000_000);
 /// The port's name in plans.
 pub const PORT: &str = "p";
 
