@@ -76,7 +76,7 @@ pub fn idle_ns(connections: u64) -> u64 {
 const SILENCE: Kind = Kind::KeepaliveNs(500_000_000);
 
 /// All that run flat out beside each other, at so many flows a second together, as often of each; so many are open at most of
-/// each, 0 for any number.
+/// each, 0 for any number. What is open at the end has `drain_ns`.
 pub fn mix(run_id: &str, rate: u64, most_open: u64, drain_ns: u64) -> Plan {
     let cases: Vec<_> = CASES.iter().filter(|case| case.is_flat_out()).collect();
     let each = rate / cases.len() as u64;
