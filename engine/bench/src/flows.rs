@@ -9,7 +9,7 @@ use anyhow::{Context, ensure};
 use serde::{Deserialize, Serialize};
 use spate_engine::control::runs::Held;
 use spate_engine::datapath::{PollMode, PortDevice, TemplateCounters};
-use spate_stateful::{COUNTERS, Count};
+use spate_stateful::{COUNTERS, Count, random};
 
 use crate::flow_cases::{self, Case, Kinds, idle_ns};
 use crate::rig::{Cpus, Pages, Rig};
@@ -144,16 +144,17 @@ pub fn resident() -> anyhow::Result<u64> {
     Ok(pages * 4096)
 }
 
-/// Has the loopback lose one packet in `LOST_OF`. Which ones follows from the seed and their numbers alone (Fibonacci
-/// hashing): spread, and the same in each run.
+/// Has the loopback lose one packet in `LOST_OF`. Which ones follows from the seed and their numbers alone. That one was lost
+/// says nothing of the next: a flow of which the network loses every packet would take all its time-outs.
 pub fn lose(rig: &Rig, seed: u64) {
-    let seen = AtomicU64::new(seed << 40);
+    let of = random::mix(seed);
+    let seen = AtomicU64::new(0);
     rig.engine().datapath().disturb(
         0,
         Box::new(move |packets| {
             let lost = |_: &usize| {
                 let n = seen.fetch_add(1, Ordering::Relaxed);
-                (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32).is_multiple_of(LOST_OF)
+                random::below(random::nth(of, n), LOST_OF) == 0
             };
             (0..packets.len()).filter(|index| !lost(index)).collect()
         }),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the router between both ends does to a packet: decided by a seed, the packet's direction and its number alone.
+use spate_stateful::random;
 
 /// Which way a packet goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,14 +88,6 @@ pub struct Judge {
     numbers: [u64; 2],
 }
 
-/// A good hash of 64 bits (the finalizer of SplitMix64).
-fn mix(mut x: u64) -> u64 {
-    x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ x >> 31
-}
-
 impl Judge {
     /// At the first packet.
     pub fn new(path: Path, seed: u64) -> Self {
@@ -112,18 +105,18 @@ impl Judge {
         }
         let number = &mut self.numbers[direction as usize];
         *number += 1;
-        let key = mix(self.seed ^ mix(*number << 1 | direction as u64));
+        let key = random::nth(random::nth(self.seed, direction as u64), *number);
         let path = &self.path;
         // A number of its own for each question.
-        let random = |question: u64| mix(key ^ question.wrapping_mul(0xd1b5_4a32_d192_ed03));
-        let happens = |question, per_mille: u32| random(question) % 1000 < u64::from(per_mille);
+        let below = |question, bound| random::below(random::nth(key, question), bound);
+        let happens = |question, per_mille: u32| below(question, 1000) < u64::from(per_mille);
         if happens(1, path.loss_per_mille) {
             return Fate::Lost;
         }
         if length > path.mtu {
             return Fate::TooLong { mtu: path.mtu };
         }
-        let time = |question| path.delay_us + random(question) % (path.jitter_us + 1);
+        let time = |question| path.delay_us + below(question, path.jitter_us + 1);
         let held = if happens(3, path.held_per_mille) { path.held_us } else { 0 };
         let again_us = happens(4, path.twice_per_mille).then(|| time(5));
         Fate::Leaves { after_us: time(2) + held, again_us }

@@ -9,7 +9,7 @@
 use std::{env, hint::black_box, time::Instant};
 
 use hashbrown::HashTable;
-use spate_stateful::table::Table;
+use spate_stateful::{random::Numbers, table::Table};
 
 const ROUNDS: usize = 21;
 /// Of each in a run.
@@ -22,22 +22,6 @@ const BURST: usize = 32;
 struct Flow {
     hash: u32,
     key: u32,
-}
-
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u32 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) as u32
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        ((u64::from(self.next()) * bound as u64) >> 32) as usize
-    }
 }
 
 trait Finds {
@@ -91,24 +75,24 @@ impl Finds for HashTable<u32> {
 }
 
 /// Flows that are there are looked for.
-fn hits(table: &mut impl Finds, flows: &mut [Flow], random: &mut Random) {
+fn hits(table: &mut impl Finds, flows: &mut [Flow], random: &mut Numbers) {
     for _ in 0..STEPS {
-        let Flow { hash, key } = flows[random.below(flows.len())];
+        let Flow { hash, key } = flows[random.below(flows.len() as u64) as usize];
         assert!(table.find(flows, hash, key).is_some());
     }
 }
 
 /// As many that are not.
-fn misses(table: &mut impl Finds, flows: &mut [Flow], random: &mut Random) {
+fn misses(table: &mut impl Finds, flows: &mut [Flow], random: &mut Numbers) {
     for _ in 0..STEPS {
-        black_box(table.find(flows, random.next(), u32::MAX));
+        black_box(table.find(flows, random.draw() as u32, u32::MAX));
     }
 }
 
 /// A burst's flows are looked for, fetched before where that can be done.
-fn bursts(table: &mut impl Finds, flows: &mut [Flow], random: &mut Random) {
+fn bursts(table: &mut impl Finds, flows: &mut [Flow], random: &mut Numbers) {
     for _ in 0..STEPS / BURST {
-        let burst: [_; BURST] = core::array::from_fn(|_| flows[random.below(flows.len())]);
+        let burst: [_; BURST] = core::array::from_fn(|_| flows[random.below(flows.len() as u64) as usize]);
         burst.iter().for_each(|flow| table.fetch(flow.hash));
         for Flow { hash, key } in burst {
             assert!(table.find(flows, hash, key).is_some());
@@ -117,27 +101,27 @@ fn bursts(table: &mut impl Finds, flows: &mut [Flow], random: &mut Random) {
 }
 
 /// A flow ends, another begins in its place and is looked for, a present one too.
-fn mixed(table: &mut impl Finds, flows: &mut [Flow], random: &mut Random) {
+fn mixed(table: &mut impl Finds, flows: &mut [Flow], random: &mut Numbers) {
     for _ in 0..STEPS / 4 {
-        let index = random.below(flows.len());
+        let index = random.below(flows.len() as u64) as usize;
         table.remove(flows[index].hash, index as u32);
-        flows[index].hash = random.next();
+        flows[index].hash = random.draw() as u32;
         let Flow { hash, key } = flows[index];
         table.insert(flows, hash, index as u32);
         assert!(table.find(flows, hash, key).is_some());
-        let Flow { hash, key } = flows[random.below(flows.len())];
+        let Flow { hash, key } = flows[random.below(flows.len() as u64) as usize];
         assert!(table.find(flows, hash, key).is_some());
     }
 }
 
-type Run<T> = fn(&mut T, &mut [Flow], &mut Random);
+type Run<T> = fn(&mut T, &mut [Flow], &mut Numbers);
 
 /// Its name, and how it runs with each.
 type Case = (&'static str, Run<Table>, Run<HashTable<u32>>);
 
 /// ns for each step.
 fn timed<T>(run: Run<T>, table: &mut T, flows: &mut [Flow], seed: u64) -> f64 {
-    let mut random = Random(seed);
+    let mut random = Numbers::new(seed);
     let start = Instant::now();
     run(table, flows, &mut random);
     start.elapsed().as_nanos() as f64 / STEPS as f64
@@ -152,8 +136,8 @@ fn main() {
     let number = |n: usize| env::args().nth(n).map(|number| number.parse().expect("a number"));
     let count: u32 = number(1).unwrap_or(1_000_000);
     let spare = number(2).unwrap_or(count) as usize;
-    let mut random = Random(1);
-    let mut flows: Vec<_> = (0..count).map(|key| Flow { hash: random.next(), key }).collect();
+    let mut random = Numbers::new(1);
+    let mut flows: Vec<_> = (0..count).map(|key| Flow { hash: random.draw() as u32, key }).collect();
     let (mut ours, mut theirs) = (Table::new(count as usize, spare), HashTable::with_capacity(count as usize));
     for flow in &flows {
         Finds::insert(&mut ours, &flows, flow.hash, flow.key);

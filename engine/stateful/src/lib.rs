@@ -21,7 +21,7 @@ pub mod packet;
 pub mod payload;
 pub mod pool;
 pub mod program;
-mod random;
+pub mod random;
 mod reader;
 pub mod records;
 pub mod scenario;

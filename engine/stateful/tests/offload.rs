@@ -3,18 +3,14 @@
 //! counters tell of that.
 mod net;
 
-use net::{CLIENT_PORT, MS, Net, Path, Random, SERVER_PORT, over_ipv6, request_response, with};
-use spate_stateful::{Count, Cut, Offloads, Payload, Protocol, Scenario, Tunables};
-
-fn one_of<T: Copy>(random: &mut Random, of: &[T]) -> T {
-    of[random.below(of.len() as u64) as usize]
-}
+use net::{CLIENT_PORT, MS, Net, Path, SERVER_PORT, one_of, over_ipv6, request_response, with};
+use spate_stateful::{Count, Cut, Offloads, Payload, Protocol, Scenario, Tunables, random::Numbers};
 
 fn cutting(longest_frame: u32, longest_segment: u32, v6: bool) -> Offloads {
     Offloads { checksums: true, cut: Some(Cut { longest_frame, longest_segment, v6 }) }
 }
 
-fn tunables(random: &mut Random) -> Tunables {
+fn tunables(random: &mut Numbers) -> Tunables {
     let mut so = || random.below(2) == 0;
     let (sack, timestamps, ecn, no_delay) = (so(), so(), so(), so());
     Tunables {
@@ -32,13 +28,13 @@ fn tunables(random: &mut Random) -> Tunables {
 }
 
 /// A size of each magnitude as likely as others.
-fn size(random: &mut Random, most_bits: u64) -> u64 {
+fn size(random: &mut Numbers, most_bits: u64) -> u64 {
     let bits = 1 + random.below(most_bits);
     1 + random.below(1 << bits)
 }
 
 fn drawn(seed: u64, most_bits: u64) -> (Scenario, u64, u64) {
-    let mut random = Random::new(seed);
+    let mut random = Numbers::new(seed);
     let (request, response) = (size(&mut random, most_bits), size(&mut random, most_bits));
     let (client, server, payloads) = request_response(request, response);
     let (ours, theirs) = (tunables(&mut random), tunables(&mut random));
@@ -65,7 +61,7 @@ fn wire(scenario: Scenario, path: Path, offloads: Offloads) -> Net {
 fn what_a_device_makes_is_what_leaves_without_it() {
     let (mut cut, mut most) = (0, 0);
     for seed in 0..3000 {
-        let mut random = Random::new(!seed);
+        let mut random = Numbers::new(!seed);
         let path = Path { bandwidth: one_of(&mut random, &[0, 100_000_000]), seed, ..Path::default() };
         let offloads = match random.below(5) {
             4 => Offloads { checksums: false, ..cutting(16_383, 9014, true) },
@@ -99,7 +95,7 @@ fn what_a_device_makes_is_what_leaves_without_it() {
 fn all_complete_where_segments_of_a_frame_are_lost() {
     let (mut cut, mut again) = (0, 0);
     for seed in 0..600 {
-        let mut random = Random::new(!seed);
+        let mut random = Numbers::new(!seed);
         let delay_ns = one_of(&mut random, &[0, MS, 20 * MS]);
         let path = Path {
             delay_ns,

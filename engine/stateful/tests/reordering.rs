@@ -3,8 +3,8 @@
 //! reordering -- --nocapture` prints it.
 mod net;
 
-use net::{MS, Net, Path, Random, request_response, with};
-use spate_stateful::{Count, Protocol, Tunables};
+use net::{MS, Net, Path, request_response, with};
+use spate_stateful::{Count, Protocol, Tunables, random::Numbers};
 
 /// Bytes of an answer, answers of a connection's kind, and networks.
 const ANSWER: u64 = 400_000;
@@ -53,7 +53,7 @@ fn one(path: Path, timestamps: bool, sack: bool) -> Seen {
 fn drawn(loss: u32, jitter: u64, timestamps: bool, sack: bool) -> Seen {
     let mut all = Seen::default();
     for seed in 0..NETWORKS {
-        let mut random = Random::new(seed);
+        let mut random = Numbers::new(seed);
         let delay_ns = (5 + random.below(45)) * MS;
         let bandwidth = [0, 20_000_000, 100_000_000][random.below(3) as usize];
         let path =

@@ -3,8 +3,10 @@
 //! nothing is left.
 mod net;
 
-use net::{MS, Net, Path, Random, over_ipv6, request_response, scenario, with};
-use spate_stateful::{CongestionControl, Count, Instruction, Payload, Protocol, Received, Scenario, Tunables};
+use net::{MS, Net, Path, one_of, over_ipv6, request_response, scenario, with};
+use spate_stateful::{
+    CongestionControl, Count, Instruction, Payload, Protocol, Received, Scenario, Tunables, random::Numbers,
+};
 
 fn transfer(flows: u64, request: u64, response: u64, path: Path, length_ns: u64) -> Net {
     let (client, server, payloads) = request_response(request, response);
@@ -67,12 +69,7 @@ fn all_complete_whatever_the_network_does() {
 /// Networks and settings drawn at random: so many.
 const CASES: u64 = 3000;
 
-/// One of these.
-fn one_of<T: Copy>(random: &mut Random, of: &[T]) -> T {
-    of[random.below(of.len() as u64) as usize]
-}
-
-fn tunables(random: &mut Random) -> Tunables {
+fn tunables(random: &mut Numbers) -> Tunables {
     let mut so = || random.below(2) == 0;
     let (sack, timestamps, window_scale, ecn, no_delay, reno) = (so(), so(), so(), so(), so(), so());
     Tunables {
@@ -92,7 +89,7 @@ fn tunables(random: &mut Random) -> Tunables {
     }
 }
 
-fn path(random: &mut Random, seed: u64) -> Path {
+fn path(random: &mut Numbers, seed: u64) -> Path {
     let delay = one_of(random, &[0, MS, 10 * MS, 60 * MS]);
     Path {
         delay_ns: delay,
@@ -119,7 +116,7 @@ fn both_ways(up: u64, down: u64) -> (Vec<Instruction>, Vec<Instruction>, Vec<Pay
 
 fn all_complete(seeds: impl Iterator<Item = u64>) {
     for seed in seeds {
-        let mut random = Random::new(seed);
+        let mut random = Numbers::new(seed);
         let (client, server) = (tunables(&mut random), tunables(&mut random));
         let path = path(&mut random, seed);
         let (up, down) = (1 + random.below(30_000), 1 + random.below(100_000));

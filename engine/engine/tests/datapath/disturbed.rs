@@ -7,6 +7,7 @@ use spate_engine::datapath::{
     Blueprint, Disturbance, FieldProgram, PollMode, PortDevice, RunState, Sequence, StreamReceive, StreamSpec,
     Template, Variable, Write,
 };
+use spate_stateful::random::Numbers;
 use spate_wire::Trailer;
 
 use crate::setup::{MS, open, pps, spec, start, stream, turn, wait_for};
@@ -22,15 +23,9 @@ struct Done {
 /// Loses and doubles about one packet in so many, and swaps some; which ones follows from the seed. Two packets change
 /// places only if they are of one stream and sender and arrive at one queue: nothing else has an order that a receiver could
 /// know.
-fn disturbance(mut seed: u64, one_in: u64, done: Arc<Mutex<Done>>) -> Box<Disturbance> {
-    // SplitMix64, behind a lock since a disturbance is shared by senders.
-    let random = Mutex::new(move || {
-        seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = seed;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    });
+fn disturbance(seed: u64, one_in: u64, done: Arc<Mutex<Done>>) -> Box<Disturbance> {
+    // Behind a lock since a disturbance is shared by senders.
+    let random = Mutex::new(Numbers::new(seed));
     Box::new(move |packets| {
         let mut random = random.lock().unwrap();
         let mut done = done.lock().unwrap();
@@ -46,7 +41,7 @@ fn disturbance(mut seed: u64, one_in: u64, done: Arc<Mutex<Done>>) -> Box<Distur
                 continue;
             }
             // A swap needs a neighbour in the same burst, which a machine that keeps up seldom has: it is tried more often.
-            match random() % (2 * one_in) {
+            match random.below(2 * one_in) {
                 0 => {
                     touched[index] = true;
                     done.lost += 1;

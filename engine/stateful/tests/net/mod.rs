@@ -8,7 +8,7 @@ use std::{cmp::Reverse, collections::BinaryHeap, sync::Arc};
 
 use spate_stateful::{
     Address, Client, Count, Counters, Cut, Instruction, Offloads, Payload, Pool, PortLink, Program, Protocol, Received,
-    Scenario, Server, Stack, Template, Tunables, Tuple, WeightedPool, pool::Order, tcp::Output,
+    Scenario, Server, Stack, Template, Tunables, Tuple, WeightedPool, pool::Order, random::Numbers, tcp::Output,
 };
 
 pub const CLIENT_PORT: usize = 0;
@@ -51,24 +51,9 @@ impl Default for Path {
     }
 }
 
-pub struct Random(u64);
-
-impl Random {
-    pub fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    pub fn below(&mut self, bound: u64) -> u64 {
-        if bound == 0 { 0 } else { self.next() % bound }
-    }
+/// One of these, by chance.
+pub fn one_of<T: Copy>(random: &mut Numbers, of: &[T]) -> T {
+    of[random.below(of.len() as u64) as usize]
 }
 
 /// A frame that was sent: when, from which port, its bytes.
@@ -161,7 +146,7 @@ pub struct Net<H = Stack> {
     pub stack: H,
     pub now: u64,
     pub path: Path,
-    random: Random,
+    random: Numbers,
     under_way: BinaryHeap<UnderWay>,
     order: u64,
     /// By direction: when the link is free again.
@@ -234,7 +219,7 @@ impl<H: Host> Net<H> {
             stack: host,
             now: START,
             path,
-            random: Random(path.seed),
+            random: Numbers::new(path.seed),
             under_way: BinaryHeap::new(),
             order: 0,
             free_at: [0; 2],
@@ -252,7 +237,7 @@ impl<H: Host> Net<H> {
     }
 
     fn send(&mut self, port: usize) {
-        let no_memory = self.no_memory > 0 && self.random.below(1_000_000) < u64::from(self.no_memory);
+        let no_memory = self.no_memory > 0 && self.random.happens(self.no_memory);
         let mut frames = Frames { room: self.room, offloads: self.offloads, no_memory, ..Frames::default() };
         self.stack.transmit(port, self.now, &mut frames);
         for (frame, segment) in frames.frames {
@@ -275,10 +260,10 @@ impl<H: Host> Net<H> {
 
     fn carry(&mut self, port: usize, mut frame: Vec<u8>) {
         let path = self.path;
-        if path.marks > 0 && self.random.below(1_000_000) < u64::from(path.marks) {
+        if path.marks > 0 && self.random.happens(path.marks) {
             mark(&mut frame);
         }
-        if self.random.below(1_000_000) < u64::from(path.loss) {
+        if self.random.happens(path.loss) {
             self.lost += 1;
             return;
         }
@@ -293,10 +278,10 @@ impl<H: Host> Net<H> {
             at = begin + takes;
         }
         at += path.delay_ns + self.random.below(path.jitter_ns + 1);
-        if self.random.below(1_000_000) < u64::from(path.late) {
+        if self.random.happens(path.late) {
             at += path.delay_ns;
         }
-        let copies = 1 + usize::from(self.random.below(1_000_000) < u64::from(path.duplicates));
+        let copies = 1 + usize::from(self.random.happens(path.duplicates));
         for _ in 0..copies {
             self.order += 1;
             self.under_way.push(Reverse((at, self.order, 1 - port, frame.clone())));

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//! No connection stands still: how long it takes follows from how many of its packets were lost. `cargo test --test stalls --
+//! --nocapture` prints it.
+mod net;
+
+use net::{MS, Net, Path, over_ipv6, request_response, with};
+use spate_stateful::{Protocol, Tunables};
+
+/// Losses of a connection up to which it is held to a time.
+const LOSSES: usize = 7;
+
+/// By how many packets a connection lost, up to `LOSSES`: the longest time in ms, and of how many connections.
+type Longest = [(u64, u64); LOSSES];
+
+/// Connections one after the other, with an answer of so many bytes, over a path of 50 us that loses so many of a million.
+fn longest(connections: u64, answer: u64, loss: u32, v6: bool) -> Longest {
+    let (client, server, payloads) = request_response(100, answer);
+    let tunables = Tunables { initial_window: 2, time_wait_ns: MS, ..Tunables::default() };
+    let scenario = with(Protocol::Tcp, client, server, payloads, tunables.clone(), tunables);
+    let path = Path { delay_ns: MS / 20, loss, seed: u64::from(loss) + answer + u64::from(v6), ..Path::default() };
+    let mut net = Net::new(if v6 { over_ipv6(scenario) } else { scenario }, path);
+    let mut longest = Longest::default();
+    for _ in 0..connections {
+        let (start, lost) = (net.now, net.lost);
+        net.open(0);
+        while net.stack.flows() > 0 && net.now < start + 1_000_000 * MS {
+            net.run_for(10 * MS);
+        }
+        if let Some((longest, of)) = longest.get_mut((net.lost - lost) as usize) {
+            *longest = (net.now - start).div_ceil(MS).max(*longest);
+            *of += 1;
+        }
+    }
+    longest
+}
+
+/// The first time-out is 1 s, the next is twice that (RFC 6298 section 5.5): if all losses are of one packet, the next leaves
+/// after 2^losses - 1 s. Nothing else may take longer.
+#[test]
+fn time_follows_from_losses() {
+    for v6 in [false, true] {
+        for (loss, connections) in [(10_000, 10_000), (100_000, 5_000), (200_000, 3_000)] {
+            for answer in [100, 32_768] {
+                let longest = longest(connections, answer, loss, v6);
+                println!(
+                    "{} % lost, answer of {answer} bytes: longest in ms, and of how many {longest:?}",
+                    loss / 10_000
+                );
+                for (losses, (longest, of)) in longest.into_iter().enumerate() {
+                    assert!(longest <= 1000 << losses, "{losses} losses: {longest} ms, the longest of {of}");
+                }
+                assert!(longest[2].1 > 0, "too few were lost");
+            }
+        }
+    }
+}
