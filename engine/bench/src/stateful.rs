@@ -134,14 +134,15 @@ impl Stateful {
 }
 
 fn print(lines: &[Line], pages: Pages) {
+    let width = lines.iter().map(|line| line.case.len()).max().unwrap_or_default();
     println!(
-        "{:<18} {:>11} {:>6} {:>13} {:>13} {:>11} {:>11} {:>11}",
+        "{:<width$} {:>11} {:>6} {:>13} {:>13} {:>11} {:>11} {:>11}",
         "CASE", "CONN/CPU-S", "+-%", "GBIT/S/CPU-S", "CYCLES/PACKET", "BYTES/FLOW", "INSTR/CONN", "/NGINX-WRK"
     );
     let or_dash = |value: Option<f64>| value.map_or("-".into(), |value| format!("{value:.0}"));
     for line in lines {
         println!(
-            "{:<18} {:>11.0} {:>6.1} {:>13.2} {:>13.0} {:>11} {:>11} {:>11}",
+            "{:<width$} {:>11.0} {:>6.1} {:>13.2} {:>13.0} {:>11} {:>11} {:>11}",
             line.case,
             line.connections_per_cpu_second,
             line.spread,
