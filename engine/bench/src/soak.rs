@@ -3,7 +3,6 @@
 //! random, on two loopbacks, one of which loses packets in a known way: what was sent is received or lost, stream by
 //! stream, and memory does not grow.
 use std::collections::{BTreeMap, HashMap};
-use std::fs;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -16,9 +15,11 @@ use prost::Message;
 use spate_engine::control::runs::{Engine, Held};
 use spate_engine::datapath::{Config, Datapath, Memory, PollMode, PortConfig, PortDevice, UseOffloads};
 use spate_engine::plan::decode::Format;
+use spate_stateful::random::Numbers;
 use spate_wire::Trailer;
 
 use crate::cases;
+use crate::flows::resident;
 use crate::pages::Reserved;
 use crate::rig::{MEMORY, Pages};
 
@@ -100,7 +101,7 @@ impl Soak {
         let mut soaking = Soaking {
             engine,
             losses,
-            chance: Chance(self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1),
+            chance: Chance(Numbers::new(self.seed)),
             live: Vec::new(),
             serial: 0,
             ended: 0,
@@ -357,26 +358,17 @@ impl Soaking {
 }
 
 /// Resident memory in bytes, hugepages not among it.
-fn resident() -> anyhow::Result<u64> {
-    let status = fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).context("/proc/self/status tells VmRSS")?;
-    Ok(line.split_whitespace().nth(1).context("VmRSS is a number")?.parse::<u64>()? * 1024)
-}
-
 fn per_second(packets: u64) -> Rate {
     Rate { kind: Some(rate::Kind::PacketsPerSecond(Ratio { numerator: packets, denominator: 1 })) }
 }
 
-/// Decisions from a seed (xorshift64*).
-struct Chance(u64);
+/// Decisions from a seed.
+struct Chance(Numbers);
 
 impl Chance {
     /// Below `bound`, which is not 0.
     fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        ((u128::from(self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)) * u128::from(bound)) >> 64) as u64
+        self.0.below(bound)
     }
 
     fn one_in(&mut self, chances: u64) -> bool {
@@ -461,7 +453,7 @@ mod tests {
 
     #[test]
     fn the_same_seed_makes_the_same_plans() {
-        let plan = || Chance(7).plan("a", 1);
+        let plan = || Chance(Numbers::new(7)).plan("a", 1);
         assert_eq!(plan(), plan());
     }
 }

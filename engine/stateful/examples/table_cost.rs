@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Is the table that finds flows faster than hashbrown's? Both hold so many flows (a million unless told), ours with so many cells
-//! to spare (as many again, as it has over IPv4; a third over IPv6), with the same 32-bit hashes, in runs that take turns; printed are medians, and hashbrown's time by ours. What is found is looked at in the flow, which
-//! has a cache line of its own.
+//! Is the table that finds flows faster than hashbrown's? Both hold so many flows (a million unless told), ours with so many
+//! cells to spare (as many again, as it has over IPv4; a third over IPv6), with the same 32-bit hashes, in runs that take turns;
+//! printed are medians, and hashbrown's time by ours. What is found is looked at in the flow, which has a cache line of its own.
 //!
 //! ```sh
 //! cargo run --release -p spate-stateful --example table_cost -- 1000000 1000000
@@ -74,10 +74,15 @@ impl Finds for HashTable<u32> {
     }
 }
 
+/// Index of one of them.
+fn any(flows: &[Flow], random: &mut Numbers) -> usize {
+    random.below(flows.len() as u64) as usize
+}
+
 /// Flows that are there are looked for.
 fn hits(table: &mut impl Finds, flows: &mut [Flow], random: &mut Numbers) {
     for _ in 0..STEPS {
-        let Flow { hash, key } = flows[random.below(flows.len() as u64) as usize];
+        let Flow { hash, key } = flows[any(flows, random)];
         assert!(table.find(flows, hash, key).is_some());
     }
 }
@@ -92,7 +97,7 @@ fn misses(table: &mut impl Finds, flows: &mut [Flow], random: &mut Numbers) {
 /// A burst's flows are looked for, fetched before where that can be done.
 fn bursts(table: &mut impl Finds, flows: &mut [Flow], random: &mut Numbers) {
     for _ in 0..STEPS / BURST {
-        let burst: [_; BURST] = core::array::from_fn(|_| flows[random.below(flows.len() as u64) as usize]);
+        let burst: [_; BURST] = core::array::from_fn(|_| flows[any(flows, random)]);
         burst.iter().for_each(|flow| table.fetch(flow.hash));
         for Flow { hash, key } in burst {
             assert!(table.find(flows, hash, key).is_some());
@@ -103,13 +108,13 @@ fn bursts(table: &mut impl Finds, flows: &mut [Flow], random: &mut Numbers) {
 /// A flow ends, another begins in its place and is looked for, a present one too.
 fn mixed(table: &mut impl Finds, flows: &mut [Flow], random: &mut Numbers) {
     for _ in 0..STEPS / 4 {
-        let index = random.below(flows.len() as u64) as usize;
+        let index = any(flows, random);
         table.remove(flows[index].hash, index as u32);
         flows[index].hash = random.draw() as u32;
         let Flow { hash, key } = flows[index];
         table.insert(flows, hash, index as u32);
         assert!(table.find(flows, hash, key).is_some());
-        let Flow { hash, key } = flows[random.below(flows.len() as u64) as usize];
+        let Flow { hash, key } = flows[any(flows, random)];
         assert!(table.find(flows, hash, key).is_some());
     }
 }

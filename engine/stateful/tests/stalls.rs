@@ -6,10 +6,10 @@ mod net;
 use net::{MS, Net, Path, over_ipv6, request_response, with};
 use spate_stateful::{Protocol, Tunables};
 
-/// Losses of a connection up to which it is held to a time.
+/// A connection that lost fewer packets is held to a time.
 const LOSSES: usize = 7;
 
-/// By how many packets a connection lost, up to `LOSSES`: the longest time in ms, and of how many connections.
+/// By how many packets a connection lost: the longest time in ms, and of how many connections.
 type Longest = [(u64, u64); LOSSES];
 
 /// Connections one after the other, with an answer of so many bytes, over a path of 50 us that loses so many of a million.
