@@ -3,8 +3,13 @@
 
 # Folder with trex-stateless/NAME.json and the captures of TRex's simulator beside them.
 CONFORMANCE ?= ../shared/conformance
+conformance_there = $(if $(wildcard $(CONFORMANCE)/trex-stateless),$(abspath $(CONFORMANCE)))
 
-.PHONY: conformance
+.PHONY: conformance conformance-if-there
 conformance: ## Compare imported TRex profiles with TRex, packet for packet (CONFORMANCE=FOLDER)
 	@[ ! -d $(CONFORMANCE) ] || $(MAKE) --no-print-directory engine-debug
 	@cd operator && go run ./hack/conformance -data $(abspath $(CONFORMANCE))
+
+conformance-if-there:
+	@if [ -n "$(conformance_there)" ]; then $(MAKE) --no-print-directory conformance; \
+	else echo "conformance: SKIPPED: $(CONFORMANCE) has no data of TRex (CONFORMANCE=FOLDER; docs/simulate.md says what is in it)"; fi

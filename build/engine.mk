@@ -15,11 +15,13 @@ engine-debug:
 	@echo "engine: building it and its tests (first time: 3-6 min; after a change: up to 2 min)"
 	@cd engine && cargo test --locked --quiet --workspace --no-run
 
+# One cargo call: a selection of crates would be built with other features of what they need, and all of that twice.
+engine-test: export CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER = $(CURDIR)/build/run-test
 engine-test: engine-debug ## Test the engine: unit and property tests, exact counts on null, loopback and veth (as root)
-	@cd engine && cargo test --locked --workspace --quiet -- --test-threads 1
+	@cd engine && cargo test --locked --workspace --quiet
 
 engine-lint: $(CARGO_DENY) ## Lint the engine (rustfmt, clippy, cargo-deny)
 	@echo "lint: rustfmt, clippy, cargo-deny"
 	@cd engine && cargo fmt --check
 	@cd engine && cargo clippy --locked --quiet --workspace --all-targets -- --deny warnings
-	@cd engine && $(CARGO_DENY) --log-level error check bans licenses sources
+	@cd engine && $(CARGO_DENY) --log-level error check bans licenses sources # advisories: make advisories

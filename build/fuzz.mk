@@ -33,6 +33,9 @@ fuzz-operator:
 	@cd operator && for package in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -r -n1 dirname | sort -u); do \
 	  for target in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' $$package/*_test.go); do \
 	    echo "fuzz: $$package $$target for $(FUZZ) s"; \
-	    go test $$package -run='^$$' -fuzz="^$$target\$$" -fuzztime=$(FUZZ)s -test.fuzzcachedir=$(SPATE_CACHE)/fuzz/go || exit 1; \
+	    said=$$(go test $$package -run='^$$' -fuzz="^$$target\$$" -fuzztime=$(FUZZ)s -test.fuzzcachedir=$(SPATE_CACHE)/fuzz/go 2>&1) && { tail -n 1 <<< "$$said"; continue; }; \
+	    echo "$$said"; \
+	    if grep -q 'context deadline exceeded' <<< "$$said" && ! grep -qE 'Failing input|panic' <<< "$$said"; \
+	    then echo "fuzz:   nothing found: Go reports the end of the time as a failure on a busy machine (golang/go#48591)"; else exit 1; fi; \
 	  done; \
 	done

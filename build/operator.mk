@@ -3,7 +3,7 @@
 # whether they are current.
 
 # The files `generate` writes, and nothing else.
-GENERATED := crds config/rbac/role.yaml docs/api.md docs/reference/counters.md operator/api operator/internal/engine/enginev1
+GENERATED := crds config/rbac/role.yaml docs/api.md docs/reference/counters.md docs/reference/conditions.md docs/reference/unsupported.md operator/api operator/internal/engine/enginev1 operator/internal/live/livev1
 
 ##@ Operator
 .PHONY: generate generate-proto generate-api generate-docs
@@ -19,9 +19,13 @@ generate-api: $(CONTROLLER_GEN)
 
 generate-docs: $(CRD_REF_DOCS)
 	@$(CRD_REF_DOCS) --source-path=operator/api --config=operator/hack/api-docs.yaml --renderer=markdown \
-	  --output-path=docs/api.md --log-level=ERROR
+	  --output-path=docs/api.md --max-depth=30 --log-level=ERROR
 	@cd engine && cargo run --locked --quiet -p spate-stateful --example counters >../docs/reference/counters.md.new
 	@mv docs/reference/counters.md.new docs/reference/counters.md
+	@cd operator && go run ./hack/refusals .. >../docs/reference/unsupported.md.new
+	@mv docs/reference/unsupported.md.new docs/reference/unsupported.md
+	@cd operator && go run ./hack/conditions api/v1alpha1/conditions.go >../docs/reference/conditions.md.new
+	@mv docs/reference/conditions.md.new docs/reference/conditions.md
 
 .PHONY: kubectl-spate
 kubectl-spate: ## Build kubectl's plugin, `kubectl spate` (build/out/kubectl-spate)
@@ -41,8 +45,11 @@ verify-generated: ## Fail if a generated file is not current
 	if [ -n "$$dirty" ]; then echo "generated files are not committed:" >&2; echo "$$dirty" >&2; exit 1; fi
 
 .PHONY: operator-test operator-lint proto-lint
+# TRex's own profiles are read by tests where they are there (build/conformance.mk).
 operator-test: envtest-assets engine-debug ## Test the operator: unit tests and a real API server
-	@cd operator && go test ./...
+	@$(MAKE) --no-print-directory trex-client || \
+	  echo "operator: SKIPPED the tests that load TRex profiles in Python: TRex's client cannot be installed here (the reason is above)"
+	@cd operator && TREX_PYTHON=$(TREX_PYTHON) CONFORMANCE=$(conformance_there) go test -timeout 30m ./...
 
 # What golangci-lint keeps names files by their absolute path, and looks into them: a cache for each checkout, or one finds
 # fault with the files of another that may be gone.

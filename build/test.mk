@@ -3,7 +3,18 @@
 
 operator_image := $(SPATE_CACHE)/images/operator.tar
 engine_image := $(SPATE_CACHE)/images/engine.tar
+ifdef EXTERNAL
+# A cluster that is there already, by KUBECONFIG or kubectl's default; kubectl is the user's own. Images get into it by LOAD, a command
+# that is given an archive, such as `kind load image-archive`.
+in_cluster := env PATH=$(dir $(HELM)):$(PATH) SPATE_EXTERNAL=1
+export SPATE_IN := $(in_cluster)
+export SPATE_LOAD = $(or $(LOAD),$(error EXTERNAL=1 also needs LOAD='a command that loads an image archive', such as LOAD='kind load image-archive'))
+cluster_there := external-cluster
+cluster_end := @echo "$@: Spate stays in the cluster; it goes by: kubectl delete tp,tg --all --all-namespaces; helm uninstall spate --namespace spate-system"
+else
 in_cluster := e2e/cluster/in
+cluster_there := cluster-up $(PEER_IMAGE)
+endif
 suites := $(SPATE_CACHE)/e2e/suites.test
 suites_log := $(SPATE_CACHE)/e2e/suites.log
 
@@ -12,28 +23,39 @@ FUZZ_IN_TEST := 5
 
 ##@ Start here
 .PHONY: demo test
-demo: deps images cluster-up $(PEER_IMAGE) ## Run IMIX, a web site, a real nginx and a real curl through a router in a real cluster and judge them (KEEP=1 leaves it running)
+ifdef EXTERNAL
+demo: images kubectl-spate $(cluster_there) ## Run IMIX, a web site, a real nginx and a real curl through a router in a real cluster and judge them (KEEP=1 leaves it running)
+	@e2e/install $(operator_image) $(engine_image)
+	@$(in_cluster) e2e/demo/anywhere
+	$(cluster_end)
+else
+demo: deps images $(cluster_there)
 	@e2e/install $(operator_image) $(engine_image)
 	@e2e/cluster/load $(PEER_IMAGE) >/dev/null
 	@$(in_cluster) e2e/demo/run || { status=$$?; [ -n "$${KEEP:-}" ] || e2e/cluster/down; exit $$status; }
 	@if [ -n "$${KEEP:-}" ]; then e2e/demo/look; else e2e/cluster/down; fi
+endif
+
+# phase TARGETS[,ARGUMENTS]: makes them and says how long that took.
+phase = @start=$$SECONDS; $(MAKE) --no-print-directory $(2) $(1) || exit; echo "test: $(1): $$((SECONDS - start)) s"
 
 test: deps ## Run all that CI runs: lint, unit tests, envtest, short fuzzing, instructions per packet, a NIC's driver, the suites in the real cluster
-	@$(MAKE) --no-print-directory lint
-	@$(MAKE) --no-print-directory unit
-	@# What keeps one core busy for minutes, two at a time: fuzzing, and linking for speed.
-	@$(MAKE) --no-print-directory --jobs 2 --output-sync=line fuzz bench-program images FUZZ=$(FUZZ_IN_TEST)
-	@$(MAKE) --no-print-directory bench-instructions
-	@$(MAKE) --no-print-directory nic
-	@$(MAKE) --no-print-directory e2e
+	$(call phase,lint)
+	$(call phase,engine-test)
+	$(call phase,operator-test)
+	@# What measures no time, two at a time: fuzzing, linking for speed, counting instructions, TRex's profiles.
+	$(call phase,fuzz bench-instructions images conformance-if-there,--jobs 2 --output-sync=line FUZZ=$(FUZZ_IN_TEST))
+	$(call phase,nic)
+	$(call phase,e2e)
+	$(call phase,test-cluster-clean)
 
 ##@ Tests
 PEERS_CONNECTIONS ?= 10000
 PEERS_ROUNDS ?= 5
 PEERS_SEED ?= 1
 
-.PHONY: lint lint-shell lint-yaml lint-chart lint-alerts lint-e2e unit nic e2e peers
-lint: engine-lint operator-lint verify-generated lint-shell lint-yaml lint-chart lint-alerts lint-e2e ## Check style and that generated files are current
+.PHONY: lint lint-shell lint-yaml lint-chart lint-alerts lint-e2e advisories unit nic test-cgroup2 e2e peers
+lint: engine-lint operator-lint verify-generated lint-shell lint-yaml lint-chart lint-alerts lint-e2e advisories ## Check style and that generated files are current
 
 shell_scripts = $(shell git ls-files --cached --others --exclude-standard -- e2e build .ci | xargs -r grep -lE -m1 '^\#!.*(ba)?sh$$')
 lint-shell:
@@ -58,19 +80,40 @@ lint-e2e:
 	@echo "lint: e2e suites"
 	@go vet -C e2e ./...
 
+advisories: $(CARGO_DENY) $(GOVULNCHECK) ## Ask whether a dependency is known to be vulnerable, where the databases can be had
+	@CARGO_DENY=$(CARGO_DENY) GOVULNCHECK=$(GOVULNCHECK) build/advisories
+
 unit: engine-test operator-test ## Run unit, property and envtest tests
 
 nic: deps images kubectl-spate ## Run the engine's image on a NIC's driver, its offloads, queues and virtual functions, in an emulated machine (2 min)
 	@ENGINE_ARCHIVE=$(engine_image) KUBECTL_SPATE=$(CURDIR)/build/out/kubectl-spate NIC_FOLDER=$(SPATE_CACHE)/e2e/nic \
 	  go test -C e2e -count=1 -v ./nic
 
-e2e: images kubectl-spate cluster-up $(PEER_IMAGE) ## Run the suites in the real cluster (RUN=regexp chooses tests, KEEP=1 leaves it running)
+CGROUP2_SUITES ?= bookworm trixie
+test-cgroup2: deps images $(KUBE) $(MULTUS) $(HELM) $(NODE_IMAGE) ## Run our node, a pod and a profile on stock Debians with cgroup v2, in emulated machines (CGROUP2_SUITES; 10 min each)
+	@KUBE=$(KUBE) MULTUS=$(MULTUS) HELM=$(HELM) NODE_IMAGE=$(NODE_IMAGE) OPERATOR_IMAGE=$(operator_image) ENGINE_IMAGE=$(engine_image) \
+	  e2e/cgroup2/test $(CGROUP2_SUITES)
+
+e2e: images kubectl-spate $(cluster_there) ## Run the suites in the real cluster (RUN=regexp chooses tests, KEEP=1 leaves it running; EXTERNAL=1 LOAD=COMMAND: in yours)
 	@go test -C e2e -c -o $(suites) ./suites
 	@e2e/install $(operator_image) $(engine_image)
-	@e2e/cluster/load $(PEER_IMAGE) >/dev/null
+	@$(if $(EXTERNAL),,e2e/cluster/load $(PEER_IMAGE) >/dev/null)
 	@status=0; $(in_cluster) env SPATE_ROOT=$(CURDIR) $(suites) -test.v -test.timeout 14m -test.run '$(RUN)' 2>&1 | tee $(suites_log) || status=$$?; \
-	  [ -n "$${KEEP:-}" ] || e2e/cluster/down; [ $$status = 0 ] || e2e/failures $(suites_log); exit $$status
+	  [ -n "$${KEEP:-}$(EXTERNAL)" ] || e2e/cluster/down; [ $$status = 0 ] || e2e/failures $(suites_log); exit $$status
+
+.PHONY: external-cluster
+external-cluster: $(HELM)
+	@kubectl version --request-timeout=20s >/dev/null || { echo "EXTERNAL=1: kubectl does not reach the cluster of KUBECONFIG" >&2; exit 1; }
+
+# Rows that drills have written, one JSON object a line, and the table of them.
+drills := $(SPATE_CACHE)/drills
+
+.PHONY: drills
+drills: envtest-assets engine-debug ## Inject each fault and print what was detected, reported and kept, 15 min (RUN=regexp chooses; a few run in `make test`)
+	@mkdir -p $(drills) && rm -f $(drills)/*
+	@status=0; DRILLS=all DRILLS_RESULTS=$(drills)/rows.jsonl go test -C operator -count=1 -timeout 60m -run '^TestDrill.*($(RUN))' ./test || status=1; \
+	  go run -C operator ./test/drill/table $(drills)/rows.jsonl | tee $(drills)/table.md || status=1; exit $$status
 
 peers: deps ## Run our TCP against the kernel's, nginx and wrk through a seeded bad network, 8 min (PEERS_CONNECTIONS, PEERS_ROUNDS, PEERS_SEED)
 	@cd engine && cargo build --locked --quiet --package spate-peers
-	@$(CARGO_TARGET_DIR)/debug/spate-peers --connections $(PEERS_CONNECTIONS) --rounds $(PEERS_ROUNDS) --seed $(PEERS_SEED) --json build/peers/peers.json
+	@$(CARGO_TARGET_DIR)/debug/spate-peers --connections $(PEERS_CONNECTIONS) --rounds $(PEERS_ROUNDS) --seed $(PEERS_SEED) --floors $(BENCH_FLOORS) --json build/peers/peers.json

@@ -8,7 +8,7 @@
 #   	$(CONTROLLER_GEN) crd paths=./...
 # A tool that looks for others by name (buf and its plugins) gets `PATH="$(TOOLS_PATH):$$PATH"`.
 
-TOOL_NAMES := controller-gen buf protoc-gen-go protoc-gen-go-grpc kustomize crd-ref-docs helm golangci-lint multus
+TOOL_NAMES := controller-gen buf protoc-gen-go protoc-gen-go-grpc crd-ref-docs helm golangci-lint govulncheck multus
 
 # One line a tool, NAME=HASH, from a single shell: this runs at every start of make.
 tool_hashes := $(shell cd tools && for t in $(TOOL_NAMES); do echo "$$t=$$(cat $$t/go.mod $$t/go.sum | sha256sum | cut -c1-12)"; done)
@@ -19,10 +19,10 @@ CONTROLLER_GEN := $(call tool_path,controller-gen)
 BUF := $(call tool_path,buf)
 PROTOC_GEN_GO := $(call tool_path,protoc-gen-go)
 PROTOC_GEN_GO_GRPC := $(call tool_path,protoc-gen-go-grpc)
-KUSTOMIZE := $(call tool_path,kustomize)
 CRD_REF_DOCS := $(call tool_path,crd-ref-docs)
 HELM := $(call tool_path,helm)
 GOLANGCI_LINT := $(call tool_path,golangci-lint)
+GOVULNCHECK := $(call tool_path,govulncheck)
 MULTUS := $(call tool_path,multus)
 
 empty :=
@@ -44,8 +44,18 @@ $(CARGO_DENY):
 	@echo "tools: building cargo-deny $(CARGO_DENY_VERSION) (first use of this version; usually 3-6 min)"
 	@nice -n 5 cargo install --quiet --locked --jobs 2 --root $(SPATE_CACHE)/tools/cargo-deny-$(CARGO_DENY_VERSION) cargo-deny --version $(CARGO_DENY_VERSION)
 
+# TRex's own client in Python, in a virtual environment of this version's: moved into place whole, as the tools are.
+TREX_CLIENT := $(SPATE_CACHE)/tools/trex-client-$(shell sha256sum <build/trex-client.txt | cut -c1-12)
+TREX_PYTHON := $(TREX_CLIENT)/bin/python3
+$(TREX_PYTHON):
+	@echo "tools: installing TRex's Python client (first use of this version; usually 20 s)"
+	@rm -rf $(TREX_CLIENT).new && python3 -m venv $(TREX_CLIENT).new
+	@$(TREX_CLIENT).new/bin/python3 -m pip --quiet --disable-pip-version-check install --require-hashes --no-deps --requirement build/trex-client.txt
+	@rm -rf $(TREX_CLIENT) && mv $(TREX_CLIENT).new $(TREX_CLIENT)
+
 ##@ Tools
-.PHONY: deps tools
+.PHONY: deps tools trex-client
+trex-client: $(TREX_PYTHON) ## Install TRex's Python client where tests of the import look for it
 deps: ## Install what this machine lacks (Debian packages, Go, Rust); nothing to do takes no time
 	@build/deps
 tools: $(foreach t,$(TOOL_NAMES),$(call tool_path,$(t))) $(CARGO_DENY) ## Build every pinned tool now

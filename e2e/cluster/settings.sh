@@ -16,7 +16,7 @@ service_cidr=10.96.0.0/16
 service_api_ip=10.96.0.1
 pod_cidr=10.244.0.0/24
 
-# The cgroup that holds all of the node, made in every hierarchy.
+# The cgroup that holds all of the node, made in every v1 hierarchy; in v2 the scope of this name where systemd runs.
 cgroup=spate-cluster
 # Pages of 2 MiB that pods may ask for (hugepages-2Mi); 192 are 384 MiB.
 hugepages=${SPATE_CLUSTER_HUGEPAGES:-192}
@@ -27,7 +27,10 @@ kubelet_sysctls=(vm.overcommit_memory vm.panic_on_oom kernel.panic kernel.panic_
 # is for pods that ask for a fraction, such as an operator.
 system_cpu=500m
 # The CPU the kubelet thereby keeps out of exclusive hands, and where the control plane runs: a pod's own CPU stays its own.
-system_cpus=0
+system_cpus=${SPATE_CLUSTER_SYSTEM_CPUS:-0}
+
+# Every time to wait is this many times longer (an emulated machine is slow).
+patience=${SPATE_CLUSTER_PATIENCE:-1}
 
 kubeconfig=$state/pki/admin.kubeconfig
 

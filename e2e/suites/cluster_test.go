@@ -68,11 +68,13 @@ func setUp(m *testing.M) (int, error) {
 	if kube, err = client.New(config, client.Options{Scheme: scheme}); err != nil {
 		return 1, err
 	}
-	if _, err := script("e2e/dut/router", "up"); err != nil {
-		return 1, err
-	}
-	if _, err := script("e2e/prometheus/start", "/run/prometheus"); err != nil {
-		return 1, err
+	if !external {
+		if _, err := script("e2e/dut/router", "up"); err != nil {
+			return 1, err
+		}
+		if _, err := script("e2e/prometheus/start", "/run/prometheus"); err != nil {
+			return 1, err
+		}
 	}
 	code := m.Run()
 	if err := namespacesGone(90 * time.Second); err != nil {

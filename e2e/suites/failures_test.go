@@ -113,6 +113,7 @@ func TestAWrongNetworkNameIsTold(t *testing.T) {
 }
 
 func TestAnUnreachablePodNeverHangsDeletion(t *testing.T) {
+	needsRig(t, thePodNetwork)
 	ns, p := running(t, "gone", "")
 	// Everything to and from the pod is dropped in the node: the engine lives on and cannot be reached.
 	pods, err := enginePods(t.Context(), ns, "loop")

@@ -34,6 +34,7 @@ func demo(t *testing.T, file string) string {
 // lab brings the demo's generator up in a namespace, with its ports on the router's links.
 func lab(t *testing.T) string {
 	t.Helper()
+	needsRig(t, theRouter)
 	ns := namespace(t)
 	mustApply(t, ns, demo(t, "network.yaml"))
 	mustApply(t, ns, demo(t, "generator.yaml"))

@@ -86,6 +86,13 @@ func TestSuspendStopsAndResumeStartsANewRun(t *testing.T) {
 
 // silent fails if the loopback generator's port still sends.
 func silent(t *testing.T, ns string) {
+	t.Run("Prometheus sees no traffic", func(t *testing.T) {
+		needsRig(t, thePrometheus)
+		sendsNothing(t, ns)
+	})
+}
+
+func sendsNothing(t *testing.T, ns string) {
 	t.Helper()
 	sent := func() (packets float64) {
 		until(t, 15*time.Second, "Prometheus knows the generator's ports", func(ctx context.Context) (bool, string) {

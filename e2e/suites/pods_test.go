@@ -79,6 +79,7 @@ spec:
 `
 
 func TestPoolsOverTwoPods(t *testing.T) {
+	needsRig(t, theNodesFiles)
 	ns := namespace(t)
 	provision(t, ns)
 	viewer, reader := userOf(t, ns, "spate-viewer"), userOf(t, ns, "spate-records-reader")

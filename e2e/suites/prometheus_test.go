@@ -92,6 +92,13 @@ func countedBy(t *testing.T, label, metric, matching string, run *spate.TrafficR
 
 // agree fails unless Prometheus has exactly the run's numbers.
 func agree(t *testing.T, run *spate.TrafficRun) {
+	t.Run("Prometheus has the same", func(t *testing.T) {
+		needsRig(t, thePrometheus)
+		agrees(t, run)
+	})
+}
+
+func agrees(t *testing.T, run *spate.TrafficRun) {
 	t.Helper()
 	tx := counted(t, "spate_stream_tx_packets_total", run)
 	rx := counted(t, "spate_stream_rx_packets_total", run)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Connection records on a volume of the cluster: every end of every connection, in files that are whole; and live, for whoever may
-// execute in pods, also where there is no volume.
+// read them, also where there is no volume.
 
 package suites
 
@@ -134,7 +134,7 @@ func recorded(t *testing.T, run *spate.TrafficRun, pods int) {
 
 func TestRecordsAreReadLiveWithoutAVolume(t *testing.T) {
 	ns := namespace(t)
-	mustApply(t, ns, sampleText(t, "astf-http.yaml", "duration: 5s", "duration: 6s"+shared))
+	mustApply(t, ns, sampleText(t, "astf-http.yaml", "duration: 5s", "duration: 6s"+behind))
 	// At once: there is no run yet, and no pod.
 	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 	defer cancel()
@@ -235,7 +235,7 @@ func userOf(t *testing.T, ns, role string) string {
 func readLive(t *testing.T, profile, viewer, reader string) map[string]int64 {
 	t.Helper()
 	_, err := script("build/out/kubectl-spate", "records", profile, "--kubeconfig", viewer)
-	if err == nil || !strings.Contains(err.Error(), "pods/exec") || !strings.Contains(err.Error(), "bind the ClusterRole spate-records-reader") {
+	if err == nil || !strings.Contains(err.Error(), "trafficrecordsreaders") || !strings.Contains(err.Error(), "bind the ClusterRole spate-records-reader") {
 		t.Errorf("a viewer got %v", err)
 	}
 

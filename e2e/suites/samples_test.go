@@ -19,8 +19,10 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	spate "spate.dev/operator/api/v1alpha1"
@@ -62,9 +64,15 @@ func sampleText(t *testing.T, file string, differs ...string) string {
 	return text
 }
 
-// shared says that the cluster's own components run on the same two cores, so packets may leave late, and those that are due
-// while the engine waits for its CPU at the end of the run not at all: loss is what is judged.
-const shared = "\n  generatorTolerance: {late: 100%, txDropped: 25%}\n"
+// shared says that the cluster's own components run on the same two cores, so packets may leave late. Those that are due while the
+// engine waits for its CPU at the end of the run do not leave at all: then it says so, and the run is repeated (passed).
+const shared = "\n  generatorTolerance: {late: 100%}\n"
+
+// behind accepts that as well, where no run can be repeated and what is compared are counts of what began.
+const behind = "\n  generatorTolerance: {late: 100%, txDropped: 25%}\n"
+
+// mostRuns of a sample are made in all until one sends all that was due.
+const mostRuns = 4
 
 // onLab are the profiles of `lab` that disturb each other in nothing, so they run at once, each with what is changed and what
 // it shows.
@@ -169,8 +177,8 @@ func settledAll(t *testing.T, run *spate.TrafficRun, name string, flows int64) {
 	t.Helper()
 	result := templateOf(t, run, name)
 	begun := result.Client.Attempts
-	if told := begun + result.Client.NotBegun; told < flows-1-flows/100 || told > flows+1+flows/100 {
-		t.Errorf("%s: %d flows were due, want %d", name, told, flows)
+	if begun < flows-1-flows/100 || begun > flows+1+flows/100 || result.Client.NotBegun != 0 {
+		t.Errorf("%s: %d flows began and %d did not, want %d", name, begun, result.Client.NotBegun, flows)
 	}
 	settled(t, name+", clients", result.Client, begun)
 	settled(t, name+", servers", result.Server, begun)
@@ -184,6 +192,7 @@ const (
 )
 
 func TestSamples(t *testing.T) {
+	needsRig(t, theRouter)
 	ns := namespace(t)
 	mustApply(t, ns, sampleNetworks)
 	// The node has one exclusive CPU: control shares it.
@@ -243,9 +252,10 @@ func TestSamples(t *testing.T) {
 	})
 
 	t.Run("syn-flood", func(t *testing.T) {
-		router(t, "forward") // counters reset
+		reset := func() { router(t, "forward") }
+		reset()
 		mustApply(t, ns, sampleText(t, "syn-flood.yaml", "duration: 5s", "duration: 2s"+shared, "rate: 20kpps", "rate: 5kpps"))
-		run := passed(t, ns, "syn-flood")
+		run := passed(t, ns, "syn-flood", reset)
 		flooded(t, run)
 	})
 	t.Run("reflector", func(t *testing.T) {
@@ -267,11 +277,27 @@ func TestSamples(t *testing.T) {
 	})
 }
 
-// passed waits for a sample's run to end with the verdict Passed.
-func passed(t *testing.T, ns, name string) *spate.TrafficRun {
+// passed waits for a sample's run to end with the verdict Passed. One whose engine was kept from its CPU (GeneratorLimited) is
+// repeated, after `before`.
+func passed(t *testing.T, ns, name string, before ...func()) *spate.TrafficRun {
 	t.Helper()
 	p := profileNamed(ns, name)
 	run := complete(t, 60*time.Second, p)
+	for i := 2; i <= mostRuns; i++ {
+		c := meta.FindStatusCondition(p.Status.Conditions, spate.ConditionPassed)
+		if c == nil || c.Reason != spate.ReasonGeneratorLimited {
+			break
+		}
+		t.Logf("%s is repeated: %s", run.Name, c.Message)
+		for _, f := range before {
+			f()
+		}
+		again := fmt.Appendf(nil, `{"spec":{"runID":"again-%d"}}`, i)
+		if err := kube.Patch(t.Context(), p, client.RawPatch(types.MergePatchType, again)); err != nil {
+			t.Fatal(err)
+		}
+		run = complete(t, 60*time.Second, p)
+	}
 	condition(t, 10*time.Second, p, spate.ConditionPassed, metav1.ConditionTrue)
 	return run
 }
@@ -302,11 +328,11 @@ func receiverOf(t *testing.T, run *spate.TrafficRun, name string) spate.Receiver
 	return run.Status.Result.Receivers[at]
 }
 
-// exact fails unless a stream sent so many packets, or told that it could not, and all it sent arrived, once, in order.
+// exact fails unless a stream sent so many packets, and all of them arrived, once, in order.
 func exact(t *testing.T, run *spate.TrafficRun, name string, packets int64) {
 	t.Helper()
 	s := streamOf(t, run, name)
-	if s.Tx+s.TxDropped != packets || s.Rx != s.Tx || s.Lost != 0 || s.Duplicates != 0 || s.OutOfOrder != 0 || s.RxBytes != s.TxBytes {
+	if s.Tx != packets || s.TxDropped != 0 || s.Rx != packets || s.Lost != 0 || s.Duplicates != 0 || s.OutOfOrder != 0 || s.RxBytes != s.TxBytes {
 		t.Errorf("%s: %+v, want %d sent and received", name, s.FlowCounters, packets)
 	}
 }
@@ -347,7 +373,7 @@ func flooded(t *testing.T, run *spate.TrafficRun) {
 	if _, err := fmt.Sscan(router(t, "attempts"), &attempts, &clients); err != nil {
 		t.Fatal(err)
 	}
-	if sent := run.Status.Result.Tx; attempts != sent || sent+run.Status.Result.TxDropped != 10_000 {
+	if sent := run.Status.Result.Tx; attempts != sent || sent != 10_000 {
 		t.Errorf("the router forwarded %d attempts of %d, want 10000", attempts, sent)
 	}
 	// That many draws of 32768 addresses; the deviation is below 40.

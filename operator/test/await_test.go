@@ -70,7 +70,7 @@ func namespace(t *testing.T) string {
 		if t.Failed() {
 			explain(t, ns.Name)
 		}
-		if err := cluster.kube.Delete(context.Background(), ns); err != nil {
+		if err := cluster.kube.Delete(context.Background(), ns); client.IgnoreNotFound(err) != nil {
 			t.Error(err)
 		}
 	})

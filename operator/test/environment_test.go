@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,7 +26,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -39,7 +39,11 @@ import (
 	spatev1 "spate.dev/operator/api/v1alpha1"
 )
 
-const operatorNamespace = "spate-system"
+const (
+	operatorNamespace = "spate-system"
+	// operatorAccount is the service account that role_binding.yaml names.
+	operatorAccount = "system:serviceaccount:" + operatorNamespace + ":spate-operator"
+)
 
 // cluster is what TestMain brought up.
 var cluster struct {
@@ -47,14 +51,15 @@ var cluster struct {
 	kube       client.WithWatch
 	kubelet    *kubelet
 	operator   *operator
-	kubeconfig []byte // the operator's user
+	api        *link  // from the operator to the API server
+	kubeconfig []byte // the operator's user, by that link
 	dir        string
 }
 
 func TestMain(m *testing.M) {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		fmt.Println("no KUBEBUILDER_ASSETS: `make operator-test` brings the API server")
-		os.Exit(0)
+		fmt.Fprintln(os.Stderr, "KUBEBUILDER_ASSETS, the folder of a real API server and etcd, is not set, and none of these tests runs without them: run `make operator-test`, which brings both")
+		os.Exit(1)
 	}
 	ctrl.SetLogger(zap.New(zap.WriteTo(io.Discard)))
 	code, err := setUp(m)
@@ -146,33 +151,47 @@ func startGarbageCollector() (stop func(), err error) {
 	}, nil
 }
 
-// installOperator makes the operator's namespace, applies its roles as they are shipped, and binds them to a user.
+// installOperator makes the operator's namespace, applies its roles and policies as they are shipped, and makes its user.
 func installOperator(ctx context.Context) error {
 	if err := cluster.kube.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: operatorNamespace}}); err != nil {
 		return err
 	}
-	for _, file := range []string{"role.yaml", "role_binding.yaml", "viewer_role.yaml", "editor_role.yaml", "generator_editor_role.yaml", "records_reader_role.yaml"} {
+	if err := installPolicies(ctx); err != nil {
+		return err
+	}
+	for _, file := range []string{"role.yaml", "role_binding.yaml", "viewer_role.yaml", "editor_role.yaml", "generator_editor_role.yaml", "capturer_role.yaml", "records_reader_role.yaml", "live_role.yaml"} {
 		if err := applyFile(ctx, filepath.Join("../../config/rbac", file)); err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}
 	}
-	const name = "spate-operator"
-	subject := []rbacv1.Subject{{Kind: rbacv1.UserKind, Name: name, APIGroup: rbacv1.GroupName}}
-	meta := metav1.ObjectMeta{Name: "test-operator", Namespace: operatorNamespace}
-	for _, binding := range []client.Object{
-		&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: meta.Name}, Subjects: subject, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name}},
-		&rbacv1.RoleBinding{ObjectMeta: meta, Subjects: subject, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name}},
-	} {
-		if err := cluster.kube.Create(ctx, binding); err != nil {
-			return err
-		}
-	}
-	user, err := cluster.env.AddUser(envtest.User{Name: name}, nil)
+	user, err := cluster.env.AddUser(envtest.User{Name: operatorAccount, Groups: []string{"system:serviceaccounts"}}, nil)
 	if err != nil {
 		return err
 	}
-	cluster.kubeconfig, err = user.KubeConfig()
-	return err
+	config, err := user.KubeConfig()
+	if err != nil {
+		return err
+	}
+	server, err := url.Parse(cluster.env.Config.Host)
+	if err != nil {
+		return err
+	}
+	if cluster.api, err = newLink("127.0.0.1:0", server.Host); err != nil {
+		return err
+	}
+	cluster.kubeconfig = bytes.ReplaceAll(config, []byte(server.Host), []byte(cluster.api.address))
+	if bytes.Equal(cluster.kubeconfig, config) {
+		return fmt.Errorf("the operator's kubeconfig does not name %s", server.Host)
+	}
+	return nil
+}
+
+// installPolicies applies the admission policies as they are shipped.
+func installPolicies(ctx context.Context) error {
+	if err := applyFile(ctx, "../../config/admission/policies.yaml"); err != nil {
+		return fmt.Errorf("policies.yaml: %w", err)
+	}
+	return nil
 }
 
 func applyFile(ctx context.Context, path string) error {
@@ -210,6 +229,7 @@ func apply(ctx context.Context, namespace, manifest string) error {
 type operator struct {
 	command *exec.Cmd
 	metrics string
+	live    string
 	done    chan struct{}
 	log     *tail
 }
@@ -223,8 +243,17 @@ var buildOperator = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-// startOperator runs the operator's binary as the user that has its roles.
+// startOperator launches the operator and waits until it leads.
 func startOperator(flags ...string) (*operator, error) {
+	o, err := launchOperator(flags...)
+	if err != nil {
+		return nil, err
+	}
+	return o, o.awaitReady()
+}
+
+// launchOperator runs the operator's binary as the user that has its roles.
+func launchOperator(flags ...string) (*operator, error) {
 	binary, err := buildOperator()
 	if err != nil {
 		return nil, err
@@ -233,10 +262,11 @@ func startOperator(flags ...string) (*operator, error) {
 	if err := os.WriteFile(config, cluster.kubeconfig, 0o600); err != nil {
 		return nil, err
 	}
-	o := &operator{metrics: freeAddress(), done: make(chan struct{}), log: &tail{}}
+	o := &operator{metrics: freeAddress(), live: freeAddress(), done: make(chan struct{}), log: &tail{}}
 	o.command = exec.Command(binary, append([]string{
 		"--namespace=" + operatorNamespace, "--engine-image=engine:test", "--engine-binary=" + engineBinary(),
 		"--metrics-bind-address=" + o.metrics, "--health-probe-bind-address=0", "--log-level=debug",
+		"--live-bind-address=" + strings.TrimPrefix(o.live, "127.0.0.1"),
 	}, flags...)...)
 	o.command.Env = append(os.Environ(), "KUBECONFIG="+config)
 	o.command.Stdout, o.command.Stderr = o.log, o.log
@@ -248,8 +278,10 @@ func startOperator(flags ...string) (*operator, error) {
 		_ = o.command.Wait()
 		close(o.done)
 	}()
-	return o, o.awaitReady()
+	return o, nil
 }
+
+func (o *operator) leads() bool { return o.metric("leader_election_master_status") == 1 }
 
 // awaitReady waits until the operator holds the lease and serves its metrics.
 func (o *operator) awaitReady() error {
@@ -259,7 +291,7 @@ func (o *operator) awaitReady() error {
 			return fmt.Errorf("the operator has ended:\n%s", o.log.lines(20))
 		default:
 		}
-		if o.metric("leader_election_master_status") == 1 {
+		if o.leads() {
 			return nil
 		}
 	}

@@ -72,9 +72,10 @@ type kubelet struct {
 
 	mu        sync.Mutex
 	processes map[types.UID]*process
-	last      byte
+	last      int
 	idle      map[string]bool
 	unscraped map[string]bool
+	unmounted map[string]bool
 	scraped   time.Time
 	wg        sync.WaitGroup
 }
@@ -83,14 +84,17 @@ type process struct {
 	command *exec.Cmd
 	log     *tail
 	done    chan struct{}
-	ip      string
+	ip      string // the pod's
+	own     string // where the engine takes calls, behind the link
+	calls   *link  // from the pod's address to the engine's own
 	tls     string
+	kills   string // a file of its cgroup that counts kills for memory; empty if it has none of its own
 
 	namespace string
 }
 
 func startKubelet(ctx context.Context, kube client.WithWatch, dir string) (*kubelet, error) {
-	k := &kubelet{kube: kube, dir: dir, processes: map[types.UID]*process{}, idle: map[string]bool{}, unscraped: map[string]bool{}, last: 10}
+	k := &kubelet{kube: kube, dir: dir, processes: map[types.UID]*process{}, idle: map[string]bool{}, unscraped: map[string]bool{}, unmounted: map[string]bool{}, last: 10}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -110,9 +114,15 @@ func (k *kubelet) stop() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, p := range k.processes {
-		_ = p.command.Process.Kill()
-		<-p.done
+		p.end()
 	}
+}
+
+// end kills an engine and waits until it has ended.
+func (p *process) end() {
+	_ = p.command.Process.Kill()
+	<-p.done
+	p.calls.close()
 }
 
 // leave makes the kubelet keep away from a namespace.
@@ -140,8 +150,7 @@ func (k *kubelet) sync(ctx context.Context) {
 	k.scrape()
 	for uid, p := range k.processes {
 		if !there[uid] { // deleted with force
-			_ = p.command.Process.Kill()
-			<-p.done
+			p.end()
 			delete(k.processes, uid)
 		}
 	}
@@ -173,6 +182,13 @@ func (k *kubelet) leaveUnscraped(namespace string) {
 	k.unscraped[namespace] = true
 }
 
+// leaveMounts brings changed Secrets into the pods of a namespace no more; a node's kubelet takes up to two minutes for it.
+func (k *kubelet) leaveMounts(namespace string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.unmounted[namespace] = true
+}
+
 func (k *kubelet) syncPod(ctx context.Context, pod *corev1.Pod) {
 	p := k.processes[pod.UID]
 	switch {
@@ -185,9 +201,8 @@ func (k *kubelet) syncPod(ctx context.Context, pod *corev1.Pod) {
 				if time.Since(pod.DeletionTimestamp.Time) < 0 { // the grace period ends at the timestamp
 					return
 				}
-				_ = p.command.Process.Kill()
-				<-p.done
 			}
+			p.end()
 			delete(k.processes, pod.UID)
 		}
 		_ = k.kube.Delete(ctx, pod, client.GracePeriodSeconds(0))
@@ -196,7 +211,9 @@ func (k *kubelet) syncPod(ctx context.Context, pod *corev1.Pod) {
 			fmt.Fprintln(os.Stderr, "kubelet:", pod.Name, err)
 		}
 	case p != nil:
-		k.refresh(ctx, pod, p)
+		if !k.unmounted[pod.Namespace] {
+			k.refresh(ctx, pod, p)
+		}
 		select {
 		case <-p.done:
 			if pod.Status.Phase == corev1.PodRunning {
@@ -224,10 +241,11 @@ func (k *kubelet) run(ctx context.Context, pod *corev1.Pod) error {
 		}
 	}
 	k.last++
-	p.ip = fmt.Sprintf("127.0.0.%d", k.last)
+	p.ip, p.own = fmt.Sprintf("127.1.%d.%d", k.last/250, 1+k.last%250), fmt.Sprintf("127.2.%d.%d:7470", k.last/250, 1+k.last%250)
 	args := pod.Spec.Containers[0].Args
 	replaced := make([]string, len(args))
 	for i, a := range args {
+		a = strings.ReplaceAll(a, "0.0.0.0:7470", p.own)
 		a = strings.ReplaceAll(a, "0.0.0.0:", p.ip+":")
 		a = strings.ReplaceAll(a, "/etc/spate/tls", p.tls)
 		replaced[i] = strings.ReplaceAll(a, "/etc/spate/pod", dir)
@@ -235,9 +253,16 @@ func (k *kubelet) run(ctx context.Context, pod *corev1.Pod) error {
 	p.command = exec.Command(engineBinary(), replaced...)
 	p.command.Stdout, p.command.Stderr = p.log, p.log
 	p.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := p.command.Start(); err != nil {
+	var err error
+	if p.calls, err = newLink(p.ip+":7470", p.own); err != nil {
 		return err
 	}
+	if err := p.command.Start(); err != nil {
+		p.calls.close()
+		return err
+	}
+	// An engine has CPUs of its own in a cluster. Here it comes first, if that is allowed: its threads, made later, are as it is.
+	_ = syscall.Setpriority(syscall.PRIO_PROCESS, p.command.Process.Pid, -10)
 	go func() {
 		_ = p.command.Wait()
 		close(p.done)
@@ -283,13 +308,25 @@ func (k *kubelet) refresh(ctx context.Context, pod *corev1.Pod, p *process) {
 }
 
 func (k *kubelet) ended(ctx context.Context, pod *corev1.Pod, p *process) {
+	reason := "Error"
+	if p.outOfMemory() {
+		reason = "OOMKilled"
+	}
 	_ = setPod(ctx, k.kube, client.ObjectKeyFromObject(pod), func(s *corev1.PodStatus) {
 		s.Phase = corev1.PodFailed
 		s.ContainerStatuses = []corev1.ContainerStatus{{Name: "engine", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
-			ExitCode: int32(p.command.ProcessState.ExitCode()), Message: p.log.lines(3),
+			ExitCode: exitCode(p.command.ProcessState), Reason: reason, Message: p.log.lines(3),
 			StartedAt: s.ContainerStatuses[0].State.Running.StartedAt, FinishedAt: metav1.Now(),
 		}}}}
 	})
+}
+
+// exitCode of a container whose first process ended like this, as container runtimes have it.
+func exitCode(state *os.ProcessState) int32 {
+	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return 128 + int32(status.Signal())
+	}
+	return int32(state.ExitCode())
 }
 
 // logOf gives what the engine of a pod said last.
@@ -317,10 +354,23 @@ func setPod(ctx context.Context, kube client.Client, key client.ObjectKey, chang
 }
 
 // crash ends a pod's engine as a fault does.
-func (k *kubelet) crash(uid types.UID) {
+func (k *kubelet) crash(uid types.UID) { k.signal(uid, syscall.SIGKILL) }
+
+// signal sends one to a pod's engine.
+func (k *kubelet) signal(uid types.UID, what syscall.Signal) {
+	if p := k.process(uid); p != nil {
+		_ = p.command.Process.Signal(what)
+	}
+}
+
+// cut sets what becomes of calls to a pod's engine.
+func (k *kubelet) cut(t *testing.T, uid types.UID, state linkState) {
+	t.Helper()
+	must(t, k.process(uid).calls.set(state))
+}
+
+func (k *kubelet) process(uid types.UID) *process {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if p := k.processes[uid]; p != nil {
-		_ = p.command.Process.Kill()
-	}
+	return k.processes[uid]
 }

@@ -2,6 +2,7 @@
 //! `spate-bench`: how fast, how exact and how steady is the engine? docs/performance.md tells the method; the make targets
 //! `bench`, `bench-instructions`, `bench-pacing` and `soak` call it.
 mod cases;
+mod floors;
 mod flow_cases;
 mod flow_soak;
 mod flows;

@@ -60,7 +60,13 @@ impl Rig {
             Pages::Normal => Memory::Normal { bytes: MEMORY },
         };
         let datapath = Datapath::open(Config {
-            ports: vec![PortConfig { name: PORT.into(), device, line_rate_bps: None, offloads: UseOffloads::Auto }],
+            ports: vec![PortConfig {
+                name: PORT.into(),
+                device,
+                line_rate_bps: None,
+                offloads: UseOffloads::Auto,
+                any_mac: false,
+            }],
             worker_cpus: vec![cpus.worker_cpu],
             control_cpus: vec![cpus.control_cpu],
             memory,

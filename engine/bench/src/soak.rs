@@ -157,6 +157,7 @@ fn open(pages: Pages, losses: Losses) -> anyhow::Result<Engine> {
         device: PortDevice::Loopback,
         line_rate_bps: None,
         offloads: UseOffloads::Auto,
+        any_mac: false,
     };
     let datapath = Datapath::open(Config {
         ports: PORTS.map(port).into(),

@@ -8,6 +8,8 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use serde::Serialize;
 
+use crate::floors::Bound::{AtLeast, AtMost};
+use crate::floors::{Floor, Floors};
 use crate::flow_cases::{CASES, Case, Kinds, TIME_WAIT_NS};
 use crate::flows::Ended;
 use crate::instructions::{self, Counted};
@@ -31,6 +33,9 @@ pub struct Stateful {
     /// Only cases whose name contains this.
     #[arg(long, default_value = "")]
     only: String,
+    /// Where a floor is missed.
+    #[arg(long, value_enum, default_value = "fail")]
+    floors: Floors,
     #[command(flatten)]
     cpus: Cpus,
 }
@@ -117,7 +122,9 @@ impl Stateful {
             });
         }
         print(&lines, pages);
-        write_json(&self.json, &Report { cases: lines })
+        let floors = floors(&lines);
+        write_json(&self.json, &Report { cases: lines })?;
+        self.floors.judge(&floors)
     }
 
     fn measure(&self, case: &Case, pages: Pages, rounds: &mut Rounds) -> anyhow::Result<()> {
@@ -131,6 +138,29 @@ impl Stateful {
         }
         Ok(())
     }
+}
+
+/// What is promised, as far as its cases were run.
+fn floors(lines: &[Line]) -> Vec<Floor> {
+    let line = |case: &str| lines.iter().find(|line| line.case == case);
+    let short = line("short-connections");
+    let floors = [
+        ("short-connections per CPU-second", AtLeast(600_000.0), short.map(|line| line.connections_per_cpu_second)),
+        ("short-connections by nginx and wrk", AtLeast(40.0), short.map(|line| line.ratio["nginx-wrk"])),
+        ("paper-32k, Gbit/s per CPU-second", AtLeast(40.0), line("paper-32k").map(|line| line.gbps_per_cpu_second)),
+        (
+            "GB of 10 million idle endpoints",
+            AtMost(2.6),
+            // Of a flow, which has two.
+            line("idle-10m").and_then(|line| line.bytes_per_flow).map(|bytes| bytes * 5e6 / 1e9),
+        ),
+    ];
+    let kept = floors.into_iter().filter_map(|(name, bound, measured)| Some(Floor::new(name, bound, measured?)));
+    let instructions = short.and_then(|line| line.instructions_per_connection).map(|count| Floor {
+        known: Some("4,049 of them move its six packets without any TCP: what a short connection cannot do without"),
+        ..Floor::new("instructions of a short connection", AtMost(5000.0), count)
+    });
+    kept.chain(instructions).collect()
 }
 
 fn print(lines: &[Line], pages: Pages) {

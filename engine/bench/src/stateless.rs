@@ -8,6 +8,8 @@ use anyhow::bail;
 use serde::Serialize;
 
 use crate::cases::CASES;
+use crate::floors::Bound::{AtLeast, AtMost};
+use crate::floors::{Floor, Floors};
 use crate::instructions::{self, Counted, Each};
 use crate::measure::{Device, Measured};
 use crate::pages::Reserved;
@@ -40,6 +42,9 @@ pub struct Stateless {
     /// Only cases whose name contains this.
     #[arg(long, default_value = "")]
     only: String,
+    /// Where a floor is missed.
+    #[arg(long, value_enum, default_value = "fail")]
+    floors: Floors,
     #[command(flatten)]
     cpus: Cpus,
 }
@@ -111,8 +116,42 @@ impl Stateless {
             }
         }
         print(&lines, &series, &peers, pages);
-        write_json(&self.json, &Report { cases: lines })
+        let floors = floors(&lines);
+        write_json(&self.json, &Report { cases: lines })?;
+        self.floors.judge(&floors)
     }
+}
+
+/// What is promised, as far as its cases were run.
+fn floors(lines: &[Line]) -> Vec<Floor> {
+    let line = |case: &str, device: Device| lines.iter().find(|line| line.case == case && line.port == device.name());
+    let ratio = |case, peer| line(case, Device::Null).map(|line| line.ratio[peer]);
+    let one = line("one-fixed-stream", Device::Null);
+    let ten_thousand = line("10000-streams", Device::Null).zip(one);
+    let floors = [
+        (
+            "two-random-fields on null by txonly-multi-flow",
+            AtLeast(1.5),
+            ratio("two-random-fields", "txonly-multi-flow"),
+        ),
+        ("cached on null by txonly", AtLeast(3.0), ratio("cached", "txonly")),
+        (
+            "latency on loopback, Mpps per CPU-second",
+            AtLeast(15.0),
+            line("latency", Device::Loopback).map(|line| line.mpps_per_cpu_second),
+        ),
+        (
+            "instructions per packet of 10,000 streams by those of one",
+            AtMost(1.5),
+            ten_thousand.map(|(many, one)| many.instructions_per_packet / one.instructions_per_packet),
+        ),
+        (
+            "time per packet of 10,000 streams by that of one",
+            AtMost(2.5),
+            ten_thousand.map(|(many, one)| one.mpps_per_cpu_second / many.mpps_per_cpu_second),
+        ),
+    ];
+    floors.into_iter().filter_map(|(name, bound, measured)| Some(Floor::new(name, bound, measured?))).collect()
 }
 
 /// Millions of packets per CPU-second.

@@ -235,6 +235,11 @@ impl Scrape {
             ("spate_port_rx_missed_packets", "Packets lost before they could be read", |p| p.rx_missed),
             ("spate_port_rx_errors", "Packets received broken", |p| p.rx_errors),
             ("spate_port_foreign_packets", "Packets without a trailer of any run", |p| p.foreign_packets),
+            (
+                "spate_port_other_mac_packets",
+                "Of the foreign packets, those for another station's MAC: neither given to flows nor answered",
+                |p| p.other_mac_packets,
+            ),
             ("spate_port_reflected_packets", "Packets received and sent back", |p| p.reflected_packets),
             ("spate_port_tx_cut_frames", "Frames that the device cut into segments", |p| p.tx_cut),
             ("spate_port_receive_waits", "Times nothing was read because the worker that counts was behind", |p| {

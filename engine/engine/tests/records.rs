@@ -256,6 +256,40 @@ async fn the_socket_of_records_is_its_owners_and_controls_nothing() {
 }
 
 #[tokio::test]
+async fn a_lease_is_renewed_by_calls_that_name_its_run_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("spate.sock");
+    let (_engine, mut client) = Engine::serve(&socket, "l").await;
+    let mut endless = plan(None);
+    (endless.timing.as_mut().unwrap().duration_ns, endless.lease_ns) = (0, 1_500_000_000);
+    prepare(&mut client, &endless).await;
+    let state = |info: contract::GetInfoResponse| info.runs[0].state();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(
+        state(client.get_info(GetInfoRequest {}).await.unwrap().into_inner()),
+        RunState::Prepared,
+        "it sends nothing"
+    );
+    start(&mut client).await;
+    for _ in 0..10 {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        assert_eq!(counted(&mut client).await.run.unwrap().state(), RunState::Running, "its counters are asked for");
+    }
+    let mut info = client.get_info(GetInfoRequest {}).await.unwrap().into_inner();
+    for _ in 0..100 {
+        if state(info.clone()) == RunState::Complete {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let _ = client.capture(CaptureRequest { port: "none".into(), ..Default::default() }).await;
+        let _ = client.stop(StopRequest { run_id: "another".into(), ..Default::default() }).await;
+        info = client.get_info(GetInfoRequest {}).await.unwrap().into_inner();
+    }
+    assert_eq!(state(info.clone()), RunState::Complete, "GetInfo renews no lease");
+    assert!(info.runs[0].end_reason.contains("lease"), "{info:?}");
+}
+
+#[tokio::test]
 async fn callers_are_bounded() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("spate.sock");

@@ -158,7 +158,7 @@ impl Engine {
             ramp_up: 0.into(),
             order: arrivals::Order::Even,
         };
-        let (clock, seed) = (Instant::now(), u64::from(std::process::id()));
+        let (clock, seed) = (Instant::now(), u128::from(std::process::id()));
         let share = Share { worker: 0, workers: 1 };
         let home = Box::new(|_, _, _: &_| true);
         let mut emulation = Emulation::new(Arc::new(scenario), share, Dealing::ByNumber, home, &[self.link], seed, 1)?;
@@ -339,7 +339,7 @@ impl Worker {
                 let frame = &room[..*length];
                 match self.emulation.receive(0, frame, now) {
                     Received::Taken => {}
-                    Received::Foreign | Received::Elsewhere => self.left.foreign += 1,
+                    Received::Foreign | Received::OtherMac | Received::Elsewhere => self.left.foreign += 1,
                 }
             }
             let now = self.now_ns();

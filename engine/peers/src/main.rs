@@ -46,6 +46,9 @@ struct Arguments {
     /// Rounds of the comparison of goodput.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
+    /// What becomes of the command where goodput is less than was promised.
+    #[arg(long, value_enum, default_value = "fail")]
+    floors: cases::Floors,
     /// Writes all that was seen here.
     #[arg(long)]
     json: Option<PathBuf>,
@@ -95,7 +98,7 @@ fn inside(arguments: &Arguments, prefix: &str) -> anyhow::Result<bool> {
     }
     for comparison in cases::comparisons(arguments.set) {
         if comparison.name.contains(&arguments.only) {
-            report.compare(comparison.run(&mut bench, arguments.rounds)?);
+            report.compare(comparison.run(&mut bench, arguments.rounds, arguments.floors)?);
         }
     }
     if let Some(path) = &arguments.json {

@@ -87,7 +87,7 @@ fn carry(stack: &mut Stack, from: usize, frames: &mut Frames, now_ns: u64) {
 fn main() {
     let mut arguments = env::args().skip(1).map(|argument| argument.parse::<u32>().expect("a number"));
     let connections = u64::from(arguments.next().expect("CONNECTIONS [ONE_IN]"));
-    let links = [PortLink { mac: [2, 0, 0, 0, 0, 1], next_hop: [2, 0, 0, 0, 0, 2] }; 2];
+    let links = [PortLink { mac: [2, 0, 0, 0, 0, 1], next_hop: [2, 0, 0, 0, 0, 1] }; 2];
     let mut now_ns = 1_000_000_000;
     let mut stack = Stack::new(Arc::new(scenario()), &links, 1, now_ns);
     let mut records: Option<Consumer<Record>> = arguments.next().map(|one_in| {

@@ -184,15 +184,15 @@ impl Flow {
     }
 
     fn send(&mut self, payload: u16, wait: bool, machine: &mut Machine<'_>, cx: &mut Context<'_>) -> Step {
+        let all = parts(&machine.payloads[usize::from(payload)]);
         if !self.has(is::BEGUN) {
             self.set(is::BEGUN);
-            self.part = 0;
+            self.set_parts_queued(0, all);
         }
-        let all = parts(&machine.payloads[usize::from(payload)]);
-        while self.part < all {
-            match self.queue(machine.payloads, payload, self.part, machine.backlogs) {
+        while self.parts_queued(all) < all {
+            match self.queue(machine.payloads, payload, self.parts_queued(all), machine.backlogs) {
                 Ok(bytes) => {
-                    self.part += 1;
+                    self.set_parts_queued(self.parts_queued(all) + 1, all);
                     self.set(is::OUTPUT);
                     cx.counters.add(Count::QueuedBytes, u64::from(bytes));
                 }
@@ -205,6 +205,23 @@ impl Flow {
         }
         let most = if wait { 0 } else { cx.tunables.send_buffer };
         if self.queued() > most { Step::Wait } else { Step::Next }
+    }
+
+    /// Parts that are queued of the payload that it sends, which has so many.
+    #[inline]
+    fn parts_queued(&self, all: u64) -> u64 {
+        let upper = if all > u64::from(u16::MAX) { u64::from(self.program_at) << 16 } else { 0 };
+        upper | u64::from(self.part)
+    }
+
+    #[inline]
+    fn set_parts_queued(&mut self, parts: u64, all: u64) {
+        self.part = parts as u16;
+        if all > u64::from(u16::MAX) {
+            // It waits for acknowledgements, and for no time.
+            self.clear(is::PROGRAM_WAITS);
+            self.program_at = (parts >> 16) as u32;
+        }
     }
 
     fn receive(&mut self, count: u64, clear: bool, cx: &Context<'_>) -> Step {
@@ -242,10 +259,14 @@ impl Flow {
 
     fn delay(&mut self, min_ns: u64, max_ns: u64, seed: u64, cx: &Context<'_>) -> Step {
         if self.has(is::BEGUN) {
-            let over = !wheel::before(wheel::tick_at(cx.now.ns), self.program_at);
-            if over {
+            let passed = !wheel::before(wheel::tick_at(cx.now.ns), self.program_at);
+            if passed && self.part == 0 {
                 self.clear(is::PROGRAM_WAITS);
                 return Step::Next;
+            }
+            if passed {
+                self.part -= 1;
+                self.program_at = self.program_at.wrapping_add(wheel::LAP);
             }
             return Step::Wait;
         }
@@ -255,7 +276,9 @@ impl Flow {
             ns += random::below(bits, max_ns - min_ns + 1);
         }
         self.set(is::BEGUN | is::PROGRAM_WAITS);
-        self.program_at = cx.now.tick_in(ns);
+        let (tick, laps) = cx.now.deadline_in(ns);
+        self.program_at = tick;
+        self.part = laps as u16;
         Step::Wait
     }
 }

@@ -53,6 +53,7 @@ counters! {
     MissingTimestamps "missing_timestamps" "" "Segments dropped because they lack the agreed timestamps.";
     ChallengeAcks "challenge_acks" "" "Acknowledgements that answered a suspicious SYN, RST or ACK (RFC 5961).";
     ChallengeAcksSuppressed "challenge_acks_suppressed" "" "Such acknowledgements not sent because the worker had sent about 1,000 of them in that second (RFC 5961 section 7).";
+    AcksSuppressed "acks_suppressed" "" "Segments without data that are not acceptable (outside of the window, of an earlier time, or acknowledging what was not sent) and were not answered because the flow had answered one in the last half second (RFC 5961 section 7, as Linux).";
     ResetsReceived "resets_received" "tcps_drops" "Connections that the peer reset.";
     ResetsSent "resets_sent" "" "Resets sent.";
     StraysRefused "strays_refused" "" "Of the resets sent, those that answered a segment of no flow: one that came late, or to a closed port.";

@@ -106,7 +106,8 @@ impl core::fmt::Debug for Emulation {
 }
 
 impl Emulation {
-    /// A worker's share on ports of an engine, by their index, on a clock that stands at `now_ns`. All memory is taken here.
+    /// A worker's share on ports of an engine, by their index, on a clock that stands at `now_ns`; peers must not know the seed (see
+    /// [`Stack::new`]). All memory is taken here.
     ///
     /// # Errors
     /// If rates or addresses cannot be shared out.
@@ -116,7 +117,7 @@ impl Emulation {
         dealing: Dealing,
         home: Box<Home>,
         ports: &[PortLink],
-        seed: u64,
+        seed: u128,
         now_ns: u64,
     ) -> Result<Self, EmulationError> {
         let templates = scenario.templates.iter().map(|template| {
@@ -165,6 +166,22 @@ impl Emulation {
     /// See [`Stack::set_neighbours`].
     pub fn set_neighbours(&mut self, port: usize, neighbours: Neighbours) {
         self.stack.set_neighbours(port, neighbours);
+    }
+
+    /// See [`Stack::accept_any_mac`].
+    pub fn accept_any_mac(&mut self, port: usize) {
+        self.stack.accept_any_mac(port);
+    }
+
+    /// See [`Stack::refused_by_mac`].
+    #[inline]
+    pub fn refused_by_mac(&self, port: usize, frame: &[u8]) -> Option<Received> {
+        self.stack.refused_by_mac(port, frame)
+    }
+
+    /// See [`Stack::is_of_client`].
+    pub fn is_of_client(&self, frame: &[u8]) -> bool {
+        self.stack.is_of_client(frame)
     }
 
     /// A flow that begins so long after its time is late.
@@ -409,12 +426,6 @@ impl Emulation {
     /// Flows of one side of a template, those in TIME-WAIT not among them.
     pub fn open_flows(&self, template: usize, client: bool) -> u64 {
         self.stack.open_flows(template, client)
-    }
-
-    /// Packets that flows of clients received, all templates together.
-    pub fn packets_of_clients(&self) -> u64 {
-        let of = |template| self.counters(template, true).get(Count::ReceivedPackets);
-        (0..self.scenario.templates.len()).map(of).sum()
     }
 
     /// All flows, those in TIME-WAIT among them.

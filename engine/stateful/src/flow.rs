@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One end of a connection or of a UDP exchange: 192 bytes, in three cache lines by when they are needed.
-use crate::{slab::NONE, wheel::Link};
+use crate::{
+    payload::PATTERN,
+    slab::NONE,
+    wheel::{self, Link},
+};
 
 /// The state of an end (RFC 9293 section 3.3.2). LISTEN is the scenario's; what is closed is in no flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,12 +108,15 @@ pub struct Piece {
     pub seq: u32,
     /// Index in the scenario.
     pub payload: u16,
-    /// Which part of a long payload (`PART` bytes each).
+    /// Which part of a long payload (`PART` bytes each), modulo `PARTS`.
     pub part: u16,
 }
 
 /// Payloads are queued in parts of at most so many bytes: sequence numbers of a queue never wrap around.
 pub const PART: u64 = 1 << 28;
+/// Parts of a payload that a piece tells apart. Of a longer one, which is a pattern without fields, equal numbers have equal bytes:
+/// a multiple of the pattern's length lies between them.
+pub const PARTS: u64 = u16::MAX as u64 / PATTERN * PATTERN;
 
 /// One end.
 #[derive(Clone, Debug)]
@@ -131,7 +138,7 @@ pub struct Flow {
     pub wait_at: u32,
     /// Tick: of a delayed acknowledgement.
     pub ack_at: u32,
-    /// Tick: of the program.
+    /// Tick: of the program. Of one that sends a payload of more than 2^16 parts: the upper bits of how many are queued.
     pub program_at: u32,
     pub flags: u32,
     /// Of a template: twice its index in the scenario, and 1 more for servers.
@@ -169,6 +176,8 @@ pub struct Flow {
     /// Smoothed round trip and its variation in microseconds (of 1024 ns); 0 before the first.
     pub srtt: u32,
     pub rttvar: u32,
+    /// Of the segment that is timed. While nothing is in flight, and of UDP: laps until the transport's deadline (see
+    /// `wait_long`).
     pub rtt_seq: u32,
     pub rtt_at: u32,
     /// What fits into a segment with the peer, options of every segment not counted.
@@ -178,15 +187,18 @@ pub struct Flow {
 
     // Third line: what data, and after losses.
     pub ts_recent: u32,
-    /// When it came, in ticks of timestamps.
-    pub ts_recent_at: u32,
+    /// When it came (`Instant::minutes`).
+    pub ts_recent_at: u16,
+    /// When a segment without data that is not acceptable was answered last (`Instant::moments`); 0: never.
+    pub answered_at: u16,
     /// Of the template's flows.
     pub number: u64,
-    /// CUBIC: the window before the last reduction, in bytes.
+    /// CUBIC: the window before the last reduction, in bytes. Until the handshake is over: the tick at which it began, its lower
+    /// bits...
     pub w_max: u32,
     /// CUBIC: when the epoch began, in microseconds; 0: not.
     pub epoch_at: u32,
-    /// CUBIC: time from there to `w_max`, in ticks of timestamps (2^20 ns).
+    /// CUBIC: time from there to `w_max`, in ticks of timestamps (2^20 ns). Until the handshake is over: ...and its upper bits.
     pub cubic_k: u16,
     /// 0 as long as segments arrive in the order in which they left; else for how many quarters of a round trip what is late is
     /// waited for (RFC 8985 section 6.2: RACK.reordering_seen and RACK.reo_wnd_mult).
@@ -203,7 +215,7 @@ pub struct Flow {
     pub piece_count: u8,
     /// Probes without an answer: of keepalive, or of a window.
     pub probes: u8,
-    /// Parts queued of the payload that the instruction sends.
+    /// Parts queued of the payload that the instruction sends; while it waits for a time: laps that are left of that.
     pub part: u16,
 }
 
@@ -248,6 +260,7 @@ impl Flow {
         pc: 0,
         ts_recent: 0,
         ts_recent_at: 0,
+        answered_at: 0,
         recovery: NONE,
         backlog: NONE,
         w_max: 0,
@@ -319,11 +332,30 @@ impl Flow {
         counting.fold(first, |earliest, at| if crate::wheel::before(at, earliest) { at } else { earliest })
     }
 
-    /// Waits for the transport until a tick.
+    /// Waits for the transport until a tick, at most a lap away.
     #[inline]
     pub fn wait_until(&mut self, tick: u32) {
         self.wait_at = tick;
         self.set(is::WAITING);
+    }
+
+    /// Waits for the transport until a tick after some laps. Nothing is in flight.
+    #[inline]
+    pub fn wait_long(&mut self, (tick, laps): (u32, u32)) {
+        debug_assert!(!self.has(is::TIMED) || self.has(is::UDP), "the place is taken by a segment that is timed");
+        self.rtt_seq = laps;
+        self.wait_until(tick);
+    }
+
+    /// The wait that `wait_long` began has come to its tick: whether another lap of it begins.
+    #[inline]
+    pub fn waits_on(&mut self) -> bool {
+        let on = self.rtt_seq > 0;
+        if on {
+            self.rtt_seq -= 1;
+            self.wait_until(self.wait_at.wrapping_add(wheel::LAP));
+        }
+        on
     }
 }
 

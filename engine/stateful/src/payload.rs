@@ -3,11 +3,15 @@
 //!
 //! Sums of 16-bit words up to every 8th byte are kept, so that the Internet checksum of any piece takes two of them and
 //! the bytes at its edges instead of a pass over it.
+use crate::flow::{PART, PARTS};
 use spate_wire::checksum::{fold, pairs, sum, sum_le, swapped};
 use std::collections::BTreeMap;
 
 /// The byte at offset n of a pattern is n modulo this.
 pub const PATTERN: u64 = 251;
+
+/// Bytes of the longest payload that may have fields: parts of longer ones have the same numbers again (see `PARTS`).
+pub const LONGEST_WITH_FIELDS: u64 = PARTS * PART;
 
 /// Bytes between two sums that are kept. Even, so that words start at even offsets.
 const BLOCK: usize = 8;

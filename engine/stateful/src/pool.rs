@@ -261,6 +261,13 @@ impl Pool {
         u128::from(index) + own * u128::from(of)
     }
 
+    /// Whether a client has a MAC.
+    pub fn has_mac(&self, mac: [u8; 6]) -> bool {
+        let number = |[a, b, c, d, e, f]: [u8; 6]| u64::from_be_bytes([0, 0, a, b, c, d, e, f]);
+        let ahead = |first| number(mac).wrapping_sub(number(first)) & (u64::MAX >> 16);
+        self.first_mac.is_some_and(|first| u128::from(ahead(first)) <= self.last_offset)
+    }
+
     /// The MAC of the client at an offset; around at 2^48.
     #[inline]
     pub fn mac(&self, offset: u128) -> Option<[u8; 6]> {
@@ -404,6 +411,8 @@ mod tests {
         assert_eq!(pool.mac(3), None);
         pool.first_mac = Some([2, 0, 0, 0, 0, 0xff]);
         assert_eq!(pool.mac(0x101), Some([2, 0, 0, 0, 2, 0]));
+        let has = [[2, 0, 0, 0, 2, 0], [2, 0, 0, 0, 0, 0xff], [2, 0, 0, 0, 0, 0xfe], [4, 0, 0, 0, 0, 0]];
+        assert_eq!(has.map(|mac| pool.has_mac(mac)), [true, true, false, false]);
         pool.first_mac = Some([0xff; 6]);
         assert_eq!(pool.mac(1), Some([0; 6]));
     }

@@ -332,6 +332,7 @@ impl Readers {
         let in_order = !seq_before(end, from);
         let noted = if in_order { end } else { flow.noted_until(from, recoveries).unwrap_or(from) };
         let to = seq_min(noted, seq.wrapping_add(s.payload.len() as u32));
+        let (from, to) = self.not_held(index, from, to);
         if seq_before(from, to) {
             let skip = from.wrapping_sub(seq) as usize;
             self.hold(index, from, &s.payload[skip..skip + to.wrapping_sub(from) as usize]);
@@ -383,6 +384,38 @@ impl Readers {
             }
         }
         self.drop_read(index);
+    }
+
+    /// What is left of a range of bytes without what is held of it already, from its start on and before its end.
+    fn not_held(&self, index: u32, mut from: u32, mut to: u32) -> (u32, u32) {
+        let cursor = &self.cursors[index as usize];
+        let behind = |chunk: &Chunk| chunk.seq.wrapping_add(u32::from(chunk.len));
+        if cursor.tail == NONE || behind(&self.chunks[cursor.tail]) == from {
+            // Most come in order.
+            return (from, to);
+        }
+        let holding = |of: u32| {
+            let mut at = cursor.head;
+            while at != NONE {
+                let chunk = &self.chunks[at];
+                if of.wrapping_sub(chunk.seq) < u32::from(chunk.len) {
+                    return Some(chunk);
+                }
+                at = chunk.next;
+            }
+            None
+        };
+        while seq_before(from, to)
+            && let Some(chunk) = holding(from)
+        {
+            from = behind(chunk);
+        }
+        while seq_before(from, to)
+            && let Some(chunk) = holding(to.wrapping_sub(1))
+        {
+            to = chunk.seq;
+        }
+        (from, to)
     }
 
     fn hold(&mut self, index: u32, mut seq: u32, mut bytes: &[u8]) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a flow has queued to send: payloads by reference, two in the flow itself, more in a place beside it.
 use crate::{
-    flow::{Flow, PART, Piece, seq_before, seq_max, seq_min},
+    flow::{Flow, PART, PARTS, Piece, seq_before, seq_max, seq_min},
     packet::joined,
     payload::Payload,
     slab::{NONE, Slab},
@@ -30,16 +30,16 @@ pub enum NoRoom {
     Exhausted,
 }
 
-/// How many bytes a part of a payload has.
+/// How many bytes a part of a payload has; of one with more than `PARTS` parts, at least as many as the parts of its number.
 #[inline]
-fn part_len(payload: &Payload, part: u16) -> u32 {
-    payload.len().saturating_sub(u64::from(part) * PART).min(PART) as u32
+fn part_len(payload: &Payload, part: u64) -> u32 {
+    payload.len().saturating_sub(part * PART).min(PART) as u32
 }
 
 /// Parts of a payload.
 #[inline]
-pub fn parts(payload: &Payload) -> u16 {
-    payload.len().div_ceil(PART).min(u64::from(u16::MAX)) as u16
+pub fn parts(payload: &Payload) -> u64 {
+    payload.len().div_ceil(PART)
 }
 
 impl Flow {
@@ -61,7 +61,7 @@ impl Flow {
         if self.piece_count != 1 || seq_before(self.snd_una, piece.seq) {
             return false;
         }
-        let unit = part_len(&payloads[usize::from(piece.payload)], piece.part).max(1);
+        let unit = part_len(&payloads[usize::from(piece.payload)], piece.part.into()).max(1);
         let nth = |seq: u32| seq.wrapping_sub(piece.seq) / unit;
         nth(self.snd_una) == nth(self.snd_end.wrapping_sub(1))
     }
@@ -71,7 +71,7 @@ impl Flow {
         &mut self,
         payloads: &[Payload],
         payload: u16,
-        part: u16,
+        part: u64,
         backlogs: &mut Slab<Backlog>,
     ) -> Result<u32, NoRoom> {
         let len = part_len(&payloads[usize::from(payload)], part);
@@ -82,13 +82,13 @@ impl Flow {
         if count > 0 {
             let last = self.piece(count - 1, backlogs);
             let whole = part == 0 && parts(&payloads[usize::from(payload)]) == 1;
-            let again = last.payload == payload && last.part == part && whole;
+            let again = last.payload == payload && last.part == 0 && whole;
             if again && self.snd_end.wrapping_sub(last.seq) < LONGEST {
                 self.snd_end = self.snd_end.wrapping_add(len);
                 return Ok(len);
             }
         }
-        let piece = Piece { seq: self.snd_end, payload, part };
+        let piece = Piece { seq: self.snd_end, payload, part: (part % PARTS) as u16 };
         if count < self.pieces.len() {
             self.pieces[count] = piece;
         } else {
@@ -154,7 +154,7 @@ impl Flow {
         let first = self.pieces[0];
         let payload = &payloads[usize::from(first.payload)];
         let offset = seq.wrapping_sub(first.seq);
-        if count == 1 && u64::from(offset) + out.len() as u64 <= u64::from(part_len(payload, first.part)) {
+        if count == 1 && u64::from(offset) + out.len() as u64 <= u64::from(part_len(payload, first.part.into())) {
             return payload.fill(self.number, u64::from(first.part) * PART + u64::from(offset), out);
         }
         let (mut at, mut sum) = (0, 0);
@@ -167,7 +167,7 @@ impl Flow {
                 continue;
             }
             let payload = &payloads[usize::from(piece.payload)];
-            let unit = part_len(payload, piece.part);
+            let unit = part_len(payload, piece.part.into());
             while seq_before(from, to) {
                 let mut offset = from.wrapping_sub(piece.seq);
                 if offset >= unit {
@@ -183,5 +183,72 @@ impl Flow {
         }
         assert_eq!(at, out.len(), "more than is queued");
         sum
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        application::Machine,
+        payload::PATTERN,
+        program::{Instruction, Program},
+    };
+    use crate::{
+        counters::Counters,
+        flow::{State, is},
+        scenario::Tunables,
+        slab::Slab,
+        tcp::{Challenges, Context, Instant, Recovery},
+    };
+
+    #[test]
+    fn a_send_of_more_than_2_to_the_16_parts_is_as_long_as_it_is_to_and_of_the_right_bytes() {
+        // 26 TB, and some bytes.
+        let size = 100_000 * PART + 12_345;
+        let payloads = [Payload::pattern(size)];
+        let program = Program {
+            instructions: [Instruction::Connect, Instruction::Send { payload: 0, wait: true }].into(),
+            counters: Box::default(),
+        };
+        let (mut backlogs, mut recoveries) = (Slab::new(4, Backlog::NOTHING), Slab::new(1, Recovery::NOTHING));
+        let (mut challenges, counters, tunables) = (Challenges::new(1), Counters::default(), Tunables::default());
+        let mut cx = Context {
+            now: Instant { ns: 0 },
+            recoveries: &mut recoveries,
+            challenges: &mut challenges,
+            counters: &counters,
+            tunables: &tunables,
+        };
+        let mut flow = Flow { state: State::Established, ..Flow::NOTHING };
+        let (mut queued, mut piece) = (0, [0; 100]);
+        loop {
+            let before = flow.snd_end;
+            let mut machine = Machine {
+                program: &program,
+                payloads: &payloads,
+                backlogs: &mut backlogs,
+                variables: &mut [],
+                seed: 1,
+                reader: None,
+            };
+            assert_eq!(flow.go_on(&mut machine, &mut cx), None);
+            assert!(!flow.has(is::PROGRAM_WAITS), "for no time");
+            let len = flow.snd_end.wrapping_sub(before);
+            if len == 0 {
+                break;
+            }
+            // The first bytes of what was queued, and the last.
+            for seq in [before, flow.snd_end.wrapping_sub(100)] {
+                let at = queued + u64::from(seq.wrapping_sub(before));
+                flow.fill(&payloads, &backlogs, seq, &mut piece);
+                assert!(piece.iter().zip(at..).all(|(byte, at)| u64::from(*byte) == at % PATTERN), "at {at}");
+            }
+            queued += u64::from(len);
+            flow.snd_una = flow.snd_end;
+            flow.dequeue(&mut backlogs);
+        }
+        assert_eq!((queued, counters.get(crate::Count::QueuedBytes)), (size, size));
+        assert!(flow.has(is::PROGRAM_ENDED | is::FIN_QUEUED));
     }
 }

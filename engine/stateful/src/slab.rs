@@ -3,6 +3,8 @@
 
 /// No place.
 pub const NONE: u32 = u32::MAX;
+/// Places, at most: the wheel has the upper bit of an index for something else.
+pub const MOST: usize = 1 << 31;
 
 /// Places for `T`; made once, never grown.
 #[derive(Debug)]
@@ -20,7 +22,7 @@ impl<T: Clone> Slab<T> {
     /// # Panics
     /// If they are more than an index can tell.
     pub fn new(count: usize, blank: T) -> Self {
-        assert!(count < NONE as usize, "more places than indices");
+        assert!(count <= MOST, "more places than indices");
         // The lowest are taken first.
         Self { places: vec![blank; count].into(), free: (0..count as u32).rev().collect(), left: count }
     }

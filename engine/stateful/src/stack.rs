@@ -5,11 +5,15 @@ mod addresses;
 mod reading;
 mod recording;
 mod replies;
+mod secrets;
+mod sides;
 
-use std::sync::Arc;
+use std::{collections::VecDeque, sync::Arc};
 
 use addresses::{Upper, short};
 use replies::Unanswered;
+use secrets::{HashKeys, Secrets, folded};
+use sides::Sides;
 use spate_stats::Times;
 
 use crate::{
@@ -23,12 +27,11 @@ use crate::{
         Below, Content, Datagram, Ends, Head, Options, Packet, Plain, Reject, Segment, TCP_HEADER, Trouble,
         destination, flag,
     },
-    random,
     reader::Readers,
     records::Records,
     scenario::Tunables,
     sending::Backlog,
-    slab::{NONE, Slab},
+    slab::{MOST, NONE, Slab},
     table::Table,
     tcp::{Challenges, Context, Data, Instant, Output, Recovery, Sources, Turn},
     time_wait::{self, TimeWaits},
@@ -127,10 +130,36 @@ struct Queue {
 #[derive(Debug)]
 struct Port {
     link: PortLink,
+    /// Which frames are for its station, and need no closer look.
+    station: Station,
     /// Whom clients reach without the next hop.
     neighbours: Neighbours,
     ready: Queue,
-    answers: Vec<Answer>,
+    /// In the order in which they leave.
+    answers: VecDeque<Answer>,
+}
+
+/// The MAC that frames for a station have as their destination, as the first 8 bytes of a frame are read.
+#[derive(Clone, Copy, Debug)]
+struct Station {
+    mask: u64,
+    mac: u64,
+}
+
+impl Station {
+    /// All frames are for it.
+    const ANY: Self = Self { mask: 0, mac: 0 };
+    /// No frame is: each has to be looked at closer.
+    const NONE: Self = Self { mask: 0, mac: 1 };
+
+    fn of([a, b, c, d, e, f]: [u8; 6]) -> Self {
+        Self { mask: u64::MAX >> 16, mac: u64::from_le_bytes([a, b, c, d, e, f, 0, 0]) }
+    }
+
+    #[inline]
+    fn is_for(self, frame: &[u8]) -> bool {
+        frame.first_chunk().is_some_and(|head| u64::from_le_bytes(*head) & self.mask == self.mac)
+    }
 }
 
 impl Port {
@@ -170,6 +199,8 @@ pub enum Received {
     Taken,
     /// It is none of the scenario's.
     Foreign,
+    /// Its destination MAC is neither the port's nor that of the client whose address it has: nothing was done with it.
+    OtherMac,
     /// It is of a client's flow, or about any flow of ours, that another worker may have: nothing was done with it.
     Elsewhere,
 }
@@ -205,8 +236,9 @@ pub struct Stack {
     new: [usize; 2],
     /// By template and side.
     sides: Vec<Side>,
-    /// Of initial sequence numbers.
-    secret: u64,
+    secrets: Secrets,
+    /// Which side of which template a packet is for.
+    found: Sides,
     now: Instant,
     /// If flows are recorded.
     records: Option<Box<Records>>,
@@ -244,9 +276,9 @@ const KIND: u32 = is::UDP | is::V6;
 
 impl Key {
     #[inline]
-    fn of(tuple: &Tuple, udp: bool) -> Self {
+    fn of(tuple: &Tuple, udp: bool, keys: &HashKeys) -> Self {
         let kind = (if udp { is::UDP } else { 0 }) | if tuple.local.is_v6() { is::V6 } else { 0 };
-        let (local, remote) = (short(tuple.local), short(tuple.remote));
+        let (local, remote) = (short(tuple.local, keys), short(tuple.remote, keys));
         Self { local, remote, local_port: tuple.local_port, remote_port: tuple.remote_port, kind }
     }
 
@@ -262,12 +294,10 @@ impl Key {
     }
 
     #[inline]
-    fn hash(&self) -> u32 {
+    fn hash(&self, keys: &HashKeys) -> u32 {
         let addresses = u64::from(self.local) << 32 | u64::from(self.remote);
         let ports = u64::from(self.local_port) << 48 | u64::from(self.remote_port) << 32 | u64::from(self.kind);
-        let mixed =
-            u128::from(addresses ^ 0x9e37_79b9_7f4a_7c15).wrapping_mul(u128::from(ports ^ 0xd1b5_4a32_d192_ed03));
-        let folded = (mixed >> 64) as u64 ^ mixed as u64;
+        let folded = folded(addresses ^ keys.tuple[0], ports ^ keys.tuple[1]);
         (folded.wrapping_mul(0x9fb2_1c65_1e98_df25) >> 32) as u32
     }
 
@@ -319,17 +349,14 @@ fn finish(out: &impl Output) -> Finish {
     if out.leaves_checksums() { Finish::Checksums } else { Finish::Nothing }
 }
 
-/// The MAC of a client that has one of its own.
-fn own_mac(scenario: &Scenario, template: usize, client: Address) -> Option<[u8; 6]> {
-    scenario.templates[template].clients.iter().find_map(|weighted| {
-        let pool = &scenario.pools[weighted.pool];
-        pool.mac(pool.contains(client)?)
-    })
-}
-
 impl Stack {
-    /// A worker's places for flows, on ports of an engine by their index. `seed` is of initial sequence numbers.
-    pub fn new(scenario: Arc<Scenario>, ports: &[PortLink], seed: u64, now_ns: u64) -> Self {
+    /// Flows of a worker, at most.
+    pub const MOST_FLOWS: usize = MOST;
+
+    /// A worker's places for flows, on ports of an engine by their index. From `seed` come initial sequence numbers, and where flows
+    /// lie in memory: peers must not know it.
+    pub fn new(scenario: Arc<Scenario>, ports: &[PortLink], seed: u128, now_ns: u64) -> Self {
+        let secrets = Secrets::new(seed);
         let count = scenario.most_flows.max(1);
         let v6 = scenario.pools.iter().any(crate::Pool::is_v6);
         let variables_each = scenario.variables();
@@ -350,11 +377,13 @@ impl Stack {
                 Side { counters, port, tunables, program, seed: template.seed, own_macs, paired }
             })
         });
-        let port = |link: &PortLink| Port {
+        let found = Sides::new(&scenario);
+        let port = |(port, link): (usize, &PortLink)| Port {
             link: *link,
+            station: if found.has_own_macs(&scenario.pools, port) { Station::NONE } else { Station::of(link.mac) },
             neighbours: Arc::default(),
             ready: Queue { head: NONE, tail: NONE },
-            answers: Vec::with_capacity(ANSWERS),
+            answers: VecDeque::with_capacity(ANSWERS),
         };
         Self {
             flows: Slab::new(count, Flow::NOTHING),
@@ -362,7 +391,7 @@ impl Stack {
             wheel: Wheel::new(wheel::tick_at(now_ns)),
             time_waits: TimeWaits::new(count),
             recoveries: Slab::new(places(count), Recovery::NOTHING),
-            challenges: Challenges::new(random::nth(seed, 1)),
+            challenges: Challenges::new(secrets.challenges),
             backlogs: Slab::new(places(count), Backlog::NOTHING),
             uppers: vec![[Upper::NOTHING; 2]; if v6 { count } else { 0 }].into(),
             variables: vec![0; count * variables_each].into(),
@@ -373,12 +402,13 @@ impl Stack {
                 let server = template.server.as_ref();
                 template.protocol == Protocol::Tcp && server.is_some_and(|server| !server.matches.is_empty())
             }),
-            ports: ports.iter().map(port).collect(),
+            ports: ports.iter().enumerate().map(port).collect(),
             shared: false,
             worker: (0, 1),
             new: [0; 2],
             sides: sides.collect(),
-            secret: random::mix(seed),
+            secrets,
+            found,
             now: Instant { ns: now_ns },
             records: None,
             works_for: NONE,
@@ -400,6 +430,11 @@ impl Stack {
     pub fn set_neighbours(&mut self, port: usize, neighbours: Neighbours) {
         debug_assert!(neighbours.is_sorted_by_key(|(address, _)| *address), "they are searched for");
         self.ports[port].neighbours = neighbours;
+    }
+
+    /// Frames on a port are for its flows whatever their destination MAC.
+    pub fn accept_any_mac(&mut self, port: usize) {
+        self.ports[port].station = Station::ANY;
     }
 
     /// Bytes that a stack of a scenario takes.
@@ -454,7 +489,8 @@ impl Stack {
     /// The next flow of a template is about to begin, between these: its place is fetched.
     #[inline]
     pub fn opening(&self, template: usize, number: u64, tuple: Tuple) -> Opening {
-        let hash = Key::of(&tuple, self.scenario.templates[template].protocol == Protocol::Udp).hash();
+        let keys = &self.secrets.hash;
+        let hash = Key::of(&tuple, self.scenario.templates[template].protocol == Protocol::Udp, keys).hash(keys);
         self.table.fetch(hash);
         Opening { template, number, tuple, hash }
     }
@@ -466,7 +502,7 @@ impl Stack {
         let of = &self.scenario.templates[template];
         let port = of.client.as_ref().map(|client| client.port).expect("a template with clients");
         let udp = of.protocol == Protocol::Udp;
-        let key = Key::of(tuple, udp);
+        let key = Key::of(tuple, udp, &self.secrets.hash);
         if self.find(&key, hash, tuple).is_some() {
             return Err(NotOpened::InUse);
         }
@@ -477,7 +513,7 @@ impl Stack {
             self.sides[side_of(template, true)].counters.one(Count::FlowsExhausted);
             return Err(NotOpened::Exhausted);
         };
-        let isn = self.initial_sequence(hash);
+        let isn = if udp { 0 } else { self.initial_sequence(tuple) };
         self.note_before(index);
         let (flow, mut cx, _) = self.parts(index);
         if udp {
@@ -517,8 +553,8 @@ impl Stack {
     }
 
     /// RFC 6528: a clock plus a secret function of who talks to whom.
-    fn initial_sequence(&self, hash: u32) -> u32 {
-        (random::mix(self.secret ^ u64::from(hash)) as u32).wrapping_add((self.now.ns >> 12) as u32)
+    fn initial_sequence(&self, tuple: &Tuple) -> u32 {
+        self.secrets.sequence(tuple).wrapping_add((self.now.ns >> 12) as u32)
     }
 
     #[inline]
@@ -536,7 +572,8 @@ impl Stack {
     #[inline]
     fn v6(&self, index: u32) -> [Address; 2] {
         let (flow, [local, remote]) = (&self.flows[index], self.uppers[index as usize]);
-        [local.with(flow.local), remote.with(flow.remote)]
+        let keys = &self.secrets.hash;
+        [local.with(flow.local, keys), remote.with(flow.remote, keys)]
     }
 
     fn tuple_of(&self, index: u32) -> Tuple {
@@ -616,15 +653,16 @@ impl Stack {
     /// Frames are about to be received: what finds their flows, and the flows, is fetched for all at once. Gives a hash for each.
     #[inline]
     pub fn look_ahead<'a>(&self, frames: impl Iterator<Item = &'a [u8]>, hashes: &mut [u32]) {
+        let keys = &self.secrets.hash;
         let mut count = 0;
         for (frame, hash) in frames.zip(hashes.iter_mut()) {
             *hash = Plain::ends(frame).map_or(0, |(source, destination, ports, udp)| {
                 let (remote_port, local_port) = ((ports >> 16) as u16, ports as u16);
                 let kind = if udp { is::UDP } else { 0 };
-                Key { local: destination, remote: source, local_port, remote_port, kind }.hash()
+                Key { local: destination, remote: source, local_port, remote_port, kind }.hash(keys)
             });
             if !self.uppers.is_empty() {
-                *hash = Self::hash_v6(frame).unwrap_or(*hash);
+                *hash = Self::hash_v6(frame, keys).unwrap_or(*hash);
             }
             self.table.fetch(*hash);
             count += 1;
@@ -634,9 +672,10 @@ impl Stack {
 
     /// The hash of a frame of IPv6.
     #[inline(never)]
-    fn hash_v6(frame: &[u8]) -> Option<u32> {
+    fn hash_v6(frame: &[u8], keys: &HashKeys) -> Option<u32> {
         let (remote, local, ports, udp) = Plain::ends_v6(frame)?;
-        Some(Key::of(&Tuple { local, remote, local_port: ports as u16, remote_port: (ports >> 16) as u16 }, udp).hash())
+        let tuple = Tuple { local, remote, local_port: ports as u16, remote_port: (ports >> 16) as u16 };
+        Some(Key::of(&tuple, udp, keys).hash(keys))
     }
 
     /// Fetches the flow that a hash most likely is of.
@@ -654,6 +693,9 @@ impl Stack {
     /// As `receive`, of a frame of which something is known.
     #[inline]
     pub fn receive_hinted(&mut self, port: usize, frame: &[u8], hints: Hints, now_ns: u64) -> Received {
+        if let Some(refused) = self.refused_by_mac(port, frame) {
+            return refused;
+        }
         self.now = Instant { ns: now_ns };
         if let Some(plain) = Plain::read(frame, hints.verified) {
             let s = &plain.segment;
@@ -664,8 +706,9 @@ impl Stack {
                 remote_port: s.source_port,
                 kind: 0,
             };
-            let hash = hints.hash.unwrap_or_else(|| key.hash());
-            debug_assert_eq!(hash, key.hash(), "of another frame");
+            let keys = &self.secrets.hash;
+            let hash = hints.hash.unwrap_or_else(|| key.hash(keys));
+            debug_assert_eq!(hash, key.hash(keys), "of another frame");
             let found = self.table.find(hash, |index| key.is(&self.flows[index]));
             if let Some(index) = found {
                 return self.receive_known(port, index, frame, s, plain.ecn);
@@ -673,6 +716,44 @@ impl Stack {
             return self.receive_unknown(port, &plain.packet(frame), s, (&key, hash));
         }
         self.receive_any(port, frame, hints.verified)
+    }
+
+    /// What a frame is if its destination MAC says that it is for none of a port's stations: the port's own, and those of clients
+    /// with MACs of their own.
+    #[inline]
+    pub fn refused_by_mac(&self, port: usize, frame: &[u8]) -> Option<Received> {
+        if self.ports[port].station.is_for(frame) { None } else { self.refused_by_own_mac(port, frame) }
+    }
+
+    #[cold]
+    fn refused_by_own_mac(&self, port: usize, frame: &[u8]) -> Option<Received> {
+        let Some(&mac) = frame.first_chunk::<6>() else { return Some(Received::Foreign) };
+        if mac[0] & 1 == 1 {
+            // TCP, UDP and errors about them do not come to groups (RFC 1122 sections 3.3.6 and 4.2.3.10).
+            return Some(Received::Foreign);
+        }
+        let (pools, station) = (&self.scenario.pools, mac == self.ports[port].link.mac);
+        let Some(address) = destination(frame) else {
+            // ARP, which others answer.
+            let ours = station || self.found.has_mac(pools, port, mac);
+            return Some(if ours { Received::Foreign } else { Received::OtherMac });
+        };
+        let own = self.found.is_own_mac(pools, port, address, mac);
+        if own.unwrap_or(station) { None } else { Some(Received::OtherMac) }
+    }
+
+    /// Whether a frame is one of a client's flow that is here.
+    pub fn is_of_client(&self, frame: &[u8]) -> bool {
+        let Ok(packet) = Packet::read_marked(frame, true) else { return false };
+        let (source_port, destination_port, udp) = match &packet.content {
+            Content::Tcp(segment) => (segment.source_port, segment.destination_port, false),
+            Content::Udp(datagram) => (datagram.source_port, datagram.destination_port, true),
+            Content::Icmp(_) => return false,
+        };
+        let tuple = packet.tuple(source_port, destination_port);
+        let key = Key::of(&tuple, udp, &self.secrets.hash);
+        let found = self.find(&key, key.hash(&self.secrets.hash), &tuple);
+        found.is_some_and(|index| self.flows[index].has(is::CLIENT))
     }
 
     #[inline(never)]
@@ -684,8 +765,8 @@ impl Stack {
         match &packet.content {
             Content::Tcp(segment) => {
                 let tuple = packet.tuple(segment.source_port, segment.destination_port);
-                let key = Key::of(&tuple, false);
-                let hash = key.hash();
+                let key = Key::of(&tuple, false, &self.secrets.hash);
+                let hash = key.hash(&self.secrets.hash);
                 match self.find(&key, hash, &tuple) {
                     Some(index) => self.receive_known(port, index, frame, segment, packet.ecn),
                     None => self.receive_unknown(port, &packet, segment, (&key, hash)),
@@ -783,39 +864,30 @@ impl Stack {
     /// The template that serves flows to this address and port, on a port of the engine: one that knows it by its first
     /// bytes before one that takes any. Without bytes yet, the first.
     fn server_for(&self, port: usize, tuple: &Tuple, protocol: Protocol, first_bytes: Option<&[u8]>) -> Option<usize> {
-        let serves = |template: &crate::Template| {
-            template.protocol == protocol
-                && template.destination_port == tuple.local_port
-                && template.server.as_ref().is_some_and(|server| server.port == port)
-                && self.is_server(template, tuple.local)
-        };
+        let (pools, templates) = (&self.scenario.pools, &self.scenario.templates);
+        let mut serving = self.found.servers(pools, port, protocol, tuple);
         let knows = |template: &crate::Template, bytes: &[u8]| {
             template.first_bytes().iter().all(|(offset, wanted)| {
                 let end = *offset as usize + wanted.len();
                 bytes.get(*offset as usize..end) == Some(wanted)
             })
         };
-        let templates = &self.scenario.templates;
-        let Some(bytes) = first_bytes else { return templates.iter().position(serves) };
-        let known = |template: &crate::Template| serves(template) && knows(template, bytes);
-        let by_bytes = templates.iter().position(|template| !template.first_bytes().is_empty() && known(template));
-        by_bytes.or_else(|| templates.iter().position(known))
-    }
-
-    fn is_server(&self, template: &crate::Template, address: Address) -> bool {
-        template.servers.iter().any(|weighted| self.scenario.pools[weighted.pool].owns(address))
+        let Some(bytes) = first_bytes else { return serving.next() };
+        let mut any = None;
+        for index in serving {
+            let template = &templates[index];
+            if template.first_bytes().is_empty() {
+                any = any.or(Some(index));
+            } else if knows(template, bytes) {
+                return Some(index);
+            }
+        }
+        any
     }
 
     /// Whether an address of the scenario is on a port, and of which template's side.
     fn owner(&self, port: usize, address: Address) -> Option<usize> {
-        self.scenario.templates.iter().enumerate().find_map(|(index, template)| {
-            let holds = |pools: &[crate::WeightedPool]| {
-                pools.iter().any(|weighted| self.scenario.pools[weighted.pool].owns(address))
-            };
-            let client = template.client.as_ref().is_some_and(|client| client.port == port) && holds(&template.clients);
-            let server = template.server.as_ref().is_some_and(|server| server.port == port) && holds(&template.servers);
-            (client || server).then(|| side_of(index, client))
-        })
+        self.found.owner(&self.scenario.pools, port, address)
     }
 
     fn receive_unknown(
@@ -837,7 +909,7 @@ impl Stack {
                 self.sides[side_of(template, false)].counters.one(Count::FlowsExhausted);
                 return Received::Taken;
             };
-            let isn = self.initial_sequence(hash);
+            let isn = self.initial_sequence(tuple);
             self.note_before(index);
             let (flow, mut cx, _) = self.parts(index);
             flow.accept(s, isn, &mut cx);
@@ -884,13 +956,13 @@ impl Stack {
             window: 0,
             ecn: 0,
         };
-        self.ports[port].answers.push(Answer { below, head, side });
+        self.ports[port].answers.push_back(Answer { below, head, side });
     }
 
     fn receive_udp(&mut self, port: usize, packet: &Packet<'_>, d: &Datagram<'_>) -> Received {
         let tuple = packet.tuple(d.source_port, d.destination_port);
-        let key = Key::of(&tuple, true);
-        let hash = key.hash();
+        let key = Key::of(&tuple, true, &self.secrets.hash);
+        let hash = key.hash(&self.secrets.hash);
         let index = match self.find(&key, hash, &tuple) {
             Some(index) => index,
             None if !packet.source.is_hosts() => return Received::Foreign,
@@ -937,8 +1009,8 @@ impl Stack {
             local_port: trouble.source_port,
             remote_port: trouble.destination_port,
         };
-        let key = Key::of(&tuple, !trouble.tcp);
-        let Some(index) = self.find(&key, key.hash(), &tuple) else {
+        let key = Key::of(&tuple, !trouble.tcp, &self.secrets.hash);
+        let Some(index) = self.find(&key, key.hash(&self.secrets.hash), &tuple) else {
             let ours = self.shared && self.owner(port, tuple.local).is_some();
             return if ours { Received::Elsewhere } else { Received::Foreign };
         };
@@ -1130,7 +1202,7 @@ impl Stack {
         let flow = &mut self.flows[index];
         flow.release(&mut self.recoveries);
         flow.drop_backlog(&mut self.backlogs);
-        let held = self.table.remove(Key::of_flow(flow).hash(), index);
+        let held = self.table.remove(Key::of_flow(flow).hash(&self.secrets.hash), index);
         if let Some(readers) = &mut self.readers {
             readers.release(index);
         }
@@ -1175,14 +1247,14 @@ impl Stack {
     pub fn transmit(&mut self, port: usize, now_ns: u64, out: &mut impl Output) {
         self.now = Instant { ns: now_ns };
         let finish = finish(out);
-        while let Some(answer) = self.ports[port].answers.last() {
+        while let Some(answer) = self.ports[port].answers.front() {
             let options = Options::default();
             let Some(frame) = out.frame(answer.below.len() + TCP_HEADER) else { return };
             let below = Below { finish, ..answer.below };
             below.write_tcp(frame, &answer.head, &options, (0, 0));
             self.sides[answer.side].counters.one(Count::ResetsSent);
             self.sides[answer.side].counters.one(Count::StraysRefused);
-            self.ports[port].answers.pop();
+            self.ports[port].answers.pop_front();
         }
         while self.ports[port].ready.head != NONE {
             let index = self.ports[port].ready.head;
@@ -1217,7 +1289,7 @@ impl Stack {
                 Ends::V4 { source, .. } => Address::v4(source),
                 Ends::V6 { source, .. } => source,
             };
-            if let Some(mac) = own_mac(&self.scenario, flow.template(), client) {
+            if let Some(mac) = self.found.own_mac(&self.scenario.pools, flow.template(), client) {
                 macs[6..].copy_from_slice(&mac);
             }
         }
@@ -1288,9 +1360,9 @@ impl Stack {
                     self.time_has_come(entry.index);
                 }
             }
-            let (flows, table) = (&self.flows, &self.table);
+            let (flows, table, keys) = (&self.flows, &self.table, &self.secrets.hash);
             self.time_waits
-                .look_ahead(|index| fetch(&flows[index]), |index| table.fetch(Key::of_flow(&flows[index]).hash()));
+                .look_ahead(|index| fetch(&flows[index]), |index| table.fetch(Key::of_flow(&flows[index]).hash(keys)));
         }
     }
 

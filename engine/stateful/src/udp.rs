@@ -20,15 +20,22 @@ impl Flow {
 
     /// From now on this silence ends it.
     pub fn set_silence(&mut self, ns: u64, cx: &Context<'_>) {
-        // UDP has no congestion window: its place holds the time, in ticks.
-        self.cwnd = wheel::tick_after(ns);
+        // UDP has no congestion window: its places hold the time.
+        (self.ssthresh, self.cwnd) = wheel::laps_of(ns);
         self.heard(cx);
+    }
+
+    /// The silence that ends it, in laps and ticks.
+    #[inline]
+    fn silence(&self) -> (u32, u32) {
+        (self.ssthresh, self.cwnd)
     }
 
     /// A datagram came or went.
     #[inline]
     fn heard(&mut self, cx: &Context<'_>) {
-        self.wait_until(wheel::tick_at(cx.now.ns).wrapping_add(self.cwnd));
+        let (laps, ticks) = self.silence();
+        self.wait_long((wheel::tick_at(cx.now.ns).wrapping_add(ticks), laps));
     }
 
     /// A datagram of so many bytes of data arrives.
@@ -52,7 +59,8 @@ impl Flow {
 
     /// The silence that ends it may be over.
     pub fn silent(&mut self, cx: &mut Context<'_>) {
-        if self.has(is::WAITING) && !wheel::before(wheel::tick_at(cx.now.ns), self.wait_at) {
+        let passed = self.has(is::WAITING) && !wheel::before(wheel::tick_at(cx.now.ns), self.wait_at);
+        if passed && !self.waits_on() {
             cx.counters.one(Count::KeepaliveTimeouts);
             self.state = State::Closed;
         }

@@ -13,8 +13,12 @@ const SLOTS: u32 = 2048;
 /// Slots that pass while one of the next wheel does, as a power of two.
 const BITS: u32 = 10;
 const WHEELS: u32 = 3;
-/// A deadline further away comes up after this, to be set again: 9.8 h.
+/// An entry for a later tick would come up after this: 9.8 h. Deadlines that are further away have laps.
 const FURTHEST: u32 = (SLOTS - 1) << (BITS * (WHEELS - 1));
+/// Ticks of a lap: 4.9 h. Ticks of 32 bits compare over half of their range, 9.8 h: a deadline that is further away than a lap is
+/// reached lap by lap, and what waits for it keeps how many are left.
+pub const LAP: u32 = 1 << LAP_BITS;
+const LAP_BITS: u32 = 30;
 /// Entries that move down from a wheel with each tick.
 const PORTION: usize = 32;
 
@@ -28,6 +32,25 @@ pub fn tick_at(ns: u64) -> u32 {
 #[inline]
 pub fn tick_after(ns: u64) -> u32 {
     (ns.wrapping_add((1 << TICK_SHIFT) - 1) >> TICK_SHIFT) as u32
+}
+
+/// Ticks of a time, rounded up, as whole laps and the ticks that are left.
+#[inline]
+pub fn laps_of(ns: u64) -> (u32, u32) {
+    split((ns >> TICK_SHIFT) + u64::from(ns & ((1 << TICK_SHIFT) - 1) > 0))
+}
+
+/// The first tick that begins at or after the end of a time from an instant on: when its last lap begins, and the laps before it.
+#[inline]
+pub fn deadline(now_ns: u64, ns: u64) -> (u32, u32) {
+    let end = now_ns.saturating_add(ns).saturating_add((1 << TICK_SHIFT) - 1) >> TICK_SHIFT;
+    let (laps, _) = split(end - (now_ns >> TICK_SHIFT));
+    ((end as u32).wrapping_sub(laps.wrapping_mul(LAP)), laps)
+}
+
+#[inline]
+fn split(ticks: u64) -> (u32, u32) {
+    ((ticks >> LAP_BITS) as u32, ticks as u32 & (LAP - 1))
 }
 
 /// Whether one tick lies before another, at most half of their range apart.
@@ -167,6 +190,12 @@ impl Wheel {
     /// Lets ticks pass on which nothing happens, at least one and not beyond `to`.
     #[inline]
     fn go_on(&mut self, links: &mut impl Links, to: u32) {
+        if to.wrapping_sub(self.now) > SLOTS {
+            self.skip(to);
+            if self.now == to {
+                return;
+            }
+        }
         let last = self.now | ((1 << BITS) - 1);
         let comes_down = |wheel: u32| self.heads[slot_of(wheel, (self.now >> (BITS * wheel)).wrapping_add(1))] != NONE;
         if !(1..WHEELS).any(comes_down) {
@@ -186,6 +215,37 @@ impl Wheel {
         self.turn(links);
     }
 
+    /// Passes over turns of which nothing is in any slot, up to the tick before the first that something may come up in. A worker
+    /// has no such pauses; a clock that need not wait has.
+    #[cold]
+    fn skip(&mut self, to: u32) {
+        if let Some(first) = self.first_turn() {
+            let before_it = first.wrapping_sub(1);
+            let end = if before(to, before_it) { to } else { before_it };
+            if before(self.now, end) {
+                self.now = end;
+            }
+        }
+    }
+
+    /// The first tick of the first turn of which anything is in a slot; none if something is in the slots that pass now.
+    fn first_turn(&self) -> Option<u32> {
+        let mut first: Option<u32> = None;
+        for wheel in 0..WHEELS {
+            let turn = self.now >> (BITS * wheel);
+            let Some(ahead) = (0..SLOTS).find(|ahead| self.heads[slot_of(wheel, turn.wrapping_add(*ahead))] != NONE)
+            else {
+                continue;
+            };
+            if ahead == 0 {
+                return None;
+            }
+            let at = turn.wrapping_add(ahead) << (BITS * wheel);
+            first = Some(first.filter(|first| before(*first, at)).unwrap_or(at));
+        }
+        first
+    }
+
     /// A tick begins: what is in higher wheels comes nearer.
     #[inline]
     fn turn(&mut self, links: &mut impl Links) {
@@ -199,14 +259,15 @@ impl Wheel {
         }
     }
 
-    /// A tick before which nothing comes up, at most a turn of the lowest wheel away; none if there is no entry.
+    /// A tick before which nothing comes up; none if there is no entry.
     pub fn next(&self) -> Option<u32> {
         if self.len == 0 {
             return None;
         }
         let left = (1 << BITS) - (self.now & ((1 << BITS) - 1));
         let slot = (0..left).find(|ahead| self.heads[slot_of(0, self.now.wrapping_add(*ahead))] != NONE);
-        Some(self.now.wrapping_add(slot.unwrap_or(left)))
+        let Some(slot) = slot else { return Some(self.first_turn().unwrap_or(self.now.wrapping_add(left))) };
+        Some(self.now.wrapping_add(slot))
     }
 
     /// Moves up to so many entries of a slot one wheel down.
@@ -269,11 +330,34 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_far_deadline_is_the_tick_at_its_end_after_its_laps() {
+        const HOUR: u64 = 3_600_000_000_000;
+        for ns in [0, 1, 4 * HOUR, 9 * HOUR, 12 * HOUR, 24 * HOUR, 30 * 24 * HOUR, 10 * 365 * 24 * HOUR] {
+            for now in [0, 1, 16_383, 16_384, 123_456_789_012_345, 5_000 * HOUR + 7] {
+                let (at, laps) = deadline(now, ns);
+                let ticks = u64::from(at.wrapping_sub(tick_at(now))) + (u64::from(laps) << 30);
+                assert_eq!((now >> TICK_SHIFT) + ticks, (now + ns).div_ceil(1 << TICK_SHIFT), "{now} + {ns}");
+                assert!(at.wrapping_sub(tick_at(now)) < LAP && laps <= u32::from(u16::MAX));
+                let (laps, rest) = laps_of(ns);
+                assert_eq!((u64::from(laps) << 30) + u64::from(rest), ns.div_ceil(1 << TICK_SHIFT));
+            }
+        }
+    }
+
     proptest! {
         #[test]
         fn entries_come_up_at_their_tick(
             start in any::<u32>(),
-            steps in prop::collection::vec((0u32..20, prop_oneof![0u32..3000, 0u32..3_000_000], 0u32..5000, any::<bool>()), 1..200),
+            steps in prop::collection::vec(
+                (
+                    0u32..20,
+                    prop_oneof![0u32..3000, 0u32..3_000_000, 0u32..=LAP],
+                    prop_oneof![4 => 0u32..5000, 1 => 0u32..5_000_000],
+                    any::<bool>(),
+                ),
+                1..200,
+            ),
         ) {
             let mut links = vec![Link::FREE; 20];
             let mut wheel = Wheel::new(start);

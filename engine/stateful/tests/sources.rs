@@ -26,7 +26,9 @@ fn received(protocol: Protocol, source: &str, flags: u8) -> (Received, bool, usi
         IpAddr::V4(v4) => Ends::V4 { source: v4.to_bits(), destination: to.as_v4().unwrap() },
         IpAddr::V6(v6) => Ends::V6 { source: Address(v6.to_bits()), destination: to },
     };
-    let below = Below { macs: [2; 12], ends, tos: 0, ttl: 64, id: 0, finish: Finish::Nothing };
+    let mut macs = [2; 12];
+    macs[..6].copy_from_slice(&LINKS[SERVER_PORT].mac);
+    let below = Below { macs, ends, tos: 0, ttl: 64, id: 0, finish: Finish::Nothing };
     let mut frame = vec![0; below.len() + if flags == 0 { UDP_HEADER } else { TCP_HEADER }];
     if flags == 0 {
         below.write_udp(&mut frame, PORTS, 0, 0);

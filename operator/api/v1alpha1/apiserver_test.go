@@ -432,7 +432,7 @@ var refused = map[string]map[string]change{
 		"a backward range":       {"1024-65535", "65535-1024", []string{"spec.limits.allowedPorts[1]", "must not be greater than the last"}},
 		"a port too high":        {"1024-65535", "1024-65536", []string{"spec.limits.allowedPorts[1]", "must be a port or a range"}},
 		"selector without from":  {"from: Selector", "from: All", []string{"spec.allowedNamespaces", "selector is required with from: Selector"}},
-		"a short lease":          {"lease: 1m", "lease: 1s", []string{"spec.lease", "must be at least 5s"}},
+		"a short lease":          {"lease: 1m", "lease: 29s", []string{"spec.lease", "must be at least 30s"}},
 		"an unknown poll mode":   {"pollMode: Auto", "pollMode: Lazy", []string{"spec.pollMode"}},
 		"a network without name": {"{name: east, namespace: nets}", "{}", []string{"spec.ports[0].attachment.network.name", "Required value"}},
 	},

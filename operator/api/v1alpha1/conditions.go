@@ -72,10 +72,17 @@ const (
 	ReasonAdmissionFailed = "AdmissionFailed"
 	// ReasonEngineUnreachable: an engine pod runs and its engine does not answer.
 	ReasonEngineUnreachable = "EngineUnreachable"
+	// ReasonOrphanedRun: an engine still executes a run that has ended or does not exist any more (it could not be reached to be stopped);
+	// it is being stopped, and the generator takes no other run until that is done.
+	ReasonOrphanedRun = "OrphanedRun"
 	// ReasonVersionMismatch: an engine's contract differs from the operator's by more than one minor version.
 	ReasonVersionMismatch = "VersionMismatch"
 	// ReasonPortDown: a port has no link.
 	ReasonPortDown = "PortDown"
+	// ReasonNotAllowed: the operator is set up not to allow what is asked for; the message has the field and the remedy.
+	ReasonNotAllowed = "NotAllowed"
+	// ReasonNameTaken: an object that the generator needs has the name of one that is not its own; the message names both.
+	ReasonNameTaken = "NameTaken"
 	// ReasonDeleting: the object is being deleted.
 	ReasonDeleting = "Deleting"
 )
@@ -124,8 +131,12 @@ const (
 	ReasonStartFailed = "StartFailed"
 	// ReasonSnapshotLost: invalid, since the resolved plan that is kept beside the run is missing or damaged.
 	ReasonSnapshotLost = "SnapshotLost"
-	// ReasonIncomplete: invalid, since the run was stopped before its duration.
+	// ReasonIncomplete: invalid, since the run was stopped before its duration. A run that was stopped since its generator was withdrawn has
+	// the reason of that: ReferenceNotAllowed (`spec.allowedNamespaces` no longer grants the generator's use to the profile's namespace), or
+	// LimitExceeded (`spec.limits` was lowered below what the run sends).
 	ReasonIncomplete = "Incomplete"
+	// ReasonNotOfProfile: invalid, since no profile made the run: nothing of it was executed. Runs are made by profiles.
+	ReasonNotOfProfile = "NotOfProfile"
 )
 
 // Reasons of Recorded, beside AwaitingResult and, if it stays Unknown, that of Passed.

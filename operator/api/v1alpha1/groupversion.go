@@ -28,6 +28,8 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&ASTFTemplate{}, &ASTFTemplateList{},
 		&TrafficProfile{}, &TrafficProfileList{},
 		&TrafficRun{}, &TrafficRunList{},
+		&TrafficCapture{}, &TrafficCaptureList{},
+		&TrafficRecordsReader{}, &TrafficRecordsReaderList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

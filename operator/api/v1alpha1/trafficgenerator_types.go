@@ -150,7 +150,7 @@ type TrafficGeneratorSpec struct {
 	// +optional
 	Placement *Placement `json:"placement,omitempty"`
 
-	// image of the engine, the operator's own default when absent.
+	// image of the engine, the operator's own default when absent; one of those that the operator allows (its --engine-images).
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
@@ -165,9 +165,11 @@ type TrafficGeneratorSpec struct {
 	// +kubebuilder:default={}
 	AllowedNamespaces AllowedNamespaces `json:"allowedNamespaces,omitzero"`
 
-	// lease makes an engine stop by itself when it has not heard from the operator for this long. Never when absent.
+	// lease makes an engine stop a run by itself when the operator has not asked for that run for this long. When absent, a run
+	// without a duration has a lease of 5m, and one with a duration has none: it ends by itself. Reachable engines stop what was left
+	// to its lease as soon as the operator sees it.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]+([.][0-9]+)?(ns|us|ms|s|m|h))+$') || duration(self) >= duration('5s')",message="must be at least 5s: an operator's restart takes seconds"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]+([.][0-9]+)?(ns|us|ms|s|m|h))+$') || duration(self) >= duration('30s')",message="must be at least 30s: after a crash another operator takes over within 15 to 20 s"
 	Lease Duration `json:"lease,omitempty"`
 
 	// suspend frees the pods with their devices, CPUs and hugepages while it is true.
@@ -226,6 +228,12 @@ type GeneratorPort struct {
 	// a driver that does it wrong, or is faster without.
 	// +optional
 	Offloads PortOffloads `json:"offloads,omitempty"`
+
+	// acceptAnyMAC gives frames to the flows of templates, and to the port's own station, whatever their destination MAC. By default
+	// a frame for another station than the port's or one of its clients' is counted (`otherMAC` of the result) and neither delivered
+	// nor answered, so that a device that forwards to a wrong MAC is found out. Packets of streams are measured either way.
+	// +optional
+	AcceptAnyMAC bool `json:"acceptAnyMAC,omitempty"`
 }
 
 // PortPunt hands packets to an interface of the pod.
@@ -288,12 +296,31 @@ type NetworkAttachment struct {
 	// name of the NetworkAttachmentDefinition.
 	Name ObjectName `json:"name"`
 
-	// namespace of the NetworkAttachmentDefinition, the generator's own when absent.
+	// namespace of the NetworkAttachmentDefinition, the generator's own when absent. A generator within a profile has none of another
+	// namespace, unless the operator allows that.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Namespace string `json:"namespace,omitempty"`
+
+	// driver of the device behind a network with a device plugin's resource. `Userspace` devices belong to the engine alone (vfio-pci).
+	// `Bifurcated` ones stay with their kernel driver too, such as mlx5: the pod is then given the capabilities NET_RAW and NET_ADMIN.
+	// +optional
+	// +kubebuilder:default=Userspace
+	Driver NetworkDriver `json:"driver,omitempty"`
 }
+
+// NetworkDriver says who drives a network device.
+//
+// +kubebuilder:validation:Enum=Userspace;Bifurcated
+type NetworkDriver string
+
+const (
+	// DriverUserspace belongs to the engine alone.
+	DriverUserspace NetworkDriver = "Userspace"
+	// DriverBifurcated stays with its kernel driver, which the engine's works through (mlx5).
+	DriverBifurcated NetworkDriver = "Bifurcated"
+)
 
 // LoopbackAttachment has no options.
 type LoopbackAttachment struct{}

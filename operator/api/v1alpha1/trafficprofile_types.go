@@ -6,6 +6,7 @@ package v1alpha1
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // SuspendPolicy says what becomes of an inline generator's pods while a profile is suspended.
@@ -442,15 +443,11 @@ type TrafficProfileStatus struct {
 	// +optional
 	CurrentRun *RunReference `json:"currentRun,omitempty"`
 
-	// progress of the run under way; absent when none is.
-	// +optional
-	Progress *RunProgress `json:"progress,omitempty"`
-
-	// totals of the current run, final when it has ended.
+	// totals of the current run when it has ended. Before, the run has its counters so far and its progress.
 	// +optional
 	Totals *FlowCounters `json:"totals,omitempty"`
 
-	// flows of the current run's templates, final when it has ended.
+	// flows of the current run's templates when it has ended.
 	// +optional
 	Flows *TemplateCounters `json:"flows,omitempty"`
 
@@ -463,6 +460,10 @@ type TrafficProfileStatus struct {
 type RunReference struct {
 	// name of the TrafficRun.
 	Name string `json:"name"`
+
+	// uid of the TrafficRun: a run that its profile does not name here is not executed, for the profile did not make it.
+	// +optional
+	UID types.UID `json:"uid,omitempty"`
 
 	// runID of the profile's spec it was started for, if it had one.
 	// +optional
@@ -543,7 +544,6 @@ type ResultSummary struct {
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.reason`
 // +kubebuilder:printcolumn:name="Generator",type=string,JSONPath=`.status.generator`,priority=1
 // +kubebuilder:printcolumn:name="Run",type=string,JSONPath=`.status.currentRun.name`,priority=1
-// +kubebuilder:printcolumn:name="Left",type=string,JSONPath=`.status.progress.timeLeft`,priority=1
 // +kubebuilder:printcolumn:name="Stale",type=string,JSONPath=`.status.conditions[?(@.type=="Stale")].status`,priority=1
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`

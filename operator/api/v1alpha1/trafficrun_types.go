@@ -164,6 +164,10 @@ type GeneratorSnapshot struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16
 	Pods []PodSnapshot `json:"pods"`
+
+	// limits of the generator that the run was admitted under. When they change, the run's traffic is checked against the new ones.
+	// +optional
+	Limits *Limits `json:"limits,omitempty"`
 }
 
 // PodSnapshot names an engine pod.
@@ -191,6 +195,28 @@ type Snapshot struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=1024
 	Chunks []DataReference `json:"chunks"`
+
+	// secrets that the plan refers to. Their bytes are no part of it: they are read when the engines are prepared, and only while
+	// each Secret is still what was resolved.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=4096
+	Secrets []SecretSnapshot `json:"secrets,omitempty"`
+}
+
+// SecretSnapshot names a key of a Secret as it was.
+type SecretSnapshot struct {
+	// name of the Secret, in the run's namespace.
+	Name ObjectName `json:"name"`
+
+	// key of the bytes in it.
+	Key string `json:"key"`
+
+	// uid of the Secret.
+	UID types.UID `json:"uid"`
+
+	// resourceVersion of the Secret.
+	ResourceVersion string `json:"resourceVersion"`
 }
 
 // RunTiming is the length of each phase.
@@ -282,6 +308,12 @@ type TrafficRunStatus struct {
 	// +kubebuilder:validation:MaxItems=256
 	PortBaseline []PortBaseline `json:"portBaseline,omitempty"`
 
+	// portsDown are the run's ports that had no link at some time while it was under way.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=256
+	PortsDown []string `json:"portsDown,omitempty"`
+
 	// entries whose rate or pause differs from the snapshot's: what was changed while the run was under way.
 	// +optional
 	// +listType=map
@@ -329,6 +361,10 @@ type PortBaseline struct {
 
 	// foreign packets since the engine's start.
 	Foreign int64 `json:"foreign"`
+
+	// otherMAC packets since the engine's start.
+	// +optional
+	OtherMAC int64 `json:"otherMAC,omitempty"`
 }
 
 // FlowCounters count packets of the measured phase.
@@ -439,6 +475,10 @@ type RunResult struct {
 
 	// foreign packets arrived during the run and belong to no run.
 	Foreign int64 `json:"foreign"`
+
+	// otherMAC packets are those of the foreign ones that were for another station: their destination MAC is neither the port's nor a
+	// client's nor a group's. They were neither given to flows nor answered.
+	OtherMAC int64 `json:"otherMAC"`
 
 	// streams of the run.
 	// +optional
@@ -613,6 +653,7 @@ type ThresholdResult struct {
 // +kubebuilder:printcolumn:name="Flows",type=integer,JSONPath=`.status.result.flows.connects`,description="Flows of templates that were established"
 // +kubebuilder:printcolumn:name="Failed",type=integer,JSONPath=`.status.result.flows.failed`,description="Flows of templates that failed"
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Passed")].reason`
+// +kubebuilder:printcolumn:name="Left",type=string,JSONPath=`.status.progress.timeLeft`,priority=1
 // +kubebuilder:printcolumn:name="Generator",type=string,JSONPath=`.spec.generator.name`,priority=1
 // +kubebuilder:printcolumn:name="Factor",type=string,JSONPath=`.status.rateFactor`,priority=1
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Passed")].message`,priority=1

@@ -18,14 +18,14 @@ import (
 	spatev1 "spate.dev/operator/api/v1alpha1"
 )
 
-// clusterFlags are those of kubectl that say where a run is.
+// clusterFlags are those of kubectl that say where an object is.
 type clusterFlags struct {
 	kubeconfig string
 	overrides  clientcmd.ConfigOverrides
 }
 
 func (f *clusterFlags) add(c *cobra.Command) {
-	c.Flags().StringVarP(&f.overrides.Context.Namespace, "namespace", "n", "", "namespace of the run; that of the context when absent")
+	c.Flags().StringVarP(&f.overrides.Context.Namespace, "namespace", "n", "", "namespace of the object; that of the context when absent")
 	c.Flags().StringVar(&f.overrides.CurrentContext, "context", "", "context of the kubeconfig; the current one when absent")
 	c.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "path of the kubeconfig")
 }
@@ -33,7 +33,7 @@ func (f *clusterFlags) add(c *cobra.Command) {
 // cluster is the one that kubectl would talk to, and the namespace.
 type cluster struct {
 	config    *rest.Config
-	reader    kube.Reader
+	client    kube.Client
 	namespace string
 }
 
@@ -53,8 +53,8 @@ func (f *clusterFlags) connect() (*cluster, error) {
 	if err := spatev1.AddToScheme(scheme); err != nil {
 		return nil, err
 	}
-	reader, err := kube.New(rest, kube.Options{Scheme: scheme})
-	return &cluster{config: rest, reader: reader, namespace: namespace}, err
+	client, err := kube.New(rest, kube.Options{Scheme: scheme})
+	return &cluster{config: rest, client: client, namespace: namespace}, err
 }
 
 // find connects, and gives the run that is meant: see findRun.
@@ -63,7 +63,7 @@ func (f *clusterFlags) find(ctx context.Context, name string) (*spatev1.TrafficR
 	if err != nil {
 		return nil, err
 	}
-	return findRun(ctx, cluster.reader, cluster.namespace, name)
+	return findRun(ctx, cluster.client, cluster.namespace, name)
 }
 
 // noRunError says that there is neither a run of a name nor one of a profile of that name.

@@ -55,7 +55,7 @@ func newImportTRexCommand() *cobra.Command {
 and a TrafficProfile that runs them.
 
 FILE.json, or - for standard input, is a list of streams, or a stateful profile, as TRex's client sends and saves it. FILE.py is
-a stateless profile in Python: TRex's own client loads it, for which python3 must have the package lbr-trex-client.
+a profile in Python, stateless or stateful: TRex's own client loads it, for which python3 must have the package lbr-trex-client.
 
 Packets, rates, gaps, chains and field engine programs keep their meaning; so do commands, addresses, rates and settings of
 templates. What cannot is refused, with the stream's, program's or template's number and the JSON path. What differs is told on standard error.`,
@@ -70,6 +70,9 @@ templates. What cannot is refused, with the stream's, program's or template's nu
 
   # A profile in Python with tunables, into a file for each resource
   kubectl spate import trex stl/bench.py -t size=128,vm=var1 --output bench/
+
+  # A stateful profile in Python
+  kubectl spate import trex astf/http_simple.py --generator lab --port east --receive-port west --output http/
 
   # Addresses that TRex takes from its configuration file
   kubectl spate import trex imix.json --destination-mac 02:00:00:00:00:01
@@ -89,7 +92,7 @@ templates. What cannot is refused, with the stream's, program's or template's nu
 	flags.StringVar(&o.target, "destination-mac", "", "destination of packets whose destination TRex takes from its configuration (the port's next hop when absent)")
 	flags.StringVarP(&o.output, "output", "o", "yaml", "yaml for standard output, or a folder for a file for each resource")
 	flags.StringToStringVarP(&o.tunables, "tunables", "t", nil, "tunables of a profile in Python, such as size=64,vm=var1")
-	flags.IntVar(&o.direction, "direction", 0, "direction that a profile in Python makes the streams of, 0 or 1")
+	flags.IntVar(&o.direction, "direction", 0, "direction that a stateless profile in Python makes the streams of, 0 or 1")
 	flags.StringVar(&o.python, "python", "python3", "interpreter for profiles in Python")
 	return command
 }
@@ -126,7 +129,9 @@ func (o *importTRex) run(command *cobra.Command, file string) error {
 	for _, template := range imported.Templates {
 		resources = append(resources, resource{"astftemplate", template})
 	}
-	resources = append(resources, resource{"trafficprofile", imported.Profile})
+	for _, profile := range imported.Profiles {
+		resources = append(resources, resource{"trafficprofile", profile})
+	}
 	return put(command, o.output, o.namespace, resources)
 }
 

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -145,58 +144,5 @@ func TestImportTellsWhatIsWrong(t *testing.T) {
 				t.Errorf("writes %q", out)
 			}
 		})
-	}
-}
-
-// client stands for TRex's own: its profiles say what they were asked for.
-const client = `
-class Profile:
-    def __init__(self, text): self.text = text
-    def to_json(self):
-        import json
-        return json.loads(self.text)
-
-class STLProfile:
-    @staticmethod
-    def load(file, direction, port_id, tunables, **values):
-        print("something of the profile's own")
-        assert (direction, port_id) == (1, 1) and tunables == ["--size", "64"] and values == {"size": 64}, (direction, port_id, tunables, values)
-        text = open(file).read()
-        return Profile(text) if text else None
-`
-
-func TestImportLoadsProfilesInPython(t *testing.T) {
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("there is no python3")
-	}
-	t.Setenv("PYTHONDONTWRITEBYTECODE", "1")
-	folder := t.TempDir()
-	file := write(t, filepath.Join(folder, "one.py"), oneStream)
-	load := func(args ...string) (string, error) {
-		out, _, err := importing("", append(args, "--python", python, "--direction", "1", "-t", "size=64")...)
-		return out, err
-	}
-	t.Setenv("PYTHONPATH", "")
-	if err := exec.Command(python, "-c", "import trex").Run(); err != nil {
-		if _, err := load(file); err == nil || !strings.Contains(err.Error(), "-m pip install lbr-trex-client") {
-			t.Errorf("without the client: %v", err)
-		}
-	}
-	write(t, filepath.Join(folder, "trex", "stl", "api.py"), client)
-	write(t, filepath.Join(folder, "trex", "utils", "parsing_opts.py"), "def decode_tunables(text):\n    name, value = text.split('=')\n    return {name: int(value)}\n")
-	t.Setenv("PYTHONPATH", folder)
-	out, err := load(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, want := kinds(t, out), []string{"StatelessStream /one-1", "TrafficProfile /one"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if _, err := load(write(t, filepath.Join(folder, "empty.py"), "")); err == nil || !strings.Contains(err.Error(), "makes no streams") {
-		t.Errorf("of an empty one: %v", err)
-	}
-	if _, err := load(filepath.Join(folder, "missing.py")); err == nil || !strings.Contains(err.Error(), "No such file") {
-		t.Errorf("of a missing one: %v", err)
 	}
 }

@@ -58,12 +58,13 @@ func (f *profileFlags) plan(c *cobra.Command, names []string) (*enginev1.Plan, p
 func newPlanCommand() *cobra.Command {
 	var flags profileFlags
 	var named string
+	var secrets bool
 	c := &cobra.Command{
 		Use:   "plan FILE...",
 		Short: "Print the plan that engines get for a profile",
 		Long: `Prints the plan that engines get for a profile, as JSON: streams with the bytes of their packets, what varies in them,
 rates and times, and templates with their programs and addresses. spate-engine run, simulate and compile read it. The plan of a generator of several replicas is that of
-all of them together. Where the engine's program spate-engine is found, what it would refuse is told, by the fields of the files, and the exit code is 1.
+all of them together. It refers to bytes of Secrets, and has them with --secrets only; engines need them. Where the engine's program spate-engine is found, what it would refuse is told, by the fields of the files, and the exit code is 1.
 
 ` + aboutFiles,
 		Example: `  kubectl spate plan profile.yaml streams.yaml generator.yaml
@@ -78,7 +79,12 @@ all of them together. Where the engine's program spate-engine is found, what it 
 			if err != nil {
 				return err
 			}
+			data := made.Data
+			if !secrets {
+				made.Data = nil
+			}
 			text, err := plan.Text(made)
+			made.Data = data
 			if err != nil {
 				return err
 			}
@@ -99,6 +105,7 @@ all of them together. Where the engine's program spate-engine is found, what it 
 		},
 	}
 	flags.add(c)
+	c.Flags().BoolVar(&secrets, "secrets", false, "print the bytes of Secrets that the plan refers to")
 	addEngine(c, &named)
 	return c
 }

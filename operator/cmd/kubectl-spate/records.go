@@ -5,42 +5,26 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/remotecommand"
-	executil "k8s.io/client-go/util/exec"
-	"k8s.io/streaming/pkg/httpstream"
+	"google.golang.org/grpc"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	spatev1 "spate.dev/operator/api/v1alpha1"
-	"spate.dev/operator/internal/podspec"
+	"spate.dev/operator/internal/live/livev1"
 )
 
-const (
-	// awaitInterval is how often a run is looked at that has not begun, or looked for.
-	awaitInterval = 500 * time.Millisecond
-	// farewell is how long engines may take to say what they have told, once nobody wants more.
-	farewell = 5 * time.Second
-)
+// awaitInterval is how often a run is looked at that has not begun, or looked for.
+const awaitInterval = 500 * time.Millisecond
 
 func newRecordsCommand() *cobra.Command {
 	var flags clusterFlags
@@ -54,7 +38,7 @@ run that has not begun. RUN may be the name of a TrafficProfile: its latest run 
 
 The run's profile must have spec.records; {} is enough. A reader that is slower than the run misses records: how many is told at the end on standard error, by pod.
 
-Engines are asked in their pods, which takes the right to pods/exec in the generator's namespace: the ClusterRole spate-records-reader has it.`,
+It takes the ClusterRole spate-records-reader in the run's namespace, bound by a RoleBinding; no right to pods.`,
 		Example: `  kubectl spate records web
   kubectl spate records web -n tests | jq -c 'select(.end_reason != "closed") | [.pod, .local_address, .end_reason]'`,
 		Args: cobra.ExactArgs(1),
@@ -63,7 +47,7 @@ Engines are asked in their pods, which takes the right to pods/exec in the gener
 			if err != nil {
 				return err
 			}
-			run, err := awaited(c.Context(), cluster.reader, cluster.namespace, args[0], c.ErrOrStderr())
+			run, err := awaited(c.Context(), cluster.client, cluster.namespace, args[0], c.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -71,10 +55,10 @@ Engines are asked in their pods, which takes the right to pods/exec in the gener
 			if err != nil {
 				return err
 			}
-			if err := begun(c.Context(), cluster.reader, run, c.ErrOrStderr()); err != nil {
+			if err := begun(c.Context(), cluster.client, run, c.ErrOrStderr()); err != nil {
 				return err
 			}
-			return records(c.Context(), cluster.config, run, pods, c.OutOrStdout(), c.ErrOrStderr())
+			return records(c.Context(), cluster, run, pods, c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}
 	flags.add(c)
@@ -162,124 +146,36 @@ func hasEnded(run *spatev1.TrafficRun) error {
 }
 
 // records prints a run's records by its pods until it has ended or the context has.
-func records(ctx context.Context, config *rest.Config, run *spatev1.TrafficRun, pods []string, to, tell io.Writer) error {
-	clients, err := kubernetes.NewForConfig(config)
+func records(ctx context.Context, cluster *cluster, run *spatev1.TrafficRun, pods []string, to, tell io.Writer) error {
+	object := &spatev1.TrafficRecordsReader{Spec: spatev1.TrafficRecordsReaderSpec{RunRef: spatev1.LocalReference{Name: spatev1.ObjectName(run.Name)}}}
+	r, err := cluster.read(ctx, object, "spate-records-reader", tell)
 	if err != nil {
 		return err
 	}
-	var lock sync.Mutex
+	defer r.close()
+	ctx, end := context.WithCancel(ctx)
+	defer end()
 	var all sync.WaitGroup
+	printed := make([]recordsPrinter, len(pods))
 	failed := make([]error, len(pods))
+	lock := &sync.Mutex{}
 	for i, pod := range pods {
-		url := clients.CoreV1().RESTClient().Post().Resource("pods").Namespace(run.Spec.Generator.Namespace).Name(pod).SubResource("exec").
-			VersionedParams(&corev1.PodExecOptions{
-				Container: podspec.EngineContainer,
-				Command:   []string{"spate-engine", "records", "--until-eof", "--run", run.Spec.RunID},
-				Stdin:     true, Stdout: true, Stderr: true,
-			}, scheme.ParameterCodec).URL()
+		printed[i] = recordsPrinter{pod: pod, lock: lock, to: to, tell: tell}
+		request := &livev1.WatchRecordsRequest{Namespace: object.Namespace, Name: object.Name, Pod: pod}
 		all.Go(func() {
-			refusal := ""
-			told := &lines{lock: &lock, to: to, change: func(line []byte) []byte {
-				return fmt.Appendf(nil, "{%q:%q,%s", "pod", pod, bytes.TrimPrefix(line, []byte("{")))
-			}}
-			said := &lines{lock: &lock, to: tell, change: func(line []byte) []byte {
-				if reason, refused := bytes.CutPrefix(line, []byte("error: ")); refused {
-					refusal = string(reason)
-					return nil
-				}
-				return fmt.Appendf(nil, "%s: %s", pod, line)
-			}}
-			err := execute(ctx, config, url, told, said)
-			lock.Lock()
-			defer lock.Unlock()
-			failed[i] = explain(run, pod, refusal, err)
+			failed[i] = follow(ctx, r, tell, func(ctx context.Context) (grpc.ServerStreamingClient[livev1.WatchRecordsResponse], error) {
+				printed[i].missed.opened()
+				return r.calls.WatchRecords(ctx, request)
+			}, func(answer *livev1.WatchRecordsResponse) error { return printed[i].print(answer.Engine) })
+			if isEnough(failed[i]) {
+				failed[i] = nil
+				end()
+			}
 		})
 	}
 	all.Wait()
+	for i := range printed {
+		fmt.Fprintf(tell, "%s: %d records, %d missed\n", printed[i].pod, printed[i].records, printed[i].missed.all)
+	}
 	return errors.Join(failed...)
-}
-
-// execute runs a command in a pod as kubectl does: over a WebSocket, or SPDY where there is none. Once the context has ended, the
-// command's standard input does, and what is on the way is still passed on.
-func execute(ctx context.Context, config *rest.Config, url *url.URL, stdout, stderr io.Writer) error {
-	socket, err := remotecommand.NewWebSocketExecutor(config, http.MethodGet, url.String())
-	if err != nil {
-		return err
-	}
-	spdy, err := remotecommand.NewSPDYExecutor(config, http.MethodPost, url)
-	if err != nil {
-		return err
-	}
-	upgrade := &httpstream.UpgradeFailureError{}
-	executor, err := remotecommand.NewFallbackExecutor(socket, spdy, func(err error) bool {
-		errors.As(err, &upgrade)
-		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
-	})
-	if err != nil {
-		return err
-	}
-	// What client-go logs is told by the error.
-	ending, cancel := context.WithCancel(logr.NewContext(context.WithoutCancel(ctx), logr.Discard()))
-	defer cancel()
-	stdin, enough := io.Pipe()
-	defer enough.Close()
-	defer context.AfterFunc(ctx, func() {
-		enough.Close()
-		time.AfterFunc(farewell, cancel)
-	})()
-	err = executor.StreamWithContext(ending, remotecommand.StreamOptions{Stdin: stdin, Stdout: stdout, Stderr: stderr})
-	if err != nil && apierrors.ReasonForError(upgrade.Cause) != metav1.StatusReasonUnknown {
-		return upgrade.Cause // SPDY tells no reason
-	}
-	return err
-}
-
-// explain says why a pod's records are missing, or end before the run.
-func explain(run *spatev1.TrafficRun, pod, refusal string, err error) error {
-	namespace := run.Spec.Generator.Namespace
-	switch exit := (executil.CodeExitError{}); {
-	case err == nil:
-		return nil
-	case refusal != "":
-		return fmt.Errorf("pod %s: %s", pod, refusal)
-	case errors.As(err, &exit):
-		return fmt.Errorf("pod %s: reading records ended with code %d, as it does when the pod ends; see kubectl get pod %s -n %s", pod, exit.Code, pod, namespace)
-	case apierrors.IsForbidden(err):
-		return fmt.Errorf("pod %s: %w; bind the ClusterRole spate-records-reader in namespace %s", pod, err, namespace)
-	case apierrors.IsNotFound(err):
-		return fmt.Errorf("pod %s has gone from namespace %s; what has become of the run is told by kubectl spate result %s", pod, namespace, run.Name)
-	case errors.Is(err, context.Canceled):
-		return fmt.Errorf("pod %s: the engine did not say in %s what it has told", pod, farewell)
-	}
-	return fmt.Errorf("pod %s: %w", pod, err)
-}
-
-// lines passes whole lines on, each changed, so that those of several pods do not mix.
-type lines struct {
-	lock *sync.Mutex
-	to   io.Writer
-	// change gives nothing for a line that is not passed on.
-	change func(line []byte) []byte
-	rest   []byte
-}
-
-func (l *lines) Write(part []byte) (int, error) {
-	l.lock.Lock()
-	defer l.lock.Unlock()
-	l.rest = append(l.rest, part...)
-	var whole []byte
-	for {
-		line, rest, ended := bytes.Cut(l.rest, []byte("\n"))
-		if !ended {
-			break
-		}
-		if changed := l.change(line); changed != nil {
-			whole = append(append(whole, changed...), '\n')
-		}
-		l.rest = rest
-	}
-	if _, err := l.to.Write(whole); err != nil {
-		return 0, err
-	}
-	return len(part), nil
 }

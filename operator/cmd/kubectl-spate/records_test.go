@@ -5,23 +5,19 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
-	"net/http"
-	"net/http/httptest"
+	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/gorilla/websocket"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/engine/enginev1"
 )
 
 // onPods is a run of engine pods in a namespace that is not its own.
@@ -34,174 +30,34 @@ func onPods(names ...string) *spatev1.TrafficRun {
 	return run
 }
 
-// Channels of the WebSocket protocol v5.channel.k8s.io: the first byte of each message.
-const (
-	stdin, stdout, stderr, status, closed = 0, 1, 2, 3, 255
-)
-
-// command stands in for the one in a pod.
-type command struct {
-	// send gives the command's output on a channel.
-	send func(channel byte, text string)
-	// eof is closed with standard input.
-	eof <-chan struct{}
-}
-
-// end of the command with a code.
-func (e *command) end(code int) {
-	done := metav1.Status{Status: metav1.StatusSuccess}
-	if code != 0 {
-		done = metav1.Status{Status: metav1.StatusFailure, Reason: "NonZeroExitCode", Details: &metav1.StatusDetails{
-			Causes: []metav1.StatusCause{{Type: "ExitCode", Message: strconv.Itoa(code)}},
-		}}
+func TestARecordIsALineWithAllItsColumns(t *testing.T) {
+	record := &enginev1.ConnectionRecord{
+		Template: "web<1>", Side: enginev1.Side_SIDE_CLIENT, Flow: 3, EndReason: "closed", LocalAddress: []byte{16, 0, 0, 1}, LocalPort: 1025,
+		RemoteAddress: netip.MustParseAddr("2001:2::1").AsSlice(), RemotePort: 80, StartNs: 4, EstablishedNs: 5, EndNs: 6,
+		SentBytes: 7, ReceivedBytes: 8, SentPackets: 9, ReceivedPackets: 10, RetransmittedPackets: 11, RoundTripNs: 12,
 	}
-	text, err := json.Marshal(done)
-	if err != nil {
-		panic(err)
-	}
-	e.send(status, string(text))
-}
-
-// execServer stands in for an API server with pods/exec, by pod; others are not there, but one that nobody may execute in.
-func execServer(t *testing.T, pods map[string]func(*command)) *rest.Config {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		pod := strings.TrimSuffix(strings.TrimPrefix(r.URL.Path, "/api/v1/namespaces/lab/pods/"), "/exec")
-		refuse := func(code int, reason metav1.StatusReason) {
-			w.Header().Set("Content-Type", "application/json")
-			w.WriteHeader(code)
-			json.NewEncoder(w).Encode(metav1.Status{
-				TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: int32(code), Reason: reason, Message: pod + " is refused",
-			})
-		}
-		serve := pods[pod]
-		switch {
-		case pod == "forbidden":
-			refuse(http.StatusForbidden, metav1.StatusReasonForbidden)
-			return
-		case serve == nil:
-			refuse(http.StatusNotFound, metav1.StatusReasonNotFound)
-			return
-		}
-		if asked := r.URL.Query()["command"]; !slices.Equal(asked, []string{"spate-engine", "records", "--until-eof", "--run", "web-1"}) || r.URL.Query().Get("container") != "engine" {
-			t.Errorf("asked for %v", r.URL.Query())
-		}
-		connection, err := (&websocket.Upgrader{Subprotocols: []string{"v5.channel.k8s.io"}}).Upgrade(w, r, nil)
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		defer connection.Close()
-		eof := make(chan struct{})
-		go func() {
-			for {
-				_, message, err := connection.ReadMessage()
-				if err != nil {
-					return
-				}
-				if bytes.Equal(message, []byte{closed, stdin}) {
-					close(eof)
-				}
-			}
-		}()
-		serve(&command{eof: eof, send: func(channel byte, text string) {
-			if err := connection.WriteMessage(websocket.BinaryMessage, append([]byte{channel}, text...)); err != nil {
-				t.Error(err)
-			}
-		}})
-		bye := websocket.FormatCloseMessage(websocket.CloseNormalClosure, "")
-		if err := connection.WriteMessage(websocket.CloseMessage, bye); err != nil {
-			t.Error(err)
-		}
-	}))
-	t.Cleanup(server.Close)
-	return &rest.Config{Host: server.URL}
-}
-
-func TestRecordsOfPodsComeAsWholeLinesThatTellThePod(t *testing.T) {
-	config := execServer(t, map[string]func(*command){
-		"lab-0": func(e *command) {
-			e.send(stderr, "records from now on\n")
-			e.send(stdout, `{"run":"web-1","flow":1}`+"\n"+`{"run":"web-1",`)
-			e.send(stdout, `"flow":2}`+"\n")
-			e.send(stderr, "2 records, 7 missed\n")
-			e.end(0)
-		},
-		"lab-1": func(e *command) {
-			e.send(stdout, `{"run":"web-1","flow":3}`+"\n")
-			e.send(stderr, "1 records, 0 missed\n")
-			e.end(0)
-		},
-	})
 	var out, said bytes.Buffer
-	if err := records(t.Context(), config, onPods("lab-0", "lab-1"), []string{"lab-0", "lab-1"}, &out, &said); err != nil {
-		t.Fatal(err)
-	}
-	for name, c := range map[string]struct {
-		text string
-		want []string
-	}{
-		"records": {out.String(), []string{`{"pod":"lab-0","run":"web-1","flow":1}`, `{"pod":"lab-0","run":"web-1","flow":2}`, `{"pod":"lab-1","run":"web-1","flow":3}`}},
-		"sayings": {said.String(), []string{"lab-0: 2 records, 7 missed", "lab-0: records from now on", "lab-1: 1 records, 0 missed"}},
-	} {
-		got := strings.Split(strings.TrimSpace(c.text), "\n")
-		slices.Sort(got)
-		if !slices.Equal(got, c.want) {
-			t.Errorf("%s: got %q, want %q", name, got, c.want)
+	printer := recordsPrinter{pod: "lab-0", lock: &sync.Mutex{}, to: &out, tell: &said}
+	for missed := range uint64(2) {
+		if err := printer.print(&enginev1.WatchRecordsResponse{RunId: "web-1", Records: []*enginev1.ConnectionRecord{record, {
+			Template: "dns", Side: enginev1.Side_SIDE_SERVER, Udp: true, LocalAddress: []byte{1, 2, 3, 4}, RemoteAddress: []byte{1, 2, 3, 5},
+		}}, Missed: missed * 7}); err != nil {
+			t.Fatal(err)
 		}
+	}
+	const want = `{"pod":"lab-0","run":"web-1","template":"web<1>","side":"client","protocol":"tcp","end_reason":"closed","flow":3,"local_address":"16.0.0.1","local_port":1025,"remote_address":"2001:2::1","remote_port":80,"start":4,"established":5,"first_byte":null,"end":6,"sent_bytes":7,"received_bytes":8,"sent_packets":9,"received_packets":10,"retransmitted_packets":11,"round_trip_ns":12}
+{"pod":"lab-0","run":"web-1","template":"dns","side":"server","protocol":"udp","end_reason":"","flow":0,"local_address":"1.2.3.4","local_port":0,"remote_address":"1.2.3.5","remote_port":0,"start":0,"established":null,"first_byte":null,"end":0,"sent_bytes":0,"received_bytes":0,"sent_packets":0,"received_packets":0,"retransmitted_packets":0,"round_trip_ns":null}
+`
+	if out.String() != want+want || printer.records != 4 || printer.missed.all != 7 || said.String() != "lab-0: records come faster than they are read: some are missed\n" {
+		t.Errorf("got %s%+v %q", out.String(), printer, said.String())
+	}
+	record.RemoteAddress = nil
+	if err := printer.print(&enginev1.WatchRecordsResponse{Records: []*enginev1.ConnectionRecord{record}}); err == nil || !strings.Contains(err.Error(), "pod lab-0: the engine gives addresses of 4 and 0 bytes") {
+		t.Errorf("got %v", err)
 	}
 }
 
-func TestWhoeverHasEnoughStillGetsWhatIsOnTheWay(t *testing.T) {
-	ctx, enough := context.WithCancel(t.Context())
-	config := execServer(t, map[string]func(*command){"lab-0": func(e *command) {
-		e.send(stdout, `{"flow":1}`+"\n")
-		enough()
-		select {
-		case <-e.eof:
-		case <-time.After(farewell - time.Second):
-			t.Error("standard input stays open")
-		}
-		e.send(stdout, `{"flow":2}`+"\n")
-		e.send(stderr, "2 records, 0 missed\n")
-		e.end(0)
-	}})
-	var out, said bytes.Buffer
-	if err := records(ctx, config, onPods("lab-0"), []string{"lab-0"}, &out, &said); err != nil {
-		t.Fatal(err)
-	}
-	if out.String() != `{"pod":"lab-0","flow":1}`+"\n"+`{"pod":"lab-0","flow":2}`+"\n" || said.String() != "lab-0: 2 records, 0 missed\n" {
-		t.Errorf("got %q and %q", out.String(), said.String())
-	}
-}
-
-func TestWhyRecordsAreMissingIsTold(t *testing.T) {
-	config := execServer(t, map[string]func(*command){
-		"refused": func(e *command) {
-			e.send(stderr, "error: the engine refuses: run \"web-1\" has no records\n")
-			e.end(1)
-		},
-		"killed": func(e *command) { e.end(137) },
-		"broken": func(e *command) { e.send(status, "?") },
-	})
-	for pod, want := range map[string][]string{
-		"refused":   {"pod refused: the engine refuses: run \"web-1\" has no records"},
-		"killed":    {"pod killed", "ended with code 137", "kubectl get pod killed -n lab"},
-		"forbidden": {"forbidden is refused", "spate-records-reader in namespace lab"},
-		"broken":    {"pod broken: error stream protocol error"},
-		"gone":      {"pod gone has gone from namespace lab", "kubectl spate result web-1"},
-	} {
-		var out, said bytes.Buffer
-		err := records(t.Context(), config, onPods(pod), []string{pod}, &out, &said)
-		if err == nil || out.Len() > 0 || said.Len() > 0 {
-			t.Errorf("%s: %v, %q, %q", pod, err, out.String(), said.String())
-			continue
-		}
-		for _, part := range want {
-			if !strings.Contains(err.Error(), part) {
-				t.Errorf("%s: %v says nothing of %q", pod, err, part)
-			}
-		}
-	}
+func TestOnlyPodsOfTheRunAreRead(t *testing.T) {
 	if _, err := podsOf(onPods("lab-0", "lab-1"), "lab-2"); err == nil || !strings.Contains(err.Error(), "must be one of lab-0, lab-1") {
 		t.Errorf("got %v", err)
 	}

@@ -13,16 +13,17 @@ func newRootCommand() *cobra.Command {
 		Long: `Traffic profiles from the command line.
 
 What is done with files needs no cluster: check manifests, see the plan that engines would get, write the packets that
-they would send to a capture, bring profiles over from TRex. What runs in a cluster came to is shown as tables, and records of their
-connections are printed while they run.`,
+they would send to a capture, bring profiles over from TRex. What runs in a cluster came to is shown as tables; records of their
+connections are printed, and packets of ports captured, while they run.`,
 		Example: `  kubectl spate validate smoke.yaml udp-64.yaml
   kubectl spate simulate smoke.yaml udp-64.yaml --pcap smoke.pcap --limit 1000
   kubectl spate result smoke
-  kubectl spate records web`,
+  kubectl spate records web
+  kubectl spate capture lab --port east -w - | wireshark -k -i -`,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl spate"},
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newValidateCommand(), newPlanCommand(), newSimulateCommand(), newImportCommand(), newResultCommand(), newRecordsCommand(), newVersionCommand())
+	root.AddCommand(newValidateCommand(), newPlanCommand(), newSimulateCommand(), newImportCommand(), newResultCommand(), newRecordsCommand(), newCaptureCommand(), newVersionCommand())
 	return root
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// How are the streams of a TRex profile in Python found? Its own client loads it, with the user's own Python.
+// What does a TRex profile in Python make? Its own client loads it, with the user's own Python.
 
 package main
 
@@ -28,7 +28,7 @@ type trexProfile struct {
 // exitNoClient is the script's where TRex's client is not installed.
 const exitNoClient = 3
 
-// load gives the profile's streams as JSON.
+// load gives the profile as JSON: a list of streams, or a stateful profile.
 func (p trexProfile) load(ctx context.Context, python string) ([]byte, error) {
 	if p.Tunables == nil {
 		p.Tunables = map[string]string{}
@@ -40,10 +40,10 @@ func (p trexProfile) load(ctx context.Context, python string) ([]byte, error) {
 	path, err := exec.LookPath(python)
 	if err != nil {
 		return nil, fmt.Errorf("%s is a TRex profile in Python, and there is no %s to load it with (%w): install Python 3, name its "+
-			"interpreter with --python, or import the profile's streams as JSON", p.File, python, err)
+			"interpreter with --python, or import the profile as JSON", p.File, python, err)
 	}
 	var out, messages bytes.Buffer
-	run := exec.CommandContext(ctx, path, "-c", trexProfileScript, string(asked))
+	run := exec.CommandContext(ctx, path, "-W", "ignore", "-c", trexProfileScript, string(asked))
 	run.Stdout, run.Stderr = &out, &messages
 	err = run.Run()
 	var ended *exec.ExitError

@@ -26,12 +26,15 @@ import (
 
 	spatev1 "spate.dev/operator/api/v1alpha1"
 	"spate.dev/operator/internal/controller/generator"
+	livecontroller "spate.dev/operator/internal/controller/live"
 	"spate.dev/operator/internal/controller/profile"
 	runs "spate.dev/operator/internal/controller/run"
 	"spate.dev/operator/internal/controller/snapshot"
 	"spate.dev/operator/internal/controller/stream"
 	"spate.dev/operator/internal/engine"
+	"spate.dev/operator/internal/live"
 	"spate.dev/operator/internal/pki"
+	"spate.dev/operator/internal/plan"
 	"spate.dev/operator/internal/podspec"
 )
 
@@ -43,6 +46,14 @@ func newScheme() *runtime.Scheme {
 	utilruntime.Must(spatev1.AddToScheme(scheme))
 	return scheme
 }
+
+// A leader whose API server is silent tries to renew its lease until the deadline, then to give it back for half of that again, and only
+// then ends. All of it must be over before another leads.
+const (
+	leaseDuration = 15 * time.Second
+	renewDeadline = 7 * time.Second
+	retryPeriod   = 2 * time.Second
+)
 
 func newManager(config *rest.Config, o *options) (ctrl.Manager, error) {
 	config.QPS, config.Burst = 50, 100
@@ -63,9 +74,9 @@ func newManager(config *rest.Config, o *options) (ctrl.Manager, error) {
 		LeaderElectionID:              "spate-operator",
 		LeaderElectionNamespace:       o.namespace,
 		LeaderElectionReleaseOnCancel: true,
-		LeaseDuration:                 ptr.To(15 * time.Second),
-		RenewDeadline:                 ptr.To(10 * time.Second),
-		RetryPeriod:                   ptr.To(2 * time.Second),
+		LeaseDuration:                 ptr.To(leaseDuration),
+		RenewDeadline:                 ptr.To(renewDeadline),
+		RetryPeriod:                   ptr.To(retryPeriod),
 		GracefulShutdownTimeout:       ptr.To(5 * time.Second),
 	})
 	if err != nil {
@@ -86,20 +97,33 @@ func addControllers(mgr ctrl.Manager, o *options) error {
 		Client: c, Namespace: o.namespace, Policy: o.certificates, Clock: clock.RealClock{},
 		Labels: map[string]string{podspec.LabelName: "spate-operator", podspec.LabelManagedBy: podspec.ManagedBy},
 	}
-	engines := engine.NewPool(certificates)
-	memory := &snapshot.Memory{Reader: c}
 	recorder := mgr.GetEventRecorder("spate-operator")
+	certificates.Restored = func(secret *corev1.Secret) {
+		recorder.Eventf(secret, nil, corev1.EventTypeWarning, "AuthorityRestored", "Create",
+			"the Secret was deleted and is made again: engines stay reachable, and a new authority takes over in %s", o.certificates.Propagation)
+	}
+	engines := engine.NewPool(certificates)
+	memory := &snapshot.Memory{Reader: c, Live: mgr.GetAPIReader()}
 	if err := runs.Index(context.Background(), mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
 	compiler := engine.Compiler{Binary: o.engineBinary}
+	images, err := o.engineImages()
+	if err != nil {
+		return err
+	}
+	available, err := o.memory()
+	if err != nil {
+		return err
+	}
+	shareMemory(available)
 	for name, controller := range map[string]interface{ SetupWithManager(ctrl.Manager) error }{
 		"generator": &generator.Reconciler{
 			Client: c, Live: mgr.GetAPIReader(), Events: recorder, Engines: engines, Certificates: certificates,
-			OperatorNamespace: o.namespace, EngineImage: o.engineImage, PullPolicy: corev1.PullPolicy(o.pullPolicy), PodMonitors: o.podMonitors,
+			OperatorNamespace: o.namespace, Images: images, PullPolicy: corev1.PullPolicy(o.pullPolicy), PodMonitors: o.podMonitors,
 		},
 		"profile": &profile.Reconciler{
-			Client: c, Live: mgr.GetAPIReader(), Events: recorder, Memory: memory, Compiler: compiler,
+			Client: c, Live: mgr.GetAPIReader(), Events: recorder, Memory: memory, Compiler: compiler, Inline: o.inline, Bound: plan.BoundOf(available),
 		},
 		"run":    &runs.Reconciler{Client: c, Events: recorder, Engines: engines, Memory: memory},
 		"stream": &stream.Reconciler{Client: c, Compiler: compiler},
@@ -108,5 +132,18 @@ func addControllers(mgr ctrl.Manager, o *options) error {
 			return fmt.Errorf("%s controller: %w", name, err)
 		}
 	}
-	return nil
+	return addLive(mgr, o, certificates)
+}
+
+// addLive serves readers of packets and records, on every replica.
+func addLive(mgr ctrl.Manager, o *options, certificates *pki.Store) error {
+	if o.liveAddress == "0" {
+		return nil
+	}
+	endpoint := spatev1.LiveEndpoint{Namespace: o.namespace, Service: o.liveService, Port: "live", ServerName: pki.LiveName}
+	readers := &livecontroller.Reconciler{Client: mgr.GetClient(), Certificates: certificates, Clock: clock.RealClock{}, Endpoint: endpoint}
+	if err := readers.SetupWithManager(mgr); err != nil {
+		return fmt.Errorf("live controller: %w", err)
+	}
+	return mgr.Add(&live.Server{Client: mgr.GetClient(), Fresh: mgr.GetAPIReader(), Certificates: certificates, Address: o.liveAddress})
 }

@@ -16,6 +16,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
+	"spate.dev/operator/internal/controller/generator"
+	"spate.dev/operator/internal/controller/profile"
 	"spate.dev/operator/internal/pki"
 )
 
@@ -24,11 +26,16 @@ type options struct {
 	namespace      string
 	engineImage    string
 	pullPolicy     string
+	images         string
+	memoryLimit    string
+	inline         profile.InlineAllowed
 	engineBinary   string
 	podMonitors    bool
 	leaderElection bool
 	metricsAddress string
 	healthAddress  string
+	liveAddress    string
+	liveService    string
 	logLevel       string
 	logFormat      string
 	certificates   pki.Policy
@@ -41,6 +48,12 @@ func parse(args []string) (*options, error) {
 		"the operator's own namespace: its lease and its certificate authority live there (env POD_NAMESPACE)")
 	f.StringVar(&o.engineImage, "engine-image", env("ENGINE_IMAGE", "localhost/spate/engine:dev"),
 		"image of engine pods whose generator names none (env ENGINE_IMAGE)")
+	f.StringVar(&o.memoryLimit, "memory-limit", "",
+		"memory that the operator may take, spate-engine which tries plans included, such as 1Gi: plans that would take more are refused. That of its control group when empty")
+	f.StringVar(&o.images, "engine-images", os.Getenv("ENGINE_IMAGES"),
+		"images beside --engine-image that generators may name, with commas between them: whole references, or beginnings that end in * (env ENGINE_IMAGES)")
+	f.BoolVar(&o.inline.SecretVolumes, "inline-secret-volumes", false, "allow generators within profiles volumes with Secrets")
+	f.BoolVar(&o.inline.ForeignNetworks, "inline-foreign-networks", false, "allow generators within profiles ports on networks of other namespaces")
 	f.StringVar(&o.pullPolicy, "engine-image-pull-policy", string(corev1.PullIfNotPresent), "Always, IfNotPresent or Never")
 	f.StringVar(&o.engineBinary, "engine-binary", env("ENGINE_BINARY", "/usr/local/bin/spate-engine"),
 		"spate-engine, for trying plans before they are sent; nothing is tried where it is missing (env ENGINE_BINARY)")
@@ -49,6 +62,10 @@ func parse(args []string) (*options, error) {
 	f.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080",
 		"where the operator's own metrics are served, in plain HTTP and to everyone (they hold no names of users' objects); 0 for nowhere")
 	f.StringVar(&o.healthAddress, "health-probe-bind-address", ":8081", "where /healthz and /readyz are served")
+	f.StringVar(&o.liveAddress, "live-bind-address", ":7480",
+		"where those who read packets and records live are served, through the API server and by their own keys; 0 for nowhere")
+	f.StringVar(&o.liveService, "live-service", env("LIVE_SERVICE", "spate-live"),
+		"the Service in the operator's namespace whose port `live` leads to --live-bind-address (env LIVE_SERVICE)")
 	f.StringVar(&o.logLevel, "log-level", "info", "debug, info or error")
 	f.StringVar(&o.logFormat, "log-format", "json", "json or console")
 	f.DurationVar(&o.certificates.CALifetime, "ca-lifetime", o.certificates.CALifetime, "validity of the certificate authority")
@@ -68,11 +85,22 @@ func parse(args []string) (*options, error) {
 	return o, o.validate()
 }
 
+// engineImages are those that generators may run.
+func (o *options) engineImages() (generator.Images, error) {
+	return generator.ParseImages(o.engineImage, o.images)
+}
+
 func (o *options) validate() error {
+	if _, err := o.engineImages(); err != nil {
+		return fmt.Errorf("--engine-images: %w", err)
+	}
 	switch corev1.PullPolicy(o.pullPolicy) {
 	case corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever:
 	default:
 		return fmt.Errorf("--engine-image-pull-policy %q: must be Always, IfNotPresent or Never", o.pullPolicy)
+	}
+	if _, err := o.memory(); err != nil {
+		return fmt.Errorf("--memory-limit %q: %w", o.memoryLimit, err)
 	}
 	if o.logFormat != "json" && o.logFormat != "console" {
 		return fmt.Errorf("--log-format %q: must be json or console", o.logFormat)

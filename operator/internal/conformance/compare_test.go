@@ -273,18 +273,34 @@ func TestDescriptionsThatAreNotKnown(t *testing.T) {
 	}
 }
 
-func TestOneCoreSendsWhatCannotBeShared(t *testing.T) {
-	for text, want := range map[string]bool{
-		`[{"core_id": -1, "mode": {"type": "continuous"}}]`:                                     false,
-		`[{"core_id": 0, "mode": {"type": "continuous"}}]`:                                      true,
-		`[{"core_id": 0}, {"core_id": 1}]`:                                                      false,
-		`[{"core_id": -1, "mode": {"type": "single_burst", "total_pkts": 2}}]`:                  false,
-		`[{"core_id": -1}, {"core_id": -1, "mode": {"type": "single_burst", "total_pkts": 1}}]`: true,
-		`[{"core_id": -1, "mode": {"type": "multi_burst", "pkts_per_burst": 1}}]`:               true,
+func TestCoresThatSendAreThoseOfTRex(t *testing.T) {
+	const (
+		split   = `{"core_id": -1, "mode": {"type": "continuous"}}`
+		latency = `{"core_id": -1, "mode": {"type": "continuous"}, "flow_stats": {"enabled": true, "rule_type": "latency"}}`
+		counted = `{"core_id": -1, "mode": {"type": "continuous"}, "flow_stats": {"enabled": true, "rule_type": "stats"}}`
+	)
+	for text, want := range map[string]int{
+		split:                            2,
+		split + `, ` + latency:           2,
+		latency:                          1,
+		latency + `, ` + latency:         1,
+		counted:                          2,
+		latency + `, {"core_id": 0}`:     1,
+		latency + `, {"core_id": 1}`:     2,
+		`{"core_id": 0}`:                 1,
+		`{"core_id": 0}, {"core_id": 1}`: 2,
+		latency + `, {"core_id": -1, "enabled": false}`:                                1,
+		`{"core_id": -1, "mode": {"type": "single_burst", "total_pkts": 2}}`:           2,
+		`{"core_id": -1, "mode": {"type": "single_burst", "total_pkts": 1}}`:           1,
+		split + `, {"core_id": -1, "mode": {"type": "single_burst", "total_pkts": 1}}`: 2,
+		`{"core_id": -1, "mode": {"type": "multi_burst", "pkts_per_burst": 1}}`:        1,
 	} {
-		profile, err := ReadProfile([]byte(text))
-		if err != nil || profile.oneCore != want {
-			t.Errorf("%s: got %v %v", text, profile.oneCore, err)
+		profile, err := ReadProfile([]byte("[" + text + "]"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := cores(profile.described, 2); got != want {
+			t.Errorf("%s: got %d, want %d", text, got, want)
 		}
 	}
 }

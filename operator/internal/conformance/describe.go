@@ -15,8 +15,9 @@ type description struct {
 	Packet struct {
 		Binary []byte `json:"binary"`
 	} `json:"packet"`
-	Core int `json:"core_id"`
-	Mode struct {
+	Enabled *bool `json:"enabled"`
+	Core    int   `json:"core_id"`
+	Mode    struct {
 		Type     string `json:"type"`
 		Packets  int    `json:"total_pkts"`
 		PerBurst int    `json:"pkts_per_burst"`
@@ -82,18 +83,29 @@ type stream struct {
 // exact tells that nothing is free.
 func (s *stream) exact() bool { return !s.latency && len(s.random) == 0 && len(s.sums) == 0 }
 
-// oneCore tells whether TRex sends the streams from one core alone: where all are pinned to the same, or a burst is too
-// short for two.
-func oneCore(all []description) bool {
-	pinned := len(all) > 0
+// cores tells how many of some cores TRex sends the streams from: its simulator shares its packets out over these. A stream
+// with numbers in its packets (latency) is the first core's, a pinned one that core's, and a burst is the first's if it is too short
+// for all.
+func cores(all []description, of int) int {
+	active := map[int]bool{}
 	for _, d := range all {
-		if d.Mode.Type == "single_burst" && d.Mode.Packets < 2 || d.Mode.Type == "multi_burst" && d.Mode.PerBurst < 2 {
-			return true
+		switch {
+		case d.Enabled != nil && !*d.Enabled:
+		case d.latency():
+			active[0] = true
+		case d.Core >= 0:
+			active[d.Core] = true
+		case d.Mode.Type == "single_burst" && d.Mode.Packets < of || d.Mode.Type == "multi_burst" && d.Mode.PerBurst < of:
+			active[0] = true
+		default:
+			return of
 		}
-		pinned = pinned && d.Core >= 0 && d.Core == all[0].Core
 	}
-	return pinned
+	return max(1, len(active))
 }
+
+// latency tells whether the packets have numbers and times in them.
+func (d *description) latency() bool { return d.FlowStats.Enabled && d.FlowStats.Rule == "latency" }
 
 func describe(all []description) ([]*stream, error) {
 	streams := make([]*stream, len(all))
@@ -112,7 +124,7 @@ func (d *description) stream() (*stream, error) {
 	if missing := leastFrame - len(base); missing > 0 {
 		base = append(base, make([]byte, missing)...)
 	}
-	s := &stream{base: base, anyhow: make([]bool, len(base)), free: make([]byte, len(base)), latency: d.FlowStats.Enabled && d.FlowStats.Rule == "latency"}
+	s := &stream{base: base, anyhow: make([]bool, len(base)), free: make([]byte, len(base)), latency: d.latency()}
 	s.written(0, addressBytes)
 	if d.FlowStats.Enabled {
 		s.marked()

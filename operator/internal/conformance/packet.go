@@ -14,8 +14,8 @@ import (
 // Profile tells packets that are as TRex sends them.
 type Profile struct {
 	streams []*stream
-	// oneCore sends all of it.
-	oneCore bool
+	// described as TRex's client sends it.
+	described []description
 }
 
 // ReadProfile reads a profile as TRex's client sends it.
@@ -28,7 +28,7 @@ func ReadProfile(data []byte) (*Profile, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Profile{streams, oneCore(all)}, nil
+	return &Profile{streams, all}, nil
 }
 
 // compare tells how a packet differs from TRex's own; nil if it does not, but for what is free.

@@ -93,7 +93,7 @@ func planned(name string, imported *trex.Imported) ([]byte, error) {
 		documents = append(documents, text)
 		return err
 	}
-	err := write(imported.Profile)
+	err := write(imported.Profiles[0])
 	for _, s := range imported.Streams {
 		err = errors.Join(err, write(s))
 	}
@@ -121,7 +121,7 @@ func planned(name string, imported *trex.Imported) ([]byte, error) {
 	if len(problems) > 0 {
 		return nil, fmt.Errorf("plan: %w", problems[0])
 	}
-	return plan.Text(resolved.Plan(plan.Identity{RunID: name, Tag: 1}))
+	return plan.Text(resolved.PlanWithData(plan.Identity{RunID: name, Tag: 1}))
 }
 
 // objectName makes a file's name into an object's.
@@ -137,9 +137,9 @@ func (r Runner) Compare(ctx context.Context, c *Case, run Run) error {
 	if err != nil {
 		return err
 	}
-	flag, limit := "--worker-limit", mostPackets/run.Workers
-	if c.profile.oneCore {
-		flag, limit = "--limit", mostPackets
+	flag, limit := "--limit", mostPackets
+	if sending := cores(c.profile.described, run.Workers); sending > 1 {
+		flag, limit = "--worker-limit", mostPackets/sending
 	}
 	got, err := r.simulate(ctx, c, run.Workers, flag, limit)
 	if err != nil {

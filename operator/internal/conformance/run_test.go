@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -109,10 +110,7 @@ func TestTheEngineSendsWhatIsDescribed(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(folder, "one.json"), []byte(described(frame)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	want := make([]Packet, mostPackets)
-	for i := range want {
-		want[i] = Packet{time.Duration(i) * time.Millisecond, bytes.Clone(frame)}
-	}
+	want := everyMillisecond(frame)
 	c, err := Load(folder, "one")
 	if err != nil {
 		t.Fatal(err)
@@ -126,6 +124,49 @@ func TestTheEngineSendsWhatIsDescribed(t *testing.T) {
 		altered := append(bytes.Clone(frame[:59]), 'y')
 		capture(t, filepath.Join(folder, "one"+run.suffix), append(want[:99:99], Packet{want[99].At, altered}))
 		if err := runner.Compare(context.Background(), c, run); err == nil || !strings.Contains(err.Error(), "packet 100: byte 59") {
+			t.Errorf("%d workers: got %v", run.Workers, err)
+		}
+	}
+}
+
+// everyMillisecond is what one core sends.
+func everyMillisecond(frame []byte) []Packet {
+	all := make([]Packet, mostPackets)
+	for i := range all {
+		all[i] = Packet{time.Duration(i) * time.Millisecond, bytes.Clone(frame)}
+	}
+	return all
+}
+
+// TestOneWorkerSendsWhatHasLatency: all packets of TRex's two cores are the first's then.
+func TestOneWorkerSendsWhatHasLatency(t *testing.T) {
+	engine := os.Getenv("SPATE_ENGINE")
+	if engine == "" {
+		t.Skip("SPATE_ENGINE is not set; run `make operator-test`")
+	}
+	folder, frame := t.TempDir(), udpFrame(80)
+	latency := strings.Replace(described(frame), `"flow_stats": {"enabled": false}`, `"flow_stats": {"enabled": true, "stream_id": 7, "rule_type": "latency"}`, 1)
+	if err := os.WriteFile(filepath.Join(folder, "one.json"), []byte(latency), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := Load(folder, "one")
+	if err != nil {
+		t.Fatal(err)
+	}
+	runner := Runner{Engine: engine, Scratch: t.TempDir()}
+	sent, err := runner.simulate(t.Context(), c, 1, "--limit", mostPackets)
+	if err != nil || len(sent) != mostPackets || sent[99].At != 99*time.Millisecond {
+		t.Fatalf("got %d packets, %v", len(sent), err)
+	}
+	for _, run := range Runs {
+		want := slices.Clone(sent)
+		capture(t, filepath.Join(folder, "one"+run.suffix), want)
+		if err := runner.Compare(context.Background(), c, run); err != nil {
+			t.Errorf("%d workers: %v", run.Workers, err)
+		}
+		want[99].At += 2 * Slack
+		capture(t, filepath.Join(folder, "one"+run.suffix), want)
+		if err := runner.Compare(context.Background(), c, run); err == nil || !strings.Contains(err.Error(), "packet 100: want it at") {
 			t.Errorf("%d workers: got %v", run.Workers, err)
 		}
 	}

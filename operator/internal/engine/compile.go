@@ -5,18 +5,22 @@ package engine
 // This file answers: would an engine take this plan?
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 
 	"spate.dev/operator/internal/engine/enginev1"
 )
@@ -41,10 +45,15 @@ type Checked struct {
 // Check returns what the engine says of a plan; nothing if there is no engine to try. Plans with captures on volumes are not
 // tried: they are on the engines' nodes only.
 func (c Compiler) Check(ctx context.Context, plan *enginev1.Plan) (checked Checked, err error) {
-	if !c.there() || OnVolume(plan) {
+	return c.CheckWritten(ctx, plan, encoded(plan))
+}
+
+// CheckWritten is Check for a plan too large to be had at once: outline has all of it but bytes, and write writes it encoded.
+func (c Compiler) CheckWritten(ctx context.Context, outline *enginev1.Plan, write func(io.Writer) error) (checked Checked, err error) {
+	if !c.there() || OnVolume(outline) {
 		return checked, nil
 	}
-	out, refused, err := c.run(ctx, plan)
+	out, refused, err := c.run(ctx, write)
 	checked.Refused = refused
 	if err == nil && refused == nil {
 		checked.Warned = warnings(out)
@@ -67,7 +76,7 @@ func (c Compiler) there() bool {
 // Resolve gives a plan with each template's capture replaced by what it comes to: programs, payloads, protocol and destination
 // port; or what the engine would refuse it for.
 func (c Compiler) Resolve(ctx context.Context, plan *enginev1.Plan) (resolved *enginev1.Plan, refused []Violation, err error) {
-	out, refused, err := c.run(ctx, plan, "--resolved")
+	out, refused, err := c.run(ctx, encoded(plan), "--resolved")
 	if err != nil || len(refused) > 0 {
 		return nil, refused, err
 	}
@@ -78,18 +87,41 @@ func (c Compiler) Resolve(ctx context.Context, plan *enginev1.Plan) (resolved *e
 	return resolved, nil, nil
 }
 
-// run compiles a plan, and gives what is printed or why the plan is refused.
-func (c Compiler) run(ctx context.Context, plan *enginev1.Plan, flags ...string) (output []byte, refused []Violation, err error) {
-	text, err := protojson.Marshal(plan)
-	if err != nil {
-		return nil, nil, err
+// encoded writes a plan that is had at once.
+func encoded(plan *enginev1.Plan) func(io.Writer) error {
+	return func(w io.Writer) error {
+		bytes, err := proto.Marshal(plan)
+		if err == nil {
+			_, err = w.Write(bytes)
+		}
+		return err
 	}
+}
+
+// run compiles a plan, and gives what is printed or why the plan is refused.
+func (c Compiler) run(ctx context.Context, write func(io.Writer) error, flags ...string) (output []byte, refused []Violation, err error) {
 	ctx, cancel := context.WithTimeout(ctx, compileLimit)
 	defer cancel()
 	var out, complaints bytes.Buffer
-	command := exec.CommandContext(ctx, c.Binary, append([]string{"compile", "--plan", "-"}, flags...)...) //nolint:gosec // the operator's own flag
-	command.Stdin, command.Stdout, command.Stderr = bytes.NewReader(text), &out, &complaints
-	err = command.Run()
+	command := exec.CommandContext(ctx, c.Binary, append([]string{"compile", "--plan", "-", "--format", "binary"}, flags...)...) //nolint:gosec // the operator's own flag
+	command.Stdout, command.Stderr = &out, &complaints
+	stdin, err := command.StdinPipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := command.Start(); err != nil {
+		return nil, nil, fmt.Errorf("%s compile: %w", c.Binary, err)
+	}
+	written := bufio.NewWriterSize(stdin, 64<<10)
+	unwritten := write(written)
+	if unwritten == nil {
+		unwritten = written.Flush()
+	}
+	_ = stdin.Close()
+	err = command.Wait()
+	if unwritten != nil && !errors.Is(unwritten, syscall.EPIPE) { // of what reads no more, what it says tells why
+		return nil, nil, unwritten
+	}
 	var exit *exec.ExitError
 	switch {
 	case err == nil:

@@ -17,7 +17,7 @@ import (
 func compiler(t *testing.T, text string, stream, code int) Compiler {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "spate-engine")
-	script := fmt.Sprintf("#!/bin/sh\ncat > /dev/null\necho '%s' >&%d\n[ \"$4\" != --resolved ] || echo resolved >&2\nexit %d\n", text, stream, code)
+	script := fmt.Sprintf("#!/bin/sh\ncat > /dev/null\necho '%s' >&%d\n[ \"$6\" != --resolved ] || echo resolved >&2\nexit %d\n", text, stream, code)
 	if err := os.WriteFile(path, []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}

@@ -35,6 +35,8 @@ type Target struct {
 	ServerName string
 }
 
+func (t Target) local() bool { return strings.HasPrefix(t.Address, "unix:") }
+
 // unused connections are closed after this time.
 const idleAfter = 5 * time.Minute
 
@@ -60,7 +62,7 @@ func NewPool(source CredentialSource) *Pool {
 // Client returns a client of the engine. It does not wait for a connection; calls do, until their deadline.
 func (p *Pool) Client(ctx context.Context, target Target) (*Client, error) {
 	creds, version := insecure.NewCredentials(), [sha256.Size]byte{}
-	if !strings.HasPrefix(target.Address, "unix:") {
+	if !target.local() {
 		c, err := p.source.Credentials(ctx, target.ServerName)
 		if err != nil {
 			return nil, err
@@ -105,12 +107,12 @@ func (p *Pool) closeIdle() {
 	}
 }
 
-func dial(target Target, creds credentials.TransportCredentials) (*grpc.ClientConn, error) {
+func dial(target Target, creds credentials.TransportCredentials, options ...grpc.DialOption) (*grpc.ClientConn, error) {
 	address := target.Address
-	if !strings.HasPrefix(address, "unix:") {
+	if !target.local() {
 		address = "passthrough:///" + address // a pod's IP needs no resolver
 	}
-	return grpc.NewClient(address,
+	return grpc.NewClient(address, append([]grpc.DialOption{
 		grpc.WithTransportCredentials(creds),
 		grpc.WithNoProxy(),
 		grpc.WithConnectParams(grpc.ConnectParams{
@@ -118,6 +120,6 @@ func dial(target Target, creds credentials.TransportCredentials) (*grpc.ClientCo
 			MinConnectTimeout: 2 * time.Second,
 		}),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 20 * time.Second, Timeout: 5 * time.Second}),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20)), // statistics of 20,000 streams
-	)
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64 << 20)), // statistics of 20,000 streams
+	}, options...)...)
 }

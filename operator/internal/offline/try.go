@@ -15,9 +15,9 @@ import (
 	"spate.dev/operator/internal/plan"
 )
 
-// PlanOf a profile, for all engines together.
+// PlanOf a profile, for all engines together, with the bytes of Secrets in the files.
 func PlanOf(profile *spatev1.TrafficProfile, resolved *plan.Resolved) *enginev1.Plan {
-	return resolved.Plan(plan.Identity{RunID: profile.Name, Tag: 1, Profile: profile.Name, Namespace: profile.Namespace})
+	return resolved.PlanWithData(plan.Identity{RunID: profile.Name, Tag: 1, Profile: profile.Name, Namespace: profile.Namespace})
 }
 
 // trying is an engine that looks at objects.

@@ -125,12 +125,10 @@ func (a *Authority) Advance(now time.Time) (changed bool, err error) {
 		return true, nil
 	}
 	if a.next == nil && !now.Before(renewAt(a.signer.cert)) {
-		next, err := newCA(a.policy, now)
-		if err != nil {
+		if err := a.succeed(now); err != nil {
 			return false, err
 		}
-		a.next, changed = &next, true
-		a.trusted = append(a.trusted, next.cert)
+		changed = true
 	}
 	kept := a.trusted[:0:0]
 	for _, c := range a.trusted {
@@ -142,6 +140,20 @@ func (a *Authority) Advance(now time.Time) (changed bool, err error) {
 		a.trusted, changed = kept, true
 	}
 	return changed, nil
+}
+
+// succeed makes a successor that is only trusted yet, unless there is one.
+func (a *Authority) succeed(now time.Time) error {
+	if a.next != nil {
+		return nil
+	}
+	next, err := newCA(a.policy, now)
+	if err != nil {
+		return err
+	}
+	a.next = &next
+	a.trusted = append(a.trusted, next.cert)
+	return nil
 }
 
 // NextEvent is the instant at which Advance will have something to do.

@@ -18,6 +18,9 @@ import (
 // OperatorName is the identity of the operator: engines accept calls from no other.
 const OperatorName = "operator.spate.dev"
 
+// LiveName is the identity of the operator to those who read packets and records from it.
+const LiveName = "live.spate.dev"
+
 // ServerName is the identity of all engines of a generator.
 func ServerName(namespace, generator string) string {
 	return fmt.Sprintf("%s.%s.engine.spate.dev", generator, namespace)

@@ -32,9 +32,13 @@ type Store struct {
 	Labels    map[string]string
 	Policy    Policy
 	Clock     clock.PassiveClock
+	// Restored, if set, is called with the Secret that was made again after its deletion.
+	Restored func(*corev1.Secret)
 
-	mu     sync.Mutex
-	issued map[string][]byte // the operator's client certificate, held in memory only
+	mu sync.Mutex
+	// The operator's own certificates, held in memory only: to call engines, and to serve readers.
+	client, live map[string][]byte
+	last         map[string][]byte // the authority's Secret as it was last: what engines trust if it is deleted
 }
 
 // Authority returns the authority as it must be now, making or renewing it if that is due.
@@ -43,7 +47,7 @@ func (s *Store) Authority(ctx context.Context) (*Authority, error) {
 	key := client.ObjectKey{Namespace: s.Namespace, Name: SecretName}
 	err := s.Client.Get(ctx, key, secret)
 	if apierrors.IsNotFound(err) {
-		return s.create(ctx)
+		return s.missing(ctx)
 	}
 	if err != nil {
 		return nil, err
@@ -53,17 +57,26 @@ func (s *Store) Authority(ctx context.Context) (*Authority, error) {
 		return nil, fmt.Errorf("the Secret %s is damaged (delete it to have a new one made): %w", key, err)
 	}
 	changed, err := a.Advance(s.Clock.Now())
-	if err != nil || !changed {
-		return a, err
+	if err == nil && changed {
+		if secret.Data, err = a.Data(); err == nil {
+			err = s.Client.Update(ctx, secret)
+		}
 	}
-	if secret.Data, err = a.Data(); err != nil {
+	if err != nil {
 		return nil, err
 	}
-	return a, s.Client.Update(ctx, secret)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last = secret.Data
+	return a, nil
 }
 
-func (s *Store) create(ctx context.Context) (*Authority, error) {
-	a, err := NewAuthority(s.Policy, s.Clock.Now())
+// missing makes the Secret that is not there: a new authority, or after a deletion the one that all engines trust, with a successor
+// that takes over when they trust it, too. So a deletion renews the authority and cuts off no engine.
+func (s *Store) missing(ctx context.Context) (*Authority, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a, err := s.successor()
 	if err != nil {
 		return nil, err
 	}
@@ -71,11 +84,38 @@ func (s *Store) create(ctx context.Context) (*Authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a, s.Client.Create(ctx, &corev1.Secret{
+	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: SecretName, Labels: maps.Clone(s.Labels)},
 		Type:       corev1.SecretTypeTLS,
 		Data:       data,
-	})
+	}
+	err = s.Client.Create(ctx, secret)
+	switch {
+	case apierrors.IsAlreadyExists(err) && s.last != nil: // the cache is behind
+		return ParseAuthority(s.Policy, s.last)
+	case err != nil:
+		return nil, err
+	case s.last != nil && s.Restored != nil:
+		s.Restored(secret)
+	}
+	s.last = data
+	return a, nil
+}
+
+// successor is the last authority with one to follow it; a new one if there was none.
+func (s *Store) successor() (*Authority, error) {
+	now := s.Clock.Now()
+	if s.last == nil {
+		return NewAuthority(s.Policy, now)
+	}
+	a, err := ParseAuthority(s.Policy, s.last)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := a.Advance(now); err != nil {
+		return nil, err
+	}
+	return a, a.succeed(now)
 }
 
 // Credentials are what a connection to an engine needs. The version changes with the trust bundle; the client
@@ -108,17 +148,40 @@ func (s *Store) Credentials(ctx context.Context, serverName string) (Credentials
 }
 
 func (s *Store) clientCertificate(ctx context.Context) (*tls.Certificate, error) {
+	return s.certificate(ctx, &s.client, (*Authority).Client)
+}
+
+// certificate returns the one that is kept, issued again where it is due.
+func (s *Store) certificate(ctx context.Context, kept *map[string][]byte, issue func(*Authority, map[string][]byte, time.Time) (map[string][]byte, time.Time, error)) (*tls.Certificate, error) {
 	a, err := s.Authority(ctx)
 	if err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.issued, _, err = a.Client(s.issued, s.Clock.Now()); err != nil {
+	if *kept, _, err = issue(a, *kept, s.Clock.Now()); err != nil {
 		return nil, err
 	}
-	cert, err := tls.X509KeyPair(s.issued[Certificate], s.issued[PrivateKey])
+	cert, err := tls.X509KeyPair((*kept)[Certificate], (*kept)[PrivateKey])
 	return &cert, err
+}
+
+// LiveServer returns the configuration for serving readers. Any certificate of a reader is taken: what it may read depends on its key.
+func (s *Store) LiveServer() *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13,
+		ClientAuth: tls.RequireAnyClientCert,
+		Time:       s.Clock.Now,
+		GetCertificate: func(info *tls.ClientHelloInfo) (*tls.Certificate, error) {
+			return s.liveCertificate(info.Context())
+		},
+	}
+}
+
+func (s *Store) liveCertificate(ctx context.Context) (*tls.Certificate, error) {
+	return s.certificate(ctx, &s.live, func(a *Authority, have map[string][]byte, now time.Time) (map[string][]byte, time.Time, error) {
+		return a.Server(LiveName, have, now)
+	})
 }
 
 // EnsureServer keeps a Secret with a server certificate for the name. The object given names the Secret and carries

@@ -47,7 +47,7 @@ func Alone(template *spatev1.ASTFTemplate, data map[spatev1.DataReference][]byte
 	if len(problems) > 0 {
 		return nil, "it needs a profile: " + problems.Message()
 	}
-	return resolved.Plan(Identity{RunID: name, Tag: 1, Profile: name, Namespace: template.Namespace}), ""
+	return resolved.PlanWithData(Identity{RunID: name, Tag: 1, Profile: name, Namespace: template.Namespace}), ""
 }
 
 func switchesTemplate(programs *spatev1.Programs) bool {

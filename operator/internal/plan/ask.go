@@ -47,21 +47,25 @@ func askOf(s *enginev1.Stream) (ask, error) {
 // replayAsks gives a replay's packets a second, and their mean size with FCS. Of a file on a volume only what is said of its
 // gaps is known.
 func replayAsks(r *enginev1.Replay) (packets, wire *big.Rat, err error) {
-	var read *capture
+	read := r.GetData().GetCapture()
 	wire = big.NewRat(packet.MinFrameBytes+packet.FCSBytes, 1)
 	if data := r.GetPcap(); data != nil {
-		if read, err = readCapture(data); err != nil {
+		whole, err := readCapture(data)
+		if err != nil {
 			return nil, nil, err
 		}
-		wire = read.wire()
+		read = whole.summary()
+	}
+	if read.GetPackets() > 0 {
+		wire = wireOf(read)
 	}
 	least := new(big.Rat).SetInt(new(big.Int).SetUint64(r.GetMinGapNs()))
 	gap := new(big.Rat)
 	switch {
 	case r.GetFixedNs() > 0:
 		gap.SetInt(new(big.Int).SetUint64(r.GetFixedNs()))
-	case read != nil && len(read.frames) > 1 && r.GetScale().GetDenominator() != 0:
-		gap.Mul(big.NewRat(read.span.Nanoseconds(), int64(len(read.frames)-1)), rational(r.GetScale()))
+	case read.GetPackets() > 1 && r.GetScale().GetDenominator() != 0:
+		gap.Mul(big.NewRat(int64(read.GetSpanNs()), int64(read.GetPackets()-1)), rational(r.GetScale()))
 	default:
 		return new(big.Rat), wire, nil
 	}

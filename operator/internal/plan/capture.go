@@ -18,6 +18,7 @@ import (
 	"github.com/gopacket/gopacket/pcapgo"
 
 	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/packet"
 )
 
@@ -99,8 +100,13 @@ func readCapture(data []byte) (*capture, error) {
 	return read, nil
 }
 
-// wire is the mean size of the packets with FCS.
-func (c *capture) wire() *big.Rat {
-	mean := big.NewRat(c.bytes, int64(len(c.frames)))
+// summary is what a plan tells of a capture whose bytes it has not.
+func (c *capture) summary() *enginev1.CaptureSummary {
+	return &enginev1.CaptureSummary{Packets: uint64(len(c.frames)), Bytes: uint64(c.bytes), SpanNs: uint64(c.span.Nanoseconds())}
+}
+
+// wireOf is the mean size of a capture's packets with FCS; it has some.
+func wireOf(c *enginev1.CaptureSummary) *big.Rat {
+	mean := big.NewRat(int64(c.GetBytes()), int64(c.GetPackets()))
 	return mean.Add(mean, big.NewRat(packet.FCSBytes, 1))
 }

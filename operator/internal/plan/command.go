@@ -40,7 +40,7 @@ type switched struct {
 type commands struct {
 	*Problems
 	program
-	data map[spatev1.DataReference][]byte
+	data data
 	// labels are the indices of the commands that have them.
 	labels map[spatev1.EntryName]uint32
 	// given are variables that something gives a value; used are those whose value something asks for, with where.
@@ -49,7 +49,7 @@ type commands struct {
 }
 
 // program makes commands into a program, one instruction each.
-func (p *Problems) commands(all []spatev1.Command, at *field.Path, data map[spatev1.DataReference][]byte) *program {
+func (p *Problems) commands(all []spatev1.Command, at *field.Path, data data) *program {
 	c := commands{Problems: p, data: data, labels: map[spatev1.EntryName]uint32{}, used: map[string]*field.Path{}}
 	c.program.program, c.numbers = &enginev1.Program{}, map[string]uint32{}
 	if len(all) > spatev1.MostCommands {

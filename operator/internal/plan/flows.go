@@ -114,6 +114,8 @@ func length(s *enginev1.Stateful, payload uint32) int64 {
 	switch content := s.GetPayloads()[payload].GetContent().(type) {
 	case *enginev1.Payload_Bytes:
 		return int64(len(content.Bytes))
+	case *enginev1.Payload_Data:
+		return int64(min(content.Data.GetBytes(), 1<<50))
 	case *enginev1.Payload_Size:
 		return int64(min(content.Size, 1<<50)) // more than any port sends
 	}

@@ -30,7 +30,7 @@ func (p *Problems) exactlyOne(at *field.Path, names string, set ...bool) bool {
 
 // payload makes a content into what the contract sends; nil where it cannot be told. Data that was not looked up makes an
 // empty one.
-func (p *Problems) payload(c *spatev1.Content, at *field.Path, data map[spatev1.DataReference][]byte) *enginev1.Payload {
+func (p *Problems) payload(c *spatev1.Content, at *field.Path, data data) *enginev1.Payload {
 	if !p.exactlyOne(at, "text, hex, base64, size and from", c.Text != "", c.Hex != "", len(c.Base64) > 0, c.Size != nil, c.From != nil) {
 		return nil
 	}
@@ -50,12 +50,15 @@ func (p *Problems) payload(c *spatev1.Content, at *field.Path, data map[spatev1.
 		length = math.MaxInt64
 	}
 	payload.Content = &enginev1.Payload_Bytes{Bytes: bytes}
+	if ref := data.ref(c.From, bytes); ref != nil {
+		payload.Content = &enginev1.Payload_Data{Data: ref}
+	}
 	payload.Fields = p.payloadFields(c.Fields, at.Child("fields"), length)
 	return payload
 }
 
 // contentBytes are those written down; nil, and known, where they are wrong.
-func (p *Problems) contentBytes(c *spatev1.Content, at *field.Path, data map[spatev1.DataReference][]byte) (bytes []byte, known bool) {
+func (p *Problems) contentBytes(c *spatev1.Content, at *field.Path, data data) (bytes []byte, known bool) {
 	switch {
 	case c.Text != "":
 		return []byte(c.Text), true
@@ -63,10 +66,10 @@ func (p *Problems) contentBytes(c *spatev1.Content, at *field.Path, data map[spa
 		return p.hexDigits(c.Hex, at.Child("hex")), true
 	case len(c.Base64) > 0:
 		return c.Base64, true
-	case data == nil:
+	case data.bytes == nil:
 		return nil, false
 	}
-	bytes, found := data[*c.From]
+	bytes, found := data.bytes[*c.From]
 	if !found {
 		p.add(spatev1.ReasonReferenceNotFound, at.Child("from"), "%s does not exist", nameOf(*c.From))
 		return nil, true

@@ -33,24 +33,44 @@ type Identity struct {
 	Marks Marks
 }
 
-// Plan gives the plan of a run, for all engines together (see ForEngine).
+// Plan gives the plan of a run, for all engines together (see ForEngine), all its frames at once. Write takes less memory.
 func (r *Resolved) Plan(id Identity) *enginev1.Plan {
+	p := r.Outline(id)
+	p.Streams = slices.Clone(p.Streams)
+	r.eachStream(func(at int, e *entry, copied int) {
+		p.Streams[at] = e.copyOf(p.Streams[at], copied)
+	})
+	return p
+}
+
+// Outline is Plan but for the bytes of frames: the copies of a stream all have the first's.
+func (r *Resolved) Outline(id Identity) *enginev1.Plan {
 	marks := id.Marks
 	if len(marks.IPv4Identification)+len(marks.IPv6FlowLabel) == 0 {
 		marks, _ = r.ChooseMarks(Marks{}, 0) // there are always enough for one plan
 	}
-	at := 0
-	for _, e := range r.entries {
-		mark := marks.take(e.stream.mark)
-		for range e.stream.count() {
-			r.streams[at].Measure.Mark = mark
-			at++
+	var mark *enginev1.Mark
+	r.eachStream(func(at int, e *entry, copied int) {
+		if copied == 0 {
+			mark = marks.take(e.stream.mark)
 		}
-	}
+		r.streams[at].Measure.Mark = mark
+	})
 	return &enginev1.Plan{
 		RunId: id.RunID, Profile: id.Profile, Namespace: id.Namespace, RunTag: uint32(id.Tag),
 		Timing: r.timing, Streams: r.streams, Reflectors: r.reflectors, Receivers: r.receivers,
 		LeaseNs: uint64(r.lease), LateAfterNs: uint64(r.lateAfter), Stateful: r.stateful,
+	}
+}
+
+// eachStream goes through the streams of all entries, each with the number of the copy.
+func (r *Resolved) eachStream(visit func(at int, e *entry, copied int)) {
+	at := 0
+	for i := range r.entries {
+		for copied := range r.entries[i].stream.count() {
+			visit(at, &r.entries[i], copied)
+			at++
+		}
 	}
 }
 

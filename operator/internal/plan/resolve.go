@@ -5,15 +5,13 @@
 package plan
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"math/big"
 	"net/netip"
 	"slices"
 	"strconv"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	spatev1 "spate.dev/operator/api/v1alpha1"
@@ -31,6 +29,8 @@ type Input struct {
 	Templates map[string]*spatev1.ASTFTemplate
 	// Data of the ConfigMaps and Secrets in the profile's namespace that streams and templates name (see DataReferences).
 	Data map[spatev1.DataReference][]byte
+	// Bound on the bytes of the plan; the zero value is none.
+	Bound Bound
 }
 
 // Resolved is a profile that can be run.
@@ -47,6 +47,11 @@ type Resolved struct {
 
 	// Entries are what was resolved of each entry, for what is changed while a run is under way.
 	Entries []spatev1.EntrySnapshot
+
+	// Secrets are the Secrets' keys that the plan refers to, in the order of its data. Plan leaves their bytes out (see PlanWithData).
+	Secrets []spatev1.DataReference
+	// secretBytes of each.
+	secretBytes [][]byte
 
 	timing *enginev1.Timing
 	lease  time.Duration
@@ -87,6 +92,7 @@ func Resolve(in Input) (*Resolved, Problems) {
 	if generator != nil && generator.Spec.CPUPolicy == spatev1.CPUShared {
 		resolved.lateAfter = sharedLateAfter
 	}
+	size := weight{bound: in.Bound}
 	entries := make([]entry, 0, len(in.Profile.Spec.Traffic))
 	for i := range in.Profile.Spec.Traffic {
 		if in.Profile.Spec.Traffic[i].TemplateRef != nil {
@@ -95,15 +101,25 @@ func Resolve(in Input) (*Resolved, Problems) {
 		e, found := resolveEntry(in, generator, i)
 		problems = append(problems, found...)
 		entries = append(entries, e)
+		if !size.stream(&e, &problems) {
+			return nil, problems
+		}
 	}
 	problems.chains(entries)
-	templates, found := templateEntries(in, generator)
+	templates, found := templateEntries(in, generator, &size)
 	problems = append(problems, found...)
+	if size.exceeded {
+		return nil, problems
+	}
 	problems.known(&in.Profile.Spec)
 	problems.thresholds(in)
 	resolved.answering(in.Profile, generator, &problems)
 	problems.checkRecords(in.Profile, generator)
 	resolved.References = references(in)
+	named := dataOf(&in)
+	for _, ref := range named.secrets {
+		resolved.Secrets, resolved.secretBytes = append(resolved.Secrets, ref), append(resolved.secretBytes, in.Data[ref])
+	}
 	if len(problems) > 0 {
 		return nil, problems
 	}
@@ -159,6 +175,9 @@ func rateField(profile *spatev1.TrafficProfile) *field.Path {
 // sharedLateAfter is what a scheduler that shares CPUs out may take; on CPUs of its own an engine judges more strictly.
 const sharedLateAfter = 20 * time.Millisecond
 
+// endlessLease is the lease of a run without a duration on a generator without one: nothing else ends it where the operator is gone.
+const endlessLease = 5 * time.Minute
+
 func timing(profile *spatev1.TrafficProfile, generator *spatev1.TrafficGenerator, problems *Problems) (*enginev1.Timing, time.Duration) {
 	read := func(text spatev1.Duration, at *field.Path) time.Duration {
 		if text == "" {
@@ -175,11 +194,15 @@ func timing(profile *spatev1.TrafficProfile, generator *spatev1.TrafficGenerator
 	if generator != nil {
 		lease = read(generator.Spec.Lease, spec.Child("generator", "lease"))
 	}
-	return &enginev1.Timing{
+	timing := &enginev1.Timing{
 		WarmupNs:   uint64(read(profile.Spec.Warmup, spec.Child("warmup"))),
 		DurationNs: uint64(read(profile.Spec.Duration, spec.Child("duration"))),
 		DrainNs:    uint64(read(profile.Spec.Drain, spec.Child("drain"))),
-	}, lease
+	}
+	if lease == 0 && timing.DurationNs == 0 {
+		lease = endlessLease
+	}
+	return timing, lease
 }
 
 // entry is one entry of a profile's traffic on its way into a plan.
@@ -202,10 +225,7 @@ func resolveEntry(in Input, generator *spatev1.TrafficGenerator, index int) (ent
 		problems = append(problems, checkPorts(e.spec, e.spec.ReceivePort != "", generator, at)...)
 		return e, problems
 	}
-	around := surroundings{options: nextHop(e.spec, generator), data: in.Data, generator: generator}
-	if around.data == nil {
-		around.data = map[spatev1.DataReference][]byte{}
-	}
+	around := surroundings{options: nextHop(e.spec, generator), data: dataOf(&in), generator: generator}
 	stream, found := checkStream(source, streamAt, around)
 	problems = append(problems, within(found)...)
 	problems = append(problems, checkPorts(e.spec, source.Measure.Flow || source.Measure.Mark != nil, generator, at)...)
@@ -444,10 +464,6 @@ func (r *Resolved) build(problems *Problems) bool {
 			names[s.Name] = string(e.spec.Name)
 		}
 		streams = append(streams, made...)
-		if len(streams) > mostStreams {
-			problems.add(spatev1.ReasonInvalidSpec, e.at, "with their copies there are %d streams so far; at most %d can run at once", len(streams), mostStreams)
-			break
-		}
 	}
 	r.streams = streams
 	return len(*problems) == before
@@ -483,7 +499,7 @@ func (e entry) streams(id uint32) ([]*enginev1.Stream, error) {
 			s.Next = &enginev1.Next{Stream: next, Times: uint64(e.spec.Next.Loops)}
 		}
 		if e.stream.Packet != nil {
-			s.Packet = e.stream.planPacket(i)
+			s.Packet = e.stream.planPacket()
 		}
 		all[i] = s
 	}
@@ -492,15 +508,21 @@ func (e entry) streams(id uint32) ([]*enginev1.Stream, error) {
 
 func copyName(entry string, index int) string { return entry + "-" + strconv.Itoa(index) }
 
-// planPacket of a copy.
-func (s *Stream) planPacket(index int) *enginev1.Packet {
-	p := s.packet
-	frame := s.Packet.Frame
-	if s.Copies != nil {
-		frame = s.Copies[index].frame(frame)
+// copyOf is the stream with the bytes of a copy, of one that has the first's.
+func (e *entry) copyOf(first *enginev1.Stream, copied int) *enginev1.Stream {
+	if e.stream.Copies == nil {
+		return first
 	}
+	own := proto.CloneOf(first)
+	own.Packet.Frame = e.stream.Copies[copied].frame(e.stream.Packet.Frame)
+	return own
+}
+
+// planPacket of the first copy.
+func (s *Stream) planPacket() *enginev1.Packet {
+	p := s.packet
 	return &enginev1.Packet{
-		Frame: frame, SourceMacFromPort: p.SourceMacFromPort, DestinationMacFromPort: p.DestinationMacFromPort,
+		Frame: s.Packet.Frame, SourceMacFromPort: p.SourceMacFromPort, DestinationMacFromPort: p.DestinationMacFromPort,
 		Checksums: p.Checksums, Lengths: p.Lengths, Sizes: p.Sizes,
 	}
 }
@@ -597,37 +619,6 @@ func StreamDigest(spec *spatev1.StatelessStreamSpec) string { return digest(*spe
 // TemplateDigest is a template's in a run's references, to tell whether it has changed since.
 func TemplateDigest(spec *spatev1.ASTFTemplateSpec) string { return digest(*spec) }
 
-// ProfileDigest is of all that starts a new run when it changes: what is run and how it is judged, not how fast it is
-// scaled, which entries are paused or have another rate, whether it is suspended, or how its history is kept.
-func ProfileDigest(profile *spatev1.TrafficProfile) string {
-	traffic := slices.Clone(profile.Spec.Traffic)
-	for i := range traffic {
-		traffic[i].Rate, traffic[i].ConnectionRate, traffic[i].Paused = "", "", false
-	}
-	return digest(struct {
-		GeneratorRef *spatev1.GeneratorReference
-		Traffic      []spatev1.TrafficEntry
-		Reflect      []spatev1.ReflectPort
-		Receive      []spatev1.ReceivePort
-		RampUp       spatev1.Duration           `json:",omitempty"` // absent, it leaves the digests of older runs as they are
-		RampUpStep   spatev1.Duration           `json:",omitempty"`
-		Mix          *spatev1.ConnectionMix     `json:",omitempty"`
-		Connections  *int64                     `json:",omitempty"`
-		DrawSeed     *int64                     `json:",omitempty"`
-		Records      *spatev1.ConnectionRecords `json:",omitempty"`
-		Duration     spatev1.Duration
-		Warmup       spatev1.Duration
-		Drain        spatev1.Duration
-		Thresholds   []spatev1.Threshold
-		Tolerance    spatev1.GeneratorTolerance
-		RunID        string
-	}{
-		profile.Spec.GeneratorRef, traffic, profile.Spec.Reflect, profile.Spec.Receive,
-		profile.Spec.RampUp, profile.Spec.RampUpStep, profile.Spec.Mix, profile.Spec.MostConnections, profile.Spec.DrawSeed, profile.Spec.Records, profile.Spec.Duration, profile.Spec.Warmup, profile.Spec.Drain,
-		profile.Spec.Thresholds, profile.Spec.GeneratorTolerance, profile.Spec.RunID,
-	})
-}
-
 // DataReferences are the ConfigMaps' and Secrets' keys that a profile's streams and templates name, each once.
 func DataReferences(profile *spatev1.TrafficProfile, streams map[string]*spatev1.StatelessStream, templates map[string]*spatev1.ASTFTemplate) []spatev1.DataReference {
 	var all []spatev1.DataReference
@@ -671,13 +662,4 @@ func templateData(source *spatev1.TemplateSource, add func(*spatev1.DataReferenc
 			}
 		}
 	}
-}
-
-func digest(value any) string {
-	text, err := json.Marshal(value)
-	if err != nil {
-		panic(err) // API types always marshal
-	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:])
 }

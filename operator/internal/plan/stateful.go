@@ -36,7 +36,7 @@ type templateEntry struct {
 }
 
 // templateEntries are those of a profile that run templates.
-func templateEntries(in Input, generator *spatev1.TrafficGenerator) ([]templateEntry, Problems) {
+func templateEntries(in Input, generator *spatev1.TrafficGenerator, size *weight) ([]templateEntry, Problems) {
 	var problems Problems
 	var all []templateEntry
 	clients, servers := map[spatev1.ObjectName]int{}, map[spatev1.ObjectName]int{}
@@ -57,6 +57,9 @@ func templateEntries(in Input, generator *spatev1.TrafficGenerator) ([]templateE
 		}
 		problems = append(problems, e.resolve(in, generator)...)
 		all = append(all, e)
+		if !size.template(&e, &problems) {
+			break
+		}
 	}
 	return all, problems
 }
@@ -72,10 +75,7 @@ func (e *templateEntry) resolve(in Input, generator *spatev1.TrafficGenerator) P
 		problems.add(spatev1.ReasonReferenceNotFound, at.Child("name"), "ASTFTemplate %q does not exist in namespace %s", name, in.Profile.Namespace)
 		return problems
 	}
-	around := surroundings{data: in.Data, generator: generator}
-	if around.data == nil {
-		around.data = map[spatev1.DataReference][]byte{}
-	}
+	around := surroundings{data: dataOf(&in), generator: generator}
 	template, wrong := checkTemplate(&found.Spec, spec, around)
 	problems = append(problems, wrong.within(at, "ASTFTemplate", name)...)
 	if template == nil {

@@ -44,8 +44,7 @@ func CheckStream(spec *spatev1.StatelessStreamSpec) (*Stream, Problems) {
 // surroundings are what a stream's own description does not tell.
 type surroundings struct {
 	options packet.Options
-	// data of ConfigMaps and Secrets; nil where it was not looked up.
-	data map[spatev1.DataReference][]byte
+	data    data
 	// generator whose volumes are read; nil where it is not known.
 	generator *spatev1.TrafficGenerator
 }

@@ -108,13 +108,16 @@ func (p *Problems) templateCapture(source *spatev1.PcapSource, at *field.Path, a
 		p.volume(source.Volume, at.Child("volume"), around.generator)
 		return &enginev1.Capture{Source: &enginev1.Capture_Path{Path: path.Join(VolumesDir, string(source.Volume.Name), source.Volume.Path)}}
 	}
-	if around.data == nil {
+	if around.data.bytes == nil {
 		return &enginev1.Capture{}
 	}
-	bytes, found := around.data[*source.From]
+	bytes, found := around.data.bytes[*source.From]
 	if !found {
 		p.add(spatev1.ReasonReferenceNotFound, at.Child("from"), "%s does not exist", nameOf(*source.From))
 		return nil
+	}
+	if ref := around.data.ref(source.From, bytes); ref != nil {
+		return &enginev1.Capture{Source: &enginev1.Capture_Data{Data: ref}}
 	}
 	return &enginev1.Capture{Source: &enginev1.Capture_Pcap{Pcap: bytes}}
 }

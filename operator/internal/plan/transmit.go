@@ -111,8 +111,8 @@ func (p *Problems) replay(r *spatev1.ReplayTransmit, at *field.Path, around surr
 	case source.Volume != nil:
 		p.volume(source.Volume, at.Child("volume"), around.generator)
 		replay.Source = &enginev1.Replay_Path{Path: path.Join(VolumesDir, string(source.Volume.Name), source.Volume.Path)}
-	case around.data != nil:
-		bytes, found := around.data[*source.From]
+	case around.data.bytes != nil:
+		bytes, found := around.data.bytes[*source.From]
 		if !found {
 			p.add(spatev1.ReasonReferenceNotFound, at.Child("from"), "%s does not exist", nameOf(*source.From))
 			break
@@ -124,6 +124,10 @@ func (p *Problems) replay(r *spatev1.ReplayTransmit, at *field.Path, around surr
 		}
 		mode.capture = read
 		replay.Source = &enginev1.Replay_Pcap{Pcap: bytes}
+		if ref := around.data.ref(source.From, bytes); ref != nil {
+			ref.Capture = read.summary()
+			replay.Source = &enginev1.Replay_Data{Data: ref}
+		}
 	}
 	return mode
 }

@@ -6,6 +6,7 @@ package podspec
 
 import (
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -19,6 +20,8 @@ func EndOf(pod *corev1.Pod) (how string, ended *corev1.ContainerStateTerminated)
 			continue
 		case t.Reason == "OOMKilled":
 			return fmt.Sprintf("exit code %d (OOMKilled: it needs more than its generator's spec.memory)", t.ExitCode), t
+		case pod.Status.Reason != "": // Evicted, Terminated (the node shuts down)
+			return fmt.Sprintf("exit code %d (%s: %s)", t.ExitCode, pod.Status.Reason, strings.TrimSpace(pod.Status.Message)), t
 		}
 		return fmt.Sprintf("exit code %d", t.ExitCode), t
 	}

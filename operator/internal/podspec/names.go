@@ -7,6 +7,10 @@ package podspec
 
 import (
 	"fmt"
+	"math"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
 
 	spatev1 "spate.dev/operator/api/v1alpha1"
 )
@@ -54,3 +58,12 @@ func TLSSecretName(generator string) string { return generator + "-engine-tls" }
 
 // PolicyName is the NetworkPolicy and the PodMonitor of a generator's pods.
 func PolicyName(generator string) string { return generator + "-engine" }
+
+// Index of a pod among its generator's, from 0; after all others if it has none.
+func Index(pod *corev1.Pod) int {
+	index, err := strconv.Atoi(pod.Labels[LabelIndex])
+	if err != nil {
+		return math.MaxInt
+	}
+	return index
+}

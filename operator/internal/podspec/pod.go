@@ -175,6 +175,9 @@ func (t Template) args(index int) []string {
 		if port.Offloads != "" && port.Offloads != spatev1.OffloadsAuto {
 			device += ",offloads=" + strings.ToLower(string(port.Offloads))
 		}
+		if port.AcceptAnyMAC {
+			device += ",mac=any"
+		}
 		args = append(args, "--port", fmt.Sprintf("%s=%s", port.Name, device))
 	}
 	for _, port := range s.Ports {
@@ -290,8 +293,9 @@ func (t Template) securityContext() *corev1.SecurityContext {
 		// DPDK asks on which NUMA node its pages lie, and places them; the default seccomp profile lets only this capability.
 		add = append(add, "SYS_NICE")
 	}
-	if t.kernelBacked() || t.punts() {
-		add = append(add, "NET_RAW", "NET_ADMIN") // packet sockets, making interfaces, and setting them up and promiscuous
+	if t.kernelBacked() || t.punts() || t.bifurcated() {
+		// Packet sockets, making interfaces, and setting them up and promiscuous; raw queues and flow rules through a kernel driver.
+		add = append(add, "NET_RAW", "NET_ADMIN")
 	}
 	return &corev1.SecurityContext{
 		AllowPrivilegeEscalation: ptr.To(false),
@@ -303,13 +307,23 @@ func (t Template) securityContext() *corev1.SecurityContext {
 }
 
 // kernelBacked tells whether a port may turn out to be a kernel interface.
-func (t Template) kernelBacked() bool {
-	for _, port := range t.Generator.Spec.Ports {
-		if port.Attachment.Network != nil && t.Attachments.Resources[string(port.Name)] == "" {
-			return true
+func (t Template) kernelBacked() bool { return len(t.Attachments.kernel(&t.Generator.Spec)) > 0 }
+
+// kernel are the ports that become kernel interfaces.
+func (a Attachments) kernel(spec *spatev1.TrafficGeneratorSpec) (names []string) {
+	for _, port := range spec.Ports {
+		if port.Attachment.Network != nil && a.Resources[string(port.Name)] == "" {
+			names = append(names, string(port.Name))
 		}
 	}
-	return false
+	return names
+}
+
+// bifurcated tells whether a port's device stays with its kernel driver.
+func (t Template) bifurcated() bool {
+	return slices.ContainsFunc(t.Generator.Spec.Ports, func(p spatev1.GeneratorPort) bool {
+		return p.Attachment.Network != nil && p.Attachment.Network.Driver == spatev1.DriverBifurcated
+	})
 }
 
 // punts tells whether a port hands packets to an interface of the pod, which the engine makes.
@@ -388,14 +402,22 @@ func NetworkNamespace(generator *spatev1.TrafficGenerator, n *spatev1.NetworkAtt
 	return generator.Namespace
 }
 
-// Grade says whether numbers from the generator can be relied on, and why not.
-func Grade(spec *spatev1.TrafficGeneratorSpec) (spatev1.MeasurementGrade, []string) {
+// Grade says whether numbers from the generator can be relied on, and why not. Attachments are nil while they are not known.
+func Grade(spec *spatev1.TrafficGeneratorSpec, attachments *Attachments) (spatev1.MeasurementGrade, []string) {
 	var reasons []string
 	if spec.CPUPolicy == spatev1.CPUShared {
 		reasons = append(reasons, "cpuPolicy Shared: other work runs on the engine's CPUs")
 	}
+	if spec.CPUPolicy != spatev1.CPUShared && spec.ControlCPU == spatev1.ControlShared {
+		reasons = append(reasons, "controlCPU Shared: the control thread takes time from the first worker")
+	}
 	if spec.Hugepages.PageSize == spatev1.HugepagesNone {
 		reasons = append(reasons, "hugepages None: packet buffers live in ordinary memory")
+	}
+	if attachments != nil {
+		for _, name := range attachments.kernel(spec) {
+			reasons = append(reasons, fmt.Sprintf("port %s: its NetworkAttachmentDefinition names no device plugin's resource, so its packets pass through the kernel", name))
+		}
 	}
 	if reasons != nil {
 		return spatev1.GradeNotForMeasurement, reasons

@@ -61,7 +61,7 @@ func TestSharedPodWithoutHugepagesRunsAnywhere(t *testing.T) {
 			t.Errorf("asks for %s", name)
 		}
 	}
-	grade, reasons := Grade(&g.Spec)
+	grade, reasons := Grade(&g.Spec, nil)
 	if grade != spatev1.GradeNotForMeasurement || len(reasons) != 2 {
 		t.Errorf("%s %v", grade, reasons)
 	}
@@ -128,6 +128,15 @@ func TestOffloadsArePassedOn(t *testing.T) {
 	}
 }
 
+func TestPortsThatAcceptAnyMACSaySo(t *testing.T) {
+	g := generator()
+	g.Spec.Ports[0].Offloads, g.Spec.Ports[0].AcceptAnyMAC = spatev1.OffloadsNone, true
+	args := strings.Join(Template{Generator: g}.Pod(0, 0).Spec.Containers[0].Args, " ")
+	if !strings.Contains(args, "--port east=kernel:east,offloads=none,mac=any ") || strings.Count(args, "mac=") != 1 {
+		t.Errorf("args %s", args)
+	}
+}
+
 func TestVirtualFunctionsAreRequestedAndNeedNoNetworkCapabilities(t *testing.T) {
 	resources := map[string]string{"east": "vendor.example/vf", "west": "vendor.example/vf"}
 	c := Template{Generator: generator(), Attachments: Attachments{Resources: resources}}.Pod(0, 0).Spec.Containers[0]
@@ -143,6 +152,53 @@ func TestVirtualFunctionsAreRequestedAndNeedNoNetworkCapabilities(t *testing.T) 
 	c = Template{Generator: generator()}.Pod(0, 0).Spec.Containers[0]
 	if !slices.Contains(c.SecurityContext.Capabilities.Add, "NET_RAW") || !slices.Contains(c.SecurityContext.Capabilities.Drop, "ALL") {
 		t.Errorf("capabilities %+v", c.SecurityContext.Capabilities)
+	}
+}
+
+func TestBifurcatedDevicesNeedNetworkCapabilities(t *testing.T) {
+	g := generator()
+	resources := Attachments{Resources: map[string]string{"east": "vendor.example/vf", "west": "vendor.example/vf"}}
+	g.Spec.Ports[0].Attachment.Network.Driver = spatev1.DriverBifurcated
+	c := Template{Generator: g, Attachments: resources}.Pod(0, 0).Spec.Containers[0]
+	for _, capability := range []corev1.Capability{"NET_RAW", "NET_ADMIN", "IPC_LOCK"} {
+		if !slices.Contains(c.SecurityContext.Capabilities.Add, capability) {
+			t.Errorf("no %s among %v", capability, c.SecurityContext.Capabilities.Add)
+		}
+	}
+	if args := strings.Join(c.Args, " "); !strings.Contains(args, "--port east=attached:east") {
+		t.Errorf("args %s", args)
+	}
+	g.Spec.Ports[0].Attachment.Network.Driver = spatev1.DriverUserspace
+	if c := (Template{Generator: g, Attachments: resources}).Pod(0, 0).Spec.Containers[0]; slices.Contains(c.SecurityContext.Capabilities.Add, "NET_ADMIN") {
+		t.Error("NET_ADMIN for a device of the engine's own")
+	}
+}
+
+func TestTheGradeTellsWhatSpoilsNumbers(t *testing.T) {
+	devices := &Attachments{Resources: map[string]string{"east": "a/vf", "west": "a/vf"}}
+	for name, c := range map[string]struct {
+		change      func(*spatev1.TrafficGeneratorSpec)
+		attachments *Attachments
+		reasons     []string
+	}{
+		"devices":                 {func(*spatev1.TrafficGeneratorSpec) {}, devices, nil},
+		"a kernel interface":      {func(*spatev1.TrafficGeneratorSpec) {}, &Attachments{Resources: map[string]string{"east": "a/vf"}}, []string{"port west: "}},
+		"a shared control thread": {func(s *spatev1.TrafficGeneratorSpec) { s.ControlCPU = spatev1.ControlShared }, devices, []string{"controlCPU Shared"}},
+		"shared CPUs": {func(s *spatev1.TrafficGeneratorSpec) {
+			s.CPUPolicy, s.ControlCPU = spatev1.CPUShared, spatev1.ControlShared
+		}, devices, []string{"cpuPolicy Shared"}},
+		"ordinary memory": {func(s *spatev1.TrafficGeneratorSpec) { s.Hugepages.PageSize = spatev1.HugepagesNone }, nil, []string{"hugepages None"}},
+	} {
+		g := generator()
+		c.change(&g.Spec)
+		grade, reasons := Grade(&g.Spec, c.attachments)
+		good := len(reasons) == len(c.reasons) && (grade == spatev1.GradeMeasurement) == (len(reasons) == 0)
+		for i := range min(len(reasons), len(c.reasons)) {
+			good = good && strings.HasPrefix(reasons[i], c.reasons[i])
+		}
+		if !good {
+			t.Errorf("%s: %s %q", name, grade, reasons)
+		}
 	}
 }
 

@@ -15,25 +15,35 @@ import (
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
 	"github.com/gopacket/gopacket/pcapgo"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 	"sigs.k8s.io/yaml"
 
 	spatev1 "spate.dev/operator/api/v1alpha1"
 	"spate.dev/operator/internal/content"
 	"spate.dev/operator/internal/engine"
+	"spate.dev/operator/internal/engine/enginev1"
 )
 
-// compiling is an engine that prints an answer, and exits with a code; it keeps the plan it got.
+// compiling is an engine that prints an answer, and exits with a code; it keeps the plan it got, which is given as JSON.
 func compiling(t *testing.T, answer string, code int) (c engine.Compiler, plan func() string) {
 	t.Helper()
 	folder := t.TempDir()
 	path := filepath.Join(folder, "spate-engine")
-	script := fmt.Sprintf("#!/bin/sh\ncat > %s/plan\n[ \"$*\" = 'compile --plan - --resolved' ] || exit 9\ncat <<'END'\n%s\nEND\nexit %d\n", folder, answer, code)
+	script := fmt.Sprintf("#!/bin/sh\ncat > %s/plan\n[ \"$*\" = 'compile --plan - --format binary --resolved' ] || exit 9\ncat <<'END'\n%s\nEND\nexit %d\n", folder, answer, code)
 	if err := os.WriteFile(path, []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	return engine.Compiler{Binary: path}, func() string {
 		text, err := os.ReadFile(filepath.Join(folder, "plan"))
 		if err != nil {
+			t.Fatal(err)
+		}
+		var plan enginev1.Plan
+		if err := proto.Unmarshal(text, &plan); err != nil {
+			t.Fatal(err)
+		}
+		if text, err = protojson.Marshal(&plan); err != nil {
 			t.Fatal(err)
 		}
 		return strings.ReplaceAll(string(text), " ", "") // protojson's spaces differ from program to program

@@ -58,6 +58,7 @@ type astf struct {
 	// client and server settings of all templates.
 	client, server globalInfo
 	made           Imported
+	profile        *spatev1.TrafficProfile
 }
 
 // addresses of one of TRex's generators.
@@ -86,11 +87,11 @@ func (in *importer) importASTF(data []byte) (*Imported, error) {
 	a.client, a.server = a.settings(o, "c_glob_info"), a.settings(o, "s_glob_info")
 	templates := o.list("templates")
 	if len(templates) == 0 || len(templates) > mostStreams {
-		o.wrong("templates", "there are %d; a profile has 1 to %d", len(templates), mostStreams)
+		o.wrong("templates", "there are %d; a profile has 1 to %d, which take turns in their addresses and in being drawn", len(templates), mostStreams)
 	}
 	o.done()
 	a.servers = a.listeners(templates)
-	a.made.Profile = &spatev1.TrafficProfile{
+	a.profile = &spatev1.TrafficProfile{
 		TypeMeta:   metav1.TypeMeta{APIVersion: spatev1.GroupVersion.String(), Kind: "TrafficProfile"},
 		ObjectMeta: metav1.ObjectMeta{Name: in.name},
 		Spec: spatev1.TrafficProfileSpec{
@@ -106,6 +107,7 @@ func (in *importer) importASTF(data []byte) (*Imported, error) {
 	if len(in.problems.errs) > 0 {
 		return nil, errors.Join(in.problems.errs...)
 	}
+	a.made.Profiles = []*spatev1.TrafficProfile{a.profile}
 	a.made.ConfigMaps = a.contents.ConfigMaps
 	a.made.Notes = in.notes.all
 	return &a.made, nil
@@ -170,7 +172,7 @@ func (a *astf) template(index int, raw json.RawMessage) {
 		a.problems.add(o.path, "as ASTFTemplate %s it cannot be run: %s", t.Name, problem.Error())
 	}
 	a.made.Templates = append(a.made.Templates, t)
-	a.made.Profile.Spec.Traffic = append(a.made.Profile.Spec.Traffic, spatev1.TrafficEntry{
+	a.profile.Spec.Traffic = append(a.profile.Spec.Traffic, spatev1.TrafficEntry{
 		Name: spatev1.EntryName(a.entries.unique(entry, index+1)), TemplateRef: &spatev1.LocalReference{Name: spatev1.ObjectName(t.Name)},
 		TransmitPort: spatev1.PortName(a.options.Port), ReceivePort: spatev1.PortName(a.options.ReceivePort),
 	})

@@ -112,6 +112,9 @@ func mark(frame []byte, ip packet.HeaderAt, mark uint32) {
 
 // measure sets what is measured. Of latency TRex computes no checksum for what it writes into the payload.
 func (in *importer) measure(s *stream, m measured) {
+	if m.counted && s.spec.IsEnabled() {
+		s.mark = m.mark
+	}
 	switch {
 	case m.counted && m.ip.Kind == packet.IPv4:
 		s.spec.Measure.Mark = &spatev1.Mark{IPv4Identification: ptr.To(spatev1.IPv4MarkValue(digits(uint64(m.mark))))}

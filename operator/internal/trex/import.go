@@ -24,8 +24,6 @@ const (
 	DefaultPort = "port0"
 	// DefaultGenerator runs the profile where no other is named.
 	DefaultGenerator = "trex"
-	// mostStreams of a profile.
-	mostStreams = 512
 	// mostName leaves room for the streams' own names behind the profile's.
 	mostName = 48
 )
@@ -52,8 +50,8 @@ type Imported struct {
 	Templates []*spatev1.ASTFTemplate
 	// ConfigMaps hold what templates send and is too long for them.
 	ConfigMaps []*corev1.ConfigMap
-	// Profile that refers to them all.
-	Profile *spatev1.TrafficProfile
+	// Profiles that refer to them all: one, or several of streams that one has no room for.
+	Profiles []*spatev1.TrafficProfile
 	// Notes tell what differs in meaning, for people.
 	Notes []string
 }
@@ -73,18 +71,19 @@ func Import(name string, data []byte, o Options) (*Imported, error) {
 	if err := json.Unmarshal(data, &raw); err != nil {
 		return nil, fmt.Errorf("this is no list of TRex streams in JSON, nor a stateful profile: %w", err)
 	}
-	if len(raw) == 0 || len(raw) > mostStreams {
-		return nil, fmt.Errorf("there are %d streams; a profile has 1 to %d", len(raw), mostStreams)
+	if len(raw) == 0 || len(raw) > mostStreams*mostProfiles {
+		return nil, fmt.Errorf("there are %d streams; 1 to %d can be imported at once", len(raw), mostStreams*mostProfiles)
 	}
 	in := &importer{name: name, options: o, problems: &problems{}, notes: &notes{}}
 	for i, one := range raw {
 		in.stream(i, one)
 	}
 	in.link()
+	profiles := in.profiles()
 	if len(in.problems.errs) > 0 {
 		return nil, errors.Join(in.problems.errs...)
 	}
-	return in.imported(), nil
+	return in.imported(profiles), nil
 }
 
 func or(text, otherwise string) string {
@@ -107,21 +106,15 @@ type importer struct {
 	groups []uint64
 }
 
-// imported puts the streams and their profile together.
-func (in *importer) imported() *Imported {
-	profile := &spatev1.TrafficProfile{
-		TypeMeta:   metav1.TypeMeta{APIVersion: spatev1.GroupVersion.String(), Kind: "TrafficProfile"},
-		ObjectMeta: metav1.ObjectMeta{Name: in.name},
-		Spec:       spatev1.TrafficProfileSpec{GeneratorRef: &spatev1.GeneratorReference{Name: spatev1.ObjectName(in.options.Generator)}},
-	}
-	made := &Imported{Profile: profile}
+// imported puts the streams and their profiles together.
+func (in *importer) imported(profiles []*spatev1.TrafficProfile) *Imported {
+	made := &Imported{Profiles: profiles}
 	for _, s := range in.streams {
 		made.Streams = append(made.Streams, &spatev1.StatelessStream{
 			TypeMeta:   metav1.TypeMeta{APIVersion: spatev1.GroupVersion.String(), Kind: "StatelessStream"},
 			ObjectMeta: metav1.ObjectMeta{Name: s.object},
 			Spec:       s.spec,
 		})
-		profile.Spec.Traffic = append(profile.Spec.Traffic, s.entry)
 	}
 	in.fromPort()
 	made.Notes = in.notes.all

@@ -6,7 +6,6 @@ package trex
 
 import (
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -29,13 +28,16 @@ func label(name, otherwise string) string {
 }
 
 // labels that are taken.
-type labels []string
+type labels struct{ taken map[string]bool }
 
 // unique gives a label that is not taken: with the position behind it where need be.
 func (l *labels) unique(wanted string, position int) string {
+	if l.taken == nil {
+		l.taken = map[string]bool{}
+	}
 	for name := wanted; ; position++ {
-		if !slices.Contains(*l, name) {
-			*l = append(*l, name)
+		if !l.taken[name] {
+			l.taken[name] = true
 			return name
 		}
 		end := "-" + strconv.Itoa(position)

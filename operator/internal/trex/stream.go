@@ -40,6 +40,9 @@ type stream struct {
 	// count of its own ends after which it starts nothing more; 0 for never.
 	count uint64
 
+	// mark that its packets are counted by; 0 for none.
+	mark uint32
+
 	object string
 	spec   spatev1.StatelessStreamSpec
 	entry  spatev1.TrafficEntry

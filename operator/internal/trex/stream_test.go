@@ -84,8 +84,8 @@ func TestMeasuredStreamsAreMarkedAsByTRex(t *testing.T) {
 	var measures []spatev1.Measure
 	for i, stream := range got.Streams {
 		measures = append(measures, stream.Spec.Measure)
-		if got.Profile.Spec.Traffic[i].ReceivePort != "port0" {
-			t.Errorf("stream %d is expected at %q", i+1, got.Profile.Spec.Traffic[i].ReceivePort)
+		if got.Profiles[0].Spec.Traffic[i].ReceivePort != "port0" {
+			t.Errorf("stream %d is expected at %q", i+1, got.Profiles[0].Spec.Traffic[i].ReceivePort)
 		}
 	}
 	var want []spatev1.Measure
@@ -137,7 +137,7 @@ traffic:
 `), &want); err != nil {
 		t.Fatal(err)
 	}
-	same(t, got.Profile.Spec, want)
+	same(t, got.Profiles[0].Spec, want)
 }
 
 func TestNextByNumber(t *testing.T) {
@@ -146,7 +146,7 @@ func TestNextByNumber(t *testing.T) {
 		"by id":             {burst("a", parts{"stream_id": "11", "next_stream_id": "12"}), streamJSON(parts{"stream_id": "12", "next_stream_id": "-1", "self_start": "false"})},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := imports(t, Options{}, streams...).Profile.Spec.Traffic
+			got := imports(t, Options{}, streams...).Profiles[0].Spec.Traffic
 			if got[0].Next == nil || got[0].Next.Entry != got[1].Name {
 				t.Errorf("next %v", got[0].Next)
 			}
@@ -156,7 +156,7 @@ func TestNextByNumber(t *testing.T) {
 
 func TestAnActionCountOfOneStartsNothing(t *testing.T) {
 	got := imports(t, Options{}, burst("a", parts{"next": `"b"`, "action_count": "1"}), burst("b", parts{"self_start": "false"}))
-	if traffic := got.Profile.Spec.Traffic; traffic[0].Next != nil || traffic[1].Start != "" || got.Streams[1].Spec.IsEnabled() {
+	if traffic := got.Profiles[0].Spec.Traffic; traffic[0].Next != nil || traffic[1].Start != "" || got.Streams[1].Spec.IsEnabled() {
 		t.Errorf("%+v, b enabled: %v", traffic, got.Streams[1].Spec.IsEnabled())
 	}
 	if !strings.Contains(strings.Join(got.Notes, "\n"), "stream 2 (b): $[1].self_start") {
@@ -170,7 +170,7 @@ func TestResourcesAreCalledAfterTheirStreams(t *testing.T) {
 		streamJSON(parts{"name": `"` + long + `a"`}), streamJSON(parts{"name": `"` + long + `b"`}))
 	var names, entries []string
 	for i, stream := range got.Streams {
-		names, entries = append(names, stream.Name), append(entries, string(got.Profile.Spec.Traffic[i].Name))
+		names, entries = append(names, stream.Name), append(entries, string(got.Profiles[0].Spec.Traffic[i].Name))
 	}
 	if want := []string{"p-big-one", "p-2", "p-big-one-3", "p-4"}; !slices.Equal(names[:4], want) {
 		t.Errorf("streams %q, want %q", names, want)
@@ -242,7 +242,7 @@ func TestWhatIsNotKnownIsRefusedByName(t *testing.T) {
 
 func TestWhatIsNoListOfStreamsIsRefused(t *testing.T) {
 	for text, want := range map[string]string{
-		``: "no list of TRex streams", `{}`: "no list of TRex streams", `[]`: "there are 0 streams", `[` + strings.Repeat("0,", 512) + `0]`: "there are 513 streams",
+		``: "no list of TRex streams", `{}`: "no list of TRex streams", `[]`: "there are 0 streams", `[` + strings.Repeat("0,", 64*512) + `0]`: "there are 32769 streams",
 	} {
 		if _, err := Import("p", []byte(text), Options{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.10s: says %v without %q", text, err, want)

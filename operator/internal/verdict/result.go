@@ -31,9 +31,10 @@ type Result struct {
 	// Received with a sequence number far ahead of the expected one, or far behind.
 	SequenceTooHigh int64 `cel:"sequenceTooHigh"`
 	SequenceTooLow  int64 `cel:"sequenceTooLow"`
-	// Arrived and lost before the engine read them; belonging to no run. Both are of ports, not of streams.
+	// Arrived and lost before the engine read them; belonging to no run; and of those, for another station. All are of ports, not of streams.
 	RxMissed int64 `cel:"rxMissed"`
 	Foreign  int64 `cel:"foreign"`
+	OtherMAC int64 `cel:"otherMAC"`
 	// Packets a second, and bits a second of frames with FCS.
 	TxPps float64 `cel:"txPps"`
 	RxPps float64 `cel:"rxPps"`

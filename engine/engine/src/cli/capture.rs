@@ -20,8 +20,8 @@ const WHOLE_PACKET: u32 = 65_535;
     after_help = "Packets are copied as workers read them from the device or hand it to them; times are in nanoseconds. What the \
     reader of the capture is too slow for is counted and told at the end.\n\nExamples:\n  \
     spate-engine capture --connect unix:/run/spate.sock --port east --filter 'udp port 53' --pcap dns.pcap\n  \
-    spate-engine capture --connect unix:/run/spate.sock --port east --direction rx --max-packets 10 --pcap - | tcpdump -r -\n  \
-    kubectl exec POD -- spate-engine capture --connect unix:/run/spate.sock --port east --pcap - > east.pcap"
+    spate-engine capture --connect unix:/run/spate.sock --port east --direction rx --max-packets 10 --pcap - | tcpdump -r -\n\n\
+    In a cluster engines listen on no such socket: kubectl spate capture GENERATOR --port east -w -"
 )]
 pub struct Capture {
     /// The engine's control socket (`serve --listen`): unix:PATH.

@@ -14,7 +14,7 @@ use spate_stateful::{Emulation, EmulationError, PortLink, Scenario};
 /// From a frame's departure to its arrival.
 pub const PATH_NS: u64 = 10_000;
 /// Of initial sequence numbers: the same plan gives the same packets.
-const SEED: u64 = 1;
+const SEED: u128 = 1;
 /// Frames that a port sends in its turn.
 const BURST: usize = 64;
 

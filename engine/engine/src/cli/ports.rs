@@ -19,6 +19,8 @@ pub struct Asked {
     pub device: AskedDevice,
     /// What its device does of the work on packets.
     pub offloads: UseOffloads,
+    /// Its flows take frames whatever their destination MAC.
+    pub any_mac: bool,
 }
 
 /// A device as it is asked for.
@@ -40,16 +42,23 @@ impl FromStr for Asked {
         if name.is_empty() {
             return Err(format!("the name is empty; {usage}"));
         }
-        let (device, offloads) = match device.split_once(',') {
-            None | Some((_, "offloads=auto")) => (device.split(',').next().unwrap_or(device), UseOffloads::Auto),
-            Some((device, "offloads=all")) => (device, UseOffloads::All),
-            Some((device, "offloads=none")) => (device, UseOffloads::None),
-            Some((_, other)) => {
-                return Err(format!(
-                    "{other:?} is nothing that a port may have: offloads=auto, offloads=all or offloads=none"
-                ));
+        let mut parts = device.split(',');
+        let device = parts.next().unwrap_or(device);
+        let (mut offloads, mut any_mac) = (UseOffloads::Auto, false);
+        for option in parts {
+            match option {
+                "offloads=auto" => offloads = UseOffloads::Auto,
+                "offloads=all" => offloads = UseOffloads::All,
+                "offloads=none" => offloads = UseOffloads::None,
+                "mac=own" => any_mac = false,
+                "mac=any" => any_mac = true,
+                other => {
+                    return Err(format!(
+                        "{other:?} is nothing that a port may have: offloads=auto, offloads=all or offloads=none; mac=own or mac=any"
+                    ));
+                }
             }
-        };
+        }
         let device = match device.split_once(':').unwrap_or((device, "")) {
             ("loopback", "") => AskedDevice::Known(PortDevice::Loopback),
             ("null", "") => AskedDevice::Known(PortDevice::Null),
@@ -59,7 +68,7 @@ impl FromStr for Asked {
             ("attached", interface) if !interface.is_empty() => AskedDevice::Attached(interface.into()),
             _ => return Err(usage.into()),
         };
-        Ok(Self { name: name.into(), device, offloads })
+        Ok(Self { name: name.into(), device, offloads, any_mac })
     }
 }
 
@@ -184,7 +193,17 @@ mod tests {
         assert_eq!(asked("v=pci:01:00.1,offloads=auto"), Ok((pci(), UseOffloads::Auto)));
         assert_eq!(asked("v=pci:01:00.1,offloads=all"), Ok((pci(), UseOffloads::All)));
         assert_eq!(asked("v=pci:01:00.1,offloads=none"), Ok((pci(), UseOffloads::None)));
-        for wrong in ["v=pci:01:00.1,offloads=some", "v=pci:01:00.1,none", "v=pci:01:00.1,", "v=,offloads=none"] {
+        let any_mac = |text: &str| text.parse::<Asked>().map(|asked| (asked.any_mac, asked.offloads));
+        assert_eq!(any_mac("v=pci:01:00.1"), Ok((false, UseOffloads::Auto)));
+        assert_eq!(any_mac("v=pci:01:00.1,mac=own"), Ok((false, UseOffloads::Auto)));
+        assert_eq!(any_mac("v=pci:01:00.1,offloads=none,mac=any"), Ok((true, UseOffloads::None)));
+        for wrong in [
+            "v=pci:01:00.1,mac=other",
+            "v=pci:01:00.1,offloads=some",
+            "v=pci:01:00.1,none",
+            "v=pci:01:00.1,",
+            "v=,offloads=none",
+        ] {
             assert!(device(wrong).is_err(), "{wrong}");
         }
         for wrong in ["", "loopback", "=null", "e=kernel:", "e=pci", "e=loopback:x", "e=other:x"] {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `spate-engine serve`: an engine under the control of an operator.
 use super::site::Site;
-use crate::control::lease::Lease;
+use crate::control::lease;
 use crate::control::listen::{self, Address};
 use crate::control::observer::{NoControl, Observer};
 use crate::control::runs::Engine;
@@ -81,8 +81,7 @@ impl Serve {
         records: Option<PathBuf>,
     ) -> anyhow::Result<()> {
         let metrics = TcpListener::bind(self.metrics).await.with_context(|| format!("--metrics {}", self.metrics))?;
-        let lease = Arc::new(Lease::default());
-        let service = EngineServer::new(Service::new(engine.clone(), lease.clone(), self.site.hugepage_bytes()))
+        let service = EngineServer::new(Service::new(engine.clone(), self.site.hugepage_bytes()))
             .max_decoding_message_size(MOST_MESSAGE_BYTES)
             .max_encoding_message_size(MOST_MESSAGE_BYTES);
         let observer = ObserverServer::new(Observer::new(engine.clone()));
@@ -119,7 +118,7 @@ impl Serve {
             ended = control => ended,
             ended = only_records => ended,
             () = metrics::serve(metrics, engine.clone()) => Ok(()),
-            () = lease.enforce(&engine) => Ok(()),
+            () = lease::enforce(&engine) => Ok(()),
             signal = told_to_end() => {
                 tracing::info!(signal = signal?, "traffic stops, then the engine ends");
                 engine.shut_down("the engine was told to end", END_LIMIT).await;

@@ -91,6 +91,7 @@ impl Site {
                 device,
                 line_rate_bps: rate.map(|rate| rate.bps),
                 offloads: port.offloads,
+                any_mac: port.any_mac,
             });
         }
         let (control_cpus, worker_cpus) = share_out(&self.cpu_list()?, self.workers.into())?;

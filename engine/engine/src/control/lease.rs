@@ -1,49 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The lease: a run stops by itself when nobody with authority has called for as long as its plan says.
+//! The lease of a run: it stops by itself when no call has named it for as long as its plan says. Calls that ask for the engine
+//! as a whole (GetInfo) renew none, so that a run that nobody follows any more ends although its engine is watched.
 use super::runs::Engine;
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How often leases are looked at.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// When somebody with authority called last.
+/// When a call with authority named the run last, and for how long that holds.
 #[derive(Debug)]
-pub struct Lease(Mutex<Instant>);
-
-impl Default for Lease {
-    fn default() -> Self {
-        Self(Mutex::new(Instant::now()))
-    }
+pub struct Lease {
+    /// Zero: for ever.
+    length: Duration,
+    renewed: Mutex<Instant>,
 }
 
 impl Lease {
-    /// Somebody with authority calls.
+    /// A lease of `length_ns` that begins now; 0 never ends.
+    pub fn new(length_ns: u64) -> Self {
+        Self { length: Duration::from_nanos(length_ns), renewed: Mutex::new(Instant::now()) }
+    }
+
+    /// A call with authority names the run.
     pub fn renew(&self) {
-        *self.0.lock().unwrap_or_else(|e| e.into_inner()) = Instant::now();
+        *self.renewed.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
-    fn unheard(&self) -> Duration {
-        self.0.lock().unwrap_or_else(|e| e.into_inner()).elapsed()
+    fn has_expired(&self) -> bool {
+        !self.length.is_zero() && self.renewed.lock().unwrap_or_else(PoisonError::into_inner).elapsed() > self.length
     }
+}
 
-    /// Stops runs whose lease has run out, for ever.
-    pub async fn enforce(&self, engine: &Engine) {
-        let mut looks = tokio::time::interval(LOOK);
-        looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        loop {
-            looks.tick().await;
-            let unheard = self.unheard();
-            for held in engine.all() {
-                let lease = Duration::from_nanos(held.lease_ns);
-                if !lease.is_zero() && unheard > lease && !held.has_ended() {
-                    tracing::warn!(
-                        run = held.run().id(),
-                        ?lease,
-                        "nobody called for the time of the lease: the run stops"
-                    );
-                    held.run().stop(&format!("nobody called for the time of the lease, {lease:?}"));
-                }
+/// Stops the runs of an engine whose lease has expired, for ever.
+pub async fn enforce(engine: &Engine) {
+    let mut looks = tokio::time::interval(LOOK);
+    looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        looks.tick().await;
+        for held in engine.all() {
+            // A run that was not started sends nothing, and the other engines of its plan may take long to prepare theirs.
+            if held.lease.has_expired() && !held.has_ended() && held.run().started_at().is_some() {
+                let lease = held.lease.length;
+                tracing::warn!(
+                    run = held.run().id(),
+                    ?lease,
+                    "no call named the run for the time of its lease: it stops"
+                );
+                held.run().stop(&format!("no call named the run for the time of its lease, {lease:?}"));
             }
         }
     }

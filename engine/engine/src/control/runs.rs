@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The engine and the runs it holds: prepare, find, change, forget.
 use super::groups::{self, Group};
+use super::lease::Lease;
 use super::next_hop;
 use super::status::Refusal;
 use crate::datapath::{Change, Clock, Datapath, FlowChange, OnLink, PortInfo, Rate, Run, RunError, RunState};
@@ -43,8 +44,8 @@ pub struct Held {
     /// From the plan, for the metrics' labels.
     pub namespace: String,
     run_tag: u16,
-    /// 0: never.
-    pub lease_ns: u64,
+    /// From the plan; renewed by calls that name the run.
+    pub lease: Lease,
     streams: Vec<StreamFacts>,
     templates: Vec<TemplateFacts>,
     groups: Vec<Group>,
@@ -209,7 +210,7 @@ impl Engine {
             run,
             plan_digest: digest,
             run_tag: plan.run_tag as u16,
-            lease_ns: plan.lease_ns,
+            lease: Lease::new(plan.lease_ns),
             now: Mutex::new(Now {
                 rates: facts.iter().map(|s| s.ask.rate).collect(),
                 enabled,
@@ -713,6 +714,7 @@ mod tests {
             device: PortDevice::Loopback,
             line_rate_bps: None,
             offloads: UseOffloads::Auto,
+            any_mac: false,
         };
         let datapath = Datapath::open(Config {
             ports: vec![loopback],

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The contract's service: gRPC in, the engine's answers out. Every authorised call renews the lease.
+//! The contract's service: gRPC in, the engine's answers out. A call that names a run renews that run's lease.
 use super::capture::Captures;
-use super::lease::Lease;
 use super::runs::{Engine, Held};
 use super::status::Refusal;
 use super::{receivers, stats};
@@ -25,7 +24,6 @@ const LEAST_INTERVAL: Duration = Duration::from_millis(10);
 #[derive(Clone)]
 pub struct Service {
     engine: Arc<Engine>,
-    lease: Arc<Lease>,
     hugepage_bytes: u64,
     captures: Captures,
 }
@@ -34,14 +32,15 @@ type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + std::marker::Se
 
 impl Service {
     /// The service over an engine with so many bytes of hugepages.
-    pub fn new(engine: Arc<Engine>, lease: Arc<Lease>, hugepage_bytes: u64) -> Self {
-        Self { engine, lease, hugepage_bytes, captures: Captures::default() }
+    pub fn new(engine: Arc<Engine>, hugepage_bytes: u64) -> Self {
+        Self { engine, hugepage_bytes, captures: Captures::default() }
     }
 
-    /// The run of a request. Its caller has authority, or the connection would not stand.
+    /// The run of a request, whose lease is renewed. Its caller has authority, or the connection would not stand.
     fn held(&self, run_id: &str) -> Result<Arc<Held>, Status> {
-        self.lease.renew();
-        Ok(self.engine.find(run_id)?)
+        let held = self.engine.find(run_id)?;
+        held.lease.renew();
+        Ok(held)
     }
 
     fn info(&self, held: &Held) -> Option<RunInfo> {
@@ -58,7 +57,6 @@ fn instant(at_ns: i64) -> Result<u64, Status> {
 #[tonic::async_trait]
 impl engine_server::Engine for Service {
     async fn get_info(&self, _: Request<GetInfoRequest>) -> Result<Response<GetInfoResponse>, Status> {
-        self.lease.renew();
         let now_ns = self.engine.now_ns();
         Ok(Response::new(GetInfoResponse {
             version: env!("CARGO_PKG_VERSION").into(),
@@ -76,7 +74,6 @@ impl engine_server::Engine for Service {
     }
 
     async fn prepare(&self, request: Request<Streaming<PrepareRequest>>) -> Result<Response<PrepareResponse>, Status> {
-        self.lease.renew();
         let (header, bytes) = receive(request.into_inner()).await?;
         let engine = self.engine.clone();
         // Validation and allocation of a large plan take time in which other calls shall be answered.
@@ -85,6 +82,7 @@ impl engine_server::Engine for Service {
                 .await
                 .map_err(|e| Status::internal(format!("preparing the run failed: {e}")))?;
         let (held, warnings) = prepared?;
+        held.lease.renew();
         tracing::info!(run = held.run().id(), profile = held.profile, streams = held.streams().len(), "run prepared");
         Ok(Response::new(PrepareResponse { run: self.info(&held), warnings }))
     }
@@ -132,7 +130,6 @@ impl engine_server::Engine for Service {
     }
 
     async fn remove(&self, request: Request<RemoveRequest>) -> Result<Response<RemoveResponse>, Status> {
-        self.lease.renew();
         self.engine.remove(&request.into_inner().run_id);
         Ok(Response::new(RemoveResponse {}))
     }
@@ -146,7 +143,6 @@ impl engine_server::Engine for Service {
         let request = request.into_inner();
         let held = self.held(&request.run_id)?;
         let engine = self.engine.clone();
-        let lease = self.lease.clone();
         let grouping = if request.ungrouped { stats::Grouping::ByStream } else { stats::Grouping::ByGroup };
         if request.interval_ns == 0 {
             return Ok(Response::new(Box::pin(tokio_stream::once(Ok(stats::read(&engine, &held, grouping))))));
@@ -159,7 +155,7 @@ impl engine_server::Engine for Service {
             if std::mem::replace(&mut ended, held.has_ended()) {
                 return None;
             }
-            lease.renew();
+            held.lease.renew();
             Some(Ok(stats::read(&engine, &held, grouping)))
         });
         Ok(Response::new(Box::pin(answers)))
@@ -177,7 +173,6 @@ impl engine_server::Engine for Service {
     type CaptureStream = Answers<CaptureResponse>;
 
     async fn capture(&self, request: Request<CaptureRequest>) -> Result<Response<Self::CaptureStream>, Status> {
-        self.lease.renew();
         let answers = self.captures.start(&self.engine, request.into_inner()).await?;
         Ok(Response::new(Box::pin(answers)))
     }

@@ -114,6 +114,7 @@ fn port_stats(port: String, c: &datapath::PortCounters) -> PortStats {
         rx_missed: c.rx_missed,
         rx_errors: c.rx_errors,
         foreign_packets: c.foreign_packets,
+        other_mac_packets: c.other_mac_packets,
         queues: c.queues.iter().enumerate().map(queue).collect(),
         link_up: c.link_up,
         reflected_packets: c.reflected_packets,

@@ -265,6 +265,7 @@ impl OpenPort {
             counters.rx_packets += packets;
             counters.rx_bytes += queue.rx_bytes.get();
             counters.foreign_packets += queue.foreign.get();
+            counters.other_mac_packets += queue.other_mac.get();
             counters.handing_full += queue.handing_full.get();
             match counters.queues.get_mut(index) {
                 Some(both) => both.1 = packets,

@@ -218,7 +218,7 @@ struct Threads {
 #[derive(Default)]
 struct Queues {
     tx: Vec<(usize, TxQueue, Arc<QueueShare>)>,
-    rx: Vec<(usize, RxQueue, Arc<QueueShare>)>,
+    rx: Vec<worker::ReceiveQueue>,
     kernel: bool,
 }
 
@@ -254,7 +254,8 @@ impl Threads {
             let receiver = &mut self.queues[*worker];
             receiver.kernel |= matches!(config.device, PortDevice::Kernel(_));
             if config.device != PortDevice::Null {
-                receiver.rx.push((index, queue, Arc::clone(share)));
+                let mac = (!config.any_mac).then(|| port.mac());
+                receiver.rx.push((index, queue, Arc::clone(share), mac));
             }
         }
         OpenPort { config: config.clone(), port, tx_workers, rx_workers, tx, rx, outlet: Mutex::new(outlet) }

@@ -65,6 +65,8 @@ pub(super) struct QueueShare {
     pub(super) rx_packets: Counter,
     pub(super) rx_bytes: Counter,
     pub(super) foreign: Counter,
+    /// Of them, for another station by their destination MAC.
+    pub(super) other_mac: Counter,
     /// Times nothing was read because a worker that keeps sequences was behind.
     pub(super) handing_full: Counter,
     /// Received and sent back; in tx_packets too.

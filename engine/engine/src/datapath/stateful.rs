@@ -502,7 +502,7 @@ impl Takers {
         let share = self.share(worker, scenario, spec.share);
         let dealing = if self.each > 1 { Dealing::ByHash } else { Dealing::ByNumber };
         let now_ns = context.clock.mono_ns();
-        let seed = context.clock.now_wall_ns() ^ (worker as u64) << 56;
+        let seed = secret_seed()?;
         let home = home(worker, context.ports);
         let clients = scenario.templates.iter().filter_map(|template| template.client.as_ref());
         let late_after_ns = clients.map(|client| late_after_ns(spec, &context.ports[client.port])).max();
@@ -512,6 +512,9 @@ impl Takers {
             let (field, problem) = told.split_once(": ").unwrap_or(("templates", &told));
             refused(format!("stateful.{field}"), problem.to_owned())
         })?;
+        for (port, _) in context.ports.iter().enumerate().filter(|(_, port)| port.config.any_mac) {
+            emulation.accept_any_mac(port);
+        }
         for (port, neighbours) in asked.on_link.neighbours.iter().enumerate() {
             emulation.set_neighbours(port, Arc::clone(neighbours));
         }
@@ -520,6 +523,17 @@ impl Takers {
             None => emulation,
         })
     }
+}
+
+/// What initial sequence numbers and the places of flows in memory come from: nobody can know it (RFC 6528).
+fn secret_seed() -> Result<u128, PrepareError> {
+    let mut seed = [0; 16];
+    getrandom::fill(&mut seed).map_err(|error| PrepareError {
+        field: "stateful".into(),
+        problem: format!("no random numbers for initial sequence numbers: {error}"),
+        exhausted: true,
+    })?;
+    Ok(u128::from_le_bytes(seed))
 }
 
 /// Tells whether replies come to a worker: ports spread by addresses and ports.

@@ -40,6 +40,8 @@ pub struct PortConfig {
     pub line_rate_bps: Option<u64>,
     /// What its device does of the work on packets.
     pub offloads: UseOffloads,
+    /// Frames on it are for its flows and its station whatever their destination MAC.
+    pub any_mac: bool,
 }
 
 /// Where packet memory comes from.
@@ -402,6 +404,8 @@ pub struct PortCounters {
     pub rx_errors: u64,
     /// Read, without a trailer of any run here.
     pub foreign_packets: u64,
+    /// Of them, for another station by their destination MAC.
+    pub other_mac_packets: u64,
     /// Received and sent back; in `tx_packets` too.
     pub reflected_packets: u64,
     /// Frames that the device cut into segments, which are packets.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Bytes to a plan: protobuf's binary form, or its canonical JSON.
 use super::{MAX_PLAN_BYTES, Violations};
-use contract::Plan;
+use contract::{DataRef, Plan, capture, payload, replay, stream};
 use prost::Message;
 use prost::bytes::Bytes;
 use sha2::{Digest, Sha256};
@@ -29,7 +29,54 @@ pub fn plan(bytes: Bytes, format: Format) -> Result<Plan, Violations> {
         Format::Binary => false,
         Format::Auto => looks_like_json(&bytes),
     };
-    if json { from_json(&bytes) } else { from_binary(bytes) }
+    let mut plan = if json { from_json(&bytes)? } else { from_binary(bytes)? };
+    fill_in(&mut plan)?;
+    Ok(plan)
+}
+
+/// Puts the plan's data where they are referred to, so that nobody else has to look for them.
+fn fill_in(plan: &mut Plan) -> Result<(), Violations> {
+    let data = std::mem::take(&mut plan.data);
+    let mut wrong = Violations::default();
+    let mut find = |at: String, asked: &DataRef| match data.get(asked.index as usize) {
+        Some(bytes) if bytes.len() as u64 == asked.bytes => bytes.clone(),
+        Some(bytes) => {
+            let (index, given, meant) = (asked.index, bytes.len(), asked.bytes);
+            wrong.add(at, format!("data[{index}] has {given} bytes; must have {meant}"));
+            Bytes::new()
+        }
+        None => {
+            let (index, given) = (asked.index, data.len());
+            wrong.add(
+                at,
+                format!("data[{index}] is missing: the plan came with {given} items of data; add those it refers to"),
+            );
+            Bytes::new()
+        }
+    };
+    for (i, stream) in plan.streams.iter_mut().enumerate() {
+        if let Some(stream::Transmit::Replay(replay)) = &mut stream.transmit
+            && let Some(replay::Source::Data(asked)) = &replay.source
+        {
+            replay.source = Some(replay::Source::Pcap(find(format!("streams[{i}].replay.data"), asked)));
+        }
+    }
+    if let Some(stateful) = &mut plan.stateful {
+        for (i, payload) in stateful.payloads.iter_mut().enumerate() {
+            if let Some(payload::Content::Data(asked)) = &payload.content {
+                payload.content = Some(payload::Content::Bytes(find(format!("stateful.payloads[{i}].data"), asked)));
+            }
+        }
+        for (i, template) in stateful.templates.iter_mut().enumerate() {
+            if let Some(capture) = &mut template.capture
+                && let Some(capture::Source::Data(asked)) = &capture.source
+            {
+                let at = format!("stateful.templates[{i}].capture.data");
+                capture.source = Some(capture::Source::Pcap(find(at, asked)));
+            }
+        }
+    }
+    wrong.or(())
 }
 
 /// The digest by which runs with one id are told apart: SHA-256 of the plan's bytes as they were received.
@@ -89,6 +136,28 @@ mod tests {
         assert_eq!(from_text.streams[0].packet.as_ref().unwrap().frame.as_ref(), [0, 1, 2]);
         let binary = Bytes::from(from_text.encode_to_vec());
         assert_eq!(plan(binary, Format::Auto).unwrap(), from_text);
+    }
+
+    #[test]
+    fn data_come_to_where_they_are_referred_to() {
+        let text = r#"{"streams": [{"replay": {"data": {"index": 1, "bytes": "3"}}}],
+            "stateful": {"payloads": [{"data": {"bytes": "2"}}], "templates": [{"capture": {"data": {"index": 1, "bytes": "3"}}}]}}"#;
+        let kept = serde_json::from_str::<Plan>(text).unwrap().encode_to_vec();
+        let beside = Plan { data: vec![vec![1, 2].into(), vec![3, 4, 5].into()], ..Plan::default() }.encode_to_vec();
+        let whole = plan(Bytes::from([&kept[..], &beside].concat()), Format::Binary).unwrap();
+        let filled = r#"{"streams": [{"replay": {"pcap": "AwQF"}}],
+            "stateful": {"payloads": [{"bytes": "AQI="}], "templates": [{"capture": {"pcap": "AwQF"}}]}}"#;
+        assert_eq!(whole, json(filled).unwrap());
+
+        let missing = plan(Bytes::from(kept.clone()), Format::Binary).unwrap_err();
+        let fields: Vec<&str> = missing.0.iter().map(|one| &one.field[..]).collect();
+        assert_eq!(
+            fields,
+            ["streams[0].replay.data", "stateful.payloads[0].data", "stateful.templates[0].capture.data"]
+        );
+        let others = Plan { data: vec![vec![1, 2, 9].into(), vec![3, 4, 5].into()], ..Plan::default() }.encode_to_vec();
+        let wrong = plan(Bytes::from([kept, others].concat()), Format::Binary).unwrap_err();
+        assert_eq!(wrong.to_string(), "stateful.payloads[0].data: data[0] has 3 bytes; must have 2");
     }
 
     #[test]

@@ -31,7 +31,8 @@ pub fn replay(
             .map_err(|error| wrong.add(format!("{at}.replay.pcap"), error.to_string())),
         Some(replay::Source::Path(path)) => Recording::of_file(Path::new(path), gap, &rewrite, check)
             .map_err(|error| wrong.add(format!("{at}.replay.path"), format!("{path:?}: {error}"))),
-        None => {
+        // Data were put in place when the plan was decoded.
+        Some(replay::Source::Data(_)) | None => {
             wrong.add(format!("{at}.replay.source"), "missing; set pcap or path");
             Err(())
         }

@@ -17,7 +17,7 @@ use super::validate::{LONGEST_NS, MOST_NAME_CHARS, Site};
 use contract::{Plan, Ratio, Stateful, TransportProtocol};
 use spate_stateful::arrivals::RampUp;
 use spate_stateful::program::Side;
-use spate_stateful::{Client, Part, Pool, Protocol, Scenario, Server, Template, WeightedPool};
+use spate_stateful::{Client, Part, Pool, Protocol, Scenario, Server, Stack, Template, WeightedPool};
 use std::collections::HashMap;
 
 /// Templates of a plan, at most.
@@ -40,6 +40,7 @@ pub fn scenario(plan: &Plan, site: &Site, wrong: &mut Violations) -> Option<Scen
     let payloads = payloads::payloads(asked, wrong);
     let pools = addresses::pools(asked, wrong);
     count(asked, wrong);
+    most_flows_fit(asked, site, wrong);
     records(asked, wrong);
     names(asked, wrong);
     let found: Vec<_> = (0..asked.templates.len()).map(|i| template(i, asked, pools.as_deref(), site, wrong)).collect();
@@ -92,8 +93,13 @@ fn count(asked: &Stateful, wrong: &mut Violations) {
             format!("{} ns; ramp_up_ns, {}, must be a whole number of these", asked.ramp_up_step_ns, asked.ramp_up_ns);
         wrong.add("stateful.ramp_up_step_ns", problem);
     }
-    if asked.most_flows > u64::from(u32::MAX) {
-        wrong.add("stateful.most_flows", format!("{}; must be at most {}", asked.most_flows, u32::MAX));
+}
+
+fn most_flows_fit(asked: &Stateful, site: &Site, wrong: &mut Violations) {
+    let most = (Stack::MOST_FLOWS as u64).saturating_mul(site.workers.max(1).into());
+    if asked.most_flows > most {
+        let problem = format!("{}; must be at most {most}: {} for each worker", asked.most_flows, Stack::MOST_FLOWS);
+        wrong.add("stateful.most_flows", problem);
     }
 }
 

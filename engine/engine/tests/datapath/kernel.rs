@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Kernel-backed ports, over a pair of veth interfaces in a network namespace of the test's own.
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use spate_engine::datapath::{
     Config, Datapath, Memory, OpenError, PollMode, PortConfig, PortDevice, RunState, UseOffloads,
@@ -25,7 +25,12 @@ impl Namespace {
     }
 
     fn run(&self, command: &[&str]) {
-        run(&[&["ip", "netns", "exec", &self.0], command].concat());
+        run(&self.inside(command));
+    }
+
+    /// The command that runs another one in the namespace.
+    fn inside<'a>(&'a self, command: &[&'a str]) -> Vec<&'a str> {
+        [&["ip", "netns", "exec", &self.0], command].concat()
     }
 }
 
@@ -40,12 +45,23 @@ pub fn run(command: &[&str]) {
     assert!(status.success(), "{command:?}");
 }
 
-/// Runs an ignored test in a namespace of its own.
+/// Runs an ignored test in a namespace of its own. That it was run is checked: a name that no test has runs none, and passes.
 pub fn run_inside(test: &str, mtu: &str) {
     let _turn = turn();
     let namespace = Namespace::new(mtu);
     let this = std::env::current_exe().unwrap();
-    namespace.run(&[this.to_str().unwrap(), "--exact", test, "--ignored", "--nocapture"]);
+    let command = namespace.inside(&[this.to_str().unwrap(), "--exact", test, "--ignored", "--nocapture"]);
+    let ended = Command::new(command[0]).args(&command[1..]).stderr(Stdio::inherit()).output().unwrap();
+    let printed = String::from_utf8_lossy(&ended.stdout);
+    print!("{printed}");
+    assert!(ended.status.success(), "{test} failed in its namespace");
+    assert!(printed.contains("test result: ok. 1 passed; 0 failed;"), "{test}: not exactly one test has this name");
+}
+
+#[test]
+#[should_panic(expected = "not exactly one test has this name")]
+fn a_test_that_is_not_there_does_not_pass() {
+    run_inside("kernel::inside_nothing", "1500");
 }
 
 #[test]
@@ -140,6 +156,7 @@ fn inside_not_there() {
             device: PortDevice::Kernel("nonesuch".into()),
             line_rate_bps: None,
             offloads: UseOffloads::Auto,
+            any_mac: false,
         }],
         worker_cpus: vec![0],
         control_cpus: vec![0],

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Delays: every packet of the measured phase has one, duplicates have none, sums and histograms agree.
-use spate_engine::datapath::{PollMode, PortDevice, RunSpec, RunState, StreamReceive, StreamSpec};
+use spate_engine::datapath::{Datapath, PollMode, PortDevice, RunSpec, RunState, StreamReceive, StreamSpec};
 use spate_stateful::Protocol;
 
 use crate::{
-    setup::{MS, best_of_three, open, pps, spec, start, stream, turn, wait_for},
+    setup::{MS, open, pps, spec, start, stream, turn, undisturbed, wait_for},
     stateful::{assert_all_complete, emulated, loopback, over_v4},
 };
 
@@ -17,19 +17,20 @@ fn timed(id: u16, rate: u64, histogram: usize) -> StreamSpec {
 fn every_measured_packet_has_its_delay() {
     let _turn = turn();
     for workers in [1, 2] {
-        best_of_three(|| delays_are_all_there(workers));
+        let datapath = open(&[("a", PortDevice::Loopback)], workers, PollMode::Busy);
+        undisturbed(|| delays_are_all_there(&datapath, workers));
     }
 }
 
-fn delays_are_all_there(workers: usize) -> Result<(), String> {
-    let datapath = open(&[("a", PortDevice::Loopback)], workers, PollMode::Busy);
+fn delays_are_all_there(datapath: &Datapath, workers: usize) -> Result<(), String> {
     // Two streams share a histogram, one has its own, one measures no delays.
     let streams =
         vec![timed(1, 200_000, 0), timed(2, 100_000, 0), timed(3, 50_000, 1), stream(4, 0, Some(0), 60, pps(1000))];
-    let run = start(&datapath, spec(3, 100 * MS, Some(500 * MS), streams));
+    let run = start(datapath, spec(3, 100 * MS, Some(500 * MS), streams));
     wait_for(&run, RunState::Complete, 5);
     let all = [(0, 100_000), (1, 50_000), (2, 25_000)];
     if run.counters().iter().any(|c| c.measured.tx_dropped > 0) {
+        run.remove();
         return Err(format!("the workers were kept from their CPUs: {:?}", run.counters()));
     }
     for (index, packets) in all {
@@ -55,6 +56,7 @@ fn delays_are_all_there(workers: usize) -> Result<(), String> {
     assert_eq!(run.histogram_bytes(), 2 * (2048 + 25 * 1024) * 8);
     let median = run.distribution(0).quantile(500_000);
     println!("{workers} workers: half of the packets took at most {median} ns");
+    run.remove();
     Ok(())
 }
 
@@ -62,19 +64,20 @@ fn delays_are_all_there(workers: usize) -> Result<(), String> {
 fn delays_and_jitter_are_measured_beside_flows() {
     let _turn = turn();
     for workers in [1, 2] {
-        best_of_three(|| delays_beside_flows(workers));
+        let datapath = loopback(workers, PollMode::Busy);
+        undisturbed(|| delays_beside_flows(&datapath, workers));
     }
 }
 
 /// 2,000 packets a second measure, while 4,000 connections a second come and go on the same port.
-fn delays_beside_flows(workers: usize) -> Result<(), String> {
-    let datapath = loopback(workers, PollMode::Busy);
-    let flows = emulated(&datapath, 4, Some(500 * MS), over_v4(Protocol::Tcp, 4000));
-    let run = start(&datapath, RunSpec { streams: spec(4, 0, None, vec![timed(1, 2000, 0)]).streams, ..flows });
+fn delays_beside_flows(datapath: &Datapath, workers: usize) -> Result<(), String> {
+    let flows = emulated(datapath, 4, Some(500 * MS), over_v4(Protocol::Tcp, 4000));
+    let run = start(datapath, RunSpec { streams: spec(4, 0, None, vec![timed(1, 2000, 0)]).streams, ..flows });
     wait_for(&run, RunState::Complete, 10);
     let stream = run.counters()[0].measured;
     let templates = run.template_counters();
     if stream.tx_dropped > 0 {
+        run.remove();
         return Err(format!("the workers were kept from their CPUs: {stream:?}"));
     }
     assert_all_complete(&templates, 2000);
@@ -89,6 +92,7 @@ fn delays_beside_flows(workers: usize) -> Result<(), String> {
     assert_eq!(told.total(), 1000);
     assert!(delays.min_ns <= half && half <= most && most <= all && all >= delays.max_ns, "{half} {most} {all}");
     println!("{workers} workers: half {half} ns, 99 % {most} ns, jitter {} ns", delays.jitter_ns);
+    run.remove();
     Ok(())
 }
 

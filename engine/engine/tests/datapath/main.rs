@@ -13,6 +13,7 @@ mod loopback;
 mod marks;
 mod null;
 mod offload;
+mod other_mac;
 mod punt;
 mod records;
 mod replay;

@@ -13,7 +13,7 @@ use spate_engine::datapath::{
     RunState, StreamReceive, StreamSpec, StreamTiming, Template,
 };
 
-use crate::setup::{MS, assert_all_received, best_of_three, open, pps, spec, start, stream, turn, wait_for};
+use crate::setup::{MS, assert_all_received, open, pps, spec, start, stream, turn, undisturbed, wait_for};
 
 /// A pcap file of packets of a local experimental Ethertype, `every_ns` apart; packet n has `len(n)` bytes.
 fn write_pcap(file: impl Write, packets: u64, every_ns: u64, len: impl Fn(u64) -> usize) {
@@ -140,7 +140,7 @@ fn a_replays_speed_changes_while_it_plays_and_it_stands_and_goes_on() {
 fn departures_keep_the_captures_times() {
     let _turn = turn();
     let datapath = open(&[("a", PortDevice::Loopback)], 1, PollMode::Busy);
-    best_of_three(|| {
+    undisturbed(|| {
         let run = start(
             &datapath,
             spec(7, 0, Some(100 * MS), vec![replaying(1, held(1000, MS / 10, |_| 60), Gap::Captured, Some(1))]),

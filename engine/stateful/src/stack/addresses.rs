@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a flow has of its addresses in its first cache line, and for IPv6 beside it. Of IPv6 the upper 96 bits lie beside, and their
 //! hash is in the lower 32 bits that the flow has: so these find it, and the upper ones give back the address.
-use crate::{Address, random};
+use super::secrets::{HashKeys, folded};
+use crate::Address;
 
 /// The upper 96 bits of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,23 +19,24 @@ impl Upper {
     }
 
     #[inline]
-    fn hash(self) -> u32 {
+    fn hash(self, keys: &HashKeys) -> u32 {
         let [first, second, third] = self.0.map(u64::from);
-        random::mix((first << 32 | second) ^ third.rotate_left(31)) as u32
+        let [one, other] = keys.upper;
+        folded((first << 32 | second) ^ one, third ^ other) as u32
     }
 
     /// The address of IPv6 that has these, and in a flow is that.
     #[inline]
-    pub(super) fn with(self, short: u32) -> Address {
+    pub(super) fn with(self, short: u32, keys: &HashKeys) -> Address {
         let [first, second, third] = self.0.map(u128::from);
-        Address(first << 96 | second << 64 | third << 32 | u128::from(short ^ self.hash()))
+        Address(first << 96 | second << 64 | third << 32 | u128::from(short ^ self.hash(keys)))
     }
 }
 
 /// What a flow has of an address.
 #[inline]
-pub(super) fn short(address: Address) -> u32 {
-    address.as_v4().unwrap_or_else(|| address.0 as u32 ^ Upper::of(address).hash())
+pub(super) fn short(address: Address, keys: &HashKeys) -> u32 {
+    address.as_v4().unwrap_or_else(|| address.0 as u32 ^ Upper::of(address).hash(keys))
 }
 
 #[cfg(test)]
@@ -44,18 +46,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn an_address_comes_back(address in any::<u128>(), lower in any::<u32>()) {
+        fn an_address_comes_back(address in any::<u128>(), lower in any::<u32>(), upper in any::<[u64; 2]>()) {
+            let keys = &HashKeys { upper, ..HashKeys::COMMON };
             let address = Address(address);
             prop_assume!(address.is_v6());
-            prop_assert_eq!(Upper::of(address).with(short(address)), address);
+            prop_assert_eq!(Upper::of(address).with(short(address, keys), keys), address);
             // With the same upper bits none have the same in common.
             let other = Address(address.0 >> 32 << 32 | u128::from(lower));
-            prop_assert_eq!(short(other) == short(address), other == address);
+            prop_assert_eq!(short(other, keys) == short(address, keys), other == address);
         }
     }
 
     #[test]
     fn of_ipv4_all_is_in_the_flow() {
-        assert_eq!(short(Address::v4(0x0102_0304)), 0x0102_0304);
+        assert_eq!(short(Address::v4(0x0102_0304), &HashKeys::COMMON), 0x0102_0304);
     }
 }

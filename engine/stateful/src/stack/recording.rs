@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Where a stack's work for a flow begins and ends, for the records of flows: see [`Records`].
-use super::{Key, Stack, Tuple};
+use super::{Key, Stack, Tuple, secrets::HashKeys};
 use crate::{
     counters::Count,
     flow::{State, is},
@@ -31,7 +31,9 @@ impl Stack {
                 local_port: tuple.remote_port,
                 remote_port: tuple.local_port,
             };
-            let hashes = (Key::of(tuple, udp).hash(), Key::of(&seen_by_peer, udp).hash());
+            // The same at both ends, whatever their secrets.
+            let common = &HashKeys::COMMON;
+            let hashes = [*tuple, seen_by_peer].map(|tuple| Key::of(&tuple, udp, common).hash(common)).into();
             records.begin(index, hashes, self.now.ns);
         }
     }

@@ -11,13 +11,16 @@ use crate::{
 
 /// Congestion experienced.
 const MARKED: u8 = 3;
-/// A timestamp that old is no measure any more (RFC 7323 section 5.5), in ticks of timestamps: 24 days.
-const STALE: u32 = ((24 * 24 * 3600 * 1_000_000_000u64) >> 20) as u32;
+/// A timestamp that old is no measure any more (RFC 7323 section 5.5), in units of `Instant::minutes`: 24 days.
+const STALE: u16 = ((24 * 24 * 3600 * 1_000_000_000u64) >> 36) as u16;
+/// Between two answers of a flow to segments without data that are not acceptable, in units of `Instant::moments`: half a second at
+/// least (as Linux, `tcp_invalid_ratelimit`).
+const BETWEEN_ANSWERS: u16 = (500_000_000u64.div_ceil(1 << 25) + 1) as u16;
 
 impl Flow {
     /// A server's end of a connection begins with a SYN.
     pub fn accept(&mut self, s: &Segment<'_>, isn: u32, cx: &mut Context<'_>) {
-        self.begin(isn, cx.tunables);
+        self.begin(isn, cx);
         self.state = State::SynReceived;
         self.rcv_nxt = s.seq.wrapping_add(1);
         self.rcv_adv = self.rcv_nxt;
@@ -43,7 +46,7 @@ impl Flow {
             && let Some((value, _)) = options.timestamps
         {
             self.set(is::TIMESTAMPS);
-            (self.ts_recent, self.ts_recent_at) = (value, cx.now.ms());
+            (self.ts_recent, self.ts_recent_at) = (value, cx.now.minutes());
         }
         if tunables.sack && options.sack_permitted {
             self.set(is::SACK);
@@ -88,10 +91,16 @@ impl Flow {
         if let Some((value, _)) = s.timestamps()
             && self.has(is::TIMESTAMPS)
             && !seq_before(self.ack_sent, s.seq)
-            && !seq_before(value, self.ts_recent)
+            && (!seq_before(value, self.ts_recent) || self.has_stale_timestamp(cx))
         {
-            (self.ts_recent, self.ts_recent_at) = (value, cx.now.ms());
+            (self.ts_recent, self.ts_recent_at) = (value, cx.now.minutes());
         }
+    }
+
+    /// Whether the timestamp to echo is so old that a newer one may look older (RFC 7323 section 5.5).
+    #[cold]
+    fn has_stale_timestamp(&self, cx: &Context<'_>) -> bool {
+        cx.now.minutes().wrapping_sub(self.ts_recent_at) >= STALE
     }
 
     /// Takes such a segment in.
@@ -205,7 +214,7 @@ impl Flow {
             self.fin_came(seq.wrapping_add(payload.len() as u32), cx);
         } else if s.has(flag::FIN) && self.state == State::TimeWait {
             // The peer has not seen our last acknowledgement: it has time to ask again.
-            self.wait_until(cx.now.tick_in(cx.tunables.time_wait_ns));
+            self.wait_long(cx.now.deadline_in(cx.tunables.time_wait_ns));
         }
         progress |= self.in_sequence(cx);
         if self.in_flight() == 0
@@ -279,7 +288,8 @@ impl Flow {
     /// The handshake is over.
     fn established(&mut self, s: &Segment<'_>, cx: &mut Context<'_>) {
         cx.one(Count::Connects);
-        cx.counters.connected_after(u64::from(cx.now.us().wrapping_sub(self.rtt_at)) << 10);
+        cx.counters.connected_after(self.connected_after_ns(cx.now));
+        self.handshake_is_over();
         self.state = State::Established;
         let timed = self.has(is::TIMED) && self.backoff == 0;
         self.snd_una = s.ack;
@@ -312,12 +322,12 @@ impl Flow {
             cx.one(Count::MissingTimestamps);
             return false;
         };
-        if seq_before(value, self.ts_recent) && cx.now.ms().wrapping_sub(self.ts_recent_at) < STALE {
+        if seq_before(value, self.ts_recent) && !self.has_stale_timestamp(cx) {
             if self.is_late_ack(s, value, cx) {
                 return true;
             }
             cx.one(Count::OldTimestamps);
-            self.set(is::ACK_NOW | is::OUTPUT);
+            self.answer_unacceptable(s, cx);
             return false;
         }
         true
@@ -353,7 +363,7 @@ impl Flow {
         if seq_before(seq, self.rcv_nxt) {
             let old = self.rcv_nxt.wrapping_sub(seq);
             // A byte of keepalive, or an empty segment below the window: answered.
-            self.set(is::ACK_NOW | is::OUTPUT);
+            self.answer_unacceptable(s, cx);
             if old as usize >= payload.len() {
                 if !payload.is_empty() {
                     cx.one(Count::DuplicatePackets);
@@ -370,9 +380,9 @@ impl Flow {
             }
             seq = self.rcv_nxt;
         }
-        let over = end.wrapping_sub(self.rcv_adv) as i32 + i32::from(fin);
+        let over = (end.wrapping_sub(self.rcv_adv) as i32).saturating_add(i32::from(fin));
         if over > 0 {
-            self.set(is::ACK_NOW | is::OUTPUT);
+            self.answer_unacceptable(s, cx);
             let empty_window = self.rcv_adv == self.rcv_nxt;
             if empty_window && seq == self.rcv_nxt {
                 cx.one(Count::WindowProbesReceived);
@@ -391,6 +401,30 @@ impl Flow {
         Some((seq, payload, fin))
     }
 
+    /// A segment that is not acceptable is answered (RFC 9293 section 3.10.7.4). One without data, as all such answers are, may be
+    /// an answer itself: where something between the ends has changed numbers of one direction, each would answer the other's
+    /// answers for ever. So those are answered once in half a second.
+    #[cold]
+    fn answer_unacceptable(&mut self, s: &Segment<'_>, cx: &mut Context<'_>) {
+        if s.is_empty() && !self.may_answer(cx) {
+            return;
+        }
+        self.set(is::ACK_NOW | is::OUTPUT);
+    }
+
+    /// Whether a segment without data may be answered that is not acceptable; from then on others are not, for a while.
+    #[cold]
+    fn may_answer(&mut self, cx: &Context<'_>) -> bool {
+        let now = cx.now.moments();
+        let may = self.answered_at == 0 || now.wrapping_sub(self.answered_at) >= BETWEEN_ANSWERS;
+        if may {
+            self.answered_at = now;
+        } else {
+            cx.one(Count::AcksSuppressed);
+        }
+        may
+    }
+
     /// RFC 5961 section 3.2: only the exact number resets.
     fn was_reset(&mut self, s: &Segment<'_>, cx: &mut Context<'_>) -> bool {
         if s.seq != self.rcv_nxt {
@@ -404,6 +438,14 @@ impl Flow {
         cx.one(Count::ResetsReceived);
         self.state = State::Closed;
         true
+    }
+
+    /// Answers an acknowledgement that cannot be: one without data as other segments that are not acceptable.
+    #[cold]
+    fn challenge_ack(&mut self, s: &Segment<'_>, cx: &mut Context<'_>) {
+        if !s.is_empty() || self.may_answer(cx) {
+            self.challenge(cx);
+        }
     }
 
     /// Answers what is suspicious, unless that was done too often in this second.
@@ -447,13 +489,13 @@ impl Flow {
         let empty = s.payload.is_empty() && !s.has(flag::FIN);
         if seq_before(self.snd_max, ack) {
             cx.one(Count::AcksOfUnsent);
-            self.challenge(cx);
+            self.challenge_ack(s, cx);
             return None;
         }
         if seq_before(ack, una) {
             // RFC 5961 section 5.2: older than the widest window that the peer can have announced.
             if una.wrapping_sub(ack) > 0xffff << self.send_scale() {
-                self.challenge(cx);
+                self.challenge_ack(s, cx);
                 return None;
             }
             self.selective(s, cx);
@@ -647,7 +689,7 @@ impl Flow {
         self.set(is::ACK_NOW | is::OUTPUT);
         if self.has(is::FIN_RECEIVED) {
             if self.state == State::TimeWait {
-                self.wait_until(cx.now.tick_in(cx.tunables.time_wait_ns));
+                self.wait_long(cx.now.deadline_in(cx.tunables.time_wait_ns));
             }
             return;
         }
@@ -723,7 +765,7 @@ impl Flow {
                 if mss < self.mss {
                     self.mss = mss;
                     cx.one(Count::MtuReductions);
-                    if self.in_flight() > 0 {
+                    if self.in_flight() > 0 && self.is_synchronized() {
                         // Sent again at once, in smaller segments, without a reduction (RFC 8899 section 3).
                         let (cwnd, ssthresh) = (self.cwnd, self.ssthresh);
                         self.lose_all(cx);

@@ -44,10 +44,29 @@ impl Instant {
         (self.ns >> 20) as u32
     }
 
-    /// The tick so many nanoseconds from now, at the latest.
+    /// Units of 2^36 ns, 69 seconds, around after 52 days as TCP's timestamps.
+    #[inline]
+    pub fn minutes(self) -> u16 {
+        (self.ns >> 36) as u16
+    }
+
+    /// Units of 2^25 ns, 34 ms, around after 37 minutes; never 0.
+    #[inline]
+    pub fn moments(self) -> u16 {
+        ((self.ns >> 25) as u16).max(1)
+    }
+
+    /// The tick so many nanoseconds from now, at the latest: less than a lap.
     #[inline]
     pub fn tick_in(self, ns: u64) -> u32 {
+        debug_assert!(ns >> wheel::TICK_SHIFT < u64::from(wheel::LAP), "{ns} ns are too long to be waited for at once");
         wheel::tick_after(self.ns.saturating_add(ns))
+    }
+
+    /// The end of any time from now on: see [`wheel::deadline`].
+    #[inline]
+    pub fn deadline_in(self, ns: u64) -> (u32, u32) {
+        wheel::deadline(self.ns, ns)
     }
 }
 
@@ -88,14 +107,16 @@ const TIMESTAMPS_LEN: u16 = packet::TIMESTAMPS_LEN as u16;
 impl Flow {
     /// Starts to connect, with an initial sequence number (RFC 9293 section 3.4.1).
     pub fn connect(&mut self, isn: u32, cx: &mut Context<'_>) {
-        self.begin(isn, cx.tunables);
+        self.begin(isn, cx);
         self.state = State::SynSent;
         self.set(is::OUTPUT | is::TIMED);
         self.rtt_seq = isn;
         cx.one(Count::ConnectAttempts);
     }
 
-    fn begin(&mut self, isn: u32, tunables: &Tunables) {
+    fn begin(&mut self, isn: u32, cx: &Context<'_>) {
+        let tunables = cx.tunables;
+        self.handshake_began(cx.now);
         (self.snd_una, self.snd_nxt, self.snd_max) = (isn, isn, isn);
         self.snd_end = isn.wrapping_add(1);
         self.recover = isn;

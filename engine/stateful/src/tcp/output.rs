@@ -596,6 +596,7 @@ impl Flow {
             // The first: it is answered, and waited for, from now on.
             self.rtt_at = cx.now.us();
             self.arm_retransmit(cx);
+            self.wait_to_connect(cx);
         }
         self.snd_nxt = self.snd_una.wrapping_add(1);
         self.snd_max = self.snd_nxt;

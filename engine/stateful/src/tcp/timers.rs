@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What time does to an end: time-outs, probes, delayed acknowledgements, keepalives, the end of TIME-WAIT.
-use super::Context;
+use super::{Context, Instant};
 use crate::{
     counters::Count,
     flow::{Flow, State, is},
     wheel,
 };
 
-/// Time-outs in a row after which a connection is given up (R2 of RFC 9293 section 3.8.3: at least 100 s).
+/// Time-outs in a row after which a connection is given up (R2 of RFC 9293 section 3.8.3: at least 100 s). How long a handshake
+/// goes on is the template's.
 const MOST_TIMEOUTS: u8 = 12;
+/// Time-outs of a handshake after which how long it has lasted may not fit into 32 bits of microseconds any more.
+const LONG_HANDSHAKE: u8 = 6;
 /// Unanswered keepalives after which it is.
 const MOST_KEEPALIVES: u8 = 8;
 /// An end in FIN-WAIT-2 whose peer does not close is forgotten after this, in ns.
@@ -33,8 +36,12 @@ impl Flow {
         match self.state {
             State::Closed | State::Datagrams => {}
             // Not before the peer has an answer to its FIN: this end may have waited for its turn to send for long.
-            State::TimeWait if self.has(is::ACK_NOW) => self.wait_until(cx.now.tick_in(cx.tunables.time_wait_ns)),
-            State::TimeWait => self.state = State::Closed,
+            State::TimeWait if self.has(is::ACK_NOW) => self.wait_long(cx.now.deadline_in(cx.tunables.time_wait_ns)),
+            State::TimeWait => {
+                if !self.waits_on() {
+                    self.state = State::Closed;
+                }
+            }
             State::SynSent | State::SynReceived => self.syn_timeout(cx),
             _ if self.has(is::PERSIST) => self.persist_timeout(cx),
             _ if self.in_flight() > 0 => self.flight_timeout(cx),
@@ -46,10 +53,8 @@ impl Flow {
     fn syn_timeout(&mut self, cx: &mut Context<'_>) {
         cx.one(Count::RetransmitTimeouts);
         cx.one(Count::SynTimeouts);
-        self.backoff += 1;
-        // The time-outs so far add up to twice the last but one.
-        let spent = self.rto_ns(cx) - (self.rto_ns(cx) >> self.backoff.min(16));
-        if self.backoff > MOST_TIMEOUTS || spent >= cx.tunables.connect_timeout_ns {
+        self.backoff = self.backoff.saturating_add(1);
+        if self.ticks_to_connect(cx) == 0 {
             cx.one(Count::ConnectDrops);
             self.state = State::Closed;
             return;
@@ -57,9 +62,53 @@ impl Flow {
         self.clear(is::TIMED);
         self.snd_nxt = self.snd_una;
         self.set(is::OUTPUT);
-        // The last wait ends when the time is over.
-        let left = cx.tunables.connect_timeout_ns - spent;
-        self.wait_until(cx.now.tick_in(self.rto_ns(cx).min(left)));
+        self.wait_until(cx.now.tick_in(self.rto_ns(cx)));
+        self.wait_to_connect(cx);
+    }
+
+    /// Takes note of when the handshake began: what ends it in time.
+    #[inline]
+    pub(super) fn handshake_began(&mut self, now: Instant) {
+        let tick = (now.ns + (1 << wheel::TICK_SHIFT) - 1) >> wheel::TICK_SHIFT;
+        (self.w_max, self.cubic_k) = (tick as u32, (tick >> 32) as u16);
+    }
+
+    /// Gives the places back that `handshake_began` has taken.
+    #[inline]
+    pub(super) fn handshake_is_over(&mut self) {
+        (self.w_max, self.cubic_k) = (0, 0);
+    }
+
+    /// Ticks since the handshake began, which lasts.
+    fn handshake_ticks(&self, now: Instant) -> i64 {
+        let began = u64::from(self.cubic_k) << 32 | u64::from(self.w_max);
+        // Of 48 bits; -1 as long as its first tick is yet to come.
+        let passed = (now.ns >> wheel::TICK_SHIFT).wrapping_sub(began) << 16;
+        passed.cast_signed() >> 16
+    }
+
+    /// Ticks until the handshake is given up.
+    fn ticks_to_connect(&self, cx: &Context<'_>) -> u64 {
+        let all = cx.tunables.connect_timeout_ns.div_ceil(1 << wheel::TICK_SHIFT);
+        all.saturating_add_signed(-self.handshake_ticks(cx.now))
+    }
+
+    /// The last wait for an answer to a SYN ends when the handshake's time is over.
+    pub(super) fn wait_to_connect(&mut self, cx: &Context<'_>) {
+        let now = wheel::tick_at(cx.now.ns);
+        let left = self.ticks_to_connect(cx);
+        if left < u64::from(self.wait_at.wrapping_sub(now)) {
+            self.wait_at = now.wrapping_add(left as u32);
+        }
+    }
+
+    /// How long it took from the first SYN on until now.
+    #[inline]
+    pub(super) fn connected_after_ns(&self, now: Instant) -> u64 {
+        if self.backoff > LONG_HANDSHAKE {
+            return self.handshake_ticks(now).max(0).cast_unsigned() << wheel::TICK_SHIFT;
+        }
+        u64::from(now.us().wrapping_sub(self.rtt_at)) << 10
     }
 
     fn flight_timeout(&mut self, cx: &mut Context<'_>) {
@@ -117,7 +166,7 @@ impl Flow {
 
     /// RFC 9293 section 3.8.4.
     fn keepalive_timeout(&mut self, cx: &mut Context<'_>) {
-        if cx.tunables.keepalive_idle_ns == 0 {
+        if cx.tunables.keepalive_idle_ns == 0 || self.waits_on() {
             return;
         }
         if self.probes >= MOST_KEEPALIVES {
@@ -128,7 +177,7 @@ impl Flow {
         self.probes += 1;
         cx.one(Count::KeepaliveProbes);
         self.set(is::KEEPALIVE | is::OUTPUT);
-        self.wait_until(cx.now.tick_in(cx.tunables.keepalive_interval_ns));
+        self.wait_long(cx.now.deadline_in(cx.tunables.keepalive_interval_ns));
     }
 
     /// Nothing is in flight: waits for silence to end, or for nothing.
@@ -138,15 +187,17 @@ impl Flow {
         if self.state == State::FinWait2 {
             self.wait_until(cx.now.tick_in(FIN_WAIT_2_NS));
         } else if cx.tunables.keepalive_idle_ns > 0 && self.is_synchronized() {
-            self.wait_until(cx.now.tick_in(cx.tunables.keepalive_idle_ns));
+            self.clear(is::TIMED);
+            self.wait_long(cx.now.deadline_in(cx.tunables.keepalive_idle_ns));
         }
     }
 
     /// Both directions are closed; late segments are waited for (RFC 9293 section 3.6.1).
     pub(super) fn time_wait(&mut self, cx: &mut Context<'_>) {
         self.state = State::TimeWait;
-        self.clear(is::PERSIST | is::PROBE | is::REORDER | is::ACK_LATER | is::PROGRAM_WAITS | is::LOSS | is::RECOVERY);
-        self.wait_until(cx.now.tick_in(cx.tunables.time_wait_ns));
+        const OVER: u32 = is::PERSIST | is::PROBE | is::REORDER | is::LOSS | is::RECOVERY | is::TIMED;
+        self.clear(OVER | is::ACK_LATER | is::PROGRAM_WAITS);
+        self.wait_long(cx.now.deadline_in(cx.tunables.time_wait_ns));
         self.release(cx.recoveries);
     }
 }

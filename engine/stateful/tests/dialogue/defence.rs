@@ -360,3 +360,34 @@ fn challenges_are_answered_about_a_thousand_times_a_second_and_the_others_counte
         talk.hears(ACK, 1, 1, 0);
     }
 }
+
+#[test]
+fn segments_of_no_flow_are_answered_in_the_order_in_which_they_came() {
+    let mut talk = Talk::server(vec![Instruction::Accept], 10, plain());
+    for ack in [700, 100, 900, 300] {
+        talk.tell_without_listening(say(ACK).ack(ack));
+    }
+    talk.listen();
+    let answers: Vec<_> = talk.all().iter().map(|s| (s.flags, s.seq)).collect();
+    assert_eq!(answers, [700, 100, 900, 300].map(|seq| (RST, seq)));
+}
+
+#[test]
+fn a_fin_half_the_numbers_ahead_of_a_closed_window_is_beyond_it() {
+    let tunables = Tunables { receive_buffer: 1000, ..plain() };
+    let mut talk = Talk::server(vec![Instruction::Accept, Instruction::WaitForPeerClose], 10, tunables);
+    talk.tell(say(super::peer::SYN).seq(0));
+    talk.all();
+    talk.tell(say(ACK));
+    // All that fits, and no room to say that there is more.
+    talk.room = 0;
+    talk.tell(say(ACK).data(1000));
+    talk.tell(say(FIN | ACK).seq(1001 + i32::MAX as u32));
+    assert_eq!(talk.count(Count::BeyondWindowPackets), 1);
+    talk.room = usize::MAX;
+    talk.tell(say(ACK).seq(1001)); // what waited leaves: the window is open again
+    talk.tell(say(ACK).seq(1001).data(100));
+    talk.all();
+    assert_eq!((talk.count(Count::ReceivedDataBytes), talk.count(Count::AfterClosePackets)), (1100, 0));
+    assert_eq!(talk.stack.held(), (0, 0), "no place of a FIN is noted");
+}

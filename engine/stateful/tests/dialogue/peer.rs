@@ -203,7 +203,9 @@ impl Talk {
     fn below(&self, tos: u8) -> Below {
         let v4 = |a: u32| Address::v4(a << 24 | 1);
         let (source, destination) = if self.client { (v4(48), v4(16)) } else { (v4(16), v4(48)) };
-        Below { macs: [2; 12], ends: Ends::of(source, destination), tos, ttl: 9, id: 0, finish: Finish::Nothing }
+        let mut macs = [2; 12];
+        macs[..6].copy_from_slice(&PORTS[self.port()].mac);
+        Below { macs, ends: Ends::of(source, destination), tos, ttl: 9, id: 0, finish: Finish::Nothing }
     }
 
     /// Says it now, and listens to what the stack answers at once.

@@ -261,10 +261,42 @@ fn acknowledgements_that_were_overtaken_are_taken_in_and_not_answered() {
     assert!(talk.all().iter().all(|s| s.len() > 0), "data only");
     assert_eq!((talk.count(Count::OldTimestamps), talk.count(Count::SackBlocksReceived)), (0, 2));
     // Of long ago, with data, or not in its turn: as RFC 7323 section 5.3 says.
-    for late in [say(ACK).timestamps(600, 0), say(ACK).data(5).timestamps(1105, 0), say(ACK).seq(0).timestamps(1105, 0)]
-    {
+    // Without data within half a second: once.
+    let lates = [
+        (say(ACK).timestamps(600, 0), 1),
+        (say(ACK).data(5).timestamps(1105, 0), 1),
+        (say(ACK).seq(0).timestamps(1105, 0), 0),
+    ];
+    for (late, answers) in lates {
         talk.tell(late.ack(nth(2)));
-        assert_eq!(talk.all().iter().filter(|s| s.len() == 0).count(), 1);
+        assert_eq!(talk.all().iter().filter(|s| s.len() == 0).count(), answers);
     }
-    assert_eq!(talk.count(Count::OldTimestamps), 3);
+    assert_eq!((talk.count(Count::OldTimestamps), talk.count(Count::AcksSuppressed)), (3, 1));
+}
+
+#[test]
+fn what_came_out_of_order_is_held_once_however_often_it_comes() {
+    let until = Instruction::ReceiveUntil(spate_stateful::program::Until::Pattern([1].into()));
+    let mut talk = Talk::server(vec![Instruction::Accept, until], 10, selective());
+    talk.tell(say(super::peer::SYN).seq(0).options(SACK_PERMITTED));
+    talk.all();
+    talk.tell(say(ACK));
+    talk.tell(say(ACK).seq(1001).data(1000));
+    let held = talk.stack.held_chunks();
+    assert!(held > 0);
+    for _ in 0..200 {
+        talk.tell(say(ACK).seq(1001).data(1000));
+        talk.tell(say(ACK).seq(1301).data(500));
+        assert_eq!(talk.stack.held_chunks(), held);
+    }
+    // Of what begins before, or ends behind, the rest is held.
+    talk.tell(say(ACK).seq(901).data(1100));
+    talk.tell(say(ACK).seq(1001).data(1100));
+    let more = talk.stack.held_chunks() - held;
+    assert!((1..=2).contains(&more), "{more}");
+    talk.all();
+    talk.tell(say(ACK).data(900));
+    assert_eq!(talk.all().last().map(|s| s.ack), Some(2101));
+    assert_eq!((talk.count(Count::OutOfOrderDropped), talk.stack.held_chunks()), (0, 0));
+    assert_eq!(talk.count(Count::ReceivedDataBytes), 2100);
 }

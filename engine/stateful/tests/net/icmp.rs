@@ -24,5 +24,5 @@ pub fn error(about: &[u8], (kind, code): (u8, u8), mtu: u16) -> Vec<u8> {
         header[10..12].copy_from_slice(&check.to_be_bytes());
         header
     };
-    [&[2; 12], &about[12..14], &header, &body].concat()
+    [&about[6..12], &[2; 6], &about[12..14], &header, &body].concat()
 }

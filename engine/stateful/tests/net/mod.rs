@@ -156,6 +156,8 @@ pub struct Net<H = Stack> {
     pub lost: u64,
     /// Frames that a burst has room for.
     pub room: usize,
+    /// What something between the ends makes of a frame that comes from a port.
+    pub rewrite: Option<fn(usize, &mut [u8])>,
     /// What the ports' devices do.
     pub offloads: Offloads,
     /// Of a million bursts have no memory for frames to be cut.
@@ -170,7 +172,7 @@ pub struct Net<H = Stack> {
 impl Net {
     pub fn new(scenario: Scenario, path: Path) -> Self {
         let scenario = Arc::new(scenario);
-        let stack = Stack::new(scenario.clone(), &LINKS, path.seed, START);
+        let stack = Stack::new(scenario.clone(), &LINKS, path.seed.into(), START);
         Self::of(stack, scenario, path)
     }
 
@@ -227,6 +229,7 @@ impl<H: Host> Net<H> {
             record: false,
             lost: 0,
             room: 64,
+            rewrite: None,
             offloads: Offloads::default(),
             no_memory: 0,
             cut: 0,
@@ -260,6 +263,9 @@ impl<H: Host> Net<H> {
 
     fn carry(&mut self, port: usize, mut frame: Vec<u8>) {
         let path = self.path;
+        if let Some(rewrite) = self.rewrite {
+            rewrite(port, &mut frame);
+        }
         if path.marks > 0 && self.random.happens(path.marks) {
             mark(&mut frame);
         }

@@ -324,7 +324,7 @@ pub type Counts = [[u64; COUNTERS.len()]; TEMPLATES];
 /// Whatever the bytes say.
 pub fn drive(bytes: &[u8]) -> Counts {
     let mut bytes = Bytes(bytes);
-    let links = [PortLink::default(); 2];
+    let links = [PortLink { mac: [2; 6], next_hop: [2; 6] }; 2];
     let mut now = 1_000_000_000;
     let (bits, kinds) = (bytes.u8(), bytes.u8());
     let mut stack = Stack::new(Arc::new(scenario(bits, kinds)), &links, 1, now);

@@ -24,39 +24,60 @@ import (
 	"spate.dev/operator/internal/podspec"
 )
 
-// children makes the certificate, the network policy and the monitor. It returns when the certificate is due again.
-func (r *Reconciler) children(ctx context.Context, g *spatev1.TrafficGenerator) (time.Time, error) {
+// children makes the certificate, the network policy and the monitor. It returns when the certificate is due again, and whether a name is
+// taken.
+func (r *Reconciler) children(ctx context.Context, g *spatev1.TrafficGenerator) (time.Time, *trouble, error) {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
 		Namespace: g.Namespace, Name: podspec.TLSSecretName(g.Name), Labels: podspec.Labels(g),
 	}}
 	if err := controllerutil.SetControllerReference(g, secret, r.Client.Scheme()); err != nil {
-		return time.Time{}, err
+		return time.Time{}, nil, err
+	}
+	have := &corev1.Secret{}
+	if err := r.Client.Get(ctx, client.ObjectKeyFromObject(secret), have); client.IgnoreNotFound(err) != nil {
+		return time.Time{}, nil, err
+	} else if err == nil && !metav1.IsControlledBy(have, g) { // EnsureServer would write into it
+		taken, err := r.taken(ctx, g, secret)
+		if taken != nil || err != nil {
+			return time.Time{}, taken, err
+		}
 	}
 	renew, err := r.Certificates.EnsureServer(ctx, secret, pki.ServerName(g.Namespace, g.Name))
+	if apierrors.IsAlreadyExists(err) {
+		if taken, err := r.taken(ctx, g, secret); taken != nil || err != nil {
+			return time.Time{}, taken, err
+		}
+	}
 	if err != nil {
-		return time.Time{}, err
+		return time.Time{}, nil, err
 	}
-	if err := r.networkPolicy(ctx, g); err != nil {
-		return time.Time{}, err
+	if taken, err := r.networkPolicy(ctx, g); taken != nil || err != nil {
+		return time.Time{}, taken, err
 	}
-	return renew, r.podMonitor(ctx, g)
+	return renew, nil, r.podMonitor(ctx, g)
 }
 
-func (r *Reconciler) networkPolicy(ctx context.Context, g *spatev1.TrafficGenerator) error {
+func (r *Reconciler) networkPolicy(ctx context.Context, g *spatev1.TrafficGenerator) (*trouble, error) {
 	want := podspec.NetworkPolicy(g, r.OperatorNamespace)
 	if err := controllerutil.SetControllerReference(g, want, r.Client.Scheme()); err != nil {
-		return err
+		return nil, err
 	}
 	have := &networkingv1.NetworkPolicy{}
 	err := r.Client.Get(ctx, client.ObjectKeyFromObject(want), have)
 	if apierrors.IsNotFound(err) {
-		return client.IgnoreAlreadyExists(r.Client.Create(ctx, want))
+		if err = r.Client.Create(ctx, want); !apierrors.IsAlreadyExists(err) {
+			return nil, err
+		}
+		return r.taken(ctx, g, want)
+	}
+	if err == nil && !metav1.IsControlledBy(have, g) {
+		return r.taken(ctx, g, want)
 	}
 	if err != nil || equality.Semantic.DeepEqual(have.Spec, want.Spec) {
-		return err
+		return nil, err
 	}
 	have.Spec = want.Spec
-	return r.Client.Update(ctx, have)
+	return nil, r.Client.Update(ctx, have)
 }
 
 // podMonitor is made where the cluster knows the kind. It is read by a request of its own, since the kind may come

@@ -6,6 +6,7 @@ package generator
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -37,6 +38,11 @@ func (r *Reconciler) drain(ctx context.Context, g *spatev1.TrafficGenerator, pod
 			return ctrl.Result{RequeueAfter: 500 * time.Millisecond}, kstatus.Patch(ctx, r.Client, g, before)
 		}
 	}
+	if slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return p.DeletionTimestamp == nil }) {
+		if waiting := r.undrained(ctx, pods, active); waiting != "" {
+			r.Events.Eventf(g, nil, corev1.EventTypeWarning, "NotDrained", "Delete", "the pods are deleted after %s although it %s", drainLimit, waiting)
+		}
+	}
 	left := 0
 	for _, pod := range pods {
 		left++
@@ -51,6 +57,7 @@ func (r *Reconciler) drain(ctx context.Context, g *spatev1.TrafficGenerator, pod
 	}
 	r.mu.Lock()
 	delete(r.monitors, g.UID)
+	delete(r.unscraped, g.UID)
 	r.mu.Unlock()
 	controllerutil.RemoveFinalizer(g, Finalizer)
 	return ctrl.Result{}, client.IgnoreNotFound(r.Client.Update(ctx, g))

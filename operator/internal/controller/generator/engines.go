@@ -24,7 +24,7 @@ type answer struct {
 	err  error
 }
 
-// ask asks the engines of all started pods at once; others have no answer.
+// ask asks the engines of all started pods at once; others, and those that are being deleted, have no answer.
 func (r *Reconciler) ask(ctx context.Context, pods []*corev1.Pod) map[string]answer {
 	var (
 		mu      sync.Mutex
@@ -32,7 +32,7 @@ func (r *Reconciler) ask(ctx context.Context, pods []*corev1.Pod) map[string]ans
 		answers = map[string]answer{}
 	)
 	for _, pod := range pods {
-		if pod == nil || !started(pod) {
+		if !started(pod) || pod.DeletionTimestamp != nil {
 			continue
 		}
 		wg.Go(func() {

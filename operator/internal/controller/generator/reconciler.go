@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -56,14 +57,16 @@ type Reconciler struct {
 	Certificates *pki.Store
 	// OperatorNamespace is where calls to engines come from.
 	OperatorNamespace string
-	// EngineImage is used where a generator names none.
-	EngineImage string
-	PullPolicy  corev1.PullPolicy
+	// Images that engine pods may run.
+	Images     Images
+	PullPolicy corev1.PullPolicy
 	// PodMonitors are made if the cluster knows them.
 	PodMonitors bool
 
 	mu       sync.Mutex
 	monitors map[types.UID]int64
+	// unscraped are runs that have ended and whose TrafficRun is gone, by generator: since when.
+	unscraped map[types.UID]map[string]time.Time
 }
 
 // +kubebuilder:rbac:groups=spate.dev,resources=trafficgenerators,verbs=get;list;watch;update;patch
@@ -79,13 +82,13 @@ type Reconciler struct {
 
 // SetupWithManager registers the reconciler and what wakes it.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	r.monitors = map[types.UID]int64{}
+	r.monitors, r.unscraped = map[types.UID]int64{}, map[types.UID]map[string]time.Time{}
 	return ctrl.NewControllerManagedBy(mgr).
-		For(&spatev1.TrafficGenerator{}).
+		For(&spatev1.TrafficGenerator{}, builder.WithPredicates(run.Asked())).
 		Owns(&corev1.Pod{}).
 		Owns(&corev1.Secret{}).
 		Owns(&networkingv1.NetworkPolicy{}).
-		Watches(&spatev1.TrafficRun{}, handler.EnqueueRequestsFromMapFunc(ofRun)).
+		Watches(&spatev1.TrafficRun{}, handler.EnqueueRequestsFromMapFunc(ofRun), builder.WithPredicates(run.Steps())).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
 		Complete(r)
 }
@@ -113,7 +116,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return r.drain(ctx, g, pods, active)
 	}
 	if controllerutil.AddFinalizer(g, Finalizer) {
-		return ctrl.Result{}, r.Client.Update(ctx, g) // the change wakes the next round
+		return ctrl.Result{RequeueAfter: time.Millisecond}, r.Client.Update(ctx, g)
 	}
 	before := g.DeepCopy()
 	again, err := r.keep(ctx, g, pods, active)
@@ -146,7 +149,7 @@ func (r *Reconciler) pods(ctx context.Context, g *spatev1.TrafficGenerator) ([]*
 // keep makes and removes pods, and works the status out. It returns when to look again.
 func (r *Reconciler) keep(ctx context.Context, g *spatev1.TrafficGenerator, pods []*corev1.Pod, active []spatev1.TrafficRun) (time.Duration, error) {
 	g.Status.ObservedGeneration = g.Generation
-	g.Status.MeasurementGrade, g.Status.MeasurementReasons = podspec.Grade(&g.Spec)
+	g.Status.MeasurementGrade, g.Status.MeasurementReasons = podspec.Grade(&g.Spec, nil)
 	g.Status.Runs = run.Names(active)
 	if problems := plan.CheckGenerator(&g.Spec); len(problems) > 0 {
 		kstatus.Stalled(&g.Status.Conditions, g.Generation, problems.Reason(), problems.Message())
@@ -155,16 +158,29 @@ func (r *Reconciler) keep(ctx context.Context, g *spatev1.TrafficGenerator, pods
 	if g.Spec.Suspend {
 		return r.suspend(ctx, g, pods, active)
 	}
-	renew, err := r.children(ctx, g)
+	if image := r.image(g); !r.Images.allow(image) {
+		again, err := r.free(ctx, g, pods, active)
+		kstatus.Stalled(&g.Status.Conditions, g.Generation, spatev1.ReasonNotAllowed, r.Images.refusal(image))
+		return again, err
+	}
+	renew, taken, err := r.children(ctx, g)
 	if err != nil {
 		return 0, err
+	}
+	if taken != nil {
+		return r.nameTaken(ctx, g, pods, taken)
 	}
 	networks, missing, err := r.attachments(ctx, g)
 	if err != nil {
 		return 0, err
 	}
+	if missing == nil {
+		g.Status.MeasurementGrade, g.Status.MeasurementReasons = podspec.Grade(&g.Spec, &networks)
+	}
 	if missing != nil && len(active) == 0 {
-		r.report(ctx, g, pods, make([]*corev1.Pod, g.Spec.Replicas))
+		if _, err := r.report(ctx, g, pods, make([]*corev1.Pod, g.Spec.Replicas)); err != nil {
+			return 0, err
+		}
 		kstatus.Progressing(&g.Status.Conditions, g.Generation, missing.reason, missing.message)
 		return 2 * soon, nil
 	}
@@ -187,17 +203,33 @@ func (r *Reconciler) keep(ctx context.Context, g *spatev1.TrafficGenerator, pods
 		if err != nil {
 			return 0, err
 		}
-		if err := r.Client.Create(ctx, pod); apierrors.IsAlreadyExists(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		err = r.Client.Create(ctx, pod)
+		if apierrors.IsAlreadyExists(err) {
+			taken, liveErr := r.taken(ctx, g, pod)
+			if liveErr != nil {
+				return 0, liveErr
+			}
+			if taken != nil {
+				return r.nameTaken(ctx, g, pods, taken)
+			}
+		}
+		if apierrors.IsAlreadyExists(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 			return 0, err
 		} else if err != nil { // a quota, a policy of pod security
-			r.report(ctx, g, pods, f.live)
+			if _, err := r.report(ctx, g, pods, f.live); err != nil {
+				return 0, err
+			}
 			kstatus.Progressing(&g.Status.Conditions, g.Generation, spatev1.ReasonAdmissionFailed, err.Error())
 			return refusedPause, nil
 		}
 		r.Events.Eventf(g, pod, corev1.EventTypeNormal, "PodCreated", "Create", "made pod %s", pod.Name)
 		f.live[index] = pod
 	}
-	again := r.settle(ctx, g, f, r.report(ctx, g, pods, f.live))
+	troubles, err := r.report(ctx, g, pods, f.live)
+	if err != nil {
+		return 0, err
+	}
+	again := r.settle(ctx, g, f, troubles)
 	if until := time.Until(renew); until < again {
 		again = max(until, soon)
 	}
@@ -208,14 +240,29 @@ func (r *Reconciler) image(g *spatev1.TrafficGenerator) string {
 	if g.Spec.Image != "" {
 		return g.Spec.Image
 	}
-	return r.EngineImage
+	return r.Images.Own
 }
 
 // suspend frees the pods once nothing runs on them; runs end by themselves when their generator is suspended.
 func (r *Reconciler) suspend(ctx context.Context, g *spatev1.TrafficGenerator, pods []*corev1.Pod, active []spatev1.TrafficRun) (time.Duration, error) {
-	r.report(ctx, g, pods, nil)
+	again, err := r.free(ctx, g, pods, active)
+	if err != nil {
+		return again, err
+	}
 	if len(active) > 0 {
 		kstatus.Progressing(&g.Status.Conditions, g.Generation, spatev1.ReasonSuspended, fmt.Sprintf("waits for %d runs to end", len(active)))
+		return again, nil
+	}
+	kstatus.Idle(&g.Status.Conditions, g.Generation, spatev1.ReasonSuspended, "spec.suspend is true: the pods are freed")
+	return again, nil
+}
+
+// free removes the pods once nothing runs on them.
+func (r *Reconciler) free(ctx context.Context, g *spatev1.TrafficGenerator, pods []*corev1.Pod, active []spatev1.TrafficRun) (time.Duration, error) {
+	if _, err := r.report(ctx, g, pods, nil); err != nil {
+		return 0, err
+	}
+	if len(active) > 0 {
 		return soon, nil
 	}
 	for _, pod := range pods {
@@ -225,7 +272,6 @@ func (r *Reconciler) suspend(ctx context.Context, g *spatev1.TrafficGenerator, p
 			}
 		}
 	}
-	kstatus.Idle(&g.Status.Conditions, g.Generation, spatev1.ReasonSuspended, "spec.suspend is true: the pods are freed")
 	return 0, nil
 }
 

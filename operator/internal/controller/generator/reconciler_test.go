@@ -55,7 +55,7 @@ func TestNothingIsMadeInANamespaceThatIsGoing(t *testing.T) {
 				WithIndex(&spatev1.TrafficRun{}, "spec.generator", func(client.Object) []string { return nil }).
 				WithInterceptorFuncs(interceptor.Funcs{Create: create}).Build()
 			certificates := &pki.Store{Client: c, Namespace: "spate-system", Policy: pki.DefaultPolicy(), Clock: clock.RealClock{}}
-			r := &Reconciler{Client: c, Live: c, Events: events.NewFakeRecorder(9), EngineImage: "engine", Certificates: certificates}
+			r := &Reconciler{Client: c, Live: c, Events: events.NewFakeRecorder(9), Images: Images{Own: "engine"}, Certificates: certificates}
 			result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(g)})
 			if err != nil || !result.IsZero() || refused != 1 {
 				t.Errorf("%v, %v, refused %d times", result, err, refused)

@@ -5,6 +5,7 @@ package generator
 // This file answers: what does a generator's status say?
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -15,15 +16,21 @@ import (
 
 	spatev1 "spate.dev/operator/api/v1alpha1"
 	"spate.dev/operator/internal/controller/kstatus"
+	"spate.dev/operator/internal/podspec"
 )
 
 // patience is how long a scheduled pod may take before its events are read.
 const patience = 3 * time.Second
 
-// report fills in what is known of each pod, and returns what is wrong with the live ones.
-func (r *Reconciler) report(ctx context.Context, g *spatev1.TrafficGenerator, all, live []*corev1.Pod) []trouble {
-	answers := r.ask(ctx, live)
-	var troubles []trouble
+// report fills in what is known of each pod, stops what nobody follows on any of them, and returns what is wrong: runs that are
+// being stopped, and live pods.
+func (r *Reconciler) report(ctx context.Context, g *spatev1.TrafficGenerator, all, live []*corev1.Pod) ([]trouble, error) {
+	answers := r.ask(ctx, all)
+	orphans, err := r.orphans(ctx, g, all, answers)
+	if err != nil {
+		return nil, err
+	}
+	troubles := r.dismiss(ctx, g, orphans, answers)
 	g.Status.Replicas, g.Status.ReadyReplicas, g.Status.Pods, g.Status.EngineVersion = 0, 0, nil, ""
 	versions := map[string]bool{}
 	for _, pod := range live {
@@ -64,18 +71,16 @@ func (r *Reconciler) report(ctx context.Context, g *spatev1.TrafficGenerator, al
 			g.Status.Pods = append(g.Status.Pods, status)
 		}
 	}
-	slices.SortFunc(g.Status.Pods, func(a, b spatev1.GeneratorPodStatus) int { return compare(a.Name, b.Name) })
-	return troubles
-}
-
-func compare(a, b string) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
+	index := map[string]int{}
+	for _, pod := range slices.Concat(all, live) {
+		if pod != nil {
+			index[pod.Name] = podspec.Index(pod)
+		}
 	}
-	return 0
+	slices.SortFunc(g.Status.Pods, func(a, b spatev1.GeneratorPodStatus) int {
+		return cmp.Or(cmp.Compare(index[a.Name], index[b.Name]), cmp.Compare(a.Name, b.Name))
+	})
+	return troubles, nil
 }
 
 // trouble tells what is wrong with a live pod, if anything.

@@ -33,7 +33,7 @@ type decision struct {
 
 // stalling reasons are those that time does not mend.
 var stalling = []string{
-	spatev1.ReasonInvalidSpec, spatev1.ReasonNotSupported, spatev1.ReasonLimitExceeded, spatev1.ReasonOversubscribed,
+	spatev1.ReasonInvalidSpec, spatev1.ReasonNotSupported, spatev1.ReasonNotAllowed, spatev1.ReasonLimitExceeded, spatev1.ReasonOversubscribed,
 }
 
 func (s *scope) decide(ctx context.Context) (decision, error) {
@@ -91,7 +91,7 @@ func (s *scope) due() bool {
 	if latest := s.latest(); latest != nil && (started == nil || run.Number(latest.Name) > run.Number(started.Name)) {
 		started = reference(latest)
 	}
-	if started == nil || started.Digest != s.digest {
+	if started == nil || !s.asksFor(started) {
 		return true
 	}
 	latest := s.latest()
@@ -101,6 +101,12 @@ func (s *scope) due() bool {
 	}
 	complete := meta.FindStatusCondition(conditions, spatev1.ConditionComplete)
 	return complete != nil && complete.Status == metav1.ConditionTrue && complete.Reason == spatev1.ReasonSuspended
+}
+
+// asksFor tells whether a run is of what the profile asks for now. A profile that nobody has edited since asks for the same, though its
+// digest may be another: a later version of its kind may have more fields with defaults.
+func (s *scope) asksFor(started *spatev1.RunReference) bool {
+	return started.Digest == s.digest || s.profile.Generation <= started.ProfileGeneration
 }
 
 // rateRefused tells whether a run is under way and its profile asks for a rate it may not have, in all or of an entry.

@@ -26,9 +26,11 @@ func (s *scope) trim(ctx context.Context) error {
 		limit = int(*l)
 	}
 	var ended []*spatev1.TrafficRun
-	for i := range s.runs {
-		if !run.Active(&s.runs[i]) && s.runs[i].DeletionTimestamp == nil {
-			ended = append(ended, &s.runs[i])
+	for _, runs := range [][]spatev1.TrafficRun{s.strangers, s.runs} {
+		for i := range runs {
+			if !run.Active(&runs[i]) && runs[i].DeletionTimestamp == nil {
+				ended = append(ended, &runs[i])
+			}
 		}
 	}
 	for _, old := range ended[:max(len(ended)-limit, 0)] {

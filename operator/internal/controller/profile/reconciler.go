@@ -8,6 +8,7 @@ package profile
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -41,9 +43,15 @@ type Reconciler struct {
 	Memory *snapshot.Memory
 	// Compiler tries a plan before a run is made of it.
 	Compiler engine.Compiler
+	// Bound on the bytes of plans.
+	Bound plan.Bound
+	// Inline is what generators within profiles may have.
+	Inline InlineAllowed
 
 	tags  tags
-	tried map[types.UID]tried // used by the one worker only
+	mu    sync.Mutex
+	made  map[types.UID]types.UID // the latest run made of each profile, which the cached profile may not name yet
+	tried map[types.UID]tried     // used by the one worker only
 }
 
 // +kubebuilder:rbac:groups=spate.dev,resources=trafficprofiles,verbs=get;list;watch;update;patch;delete
@@ -55,18 +63,18 @@ type Reconciler struct {
 
 // SetupWithManager registers the reconciler and what wakes it.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	r.tried = map[types.UID]tried{}
+	r.tried, r.made = map[types.UID]tried{}, map[types.UID]types.UID{}
 	if err := index(context.Background(), mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
 	return ctrl.NewControllerManagedBy(mgr).
-		For(&spatev1.TrafficProfile{}).
-		Owns(&spatev1.TrafficRun{}).
-		Watches(&spatev1.TrafficGenerator{}, handler.EnqueueRequestsFromMapFunc(r.using(byGenerator))).
-		Watches(&spatev1.StatelessStream{}, handler.EnqueueRequestsFromMapFunc(r.using(byStream))).
-		Watches(&spatev1.ASTFTemplate{}, handler.EnqueueRequestsFromMapFunc(r.using(byTemplate))).
+		For(&spatev1.TrafficProfile{}, builder.WithPredicates(run.Asked())).
+		Owns(&spatev1.TrafficRun{}, builder.WithPredicates(run.Steps())).
+		Watches(&spatev1.TrafficGenerator{}, handler.EnqueueRequestsFromMapFunc(r.using(byGenerator)), builder.WithPredicates(run.Capable())).
+		Watches(&spatev1.StatelessStream{}, handler.EnqueueRequestsFromMapFunc(r.using(byStream)), builder.WithPredicates(run.Asked())).
+		Watches(&spatev1.ASTFTemplate{}, handler.EnqueueRequestsFromMapFunc(r.using(byTemplate)), builder.WithPredicates(run.Asked())).
 		// Runs of others may free the generator a profile waits for.
-		Watches(&spatev1.TrafficRun{}, handler.EnqueueRequestsFromMapFunc(r.waiting)).
+		Watches(&spatev1.TrafficRun{}, handler.EnqueueRequestsFromMapFunc(r.waiting), builder.WithPredicates(run.Steps())).
 		// One at a time: admission to a generator looks at all that was admitted before.
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
 		Complete(r)
@@ -79,9 +87,11 @@ type scope struct {
 	generator *spatev1.TrafficGenerator // nil if there is none
 	resolved  *plan.Resolved            // nil if there are problems
 	problems  plan.Problems
-	named     bool                 // its streams or templates name ConfigMaps or Secrets
-	runs      []spatev1.TrafficRun // the oldest first
-	digest    string               // of what starts a new run when it changes
+	named     bool                                          // its streams or templates name ConfigMaps or Secrets
+	secrets   map[spatev1.ObjectName]spatev1.SecretSnapshot // those that were read, without keys
+	runs      []spatev1.TrafficRun                          // the oldest first
+	strangers []spatev1.TrafficRun                          // that name the profile, which did not make them
+	digest    string                                        // of what starts a new run when it changes
 }
 
 // latest run, nil if there is none.
@@ -92,22 +102,46 @@ func (s *scope) latest() *spatev1.TrafficRun {
 	return &s.runs[len(s.runs)-1]
 }
 
+// ownOf splits runs into those that the profile made and others: a newer one than it has recorded is not its own, unless it was made just
+// now. Older ones were recorded in their time.
+func (s *scope) ownOf(all []spatev1.TrafficRun) (own, strangers []spatev1.TrafficRun) {
+	s.r.mu.Lock()
+	made := s.r.made[s.profile.UID]
+	s.r.mu.Unlock()
+	recorded := s.profile.Status.CurrentRun
+	for _, r := range all {
+		switch {
+		case r.UID == made, recorded != nil && r.UID == recorded.UID:
+		case recorded != nil && (run.Number(r.Name) < run.Number(recorded.Name) || recorded.UID == "" && r.Name == recorded.Name):
+		default:
+			strangers = append(strangers, r)
+			continue
+		}
+		own = append(own, r)
+	}
+	return own, strangers
+}
+
 // Reconcile takes one profile a step further.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	s := &scope{r: r, profile: &spatev1.TrafficProfile{}}
 	if err := r.Client.Get(ctx, request.NamespacedName, s.profile); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	var err error
-	if s.runs, err = run.OfProfile(ctx, r.Client, s.profile); err != nil {
+	all, err := run.OfProfile(ctx, r.Client, s.profile)
+	if err != nil {
 		return ctrl.Result{}, err
 	}
+	s.runs, s.strangers = s.ownOf(all)
 	if s.profile.DeletionTimestamp != nil {
 		delete(r.tried, s.profile.UID)
+		r.mu.Lock()
+		delete(r.made, s.profile.UID)
+		r.mu.Unlock()
 		return s.remove(ctx)
 	}
 	if controllerutil.AddFinalizer(s.profile, Finalizer) {
-		return ctrl.Result{}, client.IgnoreNotFound(r.Client.Update(ctx, s.profile)) // the change wakes the next round
+		return ctrl.Result{RequeueAfter: time.Millisecond}, client.IgnoreNotFound(r.Client.Update(ctx, s.profile))
 	}
 	before := s.profile.DeepCopy()
 	again, err := s.step(ctx)

@@ -8,12 +8,14 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"io"
 	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -93,8 +95,8 @@ func (s *scope) keepGenerator(ctx context.Context) error {
 	if s.profile.Spec.Suspend && s.profile.Spec.SuspendPolicy == spatev1.SuspendFree {
 		want.Suspend = true
 	}
-	if len(plan.CheckGenerator(want)) > 0 {
-		return nil // told when the profile is resolved
+	if s.problems = s.r.Inline.refuse(want, s.profile.Namespace); len(s.problems) > 0 || len(plan.CheckGenerator(want)) > 0 {
+		return nil // the latter is told when the profile is resolved
 	}
 	if apierrors.IsNotFound(err) {
 		g = &spatev1.TrafficGenerator{
@@ -124,7 +126,7 @@ func (s *scope) keepGenerator(ctx context.Context) error {
 // resolve makes the profile into what can be run, or finds every problem.
 func (s *scope) resolve(ctx context.Context) error {
 	in := plan.Input{
-		Profile: s.profile, Generator: s.generator,
+		Profile: s.profile, Generator: s.generator, Bound: s.r.Bound,
 		Streams: map[string]*spatev1.StatelessStream{}, Templates: map[string]*spatev1.ASTFTemplate{},
 	}
 	for _, t := range s.profile.Spec.Traffic {
@@ -145,7 +147,7 @@ func (s *scope) resolve(ctx context.Context) error {
 			}
 		}
 	}
-	if err := s.data(ctx, &in); err != nil {
+	if err := s.data(ctx, &in); err != nil || s.problems.Reason() == spatev1.ReasonNotAllowed {
 		return err
 	}
 	granted, err := s.granted(ctx)
@@ -172,7 +174,7 @@ func (s *scope) resolve(ctx context.Context) error {
 // when it was made.
 func (s *scope) data(ctx context.Context, in *plan.Input) error {
 	in.Data = map[spatev1.DataReference][]byte{}
-	read := map[spatev1.DataReference]map[string][]byte{}
+	read, size := map[spatev1.DataReference]map[string][]byte{}, int64(0)
 	for _, ref := range plan.DataReferences(s.profile, in.Streams, in.Templates) {
 		s.named = true
 		whole := spatev1.DataReference{ConfigMapName: ref.ConfigMapName, SecretName: ref.SecretName}
@@ -183,6 +185,13 @@ func (s *scope) data(ctx context.Context, in *plan.Input) error {
 				return err
 			}
 			read[whole] = keys
+			for _, bytes := range keys {
+				size += int64(len(bytes))
+			}
+			if bound := s.r.Bound.Bytes; bound > 0 && size > bound {
+				s.problems = append(s.problems, s.r.Bound.Exceeded(field.NewPath("spec", "traffic"), size)...)
+				return nil
+			}
 		}
 		if bytes, found := keys[ref.Key]; found {
 			in.Data[ref] = bytes
@@ -197,6 +206,10 @@ func (s *scope) keys(ctx context.Context, of spatev1.DataReference) (map[string]
 	if of.SecretName != "" {
 		secret := &corev1.Secret{}
 		err := s.r.Live.Get(ctx, key, secret)
+		if s.secrets == nil {
+			s.secrets = map[spatev1.ObjectName]spatev1.SecretSnapshot{}
+		}
+		s.secrets[of.SecretName] = spatev1.SecretSnapshot{Name: of.SecretName, UID: secret.UID, ResourceVersion: secret.ResourceVersion}
 		return secret.Data, client.IgnoreNotFound(err)
 	}
 	key.Name = string(of.ConfigMapName)
@@ -221,14 +234,17 @@ func (s *scope) try(ctx context.Context) error {
 	if !s.due() {
 		return nil
 	}
-	p := s.resolved.Plan(plan.Identity{RunID: s.profile.Name, Tag: 1, Profile: s.profile.Name, Namespace: s.profile.Namespace})
-	_, digest, err := plan.Encode(p)
-	if err != nil {
+	id := plan.Identity{RunID: s.profile.Name, Tag: 1, Profile: s.profile.Name, Namespace: s.profile.Namespace}
+	p := s.resolved.Outline(id)
+	write := func(w io.Writer) error { return s.resolved.WriteWithData(w, id) }
+	sum := sha256.New()
+	if err := write(sum); err != nil {
 		return err
 	}
+	digest := [sha256.Size]byte(sum.Sum(nil))
 	last := s.r.tried[s.profile.UID]
 	if last.digest != digest {
-		checked, err := s.r.Compiler.Check(ctx, p)
+		checked, err := s.r.Compiler.CheckWritten(ctx, p, write)
 		if err != nil { // the engines themselves will judge it
 			log.FromContext(ctx).Error(err, "the plan could not be tried")
 		}

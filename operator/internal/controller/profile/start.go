@@ -5,14 +5,17 @@ package profile
 // This file answers: how is a run made?
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -22,6 +25,7 @@ import (
 	"spate.dev/operator/internal/controller/snapshot"
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/podspec"
 )
 
 // start makes the next run, with its snapshot, and waits until the cache has it: the next admission must see it.
@@ -42,14 +46,16 @@ func (s *scope) start(ctx context.Context) error {
 	for _, warning := range s.resolved.Warnings {
 		s.r.Events.Eventf(s.profile, nil, corev1.EventTypeWarning, "PlanWarning", "Start", "%s", warning)
 	}
-	p := s.resolved.Plan(plan.Identity{RunID: name, Tag: tag, Profile: s.profile.Name, Namespace: s.profile.Namespace, Marks: marks})
-	bytes, _, err := plan.Encode(p)
+	id := plan.Identity{RunID: name, Tag: tag, Profile: s.profile.Name, Namespace: s.profile.Namespace, Marks: marks}
+	p := s.resolved.Outline(id)
+	saved, err := snapshot.Save(ctx, s.r.Client, s.profile, name, func(w io.Writer) error { return s.resolved.Write(w, id) })
 	if err != nil {
 		return err
 	}
-	saved, err := snapshot.Save(ctx, s.r.Client, s.profile, name, bytes)
-	if err != nil {
-		return err
+	for _, ref := range s.resolved.Secrets {
+		secret := s.secrets[ref.SecretName]
+		secret.Key = ref.Key
+		saved.Secrets = append(saved.Secrets, secret)
 	}
 	spec := &s.profile.Spec
 	made := &spatev1.TrafficRun{
@@ -59,7 +65,7 @@ func (s *scope) start(ctx context.Context) error {
 				Name: spatev1.ObjectName(s.profile.Name), UID: s.profile.UID, Generation: s.profile.Generation,
 				RunID: spec.RunID, Digest: s.digest, References: s.resolved.References,
 			},
-			Generator:  spatev1.GeneratorSnapshot{Name: spatev1.ObjectName(s.generator.Name), Namespace: s.generator.Namespace, Pods: pods},
+			Generator:  spatev1.GeneratorSnapshot{Name: spatev1.ObjectName(s.generator.Name), Namespace: s.generator.Namespace, Pods: pods, Limits: s.generator.Spec.Limits.DeepCopy()},
 			RunID:      name,
 			Tag:        int32(tag),
 			Snapshot:   saved,
@@ -76,6 +82,9 @@ func (s *scope) start(ctx context.Context) error {
 	if err := s.r.Client.Create(ctx, made); err != nil {
 		return fmt.Errorf("make run %s: %w", name, err)
 	}
+	s.r.mu.Lock()
+	s.r.made[s.profile.UID] = made.UID
+	s.r.mu.Unlock()
 	s.r.Events.Eventf(s.profile, made, corev1.EventTypeNormal, "RunCreated", "Start", "made run %s", name)
 	s.runs = append(s.runs, *made)
 	return s.r.seen(ctx, made)
@@ -125,14 +134,16 @@ func (s *scope) nextName() string {
 	if current := s.profile.Status.CurrentRun; current != nil {
 		last = run.Number(current.Name)
 	}
-	if latest := s.latest(); latest != nil {
-		last = max(last, run.Number(latest.Name))
+	for _, r := range append(slices.Clip(s.runs), s.strangers...) {
+		last = max(last, run.Number(r.Name))
 	}
 	return fmt.Sprintf("%s-%.5s-%d", s.profile.Name, s.profile.UID, last+1)
 }
 
+// podSnapshots gives the generator's pods by their index: it is that of a pod's share.
 func (s *scope) podSnapshots(ctx context.Context) ([]spatev1.PodSnapshot, error) {
 	var pods []spatev1.PodSnapshot
+	index := map[types.UID]int{}
 	for _, status := range s.generator.Status.Pods {
 		if !status.Ready {
 			continue
@@ -142,10 +153,12 @@ func (s *scope) podSnapshots(ctx context.Context) ([]spatev1.PodSnapshot, error)
 			return nil, err
 		}
 		pods = append(pods, spatev1.PodSnapshot{Name: pod.Name, UID: pod.UID})
+		index[pod.UID] = podspec.Index(pod)
 	}
 	if len(pods) != int(s.generator.Spec.Replicas) {
 		return nil, fmt.Errorf("TrafficGenerator %s has %d ready pods, not %d", s.generator.Name, len(pods), s.generator.Spec.Replicas)
 	}
+	slices.SortFunc(pods, func(a, b spatev1.PodSnapshot) int { return cmp.Compare(index[a.UID], index[b.UID]) })
 	return pods, nil
 }
 

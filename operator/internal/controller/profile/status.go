@@ -29,7 +29,7 @@ func (s *scope) status(ctx context.Context, d decision) {
 	s.stale(ctx, current)
 	status, generation := &s.profile.Status, s.profile.Generation
 	// A run that does not belong to what the profile asks for now says nothing about it.
-	if d.reason != "" && (current == nil || current.Spec.Profile.Digest != s.digest || d.phase == spatev1.ProfileSuspended) {
+	if d.reason != "" && (current == nil || !s.asksFor(reference(current)) || d.phase == spatev1.ProfileSuspended) {
 		s.notStarted(d, current)
 	}
 	switch {
@@ -46,7 +46,7 @@ func (s *scope) status(ctx context.Context, d decision) {
 	}
 	if d.phase != "" {
 		status.Phase = d.phase
-		if run := current; run != nil && d.phase != spatev1.ProfileSuspended && run.Spec.Profile.Digest == s.digest && !s.due() {
+		if run := current; run != nil && d.phase != spatev1.ProfileSuspended && s.asksFor(reference(run)) && !s.due() {
 			status.Phase = spatev1.ProfilePhase(run.Status.Phase) // it goes on at its old rate
 		}
 	}
@@ -74,7 +74,6 @@ func (s *scope) current() *spatev1.TrafficRun {
 // gone says that the current run was deleted: by the history's limit after it had ended, or by somebody before.
 func (s *scope) gone() {
 	status := &s.profile.Status
-	status.Progress = nil
 	if meta.IsStatusConditionTrue(status.Conditions, spatev1.ConditionComplete) {
 		for i := range status.Conditions { // what it came to still holds
 			status.Conditions[i].ObservedGeneration = s.profile.Generation
@@ -95,13 +94,12 @@ func (s *scope) gone() {
 func (s *scope) mirror(current *spatev1.TrafficRun) {
 	status := &s.profile.Status
 	status.CurrentRun = reference(current)
-	status.Progress = current.Status.Progress.DeepCopy()
 	status.Phase = spatev1.ProfilePhase(current.Status.Phase)
 	if status.Phase == "" {
 		status.Phase = spatev1.ProfilePending
 	}
 	status.Totals, status.Flows = nil, nil
-	if r := current.Status.Result; r != nil {
+	if r := current.Status.Result; r != nil && !run.Active(current) { // before, the run has them: they change all the time
 		status.Totals, status.Flows = r.FlowCounters.DeepCopy(), r.Flows.DeepCopy()
 	}
 	for _, kind := range []string{spatev1.ConditionRunning, spatev1.ConditionComplete, spatev1.ConditionPassed} {
@@ -154,7 +152,7 @@ func (s *scope) notStarted(d decision, current *spatev1.TrafficRun) {
 	s.unset(spatev1.ConditionComplete)
 	s.unset(spatev1.ConditionPassed)
 	meta.RemoveStatusCondition(&s.profile.Status.Conditions, spatev1.ConditionRecorded)
-	s.profile.Status.Progress, s.profile.Status.Totals, s.profile.Status.Flows = nil, nil, nil
+	s.profile.Status.Totals, s.profile.Status.Flows = nil, nil
 }
 
 // underWay says how the run does: ready as soon as the engines execute it.
@@ -179,7 +177,7 @@ func (s *scope) underWay(current *spatev1.TrafficRun) {
 
 func reference(r *spatev1.TrafficRun) *spatev1.RunReference {
 	return &spatev1.RunReference{
-		Name: r.Name, RunID: r.Spec.Profile.RunID, ProfileGeneration: r.Spec.Profile.Generation, Digest: r.Spec.Profile.Digest,
+		Name: r.Name, UID: r.UID, RunID: r.Spec.Profile.RunID, ProfileGeneration: r.Spec.Profile.Generation, Digest: r.Spec.Profile.Digest,
 	}
 }
 

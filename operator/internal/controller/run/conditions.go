@@ -46,6 +46,8 @@ func (s *scope) conditions() {
 		switch {
 		case s.unreachable != "":
 			kstatus.Progressing(&status.Conditions, generation, spatev1.ReasonEngineUnreachable, s.unreachable)
+		case s.occupied != "":
+			kstatus.Progressing(&status.Conditions, generation, spatev1.ReasonOrphanedRun, s.occupied)
 		case status.Phase == spatev1.RunPending || status.Phase == spatev1.RunPreparing:
 			kstatus.Progressing(&status.Conditions, generation, running.reason, "")
 		default:

@@ -19,26 +19,27 @@ import (
 )
 
 // finish makes the counters final and judges them. A run that was ended early is judged only if it had no set duration.
-func (s *scope) finish(stats []*enginev1.WatchStatsResponse, facts *snapshot.Facts, why string) {
+// One that its generator no longer allows is not.
+func (s *scope) finish(stats []*enginev1.WatchStatsResponse, facts *snapshot.Facts) {
+	why := s.end.message
 	result := resultOf(stats, facts, s.run)
 	s.run.Status.Result, s.final = &result, true
 	for i, st := range stats {
-		if st.Run.State == enginev1.RunState_RUN_STATE_STOPPED && why == "" {
+		early := st.Run.State == enginev1.RunState_RUN_STATE_STOPPED || s.duration() == 0
+		if early && st.Run.EndReason != "" && why == "" {
 			why = fmt.Sprintf("pod %s: %s", s.run.Spec.Generator.Pods[i].Name, st.Run.EndReason)
 		}
+	}
+	s.withoutLink(stats, facts)
+	if s.end.reason != "" {
+		s.invalid(s.end.reason, "stopped: "+why, why)
+		return
 	}
 	if why != "" && s.duration() > 0 {
 		s.invalid(spatev1.ReasonIncomplete, "ended before its duration: "+why, why)
 		return
 	}
-	s.complete(judge(s.run, result, contradictions(stats, s.run), s.down(), s.length()), why)
-}
-
-// down are the run's ports that were seen without a link.
-func (s *scope) down() []string {
-	s.r.mu.Lock()
-	defer s.r.mu.Unlock()
-	return s.r.samples[s.run.UID].down
+	s.complete(judge(s.run, result, contradictions(stats, s.run), s.run.Status.PortsDown, s.length()), why)
 }
 
 // mostContradictions of an engine are named: each of its templates may have one, and a status has its bounds.
@@ -81,7 +82,6 @@ func (s *scope) complete(v spatev1.Verdict, why string) {
 	at := now()
 	s.run.Status.Phase, s.run.Status.CompletionTime, s.run.Status.Progress = spatev1.RunComplete, &at, nil
 	s.run.Status.Verdict, s.ended = &v, why
-	s.r.forget(s.run.UID)
 }
 
 // judge works the verdict out: first whether the counters can be trusted, then whether the generator was the limit, then the thresholds.
@@ -212,7 +212,7 @@ func forThresholds(r spatev1.RunResult, length time.Duration) verdict.Result {
 	seconds := length.Seconds()
 	out := verdict.Result{
 		Tx: r.Tx, TxBytes: r.TxBytes, Rx: r.Rx, RxBytes: r.RxBytes, Lost: r.Lost, LossRatio: number(r.LossRatio), Duplicates: r.Duplicates,
-		OutOfOrder: r.OutOfOrder, Misdirected: r.Misdirected, TxDropped: r.TxDropped, Late: r.Late, RxMissed: r.RxMissed, Foreign: r.Foreign,
+		OutOfOrder: r.OutOfOrder, Misdirected: r.Misdirected, TxDropped: r.TxDropped, Late: r.Late, RxMissed: r.RxMissed, Foreign: r.Foreign, OtherMAC: r.OtherMAC,
 		TxPps: float64(r.Tx) / seconds, RxPps: float64(r.Rx) / seconds,
 		TxBps: float64(r.TxBytes) * 8 / seconds, RxBps: float64(r.RxBytes) * 8 / seconds,
 		SequenceTooHigh: r.SequenceTooHigh, SequenceTooLow: r.SequenceTooLow,

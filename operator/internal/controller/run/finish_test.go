@@ -24,19 +24,19 @@ func TestResultSumsOverEngines(t *testing.T) {
 	facts := &snapshot.Facts{Flow: map[string]bool{"a": true}, Ports: map[string]bool{"p": true}}
 	r := &spatev1.TrafficRun{}
 	r.Spec.Generator.Pods = []spatev1.PodSnapshot{{Name: "g-0"}, {Name: "g-1"}}
-	r.Status.PortBaseline = []spatev1.PortBaseline{{Pod: "g-0", Port: "p", RxMissed: 5, Foreign: 1}, {Pod: "g-0", Port: "q", RxMissed: 100}}
+	r.Status.PortBaseline = []spatev1.PortBaseline{{Pod: "g-0", Port: "p", RxMissed: 5, Foreign: 1, OtherMAC: 4}, {Pod: "g-0", Port: "q", RxMissed: 100}}
 	stats := []*enginev1.WatchStatsResponse{
 		{
 			Streams: []*enginev1.StreamStats{
 				{Name: "b", Measured: &enginev1.StreamCounters{TxPackets: 7}},
 				{Name: "a", Measured: &enginev1.StreamCounters{TxPackets: 60, RxPackets: 30, Duplicates: 1}, Warmup: &enginev1.StreamCounters{TxPackets: 1000}},
 			},
-			Ports: []*enginev1.PortStats{{Port: "p", RxMissed: 8, ForeignPackets: 3}, {Port: "q", RxMissed: 200}},
+			Ports: []*enginev1.PortStats{{Port: "p", RxMissed: 8, ForeignPackets: 3, OtherMacPackets: 9}, {Port: "q", RxMissed: 200}},
 		},
 		{Streams: []*enginev1.StreamStats{{Name: "a", Measured: &enginev1.StreamCounters{TxPackets: 40, RxPackets: 69}}}},
 	}
 	got := resultOf(stats, facts, r)
-	if got.Tx != 107 || got.Rx != 99 || got.Lost != 2 || got.LossRatio != "0.02" || got.RxMissed != 3 || got.Foreign != 2 {
+	if got.Tx != 107 || got.Rx != 99 || got.Lost != 2 || got.LossRatio != "0.02" || got.RxMissed != 3 || got.Foreign != 2 || got.OtherMAC != 5 {
 		t.Errorf("%+v", got)
 	}
 	if len(got.Streams) != 2 || got.Streams[0].Name != "a" || got.Streams[1].Lost != 0 {
@@ -113,7 +113,7 @@ func TestCountersThatContradictEachOtherMakeTheRunInvalid(t *testing.T) {
 	run.Spec.GeneratorTolerance = spatev1.GeneratorTolerance{Late: "0", TxDropped: "0", RxMissed: "0"}
 	run.Spec.Thresholds = []spatev1.Threshold{{Name: "t", Expression: "result.lost == 0"}}
 	s := &scope{r: &Reconciler{Memory: &snapshot.Memory{}}, run: run}
-	s.finish(stats, &snapshot.Facts{}, "")
+	s.finish(stats, &snapshot.Facts{})
 	s.conditions()
 	if v := run.Status.Verdict; v.Outcome != spatev1.VerdictInvalid || len(v.Thresholds) != 1 || !v.Thresholds[0].Met {
 		t.Errorf("%+v", v)
@@ -149,7 +149,8 @@ func TestALinkThatWasDownIsToldOnceAndInTheVerdict(t *testing.T) {
 		}}
 		s.measure(stats, facts)
 	}
-	s.finish(stats, facts, "")
+	s.r = &Reconciler{Memory: &snapshot.Memory{}, Events: recorder, samples: map[types.UID]sample{}} // another operator takes over
+	s.finish(stats, facts)
 	if told := len(recorder.Events); told != 1 {
 		t.Errorf("%d events", told)
 	}

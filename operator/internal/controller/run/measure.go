@@ -27,24 +27,28 @@ type sample struct {
 	at     time.Time
 	tx, rx uint64 // packets of the run, warm-up included
 	flows  uint64 // flows of templates that were established, in the same time
-	// down are the run's ports that were seen without a link since.
-	down []string
+	// written is when the status had the counters last.
+	written time.Time
 }
 
-// measure fills in the result so far, without its streams, templates and groups, and the progress.
+// measure fills in the result so far, without its streams, templates and groups, and the progress: once a tick at most, however often
+// the run is looked at.
 func (s *scope) measure(stats []*enginev1.WatchStatsResponse, facts *snapshot.Facts) {
+	s.withoutLink(stats, facts)
+	s.r.mu.Lock()
+	last, known := s.r.samples[s.run.UID]
+	s.r.mu.Unlock()
+	if known && time.Since(last.written) < tick {
+		return
+	}
 	result := resultOf(stats, facts, s.run)
 	current := sampleOf(stats)
 	result.Streams, result.Templates, result.Groups = nil, nil, nil
 	s.run.Status.Result = &result
 	at := now()
 	progress := &spatev1.RunProgress{UpdatedAt: &at, TimeLeft: s.timeLeft(), LossRatio: result.LossRatio}
-	s.r.mu.Lock()
-	defer s.r.mu.Unlock()
-	last, known := s.r.samples[s.run.UID]
-	current.down = s.withoutLink(last.down, stats, facts)
-	span := current.at.Sub(last.at)
-	if known && span > tick/4 {
+	current.written = time.Now()
+	if span := current.at.Sub(last.at); known && span > 0 {
 		progress.TxRate, progress.RxRate = rate(current.tx-last.tx, span, "pps"), rate(current.rx-last.rx, span, "pps")
 		if result.Flows != nil {
 			progress.ConnectionRate = rate(current.flows-last.flows, span, "cps")
@@ -52,26 +56,25 @@ func (s *scope) measure(stats []*enginev1.WatchStatsResponse, facts *snapshot.Fa
 	} else if p := s.run.Status.Progress; p != nil {
 		progress.TxRate, progress.RxRate, progress.ConnectionRate = p.TxRate, p.RxRate, p.ConnectionRate
 	}
-	if known && span <= tick/4 { // rates are worked out from the last still
-		last.down = current.down
-		current = last
-	}
-	s.r.samples[s.run.UID] = current
 	s.run.Status.Progress = progress
+	s.r.mu.Lock()
+	defer s.r.mu.Unlock()
+	s.r.samples[s.run.UID] = current
 }
 
-// withoutLink adds the run's ports that have no link now to those that had none before, and tells of each once.
-func (s *scope) withoutLink(down []string, stats []*enginev1.WatchStatsResponse, facts *snapshot.Facts) []string {
+// withoutLink adds the run's ports that have no link now to those that had none before, and reports each once.
+func (s *scope) withoutLink(stats []*enginev1.WatchStatsResponse, facts *snapshot.Facts) {
+	down := s.run.Status.PortsDown
 	for i, st := range stats {
 		for _, p := range st.Ports {
 			name := fmt.Sprintf("port %s of pod %s", p.Port, s.run.Spec.Generator.Pods[i].Name)
 			if !p.LinkUp && facts.Ports[p.Port] && !slices.Contains(down, name) {
 				down = append(slices.Clip(down), name)
+				s.run.Status.PortsDown = down
 				s.r.Events.Eventf(s.run, s.pods[i], corev1.EventTypeWarning, spatev1.ReasonPortDown, "Run", "%s has no link", name)
 			}
 		}
 	}
-	return down
 }
 
 // sampleOf takes what present rates are worked out from.
@@ -153,7 +156,7 @@ func resultOf(stats []*enginev1.WatchStatsResponse, facts *snapshot.Facts, run *
 	}
 	slices.SortFunc(result.Streams, func(a, b spatev1.StreamResult) int { return strings.Compare(a.Name, b.Name) })
 	result.LossRatio = ratio(result.Lost, flowTx)
-	result.RxMissed, result.Foreign = ofPorts(stats, facts, run)
+	result.RxMissed, result.Foreign, result.OtherMAC = ofPorts(stats, facts, run)
 	result.Templates, result.Groups = templates(stats), groups(stats, facts.Groups)
 	result.Flows = flowsOf(result.Templates)
 	result.Latency = slowest(append(delaysOf(result.Templates), result.Streams...))
@@ -192,22 +195,24 @@ func total(sum, c *spatev1.FlowCounters) {
 }
 
 // ofPorts gives what the run's ports counted since it was prepared.
-func ofPorts(stats []*enginev1.WatchStatsResponse, facts *snapshot.Facts, run *spatev1.TrafficRun) (missed, foreign int64) {
+func ofPorts(stats []*enginev1.WatchStatsResponse, facts *snapshot.Facts, run *spatev1.TrafficRun) (missed, foreign, otherMAC int64) {
 	for i, st := range stats {
 		for _, p := range st.Ports {
 			if facts.Ports[p.Port] {
 				missed += int64(p.RxMissed)
 				foreign += int64(p.ForeignPackets)
+				otherMAC += int64(p.OtherMacPackets)
 			}
 		}
 		for _, b := range run.Status.PortBaseline {
 			if b.Pod == run.Spec.Generator.Pods[i].Name && facts.Ports[b.Port] {
 				missed -= b.RxMissed
 				foreign -= b.Foreign
+				otherMAC -= b.OtherMAC
 			}
 		}
 	}
-	return missed, foreign
+	return missed, foreign, otherMAC
 }
 
 // ratio as a decimal number with at most nine digits behind the point.

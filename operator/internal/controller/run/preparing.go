@@ -42,9 +42,9 @@ type held struct {
 // preparing sends the plan to all engines, settles the instant of the start, and starts them. The instant is written
 // before any engine hears of it, so that another operator starts the rest at the same one.
 func (s *scope) preparing(ctx context.Context) (time.Duration, error) {
-	if why := s.mustEnd(); why != "" {
-		s.stop(ctx, why)
-		s.invalid(spatev1.ReasonIncomplete, why+" before the run started", why)
+	if s.end.message != "" {
+		s.stop(ctx, s.end.message)
+		s.endUnstarted()
 		return 0, nil
 	}
 	if s.lost != "" {
@@ -118,10 +118,18 @@ func (s *scope) prepare(ctx context.Context, index int, pod *corev1.Pod, c *engi
 			return held{info: stats.Run, ports: stats.Ports}, nil
 		}
 	}
+	if err := s.free(ctx, pod, info.Runs); err != nil {
+		return held{}, err
+	}
 	share, err := plan.ForEngine(bytes, s.run.Spec.RunID, records, uint32(index), uint32(len(s.pods)))
 	if err != nil {
 		return held{}, err
 	}
+	secrets, err := s.r.Memory.Secrets(ctx, s.run)
+	if err != nil {
+		return held{}, err
+	}
+	share = append(share, secrets...)
 	if err := makeRoom(ctx, c, info.Runs); err != nil {
 		return held{}, fmt.Errorf("pod %s: %w", pod.Name, err)
 	}
@@ -137,6 +145,26 @@ func (s *scope) prepare(ctx context.Context, index int, pod *corev1.Pod, c *engi
 		return held{}, fmt.Errorf("pod %s: %w", pod.Name, err)
 	}
 	return held{info: stats.Run, ports: stats.Ports}, nil
+}
+
+// occupied is the error of an engine that executes a run which nobody follows; its generator stops it.
+type occupied struct{ message string }
+
+func (o *occupied) Error() string { return o.message }
+
+// free tells whether an engine executes nothing but runs that are under way.
+func (s *scope) free(ctx context.Context, pod *corev1.Pod, runs []*enginev1.RunInfo) error {
+	active, err := ActiveOn(ctx, s.r.Client, s.generator)
+	if err != nil {
+		return err
+	}
+	for _, known := range runs {
+		follows := func(r spatev1.TrafficRun) bool { return r.Spec.RunID == known.RunId }
+		if !Ended(known.State) && !slices.ContainsFunc(active, follows) {
+			return &occupied{fmt.Sprintf("pod %s: the engine still executes run %s, which has ended or is gone, and is being stopped", pod.Name, known.RunId)}
+		}
+	}
+	return nil
 }
 
 // mostHeld is how many runs an engine is left with; it takes 64 at most. Ended ones are held for their counters only.
@@ -183,7 +211,7 @@ func (s *scope) explain(pod *corev1.Pod, bytes []byte, err error) error {
 
 // origin of the run's plan; that of an empty one where it cannot be read.
 func (s *scope) origin(bytes []byte) plan.Origin {
-	p, err := plan.Decode(bytes)
+	p, err := plan.DecodeOutline(bytes)
 	if err != nil {
 		p = nil
 	}
@@ -211,6 +239,11 @@ func (s *scope) refused(ctx context.Context, errs []error) (time.Duration, error
 		s.stop(ctx, "the engines could not be prepared")
 		s.invalid(spatev1.ReasonPrepareFailed, fmt.Sprintf("not prepared within %s: %v%s", prepareLimit, joined, anew), "")
 		return 0, nil
+	}
+	var taken *occupied
+	if errors.As(joined, &taken) {
+		s.occupied = taken.message
+		return tick, nil
 	}
 	s.unreachable = joined.Error()
 	return tick, nil
@@ -249,7 +282,7 @@ func (s *scope) baseline(holds []held) []spatev1.PortBaseline {
 	for i, h := range holds {
 		for _, p := range h.ports {
 			all = append(all, spatev1.PortBaseline{
-				Pod: s.pods[i].Name, Port: p.Port, RxMissed: int64(p.RxMissed), Foreign: int64(p.ForeignPackets),
+				Pod: s.pods[i].Name, Port: p.Port, RxMissed: int64(p.RxMissed), Foreign: int64(p.ForeignPackets), OtherMAC: int64(p.OtherMacPackets),
 			})
 		}
 	}

@@ -34,6 +34,8 @@ type asked struct {
 	// factor and changes that hold since it was asked; empty if it was refused.
 	factor  string
 	changes []spatev1.EntryChange
+	// refused under these circumstances, and with this message; empty if it was not.
+	refused, message string
 }
 
 func (a asked) equal(other asked) bool {
@@ -47,7 +49,14 @@ func (s *scope) applyRate(ctx context.Context, stats []*enginev1.WatchStatsRespo
 	s.r.mu.Lock()
 	applied, known := s.r.asked[s.run.UID]
 	s.r.mu.Unlock()
-	if known && applied.equal(want) {
+	around := ""
+	if applied.refused != "" {
+		var err error
+		if around, err = s.circumstances(ctx); err != nil {
+			return err
+		}
+	}
+	if known && applied.equal(want) && applied.refused == around {
 		if applied.factor != "" { // also where the status of then was never written
 			s.run.Status.RateFactor, s.run.Status.Entries = applied.factor, applied.changes
 		}
@@ -62,9 +71,14 @@ func (s *scope) applyRate(ctx context.Context, stats []*enginev1.WatchStatsRespo
 	}
 	var no *refusal
 	if errors.As(err, &no) {
-		s.r.Events.Eventf(s.run, nil, corev1.EventTypeWarning, "RateRefused", "Update", "%s", no.message)
-		want.factor, want.changes = applied.factor, applied.changes
-		s.setAsked(want) // told once; a change of limits or of other runs is taken up with the next change
+		if no.message != applied.message {
+			s.r.Events.Eventf(s.run, nil, corev1.EventTypeWarning, "RateRefused", "Update", "%s", no.message)
+		}
+		if want.refused, err = s.circumstances(ctx); err != nil {
+			return err
+		}
+		want.factor, want.changes, want.message = applied.factor, applied.changes, no.message
+		s.setAsked(want)
 		return nil
 	}
 	if err != nil {
@@ -91,6 +105,18 @@ func (s *scope) applyRate(ctx context.Context, stats []*enginev1.WatchStatsRespo
 	s.setAsked(want)
 	s.r.Events.Eventf(s.run, nil, corev1.EventTypeNormal, "RateChanged", "Update", "sends at %s times the entries' own rates%s", s.run.Status.RateFactor, told(want.entries))
 	return nil
+}
+
+// circumstances are what a refusal of a rate depends on beside the profile: the generator's limits, and the other runs with their rates.
+// When they change, the rate is tried again.
+func (s *scope) circumstances(ctx context.Context) (string, error) {
+	active, err := ActiveOn(ctx, s.r.Client, s.generator)
+	var text strings.Builder
+	fmt.Fprint(&text, s.generator.Generation)
+	for _, other := range Without(active, s.run.UID) {
+		fmt.Fprintf(&text, " %s=%s%v", other.UID, other.Status.RateFactor, other.Status.Entries)
+	}
+	return text.String(), err
 }
 
 // told sums changed entries up.

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -32,7 +33,7 @@ import (
 // Finalizer lets a run stop its traffic before it goes.
 const Finalizer = "spate.dev/stop-traffic"
 
-// tick is how often a run under way is looked at, and at most written.
+// tick is how often a run under way is looked at, and the least time between two writes of its counters.
 const tick = time.Second
 
 // Reconciler executes runs.
@@ -45,6 +46,7 @@ type Reconciler struct {
 	mu      sync.Mutex
 	samples map[types.UID]sample
 	asked   map[types.UID]asked
+	judged  map[types.UID]judged
 }
 
 // +kubebuilder:rbac:groups=spate.dev,resources=trafficruns,verbs=get;list;watch;create;update;patch;delete
@@ -53,11 +55,11 @@ type Reconciler struct {
 
 // SetupWithManager registers the reconciler and what wakes it.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	r.samples, r.asked = map[types.UID]sample{}, map[types.UID]asked{}
+	r.samples, r.asked, r.judged = map[types.UID]sample{}, map[types.UID]asked{}, map[types.UID]judged{}
 	return ctrl.NewControllerManagedBy(mgr).
-		For(&spatev1.TrafficRun{}).
-		Watches(&spatev1.TrafficProfile{}, handler.EnqueueRequestsFromMapFunc(r.ofProfile)).
-		Watches(&spatev1.TrafficGenerator{}, handler.EnqueueRequestsFromMapFunc(r.ofGenerator)).
+		For(&spatev1.TrafficRun{}, builder.WithPredicates(Asked())).
+		Watches(&spatev1.TrafficProfile{}, handler.EnqueueRequestsFromMapFunc(r.ofProfile), builder.WithPredicates(Asked())).
+		Watches(&spatev1.TrafficGenerator{}, handler.EnqueueRequestsFromMapFunc(r.ofGenerator), builder.WithPredicates(Asked())).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.ofPod)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 8}).
 		Complete(r)
@@ -116,6 +118,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		}
 		return ctrl.Result{}, patchErr
 	}
+	if !Active(s.run) {
+		r.forget(s.run.UID)
+	}
 	s.tell(before)
 	return ctrl.Result{RequeueAfter: again}, err
 }
@@ -138,4 +143,5 @@ func (r *Reconciler) forget(uid types.UID) {
 	defer r.mu.Unlock()
 	delete(r.samples, uid)
 	delete(r.asked, uid)
+	delete(r.judged, uid)
 }

@@ -23,15 +23,15 @@ import (
 const removeLimit = 30 * time.Second
 
 // remove stops the run's traffic, waits until its final counters were scraped, makes the engines forget it, and lets it
-// go. An engine that cannot be reached is tried until the limit, and then left to its lease or its pod's end.
+// go. An engine that cannot be reached is tried until the limit, and then left to its generator, which stops what nobody follows.
 func (s *scope) remove(ctx context.Context) (ctrl.Result, error) {
 	since := s.run.DeletionTimestamp.Time
 	if end := s.run.Status.CompletionTime; end != nil {
 		since = end.Time
 	}
 	unfinished := make([]bool, len(s.pods))
-	errs := s.each(ctx, func(i int, _ *corev1.Pod, c *engine.Client) error {
-		done, err := s.dismiss(ctx, c, time.Since(since) > removeLimit)
+	errs := s.each(ctx, func(i int, pod *corev1.Pod, c *engine.Client) error {
+		done, err := s.dismiss(ctx, pod, c, time.Since(since) > removeLimit)
 		unfinished[i] = err == nil && !done || engine.Unreachable(err)
 		return err
 	})
@@ -41,7 +41,7 @@ func (s *scope) remove(ctx context.Context) (ctrl.Result, error) {
 	for i, err := range errs {
 		if err != nil {
 			s.r.Events.Eventf(s.run, nil, corev1.EventTypeWarning, "EngineUnreachable", "Remove",
-				"pod %s: %v; its traffic stops with its lease or its pod", s.run.Spec.Generator.Pods[i].Name, err)
+				"pod %s: %v; its traffic is stopped as soon as the engine can be reached, or by its lease", s.run.Spec.Generator.Pods[i].Name, err)
 		}
 	}
 	s.r.forget(s.run.UID)
@@ -50,7 +50,7 @@ func (s *scope) remove(ctx context.Context) (ctrl.Result, error) {
 }
 
 // dismiss takes one engine a step towards forgetting the run.
-func (s *scope) dismiss(ctx context.Context, c *engine.Client, impatient bool) (done bool, err error) {
+func (s *scope) dismiss(ctx context.Context, pod *corev1.Pod, c *engine.Client, impatient bool) (done bool, err error) {
 	info, err := c.Info(ctx)
 	if err != nil {
 		return false, err
@@ -67,10 +67,13 @@ func (s *scope) dismiss(ctx context.Context, c *engine.Client, impatient bool) (
 	case held.State == enginev1.RunState_RUN_STATE_PREPARED:
 		return true, c.Remove(ctx, held.RunId) // nothing was sent
 	case !Ended(held.State):
-		_, err := c.Stop(ctx, held.RunId, s.mustEnd())
+		_, err := c.Stop(ctx, held.RunId, s.end.message)
 		return false, err
 	case !info.FinalCountersScraped && !impatient:
 		return false, nil
+	case !info.FinalCountersScraped:
+		s.r.Events.Eventf(s.run, pod, corev1.EventTypeWarning, "CountersNotScraped", "Remove",
+			"pod %s: no one has scraped the run's final counters within %s; Prometheus lacks them", pod.Name, removeLimit)
 	}
 	return true, c.Remove(ctx, held.RunId)
 }

@@ -27,7 +27,9 @@ type scope struct {
 	pods      []*corev1.Pod             // as in the run's spec; nil if lost
 	lost      string                    // why a pod is lost; empty if none is
 
+	end         ending // why the run is to end before its time; none if it is not
 	unreachable string // why an engine cannot be asked; empty if all can
+	occupied    string // which engine executes what nobody follows; empty if none does
 	ended       string // why the run ended before its time; empty if it did not
 	final       bool   // all engines have told how the run ended
 }
@@ -70,11 +72,29 @@ func (s *scope) gather(ctx context.Context) error {
 			s.pods[i] = pod
 		}
 	}
-	return nil
+	s.end, err = s.mustEnd(ctx)
+	return err
 }
 
-// mustEnd says why the run is to end before its time; empty if it is not.
-func (s *scope) mustEnd() (why string) {
+// ending is why a run is to end before its time.
+type ending struct {
+	// reason of a verdict that nobody asked for; empty if the run's own side ends it.
+	reason, message string
+}
+
+// mustEnd says why the run is to end before its time, whatever was found before.
+func (s *scope) mustEnd(ctx context.Context) (ending, error) {
+	if own := s.unwanted(); own != "" {
+		return ending{message: own}, nil
+	}
+	if !Active(s.run) {
+		return ending{}, nil
+	}
+	return s.forbidden(ctx)
+}
+
+// unwanted says which change of the run's profile or generator ends it.
+func (s *scope) unwanted() (why string) {
 	switch {
 	case s.run.DeletionTimestamp != nil:
 		return "the run is deleted"
@@ -82,7 +102,7 @@ func (s *scope) mustEnd() (why string) {
 		return "the profile is deleted"
 	case s.profile.Spec.Suspend:
 		return endSuspended
-	case plan.ProfileDigest(s.profile) != s.run.Spec.Profile.Digest:
+	case s.profile.Generation > s.run.Spec.Profile.Generation && plan.ProfileDigest(s.profile) != s.run.Spec.Profile.Digest:
 		return "the profile has changed"
 	case s.generator == nil || s.generator.DeletionTimestamp != nil:
 		return "the generator is deleted"

@@ -44,11 +44,17 @@ func Ended(state enginev1.RunState) bool {
 	return state == enginev1.RunState_RUN_STATE_COMPLETE || state == enginev1.RunState_RUN_STATE_STOPPED
 }
 
-// ActiveOn gives the runs that hold a generator, by name.
-func ActiveOn(ctx context.Context, c client.Reader, g *spatev1.TrafficGenerator) ([]spatev1.TrafficRun, error) {
+// On gives all runs of a generator.
+func On(ctx context.Context, c client.Reader, g *spatev1.TrafficGenerator) ([]spatev1.TrafficRun, error) {
 	var list spatev1.TrafficRunList
 	err := c.List(ctx, &list, client.MatchingFields{byGenerator: g.Namespace + "/" + g.Name})
-	return slices.DeleteFunc(list.Items, func(r spatev1.TrafficRun) bool { return !Active(&r) }), err
+	return list.Items, err
+}
+
+// ActiveOn gives the runs that hold a generator, by name.
+func ActiveOn(ctx context.Context, c client.Reader, g *spatev1.TrafficGenerator) ([]spatev1.TrafficRun, error) {
+	all, err := On(ctx, c, g)
+	return slices.DeleteFunc(all, func(r spatev1.TrafficRun) bool { return !Active(&r) }), err
 }
 
 // OfProfile gives all runs of a profile, the oldest first.

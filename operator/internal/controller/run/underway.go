@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -40,9 +41,8 @@ func (s *scope) underWay(ctx context.Context) (time.Duration, error) {
 	} else if err != nil {
 		return 0, err
 	}
-	why := s.mustEnd()
-	if why != "" {
-		s.stop(ctx, why) // told by the statistics below
+	if s.end.message != "" {
+		s.stop(ctx, s.end.message) // the statistics below show it
 	}
 	stats := make([]*enginev1.WatchStatsResponse, len(s.pods))
 	errs := s.each(ctx, func(i int, pod *corev1.Pod, c *engine.Client) (err error) {
@@ -57,13 +57,17 @@ func (s *scope) underWay(ctx context.Context) (time.Duration, error) {
 	s.measure(stats, facts)
 	phase, ended := phaseOf(stats)
 	if ended {
-		s.finish(stats, facts, why)
+		s.finish(stats, facts)
 		return 0, nil
 	}
 	if s.run.Status.Phase = phase; phase == spatev1.RunWarmingUp {
 		s.run.Status.Phase = s.firstPhase()
 	}
-	if why == "" {
+	if at := slices.IndexFunc(stats, func(st *enginev1.WatchStatsResponse) bool { return st.GetRun().GetEndReason() != "" }); at >= 0 && s.end.message == "" {
+		s.stop(ctx, fmt.Sprintf("pod %s: %s", s.pods[at].Name, stats[at].Run.EndReason)) // its lease has expired: the others would go on without it
+		return s.next(), nil
+	}
+	if s.end.message == "" {
 		if err := s.applyRate(ctx, stats); err != nil {
 			return 0, err
 		}

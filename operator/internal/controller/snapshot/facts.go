@@ -44,6 +44,8 @@ type Facts struct {
 // Memory remembers the facts of runs.
 type Memory struct {
 	Reader client.Reader
+	// Live reads past the cache, which holds the operator's own Secrets only.
+	Live client.Reader
 
 	mu    sync.Mutex
 	known map[types.UID]*Facts
@@ -61,7 +63,7 @@ func (m *Memory) Of(ctx context.Context, run *spatev1.TrafficRun) (*Facts, error
 	if err != nil {
 		return nil, err
 	}
-	p, err := plan.Decode(bytes)
+	p, err := plan.DecodeOutline(bytes)
 	if err != nil {
 		return nil, &LostError{err.Error()}
 	}

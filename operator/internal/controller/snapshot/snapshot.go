@@ -11,7 +11,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -36,16 +35,11 @@ const LabelRun = "spate.dev/run"
 
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;create;update
 
-// Save writes the plan of a run that is about to be made. Until the run takes its chunks over (see Adopt) they belong to
-// its profile, so that nothing is left behind if the run is never made.
-func Save(ctx context.Context, c client.Client, profile *spatev1.TrafficProfile, runName string, plan []byte) (spatev1.Snapshot, error) {
-	sum := sha256.Sum256(plan)
-	saved := spatev1.Snapshot{Digest: hex.EncodeToString(sum[:]), Bytes: int64(len(plan))}
-	packed, err := pack(plan)
-	if err != nil {
-		return saved, fmt.Errorf("pack the plan of run %s: %w", runName, err)
-	}
-	for chunk := range slices.Chunk(packed, chunkBytes) {
+// Save keeps the plan of a run that is about to be made, as it is written: no more of it than a chunk is in memory. Until the run takes
+// its chunks over (see Adopt) they belong to its profile, so that nothing is left behind if the run is never made.
+func Save(ctx context.Context, c client.Client, profile *spatev1.TrafficProfile, runName string, write func(io.Writer) error) (spatev1.Snapshot, error) {
+	var saved spatev1.Snapshot
+	keep := func(chunk []byte) error {
 		object := &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{
 				Namespace: profile.Namespace,
@@ -55,18 +49,61 @@ func Save(ctx context.Context, c client.Client, profile *spatev1.TrafficProfile,
 			BinaryData: map[string][]byte{keyPacked: chunk},
 		}
 		if err := controllerutil.SetControllerReference(profile, object, c.Scheme()); err != nil {
-			return saved, err
+			return err
 		}
-		err = c.Create(ctx, object)
+		err := c.Create(ctx, object)
 		if apierrors.IsAlreadyExists(err) { // of an attempt that got no further
 			err = c.Update(ctx, object)
 		}
-		if err != nil {
-			return saved, fmt.Errorf("keep the plan of run %s: %w", runName, err)
-		}
 		saved.Chunks = append(saved.Chunks, spatev1.DataReference{ConfigMapName: spatev1.ObjectName(object.Name), Key: keyPacked})
+		return err
 	}
+	chunks := &chunker{keep: keep}
+	sum, packed := sha256.New(), gzip.NewWriter(chunks)
+	count := &counter{}
+	err := write(io.MultiWriter(sum, count, packed))
+	if err == nil {
+		err = packed.Close()
+	}
+	if err == nil {
+		err = chunks.flush()
+	}
+	if err != nil {
+		return saved, fmt.Errorf("keep the plan of run %s: %w", runName, err)
+	}
+	saved.Digest, saved.Bytes = hex.EncodeToString(sum.Sum(nil)), count.bytes
 	return saved, nil
+}
+
+// chunker hands on what is written to it in pieces of chunkBytes.
+type chunker struct {
+	keep func([]byte) error
+	held []byte
+}
+
+func (c *chunker) Write(bytes []byte) (int, error) {
+	c.held = append(c.held, bytes...)
+	for len(c.held) >= chunkBytes {
+		if err := c.keep(c.held[:chunkBytes]); err != nil {
+			return 0, err
+		}
+		c.held = append(c.held[:0], c.held[chunkBytes:]...)
+	}
+	return len(bytes), nil
+}
+
+func (c *chunker) flush() error {
+	if len(c.held) == 0 {
+		return nil
+	}
+	return c.keep(c.held)
+}
+
+type counter struct{ bytes int64 }
+
+func (c *counter) Write(bytes []byte) (int, error) {
+	c.bytes += int64(len(bytes))
+	return len(bytes), nil
 }
 
 // LostError says that what was kept is gone or damaged.
@@ -96,17 +133,6 @@ func Load(ctx context.Context, c client.Reader, run *spatev1.TrafficRun) ([]byte
 		return nil, &LostError{"the plan in the run's ConfigMaps is not what was resolved: its digest differs"}
 	}
 	return plan, nil
-}
-
-// pack makes a plan small.
-func pack(plan []byte) ([]byte, error) {
-	var out bytes.Buffer
-	w := gzip.NewWriter(&out)
-	if _, err := w.Write(plan); err != nil {
-		return nil, err
-	}
-	err := w.Close()
-	return out.Bytes(), err
 }
 
 // unpack gives a plan of so many bytes, as it was.

@@ -4,11 +4,22 @@ package snapshot
 
 import (
 	"bytes"
+	"compress/gzip"
 	"maps"
 	"testing"
 
 	"spate.dev/operator/internal/engine/enginev1"
 )
+
+func pack(plan []byte) ([]byte, error) {
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	if _, err := w.Write(plan); err != nil {
+		return nil, err
+	}
+	err := w.Close()
+	return out.Bytes(), err
+}
 
 func TestPlansArePackedAndComeBack(t *testing.T) {
 	plan := bytes.Repeat([]byte("the copies of a stream differ in a few bytes"), 10000)

@@ -195,7 +195,8 @@ type Plan struct {
 	RunTag  uint32    `protobuf:"varint,4,opt,name=run_tag,json=runTag,proto3" json:"run_tag,omitempty"`
 	Timing  *Timing   `protobuf:"bytes,5,opt,name=timing,proto3" json:"timing,omitempty"`
 	Streams []*Stream `protobuf:"bytes,6,rep,name=streams,proto3" json:"streams,omitempty"`
-	// The engine stops the run by itself when nobody with authority called for this long; 0 means never.
+	// The engine stops the run by itself when no call with authority named it (by its run_id) for this long; 0 means never. GetInfo
+	// names none.
 	LeaseNs uint64 `protobuf:"varint,7,opt,name=lease_ns,json=leaseNs,proto3" json:"lease_ns,omitempty"`
 	// A packet that leaves this long after its time counts as late; 0 means the engine's default for its port
 	// (1 ms on polled devices, 20 ms on kernel-backed ones).
@@ -210,7 +211,10 @@ type Plan struct {
 	// means something; 0 means not known: only jitter is told between engines.
 	ClockBoundNs uint64 `protobuf:"varint,12,opt,name=clock_bound_ns,json=clockBoundNs,proto3" json:"clock_bound_ns,omitempty"`
 	// Emulated applications, beside the streams.
-	Stateful      *Stateful `protobuf:"bytes,13,opt,name=stateful,proto3" json:"stateful,omitempty"`
+	Stateful *Stateful `protobuf:"bytes,13,opt,name=stateful,proto3" json:"stateful,omitempty"`
+	// Bytes that payloads and captures refer to (DataRef) instead of having them: kept apart from the rest of the plan until it is
+	// prepared, so that what is kept of a plan holds no secrets. Encoded messages that follow each other are merged: these are appended.
+	Data          [][]byte `protobuf:"bytes,20,rep,name=data,proto3" json:"data,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -332,6 +336,13 @@ func (x *Plan) GetClockBoundNs() uint64 {
 func (x *Plan) GetStateful() *Stateful {
 	if x != nil {
 		return x.Stateful
+	}
+	return nil
+}
+
+func (x *Plan) GetData() [][]byte {
+	if x != nil {
+		return x.Data
 	}
 	return nil
 }
@@ -1825,6 +1836,7 @@ type Replay struct {
 	//
 	//	*Replay_Pcap
 	//	*Replay_Path
+	//	*Replay_Data
 	Source isReplay_Source `protobuf_oneof:"source"`
 	// Types that are valid to be assigned to Gap:
 	//
@@ -1896,6 +1908,15 @@ func (x *Replay) GetPath() string {
 	return ""
 }
 
+func (x *Replay) GetData() *DataRef {
+	if x != nil {
+		if x, ok := x.Source.(*Replay_Data); ok {
+			return x.Data
+		}
+	}
+	return nil
+}
+
 func (x *Replay) GetGap() isReplay_Gap {
 	if x != nil {
 		return x.Gap
@@ -1956,9 +1977,16 @@ type Replay_Path struct {
 	Path string `protobuf:"bytes,2,opt,name=path,proto3,oneof"`
 }
 
+type Replay_Data struct {
+	// A pcap or pcapng file's bytes, in Plan.data.
+	Data *DataRef `protobuf:"bytes,8,opt,name=data,proto3,oneof"`
+}
+
 func (*Replay_Pcap) isReplay_Source() {}
 
 func (*Replay_Path) isReplay_Source() {}
+
+func (*Replay_Data) isReplay_Source() {}
 
 type isReplay_Gap interface {
 	isReplay_Gap()
@@ -2239,7 +2267,7 @@ var File_spate_engine_v1_plan_proto protoreflect.FileDescriptor
 
 const file_spate_engine_v1_plan_proto_rawDesc = "" +
 	"\n" +
-	"\x1aspate/engine/v1/plan.proto\x12\x0fspate.engine.v1\x1a\x1aspate/engine/v1/rate.proto\x1a\x1espate/engine/v1/stateful.proto\"\x91\x04\n" +
+	"\x1aspate/engine/v1/plan.proto\x12\x0fspate.engine.v1\x1a\x1aspate/engine/v1/rate.proto\x1a\x1espate/engine/v1/stateful.proto\"\xa5\x04\n" +
 	"\x04Plan\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x18\n" +
 	"\aprofile\x18\x02 \x01(\tR\aprofile\x12\x1c\n" +
@@ -2256,7 +2284,8 @@ const file_spate_engine_v1_plan_proto_rawDesc = "" +
 	"reflectors\x127\n" +
 	"\treceivers\x18\v \x03(\v2\x19.spate.engine.v1.ReceiverR\treceivers\x12$\n" +
 	"\x0eclock_bound_ns\x18\f \x01(\x04R\fclockBoundNs\x125\n" +
-	"\bstateful\x18\r \x01(\v2\x19.spate.engine.v1.StatefulR\bstateful\"3\n" +
+	"\bstateful\x18\r \x01(\v2\x19.spate.engine.v1.StatefulR\bstateful\x12\x12\n" +
+	"\x04data\x18\x14 \x03(\fR\x04data\"3\n" +
 	"\x05Share\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\rR\x05count\"a\n" +
@@ -2366,10 +2395,11 @@ const file_spate_engine_v1_plan_proto_rawDesc = "" +
 	"\x04rate\x18\x01 \x01(\v2\x15.spate.engine.v1.RateR\x04rate\x12\x18\n" +
 	"\apackets\x18\x02 \x01(\x04R\apackets\x12\x14\n" +
 	"\x05count\x18\x03 \x01(\x04R\x05count\x12\x15\n" +
-	"\x06gap_ns\x18\x04 \x01(\x04R\x05gapNs\"\xeb\x01\n" +
+	"\x06gap_ns\x18\x04 \x01(\x04R\x05gapNs\"\x9b\x02\n" +
 	"\x06Replay\x12\x14\n" +
 	"\x04pcap\x18\x01 \x01(\fH\x00R\x04pcap\x12\x14\n" +
 	"\x04path\x18\x02 \x01(\tH\x00R\x04path\x12.\n" +
+	"\x04data\x18\b \x01(\v2\x18.spate.engine.v1.DataRefH\x00R\x04data\x12.\n" +
 	"\x05scale\x18\x03 \x01(\v2\x16.spate.engine.v1.RatioH\x01R\x05scale\x12\x1b\n" +
 	"\bfixed_ns\x18\x04 \x01(\x04H\x01R\afixedNs\x12\x14\n" +
 	"\x05loops\x18\x05 \x01(\x04R\x05loops\x12\x1c\n" +
@@ -2451,7 +2481,8 @@ var file_spate_engine_v1_plan_proto_goTypes = []any{
 	(*Receiver)(nil),     // 26: spate.engine.v1.Receiver
 	(*Stateful)(nil),     // 27: spate.engine.v1.Stateful
 	(*Rate)(nil),         // 28: spate.engine.v1.Rate
-	(*Ratio)(nil),        // 29: spate.engine.v1.Ratio
+	(*DataRef)(nil),      // 29: spate.engine.v1.DataRef
+	(*Ratio)(nil),        // 30: spate.engine.v1.Ratio
 }
 var file_spate_engine_v1_plan_proto_depIdxs = []int32{
 	5,  // 0: spate.engine.v1.Plan.timing:type_name -> spate.engine.v1.Timing
@@ -2481,14 +2512,15 @@ var file_spate_engine_v1_plan_proto_depIdxs = []int32{
 	1,  // 24: spate.engine.v1.List.order:type_name -> spate.engine.v1.ListOrder
 	28, // 25: spate.engine.v1.Continuous.rate:type_name -> spate.engine.v1.Rate
 	28, // 26: spate.engine.v1.Bursts.rate:type_name -> spate.engine.v1.Rate
-	29, // 27: spate.engine.v1.Replay.scale:type_name -> spate.engine.v1.Ratio
-	24, // 28: spate.engine.v1.Measure.mark:type_name -> spate.engine.v1.Mark
-	2,  // 29: spate.engine.v1.Reflector.swap:type_name -> spate.engine.v1.Reflection
-	30, // [30:30] is the sub-list for method output_type
-	30, // [30:30] is the sub-list for method input_type
-	30, // [30:30] is the sub-list for extension type_name
-	30, // [30:30] is the sub-list for extension extendee
-	0,  // [0:30] is the sub-list for field type_name
+	29, // 27: spate.engine.v1.Replay.data:type_name -> spate.engine.v1.DataRef
+	30, // 28: spate.engine.v1.Replay.scale:type_name -> spate.engine.v1.Ratio
+	24, // 29: spate.engine.v1.Measure.mark:type_name -> spate.engine.v1.Mark
+	2,  // 30: spate.engine.v1.Reflector.swap:type_name -> spate.engine.v1.Reflection
+	31, // [31:31] is the sub-list for method output_type
+	31, // [31:31] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_spate_engine_v1_plan_proto_init() }
@@ -2515,6 +2547,7 @@ func file_spate_engine_v1_plan_proto_init() {
 	file_spate_engine_v1_plan_proto_msgTypes[19].OneofWrappers = []any{
 		(*Replay_Pcap)(nil),
 		(*Replay_Path)(nil),
+		(*Replay_Data)(nil),
 		(*Replay_Scale)(nil),
 		(*Replay_FixedNs)(nil),
 	}

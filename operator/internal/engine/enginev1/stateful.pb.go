@@ -415,6 +415,131 @@ func (x *Records) GetMost() uint64 {
 	return 0
 }
 
+// Bytes that are an item of Plan.data.
+type DataRef struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Index uint32                 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
+	// How many there are; a plan whose item has another length is refused.
+	Bytes uint64 `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	// Of a capture, for who has not its bytes; the engine reads the capture itself.
+	Capture       *CaptureSummary `protobuf:"bytes,3,opt,name=capture,proto3" json:"capture,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DataRef) Reset() {
+	*x = DataRef{}
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DataRef) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DataRef) ProtoMessage() {}
+
+func (x *DataRef) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DataRef.ProtoReflect.Descriptor instead.
+func (*DataRef) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *DataRef) GetIndex() uint32 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *DataRef) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *DataRef) GetCapture() *CaptureSummary {
+	if x != nil {
+		return x.Capture
+	}
+	return nil
+}
+
+type CaptureSummary struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Packets uint64                 `protobuf:"varint,1,opt,name=packets,proto3" json:"packets,omitempty"`
+	// Of all packets without FCS.
+	Bytes uint64 `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	// From the first packet to the last.
+	SpanNs        uint64 `protobuf:"varint,3,opt,name=span_ns,json=spanNs,proto3" json:"span_ns,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CaptureSummary) Reset() {
+	*x = CaptureSummary{}
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CaptureSummary) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CaptureSummary) ProtoMessage() {}
+
+func (x *CaptureSummary) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CaptureSummary.ProtoReflect.Descriptor instead.
+func (*CaptureSummary) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *CaptureSummary) GetPackets() uint64 {
+	if x != nil {
+		return x.Packets
+	}
+	return 0
+}
+
+func (x *CaptureSummary) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *CaptureSummary) GetSpanNs() uint64 {
+	if x != nil {
+		return x.SpanNs
+	}
+	return 0
+}
+
 // Bytes that can be sent. The length is that of `bytes`, or `size`.
 type Payload struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -422,6 +547,7 @@ type Payload struct {
 	//
 	//	*Payload_Bytes
 	//	*Payload_Size
+	//	*Payload_Data
 	Content isPayload_Content `protobuf_oneof:"content"`
 	// What differs from flow to flow; later fields overwrite earlier ones.
 	Fields        []*PayloadField `protobuf:"bytes,3,rep,name=fields,proto3" json:"fields,omitempty"`
@@ -431,7 +557,7 @@ type Payload struct {
 
 func (x *Payload) Reset() {
 	*x = Payload{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[2]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -443,7 +569,7 @@ func (x *Payload) String() string {
 func (*Payload) ProtoMessage() {}
 
 func (x *Payload) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[2]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -456,7 +582,7 @@ func (x *Payload) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Payload.ProtoReflect.Descriptor instead.
 func (*Payload) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{2}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Payload) GetContent() isPayload_Content {
@@ -484,6 +610,15 @@ func (x *Payload) GetSize() uint64 {
 	return 0
 }
 
+func (x *Payload) GetData() *DataRef {
+	if x != nil {
+		if x, ok := x.Content.(*Payload_Data); ok {
+			return x.Data
+		}
+	}
+	return nil
+}
+
 func (x *Payload) GetFields() []*PayloadField {
 	if x != nil {
 		return x.Fields
@@ -504,9 +639,16 @@ type Payload_Size struct {
 	Size uint64 `protobuf:"varint,2,opt,name=size,proto3,oneof"`
 }
 
+type Payload_Data struct {
+	// Bytes in Plan.data.
+	Data *DataRef `protobuf:"bytes,4,opt,name=data,proto3,oneof"`
+}
+
 func (*Payload_Bytes) isPayload_Content() {}
 
 func (*Payload_Size) isPayload_Content() {}
+
+func (*Payload_Data) isPayload_Content() {}
 
 // A field of fixed width in a payload, another value for each flow: the n-th value for flow n of the template.
 type PayloadField struct {
@@ -523,7 +665,7 @@ type PayloadField struct {
 
 func (x *PayloadField) Reset() {
 	*x = PayloadField{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[3]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -535,7 +677,7 @@ func (x *PayloadField) String() string {
 func (*PayloadField) ProtoMessage() {}
 
 func (x *PayloadField) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[3]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -548,7 +690,7 @@ func (x *PayloadField) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PayloadField.ProtoReflect.Descriptor instead.
 func (*PayloadField) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{3}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *PayloadField) GetOffset() uint64 {
@@ -610,7 +752,7 @@ type PayloadList struct {
 
 func (x *PayloadList) Reset() {
 	*x = PayloadList{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[4]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -622,7 +764,7 @@ func (x *PayloadList) String() string {
 func (*PayloadList) ProtoMessage() {}
 
 func (x *PayloadList) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[4]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -635,7 +777,7 @@ func (x *PayloadList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PayloadList.ProtoReflect.Descriptor instead.
 func (*PayloadList) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{4}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *PayloadList) GetValues() [][]byte {
@@ -657,7 +799,7 @@ type PayloadCounter struct {
 
 func (x *PayloadCounter) Reset() {
 	*x = PayloadCounter{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[5]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -669,7 +811,7 @@ func (x *PayloadCounter) String() string {
 func (*PayloadCounter) ProtoMessage() {}
 
 func (x *PayloadCounter) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[5]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -682,7 +824,7 @@ func (x *PayloadCounter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PayloadCounter.ProtoReflect.Descriptor instead.
 func (*PayloadCounter) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{5}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *PayloadCounter) GetFirst() uint64 {
@@ -727,7 +869,7 @@ type Pool struct {
 
 func (x *Pool) Reset() {
 	*x = Pool{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[6]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -739,7 +881,7 @@ func (x *Pool) String() string {
 func (*Pool) ProtoMessage() {}
 
 func (x *Pool) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[6]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -752,7 +894,7 @@ func (x *Pool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pool.ProtoReflect.Descriptor instead.
 func (*Pool) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{6}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Pool) GetName() string {
@@ -837,7 +979,7 @@ type Gtpu struct {
 
 func (x *Gtpu) Reset() {
 	*x = Gtpu{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[7]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -849,7 +991,7 @@ func (x *Gtpu) String() string {
 func (*Gtpu) ProtoMessage() {}
 
 func (x *Gtpu) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[7]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -862,7 +1004,7 @@ func (x *Gtpu) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gtpu.ProtoReflect.Descriptor instead.
 func (*Gtpu) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{7}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Gtpu) GetLocal() []byte {
@@ -938,7 +1080,7 @@ type SourcePorts struct {
 
 func (x *SourcePorts) Reset() {
 	*x = SourcePorts{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[8]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -950,7 +1092,7 @@ func (x *SourcePorts) String() string {
 func (*SourcePorts) ProtoMessage() {}
 
 func (x *SourcePorts) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[8]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -963,7 +1105,7 @@ func (x *SourcePorts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourcePorts.ProtoReflect.Descriptor instead.
 func (*SourcePorts) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{8}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *SourcePorts) GetFirst() uint32 {
@@ -1007,7 +1149,7 @@ type WeightedPool struct {
 
 func (x *WeightedPool) Reset() {
 	*x = WeightedPool{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[9]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1019,7 +1161,7 @@ func (x *WeightedPool) String() string {
 func (*WeightedPool) ProtoMessage() {}
 
 func (x *WeightedPool) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[9]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1032,7 +1174,7 @@ func (x *WeightedPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WeightedPool.ProtoReflect.Descriptor instead.
 func (*WeightedPool) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{9}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *WeightedPool) GetPool() uint32 {
@@ -1096,7 +1238,7 @@ type Template struct {
 
 func (x *Template) Reset() {
 	*x = Template{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[10]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1108,7 +1250,7 @@ func (x *Template) String() string {
 func (*Template) ProtoMessage() {}
 
 func (x *Template) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[10]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1121,7 +1263,7 @@ func (x *Template) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Template.ProtoReflect.Descriptor instead.
 func (*Template) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{10}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Template) GetName() string {
@@ -1274,7 +1416,7 @@ type PayloadMatch struct {
 
 func (x *PayloadMatch) Reset() {
 	*x = PayloadMatch{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[11]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1286,7 +1428,7 @@ func (x *PayloadMatch) String() string {
 func (*PayloadMatch) ProtoMessage() {}
 
 func (x *PayloadMatch) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[11]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1299,7 +1441,7 @@ func (x *PayloadMatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PayloadMatch.ProtoReflect.Descriptor instead.
 func (*PayloadMatch) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{11}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *PayloadMatch) GetOffset() uint32 {
@@ -1322,6 +1464,7 @@ type Capture struct {
 	//
 	//	*Capture_Pcap
 	//	*Capture_Path
+	//	*Capture_Data
 	Source        isCapture_Source `protobuf_oneof:"source"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1329,7 +1472,7 @@ type Capture struct {
 
 func (x *Capture) Reset() {
 	*x = Capture{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[12]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1341,7 +1484,7 @@ func (x *Capture) String() string {
 func (*Capture) ProtoMessage() {}
 
 func (x *Capture) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[12]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1354,7 +1497,7 @@ func (x *Capture) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Capture.ProtoReflect.Descriptor instead.
 func (*Capture) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{12}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Capture) GetSource() isCapture_Source {
@@ -1382,6 +1525,15 @@ func (x *Capture) GetPath() string {
 	return ""
 }
 
+func (x *Capture) GetData() *DataRef {
+	if x != nil {
+		if x, ok := x.Source.(*Capture_Data); ok {
+			return x.Data
+		}
+	}
+	return nil
+}
+
 type isCapture_Source interface {
 	isCapture_Source()
 }
@@ -1396,9 +1548,16 @@ type Capture_Path struct {
 	Path string `protobuf:"bytes,2,opt,name=path,proto3,oneof"`
 }
 
+type Capture_Data struct {
+	// A pcap or pcapng file's bytes, in Plan.data.
+	Data *DataRef `protobuf:"bytes,3,opt,name=data,proto3,oneof"`
+}
+
 func (*Capture_Pcap) isCapture_Source() {}
 
 func (*Capture_Path) isCapture_Source() {}
+
+func (*Capture_Data) isCapture_Source() {}
 
 // Settings of one side's transport; 0 or absent means the engine's default, which `spate-engine compile --help` states.
 type Tunables struct {
@@ -1438,7 +1597,7 @@ type Tunables struct {
 
 func (x *Tunables) Reset() {
 	*x = Tunables{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[13]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1450,7 +1609,7 @@ func (x *Tunables) String() string {
 func (*Tunables) ProtoMessage() {}
 
 func (x *Tunables) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[13]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1463,7 +1622,7 @@ func (x *Tunables) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tunables.ProtoReflect.Descriptor instead.
 func (*Tunables) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{13}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Tunables) GetTos() uint32 {
@@ -1620,7 +1779,7 @@ type Program struct {
 
 func (x *Program) Reset() {
 	*x = Program{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[14]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1632,7 +1791,7 @@ func (x *Program) String() string {
 func (*Program) ProtoMessage() {}
 
 func (x *Program) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[14]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1645,7 +1804,7 @@ func (x *Program) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Program.ProtoReflect.Descriptor instead.
 func (*Program) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{14}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Program) GetInstructions() []*Instruction {
@@ -1700,7 +1859,7 @@ type Instruction struct {
 
 func (x *Instruction) Reset() {
 	*x = Instruction{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[15]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1712,7 +1871,7 @@ func (x *Instruction) String() string {
 func (*Instruction) ProtoMessage() {}
 
 func (x *Instruction) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[15]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1725,7 +1884,7 @@ func (x *Instruction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Instruction.ProtoReflect.Descriptor instead.
 func (*Instruction) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{15}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Instruction) GetKind() isInstruction_Kind {
@@ -2057,7 +2216,7 @@ type Nothing struct {
 
 func (x *Nothing) Reset() {
 	*x = Nothing{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[16]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2069,7 +2228,7 @@ func (x *Nothing) String() string {
 func (*Nothing) ProtoMessage() {}
 
 func (x *Nothing) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[16]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2082,7 +2241,7 @@ func (x *Nothing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Nothing.ProtoReflect.Descriptor instead.
 func (*Nothing) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{16}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{18}
 }
 
 type Send struct {
@@ -2097,7 +2256,7 @@ type Send struct {
 
 func (x *Send) Reset() {
 	*x = Send{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[17]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2109,7 +2268,7 @@ func (x *Send) String() string {
 func (*Send) ProtoMessage() {}
 
 func (x *Send) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[17]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2122,7 +2281,7 @@ func (x *Send) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Send.ProtoReflect.Descriptor instead.
 func (*Send) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{17}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Send) GetPayload() uint32 {
@@ -2151,7 +2310,7 @@ type Receive struct {
 
 func (x *Receive) Reset() {
 	*x = Receive{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[18]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2163,7 +2322,7 @@ func (x *Receive) String() string {
 func (*Receive) ProtoMessage() {}
 
 func (x *Receive) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[18]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2176,7 +2335,7 @@ func (x *Receive) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Receive.ProtoReflect.Descriptor instead.
 func (*Receive) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{18}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Receive) GetBytes() uint64 {
@@ -2202,7 +2361,7 @@ type SendMessage struct {
 
 func (x *SendMessage) Reset() {
 	*x = SendMessage{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[19]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2214,7 +2373,7 @@ func (x *SendMessage) String() string {
 func (*SendMessage) ProtoMessage() {}
 
 func (x *SendMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[19]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2227,7 +2386,7 @@ func (x *SendMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendMessage.ProtoReflect.Descriptor instead.
 func (*SendMessage) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{19}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *SendMessage) GetPayload() uint32 {
@@ -2247,7 +2406,7 @@ type ReceiveMessages struct {
 
 func (x *ReceiveMessages) Reset() {
 	*x = ReceiveMessages{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[20]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2259,7 +2418,7 @@ func (x *ReceiveMessages) String() string {
 func (*ReceiveMessages) ProtoMessage() {}
 
 func (x *ReceiveMessages) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[20]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2272,7 +2431,7 @@ func (x *ReceiveMessages) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReceiveMessages.ProtoReflect.Descriptor instead.
 func (*ReceiveMessages) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{20}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ReceiveMessages) GetMessages() uint64 {
@@ -2300,7 +2459,7 @@ type Delay struct {
 
 func (x *Delay) Reset() {
 	*x = Delay{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[21]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2312,7 +2471,7 @@ func (x *Delay) String() string {
 func (*Delay) ProtoMessage() {}
 
 func (x *Delay) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[21]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2325,7 +2484,7 @@ func (x *Delay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delay.ProtoReflect.Descriptor instead.
 func (*Delay) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{21}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Delay) GetMinNs() uint64 {
@@ -2352,7 +2511,7 @@ type VariableValue struct {
 
 func (x *VariableValue) Reset() {
 	*x = VariableValue{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[22]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2364,7 +2523,7 @@ func (x *VariableValue) String() string {
 func (*VariableValue) ProtoMessage() {}
 
 func (x *VariableValue) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[22]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2377,7 +2536,7 @@ func (x *VariableValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VariableValue.ProtoReflect.Descriptor instead.
 func (*VariableValue) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{22}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *VariableValue) GetVariable() uint32 {
@@ -2407,7 +2566,7 @@ type Jump struct {
 
 func (x *Jump) Reset() {
 	*x = Jump{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[23]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2419,7 +2578,7 @@ func (x *Jump) String() string {
 func (*Jump) ProtoMessage() {}
 
 func (x *Jump) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[23]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2432,7 +2591,7 @@ func (x *Jump) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Jump.ProtoReflect.Descriptor instead.
 func (*Jump) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{23}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Jump) GetTo() uint32 {
@@ -2475,7 +2634,7 @@ type Loop struct {
 
 func (x *Loop) Reset() {
 	*x = Loop{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[24]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2487,7 +2646,7 @@ func (x *Loop) String() string {
 func (*Loop) ProtoMessage() {}
 
 func (x *Loop) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[24]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2500,7 +2659,7 @@ func (x *Loop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Loop.ProtoReflect.Descriptor instead.
 func (*Loop) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{24}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Loop) GetTo() uint32 {
@@ -2538,7 +2697,7 @@ type ReceiveUntil struct {
 
 func (x *ReceiveUntil) Reset() {
 	*x = ReceiveUntil{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[25]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2550,7 +2709,7 @@ func (x *ReceiveUntil) String() string {
 func (*ReceiveUntil) ProtoMessage() {}
 
 func (x *ReceiveUntil) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[25]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2563,7 +2722,7 @@ func (x *ReceiveUntil) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReceiveUntil.ProtoReflect.Descriptor instead.
 func (*ReceiveUntil) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{25}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ReceiveUntil) GetEnd() isReceiveUntil_End {
@@ -2630,10 +2789,19 @@ const file_spate_engine_v1_stateful_proto_rawDesc = "" +
 	"\aRecords\x12\x15\n" +
 	"\x06one_in\x18\x01 \x01(\rR\x05oneIn\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12\x12\n" +
-	"\x04most\x18\x03 \x01(\x04R\x04most\"y\n" +
+	"\x04most\x18\x03 \x01(\x04R\x04most\"p\n" +
+	"\aDataRef\x12\x14\n" +
+	"\x05index\x18\x01 \x01(\rR\x05index\x12\x14\n" +
+	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\x129\n" +
+	"\acapture\x18\x03 \x01(\v2\x1f.spate.engine.v1.CaptureSummaryR\acapture\"Y\n" +
+	"\x0eCaptureSummary\x12\x18\n" +
+	"\apackets\x18\x01 \x01(\x04R\apackets\x12\x14\n" +
+	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\x12\x17\n" +
+	"\aspan_ns\x18\x03 \x01(\x04R\x06spanNs\"\xa9\x01\n" +
 	"\aPayload\x12\x16\n" +
 	"\x05bytes\x18\x01 \x01(\fH\x00R\x05bytes\x12\x14\n" +
-	"\x04size\x18\x02 \x01(\x04H\x00R\x04size\x125\n" +
+	"\x04size\x18\x02 \x01(\x04H\x00R\x04size\x12.\n" +
+	"\x04data\x18\x04 \x01(\v2\x18.spate.engine.v1.DataRefH\x00R\x04data\x125\n" +
 	"\x06fields\x18\x03 \x03(\v2\x1d.spate.engine.v1.PayloadFieldR\x06fieldsB\t\n" +
 	"\acontent\"\xa1\x01\n" +
 	"\fPayloadField\x12\x16\n" +
@@ -2701,10 +2869,11 @@ const file_spate_engine_v1_stateful_proto_rawDesc = "" +
 	"\x06paused\x18\x14 \x01(\bR\x06paused\"<\n" +
 	"\fPayloadMatch\x12\x16\n" +
 	"\x06offset\x18\x01 \x01(\rR\x06offset\x12\x14\n" +
-	"\x05bytes\x18\x02 \x01(\fR\x05bytes\"?\n" +
+	"\x05bytes\x18\x02 \x01(\fR\x05bytes\"o\n" +
 	"\aCapture\x12\x14\n" +
 	"\x04pcap\x18\x01 \x01(\fH\x00R\x04pcap\x12\x14\n" +
-	"\x04path\x18\x02 \x01(\tH\x00R\x04pathB\b\n" +
+	"\x04path\x18\x02 \x01(\tH\x00R\x04path\x12.\n" +
+	"\x04data\x18\x03 \x01(\v2\x18.spate.engine.v1.DataRefH\x00R\x04dataB\b\n" +
 	"\x06source\"\xff\x05\n" +
 	"\bTunables\x12\x10\n" +
 	"\x03tos\x18\x01 \x01(\rR\x03tos\x12\x10\n" +
@@ -2828,7 +2997,7 @@ func file_spate_engine_v1_stateful_proto_rawDescGZIP() []byte {
 }
 
 var file_spate_engine_v1_stateful_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_spate_engine_v1_stateful_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_spate_engine_v1_stateful_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_spate_engine_v1_stateful_proto_goTypes = []any{
 	(PoolOrder)(0),          // 0: spate.engine.v1.PoolOrder
 	(TransportProtocol)(0),  // 1: spate.engine.v1.TransportProtocol
@@ -2836,78 +3005,83 @@ var file_spate_engine_v1_stateful_proto_goTypes = []any{
 	(Comparison)(0),         // 3: spate.engine.v1.Comparison
 	(*Stateful)(nil),        // 4: spate.engine.v1.Stateful
 	(*Records)(nil),         // 5: spate.engine.v1.Records
-	(*Payload)(nil),         // 6: spate.engine.v1.Payload
-	(*PayloadField)(nil),    // 7: spate.engine.v1.PayloadField
-	(*PayloadList)(nil),     // 8: spate.engine.v1.PayloadList
-	(*PayloadCounter)(nil),  // 9: spate.engine.v1.PayloadCounter
-	(*Pool)(nil),            // 10: spate.engine.v1.Pool
-	(*Gtpu)(nil),            // 11: spate.engine.v1.Gtpu
-	(*SourcePorts)(nil),     // 12: spate.engine.v1.SourcePorts
-	(*WeightedPool)(nil),    // 13: spate.engine.v1.WeightedPool
-	(*Template)(nil),        // 14: spate.engine.v1.Template
-	(*PayloadMatch)(nil),    // 15: spate.engine.v1.PayloadMatch
-	(*Capture)(nil),         // 16: spate.engine.v1.Capture
-	(*Tunables)(nil),        // 17: spate.engine.v1.Tunables
-	(*Program)(nil),         // 18: spate.engine.v1.Program
-	(*Instruction)(nil),     // 19: spate.engine.v1.Instruction
-	(*Nothing)(nil),         // 20: spate.engine.v1.Nothing
-	(*Send)(nil),            // 21: spate.engine.v1.Send
-	(*Receive)(nil),         // 22: spate.engine.v1.Receive
-	(*SendMessage)(nil),     // 23: spate.engine.v1.SendMessage
-	(*ReceiveMessages)(nil), // 24: spate.engine.v1.ReceiveMessages
-	(*Delay)(nil),           // 25: spate.engine.v1.Delay
-	(*VariableValue)(nil),   // 26: spate.engine.v1.VariableValue
-	(*Jump)(nil),            // 27: spate.engine.v1.Jump
-	(*Loop)(nil),            // 28: spate.engine.v1.Loop
-	(*ReceiveUntil)(nil),    // 29: spate.engine.v1.ReceiveUntil
-	(*Ratio)(nil),           // 30: spate.engine.v1.Ratio
+	(*DataRef)(nil),         // 6: spate.engine.v1.DataRef
+	(*CaptureSummary)(nil),  // 7: spate.engine.v1.CaptureSummary
+	(*Payload)(nil),         // 8: spate.engine.v1.Payload
+	(*PayloadField)(nil),    // 9: spate.engine.v1.PayloadField
+	(*PayloadList)(nil),     // 10: spate.engine.v1.PayloadList
+	(*PayloadCounter)(nil),  // 11: spate.engine.v1.PayloadCounter
+	(*Pool)(nil),            // 12: spate.engine.v1.Pool
+	(*Gtpu)(nil),            // 13: spate.engine.v1.Gtpu
+	(*SourcePorts)(nil),     // 14: spate.engine.v1.SourcePorts
+	(*WeightedPool)(nil),    // 15: spate.engine.v1.WeightedPool
+	(*Template)(nil),        // 16: spate.engine.v1.Template
+	(*PayloadMatch)(nil),    // 17: spate.engine.v1.PayloadMatch
+	(*Capture)(nil),         // 18: spate.engine.v1.Capture
+	(*Tunables)(nil),        // 19: spate.engine.v1.Tunables
+	(*Program)(nil),         // 20: spate.engine.v1.Program
+	(*Instruction)(nil),     // 21: spate.engine.v1.Instruction
+	(*Nothing)(nil),         // 22: spate.engine.v1.Nothing
+	(*Send)(nil),            // 23: spate.engine.v1.Send
+	(*Receive)(nil),         // 24: spate.engine.v1.Receive
+	(*SendMessage)(nil),     // 25: spate.engine.v1.SendMessage
+	(*ReceiveMessages)(nil), // 26: spate.engine.v1.ReceiveMessages
+	(*Delay)(nil),           // 27: spate.engine.v1.Delay
+	(*VariableValue)(nil),   // 28: spate.engine.v1.VariableValue
+	(*Jump)(nil),            // 29: spate.engine.v1.Jump
+	(*Loop)(nil),            // 30: spate.engine.v1.Loop
+	(*ReceiveUntil)(nil),    // 31: spate.engine.v1.ReceiveUntil
+	(*Ratio)(nil),           // 32: spate.engine.v1.Ratio
 }
 var file_spate_engine_v1_stateful_proto_depIdxs = []int32{
-	6,  // 0: spate.engine.v1.Stateful.payloads:type_name -> spate.engine.v1.Payload
-	10, // 1: spate.engine.v1.Stateful.pools:type_name -> spate.engine.v1.Pool
-	14, // 2: spate.engine.v1.Stateful.templates:type_name -> spate.engine.v1.Template
+	8,  // 0: spate.engine.v1.Stateful.payloads:type_name -> spate.engine.v1.Payload
+	12, // 1: spate.engine.v1.Stateful.pools:type_name -> spate.engine.v1.Pool
+	16, // 2: spate.engine.v1.Stateful.templates:type_name -> spate.engine.v1.Template
 	5,  // 3: spate.engine.v1.Stateful.records:type_name -> spate.engine.v1.Records
-	7,  // 4: spate.engine.v1.Payload.fields:type_name -> spate.engine.v1.PayloadField
-	8,  // 5: spate.engine.v1.PayloadField.list:type_name -> spate.engine.v1.PayloadList
-	9,  // 6: spate.engine.v1.PayloadField.counter:type_name -> spate.engine.v1.PayloadCounter
-	0,  // 7: spate.engine.v1.Pool.order:type_name -> spate.engine.v1.PoolOrder
-	12, // 8: spate.engine.v1.Pool.source_ports:type_name -> spate.engine.v1.SourcePorts
-	11, // 9: spate.engine.v1.Pool.gtpu:type_name -> spate.engine.v1.Gtpu
-	1,  // 10: spate.engine.v1.Template.protocol:type_name -> spate.engine.v1.TransportProtocol
-	18, // 11: spate.engine.v1.Template.client:type_name -> spate.engine.v1.Program
-	18, // 12: spate.engine.v1.Template.server:type_name -> spate.engine.v1.Program
-	30, // 13: spate.engine.v1.Template.flows_per_second:type_name -> spate.engine.v1.Ratio
-	13, // 14: spate.engine.v1.Template.clients:type_name -> spate.engine.v1.WeightedPool
-	13, // 15: spate.engine.v1.Template.servers:type_name -> spate.engine.v1.WeightedPool
-	17, // 16: spate.engine.v1.Template.client_tunables:type_name -> spate.engine.v1.Tunables
-	17, // 17: spate.engine.v1.Template.server_tunables:type_name -> spate.engine.v1.Tunables
-	15, // 18: spate.engine.v1.Template.match:type_name -> spate.engine.v1.PayloadMatch
-	16, // 19: spate.engine.v1.Template.capture:type_name -> spate.engine.v1.Capture
-	2,  // 20: spate.engine.v1.Tunables.congestion_control:type_name -> spate.engine.v1.CongestionControl
-	19, // 21: spate.engine.v1.Program.instructions:type_name -> spate.engine.v1.Instruction
-	20, // 22: spate.engine.v1.Instruction.connect:type_name -> spate.engine.v1.Nothing
-	20, // 23: spate.engine.v1.Instruction.accept:type_name -> spate.engine.v1.Nothing
-	21, // 24: spate.engine.v1.Instruction.send:type_name -> spate.engine.v1.Send
-	22, // 25: spate.engine.v1.Instruction.receive:type_name -> spate.engine.v1.Receive
-	23, // 26: spate.engine.v1.Instruction.send_message:type_name -> spate.engine.v1.SendMessage
-	24, // 27: spate.engine.v1.Instruction.receive_messages:type_name -> spate.engine.v1.ReceiveMessages
-	25, // 28: spate.engine.v1.Instruction.delay:type_name -> spate.engine.v1.Delay
-	20, // 29: spate.engine.v1.Instruction.close:type_name -> spate.engine.v1.Nothing
-	20, // 30: spate.engine.v1.Instruction.reset:type_name -> spate.engine.v1.Nothing
-	20, // 31: spate.engine.v1.Instruction.wait_for_peer_close:type_name -> spate.engine.v1.Nothing
-	20, // 32: spate.engine.v1.Instruction.leave_open:type_name -> spate.engine.v1.Nothing
-	26, // 33: spate.engine.v1.Instruction.set:type_name -> spate.engine.v1.VariableValue
-	26, // 34: spate.engine.v1.Instruction.add:type_name -> spate.engine.v1.VariableValue
-	27, // 35: spate.engine.v1.Instruction.jump:type_name -> spate.engine.v1.Jump
-	28, // 36: spate.engine.v1.Instruction.loop:type_name -> spate.engine.v1.Loop
-	29, // 37: spate.engine.v1.Instruction.receive_until:type_name -> spate.engine.v1.ReceiveUntil
-	3,  // 38: spate.engine.v1.Jump.comparison:type_name -> spate.engine.v1.Comparison
-	20, // 39: spate.engine.v1.ReceiveUntil.http_message:type_name -> spate.engine.v1.Nothing
-	40, // [40:40] is the sub-list for method output_type
-	40, // [40:40] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	7,  // 4: spate.engine.v1.DataRef.capture:type_name -> spate.engine.v1.CaptureSummary
+	6,  // 5: spate.engine.v1.Payload.data:type_name -> spate.engine.v1.DataRef
+	9,  // 6: spate.engine.v1.Payload.fields:type_name -> spate.engine.v1.PayloadField
+	10, // 7: spate.engine.v1.PayloadField.list:type_name -> spate.engine.v1.PayloadList
+	11, // 8: spate.engine.v1.PayloadField.counter:type_name -> spate.engine.v1.PayloadCounter
+	0,  // 9: spate.engine.v1.Pool.order:type_name -> spate.engine.v1.PoolOrder
+	14, // 10: spate.engine.v1.Pool.source_ports:type_name -> spate.engine.v1.SourcePorts
+	13, // 11: spate.engine.v1.Pool.gtpu:type_name -> spate.engine.v1.Gtpu
+	1,  // 12: spate.engine.v1.Template.protocol:type_name -> spate.engine.v1.TransportProtocol
+	20, // 13: spate.engine.v1.Template.client:type_name -> spate.engine.v1.Program
+	20, // 14: spate.engine.v1.Template.server:type_name -> spate.engine.v1.Program
+	32, // 15: spate.engine.v1.Template.flows_per_second:type_name -> spate.engine.v1.Ratio
+	15, // 16: spate.engine.v1.Template.clients:type_name -> spate.engine.v1.WeightedPool
+	15, // 17: spate.engine.v1.Template.servers:type_name -> spate.engine.v1.WeightedPool
+	19, // 18: spate.engine.v1.Template.client_tunables:type_name -> spate.engine.v1.Tunables
+	19, // 19: spate.engine.v1.Template.server_tunables:type_name -> spate.engine.v1.Tunables
+	17, // 20: spate.engine.v1.Template.match:type_name -> spate.engine.v1.PayloadMatch
+	18, // 21: spate.engine.v1.Template.capture:type_name -> spate.engine.v1.Capture
+	6,  // 22: spate.engine.v1.Capture.data:type_name -> spate.engine.v1.DataRef
+	2,  // 23: spate.engine.v1.Tunables.congestion_control:type_name -> spate.engine.v1.CongestionControl
+	21, // 24: spate.engine.v1.Program.instructions:type_name -> spate.engine.v1.Instruction
+	22, // 25: spate.engine.v1.Instruction.connect:type_name -> spate.engine.v1.Nothing
+	22, // 26: spate.engine.v1.Instruction.accept:type_name -> spate.engine.v1.Nothing
+	23, // 27: spate.engine.v1.Instruction.send:type_name -> spate.engine.v1.Send
+	24, // 28: spate.engine.v1.Instruction.receive:type_name -> spate.engine.v1.Receive
+	25, // 29: spate.engine.v1.Instruction.send_message:type_name -> spate.engine.v1.SendMessage
+	26, // 30: spate.engine.v1.Instruction.receive_messages:type_name -> spate.engine.v1.ReceiveMessages
+	27, // 31: spate.engine.v1.Instruction.delay:type_name -> spate.engine.v1.Delay
+	22, // 32: spate.engine.v1.Instruction.close:type_name -> spate.engine.v1.Nothing
+	22, // 33: spate.engine.v1.Instruction.reset:type_name -> spate.engine.v1.Nothing
+	22, // 34: spate.engine.v1.Instruction.wait_for_peer_close:type_name -> spate.engine.v1.Nothing
+	22, // 35: spate.engine.v1.Instruction.leave_open:type_name -> spate.engine.v1.Nothing
+	28, // 36: spate.engine.v1.Instruction.set:type_name -> spate.engine.v1.VariableValue
+	28, // 37: spate.engine.v1.Instruction.add:type_name -> spate.engine.v1.VariableValue
+	29, // 38: spate.engine.v1.Instruction.jump:type_name -> spate.engine.v1.Jump
+	30, // 39: spate.engine.v1.Instruction.loop:type_name -> spate.engine.v1.Loop
+	31, // 40: spate.engine.v1.Instruction.receive_until:type_name -> spate.engine.v1.ReceiveUntil
+	3,  // 41: spate.engine.v1.Jump.comparison:type_name -> spate.engine.v1.Comparison
+	22, // 42: spate.engine.v1.ReceiveUntil.http_message:type_name -> spate.engine.v1.Nothing
+	43, // [43:43] is the sub-list for method output_type
+	43, // [43:43] is the sub-list for method input_type
+	43, // [43:43] is the sub-list for extension type_name
+	43, // [43:43] is the sub-list for extension extendee
+	0,  // [0:43] is the sub-list for field type_name
 }
 
 func init() { file_spate_engine_v1_stateful_proto_init() }
@@ -2917,21 +3091,23 @@ func file_spate_engine_v1_stateful_proto_init() {
 	}
 	file_spate_engine_v1_rate_proto_init()
 	file_spate_engine_v1_stateful_proto_msgTypes[0].OneofWrappers = []any{}
-	file_spate_engine_v1_stateful_proto_msgTypes[2].OneofWrappers = []any{
+	file_spate_engine_v1_stateful_proto_msgTypes[4].OneofWrappers = []any{
 		(*Payload_Bytes)(nil),
 		(*Payload_Size)(nil),
+		(*Payload_Data)(nil),
 	}
-	file_spate_engine_v1_stateful_proto_msgTypes[3].OneofWrappers = []any{
+	file_spate_engine_v1_stateful_proto_msgTypes[5].OneofWrappers = []any{
 		(*PayloadField_List)(nil),
 		(*PayloadField_Counter)(nil),
 	}
-	file_spate_engine_v1_stateful_proto_msgTypes[7].OneofWrappers = []any{}
-	file_spate_engine_v1_stateful_proto_msgTypes[12].OneofWrappers = []any{
+	file_spate_engine_v1_stateful_proto_msgTypes[9].OneofWrappers = []any{}
+	file_spate_engine_v1_stateful_proto_msgTypes[14].OneofWrappers = []any{
 		(*Capture_Pcap)(nil),
 		(*Capture_Path)(nil),
+		(*Capture_Data)(nil),
 	}
-	file_spate_engine_v1_stateful_proto_msgTypes[13].OneofWrappers = []any{}
-	file_spate_engine_v1_stateful_proto_msgTypes[15].OneofWrappers = []any{
+	file_spate_engine_v1_stateful_proto_msgTypes[15].OneofWrappers = []any{}
+	file_spate_engine_v1_stateful_proto_msgTypes[17].OneofWrappers = []any{
 		(*Instruction_Connect)(nil),
 		(*Instruction_Accept)(nil),
 		(*Instruction_Send)(nil),
@@ -2953,7 +3129,7 @@ func file_spate_engine_v1_stateful_proto_init() {
 		(*Instruction_ReceiveUntil)(nil),
 		(*Instruction_SwitchTemplate)(nil),
 	}
-	file_spate_engine_v1_stateful_proto_msgTypes[25].OneofWrappers = []any{
+	file_spate_engine_v1_stateful_proto_msgTypes[27].OneofWrappers = []any{
 		(*ReceiveUntil_Pattern)(nil),
 		(*ReceiveUntil_HttpMessage)(nil),
 	}
@@ -2963,7 +3139,7 @@ func file_spate_engine_v1_stateful_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_engine_v1_stateful_proto_rawDesc), len(file_spate_engine_v1_stateful_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   26,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

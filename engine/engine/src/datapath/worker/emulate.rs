@@ -60,6 +60,28 @@ pub(super) struct Arrived<'a> {
     pub(super) at_ns: u64,
 }
 
+/// Outcome of looking for the flow, or the server, that a frame is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Demux {
+    /// It was for an address of the scenario.
+    Taken,
+    /// It is none of the scenario's.
+    Foreign,
+    /// By its destination MAC it is for another station.
+    OtherMac,
+}
+
+impl From<Received> for Demux {
+    #[inline]
+    fn from(received: Received) -> Self {
+        match received {
+            Received::Taken => Self::Taken,
+            Received::OtherMac => Self::OtherMac,
+            Received::Foreign | Received::Elsewhere => Self::Foreign,
+        }
+    }
+}
+
 /// Where packets come from that the worker's own have no room for.
 pub(in crate::datapath) struct Pools {
     /// Jumbo frames.
@@ -143,19 +165,22 @@ impl Emulated {
         self.ports.contains(&port)
     }
 
-    /// A frame without a trailer arrives. Whether it was for an address of the scenario.
+    /// A frame without a trailer arrives.
     #[inline]
-    pub(super) fn receive(&mut self, &Arrived { port, frame, hints, at_ns }: &Arrived<'_>) -> bool {
+    pub(super) fn receive(&mut self, &Arrived { port, frame, hints, at_ns }: &Arrived<'_>) -> Demux {
         if (self.in_vlans || is_tagged(frame)) && !in_vlan(frame, self.vlans[port]) {
-            return false;
+            return Demux::Foreign;
         }
         if let Some(tunnels) = self.tunnels.as_mut().filter(|tunnels| tunnels.gap(port) > 0) {
+            if let Some(refused) = self.emulation.refused_by_mac(port, frame) {
+                return refused.into();
+            }
             // What a device has verified is around the tunnel.
             return receive_by_tunnel(tunnels, &mut self.emulation, &mut self.handoff, port, frame, at_ns);
         }
         match self.emulation.receive_hinted(port, frame, hints, at_ns) {
             Received::Elsewhere => receive_stray(&mut self.emulation, &mut self.handoff, port, frame, at_ns),
-            received => received == Received::Taken,
+            received => received.into(),
         }
     }
 
@@ -188,10 +213,10 @@ impl Emulated {
         // What has arrived here itself must be read in between.
         for _ in 0..HANDED {
             let Some((port, frame)) = handoff.take() else { return };
-            let before = self.emulation.packets_of_clients();
-            receive_at_home(&mut self.emulation, port, frame, now_ns);
             // Not among them: ICMP errors, and what comes to no flow any more.
-            handoff.note_met(self.emulation.packets_of_clients() - before);
+            let met = self.emulation.is_of_client(frame);
+            receive_at_home(&mut self.emulation, port, frame, now_ns);
+            handoff.note_met(met.into());
         }
     }
 
@@ -292,15 +317,15 @@ fn receive_by_tunnel(
     port: usize,
     frame: &[u8],
     at_ns: u64,
-) -> bool {
+) -> Demux {
     let frame = match tunnels.receive(port, frame) {
         Arrival::Plain => frame,
-        Arrival::Done => return true,
+        Arrival::Done => return Demux::Taken,
         Arrival::Inner(inner) => inner,
     };
     match emulation.receive(port, frame, at_ns) {
         Received::Elsewhere => receive_stray(emulation, handoff, port, frame, at_ns),
-        received => received == Received::Taken,
+        received => received.into(),
     }
 }
 
@@ -312,9 +337,9 @@ fn receive_stray(
     port: usize,
     frame: &[u8],
     at_ns: u64,
-) -> bool {
+) -> Demux {
     let given = handoff.as_mut().is_some_and(|handoff| handoff.give(port, frame, at_ns));
-    given || receive_at_home(emulation, port, frame, at_ns) == Received::Taken
+    if given { Demux::Taken } else { receive_at_home(emulation, port, frame, at_ns).into() }
 }
 
 /// Nobody else has the frame's flow.

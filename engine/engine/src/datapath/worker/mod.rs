@@ -57,6 +57,10 @@ pub(super) struct WorkerRun {
     pub(super) emptying: bool,
 }
 
+/// A queue to receive from: its port, the queue, its counters, and the MAC address of the port's station (none: frames for any
+/// address are taken).
+pub(super) type ReceiveQueue = (usize, RxQueue, Arc<QueueShare>, Option<[u8; 6]>);
+
 /// What a worker is made of.
 pub(super) struct Parts {
     pub(super) index: usize,
@@ -66,7 +70,7 @@ pub(super) struct Parts {
     pub(super) pool: Mempool,
     /// (port, its queue, its counters)
     pub(super) tx: Vec<(usize, TxQueue, Arc<QueueShare>)>,
-    pub(super) rx: Vec<(usize, RxQueue, Arc<QueueShare>)>,
+    pub(super) rx: Vec<ReceiveQueue>,
     /// To each other worker, by its index.
     pub(super) handing: Vec<Option<Producer<Handed>>>,
     /// From each other worker.
@@ -112,7 +116,7 @@ impl Worker {
                 .collect(),
             receiver: Receiver::new(
                 parts.index,
-                parts.rx.into_iter().map(|(port, queue, share)| RxPort::new(port, queue, share)).collect(),
+                parts.rx.into_iter().map(|(port, queue, share, mac)| RxPort::new(port, queue, share, mac)).collect(),
                 parts.handing,
                 parts.handed,
             ),

@@ -19,7 +19,7 @@ use spate_wire::{FCS_LEN, Trailer, reflect::reflect, trailer};
 use super::{
     WorkerRun,
     attach::{Attachment, Received, Taps},
-    emulate::{Arrived, Emulated},
+    emulate::{Arrived, Demux, Emulated},
     foreign::{self, RunForeign},
     transmit::TxPort,
 };
@@ -103,13 +103,53 @@ pub(super) struct RxPort {
     /// Slots of runs that emulate applications on the port.
     emulating: Vec<usize>,
     attached: Received,
+    /// Its own MAC; none: frames are taken whatever MAC they are for.
+    mac: Option<[u8; 6]>,
+    /// Of the burst that is received: packets that nobody has a use for, and those of them that are for another station.
+    unclaimed: Unclaimed,
+}
+
+/// How many packets of a burst nobody had a use for.
+#[derive(Clone, Copy, Debug, Default)]
+struct Unclaimed {
+    foreign: u64,
+    /// Of them.
+    other_mac: u64,
 }
 
 impl RxPort {
-    pub(super) fn new(port: usize, queue: RxQueue, share: Arc<QueueShare>) -> Self {
+    pub(super) fn new(port: usize, queue: RxQueue, share: Arc<QueueShare>, mac: Option<[u8; 6]>) -> Self {
         let slots = || Vec::with_capacity(RUNS);
-        let marks = queue.marks_checksums();
-        Self { port, queue, share, marks, watching: slots(), emulating: slots(), attached: Received::new() }
+        let (marks, attached) = (queue.marks_checksums(), Received::new());
+        let unclaimed = Unclaimed::default();
+        Self { port, queue, share, marks, watching: slots(), emulating: slots(), attached, mac, unclaimed }
+    }
+
+    /// A packet is of no run here. The port's station answers it, if it is for that or for a group.
+    #[inline]
+    fn offer(&mut self, frame: &[u8], len: u32, demux: Demux) {
+        self.unclaimed.foreign += 1;
+        if demux == Demux::OtherMac || (self.emulating.is_empty() && self.is_for_another(frame)) {
+            self.unclaimed.other_mac += 1;
+        } else {
+            self.attached.offer(frame, len);
+        }
+    }
+
+    /// Whether a packet is for another station than the port's, which is the only one where no flows are.
+    fn is_for_another(&self, frame: &[u8]) -> bool {
+        let Some((own, mac)) = self.mac.as_ref().zip(frame.first_chunk::<6>()) else { return false };
+        mac != own && mac[0] & 1 == 0
+    }
+
+    /// Publishes what was counted of a burst.
+    #[inline]
+    fn count(&mut self, packets: usize, bytes: u64) {
+        self.share.rx_packets.add(packets as u64);
+        self.share.rx_bytes.add(bytes);
+        let Unclaimed { foreign, other_mac } = std::mem::take(&mut self.unclaimed);
+        self.share.foreign.add(foreign);
+        self.share.other_mac.add(other_mac);
     }
 }
 
@@ -242,7 +282,6 @@ impl Receiver {
             port.attached.taps.copy(&self.burst, clock);
             let swap = foreign::reflection(&port.watching, runs, port.port, at_ns);
             received += packets;
-            let mut foreign = 0;
             let mut lens = [0; BURST];
             let mut tails = [[0; trailer::LEN]; BURST];
             // Receivers measure packets of other engines' runs, too.
@@ -259,17 +298,18 @@ impl Receiver {
                 emulated.look_ahead(port.port, frames, &mut hashes)
             });
             let bytes = lens[..packets].iter().map(|len| u64::from(*len) + FCS_LEN).sum();
+            let marks = port.marks;
             let hints = |burst: &Burst, index: usize| Hints {
-                verified: port.marks && burst.is_verified(index),
+                verified: marks && burst.is_verified(index),
                 hash: ahead.then_some(hashes[index]),
             };
             if let Some(emulated) = flows.filter(|_| !trailers) {
                 // Nothing but one run's flows is expected: no more is done for each packet than they need.
                 for (index, len) in lens[..packets].iter().enumerate() {
                     let (frame, hints) = (self.burst.head(index), hints(&self.burst, index));
-                    if !emulated.receive(&Arrived { port: port.port, frame, hints, at_ns }) {
-                        port.attached.offer(frame, *len);
-                        foreign += 1;
+                    let demux = emulated.receive(&Arrived { port: port.port, frame, hints, at_ns });
+                    if demux != Demux::Taken {
+                        port.offer(frame, *len, demux);
                     }
                 }
             } else {
@@ -286,13 +326,13 @@ impl Receiver {
                         continue;
                     }
                     let (frame, hints) = (self.burst.head(index), hints(&self.burst, index));
-                    if !emulate(&port.emulating, runs, &Arrived { port: port.port, frame, hints, at_ns }) {
+                    let demux = emulate(&port.emulating, runs, &Arrived { port: port.port, frame, hints, at_ns });
+                    if demux != Demux::Taken {
                         let packet = foreign::Packet { frame, bytes: len, at_ns, trailer };
                         let marked = !port.watching.is_empty()
                             && foreign::watch(&port.watching, runs, port.port, clock, &packet);
                         if !marked {
-                            port.attached.offer(frame, lens[index]);
-                            foreign += 1;
+                            port.offer(frame, lens[index], demux);
                         }
                     }
                 }
@@ -307,9 +347,7 @@ impl Receiver {
                 }
             }
             self.burst.clear();
-            port.share.rx_packets.add(packets as u64);
-            port.share.rx_bytes.add(bytes);
-            port.share.foreign.add(foreign);
+            port.count(packets, bytes);
         }
         self.drained = received + handed == 0;
         received
@@ -332,13 +370,21 @@ fn only<'a>(emulating: &[usize], runs: &'a mut [Option<Box<WorkerRun>>]) -> Opti
     runs[*slot].as_mut().and_then(|run| run.emulated.as_deref_mut())
 }
 
-/// Gives a packet to the applications that a port's runs emulate. Whether it was for one of them.
+/// Gives a packet to the applications that a port's runs emulate: the first whose it is. It is for another station if it is for none
+/// that any of them has.
 #[inline]
-fn emulate(emulating: &[usize], runs: &mut [Option<Box<WorkerRun>>], arrived: &Arrived<'_>) -> bool {
-    emulating.iter().any(|slot| {
+fn emulate(emulating: &[usize], runs: &mut [Option<Box<WorkerRun>>], arrived: &Arrived<'_>) -> Demux {
+    let mut all = Demux::Foreign;
+    for (index, slot) in emulating.iter().enumerate() {
         let emulated = runs[*slot].as_mut().and_then(|run| run.emulated.as_mut());
-        emulated.is_some_and(|emulated| emulated.receive(arrived))
-    })
+        match emulated.map_or(Demux::Foreign, |emulated| emulated.receive(arrived)) {
+            Demux::Taken => return Demux::Taken,
+            Demux::OtherMac if index == 0 => all = Demux::OtherMac,
+            Demux::OtherMac => {}
+            Demux::Foreign => all = Demux::Foreign,
+        }
+    }
+    all
 }
 
 /// Counts a packet, or hands it to the worker that does; there is room for it. False if it is of no stream here. A port

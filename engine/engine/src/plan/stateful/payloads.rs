@@ -3,10 +3,10 @@
 use super::super::Violations;
 use contract::{Stateful, payload, payload_field};
 use spate_stateful::Payload;
-use spate_stateful::payload::{Field, Values};
+use spate_stateful::payload::{Field, LONGEST_WITH_FIELDS, Values};
 
-/// Payloads of a plan, at most.
-const MOST_PAYLOADS: usize = 1 << 20;
+/// Payloads of a plan, at most: flows have 16 bits for the number of one.
+const MOST_PAYLOADS: usize = 1 << 16;
 /// Bytes of a pattern, at most: years of sending at 100 Gbit/s.
 const LONGEST_PATTERN: u64 = 1 << 60;
 
@@ -27,12 +27,21 @@ fn one(at: &str, asked: &contract::Payload, wrong: &mut Violations) -> Payload {
             return Payload::pattern(0);
         }
         Some(payload::Content::Size(size)) => Payload::pattern(*size),
-        None => {
+        // Data were put in place when the plan was decoded.
+        Some(payload::Content::Data(_)) | None => {
             wrong.add(at, "empty; set bytes or size");
             return Payload::pattern(0);
         }
     };
     if asked.fields.is_empty() {
+        return payload;
+    }
+    if payload.len() > LONGEST_WITH_FIELDS {
+        let problem = format!(
+            "are of a payload of {} bytes; one with fields has at most {LONGEST_WITH_FIELDS}: send the rest as another payload",
+            payload.len()
+        );
+        wrong.add(format!("{at}.fields"), problem);
         return payload;
     }
     let before = wrong.0.len();

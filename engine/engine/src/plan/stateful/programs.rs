@@ -9,7 +9,7 @@ use spate_stateful::program::{
 };
 use spate_stateful::{Comparison, Instruction, Payload, Program, Template};
 
-/// Instructions of a program, at most.
+/// Instructions of a program, at most, the one among them that is implied: flows have 16 bits for the place in it, its end included.
 const MOST_INSTRUCTIONS: usize = 65_535;
 /// Counters of a program, at most.
 const MOST_COUNTERS: usize = 256;
@@ -40,15 +40,20 @@ pub fn program(at: &str, template: &contract::Template, side: Side, wrong: &mut 
     let before = wrong.0.len();
     names(at, asked, wrong);
     let udp = template.protocol == TransportProtocol::Udp as i32;
+    let implied = implied(template, side);
+    let most = MOST_INSTRUCTIONS - usize::from(implied.is_some());
     match asked.instructions.len() {
         0 if udp => wrong.add(format!("{at}.instructions"), "none; must be at least one"),
-        0..=MOST_INSTRUCTIONS => {}
+        len if len <= most => {}
         more => {
-            wrong.add(format!("{at}.instructions"), format!("{more} of them; must be at most {MOST_INSTRUCTIONS}"));
+            let problem = match &implied {
+                Some(first) => format!("{more} of them; must be at most {most} behind the {first:?} that is implied"),
+                None => format!("{more} of them; must be at most {most}"),
+            };
+            wrong.add(format!("{at}.instructions"), problem);
             return None;
         }
     }
-    let implied = implied(template, side);
     let reader = Reader { program: asked, shift: u32::from(implied.is_some()) };
     let mut instructions = Vec::with_capacity(asked.instructions.len() + 1);
     instructions.extend(implied);

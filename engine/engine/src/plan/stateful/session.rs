@@ -75,7 +75,8 @@ fn read(at: &str, asked: &contract::Capture, mtu: usize) -> Result<Session, Viol
         Some(capture::Source::Path(path)) => {
             Session::of_file(Path::new(path), mtu).map_err(|error| refused("path", format!("{path:?}: {error}")))
         }
-        None => Err(refused("source", "missing; set pcap or path".to_owned())),
+        // Data were put in place when the plan was decoded.
+        Some(capture::Source::Data(_)) | None => Err(refused("source", "missing; set pcap or path".to_owned())),
     }
 }
 

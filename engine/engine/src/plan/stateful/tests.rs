@@ -272,6 +272,47 @@ fn sides_may_be_real() {
 }
 
 #[test]
+fn payloads_and_instructions_are_at_most_as_many_as_flows_can_number() {
+    let refused = |plan: &Plan| {
+        let violations = validate(plan, &site()).unwrap_err();
+        violations.0.iter().map(|v| format!("{}: {}", v.field, v.description)).collect::<Vec<_>>().join("\n")
+    };
+    let mut plan = good();
+    part(&mut plan).payloads.resize(65_536, bytes(b"the last"));
+    client(&mut plan, vec![send(0), receive(2000)]);
+    assert_eq!(checked(&plan).payloads.len(), 65_536);
+    part(&mut plan).payloads.push(bytes(b"one more"));
+    let told = refused(&plan);
+    assert!(told.contains("stateful.payloads: 65537 of them; must be at most 65536"), "{told}");
+    // With `connect`, that is implied or written, a place in the program and its end are of 16 bits.
+    let mark = Kind::Set(VariableValue { variable: 0, value: 1 });
+    let program = |count: usize, first: Option<Kind>| {
+        let mut plan = good();
+        let asked = first.into_iter().chain(vec![mark.clone(); count - 2]);
+        client(&mut plan, asked.chain([send(0), receive(2000)]).collect());
+        web(&mut plan).client.as_mut().unwrap().variables = vec!["v".into()];
+        plan
+    };
+    let first = || Some(Kind::Connect(Nothing {}));
+    for plan in [program(65_534, None), program(65_534, first())] {
+        let scenario = checked(&plan);
+        assert_eq!(scenario.templates[0].client.as_ref().unwrap().program.instructions.len(), 65_535);
+    }
+    for (plan, most) in [(program(65_535, None), "65534 behind the Connect"), (program(65_535, first()), "65535")] {
+        let told = refused(&plan);
+        assert!(told.contains(&format!("client.instructions: {}", 65_535 + usize::from(most == "65535"))), "{told}");
+        assert!(told.contains(&format!("must be at most {most}")), "{told}");
+    }
+    // Of years of sending no field has a place.
+    let mut plan = good();
+    part(&mut plan).payloads[0].content = Some(payload::Content::Size(1 << 60));
+    assert_eq!(checked(&plan).payloads[0].len(), 1 << 60);
+    field(&mut plan, 0, Some(payload_field::Values::Counter(PayloadCounter { first: 1, step: 1, width: 4 })));
+    let told = refused(&plan);
+    assert!(told.contains("stateful.payloads[0].fields: are of a payload of 1152921504606846976 bytes"), "{told}");
+}
+
+#[test]
 fn what_is_wrong_is_named_with_its_remedy() {
     type Spoil = fn(&mut Plan);
     let table: &[(Spoil, &str, &str)] = &[
@@ -279,7 +320,7 @@ fn what_is_wrong_is_named_with_its_remedy() {
         (|p| part(p).ramp_up_ns = u64::MAX, "ramp_up_ns", "ten years"),
         (|p| part(p).ramp_up_step_ns = 1, "ramp_up_step_ns", "a whole number of these"),
         (|p| (part(p).ramp_up_ns, part(p).ramp_up_step_ns) = (5, 2), "ramp_up_step_ns", "a whole number of these"),
-        (|p| part(p).most_flows = u64::MAX, "most_flows", "at most 4294967295"),
+        (|p| part(p).most_flows = u64::MAX, "most_flows", "2147483648 for each worker"),
         (|p| record(p).one_in = 0, "records.one_in", "records every connection"),
         (|p| record(p).path = "a\0b".into(), "records.path", "zero byte"),
         (|p| record(p).most = 1, "records.most", "or set path"),

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What peers cannot know: keys of the hash that finds flows, and of initial sequence numbers. All come from one seed.
+//!
+//! The hash multiplies what it hashes, mixed with keys, and folds the product: whoever does not know them cannot choose addresses
+//! and ports that lie together in the table.
+use siphasher::sip::SipHasher13;
+
+use super::Tuple;
+
+/// Keys of the hash of a flow's tuple.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HashKeys {
+    /// Of addresses, and of ports.
+    pub(super) tuple: [u64; 2],
+    /// Of the upper bits of IPv6 addresses.
+    pub(super) upper: [u64; 2],
+}
+
+impl HashKeys {
+    /// The same for all, at both ends of a flow: what tells which flows are recorded.
+    pub(super) const COMMON: Self = Self {
+        tuple: [0x9e37_79b9_7f4a_7c15, 0xd1b5_4a32_d192_ed03],
+        upper: [0x2545_f491_4f6c_dd1d, 0x9fb2_1c65_1e98_df25],
+    };
+}
+
+/// The product of two numbers, its halves on one another.
+#[inline]
+pub(super) fn folded(a: u64, b: u64) -> u64 {
+    let product = u128::from(a).wrapping_mul(u128::from(b));
+    (product >> 64) as u64 ^ product as u64
+}
+
+/// All of a stack.
+#[derive(Debug)]
+pub(super) struct Secrets {
+    pub(super) hash: HashKeys,
+    /// Of challenges.
+    pub(super) challenges: u64,
+    /// A pseudo-random function of whom a connection is between (RFC 6528 section 3).
+    sequence: SipHasher13,
+}
+
+impl Secrets {
+    /// Equal seeds have equal secrets.
+    pub(super) fn new(seed: u128) -> Self {
+        let keyed = SipHasher13::new_with_keys(seed as u64, (seed >> 64) as u64);
+        // No tuple is one byte long.
+        let nth = |n: u8| keyed.hash(&[n]);
+        let hash = HashKeys { tuple: [nth(0), nth(1)], upper: [nth(2), nth(3)] };
+        Self { hash, challenges: nth(4), sequence: keyed }
+    }
+
+    /// Where the sequence numbers of a connection begin, but for the clock.
+    #[inline]
+    pub(super) fn sequence(&self, tuple: &Tuple) -> u32 {
+        let mut bytes = [0; 36];
+        let ports = u32::from(tuple.local_port) << 16 | u32::from(tuple.remote_port);
+        let hash = match (tuple.local.as_v4(), tuple.remote.as_v4()) {
+            (Some(local), Some(remote)) => {
+                bytes[..8].copy_from_slice(&(u64::from(local) << 32 | u64::from(remote)).to_le_bytes());
+                bytes[8..12].copy_from_slice(&ports.to_le_bytes());
+                self.sequence.hash(&bytes[..12])
+            }
+            _ => {
+                bytes[..16].copy_from_slice(&tuple.local.0.to_le_bytes());
+                bytes[16..32].copy_from_slice(&tuple.remote.0.to_le_bytes());
+                bytes[32..].copy_from_slice(&ports.to_le_bytes());
+                self.sequence.hash(&bytes)
+            }
+        };
+        hash as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Address;
+
+    #[test]
+    fn numbers_of_connections_follow_from_the_seed_and_from_nothing_else() {
+        let tuple = |n: u32, v6: bool| {
+            let address = |n: u32| if v6 { Address(1 << 120 | u128::from(n)) } else { Address::v4(n) };
+            Tuple { local: address(n), remote: address(9), local_port: 80, remote_port: 1024 }
+        };
+        for v6 in [false, true] {
+            let numbers = |seed| (0..100).map(|n| Secrets::new(seed).sequence(&tuple(n, v6))).collect::<Vec<_>>();
+            assert_eq!(numbers(7), numbers(7));
+            for other in [8, 7 | 1 << 64] {
+                assert!(numbers(7).iter().zip(numbers(other)).all(|(one, other)| *one != other), "both halves count");
+            }
+            let mut all = numbers(7);
+            all.sort_unstable();
+            all.dedup();
+            assert_eq!(all.len(), 100);
+        }
+    }
+}

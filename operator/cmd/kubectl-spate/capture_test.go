@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gopacket/gopacket/pcapgo"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/live/livev1"
+	"spate.dev/operator/internal/live/tunnel"
+)
+
+func TestPacketsBecomeAPcapngFile(t *testing.T) {
+	var out bytes.Buffer
+	full := 0
+	ports := []capturedPort{{pod: "lab-0", port: "east"}, {pod: "lab-0", port: "west"}}
+	spec := &spatev1.TrafficCaptureSpec{GeneratorRef: spatev1.LocalReference{Name: "lab"}, Filter: "udp", SnapLength: 20}
+	file, err := newPacketFile(&out, spec, ports, 3, func() { full++ })
+	if err != nil || out.Len() == 0 { // whoever reads along sees the ports at once
+		t.Fatal(err, out.Len())
+	}
+	packet := func(at int64, direction enginev1.Direction) *enginev1.CapturedPacket {
+		return &enginev1.CapturedPacket{AtNs: at, Data: bytes.Repeat([]byte{byte(at)}, 20), OriginalLength: 64, Direction: direction}
+	}
+	const at = 1_700_000_000_123_456_789
+	for _, c := range []struct {
+		port   int
+		answer *enginev1.CaptureResponse
+	}{
+		{0, &enginev1.CaptureResponse{Packets: []*enginev1.CapturedPacket{packet(at, enginev1.Direction_DIRECTION_RX)}}},
+		{1, &enginev1.CaptureResponse{Packets: []*enginev1.CapturedPacket{packet(at+1, enginev1.Direction_DIRECTION_TX)}, Missed: 5}},
+		{0, &enginev1.CaptureResponse{Packets: []*enginev1.CapturedPacket{packet(at+2, enginev1.Direction_DIRECTION_TX), packet(at+3, enginev1.Direction_DIRECTION_TX)}}},
+	} {
+		before := out.Len()
+		if err := file.write(c.port, c.answer); err != nil || out.Len() == before {
+			t.Fatal(err, out.Len())
+		}
+	}
+	if err := file.end(); err != nil || full != 1 || ports[0].packets != 2 || ports[0].bytes != 40 || ports[1].missed.all != 5 {
+		t.Fatalf("%v, %d, %+v", err, full, ports)
+	}
+	read, err := pcapgo.NewNgReader(bytes.NewReader(out.Bytes()), pcapgo.DefaultNgReaderOptions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []struct {
+		port      string
+		direction pcapgo.NgEpbFlag
+	}{{"lab-0/east", pcapgo.NgEpbFlagDirectionInbound}, {"lab-0/west", pcapgo.NgEpbFlagDirectionOutbound}, {"lab-0/east", pcapgo.NgEpbFlagDirectionOutbound}} {
+		data, info, options, err := read.ReadPacketDataWithOptions()
+		if err != nil {
+			t.Fatal(err)
+		}
+		port, err := read.Interface(info.InterfaceIndex)
+		if err != nil || port.Name != want.port || port.Filter != "udp" || port.SnapLength != 20 || options.Flags.Direction != want.direction {
+			t.Errorf("packet %d: %v, %+v, %+v", i, err, port, options.Flags)
+		}
+		if info.Timestamp.UnixNano() != at+int64(i) || len(data) != 20 || info.Length != 64 {
+			t.Errorf("packet %d: %+v", i, info)
+		}
+	}
+	if _, _, err := read.ReadPacketData(); !errors.Is(err, io.EOF) {
+		t.Errorf("got %v", err)
+	}
+	if port, err := read.Interface(1); err != nil || port.Statistics.PacketsDropped != 5 || port.Statistics.PacketsReceived != 6 {
+		t.Errorf("%v, %+v", err, port.Statistics)
+	}
+	t.Run("tshark agrees", func(t *testing.T) {
+		tshark, err := exec.LookPath("tshark")
+		if err != nil {
+			t.Skip("NO TSHARK: `make deps` brings it")
+		}
+		command := exec.CommandContext(t.Context(), tshark, "-r", "-", "-T", "fields", "-e", "frame.interface_name", "-e", "frame.packet_flags_direction", "-e", "frame.time_epoch", "-e", "frame.len", "-e", "frame.cap_len")
+		command.Stdin = bytes.NewReader(out.Bytes())
+		text, err := command.Output()
+		want := "lab-0/east\t0x00000001\t1700000000.123456789\t64\t20\nlab-0/west\t0x00000002\t1700000000.123456790\t64\t20\nlab-0/east\t0x00000002\t1700000000.123456791\t64\t20\n"
+		if err != nil || string(text) != want {
+			t.Errorf("%v, %s", err, text)
+		}
+	})
+}
+
+func TestWrongArgumentsOfACaptureAreNamed(t *testing.T) {
+	for argument, want := range map[string]string{
+		"--direction=up": `--direction "up": must be rx, tx or both`, "--snaplen=65536": "--snaplen 65536: must be 0 to 65535",
+		"--count=-1": "--count -1: must not be negative", "--duration=-1s": "--duration -1s: must not be negative",
+	} {
+		if _, _, err := spate("", "capture", "lab", "-p", "east", "-w", "-", argument); err == nil || err.Error() != want {
+			t.Errorf("%s: %v", argument, err)
+		}
+	}
+	if _, _, err := spate("", "capture", "lab"); err == nil || !strings.Contains(err.Error(), `"port", "write"`) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestRefusalsNameTheArgument(t *testing.T) {
+	refused, err := status.New(codes.InvalidArgument, "pod lab-0: filter: from character 5 on: syntax error").WithDetails(&errdetails.BadRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, err := range map[string]error{
+		"pod lab-0: --filter: from character 5 on: syntax error": refused.Err(),
+		"it was deleted": status.Error(codes.Aborted, "it was deleted"),
+		"broken pipe":    syscall.EPIPE,
+	} {
+		if got := explained(err); got.Error() != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	if !isEnough(explained(syscall.EPIPE)) {
+		t.Error("a reader's end is an error")
+	}
+	if got := byFlag(`spec.ports: "x" must be a port`); got != `--port "x" must be a port` {
+		t.Errorf("got %q", got)
+	}
+}
+
+// answers are a stream of them, and how it ends.
+type answers struct {
+	grpc.ClientStream
+	left int
+	end  error
+}
+
+func (a *answers) Recv() (*livev1.CaptureResponse, error) {
+	if a.left == 0 {
+		return nil, a.end
+	}
+	a.left--
+	return &livev1.CaptureResponse{}, nil
+}
+
+func TestAReaderWaitsForAnOperatorThatWentAway(t *testing.T) {
+	away := status.Error(codes.Unavailable, "transport is closing")
+	streams := []*answers{{left: 2, end: away}, {end: away}, {left: 1, end: io.EOF}}
+	taken := 0
+	var said bytes.Buffer
+	r := &reader{object: &spatev1.TrafficCapture{}, dialer: &tunnel.Dialer{}}
+	err := follow(t.Context(), r, &said, func(context.Context) (grpc.ServerStreamingClient[livev1.CaptureResponse], error) {
+		next := streams[0]
+		streams = streams[1:]
+		return next, nil
+	}, func(*livev1.CaptureResponse) error { taken++; return nil })
+	if err != nil || taken != 3 || strings.Count(said.String(), "the operator does not answer") != 1 || !strings.Contains(said.String(), "the operator is back") {
+		t.Errorf("%v, %d, %q", err, taken, said.String())
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(50*time.Millisecond, cancel)
+	if err := follow(ctx, r, &said, func(context.Context) (grpc.ServerStreamingClient[livev1.CaptureResponse], error) { return nil, away }, nil); err != nil {
+		t.Errorf("who has enough gets %v", err)
+	}
+}

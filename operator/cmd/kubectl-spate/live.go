@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// How does somebody read from engines while a run lasts? An object says what is to be read and names a key that was made for it; the
+// operator serves the holder of the key, through the API server.
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/live/livev1"
+	"spate.dev/operator/internal/live/tunnel"
+)
+
+const (
+	// answerLimit is how long the operator may take to say where to read.
+	answerLimit = 30 * time.Second
+	// answerInterval is how often it is looked at.
+	answerInterval = 100 * time.Millisecond
+	// absenceLimit is how long the operator may be away before a reader gives up.
+	absenceLimit = 2 * time.Minute
+	// farewell is how long the object's deletion may take; what is left the operator deletes.
+	farewell = 5 * time.Second
+)
+
+// reader is one who reads live.
+type reader struct {
+	object spatev1.LiveReader
+	dialer *tunnel.Dialer
+	conn   *grpc.ClientConn
+	calls  livev1.LiveClient
+	store  kube.Client
+}
+
+// read makes the object, with a key of its own, and waits until the operator says where to read. The role is that of who may.
+func (c *cluster) read(ctx context.Context, object spatev1.LiveReader, role string, tell io.Writer) (*reader, error) {
+	// Whoever reads on may end first: writing fails then, and what was made is still removed.
+	signal.Ignore(syscall.SIGPIPE)
+	certificate, key, err := tunnel.NewKey()
+	if err != nil {
+		return nil, err
+	}
+	*object.Key() = key
+	object.SetNamespace(c.namespace)
+	object.SetGenerateName("kubectl-")
+	err = c.client.Create(ctx, object)
+	switch {
+	case apierrors.IsForbidden(err):
+		return nil, fmt.Errorf("%w; bind the ClusterRole %s in namespace %s", err, role, c.namespace)
+	case meta.IsNoMatchError(err) || apierrors.IsNotFound(err):
+		return nil, fmt.Errorf("%w; install the operator, or namespace %s does not exist", err, c.namespace)
+	case err != nil:
+		return nil, err
+	}
+	r := &reader{object: object, store: c.client}
+	if err := r.answered(ctx, tell); err != nil {
+		r.close()
+		return nil, err
+	}
+	r.dialer = &tunnel.Dialer{Config: c.config, Endpoint: *object.Live().Endpoint, Certificate: certificate}
+	if r.conn, err = r.dialer.Client(); err != nil {
+		r.close()
+		return nil, err
+	}
+	r.calls = livev1.NewLiveClient(r.conn)
+	return r, nil
+}
+
+// close removes the object, which ends all reading.
+func (r *reader) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), farewell)
+	defer cancel()
+	_ = r.store.Delete(ctx, r.object)
+	if r.conn != nil {
+		_ = r.conn.Close()
+	}
+}
+
+// answered waits until the operator says where to read.
+func (r *reader) answered(ctx context.Context, tell io.Writer) error {
+	told := ""
+	for deadline := time.Now().Add(answerLimit); ; {
+		ready := meta.FindStatusCondition(r.object.Live().Conditions, spatev1.ConditionReady)
+		switch {
+		case r.object.Live().Endpoint != nil:
+			return nil
+		case meta.IsStatusConditionTrue(r.object.Live().Conditions, spatev1.ConditionStalled):
+			return errors.New(byFlag(ready.Message))
+		case ready != nil && ready.Message != told: // it waits for something, and so does this
+			told, deadline = ready.Message, time.Now().Add(24*time.Hour)
+			fmt.Fprintf(tell, "waiting: %s\n", told)
+		case time.Now().After(deadline):
+			return fmt.Errorf("the operator has not answered in %s; see whether it runs (kubectl get deployment -A -l app.kubernetes.io/name=spate-operator) and serves readers (--live-bind-address)", answerLimit)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(answerInterval):
+		}
+		if err := r.store.Get(ctx, kube.ObjectKeyFromObject(r.object), r.object); err != nil {
+			return err
+		}
+	}
+}
+
+// byFlag names the argument of the command instead of the object's field.
+func byFlag(message string) string {
+	for field, argument := range map[string]string{
+		"spec.generatorRef: ": "", "spec.runRef: ": "", "spec.ports: ": "--port ", "spec.pods: ": "--pod ", "snap_length: ": "--snaplen: ",
+		"filter: ": "--filter: ", "port: ": "--port ",
+	} {
+		if rest, found := strings.CutPrefix(message, field); found {
+			return argument + rest
+		}
+	}
+	return message
+}
+
+// follow takes a pod's answers until there are no more, which is no error. Where the operator goes away it waits for another, and says
+// so: what comes meanwhile is lost.
+func follow[M any](ctx context.Context, r *reader, tell io.Writer, open func(context.Context) (grpc.ServerStreamingClient[M], error), take func(*M) error) error {
+	var absent time.Time // since when
+	for {
+		err := once(ctx, open, func(answer *M) error {
+			if !absent.IsZero() {
+				fmt.Fprintln(tell, "the operator is back")
+				absent = time.Time{}
+			}
+			return take(answer)
+		})
+		switch {
+		case errors.Is(err, io.EOF), hasEnough(ctx):
+			return nil
+		case status.Code(err) != codes.Unavailable:
+			return explained(err)
+		}
+		refused := r.dialer.Failed()
+		if apierrors.IsForbidden(refused) {
+			e := r.object.Live().Endpoint
+			return fmt.Errorf("%w; bind the Role %s in namespace %s", refused, e.Service, e.Namespace)
+		}
+		if absent.IsZero() {
+			absent = time.Now()
+			fmt.Fprintf(tell, "the operator does not answer: waiting for it; what comes meanwhile is lost (%v)\n", cause(refused, err))
+		}
+		if time.Since(absent) > absenceLimit {
+			return fmt.Errorf("the operator has not answered for %s: %w; see kubectl get endpointslices -n %s", absenceLimit, cause(refused, err), r.object.Live().Endpoint.Namespace)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+// hasEnough tells whether the reader has ended the reading, which is no error.
+func hasEnough(ctx context.Context) bool { return ctx.Err() != nil }
+
+func cause(refused, err error) error {
+	if refused != nil {
+		return refused
+	}
+	return errors.New(status.Convert(err).Message())
+}
+
+func once[M any](ctx context.Context, open func(context.Context) (grpc.ServerStreamingClient[M], error), take func(*M) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := open(ctx)
+	for err == nil {
+		var answer *M
+		if answer, err = stream.Recv(); err == nil {
+			err = take(answer)
+		}
+	}
+	return err
+}
+
+// explained gives an engine's or the operator's words: the wrong field by its flag, if there is one.
+func explained(err error) error {
+	told, ok := status.FromError(err)
+	if !ok {
+		return err // taking it has failed
+	}
+	message := told.Message()
+	if where, rest, found := strings.Cut(message, ": "); found && strings.HasPrefix(where, "pod ") {
+		return fmt.Errorf("%s: %s", where, byFlag(rest))
+	}
+	return errors.New(byFlag(message))
+}
+
+// missed counts what engines left out, over all streams that a reader had one after another. Each stream tells its own sum.
+type missed struct{ all, stream uint64 }
+
+// opened begins another stream.
+func (m *missed) opened() { m.stream = 0 }
+
+func (m *missed) told(sum uint64) {
+	m.all += sum - m.stream
+	m.stream = sum
+}
+
+// isEnough tells whether the one who reads on has ended, which is no error.
+func isEnough(err error) bool { return errors.Is(err, syscall.EPIPE) }

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/base64"
+	"strings"
+	"testing"
+)
+
+func TestAPlanShowsBytesOfSecretsOnlyWhenAsked(t *testing.T) {
+	const word = "correct horse battery"
+	files := smoke + "---\n" + `apiVersion: spate.dev/v1alpha1
+kind: ASTFTemplate
+metadata: {name: web}
+spec:
+  destinationPort: 80
+  rate: 1cps
+  pools:
+    clients: [{name: c, first: 198.18.0.1, last: 198.18.0.9}]
+    servers: [{name: s, first: 198.19.0.1, last: 198.19.0.9}]
+  source: {programs: {transport: TCP, client: [{send: {content: {from: {secretName: login, key: k}}}}]}}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: login}
+stringData: {k: ` + word + `}
+`
+	files = strings.Replace(files, "streamRef: {name: udp}", "templateRef: {name: web}", 1)
+	encoded := base64.StdEncoding.EncodeToString([]byte(word))
+	for _, c := range []struct {
+		flags []string
+		shown bool
+	}{{nil, false}, {[]string{"--secrets"}, true}} {
+		output, told, err := spate(files, append([]string{"plan", "-"}, c.flags...)...)
+		if err != nil || strings.Contains(output, encoded) != c.shown || !strings.Contains(output, `"bytes": "21"`) {
+			t.Errorf("%v: %v %s\n%s", c.flags, err, told, output)
+		}
+		if strings.Contains(told, word) {
+			t.Errorf("%s", told)
+		}
+	}
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// What does the engine refuse? Read from the calls and errors that report it.
+
+package main
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+var (
+	// rustReport begins what reports: the violations of a plan, the refusals of a capture, and the texts of errors.
+	rustReport = regexp.MustCompile(`(?:wrong\.add|\btell|\bErr|refuse|wrong)\(|#\[error\(`)
+	rustText   = regexp.MustCompile(`"((?:[^"\\]|\\[\s\S])*)"`)
+	rustBreak  = regexp.MustCompile(`\\\n\s*`)
+)
+
+// rustFiles reads the files below a folder but their tests.
+func rustFiles(root, folder string) (all []file, err error) {
+	err = filepath.WalkDir(filepath.Join(root, folder), func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if filepath.Ext(path) != ".rs" || entry.Name() == "tests.rs" || strings.Contains(path, "/tests/") {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		all = append(all, file{name, question(string(text)), rustRefusals(string(text))})
+		return nil
+	})
+	return all, err
+}
+
+// rustRefusals are those of a file, in its order: of each call the last text, and the field that its first one is.
+func rustRefusals(text string) (all []refusal) {
+	text, _, _ = strings.Cut(text, "#[cfg(test)]")
+	for _, at := range rustReport.FindAllStringIndex(text, -1) {
+		var texts []string
+		for _, found := range rustText.FindAllStringSubmatch(balanced(text[at[1]:]), -1) {
+			texts = append(texts, strings.ReplaceAll(rustBreak.ReplaceAllString(found[1], ""), `\"`, `"`))
+		}
+		switch len(texts) {
+		case 0:
+		case 1:
+			all = append(all, refusal{"", texts[0]})
+		default:
+			all = append(all, refusal{texts[0], texts[1]})
+		}
+	}
+	return all
+}
+
+// balanced is the text up to the parenthesis that closes one that is open at its start. Those in quotes do not count.
+func balanced(text string) string {
+	depth, quoted := 1, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '(':
+			depth++
+		case c == ')':
+			if depth--; depth == 0 {
+				return text[:i]
+			}
+		}
+	}
+	return ""
+}

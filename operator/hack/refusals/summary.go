@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// What is not supported, in a user's words? Each line names a text of the code that refuses it, and cannot stay when that goes.
+
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+const opening = `# What is not supported
+
+What cannot be done is refused with the path of the field and the reason, and nothing is left out silently. The first table has, in short, what people of other generators ask for; below it is
+every refusal of the code, by where it is found, with … for what is filled in. Values that are merely out of bounds or misspelled are left out: what they must be is in the
+[API reference](../api.md). This page is generated from the code (` + "`make generate`" + `), which fails where the first table tells of a refusal that is no more.
+`
+
+// unsupported is something that is refused: says is what the code says of it, with … for what is filled in.
+type unsupported struct{ what, why, says string }
+
+var summary = []unsupported{
+	{"TRex: dummy streams", "they take time and send nothing: add it to the start delay of the next", "a dummy stream, which takes time and sends nothing, is not supported"},
+	{"TRex: tagged packet groups (`tpg`)", "received packets are not counted by VLAN; by stream and by mark they are", "tagged packet groups (tpg) are not supported"},
+	{"TRex: topologies in Python (`get_topo`)", "tunnels are the pools' `gtpu`; clients with VLANs or gateways of their own there are none", "it makes a topology of tunnels or clients, not a profile"},
+	{"TRex: time stamps of IEEE 1588", "latency is measured by the CPU's clock", "time stamps of IEEE 1588 are not supported"},
+	{"TRex: marks in the inner packet of VXLAN", "marks are looked for in the outer header", "marks in the inner packet of a VXLAN are not supported"},
+	{"TRex: masked writes of 8-byte variables", "what TRex does with them depends on `is_big_endian`", "has 8 bytes, of which TRex would use four"},
+	{"TRex: more than 20 variables of a stream", "a stream has as many fields", "variables: a stream can have"},
+	{"TRex: more than 512 streams that start each other", "a chain stays in one profile; other streams go into as many profiles as it takes", "it and … others start each other or are counted together"},
+	{"TRex: more than 512 templates", "they take turns in their addresses, which profiles do not share", "which take turns in their addresses and in being drawn"},
+	{"TRex: packets of more than 9,230 bytes", "buffers of the engine have 9 KiB and headers", "packets of … bytes without FCS are too long"},
+	{"TRex: `set_template`, `exec_template`", "a program stays in its connection and opens no other", "a program opens no connections of other templates"},
+	{"TRex: templates without `cps`", "they wait for another's `exec_template`", "connections that only another template's program opens are not supported"},
+	{"TRex: `add_tick_stats`", "counters count; latency has histograms of its own", "counters count and do not sum times up"},
+	{"TRex: `rx_mode` of `keepalive`", "the timer of silence is one for both directions", "what is sent ends the silence too"},
+	{"TRex: distribution `normal`", "pools are sequential or shuffled", "normal is not supported; use seq or rand"},
+	{"TRex: servers by a part of the addresses, by `assoc_id`, by several rules", "servers are found by address, port and first bytes", "that some of them are another template's is not supported"},
+	{"TRex: bits in masks of `l7_map`", "first bytes are compared whole", "only whole bytes can be matched"},
+	{"TRex: `blackhole: 1`, `do_ecn: 2`", "servers answer, or do not; ECN is on or off", "1, which leaves only SYN unanswered, is not supported"},
+	{"TRex: keys that the import does not know", "to leave them out could change what is sent", "is not known to the import, and would be ignored"},
+	{"More than 65,536 streams at once, copies counted", "their numbers have 16 bits", "at most … can run at once"},
+	{"`next` across ports, and into or out of a replay", "a chain is one worker's of one port", "a chain stays on one port"},
+	{"A rate on the entry of a replay", "its times are the capture's", "a replay has no rate but that of its capture"},
+	{"IPv6 fields beyond one /64", "a field has 64 bits", "a range of IPv6 addresses stays within one /64"},
+	{"Named fields in replayed packets", "what headers they have is not known: write to an offset", "the fields of replayed packets are not known"},
+	{"Latency without flow statistics; marks beside them", "a packet has one trailer, or one mark", "mark counts packets without a trailer"},
+	{"Flow statistics on a null port", "nothing is received there", "is a null port and receives nothing"},
+	{"Clients and servers on one port that is no loopback", "frames between them would have to come back from outside", "which is no loopback; name another port"},
+	{"IPv4 and IPv6 in one template", "any client connects to any server: write a template for each", "write a template for each family"},
+	{"First bytes behind byte 536", "they may come in another segment", "which every path takes in one packet"},
+	{"Clients that overlap servers", "a client would connect to itself", "a client would connect to itself; use addresses apart"},
+	{"Fewer clients than pods", "each pod begins connections of its own", "and each needs clients of its own"},
+	{"A share of a mix for captures, loops, jumps by time and switched templates", "how long their connections are is not known", "jumps by a time"},
+	{"Replays from a volume, and templates of real clients, under `allowedDestinations`", "where they go is not known", "where the packets of a capture on a volume go cannot be told"},
+	{"Cut, incomplete or several sessions in a capture that becomes a template", "the bytes of both sides must all be there", "a capture must have one session only"},
+	{"IP fragments in such a capture", "they are not put together", "it is a fragment, and what it is a part of cannot be told"},
+	{"Both sides that open a connection at once", "no program does", "both sides open the connection at the same time"},
+}
+
+// checked tells whether the code still refuses all that the first table tells of.
+func checked(all []unsupported, parts []part) error {
+	for _, one := range all {
+		if !says(parts, one.says) {
+			return fmt.Errorf("summary.go: %q is told to be refused with %q, and nothing in the code says that: take the line out, or write what the code says", one.what, one.says)
+		}
+	}
+	return nil
+}
+
+func says(parts []part, text string) bool {
+	for _, p := range parts {
+		for _, f := range p.files {
+			for _, r := range f.refusals {
+				if strings.Contains(shown(r.text), text) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package generator
+
+// This file answers: do engines hold runs that nobody follows any more, and how do those end?
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/controller/run"
+	"spate.dev/operator/internal/engine"
+	"spate.dev/operator/internal/engine/enginev1"
+)
+
+// unscrapedLimit is how long the counters of a run that has ended, and whose TrafficRun is gone, wait for a last scrape.
+const unscrapedLimit = 30 * time.Second
+
+// orphan is a run that an engine holds though its TrafficRun has ended or is gone: the engine could not be reached when it was stopped.
+type orphan struct {
+	pod   *corev1.Pod
+	state enginev1.RunState
+	id    string
+	// gone is true when there is no TrafficRun any more.
+	gone bool
+}
+
+func (o orphan) message() string {
+	why := "has ended"
+	if o.gone {
+		why = "does not exist any more"
+	}
+	return fmt.Sprintf("pod %s: the engine still executes run %s, whose TrafficRun %s", o.pod.Name, o.id, why)
+}
+
+// orphans finds them in the engines' answers. The runs are looked up after the engines have answered: the cache has a run before any
+// engine hears of it.
+func (r *Reconciler) orphans(ctx context.Context, g *spatev1.TrafficGenerator, pods []*corev1.Pod, answers map[string]answer) ([]orphan, error) {
+	var found []orphan
+	var runs map[string]bool // whether they have ended, by id
+	for _, pod := range pods {
+		for _, held := range answers[pod.Name].info.GetRuns() {
+			if runs == nil {
+				var err error
+				if runs, err = r.runsOn(ctx, g); err != nil {
+					return nil, err
+				}
+			}
+			ended, known := runs[held.RunId]
+			if !known || ended && !run.Ended(held.State) {
+				found = append(found, orphan{pod, held.State, held.RunId, !known})
+			}
+		}
+	}
+	if !slices.ContainsFunc(found, func(o orphan) bool { return o.gone }) {
+		return found, nil
+	}
+	there, err := r.names(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(found, func(o orphan) bool { return o.gone && there[o.id] }), nil
+}
+
+// runsOn a generator, by id, and whether they have ended.
+func (r *Reconciler) runsOn(ctx context.Context, g *spatev1.TrafficGenerator) (map[string]bool, error) {
+	all, err := run.On(ctx, r.Client, g)
+	ended := map[string]bool{}
+	for i := range all {
+		ended[all[i].Spec.RunID] = !run.Active(&all[i])
+	}
+	return ended, err
+}
+
+// names of all runs that the API server has now: what the cache has not may be another operator's, which has just led.
+func (r *Reconciler) names(ctx context.Context) (map[string]bool, error) {
+	var list metav1.PartialObjectMetadataList
+	list.SetGroupVersionKind(spatev1.GroupVersion.WithKind("TrafficRunList"))
+	err := r.Live.List(ctx, &list)
+	there := map[string]bool{}
+	for _, object := range list.Items {
+		there[object.Name] = true // a run's id is its name
+	}
+	return there, err
+}
+
+// dismiss stops the orphans, makes engines forget those that no TrafficRun stands for, and returns what the generator waits for: while
+// one of them may send, no other run is to be measured on top of it.
+func (r *Reconciler) dismiss(ctx context.Context, g *spatev1.TrafficGenerator, orphans []orphan, answers map[string]answer) []trouble {
+	var waiting []trouble
+	seen := map[string]time.Time{}
+	for _, o := range orphans {
+		c, err := r.Engines.Client(ctx, engine.TargetOf(o.pod))
+		switch {
+		case err != nil:
+		case run.Ended(o.state):
+			key := string(o.pod.UID) + "/" + o.id
+			if seen[key] = r.orphanSince(g, key); answers[o.pod.Name].info.FinalCountersScraped || time.Since(seen[key]) > unscrapedLimit {
+				err = c.Remove(ctx, o.id)
+			}
+		case o.state == enginev1.RunState_RUN_STATE_PREPARED:
+			err = c.Remove(ctx, o.id) // nothing was sent
+		case o.state != enginev1.RunState_RUN_STATE_DRAINING:
+			if _, err = c.Stop(ctx, o.id, "nobody follows the run any more"); err == nil {
+				r.Events.Eventf(g, o.pod, corev1.EventTypeWarning, spatev1.ReasonOrphanedRun, "Stop", "%s: stopped", o.message())
+			}
+		}
+		if !run.Ended(o.state) || err != nil {
+			t := trouble{spatev1.ReasonOrphanedRun, o.message() + "; it is being stopped"}
+			if err != nil {
+				t.message = fmt.Sprintf("%s, and cannot be stopped: %v", o.message(), err)
+			}
+			waiting = append(waiting, t)
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.unscraped[g.UID] = seen
+	return waiting
+}
+
+// orphanSince is when a run that has ended was first found to have no TrafficRun.
+func (r *Reconciler) orphanSince(g *spatev1.TrafficGenerator, key string) time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if since, known := r.unscraped[g.UID][key]; known {
+		return since
+	}
+	return time.Now()
+}

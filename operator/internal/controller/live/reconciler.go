@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package live tells readers of packets and records where they read, and removes what nobody reads any more.
+package live
+
+// This file answers: what becomes of a reader's object?
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/controller/kstatus"
+	"spate.dev/operator/internal/pki"
+	"spate.dev/operator/internal/podspec"
+)
+
+const (
+	// unreadAfter is how long an object is kept that nobody reads. Who reads says so once a minute.
+	unreadAfter = 3 * time.Minute
+	// awaitPods is how soon pods are looked for again.
+	awaitPods = time.Second
+)
+
+// Reconciler keeps TrafficCaptures and TrafficRecordsReaders.
+type Reconciler struct {
+	Client       client.Client
+	Certificates *pki.Store
+	Clock        clock.PassiveClock
+	// Endpoint is where readers are served; its trust bundle is the authority's.
+	Endpoint spatev1.LiveEndpoint
+}
+
+// +kubebuilder:rbac:groups=spate.dev,resources=trafficcaptures;trafficrecordsreaders,verbs=get;list;watch;delete
+// +kubebuilder:rbac:groups=spate.dev,resources=trafficcaptures/status;trafficrecordsreaders/status,verbs=update;patch
+
+// SetupWithManager registers a reconciler for each of the two kinds.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	err := ctrl.NewControllerManagedBy(mgr).For(&spatev1.TrafficCapture{}).Complete(reconcile.Func(r.capture))
+	if err != nil {
+		return err
+	}
+	return ctrl.NewControllerManagedBy(mgr).For(&spatev1.TrafficRecordsReader{}).Complete(reconcile.Func(r.records))
+}
+
+// found is what a reader's object comes to.
+type found struct {
+	pods []string
+	// problem that somebody must mend; empty if there is none.
+	reason, problem string
+	// waiting for something that may come by itself.
+	waiting string
+}
+
+func (r *Reconciler) capture(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	object := &spatev1.TrafficCapture{}
+	return r.reconcile(ctx, request, object, func() (found, error) { return r.portsOf(ctx, object) })
+}
+
+func (r *Reconciler) records(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	object := &spatev1.TrafficRecordsReader{}
+	return r.reconcile(ctx, request, object, func() (found, error) { return r.runOf(ctx, object) })
+}
+
+func (r *Reconciler) reconcile(ctx context.Context, request ctrl.Request, object spatev1.LiveReader, look func() (found, error)) (ctrl.Result, error) {
+	if err := r.Client.Get(ctx, request.NamespacedName, object); err != nil || object.GetDeletionTimestamp() != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	status := object.Live()
+	read := object.GetCreationTimestamp().Time
+	if status.LastReadTime != nil && status.LastReadTime.After(read) {
+		read = status.LastReadTime.Time
+	}
+	left := unreadAfter - r.Clock.Since(read)
+	if left <= 0 {
+		return ctrl.Result{}, client.IgnoreNotFound(r.Client.Delete(ctx, object))
+	}
+	have, err := look()
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	before := object.DeepCopyObject().(spatev1.LiveReader)
+	status.Pods, status.Endpoint = have.pods, nil
+	again := left
+	switch {
+	case have.problem != "":
+		kstatus.Stalled(&status.Conditions, object.GetGeneration(), have.reason, have.problem)
+	case have.waiting != "":
+		kstatus.Progressing(&status.Conditions, object.GetGeneration(), spatev1.ReasonPodsPending, have.waiting)
+		again = awaitPods
+	default:
+		authority, err := r.Certificates.Authority(ctx)
+		if err != nil {
+			return ctrl.Result{}, err
+		}
+		endpoint := r.Endpoint
+		endpoint.TrustBundle = string(authority.Bundle())
+		status.Endpoint = &endpoint
+		kstatus.Ready(&status.Conditions, object.GetGeneration(), spatev1.ReasonAvailable, "the holder of spec.readerKey may read")
+	}
+	err = kstatus.Patch(ctx, r.Client, object, before)
+	if apierrors.IsConflict(err) {
+		return ctrl.Result{RequeueAfter: 50 * time.Millisecond}, nil // the cache is behind
+	}
+	return ctrl.Result{RequeueAfter: again}, err
+}
+
+// portsOf finds the pods whose ports a capture names.
+func (r *Reconciler) portsOf(ctx context.Context, c *spatev1.TrafficCapture) (found, error) {
+	g := &spatev1.TrafficGenerator{}
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: string(c.Spec.GeneratorRef.Name)}, g)
+	if apierrors.IsNotFound(err) {
+		return found{reason: spatev1.ReasonReferenceNotFound, problem: fmt.Sprintf("spec.generatorRef: there is no TrafficGenerator %q in namespace %s", c.Spec.GeneratorRef.Name, c.Namespace)}, nil
+	}
+	if err != nil {
+		return found{}, err
+	}
+	var names []string
+	for _, port := range g.Spec.Ports {
+		names = append(names, string(port.Name))
+	}
+	for _, port := range c.Spec.Ports {
+		if !slices.Contains(names, string(port)) {
+			return found{reason: spatev1.ReasonInvalidSpec, problem: fmt.Sprintf("spec.ports: %q must be a port of TrafficGenerator %s: one of %s", port, g.Name, strings.Join(names, ", "))}, nil
+		}
+	}
+	pods, err := r.podsOf(ctx, g)
+	if err != nil {
+		return found{}, err
+	}
+	if len(pods) == 0 {
+		return found{waiting: fmt.Sprintf("TrafficGenerator %s has no engine pod that runs; see kubectl get tg %[1]s -n %s", g.Name, g.Namespace)}, nil
+	}
+	for _, pod := range c.Spec.Pods {
+		if !slices.Contains(pods, pod) {
+			return found{reason: spatev1.ReasonInvalidSpec, problem: fmt.Sprintf("spec.pods: %q must be a pod of TrafficGenerator %s that runs: one of %s", pod, g.Name, strings.Join(pods, ", "))}, nil
+		}
+	}
+	if len(c.Spec.Pods) > 0 {
+		pods = c.Spec.Pods
+	}
+	return found{pods: pods}, nil
+}
+
+// podsOf names a generator's pods that run, by their index.
+func (r *Reconciler) podsOf(ctx context.Context, g *spatev1.TrafficGenerator) ([]string, error) {
+	var list corev1.PodList
+	if err := r.Client.List(ctx, &list, client.InNamespace(g.Namespace), client.MatchingLabels(podspec.Labels(g))); err != nil {
+		return nil, err
+	}
+	running := slices.DeleteFunc(list.Items, func(pod corev1.Pod) bool {
+		return pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil
+	})
+	slices.SortFunc(running, func(a, b corev1.Pod) int { return cmp.Compare(podspec.Index(&a), podspec.Index(&b)) })
+	var names []string
+	for i := range running {
+		names = append(names, running[i].Name)
+	}
+	return names, nil
+}
+
+// runOf finds the pods of a run.
+func (r *Reconciler) runOf(ctx context.Context, reader *spatev1.TrafficRecordsReader) (found, error) {
+	run := &spatev1.TrafficRun{}
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: reader.Namespace, Name: string(reader.Spec.RunRef.Name)}, run)
+	if apierrors.IsNotFound(err) {
+		return found{reason: spatev1.ReasonReferenceNotFound, problem: fmt.Sprintf("spec.runRef: there is no TrafficRun %q in namespace %s", reader.Spec.RunRef.Name, reader.Namespace)}, nil
+	}
+	if err != nil {
+		return found{}, err
+	}
+	var pods []string
+	for _, pod := range run.Spec.Generator.Pods {
+		pods = append(pods, pod.Name)
+	}
+	return found{pods: pods}, nil
+}

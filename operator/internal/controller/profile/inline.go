@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+// This file answers: what may a generator within a profile have? Who wrote the profile is not known here, and the operator makes the
+// generator in its own name, so it is less than a TrafficGenerator of its own may have.
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/plan"
+)
+
+// InlineAllowed are exceptions from what generators within profiles may not have.
+type InlineAllowed struct {
+	// SecretVolumes are volumes with Secrets.
+	SecretVolumes bool
+	// ForeignNetworks are those of other namespaces.
+	ForeignNetworks bool
+}
+
+// refuse finds what a generator of a profile in the namespace may not have.
+func (a InlineAllowed) refuse(g *spatev1.TrafficGeneratorSpec, namespace string) (problems plan.Problems) {
+	const remedy = "make a TrafficGenerator that has it and refer to it with spec.generatorRef"
+	add := func(at *field.Path, what, flag string) {
+		problems = append(problems, plan.Problem{
+			Reason: spatev1.ReasonNotAllowed, Path: at.String(),
+			Message: fmt.Sprintf("a generator within a profile must not have %s: %s, or run the operator with %s", what, remedy, flag),
+		})
+	}
+	at := field.NewPath("spec", "generator")
+	for i := range g.Volumes {
+		if g.Volumes[i].Secret != nil && !a.SecretVolumes {
+			add(at.Child("volumes").Index(i).Child("secret"), "a volume with a Secret", "--inline-secret-volumes")
+		}
+	}
+	for i := range g.Ports {
+		network := g.Ports[i].Attachment.Network
+		if network != nil && network.Namespace != "" && network.Namespace != namespace && !a.ForeignNetworks {
+			add(at.Child("ports").Index(i).Child("attachment", "network", "namespace"), "a port on another namespace's network", "--inline-foreign-networks")
+		}
+	}
+	return problems
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package run
+
+// This file answers: does its generator still allow what a run sends?
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/controller/snapshot"
+	"spate.dev/operator/internal/plan"
+)
+
+// labelsLast is how long the labels of a namespace that a generator selects are taken to be as they were read.
+const labelsLast = 5 * time.Second
+
+// judged is what was found of a run, so that it is not worked out at each look. It is worked out anew after a restart.
+type judged struct {
+	// granted, as the namespace's labels said at an instant, by the generator's spec of a generation.
+	at         time.Time
+	granted    bool
+	generation int64
+	// refused says which limit of that generation the plan goes beyond; empty if it keeps to all.
+	refused string
+	known   bool
+}
+
+// forbidden tells why the generator does not allow the run (any more): its grant was revoked, or its limits were lowered.
+func (s *scope) forbidden(ctx context.Context) (ending, error) {
+	if s.generator == nil {
+		return ending{}, nil
+	}
+	s.r.mu.Lock()
+	j := s.r.judged[s.run.UID]
+	s.r.mu.Unlock()
+	granted, err := s.granted(ctx, &j)
+	if err != nil {
+		return ending{}, err
+	}
+	if !granted {
+		return ending{spatev1.ReasonReferenceNotAllowed, fmt.Sprintf("TrafficGenerator %s no longer grants its use to namespace %s (its spec.allowedNamespaces)", s.generator.Name, s.run.Namespace)}, nil
+	}
+	if !j.known || j.generation != s.generator.Generation {
+		if j.refused, err = s.beyond(ctx); err != nil {
+			return ending{}, err
+		}
+		j.known, j.generation = true, s.generator.Generation
+	}
+	s.r.mu.Lock()
+	s.r.judged[s.run.UID] = j
+	s.r.mu.Unlock()
+	if j.refused != "" {
+		return ending{spatev1.ReasonLimitExceeded, j.refused}, nil
+	}
+	over, err := s.overRate(ctx)
+	if over == "" {
+		return ending{}, err
+	}
+	return ending{spatev1.ReasonLimitExceeded, over}, err
+}
+
+func (s *scope) granted(ctx context.Context, j *judged) (bool, error) {
+	g := s.generator
+	if g.Namespace == s.run.Namespace {
+		return true, nil
+	}
+	if g.Spec.AllowedNamespaces.From != spatev1.NamespacesSelector {
+		return plan.Granted(g, s.run.Namespace, nil)
+	}
+	if j.known && j.generation == g.Generation && time.Since(j.at) < labelsLast {
+		return j.granted, nil
+	}
+	namespace := &corev1.Namespace{}
+	if err := s.r.Client.Get(ctx, client.ObjectKey{Name: s.run.Namespace}, namespace); err != nil { // namespaces are not cached
+		return false, client.IgnoreNotFound(err)
+	}
+	granted, err := plan.Granted(g, s.run.Namespace, namespace.Labels)
+	j.at, j.granted = time.Now(), granted
+	return granted, err
+}
+
+// beyond tells which limit on where packets go was set since the run was admitted, and is not kept to.
+func (s *scope) beyond(ctx context.Context) (string, error) {
+	now, then := s.generator.Spec.Limits, s.run.Spec.Generator.Limits
+	if now == nil || then != nil && equality.Semantic.DeepEqual(now.AllowedDestinations, then.AllowedDestinations) &&
+		equality.Semantic.DeepEqual(now.AllowedPorts, then.AllowedPorts) && (now.MaxRate == "" || then.MaxRate != "") {
+		return "", nil
+	}
+	bytes, err := snapshot.Load(ctx, s.r.Memory.Reader, s.run)
+	if err != nil {
+		return "", err
+	}
+	p, err := plan.Decode(bytes)
+	if err != nil {
+		return "", err
+	}
+	return plan.Permits(p, s.generator).Message(), nil
+}
+
+// overRate tells whether the run has no room in limits.maxRate: older runs are served first.
+func (s *scope) overRate(ctx context.Context) (string, error) {
+	if limits := s.generator.Spec.Limits; limits == nil || limits.MaxRate == "" {
+		return "", nil
+	}
+	active, err := ActiveOn(ctx, s.r.Client, s.generator)
+	if err != nil {
+		return "", err
+	}
+	slices.SortFunc(active, byAge)
+	var kept []spatev1.TrafficRun
+	for i := range active {
+		load, err := s.r.Memory.LoadOf(ctx, append(slices.Clip(kept), active[i]))
+		if lost := (*snapshot.LostError)(nil); errors.As(err, &lost) {
+			continue // that run ends for it
+		} else if err != nil {
+			return "", err
+		}
+		over := slices.DeleteFunc(plan.CheckLoad(load, s.generator, field.NewPath("spec", "traffic")), func(p plan.Problem) bool { return p.Reason != spatev1.ReasonLimitExceeded })
+		switch {
+		case len(over) == 0:
+			kept = append(kept, active[i])
+		case active[i].UID == s.run.UID:
+			return over.Message(), nil
+		}
+	}
+	return "", nil
+}
+
+func byAge(a, b spatev1.TrafficRun) int {
+	if order := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); order != 0 {
+		return order
+	}
+	return slices.Compare([]string{a.Namespace, a.Name}, []string{b.Namespace, b.Name})
+}
+
+// notMade tells that the run's profile did not make it, as far as the profile's status has it by now.
+func (s *scope) notMade() string {
+	if owner := metav1.GetControllerOf(s.run); owner == nil || owner.UID != s.run.Spec.Profile.UID {
+		return "no TrafficProfile made this run (it has no controller reference to the one of its spec.profile.uid); runs are made by profiles"
+	}
+	if s.profile == nil {
+		return "" // which ends the run
+	}
+	current := s.profile.Status.CurrentRun
+	if current != nil && current.UID == s.run.UID {
+		return ""
+	}
+	return fmt.Sprintf("TrafficProfile %s did not make this run (its status.currentRun names another); runs are made by profiles: set spec.runID of the profile to have it run again", s.profile.Name)
+}

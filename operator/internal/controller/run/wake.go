@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package run
+
+// This file answers: which changes of an object are worth waking a controller for?
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+)
+
+// Asked passes what people change: a spec, or a deletion. What a controller writes into a status itself wakes nobody: a run that is
+// under way writes its counters once a second.
+func Asked() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return asks(e.ObjectOld, e.ObjectNew) }}
+}
+
+func asks(before, after client.Object) bool {
+	return before.GetGeneration() != after.GetGeneration() || before.GetDeletionTimestamp().IsZero() != after.GetDeletionTimestamp().IsZero()
+}
+
+// Steps passes what changes of a run for others: its phase, its verdict and its conditions, but not its counters.
+func Steps() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, after := e.ObjectOld.(*spatev1.TrafficRun), e.ObjectNew.(*spatev1.TrafficRun)
+		return asks(before, after) || before.Status.Phase != after.Status.Phase ||
+			(before.Status.Verdict == nil) != (after.Status.Verdict == nil) || !sameConditions(before.Status.Conditions, after.Status.Conditions)
+	}}
+}
+
+// Capable passes what changes of a generator for those who use it: what it can do, and whether it can.
+func Capable() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, after := e.ObjectOld.(*spatev1.TrafficGenerator), e.ObjectNew.(*spatev1.TrafficGenerator)
+		return asks(before, after) || !sameConditions(before.Status.Conditions, after.Status.Conditions) ||
+			!equality.Semantic.DeepEqual(before.Status.Pods, after.Status.Pods)
+	}}
+}
+
+// sameConditions compares them but for their messages, which may have numbers in them, and times.
+func sameConditions(before, after []metav1.Condition) bool {
+	return slices.EqualFunc(before, after, func(a, b metav1.Condition) bool {
+		return a.Type == b.Type && a.Status == b.Status && a.Reason == b.Reason && a.ObservedGeneration == b.ObservedGeneration
+	})
+}

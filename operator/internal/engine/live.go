@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+// This file answers: how are packets and records read from an engine while they come into being?
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"spate.dev/operator/internal/engine/enginev1"
+)
+
+const (
+	// liveWindow is how many bytes of a stream may wait for a reader who is slow (flow control of HTTP/2, RFC 9113 section 5.2); what
+	// comes meanwhile the engine counts as missed.
+	liveWindow = 1 << 20
+	// maxLiveMessage is more than an engine puts into one answer.
+	maxLiveMessage = 16 << 20
+)
+
+// Live is a connection of its own: its streams may last for hours, and neither idleness nor a new trust bundle ends them.
+// Its errors are gRPC statuses as the engine gives them.
+type Live struct {
+	conn *grpc.ClientConn
+}
+
+// OpenLive gives a connection to the engine, to be closed. It does not wait for it; calls do.
+func OpenLive(ctx context.Context, source CredentialSource, target Target) (*Live, error) {
+	creds := insecure.NewCredentials()
+	if !target.local() {
+		c, err := source.Credentials(ctx, target.ServerName)
+		if err != nil {
+			return nil, err
+		}
+		creds = credentials.NewTLS(c.TLS)
+	}
+	conn, err := dial(target, creds, grpc.WithInitialWindowSize(liveWindow), grpc.WithInitialConnWindowSize(liveWindow),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxLiveMessage)))
+	return &Live{conn: conn}, err
+}
+
+// Capture copies packets of a port.
+func (l *Live) Capture(ctx context.Context, request *enginev1.CaptureRequest) (grpc.ServerStreamingClient[enginev1.CaptureResponse], error) {
+	return enginev1.NewEngineClient(l.conn).Capture(ctx, request)
+}
+
+// WatchRecords gives records of a run's connections as they end.
+func (l *Live) WatchRecords(ctx context.Context, runID string) (grpc.ServerStreamingClient[enginev1.WatchRecordsResponse], error) {
+	return enginev1.NewObserverClient(l.conn).WatchRecords(ctx, &enginev1.WatchRecordsRequest{RunId: runID})
+}
+
+// Close ends all streams.
+func (l *Live) Close() { _ = l.conn.Close() }

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package live
+
+// This file answers: how many may read at a time?
+
+import (
+	"sync"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+const (
+	// maxStreams at a time: an answer of an engine and what waits behind it are up to some 3 MiB of memory for each reader that is slow.
+	maxStreams = 24
+	// maxOfNamespace leaves some for readers in other namespaces. An engine has a bound of its own.
+	maxOfNamespace = 16
+)
+
+// places for streams.
+type places struct {
+	mu    sync.Mutex
+	taken map[string]int // by namespace
+	all   int
+}
+
+// take one, to be left again.
+func (p *places) take(namespace string) (leave func(), err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.all >= maxStreams:
+		return nil, status.Errorf(codes.ResourceExhausted, "%d streams are read from the operator, and no more can be: end one (kubectl get trafficcaptures,trafficrecordsreaders -A)", maxStreams)
+	case p.taken[namespace] >= maxOfNamespace:
+		return nil, status.Errorf(codes.ResourceExhausted, "%d streams are read in namespace %s, and no more can be: end one (kubectl get trafficcaptures,trafficrecordsreaders -n %[2]s), or read fewer ports and pods",
+			maxOfNamespace, namespace)
+	}
+	if p.taken == nil {
+		p.taken = map[string]int{}
+	}
+	p.taken[namespace]++
+	p.all++
+	var once sync.Once
+	return func() { once.Do(func() { p.leave(namespace) }) }, nil
+}
+
+func (p *places) leave(namespace string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.all--
+	if p.taken[namespace]--; p.taken[namespace] == 0 {
+		delete(p.taken, namespace)
+	}
+}

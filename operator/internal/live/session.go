@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package live
+
+// This file answers: may somebody read, and until when?
+
+import (
+	"context"
+	"crypto/subtle"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/live/tunnel"
+)
+
+const (
+	// look is how often a reader's object is looked for.
+	look = 2 * time.Second
+	// touchEvery is how often the object says that it is read.
+	touchEvery = time.Minute
+	// stallLimit is how long a reader may take nothing of what there is.
+	stallLimit = 5 * time.Minute
+)
+
+// session is somebody who reads.
+type session struct {
+	object spatev1.LiveReader
+	// sending is when the answer that the reader has not taken yet was sent, in nanoseconds since the epoch; 0 if there is none.
+	sending atomic.Int64
+}
+
+// begin admits a reader by the key of an object, which is read. The context ends with a status as its cause when the reading must.
+func (s *Server) begin(ctx context.Context, key client.ObjectKey, object spatev1.LiveReader) (context.Context, *session, func(), error) {
+	err := s.Fresh.Get(ctx, key, object)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, nil, nil, status.Errorf(codes.Unavailable, "the API server does not answer: %v", err)
+	}
+	if err != nil || !holds(ctx, *object.Key()) {
+		return nil, nil, nil, status.Errorf(codes.PermissionDenied, "there is no object %s whose spec.readerKey is that of this reader", key)
+	}
+	leave, err := s.places.take(key.Namespace)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	held := &session{object: object}
+	s.touch(ctx, object)
+	go s.attend(ctx, cancel, held)
+	return ctx, held, func() { cancel(nil); leave() }, nil
+}
+
+// holds tells whether the caller has shown that it has the private key.
+func holds(ctx context.Context, key spatev1.ReaderKey) bool {
+	caller, ok := peer.FromContext(ctx)
+	if !ok {
+		return false
+	}
+	shown, ok := caller.AuthInfo.(credentials.TLSInfo)
+	if !ok || len(shown.State.PeerCertificates) == 0 {
+		return false
+	}
+	return subtle.ConstantTimeCompare([]byte(tunnel.KeyOf(shown.State.PeerCertificates[0])), []byte(key)) == 1
+}
+
+// attend ends a session whose object is gone or whose reader takes nothing, and says of the others that they are read.
+func (s *Server) attend(ctx context.Context, end context.CancelCauseFunc, held *session) {
+	looks := time.NewTicker(look)
+	defer looks.Stop()
+	touched := time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-looks.C:
+		}
+		if sent := held.sending.Load(); sent != 0 && time.Since(time.Unix(0, sent)) > stallLimit {
+			end(status.Errorf(codes.DeadlineExceeded, "the reader took nothing for %s", stallLimit))
+			return
+		}
+		if s.gone(ctx, held.object) {
+			end(status.Error(codes.Aborted, "it was deleted"))
+			return
+		}
+		if time.Since(touched) >= touchEvery {
+			touched = time.Now()
+			s.touch(ctx, held.object)
+		}
+	}
+}
+
+// gone asks the cache first, which may be behind.
+func (s *Server) gone(ctx context.Context, object spatev1.LiveReader) bool {
+	for _, reader := range []client.Reader{s.Client, s.Fresh} {
+		found := object.DeepCopyObject().(spatev1.LiveReader)
+		err := reader.Get(ctx, client.ObjectKeyFromObject(object), found)
+		if err == nil && found.GetUID() == object.GetUID() && found.GetDeletionTimestamp() == nil || err != nil && !apierrors.IsNotFound(err) {
+			return false
+		}
+	}
+	return true
+}
+
+// touch says that an object is read, so that it is kept.
+func (s *Server) touch(ctx context.Context, object spatev1.LiveReader) {
+	now := object.DeepCopyObject().(spatev1.LiveReader)
+	at := metav1.Now()
+	now.Live().LastReadTime = &at
+	if err := s.Client.Status().Patch(ctx, now, client.MergeFrom(object)); client.IgnoreNotFound(err) != nil && ctx.Err() == nil {
+		log.FromContext(ctx).Error(err, "cannot say that it is read", "object", client.ObjectKeyFromObject(object))
+	}
+}

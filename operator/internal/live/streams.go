@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package live
+
+// This file answers: what does a reader get, and from which engine?
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/engine"
+	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/live/livev1"
+	"spate.dev/operator/internal/podspec"
+)
+
+var directions = map[spatev1.CaptureDirection]enginev1.Direction{
+	spatev1.CaptureReceived: enginev1.Direction_DIRECTION_RX, spatev1.CaptureTransmitted: enginev1.Direction_DIRECTION_TX,
+}
+
+// Capture gives the packets of a port of a pod.
+func (s *Server) Capture(request *livev1.CaptureRequest, to grpc.ServerStreamingServer[livev1.CaptureResponse]) error {
+	capture := &spatev1.TrafficCapture{}
+	ctx, held, end, err := s.begin(to.Context(), client.ObjectKey{Namespace: request.Namespace, Name: request.Name}, capture)
+	if err != nil {
+		return err
+	}
+	defer end()
+	if !slices.Contains(capture.Spec.Ports, spatev1.PortName(request.Port)) {
+		return status.Errorf(codes.PermissionDenied, "port %q is none of spec.ports", request.Port)
+	}
+	if len(capture.Spec.Pods) > 0 && !slices.Contains(capture.Spec.Pods, request.Pod) {
+		return status.Errorf(codes.PermissionDenied, "pod %q is none of spec.pods", request.Pod)
+	}
+	from, err := s.engineIn(ctx, client.ObjectKey{Namespace: request.Namespace, Name: request.Pod}, func(pod *corev1.Pod) bool {
+		return pod.Labels[podspec.LabelGenerator] == string(capture.Spec.GeneratorRef.Name)
+	})
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	packets, err := from.Capture(ctx, &enginev1.CaptureRequest{
+		Port: request.Port, Filter: capture.Spec.Filter, MaxPackets: uint64(capture.Spec.MaxPackets),
+		Direction: directions[capture.Spec.Direction], SnapLength: uint32(capture.Spec.SnapLength),
+	})
+	if err != nil {
+		return ofEngine(request.Pod, err)
+	}
+	return forward(ctx, held, request.Pod, packets.Recv, func(answer *enginev1.CaptureResponse) error {
+		return to.Send(&livev1.CaptureResponse{Engine: answer})
+	})
+}
+
+// WatchRecords gives the records of a run in a pod.
+func (s *Server) WatchRecords(request *livev1.WatchRecordsRequest, to grpc.ServerStreamingServer[livev1.WatchRecordsResponse]) error {
+	reader := &spatev1.TrafficRecordsReader{}
+	ctx, held, end, err := s.begin(to.Context(), client.ObjectKey{Namespace: request.Namespace, Name: request.Name}, reader)
+	if err != nil {
+		return err
+	}
+	defer end()
+	run := &spatev1.TrafficRun{}
+	if err := s.Fresh.Get(ctx, client.ObjectKey{Namespace: request.Namespace, Name: string(reader.Spec.RunRef.Name)}, run); err != nil {
+		return status.Errorf(codes.NotFound, "spec.runRef: %v", err)
+	}
+	if !Readable(run) {
+		return status.Errorf(codes.FailedPrecondition, "run %s is %s: records are read while it is under way", run.Name, run.Status.Phase)
+	}
+	from, err := s.engineIn(ctx, client.ObjectKey{Namespace: run.Spec.Generator.Namespace, Name: request.Pod}, func(pod *corev1.Pod) bool {
+		return slices.ContainsFunc(run.Spec.Generator.Pods, func(own spatev1.PodSnapshot) bool { return own.UID == pod.UID })
+	})
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	records, err := from.WatchRecords(ctx, run.Spec.RunID)
+	if err != nil {
+		return ofEngine(request.Pod, err)
+	}
+	return forward(ctx, held, request.Pod, records.Recv, func(answer *enginev1.WatchRecordsResponse) error {
+		return to.Send(&livev1.WatchRecordsResponse{Engine: answer})
+	})
+}
+
+// Readable tells whether engines execute a run. The operator alone says so, in the status, and only of runs that it started.
+func Readable(run *spatev1.TrafficRun) bool {
+	phase := run.Status.Phase
+	return phase == spatev1.RunWarmingUp || phase == spatev1.RunRunning || phase == spatev1.RunDraining
+}
+
+// engineIn opens a connection to the engine of a pod, if it is one of those that are meant.
+func (s *Server) engineIn(ctx context.Context, key client.ObjectKey, meant func(*corev1.Pod) bool) (*engine.Live, error) {
+	pod := &corev1.Pod{}
+	switch err := s.Client.Get(ctx, key, pod); {
+	case client.IgnoreNotFound(err) != nil:
+		return nil, status.Errorf(codes.Unavailable, "pod %s: %v", key.Name, err)
+	case err != nil || pod.Labels[podspec.LabelName] != podspec.EngineName || !meant(pod):
+		return nil, status.Errorf(codes.NotFound, "pod %s is not there, or not one of those to read from", key.Name)
+	case pod.DeletionTimestamp != nil || pod.Status.Phase != corev1.PodRunning || pod.Status.PodIP == "":
+		return nil, status.Errorf(codes.FailedPrecondition, "pod %s does not run; see kubectl get pod %[1]s -n %s", key.Name, key.Namespace)
+	}
+	opened, err := engine.OpenLive(ctx, s.Certificates, engine.TargetOf(pod))
+	if err != nil {
+		return nil, status.Errorf(codes.Unavailable, "pod %s: %v", key.Name, err)
+	}
+	return opened, nil
+}
+
+// forward passes an engine's answers on until either end has enough. A reader that is slow slows this down, and so the engine, which
+// counts what it leaves out.
+func forward[M any](ctx context.Context, held *session, pod string, receive func() (*M, error), send func(*M) error) error {
+	ended := make(chan error, 1)
+	go func() {
+		for {
+			answer, err := receive()
+			if err != nil {
+				ended <- err
+				return
+			}
+			held.sending.Store(time.Now().UnixNano())
+			err = send(answer)
+			held.sending.Store(0)
+			if err != nil {
+				ended <- err
+				return
+			}
+		}
+	}()
+	select {
+	case err := <-ended:
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if why := context.Cause(ctx); ctx.Err() != nil {
+			return why
+		}
+		return ofEngine(pod, err)
+	case <-ctx.Done(): // does not wait for a reader who takes nothing
+		return context.Cause(ctx)
+	}
+}
+
+// ofEngine names the pod in an engine's status. Unavailable is left for the operator itself: a reader then connects anew.
+func ofEngine(pod string, err error) error {
+	told := status.Convert(err).Proto()
+	if codes.Code(told.Code) == codes.Unavailable {
+		return status.Errorf(codes.Aborted, "pod %s: the engine does not answer, as when the pod ends: %s", pod, told.Message)
+	}
+	if !strings.HasPrefix(told.Message, "pod ") {
+		told.Message = "pod " + pod + ": " + told.Message
+	}
+	return status.ErrorProto(told)
+}

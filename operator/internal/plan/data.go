@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Which bytes of ConfigMaps and Secrets does a plan have, and which does it only refer to? What is kept of a plan can be read by whoever
+// may read a run's ConfigMaps, so bytes of a Secret are no part of it: they are handed to engines beside it.
+
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/engine/enginev1"
+)
+
+// data are the bytes that streams and templates name.
+type data struct {
+	// bytes that were found; nil where nothing was looked up.
+	bytes map[spatev1.DataReference][]byte
+	// secrets are the keys of Secrets among what is named; the index of each is that in the plan's data.
+	secrets []spatev1.DataReference
+}
+
+func dataOf(in *Input) data {
+	d := data{bytes: in.Data}
+	if d.bytes == nil {
+		d.bytes = map[spatev1.DataReference][]byte{}
+	}
+	for _, ref := range DataReferences(in.Profile, in.Streams, in.Templates) {
+		if ref.SecretName != "" {
+			d.secrets = append(d.secrets, ref)
+		}
+	}
+	return d
+}
+
+// ref stands for the bytes of a Secret's key; nil for others.
+func (d data) ref(from *spatev1.DataReference, bytes []byte) *enginev1.DataRef {
+	if from == nil || from.SecretName == "" {
+		return nil
+	}
+	// Every reference is among DataReferences; were one not, no bytes would be written for it, and engines would refuse the plan.
+	return &enginev1.DataRef{Index: uint32(slices.Index(d.secrets, *from)), Bytes: uint64(len(bytes))}
+}
+
+// PlanWithData is Plan with the bytes of Secrets that it refers to: for engines, never to be kept.
+func (r *Resolved) PlanWithData(id Identity) *enginev1.Plan {
+	p := r.Plan(id)
+	p.Data = r.secretBytes
+	return p
+}
+
+// EncodeData gives what is appended to an encoded plan so that it has the data it refers to: encoded messages that follow each other are
+// merged.
+func EncodeData(data [][]byte) ([]byte, error) {
+	bytes, err := proto.Marshal(&enginev1.Plan{Data: data})
+	if err != nil {
+		return nil, fmt.Errorf("encode the data of Secrets: %w", err)
+	}
+	return bytes, nil
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+)
+
+// secretly names a key of a Secret.
+func secretly(name, key string) *spatev1.DataReference {
+	return &spatev1.DataReference{SecretName: spatev1.ObjectName(name), Key: key}
+}
+
+func TestBytesOfSecretsAreNoPartOfAPlan(t *testing.T) {
+	recorded := recording(t, 11)
+	data := map[spatev1.DataReference][]byte{*secretly("web", "call.pcap"): recorded, *secretly("login", "password"): []byte("correct horse battery")}
+	e := entryOf("replay", "east", "", replay(func(r *spatev1.ReplayTransmit) { r.Pcap.From = secretly("web", "call.pcap") }))
+	template := templateOf(t, webTemplate, "{text: GET /}", "{from: {secretName: login, key: password}}")
+	p := profile(e)
+	p.Spec.Traffic = append(p.Spec.Traffic, spatev1.TrafficEntry{Name: "web", TemplateRef: &spatev1.LocalReference{Name: "web"}, TransmitPort: "east", ReceivePort: "west"})
+	in := Input{Profile: p, Generator: generator(), Templates: map[string]*spatev1.ASTFTemplate{"web": template}, Data: data}
+	resolved := mustResolve(t, in)
+	if want := []spatev1.DataReference{*secretly("web", "call.pcap"), *secretly("login", "password")}; !slices.Equal(resolved.Secrets, want) {
+		t.Fatalf("refers to %v, want %v", resolved.Secrets, want)
+	}
+	made := resolved.Plan(Identity{RunID: "r"})
+	kept, _, err := Encode(made)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ref, secret := range data {
+		if bytes.Contains(kept, secret[:10]) {
+			t.Errorf("the plan holds bytes of %s", nameOf(ref))
+		}
+	}
+	// What is worked out from a plan is the same without the bytes.
+	load, err := LoadOf(made)
+	if err != nil || load.Packets.Cmp(resolved.Load.Packets) != 0 || load.L1Bits.Cmp(resolved.Load.L1Bits) != 0 || load.Packets.Sign() == 0 {
+		t.Errorf("the load is %v, and was %v when it was resolved: %v", load.Packets, resolved.Load.Packets, err)
+	}
+	beside, err := EncodeData([][]byte{recorded, []byte("correct horse battery")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, err := Decode(slices.Concat(kept, beside))
+	if err != nil || !proto.Equal(whole, resolved.PlanWithData(Identity{RunID: "r"})) {
+		t.Errorf("with the data appended it is not the plan that is tried: %v", err)
+	}
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Is a plan too large to be made? It is weighed while it is resolved, before what it comes to takes memory.
+
+package plan
+
+import (
+	"math"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/engine/enginev1"
+)
+
+const (
+	// mostBytes are what an engine takes of a plan.
+	mostBytes = 256 << 20
+	// streamBytes and payloadBytes are what each takes of a plan beside its bytes, at least.
+	streamBytes  = 200
+	payloadBytes = 8
+	// ownMemory is what the operator takes beside plans.
+	ownMemory = 128 << 20
+	// memoryPerByte is what a byte of a plan takes at a time: twice in the operator, as it was read and as it is written, and twice in
+	// spate-engine, which tries it.
+	memoryPerByte = 4
+)
+
+// Bound is on the bytes of a plan.
+type Bound struct {
+	// Bytes at most; 0 for any number.
+	Bytes int64
+	// Memory of the operator that they follow from; 0 where they do not.
+	Memory int64
+}
+
+// BoundOf gives the bound for an operator with so many bytes of memory, spate-engine which tries plans included: a quarter of what
+// the operator leaves, and no more than engines take. 0 is memory without a limit.
+func BoundOf(memory int64) Bound {
+	if memory <= 0 {
+		return Bound{Bytes: mostBytes}
+	}
+	bytes := max((memory-ownMemory)/memoryPerByte, 1<<20)
+	if bytes >= mostBytes {
+		return Bound{Bytes: mostBytes}
+	}
+	return Bound{Bytes: bytes, Memory: memory}
+}
+
+// Exceeded is the problem of a field by which a plan comes to too many bytes.
+func (b Bound) Exceeded(at *field.Path, bytes int64) (problems Problems) {
+	const mebi = 1 << 20
+	if b.Memory > 0 {
+		problems.add(spatev1.ReasonNotAllowed, at, "with it the plan has %d MiB, and the operator, which has %d MiB of memory, makes plans of at most %d MiB; use fewer copies, "+
+			"shorter packets or less data, or give the operator more memory (a plan takes four times its size, beside 128 MiB)", bytes/mebi, b.Memory/mebi, b.Bytes/mebi)
+		return problems
+	}
+	problems.add(spatev1.ReasonInvalidSpec, at, "with it the plan has %d MiB, and engines take at most %d MiB; use fewer copies, shorter packets or less data", bytes/mebi, b.Bytes/mebi)
+	return problems
+}
+
+// weight is what was resolved so far.
+type weight struct {
+	bound   Bound
+	bytes   int64
+	streams int
+	// weighed are the templates whose payloads are in.
+	weighed  map[string]bool
+	exceeded bool
+}
+
+// add bytes that a field brings, and tell whether they are within the bound.
+func (w *weight) add(bytes int64, at *field.Path, problems *Problems) bool {
+	w.bytes += min(bytes, math.MaxInt64-w.bytes)
+	if w.bound.Bytes > 0 && w.bytes > w.bound.Bytes {
+		*problems = append(*problems, w.bound.Exceeded(at, w.bytes)...)
+		w.exceeded = true
+	}
+	return !w.exceeded
+}
+
+// stream adds an entry's, with all its copies.
+func (w *weight) stream(e *entry, problems *Problems) bool {
+	if e.stream == nil {
+		return true
+	}
+	count := e.stream.count()
+	if w.streams += count; w.streams > mostStreams {
+		problems.add(spatev1.ReasonInvalidSpec, e.at, "with their copies there are %d streams so far; at most %d can run at once", w.streams, mostStreams)
+		w.exceeded = true
+		return false
+	}
+	each := int64(streamBytes)
+	if e.stream.Packet != nil {
+		each += int64(len(e.stream.Packet.Frame))
+	}
+	if replay := e.stream.transmit.replay; replay != nil {
+		each += int64(len(replay.GetPcap())) + int64(replay.GetData().GetBytes())
+	}
+	return w.add(each*int64(count), e.at, problems)
+}
+
+// template adds an entry's: its capture, and its payloads once for all entries that run the template.
+func (w *weight) template(e *templateEntry, problems *Problems) bool {
+	if e.template == nil {
+		return true
+	}
+	capture := e.template.made.GetCapture()
+	bytes := streamBytes + int64(len(capture.GetPcap())) + int64(capture.GetData().GetBytes())
+	if name := string(e.spec.TemplateRef.Name); !w.weighed[name] {
+		if w.weighed == nil {
+			w.weighed = map[string]bool{}
+		}
+		w.weighed[name] = true
+		for _, side := range []*program{e.template.client, e.template.server} {
+			if side != nil {
+				bytes += payloadsBytes(side.payloads)
+			}
+		}
+	}
+	return w.add(bytes, e.at, problems)
+}
+
+func payloadsBytes(payloads []*enginev1.Payload) (bytes int64) {
+	for _, p := range payloads {
+		bytes += payloadBytes + int64(len(p.GetBytes())) + int64(p.GetData().GetBytes())
+		for _, f := range p.Fields {
+			for _, value := range f.GetList().GetValues() {
+				bytes += int64(len(value))
+			}
+		}
+	}
+	return bytes
+}

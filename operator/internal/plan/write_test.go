@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"bytes"
+	"math"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+)
+
+// mixed of copies, a replay and a template.
+func mixedInput(t *testing.T) Input {
+	data := map[spatev1.DataReference][]byte{{ConfigMapName: "captures", Key: "web"}: recording(t, 3)}
+	copied := stream("1pps", 200, copies(3, spatev1.CopyVariation{Field: "ipv4.source"}))
+	p := profile(entryOf("copied", "east", "west", copied), entryOf("replayed", "east", "", replay()), entryOf("one", "east", "west", stream("1pps", 100)), running("web", "web", "east", "west"))
+	return Input{Profile: p, Generator: generator(), Templates: map[string]*spatev1.ASTFTemplate{"web": templateOf(t, webTemplate)}, Data: data}
+}
+
+func TestAPlanIsWrittenInPartsAndReadAsOne(t *testing.T) {
+	resolved := mustResolve(t, mixedInput(t))
+	id := Identity{RunID: "r", Tag: 7, Profile: "p", Namespace: "n"}
+	var written bytes.Buffer
+	if err := resolved.Write(&written, id); err != nil {
+		t.Fatal(err)
+	}
+	whole := resolved.Plan(id)
+	read, err := Decode(written.Bytes())
+	if err != nil || !proto.Equal(read, whole) {
+		t.Fatalf("read %v, want %v: %v", read, whole, err)
+	}
+	if a, b := whole.Streams[0].Packet.Frame, whole.Streams[2].Packet.Frame; bytes.Equal(a, b) {
+		t.Error("the copies do not differ")
+	}
+	outline, err := DecodeOutline(written.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range whole.Streams {
+		if s.Packet != nil {
+			s.Packet.Frame = make([]byte, len(s.Packet.Frame))
+		}
+	}
+	if !proto.Equal(outline, whole) {
+		t.Errorf("the outline is %v, want %v", outline, whole)
+	}
+	if _, err := DecodeOutline(written.Bytes()[:written.Len()-3]); err == nil {
+		t.Error("half a plan is read")
+	}
+}
+
+func FuzzDecodeOutline(f *testing.F) {
+	f.Add([]byte{0x32, 0x02, 0x2a, 0x00})
+	f.Fuzz(func(t *testing.T, encoded []byte) {
+		whole, err := Decode(encoded)
+		outline, outlineErr := DecodeOutline(encoded)
+		if (err == nil) != (outlineErr == nil) {
+			t.Fatalf("%v, %v", err, outlineErr)
+		}
+		if err == nil && len(whole.Streams) != len(outline.Streams) {
+			t.Fatalf("%d streams of %d", len(outline.Streams), len(whole.Streams))
+		}
+	})
+}
+
+func TestAPlanThatIsTooLargeIsRefusedByField(t *testing.T) {
+	large := stream("0.5pps", 9000, copies(20000, spatev1.CopyVariation{Field: "ipv4.source"}))
+	many := func(entries int) *spatev1.TrafficProfile {
+		var all []spatev1.TrafficEntry
+		for i := range entries {
+			e := entryOf(string(rune('a'+i)), "east", "west", large)
+			all = append(all, e)
+		}
+		return profile(all...)
+	}
+	pcap := map[spatev1.DataReference][]byte{{ConfigMapName: "captures", Key: "web"}: recording(t, 10000)}
+	const mebi = 1 << 20
+	for name, c := range map[string]struct {
+		in    Input
+		bound Bound
+		path  string
+	}{
+		"what fits":              {in: Input{Profile: many(1)}, bound: BoundOf(1 << 30)},
+		"an entry with copies":   {Input{Profile: many(1)}, BoundOf(256 * mebi), "spec.traffic[0]"},
+		"the second of two":      {Input{Profile: many(2)}, BoundOf(1 << 30), "spec.traffic[1]"},
+		"more streams than ever": {Input{Profile: many(9)}, Bound{}, "spec.traffic[3]"},
+		"a capture":              {Input{Profile: profile(entryOf("r", "east", "", replay())), Data: pcap}, Bound{Bytes: mebi}, "spec.traffic[0]"},
+		"a payload":              {Input{Profile: profile(running("web", "web", "east", "west")), Templates: map[string]*spatev1.ASTFTemplate{"web": templateOf(t, webTemplate)}}, Bound{Bytes: 200}, "spec.traffic[0]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.in.Generator, c.in.Bound = generator(), c.bound
+			_, problems := Resolve(c.in)
+			if c.path == "" && len(problems) > 0 || c.path != "" && (len(problems) != 1 || problems[0].Path != c.path) {
+				t.Errorf("%s", problems.Message())
+			}
+		})
+	}
+}
+
+func TestTheBoundFollowsFromTheMemory(t *testing.T) {
+	const mebi = 1 << 20
+	for memory, want := range map[int64]int64{0: 256 * mebi, 64 * mebi: mebi, 256 * mebi: 32 * mebi, 1 << 30: 224 * mebi, 2 << 30: 256 * mebi, math.MaxInt64: 256 * mebi} {
+		if got := BoundOf(memory); got.Bytes != want {
+			t.Errorf("%d MiB of memory: %d bytes, want %d", memory/mebi, got.Bytes, want)
+		}
+	}
+}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+// A plan larger than the operator's memory allows is refused by field, and others are served meanwhile.
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+)
+
+// peakMemory of the operator in KiB (proc_pid_status(5), VmHWM).
+func (o *operator) peakMemory() (kib int) {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", o.command.Process.Pid))
+	_, rest, _ := strings.Cut(string(text), "VmHWM:")
+	_, _ = fmt.Sscanf(rest, "%d", &kib)
+	return kib
+}
+
+func TestAPlanBeyondTheOperatorsMemoryIsRefusedByField(t *testing.T) {
+	restartOperator(t, "--memory-limit=256Mi")
+	t.Cleanup(func() { restartOperator(t) })
+	ns := bareNamespace(t)
+	before := cluster.operator.peakMemory()
+	large := strings.NewReplacer("name: small", "name: large", "size: 128", "size: 9000", "measure: {flow: true}", "measure: {flow: true}\n  copies: {count: 20000, vary: [{field: ipv4.source}]}", "1kpps", "1pps").Replace(loopbackStream)
+	mustApply(t, ns, loopbackGenerator+"---"+large+"---"+strings.Replace(loopbackProfile("large", ""), "streamRef: {name: small}", "streamRef: {name: large}", 1))
+	expect(t, answerLimit, profileNamed(ns, "large"), spatev1.ConditionStalled, metav1.ConditionTrue, spatev1.ReasonNotAllowed,
+		"spec.traffic[0]", "175 MiB", "makes plans of at most 32 MiB", "fewer copies")
+	mustApply(t, ns, loopbackStream+"---"+loopbackProfile("small", ""))
+	expect(t, answerLimit, profileNamed(ns, "small"), spatev1.ConditionReady, metav1.ConditionFalse, spatev1.ReasonGeneratorNotReady)
+	after := cluster.operator.peakMemory()
+	t.Logf("the operator took %d MiB before, and %d MiB at most", before>>10, after>>10)
+	if after > 128<<10 {
+		t.Errorf("more than 128 MiB")
+	}
+}

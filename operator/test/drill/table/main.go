@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// table prints the rows that drills have written as one table, and fails if one missed its promise or there is none.
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"spate.dev/operator/test/drill"
+)
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "drills:", err)
+		os.Exit(1)
+	}
+}
+
+func run(files []string) error {
+	var rows []drill.Row
+	for _, name := range files {
+		read, err := read(name)
+		if err != nil {
+			return err
+		}
+		rows = append(rows, read...)
+	}
+	if len(rows) == 0 {
+		return errors.New("no drill was run")
+	}
+	fmt.Print(drill.Table(rows))
+	missed := 0
+	for _, r := range rows {
+		if r.Missed != "" {
+			missed++
+		}
+	}
+	if missed > 0 {
+		return fmt.Errorf("%d of %d missed their promise", missed, len(rows))
+	}
+	return nil
+}
+
+// read gives the rows of a file; where no drill was run there is none.
+func read(name string) ([]drill.Row, error) {
+	file, err := os.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	var rows []drill.Row
+	lines := bufio.NewScanner(file)
+	for lines.Scan() {
+		var row drill.Row
+		if err := json.Unmarshal(lines.Bytes(), &row); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		rows = append(rows, row)
+	}
+	return rows, lines.Err()
+}

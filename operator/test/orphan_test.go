@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+// Nothing sends that nobody asked for: what an engine executes without a TrafficRun that is under way is stopped.
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+)
+
+// sent is how many packets an engine has sent for a run, by its metrics; -1 if it does not answer.
+func sent(ip, run string) int64 {
+	asker := http.Client{Timeout: time.Second}
+	response, err := asker.Get("http://" + ip + ":7471/metrics")
+	if err != nil {
+		return -1
+	}
+	defer response.Body.Close()
+	text, _ := io.ReadAll(response.Body)
+	sum := int64(-1)
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "spate_stream_tx_packets_total{") && strings.Contains(line, `run="`+run+`"`) {
+			value, _ := strconv.ParseFloat(strings.TrimSpace(line[strings.LastIndexByte(line, ' ')+1:]), 64)
+			sum = max(sum, 0) + int64(value)
+		}
+	}
+	return sum
+}
+
+// stands tells whether a counter does not move for half a second.
+func stands(ip, run string) (bool, string) {
+	before := sent(ip, run)
+	time.Sleep(500 * time.Millisecond)
+	after := sent(ip, run)
+	return before == after, fmt.Sprintf("%d, then %d", before, after)
+}
+
+func TestAPartitionThatHealsLeavesNoTraffic(t *testing.T) {
+	ns, p := running(t, "severed", "")
+	first := p.Status.CurrentRun.Name
+	pod := enginePods(t, ns)[0]
+	if moving, seen := stands(pod.Status.PodIP, first); moving {
+		t.Fatalf("run %s does not send: %s", first, seen)
+	}
+	cut := time.Now()
+	cluster.kubelet.cut(t, pod.UID, linkSilent)
+	complete(t, 100*time.Second, p)
+	expect(t, answerLimit, p, spatev1.ConditionPassed, metav1.ConditionFalse, spatev1.ReasonPodLost, "has not answered")
+	t.Logf("the run was given up %s after the cut", time.Since(cut).Round(time.Second))
+	expect(t, answerLimit, generatorNamed(ns, "loop"), spatev1.ConditionReady, metav1.ConditionFalse, spatev1.ReasonEngineUnreachable)
+	mustApply(t, ns, loopbackProfile("next", lenient+"  duration: 1s"))
+	next := profileNamed(ns, "next")
+	expect(t, answerLimit, next, spatev1.ConditionReady, metav1.ConditionFalse, spatev1.ReasonGeneratorNotReady)
+
+	sure := noted(t, ns)
+	cluster.kubelet.cut(t, pod.UID, linkOpen)
+	healed := time.Now()
+	until(t, 10*time.Second, "the traffic of "+first+" has stopped", func() (bool, string) { return stands(pod.Status.PodIP, first) })
+	t.Logf("stopped within %s of healing", time.Since(healed).Round(100*time.Millisecond))
+	r := complete(t, runLimit, next)
+	if res := r.Status.Result; r.Status.Verdict.Outcome != spatev1.VerdictPassed || res.Tx != 1000 || res.Foreign != 0 {
+		t.Errorf("%+v %+v", r.Status.Verdict, res)
+	}
+	if ready := sure(); !slices.Contains(ready, spatev1.ReasonOrphanedRun) || slices.Index(ready, spatev1.ReasonAvailable) < slices.Index(ready, spatev1.ReasonOrphanedRun) {
+		t.Errorf("the generator said %q: it was free before the traffic had stopped", ready)
+	}
+	until(t, answerLimit, "an event tells of the orphan", func() (bool, string) { return hasEvent(t, ns, spatev1.ReasonOrphanedRun, first) })
+}
+
+// noted collects the reasons of Ready that generator loop goes through.
+func noted(t *testing.T, ns string) (all func() []string) {
+	t.Helper()
+	var reasons []string
+	ctx, cancel := context.WithCancel(t.Context())
+	list := &spatev1.TrafficGeneratorList{}
+	must(t, cluster.kube.List(ctx, list, client.InNamespace(ns)))
+	changes, err := cluster.kube.Watch(ctx, &spatev1.TrafficGeneratorList{}, client.InNamespace(ns), &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.ResourceVersion}})
+	must(t, err)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for change := range changes.ResultChan() {
+			g, ok := change.Object.(*spatev1.TrafficGenerator)
+			if !ok {
+				continue
+			}
+			for _, c := range g.Status.Conditions {
+				if c.Type == spatev1.ConditionReady && (len(reasons) == 0 || reasons[len(reasons)-1] != c.Reason) {
+					reasons = append(reasons, c.Reason)
+				}
+			}
+		}
+	}()
+	return func() []string {
+		cancel()
+		changes.Stop()
+		<-done
+		return reasons
+	}
+}
+
+func hasEvent(t *testing.T, ns, reason, word string) (bool, string) {
+	t.Helper()
+	var all corev1.EventList
+	must(t, cluster.kube.List(t.Context(), &all, client.InNamespace(ns)))
+	var seen []string
+	for _, e := range all.Items {
+		seen = append(seen, e.Reason+": "+e.Message)
+		if e.Reason == reason && strings.Contains(e.Message, word) {
+			return true, ""
+		}
+	}
+	return false, strings.Join(seen, "\n")
+}
+
+func TestARunThatIsGoneWithoutBeingStoppedIsStopped(t *testing.T) {
+	ns, p := running(t, "torn", "  suspend: false")
+	first := p.Status.CurrentRun.Name
+	ip := enginePods(t, ns)[0].Status.PodIP
+	cluster.operator.kill() // else it would stop the run first
+	for _, object := range []client.Object{p, &spatev1.TrafficRun{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: first}}} {
+		must(t, cluster.kube.Patch(t.Context(), object, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))))
+		must(t, client.IgnoreNotFound(cluster.kube.Delete(t.Context(), object, client.PropagationPolicy(metav1.DeletePropagationBackground))))
+	}
+	if still, seen := stands(ip, first); still {
+		t.Fatalf("the engine stopped by itself: %s", seen)
+	}
+	restartOperator(t)
+	until(t, 10*time.Second, "the traffic has stopped", func() (bool, string) { return stands(ip, first) })
+	until(t, answerLimit, "an event tells of the orphan", func() (bool, string) { return hasEvent(t, ns, spatev1.ReasonOrphanedRun, first) })
+	until(t, answerLimit, "the engine has forgotten the run", func() (bool, string) { n := sent(ip, first); return n == -1, strconv.FormatInt(n, 10) })
+	expect(t, answerLimit, generatorNamed(ns, "loop"), spatev1.ConditionReady, metav1.ConditionTrue, spatev1.ReasonAvailable)
+	mustApply(t, ns, loopbackProfile("after", lenient+"  duration: 1s"))
+	if r := complete(t, runLimit, profileNamed(ns, "after")); r.Status.Result.Tx != 1000 {
+		t.Errorf("%+v", r.Status.Result)
+	}
+}

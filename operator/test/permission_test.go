@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+// Grants and limits hold while a run is under way, and runs are made by profiles alone.
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+)
+
+func TestALoweredLimitStopsTheRunUnderWay(t *testing.T) {
+	for name, limits := range map[string]struct{ at, lowered, words string }{
+		"rate":                         {"{maxRate: 10kpps}", "{maxRate: 500pps}", "maxRate"},
+		"destinations":                 {"{allowedDestinations: [198.19.0.0/16]}", "{allowedDestinations: [10.0.0.0/8]}", "198.19.0.1"},
+		"ports, where there were none": {"{maxRate: 10kpps}", "{maxRate: 10kpps, allowedPorts: ['80']}", "port 2000"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ns := ready(t, "  limits: "+limits.at+"\n")
+			mustApply(t, ns, loopbackProfile("bounded", lenient+"  duration: 60s"))
+			p := profileNamed(ns, "bounded")
+			phase(t, runLimit, p, spatev1.ProfileRunning)
+			if name == "rate" { // whatever the operator remembers
+				restartOperator(t)
+			}
+			mustApply(t, ns, loopbackGenerator+"  limits: "+limits.lowered+"\n")
+			r := complete(t, runLimit, p)
+			if r.Status.Verdict.Outcome != spatev1.VerdictInvalid || r.Status.Result == nil || r.Status.Result.Tx == 0 {
+				t.Errorf("%+v %+v", r.Status.Verdict, r.Status.Result)
+			}
+			expect(t, answerLimit, p, spatev1.ConditionPassed, metav1.ConditionFalse, spatev1.ReasonLimitExceeded, limits.words)
+		})
+	}
+}
+
+func TestAWiderLimitStopsNothingAndLetsARefusedRateIn(t *testing.T) {
+	ns := ready(t, "  limits: {maxRate: 2kpps, allowedDestinations: [198.19.0.0/16]}\n")
+	mustApply(t, ns, loopbackProfile("growing", lenient))
+	p := profileNamed(ns, "growing")
+	phase(t, runLimit, p, spatev1.ProfileRunning)
+	mustApply(t, ns, loopbackProfile("growing", lenient+"  rate: 5kpps"))
+	expect(t, answerLimit, p, spatev1.ConditionReady, metav1.ConditionFalse, spatev1.ReasonLimitExceeded)
+	mustApply(t, ns, loopbackGenerator+"  limits: {maxRate: 9kpps, allowedDestinations: [198.0.0.0/8]}\n")
+	r := &spatev1.TrafficRun{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: p.Status.CurrentRun.Name}}
+	until(t, answerLimit, "the run has the rate it was refused", func() (bool, string) {
+		must(t, get(r))
+		return r.Status.RateFactor == "5" && r.Status.Phase == spatev1.RunRunning, r.Status.RateFactor + " " + string(r.Status.Phase)
+	})
+}
+
+func TestARevokedGrantStopsTheRunUnderWay(t *testing.T) {
+	home := ready(t, "  allowedNamespaces: {from: Selector, selector: {matchLabels: {team: blue}}}\n")
+	guest := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace(t)}}
+	labelled := func(team string) {
+		must(t, cluster.kube.Patch(t.Context(), guest, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"team":"`+team+`"}}}`))))
+	}
+	labelled("blue")
+	profile := func(name string) *spatev1.TrafficProfile {
+		manifest := loopbackStream + "---" + loopbackProfile(name, lenient)
+		p := profileNamed(guest.Name, name)
+		mustApply(t, guest.Name, strings.Replace(manifest, "generatorRef: {name: loop}", "generatorRef: {name: loop, namespace: "+home+"}", 1))
+		phase(t, runLimit, p, spatev1.ProfileRunning)
+		return p
+	}
+	p := profile("by-label")
+	labelled("red")
+	complete(t, runLimit, p)
+	expect(t, answerLimit, p, spatev1.ConditionPassed, metav1.ConditionFalse, spatev1.ReasonReferenceNotAllowed, "allowedNamespaces")
+
+	labelled("blue")
+	p = profile("by-spec")
+	mustApply(t, home, loopbackGenerator+"  allowedNamespaces: {from: Same}\n")
+	complete(t, runLimit, p)
+	expect(t, answerLimit, p, spatev1.ConditionPassed, metav1.ConditionFalse, spatev1.ReasonReferenceNotAllowed, "allowedNamespaces")
+}
+
+func TestARunThatItsProfileDidNotMakeIsNotExecuted(t *testing.T) {
+	ns := ready(t, "")
+	mustApply(t, ns, loopbackProfile("honest", lenient+"  duration: 500ms"))
+	p := profileNamed(ns, "honest")
+	made := complete(t, runLimit, p)
+	// As the operator's own account, which the admission policy lets through: a cluster may have no policy.
+	unchecked := operatorsClient(t)
+	for name, owners := range map[string][]metav1.OwnerReference{"orphan": nil, "imitation": made.OwnerReferences} {
+		t.Run(name, func(t *testing.T) {
+			forged := &spatev1.TrafficRun{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "honest-" + name + "-9", OwnerReferences: owners}, Spec: *made.Spec.DeepCopy()}
+			forged.Spec.RunID, forged.Spec.Tag = forged.Name, 4711
+			must(t, unchecked.Create(t.Context(), forged))
+			expect(t, runLimit, forged, spatev1.ConditionPassed, metav1.ConditionFalse, spatev1.ReasonNotOfProfile, "made by profiles")
+			if forged.Status.StartedAt != nil || sent(enginePods(t, ns)[0].Status.PodIP, forged.Name) != -1 {
+				t.Errorf("it was executed: %+v", forged.Status)
+			}
+		})
+	}
+	time.Sleep(time.Second)
+	must(t, get(p))
+	if p.Status.CurrentRun.Name != made.Name || p.Status.LastResult.Run != made.Name {
+		t.Errorf("the profile took a run over that is not its own: %+v", p.Status.CurrentRun)
+	}
+	mustApply(t, ns, loopbackProfile("honest", lenient+"  duration: 500ms\n  runID: again"))
+	if r := complete(t, runLimit, p); r.Name == made.Name || r.Status.Verdict.Outcome != spatev1.VerdictPassed {
+		t.Errorf("%s: %+v", r.Name, r.Status.Verdict)
+	}
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+// How often is the API server written to while a run is under way?
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+)
+
+// writes of a namespace's objects as a watch sees them.
+type writes struct {
+	mu sync.Mutex
+	// at which instants, by kind.
+	at map[string][]time.Time
+	// phases of runs: since when.
+	since map[spatev1.RunPhase]time.Time
+}
+
+func watchWrites(t *testing.T, ns string) *writes {
+	t.Helper()
+	w := &writes{at: map[string][]time.Time{}, since: map[spatev1.RunPhase]time.Time{}}
+	ctx, cancel := context.WithCancel(t.Context())
+	var readers sync.WaitGroup
+	t.Cleanup(func() { cancel(); readers.Wait() })
+	for kind, list := range map[string]client.ObjectList{
+		"run": &spatev1.TrafficRunList{}, "profile": &spatev1.TrafficProfileList{}, "generator": &spatev1.TrafficGeneratorList{},
+	} {
+		must(t, cluster.kube.List(ctx, list, client.InNamespace(ns)))
+		changes, err := cluster.kube.Watch(ctx, list, client.InNamespace(ns), &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.GetResourceVersion()}})
+		must(t, err)
+		readers.Go(func() {
+			defer changes.Stop()
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case change, open := <-changes.ResultChan():
+					if !open {
+						return
+					}
+					w.note(kind, change)
+				}
+			}
+		})
+	}
+	return w
+}
+
+func (w *writes) note(kind string, change watch.Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.at[kind] = append(w.at[kind], time.Now())
+	if r, ok := change.Object.(*spatev1.TrafficRun); ok {
+		if _, known := w.since[r.Status.Phase]; !known {
+			w.since[r.Status.Phase] = time.Now()
+		}
+	}
+}
+
+// between two instants, of a kind.
+func (w *writes) between(kind string, from, to time.Time) (n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, at := range w.at[kind] {
+		if at.After(from) && at.Before(to) {
+			n++
+		}
+	}
+	return n
+}
+
+func (w *writes) phase(p spatev1.RunPhase) time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.since[p]
+}
+
+func TestARunUnderWayIsWrittenOnceASecondAndNothingElseIs(t *testing.T) {
+	const length = 6 * time.Second
+	for name, profile := range map[string]string{
+		"stateless": loopbackProfile("stateless", lenient+"  duration: 6s"),
+		"stateful":  loopbackTemplate + "---" + greetingProfile("stateful", "  duration: 6s\n"),
+		"endless":   loopbackProfile("endless", lenient),
+	} {
+		t.Run(name, func(t *testing.T) {
+			ns := ready(t, "")
+			w := watchWrites(t, ns)
+			mustApply(t, ns, profile)
+			p := profileNamed(ns, name)
+			phase(t, runLimit, p, spatev1.ProfileRunning)
+			start := w.phase(spatev1.RunRunning)
+			// What a phase's beginning writes comes within the first half second.
+			from, to := start.Add(500*time.Millisecond), start.Add(length-500*time.Millisecond)
+			for time.Now().Before(to) { // people look on, which wakes nobody
+				must(t, get(p))
+				time.Sleep(100 * time.Millisecond)
+			}
+			seconds := to.Sub(from).Seconds()
+			runs, others := w.between("run", from, to), fmt.Sprint(w.between("profile", from, to), w.between("generator", from, to))
+			t.Logf("%s: %d writes of the run in %.0f s (%.1f/s), %s of profile and generator", name, runs, seconds, float64(runs)/seconds, others)
+			if float64(runs) > seconds+1 || float64(runs) < seconds/3 {
+				t.Errorf("want one a second")
+			}
+			if others != "0 0" {
+				t.Errorf("%s writes of profile and generator between phases; want none", others)
+			}
+			if name == "endless" {
+				return
+			}
+			complete(t, runLimit, p)
+			all := w.between("run", start.Add(-time.Minute), time.Now())
+			whole := time.Since(w.phase(spatev1.RunPending)).Seconds()
+			t.Logf("%s: %d writes of the run in all (%.1f/s), %d of its profile", name, all, float64(all)/whole, w.between("profile", start.Add(-time.Minute), time.Now()))
+			if float64(all) > 2*whole {
+				t.Errorf("%d writes of the run in %.1f s; want 2 a second at most", all, whole)
+			}
+		})
+	}
+}
