@@ -87,7 +87,7 @@ unit: engine-test operator-test ## Run unit, property and envtest tests
 
 nic: deps images kubectl-spate ## Run the engine's image on a NIC's driver, its offloads, queues and virtual functions, in an emulated machine (2 min)
 	@ENGINE_ARCHIVE=$(engine_image) KUBECTL_SPATE=$(CURDIR)/build/out/kubectl-spate NIC_FOLDER=$(SPATE_CACHE)/e2e/nic \
-	  go test -C e2e -count=1 -v ./nic
+	  go test -C e2e -count=1 -timeout 16m -v ./nic
 
 CGROUP2_SUITES ?= bookworm trixie
 test-cgroup2: deps images $(KUBE) $(MULTUS) $(HELM) $(NODE_IMAGE) ## Run our node, a pod and a profile on stock Debians with cgroup v2, in emulated machines (CGROUP2_SUITES; 10 min each)
