@@ -6,6 +6,7 @@ package test
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -82,6 +83,29 @@ spec: {config: '{}'}
 	}
 	if !strings.Contains(pod.Annotations["k8s.v1.cni.cncf.io/networks"], `"interface":"loop"`) {
 		t.Errorf("networks: %s", pod.Annotations["k8s.v1.cni.cncf.io/networks"])
+	}
+}
+
+func TestABifurcatedDeviceGivesThePodNetworkCapabilities(t *testing.T) {
+	ns := bareNamespace(t)
+	network := strings.Replace(loopbackGenerator, "{loopback: {}}", "{network: {name: mlx}}", 1)
+	mustApply(t, ns, `
+apiVersion: k8s.cni.cncf.io/v1
+kind: NetworkAttachmentDefinition
+metadata: {name: mlx, annotations: {k8s.v1.cni.cncf.io/resourceName: vendor.example/vf}}
+spec: {config: '{}'}
+---`+strings.Replace(network, "name: loop}", "name: own}", 1)+"---"+strings.Replace(network, "name: mlx", "name: mlx, driver: Bifurcated", 1))
+	for name, want := range map[string]bool{"own-0": false, "loop-0": true} {
+		added := podNamed(t, ns, name).Spec.Containers[0].SecurityContext.Capabilities.Add
+		for _, capability := range []corev1.Capability{"NET_RAW", "NET_ADMIN"} {
+			if slices.Contains(added, capability) != want {
+				t.Errorf("%s: %v, want %s among them: %v", name, added, capability, want)
+			}
+		}
+	}
+	err := apply(t.Context(), ns, strings.Replace(network, "name: mlx", "name: mlx, driver: Split", 1))
+	if err == nil || !strings.Contains(err.Error(), "spec.ports[0].attachment.network.driver") {
+		t.Errorf("another word: %v", err)
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -47,38 +46,6 @@ func stands(ip, run string) (bool, string) {
 	time.Sleep(500 * time.Millisecond)
 	after := sent(ip, run)
 	return before == after, fmt.Sprintf("%d, then %d", before, after)
-}
-
-func TestAPartitionThatHealsLeavesNoTraffic(t *testing.T) {
-	ns, p := running(t, "severed", "")
-	first := p.Status.CurrentRun.Name
-	pod := enginePods(t, ns)[0]
-	if moving, seen := stands(pod.Status.PodIP, first); moving {
-		t.Fatalf("run %s does not send: %s", first, seen)
-	}
-	cut := time.Now()
-	cluster.kubelet.cut(t, pod.UID, linkSilent)
-	complete(t, 100*time.Second, p)
-	expect(t, answerLimit, p, spatev1.ConditionPassed, metav1.ConditionFalse, spatev1.ReasonPodLost, "has not answered")
-	t.Logf("the run was given up %s after the cut", time.Since(cut).Round(time.Second))
-	expect(t, answerLimit, generatorNamed(ns, "loop"), spatev1.ConditionReady, metav1.ConditionFalse, spatev1.ReasonEngineUnreachable)
-	mustApply(t, ns, loopbackProfile("next", lenient+"  duration: 1s"))
-	next := profileNamed(ns, "next")
-	expect(t, answerLimit, next, spatev1.ConditionReady, metav1.ConditionFalse, spatev1.ReasonGeneratorNotReady)
-
-	sure := noted(t, ns)
-	cluster.kubelet.cut(t, pod.UID, linkOpen)
-	healed := time.Now()
-	until(t, 10*time.Second, "the traffic of "+first+" has stopped", func() (bool, string) { return stands(pod.Status.PodIP, first) })
-	t.Logf("stopped within %s of healing", time.Since(healed).Round(100*time.Millisecond))
-	r := complete(t, runLimit, next)
-	if res := r.Status.Result; r.Status.Verdict.Outcome != spatev1.VerdictPassed || res.Tx != 1000 || res.Foreign != 0 {
-		t.Errorf("%+v %+v", r.Status.Verdict, res)
-	}
-	if ready := sure(); !slices.Contains(ready, spatev1.ReasonOrphanedRun) || slices.Index(ready, spatev1.ReasonAvailable) < slices.Index(ready, spatev1.ReasonOrphanedRun) {
-		t.Errorf("the generator said %q: it was free before the traffic had stopped", ready)
-	}
-	until(t, answerLimit, "an event tells of the orphan", func() (bool, string) { return hasEvent(t, ns, spatev1.ReasonOrphanedRun, first) })
 }
 
 // noted collects the reasons of Ready that generator loop goes through.

@@ -86,7 +86,7 @@ func (w *writes) phase(p spatev1.RunPhase) time.Time {
 	return w.since[p]
 }
 
-func TestARunUnderWayIsWrittenOnceASecondAndNothingElseIs(t *testing.T) {
+func TestDrillWritesOfARunUnderWay(t *testing.T) {
 	const length = 6 * time.Second
 	for name, profile := range map[string]string{
 		"stateless": loopbackProfile("stateless", lenient+"  duration: 6s"),
@@ -94,6 +94,7 @@ func TestARunUnderWayIsWrittenOnceASecondAndNothingElseIs(t *testing.T) {
 		"endless":   loopbackProfile("endless", lenient),
 	} {
 		t.Run(name, func(t *testing.T) {
+			d := newDrill(t, "none: writes to the API server for a run, "+name, 3*time.Minute)
 			ns := ready(t, "")
 			w := watchWrites(t, ns)
 			mustApply(t, ns, profile)
@@ -108,7 +109,7 @@ func TestARunUnderWayIsWrittenOnceASecondAndNothingElseIs(t *testing.T) {
 			}
 			seconds := to.Sub(from).Seconds()
 			runs, others := w.between("run", from, to), fmt.Sprint(w.between("profile", from, to), w.between("generator", from, to))
-			t.Logf("%s: %d writes of the run in %.0f s (%.1f/s), %s of profile and generator", name, runs, seconds, float64(runs)/seconds, others)
+			d.ReportsText(fmt.Sprintf("%.1f writes/s of the run while it sends, %s of profile and generator", float64(runs)/seconds, others))
 			if float64(runs) > seconds+1 || float64(runs) < seconds/3 {
 				t.Errorf("want one a second")
 			}
@@ -121,7 +122,7 @@ func TestARunUnderWayIsWrittenOnceASecondAndNothingElseIs(t *testing.T) {
 			complete(t, runLimit, p)
 			all := w.between("run", start.Add(-time.Minute), time.Now())
 			whole := time.Since(w.phase(spatev1.RunPending)).Seconds()
-			t.Logf("%s: %d writes of the run in all (%.1f/s), %d of its profile", name, all, float64(all)/whole, w.between("profile", start.Add(-time.Minute), time.Now()))
+			d.ReportsText(fmt.Sprintf("%.1f writes/s from its creation to its end, of its profile %d in all", float64(all)/whole, w.between("profile", start.Add(-time.Minute), time.Now())))
 			if float64(all) > 2*whole {
 				t.Errorf("%d writes of the run in %.1f s; want 2 a second at most", all, whole)
 			}

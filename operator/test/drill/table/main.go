@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 
 	"spate.dev/operator/test/drill"
 )
@@ -61,6 +62,11 @@ func read(name string) ([]drill.Row, error) {
 		var row drill.Row
 		if err := json.Unmarshal(lines.Bytes(), &row); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		// A drill that was run again has the row of its last run.
+		if at := slices.IndexFunc(rows, func(r drill.Row) bool { return r.Fault == row.Fault }); at >= 0 {
+			rows[at] = row
+			continue
 		}
 		rows = append(rows, row)
 	}

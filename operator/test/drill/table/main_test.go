@@ -14,6 +14,7 @@ func TestATableWithAMissedPromiseOrWithoutRowsFails(t *testing.T) {
 	for name, c := range map[string]struct{ rows, want string }{
 		"all held": {held + "\n" + held + "\n", ""},
 		"one not":  {held + "\n" + missed + "\n", "1 of 2 missed their promise"},
+		"again":    {missed + "\n" + strings.Replace(missed, "hangs", "", 1) + "\n", ""},
 		"no row":   {"", "no drill was run"},
 		"cut off":  {held[:20], "unexpected end"},
 	} {
