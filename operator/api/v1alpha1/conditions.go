@@ -135,6 +135,9 @@ const (
 	// the reason of that: ReferenceNotAllowed (`spec.allowedNamespaces` no longer grants the generator's use to the profile's namespace), or
 	// LimitExceeded (`spec.limits` was lowered below what the run sends).
 	ReasonIncomplete = "Incomplete"
+	// ReasonDetailsNotKept: named last among the reasons of a verdict, which it does not change: the result is larger than a status, and
+	// could not be kept beside the run as a whole; the message says what is lost and why.
+	ReasonDetailsNotKept = "DetailsNotKept"
 	// ReasonNotOfProfile: invalid, since no profile made the run: nothing of it was executed. Runs are made by profiles.
 	ReasonNotOfProfile = "NotOfProfile"
 )

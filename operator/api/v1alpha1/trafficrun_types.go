@@ -321,7 +321,8 @@ type TrafficRunStatus struct {
 	// +kubebuilder:validation:MaxItems=512
 	Entries []EntryChange `json:"entries,omitempty"`
 
-	// result measured so far, final when the run is complete. Its streams, templates and groups are there when it is final.
+	// result measured so far, final when the run is complete. Its streams, templates and groups are there when it is final; of a large
+	// result the first of them (see details).
 	// +optional
 	Result *RunResult `json:"result,omitempty"`
 
@@ -520,6 +521,53 @@ type RunResult struct {
 	// latency of the stream or template with the greatest 99th percentile, such as `voice: p50 12us, p99 31.5us, max 1.2ms`.
 	// +optional
 	Latency string `json:"latency,omitempty"`
+
+	// details say where the whole result is, when it is final and larger than 256 KiB as JSON: then streams, templates, groups and the
+	// workers of receivers have their first entries here, up to 64 KiB of each. Sums are those of all entries. `kubectl spate result`
+	// reads the whole. Absent where all of the result is here.
+	// +optional
+	Details *ResultDetails `json:"details,omitempty"`
+}
+
+// ResultDetails say where a whole result is kept, and how much of it the status has.
+type ResultDetails struct {
+	// truncated are the lists that have more entries than the status.
+	// +optional
+	// +listType=map
+	// +listMapKey=list
+	// +kubebuilder:validation:MaxItems=8
+	Truncated []TruncatedList `json:"truncated,omitempty"`
+
+	// digest is the SHA-256 of the whole result as JSON, as hex digits.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Digest string `json:"digest,omitempty"`
+
+	// bytes is its length.
+	// +optional
+	Bytes int64 `json:"bytes,omitempty"`
+
+	// chunks hold it, in order, compressed by gzip. They are ConfigMaps of the run, and are deleted with it.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=1024
+	Chunks []DataReference `json:"chunks,omitempty"`
+
+	// problem for which it could not be kept: then what the status does not have is lost.
+	// +optional
+	Problem string `json:"problem,omitempty"`
+}
+
+// TruncatedList says how much of a list a status has.
+type TruncatedList struct {
+	// list of the result: streams, templates, groups or receivers.workers.
+	List string `json:"list"`
+
+	// kept entries are in the status.
+	Kept int32 `json:"kept"`
+
+	// total entries there are.
+	Total int32 `json:"total"`
 }
 
 // StreamResult is what was measured of one stream.

@@ -6,10 +6,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -50,20 +52,11 @@ func (f *clusterFlags) connect() (*cluster, error) {
 		return nil, err
 	}
 	scheme := runtime.NewScheme()
-	if err := spatev1.AddToScheme(scheme); err != nil {
+	if err := errors.Join(spatev1.AddToScheme(scheme), corev1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
 	client, err := kube.New(rest, kube.Options{Scheme: scheme})
 	return &cluster{config: rest, client: client, namespace: namespace}, err
-}
-
-// find connects, and gives the run that is meant: see findRun.
-func (f *clusterFlags) find(ctx context.Context, name string) (*spatev1.TrafficRun, error) {
-	cluster, err := f.connect()
-	if err != nil {
-		return nil, err
-	}
-	return findRun(ctx, cluster.client, cluster.namespace, name)
 }
 
 // noRunError says that there is neither a run of a name nor one of a profile of that name.

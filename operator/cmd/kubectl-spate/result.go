@@ -6,7 +6,9 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -17,8 +19,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/controller/snapshot"
 )
 
 // resultFlags say where a run is, and how it is told.
@@ -34,7 +38,7 @@ func newResultCommand() *cobra.Command {
 		Short: "Show what a run measured, and its verdict",
 		Long: `Shows what a TrafficRun measured after the warm-up, and its verdict: thresholds, streams, templates and their groups by side,
 receivers, records of connections. Times are the 50th and 99th percentile and the greatest, of groups the mean and the greatest. While the run lasts only its sums are there. RUN may be the name of a TrafficProfile,
-whose latest run is meant then.`,
+whose latest run is meant then. Of a result larger than a status the whole is read from ConfigMaps of the run, which takes the right to get them.`,
 		Example: `  kubectl spate result web-1a2b3-1
   kubectl spate result web -n tests -o json | jq .result.flows`,
 		Args: cobra.ExactArgs(1),
@@ -42,19 +46,35 @@ whose latest run is meant then.`,
 			if flags.output != "" && flags.output != "json" {
 				return fmt.Errorf("-o %s: must be json, or absent for a table", flags.output)
 			}
-			run, err := flags.find(c.Context(), args[0])
+			cluster, err := flags.connect()
 			if err != nil {
 				return err
 			}
-			if flags.output == "json" {
-				return writeResultJSON(c.OutOrStdout(), run)
+			run, err := findRun(c.Context(), cluster.client, cluster.namespace, args[0])
+			if err != nil {
+				return err
 			}
-			return writeResult(c.OutOrStdout(), run)
+			return showResult(c.Context(), c.OutOrStdout(), cluster.client, run, flags.output)
 		},
 	}
 	flags.add(c)
 	c.Flags().StringVarP(&flags.output, "output", "o", "", "json, or a table when absent")
 	return c
+}
+
+// showResult shows the whole result of a run; of one that cannot be read what its status has, and what that lacks as an error.
+func showResult(ctx context.Context, w io.Writer, reader kube.Reader, run *spatev1.TrafficRun, output string) error {
+	whole, incomplete := snapshot.LoadResult(ctx, reader, run)
+	if incomplete == nil {
+		run.Status.Result = whole
+	} else {
+		incomplete = fmt.Errorf("shown is what the status has, %s: %w", run.Status.Result.Details.Has(), incomplete)
+	}
+	show := writeResult
+	if output == "json" {
+		show = writeResultJSON
+	}
+	return errors.Join(show(w, run), incomplete)
 }
 
 // told is a run's result for programs.

@@ -5,15 +5,18 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/controller/snapshot"
 )
 
 func runNamed(name, profile string, at time.Time) *spatev1.TrafficRun {
@@ -121,6 +124,35 @@ func TestResultsForPrograms(t *testing.T) {
 	}
 	if read.Name != "web-1a2b3-1" || read.Profile != "web" || read.Verdict.Outcome != spatev1.VerdictFailed || read.Result.Flows.Connects != 99 {
 		t.Errorf("got %s", out.String())
+	}
+}
+
+func TestOfALargeResultTheWholeIsShown(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(spatev1.AddToScheme(scheme), corev1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	run := ended()
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(run).Build()
+	whole := run.Status.Result.DeepCopy()
+	whole.Streams = append(whole.Streams, spatev1.StreamResult{Name: "second"})
+	details, err := snapshot.SaveResult(t.Context(), c, run, whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	details.Truncated = []spatev1.TruncatedList{{List: "streams", Kept: 1, Total: 2}}
+	run.Status.Result.Details = details
+	for _, output := range []string{"", "json"} {
+		var out bytes.Buffer
+		if err := showResult(t.Context(), &out, c, run.DeepCopy(), output); err != nil || !strings.Contains(out.String(), "second") {
+			t.Errorf("%v\n%s", err, out.String())
+		}
+		out.Reset()
+		nothing := fake.NewClientBuilder().WithScheme(scheme).Build()
+		err := showResult(t.Context(), &out, nothing, run.DeepCopy(), output)
+		if err == nil || !strings.Contains(err.Error(), "shown is what the status has, 1 of 2 streams: ConfigMap web-1a2b3-1-result-0 with the run's result is gone") || !strings.Contains(out.String(), "probe") {
+			t.Errorf("%v\n%s", err, out.String())
+		}
 	}
 }
 

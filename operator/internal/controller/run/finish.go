@@ -5,6 +5,7 @@ package run
 // This file answers: what is the verdict on a run?
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"strconv"
@@ -20,10 +21,14 @@ import (
 
 // finish makes the counters final and judges them. A run that was ended early is judged only if it had no set duration.
 // One that its generator no longer allows is not.
-func (s *scope) finish(stats []*enginev1.WatchStatsResponse, facts *snapshot.Facts) {
+func (s *scope) finish(ctx context.Context, stats []*enginev1.WatchStatsResponse, facts *snapshot.Facts) error {
 	why := s.end.message
 	result := resultOf(stats, facts, s.run)
-	s.run.Status.Result, s.final = &result, true
+	lost, err := s.settle(ctx, result)
+	if err != nil {
+		return err
+	}
+	s.final = true
 	for i, st := range stats {
 		early := st.Run.State == enginev1.RunState_RUN_STATE_STOPPED || s.duration() == 0
 		if early && st.Run.EndReason != "" && why == "" {
@@ -31,15 +36,18 @@ func (s *scope) finish(stats []*enginev1.WatchStatsResponse, facts *snapshot.Fac
 		}
 	}
 	s.withoutLink(stats, facts)
-	if s.end.reason != "" {
+	switch {
+	case s.end.reason != "":
 		s.invalid(s.end.reason, "stopped: "+why, why)
-		return
-	}
-	if why != "" && s.duration() > 0 {
+	case why != "" && s.duration() > 0:
 		s.invalid(spatev1.ReasonIncomplete, "ended before its duration: "+why, why)
-		return
+	default:
+		s.complete(judge(s.run, result, contradictions(stats, s.run), s.run.Status.PortsDown, s.length()), why)
 	}
-	s.complete(judge(s.run, result, contradictions(stats, s.run), s.run.Status.PortsDown, s.length()), why)
+	if v := s.run.Status.Verdict; lost != "" {
+		v.Reasons = append(v.Reasons, spatev1.VerdictReason{Reason: spatev1.ReasonDetailsNotKept, Message: lost})
+	}
+	return nil
 }
 
 // mostContradictions of an engine are named: each of its templates may have one, and a status has its bounds.
@@ -79,6 +87,7 @@ func (s *scope) invalid(reason, message, why string) {
 }
 
 func (s *scope) complete(v spatev1.Verdict, why string) {
+	concise(&v)
 	at := now()
 	s.run.Status.Phase, s.run.Status.CompletionTime, s.run.Status.Progress = spatev1.RunComplete, &at, nil
 	s.run.Status.Verdict, s.ended = &v, why

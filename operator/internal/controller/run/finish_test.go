@@ -113,7 +113,7 @@ func TestCountersThatContradictEachOtherMakeTheRunInvalid(t *testing.T) {
 	run.Spec.GeneratorTolerance = spatev1.GeneratorTolerance{Late: "0", TxDropped: "0", RxMissed: "0"}
 	run.Spec.Thresholds = []spatev1.Threshold{{Name: "t", Expression: "result.lost == 0"}}
 	s := &scope{r: &Reconciler{Memory: &snapshot.Memory{}}, run: run}
-	s.finish(stats, &snapshot.Facts{})
+	must(t, s.finish(t.Context(), stats, &snapshot.Facts{}))
 	s.conditions()
 	if v := run.Status.Verdict; v.Outcome != spatev1.VerdictInvalid || len(v.Thresholds) != 1 || !v.Thresholds[0].Met {
 		t.Errorf("%+v", v)
@@ -150,7 +150,7 @@ func TestALinkThatWasDownIsToldOnceAndInTheVerdict(t *testing.T) {
 		s.measure(stats, facts)
 	}
 	s.r = &Reconciler{Memory: &snapshot.Memory{}, Events: recorder, samples: map[types.UID]sample{}} // another operator takes over
-	s.finish(stats, facts)
+	must(t, s.finish(t.Context(), stats, facts))
 	if told := len(recorder.Events); told != 1 {
 		t.Errorf("%d events", told)
 	}

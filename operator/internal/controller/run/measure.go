@@ -44,6 +44,7 @@ func (s *scope) measure(stats []*enginev1.WatchStatsResponse, facts *snapshot.Fa
 	result := resultOf(stats, facts, s.run)
 	current := sampleOf(stats)
 	result.Streams, result.Templates, result.Groups = nil, nil, nil
+	result, _ = bounded(result, roomOf(s.run))
 	s.run.Status.Result = &result
 	at := now()
 	progress := &spatev1.RunProgress{UpdatedAt: &at, TimeLeft: s.timeLeft(), LossRatio: result.LossRatio}

@@ -83,7 +83,7 @@ func TestRecordsThatAreLostAreNamedAndChangeNoVerdict(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			run, recorder := recordingRun(), events.NewFakeRecorder(1)
 			s := &scope{r: &Reconciler{Memory: &snapshot.Memory{}, Events: recorder}, run: run}
-			s.finish(c.stats, &snapshot.Facts{})
+			must(t, s.finish(t.Context(), c.stats, &snapshot.Facts{}))
 			s.conditions()
 			recorded := meta.FindStatusCondition(run.Status.Conditions, spatev1.ConditionRecorded)
 			if recorded.Status != c.status || recorded.Reason != c.reason || recorded.Message != c.message {
@@ -124,7 +124,7 @@ func TestThresholdsMayAskForRecords(t *testing.T) {
 	run := recordingRun()
 	run.Spec.Thresholds = []spatev1.Threshold{{Name: "recorded", Expression: "result.records.filesNotWritten == 0"}, {Name: "none-dropped", Expression: "result.records.dropped == 0 && result.records.written == 100"}}
 	s := &scope{r: &Reconciler{Memory: &snapshot.Memory{}}, run: run}
-	s.finish(recording(0, file("r-0.parquet", 100, 0, ""), file("r-1.parquet", 0, 0, "read-only file system")), &snapshot.Facts{})
+	must(t, s.finish(t.Context(), recording(0, file("r-0.parquet", 100, 0, ""), file("r-1.parquet", 0, 0, "read-only file system")), &snapshot.Facts{}))
 	v := run.Status.Verdict
 	if v.Outcome != spatev1.VerdictFailed || v.Thresholds[0].Met || !v.Thresholds[1].Met || v.Reasons[0].Reason != spatev1.ReasonThresholdMissed || v.Reasons[1].Reason != spatev1.ReasonRecordsNotWritten {
 		t.Errorf("%+v", v)
@@ -135,7 +135,7 @@ func TestThresholdsMayAskThatSomebodyReads(t *testing.T) {
 	run := recordingRun()
 	run.Spec.Thresholds = []spatev1.Threshold{{Name: "read", Expression: "result.records.untold == 0"}, {Name: "some", Expression: "result.records.told == 120"}}
 	s := &scope{r: &Reconciler{Memory: &snapshot.Memory{}}, run: run}
-	s.finish(recording(0, noFile(100, 7), noFile(20, 0)), &snapshot.Facts{})
+	must(t, s.finish(t.Context(), recording(0, noFile(100, 7), noFile(20, 0)), &snapshot.Facts{}))
 	if v := run.Status.Verdict; v.Outcome != spatev1.VerdictFailed || v.Thresholds[0].Met || !v.Thresholds[1].Met {
 		t.Errorf("%+v", v)
 	}

@@ -57,8 +57,7 @@ func (s *scope) underWay(ctx context.Context) (time.Duration, error) {
 	s.measure(stats, facts)
 	phase, ended := phaseOf(stats)
 	if ended {
-		s.finish(stats, facts)
-		return 0, nil
+		return 0, s.finish(ctx, stats, facts)
 	}
 	if s.run.Status.Phase = phase; phase == spatev1.RunWarmingUp {
 		s.run.Status.Phase = s.firstPhase()

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package run
+
+// This file answers: what of a result has the status room for, and where is the whole?
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/controller/snapshot"
+)
+
+const (
+	// resultRoom is what a status has for a result at most, as JSON.
+	resultRoom = 256 << 10
+	// objectRoom is what a run's spec and three times its result may take: the names of all fields are among the managed ones again. The
+	// rest of the 1.5 MiB that etcd takes is for all else.
+	objectRoom = 1 << 20
+)
+
+// roomOf a run's status for its result.
+func roomOf(run *spatev1.TrafficRun) int {
+	return min(resultRoom, max((objectRoom-size(run.Spec))/3, 0))
+}
+
+// bounded gives what of a result the room is enough for: all of it, or the first entries of each list, which may take a quarter, with
+// how many there are of those that have more.
+func bounded(whole spatev1.RunResult, room int) (spatev1.RunResult, []spatev1.TruncatedList) {
+	if size(whole) <= room {
+		return whole, nil
+	}
+	listRoom := room / 4
+	var truncated []spatev1.TruncatedList
+	note := func(list string, kept, total int) {
+		if kept < total {
+			truncated = append(truncated, spatev1.TruncatedList{List: list, Kept: int32(kept), Total: int32(total)})
+		}
+	}
+	part := whole
+	part.Streams = firstOf(whole.Streams, listRoom)
+	note("streams", len(part.Streams), len(whole.Streams))
+	part.Templates = firstOf(whole.Templates, listRoom)
+	note("templates", len(part.Templates), len(whole.Templates))
+	part.Groups = firstOf(whole.Groups, listRoom)
+	note("groups", len(part.Groups), len(whole.Groups))
+	kept, total := 0, 0
+	part.Receivers = append([]spatev1.ReceiverResult(nil), whole.Receivers...)
+	for i := range part.Receivers {
+		r := &part.Receivers[i]
+		total += len(r.Workers)
+		r.Workers = firstOf(r.Workers, listRoom/len(part.Receivers))
+		kept += len(r.Workers)
+	}
+	note("receivers.workers", kept, total)
+	return part, truncated
+}
+
+// firstOf gives as many of the first as take no more than the room.
+func firstOf[T any](all []T, room int) []T {
+	for i := range all {
+		if room -= size(all[i]) + len(","); room < 0 {
+			return all[:i:i]
+		}
+	}
+	return all
+}
+
+// size as JSON.
+func size(value any) int {
+	text, err := json.Marshal(value)
+	if err != nil {
+		panic(err) // numbers, strings and lists of them always marshal
+	}
+	return len(text)
+}
+
+// settle puts the final result into the status, and the whole of a large one beside the run. It gives what is lost of it, if anything.
+func (s *scope) settle(ctx context.Context, whole spatev1.RunResult) (lost string, err error) {
+	part, truncated := bounded(whole, roomOf(s.run))
+	if len(truncated) > 0 {
+		details, err := snapshot.SaveResult(ctx, s.r.Client, s.run, &whole)
+		if err != nil && !snapshot.Refused(err) {
+			return "", err // tried again: the engines still have it
+		}
+		if err != nil {
+			details = &spatev1.ResultDetails{Problem: shortened(err.Error(), longestText)}
+		}
+		details.Truncated, part.Details = truncated, details
+		if details.Problem != "" {
+			lost = fmt.Sprintf("the status has %s, and the rest of the result is lost: %s", details.Has(), details.Problem)
+		}
+	}
+	s.run.Status.Result = &part
+	return lost, nil
+}
+
+// longestText is the most that a text of a verdict has. A threshold's message has the values that it read, which may be all of a result.
+const longestText = 2 << 10
+
+// shortened cuts a text at the end of a character.
+func shortened(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "..."
+}
+
+// concise shortens the texts of a verdict.
+func concise(v *spatev1.Verdict) {
+	for i := range v.Reasons {
+		v.Reasons[i].Message = shortened(v.Reasons[i].Message, longestText)
+	}
+	for i := range v.Thresholds {
+		v.Thresholds[i].Message = shortened(v.Thresholds[i].Message, longestText)
+	}
+}

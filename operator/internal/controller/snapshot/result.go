@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package snapshot
+
+// This file answers: how is a result kept that a status has no room for?
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+)
+
+// keyResult holds a part of a result as JSON, after gzip.
+const keyResult = "result.json.gz"
+
+// SaveResult keeps the whole result of a run beside it, and gives where it is. The same result comes into the same places.
+func SaveResult(ctx context.Context, c client.Client, run *spatev1.TrafficRun, result *spatev1.RunResult) (*spatev1.ResultDetails, error) {
+	place := place{client: c, owner: run, run: run.Name, what: "result", key: keyResult}
+	kept, err := place.save(ctx, func(w io.Writer) error { return json.NewEncoder(w).Encode(result) })
+	if err != nil {
+		return nil, err
+	}
+	return &spatev1.ResultDetails{Digest: kept.digest, Bytes: kept.bytes, Chunks: kept.chunks}, nil
+}
+
+// Refused tells whether an attempt to keep something fails however often it is made, such as by a quota.
+func Refused(err error) bool {
+	var taken *takenError
+	return errors.As(err, &taken) || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err)
+}
+
+// LoadResult gives the whole result of a run: that of its status, or what is kept beside it where the status has only a part.
+func LoadResult(ctx context.Context, c client.Reader, run *spatev1.TrafficRun) (*spatev1.RunResult, error) {
+	result := run.Status.Result
+	if result == nil || result.Details == nil {
+		return result, nil
+	}
+	if problem := result.Details.Problem; problem != "" {
+		return nil, &LostError{"the whole result was not kept: " + problem}
+	}
+	d := result.Details
+	text, err := kept{d.Digest, d.Bytes, d.Chunks}.load(ctx, c, run.Namespace, "result", keyResult)
+	if err != nil {
+		return nil, err
+	}
+	whole := &spatev1.RunResult{}
+	if err := json.Unmarshal(text, whole); err != nil {
+		return nil, &LostError{fmt.Sprintf("the result in the run's ConfigMaps cannot be read: %v", err)}
+	}
+	return whole, nil
+}
