@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	spatev1 "spate.dev/operator/api/v1alpha1"
 	"spate.dev/operator/internal/controller/run"
@@ -58,12 +59,14 @@ func (r *Reconciler) orphans(ctx context.Context, g *spatev1.TrafficGenerator, p
 			}
 		}
 	}
-	if !slices.ContainsFunc(found, func(o orphan) bool { return o.gone }) {
-		return found, nil
-	}
-	there, err := r.names(ctx)
-	if err != nil {
-		return nil, err
+	there := map[string]bool{}
+	for _, o := range found {
+		if _, asked := there[o.id]; o.gone && !asked {
+			var err error
+			if there[o.id], err = r.exists(ctx, o.id); err != nil {
+				return nil, err
+			}
+		}
 	}
 	return slices.DeleteFunc(found, func(o orphan) bool { return o.gone && there[o.id] }), nil
 }
@@ -78,16 +81,13 @@ func (r *Reconciler) runsOn(ctx context.Context, g *spatev1.TrafficGenerator) (m
 	return ended, err
 }
 
-// names of all runs that the API server has now: what the cache has not may be another operator's, which has just led.
-func (r *Reconciler) names(ctx context.Context) (map[string]bool, error) {
+// exists tells whether the API server has a run of that id now, in any namespace: what the cache has not may be another operator's, which
+// has just led. A run's id is its name.
+func (r *Reconciler) exists(ctx context.Context, id string) (bool, error) {
 	var list metav1.PartialObjectMetadataList
 	list.SetGroupVersionKind(spatev1.GroupVersion.WithKind("TrafficRunList"))
-	err := r.Live.List(ctx, &list)
-	there := map[string]bool{}
-	for _, object := range list.Items {
-		there[object.Name] = true // a run's id is its name
-	}
-	return there, err
+	err := r.Live.List(ctx, &list, client.MatchingFields{metav1.ObjectNameField: id})
+	return len(list.Items) > 0, err
 }
 
 // dismiss stops the orphans, makes engines forget those that no TrafficRun stands for, and returns what the generator waits for: while
