@@ -89,6 +89,9 @@ func TestALargeResultIsKeptWholeBesideASmallStatus(t *testing.T) {
 	if r.Status.Verdict.Outcome != spatev1.VerdictPassed {
 		t.Errorf("%+v", r.Status.Verdict)
 	}
+	if r.Status.Result == nil {
+		t.Fatal("no result")
+	}
 	stored, err := json.Marshal(r) // with its managed fields, as the API server keeps it
 	must(t, err)
 	result := r.Status.Result
