@@ -52,19 +52,25 @@ func (c *Client) Clock(ctx context.Context) (ahead, margin time.Duration, info *
 	return time.Unix(0, info.NowNs).Sub(before.Add(margin)), margin, info, nil
 }
 
-// Prepare sends a plan, given as its encoded bytes.
-func (c *Client) Prepare(ctx context.Context, runID string, plan []byte) (*enginev1.PrepareResponse, error) {
+// Prepare sends a plan, given as its encoded bytes in parts that follow each other.
+func (c *Client) Prepare(ctx context.Context, runID string, parts ...[]byte) (*enginev1.PrepareResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, prepareTimeout)
 	defer cancel()
 	stream, err := c.rpc.Prepare(ctx)
 	if err != nil {
 		return nil, explain(err)
 	}
-	digest := sha256.Sum256(plan)
-	header := &enginev1.PrepareHeader{RunId: runID, TotalBytes: uint64(len(plan)), Digest: digest[:]}
+	sum, total := sha256.New(), 0
+	for _, part := range parts {
+		sum.Write(part)
+		total += len(part)
+	}
+	header := &enginev1.PrepareHeader{RunId: runID, TotalBytes: uint64(total), Digest: sum.Sum(nil)}
 	err = stream.Send(&enginev1.PrepareRequest{Part: &enginev1.PrepareRequest_Header{Header: header}})
-	for rest := bytes.NewBuffer(plan); err == nil && rest.Len() > 0; {
-		err = stream.Send(&enginev1.PrepareRequest{Part: &enginev1.PrepareRequest_Chunk{Chunk: rest.Next(chunkSize)}})
+	for _, part := range parts {
+		for rest := bytes.NewBuffer(part); err == nil && rest.Len() > 0; {
+			err = stream.Send(&enginev1.PrepareRequest{Part: &enginev1.PrepareRequest_Chunk{Chunk: rest.Next(chunkSize)}})
+		}
 	}
 	if err != nil && !errors.Is(err, io.EOF) { // EOF: the engine has answered already; CloseAndRecv tells what
 		return nil, explain(err)

@@ -79,7 +79,7 @@ func TestAPlanGoesInChunksAndViolationsComeBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	plan := bytes.Repeat([]byte("0123456789"), 300_000)
-	_, err = c.Prepare(t.Context(), "run", plan)
+	_, err = c.Prepare(t.Context(), "run", plan[:1_234_567], plan[1_234_567:])
 	var e *Error
 	if !asError(err, &e) || e.Code != codes.InvalidArgument || e.Error() != "streams[3].packet.frame: is 10 bytes long: must be 60 at least" {
 		t.Errorf("error %v", err)

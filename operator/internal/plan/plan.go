@@ -74,9 +74,10 @@ func (r *Resolved) eachStream(visit func(at int, e *entry, copied int)) {
 	}
 }
 
-// ForEngine appends to a run's encoded plan what is of engine `index` of `count` alone: encoded messages that follow each other are
-// merged, so a plan that is large is not decoded for it. records is the folder of the plan's Stateful.records, empty without files.
-func ForEngine(encoded []byte, runID, records string, index, count uint32) ([]byte, error) {
+// ForEngine gives what is of engine `index` of `count` alone, to be appended to a run's encoded plan: encoded messages that follow each
+// other are merged, so a plan that is large is neither decoded nor copied for it. records is the folder of the plan's Stateful.records,
+// empty without files.
+func ForEngine(runID, records string, index, count uint32) ([]byte, error) {
 	own := &enginev1.Plan{Share: &enginev1.Share{Index: index, Count: count}}
 	if records != "" {
 		own.Stateful = &enginev1.Stateful{Records: &enginev1.Records{Path: recordsFile(records, runID, index)}}
@@ -85,7 +86,7 @@ func ForEngine(encoded []byte, runID, records string, index, count uint32) ([]by
 	if err != nil {
 		return nil, fmt.Errorf("encode the share of engine %d of run %s: %w", index, runID, err)
 	}
-	return slices.Concat(encoded, bytes), nil
+	return bytes, nil
 }
 
 // Encode gives a plan's bytes, the same for the same plan, and their SHA-256.

@@ -59,11 +59,11 @@ func ofEngine(t *testing.T, plan *enginev1.Plan, index, count uint32) *enginev1.
 	if err != nil {
 		t.Fatal(err)
 	}
-	bytes, err := ForEngine(encoded, plan.RunId, plan.GetStateful().GetRecords().GetPath(), index, count)
+	share, err := ForEngine(plan.RunId, plan.GetStateful().GetRecords().GetPath(), index, count)
 	if err != nil {
 		t.Fatal(err)
 	}
-	own, err := Decode(bytes)
+	own, err := Decode(append(encoded, share...))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,8 +6,12 @@
 package plan
 
 import (
+	"bufio"
+	"bytes"
+	"errors"
 	"fmt"
 	"io"
+	"math"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
@@ -79,38 +83,103 @@ func (w *writer) write(message *enginev1.Plan) {
 // streamsField is the number of Plan.streams.
 const streamsField protowire.Number = 6
 
-// DecodeOutline reads an encoded plan but for the bytes of frames: all have their length, and are zero.
-func DecodeOutline(encoded []byte) (*enginev1.Plan, error) {
+// BrokenError says that what was read is no encoded plan.
+type BrokenError struct{ why error }
+
+func (e *BrokenError) Error() string { return fmt.Sprintf("decode a plan: %v", e.why) }
+
+// Unwrap gives what is wrong.
+func (e *BrokenError) Unwrap() error { return e.why }
+
+// ReadOutline reads an encoded plan but for the bytes of frames: all have their length, and are zero. No more than a stream, payload or
+// template is in memory beside what it gives. The errors of reading are given as they are.
+func ReadOutline(r io.Reader) (*enginev1.Plan, error) {
+	in := bufio.NewReaderSize(r, 64<<10)
 	outline := &enginev1.Plan{}
 	var zeros []byte
-	for len(encoded) > 0 {
-		number, kind, length := protowire.ConsumeTag(encoded)
-		if length < 0 {
-			return nil, fmt.Errorf("decode a plan: %w", protowire.ParseError(length))
+	var field bytes.Buffer
+	for {
+		field.Reset()
+		number, err := readField(in, &field)
+		if errors.Is(err, io.EOF) {
+			return outline, nil
 		}
-		value := protowire.ConsumeFieldValue(number, kind, encoded[length:])
-		if value < 0 {
-			return nil, fmt.Errorf("decode a plan: %w", protowire.ParseError(value))
+		if err != nil {
+			return nil, err
+		}
+		if number != streamsField {
+			if err := (proto.UnmarshalOptions{Merge: true}).Unmarshal(field.Bytes(), outline); err != nil {
+				return nil, &BrokenError{err}
+			}
+			continue
 		}
 		one := &enginev1.Plan{}
-		field := encoded[:length+value]
-		if number == streamsField {
-			if err := proto.Unmarshal(field, one); err != nil {
-				return nil, fmt.Errorf("decode a plan: %w", err)
-			}
-			for _, s := range one.Streams {
-				if frame := len(s.GetPacket().GetFrame()); frame > 0 {
-					if frame > len(zeros) {
-						zeros = make([]byte, frame)
-					}
-					s.Packet.Frame = zeros[:frame:frame]
-				}
-			}
-			outline.Streams = append(outline.Streams, one.Streams...)
-		} else if err := (proto.UnmarshalOptions{Merge: true}).Unmarshal(field, outline); err != nil {
-			return nil, fmt.Errorf("decode a plan: %w", err)
+		if err := proto.Unmarshal(field.Bytes(), one); err != nil {
+			return nil, &BrokenError{err}
 		}
-		encoded = encoded[length+value:]
+		for _, s := range one.Streams {
+			if frame := len(s.GetPacket().GetFrame()); frame > 0 {
+				if frame > len(zeros) {
+					zeros = make([]byte, frame)
+				}
+				s.Packet.Frame = zeros[:frame:frame]
+			}
+		}
+		outline.Streams = append(outline.Streams, one.Streams...)
 	}
-	return outline, nil
+}
+
+// readField copies the next field of a message, with its tag; io.EOF where there is none. Of a field that is none of bytes it copies all
+// that is left: those of plans are few and small.
+func readField(in *bufio.Reader, into *bytes.Buffer) (protowire.Number, error) {
+	tag, err := readVarint(in, into)
+	if err != nil {
+		if errors.Is(err, io.EOF) && into.Len() > 0 {
+			err = &BrokenError{io.ErrUnexpectedEOF}
+		}
+		return 0, err
+	}
+	number, kind := protowire.DecodeTag(tag)
+	switch kind {
+	case protowire.VarintType:
+		_, err = readVarint(in, into)
+	case protowire.Fixed32Type:
+		_, err = io.CopyN(into, in, 4)
+	case protowire.Fixed64Type:
+		_, err = io.CopyN(into, in, 8)
+	case protowire.BytesType:
+		var length uint64
+		if length, err = readVarint(in, into); err == nil {
+			_, err = io.CopyN(into, in, int64(min(length, math.MaxInt64)))
+		}
+	default:
+		_, err = into.ReadFrom(in)
+	}
+	if errors.Is(err, io.EOF) {
+		err = &BrokenError{io.ErrUnexpectedEOF}
+	}
+	return number, err
+}
+
+// readVarint reads a number of 64 bits and copies it as it is written. io.EOF where there is nothing.
+func readVarint(in *bufio.Reader, into *bytes.Buffer) (uint64, error) {
+	start := into.Len()
+	for {
+		next, err := in.ReadByte()
+		if err != nil {
+			return 0, err
+		}
+		into.WriteByte(next)
+		if next < 0x80 {
+			break
+		}
+		if into.Len()-start > 10 {
+			break // the decoder says what is wrong
+		}
+	}
+	value, length := protowire.ConsumeVarint(into.Bytes()[start:])
+	if length < 0 {
+		return 0, &BrokenError{protowire.ParseError(length)}
+	}
+	return value, nil
 }

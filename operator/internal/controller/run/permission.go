@@ -97,11 +97,7 @@ func (s *scope) beyond(ctx context.Context) (string, error) {
 		equality.Semantic.DeepEqual(now.AllowedPorts, then.AllowedPorts) && (now.MaxRate == "" || then.MaxRate != "") {
 		return "", nil
 	}
-	bytes, err := snapshot.Load(ctx, s.r.Memory.Reader, s.run)
-	if err != nil {
-		return "", err
-	}
-	p, err := plan.Decode(bytes)
+	p, err := s.r.Memory.Whole(ctx, s.run)
 	if err != nil {
 		return "", err
 	}

@@ -5,6 +5,7 @@ package run
 // This file answers: how do all engines come to hold the plan, and to start at one instant?
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -24,8 +25,10 @@ import (
 )
 
 const (
-	// startMargin is the time from the decision to start to the start: all engines must have heard of it by then.
-	startMargin = 500 * time.Millisecond
+	// startMargin is the time from the decision to start to the start, beside that of some looks at the engines: all of them must have
+	// heard of it by then.
+	startMargin   = 500 * time.Millisecond
+	marginPerLook = 4
 	// clockTolerance is how far an engine's clock may be from the operator's. More, and the start would have passed
 	// there, or be far off. Between engines it shifts what they send against each other, and spoils no count.
 	clockTolerance = 200 * time.Millisecond
@@ -35,8 +38,11 @@ const (
 
 // held is what an engine answered while it was being prepared.
 type held struct {
+	// info of the run; nil if the engine does not hold it.
 	info  *enginev1.RunInfo
 	ports []*enginev1.PortStats
+	// others are the runs that it holds instead.
+	others []*enginev1.RunInfo
 }
 
 // preparing sends the plan to all engines, settles the instant of the start, and starts them. The instant is written
@@ -52,26 +58,25 @@ func (s *scope) preparing(ctx context.Context) (time.Duration, error) {
 		s.invalid(spatev1.ReasonPodLost, s.lost, "")
 		return 0, nil
 	}
-	bytes, err := snapshot.Load(ctx, s.r.Memory.Reader, s.run)
-	if err != nil {
-		return s.refused(ctx, []error{err})
-	}
 	facts, err := s.r.Memory.Of(ctx, s.run)
 	if err != nil {
 		return s.refused(ctx, []error{err})
 	}
-	holds := make([]held, len(s.pods))
+	holds, began := make([]held, len(s.pods)), time.Now()
 	errs := s.each(ctx, func(i int, pod *corev1.Pod, c *engine.Client) (err error) {
-		holds[i], err = s.prepare(ctx, i, pod, c, bytes, facts.Records)
+		holds[i], err = s.look(ctx, pod, c)
 		return err
 	})
 	if errors.Join(errs...) != nil {
 		return s.refused(ctx, errs)
 	}
+	if slices.ContainsFunc(holds, func(h held) bool { return h.info == nil }) {
+		return s.hand(ctx, holds, facts.Records)
+	}
 	instant, anyStarted := s.instant(holds)
 	if instant.IsZero() {
 		s.run.Status.PortBaseline = s.baseline(holds)
-		at := metav1.NewMicroTime(time.Now().Add(startMargin))
+		at := metav1.NewMicroTime(time.Now().Add(startMargin + marginPerLook*time.Since(began)))
 		s.run.Status.StartedAt = &at
 		return time.Millisecond, nil
 	}
@@ -97,8 +102,8 @@ func (s *scope) preparing(ctx context.Context) (time.Duration, error) {
 	return time.Millisecond, nil
 }
 
-// prepare makes one engine hold its share of the plan, if it does not yet.
-func (s *scope) prepare(ctx context.Context, index int, pod *corev1.Pod, c *engine.Client, bytes []byte, records string) (held, error) {
+// look finds out whether an engine holds the run, and if not, whether it can take it.
+func (s *scope) look(ctx context.Context, pod *corev1.Pod, c *engine.Client) (held, error) {
 	ahead, margin, info, err := c.Clock(ctx)
 	if err != nil {
 		return held{}, fmt.Errorf("pod %s: %w", pod.Name, err)
@@ -118,33 +123,58 @@ func (s *scope) prepare(ctx context.Context, index int, pod *corev1.Pod, c *engi
 			return held{info: stats.Run, ports: stats.Ports}, nil
 		}
 	}
-	if err := s.free(ctx, pod, info.Runs); err != nil {
-		return held{}, err
+	return held{others: info.Runs}, s.free(ctx, pod, info.Runs)
+}
+
+// turnPause is when a run whose turn it is not asks again.
+const turnPause = 200 * time.Millisecond
+
+// hand gives the plan to the engines that do not hold it. Of large plans there is one in memory at a time, for all its engines.
+func (s *scope) hand(ctx context.Context, holds []held, records string) (time.Duration, error) {
+	if s.run.Spec.Snapshot.Bytes > snapshot.Large {
+		leave, ok := s.r.large.Enter(s.run.Namespace, s.run.UID)
+		if !ok {
+			return turnPause, nil
+		}
+		defer leave()
 	}
-	share, err := plan.ForEngine(bytes, s.run.Spec.RunID, records, uint32(index), uint32(len(s.pods)))
+	encoded, err := snapshot.Load(ctx, s.r.Memory.Reader, s.run)
 	if err != nil {
-		return held{}, err
+		return s.refused(ctx, []error{err})
+	}
+	errs := s.each(ctx, func(i int, pod *corev1.Pod, c *engine.Client) error {
+		if holds[i].info != nil {
+			return nil
+		}
+		return s.prepare(ctx, i, pod, c, holds[i].others, encoded, records)
+	})
+	if errors.Join(errs...) != nil {
+		return s.refused(ctx, errs)
+	}
+	return time.Millisecond, nil
+}
+
+// prepare makes one engine hold its share of the plan.
+func (s *scope) prepare(ctx context.Context, index int, pod *corev1.Pod, c *engine.Client, others []*enginev1.RunInfo, encoded []byte, records string) error {
+	share, err := plan.ForEngine(s.run.Spec.RunID, records, uint32(index), uint32(len(s.pods)))
+	if err != nil {
+		return err
 	}
 	secrets, err := s.r.Memory.Secrets(ctx, s.run)
 	if err != nil {
-		return held{}, err
+		return err
 	}
-	share = append(share, secrets...)
-	if err := makeRoom(ctx, c, info.Runs); err != nil {
-		return held{}, fmt.Errorf("pod %s: %w", pod.Name, err)
+	if err := makeRoom(ctx, c, others); err != nil {
+		return fmt.Errorf("pod %s: %w", pod.Name, err)
 	}
-	prepared, err := c.Prepare(ctx, s.run.Spec.RunID, share)
+	prepared, err := c.Prepare(ctx, s.run.Spec.RunID, encoded, share, secrets)
 	if err != nil {
-		return held{}, s.explain(pod, bytes, err)
+		return s.explain(pod, encoded, err)
 	}
 	for _, note := range prepared.Warnings { // worth knowing; what would spoil the run is refused
-		s.r.Events.Eventf(s.run, pod, corev1.EventTypeNormal, "PlanNote", "Prepare", "pod %s: %s", pod.Name, s.origin(bytes).Line(note))
+		s.r.Events.Eventf(s.run, pod, corev1.EventTypeNormal, "PlanNote", "Prepare", "pod %s: %s", pod.Name, s.origin(encoded).Line(note))
 	}
-	stats, err := c.Stats(ctx, s.run.Spec.RunID)
-	if err != nil {
-		return held{}, fmt.Errorf("pod %s: %w", pod.Name, err)
-	}
-	return held{info: stats.Run, ports: stats.Ports}, nil
+	return nil
 }
 
 // occupied is the error of an engine that executes a run which nobody follows; its generator stops it.
@@ -193,12 +223,12 @@ type refusal struct{ reason, message string }
 func (r *refusal) Error() string { return r.message }
 
 // explain tells an engine's complaint about its plan by the fields that the plan was made of.
-func (s *scope) explain(pod *corev1.Pod, bytes []byte, err error) error {
+func (s *scope) explain(pod *corev1.Pod, encoded []byte, err error) error {
 	var e *engine.Error
 	if engine.Unreachable(err) || !errors.As(err, &e) {
 		return fmt.Errorf("pod %s: %w", pod.Name, err)
 	}
-	origin := s.origin(bytes)
+	origin := s.origin(encoded)
 	told := []string{origin.Words(e.Message)}
 	if len(e.Violations) > 0 {
 		told = nil
@@ -210,8 +240,8 @@ func (s *scope) explain(pod *corev1.Pod, bytes []byte, err error) error {
 }
 
 // origin of the run's plan; that of an empty one where it cannot be read.
-func (s *scope) origin(bytes []byte) plan.Origin {
-	p, err := plan.DecodeOutline(bytes)
+func (s *scope) origin(encoded []byte) plan.Origin {
+	p, err := plan.ReadOutline(bytes.NewReader(encoded))
 	if err != nil {
 		p = nil
 	}

@@ -226,11 +226,7 @@ func inForce(stats []*enginev1.WatchStatsResponse, want *enginev1.Ratio) bool {
 
 // adjust works out what is asked of the run, or a refusal if limits or the other runs of the generator forbid it.
 func (s *scope) adjust(ctx context.Context, want asked) (plan.Live, error) {
-	bytes, err := snapshot.Load(ctx, s.r.Memory.Reader, s.run)
-	if err != nil {
-		return plan.Live{}, err
-	}
-	p, err := plan.Decode(bytes)
+	p, err := snapshot.Outline(ctx, s.r.Memory.Reader, s.run)
 	if err != nil {
 		return plan.Live{}, err
 	}

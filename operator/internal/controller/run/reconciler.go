@@ -26,6 +26,7 @@ import (
 	spatev1 "spate.dev/operator/api/v1alpha1"
 	"spate.dev/operator/internal/controller/kstatus"
 	"spate.dev/operator/internal/controller/snapshot"
+	"spate.dev/operator/internal/controller/turn"
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/podspec"
 )
@@ -42,6 +43,8 @@ type Reconciler struct {
 	Events  events.EventRecorder
 	Engines *engine.Pool
 	Memory  *snapshot.Memory
+
+	large turn.Lane // for runs whose large plans are given to engines
 
 	mu      sync.Mutex
 	samples map[types.UID]sample

@@ -6,11 +6,13 @@ package snapshot
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"hash"
 	"io"
 
 	corev1 "k8s.io/api/core/v1"
@@ -134,42 +136,88 @@ func (c *counter) Write(bytes []byte) (int, error) {
 	return len(bytes), nil
 }
 
-// load reads what was saved and checks that it is the same.
-func (k kept) load(ctx context.Context, c client.Reader, namespace, what, packedKey string) ([]byte, error) {
-	held, packed := []byte(nil), false
-	for _, ref := range k.chunks {
-		object := &corev1.ConfigMap{}
-		err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: string(ref.ConfigMapName)}, object)
-		if apierrors.IsNotFound(err) {
-			return nil, &LostError{fmt.Sprintf("ConfigMap %s with the run's %s is gone", ref.ConfigMapName, what)}
-		}
-		if err != nil {
-			return nil, err
-		}
-		held, packed = append(held, object.BinaryData[ref.Key]...), ref.Key == packedKey
+// open gives what was saved as it is read: no more of it than a chunk is in memory. It ends in a LostError where it is not the same.
+func (k kept) open(ctx context.Context, c client.Reader, namespace, what, packedKey string) io.Reader {
+	chunks := &chunkReader{ctx: ctx, client: c, namespace: namespace, what: what, chunks: k.chunks}
+	r := &checked{kept: k, what: what, packed: chunks, sum: sha256.New()}
+	if len(k.chunks) > 0 && k.chunks[0].Key != packedKey {
+		r.whole = chunks
 	}
-	whole, err := unpack(held, packed, k.bytes)
-	if err != nil {
-		return nil, &LostError{fmt.Sprintf("the %s in the run's ConfigMaps cannot be read: %v", what, err)}
-	}
-	if sum := sha256.Sum256(whole); hex.EncodeToString(sum[:]) != k.digest {
-		return nil, &LostError{fmt.Sprintf("the %s in the run's ConfigMaps is not what was saved: its digest differs", what)}
-	}
-	return whole, nil
+	return r
 }
 
-// unpack gives what has that many bytes as it was.
-func unpack(held []byte, packed bool, length int64) ([]byte, error) {
-	if !packed {
-		return held, nil
-	}
-	r, err := gzip.NewReader(bytes.NewReader(held))
-	if err != nil {
-		return nil, err
-	}
-	whole := bytes.NewBuffer(make([]byte, 0, length+1)) // and a byte to see the end
-	if _, err := io.Copy(whole, io.LimitReader(r, length+1)); err != nil {
+// load reads what was saved at once.
+func (k kept) load(ctx context.Context, c client.Reader, namespace, what, packedKey string) ([]byte, error) {
+	whole := bytes.NewBuffer(make([]byte, 0, k.bytes+bytes.MinRead)) // with room to see the end
+	if _, err := whole.ReadFrom(k.open(ctx, c, namespace, what, packedKey)); err != nil {
 		return nil, err
 	}
 	return whole.Bytes(), nil
+}
+
+// chunkReader reads one chunk after the other.
+type chunkReader struct {
+	ctx             context.Context //nolint:containedctx // of the reads that an io.Reader makes
+	client          client.Reader
+	namespace, what string
+	chunks          []spatev1.DataReference
+	rest            []byte
+	failed          error
+}
+
+func (r *chunkReader) Read(into []byte) (int, error) {
+	for len(r.rest) == 0 {
+		if r.failed != nil || len(r.chunks) == 0 {
+			return 0, cmp.Or(r.failed, io.EOF)
+		}
+		object, ref := &corev1.ConfigMap{}, r.chunks[0]
+		err := r.client.Get(r.ctx, client.ObjectKey{Namespace: r.namespace, Name: string(ref.ConfigMapName)}, object)
+		if apierrors.IsNotFound(err) {
+			err = &LostError{fmt.Sprintf("ConfigMap %s with the run's %s is gone", ref.ConfigMapName, r.what)}
+		}
+		r.chunks, r.rest, r.failed = r.chunks[1:], object.BinaryData[ref.Key], err
+	}
+	n := copy(into, r.rest)
+	r.rest = r.rest[n:]
+	return n, nil
+}
+
+// checked unpacks, and compares length and digest at the end.
+type checked struct {
+	kept   kept
+	what   string
+	packed *chunkReader
+	whole  io.Reader
+	sum    hash.Hash
+	read   int64
+}
+
+func (r *checked) Read(into []byte) (int, error) {
+	if r.whole == nil {
+		unpacked, err := gzip.NewReader(r.packed)
+		if err != nil {
+			return 0, r.lost(err)
+		}
+		r.whole = unpacked
+	}
+	n, err := r.whole.Read(into)
+	r.sum.Write(into[:n])
+	r.read += int64(n)
+	switch {
+	case r.read > r.kept.bytes:
+		return 0, &LostError{fmt.Sprintf("the %s in the run's ConfigMaps is not what was saved: it is longer", r.what)}
+	case err == io.EOF && hex.EncodeToString(r.sum.Sum(nil)) != r.kept.digest: //nolint:errorlint // an io.Reader's end is io.EOF itself
+		return 0, &LostError{fmt.Sprintf("the %s in the run's ConfigMaps is not what was saved: its digest differs", r.what)}
+	case err != nil && err != io.EOF: //nolint:errorlint // as above
+		return n, r.lost(err)
+	}
+	return n, err
+}
+
+// lost is an error of unpacking; one of reading stays what it is.
+func (r *checked) lost(err error) error {
+	if r.packed.failed != nil {
+		return r.packed.failed
+	}
+	return &LostError{fmt.Sprintf("the %s in the run's ConfigMaps cannot be read: %v", r.what, err)}
 }

@@ -47,6 +47,7 @@ type Memory struct {
 	// Live reads past the cache, which holds the operator's own Secrets only.
 	Live client.Reader
 
+	large sync.Mutex // held while a large plan is read
 	mu    sync.Mutex
 	known map[types.UID]*Facts
 }
@@ -59,13 +60,13 @@ func (m *Memory) Of(ctx context.Context, run *spatev1.TrafficRun) (*Facts, error
 	if known != nil && slices.Equal(known.changes, run.Status.Entries) {
 		return known, nil
 	}
-	bytes, err := Load(ctx, m.Reader, run)
+	if run.Spec.Snapshot.Bytes > Large {
+		m.large.Lock()
+		defer m.large.Unlock()
+	}
+	p, err := Outline(ctx, m.Reader, run)
 	if err != nil {
 		return nil, err
-	}
-	p, err := plan.DecodeOutline(bytes)
-	if err != nil {
-		return nil, &LostError{err.Error()}
 	}
 	planned, err := plan.ParseFactor(run.Spec.RateFactor)
 	if err != nil {
@@ -114,6 +115,19 @@ func (m *Memory) Of(ctx context.Context, run *spatev1.TrafficRun) (*Facts, error
 	}
 	m.known[run.UID] = facts
 	return facts, nil
+}
+
+// Whole gives a run's plan with all its frames.
+func (m *Memory) Whole(ctx context.Context, run *spatev1.TrafficRun) (*enginev1.Plan, error) {
+	if run.Spec.Snapshot.Bytes > Large {
+		m.large.Lock()
+		defer m.large.Unlock()
+	}
+	encoded, err := Load(ctx, m.Reader, run)
+	if err != nil {
+		return nil, err
+	}
+	return plan.Decode(encoded)
 }
 
 // nameOf gives the name that a stream is counted under: copies have that of their entry.

@@ -7,6 +7,7 @@ package snapshot
 
 import (
 	"context"
+	"errors"
 	"io"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/plan"
 )
 
 // keyPacked holds a part of the plan after gzip: the copies of a stream differ in a few bytes. Another key holds a part of
@@ -35,10 +38,27 @@ type LostError struct{ Message string }
 
 func (e *LostError) Error() string { return e.Message }
 
+// Large is a plan of which there is not to be more than one in memory at a time.
+const Large = 4 << 20
+
 // Load reads a run's plan and checks that it is what was saved.
 func Load(ctx context.Context, c client.Reader, run *spatev1.TrafficRun) ([]byte, error) {
+	return planOf(run).load(ctx, c, run.Namespace, "plan", keyPacked)
+}
+
+// Outline reads a run's plan but for the bytes of frames, and checks that it is what was saved.
+func Outline(ctx context.Context, c client.Reader, run *spatev1.TrafficRun) (*enginev1.Plan, error) {
+	outline, err := plan.ReadOutline(planOf(run).open(ctx, c, run.Namespace, "plan", keyPacked))
+	var broken *plan.BrokenError
+	if errors.As(err, &broken) {
+		return nil, &LostError{"the plan in the run's ConfigMaps cannot be read: " + err.Error()}
+	}
+	return outline, err
+}
+
+func planOf(run *spatev1.TrafficRun) kept {
 	s := run.Spec.Snapshot
-	return kept{s.Digest, s.Bytes, s.Chunks}.load(ctx, c, run.Namespace, "plan", keyPacked)
+	return kept{s.Digest, s.Bytes, s.Chunks}
 }
 
 // Adopt makes a run the owner of its chunks.

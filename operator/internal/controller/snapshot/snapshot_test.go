@@ -4,42 +4,110 @@ package snapshot
 
 import (
 	"bytes"
-	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
 	"maps"
+	"slices"
+	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
 )
 
-func pack(plan []byte) ([]byte, error) {
-	var out bytes.Buffer
-	w := gzip.NewWriter(&out)
-	if _, err := w.Write(plan); err != nil {
-		return nil, err
+// store has ConfigMaps by name.
+type store struct {
+	client.Client
+	chunks map[string][]byte
+	reads  int
+}
+
+func (s *store) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	chunk, there := s.chunks[key.Name]
+	if !there {
+		return apierrors.NewNotFound(schema.GroupResource{}, key.Name)
 	}
-	err := w.Close()
-	return out.Bytes(), err
+	s.reads++
+	into.(*corev1.ConfigMap).BinaryData = map[string][]byte{keyPacked: chunk, "plan": chunk}
+	return nil
+}
+
+func (s *store) Create(_ context.Context, object client.Object, _ ...client.CreateOption) error {
+	s.chunks[object.GetName()] = slices.Clone(object.(*corev1.ConfigMap).BinaryData[keyPacked])
+	return nil
+}
+
+func (s *store) Scheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	_ = spatev1.AddToScheme(scheme)
+	return scheme
 }
 
 func TestPlansArePackedAndComeBack(t *testing.T) {
-	plan := bytes.Repeat([]byte("the copies of a stream differ in a few bytes"), 10000)
-	packed, err := pack(plan)
-	if err != nil || len(packed) > len(plan)/50 {
-		t.Fatalf("%d bytes of %d, %v", len(packed), len(plan), err)
+	random := make([]byte, 3<<20) // no packer makes it smaller
+	state := uint64(1)
+	for i := range random {
+		state = state*6364136223846793005 + 1442695040888963407
+		random[i] = byte(state >> 56)
 	}
-	if back, err := unpack(packed, true, int64(len(plan))); err != nil || !bytes.Equal(back, plan) {
-		t.Errorf("%d bytes came back, %v", len(back), err)
-	}
-	if back, _ := unpack(plan, false, int64(len(plan))); !bytes.Equal(back, plan) {
-		t.Error("a plan that was not packed stays as it is")
-	}
-	if back, err := unpack(packed, true, 10); err == nil && len(back) > 11 {
-		t.Errorf("unpacks %d bytes where 10 were told", len(back))
-	}
-	for name, kept := range map[string][]byte{"cut": packed[:len(packed)/2], "other": []byte("hello"), "nothing": nil} {
-		if _, err := unpack(kept, true, int64(len(plan))); err == nil {
-			t.Errorf("%s is taken", name)
+	for name, c := range map[string]struct {
+		plan   []byte
+		chunks int
+	}{
+		"copies": {bytes.Repeat([]byte("the copies of a stream differ in a few bytes"), 100000), 1}, "captures": {random, 5},
+	} {
+		s := &store{chunks: map[string][]byte{}}
+		saved, err := Save(t.Context(), s, &spatev1.TrafficProfile{}, "r", func(w io.Writer) error { _, err := w.Write(c.plan); return err })
+		if err != nil || len(saved.Chunks) != c.chunks || saved.Bytes != int64(len(c.plan)) {
+			t.Fatalf("%s: %d chunks, %v", name, len(saved.Chunks), err)
 		}
+		run := &spatev1.TrafficRun{}
+		run.Spec.Snapshot = saved
+		if back, err := Load(t.Context(), s, run); err != nil || !bytes.Equal(back, c.plan) || s.reads != c.chunks {
+			t.Errorf("%s: %d bytes came back in %d reads, %v", name, len(back), s.reads, err)
+		}
+		for what, damage := range map[string]func(*spatev1.Snapshot){
+			"is longer":          func(s *spatev1.Snapshot) { s.Bytes-- },
+			"its digest differs": func(s *spatev1.Snapshot) { s.Digest = "0" + s.Digest[1:] + "0" },
+			"is gone": func(s *spatev1.Snapshot) {
+				s.Chunks = append(slices.Clip(s.Chunks), spatev1.DataReference{ConfigMapName: "other", Key: keyPacked})
+			},
+		} {
+			broken := run.DeepCopy()
+			damage(&broken.Spec.Snapshot)
+			var lost *LostError
+			if _, err := Load(t.Context(), s, broken); !errors.As(err, &lost) || !strings.Contains(err.Error(), what) {
+				t.Errorf("%s: %s: %v", name, what, err)
+			}
+		}
+		last := string(saved.Chunks[c.chunks-1].ConfigMapName)
+		s.chunks[last] = s.chunks[last][:len(s.chunks[last])/2]
+		var lost *LostError
+		if _, err := Load(t.Context(), s, run); !errors.As(err, &lost) {
+			t.Errorf("%s: half a chunk is taken: %v", name, err)
+		}
+		if _, err := Outline(t.Context(), s, run); !errors.As(err, &lost) {
+			t.Errorf("%s: half a chunk is taken: %v", name, err)
+		}
+	}
+}
+
+func TestPlansOfEarlierOperatorsAreReadAsTheyAre(t *testing.T) {
+	plan := []byte("not packed")
+	sum := sha256.Sum256(plan)
+	run := &spatev1.TrafficRun{}
+	run.Spec.Snapshot = spatev1.Snapshot{Bytes: int64(len(plan)), Digest: hex.EncodeToString(sum[:]), Chunks: []spatev1.DataReference{{ConfigMapName: "r-plan-0", Key: "plan"}}}
+	if back, err := Load(t.Context(), &store{chunks: map[string][]byte{"r-plan-0": plan}}, run); err != nil || !bytes.Equal(back, plan) {
+		t.Errorf("%q, %v", back, err)
 	}
 }
 
