@@ -79,6 +79,9 @@ const (
 	ReasonVersionMismatch = "VersionMismatch"
 	// ReasonPortDown: a port has no link.
 	ReasonPortDown = "PortDown"
+	// ReasonCheckFailed: whether engines would take a plan could not be found out, such as in time; the message says why, and when it is
+	// tried again. Nothing runs until then.
+	ReasonCheckFailed = "CheckFailed"
 	// ReasonNotAllowed: the operator is set up not to allow what is asked for; the message has the field and the remedy.
 	ReasonNotAllowed = "NotAllowed"
 	// ReasonNameTaken: an object that the generator needs has the name of one that is not its own; the message names both.

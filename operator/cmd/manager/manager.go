@@ -107,7 +107,7 @@ func addControllers(mgr ctrl.Manager, o *options) error {
 	if err := runs.Index(context.Background(), mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
-	compiler := engine.Compiler{Binary: o.engineBinary}
+	compiler := engine.Compiler{Binary: o.engineBinary, Limit: o.checkLimit}
 	images, err := o.engineImages()
 	if err != nil {
 		return err

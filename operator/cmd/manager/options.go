@@ -9,6 +9,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/go-logr/logr"
 	uberzap "go.uber.org/zap"
@@ -18,6 +19,7 @@ import (
 
 	"spate.dev/operator/internal/controller/generator"
 	"spate.dev/operator/internal/controller/profile"
+	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/pki"
 )
 
@@ -30,6 +32,7 @@ type options struct {
 	memoryLimit    string
 	inline         profile.InlineAllowed
 	engineBinary   string
+	checkLimit     time.Duration
 	podMonitors    bool
 	leaderElection bool
 	metricsAddress string
@@ -57,6 +60,8 @@ func parse(args []string) (*options, error) {
 	f.StringVar(&o.pullPolicy, "engine-image-pull-policy", string(corev1.PullIfNotPresent), "Always, IfNotPresent or Never")
 	f.StringVar(&o.engineBinary, "engine-binary", env("ENGINE_BINARY", "/usr/local/bin/spate-engine"),
 		"spate-engine, for trying plans before they are sent; nothing is tried where it is missing (env ENGINE_BINARY)")
+	f.DurationVar(&o.checkLimit, "plan-check-limit", engine.DefaultLimit,
+		"how long trying a plan may take; a profile whose plan takes longer is not run, says so, and is tried again")
 	f.BoolVar(&o.podMonitors, "pod-monitors", true, "make a PodMonitor for each generator where the cluster knows the kind")
 	f.BoolVar(&o.leaderElection, "leader-elect", true, "work only while holding the lease, so that replicas may stand by")
 	f.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080",
@@ -98,6 +103,9 @@ func (o *options) validate() error {
 	case corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever:
 	default:
 		return fmt.Errorf("--engine-image-pull-policy %q: must be Always, IfNotPresent or Never", o.pullPolicy)
+	}
+	if o.checkLimit <= 0 {
+		return fmt.Errorf("--plan-check-limit %s: must be more than 0", o.checkLimit)
 	}
 	if _, err := o.memory(); err != nil {
 		return fmt.Errorf("--memory-limit %q: %w", o.memoryLimit, err)

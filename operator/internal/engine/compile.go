@@ -7,6 +7,7 @@ package engine
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -29,10 +30,19 @@ import (
 type Compiler struct {
 	// Binary is the path of spate-engine; where there is none, nothing is tried.
 	Binary string
+	// Limit bounds one try; DefaultLimit when 0.
+	Limit time.Duration
 }
 
-// compileLimit bounds one try.
-const compileLimit = 30 * time.Second
+// DefaultLimit is ample time for any plan that engines take, on a CPU that is there for it.
+const DefaultLimit = time.Minute
+
+// LateError says that a try was given up.
+type LateError struct{ Limit time.Duration }
+
+func (e *LateError) Error() string {
+	return fmt.Sprintf("spate-engine could not try the plan within %s", e.Limit)
+}
 
 // Checked is what the engine says of a plan.
 type Checked struct {
@@ -100,7 +110,8 @@ func encoded(plan *enginev1.Plan) func(io.Writer) error {
 
 // run compiles a plan, and gives what is printed or why the plan is refused.
 func (c Compiler) run(ctx context.Context, write func(io.Writer) error, flags ...string) (output []byte, refused []Violation, err error) {
-	ctx, cancel := context.WithTimeout(ctx, compileLimit)
+	limit := cmp.Or(c.Limit, DefaultLimit)
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, &LateError{limit})
 	defer cancel()
 	var out, complaints bytes.Buffer
 	command := exec.CommandContext(ctx, c.Binary, append([]string{"compile", "--plan", "-", "--format", "binary"}, flags...)...) //nolint:gosec // the operator's own flag
@@ -119,6 +130,10 @@ func (c Compiler) run(ctx context.Context, write func(io.Writer) error, flags ..
 	}
 	_ = stdin.Close()
 	err = command.Wait()
+	var late *LateError
+	if errors.As(context.Cause(ctx), &late) && err != nil {
+		return nil, nil, late
+	}
 	if unwritten != nil && !errors.Is(unwritten, syscall.EPIPE) { // of what reads no more, what it says tells why
 		return nil, nil, unwritten
 	}

@@ -11,6 +11,7 @@ import (
 
 	spatev1 "spate.dev/operator/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/packet"
 )
 
 const (
@@ -57,6 +58,55 @@ func (b Bound) Exceeded(at *field.Path, bytes int64) (problems Problems) {
 	}
 	problems.add(spatev1.ReasonInvalidSpec, at, "with it the plan has %d MiB, and engines take at most %d MiB; use fewer copies, shorter packets or less data", bytes/mebi, b.Bytes/mebi)
 	return problems
+}
+
+// Estimate is about how many bytes the plan of a profile will have, by what it names alone: whatever a ConfigMap or Secret may hold counts.
+func Estimate(profile *spatev1.TrafficProfile, streams map[string]*spatev1.StatelessStream, templates map[string]*spatev1.ASTFTemplate) int64 {
+	objects := map[spatev1.DataReference]bool{}
+	for _, ref := range DataReferences(profile, streams, templates) {
+		objects[spatev1.DataReference{ConfigMapName: ref.ConfigMapName, SecretName: ref.SecretName}] = true
+	}
+	total := int64(len(objects)) << 20
+	for i := range profile.Spec.Traffic {
+		entry := &profile.Spec.Traffic[i]
+		source := entry.Stream
+		if entry.StreamRef != nil && streams[string(entry.StreamRef.Name)] != nil {
+			source = &streams[string(entry.StreamRef.Name)].Spec
+		}
+		if source != nil {
+			total += estimateStream(source)
+		}
+		if entry.TemplateRef == nil || templates[string(entry.TemplateRef.Name)] == nil {
+			continue
+		}
+		total += streamBytes
+		if programs := templates[string(entry.TemplateRef.Name)].Spec.Source.Programs; programs != nil {
+			total += commandBytes * int64(len(programs.Client)+len(programs.Server))
+		}
+	}
+	return total
+}
+
+const (
+	// commandBytes are about what a command of a program takes.
+	commandBytes = 32
+	// unsizedBytes are about what a frame takes whose description has no size.
+	unsizedBytes = 256
+)
+
+func estimateStream(source *spatev1.StatelessStreamSpec) int64 {
+	frame, count := int64(unsizedBytes), int64(1)
+	switch described := source.Packet; {
+	case described == nil: // a replay, whose capture is among the objects or on a volume
+	case described.Size != nil:
+		frame = int64(*described.Size)
+	case described.Sizes != nil:
+		frame = packet.MaxFrameBytes
+	}
+	if source.Copies != nil {
+		count = int64(source.Copies.Count)
+	}
+	return count * (streamBytes + frame)
 }
 
 // weight is what was resolved so far.

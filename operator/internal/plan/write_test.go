@@ -4,6 +4,7 @@ package plan
 
 import (
 	"bytes"
+	"io"
 	"math"
 	"testing"
 
@@ -35,7 +36,7 @@ func TestAPlanIsWrittenInPartsAndReadAsOne(t *testing.T) {
 	if a, b := whole.Streams[0].Packet.Frame, whole.Streams[2].Packet.Frame; bytes.Equal(a, b) {
 		t.Error("the copies do not differ")
 	}
-	outline, err := DecodeOutline(written.Bytes())
+	outline, err := ReadOutline(&oneByte{written.Bytes()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,16 +48,28 @@ func TestAPlanIsWrittenInPartsAndReadAsOne(t *testing.T) {
 	if !proto.Equal(outline, whole) {
 		t.Errorf("the outline is %v, want %v", outline, whole)
 	}
-	if _, err := DecodeOutline(written.Bytes()[:written.Len()-3]); err == nil {
+	if _, err := ReadOutline(bytes.NewReader(written.Bytes()[:written.Len()-3])); err == nil {
 		t.Error("half a plan is read")
 	}
 }
 
-func FuzzDecodeOutline(f *testing.F) {
+// oneByte is read byte by byte.
+type oneByte struct{ rest []byte }
+
+func (r *oneByte) Read(into []byte) (int, error) {
+	if len(r.rest) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(into[:1], r.rest)
+	r.rest = r.rest[n:]
+	return n, nil
+}
+
+func FuzzReadOutline(f *testing.F) {
 	f.Add([]byte{0x32, 0x02, 0x2a, 0x00})
 	f.Fuzz(func(t *testing.T, encoded []byte) {
 		whole, err := Decode(encoded)
-		outline, outlineErr := DecodeOutline(encoded)
+		outline, outlineErr := ReadOutline(bytes.NewReader(encoded))
 		if (err == nil) != (outlineErr == nil) {
 			t.Fatalf("%v, %v", err, outlineErr)
 		}
@@ -97,6 +110,25 @@ func TestAPlanThatIsTooLargeIsRefusedByField(t *testing.T) {
 				t.Errorf("%s", problems.Message())
 			}
 		})
+	}
+}
+
+func TestAnEstimateIsNoLessThanThePlan(t *testing.T) {
+	large := stream("0.5pps", 9000, copies(2000, spatev1.CopyVariation{Field: "ipv4.source"}))
+	for name, in := range map[string]Input{
+		"of all kinds":       mixedInput(t),
+		"many copies":        {Profile: profile(entryOf("a", "east", "west", large)), Generator: generator()},
+		"a stream by itself": {Profile: profile(entryOf("a", "east", "west", stream("1pps", 100))), Generator: generator()},
+	} {
+		written := &bytes.Buffer{}
+		if err := mustResolve(t, in).Write(written, Identity{RunID: "r", Tag: 1}); err != nil {
+			t.Fatal(err)
+		}
+		estimate := Estimate(in.Profile, in.Streams, in.Templates)
+		t.Logf("%s: %d bytes, estimated %d", name, written.Len(), estimate)
+		if estimate < int64(written.Len())*9/10 || estimate > 4*int64(written.Len())+4<<20 {
+			t.Errorf("%s: estimated %d bytes of %d", name, estimate, written.Len())
+		}
 	}
 }
 

@@ -64,6 +64,11 @@ func (s *scope) decide(ctx context.Context) (decision, error) {
 	if message := notReady(s.generator); message != "" {
 		return pause(spatev1.ReasonGeneratorNotReady, message), nil
 	}
+	if s.closed {
+		d := pause(spatev1.ReasonProgressing, "another run is being admitted to TrafficGenerator "+s.generator.Name)
+		d.again = turnPause
+		return d, nil
+	}
 	return s.admit(ctx)
 }
 
@@ -78,7 +83,11 @@ func (s *scope) problem() decision {
 	if slices.Contains(stalling, d.reason) {
 		d.stalled, d.phase = true, spatev1.ProfileStalled
 	}
-	if d.reason == spatev1.ReasonReferenceNotAllowed || d.reason == spatev1.ReasonReferenceNotFound || s.named {
+	if s.untried > 0 {
+		d.again = s.untried
+		return d
+	}
+	if d.reason == spatev1.ReasonReferenceNotAllowed || d.reason == spatev1.ReasonReferenceNotFound || s.looked {
 		d.again = 5 * time.Second // a namespace's labels and data that streams name wake nobody
 	}
 	return d

@@ -27,6 +27,7 @@ import (
 	"spate.dev/operator/internal/controller/kstatus"
 	"spate.dev/operator/internal/controller/run"
 	"spate.dev/operator/internal/controller/snapshot"
+	"spate.dev/operator/internal/controller/turn"
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/plan"
 )
@@ -48,11 +49,24 @@ type Reconciler struct {
 	// Inline is what generators within profiles may have.
 	Inline InlineAllowed
 
-	tags  tags
-	mu    sync.Mutex
-	made  map[types.UID]types.UID // the latest run made of each profile, which the cached profile may not name yet
-	tried map[types.UID]tried     // used by the one worker only
+	tags   tags
+	places turn.Places // of the workers, for profiles that are resolved
+	large  turn.Lane   // for profiles whose plans are large
+
+	mu       sync.Mutex
+	made     map[types.UID]types.UID   // the latest run made of each profile, which the cached profile may not name yet
+	tried    map[types.UID]tried       // what became of trying the plan of each profile
+	starting map[client.ObjectKey]bool // generators that a run is being admitted to
+	chosen   map[types.UID]plan.Marks  // marks of runs that are being made, by profile
 }
+
+// workers deal with profiles at a time; a namespace has a part of them for profiles that are resolved and tried, which may take long.
+const (
+	workers      = 8
+	perNamespace = 2
+	// turnPause is when a profile whose turn it is not asks again.
+	turnPause = 200 * time.Millisecond
+)
 
 // +kubebuilder:rbac:groups=spate.dev,resources=trafficprofiles,verbs=get;list;watch;update;patch;delete
 // +kubebuilder:rbac:groups=spate.dev,resources=trafficprofiles/status,verbs=update;patch
@@ -64,6 +78,7 @@ type Reconciler struct {
 // SetupWithManager registers the reconciler and what wakes it.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	r.tried, r.made = map[types.UID]tried{}, map[types.UID]types.UID{}
+	r.starting, r.chosen, r.places.Each = map[client.ObjectKey]bool{}, map[types.UID]plan.Marks{}, perNamespace
 	if err := index(context.Background(), mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
@@ -75,8 +90,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&spatev1.ASTFTemplate{}, handler.EnqueueRequestsFromMapFunc(r.using(byTemplate)), builder.WithPredicates(run.Asked())).
 		// Runs of others may free the generator a profile waits for.
 		Watches(&spatev1.TrafficRun{}, handler.EnqueueRequestsFromMapFunc(r.waiting), builder.WithPredicates(run.Steps())).
-		// One at a time: admission to a generator looks at all that was admitted before.
-		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)
 }
 
@@ -87,11 +101,14 @@ type scope struct {
 	generator *spatev1.TrafficGenerator // nil if there is none
 	resolved  *plan.Resolved            // nil if there are problems
 	problems  plan.Problems
-	named     bool                                          // its streams or templates name ConfigMaps or Secrets
+	looked    bool                                          // its streams or templates name ConfigMaps or Secrets
 	secrets   map[spatev1.ObjectName]spatev1.SecretSnapshot // those that were read, without keys
 	runs      []spatev1.TrafficRun                          // the oldest first
 	strangers []spatev1.TrafficRun                          // that name the profile, which did not make them
 	digest    string                                        // of what starts a new run when it changes
+	read      []string                                      // versions of the ConfigMaps and Secrets that were read
+	untried   time.Duration                                 // when the plan is tried again that could not be; 0 if it could
+	closed    bool                                          // another profile is being admitted to the generator
 }
 
 // latest run, nil if there is none.
@@ -134,8 +151,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	s.runs, s.strangers = s.ownOf(all)
 	if s.profile.DeletionTimestamp != nil {
-		delete(r.tried, s.profile.UID)
 		r.mu.Lock()
+		delete(r.tried, s.profile.UID)
 		delete(r.made, s.profile.UID)
 		r.mu.Unlock()
 		return s.remove(ctx)
@@ -162,24 +179,31 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 // step resolves the profile, starts a run if one is due, keeps the history, and works the status out.
 func (s *scope) step(ctx context.Context) (time.Duration, error) {
 	s.digest = plan.ProfileDigest(s.profile)
-	s.profile.Status.ObservedGeneration = s.profile.Generation
 	if err := s.keepGenerator(ctx); err != nil {
 		return 0, err
 	}
-	if err := s.resolve(ctx); err != nil {
-		return 0, err
+	if s.inQuestion() {
+		leave, ok := s.r.places.Take(s.profile.Namespace)
+		if !ok {
+			return turnPause, nil
+		}
+		defer leave()
+		leave, ok, err := s.resolve(ctx)
+		if err != nil {
+			return 0, err
+		}
+		if !ok {
+			return s.waits("waits for its turn to be resolved: large plans are one at a time")
+		}
+		defer leave()
 	}
+	s.profile.Status.ObservedGeneration = s.profile.Generation
 	if err := s.trim(ctx); err != nil {
 		return 0, err
 	}
-	decision, err := s.decide(ctx)
+	decision, err := s.decideAndStart(ctx)
 	if err != nil {
 		return 0, err
-	}
-	if decision.start {
-		if err := s.start(ctx); err != nil {
-			return 0, err
-		}
 	}
 	s.status(ctx, decision)
 	if left, due := s.expiry(); due {
@@ -189,6 +213,54 @@ func (s *scope) step(ctx context.Context) (time.Duration, error) {
 		return left, nil
 	}
 	return decision.again, nil
+}
+
+// inQuestion tells whether it matters if the profile can be run: a run is due, or what applies to the run under way was changed.
+func (s *scope) inQuestion() bool {
+	if s.profile.Spec.Suspend {
+		return false
+	}
+	latest := s.latest()
+	return s.due() || latest != nil && run.Active(latest) && s.profile.Generation > latest.Spec.Profile.Generation
+}
+
+// waits says so of a profile whose turn it is not, unless it says how a run does.
+func (s *scope) waits(message string) (time.Duration, error) {
+	if latest := s.latest(); latest == nil || !run.Active(latest) {
+		s.profile.Status.ObservedGeneration = s.profile.Generation
+		s.profile.Status.Phase, s.profile.Status.Reason = spatev1.ProfilePending, spatev1.ReasonProgressing
+		kstatus.Progressing(&s.profile.Status.Conditions, s.profile.Generation, spatev1.ReasonProgressing, message)
+	}
+	return turnPause, nil
+}
+
+// decideAndStart decides what is to be done, and starts a run if that is it. Admission to a generator looks at all that was admitted
+// before, so it is one profile's at a time.
+func (s *scope) decideAndStart(ctx context.Context) (decision, error) {
+	key := generatorKey(s.profile)
+	s.r.mu.Lock()
+	free := !s.r.starting[key]
+	s.r.starting[key] = true
+	s.r.mu.Unlock()
+	if !free {
+		return s.unadmitted(ctx)
+	}
+	defer func() {
+		s.r.mu.Lock()
+		defer s.r.mu.Unlock()
+		delete(s.r.starting, key)
+	}()
+	d, err := s.decide(ctx)
+	if err == nil && d.start {
+		err = s.start(ctx)
+	}
+	return d, err
+}
+
+// unadmitted is the decision while another profile is being admitted to the generator: nothing that needs admission.
+func (s *scope) unadmitted(ctx context.Context) (decision, error) {
+	s.closed = true
+	return s.decide(ctx)
 }
 
 func (r *Reconciler) using(field string) handler.MapFunc {

@@ -6,10 +6,12 @@ package profile
 
 import (
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"io"
 	"maps"
+	"slices"
+	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -21,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/controller/snapshot"
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/plan"
 	"spate.dev/operator/internal/podspec"
@@ -123,8 +126,28 @@ func (s *scope) keepGenerator(ctx context.Context) error {
 	return s.r.Client.Update(ctx, g)
 }
 
-// resolve makes the profile into what can be run, or finds every problem.
-func (s *scope) resolve(ctx context.Context) error {
+// resolve makes the profile into what can be run, or finds every problem. A plan that may be large has to wait for its turn: what it
+// takes is in memory until the caller leaves.
+func (s *scope) resolve(ctx context.Context) (leave func(), ok bool, err error) {
+	in, err := s.named(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	leave = func() {}
+	if plan.Estimate(s.profile, in.Streams, in.Templates) > snapshot.Large {
+		if leave, ok = s.r.large.Enter(s.profile.Namespace, s.profile.UID); !ok {
+			return nil, false, nil
+		}
+	}
+	if err := s.resolveFrom(ctx, in); err != nil {
+		leave()
+		return nil, false, err
+	}
+	return leave, true, nil
+}
+
+// named finds the streams and templates that the profile names.
+func (s *scope) named(ctx context.Context) (plan.Input, error) {
 	in := plan.Input{
 		Profile: s.profile, Generator: s.generator, Bound: s.r.Bound,
 		Streams: map[string]*spatev1.StatelessStream{}, Templates: map[string]*spatev1.ASTFTemplate{},
@@ -134,19 +157,23 @@ func (s *scope) resolve(ctx context.Context) error {
 		case t.StreamRef != nil && in.Streams[string(t.StreamRef.Name)] == nil:
 			stream := &spatev1.StatelessStream{}
 			if found, err := s.get(ctx, t.StreamRef.Name, stream); err != nil {
-				return err
+				return in, err
 			} else if found {
 				in.Streams[stream.Name] = stream
 			}
 		case t.TemplateRef != nil && in.Templates[string(t.TemplateRef.Name)] == nil:
 			template := &spatev1.ASTFTemplate{}
 			if found, err := s.get(ctx, t.TemplateRef.Name, template); err != nil {
-				return err
+				return in, err
 			} else if found {
 				in.Templates[template.Name] = template
 			}
 		}
 	}
+	return in, nil
+}
+
+func (s *scope) resolveFrom(ctx context.Context, in plan.Input) error {
 	if err := s.data(ctx, &in); err != nil || s.problems.Reason() == spatev1.ReasonNotAllowed {
 		return err
 	}
@@ -165,9 +192,27 @@ func (s *scope) resolve(ctx context.Context) error {
 	s.problems = append(s.problems, problems...)
 	if len(s.problems) == 0 {
 		s.resolved = resolved
-		return s.try(ctx)
+		s.try(ctx, s.versions(in))
 	}
 	return nil
+}
+
+// versions names all that a plan is made of, each in its version.
+func (s *scope) versions(in plan.Input) string {
+	var all []string
+	add := func(o client.Object) { all = append(all, fmt.Sprintf("%s %d", o.GetUID(), o.GetGeneration())) }
+	add(s.profile)
+	if in.Generator != nil {
+		all = append(all, fmt.Sprintf("%s %s", in.Generator.UID, in.Generator.ResourceVersion))
+	}
+	for _, name := range slices.Sorted(maps.Keys(in.Streams)) {
+		add(in.Streams[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(in.Templates)) {
+		add(in.Templates[name])
+	}
+	slices.Sort(s.read)
+	return strings.Join(append(all, s.read...), "\n")
 }
 
 // data reads the ConfigMaps and Secrets that streams and templates name, each once. They are not watched: a run has what was there
@@ -176,7 +221,7 @@ func (s *scope) data(ctx context.Context, in *plan.Input) error {
 	in.Data = map[spatev1.DataReference][]byte{}
 	read, size := map[spatev1.DataReference]map[string][]byte{}, int64(0)
 	for _, ref := range plan.DataReferences(s.profile, in.Streams, in.Templates) {
-		s.named = true
+		s.looked = true
 		whole := spatev1.DataReference{ConfigMapName: ref.ConfigMapName, SecretName: ref.SecretName}
 		keys, known := read[whole]
 		if !known {
@@ -209,12 +254,14 @@ func (s *scope) keys(ctx context.Context, of spatev1.DataReference) (map[string]
 		if s.secrets == nil {
 			s.secrets = map[spatev1.ObjectName]spatev1.SecretSnapshot{}
 		}
+		s.read = append(s.read, fmt.Sprintf("%s %s", secret.UID, secret.ResourceVersion))
 		s.secrets[of.SecretName] = spatev1.SecretSnapshot{Name: of.SecretName, UID: secret.UID, ResourceVersion: secret.ResourceVersion}
 		return secret.Data, client.IgnoreNotFound(err)
 	}
 	key.Name = string(of.ConfigMapName)
 	configMap := &corev1.ConfigMap{}
 	err := s.r.Live.Get(ctx, key, configMap)
+	s.read = append(s.read, fmt.Sprintf("%s %s", configMap.UID, configMap.ResourceVersion))
 	all := map[string][]byte{}
 	for key, text := range configMap.Data {
 		all[key] = []byte(text)
@@ -225,38 +272,65 @@ func (s *scope) keys(ctx context.Context, of spatev1.DataReference) (map[string]
 
 // tried is what became of trying a plan.
 type tried struct {
-	digest  [sha256.Size]byte
+	inputs  string
 	refused []engine.Violation
+	// failed says why it could not be tried; it is tried again at an instant, later each time.
+	failed string
+	again  time.Time
+	pause  time.Duration
 }
 
-// try has the engine's own code look at the plan, once for each plan that is to be run.
-func (s *scope) try(ctx context.Context) error {
+const (
+	firstPause   = 10 * time.Second
+	longestPause = 10 * time.Minute
+)
+
+// try has the engine's own code look at the plan, once for each plan that is to be run. One that cannot be tried is not run.
+func (s *scope) try(ctx context.Context, inputs string) {
 	if !s.due() {
-		return nil
+		return
 	}
 	id := plan.Identity{RunID: s.profile.Name, Tag: 1, Profile: s.profile.Name, Namespace: s.profile.Namespace}
 	p := s.resolved.Outline(id)
-	write := func(w io.Writer) error { return s.resolved.WriteWithData(w, id) }
-	sum := sha256.New()
-	if err := write(sum); err != nil {
-		return err
-	}
-	digest := [sha256.Size]byte(sum.Sum(nil))
+	s.r.mu.Lock()
 	last := s.r.tried[s.profile.UID]
-	if last.digest != digest {
-		checked, err := s.r.Compiler.CheckWritten(ctx, p, write)
-		if err != nil { // the engines themselves will judge it
+	s.r.mu.Unlock()
+	if last.inputs != inputs || last.failed != "" && !time.Now().Before(last.again) {
+		checked, err := s.r.Compiler.CheckWritten(ctx, p, func(w io.Writer) error { return s.resolved.WriteWithData(w, id) })
+		last = last.next(inputs, checked.Refused, err)
+		if err != nil {
 			log.FromContext(ctx).Error(err, "the plan could not be tried")
 		}
-		last = tried{digest, checked.Refused}
+		s.r.mu.Lock()
 		s.r.tried[s.profile.UID] = last
+		s.r.mu.Unlock()
+	}
+	if last.failed != "" {
+		s.resolved, s.untried = nil, max(time.Until(last.again), time.Millisecond)
+		s.problems = append(s.problems, plan.Problem{
+			Reason: spatev1.ReasonCheckFailed, Path: "spec.traffic",
+			Message: fmt.Sprintf("%s; use fewer or smaller entries, or give the operator more CPU or memory (--plan-check-limit is the time for it); it is tried again at %s",
+				last.failed, last.again.UTC().Format(time.TimeOnly+"Z")),
+		})
+		return
 	}
 	origin := plan.OriginOf(p, s.resolved.Entries)
 	for _, violation := range last.refused {
 		s.resolved = nil
 		s.problems = append(s.problems, origin.Refused(violation.Field, violation.Description).Problem(s.profile))
 	}
-	return nil
+}
+
+// next is what became of a further attempt.
+func (t tried) next(inputs string, refused []engine.Violation, err error) tried {
+	if err == nil {
+		return tried{inputs: inputs, refused: refused}
+	}
+	pause := firstPause
+	if t.inputs == inputs && t.failed != "" {
+		pause = min(2*t.pause, longestPause)
+	}
+	return tried{inputs: inputs, failed: err.Error(), again: time.Now().Add(pause), pause: pause}
 }
 
 func (s *scope) get(ctx context.Context, name spatev1.ObjectName, into client.Object) (bool, error) {

@@ -43,6 +43,7 @@ func (s *scope) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	defer s.marksSeen()
 	for _, warning := range s.resolved.Warnings {
 		s.r.Events.Eventf(s.profile, nil, corev1.EventTypeWarning, "PlanWarning", "Start", "%s", warning)
 	}
@@ -97,7 +98,13 @@ func (s *scope) chooseMarks(ctx context.Context, tag uint16) (plan.Marks, error)
 	if err := s.r.Client.List(ctx, &list); err != nil {
 		return plan.Marks{}, err
 	}
+	s.r.mu.Lock()
+	defer s.r.mu.Unlock()
 	var taken plan.Marks
+	for _, others := range s.r.chosen { // of runs that are being made meanwhile
+		taken.IPv4Identification = append(taken.IPv4Identification, others.IPv4Identification...)
+		taken.IPv6FlowLabel = append(taken.IPv6FlowLabel, others.IPv6FlowLabel...)
+	}
 	for i := range list.Items {
 		if m := list.Items[i].Spec.Marks; m != nil && run.Active(&list.Items[i]) {
 			for _, number := range m.IPv4Identification {
@@ -108,7 +115,16 @@ func (s *scope) chooseMarks(ctx context.Context, tag uint16) (plan.Marks, error)
 			}
 		}
 	}
-	return s.resolved.ChooseMarks(taken, uint32(tag))
+	marks, err := s.resolved.ChooseMarks(taken, uint32(tag))
+	s.r.chosen[s.profile.UID] = marks
+	return marks, err
+}
+
+// marksSeen forgets them once the run that has them is made, and in the cache, or is not made.
+func (s *scope) marksSeen() {
+	s.r.mu.Lock()
+	defer s.r.mu.Unlock()
+	delete(s.r.chosen, s.profile.UID)
 }
 
 // marksOf gives all marks of a plan for its run's record.

@@ -9,16 +9,19 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	spatev1 "spate.dev/operator/api/v1alpha1"
 	"spate.dev/operator/internal/controller/kstatus"
+	"spate.dev/operator/internal/controller/turn"
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/packet"
 	"spate.dev/operator/internal/plan"
@@ -29,6 +32,8 @@ type Reconciler struct {
 	Client client.Client
 	// Compiler tries templates.
 	Compiler engine.Compiler
+
+	places turn.Places
 }
 
 // +kubebuilder:rbac:groups=spate.dev,resources=statelessstreams/status;astftemplates/status,verbs=update;patch
@@ -40,8 +45,21 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if err != nil {
 		return err
 	}
-	return ctrl.NewControllerManagedBy(mgr).For(&spatev1.ASTFTemplate{}, onSpec).Complete(reconcile.Func(r.template))
+	r.places.Each = perNamespace
+	return ctrl.NewControllerManagedBy(mgr).For(&spatev1.ASTFTemplate{}, onSpec).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		Complete(reconcile.Func(r.template))
 }
+
+// workers try templates at a time; a namespace has a part of them, since a try may take long.
+const (
+	workers      = 4
+	perNamespace = 1
+	// turnPause is when a template whose turn it is not asks again.
+	turnPause = 200 * time.Millisecond
+	// untriedPause is when a template that could not be tried is tried again.
+	untriedPause = time.Minute
+)
 
 func (r *Reconciler) stream(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	s := &spatev1.StatelessStream{}
@@ -75,35 +93,49 @@ func (r *Reconciler) template(ctx context.Context, request ctrl.Request) (ctrl.R
 	if err := r.Client.Get(ctx, request.NamespacedName, t); err != nil || t.DeletionTimestamp != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if t.Status.ObservedGeneration == t.Generation {
+	ready := meta.FindStatusCondition(t.Status.Conditions, spatev1.ConditionReady)
+	if t.Status.ObservedGeneration == t.Generation && (ready == nil || ready.Reason != spatev1.ReasonCheckFailed) {
 		return ctrl.Result{}, nil // judged: the operator was started anew
 	}
+	leave, ok := r.places.Take(t.Namespace)
+	if !ok {
+		return ctrl.Result{RequeueAfter: turnPause}, nil
+	}
+	defer leave()
 	before := t.DeepCopy()
 	t.Status.ObservedGeneration = t.Generation
 	problems, good := plan.CheckTemplate(&t.Spec), "the template can be run"
 	if len(problems) == 0 {
-		problems, good = r.try(ctx, t)
+		var untried error
+		if problems, good, untried = r.try(ctx, t); untried != nil {
+			log.FromContext(ctx).Error(untried, "the template could not be tried")
+			kstatus.Progressing(&t.Status.Conditions, t.Generation, spatev1.ReasonCheckFailed, fmt.Sprintf("%v; it is tried again in %s", untried, untriedPause))
+			result, err := written(kstatus.Patch(ctx, r.Client, t, before))
+			if result.IsZero() {
+				result.RequeueAfter = untriedPause
+			}
+			return result, err
+		}
 	}
 	judged(&t.Status.Conditions, t.Generation, problems, good)
 	return written(kstatus.Patch(ctx, r.Client, t, before))
 }
 
 // try has the engine's own code look at a template by itself.
-func (r *Reconciler) try(ctx context.Context, t *spatev1.ASTFTemplate) (problems plan.Problems, good string) {
+func (r *Reconciler) try(ctx context.Context, t *spatev1.ASTFTemplate) (problems plan.Problems, good string, untried error) {
 	made, why := plan.Alone(t, nil)
 	if made == nil {
-		return nil, "the template can be run as far as it tells by itself; " + why
+		return nil, "the template can be run as far as it tells by itself; " + why, nil
 	}
 	checked, err := r.Compiler.Check(ctx, made)
-	if err != nil { // the engines themselves will judge it
-		log.FromContext(ctx).Error(err, "the template could not be tried")
-		return nil, "the template can be run as far as it tells by itself; no engine could be asked, the operator's log says why"
+	if err != nil {
+		return nil, "", err
 	}
 	origin := plan.OriginOf(made, nil)
 	for _, violation := range checked.Refused {
 		problems = append(problems, origin.Refused(violation.Field, violation.Description).OfTemplate())
 	}
-	return problems, "the template can be run"
+	return problems, "the template can be run", nil
 }
 
 func judged(conditions *[]metav1.Condition, generation int64, problems plan.Problems, good string) {

@@ -95,7 +95,15 @@ func TestReadyIsWhatAnEngineWouldRun(t *testing.T) {
 	if err := r.Client.Update(t.Context(), object); err != nil {
 		t.Fatal(err)
 	}
-	if ready := judge(); ready.Status != metav1.ConditionTrue || !strings.Contains(ready.Message, "no engine could be asked") {
+	for range 2 { // it is tried again
+		if ready := judge(); ready.Status != metav1.ConditionFalse || ready.Reason != spatev1.ReasonCheckFailed || !strings.Contains(ready.Message, "exit status 2") || !strings.Contains(ready.Message, "tried again in 1m0s") {
+			t.Errorf("%+v", ready)
+		}
+	}
+	if err := os.WriteFile(compiler.Binary, []byte("#!/bin/sh\ncat > /dev/null\necho '{}'\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if ready := judge(); ready.Status != metav1.ConditionTrue {
 		t.Errorf("%+v", ready)
 	}
 }

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/engine"
+	"spate.dev/operator/internal/plan"
+)
+
+const smallProfile = `
+generator: {replicas: 1, workers: 1, ports: [{name: loop, lineRate: 10Gbps, attachment: {loopback: {}}}]}
+traffic:
+- name: one
+  transmitPort: loop
+  stream:
+    packet: {headers: [{ethernet: {destination: "02:00:00:00:00:01"}}, {ipv4: {source: 198.18.0.1, destination: 198.19.0.1}}, {udp: {sourcePort: 1, destinationPort: 2}}], size: 128}
+    transmit: {continuous: {rate: 1pps}}
+`
+
+func TestAPlanThatCannotBeTriedInTimeIsAProblemAndTriedAgain(t *testing.T) {
+	p := &spatev1.TrafficProfile{}
+	p.Name, p.Namespace, p.UID = "p", "n", "u"
+	if err := yaml.UnmarshalStrict([]byte(smallProfile), &p.Spec); err != nil {
+		t.Fatal(err)
+	}
+	binary, times := filepath.Join(t.TempDir(), "spate-engine"), filepath.Join(t.TempDir(), "times")
+	write := func(script string) {
+		t.Helper()
+		if err := os.WriteFile(binary, []byte("#!/bin/sh\necho >>"+times+"\n"+script), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("exec sleep 60\n")
+	r := &Reconciler{Compiler: engine.Compiler{Binary: binary, Limit: 300 * time.Millisecond}, tried: map[types.UID]tried{}}
+	try := func(inputs string) *scope {
+		t.Helper()
+		resolved, problems := plan.Resolve(plan.Input{Profile: p})
+		if len(problems) > 0 {
+			t.Fatal(problems.Message())
+		}
+		s := &scope{r: r, profile: p, resolved: resolved}
+		s.try(t.Context(), inputs)
+		return s
+	}
+	asked := func() int {
+		text, _ := os.ReadFile(times)
+		return len(text)
+	}
+	for range 2 { // the second asks nobody
+		s := try("a")
+		d := s.problem()
+		if s.resolved != nil || d.reason != spatev1.ReasonCheckFailed || d.stalled || d.again <= 0 || d.again > firstPause || asked() != 1 ||
+			!strings.Contains(d.message, "spec.traffic: spate-engine could not try the plan within 300ms; use fewer") {
+			t.Errorf("asked %d times: %+v", asked(), d)
+		}
+	}
+	due := r.tried["u"]
+	due.again = time.Now()
+	r.tried["u"] = due
+	if s := try("a"); asked() != 2 || s.untried <= firstPause {
+		t.Errorf("asked %d times, and again in %s", asked(), s.untried)
+	}
+	write("cat >/dev/null; echo '{}'\n")
+	for range 2 {
+		if s := try("b"); s.resolved == nil || len(s.problems) > 0 || asked() != 3 {
+			t.Errorf("asked %d times: %v", asked(), s.problems)
+		}
+	}
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+// What takes one namespace's profiles long holds up no other's.
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+)
+
+// slowEngine tries plans as the engine does, those with the mark after 20 s.
+func slowEngine(t *testing.T, mark string) string {
+	t.Helper()
+	path := filepath.Join(cluster.dir, "slow-engine")
+	script := fmt.Sprintf(`#!/bin/bash
+if [ "$1" = compile ]; then
+  plan=$(mktemp -p %q)
+  cat >"$plan"
+  if grep -q %q "$plan"; then rm "$plan"; exec sleep 20; fi
+  %q "$@" <"$plan"; code=$?
+  rm "$plan"
+  exit "$code"
+fi
+exec %q "$@"
+`, cluster.dir, mark, engineBinary(), engineBinary())
+	must(t, os.WriteFile(path, []byte(script), 0o700))
+	return path
+}
+
+func TestASlowProfileHoldsUpNobodyElses(t *testing.T) {
+	ns := ready(t, "") // another's: it needs an engine
+	restartOperator(t, "--engine-binary="+slowEngine(t, "slowpoke"), "--plan-check-limit=5s")
+	t.Cleanup(func() { restartOperator(t) })
+	slow := bareNamespace(t)
+	mustApply(t, slow, loopbackGenerator+"---"+loopbackStream)
+	edited := func(name string, n int) string {
+		return strings.ReplaceAll(loopbackProfile(name, fmt.Sprintf("  runID: r%d\n", n)), "name: small,", "name: slowpoke,")
+	}
+	edits := 0
+	var editor sync.WaitGroup
+	ctx, stop := context.WithCancel(t.Context())
+	t.Cleanup(func() { stop(); editor.Wait() })
+	editor.Go(func() {
+		for ; ctx.Err() == nil; edits++ {
+			for _, name := range []string{"slow-0", "slow-1", "slow-2"} {
+				if err := apply(ctx, slow, edited(name, edits)); err != nil && ctx.Err() == nil {
+					t.Error(err)
+				}
+			}
+			time.Sleep(200 * time.Millisecond)
+		}
+	})
+	time.Sleep(3 * time.Second) // its plans are being tried
+	start := time.Now()
+	mustApply(t, ns, loopbackProfile("quick", lenient+"  duration: 1s"))
+	p := profileNamed(ns, "quick")
+	until(t, runLimit, "the other namespace's run is made", func() (bool, string) {
+		err := get(p)
+		return err == nil && p.Status.CurrentRun != nil, fmt.Sprint(err)
+	})
+	took := time.Since(start)
+	complete(t, runLimit, p)
+	stop()
+	editor.Wait()
+	t.Logf("run made after %s beside three profiles that are edited %d times, and whose plans take 5 s to be given up", took.Round(10*time.Millisecond), edits)
+	if took > 4*time.Second {
+		t.Errorf("it was held up: %s", took)
+	}
+	// Now that nobody edits them, it is told that they could not be tried.
+	expect(t, 2*runLimit, profileNamed(slow, "slow-0"), spatev1.ConditionReady, metav1.ConditionFalse, spatev1.ReasonCheckFailed,
+		"spec.traffic: spate-engine could not try the plan within 5s", "tried again at")
+}
