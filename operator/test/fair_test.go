@@ -38,7 +38,8 @@ exec %q "$@"
 	return path
 }
 
-func TestASlowProfileHoldsUpNobodyElses(t *testing.T) {
+func TestDrillSlowProfile(t *testing.T) {
+	d := newDrill(t, "a namespace edits three profiles in a loop whose plans cannot be tried in time", 5*time.Minute)
 	ns := ready(t, "") // another's: it needs an engine
 	restartOperator(t, "--engine-binary="+slowEngine(t, "slowpoke"), "--plan-check-limit=5s")
 	t.Cleanup(func() { restartOperator(t) })
@@ -73,11 +74,15 @@ func TestASlowProfileHoldsUpNobodyElses(t *testing.T) {
 	complete(t, runLimit, p)
 	stop()
 	editor.Wait()
+	d.Strike()
 	t.Logf("run made after %s beside three profiles that are edited %d times, and whose plans take 5 s to be given up", took.Round(10*time.Millisecond), edits)
 	if took > 4*time.Second {
 		t.Errorf("it was held up: %s", took)
 	}
+	d.Kept("a profile of another namespace had its run after %s", took.Round(10*time.Millisecond))
 	// Now that nobody edits them, it is told that they could not be tried.
 	expect(t, 2*runLimit, profileNamed(slow, "slow-0"), spatev1.ConditionReady, metav1.ConditionFalse, spatev1.ReasonCheckFailed,
 		"spec.traffic: spate-engine could not try the plan within 5s", "tried again at")
+	d.Detected(2 * runLimit)
+	d.ReportsText("TrafficProfile Ready=False " + spatev1.ReasonCheckFailed)
 }

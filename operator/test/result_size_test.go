@@ -76,8 +76,8 @@ spec:
 ` + traffic.String() + spec
 }
 
-func TestALargeResultIsKeptWholeBesideASmallStatus(t *testing.T) {
-	needsEngine(t)
+func TestDrillLargeResult(t *testing.T) {
+	d := newDrill(t, "a result of 512 templates with 256 counters on both sides", 8*time.Minute)
 	ns := namespace(t)
 	cluster.kubelet.leaveUnscraped(ns)
 	mustApply(t, ns, strings.Replace(loopbackGenerator, "memory: 64Mi", "memory: 512Mi", 1)+"---"+countingTemplate())
@@ -119,6 +119,8 @@ func TestALargeResultIsKeptWholeBesideASmallStatus(t *testing.T) {
 	if len(whole.Templates) != mostEntries || len(whole.Templates[mostEntries-1].Client.Counters) != mostCounters || len(whole.Templates[mostEntries-1].Server.Counters) != mostCounters || whole.Details != nil {
 		t.Fatalf("%d templates in the whole result", len(whole.Templates))
 	}
+	d.ReportsText(fmt.Sprintf("status.result.details: %s", details.Has()))
+	d.Kept("the whole result: %d KiB in %d ConfigMaps, beside a run of %d KiB; `kubectl spate result` shows all of it", details.Bytes>>10, len(details.Chunks), len(stored)>>10)
 	sum := int64(0)
 	for _, template := range whole.Templates {
 		sum += template.Client.Attempts

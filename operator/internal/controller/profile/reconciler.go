@@ -193,7 +193,8 @@ func (s *scope) step(ctx context.Context) (time.Duration, error) {
 			return 0, err
 		}
 		if !ok {
-			return s.waits("waits for its turn to be resolved: large plans are one at a time")
+			s.waits("waits for its turn to be resolved: large plans are one at a time")
+			return turnPause, nil
 		}
 		defer leave()
 	}
@@ -225,13 +226,12 @@ func (s *scope) inQuestion() bool {
 }
 
 // waits says so of a profile whose turn it is not, unless it says how a run does.
-func (s *scope) waits(message string) (time.Duration, error) {
+func (s *scope) waits(message string) {
 	if latest := s.latest(); latest == nil || !run.Active(latest) {
 		s.profile.Status.ObservedGeneration = s.profile.Generation
 		s.profile.Status.Phase, s.profile.Status.Reason = spatev1.ProfilePending, spatev1.ReasonProgressing
 		kstatus.Progressing(&s.profile.Status.Conditions, s.profile.Generation, spatev1.ReasonProgressing, message)
 	}
-	return turnPause, nil
 }
 
 // decideAndStart decides what is to be done, and starts a run if that is it. Admission to a generator looks at all that was admitted

@@ -202,8 +202,13 @@ func (s *scope) versions(in plan.Input) string {
 	var all []string
 	add := func(o client.Object) { all = append(all, fmt.Sprintf("%s %d", o.GetUID(), o.GetGeneration())) }
 	add(s.profile)
-	if in.Generator != nil {
-		all = append(all, fmt.Sprintf("%s %s", in.Generator.UID, in.Generator.ResourceVersion))
+	if g := in.Generator; g != nil {
+		add(g)
+		for _, pod := range g.Status.Pods {
+			for _, port := range pod.Ports {
+				all = append(all, fmt.Sprintf("%s %s %s", pod.Name, port.Name, port.LineRate))
+			}
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(in.Streams)) {
 		add(in.Streams[name])

@@ -75,6 +75,9 @@ func (s *scope) preparing(ctx context.Context) (time.Duration, error) {
 	}
 	instant, anyStarted := s.instant(holds)
 	if instant.IsZero() {
+		if s.run.Status.StartedAt != nil && s.run.Status.StartTime != nil && time.Since(s.run.Status.StartTime.Time) > prepareLimit {
+			return s.refused(ctx, []error{fmt.Errorf("the engines answer too slowly (within %s) to be started at one instant", time.Since(began).Round(time.Millisecond))})
+		}
 		s.run.Status.PortBaseline = s.baseline(holds)
 		at := metav1.NewMicroTime(time.Now().Add(startMargin + marginPerLook*time.Since(began)))
 		s.run.Status.StartedAt = &at

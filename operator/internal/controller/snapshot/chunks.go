@@ -206,9 +206,9 @@ func (r *checked) Read(into []byte) (int, error) {
 	switch {
 	case r.read > r.kept.bytes:
 		return 0, &LostError{fmt.Sprintf("the %s in the run's ConfigMaps is not what was saved: it is longer", r.what)}
-	case err == io.EOF && hex.EncodeToString(r.sum.Sum(nil)) != r.kept.digest: //nolint:errorlint // an io.Reader's end is io.EOF itself
+	case err == io.EOF && hex.EncodeToString(r.sum.Sum(nil)) != r.kept.digest:
 		return 0, &LostError{fmt.Sprintf("the %s in the run's ConfigMaps is not what was saved: its digest differs", r.what)}
-	case err != nil && err != io.EOF: //nolint:errorlint // as above
+	case err != nil && err != io.EOF:
 		return n, r.lost(err)
 	}
 	return n, err
