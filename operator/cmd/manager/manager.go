@@ -31,6 +31,7 @@ import (
 	runs "spate.dev/operator/internal/controller/run"
 	"spate.dev/operator/internal/controller/snapshot"
 	"spate.dev/operator/internal/controller/stream"
+	"spate.dev/operator/internal/controller/turn"
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/live"
 	"spate.dev/operator/internal/pki"
@@ -117,15 +118,16 @@ func addControllers(mgr ctrl.Manager, o *options) error {
 		return err
 	}
 	shareMemory(available)
+	large := &turn.Lane{}
 	for name, controller := range map[string]interface{ SetupWithManager(ctrl.Manager) error }{
 		"generator": &generator.Reconciler{
 			Client: c, Live: mgr.GetAPIReader(), Events: recorder, Engines: engines, Certificates: certificates,
 			OperatorNamespace: o.namespace, Images: images, PullPolicy: corev1.PullPolicy(o.pullPolicy), PodMonitors: o.podMonitors,
 		},
 		"profile": &profile.Reconciler{
-			Client: c, Live: mgr.GetAPIReader(), Events: recorder, Memory: memory, Compiler: compiler, Inline: o.inline, Bound: plan.BoundOf(available),
+			Client: c, Live: mgr.GetAPIReader(), Events: recorder, Memory: memory, Compiler: compiler, Inline: o.inline, Bound: plan.BoundOf(available), Large: large,
 		},
-		"run":    &runs.Reconciler{Client: c, Events: recorder, Engines: engines, Memory: memory},
+		"run":    &runs.Reconciler{Client: c, Events: recorder, Engines: engines, Memory: memory, Large: large},
 		"stream": &stream.Reconciler{Client: c, Compiler: compiler},
 	} {
 		if err := controller.SetupWithManager(mgr); err != nil {

@@ -46,12 +46,13 @@ type Reconciler struct {
 	Compiler engine.Compiler
 	// Bound on the bytes of plans.
 	Bound plan.Bound
+	// Large lets one large plan into memory at a time, those of runs that are prepared among them.
+	Large *turn.Lane
 	// Inline is what generators within profiles may have.
 	Inline InlineAllowed
 
 	tags   tags
 	places turn.Places // of the workers, for profiles that are resolved
-	large  turn.Lane   // for profiles whose plans are large
 
 	mu       sync.Mutex
 	made     map[types.UID]types.UID   // the latest run made of each profile, which the cached profile may not name yet

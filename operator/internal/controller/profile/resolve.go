@@ -135,7 +135,7 @@ func (s *scope) resolve(ctx context.Context) (leave func(), ok bool, err error) 
 	}
 	leave = func() {}
 	if plan.Estimate(s.profile, in.Streams, in.Templates) > snapshot.Large {
-		if leave, ok = s.r.large.Enter(s.profile.Namespace, s.profile.UID); !ok {
+		if leave, ok = s.r.Large.Enter(s.profile.Namespace, s.profile.UID); !ok {
 			return nil, false, nil
 		}
 	}

@@ -135,7 +135,7 @@ const turnPause = 200 * time.Millisecond
 // hand gives the plan to the engines that do not hold it. Of large plans there is one in memory at a time, for all its engines.
 func (s *scope) hand(ctx context.Context, holds []held, records string) (time.Duration, error) {
 	if s.run.Spec.Snapshot.Bytes > snapshot.Large {
-		leave, ok := s.r.large.Enter(s.run.Namespace, s.run.UID)
+		leave, ok := s.r.Large.Enter(s.run.Namespace, s.run.UID)
 		if !ok {
 			return turnPause, nil
 		}

@@ -44,7 +44,8 @@ type Reconciler struct {
 	Engines *engine.Pool
 	Memory  *snapshot.Memory
 
-	large turn.Lane // for runs whose large plans are given to engines
+	// Large lets one large plan into memory at a time, those of profiles that are resolved among them.
+	Large *turn.Lane
 
 	mu      sync.Mutex
 	samples map[types.UID]sample
