@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/controller/turn"
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/plan"
 )
@@ -76,4 +77,38 @@ func TestAPlanThatCannotBeTriedInTimeIsAProblemAndTriedAgain(t *testing.T) {
 			t.Errorf("asked %d times: %v", asked(), s.problems)
 		}
 	}
+}
+
+func TestALargeProfileWaitsUntilNoOtherPlanIsInMemory(t *testing.T) {
+	p := &spatev1.TrafficProfile{}
+	p.Name, p.Namespace, p.UID = "p", "n", "u"
+	if err := yaml.UnmarshalStrict([]byte(smallProfile), &p.Spec); err != nil {
+		t.Fatal(err)
+	}
+	r := &Reconciler{Compiler: engine.Compiler{}, tried: map[types.UID]tried{}, Large: &turn.Lane{}}
+	resolve := func() (func(), bool) {
+		t.Helper()
+		leave, ok, err := (&scope{r: r, profile: p}).resolve(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return leave, ok
+	}
+	leaveRun, _ := r.Large.Enter("other", "run")
+	if _, ok := resolve(); !ok {
+		t.Error("a small one waits")
+	}
+	p.Spec.Traffic[0].Stream.Copies = &spatev1.StreamCopies{Count: 20000}
+	if _, ok := resolve(); ok {
+		t.Error("a large one does not wait")
+	}
+	leaveRun()
+	leave, ok := resolve()
+	if !ok {
+		t.Fatal("it is its turn")
+	}
+	if _, ok := r.Large.Enter("other", "run"); ok {
+		t.Error("a run does not wait")
+	}
+	leave()
 }

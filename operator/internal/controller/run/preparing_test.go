@@ -15,6 +15,7 @@ import (
 
 	spatev1 "spate.dev/operator/api/v1alpha1"
 	"spate.dev/operator/internal/controller/snapshot"
+	"spate.dev/operator/internal/controller/turn"
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/plan"
@@ -66,5 +67,25 @@ func TestARunThatCouldNotBePreparedSaysWhatTriesAgain(t *testing.T) {
 		if told.Reason != cmp.Or(reason, spatev1.ReasonPrepareFailed) || !strings.HasSuffix(told.Message, "; once that is mended, a new spec.runID of the profile tries again") {
 			t.Errorf("got %+v", told)
 		}
+	}
+}
+
+// Nothing of the plan is read meanwhile: there is no client.
+func TestALargePlanWaitsUntilNoOtherIsInMemory(t *testing.T) {
+	large := &turn.Lane{}
+	leave, _ := large.Enter("other", "profile")
+	s := &scope{r: &Reconciler{Memory: &snapshot.Memory{}, Large: large}, run: &spatev1.TrafficRun{}}
+	s.run.Namespace, s.run.UID, s.run.Spec.Snapshot.Bytes = "n", "run", snapshot.Large+1
+	for range 2 {
+		if again, err := s.hand(t.Context(), []held{{}}, ""); again != turnPause || err != nil || s.run.Status.Phase != "" {
+			t.Errorf("again in %s, %v, %s", again, err, s.run.Status.Phase)
+		}
+	}
+	leave()
+	if _, ok := large.Enter("other", "profile"); ok {
+		t.Error("the other has two turns in a row")
+	}
+	if _, ok := large.Enter("n", "run"); !ok {
+		t.Error("it is the run's turn")
 	}
 }
