@@ -60,6 +60,7 @@ func TestDrillOperatorKilledInEachPhase(t *testing.T) {
 
 // Answers of the API server are slow, so that the instant is there to be seen before the operator knows that it is written.
 func TestDrillOperatorKilledBetweenTheInstantAndTheStart(t *testing.T) {
+	drill.Long(t)
 	d := newDrill(t, "operator killed between the instant and Start", 3*time.Minute)
 	ns := ready(t, "  replicas: 2\n")
 	must(t, cluster.api.set(linkSlow))
