@@ -108,10 +108,15 @@ external-cluster: $(HELM)
 # Rows that drills have written, one JSON object a line, and the table of them.
 drills := $(SPATE_CACHE)/drills
 
-.PHONY: drills
+.PHONY: drills drills-cluster
 drills: envtest-assets engine-debug ## Inject each fault and print what was detected, reported and kept, 15 min (RUN=regexp chooses; a few run in `make test`)
 	@mkdir -p $(drills) && rm -f $(drills)/*
 	@status=0; DRILLS=all DRILLS_RESULTS=$(drills)/rows.jsonl go test -C operator -count=1 -timeout 60m -run '^TestDrill.*($(RUN))' ./test || status=1; \
+	  go run -C operator ./test/drill/table $(drills)/rows.jsonl | tee $(drills)/table.md || status=1; exit $$status
+
+drills-cluster: ## Inject the faults that take a real kubelet or Helm, and add their rows to those of `make drills`, 8 min (RUN, KEEP, EXTERNAL, LOAD: as e2e)
+	@mkdir -p $(drills)
+	@status=0; DRILLS=all DRILLS_RESULTS=$(drills)/rows.jsonl $(MAKE) --no-print-directory e2e RUN='^TestDrill.*($(RUN))' || status=1; \
 	  go run -C operator ./test/drill/table $(drills)/rows.jsonl | tee $(drills)/table.md || status=1; exit $$status
 
 peers: deps ## Run our TCP against the kernel's, nginx and wrk through a seeded bad network, 8 min (PEERS_CONNECTIONS, PEERS_ROUNDS, PEERS_SEED)

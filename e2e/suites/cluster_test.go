@@ -139,7 +139,7 @@ func namespace(t *testing.T) string {
 		if t.Failed() {
 			explain(t, ns.Name)
 		}
-		if err := kube.Delete(context.Background(), ns); err != nil {
+		if err := kube.Delete(context.Background(), ns); client.IgnoreNotFound(err) != nil {
 			t.Error(err)
 		}
 		until(t, 90*time.Second, "the pods of namespace "+ns.Name+" are gone", func(ctx context.Context) (bool, string) {

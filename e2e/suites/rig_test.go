@@ -18,6 +18,10 @@ const (
 	thePrometheus = "the Prometheus beside the pods"
 	thePodNetwork = "the network of the pods"
 	theNodesFiles = "a folder of the node as a volume"
+	// Drills.
+	theNodesProcesses = "the processes of the node"
+	theOneNode        = "a node that no one else's pods need"
+	theInstallation   = "Spate in every namespace"
 )
 
 // needsRig skips a test on any other cluster than the project's own.
