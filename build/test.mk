@@ -109,7 +109,7 @@ external-cluster: $(HELM)
 drills := $(SPATE_CACHE)/drills
 
 .PHONY: drills drills-cluster
-drills: envtest-assets engine-debug ## Inject each fault and print what was detected, reported and kept, 15 min (RUN=regexp chooses; a few run in `make test`)
+drills: envtest-assets engine-debug ## Inject each fault and print what was detected, reported and kept, 20 min (RUN=regexp chooses; a few run in `make test`)
 	@mkdir -p $(drills) && rm -f $(drills)/*
 	@status=0; DRILLS=all DRILLS_RESULTS=$(drills)/rows.jsonl go test -C operator -count=1 -timeout 60m -run '^TestDrill.*($(RUN))' ./test || status=1; \
 	  go run -C operator ./test/drill/table $(drills)/rows.jsonl | tee $(drills)/table.md || status=1; exit $$status

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Drills that take a real kubelet, scheduler or Helm: a fault, how long until it showed, what the API reported and what was kept.
+// Those of operator/test need none of them. `make drills-cluster` prints one table of both.
+
+package suites
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	spate "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/test/drill"
+)
+
+// underWay brings a run up until its status shows packets, and gives its engine's pod.
+func underWay(t *testing.T, name, spec string) (*corev1.Pod, *spate.TrafficProfile) {
+	t.Helper()
+	ns, p := running(t, name, spec)
+	run := currentRun(t, p)
+	until(t, 20*time.Second, "counters in the status of run "+run.Name, func(ctx context.Context) (bool, string) {
+		err := get(ctx, run)
+		return err == nil && run.Status.Result != nil && run.Status.Result.Tx > 0, fmt.Sprint(err)
+	})
+	pods, err := enginePods(t.Context(), ns, "loop")
+	if err != nil || len(pods) != 1 {
+		t.Fatalf("%d pods, %v", len(pods), err)
+	}
+	return &pods[0], p
+}
+
+// lost waits for the end of a run that has lost its pod, and fails unless that is said and its last counters are kept.
+func lost(t *testing.T, d *drill.Drill, p *spate.TrafficProfile, within time.Duration, words ...string) {
+	t.Helper()
+	run := complete(t, within+30*time.Second, p)
+	d.Detected(within)
+	passed := condition(t, 10*time.Second, p, spate.ConditionPassed, metav1.ConditionFalse)
+	expect(t, passed, spate.ReasonPodLost, words...)
+	d.Reports("TrafficProfile", &passed)
+	if run.Status.Verdict.Outcome != spate.VerdictInvalid || run.Status.Result == nil || run.Status.Result.Tx == 0 {
+		t.Fatalf("%+v, %+v: want an invalid run whose last counters are kept", run.Status.Verdict, run.Status.Result)
+	}
+	d.Kept("counters of the last look: %d packets sent", run.Status.Result.Tx)
+}
+
+// heals waits until the generator is ready again, and fails unless a new run on it passes.
+func heals(t *testing.T, d *drill.Drill, p *spate.TrafficProfile) {
+	t.Helper()
+	condition(t, 60*time.Second, generatorNamed(p.Namespace, "loop"), spate.ConditionReady, metav1.ConditionTrue)
+	mustApply(t, p.Namespace, loopbackProfile(p.Name, "  duration: 1s\n  runID: again"))
+	if run := complete(t, 30*time.Second, p); run.Status.Verdict.Outcome != spate.VerdictPassed {
+		t.Errorf("the next run: %+v", run.Status.Verdict)
+	}
+	d.Kept("the generator: the next run passed")
+}
+
+// The address space of the engine, a release build and the first process of its container, may not grow any more: it aborts in the
+// midst of taking a plan that needs more, as in a panic.
+func TestDrillEngineAbortsInItsContainer(t *testing.T) {
+	needsRig(t, theNodesProcesses)
+	d := drill.New(t, "engine aborts in its container (release build, no memory to be had)", 3*time.Minute)
+	pod, p := underWay(t, "aborted", "  duration: 60s")
+	engine := engineOf(t, pod)
+	out, err := exec.CommandContext(t.Context(), "bash", "-c", fmt.Sprintf(
+		`kib=$(awk '$1 == "VmSize:" {print $2}' %s/status) && prlimit --pid %s --as=$((kib << 10))`, engine, filepath.Base(engine))).CombinedOutput()
+	if err != nil {
+		t.Fatalf("prlimit: %v %s", err, out)
+	}
+	large := strings.NewReplacer("name: small", "name: large", "measure: {flow: true}", "copies: {count: 5000, vary: [{field: udp.sourcePort}]}", "1kpps", "1pps").Replace(loopbackStream)
+	d.Strike()
+	mustApply(t, p.Namespace, large+"---"+strings.NewReplacer("name: small, streamRef: {name: small}", "name: large, streamRef: {name: large}", ", receivePort: loop", "").Replace(
+		loopbackProfile("large", "  duration: 1s")))
+	lost(t, d, p, 20*time.Second, pod.Name, "exit code 139")
+	g := generatorNamed(p.Namespace, "loop")
+	until(t, 10*time.Second, "its last words are in the generator's status", func(ctx context.Context) (bool, string) {
+		err := get(ctx, g)
+		return err == nil && slices.ContainsFunc(g.Status.Pods, func(s spate.GeneratorPodStatus) bool {
+			return s.Name == pod.Name && strings.Contains(s.Message, "exit code 139") && strings.Contains(s.Message, "memory allocation of")
+		}), fmt.Sprintf("%v %+v", err, g.Status.Pods)
+	})
+	d.ReportsText("the generator's status has the engine's last words")
+	if err := kube.Delete(t.Context(), profileNamed(p.Namespace, "large")); err != nil {
+		t.Fatal(err)
+	}
+	heals(t, d, p)
+}
+
+// engineOf gives the folder of proc(5) of a pod's engine.
+func engineOf(t *testing.T, pod *corev1.Pod) string {
+	t.Helper()
+	names, err := filepath.Glob("/proc/[0-9]*/comm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		folder := filepath.Dir(name)
+		comm, _ := os.ReadFile(name)
+		cgroups, _ := os.ReadFile(filepath.Join(folder, "cgroup"))
+		if strings.TrimSpace(string(comm)) == "spate-engine" && strings.Contains(strings.ReplaceAll(string(cgroups), "_", "-"), string(pod.UID)) {
+			return folder
+		}
+	}
+	t.Fatalf("none of %d processes is the engine of pod %s", len(names), pod.Name)
+	return ""
+}
+
+// Only the engine's pod is drained: with it the node's own pods, the operator's among them, would go.
+func TestDrillNodeIsDrained(t *testing.T) {
+	needsRig(t, theOneNode)
+	d := drill.New(t, "node is drained (cordon, and eviction of the engine's pod), then uncordoned", 4*time.Minute)
+	pod, p := underWay(t, "drained", "  duration: 60s")
+	t.Cleanup(func() { uncordon(t, pod.Spec.NodeName) })
+	d.Strike()
+	kubectl(t, "drain", pod.Spec.NodeName, "--pod-selector=spate.dev/generator=loop", "--force", "--delete-emptydir-data", "--ignore-daemonsets", "--timeout=60s")
+	lost(t, d, p, 20*time.Second, pod.Name, "is being deleted")
+	g := generatorNamed(p.Namespace, "loop")
+	until(t, 30*time.Second, "the generator waits for the node", func(ctx context.Context) (bool, string) {
+		err := get(ctx, g)
+		ready := meta.FindStatusCondition(g.Status.Conditions, spate.ConditionReady)
+		if err != nil || ready == nil || ready.Reason != spate.ReasonUnschedulable {
+			return false, fmt.Sprint(err, ready)
+		}
+		d.Reports("TrafficGenerator", ready)
+		return true, ""
+	})
+	uncordon(t, pod.Spec.NodeName)
+	heals(t, d, p)
+}
+
+func uncordon(t *testing.T, node string) {
+	t.Helper()
+	object := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}
+	if err := kube.Patch(context.Background(), object, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"unschedulable":null}}`))); err != nil {
+		t.Error(err)
+	}
+}
+
+// As README.md has it, in the midst of a run; then the namespaces themselves, which nothing may hold although no operator is left.
+func TestDrillUninstallInTheDocumentedOrder(t *testing.T) {
+	drill.Long(t)
+	needsRig(t, theInstallation)
+	d := drill.New(t, "uninstalled in the documented order in mid-run", 6*time.Minute)
+	values := filepath.Join(t.TempDir(), "values.yaml")
+	if err := os.WriteFile(values, []byte(run(t, "helm", "get", "values", "spate", "--namespace", operatorNamespace, "--output", "yaml")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	pod, _ := underWay(t, "uninstalled", "")
+	t.Cleanup(func() {
+		run(t, "helm", "upgrade", "--install", "spate", filepath.Join(root, "charts/spate"), "--namespace", operatorNamespace, "--create-namespace", "--values", values, "--wait", "--timeout=120s")
+	})
+	d.Strike()
+	kubectl(t, "delete", "tp,tr,tg", "--all", "--all-namespaces", "--timeout=100s")
+	d.Detected(100 * time.Second)
+	if left := kubectl(t, "get", "tp,tr,tg", "--all-namespaces", "--output=name"); left != "" {
+		t.Errorf("left after they were deleted: %s", left)
+	}
+	d.ReportsText("kubectl delete tp,tr,tg returns: all are gone")
+	run(t, "helm", "uninstall", "spate", "--namespace", operatorNamespace, "--wait", "--timeout=60s")
+	kubectl(t, "delete", "namespace", pod.Namespace, operatorNamespace, "--timeout=90s")
+	d.ReportsText("helm uninstall and the deletion of both namespaces return")
+	until(t, 10*time.Second, "nothing is Terminating", func(context.Context) (bool, string) {
+		left := kubectl(t, "get", "namespaces,pods,secrets,configmaps", "--all-namespaces", "--output", `go-template={{range .items}}{{if .metadata.deletionTimestamp}}{{.kind}} {{.metadata.name}} {{end}}{{end}}`)
+		return left == "", left
+	})
+	d.ReportsText("nothing is Terminating")
+	if policies := kubectl(t, "get", "validatingadmissionpolicies,clusterroles", "--output=name"); strings.Contains(policies, "/spate-") {
+		t.Errorf("left of the chart: %s", policies)
+	}
+	d.Kept("the API (crds.keep), and streams and templates in it")
+}
+
+func kubectl(t *testing.T, args ...string) string {
+	t.Helper()
+	return run(t, "kubectl", args...)
+}
+
+// run a command, whose output is trimmed.
+func run(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), name, args...)
+	var said strings.Builder
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s %s: %v: %s", name, strings.Join(args, " "), err, said.String())
+	}
+	return strings.TrimSpace(string(out))
+}
