@@ -241,6 +241,11 @@ impl Scrape {
                 |p| p.other_mac_packets,
             ),
             ("spate_port_reflected_packets", "Packets received and sent back", |p| p.reflected_packets),
+            (
+                "spate_port_not_reflected_packets",
+                "Packets received on a port that sends back, and not sent back",
+                |p| p.not_reflected_packets,
+            ),
             ("spate_port_tx_cut_frames", "Frames that the device cut into segments", |p| p.tx_cut),
             ("spate_port_receive_waits", "Times nothing was read because the worker that counts was behind", |p| {
                 p.receive_waits

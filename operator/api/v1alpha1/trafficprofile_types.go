@@ -59,7 +59,7 @@ type TrafficProfileSpec struct {
 	// +kubebuilder:validation:MaxItems=512
 	Traffic []TrafficEntry `json:"traffic,omitempty"`
 
-	// reflect are ports that send back what they receive while the run lasts.
+	// reflect are ports that send back what they receive while the run sends.
 	// +optional
 	// +listType=map
 	// +listMapKey=port
@@ -328,7 +328,10 @@ const (
 	SwapAddresses ReflectionSwap = "Addresses"
 )
 
-// ReflectPort is a port that sends back what it receives.
+// ReflectPort is a port that sends back what it receives: IPv4 and IPv6 packets, with a TTL or hop limit that is lower by one, so that
+// two reflectors do not pass a packet round for ever. Other frames, frames to or from a group, packets whose TTL is used up and those
+// to destinations that the generator's limits do not allow are not sent back. After the sending phase, and while the run is paused,
+// only packets of the run itself are.
 type ReflectPort struct {
 	// port of the generator.
 	Port PortName `json:"port"`
@@ -337,6 +340,10 @@ type ReflectPort struct {
 	// +optional
 	// +kubebuilder:default=MAC
 	Swap ReflectionSwap `json:"swap,omitempty"`
+
+	// anyMAC sends frames back whatever their destination MAC. By default only those to the port's own MAC are.
+	// +optional
+	AnyMAC bool `json:"anyMAC,omitempty"`
 }
 
 // ReceivePort is a port whose foreign traffic is measured: packets and bytes, inter-arrival time, jitter, and latency of

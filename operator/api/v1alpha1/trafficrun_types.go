@@ -366,6 +366,10 @@ type PortBaseline struct {
 	// otherMAC packets since the engine's start.
 	// +optional
 	OtherMAC int64 `json:"otherMAC,omitempty"`
+
+	// notReflected packets since the engine's start.
+	// +optional
+	NotReflected int64 `json:"notReflected,omitempty"`
 }
 
 // FlowCounters count packets of the measured phase.
@@ -480,6 +484,11 @@ type RunResult struct {
 	// otherMAC packets are those of the foreign ones that were for another station: their destination MAC is neither the port's nor a
 	// client's nor a group's. They were neither given to flows nor answered.
 	OtherMAC int64 `json:"otherMAC"`
+
+	// notReflected packets arrived during the run on ports that reflect, and were not sent back: for another station, to or from a
+	// group, not IP, at the end of their TTL, to a destination that the generator's limits do not allow, or after the sending phase.
+	// +optional
+	NotReflected int64 `json:"notReflected,omitempty"`
 
 	// streams of the run.
 	// +optional

@@ -384,6 +384,24 @@ func portsCovered(ranges []spatev1.PortRange, low, high uint64) bool {
 	return true
 }
 
+// allowedBack is where limits let a reflector send to, which the engine keeps to: it depends on what arrives.
+func allowedBack(limits *spatev1.Limits) (addresses []*enginev1.AddressRange, ports []*enginev1.PortRange) {
+	if limits == nil {
+		return nil, nil
+	}
+	for _, text := range limits.AllowedDestinations {
+		if prefix, err := netip.ParsePrefix(string(text)); err == nil {
+			addresses = append(addresses, &enginev1.AddressRange{First: prefix.Masked().Addr().AsSlice(), Last: lastOf(prefix).AsSlice()})
+		}
+	}
+	for _, text := range limits.AllowedPorts {
+		if first, last, err := portRange(text); err == nil {
+			ports = append(ports, &enginev1.PortRange{First: uint32(first), Last: uint32(last)})
+		}
+	}
+	return addresses, ports
+}
+
 func portRange(ports spatev1.PortRange) (first, last uint64, err error) {
 	low, high, ranged := strings.Cut(string(ports), "-")
 	if !ranged {

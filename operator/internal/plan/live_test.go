@@ -3,6 +3,7 @@
 package plan
 
 import (
+	"bytes"
 	"math/big"
 	"slices"
 	"strings"
@@ -69,6 +70,23 @@ func TestPortsThatAnswer(t *testing.T) {
 	plan := mustResolve(t, Input{Profile: p, Generator: generator()}).Plan(Identity{})
 	if len(plan.Reflectors) != 2 || plan.Reflectors[0].Swap != 2 || plan.Reflectors[1].Swap != 1 || plan.Receivers[0].Name != "tap" || plan.Receivers[0].Port != "east" {
 		t.Errorf("got %v", plan)
+	}
+	limited := generator(func(g *spatev1.TrafficGenerator) {
+		g.Spec.Limits = &spatev1.Limits{AllowedDestinations: []spatev1.CIDR{"198.18.0.0/15"}, AllowedPorts: []spatev1.PortRange{"7", "9-10"}}
+	})
+	p.Spec.Reflect[0].AnyMAC = true
+	plan = mustResolve(t, Input{Profile: p, Generator: limited}).Plan(Identity{})
+	r := plan.Reflectors[0]
+	if !r.AnyMac || plan.Reflectors[1].AnyMac || len(r.AllowedAddresses) != 1 || !bytes.Equal(r.AllowedAddresses[0].First, []byte{198, 18, 0, 0}) ||
+		!bytes.Equal(r.AllowedAddresses[0].Last, []byte{198, 19, 255, 255}) || len(r.AllowedPorts) != 2 || r.AllowedPorts[0].Last != 7 || r.AllowedPorts[1].First != 9 {
+		t.Errorf("got %v", r)
+	}
+	if problems := Permits(plan, limited); len(problems) > 0 {
+		t.Error(problems.Message())
+	}
+	limited.Spec.Limits.AllowedDestinations[0] = "198.18.0.0/16"
+	if problems := Permits(plan, limited); problems.Reason() != spatev1.ReasonLimitExceeded {
+		t.Errorf("got %v", problems)
 	}
 	p.Spec.Reflect[0].Port, p.Spec.Receive[0].Port = "north", "void"
 	_, problems := Resolve(Input{Profile: p, Generator: generator()})

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"net/netip"
 
+	"google.golang.org/protobuf/proto"
+
 	spatev1 "spate.dev/operator/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
 )
@@ -33,7 +35,29 @@ func Permits(plan *enginev1.Plan, generator *spatev1.TrafficGenerator) Problems 
 			return problems
 		}
 	}
+	for _, r := range plan.GetReflectors() {
+		if g.reflector(r); len(problems) > 0 {
+			return problems
+		}
+	}
 	return nil
+}
+
+// reflector judges whether the engine keeps a reflector to the limits as they are now.
+func (g *guard) reflector(r *enginev1.Reflector) {
+	was := &enginev1.Reflector{AllowedAddresses: r.GetAllowedAddresses(), AllowedPorts: r.GetAllowedPorts()}
+	addresses, ports := allowedBack(g.limits)
+	now := &enginev1.Reflector{AllowedAddresses: addresses, AllowedPorts: ports}
+	if proto.Equal(was, now) {
+		return
+	}
+	limit := "allowedDestinations"
+	if len(addresses) == 0 {
+		limit = "allowedPorts"
+	}
+	if len(addresses)+len(ports) > 0 {
+		g.refuse(limit, "port %s sends back to where it might when the run began", r.GetPort())
+	}
 }
 
 // planned judges a stream of a plan.

@@ -555,7 +555,11 @@ func (r *Resolved) answering(profile *spatev1.TrafficProfile, generator *spatev1
 		default:
 			problems.add(spatev1.ReasonInvalidSpec, at.Child("swap"), "%q: must be MAC or Addresses", reflect.Swap)
 		}
-		r.reflectors = append(r.reflectors, &enginev1.Reflector{Port: string(reflect.Port), Swap: swap})
+		made := &enginev1.Reflector{Port: string(reflect.Port), Swap: swap, AnyMac: reflect.AnyMAC}
+		if generator != nil {
+			made.AllowedAddresses, made.AllowedPorts = allowedBack(generator.Spec.Limits)
+		}
+		r.reflectors = append(r.reflectors, made)
 	}
 	for i, receive := range profile.Spec.Receive {
 		known(receive.Port, spec.Child("receive").Index(i).Child("port"))

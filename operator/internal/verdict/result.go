@@ -35,6 +35,8 @@ type Result struct {
 	RxMissed int64 `cel:"rxMissed"`
 	Foreign  int64 `cel:"foreign"`
 	OtherMAC int64 `cel:"otherMAC"`
+	// Received on ports that reflect, and not sent back.
+	NotReflected int64 `cel:"notReflected"`
 	// Packets a second, and bits a second of frames with FCS.
 	TxPps float64 `cel:"txPps"`
 	RxPps float64 `cel:"rxPps"`

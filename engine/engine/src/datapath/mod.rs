@@ -39,7 +39,10 @@ pub use spate_stateless::{
     Template, TemplateError, Transmit, Variable, Write,
 };
 pub use spate_stats::{Arrivals, Delays, Distribution, Moments, PhaseCounters, StreamCounters};
-pub use spate_wire::{Mark, reflect::Swap};
+pub use spate_wire::{
+    Mark,
+    reflect::{Allowed, Swap},
+};
 pub use types::*;
 
 use command::{Command, RUNS};
@@ -266,6 +269,7 @@ impl OpenPort {
             counters.rx_bytes += queue.rx_bytes.get();
             counters.foreign_packets += queue.foreign.get();
             counters.other_mac_packets += queue.other_mac.get();
+            counters.not_reflected_packets += queue.not_reflected.get();
             counters.handing_full += queue.handing_full.get();
             match counters.queues.get_mut(index) {
                 Some(both) => both.1 = packets,

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use spate_stats::{Histogram, Queue, Tracker, Transit, WIDE_WINDOW, WINDOW};
-use spate_wire::{reflect::Swap, spread};
+use spate_wire::{reflect::Rules, spread};
 
 use super::{
-    PortDevice, PrepareError, RunSpec, StreamSpec,
+    PortDevice, PrepareError, Reflector, RunSpec, StreamSpec,
     open::OpenPort,
     prepare::Context,
     run::{Receiver, Run},
@@ -49,7 +49,11 @@ pub(super) fn receive(
 ) -> Result<Receive, PrepareError> {
     let workers = context.workers.count();
     refuse_conflicts(context, spec, present)?;
-    let reflectors: Arc<[(usize, Swap)]> = spec.measure.reflectors.clone().into();
+    let rules = |reflector: &Reflector| {
+        let own = (!reflector.any_mac).then(|| context.ports[reflector.port].port.mac());
+        (reflector.port, Rules { swap: reflector.swap, own, allowed: reflector.allowed.clone() })
+    };
+    let reflectors: Arc<[(usize, Rules)]> = spec.measure.reflectors.iter().map(rules).collect();
     let marks: Vec<_> =
         spec.streams.iter().enumerate().filter_map(|(i, s)| s.receive.mark.map(|mark| (i, mark))).collect();
     let mark_table = Marks::new(marks.iter().copied()).map(Arc::new);
@@ -150,7 +154,7 @@ pub(super) fn receive(
         control: Control {
             delays,
             receivers: spec.measure.receivers.iter().map(receiver).collect(),
-            reflecting: spec.measure.reflectors.iter().map(|(port, _)| *port).collect(),
+            reflecting: spec.measure.reflectors.iter().map(|reflector| reflector.port).collect(),
             marks,
         },
     })
@@ -167,7 +171,7 @@ fn owner_of(port: &OpenPort, stream: &StreamSpec, sender: usize) -> usize {
 /// Refuses ports that cannot do what they are to do, and what another run does already.
 fn refuse_conflicts(context: &Context<'_>, spec: &RunSpec, present: &[Arc<Run>]) -> Result<(), PrepareError> {
     let wrong = |field: String, problem: String| PrepareError { field, problem, exhausted: false };
-    for (i, (port, _)) in spec.measure.reflectors.iter().enumerate() {
+    for (i, Reflector { port, .. }) in spec.measure.reflectors.iter().enumerate() {
         let field = format!("reflectors[{i}].port");
         let config = &context.ports[*port].config;
         if matches!(config.device, PortDevice::Loopback | PortDevice::Null) {
@@ -177,7 +181,7 @@ fn refuse_conflicts(context: &Context<'_>, spec: &RunSpec, present: &[Arc<Run>])
             );
             return Err(wrong(field, problem));
         }
-        if spec.measure.reflectors[..i].iter().any(|(other, _)| other == port) {
+        if spec.measure.reflectors[..i].iter().any(|other| other.port == *port) {
             return Err(wrong(field, format!("{} reflects already: name each port once", config.name)));
         }
         let emulates = |run: &&Arc<Run>| run.templates().is_some_and(|templates| templates.use_port(*port));

@@ -71,6 +71,8 @@ pub(super) struct QueueShare {
     pub(super) handing_full: Counter,
     /// Received and sent back; in tx_packets too.
     pub(super) reflected: Counter,
+    /// Received while the port sends back, and not sent back.
+    pub(super) not_reflected: Counter,
     /// Cut into segments by the device.
     pub(super) tx_cut: Counter,
 }

@@ -691,7 +691,7 @@ fn refuse_conflicts(context: &Context<'_>, spec: &RunSpec, claims: &[Claim]) -> 
             );
             return Err(refused(field.clone(), problem));
         }
-        let reflects = spec.measure.reflectors.iter().any(|(reflector, _)| reflector == port);
+        let reflects = spec.measure.reflectors.iter().any(|reflector| reflector.port == *port);
         if reflects || context.present.iter().any(|run| run.reflects(*port)) {
             let problem =
                 format!("{} sends back what it receives: use another port, or no reflector", name(context, *port));

@@ -8,7 +8,10 @@ use spate_replay::{Capture, Gap, Rewrite};
 use spate_stateful::{Count, Neighbours, PortLink, Scenario};
 use spate_stateless::{Rate, StreamTiming, Template};
 use spate_stats::Timed;
-use spate_wire::{Mark, reflect::Swap};
+use spate_wire::{
+    Mark,
+    reflect::{Allowed, Swap},
+};
 
 use super::slow::Holding;
 
@@ -198,12 +201,25 @@ pub struct StreamReceive {
 /// What is measured and done beside the streams of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Measure {
-    /// Ports (by index) that send back what they receive.
-    pub reflectors: Vec<(usize, Swap)>,
+    /// Ports that send back what they receive.
+    pub reflectors: Vec<Reflector>,
     /// Ports (by index) whose foreign traffic is measured.
     pub receivers: Vec<usize>,
     /// The clocks of other engines are known to agree with this one to this bound.
     pub clock_bound_ns: Option<u64>,
+}
+
+/// A port that sends back what it receives while the run sends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reflector {
+    /// Index of the port.
+    pub port: usize,
+    /// What changes places.
+    pub swap: Swap,
+    /// Frames to any station are sent back, not only those to the port's own MAC.
+    pub any_mac: bool,
+    /// Where packets may be sent back to.
+    pub allowed: Allowed,
 }
 
 /// Everything the data path needs for one run.
@@ -408,6 +424,9 @@ pub struct PortCounters {
     pub other_mac_packets: u64,
     /// Received and sent back; in `tx_packets` too.
     pub reflected_packets: u64,
+    /// Received on a port that sends back, and not sent back: for another station, to or from a group, not IP, at the end of their
+    /// hops, to a destination that is not allowed, or too late.
+    pub not_reflected_packets: u64,
     /// Frames that the device cut into segments, which are packets.
     pub tx_cut: u64,
     /// Times a worker read nothing because another, which keeps sequences, was behind.

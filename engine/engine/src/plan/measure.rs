@@ -2,11 +2,13 @@
 //! What a plan measures where packets arrive: latency, marks, groups, reflectors, receivers.
 use super::Violations;
 use super::validate::{LONGEST_NS, Site};
-use crate::datapath::{self, Mark, StreamReceive, Swap};
-use contract::{Plan, Reflection, Stream, mark, stream};
-use std::collections::HashMap;
+use crate::datapath::{self, Allowed, Mark, StreamReceive, Swap};
+use contract::{AddressRange, Plan, PortRange, Reflection, Reflector, Stream, mark, stream};
+use std::{collections::HashMap, net::IpAddr};
 
 const MOST_NAME_CHARS: usize = 253;
+/// Ranges of addresses, and of ports, that a reflector may send to.
+const MOST_RANGES: usize = 256;
 /// The greatest flow label (RFC 6437): 20 bits.
 const MOST_FLOW_LABEL: u32 = (1 << 20) - 1;
 
@@ -144,8 +146,8 @@ pub fn write_mark(at: &str, stream: &Stream, frame: &mut [u8], wrong: &mut Viola
     }
 }
 
-fn reflectors(plan: &Plan, site: &Site, wrong: &mut Violations) -> Vec<(usize, Swap)> {
-    let mut found: Vec<(usize, Swap)> = Vec::new();
+fn reflectors(plan: &Plan, site: &Site, wrong: &mut Violations) -> Vec<datapath::Reflector> {
+    let mut found: Vec<datapath::Reflector> = Vec::new();
     for (i, reflector) in plan.reflectors.iter().enumerate() {
         let at = format!("reflectors[{i}]");
         let port = site.port(&format!("{at}.port"), &reflector.port, wrong);
@@ -157,14 +159,53 @@ fn reflectors(plan: &Plan, site: &Site, wrong: &mut Violations) -> Vec<(usize, S
                 continue;
             }
         };
+        let allowed = allowed(&at, reflector, wrong);
         let Some(port) = port else { continue };
-        if found.iter().any(|(other, _)| *other == port) {
+        if found.iter().any(|other| other.port == port) {
             let problem = format!("{:?} is another reflector's already; name each port once", reflector.port);
             wrong.add(format!("{at}.port"), problem);
         }
-        found.push((port, swap));
+        found.push(datapath::Reflector { port, swap, any_mac: reflector.any_mac, allowed });
     }
     found
+}
+
+/// Where a reflector may send to.
+fn allowed(at: &str, reflector: &Reflector, wrong: &mut Violations) -> Allowed {
+    let mut allowed = |list: &str, len: usize| {
+        if len > MOST_RANGES {
+            wrong.add(format!("{at}.{list}"), format!("{len} ranges; must be at most {MOST_RANGES}"));
+        }
+    };
+    allowed("allowed_addresses", reflector.allowed_addresses.len());
+    allowed("allowed_ports", reflector.allowed_ports.len());
+    let mut addresses = Vec::new();
+    for (i, AddressRange { first, last }) in reflector.allowed_addresses.iter().enumerate() {
+        match (address(first), address(last)) {
+            (Some(first), Some(last)) if first.is_ipv4() == last.is_ipv4() && first <= last => {
+                addresses.push((first, last));
+            }
+            _ => wrong.add(
+                format!("{at}.allowed_addresses[{i}]"),
+                "is no range; set first and last to addresses of one IP version, the lower one first",
+            ),
+        }
+    }
+    let mut ports = Vec::new();
+    for (i, PortRange { first, last }) in reflector.allowed_ports.iter().enumerate() {
+        match (u16::try_from(*first), u16::try_from(*last)) {
+            (Ok(first), Ok(last)) if first <= last => ports.push((first, last)),
+            _ => wrong.add(
+                format!("{at}.allowed_ports[{i}]"),
+                format!("{first} to {last}; must be 0..65535, the lower one first"),
+            ),
+        }
+    }
+    Allowed { addresses: addresses.into(), ports: ports.into() }
+}
+
+fn address(bytes: &[u8]) -> Option<IpAddr> {
+    <[u8; 4]>::try_from(bytes).map(IpAddr::from).or_else(|_| <[u8; 16]>::try_from(bytes).map(IpAddr::from)).ok()
 }
 
 fn receivers(plan: &Plan, site: &Site, wrong: &mut Violations) -> Vec<usize> {

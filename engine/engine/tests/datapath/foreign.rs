@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use spate_engine::datapath::{
-    Blueprint, Datapath, Measure, PollMode, PortDevice, RunState, StreamReceive, StreamSpec, Swap, Template,
+    Allowed, Blueprint, Datapath, Measure, PollMode, PortCounters, PortDevice, Reflector, RunState, StreamReceive,
+    StreamSpec, Swap, Template,
 };
 
 use crate::{
@@ -88,6 +89,26 @@ fn inside_receivers() {
     assert_eq!(receiver.received()[0].total().packets, 100);
 }
 
+/// The same to and from these MACs, measured or not.
+fn udp_between(id: u16, ports: (usize, Option<usize>), rate: u64, macs: [[u8; 6]; 2], flow: bool) -> StreamSpec {
+    let plain = udp(id, ports.0, rate, &[]);
+    let mut frame = plain.template.frame().to_vec();
+    frame[..12].copy_from_slice(macs.as_flattened());
+    let template = Template::new(&Blueprint { frame, flow, ..Blueprint::default() }).unwrap();
+    StreamSpec { template, rx_port: ports.1, ..plain }
+}
+
+fn reflector(port: usize, swap: Swap) -> Reflector {
+    Reflector { port, swap, any_mac: false, allowed: Allowed::default() }
+}
+
+/// Packets that a port sent back, and those that it did not, since `before`.
+fn sent_back(datapath: &Datapath, port: usize, before: &[PortCounters]) -> (u64, u64) {
+    let now = &datapath.port_counters()[port];
+    let before = &before[port];
+    (now.reflected_packets - before.reflected_packets, now.not_reflected_packets - before.not_reflected_packets)
+}
+
 #[test]
 fn reflectors_send_back_what_they_receive() {
     run_inside("foreign::inside_reflectors", "1500");
@@ -97,43 +118,129 @@ fn reflectors_send_back_what_they_receive() {
 #[ignore = "runs in the namespace that the test above makes"]
 fn inside_reflectors() {
     let datapath = two_ports();
-    for (tag, swap) in [(1, Swap::Mac), (2, Swap::Addresses)] {
+    let macs: Vec<_> = datapath.ports().iter().map(|port| port.mac).collect();
+    let (east, west) = (macs[0], macs[1]);
+    for (tag, swap, any_mac) in [(1, Swap::Mac, false), (2, Swap::Addresses, false), (3, Swap::Addresses, true)] {
         let before = datapath.port_counters();
         // Out of the first port and back to it; the reflecting port sends a stream of its own too.
         let mut sending = spec(
             tag,
             0,
             Some(500 * MS),
-            vec![stream(1, 0, Some(0), 60, pps(5000)), stream(2, 1, Some(0), 300, pps(1000))],
+            vec![
+                udp_between(1, (0, Some(0)), 5000, [west, east], true),
+                stream(2, 1, Some(0), 300, pps(1000)),
+                udp_between(3, (0, None), 100, [[0xff; 6], east], false),
+                udp_between(4, (0, None), 200, [west, [3, 0, 0, 0, 0, 1]], false),
+                udp_between(5, (0, None), 1000, [[2, 9, 9, 9, 9, 9], east], false),
+                stream(6, 0, None, 60, pps(400)),
+            ],
         );
-        sending.measure.reflectors = vec![(1, swap)];
-        let mut broadcast = udp(3, 0, 100, &[]);
-        let mut frame = broadcast.template.frame().to_vec();
-        frame[..6].fill(0xff);
-        broadcast.template = Template::new(&Blueprint { frame, ..Blueprint::default() }).unwrap();
-        sending.streams.extend([broadcast, udp(4, 0, 1000, &[])]);
+        sending.measure.reflectors = vec![Reflector { any_mac, ..reflector(1, swap) }];
         let run = start(&datapath, sending);
         wait_for(&run, RunState::Complete, 5);
         assert_all_received(&run.counters()[0].measured, 2500);
         assert_all_received(&run.counters()[1].measured, 500);
         let after = datapath.port_counters();
-        let west = (
-            after[1].reflected_packets - before[1].reflected_packets,
-            after[1].rx_packets - before[1].rx_packets,
-            after[1].tx_packets - before[1].tx_packets,
-        );
-        // 2500 measured and 500 others came back; 50 to everybody did not.
-        assert_eq!(west, (3000, 3050, 3500));
-        assert_eq!(after[0].rx_packets - before[0].rx_packets, 3500);
+        assert_eq!(after[1].rx_packets - before[1].rx_packets, 3350);
+        // Not those to everybody (50), from a group (100) and without IP (200); to another station (500) only where any will do.
+        let (back, not) = if any_mac { (3000, 350) } else { (2500, 850) };
+        assert_eq!(sent_back(&datapath, 1, &before), (back, not));
+        assert_eq!(after[1].tx_packets - before[1].tx_packets, back + 500);
+        assert_eq!(after[0].rx_packets - before[0].rx_packets, back + 500);
         run.remove();
     }
     let mut one = spec(7, 0, None, vec![]);
-    one.measure.reflectors = vec![(1, Swap::Mac)];
+    one.measure.reflectors = vec![reflector(1, Swap::Mac)];
     let held = datapath.prepare(one.clone()).unwrap();
     one.tag = 8;
     let error = datapath.prepare(one).map(|_| ()).unwrap_err();
     assert_eq!(error.to_string(), "reflectors[0].port: west reflects for run \"run-7\" already: stop that first");
     held.remove();
+}
+
+#[test]
+fn reflectors_send_others_packets_back_only_while_their_run_sends_and_where_they_may() {
+    run_inside("foreign::inside_reflecting_phase", "1500");
+}
+
+#[test]
+#[ignore = "runs in the namespace that the test above makes"]
+fn inside_reflecting_phase() {
+    let datapath = two_ports();
+    let macs: Vec<_> = datapath.ports().iter().map(|port| port.mac).collect();
+    let towards = [macs[1], macs[0]];
+    let mut reflecting = spec(1, 0, None, vec![]);
+    reflecting.timing.drain_ns = 5000 * MS;
+    reflecting.measure.reflectors = vec![reflector(1, Swap::Addresses)];
+    let reflecting = start(&datapath, reflecting);
+    wait_for(&reflecting, RunState::Running, 2);
+    let mut tag = 10;
+    let mut offered = || {
+        tag += 1;
+        let before = datapath.port_counters();
+        let sender =
+            start(&datapath, spec(tag, 0, Some(100 * MS), vec![udp_between(1, (0, None), 1000, towards, false)]));
+        wait_for(&sender, RunState::Complete, 5);
+        sender.remove();
+        sent_back(&datapath, 1, &before)
+    };
+    assert_eq!(offered(), (100, 0));
+    reflecting.pause(0).unwrap();
+    wait_for(&reflecting, RunState::Paused, 2);
+    assert_eq!(offered(), (0, 100));
+    reflecting.resume(0).unwrap();
+    wait_for(&reflecting, RunState::Running, 2);
+    assert_eq!(offered(), (100, 0));
+    reflecting.stop("enough");
+    assert_eq!(reflecting.state(), RunState::Draining);
+    assert_eq!(offered(), (0, 100));
+    reflecting.remove();
+    // From 198.18.0.1, which they would be sent back to.
+    for (first, last, sent) in
+        [([198, 18, 0, 0], [198, 18, 0, 9], (100, 0)), ([198, 19, 0, 0], [198, 19, 0, 9], (0, 100))]
+    {
+        let mut limited = spec(2, 0, None, vec![]);
+        let allowed = Allowed { addresses: [(first.into(), last.into())].into(), ..Allowed::default() };
+        limited.measure.reflectors = vec![Reflector { allowed, ..reflector(1, Swap::Addresses) }];
+        let limited = start(&datapath, limited);
+        wait_for(&limited, RunState::Running, 2);
+        assert_eq!(offered(), sent);
+        limited.remove();
+    }
+}
+
+#[test]
+fn two_reflectors_do_not_pass_packets_round_for_ever() {
+    run_inside("foreign::inside_reflect_loop", "1500");
+}
+
+#[test]
+#[ignore = "runs in the namespace that the test above makes"]
+fn inside_reflect_loop() {
+    let datapath = two_ports();
+    let macs: Vec<_> = datapath.ports().iter().map(|port| port.mac).collect();
+    let towards = [macs[1], macs[0]];
+    for (tag, swap) in [(1, Swap::Mac), (3, Swap::Addresses)] {
+        let mut facing = spec(tag, 0, None, vec![]);
+        facing.measure.reflectors = [0, 1].map(|port| Reflector { any_mac: tag == 1, ..reflector(port, swap) }).into();
+        let facing = start(&datapath, facing);
+        wait_for(&facing, RunState::Running, 2);
+        let before = datapath.port_counters();
+        let streams = vec![udp_between(1, (0, None), 100, towards, false), stream(2, 0, None, 60, pps(100))];
+        let sender = start(&datapath, spec(tag + 1, 0, Some(100 * MS), streams));
+        wait_for(&sender, RunState::Complete, 5);
+        std::thread::sleep(Duration::from_millis(500));
+        // With a TTL of 64, each of ten packets is sent back 63 times, by both ports in turn, first by west; the ten without one
+        // never are.
+        let (east, west) = (sent_back(&datapath, 0, &before), sent_back(&datapath, 1, &before));
+        println!("sent back, and not: east {east:?}, west {west:?}");
+        assert_eq!((east, west), ((310, 10), (320, 10)));
+        std::thread::sleep(Duration::from_millis(200));
+        assert_eq!((sent_back(&datapath, 0, &before), sent_back(&datapath, 1, &before)), (east, west));
+        facing.remove();
+        sender.remove();
+    }
 }
 
 #[test]

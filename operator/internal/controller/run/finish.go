@@ -221,7 +221,7 @@ func forThresholds(r spatev1.RunResult, length time.Duration) verdict.Result {
 	seconds := length.Seconds()
 	out := verdict.Result{
 		Tx: r.Tx, TxBytes: r.TxBytes, Rx: r.Rx, RxBytes: r.RxBytes, Lost: r.Lost, LossRatio: number(r.LossRatio), Duplicates: r.Duplicates,
-		OutOfOrder: r.OutOfOrder, Misdirected: r.Misdirected, TxDropped: r.TxDropped, Late: r.Late, RxMissed: r.RxMissed, Foreign: r.Foreign, OtherMAC: r.OtherMAC,
+		OutOfOrder: r.OutOfOrder, Misdirected: r.Misdirected, TxDropped: r.TxDropped, Late: r.Late, RxMissed: r.RxMissed, Foreign: r.Foreign, OtherMAC: r.OtherMAC, NotReflected: r.NotReflected,
 		TxPps: float64(r.Tx) / seconds, RxPps: float64(r.Rx) / seconds,
 		TxBps: float64(r.TxBytes) * 8 / seconds, RxBps: float64(r.RxBytes) * 8 / seconds,
 		SequenceTooHigh: r.SequenceTooHigh, SequenceTooLow: r.SequenceTooLow,

@@ -157,7 +157,7 @@ func resultOf(stats []*enginev1.WatchStatsResponse, facts *snapshot.Facts, run *
 	}
 	slices.SortFunc(result.Streams, func(a, b spatev1.StreamResult) int { return strings.Compare(a.Name, b.Name) })
 	result.LossRatio = ratio(result.Lost, flowTx)
-	result.RxMissed, result.Foreign, result.OtherMAC = ofPorts(stats, facts, run)
+	ofPorts(&result, stats, facts, run)
 	result.Templates, result.Groups = templates(stats), groups(stats, facts.Groups)
 	result.Flows = flowsOf(result.Templates)
 	result.Latency = slowest(append(delaysOf(result.Templates), result.Streams...))
@@ -195,25 +195,26 @@ func total(sum, c *spatev1.FlowCounters) {
 	sum.SequenceTooLow += c.SequenceTooLow
 }
 
-// ofPorts gives what the run's ports counted since it was prepared.
-func ofPorts(stats []*enginev1.WatchStatsResponse, facts *snapshot.Facts, run *spatev1.TrafficRun) (missed, foreign, otherMAC int64) {
+// ofPorts sets what the run's ports counted since it was prepared.
+func ofPorts(result *spatev1.RunResult, stats []*enginev1.WatchStatsResponse, facts *snapshot.Facts, run *spatev1.TrafficRun) {
 	for i, st := range stats {
 		for _, p := range st.Ports {
 			if facts.Ports[p.Port] {
-				missed += int64(p.RxMissed)
-				foreign += int64(p.ForeignPackets)
-				otherMAC += int64(p.OtherMacPackets)
+				result.RxMissed += int64(p.RxMissed)
+				result.Foreign += int64(p.ForeignPackets)
+				result.OtherMAC += int64(p.OtherMacPackets)
+				result.NotReflected += int64(p.NotReflectedPackets)
 			}
 		}
 		for _, b := range run.Status.PortBaseline {
 			if b.Pod == run.Spec.Generator.Pods[i].Name && facts.Ports[b.Port] {
-				missed -= b.RxMissed
-				foreign -= b.Foreign
-				otherMAC -= b.OtherMAC
+				result.RxMissed -= b.RxMissed
+				result.Foreign -= b.Foreign
+				result.OtherMAC -= b.OtherMAC
+				result.NotReflected -= b.NotReflected
 			}
 		}
 	}
-	return missed, foreign, otherMAC
 }
 
 // ratio as a decimal number with at most nine digits behind the point.

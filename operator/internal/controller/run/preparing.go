@@ -316,6 +316,7 @@ func (s *scope) baseline(holds []held) []spatev1.PortBaseline {
 		for _, p := range h.ports {
 			all = append(all, spatev1.PortBaseline{
 				Pod: s.pods[i].Name, Port: p.Port, RxMissed: int64(p.RxMissed), Foreign: int64(p.ForeignPackets), OtherMAC: int64(p.OtherMacPackets),
+				NotReflected: int64(p.NotReflectedPackets),
 			})
 		}
 	}

@@ -3190,6 +3190,8 @@ type PortStats struct {
 	LinkUp         bool          `protobuf:"varint,11,opt,name=link_up,json=linkUp,proto3" json:"link_up,omitempty"`
 	// Received and sent back by a reflector; in tx_packets too.
 	ReflectedPackets uint64 `protobuf:"varint,12,opt,name=reflected_packets,json=reflectedPackets,proto3" json:"reflected_packets,omitempty"`
+	// Received on a port that sends back, and not sent back.
+	NotReflectedPackets uint64 `protobuf:"varint,16,opt,name=not_reflected_packets,json=notReflectedPackets,proto3" json:"not_reflected_packets,omitempty"`
 	// Times a worker read nothing because another, which keeps the sequences of what it had read, was behind. Packets wait
 	// in the device meanwhile.
 	ReceiveWaits uint64 `protobuf:"varint,13,opt,name=receive_waits,json=receiveWaits,proto3" json:"receive_waits,omitempty"`
@@ -3312,6 +3314,13 @@ func (x *PortStats) GetLinkUp() bool {
 func (x *PortStats) GetReflectedPackets() uint64 {
 	if x != nil {
 		return x.ReflectedPackets
+	}
+	return 0
+}
+
+func (x *PortStats) GetNotReflectedPackets() uint64 {
+	if x != nil {
+		return x.NotReflectedPackets
 	}
 	return 0
 }
@@ -4105,7 +4114,7 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\amean_ns\x18\x02 \x01(\x01R\x06meanNs\x12!\n" +
 	"\fvariance_ns2\x18\x03 \x01(\x01R\vvarianceNs2\x12\x15\n" +
 	"\x06min_ns\x18\x04 \x01(\x04R\x05minNs\x12\x15\n" +
-	"\x06max_ns\x18\x05 \x01(\x04R\x05maxNs\"\xf8\x03\n" +
+	"\x06max_ns\x18\x05 \x01(\x04R\x05maxNs\"\xac\x04\n" +
 	"\tPortStats\x12\x12\n" +
 	"\x04port\x18\x01 \x01(\tR\x04port\x12\x1d\n" +
 	"\n" +
@@ -4122,7 +4131,8 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\x06queues\x18\n" +
 	" \x03(\v2\x1b.spate.engine.v1.QueueStatsR\x06queues\x12\x17\n" +
 	"\alink_up\x18\v \x01(\bR\x06linkUp\x12+\n" +
-	"\x11reflected_packets\x18\f \x01(\x04R\x10reflectedPackets\x12#\n" +
+	"\x11reflected_packets\x18\f \x01(\x04R\x10reflectedPackets\x122\n" +
+	"\x15not_reflected_packets\x18\x10 \x01(\x04R\x13notReflectedPackets\x12#\n" +
 	"\rreceive_waits\x18\r \x01(\x04R\freceiveWaits\x12\x15\n" +
 	"\x06tx_cut\x18\x0e \x01(\x04R\x05txCut\x12*\n" +
 	"\x11other_mac_packets\x18\x0f \x01(\x04R\x0fotherMacPackets\"`\n" +

@@ -203,7 +203,7 @@ type Plan struct {
 	LateAfterNs uint64 `protobuf:"varint,8,opt,name=late_after_ns,json=lateAfterNs,proto3" json:"late_after_ns,omitempty"`
 	// This engine's share when several run the profile together; absent means all of it.
 	Share *Share `protobuf:"bytes,9,opt,name=share,proto3" json:"share,omitempty"`
-	// Ports that send back what they receive while the run lasts.
+	// Ports that send back what they receive while the run sends.
 	Reflectors []*Reflector `protobuf:"bytes,10,rep,name=reflectors,proto3" json:"reflectors,omitempty"`
 	// Ports whose foreign traffic is measured while the run lasts.
 	Receivers []*Receiver `protobuf:"bytes,11,rep,name=receivers,proto3" json:"receivers,omitempty"`
@@ -2155,14 +2155,23 @@ func (*Mark_Ipv4Identification) isMark_Field() {}
 
 func (*Mark_Ipv6FlowLabel) isMark_Field() {}
 
-// Packets to a group of stations (multicast, broadcast) are not sent back. Those of streams that are expected on another
-// port are on their way there: they are not counted for the stream here.
+// Sends back IPv4 and IPv6 packets, each with a TTL or hop limit that is lower by one, so that none goes between two reflectors for
+// ever; other frames have no such count and are not sent back, nor are frames to a group of stations (multicast, broadcast) or
+// from one, and packets whose hops are used up. After the sending phase, and while the run is paused, only packets of the run itself
+// are sent back, which are still under way. Packets of streams that are expected on another port are on their way there: they are
+// not counted for the stream here.
 type Reflector struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Port          string                 `protobuf:"bytes,1,opt,name=port,proto3" json:"port,omitempty"`
-	Swap          Reflection             `protobuf:"varint,2,opt,name=swap,proto3,enum=spate.engine.v1.Reflection" json:"swap,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Port  string                 `protobuf:"bytes,1,opt,name=port,proto3" json:"port,omitempty"`
+	Swap  Reflection             `protobuf:"varint,2,opt,name=swap,proto3,enum=spate.engine.v1.Reflection" json:"swap,omitempty"`
+	// Frames to any station are sent back; else only those whose destination MAC is the port's own.
+	AnyMac bool `protobuf:"varint,3,opt,name=any_mac,json=anyMac,proto3" json:"any_mac,omitempty"`
+	// Where packets may be sent back to; anywhere if empty. If either list is not, packets with a tunnel, IPv4 options or IPv6 extension
+	// headers are not sent back: where they go is not told by their first header.
+	AllowedAddresses []*AddressRange `protobuf:"bytes,4,rep,name=allowed_addresses,json=allowedAddresses,proto3" json:"allowed_addresses,omitempty"`
+	AllowedPorts     []*PortRange    `protobuf:"bytes,5,rep,name=allowed_ports,json=allowedPorts,proto3" json:"allowed_ports,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Reflector) Reset() {
@@ -2209,6 +2218,132 @@ func (x *Reflector) GetSwap() Reflection {
 	return Reflection_REFLECTION_UNSPECIFIED
 }
 
+func (x *Reflector) GetAnyMac() bool {
+	if x != nil {
+		return x.AnyMac
+	}
+	return false
+}
+
+func (x *Reflector) GetAllowedAddresses() []*AddressRange {
+	if x != nil {
+		return x.AllowedAddresses
+	}
+	return nil
+}
+
+func (x *Reflector) GetAllowedPorts() []*PortRange {
+	if x != nil {
+		return x.AllowedPorts
+	}
+	return nil
+}
+
+// Addresses of 4 or of 16 bytes.
+type AddressRange struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	First         []byte                 `protobuf:"bytes,1,opt,name=first,proto3" json:"first,omitempty"`
+	Last          []byte                 `protobuf:"bytes,2,opt,name=last,proto3" json:"last,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AddressRange) Reset() {
+	*x = AddressRange{}
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AddressRange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AddressRange) ProtoMessage() {}
+
+func (x *AddressRange) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AddressRange.ProtoReflect.Descriptor instead.
+func (*AddressRange) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *AddressRange) GetFirst() []byte {
+	if x != nil {
+		return x.First
+	}
+	return nil
+}
+
+func (x *AddressRange) GetLast() []byte {
+	if x != nil {
+		return x.Last
+	}
+	return nil
+}
+
+type PortRange struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	First         uint32                 `protobuf:"varint,1,opt,name=first,proto3" json:"first,omitempty"`
+	Last          uint32                 `protobuf:"varint,2,opt,name=last,proto3" json:"last,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PortRange) Reset() {
+	*x = PortRange{}
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PortRange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PortRange) ProtoMessage() {}
+
+func (x *PortRange) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PortRange.ProtoReflect.Descriptor instead.
+func (*PortRange) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *PortRange) GetFirst() uint32 {
+	if x != nil {
+		return x.First
+	}
+	return 0
+}
+
+func (x *PortRange) GetLast() uint32 {
+	if x != nil {
+		return x.Last
+	}
+	return 0
+}
+
 // Measures what arrives on a port without a trailer of any run.
 type Receiver struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2221,7 +2356,7 @@ type Receiver struct {
 
 func (x *Receiver) Reset() {
 	*x = Receiver{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[23]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2233,7 +2368,7 @@ func (x *Receiver) String() string {
 func (*Receiver) ProtoMessage() {}
 
 func (x *Receiver) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[23]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2246,7 +2381,7 @@ func (x *Receiver) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Receiver.ProtoReflect.Descriptor instead.
 func (*Receiver) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{23}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Receiver) GetName() string {
@@ -2415,10 +2550,19 @@ const file_spate_engine_v1_plan_proto_rawDesc = "" +
 	"\x04Mark\x121\n" +
 	"\x13ipv4_identification\x18\x01 \x01(\rH\x00R\x12ipv4Identification\x12(\n" +
 	"\x0fipv6_flow_label\x18\x02 \x01(\rH\x00R\ripv6FlowLabelB\a\n" +
-	"\x05field\"P\n" +
+	"\x05field\"\xf6\x01\n" +
 	"\tReflector\x12\x12\n" +
 	"\x04port\x18\x01 \x01(\tR\x04port\x12/\n" +
-	"\x04swap\x18\x02 \x01(\x0e2\x1b.spate.engine.v1.ReflectionR\x04swap\"2\n" +
+	"\x04swap\x18\x02 \x01(\x0e2\x1b.spate.engine.v1.ReflectionR\x04swap\x12\x17\n" +
+	"\aany_mac\x18\x03 \x01(\bR\x06anyMac\x12J\n" +
+	"\x11allowed_addresses\x18\x04 \x03(\v2\x1d.spate.engine.v1.AddressRangeR\x10allowedAddresses\x12?\n" +
+	"\rallowed_ports\x18\x05 \x03(\v2\x1a.spate.engine.v1.PortRangeR\fallowedPorts\"8\n" +
+	"\fAddressRange\x12\x14\n" +
+	"\x05first\x18\x01 \x01(\fR\x05first\x12\x12\n" +
+	"\x04last\x18\x02 \x01(\fR\x04last\"5\n" +
+	"\tPortRange\x12\x14\n" +
+	"\x05first\x18\x01 \x01(\rR\x05first\x12\x12\n" +
+	"\x04last\x18\x02 \x01(\rR\x04last\"2\n" +
 	"\bReceiver\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04port\x18\x02 \x01(\tR\x04port*c\n" +
@@ -2450,7 +2594,7 @@ func file_spate_engine_v1_plan_proto_rawDescGZIP() []byte {
 }
 
 var file_spate_engine_v1_plan_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_spate_engine_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_spate_engine_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_spate_engine_v1_plan_proto_goTypes = []any{
 	(ChecksumKind)(0),    // 0: spate.engine.v1.ChecksumKind
 	(ListOrder)(0),       // 1: spate.engine.v1.ListOrder
@@ -2478,19 +2622,21 @@ var file_spate_engine_v1_plan_proto_goTypes = []any{
 	(*Measure)(nil),      // 23: spate.engine.v1.Measure
 	(*Mark)(nil),         // 24: spate.engine.v1.Mark
 	(*Reflector)(nil),    // 25: spate.engine.v1.Reflector
-	(*Receiver)(nil),     // 26: spate.engine.v1.Receiver
-	(*Stateful)(nil),     // 27: spate.engine.v1.Stateful
-	(*Rate)(nil),         // 28: spate.engine.v1.Rate
-	(*DataRef)(nil),      // 29: spate.engine.v1.DataRef
-	(*Ratio)(nil),        // 30: spate.engine.v1.Ratio
+	(*AddressRange)(nil), // 26: spate.engine.v1.AddressRange
+	(*PortRange)(nil),    // 27: spate.engine.v1.PortRange
+	(*Receiver)(nil),     // 28: spate.engine.v1.Receiver
+	(*Stateful)(nil),     // 29: spate.engine.v1.Stateful
+	(*Rate)(nil),         // 30: spate.engine.v1.Rate
+	(*DataRef)(nil),      // 31: spate.engine.v1.DataRef
+	(*Ratio)(nil),        // 32: spate.engine.v1.Ratio
 }
 var file_spate_engine_v1_plan_proto_depIdxs = []int32{
 	5,  // 0: spate.engine.v1.Plan.timing:type_name -> spate.engine.v1.Timing
 	6,  // 1: spate.engine.v1.Plan.streams:type_name -> spate.engine.v1.Stream
 	4,  // 2: spate.engine.v1.Plan.share:type_name -> spate.engine.v1.Share
 	25, // 3: spate.engine.v1.Plan.reflectors:type_name -> spate.engine.v1.Reflector
-	26, // 4: spate.engine.v1.Plan.receivers:type_name -> spate.engine.v1.Receiver
-	27, // 5: spate.engine.v1.Plan.stateful:type_name -> spate.engine.v1.Stateful
+	28, // 4: spate.engine.v1.Plan.receivers:type_name -> spate.engine.v1.Receiver
+	29, // 5: spate.engine.v1.Plan.stateful:type_name -> spate.engine.v1.Stateful
 	8,  // 6: spate.engine.v1.Stream.packet:type_name -> spate.engine.v1.Packet
 	20, // 7: spate.engine.v1.Stream.continuous:type_name -> spate.engine.v1.Continuous
 	21, // 8: spate.engine.v1.Stream.bursts:type_name -> spate.engine.v1.Bursts
@@ -2510,17 +2656,19 @@ var file_spate_engine_v1_plan_proto_depIdxs = []int32{
 	17, // 22: spate.engine.v1.Variable.random:type_name -> spate.engine.v1.Random
 	18, // 23: spate.engine.v1.Variable.list:type_name -> spate.engine.v1.List
 	1,  // 24: spate.engine.v1.List.order:type_name -> spate.engine.v1.ListOrder
-	28, // 25: spate.engine.v1.Continuous.rate:type_name -> spate.engine.v1.Rate
-	28, // 26: spate.engine.v1.Bursts.rate:type_name -> spate.engine.v1.Rate
-	29, // 27: spate.engine.v1.Replay.data:type_name -> spate.engine.v1.DataRef
-	30, // 28: spate.engine.v1.Replay.scale:type_name -> spate.engine.v1.Ratio
+	30, // 25: spate.engine.v1.Continuous.rate:type_name -> spate.engine.v1.Rate
+	30, // 26: spate.engine.v1.Bursts.rate:type_name -> spate.engine.v1.Rate
+	31, // 27: spate.engine.v1.Replay.data:type_name -> spate.engine.v1.DataRef
+	32, // 28: spate.engine.v1.Replay.scale:type_name -> spate.engine.v1.Ratio
 	24, // 29: spate.engine.v1.Measure.mark:type_name -> spate.engine.v1.Mark
 	2,  // 30: spate.engine.v1.Reflector.swap:type_name -> spate.engine.v1.Reflection
-	31, // [31:31] is the sub-list for method output_type
-	31, // [31:31] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	26, // 31: spate.engine.v1.Reflector.allowed_addresses:type_name -> spate.engine.v1.AddressRange
+	27, // 32: spate.engine.v1.Reflector.allowed_ports:type_name -> spate.engine.v1.PortRange
+	33, // [33:33] is the sub-list for method output_type
+	33, // [33:33] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_spate_engine_v1_plan_proto_init() }
@@ -2561,7 +2709,7 @@ func file_spate_engine_v1_plan_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_engine_v1_plan_proto_rawDesc), len(file_spate_engine_v1_plan_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   24,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

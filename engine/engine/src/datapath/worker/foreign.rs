@@ -2,11 +2,15 @@
 //! Packets that carry no trailer of a run here: told by a mark, measured by a receiver, sent back by a reflector.
 //!
 //! Runs do so from their start until they are closed. A mark does not say of which phase a packet is: what arrives before
-//! the warm-up has passed counts as the warm-up's.
+//! the warm-up has passed counts as the warm-up's. A reflector sends everybody's packets back while its run sends; while that
+//! is paused and after it has ended, only the run's own, which are still under way.
 use std::sync::Arc;
 
 use spate_stats::Arrivals;
-use spate_wire::{Headers, Mark, Trailer, pktgen, reflect::Swap};
+use spate_wire::{
+    Headers, Mark, Trailer, pktgen,
+    reflect::{Rules, reflect},
+};
 
 use super::WorkerRun;
 use crate::datapath::clock::Clock;
@@ -19,8 +23,8 @@ const LONGEST_DELAY_NS: i64 = 10_000_000_000;
 /// What a run does with packets that carry no trailer of it.
 pub(in crate::datapath) struct RunForeign {
     pub(in crate::datapath) marks: Option<Arc<Marks>>,
-    /// (port, what changes places)
-    pub(in crate::datapath) reflectors: Arc<[(usize, Swap)]>,
+    /// By port.
+    pub(in crate::datapath) reflectors: Arc<[(usize, Rules)]>,
     /// By receiver of the run.
     pub(in crate::datapath) receivers: Box<[RunReceiver]>,
     /// Other clocks are known to agree with this one.
@@ -147,12 +151,38 @@ pub(super) fn publish(watching: &[usize], runs: &[Option<Box<WorkerRun>>], port:
     }
 }
 
-/// What changes places in the packets of a port that are sent back, if they are now.
-pub(super) fn reflection(watching: &[usize], runs: &[Option<Box<WorkerRun>>], port: usize, at_ns: u64) -> Option<Swap> {
-    watching.iter().filter_map(|slot| runs[*slot].as_ref()).find_map(|run| {
+/// Which run sends the packets of a port back.
+#[derive(Clone, Copy)]
+pub(super) struct Reflection {
+    slot: usize,
+    /// Index of its reflector.
+    reflector: usize,
+    /// It does not send: only packets of its own are sent back.
+    only_own: bool,
+}
+
+/// The run that sends the packets of a port back, if there is one now.
+pub(super) fn reflection(
+    watching: &[usize],
+    runs: &[Option<Box<WorkerRun>>],
+    port: usize,
+    at_ns: u64,
+) -> Option<Reflection> {
+    watching.iter().find_map(|&slot| {
+        let run = runs[slot].as_ref()?;
         run.time(at_ns)?;
-        run.receive.foreign.reflectors.iter().find(|(p, _)| *p == port).map(|(_, swap)| *swap)
+        let reflector = run.receive.foreign.reflectors.iter().position(|(p, _)| *p == port)?;
+        Some(Reflection { slot, reflector, only_own: run.clock.stands() || run.ended(at_ns) })
     })
+}
+
+impl Reflection {
+    /// Turns a packet round. False if it must not be sent back.
+    #[inline]
+    pub(super) fn turn(self, runs: &[Option<Box<WorkerRun>>], frame: &mut [u8]) -> bool {
+        let Some(run) = &runs[self.slot] else { return false };
+        (!self.only_own || run.has_sent(frame)) && reflect(frame, &run.receive.foreign.reflectors[self.reflector].1)
+    }
 }
 
 impl WorkerRun {
@@ -163,6 +193,17 @@ impl WorkerRun {
             return None;
         }
         self.clock.at(at_ns).and_then(|at| u64::try_from(at).ok())
+    }
+
+    /// Whether a packet is one of its own, by trailer or mark.
+    #[cold]
+    fn has_sent(&self, frame: &[u8]) -> bool {
+        let marked = |marks: &Marks| {
+            let mark = Headers::find(frame).and_then(|headers| Mark::read(frame, &headers));
+            mark.is_some_and(|mark| marks.stream(mark).is_some())
+        };
+        Trailer::decode(frame).is_some_and(|trailer| trailer.run_tag == self.tag)
+            || self.receive.foreign.marks.as_deref().is_some_and(marked)
     }
 
     /// Starts a receiver's statistics anew.

@@ -14,7 +14,7 @@ use rtrb::{Consumer, Producer};
 use spate_dpdk::{BURST, Burst, PacketSocket, RxQueue};
 use spate_stateful::Hints;
 use spate_stats::{Arrival, Queue, Tracker, Transit};
-use spate_wire::{FCS_LEN, Trailer, reflect::reflect, trailer};
+use spate_wire::{FCS_LEN, Trailer, trailer};
 
 use super::{
     WorkerRun,
@@ -280,7 +280,7 @@ impl Receiver {
             }
             let at_ns = clock.mono_ns();
             port.attached.taps.copy(&self.burst, clock);
-            let swap = foreign::reflection(&port.watching, runs, port.port, at_ns);
+            let reflection = foreign::reflection(&port.watching, runs, port.port, at_ns);
             received += packets;
             let mut lens = [0; BURST];
             let mut tails = [[0; trailer::LEN]; BURST];
@@ -320,7 +320,7 @@ impl Receiver {
                     let taken = trailer.is_some_and(|trailer| {
                         let slot = self.slots[usize::from(trailer.run_tag)];
                         let packet = Handed { slot, port: port.port as u16, bytes: len as u32, at_ns, trailer };
-                        take(self.worker, &mut self.handing, runs, clock, &packet, swap.is_some())
+                        take(self.worker, &mut self.handing, runs, clock, &packet, reflection.is_some())
                     });
                     if taken {
                         continue;
@@ -339,10 +339,11 @@ impl Receiver {
             }
             if !port.watching.is_empty() {
                 foreign::publish(&port.watching, runs, port.port);
-                if let Some(swap) = swap
+                if let Some(reflection) = reflection
                     && let Some(tx) = tx.iter_mut().find(|tx| tx.port() == port.port)
                 {
-                    self.burst.retain(|frame| reflect(frame, swap));
+                    self.burst.retain(|frame| reflection.turn(runs, frame));
+                    port.share.not_reflected.add((packets - self.burst.len()) as u64);
                     tx.send_back(&mut self.burst);
                 }
             }

@@ -51,7 +51,13 @@ fn good() -> Plan {
             in_group("all-1", 3),
             stream("marked", 4, marked(mark::Field::Ipv4Identification(77))),
         ],
-        reflectors: vec![Reflector { port: "west".into(), swap: Reflection::Mac.into() }],
+        reflectors: vec![Reflector {
+            port: "west".into(),
+            swap: Reflection::Mac.into(),
+            any_mac: true,
+            allowed_addresses: vec![AddressRange { first: vec![10, 0, 0, 0].into(), last: vec![10, 0, 0, 255].into() }],
+            allowed_ports: vec![PortRange { first: 7, last: 65_535 }],
+        }],
         receivers: vec![Receiver { name: "rest".into(), port: "east".into() }],
         clock_bound_ns: 1000,
         ..Plan::default()
@@ -67,8 +73,10 @@ fn a_good_plan_passes_and_says_what_is_measured_where() {
     assert_eq!(histograms, [Some(0), Some(1), Some(1), None]);
     assert_eq!(checked.measured.streams[3].mark, Some(Mark::Ipv4Identification(77)));
     let (east, west) = (site.index("east").unwrap(), site.index("west").unwrap());
-    let run =
-        datapath::Measure { reflectors: vec![(west, Swap::Mac)], receivers: vec![east], clock_bound_ns: Some(1000) };
+    let allowed =
+        Allowed { addresses: [([10, 0, 0, 0].into(), [10, 0, 0, 255].into())].into(), ports: [(7, 65_535)].into() };
+    let reflectors = vec![datapath::Reflector { port: west, swap: Swap::Mac, any_mac: true, allowed }];
+    let run = datapath::Measure { reflectors, receivers: vec![east], clock_bound_ns: Some(1000) };
     assert_eq!(checked.measured.run, run);
     let packet = checked.streams[3].template.frame();
     assert_eq!(packet[18..20], [0, 77]);
@@ -145,6 +153,22 @@ fn what_is_wrong_is_named_with_its_remedy() {
         (|p| p.reflectors[0].port = "north".into(), "reflectors[0].port", "is no port"),
         (|p| p.reflectors[0].swap = 0, "reflectors[0].swap", "REFLECTION_MAC"),
         (|p| p.reflectors.push(p.reflectors[0].clone()), "reflectors[1].port", "name each port once"),
+        (
+            |p| p.reflectors[0].allowed_addresses[0].first = vec![11, 0, 0, 0].into(),
+            "reflectors[0].allowed_addresses[0]",
+            "the lower one first",
+        ),
+        (
+            |p| p.reflectors[0].allowed_addresses[0].last = vec![10; 16].into(),
+            "reflectors[0].allowed_addresses[0]",
+            "of one IP version",
+        ),
+        (|p| p.reflectors[0].allowed_ports[0].last = 65_536, "reflectors[0].allowed_ports[0]", "0..65535"),
+        (
+            |p| p.reflectors[0].allowed_ports = vec![PortRange { first: 7, last: 7 }; 257],
+            "reflectors[0].allowed_ports",
+            "at most 256",
+        ),
         (|p| p.receivers[0].port.clear(), "receivers[0].port", "must name a port"),
         (|p| p.receivers[0].name.clear(), "receivers[0].name", "1..253"),
         (|p| p.receivers[0].name = "\u{7}".into(), "receivers[0].name", "control character"),
