@@ -294,6 +294,8 @@ impl Burst {
                 kept += 1;
             }
         }
+        // Others lie where they lay.
+        self.fresh = 0..0;
         let others = &mut self.packets[self.head + kept..self.tail];
         if !others.is_empty() {
             // SAFETY: valid mbufs of ours.
@@ -433,10 +435,51 @@ impl Burst {
         if self.head == self.tail {
             self.head = 0;
             self.tail = 0;
-            self.received = false;
+            self.fresh = 0..0;
             self.home = pool;
         } else if self.home != pool {
             self.home = ptr::null_mut();
+        }
+        // Packets that others use too may follow those that were received.
+        self.received = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Configured, Device, Eal, Memory, Port, QueueSizes, UseOffloads};
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    fn writable(burst: &mut Burst, index: usize) -> bool {
+        catch_unwind(AssertUnwindSafe(|| burst.frame_mut(index, 60).fill(1))).is_ok()
+    }
+
+    #[test]
+    fn only_packets_of_the_last_alloc_can_be_written() {
+        let eal = Eal::init(Memory::Normal { bytes: 32 << 20 }, &[], &[0]).unwrap();
+        let pool = Mempool::new(&eal, "written", 63, 2048).unwrap();
+        let port = Port::<Configured>::open(&eal, &Device::Null, 1, 1, UseOffloads::None).unwrap();
+        let (_port, _rx, mut tx) = port.start(QueueSizes { rx: 64, tx: 64 }, &pool).unwrap();
+        let prebuilt = Prebuilt::new(&eal, "repeated", 8, 2048).unwrap();
+        let mut burst = Burst::new();
+        for send_all in
+            [Burst::send as fn(&mut Burst, &mut TxQueue) -> usize, |burst, tx| burst.send_first(tx, burst.len())]
+        {
+            assert!(burst.alloc(&pool, 8));
+            assert!(writable(&mut burst, 7) && !writable(&mut burst, 8));
+            assert_eq!(send_all(&mut burst, &mut tx[0]), 8);
+            assert!((0..8).all(|index| !writable(&mut burst, index)));
+            // More than there are: nothing is held.
+            assert!(!burst.alloc(&pool, BURST));
+            assert!(burst.is_empty() && (0..8).all(|index| !writable(&mut burst, index)));
+            burst.repeat(&prebuilt, 0, 8);
+            assert!((0..8).all(|index| !writable(&mut burst, index) && burst.head_mut(index).is_none()));
+            assert!(burst.alloc(&pool, 2));
+            assert!(!writable(&mut burst, 7) && writable(&mut burst, 9));
+            // Nothing of it was received: all is freed.
+            burst.retain(|_| true);
+            assert!(burst.is_empty() && (0..10).all(|index| !writable(&mut burst, index)));
         }
     }
 }

@@ -4,6 +4,7 @@
 //! One thread beside the workers decides everything. A worker only takes the few frames aside that concern it, through a
 //! ring that never grows, and sends what comes back through another.
 mod port;
+mod throttle;
 
 use std::{
     collections::BTreeMap,

@@ -4,10 +4,11 @@ use spate_dpdk::{GroupFilter, Tap};
 use spate_filter::Program;
 use spate_neighbour::{Config, Event, Interface, Neighbour, Output, mac_text};
 
-use std::os::fd::OwnedFd;
+use std::{os::fd::OwnedFd, time::Instant};
 
 use spate_stateless::MIN_FRAME_LEN;
 
+use super::throttle::Throttle;
 use crate::datapath::{
     OpenError, PortDevice,
     command::Command,
@@ -69,10 +70,23 @@ pub(super) struct SlowPort {
     output: Output,
     /// The MAC of the neighbour that was found last.
     found: Option<String>,
+    /// By kind of warning.
+    warnings: Warnings,
     /// Frames that were told to be lost.
     told_lost: u64,
     /// Frames of the kernel's that found no room.
     told_unsent: u64,
+}
+
+/// What the port warns of, each kind for itself.
+#[derive(Default)]
+struct Warnings {
+    found: Throttle,
+    moved: Throttle,
+    silent: Throttle,
+    conflict: Throttle,
+    lost: Throttle,
+    unsent: Throttle,
 }
 
 impl SlowPort {
@@ -111,6 +125,7 @@ impl SlowPort {
             frame: Vec::new(),
             output: Output::default(),
             found: None,
+            warnings: Warnings::default(),
             told_lost: 0,
             told_unsent: 0,
         };
@@ -201,39 +216,47 @@ impl SlowPort {
     }
 
     fn tell(&mut self) {
-        let port = self.name.as_str();
+        let (port, now, warnings) = (self.name.as_str(), Instant::now(), &mut self.warnings);
         for event in self.output.events.drain(..) {
             match event {
                 Event::Found(address, mac) => {
                     let mac = Some(mac_text(mac));
                     // Many servers may be behind one MAC: that is told once.
-                    if mac == self.found {
-                        tracing::debug!(port, %address, mac, "neighbour found");
-                    } else {
-                        tracing::info!(port, %address, mac, "neighbour found");
+                    match (mac != self.found).then(|| warnings.found.admit(now)).flatten() {
+                        Some(left_out) => tracing::info!(port, %address, mac, left_out, "neighbour found"),
+                        None => tracing::debug!(port, %address, mac, "neighbour found"),
                     }
                     self.found = mac;
                 }
-                Event::Moved { address, from, to } => tracing::warn!(
-                    port,
-                    %address,
-                    from = mac_text(from),
-                    to = mac_text(to),
-                    "a neighbour has another MAC: prepared runs still send to the one before; prepare them anew"
-                ),
-                Event::Lost(address) => tracing::warn!(port, %address, "a neighbour does not answer"),
+                Event::Moved { address, from, to } => {
+                    let Some(left_out) = warnings.moved.admit(now) else { continue };
+                    tracing::warn!(
+                        port,
+                        %address,
+                        from = mac_text(from),
+                        to = mac_text(to),
+                        left_out,
+                        "a neighbour has another MAC: prepared runs still send to the one before; prepare them anew"
+                    );
+                }
+                Event::Lost(address) => {
+                    let Some(left_out) = warnings.silent.admit(now) else { continue };
+                    tracing::warn!(port, %address, left_out, "a neighbour does not answer");
+                }
                 Event::Conflict(address, mac) => {
-                    tracing::warn!(port, %address, mac = mac_text(mac), "another station has the port's address too");
+                    let Some(left_out) = warnings.conflict.admit(now) else { continue };
+                    let mac = mac_text(mac);
+                    tracing::warn!(port, %address, mac, left_out, "another station has the port's address too");
                 }
             }
         }
         let lost: u64 = self.received.iter().map(FrameReader::lost).sum();
-        if lost > self.told_lost {
+        if lost > self.told_lost && warnings.lost.admit(now).is_some() {
             tracing::warn!(port, frames = lost - self.told_lost, "more frames for the slow path than it could take");
             self.told_lost = lost;
         }
         let unsent = self.sending.lost();
-        if unsent > self.told_unsent {
+        if unsent > self.told_unsent && warnings.unsent.admit(now).is_some() {
             tracing::warn!(
                 port,
                 frames = unsent - self.told_unsent,
