@@ -180,6 +180,15 @@ spate_port_hear_groups(uint16_t port, const uint8_t *macs, uint32_t count)
 }
 
 int
+spate_port_set_mac(uint16_t port, const uint8_t *mac)
+{
+	struct rte_ether_addr address;
+
+	memcpy(&address, mac, sizeof(address));
+	return rte_eth_dev_default_mac_addr_set(port, &address);
+}
+
+int
 spate_port_setup_rx(uint16_t port, uint16_t queue, uint16_t descriptors, struct rte_mempool *pool)
 {
 	return rte_eth_rx_queue_setup(port, queue, descriptors, rte_eth_dev_socket_id(port), NULL, pool);
@@ -356,8 +365,8 @@ prebuilt_enqueue(struct rte_mempool *mp, void *const *objects, unsigned int n)
 	uint64_t *returned = mp->pool_data;
 
 	RTE_SET_USED(objects);
-	/* One writer; read by others. */
-	__atomic_store_n(returned, *returned + n, __ATOMIC_RELAXED);
+	/* Several workers may receive from a loopback, and so free one worker's packets. */
+	__atomic_fetch_add(returned, n, __ATOMIC_RELAXED);
 	return 0;
 }
 

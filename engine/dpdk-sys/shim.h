@@ -107,6 +107,8 @@ int spate_port_spread(uint16_t port, uint16_t rx_queues, uint16_t wrap, struct s
 #define SPATE_MOST_GROUPS 30
 /* Frames to these groups, 6 bytes each, are received, and to no others unless the port is promiscuous. */
 int spate_port_hear_groups(uint16_t port, const uint8_t *macs, uint32_t count);
+/* Gives the device its own address, of 6 bytes. */
+int spate_port_set_mac(uint16_t port, const uint8_t *mac);
 int spate_port_setup_rx(uint16_t port, uint16_t queue, uint16_t descriptors, struct rte_mempool *pool);
 int spate_port_setup_tx(uint16_t port, uint16_t queue, uint16_t descriptors);
 /* Speed in Mbit/s, 0 if unknown. */

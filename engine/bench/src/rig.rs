@@ -65,13 +65,13 @@ impl Rig {
                 device,
                 line_rate_bps: None,
                 offloads: UseOffloads::Auto,
+                mac: None,
                 any_mac: false,
             }],
             worker_cpus: vec![cpus.worker_cpu],
             control_cpus: vec![cpus.control_cpu],
             memory,
             poll,
-            port_workers: None,
         })?;
         Ok(Self { engine: Engine::new(datapath), tid: thread_id("worker-0")? })
     }

@@ -157,6 +157,7 @@ fn open(pages: Pages, losses: Losses) -> anyhow::Result<Engine> {
         device: PortDevice::Loopback,
         line_rate_bps: None,
         offloads: UseOffloads::Auto,
+        mac: None,
         any_mac: false,
     };
     let datapath = Datapath::open(Config {
@@ -168,7 +169,6 @@ fn open(pages: Pages, losses: Losses) -> anyhow::Result<Engine> {
             Pages::Normal => Memory::Normal { bytes: 2 * MEMORY },
         },
         poll: PollMode::Adaptive,
-        port_workers: None,
     })?;
     let count = Mutex::new(0u64);
     datapath.disturb(

@@ -122,6 +122,8 @@ struct Inner {
     kernel: Option<PacketSocket>,
     /// Freed after the port on it.
     loopback: Option<Loopback>,
+    /// The device's own address, where the port was given another.
+    device_mac: Option<[u8; 6]>,
     /// Where received packets go; kept until the device is closed.
     rx_pool: std::sync::OnceLock<Mempool>,
     /// Once it is started: why packets do not come to the queues that are computed, if they do not.
@@ -226,10 +228,22 @@ impl Port<Configured> {
             tx_queues: tx_queues as u16,
             kernel: socket,
             loopback,
+            device_mac: None,
             rx_pool: std::sync::OnceLock::new(),
             steering: std::sync::OnceLock::new(),
         };
         Ok(Self { inner: Arc::new(inner), state: PhantomData })
+    }
+
+    /// Gives the port another address than its device's, from its start until it is closed.
+    #[must_use]
+    pub fn with_mac(mut self, mac: [u8; 6]) -> Self {
+        if let Some(inner) = Arc::get_mut(&mut self.inner)
+            && mac != inner.info.mac
+        {
+            inner.device_mac = Some(std::mem::replace(&mut inner.info.mac, mac));
+        }
+        self
     }
 
     /// Bytes that buffers of the receive pool must have room for.
@@ -270,6 +284,17 @@ impl Port<Configured> {
                 })?;
             }
             call(&format!("starting {device}"), || sys::rte_eth_dev_start(id))?;
+        }
+        if self.inner.device_mac.is_some() && self.inner.has_mac() {
+            // SAFETY: the port is started.
+            let set = unsafe { set_mac(id, info.mac) };
+            if let Err(error) = set {
+                tracing::warn!(
+                    device,
+                    "it keeps its own address ({error}): packets are sent from the port's all the same, and come to it as far as the \
+                     device is promiscuous"
+                );
+            }
         }
         // A loopback does by software what is computed.
         let steering = if self.inner.loopback.is_some() { Ok(()) } else { steering::set_and_verify(id, rx_queues) };
@@ -496,8 +521,20 @@ impl TxQueue {
     }
 }
 
+impl Inner {
+    /// Its device hears an address that it can be given. A tap's is that of the kernel's interface, whose peer the port is.
+    fn has_mac(&self) -> bool {
+        matches!(self.device, Device::Pci(_) | Device::Kernel(_))
+    }
+}
+
 impl Drop for Inner {
     fn drop(&mut self) {
+        if let Some(mac) = self.device_mac.filter(|_| self.has_mac()) {
+            // As it was found. Where it was not changed, this changes nothing.
+            // SAFETY: the port is probed.
+            let _ = unsafe { set_mac(self.id, mac) };
+        }
         // SAFETY: no queue is left that could use the port.
         let code = unsafe { sys::spate_port_close(self.id) };
         if code != 0 {
@@ -603,6 +640,15 @@ fn describe(device: &Device) -> String {
         Device::Loopback => "a loopback".into(),
         Device::Null => "a null port".into(),
     }
+}
+
+/// Gives a device an address.
+///
+/// # Safety
+/// The port is probed.
+unsafe fn set_mac(id: u16, mac: [u8; 6]) -> Result<(), Error> {
+    // SAFETY: as the caller says; the shim reads 6 bytes.
+    unsafe { call("setting its MAC address", || sys::spate_port_set_mac(id, mac.as_ptr())) }
 }
 
 /// Runs a call that returns 0 or a negative errno.

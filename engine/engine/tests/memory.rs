@@ -58,6 +58,7 @@ fn an_idle_engine_takes_less_than_150_mib_beside_its_hugepages() {
         device,
         line_rate_bps: None,
         offloads: UseOffloads::Auto,
+        mac: None,
         any_mac: false,
     };
     let datapath = Datapath::open(Config {
@@ -66,7 +67,6 @@ fn an_idle_engine_takes_less_than_150_mib_beside_its_hugepages() {
         control_cpus: vec![0],
         memory: Memory::Huge { bytes: HUGEPAGES, page: None },
         poll: PollMode::Auto,
-        port_workers: None,
     })
     .unwrap();
     let resident = resident();

@@ -192,7 +192,10 @@ type GeneratorPort struct {
 	// +optional
 	LineRate BitRate `json:"lineRate,omitempty"`
 
-	// mac is the address the port sends from. By default the device's own; a loopback port's is all zeros, a null port's random.
+	// mac is the address of the port: what it sends from, answers for and hears. A device is given it while the engine has it, where it
+	// can be; where it cannot, packets are sent from it all the same, and come to it if the device is promiscuous. With several
+	// replicas this is the first pod's; each other pod's is higher by 1 than that of the pod before. By default the device's own; a
+	// loopback port's is all zeros, a null port's random.
 	// +optional
 	MAC MACAddress `json:"mac,omitempty"`
 

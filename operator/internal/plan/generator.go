@@ -5,8 +5,10 @@
 package plan
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math/big"
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -27,16 +29,13 @@ func checkGenerator(spec *spatev1.TrafficGeneratorSpec, at *field.Path) Problems
 	var problems Problems
 	problems.knownGenerator(spec, at)
 	for i, port := range spec.Ports {
-		if port.MAC != "" {
-			problems.add(spatev1.ReasonNotSupported, at.Child("ports").Index(i).Child("mac"),
-				"the engine does not change a port's address yet; leave it out, or write ethernet.source into the packets")
-		}
 		problems.onLink(&spec.Ports[i], at.Child("ports").Index(i))
 		if _, err := ParseBitRate(port.LineRate); port.LineRate != "" && err != nil {
 			problems.add(spatev1.ReasonInvalidSpec, at.Child("ports").Index(i).Child("lineRate"), "%q: %v", port.LineRate, err)
 		}
 	}
 	problems.punts(spec, at.Child("ports"))
+	problems.portMACs(spec, at.Child("ports"))
 	if len(problems) == 0 && spec.Replicas > 1 {
 		problems.replicaAddresses(spec, at.Child("ports"))
 	}
@@ -53,6 +52,41 @@ func AddressOf(first netip.Prefix, replica int) (netip.Prefix, bool) {
 	last := address.IsValid() && !first.Contains(address.Next())
 	broadcast := last && address.Is4() && first.Bits() < 31 && replica > 0
 	return netip.PrefixFrom(address, first.Bits()), address.IsValid() && first.Contains(address) && !broadcast
+}
+
+// MACOf gives a port's MAC address in the pod of a replica: each has one that is higher by 1 than that before. False if it is no
+// address of a station.
+func MACOf(first spatev1.MACAddress, replica int) (net.HardwareAddr, bool) {
+	address, err := net.ParseMAC(string(first))
+	if err != nil || len(address) != 6 || address[0]&1 != 0 {
+		return nil, false
+	}
+	number := binary.BigEndian.Uint64(append([]byte{0, 0}, address...)) + uint64(replica)
+	made := binary.BigEndian.AppendUint64(nil, number)
+	return made[2:], made[1] == 0 && made[2] == address[0] && number != 0
+}
+
+// portMACs tells whether each replica's ports can have MAC addresses of their own.
+func (p *Problems) portMACs(spec *spatev1.TrafficGeneratorSpec, at *field.Path) {
+	taken := map[string]string{}
+	for i := range spec.Ports {
+		port, at := &spec.Ports[i], at.Index(i).Child("mac")
+		for replica := range max(1, int(spec.Replicas)) {
+			if port.MAC == "" {
+				break
+			}
+			address, ok := MACOf(port.MAC, replica)
+			if !ok {
+				p.add(spatev1.ReasonInvalidSpec, at, "%q: must be the MAC address of a station, such as 02:00:00:00:00:01, with %d behind it for the other replicas", port.MAC, max(1, spec.Replicas)-1)
+				break
+			}
+			if other := taken[address.String()]; other != "" {
+				p.add(spatev1.ReasonInvalidSpec, at, "%s: the pod of replica %d would have %s, which is that of %s; leave room for %d replicas", port.MAC, replica, address, other, max(1, spec.Replicas))
+				break
+			}
+			taken[address.String()] = fmt.Sprintf("port %s in the pod of replica %d", port.Name, replica)
+		}
+	}
 }
 
 // replicaAddresses tells whether each replica's ports can have addresses of their own.

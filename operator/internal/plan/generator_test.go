@@ -36,6 +36,35 @@ func TestPlacesOnLinks(t *testing.T) {
 	}
 }
 
+func TestReplicasHaveMACsOneBehindTheOther(t *testing.T) {
+	ports := func(macs ...spatev1.MACAddress) []spatev1.GeneratorPort {
+		all := []spatev1.GeneratorPort{{Name: "east"}, {Name: "west"}}
+		for i := range macs {
+			all[i].MAC = macs[i]
+		}
+		return all
+	}
+	for name, c := range map[string]struct {
+		ports []spatev1.GeneratorPort
+		want  string
+	}{
+		"none":       {ports(), ""},
+		"room":       {ports("02:00:00:00:00:FE", "02:00:00:00:01:01"), ""},
+		"no room":    {ports("02:00:00:00:00:01", "02:00:00:00:00:03"), "spec.ports[1].mac: 02:00:00:00:00:03: the pod of replica 0 would have 02:00:00:00:00:03, which is that of port east in the pod of replica 2"},
+		"twice":      {ports("02:00:00:00:00:0a", "02:00:00:00:00:0A"), "which is that of port east in the pod of replica 0"},
+		"a group":    {ports("03:00:00:00:00:01"), `spec.ports[0].mac: "03:00:00:00:00:01": must be the MAC address of a station`},
+		"nobody":     {ports("00:00:00:00:00:00"), "must be the MAC address of a station"},
+		"beyond all": {ports("fe:ff:ff:ff:ff:fe"), "with 2 behind it for the other replicas"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := CheckGenerator(&spatev1.TrafficGeneratorSpec{Replicas: 3, Ports: c.ports}).Message()
+			if (c.want == "") != (got == "") || !strings.Contains(got, c.want) {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
 func TestReplicasHaveAddressesOneBehindTheOther(t *testing.T) {
 	port := func(name spatev1.PortName, addresses ...spatev1.InterfaceAddress) spatev1.GeneratorPort {
 		return spatev1.GeneratorPort{Name: name, Addresses: addresses}

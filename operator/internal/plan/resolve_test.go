@@ -295,8 +295,8 @@ func TestResolveTellsWhatIsWrong(t *testing.T) {
 		"over the limit": {imix(), limited(spatev1.Limits{MaxRate: "10kpps"}), "LimitExceeded", "spec.traffic: the traffic needs 12kpps in all, and generator lab allows 10kpps"},
 		"wrong prefix":   {imix(), limited(spatev1.Limits{AllowedDestinations: []spatev1.CIDR{"10.0.0.0/8", "fd00::/8"}}), "LimitExceeded", "spec.traffic[0].stream: the packet goes to 198.19.0.1; generator lab allows only 10.0.0.0/8, fd00::/8"},
 		"wrong port":     {imix(), limited(spatev1.Limits{AllowedPorts: []spatev1.PortRange{"80", "8000-8999"}}), "LimitExceeded", "the packet goes to port 7; generator lab allows only 80, 8000-8999"},
-		"unsupported mac": {imix(), generator(func(g *spatev1.TrafficGenerator) { g.Spec.Ports[1].MAC = "02:00:00:00:00:09" }), "NotSupported",
-			`spec.generatorRef: TrafficGenerator "lab": spec.ports[1].mac: the engine does not change a port's address yet`},
+		"a wrong mac": {imix(), generator(func(g *spatev1.TrafficGenerator) { g.Spec.Ports[1].MAC = "03:00:00:00:00:09" }), "InvalidSpec",
+			`spec.generatorRef: TrafficGenerator "lab": spec.ports[1].mac: "03:00:00:00:00:09": must be the MAC address of a station`},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

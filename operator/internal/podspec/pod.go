@@ -176,7 +176,10 @@ func (t Template) args(index int) []string {
 			device += ",offloads=" + strings.ToLower(string(port.Offloads))
 		}
 		if port.AcceptAnyMAC {
-			device += ",mac=any"
+			device += ",accept=any"
+		}
+		if address, ok := plan.MACOf(port.MAC, index); ok {
+			device += ",mac=" + address.String()
 		}
 		args = append(args, "--port", fmt.Sprintf("%s=%s", port.Name, device))
 	}

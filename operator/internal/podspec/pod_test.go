@@ -132,8 +132,19 @@ func TestPortsThatAcceptAnyMACSaySo(t *testing.T) {
 	g := generator()
 	g.Spec.Ports[0].Offloads, g.Spec.Ports[0].AcceptAnyMAC = spatev1.OffloadsNone, true
 	args := strings.Join(Template{Generator: g}.Pod(0, 0).Spec.Containers[0].Args, " ")
-	if !strings.Contains(args, "--port east=kernel:east,offloads=none,mac=any ") || strings.Count(args, "mac=") != 1 {
+	if !strings.Contains(args, "--port east=kernel:east,offloads=none,accept=any ") || strings.Count(args, "accept=") != 1 {
 		t.Errorf("args %s", args)
+	}
+}
+
+func TestEachPodHasAMACOfItsOwn(t *testing.T) {
+	g := generator()
+	g.Spec.Ports[0].MAC = "02:00:00:00:00:FF"
+	for index, want := range []string{"02:00:00:00:00:ff", "02:00:00:00:01:00"} {
+		args := strings.Join(Template{Generator: g}.Pod(index, 0).Spec.Containers[0].Args, " ")
+		if !strings.Contains(args, "--port east=kernel:east,mac="+want+" ") || strings.Count(args, "mac=") != 1 {
+			t.Errorf("args %s", args)
+		}
 	}
 }
 

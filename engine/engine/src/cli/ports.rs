@@ -19,6 +19,8 @@ pub struct Asked {
     pub device: AskedDevice,
     /// What its device does of the work on packets.
     pub offloads: UseOffloads,
+    /// Its address, in place of its device's.
+    pub mac: Option<[u8; 6]>,
     /// Its flows take frames whatever their destination MAC.
     pub any_mac: bool,
 }
@@ -44,19 +46,23 @@ impl FromStr for Asked {
         }
         let mut parts = device.split(',');
         let device = parts.next().unwrap_or(device);
-        let (mut offloads, mut any_mac) = (UseOffloads::Auto, false);
+        let (mut offloads, mut mac, mut any_mac) = (UseOffloads::Auto, None, false);
         for option in parts {
             match option {
                 "offloads=auto" => offloads = UseOffloads::Auto,
                 "offloads=all" => offloads = UseOffloads::All,
                 "offloads=none" => offloads = UseOffloads::None,
-                "mac=own" => any_mac = false,
-                "mac=any" => any_mac = true,
-                other => {
-                    return Err(format!(
-                        "{other:?} is nothing that a port may have: offloads=auto, offloads=all or offloads=none; mac=own or mac=any"
-                    ));
-                }
+                "accept=own" => any_mac = false,
+                "accept=any" => any_mac = true,
+                other => match other.strip_prefix("mac=") {
+                    Some(address) => mac = Some(station(address)?),
+                    None => {
+                        return Err(format!(
+                            "{other:?} is nothing that a port may have: offloads=auto, offloads=all or offloads=none; mac=ADDRESS; \
+                             accept=own or accept=any"
+                        ));
+                    }
+                },
             }
         }
         let device = match device.split_once(':').unwrap_or((device, "")) {
@@ -68,7 +74,18 @@ impl FromStr for Asked {
             ("attached", interface) if !interface.is_empty() => AskedDevice::Attached(interface.into()),
             _ => return Err(usage.into()),
         };
-        Ok(Self { name: name.into(), device, offloads, any_mac })
+        Ok(Self { name: name.into(), device, offloads, mac, any_mac })
+    }
+}
+
+/// The MAC address of a station.
+fn station(text: &str) -> Result<[u8; 6], String> {
+    let digits = |part: &str| part.len() == 2 && part.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let bytes = text.split(':').map(|part| u8::from_str_radix(part, 16).ok().filter(|_| digits(part)));
+    let bytes: Option<Vec<u8>> = bytes.collect();
+    match bytes.map(<[u8; 6]>::try_from) {
+        Some(Ok(mac)) if mac[0] & 1 == 0 && mac != [0; 6] => Ok(mac),
+        _ => Err(format!("mac={text} is not the address of a station, such as mac=02:00:00:00:00:01")),
     }
 }
 
@@ -195,10 +212,20 @@ mod tests {
         assert_eq!(asked("v=pci:01:00.1,offloads=none"), Ok((pci(), UseOffloads::None)));
         let any_mac = |text: &str| text.parse::<Asked>().map(|asked| (asked.any_mac, asked.offloads));
         assert_eq!(any_mac("v=pci:01:00.1"), Ok((false, UseOffloads::Auto)));
-        assert_eq!(any_mac("v=pci:01:00.1,mac=own"), Ok((false, UseOffloads::Auto)));
-        assert_eq!(any_mac("v=pci:01:00.1,offloads=none,mac=any"), Ok((true, UseOffloads::None)));
+        assert_eq!(any_mac("v=pci:01:00.1,accept=own"), Ok((false, UseOffloads::Auto)));
+        assert_eq!(any_mac("v=pci:01:00.1,offloads=none,accept=any"), Ok((true, UseOffloads::None)));
+        let mac = |text: &str| text.parse::<Asked>().map(|asked| (asked.mac, asked.any_mac));
+        assert_eq!(mac("v=null,mac=02:00:00:00:0A:fe"), Ok((Some([2, 0, 0, 0, 10, 254]), false)));
+        assert_eq!(mac("v=loopback,accept=any,mac=02:00:00:00:00:01"), Ok((Some([2, 0, 0, 0, 0, 1]), true)));
+        assert_eq!(mac("v=loopback"), Ok((None, false)));
         for wrong in [
-            "v=pci:01:00.1,mac=other",
+            "v=pci:01:00.1,mac=any",
+            "v=pci:01:00.1,mac=03:00:00:00:00:01",
+            "v=pci:01:00.1,mac=00:00:00:00:00:00",
+            "v=pci:01:00.1,mac=02:00:00:00:01",
+            "v=pci:01:00.1,mac=2:0:0:0:0:1",
+            "v=pci:01:00.1,mac=+2:00:00:00:00:01",
+            "v=pci:01:00.1,accept=some",
             "v=pci:01:00.1,offloads=some",
             "v=pci:01:00.1,none",
             "v=pci:01:00.1,",

@@ -91,6 +91,7 @@ impl Site {
                 device,
                 line_rate_bps: rate.map(|rate| rate.bps),
                 offloads: port.offloads,
+                mac: port.mac,
                 any_mac: port.any_mac,
             });
         }
@@ -109,7 +110,7 @@ impl Site {
             Poll::Busy => PollMode::Busy,
             Poll::Adaptive => PollMode::Adaptive,
         };
-        Ok(Config { ports, worker_cpus, control_cpus, memory, poll, port_workers: None })
+        Ok(Config { ports, worker_cpus, control_cpus, memory, poll })
     }
 
     fn cpu_list(&self) -> anyhow::Result<Vec<usize>> {

@@ -714,6 +714,7 @@ mod tests {
             device: PortDevice::Loopback,
             line_rate_bps: None,
             offloads: UseOffloads::Auto,
+            mac: None,
             any_mac: false,
         };
         let datapath = Datapath::open(Config {
@@ -722,7 +723,6 @@ mod tests {
             control_cpus: vec![0],
             memory: Memory::Normal { bytes: 192 << 20 },
             poll: PollMode::Adaptive,
-            port_workers: None,
         });
         let engine = Engine::new(datapath.unwrap());
         let (held, _) = engine.prepare("r", ONE_TEMPLATE.into(), decode::Format::Auto).unwrap();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Opening: which worker uses which port, packet memory, ports, worker threads.
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeSet,
     sync::{Arc, Mutex, mpsc},
     thread::{self, JoinHandle},
 };
@@ -9,8 +9,7 @@ use std::{
 use rtrb::RingBuffer;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use spate_dpdk::{
-    Configured, Device, Eal, Error, Mempool, Port, QueueSizes, RegisteredThread, RxQueue, Started, StartedPort,
-    TxQueue, UseOffloads,
+    Configured, Device, Eal, Error, Mempool, Port, QueueSizes, RegisteredThread, RxQueue, Started, StartedPort, TxQueue,
 };
 
 use super::{
@@ -79,12 +78,11 @@ pub(super) fn open(config: Config) -> Result<Opened, OpenError> {
     let mut ports = Vec::new();
     for (index, port) in config.ports.iter().enumerate() {
         let mut rx_workers = map[index].clone();
-        let asked = config.port_workers.as_ref().is_some_and(|map| map.contains_key(&port.name));
-        let opened = match open_port(&eal, &devices[index], rx_workers.len(), port.offloads) {
-            Err(Error::TooFewQueues { have, .. }) if have > 0 && !asked => {
+        let opened = match open_port(&eal, &devices[index], rx_workers.len(), port) {
+            Err(Error::TooFewQueues { have, .. }) if have > 0 => {
                 tracing::info!(port = port.name, queues = have, "fewer workers send: the device has fewer queues");
                 rx_workers.truncate(have);
-                open_port(&eal, &devices[index], have, port.offloads)
+                open_port(&eal, &devices[index], have, port)
             }
             opened => opened,
         };
@@ -161,38 +159,21 @@ fn map_ports(config: &Config) -> Result<Vec<Vec<usize>>, OpenError> {
         }
         devices.push(&port.device);
     }
-    let none = BTreeMap::new();
-    let asked = config.port_workers.as_ref().unwrap_or(&none);
-    for (name, list) in asked {
-        let field = || format!("port_workers[{name}]");
-        if !names.contains(name.as_str()) {
-            return Err(wrong(field(), "there is no such port"));
-        }
-        if list.is_empty() || list.iter().any(|w| *w >= workers) {
-            return Err(wrong(field(), format!("workers are numbered 0 to {}, and one is needed", workers - 1)));
-        }
-        if list.iter().collect::<BTreeSet<_>>().len() != list.len() {
-            return Err(wrong(field(), "a worker is there twice"));
-        }
-    }
-    let map = |(index, port): (usize, &PortConfig)| {
-        let kernel = matches!(port.device, PortDevice::Kernel(_) | PortDevice::Tap(_));
-        match asked.get(&port.name) {
-            Some(list) if kernel && list.len() > 1 => {
-                let problem = "a kernel interface has one queue here: name one worker";
-                Err(wrong(format!("port_workers[{}]", port.name), problem))
-            }
-            Some(list) => Ok(list.clone()),
-            None if kernel => Ok(vec![index % workers]),
-            None => Ok((0..workers).map(|w| (index + w) % workers).collect()),
-        }
+    // A kernel interface has one queue here.
+    let used = |port: &PortConfig| match port.device {
+        PortDevice::Kernel(_) | PortDevice::Tap(_) => 1,
+        _ => workers,
     };
-    config.ports.iter().enumerate().map(map).collect()
+    let map = |(index, port)| (0..used(port)).map(|w| (index + w) % workers).collect();
+    Ok(config.ports.iter().enumerate().map(map).collect())
 }
 
 /// Opens a port for so many workers, with a receive queue for each if it can share packets out.
-fn open_port(eal: &Eal, device: &Device, workers: usize, offloads: UseOffloads) -> Result<StartedPort, Error> {
-    let port = Port::<Configured>::open(eal, device, workers, workers, offloads)?;
+fn open_port(eal: &Eal, device: &Device, workers: usize, config: &PortConfig) -> Result<StartedPort, Error> {
+    let mut port = Port::<Configured>::open(eal, device, workers, workers, config.offloads)?;
+    if let Some(mac) = config.mac {
+        port = port.with_mac(mac);
+    }
     let packets = match device {
         Device::Pci(_) | Device::Tap(_) => {
             port.rx_queues() as u32 * (u32::from(DESCRIPTORS) + IN_CACHE) + u32::from(DESCRIPTORS) + 1023

@@ -452,8 +452,8 @@ impl Takers {
             // Each flow's worker is found without asking others only if all clients are shared out in one way.
             if these != those && (these.len() > 1 || those.len() > 1) {
                 let problem = format!(
-                    "workers {these:?} receive from {}, and {those:?} from {}, where other clients are: give both the same \
-                     workers, or one each (--port-workers)",
+                    "workers {these:?} receive from {}, and {those:?} from {}, where other clients are: put both on ports whose \
+                     devices share packets out to as many workers, or run one worker",
                     name(context, port),
                     name(context, other)
                 );

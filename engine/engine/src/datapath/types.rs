@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the control side tells the data path, and what it hears back: plain data and errors.
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc};
 
 use spate_dpdk::{Offloads, UseOffloads};
 use spate_neighbour::{Neighbour, Prefix};
@@ -43,6 +43,8 @@ pub struct PortConfig {
     pub line_rate_bps: Option<u64>,
     /// What its device does of the work on packets.
     pub offloads: UseOffloads,
+    /// Its MAC address, in place of its device's.
+    pub mac: Option<[u8; 6]>,
     /// Frames on it are for its flows and its station whatever their destination MAC.
     pub any_mac: bool,
 }
@@ -88,9 +90,6 @@ pub struct Config {
     pub memory: Memory,
     /// Idle behaviour of workers.
     pub poll: PollMode,
-    /// Which workers transmit on a port, by port name; and receive from it, as far as the device has queues. Ports not named: every worker
-    /// (as far as the device has queues), on kernel-backed ports one.
-    pub port_workers: Option<BTreeMap<String, Vec<usize>>>,
 }
 
 /// An open port.

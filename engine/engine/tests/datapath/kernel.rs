@@ -156,13 +156,13 @@ fn inside_not_there() {
             device: PortDevice::Kernel("nonesuch".into()),
             line_rate_bps: None,
             offloads: UseOffloads::Auto,
+            mac: None,
             any_mac: false,
         }],
         worker_cpus: vec![0],
         control_cpus: vec![0],
         memory: Memory::Normal { bytes: 192 << 20 },
         poll: PollMode::Auto,
-        port_workers: None,
     };
     let error = Datapath::open(config.clone()).map(|_| ()).unwrap_err();
     assert_eq!(error.to_string(), "port east: no interface nonesuch in this network namespace (ip link lists them)");

@@ -14,6 +14,7 @@ mod marks;
 mod null;
 mod offload;
 mod other_mac;
+mod own_mac;
 mod punt;
 mod records;
 mod replay;

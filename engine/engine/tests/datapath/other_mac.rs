@@ -17,12 +17,11 @@ const ELSEWHERE: [u8; 6] = [2, 9, 9, 9, 9, 9];
 fn loopback(any_mac: bool) -> Datapath {
     let (name, device, offloads) = ("a".into(), PortDevice::Loopback, UseOffloads::Auto);
     Datapath::open(Config {
-        ports: vec![PortConfig { name, device, line_rate_bps: None, offloads, any_mac }],
+        ports: vec![PortConfig { name, device, line_rate_bps: None, offloads, mac: None, any_mac }],
         worker_cpus: vec![0],
         control_cpus: vec![1],
         memory: Memory::Normal { bytes: 192 << 20 },
         poll: PollMode::Busy,
-        port_workers: None,
     })
     .unwrap()
 }

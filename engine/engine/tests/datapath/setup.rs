@@ -37,6 +37,7 @@ pub fn open_with(ports: &[(&str, PortDevice)], workers: usize, poll: PollMode, o
                 device: device.clone(),
                 line_rate_bps: None,
                 offloads,
+                mac: None,
                 any_mac: false,
             })
             .collect(),
@@ -44,7 +45,6 @@ pub fn open_with(ports: &[(&str, PortDevice)], workers: usize, poll: PollMode, o
         control_cpus: vec![cpus - 1],
         memory: Memory::Normal { bytes: 192 << 20 },
         poll,
-        port_workers: None,
     })
     .unwrap()
 }
