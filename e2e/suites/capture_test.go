@@ -78,6 +78,7 @@ spec:
 `
 
 func TestPacketsAreCapturedLive(t *testing.T) {
+	needsRig(t, theMultus)
 	ns := namespace(t)
 	viewer, capturer := userOf(t, ns, "spate-viewer"), userOf(t, ns, "spate-capturer")
 	mustApply(t, ns, bothWays)

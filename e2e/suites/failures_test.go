@@ -102,6 +102,7 @@ func TestTooFewHugepagesAreToldWithinSeconds(t *testing.T) {
 }
 
 func TestAWrongNetworkNameIsTold(t *testing.T) {
+	needsRig(t, theMultus)
 	ns := namespace(t)
 	mustApply(t, ns, strings.Replace(loopbackGenerator, "{loopback: {}}", "{network: {name: no-such-net}}", 1))
 	g := generatorNamed(ns, "loop")

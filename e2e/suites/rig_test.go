@@ -17,6 +17,7 @@ const (
 	theRouter     = "the router between links of the node"
 	thePrometheus = "the Prometheus beside the pods"
 	thePodNetwork = "the network of the pods"
+	theMultus     = "the Multus of the node, with the bridge plugin"
 	theNodesFiles = "a folder of the node as a volume"
 	// Drills.
 	theNodesProcesses = "the processes of the node"

@@ -278,11 +278,13 @@ func TestANameThatIsTakenIsTold(t *testing.T) {
 			return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "loop-0"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
 		case "Secret":
 			return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: podspec.TLSSecretName("loop")}}
+		case "PodMonitor":
+			return podspec.PodMonitor(generatorNamed(ns, "loop"))
 		}
 		g := generatorNamed(ns, "loop")
 		return &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: podspec.NetworkPolicy(g, operatorNamespace).Name}}
 	}
-	for _, kind := range []string{"Pod", "Secret", "NetworkPolicy"} {
+	for _, kind := range []string{"Pod", "Secret", "NetworkPolicy", "PodMonitor"} {
 		t.Run(kind, func(t *testing.T) {
 			ns := bareNamespace(t)
 			foreign := object(kind, ns)

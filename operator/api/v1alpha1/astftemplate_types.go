@@ -737,7 +737,7 @@ type TCPTunables struct {
 	// timeWait is how long a port stays in TIME-WAIT.
 	// +optional
 	TimeWait Duration `json:"timeWait,omitempty"`
-	// blackhole answers nothing on ports that nobody listens on, instead of RST.
+	// blackhole drops what comes to closed ports, instead of answering with RST.
 	// +optional
 	Blackhole *bool `json:"blackhole,omitempty"`
 }

@@ -23,8 +23,8 @@ const (
 	ConditionComplete = "Complete"
 	// ConditionPassed is the verdict: True, False (with the reason), or Unknown until there is one (profiles and runs).
 	ConditionPassed = "Passed"
-	// ConditionRecorded is on runs that record connections, and on their profiles: True when all files are written that are asked for,
-	// False as soon as records are lost, Unknown until the run ends and where that was never told. It has no part in Passed.
+	// ConditionRecorded is on runs that record connections, and on their profiles: True when all requested files are written,
+	// False as soon as records are lost, Unknown until the run ends and where no engine reported it. It has no part in Passed.
 	ConditionRecorded = "Recorded"
 	// ConditionStale is True on a profile when a stream or template it uses has changed since the current run was
 	// resolved; the change takes effect with the next run.
@@ -41,7 +41,7 @@ const (
 	ReasonSuspended = "Suspended"
 	// ReasonInvalidSpec: a field's value cannot be used; the message has its path and what would be right.
 	ReasonInvalidSpec = "InvalidSpec"
-	// ReasonNotSupported: a field asks for what this version cannot do yet; the message has its path.
+	// ReasonNotSupported: a field needs what this version cannot do yet; the message has its path.
 	ReasonNotSupported = "NotSupported"
 	// ReasonReferenceNotFound: an object that is referred to does not exist (yet).
 	ReasonReferenceNotFound = "ReferenceNotFound"
@@ -82,7 +82,7 @@ const (
 	// ReasonCheckFailed: whether engines would take a plan could not be found out, such as in time; the message says why, and when it is
 	// tried again. Nothing runs until then.
 	ReasonCheckFailed = "CheckFailed"
-	// ReasonNotAllowed: the operator is set up not to allow what is asked for; the message has the field and the remedy.
+	// ReasonNotAllowed: the operator is configured to refuse this; the message has the field and the remedy.
 	ReasonNotAllowed = "NotAllowed"
 	// ReasonNameTaken: an object that the generator needs has the name of one that is not its own; the message names both.
 	ReasonNameTaken = "NameTaken"
@@ -114,7 +114,7 @@ const (
 const (
 	// ReasonAwaitingResult: the run has not ended.
 	ReasonAwaitingResult = "AwaitingResult"
-	// ReasonThresholdsMet: every threshold holds (or none was asked for) and the measurement is valid.
+	// ReasonThresholdsMet: every threshold holds (or there is none) and the measurement is valid.
 	ReasonThresholdsMet = "ThresholdsMet"
 	// ReasonThresholdMissed: at least one threshold does not hold; the message has its name and the numbers.
 	ReasonThresholdMissed = "ThresholdMissed"
@@ -151,8 +151,8 @@ const (
 	ReasonRecordsWritten = "RecordsWritten"
 	// ReasonRecordsLeftOut: the files are written, and have as many records as `spec.records.mostRecords` allows; later ones are left out.
 	ReasonRecordsLeftOut = "RecordsLeftOut"
-	// ReasonRecordsLiveOnly: `spec.records` names no volume, so records were told to who read them, and none are kept; the message says
-	// how many were told, and how many to nobody.
+	// ReasonRecordsLiveOnly: `spec.records` names no volume, so records were streamed to readers, and none are kept; the message says
+	// how many were delivered, and how many were not.
 	ReasonRecordsLiveOnly = "RecordsLiveOnly"
 	// ReasonRecordsDropped: records were lost because an engine was behind in taking them; the message says how many.
 	ReasonRecordsDropped = "RecordsDropped"

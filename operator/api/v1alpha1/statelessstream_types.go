@@ -246,7 +246,7 @@ type Measure struct {
 	Mark *Mark `json:"mark,omitempty"`
 }
 
-// Mark tells a stream's packets on arrival: exactly one of its fields. Entries of a profile that name the same number are
+// Mark identifies a stream's packets on arrival: exactly one of its fields. Entries of a profile that name the same number are
 // counted together, under the first one's name.
 //
 // +kubebuilder:validation:ExactlyOneOf=ipv4Identification;ipv6FlowLabel

@@ -29,7 +29,7 @@ type ControlCPU string
 const (
 	// ControlDedicated gives the control thread a CPU of its own.
 	ControlDedicated ControlCPU = "Dedicated"
-	// ControlShared runs the control thread on the first worker's CPU, which then polls adaptively.
+	// ControlShared runs the control thread on the last worker's CPU, which then polls adaptively.
 	ControlShared ControlCPU = "Shared"
 )
 
@@ -39,9 +39,9 @@ const (
 type HugepageSize string
 
 const (
-	// Hugepages2Mi asks for pages of 2 MiB.
+	// Hugepages2Mi are pages of 2 MiB.
 	Hugepages2Mi HugepageSize = "2Mi"
-	// Hugepages1Gi asks for pages of 1 GiB.
+	// Hugepages1Gi are pages of 1 GiB.
 	Hugepages1Gi HugepageSize = "1Gi"
 	// HugepagesNone takes ordinary memory: slower, not for measurement.
 	HugepagesNone HugepageSize = "None"
@@ -119,7 +119,7 @@ type TrafficGeneratorSpec struct {
 	CPUPolicy CPUPolicy `json:"cpuPolicy,omitempty"`
 
 	// controlCPU says whether the control thread of each pod (gRPC, metrics) has a CPU of its own: with
-	// `cpuPolicy: Exclusive` a pod then asks for workers + 1 CPUs, else for workers.
+	// `cpuPolicy: Exclusive` a pod then requests workers + 1 CPUs, else for workers.
 	// +optional
 	// +kubebuilder:default=Dedicated
 	ControlCPU ControlCPU `json:"controlCPU,omitempty"`
@@ -165,7 +165,7 @@ type TrafficGeneratorSpec struct {
 	// +kubebuilder:default={}
 	AllowedNamespaces AllowedNamespaces `json:"allowedNamespaces,omitzero"`
 
-	// lease makes an engine stop a run by itself when the operator has not asked for that run for this long. When absent, a run
+	// lease makes an engine stop a run by itself when the operator has not requested that run for this long. When absent, a run
 	// without a duration has a lease of 5m, and one with a duration has none: it ends by itself. Reachable engines stop what was left
 	// to its lease as soon as the operator sees it.
 	// +optional
@@ -591,7 +591,7 @@ type NeighbourStatus struct {
 // +kubebuilder:resource:shortName=tg,categories=spate
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Pods",type=integer,JSONPath=`.status.readyReplicas`,description="Pods whose engine is ready"
-// +kubebuilder:printcolumn:name="Want",type=integer,JSONPath=`.spec.replicas`,description="Pods asked for"
+// +kubebuilder:printcolumn:name="Want",type=integer,JSONPath=`.spec.replicas`,description="Desired pods"
 // +kubebuilder:printcolumn:name="Grade",type=string,JSONPath=`.status.measurementGrade`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Runs",type=string,JSONPath=`.status.runs`,priority=1

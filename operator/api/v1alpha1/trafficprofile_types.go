@@ -211,7 +211,7 @@ type ConnectionMix struct {
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.mostRecords) || has(self.volume)",fieldPath=".mostRecords",message="is for files, and none are written without a volume; set volume, or leave mostRecords out"
 type ConnectionRecords struct {
-	// oneIn records one connection in so many, at both of its ends; 1 records all.
+	// oneIn is N to record one connection in N, at both of its ends; 1 records all.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1
@@ -219,7 +219,7 @@ type ConnectionRecords struct {
 	OneIn int64 `json:"oneIn,omitempty"`
 
 	// volume of the generator's spec.volumes, a writable one. Each engine writes a Parquet file of its own there: the run's name, a dash,
-	// and the engine's number from 0. When absent no file is written: records are told live to who reads them while the run lasts
+	// and the engine's number from 0. When absent no file is written: records are streamed live to readers while the run lasts
 	// (`kubectl spate records`), and none are kept.
 	// +optional
 	Volume EntryName `json:"volume,omitempty"`

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What a run tells of the records of its connections.
+// What does a run report of the records of its connections?
 
 package v1alpha1
 
-// RecordsResult is what has become of the records that the profile asks for, those of connections that ended in the warm-up too.
+// RecordsResult is what has become of the records that the profile requests, those of connections that ended in the warm-up too.
 type RecordsResult struct {
 	RecordCounters `json:",inline"`
 
@@ -25,11 +25,11 @@ type RecordCounters struct {
 	// +optional
 	LeftOut int64 `json:"leftOut,omitempty"`
 
-	// told records were given to at least one reader while the run lasted, and are in no file because the profile names no volume.
+	// told records were sent to at least one reader while the run lasted, and are in no file because the profile names no volume.
 	// +optional
 	Told int64 `json:"told,omitempty"`
 
-	// untold records are in no file because the profile names no volume, and were given to nobody: there was no reader, or all were too
+	// untold records are in no file because the profile names no volume, and were sent to no reader: there was none, or all were too
 	// slow.
 	// +optional
 	Untold int64 `json:"untold,omitempty"`

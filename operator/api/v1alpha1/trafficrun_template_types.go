@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What a run tells of emulated applications: their flows, template by template and side by side.
+// What a run reports of emulated applications: their flows, template by template and side by side.
 
 package v1alpha1
 
@@ -24,7 +24,7 @@ type TemplateCounters struct {
 	// openFlows at the time of reading; those in TIME-WAIT are not among them.
 	OpenFlows int64 `json:"openFlows"`
 
-	// reset flows were ended by the peer: connections with RST, UDP conversations with an ICMP error that nobody takes their datagrams.
+	// reset flows were ended by the peer: connections with RST, UDP conversations with an ICMP error that their port is closed.
 	// +optional
 	Reset int64 `json:"reset,omitempty"`
 

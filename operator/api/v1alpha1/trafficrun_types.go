@@ -411,7 +411,7 @@ type FlowCounters struct {
 	// +optional
 	SequenceTooHigh int64 `json:"sequenceTooHigh,omitempty"`
 
-	// sequenceTooLow packets had a sequence number far behind: whether they are duplicates cannot be told.
+	// sequenceTooLow packets had a sequence number far behind: whether they are duplicates is not known.
 	// +optional
 	SequenceTooLow int64 `json:"sequenceTooLow,omitempty"`
 }
@@ -461,14 +461,9 @@ type Latency struct {
 	// jitterMax is the greatest difference of the delays of successive packets.
 	JitterMax int64 `json:"jitterMax"`
 
-	// oneWayUnknown is true when sender and receiver do not share a clock: then only jitter means something, unless
-	// clockBound says how far the clocks may be apart.
+	// oneWayUnknown is true when sender and receiver do not share a clock, as two pods do not: then only jitter is reported.
 	// +optional
 	OneWayUnknown bool `json:"oneWayUnknown,omitempty"`
-
-	// clockBound is how far the clocks of sender and receiver may be apart, where they are two.
-	// +optional
-	ClockBound int64 `json:"clockBound,omitempty"`
 }
 
 // RunResult is what was measured over all streams, templates and engines after the warm-up.
@@ -523,7 +518,7 @@ type RunResult struct {
 	// +kubebuilder:validation:MaxItems=512
 	Groups []GroupResult `json:"groups,omitempty"`
 
-	// records of connections, where the profile asks for them.
+	// records of connections, where the profile requests them.
 	// +optional
 	Records *RecordsResult `json:"records,omitempty"`
 

@@ -14,6 +14,8 @@ const opening = `# What is not supported
 What cannot be done is refused with the path of the field and the reason, and nothing is left out silently. The first table has, in short, what people of other generators ask for; below it is
 every refusal of the code, by where it is found, with … for what is filled in. Values that are merely out of bounds or misspelled are left out: what they must be is in the
 [API reference](../api.md). This page is generated from the code (` + "`make generate`" + `), which fails where the first table tells of a refusal that is no more.
+Not in it are what a cluster's state refuses, such as a missing object or a name that is taken (reasons of [conditions](conditions.md)), and
+options of the command line (` + "`spate-engine help COMMAND`" + `).
 `
 
 // unsupported is something that is refused: says is what the code says of it, with … for what is filled in.

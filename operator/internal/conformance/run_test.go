@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -126,6 +127,46 @@ func TestTheEngineSendsWhatIsDescribed(t *testing.T) {
 		if err := runner.Compare(context.Background(), c, run); err == nil || !strings.Contains(err.Error(), "packet 100: byte 59") {
 			t.Errorf("%d workers: got %v", run.Workers, err)
 		}
+	}
+}
+
+// TestAllProfilesOfAnImportAreCompared: the last of 600 streams is in the second of two profiles.
+func TestAllProfilesOfAnImportAreCompared(t *testing.T) {
+	engine := os.Getenv("SPATE_ENGINE")
+	if engine == "" {
+		t.Skip("SPATE_ENGINE is not set; run `make operator-test`")
+	}
+	folder := t.TempDir()
+	streams := make([]string, 600)
+	for i := range streams {
+		// They begin late, the last but one, which is in the second profile too, earlier than all others.
+		late := strings.Replace(described(udpFrame(60)), `"isg": 0.0`, `"isg": 1e6`, 1)
+		if i >= 598 {
+			late = strings.Replace(described(udpFrame(60+i-598)), `"isg": 0.0`, fmt.Sprintf(`"isg": %d`, 500*(i-598)), 1)
+		}
+		streams[i] = strings.Trim(late, "[]")
+	}
+	if err := os.WriteFile(filepath.Join(folder, "many.json"), []byte("["+strings.Join(streams, ",")+"]"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := Load(folder, "many")
+	if err != nil || len(c.plans) != 2 {
+		t.Fatalf("%d plans, %v", len(c.plans), err)
+	}
+	want := make([]Packet, mostPackets)
+	for i := range want {
+		want[i] = Packet{time.Duration(i) * 500 * time.Microsecond, udpFrame(60 + i%2)}
+	}
+	runner := Runner{Engine: engine, Scratch: t.TempDir()}
+	run := Runs[0]
+	capture(t, filepath.Join(folder, "many"+run.suffix), want)
+	if err := runner.Compare(t.Context(), c, run); err != nil {
+		t.Error(err)
+	}
+	want[99].At += 2 * Slack
+	capture(t, filepath.Join(folder, "many"+run.suffix), want)
+	if err := runner.Compare(t.Context(), c, run); err == nil {
+		t.Error("a packet that is late is not found")
 	}
 }
 

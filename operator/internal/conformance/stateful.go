@@ -84,7 +84,7 @@ func LoadStateful(folder, name string) (*StatefulCase, error) {
 		return c, nil
 	}
 	c.within(imported, packets, described.gap())
-	c.plan, c.refusal = planned(name, imported)
+	c.plan, c.refusal = planned(name, imported, 0)
 	return c, nil
 }
 

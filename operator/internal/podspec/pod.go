@@ -252,7 +252,7 @@ func ordinaryMemory(spec *spatev1.TrafficGeneratorSpec) resource.Quantity {
 	return *resource.NewQuantity(baseMemory+int64(spec.Workers)*workerMemory, resource.BinarySI)
 }
 
-// CPUs of a pod with the Exclusive policy: one for each worker, and one for control unless that shares the first
+// CPUs of a pod with the Exclusive policy: one for each worker, and one for control unless that shares the last
 // worker's.
 func CPUs(spec *spatev1.TrafficGeneratorSpec) int64 {
 	if spec.ControlCPU == spatev1.ControlShared {
@@ -412,15 +412,17 @@ func Grade(spec *spatev1.TrafficGeneratorSpec, attachments *Attachments) (spatev
 		reasons = append(reasons, "cpuPolicy Shared: other work runs on the engine's CPUs")
 	}
 	if spec.CPUPolicy != spatev1.CPUShared && spec.ControlCPU == spatev1.ControlShared {
-		reasons = append(reasons, "controlCPU Shared: the control thread takes time from the first worker")
+		reasons = append(reasons, "controlCPU Shared: the control thread takes time from the last worker")
 	}
 	if spec.Hugepages.PageSize == spatev1.HugepagesNone {
 		reasons = append(reasons, "hugepages None: packet buffers live in ordinary memory")
 	}
-	if attachments != nil {
-		for _, name := range attachments.kernel(spec) {
-			reasons = append(reasons, fmt.Sprintf("port %s: its NetworkAttachmentDefinition names no device plugin's resource, so its packets pass through the kernel", name))
-		}
+	reason := "port %s: its NetworkAttachmentDefinition names no device plugin's resource, so its packets pass through the kernel"
+	if attachments == nil {
+		attachments, reason = &Attachments{}, "port %s: its NetworkAttachmentDefinition has not been read yet"
+	}
+	for _, name := range attachments.kernel(spec) {
+		reasons = append(reasons, fmt.Sprintf(reason, name))
 	}
 	if reasons != nil {
 		return spatev1.GradeNotForMeasurement, reasons

@@ -61,7 +61,7 @@ func TestSharedPodWithoutHugepagesRunsAnywhere(t *testing.T) {
 			t.Errorf("asks for %s", name)
 		}
 	}
-	grade, reasons := Grade(&g.Spec, nil)
+	grade, reasons := Grade(&g.Spec, &Attachments{Resources: map[string]string{"east": "a/vf", "west": "a/vf"}})
 	if grade != spatev1.GradeNotForMeasurement || len(reasons) != 2 {
 		t.Errorf("%s %v", grade, reasons)
 	}
@@ -194,11 +194,12 @@ func TestTheGradeTellsWhatSpoilsNumbers(t *testing.T) {
 	}{
 		"devices":                 {func(*spatev1.TrafficGeneratorSpec) {}, devices, nil},
 		"a kernel interface":      {func(*spatev1.TrafficGeneratorSpec) {}, &Attachments{Resources: map[string]string{"east": "a/vf"}}, []string{"port west: "}},
+		"networks not read yet":   {func(*spatev1.TrafficGeneratorSpec) {}, nil, []string{"port east: its NetworkAttachmentDefinition has not been read yet", "port west: "}},
 		"a shared control thread": {func(s *spatev1.TrafficGeneratorSpec) { s.ControlCPU = spatev1.ControlShared }, devices, []string{"controlCPU Shared"}},
 		"shared CPUs": {func(s *spatev1.TrafficGeneratorSpec) {
 			s.CPUPolicy, s.ControlCPU = spatev1.CPUShared, spatev1.ControlShared
 		}, devices, []string{"cpuPolicy Shared"}},
-		"ordinary memory": {func(s *spatev1.TrafficGeneratorSpec) { s.Hugepages.PageSize = spatev1.HugepagesNone }, nil, []string{"hugepages None"}},
+		"ordinary memory": {func(s *spatev1.TrafficGeneratorSpec) { s.Hugepages.PageSize = spatev1.HugepagesNone }, devices, []string{"hugepages None"}},
 	} {
 		g := generator()
 		c.change(&g.Spec)

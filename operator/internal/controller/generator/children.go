@@ -54,7 +54,8 @@ func (r *Reconciler) children(ctx context.Context, g *spatev1.TrafficGenerator) 
 	if taken, err := r.networkPolicy(ctx, g); taken != nil || err != nil {
 		return time.Time{}, taken, err
 	}
-	return renew, nil, r.podMonitor(ctx, g)
+	taken, err := r.podMonitor(ctx, g)
+	return renew, taken, err
 }
 
 func (r *Reconciler) networkPolicy(ctx context.Context, g *spatev1.TrafficGenerator) (*trouble, error) {
@@ -82,19 +83,19 @@ func (r *Reconciler) networkPolicy(ctx context.Context, g *spatev1.TrafficGenera
 
 // podMonitor is made where the cluster knows the kind. It is read by a request of its own, since the kind may come
 // and go, and therefore once for each generation only.
-func (r *Reconciler) podMonitor(ctx context.Context, g *spatev1.TrafficGenerator) error {
+func (r *Reconciler) podMonitor(ctx context.Context, g *spatev1.TrafficGenerator) (*trouble, error) {
 	if !r.PodMonitors || r.monitored(g) {
-		return nil
+		return nil, nil
 	}
 	want := podspec.PodMonitor(g)
 	if _, err := r.Client.RESTMapper().RESTMapping(podspec.PodMonitorKind.GroupKind(), podspec.PodMonitorKind.Version); err != nil {
 		if meta.IsNoMatchError(err) {
-			return nil
+			return nil, nil
 		}
-		return err
+		return nil, err
 	}
 	if err := controllerutil.SetControllerReference(g, want, r.Client.Scheme()); err != nil {
-		return err
+		return nil, err
 	}
 	have := &unstructured.Unstructured{}
 	have.SetGroupVersionKind(podspec.PodMonitorKind)
@@ -102,6 +103,8 @@ func (r *Reconciler) podMonitor(ctx context.Context, g *spatev1.TrafficGenerator
 	switch {
 	case apierrors.IsNotFound(err):
 		err = client.IgnoreAlreadyExists(r.Client.Create(ctx, want))
+	case err == nil && !metav1.IsControlledBy(have, g):
+		return r.taken(ctx, g, want)
 	case err == nil && !equality.Semantic.DeepEqual(have.Object["spec"], want.Object["spec"]):
 		have.Object["spec"] = want.Object["spec"]
 		err = r.Client.Update(ctx, have)
@@ -109,7 +112,7 @@ func (r *Reconciler) podMonitor(ctx context.Context, g *spatev1.TrafficGenerator
 	if err == nil {
 		r.setMonitored(g)
 	}
-	return err
+	return nil, err
 }
 
 // newPod builds a pod and gives it its owner.

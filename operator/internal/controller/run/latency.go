@@ -24,7 +24,6 @@ func latencyOf(all []*enginev1.LatencyStats) *spatev1.Latency {
 	measured := false
 	for _, l := range all {
 		out.OneWayUnknown = out.OneWayUnknown || l.GetOneWayUnknown()
-		out.ClockBound = max(out.ClockBound, nanoseconds(l.GetClockBoundNs()))
 		out.Jitter, out.JitterMax = max(out.Jitter, nanoseconds(l.GetJitterNs())), max(out.JitterMax, nanoseconds(l.GetJitterMaxNs()))
 		measured = measured || l.GetCount() > 0 || l.GetJitterMaxNs() > 0
 		if l.GetCount() == 0 {

@@ -22,9 +22,9 @@ func TestLatencyOfSeveralEngines(t *testing.T) {
 	// 10, 20 and 30, 40.
 	got := latencyOf([]*enginev1.LatencyStats{
 		{Count: 2, SumNs: 30, MinNs: 10, MaxNs: 20, JitterNs: 3, JitterSumNs: 10, JitterMaxNs: 10, SumSquaresLow: 500, Quantiles: quantiles(10, 20)},
-		{Count: 2, SumNs: 70, MinNs: 30, MaxNs: 40, JitterNs: 2, JitterSumNs: 10, JitterMaxNs: 10, SumSquaresLow: 2500, Quantiles: quantiles(30, 40), ClockBoundNs: 7},
+		{Count: 2, SumNs: 70, MinNs: 30, MaxNs: 40, JitterNs: 2, JitterSumNs: 10, JitterMaxNs: 10, SumSquaresLow: 2500, Quantiles: quantiles(30, 40)},
 	})
-	want := spatev1.Latency{Count: 4, Min: 10, Mean: 25, Max: 40, Deviation: 11, P50: 30, P9999: 40, Jitter: 3, JitterMean: 5, JitterMax: 10, ClockBound: 7}
+	want := spatev1.Latency{Count: 4, Min: 10, Mean: 25, Max: 40, Deviation: 11, P50: 30, P9999: 40, Jitter: 3, JitterMean: 5, JitterMax: 10}
 	if got == nil || *got != want {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
