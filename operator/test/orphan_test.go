@@ -40,10 +40,10 @@ func sent(ip, run string) int64 {
 	return sum
 }
 
-// stands tells whether a counter does not move for half a second.
+// stands tells whether a counter does not move for half a second; what an engine shows of it may be a second old.
 func stands(ip, run string) (bool, string) {
 	before := sent(ip, run)
-	time.Sleep(500 * time.Millisecond)
+	time.Sleep(1500 * time.Millisecond)
 	after := sent(ip, run)
 	return before == after, fmt.Sprintf("%d, then %d", before, after)
 }
@@ -94,15 +94,34 @@ func hasEvent(t *testing.T, ns, reason, word string) (bool, string) {
 	return false, strings.Join(seen, "\n")
 }
 
+// tear removes a profile and its run while no operator is there to stop it.
+func tear(t *testing.T, p *spatev1.TrafficProfile) {
+	t.Helper()
+	cluster.operator.kill()
+	for _, object := range []client.Object{p, &spatev1.TrafficRun{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Status.CurrentRun.Name}}} {
+		must(t, cluster.kube.Patch(t.Context(), object, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))))
+		must(t, client.IgnoreNotFound(cluster.kube.Delete(t.Context(), object, client.PropagationPolicy(metav1.DeletePropagationBackground))))
+	}
+}
+
+// A generator whose spec is not valid any more has nothing made of it, but what its engines send is still stopped.
+func TestARunThatIsGoneIsStoppedOnAGeneratorThatIsNotValid(t *testing.T) {
+	ns, p := running(t, "torn", "  suspend: false")
+	first := p.Status.CurrentRun.Name
+	ip := enginePods(t, ns)[0].Status.PodIP
+	tear(t, p)
+	mustApply(t, ns, strings.Replace(loopbackGenerator, "lineRate: 10Gbps,", "lineRate: 10Gbps, vlan: 5,", 1))
+	restartOperator(t)
+	expect(t, answerLimit, generatorNamed(ns, "loop"), spatev1.ConditionStalled, metav1.ConditionTrue, spatev1.ReasonInvalidSpec, "vlan")
+	until(t, 15*time.Second, "the traffic has stopped", func() (bool, string) { return stands(ip, first) })
+	until(t, answerLimit, "an event tells of the orphan", func() (bool, string) { return hasEvent(t, ns, spatev1.ReasonOrphanedRun, first) })
+}
+
 func TestARunThatIsGoneWithoutBeingStoppedIsStopped(t *testing.T) {
 	ns, p := running(t, "torn", "  suspend: false")
 	first := p.Status.CurrentRun.Name
 	ip := enginePods(t, ns)[0].Status.PodIP
-	cluster.operator.kill() // else it would stop the run first
-	for _, object := range []client.Object{p, &spatev1.TrafficRun{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: first}}} {
-		must(t, cluster.kube.Patch(t.Context(), object, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))))
-		must(t, client.IgnoreNotFound(cluster.kube.Delete(t.Context(), object, client.PropagationPolicy(metav1.DeletePropagationBackground))))
-	}
+	tear(t, p)
 	if still, seen := stands(ip, first); still {
 		t.Fatalf("the engine stopped by itself: %s", seen)
 	}

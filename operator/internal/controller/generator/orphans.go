@@ -40,6 +40,26 @@ func (o orphan) message() string {
 	return fmt.Sprintf("pod %s: the engine still executes run %s, whose TrafficRun %s", o.pod.Name, o.id, why)
 }
 
+// heard is what engines said.
+type heard struct {
+	answers map[string]answer
+	// orphaned are the runs that are being stopped.
+	orphaned []trouble
+	// unscraped are runs left that have ended, whose counters wait for their last scrape.
+	unscraped bool
+}
+
+// attend asks the engines of all pods, and stops what nobody follows on any of them.
+func (r *Reconciler) attend(ctx context.Context, g *spatev1.TrafficGenerator, pods []*corev1.Pod) (heard, error) {
+	answers := r.ask(ctx, pods)
+	orphans, err := r.orphans(ctx, g, pods, answers)
+	if err != nil {
+		return heard{}, err
+	}
+	orphaned, unscraped := r.dismiss(ctx, g, orphans, answers)
+	return heard{answers, orphaned, unscraped}, nil
+}
+
 // orphans finds them in the engines' answers. The runs are looked up after the engines have answered: the cache has a run before any
 // engine hears of it.
 func (r *Reconciler) orphans(ctx context.Context, g *spatev1.TrafficGenerator, pods []*corev1.Pod, answers map[string]answer) ([]orphan, error) {
@@ -91,9 +111,8 @@ func (r *Reconciler) exists(ctx context.Context, id string) (bool, error) {
 }
 
 // dismiss stops the orphans, makes engines forget those that no TrafficRun stands for, and returns what the generator waits for: while
-// one of them may send, no other run is to be measured on top of it.
-func (r *Reconciler) dismiss(ctx context.Context, g *spatev1.TrafficGenerator, orphans []orphan, answers map[string]answer) []trouble {
-	var waiting []trouble
+// one of them may send, no other run is to be measured on top of it. Of those that have ended some may wait for their last scrape.
+func (r *Reconciler) dismiss(ctx context.Context, g *spatev1.TrafficGenerator, orphans []orphan, answers map[string]answer) (waiting []trouble, unscraped bool) {
 	seen := map[string]time.Time{}
 	for _, o := range orphans {
 		c, err := r.Engines.Client(ctx, engine.TargetOf(o.pod))
@@ -102,7 +121,9 @@ func (r *Reconciler) dismiss(ctx context.Context, g *spatev1.TrafficGenerator, o
 		case run.Ended(o.state):
 			key := string(o.pod.UID) + "/" + o.id
 			if seen[key] = r.orphanSince(g, key); answers[o.pod.Name].info.FinalCountersScraped || time.Since(seen[key]) > unscrapedLimit {
-				err = c.Remove(ctx, o.id)
+				if err = c.Remove(ctx, o.id); err == nil {
+					delete(seen, key)
+				}
 			}
 		case o.state == enginev1.RunState_RUN_STATE_PREPARED:
 			err = c.Remove(ctx, o.id) // nothing was sent
@@ -122,7 +143,7 @@ func (r *Reconciler) dismiss(ctx context.Context, g *spatev1.TrafficGenerator, o
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.unscraped[g.UID] = seen
-	return waiting
+	return waiting, len(seen) > 0
 }
 
 // orphanSince is when a run that has ended was first found to have no TrafficRun.

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -89,7 +90,11 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Owns(&corev1.Secret{}).
 		Owns(&networkingv1.NetworkPolicy{}).
 		Watches(&spatev1.TrafficRun{}, handler.EnqueueRequestsFromMapFunc(ofRun), builder.WithPredicates(run.Steps())).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: 4,
+			// However often it fails, its engines are looked at as often as those of a ready one.
+			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](5*time.Millisecond, watchful),
+		}).
 		Complete(r)
 }
 
@@ -151,15 +156,19 @@ func (r *Reconciler) keep(ctx context.Context, g *spatev1.TrafficGenerator, pods
 	g.Status.ObservedGeneration = g.Generation
 	g.Status.MeasurementGrade, g.Status.MeasurementReasons = podspec.Grade(&g.Spec, nil)
 	g.Status.Runs = run.Names(active)
+	heard, err := r.attend(ctx, g, pods) // first: whatever else is wrong, nothing sends that nobody follows
+	if err != nil {
+		return 0, err
+	}
 	if problems := plan.CheckGenerator(&g.Spec); len(problems) > 0 {
 		kstatus.Stalled(&g.Status.Conditions, g.Generation, problems.Reason(), problems.Message())
-		return 0, nil
+		return watchful, nil
 	}
 	if g.Spec.Suspend {
-		return r.suspend(ctx, g, pods, active)
+		return r.suspend(ctx, g, pods, active, heard)
 	}
 	if image := r.image(g); !r.Images.allow(image) {
-		again, err := r.free(ctx, g, pods, active)
+		again, err := r.free(ctx, g, pods, active, heard)
 		kstatus.Stalled(&g.Status.Conditions, g.Generation, spatev1.ReasonNotAllowed, r.Images.refusal(image))
 		return again, err
 	}
@@ -168,7 +177,7 @@ func (r *Reconciler) keep(ctx context.Context, g *spatev1.TrafficGenerator, pods
 		return 0, err
 	}
 	if taken != nil {
-		return r.nameTaken(ctx, g, pods, taken)
+		return r.nameTaken(ctx, g, pods, heard, taken), nil
 	}
 	networks, missing, err := r.attachments(ctx, g)
 	if err != nil {
@@ -178,9 +187,7 @@ func (r *Reconciler) keep(ctx context.Context, g *spatev1.TrafficGenerator, pods
 		g.Status.MeasurementGrade, g.Status.MeasurementReasons = podspec.Grade(&g.Spec, &networks)
 	}
 	if missing != nil && len(active) == 0 {
-		if _, err := r.report(ctx, g, pods, make([]*corev1.Pod, g.Spec.Replicas)); err != nil {
-			return 0, err
-		}
+		r.report(ctx, g, pods, make([]*corev1.Pod, g.Spec.Replicas), heard)
 		kstatus.Progressing(&g.Status.Conditions, g.Generation, missing.reason, missing.message)
 		return 2 * soon, nil
 	}
@@ -210,26 +217,24 @@ func (r *Reconciler) keep(ctx context.Context, g *spatev1.TrafficGenerator, pods
 				return 0, liveErr
 			}
 			if taken != nil {
-				return r.nameTaken(ctx, g, pods, taken)
+				return r.nameTaken(ctx, g, pods, heard, taken), nil
 			}
 		}
 		if apierrors.IsAlreadyExists(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 			return 0, err
 		} else if err != nil { // a quota, a policy of pod security
-			if _, err := r.report(ctx, g, pods, f.live); err != nil {
-				return 0, err
-			}
+			r.report(ctx, g, pods, f.live, heard)
 			kstatus.Progressing(&g.Status.Conditions, g.Generation, spatev1.ReasonAdmissionFailed, err.Error())
 			return refusedPause, nil
 		}
 		r.Events.Eventf(g, pod, corev1.EventTypeNormal, "PodCreated", "Create", "made pod %s", pod.Name)
 		f.live[index] = pod
 	}
-	troubles, err := r.report(ctx, g, pods, f.live)
-	if err != nil {
-		return 0, err
-	}
+	troubles := r.report(ctx, g, pods, f.live, heard)
 	again := r.settle(ctx, g, f, troubles)
+	if heard.unscraped {
+		again = min(again, soon)
+	}
 	if until := time.Until(renew); until < again {
 		again = max(until, soon)
 	}
@@ -244,8 +249,8 @@ func (r *Reconciler) image(g *spatev1.TrafficGenerator) string {
 }
 
 // suspend frees the pods once nothing runs on them; runs end by themselves when their generator is suspended.
-func (r *Reconciler) suspend(ctx context.Context, g *spatev1.TrafficGenerator, pods []*corev1.Pod, active []spatev1.TrafficRun) (time.Duration, error) {
-	again, err := r.free(ctx, g, pods, active)
+func (r *Reconciler) suspend(ctx context.Context, g *spatev1.TrafficGenerator, pods []*corev1.Pod, active []spatev1.TrafficRun, heard heard) (time.Duration, error) {
+	again, err := r.free(ctx, g, pods, active, heard)
 	if err != nil {
 		return again, err
 	}
@@ -258,10 +263,8 @@ func (r *Reconciler) suspend(ctx context.Context, g *spatev1.TrafficGenerator, p
 }
 
 // free removes the pods once nothing runs on them.
-func (r *Reconciler) free(ctx context.Context, g *spatev1.TrafficGenerator, pods []*corev1.Pod, active []spatev1.TrafficRun) (time.Duration, error) {
-	if _, err := r.report(ctx, g, pods, nil); err != nil {
-		return 0, err
-	}
+func (r *Reconciler) free(ctx context.Context, g *spatev1.TrafficGenerator, pods []*corev1.Pod, active []spatev1.TrafficRun, heard heard) (time.Duration, error) {
+	r.report(ctx, g, pods, nil, heard)
 	if len(active) > 0 {
 		return soon, nil
 	}

@@ -22,15 +22,9 @@ import (
 // patience is how long a scheduled pod may take before its events are read.
 const patience = 3 * time.Second
 
-// report fills in what is known of each pod, stops what nobody follows on any of them, and returns what is wrong: runs that are
-// being stopped, and live pods.
-func (r *Reconciler) report(ctx context.Context, g *spatev1.TrafficGenerator, all, live []*corev1.Pod) ([]trouble, error) {
-	answers := r.ask(ctx, all)
-	orphans, err := r.orphans(ctx, g, all, answers)
-	if err != nil {
-		return nil, err
-	}
-	troubles := r.dismiss(ctx, g, orphans, answers)
+// report fills in what is known of each pod, and returns what is wrong: runs that are being stopped, and live pods.
+func (r *Reconciler) report(ctx context.Context, g *spatev1.TrafficGenerator, all, live []*corev1.Pod, heard heard) []trouble {
+	troubles := slices.Clone(heard.orphaned)
 	g.Status.Replicas, g.Status.ReadyReplicas, g.Status.Pods, g.Status.EngineVersion = 0, 0, nil, ""
 	versions := map[string]bool{}
 	for _, pod := range live {
@@ -38,8 +32,8 @@ func (r *Reconciler) report(ctx context.Context, g *spatev1.TrafficGenerator, al
 			continue
 		}
 		status := spatev1.GeneratorPodStatus{Name: pod.Name, Node: pod.Spec.NodeName, IP: pod.Status.PodIP, Phase: pod.Status.Phase}
-		wrong := r.trouble(ctx, pod, answers)
-		if a := answers[pod.Name]; a.info != nil {
+		wrong := r.trouble(ctx, pod, heard.answers)
+		if a := heard.answers[pod.Name]; a.info != nil {
 			status.TimeSource, status.DPDKVersion, status.Ports = a.info.TimeSource, a.info.DpdkVersion, portStatus(a.info)
 			versions[a.info.Version] = true
 			g.Status.EngineVersion = a.info.Version
@@ -80,7 +74,7 @@ func (r *Reconciler) report(ctx context.Context, g *spatev1.TrafficGenerator, al
 	slices.SortFunc(g.Status.Pods, func(a, b spatev1.GeneratorPodStatus) int {
 		return cmp.Or(cmp.Compare(index[a.Name], index[b.Name]), cmp.Compare(a.Name, b.Name))
 	})
-	return troubles, nil
+	return troubles
 }
 
 // trouble tells what is wrong with a live pod, if anything.

@@ -43,14 +43,12 @@ func (r *Reconciler) taken(ctx context.Context, g *spatev1.TrafficGenerator, wan
 }
 
 // nameTaken says so, and does nothing else meanwhile. Nothing tells when a foreign object goes.
-func (r *Reconciler) nameTaken(ctx context.Context, g *spatev1.TrafficGenerator, pods []*corev1.Pod, taken *trouble) (time.Duration, error) {
-	if _, err := r.report(ctx, g, pods, nil); err != nil {
-		return 0, err
-	}
+func (r *Reconciler) nameTaken(ctx context.Context, g *spatev1.TrafficGenerator, pods []*corev1.Pod, heard heard, taken *trouble) time.Duration {
+	r.report(ctx, g, pods, nil, heard)
 	if taken.reason == spatev1.ReasonPodsPending {
 		kstatus.Progressing(&g.Status.Conditions, g.Generation, taken.reason, taken.message)
-		return soon, nil
+		return soon
 	}
 	kstatus.Stalled(&g.Status.Conditions, g.Generation, taken.reason, taken.message)
-	return watchful, nil
+	return watchful
 }
