@@ -21,6 +21,8 @@ type result struct {
 			Port string
 			// TxCut counts frames that the device cut into segments.
 			TxCut uint64 `json:",string"`
+			// OtherMACPackets were for another station.
+			OtherMACPackets uint64 `json:",string"`
 		}
 		Workers []struct {
 			// Flows counts packets by how they came to the worker that has their flow.
@@ -50,6 +52,8 @@ type result struct {
 	// opened is what was logged of each port.
 	opened map[string]opened
 	log    string
+	// unread says why there are no stats.
+	unread error
 }
 
 type opened struct{ Driver, Offloads, Steering string }
@@ -98,6 +102,16 @@ func TestNIC(t *testing.T) {
 			opened{"net_e1000_igb_vf", "tcp-segmentation, rx-checksum", "one queue"},
 			[]func(*testing.T, *result){v4},
 		},
+		{
+			"own-mac",
+			opened{"net_e1000_igb", "tcp-segmentation, rx-checksum", "one queue"},
+			[]func(*testing.T, *result){all, isGivenItsMAC},
+		},
+		{
+			"function-own-mac",
+			opened{"net_e1000_igb_vf", "tcp-segmentation, rx-checksum", "one queue"},
+			[]func(*testing.T, *result){v4, isGivenItsMAC},
+		},
 		{"virtio", opened{"net_virtio", "none", "one queue"}, []func(*testing.T, *result){all}},
 		{"vmxnet3", opened{"net_vmxnet3", "none", "one queue"}, []func(*testing.T, *result){all}},
 		{"e1000e", opened{"net_e1000_em", "rx-checksum", "one queue"}, []func(*testing.T, *result){all}},
@@ -107,6 +121,9 @@ func TestNIC(t *testing.T) {
 			r := results[c.name]
 			if r == nil {
 				t.Fatalf("it was not run: the job ended before")
+			}
+			if r.unread != nil {
+				t.Fatalf("no result (%v); the engine said:\n%s", r.unread, r.log)
 			}
 			for _, port := range []string{"east", "west"} {
 				if got := r.opened[port]; got != c.want {
@@ -121,6 +138,12 @@ func TestNIC(t *testing.T) {
 			}
 		})
 	}
+	// The host has given the function a MAC, and refuses another: what is sent to the port's does not arrive, and the run is refused.
+	t.Run("function-untrusted", func(t *testing.T) {
+		if r := results["function-untrusted"]; r == nil || r.unread == nil || !strings.Contains(r.log, "port east: next hop 198.19.128.1 did not answer") {
+			t.Errorf("with a MAC that the device does not take: %+v", r)
+		}
+	})
 }
 
 // killed is how a run of the engine ended that did not end by itself in time (guest/init).
@@ -152,7 +175,7 @@ func boot(t *testing.T) map[string]*result {
 		printed, unread := os.ReadFile(filepath.Join(folder, "results"))
 		ended := err == nil && unread == nil && strings.HasSuffix(string(printed), "=== end\n")
 		if ended && (try == 2 || !strings.Contains(string(printed), killed)) {
-			return parse(t, string(printed))
+			return parse(string(printed))
 		}
 		if try == 2 {
 			t.Fatalf("the machine did not come to the job's end (%v); its console and results are in %s; the results end with:\n%s",
@@ -173,7 +196,7 @@ func write(t *testing.T, path string, content []byte) {
 	}
 }
 
-func parse(t *testing.T, printed string) map[string]*result {
+func parse(printed string) map[string]*result {
 	all := map[string]*result{}
 	for part := range strings.SplitSeq(printed, "=== ") {
 		name, rest, _ := strings.Cut(part, "\n")
@@ -182,10 +205,7 @@ func parse(t *testing.T, printed string) map[string]*result {
 			continue
 		}
 		r := &result{log: log, opened: map[string]opened{}}
-		if err := json.Unmarshal([]byte(stats), &r.stats); err != nil {
-			t.Errorf("%s: no result (%v); the engine said:\n%s", name, err, log)
-			continue
-		}
+		r.unread = json.Unmarshal([]byte(stats), &r.stats)
 		for line := range strings.Lines(log) {
 			var event struct {
 				opened
@@ -263,6 +283,18 @@ func comesHome(t *testing.T, r *result) {
 		flows := worker.Flows
 		if flows.Home == 0 || flows.HandedOff != 0 || flows.Lost != 0 {
 			t.Errorf("worker %d got %d packets home by hash, %d handed off, lost %d", i, flows.Home, flows.HandedOff, flows.Lost)
+		}
+	}
+}
+
+// isGivenItsMAC checks that the device took the port's MAC, and that all frames for the port came with it.
+func isGivenItsMAC(t *testing.T, r *result) {
+	if strings.Contains(r.log, "it keeps its own address") {
+		t.Error("the device keeps its own address")
+	}
+	for _, port := range r.stats.Ports {
+		if port.OtherMACPackets != 0 {
+			t.Errorf("port %s: %d packets were for another MAC", port.Port, port.OtherMACPackets)
 		}
 	}
 }
