@@ -15,7 +15,7 @@ const (
 	ConditionReady = "Ready"
 	// ConditionReconciling is True while the operator works towards the spec.
 	ConditionReconciling = "Reconciling"
-	// ConditionStalled is True when nothing will happen until somebody changes something.
+	// ConditionStalled is True when nothing will happen until an object is changed.
 	ConditionStalled = "Stalled"
 	// ConditionRunning is True from a run's start until its last packet was sent (profiles and runs).
 	ConditionRunning = "Running"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// TrafficCapture and TrafficRecordsReader: somebody reads packets of ports, or records of connections, while they come into being.
+// TrafficCapture and TrafficRecordsReader: readers of packets of ports, and of records of connections, while they come into being.
 // Who may create such an object may read; the object names the key of its reader, and the operator serves the holder of that key.
 
 package v1alpha1
@@ -119,7 +119,7 @@ type LiveStatus struct {
 	// +listType=atomic
 	Pods []string `json:"pods,omitempty"`
 
-	// lastReadTime is when somebody was last seen reading, to the minute. The object is deleted some minutes after it.
+	// lastReadTime is when a reader was last connected, to the minute. The object is deleted some minutes after it.
 	// +optional
 	LastReadTime *metav1.Time `json:"lastReadTime,omitempty"`
 }

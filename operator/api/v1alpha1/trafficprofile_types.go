@@ -417,7 +417,7 @@ const (
 	ProfileComplete ProfilePhase = "Complete"
 	// ProfileSuspended: `spec.suspend` is true.
 	ProfileSuspended ProfilePhase = "Suspended"
-	// ProfileStalled: nothing happens until somebody changes something.
+	// ProfileStalled: nothing happens until an object is changed.
 	ProfileStalled ProfilePhase = "Stalled"
 )
 
