@@ -44,6 +44,20 @@ impl Address {
     }
 }
 
+impl Address {
+    /// The MAC address that frames to a multicast group have as their destination (RFC 1112 section 6.4, RFC 2464 section 7). None
+    /// for an address that is not multicast.
+    #[inline]
+    pub const fn group_mac(self) -> Option<[u8; 6]> {
+        let [.., a, b, c, d] = self.0.to_be_bytes();
+        match self.as_v4() {
+            Some(v4) if v4 >> 28 == 0xe => Some([0x01, 0x00, 0x5e, b & 0x7f, c, d]),
+            None if self.0 >> 120 == 0xff => Some([0x33, 0x33, a, b, c, d]),
+            _ => None,
+        }
+    }
+}
+
 impl From<IpAddr> for Address {
     fn from(address: IpAddr) -> Self {
         match address {
@@ -88,6 +102,8 @@ pub struct Pool {
     pub source_ports: SourcePorts,
     /// Which its clients' packets pass through, each through its own; none: they pass as they are.
     pub tunnels: Option<Tunnels>,
+    /// Its addresses may be multicast: frames to one go to the group's MAC, and ports of its templates take frames to and from one.
+    pub allow_multicast: bool,
 }
 
 /// In which order addresses are taken.
@@ -154,8 +170,21 @@ impl Pool {
         }
         let last_offset = last.0.checked_sub(first.0).ok_or(PoolError::Reversed)?;
         let (part, part_last) = (Part::WHOLE, last_offset);
-        let (first_mac, source_ports, tunnels) = (None, SourcePorts::default(), None);
-        Ok(Self { first, last_offset, order, part, part_last, first_mac, source_ports, tunnels })
+        let (first_mac, source_ports, tunnels, allow_multicast) = (None, SourcePorts::default(), None, false);
+        Ok(Self { first, last_offset, order, part, part_last, first_mac, source_ports, tunnels, allow_multicast })
+    }
+
+    /// Whether any of its addresses is multicast.
+    pub fn has_groups(&self) -> bool {
+        const V4_GROUPS: [u128; 2] = [Address::v4(0xe000_0000).0, Address::v4(0xefff_ffff).0];
+        let [first, last] = [self.first, self.address(self.last_offset)];
+        let over_v4_groups = !self.is_v6() && first.0 <= V4_GROUPS[1] && last.0 >= V4_GROUPS[0];
+        over_v4_groups || last.group_mac().is_some()
+    }
+
+    /// Whether all of its addresses are multicast.
+    pub fn is_of_groups(&self) -> bool {
+        self.first.group_mac().and(self.address(self.last_offset).group_mac()).is_some()
     }
 
     /// The same pool, of which a part is an engine's own.
@@ -403,6 +432,38 @@ mod tests {
         assert_eq!(ports.port(0, 1), 41669);
         let ports = SourcePorts { start, ..SourcePorts::default() };
         assert_eq!((ports.start(23), ports.start(24)), (48767, 1660));
+    }
+
+    #[test]
+    fn groups_have_the_macs_of_the_rfcs_and_hosts_none() {
+        let mac = |address: &str| Address::from(address.parse::<IpAddr>().unwrap()).group_mac();
+        assert_eq!(mac("239.129.2.3"), Some([0x01, 0x00, 0x5e, 1, 2, 3]));
+        assert_eq!(mac("ff02::10.1.2.3"), Some([0x33, 0x33, 10, 1, 2, 3]));
+        for host in ["223.255.255.255", "240.0.0.0", "255.255.255.255", "fe80::1", "::ffff:1.2.3.4", "::"] {
+            assert_eq!(mac(host), None, "{host}");
+        }
+    }
+
+    #[test]
+    fn a_pool_has_groups_wherever_they_are_in_it() {
+        let pool = |first: &str, last: &str| {
+            let [first, last] = [first, last].map(|text| Address::from(text.parse::<IpAddr>().unwrap()));
+            Pool::new(first, last, Order::Sequential).unwrap()
+        };
+        for (first, last, any, all) in [
+            ("10.0.0.1", "223.255.255.255", false, false),
+            ("10.0.0.1", "224.0.0.0", true, false),
+            ("10.0.0.1", "255.0.0.0", true, false),
+            ("224.0.0.0", "239.255.255.255", true, true),
+            ("239.255.255.255", "240.0.0.0", true, false),
+            ("240.0.0.0", "250.0.0.0", false, false),
+            ("fe00::", "feff::", false, false),
+            ("fe00::", "ff02::1", true, false),
+            ("ff02::16.0.0.1", "ff02::16.0.0.255", true, true),
+        ] {
+            let pool = pool(first, last);
+            assert_eq!((pool.has_groups(), pool.is_of_groups()), (any, all), "{first} to {last}");
+        }
     }
 
     #[test]

@@ -29,6 +29,16 @@ impl Scenario {
         });
         programs.map(Program::variables).max().unwrap_or(0)
     }
+
+    /// Whether a template with clients or servers on a port takes a pool that may have multicast addresses.
+    pub fn allows_multicast(&self, port: usize) -> bool {
+        let there = self.templates.iter().filter(|template| {
+            let (client, server) = (template.client.as_ref(), template.server.as_ref());
+            client.is_some_and(|client| client.port == port) || server.is_some_and(|server| server.port == port)
+        });
+        let mut pools = there.flat_map(|template| template.clients.iter().chain(&template.servers));
+        pools.any(|weighted| self.pools[weighted.pool].allow_multicast)
+    }
 }
 
 /// Transport of a template.

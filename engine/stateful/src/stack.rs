@@ -134,6 +134,8 @@ struct Port {
     station: Station,
     /// Whom clients reach without the next hop.
     neighbours: Neighbours,
+    /// A pool of its templates may have multicast addresses.
+    groups: bool,
     ready: Queue,
     /// In the order in which they leave.
     answers: VecDeque<Answer>,
@@ -166,11 +168,31 @@ impl Port {
     /// The MAC of whom frames to an address go to first.
     #[inline]
     fn towards(&self, remote: Address) -> [u8; 6] {
+        if let Some(group) = self.group_mac(remote) {
+            return group;
+        }
         if self.neighbours.is_empty() {
             return self.link.next_hop;
         }
         let found = self.neighbours.binary_search_by_key(&remote, |(address, _)| *address);
         found.map_or(self.link.next_hop, |at| self.neighbours[at].1)
+    }
+
+    /// The MAC of a multicast group, if its templates may talk to groups.
+    #[inline]
+    fn group_mac(&self, address: Address) -> Option<[u8; 6]> {
+        if self.groups { address.group_mac() } else { None }
+    }
+
+    /// The MAC of whom frames that answer a packet go to.
+    #[inline]
+    fn back_to(&self, packet: &Packet<'_>) -> [u8; 6] {
+        self.group_mac(packet.source).unwrap_or(packet.source_mac)
+    }
+
+    /// Whether a packet can come from an address (RFC 1122 section 4.2.3.10): a host's, or a multicast one if that is allowed.
+    fn may_be_source(&self, source: Address) -> bool {
+        source.is_hosts() || self.group_mac(source).is_some()
     }
 }
 
@@ -382,6 +404,7 @@ impl Stack {
             link: *link,
             station: if found.has_own_macs(&scenario.pools, port) { Station::NONE } else { Station::of(link.mac) },
             neighbours: Arc::default(),
+            groups: scenario.allows_multicast(port),
             ready: Queue { head: NONE, tail: NONE },
             answers: VecDeque::with_capacity(ANSWERS),
         };
@@ -729,8 +752,9 @@ impl Stack {
     fn refused_by_own_mac(&self, port: usize, frame: &[u8]) -> Option<Received> {
         let Some(&mac) = frame.first_chunk::<6>() else { return Some(Received::Foreign) };
         if mac[0] & 1 == 1 {
-            // TCP, UDP and errors about them do not come to groups (RFC 1122 sections 3.3.6 and 4.2.3.10).
-            return Some(Received::Foreign);
+            // TCP, UDP and errors about them do not come to groups (RFC 1122 sections 3.3.6 and 4.2.3.10), unless a pool allows it.
+            let group = destination(frame).and_then(|address| self.ports[port].group_mac(address));
+            return if group == Some(mac) { None } else { Some(Received::Foreign) };
         }
         let (pools, station) = (&self.scenario.pools, mac == self.ports[port].link.mac);
         let Some(address) = destination(frame) else {
@@ -897,15 +921,14 @@ impl Stack {
         s: &Segment<'_>,
         (key, hash): (&Key, u32),
     ) -> Received {
-        // RFC 1122 section 4.2.3.10.
-        if !packet.source.is_hosts() {
+        if !self.ports[port].may_be_source(packet.source) {
             return Received::Foreign;
         }
         let tuple = &packet.tuple(s.source_port, s.destination_port);
         let opens = s.flags & (flag::SYN | flag::ACK | flag::RST | flag::FIN) == flag::SYN;
         if opens && let Some(template) = self.server_for(port, tuple, Protocol::Tcp, None) {
-            let number = self.server_number(template);
-            let Some(index) = self.add(template, false, number, (tuple, key, hash), packet.source_mac) else {
+            let (number, mac) = (self.server_number(template), self.ports[port].back_to(packet));
+            let Some(index) = self.add(template, false, number, (tuple, key, hash), mac) else {
                 self.sides[side_of(template, false)].counters.one(Count::FlowsExhausted);
                 return Received::Taken;
             };
@@ -932,7 +955,7 @@ impl Stack {
             return;
         }
         let mut macs = [0; 12];
-        macs[..6].copy_from_slice(&packet.source_mac);
+        macs[..6].copy_from_slice(&self.ports[port].back_to(packet));
         macs[6..].copy_from_slice(&self.ports[port].link.mac);
         let below = Below {
             macs,
@@ -965,7 +988,7 @@ impl Stack {
         let hash = key.hash(&self.secrets.hash);
         let index = match self.find(&key, hash, &tuple) {
             Some(index) => index,
-            None if !packet.source.is_hosts() => return Received::Foreign,
+            None if !self.ports[port].may_be_source(packet.source) => return Received::Foreign,
             None => {
                 let Some(template) = self.server_for(port, &tuple, Protocol::Udp, Some(d.payload)) else {
                     if let Some(template) = self.server_for(port, &tuple, Protocol::Udp, None) {
@@ -977,8 +1000,8 @@ impl Stack {
                         None => Received::Foreign,
                     };
                 };
-                let number = self.server_number(template);
-                let Some(index) = self.add(template, false, number, (&tuple, &key, hash), packet.source_mac) else {
+                let (number, mac) = (self.server_number(template), self.ports[port].back_to(packet));
+                let Some(index) = self.add(template, false, number, (&tuple, &key, hash), mac) else {
                     self.sides[side_of(template, false)].counters.one(Count::FlowsExhausted);
                     return Received::Taken;
                 };

@@ -460,6 +460,8 @@ var refused = map[string]map[string]change{
 		"latency of TCP":       {"rate: 100cps", "rate: 100cps\n  latency: true", []string{"spec.latency", "round trips are measured of UDP messages"}},
 		"a match of both":      {"{text: GET}", "{text: GET, hex: \"00\"}", []string{"spec.match[0]", "exactly one of the fields in [text hex]"}},
 		"clients of a group":   {"first: 16.0.0.1, last: 16.0.0.254", "first: 224.0.0.1, last: 224.0.0.9", []string{"spec.pools.clients[0].first", "an address that a host can have"}},
+		"allowed groups":       {"first: 16.0.0.1, last: 16.0.0.254", `allowMulticast: true, first: "ff02::1", last: "ff02::9"`, nil},
+		"groups in tunnels":    {`firstMAC: "02:00:00:00:00:01"`, "allowMulticast: true, gtpu: {local: 10.0.0.2, remote: 10.0.0.1, teid: 1}", []string{"spec.pools.clients[0]", "allowMulticast does not go with gtpu"}},
 		"up to the broadcast":  {"last: 16.0.0.254", "last: 255.255.255.255", []string{"spec.pools.clients[0].last", "an address that a host can have"}},
 		"loopback":             {"first: 16.0.0.1, last: 16.0.0.254", `first: "::1", last: "::1"`, []string{"spec.pools.clients[0].first", "an address that a host can have"}},
 		"link-local":           {"first: 16.0.0.1, last: 16.0.0.254", `first: "fe80::1", last: "fe80::2"`, nil},

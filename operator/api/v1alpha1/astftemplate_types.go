@@ -504,8 +504,9 @@ const (
 // AddressPool is a range of IPv4 or IPv6 addresses that hosts can have. Clients' and servers' of a template do not overlap.
 //
 // +kubebuilder:validation:XValidation:rule="!isIP(self.first) || !isIP(self.last) || ip(self.first).family() == ip(self.last).family()",message="first and last must be of the same family"
-// +kubebuilder:validation:XValidation:rule="!isIP(self.first) || ip(self.first).isGlobalUnicast() || ip(self.first).isLinkLocalUnicast()",fieldPath=".first",message="must be an address that a host can have: not 0.0.0.0, loopback, multicast or broadcast"
-// +kubebuilder:validation:XValidation:rule="!isIP(self.last) || ip(self.last).isGlobalUnicast() || ip(self.last).isLinkLocalUnicast()",fieldPath=".last",message="must be an address that a host can have: not 0.0.0.0, loopback, multicast or broadcast"
+// +kubebuilder:validation:XValidation:rule="(has(self.allowMulticast) && self.allowMulticast) || !isIP(self.first) || ip(self.first).isGlobalUnicast() || ip(self.first).isLinkLocalUnicast()",fieldPath=".first",message="must be an address that a host can have: not 0.0.0.0, loopback, multicast (without allowMulticast) or broadcast"
+// +kubebuilder:validation:XValidation:rule="(has(self.allowMulticast) && self.allowMulticast) || !isIP(self.last) || ip(self.last).isGlobalUnicast() || ip(self.last).isLinkLocalUnicast()",fieldPath=".last",message="must be an address that a host can have: not 0.0.0.0, loopback, multicast (without allowMulticast) or broadcast"
+// +kubebuilder:validation:XValidation:rule="!has(self.gtpu) || !has(self.allowMulticast) || !self.allowMulticast",message="allowMulticast does not go with gtpu: clients in tunnels have addresses of hosts"
 // +kubebuilder:validation:XValidation:rule="!has(self.gtpu) || !has(self.firstMAC)",message="firstMAC does not go with gtpu: gNBs have the port's MAC"
 // +kubebuilder:validation:XValidation:rule="!has(self.gtpu) || !has(self.portPairOffset)",message="portPairOffset does not go with gtpu: write a template with tunnels of its own for the other ports"
 type AddressPool struct {
@@ -546,6 +547,13 @@ type AddressPool struct {
 	// firstMAC is the Ethernet address of the first client's frames; that of client n is n higher. The port's own when absent.
 	// +optional
 	FirstMAC MACAddress `json:"firstMAC,omitempty"`
+
+	// allowMulticast says that all addresses of the pool are multicast (224.0.0.0/4, ff00::/8), which is refused otherwise: TRex's
+	// IPv6 profiles have such by default (`ff02::`). Frames to one have the MAC address of its group (01:00:5e:..., 33:33:...), and
+	// the template's ports accept frames to and from groups. A packet whose source is a group is a protocol violation (RFC 1122
+	// section 3.2.1.3, RFC 4291 section 2.7), sent on purpose: a device under test that forwards by the RFCs drops it.
+	// +optional
+	AllowMulticast bool `json:"allowMulticast,omitempty"`
 
 	// gtpu puts each client's packets into a GTP-U tunnel of its own, as a gNB does; they pass as they are when absent.
 	// +optional

@@ -30,6 +30,8 @@ type pool struct {
 	mac     []byte
 	sources *enginev1.SourcePorts
 	tunnels *enginev1.Gtpu
+	// multicast says that all addresses are of groups, and allowed.
+	multicast bool
 }
 
 // pools of one side of a template.
@@ -60,8 +62,14 @@ func (p *Problems) pool(a *spatev1.AddressPool, at *field.Path) (pool, bool) {
 		p.add(spatev1.ReasonInvalidSpec, at.Child("last"), "%s is not of the family of first, which is %s", a.Last, a.First)
 	case made.last.Less(made.first):
 		p.add(spatev1.ReasonInvalidSpec, at.Child("last"), "%s is less than first, which is %s", a.Last, a.First)
+	case a.AllowMulticast:
+		p.groups(made.first, made.last, at)
+		made.multicast = true
 	default:
 		p.stations(made.first, made.last, at)
+	}
+	if a.AllowMulticast && a.GTPU != nil {
+		p.add(spatev1.ReasonInvalidSpec, at.Child("allowMulticast"), "does not go with gtpu: clients in tunnels have addresses of hosts")
 	}
 	if a.PortPairOffset != "" {
 		made.offset = p.address(a.PortPairOffset, at.Child("portPairOffset"))
@@ -123,7 +131,7 @@ func (p *Problems) stations(first, last netip.Addr, at *field.Path) {
 		if from.Is4() != first.Is4() || last.Less(from) || to.Less(first) {
 			continue
 		}
-		const remedy = "give clients and servers addresses that hosts can have, such as 198.18.0.1"
+		const remedy = "give clients and servers addresses that hosts can have, such as 198.18.0.1, or set allowMulticast for groups"
 		switch {
 		case !first.Less(from):
 			p.add(spatev1.ReasonInvalidSpec, at.Child("first"), "%s %s: %s", first, none.what, remedy)
@@ -133,6 +141,19 @@ func (p *Problems) stations(first, last netip.Addr, at *field.Path) {
 			p.add(spatev1.ReasonInvalidSpec, at, "%s to %s has %s, which %s: %s", first, last, from, none.what, remedy)
 		}
 		return
+	}
+}
+
+// groups tells whether each of a range of addresses is that of a group.
+func (p *Problems) groups(first, last netip.Addr, at *field.Path) {
+	for _, end := range []struct {
+		name    string
+		address netip.Addr
+	}{{"first", first}, {"last", last}} {
+		if !end.address.IsMulticast() {
+			p.add(spatev1.ReasonInvalidSpec, at.Child(end.name), "%s is not multicast, and the pool has allowMulticast: use another pool for addresses of hosts", end.address)
+			return
+		}
 	}
 }
 
@@ -239,6 +260,7 @@ func (a *pool) count() *big.Int {
 func (a *pool) shifted(times int) (*enginev1.Pool, bool) {
 	made := &enginev1.Pool{
 		Name: a.name, Order: a.order, Seed: a.seed, FirstMac: a.mac, SourcePorts: a.sources, Gtpu: a.tunnels, First: a.first.AsSlice(), Last: a.last.AsSlice(),
+		AllowMulticast: a.multicast,
 	}
 	if times == 0 || !a.offset.IsValid() {
 		return made, true

@@ -370,6 +370,7 @@ func (a *astf) addressPools(t *spatev1.ASTFTemplate, from, to *addresses, v6 ipv
 		first, last := of.first, of.last
 		if v6.enabled {
 			first, last = wide(upper, first), wide(upper, last)
+			pool.AllowMulticast = first.IsMulticast()
 			if pool.PortPairOffset != "" {
 				pool.PortPairOffset = spatev1.IPAddress(wide(nil, netip.MustParseAddr(string(pool.PortPairOffset))).String())
 			}
@@ -382,6 +383,10 @@ func (a *astf) addressPools(t *spatev1.ASTFTemplate, from, to *addresses, v6 ipv
 	}
 	put(&clients, from, v6.source)
 	put(&servers, to, v6.destination)
+	if clients.AllowMulticast || servers.AllowMulticast {
+		a.notes.tell("%s: addresses are multicast (%s to %s), as TRex's own prefix ff02:: makes them: frames to a group go to its MAC address, 33:33:..., and not to that of TRex's configuration; "+
+			"devices under test drop packets whose source is a group", client.at("glob_info"), clients.First, servers.First)
+	}
 	t.Spec.Pools = spatev1.AddressPools{Clients: []spatev1.AddressPool{clients}, Servers: []spatev1.AddressPool{servers}}
 }
 

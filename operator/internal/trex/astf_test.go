@@ -188,6 +188,21 @@ func TestSettingsOfTRex(t *testing.T) {
 	}
 }
 
+func TestTRexsDefaultPrefixOfIPv6IsMulticastAndRuns(t *testing.T) {
+	const upper = `[255, 2, 0,0,0,0,0,0, 0,0,0,0, 0,0,0,0]`
+	got := importsASTF(t, astfJSON(request, answer, `"tg_names"`, `"c_glob_info": {"ipv6": {"enable": 1, "src_msb": `+upper+`, "dst_msb": `+upper+`}}, "tg_names"`))
+	isYAML(t, got.Templates[0].Spec.Pools, `{clients: [{name: clients, first: "ff02::1000:0", last: "ff02::1000:ff", order: Sequential, portPairOffset: "::100:0", sourcePorts: {first: 41668, step: 17405, lowest: 1024, highest: 63999}, allowMulticast: true}],
+	  servers: [{name: servers, first: "ff02::3000:0", last: "ff02::3000:ffff", order: Sequential, portPairOffset: "::100:0", allowMulticast: true}]}`)
+	for _, pool := range runsTemplates(t, got).Plan(plan.Identity{RunID: "r"}).Stateful.Pools {
+		if !pool.AllowMulticast {
+			t.Errorf("the engine would refuse %v", pool)
+		}
+	}
+	if len(got.Notes) != 1 || !strings.Contains(got.Notes[0], "addresses are multicast (ff02::1000:0 to ff02::3000:0), as TRex's own prefix ff02:: makes them") {
+		t.Errorf("got %q", got.Notes)
+	}
+}
+
 func TestAcknowledgementsWaitNoLongerThanTheyMay(t *testing.T) {
 	got := importsASTF(t, astfJSON(request, answer, `"tg_names"`, `"c_glob_info": {"tcp": {"delay_ack_msec": 500}}, "s_glob_info": {"tcp": {"delay_ack_msec": 4000}}, "tg_names"`))
 	both := got.Templates[0].Spec.Tunables

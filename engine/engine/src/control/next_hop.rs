@@ -202,7 +202,8 @@ fn destinations_by_port(
             asking.entry((port, place)).or_insert(index);
         }
         if tunnels().any(|tunnels| tunnels.is_none()) {
-            for server in &template.servers {
+            // Frames to groups go to the groups' MACs.
+            for server in template.servers.iter().filter(|server| !scenario.pools[server.pool].is_of_groups()) {
                 asking.entry((port, server.pool)).or_insert(index);
             }
         }

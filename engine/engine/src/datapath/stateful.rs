@@ -663,7 +663,9 @@ fn claims(scenario: &Scenario) -> Vec<Claim> {
 /// Addresses that a scenario's clients and servers have on this engine, by port.
 pub(super) fn ranges(scenario: &Scenario) -> BTreeMap<usize, Vec<Range>> {
     let mut ranges: BTreeMap<usize, Vec<Range>> = BTreeMap::new();
-    for Claim { port, pool, own_macs, .. } in claims(scenario) {
+    // Nobody asks for the MAC of a group.
+    let asked_for = claims(scenario).into_iter().filter(|claim| !claim.pool.is_of_groups());
+    for Claim { port, pool, own_macs, .. } in asked_for {
         let Some(first_own) = pool.first_own() else { continue };
         let end = |offset: u128| IpAddr::from(pool.address(offset));
         let first_mac = pool.mac(first_own).filter(|_| own_macs);

@@ -214,6 +214,17 @@ fn a_thousand_flows_over_ipv6_complete() {
 }
 
 #[test]
+fn a_thousand_flows_between_multicast_addresses_complete() {
+    // TRex's default prefix, ff02::, as source and destination.
+    let group = |a: u128, d: u128| Address(0xff02 << 112 | a << 24 | d);
+    for (workers, protocol) in [(1, Protocol::Tcp), (2, Protocol::Udp)] {
+        let mut of = scenario(protocol, 1000, [group(16, 1), group(16, 0xff)], [group(48, 1), group(48, 0x20)]);
+        of.pools.iter_mut().for_each(|pool| pool.allow_multicast = true);
+        a_thousand_flows_complete(workers, PollMode::Busy, of);
+    }
+}
+
+#[test]
 fn what_flows_do_in_the_warmup_is_counted_apart() {
     let _turn = turn();
     for workers in [1, 2] {

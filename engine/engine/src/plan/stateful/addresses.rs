@@ -54,7 +54,27 @@ fn one(at: &str, asked: &contract::Pool, wrong: &mut Violations) -> Option<Pool>
         );
         return None;
     }
+    pool.allow_multicast = asked.allow_multicast;
+    multicast(at, &pool, wrong)?;
     Some(pool)
+}
+
+/// Checks that multicast addresses are only where they are allowed, and nothing else is there.
+fn multicast(at: &str, pool: &Pool, wrong: &mut Violations) -> Option<()> {
+    if pool.has_groups() && !pool.allow_multicast {
+        wrong.add(
+            format!("{at}.allow_multicast"),
+            "has multicast addresses, which no client or server can have: use others, or set it to send to and from them on \
+             purpose",
+        );
+    } else if pool.allow_multicast && !pool.is_of_groups() {
+        wrong.add(format!("{at}.allow_multicast"), "has addresses that are not multicast: use a pool of its own for them");
+    } else if pool.allow_multicast && pool.tunnels.is_some() {
+        wrong.add(format!("{at}.allow_multicast"), "clients in tunnels have addresses of hosts; leave it or gtpu out");
+    } else {
+        return Some(());
+    }
+    None
 }
 
 /// An address of 4 or 16 bytes in network order.

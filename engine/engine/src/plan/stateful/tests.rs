@@ -67,6 +67,16 @@ fn over_v6(plan: &mut Plan) {
     }
 }
 
+/// Clients and servers with the addresses that TRex gives them by default over IPv6.
+fn over_groups(plan: &mut Plan, allowed: bool) {
+    for pool in &mut part(plan).pools {
+        for end in [&mut pool.first, &mut pool.last] {
+            *end = [&[0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], &end[..]].concat().into();
+        }
+        pool.allow_multicast = allowed;
+    }
+}
+
 fn bytes(bytes: &[u8]) -> Payload {
     Payload { content: Some(payload::Content::Bytes(bytes.to_vec().into())), fields: vec![] }
 }
@@ -387,6 +397,17 @@ fn what_is_wrong_is_named_with_its_remedy() {
             "pools[0].first_mac",
             "differs in its first byte",
         ),
+        (|p| over_groups(p, false), "pools[1].allow_multicast", "has multicast addresses"),
+        (|p| part(p).pools[0].last = vec![224, 0, 0, 1].into(), "pools[0].allow_multicast", "has multicast addresses"),
+        (|p| part(p).pools[0].allow_multicast = true, "pools[0].allow_multicast", "not multicast: use a pool of its own"),
+        (
+            |p| {
+                over_groups(p, true);
+                tunnel(p, |_| ());
+            },
+            "pools[0].allow_multicast",
+            "clients in tunnels",
+        ),
         (|p| tunnel(p, |g| g.local = vec![1; 5].into()), "pools[0].gtpu.local", "5 bytes; must be 4"),
         (|p| tunnel(p, |g| g.remote = vec![].into()), "pools[0].gtpu.remote", "0 bytes; must be 4"),
         (|p| tunnel(p, |g| g.remote = vec![1; 16].into()), "pools[0].gtpu.remote", "not of the family of local"),
@@ -662,6 +683,9 @@ type Row<'a> = (fn(&mut Plan), &'a str, &'a str);
 
 fn tell(table: &[Row]) {
     assert!(validate(&good(), &site()).is_ok());
+    let mut groups = good();
+    over_groups(&mut groups, true);
+    assert!(checked(&groups).pools.iter().all(|pool| pool.allow_multicast && pool.is_of_groups()));
     for (row, (spoil, field, words)) in table.iter().enumerate() {
         let mut plan = good();
         spoil(&mut plan);
