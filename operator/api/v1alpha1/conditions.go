@@ -126,6 +126,9 @@ const (
 	// ReasonCountersContradict: invalid, since an engine's counters contradict each other, so that none can be trusted; the message has
 	// the identities that do not hold. It is a defect of the engine.
 	ReasonCountersContradict = "CountersContradict"
+	// ReasonDrainTimedOut: invalid, since an engine's workers had not read all packets 5 s after `spec.drain`: more arrive than they can
+	// take, or a worker hangs. The run was closed then; the message has the workers.
+	ReasonDrainTimedOut = "DrainTimedOut"
 	// ReasonPodLost: invalid, since an engine pod was lost during the run.
 	ReasonPodLost = "PodLost"
 	// ReasonPrepareFailed: invalid, since an engine refused the plan; the message is the engine's.

@@ -382,6 +382,9 @@ fn complaints(last: &WatchStatsResponse, before: &[PortStats]) -> Vec<String> {
             all.push(format!("the run ended early: {}", run.end_reason));
         }
         all.extend(run.contradictions.iter().cloned());
+        if !run.drain_timed_out.is_empty() {
+            all.push(format!("the drain timed out: {}", run.drain_timed_out));
+        }
     }
     for stream in &last.streams {
         let c = stream.measured.clone().unwrap_or_default();

@@ -571,6 +571,7 @@ impl Held {
             end_reason: self.run.end_reason().unwrap_or_default(),
             rate_factor: Some(self.factor(now_ns)),
             contradictions: self.run.contradictions(),
+            drain_timed_out: self.run.drain_timed_out().unwrap_or_default(),
         }
     }
 

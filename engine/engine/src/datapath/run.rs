@@ -16,7 +16,7 @@ use super::{
     receive_plan,
     records::{Records, Watch},
     run_clock::{RunClock, Turn},
-    shared::RunShare,
+    shared::{Flag, RunShare},
     slow::Holding,
     stateful::Templates,
     workers::Workers,
@@ -24,6 +24,11 @@ use super::{
 
 /// Commands reach every worker within this time, so that they take effect at one instant on all.
 const LEAD_NS: u64 = 1_000_000;
+
+/// A run is closed this long after its drain, even if workers have not read all that has arrived.
+pub(super) const EMPTY_WITHIN_NS: u64 = 5_000_000_000;
+/// Workers that have not closed a run this long after its deadline are not waited for: they hang.
+const CLOSE_WITHIN_NS: u64 = 1_000_000_000;
 
 /// How often it is looked at whether flows are still open.
 const LOOK_NS: u64 = 5_000_000;
@@ -44,6 +49,8 @@ pub struct Run {
     marks: Vec<(usize, Mark)>,
     templates: Templates,
     records: Option<Records>,
+    /// Workers that do not answer are not waited for any more.
+    given_up: Flag,
     control: Mutex<Control>,
 }
 
@@ -75,6 +82,8 @@ pub(super) struct Control {
     emptying: bool,
     /// ...and then to count nothing more.
     closing: bool,
+    /// Why it was closed before every worker had read all that had arrived.
+    drain_timed_out: Option<String>,
     /// What cannot be was told.
     told: bool,
     /// Ports answer for addresses of its templates.
@@ -138,6 +147,7 @@ impl Run {
             quiet_since_mono_ns: None,
             emptying: false,
             closing: false,
+            drain_timed_out: None,
             told: false,
             holding: parts.holding,
             removed: false,
@@ -158,6 +168,7 @@ impl Run {
             marks: parts.receive.marks,
             templates: parts.templates,
             records: parts.records,
+            given_up: Flag::default(),
             control: Mutex::new(control),
         }
     }
@@ -270,6 +281,11 @@ impl Run {
         self.control().stop_reason.clone()
     }
 
+    /// Why it was closed before its workers had read all that had arrived; none if they had.
+    pub fn drain_timed_out(&self) -> Option<String> {
+        self.control().drain_timed_out.clone()
+    }
+
     /// Nanoseconds on the run's own clock: 0 before the start, standing while paused and after the end of transmission.
     pub fn elapsed_ns(&self) -> u64 {
         let mut control = self.control();
@@ -371,11 +387,12 @@ impl Run {
             return None;
         }
         let soon = Some(now + 1_000_000);
+        let ended = control.stop_reason.is_some() || control.reached_end(now);
+        if ended {
+            control.ended_at_mono_ns.get_or_insert(now);
+        }
+        self.close_at_deadline(&mut control, now);
         if !self.shares.iter().all(|share| share.sent.is_up()) {
-            let ended = control.stop_reason.is_some() || control.reached_end(now);
-            if ended {
-                control.ended_at_mono_ns.get_or_insert(now);
-            }
             let end = if control.clock.stands() { None } else { control.clock.mono_of(control.end_ns) };
             let turn = control.clock.next_turn();
             return if ended { soon } else { end.into_iter().chain(turn).min().or(Some(u64::MAX)) };
@@ -395,10 +412,54 @@ impl Run {
         soon
     }
 
+    /// Closes the run if its drain has been over for `EMPTY_WITHIN_NS`: workers that always have packets to read would keep it open.
+    fn close_at_deadline(&self, control: &mut Control, now: u64) {
+        let Some(ended_at) = control.ended_at_mono_ns else { return };
+        let deadline = ended_at.saturating_add(self.drain_ns(control)).saturating_add(EMPTY_WITHIN_NS);
+        if now < deadline {
+            return;
+        }
+        if control.drain_timed_out.is_none() {
+            let problem = self.unfinished();
+            tracing::error!(run = self.id, "the drain timed out: {problem}");
+            control.drain_timed_out = Some(problem);
+            if !control.closing {
+                control.closing = true;
+                self.workers.tell_all(|| Command::Close(self.slot));
+            }
+        } else if now >= deadline.saturating_add(CLOSE_WITHIN_NS) && !self.closed() {
+            self.given_up.raise();
+        }
+    }
+
+    /// What each worker that is not done with the run has left.
+    fn unfinished(&self) -> String {
+        let what = |(worker, share): (usize, &Arc<RunShare>)| {
+            let left = match share {
+                share if !share.sent.is_up() => "had not finished sending",
+                share if !share.emptied.is_up() => "still had packets to read",
+                share if !share.closed.is_up() => "had not closed the run",
+                _ => return None,
+            };
+            Some(format!("worker {worker} {left}"))
+        };
+        let all: Vec<_> = self.shares.iter().enumerate().filter_map(what).collect();
+        format!(
+            "{} {} s after the drain: packets that had arrived may be missing in the counters",
+            all.join(", "),
+            EMPTY_WITHIN_NS / 1_000_000_000
+        )
+    }
+
+    /// How long packets under way are waited for.
+    fn drain_ns(&self, control: &Control) -> u64 {
+        if control.started_at_wall_ns.is_some() { self.timing.drain_ns } else { 0 }
+    }
+
     /// When nothing more is waited for, as far as is known now; every worker has sent all it had to.
     fn drained_at(&self, control: &mut Control, now: u64) -> u64 {
         let sent_at = *control.sent_at_mono_ns.get_or_insert(now);
-        let drain_ns = if control.started_at_wall_ns.is_some() { self.timing.drain_ns } else { 0 };
+        let drain_ns = self.drain_ns(control);
         if self.templates.is_empty() || !control.streams.is_empty() || !control.receivers.is_empty() {
             return sent_at.saturating_add(drain_ns);
         }
@@ -506,7 +567,7 @@ impl Run {
     }
 
     fn closed(&self) -> bool {
-        self.shares.iter().all(|share| share.closed.is_up())
+        self.given_up.is_up() || self.shares.iter().all(|share| share.closed.is_up())
     }
 
     fn state_of(&self, control: &Control) -> RunState {

@@ -18,6 +18,7 @@ mod own_mac;
 mod punt;
 mod records;
 mod replay;
+mod saturated;
 mod setup;
 mod several;
 mod shared;

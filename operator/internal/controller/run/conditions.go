@@ -29,7 +29,7 @@ var runningReason = map[spatev1.RunPhase]struct {
 }
 
 // invalidAtTheEnd are reasons for which a run is invalid that was not cut short.
-var invalidAtTheEnd = []string{spatev1.ReasonGeneratorLimited, spatev1.ReasonCountersContradict}
+var invalidAtTheEnd = []string{spatev1.ReasonGeneratorLimited, spatev1.ReasonCountersContradict, spatev1.ReasonDrainTimedOut}
 
 // conditions works them out from the phase and the verdict.
 func (s *scope) conditions() {

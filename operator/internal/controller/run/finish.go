@@ -42,7 +42,7 @@ func (s *scope) finish(ctx context.Context, stats []*enginev1.WatchStatsResponse
 	case why != "" && s.duration() > 0:
 		s.invalid(spatev1.ReasonIncomplete, "ended before its duration: "+why, why)
 	default:
-		s.complete(judge(s.run, result, contradictions(stats, s.run), s.run.Status.PortsDown, s.length()), why)
+		s.complete(judge(s.run, result, distrusted(stats, s.run), s.run.Status.PortsDown, s.length()), why)
 	}
 	if v := s.run.Status.Verdict; lost != "" {
 		v.Reasons = append(v.Reasons, spatev1.VerdictReason{Reason: spatev1.ReasonDetailsNotKept, Message: lost})
@@ -52,6 +52,29 @@ func (s *scope) finish(ctx context.Context, stats []*enginev1.WatchStatsResponse
 
 // mostContradictions of an engine are named: each of its templates may have one, and a status has its bounds.
 const mostContradictions = 3
+
+// distrusted are the reasons for which engines themselves say that their counters cannot be trusted.
+func distrusted(stats []*enginev1.WatchStatsResponse, run *spatev1.TrafficRun) []spatev1.VerdictReason {
+	var reasons []spatev1.VerdictReason
+	if late := timedOut(stats, run); len(late) > 0 {
+		reasons = append(reasons, spatev1.VerdictReason{Reason: spatev1.ReasonDrainTimedOut, Message: "the drain timed out: " + strings.Join(late, "; ")})
+	}
+	if told := contradictions(stats, run); len(told) > 0 {
+		reasons = append(reasons, spatev1.VerdictReason{Reason: spatev1.ReasonCountersContradict, Message: "counters contradict each other: " + strings.Join(told, "; ")})
+	}
+	return reasons
+}
+
+// timedOut are the engines that closed the run before they had read all packets: one text for each pod.
+func timedOut(stats []*enginev1.WatchStatsResponse, run *spatev1.TrafficRun) []string {
+	var all []string
+	for i, st := range stats {
+		if text := st.GetRun().GetDrainTimedOut(); text != "" {
+			all = append(all, fmt.Sprintf("pod %s: %s", run.Spec.Generator.Pods[i].Name, text))
+		}
+	}
+	return all
+}
 
 // contradictions are the identities of counters that do not hold, by the engine's own account: one text for each pod that has some.
 func contradictions(stats []*enginev1.WatchStatsResponse, run *spatev1.TrafficRun) []string {
@@ -95,13 +118,10 @@ func (s *scope) complete(v spatev1.Verdict, why string) {
 
 // judge works the verdict out: first whether the counters can be trusted, then whether the generator was the limit, then the thresholds.
 // Ports that had no link, and records that were lost, are told and change nothing: what was counted is what it is.
-func judge(run *spatev1.TrafficRun, result spatev1.RunResult, contradictions, down []string, length time.Duration) spatev1.Verdict {
-	v := spatev1.Verdict{Outcome: spatev1.VerdictPassed}
-	if len(contradictions) > 0 {
+func judge(run *spatev1.TrafficRun, result spatev1.RunResult, distrusted []spatev1.VerdictReason, down []string, length time.Duration) spatev1.Verdict {
+	v := spatev1.Verdict{Outcome: spatev1.VerdictPassed, Reasons: distrusted}
+	if len(distrusted) > 0 {
 		v.Outcome = spatev1.VerdictInvalid
-		v.Reasons = append(v.Reasons, spatev1.VerdictReason{
-			Reason: spatev1.ReasonCountersContradict, Message: "counters contradict each other: " + strings.Join(contradictions, "; "),
-		})
 	}
 	for _, limit := range generatorLimits(run.Spec.GeneratorTolerance, result) {
 		tolerated, err := plan.Tolerated(limit.tolerance, uint64(max(limit.of, 0)))

@@ -99,6 +99,33 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+func TestADrainThatTimedOutMakesTheRunInvalid(t *testing.T) {
+	stats := []*enginev1.WatchStatsResponse{
+		{Run: &enginev1.RunInfo{State: enginev1.RunState_RUN_STATE_COMPLETE}},
+		{Run: &enginev1.RunInfo{
+			State: enginev1.RunState_RUN_STATE_COMPLETE, DrainTimedOut: "worker 0 still had packets to read", Contradictions: []string{"servers: 9 accepts"},
+		}},
+	}
+	run := &spatev1.TrafficRun{}
+	run.Spec.Generator.Pods = []spatev1.PodSnapshot{{Name: "g-0"}, {Name: "g-1"}}
+	run.Spec.Timing.Duration = "1s"
+	run.Spec.GeneratorTolerance = spatev1.GeneratorTolerance{Late: "0", TxDropped: "0", RxMissed: "0"}
+	s := &scope{r: &Reconciler{Memory: &snapshot.Memory{}}, run: run}
+	s.finish(stats, &snapshot.Facts{})
+	s.conditions()
+	if v := run.Status.Verdict; v.Outcome != spatev1.VerdictInvalid || len(v.Reasons) != 2 {
+		t.Errorf("%+v", v)
+	}
+	passed := meta.FindStatusCondition(run.Status.Conditions, spatev1.ConditionPassed)
+	const want = "the drain timed out: pod g-1: worker 0 still had packets to read; counters contradict each other: pod g-1: servers: 9 accepts"
+	if passed.Status != metav1.ConditionFalse || passed.Reason != spatev1.ReasonDrainTimedOut || passed.Message != want {
+		t.Errorf("%s %s: %s", passed.Status, passed.Reason, passed.Message)
+	}
+	if ended := meta.FindStatusCondition(run.Status.Conditions, spatev1.ConditionComplete); ended.Reason != spatev1.ReasonFinished {
+		t.Errorf("it was not cut short: %s", ended.Reason)
+	}
+}
+
 // The numbers of such a run would meet the threshold.
 func TestCountersThatContradictEachOtherMakeTheRunInvalid(t *testing.T) {
 	stats := []*enginev1.WatchStatsResponse{

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A worker that always has packets to read keeps no run open beyond its deadline.
+use std::time::{Duration, Instant};
+
+use spate_engine::datapath::{PollMode, RunState};
+
+use crate::{
+    setup::{MS, pps, spec, start, stream, turn, wait_for},
+    stateful::{emulated, loopback, over_v4},
+};
+
+/// The drain, and what follows it at most.
+const DRAIN: Duration = Duration::from_millis(200);
+const WITHIN: Duration = Duration::from_secs(5);
+
+#[test]
+fn a_saturated_drain_ends_by_its_deadline_and_the_run_says_so() {
+    let _turn = turn();
+    let datapath = loopback(1, PollMode::Busy);
+    let of_streams = spec(7, 0, Some(100 * MS), vec![stream(10, 0, Some(0), 60, pps(1000))]);
+    let of_flows = emulated(&datapath, 8, Some(100 * MS), over_v4(spate_stateful::Protocol::Tcp, 100));
+    // More than a worker can send: it reads a burst in each pass.
+    let flood = start(&datapath, spec(9, 0, None, vec![stream(11, 0, Some(0), 60, pps(500_000_000))]));
+    for mut spec in [of_streams, of_flows] {
+        spec.timing.drain_ns = DRAIN.as_nanos() as u64;
+        let run = start(&datapath, spec);
+        wait_for(&run, RunState::Draining, 10);
+        let since = Instant::now();
+        wait_for(&run, RunState::Complete, 20);
+        let took = since.elapsed();
+        assert!((WITHIN..WITHIN + DRAIN + Duration::from_secs(2)).contains(&took), "the drain took {took:?}");
+        let problem = run.drain_timed_out().unwrap_or_default();
+        assert!(problem.starts_with("worker 0 still had packets to read 5 s after the drain"), "{problem:?}");
+        run.remove();
+    }
+    assert_eq!(flood.state(), RunState::Running);
+    flood.remove();
+
+    // Without it, nothing is to be said.
+    let run = start(&datapath, spec(7, 0, Some(100 * MS), vec![stream(10, 0, Some(0), 60, pps(1000))]));
+    wait_for(&run, RunState::Complete, 10);
+    assert_eq!(run.drain_timed_out(), None);
+}
