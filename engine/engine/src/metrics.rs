@@ -1,30 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-//! OpenMetrics: the counters of WatchStats, encoded at each scrape.
+//! OpenMetrics: the counters of WatchStats, as a page that is encoded when somebody asks for it.
 mod latency;
 mod receivers;
+mod serve;
 mod templates;
 
 use crate::control::groups::Group;
 use crate::control::runs::{Engine, Held};
 use crate::control::stats;
 use contract::{RunState, StreamCounters, StreamStats};
-use http_body_util::Full;
-use hyper::body::{Bytes, Incoming};
-use hyper::service::service_fn;
-use hyper::{Request, Response, StatusCode};
-use hyper_util::rt::{TokioIo, TokioTimer};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
-use std::convert::Infallible;
 use std::fmt;
-use std::sync::Arc;
-use std::time::Duration;
-use tokio::net::TcpListener;
+use std::sync::{Arc, Weak};
 
-const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+pub use serve::serve;
+
 const STATES: [(RunState, &str); 8] = [
     (RunState::Prepared, "prepared"),
     (RunState::Armed, "armed"),
@@ -36,57 +30,31 @@ const STATES: [(RunState, &str); 8] = [
     (RunState::Stopped, "stopped"),
 ];
 
-/// Serves /metrics, /healthz and /readyz, for ever.
-pub async fn serve(listener: TcpListener, engine: Arc<Engine>) {
-    loop {
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                tracing::warn!(%error, "a scrape could not be accepted");
-                tokio::time::sleep(Duration::from_millis(100)).await;
-                continue;
-            }
-        };
-        let engine = engine.clone();
-        tokio::spawn(async move {
-            let service = service_fn(move |request| {
-                let answer = answer(&engine, &request);
-                async move { Ok::<_, Infallible>(answer) }
-            });
-            let connection = hyper::server::conn::http1::Builder::new()
-                .timer(TokioTimer::new())
-                .header_read_timeout(Duration::from_secs(10))
-                .serve_connection(TokioIo::new(stream), service);
-            if let Err(error) = connection.await {
-                tracing::debug!(%error, "a scrape's connection ended");
-            }
-        });
+/// All metrics as OpenMetrics text, as they were at one time.
+#[derive(Debug)]
+pub struct Page {
+    /// The text.
+    pub text: String,
+    /// Runs that had ended before: their counters in it are final.
+    ended: Vec<Weak<Held>>,
+}
+
+impl Page {
+    /// Somebody has it: the runs that had ended have been scraped.
+    fn note_scraped(&self) {
+        self.ended.iter().filter_map(Weak::upgrade).for_each(|held| held.note_scraped());
     }
 }
 
-fn answer(engine: &Arc<Engine>, request: &Request<Incoming>) -> Response<Full<Bytes>> {
-    let (status, content_type, text) = match request.uri().path() {
-        "/metrics" => match scrape(engine) {
-            Ok(text) => (StatusCode::OK, CONTENT_TYPE, text),
-            Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, "text/plain", error.to_string()),
-        },
-        "/healthz" | "/readyz" => (StatusCode::OK, "text/plain", "ok\n".into()),
-        _ => (StatusCode::NOT_FOUND, "text/plain", "there are /metrics, /healthz and /readyz\n".into()),
-    };
-    let response = Response::builder().status(status).header(hyper::header::CONTENT_TYPE, content_type);
-    response.body(Full::new(Bytes::from(text))).unwrap_or_default()
-}
-
-/// All metrics as OpenMetrics text. Runs that had ended before it began have then been scraped.
-pub fn scrape(engine: &Arc<Engine>) -> Result<String, fmt::Error> {
+/// Encodes all metrics. With thousands of streams this takes long: it is not for the thread of control.
+pub fn page(engine: &Arc<Engine>) -> Result<Page, fmt::Error> {
     let runs = engine.all();
-    let ended: Vec<Arc<Held>> = runs.iter().filter(|held| held.has_ended()).cloned().collect();
+    let ended = runs.iter().filter(|held| held.has_ended()).map(Arc::downgrade).collect();
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Scrape { engine: engine.clone(), runs }));
     let mut text = String::new();
     encode(&mut text, &registry)?;
-    ended.iter().for_each(|held| held.note_scraped());
-    Ok(text)
+    Ok(Page { text, ended })
 }
 
 /// One scrape: the runs there were when it began.

@@ -5,7 +5,10 @@ use std::{fmt::Write as _, io, net::IpAddr, sync::Arc};
 use parquet::{
     data_type::{ByteArray, ByteArrayType, DataType, Int32Type, Int64Type},
     errors::{ParquetError, Result},
-    file::writer::{SerializedFileWriter, SerializedRowGroupWriter},
+    file::{
+        metadata::RowGroupMetaDataPtr,
+        writer::{SerializedFileWriter, SerializedRowGroupWriter},
+    },
     schema::{parser::parse_message_type, types::TypePtr},
 };
 use spate_stateful::Record;
@@ -139,7 +142,7 @@ impl Rows {
     }
 
     /// Writes all as one row group.
-    pub(crate) fn write<W: io::Write + Send>(&self, file: &mut SerializedFileWriter<W>) -> Result<()> {
+    pub(crate) fn write<W: io::Write + Send>(&self, file: &mut SerializedFileWriter<W>) -> Result<RowGroupMetaDataPtr> {
         let mut group = file.next_row_group()?;
         for column in &self.few {
             write::<ByteArrayType>(&mut group, column, None)?;
@@ -158,7 +161,7 @@ impl Rows {
             write::<Int64Type>(&mut group, column, None)?;
         }
         write::<Int64Type>(&mut group, &self.round_trip.values, Some(&self.round_trip.there))?;
-        group.close().map(drop)
+        group.close()
     }
 
     pub(crate) fn clear(&mut self) {

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Connection records as a Parquet file. docs/reference/records.md tells its columns.
 //!
-//! A Parquet file can be read once its footer is written: until then it has another name, [`PARTIAL`] behind its own.
+//! A Parquet file can be read once its footer is written: until then it has another name, [`PARTIAL`] behind its own. [`Reading`]
+//! reads such a file too, up to its last whole row group.
 #![forbid(unsafe_code)]
 
 mod columns;
+mod note;
+mod reading;
 
 use std::{
     fs, io,
@@ -14,7 +17,6 @@ use std::{
 
 use parquet::{
     basic::Encoding,
-    errors::ParquetError,
     file::{
         metadata::KeyValue,
         properties::{EnabledStatistics, WriterProperties, WriterVersion},
@@ -25,6 +27,9 @@ use parquet::{
 use spate_stateful::Record;
 
 use columns::{FEW_VALUES, Rows};
+
+pub use parquet::errors::ParquetError;
+pub use reading::{Reading, Value};
 
 /// Behind the name of a file that is being written.
 pub const PARTIAL: &str = ".partial";
@@ -79,7 +84,7 @@ pub enum Error {
     },
 }
 
-/// A file of records that is being written. Dropped before it is finished, it is removed: nobody could read it.
+/// A file of records that is being written. Dropped before it is finished, it stays unfinished, or is removed if it has no row group.
 pub struct RecordFile {
     path: PathBuf,
     partial: PathBuf,
@@ -87,6 +92,8 @@ pub struct RecordFile {
     writer: Option<SerializedFileWriter<fs::File>>,
     about: About,
     rows: Rows,
+    /// Bytes up to the last whole row group and its note, and records in them.
+    whole: (u64, u64),
     written: u64,
     most: u64,
     left_out: u64,
@@ -112,7 +119,17 @@ impl RecordFile {
         let writer = SerializedFileWriter::new(file, columns::schema(), Arc::new(properties()))
             .map_err(|source| Error::Format { path: partial.clone(), source })?;
         let rows = Rows::with_room(ROW_GROUP);
-        Ok(Self { path: path.into(), partial, writer: Some(writer), about, rows, written: 0, most, left_out: 0 })
+        Ok(Self {
+            path: path.into(),
+            partial,
+            writer: Some(writer),
+            about,
+            rows,
+            whole: (0, 0),
+            written: 0,
+            most,
+            left_out: 0,
+        })
     }
 
     /// Adds a record, whose times are those of the wall clock: ns since the epoch.
@@ -139,11 +156,16 @@ impl RecordFile {
         self.left_out
     }
 
+    /// Where the file is until it is finished, and the records that can be read there so far.
+    pub fn readable(&self) -> (&Path, u64) {
+        (&self.partial, self.whole.1)
+    }
+
     /// Completes the file and gives it its name.
     ///
     /// # Errors
-    /// If it cannot be written: then there is none.
-    pub fn finish(mut self) -> Result<(), Error> {
+    /// If it cannot be written: it stays unfinished.
+    pub fn finish(&mut self) -> Result<(), Error> {
         self.flush()?;
         let Some(mut writer) = self.writer.take() else { return Ok(()) };
         for (key, value) in [
@@ -166,20 +188,36 @@ impl RecordFile {
         named
     }
 
-    fn flush(&mut self) -> Result<(), Error> {
+    /// Writes what has been added as a row group: from then on it can be read, whatever happens.
+    ///
+    /// # Errors
+    /// If it cannot be written; no more can be then.
+    pub fn flush(&mut self) -> Result<(), Error> {
         let Some(writer) = self.writer.as_mut().filter(|_| self.rows.len() > 0) else { return Ok(()) };
-        let written = self.rows.write(writer);
+        let rows = self.rows.len() as u64;
+        let written = self.rows.write(writer).and_then(|group| {
+            writer.write_all(&note::of(&group)?)?;
+            Ok(writer.flush()?)
+        });
         self.rows.clear();
+        if written.is_ok() {
+            self.whole = (writer.bytes_written() as u64, self.whole.1 + rows);
+        }
         written.map_err(|source| Error::Format { path: self.partial.clone(), source })
     }
 }
 
 impl Drop for RecordFile {
     fn drop(&mut self) {
-        if self.writer.is_some() {
-            // Nothing more can be done about one that cannot be removed.
-            let _ = fs::remove_file(&self.partial);
+        // It writes what it still has.
+        if self.writer.take().is_none() {
+            return;
         }
+        // Nothing more can be done about one that cannot be removed, or cut behind its last row group.
+        let _ = match self.whole {
+            (_, 0) => fs::remove_file(&self.partial),
+            (bytes, _) => fs::OpenOptions::new().write(true).open(&self.partial).and_then(|file| file.set_len(bytes)),
+        };
     }
 }
 

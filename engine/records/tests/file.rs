@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A file is read back as it was written, is bounded, and has its name only when it is whole.
-use std::{collections::BTreeMap, fs::File, path::Path};
+use std::{
+    collections::BTreeMap,
+    fs::{File, OpenOptions},
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use parquet::{
     file::reader::{FileReader, SerializedFileReader},
     record::Field,
 };
-use spate_records::{About, Error, ROW_GROUP, RecordFile};
+use spate_records::{About, Error, PARTIAL, ROW_GROUP, Reading, RecordFile, Value};
 use spate_stateful::{Address, End, Record, Tuple};
 
 /// Some time in 2023.
@@ -128,7 +133,7 @@ fn a_file_without_records_can_be_read() {
 }
 
 #[test]
-fn nothing_is_overwritten_and_nothing_half_done_is_left() {
+fn nothing_is_overwritten_and_nothing_that_cannot_be_read_is_left() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("records.parquet");
     write(&path, 5, 10);
@@ -144,4 +149,126 @@ fn nothing_is_overwritten_and_nothing_half_done_is_left() {
     let nowhere = folder.path().join("no/folder.parquet");
     let error = RecordFile::create(&nowhere, about(), 10).err().unwrap().to_string();
     assert!(error.contains("no/folder.parquet.partial: No such file"), "{error}");
+}
+
+/// The file that is written until the one of a name is finished.
+fn partial(path: &Path) -> PathBuf {
+    PathBuf::from(format!("{}{PARTIAL}", path.display()))
+}
+
+/// Numbers of the flows that can be read, and the bytes behind them if the file is unfinished.
+fn read(path: &Path) -> (Vec<u64>, Option<u64>) {
+    let reading = Reading::open(path).unwrap();
+    let mut flows = Vec::new();
+    let each = reading.each(|columns| {
+        let flow = columns.iter().find(|(name, _)| *name == "flow").unwrap().1;
+        let Value::Count(flow) = flow else { panic!("{flow:?}") };
+        flows.push(flow);
+        Ok::<_, parquet::errors::ParquetError>(())
+    });
+    each.unwrap();
+    assert_eq!(reading.records(), flows.len() as u64);
+    (flows, reading.unfinished())
+}
+
+#[test]
+fn a_finished_file_is_read_with_all_columns() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("records.parquet");
+    write(&path, 100, u64::MAX);
+    assert_eq!(read(&path), ((0..100).collect(), None));
+    let mut first = Vec::new();
+    let each = Reading::open(&path).unwrap().each(|columns| {
+        if first.is_empty() {
+            first = columns.iter().map(|(name, value)| format!("{name} {value:?}")).collect();
+        }
+        Ok::<_, parquet::errors::ParquetError>(())
+    });
+    each.unwrap();
+    assert_eq!(first.len(), 20);
+    for (at, is) in [
+        (0, "run Text(\"r1\")"),
+        (5, "flow Count(0)"),
+        (7, "local_port Count(65535)"),
+        (10, "start Time(1700000000000000000)"),
+        (19, "round_trip_ns Count(0)"),
+    ] {
+        assert_eq!(first[at], is);
+    }
+}
+
+#[test]
+fn a_file_that_was_cut_anywhere_is_read_up_to_its_last_whole_group() {
+    const GROUPS: u64 = 3;
+    const ROWS: u64 = 40;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("records.parquet");
+    let mut file = RecordFile::create(&path, about(), u64::MAX).unwrap();
+    // Where each group can be read from.
+    let mut ends = Vec::new();
+    for number in 0..GROUPS * ROWS {
+        file.add(&record(number)).unwrap();
+        if (number + 1) % ROWS == 0 {
+            file.flush().unwrap();
+            ends.push(std::fs::metadata(partial(&path)).unwrap().len());
+        }
+    }
+    assert_eq!(read(&partial(&path)), ((0..GROUPS * ROWS).collect(), Some(0)), "while it is written");
+    file.finish().unwrap();
+    drop(file);
+    let whole = std::fs::metadata(&path).unwrap().len();
+    assert_eq!(read(&path), ((0..GROUPS * ROWS).collect(), None));
+    let cut = OpenOptions::new().write(true).open(&path).unwrap();
+    for len in (0..whole).rev() {
+        cut.set_len(len).unwrap();
+        let groups = ends.iter().filter(|end| **end <= len).count() as u64;
+        let reading = Reading::open(&path).unwrap_or_else(|error| panic!("cut to {len}: {error}"));
+        assert_eq!(reading.records(), groups * ROWS, "cut to {len}");
+        let behind = len - ends.iter().filter(|end| **end <= len).max().copied().unwrap_or(len.min(4));
+        assert_eq!(reading.unfinished(), Some(behind), "cut to {len}");
+        if ends.contains(&len) || ends.contains(&(len + 1)) {
+            assert_eq!(read(&path).0, (0..groups * ROWS).collect::<Vec<_>>(), "cut to {len}");
+        }
+    }
+    std::fs::write(&path, "column,column").unwrap();
+    let error = Reading::open(&path).err().unwrap().to_string();
+    assert!(error.ends_with("is no file of records"), "{error}");
+}
+
+/// Unmounted at the end.
+struct Mounted(PathBuf);
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_file_on_a_disk_that_is_full_is_read_up_to_its_last_whole_group() {
+    const ROWS: u64 = 2000;
+    let folder = tempfile::tempdir().unwrap();
+    let mounted = Mounted(folder.path().join("full"));
+    std::fs::create_dir(&mounted.0).unwrap();
+    let mount = Command::new("mount").args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"]).arg(&mounted.0).status();
+    assert!(mount.unwrap().success(), "mounting a tmpfs takes root");
+    let path = mounted.0.join("records.parquet");
+    let mut file = RecordFile::create(&path, about(), u64::MAX).unwrap();
+    let mut number = 0;
+    let error = loop {
+        file.add(&record(number)).unwrap();
+        number += 1;
+        if number % ROWS == 0
+            && let Err(error) = file.flush()
+        {
+            break error.to_string();
+        }
+    };
+    assert!(error.contains("records.parquet.partial: ") && error.contains("No space left on device"), "{error}");
+    let (readable, records) = (file.readable().0.to_owned(), file.readable().1);
+    assert_eq!((&readable, records), (&partial(&path), number - ROWS));
+    assert!(file.finish().is_err(), "there is no room for its end");
+    drop(file);
+    assert_eq!(read(&readable), ((0..number - ROWS).collect(), Some(0)), "what is of no whole group was given back");
+    assert!(records >= ROWS && !path.exists());
 }

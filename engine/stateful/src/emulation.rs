@@ -179,9 +179,9 @@ impl Emulation {
         self.stack.refused_by_mac(port, frame)
     }
 
-    /// See [`Stack::is_of_client`].
-    pub fn is_of_client(&self, frame: &[u8]) -> bool {
-        self.stack.is_of_client(frame)
+    /// See [`Stack::receive_handed`].
+    pub fn receive_handed(&mut self, port: usize, frame: &[u8], now_ns: u64) -> (Received, bool) {
+        self.stack.receive_handed(port, frame, now_ns)
     }
 
     /// A flow that begins so long after its time is late.

@@ -334,6 +334,14 @@ impl Key {
     }
 }
 
+/// A flow that was looked up: by what, and where it is if it is here.
+struct Wanted {
+    tuple: Tuple,
+    key: Key,
+    hash: u32,
+    index: Option<u32>,
+}
+
 #[inline]
 fn side_of(template: usize, client: bool) -> usize {
     2 * template + usize::from(!client)
@@ -766,18 +774,20 @@ impl Stack {
         if own.unwrap_or(station) { None } else { Some(Received::OtherMac) }
     }
 
-    /// Whether a frame is one of a client's flow that is here.
-    pub fn is_of_client(&self, frame: &[u8]) -> bool {
-        let Ok(packet) = Packet::read_marked(frame, true) else { return false };
-        let (source_port, destination_port, udp) = match &packet.content {
-            Content::Tcp(segment) => (segment.source_port, segment.destination_port, false),
-            Content::Udp(datagram) => (datagram.source_port, datagram.destination_port, true),
-            Content::Icmp(_) => return false,
+    /// As `receive`, of a frame that another worker received; and whether it was of a client's flow that is here. ICMP errors are not.
+    pub fn receive_handed(&mut self, port: usize, frame: &[u8], now_ns: u64) -> (Received, bool) {
+        if let Some(refused) = self.refused_by_mac(port, frame) {
+            return (refused, false);
+        }
+        self.now = Instant { ns: now_ns };
+        let packet = match Packet::read(frame) {
+            Ok(packet) => packet,
+            Err(why) => return (self.receive_broken(port, frame, why), false),
         };
-        let tuple = packet.tuple(source_port, destination_port);
-        let key = Key::of(&tuple, udp, &self.secrets.hash);
-        let found = self.find(&key, key.hash(&self.secrets.hash), &tuple);
-        found.is_some_and(|index| self.flows[index].has(is::CLIENT))
+        let wanted = self.look_up(&packet);
+        let is_error = matches!(packet.content, Content::Icmp(_));
+        let of_client = !is_error && wanted.index.is_some_and(|index| self.flows[index].has(is::CLIENT));
+        (self.receive_packet(port, frame, &packet, &wanted), of_client)
     }
 
     #[inline(never)]
@@ -786,18 +796,39 @@ impl Stack {
             Ok(packet) => packet,
             Err(why) => return self.receive_broken(port, frame, why),
         };
-        match &packet.content {
-            Content::Tcp(segment) => {
-                let tuple = packet.tuple(segment.source_port, segment.destination_port);
-                let key = Key::of(&tuple, false, &self.secrets.hash);
-                let hash = key.hash(&self.secrets.hash);
-                match self.find(&key, hash, &tuple) {
-                    Some(index) => self.receive_known(port, index, frame, segment, packet.ecn),
-                    None => self.receive_unknown(port, &packet, segment, (&key, hash)),
-                }
+        let wanted = self.look_up(&packet);
+        self.receive_packet(port, frame, &packet, &wanted)
+    }
+
+    /// The flow that a packet is of, or that an ICMP error is about.
+    #[inline(always)]
+    fn look_up(&self, packet: &Packet<'_>) -> Wanted {
+        let (tuple, udp) = match &packet.content {
+            Content::Tcp(segment) => (packet.tuple(segment.source_port, segment.destination_port), false),
+            Content::Udp(datagram) => (packet.tuple(datagram.source_port, datagram.destination_port), true),
+            // It has the packet that it is about, which was ours.
+            Content::Icmp(trouble) => {
+                let tuple = Tuple {
+                    local: trouble.source,
+                    remote: trouble.destination,
+                    local_port: trouble.source_port,
+                    remote_port: trouble.destination_port,
+                };
+                (tuple, !trouble.tcp)
             }
-            Content::Udp(datagram) => self.receive_udp(port, &packet, datagram),
-            Content::Icmp(trouble) => self.receive_trouble(port, trouble),
+        };
+        let key = Key::of(&tuple, udp, &self.secrets.hash);
+        let hash = key.hash(&self.secrets.hash);
+        Wanted { tuple, key, hash, index: self.find(&key, hash, &tuple) }
+    }
+
+    #[inline(always)]
+    fn receive_packet(&mut self, port: usize, frame: &[u8], packet: &Packet<'_>, wanted: &Wanted) -> Received {
+        match (&packet.content, wanted.index) {
+            (Content::Tcp(segment), Some(index)) => self.receive_known(port, index, frame, segment, packet.ecn),
+            (Content::Tcp(segment), None) => self.receive_unknown(port, packet, segment, (&wanted.key, wanted.hash)),
+            (Content::Udp(datagram), _) => self.receive_udp(port, packet, datagram, wanted),
+            (Content::Icmp(trouble), _) => self.receive_trouble(port, trouble, wanted),
         }
     }
 
@@ -982,11 +1013,9 @@ impl Stack {
         self.ports[port].answers.push_back(Answer { below, head, side });
     }
 
-    fn receive_udp(&mut self, port: usize, packet: &Packet<'_>, d: &Datagram<'_>) -> Received {
-        let tuple = packet.tuple(d.source_port, d.destination_port);
-        let key = Key::of(&tuple, true, &self.secrets.hash);
-        let hash = key.hash(&self.secrets.hash);
-        let index = match self.find(&key, hash, &tuple) {
+    fn receive_udp(&mut self, port: usize, packet: &Packet<'_>, d: &Datagram<'_>, wanted: &Wanted) -> Received {
+        let &Wanted { tuple, key, hash, index } = wanted;
+        let index = match index {
             Some(index) => index,
             None if !self.ports[port].may_be_source(packet.source) => return Received::Foreign,
             None => {
@@ -1025,16 +1054,9 @@ impl Stack {
         Received::Taken
     }
 
-    fn receive_trouble(&mut self, port: usize, trouble: &Trouble) -> Received {
-        let tuple = Tuple {
-            local: trouble.source,
-            remote: trouble.destination,
-            local_port: trouble.source_port,
-            remote_port: trouble.destination_port,
-        };
-        let key = Key::of(&tuple, !trouble.tcp, &self.secrets.hash);
-        let Some(index) = self.find(&key, key.hash(&self.secrets.hash), &tuple) else {
-            let ours = self.shared && self.owner(port, tuple.local).is_some();
+    fn receive_trouble(&mut self, port: usize, trouble: &Trouble, wanted: &Wanted) -> Received {
+        let Some(index) = wanted.index else {
+            let ours = self.shared && self.owner(port, wanted.tuple.local).is_some();
             return if ours { Received::Elsewhere } else { Received::Foreign };
         };
         self.note_before(index);

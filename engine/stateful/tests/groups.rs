@@ -21,8 +21,9 @@ fn of_groups(protocol: Protocol, clients: [&str; 2], servers: [&str; 2]) -> Scen
     let mut of = scenario(protocol, client, server, payloads);
     of.pools = [clients, servers]
         .map(|[first, last]| {
-            let pool = Pool::new(address(first), address(last), Order::Sequential).unwrap();
-            Pool { allow_multicast: true, ..pool }
+            let mut pool = Pool::new(address(first), address(last), Order::Sequential).unwrap();
+            pool.allow_multicast = true;
+            pool
         })
         .into();
     for tunables in of.templates.iter_mut().flat_map(|template| {

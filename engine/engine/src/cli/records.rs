@@ -1,28 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `spate-engine records`: records of a running engine's connections, live, a line each.
+//! `spate-engine records`: records of a running engine's connections, live, or those in a file, a line each.
 use super::connect::{MOST_MESSAGE_BYTES, connect, refused};
 use super::serve::told_to_end;
 use crate::control::listen::Address;
-use anyhow::Context;
+use anyhow::{Context, bail};
 use contract::observer_client::ObserverClient;
 use contract::{ConnectionRecord, Side, WatchRecordsRequest, WatchRecordsResponse};
 use serde::Serialize;
+use spate_records::{ParquetError, Reading, Value};
 use std::io::{self, BufWriter, Write};
 use std::net::IpAddr;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Records are told from now until the run has ended, as JSON Lines: an object for each, with the columns of \
     docs/reference/records.md. Times are in nanoseconds since the epoch; what is not known is null. What the reader is too slow for is \
-    left out, counted and told on standard error.\n\nExamples:\n  \
+    left out, counted and told on standard error.\n\nWith --file the records in a file are printed, finished or not (*.partial, as an engine leaves it \
+    that was killed or whose disk was full): up to its last whole row group, and standard error says what is missing.\n\nExamples:\n  \
     spate-engine records --connect unix:/run/spate.sock --run web\n  \
-    kubectl exec POD -- spate-engine records | jq 'select(.end_reason != \"closed\")'"
+    kubectl exec POD -- spate-engine records | jq 'select(.end_reason != \"closed\")'\n  \
+    spate-engine records --file results/web-1-0.parquet.partial"
 )]
 pub struct Records {
     /// The engine's socket (`serve --records-socket`, or `--listen`): unix:PATH.
-    #[arg(long, value_name = "ADDRESS", env = super::RECORDS_SOCKET)]
-    connect: Address,
+    #[arg(long, value_name = "ADDRESS", env = super::RECORDS_SOCKET, required_unless_present = "file")]
+    connect: Option<Address>,
+    /// A file of records instead, finished or not.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["run", "until_eof"])]
+    file: Option<PathBuf>,
     /// The run's id; may be left out while only one run is under way.
     #[arg(long, value_name = "ID")]
     run: Option<String>,
@@ -32,18 +39,22 @@ pub struct Records {
 }
 
 impl Records {
-    /// Prints until the run has ended, or nobody reads on.
+    /// Prints until the run, or the file, has ended, or nobody reads on.
     pub fn execute(self) -> anyhow::Result<ExitCode> {
+        let connect = match (&self.file, &self.connect) {
+            (Some(file), _) => return print_file(file).map(|()| ExitCode::SUCCESS),
+            (None, Some(connect)) => connect,
+            (None, None) => bail!("give --connect or --file"),
+        };
         let event_loop = super::event_loop()?;
-        let printed = event_loop.block_on(self.print());
+        let printed = event_loop.block_on(self.print(connect));
         // Whoever waits for standard input may do so for ever.
         event_loop.shutdown_background();
         printed.map(|()| ExitCode::SUCCESS)
     }
 
-    async fn print(&self) -> anyhow::Result<()> {
-        let mut client =
-            ObserverClient::new(connect(&self.connect).await?).max_decoding_message_size(MOST_MESSAGE_BYTES);
+    async fn print(&self, address: &Address) -> anyhow::Result<()> {
+        let mut client = ObserverClient::new(connect(address).await?).max_decoding_message_size(MOST_MESSAGE_BYTES);
         let request = WatchRecordsRequest { run_id: self.run.clone().unwrap_or_default() };
         let mut answers = client.watch_records(request).await.map_err(refused)?.into_inner();
         eprintln!("records from now on");
@@ -82,6 +93,68 @@ impl Records {
             told = told_to_end() => told.map(drop),
             closed = closed => closed,
         }
+    }
+}
+
+/// Prints what can be read of a file, and what cannot.
+fn print_file(path: &Path) -> anyhow::Result<()> {
+    let reading = Reading::open(path)?;
+    let mut output = BufWriter::new(io::stdout().lock());
+    let printed = reading.each(|columns| {
+        let columns = columns.iter().map(|(name, value)| ((*name).to_owned(), json(*value))).collect();
+        serde_json::to_writer(&mut output, &Columns(columns)).map_err(io::Error::from)?;
+        output.write_all(b"\n").map_err(Stop::Output)
+    });
+    match printed.and_then(|()| output.flush().map_err(Stop::Output)) {
+        Err(Stop::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
+        Err(Stop::Output(error)) => return Err(error).context("standard output"),
+        Err(Stop::File(error)) => bail!("{}: {error}", path.display()),
+        Ok(()) => {}
+    }
+    match reading.unfinished() {
+        None => eprintln!("{} records", reading.records()),
+        Some(behind) => eprintln!(
+            "{} is unfinished: {} records, and {behind} bytes behind them that are of no whole row group",
+            path.display(),
+            reading.records()
+        ),
+    }
+    Ok(())
+}
+
+/// Why no more is printed.
+enum Stop {
+    Output(io::Error),
+    File(ParquetError),
+}
+
+impl From<io::Error> for Stop {
+    fn from(error: io::Error) -> Self {
+        Self::Output(error)
+    }
+}
+
+impl From<ParquetError> for Stop {
+    fn from(error: ParquetError) -> Self {
+        Self::File(error)
+    }
+}
+
+/// A record of a file, its columns in their order.
+struct Columns(Vec<(String, serde_json::Value)>);
+
+impl Serialize for Columns {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
+    }
+}
+
+fn json(value: Value<'_>) -> serde_json::Value {
+    match value {
+        Value::Null => serde_json::Value::Null,
+        Value::Text(text) => text.into(),
+        Value::Count(count) => count.into(),
+        Value::Time(ns) => ns.into(),
     }
 }
 

@@ -7,6 +7,7 @@ use crate::control::observer::{NoControl, Observer};
 use crate::control::runs::Engine;
 use crate::control::service::Service;
 use crate::control::tls::Certificates;
+use crate::control::watchdog;
 use crate::metrics;
 use anyhow::{Context, bail};
 use contract::engine_server::EngineServer;
@@ -122,6 +123,7 @@ impl Serve {
             ended = only_records => ended,
             () = metrics::serve(metrics, engine.clone()) => Ok(()),
             () = lease::enforce(&engine) => Ok(()),
+            () = watchdog::watch(&engine) => Ok(()),
             signal = told_to_end() => {
                 tracing::info!(signal = signal?, "traffic stops, then the engine ends");
                 engine.shut_down("the engine was told to end", END_LIMIT).await;

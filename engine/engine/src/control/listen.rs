@@ -63,10 +63,11 @@ pub fn authorised(listener: TcpListener, certificates: Arc<Certificates>) -> Rec
                     continue;
                 }
             };
-            let (config, connections) = (certificates.current(), connections.clone());
+            let (certificates, connections) = (certificates.clone(), connections.clone());
             tokio::spawn(async move {
                 let _permit = permit;
-                match tokio::time::timeout(HANDSHAKE_LIMIT, shake_hands(stream, config)).await {
+                let handshake = async { shake_hands(stream, certificates.current().await).await };
+                match tokio::time::timeout(HANDSHAKE_LIMIT, handshake).await {
                     Ok(Ok(connection)) => drop(connections.send(Ok(connection)).await),
                     Ok(Err(error)) => tracing::warn!(%peer, %error, "connection refused"),
                     Err(_) => {

@@ -18,3 +18,4 @@ pub mod service;
 pub mod stats;
 pub mod status;
 pub mod tls;
+pub mod watchdog;

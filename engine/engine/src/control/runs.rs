@@ -4,6 +4,7 @@ use super::groups::{self, Group};
 use super::lease::Lease;
 use super::next_hop;
 use super::status::Refusal;
+use super::watchdog::Watchdog;
 use crate::datapath::{Change, Clock, Datapath, FlowChange, OnLink, PortInfo, Rate, Run, RunError, RunState};
 use crate::plan::rate::{self, LineRate};
 use crate::plan::validate::{self, Checked, CheckedStream, Site};
@@ -33,6 +34,7 @@ pub struct Engine {
     /// Held while a run is prepared, so that what one run claims is seen by the next.
     preparing: Mutex<()>,
     shutting_down: AtomicBool,
+    watchdog: Watchdog,
 }
 
 /// A run the engine holds.
@@ -138,12 +140,23 @@ impl Engine {
             runs: Mutex::default(),
             preparing: Mutex::default(),
             shutting_down: AtomicBool::new(false),
+            watchdog: Watchdog::default(),
         }
     }
 
     /// The ports, workers and counters.
     pub fn datapath(&self) -> &Datapath {
         &self.datapath
+    }
+
+    /// What is known of workers that hang.
+    pub fn watchdog(&self) -> &Watchdog {
+        &self.watchdog
+    }
+
+    /// By worker, a number that grows with each pass of its loop: the time it has spent, of which each pass adds its own.
+    pub fn heartbeats(&self) -> impl Iterator<Item = u64> {
+        self.datapath.worker_counters().into_iter().map(|worker| worker.busy_ns + worker.idle_ns)
     }
 
     /// Ports as they were opened: names, devices and limits, but not the link state of now.
@@ -331,22 +344,14 @@ impl Engine {
             (0, _) => self.now_ns() + CHANGE_LEAD_NS,
             (at, _) => at,
         };
-        let mut effective = at;
-        if let Some(change) = flow_change {
-            let told = match change {
-                FlowChange::Factor(factor) if templates.len() == held.templates.len() => {
-                    held.run.change_flow_rate(factor, at)
-                }
-                change => held.run.update_templates(&templates, change, at),
-            };
-            effective = effective.max(told.map_err(|e| refused_change(&e))?);
-        }
-        for (streams, change) in &changes {
-            effective = effective.max(held.run.update(streams, *change, at).map_err(|e| refused_change(&e))?);
-        }
+        let flows = flow_change.map(|change| match change {
+            FlowChange::Factor(_) if templates.len() == held.templates.len() => (None, change),
+            change => (Some(&templates[..]), change),
+        });
+        let effective = held.run.update_all(flows, &changes, at).map_err(|e| refused_change(&e))?.max(at);
         let all = chosen.len() == held.streams.len() && templates.len() == held.templates.len();
         if let (update_request::Change::RateFactor(factor), true) = (change, all) {
-            next.factors.push((effective, *factor));
+            remember(&mut next.factors, (effective, *factor), self.now_ns());
         }
         *now = next;
         Ok(effective)
@@ -506,6 +511,13 @@ impl Engine {
     pub fn close(self) {
         self.datapath.close();
     }
+}
+
+/// Adds a factor to those of a run, and forgets those that another has replaced by now.
+fn remember(factors: &mut Vec<(u64, Ratio)>, next: (u64, Ratio), now_ns: u64) {
+    factors.push(next);
+    let replaced = factors.iter().rposition(|(at, _)| *at <= now_ns).unwrap_or(0);
+    factors.drain(..replaced);
 }
 
 fn stream_facts(plan: &Plan, checked: &Checked) -> Vec<StreamFacts> {
@@ -687,13 +699,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::datapath::{Config, Memory, PollMode, PortConfig, PortDevice, UseOffloads};
     use std::thread;
     use std::time::Instant;
 
-    const ONE_TEMPLATE: &str = r#"{"runId": "r", "runTag": 1, "timing": {"durationNs": 1000000000}, "stateful": {
+    pub(crate) const ONE_TEMPLATE: &str = r#"{"runId": "r", "runTag": 1, "timing": {"durationNs": 1000000000}, "stateful": {
         "payloads": [{"size": 100}],
         "pools": [
             {"name": "c", "first": "EAAAAQ==", "last": "EAAACQ=="},
@@ -708,8 +720,8 @@ mod tests {
         }]
     }}"#;
 
-    #[test]
-    fn contradictions_of_counters_are_told_when_the_run_has_ended() {
+    /// One with a loopback port, "l", and one worker.
+    pub(crate) fn engine() -> Engine {
         let loopback = PortConfig {
             name: "l".into(),
             device: PortDevice::Loopback,
@@ -725,7 +737,12 @@ mod tests {
             memory: Memory::Normal { bytes: 192 << 20 },
             poll: PollMode::Adaptive,
         });
-        let engine = Engine::new(datapath.unwrap());
+        Engine::new(datapath.unwrap())
+    }
+
+    #[test]
+    fn contradictions_of_counters_are_told_when_the_run_has_ended() {
+        let engine = engine();
         let (held, _) = engine.prepare("r", ONE_TEMPLATE.into(), decode::Format::Auto).unwrap();
         held.run().miscount();
         assert_eq!(held.info(0).contradictions, Vec::<String>::new());
@@ -742,6 +759,18 @@ mod tests {
         engine.remove("r");
         drop(held);
         engine.close();
+    }
+
+    #[test]
+    fn factors_are_those_in_force_and_to_come_however_many_there_were() {
+        let factor = |numerator| Ratio { numerator, denominator: 1 };
+        let mut factors = Vec::new();
+        for second in 0..1000 {
+            remember(&mut factors, (second + 2, factor(second)), second);
+            assert!(factors.len() <= 3, "{factors:?}");
+        }
+        // At 999 s the one of that second is in force.
+        assert_eq!(factors, [(999, factor(997)), (1000, factor(998)), (1001, factor(999))]);
     }
 
     #[test]

@@ -36,8 +36,20 @@ impl Certificates {
         Ok(Self { folder: folder.into(), current: Mutex::new((digest(&files), config)) })
     }
 
-    /// What connections from now on use. Files that are broken meanwhile are told in the log, and the last good ones stay.
-    pub fn current(&self) -> Arc<ServerConfig> {
+    /// What connections from now on use. Files that are broken meanwhile are told in the log, and the last good ones stay. They are
+    /// read on another thread: a volume may be slow, and others wait for control meanwhile.
+    pub async fn current(self: &Arc<Self>) -> Arc<ServerConfig> {
+        let this = self.clone();
+        match tokio::task::spawn_blocking(move || this.read_anew()).await {
+            Ok(config) => config,
+            Err(error) => {
+                tracing::warn!(%error, "the certificates cannot be read; the old ones stay");
+                self.current.lock().unwrap_or_else(|e| e.into_inner()).1.clone()
+            }
+        }
+    }
+
+    fn read_anew(&self) -> Arc<ServerConfig> {
         let mut current = self.current.lock().unwrap_or_else(|e| e.into_inner());
         match read(&self.folder) {
             Ok(files) if digest(&files) != current.0 => match config(&self.folder, &files) {
@@ -92,7 +104,7 @@ fn config(folder: &Path, [ca, certificate, key]: &[Vec<u8>; 3]) -> Result<Arc<Se
         .build()
         .map_err(|e| wrong(0, e.to_string()))?;
     let mut config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
+        .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(|e| wrong(1, e.to_string()))?
         .with_client_cert_verifier(verifier)
         .with_single_cert(chain, key)
@@ -101,15 +113,14 @@ fn config(folder: &Path, [ca, certificate, key]: &[Vec<u8>; 3]) -> Result<Arc<Se
     Ok(Arc::new(config))
 }
 
-/// Whether a client's certificate, whose chain is verified, is the operator's: by DNS name, else by common name.
+/// Whether a client's certificate, whose chain is verified, is the operator's: by a DNS name of it.
 pub fn is_operator(certificate: &CertificateDer<'_>) -> bool {
     let Ok((_, certificate)) = X509Certificate::from_der(certificate) else { return false };
-    let by_dns = certificate.subject_alternative_name().ok().flatten().is_some_and(|names| {
+    certificate.subject_alternative_name().ok().flatten().is_some_and(|names| {
         names
             .value
             .general_names
             .iter()
             .any(|name| matches!(name, GeneralName::DNSName(name) if *name == OPERATOR_NAME))
-    });
-    by_dns || certificate.subject().iter_common_name().any(|name| name.as_str() == Ok(OPERATOR_NAME))
+    })
 }

@@ -10,7 +10,7 @@ use std::{
         mpsc::{Receiver, Sender, TryRecvError, channel},
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use rtrb::{Consumer, RingBuffer};
@@ -27,6 +27,8 @@ use super::{
 const RING: usize = 1 << 17;
 /// How often the writer looks for records.
 const LOOK: Duration = Duration::from_millis(2);
+/// Records of the last so long are all that an engine that is killed, or a node that fails, can lose of a file.
+const FLUSH: Duration = Duration::from_secs(60);
 /// Records that are taken at once.
 const BATCH: usize = 4096;
 /// Records that wait for a slow watcher, in however many batches: each worker's are one by themselves.
@@ -81,7 +83,8 @@ impl Prepared {
             done: Flag::default(),
         });
         let theirs = Arc::clone(&shared);
-        let writer = Writer { rings: self.rings, file: self.file, shares, clock, shared: theirs };
+        let flushed = Instant::now();
+        let writer = Writer { rings: self.rings, file: self.file, flushed, shares, clock, shared: theirs };
         let started = thread::Builder::new().name("records".into()).spawn(move || writer.run());
         let refused = |error: io::Error| PrepareError {
             field: "stateful.records".into(),
@@ -205,6 +208,8 @@ struct Writer {
     rings: Vec<Consumer<Record>>,
     /// None if none was asked for, or it cannot be written.
     file: Option<RecordFile>,
+    /// When what had been written was last made readable.
+    flushed: Instant,
     shares: Vec<Arc<RunShare>>,
     clock: Clock,
     shared: Arc<Shared>,
@@ -220,6 +225,7 @@ impl Writer {
             for index in 0..self.rings.len() {
                 any |= self.take(index);
             }
+            self.flush();
             if any {
                 continue;
             }
@@ -271,18 +277,36 @@ impl Writer {
         }
     }
 
-    /// There is no file from now on.
+    /// Makes what has been written readable, from time to time.
+    fn flush(&mut self) {
+        if self.flushed.elapsed() < FLUSH {
+            return;
+        }
+        self.flushed = Instant::now();
+        if let Some(Err(error)) = self.file.as_mut().map(RecordFile::flush) {
+            self.fail(&error);
+        }
+    }
+
+    /// Nothing more is written from now on. What was can be read, up to the last whole group.
     fn fail(&mut self, error: &Error) {
-        tracing::error!("connections are no longer recorded: {error}");
-        *lock(&self.shared.problem) = Some(error.to_string());
-        self.shared.written.store(0, Relaxed);
+        let (mut problem, mut written) = (error.to_string(), 0);
+        if let Some((path, records)) = self.file.as_ref().map(RecordFile::readable).filter(|(_, records)| *records > 0)
+        {
+            written = records;
+            problem +=
+                &format!("; the first {records} records can be read: spate-engine records --file {}", path.display());
+        }
+        tracing::error!("connections are no longer recorded: {problem}");
+        *lock(&self.shared.problem) = Some(problem);
+        self.shared.written.store(written, Relaxed);
         self.file = None;
     }
 
     fn finish(mut self, closed: bool) {
         // A run that was removed before anything happened leaves nothing.
-        let file = self.file.take().filter(|file| closed || file.written() > 0);
-        if let Some(Err(error)) = file.map(RecordFile::finish) {
+        self.file = self.file.take().filter(|file| closed || file.written() > 0);
+        if let Some(Err(error)) = self.file.as_mut().map(RecordFile::finish) {
             self.fail(&error);
         }
         let mut watchers = lock(&self.shared.watchers);

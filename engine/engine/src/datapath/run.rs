@@ -201,14 +201,47 @@ impl Run {
     /// Changes streams (indices in `RunSpec::streams`) at an instant, or as soon as possible if it has passed (0: now).
     /// Returns the instant it takes effect; changes take effect in the order in which they are asked for.
     pub fn update(&self, streams: &[usize], change: Change, at_wall_ns: u64) -> Result<u64, RunError> {
+        self.update_all(None, &[(streams.to_vec(), change)], at_wall_ns)
+    }
+
+    /// Changes how flows of templates begin (indices in the scenario; none given: of all), and streams, at an instant as `update`
+    /// does. If any of it is refused, nothing changes.
+    pub fn update_all(
+        &self,
+        flows: Option<(Option<&[usize]>, FlowChange)>,
+        streams: &[(Vec<usize>, Change)],
+        at_wall_ns: u64,
+    ) -> Result<u64, RunError> {
         let mut control = self.control();
-        if let Some(&unknown) = streams.iter().find(|&&stream| stream >= control.streams.len()) {
+        let unknown = streams.iter().flat_map(|(some, _)| some).find(|&&stream| stream >= control.streams.len());
+        if let Some(&unknown) = unknown {
             return Err(RunError::UnknownStream(unknown));
         }
         self.refuse_ended(&control)?;
-        // All rates first: a refused change changes nothing.
-        let rates = streams.iter().map(|&s| control.streams[s].changed_rate(change)).collect::<Result<Vec<_>, _>>()?;
-        let wall = self.wall(&control);
+        let rate = |&stream: &usize, change: Change| control.streams[stream].changed_rate(change);
+        let rates = streams.iter().map(|(some, change)| some.iter().map(|stream| rate(stream, *change)).collect());
+        let rates = rates.collect::<Result<Vec<Vec<Rate>>, _>>()?;
+        let mut effective = 0;
+        if let Some((templates, change)) = flows {
+            effective = self.change_flows(&mut control, templates, change, at_wall_ns)?;
+        }
+        // Nothing refuses what is left.
+        for ((streams, change), rates) in streams.iter().zip(rates) {
+            effective = effective.max(self.change_streams(&mut control, streams, *change, rates, at_wall_ns));
+        }
+        Ok(effective)
+    }
+
+    /// Tells workers of streams' rates after a change.
+    fn change_streams(
+        &self,
+        control: &mut Control,
+        streams: &[usize],
+        change: Change,
+        rates: Vec<Rate>,
+        at_wall_ns: u64,
+    ) -> u64 {
+        let wall = self.wall(control);
         let at = self.instant(at_wall_ns, wall);
         let at_ns = control.clock.ahead(at).map_or(0, |ns| ns.max(0).cast_unsigned()).max(control.last_change_ns);
         control.last_change_ns = at_ns;
@@ -232,8 +265,7 @@ impl Run {
             let change = RateChange { at_ns, port, rates: rates.into() };
             self.workers.tell_all(|| Command::Change(self.slot, change.clone()));
         }
-        let effective = control.clock.mono_of(at_ns).unwrap_or(at).max(at);
-        Ok(wall.of(effective))
+        wall.of(control.clock.mono_of(at_ns).unwrap_or(at).max(at))
     }
 
     /// Stops transmission and the run's clock at an instant (0: now); returns it.
@@ -348,19 +380,23 @@ impl Run {
 
     /// From an instant on (0: now) flows of all templates begin at a fraction of the plan's rates; returns it.
     pub fn change_flow_rate(&self, factor: (u64, u64), at_wall_ns: u64) -> Result<u64, RunError> {
-        self.change_flows(None, FlowChange::Factor(factor), at_wall_ns)
+        self.update_all(Some((None, FlowChange::Factor(factor))), &[], at_wall_ns)
     }
 
     /// From an instant on (0: now) flows of templates (indices in the scenario) begin otherwise; returns it. Those that are open
     /// go on.
     pub fn update_templates(&self, templates: &[usize], change: FlowChange, at_wall_ns: u64) -> Result<u64, RunError> {
-        self.change_flows(Some(templates), change, at_wall_ns)
+        self.update_all(Some((Some(templates), change)), &[], at_wall_ns)
     }
 
-    fn change_flows(&self, templates: Option<&[usize]>, change: FlowChange, at_wall_ns: u64) -> Result<u64, RunError> {
-        let mut control = self.control();
-        self.refuse_ended(&control)?;
-        let wall = self.wall(&control);
+    fn change_flows(
+        &self,
+        control: &mut Control,
+        templates: Option<&[usize]>,
+        change: FlowChange,
+        at_wall_ns: u64,
+    ) -> Result<u64, RunError> {
+        let wall = self.wall(control);
         let at = self.instant(at_wall_ns, wall);
         let at_ns = control.clock.ahead(at).map_or(0, |ns| ns.max(0).cast_unsigned()).max(control.last_change_ns);
         self.templates.change_rates(templates, change, |worker, factor, row| {

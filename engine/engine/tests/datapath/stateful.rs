@@ -10,7 +10,8 @@ use std::{
 };
 
 use spate_engine::datapath::{
-    Datapath, FlowChange, OnLink, PollMode, PortDevice, RunSpec, RunState, StatefulSpec, TemplateCounters, Timing,
+    Change, Datapath, FlowChange, OnLink, PollMode, PortDevice, RunSpec, RunState, StatefulSpec, TemplateCounters,
+    Timing,
 };
 use spate_stateful::{
     Address, Client, Count, Instruction, Payload, Pool, PortLink, Program, Protocol, Scenario, Server, Template,
@@ -211,6 +212,23 @@ fn a_thousand_flows_over_ipv6_complete() {
     let over_v6 = |protocol| scenario(protocol, 1000, [v6(1, 1), v6(1, 0xff)], [v6(2, 1), v6(2, 0x20)]);
     a_thousand_flows_complete(1, PollMode::Busy, over_v6(Protocol::Tcp));
     a_thousand_flows_complete(2, PollMode::Busy, over_v6(Protocol::Udp));
+}
+
+#[test]
+fn a_change_that_is_refused_in_part_changes_nothing() {
+    let _turn = turn();
+    let datapath = loopback(1, PollMode::Busy);
+    let mut both = emulated(&datapath, 9, Some(600 * MS), over_v4(Protocol::Tcp, 1000));
+    both.streams = vec![stream(10, 0, Some(0), 60, pps(1000))];
+    let run = start(&datapath, both);
+    let stand = FlowChange::Factor((0, 1));
+    let finest = Change::Factor(u64::MAX, 1);
+    for streams in [vec![(vec![0], Change::Paused(true)), (vec![9], Change::Paused(true))], vec![(vec![0], finest)]] {
+        assert!(run.update_all(Some((None, stand)), &streams, 0).is_err(), "{streams:?}");
+    }
+    wait_for(&run, RunState::Complete, 10);
+    assert_eq!(run.counters()[0].measured.tx_packets, 600);
+    assert_all_complete(&run.template_counters(), 600);
 }
 
 #[test]

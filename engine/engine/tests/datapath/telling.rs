@@ -75,7 +75,7 @@ fn watch_stats_and_metrics_say_the_same() {
     let mut streams = vec![stream("alone".into(), "", 1, 50_000)];
     streams.extend((0..3).map(|i| stream(format!("all-{i}"), "all", 2 + i, 10_000)));
     let held = run(&engine, &plan(streams));
-    let page = metrics::scrape(&engine).unwrap();
+    let page = metrics::page(&engine).unwrap().text;
     let told = stats::read(&engine, &held, Grouping::ByGroup);
     let samples = samples(&page);
     let sample = |name: &str, labels: &str| {
@@ -162,7 +162,7 @@ fn twenty_thousand_streams_of_a_group_take_one_histogram_and_a_short_page() {
     let streams = (0..20_000).map(|i| stream(format!("all-{i}"), "all", i, 10)).collect();
     let held = run(&engine, &plan(streams));
     assert_eq!(held.run().histogram_bytes(), (2048 + 25 * 1024) * 8);
-    let page = metrics::scrape(&engine).unwrap();
+    let page = metrics::page(&engine).unwrap().text;
     assert!(page.len() < 40_000, "{} bytes", page.len());
     let told = stats::read(&engine, &held, Grouping::ByGroup).streams;
     assert_eq!(told.len(), 1);

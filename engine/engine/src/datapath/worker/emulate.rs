@@ -213,10 +213,11 @@ impl Emulated {
         // What has arrived here itself must be read in between.
         for _ in 0..HANDED {
             let Some((port, frame)) = handoff.take() else { return };
-            // Not among them: ICMP errors, and what comes to no flow any more.
-            let met = self.emulation.is_of_client(frame);
-            receive_at_home(&mut self.emulation, port, frame, now_ns);
-            handoff.note_met(met.into());
+            // Nobody else has the frame's flow.
+            self.emulation.set_shared(false);
+            let (_, of_client) = self.emulation.receive_handed(port, frame, now_ns);
+            self.emulation.set_shared(true);
+            handoff.note_met(of_client.into());
         }
     }
 

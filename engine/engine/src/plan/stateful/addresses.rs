@@ -68,7 +68,10 @@ fn multicast(at: &str, pool: &Pool, wrong: &mut Violations) -> Option<()> {
              purpose",
         );
     } else if pool.allow_multicast && !pool.is_of_groups() {
-        wrong.add(format!("{at}.allow_multicast"), "has addresses that are not multicast: use a pool of its own for them");
+        wrong.add(
+            format!("{at}.allow_multicast"),
+            "has addresses that are not multicast: use a pool of its own for them",
+        );
     } else if pool.allow_multicast && pool.tunnels.is_some() {
         wrong.add(format!("{at}.allow_multicast"), "clients in tunnels have addresses of hosts; leave it or gtpu out");
     } else {

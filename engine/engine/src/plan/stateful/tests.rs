@@ -399,7 +399,11 @@ fn what_is_wrong_is_named_with_its_remedy() {
         ),
         (|p| over_groups(p, false), "pools[1].allow_multicast", "has multicast addresses"),
         (|p| part(p).pools[0].last = vec![224, 0, 0, 1].into(), "pools[0].allow_multicast", "has multicast addresses"),
-        (|p| part(p).pools[0].allow_multicast = true, "pools[0].allow_multicast", "not multicast: use a pool of its own"),
+        (
+            |p| part(p).pools[0].allow_multicast = true,
+            "pools[0].allow_multicast",
+            "not multicast: use a pool of its own",
+        ),
         (
             |p| {
                 over_groups(p, true);

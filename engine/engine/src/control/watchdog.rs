@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Which workers hang? Those that have not passed their loop for some time, as in a call of a driver that does not return.
+use super::runs::Engine;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// How often workers are looked at.
+const LOOK: Duration = Duration::from_secs(1);
+/// A worker that has not passed its loop between so many looks hangs: 10 s. One that sleeps wakes at least every second.
+const LOOKS: u32 = 10;
+
+/// What is known of workers' heartbeats. Looks are counted, not the time between them: while the whole process stands (SIGSTOP, a
+/// suspended machine) there are none, and no worker is blamed for it.
+#[derive(Debug, Default)]
+pub struct Watchdog(Mutex<Vec<Seen>>);
+
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    heartbeat: u64,
+    /// Looks since it last changed.
+    looks: u32,
+}
+
+impl Watchdog {
+    /// Takes a look at the heartbeats of all workers, in order.
+    fn look(&self, heartbeats: impl Iterator<Item = u64>) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for (worker, heartbeat) in heartbeats.enumerate() {
+            match all.get_mut(worker) {
+                Some(seen) if seen.heartbeat == heartbeat => seen.looks = seen.looks.saturating_add(1),
+                Some(seen) => *seen = Seen { heartbeat, looks: 0 },
+                None => all.push(Seen { heartbeat, looks: 0 }),
+            }
+        }
+    }
+
+    /// What is wrong, in words; none if every worker passes its loop.
+    pub fn problem(&self) -> Option<String> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let hung = all.iter().enumerate().filter(|(_, seen)| seen.looks >= LOOKS);
+        let hung: Vec<_> = hung.map(|(worker, _)| worker.to_string()).collect();
+        (!hung.is_empty()).then(|| {
+            format!("worker {} has not passed its loop for {} s", hung.join(", "), LOOKS * LOOK.as_secs() as u32)
+        })
+    }
+}
+
+/// Looks at an engine's workers, for ever.
+pub async fn watch(engine: &Engine) {
+    let mut looks = tokio::time::interval(LOOK);
+    looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut hung = false;
+    loop {
+        looks.tick().await;
+        engine.watchdog().look(engine.heartbeats());
+        let problem = engine.watchdog().problem();
+        if let Some(problem) = problem.as_ref().filter(|_| !hung) {
+            tracing::error!("{problem}: the engine is neither ready nor alive");
+        }
+        hung = problem.is_some();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_hangs_whose_heartbeat_stands_for_ten_looks() {
+        let watchdog = Watchdog::default();
+        assert_eq!(watchdog.problem(), None, "nobody has looked");
+        for look in 0..=10 {
+            assert_eq!(watchdog.problem(), None, "look {look}");
+            watchdog.look([look, 7, 7].into_iter());
+        }
+        assert_eq!(watchdog.problem().unwrap(), "worker 1, 2 has not passed its loop for 10 s");
+        watchdog.look([11, 7, 8].into_iter());
+        assert_eq!(watchdog.problem().unwrap(), "worker 1 has not passed its loop for 10 s");
+        watchdog.look([11, 8, 8].into_iter());
+        assert_eq!(watchdog.problem(), None, "it goes on");
+    }
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+//! /metrics, /healthz and /readyz in plain HTTP, which anybody may ask for: answers cost the thread of control little, connections are
+//! few and short, and a page that nobody got counts for nothing.
+use super::{Page, page};
+use crate::control::runs::Engine;
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Mutex as Turn, Semaphore};
+
+const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// Connections at a time. Others wait to be accepted.
+const CONNECTIONS: usize = 32;
+/// A connection that has not asked for anything by then is closed.
+const ASKS_WITHIN: Duration = Duration::from_secs(5);
+/// A connection that has not taken its answer by then is closed.
+const ENDS_WITHIN: Duration = Duration::from_secs(30);
+/// Who asks within this time of another gets the same page.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// What answers are made of.
+struct Server {
+    engine: Arc<Engine>,
+    /// The last page and when it was begun. Held while one is encoded: there are never two under way.
+    last: Turn<Option<(Instant, Arc<Page>)>>,
+}
+
+/// Serves for ever.
+pub async fn serve(listener: TcpListener, engine: Arc<Engine>) {
+    let server = Arc::new(Server { engine, last: Turn::new(None) });
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    loop {
+        let Ok(place) = places.clone().acquire_owned().await else { return };
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::warn!(%error, "a scrape could not be accepted");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            }
+        };
+        let server = server.clone();
+        tokio::spawn(async move {
+            if tokio::time::timeout(ENDS_WITHIN, server.connection(stream)).await.is_err() {
+                tracing::debug!("a scrape's connection took too long");
+            }
+            drop(place);
+        });
+    }
+}
+
+impl Server {
+    /// Answers one request, and closes the connection: who keeps one would keep others out.
+    async fn connection(&self, stream: TcpStream) {
+        let given = Mutex::new(None);
+        let service = service_fn(|request: Request<Incoming>| {
+            let given = &given;
+            async move {
+                let (response, page) = self.answer(request.method(), request.uri().path()).await;
+                *given.lock().unwrap_or_else(PoisonError::into_inner) = page;
+                Ok::<_, Infallible>(response)
+            }
+        });
+        let connection = hyper::server::conn::http1::Builder::new()
+            .keep_alive(false)
+            .timer(TokioTimer::new())
+            .header_read_timeout(ASKS_WITHIN)
+            .serve_connection(TokioIo::new(stream), service);
+        if let Err(error) = connection.await {
+            tracing::debug!(%error, "a scrape's connection ended");
+            return;
+        }
+        // Its last byte was written.
+        if let Some(page) = given.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            page.note_scraped();
+        }
+    }
+
+    /// The answer, and the page if it is one.
+    async fn answer(&self, method: &Method, path: &str) -> (Response<Full<Bytes>>, Option<Arc<Page>>) {
+        if ![Method::GET, Method::HEAD].contains(method) {
+            return (respond(StatusCode::METHOD_NOT_ALLOWED, "text/plain", "GET only\n".into()), None);
+        }
+        match path {
+            "/metrics" => match self.page().await {
+                Ok(page) => {
+                    let text = page.text.clone();
+                    (respond(StatusCode::OK, CONTENT_TYPE, text), Some(page).filter(|_| method == Method::GET))
+                }
+                Err(error) => (respond(StatusCode::INTERNAL_SERVER_ERROR, "text/plain", error), None),
+            },
+            "/healthz" | "/readyz" => match self.engine.watchdog().problem() {
+                None => (respond(StatusCode::OK, "text/plain", "ok\n".into()), None),
+                Some(problem) => (respond(StatusCode::SERVICE_UNAVAILABLE, "text/plain", problem + "\n"), None),
+            },
+            _ => (
+                respond(StatusCode::NOT_FOUND, "text/plain", "there are /metrics, /healthz and /readyz\n".into()),
+                None,
+            ),
+        }
+    }
+
+    /// The last page, or a new one if that is no longer fresh.
+    async fn page(&self) -> Result<Arc<Page>, String> {
+        let mut last = self.last.lock().await;
+        if let Some((_, page)) = last.as_ref().filter(|(begun, _)| begun.elapsed() < FRESH) {
+            return Ok(page.clone());
+        }
+        let (begun, engine) = (Instant::now(), self.engine.clone());
+        let encoded = tokio::task::spawn_blocking(move || page(&engine)).await;
+        let page = Arc::new(encoded.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?);
+        *last = Some((begun, page.clone()));
+        Ok(page)
+    }
+}
+
+fn respond(status: StatusCode, content_type: &str, text: String) -> Response<Full<Bytes>> {
+    let response = Response::builder().status(status).header(hyper::header::CONTENT_TYPE, content_type);
+    response.body(Full::new(Bytes::from(text))).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;
