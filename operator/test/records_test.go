@@ -18,8 +18,8 @@ import (
 	"spate.dev/operator/internal/plan"
 )
 
-// recording brings up two engines that share a volume, which is the folder that is returned.
-func recording(t *testing.T) (ns, volume, folder string) {
+// recording brings up engines that share a volume, which is the folder that is returned.
+func recording(t *testing.T, engines int) (ns, volume, folder string) {
 	t.Helper()
 	needsEngine(t)
 	volume = "records-" + strings.TrimPrefix(filepath.Base(cluster.dir), "spate-test-") // of this process, whose tests take turns
@@ -32,7 +32,7 @@ func recording(t *testing.T) (ns, volume, folder string) {
 		for parent := plan.VolumesDir; os.Remove(parent) == nil; parent = filepath.Dir(parent) { // those that are empty now
 		}
 	})
-	ns = ready(t, "  replicas: 2\n  volumes: [{name: "+volume+", persistentVolumeClaim: {name: records}, writable: true}]\n")
+	ns = ready(t, fmt.Sprintf("  replicas: %d\n  volumes: [{name: %s, persistentVolumeClaim: {name: records}, writable: true}]\n", engines, volume))
 	mustApply(t, ns, loopbackTemplate)
 	return ns, volume, folder
 }
@@ -46,7 +46,7 @@ func ended(r *spatev1.TrafficRun) error {
 }
 
 func TestAResultTellsWhatHasBecomeOfRecords(t *testing.T) {
-	ns, volume, _ := recording(t)
+	ns, volume, _ := recording(t, 2)
 	mustApply(t, ns, greetingProfile("recorded", `  warmup: 500ms
   duration: 1s
   records: {volume: `+volume+`, mostRecords: 120}
@@ -94,7 +94,7 @@ func TestRecordsTakeNoVolume(t *testing.T) {
 }
 
 func TestARunWhoseRecordsCannotBeWrittenIsValidAndSaysSo(t *testing.T) {
-	ns, volume, folder := recording(t)
+	ns, volume, folder := recording(t, 2)
 	mustApply(t, ns, greetingProfile("unrecorded", `  duration: 3s
   records: {volume: `+volume+`}
   thresholds: [{name: none-failed, expression: result.flows.failed == 0}]

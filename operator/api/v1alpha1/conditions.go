@@ -72,6 +72,9 @@ const (
 	ReasonAdmissionFailed = "AdmissionFailed"
 	// ReasonEngineUnreachable: an engine pod runs and its engine does not answer.
 	ReasonEngineUnreachable = "EngineUnreachable"
+	// ReasonEngineHangs: a worker of an engine has not passed its loop for 10 s, as when a driver's call does not return; its liveness
+	// probe fails, the kubelet ends it within a minute, and its pod is replaced.
+	ReasonEngineHangs = "EngineHangs"
 	// ReasonOrphanedRun: an engine still executes a run that has ended or does not exist any more (it could not be reached to be stopped);
 	// it is being stopped, and the generator takes no other run until that is done.
 	ReasonOrphanedRun = "OrphanedRun"
@@ -159,7 +162,8 @@ const (
 	ReasonRecordsLiveOnly = "RecordsLiveOnly"
 	// ReasonRecordsDropped: records were lost because an engine was behind in taking them; the message says how many.
 	ReasonRecordsDropped = "RecordsDropped"
-	// ReasonRecordsNotWritten: a file could not be written; the message has the problem. All records of its pod are lost.
+	// ReasonRecordsNotWritten: a file could not be completed; the message has the problem, and how many records of its pod can be read
+	// nevertheless.
 	ReasonRecordsNotWritten = "RecordsNotWritten"
 )
 

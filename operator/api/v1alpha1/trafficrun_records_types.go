@@ -51,7 +51,8 @@ type PodRecords struct {
 
 	RecordCounters `json:",inline"`
 
-	// problem for which the file could not be written: there is none, and all records of the engine are lost.
+	// problem for which the file could not be completed: it ends in .partial then, with the records that `written` counts; all others of the
+	// engine are lost.
 	// +optional
 	Problem string `json:"problem,omitempty"`
 }

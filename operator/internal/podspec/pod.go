@@ -116,8 +116,10 @@ func (t Template) container(index int) corev1.Container {
 		SecurityContext:          t.securityContext(),
 		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 		// The metrics listener comes up when the ports are open; a dead control thread fails to answer.
-		StartupProbe:  probe(1, 120),
-		LivenessProbe: probe(10, 6),
+		// A worker that hangs fails the two others: the pod is not ready within 10 s, and is ended within a minute.
+		StartupProbe:   probe("/healthz", 1, 120),
+		ReadinessProbe: probe("/readyz", 5, 2),
+		LivenessProbe:  probe("/healthz", 10, 6),
 		VolumeMounts:  t.mounts(),
 	}
 }
@@ -148,9 +150,9 @@ func (t Template) mounts() []corev1.VolumeMount {
 // captures is the name in the pod of a volume with captures, which has less room than the volume's own.
 func captures(index int) string { return "captures-" + strconv.Itoa(index) }
 
-func probe(period, failures int32) *corev1.Probe {
+func probe(path string, period, failures int32) *corev1.Probe {
 	return &corev1.Probe{
-		ProbeHandler:     corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz", Port: intstr.FromString(PortMetrics)}},
+		ProbeHandler:     corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromString(PortMetrics)}},
 		PeriodSeconds:    period,
 		FailureThreshold: failures,
 		TimeoutSeconds:   3,

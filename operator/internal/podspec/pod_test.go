@@ -336,3 +336,12 @@ func TestDigestTellsWhetherPodsMustBeReplaced(t *testing.T) {
 		t.Error("an image does not replace pods")
 	}
 }
+
+func TestAHungWorkerFailsReadinessAndLiveness(t *testing.T) {
+	c := Template{Generator: generator()}.Pod(0, 0).Spec.Containers[0]
+	for probe, want := range map[*corev1.Probe]string{c.StartupProbe: "/healthz", c.ReadinessProbe: "/readyz", c.LivenessProbe: "/healthz"} {
+		if probe == nil || probe.HTTPGet == nil || probe.HTTPGet.Path != want {
+			t.Errorf("%+v, want GET %s", probe, want)
+		}
+	}
+}

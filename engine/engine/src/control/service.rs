@@ -70,6 +70,7 @@ impl engine_server::Engine for Service {
             time_source: self.engine.time_source(),
             hugepage_bytes: self.hugepage_bytes,
             dpdk_version: crate::datapath::Datapath::dpdk_version(),
+            problem: self.engine.watchdog().problem().unwrap_or_default(),
         }))
     }
 

@@ -8,14 +8,16 @@ use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Mutex as Turn, Semaphore};
+use tokio::sync::Mutex as Turn;
+use tokio::task::AbortHandle;
 
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-/// Connections at a time. Others wait to be accepted.
+/// Connections at a time. A further one closes the oldest, so that who holds many open keeps out neither a probe nor a scrape.
 const CONNECTIONS: usize = 32;
 /// A connection that has not asked for anything by then is closed.
 const ASKS_WITHIN: Duration = Duration::from_secs(5);
@@ -23,6 +25,15 @@ const ASKS_WITHIN: Duration = Duration::from_secs(5);
 const ENDS_WITHIN: Duration = Duration::from_secs(30);
 /// Who asks within this time of another gets the same page.
 const FRESH: Duration = Duration::from_secs(1);
+
+/// A connection, which is closed if this is dropped.
+struct Connection(AbortHandle);
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
 
 /// What answers are made of.
 struct Server {
@@ -34,9 +45,8 @@ struct Server {
 /// Serves for ever.
 pub async fn serve(listener: TcpListener, engine: Arc<Engine>) {
     let server = Arc::new(Server { engine, last: Turn::new(None) });
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let mut open: VecDeque<Connection> = VecDeque::new();
     loop {
-        let Ok(place) = places.clone().acquire_owned().await else { return };
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
@@ -46,12 +56,16 @@ pub async fn serve(listener: TcpListener, engine: Arc<Engine>) {
             }
         };
         let server = server.clone();
-        tokio::spawn(async move {
+        let connection = tokio::spawn(async move {
             if tokio::time::timeout(ENDS_WITHIN, server.connection(stream)).await.is_err() {
                 tracing::debug!("a scrape's connection took too long");
             }
-            drop(place);
         });
+        open.retain(|Connection(connection)| !connection.is_finished());
+        if open.len() == CONNECTIONS {
+            open.pop_front();
+        }
+        open.push_back(Connection(connection.abort_handle()));
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use spate_engine::datapath::{
     Allowed, Blueprint, Datapath, Measure, PollMode, PortCounters, PortDevice, Reflector, RunState, StreamReceive,
-    StreamSpec, Swap, Template,
+    StreamSpec, Swap, Template, Transmit,
 };
 
 use crate::{
@@ -126,7 +126,7 @@ fn inside_reflectors() {
         let mut sending = spec(
             tag,
             0,
-            Some(500 * MS),
+            Some(900 * MS),
             vec![
                 udp_between(1, (0, Some(0)), 5000, [west, east], true),
                 stream(2, 1, Some(0), 300, pps(1000)),
@@ -136,6 +136,10 @@ fn inside_reflectors() {
                 stream(6, 0, None, 60, pps(400)),
             ],
         );
+        // What arrives after the sending phase is not reflected: all are sent well before its end.
+        for (stream, packets) in sending.streams.iter_mut().zip([2500, 500, 50, 100, 500, 200]) {
+            stream.timing.transmit = Transmit::Bursts { packets, count: Some(1), gap_ns: 0 };
+        }
         sending.measure.reflectors = vec![Reflector { any_mac, ..reflector(1, swap) }];
         let run = start(&datapath, sending);
         wait_for(&run, RunState::Complete, 5);

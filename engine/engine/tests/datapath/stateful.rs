@@ -222,7 +222,7 @@ fn a_change_that_is_refused_in_part_changes_nothing() {
     both.streams = vec![stream(10, 0, Some(0), 60, pps(1000))];
     let run = start(&datapath, both);
     let stand = FlowChange::Factor((0, 1));
-    let finest = Change::Factor(u64::MAX, 1);
+    let finest = Change::Factor(1, u64::MAX);
     for streams in [vec![(vec![0], Change::Paused(true)), (vec![9], Change::Paused(true))], vec![(vec![0], finest)]] {
         assert!(run.update_all(Some((None, stand)), &streams, 0).is_err(), "{streams:?}");
     }

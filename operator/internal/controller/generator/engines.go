@@ -60,6 +60,9 @@ func judge(pod *corev1.Pod, a answer) *trouble {
 			"pod %s: engine %s speaks contract 1.%d, the operator 1.%d; they may differ by one: use an engine image of the operator's release",
 			pod.Name, a.info.Version, a.info.ContractMinor, engine.ContractMinor)}
 	}
+	if a.info.Problem != "" {
+		return &trouble{spatev1.ReasonEngineHangs, fmt.Sprintf("pod %s: %s; the kubelet ends the engine, then its pod is replaced", pod.Name, a.info.Problem)}
+	}
 	for _, port := range a.info.Ports {
 		if !port.LinkUp {
 			return &trouble{spatev1.ReasonPortDown, fmt.Sprintf("pod %s: port %s (%s) has no link", pod.Name, port.Name, port.Device)}

@@ -111,7 +111,7 @@ func TestADrainThatTimedOutMakesTheRunInvalid(t *testing.T) {
 	run.Spec.Timing.Duration = "1s"
 	run.Spec.GeneratorTolerance = spatev1.GeneratorTolerance{Late: "0", TxDropped: "0", RxMissed: "0"}
 	s := &scope{r: &Reconciler{Memory: &snapshot.Memory{}}, run: run}
-	s.finish(stats, &snapshot.Facts{})
+	must(t, s.finish(t.Context(), stats, &snapshot.Facts{}))
 	s.conditions()
 	if v := run.Status.Verdict; v.Outcome != spatev1.VerdictInvalid || len(v.Reasons) != 2 {
 		t.Errorf("%+v", v)

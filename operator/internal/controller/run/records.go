@@ -59,7 +59,7 @@ func lostRecords(all *spatev1.RecordsResult) (reason, message string) {
 		switch {
 		case pod.Problem != "":
 			reason = spatev1.ReasonRecordsNotWritten
-			lost = append(lost, fmt.Sprintf("pod %s: %s is not written: %s", pod.Pod, pod.File, pod.Problem))
+			lost = append(lost, fmt.Sprintf("pod %s: %s is not complete: %s", pod.Pod, pod.File, pod.Problem))
 		case pod.Dropped > 0:
 			if reason == "" {
 				reason = spatev1.ReasonRecordsDropped

@@ -77,7 +77,7 @@ func TestRecordsThatAreLostAreNamedAndChangeNoVerdict(t *testing.T) {
 		"not written": {
 			recording(4, file("r-0.parquet", 100, 0, ""), file("r-1.parquet", 0, 0, full)),
 			metav1.ConditionFalse, spatev1.ReasonRecordsNotWritten,
-			"connection records are lost: pod g-0: 8 of results/r-0.parquet were dropped, the engine was behind in taking them; pod g-1: results/r-1.parquet is not written: " + full, "Warning",
+			"connection records are lost: pod g-0: 8 of results/r-0.parquet were dropped, the engine was behind in taking them; pod g-1: results/r-1.parquet is not complete: " + full, "Warning",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

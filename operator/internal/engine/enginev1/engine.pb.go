@@ -308,6 +308,8 @@ type GetInfoResponse struct {
 	TimeSource    string `protobuf:"bytes,9,opt,name=time_source,json=timeSource,proto3" json:"time_source,omitempty"`
 	HugepageBytes uint64 `protobuf:"varint,10,opt,name=hugepage_bytes,json=hugepageBytes,proto3" json:"hugepage_bytes,omitempty"`
 	DpdkVersion   string `protobuf:"bytes,11,opt,name=dpdk_version,json=dpdkVersion,proto3" json:"dpdk_version,omitempty"`
+	// Why the engine cannot work: workers that hang. Empty: nothing.
+	Problem       string `protobuf:"bytes,12,opt,name=problem,proto3" json:"problem,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -415,6 +417,13 @@ func (x *GetInfoResponse) GetHugepageBytes() uint64 {
 func (x *GetInfoResponse) GetDpdkVersion() string {
 	if x != nil {
 		return x.DpdkVersion
+	}
+	return ""
+}
+
+func (x *GetInfoResponse) GetProblem() string {
+	if x != nil {
+		return x.Problem
 	}
 	return ""
 }
@@ -644,8 +653,11 @@ type RunInfo struct {
 	// Set when the run has ended: identities of its counters (docs/reference/counters.md) that do not hold, in words. Nothing
 	// the run counted can be trusted then.
 	Contradictions []string `protobuf:"bytes,7,rep,name=contradictions,proto3" json:"contradictions,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Set when the run was closed 5 s after its drain although workers had not read all that had arrived (or did not answer): which
+	// workers. Packets may be missing in the counters then.
+	DrainTimedOut string `protobuf:"bytes,8,opt,name=drain_timed_out,json=drainTimedOut,proto3" json:"drain_timed_out,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RunInfo) Reset() {
@@ -725,6 +737,13 @@ func (x *RunInfo) GetContradictions() []string {
 		return x.Contradictions
 	}
 	return nil
+}
+
+func (x *RunInfo) GetDrainTimedOut() string {
+	if x != nil {
+		return x.DrainTimedOut
+	}
+	return ""
 }
 
 type PrepareRequest struct {
@@ -3876,7 +3895,7 @@ var File_spate_engine_v1_engine_proto protoreflect.FileDescriptor
 const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\n" +
 	"\x1cspate/engine/v1/engine.proto\x12\x0fspate.engine.v1\x1a\x1aspate/engine/v1/rate.proto\"\x10\n" +
-	"\x0eGetInfoRequest\"\x9f\x03\n" +
+	"\x0eGetInfoRequest\"\xb9\x03\n" +
 	"\x0fGetInfoResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12%\n" +
 	"\x0econtract_minor\x18\x02 \x01(\rR\rcontractMinor\x12/\n" +
@@ -3890,7 +3909,8 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"timeSource\x12%\n" +
 	"\x0ehugepage_bytes\x18\n" +
 	" \x01(\x04R\rhugepageBytes\x12!\n" +
-	"\fdpdk_version\x18\v \x01(\tR\vdpdkVersion\"\x9f\x03\n" +
+	"\fdpdk_version\x18\v \x01(\tR\vdpdkVersion\x12\x18\n" +
+	"\aproblem\x18\f \x01(\tR\aproblem\"\x9f\x03\n" +
 	"\bPortInfo\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12-\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x19.spate.engine.v1.PortKindR\x04kind\x12\x16\n" +
@@ -3911,7 +3931,7 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\tNeighbour\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x10\n" +
 	"\x03mac\x18\x02 \x01(\tR\x03mac\x12\x18\n" +
-	"\aproblem\x18\x03 \x01(\tR\aproblem\"\x96\x02\n" +
+	"\aproblem\x18\x03 \x01(\tR\aproblem\"\xbe\x02\n" +
 	"\aRunInfo\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12/\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x19.spate.engine.v1.RunStateR\x05state\x12\x1f\n" +
@@ -3922,7 +3942,8 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"end_reason\x18\x05 \x01(\tR\tendReason\x127\n" +
 	"\vrate_factor\x18\x06 \x01(\v2\x16.spate.engine.v1.RatioR\n" +
 	"rateFactor\x12&\n" +
-	"\x0econtradictions\x18\a \x03(\tR\x0econtradictions\"j\n" +
+	"\x0econtradictions\x18\a \x03(\tR\x0econtradictions\x12&\n" +
+	"\x0fdrain_timed_out\x18\b \x01(\tR\rdrainTimedOut\"j\n" +
 	"\x0ePrepareRequest\x128\n" +
 	"\x06header\x18\x01 \x01(\v2\x1e.spate.engine.v1.PrepareHeaderH\x00R\x06header\x12\x16\n" +
 	"\x05chunk\x18\x02 \x01(\fH\x00R\x05chunkB\x06\n" +

@@ -862,9 +862,13 @@ type Pool struct {
 	// Client pools: the source port of client n's first flow; the next flow takes the next port.
 	SourcePorts *SourcePorts `protobuf:"bytes,7,opt,name=source_ports,json=sourcePorts,proto3" json:"source_ports,omitempty"`
 	// Client pools: each client's packets pass through a tunnel of its own. Absent: they pass as they are.
-	Gtpu          *Gtpu `protobuf:"bytes,8,opt,name=gtpu,proto3" json:"gtpu,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Gtpu *Gtpu `protobuf:"bytes,8,opt,name=gtpu,proto3" json:"gtpu,omitempty"`
+	// All addresses are multicast (224.0.0.0/4, ff00::/8), which is refused otherwise. Frames to one go to the MAC of its group
+	// (01:00:5e, 33:33). Frames from one have an individual MAC: such packets are a protocol violation (RFC 1122 section 3.2.1.3,
+	// RFC 4291 section 2.7), sent on purpose. Ports of the templates that take the pool accept frames to and from groups.
+	AllowMulticast bool `protobuf:"varint,9,opt,name=allow_multicast,json=allowMulticast,proto3" json:"allow_multicast,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Pool) Reset() {
@@ -951,6 +955,13 @@ func (x *Pool) GetGtpu() *Gtpu {
 		return x.Gtpu
 	}
 	return nil
+}
+
+func (x *Pool) GetAllowMulticast() bool {
+	if x != nil {
+		return x.AllowMulticast
+	}
+	return false
 }
 
 // Tunnels of GTP-U (3GPP TS 29.281) between gNBs, which the clients' port stands for, and a UPF: one for each client of a pool,
@@ -2814,7 +2825,7 @@ const file_spate_engine_v1_stateful_proto_rawDesc = "" +
 	"\x0ePayloadCounter\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\x04R\x05first\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\x04R\x04step\x12\x14\n" +
-	"\x05width\x18\x03 \x01(\rR\x05width\"\x93\x02\n" +
+	"\x05width\x18\x03 \x01(\rR\x05width\"\xbc\x02\n" +
 	"\x04Pool\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05first\x18\x02 \x01(\fR\x05first\x12\x12\n" +
@@ -2823,7 +2834,8 @@ const file_spate_engine_v1_stateful_proto_rawDesc = "" +
 	"\x04seed\x18\x05 \x01(\x04R\x04seed\x12\x1b\n" +
 	"\tfirst_mac\x18\x06 \x01(\fR\bfirstMac\x12?\n" +
 	"\fsource_ports\x18\a \x01(\v2\x1c.spate.engine.v1.SourcePortsR\vsourcePorts\x12)\n" +
-	"\x04gtpu\x18\b \x01(\v2\x15.spate.engine.v1.GtpuR\x04gtpu\"\xe2\x01\n" +
+	"\x04gtpu\x18\b \x01(\v2\x15.spate.engine.v1.GtpuR\x04gtpu\x12'\n" +
+	"\x0fallow_multicast\x18\t \x01(\bR\x0eallowMulticast\"\xe2\x01\n" +
 	"\x04Gtpu\x12\x14\n" +
 	"\x05local\x18\x01 \x01(\fR\x05local\x12\x1f\n" +
 	"\vlocal_count\x18\x02 \x01(\rR\n" +

@@ -38,7 +38,7 @@ async fn a_run_has_been_scraped_when_its_final_page_was_written_and_not_before()
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     // More than sockets hold.
-    let long = Page { text: "x".repeat(64 << 20), ended: vec![Arc::downgrade(&run)] };
+    let long = Page { text: "~".repeat(64 << 20), ended: vec![Arc::downgrade(&run)] };
     let (listener, address) = listening().await;
     let server =
         Server { engine: engine.clone(), last: Turn::new(Some((Instant::now() + FRESH * 60, Arc::new(long)))) };
@@ -55,7 +55,7 @@ async fn a_run_has_been_scraped_when_its_final_page_was_written_and_not_before()
         drop(leaves);
         assert!(answer_to(address, "GET /readyz").await.ends_with("\r\n\r\nok\n"));
         assert!(!engine.final_counters_scraped(), "it has a part only");
-        assert_eq!(answer_to(address, "GET /metrics").await.matches('x').count(), 64 << 20);
+        assert_eq!(answer_to(address, "GET /metrics").await.matches('~').count(), 64 << 20);
     };
     tokio::join!(serving, asking);
     assert!(engine.final_counters_scraped());
@@ -81,7 +81,7 @@ async fn who_asks_at_once_gets_the_same_page_and_who_asks_later_a_new_one() {
 }
 
 #[tokio::test]
-async fn connections_are_bounded_and_those_that_ask_nothing_are_closed() {
+async fn who_holds_all_connections_keeps_nobody_out_and_loses_them() {
     let (listener, address) = listening().await;
     let served = tokio::spawn(serve(listener, Arc::new(tests::engine())));
     let mut silent = Vec::new();
@@ -89,10 +89,12 @@ async fn connections_are_bounded_and_those_that_ask_nothing_are_closed() {
         silent.push(TcpStream::connect(address).await.unwrap());
     }
     let since = Instant::now();
-    let asks = answer_to(address, "GET /healthz");
-    assert!(asks.await.ends_with("ok\n"));
+    assert!(answer_to(address, "GET /healthz").await.ends_with("ok\n"));
+    assert_eq!(silent[0].read(&mut [0]).await.unwrap_or(0), 0, "the oldest gives way");
+    assert!(since.elapsed() < ASKS_WITHIN - FRESH, "they took {:?}", since.elapsed());
+    assert_eq!(silent[CONNECTIONS - 1].read(&mut [0]).await.unwrap_or(0), 0, "it asked for nothing");
     let waited = since.elapsed();
-    assert!((ASKS_WITHIN - FRESH..ASKS_WITHIN + 2 * FRESH).contains(&waited), "it waited {waited:?}");
+    assert!((ASKS_WITHIN - FRESH..ASKS_WITHIN + 2 * FRESH).contains(&waited), "it was kept for {waited:?}");
     served.abort();
     let _ = served.await;
 }

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package generator
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/engine"
+	"spate.dev/operator/internal/engine/enginev1"
+)
+
+func TestAnEngineWhoseWorkerHangsIsNotReady(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "g-0"}}
+	info := &enginev1.GetInfoResponse{ContractMinor: engine.ContractMinor}
+	if wrong := judge(pod, answer{info: info}); wrong != nil {
+		t.Fatalf("%+v", wrong)
+	}
+	info.Problem = "worker 1 has not passed its loop for 10 s"
+	wrong := judge(pod, answer{info: info})
+	if wrong == nil || wrong.reason != spatev1.ReasonEngineHangs || !strings.HasPrefix(wrong.message, "pod g-0: worker 1 has not passed its loop for 10 s") {
+		t.Errorf("%+v", wrong)
+	}
+}
