@@ -181,6 +181,72 @@ func TestDrillUninstallInTheDocumentedOrder(t *testing.T) {
 	d.Kept("the API (crds.keep), and streams and templates in it")
 }
 
+// mirrors reflects on both ports of a pod what the other sends, through a bridge of the node.
+const mirrors = `
+apiVersion: k8s.cni.cncf.io/v1
+kind: NetworkAttachmentDefinition
+metadata: {name: facing}
+spec:
+  config: '{"cniVersion": "1.0.0", "type": "bridge", "bridge": "facing0"}'
+---
+apiVersion: spate.dev/v1alpha1
+kind: TrafficGenerator
+metadata: {name: mirrors}
+spec:
+  cpuPolicy: Shared
+  hugepages: {pageSize: None, memory: 64Mi}
+  ports:
+  - {name: east, mac: "02:00:00:00:ea:57", attachment: {network: {name: facing}}}
+  - {name: west, mac: "02:00:00:00:3e:57", attachment: {network: {name: facing}}}
+---
+apiVersion: spate.dev/v1alpha1
+kind: TrafficProfile
+metadata: {name: mirrors}
+spec:
+  generatorRef: {name: mirrors}
+  duration: 10s
+  reflect: [{port: east, swap: Addresses}, {port: west, swap: Addresses}]
+  traffic:
+  - name: ball
+    transmitPort: east
+    stream:
+      packet:
+        headers:
+        - ethernet: {destination: "02:00:00:00:3e:57"}
+        - ipv4: {source: 198.18.0.1, destination: 198.19.0.1, ttl: 64}
+        - udp: {sourcePort: 1000, destinationPort: 2000}
+        size: 128
+      transmit: {burst: {packets: 100, rate: 1kpps}}
+`
+
+// What a kernel sends of itself on a new interface (neighbour discovery, group membership) is a few frames.
+func TestDrillReflectLoop(t *testing.T) {
+	const packets, hops, ofKernels = 100, 64, 60
+	d := drill.New(t, "reflect loop: two reflectors face each other", 2*time.Minute)
+	ns := namespace(t)
+	mustApply(t, ns, mirrors)
+	g, p := generatorNamed(ns, "mirrors"), profileNamed(ns, "mirrors")
+	condition(t, 60*time.Second, g, spate.ConditionReady, metav1.ConditionTrue)
+	if ports := g.Status.Pods[0].Ports; len(ports) != 2 || ports[0].MAC != "02:00:00:00:ea:57" || ports[1].MAC != "02:00:00:00:3e:57" {
+		t.Errorf("%+v", ports)
+	}
+	phase(t, 30*time.Second, p, spate.ProfileRunning)
+	d.Strike()
+	r := currentRun(t, p)
+	until(t, 20*time.Second, "each packet has reached the end of its TTL", func(ctx context.Context) (bool, string) {
+		err := get(ctx, r)
+		return err == nil && r.Status.Result != nil && r.Status.Result.NotReflected >= packets, fmt.Sprintf("%v %+v", err, r.Status.Result)
+	})
+	d.Detected(10 * time.Second)
+	r = complete(t, 30*time.Second, p)
+	result := r.Status.Result
+	if r.Status.Verdict.Outcome != spate.VerdictPassed || result.Tx != packets || result.Foreign < packets*hops || result.Foreign > packets*hops+ofKernels || result.NotReflected > packets+ofKernels {
+		t.Errorf("%+v %+v: want each packet to arrive %d times", r.Status.Verdict, result, hops)
+	}
+	d.ReportsText(fmt.Sprintf("result.notReflected: %d packets, at the end of their TTL of %d", result.NotReflected, hops))
+	d.Kept("the link: no packet stays on it; the whole result: %d packets sent, %d arrivals", result.Tx, result.Foreign)
+}
+
 func kubectl(t *testing.T, args ...string) string {
 	t.Helper()
 	return run(t, "kubectl", args...)

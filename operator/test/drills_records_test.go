@@ -24,7 +24,7 @@ import (
 func TestDrillDiskFullInMidRecords(t *testing.T) {
 	d := newDrill(t, "disk full in mid-records", 3*time.Minute)
 	ns, volume, folder := recording(t, 1)
-	must(t, syscall.Mount("tmpfs", folder, "tmpfs", 0, "size=5m"))
+	must(t, syscall.Mount("tmpfs", folder, "tmpfs", 0, "size=14m"))
 	t.Cleanup(func() { must(t, syscall.Unmount(folder, syscall.MNT_DETACH)) })
 	mustApply(t, ns, strings.Replace(loopbackTemplate, "100cps", "20kcps", 1))
 	mustApply(t, ns, greetingProfile("filling", `  duration: 12s
@@ -34,14 +34,16 @@ func TestDrillDiskFullInMidRecords(t *testing.T) {
 	p := profileNamed(ns, "filling")
 	phase(t, runLimit, p, spatev1.ProfileRunning)
 	d.Strike()
+	full := runOf(t, p)
+	expect(t, 10*time.Second, full, spatev1.ConditionRecorded, metav1.ConditionFalse, spatev1.ReasonRecordsNotWritten, "No space left on device", "records can be read")
+	d.Detected(10 * time.Second)
+	d.Reports("TrafficRun", meta.FindStatusCondition(full.Status.Conditions, spatev1.ConditionRecorded))
 	r := complete(t, runLimit, p)
 	must(t, ended(r))
-	d.Detected(20 * time.Second)
 	if r.Status.Verdict.Outcome != spatev1.VerdictPassed {
 		t.Errorf("the run is as valid as without records: %+v", r.Status.Verdict)
 	}
-	expect(t, answerLimit, p, spatev1.ConditionRecorded, metav1.ConditionFalse, spatev1.ReasonRecordsNotWritten, "No space left on device", "records can be read")
-	d.Reports("TrafficProfile", meta.FindStatusCondition(p.Status.Conditions, spatev1.ConditionRecorded))
+	expect(t, answerLimit, p, spatev1.ConditionRecorded, metav1.ConditionFalse, spatev1.ReasonRecordsNotWritten, "No space left on device")
 
 	partials, err := filepath.Glob(filepath.Join(folder, "*.partial"))
 	if err != nil || len(partials) != 1 {

@@ -2,7 +2,7 @@
 
 package test
 
-// This file answers: does anything send on, after a partition, without anybody who follows the run, between reflectors, or past a drain?
+// This file answers: does anything send on, after a partition, without an operator that follows the run, or past a drain?
 
 import (
 	"fmt"
@@ -83,39 +83,6 @@ func TestDrillLeaseWhileGetInfoGoesOn(t *testing.T) {
 	d.ReportsText(fmt.Sprintf("the engine stops the run, although asked for its state %d times", asked))
 	restartOperator(t)
 	partial(t, d, invalid(t, d, runLimit, p, spatev1.ReasonIncomplete, "no call named the run for the time of its lease"))
-}
-
-// What it sends back arrives at the same port, which sends it back again.
-func TestDrillReflectLoop(t *testing.T) {
-	d := newDrill(t, "a port reflects what it has reflected itself", 2*time.Minute)
-	ns := ready(t, "")
-	strays := strings.NewReplacer("name: small", "name: strays", "{continuous: {rate: 1kpps}}", "{burst: {packets: 100, rate: 1kpps}}", "{flow: true}", "{}").Replace(loopbackStream)
-	mustApply(t, ns, strays+`---
-apiVersion: spate.dev/v1alpha1
-kind: TrafficProfile
-metadata: {name: mirrors}
-spec:
-  generatorRef: {name: loop}
-  traffic: [{name: strays, streamRef: {name: strays}, transmitPort: loop}]
-  reflect: [{port: loop, swap: Addresses}]
-  duration: 4s
-`+tolerant)
-	p := profileNamed(ns, "mirrors")
-	phase(t, runLimit, p, spatev1.ProfileRunning)
-	d.Strike()
-	r := runOf(t, p)
-	until(t, 10*time.Second, "every packet has been sent back for the last time", func() (bool, string) {
-		err := get(r)
-		return err == nil && r.Status.Result != nil && r.Status.Result.NotReflected == 100, fmt.Sprintf("%v %+v", err, r.Status.Result)
-	})
-	d.Detected(5 * time.Second)
-	r = complete(t, runLimit, p)
-	res := r.Status.Result
-	if r.Status.Verdict.Outcome != spatev1.VerdictPassed || res.Tx != 100 || res.NotReflected != 100 {
-		t.Errorf("%+v %+v", r.Status.Verdict, res)
-	}
-	d.ReportsText("result.notReflected: 100 of 100 packets, at the end of their TTL")
-	d.Kept("the link: no packet stays; the whole result: %d sent, %d arrivals", res.Tx, res.Foreign)
 }
 
 // Another run's packets always wait to be read, before and after the drain.

@@ -120,7 +120,7 @@ func (t Template) container(index int) corev1.Container {
 		StartupProbe:   probe("/healthz", 1, 120),
 		ReadinessProbe: probe("/readyz", 5, 2),
 		LivenessProbe:  probe("/healthz", 10, 6),
-		VolumeMounts:  t.mounts(),
+		VolumeMounts:   t.mounts(),
 	}
 }
 

@@ -291,7 +291,8 @@ impl Writer {
     /// Nothing more is written from now on. What was can be read, up to the last whole group.
     fn fail(&mut self, error: &Error) {
         let (mut problem, mut written) = (error.to_string(), 0);
-        if let Some((path, records)) = self.file.as_ref().map(RecordFile::readable).filter(|(_, records)| *records > 0)
+        if let Some((path, records)) =
+            self.file.as_ref().map(RecordFile::readable).filter(|(path, records)| *records > 0 && path.exists())
         {
             written = records;
             problem +=
