@@ -319,7 +319,7 @@ func TestRecordsOfARunAreReadByWhoMay(t *testing.T) {
 	ns := ready(t, "")
 	reader, capturer := userOf(t, ns, "spate-records-reader"), userOf(t, ns, "spate-capturer")
 	mustApply(t, ns, loopbackTemplate)
-	mustApply(t, ns, greetingProfile("told", "  duration: 6s\n  records: {}\n"))
+	mustApply(t, ns, greetingProfile("told", "  duration: 12s\n  records: {}\n"))
 	p := profileNamed(ns, "told")
 	phase(t, runLimit, p, spatev1.ProfileRunning)
 	if _, said, err := spate(t, ns, capturer, "records", p.Status.CurrentRun.Name); err == nil || !strings.Contains(said, "forbidden") {
