@@ -445,45 +445,6 @@ impl Burst {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{Configured, Device, Eal, Memory, Port, QueueSizes, UseOffloads};
-    use std::panic::{AssertUnwindSafe, catch_unwind};
-
-    fn writable(burst: &mut Burst, index: usize) -> bool {
-        catch_unwind(AssertUnwindSafe(|| burst.frame_mut(index, 60).fill(1))).is_ok()
-    }
-
-    #[test]
-    fn only_packets_of_the_last_alloc_can_be_written() {
-        let eal = Eal::init(Memory::Normal { bytes: 32 << 20 }, &[], &[0]).unwrap();
-        let pool = Mempool::new(&eal, "written", 63, 2048).unwrap();
-        let port = Port::<Configured>::open(&eal, &Device::Null, 1, 1, UseOffloads::None).unwrap();
-        let (_port, _rx, mut tx) = port.start(QueueSizes { rx: 64, tx: 64 }, &pool).unwrap();
-        let prebuilt = Prebuilt::new(&eal, "repeated", 8, 2048).unwrap();
-        let mut burst = Burst::new();
-        for send_all in
-            [Burst::send as fn(&mut Burst, &mut TxQueue) -> usize, |burst, tx| burst.send_first(tx, burst.len())]
-        {
-            assert!(burst.alloc(&pool, 8));
-            assert!(writable(&mut burst, 7) && !writable(&mut burst, 8));
-            assert_eq!(send_all(&mut burst, &mut tx[0]), 8);
-            assert!((0..8).all(|index| !writable(&mut burst, index)));
-            // More than there are: nothing is held.
-            assert!(!burst.alloc(&pool, BURST));
-            assert!(burst.is_empty() && (0..8).all(|index| !writable(&mut burst, index)));
-            burst.repeat(&prebuilt, 0, 8);
-            assert!((0..8).all(|index| !writable(&mut burst, index) && burst.head_mut(index).is_none()));
-            assert!(burst.alloc(&pool, 2));
-            assert!(!writable(&mut burst, 7) && writable(&mut burst, 9));
-            // Nothing of it was received: all is freed.
-            burst.retain(|_| true);
-            assert!(burst.is_empty() && (0..10).all(|index| !writable(&mut burst, index)));
-        }
-    }
-}
-
 impl Default for Burst {
     fn default() -> Self {
         Self::new()
@@ -564,4 +525,43 @@ unsafe fn segment(packet: Mbuf) -> (*mut u8, usize) {
 unsafe fn field<T>(packet: Mbuf, offset: u32) -> *mut T {
     // SAFETY: the offset lies in the mbuf.
     unsafe { packet.cast::<u8>().add(offset as usize).cast() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Configured, Device, Eal, Memory, Port, QueueSizes, UseOffloads};
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    fn writable(burst: &mut Burst, index: usize) -> bool {
+        catch_unwind(AssertUnwindSafe(|| burst.frame_mut(index, 60).fill(1))).is_ok()
+    }
+
+    #[test]
+    fn only_packets_of_the_last_alloc_can_be_written() {
+        let eal = Eal::init(Memory::Normal { bytes: 32 << 20 }, &[], &[0]).unwrap();
+        let pool = Mempool::new(&eal, "written", 63, 2048).unwrap();
+        let port = Port::<Configured>::open(&eal, &Device::Null, 1, 1, UseOffloads::None).unwrap();
+        let (_port, _rx, mut tx) = port.start(QueueSizes { rx: 64, tx: 64 }, &pool).unwrap();
+        let prebuilt = Prebuilt::new(&eal, "repeated", 8, 2048).unwrap();
+        let mut burst = Burst::new();
+        for send_all in
+            [Burst::send as fn(&mut Burst, &mut TxQueue) -> usize, |burst, tx| burst.send_first(tx, burst.len())]
+        {
+            assert!(burst.alloc(&pool, 8));
+            assert!(writable(&mut burst, 7) && !writable(&mut burst, 8));
+            assert_eq!(send_all(&mut burst, &mut tx[0]), 8);
+            assert!((0..8).all(|index| !writable(&mut burst, index)));
+            // More than there are: nothing is held.
+            assert!(!burst.alloc(&pool, BURST));
+            assert!(burst.is_empty() && (0..8).all(|index| !writable(&mut burst, index)));
+            burst.repeat(&prebuilt, 0, 8);
+            assert!((0..8).all(|index| !writable(&mut burst, index) && burst.head_mut(index).is_none()));
+            assert!(burst.alloc(&pool, 2));
+            assert!(!writable(&mut burst, 7) && writable(&mut burst, 9));
+            // Nothing of it was received: all is freed.
+            burst.retain(|_| true);
+            assert!(burst.is_empty() && (0..10).all(|index| !writable(&mut burst, index)));
+        }
+    }
 }
