@@ -98,10 +98,10 @@ func Resolve(in Input) (*Resolved, Problems) {
 		if in.Profile.Spec.Traffic[i].TemplateRef != nil {
 			continue
 		}
-		e, found := resolveEntry(in, generator, i)
+		e, found := resolveEntry(in, generator, i, &size)
 		problems = append(problems, found...)
 		entries = append(entries, e)
-		if !size.stream(&e, &problems) {
+		if size.exceeded {
 			return nil, problems
 		}
 	}
@@ -215,7 +215,7 @@ type entry struct {
 	rate Quantity
 }
 
-func resolveEntry(in Input, generator *spatev1.TrafficGenerator, index int) (entry, Problems) {
+func resolveEntry(in Input, generator *spatev1.TrafficGenerator, index int, size *weight) (entry, Problems) {
 	var problems Problems
 	at := spec.Child("traffic").Index(index)
 	e := entry{at: at, spec: &in.Profile.Spec.Traffic[index]}
@@ -233,6 +233,9 @@ func resolveEntry(in Input, generator *spatev1.TrafficGenerator, index int) (ent
 		return e, problems
 	}
 	e.stream, e.enabled, e.rate = stream, source.IsEnabled(), stream.Rate
+	if !size.stream(&e, &problems) { // before anything is done for each copy
+		return e, problems
+	}
 	rateAt := sourceAt
 	if e.spec.Rate != "" {
 		rateAt, e.rate = at.Child("rate"), problems.rate(e.spec.Rate, at.Child("rate"))

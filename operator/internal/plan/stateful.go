@@ -40,6 +40,7 @@ func templateEntries(in Input, generator *spatev1.TrafficGenerator, size *weight
 	var problems Problems
 	var all []templateEntry
 	clients, servers := map[spatev1.ObjectName]int{}, map[spatev1.ObjectName]int{}
+	known := templateSet{in: in, around: surroundings{data: dataOf(&in), generator: generator}, checked: map[string]checkedTemplate{}}
 	for i := range in.Profile.Spec.Traffic {
 		e := templateEntry{at: spec.Child("traffic").Index(i), spec: &in.Profile.Spec.Traffic[i]}
 		if e.spec.TemplateRef == nil {
@@ -55,7 +56,7 @@ func templateEntries(in Input, generator *spatev1.TrafficGenerator, size *weight
 				side.count[name]++
 			}
 		}
-		problems = append(problems, e.resolve(in, generator)...)
+		problems = append(problems, e.resolve(&known)...)
 		all = append(all, e)
 		if !size.template(&e, &problems) {
 			break
@@ -64,9 +65,31 @@ func templateEntries(in Input, generator *spatev1.TrafficGenerator, size *weight
 	return all, problems
 }
 
+// templateSet are the templates of a profile, each judged once: many entries may run one.
+type templateSet struct {
+	in      Input
+	around  surroundings
+	checked map[string]checkedTemplate
+}
+
+type checkedTemplate struct {
+	template *template
+	wrong    Problems
+}
+
+func (t *templateSet) check(name string) (*template, Problems) {
+	checked, known := t.checked[name]
+	if !known {
+		checked.template, checked.wrong = checkTemplate(&t.in.Templates[name].Spec, spec, t.around)
+		t.checked[name] = checked
+	}
+	return checked.template, checked.wrong
+}
+
 // resolve finds the entry's template and judges it on the entry's ports.
-func (e *templateEntry) resolve(in Input, generator *spatev1.TrafficGenerator) Problems {
+func (e *templateEntry) resolve(known *templateSet) Problems {
 	var problems Problems
+	in, generator := &known.in, known.around.generator
 	e.checkEntry(&problems)
 	e.checkPorts(generator, &problems)
 	name, at := string(e.spec.TemplateRef.Name), e.at.Child("templateRef")
@@ -75,8 +98,7 @@ func (e *templateEntry) resolve(in Input, generator *spatev1.TrafficGenerator) P
 		problems.add(spatev1.ReasonReferenceNotFound, at.Child("name"), "ASTFTemplate %q does not exist in namespace %s", name, in.Profile.Namespace)
 		return problems
 	}
-	around := surroundings{data: dataOf(&in), generator: generator}
-	template, wrong := checkTemplate(&found.Spec, spec, around)
+	template, wrong := known.check(name)
 	problems = append(problems, wrong.within(at, "ASTFTemplate", name)...)
 	if template == nil {
 		return problems
@@ -298,6 +320,8 @@ type sharing struct {
 	made     *enginev1.Stateful
 	payloads map[string]uint32
 	pools    map[string]uint32
+	// numbered are the payloads of templates that have a number already.
+	numbered map[*enginev1.Payload]uint32
 }
 
 // stateful makes the stateful part of a plan; nil without templates.
@@ -308,7 +332,7 @@ func stateful(profile *spatev1.TrafficProfile, entries []templateEntry, factor *
 	s := sharing{made: &enginev1.Stateful{
 		RampUpNs: problems.duration(profile.Spec.RampUp, spec.Child("rampUp")), RampUpStepNs: problems.someTime(profile.Spec.RampUpStep, spec.Child("rampUpStep")),
 		MostFlows: problems.count(profile.Spec.MostConnections, spec.Child("mostConnections")), Records: records(profile),
-	}, payloads: map[string]uint32{}, pools: map[string]uint32{}}
+	}, payloads: map[string]uint32{}, pools: map[string]uint32{}, numbered: map[*enginev1.Payload]uint32{}}
 	if step := s.made.RampUpStepNs; step > 0 && (s.made.RampUpNs == 0 || s.made.RampUpNs%step > 0) {
 		problems.add(spatev1.ReasonInvalidSpec, spec.Child("rampUpStep"), "%s: rampUp must be a whole number of these", profile.Spec.RampUpStep)
 	}
@@ -389,7 +413,13 @@ func (s *sharing) program(e *templateEntry, own *program, entries []templateEntr
 	}
 	made := proto.CloneOf(own.program)
 	payload := func(of uint32) uint32 {
-		return number(s.payloads, &s.made.Payloads, own.payloads[of], keyOf(own.payloads[of]))
+		one := own.payloads[of]
+		at, known := s.numbered[one]
+		if !known {
+			at = number(s.payloads, &s.made.Payloads, one, keyOf(one))
+			s.numbered[one] = at
+		}
+		return at
 	}
 	for _, instruction := range made.Instructions {
 		switch kind := instruction.Kind.(type) {

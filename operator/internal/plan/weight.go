@@ -7,6 +7,7 @@ package plan
 import (
 	"math"
 
+	"google.golang.org/protobuf/proto"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	spatev1 "spate.dev/operator/api/v1alpha1"
@@ -20,6 +21,9 @@ const (
 	// streamBytes and payloadBytes are what each takes of a plan beside its bytes, at least.
 	streamBytes  = 200
 	payloadBytes = 8
+	// commandBytes and listedBytes are about what a command of a program and a value of a field take where a plan is not encoded.
+	commandBytes = 100
+	listedBytes  = 8
 	// ownMemory is what the operator takes beside plans.
 	ownMemory = 128 << 20
 	// memoryPerByte is what a byte of a plan takes at a time: twice in the operator, as it was read and as it is written, and twice in
@@ -67,6 +71,9 @@ func Estimate(profile *spatev1.TrafficProfile, streams map[string]*spatev1.State
 		objects[spatev1.DataReference{ConfigMapName: ref.ConfigMapName, SecretName: ref.SecretName}] = true
 	}
 	total := int64(len(objects)) << 20
+	for _, template := range templates {
+		total += contentsBytes(template.Spec.Source.Programs)
+	}
 	for i := range profile.Spec.Traffic {
 		entry := &profile.Spec.Traffic[i]
 		source := entry.Stream
@@ -88,25 +95,51 @@ func Estimate(profile *spatev1.TrafficProfile, streams map[string]*spatev1.State
 }
 
 const (
-	// commandBytes are about what a command of a program takes.
-	commandBytes = 32
-	// unsizedBytes are about what a frame takes whose description has no size.
+	// unsizedBytes are about what a frame takes whose description has no size, with nothing behind its headers.
 	unsizedBytes = 256
+	// fieldBytes are about what a field that varies takes beside the values of a list.
+	fieldBytes = 100
 )
 
 func estimateStream(source *spatev1.StatelessStreamSpec) int64 {
-	frame, count := int64(unsizedBytes), int64(1)
+	each, count := int64(streamBytes+unsizedBytes), int64(1)
 	switch described := source.Packet; {
 	case described == nil: // a replay, whose capture is among the objects or on a volume
 	case described.Size != nil:
-		frame = int64(*described.Size)
-	case described.Sizes != nil:
-		frame = packet.MaxFrameBytes
+		each = streamBytes + int64(*described.Size)
+	case described.Sizes != nil || described.Payload != nil || len(described.Bytes) > 0:
+		each = streamBytes + packet.MaxFrameBytes
+	}
+	for i := range source.Fields {
+		listed := len(source.Fields[i].Values)
+		if list := source.Fields[i].List; list != nil {
+			listed += len(list.Values)
+		}
+		each += fieldBytes + (listedBytes+2)*int64(listed)
 	}
 	if source.Copies != nil {
 		count = int64(source.Copies.Count)
 	}
-	return count * (streamBytes + frame)
+	return count * each
+}
+
+// contentsBytes are those that a template's programs have written in them.
+func contentsBytes(programs *spatev1.Programs) (total int64) {
+	if programs == nil {
+		return 0
+	}
+	for _, side := range [][]spatev1.Command{programs.Client, programs.Server} {
+		for i := range side {
+			content := side[i].SendMessage
+			if side[i].Send != nil {
+				content = &side[i].Send.Content
+			}
+			if content != nil {
+				total += int64(len(content.Text) + len(content.Hex)/2 + len(content.Base64))
+			}
+		}
+	}
+	return total
 }
 
 // weight is what was resolved so far.
@@ -140,9 +173,9 @@ func (w *weight) stream(e *entry, problems *Problems) bool {
 		w.exceeded = true
 		return false
 	}
-	each := int64(streamBytes)
+	each := streamBytes + programBytes(e.stream.program)
 	if e.stream.Packet != nil {
-		each += int64(len(e.stream.Packet.Frame))
+		each += int64(len(e.stream.Packet.Frame) + proto.Size(e.stream.packet))
 	}
 	if replay := e.stream.transmit.replay; replay != nil {
 		each += int64(len(replay.GetPcap())) + int64(replay.GetData().GetBytes())
@@ -150,13 +183,26 @@ func (w *weight) stream(e *entry, problems *Problems) bool {
 	return w.add(each*int64(count), e.at, problems)
 }
 
-// template adds an entry's: its capture, and its payloads once for all entries that run the template.
+// programBytes are what each copy of a stream has of its fields.
+func programBytes(program *enginev1.FieldProgram) int64 {
+	bytes := int64(proto.Size(program))
+	for _, v := range program.GetVariables() {
+		bytes += listedBytes * int64(len(v.GetList().GetValues()))
+	}
+	return bytes
+}
+
+// template adds an entry's: its capture and its programs, and its payloads once for all entries that run the template.
 func (w *weight) template(e *templateEntry, problems *Problems) bool {
 	if e.template == nil {
 		return true
 	}
-	capture := e.template.made.GetCapture()
-	bytes := streamBytes + int64(len(capture.GetPcap())) + int64(capture.GetData().GetBytes())
+	bytes := streamBytes + int64(proto.Size(e.template.made)) + int64(e.template.made.GetCapture().GetData().GetBytes())
+	for _, side := range []*program{e.template.client, e.template.server} {
+		if side != nil {
+			bytes += commandBytes*int64(len(side.program.Instructions)) + int64(proto.Size(side.program))
+		}
+	}
 	if name := string(e.spec.TemplateRef.Name); !w.weighed[name] {
 		if w.weighed == nil {
 			w.weighed = map[string]bool{}

@@ -4,8 +4,11 @@ package plan
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"math"
+	"strconv"
+	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -79,6 +82,17 @@ func FuzzReadOutline(f *testing.F) {
 	})
 }
 
+// listing varies a port by a list of as many values.
+func listing(values int) func(*spatev1.StatelessStreamSpec) {
+	all := make([]spatev1.FieldValue, values)
+	for i := range all {
+		all[i] = spatev1.FieldValue(strconv.Itoa(i))
+	}
+	return func(s *spatev1.StatelessStreamSpec) {
+		s.Fields = []spatev1.PacketField{{Name: "p", Values: all, Writes: []spatev1.FieldWrite{{Field: "udp.sourcePort"}}}}
+	}
+}
+
 func TestAPlanThatIsTooLargeIsRefusedByField(t *testing.T) {
 	large := stream("0.5pps", 9000, copies(20000, spatev1.CopyVariation{Field: "ipv4.source"}))
 	many := func(entries int) *spatev1.TrafficProfile {
@@ -88,6 +102,26 @@ func TestAPlanThatIsTooLargeIsRefusedByField(t *testing.T) {
 			all = append(all, e)
 		}
 		return profile(all...)
+	}
+	listed := func(count int32) *spatev1.TrafficProfile {
+		return profile(entryOf("a", "east", "west", stream("0.5pps", 100, copies(count, spatev1.CopyVariation{Field: "ipv4.source"}), listing(mostListed))))
+	}
+	web := templateOf(t, webTemplate)
+	long := templateOf(t, webTemplate)
+	for _, side := range []*[]spatev1.Command{&long.Spec.Source.Programs.Client, &long.Spec.Source.Programs.Server} {
+		for len(*side) < spatev1.MostCommands {
+			*side = append(*side, spatev1.Command{Receive: &spatev1.ReceiveCommand{Bytes: 5}})
+		}
+	}
+	wordy := templateOf(t, webTemplate)
+	wordy.Spec.Rate = "1cps"
+	wordy.Spec.Source.Programs.Client[0].Send.Content.Text = strings.Repeat("x", 1<<20)
+	pairs := func(template *spatev1.ASTFTemplate, entries int) Input {
+		var all []spatev1.TrafficEntry
+		for i := range entries {
+			all = append(all, running(fmt.Sprint("e", i), "web", "east", "west"))
+		}
+		return Input{Profile: profile(all...), Templates: map[string]*spatev1.ASTFTemplate{"web": template}}
 	}
 	pcap := map[spatev1.DataReference][]byte{{ConfigMapName: "captures", Key: "web"}: recording(t, 10000)}
 	const mebi = 1 << 20
@@ -101,7 +135,12 @@ func TestAPlanThatIsTooLargeIsRefusedByField(t *testing.T) {
 		"the second of two":      {Input{Profile: many(2)}, BoundOf(1 << 30), "spec.traffic[1]"},
 		"more streams than ever": {Input{Profile: many(9)}, Bound{}, "spec.traffic[3]"},
 		"a capture":              {Input{Profile: profile(entryOf("r", "east", "", replay())), Data: pcap}, Bound{Bytes: mebi}, "spec.traffic[0]"},
-		"a payload":              {Input{Profile: profile(running("web", "web", "east", "west")), Templates: map[string]*spatev1.ASTFTemplate{"web": templateOf(t, webTemplate)}}, Bound{Bytes: 200}, "spec.traffic[0]"},
+		"a payload":              {pairs(web, 1), Bound{Bytes: 200}, "spec.traffic[0]"},
+		"values of each copy":    {Input{Profile: listed(mostCopies)}, BoundOf(1 << 30), "spec.traffic[0]"},
+		"values of some copies":  {in: Input{Profile: listed(100)}, bound: BoundOf(1 << 30)},
+		"commands of each entry": {pairs(long, 512), BoundOf(1 << 30), "spec.traffic[270]"},
+		"commands of some":       {in: pairs(long, 50), bound: BoundOf(1 << 30)},
+		"a payload of many":      {in: pairs(wordy, 50), bound: BoundOf(1 << 30)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.in.Generator, c.in.Bound = generator(), c.bound
@@ -118,6 +157,7 @@ func TestAnEstimateIsNoLessThanThePlan(t *testing.T) {
 	for name, in := range map[string]Input{
 		"of all kinds":       mixedInput(t),
 		"many copies":        {Profile: profile(entryOf("a", "east", "west", large)), Generator: generator()},
+		"a list in each":     {Profile: profile(entryOf("a", "east", "west", stream("0.5pps", 100, copies(500, spatev1.CopyVariation{Field: "ipv4.source"}), listing(2000)))), Generator: generator()},
 		"a stream by itself": {Profile: profile(entryOf("a", "east", "west", stream("1pps", 100))), Generator: generator()},
 	} {
 		written := &bytes.Buffer{}
