@@ -38,6 +38,50 @@ exec %q "$@"
 	return path
 }
 
+// slowProfile is one whose plan takes long to be tried, edited as often.
+func slowProfile(name string, edits int) string {
+	return strings.ReplaceAll(loopbackProfile(name, fmt.Sprintf("  runID: r%d\n", edits)), "name: small,", "name: slowpoke,")
+}
+
+// However many namespaces have such profiles, workers are left for others.
+func TestSlowProfilesOfManyNamespacesHoldUpNoOther(t *testing.T) {
+	ns := ready(t, "")
+	restartOperator(t, "--engine-binary="+slowEngine(t, "slowpoke"), "--plan-check-limit=10s")
+	t.Cleanup(func() { restartOperator(t) })
+	var editors sync.WaitGroup
+	ctx, stop := context.WithCancel(t.Context())
+	t.Cleanup(func() { stop(); editors.Wait() })
+	for range 6 {
+		slow := bareNamespace(t)
+		mustApply(t, slow, loopbackGenerator+"---"+loopbackStream)
+		editors.Go(func() {
+			for edits := 0; ctx.Err() == nil; edits++ {
+				for _, name := range []string{"slow-0", "slow-1", "slow-2"} {
+					if err := apply(ctx, slow, slowProfile(name, edits)); err != nil && ctx.Err() == nil {
+						t.Error(err)
+					}
+				}
+				time.Sleep(500 * time.Millisecond)
+			}
+		})
+	}
+	for i := range 4 {
+		time.Sleep(3 * time.Second) // their plans are being tried
+		start, p := time.Now(), profileNamed(ns, fmt.Sprint("quick-", i))
+		mustApply(t, ns, loopbackProfile(p.Name, lenient+"  duration: 500ms"))
+		until(t, runLimit, "the other namespace's run is made", func() (bool, string) {
+			err := get(p)
+			return err == nil && p.Status.CurrentRun != nil, fmt.Sprint(err)
+		})
+		took := time.Since(start)
+		t.Logf("run %d made after %s beside 18 profiles of 6 namespaces that are edited all the time, and whose plans take 10 s to be given up", i, took.Round(10*time.Millisecond))
+		if took > 7*time.Second {
+			t.Errorf("it was held up: %s", took)
+		}
+		complete(t, runLimit, p)
+	}
+}
+
 func TestDrillSlowProfile(t *testing.T) {
 	d := newDrill(t, "a namespace edits three profiles in a loop whose plans cannot be tried in time", 5*time.Minute)
 	ns := ready(t, "") // another's: it needs an engine
@@ -45,9 +89,6 @@ func TestDrillSlowProfile(t *testing.T) {
 	t.Cleanup(func() { restartOperator(t) })
 	slow := bareNamespace(t)
 	mustApply(t, slow, loopbackGenerator+"---"+loopbackStream)
-	edited := func(name string, n int) string {
-		return strings.ReplaceAll(loopbackProfile(name, fmt.Sprintf("  runID: r%d\n", n)), "name: small,", "name: slowpoke,")
-	}
 	edits := 0
 	var editor sync.WaitGroup
 	ctx, stop := context.WithCancel(t.Context())
@@ -55,7 +96,7 @@ func TestDrillSlowProfile(t *testing.T) {
 	editor.Go(func() {
 		for ; ctx.Err() == nil; edits++ {
 			for _, name := range []string{"slow-0", "slow-1", "slow-2"} {
-				if err := apply(ctx, slow, edited(name, edits)); err != nil && ctx.Err() == nil {
+				if err := apply(ctx, slow, slowProfile(name, edits)); err != nil && ctx.Err() == nil {
 					t.Error(err)
 				}
 			}

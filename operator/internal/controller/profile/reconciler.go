@@ -53,10 +53,12 @@ type Reconciler struct {
 
 	tags   tags
 	places turn.Places // of the workers, for profiles that are resolved
+	slow   turn.Places // of the workers, for those of namespaces with plans that took long to be tried
 
 	mu       sync.Mutex
 	made     map[types.UID]types.UID   // the latest run made of each profile, which the cached profile may not name yet
 	tried    map[types.UID]tried       // what became of trying the plan of each profile
+	late     map[string]time.Time      // when a plan took long to be tried last, by namespace
 	starting map[client.ObjectKey]bool // generators that a run is being admitted to
 	chosen   map[types.UID]plan.Marks  // marks of runs that are being made, by profile
 }
@@ -65,6 +67,8 @@ type Reconciler struct {
 const (
 	workers      = 8
 	perNamespace = 2
+	// mostSlow are the places of all namespaces together whose plans took long to be tried, so that workers are left for the others.
+	mostSlow = workers / 2
 	// turnPause is when a profile whose turn it is not asks again.
 	turnPause = 200 * time.Millisecond
 )
@@ -79,7 +83,8 @@ const (
 // SetupWithManager registers the reconciler and what wakes it.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	r.tried, r.made = map[types.UID]tried{}, map[types.UID]types.UID{}
-	r.starting, r.chosen, r.places.Each = map[client.ObjectKey]bool{}, map[types.UID]plan.Marks{}, perNamespace
+	r.starting, r.chosen, r.late = map[client.ObjectKey]bool{}, map[types.UID]plan.Marks{}, map[string]time.Time{}
+	r.places.Each, r.slow.Each, r.slow.Most = perNamespace, 1, mostSlow
 	if err := index(context.Background(), mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
@@ -110,6 +115,7 @@ type scope struct {
 	read      []string                                      // versions of the ConfigMaps and Secrets that were read
 	untried   time.Duration                                 // when the plan is tried again that could not be; 0 if it could
 	closed    bool                                          // another profile is being admitted to the generator
+	slow      bool                                          // it has the place of one whose plan takes long to be tried
 }
 
 // latest run, nil if there is none.
@@ -184,7 +190,7 @@ func (s *scope) step(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	if s.inQuestion() {
-		leave, ok := s.r.places.Take(s.profile.Namespace)
+		leave, ok := s.place()
 		if !ok {
 			return turnPause, nil
 		}
@@ -194,7 +200,7 @@ func (s *scope) step(ctx context.Context) (time.Duration, error) {
 			return 0, err
 		}
 		if !ok {
-			s.waits("waits for its turn to be resolved: large plans are one at a time")
+			s.waits("waits for its turn to be resolved: large plans are one at a time, those that take long to be tried a few")
 			return turnPause, nil
 		}
 		defer leave()

@@ -5,7 +5,9 @@ package profile
 // This file answers: what does a profile refer to, and can it be run?
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -139,7 +141,7 @@ func (s *scope) resolve(ctx context.Context) (leave func(), ok bool, err error) 
 			return nil, false, nil
 		}
 	}
-	if err := s.resolveFrom(ctx, in); err != nil {
+	if ok, err = s.resolveFrom(ctx, in); err != nil || !ok {
 		leave()
 		return nil, false, err
 	}
@@ -173,13 +175,14 @@ func (s *scope) named(ctx context.Context) (plan.Input, error) {
 	return in, nil
 }
 
-func (s *scope) resolveFrom(ctx context.Context, in plan.Input) error {
+// resolveFrom tells whether that could be done now.
+func (s *scope) resolveFrom(ctx context.Context, in plan.Input) (ok bool, err error) {
 	if err := s.data(ctx, &in); err != nil || s.problems.Reason() == spatev1.ReasonNotAllowed {
-		return err
+		return err == nil, err
 	}
 	granted, err := s.granted(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if !granted {
 		in.Generator = s.generator // its ports are still checked
@@ -192,9 +195,28 @@ func (s *scope) resolveFrom(ctx context.Context, in plan.Input) error {
 	s.problems = append(s.problems, problems...)
 	if len(s.problems) == 0 {
 		s.resolved = resolved
-		s.try(ctx, s.versions(in))
+		return s.try(ctx, s.versions(in)), nil
 	}
-	return nil
+	return true, nil
+}
+
+// place takes one of the workers' places for the profile. Those of namespaces with a plan that took long to be tried have few together.
+func (s *scope) place() (leave func(), ok bool) {
+	s.r.mu.Lock()
+	s.slow = time.Since(s.r.late[s.profile.Namespace]) < lateLasts
+	s.r.mu.Unlock()
+	if s.slow {
+		return s.r.slow.Take(s.profile.Namespace)
+	}
+	return s.r.places.Take(s.profile.Namespace)
+}
+
+// tookLong notes that a plan of the profile's namespace did.
+func (s *scope) tookLong() {
+	s.r.mu.Lock()
+	defer s.r.mu.Unlock()
+	maps.DeleteFunc(s.r.late, func(_ string, at time.Time) bool { return time.Since(at) >= lateLasts })
+	s.r.late[s.profile.Namespace] = time.Now()
 }
 
 // versions names all that a plan is made of, each in its version.
@@ -275,7 +297,7 @@ func (s *scope) keys(ctx context.Context, of spatev1.DataReference) (map[string]
 	return all, client.IgnoreNotFound(err)
 }
 
-// tried is what became of trying a plan.
+// tried is what became of trying a profile's plan.
 type tried struct {
 	inputs  string
 	refused []engine.Violation
@@ -288,20 +310,36 @@ type tried struct {
 const (
 	firstPause   = 10 * time.Second
 	longestPause = 10 * time.Minute
+	// quickly is the time for a plan of a namespace whose plans did not take long so far; one that takes longer is tried again, in a
+	// place for such plans.
+	quickly = 3 * time.Second
+	// lateLasts is how long a namespace has such places.
+	lateLasts = 10 * time.Minute
 )
 
-// try has the engine's own code look at the plan, once for each plan that is to be run. One that cannot be tried is not run.
-func (s *scope) try(ctx context.Context, inputs string) {
+// try has the engine's own code look at the plan, once for each plan that is to be run. One that cannot be tried is not run. It tells
+// whether it could be tried in the place that the profile has.
+func (s *scope) try(ctx context.Context, inputs string) (ok bool) {
 	if !s.due() {
-		return
+		return true
 	}
 	id := plan.Identity{RunID: s.profile.Name, Tag: 1, Profile: s.profile.Name, Namespace: s.profile.Namespace}
 	p := s.resolved.Outline(id)
 	s.r.mu.Lock()
 	last := s.r.tried[s.profile.UID]
 	s.r.mu.Unlock()
-	if last.inputs != inputs || last.failed != "" && !time.Now().Before(last.again) {
-		checked, err := s.r.Compiler.CheckWritten(ctx, p, func(w io.Writer) error { return s.resolved.WriteWithData(w, id) })
+	if due, at := last.due(inputs); due && !time.Now().Before(at) {
+		compiler := s.r.Compiler
+		whole := cmp.Or(compiler.Limit, engine.DefaultLimit)
+		if compiler.Limit = whole; !s.slow {
+			compiler.Limit = min(whole, quickly)
+		}
+		checked, err := compiler.CheckWritten(ctx, p, func(w io.Writer) error { return s.resolved.WriteWithData(w, id) })
+		if late := (*engine.LateError)(nil); errors.As(err, &late) {
+			if s.tookLong(); compiler.Limit < whole {
+				return false
+			}
+		}
 		last = last.next(inputs, checked.Refused, err)
 		if err != nil {
 			log.FromContext(ctx).Error(err, "the plan could not be tried")
@@ -311,19 +349,32 @@ func (s *scope) try(ctx context.Context, inputs string) {
 		s.r.mu.Unlock()
 	}
 	if last.failed != "" {
-		s.resolved, s.untried = nil, max(time.Until(last.again), time.Millisecond)
+		_, at := last.due(inputs)
+		s.resolved, s.untried = nil, max(time.Until(at), time.Millisecond)
 		s.problems = append(s.problems, plan.Problem{
 			Reason: spatev1.ReasonCheckFailed, Path: "spec.traffic",
 			Message: fmt.Sprintf("%s; use fewer or smaller entries, or give the operator more CPU or memory (--plan-check-limit is the time for it); it is tried again at %s",
-				last.failed, last.again.UTC().Format(time.TimeOnly+"Z")),
+				last.failed, at.UTC().Format(time.TimeOnly+"Z")),
 		})
-		return
+		return true
 	}
 	origin := plan.OriginOf(p, s.resolved.Entries)
 	for _, violation := range last.refused {
 		s.resolved = nil
 		s.problems = append(s.problems, origin.Refused(violation.Field, violation.Description).Problem(s.profile))
 	}
+	return true
+}
+
+// due tells whether a plan is to be tried, and when: after a failure later each time, an edited one at the first pause again.
+func (t tried) due(inputs string) (due bool, at time.Time) {
+	switch {
+	case t.failed == "":
+		return t.inputs != inputs, time.Time{}
+	case t.inputs != inputs:
+		return true, t.again.Add(firstPause - t.pause)
+	}
+	return true, t.again
 }
 
 // next is what became of a further attempt.
@@ -332,7 +383,7 @@ func (t tried) next(inputs string, refused []engine.Violation, err error) tried 
 		return tried{inputs: inputs, refused: refused}
 	}
 	pause := firstPause
-	if t.inputs == inputs && t.failed != "" {
+	if t.failed != "" { // of an earlier version too: edits do not make it sooner
 		pause = min(2*t.pause, longestPause)
 	}
 	return tried{inputs: inputs, failed: err.Error(), again: time.Now().Add(pause), pause: pause}

@@ -3,6 +3,7 @@
 package profile
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -42,7 +43,7 @@ func TestAPlanThatCannotBeTriedInTimeIsAProblemAndTriedAgain(t *testing.T) {
 		}
 	}
 	write("exec sleep 60\n")
-	r := &Reconciler{Compiler: engine.Compiler{Binary: binary, Limit: 300 * time.Millisecond}, tried: map[types.UID]tried{}}
+	r := &Reconciler{Compiler: engine.Compiler{Binary: binary, Limit: 300 * time.Millisecond}, tried: map[types.UID]tried{}, late: map[string]time.Time{}}
 	try := func(inputs string) *scope {
 		t.Helper()
 		resolved, problems := plan.Resolve(plan.Input{Profile: p})
@@ -50,7 +51,9 @@ func TestAPlanThatCannotBeTriedInTimeIsAProblemAndTriedAgain(t *testing.T) {
 			t.Fatal(problems.Message())
 		}
 		s := &scope{r: r, profile: p, resolved: resolved}
-		s.try(t.Context(), inputs)
+		if !s.try(t.Context(), inputs) {
+			t.Error("it waits for another place")
+		}
 		return s
 	}
 	asked := func() int {
@@ -71,11 +74,58 @@ func TestAPlanThatCannotBeTriedInTimeIsAProblemAndTriedAgain(t *testing.T) {
 	if s := try("a"); asked() != 2 || s.untried <= firstPause {
 		t.Errorf("asked %d times, and again in %s", asked(), s.untried)
 	}
+	// An edit is tried no sooner than the first pause, and makes the later ones no shorter.
+	if s := try("edited"); asked() != 2 || s.resolved != nil || s.untried <= 0 || s.untried > firstPause {
+		t.Errorf("asked %d times, and again in %s", asked(), s.untried)
+	}
+	due = r.tried["u"]
+	due.again = time.Now().Add(due.pause - firstPause)
+	r.tried["u"] = due
+	if try("edited again"); asked() != 3 || r.tried["u"].pause != 4*firstPause {
+		t.Errorf("asked %d times, and again after %s", asked(), r.tried["u"].pause)
+	}
+	due = r.tried["u"]
+	due.again = time.Now().Add(due.pause - firstPause)
+	r.tried["u"] = due
 	write("cat >/dev/null; echo '{}'\n")
 	for range 2 {
-		if s := try("b"); s.resolved == nil || len(s.problems) > 0 || asked() != 3 {
+		if s := try("b"); s.resolved == nil || len(s.problems) > 0 || asked() != 4 {
 			t.Errorf("asked %d times: %v", asked(), s.problems)
 		}
+	}
+}
+
+// Plans that take long have half of the workers together, whatever the number of namespaces that have such, and the first of each is
+// given up soon.
+func TestPlansThatTakeLongLeaveWorkersForOthers(t *testing.T) {
+	r := &Reconciler{late: map[string]time.Time{}}
+	r.places.Each, r.slow.Each, r.slow.Most = perNamespace, 1, mostSlow
+	of := func(namespace string) *scope {
+		p := &spatev1.TrafficProfile{}
+		p.Namespace = namespace
+		return &scope{r: r, profile: p}
+	}
+	taken := 0
+	for i := range 2 * workers {
+		s := of(fmt.Sprint("slow-", i))
+		s.tookLong()
+		for range 2 {
+			if _, ok := s.place(); ok {
+				taken++
+			}
+		}
+	}
+	if taken != mostSlow {
+		t.Errorf("they have %d of %d places", taken, workers)
+	}
+	if s := of("quick"); s.slow {
+		t.Error("another namespace's is taken for one of them")
+	} else if _, ok := s.place(); !ok {
+		t.Error("another namespace's has no place")
+	}
+	r.late["slow-0"] = time.Now().Add(-lateLasts)
+	if _, ok := of("slow-0").place(); !ok {
+		t.Error("it is never forgotten")
 	}
 }
 

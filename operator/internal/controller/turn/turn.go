@@ -108,25 +108,30 @@ func (l *Lane) next() types.UID {
 type Places struct {
 	// Each is how many a namespace may have at a time; one when 0.
 	Each int
+	// Most is how many all namespaces may have together; any number when 0.
+	Most int
 
 	mu   sync.Mutex
+	all  int
 	busy map[string]int
 }
 
-// Take a place for a namespace, unless it has all it may; leave gives it back.
+// Take a place for a namespace, unless it or all together have all they may; leave gives it back.
 func (p *Places) Take(namespace string) (leave func(), ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.busy[namespace] >= max(p.Each, 1) {
+	if p.busy[namespace] >= max(p.Each, 1) || p.Most > 0 && p.all >= p.Most {
 		return nil, false
 	}
 	if p.busy == nil {
 		p.busy = map[string]int{}
 	}
 	p.busy[namespace]++
+	p.all++
 	return sync.OnceFunc(func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
+		p.all--
 		if p.busy[namespace]--; p.busy[namespace] == 0 {
 			delete(p.busy, namespace)
 		}
