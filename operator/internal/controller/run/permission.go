@@ -52,10 +52,10 @@ func (s *scope) forbidden(ctx context.Context) (ending, error) {
 		return ending{spatev1.ReasonReferenceNotAllowed, fmt.Sprintf("TrafficGenerator %s no longer grants its use to namespace %s (its spec.allowedNamespaces)", s.generator.Name, s.run.Namespace)}, nil
 	}
 	if !j.known || j.generation != s.generator.Generation {
-		if j.refused, err = s.beyond(ctx); err != nil {
+		if j.refused, j.known, err = s.beyond(ctx); err != nil {
 			return ending{}, err
 		}
-		j.known, j.generation = true, s.generator.Generation
+		j.generation = s.generator.Generation
 	}
 	s.r.mu.Lock()
 	s.r.judged[s.run.UID] = j
@@ -90,18 +90,26 @@ func (s *scope) granted(ctx context.Context, j *judged) (bool, error) {
 	return granted, err
 }
 
-// beyond tells which limit on where packets go was set since the run was admitted, and is not kept to.
-func (s *scope) beyond(ctx context.Context) (string, error) {
+// beyond tells which limit on where packets go was set since the run was admitted, and is not kept to. A large plan has to wait for its
+// turn to be judged.
+func (s *scope) beyond(ctx context.Context) (refused string, known bool, err error) {
 	now, then := s.generator.Spec.Limits, s.run.Spec.Generator.Limits
 	if now == nil || then != nil && equality.Semantic.DeepEqual(now.AllowedDestinations, then.AllowedDestinations) &&
 		equality.Semantic.DeepEqual(now.AllowedPorts, then.AllowedPorts) && (now.MaxRate == "" || then.MaxRate != "") {
-		return "", nil
+		return "", true, nil
+	}
+	if s.run.Spec.Snapshot.Bytes > snapshot.Large {
+		leave, ok := s.r.Large.Enter(s.run.Namespace, s.run.UID)
+		if !ok {
+			return "", false, nil
+		}
+		defer leave()
 	}
 	p, err := s.r.Memory.Whole(ctx, s.run)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
-	return plan.Permits(p, s.generator).Message(), nil
+	return plan.Permits(p, s.generator).Message(), true, nil
 }
 
 // overRate tells whether the run has no room in limits.maxRate: older runs are served first.
