@@ -78,7 +78,7 @@ func readCapture(data []byte) (*capture, error) {
 			break
 		}
 		if err != nil {
-			return nil, fmt.Errorf("packet %d: %w", len(read.frames), err)
+			return nil, fmt.Errorf("packet %d cannot be read: the file is broken, or ends within it", len(read.frames))
 		}
 		if info.CaptureLength < info.Length {
 			return nil, fmt.Errorf("packet %d was cut off when it was captured: %d of %d bytes are there", len(read.frames), info.CaptureLength, info.Length)

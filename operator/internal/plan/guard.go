@@ -25,6 +25,8 @@ type guard struct {
 	limits    *spatev1.Limits
 	generator string
 	at        *field.Path
+	// secret is true of packets whose bytes are a Secret's, which no message may say.
+	secret bool
 	// What was found of the last packet's headers; copies mostly have the same.
 	headers []packet.HeaderAt
 	where   string
@@ -68,7 +70,11 @@ func (g *guard) refuse(limit, format string, args ...any) {
 	case "maxRate":
 		allowed = string(g.limits.MaxRate)
 	}
-	g.add(spatev1.ReasonLimitExceeded, g.at, "%s; generator %s allows %s (its spec.limits.%s)", fmt.Sprintf(format, args...), g.generator, allowed, limit)
+	why := fmt.Sprintf(format, args...)
+	if g.secret {
+		why = "its destination is not allowed, or cannot be told (a Secret's bytes are in no message)"
+	}
+	g.add(spatev1.ReasonLimitExceeded, g.at, "%s; generator %s allows %s (its spec.limits.%s)", why, g.generator, allowed, limit)
 }
 
 // replay judges what is known of a capture.
@@ -86,6 +92,7 @@ func (g *guard) replay(stream *Stream) {
 	case stream.program != nil:
 		g.refuse(judged, "where replayed packets go cannot be told when fields are written into them")
 	default:
+		g.secret = stream.transmit.replay.GetData() != nil
 		for i, frame := range read.frames {
 			before := len(*g.Problems)
 			if g.frame(frame, nil, nil, nil); len(*g.Problems) > before {

@@ -106,7 +106,7 @@ func TestReplaysTellWhatIsWrong(t *testing.T) {
 	}{
 		"no data":        {replay(), generator(), nil, "", `spec.traffic[0].stream.transmit.replay.pcap.from: key "web" of ConfigMap "captures" does not exist`},
 		"no pcap":        {replay(), generator(), map[spatev1.DataReference][]byte{reference: []byte("hello")}, "", "is neither a pcap nor a pcapng file"},
-		"cut off":        {replay(), generator(), map[spatev1.DataReference][]byte{reference: data[reference][:60]}, "", `key "web" of ConfigMap "captures": packet 0: `},
+		"cut off":        {replay(), generator(), map[spatev1.DataReference][]byte{reference: data[reference][:60]}, "", `key "web" of ConfigMap "captures": packet 0 cannot be read`},
 		"empty":          {replay(), generator(), map[spatev1.DataReference][]byte{reference: recording(t, 0)}, "", "holds no packets"},
 		"no volume":      {replay(fromVolume("a")), generator(), data, "", `pcap.volume.name: "captures" is no volume of generator lab`},
 		"climbs":         {replay(fromVolume("../a")), limited, data, "", `pcap.volume.path: "../a": must be relative`},
@@ -125,6 +125,31 @@ func TestReplaysTellWhatIsWrong(t *testing.T) {
 				t.Errorf("got %s\nwant %s", problems.Message(), c.want)
 			}
 		})
+	}
+}
+
+// What a Secret holds is in no message: the number of the packet and the field say enough.
+func TestNoMessageSaysWhatASecretsCaptureHolds(t *testing.T) {
+	reference := spatev1.DataReference{SecretName: "captures", Key: "web"}
+	of := replay(func(r *spatev1.ReplayTransmit) { r.Pcap.From = &reference })
+	recorded := recording(t, 2)
+	limited := func(limits spatev1.Limits) *spatev1.TrafficGenerator {
+		return generator(func(g *spatev1.TrafficGenerator) { g.Spec.Limits = &limits })
+	}
+	const hidden = "its destination is not allowed, or cannot be told (a Secret's bytes are in no message); generator lab allows only "
+	for name, c := range map[string]struct {
+		bytes     []byte
+		generator *spatev1.TrafficGenerator
+		want      string
+	}{
+		"an address": {recorded, limited(spatev1.Limits{AllowedDestinations: []spatev1.CIDR{"10.0.0.0/8"}}), "packet 0 of the capture: " + hidden + "10.0.0.0/8 (its spec.limits.allowedDestinations)"},
+		"a port":     {recorded, limited(spatev1.Limits{AllowedPorts: []spatev1.PortRange{"1-2"}}), "packet 0 of the capture: " + hidden + "1-2 (its spec.limits.allowedPorts)"},
+		"broken":     {recorded[:60], generator(), `key "web" of Secret "captures": packet 0 cannot be read: the file is broken, or ends within it`},
+	} {
+		_, problems := Resolve(Input{Profile: profile(entryOf("a", "east", "", of)), Generator: c.generator, Data: map[spatev1.DataReference][]byte{reference: c.bytes}})
+		if len(problems) != 1 || problems[0].Message != c.want {
+			t.Errorf("%s: got %s\nwant %s", name, problems.Message(), c.want)
+		}
 	}
 }
 
