@@ -101,7 +101,27 @@ fn what_is_wrong_is_told_with_its_path() {
     let error = &printed(&refused)["errors"][0];
     assert_eq!(error["field"], "stateful.templates[0].capture.pcap");
     let told = error["description"].as_str().unwrap();
-    assert!(told.starts_with("packet 2: it is of UDP 10.0.0.2:309 > 10.0.0.1:4000, and packet 1 of UDP"), "{told}");
+    assert!(told.starts_with("packet 2: its pair of ports is not of the session that packet 1 begins"), "{told}");
+}
+
+#[test]
+fn no_more_is_read_than_a_plan_may_have() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_spate-engine"))
+        .args(["compile", "--plan", "-", "--format", "binary"])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let (mut written, block) = (0, vec![0; 1 << 20]);
+    while written < 300 && stdin.write_all(&block).is_ok() {
+        written += 1;
+    }
+    drop(stdin);
+    let output = child.wait_with_output().unwrap();
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(told.contains("--plan -: standard input has more than the 268435456 bytes that a plan may have"), "{told}");
+    assert_eq!((output.status.code(), written), (Some(1), 256));
 }
 
 #[test]

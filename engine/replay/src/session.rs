@@ -145,9 +145,10 @@ impl Sorter {
         } else if packet.flow == first.back() {
             Speaker::Server
         } else {
+            // Between whom is not for a message: the capture may be a Secret's.
             return Err(format!(
-                "it is of {}, and packet 1 of {first}; a capture must have one session only: filter it",
-                packet.flow
+                "its {} is not of the session that packet 1 begins; a capture must have one session only: filter it",
+                packet.flow.apart_from(first)
             ));
         };
         match dialogue {

@@ -14,6 +14,7 @@ mod serve;
 mod simulate;
 mod site;
 
+use crate::plan::MAX_PLAN_BYTES;
 use clap::{Parser, Subcommand, ValueEnum};
 use std::process::ExitCode;
 
@@ -114,14 +115,25 @@ fn event_loop() -> anyhow::Result<tokio::runtime::Runtime> {
     Ok(tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(2).build()?)
 }
 
-/// Reads a plan from a file, or from standard input for "-".
+/// Reads a plan from a file, or from standard input for "-", and no more of it than a plan may have.
 fn read_plan(path: &str) -> anyhow::Result<Vec<u8>> {
     use anyhow::Context;
-    if path == "-" {
-        let mut bytes = Vec::new();
-        std::io::Read::read_to_end(&mut std::io::stdin(), &mut bytes)
-            .context("--plan -: standard input cannot be read")?;
-        return Ok(bytes);
-    }
-    std::fs::read(path).with_context(|| format!("--plan {path}: the file cannot be read"))
+    use std::io::Read;
+
+    let (from, what): (Box<dyn Read>, _) = if path == "-" {
+        (Box::new(std::io::stdin()), "standard input")
+    } else {
+        let file = std::fs::File::open(path);
+        (Box::new(file.with_context(|| format!("--plan {path}: the file cannot be read"))?), "the file")
+    };
+    let mut bytes = Vec::new();
+    from.take(MAX_PLAN_BYTES + 1)
+        .read_to_end(&mut bytes)
+        .with_context(|| format!("--plan {path}: {what} cannot be read"))?;
+    anyhow::ensure!(
+        bytes.len() as u64 <= MAX_PLAN_BYTES,
+        "--plan {path}: {what} has more than the {MAX_PLAN_BYTES} bytes that a plan may have: \
+         use fewer copies, shorter packets or less data"
+    );
+    Ok(bytes)
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A captured packet of a session: between whom it is, and what it carries.
-use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
 use spate_wire::Headers;
 use spate_wire::headers::{TCP, UDP, Version};
@@ -43,16 +42,17 @@ impl Flow {
     pub(super) fn back(&self) -> Self {
         Self { transport: self.transport, source: self.destination, destination: self.source }
     }
-}
 
-impl fmt::Display for Flow {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let transport = match self.transport {
-            Transport::Tcp => "TCP",
-            Transport::Udp => "UDP",
-        };
-        let [from, to] = [self.source, self.destination].map(|(address, port)| SocketAddr::new(address, port));
-        write!(f, "{transport} {from} > {to}")
+    /// By what it is no packet of a flow, either way.
+    pub(super) fn apart_from(&self, flow: &Self) -> &'static str {
+        let addresses = |f: &Self| [f.source.0, f.destination.0];
+        if self.transport != flow.transport {
+            "transport"
+        } else if ![addresses(flow), addresses(&flow.back())].contains(&addresses(self)) {
+            "pair of addresses"
+        } else {
+            "pair of ports"
+        }
     }
 }
 
@@ -96,7 +96,7 @@ fn ip_len(frame: &[u8], headers: &Headers) -> Result<usize, String> {
     }
     let there = frame.len() - at;
     if there < len {
-        return Err(format!("its IP header says {len} bytes, of which {there} were captured: capture whole packets"));
+        return Err("its IP header says more bytes than were captured: capture whole packets".to_owned());
     }
     Ok(len)
 }
