@@ -5,6 +5,7 @@ package test
 // Grants and limits hold while a run is under way, and runs are made by profiles alone.
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -16,9 +17,8 @@ import (
 	spatev1 "spate.dev/operator/api/v1alpha1"
 )
 
-func TestALoweredLimitStopsTheRunUnderWay(t *testing.T) {
+func TestALimitOnDestinationsStopsTheRunUnderWay(t *testing.T) {
 	for name, limits := range map[string]struct{ at, lowered, words string }{
-		"rate":                         {"{maxRate: 10kpps}", "{maxRate: 500pps}", "maxRate"},
 		"destinations":                 {"{allowedDestinations: [198.19.0.0/16]}", "{allowedDestinations: [10.0.0.0/8]}", "198.19.0.1"},
 		"ports, where there were none": {"{maxRate: 10kpps}", "{maxRate: 10kpps, allowedPorts: ['80']}", "port 2000"},
 	} {
@@ -27,7 +27,7 @@ func TestALoweredLimitStopsTheRunUnderWay(t *testing.T) {
 			mustApply(t, ns, loopbackProfile("bounded", lenient+"  duration: 60s"))
 			p := profileNamed(ns, "bounded")
 			phase(t, runLimit, p, spatev1.ProfileRunning)
-			if name == "rate" { // whatever the operator remembers
+			if name == "destinations" { // whatever the operator remembers
 				restartOperator(t)
 			}
 			mustApply(t, ns, loopbackGenerator+"  limits: "+limits.lowered+"\n")
@@ -37,6 +37,48 @@ func TestALoweredLimitStopsTheRunUnderWay(t *testing.T) {
 			}
 			expect(t, answerLimit, p, spatev1.ConditionPassed, metav1.ConditionFalse, spatev1.ReasonLimitExceeded, limits.words)
 		})
+	}
+}
+
+func TestALoweredRateClampsTheRunUnderWay(t *testing.T) {
+	ns := ready(t, "  limits: {maxRate: 10kpps}\n")
+	mustApply(t, ns, loopbackProfile("clamped", lenient+"  duration: 60s"))
+	p := profileNamed(ns, "clamped")
+	phase(t, runLimit, p, spatev1.ProfileRunning)
+	engine := enginePods(t, ns)[0].Status.PodIP
+	// rate is what is sent a second, over two of them.
+	rate := func() int64 {
+		before, since := sent(engine, p.Status.CurrentRun.Name), time.Now()
+		time.Sleep(2 * time.Second)
+		return int64(float64(sent(engine, p.Status.CurrentRun.Name)-before) / time.Since(since).Seconds())
+	}
+	if full := rate(); full < 900 || full > 1100 {
+		t.Fatalf("%d packets a second, want 1000", full)
+	}
+	for _, restart := range []bool{false, true} {
+		if restart { // whatever the operator remembers
+			restartOperator(t)
+		}
+		most := map[bool]int64{false: 200, true: 100}[restart]
+		mustApply(t, ns, fmt.Sprintf("%s  limits: {maxRate: %dpps}\n", loopbackGenerator, most))
+		until(t, runLimit, "the engine keeps to the lower rate", func() (bool, string) {
+			got := rate()
+			return got > most/2 && got < most+most/2, fmt.Sprintf("%d of %d a second", got, most)
+		})
+		must(t, get(p))
+		if p.Status.Phase != spatev1.ProfileRunning {
+			t.Fatalf("the run was ended: %+v", p.Status)
+		}
+	}
+	mustApply(t, ns, loopbackGenerator)
+	until(t, runLimit, "it catches up", func() (bool, string) {
+		got := rate()
+		return got > 900, fmt.Sprintf("%d a second", got)
+	})
+	mustApply(t, ns, loopbackProfile("clamped", lenient+"  duration: 60s\n  suspend: true"))
+	r := complete(t, runLimit, p)
+	if r.Status.Result == nil || r.Status.Result.HeldBack == 0 {
+		t.Errorf("%+v", r.Status.Result)
 	}
 }
 

@@ -156,7 +156,8 @@ type TrafficGeneratorSpec struct {
 	// +kubebuilder:validation:MaxLength=512
 	Image string `json:"image,omitempty"`
 
-	// limits keep traffic from doing harm. A profile that goes beyond one is refused with reason LimitExceeded.
+	// limits keep traffic from doing harm. A profile that is known to go beyond one is refused with reason LimitExceeded. They hold for
+	// runs under way too: a run that sends where it may not any more ends with that reason, and a greatest rate is kept to by its engines.
 	// +optional
 	Limits *Limits `json:"limits,omitempty"`
 
@@ -367,7 +368,10 @@ type Placement struct {
 
 // Limits bound what may be sent.
 type Limits struct {
-	// maxRate bounds the sum over all ports and pods of the generator, over all profiles that run at once.
+	// maxRate bounds the sum over all ports and pods of the generator, over all profiles that run at once. A profile with streams and
+	// connections that are known to need more is refused. Each engine keeps to an equal part of maxRate for all that it sends, packets
+	// of templates and reflected ones too, and holds back what is beyond it (`heldBack` of the result). When maxRate is lowered, runs
+	// under way go on within it; what their streams owe at their end is `txDropped`.
 	// +optional
 	MaxRate AbsoluteRate `json:"maxRate,omitempty"`
 

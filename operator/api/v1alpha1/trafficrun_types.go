@@ -370,6 +370,10 @@ type PortBaseline struct {
 	// notReflected packets since the engine's start.
 	// +optional
 	NotReflected int64 `json:"notReflected,omitempty"`
+
+	// heldBack packets since the engine's start.
+	// +optional
+	HeldBack int64 `json:"heldBack,omitempty"`
 }
 
 // FlowCounters count packets of the measured phase.
@@ -479,6 +483,11 @@ type RunResult struct {
 	// otherMAC packets are those of the foreign ones that were for another station: their destination MAC is neither the port's nor a
 	// client's nor a group's. They were neither given to flows nor answered.
 	OtherMAC int64 `json:"otherMAC"`
+
+	// heldBack packets, each once, left the run's ports later than they would have, or not at all, because of the generator's
+	// limits.maxRate. Those of other runs on the same ports are among them.
+	// +optional
+	HeldBack int64 `json:"heldBack,omitempty"`
 
 	// notReflected packets arrived during the run on ports that reflect, and were not sent back: for another station, to or from a
 	// group, not IP, at the end of their TTL, to a destination that the generator's limits do not allow, or after the sending phase.

@@ -121,6 +121,14 @@ func (c *Client) update(ctx context.Context, request *enginev1.UpdateRequest, at
 	return time.Unix(0, r.GetEffectiveAtNs()), explain(err)
 }
 
+// SetMaxRate bounds what the engine sends for all runs, those under way too; nil: nothing does.
+func (c *Client) SetMaxRate(ctx context.Context, rate *enginev1.Rate) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	_, err := c.rpc.SetLimits(ctx, &enginev1.SetLimitsRequest{MaxRate: rate})
+	return explain(err)
+}
+
 // Stop ends transmission now; the run drains.
 func (c *Client) Stop(ctx context.Context, runID, reason string) (*enginev1.RunInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)

@@ -50,6 +50,12 @@ func UnknownRun(err error) bool {
 	return errors.As(err, &e) && e.Code == codes.NotFound
 }
 
+// Unimplemented tells whether the engine, of an older version, does not know the call.
+func Unimplemented(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Code == codes.Unimplemented
+}
+
 // explain turns a gRPC status into an Error.
 func explain(err error) error {
 	if err == nil {

@@ -188,6 +188,23 @@ func CheckLoad(load Load, generator *spatev1.TrafficGenerator, at *field.Path) P
 	return problems
 }
 
+// EngineRate is what each engine may send of a generator's greatest rate; nil if it has none.
+func EngineRate(generator *spatev1.TrafficGenerator, engines int) (*enginev1.Rate, error) {
+	limits := generator.Spec.Limits
+	if limits == nil || limits.MaxRate == "" || engines == 0 {
+		return nil, nil
+	}
+	most, err := ParseAbsoluteRate(limits.MaxRate)
+	if err != nil {
+		return nil, fmt.Errorf("the limits.maxRate of generator %s, %q: %w", generator.Name, limits.MaxRate, err)
+	}
+	ratio, err := Ratio(new(big.Rat).Quo(most.Value, new(big.Rat).SetInt64(int64(engines))))
+	if err != nil {
+		return nil, fmt.Errorf("the limits.maxRate of generator %s, %q: %w", generator.Name, limits.MaxRate, err)
+	}
+	return planRate(most.Unit, ratio), nil
+}
+
 var unitName = map[Unit]string{PacketsPerSecond: "pps", L2BitsPerSecond: "bpsL2", L1BitsPerSecond: "bpsL1"}
 
 func times(value *big.Rat, n int64) *big.Rat {

@@ -78,11 +78,8 @@ func (g *guard) planned(s *enginev1.Stream) {
 	}
 }
 
-// template judges where the packets of a template go; how many there are cannot be told.
+// template judges where the packets of a template go; how many there are is the engines' to bound.
 func (g *guard) template(t *enginev1.Template, pools []*enginev1.Pool) {
-	if g.limits.MaxRate != "" {
-		g.refuse("maxRate", "how many packets a second a template sends cannot be told")
-	}
 	if port := uint64(t.GetDestinationPort()); len(g.limits.AllowedPorts) > 0 && !portsCovered(g.limits.AllowedPorts, port, port) {
 		g.refuse("allowedPorts", "clients connect to port %d", port)
 	}

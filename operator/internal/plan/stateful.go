@@ -226,16 +226,14 @@ func (e *templateEntry) checkPods(generator *spatev1.TrafficGenerator, p *Proble
 	}
 }
 
-// checkLimits tells whether a generator's limits allow the connections. Packets of servers answer those of clients.
+// checkLimits tells whether a generator's limits allow the connections. Packets of servers answer those of clients; how many there are
+// in all is the engines' to bound.
 func (e *templateEntry) checkLimits(generator *spatev1.TrafficGenerator, p *Problems) {
 	limits := generator.Spec.Limits
 	if limits == nil {
 		return
 	}
 	g := guard{Problems: p, limits: limits, generator: generator.Name, at: e.at.Child("templateRef")}
-	if limits.MaxRate != "" {
-		g.refuse("maxRate", "how many packets a second a template sends cannot be told")
-	}
 	if len(limits.AllowedPorts) > 0 {
 		port := uint64(e.template.made.DestinationPort)
 		switch {

@@ -473,7 +473,7 @@ func TestEntriesThatCannotRunATemplate(t *testing.T) {
 		"tunnels' port": {one(), limited(spatev1.Limits{AllowedPorts: []spatev1.PortRange{"80"}}), tunnelled(""), spatev1.ReasonLimitExceeded, "tunnels are of UDP to port 2152; generator lab allows only 80"},
 		"half a mirror": {one(func(e *spatev1.TrafficEntry) { e.ReceivePort = "" }), nil, tunnelled(", mirror: true"), spatev1.ReasonInvalidSpec,
 			"spec.traffic[0].templateRef: pool c of its clients has gtpu.mirror, for which both sides are one entry's"},
-		"a bounded rate": {one(), limited(spatev1.Limits{MaxRate: "1Gbps"}), nil, spatev1.ReasonLimitExceeded, "how many packets a second a template sends cannot be told"},
+		"too many flows": {one(), limited(spatev1.Limits{MaxRate: "1kbps"}), nil, spatev1.ReasonLimitExceeded, "and generator lab allows 1kbps (its spec.limits.maxRate)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := Input{Profile: c.profile, Generator: c.generator, Templates: map[string]*spatev1.ASTFTemplate{"one": templateOf(t, webTemplate, c.changes...)}}

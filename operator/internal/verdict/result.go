@@ -37,6 +37,8 @@ type Result struct {
 	OtherMAC int64 `cel:"otherMAC"`
 	// Received on ports that reflect, and not sent back.
 	NotReflected int64 `cel:"notReflected"`
+	// Put off, each once, by the generator's greatest rate; of reflected ones dropped.
+	HeldBack int64 `cel:"heldBack"`
 	// Packets a second, and bits a second of frames with FCS.
 	TxPps float64 `cel:"txPps"`
 	RxPps float64 `cel:"rxPps"`

@@ -5,7 +5,7 @@ use super::runs::{Engine, Held};
 use super::status::Refusal;
 use super::{receivers, stats};
 use crate::datapath::{PortDevice, PortInfo};
-use crate::plan::{MAX_PLAN_BYTES, decode, validate};
+use crate::plan::{MAX_PLAN_BYTES, decode, rate, validate};
 use contract::engine_server;
 use contract::*;
 use prost::bytes::{Bytes, BytesMut};
@@ -169,6 +169,19 @@ impl engine_server::Engine for Service {
         let request = request.into_inner();
         receivers::reset(&*self.held(&request.run_id)?, &request.receivers)?;
         Ok(Response::new(ResetReceiversResponse {}))
+    }
+
+    async fn set_limits(&self, request: Request<SetLimitsRequest>) -> Result<Response<SetLimitsResponse>, Status> {
+        let rate = request.into_inner().max_rate;
+        let limit = rate.as_ref().map(rate::max_rate).transpose();
+        let limit = limit.map_err(|error| Status::from(Refusal::field("max_rate", error.to_string())))?;
+        let engine = self.engine.clone();
+        // All workers have it when this is answered.
+        tokio::task::spawn_blocking(move || engine.datapath().limit(limit))
+            .await
+            .map_err(|e| Status::internal(format!("setting the limits failed: {e}")))?;
+        tracing::info!(?limit, "limits set");
+        Ok(Response::new(SetLimitsResponse {}))
     }
 
     type CaptureStream = Answers<CaptureResponse>;

@@ -6,6 +6,7 @@ use spate_stateful::arrivals::Arrivals;
 use spate_stateless::Rate;
 
 use super::{
+    limit::Budget,
     run_clock::Turn,
     worker::{Attachment, WorkerRun},
 };
@@ -39,6 +40,8 @@ pub(super) enum Command {
     Close(usize),
     /// Forget the run.
     Remove(usize),
+    /// Send no more than this, on all ports together.
+    Limit(Option<Arc<Budget>>),
     /// Hang something on a port.
     Attach(usize, Attachment),
     /// Take a tap off.
@@ -93,4 +96,5 @@ pub(super) enum Trash {
     Rates(#[allow(dead_code, reason = "only ever dropped")] Arc<[(usize, Option<Rate>)]>),
     Row(#[allow(dead_code, reason = "only ever dropped")] Box<Arrivals>),
     Attachment(#[allow(dead_code, reason = "only ever dropped")] Attachment),
+    Budget(#[allow(dead_code, reason = "only ever dropped")] Arc<Budget>),
 }

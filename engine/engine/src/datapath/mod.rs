@@ -4,6 +4,7 @@ mod capture;
 mod clock;
 mod command;
 mod frames;
+mod limit;
 mod monitor;
 mod open;
 mod prepare;
@@ -25,6 +26,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub use capture::{Capture, CaptureSpec, Captured};
 pub use clock::Clock;
 pub use command::Direction;
+pub use limit::{LimitUnit, MaxRate};
 pub use open::WORKER_THREAD;
 pub use readings::Received;
 pub use records::Watch;
@@ -46,6 +48,7 @@ pub use spate_wire::{
 pub use types::*;
 
 use command::{Command, RUNS};
+use limit::Budget;
 use monitor::Monitor;
 use open::{OpenPort, Opened};
 use prepare::LongPackets;
@@ -57,6 +60,7 @@ pub struct Datapath {
     monitor: Monitor,
     slow: SlowPath,
     opened: Opened,
+    max_rate: Mutex<Option<MaxRate>>,
     long_packets: Mutex<LongPackets>,
     packets_to_cut: Mutex<LongPackets>,
 }
@@ -71,7 +75,8 @@ impl Datapath {
             .map_err(|e| OpenError::System { context: "monitor".into(), message: e.to_string() })?;
         let long_packets = Mutex::new(opened.workers.iter().map(|_| None).collect());
         let packets_to_cut = Mutex::new(opened.workers.iter().map(|_| None).collect());
-        Ok(Self { monitor, slow: SlowPath::new(&opened)?, opened, long_packets, packets_to_cut })
+        let slow = SlowPath::new(&opened)?;
+        Ok(Self { monitor, slow, opened, max_rate: Mutex::new(None), long_packets, packets_to_cut })
     }
 
     /// The ports, in the order of the configuration: a port's index is its number in `StreamSpec`.
@@ -160,6 +165,19 @@ impl Datapath {
         let run = Arc::new(run);
         self.monitor.add(Arc::clone(&run));
         Ok(run)
+    }
+
+    /// Bounds what all ports send together from now on, of all runs, and instead of the bound before; none: as much as is asked for.
+    pub fn limit(&self, max_rate: Option<MaxRate>) {
+        let mut current = self.max_rate.lock().unwrap_or_else(PoisonError::into_inner);
+        if *current == max_rate {
+            return;
+        }
+        *current = max_rate;
+        let budget = max_rate.map(|rate| Arc::new(Budget::new(rate, self.opened.clock.mono_ns())));
+        self.opened.lines.tell_all(|| Command::Limit(budget.clone()));
+        // Else one could send for a run that is started next without it.
+        self.opened.lines.await_all();
     }
 
     /// From now on, what is sent on a loopback port (by index) arrives as `disturbance` says: for tests of what measures.
@@ -260,6 +278,7 @@ impl OpenPort {
             counters.tx_bytes += queue.tx_bytes.get();
             counters.tx_dropped += queue.tx_dropped.get();
             counters.reflected_packets += queue.reflected.get();
+            counters.held_back_packets += queue.held_back.get();
             counters.tx_cut += queue.tx_cut.get();
             counters.queues.push((packets, 0));
         }

@@ -73,6 +73,8 @@ pub(super) struct QueueShare {
     pub(super) reflected: Counter,
     /// Received while the port sends back, and not sent back.
     pub(super) not_reflected: Counter,
+    /// Put off by the limit; not sent at all, of reflected ones.
+    pub(super) held_back: Counter,
     /// Cut into segments by the device.
     pub(super) tx_cut: Counter,
 }

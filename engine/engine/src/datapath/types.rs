@@ -426,6 +426,8 @@ pub struct PortCounters {
     /// Received on a port that sends back, and not sent back: for another station, to or from a group, not IP, at the end of their
     /// hops, to a destination that is not allowed, or too late.
     pub not_reflected_packets: u64,
+    /// Packets that the limit put off, each once; reflected ones it dropped.
+    pub held_back_packets: u64,
     /// Frames that the device cut into segments, which are packets.
     pub tx_cut: u64,
     /// Times a worker read nothing because another, which keeps sequences, was behind.

@@ -3,6 +3,8 @@
 use contract::{Ratio, rate::Kind};
 use spate_stateless::Rate;
 
+use crate::datapath::{LimitUnit, MaxRate};
+
 /// Preamble (7), start delimiter (1) and inter-frame gap (12) that go with each frame on the medium (IEEE 802.3).
 pub const MEDIUM_OVERHEAD_BYTES: u64 = 20;
 /// Frame check sequence.
@@ -29,6 +31,9 @@ pub enum RateError {
         /// Without FCS.
         frame_bytes: usize,
     },
+    /// A percentage where several ports are meant.
+    #[error("is a percentage, and ports differ; set packets_per_second, l1_bits_per_second or l2_bits_per_second")]
+    PercentOfAll,
     /// A percentage of what nobody knows.
     #[error(
         "is a percentage, and the line rate of port {port} is not known; give the engine --line-rate {port}=RATE (such \
@@ -74,6 +79,18 @@ pub fn l1_bits(rate: Rate, frame_bytes: FrameBytes) -> u128 {
 /// Packets a second, for people.
 pub fn packets_per_second(rate: Rate) -> f64 {
     rate.packets() as f64 * NS_PER_SECOND as f64 / rate.nanoseconds() as f64
+}
+
+/// A limit's rate, in the unit that it counts.
+pub fn max_rate(rate: &contract::Rate) -> Result<MaxRate, RateError> {
+    let (unit, ratio) = match rate.kind.as_ref().ok_or(RateError::Missing)? {
+        Kind::PacketsPerSecond(ratio) => (LimitUnit::Packets, ratio),
+        Kind::L1BitsPerSecond(ratio) => (LimitUnit::L1Bits, ratio),
+        Kind::L2BitsPerSecond(ratio) => (LimitUnit::L2Bits, ratio),
+        Kind::LinePercent(_) => return Err(RateError::PercentOfAll),
+    };
+    positive(ratio)?;
+    Ok(MaxRate { unit, per_second: (ratio.numerator, ratio.denominator) })
 }
 
 /// What is known of the line rate of a stream's transmitting port.

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use spate_engine::datapath::{
-    Allowed, Blueprint, Datapath, Measure, PollMode, PortCounters, PortDevice, Reflector, RunState, StreamReceive,
-    StreamSpec, Swap, Template, Transmit,
+    Allowed, Blueprint, Datapath, LimitUnit, MaxRate, Measure, PollMode, PortCounters, PortDevice, Reflector, RunState,
+    StreamReceive, StreamSpec, Swap, Template, Transmit,
 };
 
 use crate::{
@@ -190,6 +190,25 @@ fn inside_reflecting_phase() {
         sent_back(&datapath, 1, &before)
     };
     assert_eq!(offered(), (100, 0));
+    // Beside a sender that needs all of the rate itself, half of it is the reflector's. What is beyond that does not wait.
+    datapath.limit(Some(MaxRate { unit: LimitUnit::Packets, per_second: (400, 1) }));
+    let before = datapath.port_counters();
+    let sender = spec(9, 0, Some(500 * MS), vec![udp_between(1, (0, None), 1000, towards, false)]);
+    let sender = start(&datapath, sender);
+    wait_for(&sender, RunState::Complete, 5);
+    sender.remove();
+    let (back, not) = sent_back(&datapath, 1, &before);
+    let after = datapath.port_counters();
+    let sent = after[0].tx_packets - before[0].tx_packets;
+    let held = after[1].held_back_packets - before[1].held_back_packets;
+    println!("{sent} sent, {back} of them sent back, {held} held back");
+    assert_eq!((back + held, not), (sent, 0));
+    // 240 in half a second and the grace behind it, and a burst of each port.
+    assert!(
+        sent.min(back) >= 60 && sent + back <= 240 + 2 * 64,
+        "{sent} sent, {back} of them sent back, {held} held back"
+    );
+    datapath.limit(None);
     reflecting.pause(0).unwrap();
     wait_for(&reflecting, RunState::Paused, 2);
     assert_eq!(offered(), (0, 100));

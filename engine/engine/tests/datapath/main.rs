@@ -9,6 +9,7 @@ mod gtpu;
 mod jumbo;
 mod kernel;
 mod latency;
+mod limit;
 mod loopback;
 mod marks;
 mod null;

@@ -117,7 +117,7 @@ func (s *scope) complete(v spatev1.Verdict, why string) {
 }
 
 // judge works the verdict out: first whether the counters can be trusted, then whether the generator was the limit, then the thresholds.
-// Ports that had no link, and records that were lost, are told and change nothing: what was counted is what it is.
+// Ports that had no link, packets that limits held back, and records that were lost, are told and change nothing: what was counted is what it is.
 func judge(run *spatev1.TrafficRun, result spatev1.RunResult, distrusted []spatev1.VerdictReason, down []string, length time.Duration) spatev1.Verdict {
 	v := spatev1.Verdict{Outcome: spatev1.VerdictPassed, Reasons: distrusted}
 	if len(distrusted) > 0 {
@@ -158,6 +158,11 @@ func judge(run *spatev1.TrafficRun, result spatev1.RunResult, distrusted []spate
 			message = summary(result) + "; the threshold holds"
 		}
 		v.Reasons = append(v.Reasons, spatev1.VerdictReason{Reason: spatev1.ReasonThresholdsMet, Message: message})
+	}
+	if result.HeldBack > 0 {
+		v.Reasons = append(v.Reasons, spatev1.VerdictReason{
+			Reason: spatev1.ReasonLimitExceeded, Message: fmt.Sprintf("%d packets were held back by the generator's limits.maxRate", result.HeldBack),
+		})
 	}
 	if len(down) > 0 {
 		v.Reasons = append(v.Reasons, spatev1.VerdictReason{Reason: spatev1.ReasonPortDown, Message: strings.Join(down, ", ") + " had no link for a time"})
@@ -241,7 +246,7 @@ func forThresholds(r spatev1.RunResult, length time.Duration) verdict.Result {
 	seconds := length.Seconds()
 	out := verdict.Result{
 		Tx: r.Tx, TxBytes: r.TxBytes, Rx: r.Rx, RxBytes: r.RxBytes, Lost: r.Lost, LossRatio: number(r.LossRatio), Duplicates: r.Duplicates,
-		OutOfOrder: r.OutOfOrder, Misdirected: r.Misdirected, TxDropped: r.TxDropped, Late: r.Late, RxMissed: r.RxMissed, Foreign: r.Foreign, OtherMAC: r.OtherMAC, NotReflected: r.NotReflected,
+		OutOfOrder: r.OutOfOrder, Misdirected: r.Misdirected, TxDropped: r.TxDropped, Late: r.Late, RxMissed: r.RxMissed, Foreign: r.Foreign, OtherMAC: r.OtherMAC, NotReflected: r.NotReflected, HeldBack: r.HeldBack,
 		TxPps: float64(r.Tx) / seconds, RxPps: float64(r.Rx) / seconds,
 		TxBps: float64(r.TxBytes) * 8 / seconds, RxBps: float64(r.RxBytes) * 8 / seconds,
 		SequenceTooHigh: r.SequenceTooHigh, SequenceTooLow: r.SequenceTooLow,

@@ -24,19 +24,19 @@ func TestResultSumsOverEngines(t *testing.T) {
 	facts := &snapshot.Facts{Flow: map[string]bool{"a": true}, Ports: map[string]bool{"p": true}}
 	r := &spatev1.TrafficRun{}
 	r.Spec.Generator.Pods = []spatev1.PodSnapshot{{Name: "g-0"}, {Name: "g-1"}}
-	r.Status.PortBaseline = []spatev1.PortBaseline{{Pod: "g-0", Port: "p", RxMissed: 5, Foreign: 1, OtherMAC: 4, NotReflected: 2}, {Pod: "g-0", Port: "q", RxMissed: 100}}
+	r.Status.PortBaseline = []spatev1.PortBaseline{{Pod: "g-0", Port: "p", RxMissed: 5, Foreign: 1, OtherMAC: 4, NotReflected: 2, HeldBack: 7}, {Pod: "g-0", Port: "q", RxMissed: 100}}
 	stats := []*enginev1.WatchStatsResponse{
 		{
 			Streams: []*enginev1.StreamStats{
 				{Name: "b", Measured: &enginev1.StreamCounters{TxPackets: 7}},
 				{Name: "a", Measured: &enginev1.StreamCounters{TxPackets: 60, RxPackets: 30, Duplicates: 1}, Warmup: &enginev1.StreamCounters{TxPackets: 1000}},
 			},
-			Ports: []*enginev1.PortStats{{Port: "p", RxMissed: 8, ForeignPackets: 3, OtherMacPackets: 9, NotReflectedPackets: 8}, {Port: "q", RxMissed: 200}},
+			Ports: []*enginev1.PortStats{{Port: "p", RxMissed: 8, ForeignPackets: 3, OtherMacPackets: 9, NotReflectedPackets: 8, HeldBackPackets: 10}, {Port: "q", RxMissed: 200}},
 		},
 		{Streams: []*enginev1.StreamStats{{Name: "a", Measured: &enginev1.StreamCounters{TxPackets: 40, RxPackets: 69}}}},
 	}
 	got := resultOf(stats, facts, r)
-	if got.Tx != 107 || got.Rx != 99 || got.Lost != 2 || got.LossRatio != "0.02" || got.RxMissed != 3 || got.Foreign != 2 || got.OtherMAC != 5 || got.NotReflected != 6 {
+	if got.Tx != 107 || got.Rx != 99 || got.Lost != 2 || got.LossRatio != "0.02" || got.RxMissed != 3 || got.Foreign != 2 || got.OtherMAC != 5 || got.NotReflected != 6 || got.HeldBack != 3 {
 		t.Errorf("%+v", got)
 	}
 	if len(got.Streams) != 2 || got.Streams[0].Name != "a" || got.Streams[1].Lost != 0 {

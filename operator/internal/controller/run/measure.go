@@ -204,6 +204,7 @@ func ofPorts(result *spatev1.RunResult, stats []*enginev1.WatchStatsResponse, fa
 				result.Foreign += int64(p.ForeignPackets)
 				result.OtherMAC += int64(p.OtherMacPackets)
 				result.NotReflected += int64(p.NotReflectedPackets)
+				result.HeldBack += int64(p.HeldBackPackets)
 			}
 		}
 		for _, b := range run.Status.PortBaseline {
@@ -212,6 +213,7 @@ func ofPorts(result *spatev1.RunResult, stats []*enginev1.WatchStatsResponse, fa
 				result.Foreign -= b.Foreign
 				result.OtherMAC -= b.OtherMAC
 				result.NotReflected -= b.NotReflected
+				result.HeldBack -= b.HeldBack
 			}
 		}
 	}

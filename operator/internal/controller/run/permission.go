@@ -2,23 +2,23 @@
 
 package run
 
-// This file answers: does its generator still allow what a run sends?
+// This file answers: does its generator still allow what a run sends, and do its engines keep to the greatest rate?
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	spatev1 "spate.dev/operator/api/v1alpha1"
 	"spate.dev/operator/internal/controller/snapshot"
+	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/plan"
 )
 
@@ -36,7 +36,14 @@ type judged struct {
 	known   bool
 }
 
-// forbidden tells why the generator does not allow the run (any more): its grant was revoked, or its limits were lowered.
+// limited is what a generator's engines were given as the greatest rate: by generation, which may change anything.
+type limited struct {
+	generation int64
+	rate       spatev1.AbsoluteRate
+}
+
+// forbidden tells why the generator does not allow the run (any more): its grant was revoked, or packets may not go where they go. A
+// lower greatest rate ends nothing: engines keep to it.
 func (s *scope) forbidden(ctx context.Context) (ending, error) {
 	if s.generator == nil {
 		return ending{}, nil
@@ -63,11 +70,59 @@ func (s *scope) forbidden(ctx context.Context) (ending, error) {
 	if j.refused != "" {
 		return ending{spatev1.ReasonLimitExceeded, j.refused}, nil
 	}
-	over, err := s.overRate(ctx)
-	if over == "" {
-		return ending{}, err
+	return ending{}, nil
+}
+
+// limit has an engine keep to its part of the generator's greatest rate. One that knows no limits is none to worry about if there is none.
+func (s *scope) limit(ctx context.Context, c *engine.Client) error {
+	if s.generator == nil {
+		return nil
 	}
-	return ending{spatev1.ReasonLimitExceeded, over}, err
+	rate, err := plan.EngineRate(s.generator, len(s.pods))
+	if err != nil {
+		return &refusal{spatev1.ReasonInvalidSpec, err.Error()}
+	}
+	if err := c.SetMaxRate(ctx, rate); err != nil && (rate != nil || !engine.Unimplemented(err)) {
+		return fmt.Errorf("limit the rate: %w", err)
+	}
+	return nil
+}
+
+// limitAll has all engines keep to the generator's greatest rate as it is now, if they were not given it yet.
+func (s *scope) limitAll(ctx context.Context) error {
+	if s.generator == nil {
+		return nil
+	}
+	var now spatev1.AbsoluteRate
+	if s.generator.Spec.Limits != nil {
+		now = s.generator.Spec.Limits.MaxRate
+	}
+	s.r.mu.Lock()
+	given, known := s.r.limited[s.run.UID]
+	s.r.mu.Unlock()
+	if known && given.generation == s.generator.Generation {
+		return nil
+	}
+	if !known || given.rate != now {
+		errs := s.each(ctx, func(_ int, pod *corev1.Pod, c *engine.Client) error {
+			err := s.limit(ctx, c)
+			if engine.Unimplemented(err) { // the run was admitted by what it was known to need, and nothing ends it but its generator
+				s.r.Events.Eventf(s.run, pod, corev1.EventTypeWarning, "LimitNotKept", "Update", "pod %s: its engine is of a version that keeps to no limits.maxRate; the run goes on at the rate it has", pod.Name)
+				return nil
+			}
+			return err
+		})
+		if err := errors.Join(errs...); err != nil {
+			return err
+		}
+	}
+	if known && given.rate != now {
+		s.r.Events.Eventf(s.run, nil, corev1.EventTypeNormal, "LimitChanged", "Update", "limits.maxRate of TrafficGenerator %s is %s now: its engines hold back what is beyond it", s.generator.Name, cmp.Or(string(now), "unset"))
+	}
+	s.r.mu.Lock()
+	s.r.limited[s.run.UID] = limited{s.generator.Generation, now}
+	s.r.mu.Unlock()
+	return nil
 }
 
 func (s *scope) granted(ctx context.Context, j *judged) (bool, error) {
@@ -110,42 +165,6 @@ func (s *scope) beyond(ctx context.Context) (refused string, known bool, err err
 		return "", false, err
 	}
 	return plan.Permits(p, s.generator).Message(), true, nil
-}
-
-// overRate tells whether the run has no room in limits.maxRate: older runs are served first.
-func (s *scope) overRate(ctx context.Context) (string, error) {
-	if limits := s.generator.Spec.Limits; limits == nil || limits.MaxRate == "" {
-		return "", nil
-	}
-	active, err := ActiveOn(ctx, s.r.Client, s.generator)
-	if err != nil {
-		return "", err
-	}
-	slices.SortFunc(active, byAge)
-	var kept []spatev1.TrafficRun
-	for i := range active {
-		load, err := s.r.Memory.LoadOf(ctx, append(slices.Clip(kept), active[i]))
-		if lost := (*snapshot.LostError)(nil); errors.As(err, &lost) {
-			continue // that run ends for it
-		} else if err != nil {
-			return "", err
-		}
-		over := slices.DeleteFunc(plan.CheckLoad(load, s.generator, field.NewPath("spec", "traffic")), func(p plan.Problem) bool { return p.Reason != spatev1.ReasonLimitExceeded })
-		switch {
-		case len(over) == 0:
-			kept = append(kept, active[i])
-		case active[i].UID == s.run.UID:
-			return over.Message(), nil
-		}
-	}
-	return "", nil
-}
-
-func byAge(a, b spatev1.TrafficRun) int {
-	if order := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); order != 0 {
-		return order
-	}
-	return slices.Compare([]string{a.Namespace, a.Name}, []string{b.Namespace, b.Name})
 }
 
 // notMade tells that the run's profile did not make it, as far as the profile's status has it by now.

@@ -170,6 +170,9 @@ func (s *scope) prepare(ctx context.Context, index int, pod *corev1.Pod, c *engi
 	if err := makeRoom(ctx, c, others); err != nil {
 		return fmt.Errorf("pod %s: %w", pod.Name, err)
 	}
+	if err := s.limit(ctx, c); err != nil {
+		return fmt.Errorf("pod %s: %w", pod.Name, err)
+	}
 	prepared, err := c.Prepare(ctx, s.run.Spec.RunID, encoded, share, secrets)
 	if err != nil {
 		return s.explain(pod, encoded, err)
@@ -316,7 +319,7 @@ func (s *scope) baseline(holds []held) []spatev1.PortBaseline {
 		for _, p := range h.ports {
 			all = append(all, spatev1.PortBaseline{
 				Pod: s.pods[i].Name, Port: p.Port, RxMissed: int64(p.RxMissed), Foreign: int64(p.ForeignPackets), OtherMAC: int64(p.OtherMacPackets),
-				NotReflected: int64(p.NotReflectedPackets),
+				NotReflected: int64(p.NotReflectedPackets), HeldBack: int64(p.HeldBackPackets),
 			})
 		}
 	}

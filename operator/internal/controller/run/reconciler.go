@@ -51,6 +51,7 @@ type Reconciler struct {
 	samples map[types.UID]sample
 	asked   map[types.UID]asked
 	judged  map[types.UID]judged
+	limited map[types.UID]limited
 }
 
 // +kubebuilder:rbac:groups=spate.dev,resources=trafficruns,verbs=get;list;watch;create;update;patch;delete
@@ -59,7 +60,7 @@ type Reconciler struct {
 
 // SetupWithManager registers the reconciler and what wakes it.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	r.samples, r.asked, r.judged = map[types.UID]sample{}, map[types.UID]asked{}, map[types.UID]judged{}
+	r.samples, r.asked, r.judged, r.limited = map[types.UID]sample{}, map[types.UID]asked{}, map[types.UID]judged{}, map[types.UID]limited{}
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&spatev1.TrafficRun{}, builder.WithPredicates(Asked())).
 		Watches(&spatev1.TrafficProfile{}, handler.EnqueueRequestsFromMapFunc(r.ofProfile), builder.WithPredicates(Asked())).
@@ -148,4 +149,5 @@ func (r *Reconciler) forget(uid types.UID) {
 	delete(r.samples, uid)
 	delete(r.asked, uid)
 	delete(r.judged, uid)
+	delete(r.limited, uid)
 }

@@ -3211,6 +3211,8 @@ type PortStats struct {
 	ReflectedPackets uint64 `protobuf:"varint,12,opt,name=reflected_packets,json=reflectedPackets,proto3" json:"reflected_packets,omitempty"`
 	// Received on a port that sends back, and not sent back.
 	NotReflectedPackets uint64 `protobuf:"varint,16,opt,name=not_reflected_packets,json=notReflectedPackets,proto3" json:"not_reflected_packets,omitempty"`
+	// Packets that the limit on the engine's rate put off, each once; reflected ones it dropped.
+	HeldBackPackets uint64 `protobuf:"varint,17,opt,name=held_back_packets,json=heldBackPackets,proto3" json:"held_back_packets,omitempty"`
 	// Times a worker read nothing because another, which keeps the sequences of what it had read, was behind. Packets wait
 	// in the device meanwhile.
 	ReceiveWaits uint64 `protobuf:"varint,13,opt,name=receive_waits,json=receiveWaits,proto3" json:"receive_waits,omitempty"`
@@ -3344,6 +3346,13 @@ func (x *PortStats) GetNotReflectedPackets() uint64 {
 	return 0
 }
 
+func (x *PortStats) GetHeldBackPackets() uint64 {
+	if x != nil {
+		return x.HeldBackPackets
+	}
+	return 0
+}
+
 func (x *PortStats) GetReceiveWaits() uint64 {
 	if x != nil {
 		return x.ReceiveWaits
@@ -3365,6 +3374,88 @@ func (x *PortStats) GetOtherMacPackets() uint64 {
 	return 0
 }
 
+type SetLimitsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What all ports of the engine send together, for whatever run, is not beyond this rate from now on; absent: as much as is asked for.
+	// Not in percent. What is put off is sent when there is room, as it would be on a device that takes no more.
+	MaxRate       *Rate `protobuf:"bytes,1,opt,name=max_rate,json=maxRate,proto3" json:"max_rate,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetLimitsRequest) Reset() {
+	*x = SetLimitsRequest{}
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetLimitsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetLimitsRequest) ProtoMessage() {}
+
+func (x *SetLimitsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetLimitsRequest.ProtoReflect.Descriptor instead.
+func (*SetLimitsRequest) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *SetLimitsRequest) GetMaxRate() *Rate {
+	if x != nil {
+		return x.MaxRate
+	}
+	return nil
+}
+
+type SetLimitsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetLimitsResponse) Reset() {
+	*x = SetLimitsResponse{}
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetLimitsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetLimitsResponse) ProtoMessage() {}
+
+func (x *SetLimitsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetLimitsResponse.ProtoReflect.Descriptor instead.
+func (*SetLimitsResponse) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{40}
+}
+
 type QueueStats struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Queue         uint32                 `protobuf:"varint,1,opt,name=queue,proto3" json:"queue,omitempty"`
@@ -3376,7 +3467,7 @@ type QueueStats struct {
 
 func (x *QueueStats) Reset() {
 	*x = QueueStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[39]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3388,7 +3479,7 @@ func (x *QueueStats) String() string {
 func (*QueueStats) ProtoMessage() {}
 
 func (x *QueueStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[39]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3401,7 +3492,7 @@ func (x *QueueStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueStats.ProtoReflect.Descriptor instead.
 func (*QueueStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{39}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *QueueStats) GetQueue() uint32 {
@@ -3444,7 +3535,7 @@ type WorkerStats struct {
 
 func (x *WorkerStats) Reset() {
 	*x = WorkerStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[40]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3456,7 +3547,7 @@ func (x *WorkerStats) String() string {
 func (*WorkerStats) ProtoMessage() {}
 
 func (x *WorkerStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[40]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3469,7 +3560,7 @@ func (x *WorkerStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerStats.ProtoReflect.Descriptor instead.
 func (*WorkerStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{40}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *WorkerStats) GetWorker() uint32 {
@@ -3545,7 +3636,7 @@ type FlowSteering struct {
 
 func (x *FlowSteering) Reset() {
 	*x = FlowSteering{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[41]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3557,7 +3648,7 @@ func (x *FlowSteering) String() string {
 func (*FlowSteering) ProtoMessage() {}
 
 func (x *FlowSteering) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[41]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3570,7 +3661,7 @@ func (x *FlowSteering) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlowSteering.ProtoReflect.Descriptor instead.
 func (*FlowSteering) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{41}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *FlowSteering) GetHome() uint64 {
@@ -3612,7 +3703,7 @@ type ResetReceiversRequest struct {
 
 func (x *ResetReceiversRequest) Reset() {
 	*x = ResetReceiversRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[42]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3624,7 +3715,7 @@ func (x *ResetReceiversRequest) String() string {
 func (*ResetReceiversRequest) ProtoMessage() {}
 
 func (x *ResetReceiversRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[42]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3637,7 +3728,7 @@ func (x *ResetReceiversRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetReceiversRequest.ProtoReflect.Descriptor instead.
 func (*ResetReceiversRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{42}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ResetReceiversRequest) GetRunId() string {
@@ -3662,7 +3753,7 @@ type ResetReceiversResponse struct {
 
 func (x *ResetReceiversResponse) Reset() {
 	*x = ResetReceiversResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[43]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3674,7 +3765,7 @@ func (x *ResetReceiversResponse) String() string {
 func (*ResetReceiversResponse) ProtoMessage() {}
 
 func (x *ResetReceiversResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[43]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3687,7 +3778,7 @@ func (x *ResetReceiversResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetReceiversResponse.ProtoReflect.Descriptor instead.
 func (*ResetReceiversResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{43}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{45}
 }
 
 type CaptureRequest struct {
@@ -3706,7 +3797,7 @@ type CaptureRequest struct {
 
 func (x *CaptureRequest) Reset() {
 	*x = CaptureRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[44]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3718,7 +3809,7 @@ func (x *CaptureRequest) String() string {
 func (*CaptureRequest) ProtoMessage() {}
 
 func (x *CaptureRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[44]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3731,7 +3822,7 @@ func (x *CaptureRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CaptureRequest.ProtoReflect.Descriptor instead.
 func (*CaptureRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{44}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *CaptureRequest) GetPort() string {
@@ -3780,7 +3871,7 @@ type CaptureResponse struct {
 
 func (x *CaptureResponse) Reset() {
 	*x = CaptureResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[45]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3792,7 +3883,7 @@ func (x *CaptureResponse) String() string {
 func (*CaptureResponse) ProtoMessage() {}
 
 func (x *CaptureResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[45]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3805,7 +3896,7 @@ func (x *CaptureResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CaptureResponse.ProtoReflect.Descriptor instead.
 func (*CaptureResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{45}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *CaptureResponse) GetPackets() []*CapturedPacket {
@@ -3834,7 +3925,7 @@ type CapturedPacket struct {
 
 func (x *CapturedPacket) Reset() {
 	*x = CapturedPacket{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[46]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3846,7 +3937,7 @@ func (x *CapturedPacket) String() string {
 func (*CapturedPacket) ProtoMessage() {}
 
 func (x *CapturedPacket) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[46]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3859,7 +3950,7 @@ func (x *CapturedPacket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapturedPacket.ProtoReflect.Descriptor instead.
 func (*CapturedPacket) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{46}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *CapturedPacket) GetAtNs() int64 {
@@ -4135,7 +4226,7 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\amean_ns\x18\x02 \x01(\x01R\x06meanNs\x12!\n" +
 	"\fvariance_ns2\x18\x03 \x01(\x01R\vvarianceNs2\x12\x15\n" +
 	"\x06min_ns\x18\x04 \x01(\x04R\x05minNs\x12\x15\n" +
-	"\x06max_ns\x18\x05 \x01(\x04R\x05maxNs\"\xac\x04\n" +
+	"\x06max_ns\x18\x05 \x01(\x04R\x05maxNs\"\xd8\x04\n" +
 	"\tPortStats\x12\x12\n" +
 	"\x04port\x18\x01 \x01(\tR\x04port\x12\x1d\n" +
 	"\n" +
@@ -4153,10 +4244,14 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	" \x03(\v2\x1b.spate.engine.v1.QueueStatsR\x06queues\x12\x17\n" +
 	"\alink_up\x18\v \x01(\bR\x06linkUp\x12+\n" +
 	"\x11reflected_packets\x18\f \x01(\x04R\x10reflectedPackets\x122\n" +
-	"\x15not_reflected_packets\x18\x10 \x01(\x04R\x13notReflectedPackets\x12#\n" +
+	"\x15not_reflected_packets\x18\x10 \x01(\x04R\x13notReflectedPackets\x12*\n" +
+	"\x11held_back_packets\x18\x11 \x01(\x04R\x0fheldBackPackets\x12#\n" +
 	"\rreceive_waits\x18\r \x01(\x04R\freceiveWaits\x12\x15\n" +
 	"\x06tx_cut\x18\x0e \x01(\x04R\x05txCut\x12*\n" +
-	"\x11other_mac_packets\x18\x0f \x01(\x04R\x0fotherMacPackets\"`\n" +
+	"\x11other_mac_packets\x18\x0f \x01(\x04R\x0fotherMacPackets\"D\n" +
+	"\x10SetLimitsRequest\x120\n" +
+	"\bmax_rate\x18\x01 \x01(\v2\x15.spate.engine.v1.RateR\amaxRate\"\x13\n" +
+	"\x11SetLimitsResponse\"`\n" +
 	"\n" +
 	"QueueStats\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\rR\x05queue\x12\x1d\n" +
@@ -4225,7 +4320,7 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\tDirection\x12\x19\n" +
 	"\x15DIRECTION_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fDIRECTION_RX\x10\x01\x12\x10\n" +
-	"\fDIRECTION_TX\x10\x022\xe8\x06\n" +
+	"\fDIRECTION_TX\x10\x022\xbc\a\n" +
 	"\x06Engine\x12L\n" +
 	"\aGetInfo\x12\x1f.spate.engine.v1.GetInfoRequest\x1a .spate.engine.v1.GetInfoResponse\x12N\n" +
 	"\aPrepare\x12\x1f.spate.engine.v1.PrepareRequest\x1a .spate.engine.v1.PrepareResponse(\x01\x12F\n" +
@@ -4238,7 +4333,8 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\n" +
 	"WatchStats\x12\".spate.engine.v1.WatchStatsRequest\x1a#.spate.engine.v1.WatchStatsResponse0\x01\x12N\n" +
 	"\aCapture\x12\x1f.spate.engine.v1.CaptureRequest\x1a .spate.engine.v1.CaptureResponse0\x01\x12a\n" +
-	"\x0eResetReceivers\x12&.spate.engine.v1.ResetReceiversRequest\x1a'.spate.engine.v1.ResetReceiversResponse2i\n" +
+	"\x0eResetReceivers\x12&.spate.engine.v1.ResetReceiversRequest\x1a'.spate.engine.v1.ResetReceiversResponse\x12R\n" +
+	"\tSetLimits\x12!.spate.engine.v1.SetLimitsRequest\x1a\".spate.engine.v1.SetLimitsResponse2i\n" +
 	"\bObserver\x12]\n" +
 	"\fWatchRecords\x12$.spate.engine.v1.WatchRecordsRequest\x1a%.spate.engine.v1.WatchRecordsResponse0\x01B6Z4spate.dev/operator/internal/engine/enginev1;enginev1b\x06proto3"
 
@@ -4255,7 +4351,7 @@ func file_spate_engine_v1_engine_proto_rawDescGZIP() []byte {
 }
 
 var file_spate_engine_v1_engine_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_spate_engine_v1_engine_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
+var file_spate_engine_v1_engine_proto_msgTypes = make([]protoimpl.MessageInfo, 49)
 var file_spate_engine_v1_engine_proto_goTypes = []any{
 	(PortKind)(0),                  // 0: spate.engine.v1.PortKind
 	(RunState)(0),                  // 1: spate.engine.v1.RunState
@@ -4300,16 +4396,18 @@ var file_spate_engine_v1_engine_proto_goTypes = []any{
 	(*WorkerReceived)(nil),         // 40: spate.engine.v1.WorkerReceived
 	(*Moments)(nil),                // 41: spate.engine.v1.Moments
 	(*PortStats)(nil),              // 42: spate.engine.v1.PortStats
-	(*QueueStats)(nil),             // 43: spate.engine.v1.QueueStats
-	(*WorkerStats)(nil),            // 44: spate.engine.v1.WorkerStats
-	(*FlowSteering)(nil),           // 45: spate.engine.v1.FlowSteering
-	(*ResetReceiversRequest)(nil),  // 46: spate.engine.v1.ResetReceiversRequest
-	(*ResetReceiversResponse)(nil), // 47: spate.engine.v1.ResetReceiversResponse
-	(*CaptureRequest)(nil),         // 48: spate.engine.v1.CaptureRequest
-	(*CaptureResponse)(nil),        // 49: spate.engine.v1.CaptureResponse
-	(*CapturedPacket)(nil),         // 50: spate.engine.v1.CapturedPacket
-	(*Ratio)(nil),                  // 51: spate.engine.v1.Ratio
-	(*Rate)(nil),                   // 52: spate.engine.v1.Rate
+	(*SetLimitsRequest)(nil),       // 43: spate.engine.v1.SetLimitsRequest
+	(*SetLimitsResponse)(nil),      // 44: spate.engine.v1.SetLimitsResponse
+	(*QueueStats)(nil),             // 45: spate.engine.v1.QueueStats
+	(*WorkerStats)(nil),            // 46: spate.engine.v1.WorkerStats
+	(*FlowSteering)(nil),           // 47: spate.engine.v1.FlowSteering
+	(*ResetReceiversRequest)(nil),  // 48: spate.engine.v1.ResetReceiversRequest
+	(*ResetReceiversResponse)(nil), // 49: spate.engine.v1.ResetReceiversResponse
+	(*CaptureRequest)(nil),         // 50: spate.engine.v1.CaptureRequest
+	(*CaptureResponse)(nil),        // 51: spate.engine.v1.CaptureResponse
+	(*CapturedPacket)(nil),         // 52: spate.engine.v1.CapturedPacket
+	(*Ratio)(nil),                  // 53: spate.engine.v1.Ratio
+	(*Rate)(nil),                   // 54: spate.engine.v1.Rate
 }
 var file_spate_engine_v1_engine_proto_depIdxs = []int32{
 	6,  // 0: spate.engine.v1.GetInfoResponse.ports:type_name -> spate.engine.v1.PortInfo
@@ -4317,14 +4415,14 @@ var file_spate_engine_v1_engine_proto_depIdxs = []int32{
 	0,  // 2: spate.engine.v1.PortInfo.kind:type_name -> spate.engine.v1.PortKind
 	7,  // 3: spate.engine.v1.PortInfo.gateways:type_name -> spate.engine.v1.Neighbour
 	1,  // 4: spate.engine.v1.RunInfo.state:type_name -> spate.engine.v1.RunState
-	51, // 5: spate.engine.v1.RunInfo.rate_factor:type_name -> spate.engine.v1.Ratio
+	53, // 5: spate.engine.v1.RunInfo.rate_factor:type_name -> spate.engine.v1.Ratio
 	10, // 6: spate.engine.v1.PrepareRequest.header:type_name -> spate.engine.v1.PrepareHeader
 	8,  // 7: spate.engine.v1.PrepareResponse.run:type_name -> spate.engine.v1.RunInfo
 	8,  // 8: spate.engine.v1.StartResponse.run:type_name -> spate.engine.v1.RunInfo
 	14, // 9: spate.engine.v1.UpdateRequest.selector:type_name -> spate.engine.v1.Selector
-	52, // 10: spate.engine.v1.UpdateRequest.rate:type_name -> spate.engine.v1.Rate
-	51, // 11: spate.engine.v1.UpdateRequest.rate_factor:type_name -> spate.engine.v1.Ratio
-	51, // 12: spate.engine.v1.UpdateRequest.flows_per_second:type_name -> spate.engine.v1.Ratio
+	54, // 10: spate.engine.v1.UpdateRequest.rate:type_name -> spate.engine.v1.Rate
+	53, // 11: spate.engine.v1.UpdateRequest.rate_factor:type_name -> spate.engine.v1.Ratio
+	53, // 12: spate.engine.v1.UpdateRequest.flows_per_second:type_name -> spate.engine.v1.Ratio
 	8,  // 13: spate.engine.v1.UpdateResponse.run:type_name -> spate.engine.v1.RunInfo
 	8,  // 14: spate.engine.v1.PauseResponse.run:type_name -> spate.engine.v1.RunInfo
 	8,  // 15: spate.engine.v1.ResumeResponse.run:type_name -> spate.engine.v1.RunInfo
@@ -4332,7 +4430,7 @@ var file_spate_engine_v1_engine_proto_depIdxs = []int32{
 	8,  // 17: spate.engine.v1.WatchStatsResponse.run:type_name -> spate.engine.v1.RunInfo
 	34, // 18: spate.engine.v1.WatchStatsResponse.streams:type_name -> spate.engine.v1.StreamStats
 	42, // 19: spate.engine.v1.WatchStatsResponse.ports:type_name -> spate.engine.v1.PortStats
-	44, // 20: spate.engine.v1.WatchStatsResponse.workers:type_name -> spate.engine.v1.WorkerStats
+	46, // 20: spate.engine.v1.WatchStatsResponse.workers:type_name -> spate.engine.v1.WorkerStats
 	39, // 21: spate.engine.v1.WatchStatsResponse.receivers:type_name -> spate.engine.v1.ReceiverStats
 	31, // 22: spate.engine.v1.WatchStatsResponse.templates:type_name -> spate.engine.v1.TemplateStats
 	27, // 23: spate.engine.v1.WatchStatsResponse.records:type_name -> spate.engine.v1.RecordStats
@@ -4353,40 +4451,43 @@ var file_spate_engine_v1_engine_proto_depIdxs = []int32{
 	41, // 38: spate.engine.v1.ReceiverStats.inter_arrival:type_name -> spate.engine.v1.Moments
 	41, // 39: spate.engine.v1.ReceiverStats.jitter:type_name -> spate.engine.v1.Moments
 	41, // 40: spate.engine.v1.ReceiverStats.latency:type_name -> spate.engine.v1.Moments
-	43, // 41: spate.engine.v1.PortStats.queues:type_name -> spate.engine.v1.QueueStats
-	45, // 42: spate.engine.v1.WorkerStats.flows:type_name -> spate.engine.v1.FlowSteering
-	3,  // 43: spate.engine.v1.CaptureRequest.direction:type_name -> spate.engine.v1.Direction
-	50, // 44: spate.engine.v1.CaptureResponse.packets:type_name -> spate.engine.v1.CapturedPacket
-	3,  // 45: spate.engine.v1.CapturedPacket.direction:type_name -> spate.engine.v1.Direction
-	4,  // 46: spate.engine.v1.Engine.GetInfo:input_type -> spate.engine.v1.GetInfoRequest
-	9,  // 47: spate.engine.v1.Engine.Prepare:input_type -> spate.engine.v1.PrepareRequest
-	12, // 48: spate.engine.v1.Engine.Start:input_type -> spate.engine.v1.StartRequest
-	15, // 49: spate.engine.v1.Engine.Update:input_type -> spate.engine.v1.UpdateRequest
-	17, // 50: spate.engine.v1.Engine.Pause:input_type -> spate.engine.v1.PauseRequest
-	19, // 51: spate.engine.v1.Engine.Resume:input_type -> spate.engine.v1.ResumeRequest
-	21, // 52: spate.engine.v1.Engine.Stop:input_type -> spate.engine.v1.StopRequest
-	23, // 53: spate.engine.v1.Engine.Remove:input_type -> spate.engine.v1.RemoveRequest
-	25, // 54: spate.engine.v1.Engine.WatchStats:input_type -> spate.engine.v1.WatchStatsRequest
-	48, // 55: spate.engine.v1.Engine.Capture:input_type -> spate.engine.v1.CaptureRequest
-	46, // 56: spate.engine.v1.Engine.ResetReceivers:input_type -> spate.engine.v1.ResetReceiversRequest
-	28, // 57: spate.engine.v1.Observer.WatchRecords:input_type -> spate.engine.v1.WatchRecordsRequest
-	5,  // 58: spate.engine.v1.Engine.GetInfo:output_type -> spate.engine.v1.GetInfoResponse
-	11, // 59: spate.engine.v1.Engine.Prepare:output_type -> spate.engine.v1.PrepareResponse
-	13, // 60: spate.engine.v1.Engine.Start:output_type -> spate.engine.v1.StartResponse
-	16, // 61: spate.engine.v1.Engine.Update:output_type -> spate.engine.v1.UpdateResponse
-	18, // 62: spate.engine.v1.Engine.Pause:output_type -> spate.engine.v1.PauseResponse
-	20, // 63: spate.engine.v1.Engine.Resume:output_type -> spate.engine.v1.ResumeResponse
-	22, // 64: spate.engine.v1.Engine.Stop:output_type -> spate.engine.v1.StopResponse
-	24, // 65: spate.engine.v1.Engine.Remove:output_type -> spate.engine.v1.RemoveResponse
-	26, // 66: spate.engine.v1.Engine.WatchStats:output_type -> spate.engine.v1.WatchStatsResponse
-	49, // 67: spate.engine.v1.Engine.Capture:output_type -> spate.engine.v1.CaptureResponse
-	47, // 68: spate.engine.v1.Engine.ResetReceivers:output_type -> spate.engine.v1.ResetReceiversResponse
-	29, // 69: spate.engine.v1.Observer.WatchRecords:output_type -> spate.engine.v1.WatchRecordsResponse
-	58, // [58:70] is the sub-list for method output_type
-	46, // [46:58] is the sub-list for method input_type
-	46, // [46:46] is the sub-list for extension type_name
-	46, // [46:46] is the sub-list for extension extendee
-	0,  // [0:46] is the sub-list for field type_name
+	45, // 41: spate.engine.v1.PortStats.queues:type_name -> spate.engine.v1.QueueStats
+	54, // 42: spate.engine.v1.SetLimitsRequest.max_rate:type_name -> spate.engine.v1.Rate
+	47, // 43: spate.engine.v1.WorkerStats.flows:type_name -> spate.engine.v1.FlowSteering
+	3,  // 44: spate.engine.v1.CaptureRequest.direction:type_name -> spate.engine.v1.Direction
+	52, // 45: spate.engine.v1.CaptureResponse.packets:type_name -> spate.engine.v1.CapturedPacket
+	3,  // 46: spate.engine.v1.CapturedPacket.direction:type_name -> spate.engine.v1.Direction
+	4,  // 47: spate.engine.v1.Engine.GetInfo:input_type -> spate.engine.v1.GetInfoRequest
+	9,  // 48: spate.engine.v1.Engine.Prepare:input_type -> spate.engine.v1.PrepareRequest
+	12, // 49: spate.engine.v1.Engine.Start:input_type -> spate.engine.v1.StartRequest
+	15, // 50: spate.engine.v1.Engine.Update:input_type -> spate.engine.v1.UpdateRequest
+	17, // 51: spate.engine.v1.Engine.Pause:input_type -> spate.engine.v1.PauseRequest
+	19, // 52: spate.engine.v1.Engine.Resume:input_type -> spate.engine.v1.ResumeRequest
+	21, // 53: spate.engine.v1.Engine.Stop:input_type -> spate.engine.v1.StopRequest
+	23, // 54: spate.engine.v1.Engine.Remove:input_type -> spate.engine.v1.RemoveRequest
+	25, // 55: spate.engine.v1.Engine.WatchStats:input_type -> spate.engine.v1.WatchStatsRequest
+	50, // 56: spate.engine.v1.Engine.Capture:input_type -> spate.engine.v1.CaptureRequest
+	48, // 57: spate.engine.v1.Engine.ResetReceivers:input_type -> spate.engine.v1.ResetReceiversRequest
+	43, // 58: spate.engine.v1.Engine.SetLimits:input_type -> spate.engine.v1.SetLimitsRequest
+	28, // 59: spate.engine.v1.Observer.WatchRecords:input_type -> spate.engine.v1.WatchRecordsRequest
+	5,  // 60: spate.engine.v1.Engine.GetInfo:output_type -> spate.engine.v1.GetInfoResponse
+	11, // 61: spate.engine.v1.Engine.Prepare:output_type -> spate.engine.v1.PrepareResponse
+	13, // 62: spate.engine.v1.Engine.Start:output_type -> spate.engine.v1.StartResponse
+	16, // 63: spate.engine.v1.Engine.Update:output_type -> spate.engine.v1.UpdateResponse
+	18, // 64: spate.engine.v1.Engine.Pause:output_type -> spate.engine.v1.PauseResponse
+	20, // 65: spate.engine.v1.Engine.Resume:output_type -> spate.engine.v1.ResumeResponse
+	22, // 66: spate.engine.v1.Engine.Stop:output_type -> spate.engine.v1.StopResponse
+	24, // 67: spate.engine.v1.Engine.Remove:output_type -> spate.engine.v1.RemoveResponse
+	26, // 68: spate.engine.v1.Engine.WatchStats:output_type -> spate.engine.v1.WatchStatsResponse
+	51, // 69: spate.engine.v1.Engine.Capture:output_type -> spate.engine.v1.CaptureResponse
+	49, // 70: spate.engine.v1.Engine.ResetReceivers:output_type -> spate.engine.v1.ResetReceiversResponse
+	44, // 71: spate.engine.v1.Engine.SetLimits:output_type -> spate.engine.v1.SetLimitsResponse
+	29, // 72: spate.engine.v1.Observer.WatchRecords:output_type -> spate.engine.v1.WatchRecordsResponse
+	60, // [60:73] is the sub-list for method output_type
+	47, // [47:60] is the sub-list for method input_type
+	47, // [47:47] is the sub-list for extension type_name
+	47, // [47:47] is the sub-list for extension extendee
+	0,  // [0:47] is the sub-list for field type_name
 }
 
 func init() { file_spate_engine_v1_engine_proto_init() }
@@ -4412,7 +4513,7 @@ func file_spate_engine_v1_engine_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_engine_v1_engine_proto_rawDesc), len(file_spate_engine_v1_engine_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   47,
+			NumMessages:   49,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -36,6 +36,7 @@ const (
 	Engine_WatchStats_FullMethodName     = "/spate.engine.v1.Engine/WatchStats"
 	Engine_Capture_FullMethodName        = "/spate.engine.v1.Engine/Capture"
 	Engine_ResetReceivers_FullMethodName = "/spate.engine.v1.Engine/ResetReceivers"
+	Engine_SetLimits_FullMethodName      = "/spate.engine.v1.Engine/SetLimits"
 )
 
 // EngineClient is the client API for Engine service.
@@ -65,6 +66,8 @@ type EngineClient interface {
 	Capture(ctx context.Context, in *CaptureRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[CaptureResponse], error)
 	// Starts the statistics of receivers anew.
 	ResetReceivers(ctx context.Context, in *ResetReceiversRequest, opts ...grpc.CallOption) (*ResetReceiversResponse, error)
+	// Bounds what the engine sends, for all runs, those under way too.
+	SetLimits(ctx context.Context, in *SetLimitsRequest, opts ...grpc.CallOption) (*SetLimitsResponse, error)
 }
 
 type engineClient struct {
@@ -206,6 +209,16 @@ func (c *engineClient) ResetReceivers(ctx context.Context, in *ResetReceiversReq
 	return out, nil
 }
 
+func (c *engineClient) SetLimits(ctx context.Context, in *SetLimitsRequest, opts ...grpc.CallOption) (*SetLimitsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SetLimitsResponse)
+	err := c.cc.Invoke(ctx, Engine_SetLimits_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // EngineServer is the server API for Engine service.
 // All implementations must embed UnimplementedEngineServer
 // for forward compatibility.
@@ -233,6 +246,8 @@ type EngineServer interface {
 	Capture(*CaptureRequest, grpc.ServerStreamingServer[CaptureResponse]) error
 	// Starts the statistics of receivers anew.
 	ResetReceivers(context.Context, *ResetReceiversRequest) (*ResetReceiversResponse, error)
+	// Bounds what the engine sends, for all runs, those under way too.
+	SetLimits(context.Context, *SetLimitsRequest) (*SetLimitsResponse, error)
 	mustEmbedUnimplementedEngineServer()
 }
 
@@ -275,6 +290,9 @@ func (UnimplementedEngineServer) Capture(*CaptureRequest, grpc.ServerStreamingSe
 }
 func (UnimplementedEngineServer) ResetReceivers(context.Context, *ResetReceiversRequest) (*ResetReceiversResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ResetReceivers not implemented")
+}
+func (UnimplementedEngineServer) SetLimits(context.Context, *SetLimitsRequest) (*SetLimitsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SetLimits not implemented")
 }
 func (UnimplementedEngineServer) mustEmbedUnimplementedEngineServer() {}
 func (UnimplementedEngineServer) testEmbeddedByValue()                {}
@@ -470,6 +488,24 @@ func _Engine_ResetReceivers_Handler(srv interface{}, ctx context.Context, dec fu
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Engine_SetLimits_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SetLimitsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(EngineServer).SetLimits(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Engine_SetLimits_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(EngineServer).SetLimits(ctx, req.(*SetLimitsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Engine_ServiceDesc is the grpc.ServiceDesc for Engine service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -508,6 +544,10 @@ var Engine_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ResetReceivers",
 			Handler:    _Engine_ResetReceivers_Handler,
+		},
+		{
+			MethodName: "SetLimits",
+			Handler:    _Engine_SetLimits_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -445,6 +445,11 @@ impl Segments {
         self.written > 0
     }
 
+    /// Packets on the wire that wait.
+    pub(super) fn waiting(&self) -> u64 {
+        self.packets(self.written)
+    }
+
     /// Gives back what it holds; written packets that were not sent are counted as dropped.
     pub(super) fn clear(&mut self, share: &QueueShare) {
         share.tx_dropped.add(self.packets(self.written));

@@ -93,6 +93,10 @@ pub(super) struct Worker {
     /// Some of them emulate applications here.
     emulating: bool,
     tx: Vec<TxPort>,
+    /// What may be sent is bounded.
+    limited: bool,
+    /// What is asked first to send within the bound, by number: a port's streams, replays or flows.
+    turn: usize,
     receiver: Receiver,
     share: Arc<WorkerShare>,
     idle: Idle,
@@ -114,6 +118,8 @@ impl Worker {
                 .into_iter()
                 .map(|(port, queue, share)| TxPort::new(port, queue, share, parts.pool.clone()))
                 .collect(),
+            limited: false,
+            turn: 0,
             receiver: Receiver::new(
                 parts.index,
                 parts.rx.into_iter().map(|(port, queue, share, mac)| RxPort::new(port, queue, share, mac)).collect(),
@@ -166,6 +172,14 @@ impl Worker {
                     self.emulating |= run.emulated.is_some();
                     self.runs[slot] = Some(run);
                     self.reach = self.reach.max(slot + 1);
+                }
+                Command::Limit(budget) => {
+                    self.limited = budget.is_some();
+                    for port in &mut self.tx {
+                        if let Some(before) = port.limit(budget.clone()) {
+                            let _ = self.trash.push(Trash::Budget(before));
+                        }
+                    }
                 }
                 Command::Attach(port, attachment) => self.attach(port, attachment),
                 Command::Detach(id) => self.detach(id),
@@ -231,6 +245,9 @@ impl Worker {
 
     /// Sends what is due.
     fn transmit(&mut self, now: u64) -> usize {
+        if self.limited {
+            return self.transmit_in_turn(now);
+        }
         let mut sent = 0;
         for port in &mut self.tx {
             sent += port.inject(&self.clock);
@@ -241,6 +258,33 @@ impl Worker {
             if self.emulating {
                 sent += port.emulate(&self.clock, &mut self.runs[..self.reach]);
             }
+        }
+        sent
+    }
+
+    /// Sends what is due and within the bound. Who has sent is asked last next time, for what is left of the bound is often just
+    /// enough for one.
+    #[cold]
+    fn transmit_in_turn(&mut self, now: u64) -> usize {
+        const KINDS: usize = 3;
+        let mut sent = 0;
+        for port in &mut self.tx {
+            sent += port.inject(&self.clock);
+        }
+        let (all, first) = (KINDS * self.tx.len(), self.turn);
+        for turn in (first..first + all).map(|turn| turn % all) {
+            let (port, runs) = (&mut self.tx[turn / KINDS], &mut self.runs[..self.reach]);
+            let taken = match turn % KINDS {
+                0 => port.transmit(now, &self.clock, runs, &mut self.trash),
+                1 if self.replaying => port.replay(now, &self.clock, runs),
+                2 if self.emulating => port.emulate(&self.clock, runs),
+                _ => 0,
+            };
+            if taken > 0 {
+                port.charge();
+                self.turn = turn + 1;
+            }
+            sent += taken;
         }
         sent
     }
@@ -334,6 +378,7 @@ impl WorkerRun {
             Command::Install(..)
             | Command::Remove(_)
             | Command::Close(_)
+            | Command::Limit(_)
             | Command::Attach(..)
             | Command::Detach(_)
             | Command::Quit => {}

@@ -344,7 +344,7 @@ impl Receiver {
                 {
                     self.burst.retain(|frame| reflection.turn(runs, frame));
                     port.share.not_reflected.add((packets - self.burst.len()) as u64);
-                    tx.send_back(&mut self.burst);
+                    tx.send_back(&mut self.burst, at_ns);
                 }
             }
             self.burst.clear();

@@ -136,6 +136,8 @@ pub(in crate::datapath) struct Replay {
     dues_ns: [u64; BURST],
     bytes: [u64; BURST],
     taken: usize,
+    /// It waits for the limit, and is counted.
+    held: bool,
     /// Since when what is owed is given up, on the monotonic clock.
     giving_up_since: Option<u64>,
 }
@@ -146,6 +148,8 @@ pub(super) struct Outlet<'a> {
     pub(super) pool: &'a Mempool,
     pub(super) share: &'a QueueShare,
     pub(super) taps: &'a mut Taps,
+    /// The limit lets nothing be sent now.
+    pub(super) closed: bool,
 }
 
 /// What of a run its replays must know.
@@ -174,6 +178,12 @@ impl WorkerRun {
         let mut sent = 0;
         for replay in self.replays.iter_mut().filter(|replay| replay.parts.port == port && replay.sends()) {
             replay.fill(at, &scope, clock, outlet);
+            if outlet.closed {
+                if !std::mem::replace(&mut replay.held, true) {
+                    outlet.share.held_back.add(replay.burst.len() as u64);
+                }
+                continue;
+            }
             let taken = replay.burst.send(outlet.queue);
             if taken > 0 {
                 let left_at = run_clock.at(clock.mono_ns()).map_or(0, |at| at.max(0).cast_unsigned());
@@ -231,6 +241,7 @@ impl Replay {
             dues_ns: [0; BURST],
             bytes: [0; BURST],
             taken: 0,
+            held: false,
             giving_up_since: None,
         }
     }
@@ -281,7 +292,7 @@ impl Replay {
         if !self.burst.is_empty() {
             return;
         }
-        self.taken = 0;
+        (self.taken, self.held) = (0, false);
         let timestamp = clock.now_wall_ns() % TIMESTAMP_MODULUS;
         let before_ns = (at + 1).min(scope.end_ns);
         while self.burst.len() < BURST && self.look(scope.share, |due| due >= scope.warmup_ns) {

@@ -19,6 +19,7 @@ use super::{
 use crate::datapath::{
     clock::Clock,
     command::{RateChange, Trash},
+    limit::{Budget, Limit},
     shared::{QueueShare, RunShare},
 };
 
@@ -111,6 +112,10 @@ pub(super) struct TxPort {
     segments: Box<Segments>,
     /// The slot whose flows are asked first.
     first_asked: usize,
+    /// What may be sent; none: everything.
+    limit: Option<Limit>,
+    /// The batches, and flows' segments, that wait for it are counted.
+    held: (bool, bool),
 }
 
 /// Between attempts to make the kernel send what it could not.
@@ -141,7 +146,31 @@ impl TxPort {
             inject: None,
             segments: Box::new(Segments::new(offloads)),
             first_asked: 0,
+            limit: None,
+            held: (false, false),
         }
+    }
+
+    /// Keeps to a budget from now on; back comes that of before.
+    pub(super) fn limit(&mut self, budget: Option<Arc<Budget>>) -> Option<Arc<Budget>> {
+        self.charge();
+        let before = self.limit.take().map(Limit::into_budget);
+        self.limit = budget.map(|budget| Limit::new(budget, &self.share));
+        before
+    }
+
+    /// Charges the budget with what was sent.
+    #[inline]
+    pub(super) fn charge(&mut self) {
+        if let Some(limit) = &mut self.limit {
+            limit.charge(&self.share);
+        }
+    }
+
+    /// Whether the budget lets senders send nothing now.
+    #[inline]
+    fn is_closed(&mut self, now: u64) -> bool {
+        self.limit.as_mut().is_some_and(|limit| limit.is_closed(now, &self.share))
     }
 
     /// Index of the port.
@@ -171,7 +200,9 @@ impl TxPort {
 
     /// Sends what replays have due. Returns how many packets the device took.
     pub(super) fn replay(&mut self, now: u64, clock: &Clock, runs: &mut [Option<Box<WorkerRun>>]) -> usize {
-        let mut outlet = Outlet { queue: &mut self.queue, pool: &self.pool, share: &self.share, taps: &mut self.taps };
+        let closed = self.is_closed(now);
+        let (share, taps) = (&self.share, &mut self.taps);
+        let mut outlet = Outlet { queue: &mut self.queue, pool: &self.pool, share, taps, closed };
         let mut sent = 0;
         for run in runs.iter_mut().flatten().filter(|run| !run.replays.is_empty()) {
             sent += run.replay(self.port, now, clock, &mut outlet);
@@ -198,11 +229,27 @@ impl TxPort {
                 self.segments.fill(self.port, emulated, &self.pool, &mut self.taps, clock);
             }
         }
+        if self.limit.is_some() && self.hold_segments(clock.mono_ns()) {
+            return 0;
+        }
         let sent = self.segments.send(&mut self.queue, &self.share);
         if sent > 0 {
             (self.unflushed, self.flush_at) = (true, 0);
         }
         sent
+    }
+
+    /// Whether flows' packets have to wait for the budget, as they would for the device.
+    #[cold]
+    fn hold_segments(&mut self, now: u64) -> bool {
+        if !self.segments.wait() || !self.is_closed(now) {
+            self.held.1 = false;
+            return false;
+        }
+        if !std::mem::replace(&mut self.held.1, true) {
+            self.share.held_back.add(self.segments.waiting());
+        }
+        true
     }
 
     /// Whether packets of flows wait for the device.
@@ -237,11 +284,26 @@ impl TxPort {
         if self.head == self.tail && !self.gather(now, runs, trash) {
             return 0;
         }
+        if !self.built && self.limit.is_some() && self.hold_batches(now) {
+            return 0;
+        }
         let Some(run) = runs.get_mut(self.slot).and_then(Option::as_mut) else { return 0 };
         if !self.built && !self.build(run, clock) {
             return 0;
         }
         self.offer(run, clock)
+    }
+
+    /// Whether what is due has to wait for the budget. It is not built before it may leave, so that its time stamps are right.
+    #[cold]
+    fn hold_batches(&mut self, now: u64) -> bool {
+        if !self.is_closed(now) {
+            return false;
+        }
+        if !std::mem::replace(&mut self.held.0, true) {
+            self.share.held_back.add(self.packets as u64);
+        }
+        true
     }
 
     /// Takes what is due from the runs in turn, a burst from one run. False if nothing is due.
@@ -260,6 +322,7 @@ impl TxPort {
             if packets > 0 {
                 (self.head, self.tail, self.packets) = (0, batches, packets);
                 (self.slot, self.part, self.built) = (slot, part, false);
+                self.held.0 = false;
                 return true;
             }
         }
@@ -396,9 +459,16 @@ impl TxPort {
         taken
     }
 
-    /// Sends packets that were received back. What the device does not take at once is dropped, and counted.
-    pub(super) fn send_back(&mut self, packets: &mut Burst) {
+    /// Sends packets that were received back. What the device does not take at once, or the budget does not let pass, is dropped,
+    /// and counted.
+    pub(super) fn send_back(&mut self, packets: &mut Burst, now: u64) {
         let all = packets.len();
+        if let Some(limit) = &mut self.limit
+            && limit.is_closed_to_reflectors(now, &self.share)
+        {
+            self.share.held_back.add(all as u64);
+            return;
+        }
         let lens: [u64; BURST] =
             std::array::from_fn(|i| if i < all { packets.frame_len(i) as u64 + FCS_LEN } else { 0 });
         let taken = packets.send(&mut self.queue);
@@ -410,6 +480,9 @@ impl TxPort {
         self.share.tx_packets.add(taken as u64);
         self.share.tx_bytes.add(lens[..taken].iter().sum());
         self.share.tx_dropped.add((all - taken) as u64);
+        if let Some(limit) = &mut self.limit {
+            limit.charge_reflectors(&self.share);
+        }
     }
 
     /// Whether packets of the run in a slot are neither sent nor given up.
