@@ -149,7 +149,7 @@ void spate_mbuf_share(struct rte_mbuf *m);
 void spate_ring_free(struct rte_ring *ring);
 
 /* A pool of `n` packets that are written once and sent again and again: freeing one only counts it. Their pointers go to
- * `out`. NULL with rte_errno set on failure. One thread at a time may free them. */
+ * `out`. NULL with rte_errno set on failure. */
 struct rte_mempool *spate_prebuilt_create(const char *name, unsigned int n, uint16_t data_room, struct rte_mbuf **out);
 /* How often one of its packets was freed since. */
 uint64_t spate_prebuilt_returned(const struct rte_mempool *pool);

@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use serde::Serialize;
 
 use crate::floors::Bound::{AtLeast, AtMost};
-use crate::floors::{Floor, Floors};
+use crate::floors::{Floor, Floors, Known};
 use crate::flow_cases::{CASES, Case, Kinds, TIME_WAIT_NS};
 use crate::flows::Ended;
 use crate::instructions::{self, Counted};
@@ -157,7 +157,10 @@ fn floors(lines: &[Line]) -> Vec<Floor> {
     ];
     let kept = floors.into_iter().filter_map(|(name, bound, measured)| Some(Floor::new(name, bound, measured?)));
     let instructions = short.and_then(|line| line.instructions_per_connection).map(|count| Floor {
-        known: Some("4,049 of them move its six packets without any TCP: what a short connection cannot do without"),
+        known: Some(Known {
+            why: "4,049 of them move its six packets without any TCP: what a short connection cannot do without",
+            bound: AtMost(12_000.0),
+        }),
         ..Floor::new("instructions of a short connection", AtMost(5000.0), count)
     });
     kept.chain(instructions).collect()

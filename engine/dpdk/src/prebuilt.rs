@@ -98,3 +98,36 @@ impl Drop for Prebuilt {
         );
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Memory;
+    use std::thread;
+
+    #[test]
+    fn packets_that_several_workers_free_are_all_counted() {
+        const EACH: usize = 100_000;
+        let eal = Eal::init(Memory::Normal { bytes: 32 << 20 }, &[], &[0]).unwrap();
+        let prebuilt = Prebuilt::new(&eal, "shared", 8, 2048).unwrap();
+        let mut packets = [ptr::null_mut(); 8];
+        prebuilt.lend(0, &mut packets);
+        let addresses = packets.map(|packet| packet as usize);
+        thread::scope(|scope| {
+            // As workers do that receive from one loopback: each frees packets of its own.
+            for own in addresses.chunks(4) {
+                scope.spawn(move || {
+                    for _ in 0..EACH {
+                        let mut own: Vec<_> = own.iter().map(|&packet| packet as Mbuf).collect();
+                        // SAFETY: packets of a pool that only counts what is freed; no other thread has these.
+                        unsafe { sys::spate_free_bulk(own.as_mut_ptr(), own.len() as u32) };
+                    }
+                });
+            }
+        });
+        // SAFETY: a live pool.
+        let returned = unsafe { sys::spate_prebuilt_returned(prebuilt.raw()) };
+        assert_eq!(returned, 2 * 4 * EACH as u64);
+        prebuilt.lent.set(returned);
+    }
+}

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A worker that always has packets to read keeps no run open beyond its deadline.
-use std::time::{Duration, Instant};
+use std::{
+    sync::{Arc, Condvar, Mutex},
+    time::{Duration, Instant},
+};
 
 use spate_engine::datapath::{PollMode, RunState};
 
@@ -40,4 +43,33 @@ fn a_saturated_drain_ends_by_its_deadline_and_the_run_says_so() {
     let run = start(&datapath, spec(7, 0, Some(100 * MS), vec![stream(10, 0, Some(0), 60, pps(1000))]));
     wait_for(&run, RunState::Complete, 10);
     assert_eq!(run.drain_timed_out(), None);
+}
+
+#[test]
+fn a_worker_that_hangs_holds_no_run_open_and_is_named() {
+    let _turn = turn();
+    let datapath = loopback(1, PollMode::Busy);
+    let free = Arc::new((Mutex::new(false), Condvar::new()));
+    let theirs = Arc::clone(&free);
+    // A driver's call that does not return.
+    let hang = move |frames: &[(&[u8], usize)]| {
+        let (is_free, changed) = &*theirs;
+        drop(changed.wait_while(is_free.lock().unwrap(), |is_free| !*is_free));
+        (0..frames.len()).collect()
+    };
+    datapath.disturb(0, Box::new(hang));
+    let run = start(&datapath, spec(7, 0, Some(100 * MS), vec![stream(10, 0, Some(0), 60, pps(1000))]));
+    let since = Instant::now();
+    wait_for(&run, RunState::Complete, 20);
+    let took = since.elapsed();
+    assert!((WITHIN..WITHIN + Duration::from_secs(4)).contains(&took), "it took {took:?}");
+    let problem = run.drain_timed_out().unwrap_or_default();
+    assert!(problem.starts_with("worker 0 had not finished sending 5 s after the drain"), "{problem:?}");
+
+    *free.0.lock().unwrap() = true;
+    free.1.notify_all();
+    run.remove();
+    let next = start(&datapath, spec(8, 0, Some(100 * MS), vec![stream(10, 0, Some(0), 60, pps(1000))]));
+    wait_for(&next, RunState::Complete, 10);
+    assert_eq!((next.drain_timed_out(), next.counters()[0].measured.rx_packets), (None, 100));
 }
