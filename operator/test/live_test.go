@@ -59,6 +59,8 @@ func hostAddress(t *testing.T) string {
 // reachable makes the operator that runs now the backend of its Service, as kubelet and endpoint controllers would.
 func reachable(t *testing.T) {
 	t.Helper()
+	_, err := buildPlugin() // which may take longer than a run lasts
+	must(t, err)
 	address := hostAddress(t)
 	_, text, err := net.SplitHostPort(cluster.operator.live)
 	must(t, err)
