@@ -228,7 +228,8 @@ impl Cursor {
     }
 
     /// Computes the values of the next `count` packets, at most `LANES`, the first of which has this number.
-    #[inline]
+    // Once for each burst, and a function of its own for its registers' sake.
+    #[inline(never)]
     pub(crate) fn fill(&mut self, variables: &Variables, number: u64, local: u64, count: usize, values: &mut Values) {
         if number != self.number || local != self.local {
             self.seek(variables, number, local);

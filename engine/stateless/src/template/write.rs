@@ -90,7 +90,8 @@ impl Template {
     }
 
     /// Writes into copies of the frame what varies.
-    #[inline]
+    // Once for each burst, and a function of its own for its registers' sake.
+    #[inline(never)]
     fn complete(&self, columns: &mut Columns, sequence: u64, stamp: Trailer, lens: &[u16], outs: &mut [impl Bytes]) {
         let Columns { values, sums, parts } = &mut *columns;
         let parts = &mut parts[..lens.len()];

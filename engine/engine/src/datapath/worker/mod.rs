@@ -244,6 +244,9 @@ impl Worker {
     }
 
     /// Sends what is due.
+    // What a pass does for each burst stays a function of its own, whatever the compiler's profile says: all in one loop, values
+    // that belong into registers go through memory (two random fields: 146 instructions a packet instead of 114).
+    #[inline(never)]
     fn transmit(&mut self, now: u64) -> usize {
         if self.limited {
             return self.transmit_in_turn(now);

@@ -126,7 +126,7 @@ impl RxPort {
     }
 
     /// A packet is of no run here. The port's station answers it, if it is for that or for a group.
-    #[inline]
+    #[inline(always)]
     fn offer(&mut self, frame: &[u8], len: u32, demux: Demux) {
         self.unclaimed.foreign += 1;
         if demux == Demux::OtherMac || (self.emulating.is_empty() && self.is_for_another(frame)) {
@@ -137,6 +137,7 @@ impl RxPort {
     }
 
     /// Whether a packet is for another station than the port's, which is the only one where no flows are.
+    #[inline(always)]
     fn is_for_another(&self, frame: &[u8]) -> bool {
         let Some((own, mac)) = self.mac.as_ref().zip(frame.first_chunk::<6>()) else { return false };
         mac != own && mac[0] & 1 == 0
@@ -244,7 +245,7 @@ impl Receiver {
     }
 
     /// Reads up to a burst from every port, and what other workers handed over. Returns the packets read.
-    #[inline]
+    #[inline(never)]
     pub(super) fn receive(&mut self, clock: &Clock, runs: &mut [Option<Box<WorkerRun>>], tx: &mut [TxPort]) -> usize {
         let mut handed = 0;
         for (from, ring) in &mut self.handed {
@@ -311,6 +312,11 @@ impl Receiver {
                     if demux != Demux::Taken {
                         port.offer(frame, *len, demux);
                     }
+                }
+            } else if !trailers && port.emulating.is_empty() {
+                // Nobody expects anything.
+                for (index, len) in lens[..packets].iter().enumerate() {
+                    port.offer(self.burst.head(index), *len, Demux::Foreign);
                 }
             } else {
                 for index in 0..packets {
