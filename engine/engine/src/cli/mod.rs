@@ -112,7 +112,7 @@ fn log_to_stderr(arguments: &Arguments) -> Result<(), tracing_subscriber::filter
 
 /// An event loop on this thread.
 fn event_loop() -> anyhow::Result<tokio::runtime::Runtime> {
-    Ok(tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(2).build()?)
+    Ok(tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(4).build()?)
 }
 
 /// Reads a plan from a file, or from standard input for "-", and no more of it than a plan may have.

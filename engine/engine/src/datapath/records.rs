@@ -27,7 +27,7 @@ use super::{
 const RING: usize = 1 << 17;
 /// How often the writer looks for records.
 const LOOK: Duration = Duration::from_millis(2);
-/// Records of the last so long are all that an engine that is killed, or a node that fails, can lose of a file.
+/// Records of the last so long are all that an engine that is killed can lose of a file.
 const FLUSH: Duration = Duration::from_secs(60);
 /// Records that are taken at once.
 const BATCH: usize = 4096;
@@ -80,6 +80,7 @@ impl Prepared {
             untold: AtomicU64::new(0),
             problem: Mutex::default(),
             watchers: Mutex::default(),
+            given_up: Flag::default(),
             done: Flag::default(),
         });
         let theirs = Arc::clone(&shared);
@@ -105,6 +106,8 @@ struct Shared {
     untold: AtomicU64,
     problem: Mutex<Option<String>>,
     watchers: Mutex<Vec<Watcher>>,
+    /// Workers that have not closed the run are not waited for any more.
+    given_up: Flag,
     /// The file is finished, or there is none.
     done: Flag,
 }
@@ -122,6 +125,11 @@ impl Records {
             untold: self.0.untold.load(Relaxed),
             problem: lock(&self.0.problem).clone(),
         }
+    }
+
+    /// Writes what there is, although workers that hang have not closed the run.
+    pub(super) fn give_up(&self) {
+        self.0.given_up.raise();
     }
 
     /// Whether all have been written that there will be.
@@ -219,7 +227,7 @@ impl Writer {
     fn run(mut self) {
         loop {
             // Asked first: what was recorded before is still taken.
-            let closed = self.shares.iter().all(|share| share.closed.is_up());
+            let closed = self.shared.given_up.is_up() || self.shares.iter().all(|share| share.closed.is_up());
             let forgotten = self.rings.iter().all(Consumer::is_abandoned);
             let mut any = false;
             for index in 0..self.rings.len() {

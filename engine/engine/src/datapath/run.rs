@@ -26,7 +26,9 @@ use super::{
 const LEAD_NS: u64 = 1_000_000;
 
 /// A run is closed this long after its drain, even if workers have not read all that has arrived.
-pub(super) const EMPTY_WITHIN_NS: u64 = 5_000_000_000;
+const EMPTY_WITHIN_NS: u64 = 5_000_000_000;
+/// What is owed at the end of a run is sent or given up this long after it at the latest, beside what flows need of the drain.
+const SETTLE_WITHIN_NS: u64 = 6_000_000_000;
 /// Workers that have not closed a run this long after its deadline are not waited for: they hang.
 const CLOSE_WITHIN_NS: u64 = 1_000_000_000;
 
@@ -451,12 +453,18 @@ impl Run {
     /// Closes the run if its drain has been over for `EMPTY_WITHIN_NS`: workers that always have packets to read would keep it open.
     fn close_at_deadline(&self, control: &mut Control, now: u64) {
         let Some(ended_at) = control.ended_at_mono_ns else { return };
-        let deadline = ended_at.saturating_add(self.drain_ns(control)).saturating_add(EMPTY_WITHIN_NS);
+        let drain_ns = self.drain_ns(control);
+        let drained_at = match control.sent_at_mono_ns {
+            Some(_) => self.drained_at(control, now),
+            // Flows that are owed may begin in the first half of the drain; it counts from when the last packet was sent.
+            None => ended_at.saturating_add(SETTLE_WITHIN_NS).saturating_add(drain_ns / 2).saturating_add(drain_ns),
+        };
+        let deadline = drained_at.saturating_add(EMPTY_WITHIN_NS);
         if now < deadline {
             return;
         }
         if control.drain_timed_out.is_none() {
-            let problem = self.unfinished();
+            let problem = self.unfinished(now - ended_at);
             tracing::error!(run = self.id, "the drain timed out: {problem}");
             control.drain_timed_out = Some(problem);
             if !control.closing {
@@ -465,11 +473,12 @@ impl Run {
             }
         } else if now >= deadline.saturating_add(CLOSE_WITHIN_NS) && !self.closed() {
             self.given_up.raise();
+            self.records.iter().for_each(Records::give_up);
         }
     }
 
-    /// What each worker that is not done with the run has left.
-    fn unfinished(&self) -> String {
+    /// What each worker that is not done with the run has left, this long after its end.
+    fn unfinished(&self, after_ns: u64) -> String {
         let what = |(worker, share): (usize, &Arc<RunShare>)| {
             let left = match share {
                 share if !share.sent.is_up() => "had not finished sending",
@@ -481,9 +490,9 @@ impl Run {
         };
         let all: Vec<_> = self.shares.iter().enumerate().filter_map(what).collect();
         format!(
-            "{} {} s after the drain: packets that had arrived may be missing in the counters",
+            "{} {} s after the end of sending: packets that had arrived may be missing in the counters",
             all.join(", "),
-            EMPTY_WITHIN_NS / 1_000_000_000
+            after_ns / 1_000_000_000
         )
     }
 

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Control's end of the queues to the workers.
-use std::sync::{Mutex, PoisonError};
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
 
 use rtrb::{Consumer, Producer, PushError};
 
@@ -8,6 +12,9 @@ use super::{
     command::{Command, Trash},
     worker::Waker,
 };
+
+/// A worker that has not taken what it was told by then hangs, and is not waited for.
+const TAKES_WITHIN: Duration = Duration::from_secs(2);
 
 /// All workers, to be told things and cleaned up after.
 pub(super) struct Workers {
@@ -32,33 +39,42 @@ impl Workers {
 
     /// Tells one worker. Waits while its queue is full, which it empties every turn of its loop.
     pub(super) fn tell(&self, worker: usize, command: Command) {
-        let mut line = self.workers[worker].lock().unwrap_or_else(PoisonError::into_inner);
+        let mut line = self.line(worker);
         let mut command = command;
         while let Err(PushError::Full(back)) = line.commands.push(command) {
             if line.commands.is_abandoned() {
                 return;
             }
             line.waker.wake();
-            std::thread::sleep(std::time::Duration::from_micros(100));
+            thread::sleep(Duration::from_micros(100));
             command = back;
         }
         line.waker.wake();
     }
 
-    /// Waits until every worker has taken what it was told, which it does before it next receives.
+    /// Waits until every worker has taken what it was told, which it does before it next receives. Others may use its line meanwhile.
     pub(super) fn await_all(&self) {
-        for line in &self.workers {
-            let line = line.lock().unwrap_or_else(PoisonError::into_inner);
-            while line.commands.slots() < line.commands.buffer().capacity() && !line.commands.is_abandoned() {
-                line.waker.wake();
-                std::thread::sleep(std::time::Duration::from_micros(50));
+        let since = Instant::now();
+        for worker in 0..self.workers.len() {
+            while !self.has_taken_all(worker) && since.elapsed() < TAKES_WITHIN {
+                thread::sleep(Duration::from_micros(50));
             }
         }
     }
 
+    fn has_taken_all(&self, worker: usize) -> bool {
+        let line = self.line(worker);
+        line.waker.wake();
+        line.commands.slots() == line.commands.buffer().capacity() || line.commands.is_abandoned()
+    }
+
+    fn line(&self, worker: usize) -> MutexGuard<'_, Line> {
+        self.workers[worker].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Has a worker look at its rings.
     pub(super) fn wake(&self, worker: usize) {
-        self.workers[worker].lock().unwrap_or_else(PoisonError::into_inner).waker.wake();
+        self.line(worker).waker.wake();
     }
 
     /// Tells every worker.
@@ -70,8 +86,8 @@ impl Workers {
 
     /// Frees what workers are done with.
     pub(super) fn clean_up(&self) {
-        for line in &self.workers {
-            let mut line = line.lock().unwrap_or_else(PoisonError::into_inner);
+        for worker in 0..self.workers.len() {
+            let mut line = self.line(worker);
             while line.trash.pop().is_ok() {}
         }
     }

@@ -66,12 +66,14 @@ pub async fn serve(listener: TcpListener, engine: Arc<Engine>) {
             open.pop_front();
         }
         open.push_back(Connection(connection.abort_handle()));
+        // It is read before the next is accepted, which may close it.
+        tokio::task::yield_now().await;
     }
 }
 
 impl Server {
     /// Answers one request, and closes the connection: who keeps one would keep others out.
-    async fn connection(&self, stream: TcpStream) {
+    async fn connection(self: &Arc<Self>, stream: TcpStream) {
         let given = Mutex::new(None);
         let service = service_fn(|request: Request<Incoming>| {
             let given = &given;
@@ -97,7 +99,7 @@ impl Server {
     }
 
     /// The answer, and the page if it is one.
-    async fn answer(&self, method: &Method, path: &str) -> (Response<Full<Bytes>>, Option<Arc<Page>>) {
+    async fn answer(self: &Arc<Self>, method: &Method, path: &str) -> (Response<Full<Bytes>>, Option<Arc<Page>>) {
         if ![Method::GET, Method::HEAD].contains(method) {
             return (respond(StatusCode::METHOD_NOT_ALLOWED, "text/plain", "GET only\n".into()), None);
         }
@@ -120,8 +122,14 @@ impl Server {
         }
     }
 
-    /// The last page, or a new one if that is no longer fresh.
-    async fn page(&self) -> Result<Arc<Page>, String> {
+    /// The last page, or a new one if that is no longer fresh. It is made to its end although who asked for it may leave: there are
+    /// never two under way, and who asks and leaves has one made a second at most.
+    async fn page(self: &Arc<Self>) -> Result<Arc<Page>, String> {
+        let this = self.clone();
+        tokio::spawn(async move { this.fresh_page().await }).await.map_err(|error| error.to_string())?
+    }
+
+    async fn fresh_page(&self) -> Result<Arc<Page>, String> {
         let mut last = self.last.lock().await;
         if let Some((_, page)) = last.as_ref().filter(|(begun, _)| begun.elapsed() < FRESH) {
             return Ok(page.clone());

@@ -5,10 +5,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use spate_engine::datapath::{Datapath, LimitUnit, MaxRate, PollMode, PortDevice, RunState};
+use spate_engine::datapath::{Change, Datapath, Gap, LimitUnit, MaxRate, PollMode, PortDevice, RunState};
 use spate_stateful::Protocol;
 
 use crate::{
+    replay::{held, replaying},
     setup::{MS, assert_all_received, open, pps, spec, start, stream, turn, wait_for},
     stateful::{assert_all_complete, emulated, over_v4},
 };
@@ -65,6 +66,43 @@ fn what_is_owed_at_the_end_is_dropped_and_counted() {
     assert_eq!((counters.tx_packets + counters.tx_dropped, counters.rx_packets), (10_000, counters.tx_packets));
     // Half a second, the grace behind it, and a burst.
     assert!((400..=600 + 64).contains(&counters.tx_packets), "{counters:?}");
+}
+
+#[test]
+fn what_is_owed_after_a_change_while_held_back_is_counted_by_the_rate_that_was_in_force() {
+    let _turn = turn();
+    let datapath = open(&[("a", PortDevice::Loopback)], 1, PollMode::Busy);
+    datapath.limit(packets(1000));
+    let run = start(&datapath, spec(1, 0, Some(1000 * MS), vec![stream(1, 0, Some(0), 60, pps(20_000))]));
+    wait_for(&run, RunState::Running, 2);
+    let at = run.started_at().unwrap() + 200 * MS;
+    run.update(&[0], Change::Paused(true), at).unwrap();
+    wait_for(&run, RunState::Complete, 5);
+    let counters = run.counters()[0].measured;
+    assert_eq!((counters.tx_packets + counters.tx_dropped, counters.rx_packets), (4000, counters.tx_packets));
+}
+
+#[test]
+fn replays_are_held_back_without_packets_in_hand() {
+    let _turn = turn();
+    let datapath = open(&[("a", PortDevice::Loopback)], 1, PollMode::Busy);
+    datapath.limit(packets(1000));
+    // Together they would hold more packets than the worker has.
+    let replays = (1..=60).map(|id| replaying(id, held(1000, 1_000_000, |_| 200), Gap::Captured, None)).collect();
+    let run = start(&datapath, spec(1, 0, Some(1500 * MS), replays));
+    wait_for(&run, RunState::Running, 2);
+    thread::sleep(Duration::from_millis(200));
+    let other = start(&datapath, spec(2, 0, Some(500 * MS), vec![stream(99, 0, Some(0), 60, pps(100))]));
+    let (sent, most) = sends(&datapath, 500, 1000);
+    assert!(sent <= most + 2 * 64, "{sent} of {most}");
+    wait_for(&other, RunState::Complete, 5);
+    assert!(other.counters()[0].measured.tx_packets > 0, "they have all packets");
+    wait_for(&run, RunState::Complete, 10);
+    for counters in run.counters() {
+        assert_eq!(counters.measured.tx_packets + counters.measured.tx_dropped, 1500);
+        assert_eq!(counters.measured.rx_packets, counters.measured.tx_packets);
+    }
+    assert!(datapath.port_counters()[0].held_back_packets > 0);
 }
 
 #[test]

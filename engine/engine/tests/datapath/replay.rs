@@ -54,7 +54,7 @@ fn rewrite() -> Rewrite {
 }
 
 /// A measured stream that replays a capture from port 0 to itself.
-fn replaying(id: u16, capture: Recording, gap: Gap, loops: Option<u64>) -> StreamSpec {
+pub fn replaying(id: u16, capture: Recording, gap: Gap, loops: Option<u64>) -> StreamSpec {
     let rate = Rate::new(1, 1).unwrap();
     StreamSpec {
         replay: Some(ReplaySpec { capture, rewrite: rewrite(), gap, loops, min_gap_ns: 0 }),
@@ -63,7 +63,7 @@ fn replaying(id: u16, capture: Recording, gap: Gap, loops: Option<u64>) -> Strea
     }
 }
 
-fn held(packets: u64, every_ns: u64, len: impl Fn(u64) -> usize) -> Recording {
+pub fn held(packets: u64, every_ns: u64, len: impl Fn(u64) -> usize) -> Recording {
     let mut file = Vec::new();
     write_pcap(&mut file, packets, every_ns, len);
     Recording::of_bytes(&file, Gap::Captured, &rewrite(), |_| Ok(())).unwrap()

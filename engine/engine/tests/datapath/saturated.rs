@@ -31,9 +31,9 @@ fn a_saturated_drain_ends_by_its_deadline_and_the_run_says_so() {
         let since = Instant::now();
         wait_for(&run, RunState::Complete, 20);
         let took = since.elapsed();
-        assert!((WITHIN..WITHIN + DRAIN + Duration::from_secs(2)).contains(&took), "the drain took {took:?}");
+        assert!((WITHIN - DRAIN..WITHIN + DRAIN + Duration::from_secs(2)).contains(&took), "the drain took {took:?}");
         let problem = run.drain_timed_out().unwrap_or_default();
-        assert!(problem.starts_with("worker 0 still had packets to read 5 s after the drain"), "{problem:?}");
+        assert!(problem.starts_with("worker 0 still had packets to read 5 s after the end of sending"), "{problem:?}");
         run.remove();
     }
     assert_eq!(flood.state(), RunState::Running);
@@ -62,9 +62,10 @@ fn a_worker_that_hangs_holds_no_run_open_and_is_named() {
     let since = Instant::now();
     wait_for(&run, RunState::Complete, 20);
     let took = since.elapsed();
-    assert!((WITHIN..WITHIN + Duration::from_secs(4)).contains(&took), "it took {took:?}");
+    // What is owed may be sent for 6 s; a second later the worker is not waited for.
+    assert!((2 * WITHIN..3 * WITHIN).contains(&took), "it took {took:?}");
     let problem = run.drain_timed_out().unwrap_or_default();
-    assert!(problem.starts_with("worker 0 had not finished sending 5 s after the drain"), "{problem:?}");
+    assert!(problem.starts_with("worker 0 had not finished sending 1"), "{problem:?}");
 
     *free.0.lock().unwrap() = true;
     free.1.notify_all();

@@ -271,8 +271,11 @@ impl Worker {
     fn transmit_in_turn(&mut self, now: u64) -> usize {
         const KINDS: usize = 3;
         let mut sent = 0;
+        // What a port answers for its addresses, ARP and ping, is no traffic of a run.
         for port in &mut self.tx {
+            port.charge();
             sent += port.inject(&self.clock);
+            port.forgive();
         }
         let (all, first) = (KINDS * self.tx.len(), self.turn);
         for turn in (first..first + all).map(|turn| turn % all) {
@@ -310,7 +313,7 @@ impl Worker {
             let past_grace = run.stopped || run.has_come(now, run.end_ns.saturating_add(GRACE_NS));
             let mut clear = true;
             for port in &mut self.tx {
-                clear &= port.settle(now, slot, run, past_grace);
+                clear &= port.settle(now, slot, run, past_grace, &mut self.trash);
             }
             let counted = run.replays.is_empty()
                 || self.tx.iter_mut().fold(true, |all, port| port.settle_replays(now, run, past_grace) & all);

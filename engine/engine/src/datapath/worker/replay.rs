@@ -13,6 +13,7 @@ use crate::datapath::{
     clock::Clock,
     command::TempoChange,
     frames::FrameReader,
+    limit::Limit,
     shared::{QueueShare, RunShare},
 };
 
@@ -136,7 +137,7 @@ pub(in crate::datapath) struct Replay {
     dues_ns: [u64; BURST],
     bytes: [u64; BURST],
     taken: usize,
-    /// It waits for the limit, and is counted.
+    /// What it has due waited for the limit.
     held: bool,
     /// Since when what is owed is given up, on the monotonic clock.
     giving_up_since: Option<u64>,
@@ -148,8 +149,15 @@ pub(super) struct Outlet<'a> {
     pub(super) pool: &'a Mempool,
     pub(super) share: &'a QueueShare,
     pub(super) taps: &'a mut Taps,
-    /// The limit lets nothing be sent now.
-    pub(super) closed: bool,
+    /// What may be sent; none: everything.
+    pub(super) limit: Option<&'a mut Limit>,
+}
+
+impl Outlet<'_> {
+    /// Whether the limit lets nothing be sent now.
+    fn is_closed(&mut self, now: u64) -> bool {
+        self.limit.as_mut().is_some_and(|limit| limit.is_closed(now, self.share))
+    }
 }
 
 /// What of a run its replays must know.
@@ -177,13 +185,12 @@ impl WorkerRun {
         let (scope, run_clock) = (scope!(self), &self.clock);
         let mut sent = 0;
         for replay in self.replays.iter_mut().filter(|replay| replay.parts.port == port && replay.sends()) {
-            replay.fill(at, &scope, clock, outlet);
-            if outlet.closed {
-                if !std::mem::replace(&mut replay.held, true) {
-                    outlet.share.held_back.add(replay.burst.len() as u64);
-                }
+            // Packets are not made before they may leave, so that their time stamps are right and they hold no memory.
+            if outlet.is_closed(now) {
+                replay.held |= replay.due_ns().is_some_and(|due| due <= at);
                 continue;
             }
+            replay.fill(at, &scope, clock, outlet);
             let taken = replay.burst.send(outlet.queue);
             if taken > 0 {
                 let left_at = run_clock.at(clock.mono_ns()).map_or(0, |at| at.max(0).cast_unsigned());
@@ -292,7 +299,7 @@ impl Replay {
         if !self.burst.is_empty() {
             return;
         }
-        (self.taken, self.held) = (0, false);
+        self.taken = 0;
         let timestamp = clock.now_wall_ns() % TIMESTAMP_MODULUS;
         let before_ns = (at + 1).min(scope.end_ns);
         while self.burst.len() < BURST && self.look(scope.share, |due| due >= scope.warmup_ns) {
@@ -319,6 +326,9 @@ impl Replay {
         }
         if !self.burst.is_empty() {
             outlet.taps.copy(&self.burst, clock);
+            if std::mem::take(&mut self.held) {
+                outlet.share.held_back.add(self.burst.len() as u64);
+            }
         }
     }
 

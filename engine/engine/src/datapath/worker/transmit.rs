@@ -167,6 +167,13 @@ impl TxPort {
         }
     }
 
+    /// Leaves what was sent since it was charged out of the budget.
+    pub(super) fn forgive(&mut self) {
+        if let Some(limit) = &mut self.limit {
+            limit.forgive(&self.share);
+        }
+    }
+
     /// Whether the budget lets senders send nothing now.
     #[inline]
     fn is_closed(&mut self, now: u64) -> bool {
@@ -200,9 +207,8 @@ impl TxPort {
 
     /// Sends what replays have due. Returns how many packets the device took.
     pub(super) fn replay(&mut self, now: u64, clock: &Clock, runs: &mut [Option<Box<WorkerRun>>]) -> usize {
-        let closed = self.is_closed(now);
-        let (share, taps) = (&self.share, &mut self.taps);
-        let mut outlet = Outlet { queue: &mut self.queue, pool: &self.pool, share, taps, closed };
+        let (share, taps, limit) = (&self.share, &mut self.taps, self.limit.as_mut());
+        let mut outlet = Outlet { queue: &mut self.queue, pool: &self.pool, share, taps, limit };
         let mut sent = 0;
         for run in runs.iter_mut().flatten().filter(|run| !run.replays.is_empty()) {
             sent += run.replay(self.port, now, clock, &mut outlet);
@@ -500,14 +506,21 @@ impl TxPort {
     }
 
     /// At the end of a run: whether all is sent. Past the grace, gives up what is not, and counts it.
-    pub(super) fn settle(&mut self, now: u64, slot: usize, run: &mut WorkerRun, past_grace: bool) -> bool {
+    pub(super) fn settle(
+        &mut self,
+        now: u64,
+        slot: usize,
+        run: &mut WorkerRun,
+        past_grace: bool,
+        trash: &mut Producer<Trash>,
+    ) -> bool {
         if past_grace {
             self.give_up(slot, run);
             self.flush(now);
         }
         let Some(part) = run.ports.iter_mut().find(|p| p.port == self.port) else { return true };
         if past_grace {
-            part.give_up(run.warmup_ns, run.end_ns, &run.share);
+            part.give_up(run.warmup_ns, run.end_ns, &run.share, trash);
             return true;
         }
         !self.is_waiting(slot) && part.schedule.next_due_ns().is_none_or(|due| due >= run.end_ns) && self.flush(now)
@@ -569,21 +582,35 @@ impl PortRun {
             if packets == BURST || change_ns > at {
                 return (count, packets);
             }
-            if let Some(change) = self.changes.pop_front() {
-                self.schedule.change(change.at_ns, change.rates.iter().copied());
-                let _ = trash.push(Trash::Rates(change.rates));
-            }
+            self.make_change(trash);
         }
     }
 
-    /// Counts all that is owed as dropped.
-    fn give_up(&mut self, warmup_ns: u64, end_ns: u64, share: &RunShare) {
-        let streams = &self.streams;
-        let mut give_up = |before_ns, measured| {
-            self.schedule.give_up(before_ns, |stream, count| share.tx[streams[stream].index].dropped(measured, count));
-        };
-        give_up(warmup_ns.min(end_ns), false);
-        give_up(end_ns, true);
+    /// Makes the next change; what is due before it has been taken.
+    fn make_change(&mut self, trash: &mut Producer<Trash>) {
+        if let Some(change) = self.changes.pop_front() {
+            self.schedule.change(change.at_ns, change.rates.iter().copied());
+            let _ = trash.push(Trash::Rates(change.rates));
+        }
+    }
+
+    /// Counts all that is owed as dropped, by the rates that were in force when it was due.
+    fn give_up(&mut self, warmup_ns: u64, end_ns: u64, share: &RunShare, trash: &mut Producer<Trash>) {
+        loop {
+            let change_ns = self.changes.front().map_or(u64::MAX, |change| change.at_ns);
+            let before_ns = end_ns.min(change_ns);
+            let streams = &self.streams;
+            let mut give_up = |before_ns, measured| {
+                let dropped = |stream: usize, count| share.tx[streams[stream].index].dropped(measured, count);
+                self.schedule.give_up(before_ns, dropped);
+            };
+            give_up(warmup_ns.min(before_ns), false);
+            give_up(before_ns, true);
+            if change_ns >= end_ns {
+                return;
+            }
+            self.make_change(trash);
+        }
     }
 }
 

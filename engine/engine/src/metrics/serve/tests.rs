@@ -40,8 +40,8 @@ async fn a_run_has_been_scraped_when_its_final_page_was_written_and_not_before()
     // More than sockets hold.
     let long = Page { text: "~".repeat(64 << 20), ended: vec![Arc::downgrade(&run)] };
     let (listener, address) = listening().await;
-    let server =
-        Server { engine: engine.clone(), last: Turn::new(Some((Instant::now() + FRESH * 60, Arc::new(long)))) };
+    let last = Turn::new(Some((Instant::now() + FRESH * 60, Arc::new(long))));
+    let server = Arc::new(Server { engine: engine.clone(), last });
     let serving = async {
         for _ in 0..4 {
             server.connection(listener.accept().await.unwrap().0).await;
@@ -72,12 +72,19 @@ async fn a_run_has_been_scraped_when_its_final_page_was_written_and_not_before()
 
 #[tokio::test]
 async fn who_asks_at_once_gets_the_same_page_and_who_asks_later_a_new_one() {
-    let server = Server { engine: Arc::new(tests::engine()), last: Turn::new(None) };
+    let server = Arc::new(Server { engine: Arc::new(tests::engine()), last: Turn::new(None) });
     let (first, second) = tokio::join!(server.page(), server.page());
     let first = first.unwrap();
     assert!(Arc::ptr_eq(&first, &second.unwrap()));
     tokio::time::sleep(FRESH).await;
-    assert!(!Arc::ptr_eq(&first, &server.page().await.unwrap()));
+    // Who asks and leaves at once has it made all the same.
+    let leaves = server.clone();
+    let asking = tokio::spawn(async move { leaves.page().await });
+    tokio::task::yield_now().await;
+    asking.abort();
+    let next = server.page().await.unwrap();
+    assert!(!Arc::ptr_eq(&first, &next));
+    assert!(Arc::ptr_eq(&next, &server.page().await.unwrap()));
 }
 
 #[tokio::test]
