@@ -34,6 +34,9 @@ func checkGenerator(spec *spatev1.TrafficGeneratorSpec, at *field.Path) Problems
 			problems.add(spatev1.ReasonInvalidSpec, at.Child("ports").Index(i).Child("lineRate"), "%q: %v", port.LineRate, err)
 		}
 	}
+	if _, err := EngineRate(spec.Limits, max(1, int(spec.Replicas))); err != nil {
+		problems.add(spatev1.ReasonInvalidSpec, at.Child("limits", "maxRate"), "%q: %v", spec.Limits.MaxRate, err)
+	}
 	problems.punts(spec, at.Child("ports"))
 	problems.portMACs(spec, at.Child("ports"))
 	if len(problems) == 0 && spec.Replicas > 1 {

@@ -7,6 +7,7 @@ package plan
 import (
 	"fmt"
 	"maps"
+	"math"
 	"math/big"
 	"slices"
 
@@ -162,6 +163,11 @@ func (t *together) worst() ask {
 // CheckLoad tells whether a generator's limits and line rates allow a load: one profile's, or that of all that run at
 // once. `at` is the field to blame.
 func CheckLoad(load Load, generator *spatev1.TrafficGenerator, at *field.Path) Problems {
+	return append(CheckMaxRate(load, generator, at), CheckLineRates(load, generator, at)...)
+}
+
+// CheckMaxRate tells whether a generator's limits.maxRate allows a load.
+func CheckMaxRate(load Load, generator *spatev1.TrafficGenerator, at *field.Path) Problems {
 	var problems Problems
 	if limits := generator.Spec.Limits; limits != nil && limits.MaxRate != "" {
 		most, err := ParseAbsoluteRate(limits.MaxRate)
@@ -173,6 +179,12 @@ func CheckLoad(load Load, generator *spatev1.TrafficGenerator, at *field.Path) P
 				FormatRate(load.in(most.Unit), unitName[most.Unit]), generator.Name, limits.MaxRate)
 		}
 	}
+	return problems
+}
+
+// CheckLineRates tells whether a generator's ports can carry a load.
+func CheckLineRates(load Load, generator *spatev1.TrafficGenerator, at *field.Path) Problems {
+	var problems Problems
 	ports := newPorts(generator)
 	for _, name := range slices.Sorted(maps.Keys(load.Ports)) {
 		line := ports.lineRate(name)
@@ -188,19 +200,30 @@ func CheckLoad(load Load, generator *spatev1.TrafficGenerator, at *field.Path) P
 	return problems
 }
 
-// EngineRate is what each engine may send of a generator's greatest rate; nil if it has none.
-func EngineRate(generator *spatev1.TrafficGenerator, engines int) (*enginev1.Rate, error) {
-	limits := generator.Spec.Limits
+// NoGreater tells whether a load is no greater than another, in what limits.maxRate counts; in packets and bits where there is none.
+func (l Load) NoGreater(than Load, limits *spatev1.Limits) bool {
+	counted := []Unit{PacketsPerSecond, L2BitsPerSecond, L1BitsPerSecond}
+	if limits != nil {
+		if most, err := ParseAbsoluteRate(limits.MaxRate); err == nil {
+			counted = []Unit{most.Unit}
+		}
+	}
+	return !slices.ContainsFunc(counted, func(unit Unit) bool { return l.in(unit).Cmp(than.in(unit)) > 0 })
+}
+
+// EngineRate is what each engine may send of the greatest rate that limits have; nil if they have none. Its errors say what is wrong with
+// limits.maxRate.
+func EngineRate(limits *spatev1.Limits, engines int) (*enginev1.Rate, error) {
 	if limits == nil || limits.MaxRate == "" || engines == 0 {
 		return nil, nil
 	}
 	most, err := ParseAbsoluteRate(limits.MaxRate)
 	if err != nil {
-		return nil, fmt.Errorf("the limits.maxRate of generator %s, %q: %w", generator.Name, limits.MaxRate, err)
+		return nil, err
 	}
 	ratio, err := Ratio(new(big.Rat).Quo(most.Value, new(big.Rat).SetInt64(int64(engines))))
 	if err != nil {
-		return nil, fmt.Errorf("the limits.maxRate of generator %s, %q: %w", generator.Name, limits.MaxRate, err)
+		return nil, fmt.Errorf("as each engine's part, %w", err)
 	}
 	return planRate(most.Unit, ratio), nil
 }
@@ -218,6 +241,9 @@ func rational(ratio *enginev1.Ratio) *big.Rat {
 
 // Ratio gives a rational number as the contract has it, if it fits.
 func Ratio(value *big.Rat) (*enginev1.Ratio, error) {
+	if most := new(big.Rat).SetUint64(math.MaxUint64); value.Cmp(most) > 0 {
+		return nil, fmt.Errorf("%s is more than a number of 64 bits holds (%s); use a lower one", value.RatString(), most.RatString())
+	}
 	if !value.Num().IsUint64() || !value.Denom().IsUint64() {
 		return nil, fmt.Errorf("%s is no fraction of 64-bit numbers; use a rounder one", value.RatString())
 	}

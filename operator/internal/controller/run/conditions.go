@@ -99,12 +99,17 @@ func (s *scope) tell(before *spatev1.TrafficRun) {
 			kind = corev1.EventTypeWarning
 		}
 	}
-	if len(message) > 1000 { // an event holds 1 KiB
-		message = message[:1000] + "..."
-	}
 	var related runtime.Object
 	if s.profile != nil {
 		related = s.profile
 	}
-	s.r.Events.Eventf(s.run, related, kind, reason, "Run", "%s", message)
+	s.r.Events.Eventf(s.run, related, kind, reason, "Run", "%s", noted(message))
+}
+
+// noted is a message as an event has room for it: 1 KiB.
+func noted(message string) string {
+	if len(message) > 1000 {
+		return message[:1000] + "..."
+	}
+	return message
 }

@@ -5,10 +5,11 @@ package run
 // This file answers: does its generator still allow what a run sends, and do its engines keep to the greatest rate?
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -36,10 +37,15 @@ type judged struct {
 	known   bool
 }
 
-// limited is what a generator's engines were given as the greatest rate: by generation, which may change anything.
+// limited is what a run's engines were given as the greatest rate.
 type limited struct {
+	// generation of the generator's spec that the rate is of; 0 if the engines were given none since the operator's start.
 	generation int64
 	rate       spatev1.AbsoluteRate
+	// pending is true if a later attempt failed: some engines may have its rate.
+	pending bool
+	// failure of an attempt since, as it was told last; engines that are merely unreachable are none.
+	failure string
 }
 
 // forbidden tells why the generator does not allow the run (any more): its grant was revoked, or packets may not go where they go. A
@@ -78,51 +84,118 @@ func (s *scope) limit(ctx context.Context, c *engine.Client) error {
 	if s.generator == nil {
 		return nil
 	}
-	rate, err := plan.EngineRate(s.generator, len(s.pods))
+	rate, err := plan.EngineRate(s.generator.Spec.Limits, len(s.pods))
 	if err != nil {
-		return &refusal{spatev1.ReasonInvalidSpec, err.Error()}
+		return &refusal{spatev1.ReasonInvalidSpec, fmt.Sprintf("spec.limits.maxRate of TrafficGenerator %s, %q: %v", s.generator.Name, s.maxRate(), err)}
 	}
 	if err := c.SetMaxRate(ctx, rate); err != nil && (rate != nil || !engine.Unimplemented(err)) {
-		return fmt.Errorf("limit the rate: %w", err)
+		return fmt.Errorf("set limits.maxRate: %w", err)
 	}
 	return nil
 }
 
-// limitAll has all engines keep to the generator's greatest rate as it is now, if they were not given it yet.
-func (s *scope) limitAll(ctx context.Context) error {
-	if s.generator == nil {
-		return nil
+// outdated refuses a run under limits.maxRate on an engine that does not know limits.
+func (s *scope) outdated(ctx context.Context, pod *corev1.Pod, c *engine.Client) error {
+	info, err := c.Info(ctx)
+	if err != nil {
+		return fmt.Errorf("pod %s: %w", pod.Name, err)
 	}
-	var now spatev1.AbsoluteRate
-	if s.generator.Spec.Limits != nil {
-		now = s.generator.Spec.Limits.MaxRate
+	return &refusal{spatev1.ReasonPrepareFailed, fmt.Sprintf(
+		"pod %s: engine %s is too old to keep to limits.maxRate of TrafficGenerator %s; use an engine image of the operator's release (spec.image of the generator)",
+		pod.Name, info.Version, s.generator.Name)}
+}
+
+// maxRate is the generator's greatest rate; empty if it has none.
+func (s *scope) maxRate() spatev1.AbsoluteRate {
+	if s.generator.Spec.Limits == nil {
+		return ""
+	}
+	return s.generator.Spec.Limits.MaxRate
+}
+
+// limitAll has all engines keep to the generator's greatest rate as it is now, if they were not given it yet. An attempt that fails is
+// repeated at the next look, and its reason becomes an event: the run is followed all the same.
+func (s *scope) limitAll(ctx context.Context) {
+	if s.generator == nil {
+		return
 	}
 	s.r.mu.Lock()
-	given, known := s.r.limited[s.run.UID]
+	given := s.r.limited[s.run.UID]
 	s.r.mu.Unlock()
-	if known && given.generation == s.generator.Generation {
-		return nil
+	if given.generation == s.generator.Generation && !given.pending {
+		return
 	}
-	if !known || given.rate != now {
-		errs := s.each(ctx, func(_ int, pod *corev1.Pod, c *engine.Client) error {
+	next := limited{generation: s.generator.Generation, rate: s.maxRate()}
+	if given.generation == 0 || given.pending || given.rate != next.rate {
+		ignorant := make([]bool, len(s.pods)) // of limits: such a run was admitted without any, and goes on
+		errs := s.each(ctx, func(i int, _ *corev1.Pod, c *engine.Client) error {
 			err := s.limit(ctx, c)
-			if engine.Unimplemented(err) { // the run was admitted by what it was known to need, and nothing ends it but its generator
-				s.r.Events.Eventf(s.run, pod, corev1.EventTypeWarning, "LimitNotKept", "Update", "pod %s: its engine is of a version that keeps to no limits.maxRate; the run goes on at the rate it has", pod.Name)
+			if ignorant[i] = engine.Unimplemented(err); ignorant[i] {
 				return nil
 			}
 			return err
 		})
-		if err := errors.Join(errs...); err != nil {
-			return err
+		if errors.Join(errs...) != nil {
+			next = given
+			next.pending = true
+			if failure := s.notLimited(errs); failure != "" && failure != given.failure {
+				s.r.Events.Eventf(s.run, nil, corev1.EventTypeWarning, "LimitNotKept", "Update", "%s", noted(failure))
+				next.failure = failure
+			}
+		} else {
+			s.tellLimit(ignorant, given.generation != 0 && given.rate != next.rate)
 		}
 	}
-	if known && given.rate != now {
-		s.r.Events.Eventf(s.run, nil, corev1.EventTypeNormal, "LimitChanged", "Update", "limits.maxRate of TrafficGenerator %s is %s now: its engines hold back what is beyond it", s.generator.Name, cmp.Or(string(now), "unset"))
-	}
 	s.r.mu.Lock()
-	s.r.limited[s.run.UID] = limited{s.generator.Generation, now}
+	s.r.limited[s.run.UID] = next
 	s.r.mu.Unlock()
-	return nil
+}
+
+// notLimited says why engines that answer do not have the greatest rate; empty if all of those have it. Of the others the status says that
+// they cannot be reached.
+func (s *scope) notLimited(errs []error) string {
+	var texts []string
+	for i, err := range errs {
+		var no *refusal
+		switch {
+		case err == nil || engine.Unreachable(err):
+		case errors.As(err, &no): // the same for all
+			return no.message + "; the engines keep to what they were given before"
+		default:
+			texts = append(texts, fmt.Sprintf("pod %s: %v", s.pods[i].Name, err))
+		}
+	}
+	if len(texts) == 0 {
+		return ""
+	}
+	return strings.Join(texts, "; ") + "; it is tried again, and until then the engines keep to what they were given before"
+}
+
+// tellLimit makes events of what engines do about the greatest rate; `ignorant` are those that know no limits.
+func (s *scope) tellLimit(ignorant []bool, changed bool) {
+	var keep []string
+	for i, pod := range s.pods {
+		switch {
+		case pod == nil:
+		case ignorant[i]:
+			s.r.Events.Eventf(s.run, pod, corev1.EventTypeWarning, "LimitNotKept", "Update", "pod %s: its engine is of a version that keeps to no limits.maxRate; the run goes on at the rate it has", pod.Name)
+		default:
+			keep = append(keep, pod.Name)
+		}
+	}
+	if !changed || len(keep) == 0 {
+		return
+	}
+	which := "its engines hold"
+	if slices.Contains(ignorant, true) {
+		which = fmt.Sprintf("of its engines, those of %s hold", strings.Join(keep, ", "))
+	}
+	rate, what := s.maxRate(), "back what is beyond it"
+	if rate == "" {
+		rate, what = "unset", "nothing back any more"
+	}
+	s.r.Events.Eventf(s.run, nil, corev1.EventTypeNormal, "LimitChanged", "Update", "%s",
+		noted(fmt.Sprintf("limits.maxRate of TrafficGenerator %s is %s now: %s %s", s.generator.Name, rate, which, what)))
 }
 
 func (s *scope) granted(ctx context.Context, j *judged) (bool, error) {

@@ -170,7 +170,9 @@ func (s *scope) prepare(ctx context.Context, index int, pod *corev1.Pod, c *engi
 	if err := makeRoom(ctx, c, others); err != nil {
 		return fmt.Errorf("pod %s: %w", pod.Name, err)
 	}
-	if err := s.limit(ctx, c); err != nil {
+	if err := s.limit(ctx, c); engine.Unimplemented(err) {
+		return s.outdated(ctx, pod, c)
+	} else if err != nil {
 		return fmt.Errorf("pod %s: %w", pod.Name, err)
 	}
 	prepared, err := c.Prepare(ctx, s.run.Spec.RunID, encoded, share, secrets)

@@ -62,7 +62,7 @@ func (s *scope) applyRate(ctx context.Context, stats []*enginev1.WatchStatsRespo
 		}
 		return nil
 	}
-	live, err := s.adjust(ctx, want)
+	live, err := s.adjust(ctx, want, applied)
 	var factor *enginev1.Ratio
 	if err == nil {
 		if factor, err = plan.Ratio(live.Factor); err != nil {
@@ -224,8 +224,9 @@ func inForce(stats []*enginev1.WatchStatsResponse, want *enginev1.Ratio) bool {
 	return true
 }
 
-// adjust works out what is asked of the run, or a refusal if limits or the other runs of the generator forbid it.
-func (s *scope) adjust(ctx context.Context, want asked) (plan.Live, error) {
+// adjust works out what is asked of the run, or a refusal if limits or the other runs of the generator forbid it. Beyond a greatest rate that
+// was lowered meanwhile, engines hold the run back: there, what asks for no more than the run has (`applied`) is allowed.
+func (s *scope) adjust(ctx context.Context, want, applied asked) (plan.Live, error) {
 	p, err := snapshot.Outline(ctx, s.r.Memory.Reader, s.run)
 	if err != nil {
 		return plan.Live{}, err
@@ -246,9 +247,29 @@ func (s *scope) adjust(ctx context.Context, want asked) (plan.Live, error) {
 	if err != nil {
 		return plan.Live{}, err
 	}
-	problems := plan.CheckLoad(live.Load.Plus(others), s.generator, field.NewPath("spec", "rate"))
+	at := field.NewPath("spec", "rate")
+	problems := plan.CheckMaxRate(live.Load.Plus(others), s.generator, at)
+	if len(problems) > 0 {
+		have, err := s.loadInForce(ctx, applied)
+		if err != nil {
+			return plan.Live{}, err
+		}
+		if live.Load.NoGreater(have, s.generator.Spec.Limits) {
+			problems = nil
+		}
+	}
+	problems = append(problems, plan.CheckLineRates(live.Load.Plus(others), s.generator, at)...)
 	if len(problems) > 0 {
 		return plan.Live{}, &refusal{problems.Reason(), "with all runs of the generator: " + problems.Message()}
 	}
 	return live, nil
+}
+
+// loadInForce is the run's load at the rates that it has: as they were applied last, else as its status says.
+func (s *scope) loadInForce(ctx context.Context, applied asked) (plan.Load, error) {
+	have := *s.run
+	if applied.factor != "" {
+		have.Status.RateFactor, have.Status.Entries = applied.factor, applied.changes
+	}
+	return s.r.Memory.LoadOf(ctx, []spatev1.TrafficRun{have})
 }

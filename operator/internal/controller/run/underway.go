@@ -44,9 +44,7 @@ func (s *scope) underWay(ctx context.Context) (time.Duration, error) {
 	if s.end.message != "" {
 		s.stop(ctx, s.end.message) // the statistics below show it
 	}
-	if err := s.limitAll(ctx); err != nil && !engine.Unreachable(err) {
-		return tick, err // of unreachable ones the status says it below
-	}
+	s.limitAll(ctx)
 	stats := make([]*enginev1.WatchStatsResponse, len(s.pods))
 	errs := s.each(ctx, func(i int, pod *corev1.Pod, c *engine.Client) (err error) {
 		if stats[i], err = c.Stats(ctx, s.run.Spec.RunID); err != nil {

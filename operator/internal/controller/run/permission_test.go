@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package run
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/controller/snapshot"
+	"spate.dev/operator/internal/controller/turn"
+	"spate.dev/operator/internal/engine"
+	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/pki"
+	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/podspec"
+)
+
+// fakeEngine executes any run, and answers SetLimits as a test has it.
+type fakeEngine struct {
+	enginev1.UnimplementedEngineServer
+
+	mu      sync.Mutex
+	answer  error
+	limited []string
+}
+
+func (e *fakeEngine) GetInfo(context.Context, *enginev1.GetInfoRequest) (*enginev1.GetInfoResponse, error) {
+	return &enginev1.GetInfoResponse{Version: "0.9.1", NowNs: time.Now().UnixNano()}, nil
+}
+
+func (e *fakeEngine) SetLimits(_ context.Context, request *enginev1.SetLimitsRequest) (*enginev1.SetLimitsResponse, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.answer == nil {
+		e.limited = append(e.limited, strconv.FormatUint(request.GetMaxRate().GetPacketsPerSecond().GetNumerator(), 10))
+	}
+	return &enginev1.SetLimitsResponse{}, e.answer
+}
+
+func (e *fakeEngine) answers(err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.answer = err
+}
+
+func (e *fakeEngine) Prepare(stream grpc.ClientStreamingServer[enginev1.PrepareRequest, enginev1.PrepareResponse]) error {
+	for {
+		if _, err := stream.Recv(); err != nil {
+			return stream.SendAndClose(&enginev1.PrepareResponse{})
+		}
+	}
+}
+
+func (e *fakeEngine) WatchStats(_ *enginev1.WatchStatsRequest, stream grpc.ServerStreamingServer[enginev1.WatchStatsResponse]) error {
+	return stream.Send(&enginev1.WatchStatsResponse{Run: &enginev1.RunInfo{State: enginev1.RunState_RUN_STATE_RUNNING}})
+}
+
+// unlimited is what an engine answers that knows no limits.
+var unlimited = status.Error(codes.Unimplemented, "Operation is not implemented or not supported")
+
+// trust has credentials for engines of the one generator.
+type trust struct{ config *tls.Config }
+
+func (c trust) Credentials(context.Context, string) (pki.Credentials, error) {
+	return pki.Credentials{TLS: c.config, Version: [sha256.Size]byte{1}}, nil
+}
+
+// secured makes the credentials of engines and of who calls them.
+func secured(t *testing.T, name string) (server credentials.TransportCredentials, caller trust) {
+	t.Helper()
+	authority, err := pki.NewAuthority(pki.DefaultPolicy(), time.Now())
+	must(t, err)
+	pair := func(data map[string][]byte, _ time.Time, err error) (tls.Certificate, *x509.CertPool) {
+		must(t, err)
+		certificate, err := tls.X509KeyPair(data[pki.Certificate], data[pki.PrivateKey])
+		must(t, err)
+		roots := x509.NewCertPool()
+		roots.AppendCertsFromPEM(data[pki.TrustBundle])
+		return certificate, roots
+	}
+	own, _ := pair(authority.Server(name, nil, time.Now()))
+	callers, roots := pair(authority.Client(nil, time.Now()))
+	return credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{own}}),
+		trust{&tls.Config{MinVersion: tls.VersionTLS13, ServerName: name, RootCAs: roots, Certificates: []tls.Certificate{callers}}}
+}
+
+// underWayOn is a run of a stream of 1000 packets a second that is under way on engines of a generator with limits.maxRate, as an operator
+// has it that has just started.
+func underWayOn(t *testing.T, maxRate spatev1.AbsoluteRate, engines ...*fakeEngine) *scope {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	must(t, clientgoscheme.AddToScheme(scheme))
+	must(t, spatev1.AddToScheme(scheme))
+	c := fake.NewClientBuilder().WithScheme(scheme).WithIndex(&spatev1.TrafficRun{}, byGenerator, func(client.Object) []string { return []string{"n/lab"} }).Build()
+
+	g := &spatev1.TrafficGenerator{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "lab", Generation: 1}}
+	g.Spec.Limits = &spatev1.Limits{MaxRate: maxRate}
+	profile := &spatev1.TrafficProfile{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "p", UID: "p"}}
+	profile.Spec.Traffic = []spatev1.TrafficEntry{{Name: "a"}}
+	started := metav1.NewMicroTime(time.Now())
+	r := &spatev1.TrafficRun{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "p-1", UID: "r"}}
+	r.Spec.RunID, r.Spec.RateFactor, r.Spec.Generator.Namespace, r.Spec.Generator.Name = "p-1", "1", "n", "lab"
+	r.Spec.Entries = []spatev1.EntrySnapshot{{Name: "a", Rate: "1kpps", StreamRate: "1kpps"}}
+	r.Status.Phase, r.Status.StartedAt, r.Status.RateFactor = spatev1.RunRunning, &started, "1"
+	encoded, _, err := plan.Encode(&enginev1.Plan{Streams: []*enginev1.Stream{{
+		Name: "a", TxPort: "p0",
+		Packet:   &enginev1.Packet{Frame: make([]byte, 60)},
+		Transmit: &enginev1.Stream_Continuous{Continuous: &enginev1.Continuous{Rate: &enginev1.Rate{Kind: &enginev1.Rate_PacketsPerSecond{PacketsPerSecond: &enginev1.Ratio{Numerator: 1000, Denominator: 1}}}}},
+	}}})
+	must(t, err)
+	r.Spec.Snapshot, err = snapshot.Save(t.Context(), c, profile, r.Name, func(w io.Writer) error { _, err := w.Write(encoded); return err })
+	must(t, err)
+
+	credentials, caller := secured(t, pki.ServerName("n", "lab"))
+	s := &scope{run: r, profile: profile, generator: g}
+	for i, e := range engines {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		must(t, err)
+		server := grpc.NewServer(grpc.Creds(credentials))
+		enginev1.RegisterEngineServer(server, e)
+		go func() { _ = server.Serve(listener) }()
+		t.Cleanup(server.Stop)
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: fmt.Sprintf("lab-%d", i), Labels: map[string]string{podspec.LabelGenerator: "lab"}}}
+		pod.Spec.Containers = []corev1.Container{{Ports: []corev1.ContainerPort{{Name: podspec.PortGRPC, ContainerPort: int32(listener.Addr().(*net.TCPAddr).Port)}}}}
+		pod.Status.PodIP = "127.0.0.1"
+		s.pods = append(s.pods, pod)
+		r.Spec.Generator.Pods = append(r.Spec.Generator.Pods, spatev1.PodSnapshot{Name: pod.Name})
+	}
+	must(t, c.Create(t.Context(), g.DeepCopy()))
+	must(t, c.Create(t.Context(), r.DeepCopy()))
+	pool := engine.NewPool(caller)
+	t.Cleanup(pool.Close)
+	s.r = &Reconciler{
+		Client: c, Events: events.NewFakeRecorder(20), Engines: pool, Memory: &snapshot.Memory{Reader: c, Live: c}, Large: &turn.Lane{},
+		samples: map[types.UID]sample{}, asked: map[types.UID]asked{}, judged: map[types.UID]judged{}, limited: map[types.UID]limited{},
+	}
+	return s
+}
+
+// has lets the generator have another greatest rate.
+func (s *scope) has(maxRate spatev1.AbsoluteRate) {
+	s.generator.Generation++
+	s.generator.Spec.Limits = &spatev1.Limits{MaxRate: maxRate}
+}
+
+// events of the run since they were read last.
+func (s *scope) eventsSince() []string {
+	var all []string
+	for {
+		select {
+		case event := <-s.r.Events.(*events.FakeRecorder).Events:
+			all = append(all, event)
+		default:
+			return all
+		}
+	}
+}
+
+// followed lets the run be looked at twice: its statistics are read whatever the engines say of the limit.
+func followed(t *testing.T, s *scope) []string {
+	t.Helper()
+	for range 2 {
+		s.run.Status.Result = nil
+		delete(s.r.samples, s.run.UID)
+		if again, err := s.underWay(t.Context()); err != nil || again <= 0 || s.run.Status.Result == nil || s.unreachable != "" {
+			t.Errorf("the run is not followed: again in %s, %v, %q", again, err, s.unreachable)
+		}
+	}
+	return s.eventsSince()
+}
+
+func expectEvents(t *testing.T, when string, got []string, want ...string) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Errorf("%s: %d events, want %d: %q", when, len(got), len(want), got)
+		return
+	}
+	for i := range got {
+		if !strings.Contains(got[i], want[i]) {
+			t.Errorf("%s: %s\nwant %s", when, got[i], want[i])
+		}
+	}
+}
+
+func TestARunIsFollowedWhateverEnginesSayOfTheGreatestRate(t *testing.T) {
+	e := &fakeEngine{}
+	s := underWayOn(t, "2kpps", e)
+	expectEvents(t, "as it was", followed(t, s))
+	s.has("100000000000Gbps")
+	expectEvents(t, "too high", followed(t, s),
+		`Warning LimitNotKept spec.limits.maxRate of TrafficGenerator lab, "100000000000Gbps": as each engine's part, 100000000000000000000 is more than a number of 64 bits holds (18446744073709551615); use a lower one; the engines keep to what they were given before`)
+	s.has("3kpps")
+	e.answers(status.Error(codes.Internal, "setting the limits failed: x"))
+	expectEvents(t, "fails", followed(t, s),
+		"Warning LimitNotKept pod lab-0: set limits.maxRate: setting the limits failed: x; it is tried again, and until then the engines keep to what they were given before")
+	e.answers(nil)
+	expectEvents(t, "mended", followed(t, s), "Normal LimitChanged limits.maxRate of TrafficGenerator lab is 3kpps now: its engines hold back what is beyond it")
+	s.has("4kpps")
+	e.answers(status.Error(codes.Internal, "x"))
+	followed(t, s)
+	s.has("3kpps") // which an engine of several may have lost meanwhile
+	e.answers(nil)
+	expectEvents(t, "as before", followed(t, s))
+	s.has("")
+	expectEvents(t, "lifted", followed(t, s), "Normal LimitChanged limits.maxRate of TrafficGenerator lab is unset now: its engines hold nothing back any more")
+	if got := strings.Join(e.limited, " "); got != "2000 3000 3000 0" {
+		t.Errorf("the engine was given %s", got)
+	}
+}
+
+func TestOnlyEnginesThatKnowLimitsAreSaidToHoldBack(t *testing.T) {
+	const notKept = ": its engine is of a version that keeps to no limits.maxRate; the run goes on at the rate it has"
+	old, current := &fakeEngine{answer: unlimited}, &fakeEngine{}
+	s := underWayOn(t, "", old, current)
+	expectEvents(t, "no limit", followed(t, s))
+	s.has("1kpps")
+	expectEvents(t, "some know limits", followed(t, s), "Warning LimitNotKept pod lab-0"+notKept,
+		"Normal LimitChanged limits.maxRate of TrafficGenerator lab is 1kpps now: of its engines, those of lab-1 hold back what is beyond it")
+	current.answers(unlimited)
+	s.has("2kpps")
+	expectEvents(t, "none knows limits", followed(t, s), "Warning LimitNotKept pod lab-0"+notKept, "Warning LimitNotKept pod lab-1"+notKept)
+}
+
+func TestAnEngineThatKnowsNoLimitsIsRefusedAtOnceWhereThereIsOne(t *testing.T) {
+	s := underWayOn(t, "1kpps", &fakeEngine{}, &fakeEngine{answer: unlimited})
+	s.run.Status.Phase, s.run.Status.StartedAt, s.run.Status.Entries = spatev1.RunPreparing, nil, nil
+	if _, err := s.preparing(t.Context()); err != nil || s.run.Status.Phase != spatev1.RunComplete || s.unreachable != "" {
+		t.Fatalf("%v, %+v, %q", err, s.run.Status, s.unreachable)
+	}
+	want := "pod lab-1: engine 0.9.1 is too old to keep to limits.maxRate of TrafficGenerator lab; use an engine image of the operator's release (spec.image of the generator)" + anew
+	if told := s.run.Status.Verdict.Reasons[0]; told.Reason != spatev1.ReasonPrepareFailed || told.Message != want {
+		t.Errorf("%+v\nwant %s", told, want)
+	}
+}
