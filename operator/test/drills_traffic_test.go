@@ -87,6 +87,7 @@ func TestDrillLeaseWhileGetInfoGoesOn(t *testing.T) {
 
 // Another run's packets always wait to be read, before and after the drain.
 func TestDrillSaturatedDrain(t *testing.T) {
+	drill.Long(t)
 	d := newDrill(t, "saturated drain: a worker always has packets to read", 3*time.Minute)
 	ns := ready(t, "")
 	flood := strings.NewReplacer("name: small", "name: flood", "1kpps", "10Mpps", "size: 128", "size: 64", "{flow: true}", "{}").Replace(loopbackStream)

@@ -83,6 +83,7 @@ func TestSlowProfilesOfManyNamespacesHoldUpNoOther(t *testing.T) {
 }
 
 func TestDrillSlowProfile(t *testing.T) {
+	drill.Long(t)
 	d := newDrill(t, "a namespace edits three profiles in a loop whose plans cannot be tried in time", 5*time.Minute)
 	ns := ready(t, "") // another's: it needs an engine
 	restartOperator(t, "--engine-binary="+slowEngine(t, "slowpoke"), "--plan-check-limit=5s")
