@@ -205,6 +205,7 @@ metadata: {name: mirrors}
 spec:
   generatorRef: {name: mirrors}
   duration: 10s
+  generatorTolerance: {late: 100%}
   reflect: [{port: east, swap: Addresses}, {port: west, swap: Addresses}]
   traffic:
   - name: ball

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/test/drill"
 )
 
 // slowEngine tries plans as the engine does, those with the mark after 20 s.

@@ -159,7 +159,7 @@ fn floors(lines: &[Line]) -> Vec<Floor> {
     let instructions = short.and_then(|line| line.instructions_per_connection).map(|count| Floor {
         known: Some(Known {
             why: "4,049 of them move its six packets without any TCP: what a short connection cannot do without",
-            bound: AtMost(12_300.0),
+            bound: AtMost(12_500.0),
         }),
         ..Floor::new("instructions of a short connection", AtMost(5000.0), count)
     });
