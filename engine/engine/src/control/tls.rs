@@ -36,7 +36,7 @@ impl Certificates {
         Ok(Self { folder: folder.into(), current: Mutex::new((digest(&files), config)) })
     }
 
-    /// What connections from now on use. Files that are broken meanwhile are told in the log, and the last good ones stay. They are
+    /// What connections from now on use. Files that are broken meanwhile are reported in the log, and the last good ones stay. They are
     /// read on another thread: a volume may be slow, and others wait for control meanwhile.
     pub async fn current(self: &Arc<Self>) -> Arc<ServerConfig> {
         let this = self.clone();

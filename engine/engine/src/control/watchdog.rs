@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// How often workers are looked at.
 const LOOK: Duration = Duration::from_secs(1);
-/// A worker that has not passed its loop between so many looks hangs: 10 s. One that sleeps wakes at least every second.
+/// A worker that has not passed its loop for this number of looks hangs: 10 s. One that sleeps wakes at least every second.
 const LOOKS: u32 = 10;
 
 /// What is known of workers' heartbeats. Looks are counted, not the time between them: while the whole process stands (SIGSTOP, a

@@ -234,7 +234,7 @@ impl Run {
         Ok(effective)
     }
 
-    /// Tells workers of streams' rates after a change.
+    /// Sends workers the rates that streams have after a change.
     fn change_streams(
         &self,
         control: &mut Control,

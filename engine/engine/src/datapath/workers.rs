@@ -13,7 +13,7 @@ use super::{
     worker::Waker,
 };
 
-/// A worker that has not taken what it was told by then hangs, and is not waited for.
+/// A worker that has not taken its commands within this time hangs, and is not waited for.
 const TAKES_WITHIN: Duration = Duration::from_secs(2);
 
 /// All workers, to be told things and cleaned up after.

@@ -103,13 +103,5 @@ func (s *scope) tell(before *spatev1.TrafficRun) {
 	if s.profile != nil {
 		related = s.profile
 	}
-	s.r.Events.Eventf(s.run, related, kind, reason, "Run", "%s", noted(message))
-}
-
-// noted is a message as an event has room for it: 1 KiB.
-func noted(message string) string {
-	if len(message) > 1000 {
-		return message[:1000] + "..."
-	}
-	return message
+	s.r.Events.Eventf(s.run, related, kind, reason, "Run", "%s", shortened(message, longestNote))
 }

@@ -101,6 +101,9 @@ func (s *scope) settle(ctx context.Context, whole spatev1.RunResult) (lost strin
 // longestText is the most that a text of a verdict has. A threshold's message has the values that it read, which may be all of a result.
 const longestText = 2 << 10
 
+// longestNote is about what an event's message may have: 1 KiB.
+const longestNote = 1000
+
 // shortened cuts a text at the end of a character.
 func shortened(text string, most int) string {
 	if len(text) <= most {

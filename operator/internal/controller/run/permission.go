@@ -139,7 +139,7 @@ func (s *scope) limitAll(ctx context.Context) {
 			next = given
 			next.pending = true
 			if failure := s.notLimited(errs); failure != "" && failure != given.failure {
-				s.r.Events.Eventf(s.run, nil, corev1.EventTypeWarning, "LimitNotKept", "Update", "%s", noted(failure))
+				s.r.Events.Eventf(s.run, nil, corev1.EventTypeWarning, "LimitNotKept", "Update", "%s", shortened(failure, longestNote))
 				next.failure = failure
 			}
 		} else {
@@ -195,7 +195,7 @@ func (s *scope) tellLimit(ignorant []bool, changed bool) {
 		rate, what = "unset", "nothing back any more"
 	}
 	s.r.Events.Eventf(s.run, nil, corev1.EventTypeNormal, "LimitChanged", "Update", "%s",
-		noted(fmt.Sprintf("limits.maxRate of TrafficGenerator %s is %s now: %s %s", s.generator.Name, rate, which, what)))
+		shortened(fmt.Sprintf("limits.maxRate of TrafficGenerator %s is %s now: %s %s", s.generator.Name, rate, which, what), longestNote))
 }
 
 func (s *scope) granted(ctx context.Context, j *judged) (bool, error) {
