@@ -36,18 +36,25 @@ demo: deps images $(cluster_there)
 	@if [ -n "$${KEEP:-}" ]; then e2e/demo/look; else e2e/cluster/down; fi
 endif
 
-# phase TARGETS[,ARGUMENTS]: makes them and says how long that took.
-phase = @start=$$SECONDS; $(MAKE) --no-print-directory $(2) $(1) || exit; echo "test: $(1): $$((SECONDS - start)) s"
+# phase TARGETS[,ARGUMENTS[,COMMAND]]: makes them, by the command, and says how long that took.
+phase = @start=$$SECONDS; $(3) $(MAKE) --no-print-directory $(2) $(1) || exit; echo "test: $(1): $$((SECONDS - start)) s"
 
+.PHONY: test-timed test-untimed
 test: deps ## Run all that CI runs: lint, unit tests, envtest, short fuzzing, instructions per packet, a NIC's driver, the suites in the real cluster
 	$(call phase,lint)
-	$(call phase,engine-test)
-	$(call phase,operator-test)
-	@# What measures no time, two at a time: fuzzing, linking for speed, counting instructions, TRex's profiles.
-	$(call phase,fuzz bench-instructions images conformance-if-there,--jobs 2 --output-sync=line FUZZ=$(FUZZ_IN_TEST))
-	$(call phase,nic)
+	$(call phase,engine-debug)
+	$(call phase,test-timed test-untimed,--jobs 2 --output-sync=line)
 	$(call phase,e2e)
 	$(call phase,test-cluster-clean)
+
+# Tests that wait for something most of the time, some of which measure it.
+test-timed:
+	$(call phase,engine-test)
+	$(call phase,operator-test)
+
+# What measures no time has the CPU that those leave (SCHED_IDLE, sched(7)).
+test-untimed:
+	$(call phase,images fuzz bench-instructions conformance-if-there nic,FUZZ=$(FUZZ_IN_TEST),chrt --idle 0)
 
 ##@ Tests
 PEERS_CONNECTIONS ?= 10000

@@ -11,8 +11,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -95,6 +98,93 @@ func TestDrillEngineAbortsInItsContainer(t *testing.T) {
 		t.Fatal(err)
 	}
 	heals(t, d, p)
+}
+
+// A worker stands in a call that does not return, all other threads of its engine go on: ptrace(2) stops one thread alone. The
+// kubelet finds it by the pod's probes.
+func TestDrillWorkerHangs(t *testing.T) {
+	drill.Long(t)
+	needsRig(t, theNodesProcesses)
+	d := drill.New(t, "a worker of an engine hangs", 4*time.Minute)
+	pod, p := underWay(t, "hung", "  duration: 10m")
+	g := generatorNamed(p.Namespace, "loop")
+	stopThread(t, engineOf(t, pod), "worker-0")
+	d.Strike()
+	until(t, 30*time.Second, "the generator says that a worker hangs", func(ctx context.Context) (bool, string) {
+		err := get(ctx, g)
+		ready := meta.FindStatusCondition(g.Status.Conditions, spate.ConditionReady)
+		if err != nil || ready == nil || ready.Reason != spate.ReasonEngineHangs {
+			return false, fmt.Sprint(err, ready)
+		}
+		expect(t, *ready, spate.ReasonEngineHangs, pod.Name, "worker 0 has not passed its loop for 10 s")
+		d.Reports("TrafficGenerator", ready)
+		return true, ""
+	})
+	d.Detected(25 * time.Second)
+	until(t, 20*time.Second, "the kubelet finds the pod not ready", func(ctx context.Context) (bool, string) {
+		err := get(ctx, pod)
+		return err == nil && !podReady(pod), fmt.Sprint(err, pod.Status.Conditions)
+	})
+	lost(t, d, p, 100*time.Second, pod.Name)
+	heals(t, d, p)
+}
+
+func podReady(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// stopThread stops the thread of this name of a process until the test ends or the process is killed.
+func stopThread(t *testing.T, process, name string) {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(process, "task/*/comm"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := slices.IndexFunc(names, func(path string) bool {
+		comm, _ := os.ReadFile(path)
+		return strings.TrimSpace(string(comm)) == name
+	})
+	if at < 0 {
+		t.Fatalf("none of %d threads is %s", len(names), name)
+	}
+	thread, err := strconv.Atoi(filepath.Base(filepath.Dir(names[at])))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stopped, end, over := make(chan error), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(over)
+		runtime.LockOSThread() // the tracer is a thread; the traced goes on when it ends
+		defer runtime.UnlockOSThread()
+		err := syscall.PtraceAttach(thread)
+		if err == nil {
+			_, err = syscall.Wait4(thread, nil, syscall.WALL, nil)
+		}
+		stopped <- err
+		for err == nil {
+			select {
+			case <-end:
+				_ = syscall.PtraceDetach(thread)
+				return
+			case <-time.After(pollInterval):
+				// A thread that was killed is gone for its process only after its tracer has waited for it.
+				var status syscall.WaitStatus
+				var changed int
+				if changed, err = syscall.Wait4(thread, &status, syscall.WALL|syscall.WNOHANG, nil); changed == thread && (status.Signaled() || status.Exited()) {
+					return
+				}
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		close(end)
+		<-over
+	})
+	if err := <-stopped; err != nil {
+		t.Fatalf("stop thread %d: %v", thread, err)
+	}
 }
 
 // engineOf gives the folder of proc(5) of a pod's engine.

@@ -29,6 +29,7 @@ func running(t *testing.T, name, spec string) (string, *spate.TrafficProfile) {
 }
 
 func TestALostPodMakesTheRunInvalid(t *testing.T) {
+	t.Parallel()
 	ns, p := running(t, "victim", "  duration: 30s")
 	pods, err := enginePods(t.Context(), ns, "loop")
 	if err != nil || len(pods) != 1 {
@@ -114,6 +115,7 @@ func TestAWrongNetworkNameIsTold(t *testing.T) {
 }
 
 func TestAnUnreachablePodNeverHangsDeletion(t *testing.T) {
+	t.Parallel()
 	needsRig(t, thePodNetwork)
 	ns, p := running(t, "gone", "")
 	// Everything to and from the pod is dropped in the node: the engine lives on and cannot be reached.

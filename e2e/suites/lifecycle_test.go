@@ -33,6 +33,7 @@ func runsOf(ctx context.Context, t *testing.T, p *spate.TrafficProfile) []spate.
 }
 
 func TestAChangedRateIsAppliedToTheRunningRun(t *testing.T) {
+	t.Parallel()
 	ns, p := running(t, "live", "  duration: 12s\n  rate: 1kpps")
 	first := p.Status.CurrentRun.Name
 	mustApply(t, ns, loopbackProfile("live", "  duration: 12s\n  rate: 5kpps"))
@@ -50,6 +51,7 @@ func TestAChangedRateIsAppliedToTheRunningRun(t *testing.T) {
 }
 
 func TestANewRunIDRunsAgainAndHistoryIsBounded(t *testing.T) {
+	t.Parallel()
 	ns := namespace(t)
 	mustApply(t, ns, loopbackGenerator+"---"+loopbackStream)
 	p := profileNamed(ns, "again")
@@ -72,6 +74,7 @@ func TestANewRunIDRunsAgainAndHistoryIsBounded(t *testing.T) {
 }
 
 func TestSuspendStopsAndResumeStartsANewRun(t *testing.T) {
+	t.Parallel()
 	ns, p := running(t, "pausing", "")
 	first := p.Status.CurrentRun.Name
 	mustApply(t, ns, loopbackProfile("pausing", "  suspend: true"))
@@ -114,6 +117,7 @@ func sendsNothing(t *testing.T, ns string) {
 }
 
 func TestDeletingAProfileStopsItsTraffic(t *testing.T) {
+	t.Parallel()
 	ns, p := running(t, "deleted", "")
 	if err := kube.Delete(t.Context(), p); err != nil {
 		t.Fatal(err)
@@ -126,6 +130,7 @@ func TestDeletingAProfileStopsItsTraffic(t *testing.T) {
 }
 
 func TestAnEditedStreamMakesTheProfileStaleUntilTheNextRun(t *testing.T) {
+	t.Parallel()
 	ns, p := running(t, "aging", "  duration: 5s")
 	mustApply(t, ns, strings.Replace(loopbackStream, "size: 128", "size: 256", 1))
 	expect(t, condition(t, answerLimit, p, spate.ConditionStale, metav1.ConditionTrue), spate.ReasonReferenceChanged, "small")
@@ -156,6 +161,7 @@ func TestABusyGeneratorQueuesOrRefuses(t *testing.T) {
 }
 
 func TestAnInlineGeneratorComesAndGoesWithItsProfile(t *testing.T) {
+	t.Parallel()
 	ns := namespace(t)
 	mustApply(t, ns, loopbackStream+`---
 apiVersion: spate.dev/v1alpha1

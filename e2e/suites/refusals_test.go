@@ -82,6 +82,7 @@ spec:
 }
 
 func TestBrokenProfilesAreAnsweredByACondition(t *testing.T) {
+	t.Parallel()
 	ns := namespace(t)
 	mustApply(t, ns, loopbackGenerator+"---"+loopbackStream)
 	condition(t, 30*time.Second, generatorNamed(ns, "loop"), spate.ConditionReady, metav1.ConditionTrue)
@@ -120,6 +121,7 @@ func TestBrokenProfilesAreAnsweredByACondition(t *testing.T) {
 
 // A profile recovers by itself when what it refers to appears.
 func TestObjectsMayComeInAnyOrder(t *testing.T) {
+	t.Parallel()
 	ns := namespace(t)
 	mustApply(t, ns, loopbackProfile("early", "  duration: 1s"))
 	early := profileNamed(ns, "early")
@@ -132,7 +134,9 @@ func TestObjectsMayComeInAnyOrder(t *testing.T) {
 	}
 }
 
-func TestAProfileAwaitsItsTemplate(t *testing.T) {
+// The template's addresses are groups, as of a TRex profile with the IPv6 prefix that it has by default.
+func TestAProfileAwaitsItsTemplateOfGroups(t *testing.T) {
+	t.Parallel()
 	ns := namespace(t)
 	mustApply(t, ns, loopbackGenerator)
 	mustApply(t, ns, `
@@ -143,12 +147,28 @@ spec:
   generatorRef: {name: loop}
   traffic:
   - {name: http, templateRef: {name: http}, transmitPort: loop, receivePort: loop}
+  duration: 1s
+  drain: 3s
+  generatorTolerance: {late: 100%}
 `)
-	expect(t, condition(t, answerLimit, profileNamed(ns, "stateful"), spate.ConditionReady, metav1.ConditionFalse),
-		spate.ReasonReferenceNotFound, "spec.traffic[0].templateRef")
+	p := profileNamed(ns, "stateful")
+	expect(t, condition(t, answerLimit, p, spate.ConditionReady, metav1.ConditionFalse), spate.ReasonReferenceNotFound, "spec.traffic[0].templateRef")
+
+	template := sampleText(t, "astftemplate.yaml", "rate: 1kcps", "rate: 100cps",
+		"first: 198.18.0.1, last: 198.18.3.254}", "first: 'ff02::1000:1', last: 'ff02::1000:ff'}",
+		"first: 198.19.0.1, last: 198.19.0.254}", "first: 'ff02::3000:1', last: 'ff02::3000:ff'}")
+	err := applyStrict(t, ns, template)
+	if err == nil || !strings.Contains(err.Error(), "allowMulticast") {
+		t.Errorf("groups are taken without being allowed: %v", err)
+	}
+	mustApply(t, ns, strings.NewReplacer("'ff02::1000:1'", "'ff02::1000:1', allowMulticast: true", "'ff02::3000:1'", "'ff02::3000:1', allowMulticast: true").Replace(template))
+	side := templateOf(t, complete(t, 45*time.Second, p), "http")
+	settled(t, "clients in groups", side.Client, 100)
+	settled(t, "servers in groups", side.Server, 100)
 }
 
 func TestAGeneratorServesOtherNamespacesOnlyByGrant(t *testing.T) {
+	t.Parallel()
 	owner, guest := namespace(t), namespace(t)
 	mustApply(t, owner, loopbackGenerator)
 	mustApply(t, guest, loopbackStream)
@@ -161,6 +181,7 @@ func TestAGeneratorServesOtherNamespacesOnlyByGrant(t *testing.T) {
 }
 
 func TestLimitsOfAGeneratorHold(t *testing.T) {
+	t.Parallel()
 	ns := namespace(t)
 	mustApply(t, ns, loopbackGenerator+"  limits: {maxRate: 5kpps, allowedDestinations: [198.19.0.0/24], allowedPorts: [\"2000\"]}\n---"+loopbackStream)
 	for name, c := range map[string]struct{ manifest, word string }{

@@ -45,6 +45,7 @@ func partial(t *testing.T, d *drill.Drill, r *spatev1.TrafficRun) {
 }
 
 func TestDrillEngineEnds(t *testing.T) {
+	t.Parallel()
 	for fault, c := range map[string]struct {
 		strike func(t *testing.T, pod *corev1.Pod)
 		words  string
@@ -82,6 +83,7 @@ func awaitCounters(t *testing.T, p *spatev1.TrafficProfile) {
 }
 
 func TestDrillNamespaceDeletedInMidRun(t *testing.T) {
+	t.Parallel()
 	d := newDrill(t, "namespace deleted in mid-run", 3*time.Minute)
 	ns, p := underWay(t, "homeless", "")
 	pod := enginePods(t, ns)[0]

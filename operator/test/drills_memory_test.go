@@ -57,6 +57,7 @@ func (p *process) outOfMemory() bool {
 
 // Files of a tmpfs count as the memory of who writes them. The writer itself the kernel must not choose.
 func TestDrillEngineOutOfMemory(t *testing.T) {
+	t.Parallel()
 	d := newDrill(t, "engine out of memory, killed by the kernel", 3*time.Minute)
 	ns, p := underWay(t, "starved", "  duration: 60s")
 	pod := enginePods(t, ns)[0]

@@ -22,6 +22,7 @@ import (
 
 // The volume has room for one row group of 65,536 records and not for two.
 func TestDrillDiskFullInMidRecords(t *testing.T) {
+	t.Parallel()
 	d := newDrill(t, "disk full in mid-records", 3*time.Minute)
 	ns, volume, folder := recording(t, 1)
 	must(t, syscall.Mount("tmpfs", folder, "tmpfs", 0, "size=14m"))

@@ -340,10 +340,10 @@ func (o *operator) kill() {
 	<-o.done
 }
 
-// restartOperator replaces the operator by another with these flags.
+// restartOperator replaces the operator by another with these flags. The first releases its lease (15 s), unless it was killed.
 func restartOperator(t *testing.T, flags ...string) {
 	t.Helper()
-	cluster.operator.kill()
+	cluster.operator.stop()
 	o, err := startOperator(flags...)
 	if err != nil {
 		t.Fatal(err)

@@ -135,6 +135,7 @@ func TestAnImageThatCannotBePulledIsTold(t *testing.T) {
 }
 
 func TestAPodThatANodeRefusesIsTriedThreeTimesOnly(t *testing.T) {
+	t.Parallel()
 	ns := bareNamespace(t)
 	mustApply(t, ns, loopbackGenerator)
 	for attempt, name := range []string{"loop-0", "loop-0-retry1", "loop-0-retry2"} {

@@ -45,7 +45,7 @@ func confineOperator(t *testing.T) (folder string) {
 		return ""
 	}
 	t.Cleanup(func() {
-		cluster.operator.kill() // restartOperator, which comes after, waits for its end, too
+		cluster.operator.stop() // restartOperator, which comes after, waits for its end, too
 		until(t, 10*time.Second, "the cgroup is empty", func() (bool, string) {
 			err := os.Remove(folder)
 			return err == nil, fmt.Sprint(err)

@@ -162,6 +162,7 @@ func noneLeft(t *testing.T, ns string) {
 }
 
 func TestPacketsOfARunAreCapturedByWhoMay(t *testing.T) {
+	t.Parallel()
 	reachable(t)
 	ns, _ := running(t, "busy", "  duration: 60s\n")
 	capturer, viewer := userOf(t, ns, "spate-capturer"), userOf(t, ns, "spate-viewer")
@@ -304,6 +305,7 @@ func TestACaptureOutlivesItsOperator(t *testing.T) {
 	must(t, command.Start())
 	_, err = io.ReadFull(output, make([]byte, 4096))
 	must(t, err)
+	cluster.operator.kill()
 	restartOperator(t)
 	reachable(t)
 	go func() { _, _ = io.Copy(io.Discard, output) }()
@@ -317,6 +319,7 @@ func TestACaptureOutlivesItsOperator(t *testing.T) {
 }
 
 func TestRecordsOfARunAreReadByWhoMay(t *testing.T) {
+	t.Parallel()
 	reachable(t)
 	ns := ready(t, "")
 	reader, capturer := userOf(t, ns, "spate-records-reader"), userOf(t, ns, "spate-capturer")

@@ -97,7 +97,7 @@ func hasEvent(t *testing.T, ns, reason, word string) (bool, string) {
 // tear removes a profile and its run while no operator is there to stop it.
 func tear(t *testing.T, p *spatev1.TrafficProfile) {
 	t.Helper()
-	cluster.operator.kill()
+	cluster.operator.stop()
 	for _, object := range []client.Object{p, &spatev1.TrafficRun{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Status.CurrentRun.Name}}} {
 		must(t, cluster.kube.Patch(t.Context(), object, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))))
 		must(t, client.IgnoreNotFound(cluster.kube.Delete(t.Context(), object, client.PropagationPolicy(metav1.DeletePropagationBackground))))

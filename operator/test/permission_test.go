@@ -84,6 +84,7 @@ func TestALoweredRateClampsTheRunUnderWay(t *testing.T) {
 }
 
 func TestAWiderLimitStopsNothingAndLetsARefusedRateIn(t *testing.T) {
+	t.Parallel()
 	ns := ready(t, "  limits: {maxRate: 2kpps, allowedDestinations: [198.19.0.0/16]}\n")
 	mustApply(t, ns, loopbackProfile("growing", lenient))
 	p := profileNamed(ns, "growing")
@@ -99,6 +100,7 @@ func TestAWiderLimitStopsNothingAndLetsARefusedRateIn(t *testing.T) {
 }
 
 func TestARevokedGrantStopsTheRunUnderWay(t *testing.T) {
+	t.Parallel()
 	home := ready(t, "  allowedNamespaces: {from: Selector, selector: {matchLabels: {team: blue}}}\n")
 	guest := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace(t)}}
 	labelled := func(team string) {
@@ -125,6 +127,7 @@ func TestARevokedGrantStopsTheRunUnderWay(t *testing.T) {
 }
 
 func TestARunThatItsProfileDidNotMakeIsNotExecuted(t *testing.T) {
+	t.Parallel()
 	ns := ready(t, "")
 	mustApply(t, ns, loopbackProfile("honest", lenient+"  duration: 500ms"))
 	p := profileNamed(ns, "honest")

@@ -60,6 +60,7 @@ func TestAMissingReferenceIsPickedUpWhenItComes(t *testing.T) {
 
 // Nothing wakes a profile when a ConfigMap changes: it looks again.
 func TestDataThatWasWrongIsReadAnew(t *testing.T) {
+	t.Parallel()
 	ns := bareNamespace(t)
 	mustApply(t, ns, loopbackGenerator+`---
 apiVersion: spate.dev/v1alpha1

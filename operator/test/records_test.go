@@ -46,6 +46,7 @@ func ended(r *spatev1.TrafficRun) error {
 }
 
 func TestAResultTellsWhatHasBecomeOfRecords(t *testing.T) {
+	t.Parallel()
 	ns, volume, _ := recording(t, 2)
 	mustApply(t, ns, greetingProfile("recorded", `  warmup: 500ms
   duration: 1s
@@ -74,6 +75,7 @@ func TestAResultTellsWhatHasBecomeOfRecords(t *testing.T) {
 }
 
 func TestRecordsTakeNoVolume(t *testing.T) {
+	t.Parallel()
 	ns := ready(t, "")
 	mustApply(t, ns, loopbackTemplate)
 	err := apply(t.Context(), ns, greetingProfile("bounded", "  duration: 1s\n  records: {mostRecords: 1}\n"))
@@ -94,6 +96,7 @@ func TestRecordsTakeNoVolume(t *testing.T) {
 }
 
 func TestARunWhoseRecordsCannotBeWrittenIsValidAndSaysSo(t *testing.T) {
+	t.Parallel()
 	ns, volume, folder := recording(t, 2)
 	mustApply(t, ns, greetingProfile("unrecorded", `  duration: 3s
   records: {volume: `+volume+`}

@@ -77,6 +77,7 @@ spec:
 }
 
 func TestDrillLargeResult(t *testing.T) {
+	t.Parallel()
 	d := newDrill(t, "a result of 512 templates with 256 counters on both sides", 8*time.Minute)
 	ns := namespace(t)
 	cluster.kubelet.leaveUnscraped(ns)

@@ -39,9 +39,12 @@ impl Watchdog {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let hung = all.iter().enumerate().filter(|(_, seen)| seen.looks >= LOOKS);
         let hung: Vec<_> = hung.map(|(worker, _)| worker.to_string()).collect();
-        (!hung.is_empty()).then(|| {
-            format!("worker {} has not passed its loop for {} s", hung.join(", "), LOOKS * LOOK.as_secs() as u32)
-        })
+        let seconds = LOOKS * LOOK.as_secs() as u32;
+        match &hung[..] {
+            [] => None,
+            [one] => Some(format!("worker {one} has not passed its loop for {seconds} s")),
+            more => Some(format!("workers {} have not passed their loops for {seconds} s", more.join(", "))),
+        }
     }
 }
 
@@ -73,7 +76,7 @@ mod tests {
             assert_eq!(watchdog.problem(), None, "look {look}");
             watchdog.look([look, 7, 7].into_iter());
         }
-        assert_eq!(watchdog.problem().unwrap(), "worker 1, 2 has not passed its loop for 10 s");
+        assert_eq!(watchdog.problem().unwrap(), "workers 1, 2 have not passed their loops for 10 s");
         watchdog.look([11, 7, 8].into_iter());
         assert_eq!(watchdog.problem().unwrap(), "worker 1 has not passed its loop for 10 s");
         watchdog.look([11, 8, 8].into_iter());
