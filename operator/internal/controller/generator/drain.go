@@ -35,7 +35,7 @@ func (r *Reconciler) drain(ctx context.Context, g *spatev1.TrafficGenerator, pod
 		if waiting := r.undrained(ctx, pods, active); waiting != "" {
 			before := g.DeepCopy()
 			kstatus.Progressing(&g.Status.Conditions, g.Generation, spatev1.ReasonDeleting, waiting)
-			return ctrl.Result{RequeueAfter: 500 * time.Millisecond}, kstatus.Patch(ctx, r.Client, g, before)
+			return kstatus.Next(500*time.Millisecond, kstatus.Patch(ctx, r.Client, g, before))
 		}
 	}
 	if slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return p.DeletionTimestamp == nil }) {
@@ -60,7 +60,7 @@ func (r *Reconciler) drain(ctx context.Context, g *spatev1.TrafficGenerator, pod
 	delete(r.unscraped, g.UID)
 	r.mu.Unlock()
 	controllerutil.RemoveFinalizer(g, Finalizer)
-	return ctrl.Result{}, client.IgnoreNotFound(r.Client.Update(ctx, g))
+	return kstatus.Next(0, client.IgnoreNotFound(r.Client.Update(ctx, g)))
 }
 
 // undrained tells what a deletion still waits for.

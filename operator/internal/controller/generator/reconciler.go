@@ -121,7 +121,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return r.drain(ctx, g, pods, active)
 	}
 	if controllerutil.AddFinalizer(g, Finalizer) {
-		return ctrl.Result{RequeueAfter: time.Millisecond}, r.Client.Update(ctx, g)
+		return kstatus.Next(time.Millisecond, client.IgnoreNotFound(r.Client.Update(ctx, g)))
 	}
 	before := g.DeepCopy()
 	again, err := r.keep(ctx, g, pods, active)
@@ -129,13 +129,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if patchErr := kstatus.Patch(ctx, r.Client, g, before); err == nil {
 		err = patchErr
 	}
-	if apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) {
-		return ctrl.Result{RequeueAfter: 100 * time.Millisecond}, nil // the cache is behind
-	}
-	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		return ctrl.Result{}, nil // it goes, too
-	}
-	return ctrl.Result{RequeueAfter: again}, err
+	return kstatus.Next(again, err)
 }
 
 // pods of this very generator; those of one deleted before under the same name are not its own.

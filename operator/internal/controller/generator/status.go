@@ -160,14 +160,5 @@ func (r *Reconciler) announce(before, after *spatev1.TrafficGenerator) {
 	if is.Reason == spatev1.ReasonAvailable || is.Reason == spatev1.ReasonSuspended {
 		kind = corev1.EventTypeNormal
 	}
-	r.Events.Eventf(after, nil, kind, is.Reason, "Reconcile", "%s", shortened(is.Message))
-}
-
-// shortened fits a message into an event.
-func shortened(message string) string {
-	const longest = 1000
-	if len(message) > longest {
-		return message[:longest] + "..."
-	}
-	return message
+	r.Events.Eventf(after, nil, kind, is.Reason, "Reconcile", "%s", kstatus.Shortened(is.Message, kstatus.LongestNote))
 }

@@ -6,11 +6,16 @@ package kstatus
 
 import (
 	"context"
+	"strings"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	spatev1 "spate.dev/operator/api/v1alpha1"
 )
@@ -18,13 +23,21 @@ import (
 // longest is what the API server accepts as a condition's message.
 const longest = 32 << 10
 
+// LongestNote is what fits into an event, less a few words before it (the API server accepts 1024 bytes).
+const LongestNote = 1000
+
+// Shortened cuts a text at the end of a character.
+func Shortened(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "..."
+}
+
 // Set gives a condition a value. The time of transition changes with the status only.
 func Set(conditions *[]metav1.Condition, kind string, status metav1.ConditionStatus, generation int64, reason, message string) {
-	if len(message) > longest {
-		message = message[:longest-3] + "..."
-	}
 	meta.SetStatusCondition(conditions, metav1.Condition{
-		Type: kind, Status: status, ObservedGeneration: generation, Reason: reason, Message: message,
+		Type: kind, Status: status, ObservedGeneration: generation, Reason: reason, Message: Shortened(message, longest-3),
 	})
 }
 
@@ -63,4 +76,30 @@ func Patch(ctx context.Context, c client.Client, object, before client.Object) e
 		return nil
 	}
 	return client.IgnoreNotFound(c.Status().Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
+}
+
+// retry is how soon a write is repeated that was refused because the cache was behind.
+const retry = 50 * time.Millisecond
+
+// Next is what a reconciler returns: it looks again after a time, 0 if it is woken. An expected error is not returned: it would be
+// logged as a failure.
+func Next(again time.Duration, err error) (reconcile.Result, error) {
+	switch {
+	case namespaceGoes(err):
+		return reconcile.Result{}, nil
+	case Expected(err):
+		return reconcile.Result{RequeueAfter: retry}, nil
+	case err != nil:
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{RequeueAfter: again}, nil
+}
+
+// Expected says that a write was refused because the cache was behind, or because the object's namespace is being deleted.
+func Expected(err error) bool {
+	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || namespaceGoes(err)
+}
+
+func namespaceGoes(err error) bool {
+	return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }

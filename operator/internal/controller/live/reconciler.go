@@ -109,11 +109,7 @@ func (r *Reconciler) reconcile(ctx context.Context, request ctrl.Request, object
 		status.Endpoint = &endpoint
 		kstatus.Ready(&status.Conditions, object.GetGeneration(), spatev1.ReasonAvailable, "the holder of spec.readerKey may read")
 	}
-	err = kstatus.Patch(ctx, r.Client, object, before)
-	if apierrors.IsConflict(err) {
-		return ctrl.Result{RequeueAfter: 50 * time.Millisecond}, nil // the cache is behind
-	}
-	return ctrl.Result{RequeueAfter: again}, err
+	return kstatus.Next(again, kstatus.Patch(ctx, r.Client, object, before))
 }
 
 // portsOf finds the pods whose ports a capture names.

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/controller/kstatus"
 	"spate.dev/operator/internal/controller/run"
 )
 
@@ -69,5 +70,5 @@ func (s *scope) remove(ctx context.Context) (ctrl.Result, error) {
 		}
 	}
 	controllerutil.RemoveFinalizer(s.profile, Finalizer)
-	return ctrl.Result{}, client.IgnoreNotFound(s.r.Client.Update(ctx, s.profile))
+	return kstatus.Next(0, client.IgnoreNotFound(s.r.Client.Update(ctx, s.profile)))
 }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -165,7 +164,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return s.remove(ctx)
 	}
 	if controllerutil.AddFinalizer(s.profile, Finalizer) {
-		return ctrl.Result{RequeueAfter: time.Millisecond}, client.IgnoreNotFound(r.Client.Update(ctx, s.profile))
+		return kstatus.Next(time.Millisecond, client.IgnoreNotFound(r.Client.Update(ctx, s.profile)))
 	}
 	before := s.profile.DeepCopy()
 	again, err := s.step(ctx)
@@ -173,14 +172,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err == nil {
 		err = patchErr
 	}
-	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
-		return ctrl.Result{RequeueAfter: 50 * time.Millisecond}, nil // the cache is behind
+	if !kstatus.Expected(err) {
+		s.tell(before)
 	}
-	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		return ctrl.Result{}, nil // it goes, too
-	}
-	s.tell(before)
-	return ctrl.Result{RequeueAfter: again}, err
+	return kstatus.Next(again, err)
 }
 
 // step resolves the profile, starts a run if one is due, keeps the history, and works the status out.
@@ -314,7 +309,7 @@ func (s *scope) tell(before *spatev1.TrafficProfile) {
 		if last.Verdict != spatev1.VerdictPassed {
 			kind = corev1.EventTypeWarning
 		}
-		s.r.Events.Eventf(s.profile, s.latest(), kind, last.Reason, "Run", "%s", shortened(fmt.Sprintf("run %s: %s: %s", last.Run, last.Verdict, last.Message)))
+		s.r.Events.Eventf(s.profile, s.latest(), kind, last.Reason, "Run", "%s", kstatus.Shortened(fmt.Sprintf("run %s: %s: %s", last.Run, last.Verdict, last.Message), kstatus.LongestNote))
 	}
 	if is.Reason == before.Status.Reason && is.Phase == before.Status.Phase || is.Reason == "" {
 		return
@@ -324,15 +319,6 @@ func (s *scope) tell(before *spatev1.TrafficProfile) {
 		if is.Reason == spatev1.ReasonProgressing {
 			kind = corev1.EventTypeNormal
 		}
-		s.r.Events.Eventf(s.profile, nil, kind, is.Reason, "Reconcile", "%s", shortened(s.readyMessage()))
+		s.r.Events.Eventf(s.profile, nil, kind, is.Reason, "Reconcile", "%s", kstatus.Shortened(s.readyMessage(), kstatus.LongestNote))
 	}
-}
-
-// shortened fits a message into an event.
-func shortened(message string) string {
-	const longest = 1000
-	if len(message) > longest {
-		return message[:longest] + "..."
-	}
-	return message
 }

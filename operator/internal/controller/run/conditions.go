@@ -103,5 +103,5 @@ func (s *scope) tell(before *spatev1.TrafficRun) {
 	if s.profile != nil {
 		related = s.profile
 	}
-	s.r.Events.Eventf(s.run, related, kind, reason, "Run", "%s", shortened(message, longestNote))
+	s.r.Events.Eventf(s.run, related, kind, reason, "Run", "%s", kstatus.Shortened(message, kstatus.LongestNote))
 }

@@ -8,9 +8,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/controller/kstatus"
 	"spate.dev/operator/internal/controller/snapshot"
 )
 
@@ -87,7 +87,7 @@ func (s *scope) settle(ctx context.Context, whole spatev1.RunResult) (lost strin
 			return "", err // tried again: the engines still have it
 		}
 		if err != nil {
-			details = &spatev1.ResultDetails{Problem: shortened(err.Error(), longestText)}
+			details = &spatev1.ResultDetails{Problem: kstatus.Shortened(err.Error(), longestText)}
 		}
 		details.Truncated, part.Details = truncated, details
 		if details.Problem != "" {
@@ -101,23 +101,12 @@ func (s *scope) settle(ctx context.Context, whole spatev1.RunResult) (lost strin
 // longestText is the most that a text of a verdict has. A threshold's message has the values that it read, which may be all of a result.
 const longestText = 2 << 10
 
-// longestNote is about what an event's message may have: 1 KiB.
-const longestNote = 1000
-
-// shortened cuts a text at the end of a character.
-func shortened(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "") + "..."
-}
-
 // concise shortens the texts of a verdict.
 func concise(v *spatev1.Verdict) {
 	for i := range v.Reasons {
-		v.Reasons[i].Message = shortened(v.Reasons[i].Message, longestText)
+		v.Reasons[i].Message = kstatus.Shortened(v.Reasons[i].Message, longestText)
 	}
 	for i := range v.Thresholds {
-		v.Thresholds[i].Message = shortened(v.Thresholds[i].Message, longestText)
+		v.Thresholds[i].Message = kstatus.Shortened(v.Thresholds[i].Message, longestText)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -197,12 +196,5 @@ func TestAResultThatCannotBeKeptEndsTheRunAndSaysWhatIsLost(t *testing.T) {
 				t.Errorf("%+v", d)
 			}
 		})
-	}
-}
-
-func TestTextsAreCutAtTheEndOfACharacter(t *testing.T) {
-	text := strings.Repeat("\u00b5", 20)
-	if got := shortened(text, 7); got != "\u00b5\u00b5\u00b5..." || !utf8.ValidString(got) || shortened(text, 40) != text {
-		t.Errorf("%q", got)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/controller/kstatus"
 	"spate.dev/operator/internal/controller/snapshot"
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/plan"
@@ -139,7 +140,7 @@ func (s *scope) limitAll(ctx context.Context) {
 			next = given
 			next.pending = true
 			if failure := s.notLimited(errs); failure != "" && failure != given.failure {
-				s.r.Events.Eventf(s.run, nil, corev1.EventTypeWarning, "LimitNotKept", "Update", "%s", shortened(failure, longestNote))
+				s.r.Events.Eventf(s.run, nil, corev1.EventTypeWarning, "LimitNotKept", "Update", "%s", kstatus.Shortened(failure, kstatus.LongestNote))
 				next.failure = failure
 			}
 		} else {
@@ -195,7 +196,7 @@ func (s *scope) tellLimit(ignorant []bool, changed bool) {
 		rate, what = "unset", "nothing back any more"
 	}
 	s.r.Events.Eventf(s.run, nil, corev1.EventTypeNormal, "LimitChanged", "Update", "%s",
-		shortened(fmt.Sprintf("limits.maxRate of TrafficGenerator %s is %s now: %s %s", s.generator.Name, rate, which, what), longestNote))
+		kstatus.Shortened(fmt.Sprintf("limits.maxRate of TrafficGenerator %s is %s now: %s %s", s.generator.Name, rate, which, what), kstatus.LongestNote))
 }
 
 func (s *scope) granted(ctx context.Context, j *judged) (bool, error) {

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -118,16 +117,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	s.run.Status.ObservedGeneration = s.run.Generation
 	s.conditions()
 	if patchErr := kstatus.Patch(ctx, r.Client, s.run, before); patchErr != nil {
-		if apierrors.IsConflict(patchErr) {
-			return ctrl.Result{RequeueAfter: 20 * time.Millisecond}, nil // the cache is behind
-		}
-		return ctrl.Result{}, patchErr
+		return kstatus.Next(0, patchErr)
 	}
 	if !Active(s.run) {
 		r.forget(s.run.UID)
 	}
 	s.tell(before)
-	return ctrl.Result{RequeueAfter: again}, err
+	return kstatus.Next(again, err)
 }
 
 func (s *scope) step(ctx context.Context) (time.Duration, error) {

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
+	"spate.dev/operator/internal/controller/kstatus"
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/engine/enginev1"
 )
@@ -46,7 +47,7 @@ func (s *scope) remove(ctx context.Context) (ctrl.Result, error) {
 	}
 	s.r.forget(s.run.UID)
 	controllerutil.RemoveFinalizer(s.run, Finalizer)
-	return ctrl.Result{}, client.IgnoreNotFound(s.r.Client.Update(ctx, s.run))
+	return kstatus.Next(0, client.IgnoreNotFound(s.r.Client.Update(ctx, s.run)))
 }
 
 // dismiss takes one engine a step towards forgetting the run.

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -73,7 +72,7 @@ func (r *Reconciler) stream(ctx context.Context, request ctrl.Request) (ctrl.Res
 		s.Status.FrameSize, s.Status.Summary = summary(built)
 	}
 	judged(&s.Status.Conditions, s.Generation, problems, "the packet can be built")
-	return written(kstatus.Patch(ctx, r.Client, s, before))
+	return kstatus.Next(0, kstatus.Patch(ctx, r.Client, s, before))
 }
 
 // summary of a stream for people.
@@ -110,15 +109,11 @@ func (r *Reconciler) template(ctx context.Context, request ctrl.Request) (ctrl.R
 		if problems, good, untried = r.try(ctx, t); untried != nil {
 			log.FromContext(ctx).Error(untried, "the template could not be tried")
 			kstatus.Progressing(&t.Status.Conditions, t.Generation, spatev1.ReasonCheckFailed, fmt.Sprintf("%v; it is tried again in %s", untried, untriedPause))
-			result, err := written(kstatus.Patch(ctx, r.Client, t, before))
-			if result.IsZero() {
-				result.RequeueAfter = untriedPause
-			}
-			return result, err
+			return kstatus.Next(untriedPause, kstatus.Patch(ctx, r.Client, t, before))
 		}
 	}
 	judged(&t.Status.Conditions, t.Generation, problems, good)
-	return written(kstatus.Patch(ctx, r.Client, t, before))
+	return kstatus.Next(0, kstatus.Patch(ctx, r.Client, t, before))
 }
 
 // try has the engine's own code look at a template by itself.
@@ -144,11 +139,4 @@ func judged(conditions *[]metav1.Condition, generation int64, problems plan.Prob
 		return
 	}
 	kstatus.Ready(conditions, generation, spatev1.ReasonAvailable, good)
-}
-
-func written(err error) (ctrl.Result, error) {
-	if apierrors.IsConflict(err) {
-		return ctrl.Result{RequeueAfter: 50 * time.Millisecond}, nil // the cache is behind
-	}
-	return ctrl.Result{}, err
 }
