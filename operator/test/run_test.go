@@ -19,6 +19,7 @@ import (
 
 	"github.com/gopacket/gopacket/pcapgo"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -364,4 +365,24 @@ func TestSteadyStateMakesNoWrites(t *testing.T) {
 	mustApply(t, ns, loopbackProfile("done", lenient+"  duration: 500ms"))
 	complete(t, runLimit, profileNamed(ns, "done"))
 	quiet(t)
+}
+
+func TestAQuotaThatLeavesNoRoomForARunIsTold(t *testing.T) {
+	t.Parallel()
+	ns := ready(t, "")
+	none := corev1.ResourceList{"count/configmaps": resource.MustParse("0")}
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "narrow"}, Spec: corev1.ResourceQuotaSpec{Hard: none}}
+	must(t, cluster.kube.Create(t.Context(), quota))
+	quota.Status = corev1.ResourceQuotaStatus{Hard: none, Used: none} // as its controller does
+	must(t, cluster.kube.Status().Update(t.Context(), quota))
+	mustApply(t, ns, loopbackProfile("squeezed", lenient+"  duration: 500ms"))
+	p := profileNamed(ns, "squeezed")
+	expect(t, answerLimit, p, spatev1.ConditionReady, metav1.ConditionFalse, spatev1.ReasonAdmissionFailed, "no run can be made", "exceeded quota: narrow", "tried again every 30s")
+	if p.Status.Phase != spatev1.ProfilePending || p.Status.ObservedGeneration != p.Generation {
+		t.Errorf("%+v", p.Status)
+	}
+	must(t, cluster.kube.Delete(t.Context(), quota))
+	if r := complete(t, readyLimit, p); r.Status.Result == nil || r.Status.Result.Tx+r.Status.Result.TxDropped != 500 {
+		t.Errorf("%+v", r.Status.Result)
+	}
 }

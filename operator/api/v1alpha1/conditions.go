@@ -68,7 +68,7 @@ const (
 	// ReasonPodFailed: an engine pod failed; the message says how often and why.
 	ReasonPodFailed = "PodFailed"
 	// ReasonAdmissionFailed: the node refused an engine pod (CPU or NUMA topology, device, hugepages), or the API server
-	// did (a quota, a pod security policy).
+	// did: it, or the run of a profile, its plan or its inline generator (a quota, a pod security policy, an admission policy).
 	ReasonAdmissionFailed = "AdmissionFailed"
 	// ReasonEngineUnreachable: an engine pod runs and its engine does not answer.
 	ReasonEngineUnreachable = "EngineUnreachable"
@@ -87,7 +87,7 @@ const (
 	ReasonCheckFailed = "CheckFailed"
 	// ReasonNotAllowed: the operator is configured to refuse this; the message has the field and the remedy.
 	ReasonNotAllowed = "NotAllowed"
-	// ReasonNameTaken: an object that the generator needs has the name of one that is not its own; the message names both.
+	// ReasonNameTaken: an object that a generator or a profile makes has the name of one that is not its own; the message names both.
 	ReasonNameTaken = "NameTaken"
 	// ReasonDeleting: the object is being deleted.
 	ReasonDeleting = "Deleting"

@@ -182,7 +182,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 func (s *scope) step(ctx context.Context) (time.Duration, error) {
 	s.digest = plan.ProfileDigest(s.profile)
 	if err := s.keepGenerator(ctx); err != nil {
-		return 0, err
+		return s.unmade(ctx, err)
 	}
 	if s.inQuestion() {
 		leave, ok := s.place()
@@ -206,7 +206,7 @@ func (s *scope) step(ctx context.Context) (time.Duration, error) {
 	}
 	decision, err := s.decideAndStart(ctx)
 	if err != nil {
-		return 0, err
+		return s.unmade(ctx, err)
 	}
 	s.status(ctx, decision)
 	if left, due := s.expiry(); due {
@@ -216,6 +216,17 @@ func (s *scope) step(ctx context.Context) (time.Duration, error) {
 		return left, nil
 	}
 	return decision.again, nil
+}
+
+// unmade puts into the status what the API server refuses to make, and gives when to try again.
+func (s *scope) unmade(ctx context.Context, err error) (time.Duration, error) {
+	d, err := refused(err)
+	if err != nil {
+		return 0, err
+	}
+	s.profile.Status.ObservedGeneration = s.profile.Generation
+	s.status(ctx, d)
+	return d.again, nil
 }
 
 // inQuestion tells whether it matters if the profile can be run: a run is due, or what applies to the run under way was changed.

@@ -7,6 +7,7 @@ package profile
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -21,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/controller/kstatus"
 	"spate.dev/operator/internal/controller/run"
 	"spate.dev/operator/internal/controller/snapshot"
 	"spate.dev/operator/internal/engine/enginev1"
@@ -81,6 +84,9 @@ func (s *scope) start(ctx context.Context) error {
 		return err
 	}
 	if err := s.r.Client.Create(ctx, made); err != nil {
+		if apierrors.IsAlreadyExists(err) && s.isForeign(ctx, name) {
+			return &takenError{name}
+		}
 		return fmt.Errorf("make run %s: %w", name, err)
 	}
 	s.r.mu.Lock()
@@ -89,6 +95,40 @@ func (s *scope) start(ctx context.Context) error {
 	s.r.Events.Eventf(s.profile, made, corev1.EventTypeNormal, "RunCreated", "Start", "made run %s", name)
 	s.runs = append(s.runs, *made)
 	return s.r.seen(ctx, made)
+}
+
+// isForeign says whether a run of this name is there that is not the profile's. One that the cache does not have yet is its own.
+func (s *scope) isForeign(ctx context.Context, name string) bool {
+	there := &spatev1.TrafficRun{}
+	err := s.r.Client.Get(ctx, client.ObjectKey{Namespace: s.profile.Namespace, Name: name}, there)
+	return err == nil && !metav1.IsControlledBy(there, s.profile)
+}
+
+// takenError says that a run's name is somebody else's.
+type takenError struct{ run string }
+
+func (e *takenError) Error() string {
+	return fmt.Sprintf("TrafficRun %s exists and does not belong to this profile; delete it", e.run)
+}
+
+// refusedPause is the time until what the API server refused to make is made again: a quota may have been raised meanwhile.
+const refusedPause = 30 * time.Second
+
+// refused is what keeps a profile from being run if the API server refuses the run, its plan or its generator, however often it is
+// asked: a quota, a policy of the cluster, a name that is taken. Any other error is returned.
+func refused(err error) (decision, error) {
+	d := decision{phase: spatev1.ProfilePending, again: refusedPause}
+	var taken *takenError
+	switch {
+	case errors.As(err, &taken):
+		d.reason = spatev1.ReasonNameTaken
+	case snapshot.Refused(err) && !kstatus.Expected(err):
+		d.reason = spatev1.ReasonAdmissionFailed
+	default:
+		return decision{}, err
+	}
+	d.message = fmt.Sprintf("no run can be made: %v; it is tried again every %s", err, refusedPause)
+	return d, nil
 }
 
 // chooseMarks gives marks for the streams that left theirs open: none that a run under way has, on any generator, for packets

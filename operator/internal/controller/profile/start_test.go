@@ -3,13 +3,17 @@
 package profile
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
@@ -72,6 +76,30 @@ func TestAnUpgradeStartsNoRuns(t *testing.T) {
 			s.runs = []spatev1.TrafficRun{r}
 			if s.due() != c.due {
 				t.Errorf("beside its run, a run is due: %v", !c.due)
+			}
+		})
+	}
+}
+
+func TestWhatTheAPIServerRefusesToMakeKeepsAProfileFromBeingRun(t *testing.T) {
+	maps := schema.GroupResource{Resource: "configmaps"}
+	going := apierrors.NewForbidden(maps, "p-1-plan-0", nil)
+	going.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+	for name, c := range map[string]struct {
+		err    error
+		reason string
+		words  string
+	}{
+		"a quota":                          {fmt.Errorf("make run p-1: %w", apierrors.NewForbidden(maps, "p-1-plan-0", errors.New("exceeded quota: q"))), spatev1.ReasonAdmissionFailed, "exceeded quota: q"},
+		"a run of that name":               {&takenError{"p-1"}, spatev1.ReasonNameTaken, "TrafficRun p-1 exists"},
+		"a namespace that is going":        {going, "", ""},
+		"an API server that is away":       {errors.New("connection refused"), "", ""},
+		"a run that the cache has not yet": {apierrors.NewAlreadyExists(maps, "p-1"), "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, err := refused(c.err)
+			if (err == nil) != (c.reason != "") || d.reason != c.reason || !strings.Contains(d.message, c.words) || (c.reason != "") != (d.again == refusedPause) {
+				t.Errorf("%+v, %v", d, err)
 			}
 		})
 	}
