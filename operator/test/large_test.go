@@ -85,6 +85,9 @@ func TestDrillLargePlans(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDrill(t, "a plan of "+name+", in the chart's memory", 8*time.Minute)
+			if folder == "" {
+				t.Skip("NO CGROUP: a limit of memory takes root")
+			}
 			ns := namespace(t)
 			cluster.kubelet.leaveUnscraped(ns)
 			profile := c.prepare(t, ns)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -18,23 +19,42 @@ import (
 	"spate.dev/operator/internal/plan"
 )
 
+// volumes of this process's tests, each with a folder of its own.
+var volumes struct {
+	sync.Mutex
+
+	made int
+}
+
 // recording brings up engines that share a volume, which is the folder that is returned.
 func recording(t *testing.T, engines int) (ns, volume, folder string) {
 	t.Helper()
 	needsEngine(t)
-	volume = "records-" + strings.TrimPrefix(filepath.Base(cluster.dir), "spate-test-") // of this process, whose tests take turns
-	folder = filepath.Join(plan.VolumesDir, volume)                                     // here an engine sees the machine's own folders
+	volume, folder = newVolume(t)
+	ns = ready(t, fmt.Sprintf("  replicas: %d\n  volumes: [{name: %s, persistentVolumeClaim: {name: records}, writable: true}]\n", engines, volume))
+	mustApply(t, ns, loopbackTemplate)
+	return ns, volume, folder
+}
+
+// newVolume makes the folder of a volume.
+func newVolume(t *testing.T) (volume, folder string) {
+	t.Helper()
+	volumes.Lock()
+	defer volumes.Unlock()
+	volumes.made++
+	volume = fmt.Sprintf("records-%s-%d", strings.TrimPrefix(filepath.Base(cluster.dir), "spate-test-"), volumes.made)
+	folder = filepath.Join(plan.VolumesDir, volume) // here an engine sees the machine's own folders
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		t.Skipf("NO VOLUME: engines write where volumes are mounted in pods, which takes root: %v", err)
 	}
 	t.Cleanup(func() {
+		volumes.Lock()
+		defer volumes.Unlock()
 		must(t, os.RemoveAll(folder))
 		for parent := plan.VolumesDir; os.Remove(parent) == nil; parent = filepath.Dir(parent) { // those that are empty now
 		}
 	})
-	ns = ready(t, fmt.Sprintf("  replicas: %d\n  volumes: [{name: %s, persistentVolumeClaim: {name: records}, writable: true}]\n", engines, volume))
-	mustApply(t, ns, loopbackTemplate)
-	return ns, volume, folder
+	return volume, folder
 }
 
 // ended with a result, or why not.
