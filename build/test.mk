@@ -10,7 +10,7 @@ in_cluster := env PATH=$(dir $(HELM)):$(PATH) SPATE_EXTERNAL=1
 export SPATE_IN := $(in_cluster)
 export SPATE_LOAD = $(or $(LOAD),$(error EXTERNAL=1 also needs LOAD='a command that loads an image archive', such as LOAD='kind load image-archive'))
 cluster_there := external-cluster
-cluster_end := @echo "$@: Spate stays in the cluster; it goes by: kubectl delete tp,tg --all --all-namespaces; helm uninstall spate --namespace spate-system"
+cluster_end := @echo "$@: Spate stays in the cluster; it goes by: kubectl delete tp,tr,tg --all --all-namespaces, then helm uninstall spate --namespace spate-system"
 else
 in_cluster := e2e/cluster/in
 cluster_there := cluster-up $(PEER_IMAGE)
@@ -97,7 +97,7 @@ nic: deps images kubectl-spate ## Run the engine's image on a NIC's driver, its 
 	  go test -C e2e -count=1 -timeout 16m -v ./nic
 
 CGROUP2_SUITES ?= bookworm trixie
-test-cgroup2: deps images $(KUBE) $(MULTUS) $(HELM) $(NODE_IMAGE) ## Run our node, a pod and a profile on stock Debians with cgroup v2, in emulated machines (CGROUP2_SUITES; 10 min each)
+test-cgroup2: deps images $(KUBE) $(MULTUS) $(HELM) $(NODE_IMAGE) ## Run our node, a pod and a profile on stock Debians with cgroup v2, in emulated machines (CGROUP2_SUITES; 17 min each)
 	@KUBE=$(KUBE) MULTUS=$(MULTUS) HELM=$(HELM) NODE_IMAGE=$(NODE_IMAGE) OPERATOR_IMAGE=$(operator_image) ENGINE_IMAGE=$(engine_image) \
 	  e2e/cgroup2/test $(CGROUP2_SUITES)
 

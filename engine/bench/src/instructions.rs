@@ -107,7 +107,7 @@ impl Instructions {
         let known = baseline.0.get(&key).cloned();
         if known.is_none() && !self.record {
             let recorded: Vec<_> = baseline.0.keys().collect();
-            println!("bench-instructions: nothing is recorded for {key}, so nothing is compared");
+            println!("bench-instructions: SKIPPED: nothing is recorded for {key}, so nothing is compared");
             println!("  recorded are {recorded:?}; to record this: make bench-baseline, and commit {path}");
             return Ok(());
         }

@@ -5,6 +5,7 @@ mod clock;
 mod command;
 mod frames;
 mod limit;
+mod memory;
 mod monitor;
 mod open;
 mod prepare;

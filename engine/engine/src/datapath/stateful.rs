@@ -2,7 +2,6 @@
 //! Preparing the emulated applications of a run: which worker begins which flows, the memory for them, and what control reads.
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs,
     net::IpAddr,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -23,7 +22,7 @@ use spate_wire::spread;
 
 use super::{
     FlowChange, PortDevice, PrepareError, ProgramCounter, RunSpec, StatefulSpec, Steering, TemplateCounters,
-    TemplateTimes,
+    TemplateTimes, memory,
     open::{DESCRIPTORS, OpenPort, SHORT_ROOM},
     prepare::{Context, VLAN_TAG, late_after_ns, long_pool},
     records,
@@ -35,11 +34,6 @@ use super::{
 const HEADERS: usize = 14 + 40 + 20;
 /// Packets that a worker works with, for devices to cut.
 const TO_CUT: u32 = 127;
-/// Where the system tells how much memory is left.
-const MEMORY: &str = "/proc/meminfo";
-/// Where the container's limit stands, and what it has of it.
-const CONTAINER: [&str; 2] = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"];
-
 /// What control has to know of a run's templates.
 #[derive(Debug, Default)]
 pub(super) struct Templates {
@@ -708,7 +702,7 @@ fn refuse_too_much(asked: &StatefulSpec, workers: usize) -> Result<(), PrepareEr
     let scenario = &asked.scenario;
     let records = if asked.records.is_some() { records::bytes(scenario.most_flows.max(1)) } else { 0 };
     let each = Stack::bytes(scenario) + records;
-    let Some(left) = memory_left().filter(|left| each.saturating_mul(workers) as u64 > *left) else { return Ok(()) };
+    let Some(left) = memory::left().filter(|left| each.saturating_mul(workers) as u64 > *left) else { return Ok(()) };
     let problem = format!(
         "{} flows of {workers} workers each need {} MiB in all ({} bytes a flow), and {} MiB of ordinary memory are left: \
          lower it, or give the engine more memory (in a cluster by `memory` of its generator)",
@@ -718,18 +712,6 @@ fn refuse_too_much(asked: &StatefulSpec, workers: usize) -> Result<(), PrepareEr
         left >> 20
     );
     Err(PrepareError { field: "stateful.most_flows".into(), problem, exhausted: true })
-}
-
-/// Bytes of ordinary memory that may still be taken, if the system says so.
-fn memory_left() -> Option<u64> {
-    let of_machine = fs::read_to_string(MEMORY).ok().and_then(|told| {
-        let line = told.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-        line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib << 10)
-    });
-    let number = |path: &str| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
-    let [limit, taken] = CONTAINER.map(number);
-    let of_container = limit.zip(taken).map(|(limit, taken)| limit.saturating_sub(taken));
-    of_machine.into_iter().chain(of_container).min()
 }
 
 fn sorted(mut workers: Vec<usize>) -> Vec<usize> {
