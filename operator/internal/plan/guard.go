@@ -339,8 +339,10 @@ func (v variation) exact(w *enginev1.Write, first, size int, base []byte) []span
 
 // covered tells whether all addresses from low to high lie in one of the prefixes, or in several that adjoin.
 func covered(prefixes []spatev1.CIDR, low, high netip.Addr) bool {
-	at := low.Unmap()
-	high = high.Unmap()
+	at, to := low.Unmap(), high.Unmap()
+	if at.BitLen() != to.BitLen() { // IPv6 addresses of which only some stand for IPv4 ones
+		at, to = low, high
+	}
 	for {
 		end := netip.Addr{}
 		for _, text := range prefixes {
@@ -355,7 +357,7 @@ func covered(prefixes []spatev1.CIDR, low, high netip.Addr) bool {
 		switch {
 		case !end.IsValid():
 			return false
-		case !end.Less(high):
+		case !end.Less(to):
 			return true
 		}
 		if at = end.Next(); !at.IsValid() {

@@ -81,13 +81,6 @@ func TestPortsThatAnswer(t *testing.T) {
 		!bytes.Equal(r.AllowedAddresses[0].Last, []byte{198, 19, 255, 255}) || len(r.AllowedPorts) != 2 || r.AllowedPorts[0].Last != 7 || r.AllowedPorts[1].First != 9 {
 		t.Errorf("got %v", r)
 	}
-	if problems := Permits(plan, limited); len(problems) > 0 {
-		t.Error(problems.Message())
-	}
-	limited.Spec.Limits.AllowedDestinations[0] = "198.18.0.0/16"
-	if problems := Permits(plan, limited); problems.Reason() != spatev1.ReasonLimitExceeded {
-		t.Errorf("got %v", problems)
-	}
 	p.Spec.Reflect[0].Port, p.Spec.Receive[0].Port = "north", "void"
 	_, problems := Resolve(Input{Profile: p, Generator: generator()})
 	for _, want := range []string{`spec.reflect[0].port: "north" is no port of generator lab`, "spec.receive[0].port: void is a null port"} {

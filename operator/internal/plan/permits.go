@@ -7,22 +7,60 @@ package plan
 import (
 	"fmt"
 	"net/netip"
-
-	"google.golang.org/protobuf/proto"
+	"slices"
 
 	spatev1 "spate.dev/operator/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
 )
 
-// Permits judges a plan by limits of its generator that were set after it was admitted: where its packets go and what cannot be bounded.
-// What only the profile's own description could tell is refused. Its rates are judged with those of other runs (CheckLoad).
-func Permits(plan *enginev1.Plan, generator *spatev1.TrafficGenerator) Problems {
-	var problems Problems
-	limits := generator.Spec.Limits
-	if limits == nil {
+// Narrowed gives what of a generator's limits a plan that was admitted under others has to be judged by: the lists that leave out what
+// was allowed, and a greatest rate where there was none. It is nil if there is nothing to judge.
+func Narrowed(now, then *spatev1.Limits) *spatev1.Limits {
+	if now == nil {
 		return nil
 	}
-	g := guard{Problems: &problems, limits: limits, generator: generator.Name, at: spec.Child("traffic")}
+	if then == nil {
+		then = &spatev1.Limits{}
+	}
+	narrowed := spatev1.Limits{}
+	if then.MaxRate == "" {
+		narrowed.MaxRate = now.MaxRate
+	}
+	if !allows(now.AllowedDestinations, then.AllowedDestinations, func(text spatev1.CIDR) bool {
+		prefix, err := netip.ParsePrefix(string(text))
+		return err == nil && covered(now.AllowedDestinations, prefix.Masked().Addr(), lastOf(prefix))
+	}) {
+		narrowed.AllowedDestinations = now.AllowedDestinations
+	}
+	if !allows(now.AllowedPorts, then.AllowedPorts, func(text spatev1.PortRange) bool {
+		first, last, err := portRange(text)
+		return err == nil && portsCovered(now.AllowedPorts, first, last)
+	}) {
+		narrowed.AllowedPorts = now.AllowedPorts
+	}
+	if narrowed.MaxRate == "" && len(narrowed.AllowedDestinations)+len(narrowed.AllowedPorts) == 0 {
+		return nil
+	}
+	return &narrowed
+}
+
+// allows tells whether a list allows all that an earlier one did. An empty list allows everything.
+func allows[T ~string](now, then []T, holds func(T) bool) bool {
+	if len(now) == 0 {
+		return true
+	}
+	left := func(old T) bool { return !slices.Contains(now, old) && !holds(old) }
+	return len(then) > 0 && !slices.ContainsFunc(then, left)
+}
+
+// Permits judges a plan by limits that are narrower than those it was admitted under (Narrowed): where its packets go and what cannot be
+// bounded. What only the profile's own description could tell is refused. Its rates are judged with those of other runs (CheckLoad).
+func Permits(plan *enginev1.Plan, generator string, narrowed *spatev1.Limits) Problems {
+	var problems Problems
+	if narrowed == nil {
+		return nil
+	}
+	g := guard{Problems: &problems, limits: narrowed, generator: generator, at: spec.Child("traffic")}
 	for _, s := range plan.GetStreams() {
 		if g.planned(s); len(problems) > 0 {
 			problems[0].Message = fmt.Sprintf("entry %s: %s", entryName(s), problems[0].Message)
@@ -43,46 +81,45 @@ func Permits(plan *enginev1.Plan, generator *spatev1.TrafficGenerator) Problems 
 	return nil
 }
 
-// reflector judges whether the engine keeps a reflector to the limits as they are now.
+// reflector refuses one under any narrower list: the engine keeps it to the lists that it began with.
 func (g *guard) reflector(r *enginev1.Reflector) {
-	was := &enginev1.Reflector{AllowedAddresses: r.GetAllowedAddresses(), AllowedPorts: r.GetAllowedPorts()}
-	addresses, ports := allowedBack(g.limits)
-	now := &enginev1.Reflector{AllowedAddresses: addresses, AllowedPorts: ports}
-	if proto.Equal(was, now) {
-		return
+	if list := g.list(); list != "" {
+		g.refuse(list, "port %s sends back to where it might when the run began", r.GetPort())
 	}
-	limit := "allowedDestinations"
-	if len(addresses) == 0 {
-		limit = "allowedPorts"
+}
+
+// list names the first of the lists that there are; empty if there is none.
+func (g *guard) list() string {
+	switch {
+	case len(g.limits.AllowedDestinations) > 0:
+		return "allowedDestinations"
+	case len(g.limits.AllowedPorts) > 0:
+		return "allowedPorts"
 	}
-	if len(addresses)+len(ports) > 0 {
-		g.refuse(limit, "port %s sends back to where it might when the run began", r.GetPort())
-	}
+	return ""
 }
 
 // planned judges a stream of a plan.
 func (g *guard) planned(s *enginev1.Stream) {
+	list := g.list()
 	if replay := s.GetReplay(); replay != nil {
 		switch {
 		case g.limits.MaxRate != "" && replay.GetPath() != "":
 			g.refuse("maxRate", "how fast a capture on a volume is sent cannot be told")
-		case len(g.limits.AllowedDestinations) > 0:
-			g.refuse("allowedDestinations", "where the packets of a capture go was not judged when the run began")
-		case len(g.limits.AllowedPorts) > 0:
-			g.refuse("allowedPorts", "where the packets of a capture go was not judged when the run began")
+		case list != "":
+			g.refuse(list, "where the packets of a capture go was not judged by this limit when the run began")
 		}
 		return
 	}
-	if len(g.limits.AllowedDestinations)+len(g.limits.AllowedPorts) > 0 {
+	if list != "" {
 		g.frame(s.GetPacket().GetFrame(), nil, s.GetProgram().GetWrites(), s.GetProgram().GetVariables())
 	}
 }
 
 // template judges where the packets of a template go; how many there are is the engines' to bound.
 func (g *guard) template(t *enginev1.Template, pools []*enginev1.Pool) {
-	if port := uint64(t.GetDestinationPort()); len(g.limits.AllowedPorts) > 0 && !portsCovered(g.limits.AllowedPorts, port, port) {
-		g.refuse("allowedPorts", "clients connect to port %d", port)
-	}
+	tunnelled := func(of *enginev1.WeightedPool) bool { return poolOf(pools, of).GetGtpu() != nil }
+	g.clientPorts(uint64(t.GetDestinationPort()), t.GetClientPort() != "" && slices.ContainsFunc(t.GetClients(), tunnelled))
 	if len(g.limits.AllowedDestinations) == 0 {
 		return
 	}
@@ -95,11 +132,7 @@ func (g *guard) template(t *enginev1.Template, pools []*enginev1.Pool) {
 		g.pools(t.GetClients(), pools, "servers answer")
 	}
 	for _, of := range t.GetClients() {
-		if tunnels := poolOf(pools, of).GetGtpu(); tunnels != nil {
-			if upf, _ := netip.AddrFromSlice(tunnels.GetRemote()); !covered(g.limits.AllowedDestinations, upf, upf) || tunnels.GetMirror() {
-				g.refuse("allowedDestinations", "tunnels lead to %s", upf)
-			}
-		}
+		g.tunnels(poolOf(pools, of).GetGtpu())
 	}
 }
 

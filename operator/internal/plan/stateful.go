@@ -234,17 +234,7 @@ func (e *templateEntry) checkLimits(generator *spatev1.TrafficGenerator, p *Prob
 		return
 	}
 	g := guard{Problems: p, limits: limits, generator: generator.Name, at: e.at.Child("templateRef")}
-	if len(limits.AllowedPorts) > 0 {
-		port := uint64(e.template.made.DestinationPort)
-		switch {
-		case port == 0:
-			g.refuse("allowedPorts", "the port that clients connect to is told by a capture; set destinationPort")
-		case !portsCovered(limits.AllowedPorts, port, port):
-			g.refuse("allowedPorts", "clients connect to port %d", port)
-		case e.tunnelled() && !portsCovered(limits.AllowedPorts, gtpuPort, gtpuPort):
-			g.refuse("allowedPorts", "tunnels are of UDP to port %d", gtpuPort)
-		}
-	}
+	g.clientPorts(uint64(e.template.made.DestinationPort), e.tunnelled())
 	if len(limits.AllowedDestinations) == 0 {
 		return
 	}
@@ -253,7 +243,9 @@ func (e *templateEntry) checkLimits(generator *spatev1.TrafficGenerator, p *Prob
 		return
 	}
 	e.covered(&g, e.template.servers, "clients connect to")
-	e.coveredTunnels(&g)
+	for _, p := range e.template.clients {
+		g.tunnels(p.tunnels)
+	}
 	if e.spec.ReceivePort != "" {
 		e.covered(&g, e.template.clients, "servers answer")
 	}
@@ -267,24 +259,35 @@ func (e *templateEntry) tunnelled() bool {
 	return e.spec.TransmitPort != "" && slices.ContainsFunc(e.template.clients, func(p pool) bool { return p.tunnels != nil })
 }
 
-// coveredTunnels judges where tunnels lead to, and mirrored ones back.
-func (e *templateEntry) coveredTunnels(g *guard) {
-	for _, p := range e.template.clients {
-		if p.tunnels == nil {
-			continue
-		}
-		upf, _ := netip.AddrFromSlice(p.tunnels.Remote)
-		if !covered(g.limits.AllowedDestinations, upf, upf) {
-			g.refuse("allowedDestinations", "tunnels lead to %s", upf)
-		}
-		if !p.tunnels.Mirror {
-			continue
-		}
-		first, _ := netip.AddrFromSlice(p.tunnels.Local)
-		last, ok := netip.AddrFromSlice(lastGNB(p.tunnels))
-		if !ok || !covered(g.limits.AllowedDestinations, first, last) {
-			g.refuse("allowedDestinations", "mirrored tunnels lead back to %s and on", first)
-		}
+// clientPorts judges the port that clients connect to, and that of the tunnels their packets may leave in.
+func (g *guard) clientPorts(port uint64, tunnelled bool) {
+	switch {
+	case len(g.limits.AllowedPorts) == 0:
+	case port == 0:
+		g.refuse("allowedPorts", "the port that clients connect to is told by a capture; set destinationPort")
+	case !portsCovered(g.limits.AllowedPorts, port, port):
+		g.refuse("allowedPorts", "clients connect to port %d", port)
+	case tunnelled && !portsCovered(g.limits.AllowedPorts, gtpuPort, gtpuPort):
+		g.refuse("allowedPorts", "tunnels are of UDP to port %d", gtpuPort)
+	}
+}
+
+// tunnels judges where tunnels lead to, and mirrored ones back; nil are none.
+func (g *guard) tunnels(tunnels *enginev1.Gtpu) {
+	if tunnels == nil {
+		return
+	}
+	upf, _ := netip.AddrFromSlice(tunnels.Remote)
+	if !covered(g.limits.AllowedDestinations, upf, upf) {
+		g.refuse("allowedDestinations", "tunnels lead to %s", upf)
+	}
+	if !tunnels.Mirror {
+		return
+	}
+	first, _ := netip.AddrFromSlice(tunnels.Local)
+	last, ok := netip.AddrFromSlice(lastGNB(tunnels))
+	if !ok || !covered(g.limits.AllowedDestinations, first, last) {
+		g.refuse("allowedDestinations", "mirrored tunnels lead back to %s and on", first)
 	}
 }
 

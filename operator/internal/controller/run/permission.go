@@ -13,7 +13,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -33,8 +32,8 @@ type judged struct {
 	at         time.Time
 	granted    bool
 	generation int64
-	// refused says which limit of that generation the plan goes beyond; empty if it keeps to all.
-	refused string
+	// refused ends the run for the limits of that generation; none if the plan keeps to all.
+	refused ending
 	known   bool
 }
 
@@ -74,10 +73,7 @@ func (s *scope) forbidden(ctx context.Context) (ending, error) {
 	s.r.mu.Lock()
 	s.r.judged[s.run.UID] = j
 	s.r.mu.Unlock()
-	if j.refused != "" {
-		return ending{spatev1.ReasonLimitExceeded, j.refused}, nil
-	}
-	return ending{}, nil
+	return j.refused, nil
 }
 
 // limit has an engine keep to its part of the generator's greatest rate. One that knows no limits is none to worry about if there is none.
@@ -219,26 +215,34 @@ func (s *scope) granted(ctx context.Context, j *judged) (bool, error) {
 	return granted, err
 }
 
-// beyond tells which limit on where packets go was set since the run was admitted, and is not kept to. A large plan has to wait for its
-// turn to be judged.
-func (s *scope) beyond(ctx context.Context) (refused string, known bool, err error) {
-	now, then := s.generator.Spec.Limits, s.run.Spec.Generator.Limits
-	if now == nil || then != nil && equality.Semantic.DeepEqual(now.AllowedDestinations, then.AllowedDestinations) &&
-		equality.Semantic.DeepEqual(now.AllowedPorts, then.AllowedPorts) && (now.MaxRate == "" || then.MaxRate != "") {
-		return "", true, nil
+// beyond tells which limit was narrowed since the run was admitted, and is not kept to. A large plan has to wait for its turn to be
+// judged. A plan that is lost ends the run: were it an error, whoever deletes a chunk of it would be free of the new limits.
+func (s *scope) beyond(ctx context.Context) (refused ending, known bool, err error) {
+	narrowed := plan.Narrowed(s.generator.Spec.Limits, s.run.Spec.Generator.Limits)
+	if narrowed == nil {
+		return ending{}, true, nil
 	}
 	if s.run.Spec.Snapshot.Bytes > snapshot.Large {
 		leave, ok := s.r.Large.Enter(s.run.Namespace, s.run.UID)
 		if !ok {
-			return "", false, nil
+			return ending{}, false, nil
 		}
 		defer leave()
 	}
 	p, err := s.r.Memory.Whole(ctx, s.run)
-	if err != nil {
-		return "", false, err
+	var lost *snapshot.LostError
+	if errors.As(err, &lost) {
+		return ending{spatev1.ReasonSnapshotLost, fmt.Sprintf(
+			"%s, so the run was ended: its plan can no longer be judged by the new spec.limits of TrafficGenerator %s (set spec.runID of the profile to have it run again)",
+			lost.Message, s.generator.Name)}, true, nil
 	}
-	return plan.Permits(p, s.generator).Message(), true, nil
+	if err != nil {
+		return ending{}, false, err
+	}
+	if problems := plan.Permits(p, s.generator.Name, narrowed); len(problems) > 0 {
+		return ending{spatev1.ReasonLimitExceeded, problems.Message()}, true, nil
+	}
+	return ending{}, true, nil
 }
 
 // notMade tells that the run's profile did not make it, as far as the profile's status has it by now.

@@ -46,6 +46,7 @@ type fakeEngine struct {
 	mu      sync.Mutex
 	answer  error
 	limited []string
+	stopped string // why
 }
 
 func (e *fakeEngine) GetInfo(context.Context, *enginev1.GetInfoRequest) (*enginev1.GetInfoResponse, error) {
@@ -76,7 +77,20 @@ func (e *fakeEngine) Prepare(stream grpc.ClientStreamingServer[enginev1.PrepareR
 }
 
 func (e *fakeEngine) WatchStats(_ *enginev1.WatchStatsRequest, stream grpc.ServerStreamingServer[enginev1.WatchStatsResponse]) error {
-	return stream.Send(&enginev1.WatchStatsResponse{Run: &enginev1.RunInfo{State: enginev1.RunState_RUN_STATE_RUNNING}})
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	run := &enginev1.RunInfo{State: enginev1.RunState_RUN_STATE_RUNNING}
+	if e.stopped != "" {
+		run.State, run.EndReason = enginev1.RunState_RUN_STATE_STOPPED, e.stopped
+	}
+	return stream.Send(&enginev1.WatchStatsResponse{Run: run})
+}
+
+func (e *fakeEngine) Stop(_ context.Context, request *enginev1.StopRequest) (*enginev1.StopResponse, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.stopped = request.GetReason()
+	return &enginev1.StopResponse{}, nil
 }
 
 // unlimited is what an engine answers that knows no limits.
@@ -254,5 +268,56 @@ func TestAnEngineThatKnowsNoLimitsIsRefusedAtOnceWhereThereIsOne(t *testing.T) {
 	want := "pod lab-1: engine 0.9.1 is too old to keep to limits.maxRate of TrafficGenerator lab; use an engine image of the operator's release (spec.image of the generator)" + anew
 	if told := s.run.Status.Verdict.Reasons[0]; told.Reason != spatev1.ReasonPrepareFailed || told.Message != want {
 		t.Errorf("%+v\nwant %s", told, want)
+	}
+}
+
+// Whoever may delete a run's ConfigMaps would otherwise send on whatever the limits are.
+func TestARunWhosePlanIsGoneEndsWhenItsLimitsNarrow(t *testing.T) {
+	then := &spatev1.Limits{AllowedDestinations: []spatev1.CIDR{"198.18.0.0/15"}, AllowedPorts: []spatev1.PortRange{"7", "80"}}
+	for name, c := range map[string]struct {
+		change func(*spatev1.Limits)
+		ends   bool
+	}{
+		"a prefix less":          {func(l *spatev1.Limits) { l.AllowedDestinations[0] = "198.18.0.0/16" }, true},
+		"a port less":            {func(l *spatev1.Limits) { l.AllowedPorts = l.AllowedPorts[:1] }, true},
+		"a rate":                 {func(l *spatev1.Limits) { l.MaxRate = "500pps" }, true},
+		"a prefix more":          {func(l *spatev1.Limits) { l.AllowedDestinations = append(l.AllowedDestinations, "fd00::/8") }, false},
+		"no list of ports":       {func(l *spatev1.Limits) { l.AllowedPorts = nil }, false},
+		"nothing that is judged": {func(*spatev1.Limits) {}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := &fakeEngine{}
+			s := underWayOn(t, "", e)
+			s.run.Spec.Generator.Limits = then
+			s.generator.Spec.Limits = then.DeepCopy()
+			followed(t, s) // the operator knows the plan's facts
+			chunk := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: string(s.run.Spec.Snapshot.Chunks[0].ConfigMapName)}}
+			must(t, s.r.Client.Delete(t.Context(), chunk))
+			s.generator.Generation++
+			c.change(s.generator.Spec.Limits)
+			for range 2 { // what was found is remembered
+				end, err := s.mustEnd(t.Context())
+				if s.end = end; err != nil {
+					t.Fatal(err)
+				}
+			}
+			if !c.ends {
+				if s.end.message != "" {
+					t.Errorf("it is to end: %+v", s.end)
+				}
+				return
+			}
+			if _, err := s.underWay(t.Context()); err != nil || s.run.Status.Phase != spatev1.RunComplete {
+				t.Fatalf("%v, %+v", err, s.run.Status)
+			}
+			want := "ConfigMap p-1-plan-0 with the run's plan is gone, so the run was ended: its plan can no longer be judged by the new spec.limits of TrafficGenerator lab" +
+				" (set spec.runID of the profile to have it run again)"
+			if told := s.run.Status.Verdict.Reasons[0]; told.Reason != spatev1.ReasonSnapshotLost || told.Message != "stopped: "+want {
+				t.Errorf("%+v\nwant %s", told, want)
+			}
+			if e.stopped != want {
+				t.Errorf("the engine was told %q", e.stopped)
+			}
+		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	spatev1 "spate.dev/operator/api/v1alpha1"
@@ -43,9 +44,8 @@ func TestAnUpgradeEndsNoRunUnderWay(t *testing.T) {
 // A large plan is judged by limits that have changed when no other large plan is in memory, and until then not at all.
 func TestALargePlanWaitsForItsTurnToBeJudged(t *testing.T) {
 	scheme := runtime.NewScheme()
-	if err := spatev1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
+	must(t, clientgoscheme.AddToScheme(scheme))
+	must(t, spatev1.AddToScheme(scheme))
 	g := &spatev1.TrafficGenerator{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "lab", Generation: 2}}
 	g.Spec.Limits = &spatev1.Limits{AllowedPorts: []spatev1.PortRange{"7"}}
 	r := &spatev1.TrafficRun{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "r", UID: "r"}}
@@ -58,8 +58,8 @@ func TestALargePlanWaitsForItsTurnToBeJudged(t *testing.T) {
 		t.Errorf("it was judged beside another: %+v, %v", end, err)
 	}
 	leave()
-	if _, err := s.forbidden(t.Context()); err == nil { // now it is read, and it is not there
-		t.Error("it was not read")
+	if end, err := s.forbidden(t.Context()); err != nil || end.reason != spatev1.ReasonSnapshotLost { // now it is read, and it is not there
+		t.Errorf("it was not read: %+v, %v", end, err)
 	}
 	if _, ok := reconciler.Large.Enter("another", "other"); !ok {
 		t.Error("the lane is still taken")
