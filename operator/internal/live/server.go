@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	// maxConnections of readers, those that have not said yet what they read among them.
+	// maxConnections of readers, those that have not said yet what they read among them: the oldest of these ends for one more.
 	maxConnections = 64
 	// handshakeLimit is how long a connection may take until it is one of TLS.
 	handshakeLimit = 10 * time.Second
@@ -43,7 +43,8 @@ type Server struct {
 	// Address to listen at.
 	Address string
 
-	places places
+	places  places
+	tunnels *tunnel.Listener
 }
 
 // NeedLeaderElection is false: all replicas serve.
@@ -60,6 +61,7 @@ func (s *Server) Start(ctx context.Context) error {
 
 func (s *Server) serve(ctx context.Context, listener net.Listener) error {
 	tunnels := tunnel.NewListener(listener.Addr(), maxConnections)
+	s.tunnels = tunnels
 	calls := grpc.NewServer(
 		grpc.Creds(credentials.NewTLS(s.Certificates.LiveServer())),
 		grpc.ConnectionTimeout(handshakeLimit),

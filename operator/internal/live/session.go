@@ -52,11 +52,21 @@ func (s *Server) begin(ctx context.Context, key client.ObjectKey, object spatev1
 	if err != nil {
 		return nil, nil, nil, err
 	}
+	over := s.keep(ctx)
 	ctx, cancel := context.WithCancelCause(ctx)
 	held := &session{object: object}
 	s.touch(ctx, object)
 	go s.attend(ctx, cancel, held)
-	return ctx, held, func() { cancel(nil); leave() }, nil
+	return ctx, held, func() { cancel(nil); over(); leave() }, nil
+}
+
+// keep has the caller's connection stay while it reads.
+func (s *Server) keep(ctx context.Context) (over func()) {
+	caller, ok := peer.FromContext(ctx)
+	if !ok || s.tunnels == nil {
+		return func() {}
+	}
+	return s.tunnels.Keep(caller.Addr)
 }
 
 // holds tells whether the caller has shown that it has the private key.

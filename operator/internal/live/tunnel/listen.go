@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 
 	"github.com/gorilla/websocket"
@@ -31,37 +32,91 @@ const (
 type Listener struct {
 	address net.Addr
 	arrived chan net.Conn
-	places  chan struct{}
 	closed  chan struct{}
 	close   sync.Once
+
+	mu   sync.Mutex
+	most int
+	held []*placed // the oldest first
 }
 
-// NewListener takes that many connections at a time. The address is where the WebSockets are served.
+// NewListener takes that many connections at a time: for one more, the oldest ends that is not kept. The address is where the
+// WebSockets are served.
 func NewListener(address net.Addr, most int) *Listener {
-	return &Listener{address: address, arrived: make(chan net.Conn), places: make(chan struct{}, most), closed: make(chan struct{})}
+	return &Listener{address: address, arrived: make(chan net.Conn), closed: make(chan struct{}), most: most}
 }
 
 // ServeHTTP makes a connection of a WebSocket.
 func (l *Listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	select {
-	case l.places <- struct{}{}:
-	default:
-		full(w, cap(l.places))
+	if !l.hasRoom() {
+		full(w, l.most)
 		return
 	}
 	upgrader := websocket.Upgrader{Subprotocols: []string{protocol}}
 	socket, err := upgrader.Upgrade(w, r, nil)
 	if err != nil { // it has answered
-		<-l.places
 		return
 	}
 	socket.SetReadLimit(maxMessage)
-	conn := &placed{Conn: portforward.NewTunnelingConnection("reader", socket), leave: func() { <-l.places }}
+	conn := &placed{Conn: portforward.NewTunnelingConnection("reader", socket), listener: l}
+	if !l.place(conn) { // others came meanwhile
+		_ = conn.Close()
+		return
+	}
 	select {
 	case l.arrived <- conn:
 	case <-l.closed:
 		_ = conn.Close()
 	}
+}
+
+// hasRoom says whether one more connection can be taken, be it in another's place.
+func (l *Listener) hasRoom() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.held) < l.most || slices.ContainsFunc(l.held, (*placed).mayGo)
+}
+
+// place takes a connection, in the place of the oldest that is not kept if all are taken.
+func (l *Listener) place(conn *placed) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.held) >= l.most {
+		at := slices.IndexFunc(l.held, (*placed).mayGo)
+		if at < 0 {
+			return false
+		}
+		go l.held[at].Conn.Close() // it has left; who serves it closes it, too
+		l.held = slices.Delete(l.held, at, at+1)
+	}
+	l.held = append(l.held, conn)
+	return true
+}
+
+// Keep has the connection from an address stay, for somebody was admitted on it, until that is over.
+func (l *Listener) Keep(from net.Addr) (over func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at := slices.IndexFunc(l.held, func(p *placed) bool { return p.RemoteAddr().String() == from.String() })
+	if at < 0 { // it has just ended
+		return func() {}
+	}
+	conn := l.held[at]
+	conn.kept++
+	var once sync.Once
+	return func() {
+		once.Do(func() {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			conn.kept--
+		})
+	}
+}
+
+func (l *Listener) leave(conn *placed) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.held = slices.DeleteFunc(l.held, func(other *placed) bool { return other == conn })
 }
 
 // full refuses as an API server does, so that the reader gets the reason.
@@ -94,11 +149,14 @@ func (l *Listener) Addr() net.Addr { return l.address }
 // placed is a connection that leaves its place when it is closed.
 type placed struct {
 	net.Conn
-	once  sync.Once
-	leave func()
+
+	listener *Listener
+	kept     int // guarded by the listener
 }
 
+func (p *placed) mayGo() bool { return p.kept == 0 }
+
 func (p *placed) Close() error {
-	defer p.once.Do(p.leave)
+	p.listener.leave(p)
 	return p.Conn.Close()
 }

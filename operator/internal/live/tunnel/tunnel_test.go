@@ -59,12 +59,57 @@ func TestBytesPassBothWaysUntilAnEndCloses(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer far.Close()
+	defer listener.Keep(far.RemoteAddr())()
 	if _, err := dialer.dial(t.Context()); err == nil || !strings.Contains(err.Error(), "1 readers are connected to the operator, and no more can be") || dialer.Failed() == nil {
 		t.Errorf("got %v", err)
 	}
 	_ = listener.Close()
 	if _, err := listener.Accept(); err == nil {
 		t.Error("a closed listener accepts")
+	}
+}
+
+// Whoever holds connections on which nothing is read keeps no reader out.
+func TestTheOldestConnectionThatIsNotKeptGivesWay(t *testing.T) {
+	listener := NewListener(&net.TCPAddr{}, 3)
+	dialer := proxied(t, listener)
+	open := func() (ended chan struct{}, far net.Conn) {
+		near, err := dialer.dial(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if far, err = listener.Accept(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = near.Close() })
+		ended = make(chan struct{})
+		go func() {
+			_, _ = near.Read(make([]byte, 1))
+			close(ended)
+		}()
+		return ended, far
+	}
+	ends := func(one chan struct{}) bool {
+		select {
+		case <-one:
+			return true
+		case <-time.After(300 * time.Millisecond):
+			return false
+		}
+	}
+	reading, itsEnd := open()
+	over := listener.Keep(itsEnd.RemoteAddr())
+	idle, _ := open()
+	young, _ := open()
+	open()
+	if !ends(idle) || ends(reading) || ends(young) {
+		t.Error("not the oldest that is not kept has ended")
+	}
+	over()
+	over()
+	open()
+	if !ends(reading) {
+		t.Error("it is kept although nothing is read any more")
 	}
 }
 
