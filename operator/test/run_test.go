@@ -6,6 +6,7 @@ package test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -334,8 +335,15 @@ func TestAnEditedStreamMakesTheProfileStale(t *testing.T) {
 func TestCertificatesAndTheirAuthorityRotateUnderARun(t *testing.T) {
 	needsEngine(t)
 	restartOperator(t, "--certificate-lifetime=6s", "--ca-lifetime=30s", "--ca-propagation=3s")
-	defer restartOperator(t)
-	must(t, client.IgnoreNotFound(cluster.kube.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: operatorNamespace, Name: "spate-ca"}})))
+	forget := func() {
+		must(t, client.IgnoreNotFound(cluster.kube.Delete(context.Background(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: operatorNamespace, Name: "spate-ca"}})))
+	}
+	forget()
+	t.Cleanup(func() { // the next operator has no authority that soon ends
+		cluster.operator.stop()
+		forget()
+		restartOperator(t)
+	})
 	ns, p := running(t, "rotating", "  duration: 30s\n  thresholds: [{name: no-loss, expression: result.lost == 0}]")
 	pod := enginePods(t, ns)[0]
 	certificate := func() string {
