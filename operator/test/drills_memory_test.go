@@ -27,7 +27,7 @@ func confine(t *testing.T, p *process, bytes int) string {
 	}
 	folder := filepath.Join(root, fmt.Sprintf("spate-drill-%d", p.command.Process.Pid))
 	if err := os.Mkdir(folder, 0o700); err != nil {
-		t.Skipf("NO CGROUP: a limit of memory takes root: %v", err)
+		t.Skipf("NO CGROUP: run as root with a writable memory cgroup, where the test can limit the operator's memory: %v", err)
 	}
 	t.Cleanup(func() {
 		until(t, 10*time.Second, "the cgroup is empty", func() (bool, string) {

@@ -86,7 +86,7 @@ func TestDrillLargePlans(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := newDrill(t, "a plan of "+name+", in the chart's memory", 8*time.Minute)
 			if folder == "" {
-				t.Skip("NO CGROUP: a limit of memory takes root")
+				t.Skip("NO CGROUP: run as root with a writable memory cgroup, where the test can limit the operator's memory")
 			}
 			ns := namespace(t)
 			cluster.kubelet.leaveUnscraped(ns)

@@ -20,7 +20,7 @@ pub enum Arrival {
     TooHigh,
     /// A higher one was received before.
     OutOfOrder,
-    /// It is further back than the window. It is taken for new, since a duplicate cannot be told there.
+    /// It is further back than the window. It is taken for new, since a duplicate cannot be recognised there.
     TooLow,
     /// It was received before.
     Duplicate,

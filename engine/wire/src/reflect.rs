@@ -219,7 +219,7 @@ mod tests {
         };
         assert!(six("0:203::", "2:203:405:607:809:a0b:c0d:e0f"));
         assert!(!six("::1", "::2"));
-        // Where their destination is cannot be told from the first header.
+        // Where their destination is cannot be determined from the first header.
         let allowed = || Box::from([range("0.0.0.0", "255.255.255.255"), range("::", "ffff::")]);
         for (name, frame, sent) in [
             ("ICMP", samples::v4(0, 0, ICMP[0], &[0; 8]), true),

@@ -54,9 +54,9 @@ var summary = []unsupported{
 	{"Clients that overlap servers", "a client would connect to itself", "a client would connect to itself; use addresses apart"},
 	{"Fewer clients than pods", "each pod begins connections of its own", "and each needs clients of its own"},
 	{"A share of a mix for captures, loops, jumps by time and switched templates", "how long their connections are is not known", "jumps by a time"},
-	{"Replays from a volume, and templates of real clients, under `allowedDestinations`", "where they go is not known", "where the packets of a capture on a volume go cannot be told"},
+	{"Replays from a volume, and templates of real clients, under `allowedDestinations`", "where they go is not known", "where the packets of a capture on a volume go cannot be determined"},
 	{"Cut, incomplete or several sessions in a capture that becomes a template", "the bytes of both sides must all be there", "a capture must have one session only"},
-	{"IP fragments in such a capture", "they are not put together", "it is a fragment, and what it is a part of cannot be told"},
+	{"IP fragments in such a capture", "they are not put together", "it is a fragment of a packet that is not known"},
 	{"Both sides that open a connection at once", "no program does", "both sides open the connection at the same time"},
 }
 

@@ -305,7 +305,7 @@ func TestCapturesOfTRexAreConnections(t *testing.T) {
 			}
 			for i := 1; i < len(c.want); i++ {
 				if compareSessions(c.want[:i], c.want[1:i+1], c.free) == nil {
-					t.Errorf("connections %d and %d cannot be told apart", i, i+1)
+					t.Errorf("connections %d and %d cannot be determined apart", i, i+1)
 				}
 			}
 		})

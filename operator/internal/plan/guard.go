@@ -72,7 +72,7 @@ func (g *guard) refuse(limit, format string, args ...any) {
 	}
 	why := fmt.Sprintf(format, args...)
 	if g.secret {
-		why = "its destination is not allowed, or cannot be told (a Secret's bytes are in no message)"
+		why = "its destination is not allowed, or cannot be determined (a Secret's bytes are in no message)"
 	}
 	g.add(spatev1.ReasonLimitExceeded, g.at, "%s; generator %s allows %s (its spec.limits.%s)", why, g.generator, allowed, limit)
 }
@@ -85,12 +85,12 @@ func (g *guard) replay(stream *Stream) {
 	}
 	switch {
 	case read == nil && g.limits.MaxRate != "":
-		g.refuse("maxRate", "how fast a capture on a volume is sent cannot be told")
+		g.refuse("maxRate", "how fast a capture on a volume is sent cannot be determined")
 	case len(g.limits.AllowedDestinations)+len(g.limits.AllowedPorts) == 0:
 	case read == nil:
-		g.refuse(judged, "where the packets of a capture on a volume go cannot be told")
+		g.refuse(judged, "where the packets of a capture on a volume go cannot be determined")
 	case stream.program != nil:
-		g.refuse(judged, "where replayed packets go cannot be told when fields are written into them")
+		g.refuse(judged, "where replayed packets go cannot be determined when fields are written into them")
 	default:
 		g.secret = stream.transmit.replay.GetData() != nil
 		for i, frame := range read.frames {
@@ -118,7 +118,7 @@ func (g *guard) frame(frame []byte, described []packet.HeaderAt, writes []*engin
 		judged = "allowedPorts"
 	}
 	if seen.Opaque != "" && len(g.limits.AllowedDestinations) > 0 {
-		g.refuse("allowedDestinations", "where the packet goes cannot be told: %s", seen.Opaque)
+		g.refuse("allowedDestinations", "where the packet goes cannot be determined: %s", seen.Opaque)
 	}
 	same := func(a, b packet.HeaderAt) bool {
 		return a.Kind == b.Kind && a.Offset == b.Offset && a.Length == b.Length
@@ -127,7 +127,7 @@ func (g *guard) frame(frame []byte, described []packet.HeaderAt, writes []*engin
 		g.headers, g.where = headers, structural(headers, writes)
 	}
 	if g.where != "" {
-		g.refuse(judged, "where the packets go cannot be told when fields are written to %s", g.where)
+		g.refuse(judged, "where the packets go cannot be determined when fields are written to %s", g.where)
 		return
 	}
 	varied := variation{frame: frame, writes: writes, variables: variables}

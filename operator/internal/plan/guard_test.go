@@ -34,7 +34,7 @@ transmit: {continuous: {rate: 1pps}}
 		"ports within":           {`increment: {min: 1000, max: 2100}, writes: [{field: udp.destinationPort}]`, ""},
 		"ports beyond":           {`increment: {min: 1000, max: 2101}, writes: [{field: udp.destinationPort}]`, "may go to all ports from 1000 to 2101"},
 		"a port with the source": {`random: {min: 0, max: 0xffffffff}, writes: [{offset: 38, size: 4}]`, "may go to all ports from 0 to 65535"},
-		"what follows the tag":   {`values: [0x86dd], writes: [{field: vlan.etherType}]`, "cannot be told when fields are written to vlan.etherType (by x)"},
+		"what follows the tag":   {`values: [0x86dd], writes: [{field: vlan.etherType}]`, "cannot be determined when fields are written to vlan.etherType (by x)"},
 		"the protocol":           {`values: [6], writes: [{field: ipv4.protocol}]`, "written to ipv4.protocol (by x)"},
 		"the header's length":    {`values: [6], writes: [{field: ipv4.headerLength}]`, "written to ipv4.headerLength (by x)"},
 		"the payload":            {`values: [6], writes: [{offset: 60, size: 8}]`, ""},

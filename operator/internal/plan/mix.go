@@ -63,7 +63,7 @@ func (p *Problems) mix(profile *spatev1.TrafficProfile, entries []templateEntry)
 		}
 		bytes, err := e.bytes()
 		if err != nil {
-			p.add(spatev1.ReasonInvalidSpec, e.at.Child("share"), "what a connection of ASTFTemplate %q brings cannot be told: %v", e.spec.TemplateRef.Name, err)
+			p.add(spatev1.ReasonInvalidSpec, e.at.Child("share"), "what a connection of ASTFTemplate %q brings cannot be determined: %v", e.spec.TemplateRef.Name, err)
 			return
 		}
 		sizes[i] = new(big.Rat).SetFrac(bytes, big.NewInt(1))

@@ -28,7 +28,7 @@ func (p *Problems) exactlyOne(at *field.Path, names string, set ...bool) bool {
 	return count == 1
 }
 
-// payload makes a content into what the contract sends; nil where it cannot be told. Data that was not looked up makes an
+// payload makes a content into what the contract sends; nil where it cannot be determined. Data that was not looked up makes an
 // empty one.
 func (p *Problems) payload(c *spatev1.Content, at *field.Path, data data) *enginev1.Payload {
 	if !p.exactlyOne(at, "text, hex, base64, size and from", c.Text != "", c.Hex != "", len(c.Base64) > 0, c.Size != nil, c.From != nil) {

@@ -44,7 +44,7 @@ func Narrowed(now, then *spatev1.Limits) *spatev1.Limits {
 	return &narrowed
 }
 
-// allows tells whether a list allows all that an earlier one did. An empty list allows everything.
+// allows reports whether the new list allows everything that the earlier one allowed. An empty list allows everything.
 func allows[T ~string](now, then []T, holds func(T) bool) bool {
 	if len(now) == 0 {
 		return true
@@ -105,7 +105,7 @@ func (g *guard) planned(s *enginev1.Stream) {
 	if replay := s.GetReplay(); replay != nil {
 		switch {
 		case g.limits.MaxRate != "" && replay.GetPath() != "":
-			g.refuse("maxRate", "how fast a capture on a volume is sent cannot be told")
+			g.refuse("maxRate", "how fast a capture on a volume is sent cannot be determined")
 		case list != "":
 			g.refuse(list, "where the packets of a capture go was not judged by this limit when the run began")
 		}

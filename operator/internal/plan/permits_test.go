@@ -59,8 +59,8 @@ func TestOnlyANarrowerLimitIsJudgedAnew(t *testing.T) {
 					t.Error("nothing is narrower, and it is to be judged")
 				}
 			}
-			if told := strings.Join(got, " "); told != c.want {
-				t.Errorf("judged by %q, want %q", told, c.want)
+			if limits := strings.Join(got, " "); limits != c.want {
+				t.Errorf("judged by %q, want %q", limits, c.want)
 			}
 		})
 	}
@@ -164,7 +164,7 @@ func TestACaptureOnAVolumeEndsUnderARateWhereThereWasNone(t *testing.T) {
 	withVolume := generator(func(g *spatev1.TrafficGenerator) { g.Spec.Volumes = []spatev1.GeneratorVolume{{Name: "captures"}} })
 	p := mustResolve(t, Input{Profile: profile(entryOf("a", "east", "", replay(fromVolume("a")))), Generator: withVolume}).Plan(Identity{RunID: "r"})
 	problems := Permits(p, "lab", Narrowed(&spatev1.Limits{MaxRate: "1kpps"}, nil))
-	if want := "entry a: how fast a capture on a volume is sent cannot be told; generator lab allows 1kpps"; !strings.Contains(problems.Message(), want) {
+	if want := "entry a: how fast a capture on a volume is sent cannot be determined; generator lab allows 1kpps"; !strings.Contains(problems.Message(), want) {
 		t.Errorf("got %q, want %q", problems.Message(), want)
 	}
 }

@@ -114,8 +114,8 @@ func TestReplaysTellWhatIsWrong(t *testing.T) {
 		"named fields":   {named, generator(), data, "", "the fields of replayed packets are not known; write to an offset"},
 		"a rate":         {replay(), generator(), data, "5pps", "spec.traffic[0].rate: a replay has no rate"},
 		"goes elsewhere": {replay(), limited, data, "", "packet 0 of the capture: the packet goes to 198.19.0.1"},
-		"goes anywhere":  {replay(fromVolume("a")), limited, data, "", "where the packets of a capture on a volume go cannot be told"},
-		"how fast":       {replay(fromVolume("a")), fast, data, "", "how fast a capture on a volume is sent cannot be told"},
+		"goes anywhere":  {replay(fromVolume("a")), limited, data, "", "where the packets of a capture on a volume go cannot be determined"},
+		"how fast":       {replay(fromVolume("a")), fast, data, "", "how fast a capture on a volume is sent cannot be determined"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := entryOf("a", "east", "", c.stream)
@@ -136,7 +136,7 @@ func TestNoMessageSaysWhatASecretsCaptureHolds(t *testing.T) {
 	limited := func(limits spatev1.Limits) *spatev1.TrafficGenerator {
 		return generator(func(g *spatev1.TrafficGenerator) { g.Spec.Limits = &limits })
 	}
-	const hidden = "its destination is not allowed, or cannot be told (a Secret's bytes are in no message); generator lab allows only "
+	const hidden = "its destination is not allowed, or cannot be determined (a Secret's bytes are in no message); generator lab allows only "
 	for name, c := range map[string]struct {
 		bytes     []byte
 		generator *spatev1.TrafficGenerator

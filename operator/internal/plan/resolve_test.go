@@ -350,8 +350,8 @@ func TestRawBytesAreJudgedByTheGuardRails(t *testing.T) {
 		"inside":   {func([]byte) {}, ""},
 		"outside":  {func(f []byte) { f[30] = 8 }, "the packet goes to 8.19.0.1"},
 		"not IP":   {func(f []byte) { f[12], f[13] = 8, 6 }, "the packet is not IP"},
-		"mangled":  {func(f []byte) { f[14] = 0x4f }, "cannot be told"},
-		"too long": {func(f []byte) { f[16] = 0x40 }, "cannot be told"},
+		"mangled":  {func(f []byte) { f[14] = 0x4f }, "cannot be determined"},
+		"too long": {func(f []byte) { f[16] = 0x40 }, "cannot be determined"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := judge(c.change); (c.want == "") != (got == "") || !strings.Contains(got, c.want) {

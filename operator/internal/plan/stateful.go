@@ -20,7 +20,7 @@ import (
 	"spate.dev/operator/internal/engine/enginev1"
 )
 
-var errTemplatesByFactor = errors.New("a total of packets or bits cannot be told of templates; use a factor such as 2x")
+var errTemplatesByFactor = errors.New("the rate of templates cannot be given in packets or bits; use a factor such as 2x")
 
 // templateEntry is an entry that runs a template.
 type templateEntry struct {
@@ -156,7 +156,7 @@ func (e *templateEntry) checkPorts(generator *spatev1.TrafficGenerator, p *Probl
 		return
 	}
 	if generator == nil {
-		return // told once for the profile
+		return // reported once for the profile
 	}
 	all := newPorts(generator)
 	before := len(*p)
@@ -264,7 +264,7 @@ func (g *guard) clientPorts(port uint64, tunnelled bool) {
 	switch {
 	case len(g.limits.AllowedPorts) == 0:
 	case port == 0:
-		g.refuse("allowedPorts", "the port that clients connect to is told by a capture; set destinationPort")
+		g.refuse("allowedPorts", "a capture gives the port that clients connect to; set destinationPort")
 	case !portsCovered(g.limits.AllowedPorts, port, port):
 		g.refuse("allowedPorts", "clients connect to port %d", port)
 	case tunnelled && !portsCovered(g.limits.AllowedPorts, gtpuPort, gtpuPort):
@@ -305,7 +305,7 @@ func (e *templateEntry) covered(g *guard, pools []pool, does string) {
 	for i := range pools {
 		made, ok := pools[i].shifted(e.earlier)
 		if !ok {
-			continue // told when the plan is built
+			continue // reported when the plan is built
 		}
 		first, _ := netip.AddrFromSlice(made.First)
 		last, _ := netip.AddrFromSlice(made.Last)

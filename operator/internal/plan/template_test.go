@@ -462,7 +462,7 @@ func TestEntriesThatCannotRunATemplate(t *testing.T) {
 			`spec.traffic[0].templateRef: ASTFTemplate "one": spec.source.programs.server[4].switchTemplate.template: no entry of the profile runs "two" on the same ports`},
 		"too far": {profile(running("a", "one", "east", "west"), running("b", "one", "west", "east")), nil, []string{"portPairOffset: 1.0.0.0", "portPairOffset: 255.0.0.0"}, spatev1.ReasonInvalidSpec,
 			"spec.traffic[1].templateRef: with its portPairOffset taken 1 times, the addresses of pool c leave the address space"},
-		"a total":         {scaledTo("1Mpps"), nil, nil, spatev1.ReasonInvalidSpec, `spec.rate: "1Mpps": a total of packets or bits cannot be told of templates; use a factor`},
+		"a total":         {scaledTo("1Mpps"), nil, nil, spatev1.ReasonInvalidSpec, `spec.rate: "1Mpps": the rate of templates cannot be given in packets or bits; use a factor`},
 		"servers outside": {one(), limited(spatev1.Limits{AllowedDestinations: []spatev1.CIDR{"16.0.0.0/8"}}), nil, spatev1.ReasonLimitExceeded, "clients connect to 48.0.0.1 to 48.0.0.254; generator lab allows only 16.0.0.0/8"},
 		"clients outside": {one(), limited(spatev1.Limits{AllowedDestinations: []spatev1.CIDR{"48.0.0.0/8"}}), nil, spatev1.ReasonLimitExceeded, "servers answer 16.0.0.1 to 16.0.0.254"},
 		"anybody":         {one(func(e *spatev1.TrafficEntry) { e.TransmitPort = "" }), limited(spatev1.Limits{AllowedDestinations: []spatev1.CIDR{"0.0.0.0/0"}}), nil, spatev1.ReasonLimitExceeded, "servers answer any real client"},
@@ -520,7 +520,7 @@ func TestTemplatesAreScaledByFactorsWhileTheyRun(t *testing.T) {
 	if got, err := Rescale(made, resolved.Factor, "3x"); err != nil || got.Factor.RatString() != "3" {
 		t.Errorf("got %v %v", got.Factor, err)
 	}
-	if _, err := Rescale(made, resolved.Factor, "1Mpps"); err == nil || !strings.Contains(err.Error(), "cannot be told of templates") {
+	if _, err := Rescale(made, resolved.Factor, "1Mpps"); err == nil || !strings.Contains(err.Error(), "the rate of templates cannot be given") {
 		t.Errorf("got %v", err)
 	}
 	refs := resolved.References

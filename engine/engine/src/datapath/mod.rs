@@ -195,7 +195,7 @@ impl Datapath {
     /// # Panics
     /// If the port is no loopback, or was told before.
     pub fn spread(&self, port: usize, spread: Box<Spread>) {
-        assert!(self.opened.ports[port].port.spread(spread), "port {port} cannot be told how to spread");
+        assert!(self.opened.ports[port].port.spread(spread), "port {port} cannot spread its packets");
     }
 
     /// The receive queues of an outlet port (by index), to be read by the calling thread, which is a thread of DPDK's as long

@@ -62,7 +62,7 @@ impl<'a> Packet<'a> {
         let headers =
             Headers::find(frame).ok_or("it is no IP packet; a session has only TCP or only UDP: filter it")?;
         if headers.fragment {
-            return Err("it is a fragment, and what it is a part of cannot be told: capture whole packets".to_owned());
+            return Err("it is a fragment of a packet that is not known: capture whole packets".to_owned());
         }
         let ip_len = ip_len(frame, &headers)?;
         let ip = &frame[..headers.at + ip_len];

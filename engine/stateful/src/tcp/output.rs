@@ -488,7 +488,7 @@ impl Flow {
             self.state = if self.state == State::CloseWait { State::LastAck } else { State::FinWait1 };
         }
         if !CALM && plan.again {
-            // Which of both is answered cannot be told (Karn). It is no pause all the same.
+            // It is unknown which of both is answered (Karn). It is no pause all the same.
             self.clear(is::TIMED);
             self.rtt_at = cx.now.us();
             if plan.seq == self.snd_nxt {

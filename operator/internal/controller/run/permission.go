@@ -44,7 +44,7 @@ type limited struct {
 	rate       spatev1.AbsoluteRate
 	// pending is true if a later attempt failed: some engines may have its rate.
 	pending bool
-	// failure of an attempt since, as it was told last; engines that are merely unreachable are none.
+	// failure of a later attempt, as last reported; engines that are merely unreachable are none.
 	failure string
 }
 
@@ -215,8 +215,8 @@ func (s *scope) granted(ctx context.Context, j *judged) (bool, error) {
 	return granted, err
 }
 
-// beyond tells which limit was narrowed since the run was admitted, and is not kept to. A large plan has to wait for its turn to be
-// judged. A plan that is lost ends the run: were it an error, whoever deletes a chunk of it would be free of the new limits.
+// beyond returns why the run has to end: it exceeds a limit that was narrowed after its admission. known is false while a large plan
+// waits for its turn to be checked. A lost plan ends the run; otherwise deleting one of its chunks would switch the new limits off.
 func (s *scope) beyond(ctx context.Context) (refused ending, known bool, err error) {
 	narrowed := plan.Narrowed(s.generator.Spec.Limits, s.run.Spec.Generator.Limits)
 	if narrowed == nil {

@@ -266,8 +266,8 @@ func TestAnEngineThatKnowsNoLimitsIsRefusedAtOnceWhereThereIsOne(t *testing.T) {
 		t.Fatalf("%v, %+v, %q", err, s.run.Status, s.unreachable)
 	}
 	want := "pod lab-1: engine 0.9.1 is too old to keep to limits.maxRate of TrafficGenerator lab; use an engine image of the operator's release (spec.image of the generator)" + anew
-	if told := s.run.Status.Verdict.Reasons[0]; told.Reason != spatev1.ReasonPrepareFailed || told.Message != want {
-		t.Errorf("%+v\nwant %s", told, want)
+	if reason := s.run.Status.Verdict.Reasons[0]; reason.Reason != spatev1.ReasonPrepareFailed || reason.Message != want {
+		t.Errorf("%+v\nwant %s", reason, want)
 	}
 }
 
@@ -312,11 +312,11 @@ func TestARunWhosePlanIsGoneEndsWhenItsLimitsNarrow(t *testing.T) {
 			}
 			want := "ConfigMap p-1-plan-0 with the run's plan is gone, so the run was ended: its plan can no longer be judged by the new spec.limits of TrafficGenerator lab" +
 				" (set spec.runID of the profile to have it run again)"
-			if told := s.run.Status.Verdict.Reasons[0]; told.Reason != spatev1.ReasonSnapshotLost || told.Message != "stopped: "+want {
-				t.Errorf("%+v\nwant %s", told, want)
+			if reason := s.run.Status.Verdict.Reasons[0]; reason.Reason != spatev1.ReasonSnapshotLost || reason.Message != "stopped: "+want {
+				t.Errorf("%+v\nwant %s", reason, want)
 			}
 			if e.stopped != want {
-				t.Errorf("the engine was told %q", e.stopped)
+				t.Errorf("Stop carried the reason %q", e.stopped)
 			}
 		})
 	}
