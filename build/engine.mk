@@ -15,10 +15,17 @@ engine-debug:
 	@echo "engine: building it and its tests (first time: 3-6 min; after a change: up to 2 min)"
 	@cd engine && cargo test --locked --quiet --workspace --no-run
 
-# One cargo call: a selection of crates would be built with other features of what they need, and all of that twice.
-engine-test: export CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER = $(CURDIR)/build/run-test
+# One selection of crates: another would be built with other features of what they need, and all of that twice.
 engine-test: engine-debug ## Test the engine: unit and property tests, exact counts on null, loopback and veth (as root)
-	@cd engine && cargo test --locked --workspace --quiet
+	@echo "engine: testing (4 min)"
+	@$(call side_by_side,engine-test-kernel engine-test-devices engine-test-others)
+	@$(MAKE) --no-print-directory engine-test-time
+
+engine_lanes := engine-test-kernel engine-test-devices engine-test-others engine-test-time
+.PHONY: $(engine_lanes)
+$(engine_lanes): export CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER = $(CURDIR)/build/run-test
+$(engine_lanes): engine-test-%:
+	@cd engine && LANE=$* cargo test --locked --workspace --quiet $(if $(filter others,$*),,--test datapath)
 
 engine-lint: $(CARGO_DENY) ## Lint the engine (rustfmt, clippy, cargo-deny)
 	@echo "lint: rustfmt, clippy, cargo-deny"

@@ -7,3 +7,6 @@ export GOTOOLCHAIN := local
 export CGO_ENABLED := 0
 export CARGO_TARGET_DIR := $(SPATE_CACHE)/cargo-target
 export CARGO_HOME := $(or $(CARGO_HOME),$(HOME)/.cargo)
+
+# side_by_side TARGETS: makes them all at the same time, and shows what each has printed when it has ended.
+side_by_side = MAKEFLAGS= $(MAKE) --no-print-directory --output-sync=target --jobs $(words $(1)) $(1)

@@ -49,7 +49,19 @@ verify-generated: ## Fail if a generated file is not current
 operator-test: envtest-assets engine-debug ## Test the operator: unit tests and a real API server
 	@$(MAKE) --no-print-directory trex-client || \
 	  echo "operator: SKIPPED the tests that load TRex profiles in Python: TRex's client cannot be installed here (the reason is above)"
-	@cd operator && TREX_PYTHON=$(TREX_PYTHON) CONFORMANCE=$(conformance_there) go test -timeout 30m ./...
+	@mkdir -p build/out && go test -C operator -c -o ../build/out/operator.test ./test
+	@echo "operator: testing (5 min)"
+	@$(call side_by_side,operator-test-packages $(operator_test_parts))
+
+# Go would not see that the engine has changed, and repeat a result: -count=1.
+operator-test-packages:
+	@cd operator && TREX_PYTHON=$(TREX_PYTHON) CONFORMANCE=$(conformance_there) go test -count=1 $$(go list ./... | grep -v /test$$)
+
+# Tests against the real API server wait more than they compute: two processes share them.
+operator_test_parts := operator-test-part-1 operator-test-part-2
+.PHONY: operator-test-packages $(operator_test_parts)
+$(operator_test_parts): operator-test-part-%:
+	@cd operator/test && SPATE_TEST_PART=$*/$(words $(operator_test_parts)) ../../build/out/operator.test -test.timeout 30m
 
 # What golangci-lint keeps names files by their absolute path, and looks into them: a cache for each checkout, or one finds
 # fault with the files of another that may be gone.

@@ -41,14 +41,14 @@ make_qemu() {
 }
 
 # emulate SECONDS FOLDER ARGUMENT...: runs QEMU, for which FOLDER is /mnt, and gives the machine up after so long. It needs a mount
-# namespace of its own. FOLDER/console is what the machine says on its first serial line.
+# namespace of its own. FOLDER/console is what the machine says on its first serial line. Each CPU has a thread unless threads=single.
 emulate() {
   local patience=$1 folder=$2 qemu status=0
   shift 2
   qemu=$(made qemu "$(declare -f debian make_qemu) $qemu_suite" make_qemu)
   mount --rbind "$folder" "$qemu/root/mnt"
   timeout "$patience" chroot "$qemu/root" qemu-system-x86_64 -nodefaults -no-reboot -display none \
-    -accel tcg,thread=multi -cpu max -serial file:/mnt/console "$@" 2> "$folder/qemu" || status=$?
+    -accel "tcg,thread=${threads:-multi}" -cpu max -serial file:/mnt/console "$@" 2> "$folder/qemu" || status=$?
   case $status in
     0) ;;
     124) tail -n 20 "$folder/console" >&2; die "the machine had not ended after $patience s; its console: $folder/console" ;;

@@ -11,6 +11,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -61,7 +62,15 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "KUBEBUILDER_ASSETS, the folder of a real API server and etcd, is not set, and none of these tests runs without them: run `make operator-test`, which brings both")
 		os.Exit(1)
 	}
+	flag.Parse()
+	if flag.Lookup("test.list").Value.String() != "" {
+		os.Exit(m.Run()) // which needs no API server
+	}
 	ctrl.SetLogger(zap.New(zap.WriteTo(io.Discard)))
+	if err := takePart(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	code, err := setUp(m)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -241,7 +241,8 @@ func (k *kubelet) run(ctx context.Context, pod *corev1.Pod) error {
 		}
 	}
 	k.last++
-	p.ip, p.own = fmt.Sprintf("127.1.%d.%d", k.last/250, 1+k.last%250), fmt.Sprintf("127.2.%d.%d:7470", k.last/250, 1+k.last%250)
+	host := fmt.Sprintf("%d.%d", k.last/250, 1+k.last%250)
+	p.ip, p.own = fmt.Sprintf("127.%d.%s", 1+2*part, host), fmt.Sprintf("127.%d.%s:7470", 2+2*part, host)
 	args := pod.Spec.Containers[0].Args
 	replaced := make([]string, len(args))
 	for i, a := range args {
