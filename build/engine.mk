@@ -25,7 +25,7 @@ engine_lanes := engine-test-kernel engine-test-devices engine-test-others engine
 .PHONY: $(engine_lanes)
 $(engine_lanes): export CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER = $(CURDIR)/build/run-test
 $(engine_lanes): engine-test-%:
-	@cd engine && LANE=$* cargo test --locked --workspace --quiet $(if $(filter others,$*),,--test datapath)
+	@cd engine && LANE=$* MAKEFLAGS= cargo test --locked --workspace --quiet $(if $(filter others,$*),,--test datapath)
 
 engine-lint: $(CARGO_DENY) ## Lint the engine (rustfmt, clippy, cargo-deny)
 	@echo "lint: rustfmt, clippy, cargo-deny"

@@ -88,7 +88,8 @@ impl Flow {
                 return Ok(len);
             }
         }
-        let piece = Piece { seq: self.snd_end, payload, part: (part % PARTS) as u16 };
+        let part = if part < PARTS { part } else { part % PARTS }; // a division costs more than all else here
+        let piece = Piece { seq: self.snd_end, payload, part: part as u16 };
         if count < self.pieces.len() {
             self.pieces[count] = piece;
         } else {

@@ -615,6 +615,7 @@ impl Stack {
     }
 
     /// A flow of a template begins: its number, who talks to whom, and of whom frames go to first.
+    #[inline(always)]
     fn add(
         &mut self,
         template: usize,
@@ -1013,6 +1014,7 @@ impl Stack {
         self.ports[port].answers.push_back(Answer { below, head, side });
     }
 
+    #[inline(always)]
     fn receive_udp(&mut self, port: usize, packet: &Packet<'_>, d: &Datagram<'_>, wanted: &Wanted) -> Received {
         let &Wanted { tuple, key, hash, index } = wanted;
         let index = match index {

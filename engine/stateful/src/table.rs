@@ -66,7 +66,7 @@ impl Table {
     }
 
     /// The flow with this hash that `is` says it is.
-    #[inline]
+    #[inline(always)]
     pub fn find(&self, hash: u32, mut is: impl FnMut(u32) -> bool) -> Option<u32> {
         let mut at = self.home(hash);
         loop {

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which side of which template is a packet for? Found by port, protocol, destination port and address, so that a search costs the
-//! same however many templates there are: addresses of all pools cut their space into intervals, and each knows its pools.
-use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
-    hash::{BuildHasherDefault, Hasher},
-};
+//! Which side of which template is a packet for? Found by port, protocol, destination port and address, so that a search takes
+//! few steps however many templates there are: addresses of all pools cut their space into intervals, and each knows its pools.
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Tuple, is_client, side_of};
-use crate::{Address, Pool, Protocol, Scenario, random};
+use crate::{Address, Pool, Protocol, Scenario};
 
 /// Entries of all intervals together, at most: pools that overlap in very many ways are searched one after the other instead.
 const MOST_ENTRIES: usize = 1 << 20;
@@ -67,30 +64,11 @@ fn listening(port: usize, protocol: Protocol, destination_port: u16) -> u64 {
     (port as u64) << 17 | u64::from(protocol == Protocol::Udp) << 16 | u64::from(destination_port)
 }
 
-/// Of such keys, which the plan gives: peers can only look for them.
-#[derive(Debug, Default)]
-struct Mixed(u64);
-
-impl Hasher for Mixed {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
-    }
-
-    #[inline]
-    fn write_u64(&mut self, n: u64) {
-        self.0 = random::mix(self.0 ^ n);
-    }
-}
-
 /// All sides of a scenario.
 #[derive(Debug)]
 pub(super) struct Sides {
-    /// By where they listen: servers.
-    servers: HashMap<u64, Intervals, BuildHasherDefault<Mixed>>,
+    /// Servers, sorted by where they listen. There are at most as many as templates: binary search is faster than a hash.
+    servers: Box<[(u64, Intervals)]>,
     /// By port: of each pool there, the first side that has its addresses.
     owners: Box<[Intervals]>,
     /// By template: pools of clients that have MACs of their own, if there are any.
@@ -142,8 +120,8 @@ impl Sides {
         tuple: &Tuple,
     ) -> impl Iterator<Item = usize> + use<'a> {
         let local = tuple.local;
-        let found = self.servers.get(&listening(port, protocol, tuple.local_port));
-        let at = found.map_or(&[][..], |intervals| intervals.at(local));
+        let found = self.servers.binary_search_by_key(&listening(port, protocol, tuple.local_port), |(key, _)| *key);
+        let at = found.map_or(&[][..], |index| self.servers[index].1.at(local));
         let owning = at.iter().filter(move |(_, pool)| pools[*pool as usize].owns(local));
         owning.map(|(side, _)| *side as usize / 2)
     }
