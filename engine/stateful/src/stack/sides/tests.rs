@@ -122,7 +122,7 @@ fn a_search_costs_the_same_among_4096_templates_as_among_few() {
             let found: Vec<_> = sides.servers(&scenario.pools, 1, Protocol::Tcp, &tuple).collect();
             assert_eq!(found, [usize::from(last)]);
             // What is looked at: the only entry, which a search of at most 12 halves finds.
-            let intervals = &sides.servers[&listening(1, Protocol::Tcp, tuple.local_port)];
+            let intervals = &sides.listening_at(listening(1, Protocol::Tcp, tuple.local_port)).unwrap();
             assert_eq!(intervals.at(tuple.local).len(), 1);
             assert!(intervals.starts.len() <= 2 * usize::from(count));
             let owners = &sides.owners[1];
@@ -143,7 +143,7 @@ fn pools_that_overlap_in_too_many_ways_are_searched_one_after_the_other() {
     let templates = (0..count as usize).map(|n| template(80, false, 0, n, 1)).collect();
     let scenario = scenario(pools, templates);
     let sides = Sides::new(&scenario);
-    assert_eq!(sides.servers[&listening(1, Protocol::Tcp, 80)].starts.len(), 1);
+    assert_eq!(sides.listening_at(listening(1, Protocol::Tcp, 80)).unwrap().starts.len(), 1);
     for address in [10_000, 10_700, 12_048] {
         let found: Vec<_> = sides.servers(&scenario.pools, 1, Protocol::Tcp, &tuple(address, 80)).collect();
         let wanted = scenario
