@@ -107,7 +107,7 @@ e2e: images kubectl-spate $(cluster_there) ## Run the suites in the real cluster
 	@go test -C e2e -c -o $(suites) ./suites
 	@e2e/install $(operator_image) $(engine_image)
 	@$(if $(EXTERNAL),,e2e/cluster/load $(PEER_IMAGE) >/dev/null)
-	@status=0; $(in_cluster) env SPATE_ROOT=$(CURDIR) $(suites) -test.v -test.timeout 14m -test.run '$(RUN)' 2>&1 | tee $(suites_log) || status=$$?; \
+	@status=0; $(in_cluster) env SPATE_ROOT=$(CURDIR) $(suites) -test.v -test.parallel 3 -test.timeout 14m -test.run '$(RUN)' 2>&1 | tee $(suites_log) || status=$$?; \
 	  [ -n "$${KEEP:-}$(EXTERNAL)" ] || e2e/cluster/down; [ $$status = 0 ] || e2e/failures $(suites_log); exit $$status
 
 .PHONY: external-cluster
