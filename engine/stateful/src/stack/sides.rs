@@ -110,12 +110,6 @@ impl Sides {
         Self { servers, owners, macs: macs.into() }
     }
 
-    #[inline]
-    fn listening_at(&self, key: u64) -> Option<&Intervals> {
-        let index = self.servers.binary_search_by_key(&key, |(key, _)| *key).ok()?;
-        Some(&self.servers[index].1)
-    }
-
     /// Templates whose servers, on a port of the engine, a tuple seen from there can be for; in order.
     #[inline]
     pub(super) fn servers<'a>(
@@ -126,8 +120,8 @@ impl Sides {
         tuple: &Tuple,
     ) -> impl Iterator<Item = usize> + use<'a> {
         let local = tuple.local;
-        let found = self.listening_at(listening(port, protocol, tuple.local_port));
-        let at = found.map_or(&[][..], |intervals| intervals.at(local));
+        let found = self.servers.binary_search_by_key(&listening(port, protocol, tuple.local_port), |(key, _)| *key);
+        let at = found.map_or(&[][..], |index| self.servers[index].1.at(local));
         let owning = at.iter().filter(move |(_, pool)| pools[*pool as usize].owns(local));
         owning.map(|(side, _)| *side as usize / 2)
     }

@@ -47,6 +47,13 @@ fn pool_of(first: u128, len: u128, part: Part, mac: bool) -> Pool {
     pool
 }
 
+/// TCP servers that listen at a port number, on port 1.
+fn listening_at(sides: &Sides, number: u16) -> &Intervals {
+    let key = listening(1, Protocol::Tcp, number);
+    let (_, intervals) = sides.servers.iter().find(|(of, _)| *of == key).expect("servers at this number");
+    intervals
+}
+
 fn tuple(local: u128, local_port: u16) -> Tuple {
     Tuple { local: Address(local), remote: Address(1 << 100), local_port, remote_port: 1024 }
 }
@@ -122,7 +129,7 @@ fn a_search_costs_the_same_among_4096_templates_as_among_few() {
             let found: Vec<_> = sides.servers(&scenario.pools, 1, Protocol::Tcp, &tuple).collect();
             assert_eq!(found, [usize::from(last)]);
             // What is looked at: the only entry, which a search of at most 12 halves finds.
-            let intervals = &sides.listening_at(listening(1, Protocol::Tcp, tuple.local_port)).unwrap();
+            let intervals = listening_at(&sides, tuple.local_port);
             assert_eq!(intervals.at(tuple.local).len(), 1);
             assert!(intervals.starts.len() <= 2 * usize::from(count));
             let owners = &sides.owners[1];
@@ -143,7 +150,7 @@ fn pools_that_overlap_in_too_many_ways_are_searched_one_after_the_other() {
     let templates = (0..count as usize).map(|n| template(80, false, 0, n, 1)).collect();
     let scenario = scenario(pools, templates);
     let sides = Sides::new(&scenario);
-    assert_eq!(sides.listening_at(listening(1, Protocol::Tcp, 80)).unwrap().starts.len(), 1);
+    assert_eq!(listening_at(&sides, 80).starts.len(), 1);
     for address in [10_000, 10_700, 12_048] {
         let found: Vec<_> = sides.servers(&scenario.pools, 1, Protocol::Tcp, &tuple(address, 80)).collect();
         let wanted = scenario
