@@ -32,8 +32,10 @@ PEER_IMAGE := $(SPATE_CACHE)/images/peer-$(shell sha256sum e2e/cluster/peer-imag
 $(PEER_IMAGE):
 	@e2e/cluster/peer-image $@
 
+cluster-images: $(NODE_IMAGE) $(PEER_IMAGE)
+
 ##@ Cluster
-.PHONY: kube envtest-assets cluster-up cluster-down cluster-status cluster-shell test-cluster-clean
+.PHONY: kube envtest-assets cluster-images cluster-up cluster-down cluster-status cluster-shell test-cluster-clean
 kube: $(KUBE) ## Build the Kubernetes binary (etcd to kubectl in one)
 envtest-assets: $(KUBEBUILDER_ASSETS)/.done ## Make the folder envtest takes its binaries from (KUBEBUILDER_ASSETS)
 

@@ -91,7 +91,7 @@ func TestAGeneratorThatCannotKeepUpIsTheLimit(t *testing.T) {
 	}
 }
 
-func TestTooFewHugepagesAreToldWithinSeconds(t *testing.T) {
+func TestTooFewHugepagesAreReportedWithinSeconds(t *testing.T) {
 	ns := namespace(t)
 	mustApply(t, ns, strings.Replace(loopbackGenerator, "{pageSize: None, memory: 64Mi}", "{pageSize: 2Mi, memory: 16Gi}", 1))
 	c := condition(t, 10*time.Second, generatorNamed(ns, "loop"), spate.ConditionReady, metav1.ConditionFalse)
@@ -102,7 +102,7 @@ func TestTooFewHugepagesAreToldWithinSeconds(t *testing.T) {
 	expect(t, c, spate.ReasonUnschedulable, "hugepages-2Mi")
 }
 
-func TestAWrongNetworkNameIsTold(t *testing.T) {
+func TestAWrongNetworkNameIsReported(t *testing.T) {
 	needsRig(t, theMultus)
 	ns := namespace(t)
 	mustApply(t, ns, strings.Replace(loopbackGenerator, "{loopback: {}}", "{network: {name: no-such-net}}", 1))

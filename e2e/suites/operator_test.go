@@ -144,6 +144,7 @@ func writes(t *testing.T) float64 {
 
 // The engine's control port answers nobody without the operator's certificate.
 func TestTheControlPortWantsTheOperatorsCertificate(t *testing.T) {
+	t.Parallel()
 	needsRig(t, thePodNetwork)
 	ns := namespace(t)
 	mustApply(t, ns, loopbackGenerator)

@@ -133,6 +133,7 @@ func recorded(t *testing.T, run *spate.TrafficRun, pods int) {
 }
 
 func TestRecordsAreReadLiveWithoutAVolume(t *testing.T) {
+	t.Parallel()
 	ns := namespace(t)
 	mustApply(t, ns, sampleText(t, "astf-http.yaml", "duration: 5s", "duration: 6s"+behind))
 	// At once: there is no run yet, and no pod.

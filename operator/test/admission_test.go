@@ -271,7 +271,7 @@ func TestImagesAreAllowedByTheirWholeNameOrBeginning(t *testing.T) {
 	}
 }
 
-func TestANameThatIsTakenIsTold(t *testing.T) {
+func TestANameThatIsTakenIsReported(t *testing.T) {
 	object := func(kind string, ns string) client.Object {
 		switch kind {
 		case "Pod":

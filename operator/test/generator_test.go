@@ -109,7 +109,7 @@ spec: {config: '{}'}
 	}
 }
 
-func TestWhatTheSchedulerSaysIsTold(t *testing.T) {
+func TestWhatTheSchedulerSaysIsReported(t *testing.T) {
 	ns := bareNamespace(t)
 	mustApply(t, ns, loopbackGenerator)
 	pod := podNamed(t, ns, "loop-0")
@@ -122,7 +122,7 @@ func TestWhatTheSchedulerSaysIsTold(t *testing.T) {
 	expect(t, answerLimit, generatorNamed(ns, "loop"), spatev1.ConditionReady, metav1.ConditionFalse, spatev1.ReasonUnschedulable, "loop-0", "Insufficient hugepages-2Mi")
 }
 
-func TestAnImageThatCannotBePulledIsTold(t *testing.T) {
+func TestAnImageThatCannotBePulledIsReported(t *testing.T) {
 	ns := bareNamespace(t)
 	mustApply(t, ns, loopbackGenerator)
 	pod := podNamed(t, ns, "loop-0")
@@ -155,7 +155,7 @@ func TestAPodThatANodeRefusesIsTriedThreeTimesOnly(t *testing.T) {
 	}
 }
 
-func TestAnEnginesLastWordsAreTold(t *testing.T) {
+func TestAnEnginesLastWordsAreReported(t *testing.T) {
 	ns := bareNamespace(t)
 	mustApply(t, ns, loopbackGenerator)
 	pod := podNamed(t, ns, "loop-0")
@@ -168,7 +168,7 @@ func TestAnEnginesLastWordsAreTold(t *testing.T) {
 	expect(t, answerLimit, generatorNamed(ns, "loop"), spatev1.ConditionReady, metav1.ConditionFalse, spatev1.ReasonPodFailed, "exit code 2", "no interface east")
 }
 
-func TestAnEngineThatDoesNotAnswerIsTold(t *testing.T) {
+func TestAnEngineThatDoesNotAnswerIsReported(t *testing.T) {
 	ns := bareNamespace(t)
 	mustApply(t, ns, loopbackGenerator)
 	pod := podNamed(t, ns, "loop-0")

@@ -375,7 +375,7 @@ func TestSteadyStateMakesNoWrites(t *testing.T) {
 	quiet(t)
 }
 
-func TestAQuotaThatLeavesNoRoomForARunIsTold(t *testing.T) {
+func TestAQuotaThatLeavesNoRoomForARunIsReported(t *testing.T) {
 	t.Parallel()
 	ns := ready(t, "")
 	none := corev1.ResourceList{"count/configmaps": resource.MustParse("0")}

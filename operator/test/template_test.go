@@ -74,7 +74,7 @@ func TestTemplatesOfTwoEnginesHaveOneResultAndVerdict(t *testing.T) {
 }
 
 // One at a time, of 300 ms: of 200 that are due seven or so begin before the end, and a few more in the first half of the drain.
-func TestFlowsThatWaitForOthersAreToldAndDoNotMakeTheRunInvalid(t *testing.T) {
+func TestFlowsThatWaitForOthersAreReportedAndDoNotMakeTheRunInvalid(t *testing.T) {
 	ns := ready(t, "")
 	mustApply(t, ns, strings.NewReplacer("  rate: 100cps\n", "  rate: 100cps\n  mostOpen: 1\n", "{receive: {bytes: 5}}, ", "{receive: {bytes: 5}}, {delay: {min: 300ms}}, ").Replace(loopbackTemplate))
 	mustApply(t, ns, greetingProfile("waiting", `  duration: 2s
@@ -128,7 +128,7 @@ func TestAMixOfTwoEnginesIsSharedByBytesAndMeasuredAfterTheWarmup(t *testing.T) 
 	}
 }
 
-func TestPodsWithoutClientsOfTheirOwnAreToldBeforeTheRun(t *testing.T) {
+func TestPodsWithoutClientsOfTheirOwnAreReportedBeforeTheRun(t *testing.T) {
 	ns := namespace(t)
 	mustApply(t, ns, loopbackGenerator+"  replicas: 2\n---"+strings.Replace(loopbackTemplate, "last: 198.18.0.100", "last: 198.18.0.1", 1))
 	mustApply(t, ns, greetingProfile("alone", "  duration: 1s\n"))
@@ -154,7 +154,7 @@ func TestThresholdsOnTemplatesAreCheckedBeforeTheRun(t *testing.T) {
 }
 
 // Whether byte counts meet is for the engine to say: the operator asks it of a template by itself, and of a profile.
-func TestWhatEnginesRefuseIsToldByTheFieldsOfTheTemplate(t *testing.T) {
+func TestWhatEnginesRefuseIsReportedByTheFieldsOfTheTemplate(t *testing.T) {
 	needsEngine(t)
 	ns := namespace(t)
 	mustApply(t, ns, loopbackGenerator+"---"+strings.Replace(loopbackTemplate, "{receive: {bytes: 1000}}", "{receive: {bytes: 1001}}", 1))

@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wrong_filters_are_told_where_and_why() {
+    fn wrong_filters_are_reported_where_and_why() {
         for (filter, position, rest) in [
             ("udp prot 53", 5, "prot 53"),
             ("udp and port fifty3", 5, "and port fifty3"),

@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn another_key_and_packets_without_ports_are_told() {
+    fn another_key_and_packets_without_ports_are_reported() {
         let mut other = as_computed(128, 2);
         other.key[39] ^= 1;
         assert_eq!(verify(&other, 2).unwrap_err(), "its hash has another key, of 52 bytes");

@@ -96,7 +96,7 @@ async fn only_the_operator_of_the_present_authority_gets_in() {
 }
 
 #[test]
-fn broken_folders_are_told_by_file() {
+fn broken_folders_are_reported_by_file() {
     let folder = tempfile::tempdir().unwrap();
     let authority = Authority::new("ca");
     for (file, text) in [("tls.key", "no key"), ("tls.crt", ""), ("ca.crt", "")] {

@@ -55,7 +55,7 @@ async fn start(client: &mut EngineClient<Channel>) {
 }
 
 #[tokio::test]
-async fn packets_that_a_filter_takes_are_copied_whole_or_cut_and_wrong_requests_are_told_why() {
+async fn packets_that_a_filter_takes_are_copied_whole_or_cut_and_wrong_requests_are_reported_why() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("spate.sock");
     let file = folder.path().join("out.pcap");

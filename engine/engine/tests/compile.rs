@@ -91,7 +91,7 @@ fn a_capture_becomes_programs_and_those_compile_alike() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_path() {
+fn what_is_wrong_is_reported_with_its_path() {
     let mut twice = question();
     // The answer's ports are of another session.
     let port = twice.len() - 18;

@@ -84,7 +84,7 @@ fn run(folder: &Path, arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn a_run_writes_what_it_is_told_to_and_overwrites_nothing() {
+fn a_run_writes_what_its_plan_asks_for_and_overwrites_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("out.parquet");
     let file = path.to_str().unwrap();
@@ -140,7 +140,7 @@ async fn counted(client: &mut EngineClient<Channel>) -> WatchStatsResponse {
 }
 
 #[tokio::test]
-async fn records_are_told_until_the_run_has_ended() {
+async fn records_are_delivered_until_the_run_has_ended() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("spate.sock");
     let (_engine, mut client) = Engine::serve(&socket, "l").await;
@@ -431,7 +431,7 @@ async fn control_and_readers_keep_off_the_cpus_of_workers_if_there_are_others() 
 }
 
 #[tokio::test]
-async fn what_a_reader_is_too_slow_for_is_told() {
+async fn what_a_reader_is_too_slow_for_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("spate.sock");
     let (_engine, mut client) = Engine::serve(&socket, "l").await;

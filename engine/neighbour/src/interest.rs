@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_addresses_as_there_are_have_as_many_groups_as_are_told() {
+    fn as_many_addresses_as_there_are_have_as_many_groups_as_they_need() {
         let interest = Interest::new(None, std::iter::empty(), [range("2001:db8::", "2001:db8:ffff::")].into_iter());
         let (groups, all) = interest.group_macs(30);
         assert_eq!((groups.len(), all), (30, false));

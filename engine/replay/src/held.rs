@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_that_will_not_do_is_told_by_its_number() {
+    fn a_packet_that_will_not_do_is_reported_by_its_number() {
         let file = pcap(&[(0, vec![0; 60]), (1, vec![0; 1600])]);
         let rewrite = Rewrite::new(&Changes::default()).unwrap();
         let check = |frame: &[u8]| if frame.len() > 1514 { Err("it is too long".to_owned()) } else { Ok(()) };

@@ -491,7 +491,7 @@ mod tests {
         }
 
         #[test]
-        fn shuffles_of_any_length_stay_in_range_and_can_be_told_apart(last: u128, by in 0u32..128, a: u64, b: u64, seed: u64) {
+        fn shuffles_of_any_length_stay_in_range_and_differ(last: u128, by in 0u32..128, a: u64, b: u64, seed: u64) {
             let last = last >> by;
             let (a, b) = (u128::from(a).min(last), u128::from(b).min(last));
             let (x, y) = (shuffled(a, last, seed), shuffled(b, last, seed));

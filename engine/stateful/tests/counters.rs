@@ -27,7 +27,7 @@ fn names_are_unique_and_meanings_are_sentences() {
 }
 
 #[test]
-fn every_counter_of_trex_is_told_once() {
+fn every_counter_of_trex_is_reported_once() {
     let own = COUNTERS.iter().map(|(_, trex, _)| *trex).filter(|trex| !trex.is_empty());
     let all: Vec<_> = own.chain(reference::TREX.iter().map(|(trex, _)| *trex)).collect();
     let names: BTreeSet<_> = all.iter().collect();

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_is_counted_and_nothing_is_told_of_nothing() {
+    fn any_value_is_counted_and_quantiles_of_an_empty_histogram_are_0() {
         let histogram = Histogram::new();
         assert_eq!(Distribution::read([&histogram].into_iter()).quantile(500_000), 0);
         histogram.record(u64::MAX);

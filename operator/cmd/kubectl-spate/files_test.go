@@ -158,7 +158,7 @@ func refusing(t *testing.T, plans string) string {
 		`echo "{\"errors\": [{\"field\": \"$field\", \"description\": \"waits\"}]}"`+"\necho \"error: $field: waits\" >&2\nexit 1\n")
 }
 
-func TestWhatAnEngineRefusesIsToldByTheFieldsOfTheFiles(t *testing.T) {
+func TestWhatAnEngineRefusesIsReportedByTheFieldsOfTheFiles(t *testing.T) {
 	const field = `spec.source.programs.server[0].receive.bytes: `
 	if output, _, err := spate(web, "validate", "-", "--engine", refusing(t, ".")); err == nil || output != "standard input, document 1: ASTFTemplate http: "+field+"the engine would refuse it: waits\n" {
 		t.Errorf("got %q %v", output, err)
@@ -175,7 +175,7 @@ func TestWhatAnEngineRefusesIsToldByTheFieldsOfTheFiles(t *testing.T) {
 	}
 }
 
-func TestWarningsAreToldAndDoNotFail(t *testing.T) {
+func TestWarningsAreReportedAndDoNotFail(t *testing.T) {
 	const want = "spec.rampUp: 5s is not shorter than the run"
 	long := strings.Replace(web, "duration: 1s", "duration: 1s\n  rampUp: 5s", 1)
 	for _, args := range [][]string{{"validate", "-", "--engine", "/bin/true"}, {"plan", "-", "--engine", "/bin/true"}} {
@@ -185,7 +185,7 @@ func TestWarningsAreToldAndDoNotFail(t *testing.T) {
 	}
 }
 
-func TestWhatAnEngineWarnsOfIsToldOnceByTheFieldsOfTheFiles(t *testing.T) {
+func TestWhatAnEngineWarnsOfIsReportedOnceByTheFieldsOfTheFiles(t *testing.T) {
 	warning := scripted(t, `echo '{"warnings": ["stateful.templates[0].server.instructions[0].receive.bytes: waits for nothing"]}'`)
 	for _, args := range [][]string{{"validate", "-", "--engine", warning}, {"plan", "-", "--engine", warning}} {
 		_, told, err := spate(web, args...)
@@ -196,7 +196,7 @@ func TestWhatAnEngineWarnsOfIsToldOnceByTheFieldsOfTheFiles(t *testing.T) {
 	}
 }
 
-func TestWhatNoEngineLookedAtIsTold(t *testing.T) {
+func TestWhatNoEngineLookedAtIsReported(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	t.Setenv(engineVariable, "")
 	if _, told, err := spate(web, "validate", "-"); err != nil || !strings.Contains(told, "not tried by an engine") || !strings.Contains(told, "--engine") {
@@ -211,7 +211,7 @@ func TestWhatNoEngineLookedAtIsTold(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBePlannedIsTold(t *testing.T) {
+func TestWhatCannotBePlannedIsReported(t *testing.T) {
 	for name, c := range map[string]struct {
 		input string
 		args  []string

@@ -68,7 +68,7 @@ func expect(t *testing.T, err error, want string) {
 	}
 }
 
-func TestPacketsThatDifferAreTold(t *testing.T) {
+func TestPacketsThatDifferAreReported(t *testing.T) {
 	frame := udpFrame(64)
 	// Packets that are told apart by their first byte of payload.
 	a, b, c, d := with(frame, 42, 'a'), with(frame, 42, 'b'), with(frame, 42, 'c'), with(frame, 42, 'd')

@@ -29,7 +29,7 @@ var asked = &enginev1.Plan{
 	Stateful: &enginev1.Stateful{Templates: []*enginev1.Template{{Name: "dns"}, {Name: "web"}}},
 }
 
-func TestRefusalsAreTheViolationsThatAreToldApart(t *testing.T) {
+func TestEachViolationIsARefusalOfItsOwn(t *testing.T) {
 	c := compiler(t, `{"errors": [{"field": "streams[0].packet", "description": "x"}, {"field": "stateful.templates[1].name", "description": "y"}]}`, 1, 1)
 	got, err := c.Check(t.Context(), asked)
 	if want := []Violation{{"streams[0].packet", "x"}, {"stateful.templates[1].name", "y"}}; err != nil || !slices.Equal(got.Refused, want) {

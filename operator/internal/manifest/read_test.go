@@ -98,7 +98,7 @@ func TestProblemsNameFileDocumentAndField(t *testing.T) {
 	}
 }
 
-func TestValuesOfAnotherKindAreToldByTheirPlaceAndWhatToWrite(t *testing.T) {
+func TestValuesOfAnotherKindAreReportedByTheirPlaceAndWhatToWrite(t *testing.T) {
 	for command, want := range map[string]string{
 		"{send: hello}":                   "[1].send: must be an object, not text: its fields are content, wait",
 		"{send: }":                        "[1].send: is empty: its fields are content, wait",

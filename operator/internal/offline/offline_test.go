@@ -94,7 +94,7 @@ func TestFilesBecomePlans(t *testing.T) {
 	}
 }
 
-func TestProblemsAreToldOnceAndWhereTheyAre(t *testing.T) {
+func TestProblemsAreReportedOnceAndWhereTheyAre(t *testing.T) {
 	for name, c := range map[string]struct {
 		files []string
 		want  []string

@@ -141,7 +141,7 @@ func Test20000CopiesInOneEntry(t *testing.T) {
 	}
 }
 
-func TestADelayThatOutlastsTheRunIsToldOf(t *testing.T) {
+func TestADelayThatOutlastsTheRunIsReported(t *testing.T) {
 	for delay, told := range map[spatev1.Duration]bool{"": false, "10999ms": false, "11s": true} {
 		in := imix()
 		in.Spec.Warmup, in.Spec.Duration = "1s", "10s"

@@ -65,7 +65,7 @@ func TestTemplatesAskForWhatTheirFlowsSendAtLeast(t *testing.T) {
 	}
 }
 
-func TestTemplatesBeyondALineRateAreToldBeforeTheStart(t *testing.T) {
+func TestTemplatesBeyondALineRateAreReportedBeforeTheStart(t *testing.T) {
 	p := profile(running("web", "http", "east", "west"))
 	template := templateOf(t, webTemplate, "{size: 300}", "{size: 1000000}")
 	ten := generator(func(g *spatev1.TrafficGenerator) { g.Spec.Ports[1].LineRate = "10Gbps" })

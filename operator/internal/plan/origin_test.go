@@ -9,7 +9,7 @@ import (
 	spatev1 "spate.dev/operator/api/v1alpha1"
 )
 
-func TestWhatEnginesRefuseIsToldByTheFieldsThatWereWritten(t *testing.T) {
+func TestWhatEnginesRefuseIsReportedByTheFieldsThatWereWritten(t *testing.T) {
 	referring := entryOf("r", "east", "west", nil)
 	referring.StreamRef = &spatev1.LocalReference{Name: "web"}
 	p := profile(entryOf("s", "east", "west", stream("1kpps", 64)), referring, running("web", "http", "east", "west"), running("dns", "names", "east", "west"))

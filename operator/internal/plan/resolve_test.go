@@ -308,7 +308,7 @@ func TestResolveTellsWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestReferencedStreamsAreToldByName(t *testing.T) {
+func TestReferencedStreamsAreReportedByName(t *testing.T) {
 	p := profile(spatev1.TrafficEntry{Name: "a", StreamRef: &spatev1.LocalReference{Name: "small"}, TransmitPort: "east", ReceivePort: "west", Rate: "5pps"})
 	object := &spatev1.StatelessStream{Spec: *stream("1pps", 64)}
 	in := Input{Profile: p, Generator: generator(), Streams: map[string]*spatev1.StatelessStream{"small": object}}

@@ -123,7 +123,7 @@ func TestATemplateBecomesPartOfAPlan(t *testing.T) {
 	  }]}`)
 }
 
-func TestARampThatOutlastsTheRunIsTold(t *testing.T) {
+func TestARampThatOutlastsTheRunIsReported(t *testing.T) {
 	for ramp, told := range map[spatev1.Duration]bool{"": false, "2999ms": false, "3s": true, "1h": true} {
 		for _, endless := range []bool{false, true} {
 			p := profile(running("web", "http", "east", "west"))

@@ -115,7 +115,7 @@ mod tests {
     use spate_stateful::{End, Tuple};
 
     #[test]
-    fn a_record_is_told_with_all_it_has() {
+    fn a_record_is_reported_with_all_it_has() {
         let tuple = Tuple {
             local: Address::v4(0x1000_0001),
             remote: Address(0x2001 << 112 | 1),

@@ -741,7 +741,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn contradictions_of_counters_are_told_when_the_run_has_ended() {
+    fn contradictions_of_counters_are_reported_when_the_run_has_ended() {
         let engine = engine();
         let (held, _) = engine.prepare("r", ONE_TEMPLATE.into(), decode::Format::Auto).unwrap();
         held.run().miscount();

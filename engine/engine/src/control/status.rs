@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_wrong_is_told_once() {
+    fn what_is_wrong_is_reported_once() {
         let refused = anyhow::Error::from(Refusal::field("run_tag", "0; must be 1..65535"));
         assert_eq!(format!("{refused:#}"), "run_tag: 0; must be 1..65535");
     }

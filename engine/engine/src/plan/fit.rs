@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_datapath_refuses_is_told_by_the_plans_own_names() {
+    fn what_the_datapath_refuses_is_reported_by_the_plans_own_names() {
         let cases = [
             ("tag", "run_tag"),
             ("streams[3].template", "streams[3].packet"),

@@ -167,7 +167,7 @@ fn many_streams_over_two_queues_come_back_whole_and_in_order() {
 }
 
 #[test]
-fn what_a_wire_doubles_and_reorders_is_told_by_one_worker_too() {
+fn what_a_wire_doubles_and_reorders_is_reported_by_one_worker_too() {
     let _turn = turn();
     let datapath = open(&[("a", PortDevice::Loopback)], 1, PollMode::Busy);
     let done = Arc::new(Mutex::new(Done::default()));

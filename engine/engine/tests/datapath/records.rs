@@ -116,7 +116,7 @@ fn a_file_that_exists_is_refused_and_a_run_that_did_nothing_leaves_none() {
 }
 
 #[test]
-fn a_folder_that_the_engine_may_not_write_is_told_with_what_to_do() {
+fn a_folder_that_the_engine_may_not_write_is_reported_with_what_to_do() {
     let _turn = turn();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("records.parquet");
@@ -171,7 +171,7 @@ fn watched(run: &Run, mut watch: Watch) -> (Vec<Record>, u64) {
 }
 
 #[test]
-fn records_are_told_as_they_come_also_without_a_file() {
+fn records_are_delivered_as_they_come_also_without_a_file() {
     let _turn = turn();
     let datapath = loopback(1, PollMode::Busy);
     let only = RecordsSpec { one_in: 4, path: None, most: 0 };

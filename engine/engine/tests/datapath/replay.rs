@@ -199,7 +199,7 @@ fn a_file_that_is_read_too_slowly_is_late_and_what_is_owed_at_the_end_dropped() 
 }
 
 #[test]
-fn a_file_that_shrinks_under_the_reader_is_told_by_what_it_drops() {
+fn a_file_that_shrinks_under_the_reader_is_reported_by_what_it_drops() {
     let _turn = turn();
     let datapath = open(&[("a", PortDevice::Loopback)], 1, PollMode::Adaptive);
     let file = Temporary::new("shrinks", 66_000, 10_000, 1000);

@@ -72,7 +72,7 @@ fn stations_of_different_vlans_do_not_hear_each_other() {
 }
 
 #[test]
-fn addresses_are_announced_three_times_and_a_second_owner_is_told() {
+fn addresses_are_announced_three_times_and_a_second_owner_is_reported() {
     let mut a = interface(EAST, &["198.18.0.1/24", "2001:db8::1/64"], &[]);
     let mut announced = 0;
     while let Some(at) = a.next_ns() {
@@ -90,7 +90,7 @@ fn addresses_are_announced_three_times_and_a_second_owner_is_told() {
 }
 
 #[test]
-fn a_neighbour_that_moves_is_followed_and_told() {
+fn a_neighbour_that_moves_is_followed_and_reported() {
     let gateway: IpAddr = "198.18.0.2".parse().unwrap();
     let mut a = interface(EAST, &["198.18.0.1/24"], &["198.18.0.2"]);
     talk(&mut a, &mut interface(WEST, &["198.18.0.2/24"], &[]), 0);

@@ -103,7 +103,7 @@ fn short_frames_are_padded() {
 }
 
 #[test]
-fn what_cannot_be_sent_is_told_with_the_packets_number() {
+fn what_cannot_be_sent_is_reported_with_the_packets_number() {
     let mut cut = pcap(&packets());
     let at = 24 + 16 + 60 + 12;
     cut[at..at + 4].copy_from_slice(&1500u32.to_le_bytes());

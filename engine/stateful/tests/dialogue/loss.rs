@@ -355,7 +355,7 @@ fn the_first_segment_sent_again_has_its_whole_time() {
 }
 
 #[test]
-fn a_loss_told_together_with_much_else_halves_the_window_not_the_rest() {
+fn a_loss_reported_together_with_much_else_halves_the_window_not_the_rest() {
     // Nine of ten have come, with one acknowledgement: the window was ten, and grew by six before it is reduced.
     let reno = Tunables { congestion_control: CongestionControl::NewReno, ..selective() };
     let (mut talk, _) = sender(60, reno);
@@ -569,7 +569,7 @@ fn once_segments_have_come_in_disorder_the_late_are_waited_for_also_much_later()
 }
 
 #[test]
-fn what_the_peer_told_of_and_dropped_is_sent_again() {
+fn what_the_peer_reported_and_dropped_is_sent_again() {
     // RFC 2018 section 8: 0 is lost, 1 to 4 are told of, and gone when 0 has come.
     let (mut talk, _) = sender(10, selective());
     for n in 2..=5 {

@@ -192,7 +192,7 @@ fn marks_are_echoed_until_the_peer_has_reduced() {
 }
 
 #[test]
-fn what_comes_twice_is_told_once_in_the_first_block() {
+fn what_comes_twice_is_reported_once_in_the_first_block() {
     // RFC 2883 section 4.
     let mut talk = receiver(selective(), SACK_PERMITTED);
     talk.tell(say(ACK).data(1000));
@@ -219,7 +219,7 @@ fn what_comes_twice_is_told_once_in_the_first_block() {
 }
 
 #[test]
-fn what_comes_twice_is_told_with_data_and_only_where_blocks_were_agreed_on() {
+fn what_comes_twice_is_reported_with_data_and_only_where_blocks_were_agreed_on() {
     for (tunables, options, told) in [(selective(), SACK_PERMITTED, 1), (plain(), MSS, 0)] {
         let program = vec![
             Instruction::Accept,

@@ -104,7 +104,7 @@ fn a_line_that_is_a_part_of_a_version_is_no_status_line() {
 }
 
 #[test]
-fn what_has_no_end_that_can_be_known_is_told_by_its_fault() {
+fn what_has_no_end_that_can_be_known_is_reported_by_its_fault() {
     for (bytes, fault) in [
         ("HTTP/1.1 abc\r\n", Fault::Status),
         ("HTTP/1.1\r\n", Fault::Status),

@@ -82,7 +82,7 @@ func TestDecide(t *testing.T) {
 }
 
 // The last lines of a log do not tell that the kernel ended it.
-func TestAnEngineThatTookTooMuchMemoryIsToldOfIt(t *testing.T) {
+func TestAnEngineThatTookTooMuchMemoryIsReported(t *testing.T) {
 	killed := pod("g-0", "0", "t", corev1.PodFailed, func(p *corev1.Pod) {
 		p.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
 			ExitCode: 137, Reason: "OOMKilled", Message: "run prepared\n",

@@ -156,7 +156,7 @@ func TestCountersThatContradictEachOtherMakeTheRunInvalid(t *testing.T) {
 }
 
 // What was lost while a port had no link says nothing of what lies behind the link: the verdict names the port, though it is up again.
-func TestALinkThatWasDownIsToldOnceAndInTheVerdict(t *testing.T) {
+func TestALinkThatWasDownIsReportedOnceAndInTheVerdict(t *testing.T) {
 	run, recorder := &spatev1.TrafficRun{}, events.NewFakeRecorder(9)
 	run.Spec.Generator.Pods = []spatev1.PodSnapshot{{Name: "g-0"}}
 	run.Spec.Timing.Duration = "1s"

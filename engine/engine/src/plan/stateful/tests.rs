@@ -1058,7 +1058,7 @@ fn templates_count_towards_the_line_rate_of_their_ports_each_way() {
 }
 
 #[test]
-fn what_is_not_known_of_the_load_of_templates_is_told() {
+fn what_is_not_known_of_the_load_of_templates_is_reported() {
     let mut plan = good();
     let jump = Jump { to: 0, variable: 0, comparison: 0, value: 0 };
     client(

@@ -192,13 +192,13 @@ fn what_is_wrong_is_named_with_its_remedy() {
 }
 
 #[test]
-fn only_much_memory_is_told() {
+fn only_much_memory_is_reported() {
     assert_eq!(histograms((64 << 20) - 1), None);
     assert_eq!(histograms(64 << 20).as_deref(), Some("latency histograms take 64 MiB of memory"));
 }
 
 #[test]
-fn all_faults_are_told_at_once() {
+fn all_faults_are_reported_at_once() {
     let mut plan = good();
     plan.run_tag = 0;
     plan.streams[0].tx_port = "north".into();

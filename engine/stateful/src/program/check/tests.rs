@@ -52,7 +52,7 @@ fn jump(to: u32) -> Instruction {
 }
 
 #[test]
-fn what_is_wrong_with_an_instruction_is_told() {
+fn what_is_wrong_with_an_instruction_is_reported() {
     let pattern = |len| ReceiveUntil(Until::Pattern(vec![b'x'; len].into()));
     let other = |remedy| Problem::OtherProtocol("UDP", remedy);
     let cases = [
@@ -112,7 +112,7 @@ fn tcp_programs_begin_with_their_opening() {
 }
 
 #[test]
-fn instructions_that_nothing_leads_to_are_told() {
+fn instructions_that_nothing_leads_to_are_reported() {
     for end in [Close, Reset, LeaveOpen] {
         assert_eq!(client(vec![end, send(0), send(0)]), [(2, Problem::Unreachable), (3, Problem::Unreachable)]);
     }
@@ -179,7 +179,7 @@ fn templates_that_go_on_with_each_other_take_time() {
 }
 
 #[test]
-fn dialogues_that_stand_still_are_told_where() {
+fn dialogues_that_stand_still_are_reported_where() {
     let never = |wanted, unit, peer, sent| Problem::NeverMet { wanted, unit, peer, sent };
     let cases = [
         (vec![Connect, send(0), receive(1)], vec![Accept, receive(100), send(1)], None),
@@ -265,7 +265,7 @@ fn dialogues_are_followed_through_loops_that_count() {
 }
 
 #[test]
-fn receives_that_wait_for_nothing_are_told() {
+fn receives_that_wait_for_nothing_are_reported() {
     let found = |protocol, instructions: Vec<Instruction>| {
         let client = program(instructions);
         let faults = idle(&[Programs { protocol, client: Some(&client), server: None }]);
