@@ -61,7 +61,8 @@ operator-test-packages:
 operator_test_parts := operator-test-part-1 operator-test-part-2
 .PHONY: operator-test-packages $(operator_test_parts)
 $(operator_test_parts): operator-test-part-%:
-	@cd operator/test && SPATE_TEST_PART=$*/$(words $(operator_test_parts)) ../../build/out/operator.test -test.timeout 30m
+	@cd operator/test && SPATE_TEST_PART=$*/$(words $(operator_test_parts)) timeout --kill-after 10 32m \
+	  ../../build/out/operator.test -test.paniconexit0 -test.timeout 30m
 
 # What golangci-lint keeps names files by their absolute path, and looks into them: a cache for each checkout, or one finds
 # fault with the files of another that may be gone.

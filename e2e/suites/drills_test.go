@@ -69,9 +69,25 @@ func heals(t *testing.T, d *drill.Drill, p *spate.TrafficProfile) {
 	d.Kept("the generator: the next run passed")
 }
 
+// lastWords waits until the generator's status has what the engine of a pod said at its end.
+func lastWords(t *testing.T, d *drill.Drill, pod *corev1.Pod, words ...string) {
+	t.Helper()
+	g := generatorNamed(pod.Namespace, "loop")
+	until(t, 10*time.Second, "the engine's last words are in the generator's status", func(ctx context.Context) (bool, string) {
+		err := get(ctx, g)
+		said := slices.ContainsFunc(g.Status.Pods, func(s spate.GeneratorPodStatus) bool {
+			missing := func(word string) bool { return !strings.Contains(s.Message, word) }
+			return s.Name == pod.Name && !slices.ContainsFunc(words, missing)
+		})
+		return err == nil && said, fmt.Sprintf("%v %+v", err, g.Status.Pods)
+	})
+	d.ReportsText("the generator's status has the engine's last words")
+}
+
 // The address space of the engine, a release build and the first process of its container, may not grow any more: it aborts in the
-// midst of taking a plan that needs more, as in a panic.
+// midst of taking a plan that needs more.
 func TestDrillEngineAbortsInItsContainer(t *testing.T) {
+	drill.Long(t)
 	needsRig(t, theNodesProcesses)
 	d := drill.New(t, "engine aborts in its container (release build, no memory to be had)", 3*time.Minute)
 	pod, p := underWay(t, "aborted", "  duration: 60s")
@@ -86,14 +102,7 @@ func TestDrillEngineAbortsInItsContainer(t *testing.T) {
 	mustApply(t, p.Namespace, large+"---"+strings.NewReplacer("name: small, streamRef: {name: small}", "name: large, streamRef: {name: large}", ", receivePort: loop", "").Replace(
 		loopbackProfile("large", "  duration: 1s")))
 	lost(t, d, p, 20*time.Second, pod.Name, "exit code 139")
-	g := generatorNamed(p.Namespace, "loop")
-	until(t, 10*time.Second, "its last words are in the generator's status", func(ctx context.Context) (bool, string) {
-		err := get(ctx, g)
-		return err == nil && slices.ContainsFunc(g.Status.Pods, func(s spate.GeneratorPodStatus) bool {
-			return s.Name == pod.Name && strings.Contains(s.Message, "exit code 139") && strings.Contains(s.Message, "memory allocation of")
-		}), fmt.Sprintf("%v %+v", err, g.Status.Pods)
-	})
-	d.ReportsText("the generator's status has the engine's last words")
+	lastWords(t, d, pod, "exit code 139", "memory allocation of")
 	if err := kube.Delete(t.Context(), profileNamed(p.Namespace, "large")); err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +117,7 @@ func TestDrillWorkerHangs(t *testing.T) {
 	d := drill.New(t, "a worker of an engine hangs", 4*time.Minute)
 	pod, p := underWay(t, "hung", "  duration: 10m")
 	g := generatorNamed(p.Namespace, "loop")
-	stopThread(t, engineOf(t, pod), "worker-0")
+	stopThread(t, threadOf(t, engineOf(t, pod), "worker-0"))
 	d.Strike()
 	until(t, 30*time.Second, "the generator says that a worker hangs", func(ctx context.Context) (bool, string) {
 		err := get(ctx, g)
@@ -135,8 +144,8 @@ func podReady(pod *corev1.Pod) bool {
 	})
 }
 
-// stopThread stops the thread of this name of a process until the test ends or the process is killed.
-func stopThread(t *testing.T, process, name string) {
+// threadOf gives the number of the thread of this name of a process.
+func threadOf(t *testing.T, process, name string) int {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(process, "task/*/comm"))
 	if err != nil {
@@ -153,6 +162,12 @@ func stopThread(t *testing.T, process, name string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return thread
+}
+
+// stopThread stops a thread until the test ends or its process is killed.
+func stopThread(t *testing.T, thread int) {
+	t.Helper()
 	stopped, end, over := make(chan error), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(over)
