@@ -134,11 +134,14 @@ func TestARunThatItsProfileDidNotMakeIsNotExecuted(t *testing.T) {
 	made := complete(t, runLimit, p)
 	// As the operator's own account, which the admission policy lets through: a cluster may have no policy.
 	unchecked := operatorsClient(t)
-	for name, owners := range map[string][]metav1.OwnerReference{"orphan": nil, "imitation": made.OwnerReferences} {
+	for name, owners := range map[string][]metav1.OwnerReference{"orphan": nil, "imitation": made.OwnerReferences, "ahead": made.OwnerReferences} {
 		t.Run(name, func(t *testing.T) {
 			forged := &spatev1.TrafficRun{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "honest-" + name + "-9", OwnerReferences: owners}, Spec: *made.Spec.DeepCopy()}
 			forged.Spec.RunID, forged.Spec.Tag = forged.Name, 4711
 			must(t, unchecked.Create(t.Context(), forged))
+			if name == "ahead" { // as if it had been looked at
+				must(t, unchecked.Status().Patch(t.Context(), forged, client.RawPatch("application/merge-patch+json", []byte(`{"status":{"phase":"Preparing"}}`))))
+			}
 			expect(t, runLimit, forged, spatev1.ConditionPassed, metav1.ConditionFalse, spatev1.ReasonNotOfProfile, "made by profiles")
 			if forged.Status.StartedAt != nil || sent(enginePods(t, ns)[0].Status.PodIP, forged.Name) != -1 {
 				t.Errorf("it was executed: %+v", forged.Status)

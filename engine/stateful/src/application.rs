@@ -187,6 +187,8 @@ impl Flow {
         let all = parts(&machine.payloads[usize::from(payload)]);
         if !self.has(is::BEGUN) {
             self.set(is::BEGUN);
+            // A turn that had ended before goes on now: what remains to wait for is acknowledgements, and no time.
+            self.clear(is::PROGRAM_WAITS);
             self.set_parts_queued(0, all);
         }
         while self.parts_queued(all) < all {
@@ -218,8 +220,6 @@ impl Flow {
     fn set_parts_queued(&mut self, parts: u64, all: u64) {
         self.part = parts as u16;
         if all > u64::from(u16::MAX) {
-            // It waits for acknowledgements, and for no time.
-            self.clear(is::PROGRAM_WAITS);
             self.program_at = (parts >> 16) as u32;
         }
     }

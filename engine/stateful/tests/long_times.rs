@@ -209,6 +209,10 @@ fn a_handshake_that_takes_hours_is_measured_so() {
     let times = net.counters(0, true).connect_times().expect("they are measured");
     let read = spate_stats::Timed::read(std::iter::once(times));
     assert!((5 * HOUR..5 * HOUR + 130 * SECOND).contains(&read.sum_ns), "{}", read.sum_ns);
+    let (least, greatest) = read.distribution.range();
+    let p99 = read.distribution.quantile(990_000);
+    assert!(least <= read.sum_ns && read.sum_ns <= greatest && p99 == greatest, "{least} {greatest} {p99}");
+    assert!(greatest - least <= read.sum_ns / 128, "{least} {greatest}");
 }
 
 #[test]

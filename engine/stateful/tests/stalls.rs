@@ -3,8 +3,8 @@
 //! --nocapture` prints it.
 mod net;
 
-use net::{MS, Net, Path, over_ipv6, request_response, with};
-use spate_stateful::{Protocol, Tunables};
+use net::{MS, Net, Path, over_ipv6, request_response, scenario, with};
+use spate_stateful::{Count, Instruction, Payload, Protocol, Tunables};
 
 /// A connection that lost fewer packets is held to a time.
 const LOSSES: usize = 7;
@@ -53,4 +53,22 @@ fn time_follows_from_losses() {
             }
         }
     }
+}
+
+/// After some hundred instructions without a wait a program goes on at the next tick, or with an acknowledgement that comes before;
+/// what it then waits for does not come with the tick.
+#[test]
+fn a_program_that_went_on_before_its_tick_waits_for_what_comes_next() {
+    const CONNECTIONS: u64 = 16;
+    let send = |payload, wait| Instruction::Send { payload, wait };
+    let client = [vec![Instruction::Connect], vec![send(0, false); 300], vec![send(1, true)]].concat();
+    let server = vec![Instruction::Accept, Instruction::Receive { bytes: 300 * 10 + 100_000, clear: true }];
+    let payloads = vec![Payload::pattern(10), Payload::pattern(100_000)];
+    let path = Path { delay_ns: MS / 5, ..Path::default() };
+    let mut net = Net::new(scenario(Protocol::Tcp, client, server, payloads), path);
+    for _ in 0..CONNECTIONS {
+        net.open(0);
+        net.run_for(20 * MS + MS / CONNECTIONS); // each begins at another part of a tick
+    }
+    assert_eq!(net.count(true, Count::Closed), CONNECTIONS, "{}", net.told());
 }

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A histogram of nanoseconds with high dynamic range, from 1 ns to 68 s, one writer, readable at any time.
+//! A histogram of nanoseconds with high dynamic range, from 1 ns to 68 s or 39 h, one writer, readable at any time.
 //!
 //! Of one of `BITS`, each power of two is divided into 2^BITS cells, so that a cell is never wider than that part of its values;
 //! below 2^(BITS + 1) ns every value has a cell of its own. What is longer counts in the last cell.
 use crate::Counter;
 
-/// Durations are told apart up to two to this.
-const LONGEST_BITS: u32 = 36;
+/// The last cell ends at two to this: behind 68 s for packets; wider cells reach 39 h, since connections may take a day.
+const fn longest_bits(bits: u32) -> u32 {
+    if bits < 10 { 47 } else { 36 }
+}
 
 const fn cells(bits: u32) -> usize {
-    (2 << bits) + (((LONGEST_BITS - 1 - bits) as usize) << bits)
+    (2 << bits) + (((longest_bits(bits) - 1 - bits) as usize) << bits)
 }
 
 /// Counts by duration.
@@ -121,7 +123,7 @@ fn cell<const BITS: u32>(ns: u64) -> usize {
     }
     // Its leading bits, the first of which is one, and how far they were shifted.
     let shift = 63 - BITS - ns.leading_zeros();
-    if shift > LONGEST_BITS - 1 - BITS {
+    if shift > longest_bits(BITS) - 1 - BITS {
         return cells(BITS) - 1;
     }
     ((shift as usize) << BITS) + (ns >> shift) as usize
@@ -156,10 +158,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_cell_holds_its_values_and_is_never_wider_than_their_part(bits in 0u32..36, low: u64) {
+        fn a_cell_holds_its_values_and_is_never_wider_than_their_part(bits in 0u32..47, low: u64) {
             let ns = (1 << bits) | (low & ((1 << bits) - 1));
-            held::<10>(ns)?;
             held::<7>(ns)?;
+            held::<10>(ns & ((1 << 36) - 1))?;
         }
 
         #[test]

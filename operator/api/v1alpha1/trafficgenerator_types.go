@@ -439,7 +439,7 @@ type TrafficGeneratorStatus struct {
 	// measurementReasons say why it is not for measurement.
 	// +optional
 	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:MaxItems=32
 	MeasurementReasons []string `json:"measurementReasons,omitempty"`
 
 	// runs that hold the generator now, as `namespace/name` of each TrafficRun.

@@ -407,8 +407,9 @@ func NetworkNamespace(generator *spatev1.TrafficGenerator, n *spatev1.NetworkAtt
 	return generator.Namespace
 }
 
-// Grade says whether numbers from the generator can be relied on, and why not. Attachments are nil while they are not known.
-func Grade(spec *spatev1.TrafficGeneratorSpec, attachments *Attachments) (spatev1.MeasurementGrade, []string) {
+// Grade says whether numbers from the generator can be relied on, and why not. Attachments are nil while they are not known; pods say
+// how their engines opened the ports.
+func Grade(spec *spatev1.TrafficGeneratorSpec, attachments *Attachments, pods []spatev1.GeneratorPodStatus) (spatev1.MeasurementGrade, []string) {
 	var reasons []string
 	if spec.CPUPolicy == spatev1.CPUShared {
 		reasons = append(reasons, "cpuPolicy Shared: other work runs on the engine's CPUs")
@@ -425,6 +426,14 @@ func Grade(spec *spatev1.TrafficGeneratorSpec, attachments *Attachments) (spatev
 	}
 	for _, name := range attachments.kernel(spec) {
 		reasons = append(reasons, fmt.Sprintf(reason, name))
+	}
+	for _, port := range spec.Ports {
+		name := string(port.Name)
+		opened := func(p spatev1.GeneratorPortStatus) bool { return p.Name == name && p.Kind == spatev1.PortKernel }
+		pod := slices.IndexFunc(pods, func(p spatev1.GeneratorPodStatus) bool { return slices.ContainsFunc(p.Ports, opened) })
+		if resource := attachments.Resources[name]; resource != "" && pod >= 0 {
+			reasons = append(reasons, fmt.Sprintf("port %s: the network status of pod %s names no PCI device for %s, so its packets pass through the kernel", name, pods[pod].Name, resource))
+		}
 	}
 	if reasons != nil {
 		return spatev1.GradeNotForMeasurement, reasons

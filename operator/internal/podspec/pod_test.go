@@ -61,7 +61,7 @@ func TestSharedPodWithoutHugepagesRunsAnywhere(t *testing.T) {
 			t.Errorf("asks for %s", name)
 		}
 	}
-	grade, reasons := Grade(&g.Spec, &Attachments{Resources: map[string]string{"east": "a/vf", "west": "a/vf"}})
+	grade, reasons := Grade(&g.Spec, &Attachments{Resources: map[string]string{"east": "a/vf", "west": "a/vf"}}, nil)
 	if grade != spatev1.GradeNotForMeasurement || len(reasons) != 2 {
 		t.Errorf("%s %v", grade, reasons)
 	}
@@ -191,19 +191,22 @@ func TestTheGradeTellsWhatSpoilsNumbers(t *testing.T) {
 		change      func(*spatev1.TrafficGeneratorSpec)
 		attachments *Attachments
 		reasons     []string
+		pods        []spatev1.GeneratorPodStatus
 	}{
-		"devices":                 {func(*spatev1.TrafficGeneratorSpec) {}, devices, nil},
-		"a kernel interface":      {func(*spatev1.TrafficGeneratorSpec) {}, &Attachments{Resources: map[string]string{"east": "a/vf"}}, []string{"port west: "}},
-		"networks not read yet":   {func(*spatev1.TrafficGeneratorSpec) {}, nil, []string{"port east: its NetworkAttachmentDefinition has not been read yet", "port west: "}},
-		"a shared control thread": {func(s *spatev1.TrafficGeneratorSpec) { s.ControlCPU = spatev1.ControlShared }, devices, []string{"controlCPU Shared"}},
+		"devices":                 {func(*spatev1.TrafficGeneratorSpec) {}, devices, nil, nil},
+		"a kernel interface":      {func(*spatev1.TrafficGeneratorSpec) {}, &Attachments{Resources: map[string]string{"east": "a/vf"}}, []string{"port west: "}, nil},
+		"networks not read yet":   {func(*spatev1.TrafficGeneratorSpec) {}, nil, []string{"port east: its NetworkAttachmentDefinition has not been read yet", "port west: "}, nil},
+		"a shared control thread": {func(s *spatev1.TrafficGeneratorSpec) { s.ControlCPU = spatev1.ControlShared }, devices, []string{"controlCPU Shared"}, nil},
 		"shared CPUs": {func(s *spatev1.TrafficGeneratorSpec) {
 			s.CPUPolicy, s.ControlCPU = spatev1.CPUShared, spatev1.ControlShared
-		}, devices, []string{"cpuPolicy Shared"}},
-		"ordinary memory": {func(s *spatev1.TrafficGeneratorSpec) { s.Hugepages.PageSize = spatev1.HugepagesNone }, devices, []string{"hugepages None"}},
+		}, devices, []string{"cpuPolicy Shared"}, nil},
+		"a device that the engine knows as an interface alone": {func(*spatev1.TrafficGeneratorSpec) {}, devices, []string{"port west: the network status of pod lab-1 names no PCI device for a/vf"},
+			[]spatev1.GeneratorPodStatus{{Name: "lab-0"}, {Name: "lab-1", Ports: []spatev1.GeneratorPortStatus{{Name: "east", Kind: spatev1.PortPCI}, {Name: "west", Kind: spatev1.PortKernel}}}}},
+		"ordinary memory": {func(s *spatev1.TrafficGeneratorSpec) { s.Hugepages.PageSize = spatev1.HugepagesNone }, devices, []string{"hugepages None"}, nil},
 	} {
 		g := generator()
 		c.change(&g.Spec)
-		grade, reasons := Grade(&g.Spec, c.attachments)
+		grade, reasons := Grade(&g.Spec, c.attachments, c.pods)
 		good := len(reasons) == len(c.reasons) && (grade == spatev1.GradeMeasurement) == (len(reasons) == 0)
 		for i := range min(len(reasons), len(c.reasons)) {
 			good = good && strings.HasPrefix(reasons[i], c.reasons[i])

@@ -155,9 +155,8 @@ pub fn resolve(device: &AskedDevice, network_status: Option<&Path>) -> anyhow::R
         AskedDevice::Known(device) => return Ok(device.clone()),
         AskedDevice::Attached(interface) => interface,
     };
-    let is_kernel_interface = || Path::new("/sys/class/net").join(interface).exists();
     let Some(file) = network_status else {
-        if is_kernel_interface() {
+        if Path::new("/sys/class/net").join(interface).exists() {
             return Ok(PortDevice::Kernel(interface.clone()));
         }
         bail!(
@@ -183,10 +182,7 @@ pub fn resolve(device: &AskedDevice, network_status: Option<&Path>) -> anyhow::R
                 file.display()
             );
         }
-        // A plain interface needs no more waiting: a device without one is what the file is for.
-        if is_kernel_interface() {
-            return Ok(PortDevice::Kernel(interface.clone()));
-        }
+        // Also where there is an interface already: a bifurcated NIC has one beside its PCI device.
         std::thread::sleep(Duration::from_millis(100));
     }
 }
@@ -247,5 +243,24 @@ mod tests {
         for wrong in ["e", "e=", "e=G", "e=0G", "e=1.5", "e=-1G", "e=1e9", "e=1.G", "e=999999999999T", "e=1é"] {
             assert_eq!(bps(wrong), None, "{wrong}");
         }
+    }
+
+    #[test]
+    fn an_attachment_that_has_an_interface_too_is_what_the_network_status_says() {
+        let file = std::env::temp_dir().join(format!("spate-network-status-{}", std::process::id()));
+        std::fs::write(&file, "").expect("a file");
+        let device = AskedDevice::Attached("lo".into());
+        let read = std::thread::spawn({
+            let file = file.clone();
+            move || resolve(&device, Some(&file))
+        });
+        std::thread::sleep(Duration::from_millis(300));
+        let status = r#"[{"name": "n/lo", "interface": "lo", "device-info": {"type": "pci", "pci": {"pci-address": "0000:01:00.1"}}}]"#;
+        let next = file.with_extension("next"); // a volume's files change at once
+        std::fs::write(&next, status).expect("a file");
+        std::fs::rename(&next, &file).expect("renamed");
+        let device = read.join().expect("no panic").expect("a device");
+        std::fs::remove_file(&file).expect("removed");
+        assert_eq!(device, PortDevice::Pci("0000:01:00.1".into()));
     }
 }

@@ -45,7 +45,7 @@ pub fn stats(held: &Held, group: &Group) -> Option<LatencyStats> {
     Some(stats)
 }
 
-/// Times of a template as delays: the sum is exact, all else to 1/128.
+/// Times of a template as delays: the sum is exact, all else to 1/128 and at most 39 h.
 pub fn timed(timed: &Timed) -> LatencyStats {
     let read = &timed.distribution;
     let ((min_ns, max_ns), squares) = (read.range(), read.sum_of_squares());

@@ -148,7 +148,7 @@ func (r *Reconciler) pods(ctx context.Context, g *spatev1.TrafficGenerator) ([]*
 // keep makes and removes pods, and works the status out. It returns when to look again.
 func (r *Reconciler) keep(ctx context.Context, g *spatev1.TrafficGenerator, pods []*corev1.Pod, active []spatev1.TrafficRun) (time.Duration, error) {
 	g.Status.ObservedGeneration = g.Generation
-	g.Status.MeasurementGrade, g.Status.MeasurementReasons = podspec.Grade(&g.Spec, nil)
+	g.Status.MeasurementGrade, g.Status.MeasurementReasons = podspec.Grade(&g.Spec, nil, nil)
 	g.Status.Runs = run.Names(active)
 	heard, err := r.attend(ctx, g, pods) // first: whatever else is wrong, nothing sends that nobody follows
 	if err != nil {
@@ -178,7 +178,7 @@ func (r *Reconciler) keep(ctx context.Context, g *spatev1.TrafficGenerator, pods
 		return 0, err
 	}
 	if missing == nil {
-		g.Status.MeasurementGrade, g.Status.MeasurementReasons = podspec.Grade(&g.Spec, &networks)
+		g.Status.MeasurementGrade, g.Status.MeasurementReasons = podspec.Grade(&g.Spec, &networks, g.Status.Pods)
 	}
 	if missing != nil && len(active) == 0 {
 		r.report(ctx, g, pods, make([]*corev1.Pod, g.Spec.Replicas), heard)
@@ -225,6 +225,9 @@ func (r *Reconciler) keep(ctx context.Context, g *spatev1.TrafficGenerator, pods
 		f.live[index] = pod
 	}
 	troubles := r.report(ctx, g, pods, f.live, heard)
+	if missing == nil {
+		g.Status.MeasurementGrade, g.Status.MeasurementReasons = podspec.Grade(&g.Spec, &networks, g.Status.Pods)
+	}
 	again := r.settle(ctx, g, f, troubles)
 	if heard.unscraped {
 		again = min(again, soon)

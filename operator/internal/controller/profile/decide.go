@@ -88,9 +88,19 @@ func (s *scope) problem() decision {
 		return d
 	}
 	if d.reason == spatev1.ReasonReferenceNotAllowed || d.reason == spatev1.ReasonReferenceNotFound || s.looked {
-		d.again = 5 * time.Second // a namespace's labels and data that streams name wake nobody
+		d.again = s.pollPause() // a namespace's labels and data that streams name wake nobody
 	}
 	return d
+}
+
+// pollPause is when a profile looks again that nothing may wake: after a quarter of the time that it has waited, from 5 s to a minute. To
+// look may be to read all data that it names.
+func (s *scope) pollPause() time.Duration {
+	var waited time.Duration
+	if ready := meta.FindStatusCondition(s.profile.Status.Conditions, spatev1.ConditionReady); ready != nil && ready.Status == metav1.ConditionFalse {
+		waited = time.Since(ready.LastTransitionTime.Time)
+	}
+	return min(max(waited/4, 5*time.Second), time.Minute)
 }
 
 // due tells whether what the profile asks for was not started yet: it changed, has a new runID, or was resumed after a
@@ -168,7 +178,7 @@ func (s *scope) admit(ctx context.Context) (decision, error) {
 
 // busy is the decision not to run beside the runs there are.
 func (s *scope) busy(message string) decision {
-	d := decision{reason: spatev1.ReasonGeneratorBusy, message: message, phase: spatev1.ProfileQueued, again: 5 * time.Second}
+	d := decision{reason: spatev1.ReasonGeneratorBusy, message: message, phase: spatev1.ProfileQueued, again: s.pollPause()}
 	if s.profile.Spec.WhenBusy == spatev1.BusyRefuse {
 		d.stalled, d.phase, d.again = true, spatev1.ProfileStalled, 0
 	}

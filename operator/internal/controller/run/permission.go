@@ -245,8 +245,11 @@ func (s *scope) beyond(ctx context.Context) (refused ending, known bool, err err
 	return ending{}, true, nil
 }
 
-// notMade tells that the run's profile did not make it, as far as the profile's status has it by now.
+// notMade says that the run's profile did not make it, as far as the profile's status has it by now.
 func (s *scope) notMade() string {
+	if s.run.Spec.RunID != s.run.Name {
+		return "no TrafficProfile made this run (its spec.runID is not its name); runs are made by profiles"
+	}
 	if owner := metav1.GetControllerOf(s.run); owner == nil || owner.UID != s.run.Spec.Profile.UID {
 		return "no TrafficProfile made this run (it has no controller reference to the one of its spec.profile.uid); runs are made by profiles"
 	}
@@ -254,7 +257,7 @@ func (s *scope) notMade() string {
 		return "" // which ends the run
 	}
 	current := s.profile.Status.CurrentRun
-	if current != nil && current.UID == s.run.UID {
+	if current != nil && (current.UID == s.run.UID || current.UID == "" && current.Name == s.run.Name) { // earlier versions recorded no UID
 		return ""
 	}
 	return fmt.Sprintf("TrafficProfile %s did not make this run (its status.currentRun names another); runs are made by profiles: set spec.runID of the profile to have it run again", s.profile.Name)

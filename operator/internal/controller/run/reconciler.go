@@ -130,6 +130,13 @@ func (s *scope) step(ctx context.Context) (time.Duration, error) {
 	switch s.run.Status.Phase {
 	case "", spatev1.RunPending:
 		return s.pending(ctx)
+	}
+	// Who may write a run's status could skip Pending. Engines hear nothing of such a run: its ID may be another's.
+	if stranger := s.notMade(); stranger != "" && s.profile != nil {
+		s.invalid(spatev1.ReasonNotOfProfile, stranger, "")
+		return 0, nil
+	}
+	switch s.run.Status.Phase {
 	case spatev1.RunPreparing:
 		return s.preparing(ctx)
 	case spatev1.RunWarmingUp, spatev1.RunRunning, spatev1.RunDraining:

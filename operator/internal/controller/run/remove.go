@@ -30,6 +30,9 @@ func (s *scope) remove(ctx context.Context) (ctrl.Result, error) {
 	if end := s.run.Status.CompletionTime; end != nil {
 		since = end.Time
 	}
+	if s.run.Spec.RunID != s.run.Name {
+		s.pods = nil // no profile made it: engines know another run by its ID
+	}
 	unfinished := make([]bool, len(s.pods))
 	errs := s.each(ctx, func(i int, pod *corev1.Pod, c *engine.Client) error {
 		done, err := s.dismiss(ctx, pod, c, time.Since(since) > removeLimit)
