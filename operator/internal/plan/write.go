@@ -80,9 +80,6 @@ func (w *writer) write(message *enginev1.Plan) {
 	}
 }
 
-// streamsField is the number of Plan.streams.
-const streamsField protowire.Number = 6
-
 // BrokenError says that what was read is no encoded plan.
 type BrokenError struct{ why error }
 
@@ -91,8 +88,9 @@ func (e *BrokenError) Error() string { return fmt.Sprintf("decode a plan: %v", e
 // Unwrap gives what is wrong.
 func (e *BrokenError) Unwrap() error { return e.why }
 
-// ReadOutline reads an encoded plan but for the bytes of frames: all have their length, and are zero. No more than a stream, payload or
-// template is in memory beside what it gives. The errors of reading are given as they are.
+// ReadOutline reads an encoded plan but for what makes it large: frames have their length, and are zero; replays have the summary of their
+// capture, payloads their size, templates no bytes of a capture, and variables no list of values unless they are sizes. No more than a
+// stream, payload or template is in memory beside what it gives. The errors of reading are given as they are.
 func ReadOutline(r io.Reader) (*enginev1.Plan, error) {
 	in := bufio.NewReaderSize(r, 64<<10)
 	outline := &enginev1.Plan{}
@@ -100,18 +98,12 @@ func ReadOutline(r io.Reader) (*enginev1.Plan, error) {
 	var field bytes.Buffer
 	for {
 		field.Reset()
-		number, err := readField(in, &field)
+		err := readField(in, &field)
 		if errors.Is(err, io.EOF) {
 			return outline, nil
 		}
 		if err != nil {
 			return nil, err
-		}
-		if number != streamsField {
-			if err := (proto.UnmarshalOptions{Merge: true}).Unmarshal(field.Bytes(), outline); err != nil {
-				return nil, &BrokenError{err}
-			}
-			continue
 		}
 		one := &enginev1.Plan{}
 		if err := proto.Unmarshal(field.Bytes(), one); err != nil {
@@ -124,22 +116,56 @@ func ReadOutline(r io.Reader) (*enginev1.Plan, error) {
 				}
 				s.Packet.Frame = zeros[:frame:frame]
 			}
+			thinStream(s)
 		}
-		outline.Streams = append(outline.Streams, one.Streams...)
+		thinStateful(one.Stateful)
+		outline.Streams = append(outline.Streams, one.Streams...) // not merged, which would copy the zeros
+		one.Streams = nil
+		proto.Merge(outline, one)
+	}
+}
+
+// thinStream leaves of a replay's capture and of lists what the stream's load is worked out from. A capture that cannot be read stays,
+// so that working out the load tells why.
+func thinStream(s *enginev1.Stream) {
+	if source, is := s.GetReplay().GetSource().(*enginev1.Replay_Pcap); is {
+		if read, err := readCapture(source.Pcap); err == nil {
+			s.GetReplay().Source = &enginev1.Replay_Data{Data: &enginev1.DataRef{Capture: read.summary()}}
+		}
+	}
+	for _, v := range s.GetProgram().GetVariables() {
+		if list := v.GetList(); list != nil && v.GetName() != s.GetPacket().GetSizes().GetVariable() {
+			list.Values = nil
+		}
+	}
+}
+
+// thinStateful leaves the sizes of payloads, and that a template has a capture.
+func thinStateful(s *enginev1.Stateful) {
+	for _, p := range s.GetPayloads() {
+		if content, is := p.GetContent().(*enginev1.Payload_Bytes); is {
+			p.Content = &enginev1.Payload_Size{Size: uint64(len(content.Bytes))}
+		}
+		p.Fields = nil
+	}
+	for _, t := range s.GetTemplates() {
+		if _, is := t.GetCapture().GetSource().(*enginev1.Capture_Pcap); is {
+			t.Capture.Source = nil
+		}
 	}
 }
 
 // readField copies the next field of a message, with its tag; io.EOF where there is none. Of a field that is none of bytes it copies all
 // that is left: those of plans are few and small.
-func readField(in *bufio.Reader, into *bytes.Buffer) (protowire.Number, error) {
+func readField(in *bufio.Reader, into *bytes.Buffer) error {
 	tag, err := readVarint(in, into)
 	if err != nil {
 		if errors.Is(err, io.EOF) && into.Len() > 0 {
 			err = &BrokenError{io.ErrUnexpectedEOF}
 		}
-		return 0, err
+		return err
 	}
-	number, kind := protowire.DecodeTag(tag)
+	_, kind := protowire.DecodeTag(tag)
 	switch kind {
 	case protowire.VarintType:
 		_, err = readVarint(in, into)
@@ -158,7 +184,7 @@ func readField(in *bufio.Reader, into *bytes.Buffer) (protowire.Number, error) {
 	if errors.Is(err, io.EOF) {
 		err = &BrokenError{io.ErrUnexpectedEOF}
 	}
-	return number, err
+	return err
 }
 
 // readVarint reads a number of 64 bits and copies it as it is written. io.EOF where there is nothing.

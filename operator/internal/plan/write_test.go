@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	spatev1 "spate.dev/operator/api/v1alpha1"
+	"spate.dev/operator/internal/engine/enginev1"
 )
 
 // mixed of copies, a replay and a template.
@@ -47,12 +49,93 @@ func TestAPlanIsWrittenInPartsAndReadAsOne(t *testing.T) {
 		if s.Packet != nil {
 			s.Packet.Frame = make([]byte, len(s.Packet.Frame))
 		}
+		if r := s.GetReplay(); r != nil {
+			r.Source = &enginev1.Replay_Data{Data: &enginev1.DataRef{Capture: &enginev1.CaptureSummary{Packets: 3, Bytes: 3 * 124, SpanNs: 200000}}}
+		}
+	}
+	for _, p := range whole.Stateful.Payloads {
+		if content, is := p.Content.(*enginev1.Payload_Bytes); is {
+			p.Content = &enginev1.Payload_Size{Size: uint64(len(content.Bytes))}
+		}
 	}
 	if !proto.Equal(outline, whole) {
 		t.Errorf("the outline is %v, want %v", outline, whole)
 	}
 	if _, err := ReadOutline(bytes.NewReader(written.Bytes()[:written.Len()-3])); err == nil {
 		t.Error("half a plan is read")
+	}
+}
+
+// large is a plan of captures, payloads and lists, each of which takes more than 1 MiB.
+func large(t *testing.T) *enginev1.Plan {
+	rate := &enginev1.Rate{Kind: &enginev1.Rate_L2BitsPerSecond{L2BitsPerSecond: &enginev1.Ratio{Numerator: 8000, Denominator: 1}}}
+	replay := &enginev1.Replay{Source: &enginev1.Replay_Pcap{Pcap: recording(t, 80000)}, Gap: &enginev1.Replay_Scale{Scale: &enginev1.Ratio{Numerator: 1, Denominator: 1}}}
+	list := func(name string, values int) *enginev1.Variable {
+		return &enginev1.Variable{Name: name, Kind: &enginev1.Variable_List{List: &enginev1.List{Values: slices.Repeat([]uint64{100, 300}, values/2)}}}
+	}
+	side := func() *enginev1.Program {
+		return &enginev1.Program{Instructions: []*enginev1.Instruction{{Kind: &enginev1.Instruction_Send{Send: &enginev1.Send{Payload: 0}}}}}
+	}
+	return &enginev1.Plan{
+		Streams: []*enginev1.Stream{
+			{Name: "replayed", TxPort: "east", Transmit: &enginev1.Stream_Replay{Replay: replay}},
+			{
+				Name: "listed", TxPort: "east", Transmit: &enginev1.Stream_Continuous{Continuous: &enginev1.Continuous{Rate: rate}},
+				Packet:  &enginev1.Packet{Frame: make([]byte, 1000), Sizes: &enginev1.Sizes{Kind: &enginev1.Sizes_Variable{Variable: "size"}}},
+				Program: &enginev1.FieldProgram{Variables: []*enginev1.Variable{list("port", 2<<20), list("size", 2)}},
+			},
+		},
+		Stateful: &enginev1.Stateful{
+			Payloads: []*enginev1.Payload{{
+				Content: &enginev1.Payload_Bytes{Bytes: make([]byte, 2<<20)},
+				Fields:  []*enginev1.PayloadField{{Values: &enginev1.PayloadField_List{List: &enginev1.PayloadList{Values: [][]byte{make([]byte, 2<<20)}}}}},
+			}},
+			Templates: []*enginev1.Template{
+				{Name: "web", ClientPort: "east", FlowsPerSecond: &enginev1.Ratio{Numerator: 5, Denominator: 1}, Client: side(), Server: side()},
+				{Name: "call", ClientPort: "east", Capture: &enginev1.Capture{Source: &enginev1.Capture_Pcap{Pcap: recording(t, 20000)}}},
+				{Name: "file", ClientPort: "east", Capture: &enginev1.Capture{Source: &enginev1.Capture_Path{Path: "/a"}}},
+			},
+		},
+	}
+}
+
+func TestAnOutlineIsSmallAndHasTheLoadOfItsPlan(t *testing.T) {
+	whole := large(t)
+	encoded, _, err := Encode(whole)
+	if err != nil || len(encoded) < 10<<20 {
+		t.Fatalf("%d bytes, %v", len(encoded), err)
+	}
+	outline, err := ReadOutline(bytes.NewReader(encoded))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if size := proto.Size(outline); size > 2000 {
+		t.Errorf("of %d bytes the outline keeps %d", len(encoded), size)
+	}
+	want, err := LoadOf(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := LoadOf(outline)
+	if err != nil || got.Packets.Cmp(want.Packets) != 0 || got.L2Bits.Cmp(want.L2Bits) != 0 || got.L1Bits.Cmp(want.L1Bits) != 0 {
+		t.Errorf("the outline's load is %v, the plan's %v: %v", got, want, err)
+	}
+	if path := outline.Stateful.Templates[2].GetCapture().GetPath(); outline.Stateful.Templates[1].Capture == nil || path != "/a" {
+		t.Errorf("the templates' captures are gone: %v", outline.Stateful.Templates)
+	}
+}
+
+func TestACaptureThatCannotBeReadIsToldWithTheLoad(t *testing.T) {
+	encoded, _, err := Encode(&enginev1.Plan{Streams: []*enginev1.Stream{{Name: "a", Transmit: &enginev1.Stream_Replay{Replay: &enginev1.Replay{Source: &enginev1.Replay_Pcap{Pcap: []byte("hello")}}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	outline, err := ReadOutline(bytes.NewReader(encoded))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := LoadOf(outline); err == nil || !strings.Contains(err.Error(), "is neither a pcap nor a pcapng file") {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	spatev1 "spate.dev/operator/api/v1alpha1"
-	"spate.dev/operator/internal/controller/snapshot"
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/plan"
@@ -227,17 +226,19 @@ func inForce(stats []*enginev1.WatchStatsResponse, want *enginev1.Ratio) bool {
 // adjust works out what is asked of the run, or a refusal if limits or the other runs of the generator forbid it. Beyond a greatest rate that
 // was lowered meanwhile, engines hold the run back: there, what asks for no more than the run has (`applied`) is allowed.
 func (s *scope) adjust(ctx context.Context, want, applied asked) (plan.Live, error) {
-	p, err := snapshot.Outline(ctx, s.r.Memory.Reader, s.run)
-	if err != nil {
-		return plan.Live{}, err
-	}
 	planned, err := plan.ParseFactor(s.run.Spec.RateFactor)
 	if err != nil {
 		return plan.Live{}, err
 	}
-	live, err := plan.Adjust(p, planned, want.rate, want.entries, s.generator)
+	var live plan.Live
+	err = s.r.Memory.Outline(ctx, s.run, func(p *enginev1.Plan) (err error) {
+		if live, err = plan.Adjust(p, planned, want.rate, want.entries, s.generator); err != nil {
+			return &refusal{spatev1.ReasonInvalidSpec, err.Error()}
+		}
+		return nil
+	})
 	if err != nil {
-		return plan.Live{}, &refusal{spatev1.ReasonInvalidSpec, err.Error()}
+		return plan.Live{}, err
 	}
 	active, err := ActiveOn(ctx, s.r.Client, s.generator)
 	if err != nil {

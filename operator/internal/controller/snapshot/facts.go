@@ -47,7 +47,7 @@ type Memory struct {
 	// Live reads past the cache, which holds the operator's own Secrets only.
 	Live client.Reader
 
-	large sync.Mutex // held while a large plan is read
+	large sync.Mutex // held while a large plan, or its outline, is read
 	mu    sync.Mutex
 	known map[types.UID]*Facts
 }
@@ -60,14 +60,39 @@ func (m *Memory) Of(ctx context.Context, run *spatev1.TrafficRun) (*Facts, error
 	if known != nil && slices.Equal(known.changes, run.Status.Entries) {
 		return known, nil
 	}
+	var facts *Facts
+	err := m.Outline(ctx, run, func(p *enginev1.Plan) (err error) {
+		facts, err = m.factsOf(ctx, run, p)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.known == nil {
+		m.known = map[types.UID]*Facts{}
+	}
+	m.known[run.UID] = facts
+	return facts, nil
+}
+
+// Outline lets look have the outline of a run's plan (see plan.ReadOutline): that of one large plan at a time, since streams and programs
+// are many there. look must ask for no other plan.
+func (m *Memory) Outline(ctx context.Context, run *spatev1.TrafficRun, look func(*enginev1.Plan) error) error {
 	if run.Spec.Snapshot.Bytes > Large {
 		m.large.Lock()
 		defer m.large.Unlock()
 	}
-	p, err := Outline(ctx, m.Reader, run)
+	p, err := readOutline(ctx, m.Reader, run)
 	if err != nil {
-		return nil, err
+		return err
 	}
+	return look(p)
+}
+
+// factsOf a run's plan, of which the outline is given.
+func (m *Memory) factsOf(ctx context.Context, run *spatev1.TrafficRun, p *enginev1.Plan) (*Facts, error) {
 	planned, err := plan.ParseFactor(run.Spec.RateFactor)
 	if err != nil {
 		return nil, &LostError{fmt.Sprintf("spec.rateFactor %q: %v", run.Spec.RateFactor, err)}
@@ -108,12 +133,6 @@ func (m *Memory) Of(ctx context.Context, run *spatev1.TrafficRun) (*Facts, error
 	for _, r := range p.Receivers {
 		facts.Ports[r.Port] = true
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.known == nil {
-		m.known = map[types.UID]*Facts{}
-	}
-	m.known[run.UID] = facts
 	return facts, nil
 }
 

@@ -46,8 +46,8 @@ func Load(ctx context.Context, c client.Reader, run *spatev1.TrafficRun) ([]byte
 	return planOf(run).load(ctx, c, run.Namespace, "plan", keyPacked)
 }
 
-// Outline reads a run's plan but for the bytes of frames, and checks that it is what was saved.
-func Outline(ctx context.Context, c client.Reader, run *spatev1.TrafficRun) (*enginev1.Plan, error) {
+// readOutline reads the outline of a run's plan, and checks that it is what was saved.
+func readOutline(ctx context.Context, c client.Reader, run *spatev1.TrafficRun) (*enginev1.Plan, error) {
 	outline, err := plan.ReadOutline(planOf(run).open(ctx, c, run.Namespace, "plan", keyPacked))
 	var broken *plan.BrokenError
 	if errors.As(err, &broken) {

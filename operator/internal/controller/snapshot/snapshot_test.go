@@ -12,8 +12,12 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	"google.golang.org/protobuf/proto"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -95,10 +99,41 @@ func TestPlansArePackedAndComeBack(t *testing.T) {
 		if _, err := Load(t.Context(), s, run); !errors.As(err, &lost) {
 			t.Errorf("%s: half a chunk is taken: %v", name, err)
 		}
-		if _, err := Outline(t.Context(), s, run); !errors.As(err, &lost) {
+		if _, err := readOutline(t.Context(), s, run); !errors.As(err, &lost) {
 			t.Errorf("%s: half a chunk is taken: %v", name, err)
 		}
 	}
+}
+
+// A plan of many streams is large without their frames, too.
+func TestOneLargeOutlineIsInMemoryAtATime(t *testing.T) {
+	encoded, err := proto.Marshal(&enginev1.Plan{Streams: []*enginev1.Stream{{Packet: &enginev1.Packet{Frame: make([]byte, Large)}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &store{chunks: map[string][]byte{}}
+	run := &spatev1.TrafficRun{}
+	run.Spec.Snapshot, err = Save(t.Context(), c, &spatev1.TrafficProfile{}, "r", func(w io.Writer) error { _, err := w.Write(encoded); return err })
+	if err != nil {
+		t.Fatal(err)
+	}
+	memory, looking := &Memory{Reader: c}, atomic.Int32{}
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			if err := memory.Outline(t.Context(), run, func(*enginev1.Plan) error {
+				defer looking.Add(-1)
+				if looking.Add(1) > 1 {
+					t.Error("another is in memory")
+				}
+				time.Sleep(20 * time.Millisecond)
+				return nil
+			}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
 }
 
 func TestPlansOfEarlierOperatorsAreReadAsTheyAre(t *testing.T) {
