@@ -52,6 +52,27 @@ func (r *Resolved) PlanWithData(id Identity) *enginev1.Plan {
 	return p
 }
 
+// SecretBytes are how many bytes of Secrets a plan refers to, each key's once.
+func SecretBytes(p *enginev1.Plan) (total int64) {
+	each := map[uint32]uint64{}
+	count := func(ref *enginev1.DataRef) { // without bytes where there is none
+		each[ref.GetIndex()] = max(each[ref.GetIndex()], ref.GetBytes())
+	}
+	for _, s := range p.GetStreams() {
+		count(s.GetReplay().GetData())
+	}
+	for _, payload := range p.GetStateful().GetPayloads() {
+		count(payload.GetData())
+	}
+	for _, t := range p.GetStateful().GetTemplates() {
+		count(t.GetCapture().GetData())
+	}
+	for _, bytes := range each {
+		total += int64(bytes)
+	}
+	return total
+}
+
 // EncodeData gives what is appended to an encoded plan so that it has the data it refers to: encoded messages that follow each other are
 // merged.
 func EncodeData(data [][]byte) ([]byte, error) {

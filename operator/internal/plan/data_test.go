@@ -39,6 +39,9 @@ func TestBytesOfSecretsAreNoPartOfAPlan(t *testing.T) {
 			t.Errorf("the plan holds bytes of %s", nameOf(ref))
 		}
 	}
+	if got, want := SecretBytes(made), int64(len(recorded)+len("correct horse battery")); got != want {
+		t.Errorf("it refers to %d bytes of Secrets, want %d", got, want)
+	}
 	// What is worked out from a plan is the same without the bytes.
 	load, err := LoadOf(made)
 	if err != nil || load.Packets.Cmp(resolved.Load.Packets) != 0 || load.L1Bits.Cmp(resolved.Load.L1Bits) != 0 || load.Packets.Sign() == 0 {

@@ -123,6 +123,9 @@ func TestAnOutlineIsSmallAndHasTheLoadOfItsPlan(t *testing.T) {
 	if path := outline.Stateful.Templates[2].GetCapture().GetPath(); outline.Stateful.Templates[1].Capture == nil || path != "/a" {
 		t.Errorf("the templates' captures are gone: %v", outline.Stateful.Templates)
 	}
+	if secret := SecretBytes(outline); secret != 0 {
+		t.Errorf("%d bytes are taken for those of Secrets", secret)
+	}
 }
 
 func TestACaptureThatCannotBeReadIsToldWithTheLoad(t *testing.T) {

@@ -46,7 +46,9 @@ type fakeEngine struct {
 	mu      sync.Mutex
 	answer  error
 	limited []string
-	stopped string // why
+	// prepared is the encoded plan that it was given.
+	prepared []byte
+	stopped  string // why
 }
 
 func (e *fakeEngine) GetInfo(context.Context, *enginev1.GetInfoRequest) (*enginev1.GetInfoResponse, error) {
@@ -69,10 +71,14 @@ func (e *fakeEngine) answers(err error) {
 }
 
 func (e *fakeEngine) Prepare(stream grpc.ClientStreamingServer[enginev1.PrepareRequest, enginev1.PrepareResponse]) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	for {
-		if _, err := stream.Recv(); err != nil {
+		request, err := stream.Recv()
+		if err != nil {
 			return stream.SendAndClose(&enginev1.PrepareResponse{})
 		}
+		e.prepared = append(e.prepared, request.GetChunk()...)
 	}
 }
 

@@ -71,7 +71,7 @@ func (s *scope) preparing(ctx context.Context) (time.Duration, error) {
 		return s.refused(ctx, errs)
 	}
 	if slices.ContainsFunc(holds, func(h held) bool { return h.info == nil }) {
-		return s.hand(ctx, holds, facts.Records)
+		return s.hand(ctx, holds, facts)
 	}
 	instant, anyStarted := s.instant(holds)
 	if instant.IsZero() {
@@ -132,9 +132,10 @@ func (s *scope) look(ctx context.Context, pod *corev1.Pod, c *engine.Client) (he
 // turnPause is when a run whose turn it is not asks again.
 const turnPause = 200 * time.Millisecond
 
-// hand gives the plan to the engines that do not hold it. Of large plans there is one in memory at a time, for all its engines.
-func (s *scope) hand(ctx context.Context, holds []held, records string) (time.Duration, error) {
-	if s.run.Spec.Snapshot.Bytes > snapshot.Large {
+// hand gives the plan to the engines that do not hold it. Of large plans there is one in memory at a time, with the bytes of its Secrets,
+// for all its engines.
+func (s *scope) hand(ctx context.Context, holds []held, facts *snapshot.Facts) (time.Duration, error) {
+	if s.run.Spec.Snapshot.Bytes+facts.SecretBytes > snapshot.Large {
 		leave, ok := s.r.Large.Enter(s.run.Namespace, s.run.UID)
 		if !ok {
 			return turnPause, nil
@@ -145,11 +146,15 @@ func (s *scope) hand(ctx context.Context, holds []held, records string) (time.Du
 	if err != nil {
 		return s.refused(ctx, []error{err})
 	}
+	secrets, err := s.r.Memory.Secrets(ctx, s.run)
+	if err != nil {
+		return s.refused(ctx, []error{err})
+	}
 	errs := s.each(ctx, func(i int, pod *corev1.Pod, c *engine.Client) error {
 		if holds[i].info != nil {
 			return nil
 		}
-		return s.prepare(ctx, i, pod, c, holds[i].others, encoded, records)
+		return s.prepare(ctx, i, pod, c, holds[i].others, handed{encoded, secrets, facts.Records})
 	})
 	if errors.Join(errs...) != nil {
 		return s.refused(ctx, errs)
@@ -157,13 +162,18 @@ func (s *scope) hand(ctx context.Context, holds []held, records string) (time.Du
 	return time.Millisecond, nil
 }
 
+// handed is what all engines of a run are given alike.
+type handed struct {
+	encoded []byte
+	// secrets are the bytes of Secrets, to be appended to the plan.
+	secrets []byte
+	// records is the folder for connection records; empty if there are none.
+	records string
+}
+
 // prepare makes one engine hold its share of the plan.
-func (s *scope) prepare(ctx context.Context, index int, pod *corev1.Pod, c *engine.Client, others []*enginev1.RunInfo, encoded []byte, records string) error {
-	share, err := plan.ForEngine(s.run.Spec.RunID, records, uint32(index), uint32(len(s.pods)))
-	if err != nil {
-		return err
-	}
-	secrets, err := s.r.Memory.Secrets(ctx, s.run)
+func (s *scope) prepare(ctx context.Context, index int, pod *corev1.Pod, c *engine.Client, others []*enginev1.RunInfo, all handed) error {
+	share, err := plan.ForEngine(s.run.Spec.RunID, all.records, uint32(index), uint32(len(s.pods)))
 	if err != nil {
 		return err
 	}
@@ -175,12 +185,12 @@ func (s *scope) prepare(ctx context.Context, index int, pod *corev1.Pod, c *engi
 	} else if err != nil {
 		return fmt.Errorf("pod %s: %w", pod.Name, err)
 	}
-	prepared, err := c.Prepare(ctx, s.run.Spec.RunID, encoded, share, secrets)
+	prepared, err := c.Prepare(ctx, s.run.Spec.RunID, all.encoded, share, all.secrets)
 	if err != nil {
-		return s.explain(pod, encoded, err)
+		return s.explain(pod, all.encoded, err)
 	}
 	for _, note := range prepared.Warnings { // worth knowing; what would spoil the run is refused
-		s.r.Events.Eventf(s.run, pod, corev1.EventTypeNormal, "PlanNote", "Prepare", "pod %s: %s", pod.Name, s.origin(encoded).Line(note))
+		s.r.Events.Eventf(s.run, pod, corev1.EventTypeNormal, "PlanNote", "Prepare", "pod %s: %s", pod.Name, s.origin(all.encoded).Line(note))
 	}
 	return nil
 }

@@ -4,14 +4,18 @@ package run
 
 import (
 	"cmp"
+	"context"
 	"errors"
+	"io"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc/codes"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	spatev1 "spate.dev/operator/api/v1alpha1"
 	"spate.dev/operator/internal/controller/snapshot"
@@ -72,20 +76,69 @@ func TestARunThatCouldNotBePreparedSaysWhatTriesAgain(t *testing.T) {
 
 // Nothing of the plan is read meanwhile: there is no client.
 func TestALargePlanWaitsUntilNoOtherIsInMemory(t *testing.T) {
-	large := &turn.Lane{}
-	leave, _ := large.Enter("other", "profile")
-	s := &scope{r: &Reconciler{Memory: &snapshot.Memory{}, Large: large}, run: &spatev1.TrafficRun{}}
-	s.run.Namespace, s.run.UID, s.run.Spec.Snapshot.Bytes = "n", "run", snapshot.Large+1
-	for range 2 {
-		if again, err := s.hand(t.Context(), []held{{}}, ""); again != turnPause || err != nil || s.run.Status.Phase != "" {
-			t.Errorf("again in %s, %v, %s", again, err, s.run.Status.Phase)
-		}
+	for name, bytes := range map[string]struct{ plan, secrets int64 }{"a plan": {snapshot.Large + 1, 0}, "Secrets": {0, snapshot.Large + 1}, "both": {snapshot.Large, 1}} {
+		t.Run(name, func(t *testing.T) {
+			large := &turn.Lane{}
+			leave, _ := large.Enter("other", "profile")
+			s := &scope{r: &Reconciler{Memory: &snapshot.Memory{}, Large: large}, run: &spatev1.TrafficRun{}}
+			s.run.Namespace, s.run.UID, s.run.Spec.Snapshot.Bytes = "n", "run", bytes.plan
+			for range 2 {
+				again, err := s.hand(t.Context(), []held{{}}, &snapshot.Facts{SecretBytes: bytes.secrets})
+				if again != turnPause || err != nil || s.run.Status.Phase != "" {
+					t.Errorf("again in %s, %v, %s", again, err, s.run.Status.Phase)
+				}
+			}
+			leave()
+			if _, ok := large.Enter("other", "profile"); ok {
+				t.Error("the other has two turns in a row")
+			}
+			if _, ok := large.Enter("n", "run"); !ok {
+				t.Error("it is the run's turn")
+			}
+		})
+	}
+}
+
+// counting counts what is read of Secrets.
+type counting struct {
+	client.Reader
+	secrets atomic.Int32
+}
+
+func (c *counting) Get(ctx context.Context, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
+	if _, is := into.(*corev1.Secret); is {
+		c.secrets.Add(1)
+	}
+	return c.Reader.Get(ctx, key, into, opts...)
+}
+
+func TestSecretsAreReadOnceForAllEnginesInTheTurnOfALargePlan(t *testing.T) {
+	engines := []*fakeEngine{{}, {}, {}}
+	s := underWayOn(t, "", engines...)
+	s.run.Status.Phase, s.run.Status.StartedAt = spatev1.RunPreparing, nil
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "captures", UID: "u"}, Data: map[string][]byte{"web": make([]byte, snapshot.Large+1)}}
+	must(t, s.r.Client.Create(t.Context(), secret))
+	encoded, _, err := plan.Encode(&enginev1.Plan{Streams: []*enginev1.Stream{{Name: "a", TxPort: "p0", Transmit: &enginev1.Stream_Replay{Replay: &enginev1.Replay{
+		Source: &enginev1.Replay_Data{Data: &enginev1.DataRef{Bytes: snapshot.Large + 1, Capture: &enginev1.CaptureSummary{Packets: 1, Bytes: 60}}},
+	}}}}})
+	must(t, err)
+	s.run.Spec.Snapshot, err = snapshot.Save(t.Context(), s.r.Client, s.profile, "p-2", func(w io.Writer) error { _, err := w.Write(encoded); return err })
+	must(t, err)
+	s.run.Spec.Snapshot.Secrets = []spatev1.SecretSnapshot{{Name: "captures", Key: "web", UID: secret.UID, ResourceVersion: secret.ResourceVersion}}
+	live := &counting{Reader: s.r.Client}
+	s.r.Memory.Live = live
+
+	leave, _ := s.r.Large.Enter("other", "profile")
+	if again, err := s.preparing(t.Context()); again != turnPause || err != nil || live.secrets.Load() != 0 {
+		t.Errorf("beside another large plan: again in %s, %v, %d reads", again, err, live.secrets.Load())
 	}
 	leave()
-	if _, ok := large.Enter("other", "profile"); ok {
-		t.Error("the other has two turns in a row")
+	if _, err := s.preparing(t.Context()); err != nil || s.unreachable != "" || live.secrets.Load() != 1 {
+		t.Errorf("%v, %q, %d reads for three engines", err, s.unreachable, live.secrets.Load())
 	}
-	if _, ok := large.Enter("n", "run"); !ok {
-		t.Error("it is the run's turn")
+	for i, e := range engines {
+		if got, err := plan.Decode(e.prepared); err != nil || len(got.Data) != 1 || len(got.Data[0]) != snapshot.Large+1 || int(got.Share.GetIndex()) != i {
+			t.Errorf("engine %d has other data: %v", i, err)
+		}
 	}
 }

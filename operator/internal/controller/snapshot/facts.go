@@ -32,6 +32,8 @@ type Facts struct {
 	Ports map[string]bool
 	// Records is the folder in engines with files of connection records; empty if there are none.
 	Records string
+	// SecretBytes are how many bytes of Secrets engines are given beside the plan.
+	SecretBytes int64
 	// Claims are what no other run of the generator can have meanwhile.
 	Claims plan.Claims
 	// Own is the load at a factor of 1 on the entries' own rates, those that were changed since included.
@@ -108,7 +110,7 @@ func (m *Memory) factsOf(ctx context.Context, run *spatev1.TrafficRun, p *engine
 			return nil, &LostError{err.Error()}
 		}
 	}
-	facts := &Facts{Flow: map[string]bool{}, HeardAs: heardAs(p.Streams), Groups: map[string]string{}, Ports: map[string]bool{}, Claims: plan.ClaimsOf(p), Own: load, changes: slices.Clone(run.Status.Entries)}
+	facts := &Facts{Flow: map[string]bool{}, HeardAs: heardAs(p.Streams), Groups: map[string]string{}, Ports: map[string]bool{}, SecretBytes: plan.SecretBytes(p), Claims: plan.ClaimsOf(p), Own: load, changes: slices.Clone(run.Status.Entries)}
 	for _, s := range p.Streams {
 		facts.Flow[nameOf(s)] = s.GetMeasure().GetFlow() || s.GetMeasure().GetMark() != nil
 		facts.Ports[s.TxPort] = true

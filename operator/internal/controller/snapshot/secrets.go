@@ -7,6 +7,8 @@ package snapshot
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,32 +18,34 @@ import (
 	"spate.dev/operator/internal/plan"
 )
 
-// Secrets gives what is appended to a run's encoded plan for engines: the bytes of Secrets that it refers to. They are read for each
-// engine anew and kept nowhere. A Secret that is not what was resolved is a LostError: the plan was judged with other bytes.
+// Secrets gives what is appended to a run's encoded plan for engines: the bytes of Secrets that it refers to. They are read each time the
+// plan is handed out, and kept nowhere. A Secret that is not what was resolved is a LostError: the plan was judged with other bytes.
 func (m *Memory) Secrets(ctx context.Context, run *spatev1.TrafficRun) ([]byte, error) {
-	if len(run.Spec.Snapshot.Secrets) == 0 {
+	refs := run.Spec.Snapshot.Secrets
+	if len(refs) == 0 {
 		return nil, nil
 	}
-	read := map[spatev1.ObjectName]*corev1.Secret{}
-	var data [][]byte
-	for _, ref := range run.Spec.Snapshot.Secrets {
-		secret := read[ref.Name]
-		if secret == nil {
-			secret = &corev1.Secret{}
-			err := m.Live.Get(ctx, client.ObjectKey{Namespace: run.Namespace, Name: string(ref.Name)}, secret)
-			if apierrors.IsNotFound(err) {
-				return nil, &LostError{fmt.Sprintf("Secret %q, which the run sends from, is gone", ref.Name)}
-			}
-			if err != nil {
-				return nil, err
-			}
-			read[ref.Name] = secret
+	keysOf := map[spatev1.ObjectName][]int{} // each Secret's, so that one is in memory at a time with the keys that nothing refers to
+	for at, ref := range refs {
+		keysOf[ref.Name] = append(keysOf[ref.Name], at)
+	}
+	data := make([][]byte, len(refs))
+	for _, name := range slices.Sorted(maps.Keys(keysOf)) {
+		secret := &corev1.Secret{}
+		err := m.Live.Get(ctx, client.ObjectKey{Namespace: run.Namespace, Name: string(name)}, secret)
+		if apierrors.IsNotFound(err) {
+			return nil, &LostError{fmt.Sprintf("Secret %q, which the run sends from, is gone", name)}
 		}
-		bytes, there := secret.Data[ref.Key]
-		if secret.UID != ref.UID || secret.ResourceVersion != ref.ResourceVersion || !there {
-			return nil, &LostError{fmt.Sprintf("Secret %q, which the run sends from, has changed since the run was made", ref.Name)}
+		if err != nil {
+			return nil, err
 		}
-		data = append(data, bytes)
+		for _, at := range keysOf[name] {
+			bytes, there := secret.Data[refs[at].Key]
+			if secret.UID != refs[at].UID || secret.ResourceVersion != refs[at].ResourceVersion || !there {
+				return nil, &LostError{fmt.Sprintf("Secret %q, which the run sends from, has changed since the run was made", name)}
+			}
+			data[at] = bytes
+		}
 	}
 	return plan.EncodeData(data)
 }

@@ -136,6 +136,36 @@ func TestOneLargeOutlineIsInMemoryAtATime(t *testing.T) {
 	all.Wait()
 }
 
+// secretStore has one Secret by each name, and counts how often they are read.
+type secretStore struct {
+	client.Reader
+	data  map[string]map[string][]byte
+	reads int
+}
+
+func (s *secretStore) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	s.reads++
+	into.(*corev1.Secret).Data = s.data[key.Name]
+	return nil
+}
+
+func TestKeysOfSecretsComeInThePlansOrderAndEachSecretIsReadOnce(t *testing.T) {
+	s := &secretStore{data: map[string]map[string][]byte{"b": {"x": []byte("bx"), "y": []byte("by")}, "a": {"x": []byte("ax")}}}
+	run := &spatev1.TrafficRun{}
+	run.Spec.Snapshot.Secrets = []spatev1.SecretSnapshot{{Name: "b", Key: "y"}, {Name: "a", Key: "x"}, {Name: "b", Key: "x"}}
+	memory := &Memory{Live: s}
+	encoded, err := memory.Secrets(t.Context(), run)
+	got := &enginev1.Plan{}
+	if err != nil || proto.Unmarshal(encoded, got) != nil || string(bytes.Join(got.Data, []byte(" "))) != "by ax bx" || s.reads != 2 {
+		t.Errorf("%q in %d reads, %v", got.Data, s.reads, err)
+	}
+	run.Spec.Snapshot.Secrets[2].ResourceVersion = "7"
+	var lost *LostError
+	if _, err := memory.Secrets(t.Context(), run); !errors.As(err, &lost) || !strings.Contains(err.Error(), `Secret "b"`) {
+		t.Errorf("a Secret that has changed: %v", err)
+	}
+}
+
 func TestPlansOfEarlierOperatorsAreReadAsTheyAre(t *testing.T) {
 	plan := []byte("not packed")
 	sum := sha256.Sum256(plan)
