@@ -57,7 +57,9 @@ const (
 )
 
 func newManager(config *rest.Config, o *options) (ctrl.Manager, error) {
-	config.QPS, config.Burst = 50, 100
+	// The rate of requests for each kind of objects; API priority and fairness protects the server from all together. The controller of
+	// runs works out from it how often their counters are written.
+	config.QPS, config.Burst = 200, 400
 	// Only what the operator made is kept in memory, never all pods and Secrets of the cluster.
 	own := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{podspec.LabelManagedBy: podspec.ManagedBy}), Transform: cache.TransformStripManagedFields()}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{

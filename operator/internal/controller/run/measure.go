@@ -15,6 +15,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	spatev1 "spate.dev/operator/api/v1alpha1"
 	"spate.dev/operator/internal/controller/snapshot"
@@ -29,16 +31,18 @@ type sample struct {
 	flows  uint64 // flows of templates that were established, in the same time
 	// written is when the status had the counters last.
 	written time.Time
+	run     types.NamespacedName
 }
 
-// measure fills in the result so far, without its streams, templates and groups, and the progress: once a tick at most, however often
-// the run is looked at.
+// measure fills in the result so far, without its streams, templates and groups, and the progress: as often as its pace
+// allows, however often the run is looked at.
 func (s *scope) measure(stats []*enginev1.WatchStatsResponse, facts *snapshot.Facts) {
 	s.withoutLink(stats, facts)
 	s.r.mu.Lock()
 	last, known := s.r.samples[s.run.UID]
+	followed := len(s.r.samples)
 	s.r.mu.Unlock()
-	if known && time.Since(last.written) < tick {
+	if known && time.Since(last.written) < pace(followed, s.r.requests) {
 		return
 	}
 	result := resultOf(stats, facts, s.run)
@@ -48,7 +52,7 @@ func (s *scope) measure(stats []*enginev1.WatchStatsResponse, facts *snapshot.Fa
 	s.run.Status.Result = &result
 	at := now()
 	progress := &spatev1.RunProgress{UpdatedAt: &at, TimeLeft: s.timeLeft(), LossRatio: result.LossRatio}
-	current.written = time.Now()
+	current.written, current.run = time.Now(), client.ObjectKeyFromObject(s.run)
 	if span := current.at.Sub(last.at); known && span > 0 {
 		progress.TxRate, progress.RxRate = rate(current.tx-last.tx, span, "pps"), rate(current.rx-last.rx, span, "pps")
 		if result.Flows != nil {

@@ -49,10 +49,12 @@ type fakeEngine struct {
 	// prepared is the encoded plan that it was given.
 	prepared []byte
 	stopped  string // why
+	holds    []*enginev1.RunInfo
+	read     int // how often its counters were
 }
 
 func (e *fakeEngine) GetInfo(context.Context, *enginev1.GetInfoRequest) (*enginev1.GetInfoResponse, error) {
-	return &enginev1.GetInfoResponse{Version: "0.9.1", NowNs: time.Now().UnixNano()}, nil
+	return &enginev1.GetInfoResponse{Version: "0.9.1", NowNs: time.Now().UnixNano(), Runs: e.holds}, nil
 }
 
 func (e *fakeEngine) SetLimits(_ context.Context, request *enginev1.SetLimitsRequest) (*enginev1.SetLimitsResponse, error) {
@@ -85,6 +87,7 @@ func (e *fakeEngine) Prepare(stream grpc.ClientStreamingServer[enginev1.PrepareR
 func (e *fakeEngine) WatchStats(_ *enginev1.WatchStatsRequest, stream grpc.ServerStreamingServer[enginev1.WatchStatsResponse]) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.read++
 	run := &enginev1.RunInfo{State: enginev1.RunState_RUN_STATE_RUNNING}
 	if e.stopped != "" {
 		run.State, run.EndReason = enginev1.RunState_RUN_STATE_STOPPED, e.stopped

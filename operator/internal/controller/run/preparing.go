@@ -29,6 +29,8 @@ const (
 	// heard of it by then.
 	startMargin   = 500 * time.Millisecond
 	marginPerLook = 4
+	// leastLeft is the time before the start in which engines can still be told of it.
+	leastLeft = startMargin / 10
 	// clockTolerance is how far an engine's clock may be from the operator's. More, and the start would have passed
 	// there, or be far off. Between engines it shifts what they send against each other, and spoils no count.
 	clockTolerance = 200 * time.Millisecond
@@ -76,7 +78,7 @@ func (s *scope) preparing(ctx context.Context) (time.Duration, error) {
 	instant, anyStarted := s.instant(holds)
 	if instant.IsZero() {
 		if s.run.Status.StartedAt != nil && s.run.Status.StartTime != nil && time.Since(s.run.Status.StartTime.Time) > prepareLimit {
-			return s.refused(ctx, []error{fmt.Errorf("the engines answer too slowly (within %s) to be started at one instant", time.Since(began).Round(time.Millisecond))})
+			return s.refused(ctx, []error{missed(s.run.Status.StartedAt.Time, began, time.Now())})
 		}
 		s.run.Status.PortBaseline = s.baseline(holds)
 		at := metav1.NewMicroTime(time.Now().Add(startMargin + marginPerLook*time.Since(began)))
@@ -304,10 +306,19 @@ func (s *scope) instant(holds []held) (at time.Time, anyStarted bool) {
 			return time.Unix(0, h.info.StartedAtNs), true
 		}
 	}
-	if s.run.Status.StartedAt != nil && time.Until(s.run.Status.StartedAt.Time) > startMargin/10 {
+	if s.run.Status.StartedAt != nil && time.Until(s.run.Status.StartedAt.Time) > leastLeft {
 		return s.run.Status.StartedAt.Time, false
 	}
 	return time.Time{}, false
+}
+
+// missed tells why an instant passed before the engines could be told of it, by when they were asked and had answered.
+func missed(instant, asked, answered time.Time) error {
+	if late := asked.Sub(instant.Add(-leastLeft)); late > 0 {
+		return fmt.Errorf("the operator came %s too late to start the engines at the instant that it had settled: it has too much to do, or the API server answers it too slowly",
+			late.Round(time.Millisecond))
+	}
+	return fmt.Errorf("the engines answer too slowly (within %s) to be started at one instant", answered.Sub(asked).Round(time.Millisecond))
 }
 
 // notStarted handles a start that not all engines have made.

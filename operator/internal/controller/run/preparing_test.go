@@ -142,3 +142,30 @@ func TestSecretsAreReadOnceForAllEnginesInTheTurnOfALargePlan(t *testing.T) {
 		}
 	}
 }
+
+func TestWhoWasLateForAStartIsNamed(t *testing.T) {
+	instant := time.Now()
+	before := func(d time.Duration) time.Time { return instant.Add(-d) }
+	for want, c := range map[string]struct{ asked, answered time.Time }{
+		"the engines answer too slowly (within 700ms) to be started at one instant": {before(600 * time.Millisecond), before(-100 * time.Millisecond)},
+		"the operator came 2s too late to start the engines at the instant that it had settled: it has too much to do, or the API server answers it too slowly": {
+			before(leastLeft - 2*time.Second), before(leastLeft - 2100*time.Millisecond),
+		},
+	} {
+		if got := missed(instant, c.asked, c.answered).Error(); got != want {
+			t.Errorf("%s\nwant %s", got, want)
+		}
+	}
+}
+
+func TestAStartThatTheOperatorMissedIsNotLaidToEngines(t *testing.T) {
+	s := underWayOn(t, "", &fakeEngine{holds: []*enginev1.RunInfo{{RunId: "p-1"}}})
+	long, instant := metav1.NewTime(time.Now().Add(-2*prepareLimit)), metav1.NewMicroTime(time.Now().Add(-time.Second))
+	s.run.Status.Phase, s.run.Status.StartTime, s.run.Status.StartedAt = spatev1.RunPreparing, &long, &instant
+	if _, err := s.preparing(t.Context()); err != nil || s.run.Status.Verdict == nil {
+		t.Fatalf("%v, %+v", err, s.run.Status)
+	}
+	if reason := s.run.Status.Verdict.Reasons[0]; reason.Reason != spatev1.ReasonPrepareFailed || !strings.Contains(reason.Message, "the operator came ") {
+		t.Errorf("%+v", reason)
+	}
+}

@@ -8,10 +8,12 @@ package run
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -33,7 +35,7 @@ import (
 // Finalizer lets a run stop its traffic before it goes.
 const Finalizer = "spate.dev/stop-traffic"
 
-// tick is how often a run under way is looked at, and the least time between two writes of its counters.
+// tick is how often a run under way is looked at, however seldom its counters are written.
 const tick = time.Second
 
 // Reconciler executes runs.
@@ -46,8 +48,11 @@ type Reconciler struct {
 	// Large lets one large plan into memory at a time, those of profiles that are resolved among them.
 	Large *turn.Lane
 
+	// requests a second that the client may make for runs.
+	requests float32
+
 	mu      sync.Mutex
-	samples map[types.UID]sample
+	samples map[types.UID]sample // of those under way
 	asked   map[types.UID]asked
 	judged  map[types.UID]judged
 	limited map[types.UID]limited
@@ -60,6 +65,7 @@ type Reconciler struct {
 // SetupWithManager registers the reconciler and what wakes it.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	r.samples, r.asked, r.judged, r.limited = map[types.UID]sample{}, map[types.UID]asked{}, map[types.UID]judged{}, map[types.UID]limited{}
+	r.requests = mgr.GetConfig().QPS
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&spatev1.TrafficRun{}, builder.WithPredicates(Asked())).
 		Watches(&spatev1.TrafficProfile{}, handler.EnqueueRequestsFromMapFunc(r.ofProfile), builder.WithPredicates(Asked())).
@@ -99,6 +105,9 @@ func (r *Reconciler) ofPod(ctx context.Context, object client.Object) []reconcil
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	s := &scope{r: r, run: &spatev1.TrafficRun{}}
 	if err := r.Client.Get(ctx, request.NamespacedName, s.run); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.forgetSample(request.NamespacedName)
+		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	deleted := s.run.DeletionTimestamp != nil
@@ -143,6 +152,13 @@ func (s *scope) step(ctx context.Context) (time.Duration, error) {
 		return s.underWay(ctx)
 	}
 	return 0, nil
+}
+
+// forgetSample of a run that went past its finalizer: it would count as one under way for ever.
+func (r *Reconciler) forgetSample(run types.NamespacedName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.DeleteFunc(r.samples, func(_ types.UID, s sample) bool { return s.run == run })
 }
 
 func (r *Reconciler) forget(uid types.UID) {

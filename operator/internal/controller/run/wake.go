@@ -17,7 +17,7 @@ import (
 )
 
 // Asked passes what people change: a spec, or a deletion. What a controller writes into a status itself wakes nobody: a run that is
-// under way writes its counters once a second.
+// under way writes its counters up to once a second.
 func Asked() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return asks(e.ObjectOld, e.ObjectNew) }}
 }
