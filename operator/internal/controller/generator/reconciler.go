@@ -26,10 +26,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	spatev1 "spate.dev/operator/api/v1alpha1"
 	"spate.dev/operator/internal/controller/kstatus"
 	"spate.dev/operator/internal/controller/run"
+	"spate.dev/operator/internal/controller/turn"
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/pki"
 	"spate.dev/operator/internal/plan"
@@ -64,6 +66,9 @@ type Reconciler struct {
 	// PodMonitors are made if the cluster knows them.
 	PodMonitors bool
 
+	// Of the workers: for generators whose engines answer, and for those whose engines do not.
+	answering, silent turn.Share
+
 	mu       sync.Mutex
 	monitors map[types.UID]int64
 	// unscraped are runs that have ended and whose TrafficRun is gone, by generator: since when.
@@ -90,8 +95,9 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Owns(&corev1.Secret{}).
 		Owns(&networkingv1.NetworkPolicy{}).
 		Watches(&spatev1.TrafficRun{}, handler.EnqueueRequestsFromMapFunc(ofRun), builder.WithPredicates(run.Steps())).
+		WatchesRawSource(source.Func(r.share)).
 		WithOptions(controller.Options{
-			MaxConcurrentReconciles: 4,
+			MaxConcurrentReconciles: workers,
 			// However often it fails, its engines are looked at as often as those of a ready one.
 			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](5*time.Millisecond, watchful),
 		}).
@@ -109,6 +115,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err := r.Client.Get(ctx, request.NamespacedName, g); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
+	leave, ok := r.place(g).Take(request)
+	if !ok {
+		return ctrl.Result{RequeueAfter: soon}, nil // it is called before
+	}
+	defer leave()
 	pods, err := r.pods(ctx, g)
 	if err != nil {
 		return ctrl.Result{}, err

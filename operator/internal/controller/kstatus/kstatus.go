@@ -69,6 +69,12 @@ func Idle(conditions *[]metav1.Condition, generation int64, reason, message stri
 	meta.RemoveStatusCondition(conditions, spatev1.ConditionStalled)
 }
 
+// Silent tells whether an object's engine did not answer when it was asked last.
+func Silent(conditions []metav1.Condition) bool {
+	ready := meta.FindStatusCondition(conditions, spatev1.ConditionReady)
+	return ready != nil && ready.Reason == spatev1.ReasonEngineUnreachable
+}
+
 // Patch writes the status of an object if it differs from what it was. A status worked out from an outdated copy is
 // refused as a conflict.
 func Patch(ctx context.Context, c client.Client, object, before client.Object) error {

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	spatev1 "spate.dev/operator/api/v1alpha1"
 	"spate.dev/operator/internal/controller/kstatus"
@@ -50,6 +51,8 @@ type Reconciler struct {
 
 	// requests a second that the client may make for runs.
 	requests float32
+	// Of the workers: for runs whose engines answer, for those whose engines do not, and for those that start in a moment.
+	answering, silent, armed turn.Share
 
 	mu      sync.Mutex
 	samples map[types.UID]sample // of those under way
@@ -71,7 +74,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&spatev1.TrafficProfile{}, handler.EnqueueRequestsFromMapFunc(r.ofProfile), builder.WithPredicates(Asked())).
 		Watches(&spatev1.TrafficGenerator{}, handler.EnqueueRequestsFromMapFunc(r.ofGenerator), builder.WithPredicates(Asked())).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.ofPod)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 8}).
+		WatchesRawSource(source.Func(r.share)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)
 }
 
@@ -115,6 +119,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		r.forget(s.run.UID)
 		return ctrl.Result{}, nil
 	}
+	leave, ok := s.place().Take(request)
+	if !ok {
+		return ctrl.Result{RequeueAfter: tick}, nil // it is called before
+	}
+	defer leave()
 	if err := s.gather(ctx); err != nil {
 		return ctrl.Result{}, err
 	}

@@ -120,7 +120,7 @@ type Places struct {
 func (p *Places) Take(namespace string) (leave func(), ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.busy[namespace] >= max(p.Each, 1) || p.Most > 0 && p.all >= p.Most {
+	if !p.free(namespace) {
 		return nil, false
 	}
 	if p.busy == nil {
@@ -136,4 +136,15 @@ func (p *Places) Take(namespace string) (leave func(), ok bool) {
 			delete(p.busy, namespace)
 		}
 	}), true
+}
+
+// has tells whether there is a place for a namespace.
+func (p *Places) has(namespace string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.free(namespace)
+}
+
+func (p *Places) free(namespace string) bool {
+	return p.busy[namespace] < max(p.Each, 1) && (p.Most == 0 || p.all < p.Most)
 }

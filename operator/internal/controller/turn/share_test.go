@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package turn
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+func of(namespace, name string) reconcile.Request {
+	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}
+}
+
+func TestWhoFindsNoPlaceIsCalledInTheOrderOfAsking(t *testing.T) {
+	var calls []reconcile.Request
+	s := &Share{Call: func(r reconcile.Request) { calls = append(calls, r) }}
+	called := func(want ...reconcile.Request) {
+		t.Helper()
+		if !slices.Equal(calls, want) {
+			t.Errorf("called %v, want %v", calls, want)
+		}
+		calls = nil
+	}
+	take := func(r reconcile.Request, want bool) (leave func()) {
+		t.Helper()
+		leave, ok := s.Take(r)
+		if ok != want {
+			t.Errorf("%s: %t", r, ok)
+		}
+		return leave
+	}
+	s.Each = 1
+	leave := take(of("a", "1"), true)
+	take(of("a", "2"), false)
+	take(of("a", "3"), false)
+	take(of("a", "2"), false) // it keeps its place in the line
+	other := take(of("b", "1"), true)
+	other()
+	called() // the place of another namespace is none for those that wait
+	leave()
+	called(of("a", "2"))
+	leave = take(of("a", "3"), true) // came by itself, and waits no longer
+	take(of("a", "2"), false)
+	leave()
+	called(of("a", "2"))
+	take(of("a", "2"), true)()
+	called()
+}
+
+func TestAPlaceOfAllIsGivenToAnotherNamespace(t *testing.T) {
+	var calls []reconcile.Request
+	s := &Share{Call: func(r reconcile.Request) { calls = append(calls, r) }}
+	s.Each, s.Most = 2, 2
+	leave, _ := s.Take(of("a", "1"))
+	s.Take(of("a", "2"))
+	if _, ok := s.Take(of("b", "1")); ok {
+		t.Error("more than all may have")
+	}
+	leave()
+	if !slices.Equal(calls, []reconcile.Request{of("b", "1")}) {
+		t.Errorf("called %v", calls)
+	}
+}
+
+// As workers do: all that were refused come when they are called, and all are dealt with.
+func TestNobodyIsForgotten(t *testing.T) {
+	const many = 1000
+	queue := make(chan reconcile.Request, many)
+	s := &Share{Call: func(r reconcile.Request) { queue <- r }}
+	s.Each, s.Most = 2, 5
+	for i := range many {
+		queue <- of(fmt.Sprint("n-", i%7), fmt.Sprint(i))
+	}
+	done := make(chan reconcile.Request)
+	for range 16 {
+		go func() {
+			for r := range queue {
+				if leave, ok := s.Take(r); ok {
+					leave()
+					done <- r
+				}
+			}
+		}()
+	}
+	seen := map[reconcile.Request]bool{}
+	for range many {
+		r := <-done
+		if seen[r] {
+			t.Fatalf("%s is dealt with twice", r)
+		}
+		seen[r] = true
+	}
+	close(queue)
+}
