@@ -9,12 +9,12 @@ pub enum Bound {
     AtMost(f64),
 }
 
-/// A promise and what was measured.
+/// A promise and what was measured; none if there is no such figure.
 #[derive(Clone, Debug)]
 pub struct Floor {
     pub name: &'static str,
     pub bound: Bound,
-    pub measured: f64,
+    pub measured: Option<f64>,
     /// It is known to be missed, which then only warns.
     pub known: Option<Known>,
 }
@@ -38,16 +38,20 @@ pub enum Floors {
 }
 
 impl Floor {
-    pub fn new(name: &'static str, bound: Bound, measured: f64) -> Self {
+    pub fn new(name: &'static str, bound: Bound, measured: Option<f64>) -> Self {
         Self { name, bound, measured, known: None }
     }
 
     fn is_kept(&self) -> bool {
-        self.bound.holds(self.measured)
+        self.keeps(self.bound)
+    }
+
+    fn keeps(&self, bound: Bound) -> bool {
+        self.measured.is_some_and(|measured| bound.holds(measured))
     }
 
     fn fails(&self) -> bool {
-        !self.is_kept() && !self.known.is_some_and(|known| known.bound.holds(self.measured))
+        !self.is_kept() && !self.known.is_some_and(|known| self.keeps(known.bound))
     }
 }
 
@@ -76,7 +80,8 @@ impl fmt::Display for Floor {
             (_, true) => "MISSED",
             _ => "missed, as is known",
         };
-        write!(out, "{}: {:.2}, {} promised: {verdict}", self.name, self.measured, self.bound)?;
+        let measured = self.measured.map_or("not measured".into(), |measured| format!("{measured:.2}"));
+        write!(out, "{}: {measured}, {} promised: {verdict}", self.name, self.bound)?;
         match self.known {
             Some(known) if !self.is_kept() => write!(out, " ({}; {} is kept instead)", known.why, known.bound),
             _ => Ok(()),
@@ -85,15 +90,16 @@ impl fmt::Display for Floor {
 }
 
 impl Floors {
-    /// Prints every floor.
+    /// Prints every floor. One without a figure is missed, unless cases were chosen: it may be of another.
     ///
     /// # Errors
     /// Names those that are missed, unless that only warns or is known.
-    pub fn judge(self, floors: &[Floor]) -> anyhow::Result<()> {
-        for floor in floors {
+    pub fn judge(self, floors: &[Floor], chosen: bool) -> anyhow::Result<()> {
+        let judged: Vec<_> = floors.iter().filter(|floor| floor.measured.is_some() || !chosen).collect();
+        for floor in &judged {
             println!("floor {floor}");
         }
-        let missed: Vec<_> = floors.iter().filter(|floor| floor.fails()).collect();
+        let missed: Vec<_> = judged.into_iter().filter(|floor| floor.fails()).collect();
         let names = missed.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
         match self {
             _ if missed.is_empty() => Ok(()),
@@ -112,31 +118,42 @@ impl Floors {
 mod tests {
     use super::*;
 
-    fn floors(ratio: f64, instructions: f64) -> [Floor; 2] {
+    fn floors(ratio: impl Into<Option<f64>>, instructions: impl Into<Option<f64>>) -> [Floor; 2] {
         [
-            Floor::new("a ratio", Bound::AtLeast(1.5), ratio),
+            Floor::new("a ratio", Bound::AtLeast(1.5), ratio.into()),
             Floor {
                 known: Some(Known { why: "see there", bound: Bound::AtMost(12_000.0) }),
-                ..Floor::new("instructions", Bound::AtMost(5000.0), instructions)
+                ..Floor::new("instructions", Bound::AtMost(5000.0), instructions.into())
             },
         ]
     }
 
     #[test]
     fn a_missed_floor_fails_by_name_and_a_known_one_does_not() {
-        assert!(Floors::Fail.judge(&floors(1.5, 4000.0)).is_ok());
-        assert!(Floors::Fail.judge(&floors(1.6, 11_231.0)).is_ok());
-        let missed = Floors::Fail.judge(&floors(1.49, 11_231.0)).unwrap_err().to_string();
+        assert!(Floors::Fail.judge(&floors(1.5, 4000.0), false).is_ok());
+        assert!(Floors::Fail.judge(&floors(1.6, 11_231.0), false).is_ok());
+        let missed = Floors::Fail.judge(&floors(1.49, 11_231.0), false).unwrap_err().to_string();
         assert!(missed.contains("a ratio: 1.49, at least 1.50 promised: MISSED"), "{missed}");
         assert!(!missed.contains("instructions"), "{missed}");
-        assert!(Floors::Fail.judge(&floors(f64::NAN, 1.0)).is_err());
-        let missed = Floors::Fail.judge(&floors(1.5, 12_001.0)).unwrap_err().to_string();
+        assert!(Floors::Fail.judge(&floors(f64::NAN, 1.0), false).is_err());
+        let missed = Floors::Fail.judge(&floors(1.5, 12_001.0), false).unwrap_err().to_string();
         assert!(missed.contains("instructions: 12001.00, at most 5000.00 promised: MISSED"), "{missed}");
     }
 
     #[test]
+    fn a_floor_without_a_figure_is_missed_unless_cases_were_chosen() {
+        let missed = Floors::Fail.judge(&floors(None, 4000.0), false).unwrap_err().to_string();
+        assert!(missed.contains("a ratio: not measured, at least 1.50 promised: MISSED"), "{missed}");
+        let missed = Floors::Fail.judge(&floors(1.5, None), false).unwrap_err().to_string();
+        assert!(missed.contains("instructions: not measured, at most 5000.00 promised: MISSED"), "{missed}");
+        assert!(Floors::Fail.judge(&floors(None, None), true).is_ok());
+        assert!(Floors::Fail.judge(&floors(1.4, None), true).is_err());
+    }
+
+    #[test]
     fn warn_only_warns() {
-        assert!(Floors::Warn.judge(&floors(0.1, 11_231.0)).is_ok());
+        assert!(Floors::Warn.judge(&floors(0.1, 11_231.0), false).is_ok());
+        assert!(Floors::Warn.judge(&floors(None, None), false).is_ok());
     }
 
     #[test]
