@@ -161,11 +161,11 @@ impl RecordFile {
         (&self.partial, self.whole.1)
     }
 
-    /// Completes the file and gives it its name.
+    /// Completes the file and gives it its name, if that is still wanted by then.
     ///
     /// # Errors
     /// If it cannot be written: it stays unfinished.
-    pub fn finish(&mut self) -> Result<(), Error> {
+    pub fn finish(&mut self, wanted: impl FnOnce() -> bool) -> Result<(), Error> {
         self.flush()?;
         let Some(mut writer) = self.writer.take() else { return Ok(()) };
         for (key, value) in [
@@ -180,12 +180,21 @@ impl RecordFile {
         let named = finished.and_then(|_| {
             let io = |source| Error::Io { path: self.path.clone(), source };
             writer.inner().sync_all().map_err(io)?;
-            fs::rename(&self.partial, &self.path).map_err(io)
+            let wanted = wanted();
+            if wanted {
+                fs::rename(&self.partial, &self.path).map_err(io)?;
+            }
+            Ok(wanted)
         });
-        if named.is_err() {
+        if !matches!(named, Ok(true)) {
             self.writer = Some(writer);
         }
-        named
+        named.map(|_| ())
+    }
+
+    /// Leaves the file as it is. Its name is not used any more: another file may have it by now.
+    pub fn leave(mut self) {
+        self.writer = None;
     }
 
     /// Writes what has been added as a row group: from then on it can be read, whatever happens.

@@ -51,7 +51,7 @@ fn write(path: &Path, records: u64, most: u64) -> u64 {
     }
     assert!(!path.exists(), "it is not whole yet");
     let left_out = file.left_out();
-    file.finish().unwrap();
+    file.finish(|| true).unwrap();
     left_out
 }
 
@@ -214,7 +214,7 @@ fn a_file_that_was_cut_anywhere_is_read_up_to_its_last_whole_group() {
         }
     }
     assert_eq!(read(&partial(&path)), ((0..GROUPS * ROWS).collect(), Some(0)), "while it is written");
-    file.finish().unwrap();
+    file.finish(|| true).unwrap();
     drop(file);
     let whole = std::fs::metadata(&path).unwrap().len();
     assert_eq!(read(&path), ((0..GROUPS * ROWS).collect(), None));
@@ -267,7 +267,7 @@ fn a_file_on_a_disk_that_is_full_is_read_up_to_its_last_whole_group() {
     assert!(error.contains("records.parquet.partial: ") && error.contains("No space left on device"), "{error}");
     let (readable, records) = (file.readable().0.to_owned(), file.readable().1);
     assert_eq!((&readable, records), (&partial(&path), number - ROWS));
-    assert!(file.finish().is_err(), "there is no room for its end");
+    assert!(file.finish(|| true).is_err(), "there is no room for its end");
     drop(file);
     assert_eq!(read(&readable), ((0..number - ROWS).collect(), Some(0)), "what is of no whole group was given back");
     assert!(records >= ROWS && !path.exists());

@@ -3,7 +3,7 @@
 //! who asks for them.
 use std::{
     io,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
@@ -45,6 +45,7 @@ pub(super) struct Prepared {
     rings: Vec<Consumer<Record>>,
     file: Option<RecordFile>,
     path: Option<PathBuf>,
+    within_ns: u64,
     templates: Arc<[String]>,
 }
 
@@ -58,8 +59,14 @@ impl Prepared {
             problem: error.to_string(),
             exhausted: false,
         };
-        let (rings, path) = (Vec::new(), spec.path.clone());
-        Ok(Self { one_in: spec.one_in, rings, file: file.map_err(refused)?, path, templates: templates.into() })
+        Ok(Self {
+            one_in: spec.one_in,
+            rings: Vec::new(),
+            file: file.map_err(refused)?,
+            path: spec.path.clone(),
+            within_ns: spec.within_ns,
+            templates: templates.into(),
+        })
     }
 
     /// For the next worker.
@@ -73,12 +80,12 @@ impl Prepared {
     pub(super) fn start(self, shares: Vec<Arc<RunShare>>, clock: Clock) -> Result<Records, PrepareError> {
         let shared = Arc::new(Shared {
             path: self.path,
+            partial: self.file.as_ref().map(|file| file.readable().0.to_owned()),
+            within_ns: self.within_ns,
             templates: self.templates,
-            written: AtomicU64::new(0),
-            left_out: AtomicU64::new(0),
+            outcome: Mutex::default(),
             told: AtomicU64::new(0),
             untold: AtomicU64::new(0),
-            problem: Mutex::default(),
             watchers: Mutex::default(),
             given_up: Flag::default(),
             done: Flag::default(),
@@ -98,18 +105,56 @@ impl Prepared {
 
 struct Shared {
     path: Option<PathBuf>,
+    /// The file until it is finished.
+    partial: Option<PathBuf>,
+    within_ns: u64,
     /// Names, by index.
     templates: Arc<[String]>,
-    written: AtomicU64,
-    left_out: AtomicU64,
+    outcome: Mutex<Outcome>,
     told: AtomicU64,
     untold: AtomicU64,
-    problem: Mutex<Option<String>>,
     watchers: Mutex<Vec<Watcher>>,
     /// Workers that have not closed the run are not waited for any more.
     given_up: Flag,
-    /// The file is finished, or there is none.
+    /// The file is finished or given up, or there is none: nothing changes any more.
     done: Flag,
+}
+
+/// What has become of the file.
+#[derive(Default)]
+struct Outcome {
+    written: u64,
+    left_out: u64,
+    /// Of those written, records that can be read although the file is not finished.
+    readable: u64,
+    problem: Option<String>,
+}
+
+impl Outcome {
+    /// The file is not finished, and will not be. Some of it can be read nevertheless.
+    fn fail(&mut self, mut problem: String, readable: Option<(&Path, u64)>) {
+        self.written = 0;
+        if let Some((path, records)) = readable.filter(|(_, records)| *records > 0) {
+            self.written = records;
+            problem +=
+                &format!("; the first {records} records can be read: spate-engine records --file {}", path.display());
+        }
+        tracing::error!("connections are no longer recorded: {problem}");
+        self.problem = Some(problem);
+    }
+}
+
+impl Shared {
+    /// What may still change; none if nothing does.
+    fn changing(&self) -> Option<MutexGuard<'_, Outcome>> {
+        Some(lock(&self.outcome)).filter(|_| !self.done.is_up())
+    }
+
+    fn end(&self) {
+        let mut watchers = lock(&self.watchers);
+        self.done.raise();
+        watchers.clear();
+    }
 }
 
 /// A run's records as control sees them.
@@ -117,13 +162,14 @@ pub(super) struct Records(Arc<Shared>);
 
 impl Records {
     pub(super) fn state(&self) -> RecordsState {
+        let outcome = lock(&self.0.outcome);
         RecordsState {
             path: self.0.path.clone(),
-            written: self.0.written.load(Relaxed),
-            left_out: self.0.left_out.load(Relaxed),
+            written: outcome.written,
+            left_out: outcome.left_out,
             told: self.0.told.load(Relaxed),
             untold: self.0.untold.load(Relaxed),
-            problem: lock(&self.0.problem).clone(),
+            problem: outcome.problem.clone(),
         }
     }
 
@@ -135,6 +181,29 @@ impl Records {
     /// Whether all have been written that there will be.
     pub(super) fn done(&self) -> bool {
         self.0.done.is_up()
+    }
+
+    /// Gives the file up if it is not finished in time, the workers having ended at an instant. Returns the instant to ask again
+    /// at, none if there is nothing to wait for.
+    pub(super) fn await_file(&self, ended_at: u64, now: u64) -> Option<u64> {
+        let partial = self.0.partial.as_deref().filter(|_| !self.done())?;
+        let deadline = ended_at.saturating_add(self.0.within_ns);
+        if now < deadline {
+            return Some(deadline);
+        }
+        // The thread that writes may be in a call that never returns: it is left there.
+        let mut outcome = self.0.changing()?;
+        if outcome.problem.is_none() {
+            let within = self.0.within_ns / 1_000_000_000;
+            let problem = format!(
+                "{}: its volume did not take the data within {within} s after the run's end: it hangs or is too slow",
+                partial.display()
+            );
+            let readable = outcome.readable;
+            outcome.fail(problem, Some((partial, readable)));
+        }
+        self.0.end();
+        None
     }
 
     pub(super) fn watch(&self) -> Watch {
@@ -233,7 +302,13 @@ impl Writer {
             for index in 0..self.rings.len() {
                 any |= self.take(index);
             }
-            self.flush();
+            // Makes what has been written readable, from time to time.
+            if self.flushed.elapsed() >= FLUSH {
+                self.flush();
+            }
+            if self.shared.done.is_up() {
+                return self.let_go();
+            }
             if any {
                 continue;
             }
@@ -275,52 +350,60 @@ impl Writer {
     fn write(&mut self, batch: &[Record]) {
         let Some(file) = &mut self.file else { return };
         let written = batch.iter().try_for_each(|record| file.add(record));
-        if file.left_out() > 0 && self.shared.left_out.load(Relaxed) == 0 {
-            tracing::warn!(path = ?self.shared.path, records = file.written(), "the file of records is full");
-        }
-        self.shared.written.store(file.written(), Relaxed);
-        self.shared.left_out.store(file.left_out(), Relaxed);
+        self.report();
         if let Err(error) = written {
             self.fail(&error);
         }
     }
 
-    /// Makes what has been written readable, from time to time.
     fn flush(&mut self) {
-        if self.flushed.elapsed() < FLUSH {
-            return;
-        }
         self.flushed = Instant::now();
-        if let Some(Err(error)) = self.file.as_mut().map(RecordFile::flush) {
+        let flushed = self.file.as_mut().map(RecordFile::flush);
+        self.report();
+        if let Some(Err(error)) = flushed {
             self.fail(&error);
         }
     }
 
+    /// Tells control how far the file is.
+    fn report(&self) {
+        let (Some(file), Some(mut outcome)) = (&self.file, self.shared.changing()) else { return };
+        if file.left_out() > 0 && outcome.left_out == 0 {
+            tracing::warn!(path = ?self.shared.path, records = file.written(), "the file of records is full");
+        }
+        (outcome.written, outcome.left_out, outcome.readable) = (file.written(), file.left_out(), file.readable().1);
+    }
+
     /// Nothing more is written from now on. What was can be read, up to the last whole group.
     fn fail(&mut self, error: &Error) {
-        let (mut problem, mut written) = (error.to_string(), 0);
-        if let Some((path, records)) =
-            self.file.as_ref().map(RecordFile::readable).filter(|(path, records)| *records > 0 && path.exists())
-        {
-            written = records;
-            problem +=
-                &format!("; the first {records} records can be read: spate-engine records --file {}", path.display());
+        // Asked before anything is locked: the volume may not answer.
+        let readable = self.file.as_ref().map(RecordFile::readable).filter(|(path, _)| path.exists());
+        if let Some(mut outcome) = self.shared.changing() {
+            outcome.fail(error.to_string(), readable);
         }
-        tracing::error!("connections are no longer recorded: {problem}");
-        *lock(&self.shared.problem) = Some(problem);
-        self.shared.written.store(written, Relaxed);
-        self.file = None;
+        self.let_go();
+    }
+
+    /// Leaves the file, as it is if control has given it up: its name may be that of another run's by now.
+    fn let_go(&mut self) {
+        match self.file.take() {
+            Some(file) if self.shared.done.is_up() => file.leave(),
+            file => drop(file),
+        }
     }
 
     fn finish(mut self, closed: bool) {
         // A run that was removed before anything happened leaves nothing.
         self.file = self.file.take().filter(|file| closed || file.written() > 0);
-        if let Some(Err(error)) = self.file.as_mut().map(RecordFile::finish) {
+        self.flush();
+        let wanted = || !self.shared.done.is_up();
+        if let Some(Err(error)) = self.file.as_mut().map(|file| file.finish(wanted)) {
             self.fail(&error);
         }
-        let mut watchers = lock(&self.shared.watchers);
-        self.shared.done.raise();
-        watchers.clear();
+        if let Some(_outcome) = self.shared.changing() {
+            self.shared.end();
+        }
+        self.let_go();
     }
 }
 

@@ -78,6 +78,8 @@ pub(super) struct Control {
     ended_at_mono_ns: Option<u64>,
     /// When every worker was found to have sent all.
     sent_at_mono_ns: Option<u64>,
+    /// When every worker was found to have closed it, or was given up.
+    closed_at_mono_ns: Option<u64>,
     /// Since when no flow of a template is open.
     quiet_since_mono_ns: Option<u64>,
     /// Workers were told to read all that has arrived...
@@ -146,6 +148,7 @@ impl Run {
             stop_reason: None,
             ended_at_mono_ns: None,
             sent_at_mono_ns: None,
+            closed_at_mono_ns: None,
             quiet_since_mono_ns: None,
             emptying: false,
             closing: false,
@@ -413,8 +416,8 @@ impl Run {
         (!self.closed() && !self.templates.is_empty()).then_some(&self.templates)
     }
 
-    /// Moves the run on through its drain; called by the monitor. Returns the monotonic instant to call again at, none
-    /// if nothing more will come by itself.
+    /// Moves the run on through its drain, and to the end of its file of records; called by the monitor. Returns the monotonic
+    /// instant to call again at, none if nothing more will come by itself.
     pub(super) fn proceed(&self) -> Option<u64> {
         let mut control = self.control();
         let now = self.clock.mono_ns();
@@ -422,7 +425,8 @@ impl Run {
         if control.removed || self.closed() {
             self.tell_contradictions(&mut control);
             control.holding = None;
-            return None;
+            let closed_at = *control.closed_at_mono_ns.get_or_insert(now);
+            return self.records.as_ref().and_then(|records| records.await_file(closed_at, now));
         }
         let soon = Some(now + 1_000_000);
         let ended = control.stop_reason.is_some() || control.reached_end(now);
@@ -454,10 +458,11 @@ impl Run {
     fn close_at_deadline(&self, control: &mut Control, now: u64) {
         let Some(ended_at) = control.ended_at_mono_ns else { return };
         let drain_ns = self.drain_ns(control);
+        // Flows that are owed may begin in the first half of the drain; it counts from when the last packet was sent.
+        let latest = ended_at.saturating_add(SETTLE_WITHIN_NS).saturating_add(drain_ns / 2).saturating_add(drain_ns);
         let drained_at = match control.sent_at_mono_ns {
-            Some(_) => self.drained_at(control, now),
-            // Flows that are owed may begin in the first half of the drain; it counts from when the last packet was sent.
-            None => ended_at.saturating_add(SETTLE_WITHIN_NS).saturating_add(drain_ns / 2).saturating_add(drain_ns),
+            Some(_) => self.drained_at(control, now).min(latest),
+            None => latest,
         };
         let deadline = drained_at.saturating_add(EMPTY_WITHIN_NS);
         if now < deadline {

@@ -1,6 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Connection records of a run: the file has one for each end that has closed, and its sums are what the counters say.
-use std::{collections::BTreeMap, fs::File, path::Path, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    io::{self, PipeReader, Write},
+    os::fd::AsRawFd,
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
 
 use parquet::{
     file::reader::{FileReader, SerializedFileReader},
@@ -20,7 +28,7 @@ fn recorded(datapath: &Datapath, tag: u16, scenario: Scenario, records: RecordsS
 }
 
 fn to(path: &Path) -> RecordsSpec {
-    RecordsSpec { one_in: 1, path: Some(path.into()), most: 1_000_000 }
+    RecordsSpec { one_in: 1, path: Some(path.into()), most: 1_000_000, within_ns: 60_000 * MS }
 }
 
 /// One end of a connection, as the file tells it.
@@ -89,7 +97,7 @@ fn a_file_agrees_with_the_counters() {
         assert_eq!((state.written, state.left_out, state.problem), (1000, 0, None));
         assert_eq!((state.told, state.untold), (0, 0), "the file has them");
         assert!(rows.iter().filter(|row| row.client).all(|row| row.local.0.starts_with(of) && row.local.1 >= 1024));
-        std::fs::remove_file(&path).unwrap();
+        fs::remove_file(&path).unwrap();
     }
 }
 
@@ -105,14 +113,14 @@ fn a_file_that_exists_is_refused_and_a_run_that_did_nothing_leaves_none() {
     // The addresses are the first run's too, which is told before.
     assert_eq!(refused.field, "stateful.templates[0].client_port");
     run.remove();
-    while std::fs::read_dir(folder.path()).unwrap().count() > 0 {
-        std::thread::sleep(Duration::from_millis(5));
+    while fs::read_dir(folder.path()).unwrap().count() > 0 {
+        thread::sleep(Duration::from_millis(5));
     }
-    std::fs::write(&path, "mine").unwrap();
+    fs::write(&path, "mine").unwrap();
     let refused = datapath.prepare(spec(9)).err().unwrap();
     assert_eq!((refused.field.as_str(), refused.exhausted), ("stateful.records.path", false));
     assert!(refused.problem.ends_with("exists already: give another path, or move it away"), "{refused}");
-    assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
+    assert_eq!(fs::read_to_string(&path).unwrap(), "mine");
 }
 
 #[test]
@@ -124,7 +132,7 @@ fn a_folder_that_the_engine_may_not_write_is_reported_with_what_to_do() {
     // Of somebody else, and asked without the capability that pods have not either.
     std::os::unix::fs::chown(folder.path(), Some(65_534), Some(65_534)).unwrap();
     let spec = recorded(&datapath, 7, over_v4(Protocol::Tcp, 1000), to(&path));
-    let refused = std::thread::scope(|scope| {
+    let refused = thread::scope(|scope| {
         let asked = scope.spawn(|| {
             let mut ours = capabilities(None).unwrap();
             ours.effective.remove(CapabilitySet::DAC_OVERRIDE);
@@ -158,12 +166,71 @@ fn a_file_is_bounded_and_what_is_cut_is_in_it() {
     assert_eq!(state.left_out, closed - 300);
 }
 
+/// Makes a volume hang that holds a file which is open here: what is written to it goes to a pipe that is full, until the reader
+/// is dropped.
+fn hang(path: &Path) -> PipeReader {
+    let (reader, mut writer) = io::pipe().unwrap();
+    // So much a pipe takes (pipe(7)).
+    writer.write_all(&[0; 1 << 16]).unwrap();
+    let mut open = fs::read_dir("/proc/self/fd").unwrap().map(|fd| fd.unwrap().path());
+    let file = open.find(|fd| fs::read_link(fd).is_ok_and(|to| to == path)).unwrap();
+    let file = file.file_name().unwrap().to_str().unwrap().parse().unwrap();
+    // SAFETY: it stays open, only what it writes to is another.
+    assert_eq!(unsafe { libc::dup3(writer.as_raw_fd(), file, libc::O_CLOEXEC) }, file);
+    reader
+}
+
+/// Threads of this process that write records.
+fn writers() -> usize {
+    let tasks = fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().path().join("comm"));
+    tasks.filter(|comm| fs::read_to_string(comm).is_ok_and(|name| name == "records\n")).count()
+}
+
+#[test]
+fn a_volume_that_hangs_holds_no_run_open_and_what_it_does_later_is_no_harm() {
+    let _turn = turn();
+    let folder = tempfile::tempdir().unwrap();
+    let [path, partial] = ["records.parquet", "records.parquet.partial"].map(|name| folder.path().join(name));
+    let datapath = loopback(1, PollMode::Busy);
+    let spec = |tag| {
+        let records = RecordsSpec { within_ns: 1000 * MS, ..to(&path) };
+        recorded(&datapath, tag, over_v4(Protocol::Tcp, 1000), records)
+    };
+    let run = datapath.prepare(spec(7)).unwrap();
+    let volume = hang(&partial);
+    let watch = run.watch_records().unwrap();
+    run.start(datapath.clock().now_wall_ns() + 20 * MS).unwrap();
+    wait_for(&run, RunState::Complete, 10);
+    let (all, missed) = watched(&run, watch);
+    assert_eq!((all.len(), missed), (1000, 0), "who watches needs no volume");
+    let closed: u64 = run.template_counters().iter().map(|side| side.get(Count::Closed)).sum();
+    assert_eq!((closed, run.drain_timed_out(), run.contradictions()), (1000, None, vec![]));
+    let given_up = run.records().unwrap();
+    let problem = "its volume did not take the data within 1 s after the run's end: it hangs or is too slow";
+    assert_eq!(given_up.problem, Some(format!("{}: {problem}", partial.display())));
+    assert_eq!((given_up.written, writers()), (0, 1));
+
+    // The file's name may be another run's by the time at which the volume answers.
+    run.remove();
+    fs::remove_file(&partial).unwrap();
+    let next = start(&datapath, spec(8));
+    drop(volume);
+    wait_for(&next, RunState::Complete, 10);
+    assert_eq!((rows(&path).len(), next.records().unwrap().problem), (1000, None));
+    let since = Instant::now();
+    while writers() > 0 {
+        assert!(since.elapsed() < Duration::from_secs(10), "a thread still writes");
+        thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(run.records().unwrap(), given_up);
+}
+
 fn watched(run: &Run, mut watch: Watch) -> (Vec<Record>, u64) {
     let mut all = Vec::new();
     while !watch.is_over() {
         match watch.take() {
             Some(batch) => all.extend(batch),
-            None => std::thread::sleep(Duration::from_millis(1)),
+            None => thread::sleep(Duration::from_millis(1)),
         }
     }
     assert_eq!(run.state(), RunState::Complete, "the end is told with the run's");
@@ -174,7 +241,7 @@ fn watched(run: &Run, mut watch: Watch) -> (Vec<Record>, u64) {
 fn records_are_delivered_as_they_come_also_without_a_file() {
     let _turn = turn();
     let datapath = loopback(1, PollMode::Busy);
-    let only = RecordsSpec { one_in: 4, path: None, most: 0 };
+    let only = RecordsSpec { one_in: 4, path: None, most: 0, within_ns: 0 };
     let run = start(&datapath, recorded(&datapath, 7, over_v4(Protocol::Tcp, 1000), only));
     let watch = run.watch_records().unwrap();
     assert_eq!(watch.templates(), ["web"]);
@@ -196,7 +263,7 @@ fn records_are_delivered_as_they_come_also_without_a_file() {
 fn few_records_wait_for_a_watcher_however_long_they_take_to_come() {
     let _turn = turn();
     let datapath = loopback(1, PollMode::Busy);
-    let every = RecordsSpec { one_in: 1, path: None, most: 0 };
+    let every = RecordsSpec { one_in: 1, path: None, most: 0, within_ns: 0 };
     let run = start(&datapath, recorded(&datapath, 7, over_v4(Protocol::Tcp, 1000), every));
     let watch = run.watch_records().unwrap();
     wait_for(&run, RunState::Complete, 10);
