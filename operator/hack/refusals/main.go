@@ -54,8 +54,13 @@ var sources = []struct {
 	{"By the API server", []string{"operator/api/v1alpha1"}, apiFiles},
 	{"By the operator, before a run", []string{"operator/internal/plan", "operator/internal/packet", "operator/internal/verdict"}, goFiles},
 	{"By the engine, of a plan", []string{"engine/engine/src/plan"}, rustFiles},
+	{"By the engine, of packets: field programs, templates, checksums and rates", []string{"engine/stateless/src"}, rustFiles},
+	{"By the engine, of applications: programs, payloads, pools, weights and times", []string{"engine/stateful/src"}, rustFiles},
 	{"By the engine, of where a plan runs", []string{"engine/engine/src/control", "engine/engine/src/datapath"}, rustFiles},
+	{"By the engine, of ports, addresses, filters, marks and files of records", []string{"engine/dpdk/src/device.rs", "engine/dpdk/src/error.rs", "engine/dpdk/src/tap.rs",
+		"engine/neighbour/src", "engine/filter/src", "engine/wire/src", "engine/records/src/lib.rs", "engine/records/src/reading.rs"}, rustFiles},
 	{"Of captures, replayed or made into templates", []string{"engine/replay/src"}, rustFiles},
+	{"By `spate-engine`, of its CPU and its command line", []string{"engine/engine/src/main.rs", "engine/engine/src/cli"}, rustFiles},
 }
 
 // read gives all refusals but plain bad values.
@@ -96,7 +101,7 @@ func unique(all []refusal) (kept []refusal) {
 
 var (
 	// bad values, and errors that pass others on, tell what would be right, or nothing of their own.
-	bad  = regexp.MustCompile(`^(?:…[a-z ]{0,20}[:;,]? ?)?(?:must (?:be|not be|have|lie|name|start)\b|is missing$|is not one of |is not a whole number)|^[…:;, ]*$|: …$`)
+	bad  = regexp.MustCompile(`^(?:…[a-z ]{0,20}[:;,]? ?)?(?:must (?:be|not be|have|lie|name|start)\b|is missing$|is not one of |is not a whole number)|^(?:run )?[…:;, ]*$|: …$`)
 	verb = regexp.MustCompile(`%[-+#.0-9]*[a-zA-Z]|\{[^{}]*\}`)
 )
 

@@ -31,6 +31,21 @@ func TestTheFirstTableTellsOfWhatTheCodeRefuses(t *testing.T) {
 		"| `firstMAC` | `does not go with gtpu: gNBs have the port's MAC` |",
 		"clients in tunnels have no MACs, their gNBs have the port's; leave it out",
 		"both sides open the connection at the same time, which no program does",
+		// Of each folder of the engine.
+		"| `flows_per_second` | `missing; clients need a rate` |",
+		"after names a variable that never wraps: give that one a limit",
+		"an earlier checksum covers its field: put the innermost first",
+		"| `the frame has … bytes without FCS; it must have … to …` |",
+		"| `nothing leads to it; leave it out, or jump to it` |",
+		"waits for … …, of which the … sends … before it ends or waits itself",
+		"goes back to …, and nothing on the way takes time or is certain to end",
+		"the weights add up to … without a common factor",
+		"ramp_up_ns: is too long for rates of so many digits",
+		"| `this CPU, or the hypervisor before it, has no …; the engine needs x86-64-v3 ",
+		"--connect: must be unix:PATH, a socket that the engine listens on",
+		"must be unix:PATH; records are not told over TCP",
+		"it is no IP packet; a session has only TCP or only UDP: filter it",
+		"is in no subnet of the port's addresses",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("%s is not in the page", want)
@@ -70,8 +85,17 @@ func TestRefusalsAreReadFromRust(t *testing.T) {
 	#[error("it has {0} bytes")]
 	Err(error) => {}
 	#[cfg(test)]
+	mod tests;
+	let size = text.ok_or("has no size")?;
+	bail!("--to {port}: is no port");
+	ensure!(len <= MOST, "{len} are too many");
+	eprintln!("{done} are done");
+	eprintln!("error: no {missing} here");
+	#[cfg(test)]
+	pub(crate) mod tests {
 	wrong.add("x", "of a test");`)
-	want := []refusal{{"{at}.last", `{} of "them"; use (fewer)`}, {"id", "is taken"}, {"", "nobody knows"}, {"", "it has {0} bytes"}}
+	want := []refusal{{"{at}.last", `{} of "them"; use (fewer)`}, {"id", "is taken"}, {"", "nobody knows"}, {"", "it has {0} bytes"}, {"", "has no size"},
+		{"", "--to {port}: is no port"}, {"", "{len} are too many"}, {"", "no {missing} here"}}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
 	}

@@ -13,13 +13,15 @@ import (
 )
 
 var (
-	// rustReport begins what reports: the violations of a plan, the refusals of a capture, and the texts of errors.
-	rustReport = regexp.MustCompile(`(?:wrong\.add|\btell|\bErr|refuse|wrong)\(|#\[error\(`)
+	// rustReport begins what reports: the violations of a plan, the refusals of a capture, the texts of errors, and what ends a command.
+	rustReport = regexp.MustCompile(`(?:wrong\.add|\btell|\bErr|refuse|wrong|\bok_or(?:_else)?|\bbail!|\bensure!|\beprintln!)\(|#\[error\(`)
 	rustText   = regexp.MustCompile(`"((?:[^"\\]|\\[\s\S])*)"`)
 	rustBreak  = regexp.MustCompile(`\\\n\s*`)
+	// rustTests begins a module of tests, with which a file ends. One in a file of its own is only named.
+	rustTests = regexp.MustCompile(`#\[cfg\(test\)\]\s*(?:pub(?:\([a-z]+\))? )?mod \w+ \{`)
 )
 
-// rustFiles reads the files below a folder but their tests.
+// rustFiles reads the files below a folder but their tests, or one file.
 func rustFiles(root, folder string) (all []file, err error) {
 	err = filepath.WalkDir(filepath.Join(root, folder), func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -44,11 +46,16 @@ func rustFiles(root, folder string) (all []file, err error) {
 
 // rustRefusals are those of a file, in its order: of each call the last text, and the field that its first one is.
 func rustRefusals(text string) (all []refusal) {
-	text, _, _ = strings.Cut(text, "#[cfg(test)]")
+	if tests := rustTests.FindStringIndex(text); tests != nil {
+		text = text[:tests[0]]
+	}
 	for _, at := range rustReport.FindAllStringIndex(text, -1) {
 		var texts []string
 		for _, found := range rustText.FindAllStringSubmatch(balanced(text[at[1]:]), -1) {
 			texts = append(texts, strings.ReplaceAll(rustBreak.ReplaceAllString(found[1], ""), `\"`, `"`))
+		}
+		if strings.HasPrefix(text[at[0]:], "eprintln!") {
+			texts = errorsOf(texts)
 		}
 		switch len(texts) {
 		case 0:
@@ -59,6 +66,16 @@ func rustRefusals(text string) (all []refusal) {
 		}
 	}
 	return all
+}
+
+// errorsOf are the texts that are printed as errors: most of what is printed is none.
+func errorsOf(printed []string) (texts []string) {
+	for _, text := range printed {
+		if text, is := strings.CutPrefix(text, "error: "); is {
+			texts = append(texts, text)
+		}
+	}
+	return texts
 }
 
 // balanced is the text up to the parenthesis that closes one that is open at its start. Those in quotes do not count.

@@ -12,10 +12,14 @@ import (
 const opening = `# What is not supported
 
 What cannot be done is refused with the path of the field and the reason, and nothing is left out silently. The first table has, in short, what people of other generators ask for; below it is
-every refusal of the code, by where it is found, with … for what is filled in. Values that are merely out of bounds or misspelled are left out: what they must be is in the
-[API reference](../api.md). This page is generated from the code (` + "`make generate`" + `), which fails where the first table tells of a refusal that is no more.
-Not in it are what a cluster's state refuses, such as a missing object or a name that is taken (reasons of [conditions](conditions.md)), and
-options of the command line (` + "`spate-engine help COMMAND`" + `).
+what the imports from TRex, the API server, the operator before a run, and the engine refuse, by where it is found in the code, with … for what is filled in.
+This page is generated from the code (` + "`make generate`" + `), which fails where the first table tells of a refusal that is no more. Not in it are
+
+- values that are merely out of bounds or misspelled: what they must be is in the [API reference](../api.md);
+- what a cluster's state refuses, such as a missing object or a name that is taken (reasons of [conditions](conditions.md));
+- what fails on a machine, such as a file that cannot be read or a call of DPDK;
+- options of ` + "`kubectl spate`" + `, and how those of the engine are written (` + "`spate-engine help COMMAND`" + `);
+- texts that the code composes elsewhere than where it refuses: the generator does not find them.
 `
 
 // unsupported is something that is refused: says is what the code says of it, with … for what is filled in.
@@ -57,6 +61,13 @@ var summary = []unsupported{
 	{"Replays from a volume, and templates of real clients, under `allowedDestinations`", "where they go is not known", "where the packets of a capture on a volume go cannot be determined"},
 	{"Cut, incomplete or several sessions in a capture that becomes a template", "the bytes of both sides must all be there", "a capture must have one session only"},
 	{"IP fragments in such a capture", "they are not put together", "it is a fragment of a packet that is not known"},
+	{"Steps of a program that nothing leads to", "what is never executed is a mistake", "nothing leads to it; leave it out, or jump to it"},
+	{"Loops of a program that take no time", "a worker would never leave them: put a delay or a counter there", "nothing on the way takes time or is certain to end"},
+	{"Waiting for bytes that the other side does not send", "the program would wait for ever", "of which the … sends … before it ends or waits itself"},
+	{"Weights of pools that add up to more than 65,536", "pools take turns in a round of that length; use rounder weights", "the weights add up to … without a common factor"},
+	{"CPUs without AVX2", "the engine is built for x86-64-v3: Intel Haswell, AMD Excavator or later", "the engine needs x86-64-v3"},
+	{"The engine's plain gRPC over TCP", "use TLS (`--tls-dir`), or a Unix socket", "plain gRPC is not served on TCP"},
+	{"`spate-engine capture` and `records` over TCP", "they use a Unix socket on the engine's machine or in its pod; `kubectl spate` goes through the operator", "--connect: must be unix:PATH"},
 	{"Both sides that open a connection at once", "no program does", "both sides open the connection at the same time"},
 }
 
