@@ -13,7 +13,7 @@ use spate_stateless::{Rate, StreamTiming, Template};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::RangeInclusive;
 
-/// Bytes of a frame without FCS: from the least Ethernet frame to a 9,216-byte jumbo frame with FCS.
+/// Bytes of a frame without FCS: from the least Ethernet frame to a jumbo frame of 9,234 bytes with FCS.
 pub const FRAME_BYTES: RangeInclusive<usize> = 60..=9230;
 /// Sending workers over all engines of a run: the trailer has one byte for them.
 pub const MOST_GLOBAL_WORKERS: u64 = 256;
