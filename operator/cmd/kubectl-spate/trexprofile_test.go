@@ -5,12 +5,18 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
+	"github.com/gopacket/gopacket/pcapgo"
 )
 
 // trexPython is an interpreter that has TRex's own client.
@@ -70,6 +76,21 @@ def register():
     return Own()
 `
 
+// captureProfile names its capture from where it is itself, as TRex's own profiles do.
+const captureProfile = `
+from trex.astf.api import *
+
+class Own():
+    def get_profile(self, **kwargs):
+        ip_gen = ASTFIPGen(glob=ASTFIPGenGlobal(ip_offset="1.0.0.0"),
+                           dist_client=ASTFIPGenDist(ip_range=["16.0.0.1", "16.0.0.9"], distribution="seq"),
+                           dist_server=ASTFIPGenDist(ip_range=["48.0.0.1", "48.0.0.9"], distribution="seq"))
+        return ASTFProfile(default_ip_gen=ip_gen, cap_list=[ASTFCapInfo(file="../captures/page.pcap", cps=3)])
+
+def register():
+    return Own()
+`
+
 func TestStatelessProfilesInPythonAreImported(t *testing.T) {
 	python, folder := trexPython(t), t.TempDir()
 	out, told, err := importing("", write(t, filepath.Join(folder, "one.py"), statelessProfile), "--python", python, "--direction", "1", "-t", "size=128", "--destination-mac", "02:00:00:00:00:01")
@@ -116,6 +137,84 @@ func TestStatefulProfilesInPythonAreImported(t *testing.T) {
 		}
 	}
 	plannedOf(t, out)
+}
+
+func TestCapturesThatAProfileInPythonNamesAreImported(t *testing.T) {
+	python, folder := trexPython(t), t.TempDir()
+	request, response := "GET /page HTTP/1.1\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+	file := write(t, filepath.Join(folder, "profiles", "own.py"), captureProfile)
+	if _, _, err := importing("", file, "--python", python); err == nil || !strings.Contains(err.Error(), filepath.Join(folder, "captures", "page.pcap")) {
+		t.Errorf("without the capture: got %v", err)
+	}
+	write(t, filepath.Join(folder, "captures", "page.pcap"), connection(t, 8080, request, response))
+	out, _, err := importing("", file, "--python", python, "--port", "east", "--receive-port", "west")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := kinds(t, out), []string{"ASTFTemplate /own-1", "TrafficProfile /own"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	var planned struct {
+		Stateful struct {
+			Payloads  []struct{ Bytes []byte }
+			Templates []struct {
+				Protocol        string
+				DestinationPort int
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(plannedOf(t, out)), &planned); err != nil {
+		t.Fatal(err)
+	}
+	var payloads []string
+	for _, payload := range planned.Stateful.Payloads {
+		payloads = append(payloads, string(payload.Bytes))
+	}
+	templates := planned.Stateful.Templates
+	if !slices.Equal(payloads, []string{request, response}) || len(templates) != 1 || templates[0].DestinationPort != 8080 || templates[0].Protocol != "TRANSPORT_PROTOCOL_TCP" {
+		t.Errorf("got %q, %v in\n%s", payloads, templates, out)
+	}
+	if !strings.Contains(out, "rate: 3cps") {
+		t.Errorf("the rate is not in\n%s", out)
+	}
+}
+
+// connection is a capture of a TCP connection to a port, of a request and its response.
+func connection(t *testing.T, port layers.TCPPort, request, response string) string {
+	t.Helper()
+	var out bytes.Buffer
+	w := pcapgo.NewWriter(&out)
+	if err := w.WriteFileHeader(1500, layers.LinkTypeEthernet); err != nil {
+		t.Fatal(err)
+	}
+	ports, addresses, next := [2]layers.TCPPort{1025, port}, [2]net.IP{{10, 0, 0, 1}, {10, 0, 0, 2}}, [2]uint32{1000, 2000}
+	for _, packet := range []struct {
+		from     int
+		syn, fin bool
+		text     string
+	}{{from: 0, syn: true}, {from: 1, syn: true}, {from: 0}, {from: 0, text: request}, {from: 1, text: response}, {from: 0, fin: true}, {from: 1, fin: true}, {from: 0}} {
+		from, to := packet.from, 1-packet.from
+		ethernet := layers.Ethernet{SrcMAC: net.HardwareAddr{2, 0, 0, 0, 0, byte(from)}, DstMAC: net.HardwareAddr{2, 0, 0, 0, 0, byte(to)}, EthernetType: layers.EthernetTypeIPv4}
+		ip := layers.IPv4{Version: 4, TTL: 64, Protocol: layers.IPProtocolTCP, SrcIP: addresses[from], DstIP: addresses[to]}
+		tcp := layers.TCP{SrcPort: ports[from], DstPort: ports[to], Seq: next[from], Window: 32768, SYN: packet.syn, FIN: packet.fin}
+		if !packet.syn || from == 1 {
+			tcp.ACK, tcp.Ack = true, next[to]
+		}
+		next[from] += uint32(len(packet.text))
+		if packet.syn || packet.fin {
+			next[from]++
+		}
+		frame := gopacket.NewSerializeBuffer()
+		err := errors.Join(tcp.SetNetworkLayerForChecksum(&ip),
+			gopacket.SerializeLayers(frame, gopacket.SerializeOptions{FixLengths: true, ComputeChecksums: true}, &ethernet, &ip, &tcp, gopacket.Payload(packet.text)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.WritePacket(gopacket.CaptureInfo{CaptureLength: len(frame.Bytes()), Length: len(frame.Bytes())}, frame.Bytes()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out.String()
 }
 
 // plannedOf tells what an engine gets of what was imported.
