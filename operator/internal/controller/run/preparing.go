@@ -29,7 +29,7 @@ const (
 	// heard of it by then.
 	startMargin   = 500 * time.Millisecond
 	marginPerLook = 4
-	// leastLeft is the time before the start in which engines can still be told of it.
+	// leastLeft is the least time before the start in which the engines can still be asked for it.
 	leastLeft = startMargin / 10
 	// clockTolerance is how far an engine's clock may be from the operator's. More, and the start would have passed
 	// there, or be far off. Between engines it shifts what they send against each other, and spoils no count.
@@ -312,7 +312,7 @@ func (s *scope) instant(holds []held) (at time.Time, anyStarted bool) {
 	return time.Time{}, false
 }
 
-// missed tells why an instant passed before the engines could be told of it, by when they were asked and had answered.
+// missed says why an instant passed before the engines could be asked to start at it, by when they were asked and had answered.
 func missed(instant, asked, answered time.Time) error {
 	if late := asked.Sub(instant.Add(-leastLeft)); late > 0 {
 		return fmt.Errorf("the operator came %s too late to start the engines at the instant that it had settled: it has too much to do, or the API server answers it too slowly",
