@@ -62,13 +62,13 @@ fn a_program_that_went_on_before_its_tick_waits_for_what_comes_next() {
     const CONNECTIONS: u64 = 16;
     let send = |payload, wait| Instruction::Send { payload, wait };
     let client = [vec![Instruction::Connect], vec![send(0, false); 300], vec![send(1, true)]].concat();
-    let server = vec![Instruction::Accept, Instruction::Receive { bytes: 300 * 10 + 100_000, clear: true }];
-    let payloads = vec![Payload::pattern(10), Payload::pattern(100_000)];
-    let path = Path { delay_ns: MS / 5, ..Path::default() };
+    let server = vec![Instruction::Accept, Instruction::Receive { bytes: 300 * 20 + 100_000, clear: true }];
+    let payloads = vec![Payload::pattern(20), Payload::pattern(100_000)];
+    let path = Path { delay_ns: 3000, ..Path::default() }; // acknowledgements come within a tick of 2^14 ns
     let mut net = Net::new(scenario(Protocol::Tcp, client, server, payloads), path);
     for _ in 0..CONNECTIONS {
         net.open(0);
-        net.run_for(20 * MS + MS / CONNECTIONS); // each begins at another part of a tick
+        net.run_for(16 * MS + (1 << 14) / CONNECTIONS); // each begins at another part of a tick
     }
     assert_eq!(net.count(true, Count::Closed), CONNECTIONS, "{}", net.told());
 }
