@@ -55,7 +55,7 @@ test-timed:
 
 # What measures no time has the CPU that those leave (SCHED_IDLE, sched(7)).
 test-untimed:
-	$(call phase,images kubectl-spate cluster-images fuzz bench-program conformance-if-there,FUZZ=$(FUZZ_IN_TEST),chrt --idle 0)
+	$(call phase,images kubectl-spate cluster-images fuzz bench-program conformance-if-there,--jobs 2 --output-sync=line FUZZ=$(FUZZ_IN_TEST),env MAKEFLAGS= chrt --idle 0)
 
 # An emulated machine measures no time either: the suites in the cluster leave about half of two CPUs.
 test-nic:
