@@ -5,6 +5,7 @@ package turn
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -73,7 +74,7 @@ func TestNobodyIsForgotten(t *testing.T) {
 	s := &Share{Call: func(r reconcile.Request) { queue <- r }}
 	s.Each, s.Most = 2, 5
 	for i := range many {
-		queue <- of(fmt.Sprint("n-", i%7), fmt.Sprint(i))
+		queue <- of(fmt.Sprint("n-", i%7), strconv.Itoa(i))
 	}
 	done := make(chan reconcile.Request)
 	for range 16 {
