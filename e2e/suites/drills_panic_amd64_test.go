@@ -89,12 +89,12 @@ func panics(thread int, function uint64) error {
 	// Beyond what the interrupted function may use below its stack pointer (System V ABI, 3.2.2): core::panic::Location, which is
 	// a string and two numbers, and the string. A function begins with a return address at the end of 16 bytes.
 	location := (regs.Rsp - 1024) &^ 15
-	const file = "drill.rs\x00"
+	const file = "drill.rs"
 	memory := binary.LittleEndian.AppendUint64(nil, location+24)
 	memory = binary.LittleEndian.AppendUint64(memory, uint64(len(file)))
 	memory = binary.LittleEndian.AppendUint32(memory, 11)
 	memory = binary.LittleEndian.AppendUint32(memory, 7)
-	memory = append(memory, file...)
+	memory = append(memory, file+"\x00"...)
 	if _, err := syscall.PtracePokeData(thread, uintptr(location), memory); err != nil {
 		return fmt.Errorf("write to the stack: %w", err)
 	}
