@@ -81,3 +81,19 @@ func TestThresholdsOnTimesOfUDP(t *testing.T) {
 		}
 	}
 }
+
+// What a result will have is known when all streams and templates are there: until then only what is missing is reported, so that the
+// order in which objects are created makes no profile stall.
+func TestThresholdsWaitForReferences(t *testing.T) {
+	for _, expression := range []string{`result.templates["b"].client.counters["pages"] == 0`, `result.groups["web"].client.failed == 0`} {
+		p := profile(running("b", "http", "east", "west"))
+		p.Spec.Thresholds = []spatev1.Threshold{{Name: "t", Expression: expression}}
+		if _, problems := Resolve(Input{Profile: p, Generator: generator()}); problems.Reason() != spatev1.ReasonReferenceNotFound || len(problems) != 1 {
+			t.Errorf("%s, before its template is there: got %v, want %s alone", expression, problems, spatev1.ReasonReferenceNotFound)
+		}
+		p.Spec.Thresholds[0].Expression += " &&"
+		if _, problems := Resolve(Input{Profile: p, Generator: generator()}); problems.Reason() != spatev1.ReasonInvalidSpec {
+			t.Errorf("%s: what is no expression is refused at once: got %v", p.Spec.Thresholds[0].Expression, problems)
+		}
+	}
+}

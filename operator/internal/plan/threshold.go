@@ -44,6 +44,13 @@ func subjectsOf(p *spatev1.TrafficProfile, streams map[string]*spatev1.Stateless
 	return subjects
 }
 
+// complete is true when every stream and template that the profile names is there.
+func complete(in Input) bool {
+	return !slices.ContainsFunc(in.Profile.Spec.Traffic, func(t spatev1.TrafficEntry) bool {
+		return t.StreamRef != nil && in.Streams[string(t.StreamRef.Name)] == nil || t.TemplateRef != nil && in.Templates[string(t.TemplateRef.Name)] == nil
+	})
+}
+
 // measuresOf tells what is known on arrival of what an entry sends: all of it where that is not there yet.
 func measuresOf(t *spatev1.TrafficEntry, streams map[string]*spatev1.StatelessStream) verdict.Measures {
 	stream := t.Stream
@@ -122,12 +129,13 @@ func sorted(names []string) []string {
 	return slices.Compact(names)
 }
 
-// thresholds finds expressions that cannot be judged.
+// thresholds finds expressions that cannot be judged. Which names a result will have is known when every stream and template is there;
+// until then an expression only has to compile.
 func (p *Problems) thresholds(in Input) {
-	profile, subjects := in.Profile, subjectsOf(in.Profile, in.Streams, in.Templates)
+	profile, subjects, all := in.Profile, subjectsOf(in.Profile, in.Streams, in.Templates), complete(in)
 	for i, t := range profile.Spec.Thresholds {
 		compiled, err := verdict.Compile(t.Expression)
-		if err == nil {
+		if err == nil && all {
 			err = compiled.Check(subjects)
 		}
 		if err != nil {
