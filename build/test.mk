@@ -121,12 +121,12 @@ external-cluster: $(HELM)
 drills := $(SPATE_CACHE)/drills
 
 .PHONY: drills drills-cluster
-drills: envtest-assets engine-debug ## Inject each fault and print what was detected, reported and kept, 20 min (RUN=regexp chooses; a few run in `make test`)
+drills: envtest-assets engine-debug ## Inject each fault and print what was detected, reported and kept, 11 min (RUN=regexp chooses; a few run in `make test`)
 	@mkdir -p $(drills) && rm -f $(drills)/*
 	@status=0; DRILLS=all DRILLS_RESULTS=$(drills)/rows.jsonl go test -C operator -count=1 -timeout 60m -run '^TestDrill.*($(RUN))' ./test || status=1; \
 	  go run -C operator ./test/drill/table $(drills)/rows.jsonl | tee $(drills)/table.md || status=1; exit $$status
 
-drills-cluster: ## Inject the faults that take a real kubelet or Helm, and add their rows to those of `make drills`, 8 min (RUN, KEEP, EXTERNAL, LOAD: as e2e)
+drills-cluster: ## Inject the faults that take a real kubelet or Helm, and add their rows to those of `make drills`, 4 min (RUN, KEEP, EXTERNAL, LOAD: as e2e)
 	@mkdir -p $(drills)
 	@status=0; DRILLS=all DRILLS_RESULTS=$(drills)/rows.jsonl $(MAKE) --no-print-directory e2e RUN='^TestDrill.*($(RUN))' || status=1; \
 	  go run -C operator ./test/drill/table $(drills)/rows.jsonl | tee $(drills)/table.md || status=1; exit $$status
