@@ -14,7 +14,7 @@ use spate_engine::{
 use spate_stateful::{Address, Count, Pool, Protocol, Scenario, WeightedPool, pool::Order};
 
 use crate::{
-    kernel::{run, run_inside},
+    kernel::{answered, run, run_inside},
     setup::{MS, open, start, wait_for},
     slow::{east, link, mac_bytes, mac_of, output},
     stateful::{REQUEST, RESPONSE, assert_all_complete, emulated, scenario, v4, v6},
@@ -39,7 +39,7 @@ pub fn one_side(mut scenario: Scenario, client: bool) -> Scenario {
 }
 
 fn ping(address: &str) -> bool {
-    output(&["busybox", "ping", "-c", "2", "-W", "2", address]).contains(" 0% packet loss")
+    answered(&output(&["busybox", "ping", "-c", "3", "-i", "0.2", "-W", "2", address]))
 }
 
 /// The MAC at which the kernel has found an address.

@@ -7,7 +7,7 @@ use spate_stateful::Protocol;
 
 use crate::{
     answers::all,
-    kernel::run_inside,
+    kernel::{answered, run_inside},
     setup::{MS, start, turn, wait_for},
     slow::{link, output},
     stateful::{assert_all_complete, emulated, over_v4},
@@ -57,7 +57,7 @@ fn inside() {
     let mut datapath = open(PortDevice::Kernel("sp0".into()));
     datapath.join(vec![("east".into(), link(&["10.9.0.1/16"], None))]).unwrap();
     assert_eq!((datapath.ports()[0].mac, address().as_str()), (GIVEN, "02:aa:00:00:00:17"));
-    let ping = || output(&["busybox", "ping", "-c", "3", "-W", "2", "10.9.0.1"]).contains(" 0% packet loss");
+    let ping = || answered(&output(&["busybox", "ping", "-c", "3", "-i", "0.2", "-W", "2", "10.9.0.1"]));
     assert!(ping());
     let known = output(&["ip", "neighbour", "show", "10.9.0.1"]);
     assert!(known.contains("lladdr 02:aa:00:00:00:17"), "{known}");

@@ -9,7 +9,7 @@ use spate_engine::{
 use spate_stateful::{Count, Part, Protocol, Scenario};
 
 use crate::{
-    kernel::{run, run_inside},
+    kernel::{answered, run, run_inside},
     setup::{MS, open, wait_for},
     slow::{link, output},
     stateful::{emulated, scenario, v4},
@@ -68,8 +68,8 @@ fn part(index: u32) -> Scenario {
 /// At which MACs the kernel finds addresses, after it has pinged them.
 fn macs_of(addresses: impl Iterator<Item = String>) -> BTreeMap<String, String> {
     let found = |address: String| {
-        let answer = output(&["busybox", "ping", "-c", "1", "-W", "2", &address]);
-        assert!(answer.contains(" 0% packet loss"), "{address}: {answer}");
+        let answer = output(&["busybox", "ping", "-c", "3", "-i", "0.2", "-W", "2", &address]);
+        assert!(answered(&answer), "{address}: {answer}");
         let told = output(&["ip", "neighbour", "show", "dev", "br0", &address]);
         (address, told.split(' ').skip_while(|word| *word != "lladdr").nth(1).unwrap_or("").to_owned())
     };
