@@ -19,6 +19,7 @@ FROM ${GO} AS operator-build
 WORKDIR /src/operator
 ENV CGO_ENABLED=0 GOFLAGS=-trimpath
 COPY operator/go.mod operator/go.sum ./
+COPY api /src/api
 RUN go mod download
 COPY operator .
 RUN go build -ldflags='-s -w' -o /out/spate-operator ./cmd/manager

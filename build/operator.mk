@@ -3,7 +3,7 @@
 # whether they are current.
 
 # The files `generate` writes, and nothing else.
-GENERATED := crds config/rbac/role.yaml docs/api.md docs/reference/counters.md docs/reference/conditions.md docs/reference/unsupported.md operator/api operator/internal/engine/enginev1 operator/internal/live/livev1
+GENERATED := crds config/rbac/role.yaml docs/api.md docs/reference/counters.md docs/reference/conditions.md docs/reference/unsupported.md api/v1alpha1 api/applyconfiguration api/clientset operator/internal/engine/enginev1 operator/internal/live/livev1
 
 ##@ Operator
 .PHONY: generate generate-proto generate-api generate-docs
@@ -12,19 +12,24 @@ generate: generate-proto generate-api generate-docs ## Generate stubs, deep copi
 generate-proto: $(BUF) $(PROTOC_GEN_GO) $(PROTOC_GEN_GO_GRPC)
 	@PATH="$(TOOLS_PATH):$$PATH" $(BUF) generate
 
-generate-api: $(CONTROLLER_GEN)
-	@cd operator && $(CONTROLLER_GEN) object:headerFile=hack/header.go.txt paths=./api/...
-	@cd operator && $(CONTROLLER_GEN) crd paths=./api/... output:crd:dir=../crds
+generate-api: $(CONTROLLER_GEN) $(CLIENT_GEN) $(APPLYCONFIGURATION_GEN)
+	@cd api && $(CONTROLLER_GEN) object:headerFile=header.go.txt paths=./v1alpha1
+	@cd api && $(CONTROLLER_GEN) crd paths=./v1alpha1 output:crd:dir=../crds
+	@rm -rf api/applyconfiguration api/clientset
+	@cd api && $(APPLYCONFIGURATION_GEN) --go-header-file header.go.txt --output-dir applyconfiguration \
+	  --output-pkg spate.dev/api/applyconfiguration spate.dev/api/v1alpha1
+	@cd api && $(CLIENT_GEN) --go-header-file header.go.txt --input-base "" --input spate.dev/api/v1alpha1 --output-dir . \
+	  --output-pkg spate.dev/api --clientset-name clientset --apply-configuration-package spate.dev/api/applyconfiguration
 	@cd operator && $(CONTROLLER_GEN) rbac:roleName=spate-operator paths=./internal/... paths=./cmd/... output:rbac:dir=../config/rbac
 
 generate-docs: $(CRD_REF_DOCS)
-	@$(CRD_REF_DOCS) --source-path=operator/api --config=operator/hack/api-docs.yaml --renderer=markdown \
+	@$(CRD_REF_DOCS) --source-path=api/v1alpha1 --config=operator/hack/api-docs.yaml --renderer=markdown \
 	  --output-path=docs/api.md --max-depth=30 --log-level=ERROR
 	@cd engine && cargo run --locked --quiet -p spate-stateful --example counters >../docs/reference/counters.md.new
 	@mv docs/reference/counters.md.new docs/reference/counters.md
 	@cd operator && go run ./hack/refusals .. >../docs/reference/unsupported.md.new
 	@mv docs/reference/unsupported.md.new docs/reference/unsupported.md
-	@cd operator && go run ./hack/conditions api/v1alpha1/conditions.go >../docs/reference/conditions.md.new
+	@cd operator && go run ./hack/conditions ../api/v1alpha1/conditions.go >../docs/reference/conditions.md.new
 	@mv docs/reference/conditions.md.new docs/reference/conditions.md
 
 .PHONY: kubectl-spate
@@ -67,10 +72,11 @@ $(operator_test_parts): operator-test-part-%:
 # What golangci-lint keeps names files by their absolute path, and looks into them: a cache for each checkout, or one finds
 # fault with the files of another that may be gone.
 operator-lint: export GOLANGCI_LINT_CACHE = $(SPATE_CACHE)/golangci/$(firstword $(shell echo $(CURDIR) | sha256sum))
-operator-lint: $(GOLANGCI_LINT) ## Lint the operator and the e2e suites
+operator-lint: $(GOLANGCI_LINT) ## Lint the API, the operator and the e2e suites
 	@find $(SPATE_CACHE)/golangci -mindepth 1 -maxdepth 1 -mtime +7 -exec rm -rf {} + 2>/dev/null || true
 	@mkdir -p $(GOLANGCI_LINT_CACHE) && touch $(GOLANGCI_LINT_CACHE)
 	@cd operator && $(GOLANGCI_LINT) run --allow-serial-runners ./...
+	@cd api && $(GOLANGCI_LINT) run --allow-serial-runners --config ../operator/.golangci.yml ./...
 	@cd e2e && $(GOLANGCI_LINT) run --allow-serial-runners --config ../operator/.golangci.yml ./...
 
 proto-lint: $(BUF) ## Lint the contract

@@ -8,7 +8,7 @@
 #   	$(CONTROLLER_GEN) crd paths=./...
 # A tool that looks for others by name (buf and its plugins) gets `PATH="$(TOOLS_PATH):$$PATH"`.
 
-TOOL_NAMES := controller-gen buf protoc-gen-go protoc-gen-go-grpc crd-ref-docs helm golangci-lint govulncheck multus
+TOOL_NAMES := controller-gen client-gen applyconfiguration-gen buf protoc-gen-go protoc-gen-go-grpc crd-ref-docs helm golangci-lint govulncheck multus
 
 # One line a tool, NAME=HASH, from a single shell: this runs at every start of make.
 tool_hashes := $(shell cd tools && for t in $(TOOL_NAMES); do echo "$$t=$$(cat $$t/go.mod $$t/go.sum | sha256sum | cut -c1-12)"; done)
@@ -16,6 +16,8 @@ tool_hash = $(patsubst $(1)=%,%,$(filter $(1)=%,$(tool_hashes)))
 tool_path = $(SPATE_CACHE)/tools/$(1)-$(call tool_hash,$(1))/$(1)
 
 CONTROLLER_GEN := $(call tool_path,controller-gen)
+CLIENT_GEN := $(call tool_path,client-gen)
+APPLYCONFIGURATION_GEN := $(call tool_path,applyconfiguration-gen)
 BUF := $(call tool_path,buf)
 PROTOC_GEN_GO := $(call tool_path,protoc-gen-go)
 PROTOC_GEN_GO_GRPC := $(call tool_path,protoc-gen-go-grpc)

@@ -27,7 +27,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	spate "spate.dev/operator/api/v1alpha1"
+	spate "spate.dev/api/v1alpha1"
 )
 
 const (

@@ -25,7 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	spate "spate.dev/operator/api/v1alpha1"
+	spate "spate.dev/api/v1alpha1"
 )
 
 func operatorPod(t *testing.T) corev1.Pod {

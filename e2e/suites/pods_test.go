@@ -13,7 +13,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	spate "spate.dev/operator/api/v1alpha1"
+	spate "spate.dev/api/v1alpha1"
 )
 
 // twoPods are on a bridge of the node with both ports. Five clients and three servers: of neither have both pods as many.

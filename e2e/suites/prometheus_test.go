@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	spate "spate.dev/operator/api/v1alpha1"
+	spate "spate.dev/api/v1alpha1"
 )
 
 const prometheusURL = "http://127.0.0.1:9090"

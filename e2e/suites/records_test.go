@@ -35,7 +35,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	spate "spate.dev/operator/api/v1alpha1"
+	spate "spate.dev/api/v1alpha1"
 )
 
 // provision gives the claim `records` of a namespace a volume: the node has no provisioner.

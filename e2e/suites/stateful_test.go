@@ -20,7 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	spate "spate.dev/operator/api/v1alpha1"
+	spate "spate.dev/api/v1alpha1"
 )
 
 func templateOf(t *testing.T, run *spate.TrafficRun, name string) spate.TemplateResult {

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	spatev1 "spate.dev/operator/api/v1alpha1"
+	spatev1 "spate.dev/api/v1alpha1"
 )
 
 // confine puts a pod's engine into a cgroup that may take so much more memory, as a container is, and gives its folder.

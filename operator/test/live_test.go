@@ -30,7 +30,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
-	spatev1 "spate.dev/operator/api/v1alpha1"
+	spatev1 "spate.dev/api/v1alpha1"
 )
 
 var buildPlugin = sync.OnceValues(func() (string, error) {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	spatev1 "spate.dev/operator/api/v1alpha1"
+	spatev1 "spate.dev/api/v1alpha1"
 )
 
 // strayRequests open connections to the template's server, by frames for a MAC that nobody has.

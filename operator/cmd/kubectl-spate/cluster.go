@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
-	spatev1 "spate.dev/operator/api/v1alpha1"
+	spatev1 "spate.dev/api/v1alpha1"
 )
 
 // clusterFlags are those of kubectl that say where an object is.

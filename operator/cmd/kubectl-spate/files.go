@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	spatev1 "spate.dev/operator/api/v1alpha1"
+	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/manifest"
 	"spate.dev/operator/internal/offline"
 	"spate.dev/operator/internal/plan"

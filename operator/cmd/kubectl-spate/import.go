@@ -20,7 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
-	"spate.dev/operator/internal/trex"
+	"spate.dev/operator/internal/importer/trex"
 )
 
 func newImportCommand() *cobra.Command {

@@ -11,14 +11,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"spate.dev/operator/internal/engine"
-	"spate.dev/operator/internal/session"
+	"spate.dev/operator/internal/importer/pcap"
 )
 
 // importPcap are the options of the command.
 type importPcap struct {
 	name, namespace, output string
 	engine                  string
-	options                 session.Options
+	options                 pcap.Options
 }
 
 func newImportPcapCommand() *cobra.Command {
@@ -46,9 +46,9 @@ The engine's program spate-engine reads the capture: it must be in PATH, or name
 	flags := command.Flags()
 	flags.StringVar(&o.name, "name", "", "name of the template (the file's when absent)")
 	flags.StringVarP(&o.namespace, "namespace", "n", "", "namespace of the resources (that of whoever applies them when absent)")
-	flags.StringVar(&o.options.Rate, "rate", session.DefaultRate, "rate of new connections")
-	flags.StringVar(&o.options.Clients, "clients", session.DefaultClients, "addresses of the clients; of the family of --servers")
-	flags.StringVar(&o.options.Servers, "servers", session.DefaultServers, "addresses of the servers; of the family of --clients")
+	flags.StringVar(&o.options.Rate, "rate", pcap.DefaultRate, "rate of new connections")
+	flags.StringVar(&o.options.Clients, "clients", pcap.DefaultClients, "addresses of the clients; of the family of --servers")
+	flags.StringVar(&o.options.Servers, "servers", pcap.DefaultServers, "addresses of the servers; of the family of --clients")
 	flags.Uint16Var(&o.options.Port, "port", 0, "port that the servers listen on (the captured one when absent)")
 	flags.StringVarP(&o.output, "output", "o", "yaml", "yaml for standard output, or a folder for a file for each resource")
 	addEngine(command, &o.engine)
@@ -71,7 +71,7 @@ func (o *importPcap) run(command *cobra.Command, file string) error {
 	if err != nil {
 		return err
 	}
-	imported, err := session.Import(command.Context(), engine.Compiler{Binary: path}, name, data, o.options)
+	imported, err := pcap.Import(command.Context(), engine.Compiler{Binary: path}, name, data, o.options)
 	if err != nil {
 		return fmt.Errorf("import %s:\n%w", file, err)
 	}

@@ -22,7 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
-	spatev1 "spate.dev/operator/api/v1alpha1"
+	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/live/livev1"
 	"spate.dev/operator/internal/live/tunnel"
 )

@@ -19,7 +19,7 @@ import (
 	"google.golang.org/grpc"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
-	spatev1 "spate.dev/operator/api/v1alpha1"
+	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/live/livev1"
 )
 

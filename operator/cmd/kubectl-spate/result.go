@@ -21,7 +21,7 @@ import (
 	"github.com/spf13/cobra"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
-	spatev1 "spate.dev/operator/api/v1alpha1"
+	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/controller/snapshot"
 )
 

@@ -24,7 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	spatev1 "spate.dev/operator/api/v1alpha1"
+	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/controller/generator"
 	livecontroller "spate.dev/operator/internal/controller/live"
 	"spate.dev/operator/internal/controller/profile"

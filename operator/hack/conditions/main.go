@@ -19,7 +19,7 @@ const head = `# Conditions and reasons
 
 Every kind has conditions as kstatus reads them: ` + "`Ready`, and while they are True `Reconciling` and `Stalled`" + `. ` + "`kubectl describe`" + ` shows them with
 the reason, a word that programs may compare, and the message, which is for people and may change. To wait for a run, wait for ` + "`Complete`" + ` and then read
-` + "`Passed`" + ` ([the verdict](../concepts.md#the-verdict)). This file is generated from ` + "`operator/api/v1alpha1/conditions.go`" + ` (` + "`make generate`" + `).
+` + "`Passed`" + ` ([the verdict](../concepts.md#the-verdict)). This file is generated from ` + "`api/v1alpha1/conditions.go`" + ` (` + "`make generate`" + `).
 `
 
 func main() {

@@ -15,7 +15,7 @@ import (
 	"slices"
 	"strings"
 
-	"spate.dev/operator/internal/conformance"
+	"spate.dev/operator/test/conformance"
 )
 
 func main() {

@@ -49,9 +49,9 @@ var sources = []struct {
 	folders []string
 	read    func(root, folder string) ([]file, error)
 }{
-	{"On import of TRex's profiles", []string{"operator/internal/trex"}, goFiles},
+	{"On import of TRex's profiles", []string{"operator/internal/importer/trex"}, goFiles},
 	{"On import of TRex's profiles in Python", []string{"operator/cmd/kubectl-spate"}, pythonFiles},
-	{"By the API server", []string{"operator/api/v1alpha1"}, apiFiles},
+	{"By the API server", []string{"api/v1alpha1"}, apiFiles},
 	{"By the operator, before a run", []string{"operator/internal/plan", "operator/internal/packet", "operator/internal/verdict"}, goFiles},
 	{"By the engine, of a plan", []string{"engine/engine/src/plan"}, rustFiles},
 	{"By the engine, of packets: field programs, templates, checksums and rates", []string{"engine/stateless/src"}, rustFiles},

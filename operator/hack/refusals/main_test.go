@@ -25,7 +25,7 @@ func TestTheFirstTableTellsOfWhatTheCodeRefuses(t *testing.T) {
 	for _, want := range []string{
 		"| `rule_type` | `tagged packet groups (tpg) are not supported; stats and latency are` |",
 		"| `add_tick_stats` | `counters count and do not sum times up; round trips of UDP messages are measured by a template's latency` |",
-		"### `operator/internal/trex/flowstats.go`\n\nHow is measured what TRex measures?",
+		"### `operator/internal/importer/trex/flowstats.go`\n\nHow is measured what TRex measures?",
 		"it makes a topology of tunnels or clients, not a profile",
 		"| `AddressPool` | `first and last must be of the same family` |",
 		"| `firstMAC` | `does not go with gtpu: gNBs have the port's MAC` |",

@@ -19,7 +19,7 @@ import (
 	"github.com/gopacket/gopacket/pcapgo"
 	"sigs.k8s.io/yaml"
 
-	spatev1 "spate.dev/operator/api/v1alpha1"
+	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/plan"
 )

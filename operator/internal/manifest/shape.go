@@ -15,7 +15,7 @@ import (
 	"strconv"
 	"strings"
 
-	spatev1 "spate.dev/operator/api/v1alpha1"
+	spatev1 "spate.dev/api/v1alpha1"
 )
 
 // misshapen is a value of a kind that does not go where it is.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	spatev1 "spate.dev/operator/api/v1alpha1"
+	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/manifest"
 	"spate.dev/operator/internal/plan"
 )

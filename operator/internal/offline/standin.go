@@ -7,7 +7,7 @@ package offline
 import (
 	"slices"
 
-	spatev1 "spate.dev/operator/api/v1alpha1"
+	spatev1 "spate.dev/api/v1alpha1"
 )
 
 // DefaultLineRate is that of a stand-in's ports.

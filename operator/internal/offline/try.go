@@ -8,7 +8,7 @@ import (
 	"context"
 	"slices"
 
-	spatev1 "spate.dev/operator/api/v1alpha1"
+	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/manifest"

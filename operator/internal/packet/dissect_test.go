@@ -15,7 +15,7 @@ import (
 
 	"k8s.io/utils/ptr"
 
-	spatev1 "spate.dev/operator/api/v1alpha1"
+	spatev1 "spate.dev/api/v1alpha1"
 )
 
 // An independent dissector reads every combination of headers: it must see the stack that was described, with right

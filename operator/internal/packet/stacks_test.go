@@ -5,7 +5,7 @@ package packet
 import (
 	"k8s.io/utils/ptr"
 
-	spatev1 "spate.dev/operator/api/v1alpha1"
+	spatev1 "spate.dev/api/v1alpha1"
 )
 
 // One header of each kind, for tests that combine them.
@@ -87,7 +87,7 @@ func sctpInit() header1 {
 }
 func gre() header1 { return header1{GRE: &spatev1.GREHeader{}} }
 func greFull() header1 {
-	return header1{GRE: &spatev1.GREHeader{Key: ptr.To[int64](0xcafe), Sequence: ptr.To[int64](12), WithChecksum: true}}
+	return header1{GRE: &spatev1.GREHeader{Key: ptr.To[int64](0xcafe), Sequence: ptr.To[int64](12), ChecksumPresent: true}}
 }
 func vxlan() header1  { return header1{VXLAN: &spatev1.VXLANHeader{VNI: 0xabcdef}} }
 func tunnel() header1 { return header1{UDP: &spatev1.UDPHeader{}} }

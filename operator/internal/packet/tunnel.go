@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	spatev1 "spate.dev/operator/api/v1alpha1"
+	spatev1 "spate.dev/api/v1alpha1"
 )
 
 const (
@@ -22,12 +22,12 @@ func (s *stack) gre(d *spatev1.GREHeader, next *spatev1.Header, at *field.Path) 
 	h := lay(GRE)
 	h.set("protocol", s.etherType(d.Protocol, next, at.Child("protocol")))
 	switch {
-	case d.WithChecksum:
+	case d.ChecksumPresent:
 		h.flag("checksumPresent", true)
 		h.extend(layout{{"checksum", 16}, {"", 16}})
 		h.summed(s.given(d.Checksum, at.Child("checksum")), sum{})
 	case d.Checksum != nil:
-		s.fail(field.Invalid(at.Child("checksum"), *d.Checksum, "goes with withChecksum: true"))
+		s.fail(field.Invalid(at.Child("checksum"), *d.Checksum, "goes with checksumPresent: true"))
 	}
 	if d.Key != nil {
 		h.flag("keyPresent", true)

@@ -10,7 +10,7 @@ import (
 
 	"k8s.io/utils/ptr"
 
-	spatev1 "spate.dev/operator/api/v1alpha1"
+	spatev1 "spate.dev/api/v1alpha1"
 )
 
 func burst(packets int64, rate spatev1.Rate) func(*spatev1.StatelessStreamSpec) {

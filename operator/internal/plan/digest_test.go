@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	spatev1 "spate.dev/operator/api/v1alpha1"
+	spatev1 "spate.dev/api/v1alpha1"
 )
 
 // fill gives a value that is not its type's zero.

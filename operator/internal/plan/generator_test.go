@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/utils/ptr"
 
-	spatev1 "spate.dev/operator/api/v1alpha1"
+	spatev1 "spate.dev/api/v1alpha1"
 )
 
 func TestPlacesOnLinks(t *testing.T) {

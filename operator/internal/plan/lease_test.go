@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	spatev1 "spate.dev/operator/api/v1alpha1"
+	spatev1 "spate.dev/api/v1alpha1"
 )
 
 // What nothing else ends has a lease, so that engines end it where the operator is gone.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	spatev1 "spate.dev/operator/api/v1alpha1"
+	spatev1 "spate.dev/api/v1alpha1"
 )
 
 func TestEntriesChangeWhileARunIsUnderWay(t *testing.T) {

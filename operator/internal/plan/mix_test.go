@@ -11,7 +11,7 @@ import (
 
 	"k8s.io/utils/ptr"
 
-	spatev1 "spate.dev/operator/api/v1alpha1"
+	spatev1 "spate.dev/api/v1alpha1"
 )
 
 // sending is a template whose client sends one size and whose server another, so often.

@@ -9,7 +9,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	spatev1 "spate.dev/operator/api/v1alpha1"
+	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
 )
 

@@ -10,7 +10,7 @@ import (
 	"regexp"
 	"strings"
 
-	spatev1 "spate.dev/operator/api/v1alpha1"
+	spatev1 "spate.dev/api/v1alpha1"
 )
 
 // Unit is what a rate counts.

@@ -9,7 +9,7 @@ import (
 	"maps"
 	"slices"
 
-	spatev1 "spate.dev/operator/api/v1alpha1"
+	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/verdict"
 )
 

@@ -11,7 +11,7 @@ import (
 	"net/netip"
 	"strconv"
 
-	spatev1 "spate.dev/operator/api/v1alpha1"
+	spatev1 "spate.dev/api/v1alpha1"
 )
 
 // value is what is written into a packet: at most 64 bits. Of an IPv6 address these are the lower ones, and the upper ones stay

@@ -24,7 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	spatev1 "spate.dev/operator/api/v1alpha1"
+	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/controller/snapshot"
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/plan"

@@ -9,7 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	spatev1 "spate.dev/operator/api/v1alpha1"
+	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/controller/kstatus"
 	"spate.dev/operator/internal/controller/snapshot"
 )

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	spatev1 "spate.dev/operator/api/v1alpha1"
+	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
 )
 

@@ -24,7 +24,7 @@ import (
 	"k8s.io/client-go/transport/websocket"
 	"k8s.io/streaming/pkg/httpstream"
 
-	spatev1 "spate.dev/operator/api/v1alpha1"
+	spatev1 "spate.dev/api/v1alpha1"
 )
 
 // reconnect is how soon a connection that broke is made anew.

@@ -16,7 +16,7 @@ import (
 	"math/big"
 	"time"
 
-	spatev1 "spate.dev/operator/api/v1alpha1"
+	spatev1 "spate.dev/api/v1alpha1"
 )
 
 // KeyOf gives what a reader's object has in spec.readerKey.

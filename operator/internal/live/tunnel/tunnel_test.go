@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 	clocks "k8s.io/utils/clock/testing"
 
-	spatev1 "spate.dev/operator/api/v1alpha1"
+	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/pki"
 )
 

@@ -1,0 +1,802 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// ASTFTemplate: a client and a server program over TCP or UDP, or a pcap to derive them from.
+
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Transport a template runs over.
+//
+// +kubebuilder:validation:Enum=TCP;UDP
+type Transport string
+
+const (
+	// TransportTCP is TCP.
+	TransportTCP Transport = "TCP"
+	// TransportUDP is UDP.
+	TransportUDP Transport = "UDP"
+)
+
+// ConnectionRate is connections a second.
+//
+// +kubebuilder:validation:MaxLength=32
+// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]+([.][0-9]+)?[kMG]?cps$')",message="must be connections a second such as 100cps or 1.5Mcps"
+// +kubebuilder:validation:XValidation:rule="!self.matches('^[0.]+[kMG]?c')",message="a rate must be greater than zero"
+type ConnectionRate string
+
+// ASTFTemplateSpec describes emulated applications: what clients and servers say to each other.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.destinationPort) || has(self.source.pcap)",fieldPath=".destinationPort",message="name the port that the servers listen on"
+// +kubebuilder:validation:XValidation:rule="!has(self.latency) || !self.latency || !has(self.source.programs) || self.source.programs.transport == 'UDP'",fieldPath=".latency",message="round trips are measured of UDP messages"
+type ASTFTemplateSpec struct {
+	// source of the conversation.
+	Source TemplateSource `json:"source"`
+
+	// destinationPort the servers listen on; with a pcap, the one in it when absent.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	DestinationPort *int32 `json:"destinationPort,omitempty"`
+
+	// rate of new connections.
+	Rate ConnectionRate `json:"rate"`
+
+	// limit is the number of connections after which the template stops opening new ones; never when absent.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	Limit *int64 `json:"limit,omitempty"`
+
+	// mostOpen is the number of connections at a time, at least one for each worker of all pods: what is due beyond it
+	// waits until others have ended. No bound when absent.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	MostOpen *int64 `json:"mostOpen,omitempty"`
+
+	// pools are the addresses of clients and servers.
+	Pools AddressPools `json:"pools"`
+
+	// match are bytes that must all be in the first segment with data, or in the datagram, that a client sends for the servers to
+	// serve it. Templates with it come before those without where several listen on one port; any client when absent. What no
+	// template knows is refused and counted as unmatched.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	Match []PayloadMatch `json:"match,omitempty"`
+
+	// seed of random delays.
+	// +optional
+	Seed *int64 `json:"seed,omitempty"`
+
+	// latency measures the round trip of each message and its reply (UDP).
+	// +optional
+	Latency bool `json:"latency,omitempty"`
+
+	// tunables of the transport on each side. What is absent is as in the profile's.
+	// +optional
+	Tunables Tunables `json:"tunables,omitzero"`
+
+	// statisticsGroup counts templates of the same group together, beside each by itself: in `result.groups` of runs, and as the label
+	// `group` of metrics, which is the entry's name when absent.
+	// +optional
+	StatisticsGroup EntryName `json:"statisticsGroup,omitempty"`
+}
+
+// TemplateSource is exactly one of its fields.
+//
+// +kubebuilder:validation:ExactlyOneOf=programs;pcap
+type TemplateSource struct {
+	// programs of the two sides.
+	// +optional
+	Programs *Programs `json:"programs,omitempty"`
+
+	// pcap with one session, from which the programs are derived.
+	// +optional
+	Pcap *PcapSource `json:"pcap,omitempty"`
+}
+
+// PcapSource is a capture of one session. A TCP session starts with its handshake and has no gaps.
+//
+// +kubebuilder:validation:ExactlyOneOf=from;volume
+type PcapSource struct {
+	// from names the data, at most 1 MiB.
+	// +optional
+	From *DataReference `json:"from,omitempty"`
+
+	// volume names a file on a volume of the generator.
+	// +optional
+	Volume *VolumeFile `json:"volume,omitempty"`
+}
+
+// PayloadMatch are bytes at a place within the first 536 that a client sends: exactly one of text and hex.
+//
+// +kubebuilder:validation:ExactlyOneOf=text;hex
+// +kubebuilder:validation:XValidation:rule="(has(self.offset) ? self.offset : 0) + (has(self.text) ? size(bytes(self.text)) : 0) + (has(self.hex) ? size(self.hex) / 2 : 0) <= 536",fieldPath=".offset",message="offset and the bytes must lie within the first 536 that a client sends"
+type PayloadMatch struct {
+	// offset of the first of them.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=535
+	Offset int32 `json:"offset,omitempty"`
+	// text as UTF-8.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	Text string `json:"text,omitempty"`
+	// hex digits, two a byte.
+	// +optional
+	// +kubebuilder:validation:MinLength=2
+	// +kubebuilder:validation:MaxLength=128
+	// +kubebuilder:validation:Pattern=`^([0-9a-fA-F]{2})+$`
+	Hex string `json:"hex,omitempty"`
+}
+
+// Programs of the two sides. A side that is only ever real needs none.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.client) || has(self.server)",message="write the program of at least one side"
+type Programs struct {
+	// transport they run over.
+	Transport Transport `json:"transport"`
+
+	// client is what a client does with each connection; the connection is closed behind the last command. Its variables are at most 4,
+	// its counters 256.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=4096
+	Client []Command `json:"client,omitempty"`
+
+	// server is what a server does with each connection; the connection is closed behind the last command. Its variables are at most 4,
+	// its counters 256.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=4096
+	Server []Command `json:"server,omitempty"`
+}
+
+// MostCommands of a side's program, as Programs say to the API server.
+const MostCommands = 4096
+
+// Command is one step of a program: exactly one action, with a label if something jumps to it.
+//
+// +kubebuilder:validation:ExactlyOneOf=connect;accept;send;receive;sendMessage;receiveMessages;delay;close;reset;waitForPeerClose;leaveOpen;keepalive;set;add;jump;loop;mark;count;receiveUntil;switchTemplate
+type Command struct {
+	// label that jumps and loops name.
+	// +optional
+	Label EntryName `json:"label,omitempty"`
+
+	// connect opens the connection (TCP clients; implied before the first other command).
+	// +optional
+	Connect *EmptyCommand `json:"connect,omitempty"`
+	// accept waits for the connection (TCP servers; implied before the first other command).
+	// +optional
+	Accept *EmptyCommand `json:"accept,omitempty"`
+	// send writes bytes to the TCP stream.
+	// +optional
+	Send *SendCommand `json:"send,omitempty"`
+	// receive waits until bytes have arrived on the TCP stream.
+	// +optional
+	Receive *ReceiveCommand `json:"receive,omitempty"`
+	// sendMessage sends one UDP datagram.
+	// +optional
+	SendMessage *Content `json:"sendMessage,omitempty"`
+	// receiveMessages waits until UDP datagrams have arrived.
+	// +optional
+	ReceiveMessages *ReceiveMessagesCommand `json:"receiveMessages,omitempty"`
+	// delay waits.
+	// +optional
+	Delay *DelayCommand `json:"delay,omitempty"`
+	// close ends the connection when all is sent.
+	// +optional
+	Close *EmptyCommand `json:"close,omitempty"`
+	// reset ends the connection at once with RST.
+	// +optional
+	Reset *EmptyCommand `json:"reset,omitempty"`
+	// waitForPeerClose waits until the other side has closed.
+	// +optional
+	WaitForPeerClose *EmptyCommand `json:"waitForPeerClose,omitempty"`
+	// leaveOpen ends the program and keeps the connection.
+	// +optional
+	LeaveOpen *EmptyCommand `json:"leaveOpen,omitempty"`
+	// keepalive sets after which silence a UDP flow ends.
+	// +optional
+	Keepalive *KeepaliveCommand `json:"keepalive,omitempty"`
+	// set gives a variable a value.
+	// +optional
+	Set *VariableCommand `json:"set,omitempty"`
+	// add adds to a variable.
+	// +optional
+	Add *VariableCommand `json:"add,omitempty"`
+	// jump goes on at a label if a comparison holds.
+	// +optional
+	Jump *JumpCommand `json:"jump,omitempty"`
+	// loop goes back to a label until a time has passed since a mark.
+	// +optional
+	Loop *LoopCommand `json:"loop,omitempty"`
+	// mark notes the time in a variable.
+	// +optional
+	Mark *MarkCommand `json:"mark,omitempty"`
+	// count adds one to a counter of the program's own, which results and metrics have by its name.
+	// +optional
+	Count *CountCommand `json:"count,omitempty"`
+	// receiveUntil waits for the end of what is received next on the TCP stream: behind the end of the receiveUntil before it, or from
+	// the connection's start. receive counts bytes beside it and moves it not.
+	// +optional
+	ReceiveUntil *ReceiveUntilCommand `json:"receiveUntil,omitempty"`
+	// switchTemplate goes on with the program of the same side of another template.
+	// +optional
+	SwitchTemplate *SwitchTemplateCommand `json:"switchTemplate,omitempty"`
+}
+
+// EmptyCommand has no options.
+type EmptyCommand struct{}
+
+// Content is bytes: exactly one of text, hex, base64, size and from, and what differs in them from connection to connection.
+//
+// +kubebuilder:validation:ExactlyOneOf=text;hex;base64;size;from
+type Content struct {
+	// text as UTF-8.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=65536
+	Text string `json:"text,omitempty"`
+	// hex digits, two a byte.
+	// +optional
+	// +kubebuilder:validation:MinLength=2
+	// +kubebuilder:validation:MaxLength=65536
+	// +kubebuilder:validation:Pattern=`^([0-9a-fA-F]{2})+$`
+	Hex string `json:"hex,omitempty"`
+	// base64 of bytes.
+	// +optional
+	// +kubebuilder:validation:MinLength=4
+	// +kubebuilder:validation:MaxLength=65536
+	// +kubebuilder:validation:Pattern=`^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$`
+	// +kubebuilder:validation:Format=""
+	Base64 []byte `json:"base64,omitempty"`
+	// size in bytes of a fixed pattern: the byte at offset n is n modulo 251.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1099511627776
+	Size *int64 `json:"size,omitempty"`
+	// from names the data.
+	// +optional
+	From *DataReference `json:"from,omitempty"`
+
+	// fields are bytes that differ from connection to connection; later ones overwrite earlier ones.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	Fields []PayloadField `json:"fields,omitempty"`
+}
+
+// PayloadField is a field of fixed width in a content, with the n-th value for connection n of the template: exactly one of
+// list and counter.
+//
+// +kubebuilder:validation:ExactlyOneOf=list;counter
+type PayloadField struct {
+	// offset of its first byte in the content.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Offset int64 `json:"offset,omitempty"`
+	// list of values, taken in turn.
+	// +optional
+	List *PayloadList `json:"list,omitempty"`
+	// counter in decimal digits.
+	// +optional
+	Counter *PayloadCounter `json:"counter,omitempty"`
+}
+
+// PayloadList are values of one length: exactly one of text and hex.
+//
+// +kubebuilder:validation:ExactlyOneOf=text;hex
+type PayloadList struct {
+	// text of the values as UTF-8.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=1024
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=1024
+	Text []string `json:"text,omitempty"`
+	// hex digits of the values, two a byte.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=1024
+	// +kubebuilder:validation:items:MinLength=2
+	// +kubebuilder:validation:items:MaxLength=2048
+	// +kubebuilder:validation:items:Pattern=`^([0-9a-fA-F]{2})+$`
+	Hex []string `json:"hex,omitempty"`
+}
+
+// PayloadCounter writes numbers with leading zeros.
+type PayloadCounter struct {
+	// first value.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	First int64 `json:"first,omitempty"`
+	// step from one connection to the next.
+	// +optional
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Minimum=1
+	Step *int64 `json:"step,omitempty"`
+	// width in digits; higher ones are left out.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=20
+	Width int32 `json:"width"`
+}
+
+// SendCommand writes bytes.
+type SendCommand struct {
+	// content to send.
+	Content Content `json:"content"`
+	// wait until the peer has acknowledged all; else go on when it fits into the send buffer.
+	// +optional
+	// +kubebuilder:default=true
+	Wait *bool `json:"wait,omitempty"`
+}
+
+// ReceiveCommand waits for bytes.
+type ReceiveCommand struct {
+	// bytes to wait for, counted from the connection's start or the last clear.
+	// +kubebuilder:validation:Minimum=1
+	Bytes int64 `json:"bytes"`
+	// clear starts the count anew afterwards.
+	// +optional
+	Clear bool `json:"clear,omitempty"`
+}
+
+// ReceiveMessagesCommand waits for datagrams.
+type ReceiveMessagesCommand struct {
+	// messages to wait for, counted from the flow's start or the last clear.
+	// +kubebuilder:validation:Minimum=1
+	Messages int64 `json:"messages"`
+	// clear starts the count anew afterwards.
+	// +optional
+	Clear bool `json:"clear,omitempty"`
+}
+
+// DelayCommand waits for a time, or for a random one between two.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.max) || duration(self.min) <= duration(self.max)",message="min must not be greater than max"
+type DelayCommand struct {
+	// min is the time to wait.
+	Min Duration `json:"min"`
+	// max makes the time random between min and max.
+	// +optional
+	Max Duration `json:"max,omitempty"`
+}
+
+// KeepaliveCommand sets a time-out.
+type KeepaliveCommand struct {
+	// timeout of silence.
+	Timeout Duration `json:"timeout"`
+}
+
+// VariableCommand changes a variable of the connection.
+type VariableCommand struct {
+	// variable by name.
+	Variable EntryName `json:"variable"`
+	// value to set or add.
+	Value int64 `json:"value"`
+}
+
+// Comparison of a variable with a value.
+//
+// +kubebuilder:validation:Enum=Equal;NotEqual;Less;LessOrEqual;Greater;GreaterOrEqual
+type Comparison string
+
+const (
+	// ComparisonEqual holds for the same value.
+	ComparisonEqual Comparison = "Equal"
+	// ComparisonNotEqual holds for another value.
+	ComparisonNotEqual Comparison = "NotEqual"
+	// ComparisonLess holds for lower values.
+	ComparisonLess Comparison = "Less"
+	// ComparisonLessOrEqual holds for the value and lower ones.
+	ComparisonLessOrEqual Comparison = "LessOrEqual"
+	// ComparisonGreater holds for higher values.
+	ComparisonGreater Comparison = "Greater"
+	// ComparisonGreaterOrEqual holds for the value and higher ones.
+	ComparisonGreaterOrEqual Comparison = "GreaterOrEqual"
+)
+
+// JumpCommand goes on at a label.
+type JumpCommand struct {
+	// to is the label.
+	To EntryName `json:"to"`
+	// variable that is compared.
+	Variable EntryName `json:"variable"`
+	// comparison that must hold, `variable COMPARISON value`.
+	// +optional
+	// +kubebuilder:default=NotEqual
+	Comparison Comparison `json:"comparison,omitempty"`
+	// value to compare with.
+	// +optional
+	Value int64 `json:"value,omitempty"`
+}
+
+// LoopCommand goes back to a label for a time.
+type LoopCommand struct {
+	// to is the label.
+	To EntryName `json:"to"`
+	// since is the variable of a mark.
+	Since EntryName `json:"since"`
+	// duration of the loop since the mark.
+	Duration Duration `json:"duration"`
+}
+
+// MarkCommand notes the time.
+type MarkCommand struct {
+	// variable that holds it, in ns: add moves it.
+	Variable EntryName `json:"variable"`
+}
+
+// CountCommand counts.
+type CountCommand struct {
+	// counter by name.
+	Counter EntryName `json:"counter"`
+}
+
+// ReceiveUntilCommand waits for an end: exactly one of its fields.
+//
+// +kubebuilder:validation:ExactlyOneOf=pattern;patternHex;httpMessage
+type ReceiveUntilCommand struct {
+	// pattern is text as UTF-8; what is received up to and with it is awaited.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	Pattern string `json:"pattern,omitempty"`
+	// patternHex is a pattern as hex digits, two a byte.
+	// +optional
+	// +kubebuilder:validation:MinLength=2
+	// +kubebuilder:validation:MaxLength=128
+	// +kubebuilder:validation:Pattern=`^([0-9a-fA-F]{2})+$`
+	PatternHex string `json:"patternHex,omitempty"`
+	// httpMessage is one HTTP/1.1 message, request or response: its header, and its body by Content-Length or chunks; a response with
+	// neither ends with the connection. A connection whose message has no end that can be known is reset (`http_errors`).
+	// +optional
+	HTTPMessage *EmptyCommand `json:"httpMessage,omitempty"`
+}
+
+// SwitchTemplateCommand goes on with another program.
+type SwitchTemplateCommand struct {
+	// template is the name of an ASTFTemplate that the same profile runs on the same ports, over the same transport.
+	Template ObjectName `json:"template"`
+}
+
+// AddressPools are the addresses of clients and servers.
+//
+// +kubebuilder:validation:XValidation:rule="self.servers.all(p, !has(p.firstMAC) && !has(p.sourcePorts))",fieldPath=".servers",message="firstMAC and sourcePorts go with clients"
+// +kubebuilder:validation:XValidation:rule="self.servers.all(p, !has(p.gtpu))",fieldPath=".servers",message="gtpu goes with clients"
+type AddressPools struct {
+	// clients take their source addresses from here. Where clients are real, none are needed.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	Clients []AddressPool `json:"clients,omitempty"`
+
+	// servers listen on these addresses, and clients connect to them.
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	Servers []AddressPool `json:"servers"`
+}
+
+// PoolOrder is how addresses are taken from a pool.
+//
+// +kubebuilder:validation:Enum=Sequential;Random
+type PoolOrder string
+
+const (
+	// PoolSequential takes addresses in turn.
+	PoolSequential PoolOrder = "Sequential"
+	// PoolRandom shuffles them: each is taken once before any is taken again.
+	PoolRandom PoolOrder = "Random"
+)
+
+// AddressPool is a range of IPv4 or IPv6 addresses that hosts can have. Clients' and servers' of a template do not overlap.
+//
+// +kubebuilder:validation:XValidation:rule="!isIP(self.first) || !isIP(self.last) || ip(self.first).family() == ip(self.last).family()",message="first and last must be of the same family"
+// +kubebuilder:validation:XValidation:rule="(has(self.allowMulticast) && self.allowMulticast) || !isIP(self.first) || ip(self.first).isGlobalUnicast() || ip(self.first).isLinkLocalUnicast()",fieldPath=".first",message="must be an address that a host can have: not 0.0.0.0, loopback, multicast (without allowMulticast) or broadcast"
+// +kubebuilder:validation:XValidation:rule="(has(self.allowMulticast) && self.allowMulticast) || !isIP(self.last) || ip(self.last).isGlobalUnicast() || ip(self.last).isLinkLocalUnicast()",fieldPath=".last",message="must be an address that a host can have: not 0.0.0.0, loopback, multicast (without allowMulticast) or broadcast"
+// +kubebuilder:validation:XValidation:rule="!has(self.gtpu) || !has(self.allowMulticast) || !self.allowMulticast",message="allowMulticast does not go with gtpu: clients in tunnels have addresses of hosts"
+// +kubebuilder:validation:XValidation:rule="!has(self.gtpu) || !has(self.firstMAC)",message="firstMAC does not go with gtpu: gNBs have the port's MAC"
+// +kubebuilder:validation:XValidation:rule="!has(self.gtpu) || !has(self.portPairOffset)",message="portPairOffset does not go with gtpu: write a template with tunnels of its own for the other ports"
+type AddressPool struct {
+	// name of the pool.
+	Name EntryName `json:"name"`
+
+	// first address.
+	First IPAddress `json:"first"`
+
+	// last address.
+	Last IPAddress `json:"last"`
+
+	// order in which addresses are taken.
+	// +optional
+	// +kubebuilder:default=Sequential
+	Order PoolOrder `json:"order,omitempty"`
+
+	// seed of the random order.
+	// +optional
+	Seed *int64 `json:"seed,omitempty"`
+
+	// weight says how often it is taken among the pools of its side.
+	// +optional
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000000
+	Weight *int32 `json:"weight,omitempty"`
+
+	// portPairOffset is added to the addresses for each further entry of a profile that runs the template, on another pair of
+	// ports, as an address such as `0.1.0.0`.
+	// +optional
+	PortPairOffset IPAddress `json:"portPairOffset,omitempty"`
+
+	// sourcePorts say with which port each client starts; spread over 1024 to 65535 by the client's number when absent.
+	// +optional
+	SourcePorts *SourcePorts `json:"sourcePorts,omitempty"`
+
+	// firstMAC is the Ethernet address of the first client's frames; that of client n is n higher. The port's own when absent.
+	// +optional
+	FirstMAC MACAddress `json:"firstMAC,omitempty"`
+
+	// allowMulticast says that all addresses of the pool are multicast (224.0.0.0/4, ff00::/8), which is refused otherwise: TRex's
+	// IPv6 profiles have such by default (`ff02::`). Frames to one have the MAC address of its group (01:00:5e:..., 33:33:...), and
+	// the template's ports accept frames to and from groups. A packet whose source is a group is a protocol violation (RFC 1122
+	// section 3.2.1.3, RFC 4291 section 2.7), sent on purpose: a device under test that forwards by the RFCs drops it.
+	// +optional
+	AllowMulticast bool `json:"allowMulticast,omitempty"`
+
+	// gtpu puts each client's packets into a GTP-U tunnel of its own, as a gNB does; they pass as they are when absent.
+	// +optional
+	GTPU *GTPUTunnels `json:"gtpu,omitempty"`
+}
+
+// GTPUTunnels lead from gNBs, which the clients' port stands for, to a UPF, one for each client (3GPP TS 29.281). Clients are
+// numbered from the first address of their pool on.
+//
+// +kubebuilder:validation:XValidation:rule="!isIP(self.local) || ip(self.local).isGlobalUnicast() || ip(self.local).isLinkLocalUnicast()",fieldPath=".local",message="must be an address that a host can have: not 0.0.0.0, loopback, multicast or broadcast"
+// +kubebuilder:validation:XValidation:rule="!isIP(self.remote) || ip(self.remote).isGlobalUnicast() || ip(self.remote).isLinkLocalUnicast()",fieldPath=".remote",message="must be an address that a host can have: not 0.0.0.0, loopback, multicast or broadcast"
+// +kubebuilder:validation:XValidation:rule="!isIP(self.local) || !isIP(self.remote) || ip(self.local).family() == ip(self.remote).family()",message="local and remote must be of the same family"
+type GTPUTunnels struct {
+	// local is the address of the first gNB.
+	Local IPAddress `json:"local"`
+
+	// localCount is the number of gNBs, at addresses from local on; client n is behind gNB n modulo localCount. 1 when absent.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65536
+	LocalCount *int32 `json:"localCount,omitempty"`
+
+	// remote is the address of the UPF.
+	Remote IPAddress `json:"remote"`
+
+	// teid is the tunnel endpoint identifier of what the first client sends.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=4294967295
+	TEID int64 `json:"teid"`
+
+	// teidStep is added for each further client, both ways; 1 when absent.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=4294967295
+	TEIDStep *int64 `json:"teidStep,omitempty"`
+
+	// downlinkTEID is the identifier of what comes for the first client; teid when absent. What comes in another tunnel is dropped
+	// and counted (`gtpu_unknown_tunnel`).
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=4294967295
+	DownlinkTEID *int64 `json:"downlinkTEID,omitempty"`
+
+	// qfi is the QoS flow identifier in a PDU session container (3GPP TS 38.415); there is none when absent.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=63
+	QFI *int32 `json:"qfi,omitempty"`
+
+	// mirror makes the emulated servers' port stand for the UPF: a test of tunnels without one.
+	// +optional
+	Mirror bool `json:"mirror,omitempty"`
+}
+
+// SourcePorts of a pool's clients: client n starts with the port first + n * step modulo 65536, and each further connection has
+// the next up to highest, then from lowest on. Starts outside of both are moved within them.
+//
+// +kubebuilder:validation:XValidation:rule="(has(self.lowest) ? self.lowest : 1024) <= (has(self.highest) ? self.highest : 65535)",message="lowest must not be greater than highest"
+type SourcePorts struct {
+	// first port of the first client; with a step of 0 too, starts are spread by the client's number.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=65535
+	First int32 `json:"first,omitempty"`
+	// step from client to client.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=65535
+	Step int32 `json:"step,omitempty"`
+	// lowest port, 1024 when absent.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	Lowest *int32 `json:"lowest,omitempty"`
+	// highest port, 65535 when absent.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	Highest *int32 `json:"highest,omitempty"`
+}
+
+// IPAddress is an IPv4 or IPv6 address.
+//
+// +kubebuilder:validation:MaxLength=45
+// +kubebuilder:validation:XValidation:rule="isIP(self)",message="must be an IP address such as 16.0.0.1 or 2001:db8::1"
+type IPAddress string
+
+// Tunables of the transport on each side.
+type Tunables struct {
+	// client side.
+	// +optional
+	Client SideTunables `json:"client,omitzero"`
+	// server side.
+	// +optional
+	Server SideTunables `json:"server,omitzero"`
+}
+
+// CongestionControl algorithm.
+//
+// +kubebuilder:validation:Enum=Cubic;NewReno
+type CongestionControl string
+
+const (
+	// CongestionCubic is CUBIC (RFC 9438).
+	CongestionCubic CongestionControl = "Cubic"
+	// CongestionNewReno is NewReno (RFC 5681, RFC 6582).
+	CongestionNewReno CongestionControl = "NewReno"
+)
+
+// SideTunables are the transport's settings; the engine's defaults where absent.
+type SideTunables struct {
+	// tos is the IPv4 type of service or IPv6 traffic class.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=255
+	TOS *int32 `json:"tos,omitempty"`
+	// ttl is the IPv4 time to live or IPv6 hop limit.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=255
+	TTL *int32 `json:"ttl,omitempty"`
+	// tcp settings.
+	// +optional
+	TCP *TCPTunables `json:"tcp,omitempty"`
+}
+
+// TCPTunables are settings of TCP.
+type TCPTunables struct {
+	// mss is the maximum segment size in bytes. When absent it is 1460, over IPv6 1440, and as much less as the port's MTU and
+	// tunnels ask for.
+	// +optional
+	// +kubebuilder:validation:Minimum=88
+	// +kubebuilder:validation:Maximum=9176
+	MSS *int32 `json:"mss,omitempty"`
+	// initialWindow in segments.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=64
+	InitialWindow *int32 `json:"initialWindow,omitempty"`
+	// receiveBuffer in bytes.
+	// +optional
+	// +kubebuilder:validation:Minimum=1024
+	// +kubebuilder:validation:Maximum=1073741824
+	ReceiveBuffer *int32 `json:"receiveBuffer,omitempty"`
+	// sendBuffer in bytes.
+	// +optional
+	// +kubebuilder:validation:Minimum=1024
+	// +kubebuilder:validation:Maximum=1073741824
+	SendBuffer *int32 `json:"sendBuffer,omitempty"`
+	// duplicateAckThreshold starts fast retransmission.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	DuplicateAckThreshold *int32 `json:"duplicateAckThreshold,omitempty"`
+	// delayedAck is the longest an acknowledgement waits; `0s` acknowledges at once.
+	// +optional
+	DelayedAck Duration `json:"delayedAck,omitempty"`
+	// minimumRTO is the lowest retransmission time-out, at most 60s.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]+([.][0-9]+)?(ns|us|ms|s|m|h))+$') || (duration(self) > duration('0s') && duration(self) <= duration('60s'))",message="must be greater than zero and at most 60s (RFC 6298); leave it out for the engine's default"
+	MinimumRTO Duration `json:"minimumRTO,omitempty"`
+	// connectTimeout of a handshake.
+	// +optional
+	ConnectTimeout Duration `json:"connectTimeout,omitempty"`
+	// keepaliveIdle is the silence before keepalives are sent; `0s` sends none, also where the profile's would.
+	// +optional
+	KeepaliveIdle Duration `json:"keepaliveIdle,omitempty"`
+	// keepaliveInterval between keepalives.
+	// +optional
+	KeepaliveInterval Duration `json:"keepaliveInterval,omitempty"`
+	// noDelay switches Nagle's algorithm off.
+	// +optional
+	NoDelay *bool `json:"noDelay,omitempty"`
+	// congestionControl algorithm.
+	// +optional
+	CongestionControl CongestionControl `json:"congestionControl,omitempty"`
+	// timestamps option (RFC 7323).
+	// +optional
+	Timestamps *bool `json:"timestamps,omitempty"`
+	// sack option (RFC 2018).
+	// +optional
+	SACK *bool `json:"sack,omitempty"`
+	// windowScale option (RFC 7323).
+	// +optional
+	WindowScale *bool `json:"windowScale,omitempty"`
+	// ecn (RFC 3168).
+	// +optional
+	ECN *bool `json:"ecn,omitempty"`
+	// timeWait is how long a port stays in TIME-WAIT.
+	// +optional
+	TimeWait Duration `json:"timeWait,omitempty"`
+	// blackhole drops what comes to closed ports, instead of answering with RST.
+	// +optional
+	Blackhole *bool `json:"blackhole,omitempty"`
+}
+
+// ASTFTemplateStatus says whether the template can be compiled.
+type ASTFTemplateStatus struct {
+	// observedGeneration is the generation of the spec this status was computed from.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// conditions: Ready, Reconciling, Stalled.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// ASTFTemplate is an emulated application: a client and a server program, with their addresses and tunables.
+//
+// +genclient
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=astf,categories=spate
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Port",type=integer,JSONPath=`.spec.destinationPort`
+// +kubebuilder:printcolumn:name="Rate",type=string,JSONPath=`.spec.rate`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type ASTFTemplate struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitzero"`
+
+	// spec is what is wanted.
+	Spec ASTFTemplateSpec `json:"spec"`
+
+	// status is what was found.
+	// +optional
+	Status ASTFTemplateStatus `json:"status,omitzero"`
+}
+
+// ASTFTemplateList is a list of ASTFTemplates.
+//
+// +kubebuilder:object:root=true
+type ASTFTemplateList struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// +optional
+	metav1.ListMeta `json:"metadata,omitzero"`
+
+	Items []ASTFTemplate `json:"items"`
+}

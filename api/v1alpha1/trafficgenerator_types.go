@@ -1,0 +1,631 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// TrafficGenerator: where traffic is sent from and received at.
+
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// CPUPolicy says how engine pods get their CPUs.
+//
+// +kubebuilder:validation:Enum=Exclusive;Shared
+type CPUPolicy string
+
+const (
+	// CPUExclusive gives every worker and the control thread a whole CPU that nothing else runs on.
+	CPUExclusive CPUPolicy = "Exclusive"
+	// CPUShared takes CPU from the shared pool: for laptops, kind and smoke tests, not for measurement.
+	CPUShared CPUPolicy = "Shared"
+)
+
+// ControlCPU says where the control thread runs.
+//
+// +kubebuilder:validation:Enum=Dedicated;Shared
+type ControlCPU string
+
+const (
+	// ControlDedicated gives the control thread a CPU of its own.
+	ControlDedicated ControlCPU = "Dedicated"
+	// ControlShared runs the control thread on the last worker's CPU, which then polls adaptively.
+	ControlShared ControlCPU = "Shared"
+)
+
+// HugepageSize is the size of the pages that packet buffers live in.
+//
+// +kubebuilder:validation:Enum="2Mi";"1Gi";None
+type HugepageSize string
+
+const (
+	// Hugepages2Mi are pages of 2 MiB.
+	Hugepages2Mi HugepageSize = "2Mi"
+	// Hugepages1Gi are pages of 1 GiB.
+	Hugepages1Gi HugepageSize = "1Gi"
+	// HugepagesNone takes ordinary memory: slower, not for measurement.
+	HugepagesNone HugepageSize = "None"
+)
+
+// PollMode says whether idle workers sleep.
+//
+// +kubebuilder:validation:Enum=Auto;Busy;Adaptive
+type PollMode string
+
+const (
+	// PollAuto polls without pause where a worker has a CPU of its own and no kernel-backed port, else adaptively.
+	PollAuto PollMode = "Auto"
+	// PollBusy never sleeps.
+	PollBusy PollMode = "Busy"
+	// PollAdaptive backs off to sleep while nothing is due and nothing arrives.
+	PollAdaptive PollMode = "Adaptive"
+)
+
+// NamespaceSource says which namespaces are granted something.
+//
+// +kubebuilder:validation:Enum=Same;All;Selector
+type NamespaceSource string
+
+const (
+	// NamespacesSame grants the object's own namespace.
+	NamespacesSame NamespaceSource = "Same"
+	// NamespacesAll grants every namespace.
+	NamespacesAll NamespaceSource = "All"
+	// NamespacesSelector grants the namespaces with the selected labels.
+	NamespacesSelector NamespaceSource = "Selector"
+)
+
+// MeasurementGrade says whether numbers from a generator can be relied on.
+//
+// +kubebuilder:validation:Enum=measurement;not for measurement
+type MeasurementGrade string
+
+const (
+	// GradeMeasurement: exclusive CPUs, hugepages, nothing shared.
+	GradeMeasurement MeasurementGrade = "measurement"
+	// GradeNotForMeasurement: good for trying things; losses and delays may be the generator's own.
+	GradeNotForMeasurement MeasurementGrade = "not for measurement"
+)
+
+// TrafficGeneratorSpec describes a fleet of equal engine pods.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.memory) || !has(self.workers) || !isQuantity(self.memory) || !quantity(self.memory).isInteger() || quantity(self.memory).asInteger() >= (256 + 32 * self.workers) * 1048576",fieldPath=".memory",message="must be at least 256Mi and 32Mi for each worker; raise it, or leave it out"
+type TrafficGeneratorSpec struct {
+	// replicas is the number of engine pods. A profile's traffic is dealt out over all of them so that together they
+	// send what one would.
+	// +optional
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=16
+	Replicas int32 `json:"replicas,omitempty"`
+
+	// ports of each engine pod, 1 to 16.
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	Ports []GeneratorPort `json:"ports"`
+
+	// workers is the number of sending and receiving threads of each pod.
+	// +optional
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=64
+	Workers int32 `json:"workers,omitempty"`
+
+	// cpuPolicy says how pods get their CPUs. `Shared` marks the generator as not for measurement.
+	// +optional
+	// +kubebuilder:default=Exclusive
+	CPUPolicy CPUPolicy `json:"cpuPolicy,omitempty"`
+
+	// controlCPU says whether the control thread of each pod (gRPC, metrics) has a CPU of its own: with
+	// `cpuPolicy: Exclusive` a pod then requests workers + 1 CPUs, else for workers.
+	// +optional
+	// +kubebuilder:default=Dedicated
+	ControlCPU ControlCPU `json:"controlCPU,omitempty"`
+
+	// hugepages says where packet buffers live.
+	// +optional
+	// +kubebuilder:default={}
+	Hugepages Hugepages `json:"hugepages,omitzero"`
+
+	// memory of each pod beside its packet buffers: of the engine itself, and of the connections of templates, all that there may
+	// be at a time (a profile's `mostConnections`). 256Mi and 32Mi for each worker when absent, which is also the least.
+	// +optional
+	Memory MemorySize `json:"memory,omitempty"`
+
+	// pollMode says whether idle workers sleep.
+	// +optional
+	// +kubebuilder:default=Auto
+	PollMode PollMode `json:"pollMode,omitempty"`
+
+	// volumes with captures that streams replay, and for connection records.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=8
+	Volumes []GeneratorVolume `json:"volumes,omitempty"`
+
+	// placement says on which nodes the pods may run.
+	// +optional
+	Placement *Placement `json:"placement,omitempty"`
+
+	// image of the engine, the operator's own default when absent; one of those that the operator allows (its --engine-images).
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	Image string `json:"image,omitempty"`
+
+	// limits keep traffic from doing harm. A profile that is known to go beyond one is refused with reason LimitExceeded. They hold for
+	// runs under way too: a run that sends where it may not any more ends with that reason, and a greatest rate is kept to by its engines.
+	// +optional
+	Limits *Limits `json:"limits,omitempty"`
+
+	// allowedNamespaces says from which namespaces profiles may use the generator.
+	// +optional
+	// +kubebuilder:default={}
+	AllowedNamespaces AllowedNamespaces `json:"allowedNamespaces,omitzero"`
+
+	// lease makes an engine stop a run by itself when the operator has not requested that run for this long. When absent, a run
+	// without a duration has a lease of 5m, and one with a duration has none: it ends by itself. Reachable engines stop what was left
+	// to its lease as soon as the operator sees it.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]+([.][0-9]+)?(ns|us|ms|s|m|h))+$') || duration(self) >= duration('30s')",message="must be at least 30s: after a crash another operator takes over within 15 to 20 s"
+	Lease Duration `json:"lease,omitempty"`
+
+	// suspend frees the pods with their devices, CPUs and hugepages while it is true.
+	// +optional
+	Suspend bool `json:"suspend,omitempty"`
+}
+
+// GeneratorPort is one port of every engine pod.
+type GeneratorPort struct {
+	// name of the port: 1 to 15 lower-case letters, digits or '-'. It becomes the interface's name in the pod, so it
+	// is neither `eth0` (the pod's primary interface, which is never used) nor `lo`.
+	// +kubebuilder:validation:XValidation:rule="!(self in ['eth0', 'lo'])",message="eth0 and lo are the pod's own interfaces; choose another name"
+	Name PortName `json:"name"`
+
+	// attachment says what the port is connected to.
+	Attachment PortAttachment `json:"attachment"`
+
+	// lineRate of the port, such as `10Gbps`, where the device does not tell (kernel-backed, loopback and null ports).
+	// Rates in percent need it.
+	// +optional
+	LineRate BitRate `json:"lineRate,omitempty"`
+
+	// mac is the address of the port: what it sends from, answers for and hears. A device is given it while the engine has it, where it
+	// can be; where it cannot, packets are sent from it all the same, and come to it if the device is promiscuous. With several
+	// replicas this is the first pod's; each other pod's is higher by 1 than that of the pod before. By default the device's own; a
+	// loopback port's is all zeros, a null port's random.
+	// +optional
+	MAC MACAddress `json:"mac,omitempty"`
+
+	// addresses of the port with their prefix, such as `198.18.0.1/24`. For these the port answers ARP, neighbour
+	// solicitations and pings, and resolves the next hop of packets without an Ethernet destination. With several replicas
+	// these are the first pod's; each other pod has addresses that are by 1 higher than those of the pod before.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=16
+	Addresses []InterfaceAddress `json:"addresses,omitempty"`
+
+	// gateway is the IPv4 next hop, in the subnet of one of the addresses.
+	// +optional
+	Gateway IPv4Address `json:"gateway,omitempty"`
+
+	// gateway6 is the IPv6 next hop, in the subnet of one of the addresses or link-local.
+	// +optional
+	Gateway6 IPv6Address `json:"gateway6,omitempty"`
+
+	// vlan that the port's own packets (ARP, neighbour discovery, pings) are tagged with; untagged when absent. Packets of
+	// streams have the tags they are described with.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=4094
+	VLAN *int32 `json:"vlan,omitempty"`
+
+	// punt hands packets that arrive on the port and match a filter to an interface of the pod.
+	// +optional
+	Punt *PortPunt `json:"punt,omitempty"`
+
+	// offloads says what the device does of the work on packets of templates, where it can: Auto (the default), that it cuts TCP
+	// segments and verifies checksums of TCP on arrival; All, that it completes the checksums of all that is sent, too; None, for
+	// a driver that does it wrong, or is faster without.
+	// +optional
+	Offloads PortOffloads `json:"offloads,omitempty"`
+
+	// acceptAnyMAC gives frames to the flows of templates, and to the port's own station, whatever their destination MAC. By default
+	// a frame for another station than the port's or one of its clients' is counted (`otherMAC` of the result) and neither delivered
+	// nor answered, so that a device that forwards to a wrong MAC is found out. Packets of streams are measured either way.
+	// +optional
+	AcceptAnyMAC bool `json:"acceptAnyMAC,omitempty"`
+}
+
+// PortPunt hands packets to an interface of the pod.
+type PortPunt struct {
+	// filter in the language of pcap-filter(7), such as `tcp port 179`.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	Filter string `json:"filter"`
+
+	// interface of the pod, which is made. It sends what is written to it from the port.
+	// +kubebuilder:validation:XValidation:rule="!(self in ['eth0', 'lo'])",message="eth0 and lo are the pod's own interfaces; choose another name"
+	Interface PortName `json:"interface"`
+}
+
+// GeneratorVolume is a volume that engines read captures from, and write connection records to: exactly one source.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.writable) || !self.writable || has(self.persistentVolumeClaim)",fieldPath=".writable",message="only a persistentVolumeClaim can be written to"
+// +kubebuilder:validation:ExactlyOneOf=persistentVolumeClaim;configMap;secret
+type GeneratorVolume struct {
+	// name that streams call it by.
+	Name EntryName `json:"name"`
+
+	// persistentVolumeClaim in the generator's namespace.
+	// +optional
+	PersistentVolumeClaim *LocalReference `json:"persistentVolumeClaim,omitempty"`
+
+	// writable lets profiles write connection records to a persistentVolumeClaim. Volumes are mounted read-only else.
+	// +optional
+	Writable bool `json:"writable,omitempty"`
+
+	// configMap in the generator's namespace: its keys are files.
+	// +optional
+	ConfigMap *LocalReference `json:"configMap,omitempty"`
+
+	// secret in the generator's namespace: its keys are files.
+	// +optional
+	Secret *LocalReference `json:"secret,omitempty"`
+}
+
+// PortAttachment is exactly one of its fields.
+//
+// +kubebuilder:validation:ExactlyOneOf=network;loopback;nullPort
+type PortAttachment struct {
+	// network attaches the port to a Multus network: an SR-IOV virtual function if the NetworkAttachmentDefinition
+	// carries `k8s.v1.cni.cncf.io/resourceName`, else a kernel interface.
+	// +optional
+	Network *NetworkAttachment `json:"network,omitempty"`
+
+	// loopback receives what it sends, inside the engine.
+	// +optional
+	Loopback *LoopbackAttachment `json:"loopback,omitempty"`
+
+	// nullPort sends to nowhere and receives nothing. (YAML reads a plain `null` as no key at all.)
+	// +optional
+	Null *NullAttachment `json:"nullPort,omitempty"`
+}
+
+// NetworkAttachment names a Multus NetworkAttachmentDefinition.
+type NetworkAttachment struct {
+	// name of the NetworkAttachmentDefinition.
+	Name ObjectName `json:"name"`
+
+	// namespace of the NetworkAttachmentDefinition, the generator's own when absent. A generator within a profile has none of another
+	// namespace, unless the operator allows that.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace,omitempty"`
+
+	// driver of the device behind a network with a device plugin's resource. `Userspace` devices belong to the engine alone (vfio-pci).
+	// `Bifurcated` ones stay with their kernel driver too, such as mlx5: the pod is then given the capabilities NET_RAW and NET_ADMIN.
+	// +optional
+	// +kubebuilder:default=Userspace
+	Driver NetworkDriver `json:"driver,omitempty"`
+}
+
+// NetworkDriver says who drives a network device.
+//
+// +kubebuilder:validation:Enum=Userspace;Bifurcated
+type NetworkDriver string
+
+const (
+	// DriverUserspace belongs to the engine alone.
+	DriverUserspace NetworkDriver = "Userspace"
+	// DriverBifurcated stays with its kernel driver, which the engine's works through (mlx5).
+	DriverBifurcated NetworkDriver = "Bifurcated"
+)
+
+// LoopbackAttachment has no options.
+type LoopbackAttachment struct{}
+
+// NullAttachment has no options.
+type NullAttachment struct{}
+
+// Hugepages says where packet buffers live.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.pageSize) || self.pageSize != '1Gi' || self.memory.endsWith('Gi')",message="memory must be a whole number of pages: with pageSize 1Gi write it in Gi"
+// +kubebuilder:validation:XValidation:rule="!has(self.pageSize) || self.pageSize != '2Mi' || !self.memory.matches('[13579]Mi$')",message="memory must be a whole number of pages: with pageSize 2Mi it must be even"
+type Hugepages struct {
+	// pageSize is `2Mi`, `1Gi`, or `None` for ordinary memory, which is slower and not for measurement.
+	// +optional
+	// +kubebuilder:default="2Mi"
+	PageSize HugepageSize `json:"pageSize,omitempty"`
+
+	// memory of each pod for packet buffers.
+	// +optional
+	// +kubebuilder:default="128Mi"
+	Memory MemorySize `json:"memory,omitempty"`
+}
+
+// Placement says on which nodes the pods may run; its fields mean what they mean in a pod.
+type Placement struct {
+	// nodeSelector holds labels a node must have.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=32
+	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+
+	// tolerations for taints of nodes.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
+
+	// affinity to nodes and pods.
+	// +optional
+	Affinity *corev1.Affinity `json:"affinity,omitempty"`
+}
+
+// Limits bound what may be sent.
+type Limits struct {
+	// maxRate bounds the sum over all ports and pods of the generator, over all profiles that run at once. A profile with streams and
+	// connections that are known to need more is refused. Each engine keeps to an equal part of maxRate for all that it sends, packets
+	// of templates and reflected ones too, and holds back what is beyond it (`heldBack` of the result). When maxRate is lowered, runs
+	// under way go on within it; what their streams owe at their end is `txDropped`.
+	// +optional
+	MaxRate AbsoluteRate `json:"maxRate,omitempty"`
+
+	// allowedDestinations are the prefixes packets may be sent to. When set, packets that are not IP are refused too.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	AllowedDestinations []CIDR `json:"allowedDestinations,omitempty"`
+
+	// allowedPorts are the TCP and UDP destination ports packets may be sent to. When set, packets that are neither
+	// TCP nor UDP are refused too.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	AllowedPorts []PortRange `json:"allowedPorts,omitempty"`
+}
+
+// AllowedNamespaces grants use to namespaces.
+//
+// +kubebuilder:validation:XValidation:rule="(has(self.from) && self.from == 'Selector') == has(self.selector)",message="selector is required with from: Selector, and only then"
+type AllowedNamespaces struct {
+	// from is `Same` (the generator's own namespace), `All`, or `Selector`.
+	// +optional
+	// +kubebuilder:default=Same
+	From NamespaceSource `json:"from,omitempty"`
+
+	// selector chooses namespaces by their labels.
+	// +optional
+	Selector *metav1.LabelSelector `json:"selector,omitempty"`
+}
+
+// TrafficGeneratorStatus is what is known of the engine pods.
+type TrafficGeneratorStatus struct {
+	// observedGeneration is the generation of the spec this status was computed from.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// conditions: Ready, Reconciling, Stalled.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// replicas is the number of engine pods there are.
+	// +optional
+	Replicas int32 `json:"replicas,omitempty"`
+
+	// readyReplicas is the number of engine pods whose engine answers with all ports up.
+	// +optional
+	ReadyReplicas int32 `json:"readyReplicas"`
+
+	// pods of the generator.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=64
+	Pods []GeneratorPodStatus `json:"pods,omitempty"`
+
+	// measurementGrade says whether numbers from this generator can be relied on.
+	// +optional
+	MeasurementGrade MeasurementGrade `json:"measurementGrade,omitempty"`
+
+	// measurementReasons say why it is not for measurement.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	MeasurementReasons []string `json:"measurementReasons,omitempty"`
+
+	// runs that hold the generator now, as `namespace/name` of each TrafficRun.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	Runs []string `json:"runs,omitempty"`
+
+	// engineVersion is the version all engines report; absent while they differ.
+	// +optional
+	EngineVersion string `json:"engineVersion,omitempty"`
+}
+
+// GeneratorPodStatus is what is known of one engine pod.
+type GeneratorPodStatus struct {
+	// name of the pod.
+	Name string `json:"name"`
+
+	// node it runs on.
+	// +optional
+	Node string `json:"node,omitempty"`
+
+	// ip the operator reaches its engine at.
+	// +optional
+	IP string `json:"ip,omitempty"`
+
+	// phase of the pod, as Kubernetes has it.
+	// +optional
+	Phase corev1.PodPhase `json:"phase,omitempty"`
+
+	// ready is true when the engine answers and all its ports are up.
+	Ready bool `json:"ready"`
+
+	// message says why it is not ready.
+	// +optional
+	Message string `json:"message,omitempty"`
+
+	// timeSource is how the engine keeps time.
+	// +optional
+	TimeSource string `json:"timeSource,omitempty"`
+
+	// dpdkVersion the engine was built on.
+	// +optional
+	DPDKVersion string `json:"dpdkVersion,omitempty"`
+
+	// ports as the engine sees them.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	Ports []GeneratorPortStatus `json:"ports,omitempty"`
+}
+
+// PortOffloads says whether a port's device does a part of the work on packets.
+//
+// +kubebuilder:validation:Enum=Auto;All;None
+type PortOffloads string
+
+const (
+	// OffloadsAuto uses what the device offers and is faster than without.
+	OffloadsAuto PortOffloads = "Auto"
+	// OffloadsAll has the device complete the checksums of all that is sent, too.
+	OffloadsAll PortOffloads = "All"
+	// OffloadsNone leaves all of the work to the engine.
+	OffloadsNone PortOffloads = "None"
+)
+
+// PortKind is what an engine found behind a port.
+//
+// +kubebuilder:validation:Enum=PCI;Kernel;Loopback;Null
+type PortKind string
+
+const (
+	// PortPCI is a PCI device, such as an SR-IOV virtual function.
+	PortPCI PortKind = "PCI"
+	// PortKernel is a kernel network interface.
+	PortKernel PortKind = "Kernel"
+	// PortLoopback receives what it sends.
+	PortLoopback PortKind = "Loopback"
+	// PortNull sends to nowhere.
+	PortNull PortKind = "Null"
+)
+
+// GeneratorPortStatus is one port as its engine sees it.
+type GeneratorPortStatus struct {
+	// name of the port.
+	Name string `json:"name"`
+
+	// kind of the port.
+	// +optional
+	Kind PortKind `json:"kind,omitempty"`
+
+	// device is the PCI address or the interface's name.
+	// +optional
+	Device string `json:"device,omitempty"`
+
+	// driver that moves its packets.
+	// +optional
+	Driver string `json:"driver,omitempty"`
+
+	// mac the port sends from.
+	// +optional
+	MAC string `json:"mac,omitempty"`
+
+	// linkUp is true while the port has a link.
+	LinkUp bool `json:"linkUp"`
+
+	// lineRate in bits a second, such as `10Gbps`; absent if unknown.
+	// +optional
+	LineRate string `json:"lineRate,omitempty"`
+
+	// mtu of the device.
+	// +optional
+	MTU int32 `json:"mtu,omitempty"`
+
+	// offloads that are used of the device: `tx-checksum`, `tcp-segmentation`, `rx-checksum`.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	Offloads []string `json:"offloads,omitempty"`
+
+	// addresses of the port.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	Addresses []string `json:"addresses,omitempty"`
+
+	// gateways of the port and what is known of them.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	Gateways []NeighbourStatus `json:"gateways,omitempty"`
+}
+
+// NeighbourStatus is a next hop as the engine sees it.
+type NeighbourStatus struct {
+	// address of the next hop.
+	Address string `json:"address"`
+
+	// mac address it was resolved to; absent while it is not.
+	// +optional
+	MAC string `json:"mac,omitempty"`
+
+	// message says what keeps it from being resolved.
+	// +optional
+	Message string `json:"message,omitempty"`
+}
+
+// TrafficGenerator is a fleet of engine pods with their ports.
+//
+// +genclient
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=tg,categories=spate
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Pods",type=integer,JSONPath=`.status.readyReplicas`,description="Pods whose engine is ready"
+// +kubebuilder:printcolumn:name="Want",type=integer,JSONPath=`.spec.replicas`,description="Desired pods"
+// +kubebuilder:printcolumn:name="Grade",type=string,JSONPath=`.status.measurementGrade`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="Runs",type=string,JSONPath=`.status.runs`,priority=1
+// +kubebuilder:printcolumn:name="Engine",type=string,JSONPath=`.status.engineVersion`,priority=1
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 50",fieldPath=".metadata",message="metadata.name must be at most 50 characters: pods and certificates are named after it"
+type TrafficGenerator struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitzero"`
+
+	// spec is what is wanted.
+	Spec TrafficGeneratorSpec `json:"spec"`
+
+	// status is what is there.
+	// +optional
+	Status TrafficGeneratorStatus `json:"status,omitzero"`
+}
+
+// TrafficGeneratorList is a list of TrafficGenerators.
+//
+// +kubebuilder:object:root=true
+type TrafficGeneratorList struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// +optional
+	metav1.ListMeta `json:"metadata,omitzero"`
+
+	Items []TrafficGenerator `json:"items"`
+}

@@ -1,0 +1,583 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// TrafficProfile: what to run, where, how fast, for how long, and what must come of it.
+
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// SuspendPolicy says what becomes of an inline generator's pods while a profile is suspended.
+//
+// +kubebuilder:validation:Enum=Keep;Free
+type SuspendPolicy string
+
+const (
+	// SuspendKeep keeps the pods with their devices, CPUs and hugepages.
+	SuspendKeep SuspendPolicy = "Keep"
+	// SuspendFree deletes the pods.
+	SuspendFree SuspendPolicy = "Free"
+)
+
+// BusyPolicy says what happens while the generator cannot take the run.
+//
+// +kubebuilder:validation:Enum=Queue;Refuse
+type BusyPolicy string
+
+const (
+	// BusyQueue waits.
+	BusyQueue BusyPolicy = "Queue"
+	// BusyRefuse gives up: the profile is Stalled with reason GeneratorBusy until something changes.
+	BusyRefuse BusyPolicy = "Refuse"
+)
+
+// TrafficProfileSpec describes what is run.
+//
+// +kubebuilder:validation:ExactlyOneOf=generatorRef;generator
+// +kubebuilder:validation:XValidation:rule="!has(self.generator) || !has(self.traffic) || self.traffic.all(t, !has(t.transmitPort) || self.generator.ports.exists(p, p.name == t.transmitPort))",fieldPath=".traffic",message="the transmitPort of each entry must name a port of spec.generator.ports"
+// +kubebuilder:validation:XValidation:rule="!has(self.generator) || !has(self.traffic) || self.traffic.all(t, !has(t.receivePort) || self.generator.ports.exists(p, p.name == t.receivePort))",fieldPath=".traffic",message="the receivePort of each entry must name a port of spec.generator.ports"
+// +kubebuilder:validation:XValidation:rule="!has(self.generator) || !has(self.reflect) || self.reflect.all(r, self.generator.ports.exists(p, p.name == r.port))",fieldPath=".reflect",message="the port of each item must name a port of spec.generator.ports"
+// +kubebuilder:validation:XValidation:rule="!has(self.generator) || !has(self.receive) || self.receive.all(r, self.generator.ports.exists(p, p.name == r.port))",fieldPath=".receive",message="the port of each item must name a port of spec.generator.ports"
+// +kubebuilder:validation:XValidation:rule="(has(self.traffic) && size(self.traffic) > 0) || (has(self.reflect) && size(self.reflect) > 0) || (has(self.receive) && size(self.receive) > 0)",message="there is nothing to do: set traffic, reflect or receive"
+// +kubebuilder:validation:XValidation:rule="has(self.mix) == (has(self.traffic) && self.traffic.exists(t, has(t.share)))",fieldPath=".mix",message="mix goes with entries that have a share: set both or neither"
+// +kubebuilder:validation:XValidation:rule="!has(self.suspendPolicy) || self.suspendPolicy == 'Keep' || has(self.generator)",fieldPath=".suspendPolicy",message="Free needs an inline generator: a referenced one is suspended by its own spec.suspend"
+type TrafficProfileSpec struct {
+	// generatorRef names the generator to run on.
+	// +optional
+	GeneratorRef *GeneratorReference `json:"generatorRef,omitempty"`
+
+	// generator describes one that belongs to this profile and goes with it.
+	// +optional
+	Generator *TrafficGeneratorSpec `json:"generator,omitempty"`
+
+	// traffic is what is sent, up to 512 entries at the same time. An entry can be many streams (`copies`).
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=512
+	Traffic []TrafficEntry `json:"traffic,omitempty"`
+
+	// reflect are ports that send back what they receive while the run sends.
+	// +optional
+	// +listType=map
+	// +listMapKey=port
+	// +kubebuilder:validation:MaxItems=16
+	Reflect []ReflectPort `json:"reflect,omitempty"`
+
+	// receive are ports whose foreign traffic (packets of no run of ours) is measured while the run lasts.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	Receive []ReceivePort `json:"receive,omitempty"`
+
+	// rate scales all entries: by a factor (`2x`), or to a total (`1Mpps`, `10Gbps`) in proportion to their own rates.
+	// Templates are scaled by factors only. A change takes effect in the running run.
+	// +optional
+	Rate ScaledRate `json:"rate,omitempty"`
+
+	// mix is the rate of all entries that have a share, together. The others have rates of their own.
+	// +optional
+	Mix *ConnectionMix `json:"mix,omitempty"`
+
+	// rampUp is the time over which templates' connections a second rise from 0 to their rate, evenly.
+	// +optional
+	RampUp Duration `json:"rampUp,omitempty"`
+
+	// rampUpStep makes them rise by steps of this time instead, of which rampUp is a whole number n: in the k-th they are k/n of
+	// the rate, and no gap between connections is longer than a quarter of rampUp.
+	// +optional
+	RampUpStep Duration `json:"rampUpStep,omitempty"`
+
+	// tunables of the transport on each side, for all templates; what a template has of its own stands before them.
+	// +optional
+	Tunables Tunables `json:"tunables,omitzero"`
+
+	// drawSeed draws which template opens the next connection, in proportion to their rates; they take turns, as evenly as their
+	// rates allow, when absent.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=4294967295
+	DrawSeed *int64 `json:"drawSeed,omitempty"`
+
+	// mostConnections is how many connections of templates there are at a time in each engine at most, those in TIME-WAIT among
+	// them; one between clients and servers of the same engine counts as two. The engine's default (65536 for each worker) when
+	// absent. Memory for them is taken before the run, of the generator's `memory`.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	MostConnections *int64 `json:"mostConnections,omitempty"`
+
+	// records of templates' connections and UDP flows as they end, live to who reads them (`kubectl spate records`), and in files if a
+	// volume is named. None when absent.
+	// +optional
+	Records *ConnectionRecords `json:"records,omitempty"`
+
+	// duration of the measured phase. When absent, the run lasts until it is suspended.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]+([.][0-9]+)?(ns|us|ms|s|m|h))+$') || duration(self) > duration('0s')",message="must be greater than zero; leave it out to run until suspended"
+	Duration Duration `json:"duration,omitempty"`
+
+	// warmup is sent before the measured phase and counted apart.
+	// +optional
+	// +kubebuilder:default="0s"
+	Warmup Duration `json:"warmup,omitempty"`
+
+	// drain is how long packets under way are awaited after the last was sent.
+	// +optional
+	// +kubebuilder:default="500ms"
+	Drain Duration `json:"drain,omitempty"`
+
+	// thresholds the result must meet for the run to pass. Without any, a valid run passes.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=32
+	Thresholds []Threshold `json:"thresholds,omitempty"`
+
+	// runID starts a new run when it changes, whatever else stays the same.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$')",message="must be letters, digits, '-', '_' or '.', start and end with a letter or digit"
+	RunID string `json:"runID,omitempty"`
+
+	// suspend stops the traffic while it is true; false starts a new run.
+	// +optional
+	Suspend bool `json:"suspend,omitempty"`
+
+	// suspendPolicy says whether an inline generator's pods are kept or freed while suspended.
+	// +optional
+	// +kubebuilder:default=Keep
+	SuspendPolicy SuspendPolicy `json:"suspendPolicy,omitempty"`
+
+	// whenBusy says what to do while the generator cannot take the run.
+	// +optional
+	// +kubebuilder:default=Queue
+	WhenBusy BusyPolicy `json:"whenBusy,omitempty"`
+
+	// runHistoryLimit is the number of ended runs that are kept.
+	// +optional
+	// +kubebuilder:default=5
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	RunHistoryLimit *int32 `json:"runHistoryLimit,omitempty"`
+
+	// ttlSecondsAfterFinished deletes the profile this long after its run has ended; never when absent.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
+
+	// generatorTolerance says how much of its own the generator may add before the run is invalid with reason
+	// GeneratorLimited.
+	// +optional
+	// +kubebuilder:default={}
+	GeneratorTolerance GeneratorTolerance `json:"generatorTolerance,omitzero"`
+}
+
+// ShareUnit is what shares of a mix are of.
+//
+// +kubebuilder:validation:Enum=Connections;Bytes
+type ShareUnit string
+
+const (
+	// ShareConnections is of the connections that begin.
+	ShareConnections ShareUnit = "Connections"
+	// ShareBytes is of the bytes that applications send.
+	ShareBytes ShareUnit = "Bytes"
+)
+
+// MixRate is connections a second, or bits a second of what applications send.
+//
+// +kubebuilder:validation:MaxLength=32
+// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]+([.][0-9]+)?[kMG]?(cps|bps)$')",message="must be connections a second such as 100kcps, or bits a second of what applications send such as 10Gbps"
+// +kubebuilder:validation:XValidation:rule="!self.matches('^[0.]+[kMG]?[cb]')",message="a rate must be greater than zero"
+type MixRate string
+
+// ConnectionMix shares a rate out over the entries that have a share. The bytes of a connection are those that both programs of its
+// template send, each running to its end; headers and what is sent again are not counted.
+type ConnectionMix struct {
+	// rate of all of them together: connections a second such as `100kcps`, or bits a second of what applications send, both ways,
+	// such as `10Gbps`.
+	Rate MixRate `json:"rate"`
+
+	// shareBy says what shares are of: `Connections`, or `Bytes`.
+	ShareBy ShareUnit `json:"shareBy"`
+}
+
+// ConnectionRecords says which connections and UDP flows of templates are recorded when they end, at each of their ends that is
+// emulated, and where. `{}` records all of them, live only. What has become of them is in the run's result.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.mostRecords) || has(self.volume)",fieldPath=".mostRecords",message="is for files, and none are written without a volume; set volume, or leave mostRecords out"
+type ConnectionRecords struct {
+	// oneIn is N to record one connection in N, at both of its ends; 1 records all.
+	// +optional
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=4294967295
+	OneIn int64 `json:"oneIn,omitempty"`
+
+	// volume of the generator's spec.volumes, a writable one. Each engine writes a Parquet file of its own there: the run's name, a dash,
+	// and the engine's number from 0. When absent no file is written: records are streamed live to readers while the run lasts
+	// (`kubectl spate records`), and none are kept.
+	// +optional
+	Volume EntryName `json:"volume,omitempty"`
+
+	// mostRecords are written to each file at most, 10 million when absent; later ones are counted and left out.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	MostRecords *int64 `json:"mostRecords,omitempty"`
+}
+
+// TrafficEntry is one thing that is sent: exactly one of streamRef, stream and templateRef, on its ports.
+//
+// +kubebuilder:validation:ExactlyOneOf=streamRef;stream;templateRef
+// +kubebuilder:validation:XValidation:rule="has(self.transmitPort) || (has(self.templateRef) && has(self.receivePort))",message="set transmitPort; a template with real clients has a receivePort only"
+// +kubebuilder:validation:XValidation:rule="!has(self.rate) || !has(self.templateRef)",fieldPath=".rate",message="rate goes with streams: set connectionRate"
+// +kubebuilder:validation:XValidation:rule="!has(self.connectionRate) || (has(self.templateRef) && has(self.transmitPort))",fieldPath=".connectionRate",message="connectionRate goes with the clients of a template: set templateRef and transmitPort"
+// +kubebuilder:validation:XValidation:rule="!has(self.share) || (has(self.templateRef) && has(self.transmitPort))",fieldPath=".share",message="share goes with the clients of a template: set templateRef and transmitPort"
+// +kubebuilder:validation:XValidation:rule="!has(self.share) || !has(self.connectionRate)",fieldPath=".share",message="set share or connectionRate, not both"
+// +kubebuilder:validation:XValidation:rule="!has(self.templateRef) || (!has(self.next) && (!has(self.start) || self.start == 'Auto'))",message="start and next go with streams"
+type TrafficEntry struct {
+	// name of the entry: the stream's name in results and metrics.
+	Name EntryName `json:"name"`
+
+	// streamRef names a StatelessStream in the profile's namespace.
+	// +optional
+	StreamRef *LocalReference `json:"streamRef,omitempty"`
+
+	// stream described in place.
+	// +optional
+	Stream *StatelessStreamSpec `json:"stream,omitempty"`
+
+	// templateRef names an ASTFTemplate in the profile's namespace.
+	// +optional
+	TemplateRef *LocalReference `json:"templateRef,omitempty"`
+
+	// transmitPort sends it. A template's clients are there; they are real ones when it is absent.
+	// +optional
+	TransmitPort PortName `json:"transmitPort,omitempty"`
+
+	// receivePort is where its packets are expected. Streams with `measure.flow` need it. A template's servers are there; they are
+	// real ones when it is absent.
+	// +optional
+	ReceivePort PortName `json:"receivePort,omitempty"`
+
+	// rate instead of the stream's own. A change takes effect in the running run.
+	// +optional
+	Rate Rate `json:"rate,omitempty"`
+
+	// connectionRate of a template's clients instead of the template's own. A change takes effect in the running run.
+	// +optional
+	ConnectionRate ConnectionRate `json:"connectionRate,omitempty"`
+
+	// share of the profile's mix that a template's clients have instead of a rate of their own: so much of the sum of all shares.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000000
+	Share *int32 `json:"share,omitempty"`
+
+	// paused holds the entry back while it is true: a template begins no connections then, and those that are open go on. A change
+	// takes effect in the running run.
+	// +optional
+	Paused bool `json:"paused,omitempty"`
+
+	// start is `Auto` for an entry that starts with the run, and `Waiting` for one that another entry's `next` starts.
+	// +optional
+	// +kubebuilder:default=Auto
+	Start EntryStart `json:"start,omitempty"`
+
+	// next is the entry that starts when this one has sent its last packet. Not for continuous streams.
+	// +optional
+	Next *NextEntry `json:"next,omitempty"`
+}
+
+// EntryStart says what starts an entry.
+//
+// +kubebuilder:validation:Enum=Auto;Waiting
+type EntryStart string
+
+const (
+	// StartAuto starts with the run.
+	StartAuto EntryStart = "Auto"
+	// StartWaiting waits for another entry's `next`.
+	StartWaiting EntryStart = "Waiting"
+)
+
+// NextEntry is the entry that follows another in a chain.
+type NextEntry struct {
+	// entry is the name of an entry on the same transmitPort. Its stream has as many copies as this one's, or neither has any.
+	Entry EntryName `json:"entry"`
+
+	// loops is how often it is started by this entry; without end when absent or 0.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Loops int64 `json:"loops,omitempty"`
+}
+
+// ReflectionSwap is what changes places in a reflected packet.
+//
+// +kubebuilder:validation:Enum=MAC;Addresses
+type ReflectionSwap string
+
+const (
+	// SwapMAC swaps the Ethernet addresses.
+	SwapMAC ReflectionSwap = "MAC"
+	// SwapAddresses swaps IP addresses and TCP/UDP ports too.
+	SwapAddresses ReflectionSwap = "Addresses"
+)
+
+// ReflectPort is a port that sends back what it receives: IPv4 and IPv6 packets, with a TTL or hop limit that is lower by one, so that
+// two reflectors do not pass a packet round for ever. Other frames, frames to or from a group, packets whose TTL is used up and those
+// to destinations that the generator's limits do not allow are not sent back. After the sending phase, and while the run is paused,
+// only packets of the run itself are.
+type ReflectPort struct {
+	// port of the generator.
+	Port PortName `json:"port"`
+
+	// swap says what changes places: `MAC` the Ethernet addresses, `Addresses` IP addresses and TCP/UDP ports too.
+	// +optional
+	// +kubebuilder:default=MAC
+	Swap ReflectionSwap `json:"swap,omitempty"`
+
+	// anyMAC sends frames back whatever their destination MAC. By default only those to the port's own MAC are.
+	// +optional
+	AnyMAC bool `json:"anyMAC,omitempty"`
+}
+
+// ReceivePort is a port whose foreign traffic is measured: packets and bytes, inter-arrival time, jitter, and latency of
+// packets that carry a time stamp.
+type ReceivePort struct {
+	// name in results and metrics.
+	Name EntryName `json:"name"`
+
+	// port of the generator.
+	Port PortName `json:"port"`
+}
+
+// Threshold is a condition on a run's result.
+type Threshold struct {
+	// name of the threshold.
+	Name EntryName `json:"name"`
+
+	// expression in CEL over `result`, which is the run's `status.result`: its fields hold numbers, such as
+	// `result.lost == 0`, `result.lossRatio < 0.001`, `result.streams["imix-64"].rx > 0`, `result.streams.all(name, s, s.lost == 0)`,
+	// `result.streams["voice"].latency.p99 < 100000` (nanoseconds), `result.receivers["tap"].packets > 0`,
+	// `result.flows.failed == 0`, `result.templates["http"].client.connectTime.p99 < 5000000`,
+	// `result.groups["web"].client.failed == 0`.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	Expression string `json:"expression"`
+
+	// message for people when it does not hold.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Message string `json:"message,omitempty"`
+}
+
+// GeneratorTolerance is how much of its own a generator may add: a number of packets or of flows, or a share of those sent or
+// due. It holds for streams' packets and for templates' flows, each by themselves.
+type GeneratorTolerance struct {
+	// late packets left the generator, and late flows began, later than they should have.
+	// +optional
+	// +kubebuilder:default="0.1%"
+	Late Tolerance `json:"late,omitempty"`
+
+	// txDropped packets could not be sent, and flows could not begin: the generator was behind, or had no place or port for them.
+	// +optional
+	// +kubebuilder:default="0"
+	TxDropped Tolerance `json:"txDropped,omitempty"`
+
+	// rxMissed packets arrived and were lost before the engine could read them.
+	// +optional
+	// +kubebuilder:default="0"
+	RxMissed Tolerance `json:"rxMissed,omitempty"`
+}
+
+// ProfilePhase is where a profile stands, for people; programs read conditions.
+//
+// +kubebuilder:validation:Enum=Pending;Queued;Preparing;WarmingUp;Running;Draining;Complete;Suspended;Stalled
+type ProfilePhase string
+
+const (
+	// ProfilePending: the profile waits for what it refers to, or for its generator.
+	ProfilePending ProfilePhase = "Pending"
+	// ProfileQueued: the generator is busy.
+	ProfileQueued ProfilePhase = "Queued"
+	// ProfilePreparing: engines receive and arm the plan.
+	ProfilePreparing ProfilePhase = "Preparing"
+	// ProfileWarmingUp: traffic is sent and not yet measured.
+	ProfileWarmingUp ProfilePhase = "WarmingUp"
+	// ProfileRunning: traffic is sent and measured.
+	ProfileRunning ProfilePhase = "Running"
+	// ProfileDraining: packets under way are awaited.
+	ProfileDraining ProfilePhase = "Draining"
+	// ProfileComplete: the run has ended.
+	ProfileComplete ProfilePhase = "Complete"
+	// ProfileSuspended: `spec.suspend` is true.
+	ProfileSuspended ProfilePhase = "Suspended"
+	// ProfileStalled: nothing happens until an object is changed.
+	ProfileStalled ProfilePhase = "Stalled"
+)
+
+// TrafficProfileStatus is where a profile stands.
+type TrafficProfileStatus struct {
+	// observedGeneration is the generation of the spec this status was computed from.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// conditions: Ready, Reconciling, Stalled, Running, Complete, Passed, Stale; Recorded where connections are recorded.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// phase for people.
+	// +optional
+	Phase ProfilePhase `json:"phase,omitempty"`
+
+	// reason is that of the condition that explains the phase best: Ready while it is not True, then Running, and
+	// Passed when the run has ended.
+	// +optional
+	Reason string `json:"reason,omitempty"`
+
+	// generator the profile runs on, `namespace/name`.
+	// +optional
+	Generator string `json:"generator,omitempty"`
+
+	// currentRun is the run under way, or the last one.
+	// +optional
+	CurrentRun *RunReference `json:"currentRun,omitempty"`
+
+	// totals of the current run when it has ended. Before, the run has its counters so far and its progress.
+	// +optional
+	Totals *FlowCounters `json:"totals,omitempty"`
+
+	// flows of the current run's templates when it has ended.
+	// +optional
+	Flows *TemplateCounters `json:"flows,omitempty"`
+
+	// lastResult sums up the last run that ended.
+	// +optional
+	LastResult *ResultSummary `json:"lastResult,omitempty"`
+}
+
+// RunReference names a TrafficRun of the profile.
+type RunReference struct {
+	// name of the TrafficRun.
+	Name string `json:"name"`
+
+	// uid of the TrafficRun: a run that its profile does not name here is not executed, for the profile did not make it.
+	// +optional
+	UID types.UID `json:"uid,omitempty"`
+
+	// runID of the profile's spec it was started for, if it had one.
+	// +optional
+	RunID string `json:"runID,omitempty"`
+
+	// profileGeneration it was resolved from.
+	// +optional
+	ProfileGeneration int64 `json:"profileGeneration,omitempty"`
+
+	// digest of what in the profile's spec starts a new run when it changes.
+	// +optional
+	Digest string `json:"digest,omitempty"`
+}
+
+// RunProgress is how a run under way does.
+type RunProgress struct {
+	// updatedAt is when the counters were read.
+	// +optional
+	UpdatedAt *metav1.Time `json:"updatedAt,omitempty"`
+
+	// timeLeft until the end of the measured phase, such as `12s`; absent without a set duration.
+	// +optional
+	TimeLeft string `json:"timeLeft,omitempty"`
+
+	// txRate is the present rate of transmission, such as `99.8kpps`.
+	// +optional
+	TxRate string `json:"txRate,omitempty"`
+
+	// rxRate is the present rate of reception.
+	// +optional
+	RxRate string `json:"rxRate,omitempty"`
+
+	// connectionRate is the present rate at which templates' flows are established, such as `1kcps`.
+	// +optional
+	ConnectionRate string `json:"connectionRate,omitempty"`
+
+	// lossRatio so far, in the measured phase, packets still under way counted as lost.
+	// +optional
+	LossRatio string `json:"lossRatio,omitempty"`
+}
+
+// ResultSummary sums up a run.
+type ResultSummary struct {
+	// run is the TrafficRun's name.
+	Run string `json:"run"`
+
+	// verdict of the run.
+	Verdict VerdictOutcome `json:"verdict"`
+
+	// reason of the verdict.
+	Reason string `json:"reason"`
+
+	// message with the numbers.
+	// +optional
+	Message string `json:"message,omitempty"`
+
+	// latency of the stream or template with the greatest 99th percentile, such as `voice: p50 12us, p99 31.5us, max 1.2ms`.
+	// +optional
+	Latency string `json:"latency,omitempty"`
+
+	// completionTime of the run.
+	// +optional
+	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
+}
+
+// TrafficProfile is what to run: streams and templates on the ports of a generator, with a verdict at the end.
+//
+// +genclient
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=tp,categories=spate
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Passed",type=string,JSONPath=`.status.conditions[?(@.type=="Passed")].status`
+// +kubebuilder:printcolumn:name="Tx",type=integer,JSONPath=`.status.totals.tx`,description="Packets sent in the measured phase"
+// +kubebuilder:printcolumn:name="Rx",type=integer,JSONPath=`.status.totals.rx`,description="Packets received in the measured phase"
+// +kubebuilder:printcolumn:name="Lost",type=integer,JSONPath=`.status.totals.lost`
+// +kubebuilder:printcolumn:name="Flows",type=integer,JSONPath=`.status.flows.connects`,description="Flows of templates that were established"
+// +kubebuilder:printcolumn:name="Failed",type=integer,JSONPath=`.status.flows.failed`,description="Flows of templates that failed"
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.reason`
+// +kubebuilder:printcolumn:name="Generator",type=string,JSONPath=`.status.generator`,priority=1
+// +kubebuilder:printcolumn:name="Run",type=string,JSONPath=`.status.currentRun.name`,priority=1
+// +kubebuilder:printcolumn:name="Stale",type=string,JSONPath=`.status.conditions[?(@.type=="Stale")].status`,priority=1
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 50",fieldPath=".metadata",message="metadata.name must be at most 50 characters: runs and the inline generator are named after it"
+type TrafficProfile struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitzero"`
+
+	// spec is what is wanted.
+	Spec TrafficProfileSpec `json:"spec"`
+
+	// status is where it stands.
+	// +optional
+	Status TrafficProfileStatus `json:"status,omitzero"`
+}
+
+// TrafficProfileList is a list of TrafficProfiles.
+//
+// +kubebuilder:object:root=true
+type TrafficProfileList struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// +optional
+	metav1.ListMeta `json:"metadata,omitzero"`
+
+	Items []TrafficProfile `json:"items"`
+}

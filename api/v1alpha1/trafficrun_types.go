@@ -1,0 +1,748 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// TrafficRun: one execution of a profile, its immutable snapshot, its phases, its result and its verdict.
+
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// TrafficRunSpec is the resolved snapshot a run executes. The operator writes it once.
+type TrafficRunSpec struct {
+	// profile the run belongs to.
+	Profile ProfileSnapshot `json:"profile"`
+
+	// generator it runs on.
+	Generator GeneratorSnapshot `json:"generator"`
+
+	// runID names the run to engines and in metrics.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	RunID string `json:"runID"`
+
+	// tag marks the run's packets, unique over all runs that could meet.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	Tag int32 `json:"tag"`
+
+	// snapshot is the resolved plan, kept beside the run since it can be larger than an object.
+	Snapshot Snapshot `json:"snapshot"`
+
+	// rateFactor the snapshot was built with, on the entries' own rates: a whole number or a fraction such as `3/2`.
+	// +optional
+	// +kubebuilder:default="1"
+	// +kubebuilder:validation:MaxLength=64
+	RateFactor string `json:"rateFactor,omitempty"`
+
+	// entries as they were resolved, to tell what was changed since.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=512
+	Entries []EntrySnapshot `json:"entries,omitempty"`
+
+	// marks the run's packets carry in their headers; no other run that is under way has them.
+	// +optional
+	Marks *RunMarks `json:"marks,omitempty"`
+
+	// timing of the phases.
+	Timing RunTiming `json:"timing"`
+
+	// thresholds the result must meet.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=32
+	Thresholds []Threshold `json:"thresholds,omitempty"`
+
+	// generatorTolerance says how much of its own the generator may add.
+	GeneratorTolerance GeneratorTolerance `json:"generatorTolerance"`
+}
+
+// EntrySnapshot is an entry of the profile as it was.
+type EntrySnapshot struct {
+	// name of the entry.
+	Name string `json:"name"`
+
+	// stream is the name of the StatelessStream that it sends.
+	// +optional
+	Stream ObjectName `json:"stream,omitempty"`
+
+	// template is the name of the ASTFTemplate that it runs.
+	// +optional
+	Template ObjectName `json:"template,omitempty"`
+
+	// rate in the snapshot, at a factor of 1; absent for a replay.
+	// +optional
+	Rate Rate `json:"rate,omitempty"`
+
+	// streamRate is the stream's own, which holds when the entry has none.
+	// +optional
+	StreamRate Rate `json:"streamRate,omitempty"`
+
+	// connectionRate of a template's clients in the snapshot, at a factor of 1.
+	// +optional
+	ConnectionRate ConnectionRate `json:"connectionRate,omitempty"`
+
+	// templateRate is the template's own, which holds when the entry has none.
+	// +optional
+	TemplateRate ConnectionRate `json:"templateRate,omitempty"`
+
+	// paused is true if the entry was held back from the start.
+	// +optional
+	Paused bool `json:"paused,omitempty"`
+}
+
+// RunMarks are numbers that tell streams' packets on arrival.
+type RunMarks struct {
+	// ipv4Identification numbers.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=512
+	IPv4Identification []int32 `json:"ipv4Identification,omitempty"`
+
+	// ipv6FlowLabel numbers.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=512
+	IPv6FlowLabel []int32 `json:"ipv6FlowLabel,omitempty"`
+}
+
+// ProfileSnapshot names a profile as it was.
+type ProfileSnapshot struct {
+	// name of the TrafficProfile, in the run's namespace.
+	Name ObjectName `json:"name"`
+
+	// uid of the TrafficProfile.
+	UID types.UID `json:"uid"`
+
+	// generation of its spec that was resolved.
+	Generation int64 `json:"generation"`
+
+	// runID of its spec, if it had one.
+	// +optional
+	RunID string `json:"runID,omitempty"`
+
+	// digest of what in its spec starts a new run when it changes, as hex digits.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Digest string `json:"digest,omitempty"`
+
+	// references are the streams and templates that were resolved, to tell when one has changed since.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=512
+	References []ReferenceSnapshot `json:"references,omitempty"`
+}
+
+// ReferenceSnapshot is a stream or template as it was.
+type ReferenceSnapshot struct {
+	// kind of the object.
+	// +kubebuilder:validation:Enum=StatelessStream;ASTFTemplate
+	Kind string `json:"kind"`
+
+	// name of the object, in the run's namespace.
+	Name ObjectName `json:"name"`
+
+	// digest of its spec, as hex digits.
+	// +kubebuilder:validation:MaxLength=64
+	Digest string `json:"digest"`
+}
+
+// GeneratorSnapshot names a generator and its engines as they were.
+type GeneratorSnapshot struct {
+	// name of the TrafficGenerator.
+	Name ObjectName `json:"name"`
+
+	// namespace of the TrafficGenerator.
+	Namespace string `json:"namespace"`
+
+	// pods that execute the run; the index of each is its share's.
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	Pods []PodSnapshot `json:"pods"`
+
+	// limits of the generator that the run was admitted under. When they change, the run's traffic is checked against the new ones.
+	// +optional
+	Limits *Limits `json:"limits,omitempty"`
+}
+
+// PodSnapshot names an engine pod.
+type PodSnapshot struct {
+	// name of the pod.
+	Name string `json:"name"`
+
+	// uid of the pod: another pod of the same name is another pod.
+	UID types.UID `json:"uid"`
+}
+
+// Snapshot says where the resolved plan is kept.
+type Snapshot struct {
+	// digest is the SHA-256 of the whole, as hex digits.
+	// +kubebuilder:validation:MinLength=64
+	// +kubebuilder:validation:MaxLength=64
+	Digest string `json:"digest"`
+
+	// bytes is its length.
+	// +kubebuilder:validation:Minimum=0
+	Bytes int64 `json:"bytes"`
+
+	// chunks hold it, in order.
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=1024
+	Chunks []DataReference `json:"chunks"`
+
+	// secrets that the plan refers to. Their bytes are no part of it: they are read when the engines are prepared, and only while
+	// each Secret is still what was resolved.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=4096
+	Secrets []SecretSnapshot `json:"secrets,omitempty"`
+}
+
+// SecretSnapshot names a key of a Secret as it was.
+type SecretSnapshot struct {
+	// name of the Secret, in the run's namespace.
+	Name ObjectName `json:"name"`
+
+	// key of the bytes in it.
+	Key string `json:"key"`
+
+	// uid of the Secret.
+	UID types.UID `json:"uid"`
+
+	// resourceVersion of the Secret.
+	ResourceVersion string `json:"resourceVersion"`
+}
+
+// RunTiming is the length of each phase.
+type RunTiming struct {
+	// warmup before the measured phase.
+	Warmup Duration `json:"warmup"`
+
+	// duration of the measured phase; until stopped when absent.
+	// +optional
+	Duration Duration `json:"duration,omitempty"`
+
+	// drain after the last packet.
+	Drain Duration `json:"drain"`
+}
+
+// RunPhase is where a run stands.
+//
+// +kubebuilder:validation:Enum=Pending;Preparing;WarmingUp;Running;Draining;Complete
+type RunPhase string
+
+const (
+	// RunPending: nothing was done yet; the generator may be busy.
+	RunPending RunPhase = "Pending"
+	// RunPreparing: engines receive and arm the plan.
+	RunPreparing RunPhase = "Preparing"
+	// RunWarmingUp: traffic is sent and not yet measured.
+	RunWarmingUp RunPhase = "WarmingUp"
+	// RunRunning: traffic is sent and measured.
+	RunRunning RunPhase = "Running"
+	// RunDraining: packets under way are awaited.
+	RunDraining RunPhase = "Draining"
+	// RunComplete: the run has ended and its verdict is known.
+	RunComplete RunPhase = "Complete"
+)
+
+// VerdictOutcome is what a run came to.
+//
+// +kubebuilder:validation:Enum=Passed;Failed;Invalid
+type VerdictOutcome string
+
+const (
+	// VerdictPassed: the measurement is valid and every threshold holds.
+	VerdictPassed VerdictOutcome = "Passed"
+	// VerdictFailed: the measurement is valid and a threshold does not hold.
+	VerdictFailed VerdictOutcome = "Failed"
+	// VerdictInvalid: the measurement says nothing about the device under test.
+	VerdictInvalid VerdictOutcome = "Invalid"
+)
+
+// TrafficRunStatus is what came of a run.
+type TrafficRunStatus struct {
+	// conditions: Ready, Reconciling, Stalled, Running, Complete, Passed; Recorded where connections are recorded.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// observedGeneration is the generation of the spec this status was computed from.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// phase of the run.
+	// +optional
+	Phase RunPhase `json:"phase,omitempty"`
+
+	// startTime is when the operator began to prepare the run.
+	// +optional
+	StartTime *metav1.Time `json:"startTime,omitempty"`
+
+	// startedAt is the instant all engines started at.
+	// +optional
+	StartedAt *metav1.MicroTime `json:"startedAt,omitempty"`
+
+	// completionTime is when the verdict fell.
+	// +optional
+	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
+
+	// rateFactor in force on the entries' own rates, exact: a whole number or a fraction such as `3/2`.
+	// +optional
+	RateFactor string `json:"rateFactor,omitempty"`
+
+	// progress while the run is under way.
+	// +optional
+	Progress *RunProgress `json:"progress,omitempty"`
+
+	// portBaseline holds what the ports had counted when the run was prepared: that is not this run's.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=256
+	PortBaseline []PortBaseline `json:"portBaseline,omitempty"`
+
+	// portsDown are the run's ports that had no link at some time while it was under way.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=256
+	PortsDown []string `json:"portsDown,omitempty"`
+
+	// entries whose rate or pause differs from the snapshot's: what was changed while the run was under way.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=512
+	Entries []EntryChange `json:"entries,omitempty"`
+
+	// result measured so far, final when the run is complete. Its streams, templates and groups are there when it is final; of a large
+	// result the first of them (see details).
+	// +optional
+	Result *RunResult `json:"result,omitempty"`
+
+	// verdict of the run.
+	// +optional
+	Verdict *Verdict `json:"verdict,omitempty"`
+}
+
+// EntryChange is what was changed of an entry while its run was under way.
+type EntryChange struct {
+	// name of the entry.
+	Name string `json:"name"`
+
+	// rate in force instead of the snapshot's, as the profile has it.
+	// +optional
+	Rate Rate `json:"rate,omitempty"`
+
+	// connectionRate in force instead of the snapshot's, as the profile has it.
+	// +optional
+	ConnectionRate ConnectionRate `json:"connectionRate,omitempty"`
+
+	// paused is true while the entry is held back.
+	// +optional
+	Paused bool `json:"paused,omitempty"`
+}
+
+// PortBaseline is what a port of an engine had counted before a run.
+type PortBaseline struct {
+	// pod of the engine.
+	Pod string `json:"pod"`
+
+	// port of the generator.
+	Port string `json:"port"`
+
+	// rxMissed packets since the engine's start.
+	RxMissed int64 `json:"rxMissed"`
+
+	// foreign packets since the engine's start.
+	Foreign int64 `json:"foreign"`
+
+	// otherMAC packets since the engine's start.
+	// +optional
+	OtherMAC int64 `json:"otherMAC,omitempty"`
+
+	// notReflected packets since the engine's start.
+	// +optional
+	NotReflected int64 `json:"notReflected,omitempty"`
+
+	// heldBack packets since the engine's start.
+	// +optional
+	HeldBack int64 `json:"heldBack,omitempty"`
+}
+
+// FlowCounters count packets of the measured phase.
+type FlowCounters struct {
+	// tx packets were sent.
+	Tx int64 `json:"tx"`
+
+	// txBytes were sent, FCS included.
+	TxBytes int64 `json:"txBytes"`
+
+	// rx packets were received, duplicates included.
+	Rx int64 `json:"rx"`
+
+	// rxBytes were received, FCS included.
+	RxBytes int64 `json:"rxBytes"`
+
+	// lost packets were sent by a stream that measures flow and never received.
+	Lost int64 `json:"lost"`
+
+	// lossRatio is lost packets to packets sent by streams that measure flow, as a decimal number such as `0.0125`.
+	LossRatio string `json:"lossRatio"`
+
+	// duplicates were received before.
+	Duplicates int64 `json:"duplicates"`
+
+	// outOfOrder packets came after one sent later.
+	OutOfOrder int64 `json:"outOfOrder"`
+
+	// misdirected packets came in on another port than expected; they are in rx too.
+	Misdirected int64 `json:"misdirected"`
+
+	// late packets left later than they should have.
+	Late int64 `json:"late"`
+
+	// txDropped packets could not be sent.
+	TxDropped int64 `json:"txDropped"`
+
+	// sequenceTooHigh packets had a sequence number far ahead of the expected one.
+	// +optional
+	SequenceTooHigh int64 `json:"sequenceTooHigh,omitempty"`
+
+	// sequenceTooLow packets had a sequence number far behind: whether they are duplicates is not known.
+	// +optional
+	SequenceTooLow int64 `json:"sequenceTooLow,omitempty"`
+}
+
+// Latency is how long packets were under way, in nanoseconds. Duplicates do not count. When several pods received a stream,
+// each percentile is the greatest of theirs, which that of all together does not exceed.
+type Latency struct {
+	// count of packets whose delay was taken.
+	Count int64 `json:"count"`
+
+	// min is the least delay.
+	Min int64 `json:"min"`
+
+	// mean delay.
+	Mean int64 `json:"mean"`
+
+	// max is the greatest delay.
+	Max int64 `json:"max"`
+
+	// deviation is the standard deviation of the delay.
+	Deviation int64 `json:"deviation"`
+
+	// p50 is the median.
+	P50 int64 `json:"p50"`
+
+	// p90 is what 90 % of the packets do not exceed, to 3 significant digits, as the following.
+	P90 int64 `json:"p90"`
+
+	// p95 is the 95th percentile.
+	P95 int64 `json:"p95"`
+
+	// p99 is the 99th percentile.
+	P99 int64 `json:"p99"`
+
+	// p999 is the 99.9th percentile.
+	P999 int64 `json:"p999"`
+
+	// p9999 is the 99.99th percentile.
+	P9999 int64 `json:"p9999"`
+
+	// jitter is the interarrival jitter (RFC 3550 section 6.4.1) at the end; the greatest when several pods received the stream.
+	Jitter int64 `json:"jitter"`
+
+	// jitterMean is the mean difference of the delays of successive packets.
+	JitterMean int64 `json:"jitterMean"`
+
+	// jitterMax is the greatest difference of the delays of successive packets.
+	JitterMax int64 `json:"jitterMax"`
+
+	// oneWayUnknown is true when sender and receiver do not share a clock, as two pods do not: then only jitter is reported.
+	// +optional
+	OneWayUnknown bool `json:"oneWayUnknown,omitempty"`
+}
+
+// RunResult is what was measured over all streams, templates and engines after the warm-up.
+type RunResult struct {
+	FlowCounters `json:",inline"`
+
+	// rxMissed packets arrived during the run and were lost before an engine could read them.
+	RxMissed int64 `json:"rxMissed"`
+
+	// foreign packets arrived during the run and belong to no run.
+	Foreign int64 `json:"foreign"`
+
+	// otherMAC packets are those of the foreign ones that were for another station: their destination MAC is neither the port's nor a
+	// client's nor a group's. They were neither given to flows nor answered.
+	OtherMAC int64 `json:"otherMAC"`
+
+	// heldBack packets, each once, left the run's ports later than they would have, or not at all, because of the generator's
+	// limits.maxRate. Those of other runs on the same ports are among them.
+	// +optional
+	HeldBack int64 `json:"heldBack,omitempty"`
+
+	// notReflected packets arrived during the run on ports that reflect, and were not sent back: for another station, to or from a
+	// group, not IP, at the end of their TTL, to a destination that the generator's limits do not allow, or after the sending phase.
+	// +optional
+	NotReflected int64 `json:"notReflected,omitempty"`
+
+	// streams of the run.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=512
+	Streams []StreamResult `json:"streams,omitempty"`
+
+	// receivers of the run.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	Receivers []ReceiverResult `json:"receivers,omitempty"`
+
+	// flows of all templates, each once: at its client, or at its server where clients are real. Only notBegun, late and exhausted
+	// are those of both sides. Absent without templates.
+	// +optional
+	Flows *TemplateCounters `json:"flows,omitempty"`
+
+	// templates of the run.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=512
+	Templates []TemplateResult `json:"templates,omitempty"`
+
+	// groups of templates: one for each `statisticsGroup` that a template names. Streams have none.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=512
+	Groups []GroupResult `json:"groups,omitempty"`
+
+	// records of connections, where the profile requests them.
+	// +optional
+	Records *RecordsResult `json:"records,omitempty"`
+
+	// latency of the stream or template with the greatest 99th percentile, such as `voice: p50 12us, p99 31.5us, max 1.2ms`.
+	// +optional
+	Latency string `json:"latency,omitempty"`
+
+	// details say where the whole result is, when it is final and larger than 256 KiB as JSON: then streams, templates, groups and the
+	// workers of receivers have their first entries here, up to 64 KiB of each. Sums are those of all entries. `kubectl spate result`
+	// reads the whole. Absent where all of the result is here.
+	// +optional
+	Details *ResultDetails `json:"details,omitempty"`
+}
+
+// ResultDetails say where a whole result is kept, and how much of it the status has.
+type ResultDetails struct {
+	// truncated are the lists that have more entries than the status.
+	// +optional
+	// +listType=map
+	// +listMapKey=list
+	// +kubebuilder:validation:MaxItems=8
+	Truncated []TruncatedList `json:"truncated,omitempty"`
+
+	// digest is the SHA-256 of the whole result as JSON, as hex digits.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Digest string `json:"digest,omitempty"`
+
+	// bytes is its length.
+	// +optional
+	Bytes int64 `json:"bytes,omitempty"`
+
+	// chunks hold it, in order, compressed by gzip. They are ConfigMaps of the run, and are deleted with it.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=1024
+	Chunks []DataReference `json:"chunks,omitempty"`
+
+	// problem for which it could not be kept: then what the status does not have is lost.
+	// +optional
+	Problem string `json:"problem,omitempty"`
+}
+
+// TruncatedList says how much of a list a status has.
+type TruncatedList struct {
+	// list of the result: streams, templates, groups or receivers.workers.
+	List string `json:"list"`
+
+	// kept entries are in the status.
+	Kept int32 `json:"kept"`
+
+	// total entries there are.
+	Total int32 `json:"total"`
+}
+
+// StreamResult is what was measured of one stream.
+type StreamResult struct {
+	// name of the profile's traffic entry.
+	Name string `json:"name"`
+
+	FlowCounters `json:",inline"`
+
+	// latency of the stream, if it measures latency and a packet arrived.
+	// +optional
+	Latency *Latency `json:"latency,omitempty"`
+}
+
+// ReceiverResult is what arrived of foreign traffic on one port.
+type ReceiverResult struct {
+	// name of the profile's receive entry.
+	Name string `json:"name"`
+
+	// packets that arrived.
+	Packets int64 `json:"packets"`
+
+	// bytes that arrived, FCS included.
+	Bytes int64 `json:"bytes"`
+
+	// workers by pod and number, and what each of them received.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=1024
+	Workers []WorkerReceived `json:"workers,omitempty"`
+
+	// interArrival is the time from packet to packet.
+	// +optional
+	InterArrival *Moments `json:"interArrival,omitempty"`
+
+	// jitter is the difference of successive times from packet to packet.
+	// +optional
+	Jitter *Moments `json:"jitter,omitempty"`
+
+	// latency of packets that carry a time stamp from a clock known to agree.
+	// +optional
+	Latency *Moments `json:"latency,omitempty"`
+}
+
+// WorkerReceived is what one worker of an engine received.
+type WorkerReceived struct {
+	// pod of the engine.
+	Pod string `json:"pod"`
+
+	// worker of the engine.
+	Worker int32 `json:"worker"`
+
+	// packets that arrived.
+	Packets int64 `json:"packets"`
+
+	// bytes that arrived, FCS included.
+	Bytes int64 `json:"bytes"`
+}
+
+// Moments sum up times in nanoseconds.
+type Moments struct {
+	// count of the times taken.
+	Count int64 `json:"count"`
+
+	// mean of the times.
+	Mean int64 `json:"mean"`
+
+	// deviation is their standard deviation.
+	Deviation int64 `json:"deviation"`
+
+	// min is the least.
+	Min int64 `json:"min"`
+
+	// max is the greatest.
+	Max int64 `json:"max"`
+}
+
+// Verdict is what a run came to, and why.
+type Verdict struct {
+	// outcome of the run.
+	Outcome VerdictOutcome `json:"outcome"`
+
+	// reasons of the outcome, the weightiest first; that of the Passed condition is the first. Records that were lost are named last:
+	// they change no outcome.
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	Reasons []VerdictReason `json:"reasons"`
+
+	// thresholds as they were evaluated.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=32
+	Thresholds []ThresholdResult `json:"thresholds,omitempty"`
+}
+
+// VerdictReason is one reason of a verdict.
+type VerdictReason struct {
+	// reason as in the Passed condition.
+	Reason string `json:"reason"`
+
+	// message with the numbers.
+	Message string `json:"message"`
+}
+
+// ThresholdResult is what one threshold came to.
+type ThresholdResult struct {
+	// name of the threshold.
+	Name string `json:"name"`
+
+	// met is true when its expression holds.
+	Met bool `json:"met"`
+
+	// message with the numbers, or what is wrong with the expression.
+	// +optional
+	Message string `json:"message,omitempty"`
+}
+
+// TrafficRun is one execution of a profile.
+//
+// +genclient
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=tr,categories=spate
+// +kubebuilder:printcolumn:name="Profile",type=string,JSONPath=`.spec.profile.name`
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Verdict",type=string,JSONPath=`.status.verdict.outcome`
+// +kubebuilder:printcolumn:name="Tx",type=integer,JSONPath=`.status.result.tx`,description="Packets sent in the measured phase"
+// +kubebuilder:printcolumn:name="Rx",type=integer,JSONPath=`.status.result.rx`,description="Packets received in the measured phase"
+// +kubebuilder:printcolumn:name="Lost",type=integer,JSONPath=`.status.result.lost`
+// +kubebuilder:printcolumn:name="Flows",type=integer,JSONPath=`.status.result.flows.connects`,description="Flows of templates that were established"
+// +kubebuilder:printcolumn:name="Failed",type=integer,JSONPath=`.status.result.flows.failed`,description="Flows of templates that failed"
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Passed")].reason`
+// +kubebuilder:printcolumn:name="Left",type=string,JSONPath=`.status.progress.timeLeft`,priority=1
+// +kubebuilder:printcolumn:name="Generator",type=string,JSONPath=`.spec.generator.name`,priority=1
+// +kubebuilder:printcolumn:name="Factor",type=string,JSONPath=`.status.rateFactor`,priority=1
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Passed")].message`,priority=1
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type TrafficRun struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitzero"`
+
+	// spec is what is executed. It cannot be changed.
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="a run cannot be changed; change its profile, or its spec.runID, to start another"
+	Spec TrafficRunSpec `json:"spec"`
+
+	// status is what came of it.
+	// +optional
+	Status TrafficRunStatus `json:"status,omitzero"`
+}
+
+// TrafficRunList is a list of TrafficRuns.
+//
+// +kubebuilder:object:root=true
+type TrafficRunList struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// +optional
+	metav1.ListMeta `json:"metadata,omitzero"`
+
+	Items []TrafficRun `json:"items"`
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Which stream starts which?
+
+package trex
+
+import (
+	"slices"
+
+	spatev1 "spate.dev/api/v1alpha1"
+)
+
+// noStream is the next_stream_id of streams that none comes after.
+const noStream = "-1"
+
+// link resolves what streams name as their next.
+func (in *importer) link() {
+	names, ids := map[string]*stream{}, map[string]*stream{}
+	for _, s := range in.streams {
+		in.problems.stream = s.called
+		if s.name != "" && names[s.name] != nil {
+			in.problems.add(s.path+".name", "%q is another stream's name already", s.name)
+		}
+		if s.id != "" && ids[s.id] != nil {
+			in.problems.add(s.path+".stream_id", "%s is another stream's already", s.id)
+		}
+		names[s.name], ids[s.id] = s, s
+	}
+	delete(names, "")
+	delete(ids, "")
+	started := map[*stream]bool{}
+	var never []*stream
+	for _, s := range in.streams {
+		in.problems.stream = s.called
+		next := in.next(s, names, ids)
+		switch {
+		case next == nil:
+		case s.spec.Transmit.Continuous != nil:
+			in.problems.add(s.path+".next", "nothing comes after a continuous stream; make it a burst")
+		case next.spec.Pinned != s.spec.Pinned:
+			in.problems.add(s.path+".next", "it and %s must both be sent by one core, as with core_id and latency, or neither", next.called)
+		case s.count == 1:
+			// TRex counts the stream's own ends, and starts the next after all but the last of them.
+			never = append(never, next)
+		default:
+			s.entry.Next = &spatev1.NextEntry{Entry: next.entry.Name}
+			if s.count > 1 {
+				s.entry.Next.Loops = int64(s.count) - 1
+			}
+			started[next] = true
+		}
+	}
+	for _, s := range in.streams {
+		if s.entry.Start != spatev1.StartWaiting || started[s] {
+			continue
+		}
+		in.problems.stream, in.notes.stream = s.called, s.called
+		if !slices.Contains(never, s) {
+			in.problems.add(s.path+".self_start", "is false, and no stream names it as its next")
+			continue
+		}
+		s.entry.Start, s.spec.Enabled = "", new(bool)
+		in.notes.add(s.path+".self_start", "is false, and the action_count of 1 of the stream before it never lets it start: it is disabled here")
+	}
+}
+
+// next finds the stream that one names as its next.
+func (in *importer) next(s *stream, names, ids map[string]*stream) *stream {
+	if s.next != "" {
+		if found := names[s.next]; found != nil {
+			return found
+		}
+		in.problems.add(s.path+".next", "%q is the name of no stream", s.next)
+		return nil
+	}
+	if s.nextID == "" || s.nextID == noStream {
+		return nil
+	}
+	if found := ids[s.nextID]; found != nil {
+		return found
+	}
+	in.problems.add(s.path+".next_stream_id", "%s is the stream_id of no stream", s.nextID)
+	return nil
+}

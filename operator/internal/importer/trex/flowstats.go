@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// How is measured what TRex measures?
+
+package trex
+
+import (
+	"encoding/binary"
+	"math"
+	"slices"
+
+	"k8s.io/utils/ptr"
+
+	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/packet"
+)
+
+const (
+	// firstMark of the packets of counted groups, in the IPv4 identification or the IPv6 flow label.
+	firstMark = 0xff00
+	// latencyMark is that of all packets whose latency is measured.
+	latencyMark = 0xffff
+	mostGroups  = latencyMark - firstMark
+)
+
+// measured is what is measured of a stream.
+type measured struct {
+	counted, latency bool
+	mark             uint32
+	// ip is the header that is marked.
+	ip packet.HeaderAt
+}
+
+// flowStats reads them, and marks the packet as TRex would: those of a group by a number in their IP header.
+func (in *importer) flowStats(s *stream, o *object, frame []byte) (m measured) {
+	if !o.truth("enabled") {
+		o.done()
+		return m
+	}
+	group := o.whole("stream_id", 0, math.MaxUint32)
+	if o.truthOr("vxlan", false) {
+		o.wrong("vxlan", "marks in the inner packet of a VXLAN are not supported; marks of the outer one are")
+	}
+	if o.truthOr("ieee_1588", false) {
+		o.wrong("ieee_1588", "time stamps of IEEE 1588 are not supported; latency is measured without")
+	}
+	switch kind := o.text("rule_type"); kind {
+	case "stats":
+		m.counted = true
+	case "latency":
+		m.latency = true
+	case "tpg":
+		o.wrong("rule_type", "tagged packet groups (tpg) are not supported; stats and latency are")
+	default:
+		o.wrong("rule_type", "%q is not one of stats, latency", kind)
+	}
+	o.done()
+	if !m.counted && !m.latency {
+		return m
+	}
+	headers := packet.Inspect(frame).Headers
+	at := slices.IndexFunc(headers, func(h packet.HeaderAt) bool { return h.Kind == packet.IPv4 || h.Kind == packet.IPv6 })
+	if at < 0 {
+		o.wrong("rule_type", "only IPv4 and IPv6 packets can be measured")
+		return measured{}
+	}
+	m.ip, m.mark = headers[at], latencyMark
+	if m.counted {
+		m.mark = firstMark + in.group(group, s)
+		if m.mark >= latencyMark {
+			o.wrong("stream_id", "there are more than %d groups", mostGroups)
+		}
+	}
+	mark(frame, m.ip, m.mark)
+	return m
+}
+
+// group gives a packet group's number, in the order TRex starts them. Streams of a group share it.
+func (in *importer) group(id uint64, s *stream) uint32 {
+	if !s.spec.IsEnabled() {
+		return 0
+	}
+	at := slices.Index(in.groups, id)
+	if at < 0 {
+		at = len(in.groups)
+		in.groups = append(in.groups, id)
+	}
+	return uint32(at)
+}
+
+// mark writes a mark into an IP header, and sets the lowest bit of its type of service.
+func mark(frame []byte, ip packet.HeaderAt, mark uint32) {
+	header := frame[ip.Offset:]
+	if ip.Kind == packet.IPv6 {
+		word := binary.BigEndian.Uint32(header)
+		binary.BigEndian.PutUint32(header, word&^0xfffff|mark|1<<20)
+		return
+	}
+	const tos, identification, checksum = 0, 4, 10
+	sum := binary.BigEndian.Uint16(header[checksum:])
+	set := func(at int, value uint16) {
+		// RFC 1624: a checksum that is wrong stays as wrong as it was.
+		all := uint32(^sum) + uint32(^binary.BigEndian.Uint16(header[at:])) + uint32(value)
+		all = all>>16 + all&0xffff
+		sum = ^uint16(all>>16 + all&0xffff)
+		binary.BigEndian.PutUint16(header[at:], value)
+	}
+	set(tos, binary.BigEndian.Uint16(header[tos:])|1)
+	set(identification, uint16(mark))
+	binary.BigEndian.PutUint16(header[checksum:], sum)
+}
+
+// measure sets what is measured. Of latency TRex computes no checksum for what it writes into the payload.
+func (in *importer) measure(s *stream, m measured) {
+	if m.counted && s.spec.IsEnabled() {
+		s.mark = m.mark
+	}
+	switch {
+	case m.counted && m.ip.Kind == packet.IPv4:
+		s.spec.Measure.Mark = &spatev1.Mark{IPv4Identification: ptr.To(spatev1.IPv4MarkValue(digits(uint64(m.mark))))}
+	case m.counted:
+		s.spec.Measure.Mark = &spatev1.Mark{IPv6FlowLabel: ptr.To(spatev1.IPv6MarkValue(digits(uint64(m.mark))))}
+	case m.latency:
+		s.spec.Measure = spatev1.Measure{Flow: true, Latency: true}
+		s.spec.Cache = 0 // TRex keeps none of these either
+		s.spec.Pinned = true
+		in.payloadChecksum(s, m)
+	default:
+		return
+	}
+	s.entry.ReceivePort = spatev1.PortName(in.options.ReceivePort)
+	in.notes.add(s.path+".flow_stats", "its packets are expected at port %s", in.options.ReceivePort)
+}
+
+// payloadChecksum leaves the checksum over the payload as it is in the packet, unless the program keeps it true.
+func (in *importer) payloadChecksum(s *stream, m measured) {
+	if len(s.spec.Packet.Checksums) > 0 {
+		return
+	}
+	if m.ip.Kind == packet.IPv4 {
+		s.spec.Packet.Checksums = []spatev1.RawChecksum{{Type: spatev1.RawIPv4, Offset: int32(m.ip.Offset)}}
+	}
+}

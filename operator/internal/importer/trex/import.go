@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package trex makes TRex's stateless streams and stateful profiles, as its client sends them, into Spate's resources.
+//
+// What TRex means is kept, to the byte and the instant; what cannot be kept is refused, by the stream's number and the JSON
+// path. What means something else here than there is told in notes.
+package trex
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	spatev1 "spate.dev/api/v1alpha1"
+)
+
+const (
+	// DefaultPort sends the streams where no other is named.
+	DefaultPort = "port0"
+	// DefaultGenerator runs the profile where no other is named.
+	DefaultGenerator = "trex"
+	// mostName leaves room for the streams' own names behind the profile's.
+	mostName = 48
+)
+
+// Options are what TRex's JSON does not tell. The zero value is usable.
+type Options struct {
+	// Port sends the streams, or has the clients of a stateful profile; DefaultPort when empty.
+	Port string
+	// ReceivePort is where measured streams are expected, the port itself when empty; or where the servers of a stateful profile
+	// are, DefaultServerPort when empty.
+	ReceivePort string
+	// Generator the profile refers to; DefaultGenerator when empty.
+	Generator string
+	// SourceMAC and DestinationMAC are written into the packets whose addresses TRex takes from its port's configuration.
+	// Where they are nil, the generator's port gives its own address, and that of its next hop.
+	SourceMAC, DestinationMAC net.HardwareAddr
+}
+
+// Imported is what became of a profile.
+type Imported struct {
+	// Streams, one for each of TRex's, in its order.
+	Streams []*spatev1.StatelessStream
+	// Templates, one for each of TRex's, in its order.
+	Templates []*spatev1.ASTFTemplate
+	// ConfigMaps hold what templates send and is too long for them.
+	ConfigMaps []*corev1.ConfigMap
+	// Profiles that refer to them all: one, or several of streams that one has no room for.
+	Profiles []*spatev1.TrafficProfile
+	// Notes tell what differs in meaning, for people.
+	Notes []string
+}
+
+// Import reads a list of streams, or a stateful profile. Its error tells everything that cannot be imported, a line each.
+func Import(name string, data []byte, o Options) (*Imported, error) {
+	if len(name) > mostName || !validLabel.MatchString(name) {
+		return nil, fmt.Errorf("the name %q must be 1 to %d lower-case letters, digits or '-', and start and end with a letter or digit", name, mostName)
+	}
+	o.Port, o.Generator = or(o.Port, DefaultPort), or(o.Generator, DefaultGenerator)
+	if isASTF(data) {
+		o.ReceivePort = or(o.ReceivePort, DefaultServerPort)
+		return (&importer{name: name, options: o, problems: &problems{}, notes: &notes{}}).importASTF(data)
+	}
+	o.ReceivePort = or(o.ReceivePort, o.Port)
+	var raw []json.RawMessage
+	if err := json.Unmarshal(data, &raw); err != nil {
+		return nil, fmt.Errorf("this is no list of TRex streams in JSON, nor a stateful profile: %w", err)
+	}
+	if len(raw) == 0 || len(raw) > mostStreams*mostProfiles {
+		return nil, fmt.Errorf("there are %d streams; 1 to %d can be imported at once", len(raw), mostStreams*mostProfiles)
+	}
+	in := &importer{name: name, options: o, problems: &problems{}, notes: &notes{}}
+	for i, one := range raw {
+		in.stream(i, one)
+	}
+	in.link()
+	profiles := in.profiles()
+	if len(in.problems.errs) > 0 {
+		return nil, errors.Join(in.problems.errs...)
+	}
+	return in.imported(profiles), nil
+}
+
+func or(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
+}
+
+// importer is an import under way.
+type importer struct {
+	name     string
+	options  Options
+	problems *problems
+	notes    *notes
+	streams  []*stream
+	entries  labels
+	objects  labels
+	// groups are the packet groups whose packets are counted, in TRex's order.
+	groups []uint64
+}
+
+// imported puts the streams and their profiles together.
+func (in *importer) imported(profiles []*spatev1.TrafficProfile) *Imported {
+	made := &Imported{Profiles: profiles}
+	for _, s := range in.streams {
+		made.Streams = append(made.Streams, &spatev1.StatelessStream{
+			TypeMeta:   metav1.TypeMeta{APIVersion: spatev1.GroupVersion.String(), Kind: "StatelessStream"},
+			ObjectMeta: metav1.ObjectMeta{Name: s.object},
+			Spec:       s.spec,
+		})
+	}
+	in.fromPort()
+	made.Notes = in.notes.all
+	return made
+}
+
+// fromPort tells how destinations are found.
+func (in *importer) fromPort() {
+	count := 0
+	for _, s := range in.streams {
+		if slices.Contains(s.spec.Packet.FromPort, spatev1.PortDestination) {
+			count++
+		}
+	}
+	if count > 0 {
+		in.notes.tell("%d of %d streams go to the MAC address that TRex's configuration names for the port; here it is that of the port's next hop, "+
+			"for which port %s needs addresses and a gateway, or name the destination MAC address for the import", count, len(in.streams), in.options.Port)
+	}
+}
+
+// notes are what differs in meaning.
+type notes struct {
+	stream string
+	all    []string
+}
+
+// add tells something of a place in the stream that is looked at.
+func (n *notes) add(path, format string, args ...any) {
+	n.tell("%s: %s: %s", n.stream, path, fmt.Sprintf(format, args...))
+}
+
+func (n *notes) tell(format string, args ...any) { n.all = append(n.all, fmt.Sprintf(format, args...)) }

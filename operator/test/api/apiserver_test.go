@@ -1,0 +1,632 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// What does a real API server make of these types: what does it take, and what does it say of what it does not?
+
+package api_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/yaml"
+
+	spatev1 "spate.dev/api/v1alpha1"
+)
+
+const samples = "../../../config/samples"
+
+// server starts a real API server with the CRDs.
+func server(t *testing.T) client.Client {
+	t.Helper()
+	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
+		t.Skip("KUBEBUILDER_ASSETS is not set; run `make operator-test`")
+	}
+	environment := &envtest.Environment{CRDDirectoryPaths: []string{"../../../crds"}, ErrorIfCRDPathMissing: true}
+	config, err := environment.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := environment.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	scheme := runtime.NewScheme()
+	if err := spatev1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client.WithFieldValidation(c, metav1.FieldValidationStrict)
+}
+
+func parse(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	object := &unstructured.Unstructured{}
+	if err := yaml.UnmarshalStrict([]byte(text), &object.Object); err != nil {
+		t.Fatalf("%v in\n%s", err, text)
+	}
+	object.SetNamespace("default")
+	return object
+}
+
+// generatorYAML is a good generator.
+const generatorYAML = `
+apiVersion: spate.dev/v1alpha1
+kind: TrafficGenerator
+metadata: {name: lab}
+spec:
+  replicas: 1
+  ports:
+  - name: east
+    attachment: {network: {name: east, namespace: nets}}
+    lineRate: 10Gbps
+    addresses: [198.18.0.1/24, "2001:2::1/64"]
+    gateway: 198.18.0.254
+    gateway6: "fe80::1"
+    vlan: 100
+    punt: {filter: tcp port 179, interface: bgp}
+  - name: west
+    attachment: {loopback: {}}
+  workers: 2
+  cpuPolicy: Exclusive
+  hugepages: {pageSize: 2Mi, memory: 128Mi}
+  memory: 320Mi
+  pollMode: Auto
+  volumes: [{name: captures, persistentVolumeClaim: {name: captures}}]
+  limits: {maxRate: 5Mpps, allowedDestinations: [198.18.0.0/15], allowedPorts: ["7", 1024-65535]}
+  allowedNamespaces: {from: Selector, selector: {matchLabels: {team: net}}}
+  lease: 1m
+`
+
+// streamYAML is a good stream.
+const streamYAML = `
+apiVersion: spate.dev/v1alpha1
+kind: StatelessStream
+metadata: {name: syn}
+spec:
+  packet:
+    headers:
+    - ethernet: {destination: "02:00:00:00:00:01"}
+    - vlan: {id: 100}
+    - ipv4: {source: 16.0.0.1, destination: 48.0.0.1}
+    - tcp: {destinationPort: 80, flags: [SYN]}
+    payload: {hex: "00ff"}
+    size: 128
+  fields:
+  - name: client
+    random: {min: 16.0.0.0, max: 18.0.0.254, seed: 7}
+    writes: [{field: ipv4.source}]
+  - name: port
+    increment: {min: 1025, max: 65000, step: 2}
+    writes: [{field: tcp.sourcePort}, {offset: 60, size: 2, mask: "0xff00", shift: 8}]
+  transmit: {continuous: {rate: 1Mpps}}
+  measure: {flow: true}
+`
+
+// profileYAML is a good profile.
+const profileYAML = `
+apiVersion: spate.dev/v1alpha1
+kind: TrafficProfile
+metadata: {name: imix}
+spec:
+  generator:
+    ports:
+    - name: east
+      attachment: {loopback: {}}
+  traffic:
+  - name: small
+    transmitPort: east
+    receivePort: east
+    stream:
+      packet:
+        headers:
+        - ethernet: {}
+        - ipv4: {source: 198.18.0.1, destination: 198.19.0.1}
+        - udp: {destinationPort: 7}
+        size: 64
+      fields:
+      - name: port
+        random: {min: 1025, max: 65000}
+        writes: [{field: udp.sourcePort}]
+      transmit: {continuous: {rate: 80%}}
+      measure: {flow: true}
+  - name: other
+    transmitPort: east
+    streamRef: {name: other}
+    rate: 10kpps
+  rate: 1.5x
+  duration: 10s
+  warmup: 1s
+  thresholds:
+  - name: no-loss
+    expression: result.lost == 0
+  runID: first
+  whenBusy: Queue
+  generatorTolerance: {late: 1%, txDropped: "10"}
+`
+
+// headersYAML is a good stream with every header there is, and all that varies in it.
+const headersYAML = `
+apiVersion: spate.dev/v1alpha1
+kind: StatelessStream
+metadata: {name: everything}
+spec:
+  packet:
+    headers:
+    - ethernet: {destination: "02:00:00:00:00:01"}
+    - mpls: {label: 100, bottomOfStack: true}
+    - pppoe: {sessionID: 7, length: 10}
+    - ppp: {}
+    - arp: {senderIP: 198.18.0.1, targetIP: 198.18.0.2}
+    - ipv4: {source: 198.18.0.1, destination: 198.18.0.2, options: [{routerAlert: 0}, {raw: "9404"}], totalLength: 20, checksum: 0x1234}
+    - ipv6: {source: "::1", destination: "::2"}
+    - ipv6HopByHop: {options: [{type: 5, value: "0000"}]}
+    - ipv6Destination: {}
+    - ipv6Routing: {type: 4, segmentsLeft: 1, addresses: ["2001:2::1"]}
+    - ipv6Fragment: {identification: 4294967295, offset: 8191}
+    - icmpv4: {echoRequest: {identifier: 1}}
+    - icmpv6: {neighbourSolicitation: {target: "::2"}}
+    - udp: {checksum: 0}
+    - tcp: {destinationPort: 80, options: [{mss: 1460}, {nop: {}}, {sack: [{left: 1, right: 2}]}, {timestamps: {value: 1}}]}
+    - sctp: {destinationPort: 80, chunks: [{raw: {type: 1}}, {data: {tsn: 1}}], checksum: 4294967295}
+    - gre: {key: 4294967295, sequence: 1, checksumPresent: true, checksum: 1}
+    - vxlan: {vni: 16777215}
+    - geneve: {vni: 1, options: [{class: 1, type: 1, value: "00000000"}]}
+    - gtpu: {teid: 4294967295, extensions: [{type: 133, content: "0009"}]}
+    payload: {random: {seed: 1}}
+    sizes: {list: [{size: 64, weight: 7}, {size: 1518}], order: Random, seed: 1}
+  copies: {count: 20000, vary: [{field: ipv4.source, step: -1}, {offset: 30, size: 6}]}
+  fields:
+  - name: a
+    list: {values: [1, 0x10, "2001:2::1"], order: Backward}
+    next: b
+    limit: 5
+    perWorker: true
+  - name: b
+    increment: {min: 64, max: 128}
+    writes: [{field: packet.size}]
+  transmit: {multiBurst: {packetsPerBurst: 5, interBurstGap: 10ms, rate: 5pps}}
+  startDelay: 1ms
+  cache: 10000
+  pinned: true
+  measure: {mark: {ipv6FlowLabel: 1048575}}
+`
+
+// replayYAML is a good replay.
+const replayYAML = `
+apiVersion: spate.dev/v1alpha1
+kind: StatelessStream
+metadata: {name: replay}
+spec:
+  transmit:
+    replay:
+      pcap: {volume: {name: captures, path: a/b.pcap}}
+      gap: {scale: "0.5"}
+      loops: 2
+      minGap: 1us
+      fixChecksums: true
+  measure: {mark: {ipv4Identification: auto}}
+`
+
+// answeringYAML is a good profile that sends nothing by itself.
+const answeringYAML = `
+apiVersion: spate.dev/v1alpha1
+kind: TrafficProfile
+metadata: {name: answering}
+spec:
+  generator:
+    ports:
+    - name: east
+      attachment: {loopback: {}}
+  reflect: [{port: east, swap: Addresses}]
+  receive: [{name: tap, port: east}]
+`
+
+// templateYAML is a good template.
+const templateYAML = `
+apiVersion: spate.dev/v1alpha1
+kind: ASTFTemplate
+metadata: {name: http}
+spec:
+  source:
+    programs:
+      transport: TCP
+      client:
+      - connect: {}
+      - label: again
+        send: {content: {text: hello}}
+      - receive: {bytes: 5, clear: true}
+      - delay: {min: 10ms, max: 20ms}
+      - jump: {to: again, variable: left, comparison: Greater, value: 3}
+      - receiveUntil: {httpMessage: {}}
+      - close: {}
+      server:
+      - receive: {bytes: 5}
+      - send: {content: {size: 5, fields: [{offset: 1, counter: {width: 3}}, {list: {text: [a, b]}}]}}
+      - switchTemplate: {template: other}
+      - waitForPeerClose: {}
+  destinationPort: 80
+  rate: 100cps
+  pools:
+    clients: [{name: c, first: 16.0.0.1, last: 16.0.0.254, sourcePorts: {first: 2000, highest: 3000}, firstMAC: "02:00:00:00:00:01"}]
+    servers: [{name: s, first: 48.0.0.1, last: 48.0.0.254, order: Random, seed: 7, weight: 2}]
+  match: [{text: GET}, {offset: 4, hex: 2f}]
+`
+
+// waiting is a command with rules of its own, times and the order of them.
+const waiting = "      - delay: {min: 10ms, max: 20ms}\n"
+
+// runYAML is a good run.
+const runYAML = `
+apiVersion: spate.dev/v1alpha1
+kind: TrafficRun
+metadata: {name: imix-1}
+spec:
+  profile: {name: imix, uid: 1-2-3, generation: 1}
+  generator: {name: lab, namespace: default, pods: [{name: lab-0, uid: 4-5-6}]}
+  runID: default/imix/1
+  tag: 1
+  snapshot:
+    digest: 0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef
+    bytes: 100
+    chunks: [{configMapName: imix-1-0, key: plan}]
+  timing: {warmup: 0s, duration: 10s, drain: 500ms}
+  generatorTolerance: {}
+`
+
+// change replaces text of a good object; want is what the API server must say, the field first.
+type change struct {
+	from, to string
+	want     []string
+}
+
+// refused lists, for each good object, what makes it one that is refused.
+var refused = map[string]map[string]change{
+	profileYAML: {
+		"rate in apples": {"rate: 80%", "rate: 10 apples", []string{"spec.traffic[0].stream.transmit.continuous.rate", `"10 apples"`, "must be a rate such as 1.5Mpps, 10Gbps (layer 2, FCS included), 10GbpsL1 or 80%"}},
+		"rate of zero":   {"rate: 80%", "rate: 0.0pps", []string{"spec.traffic[0].stream.transmit.continuous.rate", "must be greater than zero"}},
+		"a number":       {"rate: 80%", "rate: 80", []string{"spec.traffic[0].stream.transmit.continuous.rate", "must be of type string"}},
+		"two modes": {"{continuous: {rate: 80%}}", "{continuous: {rate: 80%}, burst: {packets: 5, rate: 1pps}}",
+			[]string{"spec.traffic[0].stream.transmit", "exactly one of the fields in [continuous burst multiBurst replay]"}},
+		"no mode":                     {"{continuous: {rate: 80%}}", "{}", []string{"spec.traffic[0].stream.transmit", "exactly one of"}},
+		"min over max":                {"{min: 1025, max: 65000}", "{min: 65000, max: 1025}", []string{"spec.traffic[0].stream.fields[0].random", "min must not be greater than max"}},
+		"unknown transmit port":       {"transmitPort: east\n    receivePort", "transmitPort: north\n    receivePort", []string{"spec.traffic", "the transmitPort of each entry must name a port of spec.generator.ports"}},
+		"unknown receive port":        {"receivePort: east", "receivePort: south", []string{"spec.traffic", "the receivePort of each entry must name a port of spec.generator.ports"}},
+		"a stream from nowhere":       {"transmitPort: east\n    receivePort: east\n", "receivePort: east\n", []string{"spec.traffic[0]", "set transmitPort; a template with real clients has a receivePort only"}},
+		"a share of no mix":           {"    rate: 10kpps\n", "    rate: 10kpps\n  - {name: t, templateRef: {name: t}, transmitPort: east, share: 1}\n", []string{"spec.mix", "set both or neither"}},
+		"a mix of nothing":            {"spec:\n", "spec:\n  mix: {rate: 1kcps, shareBy: Bytes}\n", []string{"spec.mix", "set both or neither"}},
+		"a mix in packets":            {"spec:\n", "spec:\n  mix: {rate: 1kpps, shareBy: Bytes}\n", []string{"spec.mix.rate", "must be connections a second such as 100kcps"}},
+		"a mix of none":               {"spec:\n", "spec:\n  mix: {rate: 0.0kbps, shareBy: Bytes}\n", []string{"spec.mix.rate", "greater than zero"}},
+		"a mix by packets":            {"spec:\n", "spec:\n  mix: {rate: 1kcps, shareBy: Packets}\n", []string{"spec.mix.shareBy"}},
+		"a share of a stream":         {"streamRef: {name: other}", "streamRef: {name: other}\n    share: 3", []string{"spec.traffic[1].share", "goes with the clients of a template"}},
+		"connections of a stream":     {"streamRef: {name: other}", "streamRef: {name: other}\n    connectionRate: 1cps", []string{"spec.traffic[1].connectionRate", "goes with the clients of a template"}},
+		"a template that waits":       {"streamRef: {name: other}\n    rate: 10kpps", "templateRef: {name: other}\n    start: Waiting", []string{"spec.traffic[1]", "start and next go with streams"}},
+		"a template held back":        {"streamRef: {name: other}\n    rate: 10kpps", "templateRef: {name: other}\n    paused: true", nil},
+		"packets of a template":       {"streamRef: {name: other}", "templateRef: {name: other}", []string{"spec.traffic[1].rate", "set connectionRate"}},
+		"servers only":                {"transmitPort: east\n    streamRef: {name: other}\n    rate: 10kpps", "receivePort: east\n    templateRef: {name: other}", nil},
+		"two sources":                 {"streamRef: {name: other}", "streamRef: {name: other}\n    templateRef: {name: other}", []string{"spec.traffic[1]", "exactly one of the fields in [streamRef stream templateRef]"}},
+		"no source":                   {"streamRef: {name: other}", "", []string{"spec.traffic[1]", "exactly one of"}},
+		"rate of a template":          {"streamRef: {name: other}", "templateRef: {name: other}", []string{"spec.traffic[1].rate", "rate goes with streams"}},
+		"too little memory for all":   {"  generator:\n", "  generator:\n    memory: 287Mi\n", []string{"spec.generator.memory", "must be at least 256Mi and 32Mi for each worker"}},
+		"just enough memory":          {"  generator:\n", "  generator:\n    memory: 288Mi\n", nil},
+		"two generators":              {"spec:\n  generator:", "spec:\n  generatorRef: {name: lab}\n  generator:", []string{"spec", "exactly one of the fields in [generatorRef generator]"}},
+		"a name twice":                {"name: other\n", "name: small\n", []string{"spec.traffic[1]", "Duplicate value"}},
+		"a wrong start":               {"    rate: 10kpps", "    start: Never", []string{"spec.traffic[1].start"}},
+		"next with negative loops":    {"    rate: 10kpps", "    next: {entry: small, loops: -1}", []string{"spec.traffic[1].next.loops"}},
+		"a chain, paused":             {"    rate: 10kpps", "    next: {entry: small, loops: 3}\n    start: Waiting\n    paused: true", nil},
+		"a wrong name":                {"name: small", "name: Small!", []string{"spec.traffic[0].name", "must be lower-case letters"}},
+		"percent of a profile":        {"rate: 1.5x", "rate: 50%", []string{"spec.rate", "must be a factor such as 2x or 0.5x, or a total such as 1Mpps"}},
+		"nothing of a profile":        {"rate: 1.5x", "rate: 0x", []string{"spec.rate", "to stop use spec.suspend"}},
+		"no duration":                 {"duration: 10s", "duration: soon", []string{"spec.duration", "must be a duration such as 500ms"}},
+		"a duration of zero":          {"duration: 10s", "duration: 0s", []string{"spec.duration", "leave it out to run until suspended"}},
+		"a bare number":               {"warmup: 1s", `warmup: "5"`, []string{"spec.warmup", "must be a duration"}},
+		"a wrong run id":              {"runID: first", "runID: -x-", []string{"spec.runID", "must be letters"}},
+		"a wrong policy":              {"whenBusy: Queue", "whenBusy: Wait", []string{"spec.whenBusy", `supported values: "Queue", "Refuse"`}},
+		"a wrong tolerance":           {"late: 1%", "late: 101%", []string{"spec.generatorTolerance.late", "such as 100, or a share such as 0.1%"}},
+		"freeing what is not its own": {"whenBusy: Queue\n", "suspendPolicy: Free\n", nil}, // taken: the generator is inline
+		"a misspelt field":            {"transmitPort: east\n    streamRef", "transmitport: east\n    streamRef", []string{`unknown field "spec.traffic[1].transmitport"`}},
+		"an unknown field":            {"rate: 1.5x", "streams: []", []string{`unknown field "spec.streams"`}},
+		"a wrong generator":           {"attachment: {loopback: {}}", "attachment: {loopback: {}, nullPort: {}}", []string{"spec.generator.ports[0].attachment", "exactly one of"}},
+		"a long expression":           {"result.lost == 0", strings.Repeat("x", 1025), []string{"spec.thresholds[0].expression", "Too long"}},
+		"a long name":                 {"{name: imix}", "{name: " + strings.Repeat("x", 51) + "}", []string{"is invalid: metadata: ", "metadata.name must be at most 50 characters"}},
+	},
+	streamYAML: {
+		"headers and bytes":      {"    size: 128", "    size: 128\n    bytes: AAAA", []string{"spec.packet", "exactly one of the fields in [headers bytes]"}},
+		"two in one header":      {"- vlan: {id: 100}", "- vlan: {id: 100}\n      ipv6: {source: \"::1\", destination: \"::2\"}", []string{"spec.packet.headers[1]", "exactly one of"}},
+		"an unknown header":      {"- vlan: {id: 100}", "- isis: {}", []string{"spec.packet.headers[1].isis"}},
+		"not ethernet first":     {"    - ethernet: {destination: \"02:00:00:00:00:01\"}\n", "", []string{"spec.packet.headers", "the first header must be ethernet"}},
+		"a wrong mac":            {"02:00:00:00:00:01", "02-00-00-00-00-01", []string{"spec.packet.headers[0].ethernet.destination", "must be a MAC address such as"}},
+		"a wrong address":        {"source: 16.0.0.1", "source: 16.0.0.300", []string{"spec.packet.headers[2].ipv4.source", "must be an IPv4 address such as"}},
+		"another family":         {"source: 16.0.0.1", `source: "2001:db8::1"`, []string{"spec.packet.headers[2].ipv4.source", "must be an IPv4 address"}},
+		"no destination":         {", destination: 48.0.0.1", "", []string{"spec.packet.headers[2].ipv4.destination", "Required value"}},
+		"a port too high":        {"destinationPort: 80", "destinationPort: 65536", []string{"spec.packet.headers[3].tcp.destinationPort", "less than or equal to 65535"}},
+		"an unknown flag":        {"[SYN]", "[SYN, XMAS]", []string{"spec.packet.headers[3].tcp.flags[1]", `"XMAS"`}},
+		"a vlan too high":        {"id: 100", "id: 4096", []string{"spec.packet.headers[1].vlan.id"}},
+		"too small":              {"size: 128", "size: 63", []string{"spec.packet.size", "greater than or equal to 64"}},
+		"too large":              {"size: 128", "size: 9235", []string{"spec.packet.size", "less than or equal to 9234"}},
+		"odd hex":                {`hex: "00ff"`, `hex: "00f"`, []string{"spec.packet.payload.hex", "should match"}},
+		"two payloads":           {`hex: "00ff"`, `hex: "00ff", text: x`, []string{"spec.packet.payload", "exactly one of"}},
+		"two patterns":           {"random: {min: 16.0.0.0, max: 18.0.0.254, seed: 7}", "random: {min: 1, max: 2}\n    values: [1]", []string{"spec.fields[0]", "exactly one of the fields in [values increment decrement random list]"}},
+		"addresses min over max": {"{min: 16.0.0.0, max: 18.0.0.254, seed: 7}", "{min: 16.0.1.0, max: 16.0.0.255}", []string{"spec.fields[0].random", "min must not be greater than max"}},
+		"increment min over max": {"{min: 1025, max: 65000, step: 2}", "{min: 2, max: 1}", []string{"spec.fields[1].increment", "min must not be greater than max"}},
+		"a step of zero":         {"step: 2", "step: 0", []string{"spec.fields[1].increment.step"}},
+		"a fraction":             {"min: 1025", "min: 10.25", []string{"spec.fields[1].increment.min"}},
+		"a wrong field name":     {"{field: ipv4.source}", "{field: source}", []string{"spec.fields[0].writes[0].field", "should match"}},
+		"offset without size":    {"{offset: 60, size: 2, mask: \"0xff00\", shift: 8}", "{offset: 60}", []string{"spec.fields[1].writes[1]", "size goes with offset"}},
+		"an odd size":            {"offset: 60, size: 2", "offset: 60, size: 5", []string{"spec.fields[1].writes[1].size"}},
+		"a field name twice":     {"name: port", "name: client", []string{"spec.fields[1]", "Duplicate value"}},
+	},
+	headersYAML: {
+		"two options in one":     {"{raw: \"9404\"}", "{raw: \"9404\", nop: {}}", []string{"spec.packet.headers[5].ipv4.options[1]", "at most 1"}},
+		"two chunks in one":      {"{raw: {type: 1}}", "{raw: {type: 1}, data: {}}", []string{"spec.packet.headers[15].sctp.chunks[0]"}},
+		"two messages":           {"{echoRequest: {identifier: 1}}", "{echoRequest: {}, echoReply: {}}", []string{"spec.packet.headers[11].icmpv4", "exactly one of"}},
+		"a large label":          {"label: 100", "label: 1048576", []string{"spec.packet.headers[1].mpls.label"}},
+		"a large identifier":     {"vni: 16777215", "vni: 16777216", []string{"spec.packet.headers[17].vxlan.vni"}},
+		"a wrong segment":        {"addresses: [\"2001:2::1\"]", "addresses: [2001]", []string{"spec.packet.headers[9].ipv6Routing.addresses[0]"}},
+		"a checksum of nothing":  {"checksumPresent: true, ", "", []string{"spec.packet.headers[16].gre.checksum", "goes with checksumPresent"}},
+		"a checksum too large":   {"checksum: 0x1234", "checksum: 0x12345", []string{"spec.packet.headers[5].ipv4.checksum"}},
+		"size and sizes":         {"    sizes:", "    size: 64\n    sizes:", []string{"spec.packet", "at most one of the fields in [size sizes]"}},
+		"list and range":         {"{list: [", "{range: {min: 64, max: 65}, list: [", []string{"spec.packet.sizes", "exactly one of the fields in [list range]"}},
+		"a wrong range":          {"{list: [{size: 64, weight: 7}, {size: 1518}], order: Random, seed: 1}", "{range: {min: 65, max: 64}}", []string{"spec.packet.sizes.range", "min must not be greater"}},
+		"a step of random sizes": {"{list: [{size: 64, weight: 7}, {size: 1518}], order: Random, seed: 1}", "{range: {min: 64, max: 65, order: Random, step: 2}}", []string{"spec.packet.sizes.range.step", "order: Random"}},
+		"raw checksums":          {"    sizes:", "    checksums: [{type: IPv4, offset: 14}]\n    sizes:", []string{"spec.packet.checksums", "go with bytes"}},
+		"too many copies":        {"count: 20000", "count: 20001", []string{"spec.copies.count"}},
+		"copies of nowhere":      {"{offset: 30, size: 6}", "{offset: 30}", []string{"spec.copies.vary[1]", "size goes with offset"}},
+		"next of itself":         {"next: b", "next: a", []string{"spec.fields[0].next", "names another field"}},
+		"a large cache":          {"cache: 10000", "cache: 10001", []string{"spec.cache"}},
+		"a large mark":           {"ipv6FlowLabel: 1048575", "ipv6FlowLabel: 1048576", []string{"spec.measure.mark.ipv6FlowLabel", "must be 1 to 1048575, or auto"}},
+		"a wrong mark":           {"ipv6FlowLabel: 1048575", "ipv6FlowLabel: any", []string{"spec.measure.mark.ipv6FlowLabel", "or auto"}},
+		"mark and flow":          {"{mark: ", "{flow: true, mark: ", []string{"spec.measure.mark", "leave flow and latency out"}},
+		"latency without flow":   {"{mark: {ipv6FlowLabel: 1048575}}", "{latency: true}", []string{"spec.measure.latency", "latency needs flow"}},
+	},
+	replayYAML: {
+		"a packet beside it":  {"spec:\n", "spec:\n  packet: {bytes: AAAA}\n", []string{"spec.packet", "except with transmit.replay"}},
+		"two modes":           {"    replay:\n", "    burst: {packets: 1, rate: 1pps}\n    replay:\n", []string{"spec.transmit", "exactly one of"}},
+		"a path that climbs":  {"a/b.pcap", "a/../b.pcap", []string{"spec.transmit.replay.pcap.volume.path"}},
+		"an absolute path":    {"a/b.pcap", "/b.pcap", []string{"spec.transmit.replay.pcap.volume.path"}},
+		"two gaps":            {"{scale: \"0.5\"}", "{scale: \"0.5\", fixed: 1us}", []string{"spec.transmit.replay.gap", "exactly one of"}},
+		"a scale of zero":     {"\"0.5\"", "\"0.0\"", []string{"spec.transmit.replay.gap.scale", "greater than zero"}},
+		"no loops":            {"loops: 2", "loops: 0", []string{"spec.transmit.replay.loops"}},
+		"two sources of pcap": {"{volume: ", "{from: {configMapName: a, key: b}, volume: ", []string{"spec.transmit.replay.pcap", "exactly one of"}},
+	},
+	answeringYAML: {
+		"nothing to do":      {"  reflect: [{port: east, swap: Addresses}]\n  receive: [{name: tap, port: east}]\n", "", []string{"spec", "set traffic, reflect or receive"}},
+		"reflects elsewhere": {"{port: east, swap", "{port: west, swap", []string{"spec.reflect", "must name a port of spec.generator.ports"}},
+		"receives elsewhere": {"name: tap, port: east", "name: tap, port: west", []string{"spec.receive", "must name a port of spec.generator.ports"}},
+		"swaps nothing":      {"swap: Addresses", "swap: None", []string{"spec.reflect[0].swap"}},
+	},
+	generatorYAML: {
+		"an address alone":       {"[198.18.0.1/24, ", "[198.18.0.1, ", []string{"spec.ports[0].addresses[0]", "an address with its prefix"}},
+		"a gateway in IPv6":      {"gateway: 198.18.0.254", "gateway: \"fe80::1\"", []string{"spec.ports[0].gateway", "must be an IPv4 address"}},
+		"a large vlan":           {"vlan: 100", "vlan: 4095", []string{"spec.ports[0].vlan"}},
+		"punt to eth0":           {"interface: bgp", "interface: eth0", []string{"spec.ports[0].punt.interface", "choose another name"}},
+		"two volumes in one":     {"persistentVolumeClaim: {name: captures}", "persistentVolumeClaim: {name: captures}, secret: {name: x}", []string{"spec.volumes[0]", "exactly one of"}},
+		"eth0":                   {"name: east\n    attachment", "name: eth0\n    attachment", []string{"spec.ports[0].name", "eth0 and lo are the pod's own interfaces"}},
+		"a long port name":       {"name: east\n    attachment", "name: abcdefghijklmnop\n    attachment", []string{"spec.ports[0].name"}},
+		"an upper-case name":     {"name: east\n    attachment", "name: East\n    attachment", []string{"spec.ports[0].name", "1 to 15 lower-case letters"}},
+		"a name twice":           {"name: west", "name: east", []string{"spec.ports[1]", "Duplicate value"}},
+		"two attachments":        {"{loopback: {}}", "{loopback: {}, nullPort: {}}", []string{"spec.ports[1].attachment", "exactly one of the fields in [network loopback nullPort]"}},
+		"no attachment":          {"{loopback: {}}", "{}", []string{"spec.ports[1].attachment", "exactly one of"}},
+		"too many replicas":      {"replicas: 1", "replicas: 17", []string{"spec.replicas"}},
+		"no workers":             {"workers: 2", "workers: 0", []string{"spec.workers"}},
+		"half a page":            {"memory: 128Mi", "memory: 127Mi", []string{"spec.hugepages", "with pageSize 2Mi it must be even"}},
+		"part of a large page":   {"pageSize: 2Mi", "pageSize: 1Gi", []string{"spec.hugepages", "with pageSize 1Gi write it in Gi"}},
+		"memory in megabytes":    {"memory: 128Mi", "memory: 128MB", []string{"spec.hugepages.memory", "such as 128Mi"}},
+		"too little memory":      {"memory: 320Mi", "memory: 319Mi", []string{"spec.memory", "must be at least 256Mi and 32Mi for each worker", "raise it, or leave it out"}},
+		"memory for one worker":  {"  workers: 2\n", "  workers: 3\n", []string{"spec.memory", "must be at least 256Mi and 32Mi for each worker"}},
+		"memory without a unit":  {"memory: 320Mi", "memory: \"320\"", []string{"spec.memory", "such as 128Mi"}},
+		"line rate in packets":   {"lineRate: 10Gbps", "lineRate: 10Mpps", []string{"spec.ports[0].lineRate", "must be a bandwidth such as 10Gbps"}},
+		"limit in percent":       {"maxRate: 5Mpps", "maxRate: 50%", []string{"spec.limits.maxRate", "must be a rate such as 1.5Mpps"}},
+		"a wrong prefix":         {"198.18.0.0/15", "198.18.0.0", []string{"spec.limits.allowedDestinations[0]", "must be a prefix such as"}},
+		"a backward range":       {"1024-65535", "65535-1024", []string{"spec.limits.allowedPorts[1]", "must not be greater than the last"}},
+		"a port too high":        {"1024-65535", "1024-65536", []string{"spec.limits.allowedPorts[1]", "must be a port or a range"}},
+		"selector without from":  {"from: Selector", "from: All", []string{"spec.allowedNamespaces", "selector is required with from: Selector"}},
+		"a short lease":          {"lease: 1m", "lease: 29s", []string{"spec.lease", "must be at least 30s"}},
+		"an unknown poll mode":   {"pollMode: Auto", "pollMode: Lazy", []string{"spec.pollMode"}},
+		"a network without name": {"{name: east, namespace: nets}", "{}", []string{"spec.ports[0].attachment.network.name", "Required value"}},
+	},
+	templateYAML: {
+		"two actions":          {"- connect: {}", "- connect: {}\n        reset: {}", []string{"spec.source.programs.client[0]", "exactly one of"}},
+		"the longest programs": {"      server:\n", strings.Repeat(waiting, spatev1.MostCommands-7) + "      server:\n" + strings.Repeat(waiting, spatev1.MostCommands-4), nil},
+		"a longer program":     {"      server:\n", strings.Repeat(waiting, spatev1.MostCommands-6) + "      server:\n", []string{"spec.source.programs.client: Too many: 4097: must have at most 4096 items"}},
+		"pcap and programs":    {"source:\n", "source:\n    pcap: {from: {configMapName: captures, key: http}}\n", []string{"spec.source", "exactly one of the fields in [programs pcap]"}},
+		"rate in packets":      {"rate: 100cps", "rate: 100pps", []string{"spec.rate", "must be connections a second"}},
+		"mixed families":       {"last: 16.0.0.254", `last: "::1"`, []string{"spec.pools.clients[0]", "same family"}},
+		"two ends":             {"{httpMessage: {}}", "{httpMessage: {}, pattern: x}", []string{"spec.source.programs.client[5].receiveUntil", "exactly one of the fields in [pattern patternHex httpMessage]"}},
+		"any base64":           {"{text: hello}", `{base64: "+/8="}`, nil},
+		"half of base64":       {"{text: hello}", `{base64: "+/8=+/8"}`, []string{"spec.source.programs.client[1].send.content.base64", "should match"}},
+		"two contents":         {"{content: {text: hello}}", "{content: {text: hello, base64: aGk=}}", []string{"spec.source.programs.client[1].send.content", "exactly one of the fields in [text hex base64 size from]"}},
+		"half a field":         {"{offset: 1, counter: {width: 3}}", "{offset: 1}", []string{"spec.source.programs.server[1].send.content.fields[0]", "exactly one of the fields in [list counter]"}},
+		"a wide counter":       {"{width: 3}", "{width: 21}", []string{"fields[0].counter.width"}},
+		"no servers":           {"servers: [{name: s, first: 48.0.0.1, last: 48.0.0.254, order: Random, seed: 7, weight: 2}]", "servers: []", []string{"spec.pools.servers"}},
+		"servers' ports":       {"weight: 2}", "weight: 2, sourcePorts: {first: 2000}}", []string{"spec.pools.servers", "firstMAC and sourcePorts go with clients"}},
+		"servers' tunnels":     {"weight: 2}", "weight: 2, gtpu: {local: 10.0.0.2, remote: 10.0.0.1, teid: 1}}", []string{"spec.pools.servers", "gtpu goes with clients"}},
+		"MACs in tunnels":      {"sourcePorts: {first: 2000, highest: 3000}", "gtpu: {local: 10.0.0.2, remote: 10.0.0.1, teid: 1}", []string{"spec.pools.clients[0]", "firstMAC does not go with gtpu"}},
+		"tunnels' families":    {`firstMAC: "02:00:00:00:00:01"`, `gtpu: {local: 10.0.0.2, remote: "::1", teid: 1}`, []string{"spec.pools.clients[0].gtpu", "local and remote must be of the same family"}},
+		"a tunnel of none":     {`firstMAC: "02:00:00:00:00:01"`, "gtpu: {local: 10.0.0.2, remote: 10.0.0.1, teid: 0}", []string{"spec.pools.clients[0].gtpu.teid", "greater than or equal to 1"}},
+		"ports back":           {"highest: 3000", "highest: 3000, lowest: 3001", []string{"spec.pools.clients[0].sourcePorts", "lowest must not be greater than highest"}},
+		"no port":              {"  destinationPort: 80\n", "", []string{"spec.destinationPort", "name the port that the servers listen on"}},
+		"latency of TCP":       {"rate: 100cps", "rate: 100cps\n  latency: true", []string{"spec.latency", "round trips are measured of UDP messages"}},
+		"a match of both":      {"{text: GET}", "{text: GET, hex: \"00\"}", []string{"spec.match[0]", "exactly one of the fields in [text hex]"}},
+		"clients of a group":   {"first: 16.0.0.1, last: 16.0.0.254", "first: 224.0.0.1, last: 224.0.0.9", []string{"spec.pools.clients[0].first", "an address that a host can have"}},
+		"allowed groups":       {"first: 16.0.0.1, last: 16.0.0.254", `allowMulticast: true, first: "ff02::1", last: "ff02::9"`, nil},
+		"groups in tunnels":    {`firstMAC: "02:00:00:00:00:01"`, "allowMulticast: true, gtpu: {local: 10.0.0.2, remote: 10.0.0.1, teid: 1}", []string{"spec.pools.clients[0]", "allowMulticast does not go with gtpu"}},
+		"up to the broadcast":  {"last: 16.0.0.254", "last: 255.255.255.255", []string{"spec.pools.clients[0].last", "an address that a host can have"}},
+		"loopback":             {"first: 16.0.0.1, last: 16.0.0.254", `first: "::1", last: "::1"`, []string{"spec.pools.clients[0].first", "an address that a host can have"}},
+		"link-local":           {"first: 16.0.0.1, last: 16.0.0.254", `first: "fe80::1", last: "fe80::2"`, nil},
+		"a match far off":      {"{offset: 4, hex: 2f}", "{offset: 535, hex: 2f2f}", []string{"spec.match[1].offset", "within the first 536"}},
+		"a match at the end":   {"{offset: 4, hex: 2f}", "{offset: 534, hex: 2f2f}", nil},
+		"a long RTO":           {"  match: [", "  tunables: {client: {tcp: {minimumRTO: 61s}}}\n  match: [", []string{"spec.tunables.client.tcp.minimumRTO", "at most 60s"}},
+		"delay min > max":      {"{min: 10ms, max: 20ms}", "{min: 30ms, max: 20ms}", []string{"spec.source.programs.client[3].delay", "min must not be greater than max"}},
+	},
+	runYAML: {
+		"tag zero":     {"tag: 1", "tag: 0", []string{"spec.tag"}},
+		"short digest": {"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", "0123", []string{"spec.snapshot.digest"}},
+		"no pods":      {"[{name: lab-0, uid: 4-5-6}]", "[]", []string{"spec.generator.pods"}},
+	},
+}
+
+func TestAPIServer(t *testing.T) {
+	c := server(t)
+	ctx := context.Background()
+	for good, changes := range refused {
+		object := parse(t, good)
+		t.Run(object.GetKind(), func(t *testing.T) {
+			if err := c.Create(ctx, object, client.DryRunAll); err != nil {
+				t.Fatalf("a good object is refused: %v", err)
+			}
+			for name, change := range changes {
+				t.Run(name, func(t *testing.T) {
+					if !strings.Contains(good, change.from) {
+						t.Fatalf("nothing to change: %q", change.from)
+					}
+					err := c.Create(ctx, parse(t, strings.Replace(good, change.from, change.to, 1)), client.DryRunAll)
+					if change.want == nil {
+						if err != nil {
+							t.Errorf("is refused: %v", err)
+						}
+						return
+					}
+					if err == nil {
+						t.Fatal("is taken")
+					}
+					for _, want := range change.want {
+						if !strings.Contains(err.Error(), want) {
+							t.Errorf("says %v\nwithout %s", err, want)
+						}
+					}
+				})
+			}
+		})
+	}
+	t.Run("samples are taken", func(t *testing.T) { samplesAreTaken(ctx, t, c) })
+	t.Run("defaults are as stated", func(t *testing.T) { defaultsAreAsStated(ctx, t, c) })
+	t.Run("a run cannot be changed", func(t *testing.T) { runsCannotBeChanged(ctx, t, c) })
+	t.Run("large profiles are taken", func(t *testing.T) { largeProfilesAreTaken(ctx, t, c) })
+}
+
+func samplesAreTaken(ctx context.Context, t *testing.T, c client.Client) {
+	files, err := filepath.Glob(filepath.Join(samples, "*.yaml"))
+	if err != nil || len(files) < 5 {
+		t.Fatalf("%d samples, %v", len(files), err)
+	}
+	for _, file := range files {
+		if filepath.Base(file) == "kustomization.yaml" {
+			continue
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, document := range strings.Split(string(text), "\n---\n") {
+			if err := c.Create(ctx, parse(t, document), client.DryRunAll); err != nil {
+				t.Errorf("%s: %v", file, err)
+			}
+		}
+	}
+}
+
+func defaultsAreAsStated(ctx context.Context, t *testing.T, c client.Client) {
+	profile := parse(t, `
+apiVersion: spate.dev/v1alpha1
+kind: TrafficProfile
+metadata: {name: bare}
+spec:
+  generator: {ports: [{name: a, attachment: {nullPort: {}}}]}
+  traffic: [{name: a, transmitPort: a, streamRef: {name: a}}]
+`)
+	if err := c.Create(ctx, profile, client.DryRunAll); err != nil {
+		t.Fatal(err)
+	}
+	var typed spatev1.TrafficProfile
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(profile.Object, &typed); err != nil {
+		t.Fatal(err)
+	}
+	spec := typed.Spec
+	if spec.Warmup != "0s" || spec.Drain != "500ms" || spec.SuspendPolicy != "Keep" || spec.WhenBusy != "Queue" ||
+		*spec.RunHistoryLimit != 5 || spec.GeneratorTolerance != (spatev1.GeneratorTolerance{Late: "0.1%", TxDropped: "0", RxMissed: "0"}) {
+		t.Errorf("profile: %+v", spec)
+	}
+	g := spec.Generator
+	if g.Replicas != 1 || g.Workers != 1 || g.CPUPolicy != "Exclusive" || g.ControlCPU != "Dedicated" || g.PollMode != "Auto" ||
+		g.Hugepages != (spatev1.Hugepages{PageSize: "2Mi", Memory: "128Mi"}) || g.AllowedNamespaces.From != "Same" {
+		t.Errorf("generator: %+v", g)
+	}
+}
+
+func runsCannotBeChanged(ctx context.Context, t *testing.T, c client.Client) {
+	run := parse(t, runYAML)
+	if err := c.Create(ctx, run); err != nil {
+		t.Fatal(err)
+	}
+	if err := unstructured.SetNestedField(run.Object, int64(2), "spec", "tag"); err != nil {
+		t.Fatal(err)
+	}
+	err := c.Update(ctx, run)
+	if err == nil || !strings.Contains(err.Error(), "a run cannot be changed; change its profile, or its spec.runID, to start another") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// largeProfilesAreTaken sends as many entries as are allowed: the rules must stay within the server's budget at run time.
+func largeProfilesAreTaken(ctx context.Context, t *testing.T, c client.Client) {
+	profile := parse(t, profileYAML)
+	traffic, _, _ := unstructured.NestedSlice(profile.Object, "spec", "traffic")
+	var many []any
+	for i := range 512 {
+		entry := runtime.DeepCopyJSON(traffic[0].(map[string]any))
+		entry["name"] = "stream-" + string(rune('a'+i/26/26%26)) + string(rune('a'+i/26%26)) + string(rune('a'+i%26))
+		many = append(many, entry)
+	}
+	if err := unstructured.SetNestedSlice(profile.Object, many, "spec", "traffic"); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Create(ctx, profile, client.DryRunAll); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFieldValuesAreNumbersOrText(t *testing.T) {
+	for text, want := range map[string]spatev1.FieldValue{`5`: "5", `"16.0.0.1"`: "16.0.0.1", `4294967296`: "4294967296", `"0x10"`: "0x10"} {
+		var got spatev1.FieldValue
+		if err := got.UnmarshalJSON([]byte(text)); err != nil || got != want {
+			t.Errorf("%s: got %q %v", text, got, err)
+		}
+	}
+	for _, text := range []string{`1.5`, `true`, `{}`, `null`} {
+		var got spatev1.FieldValue
+		if err := got.UnmarshalJSON([]byte(text)); err == nil {
+			t.Errorf("%s is taken for %q", text, got)
+		}
+	}
+}
+
+// Of a path with several results a column shows the first only; a list as a whole it shows whole.
+func TestColumnsShowAllOfAList(t *testing.T) {
+	files, err := filepath.Glob("../../../crds/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			if strings.Contains(line, "jsonPath:") && strings.Contains(line, "[*]") {
+				t.Errorf("%s: %s", filepath.Base(file), strings.TrimSpace(line))
+			}
+		}
+	}
+}
