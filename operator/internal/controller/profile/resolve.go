@@ -249,7 +249,7 @@ func (s *scope) data(ctx context.Context, in *plan.Input) error {
 	read, size := map[spatev1.DataReference]map[string][]byte{}, int64(0)
 	for _, ref := range plan.DataReferences(s.profile, in.Streams, in.Templates) {
 		s.looked = true
-		whole := spatev1.DataReference{ConfigMapName: ref.ConfigMapName, SecretName: ref.SecretName}
+		whole := spatev1.DataReference{Kind: ref.Kind, Name: ref.Name}
 		keys, known := read[whole]
 		if !known {
 			var err error
@@ -274,18 +274,18 @@ func (s *scope) data(ctx context.Context, in *plan.Input) error {
 
 // keys of a ConfigMap or Secret; none if there is none, which is told when the profile is resolved.
 func (s *scope) keys(ctx context.Context, of spatev1.DataReference) (map[string][]byte, error) {
-	key := client.ObjectKey{Namespace: s.profile.Namespace, Name: string(of.SecretName)}
-	if of.SecretName != "" {
+	key := client.ObjectKey{Namespace: s.profile.Namespace, Name: string(of.Name)}
+	if of.Kind == spatev1.DataSecret {
 		secret := &corev1.Secret{}
 		err := s.r.Live.Get(ctx, key, secret)
 		if s.secrets == nil {
 			s.secrets = map[spatev1.ObjectName]spatev1.SecretSnapshot{}
 		}
 		s.read = append(s.read, fmt.Sprintf("%s %s", secret.UID, secret.ResourceVersion))
-		s.secrets[of.SecretName] = spatev1.SecretSnapshot{Name: of.SecretName, UID: secret.UID, ResourceVersion: secret.ResourceVersion}
+		s.secrets[of.Name] = spatev1.SecretSnapshot{Name: of.Name, UID: secret.UID, ResourceVersion: secret.ResourceVersion}
 		return secret.Data, client.IgnoreNotFound(err)
 	}
-	key.Name = string(of.ConfigMapName)
+	key.Name = string(of.Name)
 	configMap := &corev1.ConfigMap{}
 	err := s.r.Live.Get(ctx, key, configMap)
 	s.read = append(s.read, fmt.Sprintf("%s %s", configMap.UID, configMap.ResourceVersion))

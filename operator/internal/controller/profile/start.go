@@ -57,7 +57,7 @@ func (s *scope) start(ctx context.Context) error {
 		return err
 	}
 	for _, ref := range s.resolved.Secrets {
-		secret := s.secrets[ref.SecretName]
+		secret := s.secrets[ref.Name]
 		secret.Key = ref.Key
 		saved.Secrets = append(saved.Secrets, secret)
 	}
