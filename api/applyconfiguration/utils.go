@@ -24,6 +24,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.AddressPoolsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("AllowedNamespaces"):
 		return &apiv1alpha1.AllowedNamespacesApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ApplicationEntry"):
+		return &apiv1alpha1.ApplicationEntryApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ARPHeader"):
 		return &apiv1alpha1.ARPHeaderApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ASTFTemplate"):
@@ -36,6 +38,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.BurstTransmitApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("CaptureSource"):
 		return &apiv1alpha1.CaptureSourceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ClaimVolume"):
+		return &apiv1alpha1.ClaimVolumeApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Command"):
 		return &apiv1alpha1.CommandApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ConnectionMix"):
@@ -52,18 +56,26 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.CountCommandApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("DataReference"):
 		return &apiv1alpha1.DataReferenceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("DataSource"):
+		return &apiv1alpha1.DataSourceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("DefinitionSnapshot"):
+		return &apiv1alpha1.DefinitionSnapshotApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("DelayCommand"):
 		return &apiv1alpha1.DelayCommandApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("DNSSource"):
+		return &apiv1alpha1.DNSSourceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("EnginePodMetadata"):
+		return &apiv1alpha1.EnginePodMetadataApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("EnginePodSpec"):
+		return &apiv1alpha1.EnginePodSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("EnginePodTemplate"):
+		return &apiv1alpha1.EnginePodTemplateApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("EntryChange"):
 		return &apiv1alpha1.EntryChangeApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("EntrySnapshot"):
 		return &apiv1alpha1.EntrySnapshotApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("EthernetHeader"):
 		return &apiv1alpha1.EthernetHeaderApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("FieldList"):
-		return &apiv1alpha1.FieldListApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("FieldRandom"):
-		return &apiv1alpha1.FieldRandomApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("FieldRange"):
 		return &apiv1alpha1.FieldRangeApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("FieldWrite"):
@@ -102,8 +114,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.GTPUTunnelsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Header"):
 		return &apiv1alpha1.HeaderApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("Hugepages"):
-		return &apiv1alpha1.HugepagesApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("HTTPSource"):
+		return &apiv1alpha1.HTTPSourceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ICMPEcho"):
 		return &apiv1alpha1.ICMPEchoApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ICMPGeneric"):
@@ -144,8 +156,6 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.LoopCommandApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Mark"):
 		return &apiv1alpha1.MarkApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("MarkCommand"):
-		return &apiv1alpha1.MarkCommandApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Measure"):
 		return &apiv1alpha1.MeasureApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Moments"):
@@ -154,12 +164,12 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.MPLSHeaderApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("MultiBurstTransmit"):
 		return &apiv1alpha1.MultiBurstTransmitApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("NeighbourAdvertisement"):
-		return &apiv1alpha1.NeighbourAdvertisementApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("NeighbourSolicitation"):
-		return &apiv1alpha1.NeighbourSolicitationApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("NeighbourStatus"):
-		return &apiv1alpha1.NeighbourStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("NeighborAdvertisement"):
+		return &apiv1alpha1.NeighborAdvertisementApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("NeighborSolicitation"):
+		return &apiv1alpha1.NeighborSolicitationApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("NeighborStatus"):
+		return &apiv1alpha1.NeighborStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NetworkAttachment"):
 		return &apiv1alpha1.NetworkAttachmentApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NextEntry"):
@@ -168,6 +178,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.PacketApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PacketField"):
 		return &apiv1alpha1.PacketFieldApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PacketMemory"):
+		return &apiv1alpha1.PacketMemoryApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PacketSizes"):
 		return &apiv1alpha1.PacketSizesApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Payload"):
@@ -180,10 +192,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.PayloadListApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PayloadMatch"):
 		return &apiv1alpha1.PayloadMatchApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PayloadSource"):
+		return &apiv1alpha1.PayloadSourceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PcapSource"):
 		return &apiv1alpha1.PcapSourceApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("Placement"):
-		return &apiv1alpha1.PlacementApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PodRecords"):
 		return &apiv1alpha1.PodRecordsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PodSnapshot"):
@@ -220,8 +232,6 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.RecordCountersApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RecordsResult"):
 		return &apiv1alpha1.RecordsResultApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("ReferenceSnapshot"):
-		return &apiv1alpha1.ReferenceSnapshotApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ReflectPort"):
 		return &apiv1alpha1.ReflectPortApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ReplayGap"):
@@ -254,8 +264,12 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.SCTPRawChunkApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SecretSnapshot"):
 		return &apiv1alpha1.SecretSnapshotApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("SecretVolume"):
+		return &apiv1alpha1.SecretVolumeApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SendCommand"):
 		return &apiv1alpha1.SendCommandApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("SetTimeCommand"):
+		return &apiv1alpha1.SetTimeCommandApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SideTunables"):
 		return &apiv1alpha1.SideTunablesApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SizeRange"):
@@ -272,6 +286,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.StatelessStreamStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("StreamCopies"):
 		return &apiv1alpha1.StreamCopiesApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("StreamCounters"):
+		return &apiv1alpha1.StreamCountersApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("StreamEntry"):
+		return &apiv1alpha1.StreamEntryApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("StreamResult"):
 		return &apiv1alpha1.StreamResultApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SwitchTemplateCommand"):
@@ -284,8 +302,6 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.TCPTimestampsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TCPTunables"):
 		return &apiv1alpha1.TCPTunablesApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("TemplateCounters"):
-		return &apiv1alpha1.TemplateCountersApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TemplateResult"):
 		return &apiv1alpha1.TemplateResultApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TemplateSide"):

@@ -29,33 +29,38 @@ type ConnectionRate string
 
 // ASTFTemplateSpec describes emulated applications: what clients and servers say to each other.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.destinationPort) || has(self.source.pcap)",fieldPath=".destinationPort",message="name the port that the servers listen on"
-// +kubebuilder:validation:XValidation:rule="!has(self.latency) || !self.latency || !has(self.source.programs) || self.source.programs.transport == 'UDP'",fieldPath=".latency",message="round trips are measured of UDP messages"
+// +kubebuilder:validation:XValidation:rule="has(self.destinationPort) || (!has(self.source.programs) && !has(self.source.payload))",fieldPath=".destinationPort",message="is required: the port that the servers listen on"
+// +kubebuilder:validation:XValidation:rule="!has(self.latency) || !self.latency || has(self.source.pcap) || has(self.source.dns) || (has(self.source.programs) && self.source.programs.transport == 'UDP') || (has(self.source.payload) && self.source.payload.transport == 'UDP')",fieldPath=".latency",message="round trips are measured of UDP messages"
 type ASTFTemplateSpec struct {
 	// source of the conversation.
+	// +required
 	Source TemplateSource `json:"source"`
 
-	// destinationPort the servers listen on; with a pcap, the one in it when absent.
+	// destinationPort that the servers listen on. When absent it is that of a pcap, 80 for http, 53 for dns.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
 	DestinationPort *int32 `json:"destinationPort,omitempty"`
 
-	// rate of new connections.
-	Rate ConnectionRate `json:"rate"`
+	// connectionRate is the rate of new flows: TCP connections or UDP conversations.
+	// +required
+	ConnectionRate ConnectionRate `json:"connectionRate"`
 
-	// limit is the number of connections after which the template stops opening new ones; never when absent.
+	// maxFlows is the number of flows after which the template starts no new ones; unlimited when absent.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
-	Limit *int64 `json:"limit,omitempty"`
+	// +kubebuilder:validation:Maximum=9007199254740991
+	MaxFlows *int64 `json:"maxFlows,omitempty"`
 
-	// mostOpen is the number of connections at a time, at least one for each worker of all pods: what is due beyond it
-	// waits until others have ended. No bound when absent.
+	// maxConcurrentFlows is the number of flows that may be open at a time, at least one for each worker of all pods. Flows that are due
+	// beyond it are throttled: they start when others have ended. Unlimited when absent.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
-	MostOpen *int64 `json:"mostOpen,omitempty"`
+	// +kubebuilder:validation:Maximum=9007199254740991
+	MaxConcurrentFlows *int64 `json:"maxConcurrentFlows,omitempty"`
 
 	// pools are the addresses of clients and servers.
+	// +required
 	Pools AddressPools `json:"pools"`
 
 	// match are bytes that must all be in the first segment with data, or in the datagram, that a client sends for the servers to
@@ -66,8 +71,10 @@ type ASTFTemplateSpec struct {
 	// +kubebuilder:validation:MaxItems=16
 	Match []PayloadMatch `json:"match,omitempty"`
 
-	// seed of random delays.
+	// seed of random delays; 0 when absent.
 	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=9007199254740991
 	Seed *int64 `json:"seed,omitempty"`
 
 	// latency measures the round trip of each message and its reply (UDP).
@@ -86,7 +93,7 @@ type ASTFTemplateSpec struct {
 
 // TemplateSource is exactly one of its fields.
 //
-// +kubebuilder:validation:ExactlyOneOf=programs;pcap
+// +kubebuilder:validation:ExactlyOneOf=programs;pcap;http;dns;payload
 type TemplateSource struct {
 	// programs of the two sides.
 	// +optional
@@ -95,6 +102,123 @@ type TemplateSource struct {
 	// pcap with one session, from which the programs are derived.
 	// +optional
 	Pcap *PcapSource `json:"pcap,omitempty"`
+
+	// http is a preset: HTTP/1.1 requests and responses over TCP. `kubectl spate plan` shows the programs that it expands to.
+	// +optional
+	HTTP *HTTPSource `json:"http,omitempty"`
+
+	// dns is a preset: DNS queries and responses over UDP.
+	// +optional
+	DNS *DNSSource `json:"dns,omitempty"`
+
+	// payload is a preset: requests and responses of given sizes over TCP or UDP.
+	// +optional
+	Payload *PayloadSource `json:"payload,omitempty"`
+}
+
+// HTTPSource is a client that sends GET requests (RFC 9112) on each connection, one after the other, and a server that answers each by
+// 200 with a body. The client closes the connection after the last response.
+type HTTPSource struct {
+	// requestBytes is the size of each request, its header fields included. It is filled up by a header field `X-Padding`. When absent,
+	// a request has no padding.
+	// +optional
+	// +kubebuilder:validation:Minimum=64
+	// +kubebuilder:validation:Maximum=65536
+	RequestBytes *int32 `json:"requestBytes,omitempty"`
+
+	// responseBytes is the size of each response's body.
+	// +optional
+	// +default=1024
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1099511627776
+	ResponseBytes *int64 `json:"responseBytes,omitempty"`
+
+	// requestsPerConnection is the number of requests on each connection.
+	// +optional
+	// +default=1
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000000
+	RequestsPerConnection *int32 `json:"requestsPerConnection,omitempty"`
+
+	// path of the requests.
+	// +optional
+	// +default="/"
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:XValidation:rule="self.matches('^/[!-~]*$')",message="must start with '/' and have printable ASCII characters without blanks"
+	Path string `json:"path,omitempty"`
+
+	// host is the value of the Host header field.
+	// +optional
+	// +default="spate.test"
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[!-~]+$')",message="must be printable ASCII characters without blanks"
+	Host string `json:"host,omitempty"`
+
+	// thinkTime is how long the client waits after a response before its next request.
+	// +optional
+	ThinkTime Duration `json:"thinkTime,omitempty"`
+}
+
+// DNSSource is a client that sends queries for addresses (RFC 1035) on each flow, one after the other, and a server that answers them.
+type DNSSource struct {
+	// name that is queried.
+	// +optional
+	// +default="www.spate.test"
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9_]([-A-Za-z0-9_]{0,61}[A-Za-z0-9_])?([.][A-Za-z0-9_]([-A-Za-z0-9_]{0,61}[A-Za-z0-9_])?)*$')",message="must be a domain name such as www.example.com, each label of at most 63 letters, digits, '-' or '_'"
+	Name string `json:"name,omitempty"`
+
+	// answers is the number of A records in each response.
+	// +optional
+	// +default=1
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=28
+	Answers *int32 `json:"answers,omitempty"`
+
+	// queriesPerFlow is the number of queries from each client port.
+	// +optional
+	// +default=1
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000000
+	QueriesPerFlow *int32 `json:"queriesPerFlow,omitempty"`
+
+	// thinkTime is how long the client waits after a response before its next query.
+	// +optional
+	ThinkTime Duration `json:"thinkTime,omitempty"`
+}
+
+// PayloadSource is a client that sends requests of one size on each flow, one after the other, and a server that answers each by a
+// response of one size. The bytes are a fixed pattern. Over UDP a request and a response are one datagram each.
+type PayloadSource struct {
+	// transport of the flows.
+	// +required
+	Transport Transport `json:"transport"`
+
+	// requestBytes is the size of each request.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1099511627776
+	RequestBytes int64 `json:"requestBytes"`
+
+	// responseBytes is the size of each response. When absent, the server sends none.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1099511627776
+	ResponseBytes *int64 `json:"responseBytes,omitempty"`
+
+	// requestsPerFlow is the number of requests on each flow.
+	// +optional
+	// +default=1
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000000
+	RequestsPerFlow *int32 `json:"requestsPerFlow,omitempty"`
+
+	// thinkTime is how long the client waits after a response before its next request.
+	// +optional
+	ThinkTime Duration `json:"thinkTime,omitempty"`
 }
 
 // PcapSource is a capture of one session. A TCP session starts with its handshake and has no gaps.
@@ -103,7 +227,7 @@ type TemplateSource struct {
 type PcapSource struct {
 	// from names the data, at most 1 MiB.
 	// +optional
-	From *DataReference `json:"from,omitempty"`
+	From *DataSource `json:"from,omitempty"`
 
 	// volume names a file on a volume of the generator.
 	// +optional
@@ -138,6 +262,7 @@ type PayloadMatch struct {
 // +kubebuilder:validation:XValidation:rule="has(self.client) || has(self.server)",message="write the program of at least one side"
 type Programs struct {
 	// transport they run over.
+	// +required
 	Transport Transport `json:"transport"`
 
 	// client is what a client does with each connection; the connection is closed behind the last command. Its variables are at most 4,
@@ -157,12 +282,12 @@ type Programs struct {
 	Server []Command `json:"server,omitempty"`
 }
 
-// MostCommands of a side's program, as Programs say to the API server.
-const MostCommands = 4096
+// MaxCommands of a side's program, as the rules of Programs have it.
+const MaxCommands = 4096
 
 // Command is one step of a program: exactly one action, with a label if something jumps to it.
 //
-// +kubebuilder:validation:ExactlyOneOf=connect;accept;send;receive;sendMessage;receiveMessages;delay;close;reset;waitForPeerClose;leaveOpen;keepalive;set;add;jump;loop;mark;count;receiveUntil;switchTemplate
+// +kubebuilder:validation:ExactlyOneOf=connect;accept;send;receive;sendMessage;receiveMessages;delay;close;reset;waitForPeerClose;leaveOpen;keepalive;set;add;jump;loop;setTime;count;receiveUntil;switchTemplate
 type Command struct {
 	// label that jumps and loops name.
 	// +optional
@@ -213,12 +338,12 @@ type Command struct {
 	// jump goes on at a label if a comparison holds.
 	// +optional
 	Jump *JumpCommand `json:"jump,omitempty"`
-	// loop goes back to a label until a time has passed since a mark.
+	// loop goes back to a label until a time has passed since a setTime.
 	// +optional
 	Loop *LoopCommand `json:"loop,omitempty"`
-	// mark notes the time in a variable.
+	// setTime stores the present time in a variable.
 	// +optional
-	Mark *MarkCommand `json:"mark,omitempty"`
+	SetTime *SetTimeCommand `json:"setTime,omitempty"`
 	// count adds one to a counter of the program's own, which results and metrics have by its name.
 	// +optional
 	Count *CountCommand `json:"count,omitempty"`
@@ -263,7 +388,7 @@ type Content struct {
 	Size *int64 `json:"size,omitempty"`
 	// from names the data.
 	// +optional
-	From *DataReference `json:"from,omitempty"`
+	From *DataSource `json:"from,omitempty"`
 
 	// fields are bytes that differ from connection to connection; later ones overwrite earlier ones.
 	// +optional
@@ -280,6 +405,7 @@ type PayloadField struct {
 	// offset of its first byte in the content.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1099511627775
 	Offset int64 `json:"offset,omitempty"`
 	// list of values, taken in turn.
 	// +optional
@@ -314,16 +440,19 @@ type PayloadList struct {
 
 // PayloadCounter writes numbers with leading zeros.
 type PayloadCounter struct {
-	// first value.
+	// start is the value of the first connection.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
-	First int64 `json:"first,omitempty"`
+	// +kubebuilder:validation:Maximum=9007199254740991
+	Start int64 `json:"start,omitempty"`
 	// step from one connection to the next.
 	// +optional
-	// +kubebuilder:default=1
+	// +default=1
 	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=9007199254740991
 	Step *int64 `json:"step,omitempty"`
 	// width in digits; higher ones are left out.
+	// +required
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=20
 	Width int32 `json:"width"`
@@ -332,17 +461,20 @@ type PayloadCounter struct {
 // SendCommand writes bytes.
 type SendCommand struct {
 	// content to send.
+	// +required
 	Content Content `json:"content"`
-	// wait until the peer has acknowledged all; else go on when it fits into the send buffer.
+	// waitForAck waits until the peer has acknowledged all. Otherwise the program goes on when the content fits into the send buffer.
 	// +optional
-	// +kubebuilder:default=true
-	Wait *bool `json:"wait,omitempty"`
+	// +default=true
+	WaitForAck *bool `json:"waitForAck,omitempty"`
 }
 
 // ReceiveCommand waits for bytes.
 type ReceiveCommand struct {
 	// bytes to wait for, counted from the connection's start or the last clear.
+	// +required
 	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=9007199254740991
 	Bytes int64 `json:"bytes"`
 	// clear starts the count anew afterwards.
 	// +optional
@@ -352,7 +484,9 @@ type ReceiveCommand struct {
 // ReceiveMessagesCommand waits for datagrams.
 type ReceiveMessagesCommand struct {
 	// messages to wait for, counted from the flow's start or the last clear.
+	// +required
 	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=9007199254740991
 	Messages int64 `json:"messages"`
 	// clear starts the count anew afterwards.
 	// +optional
@@ -364,6 +498,7 @@ type ReceiveMessagesCommand struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.max) || duration(self.min) <= duration(self.max)",message="min must not be greater than max"
 type DelayCommand struct {
 	// min is the time to wait.
+	// +required
 	Min Duration `json:"min"`
 	// max makes the time random between min and max.
 	// +optional
@@ -373,14 +508,19 @@ type DelayCommand struct {
 // KeepaliveCommand sets a time-out.
 type KeepaliveCommand struct {
 	// timeout of silence.
+	// +required
 	Timeout Duration `json:"timeout"`
 }
 
 // VariableCommand changes a variable of the connection.
 type VariableCommand struct {
 	// variable by name.
+	// +required
 	Variable EntryName `json:"variable"`
 	// value to set or add.
+	// +required
+	// +kubebuilder:validation:Minimum=-9007199254740991
+	// +kubebuilder:validation:Maximum=9007199254740991
 	Value int64 `json:"value"`
 }
 
@@ -407,37 +547,46 @@ const (
 // JumpCommand goes on at a label.
 type JumpCommand struct {
 	// to is the label.
+	// +required
 	To EntryName `json:"to"`
 	// variable that is compared.
+	// +required
 	Variable EntryName `json:"variable"`
 	// comparison that must hold, `variable COMPARISON value`.
 	// +optional
-	// +kubebuilder:default=NotEqual
+	// +default="NotEqual"
 	Comparison Comparison `json:"comparison,omitempty"`
 	// value to compare with.
 	// +optional
+	// +kubebuilder:validation:Minimum=-9007199254740991
+	// +kubebuilder:validation:Maximum=9007199254740991
 	Value int64 `json:"value,omitempty"`
 }
 
 // LoopCommand goes back to a label for a time.
 type LoopCommand struct {
 	// to is the label.
+	// +required
 	To EntryName `json:"to"`
-	// since is the variable of a mark.
+	// since is the variable of a setTime.
+	// +required
 	Since EntryName `json:"since"`
-	// duration of the loop since the mark.
+	// duration of the loop since that time.
+	// +required
 	Duration Duration `json:"duration"`
 }
 
-// MarkCommand notes the time.
-type MarkCommand struct {
-	// variable that holds it, in ns: add moves it.
+// SetTimeCommand stores the present time.
+type SetTimeCommand struct {
+	// variable that holds it, in ns; add changes it.
+	// +required
 	Variable EntryName `json:"variable"`
 }
 
 // CountCommand counts.
 type CountCommand struct {
 	// counter by name.
+	// +required
 	Counter EntryName `json:"counter"`
 }
 
@@ -465,12 +614,13 @@ type ReceiveUntilCommand struct {
 // SwitchTemplateCommand goes on with another program.
 type SwitchTemplateCommand struct {
 	// template is the name of an ASTFTemplate that the same profile runs on the same ports, over the same transport.
+	// +required
 	Template ObjectName `json:"template"`
 }
 
 // AddressPools are the addresses of clients and servers.
 //
-// +kubebuilder:validation:XValidation:rule="self.servers.all(p, !has(p.firstMAC) && !has(p.sourcePorts))",fieldPath=".servers",message="firstMAC and sourcePorts go with clients"
+// +kubebuilder:validation:XValidation:rule="self.servers.all(p, !has(p.startMAC) && !has(p.sourcePorts))",fieldPath=".servers",message="startMAC and sourcePorts go with clients"
 // +kubebuilder:validation:XValidation:rule="self.servers.all(p, !has(p.gtpu))",fieldPath=".servers",message="gtpu goes with clients"
 type AddressPools struct {
 	// clients take their source addresses from here. Where clients are real, none are needed.
@@ -482,6 +632,7 @@ type AddressPools struct {
 	Clients []AddressPool `json:"clients,omitempty"`
 
 	// servers listen on these addresses, and clients connect to them.
+	// +required
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MinItems=1
@@ -489,48 +640,61 @@ type AddressPools struct {
 	Servers []AddressPool `json:"servers"`
 }
 
-// PoolOrder is how addresses are taken from a pool.
+// PoolOrder is the order in which addresses are taken from a pool.
 //
-// +kubebuilder:validation:Enum=Sequential;Random
+// +kubebuilder:validation:Enum=Forward;Random
 type PoolOrder string
 
 const (
-	// PoolSequential takes addresses in turn.
-	PoolSequential PoolOrder = "Sequential"
+	// PoolForward takes addresses in turn.
+	PoolForward PoolOrder = "Forward"
 	// PoolRandom shuffles them: each is taken once before any is taken again.
 	PoolRandom PoolOrder = "Random"
 )
 
 // AddressPool is a range of IPv4 or IPv6 addresses that hosts can have. Clients' and servers' of a template do not overlap.
 //
-// +kubebuilder:validation:XValidation:rule="!isIP(self.first) || !isIP(self.last) || ip(self.first).family() == ip(self.last).family()",message="first and last must be of the same family"
-// +kubebuilder:validation:XValidation:rule="(has(self.allowMulticast) && self.allowMulticast) || !isIP(self.first) || ip(self.first).isGlobalUnicast() || ip(self.first).isLinkLocalUnicast()",fieldPath=".first",message="must be an address that a host can have: not 0.0.0.0, loopback, multicast (without allowMulticast) or broadcast"
-// +kubebuilder:validation:XValidation:rule="(has(self.allowMulticast) && self.allowMulticast) || !isIP(self.last) || ip(self.last).isGlobalUnicast() || ip(self.last).isLinkLocalUnicast()",fieldPath=".last",message="must be an address that a host can have: not 0.0.0.0, loopback, multicast (without allowMulticast) or broadcast"
+// +kubebuilder:validation:ExactlyOneOf=end;count
+// +kubebuilder:validation:XValidation:rule="!has(self.end) || !isIP(self.start) || !isIP(self.end) || ip(self.start).family() == ip(self.end).family()",message="start and end must be of the same family"
+// +kubebuilder:validation:XValidation:rule="!has(self.seed) || (has(self.order) && self.order == 'Random')",fieldPath=".seed",message="seed goes with order: Random"
+// +kubebuilder:validation:XValidation:rule="(has(self.allowMulticast) && self.allowMulticast) || !isIP(self.start) || ip(self.start).isGlobalUnicast() || ip(self.start).isLinkLocalUnicast()",fieldPath=".start",message="must be an address that a host can have: not 0.0.0.0, loopback, multicast (without allowMulticast) or broadcast"
+// +kubebuilder:validation:XValidation:rule="(has(self.allowMulticast) && self.allowMulticast) || !has(self.end) || !isIP(self.end) || ip(self.end).isGlobalUnicast() || ip(self.end).isLinkLocalUnicast()",fieldPath=".end",message="must be an address that a host can have: not 0.0.0.0, loopback, multicast (without allowMulticast) or broadcast"
 // +kubebuilder:validation:XValidation:rule="!has(self.gtpu) || !has(self.allowMulticast) || !self.allowMulticast",message="allowMulticast does not go with gtpu: clients in tunnels have addresses of hosts"
-// +kubebuilder:validation:XValidation:rule="!has(self.gtpu) || !has(self.firstMAC)",message="firstMAC does not go with gtpu: gNBs have the port's MAC"
+// +kubebuilder:validation:XValidation:rule="!has(self.gtpu) || !has(self.startMAC)",message="startMAC does not go with gtpu: gNBs have the port's MAC"
 // +kubebuilder:validation:XValidation:rule="!has(self.gtpu) || !has(self.portPairOffset)",message="portPairOffset does not go with gtpu: write a template with tunnels of its own for the other ports"
 type AddressPool struct {
 	// name of the pool.
+	// +required
 	Name EntryName `json:"name"`
 
-	// first address.
-	First IPAddress `json:"first"`
+	// start is the first address.
+	// +required
+	Start IPAddress `json:"start"`
 
-	// last address.
-	Last IPAddress `json:"last"`
-
-	// order in which addresses are taken.
+	// end is the last address.
 	// +optional
-	// +kubebuilder:default=Sequential
+	End IPAddress `json:"end,omitempty"`
+
+	// count of addresses, instead of end.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=4294967296
+	Count *int64 `json:"count,omitempty"`
+
+	// order in which addresses are taken: `Forward` in turn, or `Random`, each once before any is taken again.
+	// +optional
+	// +default="Forward"
 	Order PoolOrder `json:"order,omitempty"`
 
-	// seed of the random order.
+	// seed of the random order; 0 when absent.
 	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=9007199254740991
 	Seed *int64 `json:"seed,omitempty"`
 
 	// weight says how often it is taken among the pools of its side.
 	// +optional
-	// +kubebuilder:default=1
+	// +default=1
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000000
 	Weight *int32 `json:"weight,omitempty"`
@@ -544,9 +708,9 @@ type AddressPool struct {
 	// +optional
 	SourcePorts *SourcePorts `json:"sourcePorts,omitempty"`
 
-	// firstMAC is the Ethernet address of the first client's frames; that of client n is n higher. The port's own when absent.
+	// startMAC is the Ethernet address of the first client's frames; that of client n is n higher. The port's own when absent.
 	// +optional
-	FirstMAC MACAddress `json:"firstMAC,omitempty"`
+	StartMAC MACAddress `json:"startMAC,omitempty"`
 
 	// allowMulticast says that all addresses of the pool are multicast (224.0.0.0/4, ff00::/8), which is refused otherwise: TRex's
 	// IPv6 profiles have such by default (`ff02::`). Frames to one have the MAC address of its group (01:00:5e:..., 33:33:...), and
@@ -568,6 +732,7 @@ type AddressPool struct {
 // +kubebuilder:validation:XValidation:rule="!isIP(self.local) || !isIP(self.remote) || ip(self.local).family() == ip(self.remote).family()",message="local and remote must be of the same family"
 type GTPUTunnels struct {
 	// local is the address of the first gNB.
+	// +required
 	Local IPAddress `json:"local"`
 
 	// localCount is the number of gNBs, at addresses from local on; client n is behind gNB n modulo localCount. 1 when absent.
@@ -577,9 +742,11 @@ type GTPUTunnels struct {
 	LocalCount *int32 `json:"localCount,omitempty"`
 
 	// remote is the address of the UPF.
+	// +required
 	Remote IPAddress `json:"remote"`
 
 	// teid is the tunnel endpoint identifier of what the first client sends.
+	// +required
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=4294967295
 	TEID int64 `json:"teid"`
@@ -608,31 +775,31 @@ type GTPUTunnels struct {
 	Mirror bool `json:"mirror,omitempty"`
 }
 
-// SourcePorts of a pool's clients: client n starts with the port first + n * step modulo 65536, and each further connection has
-// the next up to highest, then from lowest on. Starts outside of both are moved within them.
+// SourcePorts of a pool's clients: the first connection of client n has the port start + n * step modulo 65536, and each further one has
+// the next port up to max, then from min on. Ports outside of min and max are moved within them.
 //
-// +kubebuilder:validation:XValidation:rule="(has(self.lowest) ? self.lowest : 1024) <= (has(self.highest) ? self.highest : 65535)",message="lowest must not be greater than highest"
+// +kubebuilder:validation:XValidation:rule="(has(self.min) ? self.min : 1024) <= (has(self.max) ? self.max : 65535)",message="min must not be greater than max"
 type SourcePorts struct {
-	// first port of the first client; with a step of 0 too, starts are spread by the client's number.
+	// start is the first port of the first client. If start and step are 0, first ports are spread by the client's number.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=65535
-	First int32 `json:"first,omitempty"`
+	Start int32 `json:"start,omitempty"`
 	// step from client to client.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=65535
 	Step int32 `json:"step,omitempty"`
-	// lowest port, 1024 when absent.
+	// min is the lowest port, 1024 when absent.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
-	Lowest *int32 `json:"lowest,omitempty"`
-	// highest port, 65535 when absent.
+	Min *int32 `json:"min,omitempty"`
+	// max is the highest port, 65535 when absent.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
-	Highest *int32 `json:"highest,omitempty"`
+	Max *int32 `json:"max,omitempty"`
 }
 
 // IPAddress is an IPv4 or IPv6 address.
@@ -711,10 +878,10 @@ type TCPTunables struct {
 	// delayedAck is the longest an acknowledgement waits; `0s` acknowledges at once.
 	// +optional
 	DelayedAck Duration `json:"delayedAck,omitempty"`
-	// minimumRTO is the lowest retransmission time-out, at most 60s.
+	// minRTO is the lowest retransmission time-out, at most 60s.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]+([.][0-9]+)?(ns|us|ms|s|m|h))+$') || (duration(self) > duration('0s') && duration(self) <= duration('60s'))",message="must be greater than zero and at most 60s (RFC 6298); leave it out for the engine's default"
-	MinimumRTO Duration `json:"minimumRTO,omitempty"`
+	MinRTO Duration `json:"minRTO,omitempty"`
 	// connectTimeout of a handshake.
 	// +optional
 	ConnectTimeout Duration `json:"connectTimeout,omitempty"`
@@ -752,15 +919,15 @@ type TCPTunables struct {
 
 // ASTFTemplateStatus says whether the template can be compiled.
 type ASTFTemplateStatus struct {
-	// observedGeneration is the generation of the spec this status was computed from.
-	// +optional
-	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-
-	// conditions: Ready, Reconciling, Stalled.
+	// conditions are Ready, Reconciling, Stalled.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// observedGeneration is the generation of the spec this status was computed from.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }
 
 // ASTFTemplate is an emulated application: a client and a server program, with their addresses and tunables.
@@ -771,17 +938,19 @@ type ASTFTemplateStatus struct {
 // +kubebuilder:resource:shortName=astf,categories=spate
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Port",type=integer,JSONPath=`.spec.destinationPort`
-// +kubebuilder:printcolumn:name="Rate",type=string,JSONPath=`.spec.rate`
+// +kubebuilder:printcolumn:name="Rate",type=string,JSONPath=`.spec.connectionRate`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type ASTFTemplate struct {
 	metav1.TypeMeta `json:",inline"`
 
+	// metadata of the object.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
 	// spec is what is wanted.
+	// +required
 	Spec ASTFTemplateSpec `json:"spec"`
 
 	// status is what was found.
@@ -798,5 +967,6 @@ type ASTFTemplateList struct {
 	// +optional
 	metav1.ListMeta `json:"metadata,omitzero"`
 
+	// +required
 	Items []ASTFTemplate `json:"items"`
 }

@@ -26,6 +26,9 @@ const (
 	// ConditionRecorded is on runs that record connections, and on their profiles: True when all requested files are written,
 	// False as soon as records are lost, Unknown until the run ends and where no engine reported it. It has no part in Passed.
 	ConditionRecorded = "Recorded"
+	// ConditionMeasurementReady is True on a generator whose measurements are free of its own limits: exclusive CPUs, huge pages, devices
+	// of its own. The message says what is missing.
+	ConditionMeasurementReady = "MeasurementReady"
 	// ConditionStale is True on a profile when a stream or template it uses has changed since the current run was
 	// resolved; the change takes effect with the next run.
 	ConditionStale = "Stale"
@@ -155,8 +158,8 @@ const (
 const (
 	// ReasonRecordsWritten: every record is in its file.
 	ReasonRecordsWritten = "RecordsWritten"
-	// ReasonRecordsLeftOut: the files are written, and have as many records as `spec.records.mostRecords` allows; later ones are left out.
-	ReasonRecordsLeftOut = "RecordsLeftOut"
+	// ReasonRecordsOmitted: the files are written, and a file has `spec.records.maxRecords`; later records are omitted.
+	ReasonRecordsOmitted = "RecordsOmitted"
 	// ReasonRecordsLiveOnly: `spec.records` names no volume, so records were streamed to readers, and none are kept; the message says
 	// how many were delivered, and how many were not.
 	ReasonRecordsLiveOnly = "RecordsLiveOnly"
@@ -165,6 +168,16 @@ const (
 	// ReasonRecordsNotWritten: a file could not be completed; the message has the problem, and how many records of its pod can be read
 	// nevertheless.
 	ReasonRecordsNotWritten = "RecordsNotWritten"
+)
+
+// Reasons of MeasurementReady.
+const (
+	// ReasonExclusiveResources: nothing is shared that a measurement depends on.
+	ReasonExclusiveResources = "ExclusiveResources"
+	// ReasonSharedResources: the generator shares what a measurement depends on, so losses and delays may be its own; the message lists it.
+	ReasonSharedResources = "SharedResources"
+	// ReasonNoEngines: no engine has reported its ports.
+	ReasonNoEngines = "NoEngines"
 )
 
 // Reasons of Stale.

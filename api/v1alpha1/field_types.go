@@ -4,50 +4,57 @@
 
 package v1alpha1
 
-// PacketField is a variable with exactly one way to change, and the places of the packet it is written to.
+// PacketField is a variable, and the places of the packet that its values are written to. Its values are listed (`values`) or those of a
+// range (`range`).
 //
-// +kubebuilder:validation:ExactlyOneOf=values;increment;decrement;random;list
-// +kubebuilder:validation:XValidation:rule="!has(self.next) || self.next != self.name",fieldPath=".next",message="next names another field"
+// +kubebuilder:validation:ExactlyOneOf=values;range
+// +kubebuilder:validation:XValidation:rule="!has(self.carryTo) || self.carryTo != self.name",fieldPath=".carryTo",message="must name another field"
+// +kubebuilder:validation:XValidation:rule="!has(self.seed) || (has(self.order) && self.order == 'Random')",fieldPath=".seed",message="seed goes with order: Random"
+// +kubebuilder:validation:XValidation:rule="!has(self.range) || !has(self.order) || self.order != 'Random' || (!has(self.range.first) && (!has(self.range.step) || self.range.step == 1))",fieldPath=".range",message="first and step do not go with order: Random"
 type PacketField struct {
 	// name of the variable.
+	// +required
 	Name EntryName `json:"name"`
 
-	// values are taken in turn, then from the start again.
+	// values of the variable.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=65535
 	Values []FieldValue `json:"values,omitempty"`
 
-	// increment counts up from min (or init) and wraps behind max.
+	// range of values.
 	// +optional
-	Increment *FieldRange `json:"increment,omitempty"`
+	Range *FieldRange `json:"range,omitempty"`
 
-	// decrement counts down from max (or init) and wraps below min.
+	// order in which the values are taken, from packet to packet: `Forward` from the first to the last, `Reverse` from the last to the
+	// first, and again from there; `Random` draws them evenly.
 	// +optional
-	Decrement *FieldRange `json:"decrement,omitempty"`
+	// +default="Forward"
+	Order ValueOrder `json:"order,omitempty"`
 
-	// random takes evenly distributed values.
+	// seed of the random order, which is reproducible by it; 0 when absent.
 	// +optional
-	Random *FieldRandom `json:"random,omitempty"`
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=9007199254740991
+	Seed *int64 `json:"seed,omitempty"`
 
-	// list takes listed values in an order.
+	// carryTo names a variable that advances only when this one has taken its last value and starts again.
 	// +optional
-	List *FieldList `json:"list,omitempty"`
+	CarryTo EntryName `json:"carryTo,omitempty"`
 
-	// next is a variable that advances only when this one wraps: with `limit`, after that many values.
-	// +optional
-	Next EntryName `json:"next,omitempty"`
-
-	// limit is the number of values after which the sequence starts anew, random ones too; it does not when absent.
+	// repeatAfter is the number of values after which the sequence starts again, in random order too. When absent, a random sequence
+	// does not start again, and others do after their last value.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
-	Limit *int64 `json:"limit,omitempty"`
+	// +kubebuilder:validation:Maximum=9007199254740991
+	RepeatAfter *int64 `json:"repeatAfter,omitempty"`
 
-	// perWorker gives every worker the whole sequence for itself. Else the workers share one, so that together they send
-	// what one worker would.
+	// scope of the sequence: `Stream` has one sequence, which the workers share so that together they send what one worker would;
+	// `Worker` has the whole sequence in each worker.
 	// +optional
-	PerWorker bool `json:"perWorker,omitempty"`
+	// +default="Stream"
+	Scope FieldScope `json:"scope,omitempty"`
 
 	// writes are the places the value is written to.
 	// +optional
@@ -56,74 +63,63 @@ type PacketField struct {
 	Writes []FieldWrite `json:"writes,omitempty"`
 }
 
-// FieldRange is a range of values with a step. A range that is no whole number of steps ends with the last whole one.
+// ValueOrder is the order in which values are taken.
 //
-// +kubebuilder:validation:XValidation:rule="type(self.min) != int || type(self.max) != int || self.min <= self.max",message="min must not be greater than max"
-// +kubebuilder:validation:XValidation:rule="type(self.min) != string || type(self.max) != string || !self.min.matches('^[0-9]{1,3}([.][0-9]{1,3}){3}$') || !self.max.matches('^[0-9]{1,3}([.][0-9]{1,3}){3}$') || [0, 1, 2, 3].map(i, int(self.min.split('.')[i]) * [16777216, 65536, 256, 1][i]).sum() <= [0, 1, 2, 3].map(i, int(self.max.split('.')[i]) * [16777216, 65536, 256, 1][i]).sum()",message="min must not be greater than max"
-type FieldRange struct {
-	// min is the lowest value.
-	Min FieldValue `json:"min"`
+// +kubebuilder:validation:Enum=Forward;Reverse;Random
+type ValueOrder string
 
-	// max is the highest value.
-	Max FieldValue `json:"max"`
+const (
+	// OrderForward takes values from the first to the last.
+	OrderForward ValueOrder = "Forward"
+	// OrderReverse takes values from the last to the first.
+	OrderReverse ValueOrder = "Reverse"
+	// OrderRandom draws values evenly.
+	OrderRandom ValueOrder = "Random"
+)
+
+// FieldScope is what has a sequence of values of its own.
+//
+// +kubebuilder:validation:Enum=Stream;Worker
+type FieldScope string
+
+const (
+	// ScopeStream: the workers share the stream's sequence.
+	ScopeStream FieldScope = "Stream"
+	// ScopeWorker: each worker has the whole sequence.
+	ScopeWorker FieldScope = "Worker"
+)
+
+// FieldRange is a range of values from start to end, or of a number of values. In order they are start, start + step and so on up to
+// end; in reverse order end, end - step and so on down to start.
+//
+// +kubebuilder:validation:ExactlyOneOf=end;count
+// +kubebuilder:validation:XValidation:rule="!has(self.end) || type(self.start) != int || type(self.end) != int || self.start <= self.end",message="start must not be greater than end; use order: Reverse to count down"
+// +kubebuilder:validation:XValidation:rule="!has(self.end) || type(self.start) != string || type(self.end) != string || !self.start.matches('^[0-9]{1,3}([.][0-9]{1,3}){3}$') || !self.end.matches('^[0-9]{1,3}([.][0-9]{1,3}){3}$') || [0, 1, 2, 3].map(i, int(self.start.split('.')[i]) * [16777216, 65536, 256, 1][i]).sum() <= [0, 1, 2, 3].map(i, int(self.end.split('.')[i]) * [16777216, 65536, 256, 1][i]).sum()",message="start must not be greater than end; use order: Reverse to count down"
+type FieldRange struct {
+	// start is the lowest value.
+	// +required
+	Start FieldValue `json:"start"`
+
+	// end is the highest value.
+	// +optional
+	End *FieldValue `json:"end,omitempty"`
+
+	// count of values, instead of end.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=9007199254740991
+	Count *int64 `json:"count,omitempty"`
 
 	// step from one value to the next.
 	// +optional
-	// +kubebuilder:default=1
+	// +default=1
 	// +kubebuilder:validation:Minimum=1
-	Step int64 `json:"step,omitempty"`
+	// +kubebuilder:validation:Maximum=9007199254740991
+	Step *int64 `json:"step,omitempty"`
 
-	// init is the first value.
+	// first value that is taken, within the range; by default start, in reverse order end.
 	// +optional
-	Init *FieldValue `json:"init,omitempty"`
-}
-
-// FieldRandom is a range of random values, reproducible by its seed.
-//
-// +kubebuilder:validation:XValidation:rule="type(self.min) != int || type(self.max) != int || self.min <= self.max",message="min must not be greater than max"
-// +kubebuilder:validation:XValidation:rule="type(self.min) != string || type(self.max) != string || !self.min.matches('^[0-9]{1,3}([.][0-9]{1,3}){3}$') || !self.max.matches('^[0-9]{1,3}([.][0-9]{1,3}){3}$') || [0, 1, 2, 3].map(i, int(self.min.split('.')[i]) * [16777216, 65536, 256, 1][i]).sum() <= [0, 1, 2, 3].map(i, int(self.max.split('.')[i]) * [16777216, 65536, 256, 1][i]).sum()",message="min must not be greater than max"
-type FieldRandom struct {
-	// min is the lowest value.
-	Min FieldValue `json:"min"`
-
-	// max is the highest value.
-	Max FieldValue `json:"max"`
-
-	// seed of the sequence.
-	// +optional
-	Seed int64 `json:"seed,omitempty"`
-}
-
-// FieldListOrder is in which order listed values are taken.
-//
-// +kubebuilder:validation:Enum=Forward;Backward;Random
-type FieldListOrder string
-
-const (
-	// ListForward takes values from the first to the last.
-	ListForward FieldListOrder = "Forward"
-	// ListBackward takes values from the last to the first.
-	ListBackward FieldListOrder = "Backward"
-	// ListRandom draws values evenly.
-	ListRandom FieldListOrder = "Random"
-)
-
-// FieldList is a list of values.
-type FieldList struct {
-	// values of the list.
-	// +listType=atomic
-	// +kubebuilder:validation:MinItems=1
-	// +kubebuilder:validation:MaxItems=65535
-	Values []FieldValue `json:"values"`
-
-	// order they are taken in.
-	// +optional
-	// +kubebuilder:default=Forward
-	Order FieldListOrder `json:"order,omitempty"`
-
-	// seed of the random order.
-	// +optional
-	Seed int64 `json:"seed,omitempty"`
+	First *FieldValue `json:"first,omitempty"`
 }
 
 // ByteOrder of a value in a packet.
@@ -176,10 +172,12 @@ type FieldWrite struct {
 
 	// add is added to the value before it is shifted.
 	// +optional
+	// +kubebuilder:validation:Minimum=-9007199254740991
+	// +kubebuilder:validation:Maximum=9007199254740991
 	Add int64 `json:"add,omitempty"`
 
 	// byteOrder of the value in the packet.
 	// +optional
-	// +kubebuilder:default=Big
+	// +default="Big"
 	ByteOrder ByteOrder `json:"byteOrder,omitempty"`
 }

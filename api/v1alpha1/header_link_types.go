@@ -84,7 +84,7 @@ type EthernetHeader struct {
 	// +optional
 	Destination MACAddress `json:"destination,omitempty"`
 
-	// etherType, named by the next header; needed when none follows. Below 1536 it is the length of an 802.3 frame.
+	// etherType is set by the next header; needed when none follows. Below 1536 it is the length of an 802.3 frame.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=65535
@@ -106,6 +106,7 @@ const (
 // VLANHeader is an IEEE 802.1Q tag.
 type VLANHeader struct {
 	// id of the VLAN; 0 is a priority tag.
+	// +required
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=4095
 	ID int32 `json:"id"`
@@ -122,10 +123,10 @@ type VLANHeader struct {
 
 	// protocol of the tag: `802.1Q` (TPID 0x8100), or `802.1ad` (TPID 0x88a8).
 	// +optional
-	// +kubebuilder:default="802.1Q"
+	// +default="802.1Q"
 	Protocol VLANProtocol `json:"protocol,omitempty"`
 
-	// etherType, named by the next header; needed when none follows.
+	// etherType is set by the next header; needed when none follows.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=65535
@@ -135,6 +136,7 @@ type VLANHeader struct {
 // MPLSHeader is one label stack entry (RFC 3032).
 type MPLSHeader struct {
 	// label of the entry.
+	// +required
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1048575
 	Label int32 `json:"label"`
@@ -151,7 +153,7 @@ type MPLSHeader struct {
 
 	// ttl is the time to live.
 	// +optional
-	// +kubebuilder:default=64
+	// +default=64
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=255
 	TTL *int32 `json:"ttl,omitempty"`
@@ -173,7 +175,7 @@ const (
 type ARPHeader struct {
 	// operation of the message.
 	// +optional
-	// +kubebuilder:default=Request
+	// +default="Request"
 	Operation ARPOperation `json:"operation,omitempty"`
 
 	// senderMAC is the sender's hardware address; that of ethernet.source when absent, which must then be written.
@@ -181,6 +183,7 @@ type ARPHeader struct {
 	SenderMAC MACAddress `json:"senderMAC,omitempty"`
 
 	// senderIP is the sender's protocol address.
+	// +required
 	SenderIP IPv4Address `json:"senderIP"`
 
 	// targetMAC is the target's hardware address; zeros when absent.
@@ -188,6 +191,7 @@ type ARPHeader struct {
 	TargetMAC MACAddress `json:"targetMAC,omitempty"`
 
 	// targetIP is the target's protocol address.
+	// +required
 	TargetIP IPv4Address `json:"targetIP"`
 }
 
@@ -214,7 +218,7 @@ type PPPoEHeader struct {
 
 // PPPHeader is the protocol field of PPP (RFC 1661).
 type PPPHeader struct {
-	// protocol, named by the next header; needed when none follows.
+	// protocol is set by the next header; needed when none follows.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=65535

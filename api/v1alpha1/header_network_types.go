@@ -43,14 +43,16 @@ type EmptyOption struct{}
 // IPv4Header is an IPv4 header (RFC 791).
 type IPv4Header struct {
 	// source address.
+	// +required
 	Source IPv4Address `json:"source"`
 
 	// destination address.
+	// +required
 	Destination IPv4Address `json:"destination"`
 
 	// ttl is the time to live.
 	// +optional
-	// +kubebuilder:default=64
+	// +default=64
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=255
 	TTL *int32 `json:"ttl,omitempty"`
@@ -87,7 +89,7 @@ type IPv4Header struct {
 	// +kubebuilder:validation:Maximum=8191
 	FragmentOffset int32 `json:"fragmentOffset,omitempty"`
 
-	// protocol, named by the next header; needed when none follows.
+	// protocol is set by the next header; needed when none follows.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=255
@@ -121,19 +123,21 @@ type IPv4Header struct {
 // IPv6Header is an IPv6 header (RFC 8200).
 type IPv6Header struct {
 	// source address.
+	// +required
 	Source IPv6Address `json:"source"`
 
 	// destination address.
+	// +required
 	Destination IPv6Address `json:"destination"`
 
 	// hopLimit of the packet.
 	// +optional
-	// +kubebuilder:default=64
+	// +default=64
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=255
 	HopLimit *int32 `json:"hopLimit,omitempty"`
 
-	// trafficClass: differentiated services and congestion notification.
+	// trafficClass is differentiated services and congestion notification.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=255
@@ -145,7 +149,7 @@ type IPv6Header struct {
 	// +kubebuilder:validation:Maximum=1048575
 	FlowLabel int32 `json:"flowLabel,omitempty"`
 
-	// nextHeader, named by the next header; needed when none follows.
+	// nextHeader is set by the next header; needed when none follows.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=255
@@ -166,7 +170,7 @@ type IPv6OptionsHeader struct {
 	// +kubebuilder:validation:MaxItems=16
 	Options []IPv6Option `json:"options,omitempty"`
 
-	// nextHeader, named by the next header; needed when none follows.
+	// nextHeader is set by the next header; needed when none follows.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=255
@@ -176,6 +180,7 @@ type IPv6OptionsHeader struct {
 // IPv6Option is one option of a hop-by-hop or destination options header.
 type IPv6Option struct {
 	// type of the option, such as 5 for router alert (RFC 2711); 0 is one byte of padding.
+	// +required
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=255
 	Type int32 `json:"type"`
@@ -191,6 +196,7 @@ type IPv6Option struct {
 // IPv6RoutingHeader is a routing header (RFC 8200 section 4.4).
 type IPv6RoutingHeader struct {
 	// type of the routing: 4 for segment routing (RFC 8754), 2 for mobility (RFC 6275).
+	// +required
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=255
 	Type int32 `json:"type"`
@@ -217,7 +223,7 @@ type IPv6RoutingHeader struct {
 	// +kubebuilder:validation:Pattern=`^([0-9a-fA-F]{2})+$`
 	Data string `json:"data,omitempty"`
 
-	// nextHeader, named by the next header; needed when none follows.
+	// nextHeader is set by the next header; needed when none follows.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=255
@@ -242,7 +248,7 @@ type IPv6FragmentHeader struct {
 	// +optional
 	MoreFragments bool `json:"moreFragments,omitempty"`
 
-	// nextHeader, named by the next header; needed when none follows.
+	// nextHeader is set by the next header; needed when none follows.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=255
@@ -267,6 +273,7 @@ type ICMPEcho struct {
 // ICMPGeneric is any ICMP message: what follows its first 8 bytes is the next headers, or the payload.
 type ICMPGeneric struct {
 	// type of the message.
+	// +required
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=255
 	Type int32 `json:"type"`
@@ -307,9 +314,10 @@ type ICMPv4Header struct {
 	Checksum *int32 `json:"checksum,omitempty"`
 }
 
-// NeighbourSolicitation asks for the link-layer address of an address (RFC 4861 section 4.3).
-type NeighbourSolicitation struct {
+// NeighborSolicitation asks for the link-layer address of an address (RFC 4861 section 4.3).
+type NeighborSolicitation struct {
 	// target address.
+	// +required
 	Target IPv6Address `json:"target"`
 
 	// sourceLinkLayer is the option with the sender's MAC address; none when absent.
@@ -317,9 +325,10 @@ type NeighbourSolicitation struct {
 	SourceLinkLayer MACAddress `json:"sourceLinkLayer,omitempty"`
 }
 
-// NeighbourAdvertisement tells the link-layer address of an address (RFC 4861 section 4.4).
-type NeighbourAdvertisement struct {
+// NeighborAdvertisement tells the link-layer address of an address (RFC 4861 section 4.4).
+type NeighborAdvertisement struct {
 	// target address.
+	// +required
 	Target IPv6Address `json:"target"`
 
 	// router is the R flag.
@@ -341,7 +350,7 @@ type NeighbourAdvertisement struct {
 
 // ICMPv6Header is exactly one message, and its checksum.
 //
-// +kubebuilder:validation:ExactlyOneOf=echoRequest;echoReply;neighbourSolicitation;neighbourAdvertisement;generic
+// +kubebuilder:validation:ExactlyOneOf=echoRequest;echoReply;neighborSolicitation;neighborAdvertisement;generic
 type ICMPv6Header struct {
 	// echoRequest is a ping.
 	// +optional
@@ -351,13 +360,13 @@ type ICMPv6Header struct {
 	// +optional
 	EchoReply *ICMPEcho `json:"echoReply,omitempty"`
 
-	// neighbourSolicitation asks for a link-layer address.
+	// neighborSolicitation asks for a link-layer address.
 	// +optional
-	NeighbourSolicitation *NeighbourSolicitation `json:"neighbourSolicitation,omitempty"`
+	NeighborSolicitation *NeighborSolicitation `json:"neighborSolicitation,omitempty"`
 
-	// neighbourAdvertisement tells a link-layer address.
+	// neighborAdvertisement tells a link-layer address.
 	// +optional
-	NeighbourAdvertisement *NeighbourAdvertisement `json:"neighbourAdvertisement,omitempty"`
+	NeighborAdvertisement *NeighborAdvertisement `json:"neighborAdvertisement,omitempty"`
 
 	// generic is any message.
 	// +optional

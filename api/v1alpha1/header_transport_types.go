@@ -8,7 +8,7 @@ package v1alpha1
 type UDPHeader struct {
 	// sourcePort of the packet.
 	// +optional
-	// +kubebuilder:default=49152
+	// +default=49152
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=65535
 	SourcePort *int32 `json:"sourcePort,omitempty"`
@@ -100,11 +100,13 @@ type TCPOption struct {
 // SACKBlock is a range of sequence numbers.
 type SACKBlock struct {
 	// left edge: the first sequence number of the block.
+	// +required
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=4294967295
 	Left int64 `json:"left"`
 
 	// right edge: the sequence number behind the block.
+	// +required
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=4294967295
 	Right int64 `json:"right"`
@@ -129,12 +131,13 @@ type TCPTimestamps struct {
 type TCPHeader struct {
 	// sourcePort of the packet.
 	// +optional
-	// +kubebuilder:default=49152
+	// +default=49152
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=65535
 	SourcePort *int32 `json:"sourcePort,omitempty"`
 
 	// destinationPort of the packet.
+	// +required
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=65535
 	DestinationPort int32 `json:"destinationPort"`
@@ -159,7 +162,7 @@ type TCPHeader struct {
 
 	// window size.
 	// +optional
-	// +kubebuilder:default=65535
+	// +default=65535
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=65535
 	Window *int32 `json:"window,omitempty"`
@@ -193,12 +196,13 @@ type TCPHeader struct {
 type SCTPHeader struct {
 	// sourcePort of the packet.
 	// +optional
-	// +kubebuilder:default=49152
+	// +default=49152
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=65535
 	SourcePort *int32 `json:"sourcePort,omitempty"`
 
 	// destinationPort of the packet.
+	// +required
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=65535
 	DestinationPort int32 `json:"destinationPort"`
@@ -210,6 +214,7 @@ type SCTPHeader struct {
 	VerificationTag int64 `json:"verificationTag,omitempty"`
 
 	// chunks of the packet.
+	// +required
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16
@@ -240,7 +245,7 @@ type SCTPChunk struct {
 type SCTPDataChunk struct {
 	// flags of the chunk: 1 ending, 2 beginning, 4 unordered, 8 immediate; an unfragmented message (3) when absent.
 	// +optional
-	// +kubebuilder:default=3
+	// +default=3
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=255
 	Flags *int32 `json:"flags,omitempty"`
@@ -273,6 +278,7 @@ type SCTPDataChunk struct {
 // SCTPRawChunk is any chunk; its length and padding are computed.
 type SCTPRawChunk struct {
 	// type of the chunk, such as 1 for INIT.
+	// +required
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=255
 	Type int32 `json:"type"`

@@ -30,7 +30,7 @@ type GREHeader struct {
 	// +kubebuilder:validation:Maximum=65535
 	Checksum *int32 `json:"checksum,omitempty"`
 
-	// protocol, named by the next header; needed when none follows.
+	// protocol is set by the next header; needed when none follows.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=65535
@@ -40,13 +40,14 @@ type GREHeader struct {
 // VXLANHeader is a VXLAN header (RFC 7348).
 type VXLANHeader struct {
 	// vni is the network identifier.
+	// +required
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=16777215
 	VNI int32 `json:"vni"`
 
 	// flags of the first byte; 8 (the identifier is valid) when absent.
 	// +optional
-	// +kubebuilder:default=8
+	// +default=8
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=255
 	Flags *int32 `json:"flags,omitempty"`
@@ -55,6 +56,7 @@ type VXLANHeader struct {
 // GeneveHeader is a GENEVE header (RFC 8926).
 type GeneveHeader struct {
 	// vni is the network identifier.
+	// +required
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=16777215
 	VNI int32 `json:"vni"`
@@ -83,11 +85,13 @@ type GeneveHeader struct {
 // GeneveOption is one option.
 type GeneveOption struct {
 	// class of the option.
+	// +required
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=65535
 	Class int32 `json:"class"`
 
 	// type of the option; with the highest bit set it is critical.
+	// +required
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=255
 	Type int32 `json:"type"`
@@ -103,13 +107,14 @@ type GeneveOption struct {
 // GTPUHeader is a GTP-U header (3GPP TS 29.281).
 type GTPUHeader struct {
 	// teid is the tunnel endpoint identifier.
+	// +required
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=4294967295
 	TEID int64 `json:"teid"`
 
-	// messageType; 255 (G-PDU, user data) when absent.
+	// messageType is 255 (G-PDU, user data) when absent.
 	// +optional
-	// +kubebuilder:default=255
+	// +default=255
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=255
 	MessageType *int32 `json:"messageType,omitempty"`
@@ -142,11 +147,13 @@ type GTPUHeader struct {
 // GTPUExtension is one extension header.
 type GTPUExtension struct {
 	// type of the extension, such as 133 (0x85) for the PDU session container.
+	// +required
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=255
 	Type int32 `json:"type"`
 
 	// content as hex digits, without length and next type: 2 bytes, or 2 and any number of 4 more.
+	// +required
 	// +kubebuilder:validation:MinLength=4
 	// +kubebuilder:validation:MaxLength=2036
 	// +kubebuilder:validation:Pattern=`^([0-9a-fA-F]{2})+$`

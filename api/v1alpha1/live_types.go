@@ -35,6 +35,7 @@ const (
 // TrafficCaptureSpec says which packets are copied, and who reads them. It cannot be changed.
 type TrafficCaptureSpec struct {
 	// generatorRef names the TrafficGenerator, in the same namespace.
+	// +required
 	GeneratorRef LocalReference `json:"generatorRef"`
 
 	// pods of the generator; all of them when absent.
@@ -46,6 +47,7 @@ type TrafficCaptureSpec struct {
 	Pods []string `json:"pods,omitempty"`
 
 	// ports of the generator, on each of the pods.
+	// +required
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16
@@ -72,39 +74,47 @@ type TrafficCaptureSpec struct {
 	MaxPackets int64 `json:"maxPackets,omitempty"`
 
 	// readerKey is the key of who may read.
+	// +required
 	ReaderKey ReaderKey `json:"readerKey"`
 }
 
 // TrafficRecordsReaderSpec says of which run records are read, and by whom. It cannot be changed.
 type TrafficRecordsReaderSpec struct {
 	// runRef names the TrafficRun, in the same namespace.
+	// +required
 	RunRef LocalReference `json:"runRef"`
 
 	// readerKey is the key of who may read.
+	// +required
 	ReaderKey ReaderKey `json:"readerKey"`
 }
 
 // LiveEndpoint is where the operator serves readers: a TLS connection in a WebSocket, through the API server's proxy of a Service.
 type LiveEndpoint struct {
 	// namespace of the Service.
+	// +required
 	Namespace string `json:"namespace"`
 
 	// service is the Service's name.
+	// +required
 	Service string `json:"service"`
 
 	// port is the name of the Service's port.
+	// +required
 	Port string `json:"port"`
 
 	// serverName is the name in the operator's certificate.
+	// +required
 	ServerName string `json:"serverName"`
 
 	// trustBundle has the certificates (PEM) of the authority that signs the operator's.
+	// +required
 	TrustBundle string `json:"trustBundle"`
 }
 
 // LiveStatus says where a reader reads.
 type LiveStatus struct {
-	// conditions: Ready, Stalled. Ready says that the reader may connect.
+	// conditions are Ready, Stalled. Ready says that the reader may connect.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -140,10 +150,12 @@ type LiveStatus struct {
 type TrafficCapture struct {
 	metav1.TypeMeta `json:",inline"`
 
+	// metadata of the object.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
 	// spec is what is wanted.
+	// +required
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="cannot be changed: create another"
 	Spec TrafficCaptureSpec `json:"spec"`
 
@@ -161,6 +173,7 @@ type TrafficCaptureList struct {
 	// +optional
 	metav1.ListMeta `json:"metadata,omitzero"`
 
+	// +required
 	Items []TrafficCapture `json:"items"`
 }
 
@@ -178,10 +191,12 @@ type TrafficCaptureList struct {
 type TrafficRecordsReader struct {
 	metav1.TypeMeta `json:",inline"`
 
+	// metadata of the object.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
 	// spec is what is wanted.
+	// +required
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="cannot be changed: create another"
 	Spec TrafficRecordsReaderSpec `json:"spec"`
 
@@ -199,6 +214,7 @@ type TrafficRecordsReaderList struct {
 	// +optional
 	metav1.ListMeta `json:"metadata,omitzero"`
 
+	// +required
 	Items []TrafficRecordsReader `json:"items"`
 }
 

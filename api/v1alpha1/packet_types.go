@@ -8,8 +8,8 @@ package v1alpha1
 // header are computed where they are left out.
 //
 // +kubebuilder:validation:ExactlyOneOf=headers;bytes
-// +kubebuilder:validation:AtMostOneOf=size;sizes
-// +kubebuilder:validation:XValidation:rule="!has(self.bytes) || (!has(self.payload) && !has(self.size) && !has(self.sizes))",message="bytes is the whole packet: payload, size and sizes go with headers only"
+// +kubebuilder:validation:AtMostOneOf=size;sizes;imix
+// +kubebuilder:validation:XValidation:rule="!has(self.bytes) || (!has(self.payload) && !has(self.size) && !has(self.sizes) && !has(self.imix))",message="bytes is the whole packet: payload, size, sizes and imix go with headers only"
 // +kubebuilder:validation:XValidation:rule="!has(self.checksums) || has(self.bytes)",fieldPath=".checksums",message="checksums go with bytes: those of headers are kept true by themselves"
 // +kubebuilder:validation:XValidation:rule="!has(self.fromPort) || has(self.bytes)",fieldPath=".fromPort",message="fromPort goes with bytes: of headers leave ethernet.source or ethernet.destination out"
 type Packet struct {
@@ -36,6 +36,10 @@ type Packet struct {
 	// sizes of the packets on the wire, where they differ from packet to packet. Lengths and checksums are kept true.
 	// +optional
 	Sizes *PacketSizes `json:"sizes,omitempty"`
+
+	// imix sends packets of several sizes in the proportions of a published Internet mix, each size spread evenly.
+	// +optional
+	IMIX IMIX `json:"imix,omitempty"`
 
 	// bytes is the whole packet without FCS, base64, 60 to 9230 bytes, sent as it is.
 	// +optional
@@ -87,14 +91,32 @@ type PacketSizes struct {
 	// +optional
 	Order SizeListOrder `json:"order,omitempty"`
 
-	// seed of the random order.
+	// seed of the random order; 0 when absent.
 	// +optional
-	Seed int64 `json:"seed,omitempty"`
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=9007199254740991
+	Seed *int64 `json:"seed,omitempty"`
 
 	// range of sizes.
 	// +optional
 	Range *SizeRange `json:"range,omitempty"`
 }
+
+// IMIX is a published mix of packet sizes. Sizes are those of the frame, FCS included.
+//
+// +kubebuilder:validation:Enum=Simple;TCP;IPsec;Tolly
+type IMIX string
+
+const (
+	// IMIXSimple is 7 packets of 64 bytes, 4 of 594 and 1 of 1518: IP packets of 40, 576 and 1500 bytes.
+	IMIXSimple IMIX = "Simple"
+	// IMIXTCP is 58.67 % of 90 bytes, 2 % of 92, 23.66 % of 594 and 15.67 % of 1518.
+	IMIXTCP IMIX = "TCP"
+	// IMIXIPsec is 58.67 % of 90 bytes, 2 % of 92, 23.66 % of 594 and 15.67 % of 1418, which leaves room for a tunnel.
+	IMIXIPsec IMIX = "IPsec"
+	// IMIXTolly is 55 % of 64 bytes, 5 % of 78, 17 % of 576 and 23 % of 1518.
+	IMIXTolly IMIX = "Tolly"
+)
 
 // SizeListOrder is in which order listed sizes are taken.
 //
@@ -111,46 +133,36 @@ const (
 // WeightedSize is a size with its weight.
 type WeightedSize struct {
 	// size on the wire in bytes, FCS included.
+	// +required
 	// +kubebuilder:validation:Minimum=64
 	// +kubebuilder:validation:Maximum=9234
 	Size int32 `json:"size"`
 
 	// weight beside the other sizes.
 	// +optional
-	// +kubebuilder:default=1
+	// +default=1
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
 	Weight int32 `json:"weight,omitempty"`
 }
 
-// SizeRangeOrder is in which order the sizes of a range are taken.
-//
-// +kubebuilder:validation:Enum=Increment;Decrement;Random
-type SizeRangeOrder string
-
-const (
-	// SizesIncrement counts up from min and wraps behind max.
-	SizesIncrement SizeRangeOrder = "Increment"
-	// SizesDecrement counts down from max and wraps below min.
-	SizesDecrement SizeRangeOrder = "Decrement"
-	// SizesRangeRandom takes evenly distributed sizes.
-	SizesRangeRandom SizeRangeOrder = "Random"
-)
-
 // SizeRange is a range of sizes.
 //
-// +kubebuilder:validation:XValidation:rule="self.min <= self.max",message="min must not be greater than max"
+// +kubebuilder:validation:XValidation:rule="self.start <= self.end",message="start must not be greater than end; use order: Reverse to count down"
+// +kubebuilder:validation:XValidation:rule="!has(self.seed) || (has(self.order) && self.order == 'Random')",fieldPath=".seed",message="seed goes with order: Random"
 // +kubebuilder:validation:XValidation:rule="!has(self.step) || !has(self.order) || self.order != 'Random'",fieldPath=".step",message="step does not go with order: Random"
 type SizeRange struct {
-	// min size on the wire in bytes, FCS included.
+	// start is the smallest size on the wire in bytes, FCS included.
+	// +required
 	// +kubebuilder:validation:Minimum=64
 	// +kubebuilder:validation:Maximum=9234
-	Min int32 `json:"min"`
+	Start int32 `json:"start"`
 
-	// max size on the wire in bytes, FCS included.
+	// end is the largest size on the wire in bytes, FCS included.
+	// +required
 	// +kubebuilder:validation:Minimum=64
 	// +kubebuilder:validation:Maximum=9234
-	Max int32 `json:"max"`
+	End int32 `json:"end"`
 
 	// step from one size to the next; 1 when absent.
 	// +optional
@@ -158,13 +170,15 @@ type SizeRange struct {
 	// +kubebuilder:validation:Maximum=9152
 	Step int32 `json:"step,omitempty"`
 
-	// order of the sizes; `Increment` when absent.
+	// order of the sizes; `Forward` when absent.
 	// +optional
-	Order SizeRangeOrder `json:"order,omitempty"`
+	Order ValueOrder `json:"order,omitempty"`
 
-	// seed of the random order.
+	// seed of the random order; 0 when absent.
 	// +optional
-	Seed int64 `json:"seed,omitempty"`
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=9007199254740991
+	Seed *int64 `json:"seed,omitempty"`
 }
 
 // RawChecksumType is a kind of checksum in raw bytes.
@@ -185,10 +199,12 @@ const (
 // RawChecksum is a checksum in raw bytes that is computed and kept true.
 type RawChecksum struct {
 	// type of the header the checksum is of.
+	// +required
 	Type RawChecksumType `json:"type"`
 
 	// offset of the header's first byte from the packet's start. UDP, TCP and ICMPv6 take the addresses from the IP header
 	// before it.
+	// +required
 	// +kubebuilder:validation:Minimum=14
 	// +kubebuilder:validation:Maximum=9204
 	Offset int32 `json:"offset"`
@@ -225,7 +241,9 @@ type Payload struct {
 
 // RandomPayload is random bytes, reproducible by their seed.
 type RandomPayload struct {
-	// seed of the bytes.
+	// seed of the bytes; 0 when absent.
 	// +optional
-	Seed int64 `json:"seed,omitempty"`
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=9007199254740991
+	Seed *int64 `json:"seed,omitempty"`
 }

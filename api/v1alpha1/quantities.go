@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -31,12 +32,15 @@ type Rate string
 // +kubebuilder:validation:XValidation:rule="!self.matches('^[0.]+[kMG]?[pb]')",message="a rate must be greater than zero"
 type AbsoluteRate string
 
-// ScaledRate is the rate of a whole profile: a factor on the rates of its entries (`2x`, `0.5x`), or the total of all
-// entries (`1Mpps`, `10Gbps`, `10GbpsL1`), which scales them in proportion.
+// ScaledRate is the rate of a whole profile. It scales the rates of all entries in proportion, and is one of
+//
+//   - a factor on the entries' own rates: `2x`, `0.5x`;
+//   - the total of all ports: `1Mpps`, `10Gbps`, `10GbpsL1`, or `80%` of the line rates of the ports that transmit, on layer 1;
+//   - the total of each port that transmits: `1Mpps/port`, `10Gbps/port`, `80%/port`.
 //
 // +kubebuilder:validation:MaxLength=32
-// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]+([.][0-9]+)?(x|[kMG]?(pps|bps|bpsL1|bpsL2))$')",message="must be a factor such as 2x or 0.5x, or a total such as 1Mpps, 10Gbps (layer 2, FCS included) or 10GbpsL1"
-// +kubebuilder:validation:XValidation:rule="!self.matches('^[0.]+[kMG]?[xpb]')",message="a rate must be greater than zero; to stop use spec.suspend"
+// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]+([.][0-9]+)?(x|([kMG]?(pps|bps|bpsL1|bpsL2)|%)(/port)?)$')",message="must be a factor such as 2x, a total such as 1Mpps, 10Gbps (layer 2, FCS included), 10GbpsL1 or 80%, or the total of each port such as 1Mpps/port"
+// +kubebuilder:validation:XValidation:rule="!self.matches('^[0.]+[kMG]?[xpb%]')",message="a rate must be greater than zero; to send nothing set spec.suspend"
 type ScaledRate string
 
 // BitRate is a bandwidth in bits a second: a decimal number, an optional k, M, G or T (powers of 1000), and `bps`.
@@ -64,11 +68,30 @@ func (d Duration) Parse() (time.Duration, error) {
 	return time.ParseDuration(string(d))
 }
 
-// MemorySize is an amount of memory in whole Mi or Gi, such as `128Mi`.
+// MeasuredTime is a time that was measured, in nanoseconds. It is written as a duration such as `31.543us`, exactly.
 //
-// +kubebuilder:validation:MaxLength=12
-// +kubebuilder:validation:XValidation:rule="self.matches('^[1-9][0-9]{0,6}(Mi|Gi)$')",message="must be a size in whole Mi or Gi such as 128Mi"
-type MemorySize string
+// +kubebuilder:validation:Type=string
+// +kubebuilder:validation:MaxLength=32
+type MeasuredTime int64
+
+// String writes the time with its unit, such as `31.543us`.
+func (t MeasuredTime) String() string {
+	return strings.Replace(time.Duration(t).String(), "µs", "us", 1)
+}
+
+// MarshalJSON writes the time as a duration.
+func (t MeasuredTime) MarshalJSON() ([]byte, error) { return json.Marshal(t.String()) }
+
+// UnmarshalJSON reads a duration.
+func (t *MeasuredTime) UnmarshalJSON(data []byte) error {
+	var text string
+	if err := json.Unmarshal(data, &text); err != nil {
+		return err
+	}
+	value, err := time.ParseDuration(text)
+	*t = MeasuredTime(value)
+	return err
+}
 
 // MACAddress is an Ethernet address such as `02:00:00:00:00:01`.
 //

@@ -4,15 +4,21 @@
 
 package v1alpha1
 
+import (
+	corev1 "k8s.io/api/core/v1"
+)
+
 // LocalReference names an object in the same namespace.
 type LocalReference struct {
 	// name of the object.
+	// +required
 	Name ObjectName `json:"name"`
 }
 
 // GeneratorReference names a TrafficGenerator.
 type GeneratorReference struct {
 	// name of the TrafficGenerator.
+	// +required
 	Name ObjectName `json:"name"`
 
 	// namespace of the TrafficGenerator, the profile's own when absent. A generator elsewhere must grant its use by
@@ -23,20 +29,61 @@ type GeneratorReference struct {
 	Namespace string `json:"namespace,omitempty"`
 }
 
-// DataReference names one key of a ConfigMap or Secret in the same namespace.
+// DataSource selects one key of a ConfigMap or of a Secret in the same namespace.
 //
-// +kubebuilder:validation:ExactlyOneOf=configMapName;secretName
-type DataReference struct {
-	// configMapName is the ConfigMap that holds the data.
+// +kubebuilder:validation:ExactlyOneOf=configMapKeyRef;secretKeyRef
+// +kubebuilder:validation:XValidation:rule="!has(self.configMapKeyRef) || (has(self.configMapKeyRef.name) && size(self.configMapKeyRef.name) > 0)",fieldPath=".configMapKeyRef.name",message="is required"
+// +kubebuilder:validation:XValidation:rule="!has(self.secretKeyRef) || (has(self.secretKeyRef.name) && size(self.secretKeyRef.name) > 0)",fieldPath=".secretKeyRef.name",message="is required"
+// +kubebuilder:validation:XValidation:rule="!has(self.configMapKeyRef) || !has(self.configMapKeyRef.optional) || !self.configMapKeyRef.optional",fieldPath=".configMapKeyRef.optional",message="is not supported: the data must exist"
+// +kubebuilder:validation:XValidation:rule="!has(self.secretKeyRef) || !has(self.secretKeyRef.optional) || !self.secretKeyRef.optional",fieldPath=".secretKeyRef.optional",message="is not supported: the data must exist"
+type DataSource struct {
+	// configMapKeyRef selects a key of a ConfigMap.
 	// +optional
-	ConfigMapName ObjectName `json:"configMapName,omitempty"`
+	ConfigMapKeyRef *corev1.ConfigMapKeySelector `json:"configMapKeyRef,omitempty"`
 
-	// secretName is the Secret that holds the data.
+	// secretKeyRef selects a key of a Secret. Whoever writes it must be allowed to read the Secret.
 	// +optional
-	SecretName ObjectName `json:"secretName,omitempty"`
+	SecretKeyRef *corev1.SecretKeySelector `json:"secretKeyRef,omitempty"`
+}
+
+// DataKind is a kind of object that holds data.
+//
+// +kubebuilder:validation:Enum=ConfigMap;Secret
+type DataKind string
+
+const (
+	// DataConfigMap is a ConfigMap.
+	DataConfigMap DataKind = "ConfigMap"
+	// DataSecret is a Secret.
+	DataSecret DataKind = "Secret"
+)
+
+// DataReference names one key of a ConfigMap or of a Secret, as a status has it.
+type DataReference struct {
+	// kind of the object.
+	// +required
+	Kind DataKind `json:"kind"`
+
+	// name of the object.
+	// +required
+	Name ObjectName `json:"name"`
 
 	// key of the data in it.
+	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Key string `json:"key"`
+}
+
+// Reference of the data that is selected. The zero value selects none.
+func (d *DataSource) Reference() DataReference {
+	switch {
+	case d == nil:
+		return DataReference{}
+	case d.SecretKeyRef != nil:
+		return DataReference{Kind: DataSecret, Name: ObjectName(d.SecretKeyRef.Name), Key: d.SecretKeyRef.Key}
+	case d.ConfigMapKeyRef != nil:
+		return DataReference{Kind: DataConfigMap, Name: ObjectName(d.ConfigMapKeyRef.Name), Key: d.ConfigMapKeyRef.Key}
+	}
+	return DataReference{}
 }

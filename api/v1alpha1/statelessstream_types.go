@@ -32,6 +32,7 @@ type StatelessStreamSpec struct {
 	Fields []PacketField `json:"fields,omitempty"`
 
 	// transmit says when packets are sent.
+	// +required
 	Transmit Transmit `json:"transmit"`
 
 	// startDelay is the time from the stream's start (that of the run, or the end of the stream before it in a chain) to
@@ -53,21 +54,12 @@ type StatelessStreamSpec struct {
 	// measure says what is measured beside the packets sent; nothing when absent.
 	// +optional
 	Measure Measure `json:"measure,omitzero"`
-
-	// enabled is false for a stream that is prepared and sends nothing.
-	// +optional
-	// +kubebuilder:default=true
-	Enabled *bool `json:"enabled,omitempty"`
-}
-
-// IsEnabled tells whether the stream sends; it does unless it is said not to.
-func (s *StatelessStreamSpec) IsEnabled() bool {
-	return s.Enabled == nil || *s.Enabled
 }
 
 // StreamCopies make many streams of one. They are counted together under the entry's name, and each has the stream's rate.
 type StreamCopies struct {
 	// count of streams.
+	// +required
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=20000
 	Count int32 `json:"count"`
@@ -101,9 +93,11 @@ type CopyVariation struct {
 	// +kubebuilder:validation:Enum=1;2;3;4;6;8
 	Size *int32 `json:"size,omitempty"`
 
-	// step added from one stream to the next; negative steps take away.
+	// step added from one stream to the next; negative steps subtract.
 	// +optional
-	// +kubebuilder:default=1
+	// +default=1
+	// +kubebuilder:validation:Minimum=-9007199254740991
+	// +kubebuilder:validation:Maximum=9007199254740991
 	Step *int64 `json:"step,omitempty"`
 }
 
@@ -131,40 +125,50 @@ type Transmit struct {
 // ContinuousTransmit sends without an end.
 type ContinuousTransmit struct {
 	// rate of the stream, such as `1.5Mpps`, `10Gbps` or `80%`.
+	// +required
 	Rate Rate `json:"rate"`
 }
 
 // BurstTransmit sends a number of packets, once.
 type BurstTransmit struct {
 	// packets of the burst.
+	// +required
 	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=9007199254740991
 	Packets int64 `json:"packets"`
 
 	// rate within the burst.
+	// +required
 	Rate Rate `json:"rate"`
 }
 
 // MultiBurstTransmit sends several bursts.
 type MultiBurstTransmit struct {
 	// packetsPerBurst is the length of each burst.
+	// +required
 	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=9007199254740991
 	PacketsPerBurst int64 `json:"packetsPerBurst"`
 
 	// bursts is their number; without end when absent.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=9007199254740991
 	Bursts *int64 `json:"bursts,omitempty"`
 
 	// interBurstGap is the time from the last packet of a burst to the first of the next.
+	// +required
 	InterBurstGap Duration `json:"interBurstGap"`
 
 	// rate within a burst.
+	// +required
 	Rate Rate `json:"rate"`
 }
 
 // ReplayTransmit sends the packets of a capture, by one worker.
 type ReplayTransmit struct {
 	// pcap names the capture, a pcap or pcapng file.
+	// +required
 	Pcap CaptureSource `json:"pcap"`
 
 	// gap between packets; as captured when absent.
@@ -174,6 +178,7 @@ type ReplayTransmit struct {
 	// loops is how often the capture is sent; without end when absent.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=9007199254740991
 	Loops *int64 `json:"loops,omitempty"`
 
 	// minGap is the least time between two packets.
@@ -191,7 +196,7 @@ type ReplayTransmit struct {
 type CaptureSource struct {
 	// from names the data, at most 1 MiB.
 	// +optional
-	From *DataReference `json:"from,omitempty"`
+	From *DataSource `json:"from,omitempty"`
 
 	// volume names a file on a volume of the generator; it is read while it is sent, so it may be of any length.
 	// +optional
@@ -201,10 +206,12 @@ type CaptureSource struct {
 // VolumeFile is a file on a volume of a generator.
 type VolumeFile struct {
 	// name of the volume in the generator's spec.volumes.
+	// +required
 	Name EntryName `json:"name"`
 
 	// path of the file on the volume, such as `captures/web.pcap`: relative, of letters, digits, '_', '.', '+' and '-', no part
 	// beginning with '.'.
+	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_+-][A-Za-z0-9_.+-]*(/[A-Za-z0-9_+-][A-Za-z0-9_.+-]*)*$`
@@ -300,15 +307,15 @@ func marshalMark(text string) ([]byte, error) {
 
 // StatelessStreamStatus says whether the stream can be built into packets.
 type StatelessStreamStatus struct {
-	// observedGeneration is the generation of the spec this status was computed from.
-	// +optional
-	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-
-	// conditions: Ready, Reconciling, Stalled.
+	// conditions are Ready, Reconciling, Stalled.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// observedGeneration is the generation of the spec this status was computed from.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// frameSize is the packet's size on the wire in bytes, FCS included; the longest where sizes differ.
 	// +optional
@@ -335,10 +342,12 @@ type StatelessStreamStatus struct {
 type StatelessStream struct {
 	metav1.TypeMeta `json:",inline"`
 
+	// metadata of the object.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
 	// spec is what is wanted.
+	// +required
 	Spec StatelessStreamSpec `json:"spec"`
 
 	// status is what was found.
@@ -355,5 +364,6 @@ type StatelessStreamList struct {
 	// +optional
 	metav1.ListMeta `json:"metadata,omitzero"`
 
+	// +required
 	Items []StatelessStream `json:"items"`
 }

@@ -6,6 +6,7 @@ package v1alpha1
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -33,18 +34,18 @@ const (
 	ControlShared ControlCPU = "Shared"
 )
 
-// HugepageSize is the size of the pages that packet buffers live in.
+// MemoryBacking is what packet memory is made of.
 //
-// +kubebuilder:validation:Enum="2Mi";"1Gi";None
-type HugepageSize string
+// +kubebuilder:validation:Enum=Hugepages2Mi;Hugepages1Gi;Standard
+type MemoryBacking string
 
 const (
-	// Hugepages2Mi are pages of 2 MiB.
-	Hugepages2Mi HugepageSize = "2Mi"
-	// Hugepages1Gi are pages of 1 GiB.
-	Hugepages1Gi HugepageSize = "1Gi"
-	// HugepagesNone takes ordinary memory: slower, not for measurement.
-	HugepagesNone HugepageSize = "None"
+	// BackingHugepages2Mi are huge pages of 2 MiB.
+	BackingHugepages2Mi MemoryBacking = "Hugepages2Mi"
+	// BackingHugepages1Gi are huge pages of 1 GiB.
+	BackingHugepages1Gi MemoryBacking = "Hugepages1Gi"
+	// BackingStandard is memory of standard pages: slower, not for measurement.
+	BackingStandard MemoryBacking = "Standard"
 )
 
 // PollMode says whether idle workers sleep.
@@ -75,31 +76,19 @@ const (
 	NamespacesSelector NamespaceSource = "Selector"
 )
 
-// MeasurementGrade says whether numbers from a generator can be relied on.
-//
-// +kubebuilder:validation:Enum=measurement;not for measurement
-type MeasurementGrade string
-
-const (
-	// GradeMeasurement: exclusive CPUs, hugepages, nothing shared.
-	GradeMeasurement MeasurementGrade = "measurement"
-	// GradeNotForMeasurement: good for trying things; losses and delays may be the generator's own.
-	GradeNotForMeasurement MeasurementGrade = "not for measurement"
-)
-
 // TrafficGeneratorSpec describes a fleet of equal engine pods.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.memory) || !has(self.workers) || !isQuantity(self.memory) || !quantity(self.memory).isInteger() || quantity(self.memory).asInteger() >= (256 + 32 * self.workers) * 1048576",fieldPath=".memory",message="must be at least 256Mi and 32Mi for each worker; raise it, or leave it out"
+// +kubebuilder:validation:XValidation:rule="!has(self.memory) || !has(self.workers) || !isQuantity(string(self.memory)) || quantity(string(self.memory)).compareTo(quantity(string(256 + 32 * self.workers) + 'Mi')) >= 0",fieldPath=".memory",message="must be at least 256Mi and 32Mi for each worker; raise it, or leave it out"
 type TrafficGeneratorSpec struct {
-	// replicas is the number of engine pods. A profile's traffic is dealt out over all of them so that together they
-	// send what one would.
+	// replicas is the number of engine pods. A run's traffic is divided over all of them: together they send what one would.
 	// +optional
-	// +kubebuilder:default=1
+	// +default=1
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=16
 	Replicas int32 `json:"replicas,omitempty"`
 
 	// ports of each engine pod, 1 to 16.
+	// +required
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MinItems=1
@@ -108,35 +97,35 @@ type TrafficGeneratorSpec struct {
 
 	// workers is the number of sending and receiving threads of each pod.
 	// +optional
-	// +kubebuilder:default=1
+	// +default=1
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=64
 	Workers int32 `json:"workers,omitempty"`
 
 	// cpuPolicy says how pods get their CPUs. `Shared` marks the generator as not for measurement.
 	// +optional
-	// +kubebuilder:default=Exclusive
+	// +default="Exclusive"
 	CPUPolicy CPUPolicy `json:"cpuPolicy,omitempty"`
 
 	// controlCPU says whether the control thread of each pod (gRPC, metrics) has a CPU of its own: with
 	// `cpuPolicy: Exclusive` a pod then requests workers + 1 CPUs, else for workers.
 	// +optional
-	// +kubebuilder:default=Dedicated
+	// +default="Dedicated"
 	ControlCPU ControlCPU `json:"controlCPU,omitempty"`
 
-	// hugepages says where packet buffers live.
+	// packetMemory is the memory of packet buffers of each pod.
 	// +optional
-	// +kubebuilder:default={}
-	Hugepages Hugepages `json:"hugepages,omitzero"`
+	// +default={}
+	PacketMemory PacketMemory `json:"packetMemory,omitzero"`
 
-	// memory of each pod beside its packet buffers: of the engine itself, and of the connections of templates, all that there may
-	// be at a time (a profile's `mostConnections`). 256Mi and 32Mi for each worker when absent, which is also the least.
+	// memory of each pod beside its packet buffers: of the engine itself and of flows (a profile's `maxFlowsPerEngine`). 256Mi and 32Mi
+	// for each worker when absent, which is also the minimum.
 	// +optional
-	Memory MemorySize `json:"memory,omitempty"`
+	Memory *resource.Quantity `json:"memory,omitempty"`
 
 	// pollMode says whether idle workers sleep.
 	// +optional
-	// +kubebuilder:default=Auto
+	// +default="Auto"
 	PollMode PollMode `json:"pollMode,omitempty"`
 
 	// volumes with captures that streams replay, and for connection records.
@@ -146,9 +135,9 @@ type TrafficGeneratorSpec struct {
 	// +kubebuilder:validation:MaxItems=8
 	Volumes []GeneratorVolume `json:"volumes,omitempty"`
 
-	// placement says on which nodes the pods may run.
+	// podTemplate adds metadata and scheduling to the engine pods.
 	// +optional
-	Placement *Placement `json:"placement,omitempty"`
+	PodTemplate *EnginePodTemplate `json:"podTemplate,omitempty"`
 
 	// image of the engine, the operator's own default when absent; one of those that the operator allows (its --engine-images).
 	// +optional
@@ -163,7 +152,7 @@ type TrafficGeneratorSpec struct {
 
 	// allowedNamespaces says from which namespaces profiles may use the generator.
 	// +optional
-	// +kubebuilder:default={}
+	// +default={}
 	AllowedNamespaces AllowedNamespaces `json:"allowedNamespaces,omitzero"`
 
 	// lease makes an engine stop a run by itself when the operator has not requested that run for this long. When absent, a run
@@ -182,13 +171,15 @@ type TrafficGeneratorSpec struct {
 type GeneratorPort struct {
 	// name of the port: 1 to 15 lower-case letters, digits or '-'. It becomes the interface's name in the pod, so it
 	// is neither `eth0` (the pod's primary interface, which is never used) nor `lo`.
+	// +required
 	// +kubebuilder:validation:XValidation:rule="!(self in ['eth0', 'lo'])",message="eth0 and lo are the pod's own interfaces; choose another name"
 	Name PortName `json:"name"`
 
 	// attachment says what the port is connected to.
+	// +required
 	Attachment PortAttachment `json:"attachment"`
 
-	// lineRate of the port, such as `10Gbps`, where the device does not tell (kernel-backed, loopback and null ports).
+	// lineRate of the port, such as `10Gbps`, where the device does not tell (kernel-backed, loopback and discard ports).
 	// Rates in percent need it.
 	// +optional
 	LineRate BitRate `json:"lineRate,omitempty"`
@@ -196,11 +187,11 @@ type GeneratorPort struct {
 	// mac is the address of the port: what it sends from, answers for and hears. A device is given it while the engine has it, where it
 	// can be; where it cannot, packets are sent from it all the same, and come to it if the device is promiscuous. With several
 	// replicas this is the first pod's; each other pod's is higher by 1 than that of the pod before. By default the device's own; a
-	// loopback port's is all zeros, a null port's random.
+	// loopback port's is all zeros, a discard port's random.
 	// +optional
 	MAC MACAddress `json:"mac,omitempty"`
 
-	// addresses of the port with their prefix, such as `198.18.0.1/24`. For these the port answers ARP, neighbour
+	// addresses of the port with their prefix, such as `198.18.0.1/24`. For these the port answers ARP, neighbor
 	// solicitations and pings, and resolves the next hop of packets without an Ethernet destination. With several replicas
 	// these are the first pod's; each other pod has addresses that are by 1 higher than those of the pod before.
 	// +optional
@@ -216,7 +207,7 @@ type GeneratorPort struct {
 	// +optional
 	Gateway6 IPv6Address `json:"gateway6,omitempty"`
 
-	// vlan that the port's own packets (ARP, neighbour discovery, pings) are tagged with; untagged when absent. Packets of
+	// vlan that the port's own packets (ARP, neighbor discovery, pings) are tagged with; untagged when absent. Packets of
 	// streams have the tags they are described with.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
@@ -243,11 +234,13 @@ type GeneratorPort struct {
 // PortPunt hands packets to an interface of the pod.
 type PortPunt struct {
 	// filter in the language of pcap-filter(7), such as `tcp port 179`.
+	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	Filter string `json:"filter"`
 
 	// interface of the pod, which is made. It sends what is written to it from the port.
+	// +required
 	// +kubebuilder:validation:XValidation:rule="!(self in ['eth0', 'lo'])",message="eth0 and lo are the pod's own interfaces; choose another name"
 	Interface PortName `json:"interface"`
 }
@@ -258,13 +251,14 @@ type PortPunt struct {
 // +kubebuilder:validation:ExactlyOneOf=persistentVolumeClaim;configMap;secret
 type GeneratorVolume struct {
 	// name that streams call it by.
+	// +required
 	Name EntryName `json:"name"`
 
 	// persistentVolumeClaim in the generator's namespace.
 	// +optional
-	PersistentVolumeClaim *LocalReference `json:"persistentVolumeClaim,omitempty"`
+	PersistentVolumeClaim *ClaimVolume `json:"persistentVolumeClaim,omitempty"`
 
-	// writable lets profiles write connection records to a persistentVolumeClaim. Volumes are mounted read-only else.
+	// writable lets profiles write connection records to a persistentVolumeClaim. Other volumes are mounted read-only.
 	// +optional
 	Writable bool `json:"writable,omitempty"`
 
@@ -274,12 +268,26 @@ type GeneratorVolume struct {
 
 	// secret in the generator's namespace: its keys are files.
 	// +optional
-	Secret *LocalReference `json:"secret,omitempty"`
+	Secret *SecretVolume `json:"secret,omitempty"`
+}
+
+// ClaimVolume is a volume by a PersistentVolumeClaim.
+type ClaimVolume struct {
+	// claimName is the name of the PersistentVolumeClaim.
+	// +required
+	ClaimName ObjectName `json:"claimName"`
+}
+
+// SecretVolume is a volume by a Secret.
+type SecretVolume struct {
+	// secretName is the name of the Secret.
+	// +required
+	SecretName ObjectName `json:"secretName"`
 }
 
 // PortAttachment is exactly one of its fields.
 //
-// +kubebuilder:validation:ExactlyOneOf=network;loopback;nullPort
+// +kubebuilder:validation:ExactlyOneOf=network;loopback;discard
 type PortAttachment struct {
 	// network attaches the port to a Multus network: an SR-IOV virtual function if the NetworkAttachmentDefinition
 	// carries `k8s.v1.cni.cncf.io/resourceName`, else a kernel interface.
@@ -290,14 +298,15 @@ type PortAttachment struct {
 	// +optional
 	Loopback *LoopbackAttachment `json:"loopback,omitempty"`
 
-	// nullPort sends to nowhere and receives nothing. (YAML reads a plain `null` as no key at all.)
+	// discard drops what it sends and receives nothing.
 	// +optional
-	Null *NullAttachment `json:"nullPort,omitempty"`
+	Discard *DiscardAttachment `json:"discard,omitempty"`
 }
 
 // NetworkAttachment names a Multus NetworkAttachmentDefinition.
 type NetworkAttachment struct {
 	// name of the NetworkAttachmentDefinition.
+	// +required
 	Name ObjectName `json:"name"`
 
 	// namespace of the NetworkAttachmentDefinition, the generator's own when absent. A generator within a profile has none of another
@@ -310,7 +319,7 @@ type NetworkAttachment struct {
 	// driver of the device behind a network with a device plugin's resource. `Userspace` devices belong to the engine alone (vfio-pci).
 	// `Bifurcated` ones stay with their kernel driver too, such as mlx5: the pod is then given the capabilities NET_RAW and NET_ADMIN.
 	// +optional
-	// +kubebuilder:default=Userspace
+	// +default="Userspace"
 	Driver NetworkDriver `json:"driver,omitempty"`
 }
 
@@ -329,31 +338,86 @@ const (
 // LoopbackAttachment has no options.
 type LoopbackAttachment struct{}
 
-// NullAttachment has no options.
-type NullAttachment struct{}
+// DiscardAttachment has no options.
+type DiscardAttachment struct{}
 
-// Hugepages says where packet buffers live.
+// PacketMemory is the memory of packet buffers.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.pageSize) || self.pageSize != '1Gi' || self.memory.endsWith('Gi')",message="memory must be a whole number of pages: with pageSize 1Gi write it in Gi"
-// +kubebuilder:validation:XValidation:rule="!has(self.pageSize) || self.pageSize != '2Mi' || !self.memory.matches('[13579]Mi$')",message="memory must be a whole number of pages: with pageSize 2Mi it must be even"
-type Hugepages struct {
-	// pageSize is `2Mi`, `1Gi`, or `None` for ordinary memory, which is slower and not for measurement.
+// +kubebuilder:validation:XValidation:rule="!has(self.size) || !isQuantity(string(self.size)) || (quantity(string(self.size)).isGreaterThan(quantity('0')) && quantity(string(self.size)).isInteger())",fieldPath=".size",message="must be a size greater than zero such as 128Mi"
+// +kubebuilder:validation:XValidation:rule="!has(self.size) || !isQuantity(string(self.size)) || !quantity(string(self.size)).isInteger() || quantity(string(self.size)).asInteger() % (has(self.backing) && self.backing == 'Hugepages1Gi' ? 1073741824 : (!has(self.backing) || self.backing == 'Hugepages2Mi' ? 2097152 : 1)) == 0",fieldPath=".size",message="must be a whole number of pages: a multiple of 2Mi, or of 1Gi with backing: Hugepages1Gi"
+type PacketMemory struct {
+	// size of each pod's packet buffers. By default 128Mi, with backing Hugepages1Gi 1Gi.
 	// +optional
-	// +kubebuilder:default="2Mi"
-	PageSize HugepageSize `json:"pageSize,omitempty"`
+	Size *resource.Quantity `json:"size,omitempty"`
 
-	// memory of each pod for packet buffers.
+	// backing is what the memory is made of: huge pages of `Hugepages2Mi` or `Hugepages1Gi`, which the nodes must have, or `Standard`
+	// pages, which are slower and not for measurement.
 	// +optional
-	// +kubebuilder:default="128Mi"
-	Memory MemorySize `json:"memory,omitempty"`
+	// +default="Hugepages2Mi"
+	Backing MemoryBacking `json:"backing,omitempty"`
 }
 
-// Placement says on which nodes the pods may run; its fields mean what they mean in a pod.
-type Placement struct {
+// EnginePodTemplate is what may be set of engine pods: their labels and annotations, and a part of a PodSpec. The operator sets the rest.
+type EnginePodTemplate struct {
+	// metadata that is added to the pods.
+	// +optional
+	Metadata EnginePodMetadata `json:"metadata,omitzero"`
+
+	// spec of the pods.
+	// +optional
+	Spec EnginePodSpec `json:"spec,omitzero"`
+}
+
+// EnginePodMetadata is metadata of engine pods. Keys of the operator (`spate.dev/...`), of Multus (`k8s.v1.cni.cncf.io/...`) and of
+// Kubernetes (`kubernetes.io/...`, `k8s.io/...`) are refused.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.labels) || self.labels.all(k, !k.matches('^([^/]*[.])?(spate[.]dev|kubernetes[.]io|k8s[.]io|cni[.]cncf[.]io)/'))",fieldPath=".labels",message="keys of spate.dev, kubernetes.io and k8s.io are set by the operator and Kubernetes"
+// +kubebuilder:validation:XValidation:rule="!has(self.annotations) || self.annotations.all(k, !k.matches('^([^/]*[.])?(spate[.]dev|kubernetes[.]io|k8s[.]io|cni[.]cncf[.]io)/'))",fieldPath=".annotations",message="keys of spate.dev, kubernetes.io, k8s.io and k8s.v1.cni.cncf.io are set by the operator and Kubernetes"
+type EnginePodMetadata struct {
+	// labels of the pods.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=32
+	Labels map[string]string `json:"labels,omitempty"`
+
+	// annotations of the pods.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=32
+	Annotations map[string]string `json:"annotations,omitempty"`
+}
+
+// EnginePodSpec is a part of a PodSpec; its fields mean what they mean there.
+type EnginePodSpec struct {
+	// imagePullSecrets of the engine's image, in the generator's namespace.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=8
+	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
+
+	// priorityClassName of the pods.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	PriorityClassName string `json:"priorityClassName,omitempty"`
+
+	// runtimeClassName of the pods.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	RuntimeClassName *string `json:"runtimeClassName,omitempty"`
+
+	// schedulerName of the scheduler that places the pods.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	SchedulerName string `json:"schedulerName,omitempty"`
+
 	// nodeSelector holds labels a node must have.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=32
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+
+	// affinity to nodes and pods.
+	// +optional
+	Affinity *corev1.Affinity `json:"affinity,omitempty"`
 
 	// tolerations for taints of nodes.
 	// +optional
@@ -361,17 +425,19 @@ type Placement struct {
 	// +kubebuilder:validation:MaxItems=32
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
 
-	// affinity to nodes and pods.
+	// topologySpreadConstraints of the pods.
 	// +optional
-	Affinity *corev1.Affinity `json:"affinity,omitempty"`
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=8
+	TopologySpreadConstraints []corev1.TopologySpreadConstraint `json:"topologySpreadConstraints,omitempty"`
 }
 
 // Limits bound what may be sent.
 type Limits struct {
 	// maxRate bounds the sum over all ports and pods of the generator, over all profiles that run at once. A profile with streams and
 	// connections that are known to need more is refused. Each engine keeps to an equal part of maxRate for all that it sends, packets
-	// of templates and reflected ones too, and holds back what is beyond it (`heldBack` of the result). When maxRate is lowered, runs
-	// under way go on within it; what their streams owe at their end is `txDropped`.
+	// of applications and reflected ones too, and throttles what is beyond it (`throttled` of the result). When maxRate is lowered, runs
+	// under way go on within it; packets that their streams have not sent at their end are `txDropped`.
 	// +optional
 	MaxRate AbsoluteRate `json:"maxRate,omitempty"`
 
@@ -397,7 +463,7 @@ type Limits struct {
 type AllowedNamespaces struct {
 	// from is `Same` (the generator's own namespace), `All`, or `Selector`.
 	// +optional
-	// +kubebuilder:default=Same
+	// +default="Same"
 	From NamespaceSource `json:"from,omitempty"`
 
 	// selector chooses namespaces by their labels.
@@ -407,15 +473,15 @@ type AllowedNamespaces struct {
 
 // TrafficGeneratorStatus is what is known of the engine pods.
 type TrafficGeneratorStatus struct {
-	// observedGeneration is the generation of the spec this status was computed from.
-	// +optional
-	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-
-	// conditions: Ready, Reconciling, Stalled.
+	// conditions are Ready, Reconciling, Stalled, MeasurementReady.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// observedGeneration is the generation of the spec this status was computed from.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// replicas is the number of engine pods there are.
 	// +optional
@@ -425,22 +491,16 @@ type TrafficGeneratorStatus struct {
 	// +optional
 	ReadyReplicas int32 `json:"readyReplicas"`
 
+	// selector of the engine pods, for the scale subresource.
+	// +optional
+	Selector string `json:"selector,omitempty"`
+
 	// pods of the generator.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=64
 	Pods []GeneratorPodStatus `json:"pods,omitempty"`
-
-	// measurementGrade says whether numbers from this generator can be relied on.
-	// +optional
-	MeasurementGrade MeasurementGrade `json:"measurementGrade,omitempty"`
-
-	// measurementReasons say why it is not for measurement.
-	// +optional
-	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=32
-	MeasurementReasons []string `json:"measurementReasons,omitempty"`
 
 	// runs that hold the generator now, as `namespace/name` of each TrafficRun.
 	// +optional
@@ -456,6 +516,7 @@ type TrafficGeneratorStatus struct {
 // GeneratorPodStatus is what is known of one engine pod.
 type GeneratorPodStatus struct {
 	// name of the pod.
+	// +required
 	Name string `json:"name"`
 
 	// node it runs on.
@@ -471,6 +532,7 @@ type GeneratorPodStatus struct {
 	Phase corev1.PodPhase `json:"phase,omitempty"`
 
 	// ready is true when the engine answers and all its ports are up.
+	// +required
 	Ready bool `json:"ready"`
 
 	// message says why it is not ready.
@@ -509,7 +571,7 @@ const (
 
 // PortKind is what an engine found behind a port.
 //
-// +kubebuilder:validation:Enum=PCI;Kernel;Loopback;Null
+// +kubebuilder:validation:Enum=PCI;Kernel;Loopback;Discard
 type PortKind string
 
 const (
@@ -519,13 +581,14 @@ const (
 	PortKernel PortKind = "Kernel"
 	// PortLoopback receives what it sends.
 	PortLoopback PortKind = "Loopback"
-	// PortNull sends to nowhere.
-	PortNull PortKind = "Null"
+	// PortDiscard drops what it sends.
+	PortDiscard PortKind = "Discard"
 )
 
 // GeneratorPortStatus is one port as its engine sees it.
 type GeneratorPortStatus struct {
 	// name of the port.
+	// +required
 	Name string `json:"name"`
 
 	// kind of the port.
@@ -545,6 +608,7 @@ type GeneratorPortStatus struct {
 	MAC string `json:"mac,omitempty"`
 
 	// linkUp is true while the port has a link.
+	// +required
 	LinkUp bool `json:"linkUp"`
 
 	// lineRate in bits a second, such as `10Gbps`; absent if unknown.
@@ -571,12 +635,13 @@ type GeneratorPortStatus struct {
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
-	Gateways []NeighbourStatus `json:"gateways,omitempty"`
+	Gateways []NeighborStatus `json:"gateways,omitempty"`
 }
 
-// NeighbourStatus is a next hop as the engine sees it.
-type NeighbourStatus struct {
+// NeighborStatus is a next hop as the engine sees it.
+type NeighborStatus struct {
 	// address of the next hop.
+	// +required
 	Address string `json:"address"`
 
 	// mac address it was resolved to; absent while it is not.
@@ -593,11 +658,12 @@ type NeighbourStatus struct {
 // +genclient
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
+// +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector
 // +kubebuilder:resource:shortName=tg,categories=spate
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Pods",type=integer,JSONPath=`.status.readyReplicas`,description="Pods whose engine is ready"
 // +kubebuilder:printcolumn:name="Want",type=integer,JSONPath=`.spec.replicas`,description="Desired pods"
-// +kubebuilder:printcolumn:name="Grade",type=string,JSONPath=`.status.measurementGrade`
+// +kubebuilder:printcolumn:name="Measurement",type=string,JSONPath=`.status.conditions[?(@.type=="MeasurementReady")].status`,description="Whether measurements are free of the generator's own limits"
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Runs",type=string,JSONPath=`.status.runs`,priority=1
 // +kubebuilder:printcolumn:name="Engine",type=string,JSONPath=`.status.engineVersion`,priority=1
@@ -607,10 +673,12 @@ type NeighbourStatus struct {
 type TrafficGenerator struct {
 	metav1.TypeMeta `json:",inline"`
 
+	// metadata of the object.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
 	// spec is what is wanted.
+	// +required
 	Spec TrafficGeneratorSpec `json:"spec"`
 
 	// status is what is there.
@@ -627,5 +695,6 @@ type TrafficGeneratorList struct {
 	// +optional
 	metav1.ListMeta `json:"metadata,omitzero"`
 
+	// +required
 	Items []TrafficGenerator `json:"items"`
 }

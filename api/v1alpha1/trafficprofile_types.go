@@ -35,16 +35,17 @@ const (
 
 // TrafficProfileSpec describes what is run.
 //
-// +kubebuilder:validation:ExactlyOneOf=generatorRef;generator
+// +kubebuilder:validation:AtMostOneOf=generatorRef;generator
 // +kubebuilder:validation:XValidation:rule="!has(self.generator) || !has(self.traffic) || self.traffic.all(t, !has(t.transmitPort) || self.generator.ports.exists(p, p.name == t.transmitPort))",fieldPath=".traffic",message="the transmitPort of each entry must name a port of spec.generator.ports"
 // +kubebuilder:validation:XValidation:rule="!has(self.generator) || !has(self.traffic) || self.traffic.all(t, !has(t.receivePort) || self.generator.ports.exists(p, p.name == t.receivePort))",fieldPath=".traffic",message="the receivePort of each entry must name a port of spec.generator.ports"
 // +kubebuilder:validation:XValidation:rule="!has(self.generator) || !has(self.reflect) || self.reflect.all(r, self.generator.ports.exists(p, p.name == r.port))",fieldPath=".reflect",message="the port of each item must name a port of spec.generator.ports"
 // +kubebuilder:validation:XValidation:rule="!has(self.generator) || !has(self.receive) || self.receive.all(r, self.generator.ports.exists(p, p.name == r.port))",fieldPath=".receive",message="the port of each item must name a port of spec.generator.ports"
 // +kubebuilder:validation:XValidation:rule="(has(self.traffic) && size(self.traffic) > 0) || (has(self.reflect) && size(self.reflect) > 0) || (has(self.receive) && size(self.receive) > 0)",message="there is nothing to do: set traffic, reflect or receive"
-// +kubebuilder:validation:XValidation:rule="has(self.mix) == (has(self.traffic) && self.traffic.exists(t, has(t.share)))",fieldPath=".mix",message="mix goes with entries that have a share: set both or neither"
+// +kubebuilder:validation:XValidation:rule="has(self.mix) == (has(self.traffic) && self.traffic.exists(t, has(t.application) && has(t.application.share)))",fieldPath=".mix",message="mix goes with applications that have a share: set both or neither"
 // +kubebuilder:validation:XValidation:rule="!has(self.suspendPolicy) || self.suspendPolicy == 'Keep' || has(self.generator)",fieldPath=".suspendPolicy",message="Free needs an inline generator: a referenced one is suspended by its own spec.suspend"
 type TrafficProfileSpec struct {
-	// generatorRef names the generator to run on.
+	// generatorRef names the generator to run on. When neither it nor generator is set, the profile runs on the only generator of its
+	// namespace.
 	// +optional
 	GeneratorRef *GeneratorReference `json:"generatorRef,omitempty"`
 
@@ -73,44 +74,45 @@ type TrafficProfileSpec struct {
 	// +kubebuilder:validation:MaxItems=16
 	Receive []ReceivePort `json:"receive,omitempty"`
 
-	// rate scales all entries: by a factor (`2x`), or to a total (`1Mpps`, `10Gbps`) in proportion to their own rates.
-	// Templates are scaled by factors only. A change takes effect in the running run.
+	// rate scales all entries in proportion: by a factor (`2x`), to a total (`1Mpps`, `10Gbps`, or `80%` of the line rate), or to a total
+	// of each port (`10Gbps/port`). Applications are scaled by factors only. A change applies to the run under way.
 	// +optional
 	Rate ScaledRate `json:"rate,omitempty"`
 
-	// mix is the rate of all entries that have a share, together. The others have rates of their own.
+	// mix is the total rate of all applications that have a share. Others have their own rates.
 	// +optional
 	Mix *ConnectionMix `json:"mix,omitempty"`
 
-	// rampUp is the time over which templates' connections a second rise from 0 to their rate, evenly.
+	// rampUp is the time over which the connection rate of applications rises from 0, evenly.
 	// +optional
 	RampUp Duration `json:"rampUp,omitempty"`
 
-	// rampUpStep makes them rise by steps of this time instead, of which rampUp is a whole number n: in the k-th they are k/n of
-	// the rate, and no gap between connections is longer than a quarter of rampUp.
+	// rampUpStep makes the connection rate rise in steps of this time. rampUp is a whole number n of them: in step k the rate is k/n of the
+	// whole, and no gap between connections is longer than a quarter of rampUp.
 	// +optional
 	RampUpStep Duration `json:"rampUpStep,omitempty"`
 
-	// tunables of the transport on each side, for all templates; what a template has of its own stands before them.
+	// tunables of the transport on each side, for all applications. Those of a template override them.
 	// +optional
 	Tunables Tunables `json:"tunables,omitzero"`
 
-	// drawSeed draws which template opens the next connection, in proportion to their rates; they take turns, as evenly as their
-	// rates allow, when absent.
+	// randomOrderSeed makes applications open connections in random order, in proportion to their rates, reproducible by this seed. When
+	// absent they take turns, as evenly as their rates allow.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=4294967295
-	DrawSeed *int64 `json:"drawSeed,omitempty"`
+	RandomOrderSeed *int64 `json:"randomOrderSeed,omitempty"`
 
-	// mostConnections is how many connections of templates there are at a time in each engine at most, those in TIME-WAIT among
-	// them; one between clients and servers of the same engine counts as two. The engine's default (65536 for each worker) when
-	// absent. Memory for them is taken before the run, of the generator's `memory`.
+	// maxFlowsPerEngine is the number of flows that each engine can hold at a time, those in TIME-WAIT included. A flow between a client
+	// and a server of the same engine counts twice. 65536 for each worker when absent. Memory for all of them is allocated before the
+	// run, from the generator's `memory`.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
-	MostConnections *int64 `json:"mostConnections,omitempty"`
+	// +kubebuilder:validation:Maximum=4294967295
+	MaxFlowsPerEngine *int64 `json:"maxFlowsPerEngine,omitempty"`
 
-	// records of templates' connections and UDP flows as they end, live to who reads them (`kubectl spate records`), and in files if a
-	// volume is named. None when absent.
+	// records of flows, each written when the flow ends: live to readers (`kubectl spate records`), and to files if a volume is named. None
+	// when absent.
 	// +optional
 	Records *ConnectionRecords `json:"records,omitempty"`
 
@@ -121,12 +123,12 @@ type TrafficProfileSpec struct {
 
 	// warmup is sent before the measured phase and counted apart.
 	// +optional
-	// +kubebuilder:default="0s"
+	// +default="0s"
 	Warmup Duration `json:"warmup,omitempty"`
 
-	// drain is how long packets under way are awaited after the last was sent.
+	// drain is how long the run waits for packets in flight after the last was sent.
 	// +optional
-	// +kubebuilder:default="500ms"
+	// +default="500ms"
 	Drain Duration `json:"drain,omitempty"`
 
 	// thresholds the result must meet for the run to pass. Without any, a valid run passes.
@@ -136,7 +138,7 @@ type TrafficProfileSpec struct {
 	// +kubebuilder:validation:MaxItems=32
 	Thresholds []Threshold `json:"thresholds,omitempty"`
 
-	// runID starts a new run when it changes, whatever else stays the same.
+	// runID starts a new run when it changes, even if nothing else does.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
@@ -149,17 +151,17 @@ type TrafficProfileSpec struct {
 
 	// suspendPolicy says whether an inline generator's pods are kept or freed while suspended.
 	// +optional
-	// +kubebuilder:default=Keep
+	// +default="Keep"
 	SuspendPolicy SuspendPolicy `json:"suspendPolicy,omitempty"`
 
 	// whenBusy says what to do while the generator cannot take the run.
 	// +optional
-	// +kubebuilder:default=Queue
+	// +default="Queue"
 	WhenBusy BusyPolicy `json:"whenBusy,omitempty"`
 
 	// runHistoryLimit is the number of ended runs that are kept.
 	// +optional
-	// +kubebuilder:default=5
+	// +default=5
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	RunHistoryLimit *int32 `json:"runHistoryLimit,omitempty"`
@@ -169,10 +171,10 @@ type TrafficProfileSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
 
-	// generatorTolerance says how much of its own the generator may add before the run is invalid with reason
-	// GeneratorLimited.
+	// generatorTolerance is how many late, dropped or missed packets of the generator itself are accepted. Beyond it the run is invalid
+	// with reason GeneratorLimited.
 	// +optional
-	// +kubebuilder:default={}
+	// +default={}
 	GeneratorTolerance GeneratorTolerance `json:"generatorTolerance,omitzero"`
 }
 
@@ -195,25 +197,27 @@ const (
 // +kubebuilder:validation:XValidation:rule="!self.matches('^[0.]+[kMG]?[cb]')",message="a rate must be greater than zero"
 type MixRate string
 
-// ConnectionMix shares a rate out over the entries that have a share. The bytes of a connection are those that both programs of its
-// template send, each running to its end; headers and what is sent again are not counted.
+// ConnectionMix divides a rate over the applications that have a share. The bytes of a connection are those that both programs of its
+// template send, each running to its end, without headers and retransmissions.
 type ConnectionMix struct {
 	// rate of all of them together: connections a second such as `100kcps`, or bits a second of what applications send, both ways,
 	// such as `10Gbps`.
+	// +required
 	Rate MixRate `json:"rate"`
 
 	// shareBy says what shares are of: `Connections`, or `Bytes`.
+	// +required
 	ShareBy ShareUnit `json:"shareBy"`
 }
 
-// ConnectionRecords says which connections and UDP flows of templates are recorded when they end, at each of their ends that is
-// emulated, and where. `{}` records all of them, live only. What has become of them is in the run's result.
+// ConnectionRecords says which flows of applications are recorded when they end, at each emulated end, and where. `{}` records all of
+// them, live only. The run's result counts them.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.mostRecords) || has(self.volume)",fieldPath=".mostRecords",message="is for files, and none are written without a volume; set volume, or leave mostRecords out"
+// +kubebuilder:validation:XValidation:rule="!has(self.maxRecords) || has(self.volume)",fieldPath=".maxRecords",message="applies to files, and none are written without a volume: set volume, or leave maxRecords out"
 type ConnectionRecords struct {
 	// oneIn is N to record one connection in N, at both of its ends; 1 records all.
 	// +optional
-	// +kubebuilder:default=1
+	// +default=1
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=4294967295
 	OneIn int64 `json:"oneIn,omitempty"`
@@ -224,73 +228,95 @@ type ConnectionRecords struct {
 	// +optional
 	Volume EntryName `json:"volume,omitempty"`
 
-	// mostRecords are written to each file at most, 10 million when absent; later ones are counted and left out.
+	// maxRecords is the number of records in each file, 10 million when absent. Later ones are omitted and counted.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
-	MostRecords *int64 `json:"mostRecords,omitempty"`
+	// +kubebuilder:validation:Maximum=9007199254740991
+	MaxRecords *int64 `json:"maxRecords,omitempty"`
 }
 
-// TrafficEntry is one thing that is sent: exactly one of streamRef, stream and templateRef, on its ports.
+// TrafficEntry is what is sent on a pair of ports: a stream of packets, or an application with its clients and servers.
 //
-// +kubebuilder:validation:ExactlyOneOf=streamRef;stream;templateRef
-// +kubebuilder:validation:XValidation:rule="has(self.transmitPort) || (has(self.templateRef) && has(self.receivePort))",message="set transmitPort; a template with real clients has a receivePort only"
-// +kubebuilder:validation:XValidation:rule="!has(self.rate) || !has(self.templateRef)",fieldPath=".rate",message="rate goes with streams: set connectionRate"
-// +kubebuilder:validation:XValidation:rule="!has(self.connectionRate) || (has(self.templateRef) && has(self.transmitPort))",fieldPath=".connectionRate",message="connectionRate goes with the clients of a template: set templateRef and transmitPort"
-// +kubebuilder:validation:XValidation:rule="!has(self.share) || (has(self.templateRef) && has(self.transmitPort))",fieldPath=".share",message="share goes with the clients of a template: set templateRef and transmitPort"
-// +kubebuilder:validation:XValidation:rule="!has(self.share) || !has(self.connectionRate)",fieldPath=".share",message="set share or connectionRate, not both"
-// +kubebuilder:validation:XValidation:rule="!has(self.templateRef) || (!has(self.next) && (!has(self.start) || self.start == 'Auto'))",message="start and next go with streams"
+// +kubebuilder:validation:ExactlyOneOf=stream;application
+// +kubebuilder:validation:XValidation:rule="!has(self.stream) || has(self.transmitPort) || !has(self.receivePort)",fieldPath=".transmitPort",message="is required beside receivePort: a stream is sent from a port"
+// +kubebuilder:validation:XValidation:rule="!has(self.application) || has(self.transmitPort) || !has(self.receivePort) || (!has(self.application.connectionRate) && !has(self.application.share))",fieldPath=".application",message="connectionRate and share are those of emulated clients: set transmitPort"
 type TrafficEntry struct {
-	// name of the entry: the stream's name in results and metrics.
+	// name of the entry: the stream's or application's name in results and metrics.
+	// +required
 	Name EntryName `json:"name"`
 
-	// streamRef names a StatelessStream in the profile's namespace.
-	// +optional
-	StreamRef *LocalReference `json:"streamRef,omitempty"`
-
-	// stream described in place.
-	// +optional
-	Stream *StatelessStreamSpec `json:"stream,omitempty"`
-
-	// templateRef names an ASTFTemplate in the profile's namespace.
-	// +optional
-	TemplateRef *LocalReference `json:"templateRef,omitempty"`
-
-	// transmitPort sends it. A template's clients are there; they are real ones when it is absent.
+	// transmitPort is the port that sends a stream, or that has an application's clients; they are real ones when only receivePort is set.
+	// When neither is set, the generator must have two ports: the first is transmitPort, the second receivePort.
 	// +optional
 	TransmitPort PortName `json:"transmitPort,omitempty"`
 
-	// receivePort is where its packets are expected. Streams with `measure.flow` need it. A template's servers are there; they are
-	// real ones when it is absent.
+	// receivePort is the port where a stream's packets are expected, which `measure.flow` requires, or that has an application's servers;
+	// they are real ones when only transmitPort is set.
 	// +optional
 	ReceivePort PortName `json:"receivePort,omitempty"`
 
-	// rate instead of the stream's own. A change takes effect in the running run.
-	// +optional
-	Rate Rate `json:"rate,omitempty"`
-
-	// connectionRate of a template's clients instead of the template's own. A change takes effect in the running run.
-	// +optional
-	ConnectionRate ConnectionRate `json:"connectionRate,omitempty"`
-
-	// share of the profile's mix that a template's clients have instead of a rate of their own: so much of the sum of all shares.
-	// +optional
-	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=1000000
-	Share *int32 `json:"share,omitempty"`
-
-	// paused holds the entry back while it is true: a template begins no connections then, and those that are open go on. A change
-	// takes effect in the running run.
+	// paused stops the entry from sending while it is true: an application opens no connections, and those that are open go on. A change
+	// applies to the run under way.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 
-	// start is `Auto` for an entry that starts with the run, and `Waiting` for one that another entry's `next` starts.
+	// stream of packets.
 	// +optional
-	// +kubebuilder:default=Auto
+	Stream *StreamEntry `json:"stream,omitempty"`
+
+	// application with emulated clients, servers or both.
+	// +optional
+	Application *ApplicationEntry `json:"application,omitempty"`
+}
+
+// StreamEntry is a stream of an entry, by reference or inline.
+//
+// +kubebuilder:validation:ExactlyOneOf=ref;inline
+type StreamEntry struct {
+	// ref names a StatelessStream in the profile's namespace.
+	// +optional
+	Ref *LocalReference `json:"ref,omitempty"`
+
+	// inline describes the stream here.
+	// +optional
+	Inline *StatelessStreamSpec `json:"inline,omitempty"`
+
+	// rate overrides the stream's own. A change applies to the run under way.
+	// +optional
+	Rate Rate `json:"rate,omitempty"`
+
+	// start is `Auto` for a stream that starts with the run, and `Waiting` for one that the `next` of another entry starts.
+	// +optional
+	// +default="Auto"
 	Start EntryStart `json:"start,omitempty"`
 
 	// next is the entry that starts when this one has sent its last packet. Not for continuous streams.
 	// +optional
 	Next *NextEntry `json:"next,omitempty"`
+}
+
+// ApplicationEntry is the template of an entry, by reference or inline.
+//
+// +kubebuilder:validation:ExactlyOneOf=templateRef;inline
+// +kubebuilder:validation:AtMostOneOf=connectionRate;share
+type ApplicationEntry struct {
+	// templateRef names an ASTFTemplate in the profile's namespace.
+	// +optional
+	TemplateRef *LocalReference `json:"templateRef,omitempty"`
+
+	// inline describes the template here.
+	// +optional
+	Inline *ASTFTemplateSpec `json:"inline,omitempty"`
+
+	// connectionRate overrides the template's own. A change applies to the run under way.
+	// +optional
+	ConnectionRate ConnectionRate `json:"connectionRate,omitempty"`
+
+	// share of the profile's mix that the clients have instead of a rate of their own: this number divided by the sum of all shares.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000000
+	Share *int32 `json:"share,omitempty"`
 }
 
 // EntryStart says what starts an entry.
@@ -308,11 +334,13 @@ const (
 // NextEntry is the entry that follows another in a chain.
 type NextEntry struct {
 	// entry is the name of an entry on the same transmitPort. Its stream has as many copies as this one's, or neither has any.
+	// +required
 	Entry EntryName `json:"entry"`
 
 	// loops is how often it is started by this entry; without end when absent or 0.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=9007199254740991
 	Loops int64 `json:"loops,omitempty"`
 }
 
@@ -334,38 +362,43 @@ const (
 // only packets of the run itself are.
 type ReflectPort struct {
 	// port of the generator.
+	// +required
 	Port PortName `json:"port"`
 
 	// swap says what changes places: `MAC` the Ethernet addresses, `Addresses` IP addresses and TCP/UDP ports too.
 	// +optional
-	// +kubebuilder:default=MAC
+	// +default="MAC"
 	Swap ReflectionSwap `json:"swap,omitempty"`
 
-	// anyMAC sends frames back whatever their destination MAC. By default only those to the port's own MAC are.
+	// acceptAnyMAC sends back frames with any destination MAC. By default only those to the port's own MAC are sent back.
 	// +optional
-	AnyMAC bool `json:"anyMAC,omitempty"`
+	AcceptAnyMAC bool `json:"acceptAnyMAC,omitempty"`
 }
 
 // ReceivePort is a port whose foreign traffic is measured: packets and bytes, inter-arrival time, jitter, and latency of
 // packets that carry a time stamp.
 type ReceivePort struct {
 	// name in results and metrics.
+	// +required
 	Name EntryName `json:"name"`
 
 	// port of the generator.
+	// +required
 	Port PortName `json:"port"`
 }
 
 // Threshold is a condition on a run's result.
 type Threshold struct {
 	// name of the threshold.
+	// +required
 	Name EntryName `json:"name"`
 
-	// expression in CEL over `result`, which is the run's `status.result`: its fields hold numbers, such as
-	// `result.lost == 0`, `result.lossRatio < 0.001`, `result.streams["imix-64"].rx > 0`, `result.streams.all(name, s, s.lost == 0)`,
-	// `result.streams["voice"].latency.p99 < 100000` (nanoseconds), `result.receivers["tap"].packets > 0`,
-	// `result.flows.failed == 0`, `result.templates["http"].client.connectTime.p99 < 5000000`,
-	// `result.groups["web"].client.failed == 0`.
+	// expression in CEL over `result`, which has the fields of the run's `status.result`. Counters are integers, ratios are numbers and
+	// times are durations, such as `result.lost == 0`, `result.lossRatio < 0.001`, `result.streams["imix-64"].rx > 0`,
+	// `result.streams.all(name, result.streams[name].lost == 0)`, `result.streams["voice"].latency.p99 < duration('100us')`,
+	// `result.receivers["tap"].packets > 0`, `result.flows.failed == 0`,
+	// `result.templates["http"].client.connectTime.p99 < duration('5ms')`, `result.groups["web"].client.failed == 0`.
+	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	Expression string `json:"expression"`
@@ -381,17 +414,17 @@ type Threshold struct {
 type GeneratorTolerance struct {
 	// late packets left the generator, and late flows began, later than they should have.
 	// +optional
-	// +kubebuilder:default="0.1%"
+	// +default="0.1%"
 	Late Tolerance `json:"late,omitempty"`
 
 	// txDropped packets could not be sent, and flows could not begin: the generator was behind, or had no place or port for them.
 	// +optional
-	// +kubebuilder:default="0"
+	// +default="0"
 	TxDropped Tolerance `json:"txDropped,omitempty"`
 
 	// rxMissed packets arrived and were lost before the engine could read them.
 	// +optional
-	// +kubebuilder:default="0"
+	// +default="0"
 	RxMissed Tolerance `json:"rxMissed,omitempty"`
 }
 
@@ -423,15 +456,15 @@ const (
 
 // TrafficProfileStatus is where a profile stands.
 type TrafficProfileStatus struct {
-	// observedGeneration is the generation of the spec this status was computed from.
-	// +optional
-	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-
-	// conditions: Ready, Reconciling, Stalled, Running, Complete, Passed, Stale; Recorded where connections are recorded.
+	// conditions are Ready, Reconciling, Stalled, Running, Complete, Passed, Stale; Recorded where connections are recorded.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// observedGeneration is the generation of the spec this status was computed from.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// phase for people.
 	// +optional
@@ -452,11 +485,11 @@ type TrafficProfileStatus struct {
 
 	// totals of the current run when it has ended. Before, the run has its counters so far and its progress.
 	// +optional
-	Totals *FlowCounters `json:"totals,omitempty"`
+	Totals *StreamCounters `json:"totals,omitempty"`
 
-	// flows of the current run's templates when it has ended.
+	// flows of the current run's applications when it has ended.
 	// +optional
-	Flows *TemplateCounters `json:"flows,omitempty"`
+	Flows *FlowCounters `json:"flows,omitempty"`
 
 	// lastResult sums up the last run that ended.
 	// +optional
@@ -466,6 +499,7 @@ type TrafficProfileStatus struct {
 // RunReference names a TrafficRun of the profile.
 type RunReference struct {
 	// name of the TrafficRun.
+	// +required
 	Name string `json:"name"`
 
 	// uid of the TrafficRun: a run that its profile does not name here is not executed, for the profile did not make it.
@@ -487,9 +521,9 @@ type RunReference struct {
 
 // RunProgress is how a run under way does.
 type RunProgress struct {
-	// updatedAt is when the counters were read.
+	// updateTime is when the counters were read.
 	// +optional
-	UpdatedAt *metav1.Time `json:"updatedAt,omitempty"`
+	UpdateTime *metav1.Time `json:"updateTime,omitempty"`
 
 	// timeLeft until the end of the measured phase, such as `12s`; absent without a set duration.
 	// +optional
@@ -515,21 +549,24 @@ type RunProgress struct {
 // ResultSummary sums up a run.
 type ResultSummary struct {
 	// run is the TrafficRun's name.
+	// +required
 	Run string `json:"run"`
 
 	// verdict of the run.
+	// +required
 	Verdict VerdictOutcome `json:"verdict"`
 
 	// reason of the verdict.
+	// +required
 	Reason string `json:"reason"`
 
 	// message with the numbers.
 	// +optional
 	Message string `json:"message,omitempty"`
 
-	// latency of the stream or template with the greatest 99th percentile, such as `voice: p50 12us, p99 31.5us, max 1.2ms`.
+	// worstLatency sums up the stream or template with the greatest 99th percentile, such as `voice: p50 12us, p99 31.5us, max 1.2ms`.
 	// +optional
-	Latency string `json:"latency,omitempty"`
+	WorstLatency string `json:"worstLatency,omitempty"`
 
 	// completionTime of the run.
 	// +optional
@@ -547,8 +584,8 @@ type ResultSummary struct {
 // +kubebuilder:printcolumn:name="Tx",type=integer,JSONPath=`.status.totals.tx`,description="Packets sent in the measured phase"
 // +kubebuilder:printcolumn:name="Rx",type=integer,JSONPath=`.status.totals.rx`,description="Packets received in the measured phase"
 // +kubebuilder:printcolumn:name="Lost",type=integer,JSONPath=`.status.totals.lost`
-// +kubebuilder:printcolumn:name="Flows",type=integer,JSONPath=`.status.flows.connects`,description="Flows of templates that were established"
-// +kubebuilder:printcolumn:name="Failed",type=integer,JSONPath=`.status.flows.failed`,description="Flows of templates that failed"
+// +kubebuilder:printcolumn:name="Flows",type=integer,JSONPath=`.status.flows.established`,description="Flows of applications that were established"
+// +kubebuilder:printcolumn:name="Failed",type=integer,JSONPath=`.status.flows.failed`,description="Flows of applications that failed"
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.reason`
 // +kubebuilder:printcolumn:name="Generator",type=string,JSONPath=`.status.generator`,priority=1
 // +kubebuilder:printcolumn:name="Run",type=string,JSONPath=`.status.currentRun.name`,priority=1
@@ -559,10 +596,12 @@ type ResultSummary struct {
 type TrafficProfile struct {
 	metav1.TypeMeta `json:",inline"`
 
+	// metadata of the object.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
 	// spec is what is wanted.
+	// +required
 	Spec TrafficProfileSpec `json:"spec"`
 
 	// status is where it stands.
@@ -579,5 +618,6 @@ type TrafficProfileList struct {
 	// +optional
 	metav1.ListMeta `json:"metadata,omitzero"`
 
+	// +required
 	Items []TrafficProfile `json:"items"`
 }

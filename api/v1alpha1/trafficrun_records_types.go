@@ -4,11 +4,11 @@
 
 package v1alpha1
 
-// RecordsResult is what has become of the records that the profile requests, those of connections that ended in the warm-up too.
+// RecordsResult counts the records that the profile requests, those of flows that ended in the warm-up included.
 type RecordsResult struct {
 	RecordCounters `json:",inline"`
 
-	// pods, each with what its engine did.
+	// pods with the records of each engine.
 	// +optional
 	// +listType=map
 	// +listMapKey=pod
@@ -16,32 +16,34 @@ type RecordsResult struct {
 	Pods []PodRecords `json:"pods,omitempty"`
 }
 
-// RecordCounters count records. Connections that `oneIn` passes over have none.
+// RecordCounters count records. Flows that `oneIn` skips have none.
 type RecordCounters struct {
 	// written records are in files.
+	// +required
 	Written int64 `json:"written"`
 
-	// leftOut records are in no file because theirs has as many as `mostRecords` allows.
+	// omitted records are in no file because their file has `maxRecords`.
 	// +optional
-	LeftOut int64 `json:"leftOut,omitempty"`
+	Omitted int64 `json:"omitted,omitempty"`
 
-	// told records were sent to at least one reader while the run lasted, and are in no file because the profile names no volume.
+	// delivered records were sent to at least one reader while the run lasted. They are in no file because the profile names no volume.
 	// +optional
-	Told int64 `json:"told,omitempty"`
+	Delivered int64 `json:"delivered,omitempty"`
 
-	// untold records are in no file because the profile names no volume, and were sent to no reader: there was none, or all were too
-	// slow.
+	// undelivered records were sent to no reader, because there was none or all were too slow. They are in no file because the profile
+	// names no volume.
 	// +optional
-	Untold int64 `json:"untold,omitempty"`
+	Undelivered int64 `json:"undelivered,omitempty"`
 
-	// dropped records were lost because the engine was behind in taking them from its workers.
+	// dropped records were lost because the engine did not read them from its workers in time.
 	// +optional
 	Dropped int64 `json:"dropped,omitempty"`
 }
 
-// PodRecords is what has become of the records of one engine.
+// PodRecords counts the records of one engine.
 type PodRecords struct {
 	// pod of the engine.
+	// +required
 	Pod string `json:"pod"`
 
 	// file of the engine: the generator's volume and the file's name on it, such as `results/web-1a2b3-1-0.parquet`. Absent if the
@@ -51,8 +53,8 @@ type PodRecords struct {
 
 	RecordCounters `json:",inline"`
 
-	// problem for which the file could not be completed: it ends in .partial then, with the records that `written` counts; all others of the
-	// engine are lost.
+	// problem that kept the file from being completed. Its name then ends in .partial, and it has the records that `written` counts; all
+	// others of the engine are lost.
 	// +optional
 	Problem string `json:"problem,omitempty"`
 }

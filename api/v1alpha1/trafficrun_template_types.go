@@ -4,31 +4,34 @@
 
 package v1alpha1
 
-// TemplateCounters count flows, which are TCP connections and UDP conversations, from the end of the warm-up on: a flow that
-// begins in the warm-up and ends behind it is in closed, or in failed, and not in attempts. Bytes are those of applications, each once,
-// headers not counted.
-type TemplateCounters struct {
-	// attempts are flows that clients began, or that servers accepted.
-	Attempts int64 `json:"attempts"`
+// FlowCounters count flows (TCP connections and UDP conversations) from the end of the warm-up on: a flow that starts in the warm-up and
+// ends after it is in closed, or in failed, and not in attempted. Bytes are those of applications, each counted once, without headers.
+type FlowCounters struct {
+	// attempted flows were started by clients, or accepted by servers.
+	// +required
+	Attempted int64 `json:"attempted"`
 
-	// connects are flows that were established. UDP flows are from the start.
-	Connects int64 `json:"connects"`
+	// established flows: TCP connections after their handshake, UDP conversations from their start.
+	// +required
+	Established int64 `json:"established"`
 
 	// closed flows have ended, in whatever way.
+	// +required
 	Closed int64 `json:"closed"`
 
-	// failed flows did not come to a good end: those of reset, timedOut, closedEarly, httpErrors and cut, and of
-	// clients those silent.
+	// failed flows are those of reset, timedOut, closedEarly, httpErrors and aborted, and of clients those of idleTimeouts.
+	// +required
 	Failed int64 `json:"failed"`
 
-	// openFlows at the time of reading; those in TIME-WAIT are not among them.
-	OpenFlows int64 `json:"openFlows"`
+	// open flows at the time of reading, without those in TIME-WAIT.
+	// +required
+	Open int64 `json:"open"`
 
 	// reset flows were ended by the peer: connections with RST, UDP conversations with an ICMP error that their port is closed.
 	// +optional
 	Reset int64 `json:"reset,omitempty"`
 
-	// timedOut connections were given up: nothing answered the SYN, the data or the keepalives.
+	// timedOut connections ended because nothing answered the SYN, the data or the keepalives.
 	// +optional
 	TimedOut int64 `json:"timedOut,omitempty"`
 
@@ -40,18 +43,20 @@ type TemplateCounters struct {
 	// +optional
 	HTTPErrors int64 `json:"httpErrors,omitempty"`
 
-	// cut flows were open when the drain was over.
+	// aborted flows were still open when the drain was over.
 	// +optional
-	Cut int64 `json:"cut,omitempty"`
+	Aborted int64 `json:"aborted,omitempty"`
 
-	// silent UDP flows ended because nothing came for the time of their keepalive.
+	// idleTimeouts are UDP flows that ended because nothing was received for the time of their keepalive.
 	// +optional
-	Silent int64 `json:"silent,omitempty"`
+	IdleTimeouts int64 `json:"idleTimeouts,omitempty"`
 
 	// bytesSent is data sent for the first time.
+	// +required
 	BytesSent int64 `json:"bytesSent"`
 
 	// bytesReceived is data received in sequence.
+	// +required
 	BytesReceived int64 `json:"bytesReceived"`
 
 	// messagesSent are UDP datagrams.
@@ -63,43 +68,43 @@ type TemplateCounters struct {
 	MessagesReceived int64 `json:"messagesReceived,omitempty"`
 
 	// packetsSent are segments and datagrams.
+	// +required
 	PacketsSent int64 `json:"packetsSent"`
 
 	// packetsReceived are segments and datagrams.
+	// +required
 	PacketsReceived int64 `json:"packetsReceived"`
 
-	// retransmitted segments: those with data that were sent again, and those that SYNs timed out for.
+	// retransmitted segments: those with data that were sent again, and SYNs that were.
+	// +required
 	Retransmitted int64 `json:"retransmitted"`
 
-	// errors are what a right peer and path do not send: ICMP errors about flows, acknowledgements of what was never sent, data
-	// behind a FIN, segments without the timestamps that were agreed on, HTTP messages whose end cannot be known, first bytes that no
-	// template's match knows, and packets that are broken (a wrong checksum, cut short) or in fragments.
+	// errors are what a correct peer and path do not send: ICMP errors about flows, acknowledgements of data that was never sent, data
+	// behind a FIN, segments without the negotiated timestamps, HTTP messages whose end cannot be determined, first bytes that no
+	// template matches, and packets that are damaged (a wrong checksum, truncated) or fragmented.
 	// +optional
 	Errors int64 `json:"errors,omitempty"`
 
-	// late flows began later after their time than packets of streams may leave.
+	// late flows started later than they were due, by more than packets of streams may be late.
 	// +optional
 	Late int64 `json:"late,omitempty"`
 
-	// notBegun flows were due before the end, and did not begin because the generator was behind.
+	// notStarted flows were due before the end and did not start because the generator was behind.
 	// +optional
-	NotBegun int64 `json:"notBegun,omitempty"`
+	NotStarted int64 `json:"notStarted,omitempty"`
 
-	// heldBack flows were due before the end, and did not begin because as many were open as `mostOpen` allows. That was asked
-	// for and is no limit of the generator.
+	// throttled flows were due before the end and did not start because `maxConcurrentFlows` were open. The template requests that: it is
+	// no limit of the generator.
 	// +optional
-	HeldBack int64 `json:"heldBack,omitempty"`
+	Throttled int64 `json:"throttled,omitempty"`
 
-	// exhausted flows did not begin, or were not accepted, because there was no place, or no free port, for them.
+	// exhausted flows did not start, or were not accepted, because the flow table was full or no source port was free.
 	// +optional
 	Exhausted int64 `json:"exhausted,omitempty"`
 }
 
 // TemplateResult is what was measured of one template.
 type TemplateResult struct {
-	// name of the profile's traffic entry.
-	Name string `json:"name"`
-
 	// client side, if its clients are emulated.
 	// +optional
 	Client *TemplateSide `json:"client,omitempty"`
@@ -111,9 +116,6 @@ type TemplateResult struct {
 
 // GroupResult is what was measured of the templates of one statistics group together.
 type GroupResult struct {
-	// name of the group: the `statisticsGroup` of its templates.
-	Name string `json:"name"`
-
 	// client sides of its templates, those that are emulated.
 	// +optional
 	Client *GroupSide `json:"client,omitempty"`
@@ -123,10 +125,10 @@ type GroupResult struct {
 	Server *GroupSide `json:"server,omitempty"`
 }
 
-// GroupSide is what the templates of a group did on one side. There are no percentiles: those of several templates cannot be put
-// together, each template has its own.
+// GroupSide is what the templates of a group did on one side. It has no percentiles: those of several templates cannot be merged; each
+// template has its own.
 type GroupSide struct {
-	TemplateCounters `json:",inline"`
+	FlowCounters `json:",inline"`
 
 	// counters of programs by name.
 	// +optional
@@ -143,13 +145,13 @@ type GroupSide struct {
 
 // TemplateSide is what one side of a template did.
 type TemplateSide struct {
-	TemplateCounters `json:",inline"`
+	FlowCounters `json:",inline"`
 
 	// counters of the program (`count`) by name.
 	// +optional
 	Counters map[string]int64 `json:"counters,omitempty"`
 
-	// connectTime is the time from the first SYN to the connection being established.
+	// connectTime is the time from the first SYN until the connection is established.
 	// +optional
 	ConnectTime *Latency `json:"connectTime,omitempty"`
 

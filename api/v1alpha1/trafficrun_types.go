@@ -12,27 +12,32 @@ import (
 // TrafficRunSpec is the resolved snapshot a run executes. The operator writes it once.
 type TrafficRunSpec struct {
 	// profile the run belongs to.
+	// +required
 	Profile ProfileSnapshot `json:"profile"`
 
 	// generator it runs on.
+	// +required
 	Generator GeneratorSnapshot `json:"generator"`
 
 	// runID names the run to engines and in metrics.
+	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	RunID string `json:"runID"`
 
 	// tag marks the run's packets, unique over all runs that could meet.
+	// +required
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
 	Tag int32 `json:"tag"`
 
 	// snapshot is the resolved plan, kept beside the run since it can be larger than an object.
+	// +required
 	Snapshot Snapshot `json:"snapshot"`
 
 	// rateFactor the snapshot was built with, on the entries' own rates: a whole number or a fraction such as `3/2`.
 	// +optional
-	// +kubebuilder:default="1"
+	// +default="1"
 	// +kubebuilder:validation:MaxLength=64
 	RateFactor string `json:"rateFactor,omitempty"`
 
@@ -48,6 +53,7 @@ type TrafficRunSpec struct {
 	Marks *RunMarks `json:"marks,omitempty"`
 
 	// timing of the phases.
+	// +required
 	Timing RunTiming `json:"timing"`
 
 	// thresholds the result must meet.
@@ -58,12 +64,14 @@ type TrafficRunSpec struct {
 	Thresholds []Threshold `json:"thresholds,omitempty"`
 
 	// generatorTolerance says how much of its own the generator may add.
+	// +required
 	GeneratorTolerance GeneratorTolerance `json:"generatorTolerance"`
 }
 
 // EntrySnapshot is an entry of the profile as it was.
 type EntrySnapshot struct {
 	// name of the entry.
+	// +required
 	Name string `json:"name"`
 
 	// stream is the name of the StatelessStream that it sends.
@@ -113,12 +121,15 @@ type RunMarks struct {
 // ProfileSnapshot names a profile as it was.
 type ProfileSnapshot struct {
 	// name of the TrafficProfile, in the run's namespace.
+	// +required
 	Name ObjectName `json:"name"`
 
 	// uid of the TrafficProfile.
+	// +required
 	UID types.UID `json:"uid"`
 
 	// generation of its spec that was resolved.
+	// +required
 	Generation int64 `json:"generation"`
 
 	// runID of its spec, if it had one.
@@ -130,23 +141,26 @@ type ProfileSnapshot struct {
 	// +kubebuilder:validation:MaxLength=64
 	Digest string `json:"digest,omitempty"`
 
-	// references are the streams and templates that were resolved, to tell when one has changed since.
+	// definitions are the streams and templates that were resolved, to tell when one has changed since.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=512
-	References []ReferenceSnapshot `json:"references,omitempty"`
+	Definitions []DefinitionSnapshot `json:"definitions,omitempty"`
 }
 
-// ReferenceSnapshot is a stream or template as it was.
-type ReferenceSnapshot struct {
+// DefinitionSnapshot is a stream or template as it was.
+type DefinitionSnapshot struct {
 	// kind of the object.
+	// +required
 	// +kubebuilder:validation:Enum=StatelessStream;ASTFTemplate
 	Kind string `json:"kind"`
 
 	// name of the object, in the run's namespace.
+	// +required
 	Name ObjectName `json:"name"`
 
 	// digest of its spec, as hex digits.
+	// +required
 	// +kubebuilder:validation:MaxLength=64
 	Digest string `json:"digest"`
 }
@@ -154,12 +168,15 @@ type ReferenceSnapshot struct {
 // GeneratorSnapshot names a generator and its engines as they were.
 type GeneratorSnapshot struct {
 	// name of the TrafficGenerator.
+	// +required
 	Name ObjectName `json:"name"`
 
 	// namespace of the TrafficGenerator.
+	// +required
 	Namespace string `json:"namespace"`
 
 	// pods that execute the run; the index of each is its share's.
+	// +required
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16
@@ -173,24 +190,29 @@ type GeneratorSnapshot struct {
 // PodSnapshot names an engine pod.
 type PodSnapshot struct {
 	// name of the pod.
+	// +required
 	Name string `json:"name"`
 
 	// uid of the pod: another pod of the same name is another pod.
+	// +required
 	UID types.UID `json:"uid"`
 }
 
 // Snapshot says where the resolved plan is kept.
 type Snapshot struct {
 	// digest is the SHA-256 of the whole, as hex digits.
+	// +required
 	// +kubebuilder:validation:MinLength=64
 	// +kubebuilder:validation:MaxLength=64
 	Digest string `json:"digest"`
 
 	// bytes is its length.
+	// +required
 	// +kubebuilder:validation:Minimum=0
 	Bytes int64 `json:"bytes"`
 
 	// chunks hold it, in order.
+	// +required
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=1024
@@ -207,21 +229,26 @@ type Snapshot struct {
 // SecretSnapshot names a key of a Secret as it was.
 type SecretSnapshot struct {
 	// name of the Secret, in the run's namespace.
+	// +required
 	Name ObjectName `json:"name"`
 
 	// key of the bytes in it.
+	// +required
 	Key string `json:"key"`
 
 	// uid of the Secret.
+	// +required
 	UID types.UID `json:"uid"`
 
 	// resourceVersion of the Secret.
+	// +required
 	ResourceVersion string `json:"resourceVersion"`
 }
 
 // RunTiming is the length of each phase.
 type RunTiming struct {
 	// warmup before the measured phase.
+	// +required
 	Warmup Duration `json:"warmup"`
 
 	// duration of the measured phase; until stopped when absent.
@@ -229,6 +256,7 @@ type RunTiming struct {
 	Duration Duration `json:"duration,omitempty"`
 
 	// drain after the last packet.
+	// +required
 	Drain Duration `json:"drain"`
 }
 
@@ -268,7 +296,7 @@ const (
 
 // TrafficRunStatus is what came of a run.
 type TrafficRunStatus struct {
-	// conditions: Ready, Reconciling, Stalled, Running, Complete, Passed; Recorded where connections are recorded.
+	// conditions are Ready, Reconciling, Stalled, Running, Complete, Passed; Recorded where connections are recorded.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -282,15 +310,15 @@ type TrafficRunStatus struct {
 	// +optional
 	Phase RunPhase `json:"phase,omitempty"`
 
-	// startTime is when the operator began to prepare the run.
+	// prepareTime is when the operator started to prepare the run.
 	// +optional
-	StartTime *metav1.Time `json:"startTime,omitempty"`
+	PrepareTime *metav1.Time `json:"prepareTime,omitempty"`
 
-	// startedAt is the instant all engines started at.
+	// trafficStartTime is the instant at which all engines started to send.
 	// +optional
-	StartedAt *metav1.MicroTime `json:"startedAt,omitempty"`
+	TrafficStartTime *metav1.MicroTime `json:"trafficStartTime,omitempty"`
 
-	// completionTime is when the verdict fell.
+	// completionTime is when the run ended and was judged.
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
 
@@ -334,6 +362,7 @@ type TrafficRunStatus struct {
 // EntryChange is what was changed of an entry while its run was under way.
 type EntryChange struct {
 	// name of the entry.
+	// +required
 	Name string `json:"name"`
 
 	// rate in force instead of the snapshot's, as the profile has it.
@@ -352,15 +381,19 @@ type EntryChange struct {
 // PortBaseline is what a port of an engine had counted before a run.
 type PortBaseline struct {
 	// pod of the engine.
+	// +required
 	Pod string `json:"pod"`
 
 	// port of the generator.
+	// +required
 	Port string `json:"port"`
 
 	// rxMissed packets since the engine's start.
+	// +required
 	RxMissed int64 `json:"rxMissed"`
 
 	// foreign packets since the engine's start.
+	// +required
 	Foreign int64 `json:"foreign"`
 
 	// otherMAC packets since the engine's start.
@@ -371,44 +404,55 @@ type PortBaseline struct {
 	// +optional
 	NotReflected int64 `json:"notReflected,omitempty"`
 
-	// heldBack packets since the engine's start.
+	// throttled packets since the engine's start.
 	// +optional
-	HeldBack int64 `json:"heldBack,omitempty"`
+	Throttled int64 `json:"throttled,omitempty"`
 }
 
-// FlowCounters count packets of the measured phase.
-type FlowCounters struct {
+// StreamCounters count packets of the measured phase.
+type StreamCounters struct {
 	// tx packets were sent.
+	// +required
 	Tx int64 `json:"tx"`
 
 	// txBytes were sent, FCS included.
+	// +required
 	TxBytes int64 `json:"txBytes"`
 
 	// rx packets were received, duplicates included.
+	// +required
 	Rx int64 `json:"rx"`
 
 	// rxBytes were received, FCS included.
+	// +required
 	RxBytes int64 `json:"rxBytes"`
 
 	// lost packets were sent by a stream that measures flow and never received.
+	// +required
 	Lost int64 `json:"lost"`
 
 	// lossRatio is lost packets to packets sent by streams that measure flow, as a decimal number such as `0.0125`.
+	// +required
 	LossRatio string `json:"lossRatio"`
 
 	// duplicates were received before.
+	// +required
 	Duplicates int64 `json:"duplicates"`
 
 	// outOfOrder packets came after one sent later.
+	// +required
 	OutOfOrder int64 `json:"outOfOrder"`
 
 	// misdirected packets came in on another port than expected; they are in rx too.
+	// +required
 	Misdirected int64 `json:"misdirected"`
 
 	// late packets left later than they should have.
+	// +required
 	Late int64 `json:"late"`
 
 	// txDropped packets could not be sent.
+	// +required
 	TxDropped int64 `json:"txDropped"`
 
 	// sequenceTooHigh packets had a sequence number far ahead of the expected one.
@@ -420,120 +464,129 @@ type FlowCounters struct {
 	SequenceTooLow int64 `json:"sequenceTooLow,omitempty"`
 }
 
-// Latency is how long packets were under way, in nanoseconds. Duplicates do not count. When several pods received a stream,
-// each percentile is the greatest of theirs, which that of all together does not exceed.
+// Latency is the delay of packets. Duplicates do not count. When several pods received a stream, each percentile is the greatest of
+// theirs, which that of all packets together does not exceed. Times are exact to the nanosecond, percentiles to 3 significant digits.
 type Latency struct {
-	// count of packets whose delay was taken.
+	// count of packets whose delay was measured.
+	// +required
 	Count int64 `json:"count"`
 
-	// min is the least delay.
-	Min int64 `json:"min"`
+	// min is the smallest delay.
+	// +required
+	Min MeasuredTime `json:"min"`
 
 	// mean delay.
-	Mean int64 `json:"mean"`
+	// +required
+	Mean MeasuredTime `json:"mean"`
 
 	// max is the greatest delay.
-	Max int64 `json:"max"`
+	// +required
+	Max MeasuredTime `json:"max"`
 
 	// deviation is the standard deviation of the delay.
-	Deviation int64 `json:"deviation"`
+	// +required
+	Deviation MeasuredTime `json:"deviation"`
 
 	// p50 is the median.
-	P50 int64 `json:"p50"`
+	// +required
+	P50 MeasuredTime `json:"p50"`
 
-	// p90 is what 90 % of the packets do not exceed, to 3 significant digits, as the following.
-	P90 int64 `json:"p90"`
+	// p90 is the 90th percentile.
+	// +required
+	P90 MeasuredTime `json:"p90"`
 
 	// p95 is the 95th percentile.
-	P95 int64 `json:"p95"`
+	// +required
+	P95 MeasuredTime `json:"p95"`
 
 	// p99 is the 99th percentile.
-	P99 int64 `json:"p99"`
+	// +required
+	P99 MeasuredTime `json:"p99"`
 
 	// p999 is the 99.9th percentile.
-	P999 int64 `json:"p999"`
+	// +required
+	P999 MeasuredTime `json:"p999"`
 
 	// p9999 is the 99.99th percentile.
-	P9999 int64 `json:"p9999"`
+	// +required
+	P9999 MeasuredTime `json:"p9999"`
 
 	// jitter is the interarrival jitter (RFC 3550 section 6.4.1) at the end; the greatest when several pods received the stream.
-	Jitter int64 `json:"jitter"`
+	// +required
+	Jitter MeasuredTime `json:"jitter"`
 
 	// jitterMean is the mean difference of the delays of successive packets.
-	JitterMean int64 `json:"jitterMean"`
+	// +required
+	JitterMean MeasuredTime `json:"jitterMean"`
 
 	// jitterMax is the greatest difference of the delays of successive packets.
-	JitterMax int64 `json:"jitterMax"`
+	// +required
+	JitterMax MeasuredTime `json:"jitterMax"`
 
-	// oneWayUnknown is true when sender and receiver do not share a clock, as two pods do not: then only jitter is reported.
+	// oneWayUnknown is true when sender and receiver do not share a clock, as two pods do not. Then only jitter is reported.
 	// +optional
 	OneWayUnknown bool `json:"oneWayUnknown,omitempty"`
 }
 
 // RunResult is what was measured over all streams, templates and engines after the warm-up.
 type RunResult struct {
-	FlowCounters `json:",inline"`
+	StreamCounters `json:",inline"`
 
 	// rxMissed packets arrived during the run and were lost before an engine could read them.
+	// +required
 	RxMissed int64 `json:"rxMissed"`
 
 	// foreign packets arrived during the run and belong to no run.
+	// +required
 	Foreign int64 `json:"foreign"`
 
-	// otherMAC packets are those of the foreign ones that were for another station: their destination MAC is neither the port's nor a
-	// client's nor a group's. They were neither given to flows nor answered.
+	// otherMAC packets are the foreign packets for another station: their destination MAC is neither the port's nor a client's nor a
+	// group's. They were neither delivered to flows nor answered.
+	// +required
 	OtherMAC int64 `json:"otherMAC"`
 
-	// heldBack packets, each once, left the run's ports later than they would have, or not at all, because of the generator's
-	// limits.maxRate. Those of other runs on the same ports are among them.
+	// throttled packets, each counted once, left the run's ports late or not at all because of the generator's limits.maxRate. They include
+	// those of other runs on the same ports.
 	// +optional
-	HeldBack int64 `json:"heldBack,omitempty"`
+	Throttled int64 `json:"throttled,omitempty"`
 
 	// notReflected packets arrived during the run on ports that reflect, and were not sent back: for another station, to or from a
 	// group, not IP, at the end of their TTL, to a destination that the generator's limits do not allow, or after the sending phase.
 	// +optional
 	NotReflected int64 `json:"notReflected,omitempty"`
 
-	// streams of the run.
+	// streams of the run, by the names of the profile's traffic entries.
 	// +optional
-	// +listType=map
-	// +listMapKey=name
-	// +kubebuilder:validation:MaxItems=512
-	Streams []StreamResult `json:"streams,omitempty"`
+	// +kubebuilder:validation:MaxProperties=512
+	Streams map[string]StreamResult `json:"streams,omitempty"`
 
-	// receivers of the run.
+	// receivers of the run, by the names of the profile's receive entries.
 	// +optional
-	// +listType=map
-	// +listMapKey=name
-	// +kubebuilder:validation:MaxItems=16
-	Receivers []ReceiverResult `json:"receivers,omitempty"`
+	// +kubebuilder:validation:MaxProperties=16
+	Receivers map[string]ReceiverResult `json:"receivers,omitempty"`
 
-	// flows of all templates, each once: at its client, or at its server where clients are real. Only notBegun, late and exhausted
-	// are those of both sides. Absent without templates.
+	// flows of all templates, each counted once: at its client, or at its server where clients are real. Only notStarted, late and
+	// exhausted are those of both sides. Absent without templates.
 	// +optional
-	Flows *TemplateCounters `json:"flows,omitempty"`
+	Flows *FlowCounters `json:"flows,omitempty"`
 
-	// templates of the run.
+	// templates of the run, by the names of the profile's traffic entries.
 	// +optional
-	// +listType=map
-	// +listMapKey=name
-	// +kubebuilder:validation:MaxItems=512
-	Templates []TemplateResult `json:"templates,omitempty"`
+	// +kubebuilder:validation:MaxProperties=512
+	Templates map[string]TemplateResult `json:"templates,omitempty"`
 
-	// groups of templates: one for each `statisticsGroup` that a template names. Streams have none.
+	// groups of templates, by the `statisticsGroup` that templates name. Streams have none.
 	// +optional
-	// +listType=map
-	// +listMapKey=name
-	// +kubebuilder:validation:MaxItems=512
-	Groups []GroupResult `json:"groups,omitempty"`
+	// +kubebuilder:validation:MaxProperties=512
+	Groups map[string]GroupResult `json:"groups,omitempty"`
 
 	// records of connections, where the profile requests them.
 	// +optional
 	Records *RecordsResult `json:"records,omitempty"`
 
-	// latency of the stream or template with the greatest 99th percentile, such as `voice: p50 12us, p99 31.5us, max 1.2ms`.
+	// worstLatency sums up the stream or template with the greatest 99th percentile, such as `voice: p50 12us, p99 31.5us, max 1.2ms`.
 	// +optional
-	Latency string `json:"latency,omitempty"`
+	WorstLatency string `json:"worstLatency,omitempty"`
 
 	// details say where the whole result is, when it is final and larger than 256 KiB as JSON: then streams, templates, groups and the
 	// workers of receivers have their first entries here, up to 64 KiB of each. Sums are those of all entries. `kubectl spate result`
@@ -574,21 +627,21 @@ type ResultDetails struct {
 // TruncatedList says how much of a list a status has.
 type TruncatedList struct {
 	// list of the result: streams, templates, groups or receivers.workers.
+	// +required
 	List string `json:"list"`
 
 	// kept entries are in the status.
+	// +required
 	Kept int32 `json:"kept"`
 
 	// total entries there are.
+	// +required
 	Total int32 `json:"total"`
 }
 
 // StreamResult is what was measured of one stream.
 type StreamResult struct {
-	// name of the profile's traffic entry.
-	Name string `json:"name"`
-
-	FlowCounters `json:",inline"`
+	StreamCounters `json:",inline"`
 
 	// latency of the stream, if it measures latency and a packet arrived.
 	// +optional
@@ -597,13 +650,12 @@ type StreamResult struct {
 
 // ReceiverResult is what arrived of foreign traffic on one port.
 type ReceiverResult struct {
-	// name of the profile's receive entry.
-	Name string `json:"name"`
-
 	// packets that arrived.
+	// +required
 	Packets int64 `json:"packets"`
 
 	// bytes that arrived, FCS included.
+	// +required
 	Bytes int64 `json:"bytes"`
 
 	// workers by pod and number, and what each of them received.
@@ -628,43 +680,54 @@ type ReceiverResult struct {
 // WorkerReceived is what one worker of an engine received.
 type WorkerReceived struct {
 	// pod of the engine.
+	// +required
 	Pod string `json:"pod"`
 
 	// worker of the engine.
+	// +required
 	Worker int32 `json:"worker"`
 
 	// packets that arrived.
+	// +required
 	Packets int64 `json:"packets"`
 
 	// bytes that arrived, FCS included.
+	// +required
 	Bytes int64 `json:"bytes"`
 }
 
-// Moments sum up times in nanoseconds.
+// Moments summarize a distribution of times.
 type Moments struct {
-	// count of the times taken.
+	// count of the times.
+	// +required
 	Count int64 `json:"count"`
 
 	// mean of the times.
-	Mean int64 `json:"mean"`
+	// +required
+	Mean MeasuredTime `json:"mean"`
 
 	// deviation is their standard deviation.
-	Deviation int64 `json:"deviation"`
+	// +required
+	Deviation MeasuredTime `json:"deviation"`
 
-	// min is the least.
-	Min int64 `json:"min"`
+	// min is the smallest.
+	// +required
+	Min MeasuredTime `json:"min"`
 
 	// max is the greatest.
-	Max int64 `json:"max"`
+	// +required
+	Max MeasuredTime `json:"max"`
 }
 
 // Verdict is what a run came to, and why.
 type Verdict struct {
 	// outcome of the run.
+	// +required
 	Outcome VerdictOutcome `json:"outcome"`
 
 	// reasons of the outcome, the weightiest first; that of the Passed condition is the first. Records that were lost are named last:
 	// they change no outcome.
+	// +required
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
@@ -681,18 +744,22 @@ type Verdict struct {
 // VerdictReason is one reason of a verdict.
 type VerdictReason struct {
 	// reason as in the Passed condition.
+	// +required
 	Reason string `json:"reason"`
 
 	// message with the numbers.
+	// +required
 	Message string `json:"message"`
 }
 
 // ThresholdResult is what one threshold came to.
 type ThresholdResult struct {
 	// name of the threshold.
+	// +required
 	Name string `json:"name"`
 
 	// met is true when its expression holds.
+	// +required
 	Met bool `json:"met"`
 
 	// message with the numbers, or what is wrong with the expression.
@@ -712,7 +779,7 @@ type ThresholdResult struct {
 // +kubebuilder:printcolumn:name="Tx",type=integer,JSONPath=`.status.result.tx`,description="Packets sent in the measured phase"
 // +kubebuilder:printcolumn:name="Rx",type=integer,JSONPath=`.status.result.rx`,description="Packets received in the measured phase"
 // +kubebuilder:printcolumn:name="Lost",type=integer,JSONPath=`.status.result.lost`
-// +kubebuilder:printcolumn:name="Flows",type=integer,JSONPath=`.status.result.flows.connects`,description="Flows of templates that were established"
+// +kubebuilder:printcolumn:name="Flows",type=integer,JSONPath=`.status.result.flows.established`,description="Flows of templates that were established"
 // +kubebuilder:printcolumn:name="Failed",type=integer,JSONPath=`.status.result.flows.failed`,description="Flows of templates that failed"
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Passed")].reason`
 // +kubebuilder:printcolumn:name="Left",type=string,JSONPath=`.status.progress.timeLeft`,priority=1
@@ -723,10 +790,12 @@ type ThresholdResult struct {
 type TrafficRun struct {
 	metav1.TypeMeta `json:",inline"`
 
+	// metadata of the object.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
 	// spec is what is executed. It cannot be changed.
+	// +required
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="a run cannot be changed; change its profile, or its spec.runID, to start another"
 	Spec TrafficRunSpec `json:"spec"`
 
@@ -744,5 +813,6 @@ type TrafficRunList struct {
 	// +optional
 	metav1.ListMeta `json:"metadata,omitzero"`
 
+	// +required
 	Items []TrafficRun `json:"items"`
 }

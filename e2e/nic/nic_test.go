@@ -235,7 +235,7 @@ func allFlows(templates ...string) func(*testing.T, *result) {
 	return func(t *testing.T, r *result) {
 		for _, template := range templates {
 			exchange := exchanges[template]
-			flows := r.counter(template, client, "connect_attempts")
+			flows := r.counter(template, client, "flows_attempted")
 			if flows == 0 {
 				t.Errorf("%s: no flow began", template)
 			}
@@ -243,8 +243,8 @@ func allFlows(templates ...string) func(*testing.T, *result) {
 				side, counter string
 				value         uint64
 			}{
-				{client, "closed", flows},
-				{server, "closed", flows},
+				{client, "flows_closed", flows},
+				{server, "flows_closed", flows},
 				{client, exchange.came, flows * exchange.got},
 				{server, exchange.came, flows * exchange.asked},
 				{client, "bad_checksums", 0},

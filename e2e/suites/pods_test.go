@@ -96,7 +96,7 @@ func TestPoolsOverTwoPods(t *testing.T) {
 	// Each pod begins half, whatever it has of the clients; of the servers the first and the third are the first pod's.
 	if run.Status.Result.Flows.NotBegun == 0 {
 		for role, want := range map[string]map[string]int64{"client": {pods[0].Name: 300, pods[1].Name: 300}, "server": {pods[0].Name: 400, pods[1].Name: 200}} {
-			if got := countedBy(t, "pod", "spate_template_connects_total", fmt.Sprintf("role=%q", role), run); fmt.Sprint(got) != fmt.Sprint(want) {
+			if got := countedBy(t, "pod", "spate_template_flows_established_total", fmt.Sprintf("role=%q", role), run); fmt.Sprint(got) != fmt.Sprint(want) {
 				t.Errorf("connections by the pods of %ss: %v, want %v", role, got, want)
 			}
 		}

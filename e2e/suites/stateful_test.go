@@ -71,7 +71,7 @@ func TestAWebSiteThroughARouter(t *testing.T) {
 	}
 	t.Run("Prometheus has the same", func(t *testing.T) {
 		for metric, want := range map[string]map[string]int64{
-			"spate_template_connects_total":            {"client": side.Client.Connects, "server": side.Server.Connects},
+			"spate_template_flows_established_total":            {"client": side.Client.Connects, "server": side.Server.Connects},
 			"spate_template_received_data_bytes_total": {"client": side.Client.BytesReceived, "server": side.Server.BytesReceived},
 			"spate_template_open_flows":                {"client": 0, "server": 0},
 		} {

@@ -61,7 +61,7 @@ impl FlowSoak {
             }
             if since.elapsed() >= next {
                 next += TELL;
-                let (ended, again) = (sum(&held, Count::Closed) / 2, sum(&held, Count::RetransmittedPackets));
+                let (ended, again) = (sum(&held, Count::FlowsClosed) / 2, sum(&held, Count::RetransmittedPackets));
                 let (open, memory) = (open(&held), resident()? >> 20);
                 println!(
                     "  {:>5} s: {ended} flows ended, {open} ends open, {again} packets sent again, {memory} MiB",
@@ -74,12 +74,12 @@ impl FlowSoak {
         rig.stop(&held)?;
         let wrong = held.run().contradictions();
         ensure!(wrong.is_empty(), "{}; {}", wrong.join("; "), told(&held));
-        ensure!(open(&held) == 0 && sum(&held, Count::FlowsCut) == 0, "flows are left: {}", told(&held));
+        ensure!(open(&held) == 0 && sum(&held, Count::FlowsAborted) == 0, "flows are left: {}", told(&held));
         ensure!(sum(&held, Count::RetransmittedPackets) > 0, "nothing was lost");
         ensure!(late <= early + GROWTH, "memory grew from {} to {} MiB", early >> 20, late >> 20);
         println!(
             "soak-stateful: {} flows ended, none is left, counters agree; memory {} MiB after the first third, {} MiB at the end",
-            sum(&held, Count::Closed) / 2,
+            sum(&held, Count::FlowsClosed) / 2,
             early >> 20,
             late >> 20
         );
@@ -90,9 +90,9 @@ impl FlowSoak {
     fn full_rate(rig: &Rig) -> anyhow::Result<u64> {
         let held = rig.start(&flow_cases::mix("first", TOO_MANY, OPEN, DRAIN_NS))?;
         std::thread::sleep(FIRST / 2);
-        let before = sum(&held, Count::Closed) / 2;
+        let before = sum(&held, Count::FlowsClosed) / 2;
         std::thread::sleep(FIRST / 2);
-        let ended = sum(&held, Count::Closed) / 2 - before;
+        let ended = sum(&held, Count::FlowsClosed) / 2 - before;
         rig.stop(&held)?;
         rig.engine().remove("first");
         Ok((ended as f64 / (FIRST / 2).as_secs_f64()) as u64)

@@ -77,7 +77,7 @@ impl Flows {
     fn flat_out(&self, rig: &Rig, case: &Case) -> anyhow::Result<Ended> {
         let held = rig.start(&case.plan(self.flows.unwrap_or(0)))?;
         let now = || Ended {
-            flows: count(&held, true, Count::Closed),
+            flows: count(&held, true, Count::FlowsClosed),
             packets: rig.packets().0,
             bytes: count(&held, true, Count::ReceivedDataBytes) + count(&held, true, Count::MessageBytesReceived),
             cpu_ns: rig.cpu_ns(),
@@ -91,7 +91,7 @@ impl Flows {
                 (before, now())
             }
             Some(flows) => {
-                while count(&held, true, Count::Closed) < flows {
+                while count(&held, true, Count::FlowsClosed) < flows {
                     std::thread::sleep(Duration::from_millis(1));
                 }
                 (Ended::default(), now())
@@ -118,7 +118,7 @@ fn check(held: &Held, case: &Case) -> anyhow::Result<()> {
     let wrong = held.run().contradictions();
     ensure!(wrong.is_empty(), "{}: {}", case.name, wrong.join("; "));
     for client in [true, false] {
-        for failure in [Count::ConnectDrops, Count::TimeoutDrops, Count::FlowsExhausted, Count::FlowsCut] {
+        for failure in [Count::ConnectDrops, Count::TimeoutDrops, Count::FlowsExhausted, Count::FlowsAborted] {
             let side = if client { "clients" } else { "servers" };
             let failed = count(held, client, failure);
             ensure!(failed == 0, "{}: {side} counted {failed} of {failure:?}; {}", case.name, told(held));
@@ -176,12 +176,12 @@ fn idle(rig: &Rig, case: &Case, connections: u64, bytes: u64) -> anyhow::Result<
     }
     let after = resident()?;
     let ends = open + Duration::from_nanos(connections * 1_000_000_000 / flow_cases::OPENINGS) + PATIENCE;
-    while count(&held, true, Count::Closed) < connections || count(&held, false, Count::Closed) < connections {
+    while count(&held, true, Count::FlowsClosed) < connections || count(&held, false, Count::FlowsClosed) < connections {
         ensure!(
             since.elapsed() < ends,
             "{}: {} of {connections} connections have ended",
             case.name,
-            count(&held, true, Count::Closed)
+            count(&held, true, Count::FlowsClosed)
         );
         std::thread::sleep(Duration::from_millis(20));
     }

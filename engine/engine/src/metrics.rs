@@ -215,11 +215,11 @@ impl Scrape {
                 |p| p.not_reflected_packets,
             ),
             (
-                "spate_port_held_back_packets",
+                "spate_port_throttled_packets",
                 "Packets that the generator's greatest rate put off, each once; reflected ones it dropped",
-                |p| p.held_back_packets,
+                |p| p.throttled_packets,
             ),
-            ("spate_port_tx_cut_frames", "Frames that the device cut into segments", |p| p.tx_cut),
+            ("spate_port_tx_truncated_frames", "Frames that the device cut into segments", |p| p.tx_cut),
             ("spate_port_receive_waits", "Times nothing was read because the worker that counts was behind", |p| {
                 p.receive_waits
             }),

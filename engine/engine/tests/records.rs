@@ -93,7 +93,7 @@ fn a_run_writes_what_its_plan_asks_for_and_overwrites_nothing() {
     assert!(output.status.success(), "{said}");
     let result: WatchStatsResponse = serde_json::from_slice(&output.stdout).unwrap();
     let told = result.records.unwrap();
-    assert_eq!((told.path.as_str(), told.written, told.left_out, told.problem.as_str()), (file, 2 * FLOWS, 0, ""));
+    assert_eq!((told.path.as_str(), told.written, told.omitted, told.problem.as_str()), (file, 2 * FLOWS, 0, ""));
     let rows =
         SerializedFileReader::new(std::fs::File::open(&path).unwrap()).unwrap().metadata().file_metadata().num_rows();
     assert_eq!(rows as u64, 2 * FLOWS);
@@ -192,7 +192,7 @@ async fn records_that_nobody_reads_and_no_file_keeps_are_counted() {
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     };
-    assert_eq!(last, contract::RecordStats { untold: 2 * FLOWS, ..Default::default() });
+    assert_eq!(last, contract::RecordStats { undelivered: 2 * FLOWS, ..Default::default() });
 }
 
 #[tokio::test]
@@ -446,8 +446,8 @@ async fn what_a_reader_is_too_slow_for_is_reported() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     let records = counted(&mut client).await.records.unwrap();
-    let all = records.told + records.untold;
-    assert!(records.untold > 0, "{records:?}");
+    let all = records.told + records.undelivered;
+    assert!(records.undelivered > 0, "{records:?}");
     for child in reads_late {
         let output = tokio::task::spawn_blocking(|| child.wait_with_output().unwrap()).await.unwrap();
         let said = String::from_utf8(output.stderr).unwrap();

@@ -267,12 +267,12 @@ impl Emulated {
         let mut counted = self.counted();
         counted.records = std::iter::from_fn(|| self.records.pop().ok()).collect();
         let left = self.thread.join().expect("it does not panic")?;
-        let begun = counted.get(Count::ConnectAttempts) + counted.get(Count::Accepts);
-        let ended = counted.get(Count::Closed) + counted.open();
+        let begun = counted.get(Count::FlowsAttempted) + counted.get(Count::FlowsAccepted);
+        let ended = counted.get(Count::FlowsClosed) + counted.open();
         if begun != ended {
             counted.contradictions.push(format!("{begun} flows began, {ended} ended or are open"));
         }
-        let (records, closed) = (counted.records.len() as u64, counted.get(Count::Closed));
+        let (records, closed) = (counted.records.len() as u64, counted.get(Count::FlowsClosed));
         if records != closed {
             counted.contradictions.push(format!("{records} records of {closed} flows that ended"));
         }

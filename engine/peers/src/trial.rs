@@ -210,7 +210,7 @@ impl Trial {
         let streams = clients.stop()?;
         let sums = (streams.iter().map(|s| s.received).sum(), counted.get(Count::AckedBytes));
         let mut outcome = self.outcome(&streams, sums, Some(&counted));
-        let accepted = counted.get(Count::Accepts);
+        let accepted = counted.get(Count::FlowsAccepted);
         if accepted != self.connections as u64 {
             outcome.faults.push(format!("{accepted} connections accepted, {} made", self.connections));
         }
@@ -244,13 +244,13 @@ impl Trial {
         let mut wrk = Wrk::start(&bench.prefix, self.at(OURS), self.connections, &body)?;
         wrk.wait()?;
         // One whose handshake is not over would be reset.
-        wait(PATIENCE, || servers.counted().get(Count::Connects) >= connections as u64);
+        wait(PATIENCE, || servers.counted().get(Count::FlowsEstablished) >= connections as u64);
         let answered = wrk.stop()?;
         let counted = ended(servers)?;
         let sums = (answered.bytes, counted.get(Count::AckedBytes));
         let mut outcome =
             self.seen(answered.requests as usize, answered.seconds, answered.errors, sums, Some(&counted));
-        let (served, accepted) = (counted.get(Count::ProgramCounts), counted.get(Count::Accepts));
+        let (served, accepted) = (counted.get(Count::ProgramCounts), counted.get(Count::FlowsAccepted));
         if served != answered.requests {
             outcome.faults.push(format!("wrk tells of {} requests, our servers of {served}", answered.requests));
         }
@@ -282,7 +282,7 @@ impl Trial {
     }
 
     fn wait_for_ours(&self, clients: &Emulated) {
-        self.wait(|| clients.counted().get(Count::Closed) as usize);
+        self.wait(|| clients.counted().get(Count::FlowsClosed) as usize);
     }
 
     fn ours_receives(&self, bench: &mut Bench) -> anyhow::Result<Outcome> {
@@ -390,7 +390,7 @@ impl Trial {
                 let (resets, strays) = (get(Count::ResetsSent), get(Count::StraysRefused));
                 must(resets == strays, format!("{resets} RST sent, {strays} of them to late packets"));
                 let resets: &[Count] = if self.path.keeps_order() { &[Count::ResetsReceived] } else { &[] };
-                let bad = [Count::FlowsCut, Count::TimeoutDrops, Count::ConnectDrops, Count::RecoveryExhausted];
+                let bad = [Count::FlowsAborted, Count::TimeoutDrops, Count::ConnectDrops, Count::RecoveryExhausted];
                 for bad in bad.iter().chain(resets) {
                     must(get(*bad) == 0, format!("{bad:?}: {}", get(*bad)));
                 }
@@ -405,12 +405,12 @@ impl Trial {
                 must(done > 0 && done < all, format!("{done} of {all} completed"));
                 let refused = get(Count::ResetsReceived) + get(Count::ConnectDrops);
                 must(refused > 0, "no connection was refused".into());
-                must(get(Count::FlowsCut) == 0, format!("{} cut", get(Count::FlowsCut)));
+                must(get(Count::FlowsAborted) == 0, format!("{} cut", get(Count::FlowsAborted)));
             }
             Expected::Silence => {
                 must(done < all, "all completed".into());
-                must(get(Count::FlowsCut) > 0, "nothing was cut".into());
-                let ended = get(Count::Closed);
+                must(get(Count::FlowsAborted) > 0, "nothing was cut".into());
+                let ended = get(Count::FlowsClosed);
                 must(ended == all as u64, format!("{ended} of {all} ended"));
             }
         }

@@ -96,7 +96,7 @@ pub struct RecordFile {
     whole: (u64, u64),
     written: u64,
     most: u64,
-    left_out: u64,
+    omitted: u64,
 }
 
 impl RecordFile {
@@ -128,7 +128,7 @@ impl RecordFile {
             whole: (0, 0),
             written: 0,
             most,
-            left_out: 0,
+            omitted: 0,
         })
     }
 
@@ -138,7 +138,7 @@ impl RecordFile {
     /// If it cannot be written; no more can be then.
     pub fn add(&mut self, record: &Record) -> Result<(), Error> {
         if self.written == self.most {
-            self.left_out += 1;
+            self.omitted += 1;
             return Ok(());
         }
         self.written += 1;
@@ -152,8 +152,8 @@ impl RecordFile {
     }
 
     /// Records that were left out because the file has as many as it may have.
-    pub fn left_out(&self) -> u64 {
-        self.left_out
+    pub fn omitted(&self) -> u64 {
+        self.omitted
     }
 
     /// Where the file is until it is finished, and the records that can be read there so far.
@@ -172,7 +172,7 @@ impl RecordFile {
             ("spate.records", VERSION.to_owned()),
             ("spate.run", self.about.run.clone()),
             ("spate.one_in", self.about.one_in.to_string()),
-            ("spate.left_out", self.left_out.to_string()),
+            ("spate.omitted", self.omitted.to_string()),
         ] {
             writer.append_key_value_metadata(KeyValue::new(key.into(), value));
         }

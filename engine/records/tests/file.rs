@@ -50,9 +50,9 @@ fn write(path: &Path, records: u64, most: u64) -> u64 {
         file.add(&record(number)).unwrap();
     }
     assert!(!path.exists(), "it is not whole yet");
-    let left_out = file.left_out();
+    let omitted = file.omitted();
     file.finish(|| true).unwrap();
-    left_out
+    omitted
 }
 
 fn rows(path: &Path) -> Vec<BTreeMap<String, Field>> {
@@ -120,7 +120,7 @@ fn a_file_has_no_more_than_it_may_and_says_so() {
     let file = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
     let told = file.metadata().file_metadata().key_value_metadata().unwrap();
     let told: BTreeMap<_, _> = told.iter().map(|pair| (pair.key.as_str(), pair.value.as_deref().unwrap())).collect();
-    let expected = [("spate.left_out", "40"), ("spate.one_in", "3"), ("spate.records", "1"), ("spate.run", "r1")];
+    let expected = [("spate.omitted", "40"), ("spate.one_in", "3"), ("spate.records", "1"), ("spate.run", "r1")];
     assert_eq!(told, BTreeMap::from(expected));
 }
 

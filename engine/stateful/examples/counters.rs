@@ -69,9 +69,9 @@ pub const TREX: &[(&str, &str)] = &[
     ("tcps_ecn_ect0", "not counted: only marks are"),
     ("tcps_ecn_ect1", "the same"),
     ("tcps_ecn_shs", "not counted: that both ends agreed on ECN"),
-    ("udps_accepts", "`accepts`"),
-    ("udps_connects", "`connects`"),
-    ("udps_closed", "`closed`"),
+    ("udps_accepts", "`flows_accepted`"),
+    ("udps_connects", "`flows_established`"),
+    ("udps_closed", "`flows_closed`"),
     ("udps_nombuf", "does not happen: what finds no packet memory is sent later"),
     (
         "udps_pkt_toobig",
@@ -111,14 +111,14 @@ const IDENTITIES: &str = "
 
 | of | holds |
 |---|---|
-| clients of a template | `connect_attempts` + `switched_in` = `closed` + `switched_out` + open |
-| servers of a template | `accepts` + `switched_in` = `closed` + `switched_out` + open |
+| clients of a template | `flows_attempted` + `switched_in` = `flows_closed` + `switched_out` + open |
+| servers of a template | `flows_accepted` + `switched_in` = `flows_closed` + `switched_out` + open |
 | either side | `acked_bytes` <= `sent_data_bytes` <= `queued_bytes` |
 | clients and servers that talk to each other alone, over TCP | `received_data_bytes` of one side <= `queued_bytes` of the other |
-| the same, if no flow failed or was cut | `received_data_bytes` of one side = `acked_bytes` = `sent_data_bytes` = `queued_bytes` of the other; `connects` of both sides are equal |
-| either side, where every connection is [recorded](records.md) | records of the side, in the file, left out or told live, + `records_dropped` = `closed` |
+| the same, if no flow failed or was aborted | `received_data_bytes` of one side = `acked_bytes` = `sent_data_bytes` = `queued_bytes` of the other; `connects` of both sides are equal |
+| either side, where every connection is [recorded](records.md) | records of the side, in the file, omitted or delivered live, + `records_dropped` = `closed` |
 
-When a run is over open is 0: what was still open is in `closed` and in `flows_cut`. The engine checks the rows about flows, servers
+When a run is over open is 0: what was still open is in `flows_closed` and in `flows_aborted`. The engine checks the rows about flows, servers
 of all templates taken together, and the one about bytes received when a run is over. If one does not hold it logs an error, the run
 is invalid (`CountersContradict`), and `spate-engine run` ends with exit code 1.
 ";

@@ -181,10 +181,10 @@ fn main() {
         println!(
             "{mode}, {}: {} connections, {} packets, {} bytes received",
             if client { "client" } else { "server" },
-            count(Count::Closed),
+            count(Count::FlowsClosed),
             count(Count::SentPackets),
             count(Count::ReceivedDataBytes)
         );
-        assert_eq!(count(Count::Closed), u64::from(flows));
+        assert_eq!(count(Count::FlowsClosed), u64::from(flows));
     }
 }

@@ -117,7 +117,7 @@ fn main() {
             }
         }
     }
-    let closed = |client| stack.counters(0, client).get(Count::Closed);
+    let closed = |client| stack.counters(0, client).get(Count::FlowsClosed);
     assert_eq!((closed(true), closed(false), stack.flows()), (connections, connections, 0));
     println!("{connections} connections, {taken} records");
 }

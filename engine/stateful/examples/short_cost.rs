@@ -143,7 +143,7 @@ impl BothEnds {
     fn open(&mut self, number: u64, local: u32, remote: u32, local_port: u16, now: u64) {
         let hash = hash(local, remote, local_port, SERVER_PORT);
         assert_eq!(self.find(hash, local, remote, local_port, SERVER_PORT), None);
-        self.sides[0].counters.one(Count::ConnectAttempts);
+        self.sides[0].counters.one(Count::FlowsAttempted);
         let state = State::SynSent;
         let flags = is::CLIENT | is::OPEN;
         let ports = (local_port, SERVER_PORT);
@@ -191,7 +191,7 @@ impl BothEnds {
         let rtt = us(now).wrapping_sub(flow.rtt_at);
         counters.one(Count::RoundTrips);
         if matches!(flow.state, State::SynSent | State::SynReceived) {
-            counters.one(Count::Connects);
+            counters.one(Count::FlowsEstablished);
             connect_times.record(u64::from(rtt) << 10);
             (flow.srtt, flow.rttvar) = (rtt, rtt / 2);
             // What the program sends next.
@@ -223,13 +223,13 @@ impl BothEnds {
                 flow.ts_recent = s.timestamps().expect("as agreed on").0;
                 flow.rcv_nxt = s.seq.wrapping_add(1);
                 flow.state = State::TimeWait;
-                counters.one(Count::Closed);
+                counters.one(Count::FlowsClosed);
                 flow.wait_at = wheel::tick_at(now + TIME_WAIT_NS);
                 self.time_waits.push_back((index, flow.wait_at));
                 self.wheel.cancel(&mut self.flows, index);
             }
             State::LastAck => {
-                counters.one(Count::Closed);
+                counters.one(Count::FlowsClosed);
                 return self.forget(index);
             }
             state => panic!("{state:?}"),
@@ -488,7 +488,7 @@ fn run(mut both: impl Both, mut now: u64, connections: u32) {
         std::mem::swap(&mut arriving, &mut leaving);
     }
     for (name, counters) in ["clients", "servers"].iter().zip(both.counters()) {
-        let [closed, sent] = [Count::Closed, Count::SentPackets].map(|count| counters.get(count));
+        let [closed, sent] = [Count::FlowsClosed, Count::SentPackets].map(|count| counters.get(count));
         println!("{name}: {closed} connections, {sent} packets");
         assert_eq!((closed, sent), (connections.into(), 3 * u64::from(connections)));
     }

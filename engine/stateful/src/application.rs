@@ -233,7 +233,7 @@ impl Flow {
         }
         if self.has(is::FIN_RECEIVED) {
             // Nothing more will come.
-            cx.counters.one(Count::PeerClosedEarly);
+            cx.counters.one(Count::FlowsClosedEarly);
             return self.end();
         }
         Step::Wait
@@ -250,7 +250,7 @@ impl Flow {
             }
             Ended::No if self.has(is::FIN_RECEIVED) => {
                 // Nothing more will come.
-                cx.counters.one(Count::PeerClosedEarly);
+                cx.counters.one(Count::FlowsClosedEarly);
                 self.end()
             }
             Ended::No => Step::Wait,

@@ -19,10 +19,10 @@ macro_rules! counters {
 }
 
 counters! {
-    ConnectAttempts "connect_attempts" "tcps_connattempt" "Connections that clients started.";
-    Accepts "accepts" "tcps_accepts" "SYNs that servers answered.";
-    Connects "connects" "tcps_connects" "Connections established.";
-    Closed "closed" "tcps_closed" "Connections ended, in whatever way.";
+    FlowsAttempted "flows_attempted" "tcps_connattempt" "Connections that clients started.";
+    FlowsAccepted "flows_accepted" "tcps_accepts" "SYNs that servers answered.";
+    FlowsEstablished "flows_established" "tcps_connects" "Connections established.";
+    FlowsClosed "flows_closed" "tcps_closed" "Connections ended, in whatever way.";
     SentPackets "sent_packets" "tcps_sndtotal" "Segments or datagrams sent.";
     SentDataPackets "sent_data_packets" "tcps_sndpack" "Of them, with data, sent for the first time.";
     SentDataBytes "sent_data_bytes" "tcps_sndbyte_ok" "Bytes of data sent for the first time.";
@@ -79,11 +79,11 @@ counters! {
     CongestionEchoes "congestion_echoes" "tcps_ecn_rcwnd" "Reductions because the peer told of such marks.";
     MtuReductions "mtu_reductions" "" "Segment sizes reduced because a link's MTU is smaller.";
     IcmpErrors "icmp_errors" "" "ICMP errors about a flow.";
-    Refused "refused" "" "UDP flows ended because the peer's port or protocol is not reachable, or prohibited (ICMP).";
+    FlowsRefused "flows_refused" "" "UDP flows ended because the peer's port or protocol is not reachable, or prohibited (ICMP).";
     BadChecksums "bad_checksums" "" "Packets to addresses of the side that were dropped because a checksum is wrong.";
     Truncated "truncated" "err_len_err" "Packets to addresses of the side that were dropped because they are shorter than their headers say.";
     Fragments "fragments" "" "Fragments of IP packets to addresses of the side, dropped: they are not put together.";
-    PeerClosedEarly "peer_closed_early" "" "Programs that waited for more when the peer closed.";
+    FlowsClosedEarly "flows_closed_early" "" "Programs that waited for more when the peer closed.";
     FlowsExhausted "flows_exhausted" "err_no_memory" "Flows not started because all places were taken.";
     Unmatched "unmatched" "err_no_template" "Connections to servers that were reset, and datagrams dropped, because the first bytes are no template's.";
     PortsExhausted "ports_exhausted" "err_c_tuple_err" "Flows not started because all tries found their addresses and ports in use.";
@@ -93,15 +93,15 @@ counters! {
     MessagesReceived "messages_received" "udps_rcvpkt" "Datagrams received.";
     MessageBytesSent "message_bytes_sent" "udps_sndbyte" "Bytes of data in them.";
     MessageBytesReceived "message_bytes_received" "udps_rcvbyte" "Bytes of data in them.";
-    KeepaliveTimeouts "keepalive_timeouts" "udps_keepdrops" "UDP flows ended by silence.";
+    FlowsIdleTimeouts "flows_idle_timeouts" "udps_keepdrops" "UDP flows ended by silence.";
     ProgramCounts "program_counts" "" "Counts of programs, of all their counters together.";
-    FlowsCut "flows_cut" "tcps_testdrops" "Flows still open when the run's drain was over: they ended without a word.";
+    FlowsAborted "flows_aborted" "tcps_testdrops" "Flows still open when the run's drain was over: they ended without a word.";
     SwitchedOut "switched_out" "" "Flows that went on as those of another template: by their program, or by their first bytes.";
     SwitchedIn "switched_in" "" "Flows that came from another template so.";
-    FlowsNotBegun "flows_not_begun" "" "Flows that were due before the end, and did not begin because the worker was behind.";
-    FlowsHeldBack "flows_held_back" "" "Flows that were due before the end, and did not begin because as many as may be were open.";
+    FlowsNotStarted "flows_not_started" "" "Flows that were due before the end, and did not begin because the worker was behind.";
+    FlowsThrottled "flows_throttled" "" "Flows that were due before the end, and did not begin because as many as may be were open.";
     RecordsDropped "records_dropped" "" "Records of flows that were not taken because there was no room: who takes them was behind.";
-    LateFlows "late_flows" "" "Flows that started later after their time than a packet may leave: 1 ms, on kernel-backed ports 20 ms.";
+    FlowsLate "flows_late" "" "Flows that started later after their time than a packet may leave: 1 ms, on kernel-backed ports 20 ms.";
     HttpErrors "http_errors" "" "Flows that were reset because the end of an HTTP message they waited for cannot be known (RFC 9112).";
     OutOfOrderDropped "out_of_order_dropped" "" "Data segments not accepted because there was no memory to hold what a program that waits for a message cannot look through yet.";
     GtpuUnknownTunnel "gtpu_unknown_tunnel" "" "Packets dropped because they came in another tunnel than their client's (TEID, gNB or address), or in none.";

@@ -227,11 +227,11 @@ impl Emulation {
         let end_ns = core::mem::replace(&mut self.end_ns, 0);
         for template in self.holding.drain(..) {
             let held = core::mem::take(&mut self.limits[template].held);
-            self.stack.counters(template, true).add(Count::FlowsHeldBack, held);
+            self.stack.counters(template, true).add(Count::FlowsThrottled, held);
         }
         if let Some(arrivals) = &mut self.arrivals {
             let stack = &self.stack;
-            arrivals.count(end_ns, |template, owed| stack.counters(template, true).add(Count::FlowsNotBegun, owed));
+            arrivals.count(end_ns, |template, owed| stack.counters(template, true).add(Count::FlowsNotStarted, owed));
         }
     }
 
@@ -346,7 +346,7 @@ impl Emulation {
     /// A flow is to begin, with others.
     fn open(&mut self, template: usize, number: u64, due_ns: u64, now_ns: u64) {
         if now_ns > due_ns.saturating_add(self.late_after_ns) {
-            self.stack.counters(template, true).one(Count::LateFlows);
+            self.stack.counters(template, true).one(Count::FlowsLate);
         }
         let of = &self.scenario.templates[template];
         let Some(draw) = self.tuples.next(template, home(of, &*self.home)) else {
@@ -441,7 +441,7 @@ impl Emulation {
         for template in 0..self.scenario.templates.len() {
             for client in [true, false] {
                 let counters = self.stack.counters(template, client);
-                counters.add(Count::FlowsCut, counters.open());
+                counters.add(Count::FlowsAborted, counters.open());
             }
         }
         self.stack.clear();

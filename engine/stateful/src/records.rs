@@ -192,7 +192,7 @@ const CAUSES: [(Count, End); 6] = [
     (Count::TimeoutDrops, End::RetransmissionTimeout),
     (Count::IcmpErrors, End::Icmp),
     (Count::ConnectDrops, End::ConnectTimeout),
-    (Count::KeepaliveTimeouts, End::Silence),
+    (Count::FlowsIdleTimeouts, End::Silence),
 ];
 
 /// Accounts of a stack's flows.

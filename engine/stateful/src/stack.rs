@@ -548,8 +548,8 @@ impl Stack {
         self.note_before(index);
         let (flow, mut cx, _) = self.parts(index);
         if udp {
-            cx.counters.one(Count::ConnectAttempts);
-            cx.counters.one(Count::Connects);
+            cx.counters.one(Count::FlowsAttempted);
+            cx.counters.one(Count::FlowsEstablished);
             flow.exchange(&mut cx);
             self.go_on(index);
         } else {
@@ -580,7 +580,7 @@ impl Stack {
     /// The number of a server's next flow, of all workers'.
     fn server_number(&self, template: usize) -> u64 {
         let (worker, workers) = self.worker;
-        self.sides[side_of(template, false)].counters.get(Count::Accepts) * workers + worker
+        self.sides[side_of(template, false)].counters.get(Count::FlowsAccepted) * workers + worker
     }
 
     /// RFC 6528: a clock plus a secret function of who talks to whom.
@@ -1037,8 +1037,8 @@ impl Stack {
                     return Received::Taken;
                 };
                 let (flow, mut cx, _) = self.parts(index);
-                cx.counters.one(Count::Accepts);
-                cx.counters.one(Count::Connects);
+                cx.counters.one(Count::FlowsAccepted);
+                cx.counters.one(Count::FlowsEstablished);
                 flow.exchange(&mut cx);
                 index
             }
@@ -1228,7 +1228,7 @@ impl Stack {
             flow.clear(is::OPEN);
             let side = &self.sides[usize::from(flow.side)];
             side.counters.ended();
-            side.counters.one(Count::Closed);
+            side.counters.one(Count::FlowsClosed);
             if flow.is_new() {
                 self.is_found(index);
             }

@@ -52,7 +52,7 @@ impl Flow {
     pub fn datagram_refused(&mut self, kind: TroubleKind, cx: &mut Context<'_>) {
         cx.counters.one(Count::IcmpErrors);
         if kind == TroubleKind::Refused {
-            cx.counters.one(Count::Refused);
+            cx.counters.one(Count::FlowsRefused);
             self.state = State::Closed;
         }
     }
@@ -61,7 +61,7 @@ impl Flow {
     pub fn silent(&mut self, cx: &mut Context<'_>) {
         let passed = self.has(is::WAITING) && !wheel::before(wheel::tick_at(cx.now.ns), self.wait_at);
         if passed && !self.waits_on() {
-            cx.counters.one(Count::KeepaliveTimeouts);
+            cx.counters.one(Count::FlowsIdleTimeouts);
             self.state = State::Closed;
         }
     }

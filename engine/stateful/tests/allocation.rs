@@ -410,7 +410,7 @@ fn whatever_flows_do_a_worker_takes_no_memory_once_it_runs() {
         Count::ResetsReceived,
         Count::ProgramCounts,
         Count::SwitchedOut,
-        Count::KeepaliveTimeouts,
+        Count::FlowsIdleTimeouts,
         Count::KeepaliveProbes,
         Count::FlowsExhausted,
         Count::OpenLimitWaits,
@@ -430,7 +430,7 @@ fn a_device_that_cuts_frames_makes_no_difference_to_that() {
 #[test]
 fn nor_do_tunnels() {
     let counted = run(tunnelled(), bad(3), Offloads::default());
-    assert!(counted(Count::Connects) >= 1000 && counted(Count::FastRetransmits) > 0);
+    assert!(counted(Count::FlowsEstablished) >= 1000 && counted(Count::FastRetransmits) > 0);
     assert_eq!(counted(Count::GtpuUnknownTunnel) + counted(Count::GtpuMalformed), 0);
 }
 

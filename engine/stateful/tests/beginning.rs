@@ -58,7 +58,7 @@ fn late(late_after_ns: Option<u64>) -> (u64, u64) {
     emulation.start(0);
     emulation.advance(10 * MS, 10 * MS, false);
     let counters = emulation.counters(0, true);
-    (counters.get(Count::ConnectAttempts), counters.get(Count::LateFlows))
+    (counters.get(Count::FlowsAttempted), counters.get(Count::FlowsLate))
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn no_more_are_open_than_may_be_though_many_are_due_at_once() {
             let now = turn * MS;
             while emulation.advance(now, now, false) {}
             let counters = emulation.counters(0, true);
-            assert_eq!(counters.get(Count::ConnectAttempts), most_open);
+            assert_eq!(counters.get(Count::FlowsAttempted), most_open);
             assert_eq!(emulation.open_flows(0, true), most_open);
             // All others that are due wait, and are counted once each; the first is due at the start.
             assert_eq!(
@@ -114,7 +114,7 @@ fn a_template_at_its_limit_holds_up_no_other() {
     emulation.stop(3000 * MS);
     emulation.give_up();
     let count = |template| {
-        let all = [Count::ConnectAttempts, Count::FlowsHeldBack, Count::FlowsNotBegun];
+        let all = [Count::FlowsAttempted, Count::FlowsThrottled, Count::FlowsNotStarted];
         all.map(|count| emulation.counters(template, true).get(count))
     };
     assert_eq!(count(1), [300, 0, 0]);
@@ -140,12 +140,12 @@ fn flows_that_wait_for_others_are_neither_late_nor_the_workers_fault() {
     emulation.stop(3000 * MS);
     emulation.give_up();
     let counters = emulation.counters(0, true);
-    let begun = counters.get(Count::ConnectAttempts);
+    let begun = counters.get(Count::FlowsAttempted);
     // Two at a time, each for 50 ms and what is left of the turn in which it gives up.
     assert!((112..=120).contains(&begun), "{begun} began");
-    assert_eq!(counters.get(Count::LateFlows), 0);
-    assert_eq!(begun + counters.get(Count::FlowsHeldBack), 3000);
-    assert_eq!(counters.get(Count::FlowsNotBegun), 0);
+    assert_eq!(counters.get(Count::FlowsLate), 0);
+    assert_eq!(begun + counters.get(Count::FlowsThrottled), 3000);
+    assert_eq!(counters.get(Count::FlowsNotStarted), 0);
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn flows_that_wait_for_others_do_not_begin_while_their_template_stands() {
                 emulation.advance(turn * MS, turn * MS, false);
                 emulation.transmit(CLIENT_PORT, turn * MS, &mut Nowhere(vec![]));
             }
-            emulation.counters(0, true).get(Count::ConnectAttempts)
+            emulation.counters(0, true).get(Count::FlowsAttempted)
         };
         emulation.start(0);
         assert_eq!(run(&mut emulation, 0, 1), 1);
@@ -208,7 +208,7 @@ fn flows_that_begin_together_have_tuples_of_their_own() {
     emulation.start(0);
     emulation.advance(MS / 10, MS / 10, false);
     let counters = emulation.counters(0, true);
-    assert_eq!(counters.get(Count::ConnectAttempts), 5);
+    assert_eq!(counters.get(Count::FlowsAttempted), 5);
     assert_eq!(counters.get(Count::PortsExhausted), 6);
 }
 

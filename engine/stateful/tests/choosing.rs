@@ -42,9 +42,9 @@ fn each_gets_the_answer_of_its_template(before: &[Instruction], path: Path) {
     net.run_for(300_000 * MS);
     for (n, (first, answer)) in KINDS.into_iter().enumerate() {
         let of = |client: bool, count: Count| net.counters(n, client).get(count);
-        assert_eq!((of(true, Count::Connects), of(true, Count::Closed)), (FLOWS, FLOWS), "{first:?}");
-        assert_eq!((of(true, Count::ReceivedDataBytes), of(true, Count::PeerClosedEarly)), (FLOWS * answer, 0));
-        assert_eq!((of(false, Count::Closed), of(false, Count::QueuedBytes)), (FLOWS, FLOWS * answer), "{first:?}");
+        assert_eq!((of(true, Count::FlowsEstablished), of(true, Count::FlowsClosed)), (FLOWS, FLOWS), "{first:?}");
+        assert_eq!((of(true, Count::ReceivedDataBytes), of(true, Count::FlowsClosedEarly)), (FLOWS * answer, 0));
+        assert_eq!((of(false, Count::FlowsClosed), of(false, Count::QueuedBytes)), (FLOWS, FLOWS * answer), "{first:?}");
     }
 }
 
@@ -74,7 +74,7 @@ fn a_connection_whose_first_bytes_nobody_knows_is_reset_and_counted() {
         net.run_for(10_000 * MS);
         for n in 0..KINDS.len() {
             let of = |count| net.counters(n, true).get(count);
-            assert_eq!((of(Count::Closed), of(Count::ResetsReceived)), (FLOWS, if n == 2 { FLOWS } else { 0 }));
+            assert_eq!((of(Count::FlowsClosed), of(Count::ResetsReceived)), (FLOWS, if n == 2 { FLOWS } else { 0 }));
         }
         let unmatched: u64 = (0..KINDS.len()).map(|n| net.counters(n, false).get(Count::Unmatched)).sum();
         let open: u64 = (0..KINDS.len()).map(|n| net.stack.open_flows(n, false)).sum();
@@ -91,5 +91,5 @@ fn a_datagram_whose_first_bytes_nobody_knows_is_counted() {
     let mut net = Net::new(of, Path::default());
     net.open(0);
     net.run_for(100 * MS);
-    assert_eq!((net.count(false, Count::Unmatched), net.count(false, Count::Accepts)), (1, 0));
+    assert_eq!((net.count(false, Count::Unmatched), net.count(false, Count::FlowsAccepted)), (1, 0));
 }

@@ -47,10 +47,10 @@ fn every_counter_of_trex_is_reported_once() {
 /// The rows of the page about one engine, at any time.
 fn assert_holds(net: &Net) {
     let told = || format!("at {}: {}", net.now, net.told());
-    for (client, begun) in [(true, Count::ConnectAttempts), (false, Count::Accepts)] {
+    for (client, begun) in [(true, Count::FlowsAttempted), (false, Count::FlowsAccepted)] {
         let count = |count| net.count(client, count);
         let open = net.stack.open_flows(0, client);
-        assert_eq!(count(begun), count(Count::Closed) + open, "{}", told());
+        assert_eq!(count(begun), count(Count::FlowsClosed) + open, "{}", told());
         assert!(count(Count::AckedBytes) <= count(Count::SentDataBytes), "{}", told());
         assert!(count(Count::SentDataBytes) <= count(Count::QueuedBytes), "{}", told());
         assert!(count(Count::ReceivedDataBytes) <= net.count(!client, Count::QueuedBytes), "{}", told());
@@ -81,7 +81,7 @@ fn what_the_reference_says_holds_at_any_time() {
         if reset {
             assert!(net.count(true, Count::ResetsSent) > 0);
         } else {
-            assert_eq!(both(Count::Connects), (200, 200));
+            assert_eq!(both(Count::FlowsEstablished), (200, 200));
             for client in [true, false] {
                 let of = |count| net.count(client, count);
                 assert_eq!(of(Count::QueuedBytes), 200 * if client { 5_000 } else { 60_000 });

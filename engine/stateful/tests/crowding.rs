@@ -46,8 +46,8 @@ fn ten_times_more_than_there_are_places_for_do_not_keep_the_others_from_ending()
         let least = if loss == 0 { 1800 } else { 500 };
         assert!(begun > least, "{begun} began, {loss} of a million lost");
         net.run_for(300_000 * MS);
-        assert_eq!((count(&net, true, Count::Closed), net.stack.flows()), (begun, 0));
-        assert_eq!(count(&net, true, Count::Connects), begun, "{}", net.told());
+        assert_eq!((count(&net, true, Count::FlowsClosed), net.stack.flows()), (begun, 0));
+        assert_eq!(count(&net, true, Count::FlowsEstablished), begun, "{}", net.told());
         // Servers that wait for an acknowledgement look like those whose clients wait: some SYNs come too early.
         assert!(count(&net, false, Count::FlowsExhausted) < begun / 20, "{}", net.told());
     }
@@ -75,7 +75,7 @@ fn as_many_as_there_are_places_for_have_them_all() {
         net.open(0);
     }
     net.run_for(1000 * MS);
-    assert_eq!((net.count(true, Count::Connects), net.count(false, Count::Connects)), (50, 50));
+    assert_eq!((net.count(true, Count::FlowsEstablished), net.count(false, Count::FlowsEstablished)), (50, 50));
 }
 
 #[test]

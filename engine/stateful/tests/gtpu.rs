@@ -436,11 +436,11 @@ fn run(case: Case, wrong_one_in: Option<u64>) -> Outcome {
 }
 
 fn assert_complete(outcome: &Outcome) {
-    let counts = |of: &dyn Fn(Count) -> u64, begun: Count| [begun, Count::Connects, Count::Closed].map(of);
+    let counts = |of: &dyn Fn(Count) -> u64, begun: Count| [begun, Count::FlowsEstablished, Count::FlowsClosed].map(of);
     let clients = |count: Count| outcome.clients(count);
     let server = |count: Count| outcome.server.count(false, count);
-    assert_eq!(counts(&clients, Count::ConnectAttempts), [FLOWS; 3]);
-    assert_eq!(counts(&server, Count::Accepts), [FLOWS; 3]);
+    assert_eq!(counts(&clients, Count::FlowsAttempted), [FLOWS; 3]);
+    assert_eq!(counts(&server, Count::FlowsAccepted), [FLOWS; 3]);
     assert_eq!(outcome.clients(Count::GtpuUnknownTunnel), outcome.upf.wrong);
     for never in [Count::GtpuMalformed, Count::GtpuOthers, Count::ResetsReceived, Count::StraysRefused] {
         assert_eq!(outcome.clients(never), 0);

@@ -30,7 +30,7 @@ fn the_last_payload_is_sent() {
         net.open(0);
         net.run_for(1000 * MS);
         for (client, port, payload) in [(true, net::CLIENT_PORT, last), (false, net::SERVER_PORT, last - 1)] {
-            assert_eq!(net.count(client, Count::Closed), 1, "{protocol:?}\n{}", net.told());
+            assert_eq!(net.count(client, Count::FlowsClosed), 1, "{protocol:?}\n{}", net.told());
             let bytes = format!("payload {payload:05};").into_bytes();
             let sent = net.sent.iter().filter(|(_, from, frame)| *from == port && frame.ends_with(&bytes));
             assert_eq!(sent.count(), 1, "{protocol:?}: payload {payload}");
@@ -67,7 +67,7 @@ fn a_program_ends_at_the_last_place() {
         net.run_for(1000 * MS);
         for client in [true, false] {
             let counted =
-                [Count::Closed, Count::ReceivedDataBytes, Count::PeerClosedEarly].map(|c| net.count(client, c));
+                [Count::FlowsClosed, Count::ReceivedDataBytes, Count::FlowsClosedEarly].map(|c| net.count(client, c));
             assert_eq!(counted, [1, BYTES, 0], "{way}\n{}", net.told());
         }
     }

@@ -42,13 +42,13 @@ fn a_delay_ends_at_its_tick() {
         let mut net = Net::new(scenario(Protocol::Tcp, client, server, payloads()), Path::default());
         net.open(0);
         net.run_for(SECOND);
-        assert_eq!(net.count(true, Count::Connects), 1);
+        assert_eq!(net.count(true, Count::FlowsEstablished), 1);
         let at = when(&mut net, START + 2 * ns, |net| net.count(true, Count::QueuedBytes) > 0) - START;
         // The handshake took a round trip of 2 ms.
         assert!((ns + 2 * MS..=ns + 2 * MS + 2 * TICK).contains(&at), "{ns}: {at}");
         net.run_for(10 * SECOND);
         assert_eq!(net.count(false, Count::ReceivedDataBytes), 10);
-        assert_eq!((net.count(true, Count::Closed), net.stack.flows()), (1, 0), "{}", net.told());
+        assert_eq!((net.count(true, Count::FlowsClosed), net.stack.flows()), (1, 0), "{}", net.told());
     }
 }
 
@@ -75,7 +75,7 @@ fn delays_over_udp_and_of_many_flows_are_as_long() {
     }
     net.run_for(SECOND);
     assert_eq!((net.count(false, Count::MessagesReceived), net.stack.flows()), (500, 0));
-    assert_eq!(net.count(true, Count::KeepaliveTimeouts), 0);
+    assert_eq!(net.count(true, Count::FlowsIdleTimeouts), 0);
 }
 
 #[test]
@@ -86,12 +86,12 @@ fn random_delays_of_days_are_between_their_ends() {
     let mut net = Net::new(scenario(Protocol::Udp, client, server, vec![]), Path::default());
     (0..200).for_each(|_| net.open(0));
     net.run_until(START + min_ns - 1);
-    assert_eq!(net.count(true, Count::Closed), 0);
+    assert_eq!(net.count(true, Count::FlowsClosed), 0);
     net.run_until(START + (min_ns + max_ns) / 2);
-    let half = net.count(true, Count::Closed);
+    let half = net.count(true, Count::FlowsClosed);
     assert!((70..130).contains(&half), "{half}");
     net.run_until(START + max_ns + TICK);
-    assert_eq!(net.count(true, Count::Closed), 200);
+    assert_eq!(net.count(true, Count::FlowsClosed), 200);
 }
 
 /// Two ends that say nothing for years, of which the client asks whether the server is there.
@@ -118,7 +118,7 @@ fn keepalives_after_12_hours_are_answered_and_the_connection_stays() {
         }
         net.run_for(SECOND);
         let counted =
-            [Count::KeepaliveProbes, Count::KeepaliveDrops, Count::Closed].map(|count| net.count(true, count));
+            [Count::KeepaliveProbes, Count::KeepaliveDrops, Count::FlowsClosed].map(|count| net.count(true, count));
         assert_eq!(counted, [5, 0, 0], "{}", net.told());
     }
 }
@@ -147,7 +147,7 @@ fn silence_ends_an_exchange_at_its_tick_and_a_datagram_begins_it_anew() {
         let server = vec![Instruction::ReceiveMessages { messages: 1, clear: true }, Instruction::Close];
         let mut net = Net::new(scenario(Protocol::Udp, client, server, vec![Payload::pattern(10)]), Path::default());
         net.open(0);
-        let at = when(&mut net, START + 3 * ns, |net| net.count(true, Count::KeepaliveTimeouts) == 1) - START;
+        let at = when(&mut net, START + 3 * ns, |net| net.count(true, Count::FlowsIdleTimeouts) == 1) - START;
         let wanted = ns - HOUR + ns;
         assert!((wanted - TICK..=wanted + 2 * TICK).contains(&at), "{ns}: {at}");
         assert_eq!(net.count(true, Count::MessagesSent), 1);
@@ -163,7 +163,7 @@ fn time_wait_lasts_as_long_as_it_is_to() {
         let mut net = Net::new(scenario, Path::default());
         net.open(0);
         net.run_for(SECOND / 2);
-        assert_eq!((net.count(true, Count::Closed), net.stack.flows()), (1, 1), "{}", net.told());
+        assert_eq!((net.count(true, Count::FlowsClosed), net.stack.flows()), (1, 1), "{}", net.told());
         let at = when(&mut net, START + 2 * ns, |net| net.stack.flows() == 0) - START;
         assert!((ns..ns + SECOND / 2).contains(&at), "{ns}: {at}");
     }
@@ -205,7 +205,7 @@ fn a_handshake_that_takes_hours_is_measured_so() {
     net.run_for(5 * HOUR);
     net.path.loss = 0;
     net.run_for(200 * SECOND);
-    assert_eq!(net.count(true, Count::Closed), 1, "{}", net.told());
+    assert_eq!(net.count(true, Count::FlowsClosed), 1, "{}", net.told());
     let times = net.counters(0, true).connect_times().expect("they are measured");
     let read = spate_stats::Timed::read(std::iter::once(times));
     assert!((5 * HOUR..5 * HOUR + 130 * SECOND).contains(&read.sum_ns), "{}", read.sum_ns);
@@ -225,7 +225,7 @@ fn timestamps_go_on_after_weeks_without_a_segment() {
         let mut net = Net::new(scenario(Protocol::Tcp, client, server, vec![Payload::pattern(1000)]), Path::default());
         net.open(0);
         net.run_for(pause + 10 * SECOND);
-        assert_eq!(net.count(true, Count::Closed), 1, "{}", net.told());
+        assert_eq!(net.count(true, Count::FlowsClosed), 1, "{}", net.told());
         for client in [true, false] {
             let counted = [Count::OldTimestamps, Count::RetransmittedPackets, Count::RetransmitTimeouts];
             assert_eq!(counted.map(|count| net.count(client, count)), [0; 3], "{pause}: {}", net.told());

@@ -118,7 +118,7 @@ fn all_complete_where_segments_of_a_frame_are_lost() {
         net.run_for(2_000_000 * MS);
         let told = format!("seed {seed}, {path:?}\n{}", net.told());
         for (client, sent, received) in [(true, request, response), (false, response, request)] {
-            assert_eq!(net.count(client, Count::Closed), 3, "{told}");
+            assert_eq!(net.count(client, Count::FlowsClosed), 3, "{told}");
             assert_eq!(net.count(client, Count::SentDataBytes), 3 * sent, "{told}");
             assert_eq!(net.count(client, Count::ReceivedDataBytes), 3 * received, "{told}");
             again += net.count(client, Count::RetransmittedPackets);

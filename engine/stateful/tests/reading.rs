@@ -50,8 +50,8 @@ fn complete(net: &Net, flows: u64) {
     for client in [true, false] {
         let of = |count| net.count(client, count);
         let told = net.told();
-        assert_eq!((of(Count::Connects), of(Count::Closed)), (flows, flows), "{told}");
-        let wrong = [Count::HttpErrors, Count::PeerClosedEarly].map(of);
+        assert_eq!((of(Count::FlowsEstablished), of(Count::FlowsClosed)), (flows, flows), "{told}");
+        let wrong = [Count::HttpErrors, Count::FlowsClosedEarly].map(of);
         assert_eq!(wrong, [0; 2], "{told}");
         assert_eq!(of(Count::ReceivedDataBytes), net.count(!client, Count::QueuedBytes), "{told}");
     }
@@ -152,7 +152,7 @@ fn an_end_that_cannot_be_known_resets_the_flow_and_is_counted() {
     let net = run(client, server, &[GET.to_vec(), wrong], 4, Path::default());
     let of = |client, count| net.count(client, count);
     assert_eq!((of(true, Count::HttpErrors), of(true, Count::ResetsSent), of(false, Count::ResetsReceived)), (4, 4, 4));
-    assert_eq!((of(true, Count::Closed), of(false, Count::Closed), net.stack.flows()), (4, 4, 0), "{}", net.told());
+    assert_eq!((of(true, Count::FlowsClosed), of(false, Count::FlowsClosed), net.stack.flows()), (4, 4, 0), "{}", net.told());
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn a_peer_that_closes_in_the_middle_of_a_message_is_counted() {
     let server = vec![Instruction::Accept, HTTP, send(1, true)];
     let half = b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf".to_vec();
     let net = run(client, server, &[GET.to_vec(), half], 4, Path::default());
-    assert_eq!((net.count(true, Count::PeerClosedEarly), net.count(true, Count::Closed)), (4, 4), "{}", net.told());
+    assert_eq!((net.count(true, Count::FlowsClosedEarly), net.count(true, Count::FlowsClosed)), (4, 4), "{}", net.told());
 }
 
 #[test]

@@ -42,7 +42,7 @@ fn records_add_up_to_what_was_counted() {
         for client in [true, false] {
             let mine: Vec<_> = records.iter().filter(|record| record.client == client).collect();
             let sum = |of: fn(&Record) -> u64| mine.iter().map(|record| of(record)).sum::<u64>();
-            assert_eq!((mine.len() as u64, net.count(client, Count::Closed)), (FLOWS, FLOWS));
+            assert_eq!((mine.len() as u64, net.count(client, Count::FlowsClosed)), (FLOWS, FLOWS));
             assert_eq!(sum(|record| record.sent_bytes), net.count(client, Count::SentDataBytes));
             assert_eq!(sum(|record| record.received_bytes), net.count(client, Count::ReceivedDataBytes));
             assert_eq!(sum(|record| record.retransmitted), net.count(client, Count::RetransmittedPackets));
@@ -81,15 +81,15 @@ fn datagrams_are_recorded() {
     for client in [true, false] {
         let mine: Vec<_> = records.iter().filter(|record| record.client == client).collect();
         let sum = |of: fn(&Record) -> u64| mine.iter().map(|record| of(record)).sum::<u64>();
-        assert_eq!(mine.len() as u64, net.count(client, Count::Closed));
+        assert_eq!(mine.len() as u64, net.count(client, Count::FlowsClosed));
         assert_eq!(sum(|record| record.sent_bytes), net.count(client, Count::MessageBytesSent));
         assert_eq!(sum(|record| record.received_bytes), net.count(client, Count::MessageBytesReceived));
         assert_eq!(sum(|record| record.sent_packets), net.count(client, Count::SentPackets));
         let silent = mine.iter().filter(|record| record.end == End::Silence).count() as u64;
-        assert_eq!(silent, net.count(client, Count::KeepaliveTimeouts));
+        assert_eq!(silent, net.count(client, Count::FlowsIdleTimeouts));
         assert!(mine.iter().all(|record| record.udp && record.established_ns == Some(record.start_ns)));
     }
-    assert!(net.count(true, Count::KeepaliveTimeouts) > 0, "the network loses");
+    assert!(net.count(true, Count::FlowsIdleTimeouts) > 0, "the network loses");
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn records_without_room_are_counted_and_nothing_waits() {
     let (mut net, mut records) = recorded(tcp(), Path::default(), 1, 100);
     (0..FLOWS).for_each(|_| net.open(0));
     net.run_for(60_000 * MS);
-    assert_eq!((net.count(true, Count::Closed), net.count(false, Count::Closed)), (FLOWS, FLOWS));
+    assert_eq!((net.count(true, Count::FlowsClosed), net.count(false, Count::FlowsClosed)), (FLOWS, FLOWS));
     let dropped = net.count(true, Count::RecordsDropped) + net.count(false, Count::RecordsDropped);
     assert_eq!((all(&mut records).len() as u64, dropped), (100, 2 * FLOWS - 100));
 }

@@ -52,7 +52,7 @@ fn storm(rewrite: fn(usize, &mut [u8]), timestamps: bool) -> (u64, u64) {
     let mut net = Net::new(of, Path::default());
     (0..FLOWS).for_each(|_| net.open(0));
     net.run_for(SECOND / 2);
-    assert_eq!(net.count(true, Count::Connects), FLOWS);
+    assert_eq!(net.count(true, Count::FlowsEstablished), FLOWS);
     net.rewrite = Some(rewrite);
     net.run_for(SECOND);
     let counted = |net: &Net, count| net.count(true, count) + net.count(false, count);
@@ -84,7 +84,7 @@ fn ends_that_agree_suppress_nothing() {
         let mut net = Net::new(if v6 { over_ipv6(of) } else { of }, path);
         (0..50).for_each(|_| net.open(0));
         net.run_for(600 * SECOND);
-        assert_eq!(net.count(true, Count::Closed), 50, "{}", net.told());
+        assert_eq!(net.count(true, Count::FlowsClosed), 50, "{}", net.told());
         let suppressed = net.count(true, Count::AcksSuppressed) + net.count(false, Count::AcksSuppressed);
         let received = net.count(true, Count::ReceivedPackets) + net.count(false, Count::ReceivedPackets);
         assert!(suppressed * 50 < received, "{suppressed} of {received}: only copies of acknowledgements");

@@ -70,5 +70,5 @@ fn a_program_that_went_on_before_its_tick_waits_for_what_comes_next() {
         net.open(0);
         net.run_for(16 * MS + (1 << 14) / CONNECTIONS); // each begins at another part of a tick
     }
-    assert_eq!(net.count(true, Count::Closed), CONNECTIONS, "{}", net.told());
+    assert_eq!(net.count(true, Count::FlowsClosed), CONNECTIONS, "{}", net.told());
 }

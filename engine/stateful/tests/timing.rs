@@ -33,7 +33,7 @@ fn connecting_and_data_take_a_round_trip_on_both_sides() {
         net.open(0);
     }
     net.run_for(5_000 * MS);
-    assert_eq!(net.count(true, Count::Closed), 20, "{}", net.told());
+    assert_eq!(net.count(true, Count::FlowsClosed), 20, "{}", net.told());
     for client in [true, false] {
         about(net.counters(0, client).connect_times(), 20, 10.0);
     }
@@ -53,7 +53,7 @@ fn connecting_counts_from_the_first_syn_however_often_it_is_sent() {
     net.run_for(300_000 * MS);
     assert!(net.count(true, Count::SynTimeouts) > 5);
     let (count, _, least, greatest) = read(net.counters(0, true).connect_times());
-    assert_eq!(count, net.count(true, Count::Connects));
+    assert_eq!(count, net.count(true, Count::FlowsEstablished));
     assert!((9.9..10.2).contains(&least) && greatest > 1000.0, "{least} {greatest}");
 }
 

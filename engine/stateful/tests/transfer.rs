@@ -21,14 +21,14 @@ fn transfer(flows: u64, request: u64, response: u64, path: Path, length_ns: u64)
 fn complete(net: &Net, flows: u64, request: u64, response: u64, path: Path) {
     let told = || format!("{path:?}\n{}", net.told());
     for client in [true, false] {
-        assert_eq!(net.count(client, Count::Connects), flows, "{}", told());
-        assert_eq!(net.count(client, Count::Closed), flows, "{}", told());
+        assert_eq!(net.count(client, Count::FlowsEstablished), flows, "{}", told());
+        assert_eq!(net.count(client, Count::FlowsClosed), flows, "{}", told());
         let (sent, received) = if client { (request, response) } else { (response, request) };
         assert_eq!(net.count(client, Count::ReceivedDataBytes), flows * received, "{}", told());
         assert_eq!(net.count(client, Count::AckedBytes), flows * sent, "{}", told());
         assert_eq!(net.count(client, Count::SentDataBytes), flows * sent, "{}", told());
     }
-    assert_eq!(net.count(true, Count::ConnectAttempts), flows, "{}", told());
+    assert_eq!(net.count(true, Count::FlowsAttempted), flows, "{}", told());
     assert_eq!((net.stack.flows(), net.stack.held()), (0, (0, 0)), "{}", told());
 }
 
@@ -184,8 +184,8 @@ fn ends_that_reset_in_the_middle_leave_nothing() {
             }
             net.run_for(3_000_000 * MS);
             for side in [true, false] {
-                assert_eq!(net.count(side, Count::Connects), 100, "{}", net.told());
-                assert_eq!(net.count(side, Count::Closed), 100, "{}", net.told());
+                assert_eq!(net.count(side, Count::FlowsEstablished), 100, "{}", net.told());
+                assert_eq!(net.count(side, Count::FlowsClosed), 100, "{}", net.told());
             }
             assert!(net.count(by_client, Count::ResetsSent) >= 100, "{}", net.told());
             assert_eq!((net.stack.flows(), net.stack.held()), (0, (0, 0)));
@@ -221,12 +221,12 @@ fn datagrams_come_once_each_and_silence_ends_what_lost_one() {
             assert_eq!(sent(Count::MessagesSent), sent(Count::MessagesReceived) + net.lost, "{}", net.told());
             if loss == 0 {
                 assert_eq!(net.count(true, Count::MessageBytesReceived), 3_000_000);
-                assert_eq!(sent(Count::KeepaliveTimeouts), 0);
+                assert_eq!(sent(Count::FlowsIdleTimeouts), 0);
             } else {
-                assert!(net.count(true, Count::KeepaliveTimeouts) > 0);
+                assert!(net.count(true, Count::FlowsIdleTimeouts) > 0);
             }
             for side in [true, false] {
-                assert_eq!(net.count(side, Count::Closed), net.count(side, Count::Connects));
+                assert_eq!(net.count(side, Count::FlowsClosed), net.count(side, Count::FlowsEstablished));
             }
             assert_eq!((net.stack.flows(), net.stack.held()), (0, (0, 0)));
         }
@@ -243,11 +243,11 @@ fn goes_on_after(v6: bool, kind: (u8, u8)) -> bool {
     let (_, port, frame) = net.sent.first().expect("a datagram").clone();
     assert_eq!(net.stack.receive(port, &net::icmp::error(&frame, kind, 0), net.now), Received::Taken);
     assert_eq!(net.count(true, Count::IcmpErrors), 1);
-    let ended = net.count(true, Count::Closed);
-    assert_eq!(net.count(true, Count::Refused), ended);
+    let ended = net.count(true, Count::FlowsClosed);
+    assert_eq!(net.count(true, Count::FlowsRefused), ended);
     net.run_for(1000 * MS);
-    assert_eq!((net.count(true, Count::Closed), net.stack.flows()), (1, 0));
-    assert_eq!(net.count(true, Count::KeepaliveTimeouts), 1 - ended);
+    assert_eq!((net.count(true, Count::FlowsClosed), net.stack.flows()), (1, 0));
+    assert_eq!(net.count(true, Count::FlowsIdleTimeouts), 1 - ended);
     ended == 0
 }
 

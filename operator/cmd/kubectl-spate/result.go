@@ -127,10 +127,10 @@ func writeResult(w io.Writer, run *spatev1.TrafficRun) error {
 	table("COUNTER OF,SIDE,NAME,COUNT", counterRows(result))
 	table("TIMES OF,SIDE,CONNECT P50,P99,MAX,ROUND TRIP P50,P99,MAX", timeRows(result))
 	table("TIMES OF GROUP,SIDE,CONNECT MEAN,MAX,ROUND TRIP MEAN,MAX", groupTimeRows(result))
-	table("THE GENERATOR'S OWN,LATE,NOT BEGUN,EXHAUSTED", generatorRows(result))
+	table("THE GENERATOR'S OWN,LATE,NOT STARTED,EXHAUSTED", generatorRows(result))
 	table("RECEIVER,PACKETS,BYTES", receiverRows(result))
-	table("RECORDS OF POD,FILE,WRITTEN,LEFT OUT,DROPPED,PROBLEM", fileRows(result))
-	table("LIVE RECORDS OF POD,TOLD,UNTOLD,DROPPED", liveRows(result))
+	table("RECORDS OF POD,FILE,WRITTEN,OMITTED,DROPPED,PROBLEM", fileRows(result))
+	table("LIVE RECORDS OF POD,DELIVERED,UNDELIVERED,DROPPED", liveRows(result))
 	return tables.Flush()
 }
 
@@ -149,22 +149,23 @@ func thresholdRows(v *spatev1.Verdict) (rows [][]string) {
 }
 
 func streamRows(r *spatev1.RunResult) (rows [][]string) {
-	row := func(name string, c *spatev1.FlowCounters, l *spatev1.Latency) {
+	row := func(name string, c *spatev1.StreamCounters, l *spatev1.Latency) {
 		rows = append(rows, slices.Concat([]string{name, number(c.Tx), number(c.Rx), number(c.Lost), c.LossRatio, number(c.Duplicates), number(c.OutOfOrder), number(c.Late), number(c.TxDropped)}, times(l)))
 	}
-	for i := range r.Streams {
-		row(r.Streams[i].Name, &r.Streams[i].FlowCounters, r.Streams[i].Latency)
+	for _, name := range slices.Sorted(maps.Keys(r.Streams)) {
+		stream := r.Streams[name]
+		row(name, &stream.StreamCounters, stream.Latency)
 	}
 	if len(rows) != 1 && (r.Tx > 0 || len(rows) > 0) {
-		row("all", &r.FlowCounters, nil)
+		row("all", &r.StreamCounters, nil)
 	}
 	return rows
 }
 
 // sides gives those of a result's templates that are emulated.
 func sides(r *spatev1.RunResult, each func(name, side string, s *spatev1.TemplateSide)) {
-	for i := range r.Templates {
-		bySide(r.Templates[i].Name, r.Templates[i].Client, r.Templates[i].Server, each)
+	for _, name := range slices.Sorted(maps.Keys(r.Templates)) {
+		bySide(name, r.Templates[name].Client, r.Templates[name].Server, each)
 	}
 }
 
@@ -190,17 +191,17 @@ func counterRows(r *spatev1.RunResult) (rows [][]string) {
 
 // groupSides gives those of a result's groups.
 func groupSides(r *spatev1.RunResult, each func(name, side string, s *spatev1.GroupSide)) {
-	for i := range r.Groups {
-		bySide(r.Groups[i].Name, r.Groups[i].Client, r.Groups[i].Server, each)
+	for _, name := range slices.Sorted(maps.Keys(r.Groups)) {
+		bySide(name, r.Groups[name].Client, r.Groups[name].Server, each)
 	}
 }
 
 // sideColumns are what sideRow tells.
-const sideColumns = "SIDE,BEGUN,HELD BACK,ESTABLISHED,ENDED,FAILED,RESET,TIMED OUT,CLOSED EARLY,HTTP ERRORS,CUT,SILENT,OPEN,BYTES SENT,BYTES RECEIVED,SENT AGAIN"
+const sideColumns = "SIDE,ATTEMPTED,THROTTLED,ESTABLISHED,CLOSED,FAILED,RESET,TIMED OUT,CLOSED EARLY,HTTP ERRORS,ABORTED,IDLE TIMEOUTS,OPEN,BYTES SENT,BYTES RECEIVED,RETRANSMITTED"
 
-func sideRow(name, side string, c *spatev1.TemplateCounters) []string {
+func sideRow(name, side string, c *spatev1.FlowCounters) []string {
 	cells := []string{name, side}
-	for _, n := range []int64{c.Attempts, c.HeldBack, c.Connects, c.Closed, c.Failed, c.Reset, c.TimedOut, c.ClosedEarly, c.HTTPErrors, c.Cut, c.Silent, c.OpenFlows, c.BytesSent, c.BytesReceived, c.Retransmitted} {
+	for _, n := range []int64{c.Attempted, c.Throttled, c.Established, c.Closed, c.Failed, c.Reset, c.TimedOut, c.ClosedEarly, c.HTTPErrors, c.Aborted, c.IdleTimeouts, c.Open, c.BytesSent, c.BytesReceived, c.Retransmitted} {
 		cells = append(cells, number(n))
 	}
 	return cells
@@ -208,7 +209,7 @@ func sideRow(name, side string, c *spatev1.TemplateCounters) []string {
 
 func templateRows(r *spatev1.RunResult) (rows [][]string) {
 	sides(r, func(name, side string, s *spatev1.TemplateSide) {
-		rows = append(rows, sideRow(name, side, &s.TemplateCounters))
+		rows = append(rows, sideRow(name, side, &s.FlowCounters))
 	})
 	if r.Flows != nil {
 		rows = append(rows, sideRow("all, once", "", r.Flows))
@@ -218,7 +219,7 @@ func templateRows(r *spatev1.RunResult) (rows [][]string) {
 
 func groupRows(r *spatev1.RunResult) (rows [][]string) {
 	groupSides(r, func(name, side string, s *spatev1.GroupSide) {
-		rows = append(rows, sideRow(name, side, &s.TemplateCounters))
+		rows = append(rows, sideRow(name, side, &s.FlowCounters))
 	})
 	return rows
 }
@@ -249,15 +250,15 @@ func timeRows(r *spatev1.RunResult) (rows [][]string) {
 
 // generatorRows tell of flows what may have made the run invalid.
 func generatorRows(r *spatev1.RunResult) [][]string {
-	if r.Flows == nil || r.Flows.Late+r.Flows.NotBegun+r.Flows.Exhausted == 0 {
+	if r.Flows == nil || r.Flows.Late+r.Flows.NotStarted+r.Flows.Exhausted == 0 {
 		return nil
 	}
-	return [][]string{{"flows", number(r.Flows.Late), number(r.Flows.NotBegun), number(r.Flows.Exhausted)}}
+	return [][]string{{"flows", number(r.Flows.Late), number(r.Flows.NotStarted), number(r.Flows.Exhausted)}}
 }
 
 func receiverRows(r *spatev1.RunResult) (rows [][]string) {
-	for _, x := range r.Receivers {
-		rows = append(rows, []string{x.Name, number(x.Packets), number(x.Bytes)})
+	for _, name := range slices.Sorted(maps.Keys(r.Receivers)) {
+		rows = append(rows, []string{name, number(r.Receivers[name].Packets), number(r.Receivers[name].Bytes)})
 	}
 	return rows
 }
@@ -268,7 +269,7 @@ func fileRows(r *spatev1.RunResult) (rows [][]string) {
 	}
 	for _, pod := range r.Records.Pods {
 		if pod.File != "" {
-			rows = append(rows, []string{pod.Pod, pod.File, number(pod.Written), number(pod.LeftOut), number(pod.Dropped), cmp.Or(pod.Problem, "-")})
+			rows = append(rows, []string{pod.Pod, pod.File, number(pod.Written), number(pod.Omitted), number(pod.Dropped), cmp.Or(pod.Problem, "-")})
 		}
 	}
 	return rows
@@ -280,7 +281,7 @@ func liveRows(r *spatev1.RunResult) (rows [][]string) {
 	}
 	for _, pod := range r.Records.Pods {
 		if pod.File == "" {
-			rows = append(rows, []string{pod.Pod, number(pod.Told), number(pod.Untold), number(pod.Dropped)})
+			rows = append(rows, []string{pod.Pod, number(pod.Delivered), number(pod.Undelivered), number(pod.Dropped)})
 		}
 	}
 	return rows
@@ -296,9 +297,9 @@ func times(l *spatev1.Latency) []string {
 	return []string{span(l.P50), span(l.P99), span(l.Max)}
 }
 
-// span writes nanoseconds with two digits behind the point.
-func span(ns int64) string {
-	d := time.Duration(ns)
+// span writes a time with two digits behind the point.
+func span(measured spatev1.MeasuredTime) string {
+	d := time.Duration(measured)
 	for _, step := range []time.Duration{time.Second, time.Millisecond, time.Microsecond} {
 		if d >= step {
 			return d.Round(step / 100).String()

@@ -121,10 +121,10 @@ func (f Files) data(namespace string) map[spatev1.DataReference][]byte {
 		if c.Value.Namespace == namespace {
 			name := spatev1.ObjectName(c.Value.Name)
 			for key, text := range c.Value.Data {
-				all[spatev1.DataReference{ConfigMapName: name, Key: key}] = []byte(text)
+				all[spatev1.DataReference{Kind: spatev1.DataConfigMap, Name: name, Key: key}] = []byte(text)
 			}
 			for key, bytes := range c.Value.BinaryData {
-				all[spatev1.DataReference{ConfigMapName: name, Key: key}] = bytes
+				all[spatev1.DataReference{Kind: spatev1.DataConfigMap, Name: name, Key: key}] = bytes
 			}
 		}
 	}
@@ -139,10 +139,10 @@ func (f Files) data(namespace string) map[spatev1.DataReference][]byte {
 // secret adds a Secret's keys; stringData has the last word, as in the cluster.
 func secret(all map[spatev1.DataReference][]byte, s *corev1.Secret) {
 	for key, bytes := range s.Data {
-		all[spatev1.DataReference{SecretName: spatev1.ObjectName(s.Name), Key: key}] = bytes
+		all[spatev1.DataReference{Kind: spatev1.DataSecret, Name: spatev1.ObjectName(s.Name), Key: key}] = bytes
 	}
 	for key, text := range s.StringData {
-		all[spatev1.DataReference{SecretName: spatev1.ObjectName(s.Name), Key: key}] = []byte(text)
+		all[spatev1.DataReference{Kind: spatev1.DataSecret, Name: spatev1.ObjectName(s.Name), Key: key}] = []byte(text)
 	}
 }
 

@@ -26,7 +26,7 @@ func StandIn(profile *spatev1.TrafficProfile, lineRate spatev1.BitRate) *spatev1
 	}
 	var sending, receiving []spatev1.PortName
 	for _, e := range profile.Spec.Traffic {
-		if e.TemplateRef != nil { // either side hears from the other
+		if e.Application != nil { // either side hears from the other
 			for _, name := range []spatev1.PortName{e.TransmitPort, e.ReceivePort} {
 				if name != "" {
 					receiving = append(receiving, name)
@@ -54,7 +54,7 @@ func StandIn(profile *spatev1.TrafficProfile, lineRate spatev1.BitRate) *spatev1
 		if slices.Contains(receiving, name) {
 			port.Attachment.Network = &spatev1.NetworkAttachment{Name: spatev1.ObjectName(name)}
 		} else {
-			port.Attachment.Null = &spatev1.NullAttachment{}
+			port.Attachment.Discard = &spatev1.DiscardAttachment{}
 		}
 		generator.Spec.Ports = append(generator.Spec.Ports, port)
 	}

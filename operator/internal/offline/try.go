@@ -83,7 +83,8 @@ func (t *trying) profile(ctx context.Context, profile manifest.Object[*spatev1.T
 	object := "TrafficProfile " + profile.Value.Name
 	resolved, problems := t.files.Resolve(profile)
 	ofWrong := func(e spatev1.TrafficEntry) bool {
-		return e.TemplateRef != nil && t.wrong[objectOf(string(e.TemplateRef.Name))]
+		ref := plan.TemplateRef(&e)
+		return ref != nil && t.wrong[objectOf(string(ref.Name))]
 	}
 	if t.wrong[object] || len(problems) > 0 || slices.ContainsFunc(profile.Value.Spec.Traffic, ofWrong) {
 		return nil

@@ -15,8 +15,8 @@ const (
 	echoRequestV4           = 8
 	echoRequestV6           = 128
 	echoReplyV6             = 129
-	neighbourSolicitation   = 135
-	neighbourAdvertisement  = 136
+	neighborSolicitation   = 135
+	neighborAdvertisement  = 136
 	optionSourceLinkLayer   = 1
 	optionTargetLinkLayer   = 2
 	linkLayerOptionInUnits8 = 1
@@ -50,17 +50,17 @@ func (s *stack) icmpv6(d *spatev1.ICMPv6Header, at *field.Path) *header {
 	if d.EchoReply != nil {
 		h, set = s.echo(ICMPv6, echoReplyV6, d.EchoReply, at.Child("echoReply")), set+1
 	}
-	if d.NeighbourSolicitation != nil {
-		h, set = s.solicitation(d.NeighbourSolicitation, at.Child("neighbourSolicitation")), set+1
+	if d.NeighborSolicitation != nil {
+		h, set = s.solicitation(d.NeighborSolicitation, at.Child("neighborSolicitation")), set+1
 	}
-	if d.NeighbourAdvertisement != nil {
-		h, set = s.advertisement(d.NeighbourAdvertisement, at.Child("neighbourAdvertisement")), set+1
+	if d.NeighborAdvertisement != nil {
+		h, set = s.advertisement(d.NeighborAdvertisement, at.Child("neighborAdvertisement")), set+1
 	}
 	if d.Generic != nil {
 		h, set = s.anyICMP(ICMPv6, d.Generic, at.Child("generic")), set+1
 	}
 	if set != 1 {
-		s.fail(field.Invalid(at, set, "set exactly one of echoRequest, echoReply, neighbourSolicitation, neighbourAdvertisement and generic"))
+		s.fail(field.Invalid(at, set, "set exactly one of echoRequest, echoReply, neighborSolicitation, neighborAdvertisement and generic"))
 	}
 	h.summed(s.given(d.Checksum, at.Child("checksum")), sum{protocol: protocolICMPv6})
 	return h
@@ -83,10 +83,10 @@ func (s *stack) anyICMP(kind Kind, d *spatev1.ICMPGeneric, at *field.Path) *head
 	return h
 }
 
-func (s *stack) solicitation(d *spatev1.NeighbourSolicitation, at *field.Path) *header {
+func (s *stack) solicitation(d *spatev1.NeighborSolicitation, at *field.Path) *header {
 	h := &header{kind: ICMPv6, fields: map[string]Location{}, closed: true}
 	h.extend(layout{{"type", 8}, {"code", 8}, {"checksum", 16}, {"", 32}, {"target", 128}})
-	h.set("type", neighbourSolicitation)
+	h.set("type", neighborSolicitation)
 	h.copy("target", s.ipv6Address(string(d.Target), at.Child("target")))
 	if d.SourceLinkLayer != "" {
 		s.linkLayer(h, "sourceLinkLayer", optionSourceLinkLayer, d.SourceLinkLayer, at)
@@ -94,10 +94,10 @@ func (s *stack) solicitation(d *spatev1.NeighbourSolicitation, at *field.Path) *
 	return h
 }
 
-func (s *stack) advertisement(d *spatev1.NeighbourAdvertisement, at *field.Path) *header {
+func (s *stack) advertisement(d *spatev1.NeighborAdvertisement, at *field.Path) *header {
 	h := &header{kind: ICMPv6, fields: map[string]Location{}, closed: true}
 	h.extend(layout{{"type", 8}, {"code", 8}, {"checksum", 16}, {"router", 1}, {"solicited", 1}, {"override", 1}, {"", 29}, {"target", 128}})
-	h.set("type", neighbourAdvertisement)
+	h.set("type", neighborAdvertisement)
 	h.flag("router", d.Router)
 	h.flag("solicited", d.Solicited)
 	h.flag("override", d.Override)

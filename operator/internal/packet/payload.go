@@ -53,7 +53,7 @@ func payloadOf(payload *spatev1.Payload, at *field.Path) (content, field.ErrorLi
 	case set != 1:
 		return content{}, field.ErrorList{field.Invalid(at, set, "set exactly one of text, hex, pattern and random")}
 	case payload.Random != nil:
-		return content{fills: true, random: rand.New(rand.NewPCG(uint64(payload.Random.Seed), 0))}, nil //nolint:gosec // bytes to fill packets with
+		return content{fills: true, random: rand.New(rand.NewPCG(seedOf(payload.Random.Seed), 0))}, nil //nolint:gosec // bytes to fill packets with
 	case payload.Text != "" && !utf8.ValidString(payload.Text):
 		return content{}, field.ErrorList{field.Invalid(at.Child("text"), payload.Text, "must be UTF-8; write other bytes as hex")}
 	case payload.Text != "":

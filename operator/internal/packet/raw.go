@@ -16,7 +16,7 @@ import (
 
 func buildRaw(description *spatev1.Packet, at *field.Path, options Options) (*Packet, field.ErrorList) {
 	for name, set := range map[string]bool{
-		"payload": description.Payload != nil, "size": description.Size != nil, "sizes": description.Sizes != nil,
+		"payload": description.Payload != nil, "size": description.Size != nil, "sizes": description.Sizes != nil, "imix": description.IMIX != "",
 	} {
 		if set {
 			return nil, field.ErrorList{field.Forbidden(at.Child(name), "bytes is the whole packet")}

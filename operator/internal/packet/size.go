@@ -28,7 +28,7 @@ type WeightedSize struct{ Bytes, Weight int }
 // SizeRange is a range of sizes.
 type SizeRange struct {
 	Min, Max, Step int
-	Order          spatev1.SizeRangeOrder
+	Order          spatev1.ValueOrder
 	Seed           uint64
 }
 
@@ -97,8 +97,10 @@ func (n needs) settle(description *spatev1.Packet, at *field.Path) (int, *Sizes,
 	case n.closed != "" && n.trailer && n.overIP:
 		return 0, nil, field.Invalid(at.Child("headers"), n.closed, fmt.Sprintf(
 			"measure.flow takes the last %d bytes of the payload, and behind this %s header there is none", TrailerBytes, n.closed))
-	case description.Size != nil && description.Sizes != nil:
-		return 0, nil, field.Forbidden(at.Child("sizes"), "set at most one of size and sizes")
+	case description.Size != nil && description.Sizes != nil || description.IMIX != "" && (description.Size != nil || description.Sizes != nil):
+		return 0, nil, field.Forbidden(at.Child("sizes"), "set at most one of size, sizes and imix")
+	case description.IMIX != "":
+		return n.settleIMIX(description.IMIX, at.Child("imix"))
 	case description.Sizes != nil:
 		return n.settleSizes(description.Sizes, at.Child("sizes"))
 	case description.Size != nil:
@@ -134,12 +136,12 @@ func (n needs) settleSizes(sizes *spatev1.PacketSizes, at *field.Path) (int, *Si
 	switch {
 	case (len(sizes.List) > 0) == (sizes.Range != nil):
 		return 0, nil, field.Invalid(at, len(sizes.List), "set exactly one of list and range")
-	case sizes.Range != nil && (sizes.Order != "" || sizes.Seed != 0):
+	case sizes.Range != nil && (sizes.Order != "" || sizes.Seed != nil):
 		return 0, nil, field.Forbidden(at.Child("order"), "order and seed beside list only; range has its own")
 	case sizes.Range != nil:
 		return n.settleRange(sizes.Range, at.Child("range"))
 	}
-	settled, longest := &Sizes{Random: sizes.Order == spatev1.SizesRandom, Seed: uint64(sizes.Seed)}, 0
+	settled, longest := &Sizes{Random: sizes.Order == spatev1.SizesRandom, Seed: seedOf(sizes.Seed)}, 0
 	if sizes.Order != "" && sizes.Order != spatev1.SizesEven && sizes.Order != spatev1.SizesRandom {
 		return 0, nil, field.NotSupported(at.Child("order"), sizes.Order, []spatev1.SizeListOrder{spatev1.SizesEven, spatev1.SizesRandom})
 	}
@@ -163,30 +165,37 @@ func (n needs) settleSizes(sizes *spatev1.PacketSizes, at *field.Path) (int, *Si
 
 func (n needs) settleRange(r *spatev1.SizeRange, at *field.Path) (int, *Sizes, *field.Error) {
 	step := max(int(r.Step), 1)
-	if err := n.check(int(r.Min), at.Child("min")); err != nil {
+	if err := n.check(int(r.Start), at.Child("start")); err != nil {
 		return 0, nil, err
 	}
-	if err := n.check(int(r.Max), at.Child("max")); err != nil {
+	if err := n.check(int(r.End), at.Child("end")); err != nil {
 		return 0, nil, err
 	}
 	switch {
-	case r.Min > r.Max:
-		return 0, nil, field.Invalid(at.Child("min"), r.Min, "must not be greater than max")
-	case r.Order == spatev1.SizesRangeRandom && r.Step > 1:
+	case r.Start > r.End:
+		return 0, nil, field.Invalid(at.Child("start"), r.Start, "must not be greater than end; use order: Reverse to count down")
+	case r.Order == spatev1.OrderRandom && r.Step > 1:
 		return 0, nil, field.Forbidden(at.Child("step"), "does not go with order: Random; list the sizes instead")
-	case n.align > 0 && step%n.align != 0 && r.Min != r.Max:
+	case n.align > 0 && step%n.align != 0 && r.Start != r.End:
 		return 0, nil, field.Invalid(at.Child("step"), step, fmt.Sprintf("an SCTP data chunk ends at whole words: use a multiple of %d", n.align))
 	}
 	order := r.Order
 	switch order {
 	case "":
-		order = spatev1.SizesIncrement
-	case spatev1.SizesIncrement, spatev1.SizesDecrement, spatev1.SizesRangeRandom:
+		order = spatev1.OrderForward
+	case spatev1.OrderForward, spatev1.OrderReverse, spatev1.OrderRandom:
 	default:
-		return 0, nil, field.NotSupported(at.Child("order"), order, []spatev1.SizeRangeOrder{
-			spatev1.SizesIncrement, spatev1.SizesDecrement, spatev1.SizesRangeRandom})
+		return 0, nil, field.NotSupported(at.Child("order"), order, []spatev1.ValueOrder{spatev1.OrderForward, spatev1.OrderReverse, spatev1.OrderRandom})
 	}
-	return int(r.Max) - FCSBytes, &Sizes{Range: &SizeRange{
-		Min: int(r.Min) - FCSBytes, Max: int(r.Max) - FCSBytes, Step: step, Order: order, Seed: uint64(r.Seed),
+	return int(r.End) - FCSBytes, &Sizes{Range: &SizeRange{
+		Min: int(r.Start) - FCSBytes, Max: int(r.End) - FCSBytes, Step: step, Order: order, Seed: seedOf(r.Seed),
 	}}, nil
+}
+
+// seedOf gives the seed, 0 when absent.
+func seedOf(seed *int64) uint64 {
+	if seed == nil {
+		return 0
+	}
+	return uint64(*seed)
 }

@@ -71,10 +71,10 @@ func unreachable6() header1 {
 	return header1{ICMPv6: &spatev1.ICMPv6Header{Generic: &spatev1.ICMPGeneric{Type: 1, Code: 4}}}
 }
 func solicitation() header1 {
-	return header1{ICMPv6: &spatev1.ICMPv6Header{NeighbourSolicitation: &spatev1.NeighbourSolicitation{Target: "2001:db8::9", SourceLinkLayer: "02:00:00:00:00:07"}}}
+	return header1{ICMPv6: &spatev1.ICMPv6Header{NeighborSolicitation: &spatev1.NeighborSolicitation{Target: "2001:db8::9", SourceLinkLayer: "02:00:00:00:00:07"}}}
 }
 func advertisement() header1 {
-	return header1{ICMPv6: &spatev1.ICMPv6Header{NeighbourAdvertisement: &spatev1.NeighbourAdvertisement{
+	return header1{ICMPv6: &spatev1.ICMPv6Header{NeighborAdvertisement: &spatev1.NeighborAdvertisement{
 		Target: "2001:db8::9", Router: true, Solicited: true, Override: true, TargetLinkLayer: "02:00:00:00:00:07"}}}
 }
 func sctpData() header1 {

@@ -14,7 +14,7 @@ import (
 // Alone gives a plan whose one entry runs the template, both of its sides where it has them, at ports of networks; or why there is
 // none. The data that the template names are among those given, or there is none.
 func Alone(template *spatev1.ASTFTemplate, data map[spatev1.DataReference][]byte) (p *enginev1.Plan, why string) {
-	source := &template.Spec.Source
+	source := &Expand(&template.Spec).Source
 	switch {
 	case source.Pcap != nil && source.Pcap.Volume != nil:
 		return nil, "its capture is on a volume, which only a generator's engines see"
@@ -22,7 +22,7 @@ func Alone(template *spatev1.ASTFTemplate, data map[spatev1.DataReference][]byte
 		return nil, "what it switches to is judged with a profile that runs both"
 	}
 	const clients, servers, name = "clients", "servers", "template"
-	entry := spatev1.TrafficEntry{Name: name, TemplateRef: &spatev1.LocalReference{Name: spatev1.ObjectName(template.Name)}}
+	entry := spatev1.TrafficEntry{Name: name, Application: &spatev1.ApplicationEntry{TemplateRef: &spatev1.LocalReference{Name: spatev1.ObjectName(template.Name)}}}
 	if len(template.Spec.Pools.Clients) > 0 && (source.Pcap != nil || source.Programs != nil && len(source.Programs.Client) > 0) {
 		entry.TransmitPort = clients
 	}

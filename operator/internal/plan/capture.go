@@ -38,10 +38,7 @@ type capture struct {
 }
 
 func nameOf(ref spatev1.DataReference) string {
-	if ref.SecretName != "" {
-		return fmt.Sprintf("key %q of Secret %q", ref.Key, ref.SecretName)
-	}
-	return fmt.Sprintf("key %q of ConfigMap %q", ref.Key, ref.ConfigMapName)
+	return fmt.Sprintf("key %q of %s %q", ref.Key, ref.Kind, ref.Name)
 }
 
 // packetReader is what pcap and pcapng files have in common.

@@ -18,28 +18,28 @@ func (p *Problems) chains(entries []entry) {
 	}
 	for i := range entries {
 		e := &entries[i]
-		if e.spec.Next == nil {
+		if e.spec.Stream.Next == nil {
 			continue
 		}
-		started[e.spec.Next.Entry] = true
-		p.link(e, byName[e.spec.Next.Entry])
+		started[e.spec.Stream.Next.Entry] = true
+		p.link(e, byName[e.spec.Stream.Next.Entry])
 	}
 	for i := range entries {
 		e := &entries[i]
-		if e.spec.Start == spatev1.StartWaiting && !started[e.spec.Name] {
-			p.add(spatev1.ReasonInvalidSpec, e.at.Child("start"), "nothing starts it: name it in the next of another entry, or leave Waiting out")
+		if e.spec.Stream.Start == spatev1.StartWaiting && !started[e.spec.Name] {
+			p.add(spatev1.ReasonInvalidSpec, e.at.Child("stream", "start"), "nothing starts it: name it in the next of another entry, or leave Waiting out")
 		}
 	}
 }
 
 // link checks that an entry can start another.
 func (p *Problems) link(e, next *entry) {
-	at := e.at.Child("next")
-	if e.spec.Next.Loops < 0 {
-		p.add(spatev1.ReasonInvalidSpec, at.Child("loops"), "%d: must not be negative", e.spec.Next.Loops)
+	at := e.at.Child("stream", "next")
+	if e.spec.Stream.Next.Loops < 0 {
+		p.add(spatev1.ReasonInvalidSpec, at.Child("loops"), "%d: must not be negative", e.spec.Stream.Next.Loops)
 	}
 	if next == nil {
-		p.add(spatev1.ReasonInvalidSpec, at.Child("entry"), "%q is no entry of the profile", e.spec.Next.Entry)
+		p.add(spatev1.ReasonInvalidSpec, at.Child("entry"), "%q is no entry of the profile", e.spec.Stream.Next.Entry)
 		return
 	}
 	if next.spec.TransmitPort != e.spec.TransmitPort {
@@ -64,7 +64,7 @@ func (p *Problems) link(e, next *entry) {
 	if e.stream.spec.Pinned != next.stream.spec.Pinned {
 		p.add(spatev1.ReasonInvalidSpec, at.Child("entry"), "%q and this stream must both be pinned, or neither", next.spec.Name)
 	}
-	if next.stream.transmit.bursts == nil && next.spec.Start != spatev1.StartWaiting {
+	if next.stream.transmit.bursts == nil && next.spec.Stream.Start != spatev1.StartWaiting {
 		p.add(spatev1.ReasonInvalidSpec, at.Child("entry"), "%q is continuous and starts by itself: set its start to Waiting", next.spec.Name)
 	}
 }

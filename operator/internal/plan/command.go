@@ -52,8 +52,8 @@ type commands struct {
 func (p *Problems) commands(all []spatev1.Command, at *field.Path, data data) *program {
 	c := commands{Problems: p, data: data, labels: map[spatev1.EntryName]uint32{}, used: map[string]*field.Path{}}
 	c.program.program, c.numbers = &enginev1.Program{}, map[string]uint32{}
-	if len(all) > spatev1.MostCommands {
-		c.add(spatev1.ReasonInvalidSpec, at, "has %d commands; at most %d have room in a template: where they are those of a capture, name that as source.pcap", len(all), spatev1.MostCommands)
+	if len(all) > spatev1.MaxCommands {
+		c.add(spatev1.ReasonInvalidSpec, at, "has %d commands; at most %d have room in a template: where they are those of a capture, name that as source.pcap", len(all), spatev1.MaxCommands)
 	}
 	for i, command := range all {
 		if command.Label == "" {
@@ -71,7 +71,7 @@ func (p *Problems) commands(all []spatev1.Command, at *field.Path, data data) *p
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.used)) {
 		if !slices.Contains(c.given, name) {
-			c.add(spatev1.ReasonInvalidSpec, c.used[name], "nothing gives the variable %q a value: set, add to or mark it, or name one that is", name)
+			c.add(spatev1.ReasonInvalidSpec, c.used[name], "nothing gives the variable %q a value: use set, add or setTime, or name a variable that has one", name)
 		}
 	}
 	if count := len(c.program.program.Variables); count > mostVariables {
@@ -86,9 +86,9 @@ func (p *Problems) commands(all []spatev1.Command, at *field.Path, data data) *p
 // one command as an instruction; an empty one where it is wrong.
 func (c *commands) one(command *spatev1.Command, at *field.Path) *enginev1.Instruction {
 	if !c.exactlyOne(at, "connect, accept, send, receive, sendMessage, receiveMessages, delay, close, reset, waitForPeerClose, leaveOpen, keepalive, set, add, "+
-		"jump, loop, mark, count, receiveUntil and switchTemplate", command.Connect != nil, command.Accept != nil, command.Send != nil, command.Receive != nil,
+		"jump, loop, setTime, count, receiveUntil and switchTemplate", command.Connect != nil, command.Accept != nil, command.Send != nil, command.Receive != nil,
 		command.SendMessage != nil, command.ReceiveMessages != nil, command.Delay != nil, command.Close != nil, command.Reset != nil, command.WaitForPeerClose != nil,
-		command.LeaveOpen != nil, command.Keepalive != nil, command.Set != nil, command.Add != nil, command.Jump != nil, command.Loop != nil, command.Mark != nil,
+		command.LeaveOpen != nil, command.Keepalive != nil, command.Set != nil, command.Add != nil, command.Jump != nil, command.Loop != nil, command.SetTime != nil,
 		command.Count != nil, command.ReceiveUntil != nil, command.SwitchTemplate != nil) {
 		return &enginev1.Instruction{}
 	}
@@ -107,7 +107,7 @@ func (c *commands) flow(command *spatev1.Command, at *field.Path) *enginev1.Inst
 	case command.Accept != nil:
 		return &enginev1.Instruction{Kind: &enginev1.Instruction_Accept{Accept: nothing}}
 	case command.Send != nil:
-		send := &enginev1.Send{Payload: c.content(&command.Send.Content, at.Child("send", "content")), Wait: command.Send.Wait == nil || *command.Send.Wait}
+		send := &enginev1.Send{Payload: c.content(&command.Send.Content, at.Child("send", "content")), Wait: command.Send.WaitForAck == nil || *command.Send.WaitForAck}
 		return &enginev1.Instruction{Kind: &enginev1.Instruction_Send{Send: send}}
 	case command.Receive != nil:
 		r := command.Receive
@@ -156,8 +156,8 @@ func (c *commands) control(command *spatev1.Command, at *field.Path) *enginev1.I
 		l, at := command.Loop, at.Child("loop")
 		loop := &enginev1.Loop{To: c.place(l.To, at.Child("to")), Since: c.asked(l.Since, at.Child("since")), DurationNs: c.duration(l.Duration, at.Child("duration"))}
 		return &enginev1.Instruction{Kind: &enginev1.Instruction_Loop{Loop: loop}}
-	case command.Mark != nil:
-		return &enginev1.Instruction{Kind: &enginev1.Instruction_Mark{Mark: c.changed(command.Mark.Variable)}}
+	case command.SetTime != nil:
+		return &enginev1.Instruction{Kind: &enginev1.Instruction_Mark{Mark: c.changed(command.SetTime.Variable)}}
 	case command.Count != nil:
 		number := numbered(&c.program.program.Counters, string(command.Count.Counter))
 		return &enginev1.Instruction{Kind: &enginev1.Instruction_Count{Count: number}}

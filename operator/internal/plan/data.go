@@ -29,7 +29,7 @@ func dataOf(in *Input) data {
 		d.bytes = map[spatev1.DataReference][]byte{}
 	}
 	for _, ref := range DataReferences(in.Profile, in.Streams, in.Templates) {
-		if ref.SecretName != "" {
+		if ref.Kind == spatev1.DataSecret {
 			d.secrets = append(d.secrets, ref)
 		}
 	}
@@ -37,12 +37,13 @@ func dataOf(in *Input) data {
 }
 
 // ref stands for the bytes of a Secret's key; nil for others.
-func (d data) ref(from *spatev1.DataReference, bytes []byte) *enginev1.DataRef {
-	if from == nil || from.SecretName == "" {
+func (d data) ref(from *spatev1.DataSource, bytes []byte) *enginev1.DataRef {
+	named := from.Reference()
+	if named.Kind != spatev1.DataSecret {
 		return nil
 	}
 	// Every reference is among DataReferences; were one not, no bytes would be written for it, and engines would refuse the plan.
-	return &enginev1.DataRef{Index: uint32(slices.Index(d.secrets, *from)), Bytes: uint64(len(bytes))}
+	return &enginev1.DataRef{Index: uint32(slices.Index(d.secrets, named)), Bytes: uint64(len(bytes))}
 }
 
 // PlanWithData is Plan with the bytes of Secrets that it refers to: for engines, never to be kept.

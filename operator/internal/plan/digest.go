@@ -22,7 +22,14 @@ func withoutLive(spec *spatev1.TrafficProfileSpec) *spatev1.TrafficProfileSpec {
 	// Applied to the run under way.
 	rest.Rate = ""
 	for i := range rest.Traffic {
-		rest.Traffic[i].Rate, rest.Traffic[i].ConnectionRate, rest.Traffic[i].Paused = "", "", false
+		e := &rest.Traffic[i]
+		e.Paused = false
+		if e.Stream != nil {
+			e.Stream.Rate = ""
+		}
+		if e.Application != nil {
+			e.Application.ConnectionRate = ""
+		}
 	}
 	// Whether it is run at all, and what is done about others and afterwards.
 	rest.Suspend, rest.SuspendPolicy, rest.WhenBusy = false, "", ""

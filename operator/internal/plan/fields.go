@@ -24,7 +24,7 @@ const (
 	sizeTarget = "packet.size"
 	// sizeVariable is the variable of a range of sizes; no field can have this name.
 	sizeVariable = "packet.size"
-	mostListed   = 65535
+	maxListed    = 65535
 )
 
 // writesSize tells whether a field sets the packet's size.
@@ -80,9 +80,9 @@ func sizeRange(r *packet.SizeRange) *enginev1.Variable {
 	v := &enginev1.Variable{Name: sizeVariable}
 	least, most, step := uint64(r.Min), uint64(r.Max), uint64(r.Step)
 	switch r.Order {
-	case spatev1.SizesRangeRandom:
+	case spatev1.OrderRandom:
 		v.Kind = &enginev1.Variable_Random{Random: &enginev1.Random{Min: least, Max: most, Seed: r.Seed}}
-	case spatev1.SizesDecrement:
+	case spatev1.OrderReverse:
 		least = most - (most-least)/step*step
 		v.Kind = &enginev1.Variable_Counter{Counter: &enginev1.Counter{Min: least, Max: most, Step: step, First: most, Down: true}}
 	default:
@@ -94,34 +94,23 @@ func sizeRange(r *packet.SizeRange) *enginev1.Variable {
 
 // variable reads a field's sequence.
 func (p *Problems) variable(f *spatev1.PacketField, at *field.Path) *variable {
-	v := &variable{Variable: &enginev1.Variable{Name: string(f.Name), PerWorker: f.PerWorker}, field: f, at: at}
-	if f.Limit != nil {
-		p.atLeastOne(*f.Limit, at.Child("limit"))
-		v.Limit = uint64(*f.Limit)
-	}
-	set := 0
-	for _, present := range []bool{len(f.Values) > 0, f.Increment != nil, f.Decrement != nil, f.Random != nil, f.List != nil} {
-		if present {
-			set++
-		}
+	v := &variable{Variable: &enginev1.Variable{Name: string(f.Name), PerWorker: f.Scope == spatev1.ScopeWorker}, field: f, at: at}
+	if f.RepeatAfter != nil {
+		p.atLeastOne(*f.RepeatAfter, at.Child("repeatAfter"))
+		v.Limit = uint64(*f.RepeatAfter)
 	}
 	before := len(*p)
 	switch {
-	case set != 1:
-		p.add(spatev1.ReasonInvalidSpec, at, "set exactly one of values, increment, decrement, random and list")
+	case (len(f.Values) > 0) == (f.Range != nil):
+		p.add(spatev1.ReasonInvalidSpec, at, "set exactly one of values and range")
+	case !slices.Contains([]spatev1.ValueOrder{"", spatev1.OrderForward, spatev1.OrderReverse, spatev1.OrderRandom}, f.Order):
+		p.add(spatev1.ReasonInvalidSpec, at.Child("order"), "%q: must be Forward, Reverse or Random", f.Order)
 	case len(f.Values) > 0:
-		p.listed(v, f.Values, "", 0, at)
-	case f.List != nil:
-		p.listed(v, f.List.Values, f.List.Order, f.List.Seed, at.Child("list"))
-	case f.Increment != nil:
-		p.counter(v, f.Increment, false, at.Child("increment"))
-	case f.Decrement != nil:
-		p.counter(v, f.Decrement, true, at.Child("decrement"))
+		p.listed(v, at.Child("values"))
+	case f.Order == spatev1.OrderRandom:
+		p.random(v, at.Child("range"))
 	default:
-		at := at.Child("random")
-		least, most := p.bounds(v, f.Random.Min, f.Random.Max, at)
-		v.least, v.most = least.bits, most.bits
-		v.Kind = &enginev1.Variable_Random{Random: &enginev1.Random{Min: v.least, Max: v.most, Seed: uint64(f.Random.Seed)}}
+		p.counter(v, at.Child("range"))
 	}
 	if len(*p) > before {
 		return nil
@@ -137,68 +126,97 @@ func (p *Problems) value(text spatev1.FieldValue, at *field.Path) value {
 	return v
 }
 
-// bounds reads min and max, and notes what their upper halves are.
-func (p *Problems) bounds(v *variable, low, high spatev1.FieldValue, at *field.Path) (least, most value) {
-	least, most = p.value(low, at.Child("min")), p.value(high, at.Child("max"))
+// bounds reads a range's start and end, and notes what their upper halves are.
+func (p *Problems) bounds(v *variable, r *spatev1.FieldRange, step uint64, at *field.Path) (least, most value) {
+	least = p.value(r.Start, at.Child("start"))
 	v.upper = least.upper
 	switch {
+	case (r.End != nil) == (r.Count != nil):
+		p.add(spatev1.ReasonInvalidSpec, at, "set exactly one of end and count")
+		return least, least
+	case r.Count != nil:
+		p.atLeastOne(*r.Count, at.Child("count"))
+		high, distance := bits.Mul64(uint64(max(*r.Count, 1)-1), step)
+		last, carry := bits.Add64(least.bits, distance, 0)
+		if high > 0 || carry > 0 {
+			p.add(spatev1.ReasonInvalidSpec, at.Child("count"), "%d values with a step of %d do not fit behind %s", *r.Count, step, r.Start)
+		}
+		most = least
+		most.bits = last
+		return least, most
+	}
+	most = p.value(*r.End, at.Child("end"))
+	switch {
 	case !least.sameUpper(most):
-		p.add(spatev1.ReasonInvalidSpec, at.Child("max"), "%s and %s differ in their first 64 bits; a range of IPv6 addresses stays within one /64", low, high)
+		p.add(spatev1.ReasonInvalidSpec, at.Child("end"), "%s and %s differ in their first 64 bits; a range of IPv6 addresses stays within one /64", r.Start, *r.End)
 	case least.bits > most.bits:
-		p.add(spatev1.ReasonInvalidSpec, at.Child("min"), "%s is greater than max, which is %s", low, high)
+		p.add(spatev1.ReasonInvalidSpec, at.Child("start"), "%s is greater than end, which is %s; use order: Reverse to count down", r.Start, *r.End)
 	}
 	return least, most
 }
 
-func (p *Problems) counter(v *variable, r *spatev1.FieldRange, down bool, at *field.Path) {
-	before := len(*p)
-	least, most := p.bounds(v, r.Min, r.Max, at)
-	step := uint64(1)
-	if r.Step != 0 {
-		p.atLeastOne(r.Step, at.Child("step"))
-		step = uint64(r.Step)
+// random draws values of a range.
+func (p *Problems) random(v *variable, at *field.Path) {
+	r := v.field.Range
+	least, most := p.bounds(v, r, 1, at)
+	if r.First != nil || r.Step != nil && *r.Step != 1 {
+		p.add(spatev1.ReasonInvalidSpec, at, "first and step do not go with order: Random")
 	}
+	v.least, v.most = least.bits, most.bits
+	v.Kind = &enginev1.Variable_Random{Random: &enginev1.Random{Min: v.least, Max: v.most, Seed: seedOf(v.field.Seed)}}
+}
+
+// counter goes through a range in whole steps from where it begins.
+func (p *Problems) counter(v *variable, at *field.Path) {
+	before := len(*p)
+	r, down := v.field.Range, v.field.Order == spatev1.OrderReverse
+	step := uint64(1)
+	if r.Step != nil {
+		p.atLeastOne(*r.Step, at.Child("step"))
+		step = uint64(*r.Step)
+	}
+	least, most := p.bounds(v, r, step, at)
 	if len(*p) > before {
 		return
 	}
-	// Whole steps from where it begins.
 	v.least, v.most = least.bits, most.bits
 	whole := (v.most - v.least) / step * step
-	first := v.least
+	begin := v.least
 	if down {
-		v.least, first = v.most-whole, v.most
+		v.least, begin = v.most-whole, v.most
 	} else {
 		v.most = v.least + whole
 	}
-	if r.Init != nil {
-		init := p.value(*r.Init, at.Child("init"))
+	first := begin
+	if r.First != nil {
+		set := p.value(*r.First, at.Child("first"))
 		switch {
-		case init.bits < least.bits || init.bits > most.bits || !init.sameUpper(least):
-			p.add(spatev1.ReasonInvalidSpec, at.Child("init"), "%s is not between min and max, which are %s and %s", *r.Init, r.Min, r.Max)
-		case init.bits < v.least || init.bits > v.most || (init.bits-v.least)%step != 0:
-			p.add(spatev1.ReasonInvalidSpec, at.Child("init"), "%s is no whole number of steps of %d from %s", *r.Init, step, map[bool]spatev1.FieldValue{false: r.Min, true: r.Max}[down])
+		case set.bits < least.bits || set.bits > most.bits || !set.sameUpper(least):
+			p.add(spatev1.ReasonInvalidSpec, at.Child("first"), "%s is not within the range", *r.First)
+		case set.bits < v.least || set.bits > v.most || (set.bits-v.least)%step != 0:
+			p.add(spatev1.ReasonInvalidSpec, at.Child("first"), "%s is no whole number of steps of %d from the range's %s", *r.First, step,
+				map[bool]string{false: "start", true: "end"}[down])
 		}
-		first = init.bits
+		first = set.bits
 	}
 	v.Kind = &enginev1.Variable_Counter{Counter: &enginev1.Counter{Min: v.least, Max: v.most, Step: step, First: first, Down: down}}
 }
 
-func (p *Problems) listed(v *variable, values []spatev1.FieldValue, order spatev1.FieldListOrder, seed int64, at *field.Path) {
-	at = at.Child("values")
-	if len(values) == 0 || len(values) > mostListed {
-		p.add(spatev1.ReasonInvalidSpec, at, "%d values: must be 1 to %d", len(values), mostListed)
+// listed takes values in their order.
+func (p *Problems) listed(v *variable, at *field.Path) {
+	values := v.field.Values
+	if len(values) > maxListed {
+		p.add(spatev1.ReasonInvalidSpec, at, "%d values: must be at most %d", len(values), maxListed)
 		return
 	}
-	list := &enginev1.List{Seed: uint64(seed)}
-	switch order {
-	case "", spatev1.ListForward:
-		list.Order = enginev1.ListOrder_LIST_ORDER_FORWARD
-	case spatev1.ListBackward:
+	list := &enginev1.List{Seed: seedOf(v.field.Seed)}
+	switch v.field.Order {
+	case spatev1.OrderReverse:
 		list.Order = enginev1.ListOrder_LIST_ORDER_BACKWARD
-	case spatev1.ListRandom:
+	case spatev1.OrderRandom:
 		list.Order = enginev1.ListOrder_LIST_ORDER_RANDOM
 	default:
-		p.add(spatev1.ReasonInvalidSpec, at, "%q: the order must be Forward, Backward or Random", order)
+		list.Order = enginev1.ListOrder_LIST_ORDER_FORWARD
 	}
 	for i, text := range values {
 		one := p.value(text, at.Index(i))
@@ -215,6 +233,14 @@ func (p *Problems) listed(v *variable, values []spatev1.FieldValue, order spatev
 	v.Kind = &enginev1.Variable_List{List: list}
 }
 
+// seedOf gives a seed, 0 when absent.
+func seedOf(seed *int64) uint64 {
+	if seed == nil {
+		return 0
+	}
+	return uint64(*seed)
+}
+
 // wraps tells whether a variable's sequence comes to an end.
 func (v *variable) wraps() bool {
 	if v.Limit > 0 {
@@ -229,7 +255,7 @@ func (v *variable) wraps() bool {
 	return true
 }
 
-// chained turns each `next` around, and orders variables so that each stands behind the one it follows.
+// chained turns each `carryTo` around, and orders variables so that each stands behind the one it follows.
 func (p *Problems) chained(variables []*variable) []*variable {
 	byName := map[string]*variable{}
 	for _, v := range variables {
@@ -239,19 +265,19 @@ func (p *Problems) chained(variables []*variable) []*variable {
 		byName[v.Name] = v
 	}
 	for _, v := range variables {
-		if v.field.Next == "" {
+		if v.field.CarryTo == "" {
 			continue
 		}
-		at, next := v.at.Child("next"), byName[string(v.field.Next)]
+		at, next := v.at.Child("carryTo"), byName[string(v.field.CarryTo)]
 		switch {
 		case next == nil || next == v:
-			p.add(spatev1.ReasonInvalidSpec, at, "%q names no other field of the stream", v.field.Next)
+			p.add(spatev1.ReasonInvalidSpec, at, "%q names no other field of the stream", v.field.CarryTo)
 		case next.After != "":
-			p.add(spatev1.ReasonInvalidSpec, at, "%q is the next of %q already", v.field.Next, next.After)
+			p.add(spatev1.ReasonInvalidSpec, at, "%q is advanced by %q already", v.field.CarryTo, next.After)
 		case !v.wraps():
-			p.add(spatev1.ReasonInvalidSpec, at, "random values never wrap: set limit, after how many of them %q advances", v.field.Next)
+			p.add(spatev1.ReasonInvalidSpec, at, "random values have no last one: set repeatAfter, the number of them after which %q advances", v.field.CarryTo)
 		case next.PerWorker != v.PerWorker:
-			p.add(spatev1.ReasonInvalidSpec, at, "%q and this field must both be perWorker, or neither", v.field.Next)
+			p.add(spatev1.ReasonInvalidSpec, at, "%q and this field must have the same scope", v.field.CarryTo)
 		default:
 			next.After = v.Name
 		}
@@ -264,7 +290,7 @@ func (p *Problems) chained(variables []*variable) []*variable {
 	}
 	for _, v := range variables {
 		if depth(v) > len(variables) {
-			p.add(spatev1.ReasonInvalidSpec, v.at.Child("next"), "the fields' next lead around in a circle; let one of them stand alone")
+			p.add(spatev1.ReasonInvalidSpec, v.at.Child("carryTo"), "the fields carry to each other in a circle; leave out one carryTo")
 			return nil
 		}
 	}

@@ -133,8 +133,8 @@ func (p *Problems) punts(spec *spatev1.TrafficGeneratorSpec, at *field.Path) {
 		if port.Punt == nil {
 			continue
 		}
-		if port.Attachment.Loopback != nil || port.Attachment.Null != nil {
-			p.add(spatev1.ReasonInvalidSpec, at, "nobody else sends to a loopback or null port; leave it out, or attach the port to a network")
+		if port.Attachment.Loopback != nil || port.Attachment.Discard != nil {
+			p.add(spatev1.ReasonInvalidSpec, at, "nobody else sends to a loopback or discard port; leave it out, or attach the port to a network")
 		}
 		if by := taken[port.Punt.Interface]; by != "" {
 			p.add(spatev1.ReasonInvalidSpec, at.Child("interface"), "%q is taken: %s; choose another name", port.Punt.Interface, by)
@@ -228,7 +228,7 @@ func (p ports) overEngines() string {
 
 // internal tells whether a port leads nowhere but into the engine.
 func internal(port *spatev1.GeneratorPort) bool {
-	return port.Attachment.Loopback != nil || port.Attachment.Null != nil
+	return port.Attachment.Loopback != nil || port.Attachment.Discard != nil
 }
 
 // lineRate of a port on each engine: as described, or else as all engines report it; nil if it is not known.

@@ -6,7 +6,6 @@ package plan
 
 import (
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -49,17 +48,11 @@ func (p *Problems) known(profile *spatev1.TrafficProfileSpec) {
 	apart(p, profile.Reflect, spec.Child("reflect"), "port", func(r *spatev1.ReflectPort) spatev1.PortName { return r.Port })
 	apart(p, profile.Thresholds, spec.Child("thresholds"), "name", func(t *spatev1.Threshold) spatev1.EntryName { return t.Name })
 	for i := range profile.Traffic {
-		e := &profile.Traffic[i]
-		oneOf(p, e.Start, traffic.Index(i).Child("start"), spatev1.StartAuto, spatev1.StartWaiting)
-		var set []string
-		for name, is := range map[string]bool{"streamRef": e.StreamRef != nil, "stream": e.Stream != nil, "templateRef": e.TemplateRef != nil} {
-			if is {
-				set = append(set, name)
-			}
+		e, at := &profile.Traffic[i], traffic.Index(i)
+		if e.Stream != nil {
+			oneOf(p, e.Stream.Start, at.Child("stream", "start"), spatev1.StartAuto, spatev1.StartWaiting)
 		}
-		if slices.Sort(set); len(set) > 1 { // none is told where the entry is resolved
-			p.add(spatev1.ReasonInvalidSpec, traffic.Index(i), "has %s: set exactly one of streamRef, stream and templateRef", strings.Join(set, " and "))
-		}
+		p.exactlyOne(at, "stream and application", e.Stream != nil, e.Application != nil)
 	}
 }
 
@@ -68,7 +61,7 @@ func (p *Problems) knownGenerator(g *spatev1.TrafficGeneratorSpec, at *field.Pat
 	oneOf(p, g.CPUPolicy, at.Child("cpuPolicy"), spatev1.CPUExclusive, spatev1.CPUShared)
 	oneOf(p, g.ControlCPU, at.Child("controlCPU"), spatev1.ControlDedicated, spatev1.ControlShared)
 	oneOf(p, g.PollMode, at.Child("pollMode"), spatev1.PollAuto, spatev1.PollBusy, spatev1.PollAdaptive)
-	oneOf(p, g.Hugepages.PageSize, at.Child("hugepages", "pageSize"), spatev1.Hugepages2Mi, spatev1.Hugepages1Gi, spatev1.HugepagesNone)
+	oneOf(p, g.PacketMemory.Backing, at.Child("packetMemory", "backing"), spatev1.BackingHugepages2Mi, spatev1.BackingHugepages1Gi, spatev1.BackingStandard)
 	oneOf(p, g.AllowedNamespaces.From, at.Child("allowedNamespaces", "from"), spatev1.NamespacesSame, spatev1.NamespacesAll, spatev1.NamespacesSelector)
 	apart(p, g.Ports, at.Child("ports"), "name", func(port *spatev1.GeneratorPort) spatev1.PortName { return port.Name })
 	for i := range g.Ports {

@@ -23,15 +23,15 @@ func EntryStates(snapshot []spatev1.EntrySnapshot, profile *spatev1.TrafficProfi
 			continue // a run without it is another run
 		}
 		was, change := snapshot[at], spatev1.EntryChange{Name: string(e.Name), Paused: e.Paused}
-		rate := e.Rate
-		if rate == "" {
-			rate = was.StreamRate
+		if e.Stream != nil {
+			if rate := cmp.Or(e.Stream.Rate, was.StreamRate); rate != was.Rate {
+				change.Rate = rate
+			}
 		}
-		if rate != was.Rate {
-			change.Rate = rate
-		}
-		if rate := cmp.Or(e.ConnectionRate, was.TemplateRate); rate != was.ConnectionRate {
-			change.ConnectionRate = rate
+		if e.Application != nil {
+			if rate := cmp.Or(e.Application.ConnectionRate, was.TemplateRate); rate != was.ConnectionRate {
+				change.ConnectionRate = rate
+			}
 		}
 		if change.Rate != "" || change.ConnectionRate != "" || change.Paused != was.Paused {
 			all = append(all, change)
@@ -70,7 +70,7 @@ func Adjust(plan *enginev1.Plan, planned *big.Rat, rate spatev1.ScaledRate, chan
 		return Live{}, err
 	}
 	live := Live{Rates: map[string]*enginev1.Rate{}}
-	if live.Rescaled, err = Rescale(changed, planned, rate); err != nil {
+	if live.Rescaled, err = Rescale(changed, planned, rate, generator); err != nil {
 		return Live{}, err
 	}
 	for name, quantity := range own {
@@ -152,7 +152,7 @@ func withRates(plan *enginev1.Plan, planned *big.Rat, own map[string]Quantity) (
 		}
 		copied := &enginev1.Stream{
 			Name: s.GetName(), Group: s.GetGroup(), TxPort: s.GetTxPort(), Packet: s.GetPacket(), Program: s.GetProgram(),
-			Disabled: s.GetDisabled(), Waits: s.GetWaits(), Next: s.GetNext(),
+			Waits: s.GetWaits(), Next: s.GetNext(),
 		}
 		rate := planRate(quantity.Unit, ratio)
 		if bursts := s.GetBursts(); bursts != nil {

@@ -5,6 +5,7 @@
 package plan
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -23,22 +24,33 @@ const mediumBytes = 20
 // Load is what traffic asks for, over all engines of a generator.
 type Load struct {
 	Packets, L2Bits, L1Bits *big.Rat
-	// Ports has the layer-1 bits a second of each transmitting port, over all engines.
-	Ports map[string]*big.Rat
+	// Ports has the rates of each transmitting port, over all engines.
+	Ports map[string]*PortLoad
 }
 
+// PortLoad is what traffic asks for of one port.
+type PortLoad struct{ Packets, L2Bits, L1Bits *big.Rat }
+
 func newLoad() Load {
-	return Load{Packets: new(big.Rat), L2Bits: new(big.Rat), L1Bits: new(big.Rat), Ports: map[string]*big.Rat{}}
+	return Load{Packets: new(big.Rat), L2Bits: new(big.Rat), L1Bits: new(big.Rat), Ports: map[string]*PortLoad{}}
 }
 
 func (l *Load) add(a ask) {
 	l.Packets.Add(l.Packets, a.packets)
 	l.L2Bits.Add(l.L2Bits, a.l2Bits)
 	l.L1Bits.Add(l.L1Bits, a.l1Bits)
-	if l.Ports[a.port] == nil {
-		l.Ports[a.port] = new(big.Rat)
+	l.addPort(a.port, &PortLoad{a.packets, a.l2Bits, a.l1Bits})
+}
+
+func (l *Load) addPort(name string, more *PortLoad) {
+	port := l.Ports[name]
+	if port == nil {
+		port = &PortLoad{new(big.Rat), new(big.Rat), new(big.Rat)}
+		l.Ports[name] = port
 	}
-	l.Ports[a.port].Add(l.Ports[a.port], a.l1Bits)
+	port.Packets.Add(port.Packets, more.Packets)
+	port.L2Bits.Add(port.L2Bits, more.L2Bits)
+	port.L1Bits.Add(port.L1Bits, more.L1Bits)
 }
 
 // Plus gives both loads together.
@@ -48,11 +60,8 @@ func (l Load) Plus(others ...Load) Load {
 		sum.Packets.Add(sum.Packets, other.Packets)
 		sum.L2Bits.Add(sum.L2Bits, other.L2Bits)
 		sum.L1Bits.Add(sum.L1Bits, other.L1Bits)
-		for port, bits := range other.Ports {
-			if sum.Ports[port] == nil {
-				sum.Ports[port] = new(big.Rat)
-			}
-			sum.Ports[port].Add(sum.Ports[port], bits)
+		for name, port := range other.Ports {
+			sum.addPort(name, port)
 		}
 	}
 	return sum
@@ -64,8 +73,10 @@ func (l Load) Scaled(factor *big.Rat) Load {
 	scaled.Packets.Mul(l.Packets, factor)
 	scaled.L2Bits.Mul(l.L2Bits, factor)
 	scaled.L1Bits.Mul(l.L1Bits, factor)
-	for port, bits := range l.Ports {
-		scaled.Ports[port] = new(big.Rat).Mul(bits, factor)
+	for name, port := range l.Ports {
+		scaled.Ports[name] = &PortLoad{
+			new(big.Rat).Mul(port.Packets, factor), new(big.Rat).Mul(port.L2Bits, factor), new(big.Rat).Mul(port.L1Bits, factor),
+		}
 	}
 	return scaled
 }
@@ -82,9 +93,62 @@ func (l Load) in(unit Unit) *big.Rat {
 	}
 }
 
+// in gives the rate of a port in a unit.
+func (p *PortLoad) in(unit Unit) *big.Rat {
+	return Load{Packets: p.Packets, L2Bits: p.L2Bits, L1Bits: p.L1Bits}.in(unit)
+}
+
+// sendingPorts are the names of the ports that send, in order.
+func (l Load) sendingPorts() []string {
+	names := slices.Sorted(maps.Keys(l.Ports))
+	return slices.DeleteFunc(names, func(name string) bool { return l.Ports[name].L1Bits.Sign() == 0 })
+}
+
+// factorPerPort is the factor by which each port that sends comes to a rate: all of them must have the same rate without it, or the
+// same share of their line rates.
+func (l Load) factorPerPort(wanted Quantity, generator *spatev1.TrafficGenerator) (*big.Rat, error) {
+	var factor *big.Rat
+	first := ""
+	for _, name := range l.sendingPorts() {
+		rate := wanted.Value
+		if wanted.Unit == LinePercent {
+			line, err := lineRateOf(name, generator)
+			if err != nil {
+				return nil, err
+			}
+			rate = new(big.Rat).Mul(line, new(big.Rat).Mul(wanted.Value, big.NewRat(1, 100)))
+		}
+		own := new(big.Rat).Quo(rate, l.Ports[name].in(wanted.Unit))
+		if factor != nil && factor.Cmp(own) != 0 {
+			return nil, fmt.Errorf("ports %s and %s send at different rates of their own, and a rate for each port scales all entries by one factor: make them equal, or give a total without /port", first, name)
+		}
+		if factor == nil {
+			factor, first = own, name
+		}
+	}
+	return factor, nil
+}
+
+// lineRateOf a port over all engines, in bits a second.
+func lineRateOf(name string, generator *spatev1.TrafficGenerator) (*big.Rat, error) {
+	if generator == nil {
+		return nil, errors.New("the line rate is that of the generator, which does not exist")
+	}
+	all := newPorts(generator)
+	line := all.lineRate(name)
+	if line == nil {
+		if port := all.find(name); port != nil {
+			_, message := all.lineRateUnknown(port)
+			return nil, errors.New(message)
+		}
+		return nil, fmt.Errorf("%q is no port of generator %s; it has %s", name, generator.Name, all.names())
+	}
+	return times(line, all.engines), nil
+}
+
 // LoadOf gives what a plan asks for at its own rates, at the worst moment: a burst counts with its rate, whatever the gaps,
 // and streams of one chain take turns, so that together they ask for no more than their fastest, for each of them that starts
-// by itself. Disabled streams ask for nothing, paused ones for all they may be resumed to. A replay from a volume asks for
+// by itself. Paused streams ask for all they may be resumed to. A replay from a volume asks for
 // what is known of it: packets at a fixed gap, of the least size; templates ask for what their flows send at least.
 func LoadOf(plan *enginev1.Plan) (Load, error) {
 	load, err := loadOf(plan.GetStreams())
@@ -114,9 +178,6 @@ func loadOf(streams []*enginev1.Stream) (Load, error) {
 	var order []int
 	for i, number := range turns(streams) {
 		s := streams[i]
-		if s.GetDisabled() {
-			continue
-		}
 		a, err := askOf(s)
 		if err != nil {
 			return Load{}, fmt.Errorf("stream %s: %w", s.GetName(), err)
@@ -192,9 +253,9 @@ func CheckLineRates(load Load, generator *spatev1.TrafficGenerator, at *field.Pa
 			continue
 		}
 		available := times(line, ports.engines)
-		if load.Ports[name].Cmp(available) > 0 {
+		if load.Ports[name].L1Bits.Cmp(available) > 0 {
 			problems.add(spatev1.ReasonOversubscribed, at, "port %s of generator %s would have to carry %s on layer 1, and can carry %s%s; lower the rates",
-				name, generator.Name, FormatRate(load.Ports[name], "bps"), FormatRate(available, "bps"), ports.overEngines())
+				name, generator.Name, FormatRate(load.Ports[name].L1Bits, "bps"), FormatRate(available, "bps"), ports.overEngines())
 		}
 	}
 	return problems

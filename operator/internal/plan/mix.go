@@ -27,14 +27,14 @@ const finest = 1_000_000
 func (p *Problems) mix(profile *spatev1.TrafficProfile, entries []templateEntry) {
 	var shared []*templateEntry
 	for i := range entries {
-		if entries[i].spec.Share != nil {
+		if entries[i].spec.Application.Share != nil {
 			shared = append(shared, &entries[i])
 		}
 	}
 	mix, at := profile.Spec.Mix, spec.Child("mix")
 	switch {
 	case mix == nil && len(shared) > 0:
-		p.add(spatev1.ReasonInvalidSpec, shared[0].at.Child("share"), "is of spec.mix, which is absent: set it, or a connectionRate instead")
+		p.add(spatev1.ReasonInvalidSpec, shared[0].at.Child("application", "share"), "is of spec.mix, which is absent: set it, or a connectionRate instead")
 		return
 	case mix == nil:
 		return
@@ -54,16 +54,16 @@ func (p *Problems) mix(profile *spatev1.TrafficProfile, entries []templateEntry)
 		return
 	}
 	for i, e := range shared {
-		if p.atLeastOne(int64(*e.spec.Share), e.at.Child("share")); *e.spec.Share < 1 {
+		if p.atLeastOne(int64(*e.spec.Application.Share), e.at.Child("application", "share")); *e.spec.Application.Share < 1 {
 			return
 		}
-		weights[i], sizes[i] = big.NewRat(int64(*e.spec.Share), 1), new(big.Rat)
+		weights[i], sizes[i] = big.NewRat(int64(*e.spec.Application.Share), 1), new(big.Rat)
 		if !byBytes && !bits {
 			continue
 		}
 		bytes, err := e.bytes()
 		if err != nil {
-			p.add(spatev1.ReasonInvalidSpec, e.at.Child("share"), "what a connection of ASTFTemplate %q brings cannot be determined: %v", e.spec.TemplateRef.Name, err)
+			p.add(spatev1.ReasonInvalidSpec, e.at.Child("application", "share"), "the bytes of a connection of %s cannot be determined: %v", e.says(spec.Child("source")), err)
 			return
 		}
 		sizes[i] = new(big.Rat).SetFrac(bytes, big.NewInt(1))
@@ -81,7 +81,7 @@ func (p *Problems) mix(profile *spatev1.TrafficProfile, entries []templateEntry)
 	}
 	for i, e := range shared {
 		if rates[i].Sign() == 0 {
-			p.add(spatev1.ReasonInvalidSpec, e.at.Child("share"), "is less than a connection in %d s: raise it, or spec.mix.rate", finest)
+			p.add(spatev1.ReasonInvalidSpec, e.at.Child("application", "share"), "is less than a connection in %d s: raise it, or spec.mix.rate", finest)
 			continue
 		}
 		e.rate = rates[i]

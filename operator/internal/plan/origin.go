@@ -76,9 +76,9 @@ func (r Refusal) Problem(profile *spatev1.TrafficProfile) Problem {
 	case r.Entry == "":
 		return made
 	case r.Stream != "":
-		return Problems{made}.within(spec.Child("traffic").Index(at).Child("streamRef"), "StatelessStream", r.Stream)[0]
+		return Problems{made}.within(spec.Child("traffic").Index(at).Child("stream", "ref"), "StatelessStream", r.Stream)[0]
 	case r.Template != "":
-		return Problems{made}.within(spec.Child("traffic").Index(at).Child("templateRef"), "ASTFTemplate", r.Template)[0]
+		return Problems{made}.within(spec.Child("traffic").Index(at).Child("application", "templateRef"), "ASTFTemplate", r.Template)[0]
 	}
 	made.Path = spec.Child("traffic").Index(at).String()
 	if r.Path != "" {
@@ -180,12 +180,20 @@ func named(part string) (field string, index int) {
 
 // ofProfile are the fields of a profile that a plan has once.
 var ofProfile = map[string]string{
-	"templates": "spec.traffic", "most_flows": "spec.mostConnections", "ramp_up_ns": "spec.rampUp", "ramp_up_step_ns": "spec.rampUpStep",
-	"draw_seed": "spec.drawSeed", "records.one_in": "spec.records.oneIn", "records.path": "spec.records.volume", "records.most": "spec.records.mostRecords",
+	"templates": "spec.traffic", "most_flows": "spec.maxFlowsPerEngine", "ramp_up_ns": "spec.rampUp", "ramp_up_step_ns": "spec.rampUpStep",
+	"draw_seed": "spec.randomOrderSeed", "records.one_in": "spec.records.oneIn", "records.path": "spec.records.volume", "records.most": "spec.records.maxRecords",
 }
 
 // at gives the field that a path of the plan was made of; the path itself where that is not known.
 func (o Origin) at(path string) Refusal {
+	r := o.find(path)
+	if inline := strings.TrimPrefix(r.Path, "spec."); r.Entry != "" && r.Stream == "" && r.Template == "" && inline != r.Path {
+		r.Path = "application.inline." + inline
+	}
+	return r
+}
+
+func (o Origin) find(path string) Refusal {
 	inner := strings.TrimPrefix(path, "stateful.")
 	parts := strings.Split(inner, ".")
 	kind, index := named(parts[0])
@@ -216,7 +224,7 @@ var ofStream = []struct{ plan, user string }{
 }
 
 // ofStreamsEntry are those that are an entry's.
-var ofStreamsEntry = map[string]string{"tx_port": "transmitPort", "rx_port": "receivePort", "paused": "paused", "waits": "start", "next": "next"}
+var ofStreamsEntry = map[string]string{"tx_port": "transmitPort", "rx_port": "receivePort", "paused": "paused", "waits": "stream.start", "next": "stream.next"}
 
 // stream gives the field of an entry, or of the stream that it sends; what is in neither by the stream's name.
 func (o Origin) stream(s *enginev1.Stream, rest []string) Refusal {
@@ -231,7 +239,7 @@ func (o Origin) stream(s *enginev1.Stream, rest []string) Refusal {
 		if by := o.streams[name]; by != "" {
 			return Refusal{Entry: name, Stream: by, Path: "spec." + f.user}
 		}
-		return Refusal{Entry: name, Path: "stream." + f.user}
+		return Refusal{Entry: name, Path: "stream.inline." + f.user}
 	}
 	return Refusal{Path: strings.Join(append([]string{"stream " + s.GetName()}, rest...), ".")}
 }
@@ -289,7 +297,7 @@ func (o Origin) template(t *enginev1.Template, rest []string) Refusal {
 	case "group":
 		at, rest = spec.Child("statisticsGroup"), nil
 	case "flows_per_second":
-		at, rest = spec.Child("rate"), nil
+		at, rest = spec.Child("connectionRate"), nil
 	}
 	r.Path = within(at, rest).String()
 	return r
@@ -331,7 +339,7 @@ func inProgram(t *enginev1.Template, side string, rest []string) *field.Path {
 	case "count":
 		return at.Child("count", "counter")
 	case "mark":
-		return at.Child("mark", "variable")
+		return at.Child("setTime", "variable")
 	case "switch_template":
 		return at.Child("switchTemplate", "template")
 	case "delay.max_ns":
@@ -387,7 +395,8 @@ func (o Origin) payload(index uint32, rest []string, path string) Refusal {
 
 // spellings of fields that are not those of the contract with capitals for underscores.
 var spellings = map[string]string{
-	"first_mac": "firstMAC", "downlink_teid": "downlinkTEID", "minimum_rto_ns": "minimumRTO", "http_message": "httpMessage",
+	"first_mac": "startMAC", "downlink_teid": "downlinkTEID", "minimum_rto_ns": "minRTO", "http_message": "httpMessage",
+	"first": "start", "last": "end", "lowest": "min", "highest": "max", "limit": "maxFlows", "most_open": "maxConcurrentFlows", "wait": "waitForAck",
 	"no_timestamps": "timestamps", "no_sack": "sack", "no_window_scale": "windowScale",
 }
 

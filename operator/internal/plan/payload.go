@@ -69,13 +69,13 @@ func (p *Problems) contentBytes(c *spatev1.Content, at *field.Path, data data) (
 	case data.bytes == nil:
 		return nil, false
 	}
-	bytes, found := data.bytes[*c.From]
+	bytes, found := data.bytes[c.From.Reference()]
 	if !found {
-		p.add(spatev1.ReasonReferenceNotFound, at.Child("from"), "%s does not exist", nameOf(*c.From))
+		p.add(spatev1.ReasonReferenceNotFound, at.Child("from"), "%s does not exist", nameOf(c.From.Reference()))
 		return nil, true
 	}
 	if len(bytes) == 0 {
-		p.add(spatev1.ReasonInvalidSpec, at.Child("from"), "%s is empty", nameOf(*c.From))
+		p.add(spatev1.ReasonInvalidSpec, at.Child("from"), "%s is empty", nameOf(c.From.Reference()))
 		return nil, true
 	}
 	return bytes, true
@@ -142,20 +142,20 @@ func (p *Problems) payloadList(l *spatev1.PayloadList, at *field.Path) [][]byte 
 	return values
 }
 
-// mostDigits of a number of 64 bits.
-const mostDigits = 20
+// maxDigits of a number of 64 bits.
+const maxDigits = 20
 
 func (p *Problems) payloadCounter(c *spatev1.PayloadCounter, at *field.Path) *enginev1.PayloadCounter {
-	made := &enginev1.PayloadCounter{First: uint64(c.First), Step: 1, Width: uint32(c.Width)}
+	made := &enginev1.PayloadCounter{First: uint64(c.Start), Step: 1, Width: uint32(c.Width)}
 	if c.Step != nil {
 		p.atLeastOne(*c.Step, at.Child("step"))
 		made.Step = uint64(*c.Step)
 	}
-	if c.First < 0 {
-		p.add(spatev1.ReasonInvalidSpec, at.Child("first"), "%d: must not be negative", c.First)
+	if c.Start < 0 {
+		p.add(spatev1.ReasonInvalidSpec, at.Child("start"), "%d: must not be negative", c.Start)
 	}
-	if c.Width < 1 || c.Width > mostDigits {
-		p.add(spatev1.ReasonInvalidSpec, at.Child("width"), "%d: must be 1 to %d", c.Width, mostDigits)
+	if c.Width < 1 || c.Width > maxDigits {
+		p.add(spatev1.ReasonInvalidSpec, at.Child("width"), "%d: must be 1 to %d", c.Width, maxDigits)
 		made.Width = 1
 	}
 	return made

@@ -20,7 +20,7 @@ import (
 	"spate.dev/operator/internal/engine/enginev1"
 )
 
-var errNothingToScale = errors.New("a total needs an enabled entry to scale")
+var errNothingToScale = errors.New("a total needs an entry that sends packets to scale")
 
 // Identity of a run.
 type Identity struct {
@@ -132,13 +132,13 @@ type Rescaled struct {
 }
 
 // Rescale gives what spec.rate asks of a run that was planned with `planned` as its factor on the entries' own rates.
-func Rescale(plan *enginev1.Plan, planned *big.Rat, rate spatev1.ScaledRate) (Rescaled, error) {
+func Rescale(plan *enginev1.Plan, planned *big.Rat, rate spatev1.ScaledRate, generator *spatev1.TrafficGenerator) (Rescaled, error) {
 	load, err := LoadOf(plan)
 	if err != nil {
 		return Rescaled{}, err
 	}
 	own := load.Scaled(new(big.Rat).Inv(planned))
-	ownFactor, err := factorOf(rate, own, len(plan.GetStateful().GetTemplates()) > 0)
+	ownFactor, err := factorOf(rate, own, len(plan.GetStateful().GetTemplates()) > 0, generator)
 	if err != nil {
 		return Rescaled{}, fmt.Errorf("spec.rate %q: %w", rate, err)
 	}

@@ -40,8 +40,8 @@ func (p *Problems) pools(all []spatev1.AddressPool, at *field.Path, servers bool
 	apart(p, all, at, "name", func(a *spatev1.AddressPool) spatev1.EntryName { return a.Name })
 	for i := range all {
 		one, at := &all[i], at.Index(i)
-		if servers && (one.FirstMAC != "" || one.SourcePorts != nil) {
-			p.add(spatev1.ReasonInvalidSpec, at, "firstMAC and sourcePorts go with clients")
+		if servers && (one.StartMAC != "" || one.SourcePorts != nil) {
+			p.add(spatev1.ReasonInvalidSpec, at, "startMAC and sourcePorts go with clients")
 		}
 		if servers && one.GTPU != nil {
 			p.add(spatev1.ReasonInvalidSpec, at.Child("gtpu"), "goes with clients")
@@ -55,13 +55,14 @@ func (p *Problems) pools(all []spatev1.AddressPool, at *field.Path, servers bool
 
 func (p *Problems) pool(a *spatev1.AddressPool, at *field.Path) (pool, bool) {
 	before := len(*p)
-	made := pool{at: at, name: string(a.Name), first: p.address(a.First, at.Child("first")), last: p.address(a.Last, at.Child("last")), weight: 1}
+	made := pool{at: at, name: string(a.Name), weight: 1}
+	made.first, made.last = p.ends(a, at)
 	switch {
 	case !made.first.IsValid() || !made.last.IsValid():
 	case made.first.Is4() != made.last.Is4():
-		p.add(spatev1.ReasonInvalidSpec, at.Child("last"), "%s is not of the family of first, which is %s", a.Last, a.First)
+		p.add(spatev1.ReasonInvalidSpec, at.Child("end"), "%s is not of the family of start, which is %s", a.End, a.Start)
 	case made.last.Less(made.first):
-		p.add(spatev1.ReasonInvalidSpec, at.Child("last"), "%s is less than first, which is %s", a.Last, a.First)
+		p.add(spatev1.ReasonInvalidSpec, at.Child("end"), "%s is less than start, which is %s", a.End, a.Start)
 	case a.AllowMulticast:
 		p.groups(made.first, made.last, at)
 		made.multicast = true
@@ -75,7 +76,7 @@ func (p *Problems) pool(a *spatev1.AddressPool, at *field.Path) (pool, bool) {
 		made.offset = p.address(a.PortPairOffset, at.Child("portPairOffset"))
 	}
 	switch a.Order {
-	case "", spatev1.PoolSequential:
+	case "", spatev1.PoolForward:
 		made.order = enginev1.PoolOrder_POOL_ORDER_SEQUENTIAL
 		if a.Seed != nil {
 			p.add(spatev1.ReasonInvalidSpec, at.Child("seed"), "goes with order: Random")
@@ -83,19 +84,17 @@ func (p *Problems) pool(a *spatev1.AddressPool, at *field.Path) (pool, bool) {
 	case spatev1.PoolRandom:
 		made.order = enginev1.PoolOrder_POOL_ORDER_RANDOM
 	default:
-		p.add(spatev1.ReasonInvalidSpec, at.Child("order"), "%q: must be Sequential or Random", a.Order)
+		p.add(spatev1.ReasonInvalidSpec, at.Child("order"), "%q: must be Forward or Random", a.Order)
 	}
-	if a.Seed != nil {
-		made.seed = uint64(*a.Seed)
-	}
+	made.seed = seedOf(a.Seed)
 	if a.Weight != nil {
 		p.atLeastOne(int64(*a.Weight), at.Child("weight"))
 		made.weight = uint32(*a.Weight)
 	}
-	if a.FirstMAC != "" {
-		address, err := net.ParseMAC(string(a.FirstMAC))
+	if a.StartMAC != "" {
+		address, err := net.ParseMAC(string(a.StartMAC))
 		if err != nil || len(address) != 6 || address[0]&1 != 0 {
-			p.add(spatev1.ReasonInvalidSpec, at.Child("firstMAC"), "%q: must be the MAC address of a station, such as 02:00:00:00:00:01", a.FirstMAC)
+			p.add(spatev1.ReasonInvalidSpec, at.Child("startMAC"), "%q: must be the MAC address of a station, such as 02:00:00:00:00:01", a.StartMAC)
 		}
 		made.mac = address
 	}
@@ -134,9 +133,9 @@ func (p *Problems) stations(first, last netip.Addr, at *field.Path) {
 		const remedy = "give clients and servers addresses that hosts can have, such as 198.18.0.1, or set allowMulticast for groups"
 		switch {
 		case !first.Less(from):
-			p.add(spatev1.ReasonInvalidSpec, at.Child("first"), "%s %s: %s", first, none.what, remedy)
+			p.add(spatev1.ReasonInvalidSpec, at.Child("start"), "%s %s: %s", first, none.what, remedy)
 		case !to.Less(last):
-			p.add(spatev1.ReasonInvalidSpec, at.Child("last"), "%s %s: %s", last, none.what, remedy)
+			p.add(spatev1.ReasonInvalidSpec, at.Child("end"), "%s %s: %s", last, none.what, remedy)
 		default:
 			p.add(spatev1.ReasonInvalidSpec, at, "%s to %s has %s, which %s: %s", first, last, from, none.what, remedy)
 		}
@@ -149,7 +148,7 @@ func (p *Problems) groups(first, last netip.Addr, at *field.Path) {
 	for _, end := range []struct {
 		name    string
 		address netip.Addr
-	}{{"first", first}, {"last", last}} {
+	}{{"start", first}, {"end", last}} {
 		if !end.address.IsMulticast() {
 			p.add(spatev1.ReasonInvalidSpec, at.Child(end.name), "%s is not multicast, and the pool has allowMulticast: use another pool for addresses of hosts", end.address)
 			return
@@ -177,8 +176,8 @@ const (
 // tunnels of a pool's clients. Whether all of a plan go together is for the engine to say.
 func (p *Problems) tunnels(a *spatev1.AddressPool, pool *field.Path) *enginev1.Gtpu {
 	g, at := a.GTPU, pool.Child("gtpu")
-	if a.FirstMAC != "" {
-		p.add(spatev1.ReasonInvalidSpec, pool.Child("firstMAC"), "does not go with gtpu: gNBs have the port's MAC")
+	if a.StartMAC != "" {
+		p.add(spatev1.ReasonInvalidSpec, pool.Child("startMAC"), "does not go with gtpu: gNBs have the port's MAC")
 	}
 	if a.PortPairOffset != "" {
 		p.add(spatev1.ReasonInvalidSpec, pool.Child("portPairOffset"), "does not go with gtpu: write a template with tunnels of its own for the other ports")
@@ -218,10 +217,10 @@ func (p *Problems) teid(value *int64, at *field.Path) uint32 {
 
 func (p *Problems) sourcePorts(s *spatev1.SourcePorts, at *field.Path) *enginev1.SourcePorts {
 	const leastPort, mostPort = 1, 65535
-	p.bounded(int64(s.First), 0, mostPort, at.Child("first"))
+	p.bounded(int64(s.Start), 0, mostPort, at.Child("start"))
 	p.bounded(int64(s.Step), 0, mostPort, at.Child("step"))
-	made := &enginev1.SourcePorts{First: uint32(s.First), Step: uint32(s.Step)}
-	made.Lowest, made.Highest = p.setting(s.Lowest, leastPort, mostPort, at.Child("lowest")), p.setting(s.Highest, leastPort, mostPort, at.Child("highest"))
+	made := &enginev1.SourcePorts{First: uint32(s.Start), Step: uint32(s.Step)}
+	made.Lowest, made.Highest = p.setting(s.Min, leastPort, mostPort, at.Child("min")), p.setting(s.Max, leastPort, mostPort, at.Child("max"))
 	lowest, highest := made.Lowest, made.Highest
 	if lowest == 0 {
 		lowest = 1024
@@ -230,7 +229,7 @@ func (p *Problems) sourcePorts(s *spatev1.SourcePorts, at *field.Path) *enginev1
 		highest = mostPort
 	}
 	if highest < lowest {
-		p.add(spatev1.ReasonInvalidSpec, at.Child("highest"), "%d is less than lowest, which is %d", highest, lowest)
+		p.add(spatev1.ReasonInvalidSpec, at.Child("max"), "%d is less than min, which is %d", highest, lowest)
 	}
 	return made
 }
@@ -250,7 +249,29 @@ func (p *Problems) address(text spatev1.IPAddress, at *field.Path) netip.Addr {
 	return address.Unmap()
 }
 
-// count gives how many addresses the pool has.
+// ends gives the first and the last address of a pool.
+func (p *Problems) ends(a *spatev1.AddressPool, at *field.Path) (first, last netip.Addr) {
+	first = p.address(a.Start, at.Child("start"))
+	if !p.exactlyOne(at, "end and count", a.End != "", a.Count != nil) {
+		return first, netip.Addr{}
+	}
+	if a.Count == nil {
+		return first, p.address(a.End, at.Child("end"))
+	}
+	if p.atLeastOne(*a.Count, at.Child("count")); !first.IsValid() || *a.Count < 1 {
+		return first, netip.Addr{}
+	}
+	number := new(big.Int).SetBytes(first.AsSlice())
+	number.Add(number, big.NewInt(*a.Count-1))
+	if number.BitLen() > first.BitLen() {
+		p.add(spatev1.ReasonInvalidSpec, at.Child("count"), "there are no %d addresses from %s on", *a.Count, first)
+		return first, netip.Addr{}
+	}
+	last, _ = netip.AddrFromSlice(number.FillBytes(make([]byte, first.BitLen()/8)))
+	return first, last
+}
+
+// count is the number of addresses of the pool.
 func (a *pool) count() *big.Int {
 	first, last := new(big.Int).SetBytes(a.first.AsSlice()), new(big.Int).SetBytes(a.last.AsSlice())
 	return last.Add(last.Sub(last, first), big.NewInt(1))

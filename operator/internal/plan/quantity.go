@@ -117,13 +117,25 @@ func ParseMixRate(rate spatev1.MixRate) (value *big.Rat, bits bool, err error) {
 	return quantity.Value, true, err
 }
 
+// ScaledQuantity is the rate of a profile: a factor, or a total.
+type ScaledQuantity struct {
+	Quantity
+	// PerPort is true where the total is that of each port that sends.
+	PerPort bool
+}
+
 // ParseScaledRate reads the rate of a profile; an empty one is a factor of 1.
-func ParseScaledRate(rate spatev1.ScaledRate) (Quantity, error) {
+func ParseScaledRate(rate spatev1.ScaledRate) (ScaledQuantity, error) {
 	if rate == "" {
-		return Quantity{Value: big.NewRat(1, 1), Unit: Factor}, nil
+		return ScaledQuantity{Quantity: Quantity{Value: big.NewRat(1, 1), Unit: Factor}}, nil
 	}
-	return parse(string(rate), "a factor such as 2x or 0.5x, or a total such as 1Mpps, 10Gbps (layer 2, FCS included) or 10GbpsL1",
-		PacketsPerSecond, L2BitsPerSecond, L1BitsPerSecond, Factor)
+	const wanted = "a factor such as 2x, a total such as 1Mpps, 10Gbps (layer 2, FCS included), 10GbpsL1 or 80%, or the total of each port such as 1Mpps/port"
+	text, perPort := strings.CutSuffix(string(rate), "/port")
+	quantity, err := parse(text, wanted, PacketsPerSecond, L2BitsPerSecond, L1BitsPerSecond, LinePercent, Factor)
+	if err == nil && perPort && quantity.Unit == Factor {
+		err = fmt.Errorf("must be %s", wanted)
+	}
+	return ScaledQuantity{Quantity: quantity, PerPort: perPort}, err
 }
 
 // ParseBitRate reads a bandwidth in whole bits a second.

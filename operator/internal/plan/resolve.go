@@ -5,6 +5,7 @@
 package plan
 
 import (
+	"cmp"
 	"math/big"
 	"net/netip"
 	"slices"
@@ -39,8 +40,8 @@ type Resolved struct {
 	Factor *big.Rat
 	// Load of the whole at that factor.
 	Load Load
-	// References are the streams and templates it was resolved from.
-	References []spatev1.ReferenceSnapshot
+	// Definitions are the streams and templates it was resolved from.
+	Definitions []spatev1.DefinitionSnapshot
 
 	// Warnings are what is worth knowing, though it can be run.
 	Warnings Problems
@@ -83,11 +84,12 @@ func Resolve(in Input) (*Resolved, Problems) {
 		problems.add(spatev1.ReasonReferenceNotFound, spec.Child("generatorRef", "name"),
 			"TrafficGenerator %q does not exist in namespace %s", in.Profile.Spec.GeneratorRef.Name, generatorNamespace(in.Profile))
 	case generator == nil:
-		problems.add(spatev1.ReasonInvalidSpec, spec, "set exactly one of generatorRef and generator")
+		problems.add(spatev1.ReasonReferenceNotFound, spec.Child("generatorRef"), "is required: namespace %s has not exactly one TrafficGenerator", in.Profile.Namespace)
 	default:
 		problems = append(problems, CheckGenerator(&generator.Spec).within(spec.Child("generatorRef"), "TrafficGenerator", generator.Name)...)
 	}
-	resolved := &Resolved{}
+	resolved := &Resolved{Definitions: definitions(in)}
+	in = normalized(in, generator)
 	resolved.timing, resolved.lease = timing(in.Profile, generator, &problems)
 	if generator != nil && generator.Spec.CPUPolicy == spatev1.CPUShared {
 		resolved.lateAfter = sharedLateAfter
@@ -95,7 +97,7 @@ func Resolve(in Input) (*Resolved, Problems) {
 	size := weight{bound: in.Bound}
 	entries := make([]entry, 0, len(in.Profile.Spec.Traffic))
 	for i := range in.Profile.Spec.Traffic {
-		if in.Profile.Spec.Traffic[i].TemplateRef != nil {
+		if in.Profile.Spec.Traffic[i].Stream == nil {
 			continue
 		}
 		e, found := resolveEntry(in, generator, i, &size)
@@ -115,7 +117,6 @@ func Resolve(in Input) (*Resolved, Problems) {
 	problems.thresholds(in)
 	resolved.answering(in.Profile, generator, &problems)
 	problems.checkRecords(in.Profile, generator)
-	resolved.References = references(in)
 	named := dataOf(&in)
 	for _, ref := range named.secrets {
 		resolved.Secrets, resolved.secretBytes = append(resolved.Secrets, ref), append(resolved.secretBytes, in.Data[ref])
@@ -128,7 +129,7 @@ func Resolve(in Input) (*Resolved, Problems) {
 		return nil, problems
 	}
 	resolved.entries, resolved.templates = entries, templates
-	resolved.scale(in.Profile, &problems)
+	resolved.scale(in.Profile, generator, &problems)
 	if len(problems) > 0 {
 		return nil, problems
 	}
@@ -207,10 +208,9 @@ func timing(profile *spatev1.TrafficProfile, generator *spatev1.TrafficGenerator
 
 // entry is one entry of a profile's traffic on its way into a plan.
 type entry struct {
-	at      *field.Path
-	spec    *spatev1.TrafficEntry
-	stream  *Stream
-	enabled bool
+	at     *field.Path
+	spec   *spatev1.TrafficEntry
+	stream *Stream
 	// rate is absolute; none for a replay.
 	rate Quantity
 }
@@ -228,19 +228,20 @@ func resolveEntry(in Input, generator *spatev1.TrafficGenerator, index int, size
 	around := surroundings{options: nextHop(e.spec, generator), data: dataOf(&in), generator: generator}
 	stream, found := checkStream(source, streamAt, around)
 	problems = append(problems, within(found)...)
-	problems = append(problems, checkPorts(e.spec, source.Measure.Flow || source.Measure.Mark != nil, generator, at)...)
+	problems = append(problems, checkPorts(e.spec, measuresArrival(source), generator, at)...)
 	if stream == nil || len(problems) > 0 {
 		return e, problems
 	}
-	e.stream, e.enabled, e.rate = stream, source.IsEnabled(), stream.Rate
+	e.stream, e.rate = stream, stream.Rate
 	if !size.stream(&e, &problems) { // before anything is done for each copy
 		return e, problems
 	}
 	rateAt := sourceAt
-	if e.spec.Rate != "" {
-		rateAt, e.rate = at.Child("rate"), problems.rate(e.spec.Rate, at.Child("rate"))
+	if rate := e.spec.Stream.Rate; rate != "" {
+		at := at.Child("stream", "rate")
+		rateAt, e.rate = at, problems.rate(rate, at)
 		if stream.transmit.replay != nil {
-			problems.add(spatev1.ReasonInvalidSpec, at.Child("rate"), "a replay has no rate but that of its capture; set its gap, or spec.rate as a factor")
+			problems.add(spatev1.ReasonInvalidSpec, at, "a replay has no rate but that of its capture; set its gap, or spec.rate as a factor")
 		}
 	}
 	if generator == nil || len(problems) > 0 {
@@ -257,25 +258,20 @@ func resolveEntry(in Input, generator *spatev1.TrafficGenerator, index int, size
 // source finds what an entry sends, where that is described, and how its problems are told.
 func (e *entry) source(in Input, problems *Problems) (source *spatev1.StatelessStreamSpec, sourceAt, streamAt *field.Path, within func(Problems) Problems) {
 	within = func(found Problems) Problems { return found }
-	sourceAt, streamAt = e.at.Child("stream"), e.at.Child("stream")
-	switch {
-	case e.spec.Stream != nil:
-		source = e.spec.Stream
-	case e.spec.StreamRef != nil:
-		name := string(e.spec.StreamRef.Name)
-		at := e.at.Child("streamRef")
-		sourceAt, streamAt = at, spec
-		within = func(found Problems) Problems { return found.within(at, "StatelessStream", name) }
-		found := in.Streams[name]
-		if found == nil {
-			problems.add(spatev1.ReasonReferenceNotFound, at.Child("name"), "StatelessStream %q does not exist in namespace %s", name, in.Profile.Namespace)
-			break
-		}
-		source = &found.Spec
-	default:
-		problems.add(spatev1.ReasonInvalidSpec, e.at, "set exactly one of streamRef, stream and templateRef")
+	at := e.at.Child("stream")
+	if !problems.exactlyOne(at, "ref and inline", e.spec.Stream.Ref != nil, e.spec.Stream.Inline != nil) {
+		return nil, at, at, within
 	}
-	return source, sourceAt, streamAt, within
+	source, name := streamSource(e.spec, in.Streams)
+	if e.spec.Stream.Ref == nil {
+		at = at.Child("inline")
+		return source, at, at, within
+	}
+	at = at.Child("ref")
+	if source == nil {
+		problems.add(spatev1.ReasonReferenceNotFound, at.Child("name"), "StatelessStream %q does not exist in namespace %s", name, in.Profile.Namespace)
+	}
+	return source, at, spec, func(found Problems) Problems { return found.within(at, "StatelessStream", name) }
 }
 
 // nextHop is what stands for a missing Ethernet destination: what the engine resolves where the port has addresses,
@@ -327,12 +323,15 @@ func checkPorts(e *spatev1.TrafficEntry, flow bool, generator *spatev1.TrafficGe
 	var problems Problems
 	transmit, receive := string(e.TransmitPort), string(e.ReceivePort)
 	switch {
+	case transmit == "" && receive == "":
+		problems.portsMissing(generator, at)
+		return problems
 	case transmit == "":
-		problems.add(spatev1.ReasonInvalidSpec, at.Child("transmitPort"), "name the port that sends the stream")
+		problems.add(spatev1.ReasonInvalidSpec, at.Child("transmitPort"), "is required: the port that sends the stream")
 		return problems
 	case flow && receive == "":
 		problems.add(spatev1.ReasonInvalidSpec, at.Child("receivePort"), "the stream measures flow: name the port its packets are expected at, or leave measure.flow and measure.mark out")
-	case !flow && receive != "" && (e.Stream != nil || e.StreamRef != nil):
+	case !flow && receive != "":
 		problems.add(spatev1.ReasonInvalidSpec, at.Child("receivePort"), "nothing of the stream is measured at %s: set its measure.flow or measure.mark, or leave receivePort out", receive)
 	}
 	if generator == nil {
@@ -353,10 +352,10 @@ func checkPorts(e *spatev1.TrafficEntry, flow bool, generator *spatev1.TrafficGe
 		return problems
 	}
 	switch {
-	case to.Attachment.Null != nil:
-		problems.add(spatev1.ReasonInvalidSpec, at.Child("receivePort"), "%s is a null port and receives nothing; leave receivePort and measure.flow out", receive)
-	case from.Attachment.Null != nil:
-		problems.add(spatev1.ReasonInvalidSpec, at.Child("receivePort"), "what the null port %s sends arrives nowhere; leave receivePort and measure.flow out", transmit)
+	case to.Attachment.Discard != nil:
+		problems.add(spatev1.ReasonInvalidSpec, at.Child("receivePort"), "%s is a discard port and receives nothing; leave receivePort and measure.flow out", receive)
+	case from.Attachment.Discard != nil:
+		problems.add(spatev1.ReasonInvalidSpec, at.Child("receivePort"), "what the discard port %s sends arrives nowhere; leave receivePort and measure.flow out", transmit)
 	case (from.Attachment.Loopback != nil || to.Attachment.Loopback != nil) && from != to:
 		problems.add(spatev1.ReasonInvalidSpec, at.Child("receivePort"), "a loopback port receives what itself sends, so %s and %s must be the same", transmit, receive)
 	}
@@ -382,7 +381,7 @@ func absolute(rate Quantity, name string, generator *spatev1.TrafficGenerator, a
 }
 
 // scale settles the factor, and with it the rate of each stream and template.
-func (r *Resolved) scale(profile *spatev1.TrafficProfile, problems *Problems) {
+func (r *Resolved) scale(profile *spatev1.TrafficProfile, generator *spatev1.TrafficGenerator, problems *Problems) {
 	rate := profile.Spec.Rate
 	if !r.build(problems) {
 		return
@@ -392,7 +391,7 @@ func (r *Resolved) scale(profile *spatev1.TrafficProfile, problems *Problems) {
 		problems.add(spatev1.ReasonInvalidSpec, spec.Child("traffic"), "%v", err)
 		return
 	}
-	factor, err := factorOf(rate, load, len(r.templates) > 0)
+	factor, err := factorOf(rate, load, len(r.templates) > 0, generator)
 	if err != nil {
 		problems.add(spatev1.ReasonInvalidSpec, spec.Child("rate"), "%q: %v", rate, err)
 		return
@@ -403,12 +402,9 @@ func (r *Resolved) scale(profile *spatev1.TrafficProfile, problems *Problems) {
 	r.Load = r.Load.Plus(loadOfFlows(r.stateful))
 	for _, e := range r.entries {
 		own := r.ownRate(&e)
-		entry := spatev1.EntrySnapshot{Name: string(e.spec.Name), StreamRate: own, Rate: e.spec.Rate, Paused: e.spec.Paused}
-		if entry.Rate == "" {
-			entry.Rate = own
-		}
-		if e.spec.StreamRef != nil {
-			entry.Stream = e.spec.StreamRef.Name
+		entry := spatev1.EntrySnapshot{Name: string(e.spec.Name), StreamRate: own, Rate: cmp.Or(e.spec.Stream.Rate, own), Paused: e.spec.Paused}
+		if ref := e.spec.Stream.Ref; ref != nil {
+			entry.Stream = ref.Name
 		}
 		r.Entries = append(r.Entries, entry)
 	}
@@ -482,8 +478,8 @@ func (e entry) streams(id uint32) ([]*enginev1.Stream, error) {
 	all := make([]*enginev1.Stream, e.stream.count())
 	for i := range all {
 		name, group, next := string(e.spec.Name), "", ""
-		if e.spec.Next != nil {
-			next = string(e.spec.Next.Entry)
+		if e.spec.Stream.Next != nil {
+			next = string(e.spec.Stream.Next.Entry)
 		}
 		if e.stream.Copies != nil {
 			name, group = copyName(name, i), name
@@ -495,11 +491,11 @@ func (e entry) streams(id uint32) ([]*enginev1.Stream, error) {
 			Name: name, Group: group, Id: id + uint32(i),
 			TxPort: string(e.spec.TransmitPort), RxPort: string(e.spec.ReceivePort),
 			Transmit: shared.Transmit, Measure: &enginev1.Measure{Flow: measure.Flow, Latency: measure.Latency},
-			Disabled: !e.enabled, Paused: e.spec.Paused, Program: e.stream.program, StartDelayNs: e.stream.startDelay,
-			Waits: e.spec.Start == spatev1.StartWaiting, Cache: uint32(e.stream.spec.Cache), Pinned: e.stream.spec.Pinned,
+			Paused: e.spec.Paused, Program: e.stream.program, StartDelayNs: e.stream.startDelay,
+			Waits: e.spec.Stream.Start == spatev1.StartWaiting, Cache: uint32(e.stream.spec.Cache), Pinned: e.stream.spec.Pinned,
 		}
 		if next != "" {
-			s.Next = &enginev1.Next{Stream: next, Times: uint64(e.spec.Next.Loops)}
+			s.Next = &enginev1.Next{Stream: next, Times: uint64(e.spec.Stream.Next.Loops)}
 		}
 		if e.stream.Packet != nil {
 			s.Packet = e.stream.planPacket()
@@ -543,8 +539,8 @@ func (r *Resolved) answering(profile *spatev1.TrafficProfile, generator *spatev1
 		switch port := all.find(string(name)); {
 		case port == nil:
 			problems.add(spatev1.ReasonInvalidSpec, at, "%q is no port of generator %s; it has %s", name, generator.Name, all.names())
-		case port.Attachment.Null != nil:
-			problems.add(spatev1.ReasonInvalidSpec, at, "%s is a null port and receives nothing", name)
+		case port.Attachment.Discard != nil:
+			problems.add(spatev1.ReasonInvalidSpec, at, "%s is a discard port and receives nothing", name)
 		}
 	}
 	for i, reflect := range profile.Spec.Reflect {
@@ -558,7 +554,7 @@ func (r *Resolved) answering(profile *spatev1.TrafficProfile, generator *spatev1
 		default:
 			problems.add(spatev1.ReasonInvalidSpec, at.Child("swap"), "%q: must be MAC or Addresses", reflect.Swap)
 		}
-		made := &enginev1.Reflector{Port: string(reflect.Port), Swap: swap, AnyMac: reflect.AnyMAC}
+		made := &enginev1.Reflector{Port: string(reflect.Port), Swap: swap, AnyMac: reflect.AcceptAnyMAC}
 		if generator != nil {
 			made.AllowedAddresses, made.AllowedPorts = allowedBack(generator.Spec.Limits)
 		}
@@ -570,23 +566,33 @@ func (r *Resolved) answering(profile *spatev1.TrafficProfile, generator *spatev1
 	}
 }
 
-// factorOf makes a profile's rate into a factor on a load, which does not tell of templates.
-func factorOf(rate spatev1.ScaledRate, own Load, templates bool) (*big.Rat, error) {
+// factorOf makes a profile's rate into a factor on a load, which does not have that of templates.
+func factorOf(rate spatev1.ScaledRate, own Load, templates bool, generator *spatev1.TrafficGenerator) (*big.Rat, error) {
 	wanted, err := ParseScaledRate(rate)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if wanted.Unit == Factor {
+	case wanted.Unit == Factor:
 		return wanted.Value, nil
-	}
-	if templates {
+	case templates:
 		return nil, errTemplatesByFactor
-	}
-	total := own.in(wanted.Unit)
-	if total.Sign() == 0 {
+	case own.in(wanted.Unit).Sign() == 0:
 		return nil, errNothingToScale
+	case wanted.PerPort:
+		return own.factorPerPort(wanted.Quantity, generator)
+	case wanted.Unit != LinePercent:
+		return new(big.Rat).Quo(wanted.Value, own.in(wanted.Unit)), nil
 	}
-	return new(big.Rat).Quo(wanted.Value, total), nil
+	total := new(big.Rat)
+	for _, port := range own.sendingPorts() {
+		line, err := lineRateOf(port, generator)
+		if err != nil {
+			return nil, err
+		}
+		total.Add(total, line)
+	}
+	total.Mul(total, wanted.Value)
+	return total.Quo(total, times(own.L1Bits, 100)), nil
 }
 
 func planRate(unit Unit, ratio *enginev1.Ratio) *enginev1.Rate {
@@ -600,59 +606,56 @@ func planRate(unit Unit, ratio *enginev1.Ratio) *enginev1.Rate {
 	}
 }
 
-// references are the streams and templates a profile refers to, as they are, each once.
-func references(in Input) []spatev1.ReferenceSnapshot {
-	var all []spatev1.ReferenceSnapshot
-	refer := func(kind string, name spatev1.ObjectName, digest string) {
-		known := func(r spatev1.ReferenceSnapshot) bool { return r.Kind == kind && r.Name == name }
+// definitions are the streams and templates that a profile refers to, as they are, each once.
+func definitions(in Input) []spatev1.DefinitionSnapshot {
+	var all []spatev1.DefinitionSnapshot
+	refer := func(kind, name, digest string) {
+		known := func(r spatev1.DefinitionSnapshot) bool { return r.Kind == kind && string(r.Name) == name }
 		if !slices.ContainsFunc(all, known) {
-			all = append(all, spatev1.ReferenceSnapshot{Kind: kind, Name: name, Digest: digest})
+			all = append(all, spatev1.DefinitionSnapshot{Kind: kind, Name: spatev1.ObjectName(name), Digest: digest})
 		}
 	}
-	for _, e := range in.Profile.Spec.Traffic {
-		if e.StreamRef != nil && in.Streams[string(e.StreamRef.Name)] != nil {
-			refer("StatelessStream", e.StreamRef.Name, StreamDigest(&in.Streams[string(e.StreamRef.Name)].Spec))
+	for i := range in.Profile.Spec.Traffic {
+		e := &in.Profile.Spec.Traffic[i]
+		if stream, name := streamSource(e, in.Streams); stream != nil && name != "" {
+			refer("StatelessStream", name, StreamDigest(stream))
 		}
-		if e.TemplateRef != nil && in.Templates[string(e.TemplateRef.Name)] != nil {
-			refer("ASTFTemplate", e.TemplateRef.Name, TemplateDigest(&in.Templates[string(e.TemplateRef.Name)].Spec))
+		if template, name := templateSource(e, in.Templates); template != nil && name != "" {
+			refer("ASTFTemplate", name, TemplateDigest(template))
 		}
 	}
 	return all
 }
 
-// StreamDigest is a stream's in a run's references, to tell whether it has changed since.
+// StreamDigest is a stream's in a run's definitions, to tell whether it has changed since.
 func StreamDigest(spec *spatev1.StatelessStreamSpec) string { return digest(*spec) }
 
-// TemplateDigest is a template's in a run's references, to tell whether it has changed since.
+// TemplateDigest is a template's in a run's definitions, to tell whether it has changed since.
 func TemplateDigest(spec *spatev1.ASTFTemplateSpec) string { return digest(*spec) }
 
 // DataReferences are the ConfigMaps' and Secrets' keys that a profile's streams and templates name, each once.
 func DataReferences(profile *spatev1.TrafficProfile, streams map[string]*spatev1.StatelessStream, templates map[string]*spatev1.ASTFTemplate) []spatev1.DataReference {
 	var all []spatev1.DataReference
 	known := map[spatev1.DataReference]bool{}
-	add := func(ref *spatev1.DataReference) {
-		if ref != nil && !known[*ref] {
-			known[*ref], all = true, append(all, *ref)
+	add := func(from *spatev1.DataSource) {
+		if ref := from.Reference(); from != nil && !known[ref] {
+			known[ref], all = true, append(all, ref)
 		}
 	}
 	for i := range profile.Spec.Traffic {
 		e := &profile.Spec.Traffic[i]
-		source := e.Stream
-		if e.StreamRef != nil && streams[string(e.StreamRef.Name)] != nil {
-			source = &streams[string(e.StreamRef.Name)].Spec
-		}
-		if source != nil && source.Transmit.Replay != nil {
+		if source, _ := streamSource(e, streams); source != nil && source.Transmit.Replay != nil {
 			add(source.Transmit.Replay.Pcap.From)
 		}
-		if e.TemplateRef != nil && templates[string(e.TemplateRef.Name)] != nil {
-			templateData(&templates[string(e.TemplateRef.Name)].Spec.Source, add)
+		if template, _ := templateSource(e, templates); template != nil {
+			templateData(&template.Source, add)
 		}
 	}
 	return all
 }
 
 // templateData tells of each key that a template names.
-func templateData(source *spatev1.TemplateSource, add func(*spatev1.DataReference)) {
+func templateData(source *spatev1.TemplateSource, add func(*spatev1.DataSource)) {
 	if source.Pcap != nil {
 		add(source.Pcap.From)
 	}

@@ -24,8 +24,12 @@ var errTemplatesByFactor = errors.New("the rate of templates cannot be given in 
 
 // templateEntry is an entry that runs a template.
 type templateEntry struct {
-	at       *field.Path
-	spec     *spatev1.TrafficEntry
+	at   *field.Path
+	spec *spatev1.TrafficEntry
+	// key is the same for entries that run the same template: the name of the ASTFTemplate, or of the entry behind a slash.
+	key string
+	// sourceAt is the field that names or describes the template.
+	sourceAt *field.Path
 	template *template
 	// rate in connections a second, at a factor of 1; own is the template's, as it is written.
 	rate *big.Rat
@@ -39,21 +43,24 @@ type templateEntry struct {
 func templateEntries(in Input, generator *spatev1.TrafficGenerator, size *weight) ([]templateEntry, Problems) {
 	var problems Problems
 	var all []templateEntry
-	clients, servers := map[spatev1.ObjectName]int{}, map[spatev1.ObjectName]int{}
+	clients, servers := map[string]int{}, map[string]int{}
 	known := templateSet{in: in, around: surroundings{data: dataOf(&in), generator: generator}, checked: map[string]checkedTemplate{}}
 	for i := range in.Profile.Spec.Traffic {
 		e := templateEntry{at: spec.Child("traffic").Index(i), spec: &in.Profile.Spec.Traffic[i]}
-		if e.spec.TemplateRef == nil {
+		if e.spec.Application == nil {
 			continue
 		}
-		name := e.spec.TemplateRef.Name
+		e.key, e.sourceAt = "/"+string(e.spec.Name), e.at.Child("application", "inline")
+		if ref := e.spec.Application.TemplateRef; ref != nil {
+			e.key, e.sourceAt = string(ref.Name), e.at.Child("application", "templateRef")
+		}
 		for _, side := range []struct {
 			port  spatev1.PortName
-			count map[spatev1.ObjectName]int
+			count map[string]int
 		}{{e.spec.TransmitPort, clients}, {e.spec.ReceivePort, servers}} {
 			if side.port != "" {
-				e.earlier = max(e.earlier, side.count[name])
-				side.count[name]++
+				e.earlier = max(e.earlier, side.count[e.key])
+				side.count[e.key]++
 			}
 		}
 		problems = append(problems, e.resolve(&known)...)
@@ -77,11 +84,11 @@ type checkedTemplate struct {
 	wrong    Problems
 }
 
-func (t *templateSet) check(name string) (*template, Problems) {
-	checked, known := t.checked[name]
+func (t *templateSet) check(key string, source *spatev1.ASTFTemplateSpec, at *field.Path) (*template, Problems) {
+	checked, known := t.checked[key]
 	if !known {
-		checked.template, checked.wrong = checkTemplate(&t.in.Templates[name].Spec, spec, t.around)
-		t.checked[name] = checked
+		checked.template, checked.wrong = checkTemplate(source, at, t.around)
+		t.checked[key] = checked
 	}
 	return checked.template, checked.wrong
 }
@@ -92,20 +99,27 @@ func (e *templateEntry) resolve(known *templateSet) Problems {
 	in, generator := &known.in, known.around.generator
 	e.checkEntry(&problems)
 	e.checkPorts(generator, &problems)
-	name, at := string(e.spec.TemplateRef.Name), e.at.Child("templateRef")
-	found := in.Templates[name]
-	if found == nil {
-		problems.add(spatev1.ReasonReferenceNotFound, at.Child("name"), "ASTFTemplate %q does not exist in namespace %s", name, in.Profile.Namespace)
+	application := e.spec.Application
+	if !problems.exactlyOne(e.at.Child("application"), "templateRef and inline", application.TemplateRef != nil, application.Inline != nil) {
 		return problems
 	}
-	template, wrong := known.check(name)
-	problems = append(problems, wrong.within(at, "ASTFTemplate", name)...)
+	source, name := templateSource(e.spec, in.Templates)
+	at, within := e.sourceAt, func(found Problems) Problems { return found }
+	if application.TemplateRef != nil {
+		at, within = spec, func(found Problems) Problems { return found.within(e.sourceAt, "ASTFTemplate", name) }
+	}
+	if source == nil {
+		problems.add(spatev1.ReasonReferenceNotFound, e.sourceAt.Child("name"), "ASTFTemplate %q does not exist in namespace %s", name, in.Profile.Namespace)
+		return problems
+	}
+	template, wrong := known.check(e.key, source, at)
+	problems = append(problems, within(wrong)...)
 	if template == nil {
 		return problems
 	}
-	e.template, e.rate, e.own = template, template.rate, found.Spec.Rate
-	if e.spec.ConnectionRate != "" {
-		e.rate = problems.connectionRate(e.spec.ConnectionRate, e.at.Child("connectionRate"))
+	e.template, e.rate, e.own = template, template.rate, source.ConnectionRate
+	if rate := application.ConnectionRate; rate != "" {
+		e.rate = problems.connectionRate(rate, e.at.Child("application", "connectionRate"))
 	}
 	e.checkSides(&problems)
 	if generator != nil {
@@ -117,42 +131,45 @@ func (e *templateEntry) resolve(known *templateSet) Problems {
 
 // snapshot is the entry as it is, for what is asked of a run later.
 func (e *templateEntry) snapshot() spatev1.EntrySnapshot {
-	entry := spatev1.EntrySnapshot{Name: string(e.spec.Name), Template: e.spec.TemplateRef.Name, Paused: e.spec.Paused}
+	entry := spatev1.EntrySnapshot{Name: string(e.spec.Name), Paused: e.spec.Paused}
+	if ref := e.spec.Application.TemplateRef; ref != nil {
+		entry.Template = ref.Name
+	}
 	if e.spec.TransmitPort != "" {
-		entry.ConnectionRate, entry.TemplateRate = cmp.Or(e.spec.ConnectionRate, e.own), e.own
+		entry.ConnectionRate, entry.TemplateRate = cmp.Or(e.spec.Application.ConnectionRate, e.own), e.own
 	}
 	return entry
 }
 
-// checkEntry refuses what goes with streams.
+// checkEntry refuses what goes with emulated clients, where there are none.
 func (e *templateEntry) checkEntry(p *Problems) {
-	if e.spec.Rate != "" {
-		p.add(spatev1.ReasonInvalidSpec, e.at.Child("rate"), "goes with streams: set connectionRate")
-	}
+	application, at := e.spec.Application, e.at.Child("application")
 	if e.spec.Paused && e.spec.TransmitPort == "" {
-		p.add(spatev1.ReasonInvalidSpec, e.at.Child("paused"), "there are no clients to hold back: set transmitPort, or remove the entry")
+		p.add(spatev1.ReasonInvalidSpec, e.at.Child("paused"), "there are no clients to pause: set transmitPort, or remove the entry")
 	}
-	if e.spec.Start == spatev1.StartWaiting {
-		p.add(spatev1.ReasonInvalidSpec, e.at.Child("start"), "Waiting goes with streams; limit the template's connections instead")
+	if application.ConnectionRate != "" && e.spec.TransmitPort == "" {
+		p.add(spatev1.ReasonInvalidSpec, at.Child("connectionRate"), "there are no clients: set transmitPort, or leave it out")
 	}
-	if e.spec.Next != nil {
-		p.add(spatev1.ReasonInvalidSpec, e.at.Child("next"), "goes with streams")
+	if application.Share != nil && e.spec.TransmitPort == "" {
+		p.add(spatev1.ReasonInvalidSpec, at.Child("share"), "there are no clients: set transmitPort, or leave it out")
 	}
-	if e.spec.ConnectionRate != "" && e.spec.TransmitPort == "" {
-		p.add(spatev1.ReasonInvalidSpec, e.at.Child("connectionRate"), "there are no clients: set transmitPort, or leave it out")
+	if application.Share != nil && application.ConnectionRate != "" {
+		p.add(spatev1.ReasonInvalidSpec, at.Child("share"), "set share or connectionRate, not both")
 	}
-	if e.spec.Share != nil && e.spec.TransmitPort == "" {
-		p.add(spatev1.ReasonInvalidSpec, e.at.Child("share"), "there are no clients: set transmitPort, or leave it out")
+}
+
+// says names the template with a field of it, in a message about another field.
+func (e *templateEntry) says(at *field.Path) string {
+	if ref := e.spec.Application.TemplateRef; ref != nil {
+		return fmt.Sprintf("ASTFTemplate %q: %s", ref.Name, at)
 	}
-	if e.spec.Share != nil && e.spec.ConnectionRate != "" {
-		p.add(spatev1.ReasonInvalidSpec, e.at.Child("share"), "set share or connectionRate, not both")
-	}
+	return at.String()
 }
 
 // checkPorts tells whether clients and servers can be on the entry's ports.
 func (e *templateEntry) checkPorts(generator *spatev1.TrafficGenerator, p *Problems) {
 	if e.spec.TransmitPort == "" && e.spec.ReceivePort == "" {
-		p.add(spatev1.ReasonInvalidSpec, e.at, "set transmitPort for the clients, receivePort for the servers, or both")
+		p.portsMissing(generator, e.at)
 		return
 	}
 	if generator == nil {
@@ -170,8 +187,8 @@ func (e *templateEntry) checkPorts(generator *spatev1.TrafficGenerator, p *Probl
 		switch port := all.find(string(side.name)); {
 		case port == nil:
 			p.add(spatev1.ReasonInvalidSpec, e.at.Child(side.child), "%q is no port of generator %s; it has %s", side.name, generator.Name, all.names())
-		case port.Attachment.Null != nil:
-			p.add(spatev1.ReasonInvalidSpec, e.at.Child(side.child), "%s is a null port: nothing answers the %s there", side.name, side.has)
+		case port.Attachment.Discard != nil:
+			p.add(spatev1.ReasonInvalidSpec, e.at.Child(side.child), "%s is a discard port: nothing answers the %s there", side.name, side.has)
 		}
 	}
 	if len(*p) > before {
@@ -189,7 +206,7 @@ func (e *templateEntry) checkPorts(generator *spatev1.TrafficGenerator, p *Probl
 
 // checkSides tells whether each side that is emulated has a program and addresses.
 func (e *templateEntry) checkSides(p *Problems) {
-	at := e.at.Child("templateRef")
+	at := e.sourceAt
 	if e.template.made.Capture == nil {
 		if e.spec.TransmitPort != "" && e.template.client == nil {
 			p.add(spatev1.ReasonInvalidSpec, at, "it has no source.programs.client, and its clients are at %s: write it, or leave transmitPort out", e.spec.TransmitPort)
@@ -216,12 +233,12 @@ func (e *templateEntry) checkPods(generator *spatev1.TrafficGenerator, p *Proble
 	for i := range e.template.clients {
 		pool := &e.template.clients[i]
 		if addresses := pool.count(); addresses.Cmp(big.NewInt(pods)) < 0 {
-			p.add(spatev1.ReasonInvalidSpec, e.at.Child("templateRef"), "ASTFTemplate %q: %s has %s addresses for the %d pods of generator %s, and each needs clients of its own: give it at least %d, or use fewer replicas",
-				e.spec.TemplateRef.Name, pool.at, addresses, pods, generator.Name, pods)
+			p.add(spatev1.ReasonInvalidSpec, e.sourceAt, "%s has %s addresses for the %d pods of generator %s, and each needs clients of its own: give it at least %d, or use fewer replicas",
+				e.says(pool.at), addresses, pods, generator.Name, pods)
 		}
 		if gnbs := max(1, int64(pool.tunnels.GetLocalCount())); pool.tunnels != nil && gnbs%pods != 0 {
-			p.add(spatev1.ReasonInvalidSpec, e.at.Child("templateRef"), "ASTFTemplate %q: %s.gtpu.localCount: %d gNBs cannot be split over the %d pods of generator %s as their clients are: use a multiple of %d, or fewer replicas",
-				e.spec.TemplateRef.Name, pool.at, gnbs, pods, generator.Name, pods)
+			p.add(spatev1.ReasonInvalidSpec, e.sourceAt, "%s.gtpu.localCount: %d gNBs cannot be split over the %d pods of generator %s as their clients are: use a multiple of %d, or fewer replicas",
+				e.says(pool.at), gnbs, pods, generator.Name, pods)
 		}
 	}
 }
@@ -233,7 +250,7 @@ func (e *templateEntry) checkLimits(generator *spatev1.TrafficGenerator, p *Prob
 	if limits == nil {
 		return
 	}
-	g := guard{Problems: p, limits: limits, generator: generator.Name, at: e.at.Child("templateRef")}
+	g := guard{Problems: p, limits: limits, generator: generator.Name, at: e.sourceAt}
 	g.clientPorts(uint64(e.template.made.DestinationPort), e.tunnelled())
 	if len(limits.AllowedDestinations) == 0 {
 		return
@@ -332,13 +349,13 @@ func stateful(profile *spatev1.TrafficProfile, entries []templateEntry, factor *
 	}
 	s := sharing{made: &enginev1.Stateful{
 		RampUpNs: problems.duration(profile.Spec.RampUp, spec.Child("rampUp")), RampUpStepNs: problems.someTime(profile.Spec.RampUpStep, spec.Child("rampUpStep")),
-		MostFlows: problems.count(profile.Spec.MostConnections, spec.Child("mostConnections")), Records: records(profile),
+		MostFlows: problems.count(profile.Spec.MaxFlowsPerEngine, spec.Child("maxFlowsPerEngine")), Records: records(profile),
 	}, payloads: map[string]uint32{}, pools: map[string]uint32{}, numbered: map[*enginev1.Payload]uint32{}}
 	if step := s.made.RampUpStepNs; step > 0 && (s.made.RampUpNs == 0 || s.made.RampUpNs%step > 0) {
 		problems.add(spatev1.ReasonInvalidSpec, spec.Child("rampUpStep"), "%s: rampUp must be a whole number of these", profile.Spec.RampUpStep)
 	}
-	if seed := profile.Spec.DrawSeed; seed != nil {
-		problems.bounded(*seed, 0, math.MaxUint32, spec.Child("drawSeed"))
+	if seed := profile.Spec.RandomOrderSeed; seed != nil {
+		problems.bounded(*seed, 0, math.MaxUint32, spec.Child("randomOrderSeed"))
 		s.made.DrawSeed = proto.Uint32(uint32(*seed))
 	}
 	global := &profile.Spec.Tunables
@@ -397,7 +414,7 @@ func (s *sharing) addresses(e *templateEntry, pools []pool, side string, problem
 	for i := range pools {
 		made, ok := pools[i].shifted(e.earlier)
 		if !ok {
-			problems.add(spatev1.ReasonInvalidSpec, e.at.Child("templateRef"), "with its portPairOffset taken %d times, the addresses of pool %s leave the address space", e.earlier, pools[i].name)
+			problems.add(spatev1.ReasonInvalidSpec, e.sourceAt, "with its portPairOffset taken %d times, the addresses of pool %s leave the address space", e.earlier, pools[i].name)
 			continue
 		}
 		unnamed := proto.CloneOf(made)
@@ -431,7 +448,7 @@ func (s *sharing) program(e *templateEntry, own *program, entries []templateEntr
 		case *enginev1.Instruction_SwitchTemplate:
 			to, err := switchTo(e, own.switches[kind.SwitchTemplate].name, entries)
 			if err != nil {
-				problems.add(spatev1.ReasonInvalidSpec, e.at.Child("templateRef"), "ASTFTemplate %q: %s: %v", e.spec.TemplateRef.Name, own.switches[kind.SwitchTemplate].at, err)
+				problems.add(spatev1.ReasonInvalidSpec, e.sourceAt, "%s: %v", e.says(own.switches[kind.SwitchTemplate].at), err)
 			}
 			kind.SwitchTemplate = to
 		}
@@ -439,11 +456,11 @@ func (s *sharing) program(e *templateEntry, own *program, entries []templateEntr
 	return made
 }
 
-// switchTo finds the entry that runs a template on the same ports.
+// switchTo finds the entry that runs a template on the same ports. A template that an entry describes inline has the entry's name.
 func switchTo(e *templateEntry, name spatev1.ObjectName, entries []templateEntry) (uint32, error) {
 	for i := range entries {
 		other := &entries[i]
-		if other.spec.TemplateRef.Name != name || other.spec.TransmitPort != e.spec.TransmitPort || other.spec.ReceivePort != e.spec.ReceivePort {
+		if other.key != string(name) && other.key != "/"+string(name) || other.spec.TransmitPort != e.spec.TransmitPort || other.spec.ReceivePort != e.spec.ReceivePort {
 			continue
 		}
 		if own, to := e.template.made, other.template.made; to.Capture == nil && own.Protocol != to.Protocol {

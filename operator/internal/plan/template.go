@@ -28,29 +28,30 @@ type template struct {
 
 // CheckTemplate tells whether an ASTFTemplate by itself can be run. Data that it names are not looked up.
 func CheckTemplate(spec *spatev1.ASTFTemplateSpec) Problems {
-	_, problems := checkTemplate(spec, field.NewPath("spec"), surroundings{})
+	_, problems := checkTemplate(Expand(spec), field.NewPath("spec"), surroundings{})
 	return problems
 }
 
 func checkTemplate(spec *spatev1.ASTFTemplateSpec, at *field.Path, around surroundings) (*template, Problems) {
 	var problems Problems
 	t := &template{spec: spec, made: &enginev1.Template{Group: string(spec.StatisticsGroup), Latency: spec.Latency}}
+	if spec.Source.HTTP != nil {
+		problems.httpSource(spec.Source.HTTP, at.Child("source", "http"))
+	}
 	problems.templateSource(t, at.Child("source"), around)
 	if spec.Latency && t.made.Protocol == enginev1.TransportProtocol_TRANSPORT_PROTOCOL_TCP {
 		problems.add(spatev1.ReasonInvalidSpec, at.Child("latency"), "round trips are measured of UDP messages; leave it out, or set transport: UDP")
 	}
-	t.rate = problems.connectionRate(spec.Rate, at.Child("rate"))
+	t.rate = problems.connectionRate(spec.ConnectionRate, at.Child("connectionRate"))
 	if spec.DestinationPort != nil {
 		problems.bounded(int64(*spec.DestinationPort), 1, 65535, at.Child("destinationPort"))
 		t.made.DestinationPort = uint32(*spec.DestinationPort)
 	} else if spec.Source.Pcap == nil {
-		problems.add(spatev1.ReasonInvalidSpec, at.Child("destinationPort"), "name the port that the servers listen on")
+		problems.add(spatev1.ReasonInvalidSpec, at.Child("destinationPort"), "is required: the port that the servers listen on")
 	}
-	t.made.Limit = problems.count(spec.Limit, at.Child("limit"))
-	t.made.MostOpen = problems.count(spec.MostOpen, at.Child("mostOpen"))
-	if spec.Seed != nil {
-		t.made.Seed = uint64(*spec.Seed)
-	}
+	t.made.Limit = problems.count(spec.MaxFlows, at.Child("maxFlows"))
+	t.made.MostOpen = problems.count(spec.MaxConcurrentFlows, at.Child("maxConcurrentFlows"))
+	t.made.Seed = seedOf(spec.Seed)
 	pools := at.Child("pools")
 	t.clients = problems.pools(spec.Pools.Clients, pools.Child("clients"), false)
 	t.servers = problems.pools(spec.Pools.Servers, pools.Child("servers"), true)
@@ -72,7 +73,8 @@ func checkTemplate(spec *spatev1.ASTFTemplateSpec, at *field.Path, around surrou
 // templateSource reads the programs, or the capture they are derived from.
 func (p *Problems) templateSource(t *template, at *field.Path, around surroundings) {
 	source := &t.spec.Source
-	if !p.exactlyOne(at, "programs and pcap", source.Programs != nil, source.Pcap != nil) {
+	preset := source.HTTP != nil || source.DNS != nil || source.Payload != nil
+	if !p.exactlyOne(at, "programs, pcap, http, dns and payload", source.Programs != nil && !preset, source.Pcap != nil, source.HTTP != nil, source.DNS != nil, source.Payload != nil) {
 		return
 	}
 	if source.Pcap != nil {
@@ -111,9 +113,9 @@ func (p *Problems) templateCapture(source *spatev1.PcapSource, at *field.Path, a
 	if around.data.bytes == nil {
 		return &enginev1.Capture{}
 	}
-	bytes, found := around.data.bytes[*source.From]
+	bytes, found := around.data.bytes[source.From.Reference()]
 	if !found {
-		p.add(spatev1.ReasonReferenceNotFound, at.Child("from"), "%s does not exist", nameOf(*source.From))
+		p.add(spatev1.ReasonReferenceNotFound, at.Child("from"), "%s does not exist", nameOf(source.From.Reference()))
 		return nil
 	}
 	if ref := around.data.ref(source.From, bytes); ref != nil {
@@ -149,8 +151,8 @@ func (p *Problems) oneFamily(t *template) {
 				first = &side[i]
 			}
 			if side[i].first.Is4() != first.first.Is4() {
-				p.add(spatev1.ReasonInvalidSpec, side[i].at.Child("first"), "%s is not of the family of %s, which is %s: any client of a template connects to any server; write a template for each family",
-					side[i].first, first.at.Child("first"), first.first)
+				p.add(spatev1.ReasonInvalidSpec, side[i].at.Child("start"), "%s is not of the family of %s, which is %s: any client of a template connects to any server; write a template for each family",
+					side[i].first, first.at.Child("start"), first.first)
 				return
 			}
 		}

@@ -5,7 +5,6 @@
 package plan
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 
@@ -16,16 +15,17 @@ import (
 // subjectsOf names what the profile's result will tell of.
 func subjectsOf(p *spatev1.TrafficProfile, streams map[string]*spatev1.StatelessStream, templates map[string]*spatev1.ASTFTemplate) verdict.Subjects {
 	subjects := verdict.Subjects{Streams: map[string]verdict.Measures{}, Templates: map[string]verdict.Sides{}, Groups: map[string]verdict.Sides{}}
-	for _, t := range p.Spec.Traffic {
-		if t.TemplateRef == nil {
-			subjects.Streams[string(t.Name)] = measuresOf(&t, streams)
+	for i := range p.Spec.Traffic {
+		t := &p.Spec.Traffic[i]
+		if t.Application == nil {
+			subjects.Streams[string(t.Name)] = measuresOf(t, streams)
 			continue
 		}
-		template := templates[string(t.TemplateRef.Name)]
-		sides := sidesOf(&t, template)
+		template, _ := templateSource(t, templates)
+		sides := sidesOf(t, template)
 		subjects.Templates[string(t.Name)] = sides
-		if template != nil && template.Spec.StatisticsGroup != "" {
-			group := string(template.Spec.StatisticsGroup)
+		if template != nil && template.StatisticsGroup != "" {
+			group := string(template.StatisticsGroup)
 			if subjects.Groups[group] == nil {
 				subjects.Groups[group] = verdict.Sides{}
 			}
@@ -47,21 +47,19 @@ func subjectsOf(p *spatev1.TrafficProfile, streams map[string]*spatev1.Stateless
 // complete is true when every stream and template that the profile names is there.
 func complete(in Input) bool {
 	return !slices.ContainsFunc(in.Profile.Spec.Traffic, func(t spatev1.TrafficEntry) bool {
-		return t.StreamRef != nil && in.Streams[string(t.StreamRef.Name)] == nil || t.TemplateRef != nil && in.Templates[string(t.TemplateRef.Name)] == nil
+		stream, _ := streamSource(&t, in.Streams)
+		template, _ := templateSource(&t, in.Templates)
+		return stream == nil && template == nil
 	})
 }
 
 // measuresOf tells what is known on arrival of what an entry sends: all of it where that is not there yet.
 func measuresOf(t *spatev1.TrafficEntry, streams map[string]*spatev1.StatelessStream) verdict.Measures {
-	stream := t.Stream
-	if t.StreamRef != nil {
-		found := streams[string(t.StreamRef.Name)]
-		if found == nil {
-			return verdict.Measures{Arrival: true, Order: true, Latency: true}
-		}
-		stream = &found.Spec
-	}
-	if stream == nil {
+	stream, name := streamSource(t, streams)
+	switch {
+	case stream == nil && name != "":
+		return verdict.Measures{Arrival: true, Order: true, Latency: true}
+	case stream == nil:
 		return verdict.Measures{}
 	}
 	m := stream.Measure
@@ -69,7 +67,7 @@ func measuresOf(t *spatev1.TrafficEntry, streams map[string]*spatev1.StatelessSt
 }
 
 // sidesOf an entry tells what each counts and does not measure.
-func sidesOf(t *spatev1.TrafficEntry, template *spatev1.ASTFTemplate) verdict.Sides {
+func sidesOf(t *spatev1.TrafficEntry, template *spatev1.ASTFTemplateSpec) verdict.Sides {
 	sides := verdict.Sides{}
 	if t.TransmitPort != "" {
 		counters := countersOf(template, func(p *spatev1.Programs) []spatev1.Command { return p.Client })
@@ -84,20 +82,20 @@ func sidesOf(t *spatev1.TrafficEntry, template *spatev1.ASTFTemplate) verdict.Si
 
 // untimed are the times that one side's flows have not, each with the remedy: none where that is not known, as of a capture without
 // latency.
-func untimed(template *spatev1.ASTFTemplate, side string) map[string]string {
+func untimed(template *spatev1.ASTFTemplateSpec, side string) map[string]string {
 	if template == nil {
 		return nil
 	}
-	source := template.Spec.Source
-	if udp := template.Spec.Latency || source.Programs != nil && source.Programs.Transport == spatev1.TransportUDP; !udp {
+	source := template.Source
+	if udp := template.Latency || source.Programs != nil && source.Programs.Transport == spatev1.TransportUDP; !udp {
 		return nil
 	}
-	times := map[string]string{verdict.ConnectTime: "UDP has no handshake; ask for roundTrip of a client, and set spec.latency of its ASTFTemplate"}
+	times := map[string]string{verdict.ConnectTime: "UDP has no handshake; ask for roundTrip of a client, and set latency: true of its template"}
 	switch {
 	case side == verdict.Server:
 		times[verdict.RoundTrip] = "of UDP, clients measure it: ask for that of the client"
-	case !template.Spec.Latency:
-		times[verdict.RoundTrip] = fmt.Sprintf("set spec.latency: true of ASTFTemplate %q", template.Name)
+	case !template.Latency:
+		times[verdict.RoundTrip] = "set latency: true of its template"
 	}
 	return times
 }
@@ -110,12 +108,12 @@ func both(a, b map[string]string) map[string]string {
 }
 
 // countersOf names what one side's program counts.
-func countersOf(template *spatev1.ASTFTemplate, side func(*spatev1.Programs) []spatev1.Command) []string {
-	if template == nil || template.Spec.Source.Programs == nil {
+func countersOf(template *spatev1.ASTFTemplateSpec, side func(*spatev1.Programs) []spatev1.Command) []string {
+	if template == nil || template.Source.Programs == nil {
 		return nil
 	}
 	var all []string
-	for _, command := range side(template.Spec.Source.Programs) {
+	for _, command := range side(template.Source.Programs) {
 		if command.Count != nil {
 			all = append(all, string(command.Count.Counter))
 		}

@@ -112,14 +112,14 @@ func (p *Problems) replay(r *spatev1.ReplayTransmit, at *field.Path, around surr
 		p.volume(source.Volume, at.Child("volume"), around.generator)
 		replay.Source = &enginev1.Replay_Path{Path: path.Join(VolumesDir, string(source.Volume.Name), source.Volume.Path)}
 	case around.data.bytes != nil:
-		bytes, found := around.data.bytes[*source.From]
+		bytes, found := around.data.bytes[source.From.Reference()]
 		if !found {
-			p.add(spatev1.ReasonReferenceNotFound, at.Child("from"), "%s does not exist", nameOf(*source.From))
+			p.add(spatev1.ReasonReferenceNotFound, at.Child("from"), "%s does not exist", nameOf(source.From.Reference()))
 			break
 		}
 		read, err := readCapture(bytes)
 		if err != nil {
-			p.add(spatev1.ReasonInvalidSpec, at.Child("from"), "%s: %v", nameOf(*source.From), err)
+			p.add(spatev1.ReasonInvalidSpec, at.Child("from"), "%s: %v", nameOf(source.From.Reference()), err)
 			break
 		}
 		mode.capture = read

@@ -15,8 +15,8 @@ import (
 	"spate.dev/operator/internal/engine/enginev1"
 )
 
-// longestMinimumRTO is where an upper bound of time-outs may be (RFC 6298 section 2.5).
-const longestMinimumRTO = time.Minute
+// longestMinRTO is where an upper bound of time-outs may be (RFC 6298 section 2.5).
+const longestMinRTO = time.Minute
 
 // tunables of one side; nil where nothing is set.
 func (p *Problems) tunables(s *spatev1.SideTunables, at *field.Path) *enginev1.Tunables {
@@ -73,8 +73,8 @@ func (p *Problems) tcpTunables(t *spatev1.TCPTunables, made *enginev1.Tunables, 
 		}
 		made.DelayedAckNs = &wait
 	}
-	if made.MinimumRtoNs = p.someTime(t.MinimumRTO, at.Child("minimumRTO")); made.MinimumRtoNs > uint64(longestMinimumRTO) {
-		p.add(spatev1.ReasonInvalidSpec, at.Child("minimumRTO"), "%s: must be at most %v (RFC 6298)", t.MinimumRTO, longestMinimumRTO)
+	if made.MinimumRtoNs = p.someTime(t.MinRTO, at.Child("minRTO")); made.MinimumRtoNs > uint64(longestMinRTO) {
+		p.add(spatev1.ReasonInvalidSpec, at.Child("minRTO"), "%s: must be at most %v (RFC 6298)", t.MinRTO, longestMinRTO)
 	}
 	made.ConnectTimeoutNs = p.someTime(t.ConnectTimeout, at.Child("connectTimeout"))
 	made.KeepaliveIdleNs = p.duration(t.KeepaliveIdle, at.Child("keepaliveIdle")) // 0 is never, as when absent

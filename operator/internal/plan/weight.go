@@ -68,7 +68,7 @@ func (b Bound) Exceeded(at *field.Path, bytes int64) (problems Problems) {
 func Estimate(profile *spatev1.TrafficProfile, streams map[string]*spatev1.StatelessStream, templates map[string]*spatev1.ASTFTemplate) int64 {
 	objects := map[spatev1.DataReference]bool{}
 	for _, ref := range DataReferences(profile, streams, templates) {
-		objects[spatev1.DataReference{ConfigMapName: ref.ConfigMapName, SecretName: ref.SecretName}] = true
+		objects[spatev1.DataReference{Kind: ref.Kind, Name: ref.Name}] = true
 	}
 	total := int64(len(objects)) << 20
 	for _, template := range templates {
@@ -76,18 +76,19 @@ func Estimate(profile *spatev1.TrafficProfile, streams map[string]*spatev1.State
 	}
 	for i := range profile.Spec.Traffic {
 		entry := &profile.Spec.Traffic[i]
-		source := entry.Stream
-		if entry.StreamRef != nil && streams[string(entry.StreamRef.Name)] != nil {
-			source = &streams[string(entry.StreamRef.Name)].Spec
-		}
-		if source != nil {
+		if source, _ := streamSource(entry, streams); source != nil {
 			total += estimateStream(source)
 		}
-		if entry.TemplateRef == nil || templates[string(entry.TemplateRef.Name)] == nil {
+		template, name := templateSource(entry, templates)
+		if template == nil {
 			continue
 		}
+		template = Expand(template)
 		total += streamBytes
-		if programs := templates[string(entry.TemplateRef.Name)].Spec.Source.Programs; programs != nil {
+		if name == "" {
+			total += contentsBytes(template.Source.Programs)
+		}
+		if programs := template.Source.Programs; programs != nil {
 			total += commandBytes * int64(len(programs.Client)+len(programs.Server))
 		}
 	}
@@ -107,15 +108,11 @@ func estimateStream(source *spatev1.StatelessStreamSpec) int64 {
 	case described == nil: // a replay, whose capture is among the objects or on a volume
 	case described.Size != nil:
 		each = streamBytes + int64(*described.Size)
-	case described.Sizes != nil || described.Payload != nil || len(described.Bytes) > 0:
+	case described.Sizes != nil || described.IMIX != "" || described.Payload != nil || len(described.Bytes) > 0:
 		each = streamBytes + packet.MaxFrameBytes
 	}
 	for i := range source.Fields {
-		listed := len(source.Fields[i].Values)
-		if list := source.Fields[i].List; list != nil {
-			listed += len(list.Values)
-		}
-		each += fieldBytes + (listedBytes+2)*int64(listed)
+		each += fieldBytes + (listedBytes+2)*int64(len(source.Fields[i].Values))
 	}
 	if source.Copies != nil {
 		count = int64(source.Copies.Count)
@@ -203,11 +200,11 @@ func (w *weight) template(e *templateEntry, problems *Problems) bool {
 			bytes += commandBytes*int64(len(side.program.Instructions)) + int64(proto.Size(side.program))
 		}
 	}
-	if name := string(e.spec.TemplateRef.Name); !w.weighed[name] {
+	if !w.weighed[e.key] {
 		if w.weighed == nil {
 			w.weighed = map[string]bool{}
 		}
-		w.weighed[name] = true
+		w.weighed[e.key] = true
 		for _, side := range []*program{e.template.client, e.template.server} {
 			if side != nil {
 				bytes += payloadsBytes(side.payloads)

@@ -60,7 +60,11 @@ type Template struct {
 
 // Digest changes when pods must be replaced to be what the generator asks for.
 func (t Template) Digest() (string, error) {
-	text, err := json.Marshal([]any{t.Pod(0, 0).Spec, t.annotations()})
+	labels := map[string]string{}
+	if p := t.Generator.Spec.PodTemplate; p != nil {
+		labels = p.Metadata.Labels
+	}
+	text, err := json.Marshal([]any{t.Pod(0, 0).Spec, t.annotations(), labels})
 	if err != nil {
 		return "", err
 	}
@@ -71,7 +75,11 @@ func (t Template) Digest() (string, error) {
 // Pod builds the pod of a replica. Labels for its template's digest are the caller's.
 func (t Template) Pod(index, attempt int) *corev1.Pod {
 	g := t.Generator
-	labels := Labels(g)
+	labels := map[string]string{}
+	if p := g.Spec.PodTemplate; p != nil {
+		maps.Copy(labels, p.Metadata.Labels)
+	}
+	maps.Copy(labels, Labels(g))
 	labels[LabelIndex] = strconv.Itoa(index)
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -93,10 +101,11 @@ func (t Template) Pod(index, attempt int) *corev1.Pod {
 			Volumes:    t.volumes(),
 		},
 	}
-	if p := g.Spec.Placement; p != nil {
-		pod.Spec.NodeSelector = maps.Clone(p.NodeSelector)
-		pod.Spec.Tolerations = p.Tolerations
-		pod.Spec.Affinity = p.Affinity.DeepCopy()
+	if p := g.Spec.PodTemplate; p != nil {
+		own := p.Spec.DeepCopy()
+		pod.Spec.ImagePullSecrets, pod.Spec.PriorityClassName, pod.Spec.RuntimeClassName = own.ImagePullSecrets, own.PriorityClassName, own.RuntimeClassName
+		pod.Spec.SchedulerName, pod.Spec.NodeSelector, pod.Spec.Affinity = own.SchedulerName, own.NodeSelector, own.Affinity
+		pod.Spec.Tolerations, pod.Spec.TopologySpreadConstraints = own.Tolerations, own.TopologySpreadConstraints
 	}
 	return pod
 }
@@ -171,7 +180,7 @@ func (t Template) args(index int) []string {
 			device = "kernel:" + string(port.Name) // known at once; the network status comes seconds later
 		case port.Attachment.Loopback != nil:
 			device = "loopback"
-		case port.Attachment.Null != nil:
+		case port.Attachment.Discard != nil:
 			device = "null"
 		}
 		if port.Offloads != "" && port.Offloads != spatev1.OffloadsAuto {
@@ -195,8 +204,8 @@ func (t Template) args(index int) []string {
 	}
 	return append(args,
 		"--workers", strconv.Itoa(int(s.Workers)),
-		"--memory", strings.TrimSuffix(string(s.Hugepages.Memory), "i"),
-		"--hugepages", hugepages(s.Hugepages.PageSize),
+		"--memory", engineMemory(packetMemory(s)),
+		"--hugepages", pageSizes[s.PacketMemory.Backing].engine,
 		"--poll-mode", strings.ToLower(string(s.PollMode)),
 		"--cpus", "auto",
 		"--listen", fmt.Sprintf("0.0.0.0:%d", grpcPort),
@@ -232,11 +241,29 @@ func link(port *spatev1.GeneratorPort, replica int) []string {
 	return args
 }
 
-func hugepages(size spatev1.HugepageSize) string {
-	if size == spatev1.HugepagesNone {
-		return "none"
+// pageSizes by what packet memory is made of: as Kubernetes and as the engine's command line have them.
+var pageSizes = map[spatev1.MemoryBacking]struct{ kubernetes, engine string }{
+	"":                          {"2Mi", "2M"},
+	spatev1.BackingHugepages2Mi: {"2Mi", "2M"},
+	spatev1.BackingHugepages1Gi: {"1Gi", "1G"},
+	spatev1.BackingStandard:     {"", "none"},
+}
+
+// packetMemory of a pod. By default it is 128Mi, and one page where pages are larger.
+func packetMemory(spec *spatev1.TrafficGeneratorSpec) resource.Quantity {
+	switch {
+	case spec.PacketMemory.Size != nil:
+		return *spec.PacketMemory.Size
+	case spec.PacketMemory.Backing == spatev1.BackingHugepages1Gi:
+		return resource.MustParse("1Gi")
 	}
-	return strings.TrimSuffix(string(size), "i")
+	return resource.MustParse("128Mi")
+}
+
+// engineMemory writes an amount of memory as the engine's command line has it: in MiB, rounded up.
+func engineMemory(size resource.Quantity) string {
+	const mebi = 1 << 20
+	return fmt.Sprintf("%dM", (size.Value()+mebi-1)/mebi)
 }
 
 // What an engine takes beside its packet buffers: itself, and plans of thousands of streams; and each worker, with as many flows as
@@ -248,8 +275,8 @@ const (
 
 // ordinaryMemory of a pod beside its packet buffers.
 func ordinaryMemory(spec *spatev1.TrafficGeneratorSpec) resource.Quantity {
-	if spec.Memory != "" {
-		return resource.MustParse(string(spec.Memory))
+	if spec.Memory != nil {
+		return *spec.Memory
 	}
 	return *resource.NewQuantity(baseMemory+int64(spec.Workers)*workerMemory, resource.BinarySI)
 }
@@ -266,12 +293,12 @@ func CPUs(spec *spatev1.TrafficGeneratorSpec) int64 {
 func (t Template) resources() corev1.ResourceRequirements {
 	s := &t.Generator.Spec
 	memory := ordinaryMemory(s)
-	buffers := resource.MustParse(string(s.Hugepages.Memory))
+	buffers := packetMemory(s)
 	limits := corev1.ResourceList{}
-	if s.Hugepages.PageSize == spatev1.HugepagesNone {
-		memory.Add(buffers)
+	if size := pageSizes[s.PacketMemory.Backing].kubernetes; size != "" {
+		limits[corev1.ResourceName(corev1.ResourceHugePagesPrefix+size)] = buffers
 	} else {
-		limits[corev1.ResourceName(corev1.ResourceHugePagesPrefix+string(s.Hugepages.PageSize))] = buffers
+		memory.Add(buffers)
 	}
 	limits[corev1.ResourceMemory] = memory
 	for _, name := range t.Attachments.Resources {
@@ -294,7 +321,7 @@ const sharedMilliCPU = 200
 
 func (t Template) securityContext() *corev1.SecurityContext {
 	add := []corev1.Capability{"IPC_LOCK"} // packet buffers must not be swapped
-	if t.Generator.Spec.Hugepages.PageSize != spatev1.HugepagesNone {
+	if t.Generator.Spec.PacketMemory.Backing != spatev1.BackingStandard {
 		// DPDK asks on which NUMA node its pages lie, and places them; the default seccomp profile lets only this capability.
 		add = append(add, "SYS_NICE")
 	}
@@ -356,11 +383,11 @@ func (t Template) volumes() []corev1.Volume {
 		volume := corev1.Volume{Name: captures(i)}
 		switch {
 		case v.PersistentVolumeClaim != nil:
-			volume.PersistentVolumeClaim = &corev1.PersistentVolumeClaimVolumeSource{ClaimName: string(v.PersistentVolumeClaim.Name), ReadOnly: !v.Writable}
+			volume.PersistentVolumeClaim = &corev1.PersistentVolumeClaimVolumeSource{ClaimName: string(v.PersistentVolumeClaim.ClaimName), ReadOnly: !v.Writable}
 		case v.ConfigMap != nil:
 			volume.ConfigMap = &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: string(v.ConfigMap.Name)}}
 		case v.Secret != nil:
-			volume.Secret = &corev1.SecretVolumeSource{SecretName: string(v.Secret.Name)}
+			volume.Secret = &corev1.SecretVolumeSource{SecretName: string(v.Secret.SecretName)}
 		}
 		volumes = append(volumes, volume)
 	}
@@ -389,14 +416,18 @@ func (t Template) annotations() map[string]string {
 			})
 		}
 	}
-	if networks == nil {
-		return nil
+	annotations := map[string]string{}
+	if p := t.Generator.Spec.PodTemplate; p != nil {
+		maps.Copy(annotations, p.Metadata.Annotations)
 	}
-	text, err := json.Marshal(networks)
-	if err != nil {
-		panic(err) // strings always marshal
+	if networks != nil {
+		text, err := json.Marshal(networks)
+		if err != nil {
+			panic(err) // strings always marshal
+		}
+		annotations[NetworksAnnotation] = string(text)
 	}
-	return map[string]string{NetworksAnnotation: string(text)}
+	return annotations
 }
 
 // NetworkNamespace is where a port's NetworkAttachmentDefinition lives.
@@ -407,18 +438,17 @@ func NetworkNamespace(generator *spatev1.TrafficGenerator, n *spatev1.NetworkAtt
 	return generator.Namespace
 }
 
-// Grade says whether numbers from the generator can be relied on, and why not. Attachments are nil while they are not known; pods say
-// how their engines opened the ports.
-func Grade(spec *spatev1.TrafficGeneratorSpec, attachments *Attachments, pods []spatev1.GeneratorPodStatus) (spatev1.MeasurementGrade, []string) {
-	var reasons []string
+// Shared lists what a generator shares that measurements depend on; nothing where they are free of its own limits. Attachments are nil
+// while they are not known; pods report how their engines opened the ports.
+func Shared(spec *spatev1.TrafficGeneratorSpec, attachments *Attachments, pods []spatev1.GeneratorPodStatus) (reasons []string) {
 	if spec.CPUPolicy == spatev1.CPUShared {
 		reasons = append(reasons, "cpuPolicy Shared: other work runs on the engine's CPUs")
 	}
 	if spec.CPUPolicy != spatev1.CPUShared && spec.ControlCPU == spatev1.ControlShared {
 		reasons = append(reasons, "controlCPU Shared: the control thread takes time from the last worker")
 	}
-	if spec.Hugepages.PageSize == spatev1.HugepagesNone {
-		reasons = append(reasons, "hugepages None: packet buffers live in ordinary memory")
+	if spec.PacketMemory.Backing == spatev1.BackingStandard {
+		reasons = append(reasons, "packetMemory.backing Standard: packet buffers are in standard pages")
 	}
 	reason := "port %s: its NetworkAttachmentDefinition names no device plugin's resource, so its packets pass through the kernel"
 	if attachments == nil {
@@ -435,8 +465,5 @@ func Grade(spec *spatev1.TrafficGeneratorSpec, attachments *Attachments, pods []
 			reasons = append(reasons, fmt.Sprintf("port %s: the network status of pod %s names no PCI device for %s, so its packets pass through the kernel", name, pods[pod].Name, resource))
 		}
 	}
-	if reasons != nil {
-		return spatev1.GradeNotForMeasurement, reasons
-	}
-	return spatev1.GradeMeasurement, nil
+	return reasons
 }

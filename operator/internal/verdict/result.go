@@ -37,8 +37,8 @@ type Result struct {
 	OtherMAC int64 `cel:"otherMAC"`
 	// Received on ports that reflect, and not sent back.
 	NotReflected int64 `cel:"notReflected"`
-	// Put off, each once, by the generator's greatest rate; of reflected ones dropped.
-	HeldBack int64 `cel:"heldBack"`
+	// Delayed or dropped because of the generator's limits.maxRate, each counted once.
+	Throttled int64 `cel:"throttled"`
 	// Packets a second, and bits a second of frames with FCS.
 	TxPps float64 `cel:"txPps"`
 	RxPps float64 `cel:"rxPps"`
@@ -60,14 +60,14 @@ type Result struct {
 	Records Records `cel:"records"`
 }
 
-// Records is what `result.records` is: those in files, and those that files have no room for by the profile's mostRecords; without files
-// those that readers were told, and those that nobody was; those that were lost because an engine was behind; and how many engines
-// could not write their file. All are 0 where none are asked for.
+// Records is what `result.records` is: those in files, and those omitted beyond the profile's maxRecords; without files those delivered to
+// readers, and those that were not; those lost because an engine was behind; and the number of engines that could not write their file.
+// All are 0 where none are requested.
 type Records struct {
 	Written         int64 `cel:"written"`
-	LeftOut         int64 `cel:"leftOut"`
-	Told            int64 `cel:"told"`
-	Untold          int64 `cel:"untold"`
+	Omitted         int64 `cel:"omitted"`
+	Delivered       int64 `cel:"delivered"`
+	Undelivered     int64 `cel:"undelivered"`
 	Dropped         int64 `cel:"dropped"`
 	FilesNotWritten int64 `cel:"filesNotWritten"`
 }
@@ -84,20 +84,20 @@ type Group map[string]Side
 // Side is what one side of an entry of `result.templates` is.
 type Side struct {
 	// Flows: TCP connections and UDP conversations.
-	Attempts  int64 `cel:"attempts"`
-	Connects  int64 `cel:"connects"`
-	Closed    int64 `cel:"closed"`
-	OpenFlows int64 `cel:"openFlows"`
-	// Flows that did not come to a good end, and how: reset by the peer, given up, closed by the peer while more was awaited,
-	// reset here for an HTTP message without a known end, open when the drain was over, and (of clients) without an answer for the
-	// time of their keepalive.
-	Failed      int64 `cel:"failed"`
-	Reset       int64 `cel:"reset"`
-	TimedOut    int64 `cel:"timedOut"`
-	ClosedEarly int64 `cel:"closedEarly"`
-	HTTPErrors  int64 `cel:"httpErrors"`
-	Cut         int64 `cel:"cut"`
-	Silent      int64 `cel:"silent"`
+	Attempted   int64 `cel:"attempted"`
+	Established int64 `cel:"established"`
+	Closed      int64 `cel:"closed"`
+	Open        int64 `cel:"open"`
+	// Flows that failed, and how: reset by the peer, timed out, closed by the peer while the program waited for more, reset here for an
+	// HTTP message without a known end, aborted when the drain was over, and (of clients) without an answer for the time of their
+	// keepalive.
+	Failed       int64 `cel:"failed"`
+	Reset        int64 `cel:"reset"`
+	TimedOut     int64 `cel:"timedOut"`
+	ClosedEarly  int64 `cel:"closedEarly"`
+	HTTPErrors   int64 `cel:"httpErrors"`
+	Aborted      int64 `cel:"aborted"`
+	IdleTimeouts int64 `cel:"idleTimeouts"`
 	// Bytes of applications, each once, and UDP messages: both ways together, and each.
 	Bytes            int64 `cel:"bytes"`
 	BytesSent        int64 `cel:"bytesSent"`
@@ -110,21 +110,21 @@ type Side struct {
 	PacketsReceived int64 `cel:"packetsReceived"`
 	Retransmitted   int64 `cel:"retransmitted"`
 	Errors          int64 `cel:"errors"`
-	// What the generator could not do: begin flows in time, before the end, for want of places or ports.
-	Late      int64 `cel:"late"`
-	NotBegun  int64 `cel:"notBegun"`
-	Exhausted int64 `cel:"exhausted"`
-	// Flows that waited until the end because as many were open as mostOpen allows.
-	HeldBack int64 `cel:"heldBack"`
+	// Flows that the generator started late, did not start before the end, or had no room or port for.
+	Late       int64 `cel:"late"`
+	NotStarted int64 `cel:"notStarted"`
+	Exhausted  int64 `cel:"exhausted"`
+	// Flows that did not start because maxConcurrentFlows were open.
+	Throttled int64 `cel:"throttled"`
 	// Flows established a second, and bits of applications a second both ways.
 	Cps float64 `cel:"cps"`
 	Bps float64 `cel:"bps"`
 	// Of programs (`count`), by name; none of Result.Flows.
 	Counters map[string]int64 `cel:"counters"`
-	// Nanoseconds by the names of DelayKeys; empty when nothing was measured, and of Result.Flows. Round trips are those of TCP data
+	// Times by the names of DelayKeys, durations but for the count; empty when nothing was measured, and of Result.Flows. Round trips are those of TCP data
 	// to its acknowledgement, and of UDP messages to their answers.
-	ConnectTime map[string]int64 `cel:"connectTime"`
-	RoundTrip   map[string]int64 `cel:"roundTrip"`
+	ConnectTime map[string]any `cel:"connectTime"`
+	RoundTrip   map[string]any `cel:"roundTrip"`
 }
 
 // Stream is what one entry of `result.streams` is.
@@ -147,8 +147,8 @@ type Stream struct {
 
 	SequenceTooHigh int64 `cel:"sequenceTooHigh"`
 	SequenceTooLow  int64 `cel:"sequenceTooLow"`
-	// Nanoseconds by the names of LatencyKeys. What was not measured is not there: asking for it is an error, not a zero.
-	Latency map[string]int64 `cel:"latency"`
+	// Times by the names of LatencyKeys, durations but for the count. What was not measured is not there: asking for it is an error, not a zero.
+	Latency map[string]any `cel:"latency"`
 }
 
 // Receiver is what one entry of `result.receivers` is.
@@ -157,17 +157,17 @@ type Receiver struct {
 	Bytes   int64   `cel:"bytes"`
 	Pps     float64 `cel:"pps"`
 	Bps     float64 `cel:"bps"`
-	// Nanoseconds by the names of MomentKeys; empty when nothing was measured.
-	InterArrival map[string]int64 `cel:"interArrival"`
-	Jitter       map[string]int64 `cel:"jitter"`
-	Latency      map[string]int64 `cel:"latency"`
+	// Times by the names of MomentKeys, durations but for the count; empty when nothing was measured.
+	InterArrival map[string]any `cel:"interArrival"`
+	Jitter       map[string]any `cel:"jitter"`
+	Latency      map[string]any `cel:"latency"`
 }
 
-// DelayKeys are what is known of a template's times: how many were taken, and nanoseconds.
+// DelayKeys are what is known of a template's times: how many were taken, and durations.
 var DelayKeys = []string{"count", "min", "mean", "max", "deviation", "p50", "p90", "p95", "p99", "p999", "p9999"}
 
-// LatencyKeys are what is known of a stream's latency: a count of packets, and times in nanoseconds.
+// LatencyKeys are what is known of a stream's latency: a count of packets, and durations.
 var LatencyKeys = append(slices.Clone(DelayKeys), "jitter", "jitterMean", "jitterMax")
 
-// MomentKeys are what is known of a receiver's times, and of those of a group of templates: how many were taken, and times in nanoseconds.
+// MomentKeys are what is known of a receiver's times, and of those of a group of templates: how many were taken, and durations.
 var MomentKeys = []string{"count", "mean", "deviation", "min", "max"}

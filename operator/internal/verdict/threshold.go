@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/ast"
@@ -90,11 +91,11 @@ type Program struct {
 
 // side is one that has counted nothing yet; its times have these keys, those that nothing measures none.
 func (p Program) side(keys []string) Side {
-	times := func(name string) map[string]int64 {
+	times := func(name string) map[string]any {
 		if p.Unmeasured[name] != "" {
 			return nil
 		}
-		return zeros(keys)
+		return noTimes(keys)
 	}
 	return Side{Counters: zeros(p.Counters), ConnectTime: times(ConnectTime), RoundTrip: times(RoundTrip)}
 }
@@ -112,10 +113,10 @@ func (t *Threshold) Check(subjects Subjects) error {
 	}
 	empty := Result{Streams: map[string]Stream{}, Receivers: map[string]Receiver{}, Templates: map[string]map[string]Side{}, Groups: map[string]Group{}}
 	for s := range subjects.Streams {
-		empty.Streams[s] = Stream{Latency: zeros(LatencyKeys)}
+		empty.Streams[s] = Stream{Latency: noTimes(LatencyKeys)}
 	}
 	for _, r := range subjects.Receivers {
-		empty.Receivers[r] = Receiver{InterArrival: zeros(MomentKeys), Jitter: zeros(MomentKeys), Latency: zeros(MomentKeys)}
+		empty.Receivers[r] = Receiver{InterArrival: noTimes(MomentKeys), Jitter: noTimes(MomentKeys), Latency: noTimes(MomentKeys)}
 	}
 	for name, sides := range subjects.Templates {
 		empty.Templates[name] = map[string]Side{}
@@ -133,6 +134,9 @@ func (t *Threshold) Check(subjects Subjects) error {
 	if err != nil && strings.Contains(err.Error(), "no such key") {
 		return fmt.Errorf("%w: streams of the profile are %s; receivers are %s; templates are %s; groups are %s; a latency has %s, of groups and receivers %s",
 			err, list(slices.Sorted(maps.Keys(subjects.Streams))), list(subjects.Receivers), withSides(subjects.Templates), withSides(subjects.Groups), list(LatencyKeys), list(MomentKeys))
+	}
+	if err != nil && strings.Contains(err.Error(), "no such overload") {
+		return fmt.Errorf("%w: times are durations, such as result.streams[\"voice\"].latency.p99 < duration('100us'), and counts are integers", err)
 	}
 	return nil // other errors, such as a division by zero, come from the counters being zero
 }
@@ -161,6 +165,18 @@ func zeros(keys []string) map[string]int64 {
 	all := make(map[string]int64, len(keys))
 	for _, key := range keys {
 		all[key] = 0
+	}
+	return all
+}
+
+// noTimes has a duration of 0 by each key, and a count of 0.
+func noTimes(keys []string) map[string]any {
+	all := make(map[string]any, len(keys))
+	for _, key := range keys {
+		all[key] = time.Duration(0)
+		if key == "count" {
+			all[key] = int64(0)
+		}
 	}
 	return all
 }
@@ -251,6 +267,8 @@ func format(v ref.Val) string {
 		return strconv.Quote(x)
 	case float64:
 		return strconv.FormatFloat(x, 'g', 6, 64)
+	case time.Duration:
+		return strings.Replace(x.String(), "µs", "us", 1)
 	case map[string]Stream:
 		return fmt.Sprintf("%d streams", len(x))
 	case map[string]map[string]Side:

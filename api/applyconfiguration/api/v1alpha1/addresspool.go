@@ -15,13 +15,15 @@ import (
 type AddressPoolApplyConfiguration struct {
 	// name of the pool.
 	Name *apiv1alpha1.EntryName `json:"name,omitempty"`
-	// first address.
-	First *apiv1alpha1.IPAddress `json:"first,omitempty"`
-	// last address.
-	Last *apiv1alpha1.IPAddress `json:"last,omitempty"`
-	// order in which addresses are taken.
+	// start is the first address.
+	Start *apiv1alpha1.IPAddress `json:"start,omitempty"`
+	// end is the last address.
+	End *apiv1alpha1.IPAddress `json:"end,omitempty"`
+	// count of addresses, instead of end.
+	Count *int64 `json:"count,omitempty"`
+	// order in which addresses are taken: `Forward` in turn, or `Random`, each once before any is taken again.
 	Order *apiv1alpha1.PoolOrder `json:"order,omitempty"`
-	// seed of the random order.
+	// seed of the random order; 0 when absent.
 	Seed *int64 `json:"seed,omitempty"`
 	// weight says how often it is taken among the pools of its side.
 	Weight *int32 `json:"weight,omitempty"`
@@ -30,8 +32,8 @@ type AddressPoolApplyConfiguration struct {
 	PortPairOffset *apiv1alpha1.IPAddress `json:"portPairOffset,omitempty"`
 	// sourcePorts say with which port each client starts; spread over 1024 to 65535 by the client's number when absent.
 	SourcePorts *SourcePortsApplyConfiguration `json:"sourcePorts,omitempty"`
-	// firstMAC is the Ethernet address of the first client's frames; that of client n is n higher. The port's own when absent.
-	FirstMAC *apiv1alpha1.MACAddress `json:"firstMAC,omitempty"`
+	// startMAC is the Ethernet address of the first client's frames; that of client n is n higher. The port's own when absent.
+	StartMAC *apiv1alpha1.MACAddress `json:"startMAC,omitempty"`
 	// allowMulticast says that all addresses of the pool are multicast (224.0.0.0/4, ff00::/8), which is refused otherwise: TRex's
 	// IPv6 profiles have such by default (`ff02::`). Frames to one have the MAC address of its group (01:00:5e:..., 33:33:...), and
 	// the template's ports accept frames to and from groups. A packet whose source is a group is a protocol violation (RFC 1122
@@ -55,19 +57,27 @@ func (b *AddressPoolApplyConfiguration) WithName(value apiv1alpha1.EntryName) *A
 	return b
 }
 
-// WithFirst sets the First field in the declarative configuration to the given value
+// WithStart sets the Start field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the First field is set to the value of the last call.
-func (b *AddressPoolApplyConfiguration) WithFirst(value apiv1alpha1.IPAddress) *AddressPoolApplyConfiguration {
-	b.First = &value
+// If called multiple times, the Start field is set to the value of the last call.
+func (b *AddressPoolApplyConfiguration) WithStart(value apiv1alpha1.IPAddress) *AddressPoolApplyConfiguration {
+	b.Start = &value
 	return b
 }
 
-// WithLast sets the Last field in the declarative configuration to the given value
+// WithEnd sets the End field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Last field is set to the value of the last call.
-func (b *AddressPoolApplyConfiguration) WithLast(value apiv1alpha1.IPAddress) *AddressPoolApplyConfiguration {
-	b.Last = &value
+// If called multiple times, the End field is set to the value of the last call.
+func (b *AddressPoolApplyConfiguration) WithEnd(value apiv1alpha1.IPAddress) *AddressPoolApplyConfiguration {
+	b.End = &value
+	return b
+}
+
+// WithCount sets the Count field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Count field is set to the value of the last call.
+func (b *AddressPoolApplyConfiguration) WithCount(value int64) *AddressPoolApplyConfiguration {
+	b.Count = &value
 	return b
 }
 
@@ -111,11 +121,11 @@ func (b *AddressPoolApplyConfiguration) WithSourcePorts(value *SourcePortsApplyC
 	return b
 }
 
-// WithFirstMAC sets the FirstMAC field in the declarative configuration to the given value
+// WithStartMAC sets the StartMAC field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the FirstMAC field is set to the value of the last call.
-func (b *AddressPoolApplyConfiguration) WithFirstMAC(value apiv1alpha1.MACAddress) *AddressPoolApplyConfiguration {
-	b.FirstMAC = &value
+// If called multiple times, the StartMAC field is set to the value of the last call.
+func (b *AddressPoolApplyConfiguration) WithStartMAC(value apiv1alpha1.MACAddress) *AddressPoolApplyConfiguration {
+	b.StartMAC = &value
 	return b
 }
 

@@ -15,7 +15,8 @@ import (
 //
 // ASTFTemplate is an emulated application: a client and a server program, with their addresses and tunables.
 type ASTFTemplateApplyConfiguration struct {
-	v1.TypeMetaApplyConfiguration    `json:",inline"`
+	v1.TypeMetaApplyConfiguration `json:",inline"`
+	// metadata of the object.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
 	// spec is what is wanted.
 	Spec *ASTFTemplateSpecApplyConfiguration `json:"spec,omitempty"`

@@ -15,22 +15,22 @@ import (
 type ASTFTemplateSpecApplyConfiguration struct {
 	// source of the conversation.
 	Source *TemplateSourceApplyConfiguration `json:"source,omitempty"`
-	// destinationPort the servers listen on; with a pcap, the one in it when absent.
+	// destinationPort that the servers listen on. When absent it is that of a pcap, 80 for http, 53 for dns.
 	DestinationPort *int32 `json:"destinationPort,omitempty"`
-	// rate of new connections.
-	Rate *apiv1alpha1.ConnectionRate `json:"rate,omitempty"`
-	// limit is the number of connections after which the template stops opening new ones; never when absent.
-	Limit *int64 `json:"limit,omitempty"`
-	// mostOpen is the number of connections at a time, at least one for each worker of all pods: what is due beyond it
-	// waits until others have ended. No bound when absent.
-	MostOpen *int64 `json:"mostOpen,omitempty"`
+	// connectionRate is the rate of new flows: TCP connections or UDP conversations.
+	ConnectionRate *apiv1alpha1.ConnectionRate `json:"connectionRate,omitempty"`
+	// maxFlows is the number of flows after which the template starts no new ones; unlimited when absent.
+	MaxFlows *int64 `json:"maxFlows,omitempty"`
+	// maxConcurrentFlows is the number of flows that may be open at a time, at least one for each worker of all pods. Flows that are due
+	// beyond it are throttled: they start when others have ended. Unlimited when absent.
+	MaxConcurrentFlows *int64 `json:"maxConcurrentFlows,omitempty"`
 	// pools are the addresses of clients and servers.
 	Pools *AddressPoolsApplyConfiguration `json:"pools,omitempty"`
 	// match are bytes that must all be in the first segment with data, or in the datagram, that a client sends for the servers to
 	// serve it. Templates with it come before those without where several listen on one port; any client when absent. What no
 	// template knows is refused and counted as unmatched.
 	Match []PayloadMatchApplyConfiguration `json:"match,omitempty"`
-	// seed of random delays.
+	// seed of random delays; 0 when absent.
 	Seed *int64 `json:"seed,omitempty"`
 	// latency measures the round trip of each message and its reply (UDP).
 	Latency *bool `json:"latency,omitempty"`
@@ -63,27 +63,27 @@ func (b *ASTFTemplateSpecApplyConfiguration) WithDestinationPort(value int32) *A
 	return b
 }
 
-// WithRate sets the Rate field in the declarative configuration to the given value
+// WithConnectionRate sets the ConnectionRate field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Rate field is set to the value of the last call.
-func (b *ASTFTemplateSpecApplyConfiguration) WithRate(value apiv1alpha1.ConnectionRate) *ASTFTemplateSpecApplyConfiguration {
-	b.Rate = &value
+// If called multiple times, the ConnectionRate field is set to the value of the last call.
+func (b *ASTFTemplateSpecApplyConfiguration) WithConnectionRate(value apiv1alpha1.ConnectionRate) *ASTFTemplateSpecApplyConfiguration {
+	b.ConnectionRate = &value
 	return b
 }
 
-// WithLimit sets the Limit field in the declarative configuration to the given value
+// WithMaxFlows sets the MaxFlows field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Limit field is set to the value of the last call.
-func (b *ASTFTemplateSpecApplyConfiguration) WithLimit(value int64) *ASTFTemplateSpecApplyConfiguration {
-	b.Limit = &value
+// If called multiple times, the MaxFlows field is set to the value of the last call.
+func (b *ASTFTemplateSpecApplyConfiguration) WithMaxFlows(value int64) *ASTFTemplateSpecApplyConfiguration {
+	b.MaxFlows = &value
 	return b
 }
 
-// WithMostOpen sets the MostOpen field in the declarative configuration to the given value
+// WithMaxConcurrentFlows sets the MaxConcurrentFlows field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the MostOpen field is set to the value of the last call.
-func (b *ASTFTemplateSpecApplyConfiguration) WithMostOpen(value int64) *ASTFTemplateSpecApplyConfiguration {
-	b.MostOpen = &value
+// If called multiple times, the MaxConcurrentFlows field is set to the value of the last call.
+func (b *ASTFTemplateSpecApplyConfiguration) WithMaxConcurrentFlows(value int64) *ASTFTemplateSpecApplyConfiguration {
+	b.MaxConcurrentFlows = &value
 	return b
 }
 

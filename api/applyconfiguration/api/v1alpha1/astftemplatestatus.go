@@ -13,24 +13,16 @@ import (
 //
 // ASTFTemplateStatus says whether the template can be compiled.
 type ASTFTemplateStatusApplyConfiguration struct {
+	// conditions are Ready, Reconciling, Stalled.
+	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// observedGeneration is the generation of the spec this status was computed from.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// conditions: Ready, Reconciling, Stalled.
-	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 
 // ASTFTemplateStatusApplyConfiguration constructs a declarative configuration of the ASTFTemplateStatus type for use with
 // apply.
 func ASTFTemplateStatus() *ASTFTemplateStatusApplyConfiguration {
 	return &ASTFTemplateStatusApplyConfiguration{}
-}
-
-// WithObservedGeneration sets the ObservedGeneration field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the ObservedGeneration field is set to the value of the last call.
-func (b *ASTFTemplateStatusApplyConfiguration) WithObservedGeneration(value int64) *ASTFTemplateStatusApplyConfiguration {
-	b.ObservedGeneration = &value
-	return b
 }
 
 // WithConditions adds the given value to the Conditions field in the declarative configuration
@@ -43,5 +35,13 @@ func (b *ASTFTemplateStatusApplyConfiguration) WithConditions(values ...*v1.Cond
 		}
 		b.Conditions = append(b.Conditions, *values[i])
 	}
+	return b
+}
+
+// WithObservedGeneration sets the ObservedGeneration field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ObservedGeneration field is set to the value of the last call.
+func (b *ASTFTemplateStatusApplyConfiguration) WithObservedGeneration(value int64) *ASTFTemplateStatusApplyConfiguration {
+	b.ObservedGeneration = &value
 	return b
 }

@@ -10,7 +10,7 @@ package v1alpha1
 // CaptureSource is exactly one of its fields.
 type CaptureSourceApplyConfiguration struct {
 	// from names the data, at most 1 MiB.
-	From *DataReferenceApplyConfiguration `json:"from,omitempty"`
+	From *DataSourceApplyConfiguration `json:"from,omitempty"`
 	// volume names a file on a volume of the generator; it is read while it is sent, so it may be of any length.
 	Volume *VolumeFileApplyConfiguration `json:"volume,omitempty"`
 }
@@ -24,7 +24,7 @@ func CaptureSource() *CaptureSourceApplyConfiguration {
 // WithFrom sets the From field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the From field is set to the value of the last call.
-func (b *CaptureSourceApplyConfiguration) WithFrom(value *DataReferenceApplyConfiguration) *CaptureSourceApplyConfiguration {
+func (b *CaptureSourceApplyConfiguration) WithFrom(value *DataSourceApplyConfiguration) *CaptureSourceApplyConfiguration {
 	b.From = value
 	return b
 }

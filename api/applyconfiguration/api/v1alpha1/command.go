@@ -45,10 +45,10 @@ type CommandApplyConfiguration struct {
 	Add *VariableCommandApplyConfiguration `json:"add,omitempty"`
 	// jump goes on at a label if a comparison holds.
 	Jump *JumpCommandApplyConfiguration `json:"jump,omitempty"`
-	// loop goes back to a label until a time has passed since a mark.
+	// loop goes back to a label until a time has passed since a setTime.
 	Loop *LoopCommandApplyConfiguration `json:"loop,omitempty"`
-	// mark notes the time in a variable.
-	Mark *MarkCommandApplyConfiguration `json:"mark,omitempty"`
+	// setTime stores the present time in a variable.
+	SetTime *SetTimeCommandApplyConfiguration `json:"setTime,omitempty"`
 	// count adds one to a counter of the program's own, which results and metrics have by its name.
 	Count *CountCommandApplyConfiguration `json:"count,omitempty"`
 	// receiveUntil waits for the end of what is received next on the TCP stream: behind the end of the receiveUntil before it, or from
@@ -200,11 +200,11 @@ func (b *CommandApplyConfiguration) WithLoop(value *LoopCommandApplyConfiguratio
 	return b
 }
 
-// WithMark sets the Mark field in the declarative configuration to the given value
+// WithSetTime sets the SetTime field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Mark field is set to the value of the last call.
-func (b *CommandApplyConfiguration) WithMark(value *MarkCommandApplyConfiguration) *CommandApplyConfiguration {
-	b.Mark = value
+// If called multiple times, the SetTime field is set to the value of the last call.
+func (b *CommandApplyConfiguration) WithSetTime(value *SetTimeCommandApplyConfiguration) *CommandApplyConfiguration {
+	b.SetTime = value
 	return b
 }
 

@@ -11,8 +11,8 @@ import (
 // ConnectionMixApplyConfiguration represents a declarative configuration of the ConnectionMix type for use
 // with apply.
 //
-// ConnectionMix shares a rate out over the entries that have a share. The bytes of a connection are those that both programs of its
-// template send, each running to its end; headers and what is sent again are not counted.
+// ConnectionMix divides a rate over the applications that have a share. The bytes of a connection are those that both programs of its
+// template send, each running to its end, without headers and retransmissions.
 type ConnectionMixApplyConfiguration struct {
 	// rate of all of them together: connections a second such as `100kcps`, or bits a second of what applications send, both ways,
 	// such as `10Gbps`.

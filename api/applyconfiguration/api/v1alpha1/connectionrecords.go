@@ -11,8 +11,8 @@ import (
 // ConnectionRecordsApplyConfiguration represents a declarative configuration of the ConnectionRecords type for use
 // with apply.
 //
-// ConnectionRecords says which connections and UDP flows of templates are recorded when they end, at each of their ends that is
-// emulated, and where. `{}` records all of them, live only. What has become of them is in the run's result.
+// ConnectionRecords says which flows of applications are recorded when they end, at each emulated end, and where. `{}` records all of
+// them, live only. The run's result counts them.
 type ConnectionRecordsApplyConfiguration struct {
 	// oneIn is N to record one connection in N, at both of its ends; 1 records all.
 	OneIn *int64 `json:"oneIn,omitempty"`
@@ -20,8 +20,8 @@ type ConnectionRecordsApplyConfiguration struct {
 	// and the engine's number from 0. When absent no file is written: records are streamed live to readers while the run lasts
 	// (`kubectl spate records`), and none are kept.
 	Volume *apiv1alpha1.EntryName `json:"volume,omitempty"`
-	// mostRecords are written to each file at most, 10 million when absent; later ones are counted and left out.
-	MostRecords *int64 `json:"mostRecords,omitempty"`
+	// maxRecords is the number of records in each file, 10 million when absent. Later ones are omitted and counted.
+	MaxRecords *int64 `json:"maxRecords,omitempty"`
 }
 
 // ConnectionRecordsApplyConfiguration constructs a declarative configuration of the ConnectionRecords type for use with
@@ -46,10 +46,10 @@ func (b *ConnectionRecordsApplyConfiguration) WithVolume(value apiv1alpha1.Entry
 	return b
 }
 
-// WithMostRecords sets the MostRecords field in the declarative configuration to the given value
+// WithMaxRecords sets the MaxRecords field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the MostRecords field is set to the value of the last call.
-func (b *ConnectionRecordsApplyConfiguration) WithMostRecords(value int64) *ConnectionRecordsApplyConfiguration {
-	b.MostRecords = &value
+// If called multiple times, the MaxRecords field is set to the value of the last call.
+func (b *ConnectionRecordsApplyConfiguration) WithMaxRecords(value int64) *ConnectionRecordsApplyConfiguration {
+	b.MaxRecords = &value
 	return b
 }

@@ -18,7 +18,7 @@ type ContentApplyConfiguration struct {
 	// size in bytes of a fixed pattern: the byte at offset n is n modulo 251.
 	Size *int64 `json:"size,omitempty"`
 	// from names the data.
-	From *DataReferenceApplyConfiguration `json:"from,omitempty"`
+	From *DataSourceApplyConfiguration `json:"from,omitempty"`
 	// fields are bytes that differ from connection to connection; later ones overwrite earlier ones.
 	Fields []PayloadFieldApplyConfiguration `json:"fields,omitempty"`
 }
@@ -66,7 +66,7 @@ func (b *ContentApplyConfiguration) WithSize(value int64) *ContentApplyConfigura
 // WithFrom sets the From field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the From field is set to the value of the last call.
-func (b *ContentApplyConfiguration) WithFrom(value *DataReferenceApplyConfiguration) *ContentApplyConfiguration {
+func (b *ContentApplyConfiguration) WithFrom(value *DataSourceApplyConfiguration) *ContentApplyConfiguration {
 	b.From = value
 	return b
 }

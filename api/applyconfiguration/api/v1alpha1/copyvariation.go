@@ -15,7 +15,7 @@ type CopyVariationApplyConfiguration struct {
 	Offset *int32 `json:"offset,omitempty"`
 	// size in bytes.
 	Size *int32 `json:"size,omitempty"`
-	// step added from one stream to the next; negative steps take away.
+	// step added from one stream to the next; negative steps subtract.
 	Step *int64 `json:"step,omitempty"`
 }
 

@@ -11,12 +11,12 @@ import (
 // DataReferenceApplyConfiguration represents a declarative configuration of the DataReference type for use
 // with apply.
 //
-// DataReference names one key of a ConfigMap or Secret in the same namespace.
+// DataReference names one key of a ConfigMap or of a Secret, as a status has it.
 type DataReferenceApplyConfiguration struct {
-	// configMapName is the ConfigMap that holds the data.
-	ConfigMapName *apiv1alpha1.ObjectName `json:"configMapName,omitempty"`
-	// secretName is the Secret that holds the data.
-	SecretName *apiv1alpha1.ObjectName `json:"secretName,omitempty"`
+	// kind of the object.
+	Kind *apiv1alpha1.DataKind `json:"kind,omitempty"`
+	// name of the object.
+	Name *apiv1alpha1.ObjectName `json:"name,omitempty"`
 	// key of the data in it.
 	Key *string `json:"key,omitempty"`
 }
@@ -27,19 +27,19 @@ func DataReference() *DataReferenceApplyConfiguration {
 	return &DataReferenceApplyConfiguration{}
 }
 
-// WithConfigMapName sets the ConfigMapName field in the declarative configuration to the given value
+// WithKind sets the Kind field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the ConfigMapName field is set to the value of the last call.
-func (b *DataReferenceApplyConfiguration) WithConfigMapName(value apiv1alpha1.ObjectName) *DataReferenceApplyConfiguration {
-	b.ConfigMapName = &value
+// If called multiple times, the Kind field is set to the value of the last call.
+func (b *DataReferenceApplyConfiguration) WithKind(value apiv1alpha1.DataKind) *DataReferenceApplyConfiguration {
+	b.Kind = &value
 	return b
 }
 
-// WithSecretName sets the SecretName field in the declarative configuration to the given value
+// WithName sets the Name field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the SecretName field is set to the value of the last call.
-func (b *DataReferenceApplyConfiguration) WithSecretName(value apiv1alpha1.ObjectName) *DataReferenceApplyConfiguration {
-	b.SecretName = &value
+// If called multiple times, the Name field is set to the value of the last call.
+func (b *DataReferenceApplyConfiguration) WithName(value apiv1alpha1.ObjectName) *DataReferenceApplyConfiguration {
+	b.Name = &value
 	return b
 }
 

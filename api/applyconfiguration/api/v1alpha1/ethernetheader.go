@@ -18,7 +18,7 @@ type EthernetHeaderApplyConfiguration struct {
 	// destination address; of the first header that of the next hop when absent: of the transmitting port's gateway, or of
 	// the peer in its subnet. Loopback and null ports without an address write 02:00:00:00:00:00.
 	Destination *apiv1alpha1.MACAddress `json:"destination,omitempty"`
-	// etherType, named by the next header; needed when none follows. Below 1536 it is the length of an 802.3 frame.
+	// etherType is set by the next header; needed when none follows. Below 1536 it is the length of an 802.3 frame.
 	EtherType *int32 `json:"etherType,omitempty"`
 }
 

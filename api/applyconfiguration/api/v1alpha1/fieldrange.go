@@ -11,16 +11,19 @@ import (
 // FieldRangeApplyConfiguration represents a declarative configuration of the FieldRange type for use
 // with apply.
 //
-// FieldRange is a range of values with a step. A range that is no whole number of steps ends with the last whole one.
+// FieldRange is a range of values from start to end, or of a number of values. In order they are start, start + step and so on up to
+// end; in reverse order end, end - step and so on down to start.
 type FieldRangeApplyConfiguration struct {
-	// min is the lowest value.
-	Min *apiv1alpha1.FieldValue `json:"min,omitempty"`
-	// max is the highest value.
-	Max *apiv1alpha1.FieldValue `json:"max,omitempty"`
+	// start is the lowest value.
+	Start *apiv1alpha1.FieldValue `json:"start,omitempty"`
+	// end is the highest value.
+	End *apiv1alpha1.FieldValue `json:"end,omitempty"`
+	// count of values, instead of end.
+	Count *int64 `json:"count,omitempty"`
 	// step from one value to the next.
 	Step *int64 `json:"step,omitempty"`
-	// init is the first value.
-	Init *apiv1alpha1.FieldValue `json:"init,omitempty"`
+	// first value that is taken, within the range; by default start, in reverse order end.
+	First *apiv1alpha1.FieldValue `json:"first,omitempty"`
 }
 
 // FieldRangeApplyConfiguration constructs a declarative configuration of the FieldRange type for use with
@@ -29,19 +32,27 @@ func FieldRange() *FieldRangeApplyConfiguration {
 	return &FieldRangeApplyConfiguration{}
 }
 
-// WithMin sets the Min field in the declarative configuration to the given value
+// WithStart sets the Start field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Min field is set to the value of the last call.
-func (b *FieldRangeApplyConfiguration) WithMin(value apiv1alpha1.FieldValue) *FieldRangeApplyConfiguration {
-	b.Min = &value
+// If called multiple times, the Start field is set to the value of the last call.
+func (b *FieldRangeApplyConfiguration) WithStart(value apiv1alpha1.FieldValue) *FieldRangeApplyConfiguration {
+	b.Start = &value
 	return b
 }
 
-// WithMax sets the Max field in the declarative configuration to the given value
+// WithEnd sets the End field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Max field is set to the value of the last call.
-func (b *FieldRangeApplyConfiguration) WithMax(value apiv1alpha1.FieldValue) *FieldRangeApplyConfiguration {
-	b.Max = &value
+// If called multiple times, the End field is set to the value of the last call.
+func (b *FieldRangeApplyConfiguration) WithEnd(value apiv1alpha1.FieldValue) *FieldRangeApplyConfiguration {
+	b.End = &value
+	return b
+}
+
+// WithCount sets the Count field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Count field is set to the value of the last call.
+func (b *FieldRangeApplyConfiguration) WithCount(value int64) *FieldRangeApplyConfiguration {
+	b.Count = &value
 	return b
 }
 
@@ -53,10 +64,10 @@ func (b *FieldRangeApplyConfiguration) WithStep(value int64) *FieldRangeApplyCon
 	return b
 }
 
-// WithInit sets the Init field in the declarative configuration to the given value
+// WithFirst sets the First field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Init field is set to the value of the last call.
-func (b *FieldRangeApplyConfiguration) WithInit(value apiv1alpha1.FieldValue) *FieldRangeApplyConfiguration {
-	b.Init = &value
+// If called multiple times, the First field is set to the value of the last call.
+func (b *FieldRangeApplyConfiguration) WithFirst(value apiv1alpha1.FieldValue) *FieldRangeApplyConfiguration {
+	b.First = &value
 	return b
 }

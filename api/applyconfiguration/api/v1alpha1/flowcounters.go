@@ -7,34 +7,58 @@ package v1alpha1
 // FlowCountersApplyConfiguration represents a declarative configuration of the FlowCounters type for use
 // with apply.
 //
-// FlowCounters count packets of the measured phase.
+// FlowCounters count flows (TCP connections and UDP conversations) from the end of the warm-up on: a flow that starts in the warm-up and
+// ends after it is in closed, or in failed, and not in attempted. Bytes are those of applications, each counted once, without headers.
 type FlowCountersApplyConfiguration struct {
-	// tx packets were sent.
-	Tx *int64 `json:"tx,omitempty"`
-	// txBytes were sent, FCS included.
-	TxBytes *int64 `json:"txBytes,omitempty"`
-	// rx packets were received, duplicates included.
-	Rx *int64 `json:"rx,omitempty"`
-	// rxBytes were received, FCS included.
-	RxBytes *int64 `json:"rxBytes,omitempty"`
-	// lost packets were sent by a stream that measures flow and never received.
-	Lost *int64 `json:"lost,omitempty"`
-	// lossRatio is lost packets to packets sent by streams that measure flow, as a decimal number such as `0.0125`.
-	LossRatio *string `json:"lossRatio,omitempty"`
-	// duplicates were received before.
-	Duplicates *int64 `json:"duplicates,omitempty"`
-	// outOfOrder packets came after one sent later.
-	OutOfOrder *int64 `json:"outOfOrder,omitempty"`
-	// misdirected packets came in on another port than expected; they are in rx too.
-	Misdirected *int64 `json:"misdirected,omitempty"`
-	// late packets left later than they should have.
+	// attempted flows were started by clients, or accepted by servers.
+	Attempted *int64 `json:"attempted,omitempty"`
+	// established flows: TCP connections after their handshake, UDP conversations from their start.
+	Established *int64 `json:"established,omitempty"`
+	// closed flows have ended, in whatever way.
+	Closed *int64 `json:"closed,omitempty"`
+	// failed flows are those of reset, timedOut, closedEarly, httpErrors and aborted, and of clients those of idleTimeouts.
+	Failed *int64 `json:"failed,omitempty"`
+	// open flows at the time of reading, without those in TIME-WAIT.
+	Open *int64 `json:"open,omitempty"`
+	// reset flows were ended by the peer: connections with RST, UDP conversations with an ICMP error that their port is closed.
+	Reset *int64 `json:"reset,omitempty"`
+	// timedOut connections ended because nothing answered the SYN, the data or the keepalives.
+	TimedOut *int64 `json:"timedOut,omitempty"`
+	// closedEarly connections were closed by the peer while the program waited for more.
+	ClosedEarly *int64 `json:"closedEarly,omitempty"`
+	// httpErrors are connections that were reset here because the end of an HTTP message that the program waited for cannot be known.
+	HTTPErrors *int64 `json:"httpErrors,omitempty"`
+	// aborted flows were still open when the drain was over.
+	Aborted *int64 `json:"aborted,omitempty"`
+	// idleTimeouts are UDP flows that ended because nothing was received for the time of their keepalive.
+	IdleTimeouts *int64 `json:"idleTimeouts,omitempty"`
+	// bytesSent is data sent for the first time.
+	BytesSent *int64 `json:"bytesSent,omitempty"`
+	// bytesReceived is data received in sequence.
+	BytesReceived *int64 `json:"bytesReceived,omitempty"`
+	// messagesSent are UDP datagrams.
+	MessagesSent *int64 `json:"messagesSent,omitempty"`
+	// messagesReceived are UDP datagrams.
+	MessagesReceived *int64 `json:"messagesReceived,omitempty"`
+	// packetsSent are segments and datagrams.
+	PacketsSent *int64 `json:"packetsSent,omitempty"`
+	// packetsReceived are segments and datagrams.
+	PacketsReceived *int64 `json:"packetsReceived,omitempty"`
+	// retransmitted segments: those with data that were sent again, and SYNs that were.
+	Retransmitted *int64 `json:"retransmitted,omitempty"`
+	// errors are what a correct peer and path do not send: ICMP errors about flows, acknowledgements of data that was never sent, data
+	// behind a FIN, segments without the negotiated timestamps, HTTP messages whose end cannot be determined, first bytes that no
+	// template matches, and packets that are damaged (a wrong checksum, truncated) or fragmented.
+	Errors *int64 `json:"errors,omitempty"`
+	// late flows started later than they were due, by more than packets of streams may be late.
 	Late *int64 `json:"late,omitempty"`
-	// txDropped packets could not be sent.
-	TxDropped *int64 `json:"txDropped,omitempty"`
-	// sequenceTooHigh packets had a sequence number far ahead of the expected one.
-	SequenceTooHigh *int64 `json:"sequenceTooHigh,omitempty"`
-	// sequenceTooLow packets had a sequence number far behind: whether they are duplicates is not known.
-	SequenceTooLow *int64 `json:"sequenceTooLow,omitempty"`
+	// notStarted flows were due before the end and did not start because the generator was behind.
+	NotStarted *int64 `json:"notStarted,omitempty"`
+	// throttled flows were due before the end and did not start because `maxConcurrentFlows` were open. The template requests that: it is
+	// no limit of the generator.
+	Throttled *int64 `json:"throttled,omitempty"`
+	// exhausted flows did not start, or were not accepted, because the flow table was full or no source port was free.
+	Exhausted *int64 `json:"exhausted,omitempty"`
 }
 
 // FlowCountersApplyConfiguration constructs a declarative configuration of the FlowCounters type for use with
@@ -43,75 +67,155 @@ func FlowCounters() *FlowCountersApplyConfiguration {
 	return &FlowCountersApplyConfiguration{}
 }
 
-// WithTx sets the Tx field in the declarative configuration to the given value
+// WithAttempted sets the Attempted field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Tx field is set to the value of the last call.
-func (b *FlowCountersApplyConfiguration) WithTx(value int64) *FlowCountersApplyConfiguration {
-	b.Tx = &value
+// If called multiple times, the Attempted field is set to the value of the last call.
+func (b *FlowCountersApplyConfiguration) WithAttempted(value int64) *FlowCountersApplyConfiguration {
+	b.Attempted = &value
 	return b
 }
 
-// WithTxBytes sets the TxBytes field in the declarative configuration to the given value
+// WithEstablished sets the Established field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the TxBytes field is set to the value of the last call.
-func (b *FlowCountersApplyConfiguration) WithTxBytes(value int64) *FlowCountersApplyConfiguration {
-	b.TxBytes = &value
+// If called multiple times, the Established field is set to the value of the last call.
+func (b *FlowCountersApplyConfiguration) WithEstablished(value int64) *FlowCountersApplyConfiguration {
+	b.Established = &value
 	return b
 }
 
-// WithRx sets the Rx field in the declarative configuration to the given value
+// WithClosed sets the Closed field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Rx field is set to the value of the last call.
-func (b *FlowCountersApplyConfiguration) WithRx(value int64) *FlowCountersApplyConfiguration {
-	b.Rx = &value
+// If called multiple times, the Closed field is set to the value of the last call.
+func (b *FlowCountersApplyConfiguration) WithClosed(value int64) *FlowCountersApplyConfiguration {
+	b.Closed = &value
 	return b
 }
 
-// WithRxBytes sets the RxBytes field in the declarative configuration to the given value
+// WithFailed sets the Failed field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the RxBytes field is set to the value of the last call.
-func (b *FlowCountersApplyConfiguration) WithRxBytes(value int64) *FlowCountersApplyConfiguration {
-	b.RxBytes = &value
+// If called multiple times, the Failed field is set to the value of the last call.
+func (b *FlowCountersApplyConfiguration) WithFailed(value int64) *FlowCountersApplyConfiguration {
+	b.Failed = &value
 	return b
 }
 
-// WithLost sets the Lost field in the declarative configuration to the given value
+// WithOpen sets the Open field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Lost field is set to the value of the last call.
-func (b *FlowCountersApplyConfiguration) WithLost(value int64) *FlowCountersApplyConfiguration {
-	b.Lost = &value
+// If called multiple times, the Open field is set to the value of the last call.
+func (b *FlowCountersApplyConfiguration) WithOpen(value int64) *FlowCountersApplyConfiguration {
+	b.Open = &value
 	return b
 }
 
-// WithLossRatio sets the LossRatio field in the declarative configuration to the given value
+// WithReset sets the Reset field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the LossRatio field is set to the value of the last call.
-func (b *FlowCountersApplyConfiguration) WithLossRatio(value string) *FlowCountersApplyConfiguration {
-	b.LossRatio = &value
+// If called multiple times, the Reset field is set to the value of the last call.
+func (b *FlowCountersApplyConfiguration) WithReset(value int64) *FlowCountersApplyConfiguration {
+	b.Reset = &value
 	return b
 }
 
-// WithDuplicates sets the Duplicates field in the declarative configuration to the given value
+// WithTimedOut sets the TimedOut field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Duplicates field is set to the value of the last call.
-func (b *FlowCountersApplyConfiguration) WithDuplicates(value int64) *FlowCountersApplyConfiguration {
-	b.Duplicates = &value
+// If called multiple times, the TimedOut field is set to the value of the last call.
+func (b *FlowCountersApplyConfiguration) WithTimedOut(value int64) *FlowCountersApplyConfiguration {
+	b.TimedOut = &value
 	return b
 }
 
-// WithOutOfOrder sets the OutOfOrder field in the declarative configuration to the given value
+// WithClosedEarly sets the ClosedEarly field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the OutOfOrder field is set to the value of the last call.
-func (b *FlowCountersApplyConfiguration) WithOutOfOrder(value int64) *FlowCountersApplyConfiguration {
-	b.OutOfOrder = &value
+// If called multiple times, the ClosedEarly field is set to the value of the last call.
+func (b *FlowCountersApplyConfiguration) WithClosedEarly(value int64) *FlowCountersApplyConfiguration {
+	b.ClosedEarly = &value
 	return b
 }
 
-// WithMisdirected sets the Misdirected field in the declarative configuration to the given value
+// WithHTTPErrors sets the HTTPErrors field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Misdirected field is set to the value of the last call.
-func (b *FlowCountersApplyConfiguration) WithMisdirected(value int64) *FlowCountersApplyConfiguration {
-	b.Misdirected = &value
+// If called multiple times, the HTTPErrors field is set to the value of the last call.
+func (b *FlowCountersApplyConfiguration) WithHTTPErrors(value int64) *FlowCountersApplyConfiguration {
+	b.HTTPErrors = &value
+	return b
+}
+
+// WithAborted sets the Aborted field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Aborted field is set to the value of the last call.
+func (b *FlowCountersApplyConfiguration) WithAborted(value int64) *FlowCountersApplyConfiguration {
+	b.Aborted = &value
+	return b
+}
+
+// WithIdleTimeouts sets the IdleTimeouts field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the IdleTimeouts field is set to the value of the last call.
+func (b *FlowCountersApplyConfiguration) WithIdleTimeouts(value int64) *FlowCountersApplyConfiguration {
+	b.IdleTimeouts = &value
+	return b
+}
+
+// WithBytesSent sets the BytesSent field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the BytesSent field is set to the value of the last call.
+func (b *FlowCountersApplyConfiguration) WithBytesSent(value int64) *FlowCountersApplyConfiguration {
+	b.BytesSent = &value
+	return b
+}
+
+// WithBytesReceived sets the BytesReceived field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the BytesReceived field is set to the value of the last call.
+func (b *FlowCountersApplyConfiguration) WithBytesReceived(value int64) *FlowCountersApplyConfiguration {
+	b.BytesReceived = &value
+	return b
+}
+
+// WithMessagesSent sets the MessagesSent field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the MessagesSent field is set to the value of the last call.
+func (b *FlowCountersApplyConfiguration) WithMessagesSent(value int64) *FlowCountersApplyConfiguration {
+	b.MessagesSent = &value
+	return b
+}
+
+// WithMessagesReceived sets the MessagesReceived field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the MessagesReceived field is set to the value of the last call.
+func (b *FlowCountersApplyConfiguration) WithMessagesReceived(value int64) *FlowCountersApplyConfiguration {
+	b.MessagesReceived = &value
+	return b
+}
+
+// WithPacketsSent sets the PacketsSent field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the PacketsSent field is set to the value of the last call.
+func (b *FlowCountersApplyConfiguration) WithPacketsSent(value int64) *FlowCountersApplyConfiguration {
+	b.PacketsSent = &value
+	return b
+}
+
+// WithPacketsReceived sets the PacketsReceived field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the PacketsReceived field is set to the value of the last call.
+func (b *FlowCountersApplyConfiguration) WithPacketsReceived(value int64) *FlowCountersApplyConfiguration {
+	b.PacketsReceived = &value
+	return b
+}
+
+// WithRetransmitted sets the Retransmitted field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Retransmitted field is set to the value of the last call.
+func (b *FlowCountersApplyConfiguration) WithRetransmitted(value int64) *FlowCountersApplyConfiguration {
+	b.Retransmitted = &value
+	return b
+}
+
+// WithErrors sets the Errors field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Errors field is set to the value of the last call.
+func (b *FlowCountersApplyConfiguration) WithErrors(value int64) *FlowCountersApplyConfiguration {
+	b.Errors = &value
 	return b
 }
 
@@ -123,26 +227,26 @@ func (b *FlowCountersApplyConfiguration) WithLate(value int64) *FlowCountersAppl
 	return b
 }
 
-// WithTxDropped sets the TxDropped field in the declarative configuration to the given value
+// WithNotStarted sets the NotStarted field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the TxDropped field is set to the value of the last call.
-func (b *FlowCountersApplyConfiguration) WithTxDropped(value int64) *FlowCountersApplyConfiguration {
-	b.TxDropped = &value
+// If called multiple times, the NotStarted field is set to the value of the last call.
+func (b *FlowCountersApplyConfiguration) WithNotStarted(value int64) *FlowCountersApplyConfiguration {
+	b.NotStarted = &value
 	return b
 }
 
-// WithSequenceTooHigh sets the SequenceTooHigh field in the declarative configuration to the given value
+// WithThrottled sets the Throttled field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the SequenceTooHigh field is set to the value of the last call.
-func (b *FlowCountersApplyConfiguration) WithSequenceTooHigh(value int64) *FlowCountersApplyConfiguration {
-	b.SequenceTooHigh = &value
+// If called multiple times, the Throttled field is set to the value of the last call.
+func (b *FlowCountersApplyConfiguration) WithThrottled(value int64) *FlowCountersApplyConfiguration {
+	b.Throttled = &value
 	return b
 }
 
-// WithSequenceTooLow sets the SequenceTooLow field in the declarative configuration to the given value
+// WithExhausted sets the Exhausted field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the SequenceTooLow field is set to the value of the last call.
-func (b *FlowCountersApplyConfiguration) WithSequenceTooLow(value int64) *FlowCountersApplyConfiguration {
-	b.SequenceTooLow = &value
+// If called multiple times, the Exhausted field is set to the value of the last call.
+func (b *FlowCountersApplyConfiguration) WithExhausted(value int64) *FlowCountersApplyConfiguration {
+	b.Exhausted = &value
 	return b
 }

@@ -18,15 +18,15 @@ type GeneratorPortApplyConfiguration struct {
 	Name *apiv1alpha1.PortName `json:"name,omitempty"`
 	// attachment says what the port is connected to.
 	Attachment *PortAttachmentApplyConfiguration `json:"attachment,omitempty"`
-	// lineRate of the port, such as `10Gbps`, where the device does not tell (kernel-backed, loopback and null ports).
+	// lineRate of the port, such as `10Gbps`, where the device does not tell (kernel-backed, loopback and discard ports).
 	// Rates in percent need it.
 	LineRate *apiv1alpha1.BitRate `json:"lineRate,omitempty"`
 	// mac is the address of the port: what it sends from, answers for and hears. A device is given it while the engine has it, where it
 	// can be; where it cannot, packets are sent from it all the same, and come to it if the device is promiscuous. With several
 	// replicas this is the first pod's; each other pod's is higher by 1 than that of the pod before. By default the device's own; a
-	// loopback port's is all zeros, a null port's random.
+	// loopback port's is all zeros, a discard port's random.
 	MAC *apiv1alpha1.MACAddress `json:"mac,omitempty"`
-	// addresses of the port with their prefix, such as `198.18.0.1/24`. For these the port answers ARP, neighbour
+	// addresses of the port with their prefix, such as `198.18.0.1/24`. For these the port answers ARP, neighbor
 	// solicitations and pings, and resolves the next hop of packets without an Ethernet destination. With several replicas
 	// these are the first pod's; each other pod has addresses that are by 1 higher than those of the pod before.
 	Addresses []apiv1alpha1.InterfaceAddress `json:"addresses,omitempty"`
@@ -34,7 +34,7 @@ type GeneratorPortApplyConfiguration struct {
 	Gateway *apiv1alpha1.IPv4Address `json:"gateway,omitempty"`
 	// gateway6 is the IPv6 next hop, in the subnet of one of the addresses or link-local.
 	Gateway6 *apiv1alpha1.IPv6Address `json:"gateway6,omitempty"`
-	// vlan that the port's own packets (ARP, neighbour discovery, pings) are tagged with; untagged when absent. Packets of
+	// vlan that the port's own packets (ARP, neighbor discovery, pings) are tagged with; untagged when absent. Packets of
 	// streams have the tags they are described with.
 	VLAN *int32 `json:"vlan,omitempty"`
 	// punt hands packets that arrive on the port and match a filter to an interface of the pod.

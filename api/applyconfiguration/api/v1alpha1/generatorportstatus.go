@@ -34,7 +34,7 @@ type GeneratorPortStatusApplyConfiguration struct {
 	// addresses of the port.
 	Addresses []string `json:"addresses,omitempty"`
 	// gateways of the port and what is known of them.
-	Gateways []NeighbourStatusApplyConfiguration `json:"gateways,omitempty"`
+	Gateways []NeighborStatusApplyConfiguration `json:"gateways,omitempty"`
 }
 
 // GeneratorPortStatusApplyConfiguration constructs a declarative configuration of the GeneratorPortStatus type for use with
@@ -130,7 +130,7 @@ func (b *GeneratorPortStatusApplyConfiguration) WithAddresses(values ...string) 
 // WithGateways adds the given value to the Gateways field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
 // If called multiple times, values provided by each call will be appended to the Gateways field.
-func (b *GeneratorPortStatusApplyConfiguration) WithGateways(values ...*NeighbourStatusApplyConfiguration) *GeneratorPortStatusApplyConfiguration {
+func (b *GeneratorPortStatusApplyConfiguration) WithGateways(values ...*NeighborStatusApplyConfiguration) *GeneratorPortStatusApplyConfiguration {
 	for i := range values {
 		if values[i] == nil {
 			panic("nil value passed to WithGateways")

@@ -16,13 +16,13 @@ type GeneratorVolumeApplyConfiguration struct {
 	// name that streams call it by.
 	Name *apiv1alpha1.EntryName `json:"name,omitempty"`
 	// persistentVolumeClaim in the generator's namespace.
-	PersistentVolumeClaim *LocalReferenceApplyConfiguration `json:"persistentVolumeClaim,omitempty"`
-	// writable lets profiles write connection records to a persistentVolumeClaim. Volumes are mounted read-only else.
+	PersistentVolumeClaim *ClaimVolumeApplyConfiguration `json:"persistentVolumeClaim,omitempty"`
+	// writable lets profiles write connection records to a persistentVolumeClaim. Other volumes are mounted read-only.
 	Writable *bool `json:"writable,omitempty"`
 	// configMap in the generator's namespace: its keys are files.
 	ConfigMap *LocalReferenceApplyConfiguration `json:"configMap,omitempty"`
 	// secret in the generator's namespace: its keys are files.
-	Secret *LocalReferenceApplyConfiguration `json:"secret,omitempty"`
+	Secret *SecretVolumeApplyConfiguration `json:"secret,omitempty"`
 }
 
 // GeneratorVolumeApplyConfiguration constructs a declarative configuration of the GeneratorVolume type for use with
@@ -42,7 +42,7 @@ func (b *GeneratorVolumeApplyConfiguration) WithName(value apiv1alpha1.EntryName
 // WithPersistentVolumeClaim sets the PersistentVolumeClaim field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the PersistentVolumeClaim field is set to the value of the last call.
-func (b *GeneratorVolumeApplyConfiguration) WithPersistentVolumeClaim(value *LocalReferenceApplyConfiguration) *GeneratorVolumeApplyConfiguration {
+func (b *GeneratorVolumeApplyConfiguration) WithPersistentVolumeClaim(value *ClaimVolumeApplyConfiguration) *GeneratorVolumeApplyConfiguration {
 	b.PersistentVolumeClaim = value
 	return b
 }
@@ -66,7 +66,7 @@ func (b *GeneratorVolumeApplyConfiguration) WithConfigMap(value *LocalReferenceA
 // WithSecret sets the Secret field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Secret field is set to the value of the last call.
-func (b *GeneratorVolumeApplyConfiguration) WithSecret(value *LocalReferenceApplyConfiguration) *GeneratorVolumeApplyConfiguration {
+func (b *GeneratorVolumeApplyConfiguration) WithSecret(value *SecretVolumeApplyConfiguration) *GeneratorVolumeApplyConfiguration {
 	b.Secret = value
 	return b
 }

@@ -17,7 +17,7 @@ type GREHeaderApplyConfiguration struct {
 	ChecksumPresent *bool `json:"checksumPresent,omitempty"`
 	// checksum that is written as it is, right or wrong (with checksumPresent); computed and kept true when absent.
 	Checksum *int32 `json:"checksum,omitempty"`
-	// protocol, named by the next header; needed when none follows.
+	// protocol is set by the next header; needed when none follows.
 	Protocol *int32 `json:"protocol,omitempty"`
 }
 

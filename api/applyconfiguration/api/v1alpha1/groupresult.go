@@ -9,8 +9,6 @@ package v1alpha1
 //
 // GroupResult is what was measured of the templates of one statistics group together.
 type GroupResultApplyConfiguration struct {
-	// name of the group: the `statisticsGroup` of its templates.
-	Name *string `json:"name,omitempty"`
 	// client sides of its templates, those that are emulated.
 	Client *GroupSideApplyConfiguration `json:"client,omitempty"`
 	// server sides of its templates, those that are emulated.
@@ -21,14 +19,6 @@ type GroupResultApplyConfiguration struct {
 // apply.
 func GroupResult() *GroupResultApplyConfiguration {
 	return &GroupResultApplyConfiguration{}
-}
-
-// WithName sets the Name field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Name field is set to the value of the last call.
-func (b *GroupResultApplyConfiguration) WithName(value string) *GroupResultApplyConfiguration {
-	b.Name = &value
-	return b
 }
 
 // WithClient sets the Client field in the declarative configuration to the given value

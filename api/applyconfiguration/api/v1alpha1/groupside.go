@@ -7,10 +7,10 @@ package v1alpha1
 // GroupSideApplyConfiguration represents a declarative configuration of the GroupSide type for use
 // with apply.
 //
-// GroupSide is what the templates of a group did on one side. There are no percentiles: those of several templates cannot be put
-// together, each template has its own.
+// GroupSide is what the templates of a group did on one side. It has no percentiles: those of several templates cannot be merged; each
+// template has its own.
 type GroupSideApplyConfiguration struct {
-	TemplateCountersApplyConfiguration `json:",inline"`
+	FlowCountersApplyConfiguration `json:",inline"`
 	// counters of programs by name.
 	Counters map[string]int64 `json:"counters,omitempty"`
 	// connectTime is as that of templates.
@@ -25,19 +25,19 @@ func GroupSide() *GroupSideApplyConfiguration {
 	return &GroupSideApplyConfiguration{}
 }
 
-// WithAttempts sets the Attempts field in the declarative configuration to the given value
+// WithAttempted sets the Attempted field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Attempts field is set to the value of the last call.
-func (b *GroupSideApplyConfiguration) WithAttempts(value int64) *GroupSideApplyConfiguration {
-	b.TemplateCountersApplyConfiguration.Attempts = &value
+// If called multiple times, the Attempted field is set to the value of the last call.
+func (b *GroupSideApplyConfiguration) WithAttempted(value int64) *GroupSideApplyConfiguration {
+	b.FlowCountersApplyConfiguration.Attempted = &value
 	return b
 }
 
-// WithConnects sets the Connects field in the declarative configuration to the given value
+// WithEstablished sets the Established field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Connects field is set to the value of the last call.
-func (b *GroupSideApplyConfiguration) WithConnects(value int64) *GroupSideApplyConfiguration {
-	b.TemplateCountersApplyConfiguration.Connects = &value
+// If called multiple times, the Established field is set to the value of the last call.
+func (b *GroupSideApplyConfiguration) WithEstablished(value int64) *GroupSideApplyConfiguration {
+	b.FlowCountersApplyConfiguration.Established = &value
 	return b
 }
 
@@ -45,7 +45,7 @@ func (b *GroupSideApplyConfiguration) WithConnects(value int64) *GroupSideApplyC
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Closed field is set to the value of the last call.
 func (b *GroupSideApplyConfiguration) WithClosed(value int64) *GroupSideApplyConfiguration {
-	b.TemplateCountersApplyConfiguration.Closed = &value
+	b.FlowCountersApplyConfiguration.Closed = &value
 	return b
 }
 
@@ -53,15 +53,15 @@ func (b *GroupSideApplyConfiguration) WithClosed(value int64) *GroupSideApplyCon
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Failed field is set to the value of the last call.
 func (b *GroupSideApplyConfiguration) WithFailed(value int64) *GroupSideApplyConfiguration {
-	b.TemplateCountersApplyConfiguration.Failed = &value
+	b.FlowCountersApplyConfiguration.Failed = &value
 	return b
 }
 
-// WithOpenFlows sets the OpenFlows field in the declarative configuration to the given value
+// WithOpen sets the Open field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the OpenFlows field is set to the value of the last call.
-func (b *GroupSideApplyConfiguration) WithOpenFlows(value int64) *GroupSideApplyConfiguration {
-	b.TemplateCountersApplyConfiguration.OpenFlows = &value
+// If called multiple times, the Open field is set to the value of the last call.
+func (b *GroupSideApplyConfiguration) WithOpen(value int64) *GroupSideApplyConfiguration {
+	b.FlowCountersApplyConfiguration.Open = &value
 	return b
 }
 
@@ -69,7 +69,7 @@ func (b *GroupSideApplyConfiguration) WithOpenFlows(value int64) *GroupSideApply
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Reset field is set to the value of the last call.
 func (b *GroupSideApplyConfiguration) WithReset(value int64) *GroupSideApplyConfiguration {
-	b.TemplateCountersApplyConfiguration.Reset = &value
+	b.FlowCountersApplyConfiguration.Reset = &value
 	return b
 }
 
@@ -77,7 +77,7 @@ func (b *GroupSideApplyConfiguration) WithReset(value int64) *GroupSideApplyConf
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the TimedOut field is set to the value of the last call.
 func (b *GroupSideApplyConfiguration) WithTimedOut(value int64) *GroupSideApplyConfiguration {
-	b.TemplateCountersApplyConfiguration.TimedOut = &value
+	b.FlowCountersApplyConfiguration.TimedOut = &value
 	return b
 }
 
@@ -85,7 +85,7 @@ func (b *GroupSideApplyConfiguration) WithTimedOut(value int64) *GroupSideApplyC
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the ClosedEarly field is set to the value of the last call.
 func (b *GroupSideApplyConfiguration) WithClosedEarly(value int64) *GroupSideApplyConfiguration {
-	b.TemplateCountersApplyConfiguration.ClosedEarly = &value
+	b.FlowCountersApplyConfiguration.ClosedEarly = &value
 	return b
 }
 
@@ -93,23 +93,23 @@ func (b *GroupSideApplyConfiguration) WithClosedEarly(value int64) *GroupSideApp
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the HTTPErrors field is set to the value of the last call.
 func (b *GroupSideApplyConfiguration) WithHTTPErrors(value int64) *GroupSideApplyConfiguration {
-	b.TemplateCountersApplyConfiguration.HTTPErrors = &value
+	b.FlowCountersApplyConfiguration.HTTPErrors = &value
 	return b
 }
 
-// WithCut sets the Cut field in the declarative configuration to the given value
+// WithAborted sets the Aborted field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Cut field is set to the value of the last call.
-func (b *GroupSideApplyConfiguration) WithCut(value int64) *GroupSideApplyConfiguration {
-	b.TemplateCountersApplyConfiguration.Cut = &value
+// If called multiple times, the Aborted field is set to the value of the last call.
+func (b *GroupSideApplyConfiguration) WithAborted(value int64) *GroupSideApplyConfiguration {
+	b.FlowCountersApplyConfiguration.Aborted = &value
 	return b
 }
 
-// WithSilent sets the Silent field in the declarative configuration to the given value
+// WithIdleTimeouts sets the IdleTimeouts field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Silent field is set to the value of the last call.
-func (b *GroupSideApplyConfiguration) WithSilent(value int64) *GroupSideApplyConfiguration {
-	b.TemplateCountersApplyConfiguration.Silent = &value
+// If called multiple times, the IdleTimeouts field is set to the value of the last call.
+func (b *GroupSideApplyConfiguration) WithIdleTimeouts(value int64) *GroupSideApplyConfiguration {
+	b.FlowCountersApplyConfiguration.IdleTimeouts = &value
 	return b
 }
 
@@ -117,7 +117,7 @@ func (b *GroupSideApplyConfiguration) WithSilent(value int64) *GroupSideApplyCon
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the BytesSent field is set to the value of the last call.
 func (b *GroupSideApplyConfiguration) WithBytesSent(value int64) *GroupSideApplyConfiguration {
-	b.TemplateCountersApplyConfiguration.BytesSent = &value
+	b.FlowCountersApplyConfiguration.BytesSent = &value
 	return b
 }
 
@@ -125,7 +125,7 @@ func (b *GroupSideApplyConfiguration) WithBytesSent(value int64) *GroupSideApply
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the BytesReceived field is set to the value of the last call.
 func (b *GroupSideApplyConfiguration) WithBytesReceived(value int64) *GroupSideApplyConfiguration {
-	b.TemplateCountersApplyConfiguration.BytesReceived = &value
+	b.FlowCountersApplyConfiguration.BytesReceived = &value
 	return b
 }
 
@@ -133,7 +133,7 @@ func (b *GroupSideApplyConfiguration) WithBytesReceived(value int64) *GroupSideA
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the MessagesSent field is set to the value of the last call.
 func (b *GroupSideApplyConfiguration) WithMessagesSent(value int64) *GroupSideApplyConfiguration {
-	b.TemplateCountersApplyConfiguration.MessagesSent = &value
+	b.FlowCountersApplyConfiguration.MessagesSent = &value
 	return b
 }
 
@@ -141,7 +141,7 @@ func (b *GroupSideApplyConfiguration) WithMessagesSent(value int64) *GroupSideAp
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the MessagesReceived field is set to the value of the last call.
 func (b *GroupSideApplyConfiguration) WithMessagesReceived(value int64) *GroupSideApplyConfiguration {
-	b.TemplateCountersApplyConfiguration.MessagesReceived = &value
+	b.FlowCountersApplyConfiguration.MessagesReceived = &value
 	return b
 }
 
@@ -149,7 +149,7 @@ func (b *GroupSideApplyConfiguration) WithMessagesReceived(value int64) *GroupSi
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the PacketsSent field is set to the value of the last call.
 func (b *GroupSideApplyConfiguration) WithPacketsSent(value int64) *GroupSideApplyConfiguration {
-	b.TemplateCountersApplyConfiguration.PacketsSent = &value
+	b.FlowCountersApplyConfiguration.PacketsSent = &value
 	return b
 }
 
@@ -157,7 +157,7 @@ func (b *GroupSideApplyConfiguration) WithPacketsSent(value int64) *GroupSideApp
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the PacketsReceived field is set to the value of the last call.
 func (b *GroupSideApplyConfiguration) WithPacketsReceived(value int64) *GroupSideApplyConfiguration {
-	b.TemplateCountersApplyConfiguration.PacketsReceived = &value
+	b.FlowCountersApplyConfiguration.PacketsReceived = &value
 	return b
 }
 
@@ -165,7 +165,7 @@ func (b *GroupSideApplyConfiguration) WithPacketsReceived(value int64) *GroupSid
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Retransmitted field is set to the value of the last call.
 func (b *GroupSideApplyConfiguration) WithRetransmitted(value int64) *GroupSideApplyConfiguration {
-	b.TemplateCountersApplyConfiguration.Retransmitted = &value
+	b.FlowCountersApplyConfiguration.Retransmitted = &value
 	return b
 }
 
@@ -173,7 +173,7 @@ func (b *GroupSideApplyConfiguration) WithRetransmitted(value int64) *GroupSideA
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Errors field is set to the value of the last call.
 func (b *GroupSideApplyConfiguration) WithErrors(value int64) *GroupSideApplyConfiguration {
-	b.TemplateCountersApplyConfiguration.Errors = &value
+	b.FlowCountersApplyConfiguration.Errors = &value
 	return b
 }
 
@@ -181,23 +181,23 @@ func (b *GroupSideApplyConfiguration) WithErrors(value int64) *GroupSideApplyCon
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Late field is set to the value of the last call.
 func (b *GroupSideApplyConfiguration) WithLate(value int64) *GroupSideApplyConfiguration {
-	b.TemplateCountersApplyConfiguration.Late = &value
+	b.FlowCountersApplyConfiguration.Late = &value
 	return b
 }
 
-// WithNotBegun sets the NotBegun field in the declarative configuration to the given value
+// WithNotStarted sets the NotStarted field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the NotBegun field is set to the value of the last call.
-func (b *GroupSideApplyConfiguration) WithNotBegun(value int64) *GroupSideApplyConfiguration {
-	b.TemplateCountersApplyConfiguration.NotBegun = &value
+// If called multiple times, the NotStarted field is set to the value of the last call.
+func (b *GroupSideApplyConfiguration) WithNotStarted(value int64) *GroupSideApplyConfiguration {
+	b.FlowCountersApplyConfiguration.NotStarted = &value
 	return b
 }
 
-// WithHeldBack sets the HeldBack field in the declarative configuration to the given value
+// WithThrottled sets the Throttled field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the HeldBack field is set to the value of the last call.
-func (b *GroupSideApplyConfiguration) WithHeldBack(value int64) *GroupSideApplyConfiguration {
-	b.TemplateCountersApplyConfiguration.HeldBack = &value
+// If called multiple times, the Throttled field is set to the value of the last call.
+func (b *GroupSideApplyConfiguration) WithThrottled(value int64) *GroupSideApplyConfiguration {
+	b.FlowCountersApplyConfiguration.Throttled = &value
 	return b
 }
 
@@ -205,7 +205,7 @@ func (b *GroupSideApplyConfiguration) WithHeldBack(value int64) *GroupSideApplyC
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Exhausted field is set to the value of the last call.
 func (b *GroupSideApplyConfiguration) WithExhausted(value int64) *GroupSideApplyConfiguration {
-	b.TemplateCountersApplyConfiguration.Exhausted = &value
+	b.FlowCountersApplyConfiguration.Exhausted = &value
 	return b
 }
 

@@ -11,7 +11,7 @@ package v1alpha1
 type GTPUHeaderApplyConfiguration struct {
 	// teid is the tunnel endpoint identifier.
 	TEID *int64 `json:"teid,omitempty"`
-	// messageType; 255 (G-PDU, user data) when absent.
+	// messageType is 255 (G-PDU, user data) when absent.
 	MessageType *int32 `json:"messageType,omitempty"`
 	// sequence number; none when absent.
 	Sequence *int32 `json:"sequence,omitempty"`

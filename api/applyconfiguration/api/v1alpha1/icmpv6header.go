@@ -13,10 +13,10 @@ type ICMPv6HeaderApplyConfiguration struct {
 	EchoRequest *ICMPEchoApplyConfiguration `json:"echoRequest,omitempty"`
 	// echoReply answers a ping.
 	EchoReply *ICMPEchoApplyConfiguration `json:"echoReply,omitempty"`
-	// neighbourSolicitation asks for a link-layer address.
-	NeighbourSolicitation *NeighbourSolicitationApplyConfiguration `json:"neighbourSolicitation,omitempty"`
-	// neighbourAdvertisement tells a link-layer address.
-	NeighbourAdvertisement *NeighbourAdvertisementApplyConfiguration `json:"neighbourAdvertisement,omitempty"`
+	// neighborSolicitation asks for a link-layer address.
+	NeighborSolicitation *NeighborSolicitationApplyConfiguration `json:"neighborSolicitation,omitempty"`
+	// neighborAdvertisement tells a link-layer address.
+	NeighborAdvertisement *NeighborAdvertisementApplyConfiguration `json:"neighborAdvertisement,omitempty"`
 	// generic is any message.
 	Generic *ICMPGenericApplyConfiguration `json:"generic,omitempty"`
 	// checksum that is written as it is, right or wrong; computed and kept true when absent.
@@ -45,19 +45,19 @@ func (b *ICMPv6HeaderApplyConfiguration) WithEchoReply(value *ICMPEchoApplyConfi
 	return b
 }
 
-// WithNeighbourSolicitation sets the NeighbourSolicitation field in the declarative configuration to the given value
+// WithNeighborSolicitation sets the NeighborSolicitation field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the NeighbourSolicitation field is set to the value of the last call.
-func (b *ICMPv6HeaderApplyConfiguration) WithNeighbourSolicitation(value *NeighbourSolicitationApplyConfiguration) *ICMPv6HeaderApplyConfiguration {
-	b.NeighbourSolicitation = value
+// If called multiple times, the NeighborSolicitation field is set to the value of the last call.
+func (b *ICMPv6HeaderApplyConfiguration) WithNeighborSolicitation(value *NeighborSolicitationApplyConfiguration) *ICMPv6HeaderApplyConfiguration {
+	b.NeighborSolicitation = value
 	return b
 }
 
-// WithNeighbourAdvertisement sets the NeighbourAdvertisement field in the declarative configuration to the given value
+// WithNeighborAdvertisement sets the NeighborAdvertisement field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the NeighbourAdvertisement field is set to the value of the last call.
-func (b *ICMPv6HeaderApplyConfiguration) WithNeighbourAdvertisement(value *NeighbourAdvertisementApplyConfiguration) *ICMPv6HeaderApplyConfiguration {
-	b.NeighbourAdvertisement = value
+// If called multiple times, the NeighborAdvertisement field is set to the value of the last call.
+func (b *ICMPv6HeaderApplyConfiguration) WithNeighborAdvertisement(value *NeighborAdvertisementApplyConfiguration) *ICMPv6HeaderApplyConfiguration {
+	b.NeighborAdvertisement = value
 	return b
 }
 

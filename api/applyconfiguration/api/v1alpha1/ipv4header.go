@@ -31,7 +31,7 @@ type IPv4HeaderApplyConfiguration struct {
 	MoreFragments *bool `json:"moreFragments,omitempty"`
 	// fragmentOffset in units of 8 bytes. What follows in a fragment other than the first is no header.
 	FragmentOffset *int32 `json:"fragmentOffset,omitempty"`
-	// protocol, named by the next header; needed when none follows.
+	// protocol is set by the next header; needed when none follows.
 	Protocol *int32 `json:"protocol,omitempty"`
 	// options of the header, 40 bytes in all.
 	Options []IPv4OptionApplyConfiguration `json:"options,omitempty"`

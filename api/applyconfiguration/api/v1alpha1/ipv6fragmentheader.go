@@ -15,7 +15,7 @@ type IPv6FragmentHeaderApplyConfiguration struct {
 	Offset *int32 `json:"offset,omitempty"`
 	// moreFragments is the M bit.
 	MoreFragments *bool `json:"moreFragments,omitempty"`
-	// nextHeader, named by the next header; needed when none follows.
+	// nextHeader is set by the next header; needed when none follows.
 	NextHeader *int32 `json:"nextHeader,omitempty"`
 }
 

@@ -19,11 +19,11 @@ type IPv6HeaderApplyConfiguration struct {
 	Destination *apiv1alpha1.IPv6Address `json:"destination,omitempty"`
 	// hopLimit of the packet.
 	HopLimit *int32 `json:"hopLimit,omitempty"`
-	// trafficClass: differentiated services and congestion notification.
+	// trafficClass is differentiated services and congestion notification.
 	TrafficClass *int32 `json:"trafficClass,omitempty"`
 	// flowLabel of the packet.
 	FlowLabel *int32 `json:"flowLabel,omitempty"`
-	// nextHeader, named by the next header; needed when none follows.
+	// nextHeader is set by the next header; needed when none follows.
 	NextHeader *int32 `json:"nextHeader,omitempty"`
 	// payloadLength in bytes that is written as it is; computed and kept true when absent.
 	PayloadLength *int32 `json:"payloadLength,omitempty"`

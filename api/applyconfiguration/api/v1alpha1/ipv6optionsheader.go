@@ -11,7 +11,7 @@ package v1alpha1
 type IPv6OptionsHeaderApplyConfiguration struct {
 	// options of the header; what is missing to whole units of 8 bytes is padding. Without any it is all padding.
 	Options []IPv6OptionApplyConfiguration `json:"options,omitempty"`
-	// nextHeader, named by the next header; needed when none follows.
+	// nextHeader is set by the next header; needed when none follows.
 	NextHeader *int32 `json:"nextHeader,omitempty"`
 }
 

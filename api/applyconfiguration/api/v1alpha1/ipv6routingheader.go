@@ -18,7 +18,7 @@ type IPv6RoutingHeaderApplyConfiguration struct {
 	// data of the 4 bytes behind segmentsLeft, as 8 hex digits. When absent zeros; for segment routing the index of the
 	// last segment, and zeros.
 	Data *string `json:"data,omitempty"`
-	// nextHeader, named by the next header; needed when none follows.
+	// nextHeader is set by the next header; needed when none follows.
 	NextHeader *int32 `json:"nextHeader,omitempty"`
 }
 

@@ -4,41 +4,45 @@
 
 package v1alpha1
 
+import (
+	apiv1alpha1 "spate.dev/api/v1alpha1"
+)
+
 // LatencyApplyConfiguration represents a declarative configuration of the Latency type for use
 // with apply.
 //
-// Latency is how long packets were under way, in nanoseconds. Duplicates do not count. When several pods received a stream,
-// each percentile is the greatest of theirs, which that of all together does not exceed.
+// Latency is the delay of packets. Duplicates do not count. When several pods received a stream, each percentile is the greatest of
+// theirs, which that of all packets together does not exceed. Times are exact to the nanosecond, percentiles to 3 significant digits.
 type LatencyApplyConfiguration struct {
-	// count of packets whose delay was taken.
+	// count of packets whose delay was measured.
 	Count *int64 `json:"count,omitempty"`
-	// min is the least delay.
-	Min *int64 `json:"min,omitempty"`
+	// min is the smallest delay.
+	Min *apiv1alpha1.MeasuredTime `json:"min,omitempty"`
 	// mean delay.
-	Mean *int64 `json:"mean,omitempty"`
+	Mean *apiv1alpha1.MeasuredTime `json:"mean,omitempty"`
 	// max is the greatest delay.
-	Max *int64 `json:"max,omitempty"`
+	Max *apiv1alpha1.MeasuredTime `json:"max,omitempty"`
 	// deviation is the standard deviation of the delay.
-	Deviation *int64 `json:"deviation,omitempty"`
+	Deviation *apiv1alpha1.MeasuredTime `json:"deviation,omitempty"`
 	// p50 is the median.
-	P50 *int64 `json:"p50,omitempty"`
-	// p90 is what 90 % of the packets do not exceed, to 3 significant digits, as the following.
-	P90 *int64 `json:"p90,omitempty"`
+	P50 *apiv1alpha1.MeasuredTime `json:"p50,omitempty"`
+	// p90 is the 90th percentile.
+	P90 *apiv1alpha1.MeasuredTime `json:"p90,omitempty"`
 	// p95 is the 95th percentile.
-	P95 *int64 `json:"p95,omitempty"`
+	P95 *apiv1alpha1.MeasuredTime `json:"p95,omitempty"`
 	// p99 is the 99th percentile.
-	P99 *int64 `json:"p99,omitempty"`
+	P99 *apiv1alpha1.MeasuredTime `json:"p99,omitempty"`
 	// p999 is the 99.9th percentile.
-	P999 *int64 `json:"p999,omitempty"`
+	P999 *apiv1alpha1.MeasuredTime `json:"p999,omitempty"`
 	// p9999 is the 99.99th percentile.
-	P9999 *int64 `json:"p9999,omitempty"`
+	P9999 *apiv1alpha1.MeasuredTime `json:"p9999,omitempty"`
 	// jitter is the interarrival jitter (RFC 3550 section 6.4.1) at the end; the greatest when several pods received the stream.
-	Jitter *int64 `json:"jitter,omitempty"`
+	Jitter *apiv1alpha1.MeasuredTime `json:"jitter,omitempty"`
 	// jitterMean is the mean difference of the delays of successive packets.
-	JitterMean *int64 `json:"jitterMean,omitempty"`
+	JitterMean *apiv1alpha1.MeasuredTime `json:"jitterMean,omitempty"`
 	// jitterMax is the greatest difference of the delays of successive packets.
-	JitterMax *int64 `json:"jitterMax,omitempty"`
-	// oneWayUnknown is true when sender and receiver do not share a clock, as two pods do not: then only jitter is reported.
+	JitterMax *apiv1alpha1.MeasuredTime `json:"jitterMax,omitempty"`
+	// oneWayUnknown is true when sender and receiver do not share a clock, as two pods do not. Then only jitter is reported.
 	OneWayUnknown *bool `json:"oneWayUnknown,omitempty"`
 }
 
@@ -59,7 +63,7 @@ func (b *LatencyApplyConfiguration) WithCount(value int64) *LatencyApplyConfigur
 // WithMin sets the Min field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Min field is set to the value of the last call.
-func (b *LatencyApplyConfiguration) WithMin(value int64) *LatencyApplyConfiguration {
+func (b *LatencyApplyConfiguration) WithMin(value apiv1alpha1.MeasuredTime) *LatencyApplyConfiguration {
 	b.Min = &value
 	return b
 }
@@ -67,7 +71,7 @@ func (b *LatencyApplyConfiguration) WithMin(value int64) *LatencyApplyConfigurat
 // WithMean sets the Mean field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Mean field is set to the value of the last call.
-func (b *LatencyApplyConfiguration) WithMean(value int64) *LatencyApplyConfiguration {
+func (b *LatencyApplyConfiguration) WithMean(value apiv1alpha1.MeasuredTime) *LatencyApplyConfiguration {
 	b.Mean = &value
 	return b
 }
@@ -75,7 +79,7 @@ func (b *LatencyApplyConfiguration) WithMean(value int64) *LatencyApplyConfigura
 // WithMax sets the Max field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Max field is set to the value of the last call.
-func (b *LatencyApplyConfiguration) WithMax(value int64) *LatencyApplyConfiguration {
+func (b *LatencyApplyConfiguration) WithMax(value apiv1alpha1.MeasuredTime) *LatencyApplyConfiguration {
 	b.Max = &value
 	return b
 }
@@ -83,7 +87,7 @@ func (b *LatencyApplyConfiguration) WithMax(value int64) *LatencyApplyConfigurat
 // WithDeviation sets the Deviation field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Deviation field is set to the value of the last call.
-func (b *LatencyApplyConfiguration) WithDeviation(value int64) *LatencyApplyConfiguration {
+func (b *LatencyApplyConfiguration) WithDeviation(value apiv1alpha1.MeasuredTime) *LatencyApplyConfiguration {
 	b.Deviation = &value
 	return b
 }
@@ -91,7 +95,7 @@ func (b *LatencyApplyConfiguration) WithDeviation(value int64) *LatencyApplyConf
 // WithP50 sets the P50 field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the P50 field is set to the value of the last call.
-func (b *LatencyApplyConfiguration) WithP50(value int64) *LatencyApplyConfiguration {
+func (b *LatencyApplyConfiguration) WithP50(value apiv1alpha1.MeasuredTime) *LatencyApplyConfiguration {
 	b.P50 = &value
 	return b
 }
@@ -99,7 +103,7 @@ func (b *LatencyApplyConfiguration) WithP50(value int64) *LatencyApplyConfigurat
 // WithP90 sets the P90 field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the P90 field is set to the value of the last call.
-func (b *LatencyApplyConfiguration) WithP90(value int64) *LatencyApplyConfiguration {
+func (b *LatencyApplyConfiguration) WithP90(value apiv1alpha1.MeasuredTime) *LatencyApplyConfiguration {
 	b.P90 = &value
 	return b
 }
@@ -107,7 +111,7 @@ func (b *LatencyApplyConfiguration) WithP90(value int64) *LatencyApplyConfigurat
 // WithP95 sets the P95 field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the P95 field is set to the value of the last call.
-func (b *LatencyApplyConfiguration) WithP95(value int64) *LatencyApplyConfiguration {
+func (b *LatencyApplyConfiguration) WithP95(value apiv1alpha1.MeasuredTime) *LatencyApplyConfiguration {
 	b.P95 = &value
 	return b
 }
@@ -115,7 +119,7 @@ func (b *LatencyApplyConfiguration) WithP95(value int64) *LatencyApplyConfigurat
 // WithP99 sets the P99 field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the P99 field is set to the value of the last call.
-func (b *LatencyApplyConfiguration) WithP99(value int64) *LatencyApplyConfiguration {
+func (b *LatencyApplyConfiguration) WithP99(value apiv1alpha1.MeasuredTime) *LatencyApplyConfiguration {
 	b.P99 = &value
 	return b
 }
@@ -123,7 +127,7 @@ func (b *LatencyApplyConfiguration) WithP99(value int64) *LatencyApplyConfigurat
 // WithP999 sets the P999 field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the P999 field is set to the value of the last call.
-func (b *LatencyApplyConfiguration) WithP999(value int64) *LatencyApplyConfiguration {
+func (b *LatencyApplyConfiguration) WithP999(value apiv1alpha1.MeasuredTime) *LatencyApplyConfiguration {
 	b.P999 = &value
 	return b
 }
@@ -131,7 +135,7 @@ func (b *LatencyApplyConfiguration) WithP999(value int64) *LatencyApplyConfigura
 // WithP9999 sets the P9999 field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the P9999 field is set to the value of the last call.
-func (b *LatencyApplyConfiguration) WithP9999(value int64) *LatencyApplyConfiguration {
+func (b *LatencyApplyConfiguration) WithP9999(value apiv1alpha1.MeasuredTime) *LatencyApplyConfiguration {
 	b.P9999 = &value
 	return b
 }
@@ -139,7 +143,7 @@ func (b *LatencyApplyConfiguration) WithP9999(value int64) *LatencyApplyConfigur
 // WithJitter sets the Jitter field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Jitter field is set to the value of the last call.
-func (b *LatencyApplyConfiguration) WithJitter(value int64) *LatencyApplyConfiguration {
+func (b *LatencyApplyConfiguration) WithJitter(value apiv1alpha1.MeasuredTime) *LatencyApplyConfiguration {
 	b.Jitter = &value
 	return b
 }
@@ -147,7 +151,7 @@ func (b *LatencyApplyConfiguration) WithJitter(value int64) *LatencyApplyConfigu
 // WithJitterMean sets the JitterMean field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the JitterMean field is set to the value of the last call.
-func (b *LatencyApplyConfiguration) WithJitterMean(value int64) *LatencyApplyConfiguration {
+func (b *LatencyApplyConfiguration) WithJitterMean(value apiv1alpha1.MeasuredTime) *LatencyApplyConfiguration {
 	b.JitterMean = &value
 	return b
 }
@@ -155,7 +159,7 @@ func (b *LatencyApplyConfiguration) WithJitterMean(value int64) *LatencyApplyCon
 // WithJitterMax sets the JitterMax field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the JitterMax field is set to the value of the last call.
-func (b *LatencyApplyConfiguration) WithJitterMax(value int64) *LatencyApplyConfiguration {
+func (b *LatencyApplyConfiguration) WithJitterMax(value apiv1alpha1.MeasuredTime) *LatencyApplyConfiguration {
 	b.JitterMax = &value
 	return b
 }

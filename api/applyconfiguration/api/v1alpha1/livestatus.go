@@ -14,7 +14,7 @@ import (
 //
 // LiveStatus says where a reader reads.
 type LiveStatusApplyConfiguration struct {
-	// conditions: Ready, Stalled. Ready says that the reader may connect.
+	// conditions are Ready, Stalled. Ready says that the reader may connect.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// endpoint to connect to.
 	Endpoint *LiveEndpointApplyConfiguration `json:"endpoint,omitempty"`

@@ -15,9 +15,9 @@ import (
 type LoopCommandApplyConfiguration struct {
 	// to is the label.
 	To *apiv1alpha1.EntryName `json:"to,omitempty"`
-	// since is the variable of a mark.
+	// since is the variable of a setTime.
 	Since *apiv1alpha1.EntryName `json:"since,omitempty"`
-	// duration of the loop since the mark.
+	// duration of the loop since that time.
 	Duration *apiv1alpha1.Duration `json:"duration,omitempty"`
 }
 

@@ -4,21 +4,25 @@
 
 package v1alpha1
 
+import (
+	apiv1alpha1 "spate.dev/api/v1alpha1"
+)
+
 // MomentsApplyConfiguration represents a declarative configuration of the Moments type for use
 // with apply.
 //
-// Moments sum up times in nanoseconds.
+// Moments summarize a distribution of times.
 type MomentsApplyConfiguration struct {
-	// count of the times taken.
+	// count of the times.
 	Count *int64 `json:"count,omitempty"`
 	// mean of the times.
-	Mean *int64 `json:"mean,omitempty"`
+	Mean *apiv1alpha1.MeasuredTime `json:"mean,omitempty"`
 	// deviation is their standard deviation.
-	Deviation *int64 `json:"deviation,omitempty"`
-	// min is the least.
-	Min *int64 `json:"min,omitempty"`
+	Deviation *apiv1alpha1.MeasuredTime `json:"deviation,omitempty"`
+	// min is the smallest.
+	Min *apiv1alpha1.MeasuredTime `json:"min,omitempty"`
 	// max is the greatest.
-	Max *int64 `json:"max,omitempty"`
+	Max *apiv1alpha1.MeasuredTime `json:"max,omitempty"`
 }
 
 // MomentsApplyConfiguration constructs a declarative configuration of the Moments type for use with
@@ -38,7 +42,7 @@ func (b *MomentsApplyConfiguration) WithCount(value int64) *MomentsApplyConfigur
 // WithMean sets the Mean field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Mean field is set to the value of the last call.
-func (b *MomentsApplyConfiguration) WithMean(value int64) *MomentsApplyConfiguration {
+func (b *MomentsApplyConfiguration) WithMean(value apiv1alpha1.MeasuredTime) *MomentsApplyConfiguration {
 	b.Mean = &value
 	return b
 }
@@ -46,7 +50,7 @@ func (b *MomentsApplyConfiguration) WithMean(value int64) *MomentsApplyConfigura
 // WithDeviation sets the Deviation field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Deviation field is set to the value of the last call.
-func (b *MomentsApplyConfiguration) WithDeviation(value int64) *MomentsApplyConfiguration {
+func (b *MomentsApplyConfiguration) WithDeviation(value apiv1alpha1.MeasuredTime) *MomentsApplyConfiguration {
 	b.Deviation = &value
 	return b
 }
@@ -54,7 +58,7 @@ func (b *MomentsApplyConfiguration) WithDeviation(value int64) *MomentsApplyConf
 // WithMin sets the Min field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Min field is set to the value of the last call.
-func (b *MomentsApplyConfiguration) WithMin(value int64) *MomentsApplyConfiguration {
+func (b *MomentsApplyConfiguration) WithMin(value apiv1alpha1.MeasuredTime) *MomentsApplyConfiguration {
 	b.Min = &value
 	return b
 }
@@ -62,7 +66,7 @@ func (b *MomentsApplyConfiguration) WithMin(value int64) *MomentsApplyConfigurat
 // WithMax sets the Max field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Max field is set to the value of the last call.
-func (b *MomentsApplyConfiguration) WithMax(value int64) *MomentsApplyConfiguration {
+func (b *MomentsApplyConfiguration) WithMax(value apiv1alpha1.MeasuredTime) *MomentsApplyConfiguration {
 	b.Max = &value
 	return b
 }

@@ -24,6 +24,8 @@ type PacketApplyConfiguration struct {
 	Size *int32 `json:"size,omitempty"`
 	// sizes of the packets on the wire, where they differ from packet to packet. Lengths and checksums are kept true.
 	Sizes *PacketSizesApplyConfiguration `json:"sizes,omitempty"`
+	// imix sends packets of several sizes in the proportions of a published Internet mix, each size spread evenly.
+	IMIX *apiv1alpha1.IMIX `json:"imix,omitempty"`
 	// bytes is the whole packet without FCS, base64, 60 to 9230 bytes, sent as it is.
 	Bytes []byte `json:"bytes,omitempty"`
 	// checksums of `bytes` that are computed and kept true; without any the bytes stay as they are, also where fields are
@@ -74,6 +76,14 @@ func (b *PacketApplyConfiguration) WithSize(value int32) *PacketApplyConfigurati
 // If called multiple times, the Sizes field is set to the value of the last call.
 func (b *PacketApplyConfiguration) WithSizes(value *PacketSizesApplyConfiguration) *PacketApplyConfiguration {
 	b.Sizes = value
+	return b
+}
+
+// WithIMIX sets the IMIX field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the IMIX field is set to the value of the last call.
+func (b *PacketApplyConfiguration) WithIMIX(value apiv1alpha1.IMIX) *PacketApplyConfiguration {
+	b.IMIX = &value
 	return b
 }
 

@@ -11,27 +11,28 @@ import (
 // PacketFieldApplyConfiguration represents a declarative configuration of the PacketField type for use
 // with apply.
 //
-// PacketField is a variable with exactly one way to change, and the places of the packet it is written to.
+// PacketField is a variable, and the places of the packet that its values are written to. Its values are listed (`values`) or those of a
+// range (`range`).
 type PacketFieldApplyConfiguration struct {
 	// name of the variable.
 	Name *apiv1alpha1.EntryName `json:"name,omitempty"`
-	// values are taken in turn, then from the start again.
+	// values of the variable.
 	Values []apiv1alpha1.FieldValue `json:"values,omitempty"`
-	// increment counts up from min (or init) and wraps behind max.
-	Increment *FieldRangeApplyConfiguration `json:"increment,omitempty"`
-	// decrement counts down from max (or init) and wraps below min.
-	Decrement *FieldRangeApplyConfiguration `json:"decrement,omitempty"`
-	// random takes evenly distributed values.
-	Random *FieldRandomApplyConfiguration `json:"random,omitempty"`
-	// list takes listed values in an order.
-	List *FieldListApplyConfiguration `json:"list,omitempty"`
-	// next is a variable that advances only when this one wraps: with `limit`, after that many values.
-	Next *apiv1alpha1.EntryName `json:"next,omitempty"`
-	// limit is the number of values after which the sequence starts anew, random ones too; it does not when absent.
-	Limit *int64 `json:"limit,omitempty"`
-	// perWorker gives every worker the whole sequence for itself. Else the workers share one, so that together they send
-	// what one worker would.
-	PerWorker *bool `json:"perWorker,omitempty"`
+	// range of values.
+	Range *FieldRangeApplyConfiguration `json:"range,omitempty"`
+	// order in which the values are taken, from packet to packet: `Forward` from the first to the last, `Reverse` from the last to the
+	// first, and again from there; `Random` draws them evenly.
+	Order *apiv1alpha1.ValueOrder `json:"order,omitempty"`
+	// seed of the random order, which is reproducible by it; 0 when absent.
+	Seed *int64 `json:"seed,omitempty"`
+	// carryTo names a variable that advances only when this one has taken its last value and starts again.
+	CarryTo *apiv1alpha1.EntryName `json:"carryTo,omitempty"`
+	// repeatAfter is the number of values after which the sequence starts again, in random order too. When absent, a random sequence
+	// does not start again, and others do after their last value.
+	RepeatAfter *int64 `json:"repeatAfter,omitempty"`
+	// scope of the sequence: `Stream` has one sequence, which the workers share so that together they send what one worker would;
+	// `Worker` has the whole sequence in each worker.
+	Scope *apiv1alpha1.FieldScope `json:"scope,omitempty"`
 	// writes are the places the value is written to.
 	Writes []FieldWriteApplyConfiguration `json:"writes,omitempty"`
 }
@@ -60,59 +61,51 @@ func (b *PacketFieldApplyConfiguration) WithValues(values ...apiv1alpha1.FieldVa
 	return b
 }
 
-// WithIncrement sets the Increment field in the declarative configuration to the given value
+// WithRange sets the Range field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Increment field is set to the value of the last call.
-func (b *PacketFieldApplyConfiguration) WithIncrement(value *FieldRangeApplyConfiguration) *PacketFieldApplyConfiguration {
-	b.Increment = value
+// If called multiple times, the Range field is set to the value of the last call.
+func (b *PacketFieldApplyConfiguration) WithRange(value *FieldRangeApplyConfiguration) *PacketFieldApplyConfiguration {
+	b.Range = value
 	return b
 }
 
-// WithDecrement sets the Decrement field in the declarative configuration to the given value
+// WithOrder sets the Order field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Decrement field is set to the value of the last call.
-func (b *PacketFieldApplyConfiguration) WithDecrement(value *FieldRangeApplyConfiguration) *PacketFieldApplyConfiguration {
-	b.Decrement = value
+// If called multiple times, the Order field is set to the value of the last call.
+func (b *PacketFieldApplyConfiguration) WithOrder(value apiv1alpha1.ValueOrder) *PacketFieldApplyConfiguration {
+	b.Order = &value
 	return b
 }
 
-// WithRandom sets the Random field in the declarative configuration to the given value
+// WithSeed sets the Seed field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Random field is set to the value of the last call.
-func (b *PacketFieldApplyConfiguration) WithRandom(value *FieldRandomApplyConfiguration) *PacketFieldApplyConfiguration {
-	b.Random = value
+// If called multiple times, the Seed field is set to the value of the last call.
+func (b *PacketFieldApplyConfiguration) WithSeed(value int64) *PacketFieldApplyConfiguration {
+	b.Seed = &value
 	return b
 }
 
-// WithList sets the List field in the declarative configuration to the given value
+// WithCarryTo sets the CarryTo field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the List field is set to the value of the last call.
-func (b *PacketFieldApplyConfiguration) WithList(value *FieldListApplyConfiguration) *PacketFieldApplyConfiguration {
-	b.List = value
+// If called multiple times, the CarryTo field is set to the value of the last call.
+func (b *PacketFieldApplyConfiguration) WithCarryTo(value apiv1alpha1.EntryName) *PacketFieldApplyConfiguration {
+	b.CarryTo = &value
 	return b
 }
 
-// WithNext sets the Next field in the declarative configuration to the given value
+// WithRepeatAfter sets the RepeatAfter field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Next field is set to the value of the last call.
-func (b *PacketFieldApplyConfiguration) WithNext(value apiv1alpha1.EntryName) *PacketFieldApplyConfiguration {
-	b.Next = &value
+// If called multiple times, the RepeatAfter field is set to the value of the last call.
+func (b *PacketFieldApplyConfiguration) WithRepeatAfter(value int64) *PacketFieldApplyConfiguration {
+	b.RepeatAfter = &value
 	return b
 }
 
-// WithLimit sets the Limit field in the declarative configuration to the given value
+// WithScope sets the Scope field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Limit field is set to the value of the last call.
-func (b *PacketFieldApplyConfiguration) WithLimit(value int64) *PacketFieldApplyConfiguration {
-	b.Limit = &value
-	return b
-}
-
-// WithPerWorker sets the PerWorker field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the PerWorker field is set to the value of the last call.
-func (b *PacketFieldApplyConfiguration) WithPerWorker(value bool) *PacketFieldApplyConfiguration {
-	b.PerWorker = &value
+// If called multiple times, the Scope field is set to the value of the last call.
+func (b *PacketFieldApplyConfiguration) WithScope(value apiv1alpha1.FieldScope) *PacketFieldApplyConfiguration {
+	b.Scope = &value
 	return b
 }
 

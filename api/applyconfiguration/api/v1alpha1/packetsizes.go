@@ -17,7 +17,7 @@ type PacketSizesApplyConfiguration struct {
 	List []WeightedSizeApplyConfiguration `json:"list,omitempty"`
 	// order of the list: `Even` spreads each size evenly by weight, `Random` draws by weight. `Even` when absent.
 	Order *apiv1alpha1.SizeListOrder `json:"order,omitempty"`
-	// seed of the random order.
+	// seed of the random order; 0 when absent.
 	Seed *int64 `json:"seed,omitempty"`
 	// range of sizes.
 	Range *SizeRangeApplyConfiguration `json:"range,omitempty"`

@@ -9,8 +9,8 @@ package v1alpha1
 //
 // PayloadCounter writes numbers with leading zeros.
 type PayloadCounterApplyConfiguration struct {
-	// first value.
-	First *int64 `json:"first,omitempty"`
+	// start is the value of the first connection.
+	Start *int64 `json:"start,omitempty"`
 	// step from one connection to the next.
 	Step *int64 `json:"step,omitempty"`
 	// width in digits; higher ones are left out.
@@ -23,11 +23,11 @@ func PayloadCounter() *PayloadCounterApplyConfiguration {
 	return &PayloadCounterApplyConfiguration{}
 }
 
-// WithFirst sets the First field in the declarative configuration to the given value
+// WithStart sets the Start field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the First field is set to the value of the last call.
-func (b *PayloadCounterApplyConfiguration) WithFirst(value int64) *PayloadCounterApplyConfiguration {
-	b.First = &value
+// If called multiple times, the Start field is set to the value of the last call.
+func (b *PayloadCounterApplyConfiguration) WithStart(value int64) *PayloadCounterApplyConfiguration {
+	b.Start = &value
 	return b
 }
 

@@ -10,7 +10,7 @@ package v1alpha1
 // PcapSource is a capture of one session. A TCP session starts with its handshake and has no gaps.
 type PcapSourceApplyConfiguration struct {
 	// from names the data, at most 1 MiB.
-	From *DataReferenceApplyConfiguration `json:"from,omitempty"`
+	From *DataSourceApplyConfiguration `json:"from,omitempty"`
 	// volume names a file on a volume of the generator.
 	Volume *VolumeFileApplyConfiguration `json:"volume,omitempty"`
 }
@@ -24,7 +24,7 @@ func PcapSource() *PcapSourceApplyConfiguration {
 // WithFrom sets the From field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the From field is set to the value of the last call.
-func (b *PcapSourceApplyConfiguration) WithFrom(value *DataReferenceApplyConfiguration) *PcapSourceApplyConfiguration {
+func (b *PcapSourceApplyConfiguration) WithFrom(value *DataSourceApplyConfiguration) *PcapSourceApplyConfiguration {
 	b.From = value
 	return b
 }

@@ -7,7 +7,7 @@ package v1alpha1
 // PodRecordsApplyConfiguration represents a declarative configuration of the PodRecords type for use
 // with apply.
 //
-// PodRecords is what has become of the records of one engine.
+// PodRecords counts the records of one engine.
 type PodRecordsApplyConfiguration struct {
 	// pod of the engine.
 	Pod *string `json:"pod,omitempty"`
@@ -15,8 +15,8 @@ type PodRecordsApplyConfiguration struct {
 	// profile names no volume.
 	File                             *string `json:"file,omitempty"`
 	RecordCountersApplyConfiguration `json:",inline"`
-	// problem for which the file could not be completed: it ends in .partial then, with the records that `written` counts; all others of the
-	// engine are lost.
+	// problem that kept the file from being completed. Its name then ends in .partial, and it has the records that `written` counts; all
+	// others of the engine are lost.
 	Problem *string `json:"problem,omitempty"`
 }
 
@@ -50,27 +50,27 @@ func (b *PodRecordsApplyConfiguration) WithWritten(value int64) *PodRecordsApply
 	return b
 }
 
-// WithLeftOut sets the LeftOut field in the declarative configuration to the given value
+// WithOmitted sets the Omitted field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the LeftOut field is set to the value of the last call.
-func (b *PodRecordsApplyConfiguration) WithLeftOut(value int64) *PodRecordsApplyConfiguration {
-	b.RecordCountersApplyConfiguration.LeftOut = &value
+// If called multiple times, the Omitted field is set to the value of the last call.
+func (b *PodRecordsApplyConfiguration) WithOmitted(value int64) *PodRecordsApplyConfiguration {
+	b.RecordCountersApplyConfiguration.Omitted = &value
 	return b
 }
 
-// WithTold sets the Told field in the declarative configuration to the given value
+// WithDelivered sets the Delivered field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Told field is set to the value of the last call.
-func (b *PodRecordsApplyConfiguration) WithTold(value int64) *PodRecordsApplyConfiguration {
-	b.RecordCountersApplyConfiguration.Told = &value
+// If called multiple times, the Delivered field is set to the value of the last call.
+func (b *PodRecordsApplyConfiguration) WithDelivered(value int64) *PodRecordsApplyConfiguration {
+	b.RecordCountersApplyConfiguration.Delivered = &value
 	return b
 }
 
-// WithUntold sets the Untold field in the declarative configuration to the given value
+// WithUndelivered sets the Undelivered field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Untold field is set to the value of the last call.
-func (b *PodRecordsApplyConfiguration) WithUntold(value int64) *PodRecordsApplyConfiguration {
-	b.RecordCountersApplyConfiguration.Untold = &value
+// If called multiple times, the Undelivered field is set to the value of the last call.
+func (b *PodRecordsApplyConfiguration) WithUndelivered(value int64) *PodRecordsApplyConfiguration {
+	b.RecordCountersApplyConfiguration.Undelivered = &value
 	return b
 }
 

@@ -18,8 +18,8 @@ type PortAttachmentApplyConfiguration struct {
 	Network *NetworkAttachmentApplyConfiguration `json:"network,omitempty"`
 	// loopback receives what it sends, inside the engine.
 	Loopback *apiv1alpha1.LoopbackAttachment `json:"loopback,omitempty"`
-	// nullPort sends to nowhere and receives nothing. (YAML reads a plain `null` as no key at all.)
-	Null *apiv1alpha1.NullAttachment `json:"nullPort,omitempty"`
+	// discard drops what it sends and receives nothing.
+	Discard *apiv1alpha1.DiscardAttachment `json:"discard,omitempty"`
 }
 
 // PortAttachmentApplyConfiguration constructs a declarative configuration of the PortAttachment type for use with
@@ -44,10 +44,10 @@ func (b *PortAttachmentApplyConfiguration) WithLoopback(value apiv1alpha1.Loopba
 	return b
 }
 
-// WithNull sets the Null field in the declarative configuration to the given value
+// WithDiscard sets the Discard field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Null field is set to the value of the last call.
-func (b *PortAttachmentApplyConfiguration) WithNull(value apiv1alpha1.NullAttachment) *PortAttachmentApplyConfiguration {
-	b.Null = &value
+// If called multiple times, the Discard field is set to the value of the last call.
+func (b *PortAttachmentApplyConfiguration) WithDiscard(value apiv1alpha1.DiscardAttachment) *PortAttachmentApplyConfiguration {
+	b.Discard = &value
 	return b
 }

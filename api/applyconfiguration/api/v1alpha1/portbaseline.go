@@ -21,8 +21,8 @@ type PortBaselineApplyConfiguration struct {
 	OtherMAC *int64 `json:"otherMAC,omitempty"`
 	// notReflected packets since the engine's start.
 	NotReflected *int64 `json:"notReflected,omitempty"`
-	// heldBack packets since the engine's start.
-	HeldBack *int64 `json:"heldBack,omitempty"`
+	// throttled packets since the engine's start.
+	Throttled *int64 `json:"throttled,omitempty"`
 }
 
 // PortBaselineApplyConfiguration constructs a declarative configuration of the PortBaseline type for use with
@@ -79,10 +79,10 @@ func (b *PortBaselineApplyConfiguration) WithNotReflected(value int64) *PortBase
 	return b
 }
 
-// WithHeldBack sets the HeldBack field in the declarative configuration to the given value
+// WithThrottled sets the Throttled field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the HeldBack field is set to the value of the last call.
-func (b *PortBaselineApplyConfiguration) WithHeldBack(value int64) *PortBaselineApplyConfiguration {
-	b.HeldBack = &value
+// If called multiple times, the Throttled field is set to the value of the last call.
+func (b *PortBaselineApplyConfiguration) WithThrottled(value int64) *PortBaselineApplyConfiguration {
+	b.Throttled = &value
 	return b
 }

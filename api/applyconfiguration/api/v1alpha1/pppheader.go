@@ -9,7 +9,7 @@ package v1alpha1
 //
 // PPPHeader is the protocol field of PPP (RFC 1661).
 type PPPHeaderApplyConfiguration struct {
-	// protocol, named by the next header; needed when none follows.
+	// protocol is set by the next header; needed when none follows.
 	Protocol *int32 `json:"protocol,omitempty"`
 }
 

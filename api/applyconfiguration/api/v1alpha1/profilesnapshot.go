@@ -24,8 +24,8 @@ type ProfileSnapshotApplyConfiguration struct {
 	RunID *string `json:"runID,omitempty"`
 	// digest of what in its spec starts a new run when it changes, as hex digits.
 	Digest *string `json:"digest,omitempty"`
-	// references are the streams and templates that were resolved, to tell when one has changed since.
-	References []ReferenceSnapshotApplyConfiguration `json:"references,omitempty"`
+	// definitions are the streams and templates that were resolved, to tell when one has changed since.
+	Definitions []DefinitionSnapshotApplyConfiguration `json:"definitions,omitempty"`
 }
 
 // ProfileSnapshotApplyConfiguration constructs a declarative configuration of the ProfileSnapshot type for use with
@@ -74,15 +74,15 @@ func (b *ProfileSnapshotApplyConfiguration) WithDigest(value string) *ProfileSna
 	return b
 }
 
-// WithReferences adds the given value to the References field in the declarative configuration
+// WithDefinitions adds the given value to the Definitions field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the References field.
-func (b *ProfileSnapshotApplyConfiguration) WithReferences(values ...*ReferenceSnapshotApplyConfiguration) *ProfileSnapshotApplyConfiguration {
+// If called multiple times, values provided by each call will be appended to the Definitions field.
+func (b *ProfileSnapshotApplyConfiguration) WithDefinitions(values ...*DefinitionSnapshotApplyConfiguration) *ProfileSnapshotApplyConfiguration {
 	for i := range values {
 		if values[i] == nil {
-			panic("nil value passed to WithReferences")
+			panic("nil value passed to WithDefinitions")
 		}
-		b.References = append(b.References, *values[i])
+		b.Definitions = append(b.Definitions, *values[i])
 	}
 	return b
 }

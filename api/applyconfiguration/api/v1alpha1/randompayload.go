@@ -9,7 +9,7 @@ package v1alpha1
 //
 // RandomPayload is random bytes, reproducible by their seed.
 type RandomPayloadApplyConfiguration struct {
-	// seed of the bytes.
+	// seed of the bytes; 0 when absent.
 	Seed *int64 `json:"seed,omitempty"`
 }
 

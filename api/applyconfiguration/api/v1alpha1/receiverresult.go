@@ -9,8 +9,6 @@ package v1alpha1
 //
 // ReceiverResult is what arrived of foreign traffic on one port.
 type ReceiverResultApplyConfiguration struct {
-	// name of the profile's receive entry.
-	Name *string `json:"name,omitempty"`
 	// packets that arrived.
 	Packets *int64 `json:"packets,omitempty"`
 	// bytes that arrived, FCS included.
@@ -29,14 +27,6 @@ type ReceiverResultApplyConfiguration struct {
 // apply.
 func ReceiverResult() *ReceiverResultApplyConfiguration {
 	return &ReceiverResultApplyConfiguration{}
-}
-
-// WithName sets the Name field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Name field is set to the value of the last call.
-func (b *ReceiverResultApplyConfiguration) WithName(value string) *ReceiverResultApplyConfiguration {
-	b.Name = &value
-	return b
 }
 
 // WithPackets sets the Packets field in the declarative configuration to the given value

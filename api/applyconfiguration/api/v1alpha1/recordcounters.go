@@ -7,18 +7,18 @@ package v1alpha1
 // RecordCountersApplyConfiguration represents a declarative configuration of the RecordCounters type for use
 // with apply.
 //
-// RecordCounters count records. Connections that `oneIn` passes over have none.
+// RecordCounters count records. Flows that `oneIn` skips have none.
 type RecordCountersApplyConfiguration struct {
 	// written records are in files.
 	Written *int64 `json:"written,omitempty"`
-	// leftOut records are in no file because theirs has as many as `mostRecords` allows.
-	LeftOut *int64 `json:"leftOut,omitempty"`
-	// told records were sent to at least one reader while the run lasted, and are in no file because the profile names no volume.
-	Told *int64 `json:"told,omitempty"`
-	// untold records are in no file because the profile names no volume, and were sent to no reader: there was none, or all were too
-	// slow.
-	Untold *int64 `json:"untold,omitempty"`
-	// dropped records were lost because the engine was behind in taking them from its workers.
+	// omitted records are in no file because their file has `maxRecords`.
+	Omitted *int64 `json:"omitted,omitempty"`
+	// delivered records were sent to at least one reader while the run lasted. They are in no file because the profile names no volume.
+	Delivered *int64 `json:"delivered,omitempty"`
+	// undelivered records were sent to no reader, because there was none or all were too slow. They are in no file because the profile
+	// names no volume.
+	Undelivered *int64 `json:"undelivered,omitempty"`
+	// dropped records were lost because the engine did not read them from its workers in time.
 	Dropped *int64 `json:"dropped,omitempty"`
 }
 
@@ -36,27 +36,27 @@ func (b *RecordCountersApplyConfiguration) WithWritten(value int64) *RecordCount
 	return b
 }
 
-// WithLeftOut sets the LeftOut field in the declarative configuration to the given value
+// WithOmitted sets the Omitted field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the LeftOut field is set to the value of the last call.
-func (b *RecordCountersApplyConfiguration) WithLeftOut(value int64) *RecordCountersApplyConfiguration {
-	b.LeftOut = &value
+// If called multiple times, the Omitted field is set to the value of the last call.
+func (b *RecordCountersApplyConfiguration) WithOmitted(value int64) *RecordCountersApplyConfiguration {
+	b.Omitted = &value
 	return b
 }
 
-// WithTold sets the Told field in the declarative configuration to the given value
+// WithDelivered sets the Delivered field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Told field is set to the value of the last call.
-func (b *RecordCountersApplyConfiguration) WithTold(value int64) *RecordCountersApplyConfiguration {
-	b.Told = &value
+// If called multiple times, the Delivered field is set to the value of the last call.
+func (b *RecordCountersApplyConfiguration) WithDelivered(value int64) *RecordCountersApplyConfiguration {
+	b.Delivered = &value
 	return b
 }
 
-// WithUntold sets the Untold field in the declarative configuration to the given value
+// WithUndelivered sets the Undelivered field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Untold field is set to the value of the last call.
-func (b *RecordCountersApplyConfiguration) WithUntold(value int64) *RecordCountersApplyConfiguration {
-	b.Untold = &value
+// If called multiple times, the Undelivered field is set to the value of the last call.
+func (b *RecordCountersApplyConfiguration) WithUndelivered(value int64) *RecordCountersApplyConfiguration {
+	b.Undelivered = &value
 	return b
 }
 

@@ -7,10 +7,10 @@ package v1alpha1
 // RecordsResultApplyConfiguration represents a declarative configuration of the RecordsResult type for use
 // with apply.
 //
-// RecordsResult is what has become of the records that the profile requests, those of connections that ended in the warm-up too.
+// RecordsResult counts the records that the profile requests, those of flows that ended in the warm-up included.
 type RecordsResultApplyConfiguration struct {
 	RecordCountersApplyConfiguration `json:",inline"`
-	// pods, each with what its engine did.
+	// pods with the records of each engine.
 	Pods []PodRecordsApplyConfiguration `json:"pods,omitempty"`
 }
 
@@ -28,27 +28,27 @@ func (b *RecordsResultApplyConfiguration) WithWritten(value int64) *RecordsResul
 	return b
 }
 
-// WithLeftOut sets the LeftOut field in the declarative configuration to the given value
+// WithOmitted sets the Omitted field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the LeftOut field is set to the value of the last call.
-func (b *RecordsResultApplyConfiguration) WithLeftOut(value int64) *RecordsResultApplyConfiguration {
-	b.RecordCountersApplyConfiguration.LeftOut = &value
+// If called multiple times, the Omitted field is set to the value of the last call.
+func (b *RecordsResultApplyConfiguration) WithOmitted(value int64) *RecordsResultApplyConfiguration {
+	b.RecordCountersApplyConfiguration.Omitted = &value
 	return b
 }
 
-// WithTold sets the Told field in the declarative configuration to the given value
+// WithDelivered sets the Delivered field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Told field is set to the value of the last call.
-func (b *RecordsResultApplyConfiguration) WithTold(value int64) *RecordsResultApplyConfiguration {
-	b.RecordCountersApplyConfiguration.Told = &value
+// If called multiple times, the Delivered field is set to the value of the last call.
+func (b *RecordsResultApplyConfiguration) WithDelivered(value int64) *RecordsResultApplyConfiguration {
+	b.RecordCountersApplyConfiguration.Delivered = &value
 	return b
 }
 
-// WithUntold sets the Untold field in the declarative configuration to the given value
+// WithUndelivered sets the Undelivered field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Untold field is set to the value of the last call.
-func (b *RecordsResultApplyConfiguration) WithUntold(value int64) *RecordsResultApplyConfiguration {
-	b.RecordCountersApplyConfiguration.Untold = &value
+// If called multiple times, the Undelivered field is set to the value of the last call.
+func (b *RecordsResultApplyConfiguration) WithUndelivered(value int64) *RecordsResultApplyConfiguration {
+	b.RecordCountersApplyConfiguration.Undelivered = &value
 	return b
 }
 

@@ -20,8 +20,8 @@ type ReflectPortApplyConfiguration struct {
 	Port *apiv1alpha1.PortName `json:"port,omitempty"`
 	// swap says what changes places: `MAC` the Ethernet addresses, `Addresses` IP addresses and TCP/UDP ports too.
 	Swap *apiv1alpha1.ReflectionSwap `json:"swap,omitempty"`
-	// anyMAC sends frames back whatever their destination MAC. By default only those to the port's own MAC are.
-	AnyMAC *bool `json:"anyMAC,omitempty"`
+	// acceptAnyMAC sends back frames with any destination MAC. By default only those to the port's own MAC are sent back.
+	AcceptAnyMAC *bool `json:"acceptAnyMAC,omitempty"`
 }
 
 // ReflectPortApplyConfiguration constructs a declarative configuration of the ReflectPort type for use with
@@ -46,10 +46,10 @@ func (b *ReflectPortApplyConfiguration) WithSwap(value apiv1alpha1.ReflectionSwa
 	return b
 }
 
-// WithAnyMAC sets the AnyMAC field in the declarative configuration to the given value
+// WithAcceptAnyMAC sets the AcceptAnyMAC field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the AnyMAC field is set to the value of the last call.
-func (b *ReflectPortApplyConfiguration) WithAnyMAC(value bool) *ReflectPortApplyConfiguration {
-	b.AnyMAC = &value
+// If called multiple times, the AcceptAnyMAC field is set to the value of the last call.
+func (b *ReflectPortApplyConfiguration) WithAcceptAnyMAC(value bool) *ReflectPortApplyConfiguration {
+	b.AcceptAnyMAC = &value
 	return b
 }

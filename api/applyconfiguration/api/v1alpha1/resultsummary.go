@@ -22,8 +22,8 @@ type ResultSummaryApplyConfiguration struct {
 	Reason *string `json:"reason,omitempty"`
 	// message with the numbers.
 	Message *string `json:"message,omitempty"`
-	// latency of the stream or template with the greatest 99th percentile, such as `voice: p50 12us, p99 31.5us, max 1.2ms`.
-	Latency *string `json:"latency,omitempty"`
+	// worstLatency sums up the stream or template with the greatest 99th percentile, such as `voice: p50 12us, p99 31.5us, max 1.2ms`.
+	WorstLatency *string `json:"worstLatency,omitempty"`
 	// completionTime of the run.
 	CompletionTime *v1.Time `json:"completionTime,omitempty"`
 }
@@ -66,11 +66,11 @@ func (b *ResultSummaryApplyConfiguration) WithMessage(value string) *ResultSumma
 	return b
 }
 
-// WithLatency sets the Latency field in the declarative configuration to the given value
+// WithWorstLatency sets the WorstLatency field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Latency field is set to the value of the last call.
-func (b *ResultSummaryApplyConfiguration) WithLatency(value string) *ResultSummaryApplyConfiguration {
-	b.Latency = &value
+// If called multiple times, the WorstLatency field is set to the value of the last call.
+func (b *ResultSummaryApplyConfiguration) WithWorstLatency(value string) *ResultSummaryApplyConfiguration {
+	b.WorstLatency = &value
 	return b
 }
 

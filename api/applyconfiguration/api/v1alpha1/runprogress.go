@@ -13,8 +13,8 @@ import (
 //
 // RunProgress is how a run under way does.
 type RunProgressApplyConfiguration struct {
-	// updatedAt is when the counters were read.
-	UpdatedAt *v1.Time `json:"updatedAt,omitempty"`
+	// updateTime is when the counters were read.
+	UpdateTime *v1.Time `json:"updateTime,omitempty"`
 	// timeLeft until the end of the measured phase, such as `12s`; absent without a set duration.
 	TimeLeft *string `json:"timeLeft,omitempty"`
 	// txRate is the present rate of transmission, such as `99.8kpps`.
@@ -33,11 +33,11 @@ func RunProgress() *RunProgressApplyConfiguration {
 	return &RunProgressApplyConfiguration{}
 }
 
-// WithUpdatedAt sets the UpdatedAt field in the declarative configuration to the given value
+// WithUpdateTime sets the UpdateTime field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the UpdatedAt field is set to the value of the last call.
-func (b *RunProgressApplyConfiguration) WithUpdatedAt(value v1.Time) *RunProgressApplyConfiguration {
-	b.UpdatedAt = &value
+// If called multiple times, the UpdateTime field is set to the value of the last call.
+func (b *RunProgressApplyConfiguration) WithUpdateTime(value v1.Time) *RunProgressApplyConfiguration {
+	b.UpdateTime = &value
 	return b
 }
 

@@ -9,35 +9,35 @@ package v1alpha1
 //
 // RunResult is what was measured over all streams, templates and engines after the warm-up.
 type RunResultApplyConfiguration struct {
-	FlowCountersApplyConfiguration `json:",inline"`
+	StreamCountersApplyConfiguration `json:",inline"`
 	// rxMissed packets arrived during the run and were lost before an engine could read them.
 	RxMissed *int64 `json:"rxMissed,omitempty"`
 	// foreign packets arrived during the run and belong to no run.
 	Foreign *int64 `json:"foreign,omitempty"`
-	// otherMAC packets are those of the foreign ones that were for another station: their destination MAC is neither the port's nor a
-	// client's nor a group's. They were neither given to flows nor answered.
+	// otherMAC packets are the foreign packets for another station: their destination MAC is neither the port's nor a client's nor a
+	// group's. They were neither delivered to flows nor answered.
 	OtherMAC *int64 `json:"otherMAC,omitempty"`
-	// heldBack packets, each once, left the run's ports later than they would have, or not at all, because of the generator's
-	// limits.maxRate. Those of other runs on the same ports are among them.
-	HeldBack *int64 `json:"heldBack,omitempty"`
+	// throttled packets, each counted once, left the run's ports late or not at all because of the generator's limits.maxRate. They include
+	// those of other runs on the same ports.
+	Throttled *int64 `json:"throttled,omitempty"`
 	// notReflected packets arrived during the run on ports that reflect, and were not sent back: for another station, to or from a
 	// group, not IP, at the end of their TTL, to a destination that the generator's limits do not allow, or after the sending phase.
 	NotReflected *int64 `json:"notReflected,omitempty"`
-	// streams of the run.
-	Streams []StreamResultApplyConfiguration `json:"streams,omitempty"`
-	// receivers of the run.
-	Receivers []ReceiverResultApplyConfiguration `json:"receivers,omitempty"`
-	// flows of all templates, each once: at its client, or at its server where clients are real. Only notBegun, late and exhausted
-	// are those of both sides. Absent without templates.
-	Flows *TemplateCountersApplyConfiguration `json:"flows,omitempty"`
-	// templates of the run.
-	Templates []TemplateResultApplyConfiguration `json:"templates,omitempty"`
-	// groups of templates: one for each `statisticsGroup` that a template names. Streams have none.
-	Groups []GroupResultApplyConfiguration `json:"groups,omitempty"`
+	// streams of the run, by the names of the profile's traffic entries.
+	Streams map[string]StreamResultApplyConfiguration `json:"streams,omitempty"`
+	// receivers of the run, by the names of the profile's receive entries.
+	Receivers map[string]ReceiverResultApplyConfiguration `json:"receivers,omitempty"`
+	// flows of all templates, each counted once: at its client, or at its server where clients are real. Only notStarted, late and
+	// exhausted are those of both sides. Absent without templates.
+	Flows *FlowCountersApplyConfiguration `json:"flows,omitempty"`
+	// templates of the run, by the names of the profile's traffic entries.
+	Templates map[string]TemplateResultApplyConfiguration `json:"templates,omitempty"`
+	// groups of templates, by the `statisticsGroup` that templates name. Streams have none.
+	Groups map[string]GroupResultApplyConfiguration `json:"groups,omitempty"`
 	// records of connections, where the profile requests them.
 	Records *RecordsResultApplyConfiguration `json:"records,omitempty"`
-	// latency of the stream or template with the greatest 99th percentile, such as `voice: p50 12us, p99 31.5us, max 1.2ms`.
-	Latency *string `json:"latency,omitempty"`
+	// worstLatency sums up the stream or template with the greatest 99th percentile, such as `voice: p50 12us, p99 31.5us, max 1.2ms`.
+	WorstLatency *string `json:"worstLatency,omitempty"`
 	// details say where the whole result is, when it is final and larger than 256 KiB as JSON: then streams, templates, groups and the
 	// workers of receivers have their first entries here, up to 64 KiB of each. Sums are those of all entries. `kubectl spate result`
 	// reads the whole. Absent where all of the result is here.
@@ -54,7 +54,7 @@ func RunResult() *RunResultApplyConfiguration {
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Tx field is set to the value of the last call.
 func (b *RunResultApplyConfiguration) WithTx(value int64) *RunResultApplyConfiguration {
-	b.FlowCountersApplyConfiguration.Tx = &value
+	b.StreamCountersApplyConfiguration.Tx = &value
 	return b
 }
 
@@ -62,7 +62,7 @@ func (b *RunResultApplyConfiguration) WithTx(value int64) *RunResultApplyConfigu
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the TxBytes field is set to the value of the last call.
 func (b *RunResultApplyConfiguration) WithTxBytes(value int64) *RunResultApplyConfiguration {
-	b.FlowCountersApplyConfiguration.TxBytes = &value
+	b.StreamCountersApplyConfiguration.TxBytes = &value
 	return b
 }
 
@@ -70,7 +70,7 @@ func (b *RunResultApplyConfiguration) WithTxBytes(value int64) *RunResultApplyCo
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Rx field is set to the value of the last call.
 func (b *RunResultApplyConfiguration) WithRx(value int64) *RunResultApplyConfiguration {
-	b.FlowCountersApplyConfiguration.Rx = &value
+	b.StreamCountersApplyConfiguration.Rx = &value
 	return b
 }
 
@@ -78,7 +78,7 @@ func (b *RunResultApplyConfiguration) WithRx(value int64) *RunResultApplyConfigu
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the RxBytes field is set to the value of the last call.
 func (b *RunResultApplyConfiguration) WithRxBytes(value int64) *RunResultApplyConfiguration {
-	b.FlowCountersApplyConfiguration.RxBytes = &value
+	b.StreamCountersApplyConfiguration.RxBytes = &value
 	return b
 }
 
@@ -86,7 +86,7 @@ func (b *RunResultApplyConfiguration) WithRxBytes(value int64) *RunResultApplyCo
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Lost field is set to the value of the last call.
 func (b *RunResultApplyConfiguration) WithLost(value int64) *RunResultApplyConfiguration {
-	b.FlowCountersApplyConfiguration.Lost = &value
+	b.StreamCountersApplyConfiguration.Lost = &value
 	return b
 }
 
@@ -94,7 +94,7 @@ func (b *RunResultApplyConfiguration) WithLost(value int64) *RunResultApplyConfi
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the LossRatio field is set to the value of the last call.
 func (b *RunResultApplyConfiguration) WithLossRatio(value string) *RunResultApplyConfiguration {
-	b.FlowCountersApplyConfiguration.LossRatio = &value
+	b.StreamCountersApplyConfiguration.LossRatio = &value
 	return b
 }
 
@@ -102,7 +102,7 @@ func (b *RunResultApplyConfiguration) WithLossRatio(value string) *RunResultAppl
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Duplicates field is set to the value of the last call.
 func (b *RunResultApplyConfiguration) WithDuplicates(value int64) *RunResultApplyConfiguration {
-	b.FlowCountersApplyConfiguration.Duplicates = &value
+	b.StreamCountersApplyConfiguration.Duplicates = &value
 	return b
 }
 
@@ -110,7 +110,7 @@ func (b *RunResultApplyConfiguration) WithDuplicates(value int64) *RunResultAppl
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the OutOfOrder field is set to the value of the last call.
 func (b *RunResultApplyConfiguration) WithOutOfOrder(value int64) *RunResultApplyConfiguration {
-	b.FlowCountersApplyConfiguration.OutOfOrder = &value
+	b.StreamCountersApplyConfiguration.OutOfOrder = &value
 	return b
 }
 
@@ -118,7 +118,7 @@ func (b *RunResultApplyConfiguration) WithOutOfOrder(value int64) *RunResultAppl
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Misdirected field is set to the value of the last call.
 func (b *RunResultApplyConfiguration) WithMisdirected(value int64) *RunResultApplyConfiguration {
-	b.FlowCountersApplyConfiguration.Misdirected = &value
+	b.StreamCountersApplyConfiguration.Misdirected = &value
 	return b
 }
 
@@ -126,7 +126,7 @@ func (b *RunResultApplyConfiguration) WithMisdirected(value int64) *RunResultApp
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Late field is set to the value of the last call.
 func (b *RunResultApplyConfiguration) WithLate(value int64) *RunResultApplyConfiguration {
-	b.FlowCountersApplyConfiguration.Late = &value
+	b.StreamCountersApplyConfiguration.Late = &value
 	return b
 }
 
@@ -134,7 +134,7 @@ func (b *RunResultApplyConfiguration) WithLate(value int64) *RunResultApplyConfi
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the TxDropped field is set to the value of the last call.
 func (b *RunResultApplyConfiguration) WithTxDropped(value int64) *RunResultApplyConfiguration {
-	b.FlowCountersApplyConfiguration.TxDropped = &value
+	b.StreamCountersApplyConfiguration.TxDropped = &value
 	return b
 }
 
@@ -142,7 +142,7 @@ func (b *RunResultApplyConfiguration) WithTxDropped(value int64) *RunResultApply
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the SequenceTooHigh field is set to the value of the last call.
 func (b *RunResultApplyConfiguration) WithSequenceTooHigh(value int64) *RunResultApplyConfiguration {
-	b.FlowCountersApplyConfiguration.SequenceTooHigh = &value
+	b.StreamCountersApplyConfiguration.SequenceTooHigh = &value
 	return b
 }
 
@@ -150,7 +150,7 @@ func (b *RunResultApplyConfiguration) WithSequenceTooHigh(value int64) *RunResul
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the SequenceTooLow field is set to the value of the last call.
 func (b *RunResultApplyConfiguration) WithSequenceTooLow(value int64) *RunResultApplyConfiguration {
-	b.FlowCountersApplyConfiguration.SequenceTooLow = &value
+	b.StreamCountersApplyConfiguration.SequenceTooLow = &value
 	return b
 }
 
@@ -178,11 +178,11 @@ func (b *RunResultApplyConfiguration) WithOtherMAC(value int64) *RunResultApplyC
 	return b
 }
 
-// WithHeldBack sets the HeldBack field in the declarative configuration to the given value
+// WithThrottled sets the Throttled field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the HeldBack field is set to the value of the last call.
-func (b *RunResultApplyConfiguration) WithHeldBack(value int64) *RunResultApplyConfiguration {
-	b.HeldBack = &value
+// If called multiple times, the Throttled field is set to the value of the last call.
+func (b *RunResultApplyConfiguration) WithThrottled(value int64) *RunResultApplyConfiguration {
+	b.Throttled = &value
 	return b
 }
 
@@ -194,28 +194,30 @@ func (b *RunResultApplyConfiguration) WithNotReflected(value int64) *RunResultAp
 	return b
 }
 
-// WithStreams adds the given value to the Streams field in the declarative configuration
+// WithStreams puts the entries into the Streams field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the Streams field.
-func (b *RunResultApplyConfiguration) WithStreams(values ...*StreamResultApplyConfiguration) *RunResultApplyConfiguration {
-	for i := range values {
-		if values[i] == nil {
-			panic("nil value passed to WithStreams")
-		}
-		b.Streams = append(b.Streams, *values[i])
+// If called multiple times, the entries provided by each call will be put on the Streams field,
+// overwriting an existing map entries in Streams field with the same key.
+func (b *RunResultApplyConfiguration) WithStreams(entries map[string]StreamResultApplyConfiguration) *RunResultApplyConfiguration {
+	if b.Streams == nil && len(entries) > 0 {
+		b.Streams = make(map[string]StreamResultApplyConfiguration, len(entries))
+	}
+	for k, v := range entries {
+		b.Streams[k] = v
 	}
 	return b
 }
 
-// WithReceivers adds the given value to the Receivers field in the declarative configuration
+// WithReceivers puts the entries into the Receivers field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the Receivers field.
-func (b *RunResultApplyConfiguration) WithReceivers(values ...*ReceiverResultApplyConfiguration) *RunResultApplyConfiguration {
-	for i := range values {
-		if values[i] == nil {
-			panic("nil value passed to WithReceivers")
-		}
-		b.Receivers = append(b.Receivers, *values[i])
+// If called multiple times, the entries provided by each call will be put on the Receivers field,
+// overwriting an existing map entries in Receivers field with the same key.
+func (b *RunResultApplyConfiguration) WithReceivers(entries map[string]ReceiverResultApplyConfiguration) *RunResultApplyConfiguration {
+	if b.Receivers == nil && len(entries) > 0 {
+		b.Receivers = make(map[string]ReceiverResultApplyConfiguration, len(entries))
+	}
+	for k, v := range entries {
+		b.Receivers[k] = v
 	}
 	return b
 }
@@ -223,33 +225,35 @@ func (b *RunResultApplyConfiguration) WithReceivers(values ...*ReceiverResultApp
 // WithFlows sets the Flows field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Flows field is set to the value of the last call.
-func (b *RunResultApplyConfiguration) WithFlows(value *TemplateCountersApplyConfiguration) *RunResultApplyConfiguration {
+func (b *RunResultApplyConfiguration) WithFlows(value *FlowCountersApplyConfiguration) *RunResultApplyConfiguration {
 	b.Flows = value
 	return b
 }
 
-// WithTemplates adds the given value to the Templates field in the declarative configuration
+// WithTemplates puts the entries into the Templates field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the Templates field.
-func (b *RunResultApplyConfiguration) WithTemplates(values ...*TemplateResultApplyConfiguration) *RunResultApplyConfiguration {
-	for i := range values {
-		if values[i] == nil {
-			panic("nil value passed to WithTemplates")
-		}
-		b.Templates = append(b.Templates, *values[i])
+// If called multiple times, the entries provided by each call will be put on the Templates field,
+// overwriting an existing map entries in Templates field with the same key.
+func (b *RunResultApplyConfiguration) WithTemplates(entries map[string]TemplateResultApplyConfiguration) *RunResultApplyConfiguration {
+	if b.Templates == nil && len(entries) > 0 {
+		b.Templates = make(map[string]TemplateResultApplyConfiguration, len(entries))
+	}
+	for k, v := range entries {
+		b.Templates[k] = v
 	}
 	return b
 }
 
-// WithGroups adds the given value to the Groups field in the declarative configuration
+// WithGroups puts the entries into the Groups field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the Groups field.
-func (b *RunResultApplyConfiguration) WithGroups(values ...*GroupResultApplyConfiguration) *RunResultApplyConfiguration {
-	for i := range values {
-		if values[i] == nil {
-			panic("nil value passed to WithGroups")
-		}
-		b.Groups = append(b.Groups, *values[i])
+// If called multiple times, the entries provided by each call will be put on the Groups field,
+// overwriting an existing map entries in Groups field with the same key.
+func (b *RunResultApplyConfiguration) WithGroups(entries map[string]GroupResultApplyConfiguration) *RunResultApplyConfiguration {
+	if b.Groups == nil && len(entries) > 0 {
+		b.Groups = make(map[string]GroupResultApplyConfiguration, len(entries))
+	}
+	for k, v := range entries {
+		b.Groups[k] = v
 	}
 	return b
 }
@@ -262,11 +266,11 @@ func (b *RunResultApplyConfiguration) WithRecords(value *RecordsResultApplyConfi
 	return b
 }
 
-// WithLatency sets the Latency field in the declarative configuration to the given value
+// WithWorstLatency sets the WorstLatency field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Latency field is set to the value of the last call.
-func (b *RunResultApplyConfiguration) WithLatency(value string) *RunResultApplyConfiguration {
-	b.Latency = &value
+// If called multiple times, the WorstLatency field is set to the value of the last call.
+func (b *RunResultApplyConfiguration) WithWorstLatency(value string) *RunResultApplyConfiguration {
+	b.WorstLatency = &value
 	return b
 }
 

@@ -11,8 +11,8 @@ package v1alpha1
 type SendCommandApplyConfiguration struct {
 	// content to send.
 	Content *ContentApplyConfiguration `json:"content,omitempty"`
-	// wait until the peer has acknowledged all; else go on when it fits into the send buffer.
-	Wait *bool `json:"wait,omitempty"`
+	// waitForAck waits until the peer has acknowledged all. Otherwise the program goes on when the content fits into the send buffer.
+	WaitForAck *bool `json:"waitForAck,omitempty"`
 }
 
 // SendCommandApplyConfiguration constructs a declarative configuration of the SendCommand type for use with
@@ -29,10 +29,10 @@ func (b *SendCommandApplyConfiguration) WithContent(value *ContentApplyConfigura
 	return b
 }
 
-// WithWait sets the Wait field in the declarative configuration to the given value
+// WithWaitForAck sets the WaitForAck field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Wait field is set to the value of the last call.
-func (b *SendCommandApplyConfiguration) WithWait(value bool) *SendCommandApplyConfiguration {
-	b.Wait = &value
+// If called multiple times, the WaitForAck field is set to the value of the last call.
+func (b *SendCommandApplyConfiguration) WithWaitForAck(value bool) *SendCommandApplyConfiguration {
+	b.WaitForAck = &value
 	return b
 }

@@ -13,15 +13,15 @@ import (
 //
 // SizeRange is a range of sizes.
 type SizeRangeApplyConfiguration struct {
-	// min size on the wire in bytes, FCS included.
-	Min *int32 `json:"min,omitempty"`
-	// max size on the wire in bytes, FCS included.
-	Max *int32 `json:"max,omitempty"`
+	// start is the smallest size on the wire in bytes, FCS included.
+	Start *int32 `json:"start,omitempty"`
+	// end is the largest size on the wire in bytes, FCS included.
+	End *int32 `json:"end,omitempty"`
 	// step from one size to the next; 1 when absent.
 	Step *int32 `json:"step,omitempty"`
-	// order of the sizes; `Increment` when absent.
-	Order *apiv1alpha1.SizeRangeOrder `json:"order,omitempty"`
-	// seed of the random order.
+	// order of the sizes; `Forward` when absent.
+	Order *apiv1alpha1.ValueOrder `json:"order,omitempty"`
+	// seed of the random order; 0 when absent.
 	Seed *int64 `json:"seed,omitempty"`
 }
 
@@ -31,19 +31,19 @@ func SizeRange() *SizeRangeApplyConfiguration {
 	return &SizeRangeApplyConfiguration{}
 }
 
-// WithMin sets the Min field in the declarative configuration to the given value
+// WithStart sets the Start field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Min field is set to the value of the last call.
-func (b *SizeRangeApplyConfiguration) WithMin(value int32) *SizeRangeApplyConfiguration {
-	b.Min = &value
+// If called multiple times, the Start field is set to the value of the last call.
+func (b *SizeRangeApplyConfiguration) WithStart(value int32) *SizeRangeApplyConfiguration {
+	b.Start = &value
 	return b
 }
 
-// WithMax sets the Max field in the declarative configuration to the given value
+// WithEnd sets the End field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Max field is set to the value of the last call.
-func (b *SizeRangeApplyConfiguration) WithMax(value int32) *SizeRangeApplyConfiguration {
-	b.Max = &value
+// If called multiple times, the End field is set to the value of the last call.
+func (b *SizeRangeApplyConfiguration) WithEnd(value int32) *SizeRangeApplyConfiguration {
+	b.End = &value
 	return b
 }
 
@@ -58,7 +58,7 @@ func (b *SizeRangeApplyConfiguration) WithStep(value int32) *SizeRangeApplyConfi
 // WithOrder sets the Order field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Order field is set to the value of the last call.
-func (b *SizeRangeApplyConfiguration) WithOrder(value apiv1alpha1.SizeRangeOrder) *SizeRangeApplyConfiguration {
+func (b *SizeRangeApplyConfiguration) WithOrder(value apiv1alpha1.ValueOrder) *SizeRangeApplyConfiguration {
 	b.Order = &value
 	return b
 }

@@ -7,17 +7,17 @@ package v1alpha1
 // SourcePortsApplyConfiguration represents a declarative configuration of the SourcePorts type for use
 // with apply.
 //
-// SourcePorts of a pool's clients: client n starts with the port first + n * step modulo 65536, and each further connection has
-// the next up to highest, then from lowest on. Starts outside of both are moved within them.
+// SourcePorts of a pool's clients: the first connection of client n has the port start + n * step modulo 65536, and each further one has
+// the next port up to max, then from min on. Ports outside of min and max are moved within them.
 type SourcePortsApplyConfiguration struct {
-	// first port of the first client; with a step of 0 too, starts are spread by the client's number.
-	First *int32 `json:"first,omitempty"`
+	// start is the first port of the first client. If start and step are 0, first ports are spread by the client's number.
+	Start *int32 `json:"start,omitempty"`
 	// step from client to client.
 	Step *int32 `json:"step,omitempty"`
-	// lowest port, 1024 when absent.
-	Lowest *int32 `json:"lowest,omitempty"`
-	// highest port, 65535 when absent.
-	Highest *int32 `json:"highest,omitempty"`
+	// min is the lowest port, 1024 when absent.
+	Min *int32 `json:"min,omitempty"`
+	// max is the highest port, 65535 when absent.
+	Max *int32 `json:"max,omitempty"`
 }
 
 // SourcePortsApplyConfiguration constructs a declarative configuration of the SourcePorts type for use with
@@ -26,11 +26,11 @@ func SourcePorts() *SourcePortsApplyConfiguration {
 	return &SourcePortsApplyConfiguration{}
 }
 
-// WithFirst sets the First field in the declarative configuration to the given value
+// WithStart sets the Start field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the First field is set to the value of the last call.
-func (b *SourcePortsApplyConfiguration) WithFirst(value int32) *SourcePortsApplyConfiguration {
-	b.First = &value
+// If called multiple times, the Start field is set to the value of the last call.
+func (b *SourcePortsApplyConfiguration) WithStart(value int32) *SourcePortsApplyConfiguration {
+	b.Start = &value
 	return b
 }
 
@@ -42,18 +42,18 @@ func (b *SourcePortsApplyConfiguration) WithStep(value int32) *SourcePortsApplyC
 	return b
 }
 
-// WithLowest sets the Lowest field in the declarative configuration to the given value
+// WithMin sets the Min field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Lowest field is set to the value of the last call.
-func (b *SourcePortsApplyConfiguration) WithLowest(value int32) *SourcePortsApplyConfiguration {
-	b.Lowest = &value
+// If called multiple times, the Min field is set to the value of the last call.
+func (b *SourcePortsApplyConfiguration) WithMin(value int32) *SourcePortsApplyConfiguration {
+	b.Min = &value
 	return b
 }
 
-// WithHighest sets the Highest field in the declarative configuration to the given value
+// WithMax sets the Max field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Highest field is set to the value of the last call.
-func (b *SourcePortsApplyConfiguration) WithHighest(value int32) *SourcePortsApplyConfiguration {
-	b.Highest = &value
+// If called multiple times, the Max field is set to the value of the last call.
+func (b *SourcePortsApplyConfiguration) WithMax(value int32) *SourcePortsApplyConfiguration {
+	b.Max = &value
 	return b
 }

@@ -15,7 +15,8 @@ import (
 //
 // StatelessStream is a packet, what varies in it, how it is sent and what is measured.
 type StatelessStreamApplyConfiguration struct {
-	v1.TypeMetaApplyConfiguration    `json:",inline"`
+	v1.TypeMetaApplyConfiguration `json:",inline"`
+	// metadata of the object.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
 	// spec is what is wanted.
 	Spec *StatelessStreamSpecApplyConfiguration `json:"spec,omitempty"`

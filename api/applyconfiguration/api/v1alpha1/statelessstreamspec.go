@@ -31,8 +31,6 @@ type StatelessStreamSpecApplyConfiguration struct {
 	Pinned *bool `json:"pinned,omitempty"`
 	// measure says what is measured beside the packets sent; nothing when absent.
 	Measure *MeasureApplyConfiguration `json:"measure,omitempty"`
-	// enabled is false for a stream that is prepared and sends nothing.
-	Enabled *bool `json:"enabled,omitempty"`
 }
 
 // StatelessStreamSpecApplyConfiguration constructs a declarative configuration of the StatelessStreamSpec type for use with
@@ -107,13 +105,5 @@ func (b *StatelessStreamSpecApplyConfiguration) WithPinned(value bool) *Stateles
 // If called multiple times, the Measure field is set to the value of the last call.
 func (b *StatelessStreamSpecApplyConfiguration) WithMeasure(value *MeasureApplyConfiguration) *StatelessStreamSpecApplyConfiguration {
 	b.Measure = value
-	return b
-}
-
-// WithEnabled sets the Enabled field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Enabled field is set to the value of the last call.
-func (b *StatelessStreamSpecApplyConfiguration) WithEnabled(value bool) *StatelessStreamSpecApplyConfiguration {
-	b.Enabled = &value
 	return b
 }

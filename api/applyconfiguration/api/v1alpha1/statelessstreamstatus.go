@@ -13,10 +13,10 @@ import (
 //
 // StatelessStreamStatus says whether the stream can be built into packets.
 type StatelessStreamStatusApplyConfiguration struct {
+	// conditions are Ready, Reconciling, Stalled.
+	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// observedGeneration is the generation of the spec this status was computed from.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// conditions: Ready, Reconciling, Stalled.
-	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// frameSize is the packet's size on the wire in bytes, FCS included; the longest where sizes differ.
 	FrameSize *int32 `json:"frameSize,omitempty"`
 	// summary of the packet for people, such as `ethernet/ipv4/udp 198.18.0.1 > 198.19.0.1:7`.
@@ -29,14 +29,6 @@ func StatelessStreamStatus() *StatelessStreamStatusApplyConfiguration {
 	return &StatelessStreamStatusApplyConfiguration{}
 }
 
-// WithObservedGeneration sets the ObservedGeneration field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the ObservedGeneration field is set to the value of the last call.
-func (b *StatelessStreamStatusApplyConfiguration) WithObservedGeneration(value int64) *StatelessStreamStatusApplyConfiguration {
-	b.ObservedGeneration = &value
-	return b
-}
-
 // WithConditions adds the given value to the Conditions field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
 // If called multiple times, values provided by each call will be appended to the Conditions field.
@@ -47,6 +39,14 @@ func (b *StatelessStreamStatusApplyConfiguration) WithConditions(values ...*v1.C
 		}
 		b.Conditions = append(b.Conditions, *values[i])
 	}
+	return b
+}
+
+// WithObservedGeneration sets the ObservedGeneration field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ObservedGeneration field is set to the value of the last call.
+func (b *StatelessStreamStatusApplyConfiguration) WithObservedGeneration(value int64) *StatelessStreamStatusApplyConfiguration {
+	b.ObservedGeneration = &value
 	return b
 }
 

@@ -9,9 +9,7 @@ package v1alpha1
 //
 // StreamResult is what was measured of one stream.
 type StreamResultApplyConfiguration struct {
-	// name of the profile's traffic entry.
-	Name                           *string `json:"name,omitempty"`
-	FlowCountersApplyConfiguration `json:",inline"`
+	StreamCountersApplyConfiguration `json:",inline"`
 	// latency of the stream, if it measures latency and a packet arrived.
 	Latency *LatencyApplyConfiguration `json:"latency,omitempty"`
 }
@@ -22,19 +20,11 @@ func StreamResult() *StreamResultApplyConfiguration {
 	return &StreamResultApplyConfiguration{}
 }
 
-// WithName sets the Name field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Name field is set to the value of the last call.
-func (b *StreamResultApplyConfiguration) WithName(value string) *StreamResultApplyConfiguration {
-	b.Name = &value
-	return b
-}
-
 // WithTx sets the Tx field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Tx field is set to the value of the last call.
 func (b *StreamResultApplyConfiguration) WithTx(value int64) *StreamResultApplyConfiguration {
-	b.FlowCountersApplyConfiguration.Tx = &value
+	b.StreamCountersApplyConfiguration.Tx = &value
 	return b
 }
 
@@ -42,7 +32,7 @@ func (b *StreamResultApplyConfiguration) WithTx(value int64) *StreamResultApplyC
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the TxBytes field is set to the value of the last call.
 func (b *StreamResultApplyConfiguration) WithTxBytes(value int64) *StreamResultApplyConfiguration {
-	b.FlowCountersApplyConfiguration.TxBytes = &value
+	b.StreamCountersApplyConfiguration.TxBytes = &value
 	return b
 }
 
@@ -50,7 +40,7 @@ func (b *StreamResultApplyConfiguration) WithTxBytes(value int64) *StreamResultA
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Rx field is set to the value of the last call.
 func (b *StreamResultApplyConfiguration) WithRx(value int64) *StreamResultApplyConfiguration {
-	b.FlowCountersApplyConfiguration.Rx = &value
+	b.StreamCountersApplyConfiguration.Rx = &value
 	return b
 }
 
@@ -58,7 +48,7 @@ func (b *StreamResultApplyConfiguration) WithRx(value int64) *StreamResultApplyC
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the RxBytes field is set to the value of the last call.
 func (b *StreamResultApplyConfiguration) WithRxBytes(value int64) *StreamResultApplyConfiguration {
-	b.FlowCountersApplyConfiguration.RxBytes = &value
+	b.StreamCountersApplyConfiguration.RxBytes = &value
 	return b
 }
 
@@ -66,7 +56,7 @@ func (b *StreamResultApplyConfiguration) WithRxBytes(value int64) *StreamResultA
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Lost field is set to the value of the last call.
 func (b *StreamResultApplyConfiguration) WithLost(value int64) *StreamResultApplyConfiguration {
-	b.FlowCountersApplyConfiguration.Lost = &value
+	b.StreamCountersApplyConfiguration.Lost = &value
 	return b
 }
 
@@ -74,7 +64,7 @@ func (b *StreamResultApplyConfiguration) WithLost(value int64) *StreamResultAppl
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the LossRatio field is set to the value of the last call.
 func (b *StreamResultApplyConfiguration) WithLossRatio(value string) *StreamResultApplyConfiguration {
-	b.FlowCountersApplyConfiguration.LossRatio = &value
+	b.StreamCountersApplyConfiguration.LossRatio = &value
 	return b
 }
 
@@ -82,7 +72,7 @@ func (b *StreamResultApplyConfiguration) WithLossRatio(value string) *StreamResu
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Duplicates field is set to the value of the last call.
 func (b *StreamResultApplyConfiguration) WithDuplicates(value int64) *StreamResultApplyConfiguration {
-	b.FlowCountersApplyConfiguration.Duplicates = &value
+	b.StreamCountersApplyConfiguration.Duplicates = &value
 	return b
 }
 
@@ -90,7 +80,7 @@ func (b *StreamResultApplyConfiguration) WithDuplicates(value int64) *StreamResu
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the OutOfOrder field is set to the value of the last call.
 func (b *StreamResultApplyConfiguration) WithOutOfOrder(value int64) *StreamResultApplyConfiguration {
-	b.FlowCountersApplyConfiguration.OutOfOrder = &value
+	b.StreamCountersApplyConfiguration.OutOfOrder = &value
 	return b
 }
 
@@ -98,7 +88,7 @@ func (b *StreamResultApplyConfiguration) WithOutOfOrder(value int64) *StreamResu
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Misdirected field is set to the value of the last call.
 func (b *StreamResultApplyConfiguration) WithMisdirected(value int64) *StreamResultApplyConfiguration {
-	b.FlowCountersApplyConfiguration.Misdirected = &value
+	b.StreamCountersApplyConfiguration.Misdirected = &value
 	return b
 }
 
@@ -106,7 +96,7 @@ func (b *StreamResultApplyConfiguration) WithMisdirected(value int64) *StreamRes
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Late field is set to the value of the last call.
 func (b *StreamResultApplyConfiguration) WithLate(value int64) *StreamResultApplyConfiguration {
-	b.FlowCountersApplyConfiguration.Late = &value
+	b.StreamCountersApplyConfiguration.Late = &value
 	return b
 }
 
@@ -114,7 +104,7 @@ func (b *StreamResultApplyConfiguration) WithLate(value int64) *StreamResultAppl
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the TxDropped field is set to the value of the last call.
 func (b *StreamResultApplyConfiguration) WithTxDropped(value int64) *StreamResultApplyConfiguration {
-	b.FlowCountersApplyConfiguration.TxDropped = &value
+	b.StreamCountersApplyConfiguration.TxDropped = &value
 	return b
 }
 
@@ -122,7 +112,7 @@ func (b *StreamResultApplyConfiguration) WithTxDropped(value int64) *StreamResul
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the SequenceTooHigh field is set to the value of the last call.
 func (b *StreamResultApplyConfiguration) WithSequenceTooHigh(value int64) *StreamResultApplyConfiguration {
-	b.FlowCountersApplyConfiguration.SequenceTooHigh = &value
+	b.StreamCountersApplyConfiguration.SequenceTooHigh = &value
 	return b
 }
 
@@ -130,7 +120,7 @@ func (b *StreamResultApplyConfiguration) WithSequenceTooHigh(value int64) *Strea
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the SequenceTooLow field is set to the value of the last call.
 func (b *StreamResultApplyConfiguration) WithSequenceTooLow(value int64) *StreamResultApplyConfiguration {
-	b.FlowCountersApplyConfiguration.SequenceTooLow = &value
+	b.StreamCountersApplyConfiguration.SequenceTooLow = &value
 	return b
 }
 

@@ -26,8 +26,8 @@ type TCPTunablesApplyConfiguration struct {
 	DuplicateAckThreshold *int32 `json:"duplicateAckThreshold,omitempty"`
 	// delayedAck is the longest an acknowledgement waits; `0s` acknowledges at once.
 	DelayedAck *apiv1alpha1.Duration `json:"delayedAck,omitempty"`
-	// minimumRTO is the lowest retransmission time-out, at most 60s.
-	MinimumRTO *apiv1alpha1.Duration `json:"minimumRTO,omitempty"`
+	// minRTO is the lowest retransmission time-out, at most 60s.
+	MinRTO *apiv1alpha1.Duration `json:"minRTO,omitempty"`
 	// connectTimeout of a handshake.
 	ConnectTimeout *apiv1alpha1.Duration `json:"connectTimeout,omitempty"`
 	// keepaliveIdle is the silence before keepalives are sent; `0s` sends none, also where the profile's would.
@@ -106,11 +106,11 @@ func (b *TCPTunablesApplyConfiguration) WithDelayedAck(value apiv1alpha1.Duratio
 	return b
 }
 
-// WithMinimumRTO sets the MinimumRTO field in the declarative configuration to the given value
+// WithMinRTO sets the MinRTO field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the MinimumRTO field is set to the value of the last call.
-func (b *TCPTunablesApplyConfiguration) WithMinimumRTO(value apiv1alpha1.Duration) *TCPTunablesApplyConfiguration {
-	b.MinimumRTO = &value
+// If called multiple times, the MinRTO field is set to the value of the last call.
+func (b *TCPTunablesApplyConfiguration) WithMinRTO(value apiv1alpha1.Duration) *TCPTunablesApplyConfiguration {
+	b.MinRTO = &value
 	return b
 }
 

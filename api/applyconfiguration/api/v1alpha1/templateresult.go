@@ -9,8 +9,6 @@ package v1alpha1
 //
 // TemplateResult is what was measured of one template.
 type TemplateResultApplyConfiguration struct {
-	// name of the profile's traffic entry.
-	Name *string `json:"name,omitempty"`
 	// client side, if its clients are emulated.
 	Client *TemplateSideApplyConfiguration `json:"client,omitempty"`
 	// server side, if its servers are emulated.
@@ -21,14 +19,6 @@ type TemplateResultApplyConfiguration struct {
 // apply.
 func TemplateResult() *TemplateResultApplyConfiguration {
 	return &TemplateResultApplyConfiguration{}
-}
-
-// WithName sets the Name field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Name field is set to the value of the last call.
-func (b *TemplateResultApplyConfiguration) WithName(value string) *TemplateResultApplyConfiguration {
-	b.Name = &value
-	return b
 }
 
 // WithClient sets the Client field in the declarative configuration to the given value

@@ -9,10 +9,10 @@ package v1alpha1
 //
 // TemplateSide is what one side of a template did.
 type TemplateSideApplyConfiguration struct {
-	TemplateCountersApplyConfiguration `json:",inline"`
+	FlowCountersApplyConfiguration `json:",inline"`
 	// counters of the program (`count`) by name.
 	Counters map[string]int64 `json:"counters,omitempty"`
-	// connectTime is the time from the first SYN to the connection being established.
+	// connectTime is the time from the first SYN until the connection is established.
 	ConnectTime *LatencyApplyConfiguration `json:"connectTime,omitempty"`
 	// roundTrip is the time from TCP data to its acknowledgement, and from a UDP message to its answer where the template
 	// measures latency.
@@ -25,19 +25,19 @@ func TemplateSide() *TemplateSideApplyConfiguration {
 	return &TemplateSideApplyConfiguration{}
 }
 
-// WithAttempts sets the Attempts field in the declarative configuration to the given value
+// WithAttempted sets the Attempted field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Attempts field is set to the value of the last call.
-func (b *TemplateSideApplyConfiguration) WithAttempts(value int64) *TemplateSideApplyConfiguration {
-	b.TemplateCountersApplyConfiguration.Attempts = &value
+// If called multiple times, the Attempted field is set to the value of the last call.
+func (b *TemplateSideApplyConfiguration) WithAttempted(value int64) *TemplateSideApplyConfiguration {
+	b.FlowCountersApplyConfiguration.Attempted = &value
 	return b
 }
 
-// WithConnects sets the Connects field in the declarative configuration to the given value
+// WithEstablished sets the Established field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Connects field is set to the value of the last call.
-func (b *TemplateSideApplyConfiguration) WithConnects(value int64) *TemplateSideApplyConfiguration {
-	b.TemplateCountersApplyConfiguration.Connects = &value
+// If called multiple times, the Established field is set to the value of the last call.
+func (b *TemplateSideApplyConfiguration) WithEstablished(value int64) *TemplateSideApplyConfiguration {
+	b.FlowCountersApplyConfiguration.Established = &value
 	return b
 }
 
@@ -45,7 +45,7 @@ func (b *TemplateSideApplyConfiguration) WithConnects(value int64) *TemplateSide
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Closed field is set to the value of the last call.
 func (b *TemplateSideApplyConfiguration) WithClosed(value int64) *TemplateSideApplyConfiguration {
-	b.TemplateCountersApplyConfiguration.Closed = &value
+	b.FlowCountersApplyConfiguration.Closed = &value
 	return b
 }
 
@@ -53,15 +53,15 @@ func (b *TemplateSideApplyConfiguration) WithClosed(value int64) *TemplateSideAp
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Failed field is set to the value of the last call.
 func (b *TemplateSideApplyConfiguration) WithFailed(value int64) *TemplateSideApplyConfiguration {
-	b.TemplateCountersApplyConfiguration.Failed = &value
+	b.FlowCountersApplyConfiguration.Failed = &value
 	return b
 }
 
-// WithOpenFlows sets the OpenFlows field in the declarative configuration to the given value
+// WithOpen sets the Open field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the OpenFlows field is set to the value of the last call.
-func (b *TemplateSideApplyConfiguration) WithOpenFlows(value int64) *TemplateSideApplyConfiguration {
-	b.TemplateCountersApplyConfiguration.OpenFlows = &value
+// If called multiple times, the Open field is set to the value of the last call.
+func (b *TemplateSideApplyConfiguration) WithOpen(value int64) *TemplateSideApplyConfiguration {
+	b.FlowCountersApplyConfiguration.Open = &value
 	return b
 }
 
@@ -69,7 +69,7 @@ func (b *TemplateSideApplyConfiguration) WithOpenFlows(value int64) *TemplateSid
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Reset field is set to the value of the last call.
 func (b *TemplateSideApplyConfiguration) WithReset(value int64) *TemplateSideApplyConfiguration {
-	b.TemplateCountersApplyConfiguration.Reset = &value
+	b.FlowCountersApplyConfiguration.Reset = &value
 	return b
 }
 
@@ -77,7 +77,7 @@ func (b *TemplateSideApplyConfiguration) WithReset(value int64) *TemplateSideApp
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the TimedOut field is set to the value of the last call.
 func (b *TemplateSideApplyConfiguration) WithTimedOut(value int64) *TemplateSideApplyConfiguration {
-	b.TemplateCountersApplyConfiguration.TimedOut = &value
+	b.FlowCountersApplyConfiguration.TimedOut = &value
 	return b
 }
 
@@ -85,7 +85,7 @@ func (b *TemplateSideApplyConfiguration) WithTimedOut(value int64) *TemplateSide
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the ClosedEarly field is set to the value of the last call.
 func (b *TemplateSideApplyConfiguration) WithClosedEarly(value int64) *TemplateSideApplyConfiguration {
-	b.TemplateCountersApplyConfiguration.ClosedEarly = &value
+	b.FlowCountersApplyConfiguration.ClosedEarly = &value
 	return b
 }
 
@@ -93,23 +93,23 @@ func (b *TemplateSideApplyConfiguration) WithClosedEarly(value int64) *TemplateS
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the HTTPErrors field is set to the value of the last call.
 func (b *TemplateSideApplyConfiguration) WithHTTPErrors(value int64) *TemplateSideApplyConfiguration {
-	b.TemplateCountersApplyConfiguration.HTTPErrors = &value
+	b.FlowCountersApplyConfiguration.HTTPErrors = &value
 	return b
 }
 
-// WithCut sets the Cut field in the declarative configuration to the given value
+// WithAborted sets the Aborted field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Cut field is set to the value of the last call.
-func (b *TemplateSideApplyConfiguration) WithCut(value int64) *TemplateSideApplyConfiguration {
-	b.TemplateCountersApplyConfiguration.Cut = &value
+// If called multiple times, the Aborted field is set to the value of the last call.
+func (b *TemplateSideApplyConfiguration) WithAborted(value int64) *TemplateSideApplyConfiguration {
+	b.FlowCountersApplyConfiguration.Aborted = &value
 	return b
 }
 
-// WithSilent sets the Silent field in the declarative configuration to the given value
+// WithIdleTimeouts sets the IdleTimeouts field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Silent field is set to the value of the last call.
-func (b *TemplateSideApplyConfiguration) WithSilent(value int64) *TemplateSideApplyConfiguration {
-	b.TemplateCountersApplyConfiguration.Silent = &value
+// If called multiple times, the IdleTimeouts field is set to the value of the last call.
+func (b *TemplateSideApplyConfiguration) WithIdleTimeouts(value int64) *TemplateSideApplyConfiguration {
+	b.FlowCountersApplyConfiguration.IdleTimeouts = &value
 	return b
 }
 
@@ -117,7 +117,7 @@ func (b *TemplateSideApplyConfiguration) WithSilent(value int64) *TemplateSideAp
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the BytesSent field is set to the value of the last call.
 func (b *TemplateSideApplyConfiguration) WithBytesSent(value int64) *TemplateSideApplyConfiguration {
-	b.TemplateCountersApplyConfiguration.BytesSent = &value
+	b.FlowCountersApplyConfiguration.BytesSent = &value
 	return b
 }
 
@@ -125,7 +125,7 @@ func (b *TemplateSideApplyConfiguration) WithBytesSent(value int64) *TemplateSid
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the BytesReceived field is set to the value of the last call.
 func (b *TemplateSideApplyConfiguration) WithBytesReceived(value int64) *TemplateSideApplyConfiguration {
-	b.TemplateCountersApplyConfiguration.BytesReceived = &value
+	b.FlowCountersApplyConfiguration.BytesReceived = &value
 	return b
 }
 
@@ -133,7 +133,7 @@ func (b *TemplateSideApplyConfiguration) WithBytesReceived(value int64) *Templat
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the MessagesSent field is set to the value of the last call.
 func (b *TemplateSideApplyConfiguration) WithMessagesSent(value int64) *TemplateSideApplyConfiguration {
-	b.TemplateCountersApplyConfiguration.MessagesSent = &value
+	b.FlowCountersApplyConfiguration.MessagesSent = &value
 	return b
 }
 
@@ -141,7 +141,7 @@ func (b *TemplateSideApplyConfiguration) WithMessagesSent(value int64) *Template
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the MessagesReceived field is set to the value of the last call.
 func (b *TemplateSideApplyConfiguration) WithMessagesReceived(value int64) *TemplateSideApplyConfiguration {
-	b.TemplateCountersApplyConfiguration.MessagesReceived = &value
+	b.FlowCountersApplyConfiguration.MessagesReceived = &value
 	return b
 }
 
@@ -149,7 +149,7 @@ func (b *TemplateSideApplyConfiguration) WithMessagesReceived(value int64) *Temp
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the PacketsSent field is set to the value of the last call.
 func (b *TemplateSideApplyConfiguration) WithPacketsSent(value int64) *TemplateSideApplyConfiguration {
-	b.TemplateCountersApplyConfiguration.PacketsSent = &value
+	b.FlowCountersApplyConfiguration.PacketsSent = &value
 	return b
 }
 
@@ -157,7 +157,7 @@ func (b *TemplateSideApplyConfiguration) WithPacketsSent(value int64) *TemplateS
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the PacketsReceived field is set to the value of the last call.
 func (b *TemplateSideApplyConfiguration) WithPacketsReceived(value int64) *TemplateSideApplyConfiguration {
-	b.TemplateCountersApplyConfiguration.PacketsReceived = &value
+	b.FlowCountersApplyConfiguration.PacketsReceived = &value
 	return b
 }
 
@@ -165,7 +165,7 @@ func (b *TemplateSideApplyConfiguration) WithPacketsReceived(value int64) *Templ
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Retransmitted field is set to the value of the last call.
 func (b *TemplateSideApplyConfiguration) WithRetransmitted(value int64) *TemplateSideApplyConfiguration {
-	b.TemplateCountersApplyConfiguration.Retransmitted = &value
+	b.FlowCountersApplyConfiguration.Retransmitted = &value
 	return b
 }
 
@@ -173,7 +173,7 @@ func (b *TemplateSideApplyConfiguration) WithRetransmitted(value int64) *Templat
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Errors field is set to the value of the last call.
 func (b *TemplateSideApplyConfiguration) WithErrors(value int64) *TemplateSideApplyConfiguration {
-	b.TemplateCountersApplyConfiguration.Errors = &value
+	b.FlowCountersApplyConfiguration.Errors = &value
 	return b
 }
 
@@ -181,23 +181,23 @@ func (b *TemplateSideApplyConfiguration) WithErrors(value int64) *TemplateSideAp
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Late field is set to the value of the last call.
 func (b *TemplateSideApplyConfiguration) WithLate(value int64) *TemplateSideApplyConfiguration {
-	b.TemplateCountersApplyConfiguration.Late = &value
+	b.FlowCountersApplyConfiguration.Late = &value
 	return b
 }
 
-// WithNotBegun sets the NotBegun field in the declarative configuration to the given value
+// WithNotStarted sets the NotStarted field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the NotBegun field is set to the value of the last call.
-func (b *TemplateSideApplyConfiguration) WithNotBegun(value int64) *TemplateSideApplyConfiguration {
-	b.TemplateCountersApplyConfiguration.NotBegun = &value
+// If called multiple times, the NotStarted field is set to the value of the last call.
+func (b *TemplateSideApplyConfiguration) WithNotStarted(value int64) *TemplateSideApplyConfiguration {
+	b.FlowCountersApplyConfiguration.NotStarted = &value
 	return b
 }
 
-// WithHeldBack sets the HeldBack field in the declarative configuration to the given value
+// WithThrottled sets the Throttled field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the HeldBack field is set to the value of the last call.
-func (b *TemplateSideApplyConfiguration) WithHeldBack(value int64) *TemplateSideApplyConfiguration {
-	b.TemplateCountersApplyConfiguration.HeldBack = &value
+// If called multiple times, the Throttled field is set to the value of the last call.
+func (b *TemplateSideApplyConfiguration) WithThrottled(value int64) *TemplateSideApplyConfiguration {
+	b.FlowCountersApplyConfiguration.Throttled = &value
 	return b
 }
 
@@ -205,7 +205,7 @@ func (b *TemplateSideApplyConfiguration) WithHeldBack(value int64) *TemplateSide
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Exhausted field is set to the value of the last call.
 func (b *TemplateSideApplyConfiguration) WithExhausted(value int64) *TemplateSideApplyConfiguration {
-	b.TemplateCountersApplyConfiguration.Exhausted = &value
+	b.FlowCountersApplyConfiguration.Exhausted = &value
 	return b
 }
 

@@ -13,6 +13,12 @@ type TemplateSourceApplyConfiguration struct {
 	Programs *ProgramsApplyConfiguration `json:"programs,omitempty"`
 	// pcap with one session, from which the programs are derived.
 	Pcap *PcapSourceApplyConfiguration `json:"pcap,omitempty"`
+	// http is a preset: HTTP/1.1 requests and responses over TCP. `kubectl spate plan` shows the programs that it expands to.
+	HTTP *HTTPSourceApplyConfiguration `json:"http,omitempty"`
+	// dns is a preset: DNS queries and responses over UDP.
+	DNS *DNSSourceApplyConfiguration `json:"dns,omitempty"`
+	// payload is a preset: requests and responses of given sizes over TCP or UDP.
+	Payload *PayloadSourceApplyConfiguration `json:"payload,omitempty"`
 }
 
 // TemplateSourceApplyConfiguration constructs a declarative configuration of the TemplateSource type for use with
@@ -34,5 +40,29 @@ func (b *TemplateSourceApplyConfiguration) WithPrograms(value *ProgramsApplyConf
 // If called multiple times, the Pcap field is set to the value of the last call.
 func (b *TemplateSourceApplyConfiguration) WithPcap(value *PcapSourceApplyConfiguration) *TemplateSourceApplyConfiguration {
 	b.Pcap = value
+	return b
+}
+
+// WithHTTP sets the HTTP field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the HTTP field is set to the value of the last call.
+func (b *TemplateSourceApplyConfiguration) WithHTTP(value *HTTPSourceApplyConfiguration) *TemplateSourceApplyConfiguration {
+	b.HTTP = value
+	return b
+}
+
+// WithDNS sets the DNS field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the DNS field is set to the value of the last call.
+func (b *TemplateSourceApplyConfiguration) WithDNS(value *DNSSourceApplyConfiguration) *TemplateSourceApplyConfiguration {
+	b.DNS = value
+	return b
+}
+
+// WithPayload sets the Payload field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Payload field is set to the value of the last call.
+func (b *TemplateSourceApplyConfiguration) WithPayload(value *PayloadSourceApplyConfiguration) *TemplateSourceApplyConfiguration {
+	b.Payload = value
 	return b
 }

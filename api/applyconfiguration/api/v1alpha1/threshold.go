@@ -15,11 +15,11 @@ import (
 type ThresholdApplyConfiguration struct {
 	// name of the threshold.
 	Name *apiv1alpha1.EntryName `json:"name,omitempty"`
-	// expression in CEL over `result`, which is the run's `status.result`: its fields hold numbers, such as
-	// `result.lost == 0`, `result.lossRatio < 0.001`, `result.streams["imix-64"].rx > 0`, `result.streams.all(name, s, s.lost == 0)`,
-	// `result.streams["voice"].latency.p99 < 100000` (nanoseconds), `result.receivers["tap"].packets > 0`,
-	// `result.flows.failed == 0`, `result.templates["http"].client.connectTime.p99 < 5000000`,
-	// `result.groups["web"].client.failed == 0`.
+	// expression in CEL over `result`, which has the fields of the run's `status.result`. Counters are integers, ratios are numbers and
+	// times are durations, such as `result.lost == 0`, `result.lossRatio < 0.001`, `result.streams["imix-64"].rx > 0`,
+	// `result.streams.all(name, result.streams[name].lost == 0)`, `result.streams["voice"].latency.p99 < duration('100us')`,
+	// `result.receivers["tap"].packets > 0`, `result.flows.failed == 0`,
+	// `result.templates["http"].client.connectTime.p99 < duration('5ms')`, `result.groups["web"].client.failed == 0`.
 	Expression *string `json:"expression,omitempty"`
 	// message for people when it does not hold.
 	Message *string `json:"message,omitempty"`

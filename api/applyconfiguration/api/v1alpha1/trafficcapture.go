@@ -16,7 +16,8 @@ import (
 // TrafficCapture copies packets of a generator's ports to one reader, live. It is made by `kubectl spate capture`, and deleted when that
 // ends; deleting it ends the capture.
 type TrafficCaptureApplyConfiguration struct {
-	v1.TypeMetaApplyConfiguration    `json:",inline"`
+	v1.TypeMetaApplyConfiguration `json:",inline"`
+	// metadata of the object.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
 	// spec is what is wanted.
 	Spec *TrafficCaptureSpecApplyConfiguration `json:"spec,omitempty"`

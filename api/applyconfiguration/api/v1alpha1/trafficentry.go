@@ -11,34 +11,23 @@ import (
 // TrafficEntryApplyConfiguration represents a declarative configuration of the TrafficEntry type for use
 // with apply.
 //
-// TrafficEntry is one thing that is sent: exactly one of streamRef, stream and templateRef, on its ports.
+// TrafficEntry is what is sent on a pair of ports: a stream of packets, or an application with its clients and servers.
 type TrafficEntryApplyConfiguration struct {
-	// name of the entry: the stream's name in results and metrics.
+	// name of the entry: the stream's or application's name in results and metrics.
 	Name *apiv1alpha1.EntryName `json:"name,omitempty"`
-	// streamRef names a StatelessStream in the profile's namespace.
-	StreamRef *LocalReferenceApplyConfiguration `json:"streamRef,omitempty"`
-	// stream described in place.
-	Stream *StatelessStreamSpecApplyConfiguration `json:"stream,omitempty"`
-	// templateRef names an ASTFTemplate in the profile's namespace.
-	TemplateRef *LocalReferenceApplyConfiguration `json:"templateRef,omitempty"`
-	// transmitPort sends it. A template's clients are there; they are real ones when it is absent.
+	// transmitPort is the port that sends a stream, or that has an application's clients; they are real ones when only receivePort is set.
+	// When neither is set, the generator must have two ports: the first is transmitPort, the second receivePort.
 	TransmitPort *apiv1alpha1.PortName `json:"transmitPort,omitempty"`
-	// receivePort is where its packets are expected. Streams with `measure.flow` need it. A template's servers are there; they are
-	// real ones when it is absent.
+	// receivePort is the port where a stream's packets are expected, which `measure.flow` requires, or that has an application's servers;
+	// they are real ones when only transmitPort is set.
 	ReceivePort *apiv1alpha1.PortName `json:"receivePort,omitempty"`
-	// rate instead of the stream's own. A change takes effect in the running run.
-	Rate *apiv1alpha1.Rate `json:"rate,omitempty"`
-	// connectionRate of a template's clients instead of the template's own. A change takes effect in the running run.
-	ConnectionRate *apiv1alpha1.ConnectionRate `json:"connectionRate,omitempty"`
-	// share of the profile's mix that a template's clients have instead of a rate of their own: so much of the sum of all shares.
-	Share *int32 `json:"share,omitempty"`
-	// paused holds the entry back while it is true: a template begins no connections then, and those that are open go on. A change
-	// takes effect in the running run.
+	// paused stops the entry from sending while it is true: an application opens no connections, and those that are open go on. A change
+	// applies to the run under way.
 	Paused *bool `json:"paused,omitempty"`
-	// start is `Auto` for an entry that starts with the run, and `Waiting` for one that another entry's `next` starts.
-	Start *apiv1alpha1.EntryStart `json:"start,omitempty"`
-	// next is the entry that starts when this one has sent its last packet. Not for continuous streams.
-	Next *NextEntryApplyConfiguration `json:"next,omitempty"`
+	// stream of packets.
+	Stream *StreamEntryApplyConfiguration `json:"stream,omitempty"`
+	// application with emulated clients, servers or both.
+	Application *ApplicationEntryApplyConfiguration `json:"application,omitempty"`
 }
 
 // TrafficEntryApplyConfiguration constructs a declarative configuration of the TrafficEntry type for use with
@@ -52,30 +41,6 @@ func TrafficEntry() *TrafficEntryApplyConfiguration {
 // If called multiple times, the Name field is set to the value of the last call.
 func (b *TrafficEntryApplyConfiguration) WithName(value apiv1alpha1.EntryName) *TrafficEntryApplyConfiguration {
 	b.Name = &value
-	return b
-}
-
-// WithStreamRef sets the StreamRef field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the StreamRef field is set to the value of the last call.
-func (b *TrafficEntryApplyConfiguration) WithStreamRef(value *LocalReferenceApplyConfiguration) *TrafficEntryApplyConfiguration {
-	b.StreamRef = value
-	return b
-}
-
-// WithStream sets the Stream field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Stream field is set to the value of the last call.
-func (b *TrafficEntryApplyConfiguration) WithStream(value *StatelessStreamSpecApplyConfiguration) *TrafficEntryApplyConfiguration {
-	b.Stream = value
-	return b
-}
-
-// WithTemplateRef sets the TemplateRef field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the TemplateRef field is set to the value of the last call.
-func (b *TrafficEntryApplyConfiguration) WithTemplateRef(value *LocalReferenceApplyConfiguration) *TrafficEntryApplyConfiguration {
-	b.TemplateRef = value
 	return b
 }
 
@@ -95,30 +60,6 @@ func (b *TrafficEntryApplyConfiguration) WithReceivePort(value apiv1alpha1.PortN
 	return b
 }
 
-// WithRate sets the Rate field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Rate field is set to the value of the last call.
-func (b *TrafficEntryApplyConfiguration) WithRate(value apiv1alpha1.Rate) *TrafficEntryApplyConfiguration {
-	b.Rate = &value
-	return b
-}
-
-// WithConnectionRate sets the ConnectionRate field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the ConnectionRate field is set to the value of the last call.
-func (b *TrafficEntryApplyConfiguration) WithConnectionRate(value apiv1alpha1.ConnectionRate) *TrafficEntryApplyConfiguration {
-	b.ConnectionRate = &value
-	return b
-}
-
-// WithShare sets the Share field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Share field is set to the value of the last call.
-func (b *TrafficEntryApplyConfiguration) WithShare(value int32) *TrafficEntryApplyConfiguration {
-	b.Share = &value
-	return b
-}
-
 // WithPaused sets the Paused field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Paused field is set to the value of the last call.
@@ -127,18 +68,18 @@ func (b *TrafficEntryApplyConfiguration) WithPaused(value bool) *TrafficEntryApp
 	return b
 }
 
-// WithStart sets the Start field in the declarative configuration to the given value
+// WithStream sets the Stream field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Start field is set to the value of the last call.
-func (b *TrafficEntryApplyConfiguration) WithStart(value apiv1alpha1.EntryStart) *TrafficEntryApplyConfiguration {
-	b.Start = &value
+// If called multiple times, the Stream field is set to the value of the last call.
+func (b *TrafficEntryApplyConfiguration) WithStream(value *StreamEntryApplyConfiguration) *TrafficEntryApplyConfiguration {
+	b.Stream = value
 	return b
 }
 
-// WithNext sets the Next field in the declarative configuration to the given value
+// WithApplication sets the Application field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Next field is set to the value of the last call.
-func (b *TrafficEntryApplyConfiguration) WithNext(value *NextEntryApplyConfiguration) *TrafficEntryApplyConfiguration {
-	b.Next = value
+// If called multiple times, the Application field is set to the value of the last call.
+func (b *TrafficEntryApplyConfiguration) WithApplication(value *ApplicationEntryApplyConfiguration) *TrafficEntryApplyConfiguration {
+	b.Application = value
 	return b
 }

@@ -15,7 +15,8 @@ import (
 //
 // TrafficGenerator is a fleet of engine pods with their ports.
 type TrafficGeneratorApplyConfiguration struct {
-	v1.TypeMetaApplyConfiguration    `json:",inline"`
+	v1.TypeMetaApplyConfiguration `json:",inline"`
+	// metadata of the object.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
 	// spec is what is wanted.
 	Spec *TrafficGeneratorSpecApplyConfiguration `json:"spec,omitempty"`

@@ -5,6 +5,7 @@
 package v1alpha1
 
 import (
+	resource "k8s.io/apimachinery/pkg/api/resource"
 	apiv1alpha1 "spate.dev/api/v1alpha1"
 )
 
@@ -13,8 +14,7 @@ import (
 //
 // TrafficGeneratorSpec describes a fleet of equal engine pods.
 type TrafficGeneratorSpecApplyConfiguration struct {
-	// replicas is the number of engine pods. A profile's traffic is dealt out over all of them so that together they
-	// send what one would.
+	// replicas is the number of engine pods. A run's traffic is divided over all of them: together they send what one would.
 	Replicas *int32 `json:"replicas,omitempty"`
 	// ports of each engine pod, 1 to 16.
 	Ports []GeneratorPortApplyConfiguration `json:"ports,omitempty"`
@@ -25,17 +25,17 @@ type TrafficGeneratorSpecApplyConfiguration struct {
 	// controlCPU says whether the control thread of each pod (gRPC, metrics) has a CPU of its own: with
 	// `cpuPolicy: Exclusive` a pod then requests workers + 1 CPUs, else for workers.
 	ControlCPU *apiv1alpha1.ControlCPU `json:"controlCPU,omitempty"`
-	// hugepages says where packet buffers live.
-	Hugepages *HugepagesApplyConfiguration `json:"hugepages,omitempty"`
-	// memory of each pod beside its packet buffers: of the engine itself, and of the connections of templates, all that there may
-	// be at a time (a profile's `mostConnections`). 256Mi and 32Mi for each worker when absent, which is also the least.
-	Memory *apiv1alpha1.MemorySize `json:"memory,omitempty"`
+	// packetMemory is the memory of packet buffers of each pod.
+	PacketMemory *PacketMemoryApplyConfiguration `json:"packetMemory,omitempty"`
+	// memory of each pod beside its packet buffers: of the engine itself and of flows (a profile's `maxFlowsPerEngine`). 256Mi and 32Mi
+	// for each worker when absent, which is also the minimum.
+	Memory *resource.Quantity `json:"memory,omitempty"`
 	// pollMode says whether idle workers sleep.
 	PollMode *apiv1alpha1.PollMode `json:"pollMode,omitempty"`
 	// volumes with captures that streams replay, and for connection records.
 	Volumes []GeneratorVolumeApplyConfiguration `json:"volumes,omitempty"`
-	// placement says on which nodes the pods may run.
-	Placement *PlacementApplyConfiguration `json:"placement,omitempty"`
+	// podTemplate adds metadata and scheduling to the engine pods.
+	PodTemplate *EnginePodTemplateApplyConfiguration `json:"podTemplate,omitempty"`
 	// image of the engine, the operator's own default when absent; one of those that the operator allows (its --engine-images).
 	Image *string `json:"image,omitempty"`
 	// limits keep traffic from doing harm. A profile that is known to go beyond one is refused with reason LimitExceeded. They hold for
@@ -102,18 +102,18 @@ func (b *TrafficGeneratorSpecApplyConfiguration) WithControlCPU(value apiv1alpha
 	return b
 }
 
-// WithHugepages sets the Hugepages field in the declarative configuration to the given value
+// WithPacketMemory sets the PacketMemory field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Hugepages field is set to the value of the last call.
-func (b *TrafficGeneratorSpecApplyConfiguration) WithHugepages(value *HugepagesApplyConfiguration) *TrafficGeneratorSpecApplyConfiguration {
-	b.Hugepages = value
+// If called multiple times, the PacketMemory field is set to the value of the last call.
+func (b *TrafficGeneratorSpecApplyConfiguration) WithPacketMemory(value *PacketMemoryApplyConfiguration) *TrafficGeneratorSpecApplyConfiguration {
+	b.PacketMemory = value
 	return b
 }
 
 // WithMemory sets the Memory field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Memory field is set to the value of the last call.
-func (b *TrafficGeneratorSpecApplyConfiguration) WithMemory(value apiv1alpha1.MemorySize) *TrafficGeneratorSpecApplyConfiguration {
+func (b *TrafficGeneratorSpecApplyConfiguration) WithMemory(value resource.Quantity) *TrafficGeneratorSpecApplyConfiguration {
 	b.Memory = &value
 	return b
 }
@@ -139,11 +139,11 @@ func (b *TrafficGeneratorSpecApplyConfiguration) WithVolumes(values ...*Generato
 	return b
 }
 
-// WithPlacement sets the Placement field in the declarative configuration to the given value
+// WithPodTemplate sets the PodTemplate field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Placement field is set to the value of the last call.
-func (b *TrafficGeneratorSpecApplyConfiguration) WithPlacement(value *PlacementApplyConfiguration) *TrafficGeneratorSpecApplyConfiguration {
-	b.Placement = value
+// If called multiple times, the PodTemplate field is set to the value of the last call.
+func (b *TrafficGeneratorSpecApplyConfiguration) WithPodTemplate(value *EnginePodTemplateApplyConfiguration) *TrafficGeneratorSpecApplyConfiguration {
+	b.PodTemplate = value
 	return b
 }
 

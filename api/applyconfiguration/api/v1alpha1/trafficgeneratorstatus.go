@@ -6,7 +6,6 @@ package v1alpha1
 
 import (
 	v1 "k8s.io/client-go/applyconfigurations/meta/v1"
-	apiv1alpha1 "spate.dev/api/v1alpha1"
 )
 
 // TrafficGeneratorStatusApplyConfiguration represents a declarative configuration of the TrafficGeneratorStatus type for use
@@ -14,20 +13,18 @@ import (
 //
 // TrafficGeneratorStatus is what is known of the engine pods.
 type TrafficGeneratorStatusApplyConfiguration struct {
+	// conditions are Ready, Reconciling, Stalled, MeasurementReady.
+	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// observedGeneration is the generation of the spec this status was computed from.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// conditions: Ready, Reconciling, Stalled.
-	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// replicas is the number of engine pods there are.
 	Replicas *int32 `json:"replicas,omitempty"`
 	// readyReplicas is the number of engine pods whose engine answers with all ports up.
 	ReadyReplicas *int32 `json:"readyReplicas,omitempty"`
+	// selector of the engine pods, for the scale subresource.
+	Selector *string `json:"selector,omitempty"`
 	// pods of the generator.
 	Pods []GeneratorPodStatusApplyConfiguration `json:"pods,omitempty"`
-	// measurementGrade says whether numbers from this generator can be relied on.
-	MeasurementGrade *apiv1alpha1.MeasurementGrade `json:"measurementGrade,omitempty"`
-	// measurementReasons say why it is not for measurement.
-	MeasurementReasons []string `json:"measurementReasons,omitempty"`
 	// runs that hold the generator now, as `namespace/name` of each TrafficRun.
 	Runs []string `json:"runs,omitempty"`
 	// engineVersion is the version all engines report; absent while they differ.
@@ -40,14 +37,6 @@ func TrafficGeneratorStatus() *TrafficGeneratorStatusApplyConfiguration {
 	return &TrafficGeneratorStatusApplyConfiguration{}
 }
 
-// WithObservedGeneration sets the ObservedGeneration field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the ObservedGeneration field is set to the value of the last call.
-func (b *TrafficGeneratorStatusApplyConfiguration) WithObservedGeneration(value int64) *TrafficGeneratorStatusApplyConfiguration {
-	b.ObservedGeneration = &value
-	return b
-}
-
 // WithConditions adds the given value to the Conditions field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
 // If called multiple times, values provided by each call will be appended to the Conditions field.
@@ -58,6 +47,14 @@ func (b *TrafficGeneratorStatusApplyConfiguration) WithConditions(values ...*v1.
 		}
 		b.Conditions = append(b.Conditions, *values[i])
 	}
+	return b
+}
+
+// WithObservedGeneration sets the ObservedGeneration field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ObservedGeneration field is set to the value of the last call.
+func (b *TrafficGeneratorStatusApplyConfiguration) WithObservedGeneration(value int64) *TrafficGeneratorStatusApplyConfiguration {
+	b.ObservedGeneration = &value
 	return b
 }
 
@@ -77,6 +74,14 @@ func (b *TrafficGeneratorStatusApplyConfiguration) WithReadyReplicas(value int32
 	return b
 }
 
+// WithSelector sets the Selector field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Selector field is set to the value of the last call.
+func (b *TrafficGeneratorStatusApplyConfiguration) WithSelector(value string) *TrafficGeneratorStatusApplyConfiguration {
+	b.Selector = &value
+	return b
+}
+
 // WithPods adds the given value to the Pods field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
 // If called multiple times, values provided by each call will be appended to the Pods field.
@@ -86,24 +91,6 @@ func (b *TrafficGeneratorStatusApplyConfiguration) WithPods(values ...*Generator
 			panic("nil value passed to WithPods")
 		}
 		b.Pods = append(b.Pods, *values[i])
-	}
-	return b
-}
-
-// WithMeasurementGrade sets the MeasurementGrade field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the MeasurementGrade field is set to the value of the last call.
-func (b *TrafficGeneratorStatusApplyConfiguration) WithMeasurementGrade(value apiv1alpha1.MeasurementGrade) *TrafficGeneratorStatusApplyConfiguration {
-	b.MeasurementGrade = &value
-	return b
-}
-
-// WithMeasurementReasons adds the given value to the MeasurementReasons field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the MeasurementReasons field.
-func (b *TrafficGeneratorStatusApplyConfiguration) WithMeasurementReasons(values ...string) *TrafficGeneratorStatusApplyConfiguration {
-	for i := range values {
-		b.MeasurementReasons = append(b.MeasurementReasons, values[i])
 	}
 	return b
 }

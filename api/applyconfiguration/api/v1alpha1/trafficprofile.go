@@ -15,7 +15,8 @@ import (
 //
 // TrafficProfile is what to run: streams and templates on the ports of a generator, with a verdict at the end.
 type TrafficProfileApplyConfiguration struct {
-	v1.TypeMetaApplyConfiguration    `json:",inline"`
+	v1.TypeMetaApplyConfiguration `json:",inline"`
+	// metadata of the object.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
 	// spec is what is wanted.
 	Spec *TrafficProfileSpecApplyConfiguration `json:"spec,omitempty"`

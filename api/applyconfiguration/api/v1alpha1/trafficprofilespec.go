@@ -13,7 +13,8 @@ import (
 //
 // TrafficProfileSpec describes what is run.
 type TrafficProfileSpecApplyConfiguration struct {
-	// generatorRef names the generator to run on.
+	// generatorRef names the generator to run on. When neither it nor generator is set, the profile runs on the only generator of its
+	// namespace.
 	GeneratorRef *GeneratorReferenceApplyConfiguration `json:"generatorRef,omitempty"`
 	// generator describes one that belongs to this profile and goes with it.
 	Generator *TrafficGeneratorSpecApplyConfiguration `json:"generator,omitempty"`
@@ -23,37 +24,37 @@ type TrafficProfileSpecApplyConfiguration struct {
 	Reflect []ReflectPortApplyConfiguration `json:"reflect,omitempty"`
 	// receive are ports whose foreign traffic (packets of no run of ours) is measured while the run lasts.
 	Receive []ReceivePortApplyConfiguration `json:"receive,omitempty"`
-	// rate scales all entries: by a factor (`2x`), or to a total (`1Mpps`, `10Gbps`) in proportion to their own rates.
-	// Templates are scaled by factors only. A change takes effect in the running run.
+	// rate scales all entries in proportion: by a factor (`2x`), to a total (`1Mpps`, `10Gbps`, or `80%` of the line rate), or to a total
+	// of each port (`10Gbps/port`). Applications are scaled by factors only. A change applies to the run under way.
 	Rate *apiv1alpha1.ScaledRate `json:"rate,omitempty"`
-	// mix is the rate of all entries that have a share, together. The others have rates of their own.
+	// mix is the total rate of all applications that have a share. Others have their own rates.
 	Mix *ConnectionMixApplyConfiguration `json:"mix,omitempty"`
-	// rampUp is the time over which templates' connections a second rise from 0 to their rate, evenly.
+	// rampUp is the time over which the connection rate of applications rises from 0, evenly.
 	RampUp *apiv1alpha1.Duration `json:"rampUp,omitempty"`
-	// rampUpStep makes them rise by steps of this time instead, of which rampUp is a whole number n: in the k-th they are k/n of
-	// the rate, and no gap between connections is longer than a quarter of rampUp.
+	// rampUpStep makes the connection rate rise in steps of this time. rampUp is a whole number n of them: in step k the rate is k/n of the
+	// whole, and no gap between connections is longer than a quarter of rampUp.
 	RampUpStep *apiv1alpha1.Duration `json:"rampUpStep,omitempty"`
-	// tunables of the transport on each side, for all templates; what a template has of its own stands before them.
+	// tunables of the transport on each side, for all applications. Those of a template override them.
 	Tunables *TunablesApplyConfiguration `json:"tunables,omitempty"`
-	// drawSeed draws which template opens the next connection, in proportion to their rates; they take turns, as evenly as their
-	// rates allow, when absent.
-	DrawSeed *int64 `json:"drawSeed,omitempty"`
-	// mostConnections is how many connections of templates there are at a time in each engine at most, those in TIME-WAIT among
-	// them; one between clients and servers of the same engine counts as two. The engine's default (65536 for each worker) when
-	// absent. Memory for them is taken before the run, of the generator's `memory`.
-	MostConnections *int64 `json:"mostConnections,omitempty"`
-	// records of templates' connections and UDP flows as they end, live to who reads them (`kubectl spate records`), and in files if a
-	// volume is named. None when absent.
+	// randomOrderSeed makes applications open connections in random order, in proportion to their rates, reproducible by this seed. When
+	// absent they take turns, as evenly as their rates allow.
+	RandomOrderSeed *int64 `json:"randomOrderSeed,omitempty"`
+	// maxFlowsPerEngine is the number of flows that each engine can hold at a time, those in TIME-WAIT included. A flow between a client
+	// and a server of the same engine counts twice. 65536 for each worker when absent. Memory for all of them is allocated before the
+	// run, from the generator's `memory`.
+	MaxFlowsPerEngine *int64 `json:"maxFlowsPerEngine,omitempty"`
+	// records of flows, each written when the flow ends: live to readers (`kubectl spate records`), and to files if a volume is named. None
+	// when absent.
 	Records *ConnectionRecordsApplyConfiguration `json:"records,omitempty"`
 	// duration of the measured phase. When absent, the run lasts until it is suspended.
 	Duration *apiv1alpha1.Duration `json:"duration,omitempty"`
 	// warmup is sent before the measured phase and counted apart.
 	Warmup *apiv1alpha1.Duration `json:"warmup,omitempty"`
-	// drain is how long packets under way are awaited after the last was sent.
+	// drain is how long the run waits for packets in flight after the last was sent.
 	Drain *apiv1alpha1.Duration `json:"drain,omitempty"`
 	// thresholds the result must meet for the run to pass. Without any, a valid run passes.
 	Thresholds []ThresholdApplyConfiguration `json:"thresholds,omitempty"`
-	// runID starts a new run when it changes, whatever else stays the same.
+	// runID starts a new run when it changes, even if nothing else does.
 	RunID *string `json:"runID,omitempty"`
 	// suspend stops the traffic while it is true; false starts a new run.
 	Suspend *bool `json:"suspend,omitempty"`
@@ -65,8 +66,8 @@ type TrafficProfileSpecApplyConfiguration struct {
 	RunHistoryLimit *int32 `json:"runHistoryLimit,omitempty"`
 	// ttlSecondsAfterFinished deletes the profile this long after its run has ended; never when absent.
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
-	// generatorTolerance says how much of its own the generator may add before the run is invalid with reason
-	// GeneratorLimited.
+	// generatorTolerance is how many late, dropped or missed packets of the generator itself are accepted. Beyond it the run is invalid
+	// with reason GeneratorLimited.
 	GeneratorTolerance *GeneratorToleranceApplyConfiguration `json:"generatorTolerance,omitempty"`
 }
 
@@ -171,19 +172,19 @@ func (b *TrafficProfileSpecApplyConfiguration) WithTunables(value *TunablesApply
 	return b
 }
 
-// WithDrawSeed sets the DrawSeed field in the declarative configuration to the given value
+// WithRandomOrderSeed sets the RandomOrderSeed field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the DrawSeed field is set to the value of the last call.
-func (b *TrafficProfileSpecApplyConfiguration) WithDrawSeed(value int64) *TrafficProfileSpecApplyConfiguration {
-	b.DrawSeed = &value
+// If called multiple times, the RandomOrderSeed field is set to the value of the last call.
+func (b *TrafficProfileSpecApplyConfiguration) WithRandomOrderSeed(value int64) *TrafficProfileSpecApplyConfiguration {
+	b.RandomOrderSeed = &value
 	return b
 }
 
-// WithMostConnections sets the MostConnections field in the declarative configuration to the given value
+// WithMaxFlowsPerEngine sets the MaxFlowsPerEngine field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the MostConnections field is set to the value of the last call.
-func (b *TrafficProfileSpecApplyConfiguration) WithMostConnections(value int64) *TrafficProfileSpecApplyConfiguration {
-	b.MostConnections = &value
+// If called multiple times, the MaxFlowsPerEngine field is set to the value of the last call.
+func (b *TrafficProfileSpecApplyConfiguration) WithMaxFlowsPerEngine(value int64) *TrafficProfileSpecApplyConfiguration {
+	b.MaxFlowsPerEngine = &value
 	return b
 }
 

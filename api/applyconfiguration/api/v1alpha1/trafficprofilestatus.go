@@ -14,10 +14,10 @@ import (
 //
 // TrafficProfileStatus is where a profile stands.
 type TrafficProfileStatusApplyConfiguration struct {
+	// conditions are Ready, Reconciling, Stalled, Running, Complete, Passed, Stale; Recorded where connections are recorded.
+	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// observedGeneration is the generation of the spec this status was computed from.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// conditions: Ready, Reconciling, Stalled, Running, Complete, Passed, Stale; Recorded where connections are recorded.
-	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// phase for people.
 	Phase *apiv1alpha1.ProfilePhase `json:"phase,omitempty"`
 	// reason is that of the condition that explains the phase best: Ready while it is not True, then Running, and
@@ -28,9 +28,9 @@ type TrafficProfileStatusApplyConfiguration struct {
 	// currentRun is the run under way, or the last one.
 	CurrentRun *RunReferenceApplyConfiguration `json:"currentRun,omitempty"`
 	// totals of the current run when it has ended. Before, the run has its counters so far and its progress.
-	Totals *FlowCountersApplyConfiguration `json:"totals,omitempty"`
-	// flows of the current run's templates when it has ended.
-	Flows *TemplateCountersApplyConfiguration `json:"flows,omitempty"`
+	Totals *StreamCountersApplyConfiguration `json:"totals,omitempty"`
+	// flows of the current run's applications when it has ended.
+	Flows *FlowCountersApplyConfiguration `json:"flows,omitempty"`
 	// lastResult sums up the last run that ended.
 	LastResult *ResultSummaryApplyConfiguration `json:"lastResult,omitempty"`
 }
@@ -39,14 +39,6 @@ type TrafficProfileStatusApplyConfiguration struct {
 // apply.
 func TrafficProfileStatus() *TrafficProfileStatusApplyConfiguration {
 	return &TrafficProfileStatusApplyConfiguration{}
-}
-
-// WithObservedGeneration sets the ObservedGeneration field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the ObservedGeneration field is set to the value of the last call.
-func (b *TrafficProfileStatusApplyConfiguration) WithObservedGeneration(value int64) *TrafficProfileStatusApplyConfiguration {
-	b.ObservedGeneration = &value
-	return b
 }
 
 // WithConditions adds the given value to the Conditions field in the declarative configuration
@@ -59,6 +51,14 @@ func (b *TrafficProfileStatusApplyConfiguration) WithConditions(values ...*v1.Co
 		}
 		b.Conditions = append(b.Conditions, *values[i])
 	}
+	return b
+}
+
+// WithObservedGeneration sets the ObservedGeneration field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ObservedGeneration field is set to the value of the last call.
+func (b *TrafficProfileStatusApplyConfiguration) WithObservedGeneration(value int64) *TrafficProfileStatusApplyConfiguration {
+	b.ObservedGeneration = &value
 	return b
 }
 
@@ -97,7 +97,7 @@ func (b *TrafficProfileStatusApplyConfiguration) WithCurrentRun(value *RunRefere
 // WithTotals sets the Totals field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Totals field is set to the value of the last call.
-func (b *TrafficProfileStatusApplyConfiguration) WithTotals(value *FlowCountersApplyConfiguration) *TrafficProfileStatusApplyConfiguration {
+func (b *TrafficProfileStatusApplyConfiguration) WithTotals(value *StreamCountersApplyConfiguration) *TrafficProfileStatusApplyConfiguration {
 	b.Totals = value
 	return b
 }
@@ -105,7 +105,7 @@ func (b *TrafficProfileStatusApplyConfiguration) WithTotals(value *FlowCountersA
 // WithFlows sets the Flows field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Flows field is set to the value of the last call.
-func (b *TrafficProfileStatusApplyConfiguration) WithFlows(value *TemplateCountersApplyConfiguration) *TrafficProfileStatusApplyConfiguration {
+func (b *TrafficProfileStatusApplyConfiguration) WithFlows(value *FlowCountersApplyConfiguration) *TrafficProfileStatusApplyConfiguration {
 	b.Flows = value
 	return b
 }

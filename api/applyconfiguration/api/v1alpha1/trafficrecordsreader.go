@@ -16,7 +16,8 @@ import (
 // TrafficRecordsReader reads records of a run's connections as they end. It is made by `kubectl spate records`, and deleted when that
 // ends; deleting it ends the reading.
 type TrafficRecordsReaderApplyConfiguration struct {
-	v1.TypeMetaApplyConfiguration    `json:",inline"`
+	v1.TypeMetaApplyConfiguration `json:",inline"`
+	// metadata of the object.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
 	// spec is what is wanted.
 	Spec *TrafficRecordsReaderSpecApplyConfiguration `json:"spec,omitempty"`

@@ -15,7 +15,8 @@ import (
 //
 // TrafficRun is one execution of a profile.
 type TrafficRunApplyConfiguration struct {
-	v1.TypeMetaApplyConfiguration    `json:",inline"`
+	v1.TypeMetaApplyConfiguration `json:",inline"`
+	// metadata of the object.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
 	// spec is what is executed. It cannot be changed.
 	Spec *TrafficRunSpecApplyConfiguration `json:"spec,omitempty"`

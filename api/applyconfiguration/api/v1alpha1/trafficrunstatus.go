@@ -15,17 +15,17 @@ import (
 //
 // TrafficRunStatus is what came of a run.
 type TrafficRunStatusApplyConfiguration struct {
-	// conditions: Ready, Reconciling, Stalled, Running, Complete, Passed; Recorded where connections are recorded.
+	// conditions are Ready, Reconciling, Stalled, Running, Complete, Passed; Recorded where connections are recorded.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// observedGeneration is the generation of the spec this status was computed from.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// phase of the run.
 	Phase *apiv1alpha1.RunPhase `json:"phase,omitempty"`
-	// startTime is when the operator began to prepare the run.
-	StartTime *metav1.Time `json:"startTime,omitempty"`
-	// startedAt is the instant all engines started at.
-	StartedAt *metav1.MicroTime `json:"startedAt,omitempty"`
-	// completionTime is when the verdict fell.
+	// prepareTime is when the operator started to prepare the run.
+	PrepareTime *metav1.Time `json:"prepareTime,omitempty"`
+	// trafficStartTime is the instant at which all engines started to send.
+	TrafficStartTime *metav1.MicroTime `json:"trafficStartTime,omitempty"`
+	// completionTime is when the run ended and was judged.
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
 	// rateFactor in force on the entries' own rates, exact: a whole number or a fraction such as `3/2`.
 	RateFactor *string `json:"rateFactor,omitempty"`
@@ -79,19 +79,19 @@ func (b *TrafficRunStatusApplyConfiguration) WithPhase(value apiv1alpha1.RunPhas
 	return b
 }
 
-// WithStartTime sets the StartTime field in the declarative configuration to the given value
+// WithPrepareTime sets the PrepareTime field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the StartTime field is set to the value of the last call.
-func (b *TrafficRunStatusApplyConfiguration) WithStartTime(value metav1.Time) *TrafficRunStatusApplyConfiguration {
-	b.StartTime = &value
+// If called multiple times, the PrepareTime field is set to the value of the last call.
+func (b *TrafficRunStatusApplyConfiguration) WithPrepareTime(value metav1.Time) *TrafficRunStatusApplyConfiguration {
+	b.PrepareTime = &value
 	return b
 }
 
-// WithStartedAt sets the StartedAt field in the declarative configuration to the given value
+// WithTrafficStartTime sets the TrafficStartTime field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the StartedAt field is set to the value of the last call.
-func (b *TrafficRunStatusApplyConfiguration) WithStartedAt(value metav1.MicroTime) *TrafficRunStatusApplyConfiguration {
-	b.StartedAt = &value
+// If called multiple times, the TrafficStartTime field is set to the value of the last call.
+func (b *TrafficRunStatusApplyConfiguration) WithTrafficStartTime(value metav1.MicroTime) *TrafficRunStatusApplyConfiguration {
+	b.TrafficStartTime = &value
 	return b
 }
 

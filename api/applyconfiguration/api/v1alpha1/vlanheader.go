@@ -21,7 +21,7 @@ type VLANHeaderApplyConfiguration struct {
 	DropEligible *bool `json:"dropEligible,omitempty"`
 	// protocol of the tag: `802.1Q` (TPID 0x8100), or `802.1ad` (TPID 0x88a8).
 	Protocol *apiv1alpha1.VLANProtocol `json:"protocol,omitempty"`
-	// etherType, named by the next header; needed when none follows.
+	// etherType is set by the next header; needed when none follows.
 	EtherType *int32 `json:"etherType,omitempty"`
 }
 

@@ -24,18 +24,18 @@ const ERRORS: [&str; 11] = [
     "timeout_drops",
     "keepalive_drops",
     "resets_received",
-    "peer_closed_early",
+    "flows_closed_early",
     "flows_exhausted",
     "ports_exhausted",
-    "flows_cut",
-    "flows_not_begun",
+    "flows_aborted",
+    "flows_not_started",
     "http_errors",
     "unmatched",
 ];
 
 /// Counters of what the engine had no room for, with what each says.
 const NO_ROOM: [(&str, &str); 5] = [
-    ("flows_not_begun", "connections did not begin before the end"),
+    ("flows_not_started", "connections did not begin before the end"),
     ("flows_exhausted", "connections found no place; raise stateful.most_flows, or lower the rate"),
     ("ports_exhausted", "connections found no free port; give the template more clients or servers, or lower the rate"),
     ("recovery_exhausted", "times there was no memory for the state of a loss; lower the rate"),
@@ -176,7 +176,7 @@ fn since(now: &WatchStatsResponse, last: &Counted) -> (Counted, String) {
     // Each flow once: at its client, or at its server where clients are elsewhere.
     let has_client = |template: &str| now.templates.iter().any(|t| t.side() == Side::Client && t.template == template);
     for side in now.templates.iter().filter(|t| t.side() == Side::Client || !has_client(&t.template)) {
-        counted.connects += side.counters.iter().find(|c| c.name == "connects").map_or(0, |c| c.value);
+        counted.connects += side.counters.iter().find(|c| c.name == "flows_established").map_or(0, |c| c.value);
         open += side.open_flows;
     }
     let seconds = counted.at.duration_since(last.at).as_secs_f64();
@@ -255,8 +255,8 @@ fn templates(last: &WatchStatsResponse) {
             "{:<24} {:<6} {:>10} {:>10} {:>8} {:>16} {:>16} {:>10} {:>10}",
             side.template,
             side_name(side),
-            get("connects"),
-            get("closed"),
+            get("flows_established"),
+            get("flows_closed"),
             side.open_flows,
             get("sent_data_bytes") + get("message_bytes_sent"),
             get("received_data_bytes") + get("message_bytes_received"),
@@ -321,11 +321,11 @@ fn records(last: &WatchStatsResponse) {
     if records.path.is_empty() {
         println!(
             "\n{} records in no file, {dropped} dropped; keep them by --records FILE",
-            records.told + records.untold
+            records.delivered + records.undelivered
         );
         return;
     }
-    println!("\n{} records in {}, {} left out, {dropped} dropped", records.written, records.path, records.left_out);
+    println!("\n{} records in {}, {} left out, {dropped} dropped", records.written, records.path, records.omitted);
 }
 
 /// Prints delays of streams that measure them, and times of templates.
@@ -419,12 +419,12 @@ fn complaints_of_flows(sides: &[TemplateStats]) -> Vec<String> {
                 all.push(format!("template {} {}: {count} {what}", side.template, side_name(side)));
             }
         }
-        late += measured(side, "late_flows");
-        let begun = if side.side() == Side::Client { "connect_attempts" } else { "accepts" };
+        late += measured(side, "flows_late");
+        let begun = if side.side() == Side::Client { "flows_attempted" } else { "flows_accepted" };
         let of_both = side.side() == Side::Server
             && sides.iter().any(|s| s.template == side.template && s.side() == Side::Client);
         due += if of_both { 0 } else { measured(side, begun) };
-        due += ["flows_not_begun", "flows_exhausted", "ports_exhausted"]
+        due += ["flows_not_started", "flows_exhausted", "ports_exhausted"]
             .map(|name| measured(side, name))
             .iter()
             .sum::<u64>();

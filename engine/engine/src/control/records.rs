@@ -22,9 +22,9 @@ pub type Answer = Result<WatchRecordsResponse, Status>;
 
 /// What has become of a run's records; none if connections are not recorded.
 pub fn stats(held: &Held) -> Option<RecordStats> {
-    let RecordsState { path, written, left_out, told, untold, problem } = held.run().records()?;
+    let RecordsState { path, written, omitted, delivered, undelivered, problem } = held.run().records()?;
     let path = path.map(|path| path.display().to_string()).unwrap_or_default();
-    Some(RecordStats { path, written, left_out, problem: problem.unwrap_or_default(), told, untold })
+    Some(RecordStats { path, written, omitted, problem: problem.unwrap_or_default(), delivered, undelivered })
 }
 
 /// Begins to tell a run's records. Ends with the run, or when the caller has enough; `place` is the caller's until then.

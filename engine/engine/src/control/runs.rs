@@ -754,7 +754,7 @@ pub(crate) mod tests {
         }
         assert_eq!(
             held.info(0).contradictions,
-            ["web: 0 connect_attempts, but 1 closed and 0 open", "servers: 0 accepts, but 1 closed and 0 open"]
+            ["web: 0 flows_attempted, but 1 closed and 0 open", "servers: 0 accepts, but 1 closed and 0 open"]
         );
         engine.remove("r");
         drop(held);

@@ -119,7 +119,7 @@ fn port_stats(port: String, c: &datapath::PortCounters) -> PortStats {
         link_up: c.link_up,
         reflected_packets: c.reflected_packets,
         not_reflected_packets: c.not_reflected_packets,
-        held_back_packets: c.held_back_packets,
+        throttled_packets: c.throttled_packets,
         tx_cut: c.tx_cut,
         receive_waits: c.handing_full,
     }

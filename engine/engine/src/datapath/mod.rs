@@ -279,7 +279,7 @@ impl OpenPort {
             counters.tx_bytes += queue.tx_bytes.get();
             counters.tx_dropped += queue.tx_dropped.get();
             counters.reflected_packets += queue.reflected.get();
-            counters.held_back_packets += queue.held_back.get();
+            counters.throttled_packets += queue.held_back.get();
             counters.tx_cut += queue.tx_cut.get();
             counters.queues.push((packets, 0));
         }

@@ -84,8 +84,8 @@ impl Prepared {
             within_ns: self.within_ns,
             templates: self.templates,
             outcome: Mutex::default(),
-            told: AtomicU64::new(0),
-            untold: AtomicU64::new(0),
+            delivered: AtomicU64::new(0),
+            undelivered: AtomicU64::new(0),
             watchers: Mutex::default(),
             given_up: Flag::default(),
             done: Flag::default(),
@@ -111,8 +111,8 @@ struct Shared {
     /// Names, by index.
     templates: Arc<[String]>,
     outcome: Mutex<Outcome>,
-    told: AtomicU64,
-    untold: AtomicU64,
+    delivered: AtomicU64,
+    undelivered: AtomicU64,
     watchers: Mutex<Vec<Watcher>>,
     /// Workers that have not closed the run are not waited for any more.
     given_up: Flag,
@@ -124,7 +124,7 @@ struct Shared {
 #[derive(Default)]
 struct Outcome {
     written: u64,
-    left_out: u64,
+    omitted: u64,
     /// Of those written, records that can be read although the file is not finished.
     readable: u64,
     problem: Option<String>,
@@ -166,9 +166,9 @@ impl Records {
         RecordsState {
             path: self.0.path.clone(),
             written: outcome.written,
-            left_out: outcome.left_out,
-            told: self.0.told.load(Relaxed),
-            untold: self.0.untold.load(Relaxed),
+            omitted: outcome.omitted,
+            delivered: self.0.delivered.load(Relaxed),
+            undelivered: self.0.undelivered.load(Relaxed),
             problem: outcome.problem.clone(),
         }
     }
@@ -218,7 +218,7 @@ impl Records {
     }
 }
 
-/// Somebody who is told of records.
+/// A reader of records.
 struct Watcher {
     sender: Sender<Vec<Record>>,
     waiting: Arc<AtomicUsize>,
@@ -334,11 +334,11 @@ impl Writer {
 
     /// Gives records to all watchers. Those that are in no file are counted.
     fn tell(&self, batch: &[Record]) {
-        let mut count = &self.shared.untold;
+        let mut count = &self.shared.undelivered;
         lock(&self.shared.watchers).retain(|watcher| {
             let given = watcher.tell(batch);
             if given == Some(true) {
-                count = &self.shared.told;
+                count = &self.shared.delivered;
             }
             given.is_some()
         });
@@ -368,10 +368,10 @@ impl Writer {
     /// Tells control how far the file is.
     fn report(&self) {
         let (Some(file), Some(mut outcome)) = (&self.file, self.shared.changing()) else { return };
-        if file.left_out() > 0 && outcome.left_out == 0 {
+        if file.omitted() > 0 && outcome.omitted == 0 {
             tracing::warn!(path = ?self.shared.path, records = file.written(), "the file of records is full");
         }
-        (outcome.written, outcome.left_out, outcome.readable) = (file.written(), file.left_out(), file.readable().1);
+        (outcome.written, outcome.omitted, outcome.readable) = (file.written(), file.omitted(), file.readable().1);
     }
 
     /// Nothing more is written from now on. What was can be read, up to the last whole group.

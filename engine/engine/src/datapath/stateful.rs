@@ -207,15 +207,15 @@ impl Templates {
             }
         };
         for side in all.iter().filter(|side| side.client) {
-            let came = side.get(Count::ConnectAttempts) + side.get(Count::SwitchedIn);
-            let gone = side.get(Count::Closed) + side.get(Count::SwitchedOut);
-            begun(&side.name, "connect_attempts", came, gone, side.open);
+            let came = side.get(Count::FlowsAttempted) + side.get(Count::SwitchedIn);
+            let gone = side.get(Count::FlowsClosed) + side.get(Count::SwitchedOut);
+            begun(&side.name, "flows_attempted", came, gone, side.open);
         }
         let sum = |client: bool, count: Count| -> u64 {
             all.iter().filter(|side| side.client == client).map(|side| side.get(count)).sum()
         };
         let open = all.iter().filter(|side| !side.client).map(|side| side.open).sum();
-        begun("servers", "accepts", sum(false, Count::Accepts), sum(false, Count::Closed), open);
+        begun("servers", "accepts", sum(false, Count::FlowsAccepted), sum(false, Count::FlowsClosed), open);
         for (client, receivers) in [(true, "clients"), (false, "servers")].into_iter().filter(|_| self.among_themselves)
         {
             let (received, queued) = (sum(client, Count::ReceivedDataBytes), sum(!client, Count::QueuedBytes));
@@ -228,7 +228,7 @@ impl Templates {
 
     #[cfg(test)]
     pub(super) fn miscount(&self) {
-        self.sides.iter().for_each(|side| side.counters[0].one(Count::Closed));
+        self.sides.iter().for_each(|side| side.counters[0].one(Count::FlowsClosed));
     }
 
     /// Tells each worker how flows of templates (none given: of all) begin from now on. If that cannot be, nothing changes.

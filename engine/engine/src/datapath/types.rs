@@ -285,11 +285,11 @@ pub struct RecordsState {
     /// Records in it.
     pub written: u64,
     /// Records that are not, because it has as many as it may have.
-    pub left_out: u64,
+    pub omitted: u64,
     /// Where no file was asked for, records that at least one watcher was given.
-    pub told: u64,
+    pub delivered: u64,
     /// The same, that none was: nobody watched, or all who did were too slow.
-    pub untold: u64,
+    pub undelivered: u64,
     /// Why there is no file, or will be none.
     pub problem: Option<String>,
 }
@@ -429,7 +429,7 @@ pub struct PortCounters {
     /// hops, to a destination that is not allowed, or too late.
     pub not_reflected_packets: u64,
     /// Packets that the limit put off, each once; reflected ones it dropped.
-    pub held_back_packets: u64,
+    pub throttled_packets: u64,
     /// Frames that the device cut into segments, which are packets.
     pub tx_cut: u64,
     /// Times a worker read nothing because another, which keeps sequences, was behind.

@@ -90,7 +90,7 @@ fn inside_pools() {
     run_.stop("enough");
     wait_for(&run_, RunState::Complete, 10);
     let server = &run_.template_counters()[0];
-    let counts = [Count::Accepts, Count::Closed].map(|count| server.get(count));
+    let counts = [Count::FlowsAccepted, Count::FlowsClosed].map(|count| server.get(count));
     assert_eq!(counts, [5, 5]);
     run_.remove();
     assert!(!ping("10.9.77.7"), "the run is gone");
@@ -114,7 +114,7 @@ fn inside_client_macs() {
     wait_for(&run_, RunState::Complete, 10);
     served.join().unwrap();
     let client = &run_.template_counters()[0];
-    let counts = [Count::ConnectAttempts, Count::Connects, Count::Closed].map(|count| client.get(count));
+    let counts = [Count::FlowsAttempted, Count::FlowsEstablished, Count::FlowsClosed].map(|count| client.get(count));
     assert_eq!((counts, client.get(Count::ReceivedDataBytes)), ([100; 3], 100 * RESPONSE));
     assert_eq!(found("10.9.4.49"), "02:77:00:00:00:31");
     run_.remove();
@@ -189,7 +189,7 @@ fn inside_neighbours() {
     wait_for(&run_, RunState::Complete, 10);
     served.join().unwrap();
     let client = &run_.template_counters()[0];
-    let counts = [Count::ConnectAttempts, Count::Connects, Count::Closed].map(|count| client.get(count));
+    let counts = [Count::FlowsAttempted, Count::FlowsEstablished, Count::FlowsClosed].map(|count| client.get(count));
     assert_eq!((counts, client.get(Count::ReceivedDataBytes)), ([300; 3], 300 * RESPONSE));
     for interface in ["mv1", "mv2"] {
         let counter = format!("/sys/class/net/{interface}/statistics/rx_packets");
@@ -281,7 +281,7 @@ fn inside_vlans() {
             if heard {
                 assert_all_complete(&sides, 100);
             } else {
-                let begun = [sides[0].get(Count::ConnectAttempts), sides[1].get(Count::Accepts)];
+                let begun = [sides[0].get(Count::FlowsAttempted), sides[1].get(Count::FlowsAccepted)];
                 assert_eq!(begun, [100, 0], "{vlans:?}");
                 assert_eq!(sides[0].get(Count::ReceivedPackets), 0, "{vlans:?}");
             }

@@ -200,7 +200,7 @@ fn inside_reflecting_phase() {
     let (back, not) = sent_back(&datapath, 1, &before);
     let after = datapath.port_counters();
     let sent = after[0].tx_packets - before[0].tx_packets;
-    let held = after[1].held_back_packets - before[1].held_back_packets;
+    let held = after[1].throttled_packets - before[1].throttled_packets;
     println!("{sent} sent, {back} of them sent back, {held} held back");
     assert_eq!((back + held, not), (sent, 0));
     // 240 in half a second and the grace behind it, and a burst of each port.

@@ -35,14 +35,14 @@ fn streams_are_held_back_and_go_on_when_they_may() {
         let run = start(&datapath, spec(1, 0, Some(2000 * MS), vec![stream(1, 0, Some(0), 60, pps(20_000))]));
         wait_for(&run, RunState::Running, 2);
         thread::sleep(Duration::from_millis(100));
-        assert_eq!(datapath.port_counters()[0].held_back_packets, 0);
+        assert_eq!(datapath.port_counters()[0].throttled_packets, 0);
         // In mid-run.
         datapath.limit(packets(5000));
         let (sent, most) = sends(&datapath, 600, 5000);
         // A burst of each worker at either end; less where a worker was kept from its CPU, for what is not used is lost.
         let bursts = 2 * 64 * workers as u64;
         assert!(sent <= most + bursts && sent >= most / 2, "{sent} of {most}");
-        assert!(datapath.port_counters()[0].held_back_packets >= sent / 2);
+        assert!(datapath.port_counters()[0].throttled_packets >= sent / 2);
         // As L2 bits: 64 bytes each.
         datapath.limit(Some(MaxRate { unit: LimitUnit::L2Bits, per_second: (64 * 8 * 2000, 1) }));
         let (sent, most) = sends(&datapath, 400, 2000);
@@ -102,7 +102,7 @@ fn replays_are_held_back_without_packets_in_hand() {
         assert_eq!(counters.measured.tx_packets + counters.measured.tx_dropped, 1500);
         assert_eq!(counters.measured.rx_packets, counters.measured.tx_packets);
     }
-    assert!(datapath.port_counters()[0].held_back_packets > 0);
+    assert!(datapath.port_counters()[0].throttled_packets > 0);
 }
 
 #[test]
@@ -123,9 +123,9 @@ fn flows_are_held_back_and_lose_nothing() {
         let port = &datapath.port_counters()[0];
         println!(
             "{protocol:?}: {} packets, {} held back; {sent} of {most} under the limit",
-            port.tx_packets, port.held_back_packets
+            port.tx_packets, port.throttled_packets
         );
-        assert!(port.held_back_packets > 0 && port.tx_dropped == 0, "{port:?}");
+        assert!(port.throttled_packets > 0 && port.tx_dropped == 0, "{port:?}");
     }
 }
 

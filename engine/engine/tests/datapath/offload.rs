@@ -93,7 +93,7 @@ fn interface_counter(name: &str) -> u64 {
 /// All of the transfers are done, as both ends see it.
 fn assert_all_arrived(datapath: &Datapath, side: &spate_engine::datapath::TemplateCounters, offloads: UseOffloads) {
     let bytes = CONNECTIONS * BYTES as u64;
-    assert_eq!((side.get(Count::Connects), side.get(Count::Closed)), (CONNECTIONS, CONNECTIONS), "{side:?}");
+    assert_eq!((side.get(Count::FlowsEstablished), side.get(Count::FlowsClosed)), (CONNECTIONS, CONNECTIONS), "{side:?}");
     let data = [Count::SentDataBytes, Count::AckedBytes, Count::ReceivedDataBytes].map(|count| side.get(count));
     assert_eq!(data, [bytes; 3], "{side:?}");
     assert_eq!((tcp_counter("InCsumErrors"), tcp_counter("InErrs")), (0, 0));

@@ -65,7 +65,7 @@ fn sum(rows: &[&Row], count: usize) -> u64 {
 fn assert_agrees(rows: &[Row], sides: &[TemplateCounters], started_at: i64) -> usize {
     for side in sides {
         let mine: Vec<_> = rows.iter().filter(|row| row.client == side.client).collect();
-        assert_eq!((mine.len() as u64, side.get(Count::RecordsDropped)), (side.get(Count::Closed), 0));
+        assert_eq!((mine.len() as u64, side.get(Count::RecordsDropped)), (side.get(Count::FlowsClosed), 0));
         assert_eq!(sum(&mine, 0), side.get(Count::SentDataBytes));
         assert_eq!(sum(&mine, 1), side.get(Count::ReceivedDataBytes));
         assert_eq!(sum(&mine, 4), side.get(Count::RetransmittedPackets));
@@ -94,8 +94,8 @@ fn a_file_agrees_with_the_counters() {
         let started_at = run.started_at().unwrap() as i64;
         assert_eq!(assert_agrees(&rows, &run.template_counters(), started_at), 1000);
         let state = run.records().unwrap();
-        assert_eq!((state.written, state.left_out, state.problem), (1000, 0, None));
-        assert_eq!((state.told, state.untold), (0, 0), "the file has them");
+        assert_eq!((state.written, state.omitted, state.problem), (1000, 0, None));
+        assert_eq!((state.delivered, state.undelivered), (0, 0), "the file has them");
         assert!(rows.iter().filter(|row| row.client).all(|row| row.local.0.starts_with(of) && row.local.1 >= 1024));
         fs::remove_file(&path).unwrap();
     }
@@ -162,8 +162,8 @@ fn a_file_is_bounded_and_what_is_cut_is_in_it() {
     wait_for(&run, RunState::Complete, 10);
     let state = run.records().unwrap();
     assert_eq!((rows(&path).len(), state.written), (300, 300));
-    let closed: u64 = run.template_counters().iter().map(|side| side.get(Count::Closed)).sum();
-    assert_eq!(state.left_out, closed - 300);
+    let closed: u64 = run.template_counters().iter().map(|side| side.get(Count::FlowsClosed)).sum();
+    assert_eq!(state.omitted, closed - 300);
 }
 
 /// Makes a volume hang that holds a file which is open here: what is written to it goes to a pipe that is full, until the reader
@@ -203,7 +203,7 @@ fn a_volume_that_hangs_holds_no_run_open_and_what_it_does_later_is_no_harm() {
     wait_for(&run, RunState::Complete, 10);
     let (all, missed) = watched(&run, watch);
     assert_eq!((all.len(), missed), (1000, 0), "who watches needs no volume");
-    let closed: u64 = run.template_counters().iter().map(|side| side.get(Count::Closed)).sum();
+    let closed: u64 = run.template_counters().iter().map(|side| side.get(Count::FlowsClosed)).sum();
     assert_eq!((closed, run.drain_timed_out(), run.contradictions()), (1000, None, vec![]));
     let given_up = run.records().unwrap();
     let problem = "its volume did not take the data within 1 s after the run's end: it hangs or is too slow";
@@ -247,7 +247,7 @@ fn records_are_delivered_as_they_come_also_without_a_file() {
     assert_eq!(watch.templates(), ["web"]);
     let (all, missed) = watched(&run, watch);
     let state = run.records().unwrap();
-    assert_eq!((missed, state.written, state.told, state.untold), (0, 0, all.len() as u64, 0));
+    assert_eq!((missed, state.written, state.delivered, state.undelivered), (0, 0, all.len() as u64, 0));
     let mut ends: BTreeMap<_, usize> = BTreeMap::new();
     for record in &all {
         let client = if record.client { record.tuple.local } else { record.tuple.remote };

@@ -33,7 +33,7 @@ fn pause(ms: u64) {
 fn complete(run: &Run) -> (u64, u64) {
     wait_for(run, RunState::Complete, 30);
     let sides = run.template_counters();
-    let flows = sides[0].get(Count::ConnectAttempts);
+    let flows = sides[0].get(Count::FlowsAttempted);
     assert_all_complete(&sides, flows);
     assert_eq!(run.contradictions(), Vec::<String>::new());
     (flows, sides.iter().map(|side| side.get(Count::SentPackets)).sum())
@@ -64,7 +64,7 @@ fn runs_on_two_ports_have_the_same_addresses_and_results_of_their_own() {
         second.remove();
 
         // Another in its place, while the first goes on.
-        let begun = || first.template_counters()[0].get(Count::ConnectAttempts);
+        let begun = || first.template_counters()[0].get(Count::FlowsAttempted);
         let before = begun();
         let third = begin(&datapath, 3, Some(300 * MS), on_port(1, 1000));
         let (flows, also_sent) = complete(&third);
@@ -112,8 +112,8 @@ fn a_run_that_is_removed_in_full_flight_leaves_the_other_on_its_port_as_it_is() 
     assert_eq!(flows, 1000);
     // What it had begun is complete or cut.
     let sides = goes.template_counters();
-    for (side, begun) in sides.iter().zip([Count::ConnectAttempts, Count::Accepts]) {
+    for (side, begun) in sides.iter().zip([Count::FlowsAttempted, Count::FlowsAccepted]) {
         assert!(side.get(begun) > 100, "{side:?}");
-        assert_eq!((side.get(Count::Closed), side.open), (side.get(begun), 0));
+        assert_eq!((side.get(Count::FlowsClosed), side.open), (side.get(begun), 0));
     }
 }

@@ -115,10 +115,10 @@ fn inside_bridge() {
         })
         .collect();
     let of = |side: &TemplateCounters, begun: Count| {
-        [begun, Count::Connects, Count::Closed, Count::FlowsCut, Count::ResetsReceived].map(|count| side.get(count))
+        [begun, Count::FlowsEstablished, Count::FlowsClosed, Count::FlowsAborted, Count::ResetsReceived].map(|count| side.get(count))
     };
     // Each begins half. Servers are taken in turn: two of three are the first engine's.
-    assert_eq!([0, 1].map(|n| of(&sides[n][0], Count::ConnectAttempts)), [[150, 150, 150, 0, 0]; 2]);
-    assert_eq!([0, 1].map(|n| of(&sides[n][1], Count::Accepts)), [[200, 200, 200, 0, 0], [100, 100, 100, 0, 0]]);
+    assert_eq!([0, 1].map(|n| of(&sides[n][0], Count::FlowsAttempted)), [[150, 150, 150, 0, 0]; 2]);
+    assert_eq!([0, 1].map(|n| of(&sides[n][1], Count::FlowsAccepted)), [[200, 200, 200, 0, 0], [100, 100, 100, 0, 0]]);
     assert_eq!(runs.iter().flat_map(|run| run.contradictions()).collect::<Vec<_>>(), Vec::<String>::new());
 }

@@ -127,12 +127,12 @@ pub fn assert_all_complete(sides: &[TemplateCounters], flows: u64) -> (&Template
         named.map(|((name, ..), count)| format!("{name} {count}")).collect::<Vec<_>>().join(", ")
     };
     let of = |side: &TemplateCounters, begun: Count| {
-        (side.get(begun), side.get(Count::Connects), side.get(Count::Closed), side.open)
+        (side.get(begun), side.get(Count::FlowsEstablished), side.get(Count::FlowsClosed), side.open)
     };
     let all = (flows, flows, flows, 0);
-    let both = (of(client, Count::ConnectAttempts), of(server, Count::Accepts));
+    let both = (of(client, Count::FlowsAttempted), of(server, Count::FlowsAccepted));
     assert_eq!(both, (all, all), "client: {}; server: {}", told(client), told(server));
-    let failures = [Count::ResetsReceived, Count::FlowsCut, Count::PortsExhausted, Count::FlowsExhausted];
+    let failures = [Count::ResetsReceived, Count::FlowsAborted, Count::PortsExhausted, Count::FlowsExhausted];
     for side in [client, server] {
         let failed = failures.iter().any(|failure| side.get(*failure) > 0);
         assert!(!failed, "client: {}; server: {}", told(client), told(server));
@@ -258,7 +258,7 @@ fn what_flows_do_in_the_warmup_is_counted_apart() {
         wait_for(&run, RunState::WarmingUp, 10);
         thread::sleep(Duration::from_millis(100));
         let early = run.template_counters();
-        assert!(early[0].get(Count::Connects) > 0);
+        assert!(early[0].get(Count::FlowsEstablished) > 0);
         assert!(early.iter().all(|side| side.warmup == side.counts), "{early:?}");
         assert!(run.template_times().iter().all(|side| side.connect.as_ref().unwrap().distribution.total() == 0));
         wait_for(&run, RunState::Complete, 10);
@@ -266,7 +266,7 @@ fn what_flows_do_in_the_warmup_is_counted_apart() {
         assert_all_complete(&sides, 1000);
         for (side, times) in sides.iter().zip(run.template_times()) {
             let measured = |count: Count| side.get(count) - side.warmup[count as usize];
-            let (connects, closed) = (measured(Count::Connects), measured(Count::Closed));
+            let (connects, closed) = (measured(Count::FlowsEstablished), measured(Count::FlowsClosed));
             // The worker splits them in its first turn behind.
             assert!((500..=620).contains(&connects) && (500..=650).contains(&closed), "{connects} {closed}");
             assert_eq!(times.connect.unwrap().distribution.total(), connects);
@@ -304,7 +304,7 @@ fn a_run_that_is_stopped_lets_flows_end_and_nothing_is_left() {
     run.stop("enough");
     wait_for(&run, RunState::Complete, 10);
     let sides = run.template_counters();
-    let flows = sides[0].get(Count::ConnectAttempts);
+    let flows = sides[0].get(Count::FlowsAttempted);
     assert!((100..700).contains(&flows), "{flows} flows began");
     let (client, server) = assert_all_complete(&sides, flows);
     assert_bytes(client, server, flows);
@@ -318,9 +318,9 @@ fn a_worker_that_is_asked_for_too_much_begins_fewer_flows_and_ends_them_all() {
     let run = start(&datapath, emulated(&datapath, 3, Some(300 * MS), too_many));
     wait_for(&run, RunState::Complete, 10);
     let sides = run.template_counters();
-    let begun = sides[0].get(Count::ConnectAttempts);
+    let begun = sides[0].get(Count::FlowsAttempted);
     assert_all_complete(&sides, begun);
-    assert_eq!(begun + sides[0].get(Count::FlowsNotBegun), 600_000);
+    assert_eq!(begun + sides[0].get(Count::FlowsNotStarted), 600_000);
     assert_eq!(run.contradictions(), Vec::<String>::new());
 }
 
@@ -339,7 +339,7 @@ fn flows_that_are_owed_at_the_end_begin_within_half_of_the_drain_which_ends_with
     let run = start(&datapath, spec);
     wait_for(&run, RunState::Draining, 10);
     let since = Instant::now();
-    assert!(run.template_counters()[0].get(Count::ConnectAttempts) < 30);
+    assert!(run.template_counters()[0].get(Count::FlowsAttempted) < 30);
     wait_for(&run, RunState::Complete, 30);
     assert!(since.elapsed() < Duration::from_secs(15), "the drain took {:?}", since.elapsed());
     assert_all_complete(&run.template_counters(), 40);
@@ -350,10 +350,10 @@ fn flows_that_are_owed_at_the_end_begin_within_half_of_the_drain_which_ends_with
     let run = start(&datapath, emulated(&datapath, 4, Some(100 * MS), one_by_one));
     wait_for(&run, RunState::Complete, 10);
     let sides = run.template_counters();
-    let begun = sides[0].get(Count::ConnectAttempts);
+    let begun = sides[0].get(Count::FlowsAttempted);
     assert_all_complete(&sides, begun);
     assert!((5..160).contains(&begun), "{begun} began in 600 ms");
-    assert_eq!(begun + sides[0].get(Count::FlowsHeldBack), 1000);
+    assert_eq!(begun + sides[0].get(Count::FlowsThrottled), 1000);
 }
 
 #[test]
@@ -366,8 +366,8 @@ fn flows_that_outlast_the_drain_are_cut_and_counted() {
     client.program = program(vec![Instruction::Connect, Instruction::Delay { min_ns: hour, max_ns: hour }]);
     let run = start(&datapath, emulated(&datapath, 3, Some(100 * MS), long));
     wait_for(&run, RunState::Complete, 10);
-    for (side, begun) in run.template_counters().iter().zip([Count::ConnectAttempts, Count::Accepts]) {
-        let counts = [begun, Count::Connects, Count::FlowsCut, Count::Closed].map(|count| side.get(count));
+    for (side, begun) in run.template_counters().iter().zip([Count::FlowsAttempted, Count::FlowsAccepted]) {
+        let counts = [begun, Count::FlowsEstablished, Count::FlowsAborted, Count::FlowsClosed].map(|count| side.get(count));
         assert_eq!((counts, side.open), ([100; 4], 0));
     }
     assert_eq!(run.contradictions(), Vec::<String>::new());
@@ -381,9 +381,9 @@ fn no_flow_begins_while_a_run_is_paused_and_a_factor_changes_their_rate() {
     thread::sleep(Duration::from_millis(100));
     run.pause(0).unwrap();
     thread::sleep(Duration::from_millis(50));
-    let before = run.template_counters()[0].get(Count::ConnectAttempts);
+    let before = run.template_counters()[0].get(Count::FlowsAttempted);
     thread::sleep(Duration::from_millis(200));
-    assert_eq!(run.template_counters()[0].get(Count::ConnectAttempts), before);
+    assert_eq!(run.template_counters()[0].get(Count::FlowsAttempted), before);
     run.resume(0).unwrap();
     wait_for(&run, RunState::Complete, 10);
     assert_all_complete(&run.template_counters(), 600);
@@ -520,11 +520,11 @@ fn inside_clients_of_the_kernel() {
     wait_for(&run, RunState::Complete, 20);
     let sides = run.template_counters();
     let [client] = &sides[..] else { panic!("clients alone: {sides:?}") };
-    let counts = [Count::ConnectAttempts, Count::Connects, Count::Closed].map(|count| client.get(count));
+    let counts = [Count::FlowsAttempted, Count::FlowsEstablished, Count::FlowsClosed].map(|count| client.get(count));
     assert_eq!((counts, client.open), ([1000; 3], 0), "{sides:?}");
     assert_eq!(client.get(Count::SentDataBytes), 1000 * REQUEST);
     assert_eq!(client.get(Count::ReceivedDataBytes), 1000 * RESPONSE);
-    assert_eq!((client.get(Count::ResetsReceived), client.get(Count::FlowsCut)), (0, 0));
+    assert_eq!((client.get(Count::ResetsReceived), client.get(Count::FlowsAborted)), (0, 0));
     served.join().unwrap();
 }
 
@@ -624,9 +624,9 @@ fn inside_messages_of_the_kernel() {
     wait_for(&run, RunState::Complete, 20);
     let sides = run.template_counters();
     let [client] = &sides[..] else { panic!("clients alone: {sides:?}") };
-    let counts = [Count::ConnectAttempts, Count::Connects, Count::Closed].map(|count| client.get(count));
+    let counts = [Count::FlowsAttempted, Count::FlowsEstablished, Count::FlowsClosed].map(|count| client.get(count));
     assert_eq!((counts, client.open), ([100; 3], 0), "{sides:?}");
-    let wrong = [Count::HttpErrors, Count::ResetsReceived, Count::FlowsCut, Count::OutOfOrderDropped];
+    let wrong = [Count::HttpErrors, Count::ResetsReceived, Count::FlowsAborted, Count::OutOfOrderDropped];
     assert_eq!(wrong.map(|count| client.get(count)), [0; 4], "{sides:?}");
     assert_eq!(served.join().unwrap(), 500);
 }
@@ -661,7 +661,7 @@ fn inside_servers_for_the_kernel() {
     wait_for(&run, RunState::Complete, 10);
     let sides = run.template_counters();
     let [server] = &sides[..] else { panic!("servers alone: {sides:?}") };
-    let counts = [Count::Accepts, Count::Connects, Count::Closed].map(|count| server.get(count));
+    let counts = [Count::FlowsAccepted, Count::FlowsEstablished, Count::FlowsClosed].map(|count| server.get(count));
     assert_eq!((counts, server.open), ([200; 3], 0), "{sides:?}");
     assert_eq!(server.get(Count::AckedBytes), 200 * RESPONSE);
 }

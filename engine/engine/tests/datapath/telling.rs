@@ -138,7 +138,7 @@ fn watch_stats_and_metrics_say_the_same() {
         ("foreign_packets", port.foreign_packets),
         ("reflected_packets", port.reflected_packets),
         ("not_reflected_packets", port.not_reflected_packets),
-        ("held_back_packets", port.held_back_packets),
+        ("throttled_packets", port.throttled_packets),
         ("receive_waits", port.receive_waits),
     ] {
         assert_eq!(sample(&format!("spate_port_{name}_total"), "port=\"a\""), value as f64);

@@ -34,7 +34,7 @@ impl Flow {
         (self.snd_wl1, self.snd_wl2) = (s.seq, self.snd_una);
         self.rtt_seq = isn;
         self.set(is::OUTPUT | is::TIMED);
-        cx.one(Count::Accepts);
+        cx.one(Count::FlowsAccepted);
         cx.one(Count::ReceivedPackets);
     }
 
@@ -287,7 +287,7 @@ impl Flow {
 
     /// The handshake is over.
     fn established(&mut self, s: &Segment<'_>, cx: &mut Context<'_>) {
-        cx.one(Count::Connects);
+        cx.one(Count::FlowsEstablished);
         cx.counters.connected_after(self.connected_after_ns(cx.now));
         self.handshake_is_over();
         self.state = State::Established;

@@ -111,7 +111,7 @@ impl Flow {
         self.state = State::SynSent;
         self.set(is::OUTPUT | is::TIMED);
         self.rtt_seq = isn;
-        cx.one(Count::ConnectAttempts);
+        cx.one(Count::FlowsAttempted);
     }
 
     fn begin(&mut self, isn: u32, cx: &Context<'_>) {

@@ -25,7 +25,7 @@ fn we_close_first() {
     talk.quiet();
     talk.tell(say(FIN | ACK).ack(2));
     talk.hears(ACK, 2, 2, 0);
-    assert_eq!((talk.count(Count::Closed), talk.stack.flows()), (1, 1));
+    assert_eq!((talk.count(Count::FlowsClosed), talk.stack.flows()), (1, 1));
     talk.wait(990);
     assert_eq!(talk.stack.flows(), 1);
     talk.wait(20);
@@ -127,7 +127,7 @@ fn a_reset_in_time_wait_is_of_a_connection_that_has_ended_well() {
     talk.hears(ACK, 2, 2, 0);
     talk.tell(say(RST).seq(2));
     talk.quiet();
-    assert_eq!((talk.count(Count::ResetsReceived), talk.count(Count::Closed), talk.stack.flows()), (0, 1, 1));
+    assert_eq!((talk.count(Count::ResetsReceived), talk.count(Count::FlowsClosed), talk.stack.flows()), (0, 1, 1));
     talk.wait(1010);
     talk.gone();
 }
@@ -149,7 +149,7 @@ fn a_newer_syn_ends_time_wait() {
     assert!((talk.irs.wrapping_sub(old) as i32) > 2, "numbers lie behind those of before");
     assert_eq!(talk.count(Count::TimeWaitReused), 1);
     talk.tell(say(ACK));
-    assert_eq!(talk.count(Count::Connects), 2);
+    assert_eq!(talk.count(Count::FlowsEstablished), 2);
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn a_reset_is_said_once_with_the_next_number() {
     talk.hears(RST | ACK, 1, 1, 0);
     talk.quiet();
     talk.gone();
-    assert_eq!((talk.count(Count::ResetsSent), talk.count(Count::Closed)), (1, 1));
+    assert_eq!((talk.count(Count::ResetsSent), talk.count(Count::FlowsClosed)), (1, 1));
 }
 
 #[test]

@@ -296,7 +296,7 @@ fn without_places_for_what_came_out_of_order_flows_go_on() {
         talk.tell(say(ACK).seq(202).ack(2));
     }
     assert_eq!(talk.count(Count::ReceivedDataBytes), u64::from(flows) * 200);
-    assert_eq!(talk.count(Count::Closed), u64::from(flows));
+    assert_eq!(talk.count(Count::FlowsClosed), u64::from(flows));
     talk.gone();
 }
 

@@ -20,7 +20,7 @@ fn a_client_connects() {
     assert_eq!((syn.options.mss, syn.window), (Some(1460), 65_535));
     talk.tell(say(SYN | ACK).seq(0).ack(1).options(MSS));
     talk.hears(ACK, 1, 1, 0);
-    assert_eq!(talk.count(Count::Connects), 1);
+    assert_eq!(talk.count(Count::FlowsEstablished), 1);
     talk.wait(100_000);
     talk.quiet();
 }
@@ -30,10 +30,10 @@ fn a_server_accepts() {
     let mut talk = Talk::server(listening(), 1, plain());
     talk.tell(say(SYN).seq(0).options(MSS));
     talk.hears(SYN | ACK, 0, 1, 0);
-    assert_eq!((talk.count(Count::Accepts), talk.count(Count::Connects)), (1, 0));
+    assert_eq!((talk.count(Count::FlowsAccepted), talk.count(Count::FlowsEstablished)), (1, 0));
     talk.tell(say(ACK));
     talk.quiet();
-    assert_eq!(talk.count(Count::Connects), 1);
+    assert_eq!(talk.count(Count::FlowsEstablished), 1);
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn a_syn_is_sent_again_after_1_2_4_s_until_the_connect_time_is_over() {
     talk.wait(2990);
     assert!(talk.is_open());
     talk.wait(20);
-    assert_eq!((talk.count(Count::ConnectDrops), talk.count(Count::Closed)), (1, 1));
+    assert_eq!((talk.count(Count::ConnectDrops), talk.count(Count::FlowsClosed)), (1, 1));
     talk.gone();
 }
 
@@ -84,7 +84,7 @@ fn a_syn_ack_is_sent_again_by_time_and_when_asked() {
     talk.tell(say(SYN).seq(0).options(MSS));
     talk.hears(SYN | ACK, 0, 1, 0);
     talk.tell(say(ACK));
-    assert_eq!((talk.count(Count::Connects), talk.count(Count::Accepts)), (1, 1));
+    assert_eq!((talk.count(Count::FlowsEstablished), talk.count(Count::FlowsAccepted)), (1, 1));
     talk.quiet();
 }
 
@@ -96,7 +96,7 @@ fn both_may_connect_at_once() {
     talk.tell(say(SYN).seq(0).options(MSS));
     talk.hears(SYN | ACK, 0, 1, 0);
     talk.tell(say(SYN | ACK).seq(0).ack(1).options(MSS));
-    assert_eq!(talk.count(Count::Connects), 1);
+    assert_eq!(talk.count(Count::FlowsEstablished), 1);
     talk.tell(say(ACK).data(5));
     talk.wait(50);
     let last = talk.all().pop().expect("an acknowledgement");
@@ -148,7 +148,7 @@ fn a_wrong_acknowledgement_of_a_syn_ack_is_answered_with_rst() {
     talk.tell(say(ACK).seq(1000).ack(7));
     talk.hears(RST, 7, 0, 0);
     talk.tell(say(ACK).ack(1));
-    assert_eq!(talk.count(Count::Connects), 1);
+    assert_eq!(talk.count(Count::FlowsEstablished), 1);
 }
 
 #[test]

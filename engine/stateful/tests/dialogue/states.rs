@@ -382,7 +382,7 @@ impl End {
         let open = !matches!(self.state, TimeWait | Closed | Listen);
         let there = self.state == TimeWait || open;
         assert_eq!((self.talk.is_open(), self.talk.stack.flows()), (open, usize::from(there)), "after {what}");
-        assert_eq!(self.talk.count(Count::Connects), self.connects, "connects after {what}");
+        assert_eq!(self.talk.count(Count::FlowsEstablished), self.connects, "connects after {what}");
         if held {
             // What was held comes with what was missing.
             let missing = self.segment(DataNext);

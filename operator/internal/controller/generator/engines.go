@@ -75,7 +75,7 @@ var portKinds = map[enginev1.PortKind]spatev1.PortKind{
 	enginev1.PortKind_PORT_KIND_PCI:      spatev1.PortPCI,
 	enginev1.PortKind_PORT_KIND_KERNEL:   spatev1.PortKernel,
 	enginev1.PortKind_PORT_KIND_LOOPBACK: spatev1.PortLoopback,
-	enginev1.PortKind_PORT_KIND_NULL:     spatev1.PortNull,
+	enginev1.PortKind_PORT_KIND_NULL:     spatev1.PortDiscard,
 }
 
 func portStatus(info *enginev1.GetInfoResponse) []spatev1.GeneratorPortStatus {
@@ -86,7 +86,7 @@ func portStatus(info *enginev1.GetInfoResponse) []spatev1.GeneratorPortStatus {
 		}
 		status.Addresses, status.Offloads = p.Addresses, p.Offloads
 		for _, g := range p.Gateways {
-			status.Gateways = append(status.Gateways, spatev1.NeighbourStatus{Address: g.Address, MAC: g.Mac, Message: g.Problem})
+			status.Gateways = append(status.Gateways, spatev1.NeighborStatus{Address: g.Address, MAC: g.Mac, Message: g.Problem})
 		}
 		if p.LineRateBps > 0 {
 			status.LineRate = plan.FormatRate(new(big.Rat).SetInt(new(big.Int).SetUint64(p.LineRateBps)), "bps")

@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
@@ -159,7 +160,9 @@ func (r *Reconciler) pods(ctx context.Context, g *spatev1.TrafficGenerator) ([]*
 // keep makes and removes pods, and works the status out. It returns when to look again.
 func (r *Reconciler) keep(ctx context.Context, g *spatev1.TrafficGenerator, pods []*corev1.Pod, active []spatev1.TrafficRun) (time.Duration, error) {
 	g.Status.ObservedGeneration = g.Generation
-	g.Status.MeasurementGrade, g.Status.MeasurementReasons = podspec.Grade(&g.Spec, nil, nil)
+	g.Status.Selector = labels.SelectorFromSet(podspec.Labels(g)).String()
+	var attached *podspec.Attachments // nil while they are not known
+	defer func() { measurementReady(g, attached) }()
 	g.Status.Runs = run.Names(active)
 	heard, err := r.attend(ctx, g, pods) // first: whatever else is wrong, nothing sends that nobody follows
 	if err != nil {
@@ -189,7 +192,7 @@ func (r *Reconciler) keep(ctx context.Context, g *spatev1.TrafficGenerator, pods
 		return 0, err
 	}
 	if missing == nil {
-		g.Status.MeasurementGrade, g.Status.MeasurementReasons = podspec.Grade(&g.Spec, &networks, g.Status.Pods)
+		attached = &networks
 	}
 	if missing != nil && len(active) == 0 {
 		r.report(ctx, g, pods, make([]*corev1.Pod, g.Spec.Replicas), heard)
@@ -236,9 +239,6 @@ func (r *Reconciler) keep(ctx context.Context, g *spatev1.TrafficGenerator, pods
 		f.live[index] = pod
 	}
 	troubles := r.report(ctx, g, pods, f.live, heard)
-	if missing == nil {
-		g.Status.MeasurementGrade, g.Status.MeasurementReasons = podspec.Grade(&g.Spec, &networks, g.Status.Pods)
-	}
 	again := r.settle(ctx, g, f, troubles)
 	if heard.unscraped {
 		again = min(again, soon)

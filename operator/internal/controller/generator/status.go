@@ -9,10 +9,12 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/controller/kstatus"
@@ -143,11 +145,24 @@ func (r *Reconciler) settle(_ context.Context, g *spatev1.TrafficGenerator, f fl
 	if g.Spec.Replicas == 1 {
 		message = "the engine answers, all ports are up"
 	}
-	if g.Status.MeasurementGrade == spatev1.GradeNotForMeasurement {
-		message += "; not for measurement"
-	}
 	kstatus.Ready(c, g.Generation, spatev1.ReasonAvailable, message)
 	return watchful
+}
+
+// measurementReady sets the condition of that name. Attachments are nil while they are not known.
+func measurementReady(g *spatev1.TrafficGenerator, attached *podspec.Attachments) {
+	set := func(value metav1.ConditionStatus, reason, message string) {
+		kstatus.Set(&g.Status.Conditions, spatev1.ConditionMeasurementReady, value, g.Generation, reason, message)
+	}
+	shared := podspec.Shared(&g.Spec, attached, g.Status.Pods)
+	switch {
+	case len(shared) > 0:
+		set(metav1.ConditionFalse, spatev1.ReasonSharedResources, "not for measurement: "+strings.Join(shared, "; "))
+	case g.Status.ReadyReplicas == 0:
+		set(metav1.ConditionUnknown, spatev1.ReasonNoEngines, "no engine has reported its ports")
+	default:
+		set(metav1.ConditionTrue, spatev1.ReasonExclusiveResources, "CPUs, packet memory and ports are the engines' own")
+	}
 }
 
 // announce tells people by an event when Ready changes its reason.

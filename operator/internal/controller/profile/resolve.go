@@ -45,17 +45,17 @@ func index(ctx context.Context, indexer client.FieldIndexer) error {
 			return []string{key.Namespace + "/" + key.Name}
 		},
 		byStream: func(p *spatev1.TrafficProfile) (keys []string) {
-			for _, t := range p.Spec.Traffic {
-				if t.StreamRef != nil {
-					keys = append(keys, p.Namespace+"/"+string(t.StreamRef.Name))
+			for i := range p.Spec.Traffic {
+				if ref := plan.StreamRef(&p.Spec.Traffic[i]); ref != nil {
+					keys = append(keys, p.Namespace+"/"+string(ref.Name))
 				}
 			}
 			return keys
 		},
 		byTemplate: func(p *spatev1.TrafficProfile) (keys []string) {
-			for _, t := range p.Spec.Traffic {
-				if t.TemplateRef != nil {
-					keys = append(keys, p.Namespace+"/"+string(t.TemplateRef.Name))
+			for i := range p.Spec.Traffic {
+				if ref := plan.TemplateRef(&p.Spec.Traffic[i]); ref != nil {
+					keys = append(keys, p.Namespace+"/"+string(ref.Name))
 				}
 			}
 			return keys
@@ -154,18 +154,19 @@ func (s *scope) named(ctx context.Context) (plan.Input, error) {
 		Profile: s.profile, Generator: s.generator, Bound: s.r.Bound,
 		Streams: map[string]*spatev1.StatelessStream{}, Templates: map[string]*spatev1.ASTFTemplate{},
 	}
-	for _, t := range s.profile.Spec.Traffic {
-		switch {
-		case t.StreamRef != nil && in.Streams[string(t.StreamRef.Name)] == nil:
+	for i := range s.profile.Spec.Traffic {
+		e := &s.profile.Spec.Traffic[i]
+		if ref := plan.StreamRef(e); ref != nil && in.Streams[string(ref.Name)] == nil {
 			stream := &spatev1.StatelessStream{}
-			if found, err := s.get(ctx, t.StreamRef.Name, stream); err != nil {
+			if found, err := s.get(ctx, ref.Name, stream); err != nil {
 				return in, err
 			} else if found {
 				in.Streams[stream.Name] = stream
 			}
-		case t.TemplateRef != nil && in.Templates[string(t.TemplateRef.Name)] == nil:
+		}
+		if ref := plan.TemplateRef(e); ref != nil && in.Templates[string(ref.Name)] == nil {
 			template := &spatev1.ASTFTemplate{}
-			if found, err := s.get(ctx, t.TemplateRef.Name, template); err != nil {
+			if found, err := s.get(ctx, ref.Name, template); err != nil {
 				return in, err
 			} else if found {
 				in.Templates[template.Name] = template
@@ -249,7 +250,7 @@ func (s *scope) data(ctx context.Context, in *plan.Input) error {
 	read, size := map[spatev1.DataReference]map[string][]byte{}, int64(0)
 	for _, ref := range plan.DataReferences(s.profile, in.Streams, in.Templates) {
 		s.looked = true
-		whole := spatev1.DataReference{ConfigMapName: ref.ConfigMapName, SecretName: ref.SecretName}
+		whole := spatev1.DataReference{Kind: ref.Kind, Name: ref.Name}
 		keys, known := read[whole]
 		if !known {
 			var err error
@@ -274,18 +275,18 @@ func (s *scope) data(ctx context.Context, in *plan.Input) error {
 
 // keys of a ConfigMap or Secret; none if there is none, which is told when the profile is resolved.
 func (s *scope) keys(ctx context.Context, of spatev1.DataReference) (map[string][]byte, error) {
-	key := client.ObjectKey{Namespace: s.profile.Namespace, Name: string(of.SecretName)}
-	if of.SecretName != "" {
+	key := client.ObjectKey{Namespace: s.profile.Namespace, Name: string(of.Name)}
+	if of.Kind == spatev1.DataSecret {
 		secret := &corev1.Secret{}
 		err := s.r.Live.Get(ctx, key, secret)
 		if s.secrets == nil {
 			s.secrets = map[spatev1.ObjectName]spatev1.SecretSnapshot{}
 		}
 		s.read = append(s.read, fmt.Sprintf("%s %s", secret.UID, secret.ResourceVersion))
-		s.secrets[of.SecretName] = spatev1.SecretSnapshot{Name: of.SecretName, UID: secret.UID, ResourceVersion: secret.ResourceVersion}
+		s.secrets[of.Name] = spatev1.SecretSnapshot{Name: of.Name, UID: secret.UID, ResourceVersion: secret.ResourceVersion}
 		return secret.Data, client.IgnoreNotFound(err)
 	}
-	key.Name = string(of.ConfigMapName)
+	key.Name = string(of.Name)
 	configMap := &corev1.ConfigMap{}
 	err := s.r.Live.Get(ctx, key, configMap)
 	s.read = append(s.read, fmt.Sprintf("%s %s", configMap.UID, configMap.ResourceVersion))

@@ -57,7 +57,7 @@ func (s *scope) start(ctx context.Context) error {
 		return err
 	}
 	for _, ref := range s.resolved.Secrets {
-		secret := s.secrets[ref.SecretName]
+		secret := s.secrets[ref.Name]
 		secret.Key = ref.Key
 		saved.Secrets = append(saved.Secrets, secret)
 	}
@@ -67,7 +67,7 @@ func (s *scope) start(ctx context.Context) error {
 		Spec: spatev1.TrafficRunSpec{
 			Profile: spatev1.ProfileSnapshot{
 				Name: spatev1.ObjectName(s.profile.Name), UID: s.profile.UID, Generation: s.profile.Generation,
-				RunID: spec.RunID, Digest: s.digest, References: s.resolved.References,
+				RunID: spec.RunID, Digest: s.digest, Definitions: s.resolved.Definitions,
 			},
 			Generator:  spatev1.GeneratorSnapshot{Name: spatev1.ObjectName(s.generator.Name), Namespace: s.generator.Namespace, Pods: pods, Limits: s.generator.Spec.Limits.DeepCopy()},
 			RunID:      name,

@@ -100,7 +100,7 @@ func (s *scope) mirror(current *spatev1.TrafficRun) {
 	}
 	status.Totals, status.Flows = nil, nil
 	if r := current.Status.Result; r != nil && !run.Active(current) { // before, the run has them: they change all the time
-		status.Totals, status.Flows = r.FlowCounters.DeepCopy(), r.Flows.DeepCopy()
+		status.Totals, status.Flows = r.StreamCounters.DeepCopy(), r.Flows.DeepCopy()
 	}
 	for _, kind := range []string{spatev1.ConditionRunning, spatev1.ConditionComplete, spatev1.ConditionPassed} {
 		if c := meta.FindStatusCondition(current.Status.Conditions, kind); c != nil {
@@ -120,7 +120,7 @@ func (s *scope) mirror(current *spatev1.TrafficRun) {
 			Run: current.Name, Verdict: v.Outcome, Reason: passed.Reason, Message: passed.Message, CompletionTime: current.Status.CompletionTime,
 		}
 		if r := current.Status.Result; r != nil {
-			status.LastResult.Latency = r.Latency
+			status.LastResult.WorstLatency = r.WorstLatency
 		}
 	}
 }
@@ -188,7 +188,7 @@ func (s *scope) stale(ctx context.Context, current *spatev1.TrafficRun) {
 		return
 	}
 	var changed []string
-	for _, ref := range current.Spec.Profile.References {
+	for _, ref := range current.Spec.Profile.Definitions {
 		digest, found, err := s.digestOf(ctx, ref)
 		switch {
 		case err != nil:
@@ -207,7 +207,7 @@ func (s *scope) stale(ctx context.Context, current *spatev1.TrafficRun) {
 }
 
 // digestOf a referenced object as it is now.
-func (s *scope) digestOf(ctx context.Context, ref spatev1.ReferenceSnapshot) (digest string, found bool, err error) {
+func (s *scope) digestOf(ctx context.Context, ref spatev1.DefinitionSnapshot) (digest string, found bool, err error) {
 	if ref.Kind == "ASTFTemplate" {
 		template := &spatev1.ASTFTemplate{}
 		found, err = s.get(ctx, ref.Name, template)

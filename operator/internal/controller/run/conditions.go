@@ -85,7 +85,7 @@ func (s *scope) tell(before *spatev1.TrafficRun) {
 	case spatev1.RunPreparing:
 		message = "the engines receive the plan"
 	case spatev1.RunWarmingUp, spatev1.RunRunning:
-		message = "all engines start at " + s.run.Status.StartedAt.UTC().Format("15:04:05.000000Z07:00")
+		message = "all engines start at " + s.run.Status.TrafficStartTime.UTC().Format("15:04:05.000000Z07:00")
 		if before.Status.Phase == spatev1.RunWarmingUp {
 			message = "the measured phase has begun"
 		}

@@ -8,6 +8,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/controller/kstatus"
@@ -27,7 +29,7 @@ func roomOf(run *spatev1.TrafficRun) int {
 	return min(resultRoom, max((objectRoom-size(run.Spec))/3, 0))
 }
 
-// bounded gives what of a result the room is enough for: all of it, or the first entries of each list, which may take a quarter, with
+// bounded gives what of a result the room is enough for: all of it, or the first entries of each map by name, which may take a quarter, with
 // how many there are of those that have more.
 func bounded(whole spatev1.RunResult, room int) (spatev1.RunResult, []spatev1.TruncatedList) {
 	if size(whole) <= room {
@@ -41,22 +43,34 @@ func bounded(whole spatev1.RunResult, room int) (spatev1.RunResult, []spatev1.Tr
 		}
 	}
 	part := whole
-	part.Streams = firstOf(whole.Streams, listRoom)
+	part.Streams = firstKeys(whole.Streams, listRoom)
 	note("streams", len(part.Streams), len(whole.Streams))
-	part.Templates = firstOf(whole.Templates, listRoom)
+	part.Templates = firstKeys(whole.Templates, listRoom)
 	note("templates", len(part.Templates), len(whole.Templates))
-	part.Groups = firstOf(whole.Groups, listRoom)
+	part.Groups = firstKeys(whole.Groups, listRoom)
 	note("groups", len(part.Groups), len(whole.Groups))
 	kept, total := 0, 0
-	part.Receivers = append([]spatev1.ReceiverResult(nil), whole.Receivers...)
-	for i := range part.Receivers {
-		r := &part.Receivers[i]
+	part.Receivers = maps.Clone(whole.Receivers)
+	for name, r := range part.Receivers {
 		total += len(r.Workers)
 		r.Workers = firstOf(r.Workers, listRoom/len(part.Receivers))
 		kept += len(r.Workers)
+		part.Receivers[name] = r
 	}
 	note("receivers.workers", kept, total)
 	return part, truncated
+}
+
+// firstKeys gives the entries whose names come first, as many as take no more than the room.
+func firstKeys[T any](all map[string]T, room int) map[string]T {
+	part := make(map[string]T, len(all))
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if room -= len(name) + size(all[name]) + len(`"":,`); room < 0 {
+			break
+		}
+		part[name] = all[name]
+	}
+	return part
 }
 
 // firstOf gives as many of the first as take no more than the room.

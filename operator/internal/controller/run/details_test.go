@@ -46,18 +46,18 @@ func largest(counters int) spatev1.RunResult {
 	for i := range counters {
 		own[name("counter", i)] = number
 	}
-	var flows spatev1.TemplateCounters
+	var flows spatev1.FlowCounters
 	for i, v := 0, reflect.ValueOf(&flows).Elem(); i < v.NumField(); i++ {
 		v.Field(i).SetInt(number)
 	}
 	side := func() *spatev1.TemplateSide {
-		return &spatev1.TemplateSide{TemplateCounters: flows, Counters: own, ConnectTime: latency(), RoundTrip: latency()}
+		return &spatev1.TemplateSide{FlowCounters: flows, Counters: own, ConnectTime: latency(), RoundTrip: latency()}
 	}
 	moments := &spatev1.Moments{Count: number, Mean: number, Deviation: number, Min: number, Max: number}
 	group := func() *spatev1.GroupSide {
-		return &spatev1.GroupSide{TemplateCounters: flows, Counters: own, ConnectTime: moments, RoundTrip: moments}
+		return &spatev1.GroupSide{FlowCounters: flows, Counters: own, ConnectTime: moments, RoundTrip: moments}
 	}
-	packets := spatev1.FlowCounters{Tx: number, TxBytes: number, Rx: number, RxBytes: number, Lost: number, LossRatio: "0.123456789"}
+	packets := spatev1.StreamCounters{Tx: number, TxBytes: number, Rx: number, RxBytes: number, Lost: number, LossRatio: "0.123456789"}
 	result := spatev1.RunResult{FlowCounters: packets, Flows: &flows}
 	for i := range 512 {
 		result.Streams = append(result.Streams, spatev1.StreamResult{Name: name("stream", i), FlowCounters: packets, Latency: latency()})

@@ -98,7 +98,7 @@ func (s *scope) length() time.Duration {
 	if d := s.duration(); d > 0 {
 		return d
 	}
-	return max(time.Since(s.run.Status.StartedAt.Time)-s.warmup()-s.drain(), time.Millisecond)
+	return max(time.Since(s.run.Status.TrafficStartTime.Time)-s.warmup()-s.drain(), time.Millisecond)
 }
 
 // invalid completes a run whose numbers say nothing about the device under test.
@@ -153,15 +153,15 @@ func judge(run *spatev1.TrafficRun, result spatev1.RunResult, distrusted []spate
 		message := fmt.Sprintf("%s; %d thresholds hold", summary(result), len(judged))
 		switch len(judged) {
 		case 0:
-			message = summary(result) + "; no thresholds were asked for"
+			message = summary(result) + "; there are no thresholds"
 		case 1:
 			message = summary(result) + "; the threshold holds"
 		}
 		v.Reasons = append(v.Reasons, spatev1.VerdictReason{Reason: spatev1.ReasonThresholdsMet, Message: message})
 	}
-	if result.HeldBack > 0 {
+	if result.Throttled > 0 {
 		v.Reasons = append(v.Reasons, spatev1.VerdictReason{
-			Reason: spatev1.ReasonLimitExceeded, Message: fmt.Sprintf("%d packets were held back by the generator's limits.maxRate", result.HeldBack),
+			Reason: spatev1.ReasonLimitExceeded, Message: fmt.Sprintf("%d packets were throttled by the generator's limits.maxRate", result.Throttled),
 		})
 	}
 	if len(down) > 0 {
@@ -191,11 +191,11 @@ func generatorLimits(tolerance spatev1.GeneratorTolerance, result spatev1.RunRes
 		{"rxMissed", tolerance.RxMissed, result.RxMissed, "packets arrived and were lost before the engine read them", result.Tx + packetsSent(result.Templates), "sent"},
 	}
 	if flows := result.Flows; flows != nil {
-		due := flows.Attempts + flows.NotBegun + flows.Exhausted
+		due := flows.Attempted + flows.NotStarted + flows.Exhausted
 		limits = append(limits,
-			generatorLimit{"txDropped", tolerance.TxDropped, flows.NotBegun, "flows did not begin before the end (status.result.flows.notBegun)", due, "due"},
-			generatorLimit{"txDropped", tolerance.TxDropped, flows.Exhausted, "flows found no place or free port (status.result.flows.exhausted)", due, "due"},
-			generatorLimit{"late", tolerance.Late, flows.Late, "flows began late (status.result.flows.late)", due, "due"})
+			generatorLimit{"txDropped", tolerance.TxDropped, flows.NotStarted, "flows did not start before the end (status.result.flows.notStarted)", due, "due"},
+			generatorLimit{"txDropped", tolerance.TxDropped, flows.Exhausted, "flows found no room in the flow table, or no free port (status.result.flows.exhausted)", due, "due"},
+			generatorLimit{"late", tolerance.Late, flows.Late, "flows started late (status.result.flows.late)", due, "due"})
 	}
 	return limits
 }
@@ -207,9 +207,9 @@ func summary(result spatev1.RunResult) string {
 	if flows == nil {
 		return packets
 	}
-	text := fmt.Sprintf("%d flows begun, %d established, %d failed", flows.Attempts, flows.Connects, flows.Failed)
-	if flows.HeldBack > 0 {
-		text += fmt.Sprintf(", %d held back by mostOpen", flows.HeldBack)
+	text := fmt.Sprintf("%d flows attempted, %d established, %d failed", flows.Attempted, flows.Established, flows.Failed)
+	if flows.Throttled > 0 {
+		text += fmt.Sprintf(", %d throttled by maxConcurrentFlows", flows.Throttled)
 	}
 	if len(result.Streams) > 0 {
 		text += "; " + packets
@@ -246,7 +246,7 @@ func forThresholds(r spatev1.RunResult, length time.Duration) verdict.Result {
 	seconds := length.Seconds()
 	out := verdict.Result{
 		Tx: r.Tx, TxBytes: r.TxBytes, Rx: r.Rx, RxBytes: r.RxBytes, Lost: r.Lost, LossRatio: number(r.LossRatio), Duplicates: r.Duplicates,
-		OutOfOrder: r.OutOfOrder, Misdirected: r.Misdirected, TxDropped: r.TxDropped, Late: r.Late, RxMissed: r.RxMissed, Foreign: r.Foreign, OtherMAC: r.OtherMAC, NotReflected: r.NotReflected, HeldBack: r.HeldBack,
+		OutOfOrder: r.OutOfOrder, Misdirected: r.Misdirected, TxDropped: r.TxDropped, Late: r.Late, RxMissed: r.RxMissed, Foreign: r.Foreign, OtherMAC: r.OtherMAC, NotReflected: r.NotReflected, Throttled: r.Throttled,
 		TxPps: float64(r.Tx) / seconds, RxPps: float64(r.Rx) / seconds,
 		TxBps: float64(r.TxBytes) * 8 / seconds, RxBps: float64(r.RxBytes) * 8 / seconds,
 		SequenceTooHigh: r.SequenceTooHigh, SequenceTooLow: r.SequenceTooLow,
@@ -254,17 +254,17 @@ func forThresholds(r spatev1.RunResult, length time.Duration) verdict.Result {
 		Templates: make(map[string]map[string]verdict.Side, len(r.Templates)), Groups: make(map[string]verdict.Group, len(r.Groups)),
 	}
 	if r.Flows != nil {
-		out.Flows = sideForThresholds(&spatev1.TemplateSide{TemplateCounters: *r.Flows}, length)
+		out.Flows = sideForThresholds(&spatev1.TemplateSide{FlowCounters: *r.Flows}, length)
 	}
 	if all := r.Records; all != nil {
-		out.Records = verdict.Records{Written: all.Written, LeftOut: all.LeftOut, Told: all.Told, Untold: all.Untold, Dropped: all.Dropped}
+		out.Records = verdict.Records{Written: all.Written, Omitted: all.Omitted, Delivered: all.Delivered, Undelivered: all.Undelivered, Dropped: all.Dropped}
 		for _, pod := range all.Pods {
 			if pod.Problem != "" {
 				out.Records.FilesNotWritten++
 			}
 		}
 	}
-	for _, t := range r.Templates {
+	for name, t := range r.Templates {
 		sides := map[string]verdict.Side{}
 		if t.Client != nil {
 			sides[verdict.Client] = sideForThresholds(t.Client, length)
@@ -272,9 +272,9 @@ func forThresholds(r spatev1.RunResult, length time.Duration) verdict.Result {
 		if t.Server != nil {
 			sides[verdict.Server] = sideForThresholds(t.Server, length)
 		}
-		out.Templates[t.Name] = sides
+		out.Templates[name] = sides
 	}
-	for _, g := range r.Groups {
+	for name, g := range r.Groups {
 		sides := verdict.Group{}
 		if g.Client != nil {
 			sides[verdict.Client] = groupForThresholds(g.Client, length)
@@ -282,16 +282,16 @@ func forThresholds(r spatev1.RunResult, length time.Duration) verdict.Result {
 		if g.Server != nil {
 			sides[verdict.Server] = groupForThresholds(g.Server, length)
 		}
-		out.Groups[g.Name] = sides
+		out.Groups[name] = sides
 	}
-	for _, x := range r.Receivers {
-		out.Receivers[x.Name] = verdict.Receiver{
+	for name, x := range r.Receivers {
+		out.Receivers[name] = verdict.Receiver{
 			Packets: x.Packets, Bytes: x.Bytes, Pps: float64(x.Packets) / seconds, Bps: float64(x.Bytes) * 8 / seconds,
 			InterArrival: moments(x.InterArrival), Jitter: moments(x.Jitter), Latency: moments(x.Latency),
 		}
 	}
-	for _, s := range r.Streams {
-		out.Streams[s.Name] = verdict.Stream{
+	for name, s := range r.Streams {
+		out.Streams[name] = verdict.Stream{
 			Tx: s.Tx, TxBytes: s.TxBytes, Rx: s.Rx, RxBytes: s.RxBytes, Lost: s.Lost, LossRatio: number(s.LossRatio), Duplicates: s.Duplicates,
 			OutOfOrder: s.OutOfOrder, Misdirected: s.Misdirected, TxDropped: s.TxDropped, Late: s.Late,
 			TxPps: float64(s.Tx) / seconds, RxPps: float64(s.Rx) / seconds,
@@ -305,52 +305,58 @@ func forThresholds(r spatev1.RunResult, length time.Duration) verdict.Result {
 func sideForThresholds(s *spatev1.TemplateSide, length time.Duration) verdict.Side {
 	seconds := length.Seconds()
 	return verdict.Side{
-		Attempts: s.Attempts, Connects: s.Connects, Closed: s.Closed, Failed: s.Failed, OpenFlows: s.OpenFlows,
-		Reset: s.Reset, TimedOut: s.TimedOut, ClosedEarly: s.ClosedEarly, HTTPErrors: s.HTTPErrors, Cut: s.Cut, Silent: s.Silent,
+		Attempted: s.Attempted, Established: s.Established, Closed: s.Closed, Failed: s.Failed, Open: s.Open,
+		Reset: s.Reset, TimedOut: s.TimedOut, ClosedEarly: s.ClosedEarly, HTTPErrors: s.HTTPErrors, Aborted: s.Aborted, IdleTimeouts: s.IdleTimeouts,
 		Bytes: s.BytesSent + s.BytesReceived, BytesSent: s.BytesSent, BytesReceived: s.BytesReceived,
 		Messages: s.MessagesSent + s.MessagesReceived, MessagesSent: s.MessagesSent, MessagesReceived: s.MessagesReceived,
 		PacketsSent: s.PacketsSent, PacketsReceived: s.PacketsReceived, Retransmitted: s.Retransmitted, Errors: s.Errors,
-		Late: s.Late, NotBegun: s.NotBegun, Exhausted: s.Exhausted, HeldBack: s.HeldBack,
-		Cps: float64(s.Connects) / seconds, Bps: float64(s.BytesSent+s.BytesReceived) * 8 / seconds,
+		Late: s.Late, NotStarted: s.NotStarted, Exhausted: s.Exhausted, Throttled: s.Throttled,
+		Cps: float64(s.Established) / seconds, Bps: float64(s.BytesSent+s.BytesReceived) * 8 / seconds,
 		Counters: s.Counters, ConnectTime: delays(s.ConnectTime), RoundTrip: delays(s.RoundTrip),
 	}
 }
 
 func groupForThresholds(s *spatev1.GroupSide, length time.Duration) verdict.Side {
-	side := sideForThresholds(&spatev1.TemplateSide{TemplateCounters: s.TemplateCounters, Counters: s.Counters}, length)
+	side := sideForThresholds(&spatev1.TemplateSide{FlowCounters: s.FlowCounters, Counters: s.Counters}, length)
 	side.ConnectTime, side.RoundTrip = moments(s.ConnectTime), moments(s.RoundTrip)
 	return side
 }
 
 // times of a stream as expressions see them: only what is known.
-func times(l *spatev1.Latency) map[string]int64 {
+func times(l *spatev1.Latency) map[string]any {
 	if l == nil {
 		return nil
 	}
-	all := map[string]int64{"jitter": l.Jitter, "jitterMax": l.JitterMax}
+	all := map[string]any{"jitter": time.Duration(l.Jitter), "jitterMax": time.Duration(l.JitterMax)}
 	if l.Count > 0 {
 		maps.Copy(all, delays(l))
-		all["jitterMean"] = l.JitterMean
+		all["jitterMean"] = time.Duration(l.JitterMean)
 	}
 	return all
 }
 
 // delays of a template as expressions see them: jitter is of packets.
-func delays(l *spatev1.Latency) map[string]int64 {
+func delays(l *spatev1.Latency) map[string]any {
 	if l == nil || l.Count == 0 {
 		return nil
 	}
-	return map[string]int64{
-		"count": l.Count, "min": l.Min, "mean": l.Mean, "max": l.Max, "deviation": l.Deviation, "p50": l.P50, "p90": l.P90, "p95": l.P95,
+	all := map[string]any{"count": l.Count}
+	for name, value := range map[string]spatev1.MeasuredTime{
+		"min": l.Min, "mean": l.Mean, "max": l.Max, "deviation": l.Deviation, "p50": l.P50, "p90": l.P90, "p95": l.P95,
 		"p99": l.P99, "p999": l.P999, "p9999": l.P9999,
+	} {
+		all[name] = time.Duration(value)
 	}
+	return all
 }
 
-func moments(m *spatev1.Moments) map[string]int64 {
+func moments(m *spatev1.Moments) map[string]any {
 	if m == nil {
 		return nil
 	}
-	return map[string]int64{"count": m.Count, "mean": m.Mean, "deviation": m.Deviation, "min": m.Min, "max": m.Max}
+	return map[string]any{
+		"count": m.Count, "mean": time.Duration(m.Mean), "deviation": time.Duration(m.Deviation), "min": time.Duration(m.Min), "max": time.Duration(m.Max),
+	}
 }
 
 func number(text string) float64 {

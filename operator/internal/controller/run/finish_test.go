@@ -24,19 +24,19 @@ func TestResultSumsOverEngines(t *testing.T) {
 	facts := &snapshot.Facts{Flow: map[string]bool{"a": true}, Ports: map[string]bool{"p": true}}
 	r := &spatev1.TrafficRun{}
 	r.Spec.Generator.Pods = []spatev1.PodSnapshot{{Name: "g-0"}, {Name: "g-1"}}
-	r.Status.PortBaseline = []spatev1.PortBaseline{{Pod: "g-0", Port: "p", RxMissed: 5, Foreign: 1, OtherMAC: 4, NotReflected: 2, HeldBack: 7}, {Pod: "g-0", Port: "q", RxMissed: 100}}
+	r.Status.PortBaseline = []spatev1.PortBaseline{{Pod: "g-0", Port: "p", RxMissed: 5, Foreign: 1, OtherMAC: 4, NotReflected: 2, Throttled: 7}, {Pod: "g-0", Port: "q", RxMissed: 100}}
 	stats := []*enginev1.WatchStatsResponse{
 		{
 			Streams: []*enginev1.StreamStats{
 				{Name: "b", Measured: &enginev1.StreamCounters{TxPackets: 7}},
 				{Name: "a", Measured: &enginev1.StreamCounters{TxPackets: 60, RxPackets: 30, Duplicates: 1}, Warmup: &enginev1.StreamCounters{TxPackets: 1000}},
 			},
-			Ports: []*enginev1.PortStats{{Port: "p", RxMissed: 8, ForeignPackets: 3, OtherMacPackets: 9, NotReflectedPackets: 8, HeldBackPackets: 10}, {Port: "q", RxMissed: 200}},
+			Ports: []*enginev1.PortStats{{Port: "p", RxMissed: 8, ForeignPackets: 3, OtherMacPackets: 9, NotReflectedPackets: 8, ThrottledPackets: 10}, {Port: "q", RxMissed: 200}},
 		},
 		{Streams: []*enginev1.StreamStats{{Name: "a", Measured: &enginev1.StreamCounters{TxPackets: 40, RxPackets: 69}}}},
 	}
 	got := resultOf(stats, facts, r)
-	if got.Tx != 107 || got.Rx != 99 || got.Lost != 2 || got.LossRatio != "0.02" || got.RxMissed != 3 || got.Foreign != 2 || got.OtherMAC != 5 || got.NotReflected != 6 || got.HeldBack != 3 {
+	if got.Tx != 107 || got.Rx != 99 || got.Lost != 2 || got.LossRatio != "0.02" || got.RxMissed != 3 || got.Foreign != 2 || got.OtherMAC != 5 || got.NotReflected != 6 || got.Throttled != 3 {
 		t.Errorf("%+v", got)
 	}
 	if len(got.Streams) != 2 || got.Streams[0].Name != "a" || got.Streams[1].Lost != 0 {
@@ -62,22 +62,22 @@ func TestStreamsThatShareAMarkAreLostTogether(t *testing.T) {
 
 func TestJudge(t *testing.T) {
 	for name, c := range map[string]struct {
-		result     spatev1.FlowCounters
+		result     spatev1.StreamCounters
 		missed     int64
 		thresholds []string
 		outcome    spatev1.VerdictOutcome
 		reason     string
 		words      []string
 	}{
-		"no thresholds":       {spatev1.FlowCounters{Tx: 10}, 0, nil, spatev1.VerdictPassed, spatev1.ReasonThresholdsMet, []string{"10 packets sent"}},
-		"held":                {spatev1.FlowCounters{Tx: 10}, 0, []string{"result.lost == 0"}, spatev1.VerdictPassed, spatev1.ReasonThresholdsMet, nil},
-		"missed":              {spatev1.FlowCounters{Tx: 10, Lost: 3}, 0, []string{"result.tx > 0", "result.lost == 0"}, spatev1.VerdictFailed, spatev1.ReasonThresholdMissed, []string{"result.lost == 0", "is 3"}},
-		"late within":         {spatev1.FlowCounters{Tx: 1000, Late: 1}, 0, nil, spatev1.VerdictPassed, spatev1.ReasonThresholdsMet, nil},
-		"late beyond":         {spatev1.FlowCounters{Tx: 1000, Late: 2}, 0, nil, spatev1.VerdictInvalid, spatev1.ReasonGeneratorLimited, []string{"2 packets were sent late", "0.1%", "allows 1"}},
-		"dropped":             {spatev1.FlowCounters{Tx: 1000, TxDropped: 1}, 0, nil, spatev1.VerdictInvalid, spatev1.ReasonGeneratorLimited, []string{"could not be sent"}},
-		"missed on receive":   {spatev1.FlowCounters{Tx: 1000, Lost: 4}, 4, []string{"result.lost == 0"}, spatev1.VerdictInvalid, spatev1.ReasonGeneratorLimited, []string{"4 packets arrived"}},
-		"nothing was sent":    {spatev1.FlowCounters{}, 0, []string{"result.lossRatio == 0.0"}, spatev1.VerdictPassed, spatev1.ReasonThresholdsMet, nil},
-		"cannot be evaluated": {spatev1.FlowCounters{Tx: 1}, 0, []string{"1 / result.lost == 0"}, spatev1.VerdictFailed, spatev1.ReasonThresholdError, []string{"division by zero"}},
+		"no thresholds":       {spatev1.StreamCounters{Tx: 10}, 0, nil, spatev1.VerdictPassed, spatev1.ReasonThresholdsMet, []string{"10 packets sent"}},
+		"held":                {spatev1.StreamCounters{Tx: 10}, 0, []string{"result.lost == 0"}, spatev1.VerdictPassed, spatev1.ReasonThresholdsMet, nil},
+		"missed":              {spatev1.StreamCounters{Tx: 10, Lost: 3}, 0, []string{"result.tx > 0", "result.lost == 0"}, spatev1.VerdictFailed, spatev1.ReasonThresholdMissed, []string{"result.lost == 0", "is 3"}},
+		"late within":         {spatev1.StreamCounters{Tx: 1000, Late: 1}, 0, nil, spatev1.VerdictPassed, spatev1.ReasonThresholdsMet, nil},
+		"late beyond":         {spatev1.StreamCounters{Tx: 1000, Late: 2}, 0, nil, spatev1.VerdictInvalid, spatev1.ReasonGeneratorLimited, []string{"2 packets were sent late", "0.1%", "allows 1"}},
+		"dropped":             {spatev1.StreamCounters{Tx: 1000, TxDropped: 1}, 0, nil, spatev1.VerdictInvalid, spatev1.ReasonGeneratorLimited, []string{"could not be sent"}},
+		"missed on receive":   {spatev1.StreamCounters{Tx: 1000, Lost: 4}, 4, []string{"result.lost == 0"}, spatev1.VerdictInvalid, spatev1.ReasonGeneratorLimited, []string{"4 packets arrived"}},
+		"nothing was sent":    {spatev1.StreamCounters{}, 0, []string{"result.lossRatio == 0.0"}, spatev1.VerdictPassed, spatev1.ReasonThresholdsMet, nil},
+		"cannot be evaluated": {spatev1.StreamCounters{Tx: 1}, 0, []string{"1 / result.lost == 0"}, spatev1.VerdictFailed, spatev1.ReasonThresholdError, []string{"division by zero"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &spatev1.TrafficRun{}
@@ -131,7 +131,7 @@ func TestCountersThatContradictEachOtherMakeTheRunInvalid(t *testing.T) {
 	stats := []*enginev1.WatchStatsResponse{
 		{Run: &enginev1.RunInfo{State: enginev1.RunState_RUN_STATE_COMPLETE}},
 		{Run: &enginev1.RunInfo{State: enginev1.RunState_RUN_STATE_COMPLETE, Contradictions: []string{
-			"web: 9 connect_attempts, but 8 closed and 0 open", "servers: 9 accepts, but 7 closed and 0 open", "third", "fourth", "fifth",
+			"web: 9 flows_attempted, but 8 closed and 0 open", "servers: 9 accepts, but 7 closed and 0 open", "third", "fourth", "fifth",
 		}}},
 	}
 	run := &spatev1.TrafficRun{}
@@ -146,7 +146,7 @@ func TestCountersThatContradictEachOtherMakeTheRunInvalid(t *testing.T) {
 		t.Errorf("%+v", v)
 	}
 	passed := meta.FindStatusCondition(run.Status.Conditions, spatev1.ConditionPassed)
-	const want = "counters contradict each other: pod g-1: web: 9 connect_attempts, but 8 closed and 0 open; servers: 9 accepts, but 7 closed and 0 open; third; and 2 more"
+	const want = "counters contradict each other: pod g-1: web: 9 flows_attempted, but 8 closed and 0 open; servers: 9 accepts, but 7 closed and 0 open; third; and 2 more"
 	if passed.Status != metav1.ConditionFalse || passed.Reason != spatev1.ReasonCountersContradict || passed.Message != want {
 		t.Errorf("%s %s: %s", passed.Status, passed.Reason, passed.Message)
 	}

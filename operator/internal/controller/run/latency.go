@@ -32,7 +32,7 @@ func latencyOf(all []*enginev1.LatencyStats) *spatev1.Latency {
 		if least := nanoseconds(l.GetMinNs()); out.Count == 0 || least < out.Min {
 			out.Min = least
 		}
-		out.Count += nanoseconds(l.GetCount())
+		out.Count += int64(min(l.GetCount(), math.MaxInt64))
 		out.Max = max(out.Max, nanoseconds(l.GetMaxNs()))
 		sum.Add(sum, unsigned(l.GetSumNs()))
 		differences.Add(differences, unsigned(l.GetJitterSumNs()))
@@ -53,48 +53,56 @@ func latencyOf(all []*enginev1.LatencyStats) *spatev1.Latency {
 		// The variance is the mean of squares less the square of the mean.
 		variance := new(big.Rat).Sub(new(big.Rat).SetFrac(squares, count), square(new(big.Rat).SetFrac(sum, count)))
 		if value, _ := variance.Float64(); value > 0 {
-			out.Deviation = int64(math.Round(math.Sqrt(value)))
+			out.Deviation = spatev1.MeasuredTime(math.Round(math.Sqrt(value)))
 		}
 	}
 	return out
 }
 
 // percentile is where a quantile is kept; nil for one that is not.
-func percentile(l *spatev1.Latency, partsPerMillion uint32) *int64 {
-	return map[uint32]*int64{
+func percentile(l *spatev1.Latency, partsPerMillion uint32) *spatev1.MeasuredTime {
+	return map[uint32]*spatev1.MeasuredTime{
 		500000: &l.P50, 900000: &l.P90, 950000: &l.P95, 990000: &l.P99, 999000: &l.P999, 999900: &l.P9999,
 	}[partsPerMillion]
 }
 
-func nanoseconds(value uint64) int64 { return int64(min(value, math.MaxInt64)) }
+func nanoseconds(value uint64) spatev1.MeasuredTime {
+	return spatev1.MeasuredTime(min(value, math.MaxInt64))
+}
 
 func unsigned(value uint64) *big.Int { return new(big.Int).SetUint64(value) }
 
 func square(value *big.Rat) *big.Rat { return new(big.Rat).Mul(value, value) }
 
-func rounded(part, whole *big.Int) int64 {
+func rounded(part, whole *big.Int) spatev1.MeasuredTime {
 	half := new(big.Int).Rsh(whole, 1)
-	return new(big.Int).Quo(half.Add(half, part), whole).Int64()
+	return spatev1.MeasuredTime(new(big.Int).Quo(half.Add(half, part), whole).Int64())
 }
 
-// slowest tells of the stream with the greatest 99th percentile, or jitter where delays are not known.
-func slowest(streams []spatev1.StreamResult) string {
-	measured := slices.DeleteFunc(slices.Clone(streams), func(s spatev1.StreamResult) bool { return s.Latency == nil })
+// delay of a stream or template, with its name for people.
+type delay struct {
+	name    string
+	latency *spatev1.Latency
+}
+
+// worstLatency sums up the delay with the greatest 99th percentile, or jitter where delays are not known.
+func worstLatency(all []delay) string {
+	measured := slices.DeleteFunc(slices.Clone(all), func(d delay) bool { return d.latency == nil })
 	if len(measured) == 0 {
 		return ""
 	}
-	worst := slices.MaxFunc(measured, func(a, b spatev1.StreamResult) int {
-		return cmp.Or(cmp.Compare(a.Latency.P99, b.Latency.P99), cmp.Compare(a.Latency.Jitter, b.Latency.Jitter))
+	worst := slices.MaxFunc(measured, func(a, b delay) int {
+		return cmp.Or(cmp.Compare(a.latency.P99, b.latency.P99), cmp.Compare(a.latency.Jitter, b.latency.Jitter))
 	})
-	l := worst.Latency
+	l := worst.latency
 	if l.Count == 0 {
-		return fmt.Sprintf("%s: jitter %s", worst.Name, forPeople(l.Jitter))
+		return fmt.Sprintf("%s: jitter %s", worst.name, forPeople(l.Jitter))
 	}
-	return fmt.Sprintf("%s: p50 %s, p99 %s, max %s", worst.Name, forPeople(l.P50), forPeople(l.P99), forPeople(l.Max))
+	return fmt.Sprintf("%s: p50 %s, p99 %s, max %s", worst.name, forPeople(l.P50), forPeople(l.P99), forPeople(l.Max))
 }
 
 // forPeople writes nanoseconds with three significant digits, such as 31.5us.
-func forPeople(ns int64) string {
+func forPeople(ns spatev1.MeasuredTime) string {
 	value, unit := float64(ns), "ns"
 	for _, next := range []struct {
 		from float64
@@ -113,16 +121,15 @@ func forPeople(ns int64) string {
 }
 
 // receivers sums foreign traffic up over all engines.
-func receivers(stats []*enginev1.WatchStatsResponse, run *spatev1.TrafficRun) []spatev1.ReceiverResult {
-	var all []spatev1.ReceiverResult
+func receivers(stats []*enginev1.WatchStatsResponse, run *spatev1.TrafficRun) map[string]spatev1.ReceiverResult {
+	var all map[string]spatev1.ReceiverResult
 	parts := map[string][3][]*enginev1.Moments{}
 	for i, st := range stats {
 		for _, r := range st.GetReceivers() {
-			at := slices.IndexFunc(all, func(known spatev1.ReceiverResult) bool { return known.Name == r.GetName() })
-			if at < 0 {
-				at, all = len(all), append(all, spatev1.ReceiverResult{Name: r.GetName()})
+			if all == nil {
+				all = map[string]spatev1.ReceiverResult{}
 			}
-			into := &all[at]
+			into := all[r.GetName()]
 			into.Packets += int64(r.GetPackets())
 			into.Bytes += int64(r.GetBytes())
 			for _, w := range r.GetWorkers() {
@@ -130,16 +137,17 @@ func receivers(stats []*enginev1.WatchStatsResponse, run *spatev1.TrafficRun) []
 					Pod: run.Spec.Generator.Pods[i].Name, Worker: int32(w.GetWorker()), Packets: int64(w.GetPackets()), Bytes: int64(w.GetBytes()),
 				})
 			}
+			all[r.GetName()] = into
 			p := parts[r.GetName()]
 			p[0], p[1], p[2] = append(p[0], r.GetInterArrival()), append(p[1], r.GetJitter()), append(p[2], r.GetLatency())
 			parts[r.GetName()] = p
 		}
 	}
-	for i := range all {
-		p := parts[all[i].Name]
-		all[i].InterArrival, all[i].Jitter, all[i].Latency = momentsOf(p[0]), momentsOf(p[1]), momentsOf(p[2])
+	for name, r := range all {
+		p := parts[name]
+		r.InterArrival, r.Jitter, r.Latency = momentsOf(p[0]), momentsOf(p[1]), momentsOf(p[2])
+		all[name] = r
 	}
-	slices.SortFunc(all, func(a, b spatev1.ReceiverResult) int { return strings.Compare(a.Name, b.Name) })
 	return all
 }
 
@@ -165,6 +173,6 @@ func momentsOf(all []*enginev1.Moments) *spatev1.Moments {
 	if out.Count == 0 {
 		return nil
 	}
-	out.Mean, out.Deviation = int64(math.Round(mean)), int64(math.Round(math.Sqrt(squares/count)))
+	out.Mean, out.Deviation = spatev1.MeasuredTime(math.Round(mean)), spatev1.MeasuredTime(math.Round(math.Sqrt(squares/count)))
 	return out
 }

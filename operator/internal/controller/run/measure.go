@@ -51,7 +51,7 @@ func (s *scope) measure(stats []*enginev1.WatchStatsResponse, facts *snapshot.Fa
 	result, _ = bounded(result, roomOf(s.run))
 	s.run.Status.Result = &result
 	at := now()
-	progress := &spatev1.RunProgress{UpdatedAt: &at, TimeLeft: s.timeLeft(), LossRatio: result.LossRatio}
+	progress := &spatev1.RunProgress{UpdateTime: &at, TimeLeft: s.timeLeft(), LossRatio: result.LossRatio}
 	current.written, current.run = time.Now(), client.ObjectKeyFromObject(s.run)
 	if span := current.at.Sub(last.at); known && span > 0 {
 		progress.TxRate, progress.RxRate = rate(current.tx-last.tx, span, "pps"), rate(current.rx-last.rx, span, "pps")
@@ -102,7 +102,7 @@ func sampleOf(stats []*enginev1.WatchStatsResponse) sample {
 		}
 	}
 	if flows := flowsOf(all); flows != nil {
-		current.flows = uint64(flows.Connects)
+		current.flows = uint64(flows.Established)
 	}
 	return current
 }
@@ -124,7 +124,7 @@ func rate(count uint64, span time.Duration, unit string) string {
 func resultOf(stats []*enginev1.WatchStatsResponse, facts *snapshot.Facts, run *spatev1.TrafficRun) spatev1.RunResult {
 	var (
 		order  []string
-		byName = map[string]*spatev1.FlowCounters{}
+		byName = map[string]*spatev1.StreamCounters{}
 		delays = map[string][]*enginev1.LatencyStats{}
 		result spatev1.RunResult
 	)
@@ -135,12 +135,15 @@ func resultOf(stats []*enginev1.WatchStatsResponse, facts *snapshot.Facts, run *
 			}
 			c := byName[stream.Name]
 			if c == nil {
-				c = &spatev1.FlowCounters{}
+				c = &spatev1.StreamCounters{}
 				byName[stream.Name] = c
 				order = append(order, stream.Name)
 			}
 			add(c, stream.GetMeasured())
 		}
+	}
+	if len(order) > 0 {
+		result.Streams = make(map[string]spatev1.StreamResult, len(order))
 	}
 	flowTx := int64(0)
 	expected := map[string]int64{} // by the stream that packets are counted under on arrival
@@ -156,21 +159,20 @@ func resultOf(stats []*enginev1.WatchStatsResponse, facts *snapshot.Facts, run *
 			c.Lost = expected[name] - (c.Rx - c.Duplicates)
 		}
 		c.LossRatio = ratio(c.Lost, expected[name])
-		total(&result.FlowCounters, c)
-		result.Streams = append(result.Streams, spatev1.StreamResult{Name: name, FlowCounters: *c, Latency: latencyOf(delays[name])})
+		total(&result.StreamCounters, c)
+		result.Streams[name] = spatev1.StreamResult{StreamCounters: *c, Latency: latencyOf(delays[name])}
 	}
-	slices.SortFunc(result.Streams, func(a, b spatev1.StreamResult) int { return strings.Compare(a.Name, b.Name) })
 	result.LossRatio = ratio(result.Lost, flowTx)
 	ofPorts(&result, stats, facts, run)
 	result.Templates, result.Groups = templates(stats), groups(stats, facts.Groups)
 	result.Flows = flowsOf(result.Templates)
-	result.Latency = slowest(append(delaysOf(result.Templates), result.Streams...))
+	result.WorstLatency = worstLatency(delaysOf(&result))
 	result.Receivers = receivers(stats, run)
 	result.Records = recordsOf(stats, run)
 	return result
 }
 
-func add(c *spatev1.FlowCounters, m *enginev1.StreamCounters) {
+func add(c *spatev1.StreamCounters, m *enginev1.StreamCounters) {
 	c.Tx += int64(m.GetTxPackets())
 	c.TxBytes += int64(m.GetTxBytes())
 	c.Rx += int64(m.GetRxPackets())
@@ -184,7 +186,7 @@ func add(c *spatev1.FlowCounters, m *enginev1.StreamCounters) {
 	c.SequenceTooLow += int64(m.GetSequenceTooLow())
 }
 
-func total(sum, c *spatev1.FlowCounters) {
+func total(sum, c *spatev1.StreamCounters) {
 	sum.Tx += c.Tx
 	sum.TxBytes += c.TxBytes
 	sum.Rx += c.Rx
@@ -208,7 +210,7 @@ func ofPorts(result *spatev1.RunResult, stats []*enginev1.WatchStatsResponse, fa
 				result.Foreign += int64(p.ForeignPackets)
 				result.OtherMAC += int64(p.OtherMacPackets)
 				result.NotReflected += int64(p.NotReflectedPackets)
-				result.HeldBack += int64(p.HeldBackPackets)
+				result.Throttled += int64(p.ThrottledPackets)
 			}
 		}
 		for _, b := range run.Status.PortBaseline {
@@ -217,7 +219,7 @@ func ofPorts(result *spatev1.RunResult, stats []*enginev1.WatchStatsResponse, fa
 				result.Foreign -= b.Foreign
 				result.OtherMAC -= b.OtherMAC
 				result.NotReflected -= b.NotReflected
-				result.HeldBack -= b.HeldBack
+				result.Throttled -= b.Throttled
 			}
 		}
 	}

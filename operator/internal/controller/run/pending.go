@@ -54,6 +54,6 @@ func (s *scope) pending(ctx context.Context) (time.Duration, error) {
 	}
 	status.Phase = spatev1.RunPreparing
 	now := metav1.Now()
-	status.StartTime = &now
+	status.PrepareTime = &now
 	return time.Millisecond, nil
 }

@@ -148,7 +148,7 @@ func underWayOn(t *testing.T, maxRate spatev1.AbsoluteRate, engines ...*fakeEngi
 	r := &spatev1.TrafficRun{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "p-1", UID: "r"}}
 	r.Spec.RunID, r.Spec.RateFactor, r.Spec.Generator.Namespace, r.Spec.Generator.Name = "p-1", "1", "n", "lab"
 	r.Spec.Entries = []spatev1.EntrySnapshot{{Name: "a", Rate: "1kpps", StreamRate: "1kpps"}}
-	r.Status.Phase, r.Status.StartedAt, r.Status.RateFactor = spatev1.RunRunning, &started, "1"
+	r.Status.Phase, r.Status.TrafficStartTime, r.Status.RateFactor = spatev1.RunRunning, &started, "1"
 	encoded, _, err := plan.Encode(&enginev1.Plan{Streams: []*enginev1.Stream{{
 		Name: "a", TxPort: "p0",
 		Packet:   &enginev1.Packet{Frame: make([]byte, 60)},
@@ -270,7 +270,7 @@ func TestOnlyEnginesThatKnowLimitsAreSaidToHoldBack(t *testing.T) {
 
 func TestAnEngineThatKnowsNoLimitsIsRefusedAtOnceWhereThereIsOne(t *testing.T) {
 	s := underWayOn(t, "1kpps", &fakeEngine{}, &fakeEngine{answer: unlimited})
-	s.run.Status.Phase, s.run.Status.StartedAt, s.run.Status.Entries = spatev1.RunPreparing, nil, nil
+	s.run.Status.Phase, s.run.Status.TrafficStartTime, s.run.Status.Entries = spatev1.RunPreparing, nil, nil
 	if _, err := s.preparing(t.Context()); err != nil || s.run.Status.Phase != spatev1.RunComplete || s.unreachable != "" {
 		t.Fatalf("%v, %+v, %q", err, s.run.Status, s.unreachable)
 	}

@@ -38,7 +38,7 @@ func (r *Reconciler) share(_ context.Context, queue workqueue.TypedRateLimitingI
 func (s *scope) place() *turn.Share {
 	status := &s.run.Status
 	switch {
-	case status.Phase == spatev1.RunPreparing && status.StartedAt != nil && time.Until(status.StartedAt.Time) > 0:
+	case status.Phase == spatev1.RunPreparing && status.TrafficStartTime != nil && time.Until(status.TrafficStartTime.Time) > 0:
 		return &s.r.armed
 	case kstatus.Silent(status.Conditions):
 		return &s.r.silent

@@ -77,12 +77,12 @@ func (s *scope) preparing(ctx context.Context) (time.Duration, error) {
 	}
 	instant, anyStarted := s.instant(holds)
 	if instant.IsZero() {
-		if s.run.Status.StartedAt != nil && s.run.Status.StartTime != nil && time.Since(s.run.Status.StartTime.Time) > prepareLimit {
-			return s.refused(ctx, []error{missed(s.run.Status.StartedAt.Time, began, time.Now())})
+		if s.run.Status.TrafficStartTime != nil && s.run.Status.PrepareTime != nil && time.Since(s.run.Status.PrepareTime.Time) > prepareLimit {
+			return s.refused(ctx, []error{missed(s.run.Status.TrafficStartTime.Time, began, time.Now())})
 		}
 		s.run.Status.PortBaseline = s.baseline(holds)
 		at := metav1.NewMicroTime(time.Now().Add(startMargin + marginPerLook*time.Since(began)))
-		s.run.Status.StartedAt = &at
+		s.run.Status.TrafficStartTime = &at
 		return time.Millisecond, nil
 	}
 	errs = s.each(ctx, func(i int, _ *corev1.Pod, c *engine.Client) error {
@@ -99,7 +99,7 @@ func (s *scope) preparing(ctx context.Context) (time.Duration, error) {
 		return s.notStarted(ctx, err, anyStarted)
 	}
 	at := metav1.NewMicroTime(instant)
-	s.run.Status.StartedAt = &at
+	s.run.Status.TrafficStartTime = &at
 	if wait := time.Until(instant); wait > 0 {
 		return wait, nil // nothing is sent yet
 	}
@@ -285,7 +285,7 @@ func (s *scope) refused(ctx context.Context, errs []error) (time.Duration, error
 		s.stop(ctx, lost.Message)
 		s.invalid(spatev1.ReasonSnapshotLost, lost.Message+anew, "")
 		return 0, nil
-	case s.run.Status.StartTime != nil && time.Since(s.run.Status.StartTime.Time) > prepareLimit:
+	case s.run.Status.PrepareTime != nil && time.Since(s.run.Status.PrepareTime.Time) > prepareLimit:
 		s.stop(ctx, "the engines could not be prepared")
 		s.invalid(spatev1.ReasonPrepareFailed, fmt.Sprintf("not prepared within %s: %v%s", prepareLimit, joined, anew), "")
 		return 0, nil
@@ -306,8 +306,8 @@ func (s *scope) instant(holds []held) (at time.Time, anyStarted bool) {
 			return time.Unix(0, h.info.StartedAtNs), true
 		}
 	}
-	if s.run.Status.StartedAt != nil && time.Until(s.run.Status.StartedAt.Time) > leastLeft {
-		return s.run.Status.StartedAt.Time, false
+	if s.run.Status.TrafficStartTime != nil && time.Until(s.run.Status.TrafficStartTime.Time) > leastLeft {
+		return s.run.Status.TrafficStartTime.Time, false
 	}
 	return time.Time{}, false
 }
@@ -323,11 +323,11 @@ func missed(instant, asked, answered time.Time) error {
 
 // notStarted handles a start that not all engines have made.
 func (s *scope) notStarted(ctx context.Context, err error, anyStarted bool) (time.Duration, error) {
-	if engine.Unreachable(err) && time.Until(s.run.Status.StartedAt.Time) > 0 {
+	if engine.Unreachable(err) && time.Until(s.run.Status.TrafficStartTime.Time) > 0 {
 		return 10 * time.Millisecond, nil // the same instant again
 	}
 	if !anyStarted && len(s.pods) == 1 && engine.TooLate(err) {
-		s.run.Status.StartedAt = nil
+		s.run.Status.TrafficStartTime = nil
 		return time.Millisecond, nil
 	}
 	s.stop(ctx, "not all engines could be started")
@@ -342,7 +342,7 @@ func (s *scope) baseline(holds []held) []spatev1.PortBaseline {
 		for _, p := range h.ports {
 			all = append(all, spatev1.PortBaseline{
 				Pod: s.pods[i].Name, Port: p.Port, RxMissed: int64(p.RxMissed), Foreign: int64(p.ForeignPackets), OtherMAC: int64(p.OtherMacPackets),
-				NotReflected: int64(p.NotReflectedPackets), HeldBack: int64(p.HeldBackPackets),
+				NotReflected: int64(p.NotReflectedPackets), Throttled: int64(p.ThrottledPackets),
 			})
 		}
 	}

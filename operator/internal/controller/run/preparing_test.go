@@ -63,7 +63,7 @@ func TestARunThatCouldNotBePreparedSaysWhatTriesAgain(t *testing.T) {
 		"":                          errors.New("no answer"),
 	} {
 		s := &scope{r: &Reconciler{Memory: &snapshot.Memory{}}, run: &spatev1.TrafficRun{}}
-		s.run.Status.StartTime = &long
+		s.run.Status.PrepareTime = &long
 		if _, err := s.refused(t.Context(), []error{err}); err != nil {
 			t.Fatal(err)
 		}
@@ -115,7 +115,7 @@ func (c *counting) Get(ctx context.Context, key client.ObjectKey, into client.Ob
 func TestSecretsAreReadOnceForAllEnginesInTheTurnOfALargePlan(t *testing.T) {
 	engines := []*fakeEngine{{}, {}, {}}
 	s := underWayOn(t, "", engines...)
-	s.run.Status.Phase, s.run.Status.StartedAt = spatev1.RunPreparing, nil
+	s.run.Status.Phase, s.run.Status.TrafficStartTime = spatev1.RunPreparing, nil
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "captures", UID: "u"}, Data: map[string][]byte{"web": make([]byte, snapshot.Large+1)}}
 	must(t, s.r.Client.Create(t.Context(), secret))
 	encoded, _, err := plan.Encode(&enginev1.Plan{Streams: []*enginev1.Stream{{Name: "a", TxPort: "p0", Transmit: &enginev1.Stream_Replay{Replay: &enginev1.Replay{
@@ -161,7 +161,7 @@ func TestWhoWasLateForAStartIsNamed(t *testing.T) {
 func TestAStartThatTheOperatorMissedIsNotLaidToEngines(t *testing.T) {
 	s := underWayOn(t, "", &fakeEngine{holds: []*enginev1.RunInfo{{RunId: "p-1"}}})
 	long, instant := metav1.NewTime(time.Now().Add(-2*prepareLimit)), metav1.NewMicroTime(time.Now().Add(-time.Second))
-	s.run.Status.Phase, s.run.Status.StartTime, s.run.Status.StartedAt = spatev1.RunPreparing, &long, &instant
+	s.run.Status.Phase, s.run.Status.PrepareTime, s.run.Status.TrafficStartTime = spatev1.RunPreparing, &long, &instant
 	if _, err := s.preparing(t.Context()); err != nil || s.run.Status.Verdict == nil {
 		t.Fatalf("%v, %+v", err, s.run.Status)
 	}

@@ -30,7 +30,7 @@ func recordsOf(stats []*enginev1.WatchStatsResponse, run *spatev1.TrafficRun) *s
 		pod := spatev1.PodRecords{
 			Pod: run.Spec.Generator.Pods[i].Name, File: strings.TrimPrefix(told.GetPath(), plan.VolumesDir+"/"), Problem: told.GetProblem(),
 			RecordCounters: spatev1.RecordCounters{
-				Written: int64(told.GetWritten()), LeftOut: int64(told.GetLeftOut()), Told: int64(told.GetTold()), Untold: int64(told.GetUntold()),
+				Written: int64(told.GetWritten()), Omitted: int64(told.GetOmitted()), Delivered: int64(told.GetDelivered()), Undelivered: int64(told.GetUndelivered()),
 			},
 		}
 		for _, t := range st.GetTemplates() {
@@ -40,9 +40,9 @@ func recordsOf(stats []*enginev1.WatchStatsResponse, run *spatev1.TrafficRun) *s
 			all = &spatev1.RecordsResult{}
 		}
 		all.Written += pod.Written
-		all.LeftOut += pod.LeftOut
-		all.Told += pod.Told
-		all.Untold += pod.Untold
+		all.Omitted += pod.Omitted
+		all.Delivered += pod.Delivered
+		all.Undelivered += pod.Undelivered
 		all.Dropped += pod.Dropped
 		all.Pods = append(all.Pods, pod)
 	}
@@ -94,10 +94,10 @@ func (s *scope) recorded() {
 		value, reason, message = metav1.ConditionUnknown, status.Verdict.Reasons[0].Reason, "the engines did not tell what became of the records at the end"
 	case all.Pods[0].File == "": // so it is with all of them
 		reason = spatev1.ReasonRecordsLiveOnly
-		message = fmt.Sprintf("no records are kept, since spec.records of the profile names no volume: %d were told to readers, %d to nobody", all.Told, all.Untold)
-	case all.LeftOut > 0:
-		reason = spatev1.ReasonRecordsLeftOut
-		message = fmt.Sprintf("%d records are written, %d are left out, which are more than spec.records.mostRecords of the profile", all.Written, all.LeftOut)
+		message = fmt.Sprintf("no records are kept, since spec.records of the profile names no volume: %d were told to readers, %d to nobody", all.Delivered, all.Undelivered)
+	case all.Omitted > 0:
+		reason = spatev1.ReasonRecordsOmitted
+		message = fmt.Sprintf("%d records are written, %d are left out, which are more than spec.records.mostRecords of the profile", all.Written, all.Omitted)
 	default:
 		reason, message = spatev1.ReasonRecordsWritten, fmt.Sprintf("%d records are written", all.Written)
 	}

@@ -18,23 +18,23 @@ import (
 
 // recording are two engines at the end of a run, with both sides of a template each; the first has dropped so many records.
 func recording(dropped uint64, first, second *enginev1.RecordStats) []*enginev1.WatchStatsResponse {
-	client := side("web", clientSide, 0, map[string]uint64{"connect_attempts": 60, "connects": 60, "closed": 60, recordsDropped: dropped})
+	client := side("web", clientSide, 0, map[string]uint64{"flows_attempted": 60, "flows_established": 60, "flows_closed": 60, recordsDropped: dropped})
 	client.Warmup = client.Counters // what is lost then is lost as well
 	engine := func(records *enginev1.RecordStats, templates ...*enginev1.TemplateStats) *enginev1.WatchStatsResponse {
 		return &enginev1.WatchStatsResponse{Run: &enginev1.RunInfo{State: enginev1.RunState_RUN_STATE_COMPLETE}, Templates: templates, Records: records}
 	}
 	return []*enginev1.WatchStatsResponse{
-		engine(first, client, side("web", serverSide, 0, map[string]uint64{"accepts": 60, recordsDropped: dropped})), engine(second, side("web", clientSide, 0, nil)),
+		engine(first, client, side("web", serverSide, 0, map[string]uint64{"flows_accepted": 60, recordsDropped: dropped})), engine(second, side("web", clientSide, 0, nil)),
 	}
 }
 
 func file(name string, written, leftOut uint64, problem string) *enginev1.RecordStats {
-	return &enginev1.RecordStats{Path: plan.VolumesDir + "/results/" + name, Written: written, LeftOut: leftOut, Problem: problem}
+	return &enginev1.RecordStats{Path: plan.VolumesDir + "/results/" + name, Written: written, Omitted: leftOut, Problem: problem}
 }
 
 // noFile are the records of an engine that none was asked of.
 func noFile(told, untold uint64) *enginev1.RecordStats {
-	return &enginev1.RecordStats{Told: told, Untold: untold}
+	return &enginev1.RecordStats{Delivered: told, Undelivered: untold}
 }
 
 func recordingRun() *spatev1.TrafficRun {
@@ -60,7 +60,7 @@ func TestRecordsThatAreLostAreNamedAndChangeNoVerdict(t *testing.T) {
 		},
 		"more than were asked for": {
 			recording(0, file("r-0.parquet", 100, 7, ""), file("r-1.parquet", 20, 0, "")),
-			metav1.ConditionTrue, spatev1.ReasonRecordsLeftOut, "120 records are written, 7 are left out, which are more than spec.records.mostRecords of the profile", "Normal",
+			metav1.ConditionTrue, spatev1.ReasonRecordsOmitted, "120 records are written, 7 are left out, which are more than spec.records.mostRecords of the profile", "Normal",
 		},
 		"live only": {
 			recording(0, noFile(100, 7), noFile(20, 0)),
@@ -104,15 +104,15 @@ func TestRecordsThatAreLostAreNamedAndChangeNoVerdict(t *testing.T) {
 func TestRecordsOfAllEnginesAreSummedTheWarmupIncluded(t *testing.T) {
 	stats := recording(4, file("r-0.parquet", 100, 7, ""), file("r-1.parquet", 20, 1, ""))
 	got := recordsOf(stats, recordingRun())
-	if want := (spatev1.RecordCounters{Written: 120, LeftOut: 8, Dropped: 8}); got.RecordCounters != want {
+	if want := (spatev1.RecordCounters{Written: 120, Omitted: 8, Dropped: 8}); got.RecordCounters != want {
 		t.Errorf("got %+v, want %+v", got.RecordCounters, want)
 	}
-	want := spatev1.PodRecords{Pod: "g-0", File: "results/r-0.parquet", RecordCounters: spatev1.RecordCounters{Written: 100, LeftOut: 7, Dropped: 8}}
+	want := spatev1.PodRecords{Pod: "g-0", File: "results/r-0.parquet", RecordCounters: spatev1.RecordCounters{Written: 100, Omitted: 7, Dropped: 8}}
 	if len(got.Pods) != 2 || got.Pods[0] != want {
 		t.Errorf("got %+v, want %+v first", got.Pods, want)
 	}
 	got = recordsOf(recording(4, noFile(100, 7), noFile(20, 1)), recordingRun())
-	if want := (spatev1.RecordCounters{Told: 120, Untold: 8, Dropped: 8}); got.RecordCounters != want || got.Pods[0].File != "" {
+	if want := (spatev1.RecordCounters{Delivered: 120, Undelivered: 8, Dropped: 8}); got.RecordCounters != want || got.Pods[0].File != "" {
 		t.Errorf("got %+v, want %+v and no file", got, want)
 	}
 	if got := recordsOf(recording(0, nil, nil), recordingRun()); got != nil {

@@ -5,8 +5,8 @@ package run
 // This file answers: how do the counters of templates, by engine and side, become numbers of a result?
 
 import (
+	"maps"
 	"slices"
-	"strings"
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
@@ -15,48 +15,52 @@ import (
 // counted are the sums that a field of TemplateCounters is made of, by the engine's names (engine/stateful/src/counters.rs).
 var counted = []struct {
 	names []string
-	into  func(*spatev1.TemplateCounters) *int64
+	into  func(*spatev1.FlowCounters) *int64
 }{
-	{[]string{"connects"}, func(c *spatev1.TemplateCounters) *int64 { return &c.Connects }},
-	{[]string{"closed"}, func(c *spatev1.TemplateCounters) *int64 { return &c.Closed }},
-	{[]string{"resets_received", "refused"}, func(c *spatev1.TemplateCounters) *int64 { return &c.Reset }},
-	{[]string{"timeout_drops", "connect_drops", "keepalive_drops"}, func(c *spatev1.TemplateCounters) *int64 { return &c.TimedOut }},
-	{[]string{"peer_closed_early"}, func(c *spatev1.TemplateCounters) *int64 { return &c.ClosedEarly }},
-	{[]string{"http_errors"}, func(c *spatev1.TemplateCounters) *int64 { return &c.HTTPErrors }},
-	{[]string{"flows_cut"}, func(c *spatev1.TemplateCounters) *int64 { return &c.Cut }},
-	{[]string{"keepalive_timeouts"}, func(c *spatev1.TemplateCounters) *int64 { return &c.Silent }},
-	{[]string{"sent_data_bytes", "message_bytes_sent"}, func(c *spatev1.TemplateCounters) *int64 { return &c.BytesSent }},
-	{[]string{"received_data_bytes", "message_bytes_received"}, func(c *spatev1.TemplateCounters) *int64 { return &c.BytesReceived }},
-	{[]string{"messages_sent"}, func(c *spatev1.TemplateCounters) *int64 { return &c.MessagesSent }},
-	{[]string{"messages_received"}, func(c *spatev1.TemplateCounters) *int64 { return &c.MessagesReceived }},
-	{[]string{"sent_packets"}, func(c *spatev1.TemplateCounters) *int64 { return &c.PacketsSent }},
-	{[]string{"received_packets"}, func(c *spatev1.TemplateCounters) *int64 { return &c.PacketsReceived }},
-	{[]string{"retransmitted_packets", "syn_timeouts"}, func(c *spatev1.TemplateCounters) *int64 { return &c.Retransmitted }},
-	{[]string{"icmp_errors", "acks_of_unsent", "after_close_packets", "missing_timestamps", "http_errors", "unmatched", "bad_checksums", "truncated", "fragments"}, func(c *spatev1.TemplateCounters) *int64 { return &c.Errors }},
-	{[]string{"late_flows"}, func(c *spatev1.TemplateCounters) *int64 { return &c.Late }},
-	{[]string{"flows_not_begun"}, func(c *spatev1.TemplateCounters) *int64 { return &c.NotBegun }},
-	{[]string{"flows_held_back"}, func(c *spatev1.TemplateCounters) *int64 { return &c.HeldBack }},
-	{[]string{"flows_exhausted", "ports_exhausted"}, func(c *spatev1.TemplateCounters) *int64 { return &c.Exhausted }},
+	{[]string{"flows_established"}, func(c *spatev1.FlowCounters) *int64 { return &c.Established }},
+	{[]string{"flows_closed"}, func(c *spatev1.FlowCounters) *int64 { return &c.Closed }},
+	{[]string{"resets_received", "flows_refused"}, func(c *spatev1.FlowCounters) *int64 { return &c.Reset }},
+	{[]string{"timeout_drops", "connect_drops", "keepalive_drops"}, func(c *spatev1.FlowCounters) *int64 { return &c.TimedOut }},
+	{[]string{"flows_closed_early"}, func(c *spatev1.FlowCounters) *int64 { return &c.ClosedEarly }},
+	{[]string{"http_errors"}, func(c *spatev1.FlowCounters) *int64 { return &c.HTTPErrors }},
+	{[]string{"flows_aborted"}, func(c *spatev1.FlowCounters) *int64 { return &c.Aborted }},
+	{[]string{"flows_idle_timeouts"}, func(c *spatev1.FlowCounters) *int64 { return &c.IdleTimeouts }},
+	{[]string{"sent_data_bytes", "message_bytes_sent"}, func(c *spatev1.FlowCounters) *int64 { return &c.BytesSent }},
+	{[]string{"received_data_bytes", "message_bytes_received"}, func(c *spatev1.FlowCounters) *int64 { return &c.BytesReceived }},
+	{[]string{"messages_sent"}, func(c *spatev1.FlowCounters) *int64 { return &c.MessagesSent }},
+	{[]string{"messages_received"}, func(c *spatev1.FlowCounters) *int64 { return &c.MessagesReceived }},
+	{[]string{"sent_packets"}, func(c *spatev1.FlowCounters) *int64 { return &c.PacketsSent }},
+	{[]string{"received_packets"}, func(c *spatev1.FlowCounters) *int64 { return &c.PacketsReceived }},
+	{[]string{"retransmitted_packets", "syn_timeouts"}, func(c *spatev1.FlowCounters) *int64 { return &c.Retransmitted }},
+	{[]string{"icmp_errors", "acks_of_unsent", "after_close_packets", "missing_timestamps", "http_errors", "unmatched", "bad_checksums", "truncated", "fragments"}, func(c *spatev1.FlowCounters) *int64 { return &c.Errors }},
+	{[]string{"flows_late"}, func(c *spatev1.FlowCounters) *int64 { return &c.Late }},
+	{[]string{"flows_not_started"}, func(c *spatev1.FlowCounters) *int64 { return &c.NotStarted }},
+	{[]string{"flows_throttled"}, func(c *spatev1.FlowCounters) *int64 { return &c.Throttled }},
+	{[]string{"flows_exhausted", "ports_exhausted"}, func(c *spatev1.FlowCounters) *int64 { return &c.Exhausted }},
 }
 
 // begun is the counter of flows that a side began.
-var begun = map[enginev1.Side]string{enginev1.Side_SIDE_CLIENT: "connect_attempts", enginev1.Side_SIDE_SERVER: "accepts"}
+var begun = map[enginev1.Side]string{enginev1.Side_SIDE_CLIENT: "flows_attempted", enginev1.Side_SIDE_SERVER: "flows_accepted"}
 
 // sideDelays are what engines measured on one side of a template.
 type sideDelays struct{ connect, roundTrip []*enginev1.LatencyStats }
 
-// templates sums what was measured on each side of each template up over all engines, in order of names.
-func templates(stats []*enginev1.WatchStatsResponse) []spatev1.TemplateResult {
+// templates sums what was measured on each side of each template up over all engines.
+func templates(stats []*enginev1.WatchStatsResponse) map[string]spatev1.TemplateResult {
 	return templatesBy(stats, (*enginev1.TemplateStats).GetTemplate, measured)
 }
 
-// groups sums the templates of each statistics group up, in order of names; groupOf has that of each template that names one.
-func groups(stats []*enginev1.WatchStatsResponse, groupOf map[string]string) []spatev1.GroupResult {
-	var all []spatev1.GroupResult
-	for _, g := range templatesBy(stats, func(t *enginev1.TemplateStats) string { return groupOf[t.GetTemplate()] }, measured) {
-		if g.Name != "" {
-			all = append(all, spatev1.GroupResult{Name: g.Name, Client: groupSide(g.Client), Server: groupSide(g.Server)})
+// groups sums the templates of each statistics group up; groupOf has that of each template that names one.
+func groups(stats []*enginev1.WatchStatsResponse, groupOf map[string]string) map[string]spatev1.GroupResult {
+	var all map[string]spatev1.GroupResult
+	for name, g := range templatesBy(stats, func(t *enginev1.TemplateStats) string { return groupOf[t.GetTemplate()] }, measured) {
+		if name == "" {
+			continue
 		}
+		if all == nil {
+			all = map[string]spatev1.GroupResult{}
+		}
+		all[name] = spatev1.GroupResult{Client: groupSide(g.Client), Server: groupSide(g.Server)}
 	}
 	return all
 }
@@ -65,7 +69,7 @@ func groupSide(s *spatev1.TemplateSide) *spatev1.GroupSide {
 	if s == nil {
 		return nil
 	}
-	return &spatev1.GroupSide{TemplateCounters: s.TemplateCounters, Counters: s.Counters, ConnectTime: momentsIn(s.ConnectTime), RoundTrip: momentsIn(s.RoundTrip)}
+	return &spatev1.GroupSide{FlowCounters: s.FlowCounters, Counters: s.Counters, ConnectTime: momentsIn(s.ConnectTime), RoundTrip: momentsIn(s.RoundTrip)}
 }
 
 // momentsIn gives what is exact of several templates' times together; percentiles are not.
@@ -98,8 +102,7 @@ func measured(t *enginev1.TemplateStats) values {
 }
 
 // templatesBy sums up all that has the same name.
-func templatesBy(stats []*enginev1.WatchStatsResponse, name func(*enginev1.TemplateStats) string, count func(*enginev1.TemplateStats) values) []spatev1.TemplateResult {
-	var all []spatev1.TemplateResult
+func templatesBy(stats []*enginev1.WatchStatsResponse, name func(*enginev1.TemplateStats) string, count func(*enginev1.TemplateStats) values) map[string]spatev1.TemplateResult {
 	delays := map[*spatev1.TemplateSide]*sideDelays{}
 	byName := map[string]map[enginev1.Side]*spatev1.TemplateSide{}
 	for _, st := range stats {
@@ -114,7 +117,7 @@ func templatesBy(stats []*enginev1.WatchStatsResponse, name func(*enginev1.Templ
 				side = &spatev1.TemplateSide{}
 				sides[t.GetSide()], delays[side] = side, &sideDelays{}
 			}
-			addSide(&side.TemplateCounters, t, count(t))
+			addSide(&side.FlowCounters, t, count(t))
 			addOwn(side, t)
 			d := delays[side]
 			d.connect, d.roundTrip = append(d.connect, t.GetConnectTime()), append(d.roundTrip, t.GetRoundTrip())
@@ -123,19 +126,22 @@ func templatesBy(stats []*enginev1.WatchStatsResponse, name func(*enginev1.Templ
 	for side, d := range delays {
 		side.ConnectTime, side.RoundTrip = latencyOf(d.connect), latencyOf(d.roundTrip)
 	}
-	for name, sides := range byName {
-		result := spatev1.TemplateResult{Name: name, Client: sides[enginev1.Side_SIDE_CLIENT], Server: sides[enginev1.Side_SIDE_SERVER]}
-		settleFailed(result)
-		all = append(all, result)
+	if len(byName) == 0 {
+		return nil
 	}
-	slices.SortFunc(all, func(a, b spatev1.TemplateResult) int { return strings.Compare(a.Name, b.Name) })
+	all := make(map[string]spatev1.TemplateResult, len(byName))
+	for name, sides := range byName {
+		result := spatev1.TemplateResult{Client: sides[enginev1.Side_SIDE_CLIENT], Server: sides[enginev1.Side_SIDE_SERVER]}
+		settleFailed(result)
+		all[name] = result
+	}
 	return all
 }
 
 // addSide adds what one engine counted on one side.
-func addSide(c *spatev1.TemplateCounters, t *enginev1.TemplateStats, value values) {
-	c.Attempts += value[begun[t.GetSide()]]
-	c.OpenFlows += int64(t.GetOpenFlows())
+func addSide(c *spatev1.FlowCounters, t *enginev1.TemplateStats, value values) {
+	c.Attempted += value[begun[t.GetSide()]]
+	c.Open += int64(t.GetOpenFlows())
 	for _, sum := range counted {
 		for _, name := range sum.names {
 			*sum.into(c) += value[name]
@@ -158,34 +164,34 @@ func addOwn(side *spatev1.TemplateSide, t *enginev1.TemplateStats) {
 func settleFailed(t spatev1.TemplateResult) {
 	for _, side := range []*spatev1.TemplateSide{t.Client, t.Server} {
 		if side != nil {
-			side.Failed = side.Reset + side.TimedOut + side.ClosedEarly + side.HTTPErrors + side.Cut
+			side.Failed = side.Reset + side.TimedOut + side.ClosedEarly + side.HTTPErrors + side.Aborted
 		}
 	}
 	if t.Client != nil {
-		t.Client.Failed += t.Client.Silent
+		t.Client.Failed += t.Client.IdleTimeouts
 	}
 }
 
 // flowsOf sums up over templates: each flow once, and what the generator could not do on both sides. Nil without templates.
-func flowsOf(all []spatev1.TemplateResult) *spatev1.TemplateCounters {
+func flowsOf(all map[string]spatev1.TemplateResult) *spatev1.FlowCounters {
 	if len(all) == 0 {
 		return nil
 	}
-	sum := &spatev1.TemplateCounters{}
+	sum := &spatev1.FlowCounters{}
 	for _, t := range all {
 		once, other := t.Client, t.Server
 		if once == nil {
 			once, other = t.Server, nil
 		}
-		sum.Attempts += once.Attempts
+		sum.Attempted += once.Attempted
 		sum.Failed += once.Failed
-		sum.OpenFlows += once.OpenFlows
+		sum.Open += once.Open
 		for _, counter := range counted {
-			*counter.into(sum) += *counter.into(&once.TemplateCounters)
+			*counter.into(sum) += *counter.into(&once.FlowCounters)
 		}
 		if other != nil {
 			sum.Late += other.Late
-			sum.NotBegun += other.NotBegun
+			sum.NotStarted += other.NotStarted
 			sum.Exhausted += other.Exhausted
 		}
 	}
@@ -193,7 +199,7 @@ func flowsOf(all []spatev1.TemplateResult) *spatev1.TemplateCounters {
 }
 
 // packetsSent by both sides of all templates.
-func packetsSent(all []spatev1.TemplateResult) int64 {
+func packetsSent(all map[string]spatev1.TemplateResult) int64 {
 	sum := int64(0)
 	for _, t := range all {
 		for _, side := range []*spatev1.TemplateSide{t.Client, t.Server} {
@@ -205,10 +211,11 @@ func packetsSent(all []spatev1.TemplateResult) int64 {
 	return sum
 }
 
-// delaysOf lists what templates measured, named for people, to find the slowest.
-func delaysOf(all []spatev1.TemplateResult) []spatev1.StreamResult {
-	var named []spatev1.StreamResult
-	for _, t := range all {
+// delaysOf lists the delays of streams and templates, named for people, in order of their names.
+func delaysOf(r *spatev1.RunResult) []delay {
+	var named []delay
+	for _, name := range slices.Sorted(maps.Keys(r.Templates)) {
+		t := r.Templates[name]
 		for _, side := range []struct {
 			name string
 			*spatev1.TemplateSide
@@ -216,10 +223,11 @@ func delaysOf(all []spatev1.TemplateResult) []spatev1.StreamResult {
 			if side.TemplateSide == nil {
 				continue
 			}
-			named = append(named,
-				spatev1.StreamResult{Name: t.Name + " " + side.name + " connect", Latency: side.ConnectTime},
-				spatev1.StreamResult{Name: t.Name + " " + side.name + " round trip", Latency: side.RoundTrip})
+			named = append(named, delay{name + " " + side.name + " connect", side.ConnectTime}, delay{name + " " + side.name + " round trip", side.RoundTrip})
 		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Streams)) {
+		named = append(named, delay{name, r.Streams[name].Latency})
 	}
 	return named
 }

@@ -30,17 +30,17 @@ func side(template string, side enginev1.Side, open uint64, counters map[string]
 // twoEngines run a template with both sides, and one with real clients on the second of them.
 func twoEngines() []*enginev1.WatchStatsResponse {
 	first := side("http", clientSide, 2, map[string]uint64{
-		"connect_attempts": 100, "connects": 97, "closed": 98, "sent_data_bytes": 1000, "received_data_bytes": 9000, "sent_packets": 500,
-		"received_packets": 400, "retransmitted_packets": 3, "syn_timeouts": 2, "resets_received": 1, "connect_drops": 2, "flows_cut": 1, "late_flows": 4,
+		"flows_attempted": 100, "flows_established": 97, "flows_closed": 98, "sent_data_bytes": 1000, "received_data_bytes": 9000, "sent_packets": 500,
+		"received_packets": 400, "retransmitted_packets": 3, "syn_timeouts": 2, "resets_received": 1, "connect_drops": 2, "flows_aborted": 1, "flows_late": 4,
 	})
 	first.ConnectTime = &enginev1.LatencyStats{Count: 97, SumNs: 97 * 1000, MinNs: 900, MaxNs: 5000, Quantiles: []*enginev1.Quantile{{PartsPerMillion: 990000, Ns: 4000}}}
-	second := side("http", clientSide, 1, map[string]uint64{"connect_attempts": 50, "connects": 50, "closed": 49, "peer_closed_early": 1, "flows_not_begun": 6, "flows_held_back": 1000, "icmp_errors": 2})
+	second := side("http", clientSide, 1, map[string]uint64{"flows_attempted": 50, "flows_established": 50, "flows_closed": 49, "flows_closed_early": 1, "flows_not_started": 6, "flows_throttled": 1000, "icmp_errors": 2})
 	first.ProgramCounters = []*enginev1.ProgramCounter{{Name: "pages", Value: 90, Warmup: 10}, {Name: "errors"}}
 	second.ProgramCounters = []*enginev1.ProgramCounter{{Name: "pages", Value: 45, Warmup: 5}, {Name: "errors", Value: 1}}
 	second.ConnectTime = &enginev1.LatencyStats{Count: 50, SumNs: 50 * 1000, MinNs: 800, MaxNs: 3000, Quantiles: []*enginev1.Quantile{{PartsPerMillion: 990000, Ns: 4500}}}
 	return []*enginev1.WatchStatsResponse{
-		{Templates: []*enginev1.TemplateStats{first, side("http", serverSide, 3, map[string]uint64{"accepts": 99, "connects": 98, "sent_packets": 300, "flows_exhausted": 7})}},
-		{Templates: []*enginev1.TemplateStats{second, side("dns", serverSide, 0, map[string]uint64{"accepts": 20, "connects": 20, "closed": 20, "messages_received": 20, "messages_sent": 19, "message_bytes_sent": 190, "keepalive_timeouts": 1})}},
+		{Templates: []*enginev1.TemplateStats{first, side("http", serverSide, 3, map[string]uint64{"flows_accepted": 99, "flows_established": 98, "sent_packets": 300, "flows_exhausted": 7})}},
+		{Templates: []*enginev1.TemplateStats{second, side("dns", serverSide, 0, map[string]uint64{"flows_accepted": 20, "flows_established": 20, "flows_closed": 20, "messages_received": 20, "messages_sent": 19, "message_bytes_sent": 190, "flows_idle_timeouts": 1})}},
 	}
 }
 
@@ -50,9 +50,9 @@ func TestTemplatesOfSeveralEngines(t *testing.T) {
 		t.Fatalf("got %+v", all)
 	}
 	http := all[1].Client
-	want := spatev1.TemplateCounters{
+	want := spatev1.FlowCounters{
 		Attempts: 150, Connects: 147, Closed: 147, OpenFlows: 3, BytesSent: 1000, BytesReceived: 9000, PacketsSent: 500, PacketsReceived: 400,
-		Retransmitted: 5, Reset: 1, TimedOut: 2, ClosedEarly: 1, Cut: 1, Failed: 5, Errors: 2, Late: 4, NotBegun: 6, HeldBack: 1000,
+		Retransmitted: 5, Reset: 1, TimedOut: 2, ClosedEarly: 1, Cut: 1, Failed: 5, Errors: 2, Late: 4, NotStarted: 6, Throttled: 1000,
 	}
 	if http.TemplateCounters != want {
 		t.Errorf("got  %+v\nwant %+v", http.TemplateCounters, want)
@@ -63,16 +63,16 @@ func TestTemplatesOfSeveralEngines(t *testing.T) {
 	if got := http.Counters; len(got) != 2 || got["pages"] != 120 || got["errors"] != 1 || all[1].Server.Counters != nil {
 		t.Errorf("counters of programs: clients %v, servers %v", got, all[1].Server.Counters)
 	}
-	if dns := all[0].Server; dns.Silent != 1 || dns.Failed != 0 || dns.MessagesReceived != 20 || dns.BytesSent != 190 {
-		t.Errorf("a server's flow that ends by silence has not failed: %+v", dns.TemplateCounters)
+	if dns := all[0].Server; dns.IdleTimeouts != 1 || dns.Failed != 0 || dns.MessagesReceived != 20 || dns.BytesSent != 190 {
+		t.Errorf("a server's flow that ends by silence has not failed: %+v", dns.FlowCounters)
 	}
-	if flows := flowsOf(all); flows.Attempts != 170 || flows.Connects != 167 || flows.Failed != 5 || flows.Exhausted != 7 || flows.HeldBack != 1000 || flows.OpenFlows != 3 {
+	if flows := flowsOf(all); flows.Attempted != 170 || flows.Established != 167 || flows.Failed != 5 || flows.Exhausted != 7 || flows.Throttled != 1000 || flows.Open != 3 {
 		t.Errorf("each flow is there once: %+v", *flows)
 	}
 	if flowsOf(nil) != nil {
 		t.Error("there are no flows without templates")
 	}
-	if lost := templates([]*enginev1.WatchStatsResponse{{Templates: []*enginev1.TemplateStats{side("dns", clientSide, 0, map[string]uint64{"keepalive_timeouts": 3})}}}); lost[0].Client.Failed != 3 {
+	if lost := templates([]*enginev1.WatchStatsResponse{{Templates: []*enginev1.TemplateStats{side("dns", clientSide, 0, map[string]uint64{"flows_idle_timeouts": 3})}}}); lost[0].Client.Failed != 3 {
 		t.Errorf("a client without an answer has failed: %+v", *lost[0].Client)
 	}
 }
@@ -90,7 +90,7 @@ func TestGroupsSumTheirTemplatesAndHaveNoPercentiles(t *testing.T) {
 		t.Errorf("only http has clients: %+v", all[0].Client.TemplateCounters)
 	}
 	server := all[0].Server
-	if server.Attempts != 99+20 || server.Connects != dns.Server.Connects+http.Server.Connects || server.Silent != 1 || server.Failed != 0 || server.Exhausted != 7 || server.OpenFlows != 3 || server.MessagesReceived != 20 {
+	if server.Attempted != 99+20 || server.Established != dns.Server.Established+http.Server.Established || server.IdleTimeouts != 1 || server.Failed != 0 || server.Exhausted != 7 || server.Open != 3 || server.MessagesReceived != 20 {
 		t.Errorf("servers %+v", server.TemplateCounters)
 	}
 	want := spatev1.Moments{Count: 147, Mean: 1000, Min: 800, Max: 5000}
@@ -129,8 +129,8 @@ func TestABrokenMessageFailsItsFlowOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			result := resultOf([]*enginev1.WatchStatsResponse{{Templates: []*enginev1.TemplateStats{
-				side("web", clientSide, 0, map[string]uint64{"connect_attempts": 10, "connects": 10, "closed": 10, "resets_sent": 4, c.client: 4}),
-				side("web", serverSide, 0, map[string]uint64{"accepts": 10, "connects": 10, "closed": 10, "resets_sent": 4, c.server: 4}),
+				side("web", clientSide, 0, map[string]uint64{"flows_attempted": 10, "flows_established": 10, "flows_closed": 10, "resets_sent": 4, c.client: 4}),
+				side("web", serverSide, 0, map[string]uint64{"flows_accepted": 10, "flows_established": 10, "flows_closed": 10, "resets_sent": 4, c.server: 4}),
 			}}}, &snapshot.Facts{}, &spatev1.TrafficRun{Spec: spatev1.TrafficRunSpec{Generator: spatev1.GeneratorSnapshot{Pods: make([]spatev1.PodSnapshot, 1)}}})
 			client, server := result.Templates[0].Client, result.Templates[0].Server
 			if client.Failed != 4 || server.Failed != 4 || result.Flows.Failed != 4 {
@@ -151,13 +151,13 @@ func TestABrokenMessageFailsItsFlowOnce(t *testing.T) {
 
 // Of an engine whose warm-up is over, and of one in its warm-up.
 func TestWhatTemplatesDoInTheWarmupIsNoResult(t *testing.T) {
-	over := side("http", clientSide, 3, map[string]uint64{"connect_attempts": 100, "connects": 90, "closed": 97, "connect_drops": 7, "late_flows": 5, "sent_packets": 900})
-	over.Warmup = side("", clientSide, 0, map[string]uint64{"connect_attempts": 40, "connects": 31, "closed": 35, "connect_drops": 7, "late_flows": 5, "sent_packets": 300}).Counters
-	in := side("http", clientSide, 2, map[string]uint64{"connect_attempts": 9, "connects": 9, "closed": 7, "resets_received": 2, "sent_packets": 80})
+	over := side("http", clientSide, 3, map[string]uint64{"flows_attempted": 100, "flows_established": 90, "flows_closed": 97, "connect_drops": 7, "flows_late": 5, "sent_packets": 900})
+	over.Warmup = side("", clientSide, 0, map[string]uint64{"flows_attempted": 40, "flows_established": 31, "flows_closed": 35, "connect_drops": 7, "flows_late": 5, "sent_packets": 300}).Counters
+	in := side("http", clientSide, 2, map[string]uint64{"flows_attempted": 9, "flows_established": 9, "flows_closed": 7, "resets_received": 2, "sent_packets": 80})
 	in.Warmup = in.Counters
 	stats := []*enginev1.WatchStatsResponse{{Templates: []*enginev1.TemplateStats{over}}, {Templates: []*enginev1.TemplateStats{in}}}
 	result := resultOf(stats, &snapshot.Facts{}, &spatev1.TrafficRun{Spec: spatev1.TrafficRunSpec{Generator: spatev1.GeneratorSnapshot{Pods: make([]spatev1.PodSnapshot, 2)}}})
-	if want := (spatev1.TemplateCounters{Attempts: 60, Connects: 59, Closed: 62, OpenFlows: 5, PacketsSent: 600}); *result.Flows != want {
+	if want := (spatev1.FlowCounters{Attempts: 60, Connects: 59, Closed: 62, OpenFlows: 5, PacketsSent: 600}); *result.Flows != want {
 		t.Errorf("got  %+v\nwant %+v", *result.Flows, want)
 	}
 	// Present rates go on where the warm-up ends.
@@ -249,12 +249,12 @@ func TestTheEngineCountsByTheseNames(t *testing.T) {
 
 // Every counter of the API is summed up, and into a field of its own.
 func TestAllCountersAreSummed(t *testing.T) {
-	c := &spatev1.TemplateCounters{}
-	fields := map[*int64]bool{&c.Attempts: true, &c.OpenFlows: true, &c.Failed: true}
+	c := &spatev1.FlowCounters{}
+	fields := map[*int64]bool{&c.Attempted: true, &c.Open: true, &c.Failed: true}
 	for _, sum := range counted {
 		fields[sum.into(c)] = true
 	}
-	if want := reflect.TypeFor[spatev1.TemplateCounters]().NumField(); len(fields) != want || len(counted)+3 != want {
+	if want := reflect.TypeFor[spatev1.FlowCounters]().NumField(); len(fields) != want || len(counted)+3 != want {
 		t.Errorf("%d fields are summed by %d sums, want %d", len(fields), len(counted)+3, want)
 	}
 }
@@ -280,7 +280,7 @@ func TestTheDashboardShowsEveryWayToFail(t *testing.T) {
 			for _, target := range panel.Targets {
 				metric := regexp.MustCompile(`spate_template_(\w+)_total\{`).FindStringSubmatch(target.Expr)
 				shown = append(shown, metric[1])
-				if ofClients := strings.Contains(target.Expr, `role="client"`); ofClients != (metric[1] == "keepalive_timeouts") {
+				if ofClients := strings.Contains(target.Expr, `role="client"`); ofClients != (metric[1] == "flows_idle_timeouts") {
 					t.Errorf("%s: of clients only: %v", metric[1], ofClients)
 				}
 			}

@@ -120,7 +120,7 @@ func (s *scope) silent(ctx context.Context, err error) (time.Duration, error) {
 
 // next is the time of the next look: a tick, or the end of the phase if that is sooner.
 func (s *scope) next() time.Duration {
-	start := s.run.Status.StartedAt
+	start := s.run.Status.TrafficStartTime
 	if start == nil {
 		return tick
 	}
@@ -156,10 +156,10 @@ func parsed(d spatev1.Duration) time.Duration {
 
 // timeLeft until the end of the measured phase.
 func (s *scope) timeLeft() string {
-	if s.duration() == 0 || s.run.Status.StartedAt == nil {
+	if s.duration() == 0 || s.run.Status.TrafficStartTime == nil {
 		return ""
 	}
-	left := time.Until(s.run.Status.StartedAt.Add(s.warmup() + s.duration())).Round(time.Second)
+	left := time.Until(s.run.Status.TrafficStartTime.Add(s.warmup() + s.duration())).Round(time.Second)
 	return max(left, 0).String()
 }
 

@@ -54,7 +54,7 @@ func (p place) save(ctx context.Context, write func(io.Writer) error) (kept, err
 	var saved kept
 	chunks := &chunker{keep: func(chunk []byte) error {
 		name := fmt.Sprintf("%s-%s-%d", p.run, p.what, len(saved.chunks))
-		saved.chunks = append(saved.chunks, spatev1.DataReference{ConfigMapName: spatev1.ObjectName(name), Key: p.key})
+		saved.chunks = append(saved.chunks, spatev1.DataReference{Kind: spatev1.DataConfigMap, Name: spatev1.ObjectName(name), Key: p.key})
 		return p.put(ctx, name, chunk)
 	}}
 	sum, packed, count := sha256.New(), gzip.NewWriter(chunks), &counter{}
@@ -171,9 +171,9 @@ func (r *chunkReader) Read(into []byte) (int, error) {
 			return 0, cmp.Or(r.failed, io.EOF)
 		}
 		object, ref := &corev1.ConfigMap{}, r.chunks[0]
-		err := r.client.Get(r.ctx, client.ObjectKey{Namespace: r.namespace, Name: string(ref.ConfigMapName)}, object)
+		err := r.client.Get(r.ctx, client.ObjectKey{Namespace: r.namespace, Name: string(ref.Name)}, object)
 		if apierrors.IsNotFound(err) {
-			err = &LostError{fmt.Sprintf("ConfigMap %s with the run's %s is gone", ref.ConfigMapName, r.what)}
+			err = &LostError{fmt.Sprintf("ConfigMap %s with the run's %s is gone", ref.Name, r.what)}
 		}
 		r.chunks, r.rest, r.failed = r.chunks[1:], object.BinaryData[ref.Key], err
 	}

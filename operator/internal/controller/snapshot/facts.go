@@ -183,7 +183,7 @@ func (m *Memory) Forget(uid types.UID) {
 
 // LoadOf gives what runs ask for together at the rates in force.
 func (m *Memory) LoadOf(ctx context.Context, runs []spatev1.TrafficRun) (plan.Load, error) {
-	total := plan.Load{Packets: new(big.Rat), L2Bits: new(big.Rat), L1Bits: new(big.Rat), Ports: map[string]*big.Rat{}}
+	total := plan.Load{Packets: new(big.Rat), L2Bits: new(big.Rat), L1Bits: new(big.Rat), Ports: map[string]*plan.PortLoad{}}
 	for i := range runs {
 		facts, err := m.Of(ctx, &runs[i])
 		if err != nil {

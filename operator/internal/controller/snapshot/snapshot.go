@@ -65,7 +65,7 @@ func planOf(run *spatev1.TrafficRun) kept {
 func Adopt(ctx context.Context, c client.Client, run *spatev1.TrafficRun) error {
 	for _, ref := range run.Spec.Snapshot.Chunks {
 		object := &corev1.ConfigMap{}
-		if err := c.Get(ctx, client.ObjectKey{Namespace: run.Namespace, Name: string(ref.ConfigMapName)}, object); err != nil {
+		if err := c.Get(ctx, client.ObjectKey{Namespace: run.Namespace, Name: string(ref.Name)}, object); err != nil {
 			if apierrors.IsNotFound(err) {
 				continue // told by Load
 			}

@@ -1848,21 +1848,21 @@ func (x *WatchStatsResponse) GetRecords() *RecordStats {
 	return nil
 }
 
-// What has become of records of connections; those that workers dropped are templates' counters `records_dropped`.
+// Counts of the records of flows; those that workers dropped are templates' counters `records_dropped`.
 type RecordStats struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The file; empty if none is asked for.
+	// The file; empty if none is requested.
 	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
 	// In the file.
 	Written uint64 `protobuf:"varint,2,opt,name=written,proto3" json:"written,omitempty"`
-	// Not in the file, which has as many as it may have.
-	LeftOut uint64 `protobuf:"varint,3,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
+	// Not in the file, which has its maximum number of records.
+	Omitted uint64 `protobuf:"varint,3,opt,name=omitted,proto3" json:"omitted,omitempty"`
 	// Why there is no file, or will be none.
 	Problem string `protobuf:"bytes,4,opt,name=problem,proto3" json:"problem,omitempty"`
-	// If no file is asked for: those that at least one caller of WatchRecords was given.
-	Told uint64 `protobuf:"varint,5,opt,name=told,proto3" json:"told,omitempty"`
-	// The same, those that none was: nobody watched, or all who did were too slow.
-	Untold        uint64 `protobuf:"varint,6,opt,name=untold,proto3" json:"untold,omitempty"`
+	// If no file is requested: those that were sent to at least one caller of WatchRecords.
+	Delivered uint64 `protobuf:"varint,5,opt,name=delivered,proto3" json:"delivered,omitempty"`
+	// If no file is requested: those that were sent to no caller, because there was none or all were too slow.
+	Undelivered   uint64 `protobuf:"varint,6,opt,name=undelivered,proto3" json:"undelivered,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1911,9 +1911,9 @@ func (x *RecordStats) GetWritten() uint64 {
 	return 0
 }
 
-func (x *RecordStats) GetLeftOut() uint64 {
+func (x *RecordStats) GetOmitted() uint64 {
 	if x != nil {
-		return x.LeftOut
+		return x.Omitted
 	}
 	return 0
 }
@@ -1925,16 +1925,16 @@ func (x *RecordStats) GetProblem() string {
 	return ""
 }
 
-func (x *RecordStats) GetTold() uint64 {
+func (x *RecordStats) GetDelivered() uint64 {
 	if x != nil {
-		return x.Told
+		return x.Delivered
 	}
 	return 0
 }
 
-func (x *RecordStats) GetUntold() uint64 {
+func (x *RecordStats) GetUndelivered() uint64 {
 	if x != nil {
-		return x.Untold
+		return x.Undelivered
 	}
 	return 0
 }
@@ -1987,7 +1987,7 @@ func (x *WatchRecordsRequest) GetRunId() string {
 type WatchRecordsResponse struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Records []*ConnectionRecord    `protobuf:"bytes,1,rep,name=records,proto3" json:"records,omitempty"`
-	// Not told so far, because the caller was too slow.
+	// Not sent so far, because the caller was too slow.
 	Missed uint64 `protobuf:"varint,2,opt,name=missed,proto3" json:"missed,omitempty"`
 	// Whose they are.
 	RunId         string `protobuf:"bytes,3,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
@@ -3212,7 +3212,7 @@ type PortStats struct {
 	// Received on a port that sends back, and not sent back.
 	NotReflectedPackets uint64 `protobuf:"varint,16,opt,name=not_reflected_packets,json=notReflectedPackets,proto3" json:"not_reflected_packets,omitempty"`
 	// Packets that the limit on the engine's rate put off, each once; reflected ones it dropped.
-	HeldBackPackets uint64 `protobuf:"varint,17,opt,name=held_back_packets,json=heldBackPackets,proto3" json:"held_back_packets,omitempty"`
+	ThrottledPackets uint64 `protobuf:"varint,17,opt,name=throttled_packets,json=throttledPackets,proto3" json:"throttled_packets,omitempty"`
 	// Times a worker read nothing because another, which keeps the sequences of what it had read, was behind. Packets wait
 	// in the device meanwhile.
 	ReceiveWaits uint64 `protobuf:"varint,13,opt,name=receive_waits,json=receiveWaits,proto3" json:"receive_waits,omitempty"`
@@ -3346,9 +3346,9 @@ func (x *PortStats) GetNotReflectedPackets() uint64 {
 	return 0
 }
 
-func (x *PortStats) GetHeldBackPackets() uint64 {
+func (x *PortStats) GetThrottledPackets() uint64 {
 	if x != nil {
-		return x.HeldBackPackets
+		return x.ThrottledPackets
 	}
 	return 0
 }
@@ -4102,14 +4102,14 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\aworkers\x18\x05 \x03(\v2\x1c.spate.engine.v1.WorkerStatsR\aworkers\x12<\n" +
 	"\treceivers\x18\x06 \x03(\v2\x1e.spate.engine.v1.ReceiverStatsR\treceivers\x12<\n" +
 	"\ttemplates\x18\a \x03(\v2\x1e.spate.engine.v1.TemplateStatsR\ttemplates\x126\n" +
-	"\arecords\x18\b \x01(\v2\x1c.spate.engine.v1.RecordStatsR\arecords\"\x9c\x01\n" +
+	"\arecords\x18\b \x01(\v2\x1c.spate.engine.v1.RecordStatsR\arecords\"\xaf\x01\n" +
 	"\vRecordStats\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x18\n" +
-	"\awritten\x18\x02 \x01(\x04R\awritten\x12\x19\n" +
-	"\bleft_out\x18\x03 \x01(\x04R\aleftOut\x12\x18\n" +
-	"\aproblem\x18\x04 \x01(\tR\aproblem\x12\x12\n" +
-	"\x04told\x18\x05 \x01(\x04R\x04told\x12\x16\n" +
-	"\x06untold\x18\x06 \x01(\x04R\x06untold\",\n" +
+	"\awritten\x18\x02 \x01(\x04R\awritten\x12\x18\n" +
+	"\aomitted\x18\x03 \x01(\x04R\aomitted\x12\x18\n" +
+	"\aproblem\x18\x04 \x01(\tR\aproblem\x12\x1c\n" +
+	"\tdelivered\x18\x05 \x01(\x04R\tdelivered\x12 \n" +
+	"\vundelivered\x18\x06 \x01(\x04R\vundelivered\",\n" +
 	"\x13WatchRecordsRequest\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\"\x82\x01\n" +
 	"\x14WatchRecordsResponse\x12;\n" +
@@ -4226,7 +4226,7 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\amean_ns\x18\x02 \x01(\x01R\x06meanNs\x12!\n" +
 	"\fvariance_ns2\x18\x03 \x01(\x01R\vvarianceNs2\x12\x15\n" +
 	"\x06min_ns\x18\x04 \x01(\x04R\x05minNs\x12\x15\n" +
-	"\x06max_ns\x18\x05 \x01(\x04R\x05maxNs\"\xd8\x04\n" +
+	"\x06max_ns\x18\x05 \x01(\x04R\x05maxNs\"\xd9\x04\n" +
 	"\tPortStats\x12\x12\n" +
 	"\x04port\x18\x01 \x01(\tR\x04port\x12\x1d\n" +
 	"\n" +
@@ -4244,8 +4244,8 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	" \x03(\v2\x1b.spate.engine.v1.QueueStatsR\x06queues\x12\x17\n" +
 	"\alink_up\x18\v \x01(\bR\x06linkUp\x12+\n" +
 	"\x11reflected_packets\x18\f \x01(\x04R\x10reflectedPackets\x122\n" +
-	"\x15not_reflected_packets\x18\x10 \x01(\x04R\x13notReflectedPackets\x12*\n" +
-	"\x11held_back_packets\x18\x11 \x01(\x04R\x0fheldBackPackets\x12#\n" +
+	"\x15not_reflected_packets\x18\x10 \x01(\x04R\x13notReflectedPackets\x12+\n" +
+	"\x11throttled_packets\x18\x11 \x01(\x04R\x10throttledPackets\x12#\n" +
 	"\rreceive_waits\x18\r \x01(\x04R\freceiveWaits\x12\x15\n" +
 	"\x06tx_cut\x18\x0e \x01(\x04R\x05txCut\x12*\n" +
 	"\x11other_mac_packets\x18\x0f \x01(\x04R\x0fotherMacPackets\"D\n" +

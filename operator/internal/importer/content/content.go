@@ -35,7 +35,7 @@ type Writer struct {
 	Name string
 	// ConfigMaps hold what is too long for the templates.
 	ConfigMaps []*corev1.ConfigMap
-	stored     map[string]spatev1.DataReference
+	stored     map[string]*spatev1.DataSource
 	// inline bytes of the template, and shared ones of the last ConfigMap.
 	inline, shared int
 }
@@ -49,8 +49,7 @@ func (w *Writer) Write(bytes []byte) (spatev1.Content, error) {
 	case len(bytes) > MostInMap:
 		return spatev1.Content{}, fmt.Errorf("has %d bytes; at most %d have room in a ConfigMap", len(bytes), MostInMap)
 	case len(bytes) > MostInline || len(bytes) > reference && w.inline+len(bytes) > MostTogether:
-		ref := w.store(bytes)
-		return spatev1.Content{From: &ref}, nil
+		return spatev1.Content{From: w.store(bytes)}, nil
 	}
 	w.inline += len(bytes)
 	if readable(bytes) {
@@ -60,7 +59,7 @@ func (w *Writer) Write(bytes []byte) (spatev1.Content, error) {
 }
 
 // store puts bytes into a ConfigMap, the last if it has room.
-func (w *Writer) store(bytes []byte) spatev1.DataReference {
+func (w *Writer) store(bytes []byte) *spatev1.DataSource {
 	if known, found := w.stored[string(bytes)]; found {
 		return known
 	}
@@ -73,12 +72,15 @@ func (w *Writer) store(bytes []byte) spatev1.DataReference {
 		})
 	}
 	last := w.ConfigMaps[len(w.ConfigMaps)-1]
-	ref := spatev1.DataReference{ConfigMapName: spatev1.ObjectName(last.Name), Key: "payload-" + strconv.Itoa(len(w.stored)+1)}
+	key := "payload-" + strconv.Itoa(len(w.stored)+1)
+	source := &spatev1.DataSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{
+		LocalObjectReference: corev1.LocalObjectReference{Name: last.Name}, Key: key,
+	}}
 	if w.stored == nil {
-		w.stored = map[string]spatev1.DataReference{}
+		w.stored = map[string]*spatev1.DataSource{}
 	}
-	last.BinaryData[ref.Key], w.stored[string(bytes)] = bytes, ref
-	return ref
+	last.BinaryData[key], w.stored[string(bytes)] = bytes, source
+	return source
 }
 
 // readable tells whether bytes are text that people can read.

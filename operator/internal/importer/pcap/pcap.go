@@ -68,7 +68,7 @@ func Import(ctx context.Context, compiler engine.Compiler, name string, pcap []b
 	if compiler.Binary == "" {
 		return nil, errNoProgram
 	}
-	spec := spatev1.ASTFTemplateSpec{Rate: spatev1.ConnectionRate(or(o.Rate, DefaultRate))}
+	spec := spatev1.ASTFTemplateSpec{ConnectionRate: spatev1.ConnectionRate(or(o.Rate, DefaultRate))}
 	var err error
 	if spec.Pools.Clients, err = pool("clients", or(o.Clients, DefaultClients)); err != nil {
 		return nil, err
@@ -105,7 +105,7 @@ func Import(ctx context.Context, compiler engine.Compiler, name string, pcap []b
 const ranges = "2001:db8:1::1-2001:db8:1::fe and 2001:db8:2::1-2001:db8:2::fe"
 
 func isSix(pools []spatev1.AddressPool) bool {
-	address, err := netip.ParseAddr(string(pools[0].First))
+	address, err := netip.ParseAddr(string(pools[0].Start))
 	return err == nil && address.Unmap().Is6()
 }
 
@@ -153,7 +153,7 @@ func pool(name spatev1.EntryName, text string) ([]spatev1.AddressPool, error) {
 			return nil, fmt.Errorf("%s %q: must be an address, or a range of them such as 16.0.0.1-16.0.0.254", name, text)
 		}
 	}
-	return []spatev1.AddressPool{{Name: name, First: spatev1.IPAddress(first), Last: spatev1.IPAddress(last)}}, nil
+	return []spatev1.AddressPool{{Name: name, Start: spatev1.IPAddress(first), End: spatev1.IPAddress(last)}}, nil
 }
 
 // asked is a plan whose one template is the capture. Its addresses are not those of the template: programs do not depend on them.
@@ -234,7 +234,7 @@ func (w *writer) command(instruction *enginev1.Instruction) (c spatev1.Command, 
 	case *enginev1.Instruction_Send:
 		c.Send = &spatev1.SendCommand{Content: w.content(kind.Send.Payload)}
 		if !kind.Send.Wait {
-			c.Send.Wait = ptr.To(false)
+			c.Send.WaitForAck = ptr.To(false)
 		}
 	case *enginev1.Instruction_Receive:
 		c.Receive = &spatev1.ReceiveCommand{Bytes: int64(kind.Receive.Bytes), Clear: kind.Receive.Clear}

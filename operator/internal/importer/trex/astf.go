@@ -96,7 +96,7 @@ func (in *importer) importASTF(data []byte) (*Imported, error) {
 		ObjectMeta: metav1.ObjectMeta{Name: in.name},
 		Spec: spatev1.TrafficProfileSpec{
 			GeneratorRef: &spatev1.GeneratorReference{Name: spatev1.ObjectName(in.options.Generator)},
-			RampUp:       a.client.rampUp, RampUpStep: a.client.rampUpStep, DrawSeed: ptr.To[int64](drawSeed),
+			RampUp:       a.client.rampUp, RampUpStep: a.client.rampUpStep, RandomOrderSeed: ptr.To[int64](drawSeed),
 		},
 	}
 	if len(in.problems.errs) == 0 {
@@ -115,7 +115,7 @@ func (in *importer) importASTF(data []byte) (*Imported, error) {
 
 // addresses of a generator.
 func (a *astf) addresses(o *object) addresses {
-	made := addresses{path: o.path, servers: o.choice("dir", "c", "s") == "s", order: spatev1.PoolSequential}
+	made := addresses{path: o.path, servers: o.choice("dir", "c", "s") == "s", order: spatev1.PoolForward}
 	made.first, made.last = address(o, "ip_start"), address(o, "ip_end")
 	if made.last.IsValid() && made.last.Less(made.first) {
 		o.wrong("ip_end", "%s is less than ip_start, which is %s", made.last, made.first)
@@ -173,7 +173,7 @@ func (a *astf) template(index int, raw json.RawMessage) {
 	}
 	a.made.Templates = append(a.made.Templates, t)
 	a.profile.Spec.Traffic = append(a.profile.Spec.Traffic, spatev1.TrafficEntry{
-		Name: spatev1.EntryName(a.entries.unique(entry, index+1)), TemplateRef: &spatev1.LocalReference{Name: spatev1.ObjectName(t.Name)},
+		Name: spatev1.EntryName(a.entries.unique(entry, index+1)), Application: &spatev1.ApplicationEntry{TemplateRef: &spatev1.LocalReference{Name: spatev1.ObjectName(t.Name)}},
 		TransmitPort: spatev1.PortName(a.options.Port), ReceivePort: spatev1.PortName(a.options.ReceivePort),
 	})
 }
@@ -200,7 +200,7 @@ func (a *astf) sides(t *spatev1.ASTFTemplate, index int, client, server *object)
 	client.take("cluster") // TRex's own future
 	port := client.whole("port", 1, math.MaxUint16)
 	t.Spec.DestinationPort = ptr.To(int32(port))
-	t.Spec.Rate = connectionRate(client)
+	t.Spec.ConnectionRate = connectionRate(client)
 	limit(client, &t.Spec)
 	server = a.reached(index, server, port, to, clients)
 	servers := a.chosen(server, "program_index")
@@ -279,9 +279,9 @@ func limit(o *object, to *spatev1.ASTFTemplateSpec) {
 	switch {
 	case number == 0:
 	case goesOn:
-		to.MostOpen = &number
+		to.MaxConcurrentFlows = &number
 	default:
-		to.Limit = &number
+		to.MaxFlows = &number
 	}
 }
 
@@ -363,7 +363,7 @@ func (a *astf) smallNumbers(o *object, key string, most int) []int {
 // addressPools of a template. Their names and bounds are the same wherever TRex's generator is, so that templates share them.
 func (a *astf) addressPools(t *spatev1.ASTFTemplate, from, to *addresses, v6 ipv6Info, client *object) {
 	clients := spatev1.AddressPool{Name: "clients", Order: from.order, PortPairOffset: from.offset, SourcePorts: &spatev1.SourcePorts{
-		First: firstSourcePort, Step: sourcePortStep, Lowest: ptr.To[int32](lowestSourcePort), Highest: ptr.To[int32](highestSourcePort),
+		Start: firstSourcePort, Step: sourcePortStep, Min: ptr.To[int32](lowestSourcePort), Max: ptr.To[int32](highestSourcePort),
 	}}
 	servers := spatev1.AddressPool{Name: "servers", Order: to.order, PortPairOffset: to.offset}
 	put := func(pool *spatev1.AddressPool, of *addresses, upper []byte) {
@@ -375,7 +375,7 @@ func (a *astf) addressPools(t *spatev1.ASTFTemplate, from, to *addresses, v6 ipv
 				pool.PortPairOffset = spatev1.IPAddress(wide(nil, netip.MustParseAddr(string(pool.PortPairOffset))).String())
 			}
 		}
-		pool.First, pool.Last = spatev1.IPAddress(first.String()), spatev1.IPAddress(last.String())
+		pool.Start, pool.End = spatev1.IPAddress(first.String()), spatev1.IPAddress(last.String())
 	}
 	if v6.enabled && (v6.source == nil || v6.destination == nil) {
 		client.wrong("glob_info", "ipv6.enable needs src_msb and dst_msb")
@@ -385,7 +385,7 @@ func (a *astf) addressPools(t *spatev1.ASTFTemplate, from, to *addresses, v6 ipv
 	put(&servers, to, v6.destination)
 	if clients.AllowMulticast || servers.AllowMulticast {
 		a.notes.tell("%s: addresses are multicast (%s to %s), as TRex's own prefix ff02:: makes them: frames to a group go to its MAC address, 33:33:..., and not to that of TRex's configuration; "+
-			"devices under test drop packets whose source is a group", client.at("glob_info"), clients.First, servers.First)
+			"devices under test drop packets whose source is a group", client.at("glob_info"), clients.Start, servers.Start)
 	}
 	t.Spec.Pools = spatev1.AddressPools{Clients: []spatev1.AddressPool{clients}, Servers: []spatev1.AddressPool{servers}}
 }

@@ -140,7 +140,7 @@ var instructions = map[string]command{
 		s.commands = []spatev1.Command{{Add: add}}
 	}},
 	"set_tick_var": {read: func(_ *astfProgram, o *object, s *step) {
-		s.commands = []spatev1.Command{{Mark: &spatev1.MarkCommand{Variable: called(o, "id", "tick")}}}
+		s.commands = []spatev1.Command{{SetTime: &spatev1.SetTimeCommand{Variable: called(o, "id", "tick")}}}
 	}},
 	"jmp_nz": {read: func(_ *astfProgram, o *object, s *step) {
 		counter := called(o, "id", "var")
@@ -215,7 +215,7 @@ func (p *astfProgram) tx(o *object, s *step) {
 	}
 	send := &spatev1.SendCommand{}
 	if p.nonBlocking {
-		send.Wait = ptr.To(false)
+		send.WaitForAck = ptr.To(false)
 	}
 	s.commands = []spatev1.Command{{Send: send}}
 }

@@ -43,15 +43,15 @@ func (in *importer) link() {
 			// TRex counts the stream's own ends, and starts the next after all but the last of them.
 			never = append(never, next)
 		default:
-			s.entry.Next = &spatev1.NextEntry{Entry: next.entry.Name}
+			s.entry.Stream.Next = &spatev1.NextEntry{Entry: next.entry.Name}
 			if s.count > 1 {
-				s.entry.Next.Loops = int64(s.count) - 1
+				s.entry.Stream.Next.Loops = int64(s.count) - 1
 			}
 			started[next] = true
 		}
 	}
 	for _, s := range in.streams {
-		if s.entry.Start != spatev1.StartWaiting || started[s] {
+		if s.entry.Stream.Start != spatev1.StartWaiting || started[s] {
 			continue
 		}
 		in.problems.stream, in.notes.stream = s.called, s.called
@@ -59,8 +59,8 @@ func (in *importer) link() {
 			in.problems.add(s.path+".self_start", "is false, and no stream names it as its next")
 			continue
 		}
-		s.entry.Start, s.spec.Enabled = "", new(bool)
-		in.notes.add(s.path+".self_start", "is false, and the action_count of 1 of the stream before it never lets it start: it is disabled here")
+		s.entry.Stream.Start, s.entry.Paused = "", true
+		in.notes.add(s.path+".self_start", "is false, and the action_count of 1 of the stream before it never lets it start: it is paused here")
 	}
 }
 

@@ -77,7 +77,7 @@ func (in *importer) flowStats(s *stream, o *object, frame []byte) (m measured) {
 
 // group gives a packet group's number, in the order TRex starts them. Streams of a group share it.
 func (in *importer) group(id uint64, s *stream) uint32 {
-	if !s.spec.IsEnabled() {
+	if s.disabled {
 		return 0
 	}
 	at := slices.Index(in.groups, id)
@@ -112,7 +112,7 @@ func mark(frame []byte, ip packet.HeaderAt, mark uint32) {
 
 // measure sets what is measured. Of latency TRex computes no checksum for what it writes into the payload.
 func (in *importer) measure(s *stream, m measured) {
-	if m.counted && s.spec.IsEnabled() {
+	if m.counted && !s.disabled {
 		s.mark = m.mark
 	}
 	switch {

@@ -255,7 +255,7 @@ func (g *program) trimRandom(v *variable, o *object) {
 		return
 	}
 	v.least, v.most = least, most
-	v.field.Random.Min, v.field.Random.Max = digits(least), digits(most)
+	v.field.Range = spread(least, most)
 	g.cut(int(most))
 }
 
@@ -415,7 +415,7 @@ func (g *program) fields() []spatev1.PacketField {
 		field := v.field
 		field.Name = names[v.name]
 		if v.next != "" {
-			field.Next = names[v.next]
+			field.CarryTo = names[v.next]
 		}
 		if v == g.sized {
 			field.Writes = append(field.Writes, spatev1.FieldWrite{Field: "packet.size", Add: packet.FCSBytes})

@@ -95,8 +95,8 @@ func (in *importer) bound() (sets [][]int) {
 		entries[s.entry.Name] = i
 	}
 	for i, s := range in.streams {
-		if s.entry.Next != nil {
-			join(i, entries[s.entry.Next.Entry])
+		if s.entry.Stream.Next != nil {
+			join(i, entries[s.entry.Stream.Next.Entry])
 		}
 		if s.mark == 0 {
 			continue

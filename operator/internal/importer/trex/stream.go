@@ -37,6 +37,8 @@ type stream struct {
 	path   string
 	// name and id that others refer to it by; next is what it refers to, by name or by id.
 	name, id, next, nextID string
+	// disabled streams send nothing.
+	disabled bool
 	// count of its own ends after which it starts nothing more; 0 for never.
 	count uint64
 
@@ -67,12 +69,12 @@ func (in *importer) stream(index int, raw json.RawMessage) {
 	before := len(in.problems.errs)
 	s.next, s.nextID, s.count = o.label("next"), o.label("next_stream_id"), o.wholeOr("action_count", 0, math.MaxUint32, 0)
 	if !o.truth("enabled") {
-		s.spec.Enabled = new(bool)
+		s.disabled = true
 	}
 	if !o.truth("self_start") {
-		s.entry.Start = spatev1.StartWaiting
+		s.entry.Stream.Start = spatev1.StartWaiting
 	}
-	s.entry.Paused = o.truthOr("start_paused", false)
+	s.entry.Paused = o.truthOr("start_paused", false) || s.disabled
 	s.spec.StartDelay = in.microseconds(o, "isg")
 	s.mode(o.object("mode"), in)
 	if core := o.signed("core_id", -math.MaxInt32, math.MaxInt32); core >= 0 {
@@ -108,7 +110,7 @@ func (in *importer) call(s *stream, position int) {
 	number := strconv.Itoa(position)
 	s.entry.Name = spatev1.EntryName(in.entries.unique(label(s.name, "stream-"+number), position))
 	s.object = in.objects.unique(label(in.name+"-"+label(s.name, number), number), position)
-	s.entry.StreamRef = &spatev1.LocalReference{Name: spatev1.ObjectName(s.object)}
+	s.entry.Stream = &spatev1.StreamEntry{Ref: &spatev1.LocalReference{Name: spatev1.ObjectName(s.object)}}
 	s.entry.TransmitPort = spatev1.PortName(in.options.Port)
 }
 

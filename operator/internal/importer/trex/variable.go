@@ -11,6 +11,8 @@ import (
 	"net/netip"
 	"strconv"
 
+	"k8s.io/utils/ptr"
+
 	spatev1 "spate.dev/api/v1alpha1"
 )
 
@@ -134,10 +136,10 @@ func (g *program) list(v *variable, o *object, op string, step uint64) {
 	switch {
 	case op == "random":
 		v.take(values)
-		v.field.List = &spatev1.FieldList{Values: spell(values), Order: spatev1.ListRandom, Seed: g.seed}
+		v.field.Values, v.field.Order, v.field.Seed = spell(values), spatev1.OrderRandom, &g.seed
 	case step == 1 && op == "dec":
 		v.take(reversed(values))
-		v.field.List = &spatev1.FieldList{Values: spell(values), Order: spatev1.ListBackward}
+		v.field.Values, v.field.Order = spell(values), spatev1.OrderReverse
 	default:
 		v.take(stepped(values, op == "dec", int(step)))
 		v.field.Values = spell(v.listed)
@@ -199,7 +201,7 @@ func (g *program) ranged(v *variable, o *object, op string, step uint64) {
 	}
 	v.least, v.most = low, high
 	if op == "random" {
-		v.field.Random = &spatev1.FieldRandom{Min: digits(low), Max: digits(high), Seed: g.seed}
+		v.field.Range, v.field.Order, v.field.Seed = spread(low, high), spatev1.OrderRandom, &g.seed
 		return
 	}
 	if step > math.MaxInt64 || high-low == math.MaxUint64 {
@@ -237,16 +239,15 @@ func newCounter(low, high, step, first uint64, down bool) *counter {
 // count sets the field from a counter.
 func (v *variable) count(c *counter) {
 	v.counter, v.least, v.most = c, c.least, c.most
-	r := &spatev1.FieldRange{Min: digits(c.least), Max: digits(c.most), Step: int64(c.step)}
-	if c.first != c.start() {
-		first := digits(c.first)
-		r.Init = &first
+	v.field.Range, v.field.Order = spread(c.least, c.most), ""
+	if c.step != 1 {
+		v.field.Range.Step = ptr.To(int64(c.step))
 	}
-	v.field.Increment, v.field.Decrement = nil, nil
+	if c.first != c.start() {
+		v.field.Range.First = ptr.To(digits(c.first))
+	}
 	if c.down {
-		v.field.Decrement = r
-	} else {
-		v.field.Increment = r
+		v.field.Order = spatev1.OrderReverse
 	}
 }
 
@@ -282,8 +283,8 @@ func (g *program) repeatingRandom(o *object) {
 	if v.least > v.most {
 		o.wrong("min_value", "%d is greater than max_value, which is %d", v.least, v.most)
 	}
-	v.field.Random = &spatev1.FieldRandom{Min: digits(v.least), Max: digits(v.most), Seed: seed}
-	v.field.Limit = &limit
+	v.field.Range, v.field.Order, v.field.Seed = spread(v.least, v.most), spatev1.OrderRandom, &seed
+	v.field.RepeatAfter = &limit
 	g.declare(v)
 }
 
@@ -325,7 +326,7 @@ func (g *program) tuple(o *object) {
 	address.count(&counter{least: lowest, most: highest, step: 1, first: lowest})
 	port.count(ports)
 	if limit > 0 {
-		address.field.Limit = &limit
+		address.field.RepeatAfter = &limit
 	}
 	g.declare(address)
 	g.declare(port)
@@ -372,7 +373,10 @@ func (g *program) follow(head *variable) (count int) {
 	steps := true
 	for v := head; v != nil; v = g.named(v.next) {
 		count++
-		v.field.PerWorker = !head.split && (head.limited || !head.random)
+		v.field.Scope = ""
+		if !head.split && (head.limited || !head.random) {
+			v.field.Scope = spatev1.ScopeWorker
+		}
 		switch {
 		case steps:
 			steps = v.counter == nil || v.counter.first == v.counter.start()
@@ -397,6 +401,11 @@ func spell(values []uint64) []spatev1.FieldValue {
 	return all
 }
 
+// spread is a range with a step of 1.
+func spread(least, most uint64) *spatev1.FieldRange {
+	return &spatev1.FieldRange{Start: digits(least), End: ptr.To(digits(most))}
+}
+
 func digits(value uint64) spatev1.FieldValue {
 	return spatev1.FieldValue(strconv.FormatUint(value, 10))
 }
@@ -410,26 +419,15 @@ func (v *variable) asAddresses() {
 		number, _ := strconv.ParseUint(string(*value), 10, 32)
 		*value = spatev1.FieldValue(netip.AddrFrom4([4]byte{byte(number >> 24), byte(number >> 16), byte(number >> 8), byte(number)}).String())
 	}
-	for _, r := range []*spatev1.FieldRange{v.field.Increment, v.field.Decrement} {
-		if r != nil {
-			address(&r.Min)
-			address(&r.Max)
-			if r.Init != nil {
-				address(r.Init)
-			}
+	if r := v.field.Range; r != nil {
+		address(&r.Start)
+		address(r.End)
+		if r.First != nil {
+			address(r.First)
 		}
-	}
-	if r := v.field.Random; r != nil {
-		address(&r.Min)
-		address(&r.Max)
 	}
 	for i := range v.field.Values {
 		address(&v.field.Values[i])
-	}
-	if v.field.List != nil {
-		for i := range v.field.List.Values {
-			address(&v.field.List.Values[i])
-		}
 	}
 }
 

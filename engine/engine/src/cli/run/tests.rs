@@ -23,9 +23,9 @@ fn told(sides: Vec<TemplateStats>) -> Vec<String> {
 #[test]
 fn flows_without_place_port_or_memory_are_the_engines_limit() {
     for (name, what) in NO_ROOM {
-        let client = side(Side::Client, &[("connect_attempts", 100_000), (name, 3)], &[(name, 1)]);
+        let client = side(Side::Client, &[("flows_attempted", 100_000), (name, 3)], &[(name, 1)]);
         assert_eq!(told(vec![client]), [format!("template web client: 2 {what}")]);
-        let server = side(Side::Server, &[("accepts", 100_000), (name, 1)], &[]);
+        let server = side(Side::Server, &[("flows_accepted", 100_000), (name, 1)], &[]);
         assert_eq!(told(vec![server]), [format!("template web server: 1 {what}")]);
     }
 }
@@ -33,14 +33,14 @@ fn flows_without_place_port_or_memory_are_the_engines_limit() {
 #[test]
 fn one_flow_in_a_thousand_may_be_late_and_what_most_open_holds_back_was_asked_for() {
     let both = |late| {
-        let client = side(Side::Client, &[("connect_attempts", 2999), ("late_flows", late)], &[]);
-        vec![client, side(Side::Server, &[("accepts", 2999)], &[])]
+        let client = side(Side::Client, &[("flows_attempted", 2999), ("flows_late", late)], &[]);
+        vec![client, side(Side::Server, &[("flows_accepted", 2999)], &[])]
     };
     assert_eq!(told(both(2)), [""; 0]);
     assert_eq!(told(both(3)), ["templates: 3 of 2999 connections began late"]);
-    let of_warmup = side(Side::Client, &[("connect_attempts", 10), ("late_flows", 5)], &[("late_flows", 5)]);
-    let held = side(Side::Client, &[("connect_attempts", 10), ("flows_held_back", 5), ("open_limit_waits", 9)], &[]);
-    let failed = side(Side::Client, &[("connect_attempts", 10), ("resets_received", 5), ("connect_drops", 5)], &[]);
+    let of_warmup = side(Side::Client, &[("flows_attempted", 10), ("flows_late", 5)], &[("flows_late", 5)]);
+    let held = side(Side::Client, &[("flows_attempted", 10), ("flows_throttled", 5), ("open_limit_waits", 9)], &[]);
+    let failed = side(Side::Client, &[("flows_attempted", 10), ("resets_received", 5), ("connect_drops", 5)], &[]);
     assert_eq!(told(vec![of_warmup, held, failed]), [""; 0]);
 }
 
@@ -48,11 +48,11 @@ fn one_flow_in_a_thousand_may_be_late_and_what_most_open_holds_back_was_asked_fo
 fn progress_tells_of_streams_and_flows_as_far_as_there_are_any() {
     let before = || Counted { at: Instant::now() - Duration::from_secs(2), tx: 0, rx: 0, connects: 0 };
     let told = |now: WatchStatsResponse| since(&now, &before()).1;
-    let client = TemplateStats { open_flows: 7, ..side(Side::Client, &[("connects", 40)], &[("connects", 10)]) };
+    let client = TemplateStats { open_flows: 7, ..side(Side::Client, &[("flows_established", 40)], &[("flows_established", 10)]) };
     // The same flows, seen from the other end.
-    let server = TemplateStats { open_flows: 6, ..side(Side::Server, &[("connects", 39)], &[]) };
+    let server = TemplateStats { open_flows: 6, ..side(Side::Server, &[("flows_established", 39)], &[]) };
     let elsewhere =
-        TemplateStats { template: "dns".into(), open_flows: 1, ..side(Side::Server, &[("connects", 2)], &[]) };
+        TemplateStats { template: "dns".into(), open_flows: 1, ..side(Side::Server, &[("flows_established", 2)], &[]) };
     let flows = WatchStatsResponse { templates: vec![client, server, elsewhere], ..WatchStatsResponse::default() };
     assert_eq!(told(flows.clone()), "  21 flows/s  open 8");
     assert_eq!(told(WatchStatsResponse::default()), "  tx 0 pps  rx 0 pps  under way or lost 0");

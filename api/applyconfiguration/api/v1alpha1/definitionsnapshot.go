@@ -8,11 +8,11 @@ import (
 	apiv1alpha1 "spate.dev/api/v1alpha1"
 )
 
-// ReferenceSnapshotApplyConfiguration represents a declarative configuration of the ReferenceSnapshot type for use
+// DefinitionSnapshotApplyConfiguration represents a declarative configuration of the DefinitionSnapshot type for use
 // with apply.
 //
-// ReferenceSnapshot is a stream or template as it was.
-type ReferenceSnapshotApplyConfiguration struct {
+// DefinitionSnapshot is a stream or template as it was.
+type DefinitionSnapshotApplyConfiguration struct {
 	// kind of the object.
 	Kind *string `json:"kind,omitempty"`
 	// name of the object, in the run's namespace.
@@ -21,16 +21,16 @@ type ReferenceSnapshotApplyConfiguration struct {
 	Digest *string `json:"digest,omitempty"`
 }
 
-// ReferenceSnapshotApplyConfiguration constructs a declarative configuration of the ReferenceSnapshot type for use with
+// DefinitionSnapshotApplyConfiguration constructs a declarative configuration of the DefinitionSnapshot type for use with
 // apply.
-func ReferenceSnapshot() *ReferenceSnapshotApplyConfiguration {
-	return &ReferenceSnapshotApplyConfiguration{}
+func DefinitionSnapshot() *DefinitionSnapshotApplyConfiguration {
+	return &DefinitionSnapshotApplyConfiguration{}
 }
 
 // WithKind sets the Kind field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Kind field is set to the value of the last call.
-func (b *ReferenceSnapshotApplyConfiguration) WithKind(value string) *ReferenceSnapshotApplyConfiguration {
+func (b *DefinitionSnapshotApplyConfiguration) WithKind(value string) *DefinitionSnapshotApplyConfiguration {
 	b.Kind = &value
 	return b
 }
@@ -38,7 +38,7 @@ func (b *ReferenceSnapshotApplyConfiguration) WithKind(value string) *ReferenceS
 // WithName sets the Name field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Name field is set to the value of the last call.
-func (b *ReferenceSnapshotApplyConfiguration) WithName(value apiv1alpha1.ObjectName) *ReferenceSnapshotApplyConfiguration {
+func (b *DefinitionSnapshotApplyConfiguration) WithName(value apiv1alpha1.ObjectName) *DefinitionSnapshotApplyConfiguration {
 	b.Name = &value
 	return b
 }
@@ -46,7 +46,7 @@ func (b *ReferenceSnapshotApplyConfiguration) WithName(value apiv1alpha1.ObjectN
 // WithDigest sets the Digest field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Digest field is set to the value of the last call.
-func (b *ReferenceSnapshotApplyConfiguration) WithDigest(value string) *ReferenceSnapshotApplyConfiguration {
+func (b *DefinitionSnapshotApplyConfiguration) WithDigest(value string) *DefinitionSnapshotApplyConfiguration {
 	b.Digest = &value
 	return b
 }

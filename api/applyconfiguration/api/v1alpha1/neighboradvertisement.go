@@ -8,11 +8,11 @@ import (
 	apiv1alpha1 "spate.dev/api/v1alpha1"
 )
 
-// NeighbourAdvertisementApplyConfiguration represents a declarative configuration of the NeighbourAdvertisement type for use
+// NeighborAdvertisementApplyConfiguration represents a declarative configuration of the NeighborAdvertisement type for use
 // with apply.
 //
-// NeighbourAdvertisement tells the link-layer address of an address (RFC 4861 section 4.4).
-type NeighbourAdvertisementApplyConfiguration struct {
+// NeighborAdvertisement tells the link-layer address of an address (RFC 4861 section 4.4).
+type NeighborAdvertisementApplyConfiguration struct {
 	// target address.
 	Target *apiv1alpha1.IPv6Address `json:"target,omitempty"`
 	// router is the R flag.
@@ -25,16 +25,16 @@ type NeighbourAdvertisementApplyConfiguration struct {
 	TargetLinkLayer *apiv1alpha1.MACAddress `json:"targetLinkLayer,omitempty"`
 }
 
-// NeighbourAdvertisementApplyConfiguration constructs a declarative configuration of the NeighbourAdvertisement type for use with
+// NeighborAdvertisementApplyConfiguration constructs a declarative configuration of the NeighborAdvertisement type for use with
 // apply.
-func NeighbourAdvertisement() *NeighbourAdvertisementApplyConfiguration {
-	return &NeighbourAdvertisementApplyConfiguration{}
+func NeighborAdvertisement() *NeighborAdvertisementApplyConfiguration {
+	return &NeighborAdvertisementApplyConfiguration{}
 }
 
 // WithTarget sets the Target field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Target field is set to the value of the last call.
-func (b *NeighbourAdvertisementApplyConfiguration) WithTarget(value apiv1alpha1.IPv6Address) *NeighbourAdvertisementApplyConfiguration {
+func (b *NeighborAdvertisementApplyConfiguration) WithTarget(value apiv1alpha1.IPv6Address) *NeighborAdvertisementApplyConfiguration {
 	b.Target = &value
 	return b
 }
@@ -42,7 +42,7 @@ func (b *NeighbourAdvertisementApplyConfiguration) WithTarget(value apiv1alpha1.
 // WithRouter sets the Router field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Router field is set to the value of the last call.
-func (b *NeighbourAdvertisementApplyConfiguration) WithRouter(value bool) *NeighbourAdvertisementApplyConfiguration {
+func (b *NeighborAdvertisementApplyConfiguration) WithRouter(value bool) *NeighborAdvertisementApplyConfiguration {
 	b.Router = &value
 	return b
 }
@@ -50,7 +50,7 @@ func (b *NeighbourAdvertisementApplyConfiguration) WithRouter(value bool) *Neigh
 // WithSolicited sets the Solicited field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Solicited field is set to the value of the last call.
-func (b *NeighbourAdvertisementApplyConfiguration) WithSolicited(value bool) *NeighbourAdvertisementApplyConfiguration {
+func (b *NeighborAdvertisementApplyConfiguration) WithSolicited(value bool) *NeighborAdvertisementApplyConfiguration {
 	b.Solicited = &value
 	return b
 }
@@ -58,7 +58,7 @@ func (b *NeighbourAdvertisementApplyConfiguration) WithSolicited(value bool) *Ne
 // WithOverride sets the Override field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Override field is set to the value of the last call.
-func (b *NeighbourAdvertisementApplyConfiguration) WithOverride(value bool) *NeighbourAdvertisementApplyConfiguration {
+func (b *NeighborAdvertisementApplyConfiguration) WithOverride(value bool) *NeighborAdvertisementApplyConfiguration {
 	b.Override = &value
 	return b
 }
@@ -66,7 +66,7 @@ func (b *NeighbourAdvertisementApplyConfiguration) WithOverride(value bool) *Nei
 // WithTargetLinkLayer sets the TargetLinkLayer field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the TargetLinkLayer field is set to the value of the last call.
-func (b *NeighbourAdvertisementApplyConfiguration) WithTargetLinkLayer(value apiv1alpha1.MACAddress) *NeighbourAdvertisementApplyConfiguration {
+func (b *NeighborAdvertisementApplyConfiguration) WithTargetLinkLayer(value apiv1alpha1.MACAddress) *NeighborAdvertisementApplyConfiguration {
 	b.TargetLinkLayer = &value
 	return b
 }

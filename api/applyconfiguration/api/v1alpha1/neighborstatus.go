@@ -4,11 +4,11 @@
 
 package v1alpha1
 
-// NeighbourStatusApplyConfiguration represents a declarative configuration of the NeighbourStatus type for use
+// NeighborStatusApplyConfiguration represents a declarative configuration of the NeighborStatus type for use
 // with apply.
 //
-// NeighbourStatus is a next hop as the engine sees it.
-type NeighbourStatusApplyConfiguration struct {
+// NeighborStatus is a next hop as the engine sees it.
+type NeighborStatusApplyConfiguration struct {
 	// address of the next hop.
 	Address *string `json:"address,omitempty"`
 	// mac address it was resolved to; absent while it is not.
@@ -17,16 +17,16 @@ type NeighbourStatusApplyConfiguration struct {
 	Message *string `json:"message,omitempty"`
 }
 
-// NeighbourStatusApplyConfiguration constructs a declarative configuration of the NeighbourStatus type for use with
+// NeighborStatusApplyConfiguration constructs a declarative configuration of the NeighborStatus type for use with
 // apply.
-func NeighbourStatus() *NeighbourStatusApplyConfiguration {
-	return &NeighbourStatusApplyConfiguration{}
+func NeighborStatus() *NeighborStatusApplyConfiguration {
+	return &NeighborStatusApplyConfiguration{}
 }
 
 // WithAddress sets the Address field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Address field is set to the value of the last call.
-func (b *NeighbourStatusApplyConfiguration) WithAddress(value string) *NeighbourStatusApplyConfiguration {
+func (b *NeighborStatusApplyConfiguration) WithAddress(value string) *NeighborStatusApplyConfiguration {
 	b.Address = &value
 	return b
 }
@@ -34,7 +34,7 @@ func (b *NeighbourStatusApplyConfiguration) WithAddress(value string) *Neighbour
 // WithMAC sets the MAC field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the MAC field is set to the value of the last call.
-func (b *NeighbourStatusApplyConfiguration) WithMAC(value string) *NeighbourStatusApplyConfiguration {
+func (b *NeighborStatusApplyConfiguration) WithMAC(value string) *NeighborStatusApplyConfiguration {
 	b.MAC = &value
 	return b
 }
@@ -42,7 +42,7 @@ func (b *NeighbourStatusApplyConfiguration) WithMAC(value string) *NeighbourStat
 // WithMessage sets the Message field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Message field is set to the value of the last call.
-func (b *NeighbourStatusApplyConfiguration) WithMessage(value string) *NeighbourStatusApplyConfiguration {
+func (b *NeighborStatusApplyConfiguration) WithMessage(value string) *NeighborStatusApplyConfiguration {
 	b.Message = &value
 	return b
 }

@@ -8,27 +8,27 @@ import (
 	apiv1alpha1 "spate.dev/api/v1alpha1"
 )
 
-// NeighbourSolicitationApplyConfiguration represents a declarative configuration of the NeighbourSolicitation type for use
+// NeighborSolicitationApplyConfiguration represents a declarative configuration of the NeighborSolicitation type for use
 // with apply.
 //
-// NeighbourSolicitation asks for the link-layer address of an address (RFC 4861 section 4.3).
-type NeighbourSolicitationApplyConfiguration struct {
+// NeighborSolicitation asks for the link-layer address of an address (RFC 4861 section 4.3).
+type NeighborSolicitationApplyConfiguration struct {
 	// target address.
 	Target *apiv1alpha1.IPv6Address `json:"target,omitempty"`
 	// sourceLinkLayer is the option with the sender's MAC address; none when absent.
 	SourceLinkLayer *apiv1alpha1.MACAddress `json:"sourceLinkLayer,omitempty"`
 }
 
-// NeighbourSolicitationApplyConfiguration constructs a declarative configuration of the NeighbourSolicitation type for use with
+// NeighborSolicitationApplyConfiguration constructs a declarative configuration of the NeighborSolicitation type for use with
 // apply.
-func NeighbourSolicitation() *NeighbourSolicitationApplyConfiguration {
-	return &NeighbourSolicitationApplyConfiguration{}
+func NeighborSolicitation() *NeighborSolicitationApplyConfiguration {
+	return &NeighborSolicitationApplyConfiguration{}
 }
 
 // WithTarget sets the Target field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Target field is set to the value of the last call.
-func (b *NeighbourSolicitationApplyConfiguration) WithTarget(value apiv1alpha1.IPv6Address) *NeighbourSolicitationApplyConfiguration {
+func (b *NeighborSolicitationApplyConfiguration) WithTarget(value apiv1alpha1.IPv6Address) *NeighborSolicitationApplyConfiguration {
 	b.Target = &value
 	return b
 }
@@ -36,7 +36,7 @@ func (b *NeighbourSolicitationApplyConfiguration) WithTarget(value apiv1alpha1.I
 // WithSourceLinkLayer sets the SourceLinkLayer field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the SourceLinkLayer field is set to the value of the last call.
-func (b *NeighbourSolicitationApplyConfiguration) WithSourceLinkLayer(value apiv1alpha1.MACAddress) *NeighbourSolicitationApplyConfiguration {
+func (b *NeighborSolicitationApplyConfiguration) WithSourceLinkLayer(value apiv1alpha1.MACAddress) *NeighborSolicitationApplyConfiguration {
 	b.SourceLinkLayer = &value
 	return b
 }

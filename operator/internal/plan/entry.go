@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Which stream or template does an entry of a profile run, and on which ports?
+
+package plan
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	spatev1 "spate.dev/api/v1alpha1"
+)
+
+// normalized gives the input with what a profile leaves to defaults and presets: entries without ports have those of a generator with
+// two, and templates have the programs that their presets expand to. Nothing of the original is changed.
+func normalized(in Input, generator *spatev1.TrafficGenerator) Input {
+	in.Profile = in.Profile.DeepCopy()
+	for i := range in.Profile.Spec.Traffic {
+		e := &in.Profile.Spec.Traffic[i]
+		if e.TransmitPort == "" && e.ReceivePort == "" && generator != nil && len(generator.Spec.Ports) == 2 {
+			e.TransmitPort, e.ReceivePort = generator.Spec.Ports[0].Name, generator.Spec.Ports[1].Name
+			if source, _ := streamSource(e, in.Streams); source != nil && !measuresArrival(source) {
+				e.ReceivePort = ""
+			}
+		}
+		if e.Application != nil && e.Application.Inline != nil {
+			e.Application.Inline = Expand(e.Application.Inline)
+		}
+	}
+	templates := make(map[string]*spatev1.ASTFTemplate, len(in.Templates))
+	for name, template := range in.Templates {
+		expanded := *template
+		expanded.Spec = *Expand(&template.Spec)
+		templates[name] = &expanded
+	}
+	in.Templates = templates
+	return in
+}
+
+// measuresArrival tells whether a stream's packets are measured where they arrive.
+func measuresArrival(source *spatev1.StatelessStreamSpec) bool {
+	return source.Measure.Flow || source.Measure.Mark != nil
+}
+
+// StreamRef names the StatelessStream that an entry sends; nil if it sends none, or describes it inline.
+func StreamRef(e *spatev1.TrafficEntry) *spatev1.LocalReference {
+	if e.Stream == nil {
+		return nil
+	}
+	return e.Stream.Ref
+}
+
+// TemplateRef names the ASTFTemplate that an entry runs; nil if it runs none, or describes it inline.
+func TemplateRef(e *spatev1.TrafficEntry) *spatev1.LocalReference {
+	if e.Application == nil {
+		return nil
+	}
+	return e.Application.TemplateRef
+}
+
+// streamSource gives the stream that an entry sends, and the name of the StatelessStream; nil if there is none.
+func streamSource(e *spatev1.TrafficEntry, streams map[string]*spatev1.StatelessStream) (source *spatev1.StatelessStreamSpec, name string) {
+	if e.Stream == nil {
+		return nil, ""
+	}
+	if ref := e.Stream.Ref; ref != nil {
+		if found := streams[string(ref.Name)]; found != nil {
+			return &found.Spec, string(ref.Name)
+		}
+		return nil, string(ref.Name)
+	}
+	return e.Stream.Inline, ""
+}
+
+// templateSource gives the template that an entry runs, and the name of the ASTFTemplate; nil if there is none.
+func templateSource(e *spatev1.TrafficEntry, templates map[string]*spatev1.ASTFTemplate) (source *spatev1.ASTFTemplateSpec, name string) {
+	if e.Application == nil {
+		return nil, ""
+	}
+	if ref := e.Application.TemplateRef; ref != nil {
+		if found := templates[string(ref.Name)]; found != nil {
+			return &found.Spec, string(ref.Name)
+		}
+		return nil, string(ref.Name)
+	}
+	return e.Application.Inline, ""
+}
+
+// portsMissing is the problem of an entry that names no port, on a generator that has not two.
+func (p *Problems) portsMissing(generator *spatev1.TrafficGenerator, at *field.Path) {
+	if generator == nil {
+		return // the missing generator is reported
+	}
+	p.add(spatev1.ReasonInvalidSpec, at.Child("transmitPort"), "is required: generator %s has %s, and only those of a generator with two ports are known by default",
+		generator.Name, plural(len(generator.Spec.Ports), "port"))
+}
+
+func plural(count int, noun string) string {
+	if count == 1 {
+		return fmt.Sprintf("%d %s", count, noun)
+	}
+	return fmt.Sprintf("%d %ss", count, noun)
+}
