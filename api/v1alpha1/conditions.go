@@ -21,7 +21,11 @@ const (
 	ConditionRunning = "Running"
 	// ConditionComplete is True when a run has ended and its verdict is known (profiles: the current run).
 	ConditionComplete = "Complete"
-	// ConditionPassed is the verdict: True, False (with the reason), or Unknown until there is one (profiles and runs).
+	// ConditionValid says whether the measurement says something about the device under test (profiles and runs): True, False with the
+	// reason (such as PodLost or GeneratorLimited), or Unknown until the run has ended.
+	ConditionValid = "Valid"
+	// ConditionPassed is the verdict (profiles and runs): True, False with the threshold that was missed, or Unknown: while the run has not
+	// ended, and where the measurement is not valid, with the reason of Valid.
 	ConditionPassed = "Passed"
 	// ConditionRecorded is on runs that record connections, and on their profiles: True when all requested files are written,
 	// False as soon as records are lost, Unknown until the run ends and where no engine reported it. It has no part in Passed.

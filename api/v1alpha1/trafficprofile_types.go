@@ -33,25 +33,15 @@ const (
 	BusyRefuse BusyPolicy = "Refuse"
 )
 
-// TrafficProfileSpec describes what is run.
+// TrafficDefinition is what a run sends and measures, and what its result must be.
 //
-// +kubebuilder:validation:AtMostOneOf=generatorRef;generator
-// +kubebuilder:validation:XValidation:rule="!has(self.generator) || !has(self.traffic) || self.traffic.all(t, !has(t.transmitPort) || self.generator.ports.exists(p, p.name == t.transmitPort))",fieldPath=".traffic",message="the transmitPort of each entry must name a port of spec.generator.ports"
-// +kubebuilder:validation:XValidation:rule="!has(self.generator) || !has(self.traffic) || self.traffic.all(t, !has(t.receivePort) || self.generator.ports.exists(p, p.name == t.receivePort))",fieldPath=".traffic",message="the receivePort of each entry must name a port of spec.generator.ports"
-// +kubebuilder:validation:XValidation:rule="!has(self.generator) || !has(self.reflect) || self.reflect.all(r, self.generator.ports.exists(p, p.name == r.port))",fieldPath=".reflect",message="the port of each item must name a port of spec.generator.ports"
-// +kubebuilder:validation:XValidation:rule="!has(self.generator) || !has(self.receive) || self.receive.all(r, self.generator.ports.exists(p, p.name == r.port))",fieldPath=".receive",message="the port of each item must name a port of spec.generator.ports"
 // +kubebuilder:validation:XValidation:rule="(has(self.traffic) && size(self.traffic) > 0) || (has(self.reflect) && size(self.reflect) > 0) || (has(self.receive) && size(self.receive) > 0)",message="there is nothing to do: set traffic, reflect or receive"
 // +kubebuilder:validation:XValidation:rule="has(self.mix) == (has(self.traffic) && self.traffic.exists(t, has(t.application) && has(t.application.share)))",fieldPath=".mix",message="mix goes with applications that have a share: set both or neither"
-// +kubebuilder:validation:XValidation:rule="!has(self.suspendPolicy) || self.suspendPolicy == 'Keep' || has(self.generator)",fieldPath=".suspendPolicy",message="Free needs an inline generator: a referenced one is suspended by its own spec.suspend"
-type TrafficProfileSpec struct {
-	// generatorRef names the generator to run on. When neither it nor generator is set, the profile runs on the only generator of its
-	// namespace.
+type TrafficDefinition struct {
+	// generatorRef names the generator to run on. When absent, a run uses the generator that its profile describes (`generator`), or the only
+	// generator of its namespace.
 	// +optional
 	GeneratorRef *GeneratorReference `json:"generatorRef,omitempty"`
-
-	// generator describes one that belongs to this profile and goes with it.
-	// +optional
-	Generator *TrafficGeneratorSpec `json:"generator,omitempty"`
 
 	// traffic is what is sent, up to 512 entries at the same time. An entry can be many streams (`copies`).
 	// +optional
@@ -78,6 +68,11 @@ type TrafficProfileSpec struct {
 	// of each port (`10Gbps/port`). Applications are scaled by factors only. A change applies to the run under way.
 	// +optional
 	Rate ScaledRate `json:"rate,omitempty"`
+
+	// paused stops all entries from sending while it is true: applications open no connections, and those that are open go on. The time of
+	// the run goes on. A change applies to the run under way.
+	// +optional
+	Paused bool `json:"paused,omitempty"`
 
 	// mix is the total rate of all applications that have a share. Others have their own rates.
 	// +optional
@@ -116,9 +111,9 @@ type TrafficProfileSpec struct {
 	// +optional
 	Records *ConnectionRecords `json:"records,omitempty"`
 
-	// duration of the measured phase. When absent, the run lasts until it is suspended.
+	// duration of the measured phase. When absent, the run lasts until it is stopped: it is deleted, or its profile is suspended.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]+([.][0-9]+)?(ns|us|ms|s|m|h))+$') || duration(self) > duration('0s')",message="must be greater than zero; leave it out to run until suspended"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]+([.][0-9]+)?(ns|us|ms|s|m|h))+$') || duration(self) > duration('0s')",message="must be greater than zero; leave it out to run until stopped"
 	Duration Duration `json:"duration,omitempty"`
 
 	// warmup is sent before the measured phase and counted apart.
@@ -131,21 +126,118 @@ type TrafficProfileSpec struct {
 	// +default="500ms"
 	Drain Duration `json:"drain,omitempty"`
 
-	// thresholds the result must meet for the run to pass. Without any, a valid run passes.
+	// thresholds the result must meet for the run to pass. Without any, a valid run passes. When those of a profile change, the latest run
+	// is judged by the new ones; nothing is sent.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=32
 	Thresholds []Threshold `json:"thresholds,omitempty"`
 
-	// runID starts a new run when it changes, even if nothing else does.
+	// generatorTolerance is how many late, dropped or missed packets of the generator itself are accepted. Beyond it the run is invalid
+	// with reason GeneratorLimited.
+	// +optional
+	// +default={}
+	GeneratorTolerance GeneratorTolerance `json:"generatorTolerance,omitzero"`
+
+	// whenBusy says what to do while the generator cannot take the run.
+	// +optional
+	// +default="Queue"
+	WhenBusy BusyPolicy `json:"whenBusy,omitempty"`
+}
+
+// RunPolicy says when a profile starts a run by itself.
+//
+// +kubebuilder:validation:Enum=OnChange;Manual;Schedule
+type RunPolicy string
+
+const (
+	// RunOnChange starts a run when the profile is created, and when what it sends changes.
+	RunOnChange RunPolicy = "OnChange"
+	// RunManual starts none: runs are created by people and pipelines.
+	RunManual RunPolicy = "Manual"
+	// RunOnSchedule starts runs at the times of `schedule`.
+	RunOnSchedule RunPolicy = "Schedule"
+)
+
+// ConcurrencyPolicy says what happens when a run is due while another of the profile has not ended.
+//
+// +kubebuilder:validation:Enum=Allow;Forbid;Replace
+type ConcurrencyPolicy string
+
+const (
+	// ConcurrencyAllow starts it beside the other, as far as the generator has room.
+	ConcurrencyAllow ConcurrencyPolicy = "Allow"
+	// ConcurrencyForbid skips it.
+	ConcurrencyForbid ConcurrencyPolicy = "Forbid"
+	// ConcurrencyReplace stops the other first.
+	ConcurrencyReplace ConcurrencyPolicy = "Replace"
+)
+
+// RunSchedule says at which times a profile starts runs. Its fields mean what they mean in a CronJob.
+type RunSchedule struct {
+	// cron is a time in Cron format (minute, hour, day of month, month, day of week) such as `0 2 * * *`, or `@hourly`, `@daily`, `@weekly`,
+	// `@monthly`.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	// +kubebuilder:validation:XValidation:rule="!self.contains('TZ=')",message="has no time zone: set timeZone"
+	Cron string `json:"cron"`
+
+	// timeZone of cron, a name of the IANA database such as `Europe/Berlin`. UTC when absent.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	TimeZone *string `json:"timeZone,omitempty"`
+
+	// concurrencyPolicy says what to do when the run before has not ended.
+	// +optional
+	// +default="Forbid"
+	ConcurrencyPolicy ConcurrencyPolicy `json:"concurrencyPolicy,omitempty"`
+
+	// startingDeadlineSeconds is how late a run may start whose time was missed, as while the operator was away. When absent, the last
+	// missed run starts however late it is.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=2592000
+	StartingDeadlineSeconds *int64 `json:"startingDeadlineSeconds,omitempty"`
+}
+
+// TrafficProfileSpec describes what is run, and when.
+//
+// +kubebuilder:validation:AtMostOneOf=generatorRef;generator
+// +kubebuilder:validation:XValidation:rule="!has(self.generator) || !has(self.traffic) || self.traffic.all(t, !has(t.transmitPort) || self.generator.ports.exists(p, p.name == t.transmitPort))",fieldPath=".traffic",message="the transmitPort of each entry must name a port of spec.generator.ports"
+// +kubebuilder:validation:XValidation:rule="!has(self.generator) || !has(self.traffic) || self.traffic.all(t, !has(t.receivePort) || self.generator.ports.exists(p, p.name == t.receivePort))",fieldPath=".traffic",message="the receivePort of each entry must name a port of spec.generator.ports"
+// +kubebuilder:validation:XValidation:rule="!has(self.generator) || !has(self.reflect) || self.reflect.all(r, self.generator.ports.exists(p, p.name == r.port))",fieldPath=".reflect",message="the port of each item must name a port of spec.generator.ports"
+// +kubebuilder:validation:XValidation:rule="!has(self.generator) || !has(self.receive) || self.receive.all(r, self.generator.ports.exists(p, p.name == r.port))",fieldPath=".receive",message="the port of each item must name a port of spec.generator.ports"
+// +kubebuilder:validation:XValidation:rule="!has(self.suspendPolicy) || self.suspendPolicy == 'Keep' || has(self.generator)",fieldPath=".suspendPolicy",message="Free needs an inline generator: a referenced one is suspended by its own spec.suspend"
+// +kubebuilder:validation:XValidation:rule="has(self.schedule) == (has(self.runPolicy) && self.runPolicy == 'Schedule')",fieldPath=".schedule",message="goes with runPolicy: Schedule: set both or neither"
+type TrafficProfileSpec struct {
+	TrafficDefinition `json:",inline"`
+
+	// generator describes one that belongs to this profile and goes with it.
+	// +optional
+	Generator *TrafficGeneratorSpec `json:"generator,omitempty"`
+
+	// runPolicy says when the profile starts a run by itself: `OnChange` when it is created and when what it sends changes, `Manual` never,
+	// `Schedule` at the times of schedule. TrafficRuns that name the profile can be created with each of them.
+	// +optional
+	// +default="OnChange"
+	RunPolicy RunPolicy `json:"runPolicy,omitempty"`
+
+	// schedule of runs, with runPolicy Schedule.
+	// +optional
+	Schedule *RunSchedule `json:"schedule,omitempty"`
+
+	// runID starts one more run when it changes, with any runPolicy: the way to ask for a run from a Git repository.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$')",message="must be letters, digits, '-', '_' or '.', start and end with a letter or digit"
 	RunID string `json:"runID,omitempty"`
 
-	// suspend stops the traffic while it is true; false starts a new run.
+	// suspend ends the runs that this profile started, and starts none while it is true. With runPolicy OnChange, false starts a new run if
+	// the one before was ended so. Runs that others created are not affected.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
 
@@ -154,28 +246,18 @@ type TrafficProfileSpec struct {
 	// +default="Keep"
 	SuspendPolicy SuspendPolicy `json:"suspendPolicy,omitempty"`
 
-	// whenBusy says what to do while the generator cannot take the run.
-	// +optional
-	// +default="Queue"
-	WhenBusy BusyPolicy `json:"whenBusy,omitempty"`
-
-	// runHistoryLimit is the number of ended runs that are kept.
+	// runHistoryLimit is the number of ended runs of those this profile started that are kept.
 	// +optional
 	// +default=5
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	RunHistoryLimit *int32 `json:"runHistoryLimit,omitempty"`
 
-	// ttlSecondsAfterFinished deletes the profile this long after its run has ended; never when absent.
+	// ttlSecondsAfterFinished deletes each run that this profile started this long after it has ended; never when absent. The profile stays.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2147483647
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
-
-	// generatorTolerance is how many late, dropped or missed packets of the generator itself are accepted. Beyond it the run is invalid
-	// with reason GeneratorLimited.
-	// +optional
-	// +default={}
-	GeneratorTolerance GeneratorTolerance `json:"generatorTolerance,omitzero"`
 }
 
 // ShareUnit is what shares of a mix are of.
@@ -479,9 +561,21 @@ type TrafficProfileStatus struct {
 	// +optional
 	Generator string `json:"generator,omitempty"`
 
-	// currentRun is the run under way, or the last one.
+	// currentRun is the latest run of the profile, whoever created it: the one under way, or the last one.
 	// +optional
 	CurrentRun *RunReference `json:"currentRun,omitempty"`
+
+	// lastTrigger is what the profile started its latest run for.
+	// +optional
+	LastTrigger *RunTrigger `json:"lastTrigger,omitempty"`
+
+	// lastScheduleTime is the time of the schedule that was dealt with last.
+	// +optional
+	LastScheduleTime *metav1.Time `json:"lastScheduleTime,omitempty"`
+
+	// nextScheduleTime is the next time of the schedule.
+	// +optional
+	NextScheduleTime *metav1.Time `json:"nextScheduleTime,omitempty"`
 
 	// totals of the current run when it has ended. Before, the run has its counters so far and its progress.
 	// +optional
@@ -502,21 +596,29 @@ type RunReference struct {
 	// +required
 	Name string `json:"name"`
 
-	// uid of the TrafficRun: a run that its profile does not name here is not executed, for the profile did not make it.
+	// uid of the TrafficRun.
 	// +optional
 	UID types.UID `json:"uid,omitempty"`
+}
 
-	// runID of the profile's spec it was started for, if it had one.
+// RunTrigger is what a profile started a run for.
+type RunTrigger struct {
+	// generation of the profile's spec.
+	// +required
+	Generation int64 `json:"generation"`
+
+	// digest of what is sent by that spec, as hex digits: with runPolicy OnChange another starts a run.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Digest string `json:"digest,omitempty"`
+
+	// runID of that spec, if it had one.
 	// +optional
 	RunID string `json:"runID,omitempty"`
 
-	// profileGeneration it was resolved from.
+	// number of the run among those that the profile started: the end of its name.
 	// +optional
-	ProfileGeneration int64 `json:"profileGeneration,omitempty"`
-
-	// digest of what in the profile's spec starts a new run when it changes.
-	// +optional
-	Digest string `json:"digest,omitempty"`
+	Number int64 `json:"number,omitempty"`
 }
 
 // RunProgress is how a run under way does.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// TrafficRun: one execution of a profile, its immutable snapshot, its phases, its result and its verdict.
+// TrafficRun: one execution: what to execute, what was resolved of it, its phases, its result and its verdict.
 
 package v1alpha1
 
@@ -9,9 +9,77 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TrafficRunSpec is the resolved snapshot a run executes. The operator writes it once.
+// TrafficRunSpec says what to execute once: a profile, or what is described here. It cannot be changed, but for `paused` and
+// `overrides.rate`, which apply to the run under way.
+//
+// +kubebuilder:validation:ExactlyOneOf=profileRef;profile
+// +kubebuilder:validation:XValidation:rule="has(self.overrides) || !has(oldSelf.overrides) || (!has(oldSelf.overrides.generatorRef) && !has(oldSelf.overrides.duration) && !has(oldSelf.overrides.warmup) && !has(oldSelf.overrides.thresholds))",fieldPath=".overrides",message="cannot be removed: create another run"
+// +kubebuilder:validation:XValidation:rule="!has(self.overrides) || has(oldSelf.overrides) || (!has(self.overrides.generatorRef) && !has(self.overrides.duration) && !has(self.overrides.warmup) && !has(self.overrides.thresholds))",fieldPath=".overrides",message="only rate can be changed: create another run"
 type TrafficRunSpec struct {
-	// profile the run belongs to.
+	// profileRef names a TrafficProfile in the run's namespace. The run executes it as it is when the run starts.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="cannot be changed: create another run"
+	ProfileRef *LocalReference `json:"profileRef,omitempty"`
+
+	// profile describes what is run here.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="cannot be changed: create another run"
+	Profile *TrafficDefinition `json:"profile,omitempty"`
+
+	// overrides replace fields of the profile for this run.
+	// +optional
+	Overrides RunOverrides `json:"overrides,omitzero"`
+
+	// paused stops the run from sending while it is true, as `paused` of a profile does. A change applies to the run under way.
+	// +optional
+	Paused bool `json:"paused,omitempty"`
+
+	// ttlSecondsAfterFinished deletes the run this long after it has ended; never when absent.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2147483647
+	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
+}
+
+// RunOverrides replace fields of a profile. Absent ones are the profile's.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.generatorRef) == has(oldSelf.generatorRef)",fieldPath=".generatorRef",message="cannot be changed: create another run"
+// +kubebuilder:validation:XValidation:rule="has(self.duration) == has(oldSelf.duration)",fieldPath=".duration",message="cannot be changed: create another run"
+// +kubebuilder:validation:XValidation:rule="has(self.warmup) == has(oldSelf.warmup)",fieldPath=".warmup",message="cannot be changed: create another run"
+// +kubebuilder:validation:XValidation:rule="has(self.thresholds) == has(oldSelf.thresholds)",fieldPath=".thresholds",message="cannot be changed: create another run"
+type RunOverrides struct {
+	// generatorRef names the generator to run on.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="cannot be changed: create another run"
+	GeneratorRef *GeneratorReference `json:"generatorRef,omitempty"`
+
+	// rate of the whole run, as `rate` of a profile. A change applies to the run under way.
+	// +optional
+	Rate ScaledRate `json:"rate,omitempty"`
+
+	// duration of the measured phase.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="cannot be changed: create another run"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]+([.][0-9]+)?(ns|us|ms|s|m|h))+$') || duration(self) > duration('0s')",message="must be greater than zero"
+	Duration Duration `json:"duration,omitempty"`
+
+	// warmup before the measured phase.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="cannot be changed: create another run"
+	Warmup Duration `json:"warmup,omitempty"`
+
+	// thresholds instead of all those of the profile.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="cannot be changed: create another run"
+	Thresholds []Threshold `json:"thresholds,omitempty"`
+}
+
+// ResolvedRun is what a run executes: all that its spec refers to, as it was when the run was admitted to its generator.
+type ResolvedRun struct {
+	// profile that was resolved.
 	// +required
 	Profile ProfileSnapshot `json:"profile"`
 
@@ -19,7 +87,7 @@ type TrafficRunSpec struct {
 	// +required
 	Generator GeneratorSnapshot `json:"generator"`
 
-	// runID names the run to engines and in metrics.
+	// runID names the run to engines: its name and the start of its UID.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
@@ -56,7 +124,7 @@ type TrafficRunSpec struct {
 	// +required
 	Timing RunTiming `json:"timing"`
 
-	// thresholds the result must meet.
+	// thresholds that the result is judged by. Those of a profile may be changed until the next run.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -120,26 +188,17 @@ type RunMarks struct {
 
 // ProfileSnapshot names a profile as it was.
 type ProfileSnapshot struct {
-	// name of the TrafficProfile, in the run's namespace.
+	// name of the TrafficProfile, in the run's namespace, and in metrics; the run's own where its spec describes the profile.
 	// +required
 	Name ObjectName `json:"name"`
 
-	// uid of the TrafficProfile.
-	// +required
-	UID types.UID `json:"uid"`
+	// uid of the TrafficProfile; absent where the run's spec describes it.
+	// +optional
+	UID types.UID `json:"uid,omitempty"`
 
 	// generation of its spec that was resolved.
-	// +required
-	Generation int64 `json:"generation"`
-
-	// runID of its spec, if it had one.
 	// +optional
-	RunID string `json:"runID,omitempty"`
-
-	// digest of what in its spec starts a new run when it changes, as hex digits.
-	// +optional
-	// +kubebuilder:validation:MaxLength=64
-	Digest string `json:"digest,omitempty"`
+	Generation int64 `json:"generation,omitempty"`
 
 	// definitions are the streams and templates that were resolved, to tell when one has changed since.
 	// +optional
@@ -266,7 +325,7 @@ type RunTiming struct {
 type RunPhase string
 
 const (
-	// RunPending: nothing was done yet; the generator may be busy.
+	// RunPending: the run waits for what it refers to, or for its generator.
 	RunPending RunPhase = "Pending"
 	// RunPreparing: engines receive and arm the plan.
 	RunPreparing RunPhase = "Preparing"
@@ -296,7 +355,7 @@ const (
 
 // TrafficRunStatus is what came of a run.
 type TrafficRunStatus struct {
-	// conditions are Ready, Reconciling, Stalled, Running, Complete, Passed; Recorded where connections are recorded.
+	// conditions are Ready, Reconciling, Stalled, Running, Complete, Valid, Passed; Recorded where connections are recorded.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -321,6 +380,18 @@ type TrafficRunStatus struct {
 	// completionTime is when the run ended and was judged.
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
+
+	// resolved is what the run executes; absent until it is admitted to its generator.
+	// +optional
+	Resolved *ResolvedRun `json:"resolved,omitempty"`
+
+	// generator that the run waits for or uses, `namespace/name`.
+	// +optional
+	Generator string `json:"generator,omitempty"`
+
+	// paused is true while the whole run is paused.
+	// +optional
+	Paused bool `json:"paused,omitempty"`
 
 	// rateFactor in force on the entries' own rates, exact: a whole number or a fraction such as `3/2`.
 	// +optional
@@ -767,13 +838,14 @@ type ThresholdResult struct {
 	Message string `json:"message,omitempty"`
 }
 
-// TrafficRun is one execution of a profile.
+// TrafficRun is one execution of traffic, of a profile or by itself. Profiles start runs by their `runPolicy`; people and pipelines create
+// their own, with `generateName`.
 //
 // +genclient
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:shortName=tr,categories=spate
-// +kubebuilder:printcolumn:name="Profile",type=string,JSONPath=`.spec.profile.name`
+// +kubebuilder:printcolumn:name="Profile",type=string,JSONPath=`.spec.profileRef.name`
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Verdict",type=string,JSONPath=`.status.verdict.outcome`
 // +kubebuilder:printcolumn:name="Tx",type=integer,JSONPath=`.status.result.tx`,description="Packets sent in the measured phase"
@@ -783,7 +855,7 @@ type ThresholdResult struct {
 // +kubebuilder:printcolumn:name="Failed",type=integer,JSONPath=`.status.result.flows.failed`,description="Flows of templates that failed"
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Passed")].reason`
 // +kubebuilder:printcolumn:name="Left",type=string,JSONPath=`.status.progress.timeLeft`,priority=1
-// +kubebuilder:printcolumn:name="Generator",type=string,JSONPath=`.spec.generator.name`,priority=1
+// +kubebuilder:printcolumn:name="Generator",type=string,JSONPath=`.status.generator`,priority=1
 // +kubebuilder:printcolumn:name="Factor",type=string,JSONPath=`.status.rateFactor`,priority=1
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Passed")].message`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
@@ -794,9 +866,8 @@ type TrafficRun struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
-	// spec is what is executed. It cannot be changed.
+	// spec is what to execute.
 	// +required
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="a run cannot be changed; change its profile, or its spec.runID, to start another"
 	Spec TrafficRunSpec `json:"spec"`
 
 	// status is what came of it.
