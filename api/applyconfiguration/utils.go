@@ -238,20 +238,28 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.ReplayGapApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ReplayTransmit"):
 		return &apiv1alpha1.ReplayTransmitApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ResolvedRun"):
+		return &apiv1alpha1.ResolvedRunApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ResultDetails"):
 		return &apiv1alpha1.ResultDetailsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ResultSummary"):
 		return &apiv1alpha1.ResultSummaryApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RunMarks"):
 		return &apiv1alpha1.RunMarksApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("RunOverrides"):
+		return &apiv1alpha1.RunOverridesApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RunProgress"):
 		return &apiv1alpha1.RunProgressApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RunReference"):
 		return &apiv1alpha1.RunReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RunResult"):
 		return &apiv1alpha1.RunResultApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("RunSchedule"):
+		return &apiv1alpha1.RunScheduleApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RunTiming"):
 		return &apiv1alpha1.RunTimingApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("RunTrigger"):
+		return &apiv1alpha1.RunTriggerApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SACKBlock"):
 		return &apiv1alpha1.SACKBlockApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SCTPChunk"):
@@ -316,6 +324,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.TrafficCaptureApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TrafficCaptureSpec"):
 		return &apiv1alpha1.TrafficCaptureSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("TrafficDefinition"):
+		return &apiv1alpha1.TrafficDefinitionApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TrafficEntry"):
 		return &apiv1alpha1.TrafficEntryApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TrafficGenerator"):

@@ -538,7 +538,7 @@ const (
 
 // TrafficProfileStatus is where a profile stands.
 type TrafficProfileStatus struct {
-	// conditions are Ready, Reconciling, Stalled, Running, Complete, Passed, Stale; Recorded where connections are recorded.
+	// conditions are Ready, Reconciling, Stalled, Running, Complete, Valid, Passed, Stale; Recorded where connections are recorded.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -603,6 +603,10 @@ type Latency struct {
 type RunResult struct {
 	StreamCounters `json:",inline"`
 
+	// duration of the measured phase so far, by which counters become mean rates.
+	// +optional
+	Duration MeasuredTime `json:"duration,omitempty"`
+
 	// rxMissed packets arrived during the run and were lost before an engine could read them.
 	// +required
 	RxMissed int64 `json:"rxMissed"`

@@ -34,7 +34,7 @@ func Alone(template *spatev1.ASTFTemplate, data map[spatev1.DataReference][]byte
 			{Name: clients, Attachment: spatev1.PortAttachment{Network: &spatev1.NetworkAttachment{Name: clients}}},
 			{Name: servers, Attachment: spatev1.PortAttachment{Network: &spatev1.NetworkAttachment{Name: servers}}},
 		}},
-		Traffic: []spatev1.TrafficEntry{entry},
+		TrafficDefinition: spatev1.TrafficDefinition{Traffic: []spatev1.TrafficEntry{entry}},
 	}}
 	profile.Name, profile.Namespace = template.Name, template.Namespace
 	in := Input{Profile: profile, Templates: map[string]*spatev1.ASTFTemplate{template.Name: template}, Data: data}

@@ -20,7 +20,7 @@ func ProfileDigest(profile *spatev1.TrafficProfile) string { return digest(witho
 func withoutLive(spec *spatev1.TrafficProfileSpec) *spatev1.TrafficProfileSpec {
 	rest := spec.DeepCopy()
 	// Applied to the run under way.
-	rest.Rate = ""
+	rest.Rate, rest.Paused = "", false
 	for i := range rest.Traffic {
 		e := &rest.Traffic[i]
 		e.Paused = false
@@ -31,7 +31,10 @@ func withoutLive(spec *spatev1.TrafficProfileSpec) *spatev1.TrafficProfileSpec {
 			e.Application.ConnectionRate = ""
 		}
 	}
-	// Whether it is run at all, and what is done about others and afterwards.
+	// What the latest run is judged by, whether it has ended or not.
+	rest.Thresholds, rest.GeneratorTolerance = nil, spatev1.GeneratorTolerance{}
+	// When it is run, and what is done about others and afterwards.
+	rest.RunPolicy, rest.Schedule = "", nil
 	rest.Suspend, rest.SuspendPolicy, rest.WhenBusy = false, "", ""
 	rest.RunHistoryLimit, rest.TTLSecondsAfterFinished = nil, nil
 	// An object of its own, whose pods are replaced when nothing runs on them.

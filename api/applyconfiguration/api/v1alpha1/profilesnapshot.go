@@ -14,16 +14,12 @@ import (
 //
 // ProfileSnapshot names a profile as it was.
 type ProfileSnapshotApplyConfiguration struct {
-	// name of the TrafficProfile, in the run's namespace.
+	// name of the TrafficProfile, in the run's namespace, and in metrics; the run's own where its spec describes the profile.
 	Name *apiv1alpha1.ObjectName `json:"name,omitempty"`
-	// uid of the TrafficProfile.
+	// uid of the TrafficProfile; absent where the run's spec describes it.
 	UID *types.UID `json:"uid,omitempty"`
 	// generation of its spec that was resolved.
 	Generation *int64 `json:"generation,omitempty"`
-	// runID of its spec, if it had one.
-	RunID *string `json:"runID,omitempty"`
-	// digest of what in its spec starts a new run when it changes, as hex digits.
-	Digest *string `json:"digest,omitempty"`
 	// definitions are the streams and templates that were resolved, to tell when one has changed since.
 	Definitions []DefinitionSnapshotApplyConfiguration `json:"definitions,omitempty"`
 }
@@ -55,22 +51,6 @@ func (b *ProfileSnapshotApplyConfiguration) WithUID(value types.UID) *ProfileSna
 // If called multiple times, the Generation field is set to the value of the last call.
 func (b *ProfileSnapshotApplyConfiguration) WithGeneration(value int64) *ProfileSnapshotApplyConfiguration {
 	b.Generation = &value
-	return b
-}
-
-// WithRunID sets the RunID field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the RunID field is set to the value of the last call.
-func (b *ProfileSnapshotApplyConfiguration) WithRunID(value string) *ProfileSnapshotApplyConfiguration {
-	b.RunID = &value
-	return b
-}
-
-// WithDigest sets the Digest field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Digest field is set to the value of the last call.
-func (b *ProfileSnapshotApplyConfiguration) WithDigest(value string) *ProfileSnapshotApplyConfiguration {
-	b.Digest = &value
 	return b
 }
 

@@ -15,14 +15,8 @@ import (
 type RunReferenceApplyConfiguration struct {
 	// name of the TrafficRun.
 	Name *string `json:"name,omitempty"`
-	// uid of the TrafficRun: a run that its profile does not name here is not executed, for the profile did not make it.
+	// uid of the TrafficRun.
 	UID *types.UID `json:"uid,omitempty"`
-	// runID of the profile's spec it was started for, if it had one.
-	RunID *string `json:"runID,omitempty"`
-	// profileGeneration it was resolved from.
-	ProfileGeneration *int64 `json:"profileGeneration,omitempty"`
-	// digest of what in the profile's spec starts a new run when it changes.
-	Digest *string `json:"digest,omitempty"`
 }
 
 // RunReferenceApplyConfiguration constructs a declarative configuration of the RunReference type for use with
@@ -44,29 +38,5 @@ func (b *RunReferenceApplyConfiguration) WithName(value string) *RunReferenceApp
 // If called multiple times, the UID field is set to the value of the last call.
 func (b *RunReferenceApplyConfiguration) WithUID(value types.UID) *RunReferenceApplyConfiguration {
 	b.UID = &value
-	return b
-}
-
-// WithRunID sets the RunID field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the RunID field is set to the value of the last call.
-func (b *RunReferenceApplyConfiguration) WithRunID(value string) *RunReferenceApplyConfiguration {
-	b.RunID = &value
-	return b
-}
-
-// WithProfileGeneration sets the ProfileGeneration field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the ProfileGeneration field is set to the value of the last call.
-func (b *RunReferenceApplyConfiguration) WithProfileGeneration(value int64) *RunReferenceApplyConfiguration {
-	b.ProfileGeneration = &value
-	return b
-}
-
-// WithDigest sets the Digest field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Digest field is set to the value of the last call.
-func (b *RunReferenceApplyConfiguration) WithDigest(value string) *RunReferenceApplyConfiguration {
-	b.Digest = &value
 	return b
 }

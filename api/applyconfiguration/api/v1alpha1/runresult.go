@@ -4,12 +4,18 @@
 
 package v1alpha1
 
+import (
+	apiv1alpha1 "spate.dev/api/v1alpha1"
+)
+
 // RunResultApplyConfiguration represents a declarative configuration of the RunResult type for use
 // with apply.
 //
 // RunResult is what was measured over all streams, templates and engines after the warm-up.
 type RunResultApplyConfiguration struct {
 	StreamCountersApplyConfiguration `json:",inline"`
+	// duration of the measured phase so far, by which counters become mean rates.
+	Duration *apiv1alpha1.MeasuredTime `json:"duration,omitempty"`
 	// rxMissed packets arrived during the run and were lost before an engine could read them.
 	RxMissed *int64 `json:"rxMissed,omitempty"`
 	// foreign packets arrived during the run and belong to no run.
@@ -151,6 +157,14 @@ func (b *RunResultApplyConfiguration) WithSequenceTooHigh(value int64) *RunResul
 // If called multiple times, the SequenceTooLow field is set to the value of the last call.
 func (b *RunResultApplyConfiguration) WithSequenceTooLow(value int64) *RunResultApplyConfiguration {
 	b.StreamCountersApplyConfiguration.SequenceTooLow = &value
+	return b
+}
+
+// WithDuration sets the Duration field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Duration field is set to the value of the last call.
+func (b *RunResultApplyConfiguration) WithDuration(value apiv1alpha1.MeasuredTime) *RunResultApplyConfiguration {
+	b.Duration = &value
 	return b
 }
 

@@ -11,64 +11,27 @@ import (
 // TrafficProfileSpecApplyConfiguration represents a declarative configuration of the TrafficProfileSpec type for use
 // with apply.
 //
-// TrafficProfileSpec describes what is run.
+// TrafficProfileSpec describes what is run, and when.
 type TrafficProfileSpecApplyConfiguration struct {
-	// generatorRef names the generator to run on. When neither it nor generator is set, the profile runs on the only generator of its
-	// namespace.
-	GeneratorRef *GeneratorReferenceApplyConfiguration `json:"generatorRef,omitempty"`
+	TrafficDefinitionApplyConfiguration `json:",inline"`
 	// generator describes one that belongs to this profile and goes with it.
 	Generator *TrafficGeneratorSpecApplyConfiguration `json:"generator,omitempty"`
-	// traffic is what is sent, up to 512 entries at the same time. An entry can be many streams (`copies`).
-	Traffic []TrafficEntryApplyConfiguration `json:"traffic,omitempty"`
-	// reflect are ports that send back what they receive while the run sends.
-	Reflect []ReflectPortApplyConfiguration `json:"reflect,omitempty"`
-	// receive are ports whose foreign traffic (packets of no run of ours) is measured while the run lasts.
-	Receive []ReceivePortApplyConfiguration `json:"receive,omitempty"`
-	// rate scales all entries in proportion: by a factor (`2x`), to a total (`1Mpps`, `10Gbps`, or `80%` of the line rate), or to a total
-	// of each port (`10Gbps/port`). Applications are scaled by factors only. A change applies to the run under way.
-	Rate *apiv1alpha1.ScaledRate `json:"rate,omitempty"`
-	// mix is the total rate of all applications that have a share. Others have their own rates.
-	Mix *ConnectionMixApplyConfiguration `json:"mix,omitempty"`
-	// rampUp is the time over which the connection rate of applications rises from 0, evenly.
-	RampUp *apiv1alpha1.Duration `json:"rampUp,omitempty"`
-	// rampUpStep makes the connection rate rise in steps of this time. rampUp is a whole number n of them: in step k the rate is k/n of the
-	// whole, and no gap between connections is longer than a quarter of rampUp.
-	RampUpStep *apiv1alpha1.Duration `json:"rampUpStep,omitempty"`
-	// tunables of the transport on each side, for all applications. Those of a template override them.
-	Tunables *TunablesApplyConfiguration `json:"tunables,omitempty"`
-	// randomOrderSeed makes applications open connections in random order, in proportion to their rates, reproducible by this seed. When
-	// absent they take turns, as evenly as their rates allow.
-	RandomOrderSeed *int64 `json:"randomOrderSeed,omitempty"`
-	// maxFlowsPerEngine is the number of flows that each engine can hold at a time, those in TIME-WAIT included. A flow between a client
-	// and a server of the same engine counts twice. 65536 for each worker when absent. Memory for all of them is allocated before the
-	// run, from the generator's `memory`.
-	MaxFlowsPerEngine *int64 `json:"maxFlowsPerEngine,omitempty"`
-	// records of flows, each written when the flow ends: live to readers (`kubectl spate records`), and to files if a volume is named. None
-	// when absent.
-	Records *ConnectionRecordsApplyConfiguration `json:"records,omitempty"`
-	// duration of the measured phase. When absent, the run lasts until it is suspended.
-	Duration *apiv1alpha1.Duration `json:"duration,omitempty"`
-	// warmup is sent before the measured phase and counted apart.
-	Warmup *apiv1alpha1.Duration `json:"warmup,omitempty"`
-	// drain is how long the run waits for packets in flight after the last was sent.
-	Drain *apiv1alpha1.Duration `json:"drain,omitempty"`
-	// thresholds the result must meet for the run to pass. Without any, a valid run passes.
-	Thresholds []ThresholdApplyConfiguration `json:"thresholds,omitempty"`
-	// runID starts a new run when it changes, even if nothing else does.
+	// runPolicy says when the profile starts a run by itself: `OnChange` when it is created and when what it sends changes, `Manual` never,
+	// `Schedule` at the times of schedule. TrafficRuns that name the profile can be created with each of them.
+	RunPolicy *apiv1alpha1.RunPolicy `json:"runPolicy,omitempty"`
+	// schedule of runs, with runPolicy Schedule.
+	Schedule *RunScheduleApplyConfiguration `json:"schedule,omitempty"`
+	// runID starts one more run when it changes, with any runPolicy: the way to ask for a run from a Git repository.
 	RunID *string `json:"runID,omitempty"`
-	// suspend stops the traffic while it is true; false starts a new run.
+	// suspend ends the runs that this profile started, and starts none while it is true. With runPolicy OnChange, false starts a new run if
+	// the one before was ended so. Runs that others created are not affected.
 	Suspend *bool `json:"suspend,omitempty"`
 	// suspendPolicy says whether an inline generator's pods are kept or freed while suspended.
 	SuspendPolicy *apiv1alpha1.SuspendPolicy `json:"suspendPolicy,omitempty"`
-	// whenBusy says what to do while the generator cannot take the run.
-	WhenBusy *apiv1alpha1.BusyPolicy `json:"whenBusy,omitempty"`
-	// runHistoryLimit is the number of ended runs that are kept.
+	// runHistoryLimit is the number of ended runs of those this profile started that are kept.
 	RunHistoryLimit *int32 `json:"runHistoryLimit,omitempty"`
-	// ttlSecondsAfterFinished deletes the profile this long after its run has ended; never when absent.
+	// ttlSecondsAfterFinished deletes each run that this profile started this long after it has ended; never when absent. The profile stays.
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
-	// generatorTolerance is how many late, dropped or missed packets of the generator itself are accepted. Beyond it the run is invalid
-	// with reason GeneratorLimited.
-	GeneratorTolerance *GeneratorToleranceApplyConfiguration `json:"generatorTolerance,omitempty"`
 }
 
 // TrafficProfileSpecApplyConfiguration constructs a declarative configuration of the TrafficProfileSpec type for use with
@@ -81,15 +44,7 @@ func TrafficProfileSpec() *TrafficProfileSpecApplyConfiguration {
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the GeneratorRef field is set to the value of the last call.
 func (b *TrafficProfileSpecApplyConfiguration) WithGeneratorRef(value *GeneratorReferenceApplyConfiguration) *TrafficProfileSpecApplyConfiguration {
-	b.GeneratorRef = value
-	return b
-}
-
-// WithGenerator sets the Generator field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Generator field is set to the value of the last call.
-func (b *TrafficProfileSpecApplyConfiguration) WithGenerator(value *TrafficGeneratorSpecApplyConfiguration) *TrafficProfileSpecApplyConfiguration {
-	b.Generator = value
+	b.TrafficDefinitionApplyConfiguration.GeneratorRef = value
 	return b
 }
 
@@ -101,7 +56,7 @@ func (b *TrafficProfileSpecApplyConfiguration) WithTraffic(values ...*TrafficEnt
 		if values[i] == nil {
 			panic("nil value passed to WithTraffic")
 		}
-		b.Traffic = append(b.Traffic, *values[i])
+		b.TrafficDefinitionApplyConfiguration.Traffic = append(b.TrafficDefinitionApplyConfiguration.Traffic, *values[i])
 	}
 	return b
 }
@@ -114,7 +69,7 @@ func (b *TrafficProfileSpecApplyConfiguration) WithReflect(values ...*ReflectPor
 		if values[i] == nil {
 			panic("nil value passed to WithReflect")
 		}
-		b.Reflect = append(b.Reflect, *values[i])
+		b.TrafficDefinitionApplyConfiguration.Reflect = append(b.TrafficDefinitionApplyConfiguration.Reflect, *values[i])
 	}
 	return b
 }
@@ -127,7 +82,7 @@ func (b *TrafficProfileSpecApplyConfiguration) WithReceive(values ...*ReceivePor
 		if values[i] == nil {
 			panic("nil value passed to WithReceive")
 		}
-		b.Receive = append(b.Receive, *values[i])
+		b.TrafficDefinitionApplyConfiguration.Receive = append(b.TrafficDefinitionApplyConfiguration.Receive, *values[i])
 	}
 	return b
 }
@@ -136,7 +91,15 @@ func (b *TrafficProfileSpecApplyConfiguration) WithReceive(values ...*ReceivePor
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Rate field is set to the value of the last call.
 func (b *TrafficProfileSpecApplyConfiguration) WithRate(value apiv1alpha1.ScaledRate) *TrafficProfileSpecApplyConfiguration {
-	b.Rate = &value
+	b.TrafficDefinitionApplyConfiguration.Rate = &value
+	return b
+}
+
+// WithPaused sets the Paused field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Paused field is set to the value of the last call.
+func (b *TrafficProfileSpecApplyConfiguration) WithPaused(value bool) *TrafficProfileSpecApplyConfiguration {
+	b.TrafficDefinitionApplyConfiguration.Paused = &value
 	return b
 }
 
@@ -144,7 +107,7 @@ func (b *TrafficProfileSpecApplyConfiguration) WithRate(value apiv1alpha1.Scaled
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Mix field is set to the value of the last call.
 func (b *TrafficProfileSpecApplyConfiguration) WithMix(value *ConnectionMixApplyConfiguration) *TrafficProfileSpecApplyConfiguration {
-	b.Mix = value
+	b.TrafficDefinitionApplyConfiguration.Mix = value
 	return b
 }
 
@@ -152,7 +115,7 @@ func (b *TrafficProfileSpecApplyConfiguration) WithMix(value *ConnectionMixApply
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the RampUp field is set to the value of the last call.
 func (b *TrafficProfileSpecApplyConfiguration) WithRampUp(value apiv1alpha1.Duration) *TrafficProfileSpecApplyConfiguration {
-	b.RampUp = &value
+	b.TrafficDefinitionApplyConfiguration.RampUp = &value
 	return b
 }
 
@@ -160,7 +123,7 @@ func (b *TrafficProfileSpecApplyConfiguration) WithRampUp(value apiv1alpha1.Dura
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the RampUpStep field is set to the value of the last call.
 func (b *TrafficProfileSpecApplyConfiguration) WithRampUpStep(value apiv1alpha1.Duration) *TrafficProfileSpecApplyConfiguration {
-	b.RampUpStep = &value
+	b.TrafficDefinitionApplyConfiguration.RampUpStep = &value
 	return b
 }
 
@@ -168,7 +131,7 @@ func (b *TrafficProfileSpecApplyConfiguration) WithRampUpStep(value apiv1alpha1.
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Tunables field is set to the value of the last call.
 func (b *TrafficProfileSpecApplyConfiguration) WithTunables(value *TunablesApplyConfiguration) *TrafficProfileSpecApplyConfiguration {
-	b.Tunables = value
+	b.TrafficDefinitionApplyConfiguration.Tunables = value
 	return b
 }
 
@@ -176,7 +139,7 @@ func (b *TrafficProfileSpecApplyConfiguration) WithTunables(value *TunablesApply
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the RandomOrderSeed field is set to the value of the last call.
 func (b *TrafficProfileSpecApplyConfiguration) WithRandomOrderSeed(value int64) *TrafficProfileSpecApplyConfiguration {
-	b.RandomOrderSeed = &value
+	b.TrafficDefinitionApplyConfiguration.RandomOrderSeed = &value
 	return b
 }
 
@@ -184,7 +147,7 @@ func (b *TrafficProfileSpecApplyConfiguration) WithRandomOrderSeed(value int64) 
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the MaxFlowsPerEngine field is set to the value of the last call.
 func (b *TrafficProfileSpecApplyConfiguration) WithMaxFlowsPerEngine(value int64) *TrafficProfileSpecApplyConfiguration {
-	b.MaxFlowsPerEngine = &value
+	b.TrafficDefinitionApplyConfiguration.MaxFlowsPerEngine = &value
 	return b
 }
 
@@ -192,7 +155,7 @@ func (b *TrafficProfileSpecApplyConfiguration) WithMaxFlowsPerEngine(value int64
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Records field is set to the value of the last call.
 func (b *TrafficProfileSpecApplyConfiguration) WithRecords(value *ConnectionRecordsApplyConfiguration) *TrafficProfileSpecApplyConfiguration {
-	b.Records = value
+	b.TrafficDefinitionApplyConfiguration.Records = value
 	return b
 }
 
@@ -200,7 +163,7 @@ func (b *TrafficProfileSpecApplyConfiguration) WithRecords(value *ConnectionReco
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Duration field is set to the value of the last call.
 func (b *TrafficProfileSpecApplyConfiguration) WithDuration(value apiv1alpha1.Duration) *TrafficProfileSpecApplyConfiguration {
-	b.Duration = &value
+	b.TrafficDefinitionApplyConfiguration.Duration = &value
 	return b
 }
 
@@ -208,7 +171,7 @@ func (b *TrafficProfileSpecApplyConfiguration) WithDuration(value apiv1alpha1.Du
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Warmup field is set to the value of the last call.
 func (b *TrafficProfileSpecApplyConfiguration) WithWarmup(value apiv1alpha1.Duration) *TrafficProfileSpecApplyConfiguration {
-	b.Warmup = &value
+	b.TrafficDefinitionApplyConfiguration.Warmup = &value
 	return b
 }
 
@@ -216,7 +179,7 @@ func (b *TrafficProfileSpecApplyConfiguration) WithWarmup(value apiv1alpha1.Dura
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Drain field is set to the value of the last call.
 func (b *TrafficProfileSpecApplyConfiguration) WithDrain(value apiv1alpha1.Duration) *TrafficProfileSpecApplyConfiguration {
-	b.Drain = &value
+	b.TrafficDefinitionApplyConfiguration.Drain = &value
 	return b
 }
 
@@ -228,8 +191,48 @@ func (b *TrafficProfileSpecApplyConfiguration) WithThresholds(values ...*Thresho
 		if values[i] == nil {
 			panic("nil value passed to WithThresholds")
 		}
-		b.Thresholds = append(b.Thresholds, *values[i])
+		b.TrafficDefinitionApplyConfiguration.Thresholds = append(b.TrafficDefinitionApplyConfiguration.Thresholds, *values[i])
 	}
+	return b
+}
+
+// WithGeneratorTolerance sets the GeneratorTolerance field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the GeneratorTolerance field is set to the value of the last call.
+func (b *TrafficProfileSpecApplyConfiguration) WithGeneratorTolerance(value *GeneratorToleranceApplyConfiguration) *TrafficProfileSpecApplyConfiguration {
+	b.TrafficDefinitionApplyConfiguration.GeneratorTolerance = value
+	return b
+}
+
+// WithWhenBusy sets the WhenBusy field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the WhenBusy field is set to the value of the last call.
+func (b *TrafficProfileSpecApplyConfiguration) WithWhenBusy(value apiv1alpha1.BusyPolicy) *TrafficProfileSpecApplyConfiguration {
+	b.TrafficDefinitionApplyConfiguration.WhenBusy = &value
+	return b
+}
+
+// WithGenerator sets the Generator field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Generator field is set to the value of the last call.
+func (b *TrafficProfileSpecApplyConfiguration) WithGenerator(value *TrafficGeneratorSpecApplyConfiguration) *TrafficProfileSpecApplyConfiguration {
+	b.Generator = value
+	return b
+}
+
+// WithRunPolicy sets the RunPolicy field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the RunPolicy field is set to the value of the last call.
+func (b *TrafficProfileSpecApplyConfiguration) WithRunPolicy(value apiv1alpha1.RunPolicy) *TrafficProfileSpecApplyConfiguration {
+	b.RunPolicy = &value
+	return b
+}
+
+// WithSchedule sets the Schedule field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Schedule field is set to the value of the last call.
+func (b *TrafficProfileSpecApplyConfiguration) WithSchedule(value *RunScheduleApplyConfiguration) *TrafficProfileSpecApplyConfiguration {
+	b.Schedule = value
 	return b
 }
 
@@ -257,14 +260,6 @@ func (b *TrafficProfileSpecApplyConfiguration) WithSuspendPolicy(value apiv1alph
 	return b
 }
 
-// WithWhenBusy sets the WhenBusy field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the WhenBusy field is set to the value of the last call.
-func (b *TrafficProfileSpecApplyConfiguration) WithWhenBusy(value apiv1alpha1.BusyPolicy) *TrafficProfileSpecApplyConfiguration {
-	b.WhenBusy = &value
-	return b
-}
-
 // WithRunHistoryLimit sets the RunHistoryLimit field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the RunHistoryLimit field is set to the value of the last call.
@@ -278,13 +273,5 @@ func (b *TrafficProfileSpecApplyConfiguration) WithRunHistoryLimit(value int32) 
 // If called multiple times, the TTLSecondsAfterFinished field is set to the value of the last call.
 func (b *TrafficProfileSpecApplyConfiguration) WithTTLSecondsAfterFinished(value int32) *TrafficProfileSpecApplyConfiguration {
 	b.TTLSecondsAfterFinished = &value
-	return b
-}
-
-// WithGeneratorTolerance sets the GeneratorTolerance field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the GeneratorTolerance field is set to the value of the last call.
-func (b *TrafficProfileSpecApplyConfiguration) WithGeneratorTolerance(value *GeneratorToleranceApplyConfiguration) *TrafficProfileSpecApplyConfiguration {
-	b.GeneratorTolerance = value
 	return b
 }

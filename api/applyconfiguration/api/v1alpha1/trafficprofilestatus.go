@@ -5,6 +5,7 @@
 package v1alpha1
 
 import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	v1 "k8s.io/client-go/applyconfigurations/meta/v1"
 	apiv1alpha1 "spate.dev/api/v1alpha1"
 )
@@ -14,7 +15,7 @@ import (
 //
 // TrafficProfileStatus is where a profile stands.
 type TrafficProfileStatusApplyConfiguration struct {
-	// conditions are Ready, Reconciling, Stalled, Running, Complete, Passed, Stale; Recorded where connections are recorded.
+	// conditions are Ready, Reconciling, Stalled, Running, Complete, Valid, Passed, Stale; Recorded where connections are recorded.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// observedGeneration is the generation of the spec this status was computed from.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
@@ -25,8 +26,14 @@ type TrafficProfileStatusApplyConfiguration struct {
 	Reason *string `json:"reason,omitempty"`
 	// generator the profile runs on, `namespace/name`.
 	Generator *string `json:"generator,omitempty"`
-	// currentRun is the run under way, or the last one.
+	// currentRun is the latest run of the profile, whoever created it: the one under way, or the last one.
 	CurrentRun *RunReferenceApplyConfiguration `json:"currentRun,omitempty"`
+	// lastTrigger is what the profile started its latest run for.
+	LastTrigger *RunTriggerApplyConfiguration `json:"lastTrigger,omitempty"`
+	// lastScheduleTime is the time of the schedule that was dealt with last.
+	LastScheduleTime *metav1.Time `json:"lastScheduleTime,omitempty"`
+	// nextScheduleTime is the next time of the schedule.
+	NextScheduleTime *metav1.Time `json:"nextScheduleTime,omitempty"`
 	// totals of the current run when it has ended. Before, the run has its counters so far and its progress.
 	Totals *StreamCountersApplyConfiguration `json:"totals,omitempty"`
 	// flows of the current run's applications when it has ended.
@@ -91,6 +98,30 @@ func (b *TrafficProfileStatusApplyConfiguration) WithGenerator(value string) *Tr
 // If called multiple times, the CurrentRun field is set to the value of the last call.
 func (b *TrafficProfileStatusApplyConfiguration) WithCurrentRun(value *RunReferenceApplyConfiguration) *TrafficProfileStatusApplyConfiguration {
 	b.CurrentRun = value
+	return b
+}
+
+// WithLastTrigger sets the LastTrigger field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the LastTrigger field is set to the value of the last call.
+func (b *TrafficProfileStatusApplyConfiguration) WithLastTrigger(value *RunTriggerApplyConfiguration) *TrafficProfileStatusApplyConfiguration {
+	b.LastTrigger = value
+	return b
+}
+
+// WithLastScheduleTime sets the LastScheduleTime field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the LastScheduleTime field is set to the value of the last call.
+func (b *TrafficProfileStatusApplyConfiguration) WithLastScheduleTime(value metav1.Time) *TrafficProfileStatusApplyConfiguration {
+	b.LastScheduleTime = &value
+	return b
+}
+
+// WithNextScheduleTime sets the NextScheduleTime field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the NextScheduleTime field is set to the value of the last call.
+func (b *TrafficProfileStatusApplyConfiguration) WithNextScheduleTime(value metav1.Time) *TrafficProfileStatusApplyConfiguration {
+	b.NextScheduleTime = &value
 	return b
 }
 

@@ -13,12 +13,13 @@ import (
 // TrafficRunApplyConfiguration represents a declarative configuration of the TrafficRun type for use
 // with apply.
 //
-// TrafficRun is one execution of a profile.
+// TrafficRun is one execution of traffic, of a profile or by itself. Profiles start runs by their `runPolicy`; people and pipelines create
+// their own, with `generateName`.
 type TrafficRunApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:",inline"`
 	// metadata of the object.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is what is executed. It cannot be changed.
+	// spec is what to execute.
 	Spec *TrafficRunSpecApplyConfiguration `json:"spec,omitempty"`
 	// status is what came of it.
 	Status *TrafficRunStatusApplyConfiguration `json:"status,omitempty"`

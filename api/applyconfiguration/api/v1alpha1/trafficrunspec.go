@@ -7,30 +7,19 @@ package v1alpha1
 // TrafficRunSpecApplyConfiguration represents a declarative configuration of the TrafficRunSpec type for use
 // with apply.
 //
-// TrafficRunSpec is the resolved snapshot a run executes. The operator writes it once.
+// TrafficRunSpec says what to execute once: a profile, or what is described here. It cannot be changed, but for `paused` and
+// `overrides.rate`, which apply to the run under way.
 type TrafficRunSpecApplyConfiguration struct {
-	// profile the run belongs to.
-	Profile *ProfileSnapshotApplyConfiguration `json:"profile,omitempty"`
-	// generator it runs on.
-	Generator *GeneratorSnapshotApplyConfiguration `json:"generator,omitempty"`
-	// runID names the run to engines and in metrics.
-	RunID *string `json:"runID,omitempty"`
-	// tag marks the run's packets, unique over all runs that could meet.
-	Tag *int32 `json:"tag,omitempty"`
-	// snapshot is the resolved plan, kept beside the run since it can be larger than an object.
-	Snapshot *SnapshotApplyConfiguration `json:"snapshot,omitempty"`
-	// rateFactor the snapshot was built with, on the entries' own rates: a whole number or a fraction such as `3/2`.
-	RateFactor *string `json:"rateFactor,omitempty"`
-	// entries as they were resolved, to tell what was changed since.
-	Entries []EntrySnapshotApplyConfiguration `json:"entries,omitempty"`
-	// marks the run's packets carry in their headers; no other run that is under way has them.
-	Marks *RunMarksApplyConfiguration `json:"marks,omitempty"`
-	// timing of the phases.
-	Timing *RunTimingApplyConfiguration `json:"timing,omitempty"`
-	// thresholds the result must meet.
-	Thresholds []ThresholdApplyConfiguration `json:"thresholds,omitempty"`
-	// generatorTolerance says how much of its own the generator may add.
-	GeneratorTolerance *GeneratorToleranceApplyConfiguration `json:"generatorTolerance,omitempty"`
+	// profileRef names a TrafficProfile in the run's namespace. The run executes it as it is when the run starts.
+	ProfileRef *LocalReferenceApplyConfiguration `json:"profileRef,omitempty"`
+	// profile describes what is run here.
+	Profile *TrafficDefinitionApplyConfiguration `json:"profile,omitempty"`
+	// overrides replace fields of the profile for this run.
+	Overrides *RunOverridesApplyConfiguration `json:"overrides,omitempty"`
+	// paused stops the run from sending while it is true, as `paused` of a profile does. A change applies to the run under way.
+	Paused *bool `json:"paused,omitempty"`
+	// ttlSecondsAfterFinished deletes the run this long after it has ended; never when absent.
+	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
 }
 
 // TrafficRunSpecApplyConfiguration constructs a declarative configuration of the TrafficRunSpec type for use with
@@ -39,100 +28,42 @@ func TrafficRunSpec() *TrafficRunSpecApplyConfiguration {
 	return &TrafficRunSpecApplyConfiguration{}
 }
 
+// WithProfileRef sets the ProfileRef field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ProfileRef field is set to the value of the last call.
+func (b *TrafficRunSpecApplyConfiguration) WithProfileRef(value *LocalReferenceApplyConfiguration) *TrafficRunSpecApplyConfiguration {
+	b.ProfileRef = value
+	return b
+}
+
 // WithProfile sets the Profile field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Profile field is set to the value of the last call.
-func (b *TrafficRunSpecApplyConfiguration) WithProfile(value *ProfileSnapshotApplyConfiguration) *TrafficRunSpecApplyConfiguration {
+func (b *TrafficRunSpecApplyConfiguration) WithProfile(value *TrafficDefinitionApplyConfiguration) *TrafficRunSpecApplyConfiguration {
 	b.Profile = value
 	return b
 }
 
-// WithGenerator sets the Generator field in the declarative configuration to the given value
+// WithOverrides sets the Overrides field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Generator field is set to the value of the last call.
-func (b *TrafficRunSpecApplyConfiguration) WithGenerator(value *GeneratorSnapshotApplyConfiguration) *TrafficRunSpecApplyConfiguration {
-	b.Generator = value
+// If called multiple times, the Overrides field is set to the value of the last call.
+func (b *TrafficRunSpecApplyConfiguration) WithOverrides(value *RunOverridesApplyConfiguration) *TrafficRunSpecApplyConfiguration {
+	b.Overrides = value
 	return b
 }
 
-// WithRunID sets the RunID field in the declarative configuration to the given value
+// WithPaused sets the Paused field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the RunID field is set to the value of the last call.
-func (b *TrafficRunSpecApplyConfiguration) WithRunID(value string) *TrafficRunSpecApplyConfiguration {
-	b.RunID = &value
+// If called multiple times, the Paused field is set to the value of the last call.
+func (b *TrafficRunSpecApplyConfiguration) WithPaused(value bool) *TrafficRunSpecApplyConfiguration {
+	b.Paused = &value
 	return b
 }
 
-// WithTag sets the Tag field in the declarative configuration to the given value
+// WithTTLSecondsAfterFinished sets the TTLSecondsAfterFinished field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Tag field is set to the value of the last call.
-func (b *TrafficRunSpecApplyConfiguration) WithTag(value int32) *TrafficRunSpecApplyConfiguration {
-	b.Tag = &value
-	return b
-}
-
-// WithSnapshot sets the Snapshot field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Snapshot field is set to the value of the last call.
-func (b *TrafficRunSpecApplyConfiguration) WithSnapshot(value *SnapshotApplyConfiguration) *TrafficRunSpecApplyConfiguration {
-	b.Snapshot = value
-	return b
-}
-
-// WithRateFactor sets the RateFactor field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the RateFactor field is set to the value of the last call.
-func (b *TrafficRunSpecApplyConfiguration) WithRateFactor(value string) *TrafficRunSpecApplyConfiguration {
-	b.RateFactor = &value
-	return b
-}
-
-// WithEntries adds the given value to the Entries field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the Entries field.
-func (b *TrafficRunSpecApplyConfiguration) WithEntries(values ...*EntrySnapshotApplyConfiguration) *TrafficRunSpecApplyConfiguration {
-	for i := range values {
-		if values[i] == nil {
-			panic("nil value passed to WithEntries")
-		}
-		b.Entries = append(b.Entries, *values[i])
-	}
-	return b
-}
-
-// WithMarks sets the Marks field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Marks field is set to the value of the last call.
-func (b *TrafficRunSpecApplyConfiguration) WithMarks(value *RunMarksApplyConfiguration) *TrafficRunSpecApplyConfiguration {
-	b.Marks = value
-	return b
-}
-
-// WithTiming sets the Timing field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Timing field is set to the value of the last call.
-func (b *TrafficRunSpecApplyConfiguration) WithTiming(value *RunTimingApplyConfiguration) *TrafficRunSpecApplyConfiguration {
-	b.Timing = value
-	return b
-}
-
-// WithThresholds adds the given value to the Thresholds field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the Thresholds field.
-func (b *TrafficRunSpecApplyConfiguration) WithThresholds(values ...*ThresholdApplyConfiguration) *TrafficRunSpecApplyConfiguration {
-	for i := range values {
-		if values[i] == nil {
-			panic("nil value passed to WithThresholds")
-		}
-		b.Thresholds = append(b.Thresholds, *values[i])
-	}
-	return b
-}
-
-// WithGeneratorTolerance sets the GeneratorTolerance field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the GeneratorTolerance field is set to the value of the last call.
-func (b *TrafficRunSpecApplyConfiguration) WithGeneratorTolerance(value *GeneratorToleranceApplyConfiguration) *TrafficRunSpecApplyConfiguration {
-	b.GeneratorTolerance = value
+// If called multiple times, the TTLSecondsAfterFinished field is set to the value of the last call.
+func (b *TrafficRunSpecApplyConfiguration) WithTTLSecondsAfterFinished(value int32) *TrafficRunSpecApplyConfiguration {
+	b.TTLSecondsAfterFinished = &value
 	return b
 }

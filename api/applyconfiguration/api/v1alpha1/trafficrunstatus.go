@@ -15,7 +15,7 @@ import (
 //
 // TrafficRunStatus is what came of a run.
 type TrafficRunStatusApplyConfiguration struct {
-	// conditions are Ready, Reconciling, Stalled, Running, Complete, Passed; Recorded where connections are recorded.
+	// conditions are Ready, Reconciling, Stalled, Running, Complete, Valid, Passed; Recorded where connections are recorded.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// observedGeneration is the generation of the spec this status was computed from.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
@@ -27,6 +27,12 @@ type TrafficRunStatusApplyConfiguration struct {
 	TrafficStartTime *metav1.MicroTime `json:"trafficStartTime,omitempty"`
 	// completionTime is when the run ended and was judged.
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
+	// resolved is what the run executes; absent until it is admitted to its generator.
+	Resolved *ResolvedRunApplyConfiguration `json:"resolved,omitempty"`
+	// generator that the run waits for or uses, `namespace/name`.
+	Generator *string `json:"generator,omitempty"`
+	// paused is true while the whole run is paused.
+	Paused *bool `json:"paused,omitempty"`
 	// rateFactor in force on the entries' own rates, exact: a whole number or a fraction such as `3/2`.
 	RateFactor *string `json:"rateFactor,omitempty"`
 	// progress while the run is under way.
@@ -100,6 +106,30 @@ func (b *TrafficRunStatusApplyConfiguration) WithTrafficStartTime(value metav1.M
 // If called multiple times, the CompletionTime field is set to the value of the last call.
 func (b *TrafficRunStatusApplyConfiguration) WithCompletionTime(value metav1.Time) *TrafficRunStatusApplyConfiguration {
 	b.CompletionTime = &value
+	return b
+}
+
+// WithResolved sets the Resolved field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Resolved field is set to the value of the last call.
+func (b *TrafficRunStatusApplyConfiguration) WithResolved(value *ResolvedRunApplyConfiguration) *TrafficRunStatusApplyConfiguration {
+	b.Resolved = value
+	return b
+}
+
+// WithGenerator sets the Generator field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Generator field is set to the value of the last call.
+func (b *TrafficRunStatusApplyConfiguration) WithGenerator(value string) *TrafficRunStatusApplyConfiguration {
+	b.Generator = &value
+	return b
+}
+
+// WithPaused sets the Paused field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Paused field is set to the value of the last call.
+func (b *TrafficRunStatusApplyConfiguration) WithPaused(value bool) *TrafficRunStatusApplyConfiguration {
+	b.Paused = &value
 	return b
 }
 

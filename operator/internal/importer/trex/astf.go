@@ -94,10 +94,10 @@ func (in *importer) importASTF(data []byte) (*Imported, error) {
 	a.profile = &spatev1.TrafficProfile{
 		TypeMeta:   metav1.TypeMeta{APIVersion: spatev1.GroupVersion.String(), Kind: "TrafficProfile"},
 		ObjectMeta: metav1.ObjectMeta{Name: in.name},
-		Spec: spatev1.TrafficProfileSpec{
+		Spec: spatev1.TrafficProfileSpec{TrafficDefinition: spatev1.TrafficDefinition{
 			GeneratorRef: &spatev1.GeneratorReference{Name: spatev1.ObjectName(in.options.Generator)},
 			RampUp:       a.client.rampUp, RampUpStep: a.client.rampUpStep, RandomOrderSeed: ptr.To[int64](drawSeed),
-		},
+		}},
 	}
 	if len(in.problems.errs) == 0 {
 		for i, raw := range templates {

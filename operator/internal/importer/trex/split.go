@@ -37,7 +37,7 @@ func (in *importer) profiles() []*spatev1.TrafficProfile {
 		made[i] = &spatev1.TrafficProfile{
 			TypeMeta:   metav1.TypeMeta{APIVersion: spatev1.GroupVersion.String(), Kind: "TrafficProfile"},
 			ObjectMeta: metav1.ObjectMeta{Name: in.profileName(i, len(parts))},
-			Spec:       spatev1.TrafficProfileSpec{GeneratorRef: &spatev1.GeneratorReference{Name: spatev1.ObjectName(in.options.Generator)}},
+			Spec:       spatev1.TrafficProfileSpec{TrafficDefinition: spatev1.TrafficDefinition{GeneratorRef: &spatev1.GeneratorReference{Name: spatev1.ObjectName(in.options.Generator)}}},
 		}
 		for _, s := range part {
 			made[i].Spec.Traffic = append(made[i].Spec.Traffic, in.streams[s].entry)
