@@ -656,6 +656,8 @@ type RunInfo struct {
 	// Set when the run was closed 5 s after its drain although workers had not read all that had arrived (or did not answer): which
 	// workers. Packets may be missing in the counters then.
 	DrainTimedOut string `protobuf:"bytes,8,opt,name=drain_timed_out,json=drainTimedOut,proto3" json:"drain_timed_out,omitempty"`
+	// Name of the run for people: the plan's `run`; run_id where that is empty.
+	Run           string `protobuf:"bytes,9,opt,name=run,proto3" json:"run,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -742,6 +744,13 @@ func (x *RunInfo) GetContradictions() []string {
 func (x *RunInfo) GetDrainTimedOut() string {
 	if x != nil {
 		return x.DrainTimedOut
+	}
+	return ""
+}
+
+func (x *RunInfo) GetRun() string {
+	if x != nil {
+		return x.Run
 	}
 	return ""
 }
@@ -4022,7 +4031,7 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\tNeighbour\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x10\n" +
 	"\x03mac\x18\x02 \x01(\tR\x03mac\x12\x18\n" +
-	"\aproblem\x18\x03 \x01(\tR\aproblem\"\xbe\x02\n" +
+	"\aproblem\x18\x03 \x01(\tR\aproblem\"\xd0\x02\n" +
 	"\aRunInfo\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12/\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x19.spate.engine.v1.RunStateR\x05state\x12\x1f\n" +
@@ -4034,7 +4043,8 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\vrate_factor\x18\x06 \x01(\v2\x16.spate.engine.v1.RatioR\n" +
 	"rateFactor\x12&\n" +
 	"\x0econtradictions\x18\a \x03(\tR\x0econtradictions\x12&\n" +
-	"\x0fdrain_timed_out\x18\b \x01(\tR\rdrainTimedOut\"j\n" +
+	"\x0fdrain_timed_out\x18\b \x01(\tR\rdrainTimedOut\x12\x10\n" +
+	"\x03run\x18\t \x01(\tR\x03run\"j\n" +
 	"\x0ePrepareRequest\x128\n" +
 	"\x06header\x18\x01 \x01(\v2\x1e.spate.engine.v1.PrepareHeaderH\x00R\x06header\x12\x16\n" +
 	"\x05chunk\x18\x02 \x01(\fH\x00R\x05chunkB\x06\n" +

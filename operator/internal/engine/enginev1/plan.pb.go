@@ -214,7 +214,9 @@ type Plan struct {
 	Stateful *Stateful `protobuf:"bytes,13,opt,name=stateful,proto3" json:"stateful,omitempty"`
 	// Bytes that payloads and captures refer to (DataRef) instead of having them: kept apart from the rest of the plan until it is
 	// prepared, so that what is kept of a plan holds no secrets. Encoded messages that follow each other are merged: these are appended.
-	Data          [][]byte `protobuf:"bytes,20,rep,name=data,proto3" json:"data,omitempty"`
+	Data [][]byte `protobuf:"bytes,20,rep,name=data,proto3" json:"data,omitempty"`
+	// Label `run` of the run's metrics; run_id where it is empty. At most 128 characters.
+	Run           string `protobuf:"bytes,21,opt,name=run,proto3" json:"run,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -345,6 +347,13 @@ func (x *Plan) GetData() [][]byte {
 		return x.Data
 	}
 	return nil
+}
+
+func (x *Plan) GetRun() string {
+	if x != nil {
+		return x.Run
+	}
+	return ""
 }
 
 // Engine `index` of `count` equal ones. A stream's packets are dealt out over all workers of all engines in turn, so
@@ -2402,7 +2411,7 @@ var File_spate_engine_v1_plan_proto protoreflect.FileDescriptor
 
 const file_spate_engine_v1_plan_proto_rawDesc = "" +
 	"\n" +
-	"\x1aspate/engine/v1/plan.proto\x12\x0fspate.engine.v1\x1a\x1aspate/engine/v1/rate.proto\x1a\x1espate/engine/v1/stateful.proto\"\xa5\x04\n" +
+	"\x1aspate/engine/v1/plan.proto\x12\x0fspate.engine.v1\x1a\x1aspate/engine/v1/rate.proto\x1a\x1espate/engine/v1/stateful.proto\"\xb7\x04\n" +
 	"\x04Plan\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x18\n" +
 	"\aprofile\x18\x02 \x01(\tR\aprofile\x12\x1c\n" +
@@ -2420,7 +2429,8 @@ const file_spate_engine_v1_plan_proto_rawDesc = "" +
 	"\treceivers\x18\v \x03(\v2\x19.spate.engine.v1.ReceiverR\treceivers\x12$\n" +
 	"\x0eclock_bound_ns\x18\f \x01(\x04R\fclockBoundNs\x125\n" +
 	"\bstateful\x18\r \x01(\v2\x19.spate.engine.v1.StatefulR\bstateful\x12\x12\n" +
-	"\x04data\x18\x14 \x03(\fR\x04data\"3\n" +
+	"\x04data\x18\x14 \x03(\fR\x04data\x12\x10\n" +
+	"\x03run\x18\x15 \x01(\tR\x03run\"3\n" +
 	"\x05Share\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\rR\x05count\"a\n" +
