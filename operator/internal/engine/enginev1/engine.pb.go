@@ -1998,8 +1998,10 @@ type WatchRecordsResponse struct {
 	Records []*ConnectionRecord    `protobuf:"bytes,1,rep,name=records,proto3" json:"records,omitempty"`
 	// Not sent so far, because the caller was too slow.
 	Missed uint64 `protobuf:"varint,2,opt,name=missed,proto3" json:"missed,omitempty"`
-	// Whose they are.
-	RunId         string `protobuf:"bytes,3,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// Run that the records are of.
+	RunId string `protobuf:"bytes,3,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// Name of that run for people, as RunInfo has it.
+	Run           string `protobuf:"bytes,4,opt,name=run,proto3" json:"run,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2051,6 +2053,13 @@ func (x *WatchRecordsResponse) GetMissed() uint64 {
 func (x *WatchRecordsResponse) GetRunId() string {
 	if x != nil {
 		return x.RunId
+	}
+	return ""
+}
+
+func (x *WatchRecordsResponse) GetRun() string {
+	if x != nil {
+		return x.Run
 	}
 	return ""
 }
@@ -4121,11 +4130,12 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\tdelivered\x18\x05 \x01(\x04R\tdelivered\x12 \n" +
 	"\vundelivered\x18\x06 \x01(\x04R\vundelivered\",\n" +
 	"\x13WatchRecordsRequest\x12\x15\n" +
-	"\x06run_id\x18\x01 \x01(\tR\x05runId\"\x82\x01\n" +
+	"\x06run_id\x18\x01 \x01(\tR\x05runId\"\x94\x01\n" +
 	"\x14WatchRecordsResponse\x12;\n" +
 	"\arecords\x18\x01 \x03(\v2!.spate.engine.v1.ConnectionRecordR\arecords\x12\x16\n" +
 	"\x06missed\x18\x02 \x01(\x04R\x06missed\x12\x15\n" +
-	"\x06run_id\x18\x03 \x01(\tR\x05runId\"\x94\x05\n" +
+	"\x06run_id\x18\x03 \x01(\tR\x05runId\x12\x10\n" +
+	"\x03run\x18\x04 \x01(\tR\x03run\"\x94\x05\n" +
 	"\x10ConnectionRecord\x12\x1a\n" +
 	"\btemplate\x18\x01 \x01(\tR\btemplate\x12)\n" +
 	"\x04side\x18\x02 \x01(\x0e2\x15.spate.engine.v1.SideR\x04side\x12\x10\n" +
