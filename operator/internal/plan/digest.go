@@ -50,3 +50,6 @@ func digest(value any) string {
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
 }
+
+// DefinitionDigest is of all of a definition: the same for the same plan, beside what it refers to.
+func DefinitionDigest(profile *spatev1.TrafficProfile) string { return digest(profile.Spec) }

@@ -13,11 +13,12 @@ import (
 )
 
 // normalized gives the input with what a profile leaves to defaults and presets: entries without ports have those of a generator with
-// two, and templates have the programs that their presets expand to. Nothing of the original is changed.
+// two, templates have the programs that their presets expand to, and all entries of a paused profile are paused. Nothing of the original is changed.
 func normalized(in Input, generator *spatev1.TrafficGenerator) Input {
 	in.Profile = in.Profile.DeepCopy()
 	for i := range in.Profile.Spec.Traffic {
 		e := &in.Profile.Spec.Traffic[i]
+		e.Paused = e.Paused || in.Profile.Spec.Paused
 		if e.TransmitPort == "" && e.ReceivePort == "" && generator != nil && len(generator.Spec.Ports) == 2 {
 			e.TransmitPort, e.ReceivePort = generator.Spec.Ports[0].Name, generator.Spec.Ports[1].Name
 			if source, _ := streamSource(e, in.Streams); source != nil && !measuresArrival(source) {

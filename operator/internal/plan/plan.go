@@ -24,7 +24,8 @@ var errNothingToScale = errors.New("a total needs an entry that sends packets to
 
 // Identity of a run.
 type Identity struct {
-	RunID string
+	// RunID identifies the run to engines; Run is the TrafficRun's name, which metrics and messages have.
+	RunID, Run string
 	// Tag marks the run's packets.
 	Tag uint16
 	// Profile and Namespace label its metrics.
@@ -57,7 +58,7 @@ func (r *Resolved) Outline(id Identity) *enginev1.Plan {
 		r.streams[at].Measure.Mark = mark
 	})
 	return &enginev1.Plan{
-		RunId: id.RunID, Profile: id.Profile, Namespace: id.Namespace, RunTag: uint32(id.Tag),
+		RunId: id.RunID, Run: id.Run, Profile: id.Profile, Namespace: id.Namespace, RunTag: uint32(id.Tag),
 		Timing: r.timing, Streams: r.streams, Reflectors: r.reflectors, Receivers: r.receivers,
 		LeaseNs: uint64(r.lease), LateAfterNs: uint64(r.lateAfter), Stateful: r.stateful,
 	}

@@ -6,10 +6,12 @@ package plan
 
 import (
 	"cmp"
+	"fmt"
 	"math/big"
 	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -84,7 +86,7 @@ func Resolve(in Input) (*Resolved, Problems) {
 		problems.add(spatev1.ReasonReferenceNotFound, spec.Child("generatorRef", "name"),
 			"TrafficGenerator %q does not exist in namespace %s", in.Profile.Spec.GeneratorRef.Name, generatorNamespace(in.Profile))
 	case generator == nil:
-		problems.add(spatev1.ReasonReferenceNotFound, spec.Child("generatorRef"), "is required: namespace %s has not exactly one TrafficGenerator", in.Profile.Namespace)
+		problems = append(problems, GeneratorRequired(in.Profile.Namespace, nil))
 	default:
 		problems = append(problems, CheckGenerator(&generator.Spec).within(spec.Child("generatorRef"), "TrafficGenerator", generator.Name)...)
 	}
@@ -155,6 +157,18 @@ func (r *Resolved) warn(profile *spatev1.TrafficProfile) {
 			r.Warnings.add(spatev1.ReasonInvalidSpec, e.at, "its stream's startDelay of %v is not shorter than the run, whose warmup and duration are %v: it sends nothing; shorten it, or run for longer",
 				time.Duration(delay), time.Duration(sends))
 		}
+	}
+}
+
+// GeneratorRequired is the problem of a definition that names no generator in a namespace that has not exactly one: `names` are those it has.
+func GeneratorRequired(namespace string, names []string) Problem {
+	at := spec.Child("generatorRef").String()
+	if len(names) == 0 {
+		return Problem{Reason: spatev1.ReasonReferenceNotFound, Path: at, Message: fmt.Sprintf("is required: namespace %s has no TrafficGenerator", namespace)}
+	}
+	return Problem{
+		Reason: spatev1.ReasonInvalidSpec, Path: at,
+		Message: fmt.Sprintf("is required: namespace %s has %d TrafficGenerators (%s)", namespace, len(names), strings.Join(names, ", ")),
 	}
 }
 
