@@ -3235,7 +3235,7 @@ type PortStats struct {
 	// in the device meanwhile.
 	ReceiveWaits uint64 `protobuf:"varint,13,opt,name=receive_waits,json=receiveWaits,proto3" json:"receive_waits,omitempty"`
 	// Frames that the device cut into segments; tx_packets are the segments.
-	TxCut uint64 `protobuf:"varint,14,opt,name=tx_cut,json=txCut,proto3" json:"tx_cut,omitempty"`
+	TxSegmentedFrames uint64 `protobuf:"varint,14,opt,name=tx_segmented_frames,json=txSegmentedFrames,proto3" json:"tx_segmented_frames,omitempty"`
 	// Of the foreign packets, those whose destination MAC is another station's: neither that of the port nor of a client of its
 	// flows, nor a group's. They are neither given to flows nor answered.
 	OtherMacPackets uint64 `protobuf:"varint,15,opt,name=other_mac_packets,json=otherMacPackets,proto3" json:"other_mac_packets,omitempty"`
@@ -3378,9 +3378,9 @@ func (x *PortStats) GetReceiveWaits() uint64 {
 	return 0
 }
 
-func (x *PortStats) GetTxCut() uint64 {
+func (x *PortStats) GetTxSegmentedFrames() uint64 {
 	if x != nil {
-		return x.TxCut
+		return x.TxSegmentedFrames
 	}
 	return 0
 }
@@ -4246,7 +4246,7 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\amean_ns\x18\x02 \x01(\x01R\x06meanNs\x12!\n" +
 	"\fvariance_ns2\x18\x03 \x01(\x01R\vvarianceNs2\x12\x15\n" +
 	"\x06min_ns\x18\x04 \x01(\x04R\x05minNs\x12\x15\n" +
-	"\x06max_ns\x18\x05 \x01(\x04R\x05maxNs\"\xd9\x04\n" +
+	"\x06max_ns\x18\x05 \x01(\x04R\x05maxNs\"\xf2\x04\n" +
 	"\tPortStats\x12\x12\n" +
 	"\x04port\x18\x01 \x01(\tR\x04port\x12\x1d\n" +
 	"\n" +
@@ -4266,8 +4266,8 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\x11reflected_packets\x18\f \x01(\x04R\x10reflectedPackets\x122\n" +
 	"\x15not_reflected_packets\x18\x10 \x01(\x04R\x13notReflectedPackets\x12+\n" +
 	"\x11throttled_packets\x18\x11 \x01(\x04R\x10throttledPackets\x12#\n" +
-	"\rreceive_waits\x18\r \x01(\x04R\freceiveWaits\x12\x15\n" +
-	"\x06tx_cut\x18\x0e \x01(\x04R\x05txCut\x12*\n" +
+	"\rreceive_waits\x18\r \x01(\x04R\freceiveWaits\x12.\n" +
+	"\x13tx_segmented_frames\x18\x0e \x01(\x04R\x11txSegmentedFrames\x12*\n" +
 	"\x11other_mac_packets\x18\x0f \x01(\x04R\x0fotherMacPackets\"D\n" +
 	"\x10SetLimitsRequest\x120\n" +
 	"\bmax_rate\x18\x01 \x01(\v2\x15.spate.engine.v1.RateR\amaxRate\"\x13\n" +
