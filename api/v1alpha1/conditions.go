@@ -4,7 +4,7 @@
 //
 // `Ready`, `Reconciling` and `Stalled` are on every kind and follow kstatus: `Reconciling` and `Stalled` are present only
 // while they are True, and every condition carries the generation it was computed from. To wait for a run, wait for
-// `Complete` and then read `Passed`: `Passed` alone never becomes True for a run that fails.
+// `Complete` and then read `Passed`: True, False, or Unknown for a run that is not valid (`Valid` is False then, with the same reason).
 
 package v1alpha1
 
@@ -120,8 +120,10 @@ const (
 	ReasonStopped = "Stopped"
 )
 
-// Reasons of Passed.
+// Reasons of Valid and Passed.
 const (
+	// ReasonMeasurementValid: nothing but the device under test and the path had a part in the result.
+	ReasonMeasurementValid = "MeasurementValid"
 	// ReasonAwaitingResult: the run has not ended.
 	ReasonAwaitingResult = "AwaitingResult"
 	// ReasonThresholdsMet: every threshold holds (or there is none) and the measurement is valid.
@@ -154,8 +156,6 @@ const (
 	// ReasonDetailsNotKept: named last among the reasons of a verdict, which it does not change: the result is larger than a status, and
 	// could not be kept beside the run as a whole; the message says what is lost and why.
 	ReasonDetailsNotKept = "DetailsNotKept"
-	// ReasonNotOfProfile: invalid, since no profile made the run: nothing of it was executed. Runs are made by profiles.
-	ReasonNotOfProfile = "NotOfProfile"
 )
 
 // Reasons of Recorded, beside AwaitingResult and, if it stays Unknown, that of Passed.

@@ -512,10 +512,12 @@ type GeneratorTolerance struct {
 
 // ProfilePhase is where a profile stands, for people; programs read conditions.
 //
-// +kubebuilder:validation:Enum=Pending;Queued;Preparing;WarmingUp;Running;Draining;Complete;Suspended;Stalled
+// +kubebuilder:validation:Enum=Idle;Pending;Queued;Preparing;WarmingUp;Running;Draining;Complete;Suspended;Stalled
 type ProfilePhase string
 
 const (
+	// ProfileIdle: the profile has no run, and starts none by itself now.
+	ProfileIdle ProfilePhase = "Idle"
 	// ProfilePending: the profile waits for what it refers to, or for its generator.
 	ProfilePending ProfilePhase = "Pending"
 	// ProfileQueued: the generator is busy.

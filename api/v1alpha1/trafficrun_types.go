@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TrafficRunSpec says what to execute once: a profile, or what is described here. It cannot be changed, but for `paused` and
-// `overrides.rate`, which apply to the run under way.
+// TrafficRunSpec says what to execute once: a profile, or what is described here. It cannot be changed, but for `paused`,
+// `stop` and `overrides.rate`, which apply to the run under way.
 //
 // +kubebuilder:validation:ExactlyOneOf=profileRef;profile
 // +kubebuilder:validation:XValidation:rule="has(self.overrides) || !has(oldSelf.overrides) || (!has(oldSelf.overrides.generatorRef) && !has(oldSelf.overrides.duration) && !has(oldSelf.overrides.warmup) && !has(oldSelf.overrides.thresholds))",fieldPath=".overrides",message="cannot be removed: create another run"
@@ -33,6 +33,11 @@ type TrafficRunSpec struct {
 	// paused stops the run from sending while it is true, as `paused` of a profile does. A change applies to the run under way.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
+
+	// stop ends the run before its time when it is set to true. A stopped run cannot go on.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self || !oldSelf",message="a stopped run cannot go on: create another run"
+	Stop bool `json:"stop,omitempty"`
 
 	// ttlSecondsAfterFinished deletes the run this long after it has ended; never when absent.
 	// +optional

@@ -28,8 +28,7 @@ import (
 	"spate.dev/operator/internal/controller/generator"
 	livecontroller "spate.dev/operator/internal/controller/live"
 	"spate.dev/operator/internal/controller/profile"
-	runs "spate.dev/operator/internal/controller/run"
-	"spate.dev/operator/internal/controller/snapshot"
+	runcontroller "spate.dev/operator/internal/controller/run"
 	"spate.dev/operator/internal/controller/stream"
 	"spate.dev/operator/internal/controller/turn"
 	"spate.dev/operator/internal/engine"
@@ -37,6 +36,9 @@ import (
 	"spate.dev/operator/internal/pki"
 	"spate.dev/operator/internal/plan"
 	"spate.dev/operator/internal/podspec"
+	"spate.dev/operator/internal/runs"
+	"spate.dev/operator/internal/runs/admission"
+	"spate.dev/operator/internal/runs/storage"
 )
 
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=spate-system,resources=leases,verbs=get;create;update
@@ -106,7 +108,7 @@ func addControllers(mgr ctrl.Manager, o *options) error {
 			"the Secret was deleted and is made again: engines stay reachable, and a new authority takes over in %s", o.certificates.Propagation)
 	}
 	engines := engine.NewPool(certificates)
-	memory := &snapshot.Memory{Reader: c, Live: mgr.GetAPIReader()}
+	memory := &storage.Memory{Reader: c, Live: mgr.GetAPIReader()}
 	if err := runs.Index(context.Background(), mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
@@ -121,16 +123,17 @@ func addControllers(mgr ctrl.Manager, o *options) error {
 	}
 	shareMemory(available)
 	large := &turn.Lane{}
+	resolver := (&admission.Resolver{
+		Client: c, Live: mgr.GetAPIReader(), Memory: memory, Compiler: compiler, Bound: plan.BoundOf(available), Large: large,
+	}).Init()
 	for name, controller := range map[string]interface{ SetupWithManager(ctrl.Manager) error }{
 		"generator": &generator.Reconciler{
 			Client: c, Live: mgr.GetAPIReader(), Events: recorder, Engines: engines, Certificates: certificates,
 			OperatorNamespace: o.namespace, Images: images, PullPolicy: corev1.PullPolicy(o.pullPolicy), PodMonitors: o.podMonitors,
 		},
-		"profile": &profile.Reconciler{
-			Client: c, Live: mgr.GetAPIReader(), Events: recorder, Memory: memory, Compiler: compiler, Inline: o.inline, Bound: plan.BoundOf(available), Large: large,
-		},
-		"run":    &runs.Reconciler{Client: c, Events: recorder, Engines: engines, Memory: memory, Large: large},
-		"stream": &stream.Reconciler{Client: c, Compiler: compiler},
+		"profile": &profile.Reconciler{Client: c, Events: recorder, Clock: clock.RealClock{}, Resolver: resolver, Inline: o.inline},
+		"run":     &runcontroller.Reconciler{Client: c, Events: recorder, Engines: engines, Memory: memory, Resolver: resolver, Large: large},
+		"stream":  &stream.Reconciler{Client: c, Compiler: compiler},
 	} {
 		if err := controller.SetupWithManager(mgr); err != nil {
 			return fmt.Errorf("%s controller: %w", name, err)

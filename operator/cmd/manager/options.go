@@ -18,9 +18,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"spate.dev/operator/internal/controller/generator"
-	"spate.dev/operator/internal/controller/profile"
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/pki"
+	"spate.dev/operator/internal/runs/admission"
 )
 
 type options struct {
@@ -30,7 +30,7 @@ type options struct {
 	pullPolicy     string
 	images         string
 	memoryLimit    string
-	inline         profile.InlineAllowed
+	inline         admission.InlineAllowed
 	engineBinary   string
 	checkLimit     time.Duration
 	podMonitors    bool

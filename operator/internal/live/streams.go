@@ -77,14 +77,14 @@ func (s *Server) WatchRecords(request *livev1.WatchRecordsRequest, to grpc.Serve
 	if !Readable(run) {
 		return status.Errorf(codes.FailedPrecondition, "run %s is %s: records are read while it is under way", run.Name, run.Status.Phase)
 	}
-	from, err := s.engineIn(ctx, client.ObjectKey{Namespace: run.Spec.Generator.Namespace, Name: request.Pod}, func(pod *corev1.Pod) bool {
-		return slices.ContainsFunc(run.Spec.Generator.Pods, func(own spatev1.PodSnapshot) bool { return own.UID == pod.UID })
+	from, err := s.engineIn(ctx, client.ObjectKey{Namespace: run.Status.Resolved.Generator.Namespace, Name: request.Pod}, func(pod *corev1.Pod) bool {
+		return slices.ContainsFunc(run.Status.Resolved.Generator.Pods, func(own spatev1.PodSnapshot) bool { return own.UID == pod.UID })
 	})
 	if err != nil {
 		return err
 	}
 	defer from.Close()
-	records, err := from.WatchRecords(ctx, run.Spec.RunID)
+	records, err := from.WatchRecords(ctx, run.Status.Resolved.RunID)
 	if err != nil {
 		return ofEngine(request.Pod, err)
 	}
@@ -96,7 +96,7 @@ func (s *Server) WatchRecords(request *livev1.WatchRecordsRequest, to grpc.Serve
 // Readable tells whether engines execute a run. The operator alone says so, in the status, and only of runs that it started.
 func Readable(run *spatev1.TrafficRun) bool {
 	phase := run.Status.Phase
-	return phase == spatev1.RunWarmingUp || phase == spatev1.RunRunning || phase == spatev1.RunDraining
+	return run.Status.Resolved != nil && (phase == spatev1.RunWarmingUp || phase == spatev1.RunRunning || phase == spatev1.RunDraining)
 }
 
 // engineIn opens a connection to the engine of a pod, if it is one of those that are meant.

@@ -7,8 +7,8 @@ package v1alpha1
 // TrafficRunSpecApplyConfiguration represents a declarative configuration of the TrafficRunSpec type for use
 // with apply.
 //
-// TrafficRunSpec says what to execute once: a profile, or what is described here. It cannot be changed, but for `paused` and
-// `overrides.rate`, which apply to the run under way.
+// TrafficRunSpec says what to execute once: a profile, or what is described here. It cannot be changed, but for `paused`,
+// `stop` and `overrides.rate`, which apply to the run under way.
 type TrafficRunSpecApplyConfiguration struct {
 	// profileRef names a TrafficProfile in the run's namespace. The run executes it as it is when the run starts.
 	ProfileRef *LocalReferenceApplyConfiguration `json:"profileRef,omitempty"`
@@ -18,6 +18,8 @@ type TrafficRunSpecApplyConfiguration struct {
 	Overrides *RunOverridesApplyConfiguration `json:"overrides,omitempty"`
 	// paused stops the run from sending while it is true, as `paused` of a profile does. A change applies to the run under way.
 	Paused *bool `json:"paused,omitempty"`
+	// stop ends the run before its time when it is set to true. A stopped run cannot go on.
+	Stop *bool `json:"stop,omitempty"`
 	// ttlSecondsAfterFinished deletes the run this long after it has ended; never when absent.
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
 }
@@ -57,6 +59,14 @@ func (b *TrafficRunSpecApplyConfiguration) WithOverrides(value *RunOverridesAppl
 // If called multiple times, the Paused field is set to the value of the last call.
 func (b *TrafficRunSpecApplyConfiguration) WithPaused(value bool) *TrafficRunSpecApplyConfiguration {
 	b.Paused = &value
+	return b
+}
+
+// WithStop sets the Stop field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Stop field is set to the value of the last call.
+func (b *TrafficRunSpecApplyConfiguration) WithStop(value bool) *TrafficRunSpecApplyConfiguration {
+	b.Stop = &value
 	return b
 }
 

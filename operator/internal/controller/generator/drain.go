@@ -16,8 +16,8 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/controller/kstatus"
-	"spate.dev/operator/internal/controller/run"
 	"spate.dev/operator/internal/engine"
+	"spate.dev/operator/internal/runs"
 )
 
 // drainLimit bounds each of the two waits of a deletion: for the traffic to end and its last counters to be scraped,
@@ -76,7 +76,7 @@ func (r *Reconciler) undrained(ctx context.Context, pods []*corev1.Pod, active [
 			continue
 		}
 		for _, held := range info.Runs {
-			if !run.Ended(held.State) { // a run nobody knows of any more
+			if !runs.Ended(held.State) { // a run nobody knows of any more
 				waiting = "stops the traffic"
 				if c, err := r.Engines.Client(ctx, engine.TargetOf(pod)); err == nil {
 					_, _ = c.Stop(ctx, held.RunId, "its generator is deleted")

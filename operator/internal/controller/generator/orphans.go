@@ -15,9 +15,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	spatev1 "spate.dev/api/v1alpha1"
-	"spate.dev/operator/internal/controller/run"
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/runs"
 )
 
 // unscrapedLimit is how long the counters of a run that has ended, and whose TrafficRun is gone, wait for a last scrape.
@@ -64,18 +64,18 @@ func (r *Reconciler) attend(ctx context.Context, g *spatev1.TrafficGenerator, po
 // engine hears of it.
 func (r *Reconciler) orphans(ctx context.Context, g *spatev1.TrafficGenerator, pods []*corev1.Pod, answers map[string]answer) ([]orphan, error) {
 	var found []orphan
-	var runs map[string]bool // whether they have ended, by id
+	var known map[string]bool // whether they have ended, by ID
 	for _, pod := range pods {
 		for _, held := range answers[pod.Name].info.GetRuns() {
-			if runs == nil {
+			if known == nil {
 				var err error
-				if runs, err = r.runsOn(ctx, g); err != nil {
+				if known, err = r.runsOn(ctx, g); err != nil {
 					return nil, err
 				}
 			}
-			ended, known := runs[held.RunId]
-			if !known || ended && !run.Ended(held.State) {
-				found = append(found, orphan{pod, held.State, held.RunId, !known})
+			ended, has := known[held.RunId]
+			if !has || ended && !runs.Ended(held.State) {
+				found = append(found, orphan{pod, held.State, held.RunId, !has})
 			}
 		}
 	}
@@ -93,21 +93,25 @@ func (r *Reconciler) orphans(ctx context.Context, g *spatev1.TrafficGenerator, p
 
 // runsOn a generator, by id, and whether they have ended.
 func (r *Reconciler) runsOn(ctx context.Context, g *spatev1.TrafficGenerator) (map[string]bool, error) {
-	all, err := run.On(ctx, r.Client, g)
+	all, err := runs.On(ctx, r.Client, g)
 	ended := map[string]bool{}
 	for i := range all {
-		ended[all[i].Spec.RunID] = !run.Active(&all[i])
+		if resolved := all[i].Status.Resolved; resolved != nil {
+			ended[resolved.RunID] = !runs.Active(&all[i])
+		}
 	}
 	return ended, err
 }
 
-// exists tells whether the API server has a run of that id now, in any namespace: what the cache has not may be another operator's, which
-// has just led. A run's id is its name.
+// exists is true if the API server has a run of that ID now, in any namespace: one that the cache has not may be another operator's, which
+// has just become the leader.
 func (r *Reconciler) exists(ctx context.Context, id string) (bool, error) {
 	var list metav1.PartialObjectMetadataList
 	list.SetGroupVersionKind(spatev1.GroupVersion.WithKind("TrafficRunList"))
-	err := r.Live.List(ctx, &list, client.MatchingFields{metav1.ObjectNameField: id})
-	return len(list.Items) > 0, err
+	err := r.Live.List(ctx, &list, client.MatchingFields{metav1.ObjectNameField: runs.NameOf(id)})
+	return slices.ContainsFunc(list.Items, func(run metav1.PartialObjectMetadata) bool {
+		return runs.ID(&spatev1.TrafficRun{ObjectMeta: run.ObjectMeta}) == id
+	}), err
 }
 
 // dismiss stops the orphans, makes engines forget those that no TrafficRun stands for, and returns what the generator waits for: while
@@ -118,7 +122,7 @@ func (r *Reconciler) dismiss(ctx context.Context, g *spatev1.TrafficGenerator, o
 		c, err := r.Engines.Client(ctx, engine.TargetOf(o.pod))
 		switch {
 		case err != nil:
-		case run.Ended(o.state):
+		case runs.Ended(o.state):
 			key := string(o.pod.UID) + "/" + o.id
 			if seen[key] = r.orphanSince(g, key); answers[o.pod.Name].info.FinalCountersScraped || time.Since(seen[key]) > unscrapedLimit {
 				if err = c.Remove(ctx, o.id); err == nil {
@@ -132,7 +136,7 @@ func (r *Reconciler) dismiss(ctx context.Context, g *spatev1.TrafficGenerator, o
 				r.Events.Eventf(g, o.pod, corev1.EventTypeWarning, spatev1.ReasonOrphanedRun, "Stop", "%s: stopped", o.message())
 			}
 		}
-		if !run.Ended(o.state) || err != nil {
+		if !runs.Ended(o.state) || err != nil {
 			t := trouble{spatev1.ReasonOrphanedRun, o.message() + "; it is being stopped"}
 			if err != nil {
 				t.message = fmt.Sprintf("%s, and cannot be stopped: %v", o.message(), err)

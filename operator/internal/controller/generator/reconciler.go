@@ -8,6 +8,7 @@ package generator
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -31,12 +32,12 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/controller/kstatus"
-	"spate.dev/operator/internal/controller/run"
 	"spate.dev/operator/internal/controller/turn"
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/pki"
 	"spate.dev/operator/internal/plan"
 	"spate.dev/operator/internal/podspec"
+	"spate.dev/operator/internal/runs"
 )
 
 // Finalizer lets a generator stop its traffic and have its last counters scraped before its pods go.
@@ -91,11 +92,11 @@ type Reconciler struct {
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	r.monitors, r.unscraped = map[types.UID]int64{}, map[types.UID]map[string]time.Time{}
 	return ctrl.NewControllerManagedBy(mgr).
-		For(&spatev1.TrafficGenerator{}, builder.WithPredicates(run.Asked())).
+		For(&spatev1.TrafficGenerator{}, builder.WithPredicates(runs.Asked())).
 		Owns(&corev1.Pod{}).
 		Owns(&corev1.Secret{}).
 		Owns(&networkingv1.NetworkPolicy{}).
-		Watches(&spatev1.TrafficRun{}, handler.EnqueueRequestsFromMapFunc(ofRun), builder.WithPredicates(run.Steps())).
+		Watches(&spatev1.TrafficRun{}, handler.EnqueueRequestsFromMapFunc(ofRun), builder.WithPredicates(runs.Steps())).
 		WatchesRawSource(source.Func(r.share)).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers,
@@ -106,8 +107,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 }
 
 func ofRun(_ context.Context, object client.Object) []reconcile.Request {
-	g := object.(*spatev1.TrafficRun).Spec.Generator
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: g.Namespace, Name: string(g.Name)}}}
+	namespace, name, _ := strings.Cut(runs.GeneratorOf(object.(*spatev1.TrafficRun)), "/")
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}}
 }
 
 // Reconcile brings one generator closer to what it should be.
@@ -125,7 +126,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	active, err := run.ActiveOn(ctx, r.Client, g)
+	active, err := runs.ActiveOn(ctx, r.Client, g)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -163,7 +164,7 @@ func (r *Reconciler) keep(ctx context.Context, g *spatev1.TrafficGenerator, pods
 	g.Status.Selector = labels.SelectorFromSet(podspec.Labels(g)).String()
 	var attached *podspec.Attachments // nil while they are not known
 	defer func() { measurementReady(g, attached) }()
-	g.Status.Runs = run.Names(active)
+	g.Status.Runs = runs.Names(active)
 	heard, err := r.attend(ctx, g, pods) // first: whatever else is wrong, nothing sends that nobody follows
 	if err != nil {
 		return 0, err

@@ -177,8 +177,10 @@ func (r *Reconciler) runOf(ctx context.Context, reader *spatev1.TrafficRecordsRe
 		return found{}, err
 	}
 	var pods []string
-	for _, pod := range run.Spec.Generator.Pods {
-		pods = append(pods, pod.Name)
+	if resolved := run.Status.Resolved; resolved != nil { // none before it is admitted
+		for _, pod := range resolved.Generator.Pods {
+			pods = append(pods, pod.Name)
+		}
 	}
 	return found{pods: pods}, nil
 }

@@ -2,7 +2,7 @@
 
 package profile
 
-// This file answers: which runs are kept, when does a finished profile go, and how does a deleted one?
+// This file answers: which of the runs that a profile started are kept, and how does a deleted profile go?
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/controller/kstatus"
-	"spate.dev/operator/internal/controller/run"
+	"spate.dev/operator/internal/runs"
 )
 
 // defaultHistory is the API's default of spec.runHistoryLimit.
@@ -27,11 +27,9 @@ func (s *scope) trim(ctx context.Context) error {
 		limit = int(*l)
 	}
 	var ended []*spatev1.TrafficRun
-	for _, runs := range [][]spatev1.TrafficRun{s.strangers, s.runs} {
-		for i := range runs {
-			if !run.Active(&runs[i]) && runs[i].DeletionTimestamp == nil {
-				ended = append(ended, &runs[i])
-			}
+	for i := range s.runs {
+		if old := &s.runs[i]; runs.StartedBy(old, s.profile) && !runs.Active(old) && old.DeletionTimestamp == nil {
+			ended = append(ended, old)
 		}
 	}
 	for _, old := range ended[:max(len(ended)-limit, 0)] {
@@ -46,26 +44,17 @@ func (s *scope) trim(ctx context.Context) error {
 	return nil
 }
 
-// expiry tells how long a profile whose run has ended is still kept.
-func (s *scope) expiry() (left time.Duration, due bool) {
-	ttl, last, current := s.profile.Spec.TTLSecondsAfterFinished, s.profile.Status.LastResult, s.profile.Status.CurrentRun
-	if ttl == nil || last == nil || current == nil || last.Run != current.Name || last.CompletionTime == nil || s.due() {
-		return 0, false
-	}
-	return time.Until(last.CompletionTime.Add(time.Duration(*ttl) * time.Second)), true
-}
-
 // stopLimit bounds the time a deletion waits for the profile's traffic to stop.
 const stopLimit = 30 * time.Second
 
-// remove lets a profile go when its traffic has stopped. Runs stop by themselves when their profile is deleted, and are
-// deleted after it.
+// remove lets a profile go when its traffic has stopped. Runs that it started stop by themselves when it is deleted, and are deleted after
+// it; those that others created go on.
 func (s *scope) remove(ctx context.Context) (ctrl.Result, error) {
 	if !controllerutil.ContainsFinalizer(s.profile, Finalizer) {
 		return ctrl.Result{}, nil
 	}
 	for i := range s.runs {
-		if run.Active(&s.runs[i]) && time.Since(s.profile.DeletionTimestamp.Time) < stopLimit {
+		if runs.StartedBy(&s.runs[i], s.profile) && runs.Active(&s.runs[i]) && time.Since(s.profile.DeletionTimestamp.Time) < stopLimit {
 			return ctrl.Result{RequeueAfter: 500 * time.Millisecond}, nil // its end wakes us, too
 		}
 	}

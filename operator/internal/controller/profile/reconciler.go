@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package profile turns TrafficProfiles into runs, one after the other, and mirrors what becomes of them.
+// Package profile starts the runs of TrafficProfiles by their policies, and reports on the latest of each. What a run sends is resolved and
+// admitted by the run's own controller; here it is resolved only to report what is wrong before a run is started.
 package profile
 
 // This file answers: in which order is a profile dealt with, and what wakes it up?
@@ -12,8 +13,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,11 +28,9 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/controller/kstatus"
-	"spate.dev/operator/internal/controller/run"
-	"spate.dev/operator/internal/controller/snapshot"
-	"spate.dev/operator/internal/controller/turn"
-	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/runs"
+	"spate.dev/operator/internal/runs/admission"
 )
 
 // Finalizer lets a profile's traffic stop before the profile goes.
@@ -37,42 +39,18 @@ const Finalizer = "spate.dev/stop-runs"
 // Reconciler deals with profiles.
 type Reconciler struct {
 	Client client.Client
-	// Live reads past the cache: labels of namespaces, which are needed rarely.
-	Live   client.Reader
 	Events events.EventRecorder
-	Memory *snapshot.Memory
-	// Compiler tries a plan before a run is made of it.
-	Compiler engine.Compiler
-	// Bound on the bytes of plans.
-	Bound plan.Bound
-	// Large lets one large plan into memory at a time, those of runs that are prepared among them.
-	Large *turn.Lane
+	Clock  clock.Clock
+	// Resolver finds what is wrong with a profile.
+	Resolver *admission.Resolver
 	// Inline is what generators within profiles may have.
-	Inline InlineAllowed
+	Inline admission.InlineAllowed
 
-	tags   tags
-	places turn.Places // of the workers, for profiles that are resolved
-	slow   turn.Places // of the workers, for those of namespaces with plans that took long to be tried
-
-	mu       sync.Mutex
-	made     map[types.UID]types.UID   // the latest run made of each profile, which the cached profile may not name yet
-	tried    map[types.UID]tried       // what became of trying the plan of each profile
-	late     map[string]time.Time      // when a plan took long to be tried last, by namespace
-	starting map[client.ObjectKey]bool // generators that a run is being admitted to
-	chosen   map[types.UID]plan.Marks  // marks of runs that are being made, by profile
+	mu      sync.Mutex
+	started map[types.UID]spatev1.RunTrigger // the latest of each profile, which the cache may not have yet
 }
 
-// workers deal with profiles at a time; a namespace has a part of them for profiles that are resolved and tried, which may take long.
-const (
-	workers      = 8
-	perNamespace = 2
-	// mostSlow are the places of all namespaces together whose plans took long to be tried, so that workers are left for the others.
-	mostSlow = workers / 2
-	// turnPause is when a profile whose turn it is not asks again.
-	turnPause = 200 * time.Millisecond
-)
-
-// +kubebuilder:rbac:groups=spate.dev,resources=trafficprofiles,verbs=get;list;watch;update;patch;delete
+// +kubebuilder:rbac:groups=spate.dev,resources=trafficprofiles,verbs=get;list;watch;update;patch
 // +kubebuilder:rbac:groups=spate.dev,resources=trafficprofiles/status,verbs=update;patch
 // +kubebuilder:rbac:groups=spate.dev,resources=trafficprofiles/finalizers,verbs=update
 // +kubebuilder:rbac:groups=spate.dev,resources=trafficgenerators,verbs=create
@@ -81,43 +59,97 @@ const (
 
 // SetupWithManager registers the reconciler and what wakes it.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	r.tried, r.made = map[types.UID]tried{}, map[types.UID]types.UID{}
-	r.starting, r.chosen, r.late = map[client.ObjectKey]bool{}, map[types.UID]plan.Marks{}, map[string]time.Time{}
-	r.places.Each, r.slow.Each, r.slow.Most = perNamespace, 1, mostSlow
+	r.started = map[types.UID]spatev1.RunTrigger{}
 	if err := index(context.Background(), mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
 	return ctrl.NewControllerManagedBy(mgr).
-		For(&spatev1.TrafficProfile{}, builder.WithPredicates(run.Asked())).
-		Owns(&spatev1.TrafficRun{}, builder.WithPredicates(run.Steps())).
-		Watches(&spatev1.TrafficGenerator{}, handler.EnqueueRequestsFromMapFunc(r.using(byGenerator)), builder.WithPredicates(run.Capable())).
-		Watches(&spatev1.StatelessStream{}, handler.EnqueueRequestsFromMapFunc(r.using(byStream)), builder.WithPredicates(run.Asked())).
-		Watches(&spatev1.ASTFTemplate{}, handler.EnqueueRequestsFromMapFunc(r.using(byTemplate)), builder.WithPredicates(run.Asked())).
-		// Runs of others may free the generator a profile waits for.
-		Watches(&spatev1.TrafficRun{}, handler.EnqueueRequestsFromMapFunc(r.waiting), builder.WithPredicates(run.Steps())).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		For(&spatev1.TrafficProfile{}, builder.WithPredicates(runs.Asked())).
+		Watches(&spatev1.TrafficRun{}, handler.EnqueueRequestsFromMapFunc(ofRun), builder.WithPredicates(runs.Steps())).
+		Watches(&spatev1.TrafficGenerator{}, handler.EnqueueRequestsFromMapFunc(r.ofGenerator), builder.WithPredicates(runs.Capable())).
+		Watches(&spatev1.StatelessStream{}, handler.EnqueueRequestsFromMapFunc(r.using(byStream)), builder.WithPredicates(runs.Asked())).
+		Watches(&spatev1.ASTFTemplate{}, handler.EnqueueRequestsFromMapFunc(r.using(byTemplate)), builder.WithPredicates(runs.Asked())).
+		WithOptions(controller.Options{MaxConcurrentReconciles: admission.Workers}).
 		Complete(r)
+}
+
+// Indexes of profiles in the cache, by what they refer to.
+const (
+	byGenerator = "generator"
+	byStream    = "stream"
+	byTemplate  = "template"
+)
+
+func index(ctx context.Context, indexer client.FieldIndexer) error {
+	for name, keys := range map[string]func(*spatev1.TrafficProfile) []string{
+		byGenerator: func(p *spatev1.TrafficProfile) []string { return []string{admission.GeneratorKey(p).String()} },
+		byStream: func(p *spatev1.TrafficProfile) (keys []string) {
+			for i := range p.Spec.Traffic {
+				if ref := plan.StreamRef(&p.Spec.Traffic[i]); ref != nil {
+					keys = append(keys, p.Namespace+"/"+string(ref.Name))
+				}
+			}
+			return keys
+		},
+		byTemplate: func(p *spatev1.TrafficProfile) (keys []string) {
+			for i := range p.Spec.Traffic {
+				if ref := plan.TemplateRef(&p.Spec.Traffic[i]); ref != nil {
+					keys = append(keys, p.Namespace+"/"+string(ref.Name))
+				}
+			}
+			return keys
+		},
+	} {
+		extract := func(o client.Object) []string { return keys(o.(*spatev1.TrafficProfile)) }
+		if err := indexer.IndexField(ctx, &spatev1.TrafficProfile{}, name, extract); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func ofRun(_ context.Context, object client.Object) []reconcile.Request {
+	ref := object.(*spatev1.TrafficRun).Spec.ProfileRef
+	if ref == nil {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: object.GetNamespace(), Name: string(ref.Name)}}}
+}
+
+func (r *Reconciler) using(field string) handler.MapFunc {
+	return func(ctx context.Context, object client.Object) []reconcile.Request {
+		return r.with(ctx, field, object.GetNamespace(), object.GetName())
+	}
+}
+
+func (r *Reconciler) ofGenerator(ctx context.Context, object client.Object) []reconcile.Request {
+	return append(r.with(ctx, byGenerator, object.GetNamespace(), object.GetName()), r.with(ctx, byGenerator, object.GetNamespace(), admission.AnyGenerator)...)
+}
+
+func (r *Reconciler) with(ctx context.Context, field, namespace, name string) []reconcile.Request {
+	var list spatev1.TrafficProfileList
+	if err := r.Client.List(ctx, &list, client.MatchingFields{field: namespace + "/" + name}); err != nil {
+		return nil
+	}
+	var all []reconcile.Request
+	for i := range list.Items {
+		all = append(all, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+	}
+	return all
 }
 
 // scope is a profile with all it depends on, as the cache has it.
 type scope struct {
-	r         *Reconciler
-	profile   *spatev1.TrafficProfile
-	generator *spatev1.TrafficGenerator // nil if there is none
-	resolved  *plan.Resolved            // nil if there are problems
-	problems  plan.Problems
-	looked    bool                                          // its streams or templates name ConfigMaps or Secrets
-	secrets   map[spatev1.ObjectName]spatev1.SecretSnapshot // those that were read, without keys
-	runs      []spatev1.TrafficRun                          // the oldest first
-	strangers []spatev1.TrafficRun                          // that name the profile, which did not make them
-	digest    string                                        // of what starts a new run when it changes
-	read      []string                                      // versions of the ConfigMaps and Secrets that were read
-	untried   time.Duration                                 // when the plan is tried again that could not be; 0 if it could
-	closed    bool                                          // another profile is being admitted to the generator
-	slow      bool                                          // it has the place of one whose plan takes long to be tried
+	r        *Reconciler
+	profile  *spatev1.TrafficProfile
+	runs     []spatev1.TrafficRun // all of the profile, the oldest first
+	digest   string               // of what it sends
+	problems plan.Problems
+	retry    time.Duration // when the profile is resolved again that could not be; 0 if it could
+	waits    string        // why it could not be resolved yet; empty if it could
 }
 
-// latest run, nil if there is none.
+// latest run, whoever created it; nil if there is none.
 func (s *scope) latest() *spatev1.TrafficRun {
 	if len(s.runs) == 0 {
 		return nil
@@ -125,24 +157,14 @@ func (s *scope) latest() *spatev1.TrafficRun {
 	return &s.runs[len(s.runs)-1]
 }
 
-// ownOf splits runs into those that the profile made and others: a newer one than it has recorded is not its own, unless it was made just
-// now. Older ones were recorded in their time.
-func (s *scope) ownOf(all []spatev1.TrafficRun) (own, strangers []spatev1.TrafficRun) {
-	s.r.mu.Lock()
-	made := s.r.made[s.profile.UID]
-	s.r.mu.Unlock()
-	recorded := s.profile.Status.CurrentRun
-	for _, r := range all {
-		switch {
-		case r.UID == made, recorded != nil && r.UID == recorded.UID:
-		case recorded != nil && (run.Number(r.Name) < run.Number(recorded.Name) || recorded.UID == "" && r.Name == recorded.Name):
-		default:
-			strangers = append(strangers, r)
-			continue
+// own is the latest run that the profile started; nil if there is none.
+func (s *scope) own() *spatev1.TrafficRun {
+	for i := len(s.runs) - 1; i >= 0; i-- {
+		if runs.StartedBy(&s.runs[i], s.profile) {
+			return &s.runs[i]
 		}
-		own = append(own, r)
 	}
-	return own, strangers
+	return nil
 }
 
 // Reconcile takes one profile a step further.
@@ -151,16 +173,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err := r.Client.Get(ctx, request.NamespacedName, s.profile); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	all, err := run.OfProfile(ctx, r.Client, s.profile)
-	if err != nil {
+	var err error
+	if s.runs, err = runs.OfProfile(ctx, r.Client, s.profile); err != nil {
 		return ctrl.Result{}, err
 	}
-	s.runs, s.strangers = s.ownOf(all)
 	if s.profile.DeletionTimestamp != nil {
 		r.mu.Lock()
-		delete(r.tried, s.profile.UID)
-		delete(r.made, s.profile.UID)
+		delete(r.started, s.profile.UID)
 		r.mu.Unlock()
+		r.Resolver.Forget(s.profile.UID)
 		return s.remove(ctx)
 	}
 	if controllerutil.AddFinalizer(s.profile, Finalizer) {
@@ -173,53 +194,44 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		err = patchErr
 	}
 	if !kstatus.Expected(err) {
-		s.tell(before)
+		s.report(before)
 	}
 	return kstatus.Next(again, err)
 }
 
-// step resolves the profile, starts a run if one is due, keeps the history, and works the status out.
+// step starts a run if one is due, keeps the history, and works the status out.
 func (s *scope) step(ctx context.Context) (time.Duration, error) {
 	s.digest = plan.ProfileDigest(s.profile)
+	s.refreshTrigger()
 	if err := s.keepGenerator(ctx); err != nil {
-		return s.unmade(ctx, err)
+		return s.refused(ctx, err)
 	}
-	if s.inQuestion() {
-		leave, ok := s.place()
-		if !ok {
-			return turnPause, nil
-		}
-		defer leave()
-		leave, ok, err := s.resolve(ctx)
-		if err != nil {
-			return 0, err
-		}
-		if !ok {
-			s.waits("waits for its turn to be resolved: large plans are one at a time, those that take long to be tried a few")
-			return turnPause, nil
-		}
-		defer leave()
+	if err := s.check(ctx); err != nil {
+		return 0, err
 	}
-	s.profile.Status.ObservedGeneration = s.profile.Generation
+	if s.waits == "" {
+		s.profile.Status.ObservedGeneration = s.profile.Generation
+	}
 	if err := s.trim(ctx); err != nil {
 		return 0, err
 	}
-	decision, err := s.decideAndStart(ctx)
-	if err != nil {
-		return s.unmade(ctx, err)
-	}
-	s.status(ctx, decision)
-	if left, due := s.expiry(); due {
-		if left <= 0 {
-			return 0, client.IgnoreNotFound(s.r.Client.Delete(ctx, s.profile))
+	d := s.decide()
+	if d.start {
+		if err := s.start(ctx, d.scheduled); err != nil {
+			return s.refused(ctx, err)
 		}
-		return left, nil
 	}
-	return decision.again, nil
+	if d.replace != nil {
+		if err := s.stop(ctx, d.replace); err != nil {
+			return 0, err
+		}
+	}
+	s.status(ctx, d)
+	return d.again, nil
 }
 
-// unmade puts into the status what the API server refuses to make, and gives when to try again.
-func (s *scope) unmade(ctx context.Context, err error) (time.Duration, error) {
+// refused puts into the status what the API server refuses to create, and returns when to try again.
+func (s *scope) refused(ctx context.Context, err error) (time.Duration, error) {
 	d, err := refused(err)
 	if err != nil {
 		return 0, err
@@ -229,91 +241,45 @@ func (s *scope) unmade(ctx context.Context, err error) (time.Duration, error) {
 	return d.again, nil
 }
 
-// inQuestion tells whether it matters if the profile can be run: a run is due, or what applies to the run under way was changed.
+// inQuestion is true if it matters whether the profile can be run: a run is due, the profile was changed or had a problem, or runs of it may
+// be created by others at any time.
 func (s *scope) inQuestion() bool {
 	if s.profile.Spec.Suspend {
 		return false
 	}
-	latest := s.latest()
-	return s.due() || latest != nil && run.Active(latest) && s.profile.Generation > latest.Spec.Profile.Generation
+	ready := meta.FindStatusCondition(s.profile.Status.Conditions, spatev1.ConditionReady)
+	return s.due() || s.profile.Status.ObservedGeneration != s.profile.Generation ||
+		ready != nil && ready.Status == metav1.ConditionFalse && ready.Reason != spatev1.ReasonSuspended ||
+		s.profile.Spec.RunPolicy != spatev1.RunOnChange && s.active() == nil
 }
 
-// waits says so of a profile whose turn it is not, unless it says how a run does.
-func (s *scope) waits(message string) {
-	if latest := s.latest(); latest == nil || !run.Active(latest) {
-		s.profile.Status.ObservedGeneration = s.profile.Generation
-		s.profile.Status.Phase, s.profile.Status.Reason = spatev1.ProfilePending, spatev1.ReasonProgressing
-		kstatus.Progressing(&s.profile.Status.Conditions, s.profile.Generation, spatev1.ReasonProgressing, message)
-	}
-}
-
-// decideAndStart decides what is to be done, and starts a run if that is it. Admission to a generator looks at all that was admitted
-// before, so it is one profile's at a time.
-func (s *scope) decideAndStart(ctx context.Context) (decision, error) {
-	key := generatorKey(s.profile)
-	s.r.mu.Lock()
-	free := !s.r.starting[key]
-	s.r.starting[key] = true
-	s.r.mu.Unlock()
-	if !free {
-		return s.unadmitted(ctx)
-	}
-	defer func() {
-		s.r.mu.Lock()
-		defer s.r.mu.Unlock()
-		delete(s.r.starting, key)
-	}()
-	d, err := s.decide(ctx)
-	if err == nil && d.start {
-		err = s.start(ctx)
-	}
-	return d, err
-}
-
-// unadmitted is the decision while another profile is being admitted to the generator: nothing that needs admission.
-func (s *scope) unadmitted(ctx context.Context) (decision, error) {
-	s.closed = true
-	return s.decide(ctx)
-}
-
-func (r *Reconciler) using(field string) handler.MapFunc {
-	return func(ctx context.Context, object client.Object) []reconcile.Request {
-		var list spatev1.TrafficProfileList
-		if err := r.Client.List(ctx, &list, client.MatchingFields{field: object.GetNamespace() + "/" + object.GetName()}); err != nil {
-			return nil
-		}
-		return requests(list.Items)
-	}
-}
-
-// waiting gives the queued profiles of a generator when a run on it has ended.
-func (r *Reconciler) waiting(ctx context.Context, object client.Object) []reconcile.Request {
-	ended := object.(*spatev1.TrafficRun)
-	if run.Active(ended) && ended.DeletionTimestamp == nil {
+// check finds what is wrong with the profile. A run resolves it again: what it refers to may have changed meanwhile.
+func (s *scope) check(ctx context.Context) error {
+	if !s.inQuestion() {
 		return nil
 	}
-	g := &spatev1.TrafficGenerator{}
-	g.Namespace, g.Name = ended.Spec.Generator.Namespace, string(ended.Spec.Generator.Name)
-	var queued []reconcile.Request
-	for _, request := range r.using(byGenerator)(ctx, g) {
-		p := &spatev1.TrafficProfile{}
-		if r.Client.Get(ctx, request.NamespacedName, p) == nil && p.Status.Phase == spatev1.ProfileQueued {
-			queued = append(queued, request)
-		}
+	if len(s.problems) > 0 { // of its own generator
+		return nil
 	}
-	return queued
+	resolution, leave, ok, err := s.r.Resolver.Resolve(ctx, admission.Subject{Definition: s.profile, Key: s.profile.UID, Check: s.due()})
+	if err != nil {
+		return err
+	}
+	if !ok {
+		s.waits, s.retry = "the profile waits for its turn to be resolved: one large plan is resolved at a time, and few that take long to check", admission.Pause
+		return nil
+	}
+	defer leave()
+	s.problems, s.retry = resolution.Problems, resolution.Retry
+	if reason := s.problems.Reason(); s.retry == 0 && len(s.problems) > 0 &&
+		(reason == spatev1.ReasonReferenceNotAllowed || reason == spatev1.ReasonReferenceNotFound || resolution.ReadsData()) {
+		s.retry = s.pollPause() // a namespace's labels and data that streams name wake nobody
+	}
+	return nil
 }
 
-func requests(profiles []spatev1.TrafficProfile) []reconcile.Request {
-	var all []reconcile.Request
-	for i := range profiles {
-		all = append(all, reconcile.Request{NamespacedName: types.NamespacedName{Namespace: profiles[i].Namespace, Name: profiles[i].Name}})
-	}
-	return all
-}
-
-// tell makes events of what people should know about.
-func (s *scope) tell(before *spatev1.TrafficProfile) {
+// report makes events of what people should know about.
+func (s *scope) report(before *spatev1.TrafficProfile) {
 	is := s.profile.Status
 	if last := is.LastResult; last != nil && (before.Status.LastResult == nil || before.Status.LastResult.Run != last.Run) {
 		kind := corev1.EventTypeNormal

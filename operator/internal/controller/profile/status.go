@@ -8,28 +8,35 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/controller/kstatus"
-	"spate.dev/operator/internal/controller/run"
 	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/runs"
 )
 
-// status mirrors the current run, and tells what the profile waits for.
+// status reports on the latest run, and on what the profile waits for.
 func (s *scope) status(ctx context.Context, d decision) {
-	current := s.current()
+	current := s.latest()
 	if current != nil {
 		s.mirror(current)
 	} else if s.profile.Status.CurrentRun != nil {
 		s.gone()
 	}
 	s.stale(ctx, current)
+	if d.skipped != "" {
+		s.r.Events.Eventf(s.profile, nil, corev1.EventTypeWarning, "RunSkipped", "Schedule", "%s", d.skipped)
+	}
 	status, generation := &s.profile.Status, s.profile.Generation
 	// A run that does not belong to what the profile asks for now says nothing about it.
-	if d.reason != "" && (current == nil || !s.asksFor(reference(current)) || d.phase == spatev1.ProfileSuspended) {
+	outdated := current == nil || s.due()
+	if outdated || d.phase == spatev1.ProfileSuspended {
 		s.notStarted(d, current)
 	}
 	switch {
@@ -39,18 +46,30 @@ func (s *scope) status(ctx context.Context, d decision) {
 		kstatus.Stalled(&status.Conditions, generation, d.reason, d.message)
 	case d.reason != "":
 		kstatus.Progressing(&status.Conditions, generation, d.reason, d.message)
-	case current != nil && run.Active(current):
+	case current != nil && runs.Active(current):
 		s.underWay(current)
 	default:
-		kstatus.Ready(&status.Conditions, generation, spatev1.ReasonAvailable, ended(status))
+		kstatus.Ready(&status.Conditions, generation, spatev1.ReasonAvailable, s.idle())
 	}
-	if d.phase != "" {
-		status.Phase = d.phase
-		if run := current; run != nil && d.phase != spatev1.ProfileSuspended && s.asksFor(reference(run)) && !s.due() {
-			status.Phase = spatev1.ProfilePhase(run.Status.Phase) // it goes on at its old rate
-		}
+	switch {
+	case d.phase == spatev1.ProfileSuspended, d.phase != "" && (outdated || current == nil || !runs.Active(current)):
+		status.Phase = d.phase // otherwise the run goes on as it was
+	case current == nil:
+		status.Phase = spatev1.ProfileIdle
 	}
 	status.Reason = s.reason()
+}
+
+// idle says what a profile is ready for of which nothing runs.
+func (s *scope) idle() string {
+	status := &s.profile.Status
+	switch {
+	case status.CurrentRun != nil:
+		return ended(status)
+	case s.profile.Spec.RunPolicy == spatev1.RunOnSchedule && status.NextScheduleTime != nil:
+		return "the next run starts at " + status.NextScheduleTime.UTC().Format(time.RFC3339)
+	}
+	return "can be run: create a TrafficRun that names it, or set spec.runID"
 }
 
 // ended tells people what the run came to.
@@ -60,15 +79,6 @@ func ended(status *spatev1.TrafficProfileStatus) string {
 		return "the run has ended"
 	}
 	return fmt.Sprintf("run %s has ended: %s: %s", last.Run, last.Verdict, last.Message)
-}
-
-// current is the latest run, unless a later one is gone.
-func (s *scope) current() *spatev1.TrafficRun {
-	latest, last := s.latest(), s.profile.Status.CurrentRun
-	if latest == nil || last != nil && run.Number(latest.Name) < run.Number(last.Name) {
-		return nil
-	}
-	return latest
 }
 
 // gone says that the current run was deleted: by the history's limit after it had ended, or by somebody before.
@@ -86,7 +96,8 @@ func (s *scope) gone() {
 	status.Phase = spatev1.ProfileComplete
 	set(spatev1.ConditionRunning, metav1.ConditionFalse, spatev1.ReasonStopped)
 	set(spatev1.ConditionComplete, metav1.ConditionTrue, spatev1.ReasonStopped)
-	set(spatev1.ConditionPassed, metav1.ConditionFalse, spatev1.ReasonIncomplete)
+	set(spatev1.ConditionValid, metav1.ConditionFalse, spatev1.ReasonIncomplete)
+	set(spatev1.ConditionPassed, metav1.ConditionUnknown, spatev1.ReasonIncomplete)
 	meta.RemoveStatusCondition(&status.Conditions, spatev1.ConditionRecorded)
 }
 
@@ -98,11 +109,14 @@ func (s *scope) mirror(current *spatev1.TrafficRun) {
 	if status.Phase == "" {
 		status.Phase = spatev1.ProfilePending
 	}
+	if ready := meta.FindStatusCondition(current.Status.Conditions, spatev1.ConditionReady); status.Phase == spatev1.ProfilePending && ready != nil && ready.Reason == spatev1.ReasonGeneratorBusy {
+		status.Phase = spatev1.ProfileQueued
+	}
 	status.Totals, status.Flows = nil, nil
-	if r := current.Status.Result; r != nil && !run.Active(current) { // before, the run has them: they change all the time
+	if r := current.Status.Result; r != nil && !runs.Active(current) { // before, the run has them: they change all the time
 		status.Totals, status.Flows = r.StreamCounters.DeepCopy(), r.Flows.DeepCopy()
 	}
-	for _, kind := range []string{spatev1.ConditionRunning, spatev1.ConditionComplete, spatev1.ConditionPassed} {
+	for _, kind := range []string{spatev1.ConditionRunning, spatev1.ConditionComplete, spatev1.ConditionValid, spatev1.ConditionPassed} {
 		if c := meta.FindStatusCondition(current.Status.Conditions, kind); c != nil {
 			kstatus.Set(&status.Conditions, kind, c.Status, s.profile.Generation, c.Reason, c.Message)
 		} else {
@@ -128,7 +142,7 @@ func (s *scope) mirror(current *spatev1.TrafficRun) {
 // unset says that a run has not come to this yet.
 func (s *scope) unset(kind string) {
 	value, reason := metav1.ConditionFalse, spatev1.ReasonNotStarted
-	if kind == spatev1.ConditionPassed {
+	if kind == spatev1.ConditionPassed || kind == spatev1.ConditionValid {
 		value, reason = metav1.ConditionUnknown, spatev1.ReasonAwaitingResult
 	}
 	kstatus.Set(&s.profile.Status.Conditions, kind, value, s.profile.Generation, reason, "")
@@ -139,17 +153,19 @@ func (s *scope) notStarted(d decision, current *spatev1.TrafficRun) {
 	if d.phase == spatev1.ProfileSuspended {
 		if current == nil {
 			s.unset(spatev1.ConditionComplete)
+			s.unset(spatev1.ConditionValid)
 			s.unset(spatev1.ConditionPassed)
 		}
-		if current == nil || !run.Active(current) {
+		if current == nil || !runs.Active(current) {
 			kstatus.Set(&s.profile.Status.Conditions, spatev1.ConditionRunning, metav1.ConditionFalse, s.profile.Generation, spatev1.ReasonSuspended, "")
 		}
 		return
 	}
-	if current == nil || !run.Active(current) {
+	if current == nil || !runs.Active(current) {
 		s.unset(spatev1.ConditionRunning)
 	}
 	s.unset(spatev1.ConditionComplete)
+	s.unset(spatev1.ConditionValid)
 	s.unset(spatev1.ConditionPassed)
 	meta.RemoveStatusCondition(&s.profile.Status.Conditions, spatev1.ConditionRecorded)
 	s.profile.Status.Totals, s.profile.Status.Flows = nil, nil
@@ -170,25 +186,24 @@ func (s *scope) underWay(current *spatev1.TrafficRun) {
 		kstatus.Progressing(&status.Conditions, generation, reason, message)
 		return
 	}
-	kstatus.Set(&status.Conditions, spatev1.ConditionReady, metav1.ConditionTrue, generation, spatev1.ReasonAvailable, "run "+current.Name+" is under way")
-	kstatus.Set(&status.Conditions, spatev1.ConditionReconciling, metav1.ConditionTrue, generation, spatev1.ReasonProgressing, "run "+current.Name+" is under way")
-	meta.RemoveStatusCondition(&status.Conditions, spatev1.ConditionStalled)
+	kstatus.Ready(&status.Conditions, generation, spatev1.ReasonAvailable, "run "+current.Name+" is under way")
+	if resolved := current.Status.Resolved; resolved != nil && resolved.Timing.Duration != "" { // one without an end is as it is to be
+		kstatus.Set(&status.Conditions, spatev1.ConditionReconciling, metav1.ConditionTrue, generation, spatev1.ReasonProgressing, "run "+current.Name+" is under way")
+	}
 }
 
 func reference(r *spatev1.TrafficRun) *spatev1.RunReference {
-	return &spatev1.RunReference{
-		Name: r.Name, UID: r.UID, RunID: r.Spec.Profile.RunID, ProfileGeneration: r.Spec.Profile.Generation, Digest: r.Spec.Profile.Digest,
-	}
+	return &spatev1.RunReference{Name: r.Name, UID: r.UID}
 }
 
 // stale tells whether a stream or template has changed since the current run was resolved.
 func (s *scope) stale(ctx context.Context, current *spatev1.TrafficRun) {
-	if current == nil {
+	if current == nil || current.Status.Resolved == nil {
 		meta.RemoveStatusCondition(&s.profile.Status.Conditions, spatev1.ConditionStale)
 		return
 	}
 	var changed []string
-	for _, ref := range current.Spec.Profile.Definitions {
+	for _, ref := range current.Status.Resolved.Profile.Definitions {
 		digest, found, err := s.digestOf(ctx, ref)
 		switch {
 		case err != nil:
@@ -240,4 +255,9 @@ func (s *scope) readyMessage() string {
 		return ready.Message
 	}
 	return ""
+}
+
+func (s *scope) get(ctx context.Context, name spatev1.ObjectName, into client.Object) (bool, error) {
+	err := s.r.Client.Get(ctx, client.ObjectKey{Namespace: s.profile.Namespace, Name: string(name)}, into)
+	return err == nil, client.IgnoreNotFound(err)
 }

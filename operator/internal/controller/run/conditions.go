@@ -42,8 +42,15 @@ func (s *scope) conditions() {
 		running := runningReason[status.Phase]
 		set(spatev1.ConditionRunning, running.status, running.reason, "")
 		set(spatev1.ConditionComplete, metav1.ConditionFalse, running.reason, "")
-		set(spatev1.ConditionPassed, metav1.ConditionUnknown, spatev1.ReasonAwaitingResult, "the run has not ended")
+		why, message := spatev1.ReasonAwaitingResult, "the run has not ended"
+		if s.waiting.reason != "" {
+			why, message = s.waiting.reason, s.waiting.message
+		}
+		set(spatev1.ConditionValid, metav1.ConditionUnknown, why, message)
+		set(spatev1.ConditionPassed, metav1.ConditionUnknown, why, message)
 		switch {
+		case s.waiting.reason != "":
+			kstatus.Progressing(&status.Conditions, generation, s.waiting.reason, s.waiting.message)
 		case s.unreachable != "":
 			kstatus.Progressing(&status.Conditions, generation, spatev1.ReasonEngineUnreachable, s.unreachable)
 		case s.occupied != "":
@@ -52,7 +59,11 @@ func (s *scope) conditions() {
 			kstatus.Progressing(&status.Conditions, generation, running.reason, "")
 		default:
 			set(spatev1.ConditionReady, metav1.ConditionTrue, spatev1.ReasonAvailable, "the engines execute the run")
-			set(spatev1.ConditionReconciling, metav1.ConditionTrue, running.reason, "")
+			if status.Resolved.Timing.Duration == "" { // a run without an end is as it is to be
+				meta.RemoveStatusCondition(&status.Conditions, spatev1.ConditionReconciling)
+			} else {
+				set(spatev1.ConditionReconciling, metav1.ConditionTrue, running.reason, "")
+			}
 		}
 		return
 	}
@@ -66,12 +77,18 @@ func (s *scope) conditions() {
 	message := s.ended
 	set(spatev1.ConditionRunning, metav1.ConditionFalse, reason, message)
 	set(spatev1.ConditionComplete, metav1.ConditionTrue, reason, message)
-	passed := metav1.ConditionFalse
-	if status.Verdict.Outcome == spatev1.VerdictPassed {
-		passed = metav1.ConditionTrue
-	}
 	why, numbers := primary(status.Verdict)
-	set(spatev1.ConditionPassed, passed, why, numbers)
+	switch status.Verdict.Outcome {
+	case spatev1.VerdictInvalid:
+		set(spatev1.ConditionValid, metav1.ConditionFalse, why, numbers)
+		set(spatev1.ConditionPassed, metav1.ConditionUnknown, why, numbers)
+	case spatev1.VerdictPassed:
+		set(spatev1.ConditionValid, metav1.ConditionTrue, spatev1.ReasonMeasurementValid, "")
+		set(spatev1.ConditionPassed, metav1.ConditionTrue, why, numbers)
+	default:
+		set(spatev1.ConditionValid, metav1.ConditionTrue, spatev1.ReasonMeasurementValid, "")
+		set(spatev1.ConditionPassed, metav1.ConditionFalse, why, numbers)
+	}
 	kstatus.Ready(&status.Conditions, generation, reason, "the run has ended")
 }
 

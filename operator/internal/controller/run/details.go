@@ -13,20 +13,20 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/controller/kstatus"
-	"spate.dev/operator/internal/controller/snapshot"
+	"spate.dev/operator/internal/runs/storage"
 )
 
 const (
 	// resultRoom is what a status has for a result at most, as JSON.
 	resultRoom = 256 << 10
-	// objectRoom is what a run's spec and three times its result may take: the names of all fields are among the managed ones again. The
+	// objectRoom is what a run's spec, what was resolved of it, and three times its result may take: the names of all fields are among the managed ones again. The
 	// rest of the 1.5 MiB that etcd takes is for all else.
 	objectRoom = 1 << 20
 )
 
 // roomOf a run's status for its result.
 func roomOf(run *spatev1.TrafficRun) int {
-	return min(resultRoom, max((objectRoom-size(run.Spec))/3, 0))
+	return min(resultRoom, max((objectRoom-size(run.Spec)-size(run.Status.Resolved))/3, 0))
 }
 
 // bounded gives what of a result the room is enough for: all of it, or the first entries of each map by name, which may take a quarter, with
@@ -96,8 +96,8 @@ func size(value any) int {
 func (s *scope) settle(ctx context.Context, whole spatev1.RunResult) (lost string, err error) {
 	part, truncated := bounded(whole, roomOf(s.run))
 	if len(truncated) > 0 {
-		details, err := snapshot.SaveResult(ctx, s.r.Client, s.run, &whole)
-		if err != nil && !snapshot.Refused(err) {
+		details, err := storage.SaveResult(ctx, s.r.Client, s.run, &whole)
+		if err != nil && !storage.Refused(err) {
 			return "", err // tried again: the engines still have it
 		}
 		if err != nil {

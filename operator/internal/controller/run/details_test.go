@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	spatev1 "spate.dev/api/v1alpha1"
-	"spate.dev/operator/internal/controller/snapshot"
+	"spate.dev/operator/internal/runs/storage"
 )
 
 func must(t *testing.T, err error) {
@@ -103,14 +103,14 @@ func TestALargeSpecLeavesLessRoom(t *testing.T) {
 	if room := roomOf(run); room != resultRoom {
 		t.Errorf("%d bytes", room)
 	}
-	run.Spec.Snapshot.Secrets = make([]spatev1.SecretSnapshot, 4096)
-	for i := range run.Spec.Snapshot.Secrets {
-		run.Spec.Snapshot.Secrets[i].Key = strings.Repeat("k", 140)
+	run.Status.Resolved.Snapshot.Secrets = make([]spatev1.SecretSnapshot, 4096)
+	for i := range run.Status.Resolved.Snapshot.Secrets {
+		run.Status.Resolved.Snapshot.Secrets[i].Key = strings.Repeat("k", 140)
 	}
 	if room := roomOf(run); room >= resultRoom || room < 0 {
 		t.Errorf("%d bytes beside a spec of %d", room, size(run.Spec))
 	}
-	run.Spec.Snapshot.Secrets[0].Key = strings.Repeat("k", 1<<20)
+	run.Status.Resolved.Snapshot.Secrets[0].Key = strings.Repeat("k", 1<<20)
 	part, truncated := bounded(largest(0), roomOf(run))
 	if len(part.Streams) != 0 || len(truncated) != 4 {
 		t.Errorf("%d streams, %v", len(part.Streams), truncated)
@@ -148,14 +148,14 @@ func TestTheWholeOfALargeResultIsBesideTheRun(t *testing.T) {
 	if len(details.Chunks) == 0 || string(details.Chunks[0].ConfigMapName) != "web-1a2b3-1-result-0" || len(details.Truncated) != 4 {
 		t.Errorf("%+v", details)
 	}
-	back, err := snapshot.LoadResult(t.Context(), c, run)
+	back, err := storage.LoadResult(t.Context(), c, run)
 	if err != nil || !reflect.DeepEqual(*back, whole) {
 		t.Errorf("another result came back: %v", err)
 	}
 	chunk := &corev1.ConfigMap{}
 	chunk.Namespace, chunk.Name = "n", "web-1a2b3-1-result-0"
 	must(t, c.Delete(t.Context(), chunk))
-	if _, err := snapshot.LoadResult(t.Context(), c, run); err == nil || !strings.Contains(err.Error(), "ConfigMap web-1a2b3-1-result-0 with the run's result is gone") {
+	if _, err := storage.LoadResult(t.Context(), c, run); err == nil || !strings.Contains(err.Error(), "ConfigMap web-1a2b3-1-result-0 with the run's result is gone") {
 		t.Errorf("%v", err)
 	}
 }

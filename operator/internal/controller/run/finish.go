@@ -13,17 +13,19 @@ import (
 	"time"
 
 	spatev1 "spate.dev/api/v1alpha1"
-	"spate.dev/operator/internal/controller/snapshot"
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/runs/storage"
 	"spate.dev/operator/internal/verdict"
 )
 
 // finish makes the counters final and judges them. A run that was ended early is judged only if it had no set duration.
 // One that its generator no longer allows is not.
-func (s *scope) finish(ctx context.Context, stats []*enginev1.WatchStatsResponse, facts *snapshot.Facts) error {
+func (s *scope) finish(ctx context.Context, stats []*enginev1.WatchStatsResponse, facts *storage.Facts) error {
 	why := s.end.message
 	result := resultOf(stats, facts, s.run)
+	result.Duration = spatev1.MeasuredTime(s.measured())
+	s.adoptThresholds()
 	lost, err := s.settle(ctx, result)
 	if err != nil {
 		return err
@@ -32,7 +34,7 @@ func (s *scope) finish(ctx context.Context, stats []*enginev1.WatchStatsResponse
 	for i, st := range stats {
 		early := st.Run.State == enginev1.RunState_RUN_STATE_STOPPED || s.duration() == 0
 		if early && st.Run.EndReason != "" && why == "" {
-			why = fmt.Sprintf("pod %s: %s", s.run.Spec.Generator.Pods[i].Name, st.Run.EndReason)
+			why = fmt.Sprintf("pod %s: %s", s.run.Status.Resolved.Generator.Pods[i].Name, st.Run.EndReason)
 		}
 	}
 	s.withoutLink(stats, facts)
@@ -42,7 +44,7 @@ func (s *scope) finish(ctx context.Context, stats []*enginev1.WatchStatsResponse
 	case why != "" && s.duration() > 0:
 		s.invalid(spatev1.ReasonIncomplete, "ended before its duration: "+why, why)
 	default:
-		s.complete(judge(s.run, result, distrusted(stats, s.run), s.run.Status.PortsDown, s.length()), why)
+		s.complete(judge(s.run, result, distrusted(stats, s.run), s.run.Status.PortsDown), why)
 	}
 	if v := s.run.Status.Verdict; lost != "" {
 		v.Reasons = append(v.Reasons, spatev1.VerdictReason{Reason: spatev1.ReasonDetailsNotKept, Message: lost})
@@ -70,7 +72,7 @@ func timedOut(stats []*enginev1.WatchStatsResponse, run *spatev1.TrafficRun) []s
 	var all []string
 	for i, st := range stats {
 		if text := st.GetRun().GetDrainTimedOut(); text != "" {
-			all = append(all, fmt.Sprintf("pod %s: %s", run.Spec.Generator.Pods[i].Name, text))
+			all = append(all, fmt.Sprintf("pod %s: %s", run.Status.Resolved.Generator.Pods[i].Name, text))
 		}
 	}
 	return all
@@ -88,17 +90,23 @@ func contradictions(stats []*enginev1.WatchStatsResponse, run *spatev1.TrafficRu
 		if more := len(told) - mostContradictions; more > 0 {
 			text += fmt.Sprintf("; and %d more", more)
 		}
-		all = append(all, fmt.Sprintf("pod %s: %s", run.Spec.Generator.Pods[i].Name, text))
+		all = append(all, fmt.Sprintf("pod %s: %s", run.Status.Resolved.Generator.Pods[i].Name, text))
 	}
 	return all
 }
 
-// length of the measured phase. Without a set duration it is the time until now less the drain, good for mean rates.
-func (s *scope) length() time.Duration {
-	if d := s.duration(); d > 0 {
-		return d
+// measured is how long the measured phase has lasted so far. Without a set duration it is the time until now less the drain, good for
+// mean rates.
+func (s *scope) measured() time.Duration {
+	start := s.run.Status.TrafficStartTime
+	if start == nil {
+		return 0
 	}
-	return max(time.Since(s.run.Status.TrafficStartTime.Time)-s.warmup()-s.drain(), time.Millisecond)
+	passed := time.Since(start.Time) - s.warmup()
+	if d := s.duration(); d > 0 {
+		return max(min(passed, d), 0)
+	}
+	return max(passed-s.drain(), time.Millisecond)
 }
 
 // invalid completes a run whose numbers say nothing about the device under test.
@@ -118,12 +126,12 @@ func (s *scope) complete(v spatev1.Verdict, why string) {
 
 // judge works the verdict out: first whether the counters can be trusted, then whether the generator was the limit, then the thresholds.
 // Ports that had no link, packets that limits held back, and records that were lost, are told and change nothing: what was counted is what it is.
-func judge(run *spatev1.TrafficRun, result spatev1.RunResult, distrusted []spatev1.VerdictReason, down []string, length time.Duration) spatev1.Verdict {
+func judge(run *spatev1.TrafficRun, result spatev1.RunResult, distrusted []spatev1.VerdictReason, down []string) spatev1.Verdict {
 	v := spatev1.Verdict{Outcome: spatev1.VerdictPassed, Reasons: distrusted}
 	if len(distrusted) > 0 {
 		v.Outcome = spatev1.VerdictInvalid
 	}
-	for _, limit := range generatorLimits(run.Spec.GeneratorTolerance, result) {
+	for _, limit := range generatorLimits(run.Status.Resolved.GeneratorTolerance, result) {
 		tolerated, err := plan.Tolerated(limit.tolerance, uint64(max(limit.of, 0)))
 		if err != nil || limit.count > 0 && uint64(limit.count) > tolerated {
 			v.Outcome = spatev1.VerdictInvalid
@@ -134,7 +142,7 @@ func judge(run *spatev1.TrafficRun, result spatev1.RunResult, distrusted []spate
 			})
 		}
 	}
-	judged := thresholds(run.Spec.Thresholds, forThresholds(result, length))
+	judged := thresholds(run.Status.Resolved.Thresholds, forThresholds(result))
 	for i, t := range judged {
 		v.Thresholds = append(v.Thresholds, t.ThresholdResult)
 		if t.Met {
@@ -144,7 +152,7 @@ func judge(run *spatev1.TrafficRun, result spatev1.RunResult, distrusted []spate
 			v.Outcome = spatev1.VerdictFailed
 		}
 		message := fmt.Sprintf("threshold %s: %s", t.Name, t.Message)
-		if text := run.Spec.Thresholds[i].Message; text != "" {
+		if text := run.Status.Resolved.Thresholds[i].Message; text != "" {
 			message = text + " (" + message + ")"
 		}
 		v.Reasons = append(v.Reasons, spatev1.VerdictReason{Reason: t.reason, Message: message})
@@ -242,7 +250,8 @@ func thresholds(wanted []spatev1.Threshold, asked verdict.Result) []judgedThresh
 }
 
 // forThresholds gives a result as expressions see it.
-func forThresholds(r spatev1.RunResult, length time.Duration) verdict.Result {
+func forThresholds(r spatev1.RunResult) verdict.Result {
+	length := max(time.Duration(r.Duration), time.Millisecond)
 	seconds := length.Seconds()
 	out := verdict.Result{
 		Tx: r.Tx, TxBytes: r.TxBytes, Rx: r.Rx, RxBytes: r.RxBytes, Lost: r.Lost, LossRatio: number(r.LossRatio), Duplicates: r.Duplicates,

@@ -16,14 +16,14 @@ import (
 	"k8s.io/client-go/tools/events"
 
 	spatev1 "spate.dev/api/v1alpha1"
-	"spate.dev/operator/internal/controller/snapshot"
 	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/runs/storage"
 )
 
 func TestResultSumsOverEngines(t *testing.T) {
-	facts := &snapshot.Facts{Flow: map[string]bool{"a": true}, Ports: map[string]bool{"p": true}}
+	facts := &storage.Facts{Flow: map[string]bool{"a": true}, Ports: map[string]bool{"p": true}}
 	r := &spatev1.TrafficRun{}
-	r.Spec.Generator.Pods = []spatev1.PodSnapshot{{Name: "g-0"}, {Name: "g-1"}}
+	r.Status.Resolved.Generator.Pods = []spatev1.PodSnapshot{{Name: "g-0"}, {Name: "g-1"}}
 	r.Status.PortBaseline = []spatev1.PortBaseline{{Pod: "g-0", Port: "p", RxMissed: 5, Foreign: 1, OtherMAC: 4, NotReflected: 2, Throttled: 7}, {Pod: "g-0", Port: "q", RxMissed: 100}}
 	stats := []*enginev1.WatchStatsResponse{
 		{
@@ -46,7 +46,7 @@ func TestResultSumsOverEngines(t *testing.T) {
 
 // Engines count what arrives of streams with one mark under the name of the first.
 func TestStreamsThatShareAMarkAreLostTogether(t *testing.T) {
-	facts := &snapshot.Facts{Flow: map[string]bool{"a": true, "b": true, "c": true}, HeardAs: map[string]string{"a": "b"}}
+	facts := &storage.Facts{Flow: map[string]bool{"a": true, "b": true, "c": true}, HeardAs: map[string]string{"a": "b"}}
 	counted := func(name string, tx, rx uint64) *enginev1.StreamStats {
 		return &enginev1.StreamStats{Name: name, Measured: &enginev1.StreamCounters{TxPackets: tx, RxPackets: rx}}
 	}
@@ -81,9 +81,9 @@ func TestJudge(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &spatev1.TrafficRun{}
-			r.Spec.GeneratorTolerance = spatev1.GeneratorTolerance{Late: "0.1%", TxDropped: "0", RxMissed: "0"}
+			r.Status.Resolved.GeneratorTolerance = spatev1.GeneratorTolerance{Late: "0.1%", TxDropped: "0", RxMissed: "0"}
 			for _, e := range c.thresholds {
-				r.Spec.Thresholds = append(r.Spec.Thresholds, spatev1.Threshold{Name: "t", Expression: e})
+				r.Status.Resolved.Thresholds = append(r.Status.Resolved.Thresholds, spatev1.Threshold{Name: "t", Expression: e})
 			}
 			v := judge(r, spatev1.RunResult{FlowCounters: c.result, RxMissed: c.missed}, nil, nil, time.Second)
 			reason, message := primary(&v)
@@ -107,11 +107,11 @@ func TestADrainThatTimedOutMakesTheRunInvalid(t *testing.T) {
 		}},
 	}
 	run := &spatev1.TrafficRun{}
-	run.Spec.Generator.Pods = []spatev1.PodSnapshot{{Name: "g-0"}, {Name: "g-1"}}
-	run.Spec.Timing.Duration = "1s"
-	run.Spec.GeneratorTolerance = spatev1.GeneratorTolerance{Late: "0", TxDropped: "0", RxMissed: "0"}
-	s := &scope{r: &Reconciler{Memory: &snapshot.Memory{}}, run: run}
-	must(t, s.finish(t.Context(), stats, &snapshot.Facts{}))
+	run.Status.Resolved.Generator.Pods = []spatev1.PodSnapshot{{Name: "g-0"}, {Name: "g-1"}}
+	run.Status.Resolved.Timing.Duration = "1s"
+	run.Status.Resolved.GeneratorTolerance = spatev1.GeneratorTolerance{Late: "0", TxDropped: "0", RxMissed: "0"}
+	s := &scope{r: &Reconciler{Memory: &storage.Memory{}}, run: run}
+	must(t, s.finish(t.Context(), stats, &storage.Facts{}))
 	s.conditions()
 	if v := run.Status.Verdict; v.Outcome != spatev1.VerdictInvalid || len(v.Reasons) != 2 {
 		t.Errorf("%+v", v)
@@ -135,12 +135,12 @@ func TestCountersThatContradictEachOtherMakeTheRunInvalid(t *testing.T) {
 		}}},
 	}
 	run := &spatev1.TrafficRun{}
-	run.Spec.Generator.Pods = []spatev1.PodSnapshot{{Name: "g-0"}, {Name: "g-1"}}
-	run.Spec.Timing.Duration = "1s"
-	run.Spec.GeneratorTolerance = spatev1.GeneratorTolerance{Late: "0", TxDropped: "0", RxMissed: "0"}
-	run.Spec.Thresholds = []spatev1.Threshold{{Name: "t", Expression: "result.lost == 0"}}
-	s := &scope{r: &Reconciler{Memory: &snapshot.Memory{}}, run: run}
-	must(t, s.finish(t.Context(), stats, &snapshot.Facts{}))
+	run.Status.Resolved.Generator.Pods = []spatev1.PodSnapshot{{Name: "g-0"}, {Name: "g-1"}}
+	run.Status.Resolved.Timing.Duration = "1s"
+	run.Status.Resolved.GeneratorTolerance = spatev1.GeneratorTolerance{Late: "0", TxDropped: "0", RxMissed: "0"}
+	run.Status.Resolved.Thresholds = []spatev1.Threshold{{Name: "t", Expression: "result.lost == 0"}}
+	s := &scope{r: &Reconciler{Memory: &storage.Memory{}}, run: run}
+	must(t, s.finish(t.Context(), stats, &storage.Facts{}))
 	s.conditions()
 	if v := run.Status.Verdict; v.Outcome != spatev1.VerdictInvalid || len(v.Thresholds) != 1 || !v.Thresholds[0].Met {
 		t.Errorf("%+v", v)
@@ -158,15 +158,15 @@ func TestCountersThatContradictEachOtherMakeTheRunInvalid(t *testing.T) {
 // What was lost while a port had no link says nothing of what lies behind the link: the verdict names the port, though it is up again.
 func TestALinkThatWasDownIsReportedOnceAndInTheVerdict(t *testing.T) {
 	run, recorder := &spatev1.TrafficRun{}, events.NewFakeRecorder(9)
-	run.Spec.Generator.Pods = []spatev1.PodSnapshot{{Name: "g-0"}}
-	run.Spec.Timing.Duration = "1s"
-	run.Spec.GeneratorTolerance = spatev1.GeneratorTolerance{Late: "0", TxDropped: "0", RxMissed: "0"}
-	run.Spec.Thresholds = []spatev1.Threshold{{Name: "no-loss", Expression: "result.lost == 0"}}
+	run.Status.Resolved.Generator.Pods = []spatev1.PodSnapshot{{Name: "g-0"}}
+	run.Status.Resolved.Timing.Duration = "1s"
+	run.Status.Resolved.GeneratorTolerance = spatev1.GeneratorTolerance{Late: "0", TxDropped: "0", RxMissed: "0"}
+	run.Status.Resolved.Thresholds = []spatev1.Threshold{{Name: "no-loss", Expression: "result.lost == 0"}}
 	s := &scope{
-		r:   &Reconciler{Memory: &snapshot.Memory{}, Events: recorder, samples: map[types.UID]sample{}},
+		r:   &Reconciler{Memory: &storage.Memory{}, Events: recorder, samples: map[types.UID]sample{}},
 		run: run, pods: []*corev1.Pod{{}},
 	}
-	facts := &snapshot.Facts{Flow: map[string]bool{"a": true}, Ports: map[string]bool{"east": true, "west": true}}
+	facts := &storage.Facts{Flow: map[string]bool{"a": true}, Ports: map[string]bool{"east": true, "west": true}}
 	var stats []*enginev1.WatchStatsResponse
 	for at, up := range []bool{true, false, false, true} {
 		stats = []*enginev1.WatchStatsResponse{{
@@ -176,7 +176,7 @@ func TestALinkThatWasDownIsReportedOnceAndInTheVerdict(t *testing.T) {
 		}}
 		s.measure(stats, facts)
 	}
-	s.r = &Reconciler{Memory: &snapshot.Memory{}, Events: recorder, samples: map[types.UID]sample{}} // another operator takes over
+	s.r = &Reconciler{Memory: &storage.Memory{}, Events: recorder, samples: map[types.UID]sample{}} // another operator takes over
 	must(t, s.finish(t.Context(), stats, facts))
 	if told := len(recorder.Events); told != 1 {
 		t.Errorf("%d events", told)

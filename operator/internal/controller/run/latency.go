@@ -134,7 +134,7 @@ func receivers(stats []*enginev1.WatchStatsResponse, run *spatev1.TrafficRun) ma
 			into.Bytes += int64(r.GetBytes())
 			for _, w := range r.GetWorkers() {
 				into.Workers = append(into.Workers, spatev1.WorkerReceived{
-					Pod: run.Spec.Generator.Pods[i].Name, Worker: int32(w.GetWorker()), Packets: int64(w.GetPackets()), Bytes: int64(w.GetBytes()),
+					Pod: run.Status.Resolved.Generator.Pods[i].Name, Worker: int32(w.GetWorker()), Packets: int64(w.GetPackets()), Bytes: int64(w.GetBytes()),
 				})
 			}
 			all[r.GetName()] = into

@@ -46,7 +46,7 @@ func TestLatencyOfSeveralEngines(t *testing.T) {
 
 func TestReceiversOfSeveralEngines(t *testing.T) {
 	r := &spatev1.TrafficRun{}
-	r.Spec.Generator.Pods = []spatev1.PodSnapshot{{Name: "g-0"}, {Name: "g-1"}}
+	r.Status.Resolved.Generator.Pods = []spatev1.PodSnapshot{{Name: "g-0"}, {Name: "g-1"}}
 	of := func(packets uint64, m *enginev1.Moments) *enginev1.WatchStatsResponse {
 		return &enginev1.WatchStatsResponse{Receivers: []*enginev1.ReceiverStats{{
 			Name: "tap", Packets: packets, Bytes: packets * 64, Workers: []*enginev1.WorkerReceived{{Worker: 1, Packets: packets}}, InterArrival: m,

@@ -19,9 +19,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	spatev1 "spate.dev/api/v1alpha1"
-	"spate.dev/operator/internal/controller/snapshot"
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/runs/storage"
 )
 
 // sample remembers counters to work out the present rates from.
@@ -36,7 +36,7 @@ type sample struct {
 
 // measure fills in the result so far, without its streams, templates and groups, and the progress: as often as its pace
 // allows, however often the run is looked at.
-func (s *scope) measure(stats []*enginev1.WatchStatsResponse, facts *snapshot.Facts) {
+func (s *scope) measure(stats []*enginev1.WatchStatsResponse, facts *storage.Facts) {
 	s.withoutLink(stats, facts)
 	s.r.mu.Lock()
 	last, known := s.r.samples[s.run.UID]
@@ -46,6 +46,7 @@ func (s *scope) measure(stats []*enginev1.WatchStatsResponse, facts *snapshot.Fa
 		return
 	}
 	result := resultOf(stats, facts, s.run)
+	result.Duration = spatev1.MeasuredTime(s.measured())
 	current := sampleOf(stats)
 	result.Streams, result.Templates, result.Groups = nil, nil, nil
 	result, _ = bounded(result, roomOf(s.run))
@@ -68,11 +69,11 @@ func (s *scope) measure(stats []*enginev1.WatchStatsResponse, facts *snapshot.Fa
 }
 
 // withoutLink adds the run's ports that have no link now to those that had none before, and reports each once.
-func (s *scope) withoutLink(stats []*enginev1.WatchStatsResponse, facts *snapshot.Facts) {
+func (s *scope) withoutLink(stats []*enginev1.WatchStatsResponse, facts *storage.Facts) {
 	down := s.run.Status.PortsDown
 	for i, st := range stats {
 		for _, p := range st.Ports {
-			name := fmt.Sprintf("port %s of pod %s", p.Port, s.run.Spec.Generator.Pods[i].Name)
+			name := fmt.Sprintf("port %s of pod %s", p.Port, s.run.Status.Resolved.Generator.Pods[i].Name)
 			if !p.LinkUp && facts.Ports[p.Port] && !slices.Contains(down, name) {
 				down = append(slices.Clip(down), name)
 				s.run.Status.PortsDown = down
@@ -121,7 +122,7 @@ func rate(count uint64, span time.Duration, unit string) string {
 
 // resultOf sums the measured phase up over all engines. A packet that was sent in the measured phase and is not yet
 // there counts as lost; when the drain is over it is.
-func resultOf(stats []*enginev1.WatchStatsResponse, facts *snapshot.Facts, run *spatev1.TrafficRun) spatev1.RunResult {
+func resultOf(stats []*enginev1.WatchStatsResponse, facts *storage.Facts, run *spatev1.TrafficRun) spatev1.RunResult {
 	var (
 		order  []string
 		byName = map[string]*spatev1.StreamCounters{}
@@ -202,7 +203,7 @@ func total(sum, c *spatev1.StreamCounters) {
 }
 
 // ofPorts sets what the run's ports counted since it was prepared.
-func ofPorts(result *spatev1.RunResult, stats []*enginev1.WatchStatsResponse, facts *snapshot.Facts, run *spatev1.TrafficRun) {
+func ofPorts(result *spatev1.RunResult, stats []*enginev1.WatchStatsResponse, facts *storage.Facts, run *spatev1.TrafficRun) {
 	for i, st := range stats {
 		for _, p := range st.Ports {
 			if facts.Ports[p.Port] {
@@ -214,7 +215,7 @@ func ofPorts(result *spatev1.RunResult, stats []*enginev1.WatchStatsResponse, fa
 			}
 		}
 		for _, b := range run.Status.PortBaseline {
-			if b.Pod == run.Spec.Generator.Pods[i].Name && facts.Ports[b.Port] {
+			if b.Pod == run.Status.Resolved.Generator.Pods[i].Name && facts.Ports[b.Port] {
 				result.RxMissed -= b.RxMissed
 				result.Foreign -= b.Foreign
 				result.OtherMAC -= b.OtherMAC

@@ -2,58 +2,185 @@
 
 package run
 
-// This file answers: what happens to a run that was just made?
+// This file answers: what does a new run wait for, and how is it admitted to its generator?
 
 import (
 	"cmp"
 	"context"
-	"errors"
+	"fmt"
+	"io"
+	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	spatev1 "spate.dev/api/v1alpha1"
-	"spate.dev/operator/internal/controller/snapshot"
+	"spate.dev/operator/internal/controller/kstatus"
+	"spate.dev/operator/internal/runs"
+	"spate.dev/operator/internal/runs/admission"
+	"spate.dev/operator/internal/runs/storage"
 )
 
-const (
-	// recordLimit is how long a profile has for recording the run that it made.
-	recordLimit = 10 * time.Second
-	recordPause = 20 * time.Millisecond
-)
+// waiting is why a run has not been admitted yet.
+type waiting struct{ reason, message string }
+
+// recoverable reasons of a definition that cannot be run: what is missing may come, and a check may succeed later.
+var recoverable = []string{spatev1.ReasonReferenceNotFound, spatev1.ReasonReferenceNotAllowed, spatev1.ReasonCheckFailed}
 
 // endUnstarted ends a run of which nothing was sent.
 func (s *scope) endUnstarted() {
 	s.invalid(cmp.Or(s.end.reason, spatev1.ReasonIncomplete), s.end.message+" before the run started", s.end.message)
 }
 
-// pending takes the snapshot over and checks that it is whole.
+// wait for what may come by itself.
+func (s *scope) wait(reason, message string, again time.Duration) (time.Duration, error) {
+	s.waiting = waiting{reason, message}
+	return again, nil
+}
+
+// pending resolves what the run executes, and admits it to its generator: from then on it holds what it has there.
 func (s *scope) pending(ctx context.Context) (time.Duration, error) {
-	status := &s.run.Status
-	status.Phase, status.RateFactor = spatev1.RunPending, s.run.Spec.RateFactor
-	if stranger := s.notMade(); stranger != "" {
-		if metav1.GetControllerOf(s.run) != nil && time.Since(s.run.CreationTimestamp.Time) < recordLimit {
-			return recordPause, nil // its profile's status is just being written
-		}
-		s.invalid(spatev1.ReasonNotOfProfile, stranger, "")
-		return 0, nil
-	}
+	s.run.Status.Phase = spatev1.RunPending
 	if s.end.message != "" {
 		s.endUnstarted()
 		return 0, nil
 	}
-	if err := snapshot.Adopt(ctx, s.r.Client, s.run); err != nil {
-		return 0, err
+	if s.definition == nil {
+		return s.wait(spatev1.ReasonReferenceNotFound, fmt.Sprintf("spec.profileRef: TrafficProfile %q does not exist in namespace %s", s.run.Spec.ProfileRef.Name, s.run.Namespace), 0)
 	}
-	var lost *snapshot.LostError
-	if _, err := s.r.Memory.Of(ctx, s.run); errors.As(err, &lost) {
-		s.invalid(spatev1.ReasonSnapshotLost, lost.Message, "")
+	key := admission.GeneratorKey(s.definition)
+	if s.run.Status.Generator = key.String(); key.Name == admission.AnyGenerator {
+		s.run.Status.Generator = key.Namespace + "/" + admission.AnyGenerator
+	}
+	resolution, leave, ok, err := s.r.Resolver.Resolve(ctx, admission.Subject{Definition: s.definition, Key: s.checkedAs(), Check: true})
+	switch {
+	case err != nil:
+		return 0, err
+	case !ok:
+		return s.wait(spatev1.ReasonProgressing, "the run waits for its turn to be resolved: one large plan is resolved at a time, and few that take long to check", admission.Pause)
+	}
+	defer leave()
+	if problems := resolution.Problems; len(problems) > 0 {
+		return s.unresolved(resolution)
+	}
+	g := resolution.Generator
+	if g == nil {
+		return s.wait(spatev1.ReasonGeneratorNotReady, "the generator is being created", 0)
+	}
+	s.run.Status.Generator = client.ObjectKeyFromObject(g).String()
+	if message := admission.NotReady(g); message != "" {
+		return s.wait(spatev1.ReasonGeneratorNotReady, message, 0)
+	}
+	return s.admit(ctx, resolution)
+}
+
+// checkedAs is the key by which the result of the plan's check is kept: a run without overrides has the plan of its profile.
+func (s *scope) checkedAs() (key types.UID) {
+	if o := s.run.Spec.Overrides; s.profile != nil && o.GeneratorRef == nil && o.Rate == "" && o.Duration == "" && o.Warmup == "" && o.Thresholds == nil {
+		return s.profile.UID
+	}
+	return s.run.UID
+}
+
+// unresolved waits for what may come, and ends the run if time does not help.
+func (s *scope) unresolved(resolution *admission.Resolution) (time.Duration, error) {
+	problems := resolution.Problems
+	switch reason := problems.Reason(); {
+	case resolution.Retry > 0:
+		return s.wait(reason, problems.Message(), resolution.Retry)
+	case slices.Contains(recoverable, reason):
+		return s.wait(reason, problems.Message(), s.pollPause()) // labels of namespaces and data that streams name wake nobody
+	default:
+		s.invalid(reason, problems.Message(), "")
 		return 0, nil
-	} else if err != nil {
+	}
+}
+
+// pollPause is when a run looks again that nothing may wake: after a quarter of the time that it has waited, from 5 s to a minute.
+func (s *scope) pollPause() time.Duration {
+	var waited time.Duration
+	if ready := meta.FindStatusCondition(s.run.Status.Conditions, spatev1.ConditionReady); ready != nil && ready.Status == metav1.ConditionFalse {
+		waited = time.Since(ready.LastTransitionTime.Time)
+	}
+	return min(max(waited/4, 5*time.Second), time.Minute)
+}
+
+// admit gives the run its place on the generator, or has it wait for one. What it is given is written before anything else is done: an
+// operator that ends here has changed nothing, and the next one finds all or nothing of it.
+func (s *scope) admit(ctx context.Context, resolution *admission.Resolution) (time.Duration, error) {
+	g := resolution.Generator
+	leave, ok := s.r.Resolver.Enter(client.ObjectKeyFromObject(g))
+	if !ok {
+		return s.wait(spatev1.ReasonProgressing, "another run is being admitted to TrafficGenerator "+g.Name, admission.Pause)
+	}
+	defer leave()
+	busy, err := resolution.Busy(ctx)
+	if err != nil {
 		return 0, err
 	}
-	status.Phase = spatev1.RunPreparing
+	if busy == "" {
+		busy, err = s.behind(ctx, g)
+		if err != nil {
+			return 0, err
+		}
+	}
+	if busy != "" && s.definition.Spec.WhenBusy == spatev1.BusyRefuse {
+		s.invalid(spatev1.ReasonGeneratorBusy, busy+"; spec.whenBusy is Refuse", "")
+		return 0, nil
+	}
+	if busy != "" {
+		return s.wait(spatev1.ReasonGeneratorBusy, busy, s.pollPause())
+	}
+	resolved, id, settled, err := resolution.Admit(ctx, s.run)
+	if err != nil {
+		return 0, err
+	}
+	defer settled()
+	resolved.Snapshot, err = storage.Save(ctx, s.r.Client, s.run, func(w io.Writer) error { return resolution.Resolved.Write(w, id) })
+	if storage.Refused(err) && !kstatus.Expected(err) {
+		return s.wait(spatev1.ReasonAdmissionFailed, fmt.Sprintf("the plan cannot be kept: %v; it is tried again every %s", err, refusedPause), refusedPause)
+	}
+	if err != nil {
+		return 0, err
+	}
+	resolved.Snapshot.Secrets = resolution.Secrets()
 	now := metav1.Now()
-	status.PrepareTime = &now
-	return time.Millisecond, nil
+	s.run.Status.Resolved, s.run.Status.PrepareTime, s.run.Status.RateFactor = resolved, &now, resolved.RateFactor
+	s.run.Status.Paused = s.definition.Spec.Paused
+	s.run.Status.Phase = spatev1.RunPreparing
+	s.conditions()
+	if err := kstatus.Patch(ctx, s.r.Client, s.run, s.before); err != nil {
+		return 0, err
+	}
+	s.tell(s.before)
+	s.before = s.run.DeepCopy()
+	for _, warning := range resolution.Resolved.Warnings {
+		s.r.Events.Eventf(s.run, nil, corev1.EventTypeWarning, "PlanWarning", "Start", "%s", warning)
+	}
+	return time.Millisecond, s.r.Resolver.Seen(ctx, s.run)
+}
+
+// refusedPause is when something that the API server refuses to store is tried again: a quota may have been raised meanwhile.
+const refusedPause = 30 * time.Second
+
+// behind is the older run that waits for the generator because it is busy: runs are admitted in the order of their creation.
+func (s *scope) behind(ctx context.Context, g *spatev1.TrafficGenerator) (string, error) {
+	waiting, err := runs.WaitingFor(ctx, s.r.Client, g)
+	if err != nil {
+		return "", err
+	}
+	for i := range waiting {
+		if waiting[i].UID == s.run.UID {
+			return "", nil
+		}
+		ready := meta.FindStatusCondition(waiting[i].Status.Conditions, spatev1.ConditionReady)
+		if waiting[i].DeletionTimestamp == nil && ready != nil && ready.Reason == spatev1.ReasonGeneratorBusy {
+			return fmt.Sprintf("run %s/%s was created before this one and waits for TrafficGenerator %s, too", waiting[i].Namespace, waiting[i].Name, g.Name), nil
+		}
+	}
+	return "", nil
 }

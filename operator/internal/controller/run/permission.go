@@ -13,14 +13,13 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/controller/kstatus"
-	"spate.dev/operator/internal/controller/snapshot"
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/runs/storage"
 )
 
 // labelsLast is how long the labels of a namespace that a generator selects are taken to be as they were read.
@@ -218,11 +217,11 @@ func (s *scope) granted(ctx context.Context, j *judged) (bool, error) {
 // beyond returns why the run has to end: it exceeds a limit that was narrowed after its admission. known is false while a large plan
 // waits for its turn to be checked. A lost plan ends the run; otherwise deleting one of its chunks would switch the new limits off.
 func (s *scope) beyond(ctx context.Context) (refused ending, known bool, err error) {
-	narrowed := plan.Narrowed(s.generator.Spec.Limits, s.run.Spec.Generator.Limits)
+	narrowed := plan.Narrowed(s.generator.Spec.Limits, s.run.Status.Resolved.Generator.Limits)
 	if narrowed == nil {
 		return ending{}, true, nil
 	}
-	if s.run.Spec.Snapshot.Bytes > snapshot.Large {
+	if s.run.Status.Resolved.Snapshot.Bytes > storage.Large {
 		leave, ok := s.r.Large.Enter(s.run.Namespace, s.run.UID)
 		if !ok {
 			return ending{}, false, nil
@@ -230,10 +229,10 @@ func (s *scope) beyond(ctx context.Context) (refused ending, known bool, err err
 		defer leave()
 	}
 	p, err := s.r.Memory.Whole(ctx, s.run)
-	var lost *snapshot.LostError
+	var lost *storage.LostError
 	if errors.As(err, &lost) {
 		return ending{spatev1.ReasonSnapshotLost, fmt.Sprintf(
-			"%s, so the run was ended: its plan can no longer be judged by the new spec.limits of TrafficGenerator %s (set spec.runID of the profile to have it run again)",
+			"%s, so the run was ended: its plan can no longer be judged by the new spec.limits of TrafficGenerator %s (create another run, or set a new spec.runID of the profile)",
 			lost.Message, s.generator.Name)}, true, nil
 	}
 	if err != nil {
@@ -243,22 +242,4 @@ func (s *scope) beyond(ctx context.Context) (refused ending, known bool, err err
 		return ending{spatev1.ReasonLimitExceeded, problems.Message()}, true, nil
 	}
 	return ending{}, true, nil
-}
-
-// notMade says that the run's profile did not make it, as far as the profile's status has it by now.
-func (s *scope) notMade() string {
-	if s.run.Spec.RunID != s.run.Name {
-		return "no TrafficProfile made this run (its spec.runID is not its name); runs are made by profiles"
-	}
-	if owner := metav1.GetControllerOf(s.run); owner == nil || owner.UID != s.run.Spec.Profile.UID {
-		return "no TrafficProfile made this run (it has no controller reference to the one of its spec.profile.uid); runs are made by profiles"
-	}
-	if s.profile == nil {
-		return "" // which ends the run
-	}
-	current := s.profile.Status.CurrentRun
-	if current != nil && (current.UID == s.run.UID || current.UID == "" && current.Name == s.run.Name) { // earlier versions recorded no UID
-		return ""
-	}
-	return fmt.Sprintf("TrafficProfile %s did not make this run (its status.currentRun names another); runs are made by profiles: set spec.runID of the profile to have it run again", s.profile.Name)
 }

@@ -30,13 +30,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	spatev1 "spate.dev/api/v1alpha1"
-	"spate.dev/operator/internal/controller/snapshot"
 	"spate.dev/operator/internal/controller/turn"
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/pki"
 	"spate.dev/operator/internal/plan"
 	"spate.dev/operator/internal/podspec"
+	"spate.dev/operator/internal/runs/storage"
 )
 
 // fakeEngine executes any run, and answers SetLimits as a test has it.
@@ -146,8 +146,8 @@ func underWayOn(t *testing.T, maxRate spatev1.AbsoluteRate, engines ...*fakeEngi
 	profile.Spec.Traffic = []spatev1.TrafficEntry{{Name: "a"}}
 	started := metav1.NewMicroTime(time.Now())
 	r := &spatev1.TrafficRun{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "p-1", UID: "r"}}
-	r.Spec.RunID, r.Spec.RateFactor, r.Spec.Generator.Namespace, r.Spec.Generator.Name = "p-1", "1", "n", "lab"
-	r.Spec.Entries = []spatev1.EntrySnapshot{{Name: "a", Rate: "1kpps", StreamRate: "1kpps"}}
+	r.Status.Resolved.RunID, r.Status.Resolved.RateFactor, r.Status.Resolved.Generator.Namespace, r.Status.Resolved.Generator.Name = "p-1", "1", "n", "lab"
+	r.Status.Resolved.Entries = []spatev1.EntrySnapshot{{Name: "a", Rate: "1kpps", StreamRate: "1kpps"}}
 	r.Status.Phase, r.Status.TrafficStartTime, r.Status.RateFactor = spatev1.RunRunning, &started, "1"
 	encoded, _, err := plan.Encode(&enginev1.Plan{Streams: []*enginev1.Stream{{
 		Name: "a", TxPort: "p0",
@@ -155,7 +155,7 @@ func underWayOn(t *testing.T, maxRate spatev1.AbsoluteRate, engines ...*fakeEngi
 		Transmit: &enginev1.Stream_Continuous{Continuous: &enginev1.Continuous{Rate: &enginev1.Rate{Kind: &enginev1.Rate_PacketsPerSecond{PacketsPerSecond: &enginev1.Ratio{Numerator: 1000, Denominator: 1}}}}},
 	}}})
 	must(t, err)
-	r.Spec.Snapshot, err = snapshot.Save(t.Context(), c, profile, r.Name, func(w io.Writer) error { _, err := w.Write(encoded); return err })
+	r.Status.Resolved.Snapshot, err = storage.Save(t.Context(), c, profile, r.Name, func(w io.Writer) error { _, err := w.Write(encoded); return err })
 	must(t, err)
 
 	credentials, caller := secured(t, pki.ServerName("n", "lab"))
@@ -171,14 +171,14 @@ func underWayOn(t *testing.T, maxRate spatev1.AbsoluteRate, engines ...*fakeEngi
 		pod.Spec.Containers = []corev1.Container{{Ports: []corev1.ContainerPort{{Name: podspec.PortGRPC, ContainerPort: int32(listener.Addr().(*net.TCPAddr).Port)}}}}
 		pod.Status.PodIP = "127.0.0.1"
 		s.pods = append(s.pods, pod)
-		r.Spec.Generator.Pods = append(r.Spec.Generator.Pods, spatev1.PodSnapshot{Name: pod.Name})
+		r.Status.Resolved.Generator.Pods = append(r.Status.Resolved.Generator.Pods, spatev1.PodSnapshot{Name: pod.Name})
 	}
 	must(t, c.Create(t.Context(), g.DeepCopy()))
 	must(t, c.Create(t.Context(), r.DeepCopy()))
 	pool := engine.NewPool(caller)
 	t.Cleanup(pool.Close)
 	s.r = &Reconciler{
-		Client: c, Events: events.NewFakeRecorder(20), Engines: pool, Memory: &snapshot.Memory{Reader: c, Live: c}, Large: &turn.Lane{},
+		Client: c, Events: events.NewFakeRecorder(20), Engines: pool, Memory: &storage.Memory{Reader: c, Live: c}, Large: &turn.Lane{},
 		samples: map[types.UID]sample{}, asked: map[types.UID]asked{}, judged: map[types.UID]judged{}, limited: map[types.UID]limited{},
 	}
 	return s
@@ -297,10 +297,10 @@ func TestARunWhosePlanIsGoneEndsWhenItsLimitsNarrow(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := &fakeEngine{}
 			s := underWayOn(t, "", e)
-			s.run.Spec.Generator.Limits = then
+			s.run.Status.Resolved.Generator.Limits = then
 			s.generator.Spec.Limits = then.DeepCopy()
 			followed(t, s) // the operator knows the plan's facts
-			chunk := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: string(s.run.Spec.Snapshot.Chunks[0].ConfigMapName)}}
+			chunk := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: string(s.run.Status.Resolved.Snapshot.Chunks[0].ConfigMapName)}}
 			must(t, s.r.Client.Delete(t.Context(), chunk))
 			s.generator.Generation++
 			c.change(s.generator.Spec.Limits)

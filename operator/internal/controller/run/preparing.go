@@ -18,10 +18,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	spatev1 "spate.dev/api/v1alpha1"
-	"spate.dev/operator/internal/controller/snapshot"
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/runs"
+	"spate.dev/operator/internal/runs/storage"
 )
 
 const (
@@ -89,7 +90,7 @@ func (s *scope) preparing(ctx context.Context) (time.Duration, error) {
 		if holds[i].info.StartedAtNs != 0 {
 			return nil
 		}
-		info, err := c.Start(ctx, s.run.Spec.RunID, instant)
+		info, err := c.Start(ctx, s.run.Status.Resolved.RunID, instant)
 		if err == nil {
 			holds[i].info = info
 		}
@@ -120,8 +121,8 @@ func (s *scope) look(ctx context.Context, pod *corev1.Pod, c *engine.Client) (he
 		return held{}, &refusal{spatev1.ReasonStartFailed, fmt.Sprintf("pod %s: the clock of its node differs from the operator's by %s, more than %s; synchronise the clocks", pod.Name, ahead.Round(time.Millisecond), clockTolerance)}
 	}
 	for _, known := range info.Runs {
-		if known.RunId == s.run.Spec.RunID {
-			stats, err := c.Stats(ctx, s.run.Spec.RunID)
+		if known.RunId == s.run.Status.Resolved.RunID {
+			stats, err := c.Stats(ctx, s.run.Status.Resolved.RunID)
 			if err != nil {
 				return held{}, fmt.Errorf("pod %s: %w", pod.Name, err)
 			}
@@ -136,15 +137,15 @@ const turnPause = 200 * time.Millisecond
 
 // hand gives the plan to the engines that do not hold it. Of large plans there is one in memory at a time, with the bytes of its Secrets,
 // for all its engines.
-func (s *scope) hand(ctx context.Context, holds []held, facts *snapshot.Facts) (time.Duration, error) {
-	if s.run.Spec.Snapshot.Bytes+facts.SecretBytes > snapshot.Large {
+func (s *scope) hand(ctx context.Context, holds []held, facts *storage.Facts) (time.Duration, error) {
+	if s.run.Status.Resolved.Snapshot.Bytes+facts.SecretBytes > storage.Large {
 		leave, ok := s.r.Large.Enter(s.run.Namespace, s.run.UID)
 		if !ok {
 			return turnPause, nil
 		}
 		defer leave()
 	}
-	encoded, err := snapshot.Load(ctx, s.r.Memory.Reader, s.run)
+	encoded, err := storage.Load(ctx, s.r.Memory.Reader, s.run)
 	if err != nil {
 		return s.refused(ctx, []error{err})
 	}
@@ -175,7 +176,7 @@ type handed struct {
 
 // prepare makes one engine hold its share of the plan.
 func (s *scope) prepare(ctx context.Context, index int, pod *corev1.Pod, c *engine.Client, others []*enginev1.RunInfo, all handed) error {
-	share, err := plan.ForEngine(s.run.Spec.RunID, all.records, uint32(index), uint32(len(s.pods)))
+	share, err := plan.ForEngine(s.run.Status.Resolved.RunID, all.records, uint32(index), uint32(len(s.pods)))
 	if err != nil {
 		return err
 	}
@@ -187,7 +188,7 @@ func (s *scope) prepare(ctx context.Context, index int, pod *corev1.Pod, c *engi
 	} else if err != nil {
 		return fmt.Errorf("pod %s: %w", pod.Name, err)
 	}
-	prepared, err := c.Prepare(ctx, s.run.Spec.RunID, all.encoded, share, all.secrets)
+	prepared, err := c.Prepare(ctx, s.run.Status.Resolved.RunID, all.encoded, share, all.secrets)
 	if err != nil {
 		return s.explain(pod, all.encoded, err)
 	}
@@ -203,14 +204,14 @@ type occupied struct{ message string }
 func (o *occupied) Error() string { return o.message }
 
 // free tells whether an engine executes nothing but runs that are under way.
-func (s *scope) free(ctx context.Context, pod *corev1.Pod, runs []*enginev1.RunInfo) error {
-	active, err := ActiveOn(ctx, s.r.Client, s.generator)
+func (s *scope) free(ctx context.Context, pod *corev1.Pod, held []*enginev1.RunInfo) error {
+	active, err := runs.ActiveOn(ctx, s.r.Client, s.generator)
 	if err != nil {
 		return err
 	}
-	for _, known := range runs {
-		follows := func(r spatev1.TrafficRun) bool { return r.Spec.RunID == known.RunId }
-		if !Ended(known.State) && !slices.ContainsFunc(active, follows) {
+	for _, known := range held {
+		follows := func(r spatev1.TrafficRun) bool { return r.Status.Resolved.RunID == known.RunId }
+		if !runs.Ended(known.State) && !slices.ContainsFunc(active, follows) {
 			return &occupied{fmt.Sprintf("pod %s: the engine still executes run %s, which has ended or is gone, and is being stopped", pod.Name, known.RunId)}
 		}
 	}
@@ -221,15 +222,15 @@ func (s *scope) free(ctx context.Context, pod *corev1.Pod, runs []*enginev1.RunI
 const mostHeld = 48
 
 // makeRoom makes an engine forget the runs that ended first, if it holds many.
-func makeRoom(ctx context.Context, c *engine.Client, runs []*enginev1.RunInfo) error {
+func makeRoom(ctx context.Context, c *engine.Client, held []*enginev1.RunInfo) error {
 	var over []*enginev1.RunInfo
-	for _, known := range runs {
-		if Ended(known.State) {
+	for _, known := range held {
+		if runs.Ended(known.State) {
 			over = append(over, known)
 		}
 	}
 	slices.SortFunc(over, func(a, b *enginev1.RunInfo) int { return cmp.Compare(a.StartedAtNs, b.StartedAtNs) })
-	for _, old := range over[:min(max(len(runs)-mostHeld+1, 0), len(over))] {
+	for _, old := range over[:min(max(len(held)-mostHeld+1, 0), len(over))] {
 		if err := c.Remove(ctx, old.RunId); err != nil {
 			return err
 		}
@@ -265,17 +266,17 @@ func (s *scope) origin(encoded []byte) plan.Origin {
 	if err != nil {
 		p = nil
 	}
-	return plan.OriginOf(p, s.run.Spec.Entries)
+	return plan.OriginOf(p, s.run.Status.Resolved.Entries)
 }
 
 // anew is how a run that could not be prepared is tried again: what was at fault is seldom in the profile, which stays as it is then.
-const anew = "; once that is mended, a new spec.runID of the profile tries again"
+const anew = "; once that is mended, create another run, or set a new spec.runID of the profile"
 
 // refused ends a run that cannot be prepared, or has it tried again while there is hope.
 func (s *scope) refused(ctx context.Context, errs []error) (time.Duration, error) {
 	joined := errors.Join(errs...)
 	var no *refusal
-	var lost *snapshot.LostError
+	var lost *storage.LostError
 	switch {
 	case errors.As(joined, &no):
 		s.stop(ctx, no.message)

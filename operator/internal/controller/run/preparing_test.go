@@ -18,11 +18,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	spatev1 "spate.dev/api/v1alpha1"
-	"spate.dev/operator/internal/controller/snapshot"
 	"spate.dev/operator/internal/controller/turn"
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/runs/storage"
 )
 
 func TestRefusalsNameWhatWasWritten(t *testing.T) {
@@ -59,10 +59,10 @@ func TestARunThatCouldNotBePreparedSaysWhatTriesAgain(t *testing.T) {
 	long := metav1.NewTime(time.Now().Add(-2 * prepareLimit))
 	for reason, err := range map[string]error{
 		spatev1.ReasonPrepareFailed: &refusal{spatev1.ReasonPrepareFailed, "pod p: the engine refuses the plan: x"},
-		spatev1.ReasonSnapshotLost:  &snapshot.LostError{Message: "gone"},
+		spatev1.ReasonSnapshotLost:  &storage.LostError{Message: "gone"},
 		"":                          errors.New("no answer"),
 	} {
-		s := &scope{r: &Reconciler{Memory: &snapshot.Memory{}}, run: &spatev1.TrafficRun{}}
+		s := &scope{r: &Reconciler{Memory: &storage.Memory{}}, run: &spatev1.TrafficRun{}}
 		s.run.Status.PrepareTime = &long
 		if _, err := s.refused(t.Context(), []error{err}); err != nil {
 			t.Fatal(err)
@@ -76,14 +76,14 @@ func TestARunThatCouldNotBePreparedSaysWhatTriesAgain(t *testing.T) {
 
 // Nothing of the plan is read meanwhile: there is no client.
 func TestALargePlanWaitsUntilNoOtherIsInMemory(t *testing.T) {
-	for name, bytes := range map[string]struct{ plan, secrets int64 }{"a plan": {snapshot.Large + 1, 0}, "Secrets": {0, snapshot.Large + 1}, "both": {snapshot.Large, 1}} {
+	for name, bytes := range map[string]struct{ plan, secrets int64 }{"a plan": {storage.Large + 1, 0}, "Secrets": {0, storage.Large + 1}, "both": {storage.Large, 1}} {
 		t.Run(name, func(t *testing.T) {
 			large := &turn.Lane{}
 			leave, _ := large.Enter("other", "profile")
-			s := &scope{r: &Reconciler{Memory: &snapshot.Memory{}, Large: large}, run: &spatev1.TrafficRun{}}
-			s.run.Namespace, s.run.UID, s.run.Spec.Snapshot.Bytes = "n", "run", bytes.plan
+			s := &scope{r: &Reconciler{Memory: &storage.Memory{}, Large: large}, run: &spatev1.TrafficRun{}}
+			s.run.Namespace, s.run.UID, s.run.Status.Resolved.Snapshot.Bytes = "n", "run", bytes.plan
 			for range 2 {
-				again, err := s.hand(t.Context(), []held{{}}, &snapshot.Facts{SecretBytes: bytes.secrets})
+				again, err := s.hand(t.Context(), []held{{}}, &storage.Facts{SecretBytes: bytes.secrets})
 				if again != turnPause || err != nil || s.run.Status.Phase != "" {
 					t.Errorf("again in %s, %v, %s", again, err, s.run.Status.Phase)
 				}
@@ -116,15 +116,15 @@ func TestSecretsAreReadOnceForAllEnginesInTheTurnOfALargePlan(t *testing.T) {
 	engines := []*fakeEngine{{}, {}, {}}
 	s := underWayOn(t, "", engines...)
 	s.run.Status.Phase, s.run.Status.TrafficStartTime = spatev1.RunPreparing, nil
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "captures", UID: "u"}, Data: map[string][]byte{"web": make([]byte, snapshot.Large+1)}}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "captures", UID: "u"}, Data: map[string][]byte{"web": make([]byte, storage.Large+1)}}
 	must(t, s.r.Client.Create(t.Context(), secret))
 	encoded, _, err := plan.Encode(&enginev1.Plan{Streams: []*enginev1.Stream{{Name: "a", TxPort: "p0", Transmit: &enginev1.Stream_Replay{Replay: &enginev1.Replay{
-		Source: &enginev1.Replay_Data{Data: &enginev1.DataRef{Bytes: snapshot.Large + 1, Capture: &enginev1.CaptureSummary{Packets: 1, Bytes: 60}}},
+		Source: &enginev1.Replay_Data{Data: &enginev1.DataRef{Bytes: storage.Large + 1, Capture: &enginev1.CaptureSummary{Packets: 1, Bytes: 60}}},
 	}}}}})
 	must(t, err)
-	s.run.Spec.Snapshot, err = snapshot.Save(t.Context(), s.r.Client, s.profile, "p-2", func(w io.Writer) error { _, err := w.Write(encoded); return err })
+	s.run.Status.Resolved.Snapshot, err = storage.Save(t.Context(), s.r.Client, s.profile, "p-2", func(w io.Writer) error { _, err := w.Write(encoded); return err })
 	must(t, err)
-	s.run.Spec.Snapshot.Secrets = []spatev1.SecretSnapshot{{Name: "captures", Key: "web", UID: secret.UID, ResourceVersion: secret.ResourceVersion}}
+	s.run.Status.Resolved.Snapshot.Secrets = []spatev1.SecretSnapshot{{Name: "captures", Key: "web", UID: secret.UID, ResourceVersion: secret.ResourceVersion}}
 	live := &counting{Reader: s.r.Client}
 	s.r.Memory.Live = live
 
@@ -137,7 +137,7 @@ func TestSecretsAreReadOnceForAllEnginesInTheTurnOfALargePlan(t *testing.T) {
 		t.Errorf("%v, %q, %d reads for three engines", err, s.unreachable, live.secrets.Load())
 	}
 	for i, e := range engines {
-		if got, err := plan.Decode(e.prepared); err != nil || len(got.Data) != 1 || len(got.Data[0]) != snapshot.Large+1 || int(got.Share.GetIndex()) != i {
+		if got, err := plan.Decode(e.prepared); err != nil || len(got.Data) != 1 || len(got.Data[0]) != storage.Large+1 || int(got.Share.GetIndex()) != i {
 			t.Errorf("engine %d has other data: %v", i, err)
 		}
 	}

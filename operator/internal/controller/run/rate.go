@@ -21,15 +21,18 @@ import (
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/runs"
 )
 
 // updateMargin is the time from a change to its effect where several engines, or several changes, must have it at one instant.
 const updateMargin = 50 * time.Millisecond
 
-// asked is what a profile asks for that applies to a run under way.
+// asked is what a profile and a run ask for that applies to a run under way.
 type asked struct {
 	rate    spatev1.ScaledRate
 	entries []spatev1.EntryChange
+	// paused is true if all entries are, by the profile or the run.
+	paused bool
 	// factor and changes that hold since it was asked; empty if it was refused.
 	factor  string
 	changes []spatev1.EntryChange
@@ -38,13 +41,13 @@ type asked struct {
 }
 
 func (a asked) equal(other asked) bool {
-	return a.rate == other.rate && slices.Equal(a.entries, other.entries)
+	return a.rate == other.rate && a.paused == other.paused && slices.Equal(a.entries, other.entries)
 }
 
-// applyRate makes all engines send at the rates the profile has now, unless limits forbid it; then what is in force stays,
+// applyRate makes all engines send at the rates that are asked for now, unless limits forbid it; then what is in force stays,
 // and the profile's conditions tell why.
 func (s *scope) applyRate(ctx context.Context, stats []*enginev1.WatchStatsResponse) error {
-	want := asked{rate: s.profile.Spec.Rate, entries: plan.EntryStates(s.run.Spec.Entries, s.profile)}
+	want := asked{rate: s.definition.Spec.Rate, entries: plan.EntryStates(s.run.Status.Resolved.Entries, s.definition), paused: s.definition.Spec.Paused}
 	s.r.mu.Lock()
 	applied, known := s.r.asked[s.run.UID]
 	s.r.mu.Unlock()
@@ -57,7 +60,7 @@ func (s *scope) applyRate(ctx context.Context, stats []*enginev1.WatchStatsRespo
 	}
 	if known && applied.equal(want) && applied.refused == around {
 		if applied.factor != "" { // also where the status of then was never written
-			s.run.Status.RateFactor, s.run.Status.Entries = applied.factor, applied.changes
+			s.run.Status.RateFactor, s.run.Status.Entries, s.run.Status.Paused = applied.factor, applied.changes, applied.paused
 		}
 		return nil
 	}
@@ -100,28 +103,31 @@ func (s *scope) applyRate(ctx context.Context, stats []*enginev1.WatchStatsRespo
 		}
 		return fmt.Errorf("change the rate: %w", err)
 	}
-	s.run.Status.RateFactor, s.run.Status.Entries = want.factor, want.changes
+	s.run.Status.RateFactor, s.run.Status.Entries, s.run.Status.Paused = want.factor, want.changes, want.paused
 	s.setAsked(want)
-	s.r.Events.Eventf(s.run, nil, corev1.EventTypeNormal, "RateChanged", "Update", "sends at %s times the entries' own rates%s", s.run.Status.RateFactor, told(want.entries))
+	s.r.Events.Eventf(s.run, nil, corev1.EventTypeNormal, "RateChanged", "Update", "sends at %s times the entries' own rates%s", s.run.Status.RateFactor, changesOf(want))
 	return nil
 }
 
 // circumstances are what a refusal of a rate depends on beside the profile: the generator's limits, and the other runs with their rates.
 // When they change, the rate is tried again.
 func (s *scope) circumstances(ctx context.Context) (string, error) {
-	active, err := ActiveOn(ctx, s.r.Client, s.generator)
+	active, err := runs.ActiveOn(ctx, s.r.Client, s.generator)
 	var text strings.Builder
 	fmt.Fprint(&text, s.generator.Generation)
-	for _, other := range Without(active, s.run.UID) {
+	for _, other := range runs.Without(active, s.run.UID) {
 		fmt.Fprintf(&text, " %s=%s%v", other.UID, other.Status.RateFactor, other.Status.Entries)
 	}
 	return text.String(), err
 }
 
-// told sums changed entries up.
-func told(entries []spatev1.EntryChange) string {
+// changesOf sums changed entries up.
+func changesOf(want asked) string {
+	if want.paused {
+		return "; the run is paused"
+	}
 	var texts []string
-	for _, e := range entries {
+	for _, e := range want.entries {
 		switch {
 		case e.Paused:
 			texts = append(texts, e.Name+" is paused")
@@ -141,9 +147,9 @@ func told(entries []spatev1.EntryChange) string {
 func (s *scope) pauses(want, before []spatev1.EntryChange) map[bool]*enginev1.Selector {
 	names := map[string]bool{}
 	for _, change := range before {
-		at := slices.IndexFunc(s.run.Spec.Entries, func(e spatev1.EntrySnapshot) bool { return e.Name == change.Name })
-		if at >= 0 && s.run.Spec.Entries[at].Paused != change.Paused {
-			names[change.Name] = s.run.Spec.Entries[at].Paused
+		at := slices.IndexFunc(s.run.Status.Resolved.Entries, func(e spatev1.EntrySnapshot) bool { return e.Name == change.Name })
+		if at >= 0 && s.run.Status.Resolved.Entries[at].Paused != change.Paused {
+			names[change.Name] = s.run.Status.Resolved.Entries[at].Paused
 		}
 	}
 	for _, change := range want {
@@ -167,7 +173,7 @@ func (s *scope) pauses(want, before []spatev1.EntryChange) map[bool]*enginev1.Se
 
 // isTemplate tells whether an entry's clients are a template's.
 func (s *scope) isTemplate(entry string) bool {
-	return slices.ContainsFunc(s.run.Spec.Entries, func(e spatev1.EntrySnapshot) bool { return e.Name == entry && e.ConnectionRate != "" })
+	return slices.ContainsFunc(s.run.Status.Resolved.Entries, func(e spatev1.EntrySnapshot) bool { return e.Name == entry && e.ConnectionRate != "" })
 }
 
 // send tells all engines, for one instant.
@@ -176,7 +182,7 @@ func (s *scope) send(ctx context.Context, factor *enginev1.Ratio, live plan.Live
 	if len(s.pods) > 1 || len(live.Rates)+len(live.ConnectionRates) > 0 {
 		at = time.Now().Add(updateMargin)
 	}
-	id := s.run.Spec.RunID
+	id := s.run.Status.Resolved.RunID
 	return errors.Join(s.each(ctx, func(_ int, _ *corev1.Pod, c *engine.Client) error {
 		if _, err := c.SetRateFactor(ctx, id, factor, at); err != nil {
 			return err
@@ -226,7 +232,7 @@ func inForce(stats []*enginev1.WatchStatsResponse, want *enginev1.Ratio) bool {
 // adjust works out what is asked of the run, or a refusal if limits or the other runs of the generator forbid it. Beyond a greatest rate that
 // was lowered meanwhile, engines hold the run back: there, what asks for no more than the run has (`applied`) is allowed.
 func (s *scope) adjust(ctx context.Context, want, applied asked) (plan.Live, error) {
-	planned, err := plan.ParseFactor(s.run.Spec.RateFactor)
+	planned, err := plan.ParseFactor(s.run.Status.Resolved.RateFactor)
 	if err != nil {
 		return plan.Live{}, err
 	}
@@ -240,11 +246,11 @@ func (s *scope) adjust(ctx context.Context, want, applied asked) (plan.Live, err
 	if err != nil {
 		return plan.Live{}, err
 	}
-	active, err := ActiveOn(ctx, s.r.Client, s.generator)
+	active, err := runs.ActiveOn(ctx, s.r.Client, s.generator)
 	if err != nil {
 		return plan.Live{}, err
 	}
-	others, err := s.r.Memory.LoadOf(ctx, Without(active, s.run.UID))
+	others, err := s.r.Memory.LoadOf(ctx, runs.Without(active, s.run.UID))
 	if err != nil {
 		return plan.Live{}, err
 	}

@@ -9,6 +9,8 @@ package run
 import (
 	"context"
 	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -27,10 +29,12 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/controller/kstatus"
-	"spate.dev/operator/internal/controller/snapshot"
 	"spate.dev/operator/internal/controller/turn"
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/podspec"
+	"spate.dev/operator/internal/runs"
+	"spate.dev/operator/internal/runs/admission"
+	"spate.dev/operator/internal/runs/storage"
 )
 
 // Finalizer lets a run stop its traffic before it goes.
@@ -44,7 +48,9 @@ type Reconciler struct {
 	Client  client.Client
 	Events  events.EventRecorder
 	Engines *engine.Pool
-	Memory  *snapshot.Memory
+	Memory  *storage.Memory
+	// Resolver resolves and admits runs.
+	Resolver *admission.Resolver
 
 	// Large lets one large plan into memory at a time, those of profiles that are resolved among them.
 	Large *turn.Lane
@@ -70,39 +76,74 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	r.samples, r.asked, r.judged, r.limited = map[types.UID]sample{}, map[types.UID]asked{}, map[types.UID]judged{}, map[types.UID]limited{}
 	r.requests = mgr.GetConfig().QPS
 	return ctrl.NewControllerManagedBy(mgr).
-		For(&spatev1.TrafficRun{}, builder.WithPredicates(Asked())).
-		Watches(&spatev1.TrafficProfile{}, handler.EnqueueRequestsFromMapFunc(r.ofProfile), builder.WithPredicates(Asked())).
-		Watches(&spatev1.TrafficGenerator{}, handler.EnqueueRequestsFromMapFunc(r.ofGenerator), builder.WithPredicates(Asked())).
+		For(&spatev1.TrafficRun{}, builder.WithPredicates(runs.Asked())).
+		Watches(&spatev1.TrafficProfile{}, handler.EnqueueRequestsFromMapFunc(r.ofProfile), builder.WithPredicates(runs.Asked())).
+		Watches(&spatev1.TrafficGenerator{}, handler.EnqueueRequestsFromMapFunc(r.ofGenerator), builder.WithPredicates(runs.Capable())).
+		Watches(&spatev1.TrafficRun{}, handler.EnqueueRequestsFromMapFunc(r.freed), builder.WithPredicates(runs.Steps())).
+		Watches(&spatev1.StatelessStream{}, handler.EnqueueRequestsFromMapFunc(r.unresolved), builder.WithPredicates(runs.Asked())).
+		Watches(&spatev1.ASTFTemplate{}, handler.EnqueueRequestsFromMapFunc(r.unresolved), builder.WithPredicates(runs.Asked())).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.ofPod)).
 		WatchesRawSource(source.Func(r.share)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)
 }
 
-func requests(runs []spatev1.TrafficRun) []reconcile.Request {
+func requests(of []spatev1.TrafficRun) []reconcile.Request {
 	var all []reconcile.Request
-	for i := range runs {
-		if Active(&runs[i]) {
-			all = append(all, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&runs[i])})
+	for i := range of {
+		if runs.Active(&of[i]) {
+			all = append(all, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&of[i])})
 		}
 	}
 	return all
 }
 
+// ofProfile returns the active runs of a profile, and its latest: it is judged anew by other thresholds.
 func (r *Reconciler) ofProfile(ctx context.Context, object client.Object) []reconcile.Request {
-	runs, _ := OfProfile(ctx, r.Client, object.(*spatev1.TrafficProfile))
-	return requests(runs)
+	all, _ := runs.OfProfile(ctx, r.Client, object.(*spatev1.TrafficProfile))
+	requests := requests(all)
+	if len(all) > 0 && !runs.Active(&all[len(all)-1]) {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&all[len(all)-1])})
+	}
+	return requests
 }
 
+// ofGenerator returns the active runs of a generator, and those that wait for it or for any of its namespace.
 func (r *Reconciler) ofGenerator(ctx context.Context, object client.Object) []reconcile.Request {
-	runs, _ := ActiveOn(ctx, r.Client, object.(*spatev1.TrafficGenerator))
-	return requests(runs)
+	g, any := &spatev1.TrafficGenerator{}, &spatev1.TrafficGenerator{}
+	g.Namespace, g.Name = object.GetNamespace(), object.GetName()
+	any.Namespace, any.Name = g.Namespace, admission.AnyGenerator
+	all, _ := runs.On(ctx, r.Client, g)
+	more, _ := runs.On(ctx, r.Client, any)
+	return requests(append(all, more...))
 }
 
 func (r *Reconciler) ofPod(ctx context.Context, object client.Object) []reconcile.Request {
 	g := &spatev1.TrafficGenerator{}
 	g.Namespace, g.Name = object.GetNamespace(), object.GetLabels()[podspec.LabelGenerator]
-	return r.ofGenerator(ctx, g)
+	all, _ := runs.ActiveOn(ctx, r.Client, g)
+	return requests(all)
+}
+
+// freed returns the runs that wait for the generator of a run that has ended, the oldest first.
+func (r *Reconciler) freed(ctx context.Context, object client.Object) []reconcile.Request {
+	ended := object.(*spatev1.TrafficRun)
+	if runs.Active(ended) && ended.DeletionTimestamp == nil {
+		return nil
+	}
+	g := &spatev1.TrafficGenerator{}
+	g.Namespace, g.Name, _ = strings.Cut(runs.GeneratorOf(ended), "/")
+	waiting, _ := runs.WaitingFor(ctx, r.Client, g)
+	return requests(waiting)
+}
+
+// unresolved returns the runs of a namespace that wait for something that they refer to.
+func (r *Reconciler) unresolved(ctx context.Context, object client.Object) []reconcile.Request {
+	var list spatev1.TrafficRunList
+	if err := r.Client.List(ctx, &list, client.InNamespace(object.GetNamespace())); err != nil {
+		return nil
+	}
+	return requests(slices.DeleteFunc(list.Items, func(run spatev1.TrafficRun) bool { return run.Status.Resolved != nil }))
 }
 
 // Reconcile takes one run a step further.
@@ -115,9 +156,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	deleted := s.run.DeletionTimestamp != nil
-	if deleted && !controllerutil.ContainsFinalizer(s.run, Finalizer) || !deleted && !Active(s.run) {
+	switch {
+	case deleted && !controllerutil.ContainsFinalizer(s.run, Finalizer):
 		r.forget(s.run.UID)
 		return ctrl.Result{}, nil
+	case !deleted && !runs.Active(s.run):
+		r.forget(s.run.UID)
+		return s.settled(ctx)
+	case !deleted && controllerutil.AddFinalizer(s.run, Finalizer):
+		return kstatus.Next(time.Millisecond, client.IgnoreNotFound(r.Client.Update(ctx, s.run)))
 	}
 	leave, ok := s.place().Take(request)
 	if !ok {
@@ -130,17 +177,18 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if deleted {
 		return s.remove(ctx)
 	}
-	before := s.run.DeepCopy()
+	s.before = s.run.DeepCopy()
 	again, err := s.step(ctx)
 	s.run.Status.ObservedGeneration = s.run.Generation
 	s.conditions()
-	if patchErr := kstatus.Patch(ctx, r.Client, s.run, before); patchErr != nil {
+	if patchErr := kstatus.Patch(ctx, r.Client, s.run, s.before); patchErr != nil {
 		return kstatus.Next(0, patchErr)
 	}
-	if !Active(s.run) {
+	s.tell(s.before)
+	if !runs.Active(s.run) {
 		r.forget(s.run.UID)
+		return s.settled(ctx)
 	}
-	s.tell(before)
 	return kstatus.Next(again, err)
 }
 
@@ -148,13 +196,6 @@ func (s *scope) step(ctx context.Context) (time.Duration, error) {
 	switch s.run.Status.Phase {
 	case "", spatev1.RunPending:
 		return s.pending(ctx)
-	}
-	// Who may write a run's status could skip Pending. Engines hear nothing of such a run: its ID may be another's.
-	if stranger := s.notMade(); stranger != "" && s.profile != nil {
-		s.invalid(spatev1.ReasonNotOfProfile, stranger, "")
-		return 0, nil
-	}
-	switch s.run.Status.Phase {
 	case spatev1.RunPreparing:
 		return s.preparing(ctx)
 	case spatev1.RunWarmingUp, spatev1.RunRunning, spatev1.RunDraining:
@@ -172,6 +213,7 @@ func (r *Reconciler) forgetSample(run types.NamespacedName) {
 
 func (r *Reconciler) forget(uid types.UID) {
 	r.Memory.Forget(uid)
+	r.Resolver.Forget(uid)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.samples, uid)

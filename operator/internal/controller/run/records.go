@@ -28,7 +28,7 @@ func recordsOf(stats []*enginev1.WatchStatsResponse, run *spatev1.TrafficRun) *s
 			continue
 		}
 		pod := spatev1.PodRecords{
-			Pod: run.Spec.Generator.Pods[i].Name, File: strings.TrimPrefix(told.GetPath(), plan.VolumesDir+"/"), Problem: told.GetProblem(),
+			Pod: run.Status.Resolved.Generator.Pods[i].Name, File: strings.TrimPrefix(told.GetPath(), plan.VolumesDir+"/"), Problem: told.GetProblem(),
 			RecordCounters: spatev1.RecordCounters{
 				Written: int64(told.GetWritten()), Omitted: int64(told.GetOmitted()), Delivered: int64(told.GetDelivered()), Undelivered: int64(told.GetUndelivered()),
 			},

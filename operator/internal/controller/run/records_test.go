@@ -11,9 +11,9 @@ import (
 	"k8s.io/client-go/tools/events"
 
 	spatev1 "spate.dev/api/v1alpha1"
-	"spate.dev/operator/internal/controller/snapshot"
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/runs/storage"
 )
 
 // recording are two engines at the end of a run, with both sides of a template each; the first has dropped so many records.
@@ -39,9 +39,9 @@ func noFile(told, untold uint64) *enginev1.RecordStats {
 
 func recordingRun() *spatev1.TrafficRun {
 	run := &spatev1.TrafficRun{}
-	run.Spec.Generator.Pods = []spatev1.PodSnapshot{{Name: "g-0"}, {Name: "g-1"}}
-	run.Spec.Timing.Duration = "1s"
-	run.Spec.GeneratorTolerance = spatev1.GeneratorTolerance{Late: "0", TxDropped: "0", RxMissed: "0"}
+	run.Status.Resolved.Generator.Pods = []spatev1.PodSnapshot{{Name: "g-0"}, {Name: "g-1"}}
+	run.Status.Resolved.Timing.Duration = "1s"
+	run.Status.Resolved.GeneratorTolerance = spatev1.GeneratorTolerance{Late: "0", TxDropped: "0", RxMissed: "0"}
 	return run
 }
 
@@ -82,8 +82,8 @@ func TestRecordsThatAreLostAreNamedAndChangeNoVerdict(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			run, recorder := recordingRun(), events.NewFakeRecorder(1)
-			s := &scope{r: &Reconciler{Memory: &snapshot.Memory{}, Events: recorder}, run: run}
-			must(t, s.finish(t.Context(), c.stats, &snapshot.Facts{}))
+			s := &scope{r: &Reconciler{Memory: &storage.Memory{}, Events: recorder}, run: run}
+			must(t, s.finish(t.Context(), c.stats, &storage.Facts{}))
 			s.conditions()
 			recorded := meta.FindStatusCondition(run.Status.Conditions, spatev1.ConditionRecorded)
 			if recorded.Status != c.status || recorded.Reason != c.reason || recorded.Message != c.message {
@@ -122,9 +122,9 @@ func TestRecordsOfAllEnginesAreSummedTheWarmupIncluded(t *testing.T) {
 
 func TestThresholdsMayAskForRecords(t *testing.T) {
 	run := recordingRun()
-	run.Spec.Thresholds = []spatev1.Threshold{{Name: "recorded", Expression: "result.records.filesNotWritten == 0"}, {Name: "none-dropped", Expression: "result.records.dropped == 0 && result.records.written == 100"}}
-	s := &scope{r: &Reconciler{Memory: &snapshot.Memory{}}, run: run}
-	must(t, s.finish(t.Context(), recording(0, file("r-0.parquet", 100, 0, ""), file("r-1.parquet", 0, 0, "read-only file system")), &snapshot.Facts{}))
+	run.Status.Resolved.Thresholds = []spatev1.Threshold{{Name: "recorded", Expression: "result.records.filesNotWritten == 0"}, {Name: "none-dropped", Expression: "result.records.dropped == 0 && result.records.written == 100"}}
+	s := &scope{r: &Reconciler{Memory: &storage.Memory{}}, run: run}
+	must(t, s.finish(t.Context(), recording(0, file("r-0.parquet", 100, 0, ""), file("r-1.parquet", 0, 0, "read-only file system")), &storage.Facts{}))
 	v := run.Status.Verdict
 	if v.Outcome != spatev1.VerdictFailed || v.Thresholds[0].Met || !v.Thresholds[1].Met || v.Reasons[0].Reason != spatev1.ReasonThresholdMissed || v.Reasons[1].Reason != spatev1.ReasonRecordsNotWritten {
 		t.Errorf("%+v", v)
@@ -133,9 +133,9 @@ func TestThresholdsMayAskForRecords(t *testing.T) {
 
 func TestThresholdsMayAskThatSomebodyReads(t *testing.T) {
 	run := recordingRun()
-	run.Spec.Thresholds = []spatev1.Threshold{{Name: "read", Expression: "result.records.untold == 0"}, {Name: "some", Expression: "result.records.told == 120"}}
-	s := &scope{r: &Reconciler{Memory: &snapshot.Memory{}}, run: run}
-	must(t, s.finish(t.Context(), recording(0, noFile(100, 7), noFile(20, 0)), &snapshot.Facts{}))
+	run.Status.Resolved.Thresholds = []spatev1.Threshold{{Name: "read", Expression: "result.records.untold == 0"}, {Name: "some", Expression: "result.records.told == 120"}}
+	s := &scope{r: &Reconciler{Memory: &storage.Memory{}}, run: run}
+	must(t, s.finish(t.Context(), recording(0, noFile(100, 7), noFile(20, 0)), &storage.Facts{}))
 	if v := run.Status.Verdict; v.Outcome != spatev1.VerdictFailed || v.Thresholds[0].Met || !v.Thresholds[1].Met {
 		t.Errorf("%+v", v)
 	}
@@ -143,7 +143,7 @@ func TestThresholdsMayAskThatSomebodyReads(t *testing.T) {
 
 func TestRecordsOfARunUnderWayAndOfALostEngineAreNotKnown(t *testing.T) {
 	run := recordingRun()
-	s := &scope{r: &Reconciler{Memory: &snapshot.Memory{}}, run: run}
+	s := &scope{r: &Reconciler{Memory: &storage.Memory{}}, run: run}
 	recorded := func() *metav1.Condition {
 		s.conditions()
 		return meta.FindStatusCondition(run.Status.Conditions, spatev1.ConditionRecorded)

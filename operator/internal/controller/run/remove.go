@@ -17,6 +17,7 @@ import (
 	"spate.dev/operator/internal/controller/kstatus"
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/runs"
 )
 
 // removeLimit bounds the time a deletion waits for traffic to end and its final counters to be scraped. For a run that
@@ -30,9 +31,6 @@ func (s *scope) remove(ctx context.Context) (ctrl.Result, error) {
 	if end := s.run.Status.CompletionTime; end != nil {
 		since = end.Time
 	}
-	if s.run.Spec.RunID != s.run.Name {
-		s.pods = nil // no profile made it: engines know another run by its ID
-	}
 	unfinished := make([]bool, len(s.pods))
 	errs := s.each(ctx, func(i int, pod *corev1.Pod, c *engine.Client) error {
 		done, err := s.dismiss(ctx, pod, c, time.Since(since) > removeLimit)
@@ -45,7 +43,7 @@ func (s *scope) remove(ctx context.Context) (ctrl.Result, error) {
 	for i, err := range errs {
 		if err != nil {
 			s.r.Events.Eventf(s.run, nil, corev1.EventTypeWarning, "EngineUnreachable", "Remove",
-				"pod %s: %v; its traffic is stopped as soon as the engine can be reached, or by its lease", s.run.Spec.Generator.Pods[i].Name, err)
+				"pod %s: %v; its traffic is stopped as soon as the engine can be reached, or by its lease", s.run.Status.Resolved.Generator.Pods[i].Name, err)
 		}
 	}
 	s.r.forget(s.run.UID)
@@ -61,7 +59,7 @@ func (s *scope) dismiss(ctx context.Context, pod *corev1.Pod, c *engine.Client, 
 	}
 	var held *enginev1.RunInfo
 	for _, known := range info.Runs {
-		if known.RunId == s.run.Spec.RunID {
+		if known.RunId == s.run.Status.Resolved.RunID {
 			held = known
 		}
 	}
@@ -70,7 +68,7 @@ func (s *scope) dismiss(ctx context.Context, pod *corev1.Pod, c *engine.Client, 
 		return true, nil
 	case held.State == enginev1.RunState_RUN_STATE_PREPARED:
 		return true, c.Remove(ctx, held.RunId) // nothing was sent
-	case !Ended(held.State):
+	case !runs.Ended(held.State):
 		_, err := c.Stop(ctx, held.RunId, s.end.message)
 		return false, err
 	case !info.FinalCountersScraped && !impatient:

@@ -10,42 +10,71 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/plan"
 	"spate.dev/operator/internal/podspec"
+	"spate.dev/operator/internal/runs"
 )
 
 // scope is a run with all it depends on, as the cache has it.
 type scope struct {
-	r         *Reconciler
-	run       *spatev1.TrafficRun
-	profile   *spatev1.TrafficProfile   // nil if it is gone
-	generator *spatev1.TrafficGenerator // nil if it is gone
-	pods      []*corev1.Pod             // as in the run's spec; nil if lost
-	lost      string                    // why a pod is lost; empty if none is
+	r          *Reconciler
+	run        *spatev1.TrafficRun
+	before     *spatev1.TrafficRun       // as it was written last
+	profile    *spatev1.TrafficProfile   // that it refers to; nil if it refers to none, or if that is gone
+	definition *spatev1.TrafficProfile   // what it is to execute by its spec and its profile's as they are now; nil if the profile is gone
+	generator  *spatev1.TrafficGenerator // that it was admitted to; nil if it is gone
+	pods       []*corev1.Pod             // that it was admitted to; nil if lost
+	lost       string                    // why a pod is lost; empty if none is
 
-	end         ending // why the run is to end before its time; none if it is not
-	unreachable string // why an engine cannot be asked; empty if all can
-	occupied    string // which engine executes what nobody follows; empty if none does
-	ended       string // why the run ended before its time; empty if it did not
-	final       bool   // all engines have told how the run ended
+	waiting     waiting // why it has not been admitted; none if it has
+	end         ending  // why the run is to end before its time; none if it is not
+	unreachable string  // why an engine cannot be asked; empty if all can
+	occupied    string  // which engine executes what nobody follows; empty if none does
+	ended       string  // why the run ended before its time; empty if it did not
+	final       bool    // all engines have reported how the run ended
 }
 
 func (s *scope) gather(ctx context.Context) error {
-	p := &spatev1.TrafficProfile{}
-	err := s.r.Client.Get(ctx, client.ObjectKey{Namespace: s.run.Namespace, Name: string(s.run.Spec.Profile.Name)}, p)
-	if client.IgnoreNotFound(err) != nil {
+	err := s.define(ctx)
+	if err != nil {
 		return err
 	}
-	if err == nil && p.UID == s.run.Spec.Profile.UID {
+	if s.run.Status.Resolved != nil {
+		if err := s.admittedTo(ctx, s.run.Status.Resolved.Generator); err != nil {
+			return err
+		}
+	}
+	s.end, err = s.mustEnd(ctx)
+	return err
+}
+
+// define finds what the run is to execute.
+func (s *scope) define(ctx context.Context) error {
+	if ref := s.run.Spec.ProfileRef; ref != nil {
+		p := &spatev1.TrafficProfile{}
+		err := s.r.Client.Get(ctx, client.ObjectKey{Namespace: s.run.Namespace, Name: string(ref.Name)}, p)
+		if err != nil {
+			return client.IgnoreNotFound(err)
+		}
+		resolved, owner := s.run.Status.Resolved, metav1.GetControllerOf(s.run)
+		if resolved != nil && resolved.Profile.UID != p.UID || owner != nil && owner.UID != p.UID {
+			return nil // a later one of the same name
+		}
 		s.profile = p
 	}
+	s.definition = plan.Effective(s.run, s.profile)
+	return nil
+}
+
+// admittedTo finds the generator and the pods that the run has.
+func (s *scope) admittedTo(ctx context.Context, ref spatev1.GeneratorSnapshot) error {
 	g := &spatev1.TrafficGenerator{}
-	ref := s.run.Spec.Generator
-	err = s.r.Client.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: string(ref.Name)}, g)
+	err := s.r.Client.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: string(ref.Name)}, g)
 	if client.IgnoreNotFound(err) != nil {
 		return err
 	}
@@ -72,8 +101,7 @@ func (s *scope) gather(ctx context.Context) error {
 			s.pods[i] = pod
 		}
 	}
-	s.end, err = s.mustEnd(ctx)
-	return err
+	return nil
 }
 
 // ending is why a run is to end before its time.
@@ -87,23 +115,29 @@ func (s *scope) mustEnd(ctx context.Context) (ending, error) {
 	if own := s.unwanted(); own != "" {
 		return ending{message: own}, nil
 	}
-	if !Active(s.run) {
+	if !runs.Active(s.run) {
 		return ending{}, nil
 	}
 	return s.forbidden(ctx)
 }
 
-// unwanted says which change of the run's profile or generator ends it.
+// unwanted says which change of the run, its profile or its generator ends it. A run that people created does not depend on its profile
+// once it has been admitted.
 func (s *scope) unwanted() (why string) {
+	started := metav1.GetControllerOf(s.run) != nil // by a profile
 	switch {
 	case s.run.DeletionTimestamp != nil:
 		return "the run is deleted"
-	case s.profile == nil || s.profile.DeletionTimestamp != nil:
+	case s.run.Spec.Stop:
+		return endStopped
+	case started && (s.profile == nil || s.profile.DeletionTimestamp != nil):
 		return "the profile is deleted"
-	case s.profile.Spec.Suspend:
+	case started && s.profile.Spec.Suspend:
 		return endSuspended
-	case s.profile.Generation > s.run.Spec.Profile.Generation && plan.ProfileDigest(s.profile) != s.run.Spec.Profile.Digest:
+	case started && s.superseded():
 		return "the profile has changed"
+	case s.run.Status.Resolved == nil:
+		return ""
 	case s.generator == nil || s.generator.DeletionTimestamp != nil:
 		return "the generator is deleted"
 	case s.generator.Spec.Suspend:
@@ -112,8 +146,23 @@ func (s *scope) unwanted() (why string) {
 	return ""
 }
 
-// endSuspended is the reason of an end after which the profile may be resumed.
-const endSuspended = "the profile is suspended"
+// superseded is true for a run that its profile started for what it sent then, and that is to send something else now.
+func (s *scope) superseded() bool {
+	if runs.PolicyOf(s.run) != spatev1.RunOnChange || s.profile.Spec.RunPolicy != spatev1.RunOnChange {
+		return false
+	}
+	trigger := runs.TriggerOf(s.run)
+	if last := s.profile.Status.LastTrigger; last != nil && last.Number == trigger.Number {
+		trigger = *last // by the digest of this version of the operator
+	}
+	return s.profile.Generation > trigger.Generation && plan.ProfileDigest(s.profile) != trigger.Digest
+}
+
+const (
+	// endSuspended is the reason of an end after which the profile may be resumed.
+	endSuspended = "the profile is suspended"
+	endStopped   = "spec.stop is true"
+)
 
 // each calls all engines of pods that are not lost, at once, and returns the errors by pod.
 func (s *scope) each(ctx context.Context, call func(index int, pod *corev1.Pod, c *engine.Client) error) []error {
@@ -138,7 +187,7 @@ func (s *scope) each(ctx context.Context, call func(index int, pod *corev1.Pod, 
 // stop ends transmission on all engines that can be reached.
 func (s *scope) stop(ctx context.Context, why string) {
 	s.each(ctx, func(_ int, _ *corev1.Pod, c *engine.Client) error {
-		_, err := c.Stop(ctx, s.run.Spec.RunID, why)
+		_, err := c.Stop(ctx, s.run.Status.Resolved.RunID, why)
 		return err
 	})
 }

@@ -12,9 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	spatev1 "spate.dev/api/v1alpha1"
-	"spate.dev/operator/internal/controller/snapshot"
 	"spate.dev/operator/internal/controller/turn"
 	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/runs/storage"
 )
 
 // An upgrade may add a field with a default to the kind: every profile has another digest then, and no run under way ends for it.
@@ -49,9 +49,9 @@ func TestALargePlanWaitsForItsTurnToBeJudged(t *testing.T) {
 	g := &spatev1.TrafficGenerator{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "lab", Generation: 2}}
 	g.Spec.Limits = &spatev1.Limits{AllowedPorts: []spatev1.PortRange{"7"}}
 	r := &spatev1.TrafficRun{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "r", UID: "r"}}
-	r.Spec.Snapshot.Bytes = snapshot.Large + 1
-	r.Spec.Snapshot.Chunks = []spatev1.DataReference{{ConfigMapName: "gone", Key: "plan"}}
-	reconciler := &Reconciler{judged: map[types.UID]judged{}, Large: &turn.Lane{}, Memory: &snapshot.Memory{Reader: fake.NewClientBuilder().WithScheme(scheme).Build()}}
+	r.Status.Resolved.Snapshot.Bytes = storage.Large + 1
+	r.Status.Resolved.Snapshot.Chunks = []spatev1.DataReference{{ConfigMapName: "gone", Key: "plan"}}
+	reconciler := &Reconciler{judged: map[types.UID]judged{}, Large: &turn.Lane{}, Memory: &storage.Memory{Reader: fake.NewClientBuilder().WithScheme(scheme).Build()}}
 	leave, _ := reconciler.Large.Enter("another", "other")
 	s := &scope{r: reconciler, run: r, generator: g}
 	if end, err := s.forbidden(t.Context()); err != nil || end.message != "" || reconciler.judged["r"].known {

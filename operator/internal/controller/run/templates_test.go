@@ -13,8 +13,8 @@ import (
 	"time"
 
 	spatev1 "spate.dev/api/v1alpha1"
-	"spate.dev/operator/internal/controller/snapshot"
 	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/runs/storage"
 )
 
 const clientSide, serverSide = enginev1.Side_SIDE_CLIENT, enginev1.Side_SIDE_SERVER
@@ -131,7 +131,7 @@ func TestABrokenMessageFailsItsFlowOnce(t *testing.T) {
 			result := resultOf([]*enginev1.WatchStatsResponse{{Templates: []*enginev1.TemplateStats{
 				side("web", clientSide, 0, map[string]uint64{"flows_attempted": 10, "flows_established": 10, "flows_closed": 10, "resets_sent": 4, c.client: 4}),
 				side("web", serverSide, 0, map[string]uint64{"flows_accepted": 10, "flows_established": 10, "flows_closed": 10, "resets_sent": 4, c.server: 4}),
-			}}}, &snapshot.Facts{}, &spatev1.TrafficRun{Spec: spatev1.TrafficRunSpec{Generator: spatev1.GeneratorSnapshot{Pods: make([]spatev1.PodSnapshot, 1)}}})
+			}}}, &storage.Facts{}, &spatev1.TrafficRun{Spec: spatev1.TrafficRunSpec{Generator: spatev1.GeneratorSnapshot{Pods: make([]spatev1.PodSnapshot, 1)}}})
 			client, server := result.Templates[0].Client, result.Templates[0].Server
 			if client.Failed != 4 || server.Failed != 4 || result.Flows.Failed != 4 {
 				t.Errorf("%d failed at clients, %d at servers, %d in all", client.Failed, server.Failed, result.Flows.Failed)
@@ -140,8 +140,8 @@ func TestABrokenMessageFailsItsFlowOnce(t *testing.T) {
 				t.Errorf("client %+v, server %+v", client.TemplateCounters, server.TemplateCounters)
 			}
 			r := &spatev1.TrafficRun{}
-			r.Spec.GeneratorTolerance = spatev1.GeneratorTolerance{Late: "0", TxDropped: "0", RxMissed: "0"}
-			r.Spec.Thresholds = []spatev1.Threshold{{Name: "none-failed", Expression: "result.flows.failed == 0"}}
+			r.Status.Resolved.GeneratorTolerance = spatev1.GeneratorTolerance{Late: "0", TxDropped: "0", RxMissed: "0"}
+			r.Status.Resolved.Thresholds = []spatev1.Threshold{{Name: "none-failed", Expression: "result.flows.failed == 0"}}
 			if v := judge(r, result, nil, nil, time.Second); v.Outcome != spatev1.VerdictFailed {
 				t.Errorf("%+v", v)
 			}
@@ -156,7 +156,7 @@ func TestWhatTemplatesDoInTheWarmupIsNoResult(t *testing.T) {
 	in := side("http", clientSide, 2, map[string]uint64{"flows_attempted": 9, "flows_established": 9, "flows_closed": 7, "resets_received": 2, "sent_packets": 80})
 	in.Warmup = in.Counters
 	stats := []*enginev1.WatchStatsResponse{{Templates: []*enginev1.TemplateStats{over}}, {Templates: []*enginev1.TemplateStats{in}}}
-	result := resultOf(stats, &snapshot.Facts{}, &spatev1.TrafficRun{Spec: spatev1.TrafficRunSpec{Generator: spatev1.GeneratorSnapshot{Pods: make([]spatev1.PodSnapshot, 2)}}})
+	result := resultOf(stats, &storage.Facts{}, &spatev1.TrafficRun{Spec: spatev1.TrafficRunSpec{Generator: spatev1.GeneratorSnapshot{Pods: make([]spatev1.PodSnapshot, 2)}}})
 	if want := (spatev1.FlowCounters{Attempts: 60, Connects: 59, Closed: 62, OpenFlows: 5, PacketsSent: 600}); *result.Flows != want {
 		t.Errorf("got  %+v\nwant %+v", *result.Flows, want)
 	}
@@ -207,12 +207,12 @@ func TestVerdictOnTemplates(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &spatev1.TrafficRun{}
-			r.Spec.GeneratorTolerance = c.tolerance
-			r.Spec.Generator.Pods = []spatev1.PodSnapshot{{Name: "g-0"}, {Name: "g-1"}}
+			r.Status.Resolved.GeneratorTolerance = c.tolerance
+			r.Status.Resolved.Generator.Pods = []spatev1.PodSnapshot{{Name: "g-0"}, {Name: "g-1"}}
 			for _, e := range c.thresholds {
-				r.Spec.Thresholds = append(r.Spec.Thresholds, spatev1.Threshold{Name: "t", Expression: e})
+				r.Status.Resolved.Thresholds = append(r.Status.Resolved.Thresholds, spatev1.Threshold{Name: "t", Expression: e})
 			}
-			v := judge(r, resultOf(stats, &snapshot.Facts{Groups: map[string]string{"http": "web", "dns": "web"}}, r), nil, nil, 3*time.Second)
+			v := judge(r, resultOf(stats, &storage.Facts{Groups: map[string]string{"http": "web", "dns": "web"}}, r), nil, nil, 3*time.Second)
 			_, message := primary(&v)
 			if v.Outcome != c.outcome {
 				t.Errorf("%s: %s", v.Outcome, message)

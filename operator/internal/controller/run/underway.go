@@ -16,9 +16,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	spatev1 "spate.dev/api/v1alpha1"
-	"spate.dev/operator/internal/controller/snapshot"
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/runs/storage"
 )
 
 // lostAfter is how long an engine may not answer before its pod counts as lost.
@@ -33,7 +33,7 @@ func (s *scope) underWay(ctx context.Context) (time.Duration, error) {
 		return 0, nil
 	}
 	facts, err := s.r.Memory.Of(ctx, s.run)
-	var gone *snapshot.LostError
+	var gone *storage.LostError
 	if errors.As(err, &gone) {
 		s.stop(ctx, gone.Message)
 		s.invalid(spatev1.ReasonSnapshotLost, gone.Message, "")
@@ -47,7 +47,7 @@ func (s *scope) underWay(ctx context.Context) (time.Duration, error) {
 	s.limitAll(ctx)
 	stats := make([]*enginev1.WatchStatsResponse, len(s.pods))
 	errs := s.each(ctx, func(i int, pod *corev1.Pod, c *engine.Client) (err error) {
-		if stats[i], err = c.Stats(ctx, s.run.Spec.RunID); err != nil {
+		if stats[i], err = c.Stats(ctx, s.run.Status.Resolved.RunID); err != nil {
 			err = fmt.Errorf("pod %s: %w", pod.Name, err)
 		}
 		return err
@@ -67,7 +67,7 @@ func (s *scope) underWay(ctx context.Context) (time.Duration, error) {
 		s.stop(ctx, fmt.Sprintf("pod %s: %s", s.pods[at].Name, stats[at].Run.EndReason)) // its lease has expired: the others would go on without it
 		return s.next(), nil
 	}
-	if s.end.message == "" {
+	if s.end.message == "" && s.definition != nil {
 		if err := s.applyRate(ctx, stats); err != nil {
 			return 0, err
 		}
@@ -142,9 +142,9 @@ func (s *scope) next() time.Duration {
 	return again
 }
 
-func (s *scope) warmup() time.Duration   { return parsed(s.run.Spec.Timing.Warmup) }
-func (s *scope) duration() time.Duration { return parsed(s.run.Spec.Timing.Duration) }
-func (s *scope) drain() time.Duration    { return parsed(s.run.Spec.Timing.Drain) }
+func (s *scope) warmup() time.Duration   { return parsed(s.run.Status.Resolved.Timing.Warmup) }
+func (s *scope) duration() time.Duration { return parsed(s.run.Status.Resolved.Timing.Duration) }
+func (s *scope) drain() time.Duration    { return parsed(s.run.Status.Resolved.Timing.Drain) }
 
 func parsed(d spatev1.Duration) time.Duration {
 	value, err := d.Parse()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package snapshot
+package storage
 
 // This file answers: which bytes of Secrets does a run's plan refer to, and are they what was resolved?
 
@@ -21,7 +21,7 @@ import (
 // Secrets gives what is appended to a run's encoded plan for engines: the bytes of Secrets that it refers to. They are read each time the
 // plan is handed out, and kept nowhere. A Secret that is not what was resolved is a LostError: the plan was judged with other bytes.
 func (m *Memory) Secrets(ctx context.Context, run *spatev1.TrafficRun) ([]byte, error) {
-	refs := run.Spec.Snapshot.Secrets
+	refs := run.Status.Resolved.Snapshot.Secrets
 	if len(refs) == 0 {
 		return nil, nil
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package profile
+package admission
 
 // This file answers: what may a generator within a profile have? Who wrote the profile is not known here, and the operator makes the
 // generator in its own name, so it is less than a TrafficGenerator of its own may have.
@@ -22,8 +22,8 @@ type InlineAllowed struct {
 	ForeignNetworks bool
 }
 
-// refuse finds what a generator of a profile in the namespace may not have.
-func (a InlineAllowed) refuse(g *spatev1.TrafficGeneratorSpec, namespace string) (problems plan.Problems) {
+// Refuse returns what a generator of a profile in the namespace may not have.
+func (a InlineAllowed) Refuse(g *spatev1.TrafficGeneratorSpec, namespace string) (problems plan.Problems) {
 	const remedy = "make a TrafficGenerator that has it and refer to it with spec.generatorRef"
 	add := func(at *field.Path, what, flag string) {
 		problems = append(problems, plan.Problem{

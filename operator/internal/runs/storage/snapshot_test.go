@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package snapshot
+package storage
 
 import (
 	"bytes"
@@ -75,7 +75,7 @@ func TestPlansArePackedAndComeBack(t *testing.T) {
 			t.Fatalf("%s: %d chunks, %v", name, len(saved.Chunks), err)
 		}
 		run := &spatev1.TrafficRun{}
-		run.Spec.Snapshot = saved
+		run.Status.Resolved.Snapshot = saved
 		if back, err := Load(t.Context(), s, run); err != nil || !bytes.Equal(back, c.plan) || s.reads != c.chunks {
 			t.Errorf("%s: %d bytes came back in %d reads, %v", name, len(back), s.reads, err)
 		}
@@ -113,7 +113,7 @@ func TestOneLargeOutlineIsInMemoryAtATime(t *testing.T) {
 	}
 	c := &store{chunks: map[string][]byte{}}
 	run := &spatev1.TrafficRun{}
-	run.Spec.Snapshot, err = Save(t.Context(), c, &spatev1.TrafficProfile{}, "r", func(w io.Writer) error { _, err := w.Write(encoded); return err })
+	run.Status.Resolved.Snapshot, err = Save(t.Context(), c, &spatev1.TrafficProfile{}, "r", func(w io.Writer) error { _, err := w.Write(encoded); return err })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,14 +152,14 @@ func (s *secretStore) Get(_ context.Context, key client.ObjectKey, into client.O
 func TestKeysOfSecretsComeInThePlansOrderAndEachSecretIsReadOnce(t *testing.T) {
 	s := &secretStore{data: map[string]map[string][]byte{"b": {"x": []byte("bx"), "y": []byte("by")}, "a": {"x": []byte("ax")}}}
 	run := &spatev1.TrafficRun{}
-	run.Spec.Snapshot.Secrets = []spatev1.SecretSnapshot{{Name: "b", Key: "y"}, {Name: "a", Key: "x"}, {Name: "b", Key: "x"}}
+	run.Status.Resolved.Snapshot.Secrets = []spatev1.SecretSnapshot{{Name: "b", Key: "y"}, {Name: "a", Key: "x"}, {Name: "b", Key: "x"}}
 	memory := &Memory{Live: s}
 	encoded, err := memory.Secrets(t.Context(), run)
 	got := &enginev1.Plan{}
 	if err != nil || proto.Unmarshal(encoded, got) != nil || string(bytes.Join(got.Data, []byte(" "))) != "by ax bx" || s.reads != 2 {
 		t.Errorf("%q in %d reads, %v", got.Data, s.reads, err)
 	}
-	run.Spec.Snapshot.Secrets[2].ResourceVersion = "7"
+	run.Status.Resolved.Snapshot.Secrets[2].ResourceVersion = "7"
 	var lost *LostError
 	if _, err := memory.Secrets(t.Context(), run); !errors.As(err, &lost) || !strings.Contains(err.Error(), `Secret "b"`) {
 		t.Errorf("a Secret that has changed: %v", err)
@@ -170,7 +170,7 @@ func TestPlansOfEarlierOperatorsAreReadAsTheyAre(t *testing.T) {
 	plan := []byte("not packed")
 	sum := sha256.Sum256(plan)
 	run := &spatev1.TrafficRun{}
-	run.Spec.Snapshot = spatev1.Snapshot{Bytes: int64(len(plan)), Digest: hex.EncodeToString(sum[:]), Chunks: []spatev1.DataReference{{ConfigMapName: "r-plan-0", Key: "plan"}}}
+	run.Status.Resolved.Snapshot = spatev1.Snapshot{Bytes: int64(len(plan)), Digest: hex.EncodeToString(sum[:]), Chunks: []spatev1.DataReference{{ConfigMapName: "r-plan-0", Key: "plan"}}}
 	if back, err := Load(t.Context(), &store{chunks: map[string][]byte{"r-plan-0": plan}}, run); err != nil || !bytes.Equal(back, plan) {
 		t.Errorf("%q, %v", back, err)
 	}

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package run
+package runs
 
-// This file answers: which changes of an object are worth waking a controller for?
+// This file answers: which changes of an object wake a controller?
 
 import (
 	"slices"
@@ -31,6 +31,7 @@ func Steps() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, after := e.ObjectOld.(*spatev1.TrafficRun), e.ObjectNew.(*spatev1.TrafficRun)
 		return asks(before, after) || before.Status.Phase != after.Status.Phase ||
+			GeneratorOf(before) != GeneratorOf(after) ||
 			(before.Status.Verdict == nil) != (after.Status.Verdict == nil) || !sameConditions(before.Status.Conditions, after.Status.Conditions)
 	}}
 }

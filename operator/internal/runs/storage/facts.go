@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package snapshot
+package storage
 
 // This file answers: what of a run's plan is asked for again and again?
 
@@ -82,7 +82,7 @@ func (m *Memory) Of(ctx context.Context, run *spatev1.TrafficRun) (*Facts, error
 // Outline lets look have the outline of a run's plan (see plan.ReadOutline): that of one large plan at a time, since streams and programs
 // are many there. look must ask for no other plan.
 func (m *Memory) Outline(ctx context.Context, run *spatev1.TrafficRun, look func(*enginev1.Plan) error) error {
-	if run.Spec.Snapshot.Bytes > Large {
+	if run.Status.Resolved.Snapshot.Bytes > Large {
 		m.large.Lock()
 		defer m.large.Unlock()
 	}
@@ -95,12 +95,12 @@ func (m *Memory) Outline(ctx context.Context, run *spatev1.TrafficRun, look func
 
 // factsOf a run's plan, of which the outline is given.
 func (m *Memory) factsOf(ctx context.Context, run *spatev1.TrafficRun, p *enginev1.Plan) (*Facts, error) {
-	planned, err := plan.ParseFactor(run.Spec.RateFactor)
+	planned, err := plan.ParseFactor(run.Status.Resolved.RateFactor)
 	if err != nil {
-		return nil, &LostError{fmt.Sprintf("spec.rateFactor %q: %v", run.Spec.RateFactor, err)}
+		return nil, &LostError{fmt.Sprintf("spec.rateFactor %q: %v", run.Status.Resolved.RateFactor, err)}
 	}
 	generator := &spatev1.TrafficGenerator{}
-	ref := run.Spec.Generator
+	ref := run.Status.Resolved.Generator
 	if err := m.Reader.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: string(ref.Name)}, generator); err != nil {
 		generator = nil // only rates in percent would ask it, and they were worked out before
 	}
@@ -140,7 +140,7 @@ func (m *Memory) factsOf(ctx context.Context, run *spatev1.TrafficRun, p *engine
 
 // Whole gives a run's plan with all its frames.
 func (m *Memory) Whole(ctx context.Context, run *spatev1.TrafficRun) (*enginev1.Plan, error) {
-	if run.Spec.Snapshot.Bytes > Large {
+	if run.Status.Resolved.Snapshot.Bytes > Large {
 		m.large.Lock()
 		defer m.large.Unlock()
 	}
@@ -191,7 +191,7 @@ func (m *Memory) LoadOf(ctx context.Context, runs []spatev1.TrafficRun) (plan.Lo
 		}
 		text := runs[i].Status.RateFactor
 		if text == "" {
-			text = runs[i].Spec.RateFactor
+			text = runs[i].Status.Resolved.RateFactor
 		}
 		factor, err := plan.ParseFactor(text)
 		if err != nil {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package snapshot
+package storage
 
 // This file answers: how is what is larger than an object kept in several?
 

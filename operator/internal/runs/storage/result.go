@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package snapshot
+package storage
 
 // This file answers: how is a result kept that a status has no room for?
 

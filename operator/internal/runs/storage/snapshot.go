@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package snapshot keeps beside a run, in ConfigMaps, what may be larger than an object: its resolved plan and its whole result.
-package snapshot
+// Package storage keeps beside a run, in ConfigMaps, what may be larger than an object: its resolved plan and its whole result.
+package storage
 
 // This file answers: how is a run's plan kept and read?
 
@@ -10,11 +10,7 @@ import (
 	"errors"
 	"io"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
@@ -25,10 +21,9 @@ import (
 // the plan itself, as earlier operators kept it.
 const keyPacked = "plan.gz"
 
-// Save keeps the plan of a run that is about to be made, as it is written: no more of it than a chunk is in memory. Until the run takes
-// its chunks over (see Adopt) they belong to its profile, so that nothing is left behind if the run is never made.
-func Save(ctx context.Context, c client.Client, profile *spatev1.TrafficProfile, runName string, write func(io.Writer) error) (spatev1.Snapshot, error) {
-	place := place{client: c, owner: profile, run: runName, what: "plan", key: keyPacked}
+// Save keeps the plan of a run as it is written: no more of it than a chunk is in memory. The chunks belong to the run, and go with it.
+func Save(ctx context.Context, c client.Client, run *spatev1.TrafficRun, write func(io.Writer) error) (spatev1.Snapshot, error) {
+	place := place{client: c, owner: run, run: run.Name, what: "plan", key: keyPacked}
 	kept, err := place.save(ctx, write)
 	return spatev1.Snapshot{Digest: kept.digest, Bytes: kept.bytes, Chunks: kept.chunks}, err
 }
@@ -57,30 +52,6 @@ func readOutline(ctx context.Context, c client.Reader, run *spatev1.TrafficRun) 
 }
 
 func planOf(run *spatev1.TrafficRun) kept {
-	s := run.Spec.Snapshot
+	s := run.Status.Resolved.Snapshot
 	return kept{s.Digest, s.Bytes, s.Chunks}
-}
-
-// Adopt makes a run the owner of its chunks.
-func Adopt(ctx context.Context, c client.Client, run *spatev1.TrafficRun) error {
-	for _, ref := range run.Spec.Snapshot.Chunks {
-		object := &corev1.ConfigMap{}
-		if err := c.Get(ctx, client.ObjectKey{Namespace: run.Namespace, Name: string(ref.Name)}, object); err != nil {
-			if apierrors.IsNotFound(err) {
-				continue // told by Load
-			}
-			return err
-		}
-		if metav1.IsControlledBy(object, run) {
-			continue
-		}
-		object.OwnerReferences = nil
-		if err := controllerutil.SetControllerReference(run, object, c.Scheme()); err != nil {
-			return err
-		}
-		if err := c.Update(ctx, object); err != nil {
-			return err
-		}
-	}
-	return nil
 }

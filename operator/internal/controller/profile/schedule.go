@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+// This file answers: is a run due by the profile's schedule?
+
+import (
+	"fmt"
+	"time"
+	_ "time/tzdata" // the operator's image has no time zones
+
+	"github.com/robfig/cron/v3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/runs"
+)
+
+// maxMissed is the number of times of a schedule that are looked through for the last one missed.
+const maxMissed = 100_000
+
+// scheduled is what a schedule asks for at an instant.
+type scheduled struct {
+	// due is the time of the run that is to start; zero if none is.
+	due time.Time
+	// skipped is a time that has passed without a run, and why; zero if none has.
+	skipped time.Time
+	reason  string
+	// next is the next time.
+	next time.Time
+}
+
+// timetable of a schedule in its time zone.
+func timetable(s *spatev1.RunSchedule) (cron.Schedule, *time.Location, *plan.Problem) {
+	problem := func(path, format string, args ...any) *plan.Problem {
+		return &plan.Problem{Reason: spatev1.ReasonInvalidSpec, Path: "spec.schedule." + path, Message: fmt.Sprintf(format, args...)}
+	}
+	zone := time.UTC
+	if s.TimeZone != nil {
+		var err error
+		if zone, err = time.LoadLocation(*s.TimeZone); err != nil || *s.TimeZone == "Local" {
+			return nil, nil, problem("timeZone", "%q is no time zone of the IANA database, such as Europe/Berlin", *s.TimeZone)
+		}
+	}
+	times, err := cron.ParseStandard(s.Cron)
+	if err != nil {
+		return nil, nil, problem("cron", "%q must be a time in Cron format such as \"0 2 * * *\": %v", s.Cron, err)
+	}
+	return times, zone, nil
+}
+
+// at asks a schedule, of which the times up to `last` have been dealt with.
+func at(s *spatev1.RunSchedule, times cron.Schedule, zone *time.Location, last, now time.Time) scheduled {
+	var found scheduled
+	t := times.Next(last.In(zone))
+	for range maxMissed {
+		if t.IsZero() || t.After(now) {
+			break
+		}
+		found.due, t = t, times.Next(t)
+	}
+	if !t.After(now) { // more were missed than are looked through
+		found.due, t = now.In(zone), times.Next(now.In(zone))
+	}
+	found.next = t
+	if deadline := s.StartingDeadlineSeconds; deadline != nil && !found.due.IsZero() && now.Sub(found.due) > time.Duration(*deadline)*time.Second {
+		found.skipped, found.due = found.due, time.Time{}
+		found.reason = fmt.Sprintf("its time passed %s ago, more than spec.schedule.startingDeadlineSeconds", now.Sub(found.skipped).Round(time.Second))
+	}
+	return found
+}
+
+// lastScheduled is the time of the schedule that was dealt with last, by the status and by the runs there are.
+func (s *scope) lastScheduled() time.Time {
+	last := s.profile.CreationTimestamp.Time
+	if recorded := s.profile.Status.LastScheduleTime; recorded != nil && recorded.After(last) {
+		last = recorded.Time
+	}
+	for i := range s.runs {
+		if t := runs.ScheduledTime(&s.runs[i]); runs.StartedBy(&s.runs[i], s.profile) && t.After(last) {
+			last = t
+		}
+	}
+	return last
+}
+
+// bySchedule decides for a profile with a schedule.
+func (s *scope) bySchedule() decision {
+	schedule := s.profile.Spec.Schedule
+	times, zone, problem := timetable(schedule)
+	if problem != nil {
+		return decision{reason: problem.Reason, message: problem.Path + ": " + problem.Message, phase: spatev1.ProfileStalled, stalled: true}
+	}
+	now := s.r.Clock.Now()
+	last := s.lastScheduled()
+	found := at(schedule, times, zone, last, now)
+	dealt := func(t time.Time) { s.profile.Status.LastScheduleTime = &metav1.Time{Time: t} }
+	if recorded := s.profile.Status.LastScheduleTime; last.After(s.profile.CreationTimestamp.Time) && (recorded == nil || recorded.Time.Before(last)) {
+		dealt(last)
+	}
+	d := decision{again: found.next.Sub(now)}
+	s.profile.Status.NextScheduleTime = &metav1.Time{Time: found.next}
+	if found.next.IsZero() {
+		s.profile.Status.NextScheduleTime, d.again = nil, 0
+	}
+	if own := s.active(); own != nil && !found.due.IsZero() {
+		switch schedule.ConcurrencyPolicy {
+		case spatev1.ConcurrencyAllow:
+		case spatev1.ConcurrencyReplace:
+			d.replace, d.again = own, time.Second // its end wakes us, too
+			return d
+		default:
+			found.skipped, found.due = found.due, time.Time{}
+			found.reason = "run " + own.Name + " has not ended, and spec.schedule.concurrencyPolicy is Forbid"
+		}
+	}
+	if !found.skipped.IsZero() {
+		dealt(found.skipped)
+		d.skipped = fmt.Sprintf("the run of %s was skipped: %s", found.skipped.Format(time.RFC3339), found.reason)
+	}
+	if !found.due.IsZero() {
+		d.start, d.scheduled = true, found.due
+	}
+	return d
+}
+
+// active is the latest run that the profile started and that has not ended; nil if there is none.
+func (s *scope) active() *spatev1.TrafficRun {
+	for i := len(s.runs) - 1; i >= 0; i-- {
+		if run := &s.runs[i]; runs.StartedBy(run, s.profile) && runs.Active(run) {
+			return run
+		}
+	}
+	return nil
+}

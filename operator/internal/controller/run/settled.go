@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package run
+
+// This file answers: what happens to a run that has ended? It is judged anew when the thresholds of its profile change, and deleted when its
+// time to live is over.
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/controller/kstatus"
+	"spate.dev/operator/internal/runs"
+	"spate.dev/operator/internal/runs/storage"
+	"spate.dev/operator/internal/verdict"
+)
+
+// settled looks after a run that has ended.
+func (s *scope) settled(ctx context.Context) (ctrl.Result, error) {
+	if err := s.define(ctx); err != nil {
+		return ctrl.Result{}, err
+	}
+	if err := s.judgeAnew(ctx); err != nil {
+		return kstatus.Next(0, err)
+	}
+	left, due := s.timeToLive()
+	if due && left <= 0 {
+		return ctrl.Result{}, client.IgnoreNotFound(s.r.Client.Delete(ctx, s.run))
+	}
+	return kstatus.Next(left, nil)
+}
+
+// resultRead is the least time that a run is kept after its end, for its profile to take its result over.
+const resultRead = 5 * time.Second
+
+// timeToLive is how long the run is still kept.
+func (s *scope) timeToLive() (left time.Duration, due bool) {
+	ttl, end := s.run.Spec.TTLSecondsAfterFinished, s.run.Status.CompletionTime
+	if ttl == nil || end == nil {
+		return 0, false
+	}
+	return time.Until(end.Add(max(time.Duration(*ttl)*time.Second, resultRead))), true
+}
+
+// judgedBy reports whether the run is judged by its profile's thresholds and tolerance as they are now.
+func (s *scope) judgedBy() bool {
+	resolved := s.run.Status.Resolved
+	return equality.Semantic.DeepEqual(resolved.Thresholds, s.definition.Spec.Thresholds) && resolved.GeneratorTolerance == s.definition.Spec.GeneratorTolerance
+}
+
+// adoptThresholds judges the run by what its profile has now, unless an expression is none: the profile reports that.
+func (s *scope) adoptThresholds() (adopted bool) {
+	if s.definition == nil || s.judgedBy() {
+		return false
+	}
+	for _, t := range s.definition.Spec.Thresholds {
+		if _, err := verdict.Compile(t.Expression); err != nil {
+			return false
+		}
+	}
+	s.run.Status.Resolved.Thresholds, s.run.Status.Resolved.GeneratorTolerance = s.definition.Spec.Thresholds, s.definition.Spec.GeneratorTolerance
+	return true
+}
+
+// judgeAnew judges the latest run of a profile by thresholds that were changed since: nothing is sent for it.
+func (s *scope) judgeAnew(ctx context.Context) error {
+	status := &s.run.Status
+	if s.profile == nil || status.Resolved == nil || status.Result == nil || status.Verdict == nil || s.judgedBy() || !judgeable(status.Verdict) {
+		return nil
+	}
+	all, err := runs.OfProfile(ctx, s.r.Client, s.profile)
+	if err != nil || len(all) == 0 || all[len(all)-1].UID != s.run.UID {
+		return err
+	}
+	before := s.run.DeepCopy()
+	if !s.adoptThresholds() {
+		return nil
+	}
+	whole, err := storage.LoadResult(ctx, s.r.Memory.Reader, s.run)
+	var lost *storage.LostError
+	if errors.As(err, &lost) {
+		s.r.Events.Eventf(s.run, s.profile, corev1.EventTypeWarning, spatev1.ReasonDetailsNotKept, "Judge", "the run cannot be judged by the new thresholds: %s", lost.Message)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	verdict := judge(s.run, *whole, keptReasons(status.Verdict, distrustReasons), status.PortsDown)
+	verdict.Reasons = append(verdict.Reasons, keptReasons(status.Verdict, []string{spatev1.ReasonDetailsNotKept})...)
+	concise(&verdict)
+	status.Verdict = &verdict
+	if complete := meta.FindStatusCondition(status.Conditions, spatev1.ConditionComplete); complete != nil && complete.Reason != spatev1.ReasonFinished {
+		s.ended = complete.Message
+	}
+	s.final = !meta.IsStatusConditionPresentAndEqual(status.Conditions, spatev1.ConditionRecorded, metav1.ConditionUnknown)
+	s.conditions()
+	if err := kstatus.Patch(ctx, s.r.Client, s.run, before); err != nil {
+		return err
+	}
+	reason, message := primary(&verdict)
+	s.r.Events.Eventf(s.run, s.profile, corev1.EventTypeNormal, "JudgedAnew", "Judge", "%s",
+		kstatus.Shortened("by the thresholds of generation "+strconv.FormatInt(s.profile.Generation, 10)+": "+string(verdict.Outcome)+": "+reason+": "+message, kstatus.LongestNote))
+	return nil
+}
+
+// distrustReasons are reasons for which engines themselves say that their counters cannot be trusted.
+var distrustReasons = []string{spatev1.ReasonDrainTimedOut, spatev1.ReasonCountersContradict}
+
+// judgeable is true for a verdict that was worked out from a result. A run that was ended otherwise has none that thresholds could change.
+func judgeable(v *spatev1.Verdict) bool {
+	return v.Outcome != spatev1.VerdictInvalid || slices.Contains(invalidAtTheEnd, v.Reasons[0].Reason)
+}
+
+func keptReasons(v *spatev1.Verdict, reasons []string) []spatev1.VerdictReason {
+	return slices.DeleteFunc(slices.Clone(v.Reasons), func(r spatev1.VerdictReason) bool { return !slices.Contains(reasons, r.Reason) })
+}

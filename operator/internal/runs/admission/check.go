@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admission
+
+// This file answers: does the engine's own code take the plan? Each plan is checked once.
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/engine"
+	"spate.dev/operator/internal/plan"
+)
+
+// check is the result of checking a definition's plan.
+type check struct {
+	inputs  string
+	refused []engine.Violation
+	// failed says why it could not be checked; it is checked again at an instant, later each time.
+	failed string
+	again  time.Time
+	pause  time.Duration
+}
+
+const (
+	firstPause   = 10 * time.Second
+	longestPause = 10 * time.Minute
+	// quickly is the time for a plan of a namespace whose plans did not take long so far; one that takes longer is checked again, in a
+	// place for such plans.
+	quickly = 3 * time.Second
+	// lateLasts is how long a namespace has such places.
+	lateLasts = 10 * time.Minute
+)
+
+// check has the engine's code look at the plan. One that cannot be checked is not run. It returns false if it is to be checked in another
+// place.
+func (s *Resolution) check(ctx context.Context, inputs string) (ok bool) {
+	id := plan.Identity{RunID: s.definition.Name, Tag: 1, Profile: s.definition.Name, Namespace: s.definition.Namespace}
+	p := s.Resolved.Outline(id)
+	s.r.mu.Lock()
+	last := s.r.checked[s.key]
+	s.r.mu.Unlock()
+	if due, at := last.due(inputs); due && !time.Now().Before(at) {
+		compiler := s.r.Compiler
+		whole := cmp.Or(compiler.Limit, engine.DefaultLimit)
+		if compiler.Limit = whole; !s.slow {
+			compiler.Limit = min(whole, quickly)
+		}
+		checked, err := compiler.CheckWritten(ctx, p, func(w io.Writer) error { return s.Resolved.WriteWithData(w, id) })
+		if late := (*engine.LateError)(nil); errors.As(err, &late) {
+			if s.tookLong(); compiler.Limit < whole {
+				return false
+			}
+		}
+		last = last.next(inputs, checked.Refused, err)
+		if err != nil {
+			log.FromContext(ctx).Error(err, "the plan could not be checked")
+		}
+		s.r.mu.Lock()
+		s.r.checked[s.key] = last
+		s.r.mu.Unlock()
+	}
+	if last.failed != "" {
+		_, at := last.due(inputs)
+		s.Resolved, s.Retry = nil, max(time.Until(at), time.Millisecond)
+		s.Problems = append(s.Problems, plan.Problem{
+			Reason: spatev1.ReasonCheckFailed, Path: "spec.traffic",
+			Message: fmt.Sprintf("%s; use fewer or smaller entries, or give the operator more CPU or memory (--plan-check-limit is the time for it); it is tried again at %s",
+				last.failed, at.UTC().Format(time.TimeOnly+"Z")),
+		})
+		return true
+	}
+	if len(last.refused) == 0 {
+		return true
+	}
+	origin := plan.OriginOf(p, s.Resolved.Entries)
+	s.Resolved = nil
+	for _, violation := range last.refused {
+		s.Problems = append(s.Problems, origin.Refused(violation.Field, violation.Description).Problem(s.definition))
+	}
+	return true
+}
+
+// tookLong records that a plan of the definition's namespace did.
+func (s *Resolution) tookLong() {
+	s.r.mu.Lock()
+	defer s.r.mu.Unlock()
+	maps.DeleteFunc(s.r.late, func(_ string, at time.Time) bool { return time.Since(at) >= lateLasts })
+	s.r.late[s.definition.Namespace] = time.Now()
+}
+
+// due returns whether the plan is to be checked, and when: after a failure later each time, an edited one at the first pause again.
+func (c check) due(inputs string) (due bool, at time.Time) {
+	switch {
+	case c.failed == "":
+		return c.inputs != inputs, time.Time{}
+	case c.inputs != inputs:
+		return true, c.again.Add(firstPause - c.pause)
+	}
+	return true, c.again
+}
+
+// next is the result of a further check.
+func (c check) next(inputs string, refused []engine.Violation, err error) check {
+	if err == nil {
+		return check{inputs: inputs, refused: refused}
+	}
+	pause := firstPause
+	if c.failed != "" { // of an earlier version too: edits do not make it sooner
+		pause = min(2*c.pause, longestPause)
+	}
+	return check{inputs: inputs, failed: err.Error(), again: time.Now().Add(pause), pause: pause}
+}

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package admission answers: can a definition be run, and may it start on its generator now? Profiles ask the first to report it, runs ask
+// both. All that a run needs beside its definition is chosen here: its tag, its marks and its pods.
+package admission
+
+// This file answers: what does a definition refer to, and can it be resolved into a plan?
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/controller/turn"
+	"spate.dev/operator/internal/engine"
+	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/runs/storage"
+)
+
+// Resolver resolves definitions and admits runs. It is shared by the controllers of profiles and runs.
+type Resolver struct {
+	Client client.Client
+	// Live reads past the cache: labels of namespaces, ConfigMaps and Secrets, which are needed rarely.
+	Live   client.Reader
+	Memory *storage.Memory
+	// Compiler checks a plan by the engine's code before a run is made of it.
+	Compiler engine.Compiler
+	// Bound on the bytes of plans.
+	Bound plan.Bound
+	// Large lets one large plan into memory at a time, those of runs that are prepared among them.
+	Large *turn.Lane
+
+	tags   tags
+	places turn.Places // for definitions that are resolved
+	slow   turn.Places // for those of namespaces with plans that took long to check
+
+	mu       sync.Mutex
+	checked  map[types.UID]check       // result of the check of each definition's plan
+	late     map[string]time.Time      // when a plan took long to check, by namespace
+	admitted map[client.ObjectKey]bool // generators that a run is being admitted to
+	chosen   map[types.UID]plan.Marks  // marks of runs that are being admitted
+}
+
+const (
+	// Workers resolve definitions at a time; a namespace has a part of them, since a check may take long.
+	Workers      = 8
+	perNamespace = 2
+	// maxSlow is the number of places of all namespaces together whose plans took long to check, so that workers are left for the others.
+	maxSlow = Workers / 2
+	// Pause is when a definition that has to wait for a place or for its turn asks again.
+	Pause = 200 * time.Millisecond
+)
+
+// Init makes the resolver ready for use.
+func (r *Resolver) Init() *Resolver {
+	r.checked, r.late = map[types.UID]check{}, map[string]time.Time{}
+	r.admitted, r.chosen = map[client.ObjectKey]bool{}, map[types.UID]plan.Marks{}
+	r.places.Each, r.slow.Each, r.slow.Most = perNamespace, 1, maxSlow
+	return r
+}
+
+// Forget a definition that is gone.
+func (r *Resolver) Forget(key types.UID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.checked, key)
+}
+
+// Subject is what is to be resolved.
+type Subject struct {
+	// Definition is a profile, or that of a run with its overrides (plan.Effective).
+	Definition *spatev1.TrafficProfile
+	// Key of the object that the definition is of: the result of its check is kept by it.
+	Key types.UID
+	// Check the plan by the engine's code.
+	Check bool
+}
+
+// Resolution of a definition.
+type Resolution struct {
+	r          *Resolver
+	definition *spatev1.TrafficProfile
+	key        types.UID
+
+	// Generator that it runs on; nil if there is none.
+	Generator *spatev1.TrafficGenerator
+	// Resolved is nil if there are problems.
+	Resolved *plan.Resolved
+	Problems plan.Problems
+	// Retry is when a plan is checked again whose check failed; 0 if it did not.
+	Retry time.Duration
+
+	readsData bool                                          // streams or templates name ConfigMaps or Secrets
+	secrets   map[spatev1.ObjectName]spatev1.SecretSnapshot // those that were read, without keys
+	read      []string                                      // versions of the ConfigMaps and Secrets that were read
+	slow      bool                                          // it has the place of one whose plan takes long to check
+}
+
+// Resolve makes a definition into what can be run, or finds every problem. ok is false if it has to wait for a place, or, as a large plan,
+// for its turn: then it is to be asked for again after a Pause. What a large plan takes is in memory until the caller leaves.
+func (r *Resolver) Resolve(ctx context.Context, subject Subject) (resolution *Resolution, leave func(), ok bool, err error) {
+	s := &Resolution{r: r, definition: subject.Definition, key: subject.Key}
+	free, ok := s.place()
+	if !ok {
+		return nil, nil, false, nil
+	}
+	defer free()
+	in, err := s.named(ctx)
+	if err != nil {
+		return nil, nil, false, err
+	}
+	leave = func() {}
+	if plan.Estimate(s.definition, in.Streams, in.Templates) > storage.Large {
+		if leave, ok = r.Large.Enter(s.definition.Namespace, s.key); !ok {
+			return nil, nil, false, nil
+		}
+	}
+	if ok, err = s.resolveFrom(ctx, in, subject.Check); err != nil || !ok {
+		leave()
+		return nil, nil, false, err
+	}
+	return s, leave, true, nil
+}
+
+// named finds the generator, the streams and the templates that the definition names.
+func (s *Resolution) named(ctx context.Context) (plan.Input, error) {
+	in := plan.Input{
+		Profile: s.definition, Bound: s.r.Bound, Streams: map[string]*spatev1.StatelessStream{}, Templates: map[string]*spatev1.ASTFTemplate{},
+	}
+	var err error
+	if s.Generator, s.Problems, err = s.r.GeneratorOf(ctx, s.definition); err != nil {
+		return in, err
+	}
+	in.Generator = s.Generator
+	for i := range s.definition.Spec.Traffic {
+		e := &s.definition.Spec.Traffic[i]
+		if ref := plan.StreamRef(e); ref != nil && in.Streams[string(ref.Name)] == nil {
+			stream := &spatev1.StatelessStream{}
+			if found, err := s.get(ctx, ref.Name, stream); err != nil {
+				return in, err
+			} else if found {
+				in.Streams[stream.Name] = stream
+			}
+		}
+		if ref := plan.TemplateRef(e); ref != nil && in.Templates[string(ref.Name)] == nil {
+			template := &spatev1.ASTFTemplate{}
+			if found, err := s.get(ctx, ref.Name, template); err != nil {
+				return in, err
+			} else if found {
+				in.Templates[template.Name] = template
+			}
+		}
+	}
+	return in, nil
+}
+
+func (s *Resolution) get(ctx context.Context, name spatev1.ObjectName, into client.Object) (bool, error) {
+	err := s.r.Client.Get(ctx, client.ObjectKey{Namespace: s.definition.Namespace, Name: string(name)}, into)
+	return err == nil, client.IgnoreNotFound(err)
+}
+
+// resolveFrom returns false if the plan is to be checked in another place.
+func (s *Resolution) resolveFrom(ctx context.Context, in plan.Input, check bool) (ok bool, err error) {
+	if err := s.data(ctx, &in); err != nil || len(s.Problems) > 0 {
+		return err == nil, err
+	}
+	granted, err := s.granted(ctx)
+	if err != nil {
+		return false, err
+	}
+	if !granted {
+		s.Problems = append(s.Problems, plan.Problem{
+			Reason: spatev1.ReasonReferenceNotAllowed, Path: "spec.generatorRef",
+			Message: fmt.Sprintf("TrafficGenerator %s does not grant its use to namespace %s; its spec.allowedNamespaces must",
+				client.ObjectKeyFromObject(s.Generator), s.definition.Namespace),
+		})
+	}
+	resolved, problems := plan.Resolve(in)
+	if s.Problems = append(s.Problems, problems...); len(s.Problems) > 0 {
+		return true, nil
+	}
+	if s.Resolved = resolved; !check {
+		return true, nil
+	}
+	return s.check(ctx, s.versions(in)), nil
+}
+
+// place takes one of the workers' places. Namespaces with a plan that took long to check have few together.
+func (s *Resolution) place() (leave func(), ok bool) {
+	s.r.mu.Lock()
+	s.slow = time.Since(s.r.late[s.definition.Namespace]) < lateLasts
+	s.r.mu.Unlock()
+	if s.slow {
+		return s.r.slow.Take(s.definition.Namespace)
+	}
+	return s.r.places.Take(s.definition.Namespace)
+}
+
+// versions names all that a plan is made of, each in its version.
+func (s *Resolution) versions(in plan.Input) string {
+	all := []string{plan.DefinitionDigest(s.definition)}
+	add := func(o client.Object) { all = append(all, fmt.Sprintf("%s %d", o.GetUID(), o.GetGeneration())) }
+	if g := in.Generator; g != nil {
+		add(g)
+		for _, pod := range g.Status.Pods {
+			for _, port := range pod.Ports {
+				all = append(all, fmt.Sprintf("%s %s %s", pod.Name, port.Name, port.LineRate))
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(in.Streams)) {
+		add(in.Streams[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(in.Templates)) {
+		add(in.Templates[name])
+	}
+	slices.Sort(s.read)
+	return strings.Join(append(all, s.read...), "\n")
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package runs answers what all controllers ask about TrafficRuns: which runs a generator or a profile has, which of them are active, who
+// started them, and which changes of them matter to others.
+package runs
+
+// This file answers: which runs does a generator or a profile have, and which of them are active?
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/engine/enginev1"
+)
+
+// Indexes of runs in the cache.
+const (
+	byGenerator = "generator"
+	byProfile   = "profile"
+)
+
+// Index registers the indexes that the selections below need.
+func Index(ctx context.Context, indexer client.FieldIndexer) error {
+	err := indexer.IndexField(ctx, &spatev1.TrafficRun{}, byGenerator, func(o client.Object) []string {
+		return []string{GeneratorOf(o.(*spatev1.TrafficRun))}
+	})
+	if err != nil {
+		return err
+	}
+	return indexer.IndexField(ctx, &spatev1.TrafficRun{}, byProfile, func(o client.Object) []string {
+		if ref := o.(*spatev1.TrafficRun).Spec.ProfileRef; ref != nil {
+			return []string{string(ref.Name)}
+		}
+		return nil
+	})
+}
+
+// GeneratorOf a run, as `namespace/name`: the one it was admitted to, or the one it waits for.
+func GeneratorOf(run *spatev1.TrafficRun) string {
+	if r := run.Status.Resolved; r != nil {
+		return r.Generator.Namespace + "/" + string(r.Generator.Name)
+	}
+	return run.Status.Generator
+}
+
+// Active is true for a run that has not ended.
+func Active(run *spatev1.TrafficRun) bool { return run.Status.Phase != spatev1.RunComplete }
+
+// Admitted is true for an active run that has been admitted to its generator: it holds ports, marks and a share of the line rate.
+func Admitted(run *spatev1.TrafficRun) bool { return Active(run) && run.Status.Resolved != nil }
+
+// Ended is true for a state of a run in which an engine does nothing more for it.
+func Ended(state enginev1.RunState) bool {
+	return state == enginev1.RunState_RUN_STATE_COMPLETE || state == enginev1.RunState_RUN_STATE_STOPPED
+}
+
+// On returns all runs of a generator, those that wait for it among them.
+func On(ctx context.Context, c client.Reader, g *spatev1.TrafficGenerator) ([]spatev1.TrafficRun, error) {
+	var list spatev1.TrafficRunList
+	err := c.List(ctx, &list, client.MatchingFields{byGenerator: g.Namespace + "/" + g.Name})
+	return list.Items, err
+}
+
+// ActiveOn returns the runs that have been admitted to a generator and have not ended.
+func ActiveOn(ctx context.Context, c client.Reader, g *spatev1.TrafficGenerator) ([]spatev1.TrafficRun, error) {
+	all, err := On(ctx, c, g)
+	return slices.DeleteFunc(all, func(r spatev1.TrafficRun) bool { return !Admitted(&r) }), err
+}
+
+// WaitingFor returns the runs that wait for a generator, the oldest first.
+func WaitingFor(ctx context.Context, c client.Reader, g *spatev1.TrafficGenerator) ([]spatev1.TrafficRun, error) {
+	all, err := On(ctx, c, g)
+	all = slices.DeleteFunc(all, func(r spatev1.TrafficRun) bool { return !Active(&r) || r.Status.Resolved != nil })
+	slices.SortFunc(all, older)
+	return all, err
+}
+
+// OfProfile returns all runs of a profile, the oldest first: those that it started, and those that others created for it.
+func OfProfile(ctx context.Context, c client.Reader, p *spatev1.TrafficProfile) ([]spatev1.TrafficRun, error) {
+	var list spatev1.TrafficRunList
+	err := c.List(ctx, &list, client.InNamespace(p.Namespace), client.MatchingFields{byProfile: p.Name})
+	own := slices.DeleteFunc(list.Items, func(r spatev1.TrafficRun) bool { return !isOf(&r, p) })
+	slices.SortFunc(own, older)
+	return own, err
+}
+
+// isOf is false for runs of an earlier profile of the same name.
+func isOf(run *spatev1.TrafficRun, p *spatev1.TrafficProfile) bool {
+	if r := run.Status.Resolved; r != nil {
+		return r.Profile.UID == p.UID
+	}
+	owner := metav1.GetControllerOf(run)
+	return owner == nil || owner.UID == p.UID
+}
+
+func older(a, b spatev1.TrafficRun) int {
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), Number(a.Name)-Number(b.Name), cmp.Compare(a.Name, b.Name))
+}
+
+// Names of runs with their namespaces, sorted.
+func Names(runs []spatev1.TrafficRun) []string {
+	var names []string
+	for i := range runs {
+		names = append(names, runs[i].Namespace+"/"+runs[i].Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Number of a run among its profile's: the end of its name.
+func Number(name string) int {
+	number := 0
+	for _, digit := range name[strings.LastIndexByte(name, '-')+1:] {
+		if digit < '0' || digit > '9' {
+			return 0
+		}
+		number = number*10 + int(digit-'0')
+	}
+	return number
+}
+
+// Without returns the runs but for one.
+func Without(runs []spatev1.TrafficRun, uid types.UID) []spatev1.TrafficRun {
+	return slices.DeleteFunc(slices.Clone(runs), func(r spatev1.TrafficRun) bool { return r.UID == uid })
+}
+
+// uidDigits of a run's UID are in its ID.
+const uidDigits = 8
+
+// ID names a run to engines: a run of the same name in another namespace, or of later, is another run.
+func ID(run *spatev1.TrafficRun) string {
+	return run.Name + "-" + string(run.UID)[:min(uidDigits, len(run.UID))]
+}
+
+// NameOf the run that has an ID.
+func NameOf(id string) string { return id[:max(len(id)-uidDigits-1, 0)] }

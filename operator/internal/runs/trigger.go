@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runs
+
+// This file answers: who started a run, and for what? A profile's runs carry that as annotations, so that an operator which ends before it
+// has recorded a run in the profile's status does not start another for the same.
+
+import (
+	"strconv"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	spatev1 "spate.dev/api/v1alpha1"
+)
+
+// Annotations of the runs that profiles start.
+const (
+	annotationPolicy     = "spate.dev/run-policy"
+	annotationGeneration = "spate.dev/profile-generation"
+	annotationDigest     = "spate.dev/profile-digest"
+	annotationRunID      = "spate.dev/profile-run-id"
+	annotationScheduled  = "spate.dev/scheduled-time"
+)
+
+// Annotate records what a run was started for. `scheduled` is zero but for a time of a schedule.
+func Annotate(run *spatev1.TrafficRun, policy spatev1.RunPolicy, trigger spatev1.RunTrigger, scheduled time.Time) {
+	run.Annotations = map[string]string{
+		annotationPolicy: string(policy), annotationGeneration: strconv.FormatInt(trigger.Generation, 10), annotationDigest: trigger.Digest,
+	}
+	if trigger.RunID != "" {
+		run.Annotations[annotationRunID] = trigger.RunID
+	}
+	if !scheduled.IsZero() {
+		run.Annotations[annotationScheduled] = scheduled.UTC().Format(time.RFC3339)
+	}
+}
+
+// StartedBy is true for a run that the profile started.
+func StartedBy(run *spatev1.TrafficRun, profile *spatev1.TrafficProfile) bool {
+	owner := metav1.GetControllerOf(run)
+	return owner != nil && owner.UID == profile.UID
+}
+
+// PolicyOf is the policy by which a profile started a run; empty for a run that others created.
+func PolicyOf(run *spatev1.TrafficRun) spatev1.RunPolicy {
+	return spatev1.RunPolicy(run.Annotations[annotationPolicy])
+}
+
+// TriggerOf is what a profile started a run for.
+func TriggerOf(run *spatev1.TrafficRun) spatev1.RunTrigger {
+	generation, _ := strconv.ParseInt(run.Annotations[annotationGeneration], 10, 64)
+	return spatev1.RunTrigger{
+		Generation: generation, Digest: run.Annotations[annotationDigest], RunID: run.Annotations[annotationRunID], Number: int64(Number(run.Name)),
+	}
+}
+
+// ScheduledTime of a run that a schedule started; zero for others.
+func ScheduledTime(run *spatev1.TrafficRun) time.Time {
+	at, _ := time.Parse(time.RFC3339, run.Annotations[annotationScheduled])
+	return at
+}
