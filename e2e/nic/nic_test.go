@@ -19,8 +19,8 @@ type result struct {
 	stats struct {
 		Ports []struct {
 			Port string
-			// TxCut counts frames that the device cut into segments.
-			TxCut uint64 `json:",string"`
+			// TxSegmentedFrames counts frames that the device cut into segments.
+			TxSegmentedFrames uint64 `json:",string"`
 			// OtherMACPackets were for another station.
 			OtherMACPackets uint64 `json:",string"`
 		}
@@ -266,13 +266,13 @@ func allFlows(templates ...string) func(*testing.T, *result) {
 }
 
 func isCut(t *testing.T, r *result) {
-	if cut := r.stats.Ports[1].TxCut; cut == 0 {
+	if cut := r.stats.Ports[1].TxSegmentedFrames; cut == 0 {
 		t.Error("the servers' device cut no frame into segments")
 	}
 }
 
 func isNotCut(t *testing.T, r *result) {
-	if cut := r.stats.Ports[1].TxCut; cut != 0 {
+	if cut := r.stats.Ports[1].TxSegmentedFrames; cut != 0 {
 		t.Errorf("the servers' device cut %d frames into segments", cut)
 	}
 }
