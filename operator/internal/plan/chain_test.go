@@ -26,10 +26,10 @@ func copies(count int32, vary ...spatev1.CopyVariation) func(*spatev1.StatelessS
 func chained(name string, s *spatev1.StatelessStreamSpec, waits bool, next string, loops int64) spatev1.TrafficEntry {
 	e := entryOf(name, "east", "west", s)
 	if waits {
-		e.Start = spatev1.StartWaiting
+		e.Stream.Start = spatev1.StartWaiting
 	}
 	if next != "" {
-		e.Next = &spatev1.NextEntry{Entry: spatev1.EntryName(next), Loops: loops}
+		e.Stream.Next = &spatev1.NextEntry{Entry: spatev1.EntryName(next), Loops: loops}
 	}
 	return e
 }
@@ -85,15 +85,15 @@ func TestChainsTellWhatIsWrong(t *testing.T) {
 		entries []spatev1.TrafficEntry
 		want    string
 	}{
-		"to nowhere":        {[]spatev1.TrafficEntry{chained("a", one(), false, "b", 0)}, `spec.traffic[0].next.entry: "b" is no entry of the profile`},
-		"to another port":   {[]spatev1.TrafficEntry{chained("a", one(), false, "b", 0), elsewhere}, `spec.traffic[0].next.entry: "b" is sent from port west; a chain stays on one port`},
-		"after continuous":  {[]spatev1.TrafficEntry{chained("a", stream("1pps", 64), false, "a", 0)}, "spec.traffic[0].next: nothing comes after a stream without an end"},
-		"after endless":     {[]spatev1.TrafficEntry{chained("a", endless, false, "a", 0)}, "spec.traffic[0].next: nothing comes after a stream without an end"},
+		"to nowhere":        {[]spatev1.TrafficEntry{chained("a", one(), false, "b", 0)}, `spec.traffic[0].stream.next.entry: "b" is no entry of the profile`},
+		"to another port":   {[]spatev1.TrafficEntry{chained("a", one(), false, "b", 0), elsewhere}, `spec.traffic[0].stream.next.entry: "b" is sent from port west; a chain stays on one port`},
+		"after continuous":  {[]spatev1.TrafficEntry{chained("a", stream("1pps", 64), false, "a", 0)}, "spec.traffic[0].stream.next: nothing comes after a stream without an end"},
+		"after endless":     {[]spatev1.TrafficEntry{chained("a", endless, false, "a", 0)}, "spec.traffic[0].stream.next: nothing comes after a stream without an end"},
 		"to a running one":  {[]spatev1.TrafficEntry{chained("a", one(), false, "b", 0), chained("b", stream("1pps", 64), false, "", 0)}, `"b" is continuous and starts by itself: set its start to Waiting`},
-		"waits for nothing": {[]spatev1.TrafficEntry{chained("a", one(), true, "", 0)}, "spec.traffic[0].start: nothing starts it"},
+		"waits for nothing": {[]spatev1.TrafficEntry{chained("a", one(), true, "", 0)}, "spec.traffic[0].stream.start: nothing starts it"},
 		"copies differ":     {[]spatev1.TrafficEntry{chained("a", stream("", 64, burst(5, "1kpps"), copies(2)), false, "b", 0), chained("b", one(), true, "", 0)}, `it has 2 copies and "b" has 0`},
 		"one is pinned":     {[]spatev1.TrafficEntry{chained("a", one(), false, "b", 0), chained("b", pinned, true, "", 0)}, "must both be pinned, or neither"},
-		"no packets":        {[]spatev1.TrafficEntry{chained("a", stream("", 64, burst(0, "1kpps")), false, "", 0)}, "spec.traffic[0].stream.transmit.burst.packets: 0: must be at least 1"},
+		"no packets":        {[]spatev1.TrafficEntry{chained("a", stream("", 64, burst(0, "1kpps")), false, "", 0)}, "spec.traffic[0].stream.inline.transmit.burst.packets: 0: must be at least 1"},
 		"an alias": {[]spatev1.TrafficEntry{entryOf("a", "east", "west", stream("1pps", 64, copies(2))), entryOf("a-1", "east", "west", stream("1pps", 64))},
 			`spec.traffic[1].name: a copy of "a" is called "a-1" too`},
 	} {
@@ -119,9 +119,9 @@ func TestCopiesDiffer(t *testing.T) {
 	if streams[0].Packet.Frame[33] != 1 || resolved.Load.Packets.Cmp(big.NewRat(30, 1)) != 0 {
 		t.Errorf("copy 0: %x, load %s", streams[0].Packet.Frame, resolved.Load.Packets)
 	}
-	p.Spec.Traffic[0].Stream.Copies.Count = 33
+	p.Spec.Traffic[0].Stream.Inline.Copies.Count = 33
 	_, problems := Resolve(Input{Profile: p, Generator: generator()})
-	if want := "spec.traffic[0].stream.copies.vary[1]: the last of 33 copies would have 64 there, and 6 bits hold 0 to 63"; !strings.Contains(problems.Message(), want) {
+	if want := "spec.traffic[0].stream.inline.copies.vary[1]: the last of 33 copies would have 64 there, and 6 bits hold 0 to 63"; !strings.Contains(problems.Message(), want) {
 		t.Errorf("got %s", problems.Message())
 	}
 }
@@ -146,7 +146,7 @@ func TestADelayThatOutlastsTheRunIsReported(t *testing.T) {
 		in := imix()
 		in.Spec.Warmup, in.Spec.Duration = "1s", "10s"
 		in.Spec.Traffic[1].Stream = in.Spec.Traffic[1].Stream.DeepCopy()
-		in.Spec.Traffic[1].Stream.StartDelay = delay
+		in.Spec.Traffic[1].Stream.Inline.StartDelay = delay
 		got := mustResolve(t, Input{Profile: in, Generator: generator()}).Warnings
 		if (len(got) > 0) != told || told && !strings.HasPrefix(got[0].Error(), "spec.traffic[1]: its stream's startDelay of 11s is not shorter than the run, whose warmup and duration are 11s") {
 			t.Errorf("%q: %v", delay, got)

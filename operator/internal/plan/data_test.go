@@ -8,25 +8,31 @@ import (
 	"testing"
 
 	"google.golang.org/protobuf/proto"
+	corev1 "k8s.io/api/core/v1"
 
 	spatev1 "spate.dev/api/v1alpha1"
 )
 
-// secretly names a key of a Secret.
-func secretly(name, key string) *spatev1.DataReference {
-	return &spatev1.DataReference{SecretName: spatev1.ObjectName(name), Key: key}
+// fromConfigMap selects a key of a ConfigMap.
+func fromConfigMap(name, key string) *spatev1.DataSource {
+	return &spatev1.DataSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: name}, Key: key}}
+}
+
+// fromSecret selects a key of a Secret.
+func fromSecret(name, key string) *spatev1.DataSource {
+	return &spatev1.DataSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: name}, Key: key}}
 }
 
 func TestBytesOfSecretsAreNoPartOfAPlan(t *testing.T) {
 	recorded := recording(t, 11)
-	data := map[spatev1.DataReference][]byte{*secretly("web", "call.pcap"): recorded, *secretly("login", "password"): []byte("correct horse battery")}
-	e := entryOf("replay", "east", "", replay(func(r *spatev1.ReplayTransmit) { r.Pcap.From = secretly("web", "call.pcap") }))
-	template := templateOf(t, webTemplate, "{text: GET /}", "{from: {secretName: login, key: password}}")
+	data := map[spatev1.DataReference][]byte{fromSecret("web", "call.pcap").Reference(): recorded, fromSecret("login", "password").Reference(): []byte("correct horse battery")}
+	e := entryOf("replay", "east", "", replay(func(r *spatev1.ReplayTransmit) { r.Pcap.From = fromSecret("web", "call.pcap") }))
+	template := templateOf(t, webTemplate, "{text: GET /}", "{from: {secretKeyRef: {name: login, key: password}}}")
 	p := profile(e)
-	p.Spec.Traffic = append(p.Spec.Traffic, spatev1.TrafficEntry{Name: "web", TemplateRef: &spatev1.LocalReference{Name: "web"}, TransmitPort: "east", ReceivePort: "west"})
+	p.Spec.Traffic = append(p.Spec.Traffic, spatev1.TrafficEntry{Name: "web", Application: &spatev1.ApplicationEntry{TemplateRef: &spatev1.LocalReference{Name: "web"}}, TransmitPort: "east", ReceivePort: "west"})
 	in := Input{Profile: p, Generator: generator(), Templates: map[string]*spatev1.ASTFTemplate{"web": template}, Data: data}
 	resolved := mustResolve(t, in)
-	if want := []spatev1.DataReference{*secretly("web", "call.pcap"), *secretly("login", "password")}; !slices.Equal(resolved.Secrets, want) {
+	if want := []spatev1.DataReference{fromSecret("web", "call.pcap").Reference(), fromSecret("login", "password").Reference()}; !slices.Equal(resolved.Secrets, want) {
 		t.Fatalf("refers to %v, want %v", resolved.Secrets, want)
 	}
 	made := resolved.Plan(Identity{RunID: "r"})

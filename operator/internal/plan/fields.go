@@ -457,7 +457,7 @@ func fits(v *variable, w *spatev1.FieldWrite, width int) string {
 	case low.Sign() < 0:
 		return fmt.Sprintf("adding %d to values from %d gives less than zero; write a mask for what shall be kept of it", w.Add, v.least)
 	case high.BitLen() > width:
-		return fmt.Sprintf("values up to %s do not fit into %d bits; lower max, or write a mask for what shall be kept of them", high, width)
+		return fmt.Sprintf("values up to %s do not fit into %d bits; use lower ones, or write a mask for what shall be kept of them", high, width)
 	}
 	return ""
 }

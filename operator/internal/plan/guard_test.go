@@ -20,20 +20,20 @@ transmit: {continuous: {rate: 1pps}}
 `
 	limits := &spatev1.Limits{AllowedDestinations: []spatev1.CIDR{"198.18.0.0/16", "198.19.0.0/17", "198.19.128.0/17", "10.0.0.0/30"}, AllowedPorts: []spatev1.PortRange{"7", "1000-1999", "2000-2100"}}
 	for name, c := range map[string]struct{ field, want string }{
-		"the source":             {`random: {min: 1.1.1.1, max: 9.9.9.9}, writes: [{field: ipv4.source}]`, ""},
-		"the tag":                {`random: {min: 0, max: 4095}, writes: [{field: vlan.id}]`, ""},
-		"within, over two":       {`random: {min: 198.18.0.0, max: 198.19.255.255}, writes: [{field: ipv4.destination}]`, ""},
-		"beyond":                 {`random: {min: 198.18.0.0, max: 198.20.0.0}, writes: [{field: ipv4.destination}]`, "the packets may go to all from 198.18.0.0 to 198.20.0.0"},
-		"added to":               {`increment: {min: 198.18.0.0, max: 198.19.0.255}, writes: [{field: ipv4.destination, add: 65536}]`, "all from 198.19.0.0 to 198.20.0.255"},
+		"the source":             {`range: {start: 1.1.1.1, end: 9.9.9.9}, order: Random, writes: [{field: ipv4.source}]`, ""},
+		"the tag":                {`range: {start: 0, end: 4095}, order: Random, writes: [{field: vlan.id}]`, ""},
+		"within, over two":       {`range: {start: 198.18.0.0, end: 198.19.255.255}, order: Random, writes: [{field: ipv4.destination}]`, ""},
+		"beyond":                 {`range: {start: 198.18.0.0, end: 198.20.0.0}, order: Random, writes: [{field: ipv4.destination}]`, "the packets may go to all from 198.18.0.0 to 198.20.0.0"},
+		"added to":               {`range: {start: 198.18.0.0, end: 198.19.0.255}, writes: [{field: ipv4.destination, add: 65536}]`, "all from 198.19.0.0 to 198.20.0.255"},
 		"listed":                 {`values: [198.18.0.9, 10.0.0.3], writes: [{field: ipv4.destination}]`, ""},
 		"one listed is outside":  {`values: [198.18.0.9, 10.0.0.4], writes: [{field: ipv4.destination}]`, "the packet goes to 10.0.0.4"},
-		"the last byte":          {`random: {min: 0, max: 255}, writes: [{offset: 37, size: 1}]`, ""},
+		"the last byte":          {`range: {start: 0, end: 255}, order: Random, writes: [{offset: 37, size: 1}]`, ""},
 		"the second byte":        {`values: [18, 19], writes: [{offset: 35, size: 1}]`, "all from 198.0.0.1 to 198.255.0.1"},
 		"a masked bit":           {`values: [0, 1], writes: [{field: ipv4.destination, shift: 16, mask: "0x10000"}]`, ""},
 		"little-endian":          {`values: [1], writes: [{field: ipv4.destination, byteOrder: Little}]`, "all from 0.0.0.0 to 255.255.255.255"},
-		"ports within":           {`increment: {min: 1000, max: 2100}, writes: [{field: udp.destinationPort}]`, ""},
-		"ports beyond":           {`increment: {min: 1000, max: 2101}, writes: [{field: udp.destinationPort}]`, "may go to all ports from 1000 to 2101"},
-		"a port with the source": {`random: {min: 0, max: 0xffffffff}, writes: [{offset: 38, size: 4}]`, "may go to all ports from 0 to 65535"},
+		"ports within":           {`range: {start: 1000, end: 2100}, writes: [{field: udp.destinationPort}]`, ""},
+		"ports beyond":           {`range: {start: 1000, end: 2101}, writes: [{field: udp.destinationPort}]`, "may go to all ports from 1000 to 2101"},
+		"a port with the source": {`range: {start: 0, end: 0xffffffff}, order: Random, writes: [{offset: 38, size: 4}]`, "may go to all ports from 0 to 65535"},
 		"what follows the tag":   {`values: [0x86dd], writes: [{field: vlan.etherType}]`, "cannot be determined when fields are written to vlan.etherType (by x)"},
 		"the protocol":           {`values: [6], writes: [{field: ipv4.protocol}]`, "written to ipv4.protocol (by x)"},
 		"the header's length":    {`values: [6], writes: [{field: ipv4.headerLength}]`, "written to ipv4.headerLength (by x)"},
@@ -70,9 +70,9 @@ transmit: {continuous: {rate: 1pps}}
 `
 	limits := &spatev1.Limits{AllowedDestinations: []spatev1.CIDR{"198.18.0.0/15", "2001:2::/120"}}
 	for name, c := range map[string]struct{ udp, inner, field, want string }{
-		"inside":              {"", "2001:2::1", `increment: {min: "2001:2::", max: "2001:2::ff"}, writes: [{field: ipv6.destination}]`, ""},
+		"inside":              {"", "2001:2::1", `range: {start: "2001:2::", end: "2001:2::ff"}, writes: [{field: ipv6.destination}]`, ""},
 		"inner is outside":    {"", "2001:3::1", `values: [1], writes: [{field: vxlan.vni}]`, "the packet goes to 2001:3::1"},
-		"inner goes outside":  {"", "2001:2::1", `increment: {min: "2001:2::", max: "2001:2::100"}, writes: [{field: ipv6.destination}]`, "all from 2001:2:: to 2001:2::100"},
+		"inner goes outside":  {"", "2001:2::1", `range: {start: "2001:2::", end: "2001:2::100"}, writes: [{field: ipv6.destination}]`, "all from 2001:2:: to 2001:2::100"},
 		"on another port too": {"destinationPort: 5555", "2001:3::1", `values: [1], writes: [{field: vxlan.vni}]`, "the packet goes to 2001:3::1"},
 		"the tunnel's port":   {"", "2001:2::1", `values: [4789, 7], writes: [{field: "udp[0].destinationPort"}]`, "written to udp.destinationPort (by x)"},
 	} {

@@ -13,12 +13,14 @@ import (
 func TestWordsAreKnownAndNamesApart(t *testing.T) {
 	stream := stream("1kpps", 64)
 	for want, change := range map[string]func(*spatev1.TrafficProfileSpec, *spatev1.TrafficGeneratorSpec){
-		`spec.suspendPolicy: "Stop": must be Keep or Free`:         func(p *spatev1.TrafficProfileSpec, _ *spatev1.TrafficGeneratorSpec) { p.SuspendPolicy = "Stop" },
-		`spec.whenBusy: "Wait": must be Queue or Refuse`:           func(p *spatev1.TrafficProfileSpec, _ *spatev1.TrafficGeneratorSpec) { p.WhenBusy = "Wait" },
-		`spec.traffic[1].start: "Later": must be Auto or Waiting`:  func(p *spatev1.TrafficProfileSpec, _ *spatev1.TrafficGeneratorSpec) { p.Traffic[1].Start = "Later" },
+		`spec.suspendPolicy: "Stop": must be Keep or Free`: func(p *spatev1.TrafficProfileSpec, _ *spatev1.TrafficGeneratorSpec) { p.SuspendPolicy = "Stop" },
+		`spec.whenBusy: "Wait": must be Queue or Refuse`:   func(p *spatev1.TrafficProfileSpec, _ *spatev1.TrafficGeneratorSpec) { p.WhenBusy = "Wait" },
+		`spec.traffic[0].stream.start: "Later": must be Auto or Waiting`: func(p *spatev1.TrafficProfileSpec, _ *spatev1.TrafficGeneratorSpec) {
+			p.Traffic[0].Stream.Start = "Later"
+		},
 		`spec.traffic[1].name: "a" is that of spec.traffic[0] too`: func(p *spatev1.TrafficProfileSpec, _ *spatev1.TrafficGeneratorSpec) { p.Traffic[1].Name = "a" },
-		`spec.traffic[1]: has streamRef and templateRef: set exactly one`: func(p *spatev1.TrafficProfileSpec, _ *spatev1.TrafficGeneratorSpec) {
-			p.Traffic[1].StreamRef = &spatev1.LocalReference{Name: "x"}
+		`spec.traffic[1]: set exactly one of stream and application`: func(p *spatev1.TrafficProfileSpec, _ *spatev1.TrafficGeneratorSpec) {
+			p.Traffic[1].Stream = &spatev1.StreamEntry{Ref: &spatev1.LocalReference{Name: "x"}}
 		},
 		`spec.thresholds[1].name: "t" is that of spec.thresholds[0] too`: func(p *spatev1.TrafficProfileSpec, _ *spatev1.TrafficGeneratorSpec) {
 			p.Thresholds = []spatev1.Threshold{{Name: "t", Expression: "result.lost == 0"}, {Name: "t", Expression: "result.lost == 0"}}
@@ -32,11 +34,11 @@ func TestWordsAreKnownAndNamesApart(t *testing.T) {
 		`no such key: other: streams of the profile are a`: func(p *spatev1.TrafficProfileSpec, _ *spatev1.TrafficGeneratorSpec) {
 			p.Thresholds = []spatev1.Threshold{{Name: "t", Expression: `result.templates["other"].client.failed == 0`}}
 		},
-		`spec.generatorRef: TrafficGenerator "lab": spec.cpuPolicy: "Own": must be Exclusive or Shared`:        func(_ *spatev1.TrafficProfileSpec, g *spatev1.TrafficGeneratorSpec) { g.CPUPolicy = "Own" },
-		`spec.generatorRef: TrafficGenerator "lab": spec.hugepages.pageSize: "4Ki": must be 2Mi, 1Gi or None`:  func(_ *spatev1.TrafficProfileSpec, g *spatev1.TrafficGeneratorSpec) { g.Hugepages.PageSize = "4Ki" },
-		`spec.generatorRef: TrafficGenerator "lab": spec.pollMode: "Idle": must be Auto, Busy or Adaptive`:     func(_ *spatev1.TrafficProfileSpec, g *spatev1.TrafficGeneratorSpec) { g.PollMode = "Idle" },
-		`spec.generatorRef: TrafficGenerator "lab": spec.ports[0].offloads: "Most": must be Auto, All or None`: func(_ *spatev1.TrafficProfileSpec, g *spatev1.TrafficGeneratorSpec) { g.Ports[0].Offloads = "Most" },
-		`spec.generatorRef: TrafficGenerator "lab": spec.ports[1].name: "east" is that of spec.ports[0] too`:   func(_ *spatev1.TrafficProfileSpec, g *spatev1.TrafficGeneratorSpec) { g.Ports[1].Name = "east" },
+		`spec.generatorRef: TrafficGenerator "lab": spec.cpuPolicy: "Own": must be Exclusive or Shared`:                               func(_ *spatev1.TrafficProfileSpec, g *spatev1.TrafficGeneratorSpec) { g.CPUPolicy = "Own" },
+		`spec.generatorRef: TrafficGenerator "lab": spec.packetMemory.backing: "4Ki": must be Hugepages2Mi, Hugepages1Gi or Standard`: func(_ *spatev1.TrafficProfileSpec, g *spatev1.TrafficGeneratorSpec) { g.PacketMemory.Backing = "4Ki" },
+		`spec.generatorRef: TrafficGenerator "lab": spec.pollMode: "Idle": must be Auto, Busy or Adaptive`:                            func(_ *spatev1.TrafficProfileSpec, g *spatev1.TrafficGeneratorSpec) { g.PollMode = "Idle" },
+		`spec.generatorRef: TrafficGenerator "lab": spec.ports[0].offloads: "Most": must be Auto, All or None`:                        func(_ *spatev1.TrafficProfileSpec, g *spatev1.TrafficGeneratorSpec) { g.Ports[0].Offloads = "Most" },
+		`spec.generatorRef: TrafficGenerator "lab": spec.ports[1].name: "east" is that of spec.ports[0] too`:                          func(_ *spatev1.TrafficProfileSpec, g *spatev1.TrafficGeneratorSpec) { g.Ports[1].Name = "east" },
 	} {
 		p, g := profile(entryOf("a", "east", "west", stream), running("b", "http", "east", "west")), generator()
 		change(&p.Spec, &g.Spec)
@@ -56,7 +58,7 @@ func TestWordsAreKnownAndNamesApart(t *testing.T) {
 
 // A time that its template's flows do not have is refused before the run, by the template's field.
 func TestThresholdsOnTimesOfUDP(t *testing.T) {
-	const connect, clients, servers = `result.templates["b"].client.connectTime.p99 < 5`, `result.templates["b"].client.roundTrip.p99 < 5`, `result.templates["b"].server.roundTrip.p99 < 5`
+	const connect, clients, servers = `result.templates["b"].client.connectTime.p99 < duration('5ms')`, `result.templates["b"].client.roundTrip.p99 < duration('5ms')`, `result.templates["b"].server.roundTrip.p99 < duration('5ms')`
 	for _, c := range []struct {
 		transport, latency, expression, want string
 	}{
@@ -64,7 +66,7 @@ func TestThresholdsOnTimesOfUDP(t *testing.T) {
 		{"TCP", "", servers, ""},
 		{"UDP", "", connect, "UDP has no handshake"},
 		{"UDP", "", clients, `roundTrip is not measured of the client of template b: set spec.latency: true of ASTFTemplate "http"`},
-		{"UDP", "", `result.groups["g"].client.roundTrip.mean < 5`, `of group g: set spec.latency: true of ASTFTemplate "http"`},
+		{"UDP", "", `result.groups["g"].client.roundTrip.mean < duration('5ms')`, `of group g: set spec.latency: true of ASTFTemplate "http"`},
 		{"UDP", "latency: true\n", clients, ""},
 		{"UDP", "latency: true\n", servers, "ask for that of the client"},
 	} {

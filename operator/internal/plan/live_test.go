@@ -14,7 +14,7 @@ import (
 
 func TestEntriesChangeWhileARunIsUnderWay(t *testing.T) {
 	p := profile(entryOf("a", "east", "west", stream("1kpps", 64)), entryOf("b", "east", "west", stream("1kpps", 64, copies(3))), entryOf("c", "east", "west", stream("10pps", 64)))
-	p.Spec.Traffic[1].Rate = "2kpps"
+	p.Spec.Traffic[1].Stream.Rate = "2kpps"
 	p.Spec.Traffic[2].Paused = true
 	p.Spec.Rate = "2x"
 	resolved := mustResolve(t, Input{Profile: p, Generator: generator()})
@@ -29,8 +29,8 @@ func TestEntriesChangeWhileARunIsUnderWay(t *testing.T) {
 	if !plan.Streams[4].Paused || plan.Streams[0].Paused {
 		t.Error("the last entry is the paused one")
 	}
-	p.Spec.Traffic[0].Rate = "10%"
-	p.Spec.Traffic[1].Rate = ""
+	p.Spec.Traffic[0].Stream.Rate = "10%"
+	p.Spec.Traffic[1].Stream.Rate = ""
 	p.Spec.Traffic[2].Paused = false
 	p.Spec.Rate = "3x"
 	changes := EntryStates(resolved.Entries, p)
@@ -74,7 +74,7 @@ func TestPortsThatAnswer(t *testing.T) {
 	limited := generator(func(g *spatev1.TrafficGenerator) {
 		g.Spec.Limits = &spatev1.Limits{AllowedDestinations: []spatev1.CIDR{"198.18.0.0/15"}, AllowedPorts: []spatev1.PortRange{"7", "9-10"}}
 	})
-	p.Spec.Reflect[0].AnyMAC = true
+	p.Spec.Reflect[0].AcceptAnyMAC = true
 	plan = mustResolve(t, Input{Profile: p, Generator: limited}).Plan(Identity{})
 	r := plan.Reflectors[0]
 	if !r.AnyMac || plan.Reflectors[1].AnyMac || len(r.AllowedAddresses) != 1 || !bytes.Equal(r.AllowedAddresses[0].First, []byte{198, 18, 0, 0}) ||
@@ -83,7 +83,7 @@ func TestPortsThatAnswer(t *testing.T) {
 	}
 	p.Spec.Reflect[0].Port, p.Spec.Receive[0].Port = "north", "void"
 	_, problems := Resolve(Input{Profile: p, Generator: generator()})
-	for _, want := range []string{`spec.reflect[0].port: "north" is no port of generator lab`, "spec.receive[0].port: void is a null port"} {
+	for _, want := range []string{`spec.reflect[0].port: "north" is no port of generator lab`, "spec.receive[0].port: void is a discard port"} {
 		if !strings.Contains(problems.Message(), want) {
 			t.Errorf("got %s", problems.Message())
 		}
@@ -103,7 +103,7 @@ func TestNextHopsOfPortsWithAddresses(t *testing.T) {
 	}
 	g.Spec.Ports[0].Addresses[0] = "2001:2::1/64"
 	_, problems := Resolve(Input{Profile: p, Generator: g})
-	if want := "spec.traffic[0].stream: ethernet.destination is absent, and port east has no ipv4 address"; !strings.Contains(problems.Message(), want) {
+	if want := "spec.traffic[0].stream.inline: ethernet.destination is absent, and port east has no ipv4 address"; !strings.Contains(problems.Message(), want) {
 		t.Errorf("got %s", problems.Message())
 	}
 }

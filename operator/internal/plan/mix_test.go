@@ -32,7 +32,7 @@ source:
     - add: {variable: rounds, value: 1}
     - jump: {to: again, variable: rounds, comparison: Less, value: %[3]d}
 destinationPort: 80
-rate: 1cps
+connectionRate: 1cps
 `, request, answer, rounds)+poolsOf(webTemplate))
 }
 
@@ -42,7 +42,7 @@ func mixed(by spatev1.ShareUnit, rate spatev1.MixRate, shares ...int32) *spatev1
 	p.Spec.Traffic = nil
 	for i, share := range shares {
 		e := running(fmt.Sprintf("e%d", i), fmt.Sprintf("t%d", i), "east", "west")
-		e.Share = ptr.To(share)
+		e.Application.Share = ptr.To(share)
 		p.Spec.Traffic = append(p.Spec.Traffic, e)
 	}
 	p.Spec.Mix = &spatev1.ConnectionMix{Rate: rate, ShareBy: by}
@@ -88,7 +88,7 @@ func TestMixes(t *testing.T) {
 func TestEntriesWithoutAShareKeepTheirRates(t *testing.T) {
 	p := mixed(spatev1.ShareConnections, "7cps", 3)
 	other := running("other", "t0", "east", "west")
-	other.ConnectionRate = "5cps"
+	other.Application.ConnectionRate = "5cps"
 	p.Spec.Traffic = append(p.Spec.Traffic, other)
 	resolved := mustResolve(t, Input{Profile: p, Generator: generator(), Templates: map[string]*spatev1.ASTFTemplate{"t0": sending(t, 1, 1, 1)}})
 	for i, want := range []uint64{7, 5} {
@@ -108,18 +108,18 @@ func TestEntriesWithoutAShareKeepTheirRates(t *testing.T) {
 func TestMixesThatCannotBe(t *testing.T) {
 	fine := sending(t, 1, 1, 1)
 	program := func(changes ...string) *spatev1.ASTFTemplate { return templateOf(t, webTemplate, changes...) }
-	const text = "source:\n  programs:\n    transport: TCP\n    client:\n    - send: {content: {text: a}}\n    server:\n    - receive: {bytes: 1}\ndestinationPort: 80\nrate: 1cps\n"
+	const text = "source:\n  programs:\n    transport: TCP\n    client:\n    - send: {content: {text: a}}\n    server:\n    - receive: {bytes: 1}\ndestinationPort: 80\nconnectionRate: 1cps\n"
 	for name, c := range map[string]struct {
 		change   func(*spatev1.TrafficProfile)
 		template *spatev1.ASTFTemplate
 		want     string
 	}{
 		"right":        {func(*spatev1.TrafficProfile) {}, fine, ""},
-		"no mix":       {func(p *spatev1.TrafficProfile) { p.Spec.Mix = nil }, fine, "spec.traffic[0].share: is of spec.mix, which is absent"},
-		"no share":     {func(p *spatev1.TrafficProfile) { p.Spec.Traffic[0].Share = nil }, fine, "spec.mix: no entry has a share of it"},
-		"both":         {func(p *spatev1.TrafficProfile) { p.Spec.Traffic[0].ConnectionRate = "1cps" }, fine, "spec.traffic[0].share: set share or connectionRate, not both"},
-		"no clients":   {func(p *spatev1.TrafficProfile) { p.Spec.Traffic[0].TransmitPort = "" }, fine, "spec.traffic[0].share: there are no clients"},
-		"no share 0":   {func(p *spatev1.TrafficProfile) { *p.Spec.Traffic[0].Share = 0 }, fine, "spec.traffic[0].share: 0: must be at least 1"},
+		"no mix":       {func(p *spatev1.TrafficProfile) { p.Spec.Mix = nil }, fine, "spec.traffic[0].application.share: is of spec.mix, which is absent"},
+		"no share":     {func(p *spatev1.TrafficProfile) { p.Spec.Traffic[0].Application.Share = nil }, fine, "spec.mix: no entry has a share of it"},
+		"both":         {func(p *spatev1.TrafficProfile) { p.Spec.Traffic[0].Application.ConnectionRate = "1cps" }, fine, "spec.traffic[0].application.share: set share or connectionRate, not both"},
+		"no clients":   {func(p *spatev1.TrafficProfile) { p.Spec.Traffic[0].TransmitPort = "" }, fine, "spec.traffic[0].application.share: there are no clients"},
+		"no share 0":   {func(p *spatev1.TrafficProfile) { *p.Spec.Traffic[0].Application.Share = 0 }, fine, "spec.traffic[0].application.share: 0: must be at least 1"},
 		"packets":      {func(p *spatev1.TrafficProfile) { p.Spec.Mix.Rate = "1Mpps" }, fine, `spec.mix.rate: "1Mpps": must be connections a second such as 100kcps, or bits`},
 		"with headers": {func(p *spatev1.TrafficProfile) { p.Spec.Mix.Rate = "1MbpsL2" }, fine, "headers do not count"},
 		"nothing":      {func(p *spatev1.TrafficProfile) { p.Spec.Mix.Rate = "0cps" }, fine, "must be greater than zero"},
@@ -128,10 +128,10 @@ func TestMixesThatCannotBe(t *testing.T) {
 		"too fine": {func(p *spatev1.TrafficProfile) {
 			p.Spec.Mix.Rate, p.Spec.Mix.ShareBy = "1.00000000001cps", spatev1.ShareConnections
 			e := running("other", "t0", "east", "west")
-			e.Share = ptr.To[int32](6)
+			e.Application.Share = ptr.To[int32](6)
 			p.Spec.Traffic = append(p.Spec.Traffic, e)
 		}, fine, "spec.mix.rate: \"1.00000000001cps\": has too many digits"},
-		"too little": {func(p *spatev1.TrafficProfile) { p.Spec.Mix.Rate = "0.000001bps" }, fine, "spec.traffic[0].share: is less than a connection in 1000000 s"},
+		"too little": {func(p *spatev1.TrafficProfile) { p.Spec.Mix.Rate = "0.000001bps" }, fine, "spec.traffic[0].application.share: is less than a connection in 1000000 s"},
 		"a time":     {func(*spatev1.TrafficProfile) {}, program(), "source.programs.server loops for a time (command 3): count with a variable"},
 		"no end": {func(*spatev1.TrafficProfile) {}, program("    - loop: {to: more, since: start, duration: 1s}", "    - set: {variable: start, value: 0}\n    - jump: {to: more, variable: start, comparison: Equal}"),
 			"source.programs.server does not end in 1000000 steps"},
@@ -139,7 +139,7 @@ func TestMixesThatCannotBe(t *testing.T) {
 			"source.programs.server jumps by a time (command 3)"},
 		"one side":  {func(p *spatev1.TrafficProfile) { p.Spec.Traffic[0].ReceivePort = "" }, templateOf(t, strings.Replace(text, "    server:\n    - receive: {bytes: 1}\n", "", 1)+poolsOf(webTemplate)), "it has no source.programs.server"},
 		"no bytes":  {func(*spatev1.TrafficProfile) {}, templateOf(t, strings.Replace(strings.Replace(text, "send: {content: {text: a}}", "close: {}", 1), "receive: {bytes: 1}", "close: {}", 1)+poolsOf(webTemplate)), "it sends nothing"},
-		"a capture": {func(*spatev1.TrafficProfile) {}, templateOf(t, "source: {pcap: {volume: {name: captures, path: a.pcap}}}\nrate: 1cps\n"+poolsOf(webTemplate)), "its programs come from a capture, which only engines read"},
+		"a capture": {func(*spatev1.TrafficProfile) {}, templateOf(t, "source: {pcap: {volume: {name: captures, path: a.pcap}}}\nconnectionRate: 1cps\n"+poolsOf(webTemplate)), "its programs come from a capture, which only engines read"},
 		"a switch":  {func(*spatev1.TrafficProfile) {}, templateOf(t, strings.Replace(text, "    - receive: {bytes: 1}\n", "    - receive: {bytes: 1}\n    - switchTemplate: {template: t0}\n", 1)+poolsOf(webTemplate)), "source.programs.server goes on as another template's (command 1)"},
 	} {
 		t.Run(name, func(t *testing.T) {

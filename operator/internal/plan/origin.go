@@ -25,11 +25,13 @@ type Origin struct {
 	plan *enginev1.Plan
 	// streams and templates are the names of StatelessStreams and ASTFTemplates, by those of the entries that run them.
 	streams, templates map[string]string
+	// alone is true where the plan is that of a template by itself.
+	alone bool
 }
 
-// OriginOf a plan that was made of these entries.
+// OriginOf a plan that was made of these entries; of a template alone (see Alone), there are none.
 func OriginOf(plan *enginev1.Plan, entries []spatev1.EntrySnapshot) Origin {
-	o := Origin{plan: plan, streams: map[string]string{}, templates: map[string]string{}}
+	o := Origin{plan: plan, streams: map[string]string{}, templates: map[string]string{}, alone: len(entries) == 0}
 	for _, e := range entries {
 		if e.Stream != "" {
 			o.streams[e.Name] = string(e.Stream)
@@ -187,6 +189,10 @@ var ofProfile = map[string]string{
 // at gives the field that a path of the plan was made of; the path itself where that is not known.
 func (o Origin) at(path string) Refusal {
 	r := o.find(path)
+	if o.alone {
+		r.Entry = ""
+		return r
+	}
 	if inline := strings.TrimPrefix(r.Path, "spec."); r.Entry != "" && r.Stream == "" && r.Template == "" && inline != r.Path {
 		r.Path = "application.inline." + inline
 	}

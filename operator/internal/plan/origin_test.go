@@ -11,7 +11,7 @@ import (
 
 func TestWhatEnginesRefuseIsReportedByTheFieldsThatWereWritten(t *testing.T) {
 	referring := entryOf("r", "east", "west", nil)
-	referring.StreamRef = &spatev1.LocalReference{Name: "web"}
+	referring.Stream = &spatev1.StreamEntry{Ref: &spatev1.LocalReference{Name: "web"}}
 	p := profile(entryOf("s", "east", "west", stream("1kpps", 64)), referring, running("web", "http", "east", "west"), running("dns", "names", "east", "west"))
 	in := Input{Profile: p, Generator: generator(), Streams: map[string]*spatev1.StatelessStream{"web": {Spec: *stream("1kpps", 64)}}, Templates: map[string]*spatev1.ASTFTemplate{
 		"http":  templateOf(t, webTemplate, "min: 1ms, max: 2ms", "min: 1ms", "- count: {counter: answered}", "- delay: {min: 1s, max: 2s}\n    - count: {counter: answered}"),
@@ -29,27 +29,27 @@ func TestWhatEnginesRefuseIsReportedByTheFieldsThatWereWritten(t *testing.T) {
 		"stateful.templates[0].server.instructions[4].delay.max_ns":         {"x", web + "source.programs.server[4].delay.max: x"},
 		"stateful.templates[0].client.instructions[4].jump.to":              {"goes back to 2, and nothing", web + "source.programs.client[4].jump.to: goes back to command 2, and nothing"},
 		"stateful.templates[0].server.instructions[3].loop.duration_ns":     {"x", web + "source.programs.server[3].loop.duration: x"},
-		"stateful.templates[0].server.instructions[1].mark":                 {"x", web + "source.programs.server[1].mark.variable: x"},
+		"stateful.templates[0].server.instructions[1].mark":                 {"x", web + "source.programs.server[1].setTime.variable: x"},
 		"stateful.templates[0].server.counters[0]":                          {"x", web + "source.programs.server[5].count.counter: x"},
 		"stateful.templates[0].server.counters":                             {"x", web + "source.programs.server: x"},
 		"stateful.templates[0].client.instructions[99].send":                {"x", web + "source.programs.client: x"},
-		"stateful.templates[0].client_tunables.minimum_rto_ns":              {"3600000000000000; must be 1..60000000000", web + "tunables.client.tcp.minimumRTO (or the profile's): 1000h0m0s; must be 1ns..1m0s"},
+		"stateful.templates[0].client_tunables.minimum_rto_ns":              {"3600000000000000; must be 1..60000000000", web + "tunables.client.tcp.minRTO (or the profile's): 1000h0m0s; must be 1ns..1m0s"},
 		"stateful.templates[0].server_tunables.tos":                         {"x", web + "tunables.server.tos (or the profile's): x"},
 		"stateful.templates[0].client_tunables.no_window_scale":             {"x", web + "tunables.client.tcp.windowScale (or the profile's): x"},
 		"stateful.templates[0].name":                                        {`"a" is stateful.templates[1]'s already`, `entry web: name: "a" is entry dns's already`},
 		"stateful.templates[0].server_port":                                 {"x", "entry web: receivePort: x"},
 		"stateful.templates[0].match[1]":                                    {"x", web + "match[1]: x"},
-		"stateful.templates[0].most_open":                                   {"x", web + "mostOpen: x"},
-		"stateful.templates[0].flows_per_second":                            {"x", web + "rate: x"},
+		"stateful.templates[0].most_open":                                   {"x", web + "maxConcurrentFlows: x"},
+		"stateful.templates[0].flows_per_second":                            {"x", web + "connectionRate: x"},
 		"stateful.templates[0].servers[0].pool":                             {"pool 1 has gtpu", web + "pools.servers[0]: the pool has gtpu"},
 		"stateful.pools[0].gtpu.downlink_teid":                              {"use a lower teid_step or local_count", web + "pools.clients[0].gtpu.downlinkTEID: use a lower teidStep or localCount"},
-		"stateful.pools[1].last":                                            {"see stateful.pools[0].first_mac (templates[1])", web + "pools.servers[0].last: see " + web + "pools.clients[0].firstMAC (entry dns)"},
+		"stateful.pools[1].last":                                            {"see stateful.pools[0].first_mac (templates[1])", web + "pools.servers[0].end: see " + web + "pools.clients[0].startMAC (entry dns)"},
 		"stateful.payloads[1].fields[0].offset":                             {"x", web + "source.programs.server[2].send.content.fields[0].offset: x"},
-		"stateful.most_flows":                                               {"x", "spec.mostConnections: x"},
+		"stateful.most_flows":                                               {"x", "spec.maxFlowsPerEngine: x"},
 		"stateful.records.one_in":                                           {"x", "spec.records.oneIn: x"},
-		"streams[0].packet.frame":                                           {"x", "entry s: stream.packet: x"},
-		"streams[0].replay.path":                                            {"x", "entry s: stream.transmit.replay.pcap.volume: x"},
-		"streams[0].replay.min_gap_ns":                                      {"7", "entry s: stream.transmit.replay.minGap: 7ns"},
+		"streams[0].packet.frame":                                           {"x", "entry s: stream.inline.packet: x"},
+		"streams[0].replay.path":                                            {"x", "entry s: stream.inline.transmit.replay.pcap.volume: x"},
+		"streams[0].replay.min_gap_ns":                                      {"7", "entry s: stream.inline.transmit.replay.minGap: 7ns"},
 		"streams[0].rx_port":                                                {"like streams[1]", "entry s: receivePort: like stream r"},
 		"streams[1].replay.path":                                            {`"/no": gone`, `entry r: StatelessStream "web": spec.transmit.replay.pcap.volume: "/no": gone`},
 		"streams[1].program.writes[3].variable":                             {"x", `entry r: StatelessStream "web": spec.fields: x`},
@@ -64,7 +64,7 @@ func TestWhatEnginesRefuseIsReportedByTheFieldsThatWereWritten(t *testing.T) {
 	}
 	for line, want := range map[string]string{
 		"error: stateful.templates[0].client.instructions[1].receive.bytes: waits for 11 bytes": `error: ` + web + "source.programs.client[1].receive.bytes: waits for 11 bytes",
-		"streams[0].replay: like streams[0]":                                                    "entry s: stream.transmit.replay: like stream s",
+		"streams[0].replay: like streams[0]":                                                    "entry s: stream.inline.transmit.replay: like stream s",
 		"wrote 7 packets":                                                                       "wrote 7 packets",
 	} {
 		if got := o.Line(line); got != want {
@@ -72,11 +72,11 @@ func TestWhatEnginesRefuseIsReportedByTheFieldsThatWereWritten(t *testing.T) {
 		}
 	}
 	for path, want := range map[string]string{
-		"stateful.templates[1].client.instructions[1].send_message": `spec.traffic[3].templateRef: ASTFTemplate "names": spec.source.programs.client[1].sendMessage: the engine would refuse it: x`,
+		"stateful.templates[1].client.instructions[1].send_message": `spec.traffic[3].application.templateRef: ASTFTemplate "names": spec.source.programs.client[1].sendMessage: the engine would refuse it: x`,
 		"stateful.templates[0].client_port":                         "spec.traffic[2].transmitPort: the engine would refuse it: x",
-		"stateful.most_flows":                                       "spec.mostConnections: the engine would refuse it: x",
-		"streams[0].replay.path":                                    "spec.traffic[0].stream.transmit.replay.pcap.volume: the engine would refuse it: x",
-		"streams[1].replay.path":                                    `spec.traffic[1].streamRef: StatelessStream "web": spec.transmit.replay.pcap.volume: the engine would refuse it: x`,
+		"stateful.most_flows":                                       "spec.maxFlowsPerEngine: the engine would refuse it: x",
+		"streams[0].replay.path":                                    "spec.traffic[0].stream.inline.transmit.replay.pcap.volume: the engine would refuse it: x",
+		"streams[1].replay.path":                                    `spec.traffic[1].stream.ref: StatelessStream "web": spec.transmit.replay.pcap.volume: the engine would refuse it: x`,
 		"streams[0].id":                                             "spec.traffic: the engine would refuse it: stream s.id: x",
 		"":                                                          "spec.traffic: the engine would refuse it: x",
 	} {
@@ -87,8 +87,8 @@ func TestWhatEnginesRefuseIsReportedByTheFieldsThatWereWritten(t *testing.T) {
 }
 
 func TestATemplateAloneBecomesAPlan(t *testing.T) {
-	ref := spatev1.DataReference{ConfigMapName: "a", Key: "b"}
-	withData := []string{"{size: 300}", "{from: {configMapName: a, key: b}}"}
+	ref := spatev1.DataReference{Kind: spatev1.DataConfigMap, Name: "a", Key: "b"}
+	withData := []string{"{size: 300}", "{from: {configMapKeyRef: {name: a, key: b}}}"}
 	for name, c := range map[string]struct {
 		text    string
 		changes []string
@@ -97,11 +97,11 @@ func TestATemplateAloneBecomesAPlan(t *testing.T) {
 	}{
 		"both sides":    {webTemplate, nil, nil, ""},
 		"messages":      {messages, nil, nil, ""},
-		"a client only": {"source: {programs: {transport: TCP, client: [{send: {content: {text: x}}}]}}\ndestinationPort: 80\nrate: 1cps\n" + poolsOf(webTemplate), nil, nil, ""},
+		"a client only": {"source: {programs: {transport: TCP, client: [{send: {content: {text: x}}}]}}\ndestinationPort: 80\nconnectionRate: 1cps\n" + poolsOf(webTemplate), nil, nil, ""},
 		"fast":          {webTemplate, []string{"1.5kcps", "100Gcps"}, nil, ""},
 		"with its data": {webTemplate, withData, map[spatev1.DataReference][]byte{ref: []byte("x")}, ""},
 		"without":       {webTemplate, withData, nil, `key "b" of ConfigMap "a" is looked up with a profile`},
-		"on a volume":   {"source: {pcap: {volume: {name: a, path: b}}}\nrate: 1cps\n" + poolsOf(webTemplate), nil, nil, "its capture is on a volume"},
+		"on a volume":   {"source: {pcap: {volume: {name: a, path: b}}}\nconnectionRate: 1cps\n" + poolsOf(webTemplate), nil, nil, "its capture is on a volume"},
 		"that goes on":  {webTemplate, []string{"- count: {counter: answered}", "- switchTemplate: {template: other}"}, nil, "what it switches to"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -71,7 +71,7 @@ func TestARunIsJudgedByNarrowerLimitsAlone(t *testing.T) {
 		AllowedDestinations: []spatev1.CIDR{"16.0.0.0/8", "48.0.0.0/8", "10.0.0.0/24", "198.19.0.0/16"},
 		AllowedPorts:        []spatev1.PortRange{"7", "80", "2152"},
 	}
-	captured := map[spatev1.DataReference][]byte{{ConfigMapName: "captures", Key: "web"}: recording(t, 2)}
+	captured := map[spatev1.DataReference][]byte{{Kind: spatev1.DataConfigMap, Name: "captures", Key: "web"}: recording(t, 2)}
 	reflecting := profile()
 	reflecting.Spec.Reflect = []spatev1.ReflectPort{{Port: "west"}}
 	runs := map[string]Input{

@@ -16,7 +16,7 @@ import (
 
 func recordedRun(volumes ...spatev1.GeneratorVolume) Input {
 	p := profile(running("web", "http", "east", "west"))
-	p.Spec.Records = &spatev1.ConnectionRecords{OneIn: 100, Volume: "results", MostRecords: ptr.To[int64](5000)}
+	p.Spec.Records = &spatev1.ConnectionRecords{OneIn: 100, Volume: "results", MaxRecords: ptr.To[int64](5000)}
 	return Input{
 		Profile: p, Templates: map[string]*spatev1.ASTFTemplate{"http": nil},
 		Generator: generator(func(g *spatev1.TrafficGenerator) { g.Spec.Volumes = volumes }),
@@ -79,10 +79,10 @@ func TestWhatCannotBeRecordedIsRefused(t *testing.T) {
 	}{
 		"no volume":        {recordedRun(), nil, `spec.records.volume: "results" is no volume of generator lab`},
 		"read-only":        {recordedRun(spatev1.GeneratorVolume{Name: "results"}), nil, `spec.records.volume: "results" of generator lab is read-only`},
-		"bound of no file": {recordedRun(), func(p *spatev1.TrafficProfile) { p.Spec.Records.Volume = "" }, "spec.records.mostRecords: is for files"},
-		"no template":      {recordedRun(writable), func(p *spatev1.TrafficProfile) { p.Spec.Traffic = imix().Spec.Traffic }, "spec.records: no entry runs a template"},
+		"bound of no file": {recordedRun(), func(p *spatev1.TrafficProfile) { p.Spec.Records.Volume = "" }, "spec.records.maxRecords: applies to files, and none are written without a volume"},
+		"no template":      {recordedRun(writable), func(p *spatev1.TrafficProfile) { p.Spec.Traffic = imix().Spec.Traffic }, "spec.records: no entry runs an application, whose flows could be recorded"},
 		"none in so many":  {recordedRun(writable), func(p *spatev1.TrafficProfile) { p.Spec.Records.OneIn = -1 }, "spec.records.oneIn"},
-		"no records":       {recordedRun(writable), func(p *spatev1.TrafficProfile) { p.Spec.Records.MostRecords = ptr.To[int64](0) }, "spec.records.mostRecords"},
+		"no records":       {recordedRun(writable), func(p *spatev1.TrafficProfile) { p.Spec.Records.MaxRecords = ptr.To[int64](0) }, "spec.records.maxRecords"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.in.Templates["http"] = templateOf(t, webTemplate)

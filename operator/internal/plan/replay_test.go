@@ -41,7 +41,7 @@ func recording(t *testing.T, packets int) []byte {
 }
 
 func replay(change ...func(*spatev1.ReplayTransmit)) *spatev1.StatelessStreamSpec {
-	r := &spatev1.ReplayTransmit{Pcap: spatev1.CaptureSource{From: &spatev1.DataReference{ConfigMapName: "captures", Key: "web"}}}
+	r := &spatev1.ReplayTransmit{Pcap: spatev1.CaptureSource{From: fromConfigMap("captures", "web")}}
 	for _, c := range change {
 		c(r)
 	}
@@ -55,7 +55,7 @@ func fromVolume(path string) func(*spatev1.ReplayTransmit) {
 }
 
 func TestReplays(t *testing.T) {
-	data := map[spatev1.DataReference][]byte{{ConfigMapName: "captures", Key: "web"}: recording(t, 11)}
+	data := map[spatev1.DataReference][]byte{{Kind: spatev1.DataConfigMap, Name: "captures", Key: "web"}: recording(t, 11)}
 	withVolume := generator(func(g *spatev1.TrafficGenerator) { g.Spec.Volumes = []spatev1.GeneratorVolume{{Name: "captures"}} })
 	p := profile(entryOf("a", "east", "", replay(func(r *spatev1.ReplayTransmit) {
 		r.Gap, r.Loops, r.MinGap, r.FixChecksums = &spatev1.ReplayGap{Scale: "0.5"}, ptr.To[int64](3), "1us", true
@@ -84,7 +84,7 @@ func TestReplays(t *testing.T) {
 }
 
 func TestReplaysTellWhatIsWrong(t *testing.T) {
-	reference := spatev1.DataReference{ConfigMapName: "captures", Key: "web"}
+	reference := spatev1.DataReference{Kind: spatev1.DataConfigMap, Name: "captures", Key: "web"}
 	data := map[spatev1.DataReference][]byte{reference: recording(t, 2)}
 	limited := generator(func(g *spatev1.TrafficGenerator) {
 		g.Spec.Limits = &spatev1.Limits{AllowedDestinations: []spatev1.CIDR{"10.0.0.0/8"}}
@@ -104,22 +104,22 @@ func TestReplaysTellWhatIsWrong(t *testing.T) {
 		rate      spatev1.Rate
 		want      string
 	}{
-		"no data":        {replay(), generator(), nil, "", `spec.traffic[0].stream.transmit.replay.pcap.from: key "web" of ConfigMap "captures" does not exist`},
+		"no data":        {replay(), generator(), nil, "", `spec.traffic[0].stream.inline.transmit.replay.pcap.from: key "web" of ConfigMap "captures" does not exist`},
 		"no pcap":        {replay(), generator(), map[spatev1.DataReference][]byte{reference: []byte("hello")}, "", "is neither a pcap nor a pcapng file"},
 		"cut off":        {replay(), generator(), map[spatev1.DataReference][]byte{reference: data[reference][:60]}, "", `key "web" of ConfigMap "captures": packet 0 cannot be read`},
 		"empty":          {replay(), generator(), map[spatev1.DataReference][]byte{reference: recording(t, 0)}, "", "holds no packets"},
 		"no volume":      {replay(fromVolume("a")), generator(), data, "", `pcap.volume.name: "captures" is no volume of generator lab`},
 		"climbs":         {replay(fromVolume("../a")), limited, data, "", `pcap.volume.path: "../a": must be relative`},
-		"with a packet":  {both, generator(), data, "", "spec.traffic[0].stream.packet: does not go with transmit.replay"},
+		"with a packet":  {both, generator(), data, "", "spec.traffic[0].stream.inline.packet: does not go with transmit.replay"},
 		"named fields":   {named, generator(), data, "", "the fields of replayed packets are not known; write to an offset"},
-		"a rate":         {replay(), generator(), data, "5pps", "spec.traffic[0].rate: a replay has no rate"},
+		"a rate":         {replay(), generator(), data, "5pps", "spec.traffic[0].stream.rate: a replay has no rate"},
 		"goes elsewhere": {replay(), limited, data, "", "packet 0 of the capture: the packet goes to 198.19.0.1"},
 		"goes anywhere":  {replay(fromVolume("a")), limited, data, "", "where the packets of a capture on a volume go cannot be determined"},
 		"how fast":       {replay(fromVolume("a")), fast, data, "", "how fast a capture on a volume is sent cannot be determined"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := entryOf("a", "east", "", c.stream)
-			e.Rate = c.rate
+			e.Stream.Rate = c.rate
 			_, problems := Resolve(Input{Profile: profile(e), Generator: c.generator, Data: c.data})
 			if !strings.Contains(problems.Message(), c.want) {
 				t.Errorf("got %s\nwant %s", problems.Message(), c.want)
@@ -130,8 +130,8 @@ func TestReplaysTellWhatIsWrong(t *testing.T) {
 
 // What a Secret holds is in no message: the number of the packet and the field say enough.
 func TestNoMessageSaysWhatASecretsCaptureHolds(t *testing.T) {
-	reference := spatev1.DataReference{SecretName: "captures", Key: "web"}
-	of := replay(func(r *spatev1.ReplayTransmit) { r.Pcap.From = &reference })
+	reference := spatev1.DataReference{Kind: spatev1.DataSecret, Name: "captures", Key: "web"}
+	of := replay(func(r *spatev1.ReplayTransmit) { r.Pcap.From = fromSecret("captures", "web") })
 	recorded := recording(t, 2)
 	limited := func(limits spatev1.Limits) *spatev1.TrafficGenerator {
 		return generator(func(g *spatev1.TrafficGenerator) { g.Spec.Limits = &limits })
@@ -189,13 +189,13 @@ func TestMarksAreChosen(t *testing.T) {
 		t.Errorf("without a choice the first there are, got %d", got)
 	}
 	_, problems := Resolve(Input{Profile: profile(entryOf("a", "east", "west", marked("65536"))), Generator: generator()})
-	if want := `spec.traffic[0].stream.measure.mark.ipv4Identification: "65536": must be 1 to 65535, or auto`; !strings.Contains(problems.Message(), want) {
+	if want := `spec.traffic[0].stream.inline.measure.mark.ipv4Identification: "65536": must be 1 to 65535, or auto`; !strings.Contains(problems.Message(), want) {
 		t.Errorf("got %s", problems.Message())
 	}
 }
 
 func TestReplaysAreInNoChain(t *testing.T) {
-	data := map[spatev1.DataReference][]byte{{ConfigMapName: "captures", Key: "web"}: recording(t, 11)}
+	data := map[spatev1.DataReference][]byte{{Kind: spatev1.DataConfigMap, Name: "captures", Key: "web"}: recording(t, 11)}
 	once := func() *spatev1.StatelessStreamSpec {
 		s := replay(func(r *spatev1.ReplayTransmit) { r.Loops = ptr.To[int64](1) })
 		s.Measure.Flow = true
@@ -206,7 +206,7 @@ func TestReplaysAreInNoChain(t *testing.T) {
 		profile(chained("a", once(), false, "b", 0), chained("b", stream("", 64, burst(1, "1pps")), true, "", 0)),
 	} {
 		_, problems := Resolve(Input{Profile: p, Generator: generator(), Data: data})
-		if got := problems.Message(); !strings.Contains(got, `spec.traffic[0].next.entry: "a" replays a capture, and the engine does not chain such streams`) {
+		if got := problems.Message(); !strings.Contains(got, `spec.traffic[0].stream.next.entry: "a" replays a capture, and the engine does not chain such streams`) {
 			t.Errorf("got %s", got)
 		}
 	}

@@ -42,18 +42,17 @@ func withoutDestination(s *spatev1.StatelessStreamSpec) {
 	s.Packet.Headers[0].Ethernet.Destination = ""
 }
 func unmeasured(s *spatev1.StatelessStreamSpec) { s.Measure.Flow = false }
-func disabled(s *spatev1.StatelessStreamSpec)   { s.Enabled = ptr.To(false) }
 
 func entryOf(name, transmit, receive string, s *spatev1.StatelessStreamSpec) spatev1.TrafficEntry {
-	return spatev1.TrafficEntry{Name: spatev1.EntryName(name), Stream: s,
+	return spatev1.TrafficEntry{Name: spatev1.EntryName(name), Stream: &spatev1.StreamEntry{Inline: s},
 		TransmitPort: spatev1.PortName(transmit), ReceivePort: spatev1.PortName(receive)}
 }
 
 func profile(entries ...spatev1.TrafficEntry) *spatev1.TrafficProfile {
-	p := &spatev1.TrafficProfile{Spec: spatev1.TrafficProfileSpec{
+	p := &spatev1.TrafficProfile{Spec: spatev1.TrafficProfileSpec{TrafficDefinition: spatev1.TrafficDefinition{
 		GeneratorRef: &spatev1.GeneratorReference{Name: "lab"},
 		Traffic:      entries, Warmup: "1s", Duration: "10s", Drain: "500ms",
-	}}
+	}}}
 	p.Name, p.Namespace = "imix", "test"
 	return p
 }
@@ -65,7 +64,7 @@ func generator(change ...func(*spatev1.TrafficGenerator)) *spatev1.TrafficGenera
 	g := &spatev1.TrafficGenerator{Spec: spatev1.TrafficGeneratorSpec{Replicas: 1, Ports: []spatev1.GeneratorPort{
 		network("east"), network("west"),
 		{Name: "loop", Attachment: spatev1.PortAttachment{Loopback: &spatev1.LoopbackAttachment{}}},
-		{Name: "void", Attachment: spatev1.PortAttachment{Null: &spatev1.NullAttachment{}}},
+		{Name: "void", Attachment: spatev1.PortAttachment{Discard: &spatev1.DiscardAttachment{}}},
 	}}}
 	g.Name, g.Namespace = "lab", "test"
 	g.Spec.Ports[0].LineRate = "1Gbps"
@@ -73,6 +72,11 @@ func generator(change ...func(*spatev1.TrafficGenerator)) *spatev1.TrafficGenera
 		c(g)
 	}
 	return g
+}
+
+// between is a range of values.
+func between(start, end spatev1.FieldValue) *spatev1.FieldRange {
+	return &spatev1.FieldRange{Start: start, End: &end}
 }
 
 func imix() *spatev1.TrafficProfile {
@@ -98,7 +102,7 @@ func TestResolveMakesAPlan(t *testing.T) {
 		t.Errorf("got %v", plan)
 	}
 	for i, s := range plan.Streams {
-		if s.Id != uint32(i) || s.TxPort != "east" || s.RxPort != "west" || !s.Measure.Flow || s.Disabled {
+		if s.Id != uint32(i) || s.TxPort != "east" || s.RxPort != "west" || !s.Measure.Flow {
 			t.Errorf("stream %d is %v", i, s)
 		}
 		if wire := len(s.Packet.Frame) + 4; wire != []int{64, 594, 1518}[i] {
@@ -200,15 +204,16 @@ func TestATotalScalesEntriesInProportion(t *testing.T) {
 	}
 }
 
-func TestDisabledEntriesAskForNothing(t *testing.T) {
-	p := profile(entryOf("on", "east", "west", stream("1kpps", 64)), entryOf("off", "east", "west", stream("90%", 64, disabled)))
-	p.Spec.Rate = "2kpps"
+func TestPausedEntriesAskForWhatTheyMayBeResumedTo(t *testing.T) {
+	p := profile(entryOf("on", "east", "west", stream("1kpps", 64)), entryOf("off", "east", "west", stream("3kpps", 64)))
+	p.Spec.Traffic[1].Paused = true
+	p.Spec.Rate = "8kpps"
 	resolved := mustResolve(t, Input{Profile: p, Generator: generator()})
-	if resolved.Factor.Cmp(big.NewRat(2, 1)) != 0 || resolved.Load.Packets.Cmp(big.NewRat(2000, 1)) != 0 {
+	if resolved.Factor.Cmp(big.NewRat(2, 1)) != 0 || resolved.Load.Packets.Cmp(big.NewRat(8000, 1)) != 0 {
 		t.Errorf("factor %s, load %s", resolved.Factor, resolved.Load.Packets)
 	}
-	if plan := resolved.Plan(Identity{}); plan.Streams[0].Disabled || !plan.Streams[1].Disabled {
-		t.Error("the second entry is the disabled one")
+	if plan := resolved.Plan(Identity{}); plan.Streams[0].Paused || !plan.Streams[1].Paused {
+		t.Error("the second entry is the paused one")
 	}
 }
 
@@ -230,7 +235,7 @@ func TestRescaleOfARunUnderWay(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, err := Rescale(plan, resolved.Factor, c.rate)
+			got, err := Rescale(plan, resolved.Factor, c.rate, generator())
 			if c.error != "" {
 				if err == nil || !strings.Contains(err.Error(), c.error) {
 					t.Errorf("got %v", err)
@@ -264,36 +269,36 @@ func TestResolveTellsWhatIsWrong(t *testing.T) {
 	}{
 		"unknown generator": {imix(), nil, "ReferenceNotFound", `spec.generatorRef.name: TrafficGenerator "lab" does not exist in namespace test`},
 		"unknown stream": {change(func(p *spatev1.TrafficProfile) {
-			p.Spec.Traffic[1] = spatev1.TrafficEntry{Name: "x", StreamRef: &spatev1.LocalReference{Name: "nope"}, TransmitPort: "east"}
-		}), generator(), "ReferenceNotFound", `spec.traffic[1].streamRef.name: StatelessStream "nope" does not exist in namespace test`},
-		"unknown port":       {profile(entryOf("a", "north", "west", stream("1pps", 64))), generator(), "InvalidSpec", `spec.traffic[0].transmitPort: "north" is no port of generator lab; it has east, west, loop, void`},
-		"unknown rx port":    {profile(entryOf("a", "east", "south", stream("1pps", 64))), generator(), "InvalidSpec", `spec.traffic[0].receivePort: "south" is no port`},
-		"flow to nowhere":    {profile(entryOf("a", "east", "", stream("1pps", 64))), generator(), "InvalidSpec", "spec.traffic[0].receivePort: the stream measures flow: name the port"},
-		"port for nothing":   {one(stream("1pps", 64, unmeasured)), generator(), "InvalidSpec", "spec.traffic[0].receivePort: nothing of the stream is measured at west"},
-		"to a null port":     {profile(entryOf("a", "east", "void", stream("1pps", 64))), generator(), "InvalidSpec", "void is a null port and receives nothing"},
-		"from a null port":   {profile(entryOf("a", "void", "west", stream("1pps", 64))), generator(), "InvalidSpec", "what the null port void sends arrives nowhere"},
-		"across a loopback":  {profile(entryOf("a", "loop", "west", stream("1pps", 64))), generator(), "InvalidSpec", "loop and west must be the same"},
-		"no next hop":        {one(stream("1pps", 64, withoutDestination)), generator(), "InvalidSpec", "spec.traffic[0].stream.packet.headers[0].ethernet.destination: Required value: the transmitting port has no address to find its next hop with"},
-		"wrong rate":         {one(stream("10 apples", 64)), generator(), "InvalidSpec", `spec.traffic[0].stream.transmit.continuous.rate: "10 apples": must be a rate such as 1.5Mpps`},
-		"wrong entry rate":   {change(func(p *spatev1.TrafficProfile) { p.Spec.Traffic[0].Rate = "2x" }), generator(), "InvalidSpec", `spec.traffic[0].rate: "2x": must be a rate`},
-		"wrong profile rate": {change(func(p *spatev1.TrafficProfile) { p.Spec.Rate = "50%" }), generator(), "InvalidSpec", `spec.rate: "50%": must be a factor`},
-		"wrong duration":     {change(func(p *spatev1.TrafficProfile) { p.Spec.Duration = "soon" }), generator(), "InvalidSpec", `spec.duration: "soon" must be a duration`},
-		"too great a rate":   {change(func(p *spatev1.TrafficProfile) { p.Spec.Rate = "99999999999999999999x" }), generator(), "InvalidSpec", "spec.traffic[0]: its rate: "},
+			p.Spec.Traffic[1] = spatev1.TrafficEntry{Name: "x", Stream: &spatev1.StreamEntry{Ref: &spatev1.LocalReference{Name: "nope"}}, TransmitPort: "east"}
+		}), generator(), "ReferenceNotFound", `spec.traffic[1].stream.ref.name: StatelessStream "nope" does not exist in namespace test`},
+		"unknown port":        {profile(entryOf("a", "north", "west", stream("1pps", 64))), generator(), "InvalidSpec", `spec.traffic[0].transmitPort: "north" is no port of generator lab; it has east, west, loop, void`},
+		"unknown rx port":     {profile(entryOf("a", "east", "south", stream("1pps", 64))), generator(), "InvalidSpec", `spec.traffic[0].receivePort: "south" is no port`},
+		"flow to nowhere":     {profile(entryOf("a", "east", "", stream("1pps", 64))), generator(), "InvalidSpec", "spec.traffic[0].receivePort: the stream measures flow: name the port"},
+		"port for nothing":    {one(stream("1pps", 64, unmeasured)), generator(), "InvalidSpec", "spec.traffic[0].receivePort: nothing of the stream is measured at west"},
+		"to a discard port":   {profile(entryOf("a", "east", "void", stream("1pps", 64))), generator(), "InvalidSpec", "void is a discard port and receives nothing"},
+		"from a discard port": {profile(entryOf("a", "void", "west", stream("1pps", 64))), generator(), "InvalidSpec", "what the discard port void sends arrives nowhere"},
+		"across a loopback":   {profile(entryOf("a", "loop", "west", stream("1pps", 64))), generator(), "InvalidSpec", "loop and west must be the same"},
+		"no next hop":         {one(stream("1pps", 64, withoutDestination)), generator(), "InvalidSpec", "spec.traffic[0].stream.inline.packet.headers[0].ethernet.destination: Required value: the transmitting port has no address to find its next hop with"},
+		"wrong rate":          {one(stream("10 apples", 64)), generator(), "InvalidSpec", `spec.traffic[0].stream.inline.transmit.continuous.rate: "10 apples": must be a rate such as 1.5Mpps`},
+		"wrong entry rate":    {change(func(p *spatev1.TrafficProfile) { p.Spec.Traffic[0].Stream.Rate = "2x" }), generator(), "InvalidSpec", `spec.traffic[0].stream.rate: "2x": must be a rate`},
+		"wrong profile rate":  {change(func(p *spatev1.TrafficProfile) { p.Spec.Rate = "2x/port" }), generator(), "InvalidSpec", `spec.rate: "2x/port": must be a factor`},
+		"wrong duration":      {change(func(p *spatev1.TrafficProfile) { p.Spec.Duration = "soon" }), generator(), "InvalidSpec", `spec.duration: "soon" must be a duration`},
+		"too great a rate":    {change(func(p *spatev1.TrafficProfile) { p.Spec.Rate = "99999999999999999999x" }), generator(), "InvalidSpec", "spec.traffic[0]: its rate: "},
 		"two modes": {one(stream("1pps", 64, func(s *spatev1.StatelessStreamSpec) {
 			s.Transmit.Burst = &spatev1.BurstTransmit{Packets: 5, Rate: "1pps"}
-		})), generator(), "InvalidSpec", "spec.traffic[0].stream.transmit: set exactly one of continuous, burst, multiBurst and replay"},
-		"min over max": {one(stream("1pps", 64, func(s *spatev1.StatelessStreamSpec) {
-			s.Fields = []spatev1.PacketField{{Name: "x", Increment: &spatev1.FieldRange{Min: "10.0.0.2", Max: "10.0.0.1"}, Writes: []spatev1.FieldWrite{{Field: "ipv4.source"}}}}
-		})), generator(), "InvalidSpec", "spec.traffic[0].stream.fields[0].increment.min: 10.0.0.2 is greater than max, which is 10.0.0.1"},
+		})), generator(), "InvalidSpec", "spec.traffic[0].stream.inline.transmit: set exactly one of continuous, burst, multiBurst and replay"},
+		"start over end": {one(stream("1pps", 64, func(s *spatev1.StatelessStreamSpec) {
+			s.Fields = []spatev1.PacketField{{Name: "x", Range: between("10.0.0.2", "10.0.0.1"), Writes: []spatev1.FieldWrite{{Field: "ipv4.source"}}}}
+		})), generator(), "InvalidSpec", "spec.traffic[0].stream.inline.fields[0].range.start: 10.0.0.2 is greater than end, which is 10.0.0.1"},
 		"write to nowhere": {one(stream("1pps", 64, func(s *spatev1.StatelessStreamSpec) {
-			s.Fields = []spatev1.PacketField{{Name: "x", Random: &spatev1.FieldRandom{Min: "1", Max: "2"}, Writes: []spatev1.FieldWrite{{Field: "tcp.sourcePort"}}}}
-		})), generator(), "InvalidSpec", `spec.traffic[0].stream.fields[0].writes[0].field: "tcp.sourcePort": the packet has 0 tcp headers`},
-		"percent of nothing": {profile(entryOf("a", "west", "east", stream("50%", 64))), generator(), "GeneratorNotReady", "spec.traffic[0].stream: a rate in percent needs the line rate of port west, which its engines have not told yet"},
+			s.Fields = []spatev1.PacketField{{Name: "x", Range: between("1", "2"), Order: spatev1.OrderRandom, Writes: []spatev1.FieldWrite{{Field: "tcp.sourcePort"}}}}
+		})), generator(), "InvalidSpec", `spec.traffic[0].stream.inline.fields[0].writes[0].field: "tcp.sourcePort": the packet has 0 tcp headers`},
+		"percent of nothing": {profile(entryOf("a", "west", "east", stream("50%", 64))), generator(), "GeneratorNotReady", "spec.traffic[0].stream.inline: a rate in percent needs the line rate of port west, which its engines have not told yet"},
 		"percent of null":    {profile(entryOf("a", "void", "", stream("50%", 64, unmeasured))), generator(), "InvalidSpec", "set lineRate in the generator's spec.ports"},
 		"oversubscribed": {profile(entryOf("a", "east", "west", stream("60%", 64)), entryOf("b", "east", "west", stream("500Mbps", 1518))), generator(), "Oversubscribed",
 			"spec.traffic: port east of generator lab would have to carry 1.107Gbps on layer 1, and can carry 1Gbps; lower the rates"},
 		"over the limit": {imix(), limited(spatev1.Limits{MaxRate: "10kpps"}), "LimitExceeded", "spec.traffic: the traffic needs 12kpps in all, and generator lab allows 10kpps"},
-		"wrong prefix":   {imix(), limited(spatev1.Limits{AllowedDestinations: []spatev1.CIDR{"10.0.0.0/8", "fd00::/8"}}), "LimitExceeded", "spec.traffic[0].stream: the packet goes to 198.19.0.1; generator lab allows only 10.0.0.0/8, fd00::/8"},
+		"wrong prefix":   {imix(), limited(spatev1.Limits{AllowedDestinations: []spatev1.CIDR{"10.0.0.0/8", "fd00::/8"}}), "LimitExceeded", "spec.traffic[0].stream.inline: the packet goes to 198.19.0.1; generator lab allows only 10.0.0.0/8, fd00::/8"},
 		"wrong port":     {imix(), limited(spatev1.Limits{AllowedPorts: []spatev1.PortRange{"80", "8000-8999"}}), "LimitExceeded", "the packet goes to port 7; generator lab allows only 80, 8000-8999"},
 		"a wrong mac": {imix(), generator(func(g *spatev1.TrafficGenerator) { g.Spec.Ports[1].MAC = "03:00:00:00:00:09" }), "InvalidSpec",
 			`spec.generatorRef: TrafficGenerator "lab": spec.ports[1].mac: "03:00:00:00:00:09": must be the MAC address of a station`},
@@ -309,20 +314,20 @@ func TestResolveTellsWhatIsWrong(t *testing.T) {
 }
 
 func TestReferencedStreamsAreReportedByName(t *testing.T) {
-	p := profile(spatev1.TrafficEntry{Name: "a", StreamRef: &spatev1.LocalReference{Name: "small"}, TransmitPort: "east", ReceivePort: "west", Rate: "5pps"})
+	p := profile(spatev1.TrafficEntry{Name: "a", Stream: &spatev1.StreamEntry{Ref: &spatev1.LocalReference{Name: "small"}, Rate: "5pps"}, TransmitPort: "east", ReceivePort: "west"})
 	object := &spatev1.StatelessStream{Spec: *stream("1pps", 64)}
 	in := Input{Profile: p, Generator: generator(), Streams: map[string]*spatev1.StatelessStream{"small": object}}
 	resolved := mustResolve(t, in)
 	if got := rateText(resolved.Plan(Identity{}).Streams[0].GetContinuous().GetRate()); got != "packets_per_second 5/1" {
 		t.Errorf("an entry's rate goes before the stream's: %s", got)
 	}
-	want := spatev1.ReferenceSnapshot{Kind: "StatelessStream", Name: "small", Digest: StreamDigest(&object.Spec)}
-	if len(resolved.References) != 1 || resolved.References[0] != want {
-		t.Errorf("references %v", resolved.References)
+	want := spatev1.DefinitionSnapshot{Kind: "StatelessStream", Name: "small", Digest: StreamDigest(&object.Spec)}
+	if len(resolved.Definitions) != 1 || resolved.Definitions[0] != want {
+		t.Errorf("definitions %v", resolved.Definitions)
 	}
 	object.Spec.Packet.Size = ptr.To[int32](60)
 	_, problems := Resolve(in)
-	if want := `spec.traffic[0].streamRef: StatelessStream "small": spec.packet.size: Invalid value: 60: must be 64 to 9234 bytes, FCS included`; problems.Message() != want {
+	if want := `spec.traffic[0].stream.ref: StatelessStream "small": spec.packet.size: Invalid value: 60: must be 64 to 9234 bytes, FCS included`; problems.Message() != want {
 		t.Errorf("got %s", problems.Message())
 	}
 }
@@ -400,18 +405,21 @@ func TestWhatStartsANewRun(t *testing.T) {
 		starts bool
 	}{
 		"rate":        {func(s *spatev1.TrafficProfileSpec) { s.Rate = "2x" }, false},
-		"an entry's":  {func(s *spatev1.TrafficProfileSpec) { s.Traffic[0].Rate = "5pps" }, false},
-		"connections": {func(s *spatev1.TrafficProfileSpec) { s.Traffic[0].ConnectionRate = "5cps" }, false},
+		"an entry's":  {func(s *spatev1.TrafficProfileSpec) { s.Traffic[0].Stream.Rate = "5pps" }, false},
 		"a pause":     {func(s *spatev1.TrafficProfileSpec) { s.Traffic[0].Paused = true }, false},
-		"a chain":     {func(s *spatev1.TrafficProfileSpec) { s.Traffic[0].Start = "Waiting" }, true},
+		"a chain":     {func(s *spatev1.TrafficProfileSpec) { s.Traffic[0].Stream.Start = "Waiting" }, true},
 		"a reflector": {func(s *spatev1.TrafficProfileSpec) { s.Reflect = []spatev1.ReflectPort{{Port: "east"}} }, true},
 		"suspend":     {func(s *spatev1.TrafficProfileSpec) { s.Suspend = true }, false},
 		"history":     {func(s *spatev1.TrafficProfileSpec) { s.RunHistoryLimit = ptr.To[int32](1) }, false},
 		"whenBusy":    {func(s *spatev1.TrafficProfileSpec) { s.WhenBusy = "Refuse" }, false},
+		"a policy":    {func(s *spatev1.TrafficProfileSpec) { s.RunPolicy = spatev1.RunManual }, false},
+		"a schedule":  {func(s *spatev1.TrafficProfileSpec) { s.Schedule = &spatev1.RunSchedule{Cron: "@daily"} }, false},
+		"a whole run": {func(s *spatev1.TrafficProfileSpec) { s.Paused = true }, false},
+		"a tolerance": {func(s *spatev1.TrafficProfileSpec) { s.GeneratorTolerance.Late = "5%" }, false},
 		"runID":       {func(s *spatev1.TrafficProfileSpec) { s.RunID = "again" }, true},
 		"duration":    {func(s *spatev1.TrafficProfileSpec) { s.Duration = "20s" }, true},
-		"a stream":    {func(s *spatev1.TrafficProfileSpec) { s.Traffic[0].Stream.Packet.Size = ptr.To[int32](65) }, true},
-		"a threshold": {func(s *spatev1.TrafficProfileSpec) { s.Thresholds = []spatev1.Threshold{{Name: "x"}} }, true},
+		"a stream":    {func(s *spatev1.TrafficProfileSpec) { s.Traffic[0].Stream.Inline.Packet.Size = ptr.To[int32](65) }, true},
+		"a threshold": {func(s *spatev1.TrafficProfileSpec) { s.Thresholds = []spatev1.Threshold{{Name: "x"}} }, false},
 	} {
 		p := imix()
 		c.change(&p.Spec)

@@ -19,13 +19,17 @@ type samples struct {
 	generators map[string]*spatev1.TrafficGenerator
 	streams    map[string]*spatev1.StatelessStream
 	profiles   map[string]*spatev1.TrafficProfile
+	runs       map[string]*spatev1.TrafficRun
 	templates  map[string]*spatev1.ASTFTemplate
 	data       map[spatev1.DataReference][]byte
 }
 
 func readSamples(t *testing.T) samples {
 	t.Helper()
-	all := samples{map[string]*spatev1.TrafficGenerator{}, map[string]*spatev1.StatelessStream{}, map[string]*spatev1.TrafficProfile{}, map[string]*spatev1.ASTFTemplate{}, map[spatev1.DataReference][]byte{}}
+	all := samples{
+		map[string]*spatev1.TrafficGenerator{}, map[string]*spatev1.StatelessStream{}, map[string]*spatev1.TrafficProfile{}, map[string]*spatev1.TrafficRun{},
+		map[string]*spatev1.ASTFTemplate{}, map[spatev1.DataReference][]byte{},
+	}
 	files, err := filepath.Glob("../../../config/samples/*.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -46,7 +50,7 @@ func readSamples(t *testing.T) samples {
 				keep(t, maps, file, document, func(o *corev1.ConfigMap) string { return o.Name })
 				for name, o := range maps {
 					for key, data := range o.BinaryData {
-						all.data[spatev1.DataReference{ConfigMapName: spatev1.ObjectName(name), Key: key}] = data
+						all.data[spatev1.DataReference{Kind: spatev1.DataConfigMap, Name: spatev1.ObjectName(name), Key: key}] = data
 					}
 				}
 			case "TrafficGenerator":
@@ -57,6 +61,8 @@ func readSamples(t *testing.T) samples {
 				keep(t, all.streams, file, document, func(o *spatev1.StatelessStream) string { return o.Name })
 			case "TrafficProfile":
 				keep(t, all.profiles, file, document, func(o *spatev1.TrafficProfile) string { return o.Name })
+			case "TrafficRun":
+				keep(t, all.runs, file, document, func(o *spatev1.TrafficRun) string { return o.Name + o.GenerateName })
 			}
 		}
 	}
@@ -96,17 +102,14 @@ func TestSamplesBecomePlans(t *testing.T) {
 		"smoke": 1, "imix": 1, "syn-flood": 1, "rfc2544-sizes": 7, "vxlan": 100, "qinq": 1, "ipv6": 2, "burst-chain": 2, "latency": 2,
 		"reflector": 1, "receive-only": 0, "replay": 1, "many-streams": 20000,
 		"astf-http": 0, "astf-dns": 0, "astf-emix": 0, "astf-gtpu": 0,
+		"router-imix": 1, "router-latency": 1, "router-syn-flood": 1, "router-http-100k": 0, "scheduled": 0,
 	}
-	templates := map[string]int{"astf-http": 1, "astf-dns": 1, "astf-emix": 8, "astf-gtpu": 1}
+	templates := map[string]int{"astf-http": 1, "astf-dns": 1, "astf-emix": 8, "astf-gtpu": 1, "router-http-100k": 1, "scheduled": 1}
 	if len(all.profiles) != len(streams) {
 		t.Errorf("%d profiles among the samples, %d known here", len(all.profiles), len(streams))
 	}
 	for name, profile := range all.profiles {
-		in := Input{Profile: profile, Streams: all.streams, Templates: all.templates, Data: all.data}
-		if profile.Spec.GeneratorRef != nil {
-			in.Generator = all.generators["lab"]
-		}
-		resolved, problems := Resolve(in)
+		resolved, problems := all.resolve(profile)
 		if len(problems) > 0 {
 			t.Errorf("%s: %v", name, problems)
 			continue
@@ -119,4 +122,31 @@ func TestSamplesBecomePlans(t *testing.T) {
 			t.Errorf("%s: %d templates, want %d", name, got, templates[name])
 		}
 	}
+}
+
+func TestSamplesOfRunsExecuteTheirProfiles(t *testing.T) {
+	all := readSamples(t)
+	if len(all.runs) == 0 {
+		t.Error("there is no sample of a run")
+	}
+	for name, run := range all.runs {
+		var profile *spatev1.TrafficProfile
+		if ref := run.Spec.ProfileRef; ref != nil {
+			if profile = all.profiles[string(ref.Name)]; profile == nil {
+				t.Errorf("%s: there is no sample of a profile %s", name, ref.Name)
+				continue
+			}
+		}
+		if _, problems := all.resolve(Effective(run, profile)); len(problems) > 0 {
+			t.Errorf("%s: %v", name, problems)
+		}
+	}
+}
+
+func (s *samples) resolve(profile *spatev1.TrafficProfile) (*Resolved, Problems) {
+	in := Input{Profile: profile, Streams: s.streams, Templates: s.templates, Data: s.data}
+	if profile.Spec.Generator == nil {
+		in.Generator = s.generators["lab"]
+	}
+	return Resolve(in)
 }

@@ -30,17 +30,17 @@ source:
     - jump: {to: again, variable: left, comparison: Greater}
     server:
     - receive: {bytes: 5, clear: true}
-    - mark: {variable: start}
+    - setTime: {variable: start}
     - label: more
-      send: {content: {size: 300}, wait: false}
+      send: {content: {size: 300}, waitForAck: false}
     - loop: {to: more, since: start, duration: 1s}
     - count: {counter: answered}
     - waitForPeerClose: {}
 destinationPort: 80
-rate: 1.5kcps
+connectionRate: 1.5kcps
 pools:
-  clients: [{name: c, first: 16.0.0.1, last: 16.0.0.254, portPairOffset: 1.0.0.0, sourcePorts: {first: 41668, step: 17405, lowest: 2000, highest: 63999}, firstMAC: "02:00:00:00:00:01"}]
-  servers: [{name: s, first: 48.0.0.1, last: 48.0.0.254, order: Random, seed: 7, weight: 3}]
+  clients: [{name: c, start: 16.0.0.1, end: 16.0.0.254, portPairOffset: 1.0.0.0, sourcePorts: {start: 41668, step: 17405, min: 2000, max: 63999}, startMAC: "02:00:00:00:00:01"}]
+  servers: [{name: s, start: 48.0.0.1, end: 48.0.0.254, order: Random, seed: 7, weight: 3}]
 `
 
 // templateOf reads a template with some of its text changed.
@@ -66,7 +66,7 @@ func poolsOf(text string) string {
 }
 
 func running(name, template, transmit, receive string) spatev1.TrafficEntry {
-	return spatev1.TrafficEntry{Name: spatev1.EntryName(name), TemplateRef: &spatev1.LocalReference{Name: spatev1.ObjectName(template)},
+	return spatev1.TrafficEntry{Name: spatev1.EntryName(name), Application: &spatev1.ApplicationEntry{TemplateRef: &spatev1.LocalReference{Name: spatev1.ObjectName(template)}},
 		TransmitPort: spatev1.PortName(transmit), ReceivePort: spatev1.PortName(receive)}
 }
 
@@ -103,7 +103,7 @@ func TestARampIsAWholeNumberOfSteps(t *testing.T) {
 
 func TestATemplateBecomesPartOfAPlan(t *testing.T) {
 	p := profile(running("web", "http", "east", "west"))
-	p.Spec.Rate, p.Spec.RampUp, p.Spec.MostConnections, p.Spec.DrawSeed = "2x", "3s", ptr.To[int64](1000), ptr.To[int64](555)
+	p.Spec.Rate, p.Spec.RampUp, p.Spec.MaxFlowsPerEngine, p.Spec.RandomOrderSeed = "2x", "3s", ptr.To[int64](1000), ptr.To[int64](555)
 	p.Spec.RampUpStep = "1s"
 	got := planOf(t, Input{Profile: p, Templates: map[string]*spatev1.ASTFTemplate{"http": templateOf(t, webTemplate)}})
 	isJSON(t, got, `{
@@ -173,9 +173,9 @@ func TestTemplatesShareWhatIsTheSame(t *testing.T) {
 }
 
 func TestClientsAndServersShareNoPool(t *testing.T) {
-	plain := []string{", order: Random, seed: 7", "", `, portPairOffset: 1.0.0.0, sourcePorts: {first: 41668, step: 17405, lowest: 2000, highest: 63999}, firstMAC: "02:00:00:00:00:01"`, ""}
-	back := slices.Concat(plain, []string{"clients: [{name: c, first: 16.0.0.1, last: 16.0.0.254}]", "clients: [{name: s, first: 48.0.0.1, last: 48.0.0.254}]",
-		"servers: [{name: s, first: 48.0.0.1, last: 48.0.0.254, ", "servers: [{name: c, first: 16.0.0.1, last: 16.0.0.254, "})
+	plain := []string{", order: Random, seed: 7", "", `, portPairOffset: 1.0.0.0, sourcePorts: {start: 41668, step: 17405, min: 2000, max: 63999}, startMAC: "02:00:00:00:00:01"`, ""}
+	back := slices.Concat(plain, []string{"clients: [{name: c, start: 16.0.0.1, end: 16.0.0.254}]", "clients: [{name: s, start: 48.0.0.1, end: 48.0.0.254}]",
+		"servers: [{name: s, start: 48.0.0.1, end: 48.0.0.254, ", "servers: [{name: c, start: 16.0.0.1, end: 16.0.0.254, "})
 	got := planOf(t, Input{Profile: profile(running("a", "one", "east", "west"), running("b", "two", "west", "east")), Templates: map[string]*spatev1.ASTFTemplate{
 		"one": templateOf(t, webTemplate, plain...), "two": templateOf(t, webTemplate, back...),
 	}})
@@ -212,8 +212,8 @@ func TestClientsAndServersOfOnePairOfPortsMayBeTwoEntries(t *testing.T) {
 
 func TestRealClientsAndRealServers(t *testing.T) {
 	p := profile(running("clients", "one", "east", ""), running("servers", "two", "", "west"))
-	p.Spec.Traffic[0].ConnectionRate = "0.5cps"
-	tuned := "tunables: {client: {ttl: 9}, server: {ttl: 8}}\nlimit: 5\nmostOpen: 4\nmatch: [{offset: 1, text: E}]\npools:"
+	p.Spec.Traffic[0].Application.ConnectionRate = "0.5cps"
+	tuned := "tunables: {client: {ttl: 9}, server: {ttl: 8}}\nmaxFlows: 5\nmaxConcurrentFlows: 4\nmatch: [{offset: 1, text: E}]\npools:"
 	got := planOf(t, Input{Profile: p, Templates: map[string]*spatev1.ASTFTemplate{
 		"one": templateOf(t, webTemplate, "pools:", tuned), "two": templateOf(t, webTemplate, "pools:", tuned)}})
 	clients, servers := got.Templates[0], got.Templates[1]
@@ -229,10 +229,10 @@ func TestRealClientsAndRealServers(t *testing.T) {
 
 func TestPayloadsAndTunables(t *testing.T) {
 	template := templateOf(t, webTemplate,
-		"{text: GET /}", `{text: GET /, fields: [{offset: 4, list: {text: [a, b]}}, {list: {hex: ["00ff", "01fe"]}}, {offset: 1, counter: {first: 7, width: 3}}]}`,
-		"{size: 300}", "{from: {configMapName: web, key: page}}",
+		"{text: GET /}", `{text: GET /, fields: [{offset: 4, list: {text: [a, b]}}, {list: {hex: ["00ff", "01fe"]}}, {offset: 1, counter: {start: 7, width: 3}}]}`,
+		"{size: 300}", "{from: {configMapKeyRef: {name: web, key: page}}}",
 		"pools:", `tunables:
-  client: {tos: 4, tcp: {mss: 1400, initialWindow: 2, receiveBuffer: 4096, sendBuffer: 8192, duplicateAckThreshold: 4, delayedAck: 0s, minimumRTO: 1ms,
+  client: {tos: 4, tcp: {mss: 1400, initialWindow: 2, receiveBuffer: 4096, sendBuffer: 8192, duplicateAckThreshold: 4, delayedAck: 0s, minRTO: 1ms,
     connectTimeout: 1s, keepaliveIdle: 2s, keepaliveInterval: 3s, noDelay: true, congestionControl: NewReno, timestamps: false, sack: false, windowScale: false,
     ecn: true, timeWait: 4s, blackhole: true}}
   server: {tcp: {timestamps: true, ecn: false}}
@@ -260,7 +260,7 @@ pools:`)
 	p := profile(running("a", "one", "east", "west"), running("b", "two", "east", "west"))
 	mss, ttl, tos, no, yes := int32(900), int32(9), int32(4), false, true
 	p.Spec.Tunables = spatev1.Tunables{
-		Client: spatev1.SideTunables{TTL: &ttl, TOS: &tos, TCP: &spatev1.TCPTunables{MSS: &mss, SACK: &no, Blackhole: &yes, MinimumRTO: "50ms"}},
+		Client: spatev1.SideTunables{TTL: &ttl, TOS: &tos, TCP: &spatev1.TCPTunables{MSS: &mss, SACK: &no, Blackhole: &yes, MinRTO: "50ms"}},
 		Server: spatev1.SideTunables{TCP: &spatev1.TCPTunables{MSS: &mss}},
 	}
 	all := map[string]*spatev1.ASTFTemplate{"one": one, "two": templateOf(t, webTemplate)}
@@ -273,9 +273,9 @@ pools:`)
 	if *p.Spec.Tunables.Client.TCP.MSS != 900 {
 		t.Error("the profile was changed")
 	}
-	p.Spec.Tunables.Server.TCP.MinimumRTO = "0s"
+	p.Spec.Tunables.Server.TCP.MinRTO = "0s"
 	_, problems := Resolve(Input{Profile: p, Templates: all, Generator: generator()})
-	if len(problems) != 1 || problems[0].Path != "spec.tunables.server.tcp.minimumRTO" {
+	if len(problems) != 1 || problems[0].Path != "spec.tunables.server.tcp.minRTO" {
 		t.Errorf("got %v", problems)
 	}
 }
@@ -287,13 +287,13 @@ source:
     client: [{keepalive: {timeout: 2s}}, {sendMessage: {hex: "00ff"}}, {receiveMessages: {messages: 1, clear: true}}, {set: {variable: v, value: 3}}, {reset: {}}]
     server: [{receiveMessages: {messages: 1}}, {sendMessage: {base64: "AP8="}}, {leaveOpen: {}}]
 destinationPort: 53
-rate: 1cps
+connectionRate: 1cps
 latency: true
 statisticsGroup: names
 seed: 9
 pools:
-  clients: [{name: c, first: "fd00::1", last: "fd00::ff"}]
-  servers: [{name: s, first: "fd01::1", last: "fd01::ff"}]
+  clients: [{name: c, start: "fd00::1", end: "fd00::ff"}]
+  servers: [{name: s, start: "fd01::1", end: "fd01::ff"}]
 `
 
 func TestMessagesAndSwitches(t *testing.T) {
@@ -315,12 +315,12 @@ func TestMessagesAndSwitches(t *testing.T) {
 }
 
 func TestCapturesAreForTheEngineToRead(t *testing.T) {
-	text := "source: {pcap: {from: {configMapName: captures, key: web}}}\nrate: 1cps\n" + poolsOf(webTemplate)
+	text := "source: {pcap: {from: {configMapKeyRef: {name: captures, key: web}}}}\nconnectionRate: 1cps\n" + poolsOf(webTemplate)
 	p := profile(running("a", "one", "east", "west"), running("b", "two", "east", "west"))
-	onVolume := templateOf(t, text, "from: {configMapName: captures, key: web}", "volume: {name: captures, path: a/web.pcap}")
+	onVolume := templateOf(t, text, "from: {configMapKeyRef: {name: captures, key: web}}", "volume: {name: captures, path: a/web.pcap}")
 	g := generator(func(g *spatev1.TrafficGenerator) { g.Spec.Volumes = []spatev1.GeneratorVolume{{Name: "captures"}} })
 	got := planOf(t, Input{Profile: p, Generator: g, Templates: map[string]*spatev1.ASTFTemplate{"one": templateOf(t, text), "two": onVolume},
-		Data: map[spatev1.DataReference][]byte{{ConfigMapName: "captures", Key: "web"}: []byte("hello")}})
+		Data: map[spatev1.DataReference][]byte{{Kind: spatev1.DataConfigMap, Name: "captures", Key: "web"}: []byte("hello")}})
 	if one := got.Templates[0]; string(one.Capture.GetPcap()) != "hello" || one.Client != nil || one.Server != nil || one.DestinationPort != 0 || one.Protocol != 0 {
 		t.Errorf("got %v", one)
 	}
@@ -358,50 +358,50 @@ func TestTemplatesThatCannotBeRun(t *testing.T) {
 		"values of two lengths":    {[]string{"{text: GET /}", "{text: GET /, fields: [{list: {text: [a, bc]}}]}"}, "fields[0].list.text[1]: has 2 bytes, and the first 1: all must be of one length, which is the field's: pad the shorter ones"},
 		"too many digits":          {[]string{"{text: GET /}", "{text: GET /, fields: [{counter: {width: 21}}]}"}, "fields[0].counter.width: 21: must be 1 to 20"},
 		"a long pattern":           {[]string{"- count: {counter: answered}", "- receiveUntil: {pattern: " + strings.Repeat("x", 65) + "}"}, "receiveUntil.pattern: has 65 bytes; at most 64"},
-		"no time":                  {[]string{"rate: 1.5kcps", "rate: 1pps"}, `spec.rate: "1pps": must be connections a second`},
-		"no rate":                  {[]string{"rate: 1.5kcps", "rate: 0cps"}, `spec.rate: "0cps": must be greater than zero`},
+		"no time":                  {[]string{"connectionRate: 1.5kcps", "connectionRate: 1pps"}, `spec.connectionRate: "1pps": must be connections a second`},
+		"no rate":                  {[]string{"connectionRate: 1.5kcps", "connectionRate: 0cps"}, `spec.connectionRate: "0cps": must be greater than zero`},
 		"another transport":        {[]string{"transport: TCP", "transport: SCTP"}, `spec.source.programs.transport: "SCTP": must be TCP or UDP`},
-		"latency of TCP":           {[]string{"rate:", "latency: true\nrate:"}, "spec.latency: round trips are measured of UDP messages"},
-		"no port":                  {[]string{"destinationPort: 80\n", ""}, "spec.destinationPort: name the port"},
+		"latency of TCP":           {[]string{"connectionRate:", "latency: true\nconnectionRate:"}, "spec.latency: round trips are measured of UDP messages"},
+		"no port":                  {[]string{"destinationPort: 80\n", ""}, "spec.destinationPort: is required: the port that the servers listen on"},
 		"port 0":                   {[]string{"destinationPort: 80", "destinationPort: 0"}, "spec.destinationPort: 0: must be 1 to 65535"},
-		"addresses back":           {[]string{"last: 16.0.0.254", "last: 16.0.0.0"}, "spec.pools.clients[0].last: 16.0.0.0 is less than first, which is 16.0.0.1"},
-		"families in a pool":       {[]string{"last: 16.0.0.254", `last: "fd00::1"`}, "spec.pools.clients[0].last: fd00::1 is not of the family of first"},
-		"families in a template":   {[]string{"first: 48.0.0.1, last: 48.0.0.254", `first: "fd00::1", last: "fd00::2"`}, "spec.pools.servers[0].first: fd00::1 is not of the family of spec.pools.clients[0].first, which is 16.0.0.1"},
-		"a name":                   {[]string{"first: 16.0.0.1", "first: localhost"}, `spec.pools.clients[0].first: "localhost": must be an IP address`},
-		"a group's MAC":            {[]string{"02:00:00:00:00:01", "03:00:00:00:00:01"}, `spec.pools.clients[0].firstMAC: "03:00:00:00:00:01": must be the MAC address of a station`},
-		"a source port":            {[]string{"first: 41668", "first: 65536"}, "spec.pools.clients[0].sourcePorts.first: 65536: must be 0 to 65535"},
-		"no source ports":          {[]string{"lowest: 2000, highest: 63999", "highest: 1023"}, "spec.pools.clients[0].sourcePorts.highest: 1023 is less than lowest, which is 1024"},
-		"source ports of servers":  {[]string{"order: Random, seed: 7", "sourcePorts: {first: 2000}"}, "spec.pools.servers[0]: firstMAC and sourcePorts go with clients"},
+		"addresses back":           {[]string{"end: 16.0.0.254", "end: 16.0.0.0"}, "spec.pools.clients[0].end: 16.0.0.0 is less than start, which is 16.0.0.1"},
+		"families in a pool":       {[]string{"end: 16.0.0.254", `end: "fd00::1"`}, "spec.pools.clients[0].end: fd00::1 is not of the family of start"},
+		"families in a template":   {[]string{"start: 48.0.0.1, end: 48.0.0.254", `start: "fd00::1", end: "fd00::2"`}, "spec.pools.servers[0].start: fd00::1 is not of the family of spec.pools.clients[0].start, which is 16.0.0.1"},
+		"a name":                   {[]string{"start: 16.0.0.1", "start: localhost"}, `spec.pools.clients[0].start: "localhost": must be an IP address`},
+		"a group's MAC":            {[]string{"02:00:00:00:00:01", "03:00:00:00:00:01"}, `spec.pools.clients[0].startMAC: "03:00:00:00:00:01": must be the MAC address of a station`},
+		"a source port":            {[]string{"start: 41668", "start: 65536"}, "spec.pools.clients[0].sourcePorts.start: 65536: must be 0 to 65535"},
+		"no source ports":          {[]string{"min: 2000, max: 63999", "max: 1023"}, "spec.pools.clients[0].sourcePorts.max: 1023 is less than min, which is 1024"},
+		"source ports of servers":  {[]string{"order: Random, seed: 7", "sourcePorts: {start: 2000}"}, "spec.pools.servers[0]: startMAC and sourcePorts go with clients"},
 		"tunnels of servers":       {[]string{"order: Random, seed: 7", "gtpu: {local: 10.0.0.2, remote: 10.0.0.1, teid: 1}"}, "spec.pools.servers[0].gtpu: goes with clients"},
-		"MACs in tunnels":          {[]string{"portPairOffset: 1.0.0.0,", "gtpu: {local: 10.0.0.2, remote: 10.0.0.1, teid: 1},"}, "spec.pools.clients[0].firstMAC: does not go with gtpu"},
-		"moved tunnels":            {[]string{`firstMAC: "02:00:00:00:00:01"`, "gtpu: {local: 10.0.0.2, remote: 10.0.0.1, teid: 1}"}, "spec.pools.clients[0].portPairOffset: does not go with gtpu"},
-		"tunnels of two families":  {[]string{`firstMAC: "02:00:00:00:00:01"`, `gtpu: {local: 10.0.0.2, remote: "fd00::1", teid: 1}`}, "spec.pools.clients[0].gtpu.remote: fd00::1 is not of the family of local"},
-		"a TEID of none":           {[]string{`firstMAC: "02:00:00:00:00:01"`, "gtpu: {local: 10.0.0.2, remote: 10.0.0.1, teid: 0}"}, "spec.pools.clients[0].gtpu.teid: 0: must be 1 to 4294967295"},
-		"a QFI of seven bits":      {[]string{`firstMAC: "02:00:00:00:00:01"`, "gtpu: {local: 10.0.0.2, remote: 10.0.0.1, teid: 1, qfi: 64}"}, "spec.pools.clients[0].gtpu.qfi: 64: must be 0 to 63"},
+		"MACs in tunnels":          {[]string{"portPairOffset: 1.0.0.0,", "gtpu: {local: 10.0.0.2, remote: 10.0.0.1, teid: 1},"}, "spec.pools.clients[0].startMAC: does not go with gtpu"},
+		"moved tunnels":            {[]string{`startMAC: "02:00:00:00:00:01"`, "gtpu: {local: 10.0.0.2, remote: 10.0.0.1, teid: 1}"}, "spec.pools.clients[0].portPairOffset: does not go with gtpu"},
+		"tunnels of two families":  {[]string{`startMAC: "02:00:00:00:00:01"`, `gtpu: {local: 10.0.0.2, remote: "fd00::1", teid: 1}`}, "spec.pools.clients[0].gtpu.remote: fd00::1 is not of the family of local"},
+		"a TEID of none":           {[]string{`startMAC: "02:00:00:00:00:01"`, "gtpu: {local: 10.0.0.2, remote: 10.0.0.1, teid: 0}"}, "spec.pools.clients[0].gtpu.teid: 0: must be 1 to 4294967295"},
+		"a QFI of seven bits":      {[]string{`startMAC: "02:00:00:00:00:01"`, "gtpu: {local: 10.0.0.2, remote: 10.0.0.1, teid: 1, qfi: 64}"}, "spec.pools.clients[0].gtpu.qfi: 64: must be 0 to 63"},
 		"a seed without an order":  {[]string{"order: Random, ", ""}, "spec.pools.servers[0].seed: goes with order: Random"},
 		"a segment of 8 bytes":     {[]string{"pools:", "tunables: {client: {tcp: {mss: 8}}}\npools:"}, "spec.tunables.client.tcp.mss: 8: must be 88 to 9176"},
 		"a late acknowledgement":   {[]string{"pools:", "tunables: {server: {tcp: {delayedAck: 501ms}}}\npools:"}, "spec.tunables.server.tcp.delayedAck: 501ms: must be at most 500ms"},
-		"an RTO of zero":           {[]string{"pools:", "tunables: {server: {tcp: {minimumRTO: 0s}}}\npools:"}, "spec.tunables.server.tcp.minimumRTO: must be greater than zero"},
-		"a long RTO":               {[]string{"pools:", "tunables: {server: {tcp: {minimumRTO: 61s}}}\npools:"}, "spec.tunables.server.tcp.minimumRTO: 61s: must be at most 1m0s"},
+		"an RTO of zero":           {[]string{"pools:", "tunables: {server: {tcp: {minRTO: 0s}}}\npools:"}, "spec.tunables.server.tcp.minRTO: must be greater than zero"},
+		"a long RTO":               {[]string{"pools:", "tunables: {server: {tcp: {minRTO: 61s}}}\npools:"}, "spec.tunables.server.tcp.minRTO: 61s: must be at most 1m0s"},
 		"many counters":            {[]string{"- count: {counter: answered}\n", counters(256)}, "spec.source.programs.server: has 257 counters; at most 256"},
 		"a match far behind":       {[]string{"pools:", "match: [{offset: 535, text: ab}]\npools:"}, "spec.match[0].offset: 535: its 2 bytes must lie within the first 536"},
-		"two pools of a name":      {[]string{"clients: [", "clients: [{name: c, first: 16.1.0.1, last: 16.1.0.2}, "}, `spec.pools.clients[1].name: "c" is that of spec.pools.clients[0] too`},
-		"clients of a group":       {[]string{"16.0.0.1, last: 16.0.0.254", "224.0.0.1, last: 224.0.0.9"}, "spec.pools.clients[0].first: 224.0.0.1 is that of a group"},
-		"up to a group":            {[]string{"16.0.0.1, last: 16.0.0.254", "223.255.255.1, last: 224.0.0.9"}, "spec.pools.clients[0].last: 224.0.0.9 is that of a group"},
-		"all addresses":            {[]string{"16.0.0.1, last: 16.0.0.254", "0.0.0.0, last: 255.255.255.255"}, "spec.pools.clients[0].first: 0.0.0.0 is that of no station"},
-		"over loopback":            {[]string{"16.0.0.1, last: 16.0.0.254", "126.0.0.1, last: 128.0.0.9"}, "spec.pools.clients[0]: 126.0.0.1 to 128.0.0.9 has 127.0.0.0, which is a loopback address"},
-		"servers of broadcast":     {[]string{"48.0.0.1, last: 48.0.0.254", "255.255.255.0, last: 255.255.255.255"}, "spec.pools.servers[0].last: 255.255.255.255 is the broadcast address"},
-		"IPv6 loopback":            {[]string{"16.0.0.1, last: 16.0.0.254", `"::1", last: "::9"`}, "spec.pools.clients[0].first: ::1 is the loopback address"},
-		"IPv6 of none":             {[]string{"16.0.0.1, last: 16.0.0.254", `"::", last: "::"`}, "spec.pools.clients[0].first: :: is that of no station"},
-		"IPv6 of a group":          {[]string{"16.0.0.1, last: 16.0.0.254", `"fe00::1", last: "ff02::1"`}, "spec.pools.clients[0].last: ff02::1 is that of a group"},
-		"hosts among groups":       {[]string{"first: 16.0.0.1, last: 16.0.0.254", "first: 224.0.0.1, last: 240.0.0.1, allowMulticast: true"}, "spec.pools.clients[0].last: 240.0.0.1 is not multicast"},
-		"hosts as groups":          {[]string{"order: Random, seed: 7", "allowMulticast: true"}, "spec.pools.servers[0].first: 48.0.0.1 is not multicast"},
-		"groups in tunnels":        {[]string{"first: 16.0.0.1, last: 16.0.0.254, portPairOffset: 1.0.0.0,", "first: 224.0.0.1, last: 224.0.0.9, allowMulticast: true,", `firstMAC: "02:00:00:00:00:01"`, "gtpu: {local: 10.0.0.2, remote: 10.0.0.1, teid: 1}"}, "spec.pools.clients[0].allowMulticast: does not go with gtpu"},
-		"tunnels to a group":       {[]string{`portPairOffset: 1.0.0.0, `, "", `firstMAC: "02:00:00:00:00:01"`, "gtpu: {local: 10.0.0.2, remote: 224.0.0.1, teid: 1}"}, "spec.pools.clients[0].gtpu.remote: 224.0.0.1 is no address"},
-		"clients that are servers": {[]string{"48.0.0.1, last: 48.0.0.254", "16.0.0.200, last: 16.0.1.9"}, "spec.pools.clients[0]: 16.0.0.1 to 16.0.0.254 overlaps spec.pools.servers[0], which is 16.0.0.200 to 16.0.1.9: a client would connect to itself"},
-		"a limit of none":          {[]string{"pools:", "limit: 0\npools:"}, "spec.limit: 0: must be at least 1"},
+		"two pools of a name":      {[]string{"clients: [", "clients: [{name: c, start: 16.1.0.1, end: 16.1.0.2}, "}, `spec.pools.clients[1].name: "c" is that of spec.pools.clients[0] too`},
+		"clients of a group":       {[]string{"16.0.0.1, end: 16.0.0.254", "224.0.0.1, end: 224.0.0.9"}, "spec.pools.clients[0].start: 224.0.0.1 is that of a group"},
+		"up to a group":            {[]string{"16.0.0.1, end: 16.0.0.254", "223.255.255.1, end: 224.0.0.9"}, "spec.pools.clients[0].end: 224.0.0.9 is that of a group"},
+		"all addresses":            {[]string{"16.0.0.1, end: 16.0.0.254", "0.0.0.0, end: 255.255.255.255"}, "spec.pools.clients[0].start: 0.0.0.0 is that of no station"},
+		"over loopback":            {[]string{"16.0.0.1, end: 16.0.0.254", "126.0.0.1, end: 128.0.0.9"}, "spec.pools.clients[0]: 126.0.0.1 to 128.0.0.9 has 127.0.0.0, which is a loopback address"},
+		"servers of broadcast":     {[]string{"48.0.0.1, end: 48.0.0.254", "255.255.255.0, end: 255.255.255.255"}, "spec.pools.servers[0].end: 255.255.255.255 is the broadcast address"},
+		"IPv6 loopback":            {[]string{"16.0.0.1, end: 16.0.0.254", `"::1", end: "::9"`}, "spec.pools.clients[0].start: ::1 is the loopback address"},
+		"IPv6 of none":             {[]string{"16.0.0.1, end: 16.0.0.254", `"::", end: "::"`}, "spec.pools.clients[0].start: :: is that of no station"},
+		"IPv6 of a group":          {[]string{"16.0.0.1, end: 16.0.0.254", `"fe00::1", end: "ff02::1"`}, "spec.pools.clients[0].end: ff02::1 is that of a group"},
+		"hosts among groups":       {[]string{"start: 16.0.0.1, end: 16.0.0.254", "start: 224.0.0.1, end: 240.0.0.1, allowMulticast: true"}, "spec.pools.clients[0].end: 240.0.0.1 is not multicast"},
+		"hosts as groups":          {[]string{"order: Random, seed: 7", "allowMulticast: true"}, "spec.pools.servers[0].start: 48.0.0.1 is not multicast"},
+		"groups in tunnels":        {[]string{"start: 16.0.0.1, end: 16.0.0.254, portPairOffset: 1.0.0.0,", "start: 224.0.0.1, end: 224.0.0.9, allowMulticast: true,", `startMAC: "02:00:00:00:00:01"`, "gtpu: {local: 10.0.0.2, remote: 10.0.0.1, teid: 1}"}, "spec.pools.clients[0].allowMulticast: does not go with gtpu"},
+		"tunnels to a group":       {[]string{`portPairOffset: 1.0.0.0, `, "", `startMAC: "02:00:00:00:00:01"`, "gtpu: {local: 10.0.0.2, remote: 224.0.0.1, teid: 1}"}, "spec.pools.clients[0].gtpu.remote: 224.0.0.1 is no address"},
+		"clients that are servers": {[]string{"48.0.0.1, end: 48.0.0.254", "16.0.0.200, end: 16.0.1.9"}, "spec.pools.clients[0]: 16.0.0.1 to 16.0.0.254 overlaps spec.pools.servers[0], which is 16.0.0.200 to 16.0.1.9: a client would connect to itself"},
+		"a limit of none":          {[]string{"pools:", "maxFlows: 0\npools:"}, "spec.maxFlows: 0: must be at least 1"},
 		"a match of nothing":       {[]string{"pools:", "match: [{offset: 1}]\npools:"}, "spec.match[0]: set exactly one of text and hex"},
-		"two sources":              {[]string{"source:\n", "source:\n  pcap: {volume: {name: a, path: b}}\n"}, "spec.source: set exactly one of programs and pcap"},
+		"two sources":              {[]string{"source:\n", "source:\n  pcap: {volume: {name: a, path: b}}\n"}, "spec.source: set exactly one of programs, pcap, http, dns and payload"},
 		"receiving nothing":        {[]string{"receive: {bytes: 5}\n", "receive: {bytes: 0}\n"}, "spec.source.programs.client[1].receive.bytes: 0: must be at least 1"},
 		"keepalive without a time": {[]string{"- count: {counter: answered}", "- keepalive: {timeout: 0s}"}, "spec.source.programs.server[4].keepalive.timeout: must be greater than zero"},
 	} {
@@ -412,7 +412,7 @@ func TestTemplatesThatCannotBeRun(t *testing.T) {
 			}
 		})
 	}
-	for _, text := range []string{webTemplate, messages, "source: {pcap: {from: {configMapName: a, key: b}}}\nrate: 1cps\n" + poolsOf(webTemplate)} {
+	for _, text := range []string{webTemplate, messages, "source: {pcap: {from: {configMapKeyRef: {name: a, key: b}}}}\nconnectionRate: 1cps\n" + poolsOf(webTemplate)} {
 		if problems := CheckTemplate(&templateOf(t, text).Spec); len(problems) > 0 {
 			t.Errorf("a good one: got %v", problems)
 		}
@@ -437,31 +437,29 @@ func TestEntriesThatCannotRunATemplate(t *testing.T) {
 		reason    string
 		want      string
 	}{
-		"no template": {one(func(e *spatev1.TrafficEntry) { e.TemplateRef.Name = "two" }), nil, nil, spatev1.ReasonReferenceNotFound, `spec.traffic[0].templateRef.name: ASTFTemplate "two" does not exist in namespace test`},
+		"no template": {one(func(e *spatev1.TrafficEntry) { e.Application.TemplateRef.Name = "two" }), nil, nil, spatev1.ReasonReferenceNotFound, `spec.traffic[0].application.templateRef.name: ASTFTemplate "two" does not exist in namespace test`},
 		"a problem in it": {one(), nil, []string{"to: again", "to: nowhere"}, spatev1.ReasonInvalidSpec,
-			`spec.traffic[0].templateRef: ASTFTemplate "one": spec.source.programs.client[4].jump.to: "nowhere"`},
-		"no data":        {one(), nil, []string{"{size: 300}", "{from: {secretName: web, key: page}}"}, spatev1.ReasonReferenceNotFound, `key "page" of Secret "web" does not exist`},
-		"no port at all": {one(func(e *spatev1.TrafficEntry) { e.TransmitPort, e.ReceivePort = "", "" }), nil, nil, spatev1.ReasonInvalidSpec, "spec.traffic[0]: set transmitPort for the clients"},
+			`spec.traffic[0].application.templateRef: ASTFTemplate "one": spec.source.programs.client[4].jump.to: "nowhere"`},
+		"no data":        {one(), nil, []string{"{size: 300}", "{from: {secretKeyRef: {name: web, key: page}}}"}, spatev1.ReasonReferenceNotFound, `key "page" of Secret "web" does not exist`},
+		"no port at all": {one(func(e *spatev1.TrafficEntry) { e.TransmitPort, e.ReceivePort = "", "" }), nil, nil, spatev1.ReasonInvalidSpec, "spec.traffic[0].transmitPort: is required: generator lab has 4 ports, and only those of a generator with two ports are known by default"},
 		"unknown port":   {one(func(e *spatev1.TrafficEntry) { e.TransmitPort = "north" }), nil, nil, spatev1.ReasonInvalidSpec, `spec.traffic[0].transmitPort: "north" is no port`},
 		"unknown server": {one(func(e *spatev1.TrafficEntry) { e.ReceivePort = "south" }), nil, nil, spatev1.ReasonInvalidSpec, `spec.traffic[0].receivePort: "south" is no port`},
-		"a null port":    {one(func(e *spatev1.TrafficEntry) { e.TransmitPort = "void" }), nil, nil, spatev1.ReasonInvalidSpec, "spec.traffic[0].transmitPort: void is a null port"},
+		"a discard port": {one(func(e *spatev1.TrafficEntry) { e.TransmitPort = "void" }), nil, nil, spatev1.ReasonInvalidSpec, "spec.traffic[0].transmitPort: void is a discard port"},
 		"one port":       {one(func(e *spatev1.TrafficEntry) { e.ReceivePort = "east" }), nil, nil, spatev1.ReasonInvalidSpec, "spec.traffic[0].receivePort: the clients are at east too, which is no loopback"},
 		"half a loopback": {one(func(e *spatev1.TrafficEntry) { e.TransmitPort, e.ReceivePort = "loop", "" }), nil, nil, spatev1.ReasonInvalidSpec,
 			"spec.traffic[0]: a loopback port receives what itself sends"},
-		"a stream's rate": {one(func(e *spatev1.TrafficEntry) { e.Rate = "1kpps" }), nil, nil, spatev1.ReasonInvalidSpec, "spec.traffic[0].rate: goes with streams: set connectionRate"},
-		"held back":       {one(func(e *spatev1.TrafficEntry) { e.Paused, e.TransmitPort = true, "" }), nil, nil, spatev1.ReasonInvalidSpec, "spec.traffic[0].paused: there are no clients to hold back"},
-		"waiting":         {one(func(e *spatev1.TrafficEntry) { e.Start = spatev1.StartWaiting }), nil, nil, spatev1.ReasonInvalidSpec, "spec.traffic[0].start: Waiting goes with streams"},
-		"a wrong rate":    {one(func(e *spatev1.TrafficEntry) { e.ConnectionRate = "1pps" }), nil, nil, spatev1.ReasonInvalidSpec, `spec.traffic[0].connectionRate: "1pps": must be`},
-		"a rate of real clients": {one(func(e *spatev1.TrafficEntry) { e.TransmitPort, e.ConnectionRate = "", "1cps" }), nil, nil, spatev1.ReasonInvalidSpec,
-			"spec.traffic[0].connectionRate: there are no clients"},
+		"held back":    {one(func(e *spatev1.TrafficEntry) { e.Paused, e.TransmitPort = true, "" }), nil, nil, spatev1.ReasonInvalidSpec, "spec.traffic[0].paused: there are no clients to pause"},
+		"a wrong rate": {one(func(e *spatev1.TrafficEntry) { e.Application.ConnectionRate = "1pps" }), nil, nil, spatev1.ReasonInvalidSpec, `spec.traffic[0].application.connectionRate: "1pps": must be`},
+		"a rate of real clients": {one(func(e *spatev1.TrafficEntry) { e.TransmitPort, e.Application.ConnectionRate = "", "1cps" }), nil, nil, spatev1.ReasonInvalidSpec,
+			"spec.traffic[0].application.connectionRate: there are no clients"},
 		"no client": {one(), nil, []string{webTemplate[strings.Index(webTemplate, "    client:"):strings.Index(webTemplate, "    server:")], ""}, spatev1.ReasonInvalidSpec,
-			"spec.traffic[0].templateRef: it has no source.programs.client, and its clients are at east"},
+			"spec.traffic[0].application.templateRef: it has no source.programs.client, and its clients are at east"},
 		"no addresses": {one(), nil, []string{webTemplate[strings.Index(webTemplate, "  clients:"):strings.Index(webTemplate, "  servers:")], ""}, spatev1.ReasonInvalidSpec,
-			"spec.traffic[0].templateRef: it has no pools.clients, and its clients are at east"},
+			"spec.traffic[0].application.templateRef: it has no pools.clients, and its clients are at east"},
 		"switched to nothing": {one(), nil, []string{"- count: {counter: answered}", "- switchTemplate: {template: two}"}, spatev1.ReasonInvalidSpec,
-			`spec.traffic[0].templateRef: ASTFTemplate "one": spec.source.programs.server[4].switchTemplate.template: no entry of the profile runs "two" on the same ports`},
+			`spec.traffic[0].application.templateRef: ASTFTemplate "one": spec.source.programs.server[4].switchTemplate.template: no entry of the profile runs "two" on the same ports`},
 		"too far": {profile(running("a", "one", "east", "west"), running("b", "one", "west", "east")), nil, []string{"portPairOffset: 1.0.0.0", "portPairOffset: 255.0.0.0"}, spatev1.ReasonInvalidSpec,
-			"spec.traffic[1].templateRef: with its portPairOffset taken 1 times, the addresses of pool c leave the address space"},
+			"spec.traffic[1].application.templateRef: with its portPairOffset taken 1 times, the addresses of pool c leave the address space"},
 		"a total":         {scaledTo("1Mpps"), nil, nil, spatev1.ReasonInvalidSpec, `spec.rate: "1Mpps": the rate of templates cannot be given in packets or bits; use a factor`},
 		"servers outside": {one(), limited(spatev1.Limits{AllowedDestinations: []spatev1.CIDR{"16.0.0.0/8"}}), nil, spatev1.ReasonLimitExceeded, "clients connect to 48.0.0.1 to 48.0.0.254; generator lab allows only 16.0.0.0/8"},
 		"clients outside": {one(), limited(spatev1.Limits{AllowedDestinations: []spatev1.CIDR{"48.0.0.0/8"}}), nil, spatev1.ReasonLimitExceeded, "servers answer 16.0.0.1 to 16.0.0.254"},
@@ -472,7 +470,7 @@ func TestEntriesThatCannotRunATemplate(t *testing.T) {
 			"mirrored tunnels lead back to 10.0.0.2 and on"},
 		"tunnels' port": {one(), limited(spatev1.Limits{AllowedPorts: []spatev1.PortRange{"80"}}), tunnelled(""), spatev1.ReasonLimitExceeded, "tunnels are of UDP to port 2152; generator lab allows only 80"},
 		"half a mirror": {one(func(e *spatev1.TrafficEntry) { e.ReceivePort = "" }), nil, tunnelled(", mirror: true"), spatev1.ReasonInvalidSpec,
-			"spec.traffic[0].templateRef: pool c of its clients has gtpu.mirror, for which both sides are one entry's"},
+			"spec.traffic[0].application.templateRef: pool c of its clients has gtpu.mirror, for which both sides are one entry's"},
 		"too many flows": {one(), limited(spatev1.Limits{MaxRate: "1kbps"}), nil, spatev1.ReasonLimitExceeded, "and generator lab allows 1kbps (its spec.limits.maxRate)"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -492,7 +490,7 @@ func TestEntriesThatCannotRunATemplate(t *testing.T) {
 
 // tunnelled gives the clients of the template tunnels with these further settings, in place of what does not go with them.
 func tunnelled(more string) []string {
-	return []string{"portPairOffset: 1.0.0.0, ", "", `firstMAC: "02:00:00:00:00:01"`, "gtpu: {local: 10.0.0.2, remote: 10.0.0.1, teid: 1" + more + "}"}
+	return []string{"portPairOffset: 1.0.0.0, ", "", `startMAC: "02:00:00:00:00:01"`, "gtpu: {local: 10.0.0.2, remote: 10.0.0.1, teid: 1" + more + "}"}
 }
 
 func TestTunnelsOfClientsBecomePartOfAPlan(t *testing.T) {
@@ -517,18 +515,18 @@ func TestTemplatesAreScaledByFactorsWhileTheyRun(t *testing.T) {
 	in := Input{Profile: p, Generator: generator(), Templates: map[string]*spatev1.ASTFTemplate{"one": templateOf(t, webTemplate)}}
 	resolved := mustResolve(t, in)
 	made := resolved.Plan(Identity{RunID: "r"})
-	if got, err := Rescale(made, resolved.Factor, "3x"); err != nil || got.Factor.RatString() != "3" {
+	if got, err := Rescale(made, resolved.Factor, "3x", generator()); err != nil || got.Factor.RatString() != "3" {
 		t.Errorf("got %v %v", got.Factor, err)
 	}
-	if _, err := Rescale(made, resolved.Factor, "1Mpps"); err == nil || !strings.Contains(err.Error(), "the rate of templates cannot be given") {
+	if _, err := Rescale(made, resolved.Factor, "1Mpps", generator()); err == nil || !strings.Contains(err.Error(), "the rate of templates cannot be given") {
 		t.Errorf("got %v", err)
 	}
-	refs := resolved.References
+	refs := resolved.Definitions
 	if len(refs) != 1 || refs[0].Kind != "ASTFTemplate" || refs[0].Digest != TemplateDigest(&in.Templates["one"].Spec) || len(resolved.Entries) != 2 {
 		t.Errorf("got %v, %v", refs, resolved.Entries)
 	}
 	before := ProfileDigest(p)
-	p.Spec.Traffic[0].ConnectionRate = "5cps"
+	p.Spec.Traffic[0].Application.ConnectionRate = "5cps"
 	if ProfileDigest(p) != before {
 		t.Error("another rate of connections is no other run")
 	}
@@ -536,10 +534,10 @@ func TestTemplatesAreScaledByFactorsWhileTheyRun(t *testing.T) {
 
 func TestEntriesOfTemplatesChangeWhileARunIsUnderWay(t *testing.T) {
 	p := scaledTo("2x")
-	p.Spec.Traffic[0].ConnectionRate, p.Spec.Traffic[0].Paused = "30cps", true
+	p.Spec.Traffic[0].Application.ConnectionRate, p.Spec.Traffic[0].Paused = "30cps", true
 	template := templateOf(t, webTemplate)
 	resolved := mustResolve(t, Input{Profile: p, Generator: generator(), Templates: map[string]*spatev1.ASTFTemplate{"one": template}})
-	want := spatev1.EntrySnapshot{Name: "a", Template: "one", ConnectionRate: "30cps", TemplateRate: template.Spec.Rate, Paused: true}
+	want := spatev1.EntrySnapshot{Name: "a", Template: "one", ConnectionRate: "30cps", TemplateRate: template.Spec.ConnectionRate, Paused: true}
 	if len(resolved.Entries) != 2 || resolved.Entries[1] != want {
 		t.Fatalf("entries %+v", resolved.Entries)
 	}
@@ -550,9 +548,9 @@ func TestEntriesOfTemplatesChangeWhileARunIsUnderWay(t *testing.T) {
 	if got := EntryStates(resolved.Entries, p); got != nil {
 		t.Errorf("nothing was changed, got %+v", got)
 	}
-	p.Spec.Traffic[0].ConnectionRate, p.Spec.Traffic[0].Paused = "", false
+	p.Spec.Traffic[0].Application.ConnectionRate, p.Spec.Traffic[0].Paused = "", false
 	changes := EntryStates(resolved.Entries, p)
-	if want := []spatev1.EntryChange{{Name: "a", ConnectionRate: template.Spec.Rate}}; !slices.Equal(changes, want) {
+	if want := []spatev1.EntryChange{{Name: "a", ConnectionRate: template.Spec.ConnectionRate}}; !slices.Equal(changes, want) {
 		t.Fatalf("changes %+v", changes)
 	}
 	changes[0].ConnectionRate = "0.5cps"
@@ -571,9 +569,9 @@ func TestEachPodNeedsAClientOfItsOwn(t *testing.T) {
 	four.Spec.Replicas = 4
 	for last, want := range map[string]string{
 		"16.0.0.4": "",
-		"16.0.0.3": `spec.traffic[0].templateRef: ASTFTemplate "http": spec.pools.clients[0] has 3 addresses for the 4 pods of generator lab, and each needs clients of its own: give it at least 4, or use fewer replicas`,
+		"16.0.0.3": `spec.traffic[0].application.templateRef: ASTFTemplate "http": spec.pools.clients[0] has 3 addresses for the 4 pods of generator lab, and each needs clients of its own: give it at least 4, or use fewer replicas`,
 	} {
-		template := templateOf(t, webTemplate, "last: 16.0.0.254", "last: "+last, "last: 48.0.0.254", "last: 48.0.0.1")
+		template := templateOf(t, webTemplate, "end: 16.0.0.254", "end: "+last, "end: 48.0.0.254", "end: 48.0.0.1")
 		in := Input{Profile: profile(running("web", "http", "east", "west")), Generator: four, Templates: map[string]*spatev1.ASTFTemplate{"http": template}}
 		_, problems := Resolve(in)
 		if got := problems.Message(); got != want {
@@ -592,8 +590,8 @@ func TestGNBsAreSplitOverPodsAsTheirClients(t *testing.T) {
 	three.Spec.Replicas = 3
 	for count, want := range map[string]string{
 		", localCount: 6": "",
-		", localCount: 4": `spec.traffic[0].templateRef: ASTFTemplate "http": spec.pools.clients[0].gtpu.localCount: 4 gNBs cannot be split over the 3 pods of generator lab as their clients are: use a multiple of 3, or fewer replicas`,
-		"":                `spec.traffic[0].templateRef: ASTFTemplate "http": spec.pools.clients[0].gtpu.localCount: 1 gNBs cannot be split over the 3 pods of generator lab as their clients are: use a multiple of 3, or fewer replicas`,
+		", localCount: 4": `spec.traffic[0].application.templateRef: ASTFTemplate "http": spec.pools.clients[0].gtpu.localCount: 4 gNBs cannot be split over the 3 pods of generator lab as their clients are: use a multiple of 3, or fewer replicas`,
+		"":                `spec.traffic[0].application.templateRef: ASTFTemplate "http": spec.pools.clients[0].gtpu.localCount: 1 gNBs cannot be split over the 3 pods of generator lab as their clients are: use a multiple of 3, or fewer replicas`,
 	} {
 		template := templateOf(t, webTemplate, tunnelled(count)...)
 		in := Input{Profile: profile(running("web", "http", "east", "west")), Generator: three, Templates: map[string]*spatev1.ASTFTemplate{"http": template}}

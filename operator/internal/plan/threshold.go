@@ -5,6 +5,7 @@
 package plan
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -21,8 +22,8 @@ func subjectsOf(p *spatev1.TrafficProfile, streams map[string]*spatev1.Stateless
 			subjects.Streams[string(t.Name)] = measuresOf(t, streams)
 			continue
 		}
-		template, _ := templateSource(t, templates)
-		sides := sidesOf(t, template)
+		template, name := templateSource(t, templates)
+		sides := sidesOf(t, template, name)
 		subjects.Templates[string(t.Name)] = sides
 		if template != nil && template.StatisticsGroup != "" {
 			group := string(template.StatisticsGroup)
@@ -44,12 +45,13 @@ func subjectsOf(p *spatev1.TrafficProfile, streams map[string]*spatev1.Stateless
 	return subjects
 }
 
-// complete is true when every stream and template that the profile names is there.
+// complete is true when every stream and template that the profile names is there, and the ports of each application are known.
 func complete(in Input) bool {
 	return !slices.ContainsFunc(in.Profile.Spec.Traffic, func(t spatev1.TrafficEntry) bool {
 		stream, _ := streamSource(&t, in.Streams)
 		template, _ := templateSource(&t, in.Templates)
-		return stream == nil && template == nil
+		portless := t.Application != nil && t.TransmitPort == "" && t.ReceivePort == "" // its generator is missing, or has not two ports
+		return stream == nil && template == nil || portless
 	})
 }
 
@@ -66,23 +68,27 @@ func measuresOf(t *spatev1.TrafficEntry, streams map[string]*spatev1.StatelessSt
 	return verdict.Measures{Arrival: m.Flow || m.Mark != nil, Order: m.Flow, Latency: m.Latency}
 }
 
-// sidesOf an entry tells what each counts and does not measure.
-func sidesOf(t *spatev1.TrafficEntry, template *spatev1.ASTFTemplateSpec) verdict.Sides {
+// sidesOf an entry tells what each counts and does not measure. name is that of its ASTFTemplate; empty for an inline template.
+func sidesOf(t *spatev1.TrafficEntry, template *spatev1.ASTFTemplateSpec, name string) verdict.Sides {
+	latency := "set application.inline.latency: true of entry " + string(t.Name)
+	if name != "" {
+		latency = fmt.Sprintf("set spec.latency: true of ASTFTemplate %q", name)
+	}
 	sides := verdict.Sides{}
 	if t.TransmitPort != "" {
 		counters := countersOf(template, func(p *spatev1.Programs) []spatev1.Command { return p.Client })
-		sides[verdict.Client] = verdict.Program{Counters: counters, Unmeasured: untimed(template, verdict.Client)}
+		sides[verdict.Client] = verdict.Program{Counters: counters, Unmeasured: untimed(template, latency, verdict.Client)}
 	}
 	if t.ReceivePort != "" {
 		counters := countersOf(template, func(p *spatev1.Programs) []spatev1.Command { return p.Server })
-		sides[verdict.Server] = verdict.Program{Counters: counters, Unmeasured: untimed(template, verdict.Server)}
+		sides[verdict.Server] = verdict.Program{Counters: counters, Unmeasured: untimed(template, latency, verdict.Server)}
 	}
 	return sides
 }
 
 // untimed are the times that one side's flows have not, each with the remedy: none where that is not known, as of a capture without
-// latency.
-func untimed(template *spatev1.ASTFTemplateSpec, side string) map[string]string {
+// latency. latency is how round trips are measured.
+func untimed(template *spatev1.ASTFTemplateSpec, latency, side string) map[string]string {
 	if template == nil {
 		return nil
 	}
@@ -90,12 +96,12 @@ func untimed(template *spatev1.ASTFTemplateSpec, side string) map[string]string 
 	if udp := template.Latency || source.Programs != nil && source.Programs.Transport == spatev1.TransportUDP; !udp {
 		return nil
 	}
-	times := map[string]string{verdict.ConnectTime: "UDP has no handshake; ask for roundTrip of a client, and set latency: true of its template"}
+	times := map[string]string{verdict.ConnectTime: "UDP has no handshake; ask for roundTrip of a client, and " + latency}
 	switch {
 	case side == verdict.Server:
 		times[verdict.RoundTrip] = "of UDP, clients measure it: ask for that of the client"
 	case !template.Latency:
-		times[verdict.RoundTrip] = "set latency: true of its template"
+		times[verdict.RoundTrip] = latency
 	}
 	return times
 }

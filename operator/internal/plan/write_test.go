@@ -20,7 +20,7 @@ import (
 
 // mixed of copies, a replay and a template.
 func mixedInput(t *testing.T) Input {
-	data := map[spatev1.DataReference][]byte{{ConfigMapName: "captures", Key: "web"}: recording(t, 3)}
+	data := map[spatev1.DataReference][]byte{{Kind: spatev1.DataConfigMap, Name: "captures", Key: "web"}: recording(t, 3)}
 	copied := stream("1pps", 200, copies(3, spatev1.CopyVariation{Field: "ipv4.source"}))
 	p := profile(entryOf("copied", "east", "west", copied), entryOf("replayed", "east", "", replay()), entryOf("one", "east", "west", stream("1pps", 100)), running("web", "web", "east", "west"))
 	return Input{Profile: p, Generator: generator(), Templates: map[string]*spatev1.ASTFTemplate{"web": templateOf(t, webTemplate)}, Data: data}
@@ -190,17 +190,17 @@ func TestAPlanThatIsTooLargeIsRefusedByField(t *testing.T) {
 		return profile(all...)
 	}
 	listed := func(count int32) *spatev1.TrafficProfile {
-		return profile(entryOf("a", "east", "west", stream("0.5pps", 100, copies(count, spatev1.CopyVariation{Field: "ipv4.source"}), listing(mostListed))))
+		return profile(entryOf("a", "east", "west", stream("0.5pps", 100, copies(count, spatev1.CopyVariation{Field: "ipv4.source"}), listing(maxListed))))
 	}
 	web := templateOf(t, webTemplate)
 	long := templateOf(t, webTemplate)
 	for _, side := range []*[]spatev1.Command{&long.Spec.Source.Programs.Client, &long.Spec.Source.Programs.Server} {
-		for len(*side) < spatev1.MostCommands {
+		for len(*side) < spatev1.MaxCommands {
 			*side = append(*side, spatev1.Command{Receive: &spatev1.ReceiveCommand{Bytes: 5}})
 		}
 	}
 	wordy := templateOf(t, webTemplate)
-	wordy.Spec.Rate = "1cps"
+	wordy.Spec.ConnectionRate = "1cps"
 	wordy.Spec.Source.Programs.Client[0].Send.Content.Text = strings.Repeat("x", 1<<20)
 	pairs := func(template *spatev1.ASTFTemplate, entries int) Input {
 		var all []spatev1.TrafficEntry
@@ -209,7 +209,7 @@ func TestAPlanThatIsTooLargeIsRefusedByField(t *testing.T) {
 		}
 		return Input{Profile: profile(all...), Templates: map[string]*spatev1.ASTFTemplate{"web": template}}
 	}
-	pcap := map[spatev1.DataReference][]byte{{ConfigMapName: "captures", Key: "web"}: recording(t, 10000)}
+	pcap := map[spatev1.DataReference][]byte{{Kind: spatev1.DataConfigMap, Name: "captures", Key: "web"}: recording(t, 10000)}
 	const mebi = 1 << 20
 	for name, c := range map[string]struct {
 		in    Input
