@@ -36,6 +36,29 @@ type ASTFTemplateSpec struct {
 	// +required
 	Source TemplateSource `json:"source"`
 
+	TemplateSettings `json:",inline"`
+}
+
+// InlineTemplate is an application within a profile. Programs written by hand take an ASTFTemplate of their own: the API server bounds the
+// number of rules that it checks in one object.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.destinationPort) || !has(self.source.payload)",fieldPath=".destinationPort",message="is required: the port that the servers listen on"
+// +kubebuilder:validation:XValidation:rule="!has(self.latency) || !self.latency || has(self.source.pcap) || has(self.source.dns) || (has(self.source.payload) && self.source.payload.transport == 'UDP')",fieldPath=".latency",message="round trips are measured of UDP messages"
+type InlineTemplate struct {
+	// source of the conversation.
+	// +required
+	Source InlineSource `json:"source"`
+
+	TemplateSettings `json:",inline"`
+}
+
+// Template is the same as an ASTFTemplate has it.
+func (t *InlineTemplate) Template() *ASTFTemplateSpec {
+	return &ASTFTemplateSpec{Source: TemplateSource{PresetSource: t.Source.PresetSource}, TemplateSettings: t.TemplateSettings}
+}
+
+// TemplateSettings are what templates have beside their source.
+type TemplateSettings struct {
 	// destinationPort that the servers listen on. When absent it is that of a pcap, 80 for http, 53 for dns.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
@@ -99,6 +122,18 @@ type TemplateSource struct {
 	// +optional
 	Programs *Programs `json:"programs,omitempty"`
 
+	PresetSource `json:",inline"`
+}
+
+// InlineSource is exactly one of its fields.
+//
+// +kubebuilder:validation:ExactlyOneOf=pcap;http;dns;payload
+type InlineSource struct {
+	PresetSource `json:",inline"`
+}
+
+// PresetSource are the sources from which programs are derived.
+type PresetSource struct {
 	// pcap with one session, from which the programs are derived.
 	// +optional
 	Pcap *PcapSource `json:"pcap,omitempty"`
@@ -144,7 +179,7 @@ type HTTPSource struct {
 	// +optional
 	// +default="/"
 	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:MaxLength=256
 	// +kubebuilder:validation:XValidation:rule="self.matches('^/[!-~]*$')",message="must start with '/' and have printable ASCII characters without blanks"
 	Path string `json:"path,omitempty"`
 

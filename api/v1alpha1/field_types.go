@@ -94,7 +94,6 @@ const (
 //
 // +kubebuilder:validation:ExactlyOneOf=end;count
 // +kubebuilder:validation:XValidation:rule="!has(self.end) || type(self.start) != int || type(self.end) != int || self.start <= self.end",message="start must not be greater than end; use order: Reverse to count down"
-// +kubebuilder:validation:XValidation:rule="!has(self.end) || type(self.start) != string || type(self.end) != string || !self.start.matches('^[0-9]{1,3}([.][0-9]{1,3}){3}$') || !self.end.matches('^[0-9]{1,3}([.][0-9]{1,3}){3}$') || [0, 1, 2, 3].map(i, int(self.start.split('.')[i]) * [16777216, 65536, 256, 1][i]).sum() <= [0, 1, 2, 3].map(i, int(self.end.split('.')[i]) * [16777216, 65536, 256, 1][i]).sum()",message="start must not be greater than end; use order: Reverse to count down"
 type FieldRange struct {
 	// start is the lowest value.
 	// +required

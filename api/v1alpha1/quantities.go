@@ -68,6 +68,13 @@ func (d Duration) Parse() (time.Duration, error) {
 	return time.ParseDuration(string(d))
 }
 
+// MemorySize is an amount of memory in bytes, a Kubernetes quantity such as `128Mi` or `1Gi`. It is a string, so that its rules can be
+// bounded: CEL takes a number for an amount of any length.
+//
+// +kubebuilder:validation:MaxLength=20
+// +kubebuilder:validation:XValidation:rule="isQuantity(self) && quantity(self).isInteger() && quantity(self).isGreaterThan(quantity('0'))",message="must be a size greater than zero such as 128Mi"
+type MemorySize string
+
 // MeasuredTime is a time that was measured, in nanoseconds. It is written as a duration such as `31.543us`, exactly.
 //
 // +kubebuilder:validation:Type=string

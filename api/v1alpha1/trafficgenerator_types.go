@@ -6,7 +6,6 @@ package v1alpha1
 
 import (
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -78,7 +77,7 @@ const (
 
 // TrafficGeneratorSpec describes a fleet of equal engine pods.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.memory) || !has(self.workers) || !isQuantity(string(self.memory)) || quantity(string(self.memory)).compareTo(quantity(string(256 + 32 * self.workers) + 'Mi')) >= 0",fieldPath=".memory",message="must be at least 256Mi and 32Mi for each worker; raise it, or leave it out"
+// +kubebuilder:validation:XValidation:rule="!has(self.memory) || !has(self.workers) || !isQuantity(self.memory) || quantity(self.memory).compareTo(quantity('256Mi').add(33554432 * self.workers)) >= 0",fieldPath=".memory",message="must be at least 256Mi and 32Mi for each worker; raise it, or leave it out"
 type TrafficGeneratorSpec struct {
 	// replicas is the number of engine pods. A run's traffic is divided over all of them: together they send what one would.
 	// +optional
@@ -121,7 +120,7 @@ type TrafficGeneratorSpec struct {
 	// memory of each pod beside its packet buffers: of the engine itself and of flows (a profile's `maxFlowsPerEngine`). 256Mi and 32Mi
 	// for each worker when absent, which is also the minimum.
 	// +optional
-	Memory *resource.Quantity `json:"memory,omitempty"`
+	Memory MemorySize `json:"memory,omitempty"`
 
 	// pollMode says whether idle workers sleep.
 	// +optional
@@ -343,12 +342,11 @@ type DiscardAttachment struct{}
 
 // PacketMemory is the memory of packet buffers.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.size) || !isQuantity(string(self.size)) || (quantity(string(self.size)).isGreaterThan(quantity('0')) && quantity(string(self.size)).isInteger())",fieldPath=".size",message="must be a size greater than zero such as 128Mi"
-// +kubebuilder:validation:XValidation:rule="!has(self.size) || !isQuantity(string(self.size)) || !quantity(string(self.size)).isInteger() || quantity(string(self.size)).asInteger() % (has(self.backing) && self.backing == 'Hugepages1Gi' ? 1073741824 : (!has(self.backing) || self.backing == 'Hugepages2Mi' ? 2097152 : 1)) == 0",fieldPath=".size",message="must be a whole number of pages: a multiple of 2Mi, or of 1Gi with backing: Hugepages1Gi"
+// +kubebuilder:validation:XValidation:rule="!has(self.size) || !isQuantity(self.size) || !quantity(self.size).isInteger() || quantity(self.size).asInteger() % (has(self.backing) && self.backing == 'Hugepages1Gi' ? 1073741824 : (!has(self.backing) || self.backing == 'Hugepages2Mi' ? 2097152 : 1)) == 0",fieldPath=".size",message="must be a whole number of pages: a multiple of 2Mi, or of 1Gi with backing: Hugepages1Gi"
 type PacketMemory struct {
 	// size of each pod's packet buffers. By default 128Mi, with backing Hugepages1Gi 1Gi.
 	// +optional
-	Size *resource.Quantity `json:"size,omitempty"`
+	Size MemorySize `json:"size,omitempty"`
 
 	// backing is what the memory is made of: huge pages of `Hugepages2Mi` or `Hugepages1Gi`, which the nodes must have, or `Standard`
 	// pages, which are slower and not for measurement.

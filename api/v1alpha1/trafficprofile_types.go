@@ -386,9 +386,9 @@ type ApplicationEntry struct {
 	// +optional
 	TemplateRef *LocalReference `json:"templateRef,omitempty"`
 
-	// inline describes the template here.
+	// inline describes the template here: by a preset or a capture.
 	// +optional
-	Inline *ASTFTemplateSpec `json:"inline,omitempty"`
+	Inline *InlineTemplate `json:"inline,omitempty"`
 
 	// connectionRate overrides the template's own. A change applies to the run under way.
 	// +optional

@@ -95,7 +95,7 @@ spec: {transmit: {replay: {pcap: {from: %s}}}}
 func templateFrom(name string, secrets ...string) string {
 	var sends []string
 	for _, secret := range secrets {
-		sends = append(sends, fmt.Sprintf("{send: {content: {from: {secretName: %s, key: k}}}}", secret))
+		sends = append(sends, fmt.Sprintf("{send: {content: {from: {secretKeyRef: {name: %s, key: k}}}}}", secret))
 	}
 	text := strings.Replace(loopbackTemplate, "name: greeting", "name: "+name, 1)
 	return strings.Replace(text, "{send: {content: {text: hello}}}", strings.Join(sends, ", "), 1)
@@ -116,10 +116,10 @@ spec:
 const (
 	loopbackInline = `  generator:
     cpuPolicy: Shared
-    hugepages: {pageSize: None, memory: 64Mi}
+    packetMemory: {size: 64Mi, backing: Standard}
     ports: [{name: loop, attachment: {loopback: {}}}]`
 	referring = "  generatorRef: {name: loop}"
-	ofSmall   = "streamRef: {name: small}"
+	ofSmall   = "stream: {ref: {name: small}}"
 )
 
 // answered checks what the API server said.
@@ -147,7 +147,7 @@ func TestWhoNamesASecretMustBeAllowedToGetIt(t *testing.T) {
 	editor := person(t, ns, "edith", []string{"spate-editor", "spate-generator-editor"})
 	reader := person(t, ns, "rita", []string{"spate-editor", "spate-generator-editor"}, reads("login"))
 	all := person(t, ns, "alma", []string{"spate-editor"}, reads())
-	const login = "{secretName: login, key: k}"
+	const login = "{secretKeyRef: {name: login, key: k}}"
 	templateText, _, _ := strings.Cut(strings.Replace(loopbackTemplate, "greeting", "c", 1), "  source:")
 	for name, manifest := range map[string]string{
 		"a stream":                  streamFrom("s", login),
@@ -155,13 +155,13 @@ func TestWhoNamesASecretMustBeAllowedToGetIt(t *testing.T) {
 		"a template's payload":      templateFrom("p", "login"),
 		"a template's message":      strings.NewReplacer("send: {content: {from", "sendMessage: {from", "key: k}}}}", "key: k}}}", "TCP", "UDP", "{receive: {bytes: 1000}}", "{receiveMessages: {messages: 1}}", "[{receive: {bytes: 5}}, {send: {content: {size: 1000}}}, {waitForPeerClose: {}}]", "[{receiveMessages: {messages: 1}}, {sendMessage: {size: 100}}]").Replace(templateFrom("m", "login")),
 		"the server's payload":      strings.Replace(strings.Replace(loopbackTemplate, "greeting", "v", 1), "{size: 1000}", "{from: "+login+"}", 1),
-		"a stream within a profile": inlineProfile("i", referring, "stream: {transmit: {replay: {pcap: {from: "+login+"}}}}"),
-		"a volume of a generator":   strings.Replace(loopbackGenerator, "name: loop}", "name: vol}", 1) + "  volumes: [{name: v, secret: {name: login}}]\n",
+		"a stream within a profile": inlineProfile("i", referring, "stream: {inline: {transmit: {replay: {pcap: {from: "+login+"}}}}}"),
+		"a volume of a generator":   strings.Replace(loopbackGenerator, "name: loop}", "name: vol}", 1) + "  volumes: [{name: v, secret: {secretName: login}}]\n",
 	} {
 		answered(t, name, creates(t, editor, ns, manifest), `Secret "login" is named`, "you may not get it")
 		answered(t, name+", by who may get it", creates(t, reader, ns, manifest))
 	}
-	answered(t, "data of a ConfigMap", creates(t, editor, ns, streamFrom("open", "{configMapName: login, key: k}")))
+	answered(t, "data of a ConfigMap", creates(t, editor, ns, streamFrom("open", "{configMapKeyRef: {name: login, key: k}}")))
 	answered(t, "a second Secret", creates(t, reader, ns, templateFrom("two", "login", "login", "other")), `Secret "other" is named`)
 	nine := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i"}
 	eight := person(t, ns, "otto", []string{"spate-editor"}, reads(nine...))
@@ -171,7 +171,7 @@ func TestWhoNamesASecretMustBeAllowedToGetIt(t *testing.T) {
 
 	stream := &spatev1.StatelessStream{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "open"}}
 	must(t, editor.Get(t.Context(), client.ObjectKeyFromObject(stream), stream))
-	stream.Spec.Transmit.Replay.Pcap.From = &spatev1.DataReference{SecretName: "login", Key: "k"}
+	stream.Spec.Transmit.Replay.Pcap.From = &spatev1.DataSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "login"}, Key: "k"}}
 	answered(t, "an update", editor.Update(t.Context(), stream), `Secret "login" is named`)
 	stream.Name = "s"
 	must(t, editor.Get(t.Context(), client.ObjectKeyFromObject(stream), stream))
@@ -194,7 +194,7 @@ func TestInlineGeneratorsAreForWhoMayCreateGenerators(t *testing.T) {
 	answered(t, "an inline generator", creates(t, editor, ns, inline), "you may not create one in this namespace", "generatorRef")
 	answered(t, "a reference", creates(t, editor, ns, inlineProfile("refers", referring, ofSmall)))
 	answered(t, "an inline generator, by who may create one", creates(t, allowed, ns, inline))
-	secret := loopbackInline + "\n    volumes: [{name: v, secret: {name: login}}]"
+	secret := loopbackInline + "\n    volumes: [{name: v, secret: {secretName: login}}]"
 	answered(t, "a Secret's volume", creates(t, allowed, ns, inlineProfile("volume", secret, ofSmall)), "must not name a Secret")
 	foreign := strings.Replace(loopbackInline, "loopback: {}", "network: {name: east, namespace: infra}", 1)
 	answered(t, "another namespace's network", creates(t, allowed, ns, inlineProfile("foreign", foreign, ofSmall)), "another namespace's network")
@@ -207,25 +207,6 @@ func TestInlineGeneratorsAreForWhoMayCreateGenerators(t *testing.T) {
 	answered(t, "another field beside a generator that stays", editor.Patch(t.Context(), p, suspend))
 	larger := client.RawPatch(types.MergePatchType, []byte(`{"spec": {"generator": {"replicas": 2}}}`))
 	answered(t, "a changed inline generator", editor.Patch(t.Context(), p, larger), "you may not create one")
-}
-
-func TestOnlyTheOperatorMakesRuns(t *testing.T) {
-	ns := bareNamespace(t)
-	admin := person(t, ns, "adam", nil, rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}})
-	answered(t, "a run", creates(t, admin, ns, `
-apiVersion: spate.dev/v1alpha1
-kind: TrafficRun
-metadata: {name: mine}
-spec:
-  profile: {name: p, uid: u, generation: 1}
-  generator: {name: loop, namespace: `+ns+`, pods: [{name: loop-0, uid: u}]}
-  runID: mine
-  tag: 1
-  snapshot: {digest: "`+strings.Repeat("0", 64)+`", bytes: 1, chunks: [{configMapName: c, key: k}]}
-  rateFactor: "1"
-  timing: {warmup: 0s, drain: 0s}
-  generatorTolerance: {late: 0%, txDropped: 0%, rxMissed: 0%}
-`), "TrafficRuns are made by the operator")
 }
 
 // withoutPolicies is a namespace's life where they are not installed: the operator alone.
@@ -244,7 +225,7 @@ func withoutPolicies(t *testing.T, names ...string) {
 func TestTheOperatorItselfRefusesWhatInlineGeneratorsMustNotHave(t *testing.T) {
 	withoutPolicies(t, "spate-inline-secret-volumes", "spate-inline-foreign-networks")
 	ns := bareNamespace(t)
-	both := strings.Replace(loopbackInline, "loopback: {}", "network: {name: east, namespace: infra}", 1) + "\n    volumes: [{name: v, secret: {name: login}}]"
+	both := strings.Replace(loopbackInline, "loopback: {}", "network: {name: east, namespace: infra}", 1) + "\n    volumes: [{name: v, secret: {secretName: login}}]"
 	until(t, answerLimit, "the policies are gone", func() (bool, string) {
 		err := creates(t, cluster.kube, ns, inlineProfile("both", both, ofSmall))
 		return err == nil, fmt.Sprint(err)

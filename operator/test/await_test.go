@@ -26,7 +26,7 @@ kind: TrafficGenerator
 metadata: {name: loop}
 spec:
   cpuPolicy: Shared
-  hugepages: {pageSize: None, memory: 64Mi}
+  packetMemory: {size: 64Mi, backing: Standard}
   ports:
   - {name: loop, lineRate: 10Gbps, attachment: {loopback: {}}}
 `
@@ -55,7 +55,7 @@ metadata: {name: %s}
 spec:
   generatorRef: {name: loop}
   traffic:
-  - {name: small, streamRef: {name: small}, transmitPort: loop, receivePort: loop}
+  - {name: small, stream: {ref: {name: small}}, transmitPort: loop, receivePort: loop}
 %s`, name, spec)
 }
 

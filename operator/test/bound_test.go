@@ -29,7 +29,7 @@ func TestAPlanBeyondTheOperatorsMemoryIsRefusedByField(t *testing.T) {
 	ns := bareNamespace(t)
 	before := cluster.operator.peakMemory()
 	large := strings.NewReplacer("name: small", "name: large", "size: 128", "size: 9000", "measure: {flow: true}", "measure: {flow: true}\n  copies: {count: 20000, vary: [{field: ipv4.source}]}", "1kpps", "1pps").Replace(loopbackStream)
-	mustApply(t, ns, loopbackGenerator+"---"+large+"---"+strings.Replace(loopbackProfile("large", ""), "streamRef: {name: small}", "streamRef: {name: large}", 1))
+	mustApply(t, ns, loopbackGenerator+"---"+large+"---"+strings.Replace(loopbackProfile("large", ""), "stream: {ref: {name: small}}", "stream: {ref: {name: large}}", 1))
 	expect(t, answerLimit, profileNamed(ns, "large"), spatev1.ConditionStalled, metav1.ConditionTrue, spatev1.ReasonNotAllowed,
 		"spec.traffic[0]", "176 MiB", "makes plans of at most 32 MiB", "fewer copies")
 	// Short packets with long lists of values are as large.
@@ -38,7 +38,7 @@ func TestAPlanBeyondTheOperatorsMemoryIsRefusedByField(t *testing.T) {
 		fmt.Fprintf(&values, "%d, ", i)
 	}
 	listed := strings.NewReplacer("name: small", "name: listed", "measure: {flow: true}", "copies: {count: 20000, vary: [{field: ipv4.source}]}\n  fields: [{name: port, values: ["+values.String()+"], writes: [{field: udp.sourcePort}]}]", "1kpps", "1pps").Replace(loopbackStream)
-	mustApply(t, ns, listed+"---"+strings.NewReplacer("streamRef: {name: small}", "streamRef: {name: listed}", "receivePort: loop", "").Replace(loopbackProfile("listed", "")))
+	mustApply(t, ns, listed+"---"+strings.NewReplacer("stream: {ref: {name: small}}", "stream: {ref: {name: listed}}", "receivePort: loop", "").Replace(loopbackProfile("listed", "")))
 	expect(t, answerLimit, profileNamed(ns, "listed"), spatev1.ConditionStalled, metav1.ConditionTrue, spatev1.ReasonNotAllowed, "spec.traffic[0]", "makes plans of at most 32 MiB")
 	mustApply(t, ns, loopbackStream+"---"+loopbackProfile("small", ""))
 	expect(t, answerLimit, profileNamed(ns, "small"), spatev1.ConditionReady, metav1.ConditionFalse, spatev1.ReasonGeneratorNotReady)

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	spatev1 "spate.dev/api/v1alpha1"
-	runs "spate.dev/operator/internal/controller/run"
+	"spate.dev/operator/internal/runs"
 	"spate.dev/operator/test/drill"
 )
 
@@ -87,7 +87,7 @@ func TestDrillNamespaceDeletedInMidRun(t *testing.T) {
 	d := newDrill(t, "namespace deleted in mid-run", 3*time.Minute)
 	ns, p := underWay(t, "homeless", "")
 	pod := enginePods(t, ns)[0]
-	c, id := asOperator(t, &pod), runOf(t, p).Spec.RunID
+	c, id := asOperator(t, &pod), runOf(t, p).Status.Resolved.RunID
 	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}
 	d.Strike()
 	must(t, cluster.kube.Delete(t.Context(), object))

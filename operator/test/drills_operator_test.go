@@ -69,12 +69,12 @@ func TestDrillOperatorKilledBetweenTheInstantAndTheStart(t *testing.T) {
 	p := profileNamed(ns, "instant")
 	r := runOf(t, p)
 	until(t, runLimit, "the instant is written", func() (bool, string) {
-		return get(r) == nil && r.Status.StartedAt != nil, string(r.Status.Phase)
+		return get(r) == nil && r.Status.TrafficStartTime != nil, string(r.Status.Phase)
 	})
 	cluster.operator.kill()
 	d.Strike()
 	for _, pod := range enginePods(t, ns) {
-		held := heldBy(t, asOperator(t, &pod), r.Spec.RunID)
+		held := heldBy(t, asOperator(t, &pod), r.Status.Resolved.RunID)
 		if held == nil || held.State != enginev1.RunState_RUN_STATE_PREPARED || held.StartedAtNs != 0 {
 			t.Fatalf("engine %s has heard of the start: %+v", pod.Name, held)
 		}

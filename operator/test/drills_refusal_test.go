@@ -24,7 +24,7 @@ func TestDrillEditorWithoutRightsOnSecrets(t *testing.T) {
 	editor, reader := person(t, ns, "edith", roles), person(t, ns, "rita", roles, reads("login"))
 	answered(t, "what names no Secret", creates(t, editor, ns, loopbackStream)) // the roles have effect
 	manifests := map[string]string{
-		"a stream":   streamFrom("s", "{secretName: login, key: k}"),
+		"a stream":   streamFrom("s", "{secretKeyRef: {name: login, key: k}}"),
 		"a template": templateFrom("t", "login"),
 		"a volume":   loopbackGenerator + "  volumes: [{name: v, secret: {name: login}}]\n",
 	}

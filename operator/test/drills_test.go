@@ -67,8 +67,8 @@ func invalid(t *testing.T, d *drill.Drill, limit time.Duration, p *spatev1.Traff
 	if r.Status.Verdict.Outcome != spatev1.VerdictInvalid {
 		t.Errorf("verdict %+v, want Invalid", r.Status.Verdict)
 	}
-	expect(t, answerLimit, p, spatev1.ConditionPassed, metav1.ConditionFalse, reason, words...)
-	d.Reports("TrafficProfile", meta.FindStatusCondition(p.Status.Conditions, spatev1.ConditionPassed))
+	expect(t, answerLimit, p, spatev1.ConditionValid, metav1.ConditionFalse, reason, words...)
+	d.Reports("TrafficProfile", meta.FindStatusCondition(p.Status.Conditions, spatev1.ConditionValid))
 	return r
 }
 

@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	spatev1 "spate.dev/api/v1alpha1"
-	runs "spate.dev/operator/internal/controller/run"
+	"spate.dev/operator/internal/runs"
 	"spate.dev/operator/test/drill"
 )
 
@@ -70,7 +70,7 @@ func TestDrillLeaseWhileGetInfoGoesOn(t *testing.T) {
 	phase(t, runLimit, p, spatev1.ProfileRunning)
 	pod := enginePods(t, ns)[0]
 	awaitCounters(t, p)
-	c, id := asOperator(t, &pod), runOf(t, p).Spec.RunID
+	c, id := asOperator(t, &pod), runOf(t, p).Status.Resolved.RunID
 	d.Strike()
 	cluster.operator.kill()
 	asked := 0
@@ -91,7 +91,7 @@ func TestDrillSaturatedDrain(t *testing.T) {
 	d := newDrill(t, "saturated drain: a worker always has packets to read", 3*time.Minute)
 	ns := ready(t, "")
 	flood := strings.NewReplacer("name: small", "name: flood", "1kpps", "10Mpps", "size: 128", "size: 64", "{flow: true}", "{}").Replace(loopbackStream)
-	mustApply(t, ns, flood+"---"+strings.NewReplacer("name: small, streamRef: {name: small}", "name: flood, streamRef: {name: flood}", ", receivePort: loop", "").Replace(loopbackProfile("flood", tolerant)))
+	mustApply(t, ns, flood+"---"+strings.NewReplacer("name: small, stream: {ref: {name: small}}", "name: flood, stream: {ref: {name: flood}}", ", receivePort: loop", "").Replace(loopbackProfile("flood", tolerant)))
 	other := profileNamed(ns, "flood")
 	phase(t, runLimit, other, spatev1.ProfileRunning)
 	mustApply(t, ns, loopbackProfile("drained", tolerant+"  duration: 1s\n  drain: 200ms"))

@@ -58,8 +58,9 @@ func TestAGeneratorBecomesAPodACertificateAPolicyAndAMonitor(t *testing.T) {
 		}
 	}
 	g := generatorNamed(ns, "loop")
-	if err := get(g); err != nil || g.Status.MeasurementGrade != spatev1.GradeNotForMeasurement || len(g.Status.MeasurementReasons) != 2 {
-		t.Errorf("%v %q %q", err, g.Status.MeasurementGrade, g.Status.MeasurementReasons)
+	expect(t, answerLimit, g, spatev1.ConditionMeasurementReady, metav1.ConditionFalse, spatev1.ReasonSharedResources, "cpuPolicy Shared", "packetMemory.backing Standard")
+	if g.Status.Selector != "app.kubernetes.io/managed-by=spate-operator,app.kubernetes.io/name=spate-engine,spate.dev/generator=loop" {
+		t.Errorf("selector %q of the scale subresource", g.Status.Selector)
 	}
 }
 

@@ -102,7 +102,7 @@ func TestDrillLargePlans(t *testing.T) {
 				t.Errorf("%+v, %d packets sent", v, r.Status.Result.Tx)
 			}
 			t.Logf("plan of %d MiB in %d ConfigMaps: run after %s, verdict after %s; the operator took %d MiB at most, it and spate-engine together %d of %d MiB",
-				r.Spec.Snapshot.Bytes>>20, len(r.Spec.Snapshot.Chunks), r.CreationTimestamp.Sub(start).Round(time.Second), time.Since(start).Round(time.Second),
+				r.Status.Resolved.Snapshot.Bytes>>20, len(r.Status.Resolved.Snapshot.Chunks), r.CreationTimestamp.Sub(start).Round(time.Second), time.Since(start).Round(time.Second),
 				cluster.operator.peakMemory()>>10, peakOfGroup(folder), chartMemory>>20)
 			d.Kept("its run was made after %s; the operator and spate-engine took %d of %d MiB at most", r.CreationTimestamp.Sub(start).Round(time.Second), peakOfGroup(folder), chartMemory>>20)
 		})
@@ -120,11 +120,12 @@ spec:
   - name: large
     transmitPort: loop
     stream:
-      packet:
-        headers: [{ethernet: {}}, {ipv4: {source: 198.18.0.1, destination: 198.19.0.1}}, {udp: {sourcePort: 1, destinationPort: 2}}]
-        size: 9000
-      copies: {count: 20000, vary: [{field: ipv4.destination}]}
-      transmit: {continuous: {rate: 1pps}}
+      inline:
+        packet:
+          headers: [{ethernet: {}}, {ipv4: {source: 198.18.0.1, destination: 198.19.0.1}}, {udp: {sourcePort: 1, destinationPort: 2}}]
+          size: 9000
+        copies: {count: 20000, vary: [{field: ipv4.destination}]}
+        transmit: {continuous: {rate: 1pps}}
   rate: 1kpps
   duration: 2s
   generatorTolerance: {late: 100%, txDropped: 100%}
@@ -151,7 +152,7 @@ func manyCaptures(t *testing.T, ns string) string {
 		}
 		name := fmt.Sprintf("capture-%d", i)
 		must(t, cluster.kube.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}, BinaryData: map[string][]byte{"pcap": out.Bytes()}}))
-		fmt.Fprintf(&traffic, "  - {name: %s, transmitPort: loop, stream: {transmit: {replay: {gap: {fixed: 10ms}, pcap: {from: {configMapName: %s, key: pcap}}}}}}\n", name, name)
+		fmt.Fprintf(&traffic, "  - {name: %s, transmitPort: loop, stream: {inline: {transmit: {replay: {gap: {fixed: 10ms}, pcap: {from: {configMapKeyRef: {name: %s, key: pcap}}}}}}}}\n", name, name)
 	}
 	return `
 apiVersion: spate.dev/v1alpha1

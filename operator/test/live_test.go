@@ -352,7 +352,7 @@ func TestRecordsOfARunAreReadByWhoMay(t *testing.T) {
 	}
 	r := complete(t, runLimit, p)
 	must(t, ended(r))
-	if records := r.Status.Result.Records; records.Told != int64(len(lines)) || records.Told == 0 {
+	if records := r.Status.Result.Records; records.Delivered != int64(len(lines)) || records.Delivered == 0 {
 		t.Errorf("%d lines, %+v", len(lines), records)
 	}
 	noneLeft(t, ns)

@@ -29,7 +29,7 @@ func TestBrokenProfilesAreAnsweredByACondition(t *testing.T) {
 		stalled          bool
 		words            []string
 	}{
-		"unknown-stream":    {strings.ReplaceAll(loopbackProfile("unknown-stream", ""), "{name: small}", "{name: nowhere}"), spatev1.ReasonReferenceNotFound, false, []string{"spec.traffic[0].streamRef", "nowhere"}},
+		"unknown-stream":    {strings.ReplaceAll(loopbackProfile("unknown-stream", ""), "{name: small}", "{name: nowhere}"), spatev1.ReasonReferenceNotFound, false, []string{"spec.traffic[0].stream.ref", "nowhere"}},
 		"unknown-port":      {strings.ReplaceAll(loopbackProfile("unknown-port", ""), "transmitPort: loop", "transmitPort: north"), spatev1.ReasonInvalidSpec, true, []string{"spec.traffic[0].transmitPort", "north"}},
 		"unknown-generator": {strings.ReplaceAll(loopbackProfile("unknown-generator", ""), "generatorRef: {name: loop}", "generatorRef: {name: nobody}"), spatev1.ReasonReferenceNotFound, false, []string{"spec.generatorRef", "nobody"}},
 		"broken-threshold":  {loopbackProfile("broken-threshold", "  thresholds: [{name: fine, expression: result.lost == 0}, {name: typo, expression: result.lots == 0}]"), spatev1.ReasonInvalidSpec, true, []string{"spec.thresholds[1].expression", "lots"}},
@@ -69,7 +69,7 @@ metadata: {name: again}
 spec:
   generatorRef: {name: loop}
   traffic:
-  - {name: call, transmitPort: loop, stream: {transmit: {replay: {pcap: {from: {configMapName: captures, key: call.pcap}}, loops: 1}}}}
+  - {name: call, transmitPort: loop, stream: {inline: {transmit: {replay: {pcap: {from: {configMapKeyRef: {name: captures, key: call.pcap}}}, loops: 1}}}}}
 `)
 	again := profileNamed(ns, "again")
 	expect(t, startLimit, again, spatev1.ConditionReady, metav1.ConditionFalse, spatev1.ReasonReferenceNotFound, `key "call.pcap" of ConfigMap "captures" does not exist`)
@@ -110,9 +110,9 @@ metadata: {name: stateful}
 spec:
   generatorRef: {name: loop}
   traffic:
-  - {name: http, templateRef: {name: http}, transmitPort: loop, receivePort: loop}
+  - {name: http, application: {templateRef: {name: http}}, transmitPort: loop, receivePort: loop}
 `)
-	expect(t, answerLimit, profileNamed(ns, "stateful"), spatev1.ConditionReady, metav1.ConditionFalse, spatev1.ReasonReferenceNotFound, "spec.traffic[0].templateRef")
+	expect(t, answerLimit, profileNamed(ns, "stateful"), spatev1.ConditionReady, metav1.ConditionFalse, spatev1.ReasonReferenceNotFound, "spec.traffic[0].application.templateRef")
 }
 
 func TestAStreamIsJudgedByItself(t *testing.T) {
@@ -142,10 +142,10 @@ metadata: {name: inline}
 spec:
   generator:
     cpuPolicy: Shared
-    hugepages: {pageSize: None, memory: 64Mi}
+    packetMemory: {size: 64Mi, backing: Standard}
     ports: [{name: loop, attachment: {loopback: {}}}]
   traffic:
-  - {name: small, streamRef: {name: small}, transmitPort: loop, receivePort: loop}
+  - {name: small, stream: {ref: {name: small}}, transmitPort: loop, receivePort: loop}
 `
 	mustApply(t, ns, manifest)
 	podNamed(t, ns, "inline-0")

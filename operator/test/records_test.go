@@ -70,14 +70,14 @@ func TestAResultTellsWhatHasBecomeOfRecords(t *testing.T) {
 	ns, volume, _ := recording(t, 2)
 	mustApply(t, ns, greetingProfile("recorded", `  warmup: 500ms
   duration: 1s
-  records: {volume: `+volume+`, mostRecords: 120}
+  records: {volume: `+volume+`, maxRecords: 120}
   thresholds: [{name: none-lost, expression: result.records.dropped + result.records.filesNotWritten == 0}]
 `))
 	p := profileNamed(ns, "recorded")
 	r := complete(t, runLimit, p)
 	must(t, ended(r))
 	records := r.Status.Result.Records
-	if records == nil || len(records.Pods) != 2 || records.Written != 240 || records.LeftOut == 0 || records.Dropped != 0 {
+	if records == nil || len(records.Pods) != 2 || records.Written != 240 || records.Omitted == 0 || records.Dropped != 0 {
 		t.Fatalf("%+v", records)
 	}
 	for _, pod := range records.Pods {
@@ -86,8 +86,8 @@ func TestAResultTellsWhatHasBecomeOfRecords(t *testing.T) {
 		}
 	}
 	expect(t, answerLimit, p, spatev1.ConditionPassed, metav1.ConditionTrue, spatev1.ReasonThresholdsMet)
-	expect(t, answerLimit, r, spatev1.ConditionRecorded, metav1.ConditionTrue, spatev1.ReasonRecordsLeftOut, "240 records are written")
-	expect(t, answerLimit, p, spatev1.ConditionRecorded, metav1.ConditionTrue, spatev1.ReasonRecordsLeftOut, "240 records are written")
+	expect(t, answerLimit, r, spatev1.ConditionRecorded, metav1.ConditionTrue, spatev1.ReasonRecordsOmitted, "240 records are written")
+	expect(t, answerLimit, p, spatev1.ConditionRecorded, metav1.ConditionTrue, spatev1.ReasonRecordsOmitted, "240 records are written")
 	mustApply(t, ns, greetingProfile("recorded", "  duration: 500ms\n"))
 	if r = complete(t, runLimit, p); r.Status.Result.Records != nil || meta.FindStatusCondition(p.Status.Conditions, spatev1.ConditionRecorded) != nil {
 		t.Errorf("this run records nothing: %+v, %+v", r.Status.Result.Records, p.Status.Conditions)
@@ -98,8 +98,8 @@ func TestRecordsTakeNoVolume(t *testing.T) {
 	t.Parallel()
 	ns := ready(t, "")
 	mustApply(t, ns, loopbackTemplate)
-	err := apply(t.Context(), ns, greetingProfile("bounded", "  duration: 1s\n  records: {mostRecords: 1}\n"))
-	if err == nil || !strings.Contains(err.Error(), "spec.records.mostRecords") || !strings.Contains(err.Error(), "set volume") {
+	err := apply(t.Context(), ns, greetingProfile("bounded", "  duration: 1s\n  records: {maxRecords: 1}\n"))
+	if err == nil || !strings.Contains(err.Error(), "spec.records.maxRecords") || !strings.Contains(err.Error(), "set volume") {
 		t.Errorf("a bound of no file: %v", err)
 	}
 	mustApply(t, ns, greetingProfile("live", "  duration: 1s\n  records: {}\n"))
@@ -107,10 +107,10 @@ func TestRecordsTakeNoVolume(t *testing.T) {
 	r := complete(t, runLimit, p)
 	must(t, ended(r))
 	records := r.Status.Result.Records
-	if records == nil || len(records.Pods) != 1 || records.Pods[0].File != "" || records.Untold == 0 || records.RecordCounters != (spatev1.RecordCounters{Untold: records.Untold}) {
+	if records == nil || len(records.Pods) != 1 || records.Pods[0].File != "" || records.Undelivered == 0 || records.RecordCounters != (spatev1.RecordCounters{Undelivered: records.Undelivered}) {
 		t.Fatalf("%+v", records)
 	}
-	told := fmt.Sprintf("0 were told to readers, %d to nobody", records.Untold)
+	told := fmt.Sprintf("0 were told to readers, %d to nobody", records.Undelivered)
 	expect(t, answerLimit, p, spatev1.ConditionPassed, metav1.ConditionTrue, spatev1.ReasonThresholdsMet)
 	expect(t, answerLimit, p, spatev1.ConditionRecorded, metav1.ConditionTrue, spatev1.ReasonRecordsLiveOnly, told)
 }

@@ -44,11 +44,11 @@ kind: ASTFTemplate
 metadata: {name: counting}
 spec:
   destinationPort: 53
-  rate: 1cps
+  connectionRate: 1cps
   statisticsGroup: all
   pools:
-    clients: [{name: clients, first: 198.18.0.1, last: 198.18.0.100}]
-    servers: [{name: servers, first: 198.19.0.1, last: 198.19.0.10}]
+    clients: [{name: clients, start: 198.18.0.1, end: 198.18.0.100}]
+    servers: [{name: servers, start: 198.19.0.1, end: 198.19.0.10}]
   source:
     programs:
       transport: UDP
@@ -62,7 +62,7 @@ spec:
 func countingProfile(name, spec string) string {
 	var traffic strings.Builder
 	for i := range mostEntries {
-		fmt.Fprintf(&traffic, "  - {name: t%0*d, templateRef: {name: counting}, transmitPort: loop, receivePort: loop}\n", 62, i)
+		fmt.Fprintf(&traffic, "  - {name: t%0*d, application: {templateRef: {name: counting}}, transmitPort: loop, receivePort: loop}\n", 62, i)
 	}
 	return `
 apiVersion: spate.dev/v1alpha1
@@ -81,10 +81,10 @@ func TestDrillLargeResult(t *testing.T) {
 	d := newDrill(t, "a result of 512 templates with 256 counters on both sides", 8*time.Minute)
 	ns := namespace(t)
 	cluster.kubelet.leaveUnscraped(ns)
-	mustApply(t, ns, strings.Replace(loopbackGenerator, "memory: 64Mi", "memory: 512Mi", 1)+"---"+countingTemplate())
+	mustApply(t, ns, strings.Replace(loopbackGenerator, "size: 64Mi", "size: 512Mi", 1)+"---"+countingTemplate())
 	expect(t, readyLimit, generatorNamed(ns, "loop"), spatev1.ConditionReady, metav1.ConditionTrue, spatev1.ReasonAvailable)
 	p := profileNamed(ns, "counting")
-	mustApply(t, ns, countingProfile(p.Name, fmt.Sprintf("  duration: 3s\n  thresholds: [{name: last, expression: 'result.templates[\"t%0*d\"].client.attempts > 0'}]\n", 62, mostEntries-1)))
+	mustApply(t, ns, countingProfile(p.Name, fmt.Sprintf("  duration: 3s\n  thresholds: [{name: last, expression: 'result.templates[\"t%0*d\"].client.attempted > 0'}]\n", 62, mostEntries-1)))
 	start := time.Now()
 	r := complete(t, 6*time.Minute, p)
 	if r.Status.Verdict.Outcome != spatev1.VerdictPassed {
@@ -116,18 +116,18 @@ func TestDrillLargeResult(t *testing.T) {
 	if chunks != len(details.Chunks) {
 		t.Errorf("%d ConfigMaps of the run, %d chunks", chunks, len(details.Chunks))
 	}
-	whole := shownByPlugin(t, ns, r.Name)
-	if len(whole.Templates) != mostEntries || len(whole.Templates[mostEntries-1].Client.Counters) != mostCounters || len(whole.Templates[mostEntries-1].Server.Counters) != mostCounters || whole.Details != nil {
+	whole, last := shownByPlugin(t, ns, r.Name), fmt.Sprintf("t%0*d", 62, mostEntries-1)
+	if len(whole.Templates) != mostEntries || len(whole.Templates[last].Client.Counters) != mostCounters || len(whole.Templates[last].Server.Counters) != mostCounters || whole.Details != nil {
 		t.Fatalf("%d templates in the whole result", len(whole.Templates))
 	}
 	d.ReportsText(fmt.Sprintf("status.result.details: %s", details.Has()))
 	d.Kept("the whole result: %d KiB in %d ConfigMaps, beside a run of %d KiB; `kubectl spate result` shows all of it", details.Bytes>>10, len(details.Chunks), len(stored)>>10)
 	sum := int64(0)
 	for _, template := range whole.Templates {
-		sum += template.Client.Attempts
+		sum += template.Client.Attempted
 	}
-	if sum != result.Flows.Attempts || sum == 0 {
-		t.Errorf("%d flows of all templates, %d in the status", sum, result.Flows.Attempts)
+	if sum != result.Flows.Attempted || sum == 0 {
+		t.Errorf("%d flows of all templates, %d in the status", sum, result.Flows.Attempted)
 	}
 }
 

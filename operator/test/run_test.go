@@ -25,8 +25,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	spatev1 "spate.dev/api/v1alpha1"
-	"spate.dev/operator/internal/controller/snapshot"
 	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/runs"
+	"spate.dev/operator/internal/runs/storage"
 )
 
 const (
@@ -77,7 +78,7 @@ func TestARunPassesWithExactCounts(t *testing.T) {
 		t.Fatalf("%+v", v)
 	}
 	res := r.Status.Result
-	if res.Tx != 2000 || res.Rx != 2000 || res.Lost != 0 || res.TxBytes != 2000*128 || len(res.Streams) != 1 || res.Streams[0].Rx != 2000 {
+	if res.Tx != 2000 || res.Rx != 2000 || res.Lost != 0 || res.TxBytes != 2000*128 || len(res.Streams) != 1 || res.Streams["small"].Rx != 2000 {
 		t.Errorf("%+v", res)
 	}
 	expect(t, answerLimit, p, spatev1.ConditionPassed, metav1.ConditionTrue, spatev1.ReasonThresholdsMet)
@@ -125,14 +126,14 @@ spec:
     - udp: {sourcePort: 1000, destinationPort: 2000}
     size: 128
   fields:
-  - {name: port, increment: {min: 1000, max: 60000}, writes: [{field: udp.sourcePort}]}
-  - {name: client, random: {min: 198.19.0.0, max: 198.19.255.255, seed: 7}, writes: [{field: ipv4.destination}]}
+  - {name: port, range: {start: 1000, end: 60000}, writes: [{field: udp.sourcePort}]}
+  - {name: client, range: {start: 198.19.0.0, end: 198.19.255.255}, order: Random, seed: 7, writes: [{field: ipv4.destination}]}
   transmit: {continuous: {rate: 1kpps}}
-`+"---"+loopbackProfile("pair", "  - {name: varied, streamRef: {name: varied}, transmitPort: loop}\n"+lenient+"  rate: 2002pps\n  duration: 1s"))
+`+"---"+loopbackProfile("pair", "  - {name: varied, stream: {ref: {name: varied}}, transmitPort: loop}\n"+lenient+"  rate: 2002pps\n  duration: 1s"))
 	r := complete(t, runLimit, profileNamed(ns, "pair"))
-	small := r.Status.Result.Streams[0]
-	if len(r.Spec.Generator.Pods) != 2 || r.Status.Result.Tx != 2002 || small.Tx != 1001 || small.Rx != 1001 || small.Lost != 0 {
-		t.Errorf("%d pods, %+v", len(r.Spec.Generator.Pods), r.Status.Result)
+	small := r.Status.Result.Streams["small"]
+	if len(r.Status.Resolved.Generator.Pods) != 2 || r.Status.Result.Tx != 2002 || small.Tx != 1001 || small.Rx != 1001 || small.Lost != 0 {
+		t.Errorf("%d pods, %+v", len(r.Status.Resolved.Generator.Pods), r.Status.Result)
 	}
 	// Packets, from the plan of that very run by the engine's own code: both shares together are what one engine has.
 	alone := packetsToSend(t, r, 0, 1)
@@ -158,9 +159,9 @@ spec:
 // The trailer behind them names who sent it.
 func packetsToSend(t *testing.T, r *spatev1.TrafficRun, index, count uint32) []string {
 	t.Helper()
-	encoded, err := snapshot.Load(t.Context(), cluster.kube, r)
+	encoded, err := storage.Load(t.Context(), cluster.kube, r)
 	must(t, err)
-	share, err := plan.ForEngine(r.Spec.RunID, "", index, count)
+	share, err := plan.ForEngine(r.Status.Resolved.RunID, "", index, count)
 	must(t, err)
 	own, err := plan.Decode(append(encoded, share...))
 	must(t, err)
@@ -202,15 +203,15 @@ func TestAChangedRateReachesTheRunUnderWay(t *testing.T) {
 }
 
 func TestEntriesArePausedAndGetOtherRatesWhileTheRunIsUnderWay(t *testing.T) {
-	profile := func(other string) string {
-		return loopbackProfile("entries", "  - {name: other, streamRef: {name: small}, transmitPort: loop, receivePort: loop, "+other+"}\n"+lenient+"  duration: 5s")
+	profile := func(rate, paused string) string {
+		return loopbackProfile("entries", "  - {name: other, stream: {ref: {name: small}, rate: "+rate+"}, transmitPort: loop, receivePort: loop, paused: "+paused+"}\n"+lenient+"  duration: 5s")
 	}
 	ns := ready(t, "")
-	mustApply(t, ns, profile("rate: 1kpps"))
+	mustApply(t, ns, profile("1kpps", "false"))
 	p := profileNamed(ns, "entries")
 	phase(t, runLimit, p, spatev1.ProfileRunning)
 	first := p.Status.CurrentRun.Name
-	mustApply(t, ns, profile("rate: 5kpps, paused: false"))
+	mustApply(t, ns, profile("5kpps", "false"))
 	r := &spatev1.TrafficRun{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: first}}
 	changed := func(paused bool) {
 		want := []spatev1.EntryChange{{Name: "other", Rate: "5kpps", Paused: paused}}
@@ -220,12 +221,12 @@ func TestEntriesArePausedAndGetOtherRatesWhileTheRunIsUnderWay(t *testing.T) {
 		})
 	}
 	changed(false)
-	mustApply(t, ns, profile("rate: 5kpps, paused: true"))
+	mustApply(t, ns, profile("5kpps", "true"))
 	changed(true)
 	r = complete(t, runLimit, p)
 	streams := map[string]int64{}
-	for _, s := range r.Status.Result.Streams {
-		streams[s.Name] = s.Tx
+	for name, s := range r.Status.Result.Streams {
+		streams[name] = s.Tx
 	}
 	if r.Name != first || r.Status.Result.Lost != 0 || streams["small"] != 5000 || streams["other"] == 5000 || streams["other"] >= 20000 {
 		t.Errorf("%s (first %s): %v", r.Name, first, streams)
@@ -238,14 +239,14 @@ func TestANewRunIDRunsAgainAndHistoryIsBounded(t *testing.T) {
 	for i := range 3 {
 		mustApply(t, ns, loopbackProfile("again", lenient+fmt.Sprintf("  duration: 200ms\n  runHistoryLimit: 1\n  runID: r%d", i)))
 		r := complete(t, runLimit, p)
-		if r.Spec.Profile.RunID != fmt.Sprintf("r%d", i) || r.Status.Result.Tx != 200 {
-			t.Errorf("run %s of %s sent %d", r.Name, r.Spec.Profile.RunID, r.Status.Result.Tx)
+		if id := runs.TriggerOf(r).RunID; id != fmt.Sprintf("r%d", i) || r.Status.Result.Tx != 200 {
+			t.Errorf("run %s of %s sent %d", r.Name, id, r.Status.Result.Tx)
 		}
 	}
 	until(t, 10*time.Second, "one run is kept", func() (bool, string) {
-		var runs spatev1.TrafficRunList
-		err := cluster.kube.List(t.Context(), &runs, client.InNamespace(ns))
-		return err == nil && len(runs.Items) == 1, fmt.Sprint(len(runs.Items), err)
+		var list spatev1.TrafficRunList
+		err := cluster.kube.List(t.Context(), &list, client.InNamespace(ns))
+		return err == nil && len(list.Items) == 1, fmt.Sprint(len(list.Items), err)
 	})
 }
 
@@ -270,7 +271,7 @@ func TestALostPodMakesTheRunInvalidAndTheGeneratorHeals(t *testing.T) {
 	if r.Status.Verdict.Outcome != spatev1.VerdictInvalid {
 		t.Errorf("%+v", r.Status.Verdict)
 	}
-	expect(t, answerLimit, p, spatev1.ConditionPassed, metav1.ConditionFalse, spatev1.ReasonPodLost, pods[0].Name)
+	expect(t, answerLimit, p, spatev1.ConditionValid, metav1.ConditionFalse, spatev1.ReasonPodLost, pods[0].Name)
 	mustApply(t, ns, loopbackProfile("victim", lenient+"  duration: 500ms\n  runID: again"))
 	if r = complete(t, readyLimit, p); r.Status.Verdict.Outcome != spatev1.VerdictPassed || r.Status.Result.Tx != 500 {
 		t.Errorf("%+v", r.Status.Verdict)
@@ -306,7 +307,7 @@ func TestABusyGeneratorQueuesOrRefuses(t *testing.T) {
 	time.Sleep(time.Second)
 	mustApply(t, ns, loopbackProfile("refused", lenient+"  rate: 6Mbps\n  duration: 1s\n  whenBusy: Refuse"))
 	mustApply(t, ns, loopbackProfile("queued", lenient+"  rate: 6Mbps\n  duration: 1s"))
-	expect(t, answerLimit, profileNamed(ns, "refused"), spatev1.ConditionStalled, metav1.ConditionTrue, spatev1.ReasonGeneratorBusy, "maxRate")
+	expect(t, answerLimit, profileNamed(ns, "refused"), spatev1.ConditionValid, metav1.ConditionFalse, spatev1.ReasonGeneratorBusy, "maxRate", "spec.whenBusy is Refuse")
 	phase(t, answerLimit, profileNamed(ns, "queued"), spatev1.ProfileQueued)
 	complete(t, runLimit, profileNamed(ns, "queued"))
 }
@@ -385,7 +386,7 @@ func TestAQuotaThatLeavesNoRoomForARunIsReported(t *testing.T) {
 	must(t, cluster.kube.Status().Update(t.Context(), quota))
 	mustApply(t, ns, loopbackProfile("squeezed", lenient+"  duration: 500ms"))
 	p := profileNamed(ns, "squeezed")
-	expect(t, answerLimit, p, spatev1.ConditionReady, metav1.ConditionFalse, spatev1.ReasonAdmissionFailed, "no run can be made", "exceeded quota: narrow", "tried again every 30s")
+	expect(t, answerLimit, p, spatev1.ConditionReady, metav1.ConditionFalse, spatev1.ReasonAdmissionFailed, "the plan cannot be kept", "exceeded quota: narrow", "tried again every 30s")
 	if p.Status.Phase != spatev1.ProfilePending || p.Status.ObservedGeneration != p.Generation {
 		t.Errorf("%+v", p.Status)
 	}

@@ -106,31 +106,31 @@ func TestBytesOfSecretsAreSentAndLieInNoOtherObject(t *testing.T) {
 apiVersion: spate.dev/v1alpha1
 kind: StatelessStream
 metadata: {name: recorded}
-spec: {transmit: {replay: {pcap: {from: {secretName: login, key: recorded}}, loops: 1}}}
+spec: {transmit: {replay: {pcap: {from: {secretKeyRef: {name: login, key: recorded}}}, loops: 1}}}
 `
-	both := strings.Replace(greetingProfile("hello", "  duration: 2s\n"), "  drain:", "  - {name: recorded, streamRef: {name: recorded}, transmitPort: loop}\n  drain:", 1)
-	mustApply(t, ns, greetingFrom("{secretName: login, key: hello}", "END")+"---"+replayed+"---"+both)
+	both := strings.Replace(greetingProfile("hello", "  duration: 2s\n"), "  drain:", "  - {name: recorded, stream: {ref: {name: recorded}}, transmitPort: loop}\n  drain:", 1)
+	mustApply(t, ns, greetingFrom("{secretKeyRef: {name: login, key: hello}}", "END")+"---"+replayed+"---"+both)
 	r := complete(t, runLimit, profileNamed(ns, "hello"))
 	if r.Status.Result == nil || len(r.Status.Result.Templates) != 1 {
 		t.Fatalf("no result: %+v", r.Status)
 	}
-	hello := r.Status.Result.Templates[0]
-	if n := hello.Server.Connects; n == 0 || hello.Server.BytesReceived != int64(len(content))*n || hello.Client.BytesReceived != 1000*n {
+	hello := r.Status.Result.Templates["hello"]
+	if n := hello.Server.Established; n == 0 || hello.Server.BytesReceived != int64(len(content))*n || hello.Client.BytesReceived != 1000*n {
 		t.Errorf("the server received %d bytes in %d connections, its clients %d", hello.Server.BytesReceived, n, hello.Client.BytesReceived)
 	}
-	if sent := r.Status.Result.Streams; len(sent) != 1 || sent[0].Tx != 50 {
+	if sent := r.Status.Result.Streams; len(sent) != 1 || sent["recorded"].Tx != 50 {
 		t.Errorf("replayed %+v, want 50 packets", sent)
 	}
 	if found := holders(t, ns, word); len(found) > 0 {
 		t.Errorf("bytes of the Secret are in %s", strings.Join(found, ", "))
 	}
-	if s := r.Spec.Snapshot.Secrets; len(s) != 2 || s[0].Name != "login" || s[0].UID == "" || s[0].ResourceVersion == "" {
+	if s := r.Status.Resolved.Snapshot.Secrets; len(s) != 2 || s[0].Name != "login" || s[0].UID == "" || s[0].ResourceVersion == "" {
 		t.Errorf("the run refers to %+v", s)
 	}
 
 	// What looks for them does find them where they are in a plan.
 	must(t, cluster.kube.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "open"}, BinaryData: map[string][]byte{"hello": []byte("wrong-donkey-generator-END")}}))
-	mustApply(t, ns, greetingFrom("{configMapName: open, key: hello}", "END")+"---"+greetingProfile("open", "  duration: 500ms\n"))
+	mustApply(t, ns, greetingFrom("{configMapKeyRef: {name: open, key: hello}}", "END")+"---"+greetingProfile("open", "  duration: 500ms\n"))
 	complete(t, runLimit, profileNamed(ns, "open"))
 	if found := holders(t, ns, "wrong-donkey-generator"); len(found) != 2 || !slices.ContainsFunc(found, func(f string) bool { return strings.Contains(f, "-plan-0") }) {
 		t.Errorf("bytes of the ConfigMap are found in %s", strings.Join(found, ", "))
@@ -144,7 +144,7 @@ func TestASecretThatChangedBeforeTheEnginesHaveItIsNamed(t *testing.T) {
 	engine := enginePods(t, ns)[0].UID
 	cluster.kubelet.signal(engine, syscall.SIGSTOP)
 	defer cluster.kubelet.signal(engine, syscall.SIGCONT)
-	mustApply(t, ns, greetingFrom("{secretName: login, key: hello}", "END")+"---"+greetingProfile("hello", "  duration: 500ms\n"))
+	mustApply(t, ns, greetingFrom("{secretKeyRef: {name: login, key: hello}}", "END")+"---"+greetingProfile("hello", "  duration: 500ms\n"))
 	p := profileNamed(ns, "hello")
 	until(t, runLimit, "the run is made", func() (bool, string) {
 		err := get(p)
@@ -153,5 +153,5 @@ func TestASecretThatChangedBeforeTheEnginesHaveItIsNamed(t *testing.T) {
 	secret.Data["hello"] = []byte("changed-END")
 	must(t, cluster.kube.Update(t.Context(), secret))
 	cluster.kubelet.signal(engine, syscall.SIGCONT)
-	expect(t, runLimit, p, spatev1.ConditionPassed, metav1.ConditionFalse, spatev1.ReasonSnapshotLost, `Secret "login"`, "has changed since the run was made")
+	expect(t, runLimit, p, spatev1.ConditionValid, metav1.ConditionFalse, spatev1.ReasonSnapshotLost, `Secret "login"`, "has changed since the run was made")
 }

@@ -33,7 +33,7 @@ func TestFramesForAnotherStationAreCountedAndDeliveredOnlyIfThePortAcceptsThem(t
 			needsEngine(t)
 			ns := namespace(t)
 			mustApply(t, ns, strings.Replace(loopbackGenerator, "attachment: {loopback: {}}", "attachment: {loopback: {}}"+port, 1)+"---"+loopbackTemplate+"---"+strayRequests)
-			profile := strings.Replace(greetingProfile("mixed", "  duration: 2s\n"), "  traffic:", "  traffic:\n  - {name: stray, streamRef: {name: stray}, transmitPort: loop}", 1)
+			profile := strings.Replace(greetingProfile("mixed", "  duration: 2s\n"), "  traffic:", "  traffic:\n  - {name: stray, stream: {ref: {name: stray}}, transmitPort: loop}", 1)
 			mustApply(t, ns, profile)
 			r := complete(t, readyLimit+runLimit, profileNamed(ns, "mixed"))
 			must(t, ended(r))
@@ -41,13 +41,13 @@ func TestFramesForAnotherStationAreCountedAndDeliveredOnlyIfThePortAcceptsThem(t
 			var server *spatev1.TemplateSide
 			var begun int64
 			for _, template := range res.Templates {
-				server, begun = template.Server, template.Client.Attempts
+				server, begun = template.Server, template.Client.Attempted
 			}
-			t.Logf("%d frames, otherMAC %d, foreign %d; clients began %d connections, servers saw %d", res.Tx, res.OtherMAC, res.Foreign, begun, server.Attempts)
+			t.Logf("%d frames, otherMAC %d, foreign %d; clients began %d connections, servers saw %d", res.Tx, res.OtherMAC, res.Foreign, begun, server.Attempted)
 			switch {
-			case accepts && (res.OtherMAC != 0 || server.Attempts != begun+50):
+			case accepts && (res.OtherMAC != 0 || server.Attempted != begun+50):
 				t.Errorf("they were to be delivered")
-			case !accepts && (res.OtherMAC != 50 || server.Attempts != begun):
+			case !accepts && (res.OtherMAC != 50 || server.Attempted != begun):
 				t.Errorf("they were to be counted and not delivered")
 			}
 		})

@@ -20,10 +20,10 @@ kind: ASTFTemplate
 metadata: {name: greeting}
 spec:
   destinationPort: 80
-  rate: 100cps
+  connectionRate: 100cps
   pools:
-    clients: [{name: clients, first: 198.18.0.1, last: 198.18.0.100}]
-    servers: [{name: servers, first: 198.19.0.1, last: 198.19.0.10}]
+    clients: [{name: clients, start: 198.18.0.1, end: 198.18.0.100}]
+    servers: [{name: servers, start: 198.19.0.1, end: 198.19.0.10}]
   source:
     programs:
       transport: TCP
@@ -40,7 +40,7 @@ metadata: {name: ` + name + `}
 spec:
   generatorRef: {name: loop}
   traffic:
-  - {name: hello, templateRef: {name: greeting}, transmitPort: loop, receivePort: loop}
+  - {name: hello, application: {templateRef: {name: greeting}}, transmitPort: loop, receivePort: loop}
   drain: 3s
   generatorTolerance: {late: 100%, txDropped: 50%}
 ` + spec
@@ -52,20 +52,20 @@ func TestTemplatesOfTwoEnginesHaveOneResultAndVerdict(t *testing.T) {
 	mustApply(t, ns, greetingProfile("hello", `  duration: 2s
   thresholds:
   - {name: none-failed, expression: result.flows.failed == 0}
-  - {name: answered, expression: 'result.templates["hello"].client.bytesReceived == 1000 * result.templates["hello"].server.connects'}
+  - {name: answered, expression: 'result.templates["hello"].client.bytesReceived == 1000 * result.templates["hello"].server.established'}
 `))
 	p := profileNamed(ns, "hello")
 	r := complete(t, runLimit, p)
 	res := r.Status.Result
-	if len(r.Spec.Generator.Pods) != 2 || len(res.Templates) != 1 || len(res.Streams) != 0 || res.Flows == nil {
-		t.Fatalf("%d pods, %+v", len(r.Spec.Generator.Pods), res)
+	if len(r.Status.Resolved.Generator.Pods) != 2 || len(res.Templates) != 1 || len(res.Streams) != 0 || res.Flows == nil {
+		t.Fatalf("%d pods, %+v", len(r.Status.Resolved.Generator.Pods), res)
 	}
-	flows, hello := *res.Flows, res.Templates[0]
-	if flows.Attempts+flows.NotBegun != 200 || flows.Connects != flows.Attempts || flows.Failed != 0 || flows.OpenFlows != 0 || flows.BytesReceived != 1000*flows.Connects {
+	flows, hello := *res.Flows, res.Templates["hello"]
+	if flows.Attempted+flows.NotStarted != 200 || flows.Established != flows.Attempted || flows.Failed != 0 || flows.Open != 0 || flows.BytesReceived != 1000*flows.Established {
 		t.Errorf("flows %+v", flows)
 	}
-	if hello.Name != "hello" || hello.Client.Connects != flows.Connects || hello.Server.Connects != flows.Connects || hello.Server.BytesReceived != 5*flows.Connects {
-		t.Errorf("client %+v, server %+v", hello.Client.TemplateCounters, hello.Server.TemplateCounters)
+	if hello.Client.Established != flows.Established || hello.Server.Established != flows.Established || hello.Server.BytesReceived != 5*flows.Established {
+		t.Errorf("client %+v, server %+v", hello.Client.FlowCounters, hello.Server.FlowCounters)
 	}
 	expect(t, answerLimit, p, spatev1.ConditionPassed, metav1.ConditionTrue, spatev1.ReasonThresholdsMet, "established, 0 failed", "2 thresholds hold")
 	if p.Status.Flows == nil || *p.Status.Flows != flows {
@@ -76,17 +76,17 @@ func TestTemplatesOfTwoEnginesHaveOneResultAndVerdict(t *testing.T) {
 // One at a time, of 300 ms: of 200 that are due seven or so begin before the end, and a few more in the first half of the drain.
 func TestFlowsThatWaitForOthersAreReportedAndDoNotMakeTheRunInvalid(t *testing.T) {
 	ns := ready(t, "")
-	mustApply(t, ns, strings.NewReplacer("  rate: 100cps\n", "  rate: 100cps\n  mostOpen: 1\n", "{receive: {bytes: 5}}, ", "{receive: {bytes: 5}}, {delay: {min: 300ms}}, ").Replace(loopbackTemplate))
+	mustApply(t, ns, strings.NewReplacer("  connectionRate: 100cps\n", "  connectionRate: 100cps\n  maxConcurrentFlows: 1\n", "{receive: {bytes: 5}}, ", "{receive: {bytes: 5}}, {delay: {min: 300ms}}, ").Replace(loopbackTemplate))
 	mustApply(t, ns, greetingProfile("waiting", `  duration: 2s
   thresholds:
-  - {name: held, expression: 'result.flows.heldBack > 100 && result.templates["hello"].client.heldBack == result.flows.heldBack'}
+  - {name: held, expression: 'result.flows.throttled > 100 && result.templates["hello"].client.throttled == result.flows.throttled'}
 `))
 	p := profileNamed(ns, "waiting")
 	flows := *complete(t, runLimit, p).Status.Result.Flows
-	if flows.Attempts+flows.NotBegun+flows.HeldBack != 200 || flows.Attempts > 20 || flows.Failed != 0 {
+	if flows.Attempted+flows.NotStarted+flows.Throttled != 200 || flows.Attempted > 20 || flows.Failed != 0 {
 		t.Errorf("%+v", flows)
 	}
-	expect(t, answerLimit, p, spatev1.ConditionPassed, metav1.ConditionTrue, spatev1.ReasonThresholdsMet, fmt.Sprintf("%d held back by mostOpen", flows.HeldBack))
+	expect(t, answerLimit, p, spatev1.ConditionPassed, metav1.ConditionTrue, spatev1.ReasonThresholdsMet, fmt.Sprintf("%d throttled by maxConcurrentFlows", flows.Throttled))
 }
 
 // A connection brings 1,005 bytes: 100,500 bytes a second are 100 connections, by three to one.
@@ -94,33 +94,30 @@ func TestAMixOfTwoEnginesIsSharedByBytesAndMeasuredAfterTheWarmup(t *testing.T) 
 	ns := ready(t, "  replicas: 2\n")
 	mustApply(t, ns, strings.Replace(loopbackTemplate, "spec:\n", "spec:\n  statisticsGroup: greetings\n", 1))
 	entry := func(name string) string {
-		return "  - {name: " + name + ", templateRef: {name: greeting}, transmitPort: loop, receivePort: loop, share: "
+		return "  - {name: " + name + ", transmitPort: loop, receivePort: loop, application: {templateRef: {name: greeting}, share: "
 	}
-	shares := strings.NewReplacer("  - {name: hello, templateRef: {name: greeting}, transmitPort: loop, receivePort: loop}\n", entry("much")+"3}\n"+entry("little")+"1}\n")
+	shares := strings.NewReplacer("  - {name: hello, application: {templateRef: {name: greeting}}, transmitPort: loop, receivePort: loop}\n", entry("much")+"3}}\n"+entry("little")+"1}}\n")
 	mustApply(t, ns, shares.Replace(greetingProfile("mix", `  mix: {rate: 804kbps, shareBy: Bytes}
   warmup: 2s
   duration: 2s
   thresholds:
   - {name: none-failed, expression: 'result.flows.failed == 0 && result.groups["greetings"].client.failed == 0'}
-  - {name: timed, expression: 'result.groups["greetings"].client.connectTime.mean > 0'}
+  - {name: timed, expression: 'result.groups["greetings"].client.connectTime.mean > duration("0s")'}
 `)))
 	r := complete(t, runLimit, profileNamed(ns, "mix"))
-	if entries := r.Spec.Entries; len(entries) != 2 || entries[0].ConnectionRate != "75cps" || entries[1].ConnectionRate != "25cps" {
+	if entries := r.Status.Resolved.Entries; len(entries) != 2 || entries[0].ConnectionRate != "75cps" || entries[1].ConnectionRate != "25cps" {
 		t.Errorf("entries %+v", entries)
 	}
-	for i, want := range []struct {
-		name  string
-		flows int64
-	}{{"little", 50}, {"much", 150}} {
-		result := r.Status.Result.Templates[i]
+	for name, flows := range map[string]int64{"little": 50, "much": 150} {
+		result := r.Status.Result.Templates[name]
 		// Some that were due in the warm-up may have begun behind it.
-		if due := result.Client.Attempts + result.Client.NotBegun; result.Name != want.name || due < want.flows-2 || due > want.flows*3/2 {
-			t.Errorf("%s: %d flows were due after the warm-up, want about %d of %s", result.Name, due, want.flows, want.name)
+		if due := result.Client.Attempted + result.Client.NotStarted; due < flows-2 || due > flows*3/2 {
+			t.Errorf("%s: %d flows were due after the warm-up, want about %d of %s", name, due, flows, name)
 		}
 	}
-	little, much := r.Status.Result.Templates[0], r.Status.Result.Templates[1]
-	if groups := r.Status.Result.Groups; len(groups) != 1 || groups[0].Name != "greetings" || groups[0].Client.TemplateCounters != *r.Status.Result.Flows ||
-		groups[0].Server.Connects != little.Server.Connects+much.Server.Connects || groups[0].Client.ConnectTime.Count != little.Client.ConnectTime.Count+much.Client.ConnectTime.Count {
+	little, much := r.Status.Result.Templates["little"], r.Status.Result.Templates["much"]
+	if groups := r.Status.Result.Groups; len(groups) != 1 || groups["greetings"].Client.FlowCounters != *r.Status.Result.Flows ||
+		groups["greetings"].Server.Established != little.Server.Established+much.Server.Established || groups["greetings"].Client.ConnectTime.Count != little.Client.ConnectTime.Count+much.Client.ConnectTime.Count {
 		t.Errorf("%+v", groups)
 	}
 	if v := r.Status.Verdict; v == nil || v.Outcome != spatev1.VerdictPassed {
@@ -130,10 +127,10 @@ func TestAMixOfTwoEnginesIsSharedByBytesAndMeasuredAfterTheWarmup(t *testing.T) 
 
 func TestPodsWithoutClientsOfTheirOwnAreReportedBeforeTheRun(t *testing.T) {
 	ns := namespace(t)
-	mustApply(t, ns, loopbackGenerator+"  replicas: 2\n---"+strings.Replace(loopbackTemplate, "last: 198.18.0.100", "last: 198.18.0.1", 1))
+	mustApply(t, ns, loopbackGenerator+"  replicas: 2\n---"+strings.Replace(loopbackTemplate, "end: 198.18.0.100", "end: 198.18.0.1", 1))
 	mustApply(t, ns, greetingProfile("alone", "  duration: 1s\n"))
 	expect(t, answerLimit, profileNamed(ns, "alone"), spatev1.ConditionStalled, metav1.ConditionTrue, spatev1.ReasonInvalidSpec,
-		`spec.traffic[0].templateRef: ASTFTemplate "greeting": spec.pools.clients[0] has 1 addresses for the 2 pods of generator loop`)
+		`spec.traffic[0].application.templateRef: ASTFTemplate "greeting": spec.pools.clients[0] has 1 addresses for the 2 pods of generator loop`)
 }
 
 func TestThresholdsOnTemplatesAreCheckedBeforeTheRun(t *testing.T) {
@@ -144,7 +141,7 @@ func TestThresholdsOnTemplatesAreCheckedBeforeTheRun(t *testing.T) {
   - {name: typo, expression: 'result.templates["greeting"].client.failed == 0'}
   - {name: side, expression: 'result.templates["hello"].servers.failed == 0'}
   - {name: stream, expression: 'result.streams["hello"].lost == 0'}
-  - {name: group, expression: 'result.groups["greetings"].client.connectTime.p99 < 5'}
+  - {name: group, expression: 'result.groups["greetings"].client.connectTime.p99 < duration("5s")'}
   - {name: grouped, expression: 'result.groups["greetings"].server.failed == 0'}
 `))
 	expect(t, answerLimit, profileNamed(ns, "wrong"), spatev1.ConditionStalled, metav1.ConditionTrue, spatev1.ReasonInvalidSpec,
@@ -163,5 +160,5 @@ func TestWhatEnginesRefuseIsReportedByTheFieldsOfTheTemplate(t *testing.T) {
 	template := &spatev1.ASTFTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "greeting"}}
 	expect(t, answerLimit, template, spatev1.ConditionStalled, metav1.ConditionTrue, spatev1.ReasonInvalidSpec, field)
 	expect(t, answerLimit, profileNamed(ns, "unmet"), spatev1.ConditionStalled, metav1.ConditionTrue, spatev1.ReasonInvalidSpec,
-		`spec.traffic[0].templateRef: ASTFTemplate "greeting": `+field)
+		`spec.traffic[0].application.templateRef: ASTFTemplate "greeting": `+field)
 }

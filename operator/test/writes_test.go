@@ -91,8 +91,8 @@ func (w *writes) phase(p spatev1.RunPhase) time.Time {
 func TestDrillWritesOfARunUnderWay(t *testing.T) {
 	t.Parallel()
 	const length = 6 * time.Second
-	replayed := strings.Replace(loopbackProfile("replay", lenient+"  duration: 6s"), "streamRef: {name: small}",
-		"stream: {transmit: {replay: {gap: {fixed: 10ms}, pcap: {from: {configMapName: recorded, key: pcap}}}}}", 1)
+	replayed := strings.Replace(loopbackProfile("replay", lenient+"  duration: 6s"), "stream: {ref: {name: small}}",
+		"stream: {inline: {transmit: {replay: {gap: {fixed: 10ms}, pcap: {from: {configMapKeyRef: {name: recorded, key: pcap}}}}}}}", 1)
 	for name, c := range map[string]struct{ generator, profile string }{
 		"stateless":      {"", loopbackProfile("stateless", lenient+"  duration: 6s")},
 		"stateful":       {"", loopbackTemplate + "---" + greetingProfile("stateful", "  duration: 6s\n")},

@@ -25,9 +25,6 @@ func normalized(in Input, generator *spatev1.TrafficGenerator) Input {
 				e.ReceivePort = ""
 			}
 		}
-		if e.Application != nil && e.Application.Inline != nil {
-			e.Application.Inline = Expand(e.Application.Inline)
-		}
 	}
 	templates := make(map[string]*spatev1.ASTFTemplate, len(in.Templates))
 	for name, template := range in.Templates {
@@ -85,7 +82,10 @@ func templateSource(e *spatev1.TrafficEntry, templates map[string]*spatev1.ASTFT
 		}
 		return nil, string(ref.Name)
 	}
-	return e.Application.Inline, ""
+	if inline := e.Application.Inline; inline != nil {
+		return Expand(inline.Template()), ""
+	}
+	return nil, ""
 }
 
 // portsMissing is the problem of an entry that names no port, on a generator that has not two.

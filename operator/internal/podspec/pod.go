@@ -252,8 +252,8 @@ var pageSizes = map[spatev1.MemoryBacking]struct{ kubernetes, engine string }{
 // packetMemory of a pod. By default it is 128Mi, and one page where pages are larger.
 func packetMemory(spec *spatev1.TrafficGeneratorSpec) resource.Quantity {
 	switch {
-	case spec.PacketMemory.Size != nil:
-		return *spec.PacketMemory.Size
+	case spec.PacketMemory.Size != "":
+		return resource.MustParse(string(spec.PacketMemory.Size)) // checked by the kind's rules
 	case spec.PacketMemory.Backing == spatev1.BackingHugepages1Gi:
 		return resource.MustParse("1Gi")
 	}
@@ -275,8 +275,8 @@ const (
 
 // ordinaryMemory of a pod beside its packet buffers.
 func ordinaryMemory(spec *spatev1.TrafficGeneratorSpec) resource.Quantity {
-	if spec.Memory != nil {
-		return *spec.Memory
+	if spec.Memory != "" {
+		return resource.MustParse(string(spec.Memory))
 	}
 	return *resource.NewQuantity(baseMemory+int64(spec.Workers)*workerMemory, resource.BinarySI)
 }

@@ -5,7 +5,6 @@
 package v1alpha1
 
 import (
-	resource "k8s.io/apimachinery/pkg/api/resource"
 	apiv1alpha1 "spate.dev/api/v1alpha1"
 )
 
@@ -15,7 +14,7 @@ import (
 // PacketMemory is the memory of packet buffers.
 type PacketMemoryApplyConfiguration struct {
 	// size of each pod's packet buffers. By default 128Mi, with backing Hugepages1Gi 1Gi.
-	Size *resource.Quantity `json:"size,omitempty"`
+	Size *apiv1alpha1.MemorySize `json:"size,omitempty"`
 	// backing is what the memory is made of: huge pages of `Hugepages2Mi` or `Hugepages1Gi`, which the nodes must have, or `Standard`
 	// pages, which are slower and not for measurement.
 	Backing *apiv1alpha1.MemoryBacking `json:"backing,omitempty"`
@@ -30,7 +29,7 @@ func PacketMemory() *PacketMemoryApplyConfiguration {
 // WithSize sets the Size field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Size field is set to the value of the last call.
-func (b *PacketMemoryApplyConfiguration) WithSize(value resource.Quantity) *PacketMemoryApplyConfiguration {
+func (b *PacketMemoryApplyConfiguration) WithSize(value apiv1alpha1.MemorySize) *PacketMemoryApplyConfiguration {
 	b.Size = &value
 	return b
 }

@@ -5,7 +5,6 @@
 package v1alpha1
 
 import (
-	resource "k8s.io/apimachinery/pkg/api/resource"
 	apiv1alpha1 "spate.dev/api/v1alpha1"
 )
 
@@ -29,7 +28,7 @@ type TrafficGeneratorSpecApplyConfiguration struct {
 	PacketMemory *PacketMemoryApplyConfiguration `json:"packetMemory,omitempty"`
 	// memory of each pod beside its packet buffers: of the engine itself and of flows (a profile's `maxFlowsPerEngine`). 256Mi and 32Mi
 	// for each worker when absent, which is also the minimum.
-	Memory *resource.Quantity `json:"memory,omitempty"`
+	Memory *apiv1alpha1.MemorySize `json:"memory,omitempty"`
 	// pollMode says whether idle workers sleep.
 	PollMode *apiv1alpha1.PollMode `json:"pollMode,omitempty"`
 	// volumes with captures that streams replay, and for connection records.
@@ -113,7 +112,7 @@ func (b *TrafficGeneratorSpecApplyConfiguration) WithPacketMemory(value *PacketM
 // WithMemory sets the Memory field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Memory field is set to the value of the last call.
-func (b *TrafficGeneratorSpecApplyConfiguration) WithMemory(value resource.Quantity) *TrafficGeneratorSpecApplyConfiguration {
+func (b *TrafficGeneratorSpecApplyConfiguration) WithMemory(value apiv1alpha1.MemorySize) *TrafficGeneratorSpecApplyConfiguration {
 	b.Memory = &value
 	return b
 }
