@@ -15,8 +15,8 @@ const (
 	echoRequestV4           = 8
 	echoRequestV6           = 128
 	echoReplyV6             = 129
-	neighborSolicitation   = 135
-	neighborAdvertisement  = 136
+	neighborSolicitation    = 135
+	neighborAdvertisement   = 136
 	optionSourceLinkLayer   = 1
 	optionTargetLinkLayer   = 2
 	linkLayerOptionInUnits8 = 1

@@ -6,7 +6,6 @@ package packet
 
 import (
 	"fmt"
-	"math/big"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -30,19 +29,6 @@ type SizeRange struct {
 	Min, Max, Step int
 	Order          spatev1.ValueOrder
 	Seed           uint64
-}
-
-// Mean size, in bytes without FCS.
-func (s *Sizes) Mean() *big.Rat {
-	if r := s.Range; r != nil {
-		return big.NewRat(int64(r.Min)+int64(r.Min+(r.Max-r.Min)/r.Step*r.Step), 2)
-	}
-	var sum, weights int64
-	for _, size := range s.List {
-		sum += int64(size.Bytes) * int64(size.Weight)
-		weights += int64(size.Weight)
-	}
-	return big.NewRat(sum, weights)
 }
 
 // needs is what a packet must be long enough for.

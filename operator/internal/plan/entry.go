@@ -18,7 +18,7 @@ func normalized(in Input, generator *spatev1.TrafficGenerator) Input {
 	in.Profile = in.Profile.DeepCopy()
 	for i := range in.Profile.Spec.Traffic {
 		e := &in.Profile.Spec.Traffic[i]
-		e.Paused = e.Paused || in.Profile.Spec.Paused
+		e.Paused = pausedIn(e, in.Profile)
 		if e.TransmitPort == "" && e.ReceivePort == "" && generator != nil && len(generator.Spec.Ports) == 2 {
 			e.TransmitPort, e.ReceivePort = generator.Spec.Ports[0].Name, generator.Spec.Ports[1].Name
 			if source, _ := streamSource(e, in.Streams); source != nil && !measuresArrival(source) {
@@ -34,6 +34,12 @@ func normalized(in Input, generator *spatev1.TrafficGenerator) Input {
 	}
 	in.Templates = templates
 	return in
+}
+
+// pausedIn tells whether an entry is paused by itself or with its whole profile, which pauses what sends: real clients send by themselves.
+func pausedIn(e *spatev1.TrafficEntry, profile *spatev1.TrafficProfile) bool {
+	realClients := e.Application != nil && e.TransmitPort == "" && e.ReceivePort != ""
+	return e.Paused || profile.Spec.Paused && !realClients
 }
 
 // measuresArrival tells whether a stream's packets are measured where they arrive.

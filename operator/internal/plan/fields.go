@@ -105,6 +105,8 @@ func (p *Problems) variable(f *spatev1.PacketField, at *field.Path) *variable {
 		p.add(spatev1.ReasonInvalidSpec, at, "set exactly one of values and range")
 	case !slices.Contains([]spatev1.ValueOrder{"", spatev1.OrderForward, spatev1.OrderReverse, spatev1.OrderRandom}, f.Order):
 		p.add(spatev1.ReasonInvalidSpec, at.Child("order"), "%q: must be Forward, Reverse or Random", f.Order)
+	case f.Seed != nil && f.Order != spatev1.OrderRandom:
+		p.add(spatev1.ReasonInvalidSpec, at.Child("seed"), "goes with order: Random")
 	case len(f.Values) > 0:
 		p.listed(v, at.Child("values"))
 	case f.Order == spatev1.OrderRandom:

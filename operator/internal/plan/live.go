@@ -22,7 +22,7 @@ func EntryStates(snapshot []spatev1.EntrySnapshot, profile *spatev1.TrafficProfi
 		if at < 0 {
 			continue // a run without it is another run
 		}
-		was, change := snapshot[at], spatev1.EntryChange{Name: string(e.Name), Paused: e.Paused || profile.Spec.Paused}
+		was, change := snapshot[at], spatev1.EntryChange{Name: string(e.Name), Paused: pausedIn(&e, profile)}
 		if e.Stream != nil {
 			if rate := cmp.Or(e.Stream.Rate, was.StreamRate); rate != was.Rate {
 				change.Rate = rate

@@ -5,6 +5,7 @@
 package plan
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"strings"
@@ -27,11 +28,19 @@ const (
 	roundsVariable = "requests"
 )
 
-// Expand gives a template with the programs, and the destination port, that its preset stands for; the template itself if it has none.
+// Preset tells whether a template's programs are those of a preset.
+func Preset(source *spatev1.TemplateSource) bool {
+	return source.HTTP != nil || source.DNS != nil || source.Payload != nil
+}
+
+// Expand gives a template as it is written with the programs, and the destination port, that its preset stands for; the template itself if
+// it has none. One that has programs of its own too is left without a source, which is a problem of it.
 func Expand(spec *spatev1.ASTFTemplateSpec) *spatev1.ASTFTemplateSpec {
 	expanded := *spec
 	port := int32(0)
 	switch source := &expanded.Source; {
+	case source.Programs != nil && Preset(source):
+		*source = spatev1.TemplateSource{}
 	case source.HTTP != nil:
 		source.Programs, port = httpPrograms(source.HTTP), httpPort
 	case source.DNS != nil:
@@ -97,14 +106,7 @@ func httpPrograms(h *spatev1.HTTPSource) *spatev1.Programs {
 
 // httpRequest is padded to requestBytes by a header field, if it is shorter without.
 func httpRequest(h *spatev1.HTTPSource) string {
-	path, host := h.Path, h.Host
-	if path == "" {
-		path = "/"
-	}
-	if host == "" {
-		host = "spate.test"
-	}
-	begin := fmt.Sprintf("GET %s HTTP/1.1\r\nHost: %s\r\n", path, host)
+	begin := fmt.Sprintf("GET %s HTTP/1.1\r\nHost: %s\r\n", cmp.Or(h.Path, "/"), cmp.Or(h.Host, "spate.test"))
 	const padding, end = "X-Padding: \r\n", "\r\n"
 	if missing := int(ptr.Deref(h.RequestBytes, 0)) - len(begin) - len(padding) - len(end); missing > 0 {
 		begin += "X-Padding: " + strings.Repeat("x", missing) + "\r\n"
@@ -112,8 +114,23 @@ func httpRequest(h *spatev1.HTTPSource) string {
 	return begin + end
 }
 
+// preset tells whether a preset can be expanded to programs that do what it says.
+func (p *Problems) preset(source *spatev1.TemplateSource, at *field.Path) {
+	switch {
+	case source.HTTP != nil:
+		p.httpSource(source.HTTP, at.Child("http"))
+	case source.DNS != nil:
+		p.dnsSource(source.DNS, at.Child("dns"))
+	case source.Payload != nil:
+		p.payloadSource(source.Payload, at.Child("payload"))
+	}
+}
+
 // httpSource tells whether a request can have the size that is set.
 func (p *Problems) httpSource(h *spatev1.HTTPSource, at *field.Path) {
+	p.duration(h.ThinkTime, at.Child("thinkTime"))
+	p.atLeastOne(ptr.Deref(h.ResponseBytes, 1), at.Child("responseBytes"))
+	p.atLeastOne(int64(ptr.Deref(h.RequestsPerConnection, 1)), at.Child("requestsPerConnection"))
 	if h.RequestBytes == nil {
 		return
 	}
@@ -124,10 +141,7 @@ func (p *Problems) httpSource(h *spatev1.HTTPSource, at *field.Path) {
 
 // dnsPrograms of a client that queries A records, and a server that answers (RFC 1035 section 4.1).
 func dnsPrograms(d *spatev1.DNSSource) *spatev1.Programs {
-	rounds, answers, name := ptr.Deref(d.QueriesPerFlow, 1), ptr.Deref(d.Answers, 1), d.Name
-	if name == "" {
-		name = "www.spate.test"
-	}
+	rounds, answers, name := ptr.Deref(d.QueriesPerFlow, 1), ptr.Deref(d.Answers, 1), dnsName(d)
 	received := spatev1.Command{ReceiveMessages: &spatev1.ReceiveMessagesCommand{Messages: 1, Clear: true}}
 	return &spatev1.Programs{
 		Transport: spatev1.TransportUDP,
@@ -135,6 +149,9 @@ func dnsPrograms(d *spatev1.DNSSource) *spatev1.Programs {
 		Server:    repeated(rounds, "", received, spatev1.Command{SendMessage: &spatev1.Content{Base64: dnsMessage(name, int(answers))}}),
 	}
 }
+
+// dnsName is the name that is queried.
+func dnsName(d *spatev1.DNSSource) string { return cmp.Or(d.Name, "www.spate.test") }
 
 // dnsMessage is a query if answers is negative, else a response with as many A records, of addresses from 198.18.0.1 on.
 func dnsMessage(name string, answers int) []byte {
@@ -165,6 +182,40 @@ func dnsMessage(name string, answers int) []byte {
 		message = append(message, 0, 4, 198, 18, 0, byte(i+1))
 	}
 	return message
+}
+
+// longestDNS is the greatest length of a message over UDP (RFC 1035 section 4.2.1).
+const longestDNS = 512
+
+// dnsSource tells whether a response fits into a message.
+func (p *Problems) dnsSource(d *spatev1.DNSSource, at *field.Path) {
+	p.duration(d.ThinkTime, at.Child("thinkTime"))
+	p.atLeastOne(int64(ptr.Deref(d.QueriesPerFlow, 1)), at.Child("queriesPerFlow"))
+	answers := int(ptr.Deref(d.Answers, 1))
+	if size := len(dnsMessage(dnsName(d), answers)); size > longestDNS {
+		p.add(spatev1.ReasonInvalidSpec, at.Child("answers"), "%d: the response has %d bytes, and DNS over UDP at most %d (RFC 1035): use fewer, or a shorter name", answers, size, longestDNS)
+	}
+}
+
+// longestDatagram is the greatest payload of UDP over IPv4.
+const longestDatagram = 65535 - 20 - 8
+
+// payloadSource tells whether there are such messages: over UDP each is one datagram.
+func (p *Problems) payloadSource(s *spatev1.PayloadSource, at *field.Path) {
+	p.duration(s.ThinkTime, at.Child("thinkTime"))
+	p.atLeastOne(int64(ptr.Deref(s.RequestsPerFlow, 1)), at.Child("requestsPerFlow"))
+	if s.Transport != spatev1.TransportTCP && s.Transport != spatev1.TransportUDP {
+		p.add(spatev1.ReasonInvalidSpec, at.Child("transport"), "%q: must be TCP or UDP", s.Transport)
+	}
+	for _, message := range []struct {
+		name  string
+		bytes int64
+	}{{"requestBytes", s.RequestBytes}, {"responseBytes", ptr.Deref(s.ResponseBytes, 1)}} {
+		p.atLeastOne(message.bytes, at.Child(message.name))
+		if s.Transport == spatev1.TransportUDP && message.bytes > longestDatagram {
+			p.add(spatev1.ReasonInvalidSpec, at.Child(message.name), "%d: a datagram has at most %d bytes", message.bytes, longestDatagram)
+		}
+	}
 }
 
 // payloadPrograms of a client and a server that exchange bytes of a pattern.

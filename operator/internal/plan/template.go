@@ -35,8 +35,9 @@ func CheckTemplate(spec *spatev1.ASTFTemplateSpec) Problems {
 func checkTemplate(spec *spatev1.ASTFTemplateSpec, at *field.Path, around surroundings) (*template, Problems) {
 	var problems Problems
 	t := &template{spec: spec, made: &enginev1.Template{Group: string(spec.StatisticsGroup), Latency: spec.Latency}}
-	if spec.Source.HTTP != nil {
-		problems.httpSource(spec.Source.HTTP, at.Child("source", "http"))
+	problems.preset(&spec.Source, at.Child("source"))
+	if len(problems) > 0 {
+		return nil, problems // its programs are wrong for the same
 	}
 	problems.templateSource(t, at.Child("source"), around)
 	if spec.Latency && t.made.Protocol == enginev1.TransportProtocol_TRANSPORT_PROTOCOL_TCP {
@@ -73,8 +74,7 @@ func checkTemplate(spec *spatev1.ASTFTemplateSpec, at *field.Path, around surrou
 // templateSource reads the programs, or the capture they are derived from.
 func (p *Problems) templateSource(t *template, at *field.Path, around surroundings) {
 	source := &t.spec.Source
-	preset := source.HTTP != nil || source.DNS != nil || source.Payload != nil
-	if !p.exactlyOne(at, "programs, pcap, http, dns and payload", source.Programs != nil && !preset, source.Pcap != nil, source.HTTP != nil, source.DNS != nil, source.Payload != nil) {
+	if !p.exactlyOne(at, "programs, pcap, http, dns and payload", source.Programs != nil && !Preset(source), source.Pcap != nil, source.HTTP != nil, source.DNS != nil, source.Payload != nil) {
 		return
 	}
 	if source.Pcap != nil {

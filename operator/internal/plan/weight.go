@@ -72,7 +72,7 @@ func Estimate(profile *spatev1.TrafficProfile, streams map[string]*spatev1.State
 	}
 	total := int64(len(objects)) << 20
 	for _, template := range templates {
-		total += contentsBytes(template.Spec.Source.Programs)
+		total += contentsBytes(Expand(&template.Spec).Source.Programs)
 	}
 	for i := range profile.Spec.Traffic {
 		entry := &profile.Spec.Traffic[i]
@@ -83,10 +83,11 @@ func Estimate(profile *spatev1.TrafficProfile, streams map[string]*spatev1.State
 		if template == nil {
 			continue
 		}
-		template = Expand(template)
 		total += streamBytes
 		if name == "" {
 			total += contentsBytes(template.Source.Programs)
+		} else {
+			template = Expand(template)
 		}
 		if programs := template.Source.Programs; programs != nil {
 			total += commandBytes * int64(len(programs.Client)+len(programs.Server))

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+	"k8s.io/utils/ptr"
+
+	spatev1 "spate.dev/api/v1alpha1"
+)
+
+// withPorts is a generator with the first of the ports east, west, loop and void.
+func withPorts(count int) *spatev1.TrafficGenerator {
+	return generator(func(g *spatev1.TrafficGenerator) { g.Spec.Ports = g.Spec.Ports[:count] })
+}
+
+func TestEntriesWithoutPortsHaveThoseOfAGeneratorWithTwo(t *testing.T) {
+	marked := func(s *spatev1.StatelessStreamSpec) {
+		auto := spatev1.IPv4MarkValue("auto")
+		s.Measure = spatev1.Measure{Mark: &spatev1.Mark{IPv4Identification: &auto}}
+	}
+	p := profile(
+		entryOf("measured", "", "", stream("1pps", 64)), entryOf("marked", "", "", stream("1pps", 64, marked)), entryOf("sent", "", "", stream("1pps", 64, unmeasured)),
+		entryOf("back", "west", "east", stream("1pps", 64)), running("web", "one", "", ""), running("real", "one", "", "west"))
+	before := p.DeepCopy()
+	in := Input{Profile: p, Generator: withPorts(2), Templates: map[string]*spatev1.ASTFTemplate{"one": templateOf(t, webTemplate)}}
+	plan := mustResolve(t, in).Plan(Identity{})
+	for i, want := range [][2]string{{"east", "west"}, {"east", "west"}, {"east", ""}, {"west", "east"}} {
+		if s := plan.Streams[i]; s.TxPort != want[0] || s.RxPort != want[1] {
+			t.Errorf("%s: from %q to %q, want %v", s.Name, s.TxPort, s.RxPort, want)
+		}
+	}
+	for i, want := range [][2]string{{"east", "west"}, {"", "west"}} {
+		if s := plan.Stateful.Templates[i]; s.ClientPort != want[0] || s.ServerPort != want[1] {
+			t.Errorf("%s: clients at %q, servers at %q, want %v", s.Name, s.ClientPort, s.ServerPort, want)
+		}
+	}
+	if yamlOf(t, p) != yamlOf(t, before) {
+		t.Error("the profile was changed")
+	}
+}
+
+func TestPortsAreNeededWhereAGeneratorHasNotTwo(t *testing.T) {
+	for count, text := range map[int]string{1: "1 port", 3: "3 ports"} {
+		for kind, e := range map[string]spatev1.TrafficEntry{"a stream": entryOf("a", "", "", stream("1pps", 64)), "an application": running("a", "one", "", "")} {
+			in := Input{Profile: profile(e), Generator: withPorts(count), Templates: map[string]*spatev1.ASTFTemplate{"one": templateOf(t, webTemplate)}}
+			_, problems := Resolve(in)
+			want := "spec.traffic[0].transmitPort: is required: generator lab has " + text + ", and only those of a generator with two ports are known by default"
+			if problems.Message() != want {
+				t.Errorf("%s: got %s\nwant %s", kind, problems.Message(), want)
+			}
+		}
+	}
+	_, problems := Resolve(Input{Profile: profile(entryOf("a", "", "west", stream("1pps", 64))), Generator: withPorts(2)})
+	if want := "spec.traffic[0].transmitPort: is required: the port that sends the stream"; problems.Message() != want {
+		t.Errorf("got %s, want %s", problems.Message(), want)
+	}
+}
+
+// Which ports there are is not known without a generator: what is missing is the generator alone.
+func TestPortsAreNotMissedWithoutAGenerator(t *testing.T) {
+	p := profile(entryOf("a", "", "", stream("1pps", 64)), running("web", "one", "", ""))
+	p.Spec.Thresholds = []spatev1.Threshold{{Name: "t", Expression: `result.templates["web"].client.failed == 0 && result.streams["a"].lost == 0`}}
+	templates := map[string]*spatev1.ASTFTemplate{"one": templateOf(t, webTemplate)}
+	_, problems := Resolve(Input{Profile: p, Templates: templates})
+	if want := `spec.generatorRef.name: TrafficGenerator "lab" does not exist in namespace test`; problems.Message() != want || problems.Reason() != spatev1.ReasonReferenceNotFound {
+		t.Errorf("got %s", problems)
+	}
+	mustResolve(t, Input{Profile: p, Templates: templates, Generator: withPorts(2)})
+}
+
+func TestAProfileWithoutAGeneratorSaysWhichThereAre(t *testing.T) {
+	p := imix()
+	p.Spec.GeneratorRef = nil
+	_, problems := Resolve(Input{Profile: p})
+	if want := "spec.generatorRef: is required: namespace test has no TrafficGenerator"; problems.Message() != want || problems.Reason() != spatev1.ReasonReferenceNotFound {
+		t.Errorf("got %s", problems)
+	}
+	mustResolve(t, Input{Profile: p, Generator: generator()})
+	several := GeneratorRequired("test", []string{"lab", "other"})
+	if want := "spec.generatorRef: is required: namespace test has 2 TrafficGenerators (lab, other)"; several.Error() != want || several.Reason != spatev1.ReasonInvalidSpec {
+		t.Errorf("got %s: %s", several.Reason, several)
+	}
+}
+
+// inline is an entry that describes its application.
+func inline(t *testing.T, name, source string) spatev1.TrafficEntry {
+	t.Helper()
+	template := ofSource(t, source)
+	return spatev1.TrafficEntry{Name: spatev1.EntryName(name), TransmitPort: "east", ReceivePort: "west", Application: &spatev1.ApplicationEntry{
+		Inline: &spatev1.InlineTemplate{Source: spatev1.InlineSource{PresetSource: template.Spec.Source.PresetSource}, TemplateSettings: template.Spec.TemplateSettings},
+	}}
+}
+
+func TestAnInlineTemplateIsPlannedAsAReferencedOne(t *testing.T) {
+	data := map[spatev1.DataReference][]byte{fromConfigMap("captures", "web").Reference(): recording(t, 3)}
+	for _, source := range []string{
+		"{http: {requestsPerConnection: 3}}", "{dns: {}}", "{payload: {transport: UDP, requestBytes: 9}}", "{pcap: {from: {configMapKeyRef: {name: captures, key: web}}}}",
+	} {
+		described, referring := inline(t, "web", source), running("web", "one", "east", "west")
+		template := ofSource(t, source)
+		template.Spec.DestinationPort, described.Application.Inline.DestinationPort = ptr.To[int32](99), ptr.To[int32](99)
+		described.Application.ConnectionRate, referring.Application.ConnectionRate = "7cps", "7cps"
+		of := func(e spatev1.TrafficEntry) *Resolved {
+			return mustResolve(t, Input{Profile: profile(e), Generator: generator(), Templates: map[string]*spatev1.ASTFTemplate{"one": template}, Data: data})
+		}
+		if got, want := of(described).Plan(Identity{}), of(referring).Plan(Identity{}); !proto.Equal(got, want) {
+			t.Errorf("%s: got %v, want %v", source, got, want)
+		}
+		if got := of(described).Definitions; len(got) != 0 {
+			t.Errorf("%s: it is no object of its own: %v", source, got)
+		}
+		want := spatev1.EntrySnapshot{Name: "web", ConnectionRate: "7cps", TemplateRate: "1cps"}
+		if got := of(described).Entries; len(got) != 1 || got[0] != want {
+			t.Errorf("%s: entries %+v", source, got)
+		}
+		if got, want := DataReferences(profile(described), nil, nil), DataReferences(profile(referring), nil, map[string]*spatev1.ASTFTemplate{"one": template}); !slices.Equal(got, want) {
+			t.Errorf("%s: data %v, want %v", source, got, want)
+		}
+	}
+}
+
+func TestInlineTemplatesAreReportedByTheirOwnFields(t *testing.T) {
+	for want, e := range map[string]spatev1.TrafficEntry{
+		`spec.traffic[0].application.inline.source.http.requestBytes: 37: the request has 36 bytes`:             inline(t, "a", "{http: {requestBytes: 37}}"),
+		"spec.traffic[0].application.inline.destinationPort: is required":                                       inline(t, "a", "{payload: {transport: TCP, requestBytes: 1}}"),
+		"spec.traffic[0].application.inline.source: set exactly one of":                                         inline(t, "a", "{http: {}, dns: {}}"),
+		"spec.traffic[0].application: set exactly one of templateRef and inline":                                {Name: "a", TransmitPort: "east", ReceivePort: "west", Application: &spatev1.ApplicationEntry{}},
+		`spec.traffic[0].application.inline.source.pcap.from: key "web" of ConfigMap "captures" does not exist`: inline(t, "a", "{pcap: {from: {configMapKeyRef: {name: captures, key: web}}}}"),
+	} {
+		_, problems := Resolve(Input{Profile: profile(e), Generator: generator(), Data: map[spatev1.DataReference][]byte{}})
+		if !strings.Contains(problems.Message(), want) {
+			t.Errorf("got %s\nwant %s", problems.Message(), want)
+		}
+	}
+	made := mustResolve(t, Input{Profile: profile(inline(t, "a", "{http: {}}")), Generator: generator()})
+	told := OriginOf(made.Plan(Identity{}), made.Entries).Refused("stateful.templates[0].client_tunables.mss", "x").Error()
+	if want := "entry a: application.inline.tunables.client.tcp.mss: x"; told != want {
+		t.Errorf("got %s, want %s", told, want)
+	}
+}
+
+func TestInlineTemplatesOfTwoEntriesAreTwo(t *testing.T) {
+	got := planOf(t, Input{Profile: profile(inline(t, "a", "{http: {path: /one}}"), inline(t, "b", "{http: {path: /two}}"))})
+	for i, want := range []string{"GET /one ", "GET /two "} {
+		if payload := got.Payloads[got.Templates[i].Client.Instructions[0].GetSend().Payload]; !strings.HasPrefix(string(payload.GetBytes()), want) {
+			t.Errorf("entry %d sends %q, want %q", i, payload.GetBytes(), want)
+		}
+	}
+}
+
+func TestPresetsAreEstimatedByWhatTheyExpandTo(t *testing.T) {
+	described, referring := inline(t, "web", "{http: {requestBytes: 60000}}"), running("web", "one", "east", "west")
+	templates := map[string]*spatev1.ASTFTemplate{"one": ofSource(t, "{http: {requestBytes: 60000}}")}
+	if a, b := Estimate(profile(described), nil, nil), Estimate(profile(referring), nil, templates); a != b || a < 60000 {
+		t.Errorf("inline %d bytes, by reference %d", a, b)
+	}
+}
+
+func TestAPausedProfilePausesWhatSends(t *testing.T) {
+	p := profile(entryOf("stream", "east", "west", stream("1pps", 64)), running("clients", "one", "east", "west"), running("real-clients", "one", "", "west"))
+	templates := map[string]*spatev1.ASTFTemplate{"one": templateOf(t, webTemplate)}
+	sending := mustResolve(t, Input{Profile: p, Generator: generator(), Templates: templates})
+	p.Spec.Paused = true
+	paused := mustResolve(t, Input{Profile: p, Generator: generator(), Templates: templates})
+	plan := paused.Plan(Identity{})
+	if !plan.Streams[0].Paused || !plan.Stateful.Templates[0].Paused || plan.Stateful.Templates[1].Paused {
+		t.Errorf("got %v", plan)
+	}
+	if paused.Load.Packets.Cmp(sending.Load.Packets) != 0 {
+		t.Errorf("a paused profile asks for %s packets a second, and may be resumed to %s", paused.Load.Packets, sending.Load.Packets)
+	}
+	if changes := EntryStates(paused.Entries, p); changes != nil {
+		t.Errorf("nothing was changed since: %+v", changes)
+	}
+	var names []string
+	for _, change := range EntryStates(sending.Entries, p) {
+		if !change.Paused {
+			t.Errorf("%+v is resumed", change)
+		}
+		names = append(names, change.Name)
+	}
+	if got := strings.Join(names, " "); got != "stream clients" {
+		t.Errorf("a run under way has to pause %s", got)
+	}
+}
