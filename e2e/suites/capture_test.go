@@ -36,7 +36,7 @@ kind: TrafficGenerator
 metadata: {name: lab}
 spec:
   cpuPolicy: Shared
-  hugepages: {pageSize: None, memory: 64Mi}
+  packetMemory: {backing: Standard, size: 64Mi}
   ports:
   - {name: east, attachment: {network: {name: span}}}
   - {name: west, attachment: {network: {name: span}}}
@@ -71,9 +71,9 @@ metadata: {name: busy}
 spec:
   generatorRef: {name: lab}
   traffic:
-  - {name: there, streamRef: {name: udp}, transmitPort: east}
-  - {name: back, streamRef: {name: udp}, transmitPort: west}
-  - {name: other, streamRef: {name: other}, transmitPort: east}
+  - {name: there, transmitPort: east, stream: {ref: {name: udp}}}
+  - {name: back, transmitPort: west, stream: {ref: {name: udp}}}
+  - {name: other, transmitPort: east, stream: {ref: {name: other}}}
   duration: 2m
 `
 

@@ -323,6 +323,23 @@ func expect(t *testing.T, c metav1.Condition, reason string, words ...string) {
 	}
 }
 
+// invalid waits until a profile says that its run's measurement is not valid, which leaves its verdict unknown for the same reason,
+// and gives the condition Valid.
+func invalid(t *testing.T, p *spate.TrafficProfile, reason string, words ...string) metav1.Condition {
+	t.Helper()
+	expect(t, condition(t, 10*time.Second, p, spate.ConditionPassed, metav1.ConditionUnknown), reason)
+	valid := condition(t, 10*time.Second, p, spate.ConditionValid, metav1.ConditionFalse)
+	expect(t, valid, reason, words...)
+	return valid
+}
+
+// failed waits until a profile says that its run's measurement is valid and that a threshold was missed.
+func failed(t *testing.T, p *spate.TrafficProfile, words ...string) {
+	t.Helper()
+	expect(t, condition(t, 10*time.Second, p, spate.ConditionPassed, metav1.ConditionFalse), spate.ReasonThresholdMissed, words...)
+	condition(t, 10*time.Second, p, spate.ConditionValid, metav1.ConditionTrue)
+}
+
 // enginePods lists a generator's pods.
 func enginePods(ctx context.Context, ns, generator string) ([]corev1.Pod, error) {
 	var pods corev1.PodList

@@ -25,7 +25,7 @@ func runsOf(ctx context.Context, t *testing.T, p *spate.TrafficProfile) []spate.
 	}
 	var own []spate.TrafficRun
 	for _, r := range all.Items {
-		if string(r.Spec.Profile.Name) == p.Name {
+		if r.Spec.ProfileRef != nil && string(r.Spec.ProfileRef.Name) == p.Name {
 			own = append(own, r)
 		}
 	}
@@ -63,8 +63,8 @@ func TestANewRunIDRunsAgainAndHistoryIsBounded(t *testing.T) {
 			t.Fatalf("run %s again", run.Name)
 		}
 		seen[run.Name] = true
-		if run.Spec.Profile.RunID != fmt.Sprintf("r%d", i) || run.Status.Result.Tx != 1000 {
-			t.Errorf("run %s of %q sent %d, want 1000", run.Name, run.Spec.Profile.RunID, run.Status.Result.Tx)
+		if p.Status.LastTrigger == nil || p.Status.LastTrigger.RunID != fmt.Sprintf("r%d", i) || run.Status.Result.Tx != 1000 {
+			t.Errorf("run %s for %+v sent %d, want 1000 for r%d", run.Name, p.Status.LastTrigger, run.Status.Result.Tx, i)
 		}
 	}
 	until(t, 10*time.Second, "two ended runs are kept", func(ctx context.Context) (bool, string) {
@@ -170,10 +170,10 @@ metadata: {name: inline}
 spec:
   generator:
     cpuPolicy: Shared
-    hugepages: {pageSize: None, memory: 64Mi}
+    packetMemory: {backing: Standard, size: 64Mi}
     ports: [{name: loop, attachment: {loopback: {}}}]
   traffic:
-  - {name: small, streamRef: {name: small}, transmitPort: loop, receivePort: loop}
+  - {name: small, transmitPort: loop, receivePort: loop, stream: {ref: {name: small}}}
   duration: 1s
   generatorTolerance: {late: 100%}
 `)

@@ -9,17 +9,17 @@ import (
 	"strings"
 )
 
-// loopbackGenerator runs anywhere: two loopback ports and a null port, shared CPUs, ordinary memory.
+// loopbackGenerator runs anywhere: a loopback port and a discard port, shared CPUs, standard pages.
 const loopbackGenerator = `
 apiVersion: spate.dev/v1alpha1
 kind: TrafficGenerator
 metadata: {name: loop}
 spec:
   cpuPolicy: Shared
-  hugepages: {pageSize: None, memory: 64Mi}
+  packetMemory: {backing: Standard, size: 64Mi}
   ports:
   - {name: loop, lineRate: 10Gbps, attachment: {loopback: {}}}
-  - {name: void, attachment: {nullPort: {}}}
+  - {name: void, attachment: {discard: {}}}
 `
 
 // loopbackStream sends small UDP packets and measures them.
@@ -51,7 +51,7 @@ metadata: {name: %s}
 spec:
   generatorRef: {name: loop}
   traffic:
-  - {name: small, streamRef: {name: small}, transmitPort: loop, receivePort: loop}
+  - {name: small, transmitPort: loop, receivePort: loop, stream: {ref: {name: small}}}
 %s
 `, name, spec)
 }

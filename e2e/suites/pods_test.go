@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // One profile on two pods of one link: each has clients and servers of its own, and flows go between all of them. Each records its
-// flows' ends on the volume they share, and tells them live.
+// flows' ends on the volume they share, and streams them live.
 
 package suites
 
@@ -37,8 +37,8 @@ metadata: {name: two}
 spec:
   replicas: 2
   cpuPolicy: Shared
-  hugepages: {pageSize: None, memory: 64Mi}
-  volumes: [{name: results, persistentVolumeClaim: {name: records}, writable: true}]
+  packetMemory: {backing: Standard, size: 64Mi}
+  volumes: [{name: results, persistentVolumeClaim: {claimName: records}, writable: true}]
   ports:
   - {name: east, attachment: {network: {name: span}}, addresses: [10.211.0.1/16]}
   - {name: west, attachment: {network: {name: span}}, addresses: [10.211.1.1/16]}
@@ -48,10 +48,10 @@ kind: ASTFTemplate
 metadata: {name: echo}
 spec:
   destinationPort: 7
-  rate: 150cps
+  connectionRate: 150cps
   pools:
-    clients: [{name: clients, first: 10.211.16.1, last: 10.211.16.5}]
-    servers: [{name: servers, first: 10.211.32.1, last: 10.211.32.3, order: Random, seed: 7}]
+    clients: [{name: clients, start: 10.211.16.1, end: 10.211.16.5}]
+    servers: [{name: servers, start: 10.211.32.1, end: 10.211.32.3, order: Random, seed: 7}]
   source:
     programs:
       transport: TCP
@@ -69,13 +69,13 @@ metadata: {name: echo}
 spec:
   generatorRef: {name: two}
   traffic:
-  - {name: echo, templateRef: {name: echo}, transmitPort: east, receivePort: west}
+  - {name: echo, application: {templateRef: {name: echo}}}  # from the first port to the second
   records: {volume: results}
   duration: 4s
   drain: 3s
   generatorTolerance: {late: 100%, txDropped: 25%}
   thresholds:
-  - {name: none-failed, expression: 'result.flows.failed == 0 && result.flows.connects == result.flows.attempts'}
+  - {name: none-failed, expression: 'result.flows.failed == 0 && result.flows.established == result.flows.attempted'}
 `
 
 func TestPoolsOverTwoPods(t *testing.T) {
@@ -89,12 +89,12 @@ func TestPoolsOverTwoPods(t *testing.T) {
 	live := readLive(t, "echo", viewer, reader)
 	run := passed(t, ns, "echo")
 	side := templateOf(t, run, "echo")
-	begun := 600 - run.Status.Result.Flows.NotBegun
-	settled(t, "clients", side.Client, begun)
-	settled(t, "servers", side.Server, begun)
-	pods := run.Spec.Generator.Pods
-	// Each pod begins half, whatever it has of the clients; of the servers the first and the third are the first pod's.
-	if run.Status.Result.Flows.NotBegun == 0 {
+	started := 600 - run.Status.Result.Flows.NotStarted
+	settled(t, "clients", side.Client, started)
+	settled(t, "servers", side.Server, started)
+	pods := run.Status.Resolved.Generator.Pods
+	// Each pod starts half, whatever it has of the clients; of the servers the first and the third are the first pod's.
+	if run.Status.Result.Flows.NotStarted == 0 {
 		for role, want := range map[string]map[string]int64{"client": {pods[0].Name: 300, pods[1].Name: 300}, "server": {pods[0].Name: 400, pods[1].Name: 200}} {
 			if got := countedBy(t, "pod", "spate_template_flows_established_total", fmt.Sprintf("role=%q", role), run); fmt.Sprint(got) != fmt.Sprint(want) {
 				t.Errorf("connections by the pods of %ss: %v, want %v", role, got, want)
@@ -104,11 +104,11 @@ func TestPoolsOverTwoPods(t *testing.T) {
 	recorded(t, run, 2)
 	for _, pod := range run.Status.Result.Records.Pods {
 		if live[pod.Pod] == 0 || live[pod.Pod] > pod.Written {
-			t.Errorf("%d records of pod %s were told live, and it has written %d", live[pod.Pod], pod.Pod, pod.Written)
+			t.Errorf("%d records of pod %s were delivered live, and it has written %d", live[pod.Pod], pod.Pod, pod.Written)
 		}
 	}
 	t.Run("a pod without a client of its own", func(t *testing.T) {
-		mustApply(t, ns, strings.NewReplacer("last: 10.211.16.5", "last: 10.211.16.1", "  duration: 4s", "  runID: alone\n  duration: 4s").Replace(twoPods))
+		mustApply(t, ns, strings.NewReplacer("end: 10.211.16.5", "end: 10.211.16.1", "  duration: 4s", "  runID: alone\n  duration: 4s").Replace(twoPods))
 		refused := condition(t, 20*time.Second, profileNamed(ns, "echo"), spate.ConditionReady, metav1.ConditionFalse)
 		expect(t, refused, spate.ReasonInvalidSpec, "spec.pools.clients[0] has 1 addresses for the 2 pods of generator two")
 	})

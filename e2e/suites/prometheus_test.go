@@ -73,7 +73,7 @@ func counted(t *testing.T, metric string, run *spate.TrafficRun) map[string]int6
 // countedBy gives a metric of a complete run, where labels match, by a label, from a scrape after the run's end.
 func countedBy(t *testing.T, label, metric, matching string, run *spate.TrafficRun) map[string]int64 {
 	t.Helper()
-	selector := fmt.Sprintf(`%s{profile_namespace=%q,profile=%q,run=%q,%s}`, metric, run.Namespace, run.Spec.Profile.Name, run.Spec.RunID, matching)
+	selector := fmt.Sprintf(`%s{profile_namespace=%q,profile=%q,run=%q,%s}`, metric, run.Namespace, run.Status.Resolved.Profile.Name, run.Name, matching)
 	end := float64(run.Status.CompletionTime.Unix())
 	until(t, 15*time.Second, "a scrape of "+metric+" after the run's end", func(ctx context.Context) (bool, string) {
 		samples, err := query(ctx, "min(timestamp("+selector+"))")
@@ -102,9 +102,9 @@ func agrees(t *testing.T, run *spate.TrafficRun) {
 	t.Helper()
 	tx := counted(t, "spate_stream_tx_packets_total", run)
 	rx := counted(t, "spate_stream_rx_packets_total", run)
-	for _, s := range run.Status.Result.Streams {
-		if tx[s.Name] != s.Tx || rx[s.Name] != s.Rx {
-			t.Errorf("stream %s: the run has tx %d, rx %d; Prometheus has tx %d, rx %d", s.Name, s.Tx, s.Rx, tx[s.Name], rx[s.Name])
+	for name, s := range run.Status.Result.Streams {
+		if tx[name] != s.Tx || rx[name] != s.Rx {
+			t.Errorf("stream %s: the run has tx %d, rx %d; Prometheus has tx %d, rx %d", name, s.Tx, s.Rx, tx[name], rx[name])
 		}
 	}
 }

@@ -80,7 +80,7 @@ func endsOf(run *spate.TrafficRun) (ends int64) {
 	for _, template := range run.Status.Result.Templates {
 		for _, side := range []*spate.TemplateSide{template.Client, template.Server} {
 			if side != nil {
-				ends += side.Attempts
+				ends += side.Attempted
 			}
 		}
 	}
@@ -92,10 +92,10 @@ func endsOf(run *spate.TrafficRun) (ends int64) {
 func recorded(t *testing.T, run *spate.TrafficRun, pods int) {
 	t.Helper()
 	records, ends := run.Status.Result.Records, endsOf(run)
-	if records == nil || len(records.Pods) != pods || records.Written != ends || records.LeftOut != 0 || records.Dropped != 0 {
+	if records == nil || len(records.Pods) != pods || records.Written != ends || records.Omitted != 0 || records.Dropped != 0 {
 		t.Fatalf("records %+v, want %d in files of %d pods", records, ends, pods)
 	}
-	for _, object := range []client.Object{run, profileNamed(run.Namespace, string(run.Spec.Profile.Name))} {
+	for _, object := range []client.Object{run, profileNamed(run.Namespace, string(run.Status.Resolved.Profile.Name))} {
 		expect(t, condition(t, 10*time.Second, object, spate.ConditionRecorded, metav1.ConditionTrue), spate.ReasonRecordsWritten)
 	}
 	said, err := script("build/out/kubectl-spate", "result", "-n", run.Namespace, run.Name)
@@ -153,13 +153,13 @@ func TestRecordsAreReadLiveWithoutAVolume(t *testing.T) {
 		t.Errorf("claims %v, %v", claims.Items, err)
 	}
 	records, ends := run.Status.Result.Records, endsOf(run)
-	want := spate.RecordCounters{Told: read, Untold: ends - read} // nobody read until this did
+	want := spate.RecordCounters{Delivered: read, Undelivered: ends - read} // nobody read until this did
 	if records == nil || records.RecordCounters != want || read < ends/2 || read > ends || len(records.Pods) != 1 || records.Pods[0].File != "" {
 		t.Fatalf("records %+v, want %+v in no file", records, want)
 	}
 	for _, object := range []client.Object{run, profileNamed(ns, "astf-http")} {
 		expect(t, condition(t, 10*time.Second, object, spate.ConditionRecorded, metav1.ConditionTrue), spate.ReasonRecordsLiveOnly,
-			"names no volume", fmt.Sprintf("%d were told to readers, %d to nobody", want.Told, want.Untold))
+			"names no volume", fmt.Sprint(want.Delivered), fmt.Sprint(want.Undelivered))
 	}
 	_, err = script("build/out/kubectl-spate", "records", "-n", ns, "astf-http")
 	if err == nil || !strings.Contains(err.Error(), "spec.records.volume") {

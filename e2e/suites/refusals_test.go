@@ -35,9 +35,29 @@ func TestBrokenManifestsAreRefusedByTheAPIServer(t *testing.T) {
 			strings.Replace(loopbackStream, "{continuous: {rate: 1kpps}}", "{}", 1),
 			[]string{"spec.transmit"},
 		},
-		"min above max": {
-			loopbackStream + "  fields:\n  - {name: port, random: {min: 2000, max: 1000}, writes: [{field: udp.sourcePort}]}\n",
-			[]string{"spec.fields[0]", "min", "max"},
+		"a range that starts above its end": {
+			loopbackStream + "  fields:\n  - {name: port, range: {start: 2000, end: 1000}, order: Random, writes: [{field: udp.sourcePort}]}\n",
+			[]string{"spec.fields[0].range", "start must not be greater than end"},
+		},
+		"values and a range": {
+			loopbackStream + "  fields:\n  - {name: port, values: [1, 2], range: {start: 1, end: 2}, writes: [{field: udp.sourcePort}]}\n",
+			[]string{"spec.fields[0]", "values", "range"},
+		},
+		"a stream by reference and inline": {
+			strings.Replace(loopbackProfile("both", ""), "ref: {name: small}", "ref: {name: small}, inline: {packet: {headers: [{ethernet: {}}]}, transmit: {continuous: {rate: 1kpps}}}", 1),
+			[]string{"spec.traffic[0].stream", "ref", "inline"},
+		},
+		"an entry that is a stream and an application": {
+			strings.Replace(loopbackProfile("both", ""), "stream: {", "application: {templateRef: {name: small}}, stream: {", 1),
+			[]string{"spec.traffic[0]", "stream", "application"},
+		},
+		"a schedule without its policy": {
+			loopbackProfile("unscheduled", "  schedule: {cron: 0 2 * * *}"),
+			[]string{"spec.schedule", "runPolicy: Schedule"},
+		},
+		"a run of a profile and of its own": {
+			"apiVersion: spate.dev/v1alpha1\nkind: TrafficRun\nmetadata: {name: both}\nspec:\n  profileRef: {name: small}\n  profile: {receive: [{name: tap, port: loop}]}\n",
+			[]string{"spec", "profileRef", "profile"},
 		},
 		"a size below Ethernet's": {
 			strings.Replace(loopbackStream, "size: 128", "size: 60", 1),
@@ -55,7 +75,7 @@ metadata: {name: wrong-port}
 spec:
   generator: {ports: [{name: loop, attachment: {loopback: {}}}]}
   traffic:
-  - {name: small, streamRef: {name: small}, transmitPort: north}
+  - {name: small, transmitPort: north, stream: {ref: {name: small}}}
 `,
 			[]string{"spec.traffic", "transmitPort", "spec.generator.ports"},
 		},
@@ -93,7 +113,7 @@ func TestBrokenProfilesAreAnsweredByACondition(t *testing.T) {
 	}{
 		"unknown-stream": {
 			strings.ReplaceAll(loopbackProfile("unknown-stream", ""), "{name: small}", "{name: nowhere}"),
-			spate.ReasonReferenceNotFound, []string{"spec.traffic[0].streamRef", "nowhere"},
+			spate.ReasonReferenceNotFound, []string{"spec.traffic[0].stream.ref", "nowhere"},
 		},
 		"unknown-port": {
 			strings.ReplaceAll(loopbackProfile("unknown-port", ""), "transmitPort: loop", "transmitPort: north"),
@@ -146,17 +166,17 @@ metadata: {name: stateful}
 spec:
   generatorRef: {name: loop}
   traffic:
-  - {name: http, templateRef: {name: http}, transmitPort: loop, receivePort: loop}
+  - {name: http, transmitPort: loop, receivePort: loop, application: {templateRef: {name: http}}}
   duration: 1s
   drain: 3s
   generatorTolerance: {late: 100%}
 `)
 	p := profileNamed(ns, "stateful")
-	expect(t, condition(t, answerLimit, p, spate.ConditionReady, metav1.ConditionFalse), spate.ReasonReferenceNotFound, "spec.traffic[0].templateRef")
+	expect(t, condition(t, answerLimit, p, spate.ConditionReady, metav1.ConditionFalse), spate.ReasonReferenceNotFound, "spec.traffic[0].application.templateRef")
 
-	template := sampleText(t, "astftemplate.yaml", "rate: 1kcps", "rate: 100cps",
-		"first: 198.18.0.1, last: 198.18.3.254}", "first: 'ff02::1000:1', last: 'ff02::1000:ff'}",
-		"first: 198.19.0.1, last: 198.19.0.254}", "first: 'ff02::3000:1', last: 'ff02::3000:ff'}")
+	template := sampleText(t, "astftemplate.yaml", "connectionRate: 1kcps", "connectionRate: 100cps",
+		"start: 198.18.0.1, end: 198.18.3.254}", "start: 'ff02::1000:1', end: 'ff02::1000:ff'}",
+		"start: 198.19.0.1, end: 198.19.0.254}", "start: 'ff02::3000:1', end: 'ff02::3000:ff'}")
 	err := applyStrict(t, ns, template)
 	if err == nil || !strings.Contains(err.Error(), "allowMulticast") {
 		t.Errorf("groups are taken without being allowed: %v", err)
@@ -192,7 +212,7 @@ func TestLimitsOfAGeneratorHold(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if strings.Contains(c.manifest, "name: far") {
-				c.manifest = strings.NewReplacer("streamRef: {name: small}", "streamRef: {name: "+name+"}", "metadata: {name: far}", "metadata: {name: "+name+"}").Replace(c.manifest)
+				c.manifest = strings.NewReplacer("ref: {name: small}", "ref: {name: "+name+"}", "metadata: {name: far}", "metadata: {name: "+name+"}").Replace(c.manifest)
 			}
 			mustApply(t, ns, c.manifest)
 			p := profileNamed(ns, name)
