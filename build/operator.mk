@@ -72,11 +72,12 @@ $(operator_test_parts): operator-test-part-%:
 # What golangci-lint keeps names files by their absolute path, and looks into them: a cache for each checkout, or one finds
 # fault with the files of another that may be gone.
 operator-lint: export GOLANGCI_LINT_CACHE = $(SPATE_CACHE)/golangci/$(firstword $(shell echo $(CURDIR) | sha256sum))
-operator-lint: $(GOLANGCI_LINT) ## Lint the API, the operator and the e2e suites
+operator-lint: $(GOLANGCI_LINT) ## Lint the API (with the rules of Kubernetes' API conventions), the operator and the e2e suites
 	@find $(SPATE_CACHE)/golangci -mindepth 1 -maxdepth 1 -mtime +7 -exec rm -rf {} + 2>/dev/null || true
 	@mkdir -p $(GOLANGCI_LINT_CACHE) && touch $(GOLANGCI_LINT_CACHE)
 	@cd operator && $(GOLANGCI_LINT) run --allow-serial-runners ./...
 	@cd api && $(GOLANGCI_LINT) run --allow-serial-runners --config ../operator/.golangci.yml ./...
+	@cd api && $(GOLANGCI_LINT) run --allow-serial-runners --config .golangci.yml ./v1alpha1/...
 	@cd e2e && $(GOLANGCI_LINT) run --allow-serial-runners --config ../operator/.golangci.yml ./...
 
 proto-lint: $(BUF) ## Lint the contract

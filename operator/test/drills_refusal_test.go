@@ -26,7 +26,7 @@ func TestDrillEditorWithoutRightsOnSecrets(t *testing.T) {
 	manifests := map[string]string{
 		"a stream":   streamFrom("s", "{secretKeyRef: {name: login, key: k}}"),
 		"a template": templateFrom("t", "login"),
-		"a volume":   loopbackGenerator + "  volumes: [{name: v, secret: {name: login}}]\n",
+		"a volume":   loopbackGenerator + "  volumes: [{name: v, secret: {secretName: login}}]\n",
 	}
 	d.Strike()
 	for what, manifest := range manifests {

@@ -33,6 +33,7 @@ import (
 	"spate.dev/operator/internal/controller/turn"
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/live"
+	"spate.dev/operator/internal/metrics"
 	"spate.dev/operator/internal/pki"
 	"spate.dev/operator/internal/plan"
 	"spate.dev/operator/internal/podspec"
@@ -62,6 +63,7 @@ func newManager(config *rest.Config, o *options) (ctrl.Manager, error) {
 	// The rate of requests for each kind of objects; API priority and fairness protects the server from all together. The controller of
 	// runs works out from it how often their counters are written.
 	config.QPS, config.Burst = 200, 400
+	config.Wrap(metrics.Transport)
 	// Only what the operator made is kept in memory, never all pods and Secrets of the cluster.
 	own := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{podspec.LabelManagedBy: podspec.ManagedBy}), Transform: cache.TransformStripManagedFields()}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{

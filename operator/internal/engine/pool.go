@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/metrics"
 	"spate.dev/operator/internal/pki"
 )
 
@@ -115,6 +116,7 @@ func dial(target Target, creds credentials.TransportCredentials, options ...grpc
 	return grpc.NewClient(address, append([]grpc.DialOption{
 		grpc.WithTransportCredentials(creds),
 		grpc.WithNoProxy(),
+		grpc.WithChainUnaryInterceptor(metrics.EngineCall),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},
 			MinConnectTimeout: 2 * time.Second,

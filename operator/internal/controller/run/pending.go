@@ -20,6 +20,7 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/controller/kstatus"
+	"spate.dev/operator/internal/metrics"
 	"spate.dev/operator/internal/runs"
 	"spate.dev/operator/internal/runs/admission"
 	"spate.dev/operator/internal/runs/storage"
@@ -158,6 +159,7 @@ func (s *scope) admit(ctx context.Context, resolution *admission.Resolution) (ti
 	}
 	s.tell(s.before)
 	s.before = s.run.DeepCopy()
+	metrics.RunAdmitted(time.Since(s.run.CreationTimestamp.Time), resolved.Snapshot.Bytes)
 	for _, warning := range resolution.Resolved.Warnings {
 		s.r.Events.Eventf(s.run, nil, corev1.EventTypeWarning, "PlanWarning", "Start", "%s", warning)
 	}

@@ -16,6 +16,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -24,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -31,6 +33,7 @@ import (
 	"spate.dev/operator/internal/controller/kstatus"
 	"spate.dev/operator/internal/controller/turn"
 	"spate.dev/operator/internal/engine"
+	"spate.dev/operator/internal/metrics"
 	"spate.dev/operator/internal/podspec"
 	"spate.dev/operator/internal/runs"
 	"spate.dev/operator/internal/runs/admission"
@@ -75,6 +78,9 @@ type Reconciler struct {
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	r.samples, r.asked, r.judged, r.limited = map[types.UID]sample{}, map[types.UID]asked{}, map[types.UID]judged{}, map[types.UID]limited{}
 	r.requests = mgr.GetConfig().QPS
+	if err := mgr.Add(manager.RunnableFunc(r.count)); err != nil {
+		return err
+	}
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&spatev1.TrafficRun{}, builder.WithPredicates(runs.Asked())).
 		Watches(&spatev1.TrafficProfile{}, handler.EnqueueRequestsFromMapFunc(r.ofProfile), builder.WithPredicates(runs.Asked())).
@@ -86,6 +92,35 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		WatchesRawSource(source.Func(r.share)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)
+}
+
+// countEvery is how often runs are counted for the operator's metrics.
+const countEvery = 5 * time.Second
+
+// count records how many runs are active and how many wait, until the operator ends.
+func (r *Reconciler) count(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(countEvery):
+		}
+		var list spatev1.TrafficRunList
+		if err := r.Client.List(ctx, &list); err != nil {
+			continue // at the next time
+		}
+		active, waiting := 0, map[string]int{}
+		for i := range list.Items {
+			run := &list.Items[i]
+			switch ready := meta.FindStatusCondition(run.Status.Conditions, spatev1.ConditionReady); {
+			case runs.Admitted(run):
+				active++
+			case runs.Active(run) && ready != nil:
+				waiting[ready.Reason]++
+			}
+		}
+		metrics.Runs(active, waiting)
+	}
 }
 
 func requests(of []spatev1.TrafficRun) []reconcile.Request {
@@ -186,6 +221,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	s.tell(s.before)
 	if !runs.Active(s.run) {
+		metrics.RunCompleted(s.run.Status.Verdict)
 		r.forget(s.run.UID)
 		return s.settled(ctx)
 	}

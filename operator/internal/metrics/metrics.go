@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package metrics answers: what does the operator report about itself? Its metrics are served beside those of controller-runtime, and
+// docs/reference/operator-metrics.md lists them. Labels are bounded: kinds, methods, verdicts and reasons, never a name.
+package metrics
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	spatev1 "spate.dev/api/v1alpha1"
+)
+
+var (
+	runsCompleted = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "spate_operator_runs_completed_total", Help: "TrafficRuns that have ended, by the outcome of their verdict and its first reason.",
+	}, []string{"outcome", "reason"})
+	runsWaiting = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "spate_operator_runs_waiting", Help: "TrafficRuns that have not been admitted to a generator, by the reason that they wait for.",
+	}, []string{"reason"})
+	runsActive = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "spate_operator_runs_active", Help: "TrafficRuns that have been admitted to a generator and have not ended.",
+	})
+	runWait = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "spate_operator_run_wait_seconds", Help: "Time from the creation of a TrafficRun to its admission to a generator.",
+		Buckets: []float64{0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200},
+	})
+	planBytes = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "spate_operator_plan_bytes", Help: "Size of the resolved plan of each admitted TrafficRun.",
+		Buckets: prometheus.ExponentialBuckets(1<<10, 8, 8),
+	})
+	apiWrites = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "spate_operator_api_writes_total", Help: "Requests by which the operator wrote to the API server, by resource and verb.",
+	}, []string{"resource", "verb"})
+	engineCalls = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "spate_operator_engine_call_seconds", Help: "Duration of calls to engines, by method and gRPC code.",
+		Buckets: []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5, 30},
+	}, []string{"method", "code"})
+)
+
+var all = []prometheus.Collector{runsCompleted, runsWaiting, runsActive, runWait, planBytes, apiWrites, engineCalls}
+
+func init() { metrics.Registry.MustRegister(all...) }
+
+// RunCompleted counts a run that has ended.
+func RunCompleted(v *spatev1.Verdict) {
+	runsCompleted.WithLabelValues(string(v.Outcome), v.Reasons[0].Reason).Inc()
+}
+
+// RunAdmitted records how long a run has waited, and the size of its plan.
+func RunAdmitted(wait time.Duration, bytes int64) {
+	runWait.Observe(wait.Seconds())
+	planBytes.Observe(float64(bytes))
+}
+
+// Runs records how many runs are active, and how many wait, by reason.
+func Runs(active int, waiting map[string]int) {
+	runsActive.Set(float64(active))
+	runsWaiting.Reset()
+	for reason, n := range waiting {
+		runsWaiting.WithLabelValues(reason).Set(float64(n))
+	}
+}
+
+// Transport counts the writes of a client of the API server.
+func Transport(next http.RoundTripper) http.RoundTripper { return transport{next} }
+
+type transport struct{ next http.RoundTripper }
+
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method != http.MethodGet {
+		apiWrites.WithLabelValues(resourceOf(r.URL.Path), r.Method).Inc()
+	}
+	return t.next.RoundTrip(r)
+}
+
+// resourceOf a request's path (Kubernetes API concepts, resource URIs), with its subresource.
+func resourceOf(path string) string {
+	parts := strings.Split(strings.Trim(path, "/"), "/")
+	switch {
+	case len(parts) > 2 && parts[0] == "api":
+		parts = parts[2:]
+	case len(parts) > 3 && parts[0] == "apis":
+		parts = parts[3:]
+	default:
+		return "other"
+	}
+	if parts[0] == "namespaces" && len(parts) > 2 {
+		parts = parts[2:]
+	}
+	if len(parts) > 2 {
+		return parts[0] + "/" + parts[2]
+	}
+	return parts[0]
+}
+
+// EngineCall measures calls to engines.
+func EngineCall(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
+	start := time.Now()
+	err := invoke(ctx, method, request, reply, conn, options...)
+	engineCalls.WithLabelValues(method[strings.LastIndexByte(method, '/')+1:], status.Code(err).String()).Observe(time.Since(start).Seconds())
+	return err
+}

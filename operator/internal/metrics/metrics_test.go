@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+)
+
+func TestEachMetricIsDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/reference/operator-metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, collector := range all {
+		described := make(chan *prometheus.Desc, 1)
+		collector.Describe(described)
+		_, name, _ := strings.Cut((<-described).String(), `fqName: "`)
+		name, _, _ = strings.Cut(name, `"`)
+		if !strings.Contains(string(text), "| `"+name+"` |") {
+			t.Errorf("%s is not in the document", name)
+		}
+	}
+}
+
+func TestWritesAreCountedByResource(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer server.Close()
+	c := http.Client{Transport: Transport(http.DefaultTransport)}
+	for path, want := range map[string]string{
+		"/apis/spate.dev/v1alpha1/namespaces/n/trafficruns/r/status": "trafficruns/status",
+		"/apis/spate.dev/v1alpha1/namespaces/n/trafficruns/r":        "trafficruns",
+		"/apis/spate.dev/v1alpha1/namespaces/n/trafficprofiles":      "trafficprofiles",
+		"/api/v1/namespaces/n/configmaps":                            "configmaps",
+		"/api/v1/namespaces/n":                                       "namespaces",
+		"/healthz":                                                   "other",
+	} {
+		for _, method := range []string{http.MethodPatch, http.MethodGet} {
+			r, err := http.NewRequest(method, server.URL+path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			answer, err := c.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			answer.Body.Close()
+		}
+		if n := testutil.ToFloat64(apiWrites.WithLabelValues(want, http.MethodPatch)); n != 1 {
+			t.Errorf("%s: %v writes of %s", path, n, want)
+		}
+		if n := testutil.ToFloat64(apiWrites.WithLabelValues(want, http.MethodGet)); n != 0 {
+			t.Errorf("%s: a read is counted", path)
+		}
+	}
+}
