@@ -65,11 +65,12 @@ const copied = `traffic:
 - name: large
   transmitPort: loop
   stream:
-    packet:
-      headers: [{ethernet: {destination: "02:00:00:00:00:01"}}, {ipv4: {source: 198.18.0.1, destination: 198.19.0.1}}, {udp: {sourcePort: 1, destinationPort: 2}}]
-      size: 9000
-    copies: {count: 20000, vary: [{field: ipv4.destination}]}
-    transmit: {continuous: {rate: 1pps}}
+    inline:
+      packet:
+        headers: [{ethernet: {destination: "02:00:00:00:00:01"}}, {ipv4: {source: 198.18.0.1, destination: 198.19.0.1}}, {udp: {sourcePort: 1, destinationPort: 2}}]
+        size: 9000
+      copies: {count: 20000, vary: [{field: ipv4.destination}]}
+      transmit: {continuous: {rate: 1pps}}
 `
 
 // captures are 25 of 1 MiB each that no packer makes smaller.
@@ -91,8 +92,8 @@ func captures() (spec string, data map[spatev1.DataReference][]byte) {
 			_ = w.WritePacket(gopacket.CaptureInfo{CaptureLength: len(frame), Length: len(frame)}, frame)
 		}
 		key := fmt.Sprintf("c%d", i)
-		data[spatev1.DataReference{ConfigMapName: "captures", Key: key}] = out.Bytes()
-		fmt.Fprintf(&traffic, "- {name: %s, transmitPort: loop, stream: {transmit: {replay: {gap: {fixed: 1ms}, pcap: {from: {configMapName: captures, key: %s}}}}}}\n", key, key)
+		data[spatev1.DataReference{Kind: spatev1.DataConfigMap, Name: "captures", Key: key}] = out.Bytes()
+		fmt.Fprintf(&traffic, "- {name: %s, transmitPort: loop, stream: {inline: {transmit: {replay: {gap: {fixed: 1ms}, pcap: {from: {configMapKeyRef: {name: captures, key: %s}}}}}}}}\n", key, key)
 	}
 	return traffic.String(), data
 }

@@ -327,7 +327,7 @@ func TestCutPacketsStayTrue(t *testing.T) {
 			t.Fatal(errs)
 		}
 		least := int32(base.WireBytes())
-		p.Sizes = &spatev1.PacketSizes{Range: &spatev1.SizeRange{Min: least, Max: least + 300, Step: 4}}
+		p.Sizes = &spatev1.PacketSizes{Range: &spatev1.SizeRange{Start: least, End: least + 300, Step: 4}}
 		built, errs := Build(p, at, Options{NextHop: InternalDestination})
 		if len(errs) > 0 {
 			t.Fatalf("%v: %v", kinds(p), errs)

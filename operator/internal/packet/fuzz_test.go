@@ -79,7 +79,7 @@ func FuzzBuild(f *testing.F) {
 		case size > 0:
 			p.Size = &size
 		case size < 0:
-			p.Sizes = &spatev1.PacketSizes{Range: &spatev1.SizeRange{Min: -(size + 4), Max: -size, Step: 4}}
+			p.Sizes = &spatev1.PacketSizes{Range: &spatev1.SizeRange{Start: -(size + 4), End: -size, Step: 4}}
 		}
 		if text != "" {
 			p.Payload = &spatev1.Payload{Text: text}

@@ -20,7 +20,7 @@ func generator() *spatev1.TrafficGenerator {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: "g"},
 		Spec: spatev1.TrafficGeneratorSpec{
 			Replicas: 1, Workers: 1, CPUPolicy: spatev1.CPUExclusive, ControlCPU: spatev1.ControlDedicated, PollMode: spatev1.PollAuto,
-			Hugepages: spatev1.Hugepages{PageSize: spatev1.Hugepages2Mi, Memory: "128Mi"},
+			PacketMemory: spatev1.PacketMemory{Backing: spatev1.BackingHugepages2Mi, Size: "128Mi"},
 			Ports: []spatev1.GeneratorPort{
 				{Name: "east", Attachment: spatev1.PortAttachment{Network: &spatev1.NetworkAttachment{Name: "net-a"}}},
 				{Name: "west", LineRate: "10Gbps", Attachment: spatev1.PortAttachment{Network: &spatev1.NetworkAttachment{Name: "net-b", Namespace: "nets"}}},
@@ -51,7 +51,7 @@ func TestExclusivePodIsGuaranteedWithWholeCPUs(t *testing.T) {
 
 func TestSharedPodWithoutHugepagesRunsAnywhere(t *testing.T) {
 	g := generator()
-	g.Spec.CPUPolicy, g.Spec.Hugepages.PageSize = spatev1.CPUShared, spatev1.HugepagesNone
+	g.Spec.CPUPolicy, g.Spec.PacketMemory.Backing = spatev1.CPUShared, spatev1.BackingStandard
 	r := Template{Generator: g}.Pod(0, 0).Spec.Containers[0].Resources
 	if _, limited := r.Limits[corev1.ResourceCPU]; limited {
 		t.Error("CPU is limited")
@@ -61,9 +61,8 @@ func TestSharedPodWithoutHugepagesRunsAnywhere(t *testing.T) {
 			t.Errorf("asks for %s", name)
 		}
 	}
-	grade, reasons := Grade(&g.Spec, &Attachments{Resources: map[string]string{"east": "a/vf", "west": "a/vf"}}, nil)
-	if grade != spatev1.GradeNotForMeasurement || len(reasons) != 2 {
-		t.Errorf("%s %v", grade, reasons)
+	if shared := Shared(&g.Spec, &Attachments{Resources: map[string]string{"east": "a/vf", "west": "a/vf"}}, nil); len(shared) != 2 {
+		t.Errorf("got %q", shared)
 	}
 }
 
@@ -71,18 +70,18 @@ func TestPodsHaveTheMemoryThatTheGeneratorAsksFor(t *testing.T) {
 	for name, c := range map[string]struct {
 		workers int32
 		memory  spatev1.MemorySize
-		pages   spatev1.HugepageSize
+		backing spatev1.MemoryBacking
 		want    string
 	}{
-		"by workers":            {1, "", spatev1.Hugepages2Mi, "288Mi"},
-		"by more workers":       {4, "", spatev1.Hugepages2Mi, "384Mi"},
-		"as asked for":          {4, "6Gi", spatev1.Hugepages2Mi, "6Gi"},
-		"with packet buffers":   {1, "", spatev1.HugepagesNone, "416Mi"},
-		"and with both of them": {4, "1000Mi", spatev1.HugepagesNone, "1128Mi"},
+		"by workers":            {1, "", spatev1.BackingHugepages2Mi, "288Mi"},
+		"by more workers":       {4, "", spatev1.BackingHugepages2Mi, "384Mi"},
+		"as asked for":          {4, "6Gi", spatev1.BackingHugepages2Mi, "6Gi"},
+		"with packet buffers":   {1, "", spatev1.BackingStandard, "416Mi"},
+		"and with both of them": {4, "1000Mi", spatev1.BackingStandard, "1128Mi"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := generator()
-			g.Spec.Workers, g.Spec.Memory, g.Spec.Hugepages.PageSize = c.workers, c.memory, c.pages
+			g.Spec.Workers, g.Spec.Memory, g.Spec.PacketMemory.Backing = c.workers, c.memory, c.backing
 			r := Template{Generator: g}.Pod(0, 0).Spec.Containers[0].Resources
 			limit, request := r.Limits[corev1.ResourceMemory], r.Requests[corev1.ResourceMemory]
 			if limit.String() != c.want || request.String() != c.want {
@@ -185,7 +184,7 @@ func TestBifurcatedDevicesNeedNetworkCapabilities(t *testing.T) {
 	}
 }
 
-func TestTheGradeTellsWhatSpoilsNumbers(t *testing.T) {
+func TestWhatIsSharedSpoilsMeasurements(t *testing.T) {
 	devices := &Attachments{Resources: map[string]string{"east": "a/vf", "west": "a/vf"}}
 	for name, c := range map[string]struct {
 		change      func(*spatev1.TrafficGeneratorSpec)
@@ -202,17 +201,17 @@ func TestTheGradeTellsWhatSpoilsNumbers(t *testing.T) {
 		}, devices, []string{"cpuPolicy Shared"}, nil},
 		"a device that the engine knows as an interface alone": {func(*spatev1.TrafficGeneratorSpec) {}, devices, []string{"port west: the network status of pod lab-1 names no PCI device for a/vf"},
 			[]spatev1.GeneratorPodStatus{{Name: "lab-0"}, {Name: "lab-1", Ports: []spatev1.GeneratorPortStatus{{Name: "east", Kind: spatev1.PortPCI}, {Name: "west", Kind: spatev1.PortKernel}}}}},
-		"ordinary memory": {func(s *spatev1.TrafficGeneratorSpec) { s.Hugepages.PageSize = spatev1.HugepagesNone }, devices, []string{"hugepages None"}, nil},
+		"ordinary memory": {func(s *spatev1.TrafficGeneratorSpec) { s.PacketMemory.Backing = spatev1.BackingStandard }, devices, []string{"packetMemory.backing Standard"}, nil},
 	} {
 		g := generator()
 		c.change(&g.Spec)
-		grade, reasons := Grade(&g.Spec, c.attachments, c.pods)
-		good := len(reasons) == len(c.reasons) && (grade == spatev1.GradeMeasurement) == (len(reasons) == 0)
+		reasons := Shared(&g.Spec, c.attachments, c.pods)
+		good := len(reasons) == len(c.reasons)
 		for i := range min(len(reasons), len(c.reasons)) {
 			good = good && strings.HasPrefix(reasons[i], c.reasons[i])
 		}
 		if !good {
-			t.Errorf("%s: %s %q", name, grade, reasons)
+			t.Errorf("%s: %q", name, reasons)
 		}
 	}
 }
@@ -247,8 +246,9 @@ func TestPortsHavePlacesOnTheirLinksAndVolumesAreMounted(t *testing.T) {
 	east.Addresses, east.Gateway, east.Gateway6 = []spatev1.InterfaceAddress{"198.18.0.1/24", "2001:2::1/64"}, "198.18.0.254", "fe80::1"
 	east.VLAN, east.Punt = ptr.To[int32](100), &spatev1.PortPunt{Filter: "tcp port 179", Interface: "bgp"}
 	g.Spec.Volumes = []spatev1.GeneratorVolume{
-		{Name: "big", PersistentVolumeClaim: &spatev1.LocalReference{Name: "claim"}}, {Name: "small", ConfigMap: &spatev1.LocalReference{Name: "map"}},
-		{Name: "results", PersistentVolumeClaim: &spatev1.LocalReference{Name: "records"}, Writable: true},
+		{Name: "big", PersistentVolumeClaim: &spatev1.ClaimVolume{ClaimName: "claim"}}, {Name: "small", ConfigMap: &spatev1.LocalReference{Name: "map"}},
+		{Name: "keys", Secret: &spatev1.SecretVolume{SecretName: "secret"}},
+		{Name: "results", PersistentVolumeClaim: &spatev1.ClaimVolume{ClaimName: "records"}, Writable: true},
 	}
 	pod := Template{Generator: g, Attachments: Attachments{Resources: map[string]string{"east": "a/vf", "west": "a/vf"}}}.Pod(0, 0)
 	c := pod.Spec.Containers[0]
@@ -281,7 +281,67 @@ func TestPortsHavePlacesOnTheirLinksAndVolumesAreMounted(t *testing.T) {
 			if m := mounted[v.Name]; m.MountPath != "/var/lib/spate/volumes/small" || v.ConfigMap.Name != "map" {
 				t.Errorf("%+v %+v", v, m)
 			}
+		case v.Secret != nil:
+			if m := mounted[v.Name]; v.Secret.SecretName == "secret" && (m.MountPath != "/var/lib/spate/volumes/keys" || !m.ReadOnly) {
+				t.Errorf("%+v %+v", v, m)
+			}
 		}
+	}
+	if !slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Secret != nil && v.Secret.SecretName == "secret" }) {
+		t.Errorf("no volume of the Secret in %+v", pod.Spec.Volumes)
+	}
+}
+
+func TestPacketMemoryIsOfPagesOrOfStandardMemory(t *testing.T) {
+	for name, c := range map[string]struct {
+		memory    spatev1.PacketMemory
+		resource  corev1.ResourceName
+		amount    string
+		arguments string
+	}{
+		"by default":                 {spatev1.PacketMemory{}, "hugepages-2Mi", "128Mi", "--memory 128M --hugepages 2M"},
+		"a size":                     {spatev1.PacketMemory{Size: "1Gi", Backing: spatev1.BackingHugepages2Mi}, "hugepages-2Mi", "1Gi", "--memory 1024M --hugepages 2M"},
+		"pages of 1 GiB, by default": {spatev1.PacketMemory{Backing: spatev1.BackingHugepages1Gi}, "hugepages-1Gi", "1Gi", "--memory 1024M --hugepages 1G"},
+		"pages of 1 GiB":             {spatev1.PacketMemory{Size: "4Gi", Backing: spatev1.BackingHugepages1Gi}, "hugepages-1Gi", "4Gi", "--memory 4096M --hugepages 1G"},
+		"standard memory":            {spatev1.PacketMemory{Size: "64Mi", Backing: spatev1.BackingStandard}, corev1.ResourceMemory, "352Mi", "--memory 64M --hugepages none"},
+		"half a MiB more":            {spatev1.PacketMemory{Size: "1536Ki", Backing: spatev1.BackingStandard}, corev1.ResourceMemory, "296448Ki", "--memory 2M --hugepages none"},
+	} {
+		g := generator()
+		g.Spec.PacketMemory = c.memory
+		container := Template{Generator: g}.Pod(0, 0).Spec.Containers[0]
+		if amount := container.Resources.Limits[c.resource]; amount.String() != c.amount {
+			t.Errorf("%s: %s of %s, want %s", name, amount.String(), c.resource, c.amount)
+		}
+		if args := strings.Join(container.Args, " "); !strings.Contains(args, c.arguments) {
+			t.Errorf("%s: no %q in %s", name, c.arguments, args)
+		}
+	}
+}
+
+func TestPodTemplatesAddToPods(t *testing.T) {
+	g := generator()
+	g.Spec.PodTemplate = &spatev1.EnginePodTemplate{
+		Metadata: spatev1.EnginePodMetadata{
+			Labels:      map[string]string{"team": "a", LabelGenerator: "another", LabelIndex: "7"},
+			Annotations: map[string]string{"note": "b", NetworksAnnotation: "none"},
+		},
+		Spec: spatev1.EnginePodSpec{
+			ImagePullSecrets: []corev1.LocalObjectReference{{Name: "registry"}}, PriorityClassName: "high", RuntimeClassName: ptr.To("kata"), SchedulerName: "numa",
+			NodeSelector: map[string]string{"nic": "100g"}, Affinity: &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{}},
+			Tolerations: []corev1.Toleration{{Key: "lab"}}, TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{TopologyKey: "zone"}},
+		},
+	}
+	pod := Template{Generator: g}.Pod(1, 0)
+	if pod.Labels["team"] != "a" || pod.Labels[LabelGenerator] != "g" || pod.Labels[LabelIndex] != "1" {
+		t.Errorf("labels %v", pod.Labels)
+	}
+	if pod.Annotations["note"] != "b" || !strings.Contains(pod.Annotations[NetworksAnnotation], "net-a") {
+		t.Errorf("annotations %v", pod.Annotations)
+	}
+	s := pod.Spec
+	if s.ImagePullSecrets[0].Name != "registry" || s.PriorityClassName != "high" || *s.RuntimeClassName != "kata" || s.SchedulerName != "numa" ||
+		s.NodeSelector["nic"] != "100g" || s.Affinity.PodAntiAffinity == nil || s.Tolerations[0].Key != "lab" || s.TopologySpreadConstraints[0].TopologyKey != "zone" {
+		t.Errorf("spec %+v", s)
 	}
 }
 
@@ -335,8 +395,23 @@ func TestDigestTellsWhetherPodsMustBeReplaced(t *testing.T) {
 	if digest(func(t *Template) { t.Generator.Spec.Limits = &spatev1.Limits{MaxRate: "1Mpps"} }) != same {
 		t.Error("a limit replaces pods")
 	}
-	if digest(func(t *Template) { t.Image = "engine:2" }) == same {
-		t.Error("an image does not replace pods")
+	for what, change := range map[string]func(*Template){
+		"an image": func(t *Template) { t.Image = "engine:2" },
+		"a label": func(t *Template) {
+			t.Generator.Spec.PodTemplate = &spatev1.EnginePodTemplate{Metadata: spatev1.EnginePodMetadata{Labels: map[string]string{"a": "b"}}}
+		},
+		"an annotation": func(t *Template) {
+			t.Generator.Spec.PodTemplate = &spatev1.EnginePodTemplate{Metadata: spatev1.EnginePodMetadata{Annotations: map[string]string{"a": "b"}}}
+		},
+		"a scheduler": func(t *Template) {
+			t.Generator.Spec.PodTemplate = &spatev1.EnginePodTemplate{Spec: spatev1.EnginePodSpec{SchedulerName: "numa"}}
+		},
+		"a backing":        func(t *Template) { t.Generator.Spec.PacketMemory.Backing = spatev1.BackingStandard },
+		"a size of memory": func(t *Template) { t.Generator.Spec.PacketMemory.Size = "256Mi" },
+	} {
+		if digest(change) == same {
+			t.Errorf("%s does not replace pods", what)
+		}
 	}
 }
 
