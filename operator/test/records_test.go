@@ -31,7 +31,7 @@ func recording(t *testing.T, engines int) (ns, volume, folder string) {
 	t.Helper()
 	needsEngine(t)
 	volume, folder = newVolume(t)
-	ns = ready(t, fmt.Sprintf("  replicas: %d\n  volumes: [{name: %s, persistentVolumeClaim: {name: records}, writable: true}]\n", engines, volume))
+	ns = ready(t, fmt.Sprintf("  replicas: %d\n  volumes: [{name: %s, persistentVolumeClaim: {claimName: records}, writable: true}]\n", engines, volume))
 	mustApply(t, ns, loopbackTemplate)
 	return ns, volume, folder
 }

@@ -77,10 +77,18 @@ func findRun(ctx context.Context, reader kube.Reader, namespace, name string) (*
 	if err := reader.List(ctx, &runs, kube.InNamespace(namespace)); err != nil {
 		return nil, err
 	}
-	ofProfile := slices.DeleteFunc(runs.Items, func(r spatev1.TrafficRun) bool { return string(r.Spec.Profile.Name) != name })
+	ofProfile := slices.DeleteFunc(runs.Items, func(r spatev1.TrafficRun) bool { return profileOf(&r) != name })
 	if len(ofProfile) == 0 {
 		return nil, noRunError{name: name, namespace: namespace}
 	}
 	latest := slices.MaxFunc(ofProfile, func(a, b spatev1.TrafficRun) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
 	return &latest, nil
+}
+
+// profileOf is the name of the profile that a run executes: its own where it describes what is run itself.
+func profileOf(run *spatev1.TrafficRun) string {
+	if ref := run.Spec.ProfileRef; ref != nil {
+		return string(ref.Name)
+	}
+	return run.Name
 }

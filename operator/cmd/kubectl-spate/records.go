@@ -69,7 +69,10 @@ It takes the ClusterRole spate-records-reader in the run's namespace, bound by a
 // podsOf names a run's engine pods, or the only one that is wanted.
 func podsOf(run *spatev1.TrafficRun, only string) ([]string, error) {
 	var pods []string
-	for _, pod := range run.Spec.Generator.Pods {
+	if run.Status.Resolved == nil {
+		return nil, fmt.Errorf("run %s has no engine pods yet: it waits for its generator", run.Name)
+	}
+	for _, pod := range run.Status.Resolved.Generator.Pods {
 		pods = append(pods, pod.Name)
 	}
 	switch {
@@ -127,7 +130,7 @@ func begun(ctx context.Context, reader kube.Reader, run *spatev1.TrafficRun, tel
 
 func hasEnded(run *spatev1.TrafficRun) error {
 	if run.Status.Result == nil || run.Status.Result.Records == nil {
-		return fmt.Errorf("run %s has ended, and connections were not recorded; give its profile %s spec.records: {} and run it anew", run.Name, run.Spec.Profile.Name)
+		return fmt.Errorf("run %s has ended, and connections were not recorded; give its profile %s spec.records: {} and run it anew", run.Name, profileOf(run))
 	}
 	var files []string
 	live := true
@@ -139,7 +142,7 @@ func hasEnded(run *spatev1.TrafficRun) error {
 	}
 	if live {
 		return fmt.Errorf("run %s has ended, and its records were told only while it lasted; run it anew, or give its profile %s spec.records.volume, which keeps them",
-			run.Name, run.Spec.Profile.Name)
+			run.Name, profileOf(run))
 	}
 	return fmt.Errorf("run %s has ended, and records are told while it lasts; files with them on the generator's volume: %s; see kubectl spate result %s",
 		run.Name, cmp.Or(strings.Join(files, ", "), "none"), run.Name)
