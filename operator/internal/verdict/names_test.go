@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verdict
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	spatev1 "spate.dev/api/v1alpha1"
+)
+
+// What is in `result` of an expression and in `status.result` of a run has one name. These are in one of the two alone.
+var (
+	// Rates and sums, which expressions derive.
+	derived = []string{
+		"txPps", "rxPps", "txBps", "rxBps", "streams.*.txPps", "streams.*.rxPps", "streams.*.txBps", "streams.*.rxBps", "receivers.*.pps", "receivers.*.bps",
+		"flows.cps", "flows.bps", "flows.bytes", "flows.messages",
+		"templates.*.client.cps", "templates.*.client.bps", "templates.*.client.bytes", "templates.*.client.messages",
+		"templates.*.server.cps", "templates.*.server.bps", "templates.*.server.bytes", "templates.*.server.messages",
+		"groups.*.client.cps", "groups.*.client.bps", "groups.*.client.bytes", "groups.*.client.messages",
+		"groups.*.server.cps", "groups.*.server.bps", "groups.*.server.bytes", "groups.*.server.messages",
+		// A number of pods, which the status lists.
+		"records.filesNotWritten",
+		// A side has them; of all flows together they are empty.
+		"flows.counters.*", "flows.connectTime", "flows.roundTrip",
+	}
+	// What people read, and what says where the rest of a result is.
+	reported = []string{"worstLatency", "details", "receivers.*.workers", "records.pods", "streams.*.latency.oneWayUnknown"}
+	// A Latency has them; of flows' times there is no jitter.
+	withoutJitter = []string{"jitter", "jitterMean", "jitterMax", "oneWayUnknown"}
+)
+
+func TestExpressionsAndStatusHaveTheSameNames(t *testing.T) {
+	asked, status := map[string]reflect.Type{}, map[string]reflect.Type{}
+	ofExpressions(t, asked, "", reflect.TypeFor[Result]())
+	ofStatus(status, "", reflect.TypeFor[spatev1.RunResult]())
+	onlyStatus := slices.Clone(reported)
+	for _, side := range []string{"client", "server"} {
+		for _, time := range []string{ConnectTime, RoundTrip} {
+			for _, name := range withoutJitter {
+				onlyStatus = append(onlyStatus, "templates.*."+side+"."+time+"."+name)
+			}
+		}
+	}
+	if got, want := missing(asked, status), sorted(derived); !slices.Equal(got, want) {
+		t.Errorf("only in expressions:\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	if got, want := missing(status, asked), sorted(onlyStatus); !slices.Equal(got, want) {
+		t.Errorf("only in the status:\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	for name, kind := range asked {
+		other, common := status[name]
+		isTime, wasTime := kind == reflect.TypeFor[time.Duration](), other == reflect.TypeFor[spatev1.MeasuredTime]()
+		if common && isTime != wasTime {
+			t.Errorf("%s is of type %s in expressions, and %s in the status", name, kind, other)
+		}
+	}
+}
+
+func sorted(names []string) []string { return slices.Sorted(slices.Values(names)) }
+
+func missing(of, in map[string]reflect.Type) []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(of)), func(name string) bool { return in[name] != nil })
+}
+
+// timesOf are the keys of a map of times.
+func timesOf(path string) []string {
+	switch {
+	case strings.HasPrefix(path, "streams."):
+		return LatencyKeys
+	case strings.HasPrefix(path, "templates."):
+		return DelayKeys
+	case strings.HasPrefix(path, "flows."):
+		return nil
+	}
+	return MomentKeys
+}
+
+// ofExpressions adds the types of what `result` has, by path.
+func ofExpressions(t *testing.T, all map[string]reflect.Type, path string, kind reflect.Type) {
+	switch {
+	case kind == reflect.TypeFor[map[string]any]():
+		for _, key := range timesOf(path) {
+			all[path+"."+key] = reflect.TypeOf(noTimes([]string{key})[key])
+		}
+		if len(timesOf(path)) == 0 {
+			all[path] = kind
+		}
+	case kind == reflect.TypeFor[map[string]Side](), kind == reflect.TypeFor[Group]():
+		for _, side := range []string{Client, Server} {
+			ofExpressions(t, all, path+"."+side, kind.Elem())
+		}
+	case kind.Kind() == reflect.Map:
+		ofExpressions(t, all, path+".*", kind.Elem())
+	case kind.Kind() == reflect.Struct:
+		for i := range kind.NumField() {
+			name := kind.Field(i).Tag.Get("cel")
+			if name == "" {
+				t.Errorf("%s.%s has no name in expressions", kind, kind.Field(i).Name)
+			}
+			ofExpressions(t, all, strings.TrimPrefix(path+"."+name, "."), kind.Field(i).Type)
+		}
+	default:
+		all[path] = kind
+	}
+}
+
+// ofStatus adds the types of what a status has, by path.
+func ofStatus(all map[string]reflect.Type, path string, kind reflect.Type) {
+	switch {
+	case kind.Kind() == reflect.Pointer:
+		ofStatus(all, path, kind.Elem())
+	case kind == reflect.TypeFor[spatev1.ResultDetails]():
+		all[path] = kind
+	case kind.Kind() == reflect.Map:
+		ofStatus(all, path+".*", kind.Elem())
+	case kind.Kind() == reflect.Struct:
+		for i := range kind.NumField() {
+			name, options, _ := strings.Cut(kind.Field(i).Tag.Get("json"), ",")
+			if options == "inline" {
+				ofStatus(all, path, kind.Field(i).Type)
+				continue
+			}
+			ofStatus(all, strings.TrimPrefix(path+"."+name, "."), kind.Field(i).Type)
+		}
+	default:
+		all[path] = kind
+	}
+}
