@@ -155,7 +155,7 @@ func TestABusyGeneratorQueuesOrRefuses(t *testing.T) {
 	phase(t, 45*time.Second, profileNamed(ns, "first"), spate.ProfileRunning)
 	mustApply(t, ns, loopbackProfile("refused", heavy+"  duration: 1s\n  whenBusy: Refuse"))
 	mustApply(t, ns, loopbackProfile("queued", heavy+"  duration: 1s\n  whenBusy: Queue"))
-	expect(t, condition(t, answerLimit, profileNamed(ns, "refused"), spate.ConditionReady, metav1.ConditionFalse), spate.ReasonGeneratorBusy)
+	invalid(t, profileNamed(ns, "refused"), spate.ReasonGeneratorBusy, "spec.whenBusy is Refuse")
 	phase(t, answerLimit, profileNamed(ns, "queued"), spate.ProfileQueued)
 	complete(t, 30*time.Second, profileNamed(ns, "queued"))
 }
