@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"syscall"
 )
 
@@ -17,7 +18,18 @@ func main() { os.Exit(code(run())) }
 func run() error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	return newRootCommand().ExecuteContext(ctx)
+	root := newRootCommand()
+	root.SetArgs(unflagged(os.Args[1:]))
+	return root.ExecuteContext(ctx)
+}
+
+// unflagged lets a rate such as -10% stand where a flag would be taken for: behind all flags. No flag begins with a digit.
+func unflagged(args []string) []string {
+	at := slices.IndexFunc(args, func(arg string) bool { return len(arg) > 1 && arg[0] == '-' && arg[1] >= '0' && arg[1] <= '9' })
+	if at < 0 || slices.Contains(args, "--") {
+		return args
+	}
+	return append(slices.Delete(slices.Clone(args), at, at+1), "--", args[at])
 }
 
 // code tells an error, unless it is that of an engine, which told it, and gives the exit code.

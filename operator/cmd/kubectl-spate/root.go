@@ -18,12 +18,14 @@ connections are printed, and packets of ports captured, while they run.`,
 		Example: `  kubectl spate validate smoke.yaml udp-64.yaml
   kubectl spate simulate smoke.yaml udp-64.yaml --pcap smoke.pcap --limit 1000
   kubectl spate result smoke
+  kubectl spate rate smoke +10%
   kubectl spate records web
   kubectl spate capture lab --port east -w - | wireshark -k -i -`,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl spate"},
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newValidateCommand(), newPlanCommand(), newSimulateCommand(), newImportCommand(), newResultCommand(), newRecordsCommand(), newCaptureCommand(), newVersionCommand())
+	root.AddCommand(newValidateCommand(), newPlanCommand(), newSimulateCommand(), newImportCommand(), newResultCommand(), newRateCommand(), newPauseCommand(), newResumeCommand(), newStopCommand(),
+		newRecordsCommand(), newCaptureCommand(), newVersionCommand())
 	return root
 }
