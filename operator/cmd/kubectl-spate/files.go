@@ -20,9 +20,10 @@ import (
 
 // aboutFiles is told by each command that reads them.
 const aboutFiles = `FILE is YAML or JSON, with one or more objects, as for kubectl apply; - is standard input. TrafficProfiles,
-StatelessStreams and ASTFTemplates are read, and TrafficGenerators, ConfigMaps and Secrets they refer to. Where no TrafficGenerator is
-among the files, a plain one stands in for the one that the profile refers to: one engine with the ports that the profile
-names, null ports where it only sends, network ports where it expects packets or has clients or servers.`
+TrafficRuns, StatelessStreams and ASTFTemplates are read, and TrafficGenerators, ConfigMaps and Secrets they refer to. Where no
+TrafficGenerator is among the files, a plain one stands in for the one that the profile refers to: one engine with the ports that the
+profile names, discard ports where it only sends, network ports where it expects packets or has clients or servers, and two network
+ports where an entry names none. A profile that refers to no generator has the only one of its namespace among the files.`
 
 // fileFlags say how files are read.
 type fileFlags struct {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Which packets would a profile send, and when?
+// Which packets would a profile or a run send, and when?
 
 package main
 
@@ -42,8 +42,8 @@ func newSimulateCommand() *cobra.Command {
 	var s simulation
 	c := &cobra.Command{
 		Use:   "simulate FILE... --pcap OUT",
-		Short: "Write the packets that a profile would send to a capture",
-		Long: `Writes the packets that a profile would send to a capture, at the times at which they would leave, in nanoseconds from
+		Short: "Write the packets that a profile or a run would send to a capture",
+		Long: `Writes the packets that a profile, or a run with its overrides, would send to a capture, at the times at which they would leave, in nanoseconds from
 the start of the run. It takes the engine's own code and no device, no privilege and no time: the clock is virtual.
 
 ` + aboutFiles,
@@ -55,14 +55,14 @@ the start of the run. It takes the engine's own code and no device, no privilege
 			if err != nil {
 				return err
 			}
-			made, origin, err := flags.plan(c, names)
+			p, err := flags.resolve(c, names)
 			if err != nil {
 				return err
 			}
-			if s.limit == 0 && s.workerLimit == 0 && made.Timing.GetDurationNs() == 0 {
-				return errors.New("the profile has no duration: say with --limit or --worker-limit how many packets to write")
+			if s.limit == 0 && s.workerLimit == 0 && p.plan.Timing.GetDurationNs() == 0 {
+				return errors.New("no duration is set: say with --limit or --worker-limit how many packets to write")
 			}
-			text, err := plan.Text(made)
+			text, err := plan.Text(p.plan)
 			if err != nil {
 				return err
 			}
@@ -71,7 +71,7 @@ the start of the run. It takes the engine's own code and no device, no privilege
 			run.Stdin, run.Stdout, run.Stderr = bytes.NewReader(text), c.OutOrStdout(), &complaints
 			err = run.Run()
 			for line := range strings.Lines(complaints.String()) {
-				fmt.Fprintln(c.ErrOrStderr(), origin.Line(strings.TrimSuffix(line, "\n")))
+				fmt.Fprintln(c.ErrOrStderr(), p.origin.Line(strings.TrimSuffix(line, "\n")))
 			}
 			return err
 		},

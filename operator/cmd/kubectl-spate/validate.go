@@ -22,11 +22,12 @@ func newValidateCommand() *cobra.Command {
 		Short: "Tell every problem of manifests, without a cluster",
 		Long: `Tells every problem of manifests: file, document, object, field, and what is wrong, a line each. Exits with 1 if there
 is one. It finds what keeps the operator from making a plan, fields that do not exist and, with the engine's program
-spate-engine, what engines refuse of templates and profiles. What only the cluster knows it cannot tell: the line rates of devices
+spate-engine, what engines refuse of templates, profiles and runs. What only the cluster knows it cannot tell: the line rates of devices
 and the API's own rules (kubectl apply --dry-run=server).
 
 ` + aboutFiles,
 		Example: `  kubectl spate validate profile.yaml streams.yaml generator.yaml
+  kubectl spate validate profile.yaml run.yaml
   kubectl kustomize config/samples | kubectl spate validate -`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, names []string) error {
@@ -54,7 +55,8 @@ and the API's own rules (kubectl apply --dry-run=server).
 			if len(problems) > 0 {
 				return fmt.Errorf("problems found: %d", len(problems))
 			}
-			fmt.Fprintf(c.OutOrStdout(), "no problem found (TrafficProfiles: %d, StatelessStreams: %d, ASTFTemplates: %d, TrafficGenerators: %d)\n", len(read.Profiles), len(read.Streams), len(read.Templates), len(read.Generators))
+			fmt.Fprintf(c.OutOrStdout(), "no problem found (TrafficProfiles: %d, TrafficRuns: %d, StatelessStreams: %d, ASTFTemplates: %d, TrafficGenerators: %d)\n",
+				len(read.Profiles), len(read.Runs), len(read.Streams), len(read.Templates), len(read.Generators))
 			return nil
 		},
 	}
@@ -65,7 +67,7 @@ and the API's own rules (kubectl apply --dry-run=server).
 
 // try has an engine look at what has no problem so far, and tells what it did not look at.
 func try(c *cobra.Command, compiler engine.Compiler, files offline.Files, known []manifest.Problem) (tried offline.Tried, err error) {
-	if len(files.Templates)+len(files.Profiles) == 0 {
+	if len(files.Templates)+len(files.Profiles)+len(files.Runs) == 0 {
 		return tried, nil
 	}
 	if compiler.Binary == "" {

@@ -47,6 +47,7 @@ func (p Problem) Error() string {
 // Set is all objects of some files, each kind in the order they were read.
 type Set struct {
 	Profiles   []Object[*spatev1.TrafficProfile]
+	Runs       []Object[*spatev1.TrafficRun]
 	Generators []Object[*spatev1.TrafficGenerator]
 	Streams    []Object[*spatev1.StatelessStream]
 	Templates  []Object[*spatev1.ASTFTemplate]
@@ -64,6 +65,11 @@ type unread struct{ kind, namespace, name string }
 // Unread tells whether an object is in the files, and was left out for what is wrong with it.
 func (s *Set) Unread(kind, namespace, name string) bool {
 	return slices.Contains(s.unread, unread{kind, namespace, name})
+}
+
+// AnyUnread tells whether an object of a kind is in the files, and was left out for what is wrong with it.
+func (s *Set) AnyUnread(kind, namespace string) bool {
+	return slices.ContainsFunc(s.unread, func(u unread) bool { return u.kind == kind && u.namespace == namespace })
 }
 
 // DefaultNamespace is that of objects that name none.

@@ -7,6 +7,7 @@ package manifest
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -130,8 +131,9 @@ func (r *Reader) object(at Origin, value []byte) {
 	var head struct {
 		metav1.TypeMeta `json:",inline"`
 		Metadata        struct {
-			Name      string `json:"name"`
-			Namespace string `json:"namespace"`
+			Name         string `json:"name"`
+			GenerateName string `json:"generateName"`
+			Namespace    string `json:"namespace"`
 		} `json:"metadata"`
 	}
 	if trimmed := bytes.TrimSpace(value); len(trimmed) > 0 && trimmed[0] != '{' {
@@ -156,7 +158,7 @@ func (r *Reader) object(at Origin, value []byte) {
 		return
 	}
 	group := head.GroupVersionKind()
-	name := strings.TrimSpace(head.Kind + " " + head.Metadata.Name)
+	name := strings.TrimSpace(head.Kind + " " + cmp.Or(head.Metadata.Name, head.Metadata.GenerateName))
 	read, known := kinds[group]
 	if !known {
 		if group.Group == spatev1.GroupVersion.Group {
@@ -170,7 +172,8 @@ func (r *Reader) object(at Origin, value []byte) {
 		r.set.Others = append(r.set.Others, Object[string]{at, name})
 		return
 	}
-	if head.Metadata.Name == "" {
+	generated := head.Metadata.GenerateName != "" && head.Kind == "TrafficRun" // others are referred to by their names
+	if head.Metadata.Name == "" && !generated {
 		r.add(at, head.Kind, "metadata.name", "is needed")
 		return
 	}
@@ -178,7 +181,7 @@ func (r *Reader) object(at Origin, value []byte) {
 		head.Metadata.Namespace = r.namespace()
 	}
 	key := strings.Join([]string{group.GroupKind().String(), head.Metadata.Namespace, head.Metadata.Name}, "/")
-	if first, twice := r.seen[key]; twice {
+	if first, twice := r.seen[key]; twice && head.Metadata.Name != "" {
 		r.add(at, name, "", "is already in %s", first)
 		return
 	}
@@ -203,6 +206,9 @@ func (r *Reader) namespace() string {
 var kinds = map[schema.GroupVersionKind]func(*Reader, Origin, string, []byte){
 	spatev1.GroupVersion.WithKind("TrafficProfile"): func(r *Reader, at Origin, name string, value []byte) {
 		keep(r, &r.set.Profiles, at, name, value, &spatev1.TrafficProfile{})
+	},
+	spatev1.GroupVersion.WithKind("TrafficRun"): func(r *Reader, at Origin, name string, value []byte) {
+		keep(r, &r.set.Runs, at, name, value, &spatev1.TrafficRun{})
 	},
 	spatev1.GroupVersion.WithKind("TrafficGenerator"): func(r *Reader, at Origin, name string, value []byte) {
 		keep(r, &r.set.Generators, at, name, value, &spatev1.TrafficGenerator{})

@@ -22,7 +22,13 @@ metadata: {name: lab}
 spec:
   ports:
     - name: east
-      attachment: {nullPort: {}}
+      attachment: {discard: {}}
+`
+	run = `apiVersion: spate.dev/v1alpha1
+kind: TrafficRun
+metadata: {name: smoke-1}
+spec:
+  ttlSecondsAfterFinished: 60
 `
 	data = `apiVersion: v1
 kind: ConfigMap
@@ -74,7 +80,14 @@ func TestProblemsNameFileDocumentAndField(t *testing.T) {
 		"a number for name":  {strings.Replace(port, "{name: lab}", "{name: 5}", 1), "metadata.name: must be text, not a number: put it in quotes"},
 		"no name":            {strings.Replace(port, "{name: lab}", "{}", 1), "TrafficGenerator: metadata.name: is needed"},
 		"another version":    {strings.Replace(port, "v1alpha1", "v9", 1), "TrafficGenerator lab: apiVersion spate.dev/v9 has no kind TrafficGenerator that can be planned"},
-		"another kind":       {strings.Replace(port, "TrafficGenerator", "TrafficRun", 1), "has no kind TrafficRun that can be planned"},
+		"another kind":       {strings.Replace(port, "TrafficGenerator", "TrafficLight", 1), "has no kind TrafficLight that can be planned"},
+		"no name of its own": {strings.Replace(port, "{name: lab}", "{generateName: lab-}", 1), "TrafficGenerator: metadata.name: is needed"},
+		"no name of a run":   {strings.Replace(run, "name: smoke-1", "labels: {}", 1), "TrafficRun: metadata.name: is needed"},
+		"a run twice":        {run + "---\n" + run, "a.yaml, document 2: TrafficRun smoke-1: is already in a.yaml, document 1"},
+		"an unknown, inline": {run + "  profile: {trafic: []}\n", "TrafficRun smoke-1: spec.profile.trafic: unknown field"},
+		"a profile as text":  {run + "  profile: smoke\n", "TrafficRun smoke-1: spec.profile: must be an object, not text: its fields are generatorRef, traffic, reflect"},
+		"an entry as text":   {strings.Replace(run, "TrafficRun", "TrafficProfile", 1) + "  traffic: [{stream: udp}]\n", "spec.traffic[0].stream: must be an object, not text: its fields are ref, inline, rate, start, next"},
+		"a template as text": {strings.Replace(strings.Replace(run, "TrafficRun", "ASTFTemplate", 1), "\n  ttlSecondsAfterFinished: 60", " x", 1), "spec: must be an object, not text: its fields are source, destinationPort, connectionRate"},
 		"twice":              {port + "---\n" + port, "a.yaml, document 2: TrafficGenerator lab: is already in a.yaml, document 1"},
 		"an unknown field":   {port + "  replica: 2\n", "a.yaml, document 1: TrafficGenerator lab: spec.replica: unknown field"},
 		"an unknown in list": {strings.Replace(port, "name: east", "name: east\n      speed: 1", 1), "TrafficGenerator lab: spec.ports[0].speed: unknown field"},
@@ -100,8 +113,8 @@ func TestProblemsNameFileDocumentAndField(t *testing.T) {
 
 func TestValuesOfAnotherKindAreReportedByTheirPlaceAndWhatToWrite(t *testing.T) {
 	for command, want := range map[string]string{
-		"{send: hello}":                   "[1].send: must be an object, not text: its fields are content, wait",
-		"{send: }":                        "[1].send: is empty: its fields are content, wait",
+		"{send: hello}":                   "[1].send: must be an object, not text: its fields are content, waitForAck",
+		"{send: }":                        "[1].send: is empty: its fields are content, waitForAck",
 		"{close: true}":                   "[1].close: must be an object, not true: write `close: {}`",
 		"{close: }":                       "[1].close: is empty: write `close: {}`",
 		"close":                           "[1]: must be an object, not text: write a command such as `close: {}`",
@@ -148,8 +161,16 @@ func TestSamplesAreRead(t *testing.T) {
 		}
 		r.Read(file, text)
 	}
-	if set, problems := r.Done(); len(problems) > 0 || len(set.Profiles) < 5 {
-		t.Errorf("%d profiles, %v", len(set.Profiles), problems)
+	if set, problems := r.Done(); len(problems) > 0 || len(set.Profiles) < 5 || len(set.Runs) == 0 {
+		t.Errorf("%d profiles, %d runs, %v", len(set.Profiles), len(set.Runs), problems)
+	}
+}
+
+func TestRunsWithAGeneratedNameAreOneEach(t *testing.T) {
+	generated := strings.Replace(run, "name: smoke-1", "generateName: smoke-", 1)
+	set, problems := read(generated + "---\n" + generated + "---\n" + run)
+	if len(set.Runs) != 3 || len(problems) > 0 || set.Runs[0].Value.GenerateName != "smoke-" || set.Runs[2].Value.Namespace != DefaultNamespace {
+		t.Errorf("got %+v, %v", set.Runs, problems)
 	}
 }
 
@@ -162,7 +183,7 @@ func FuzzRead(f *testing.F) {
 		var r Reader
 		r.Read("f", data)
 		set, problems := r.Done()
-		objects := len(set.Profiles) + len(set.Generators) + len(set.Streams) + len(set.Templates) + len(set.ConfigMaps) + len(set.Secrets) + len(set.Others)
+		objects := len(set.Profiles) + len(set.Runs) + len(set.Generators) + len(set.Streams) + len(set.Templates) + len(set.ConfigMaps) + len(set.Secrets) + len(set.Others)
 		if objects+len(problems) == 0 && !strings.Contains(string(data), "List") {
 			t.Fatal("neither an object nor a problem")
 		}

@@ -167,16 +167,24 @@ func writeObject(t reflect.Type, at string) string {
 	if t == reflect.TypeFor[spatev1.Command]() {
 		return "write a command such as `close: {}`"
 	}
-	var names []string
-	for i := range t.NumField() {
-		if name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ","); name != "" {
-			names = append(names, name)
-		}
-	}
+	names := fieldsOf(t)
 	if len(names) == 0 {
 		return fmt.Sprintf("write `%s: {}`", name)
 	}
 	return "its fields are " + strings.Join(names, ", ")
+}
+
+// fieldsOf are the names of an object's fields.
+func fieldsOf(t reflect.Type) (names []string) {
+	for i := range t.NumField() {
+		field := t.Field(i)
+		if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); name != "" {
+			names = append(names, name)
+		} else if field.Anonymous {
+			names = append(names, fieldsOf(field.Type)...)
+		}
+	}
+	return names
 }
 
 // examples of text with a unit.

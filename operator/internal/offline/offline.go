@@ -4,6 +4,7 @@
 package offline
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -22,87 +23,80 @@ type Files struct {
 	LineRate spatev1.BitRate
 }
 
-// Profile finds a profile by its name; the only one there is when the name is empty.
-func (f Files) Profile(name string) (manifest.Object[*spatev1.TrafficProfile], error) {
-	var names []string
-	var found []manifest.Object[*spatev1.TrafficProfile]
-	for _, p := range f.Profiles {
-		names = append(names, p.Value.Name)
-		if name == "" || p.Value.Name == name {
-			found = append(found, p)
-		}
-	}
-	switch {
-	case len(f.Profiles) == 0:
-		return manifest.Object[*spatev1.TrafficProfile]{}, fmt.Errorf("there is no TrafficProfile in the files")
-	case len(found) == 1:
-		return found[0], nil
-	case len(found) == 0:
-		return manifest.Object[*spatev1.TrafficProfile]{}, fmt.Errorf("there is no TrafficProfile %q in the files; there is %s", name, strings.Join(names, ", "))
-	case name == "":
-		return manifest.Object[*spatev1.TrafficProfile]{}, fmt.Errorf("there are %d TrafficProfiles in the files: choose one with --profile, of %s", len(found), strings.Join(names, ", "))
-	default:
-		return manifest.Object[*spatev1.TrafficProfile]{}, fmt.Errorf("there are %d TrafficProfiles %q in the files, in several namespaces; give the files of one", len(found), name)
-	}
-}
-
-// Resolve makes a profile into what can be run, or tells every problem.
-func (f Files) Resolve(profile manifest.Object[*spatev1.TrafficProfile]) (*plan.Resolved, []manifest.Problem) {
-	resolved, found, problems := f.resolve(profile)
-	problems = append(problems, told(profile.Origin, "TrafficProfile "+profile.Value.Name, found)...)
-	if len(problems) > 0 {
-		return nil, problems
+// Resolve makes a definition into what can be run, or tells every problem.
+func (f Files) Resolve(d Definition) (*plan.Resolved, []manifest.Problem) {
+	resolved, found := f.resolve(d)
+	if len(found) > 0 {
+		return nil, told(d.Origin, d.Object, d.own(found))
 	}
 	return resolved, nil
 }
 
-// resolve gives the problems that only files have apart.
-func (f Files) resolve(profile manifest.Object[*spatev1.TrafficProfile]) (*plan.Resolved, plan.Problems, []manifest.Problem) {
-	in := plan.Input{Profile: profile.Value, Streams: map[string]*spatev1.StatelessStream{}, Templates: map[string]*spatev1.ASTFTemplate{}}
+// resolve gives the problems of the profile.
+func (f Files) resolve(d Definition) (*plan.Resolved, plan.Problems) {
+	in := plan.Input{Profile: d.Profile, Streams: map[string]*spatev1.StatelessStream{}, Templates: map[string]*spatev1.ASTFTemplate{}}
 	for _, s := range f.Streams {
-		if s.Value.Namespace == profile.Value.Namespace {
+		if s.Value.Namespace == d.Profile.Namespace {
 			in.Streams[s.Value.Name] = s.Value
 		}
 	}
 	for _, t := range f.Templates {
-		if t.Value.Namespace == profile.Value.Namespace {
+		if t.Value.Namespace == d.Profile.Namespace {
 			in.Templates[t.Value.Name] = t.Value
 		}
 	}
-	generator, problems := f.generator(profile)
+	generator, problems := f.generator(d.Profile)
 	in.Generator = generator
-	in.Data = f.data(profile.Value.Namespace)
+	in.Data = f.data(d.Profile.Namespace)
 	resolved, found := plan.Resolve(in)
-	return resolved, found, problems
+	if len(problems) > 0 { // instead of that there is none
+		found = slices.DeleteFunc(found, func(p plan.Problem) bool { return p == plan.GeneratorRequired(d.Profile.Namespace, nil) })
+	}
+	return resolved, append(problems, found...)
 }
 
-// generator finds what a profile refers to, or makes a stand-in where there is no generator at all.
-func (f Files) generator(profile manifest.Object[*spatev1.TrafficProfile]) (*spatev1.TrafficGenerator, []manifest.Problem) {
-	ref := profile.Value.Spec.GeneratorRef
-	if ref == nil {
-		return nil, nil // its own, or told when it is resolved
+// generator finds what a profile refers to, or makes a stand-in where there is no generator at all. A profile that refers to none has the
+// only one of its namespace.
+func (f Files) generator(profile *spatev1.TrafficProfile) (*spatev1.TrafficGenerator, plan.Problems) {
+	ref := profile.Spec.GeneratorRef
+	switch {
+	case ref == nil && profile.Spec.Generator != nil:
+		return nil, nil
+	case ref == nil:
+		return f.only(profile.Namespace)
+	case len(f.Generators) == 0:
+		return StandIn(profile, f.LineRate), nil
 	}
-	if len(f.Generators) == 0 {
-		return StandIn(profile.Value, f.LineRate), nil
-	}
-	namespace := ref.Namespace
-	if namespace == "" {
-		namespace = profile.Value.Namespace
-	}
+	namespace := cmp.Or(ref.Namespace, profile.Namespace)
 	for _, g := range f.Generators {
 		if g.Value.Name != string(ref.Name) || g.Value.Namespace != namespace {
 			continue
 		}
-		if grant := g.Value.Spec.AllowedNamespaces.From; namespace != profile.Value.Namespace && (grant == "" || grant == spatev1.NamespacesSame) {
-			return g.Value, []manifest.Problem{{
-				Origin: profile.Origin, Object: "TrafficProfile " + profile.Value.Name, Field: "spec.generatorRef",
+		if grant := g.Value.Spec.AllowedNamespaces.From; namespace != profile.Namespace && (grant == "" || grant == spatev1.NamespacesSame) {
+			return g.Value, plan.Problems{{
+				Reason: spatev1.ReasonReferenceNotAllowed, Path: "spec.generatorRef",
 				Message: fmt.Sprintf("TrafficGenerator %s in namespace %s (%s) does not allow namespace %s: see its spec.allowedNamespaces",
-					ref.Name, namespace, g.Origin, profile.Value.Namespace),
+					ref.Name, namespace, g.Origin, profile.Namespace),
 			}}
 		}
 		return g.Value, nil
 	}
 	return nil, nil
+}
+
+// only is the one generator of a namespace.
+func (f Files) only(namespace string) (*spatev1.TrafficGenerator, plan.Problems) {
+	var names []string
+	var found *spatev1.TrafficGenerator
+	for _, g := range f.Generators {
+		if g.Value.Namespace == namespace {
+			names, found = append(names, g.Value.Name), g.Value
+		}
+	}
+	if len(names) == 1 {
+		return found, nil
+	}
+	return nil, plan.Problems{plan.GeneratorRequired(namespace, names)}
 }
 
 // told are a plan's problems of an object.
@@ -146,10 +140,11 @@ func secret(all map[spatev1.DataReference][]byte, s *corev1.Secret) {
 	}
 }
 
-// Check tells all that is wrong with the objects, each by itself and the profiles with what they refer to.
+// Check tells all that is wrong with the objects, each by itself, and profiles and runs with what they refer to.
 func (f Files) Check() []manifest.Problem {
 	var problems []manifest.Problem
-	wrong := map[string]bool{} // objects whose own problems are told
+	wrong := map[string]bool{}              // objects whose own problems are told
+	ofProfile := map[string]plan.Problems{} // those of profiles, by namespace and name
 	add := func(at manifest.Origin, object string, found plan.Problems) {
 		problems = append(problems, told(at, object, found)...)
 		wrong[object] = wrong[object] || len(found) > 0
@@ -164,22 +159,45 @@ func (f Files) Check() []manifest.Problem {
 	for _, t := range f.Templates {
 		add(t.Origin, "ASTFTemplate "+t.Value.Name, plan.CheckTemplate(&t.Value.Spec))
 	}
-	for _, p := range f.Profiles {
-		_, found, more := f.resolve(p)
-		found = slices.DeleteFunc(found, func(problem plan.Problem) bool { return wrong[problem.Within] || f.unread(p.Value, problem) })
-		add(p.Origin, "TrafficProfile "+p.Value.Name, found)
-		problems = append(problems, more...)
+	definitions, more := f.Definitions()
+	for _, d := range definitions {
+		_, found := f.resolve(d)
+		found = slices.DeleteFunc(found, func(problem plan.Problem) bool { return wrong[problem.Within] || f.unread(d.Profile, problem) })
+		if d.run != nil && d.run.Spec.ProfileRef != nil {
+			found = without(found, ofProfile[key(d.Profile)])
+		} else if d.run == nil {
+			ofProfile[key(d.Profile)] = found
+		}
+		add(d.Origin, d.Object, d.own(found))
 	}
-	return problems
+	return append(problems, more...)
 }
 
-// Warnings tells what is worth knowing of profiles that can be run.
+// key of a profile among those of all namespaces.
+func key(profile *spatev1.TrafficProfile) string { return profile.Namespace + "/" + profile.Name }
+
+// without leaves out what is told of the profile that a run refers to.
+func without(found, told plan.Problems) plan.Problems {
+	return slices.DeleteFunc(found, func(problem plan.Problem) bool { return slices.Contains(told, problem) })
+}
+
+// Warnings tells what is worth knowing of definitions that can be run.
 func (f Files) Warnings() []manifest.Problem {
 	var all []manifest.Problem
-	for _, p := range f.Profiles {
-		if resolved, problems := f.Resolve(p); len(problems) == 0 {
-			all = append(all, told(p.Origin, "TrafficProfile "+p.Value.Name, resolved.Warnings)...)
+	ofProfile := map[string]plan.Problems{}
+	definitions, _ := f.Definitions()
+	for _, d := range definitions {
+		resolved, problems := f.resolve(d)
+		if len(problems) > 0 {
+			continue
 		}
+		found := resolved.Warnings
+		if d.run == nil {
+			ofProfile[key(d.Profile)] = found
+		} else if d.run.Spec.ProfileRef != nil {
+			found = without(slices.Clone(found), ofProfile[key(d.Profile)])
+		}
+		all = append(all, told(d.Origin, d.Object, d.own(found))...)
 	}
 	return all
 }
@@ -188,6 +206,9 @@ func (f Files) Warnings() []manifest.Problem {
 func (f Files) unread(profile *spatev1.TrafficProfile, problem plan.Problem) bool {
 	if problem.Reason != spatev1.ReasonReferenceNotFound {
 		return false
+	}
+	if problem == plan.GeneratorRequired(profile.Namespace, nil) {
+		return f.AnyUnread("TrafficGenerator", profile.Namespace)
 	}
 	for _, kind := range []string{"ASTFTemplate", "StatelessStream", "TrafficGenerator", "ConfigMap", "Secret"} {
 		_, named, found := strings.Cut(problem.Message, kind+" \"")

@@ -32,7 +32,7 @@ metadata: {name: smoke}
 spec:
   generatorRef: {name: lab}
   traffic:
-    - {name: one, streamRef: {name: udp}, transmitPort: east}
+    - {name: one, transmitPort: east, stream: {ref: {name: udp}}}
 `
 	stream = `apiVersion: spate.dev/v1alpha1
 kind: StatelessStream
@@ -51,14 +51,22 @@ kind: TrafficGenerator
 metadata: {name: lab}
 spec:
   ports:
-    - {name: east, attachment: {nullPort: {}}, lineRate: 1Gbps}
+    - {name: east, attachment: {discard: {}}, lineRate: 1Gbps}
   limits: {maxRate: 1Gbps}
+`
+	// unnamed is the profile without a generator.
+	unnamed = `apiVersion: spate.dev/v1alpha1
+kind: TrafficProfile
+metadata: {name: smoke}
+spec:
+  traffic:
+    - {name: one, transmitPort: east, stream: {ref: {name: udp}}}
 `
 	replay = `apiVersion: spate.dev/v1alpha1
 kind: StatelessStream
 metadata: {name: udp}
 spec:
-  transmit: {replay: {pcap: {from: {secretName: captures, key: web}}}}
+  transmit: {replay: {pcap: {from: {secretKeyRef: {name: captures, key: web}}}}}
 `
 )
 
@@ -70,6 +78,7 @@ func TestFilesBecomePlans(t *testing.T) {
 	}{
 		"with a generator":    {[]string{profile, stream, lab}, 500_000_000},
 		"with a stand-in":     {[]string{profile + "---\n" + stream}, 5_000_000_000},
+		"with the only one":   {[]string{unnamed, stream, lab, strings.Replace(lab, "name: lab", "name: lab, namespace: other", 1)}, 500_000_000},
 		"in one namespace":    {[]string{strings.ReplaceAll(profile+"---\n"+stream, "metadata: {", "metadata: {namespace: lab, ")}, 5_000_000_000},
 		"of another template": {[]string{stream, profile, strings.Replace(stream, "name: udp", "name: other", 1)}, 5_000_000_000},
 	} {
@@ -78,7 +87,7 @@ func TestFilesBecomePlans(t *testing.T) {
 			if problems := f.Check(); len(problems) > 0 {
 				t.Error(problems)
 			}
-			chosen, err := f.Profile("")
+			chosen, err := f.Choose("", "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -102,10 +111,14 @@ func TestProblemsAreReportedOnceAndWhereTheyAre(t *testing.T) {
 		"in a stream": {[]string{profile, strings.Replace(stream, "50%", "much", 1)}, []string{`b, document 1: StatelessStream udp: spec.transmit.continuous.rate: "much"`}},
 		"in both": {[]string{strings.Replace(profile, "transmitPort", "receivePort: east, transmitPort", 1), strings.Replace(stream, "50%", "much", 1)},
 			[]string{`b, document 1: StatelessStream udp: spec.transmit`, "a, document 1: TrafficProfile smoke: spec.traffic[0].receivePort: "}},
-		"no stream":         {[]string{profile}, []string{`TrafficProfile smoke: spec.traffic[0].streamRef.name: StatelessStream "udp" does not exist`}},
+		"no stream":         {[]string{profile}, []string{`TrafficProfile smoke: spec.traffic[0].stream.ref.name: StatelessStream "udp" does not exist`}},
 		"another namespace": {[]string{profile, strings.Replace(stream, "name: udp", "name: udp, namespace: other", 1)}, []string{`StatelessStream "udp" does not exist in namespace default`}},
 		"no such generator": {[]string{profile, stream, strings.Replace(lab, "name: lab", "name: other", 1)}, []string{`spec.generatorRef.name: TrafficGenerator "lab" does not exist`}},
-		"no generator":      {[]string{strings.Replace(profile, "generatorRef: {name: lab}", "duration: 1s", 1), stream}, []string{"spec: set exactly one of generatorRef and generator"}},
+		"no generator":      {[]string{unnamed, stream}, []string{"a, document 1: TrafficProfile smoke: spec.generatorRef: is required: namespace default has no TrafficGenerator"}},
+		"two generators": {[]string{unnamed, stream, lab, strings.Replace(lab, "name: lab", "name: other", 1)},
+			[]string{"a, document 1: TrafficProfile smoke: spec.generatorRef: is required: namespace default has 2 TrafficGenerators (lab, other)"}},
+		"a generator elsewhere": {[]string{unnamed, stream, strings.Replace(lab, "name: lab", "name: lab, namespace: other", 1)},
+			[]string{"TrafficProfile smoke: spec.generatorRef: is required: namespace default has no TrafficGenerator"}},
 		"not granted": {[]string{strings.Replace(profile, "{name: lab}", "{name: lab, namespace: other}", 1), stream, strings.Replace(lab, "name: lab", "name: lab, namespace: other", 1)},
 			[]string{"spec.generatorRef: TrafficGenerator lab in namespace other (c, document 1) does not allow namespace default: see its spec.allowedNamespaces"}},
 		"too much":      {[]string{strings.Replace(profile, "traffic:", "rate: 5Gbps\n  traffic:", 1), stream, lab}, []string{"TrafficProfile smoke: spec.rate: "}},
@@ -161,7 +174,7 @@ func TestProfilesAreChosen(t *testing.T) {
 		"in two namespaces": {[]string{profile, strings.Replace(profile, "name: smoke", "name: smoke, namespace: b", 1)}, "smoke", "in several namespaces"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := files(t, c.files...).Profile(c.choice)
+			_, err := files(t, c.files...).Choose(c.choice, "")
 			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
@@ -170,24 +183,203 @@ func TestProfilesAreChosen(t *testing.T) {
 }
 
 func TestStandInsHaveThePortsThatProfilesName(t *testing.T) {
-	p := &spatev1.TrafficProfile{Spec: spatev1.TrafficProfileSpec{
+	p := &spatev1.TrafficProfile{Spec: spatev1.TrafficProfileSpec{TrafficDefinition: spatev1.TrafficDefinition{
 		GeneratorRef: &spatev1.GeneratorReference{Name: "lab", Namespace: "shared"},
 		Traffic: []spatev1.TrafficEntry{{TransmitPort: "a"}, {TransmitPort: "b", ReceivePort: "c"}, {TransmitPort: "a"}, {TransmitPort: "d"},
-			{TemplateRef: &spatev1.LocalReference{Name: "http"}, TransmitPort: "f"}, {TemplateRef: &spatev1.LocalReference{Name: "http"}, ReceivePort: "g"}},
+			{Application: &spatev1.ApplicationEntry{}, TransmitPort: "f"}, {Application: &spatev1.ApplicationEntry{}, ReceivePort: "g"}},
 		Reflect: []spatev1.ReflectPort{{Port: "d"}},
 		Receive: []spatev1.ReceivePort{{Port: "e"}},
-	}}
+	}}}
 	g := StandIn(p, "25Gbps")
 	var got []string
 	for _, port := range g.Spec.Ports {
 		kind := "network"
-		if port.Attachment.Null != nil {
-			kind = "null"
+		if port.Attachment.Discard != nil {
+			kind = "discard"
 		}
 		got = append(got, string(port.Name)+" "+kind+" "+string(port.LineRate))
 	}
-	want := []string{"a null 25Gbps", "d network 25Gbps", "b network 25Gbps", "c network 25Gbps", "f network 25Gbps", "g network 25Gbps", "e network 25Gbps"}
+	want := []string{"a discard 25Gbps", "d network 25Gbps", "b network 25Gbps", "c network 25Gbps", "f network 25Gbps", "g network 25Gbps", "e network 25Gbps"}
 	if !slices.Equal(got, want) || g.Name != "lab" || g.Namespace != "shared" {
 		t.Errorf("got %v of %s/%s", got, g.Namespace, g.Name)
+	}
+}
+
+func TestStandInsHaveTwoPortsWhereEntriesNameNone(t *testing.T) {
+	for name, c := range map[string]struct {
+		entries []spatev1.TrafficEntry
+		want    []string
+	}{
+		"none":             {[]spatev1.TrafficEntry{{}}, []string{"port-1", "port-2"}},
+		"one":              {[]spatev1.TrafficEntry{{}, {TransmitPort: "east"}}, []string{"east", "port-1"}},
+		"one, as are made": {[]spatev1.TrafficEntry{{}, {TransmitPort: "port-1"}}, []string{"port-1", "port-2"}},
+		"two":              {[]spatev1.TrafficEntry{{TransmitPort: "east", ReceivePort: "west"}, {}}, []string{"east", "west"}},
+		"three":            {[]spatev1.TrafficEntry{{TransmitPort: "east", ReceivePort: "west"}, {}, {TransmitPort: "north"}}, []string{"north", "east", "west"}},
+	} {
+		p := &spatev1.TrafficProfile{Spec: spatev1.TrafficProfileSpec{TrafficDefinition: spatev1.TrafficDefinition{Traffic: c.entries}}}
+		var got []string
+		for _, port := range StandIn(p, "25Gbps").Spec.Ports {
+			got = append(got, string(port.Name))
+			if port.Attachment.Network == nil || port.LineRate != "25Gbps" {
+				t.Errorf("%s: %+v", name, port)
+			}
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: got %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+const (
+	referring = `apiVersion: spate.dev/v1alpha1
+kind: TrafficRun
+metadata: {name: smoke-fast}
+spec:
+  profileRef: {name: smoke}
+  overrides: {rate: 0.5x, duration: 7s}
+`
+	describing = `apiVersion: spate.dev/v1alpha1
+kind: TrafficRun
+metadata: {generateName: once-}
+spec:
+  profile:
+    generatorRef: {name: lab}
+    traffic:
+      - {name: one, transmitPort: east, stream: {ref: {name: udp}}}
+  overrides: {duration: 3s}
+  paused: true
+`
+)
+
+func TestRunsInFilesBecomePlansOfWhatTheyExecute(t *testing.T) {
+	for name, c := range map[string]struct {
+		files            []string
+		run              string
+		runName, profile string
+		rate             uint64
+		duration         uint64
+		paused           bool
+	}{
+		"of a profile":              {[]string{profile, stream, lab, referring}, "smoke-fast", "smoke-fast", "smoke", 250_000_000, 7e9, false},
+		"of its own":                {[]string{stream, lab, describing}, "", "once", "once", 500_000_000, 3e9, true},
+		"on a stand-in":             {[]string{stream, describing}, "once-", "once", "once", 5_000_000_000, 3e9, true},
+		"on the only generator":     {[]string{stream, lab, strings.Replace(describing, "    generatorRef: {name: lab}\n", "", 1)}, "", "once", "once", 500_000_000, 3e9, true},
+		"on a generator of its own": {[]string{profile, stream, strings.Replace(lab, "name: lab", "name: other", 1), strings.Replace(referring, "{rate", "{generatorRef: {name: other}, rate", 1)}, "smoke-fast", "smoke-fast", "smoke", 250_000_000, 7e9, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := files(t, c.files...)
+			d, err := f.Choose("", c.run)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resolved, problems := f.Resolve(d)
+			if len(problems) > 0 {
+				t.Fatal(problems)
+			}
+			made := d.Plan(resolved)
+			rate := made.Streams[0].GetContinuous().Rate.GetL1BitsPerSecond()
+			if made.RunId != c.runName || made.Run != c.runName || made.Profile != c.profile || made.Namespace != "default" || made.Timing.DurationNs != c.duration ||
+				rate.GetNumerator() != c.rate*rate.GetDenominator() || made.Streams[0].Paused != c.paused {
+				t.Errorf("got %v", made)
+			}
+		})
+	}
+}
+
+func TestProblemsOfRunsAreReportedByTheirFields(t *testing.T) {
+	change := strings.NewReplacer
+	for name, c := range map[string]struct {
+		files []string
+		want  []string
+	}{
+		"right":      {[]string{profile, stream, lab, referring, strings.Replace(describing, "0.5x", "1x", 1)}, nil},
+		"no profile": {[]string{stream, lab, referring}, []string{`c, document 1: TrafficRun smoke-fast: spec.profileRef.name: TrafficProfile "smoke" does not exist in namespace default`}},
+		"elsewhere": {[]string{strings.Replace(profile, "name: smoke", "name: smoke, namespace: other", 1), strings.Replace(stream, "name: udp", "name: udp, namespace: other", 1), strings.Replace(lab, "name: lab", "name: lab, namespace: other", 1), referring},
+			[]string{`d, document 1: TrafficRun smoke-fast: spec.profileRef.name: TrafficProfile "smoke" does not exist in namespace default`}},
+		"both":             {[]string{profile, stream, lab, strings.Replace(describing, "  profile:", "  profileRef: {name: smoke}\n  profile:", 1)}, []string{"d, document 1: TrafficRun once-: spec: set exactly one of profileRef and profile"}},
+		"neither":          {[]string{strings.Replace(referring, "  profileRef: {name: smoke}\n", "", 1)}, []string{"TrafficRun smoke-fast: spec: set exactly one of profileRef and profile"}},
+		"a wrong override": {[]string{profile, stream, lab, change("7s", "soon").Replace(referring)}, []string{`d, document 1: TrafficRun smoke-fast: spec.overrides.duration: "soon" must be a duration`}},
+		"too fast": {[]string{profile, stream, lab, change("0.5x", "9x").Replace(referring)}, []string{
+			"d, document 1: TrafficRun smoke-fast: spec.overrides.rate: the traffic needs ", "d, document 1: TrafficRun smoke-fast: spec.overrides.rate: port east of generator lab would have to carry 4.5Gbps"}},
+		"what is wrong with the profile too": {[]string{strings.Replace(profile, "transmitPort: east", "transmitPort: north", 1), stream, lab, referring},
+			[]string{`a, document 1: TrafficProfile smoke: spec.traffic[0].transmitPort: "north" is no port of generator lab`}},
+		"with its override alone": {[]string{profile, stream, lab, strings.Replace(strings.Replace(lab, "name: lab", "name: other", 1), "name: east", "name: north", 1), change("{rate", "{generatorRef: {name: other}, rate").Replace(referring)},
+			[]string{`e, document 1: TrafficRun smoke-fast: spec.profileRef: TrafficProfile "smoke": spec.traffic[0].transmitPort: "east" is no port of generator other`}},
+		"of its own":  {[]string{stream, lab, strings.Replace(describing, "transmitPort: east", "transmitPort: north", 1)}, []string{`c, document 1: TrafficRun once-: spec.profile.traffic[0].transmitPort: "north" is no port of generator lab`}},
+		"a threshold": {[]string{profile, stream, lab, change("{rate", "{thresholds: [{name: t, expression: result.fail == 0}], rate").Replace(referring)}, []string{`TrafficRun smoke-fast: spec.overrides.thresholds[0].expression: "result.fail == 0"`}},
+		"a stream's":  {[]string{strings.Replace(stream, "50%", "much", 1), lab, describing}, []string{"a, document 1: StatelessStream udp: spec.transmit.continuous.rate"}},
+		"not granted": {[]string{stream, strings.Replace(lab, "name: lab", "name: lab, namespace: other", 1), strings.Replace(describing, "{name: lab}", "{name: lab, namespace: other}", 1)},
+			[]string{"c, document 1: TrafficRun once-: spec.profile.generatorRef: TrafficGenerator lab in namespace other (b, document 1) does not allow namespace default"}},
+		"no generator": {[]string{stream, strings.Replace(describing, "    generatorRef: {name: lab}\n", "", 1)}, []string{"TrafficRun once-: spec.profile.generatorRef: is required: namespace default has no TrafficGenerator"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			problems := files(t, c.files...).Check()
+			if len(problems) != len(c.want) {
+				t.Fatalf("got %v\nwant %v", problems, c.want)
+			}
+			for i, want := range c.want {
+				if !strings.Contains(problems[i].Error(), want) {
+					t.Errorf("got %s\nwant %s", problems[i].Error(), want)
+				}
+			}
+		})
+	}
+}
+
+func TestObjectsThatCannotBeReadAreNotMissed(t *testing.T) {
+	for name, texts := range map[string][]string{
+		"a profile":   {strings.Replace(profile, "traffic:", "trafic:", 1), referring},
+		"a generator": {unnamed, stream, strings.Replace(lab, "ports:", "portz:", 1)},
+	} {
+		var r manifest.Reader
+		for i, text := range texts {
+			r.Read(string(rune('a'+i)), []byte(text))
+		}
+		set, unread := r.Done()
+		if problems := (Files{Set: set, LineRate: DefaultLineRate}).Check(); len(problems) > 0 || len(unread) != 1 {
+			t.Errorf("%s: got %v beside %v", name, problems, unread)
+		}
+	}
+}
+
+func TestWarningsOfARunAreThoseThatItsProfileHasNot(t *testing.T) {
+	const delayed = "TrafficProfile \"smoke\": spec.traffic[0]: its stream's startDelay of 5s is not shorter than the run"
+	late := strings.Replace(stream, "  transmit:", "  startDelay: 5s\n  transmit:", 1)
+	for _, c := range []struct {
+		profile, run string
+		want         []string
+	}{
+		{strings.Replace(profile, "traffic:", "duration: 9s\n  traffic:", 1), strings.Replace(referring, "7s", "2s", 1), []string{"TrafficRun smoke-fast: spec.profileRef: " + delayed}},
+		{strings.Replace(profile, "traffic:", "duration: 2s\n  traffic:", 1), strings.Replace(referring, "7s", "2s", 1), []string{"TrafficProfile smoke: spec.traffic[0]: its stream's startDelay of 5s is not shorter"}},
+		{strings.Replace(profile, "traffic:", "duration: 9s\n  traffic:", 1), referring, nil},
+	} {
+		got := files(t, c.profile, late, lab, c.run).Warnings()
+		if len(got) != len(c.want) || len(got) > 0 && !strings.Contains(got[0].Error(), c.want[0]) {
+			t.Errorf("got %v, want %v", got, c.want)
+		}
+	}
+}
+
+func TestARunIsChosenByItsName(t *testing.T) {
+	other := strings.Replace(referring, "smoke-fast", "smoke-slow", 1)
+	for name, c := range map[string]struct {
+		files        []string
+		profile, run string
+		want, error  string
+	}{
+		"the only profile":        {[]string{profile, referring}, "", "", "TrafficProfile smoke", ""},
+		"a run beside it":         {[]string{profile, referring}, "", "smoke-fast", "TrafficRun smoke-fast", ""},
+		"of two":                  {[]string{profile, referring, other}, "", "smoke-slow", "TrafficRun smoke-slow", ""},
+		"the only run":            {[]string{describing}, "", "", "TrafficRun once-", ""},
+		"two runs, no profile":    {[]string{describing, other}, "", "", "", "there are 2 TrafficRuns in the files: choose one with --run, of once-, smoke-slow"},
+		"a run that is not there": {[]string{profile, other}, "", "third", "", `there is no TrafficRun "third" in the files; there is smoke-slow`},
+		"no run at all":           {[]string{profile}, "", "third", "", "there is no TrafficRun in the files"},
+		"without its profile":     {[]string{other}, "", "", "", `TrafficRun smoke-slow: spec.profileRef.name: TrafficProfile "smoke" does not exist in namespace default`},
+		"a profile and no name":   {[]string{describing}, "smoke", "", "", "there is no TrafficProfile in the files"},
+	} {
+		d, err := files(t, c.files...).Choose(c.profile, c.run)
+		if d.Object != c.want || (err == nil) != (c.error == "") || err != nil && !strings.Contains(err.Error(), c.error) {
+			t.Errorf("%s: got %q, %v", name, d.Object, err)
+		}
 	}
 }

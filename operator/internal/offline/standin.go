@@ -5,6 +5,7 @@
 package offline
 
 import (
+	"fmt"
 	"slices"
 
 	spatev1 "spate.dev/api/v1alpha1"
@@ -13,8 +14,8 @@ import (
 // DefaultLineRate is that of a stand-in's ports.
 const DefaultLineRate spatev1.BitRate = "10Gbps"
 
-// StandIn makes the plain generator of one engine that a profile could run on: null ports where it only sends, network
-// ports of the same name where packets are expected and where templates are.
+// StandIn makes the plain generator of one engine that a profile could run on: discard ports where it only sends, network ports of the same
+// name where packets are expected and where applications are; two network ports where an entry names none.
 func StandIn(profile *spatev1.TrafficProfile, lineRate spatev1.BitRate) *spatev1.TrafficGenerator {
 	generator := &spatev1.TrafficGenerator{Spec: spatev1.TrafficGeneratorSpec{Replicas: 1, Workers: 1, AllowedNamespaces: spatev1.AllowedNamespaces{From: spatev1.NamespacesAll}}}
 	generator.Name, generator.Namespace = "stand-in", profile.Namespace
@@ -25,7 +26,12 @@ func StandIn(profile *spatev1.TrafficProfile, lineRate spatev1.BitRate) *spatev1
 		}
 	}
 	var sending, receiving []spatev1.PortName
+	portless := false // entries that name none have the two ports of the generator
 	for _, e := range profile.Spec.Traffic {
+		if e.TransmitPort == "" && e.ReceivePort == "" {
+			portless = true
+			continue
+		}
 		if e.Application != nil { // either side hears from the other
 			for _, name := range []spatev1.PortName{e.TransmitPort, e.ReceivePort} {
 				if name != "" {
@@ -51,12 +57,20 @@ func StandIn(profile *spatev1.TrafficProfile, lineRate spatev1.BitRate) *spatev1
 			continue
 		}
 		port := spatev1.GeneratorPort{Name: name, LineRate: lineRate}
-		if slices.Contains(receiving, name) {
+		if slices.Contains(receiving, name) || portless {
 			port.Attachment.Network = &spatev1.NetworkAttachment{Name: spatev1.ObjectName(name)}
 		} else {
 			port.Attachment.Discard = &spatev1.DiscardAttachment{}
 		}
 		generator.Spec.Ports = append(generator.Spec.Ports, port)
+	}
+	for number := 1; portless && len(generator.Spec.Ports) < 2; number++ {
+		name := spatev1.PortName(fmt.Sprintf("port-%d", number))
+		if slices.ContainsFunc(generator.Spec.Ports, func(p spatev1.GeneratorPort) bool { return p.Name == name }) {
+			continue
+		}
+		attachment := spatev1.PortAttachment{Network: &spatev1.NetworkAttachment{Name: spatev1.ObjectName(name)}}
+		generator.Spec.Ports = append(generator.Spec.Ports, spatev1.GeneratorPort{Name: name, LineRate: lineRate, Attachment: attachment})
 	}
 	return generator
 }

@@ -10,15 +10,9 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine"
-	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/manifest"
 	"spate.dev/operator/internal/plan"
 )
-
-// PlanOf a profile, for all engines together, with the bytes of Secrets in the files.
-func PlanOf(profile *spatev1.TrafficProfile, resolved *plan.Resolved) *enginev1.Plan {
-	return resolved.PlanWithData(plan.Identity{RunID: profile.Name, Tag: 1, Profile: profile.Name, Namespace: profile.Namespace})
-}
 
 // trying is an engine that looks at objects.
 type trying struct {
@@ -26,7 +20,7 @@ type trying struct {
 	files Files
 	// wrong are objects of which a problem is known.
 	wrong map[string]bool
-	// looked are templates that a profile was tried with.
+	// looked are templates that a profile or a run was tried with.
 	looked map[string]bool
 	Tried
 }
@@ -38,7 +32,7 @@ type Tried struct {
 	Untried []manifest.Problem
 }
 
-// Try has an engine look at templates, each by itself, and at profiles, but for those that have a problem already.
+// Try has an engine look at templates, each by itself, and at profiles and runs, but for those that have a problem already.
 func (f Files) Try(ctx context.Context, compiler engine.Compiler, known []manifest.Problem) (Tried, error) {
 	t := trying{Compiler: compiler, files: f, wrong: map[string]bool{}, looked: map[string]bool{}}
 	for _, problem := range known {
@@ -49,12 +43,13 @@ func (f Files) Try(ctx context.Context, compiler engine.Compiler, known []manife
 			return Tried{}, err
 		}
 	}
-	for _, profile := range f.Profiles {
-		if err := t.profile(ctx, profile); err != nil {
+	definitions, _ := f.Definitions()
+	for _, d := range definitions {
+		if err := t.definition(ctx, d); err != nil {
 			return Tried{}, err
 		}
 	}
-	// A profile that runs a template tells all that the template by itself does.
+	// What runs a template tells all that the template by itself does.
 	ofLooked := func(one manifest.Problem) bool { return t.looked[one.Object] }
 	t.Untried = slices.DeleteFunc(t.Untried, ofLooked)
 	t.Warned = slices.DeleteFunc(t.Warned, ofLooked)
@@ -79,26 +74,27 @@ func (t *trying) template(ctx context.Context, template manifest.Object[*spatev1
 	return err
 }
 
-func (t *trying) profile(ctx context.Context, profile manifest.Object[*spatev1.TrafficProfile]) error {
-	object := "TrafficProfile " + profile.Value.Name
-	resolved, problems := t.files.Resolve(profile)
+func (t *trying) definition(ctx context.Context, d Definition) error {
+	resolved, problems := t.files.Resolve(d)
 	ofWrong := func(e spatev1.TrafficEntry) bool {
 		ref := plan.TemplateRef(&e)
 		return ref != nil && t.wrong[objectOf(string(ref.Name))]
 	}
-	if t.wrong[object] || len(problems) > 0 || slices.ContainsFunc(profile.Value.Spec.Traffic, ofWrong) {
+	ofWrongProfile := d.run != nil && d.run.Spec.ProfileRef != nil && t.wrong["TrafficProfile "+d.Profile.Name]
+	if t.wrong[d.Object] || ofWrongProfile || len(problems) > 0 || slices.ContainsFunc(d.Profile.Spec.Traffic, ofWrong) {
 		return nil
 	}
-	made := PlanOf(profile.Value, resolved)
+	made := d.Plan(resolved)
 	if engine.OnVolume(made) {
-		t.Untried = append(t.Untried, manifest.Problem{Origin: profile.Origin, Object: object, Message: "captures are on volumes, which only a generator's engines see"})
+		t.Untried = append(t.Untried, manifest.Problem{Origin: d.Origin, Object: d.Object, Message: "captures are on volumes, which only a generator's engines see"})
 		return nil
 	}
 	for _, entry := range resolved.Entries {
 		t.looked[objectOf(string(entry.Template))] = true
 	}
 	checked, err := t.Check(ctx, made)
-	t.note(profile.Origin, object, plan.OriginOf(made, resolved.Entries), checked, func(r plan.Refusal) plan.Problem { return r.Problem(profile.Value) })
+	t.wrong[d.Object] = len(checked.Refused) > 0
+	t.note(d.Origin, d.Object, plan.OriginOf(made, resolved.Entries), checked, func(r plan.Refusal) plan.Problem { return d.own(plan.Problems{r.Problem(d.Profile)})[0] })
 	return err
 }
 

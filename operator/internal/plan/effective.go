@@ -5,6 +5,9 @@
 package plan
 
 import (
+	"fmt"
+	"strings"
+
 	spatev1 "spate.dev/api/v1alpha1"
 )
 
@@ -40,4 +43,36 @@ func override(spec *spatev1.TrafficProfileSpec, by *spatev1.RunOverrides) {
 	if by.Thresholds != nil {
 		spec.Thresholds = by.Thresholds
 	}
+}
+
+// OfRun gives the problems of the profile that a run executes (Effective) by the run's fields: what it overrides, what it describes itself,
+// or what is in the profile that it refers to.
+func (p Problems) OfRun(run *spatev1.TrafficRun) Problems {
+	all := make(Problems, len(p))
+	for i, problem := range p {
+		all[i] = problem
+		rest := strings.TrimPrefix(problem.Path, "spec")
+		switch ref := run.Spec.ProfileRef; {
+		case overridden(&run.Spec.Overrides, rest):
+			all[i].Path = "spec.overrides" + rest
+		case run.Spec.Profile != nil:
+			all[i].Path = "spec.profile" + rest
+		case ref != nil:
+			all[i].Path, all[i].Message = "spec.profileRef", fmt.Sprintf("TrafficProfile %q: %s", ref.Name, problem.Error())
+		}
+	}
+	return all
+}
+
+// overridden tells whether a run overrides a field of a profile, or that the field is in.
+func overridden(by *spatev1.RunOverrides, field string) bool {
+	for name, set := range map[string]bool{
+		".generatorRef": by.GeneratorRef != nil, ".rate": by.Rate != "", ".duration": by.Duration != "", ".warmup": by.Warmup != "",
+		".thresholds": by.Thresholds != nil,
+	} {
+		if rest, in := strings.CutPrefix(field, name); set && in && (rest == "" || rest[0] == '.' || rest[0] == '[') {
+			return true
+		}
+	}
+	return false
 }

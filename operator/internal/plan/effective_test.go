@@ -3,6 +3,8 @@
 package plan
 
 import (
+	"reflect"
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,7 +29,7 @@ func fullProfile() *spatev1.TrafficProfile {
 	}
 }
 
-func overridden() spatev1.RunOverrides {
+func overrides() spatev1.RunOverrides {
 	return spatev1.RunOverrides{
 		GeneratorRef: &spatev1.GeneratorReference{Name: "other"}, Rate: "80%", Duration: "1h", Warmup: "5s",
 		Thresholds: []spatev1.Threshold{{Name: "less", Expression: "result.lossRatio < 0.1"}},
@@ -47,7 +49,7 @@ func TestRunWithoutOverridesExecutesTheProfileAsItIs(t *testing.T) {
 
 func TestOverridesReplaceFieldsOfAReferencedProfile(t *testing.T) {
 	profile := fullProfile()
-	run := &spatev1.TrafficRun{Spec: spatev1.TrafficRunSpec{ProfileRef: &spatev1.LocalReference{Name: "imix"}, Overrides: overridden()}}
+	run := &spatev1.TrafficRun{Spec: spatev1.TrafficRunSpec{ProfileRef: &spatev1.LocalReference{Name: "imix"}, Overrides: overrides()}}
 	want := fullProfile()
 	want.Spec.Generator = nil
 	want.Spec.GeneratorRef = &spatev1.GeneratorReference{Name: "other"}
@@ -64,7 +66,7 @@ func TestOverridesReplaceFieldsOfAReferencedProfile(t *testing.T) {
 func TestRunThatDescribesItsProfileGivesItItsName(t *testing.T) {
 	run := &spatev1.TrafficRun{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: "once", UID: "2", Generation: 4, Labels: map[string]string{"ci": "1"}},
-		Spec:       spatev1.TrafficRunSpec{Profile: &fullProfile().Spec.TrafficDefinition, Overrides: overridden()},
+		Spec:       spatev1.TrafficRunSpec{Profile: &fullProfile().Spec.TrafficDefinition, Overrides: overrides()},
 	}
 	want := &spatev1.TrafficProfile{ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: "once"}}
 	want.Spec.TrafficDefinition = fullProfile().Spec.TrafficDefinition
@@ -95,13 +97,53 @@ func TestRunIsPausedByItselfOrByItsProfile(t *testing.T) {
 
 func TestEffectiveProfileSharesNothingWithRunAndProfile(t *testing.T) {
 	profile := fullProfile()
-	run := &spatev1.TrafficRun{Spec: spatev1.TrafficRunSpec{Overrides: overridden()}}
+	run := &spatev1.TrafficRun{Spec: spatev1.TrafficRunSpec{Overrides: overrides()}}
 	effective := Effective(run, profile)
 	effective.Spec.GeneratorRef.Name, effective.Spec.Thresholds[0].Name, effective.Spec.Traffic[0].Name, effective.Labels["team"] = "x", "x", "x", "x"
 	if changed := diff.Diff(fullProfile(), profile); changed != "" {
 		t.Errorf("profile: %s", changed)
 	}
-	if changed := diff.Diff(overridden(), run.Spec.Overrides); changed != "" {
+	if changed := diff.Diff(overrides(), run.Spec.Overrides); changed != "" {
 		t.Errorf("run: %s", changed)
+	}
+}
+
+// A field that comes to RunOverrides is applied, and a problem of it is told by it.
+func TestEveryOverrideIsApplied(t *testing.T) {
+	kind := reflect.TypeFor[spatev1.RunOverrides]()
+	for i := range kind.NumField() {
+		run := &spatev1.TrafficRun{Spec: spatev1.TrafficRunSpec{ProfileRef: &spatev1.LocalReference{Name: "imix"}}}
+		fill(t, reflect.ValueOf(&run.Spec.Overrides).Elem().Field(i))
+		if diff.Diff(Effective(run, fullProfile()), fullProfile()) == "" {
+			t.Errorf("%s changes nothing", kind.Field(i).Name)
+		}
+		name, _, _ := strings.Cut(kind.Field(i).Tag.Get("json"), ",")
+		if got := (Problems{{Path: "spec." + name, Message: "x"}}).OfRun(run)[0].Path; got != "spec.overrides."+name {
+			t.Errorf("a problem of %s is told at %s", name, got)
+		}
+	}
+}
+
+func TestProblemsOfARunAreToldByItsFields(t *testing.T) {
+	inline, referring := spatev1.TrafficRunSpec{Profile: &spatev1.TrafficDefinition{}}, spatev1.TrafficRunSpec{ProfileRef: &spatev1.LocalReference{Name: "imix"}}
+	with := func(spec spatev1.TrafficRunSpec) spatev1.TrafficRunSpec { spec.Overrides = overrides(); return spec }
+	for _, c := range []struct {
+		spec       spatev1.TrafficRunSpec
+		path, want string
+	}{
+		{inline, "spec.rate", "spec.profile.rate: x"},
+		{inline, "spec", "spec.profile: x"},
+		{with(inline), "spec.rate", "spec.overrides.rate: x"},
+		{with(inline), "spec.rateLimit", "spec.profile.rateLimit: x"},
+		{with(inline), "spec.traffic[0].stream.rate", "spec.profile.traffic[0].stream.rate: x"},
+		{with(referring), "spec.thresholds[1].expression", "spec.overrides.thresholds[1].expression: x"},
+		{with(referring), "spec.generatorRef.name", "spec.overrides.generatorRef.name: x"},
+		{referring, "spec.thresholds[1].expression", `spec.profileRef: TrafficProfile "imix": spec.thresholds[1].expression: x`},
+		{with(referring), "spec.traffic", `spec.profileRef: TrafficProfile "imix": spec.traffic: x`},
+	} {
+		got := Problems{{Reason: spatev1.ReasonInvalidSpec, Path: c.path, Message: "x"}}.OfRun(&spatev1.TrafficRun{Spec: c.spec})[0]
+		if got.Error() != c.want || got.Reason != spatev1.ReasonInvalidSpec {
+			t.Errorf("%s: got %s, want %s", c.path, got, c.want)
+		}
 	}
 }

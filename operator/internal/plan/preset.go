@@ -56,6 +56,16 @@ func Expand(spec *spatev1.ASTFTemplateSpec) *spatev1.ASTFTemplateSpec {
 	return &expanded
 }
 
+// WrittenOut gives a template with the programs that its preset stands for in place of the preset; nil if it has none.
+func WrittenOut(spec *spatev1.ASTFTemplateSpec) *spatev1.ASTFTemplateSpec {
+	if !Preset(&spec.Source) {
+		return nil
+	}
+	written := *Expand(spec)
+	written.Source = spatev1.TemplateSource{Programs: written.Source.Programs}
+	return &written
+}
+
 // repeated gives the commands of a request in rounds: once, or counted by a variable. Between two rounds it waits for the think time.
 func repeated(rounds int32, thinkTime spatev1.Duration, round ...spatev1.Command) []spatev1.Command {
 	if rounds <= 1 {
