@@ -21,7 +21,7 @@ metadata: {name: smoke}
 spec:
   generatorRef: {name: lab}
   traffic:
-    - {name: one, streamRef: {name: udp}, transmitPort: east}
+    - {name: one, transmitPort: east, stream: {ref: {name: udp}}}
 `
 	udp = `apiVersion: spate.dev/v1alpha1
 kind: StatelessStream
@@ -113,7 +113,7 @@ func TestValidateTellsEveryProblem(t *testing.T) {
 		}
 	}
 	output, told, err := spate(smoke+"---\n"+udp+"---\napiVersion: v1\nkind: Namespace\nmetadata: {name: lab}\n", "validate", "-", "--engine", "/bin/true")
-	if err != nil || output != "no problem found (TrafficProfiles: 1, StatelessStreams: 1, ASTFTemplates: 0, TrafficGenerators: 0)\n" || told != "standard input, document 3: Namespace lab: is not looked into\n" {
+	if err != nil || output != "no problem found (TrafficProfiles: 1, TrafficRuns: 0, StatelessStreams: 1, ASTFTemplates: 0, TrafficGenerators: 0)\n" || told != "standard input, document 3: Namespace lab: is not looked into\n" {
 		t.Errorf("got %q, %q, %v", output, told, err)
 	}
 }
@@ -124,10 +124,10 @@ kind: ASTFTemplate
 metadata: {name: http}
 spec:
   destinationPort: 80
-  rate: 1cps
+  connectionRate: 1cps
   pools:
-    clients: [{name: c, first: 16.0.0.1, last: 16.0.0.9}]
-    servers: [{name: s, first: 48.0.0.1, last: 48.0.0.9}]
+    clients: [{name: c, start: 16.0.0.1, end: 16.0.0.9}]
+    servers: [{name: s, start: 48.0.0.1, end: 48.0.0.9}]
   source:
     programs: {transport: TCP, client: [{send: {content: {text: GET}}}], server: [{receive: {bytes: 4}}]}
 ---
@@ -138,7 +138,7 @@ spec:
   generatorRef: {name: lab}
   duration: 1s
   traffic:
-    - {name: web, templateRef: {name: http}, transmitPort: east, receivePort: west}
+    - {name: web, transmitPort: east, receivePort: west, application: {templateRef: {name: http}}}
 `
 
 // scripted is an engine that a shell's script plays.
@@ -164,7 +164,7 @@ func TestWhatAnEngineRefusesIsReportedByTheFieldsOfTheFiles(t *testing.T) {
 		t.Errorf("got %q %v", output, err)
 	}
 	if output, _, err := spate(web, "validate", "-", "--engine", refusing(t, "east")); err == nil ||
-		output != `standard input, document 2: TrafficProfile test: spec.traffic[0].templateRef: ASTFTemplate "http": `+field+"the engine would refuse it: waits\n" {
+		output != `standard input, document 2: TrafficProfile test: spec.traffic[0].application.templateRef: ASTFTemplate "http": `+field+"the engine would refuse it: waits\n" {
 		t.Errorf("got %q %v", output, err)
 	}
 	if output, told, err := spate(web, "plan", "-", "--engine", refusing(t, ".")); !errors.Is(err, errRefused) || told != `entry web: ASTFTemplate "http": `+field+"waits\n" || !strings.Contains(output, `"runId": "test"`) {

@@ -28,7 +28,7 @@ func TestACaptureBecomesATemplate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := kinds(t, output); len(got) != 1 || got[0] != "ASTFTemplate lab/my-dns" || !strings.Contains(output, "rate: 2cps") || !strings.Contains(output, "text: GET") {
+	if got := kinds(t, output); len(got) != 1 || got[0] != "ASTFTemplate lab/my-dns" || !strings.Contains(output, "connectionRate: 2cps") || !strings.Contains(output, "text: GET") {
 		t.Errorf("got %v in\n%s", got, output)
 	}
 	folder := filepath.Join(t.TempDir(), "out")

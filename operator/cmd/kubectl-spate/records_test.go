@@ -23,9 +23,9 @@ import (
 // onPods is a run of engine pods in a namespace that is not its own.
 func onPods(names ...string) *spatev1.TrafficRun {
 	run := runNamed("web-1", "web", time.Unix(0, 0))
-	run.Spec.RunID, run.Spec.Generator.Namespace = "web-1", "lab"
+	run.Status.Resolved = &spatev1.ResolvedRun{RunID: "web-1", Generator: spatev1.GeneratorSnapshot{Namespace: "lab"}}
 	for _, name := range names {
-		run.Spec.Generator.Pods = append(run.Spec.Generator.Pods, spatev1.PodSnapshot{Name: name})
+		run.Status.Resolved.Generator.Pods = append(run.Status.Resolved.Generator.Pods, spatev1.PodSnapshot{Name: name})
 	}
 	return run
 }

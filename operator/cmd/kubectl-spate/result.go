@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What did a run come to?
+// What did a run measure, and what is its verdict?
 
 package main
 
@@ -22,7 +22,7 @@ import (
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	spatev1 "spate.dev/api/v1alpha1"
-	"spate.dev/operator/internal/controller/snapshot"
+	"spate.dev/operator/internal/runs/storage"
 )
 
 // resultFlags say where a run is, and how it is told.
@@ -64,7 +64,7 @@ whose latest run is meant then. Of a result larger than a status the whole is re
 
 // showResult shows the whole result of a run; of one that cannot be read what its status has, and what that lacks as an error.
 func showResult(ctx context.Context, w io.Writer, reader kube.Reader, run *spatev1.TrafficRun, output string) error {
-	whole, incomplete := snapshot.LoadResult(ctx, reader, run)
+	whole, incomplete := storage.LoadResult(ctx, reader, run)
 	if incomplete == nil {
 		run.Status.Result = whole
 	} else {
@@ -90,12 +90,12 @@ type told struct {
 func writeResultJSON(w io.Writer, run *spatev1.TrafficRun) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
-	return encoder.Encode(told{run.Name, run.Namespace, string(run.Spec.Profile.Name), run.Status.Phase, run.Status.Verdict, run.Status.Result})
+	return encoder.Encode(told{run.Name, run.Namespace, profileOf(run), run.Status.Phase, run.Status.Verdict, run.Status.Result})
 }
 
 // writeResult writes a run's verdict and tables of what it has measured.
 func writeResult(w io.Writer, run *spatev1.TrafficRun) error {
-	fmt.Fprintf(w, "Run %s of profile %s: %s\n", run.Name, run.Spec.Profile.Name, run.Status.Phase)
+	fmt.Fprintf(w, "Run %s of profile %s: %s\n", run.Name, profileOf(run), run.Status.Phase)
 	if v := run.Status.Verdict; v != nil {
 		for i, reason := range v.Reasons {
 			if i == 0 {
@@ -121,7 +121,7 @@ func writeResult(w io.Writer, run *spatev1.TrafficRun) error {
 		fmt.Fprintln(tables, "\nNothing was measured yet.")
 		return tables.Flush()
 	}
-	table("STREAM,SENT,RECEIVED,LOST,LOSS,DUPLICATE,REORDERED,LATE,NOT SENT,P50,P99,MAX", streamRows(result))
+	table("STREAM,TX,RX,LOST,LOSS RATIO,DUPLICATES,OUT OF ORDER,LATE,TX DROPPED,P50,P99,MAX", streamRows(result))
 	table("TEMPLATE,"+sideColumns, templateRows(result))
 	table("GROUP,"+sideColumns, groupRows(result))
 	table("COUNTER OF,SIDE,NAME,COUNT", counterRows(result))

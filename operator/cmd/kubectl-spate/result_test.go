@@ -16,13 +16,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	spatev1 "spate.dev/api/v1alpha1"
-	"spate.dev/operator/internal/controller/snapshot"
+	"spate.dev/operator/internal/runs/storage"
 )
 
 func runNamed(name, profile string, at time.Time) *spatev1.TrafficRun {
 	run := &spatev1.TrafficRun{}
 	run.Namespace, run.Name, run.CreationTimestamp = "tests", name, metav1.NewTime(at)
-	run.Spec.Profile.Name = spatev1.ObjectName(profile)
+	run.Spec.ProfileRef = &spatev1.LocalReference{Name: spatev1.ObjectName(profile)}
 	return run
 }
 
@@ -35,19 +35,20 @@ func ended() *spatev1.TrafficRun {
 		Reasons:    []spatev1.VerdictReason{{Reason: "ThresholdMissed", Message: "threshold fast: 7 is not less than 5"}},
 		Thresholds: []spatev1.ThresholdResult{{Name: "none-failed", Met: true, Message: "holds"}, {Name: "fast", Message: "7 is not less than 5"}},
 	}
-	probe := spatev1.FlowCounters{Tx: 4000, Rx: 3999, Lost: 1, LossRatio: "0.00025"}
-	client := &spatev1.TemplateSide{TemplateCounters: spatev1.TemplateCounters{Attempts: 100, HeldBack: 7, Connects: 99, Closed: 98, Failed: 1, TimedOut: 1, OpenFlows: 2, BytesSent: 1234, BytesReceived: 99000}}
+	probe := spatev1.StreamCounters{Tx: 4000, Rx: 3999, Lost: 1, LossRatio: "0.00025"}
+	client := &spatev1.TemplateSide{FlowCounters: spatev1.FlowCounters{Attempted: 100, Throttled: 7, Established: 99, Closed: 98, Failed: 1, TimedOut: 1, Open: 2, BytesSent: 1234, BytesReceived: 99000}}
 	client.ConnectTime = &spatev1.Latency{Count: 99, P50: 31_530, P99: 1_204_000, Max: 2_500_000_000}
-	server := &spatev1.TemplateSide{TemplateCounters: spatev1.TemplateCounters{Attempts: 99, Connects: 99, Closed: 99}}
-	group := spatev1.GroupResult{Name: "sites", Client: &spatev1.GroupSide{TemplateCounters: client.TemplateCounters, ConnectTime: &spatev1.Moments{Count: 99, Mean: 45_000, Max: 2_500_000_000}}}
-	all := client.TemplateCounters
+	server := &spatev1.TemplateSide{FlowCounters: spatev1.FlowCounters{Attempted: 99, Established: 99, Closed: 99}}
+	group := spatev1.GroupResult{Client: &spatev1.GroupSide{FlowCounters: client.FlowCounters, ConnectTime: &spatev1.Moments{Count: 99, Mean: 45_000, Max: 2_500_000_000}}}
+	all := client.FlowCounters
 	all.Late = 5
 	run.Status.Result = &spatev1.RunResult{
-		FlowCounters: probe, Streams: []spatev1.StreamResult{{Name: "probe", FlowCounters: probe, Latency: &spatev1.Latency{Count: 1, P50: 900, P99: 5000, Max: 70_000}}},
-		Templates: []spatev1.TemplateResult{{Name: "web", Client: client, Server: server}}, Flows: &all, Groups: []spatev1.GroupResult{group},
-		Receivers: []spatev1.ReceiverResult{{Name: "tap", Packets: 7, Bytes: 448}},
+		StreamCounters: probe,
+		Streams:        map[string]spatev1.StreamResult{"probe": {StreamCounters: probe, Latency: &spatev1.Latency{Count: 1, P50: 900, P99: 5000, Max: 70_000}}},
+		Templates:      map[string]spatev1.TemplateResult{"web": {Client: client, Server: server}}, Flows: &all, Groups: map[string]spatev1.GroupResult{"sites": group},
+		Receivers: map[string]spatev1.ReceiverResult{"tap": {Packets: 7, Bytes: 448}},
 		Records: &spatev1.RecordsResult{Pods: []spatev1.PodRecords{
-			{Pod: "lab-0", File: "results/web-1-0.parquet", RecordCounters: spatev1.RecordCounters{Written: 150, LeftOut: 3, Dropped: 2}},
+			{Pod: "lab-0", File: "results/web-1-0.parquet", RecordCounters: spatev1.RecordCounters{Written: 150, Omitted: 3, Dropped: 2}},
 			{Pod: "lab-1", File: "results/web-1-1.parquet", Problem: "no space left on device"},
 		}},
 	}
@@ -66,16 +67,16 @@ THRESHOLD    MET  VALUES
 none-failed  yes  holds
 fast         NO   7 is not less than 5
 
-STREAM  SENT  RECEIVED  LOST  LOSS     DUPLICATE  REORDERED  LATE  NOT SENT  P50    P99  MAX
-probe   4000  3999      1     0.00025  0          0          0     0         900ns  5µs  70µs
+STREAM  TX    RX    LOST  LOSS RATIO  DUPLICATES  OUT OF ORDER  LATE  TX DROPPED  P50    P99  MAX
+probe   4000  3999  1     0.00025     0           0             0     0           900ns  5µs  70µs
 
-TEMPLATE   SIDE    BEGUN  HELD BACK  ESTABLISHED  ENDED  FAILED  RESET  TIMED OUT  CLOSED EARLY  HTTP ERRORS  CUT  SILENT  OPEN  BYTES SENT  BYTES RECEIVED  SENT AGAIN
-web        client  100    7          99           98     1       0      1          0             0            0    0       2     1234        99000           0
-web        server  99     0          99           99     0       0      0          0             0            0    0       0     0           0               0
-all, once          100    7          99           98     1       0      1          0             0            0    0       2     1234        99000           0
+TEMPLATE   SIDE    ATTEMPTED  THROTTLED  ESTABLISHED  CLOSED  FAILED  RESET  TIMED OUT  CLOSED EARLY  HTTP ERRORS  ABORTED  IDLE TIMEOUTS  OPEN  BYTES SENT  BYTES RECEIVED  RETRANSMITTED
+web        client  100        7          99           98      1       0      1          0             0            0        0              2     1234        99000           0
+web        server  99         0          99           99      0       0      0          0             0            0        0              0     0           0               0
+all, once          100        7          99           98      1       0      1          0             0            0        0              2     1234        99000           0
 
-GROUP  SIDE    BEGUN  HELD BACK  ESTABLISHED  ENDED  FAILED  RESET  TIMED OUT  CLOSED EARLY  HTTP ERRORS  CUT  SILENT  OPEN  BYTES SENT  BYTES RECEIVED  SENT AGAIN
-sites  client  100    7          99           98     1       0      1          0             0            0    0       2     1234        99000           0
+GROUP  SIDE    ATTEMPTED  THROTTLED  ESTABLISHED  CLOSED  FAILED  RESET  TIMED OUT  CLOSED EARLY  HTTP ERRORS  ABORTED  IDLE TIMEOUTS  OPEN  BYTES SENT  BYTES RECEIVED  RETRANSMITTED
+sites  client  100        7          99           98      1       0      1          0             0            0        0              2     1234        99000           0
 
 TIMES OF  SIDE    CONNECT P50  P99    MAX   ROUND TRIP P50  P99  MAX
 web       client  31.53µs      1.2ms  2.5s  -               -    -
@@ -83,29 +84,35 @@ web       client  31.53µs      1.2ms  2.5s  -               -    -
 TIMES OF GROUP  SIDE    CONNECT MEAN  MAX   ROUND TRIP MEAN  MAX
 sites           client  45µs          2.5s  -                -
 
-THE GENERATOR'S OWN  LATE  NOT BEGUN  EXHAUSTED
-flows                5     0          0
+THE GENERATOR'S OWN  LATE  NOT STARTED  EXHAUSTED
+flows                5     0            0
 
 RECEIVER  PACKETS  BYTES
 tap       7        448
 
-RECORDS OF POD  FILE                     WRITTEN  LEFT OUT  DROPPED  PROBLEM
-lab-0           results/web-1-0.parquet  150      3         2        -
-lab-1           results/web-1-1.parquet  0        0         0        no space left on device
+RECORDS OF POD  FILE                     WRITTEN  OMITTED  DROPPED  PROBLEM
+lab-0           results/web-1-0.parquet  150      3        2        -
+lab-1           results/web-1-1.parquet  0        0        0        no space left on device
 `
 	if got := out.String(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	live := ended()
-	live.Status.Result.Records.Pods = []spatev1.PodRecords{{Pod: "lab-0", RecordCounters: spatev1.RecordCounters{Told: 150, Untold: 3}}, {Pod: "lab-1", RecordCounters: spatev1.RecordCounters{Dropped: 2}}}
+	live.Status.Result.Records.Pods = []spatev1.PodRecords{{Pod: "lab-0", RecordCounters: spatev1.RecordCounters{Delivered: 150, Undelivered: 3}}, {Pod: "lab-1", RecordCounters: spatev1.RecordCounters{Dropped: 2}}}
 	want, _, _ = strings.Cut(want, "RECORDS OF POD")
-	want += `LIVE RECORDS OF POD  TOLD  UNTOLD  DROPPED
-lab-0                150   3       0
-lab-1                0     0       2
+	want += `LIVE RECORDS OF POD  DELIVERED  UNDELIVERED  DROPPED
+lab-0                150        3            0
+lab-1                0          0            2
 `
 	out.Reset()
 	if err := writeResult(&out, live); err != nil || out.String() != want {
 		t.Errorf("got %v\n%s\nwant\n%s", err, out.String(), want)
+	}
+	out.Reset()
+	own := ended()
+	own.Spec = spatev1.TrafficRunSpec{Profile: &spatev1.TrafficDefinition{}}
+	if err := writeResult(&out, own); err != nil || !strings.HasPrefix(out.String(), "Run web-1a2b3-1 of profile web-1a2b3-1: Complete\n") {
+		t.Errorf("%q, %v", out.String(), err)
 	}
 	out.Reset()
 	if err := writeResult(&out, runNamed("new", "web", time.Unix(0, 0))); err != nil || !strings.Contains(out.String(), "Nothing was measured yet.") {
@@ -122,7 +129,7 @@ func TestResultsForPrograms(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &read); err != nil {
 		t.Fatal(err)
 	}
-	if read.Name != "web-1a2b3-1" || read.Profile != "web" || read.Verdict.Outcome != spatev1.VerdictFailed || read.Result.Flows.Connects != 99 {
+	if read.Name != "web-1a2b3-1" || read.Profile != "web" || read.Verdict.Outcome != spatev1.VerdictFailed || read.Result.Flows.Established != 99 {
 		t.Errorf("got %s", out.String())
 	}
 }
@@ -135,8 +142,8 @@ func TestOfALargeResultTheWholeIsShown(t *testing.T) {
 	run := ended()
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(run).Build()
 	whole := run.Status.Result.DeepCopy()
-	whole.Streams = append(whole.Streams, spatev1.StreamResult{Name: "second"})
-	details, err := snapshot.SaveResult(t.Context(), c, run, whole)
+	whole.Streams["second"] = spatev1.StreamResult{}
+	details, err := storage.SaveResult(t.Context(), c, run, whole)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,10 +170,12 @@ func TestARunIsFoundByItsNameOrItsProfiles(t *testing.T) {
 	}
 	elsewhere := runNamed("web-1a2b3-9", "web", time.Unix(9000, 0))
 	elsewhere.Namespace = "other"
+	describing := runNamed("own", "", time.Unix(4000, 0))
+	describing.Spec = spatev1.TrafficRunSpec{Profile: &spatev1.TrafficDefinition{}}
 	reader := fake.NewClientBuilder().WithScheme(scheme).WithObjects(
-		runNamed("web-1a2b3-1", "web", time.Unix(1000, 0)), runNamed("web-1a2b3-2", "web", time.Unix(2000, 0)), runNamed("dns-1", "dns", time.Unix(3000, 0)), elsewhere,
+		runNamed("web-1a2b3-1", "web", time.Unix(1000, 0)), runNamed("web-1a2b3-2", "web", time.Unix(2000, 0)), runNamed("dns-1", "dns", time.Unix(3000, 0)), elsewhere, describing,
 	).Build()
-	for name, want := range map[string]string{"web-1a2b3-1": "web-1a2b3-1", "web": "web-1a2b3-2", "dns": "dns-1"} {
+	for name, want := range map[string]string{"web-1a2b3-1": "web-1a2b3-1", "web": "web-1a2b3-2", "dns": "dns-1", "own": "own"} {
 		if run, err := findRun(t.Context(), reader, "tests", name); err != nil || run.Name != want {
 			t.Errorf("%s: %v, %v", name, run, err)
 		}

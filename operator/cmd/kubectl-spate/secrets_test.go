@@ -15,18 +15,18 @@ kind: ASTFTemplate
 metadata: {name: web}
 spec:
   destinationPort: 80
-  rate: 1cps
+  connectionRate: 1cps
   pools:
-    clients: [{name: c, first: 198.18.0.1, last: 198.18.0.9}]
-    servers: [{name: s, first: 198.19.0.1, last: 198.19.0.9}]
-  source: {programs: {transport: TCP, client: [{send: {content: {from: {secretName: login, key: k}}}}]}}
+    clients: [{name: c, start: 198.18.0.1, end: 198.18.0.9}]
+    servers: [{name: s, start: 198.19.0.1, end: 198.19.0.9}]
+  source: {programs: {transport: TCP, client: [{send: {content: {from: {secretKeyRef: {name: login, key: k}}}}}]}}
 ---
 apiVersion: v1
 kind: Secret
 metadata: {name: login}
 stringData: {k: ` + word + `}
 `
-	files = strings.Replace(files, "streamRef: {name: udp}", "templateRef: {name: web}", 1)
+	files = strings.Replace(files, "stream: {ref: {name: udp}}", "application: {templateRef: {name: web}}", 1)
 	encoded := base64.StdEncoding.EncodeToString([]byte(word))
 	for _, c := range []struct {
 		flags []string

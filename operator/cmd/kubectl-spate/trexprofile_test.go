@@ -131,7 +131,7 @@ func TestStatefulProfilesInPythonAreImported(t *testing.T) {
 	if got, want := kinds(t, out), []string{"ASTFTemplate /web-1", "TrafficProfile /web"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	for _, want := range []string{"text: GET /", "bytes: 77", "rate: 3cps", "mss: 1000", "first: 16.0.0.1", "destinationPort: 80"} {
+	for _, want := range []string{"text: GET /", "bytes: 77", "connectionRate: 3cps", "mss: 1000", "start: 16.0.0.1", "destinationPort: 80"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is not in\n%s", want, out)
 		}
@@ -174,7 +174,7 @@ func TestCapturesThatAProfileInPythonNamesAreImported(t *testing.T) {
 	if !slices.Equal(payloads, []string{request, response}) || len(templates) != 1 || templates[0].DestinationPort != 8080 || templates[0].Protocol != "TRANSPORT_PROTOCOL_TCP" {
 		t.Errorf("got %q, %v in\n%s", payloads, templates, out)
 	}
-	if !strings.Contains(out, "rate: 3cps") {
+	if !strings.Contains(out, "connectionRate: 3cps") {
 		t.Errorf("the rate is not in\n%s", out)
 	}
 }

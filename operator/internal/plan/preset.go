@@ -66,32 +66,24 @@ func WrittenOut(spec *spatev1.ASTFTemplateSpec) *spatev1.ASTFTemplateSpec {
 	return &written
 }
 
-// repeated gives the commands of a request in rounds: once, or counted by a variable. Between two rounds it waits for the think time.
+// repeated gives the commands of a request in rounds: once, or counted by a variable. Between two rounds it waits for the think time: then
+// the first round is before the loop, so that nothing is jumped over, and what each flow sends at least is known (flowAsks).
 func repeated(rounds int32, thinkTime spatev1.Duration, round ...spatev1.Command) []spatev1.Command {
 	if rounds <= 1 {
 		return round
 	}
+	var all []spatev1.Command
 	if thinkTime != "" && thinkTime != "0s" {
-		// Waited before each request but the first, which the jump into the middle leaves out.
-		round = append([]spatev1.Command{{Label: roundsLabel, Delay: &spatev1.DelayCommand{Min: thinkTime}}}, round...)
-		round[1].Label = "first-request"
-		begin := []spatev1.Command{
-			{Set: &spatev1.VariableCommand{Variable: roundsVariable, Value: int64(rounds)}},
-			{Jump: &spatev1.JumpCommand{To: "first-request", Variable: roundsVariable, Comparison: spatev1.ComparisonNotEqual}},
-		}
-		return append(append(begin, round...), again()...)
+		all = append(all, round...)
+		round = append([]spatev1.Command{{Delay: &spatev1.DelayCommand{Min: thinkTime}}}, round...)
+		rounds--
 	}
+	all = append(all, spatev1.Command{Set: &spatev1.VariableCommand{Variable: roundsVariable, Value: int64(rounds)}})
 	round[0].Label = roundsLabel
-	begin := spatev1.Command{Set: &spatev1.VariableCommand{Variable: roundsVariable, Value: int64(rounds)}}
-	return append(append([]spatev1.Command{begin}, round...), again()...)
-}
-
-// again goes back for another round, as long as there is one.
-func again() []spatev1.Command {
-	return []spatev1.Command{
-		{Add: &spatev1.VariableCommand{Variable: roundsVariable, Value: -1}},
-		{Jump: &spatev1.JumpCommand{To: roundsLabel, Variable: roundsVariable, Comparison: spatev1.ComparisonNotEqual}},
-	}
+	return append(append(all, round...),
+		spatev1.Command{Add: &spatev1.VariableCommand{Variable: roundsVariable, Value: -1}},
+		spatev1.Command{Jump: &spatev1.JumpCommand{To: roundsLabel, Variable: roundsVariable, Comparison: spatev1.ComparisonNotEqual}},
+	)
 }
 
 func text(content string) spatev1.Content { return spatev1.Content{Text: content} }

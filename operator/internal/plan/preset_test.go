@@ -67,10 +67,11 @@ server:
 		"http, with time to think": {"{http: {requestsPerConnection: 2, thinkTime: 1s}}", `
 transport: TCP
 client:
-- set: {variable: requests, value: 2}
-- jump: {to: first-request, variable: requests, comparison: NotEqual}
+- send: {content: {text: "` + escaped(plainRequest) + `"}, waitForAck: false}
+- receiveUntil: {httpMessage: {}}
+- set: {variable: requests, value: 1}
 - {label: next-request, delay: {min: 1s}}
-- {label: first-request, send: {content: {text: "` + escaped(plainRequest) + `"}, waitForAck: false}}
+- send: {content: {text: "` + escaped(plainRequest) + `"}, waitForAck: false}
 - receiveUntil: {httpMessage: {}}
 - add: {variable: requests, value: -1}
 - jump: {to: next-request, variable: requests, comparison: NotEqual}
@@ -106,10 +107,11 @@ server:
 		"dns, queries one after the other": {"{dns: {queriesPerFlow: 2, thinkTime: 5ms}}", `
 transport: UDP
 client:
-- set: {variable: requests, value: 2}
-- jump: {to: first-request, variable: requests, comparison: NotEqual}
+- sendMessage: {base64: ` + plainQuery + `}
+- receiveMessages: {messages: 1, clear: true}
+- set: {variable: requests, value: 1}
 - {label: next-request, delay: {min: 5ms}}
-- {label: first-request, sendMessage: {base64: ` + plainQuery + `}}
+- sendMessage: {base64: ` + plainQuery + `}
 - receiveMessages: {messages: 1, clear: true}
 - add: {variable: requests, value: -1}
 - jump: {to: next-request, variable: requests, comparison: NotEqual}
@@ -392,5 +394,18 @@ func TestAPresetIsPlannedAsItsProgramsAre(t *testing.T) {
 	}
 	if TemplateDigest(&one.Spec) == TemplateDigest(&programs.Spec) {
 		t.Error("the digest is that of what was written")
+	}
+}
+
+// A port's load has what each flow sends at least, however often it repeats its request.
+func TestTheLoadOfAPresetIsAtLeastThatOfARequest(t *testing.T) {
+	for _, source := range []string{"{http: {}}", "{http: {requestsPerConnection: 9}}", "{http: {requestsPerConnection: 9, thinkTime: 1s}}"} {
+		in := Input{Profile: profile(running("a", "one", "east", "west")), Generator: generator(), Templates: map[string]*spatev1.ASTFTemplate{"one": ofSource(t, source)}}
+		load := mustResolve(t, in).Load
+		for port, data := range map[string]int64{"east": int64(len(plainRequest)), "west": 1024} {
+			if got := load.Ports[port].L2Bits; got.Cmp(big.NewRat(8*data, 1)) < 0 {
+				t.Errorf("%s: port %s sends %s bits a second, and each flow %d bytes of data", source, port, got, data)
+			}
+		}
 	}
 }
