@@ -28,6 +28,9 @@ var (
 	runsActive = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "spate_operator_runs_active", Help: "TrafficRuns that have been admitted to a generator and have not ended.",
 	})
+	runsSupervised = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "spate_operator_supervised_runs", Help: "TrafficRuns whose engines the operator follows now, those that are being deleted among them.",
+	})
 	runWait = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "spate_operator_run_wait_seconds", Help: "Time from the creation of a TrafficRun to its admission to a generator.",
 		Buckets: []float64{0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200},
@@ -45,7 +48,7 @@ var (
 	}, []string{"method", "code"})
 )
 
-var all = []prometheus.Collector{runsCompleted, runsWaiting, runsActive, runWait, planBytes, apiWrites, engineCalls}
+var all = []prometheus.Collector{runsCompleted, runsWaiting, runsActive, runsSupervised, runWait, planBytes, apiWrites, engineCalls}
 
 func init() { metrics.Registry.MustRegister(all...) }
 
@@ -68,6 +71,9 @@ func Runs(active int, waiting map[string]int) {
 		runsWaiting.WithLabelValues(reason).Set(float64(n))
 	}
 }
+
+// Supervised records how many runs have a task.
+func Supervised(n int) { runsSupervised.Set(float64(n)) }
 
 // Transport counts the writes of a client of the API server.
 func Transport(next http.RoundTripper) http.RoundTripper { return transport{next} }

@@ -8,6 +8,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -27,7 +28,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/controller/kstatus"
@@ -59,9 +59,8 @@ type Reconciler struct {
 	Large *turn.Lane
 
 	// requests a second that the client may make for runs.
-	requests float32
-	// Of the workers: for runs whose engines answer, for those whose engines do not, and for those that start in a moment.
-	answering, silent, armed turn.Share
+	requests   float32
+	supervisor *supervisor
 
 	mu      sync.Mutex
 	samples map[types.UID]sample // of those under way
@@ -78,7 +77,8 @@ type Reconciler struct {
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	r.samples, r.asked, r.judged, r.limited = map[types.UID]sample{}, map[types.UID]asked{}, map[types.UID]judged{}, map[types.UID]limited{}
 	r.requests = mgr.GetConfig().QPS
-	if err := mgr.Add(manager.RunnableFunc(r.count)); err != nil {
+	r.supervisor = newSupervisor(r.follow)
+	if err := errors.Join(mgr.Add(manager.RunnableFunc(r.count)), mgr.Add(r.supervisor)); err != nil {
 		return err
 	}
 	return ctrl.NewControllerManagedBy(mgr).
@@ -89,7 +89,6 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&spatev1.StatelessStream{}, handler.EnqueueRequestsFromMapFunc(r.unresolved), builder.WithPredicates(runs.Asked())).
 		Watches(&spatev1.ASTFTemplate{}, handler.EnqueueRequestsFromMapFunc(r.unresolved), builder.WithPredicates(runs.Asked())).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.ofPod)).
-		WatchesRawSource(source.Func(r.share)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)
 }
@@ -160,7 +159,7 @@ func (r *Reconciler) ofPod(ctx context.Context, object client.Object) []reconcil
 	return requests(all)
 }
 
-// freed returns the runs that wait for the generator of a run that has ended, the oldest first.
+// freed returns a run that has ended, which is kept for a time, and the runs that wait for its generator, the oldest first.
 func (r *Reconciler) freed(ctx context.Context, object client.Object) []reconcile.Request {
 	ended := object.(*spatev1.TrafficRun)
 	if runs.Active(ended) && ended.DeletionTimestamp == nil {
@@ -169,7 +168,7 @@ func (r *Reconciler) freed(ctx context.Context, object client.Object) []reconcil
 	g := &spatev1.TrafficGenerator{}
 	g.Namespace, g.Name, _ = strings.Cut(runs.GeneratorOf(ended), "/")
 	waiting, _ := runs.WaitingFor(ctx, r.Client, g)
-	return requests(waiting)
+	return append(requests(waiting), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(ended)})
 }
 
 // unresolved returns the runs of a namespace that wait for something that they refer to.
@@ -181,51 +180,80 @@ func (r *Reconciler) unresolved(ctx context.Context, object client.Object) []rec
 	return requests(slices.DeleteFunc(list.Items, func(run spatev1.TrafficRun) bool { return run.Status.Resolved != nil }))
 }
 
-// Reconcile takes one run a step further.
+// workers deal with runs that have not been admitted or have ended; the others have tasks.
+const workers = 16
+
+// Reconcile has a task look after a run that has been admitted, and takes another a step further.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
-	s := &scope{r: r, run: &spatev1.TrafficRun{}}
-	if err := r.Client.Get(ctx, request.NamespacedName, s.run); err != nil {
+	run := &spatev1.TrafficRun{}
+	if err := r.Client.Get(ctx, request.NamespacedName, run); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.forgetSample(request.NamespacedName)
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	deleted := s.run.DeletionTimestamp != nil
-	switch {
-	case deleted && !controllerutil.ContainsFinalizer(s.run, Finalizer):
-		r.forget(s.run.UID)
+	if supervised(run) {
+		r.supervisor.attend(ctx, request.NamespacedName)
 		return ctrl.Result{}, nil
-	case !deleted && !runs.Active(s.run):
-		r.forget(s.run.UID)
-		return s.settled(ctx)
-	case !deleted && controllerutil.AddFinalizer(s.run, Finalizer):
-		return kstatus.Next(time.Millisecond, client.IgnoreNotFound(r.Client.Update(ctx, s.run)))
 	}
-	leave, ok := s.place().Take(request)
-	if !ok {
-		return ctrl.Result{RequeueAfter: tick}, nil // it is called before
+	again, _, err := r.advance(ctx, run)
+	if err == nil && supervised(run) {
+		r.supervisor.attend(ctx, request.NamespacedName)
+		return ctrl.Result{}, nil
 	}
-	defer leave()
+	return kstatus.Next(again, err)
+}
+
+// follow is what a task does at each look.
+func (r *Reconciler) follow(ctx context.Context, name types.NamespacedName) (again time.Duration, done bool, err error) {
+	run := &spatev1.TrafficRun{}
+	if err := r.Client.Get(ctx, name, run); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.forgetSample(name)
+		}
+		return 0, apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+	}
+	again, done, err = r.advance(ctx, run)
+	result, err := kstatus.Next(again, err)
+	return result.RequeueAfter, done, err
+}
+
+// advance takes one run a step further. done is true for one that has ended, or is gone.
+func (r *Reconciler) advance(ctx context.Context, run *spatev1.TrafficRun) (again time.Duration, done bool, err error) {
+	s := &scope{r: r, run: run}
+	deleted := run.DeletionTimestamp != nil
+	switch {
+	case deleted && !controllerutil.ContainsFinalizer(run, Finalizer):
+		r.forget(run.UID)
+		return 0, true, nil
+	case !deleted && !runs.Active(run):
+		r.forget(run.UID)
+		again, err = s.settled(ctx)
+		return again, true, err
+	case !deleted && controllerutil.AddFinalizer(run, Finalizer):
+		return time.Millisecond, false, client.IgnoreNotFound(r.Client.Update(ctx, run))
+	}
 	if err := s.gather(ctx); err != nil {
-		return ctrl.Result{}, err
+		return 0, false, err
 	}
 	if deleted {
 		return s.remove(ctx)
 	}
-	s.before = s.run.DeepCopy()
-	again, err := s.step(ctx)
-	s.run.Status.ObservedGeneration = s.run.Generation
+	s.before = run.DeepCopy()
+	again, err = s.step(ctx)
+	run.Status.ObservedGeneration = run.Generation
 	s.conditions()
-	if patchErr := kstatus.Patch(ctx, r.Client, s.run, s.before); patchErr != nil {
-		return kstatus.Next(0, patchErr)
+	if patchErr := kstatus.Patch(ctx, r.Client, run, s.before); patchErr != nil {
+		return 0, false, patchErr
 	}
 	s.tell(s.before)
-	if !runs.Active(s.run) {
-		metrics.RunCompleted(s.run.Status.Verdict)
-		r.forget(s.run.UID)
-		return s.settled(ctx)
+	if !runs.Active(run) {
+		metrics.RunCompleted(run.Status.Verdict)
+		r.forget(run.UID)
+		again, err = s.settled(ctx)
+		return again, true, err
 	}
-	return kstatus.Next(again, err)
+	return again, false, err
 }
 
 func (s *scope) step(ctx context.Context) (time.Duration, error) {

@@ -10,11 +10,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
-	"spate.dev/operator/internal/controller/kstatus"
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/runs"
@@ -26,7 +24,7 @@ const removeLimit = 30 * time.Second
 
 // remove stops the run's traffic, waits until its final counters were scraped, makes the engines forget it, and lets it
 // go. An engine that cannot be reached is tried until the limit, and then left to its generator, which stops what nobody follows.
-func (s *scope) remove(ctx context.Context) (ctrl.Result, error) {
+func (s *scope) remove(ctx context.Context) (again time.Duration, done bool, err error) {
 	since := s.run.DeletionTimestamp.Time
 	if end := s.run.Status.CompletionTime; end != nil {
 		since = end.Time
@@ -38,7 +36,7 @@ func (s *scope) remove(ctx context.Context) (ctrl.Result, error) {
 		return err
 	})
 	if slices.Contains(unfinished, true) && time.Since(s.run.DeletionTimestamp.Time) < removeLimit {
-		return ctrl.Result{RequeueAfter: 300 * time.Millisecond}, nil
+		return 300 * time.Millisecond, false, nil
 	}
 	for i, err := range errs {
 		if err != nil {
@@ -48,7 +46,8 @@ func (s *scope) remove(ctx context.Context) (ctrl.Result, error) {
 	}
 	s.r.forget(s.run.UID)
 	controllerutil.RemoveFinalizer(s.run, Finalizer)
-	return kstatus.Next(0, client.IgnoreNotFound(s.r.Client.Update(ctx, s.run)))
+	err = client.IgnoreNotFound(s.r.Client.Update(ctx, s.run))
+	return 0, err == nil, err
 }
 
 // dismiss takes one engine a step towards forgetting the run.

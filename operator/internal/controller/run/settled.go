@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	spatev1 "spate.dev/api/v1alpha1"
@@ -27,18 +26,18 @@ import (
 )
 
 // settled looks after a run that has ended.
-func (s *scope) settled(ctx context.Context) (ctrl.Result, error) {
+func (s *scope) settled(ctx context.Context) (again time.Duration, err error) {
 	if err := s.define(ctx); err != nil {
-		return ctrl.Result{}, err
+		return 0, err
 	}
 	if err := s.judgeAnew(ctx); err != nil {
-		return kstatus.Next(0, err)
+		return 0, err
 	}
 	left, due := s.timeToLive()
 	if due && left <= 0 {
-		return ctrl.Result{}, client.IgnoreNotFound(s.r.Client.Delete(ctx, s.run))
+		return 0, client.IgnoreNotFound(s.r.Client.Delete(ctx, s.run))
 	}
-	return kstatus.Next(left, nil)
+	return left, nil
 }
 
 // resultRead is the least time that a run is kept after its end, for its profile to take its result over.
