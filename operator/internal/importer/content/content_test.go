@@ -33,7 +33,7 @@ func TestBytesAreWrittenAsPeopleReadThem(t *testing.T) {
 				}
 				return
 			}
-			if got.From.ConfigMapName != "web-payloads-1" || w.ConfigMaps[0].Name != "web-payloads-1" || string(w.ConfigMaps[0].BinaryData[got.From.Key]) != c.bytes {
+			if got.From.ConfigMapKeyRef.Name != "web-payloads-1" || w.ConfigMaps[0].Name != "web-payloads-1" || string(w.ConfigMaps[0].BinaryData[got.From.ConfigMapKeyRef.Key]) != c.bytes {
 				t.Errorf("got %v in %v", got.From, w.ConfigMaps)
 			}
 		})
@@ -54,7 +54,7 @@ func TestTemplatesOfManyContentsStaySmall(t *testing.T) {
 			return len(got.Text)
 		}
 		for _, one := range w.ConfigMaps {
-			if one.Name == string(got.From.ConfigMapName) && string(one.BinaryData[got.From.Key]) == text {
+			if one.Name == got.From.ConfigMapKeyRef.Name && string(one.BinaryData[got.From.ConfigMapKeyRef.Key]) == text {
 				return 0
 			}
 		}

@@ -61,7 +61,7 @@ func TestASessionBecomesATemplate(t *testing.T) {
 		"TCP": {resolved("TCP", `{"connect": {}}, {"send": {"payload": 0, "wait": true}}, {"receive": {"bytes": "2"}}, {"waitForPeerClose": {}}`,
 			`{"accept": {}}, {"receive": {"bytes": "3", "clear": true}}, {"send": {"payload": 1}}, {"reset": {}}`),
 			`{transport: TCP, client: [{connect: {}}, {send: {content: {text: GET}}}, {receive: {bytes: 2}}, {waitForPeerClose: {}}],
-			  server: [{accept: {}}, {receive: {bytes: 3, clear: true}}, {send: {content: {base64: AP8=}, wait: false}}, {reset: {}}]}`},
+			  server: [{accept: {}}, {receive: {bytes: 3, clear: true}}, {send: {content: {base64: AP8=}, waitForAck: false}}, {reset: {}}]}`},
 		"UDP": {resolved("UDP", `{"keepaliveNs": "1400000000"}, {"sendMessage": {}}, {"delay": {"minNs": "60500", "maxNs": "60500"}}, {"sendMessage": {"payload": 1}}, {"close": {}}`,
 			`{"receiveMessages": {"messages": "2"}}, {"delay": {"minNs": "1000000", "maxNs": "2000000001"}}, {"leaveOpen": {}}`),
 			`{transport: UDP, client: [{keepalive: {timeout: 1400ms}}, {sendMessage: {text: GET}}, {delay: {min: 60500ns}}, {sendMessage: {base64: AP8=}}, {close: {}}],
@@ -83,7 +83,7 @@ func TestASessionBecomesATemplate(t *testing.T) {
 				t.Errorf("got\n%s\nwant\n%s", text, wanted)
 			}
 			spec := got.Template.Spec
-			if got.Template.Name != "web" || *spec.DestinationPort != 8080 || spec.Rate != "5kcps" || spec.Pools.Clients[0].Last != "16.0.0.254" || spec.Pools.Servers[0].Last != "10.0.0.1" || len(got.ConfigMaps) != 0 {
+			if got.Template.Name != "web" || *spec.DestinationPort != 8080 || spec.ConnectionRate != "5kcps" || spec.Pools.Clients[0].End != "16.0.0.254" || spec.Pools.Servers[0].End != "10.0.0.1" || len(got.ConfigMaps) != 0 {
 				t.Errorf("got %+v", got.Template)
 			}
 			if text := plan(); !strings.Contains(text, `"capture":{"pcap":"cGNhcA=="}`) || !strings.Contains(text, `"destinationPort":8080`) {
@@ -102,7 +102,7 @@ func TestLongPayloadsAreInConfigMaps(t *testing.T) {
 		t.Fatal(err)
 	}
 	client := got.Template.Spec.Source.Programs.Client
-	if len(got.ConfigMaps) != 1 || got.ConfigMaps[0].Name != "web-payloads-1" || client[0].Send.Content.From.ConfigMapName != "web-payloads-1" || *client[1].Send.Content.From != *client[0].Send.Content.From {
+	if len(got.ConfigMaps) != 1 || got.ConfigMaps[0].Name != "web-payloads-1" || client[0].Send.Content.From.ConfigMapKeyRef.Name != "web-payloads-1" || client[1].Send.Content.From.Reference() != client[0].Send.Content.From.Reference() {
 		t.Errorf("got %v, %v", got.ConfigMaps, client)
 	}
 }
@@ -141,7 +141,7 @@ func TestASessionOverIPv6IsToldWhereItsPoolsAreIPv4(t *testing.T) {
 }
 
 func TestSessionsThatAreRefused(t *testing.T) {
-	many := strings.Repeat(`{"sendMessage": {}}, `, spatev1.MostCommands) + `{"close": {}}`
+	many := strings.Repeat(`{"sendMessage": {}}, `, spatev1.MaxCommands) + `{"close": {}}`
 	for name, c := range map[string]struct {
 		answer string
 		code   int
@@ -160,7 +160,7 @@ func TestSessionsThatAreRefused(t *testing.T) {
 		"a range":           {"", 0, "web", Options{Clients: "a-b"}, `clients "a-b": must be an address`},
 		"clients of IPv6":   {"", 0, "web", Options{Clients: "2001:db8::1"}, "clients are IPv6, so servers are needed as IPv6 too: give both --clients and --servers"},
 		"servers of IPv6":   {"", 0, "web", Options{Servers: "2001:db8::1"}, "servers are IPv6, so clients are needed as IPv6 too"},
-		"a rate":            {resolved("TCP", `{"connect": {}}`, `{"accept": {}}`), 0, "web", Options{Rate: "fast"}, `spec.rate: "fast": must be connections a second`},
+		"a rate":            {resolved("TCP", `{"connect": {}}`, `{"accept": {}}`), 0, "web", Options{Rate: "fast"}, `spec.connectionRate: "fast": must be connections a second`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			compiler, _ := compiling(t, c.answer, c.code)

@@ -56,7 +56,7 @@ func runsTemplates(t testing.TB, got *Imported) *plan.Resolved {
 	}
 	for _, one := range got.ConfigMaps {
 		for key, data := range one.BinaryData {
-			in.Data[spatev1.DataReference{ConfigMapName: spatev1.ObjectName(one.Name), Key: key}] = data
+			in.Data[spatev1.DataReference{Kind: spatev1.DataConfigMap, Name: spatev1.ObjectName(one.Name), Key: key}] = data
 		}
 	}
 	resolved, problems := plan.Resolve(in)
@@ -100,11 +100,11 @@ func TestAStatefulProfileBecomesTemplates(t *testing.T) {
 		`"tg_names"`, `"c_glob_info": {"scheduler": {"rampup_sec": 5}}, "tg_names"`))
 	isYAML(t, got.Templates[0].Spec, `
 destinationPort: 80
-rate: 2.5cps
+connectionRate: 2.5cps
 statisticsGroup: web-a
 pools:
-  clients: [{name: clients, first: 16.0.0.0, last: 16.0.0.255, order: Sequential, portPairOffset: 1.0.0.0, sourcePorts: {first: 41668, step: 17405, lowest: 1024, highest: 63999}}]
-  servers: [{name: servers, first: 48.0.0.0, last: 48.0.255.255, order: Sequential, portPairOffset: 1.0.0.0}]
+  clients: [{name: clients, start: 16.0.0.0, end: 16.0.0.255, order: Forward, portPairOffset: 1.0.0.0, sourcePorts: {start: 41668, step: 17405, min: 1024, max: 63999}}]
+  servers: [{name: servers, start: 48.0.0.0, end: 48.0.255.255, order: Forward, portPairOffset: 1.0.0.0}]
 source:
   programs:
     transport: TCP
@@ -114,7 +114,7 @@ tunables:
   client: {ttl: 127, tcp: {mss: 1460, initialWindow: 10, receiveBuffer: 32768, sendBuffer: 32768, congestionControl: NewReno}}
   server: {ttl: 127, tcp: {mss: 1460, initialWindow: 10, receiveBuffer: 32768, sendBuffer: 32768, congestionControl: NewReno}}
 `)
-	isYAML(t, got.Profiles[0].Spec.Traffic, `[{name: web-a, templateRef: {name: p-web-a}, transmitPort: port0, receivePort: port1}]`)
+	isYAML(t, got.Profiles[0].Spec.Traffic, `[{name: web-a, transmitPort: port0, receivePort: port1, application: {templateRef: {name: p-web-a}}}]`)
 	if got.Templates[0].Name != "p-web-a" || got.Profiles[0].Name != "p" || got.Profiles[0].Spec.RampUp != "5s" || got.Profiles[0].Spec.RampUpStep != "1s" {
 		t.Errorf("got %s in %s, %s by %s", got.Templates[0].Name, got.Profiles[0].Name, got.Profiles[0].Spec.RampUp, got.Profiles[0].Spec.RampUpStep)
 	}
@@ -133,9 +133,9 @@ func TestCommandsOfTRexKeepTheirMeaning(t *testing.T) {
 		"a jump always": {request + `, {"name": "jmp_cmp", "offset": 2}, {"name": "delay", "usec": 0}, ` + request,
 			`[{send: {content: {text: GET}}}, {set: {variable: always, value: 0}}, {jump: {to: step-4, variable: always, comparison: Equal}}, {delay: {min: 0s}}, {label: step-4, send: {content: {text: GET}}}]`},
 		"a loop for a time": {`{"name": "set_tick_var", "id": 0}, ` + request + `, {"name": "jmp_dp", "id": 0, "offset": -1, "duration": 0.5}`,
-			`[{mark: {variable: tick-0}}, {label: step-2, send: {content: {text: GET}}}, {loop: {to: step-2, since: tick-0, duration: 500ms}}]`},
+			`[{setTime: {variable: tick-0}}, {label: step-2, send: {content: {text: GET}}}, {loop: {to: step-2, since: tick-0, duration: 500ms}}]`},
 		"a moved mark": {`{"name": "set_tick_var", "id": 0}, {"name": "delay", "usec": 1000}, {"name": "add_tick_var", "id": 0, "duration": 0.25}, {"name": "jmp_dp", "id": 0, "offset": -2, "duration": 0.5}`,
-			`[{mark: {variable: tick-0}}, {label: step-2, delay: {min: 1ms}}, {add: {variable: tick-0, value: 250000000}}, {loop: {to: step-2, since: tick-0, duration: 500ms}}]`},
+			`[{setTime: {variable: tick-0}}, {label: step-2, delay: {min: 1ms}}, {add: {variable: tick-0, value: 250000000}}, {loop: {to: step-2, since: tick-0, duration: 500ms}}]`},
 		"counts": {`{"name": "add_stats", "stats_id": 0, "val": 2}, {"name": "add_stats", "stats_id": 1, "val": 0}, ` + request, `[{count: {counter: stats-0}}, {count: {counter: stats-0}}, {send: {content: {text: GET}}}]`},
 		"sums in a row": {wait + `, ` + request + `, {"name": "rx", "min_bytes": 8}, {"name": "rx", "min_bytes": 2}`,
 			`[{receive: {bytes: 3}}, {send: {content: {text: GET}}}, {receive: {bytes: 8}}, {receive: {bytes: 8}}]`},
@@ -145,7 +145,7 @@ func TestCommandsOfTRexKeepTheirMeaning(t *testing.T) {
 		"nothing to wait for in a loop": {`{"name": "set_var", "id": 0, "val": 9}, ` + wait + `, ` + wait + `, ` + request + `, {"name": "jmp_nz", "id": 0, "offset": -2}`,
 			`[{set: {variable: var-0, value: 9}}, {receive: {bytes: 3, clear: true}}, {label: step-4, send: {content: {text: GET}}}, {add: {variable: var-0, value: -1}}, {jump: {to: step-4, variable: var-0, comparison: NotEqual}}]`},
 		"cleared":      {`{"name": "rx", "min_bytes": 3, "clear": true}, ` + wait, `[{receive: {bytes: 3, clear: true}}, {receive: {bytes: 3}}]`},
-		"not blocking": {`{"name": "connect"}, {"name": "tx_mode", "flags": 1}, ` + request + `, {"name": "tx_mode", "flags": 0}, ` + request, `[{connect: {}}, {send: {content: {text: GET}, wait: false}}, {send: {content: {text: GET}}}]`},
+		"not blocking": {`{"name": "connect"}, {"name": "tx_mode", "flags": 1}, ` + request + `, {"name": "tx_mode", "flags": 0}, ` + request, `[{connect: {}}, {send: {content: {text: GET}, waitForAck: false}}, {send: {content: {text: GET}}}]`},
 		"left open":    {`{"name": "nc"}`, `[{waitForPeerClose: {}}]`},
 		"reset":        {`{"name": "connect"}, {"name": "delay_rnd", "min_usec": 100000, "max_usec": 500000}, {"name": "add_stats", "stats_id": 1, "val": 1}, {"name": "reset"}`, `[{connect: {}}, {delay: {min: 100ms, max: 500ms}}, {count: {counter: stats-1}}, {reset: {}}]`},
 	} {
@@ -166,8 +166,8 @@ func TestMessagesOfTRex(t *testing.T) {
 	isYAML(t, spec.Source.Programs, `{transport: UDP, client: [{keepalive: {timeout: 1500ms}}, {sendMessage: {text: GET}}, {receiveMessages: {messages: 2}}],
 	  server: [{receiveMessages: {messages: 1}}, {sendMessage: {base64: AP8AAQ==}}, {close: {}}]}`)
 	isYAML(t, spec.Tunables, `{client: {ttl: 127}, server: {ttl: 127}}`)
-	if !spec.Latency || *spec.MostOpen != 7 || spec.Limit != nil {
-		t.Errorf("got %v, %v, %v", spec.Latency, spec.MostOpen, spec.Limit)
+	if !spec.Latency || *spec.MaxConcurrentFlows != 7 || spec.MaxFlows != nil {
+		t.Errorf("got %v, %v, %v", spec.Latency, spec.MaxConcurrentFlows, spec.MaxFlows)
 	}
 }
 
@@ -181,8 +181,8 @@ func TestSettingsOfTRex(t *testing.T) {
 	if servers := got.Templates[0].Spec.Tunables.Server; *servers.TCP.MSS != 1460 || *servers.TTL != 64 {
 		t.Errorf("the servers have their own, and TRex's hop limit: got %d bytes, %d", *servers.TCP.MSS, *servers.TTL)
 	}
-	isYAML(t, got.Templates[0].Spec.Pools, `{clients: [{name: clients, first: "2001:db8::1000:0", last: "2001:db8::1000:ff", order: Sequential, portPairOffset: "::100:0", sourcePorts: {first: 41668, step: 17405, lowest: 1024, highest: 63999}}],
-	  servers: [{name: servers, first: "fd00::3000:0", last: "fd00::3000:ffff", order: Sequential, portPairOffset: "::100:0"}]}`)
+	isYAML(t, got.Templates[0].Spec.Pools, `{clients: [{name: clients, start: "2001:db8::1000:0", end: "2001:db8::1000:ff", order: Forward, portPairOffset: "::100:0", sourcePorts: {start: 41668, step: 17405, min: 1024, max: 63999}}],
+	  servers: [{name: servers, start: "fd00::3000:0", end: "fd00::3000:ffff", order: Forward, portPairOffset: "::100:0"}]}`)
 	if len(got.Notes) != 2 || !strings.Contains(got.Notes[0], "acknowledges each 2920 bytes") || !strings.Contains(got.Notes[1], "reass_maxqlen") {
 		t.Errorf("got %q", got.Notes)
 	}
@@ -191,8 +191,8 @@ func TestSettingsOfTRex(t *testing.T) {
 func TestTRexsDefaultPrefixOfIPv6IsMulticastAndRuns(t *testing.T) {
 	const upper = `[255, 2, 0,0,0,0,0,0, 0,0,0,0, 0,0,0,0]`
 	got := importsASTF(t, astfJSON(request, answer, `"tg_names"`, `"c_glob_info": {"ipv6": {"enable": 1, "src_msb": `+upper+`, "dst_msb": `+upper+`}}, "tg_names"`))
-	isYAML(t, got.Templates[0].Spec.Pools, `{clients: [{name: clients, first: "ff02::1000:0", last: "ff02::1000:ff", order: Sequential, portPairOffset: "::100:0", sourcePorts: {first: 41668, step: 17405, lowest: 1024, highest: 63999}, allowMulticast: true}],
-	  servers: [{name: servers, first: "ff02::3000:0", last: "ff02::3000:ffff", order: Sequential, portPairOffset: "::100:0", allowMulticast: true}]}`)
+	isYAML(t, got.Templates[0].Spec.Pools, `{clients: [{name: clients, start: "ff02::1000:0", end: "ff02::1000:ff", order: Forward, portPairOffset: "::100:0", sourcePorts: {start: 41668, step: 17405, min: 1024, max: 63999}, allowMulticast: true}],
+	  servers: [{name: servers, start: "ff02::3000:0", end: "ff02::3000:ffff", order: Forward, portPairOffset: "::100:0", allowMulticast: true}]}`)
 	for _, pool := range runsTemplates(t, got).Plan(plan.Identity{RunID: "r"}).Stateful.Pools {
 		if !pool.AllowMulticast {
 			t.Errorf("the engine would refuse %v", pool)
@@ -232,7 +232,7 @@ func TestBuffersAreFilled(t *testing.T) {
 	got := importsASTF(t, astfJSON(request, answer, `"R0VU"`, `{"base": "R0VU", "size": 8, "fill": "YWI="}`, `"AP8AAQ=="`, fmt.Sprintf(`{"size": %d, "fill": "eA=="}`, len(long)+1)))
 	programs := got.Templates[0].Spec.Source.Programs
 	isYAML(t, programs.Client, `[{send: {content: {text: GETababa}}}]`)
-	isYAML(t, programs.Server, `[{send: {content: {from: {configMapName: p-payloads-1, key: payload-1}}}}]`)
+	isYAML(t, programs.Server, `[{send: {content: {from: {configMapKeyRef: {name: p-payloads-1, key: payload-1}}}}}]`)
 	if len(got.ConfigMaps) != 1 || got.ConfigMaps[0].Name != "p-payloads-1" || string(got.ConfigMaps[0].BinaryData["payload-1"]) != long+"x" {
 		t.Errorf("got %d maps", len(got.ConfigMaps))
 	}
@@ -244,7 +244,7 @@ func TestLongBuffersAreSentInPieces(t *testing.T) {
 	got := importsASTF(t, astfJSON(`{"name": "tx_mode", "flags": 1}, {"name": "set_var", "id": 0, "val": 9}, `+request+`, {"name": "jmp_nz", "id": 0, "offset": -1}`, answer,
 		`"R0VU"`, `{"size": 2100000, "fill": "Kiw="}`, `"AP8AAQ=="`, `{"base": "Kis=", "size": 1000001}`))
 	programs := got.Templates[0].Spec.Source.Programs
-	const whole, rest = `{content: {from: {configMapName: p-payloads-1, key: payload-1}}, wait: false}`, `{content: {from: {configMapName: p-payloads-2, key: payload-2}}, wait: false}`
+	const whole, rest = `{content: {from: {configMapKeyRef: {name: p-payloads-1, key: payload-1}}}, waitForAck: false}`, `{content: {from: {configMapKeyRef: {name: p-payloads-2, key: payload-2}}}, waitForAck: false}`
 	isYAML(t, programs.Client, `[{set: {variable: var-0, value: 9}}, {label: step-3, send: `+whole+`}, {send: `+whole+`}, {send: `+rest+`}, {add: {variable: var-0, value: -1}},
 		{jump: {to: step-3, variable: var-0, comparison: NotEqual}}]`)
 	maps := map[string][]byte{}
@@ -325,7 +325,7 @@ func TestWhatStatefulProfilesMayNotSay(t *testing.T) {
 		"its execution":           {with(`{"name": "exec_template"}`), nil, "exec_template is not supported"},
 		"a sum of times":          {with(`{"name": "add_tick_stats", "stats_id": 0, "var_id": 0}`), nil, "add_tick_stats is not supported"},
 		"a great count":           {with(`{"name": "add_stats", "stats_id": 0, "val": 101}`), nil, "commands[0].val: 101 is not a whole number from 0 to 100"},
-		"too many commands":       {with(request + strings.Repeat(`, {"name": "delay", "usec": 1}`, spatev1.MostCommands)), nil, "template 1: $.templates[0]: as ASTFTemplate p-web-a it cannot be run: spec.source.programs.client: has 4097 commands; at most 4096 have room"},
+		"too many commands":       {with(request + strings.Repeat(`, {"name": "delay", "usec": 1}`, spatev1.MaxCommands)), nil, "template 1: $.templates[0]: as ASTFTemplate p-web-a it cannot be run: spec.source.programs.client: has 4097 commands; at most 4096 have room"},
 		"a message over TCP":      {with(`{"name": "tx_msg", "buf_index": 0}`), nil, "tx_msg is no command of this program's transport"},
 		"a late connect":          {with(request + `, {"name": "connect"}`), nil, "commands[1].name: connect must be the first command"},
 		"an early reset":          {with(`{"name": "reset"}, ` + request), nil, "commands[0].name: reset must be the last command"},

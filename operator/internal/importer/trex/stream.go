@@ -53,6 +53,7 @@ type stream struct {
 // stream reads one.
 func (in *importer) stream(index int, raw json.RawMessage) {
 	s := &stream{called: fmt.Sprintf("stream %d", index+1), path: fmt.Sprintf("$[%d]", index)}
+	s.entry.Stream = &spatev1.StreamEntry{}
 	in.streams = append(in.streams, s)
 	in.problems.stream, in.notes.stream = s.called, s.called
 	o := in.problems.object(raw, s.path)
@@ -68,8 +69,8 @@ func (in *importer) stream(index int, raw json.RawMessage) {
 	in.call(s, index+1)
 	before := len(in.problems.errs)
 	s.next, s.nextID, s.count = o.label("next"), o.label("next_stream_id"), o.wholeOr("action_count", 0, math.MaxUint32, 0)
-	if !o.truth("enabled") {
-		s.disabled = true
+	if s.disabled = !o.truth("enabled"); s.disabled {
+		in.notes.add(o.at("enabled"), "is false: it is paused here, and what it would send counts in the load of its port; remove its entry if it is not to be resumed")
 	}
 	if !o.truth("self_start") {
 		s.entry.Stream.Start = spatev1.StartWaiting
@@ -110,7 +111,7 @@ func (in *importer) call(s *stream, position int) {
 	number := strconv.Itoa(position)
 	s.entry.Name = spatev1.EntryName(in.entries.unique(label(s.name, "stream-"+number), position))
 	s.object = in.objects.unique(label(in.name+"-"+label(s.name, number), number), position)
-	s.entry.Stream = &spatev1.StreamEntry{Ref: &spatev1.LocalReference{Name: spatev1.ObjectName(s.object)}}
+	s.entry.Stream.Ref = &spatev1.LocalReference{Name: spatev1.ObjectName(s.object)}
 	s.entry.TransmitPort = spatev1.PortName(in.options.Port)
 }
 

@@ -29,7 +29,6 @@ func TestStreamsKeepTheirModeAndTime(t *testing.T) {
 		"delay":                 {parts{"isg": "0.1"}, `{transmit: {continuous: {rate: 10pps}}, startDelay: 100ns}`},
 		"delay of ms":           {parts{"isg": "25000.0"}, `{transmit: {continuous: {rate: 10pps}}, startDelay: 25ms}`},
 		"pinned":                {parts{"core_id": "0"}, `{transmit: {continuous: {rate: 10pps}}, pinned: true}`},
-		"disabled":              {parts{"enabled": "false"}, `{transmit: {continuous: {rate: 10pps}}, enabled: false}`},
 		"cache":                 {parts{"vm": `{"instructions": [` + fixIPv4 + `], "cache": 255, "split_by_var": ""}`}, `{transmit: {continuous: {rate: 10pps}}, cache: 255}`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -41,6 +40,18 @@ func TestStreamsKeepTheirModeAndTime(t *testing.T) {
 			}
 			same(t, got, want)
 		})
+	}
+}
+
+func TestDisabledStreamsArePaused(t *testing.T) {
+	for _, key := range []string{"enabled", "start_paused"} {
+		got := imports(t, Options{}, streamJSON(nil), streamJSON(parts{key: map[string]string{"enabled": "false", "start_paused": "true"}[key]}))
+		if traffic := got.Profiles[0].Spec.Traffic; traffic[0].Paused || !traffic[1].Paused {
+			t.Errorf("%s: %+v", key, traffic)
+		}
+		if noted := strings.Contains(strings.Join(got.Notes, "\n"), "stream 2: $[1].enabled: is false: it is paused here"); noted != (key == "enabled") {
+			t.Errorf("%s: notes %q", key, got.Notes)
+		}
 	}
 }
 
@@ -131,9 +142,9 @@ func TestChainsOfStreams(t *testing.T) {
 	if err := yaml.UnmarshalStrict([]byte(`
 generatorRef: {name: lab}
 traffic:
-- {name: s0, streamRef: {name: p-s0}, transmitPort: east, next: {entry: s1}}
-- {name: s1, streamRef: {name: p-s1}, transmitPort: east, start: Waiting, next: {entry: s2}}
-- {name: s2, streamRef: {name: p-s2}, transmitPort: east, start: Waiting, paused: true, next: {entry: s0, loops: 2}}
+- {name: s0, transmitPort: east, stream: {ref: {name: p-s0}, next: {entry: s1}}}
+- {name: s1, transmitPort: east, stream: {ref: {name: p-s1}, start: Waiting, next: {entry: s2}}}
+- {name: s2, transmitPort: east, paused: true, stream: {ref: {name: p-s2}, start: Waiting, next: {entry: s0, loops: 2}}}
 `), &want); err != nil {
 		t.Fatal(err)
 	}
@@ -147,8 +158,8 @@ func TestNextByNumber(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := imports(t, Options{}, streams...).Profiles[0].Spec.Traffic
-			if got[0].Next == nil || got[0].Next.Entry != got[1].Name {
-				t.Errorf("next %v", got[0].Next)
+			if got[0].Stream.Next == nil || got[0].Stream.Next.Entry != got[1].Name {
+				t.Errorf("next %v", got[0].Stream.Next)
 			}
 		})
 	}
@@ -156,8 +167,8 @@ func TestNextByNumber(t *testing.T) {
 
 func TestAnActionCountOfOneStartsNothing(t *testing.T) {
 	got := imports(t, Options{}, burst("a", parts{"next": `"b"`, "action_count": "1"}), burst("b", parts{"self_start": "false"}))
-	if traffic := got.Profiles[0].Spec.Traffic; traffic[0].Next != nil || traffic[1].Start != "" || got.Streams[1].Spec.IsEnabled() {
-		t.Errorf("%+v, b enabled: %v", traffic, got.Streams[1].Spec.IsEnabled())
+	if traffic := got.Profiles[0].Spec.Traffic; traffic[0].Stream.Next != nil || traffic[1].Stream.Start != "" || !traffic[1].Paused {
+		t.Errorf("%+v", traffic)
 	}
 	if !strings.Contains(strings.Join(got.Notes, "\n"), "stream 2 (b): $[1].self_start") {
 		t.Errorf("notes %q", got.Notes)
@@ -192,8 +203,8 @@ func TestStreamsInsideOfAnObject(t *testing.T) {
 
 func TestRandomValuesAreNoted(t *testing.T) {
 	got := imports(t, Options{}, streamJSON(parts{"name": `"a"`, "random_seed": "77", "vm": vmJSON(changed(counting, `"inc"`, `"random"`))}))
-	if got.Streams[0].Spec.Fields[0].Random.Seed != 77 {
-		t.Errorf("seed %d", got.Streams[0].Spec.Fields[0].Random.Seed)
+	if *got.Streams[0].Spec.Fields[0].Seed != 77 {
+		t.Errorf("seed %d", *got.Streams[0].Spec.Fields[0].Seed)
 	}
 	if len(got.Notes) != 1 || !strings.HasPrefix(got.Notes[0], `stream 1 (a): $[0].vm.instructions[0]: random values of "v"`) {
 		t.Errorf("notes %q", got.Notes)
