@@ -29,7 +29,7 @@ type BusyPolicy string
 const (
 	// BusyQueue waits.
 	BusyQueue BusyPolicy = "Queue"
-	// BusyRefuse gives up: the profile is Stalled with reason GeneratorBusy until something changes.
+	// BusyRefuse ends the run: it is not valid, with reason GeneratorBusy.
 	BusyRefuse BusyPolicy = "Refuse"
 )
 

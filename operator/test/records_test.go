@@ -110,9 +110,9 @@ func TestRecordsTakeNoVolume(t *testing.T) {
 	if records == nil || len(records.Pods) != 1 || records.Pods[0].File != "" || records.Undelivered == 0 || records.RecordCounters != (spatev1.RecordCounters{Undelivered: records.Undelivered}) {
 		t.Fatalf("%+v", records)
 	}
-	told := fmt.Sprintf("0 were told to readers, %d to nobody", records.Undelivered)
+	delivered := fmt.Sprintf("0 were delivered to readers, %d were not", records.Undelivered)
 	expect(t, answerLimit, p, spatev1.ConditionPassed, metav1.ConditionTrue, spatev1.ReasonThresholdsMet)
-	expect(t, answerLimit, p, spatev1.ConditionRecorded, metav1.ConditionTrue, spatev1.ReasonRecordsLiveOnly, told)
+	expect(t, answerLimit, p, spatev1.ConditionRecorded, metav1.ConditionTrue, spatev1.ReasonRecordsLiveOnly, delivered)
 }
 
 func TestARunWhoseRecordsCannotBeWrittenIsValidAndSaysSo(t *testing.T) {

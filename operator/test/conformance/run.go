@@ -118,11 +118,11 @@ func planned(name string, imported *trex.Imported, index int) ([]byte, error) {
 	if problems = append(problems, files.Check()...); len(problems) > 0 {
 		return nil, fmt.Errorf("plan: %w", problems[0])
 	}
-	profile, err := files.Profile("")
+	definition, err := files.Choose("", "")
 	if err != nil {
 		return nil, err
 	}
-	resolved, problems := files.Resolve(profile)
+	resolved, problems := files.Resolve(definition)
 	if len(problems) > 0 {
 		return nil, fmt.Errorf("plan: %w", problems[0])
 	}

@@ -38,6 +38,7 @@ import (
 	"spate.dev/operator/internal/plan"
 	"spate.dev/operator/internal/podspec"
 	"spate.dev/operator/internal/runs"
+	"spate.dev/operator/internal/runs/admission"
 )
 
 // Finalizer lets a generator stop its traffic and have its last counters scraped before its pods go.
@@ -107,7 +108,10 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 }
 
 func ofRun(_ context.Context, object client.Object) []reconcile.Request {
-	namespace, name, _ := strings.Cut(runs.GeneratorOf(object.(*spatev1.TrafficRun)), "/")
+	namespace, name, known := strings.Cut(runs.GeneratorOf(object.(*spatev1.TrafficRun)), "/")
+	if !known || name == admission.AnyGenerator {
+		return nil
+	}
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}}
 }
 

@@ -257,9 +257,10 @@ func (r *Reconciler) advance(ctx context.Context, run *spatev1.TrafficRun) (agai
 }
 
 func (s *scope) step(ctx context.Context) (time.Duration, error) {
-	switch s.run.Status.Phase {
-	case "", spatev1.RunPending:
+	if s.run.Status.Resolved == nil { // whatever its phase says
 		return s.pending(ctx)
+	}
+	switch s.run.Status.Phase {
 	case spatev1.RunPreparing:
 		return s.preparing(ctx)
 	case spatev1.RunWarmingUp, spatev1.RunRunning, spatev1.RunDraining:

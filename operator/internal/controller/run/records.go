@@ -91,13 +91,13 @@ func (s *scope) recorded() {
 	case status.Phase != spatev1.RunComplete:
 		value, reason, message = metav1.ConditionUnknown, spatev1.ReasonAwaitingResult, "the run has not ended"
 	case !s.final:
-		value, reason, message = metav1.ConditionUnknown, status.Verdict.Reasons[0].Reason, "the engines did not tell what became of the records at the end"
+		value, reason, message = metav1.ConditionUnknown, status.Verdict.Reasons[0].Reason, "the engines did not report the state of the records at the end"
 	case all.Pods[0].File == "": // so it is with all of them
 		reason = spatev1.ReasonRecordsLiveOnly
-		message = fmt.Sprintf("no records are kept, since spec.records of the profile names no volume: %d were told to readers, %d to nobody", all.Delivered, all.Undelivered)
+		message = fmt.Sprintf("no records are kept, since spec.records of the profile names no volume: %d were delivered to readers, %d were not", all.Delivered, all.Undelivered)
 	case all.Omitted > 0:
 		reason = spatev1.ReasonRecordsOmitted
-		message = fmt.Sprintf("%d records are written, %d are left out, which are more than spec.records.mostRecords of the profile", all.Written, all.Omitted)
+		message = fmt.Sprintf("%d records are written, %d are omitted: they are more than spec.records.maxRecords of the profile", all.Written, all.Omitted)
 	default:
 		reason, message = spatev1.ReasonRecordsWritten, fmt.Sprintf("%d records are written", all.Written)
 	}
