@@ -27,8 +27,8 @@ func TestTheFirstTableTellsOfWhatTheCodeRefuses(t *testing.T) {
 		"| `add_tick_stats` | `counters count and do not sum times up; round trips of UDP messages are measured by a template's latency` |",
 		"### `operator/internal/importer/trex/flowstats.go`\n\nHow is measured what TRex measures?",
 		"it makes a topology of tunnels or clients, not a profile",
-		"| `AddressPool` | `first and last must be of the same family` |",
-		"| `firstMAC` | `does not go with gtpu: gNBs have the port's MAC` |",
+		"| `AddressPool` | `start and end must be of the same family` |",
+		"| `startMAC` | `does not go with gtpu: gNBs have the port's MAC` |",
 		"clients in tunnels have no MACs, their gNBs have the port's; leave it out",
 		"both sides open the connection at the same time, which no program does",
 		// Of each folder of the engine.

@@ -51,7 +51,7 @@ var summary = []unsupported{
 	{"IPv6 fields beyond one /64", "a field has 64 bits", "a range of IPv6 addresses stays within one /64"},
 	{"Named fields in replayed packets", "what headers they have is not known: write to an offset", "the fields of replayed packets are not known"},
 	{"Latency without flow statistics; marks beside them", "a packet has one trailer, or one mark", "mark counts packets without a trailer"},
-	{"Flow statistics on a null port", "nothing is received there", "is a null port and receives nothing"},
+	{"Flow statistics on a discard port", "nothing is received there", "is a discard port and receives nothing"},
 	{"Clients and servers on one port that is no loopback", "frames between them would have to come back from outside", "which is no loopback; name another port"},
 	{"IPv4 and IPv6 in one template", "any client connects to any server: write a template for each", "write a template for each family"},
 	{"First bytes behind byte 536", "they may come in another segment", "which every path takes in one packet"},
