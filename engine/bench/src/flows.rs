@@ -176,7 +176,8 @@ fn idle(rig: &Rig, case: &Case, connections: u64, bytes: u64) -> anyhow::Result<
     }
     let after = resident()?;
     let ends = open + Duration::from_nanos(connections * 1_000_000_000 / flow_cases::OPENINGS) + PATIENCE;
-    while count(&held, true, Count::FlowsClosed) < connections || count(&held, false, Count::FlowsClosed) < connections {
+    while count(&held, true, Count::FlowsClosed) < connections || count(&held, false, Count::FlowsClosed) < connections
+    {
         ensure!(
             since.elapsed() < ends,
             "{}: {} of {connections} connections have ended",

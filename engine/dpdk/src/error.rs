@@ -11,7 +11,8 @@ pub enum Error {
     /// Not enough free hugepages.
     #[error(
         "{wanted_mib} MiB of hugepages are wanted and {free_mib} MiB are free: reserve more (sysctl vm.nr_hugepages, \
-         or hugepages-2Mi/hugepages-1Gi in the pod's limits), ask for less memory, or do without (--hugepages none)"
+         or hugepages-2Mi/hugepages-1Gi in the pod's limits), request less memory, or do without (--hugepages none, \
+         packetMemory.backing: Standard)"
     )]
     MissingHugepages {
         /// What was asked for.

@@ -14,6 +14,7 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Weak};
 
@@ -49,12 +50,25 @@ impl Page {
 /// Encodes all metrics. With thousands of streams this takes long: it is not for the thread of control.
 pub fn page(engine: &Arc<Engine>) -> Result<Page, fmt::Error> {
     let runs = engine.all();
+    // A run that another one hides has no scrape to wait for.
     let ended = runs.iter().filter(|held| held.has_ended()).map(Arc::downgrade).collect();
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(Scrape { engine: engine.clone(), runs }));
+    registry.register_collector(Box::new(Scrape { engine: engine.clone(), runs: shown(runs) }));
     let mut text = String::new();
     encode(&mut text, &registry)?;
     Ok(Page { text, ended })
+}
+
+/// Of runs with the same labels the one prepared last: a page has each series once.
+fn shown(runs: Vec<Arc<Held>>) -> Vec<Arc<Held>> {
+    let mut shown: BTreeMap<_, Arc<Held>> = BTreeMap::new();
+    for held in runs {
+        let labels = (held.namespace.clone(), held.profile.clone(), held.name.clone());
+        if shown.get(&labels).is_none_or(|other| other.prepared < held.prepared) {
+            shown.insert(labels, held);
+        }
+    }
+    shown.into_values().collect()
 }
 
 /// One scrape: the runs there were when it began.
@@ -110,7 +124,7 @@ fn labels<'a>(held: &'a Held, facts: &'a Group) -> [(&'a str, &'a str); 6] {
     [
         ("profile_namespace", held.namespace.as_str()),
         ("profile", &held.profile),
-        ("run", held.run().id()),
+        ("run", &held.name),
         ("stream", &facts.name),
         ("tx_port", &facts.tx_port),
         ("rx_port", &facts.rx_port),
@@ -144,7 +158,7 @@ impl Scrape {
                 let labels = [
                     ("profile_namespace", held.namespace.as_str()),
                     ("profile", &held.profile),
-                    ("run", &info.run_id),
+                    ("run", &held.name),
                     ("state", name),
                 ];
                 family.gauge(&labels, u64::from(info.state == i32::from(state)))?;
@@ -216,10 +230,10 @@ impl Scrape {
             ),
             (
                 "spate_port_throttled_packets",
-                "Packets that the generator's greatest rate put off, each once; reflected ones it dropped",
+                "Packets that the generator's maximum rate delayed, each once, and reflected ones that it dropped",
                 |p| p.throttled_packets,
             ),
-            ("spate_port_tx_truncated_frames", "Frames that the device cut into segments", |p| p.tx_cut),
+            ("spate_port_tx_segmented_frames", "Frames that the device segmented", |p| p.tx_segmented_frames),
             ("spate_port_receive_waits", "Times nothing was read because the worker that counts was behind", |p| {
                 p.receive_waits
             }),

@@ -171,7 +171,7 @@ async fn records_are_delivered_until_the_run_has_ended() {
     }
     let last = counted(&mut client).await;
     assert_eq!(last.run.unwrap().state(), RunState::Complete);
-    assert_eq!(last.records.unwrap(), contract::RecordStats { told: 2 * FLOWS, ..Default::default() });
+    assert_eq!(last.records.unwrap(), contract::RecordStats { delivered: 2 * FLOWS, ..Default::default() });
     let refused = observer.watch_records(request("r")).await.unwrap_err();
     assert_eq!(refused.code(), Code::FailedPrecondition);
     assert!(refused.message().contains("run \"r\" has ended"), "{refused}");
@@ -341,7 +341,8 @@ async fn the_command_prints_the_columns_of_files_and_ends_with_the_run_or_its_ca
     let socket = folder.path().join("spate.sock");
     let (_engine, mut client) = Engine::serve(&socket, "l").await;
     let path = folder.path().join("out.parquet");
-    prepare(&mut client, &plan(every(path.to_str().unwrap()))).await;
+    let named = Plan { run: "web-1".into(), ..plan(every(path.to_str().unwrap())) };
+    prepare(&mut client, &named).await;
     let unknown = records(&socket, &["--run", "x"]).wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&unknown.stderr);
     assert!(!unknown.status.success() && said.contains("run \"x\" is not known"), "{said}");
@@ -368,6 +369,9 @@ async fn the_command_prints_the_columns_of_files_and_ends_with_the_run_or_its_ca
     }
     assert_eq!(seen[0], seen[1]);
     let file = SerializedFileReader::new(std::fs::File::open(&path).unwrap()).unwrap();
+    let facts = file.metadata().file_metadata().key_value_metadata().unwrap();
+    let run = facts.iter().find(|fact| fact.key == "spate.run").unwrap();
+    assert_eq!(run.value.as_deref(), Some("web-1"));
     let columns = file.metadata().file_metadata().schema_descr().columns().iter();
     let columns: BTreeSet<String> = columns.map(|column| column.name().to_owned()).collect();
     let mut ends = BTreeSet::new();
@@ -376,7 +380,7 @@ async fn the_command_prints_the_columns_of_files_and_ends_with_the_run_or_its_ca
         assert_eq!(record.keys().cloned().collect::<BTreeSet<_>>(), columns);
         assert_eq!(
             (&record["run"], &record["protocol"], &record["end_reason"]),
-            (&"r".into(), &"tcp".into(), &"closed".into())
+            (&"web-1".into(), &"tcp".into(), &"closed".into())
         );
         let (sent, net) = if record["side"] == "client" { (100, "16.0.0.") } else { (2000, "48.0.0.") };
         assert!(record["sent_bytes"] == sent && record["local_address"].as_str().unwrap().starts_with(net), "{line}");
@@ -446,13 +450,13 @@ async fn what_a_reader_is_too_slow_for_is_reported() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     let records = counted(&mut client).await.records.unwrap();
-    let all = records.told + records.undelivered;
+    let all = records.delivered + records.undelivered;
     assert!(records.undelivered > 0, "{records:?}");
     for child in reads_late {
         let output = tokio::task::spawn_blocking(|| child.wait_with_output().unwrap()).await.unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
         let lines = output.stdout.iter().filter(|&&byte| byte == b'\n').count() as u64;
-        assert!(lines <= records.told && output.status.success(), "{lines} of {records:?}: {said}");
+        assert!(lines <= records.delivered && output.status.success(), "{lines} of {records:?}: {said}");
         let told = format!("some are missed\n{lines} records, {} missed\n", all - lines);
         assert!(said.ends_with(&told), "{lines} of {records:?}: {said}");
     }

@@ -41,7 +41,7 @@ pub const VERSION: &str = "1";
 /// What all records of a file have in common.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct About {
-    /// The run's id.
+    /// The run's name.
     pub run: String,
     /// Names of templates, by their index in records.
     pub templates: Vec<String>,

@@ -58,7 +58,7 @@ pub const TREX: &[(&str, &str)] = &[
     ("tcps_badrst", "`challenge_acks`"),
     ("tcps_reasalloc", "not counted: memory for what comes out of order is taken before the start"),
     ("tcps_reasfree", "the same"),
-    ("tcps_reas_hist_4", "not counted: `out_of_order_packets` tells how many came so"),
+    ("tcps_reas_hist_4", "not counted: `out_of_order_packets` counts them all"),
     ("tcps_reas_hist_16", "the same"),
     ("tcps_reas_hist_100", "the same"),
     ("tcps_reas_hist_other", "the same"),
@@ -115,8 +115,8 @@ const IDENTITIES: &str = "
 | servers of a template | `flows_accepted` + `switched_in` = `flows_closed` + `switched_out` + open |
 | either side | `acked_bytes` <= `sent_data_bytes` <= `queued_bytes` |
 | clients and servers that talk to each other alone, over TCP | `received_data_bytes` of one side <= `queued_bytes` of the other |
-| the same, if no flow failed or was aborted | `received_data_bytes` of one side = `acked_bytes` = `sent_data_bytes` = `queued_bytes` of the other; `connects` of both sides are equal |
-| either side, where every connection is [recorded](records.md) | records of the side, in the file, omitted or delivered live, + `records_dropped` = `closed` |
+| the same, if no flow failed or was aborted | `received_data_bytes` of one side = `acked_bytes` = `sent_data_bytes` = `queued_bytes` of the other; `flows_established` of both sides are equal |
+| either side, where every connection is [recorded](records.md) | records of the side, in the file, omitted or delivered live, + `records_dropped` = `flows_closed` |
 
 When a run is over open is 0: what was still open is in `flows_closed` and in `flows_aborted`. The engine checks the rows about flows, servers
 of all templates taken together, and the one about bytes received when a run is over. If one does not hold it logs an error, the run

@@ -28,12 +28,12 @@ pub enum End {
     Icmp,
     /// We had closed, and the peer did not for too long (FIN-WAIT-2).
     HalfClosedTimeout,
-    /// UDP: nothing came or went for too long.
-    Silence,
+    /// UDP: nothing was received or sent for the time of its keepalive.
+    IdleTimeout,
     /// Our program ended it before it was established.
     Abandoned,
     /// It was still open when the run's drain was over.
-    Cut,
+    Aborted,
 }
 
 impl End {
@@ -47,9 +47,9 @@ impl End {
         Self::Keepalive,
         Self::Icmp,
         Self::HalfClosedTimeout,
-        Self::Silence,
+        Self::IdleTimeout,
         Self::Abandoned,
-        Self::Cut,
+        Self::Aborted,
     ];
 
     /// Its name in files.
@@ -63,9 +63,9 @@ impl End {
             Self::Keepalive => "keepalive",
             Self::Icmp => "icmp",
             Self::HalfClosedTimeout => "half_closed_timeout",
-            Self::Silence => "silence",
+            Self::IdleTimeout => "idle_timeout",
             Self::Abandoned => "abandoned",
-            Self::Cut => "cut",
+            Self::Aborted => "aborted",
         }
     }
 }
@@ -192,7 +192,7 @@ const CAUSES: [(Count, End); 6] = [
     (Count::TimeoutDrops, End::RetransmissionTimeout),
     (Count::IcmpErrors, End::Icmp),
     (Count::ConnectDrops, End::ConnectTimeout),
-    (Count::FlowsIdleTimeouts, End::Silence),
+    (Count::FlowsIdleTimeouts, End::IdleTimeout),
 ];
 
 /// Accounts of a stack's flows.
@@ -306,7 +306,7 @@ impl Records {
     fn why(&self, index: u32, flow: &Ended, counters: &Counters) -> End {
         let account = &self.accounts[index as usize];
         if self.cutting {
-            return End::Cut;
+            return End::Aborted;
         }
         let counted = |(place, (count, _)): &(usize, &(Count, End))| counters.get(*count) > self.causes[*place];
         let cause = CAUSES.iter().enumerate().find(counted).map(|(_, (_, end))| *end);

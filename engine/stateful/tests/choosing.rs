@@ -44,7 +44,11 @@ fn each_gets_the_answer_of_its_template(before: &[Instruction], path: Path) {
         let of = |client: bool, count: Count| net.counters(n, client).get(count);
         assert_eq!((of(true, Count::FlowsEstablished), of(true, Count::FlowsClosed)), (FLOWS, FLOWS), "{first:?}");
         assert_eq!((of(true, Count::ReceivedDataBytes), of(true, Count::FlowsClosedEarly)), (FLOWS * answer, 0));
-        assert_eq!((of(false, Count::FlowsClosed), of(false, Count::QueuedBytes)), (FLOWS, FLOWS * answer), "{first:?}");
+        assert_eq!(
+            (of(false, Count::FlowsClosed), of(false, Count::QueuedBytes)),
+            (FLOWS, FLOWS * answer),
+            "{first:?}"
+        );
     }
 }
 

@@ -50,7 +50,9 @@ fn so_much_memory_do_flows_take() {
     let (variable, _) = with(&|s| program(s, Instruction::Set { variable: 0, value: 1 }));
     let four = with(&|s| program(s, Instruction::Set { variable: 3, value: 1 })).0;
     assert_eq!(four, 4 * variable);
-    assert_tells(&format!("| for each variable, marks among them, of the program with most | {variable} more |"));
+    assert_tells(&format!(
+        "| for each variable, those of `setTime` among them, of the program with most | {variable} more |"
+    ));
     let (until, chunks) = with(&|s| program(s, Instruction::ReceiveUntil(Until::HttpMessage)));
     let mib = chunks.div_ceil(1 << 20);
     assert_tells(&format!("| if a program has `receiveUntil` | {until} more, and up to {mib} MiB for each worker |"));
@@ -96,7 +98,7 @@ fn so_are_tunables_that_say_nothing() {
         ("`receiveBuffer`, `sendBuffer`", format!("{receive_buffer}, {send_buffer} |")),
         ("`duplicateAckThreshold`", format!("{duplicate_ack_threshold} |")),
         ("`delayedAck`", format!("{} |", time(delayed_ack_ns))),
-        ("`minimumRTO`", format!("{} |", time(minimum_rto_ns))),
+        ("`minRTO`", format!("{} |", time(minimum_rto_ns))),
         ("`connectTimeout`", format!("{} |", time(connect_timeout_ns))),
         ("`keepaliveIdle`, `keepaliveInterval`", format!("{never}, {} |", time(keepalive_interval_ns))),
         ("`noDelay`", format!("{no_delay} |")),

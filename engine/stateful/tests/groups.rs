@@ -48,7 +48,12 @@ fn flows_between_groups_complete_and_frames_go_to_the_macs_of_groups() {
             net.open(0);
         }
         net.run_for(1000 * MS);
-        assert_eq!((net.count(true, Count::FlowsClosed), net.count(false, Count::FlowsClosed)), (20, 20), "{}", net.told());
+        assert_eq!(
+            (net.count(true, Count::FlowsClosed), net.count(false, Count::FlowsClosed)),
+            (20, 20),
+            "{}",
+            net.told()
+        );
         assert_eq!(net.count(true, Count::ReceivedDataBytes), 20 * 3000);
         for (_, _, frame) in &net.sent {
             let lower = if prefix == [0x33, 0x33] { &frame[14 + 24 + 12..14 + 40] } else { &frame[14 + 16..14 + 20] };

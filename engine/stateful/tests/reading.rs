@@ -152,7 +152,12 @@ fn an_end_that_cannot_be_known_resets_the_flow_and_is_counted() {
     let net = run(client, server, &[GET.to_vec(), wrong], 4, Path::default());
     let of = |client, count| net.count(client, count);
     assert_eq!((of(true, Count::HttpErrors), of(true, Count::ResetsSent), of(false, Count::ResetsReceived)), (4, 4, 4));
-    assert_eq!((of(true, Count::FlowsClosed), of(false, Count::FlowsClosed), net.stack.flows()), (4, 4, 0), "{}", net.told());
+    assert_eq!(
+        (of(true, Count::FlowsClosed), of(false, Count::FlowsClosed), net.stack.flows()),
+        (4, 4, 0),
+        "{}",
+        net.told()
+    );
 }
 
 #[test]
@@ -161,7 +166,12 @@ fn a_peer_that_closes_in_the_middle_of_a_message_is_counted() {
     let server = vec![Instruction::Accept, HTTP, send(1, true)];
     let half = b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf".to_vec();
     let net = run(client, server, &[GET.to_vec(), half], 4, Path::default());
-    assert_eq!((net.count(true, Count::FlowsClosedEarly), net.count(true, Count::FlowsClosed)), (4, 4), "{}", net.told());
+    assert_eq!(
+        (net.count(true, Count::FlowsClosedEarly), net.count(true, Count::FlowsClosed)),
+        (4, 4),
+        "{}",
+        net.told()
+    );
 }
 
 #[test]

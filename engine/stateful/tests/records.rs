@@ -85,7 +85,7 @@ fn datagrams_are_recorded() {
         assert_eq!(sum(|record| record.sent_bytes), net.count(client, Count::MessageBytesSent));
         assert_eq!(sum(|record| record.received_bytes), net.count(client, Count::MessageBytesReceived));
         assert_eq!(sum(|record| record.sent_packets), net.count(client, Count::SentPackets));
-        let silent = mine.iter().filter(|record| record.end == End::Silence).count() as u64;
+        let silent = mine.iter().filter(|record| record.end == End::IdleTimeout).count() as u64;
         assert_eq!(silent, net.count(client, Count::FlowsIdleTimeouts));
         assert!(mine.iter().all(|record| record.udp && record.established_ns == Some(record.start_ns)));
     }

@@ -43,7 +43,7 @@ func TestTheFirstTableTellsOfWhatTheCodeRefuses(t *testing.T) {
 		"ramp_up_ns: is too long for rates of so many digits",
 		"| `this CPU, or the hypervisor before it, has no …; the engine needs x86-64-v3 ",
 		"--connect: must be unix:PATH, a socket that the engine listens on",
-		"must be unix:PATH; records are not told over TCP",
+		"must be unix:PATH; records are not served over TCP",
 		"it is no IP packet; a session has only TCP or only UDP: filter it",
 		"is in no subnet of the port's addresses",
 	} {

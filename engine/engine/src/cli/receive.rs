@@ -157,7 +157,7 @@ pub fn human(now: &ReceiverStats, before: Option<(&ReceiverStats, f64)>) -> Stri
     if now.packets > 1 {
         text += &format!(
             "  {:<14} {:>16} {:>20} {:>14} {:>18} {:>14}\n",
-            "TIMES (us)", "COUNT", "MEAN", "DEVIATION", "LEAST", "GREATEST"
+            "TIMES (us)", "COUNT", "MEAN", "DEVIATION", "MIN", "MAX"
         );
     }
     for (name, moments) in times(now) {

@@ -15,7 +15,7 @@ use std::process::ExitCode;
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Records are told from now until the run has ended, as JSON Lines: an object for each, with the columns of \
+    after_help = "Records are printed from now until the run has ended, as JSON Lines: an object for each, with the columns of \
     docs/reference/records.md. Times are in nanoseconds since the epoch; what is not known is null. What the reader is too slow for is \
     left out, counted and reported on standard error.\n\nWith --file the records in a file are printed, finished or not (*.partial, as an engine leaves it \
     that was killed or whose disk was full): up to its last whole row group, and standard error says what is missing.\n\nExamples:\n  \
@@ -161,7 +161,7 @@ fn json(value: Value<'_>) -> serde_json::Value {
 /// Writes records so that whoever reads along sees them.
 fn write(output: &mut impl Write, answer: &WatchRecordsResponse) -> io::Result<()> {
     for record in &answer.records {
-        serde_json::to_writer(&mut *output, &Line::of(&answer.run_id, record)?)?;
+        serde_json::to_writer(&mut *output, &Line::of(&answer.run, record)?)?;
         output.write_all(b"\n")?;
     }
     output.flush()

@@ -18,25 +18,22 @@ const START_LEAD_NS: u64 = 50_000_000;
 /// How often counters are read, and progress shown.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Counters of flows that did not go as their programs meant.
-const ERRORS: [&str; 11] = [
-    "connect_drops",
-    "timeout_drops",
-    "keepalive_drops",
+/// Counters of flows that failed, as `failed` of the API counts them; of clients, idle timeouts too.
+const FAILED: [&str; 8] = [
     "resets_received",
+    "flows_refused",
+    "timeout_drops",
+    "connect_drops",
+    "keepalive_drops",
     "flows_closed_early",
-    "flows_exhausted",
-    "ports_exhausted",
-    "flows_aborted",
-    "flows_not_started",
     "http_errors",
-    "unmatched",
+    "flows_aborted",
 ];
 
 /// Counters of what the engine had no room for, with what each says.
 const NO_ROOM: [(&str, &str); 5] = [
-    ("flows_not_started", "connections did not begin before the end"),
-    ("flows_exhausted", "connections found no place; raise stateful.most_flows, or lower the rate"),
+    ("flows_not_started", "connections did not start before the end"),
+    ("flows_exhausted", "connections found the flow table full; raise stateful.most_flows, or lower the rate"),
     ("ports_exhausted", "connections found no free port; give the template more clients or servers, or lower the rate"),
     ("recovery_exhausted", "times there was no memory for the state of a loss; lower the rate"),
     ("backlog_exhausted", "times there was no memory to queue a payload; lower the rate"),
@@ -45,7 +42,7 @@ const NO_ROOM: [(&str, &str); 5] = [
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Exit codes: 0 the run was complete; 1 it was not, or the engine was the limit (packets late, not sent, or \
-    missed; connections late, not begun, without place or free port, or that waited for memory); 2 wrong usage.\n\nExamples:\n  \
+    missed; connections late, not started, without room in the flow table or a free port, or that waited for memory); 2 wrong usage.\n\nExamples:\n  \
     spate-engine run --plan plan.json --port l=loopback --hugepages none\n  \
     spate-engine run --plan - --port east=kernel:eth1 --port west=kernel:eth2 --output json < plan.json"
 )]
@@ -114,7 +111,7 @@ impl Run {
 
 /// Shows progress until the run has ended; the first signal stops it gracefully.
 async fn follow(engine: &Engine, held: &Arc<Held>, whole: Option<Duration>) -> anyhow::Result<()> {
-    let mut last = Counted { at: Instant::now(), tx: 0, rx: 0, connects: 0 };
+    let mut last = Counted { at: Instant::now(), tx: 0, rx: 0, established: 0 };
     let mut told = Box::pin(super::serve::told_to_end());
     let mut stopping = false;
     let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + TICK, TICK);
@@ -140,7 +137,7 @@ struct Counted {
     at: Instant,
     tx: u64,
     rx: u64,
-    connects: u64,
+    established: u64,
 }
 
 fn progress(engine: &Engine, held: &Held, whole: Option<Duration>, last: &Counted) -> Counted {
@@ -165,7 +162,7 @@ fn progress(engine: &Engine, held: &Held, whole: Option<Duration>, last: &Counte
 
 /// What is counted now, and what to tell of it: of streams if there are any, and of templates.
 fn since(now: &WatchStatsResponse, last: &Counted) -> (Counted, String) {
-    let mut counted = Counted { at: Instant::now(), tx: 0, rx: 0, connects: 0 };
+    let mut counted = Counted { at: Instant::now(), tx: 0, rx: 0, established: 0 };
     for stream in &now.streams {
         for counters in [&stream.warmup, &stream.measured].into_iter().flatten() {
             counted.tx += counters.tx_packets;
@@ -176,7 +173,7 @@ fn since(now: &WatchStatsResponse, last: &Counted) -> (Counted, String) {
     // Each flow once: at its client, or at its server where clients are elsewhere.
     let has_client = |template: &str| now.templates.iter().any(|t| t.side() == Side::Client && t.template == template);
     for side in now.templates.iter().filter(|t| t.side() == Side::Client || !has_client(&t.template)) {
-        counted.connects += side.counters.iter().find(|c| c.name == "flows_established").map_or(0, |c| c.value);
+        counted.established += side.counters.iter().find(|c| c.name == "flows_established").map_or(0, |c| c.value);
         open += side.open_flows;
     }
     let seconds = counted.at.duration_since(last.at).as_secs_f64();
@@ -191,7 +188,7 @@ fn since(now: &WatchStatsResponse, last: &Counted) -> (Counted, String) {
         );
     }
     if !now.templates.is_empty() {
-        told += &format!("  {:.0} flows/s  open {open}", rate(counted.connects, last.connects));
+        told += &format!("  {:.0} flows/s  open {open}", rate(counted.established, last.established));
     }
     (counted, told)
 }
@@ -215,7 +212,7 @@ fn table(last: &WatchStatsResponse) {
 fn streams(last: &WatchStatsResponse) {
     println!(
         "{:<24} {:>14} {:>14} {:>12} {:>10} {:>10} {:>10} {:>10}",
-        "STREAM", "TX", "RX", "LOST", "DUPLICATE", "REORDERED", "LATE", "NOT SENT"
+        "STREAM", "TX", "RX", "LOST", "DUPLICATE", "REORDERED", "LATE", "TX DROPPED"
     );
     let mut total = StreamCounters::default();
     for stream in &last.streams {
@@ -237,22 +234,22 @@ fn templates(last: &WatchStatsResponse) {
         return;
     }
     println!(
-        "{}{:<24} {:<6} {:>10} {:>10} {:>8} {:>16} {:>16} {:>10} {:>10}",
+        "{}{:<24} {:<6} {:>11} {:>10} {:>8} {:>16} {:>16} {:>13} {:>10}",
         if last.streams.is_empty() { "" } else { "\n" },
         "TEMPLATE",
         "SIDE",
-        "CONNECTED",
+        "ESTABLISHED",
         "CLOSED",
         "OPEN",
         "BYTES SENT",
         "BYTES RECEIVED",
-        "SENT AGAIN",
-        "ERRORS"
+        "RETRANSMITTED",
+        "FAILED"
     );
     for side in &last.templates {
         let get = |name: &str| measured(side, name);
         println!(
-            "{:<24} {:<6} {:>10} {:>10} {:>8} {:>16} {:>16} {:>10} {:>10}",
+            "{:<24} {:<6} {:>11} {:>10} {:>8} {:>16} {:>16} {:>13} {:>10}",
             side.template,
             side_name(side),
             get("flows_established"),
@@ -260,10 +257,16 @@ fn templates(last: &WatchStatsResponse) {
             side.open_flows,
             get("sent_data_bytes") + get("message_bytes_sent"),
             get("received_data_bytes") + get("message_bytes_received"),
-            get("retransmitted_packets"),
-            ERRORS.iter().map(|name| get(name)).sum::<u64>(),
+            get("retransmitted_packets") + get("syn_timeouts"),
+            failed(side),
         );
     }
+}
+
+/// Flows of a side that failed in the measured phase.
+fn failed(side: &TemplateStats) -> u64 {
+    let idle = if side.side() == Side::Client { measured(side, "flows_idle_timeouts") } else { 0 };
+    FAILED.iter().map(|name| measured(side, name)).sum::<u64>() + idle
 }
 
 /// What a side counted in the measured phase.
@@ -325,7 +328,7 @@ fn records(last: &WatchStatsResponse) {
         );
         return;
     }
-    println!("\n{} records in {}, {} left out, {dropped} dropped", records.written, records.path, records.omitted);
+    println!("\n{} records in {}, {} omitted, {dropped} dropped", records.written, records.path, records.omitted);
 }
 
 /// Prints delays of streams that measure them, and times of templates.
@@ -346,7 +349,7 @@ fn latencies(last: &WatchStatsResponse) {
     }
     println!(
         "\n{:<24} {:>14} {:>14} {:>12} {:>10} {:>10} {:>10} {:>10}",
-        "LATENCY (us)", "LEAST", "MEAN", "P50", "P99", "P99.9", "GREATEST", "JITTER"
+        "LATENCY (us)", "MIN", "MEAN", "P50", "P99", "P99.9", "MAX", "JITTER"
     );
     let us = |ns: u64| format!("{:.1}", ns as f64 / 1e3);
     for (name, l, jitter) in measured {
@@ -408,7 +411,7 @@ fn complaints(last: &WatchStatsResponse, before: &[PortStats]) -> Vec<String> {
     all
 }
 
-/// What of flows the engine could not do. That most_open held some back was asked for.
+/// What of flows the engine could not do. Flows that most_open throttled were requested so.
 fn complaints_of_flows(sides: &[TemplateStats]) -> Vec<String> {
     let mut all = Vec::new();
     let (mut late, mut due) = (0, 0);
@@ -431,7 +434,7 @@ fn complaints_of_flows(sides: &[TemplateStats]) -> Vec<String> {
     }
     // One in a thousand, as in Kubernetes.
     if late > due / 1000 {
-        all.push(format!("templates: {late} of {due} connections began late"));
+        all.push(format!("templates: {late} of {due} connections started late"));
     }
     all
 }

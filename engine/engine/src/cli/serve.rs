@@ -42,7 +42,7 @@ pub struct Serve {
     /// authority for operator.spate.dev.
     #[arg(long, value_name = "DIR")]
     tls_dir: Option<PathBuf>,
-    /// Where records of connections are told, and nothing else is answered, to whoever may open the socket: unix:PATH, which is made
+    /// Where records of connections are served, and nothing else is answered, to whoever may open the socket: unix:PATH, which is made
     /// for this process' user only.
     #[arg(long, value_name = "ADDRESS", env = super::RECORDS_SOCKET)]
     records_socket: Option<Address>,
@@ -63,7 +63,7 @@ impl Serve {
         };
         let records = match &self.records_socket {
             Some(Address::Tcp(address)) => {
-                bail!("--records-socket {address}: must be unix:PATH; records are not told over TCP")
+                bail!("--records-socket {address}: must be unix:PATH; records are not served over TCP")
             }
             Some(Address::Unix(path)) => Some(path.clone()),
             None => None,

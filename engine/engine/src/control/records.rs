@@ -37,20 +37,20 @@ pub fn watch(held: &Held, place: OwnedSemaphorePermit) -> Result<ReceiverStream<
         let file = stats(held).map(|stats| stats.path).filter(|path| !path.is_empty());
         let remedy = file
             .map_or("they are in no file: run it anew".into(), |file| format!("those of the whole run are in {file}"));
-        let ended = format!("run {id:?} has ended, and records are told while it lasts; {remedy}");
+        let ended = format!("run {id:?} has ended, and records are streamed while it lasts; {remedy}");
         return Err(Refusal::State(ended));
     }
     let (answers, stream) = mpsc::channel(ANSWERS);
-    let run_id = id.to_owned();
+    let run = WatchRecordsResponse { run_id: id.to_owned(), run: held.name.clone(), ..WatchRecordsResponse::default() };
     tokio::spawn(async move {
-        tell(watch, &run_id, answers).await;
+        tell(watch, &run, answers).await;
         drop(place);
     });
     Ok(ReceiverStream::new(stream))
 }
 
-async fn tell(mut watch: Watch, run_id: &str, answers: mpsc::Sender<Answer>) {
-    let answer = |records, missed| Ok(WatchRecordsResponse { records, missed, run_id: run_id.to_owned() });
+async fn tell(mut watch: Watch, run: &WatchRecordsResponse, answers: mpsc::Sender<Answer>) {
+    let answer = |records, missed| Ok(WatchRecordsResponse { records, missed, ..run.clone() });
     let mut looks = tokio::time::interval(LOOK);
     looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut told = 0;
@@ -128,7 +128,7 @@ mod tests {
             template: 1,
             client: false,
             udp: true,
-            end: End::Silence,
+            end: End::IdleTimeout,
             start_ns: 4,
             established_ns: Some(5),
             first_byte_ns: None,
@@ -147,7 +147,7 @@ mod tests {
             side: Side::Server.into(),
             udp: true,
             flow: 3,
-            end_reason: "silence".into(),
+            end_reason: "idle_timeout".into(),
             local_address: Bytes::from_static(&[16, 0, 0, 1]),
             local_port: 1,
             remote_address: v6.into(),

@@ -16,7 +16,7 @@ use spate_stateless::StreamTiming;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Runs held at a time, ended ones included: their metrics and trailers must stay bounded.
 pub const MOST_RUNS: usize = 64;
@@ -40,6 +40,10 @@ pub struct Engine {
 /// A run the engine holds.
 pub struct Held {
     run: Arc<Run>,
+    /// Its name for people and metrics: the plan's `run`, or its id.
+    pub name: String,
+    /// When it was prepared.
+    pub prepared: Instant,
     plan_digest: [u8; 32],
     /// From the plan, for the metrics' labels.
     pub profile: String,
@@ -221,6 +225,8 @@ impl Engine {
         }
         let held = Arc::new(Held {
             run,
+            name: fit::run_name(&plan).to_owned(),
+            prepared: Instant::now(),
             plan_digest: digest,
             run_tag: plan.run_tag as u16,
             lease: Lease::new(plan.lease_ns),
@@ -584,6 +590,7 @@ impl Held {
             rate_factor: Some(self.factor(now_ns)),
             contradictions: self.run.contradictions(),
             drain_timed_out: self.run.drain_timed_out().unwrap_or_default(),
+            run: self.name.clone(),
         }
     }
 
@@ -703,7 +710,6 @@ pub(crate) mod tests {
     use super::*;
     use crate::datapath::{Config, Memory, PollMode, PortConfig, PortDevice, UseOffloads};
     use std::thread;
-    use std::time::Instant;
 
     pub(crate) const ONE_TEMPLATE: &str = r#"{"runId": "r", "runTag": 1, "timing": {"durationNs": 1000000000}, "stateful": {
         "payloads": [{"size": 100}],
@@ -754,7 +760,10 @@ pub(crate) mod tests {
         }
         assert_eq!(
             held.info(0).contradictions,
-            ["web: 0 flows_attempted, but 1 closed and 0 open", "servers: 0 accepts, but 1 closed and 0 open"]
+            [
+                "web: 0 flows_attempted, but 1 flows_closed and 0 open",
+                "servers: 0 flows_accepted, but 1 flows_closed and 0 open"
+            ]
         );
         engine.remove("r");
         drop(held);

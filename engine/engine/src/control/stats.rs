@@ -120,7 +120,7 @@ fn port_stats(port: String, c: &datapath::PortCounters) -> PortStats {
         reflected_packets: c.reflected_packets,
         not_reflected_packets: c.not_reflected_packets,
         throttled_packets: c.throttled_packets,
-        tx_cut: c.tx_cut,
+        tx_segmented_frames: c.tx_segmented_frames,
         receive_waits: c.handing_full,
     }
 }

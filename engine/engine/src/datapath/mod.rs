@@ -279,8 +279,8 @@ impl OpenPort {
             counters.tx_bytes += queue.tx_bytes.get();
             counters.tx_dropped += queue.tx_dropped.get();
             counters.reflected_packets += queue.reflected.get();
-            counters.throttled_packets += queue.held_back.get();
-            counters.tx_cut += queue.tx_cut.get();
+            counters.throttled_packets += queue.throttled_packets.get();
+            counters.tx_segmented_frames += queue.tx_segmented_frames.get();
             counters.queues.push((packets, 0));
         }
         for (index, queue) in self.rx.iter().enumerate() {

@@ -51,8 +51,8 @@ pub(super) struct Prepared {
 
 impl Prepared {
     /// Makes the file.
-    pub(super) fn new(spec: &RecordsSpec, run: &str, templates: Vec<String>) -> Result<Self, PrepareError> {
-        let about = About { run: run.to_owned(), templates: templates.clone(), one_in: spec.one_in };
+    pub(super) fn new(spec: &RecordsSpec, templates: Vec<String>) -> Result<Self, PrepareError> {
+        let about = About { run: spec.run.clone(), templates: templates.clone(), one_in: spec.one_in };
         let file = spec.path.as_ref().map(|path| RecordFile::create(path, about, spec.most)).transpose();
         let refused = |error: Error| PrepareError {
             field: "stateful.records.path".into(),

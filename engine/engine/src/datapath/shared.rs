@@ -74,9 +74,9 @@ pub(super) struct QueueShare {
     /// Received while the port sends back, and not sent back.
     pub(super) not_reflected: Counter,
     /// Put off by the limit; not sent at all, of reflected ones.
-    pub(super) held_back: Counter,
+    pub(super) throttled_packets: Counter,
     /// Cut into segments by the device.
-    pub(super) tx_cut: Counter,
+    pub(super) tx_segmented_frames: Counter,
 }
 
 /// What a worker counts of itself.

@@ -203,7 +203,7 @@ impl Templates {
         let mut told = Vec::new();
         let mut begun = |name: &str, what: &str, begun: u64, closed: u64, open: u64| {
             if begun != closed + open {
-                told.push(format!("{name}: {begun} {what}, but {closed} closed and {open} open"));
+                told.push(format!("{name}: {begun} {what}, but {closed} flows_closed and {open} open"));
             }
         };
         for side in all.iter().filter(|side| side.client) {
@@ -215,7 +215,7 @@ impl Templates {
             all.iter().filter(|side| side.client == client).map(|side| side.get(count)).sum()
         };
         let open = all.iter().filter(|side| !side.client).map(|side| side.open).sum();
-        begun("servers", "accepts", sum(false, Count::FlowsAccepted), sum(false, Count::FlowsClosed), open);
+        begun("servers", "flows_accepted", sum(false, Count::FlowsAccepted), sum(false, Count::FlowsClosed), open);
         for (client, receivers) in [(true, "clients"), (false, "servers")].into_iter().filter(|_| self.among_themselves)
         {
             let (received, queued) = (sum(client, Count::ReceivedDataBytes), sum(!client, Count::QueuedBytes));
@@ -304,7 +304,7 @@ pub(super) fn prepare(
     let parts: Vec<_> = (0..workers).map(|worker| takers.scenario(worker, context, &asked.scenario)).collect();
     refuse_too_much(asked, parts.iter().flatten().count())?;
     let names = || asked.scenario.templates.iter().map(|template| template.name.clone()).collect();
-    let recorded = asked.records.as_ref().map(|records| records::Prepared::new(records, &spec.run_id, names()));
+    let recorded = asked.records.as_ref().map(|records| records::Prepared::new(records, names()));
     let mut recorded = recorded.transpose()?;
     let spread = takers.by_port.iter().any(|workers| workers.len() > 1);
     tell_of_steering(context, spec, &asked.scenario);

@@ -267,6 +267,8 @@ pub struct OnLink {
 /// Which connections are recorded, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordsSpec {
+    /// Name of the run in the file.
+    pub run: String,
     /// One in so many.
     pub one_in: u32,
     /// The file to write, which must not exist. None: they are only told to who watches.
@@ -431,7 +433,7 @@ pub struct PortCounters {
     /// Packets that the limit put off, each once; reflected ones it dropped.
     pub throttled_packets: u64,
     /// Frames that the device cut into segments, which are packets.
-    pub tx_cut: u64,
+    pub tx_segmented_frames: u64,
     /// Times a worker read nothing because another, which keeps sequences, was behind.
     pub handing_full: u64,
     /// By queue, in queue order: (transmitted, received).

@@ -50,8 +50,8 @@ impl Scrape {
             }
         }
         let one_way: &Values<LatencyStats> = &[
-            ("spate_stream_latency_min_seconds", "The least of the same", |l| l.min_ns),
-            ("spate_stream_latency_max_seconds", "The greatest of the same", |l| l.max_ns),
+            ("spate_stream_latency_min_seconds", "The minimum of the same", |l| l.min_ns),
+            ("spate_stream_latency_max_seconds", "The maximum of the same", |l| l.max_ns),
             (
                 "spate_stream_clock_bound_seconds",
                 "What the clocks of engines agree to; 0 where only one takes part",

@@ -21,7 +21,7 @@ impl Scrape {
             [
                 ("profile_namespace", held.namespace.clone()),
                 ("profile", held.profile.clone()),
-                ("run", held.run().id().to_owned()),
+                ("run", held.name.clone()),
                 ("receiver", held.receivers[index].name.clone()),
                 ("port", held.receivers[index].port.clone()),
             ]
@@ -52,8 +52,8 @@ impl Scrape {
         let values: [Value; 4] = [
             ("mean_seconds", "mean", |m| m.mean_ns / 1e9),
             ("variance_seconds_squared", "variance", |m| m.variance_ns2 / 1e18),
-            ("min_seconds", "least", |m| seconds(m.min_ns)),
-            ("max_seconds", "greatest", |m| seconds(m.max_ns)),
+            ("min_seconds", "minimum", |m| seconds(m.min_ns)),
+            ("max_seconds", "maximum", |m| seconds(m.max_ns)),
         ];
         for (part, help, moments) in parts {
             for (unit, which, value) in values {

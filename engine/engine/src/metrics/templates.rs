@@ -19,7 +19,7 @@ fn labels<'a>(held: &'a Held, side: &'a TemplateCounters) -> [(&'static str, &'a
     [
         ("profile_namespace", held.namespace.as_str()),
         ("profile", &held.profile),
-        ("run", held.run().id()),
+        ("run", &held.name),
         ("template", &side.name),
         ("group", &side.group),
         ("role", if side.client { "client" } else { "server" }),
@@ -112,7 +112,7 @@ impl Scrape {
                     let labels = [
                         ("profile_namespace", held.namespace.as_str()),
                         ("profile", &held.profile),
-                        ("run", held.run().id()),
+                        ("run", &held.name),
                         ("worker", &worker),
                         ("steering", way),
                     ];

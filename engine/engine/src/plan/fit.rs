@@ -64,7 +64,8 @@ pub fn run_spec(plan: &Plan, checked: Checked, links: Option<(Vec<PortLink>, OnL
         streams,
         stateful: checked.stateful.map(|scenario| {
             let (links, on_link) = links.unwrap_or_default();
-            let records = plan.stateful.as_ref().and_then(|asked| asked.records.as_ref()).map(records);
+            let records =
+                plan.stateful.as_ref().and_then(|asked| asked.records.as_ref()).map(|asked| records(plan, asked));
             StatefulSpec { scenario: Arc::new(scenario), links, on_link, records }
         }),
         measure: checked.measured.run,
@@ -72,8 +73,14 @@ pub fn run_spec(plan: &Plan, checked: Checked, links: Option<(Vec<PortLink>, OnL
     wrong.or(spec)
 }
 
-fn records(asked: &contract::Records) -> RecordsSpec {
+/// The run's name for people and metrics.
+pub fn run_name(plan: &Plan) -> &str {
+    if plan.run.is_empty() { &plan.run_id } else { &plan.run }
+}
+
+fn records(plan: &Plan, asked: &contract::Records) -> RecordsSpec {
     RecordsSpec {
+        run: run_name(plan).to_owned(),
         one_in: asked.one_in,
         path: (!asked.path.is_empty()).then(|| asked.path.clone().into()),
         most: if asked.most == 0 { MOST_RECORDS } else { asked.most },

@@ -261,6 +261,9 @@ fn stateful(plan: &Plan, site: &Site, wrong: &mut Violations) -> Option<Scenario
 
 fn identity(plan: &Plan, wrong: &mut Violations) {
     run_id(&plan.run_id, wrong);
+    if !plan.run.is_empty() {
+        identifier("run", &plan.run, wrong);
+    }
     for (field, value) in [("profile", &plan.profile), ("namespace", &plan.namespace)] {
         if value.chars().count() > MOST_NAME_CHARS {
             wrong.add(field, format!("{} characters; must be at most {MOST_NAME_CHARS}", value.chars().count()));
@@ -273,11 +276,15 @@ fn identity(plan: &Plan, wrong: &mut Violations) {
 
 /// A run id that every call could name.
 pub fn run_id(id: &str, wrong: &mut Violations) {
-    let chars = id.chars().count();
+    identifier("run_id", id, wrong);
+}
+
+fn identifier(field: &str, value: &str, wrong: &mut Violations) {
+    let chars = value.chars().count();
     if !(1..=MOST_RUN_ID_CHARS).contains(&chars) {
-        wrong.add("run_id", format!("{chars} characters; must be 1..{MOST_RUN_ID_CHARS}"));
-    } else if id.chars().any(char::is_control) {
-        wrong.add("run_id", "holds a control character; use letters, digits and punctuation");
+        wrong.add(field, format!("{chars} characters; must be 1..{MOST_RUN_ID_CHARS}"));
+    } else if value.chars().any(char::is_control) {
+        wrong.add(field, "holds a control character; use letters, digits and punctuation");
     }
 }
 

@@ -221,7 +221,8 @@ fn inside_upf() {
         assert!(upf.asks(gnbs[3]), "{gnb}");
         wait_for(&run, RunState::Complete, 10);
         let client = &run.template_counters()[0];
-        let counts = [Count::FlowsAttempted, Count::MessagesReceived, Count::FlowsClosed].map(|count| client.get(count));
+        let counts =
+            [Count::FlowsAttempted, Count::MessagesReceived, Count::FlowsClosed].map(|count| client.get(count));
         assert_eq!((counts, client.get(Count::GtpuEchoes)), ([100; 3], 1));
         assert_eq!([Count::GtpuUnknownTunnel, Count::GtpuMalformed].map(|count| client.get(count)), [0, 0]);
         run.remove();

@@ -93,7 +93,11 @@ fn interface_counter(name: &str) -> u64 {
 /// All of the transfers are done, as both ends see it.
 fn assert_all_arrived(datapath: &Datapath, side: &spate_engine::datapath::TemplateCounters, offloads: UseOffloads) {
     let bytes = CONNECTIONS * BYTES as u64;
-    assert_eq!((side.get(Count::FlowsEstablished), side.get(Count::FlowsClosed)), (CONNECTIONS, CONNECTIONS), "{side:?}");
+    assert_eq!(
+        (side.get(Count::FlowsEstablished), side.get(Count::FlowsClosed)),
+        (CONNECTIONS, CONNECTIONS),
+        "{side:?}"
+    );
     let data = [Count::SentDataBytes, Count::AckedBytes, Count::ReceivedDataBytes].map(|count| side.get(count));
     assert_eq!(data, [bytes; 3], "{side:?}");
     assert_eq!((tcp_counter("InCsumErrors"), tcp_counter("InErrs")), (0, 0));
@@ -104,12 +108,12 @@ fn assert_all_arrived(datapath: &Datapath, side: &spate_engine::datapath::Templa
     println!(
         "{offloads:?}: {} packets, {} frames cut, {} segments sent again",
         port.tx_packets,
-        port.tx_cut,
+        port.tx_segmented_frames,
         side.get(Count::RetransmittedPackets)
     );
     match offloads {
-        UseOffloads::Auto | UseOffloads::All => assert!(port.tx_cut > port.tx_packets / 50, "{port:?}"),
-        UseOffloads::None => assert_eq!(port.tx_cut, 0),
+        UseOffloads::Auto | UseOffloads::All => assert!(port.tx_segmented_frames > port.tx_packets / 50, "{port:?}"),
+        UseOffloads::None => assert_eq!(port.tx_segmented_frames, 0),
     }
 }
 

@@ -47,7 +47,8 @@ fn flows_take_no_frames_for_another_station_unless_the_port_accepts_any_mac() {
                 continue;
             }
             let (client, server) = (&sides[0], &sides[1]);
-            let answered = [Count::FlowsAccepted, Count::SentPackets, Count::ReceivedPackets].map(|count| server.get(count));
+            let answered =
+                [Count::FlowsAccepted, Count::SentPackets, Count::ReceivedPackets].map(|count| server.get(count));
             assert_eq!((answered, client.get(Count::ReceivedPackets)), ([0; 3], 0), "{protocol:?}");
             let sent = client.get(Count::SentPackets);
             assert!(sent >= 100, "{sent}");

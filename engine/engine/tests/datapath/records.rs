@@ -28,7 +28,7 @@ fn recorded(datapath: &Datapath, tag: u16, scenario: Scenario, records: RecordsS
 }
 
 fn to(path: &Path) -> RecordsSpec {
-    RecordsSpec { one_in: 1, path: Some(path.into()), most: 1_000_000, within_ns: 60_000 * MS }
+    RecordsSpec { run: "named".into(), one_in: 1, path: Some(path.into()), most: 1_000_000, within_ns: 60_000 * MS }
 }
 
 /// One end of a connection, as the file tells it.
@@ -241,7 +241,7 @@ fn watched(run: &Run, mut watch: Watch) -> (Vec<Record>, u64) {
 fn records_are_delivered_as_they_come_also_without_a_file() {
     let _turn = turn();
     let datapath = loopback(1, PollMode::Busy);
-    let only = RecordsSpec { one_in: 4, path: None, most: 0, within_ns: 0 };
+    let only = RecordsSpec { run: "named".into(), one_in: 4, path: None, most: 0, within_ns: 0 };
     let run = start(&datapath, recorded(&datapath, 7, over_v4(Protocol::Tcp, 1000), only));
     let watch = run.watch_records().unwrap();
     assert_eq!(watch.templates(), ["web"]);
@@ -263,7 +263,7 @@ fn records_are_delivered_as_they_come_also_without_a_file() {
 fn few_records_wait_for_a_watcher_however_long_they_take_to_come() {
     let _turn = turn();
     let datapath = loopback(1, PollMode::Busy);
-    let every = RecordsSpec { one_in: 1, path: None, most: 0, within_ns: 0 };
+    let every = RecordsSpec { run: "named".into(), one_in: 1, path: None, most: 0, within_ns: 0 };
     let run = start(&datapath, recorded(&datapath, 7, over_v4(Protocol::Tcp, 1000), every));
     let watch = run.watch_records().unwrap();
     wait_for(&run, RunState::Complete, 10);

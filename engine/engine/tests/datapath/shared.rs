@@ -115,7 +115,8 @@ fn inside_bridge() {
         })
         .collect();
     let of = |side: &TemplateCounters, begun: Count| {
-        [begun, Count::FlowsEstablished, Count::FlowsClosed, Count::FlowsAborted, Count::ResetsReceived].map(|count| side.get(count))
+        [begun, Count::FlowsEstablished, Count::FlowsClosed, Count::FlowsAborted, Count::ResetsReceived]
+            .map(|count| side.get(count))
     };
     // Each begins half. Servers are taken in turn: two of three are the first engine's.
     assert_eq!([0, 1].map(|n| of(&sides[n][0], Count::FlowsAttempted)), [[150, 150, 150, 0, 0]; 2]);

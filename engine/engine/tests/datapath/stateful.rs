@@ -367,7 +367,8 @@ fn flows_that_outlast_the_drain_are_cut_and_counted() {
     let run = start(&datapath, emulated(&datapath, 3, Some(100 * MS), long));
     wait_for(&run, RunState::Complete, 10);
     for (side, begun) in run.template_counters().iter().zip([Count::FlowsAttempted, Count::FlowsAccepted]) {
-        let counts = [begun, Count::FlowsEstablished, Count::FlowsAborted, Count::FlowsClosed].map(|count| side.get(count));
+        let counts =
+            [begun, Count::FlowsEstablished, Count::FlowsAborted, Count::FlowsClosed].map(|count| side.get(count));
         assert_eq!((counts, side.open), ([100; 4], 0));
     }
     assert_eq!(run.contradictions(), Vec::<String>::new());

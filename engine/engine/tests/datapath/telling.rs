@@ -157,6 +157,44 @@ fn watch_stats_and_metrics_say_the_same() {
 }
 
 #[test]
+fn the_label_run_is_the_name_in_the_plan_else_the_id_and_each_series_is_there_once() {
+    let _turn = turn();
+    let engine = Arc::new(Engine::new(open(&[("a", PortDevice::Loopback)], 1, PollMode::Adaptive)));
+    let prepare = |run_id: &str, run: &str, run_tag| {
+        let plan =
+            Plan { run_id: run_id.into(), run: run.into(), run_tag, ..plan(vec![stream("s".into(), "", 1, 10)]) };
+        engine.prepare(run_id, plan.encode_to_vec().into(), Format::Binary).unwrap().0.info(0).run
+    };
+    let shown = || {
+        let page = metrics::page(&engine).unwrap().text;
+        assert_eq!(samples(&page).len(), page.lines().filter(|line| !line.starts_with('#')).count(), "{page}");
+        let runs = page.lines().filter(|line| line.starts_with("spate_run_state"));
+        let mut runs: Vec<_> = runs.filter_map(|line| line.split('"').nth(5)).map(str::to_owned).collect();
+        runs.sort();
+        runs.dedup();
+        runs
+    };
+    let value = |state| {
+        let labels = format!("profile_namespace=\"n\",profile=\"p\",run=\"web-1\",state=\"{state}\"");
+        samples(&metrics::page(&engine).unwrap().text)[&format!("spate_run_state{{{labels}}}")]
+    };
+    assert_eq!((prepare("web-1-b", "web-1", 1), prepare("bare", "", 2)), ("web-1".into(), "bare".into()));
+    assert_eq!(shown(), ["bare", "web-1"]);
+    let first = engine.find("web-1-b").unwrap();
+    first.run().stop("the test says so");
+    while !first.has_ended() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!((value("stopped"), value("prepared")), (1.0, 0.0));
+    // A run of the same name that was created after the first was deleted.
+    prepare("web-1-a", "web-1", 3);
+    assert_eq!(shown(), ["bare", "web-1"]);
+    assert_eq!((value("stopped"), value("prepared")), (0.0, 1.0));
+    engine.remove("web-1-a");
+    assert_eq!(value("stopped"), 1.0);
+}
+
+#[test]
 fn twenty_thousand_streams_of_a_group_take_one_histogram_and_a_short_page() {
     let _turn = turn();
     let engine = Arc::new(Engine::new(open(&[("a", PortDevice::Loopback)], 1, PollMode::Busy)));

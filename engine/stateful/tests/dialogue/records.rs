@@ -109,5 +109,5 @@ fn each_end_has_its_reason() {
     let (mut talk, mut records) = client(&[WAIT], plain());
     talk.shake(MSS, 65_535);
     talk.stack.clear();
-    assert_eq!(one(&mut records).end, End::Cut);
+    assert_eq!(one(&mut records).end, End::Aborted);
 }

@@ -28,8 +28,9 @@ fn what_is_driven_gets_far() {
         counts.iter_mut().flatten().zip(more.iter().flatten()).for_each(|(sum, more)| *sum += more);
     }
     use Count::*;
-    let tcp = [Connects, QueuedBytes, ReceivedDataBytes, AckedBytes, OutOfOrderPackets, IcmpErrors, ResetsReceived];
-    let udp = [MessagesReceived, MessagesSent, Refused, IcmpErrors, KeepaliveTimeouts];
+    let tcp =
+        [FlowsEstablished, QueuedBytes, ReceivedDataBytes, AckedBytes, OutOfOrderPackets, IcmpErrors, ResetsReceived];
+    let udp = [MessagesReceived, MessagesSent, FlowsRefused, IcmpErrors, FlowsIdleTimeouts];
     let of = |count: Count, templates: &[usize]| {
         let sum: u64 = templates.iter().map(|&template| counts[template][count as usize]).sum();
         assert!(sum > 0, "{} of {templates:?}", COUNTERS[count as usize].0);

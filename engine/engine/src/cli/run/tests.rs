@@ -31,13 +31,13 @@ fn flows_without_place_port_or_memory_are_the_engines_limit() {
 }
 
 #[test]
-fn one_flow_in_a_thousand_may_be_late_and_what_most_open_holds_back_was_asked_for() {
+fn one_flow_in_a_thousand_may_be_late_and_flows_that_most_open_throttles_are_no_limit_of_the_engine() {
     let both = |late| {
         let client = side(Side::Client, &[("flows_attempted", 2999), ("flows_late", late)], &[]);
         vec![client, side(Side::Server, &[("flows_accepted", 2999)], &[])]
     };
     assert_eq!(told(both(2)), [""; 0]);
-    assert_eq!(told(both(3)), ["templates: 3 of 2999 connections began late"]);
+    assert_eq!(told(both(3)), ["templates: 3 of 2999 connections started late"]);
     let of_warmup = side(Side::Client, &[("flows_attempted", 10), ("flows_late", 5)], &[("flows_late", 5)]);
     let held = side(Side::Client, &[("flows_attempted", 10), ("flows_throttled", 5), ("open_limit_waits", 9)], &[]);
     let failed = side(Side::Client, &[("flows_attempted", 10), ("resets_received", 5), ("connect_drops", 5)], &[]);
@@ -45,10 +45,21 @@ fn one_flow_in_a_thousand_may_be_late_and_what_most_open_holds_back_was_asked_fo
 }
 
 #[test]
+fn flows_that_failed_are_those_of_the_api() {
+    let all: Vec<_> =
+        FAILED.iter().map(|&name| (name, 2)).chain([("flows_idle_timeouts", 100), ("unmatched", 9)]).collect();
+    let counted = |of| failed(&side(of, &all, &[("flows_aborted", 1)]));
+    assert_eq!((counted(Side::Client), counted(Side::Server)), (115, 15));
+}
+
+#[test]
 fn progress_tells_of_streams_and_flows_as_far_as_there_are_any() {
-    let before = || Counted { at: Instant::now() - Duration::from_secs(2), tx: 0, rx: 0, connects: 0 };
+    let before = || Counted { at: Instant::now() - Duration::from_secs(2), tx: 0, rx: 0, established: 0 };
     let told = |now: WatchStatsResponse| since(&now, &before()).1;
-    let client = TemplateStats { open_flows: 7, ..side(Side::Client, &[("flows_established", 40)], &[("flows_established", 10)]) };
+    let client = TemplateStats {
+        open_flows: 7,
+        ..side(Side::Client, &[("flows_established", 40)], &[("flows_established", 10)])
+    };
     // The same flows, seen from the other end.
     let server = TemplateStats { open_flows: 6, ..side(Side::Server, &[("flows_established", 39)], &[]) };
     let elsewhere =

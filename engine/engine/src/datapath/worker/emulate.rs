@@ -561,7 +561,7 @@ impl Segments {
             share.tx_dropped.add(packets);
         } else {
             let cut = self.cuts[self.sent..self.sent + taken].iter().filter(|cut| cut.segment > 0);
-            share.tx_cut.add(cut.count() as u64);
+            share.tx_segmented_frames.add(cut.count() as u64);
             share.tx_packets.add(packets);
             share.tx_bytes.add(self.bytes[self.sent..self.sent + taken].iter().map(|bytes| u64::from(*bytes)).sum());
         }

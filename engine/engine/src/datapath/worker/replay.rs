@@ -327,7 +327,7 @@ impl Replay {
         if !self.burst.is_empty() {
             outlet.taps.copy(&self.burst, clock);
             if std::mem::take(&mut self.held) {
-                outlet.share.held_back.add(self.burst.len() as u64);
+                outlet.share.throttled_packets.add(self.burst.len() as u64);
             }
         }
     }

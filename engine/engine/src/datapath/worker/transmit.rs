@@ -253,7 +253,7 @@ impl TxPort {
             return false;
         }
         if !std::mem::replace(&mut self.held.1, true) {
-            self.share.held_back.add(self.segments.waiting());
+            self.share.throttled_packets.add(self.segments.waiting());
         }
         true
     }
@@ -307,7 +307,7 @@ impl TxPort {
             return false;
         }
         if !std::mem::replace(&mut self.held.0, true) {
-            self.share.held_back.add(self.packets as u64);
+            self.share.throttled_packets.add(self.packets as u64);
         }
         true
     }
@@ -472,7 +472,7 @@ impl TxPort {
         if let Some(limit) = &mut self.limit
             && limit.is_closed_to_reflectors(now, &self.share)
         {
-            self.share.held_back.add(all as u64);
+            self.share.throttled_packets.add(all as u64);
             return;
         }
         let lens: [u64; BURST] =

@@ -107,6 +107,8 @@ fn what_is_wrong_is_named_with_its_remedy() {
         (|p| p.run_id.clear(), "run_id", "must be 1..128"),
         (|p| p.run_id = "x".repeat(129), "run_id", "must be 1..128"),
         (|p| p.run_id = "a\nb".into(), "run_id", "control character"),
+        (|p| p.run = "x".repeat(129), "run", "must be 1..128"),
+        (|p| p.run = "a\nb".into(), "run", "control character"),
         (|p| p.profile = "x".repeat(254), "profile", "at most 253"),
         (|p| p.run_tag = 0, "run_tag", "must be 1..65535"),
         (|p| p.run_tag = 65_536, "run_tag", "must be 1..65535"),
