@@ -6,6 +6,7 @@ package api_test
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -80,10 +81,13 @@ spec:
     attachment: {loopback: {}}
   workers: 2
   cpuPolicy: Exclusive
-  hugepages: {pageSize: 2Mi, memory: 128Mi}
+  packetMemory: {size: 128Mi, backing: Hugepages2Mi}
   memory: 320Mi
   pollMode: Auto
-  volumes: [{name: captures, persistentVolumeClaim: {name: captures}}]
+  volumes: [{name: captures, persistentVolumeClaim: {claimName: captures}}]
+  podTemplate:
+    metadata: {labels: {team: net}, annotations: {example.org/note: lab}}
+    spec: {priorityClassName: high, nodeSelector: {nic: 100g}, imagePullSecrets: [{name: registry}]}
   limits: {maxRate: 5Mpps, allowedDestinations: [198.18.0.0/15], allowedPorts: ["7", 1024-65535]}
   allowedNamespaces: {from: Selector, selector: {matchLabels: {team: net}}}
   lease: 1m
@@ -105,10 +109,12 @@ spec:
     size: 128
   fields:
   - name: client
-    random: {min: 16.0.0.0, max: 18.0.0.254, seed: 7}
+    range: {start: 16.0.0.0, end: 18.0.0.254}
+    order: Random
+    seed: 7
     writes: [{field: ipv4.source}]
   - name: port
-    increment: {min: 1025, max: 65000, step: 2}
+    range: {start: 1025, end: 65000, step: 2}
     writes: [{field: tcp.sourcePort}, {offset: 60, size: 2, mask: "0xff00", shift: 8}]
   transmit: {continuous: {rate: 1Mpps}}
   measure: {flow: true}
@@ -129,22 +135,25 @@ spec:
     transmitPort: east
     receivePort: east
     stream:
-      packet:
-        headers:
-        - ethernet: {}
-        - ipv4: {source: 198.18.0.1, destination: 198.19.0.1}
-        - udp: {destinationPort: 7}
-        size: 64
-      fields:
-      - name: port
-        random: {min: 1025, max: 65000}
-        writes: [{field: udp.sourcePort}]
-      transmit: {continuous: {rate: 80%}}
-      measure: {flow: true}
+      inline:
+        packet:
+          headers:
+          - ethernet: {}
+          - ipv4: {source: 198.18.0.1, destination: 198.19.0.1}
+          - udp: {destinationPort: 7}
+          size: 64
+        fields:
+        - name: port
+          range: {start: 1025, end: 65000}
+          order: Random
+          writes: [{field: udp.sourcePort}]
+        transmit: {continuous: {rate: 80%}}
+        measure: {flow: true}
   - name: other
     transmitPort: east
-    streamRef: {name: other}
-    rate: 10kpps
+    stream:
+      ref: {name: other}
+      rate: 10kpps
   rate: 1.5x
   duration: 10s
   warmup: 1s
@@ -176,7 +185,7 @@ spec:
     - ipv6Routing: {type: 4, segmentsLeft: 1, addresses: ["2001:2::1"]}
     - ipv6Fragment: {identification: 4294967295, offset: 8191}
     - icmpv4: {echoRequest: {identifier: 1}}
-    - icmpv6: {neighbourSolicitation: {target: "::2"}}
+    - icmpv6: {neighborSolicitation: {target: "::2"}}
     - udp: {checksum: 0}
     - tcp: {destinationPort: 80, options: [{mss: 1460}, {nop: {}}, {sack: [{left: 1, right: 2}]}, {timestamps: {value: 1}}]}
     - sctp: {destinationPort: 80, chunks: [{raw: {type: 1}}, {data: {tsn: 1}}], checksum: 4294967295}
@@ -189,12 +198,13 @@ spec:
   copies: {count: 20000, vary: [{field: ipv4.source, step: -1}, {offset: 30, size: 6}]}
   fields:
   - name: a
-    list: {values: [1, 0x10, "2001:2::1"], order: Backward}
-    next: b
-    limit: 5
-    perWorker: true
+    values: [1, 0x10, "2001:2::1"]
+    order: Reverse
+    carryTo: b
+    repeatAfter: 5
+    scope: Worker
   - name: b
-    increment: {min: 64, max: 128}
+    range: {start: 64, count: 65}
     writes: [{field: packet.size}]
   transmit: {multiBurst: {packetsPerBurst: 5, interBurstGap: 10ms, rate: 5pps}}
   startDelay: 1ms
@@ -257,12 +267,21 @@ spec:
       - switchTemplate: {template: other}
       - waitForPeerClose: {}
   destinationPort: 80
-  rate: 100cps
+  connectionRate: 100cps
   pools:
-    clients: [{name: c, first: 16.0.0.1, last: 16.0.0.254, sourcePorts: {first: 2000, highest: 3000}, firstMAC: "02:00:00:00:00:01"}]
-    servers: [{name: s, first: 48.0.0.1, last: 48.0.0.254, order: Random, seed: 7, weight: 2}]
+    clients: [{name: c, start: 16.0.0.1, end: 16.0.0.254, sourcePorts: {start: 2000, max: 3000}, startMAC: "02:00:00:00:00:01"}]
+    servers: [{name: s, start: 48.0.0.1, end: 48.0.0.254, order: Random, seed: 7, weight: 2}]
   match: [{text: GET}, {offset: 4, hex: 2f}]
 `
+
+// source of the good template.
+var source = templateYAML[strings.Index(templateYAML, "  source:"):strings.Index(templateYAML, "  destinationPort:")]
+
+// application is the second entry of the good profile, to be replaced by an application.
+const application = "stream:\n      ref: {name: other}\n      rate: 10kpps\n"
+
+// inlined is an application that is described inline.
+const inlined = "application: {inline: {source: {http: {}}, connectionRate: 1cps, pools: {clients: [{name: c, start: 16.0.0.1, count: 9}], servers: [{name: s, start: 48.0.0.1, count: 9}]}}}\n"
 
 // waiting is a command with rules of its own, times and the order of them.
 const waiting = "      - delay: {min: 10ms, max: 20ms}\n"
@@ -273,16 +292,29 @@ apiVersion: spate.dev/v1alpha1
 kind: TrafficRun
 metadata: {name: imix-1}
 spec:
-  profile: {name: imix, uid: 1-2-3, generation: 1}
-  generator: {name: lab, namespace: default, pods: [{name: lab-0, uid: 4-5-6}]}
-  runID: default/imix/1
-  tag: 1
-  snapshot:
-    digest: 0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef
-    bytes: 100
-    chunks: [{configMapName: imix-1-0, key: plan}]
-  timing: {warmup: 0s, duration: 10s, drain: 500ms}
-  generatorTolerance: {}
+  profileRef: {name: imix}
+  overrides:
+    generatorRef: {name: lab, namespace: shared}
+    rate: 80%
+    duration: 10s
+    warmup: 1s
+    thresholds: [{name: no-loss, expression: result.lost == 0}]
+  paused: true
+  ttlSecondsAfterFinished: 3600
+`
+
+// describingYAML is a good run that describes what it executes.
+const describingYAML = `
+apiVersion: spate.dev/v1alpha1
+kind: TrafficRun
+metadata: {generateName: once-}
+spec:
+  profile:
+    generatorRef: {name: lab}
+    traffic:
+    - name: small
+      stream: {ref: {name: small}}
+    duration: 10s
 `
 
 // change replaces text of a good object; want is what the API server must say, the field first.
@@ -294,78 +326,102 @@ type change struct {
 // refused lists, for each good object, what makes it one that is refused.
 var refused = map[string]map[string]change{
 	profileYAML: {
-		"rate in apples": {"rate: 80%", "rate: 10 apples", []string{"spec.traffic[0].stream.transmit.continuous.rate", `"10 apples"`, "must be a rate such as 1.5Mpps, 10Gbps (layer 2, FCS included), 10GbpsL1 or 80%"}},
-		"rate of zero":   {"rate: 80%", "rate: 0.0pps", []string{"spec.traffic[0].stream.transmit.continuous.rate", "must be greater than zero"}},
-		"a number":       {"rate: 80%", "rate: 80", []string{"spec.traffic[0].stream.transmit.continuous.rate", "must be of type string"}},
+		"rate in apples": {"rate: 80%", "rate: 10 apples", []string{"spec.traffic[0].stream.inline.transmit.continuous.rate", `"10 apples"`, "must be a rate such as 1.5Mpps, 10Gbps (layer 2, FCS included), 10GbpsL1 or 80%"}},
+		"rate of zero":   {"rate: 80%", "rate: 0.0pps", []string{"spec.traffic[0].stream.inline.transmit.continuous.rate", "must be greater than zero"}},
+		"a number":       {"rate: 80%", "rate: 80", []string{"spec.traffic[0].stream.inline.transmit.continuous.rate", "must be of type string"}},
 		"two modes": {"{continuous: {rate: 80%}}", "{continuous: {rate: 80%}, burst: {packets: 5, rate: 1pps}}",
-			[]string{"spec.traffic[0].stream.transmit", "exactly one of the fields in [continuous burst multiBurst replay]"}},
-		"no mode":                     {"{continuous: {rate: 80%}}", "{}", []string{"spec.traffic[0].stream.transmit", "exactly one of"}},
-		"min over max":                {"{min: 1025, max: 65000}", "{min: 65000, max: 1025}", []string{"spec.traffic[0].stream.fields[0].random", "min must not be greater than max"}},
+			[]string{"spec.traffic[0].stream.inline.transmit", "exactly one of the fields in [continuous burst multiBurst replay]"}},
+		"no mode":                     {"{continuous: {rate: 80%}}", "{}", []string{"spec.traffic[0].stream.inline.transmit", "exactly one of"}},
+		"start over end":              {"{start: 1025, end: 65000}", "{start: 65000, end: 1025}", []string{"spec.traffic[0].stream.inline.fields[0].range", "start must not be greater than end; use order: Reverse to count down"}},
 		"unknown transmit port":       {"transmitPort: east\n    receivePort", "transmitPort: north\n    receivePort", []string{"spec.traffic", "the transmitPort of each entry must name a port of spec.generator.ports"}},
 		"unknown receive port":        {"receivePort: east", "receivePort: south", []string{"spec.traffic", "the receivePort of each entry must name a port of spec.generator.ports"}},
-		"a stream from nowhere":       {"transmitPort: east\n    receivePort: east\n", "receivePort: east\n", []string{"spec.traffic[0]", "set transmitPort; a template with real clients has a receivePort only"}},
-		"a share of no mix":           {"    rate: 10kpps\n", "    rate: 10kpps\n  - {name: t, templateRef: {name: t}, transmitPort: east, share: 1}\n", []string{"spec.mix", "set both or neither"}},
+		"a stream from nowhere":       {"transmitPort: east\n    receivePort: east\n", "receivePort: east\n", []string{"spec.traffic[0].transmitPort", "is required beside receivePort: a stream is sent from a port"}},
+		"ports by default":            {"transmitPort: east\n    receivePort: east\n", "paused: false\n", nil},
+		"a share of no mix":           {"      rate: 10kpps\n", "      rate: 10kpps\n  - {name: t, transmitPort: east, application: {templateRef: {name: t}, share: 1}}\n", []string{"spec.mix", "set both or neither"}},
 		"a mix of nothing":            {"spec:\n", "spec:\n  mix: {rate: 1kcps, shareBy: Bytes}\n", []string{"spec.mix", "set both or neither"}},
 		"a mix in packets":            {"spec:\n", "spec:\n  mix: {rate: 1kpps, shareBy: Bytes}\n", []string{"spec.mix.rate", "must be connections a second such as 100kcps"}},
 		"a mix of none":               {"spec:\n", "spec:\n  mix: {rate: 0.0kbps, shareBy: Bytes}\n", []string{"spec.mix.rate", "greater than zero"}},
 		"a mix by packets":            {"spec:\n", "spec:\n  mix: {rate: 1kcps, shareBy: Packets}\n", []string{"spec.mix.shareBy"}},
-		"a share of a stream":         {"streamRef: {name: other}", "streamRef: {name: other}\n    share: 3", []string{"spec.traffic[1].share", "goes with the clients of a template"}},
-		"connections of a stream":     {"streamRef: {name: other}", "streamRef: {name: other}\n    connectionRate: 1cps", []string{"spec.traffic[1].connectionRate", "goes with the clients of a template"}},
-		"a template that waits":       {"streamRef: {name: other}\n    rate: 10kpps", "templateRef: {name: other}\n    start: Waiting", []string{"spec.traffic[1]", "start and next go with streams"}},
-		"a template held back":        {"streamRef: {name: other}\n    rate: 10kpps", "templateRef: {name: other}\n    paused: true", nil},
-		"packets of a template":       {"streamRef: {name: other}", "templateRef: {name: other}", []string{"spec.traffic[1].rate", "set connectionRate"}},
-		"servers only":                {"transmitPort: east\n    streamRef: {name: other}\n    rate: 10kpps", "receivePort: east\n    templateRef: {name: other}", nil},
-		"two sources":                 {"streamRef: {name: other}", "streamRef: {name: other}\n    templateRef: {name: other}", []string{"spec.traffic[1]", "exactly one of the fields in [streamRef stream templateRef]"}},
-		"no source":                   {"streamRef: {name: other}", "", []string{"spec.traffic[1]", "exactly one of"}},
-		"rate of a template":          {"streamRef: {name: other}", "templateRef: {name: other}", []string{"spec.traffic[1].rate", "rate goes with streams"}},
+		"a share of a stream":         {"      ref: {name: other}", "      ref: {name: other}\n      share: 3", []string{`unknown field "spec.traffic[1].stream.share"`}},
+		"two rates of clients":        {application, "application: {templateRef: {name: other}, connectionRate: 1cps, share: 1}\n", []string{"spec.traffic[1].application", "at most one of the fields in [connectionRate share]"}},
+		"a rate of real clients":      {"transmitPort: east\n    " + application, "receivePort: east\n    application: {templateRef: {name: other}, connectionRate: 1cps}\n", []string{"spec.traffic[1].application", "connectionRate and share are those of emulated clients: set transmitPort"}},
+		"a template that waits":       {application, "application: {templateRef: {name: other}, start: Waiting}\n", []string{`unknown field "spec.traffic[1].application.start"`}},
+		"a paused template":           {application, "application: {templateRef: {name: other}}\n    paused: true\n", nil},
+		"packets of a template":       {application, "application: {templateRef: {name: other}, rate: 1kpps}\n", []string{`unknown field "spec.traffic[1].application.rate"`}},
+		"servers only":                {"transmitPort: east\n    " + application, "receivePort: east\n    application: {templateRef: {name: other}}\n", nil},
+		"two kinds of entry":          {application, "stream: {ref: {name: other}}\n    application: {templateRef: {name: other}}\n", []string{"spec.traffic[1]", "exactly one of the fields in [stream application]"}},
+		"two streams in one":          {"ref: {name: other}", "ref: {name: other}\n      inline: {transmit: {replay: {pcap: {volume: {name: a, path: b}}}}}", []string{"spec.traffic[1].stream", "exactly one of the fields in [ref inline]"}},
+		"no stream in one":            {"      ref: {name: other}\n", "", []string{"spec.traffic[1].stream", "exactly one of the fields in [ref inline]"}},
+		"an inline application":       {application, inlined, nil},
+		"an application of two":       {application, "application: {templateRef: {name: other}, " + strings.TrimPrefix(inlined, "application: {"), []string{"spec.traffic[1].application", "exactly one of the fields in [templateRef inline]"}},
+		"inline programs":             {application, strings.Replace(inlined, "{http: {}}", "{programs: {transport: TCP}}", 1), []string{`unknown field "spec.traffic[1].application.inline.source.programs"`}},
+		"an inline port missing":      {application, strings.Replace(inlined, "{http: {}}", "{payload: {transport: TCP, requestBytes: 1}}", 1), []string{"spec.traffic[1].application.inline.destinationPort", "is required"}},
+		"no source":                   {application + "  ", "paused: false\n  ", []string{"spec.traffic[1]", "exactly one of the fields in [stream application]"}},
 		"too little memory for all":   {"  generator:\n", "  generator:\n    memory: 287Mi\n", []string{"spec.generator.memory", "must be at least 256Mi and 32Mi for each worker"}},
 		"just enough memory":          {"  generator:\n", "  generator:\n    memory: 288Mi\n", nil},
-		"two generators":              {"spec:\n  generator:", "spec:\n  generatorRef: {name: lab}\n  generator:", []string{"spec", "exactly one of the fields in [generatorRef generator]"}},
+		"two generators":              {"spec:\n  generator:", "spec:\n  generatorRef: {name: lab}\n  generator:", []string{"spec", "at most one of the fields in [generatorRef generator]"}},
+		"no generator":                {"  generator:\n    ports:\n    - name: east\n      attachment: {loopback: {}}\n", "", nil},
+		"a schedule":                  {"runID: first", "runID: first\n  runPolicy: Schedule\n  schedule: {cron: 0 2 * * *, timeZone: Europe/Berlin}", nil},
+		"a schedule of no policy":     {"runID: first", "runID: first\n  schedule: {cron: 0 2 * * *}", []string{"spec.schedule", "goes with runPolicy: Schedule: set both or neither"}},
+		"a policy of no schedule":     {"runID: first", "runID: first\n  runPolicy: Schedule", []string{"spec.schedule", "goes with runPolicy: Schedule: set both or neither"}},
+		"a time zone in cron":         {"runID: first", "runID: first\n  runPolicy: Schedule\n  schedule: {cron: TZ=UTC 0 2 * * *}", []string{"spec.schedule.cron", "has no time zone: set timeZone"}},
 		"a name twice":                {"name: other\n", "name: small\n", []string{"spec.traffic[1]", "Duplicate value"}},
-		"a wrong start":               {"    rate: 10kpps", "    start: Never", []string{"spec.traffic[1].start"}},
-		"next with negative loops":    {"    rate: 10kpps", "    next: {entry: small, loops: -1}", []string{"spec.traffic[1].next.loops"}},
-		"a chain, paused":             {"    rate: 10kpps", "    next: {entry: small, loops: 3}\n    start: Waiting\n    paused: true", nil},
+		"a wrong start":               {"      rate: 10kpps", "      start: Never", []string{"spec.traffic[1].stream.start"}},
+		"next with negative loops":    {"      rate: 10kpps", "      next: {entry: small, loops: -1}", []string{"spec.traffic[1].stream.next.loops"}},
+		"a chain, paused":             {"      rate: 10kpps", "      next: {entry: small, loops: 3}\n      start: Waiting\n    paused: true", nil},
 		"a wrong name":                {"name: small", "name: Small!", []string{"spec.traffic[0].name", "must be lower-case letters"}},
-		"percent of a profile":        {"rate: 1.5x", "rate: 50%", []string{"spec.rate", "must be a factor such as 2x or 0.5x, or a total such as 1Mpps"}},
-		"nothing of a profile":        {"rate: 1.5x", "rate: 0x", []string{"spec.rate", "to stop use spec.suspend"}},
+		"percent of a profile":        {"rate: 1.5x", "rate: 50%", nil},
+		"a total of each port":        {"rate: 1.5x", "rate: 1Mpps/port", nil},
+		"a factor of each port":       {"rate: 1.5x", "rate: 2x/port", []string{"spec.rate", "must be a factor such as 2x, a total such as 1Mpps, 10Gbps (layer 2, FCS included), 10GbpsL1 or 80%, or the total of each port such as 1Mpps/port"}},
+		"nothing of a profile":        {"rate: 1.5x", "rate: 0x", []string{"spec.rate", "a rate must be greater than zero; to send nothing set spec.suspend"}},
 		"no duration":                 {"duration: 10s", "duration: soon", []string{"spec.duration", "must be a duration such as 500ms"}},
-		"a duration of zero":          {"duration: 10s", "duration: 0s", []string{"spec.duration", "leave it out to run until suspended"}},
+		"a duration of zero":          {"duration: 10s", "duration: 0s", []string{"spec.duration", "leave it out to run until stopped"}},
 		"a bare number":               {"warmup: 1s", `warmup: "5"`, []string{"spec.warmup", "must be a duration"}},
 		"a wrong run id":              {"runID: first", "runID: -x-", []string{"spec.runID", "must be letters"}},
 		"a wrong policy":              {"whenBusy: Queue", "whenBusy: Wait", []string{"spec.whenBusy", `supported values: "Queue", "Refuse"`}},
 		"a wrong tolerance":           {"late: 1%", "late: 101%", []string{"spec.generatorTolerance.late", "such as 100, or a share such as 0.1%"}},
 		"freeing what is not its own": {"whenBusy: Queue\n", "suspendPolicy: Free\n", nil}, // taken: the generator is inline
-		"a misspelt field":            {"transmitPort: east\n    streamRef", "transmitport: east\n    streamRef", []string{`unknown field "spec.traffic[1].transmitport"`}},
+		"a misspelt field":            {"transmitPort: east\n    stream:\n      ref", "transmitport: east\n    stream:\n      ref", []string{`unknown field "spec.traffic[1].transmitport"`}},
 		"an unknown field":            {"rate: 1.5x", "streams: []", []string{`unknown field "spec.streams"`}},
-		"a wrong generator":           {"attachment: {loopback: {}}", "attachment: {loopback: {}, nullPort: {}}", []string{"spec.generator.ports[0].attachment", "exactly one of"}},
+		"a wrong generator":           {"attachment: {loopback: {}}", "attachment: {loopback: {}, discard: {}}", []string{"spec.generator.ports[0].attachment", "exactly one of"}},
 		"a long expression":           {"result.lost == 0", strings.Repeat("x", 1025), []string{"spec.thresholds[0].expression", "Too long"}},
 		"a long name":                 {"{name: imix}", "{name: " + strings.Repeat("x", 51) + "}", []string{"is invalid: metadata: ", "metadata.name must be at most 50 characters"}},
 	},
 	streamYAML: {
-		"headers and bytes":      {"    size: 128", "    size: 128\n    bytes: AAAA", []string{"spec.packet", "exactly one of the fields in [headers bytes]"}},
-		"two in one header":      {"- vlan: {id: 100}", "- vlan: {id: 100}\n      ipv6: {source: \"::1\", destination: \"::2\"}", []string{"spec.packet.headers[1]", "exactly one of"}},
-		"an unknown header":      {"- vlan: {id: 100}", "- isis: {}", []string{"spec.packet.headers[1].isis"}},
-		"not ethernet first":     {"    - ethernet: {destination: \"02:00:00:00:00:01\"}\n", "", []string{"spec.packet.headers", "the first header must be ethernet"}},
-		"a wrong mac":            {"02:00:00:00:00:01", "02-00-00-00-00-01", []string{"spec.packet.headers[0].ethernet.destination", "must be a MAC address such as"}},
-		"a wrong address":        {"source: 16.0.0.1", "source: 16.0.0.300", []string{"spec.packet.headers[2].ipv4.source", "must be an IPv4 address such as"}},
-		"another family":         {"source: 16.0.0.1", `source: "2001:db8::1"`, []string{"spec.packet.headers[2].ipv4.source", "must be an IPv4 address"}},
-		"no destination":         {", destination: 48.0.0.1", "", []string{"spec.packet.headers[2].ipv4.destination", "Required value"}},
-		"a port too high":        {"destinationPort: 80", "destinationPort: 65536", []string{"spec.packet.headers[3].tcp.destinationPort", "less than or equal to 65535"}},
-		"an unknown flag":        {"[SYN]", "[SYN, XMAS]", []string{"spec.packet.headers[3].tcp.flags[1]", `"XMAS"`}},
-		"a vlan too high":        {"id: 100", "id: 4096", []string{"spec.packet.headers[1].vlan.id"}},
-		"too small":              {"size: 128", "size: 63", []string{"spec.packet.size", "greater than or equal to 64"}},
-		"too large":              {"size: 128", "size: 9235", []string{"spec.packet.size", "less than or equal to 9234"}},
-		"odd hex":                {`hex: "00ff"`, `hex: "00f"`, []string{"spec.packet.payload.hex", "should match"}},
-		"two payloads":           {`hex: "00ff"`, `hex: "00ff", text: x`, []string{"spec.packet.payload", "exactly one of"}},
-		"two patterns":           {"random: {min: 16.0.0.0, max: 18.0.0.254, seed: 7}", "random: {min: 1, max: 2}\n    values: [1]", []string{"spec.fields[0]", "exactly one of the fields in [values increment decrement random list]"}},
-		"addresses min over max": {"{min: 16.0.0.0, max: 18.0.0.254, seed: 7}", "{min: 16.0.1.0, max: 16.0.0.255}", []string{"spec.fields[0].random", "min must not be greater than max"}},
-		"increment min over max": {"{min: 1025, max: 65000, step: 2}", "{min: 2, max: 1}", []string{"spec.fields[1].increment", "min must not be greater than max"}},
-		"a step of zero":         {"step: 2", "step: 0", []string{"spec.fields[1].increment.step"}},
-		"a fraction":             {"min: 1025", "min: 10.25", []string{"spec.fields[1].increment.min"}},
-		"a wrong field name":     {"{field: ipv4.source}", "{field: source}", []string{"spec.fields[0].writes[0].field", "should match"}},
-		"offset without size":    {"{offset: 60, size: 2, mask: \"0xff00\", shift: 8}", "{offset: 60}", []string{"spec.fields[1].writes[1]", "size goes with offset"}},
-		"an odd size":            {"offset: 60, size: 2", "offset: 60, size: 5", []string{"spec.fields[1].writes[1].size"}},
-		"a field name twice":     {"name: port", "name: client", []string{"spec.fields[1]", "Duplicate value"}},
+		"headers and bytes":   {"    size: 128", "    size: 128\n    bytes: AAAA", []string{"spec.packet", "exactly one of the fields in [headers bytes]"}},
+		"two in one header":   {"- vlan: {id: 100}", "- vlan: {id: 100}\n      ipv6: {source: \"::1\", destination: \"::2\"}", []string{"spec.packet.headers[1]", "exactly one of"}},
+		"an unknown header":   {"- vlan: {id: 100}", "- isis: {}", []string{"spec.packet.headers[1].isis"}},
+		"not ethernet first":  {"    - ethernet: {destination: \"02:00:00:00:00:01\"}\n", "", []string{"spec.packet.headers", "the first header must be ethernet"}},
+		"a wrong mac":         {"02:00:00:00:00:01", "02-00-00-00-00-01", []string{"spec.packet.headers[0].ethernet.destination", "must be a MAC address such as"}},
+		"a wrong address":     {"source: 16.0.0.1", "source: 16.0.0.300", []string{"spec.packet.headers[2].ipv4.source", "must be an IPv4 address such as"}},
+		"another family":      {"source: 16.0.0.1", `source: "2001:db8::1"`, []string{"spec.packet.headers[2].ipv4.source", "must be an IPv4 address"}},
+		"no destination":      {", destination: 48.0.0.1", "", []string{"spec.packet.headers[2].ipv4.destination", "Required value"}},
+		"a port too high":     {"destinationPort: 80", "destinationPort: 65536", []string{"spec.packet.headers[3].tcp.destinationPort", "less than or equal to 65535"}},
+		"an unknown flag":     {"[SYN]", "[SYN, XMAS]", []string{"spec.packet.headers[3].tcp.flags[1]", `"XMAS"`}},
+		"a vlan too high":     {"id: 100", "id: 4096", []string{"spec.packet.headers[1].vlan.id"}},
+		"too small":           {"size: 128", "size: 63", []string{"spec.packet.size", "greater than or equal to 64"}},
+		"too large":           {"size: 128", "size: 9235", []string{"spec.packet.size", "less than or equal to 9234"}},
+		"odd hex":             {`hex: "00ff"`, `hex: "00f"`, []string{"spec.packet.payload.hex", "should match"}},
+		"two payloads":        {`hex: "00ff"`, `hex: "00ff", text: x`, []string{"spec.packet.payload", "exactly one of"}},
+		"values and a range":  {"range: {start: 16.0.0.0, end: 18.0.0.254}\n    order: Random\n    seed: 7\n", "range: {start: 1, end: 2}\n    values: [1]\n", []string{"spec.fields[0]", "exactly one of the fields in [values range]"}},
+		"two ends":            {"end: 18.0.0.254}", "end: 18.0.0.254, count: 2}", []string{"spec.fields[0].range", "exactly one of the fields in [end count]"}},
+		"no end":              {"start: 1025, end: 65000", "start: 1025", []string{"spec.fields[1].range", "exactly one of the fields in [end count]"}},
+		"a count":             {"start: 1025, end: 65000", "start: 1025, count: 100", nil},
+		"a count of none":     {"start: 1025, end: 65000", "start: 1025, count: 0", []string{"spec.fields[1].range.count"}},
+		"a seed for nothing":  {"    order: Random\n    seed: 7\n", "    seed: 7\n", []string{"spec.fields[0].seed", "seed goes with order: Random"}},
+		"a random first":      {"end: 18.0.0.254}", "end: 18.0.0.254, first: 17.0.0.0}", []string{"spec.fields[0].range", "first and step do not go with order: Random"}},
+		"a random step":       {"end: 18.0.0.254}", "end: 18.0.0.254, step: 2}", []string{"spec.fields[0].range", "first and step do not go with order: Random"}},
+		"an unknown order":    {"order: Random", "order: Backward", []string{"spec.fields[0].order"}},
+		"a mix":               {"    size: 128", "    imix: Simple", nil},
+		"an unknown mix":      {"    size: 128", "    imix: Fancy", []string{"spec.packet.imix", `supported values: "Simple", "TCP", "IPsec", "Tolly"`}},
+		"a mix and a size":    {"    size: 128", "    size: 128\n    imix: Simple", []string{"spec.packet", "at most one of the fields in [size sizes imix]"}},
+		"start over end":      {"{start: 1025, end: 65000, step: 2}", "{start: 2, end: 1}", []string{"spec.fields[1].range", "start must not be greater than end"}},
+		"a step of zero":      {"step: 2", "step: 0", []string{"spec.fields[1].range.step"}},
+		"a fraction":          {"start: 1025", "start: 10.25", []string{"spec.fields[1].range.start"}},
+		"a wrong field name":  {"{field: ipv4.source}", "{field: source}", []string{"spec.fields[0].writes[0].field", "should match"}},
+		"offset without size": {"{offset: 60, size: 2, mask: \"0xff00\", shift: 8}", "{offset: 60}", []string{"spec.fields[1].writes[1]", "size goes with offset"}},
+		"an odd size":         {"offset: 60, size: 2", "offset: 60, size: 5", []string{"spec.fields[1].writes[1].size"}},
+		"a field name twice":  {"name: port", "name: client", []string{"spec.fields[1]", "Duplicate value"}},
 	},
 	headersYAML: {
 		"two options in one":     {"{raw: \"9404\"}", "{raw: \"9404\", nop: {}}", []string{"spec.packet.headers[5].ipv4.options[1]", "at most 1"}},
@@ -376,14 +432,14 @@ var refused = map[string]map[string]change{
 		"a wrong segment":        {"addresses: [\"2001:2::1\"]", "addresses: [2001]", []string{"spec.packet.headers[9].ipv6Routing.addresses[0]"}},
 		"a checksum of nothing":  {"checksumPresent: true, ", "", []string{"spec.packet.headers[16].gre.checksum", "goes with checksumPresent"}},
 		"a checksum too large":   {"checksum: 0x1234", "checksum: 0x12345", []string{"spec.packet.headers[5].ipv4.checksum"}},
-		"size and sizes":         {"    sizes:", "    size: 64\n    sizes:", []string{"spec.packet", "at most one of the fields in [size sizes]"}},
-		"list and range":         {"{list: [", "{range: {min: 64, max: 65}, list: [", []string{"spec.packet.sizes", "exactly one of the fields in [list range]"}},
-		"a wrong range":          {"{list: [{size: 64, weight: 7}, {size: 1518}], order: Random, seed: 1}", "{range: {min: 65, max: 64}}", []string{"spec.packet.sizes.range", "min must not be greater"}},
-		"a step of random sizes": {"{list: [{size: 64, weight: 7}, {size: 1518}], order: Random, seed: 1}", "{range: {min: 64, max: 65, order: Random, step: 2}}", []string{"spec.packet.sizes.range.step", "order: Random"}},
+		"size and sizes":         {"    sizes:", "    size: 64\n    sizes:", []string{"spec.packet", "at most one of the fields in [size sizes imix]"}},
+		"list and range":         {"{list: [", "{range: {start: 64, end: 65}, list: [", []string{"spec.packet.sizes", "exactly one of the fields in [list range]"}},
+		"a wrong range":          {"{list: [{size: 64, weight: 7}, {size: 1518}], order: Random, seed: 1}", "{range: {start: 65, end: 64}}", []string{"spec.packet.sizes.range", "start must not be greater than end"}},
+		"a step of random sizes": {"{list: [{size: 64, weight: 7}, {size: 1518}], order: Random, seed: 1}", "{range: {start: 64, end: 65, order: Random, step: 2}}", []string{"spec.packet.sizes.range.step", "order: Random"}},
 		"raw checksums":          {"    sizes:", "    checksums: [{type: IPv4, offset: 14}]\n    sizes:", []string{"spec.packet.checksums", "go with bytes"}},
 		"too many copies":        {"count: 20000", "count: 20001", []string{"spec.copies.count"}},
 		"copies of nowhere":      {"{offset: 30, size: 6}", "{offset: 30}", []string{"spec.copies.vary[1]", "size goes with offset"}},
-		"next of itself":         {"next: b", "next: a", []string{"spec.fields[0].next", "names another field"}},
+		"carrying to itself":     {"carryTo: b", "carryTo: a", []string{"spec.fields[0].carryTo", "must name another field"}},
 		"a large cache":          {"cache: 10000", "cache: 10001", []string{"spec.cache"}},
 		"a large mark":           {"ipv6FlowLabel: 1048575", "ipv6FlowLabel: 1048576", []string{"spec.measure.mark.ipv6FlowLabel", "must be 1 to 1048575, or auto"}},
 		"a wrong mark":           {"ipv6FlowLabel: 1048575", "ipv6FlowLabel: any", []string{"spec.measure.mark.ipv6FlowLabel", "or auto"}},
@@ -398,7 +454,7 @@ var refused = map[string]map[string]change{
 		"two gaps":            {"{scale: \"0.5\"}", "{scale: \"0.5\", fixed: 1us}", []string{"spec.transmit.replay.gap", "exactly one of"}},
 		"a scale of zero":     {"\"0.5\"", "\"0.0\"", []string{"spec.transmit.replay.gap.scale", "greater than zero"}},
 		"no loops":            {"loops: 2", "loops: 0", []string{"spec.transmit.replay.loops"}},
-		"two sources of pcap": {"{volume: ", "{from: {configMapName: a, key: b}, volume: ", []string{"spec.transmit.replay.pcap", "exactly one of"}},
+		"two sources of pcap": {"{volume: ", "{from: {configMapKeyRef: {name: a, key: b}}, volume: ", []string{"spec.transmit.replay.pcap", "exactly one of"}},
 	},
 	answeringYAML: {
 		"nothing to do":      {"  reflect: [{port: east, swap: Addresses}]\n  receive: [{name: tap, port: east}]\n", "", []string{"spec", "set traffic, reflect or receive"}},
@@ -411,21 +467,28 @@ var refused = map[string]map[string]change{
 		"a gateway in IPv6":      {"gateway: 198.18.0.254", "gateway: \"fe80::1\"", []string{"spec.ports[0].gateway", "must be an IPv4 address"}},
 		"a large vlan":           {"vlan: 100", "vlan: 4095", []string{"spec.ports[0].vlan"}},
 		"punt to eth0":           {"interface: bgp", "interface: eth0", []string{"spec.ports[0].punt.interface", "choose another name"}},
-		"two volumes in one":     {"persistentVolumeClaim: {name: captures}", "persistentVolumeClaim: {name: captures}, secret: {name: x}", []string{"spec.volumes[0]", "exactly one of"}},
+		"two volumes in one":     {"persistentVolumeClaim: {claimName: captures}", "persistentVolumeClaim: {claimName: captures}, secret: {secretName: x}", []string{"spec.volumes[0]", "exactly one of"}},
 		"eth0":                   {"name: east\n    attachment", "name: eth0\n    attachment", []string{"spec.ports[0].name", "eth0 and lo are the pod's own interfaces"}},
 		"a long port name":       {"name: east\n    attachment", "name: abcdefghijklmnop\n    attachment", []string{"spec.ports[0].name"}},
 		"an upper-case name":     {"name: east\n    attachment", "name: East\n    attachment", []string{"spec.ports[0].name", "1 to 15 lower-case letters"}},
 		"a name twice":           {"name: west", "name: east", []string{"spec.ports[1]", "Duplicate value"}},
-		"two attachments":        {"{loopback: {}}", "{loopback: {}, nullPort: {}}", []string{"spec.ports[1].attachment", "exactly one of the fields in [network loopback nullPort]"}},
+		"two attachments":        {"{loopback: {}}", "{loopback: {}, discard: {}}", []string{"spec.ports[1].attachment", "exactly one of the fields in [network loopback discard]"}},
 		"no attachment":          {"{loopback: {}}", "{}", []string{"spec.ports[1].attachment", "exactly one of"}},
 		"too many replicas":      {"replicas: 1", "replicas: 17", []string{"spec.replicas"}},
 		"no workers":             {"workers: 2", "workers: 0", []string{"spec.workers"}},
-		"half a page":            {"memory: 128Mi", "memory: 127Mi", []string{"spec.hugepages", "with pageSize 2Mi it must be even"}},
-		"part of a large page":   {"pageSize: 2Mi", "pageSize: 1Gi", []string{"spec.hugepages", "with pageSize 1Gi write it in Gi"}},
-		"memory in megabytes":    {"memory: 128Mi", "memory: 128MB", []string{"spec.hugepages.memory", "such as 128Mi"}},
+		"half a page":            {"size: 128Mi", "size: 127Mi", []string{"spec.packetMemory.size", "must be a whole number of pages: a multiple of 2Mi, or of 1Gi with backing: Hugepages1Gi"}},
+		"half a page of none":    {"{size: 128Mi, backing: Hugepages2Mi}", "{size: 127Mi, backing: Standard}", nil},
+		"part of a large page":   {"backing: Hugepages2Mi", "backing: Hugepages1Gi", []string{"spec.packetMemory.size", "a multiple of 2Mi, or of 1Gi with backing: Hugepages1Gi"}},
+		"a whole large page":     {"{size: 128Mi, backing: Hugepages2Mi}", "{size: 1024Mi, backing: Hugepages1Gi}", nil},
+		"another backing":        {"backing: Hugepages2Mi", "backing: Hugepages4Ki", []string{"spec.packetMemory.backing"}},
+		"a label of ours":        {"labels: {team: net}", "labels: {spate.dev/generator: x}", []string{"spec.podTemplate.metadata.labels", "keys of spate.dev, kubernetes.io and k8s.io are set by the operator and Kubernetes"}},
+		"networks of pods":       {"annotations: {example.org/note: lab}", "annotations: {k8s.v1.cni.cncf.io/networks: x}", []string{"spec.podTemplate.metadata.annotations", "are set by the operator and Kubernetes"}},
+		"any PodSpec":            {"priorityClassName: high", "hostNetwork: true", []string{`unknown field "spec.podTemplate.spec.hostNetwork"`}},
+		"memory in megabytes":    {"size: 128Mi", "size: 128MB", []string{"spec.packetMemory.size", "such as 128Mi"}},
+		"memory of nothing":      {"size: 128Mi", "size: \"0\"", []string{"spec.packetMemory.size", "greater than zero"}},
 		"too little memory":      {"memory: 320Mi", "memory: 319Mi", []string{"spec.memory", "must be at least 256Mi and 32Mi for each worker", "raise it, or leave it out"}},
 		"memory for one worker":  {"  workers: 2\n", "  workers: 3\n", []string{"spec.memory", "must be at least 256Mi and 32Mi for each worker"}},
-		"memory without a unit":  {"memory: 320Mi", "memory: \"320\"", []string{"spec.memory", "such as 128Mi"}},
+		"memory without a unit":  {"memory: 320Mi", "memory: \"335544320\"", nil},
 		"line rate in packets":   {"lineRate: 10Gbps", "lineRate: 10Mpps", []string{"spec.ports[0].lineRate", "must be a bandwidth such as 10Gbps"}},
 		"limit in percent":       {"maxRate: 5Mpps", "maxRate: 50%", []string{"spec.limits.maxRate", "must be a rate such as 1.5Mpps"}},
 		"a wrong prefix":         {"198.18.0.0/15", "198.18.0.0", []string{"spec.limits.allowedDestinations[0]", "must be a prefix such as"}},
@@ -437,43 +500,66 @@ var refused = map[string]map[string]change{
 		"a network without name": {"{name: east, namespace: nets}", "{}", []string{"spec.ports[0].attachment.network.name", "Required value"}},
 	},
 	templateYAML: {
-		"two actions":          {"- connect: {}", "- connect: {}\n        reset: {}", []string{"spec.source.programs.client[0]", "exactly one of"}},
-		"the longest programs": {"      server:\n", strings.Repeat(waiting, spatev1.MostCommands-7) + "      server:\n" + strings.Repeat(waiting, spatev1.MostCommands-4), nil},
-		"a longer program":     {"      server:\n", strings.Repeat(waiting, spatev1.MostCommands-6) + "      server:\n", []string{"spec.source.programs.client: Too many: 4097: must have at most 4096 items"}},
-		"pcap and programs":    {"source:\n", "source:\n    pcap: {from: {configMapName: captures, key: http}}\n", []string{"spec.source", "exactly one of the fields in [programs pcap]"}},
-		"rate in packets":      {"rate: 100cps", "rate: 100pps", []string{"spec.rate", "must be connections a second"}},
-		"mixed families":       {"last: 16.0.0.254", `last: "::1"`, []string{"spec.pools.clients[0]", "same family"}},
-		"two ends":             {"{httpMessage: {}}", "{httpMessage: {}, pattern: x}", []string{"spec.source.programs.client[5].receiveUntil", "exactly one of the fields in [pattern patternHex httpMessage]"}},
-		"any base64":           {"{text: hello}", `{base64: "+/8="}`, nil},
-		"half of base64":       {"{text: hello}", `{base64: "+/8=+/8"}`, []string{"spec.source.programs.client[1].send.content.base64", "should match"}},
-		"two contents":         {"{content: {text: hello}}", "{content: {text: hello, base64: aGk=}}", []string{"spec.source.programs.client[1].send.content", "exactly one of the fields in [text hex base64 size from]"}},
-		"half a field":         {"{offset: 1, counter: {width: 3}}", "{offset: 1}", []string{"spec.source.programs.server[1].send.content.fields[0]", "exactly one of the fields in [list counter]"}},
-		"a wide counter":       {"{width: 3}", "{width: 21}", []string{"fields[0].counter.width"}},
-		"no servers":           {"servers: [{name: s, first: 48.0.0.1, last: 48.0.0.254, order: Random, seed: 7, weight: 2}]", "servers: []", []string{"spec.pools.servers"}},
-		"servers' ports":       {"weight: 2}", "weight: 2, sourcePorts: {first: 2000}}", []string{"spec.pools.servers", "firstMAC and sourcePorts go with clients"}},
-		"servers' tunnels":     {"weight: 2}", "weight: 2, gtpu: {local: 10.0.0.2, remote: 10.0.0.1, teid: 1}}", []string{"spec.pools.servers", "gtpu goes with clients"}},
-		"MACs in tunnels":      {"sourcePorts: {first: 2000, highest: 3000}", "gtpu: {local: 10.0.0.2, remote: 10.0.0.1, teid: 1}", []string{"spec.pools.clients[0]", "firstMAC does not go with gtpu"}},
-		"tunnels' families":    {`firstMAC: "02:00:00:00:00:01"`, `gtpu: {local: 10.0.0.2, remote: "::1", teid: 1}`, []string{"spec.pools.clients[0].gtpu", "local and remote must be of the same family"}},
-		"a tunnel of none":     {`firstMAC: "02:00:00:00:00:01"`, "gtpu: {local: 10.0.0.2, remote: 10.0.0.1, teid: 0}", []string{"spec.pools.clients[0].gtpu.teid", "greater than or equal to 1"}},
-		"ports back":           {"highest: 3000", "highest: 3000, lowest: 3001", []string{"spec.pools.clients[0].sourcePorts", "lowest must not be greater than highest"}},
-		"no port":              {"  destinationPort: 80\n", "", []string{"spec.destinationPort", "name the port that the servers listen on"}},
-		"latency of TCP":       {"rate: 100cps", "rate: 100cps\n  latency: true", []string{"spec.latency", "round trips are measured of UDP messages"}},
-		"a match of both":      {"{text: GET}", "{text: GET, hex: \"00\"}", []string{"spec.match[0]", "exactly one of the fields in [text hex]"}},
-		"clients of a group":   {"first: 16.0.0.1, last: 16.0.0.254", "first: 224.0.0.1, last: 224.0.0.9", []string{"spec.pools.clients[0].first", "an address that a host can have"}},
-		"allowed groups":       {"first: 16.0.0.1, last: 16.0.0.254", `allowMulticast: true, first: "ff02::1", last: "ff02::9"`, nil},
-		"groups in tunnels":    {`firstMAC: "02:00:00:00:00:01"`, "allowMulticast: true, gtpu: {local: 10.0.0.2, remote: 10.0.0.1, teid: 1}", []string{"spec.pools.clients[0]", "allowMulticast does not go with gtpu"}},
-		"up to the broadcast":  {"last: 16.0.0.254", "last: 255.255.255.255", []string{"spec.pools.clients[0].last", "an address that a host can have"}},
-		"loopback":             {"first: 16.0.0.1, last: 16.0.0.254", `first: "::1", last: "::1"`, []string{"spec.pools.clients[0].first", "an address that a host can have"}},
-		"link-local":           {"first: 16.0.0.1, last: 16.0.0.254", `first: "fe80::1", last: "fe80::2"`, nil},
-		"a match far off":      {"{offset: 4, hex: 2f}", "{offset: 535, hex: 2f2f}", []string{"spec.match[1].offset", "within the first 536"}},
-		"a match at the end":   {"{offset: 4, hex: 2f}", "{offset: 534, hex: 2f2f}", nil},
-		"a long RTO":           {"  match: [", "  tunables: {client: {tcp: {minimumRTO: 61s}}}\n  match: [", []string{"spec.tunables.client.tcp.minimumRTO", "at most 60s"}},
-		"delay min > max":      {"{min: 10ms, max: 20ms}", "{min: 30ms, max: 20ms}", []string{"spec.source.programs.client[3].delay", "min must not be greater than max"}},
+		"two actions":           {"- connect: {}", "- connect: {}\n        reset: {}", []string{"spec.source.programs.client[0]", "exactly one of"}},
+		"the longest programs":  {"      server:\n", strings.Repeat(waiting, spatev1.MaxCommands-7) + "      server:\n" + strings.Repeat(waiting, spatev1.MaxCommands-4), nil},
+		"a longer program":      {"      server:\n", strings.Repeat(waiting, spatev1.MaxCommands-6) + "      server:\n", []string{"spec.source.programs.client: Too many: 4097: must have at most 4096 items"}},
+		"pcap and programs":     {"source:\n", "source:\n    pcap: {from: {configMapKeyRef: {name: captures, key: http}}}\n", []string{"spec.source", "exactly one of the fields in [programs pcap http dns payload]"}},
+		"a preset and programs": {"source:\n", "source:\n    http: {}\n", []string{"spec.source", "exactly one of the fields in [programs pcap http dns payload]"}},
+		"rate in packets":       {"connectionRate: 100cps", "connectionRate: 100pps", []string{"spec.connectionRate", "must be connections a second"}},
+		"two ends":              {"end: 16.0.0.254", "end: 16.0.0.254, count: 5", []string{"spec.pools.clients[0]", "exactly one of the fields in [end count]"}},
+		"a count":               {"end: 16.0.0.254", "count: 254", nil},
+		"mixed families":        {"end: 16.0.0.254", `end: "::1"`, []string{"spec.pools.clients[0]", "start and end must be of the same family"}},
+		"two endings":           {"{httpMessage: {}}", "{httpMessage: {}, pattern: x}", []string{"spec.source.programs.client[5].receiveUntil", "exactly one of the fields in [pattern patternHex httpMessage]"}},
+		"any base64":            {"{text: hello}", `{base64: "+/8="}`, nil},
+		"half of base64":        {"{text: hello}", `{base64: "+/8=+/8"}`, []string{"spec.source.programs.client[1].send.content.base64", "should match"}},
+		"two contents":          {"{content: {text: hello}}", "{content: {text: hello, base64: aGk=}}", []string{"spec.source.programs.client[1].send.content", "exactly one of the fields in [text hex base64 size from]"}},
+		"half a field":          {"{offset: 1, counter: {width: 3}}", "{offset: 1}", []string{"spec.source.programs.server[1].send.content.fields[0]", "exactly one of the fields in [list counter]"}},
+		"a wide counter":        {"{width: 3}", "{width: 21}", []string{"fields[0].counter.width"}},
+		"no servers":            {"servers: [{name: s, start: 48.0.0.1, end: 48.0.0.254, order: Random, seed: 7, weight: 2}]", "servers: []", []string{"spec.pools.servers"}},
+		"servers' ports":        {"weight: 2}", "weight: 2, sourcePorts: {start: 2000}}", []string{"spec.pools.servers", "startMAC and sourcePorts go with clients"}},
+		"servers' tunnels":      {"weight: 2}", "weight: 2, gtpu: {local: 10.0.0.2, remote: 10.0.0.1, teid: 1}}", []string{"spec.pools.servers", "gtpu goes with clients"}},
+		"MACs in tunnels":       {"sourcePorts: {start: 2000, max: 3000}", "gtpu: {local: 10.0.0.2, remote: 10.0.0.1, teid: 1}", []string{"spec.pools.clients[0]", "startMAC does not go with gtpu"}},
+		"tunnels' families":     {`startMAC: "02:00:00:00:00:01"`, `gtpu: {local: 10.0.0.2, remote: "::1", teid: 1}`, []string{"spec.pools.clients[0].gtpu", "local and remote must be of the same family"}},
+		"a tunnel of none":      {`startMAC: "02:00:00:00:00:01"`, "gtpu: {local: 10.0.0.2, remote: 10.0.0.1, teid: 0}", []string{"spec.pools.clients[0].gtpu.teid", "greater than or equal to 1"}},
+		"ports back":            {"max: 3000", "max: 3000, min: 3001", []string{"spec.pools.clients[0].sourcePorts", "min must not be greater than max"}},
+		"no port":               {"  destinationPort: 80\n", "", []string{"spec.destinationPort", "is required: the port that the servers listen on"}},
+		"latency of TCP":        {"connectionRate: 100cps", "connectionRate: 100cps\n  latency: true", []string{"spec.latency", "round trips are measured of UDP messages"}},
+		"a match of both":       {"{text: GET}", "{text: GET, hex: \"00\"}", []string{"spec.match[0]", "exactly one of the fields in [text hex]"}},
+		"clients of a group":    {"start: 16.0.0.1, end: 16.0.0.254", "start: 224.0.0.1, end: 224.0.0.9", []string{"spec.pools.clients[0].start", "an address that a host can have"}},
+		"allowed groups":        {"start: 16.0.0.1, end: 16.0.0.254", `allowMulticast: true, start: "ff02::1", end: "ff02::9"`, nil},
+		"groups in tunnels":     {`startMAC: "02:00:00:00:00:01"`, "allowMulticast: true, gtpu: {local: 10.0.0.2, remote: 10.0.0.1, teid: 1}", []string{"spec.pools.clients[0]", "allowMulticast does not go with gtpu"}},
+		"up to the broadcast":   {"end: 16.0.0.254", "end: 255.255.255.255", []string{"spec.pools.clients[0].end", "an address that a host can have"}},
+		"loopback":              {"start: 16.0.0.1, end: 16.0.0.254", `start: "::1", end: "::1"`, []string{"spec.pools.clients[0].start", "an address that a host can have"}},
+		"link-local":            {"start: 16.0.0.1, end: 16.0.0.254", `start: "fe80::1", end: "fe80::2"`, nil},
+		"a match far off":       {"{offset: 4, hex: 2f}", "{offset: 535, hex: 2f2f}", []string{"spec.match[1].offset", "within the first 536"}},
+		"a match at the end":    {"{offset: 4, hex: 2f}", "{offset: 534, hex: 2f2f}", nil},
+		"a long RTO":            {"  match: [", "  tunables: {client: {tcp: {minRTO: 61s}}}\n  match: [", []string{"spec.tunables.client.tcp.minRTO", "at most 60s"}},
+		"a preset":              {source, "  source: {http: {requestBytes: 64, responseBytes: 1099511627776, requestsPerConnection: 1000000, path: \"/a?b\", thinkTime: 1ms}}\n", nil},
+		"a preset's path":       {source, "  source: {http: {path: a b}}\n", []string{"spec.source.http.path", "must start with '/'"}},
+		"a short request":       {source, "  source: {http: {requestBytes: 63}}\n", []string{"spec.source.http.requestBytes"}},
+		"a preset's name":       {source, "  source: {dns: {name: -a.b}}\n", []string{"spec.source.dns.name", "must be a domain name"}},
+		"a long label":          {source, "  source: {dns: {name: " + strings.Repeat("a", 64) + ".b}}\n", []string{"spec.source.dns.name", "each label of at most 63"}},
+		"many answers":          {source, "  source: {dns: {answers: 29}}\n", []string{"spec.source.dns.answers"}},
+		"latency of DNS":        {source + "  destinationPort: 80\n", "  source: {dns: {}}\n  latency: true\n", nil},
+		"latency of HTTP":       {source, "  source: {http: {}}\n  latency: true\n", []string{"spec.latency", "round trips are measured of UDP messages"}},
+		"a payload of none":     {source + "  destinationPort: 80\n", "  source: {payload: {transport: UDP, requestBytes: 1}}\n", []string{"spec.destinationPort", "is required"}},
+		"delay min > max":       {"{min: 10ms, max: 20ms}", "{min: 30ms, max: 20ms}", []string{"spec.source.programs.client[3].delay", "min must not be greater than max"}},
 	},
 	runYAML: {
-		"tag zero":     {"tag: 1", "tag: 0", []string{"spec.tag"}},
-		"short digest": {"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", "0123", []string{"spec.snapshot.digest"}},
-		"no pods":      {"[{name: lab-0, uid: 4-5-6}]", "[]", []string{"spec.generator.pods"}},
+		"two profiles":       {"  overrides:", "  profile: {traffic: [{name: a, stream: {ref: {name: a}}}]}\n  overrides:", []string{"spec", "exactly one of the fields in [profileRef profile]"}},
+		"no profile":         {"  profileRef: {name: imix}\n", "", []string{"spec", "exactly one of the fields in [profileRef profile]"}},
+		"a duration of zero": {"duration: 10s", "duration: 0s", []string{"spec.overrides.duration", "must be greater than zero"}},
+		"a rate of zero":     {"rate: 80%", "rate: 0%", []string{"spec.overrides.rate", "must be greater than zero"}},
+		"a threshold twice":  {"[{name: no-loss, expression: result.lost == 0}]", "[{name: a, expression: x}, {name: a, expression: y}]", []string{"spec.overrides.thresholds[1]", "Duplicate value"}},
+		"traffic overridden": {"    warmup: 1s", "    traffic: []", []string{`unknown field "spec.overrides.traffic"`}},
+		"what is resolved":   {"  paused: true", "  tag: 1", []string{`unknown field "spec.tag"`}},
+		"a time before now":  {"ttlSecondsAfterFinished: 3600", "ttlSecondsAfterFinished: -1", []string{"spec.ttlSecondsAfterFinished"}},
+	},
+	describingYAML: {
+		"nothing to do":      {"    traffic:\n    - name: small\n      stream: {ref: {name: small}}\n", "", []string{"spec.profile", "there is nothing to do"}},
+		"a generator inline": {"generatorRef: {name: lab}", "generator: {ports: []}", []string{`unknown field "spec.profile.generator"`}},
+		"a policy":           {"    duration: 10s", "    runPolicy: Manual", []string{`unknown field "spec.profile.runPolicy"`}},
+		"an entry of none":   {"      stream: {ref: {name: small}}\n", "", []string{"spec.profile.traffic[0]", "exactly one of"}},
 	},
 }
 
@@ -512,7 +598,7 @@ func TestAPIServer(t *testing.T) {
 	}
 	t.Run("samples are taken", func(t *testing.T) { samplesAreTaken(ctx, t, c) })
 	t.Run("defaults are as stated", func(t *testing.T) { defaultsAreAsStated(ctx, t, c) })
-	t.Run("a run cannot be changed", func(t *testing.T) { runsCannotBeChanged(ctx, t, c) })
+	t.Run("of a run only rate and pause can be changed", func(t *testing.T) { runsCannotBeChanged(ctx, t, c) })
 	t.Run("large profiles are taken", func(t *testing.T) { largeProfilesAreTaken(ctx, t, c) })
 }
 
@@ -537,45 +623,115 @@ func samplesAreTaken(ctx context.Context, t *testing.T, c client.Client) {
 	}
 }
 
+// read decodes what the server gave.
+func read(t *testing.T, object *unstructured.Unstructured, into any) {
+	t.Helper()
+	text, err := object.MarshalJSON()
+	if err == nil {
+		err = json.Unmarshal(text, into)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func defaultsAreAsStated(ctx context.Context, t *testing.T, c client.Client) {
 	profile := parse(t, `
 apiVersion: spate.dev/v1alpha1
 kind: TrafficProfile
 metadata: {name: bare}
 spec:
-  generator: {ports: [{name: a, attachment: {nullPort: {}}}]}
-  traffic: [{name: a, transmitPort: a, streamRef: {name: a}}]
+  generator: {ports: [{name: a, attachment: {discard: {}}}]}
+  traffic:
+  - {name: a, transmitPort: a, stream: {ref: {name: a}}}
+  - {name: b, transmitPort: a, stream: {inline: {transmit: {continuous: {rate: 1pps}}, packet: {headers: [{ethernet: {}}]}, fields: [{name: f, range: {start: 1, count: 2}}]}}}
+  - {name: c, transmitPort: a, application: {inline: {source: {http: {}}, connectionRate: 1cps, pools: {servers: [{name: s, start: 48.0.0.1, count: 1}]}}}}
+  - {name: d, transmitPort: a, application: {inline: {source: {dns: {}}, connectionRate: 1cps, pools: {servers: [{name: s, start: 48.0.0.1, count: 1}]}}}}
 `)
 	if err := c.Create(ctx, profile, client.DryRunAll); err != nil {
 		t.Fatal(err)
 	}
 	var typed spatev1.TrafficProfile
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(profile.Object, &typed); err != nil {
-		t.Fatal(err)
-	}
+	read(t, profile, &typed)
 	spec := typed.Spec
-	if spec.Warmup != "0s" || spec.Drain != "500ms" || spec.SuspendPolicy != "Keep" || spec.WhenBusy != "Queue" ||
+	if spec.Warmup != "0s" || spec.Drain != "500ms" || spec.SuspendPolicy != "Keep" || spec.WhenBusy != "Queue" || spec.RunPolicy != spatev1.RunOnChange ||
 		*spec.RunHistoryLimit != 5 || spec.GeneratorTolerance != (spatev1.GeneratorTolerance{Late: "0.1%", TxDropped: "0", RxMissed: "0"}) {
 		t.Errorf("profile: %+v", spec)
 	}
 	g := spec.Generator
 	if g.Replicas != 1 || g.Workers != 1 || g.CPUPolicy != "Exclusive" || g.ControlCPU != "Dedicated" || g.PollMode != "Auto" ||
-		g.Hugepages != (spatev1.Hugepages{PageSize: "2Mi", Memory: "128Mi"}) || g.AllowedNamespaces.From != "Same" {
+		g.PacketMemory.Backing != spatev1.BackingHugepages2Mi || g.AllowedNamespaces.From != "Same" {
 		t.Errorf("generator: %+v", g)
+	}
+	if start := spec.Traffic[0].Stream.Start; start != spatev1.StartAuto {
+		t.Errorf("start: %s", start)
+	}
+	if f := spec.Traffic[1].Stream.Inline.Fields[0]; f.Order != spatev1.OrderForward || f.Scope != spatev1.ScopeStream || *f.Range.Step != 1 {
+		t.Errorf("field: %+v", f)
+	}
+	// What plan.Expand takes for absent values is what the API server fills in.
+	if h := spec.Traffic[2].Application.Inline.Source.HTTP; *h.ResponseBytes != 1024 || *h.RequestsPerConnection != 1 || h.Path != "/" || h.Host != "spate.test" || h.RequestBytes != nil || h.ThinkTime != "" {
+		t.Errorf("http: %+v", h)
+	}
+	if d := spec.Traffic[3].Application.Inline.Source.DNS; d.Name != "www.spate.test" || *d.Answers != 1 || *d.QueriesPerFlow != 1 {
+		t.Errorf("dns: %+v", d)
+	}
+	run := parse(t, describingYAML)
+	if err := c.Create(ctx, run, client.DryRunAll); err != nil {
+		t.Fatal(err)
+	}
+	var typedRun spatev1.TrafficRun
+	read(t, run, &typedRun)
+	if p := typedRun.Spec.Profile; p.Warmup != "0s" || p.Drain != "500ms" || p.WhenBusy != "Queue" || p.GeneratorTolerance.Late != "0.1%" {
+		t.Errorf("run: %+v", p)
 	}
 }
 
 func runsCannotBeChanged(ctx context.Context, t *testing.T, c client.Client) {
-	run := parse(t, runYAML)
-	if err := c.Create(ctx, run); err != nil {
-		t.Fatal(err)
+	plain := strings.Replace(runYAML[:strings.Index(runYAML, "  overrides:")], "imix-1", "plain", 1)
+	for _, good := range []string{runYAML, plain, strings.Replace(describingYAML, "generateName: once-", "name: once", 1)} {
+		if err := c.Create(ctx, parse(t, good)); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if err := unstructured.SetNestedField(run.Object, int64(2), "spec", "tag"); err != nil {
-		t.Fatal(err)
-	}
-	err := c.Update(ctx, run)
-	if err == nil || !strings.Contains(err.Error(), "a run cannot be changed; change its profile, or its spec.runID, to start another") {
-		t.Errorf("got %v", err)
+	const another = "create another run"
+	for _, change := range []struct {
+		run   string
+		path  []string
+		value any
+		want  string
+	}{
+		{"imix-1", []string{"spec", "overrides", "rate"}, "2x", ""},
+		{"imix-1", []string{"spec", "paused"}, false, ""},
+		{"imix-1", []string{"spec", "ttlSecondsAfterFinished"}, int64(5), ""},
+		{"imix-1", []string{"spec", "overrides", "duration"}, "20s", another},
+		{"imix-1", []string{"spec", "overrides", "warmup"}, nil, another},
+		{"imix-1", []string{"spec", "overrides", "generatorRef", "name"}, "other", another},
+		{"imix-1", []string{"spec", "overrides", "thresholds"}, nil, another},
+		{"imix-1", []string{"spec", "overrides"}, nil, another},
+		{"imix-1", []string{"spec", "profileRef", "name"}, "other", another},
+		{"imix-1", []string{"spec", "overrides", "rate"}, nil, ""},
+		{"plain", []string{"spec", "overrides"}, map[string]any{"rate": "2x"}, ""},
+		{"plain", []string{"spec", "overrides"}, map[string]any{"rate": "2x", "duration": "5s"}, another},
+		{"once", []string{"spec", "profile", "duration"}, "20s", another},
+		{"once", []string{"spec", "paused"}, true, ""},
+		{"once", []string{"spec", "overrides"}, map[string]any{"rate": "2x"}, ""},
+		{"once", []string{"spec", "overrides"}, map[string]any{"thresholds": []any{}}, another},
+	} {
+		run := parse(t, plain)
+		if err := c.Get(ctx, client.ObjectKey{Namespace: "default", Name: change.run}, run); err != nil {
+			t.Fatal(err)
+		}
+		unstructured.RemoveNestedField(run.Object, change.path...)
+		if change.value != nil {
+			if err := unstructured.SetNestedField(run.Object, change.value, change.path...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err := c.Update(ctx, run, client.DryRunAll)
+		if (err == nil) != (change.want == "") || err != nil && !strings.Contains(err.Error(), change.want) {
+			t.Errorf("%s: %s set to %v: got %v, want %q", change.run, strings.Join(change.path, "."), change.value, err, change.want)
+		}
 	}
 }
 
