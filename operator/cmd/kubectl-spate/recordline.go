@@ -85,7 +85,7 @@ func (p *recordsPrinter) print(answer *enginev1.WatchRecordsResponse) error {
 	encoder := json.NewEncoder(&lines)
 	encoder.SetEscapeHTML(false)
 	for _, record := range answer.Records {
-		line, err := newRecordLine(p.pod, answer.RunId, record)
+		line, err := newRecordLine(p.pod, answer.Run, record)
 		if err != nil {
 			return err
 		}
