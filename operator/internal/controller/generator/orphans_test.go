@@ -4,23 +4,25 @@ package generator
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/runs"
+	"spate.dev/operator/internal/runs/runstest"
 )
 
 // server has one run, and notes by which name it is asked.
 type server struct {
 	client.Reader
-	has   string
+	has   *spatev1.TrafficRun
 	asked []string
 }
 
@@ -31,42 +33,44 @@ func (s *server) List(_ context.Context, into client.ObjectList, options ...clie
 	if o.FieldSelector != nil {
 		name, _ = o.FieldSelector.RequiresExactMatch("metadata.name")
 	}
-	if s.asked = append(s.asked, name); name == s.has {
-		into.(*metav1.PartialObjectMetadataList).Items = make([]metav1.PartialObjectMetadata, 1)
+	if s.asked = append(s.asked, name); name == s.has.Name {
+		into.(*metav1.PartialObjectMetadataList).Items = []metav1.PartialObjectMetadata{{ObjectMeta: s.has.ObjectMeta}}
 	}
 	return nil
 }
 
 func TestRunsThatTheCacheHasNotAreLookedUpByName(t *testing.T) {
-	scheme := runtime.NewScheme()
-	if err := spatev1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
+	run := func(name string, uid types.UID) *spatev1.TrafficRun {
+		return &spatev1.TrafficRun{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, UID: uid}}
 	}
-	known := &spatev1.TrafficRun{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "known"}, Spec: spatev1.TrafficRunSpec{RunID: "known"}}
-	cached := fake.NewClientBuilder().WithScheme(scheme).WithObjects(known).
-		WithIndex(&spatev1.TrafficRun{}, "spec.generator", func(client.Object) []string { return []string{"n/lab"} }).Build()
-	running := func(ids ...string) answer {
+	known, other, gone := run("known", "11111111-a"), run("of-another-leader", "22222222-a"), run("gone", "33333333-a")
+	earlier := run(other.Name, "44444444-a") // an earlier run of the same name
+	known.Status.Resolved = &spatev1.ResolvedRun{RunID: runs.ID(known), Generator: spatev1.GeneratorSnapshot{Namespace: "n", Name: "lab"}}
+	cached := runstest.Builder(t).WithObjects(known).Build()
+	running := func(all ...*spatev1.TrafficRun) answer {
 		info := &enginev1.GetInfoResponse{}
-		for _, id := range ids {
-			info.Runs = append(info.Runs, &enginev1.RunInfo{RunId: id, State: enginev1.RunState_RUN_STATE_RUNNING})
+		for _, r := range all {
+			info.Runs = append(info.Runs, &enginev1.RunInfo{RunId: runs.ID(r), State: enginev1.RunState_RUN_STATE_RUNNING})
 		}
 		return answer{info: info}
 	}
-	live := &server{has: "of-another-leader"}
+	live := &server{has: other}
 	r := &Reconciler{Client: cached, Live: live}
 	g := &spatev1.TrafficGenerator{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "lab"}}
 	pods := []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "lab-0"}}, {ObjectMeta: metav1.ObjectMeta{Name: "lab-1"}}}
-	found, err := r.orphans(t.Context(), g, pods, map[string]answer{
-		"lab-0": running("known", "gone", "of-another-leader"), "lab-1": running("known", "gone", "of-another-leader"),
-	})
-	if err != nil || len(found) != 2 || found[0].id != "gone" || found[1].id != "gone" {
-		t.Errorf("%+v, %v", found, err)
+	found, err := r.orphans(t.Context(), g, pods, map[string]answer{"lab-0": running(known, gone, other), "lab-1": running(known, gone, other, earlier)})
+	ids := map[string]int{}
+	for _, o := range found {
+		ids[o.id]++
 	}
-	if !slices.Equal(live.asked, []string{"gone", "of-another-leader"}) {
+	if want := map[string]int{runs.ID(gone): 2, runs.ID(earlier): 1}; err != nil || !maps.Equal(ids, want) {
+		t.Errorf("%v, %v", ids, err)
+	}
+	if !slices.Equal(live.asked, []string{"gone", "of-another-leader", "of-another-leader"}) {
 		t.Errorf("the API server was asked for %q", live.asked)
 	}
 	live.asked = nil
-	if found, err := r.orphans(t.Context(), g, pods, map[string]answer{"lab-0": running("known")}); err != nil || len(found) != 0 || len(live.asked) != 0 {
+	if found, err := r.orphans(t.Context(), g, pods, map[string]answer{"lab-0": running(known)}); err != nil || len(found) != 0 || len(live.asked) != 0 {
 		t.Errorf("%+v, %v, asked for %q", found, err, live.asked)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -22,10 +23,10 @@ import (
 
 const template = `
 destinationPort: 80
-rate: 1cps
+connectionRate: 1cps
 pools:
-  clients: [{name: c, first: 16.0.0.1, last: 16.0.0.9}]
-  servers: [{name: s, first: 48.0.0.1, last: 48.0.0.9}]
+  clients: [{name: c, start: 16.0.0.1, end: 16.0.0.9}]
+  servers: [{name: s, start: 48.0.0.1, end: 48.0.0.9}]
 source:
   programs: {transport: TCP, client: [{send: {content: {text: GET}}}], server: [{receive: {bytes: 4}}]}
 `
@@ -77,7 +78,9 @@ func TestReadyIsWhatAnEngineWouldRun(t *testing.T) {
 			t.Fatalf("asked %d times: %+v", times(), ready)
 		}
 	}
-	object.Spec.Source = spatev1.TemplateSource{Pcap: &spatev1.PcapSource{From: &spatev1.DataReference{ConfigMapName: "a", Key: "b"}}}
+	object.Spec.Source.Programs.Client[0].Send.Content = spatev1.Content{From: &spatev1.DataSource{
+		ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "a"}, Key: "b"},
+	}}
 	object.Generation = 2
 	if err := r.Client.Update(t.Context(), object); err != nil {
 		t.Fatal(err)
@@ -88,10 +91,10 @@ func TestReadyIsWhatAnEngineWouldRun(t *testing.T) {
 	if err := os.WriteFile(compiler.Binary, []byte("#!/bin/sh\ncat > /dev/null\nexit 2\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
+	object.Spec, object.Generation = spatev1.ASTFTemplateSpec{}, 3
 	if err := yaml.UnmarshalStrict([]byte(template), &object.Spec); err != nil {
 		t.Fatal(err)
 	}
-	object.Spec.Source.Pcap, object.Generation = nil, 3
 	if err := r.Client.Update(t.Context(), object); err != nil {
 		t.Fatal(err)
 	}

@@ -97,7 +97,7 @@ func (m *Memory) Outline(ctx context.Context, run *spatev1.TrafficRun, look func
 func (m *Memory) factsOf(ctx context.Context, run *spatev1.TrafficRun, p *enginev1.Plan) (*Facts, error) {
 	planned, err := plan.ParseFactor(run.Status.Resolved.RateFactor)
 	if err != nil {
-		return nil, &LostError{fmt.Sprintf("spec.rateFactor %q: %v", run.Status.Resolved.RateFactor, err)}
+		return nil, &LostError{fmt.Sprintf("status.resolved.rateFactor %q: %v", run.Status.Resolved.RateFactor, err)}
 	}
 	generator := &spatev1.TrafficGenerator{}
 	ref := run.Status.Resolved.Generator

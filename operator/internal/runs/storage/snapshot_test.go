@@ -20,6 +20,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -28,10 +29,11 @@ import (
 	"spate.dev/operator/internal/engine/enginev1"
 )
 
-// store has ConfigMaps by name.
+// store has ConfigMaps by name, and their owners.
 type store struct {
 	client.Client
 	chunks map[string][]byte
+	owners []metav1.OwnerReference
 	reads  int
 }
 
@@ -46,6 +48,7 @@ func (s *store) Get(_ context.Context, key client.ObjectKey, into client.Object,
 }
 
 func (s *store) Create(_ context.Context, object client.Object, _ ...client.CreateOption) error {
+	s.owners = append(s.owners, object.GetOwnerReferences()...)
 	s.chunks[object.GetName()] = slices.Clone(object.(*corev1.ConfigMap).BinaryData[keyPacked])
 	return nil
 }
@@ -54,6 +57,13 @@ func (s *store) Scheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	_ = spatev1.AddToScheme(scheme)
 	return scheme
+}
+
+// aRun has been resolved.
+func aRun() *spatev1.TrafficRun {
+	run := &spatev1.TrafficRun{Status: spatev1.TrafficRunStatus{Resolved: &spatev1.ResolvedRun{}}}
+	run.Namespace, run.Name, run.UID = "n", "r", "u"
+	return run
 }
 
 func TestPlansArePackedAndComeBack(t *testing.T) {
@@ -70,11 +80,14 @@ func TestPlansArePackedAndComeBack(t *testing.T) {
 		"copies": {bytes.Repeat([]byte("the copies of a stream differ in a few bytes"), 100000), 1}, "captures": {random, 5},
 	} {
 		s := &store{chunks: map[string][]byte{}}
-		saved, err := Save(t.Context(), s, &spatev1.TrafficProfile{}, "r", func(w io.Writer) error { _, err := w.Write(c.plan); return err })
+		saved, err := Save(t.Context(), s, aRun(), func(w io.Writer) error { _, err := w.Write(c.plan); return err })
 		if err != nil || len(saved.Chunks) != c.chunks || saved.Bytes != int64(len(c.plan)) {
 			t.Fatalf("%s: %d chunks, %v", name, len(saved.Chunks), err)
 		}
-		run := &spatev1.TrafficRun{}
+		if strangers := slices.DeleteFunc(slices.Clone(s.owners), func(o metav1.OwnerReference) bool { return o.Kind == "TrafficRun" && o.UID == "u" && *o.Controller }); len(s.owners) != c.chunks || len(strangers) > 0 {
+			t.Errorf("%s: chunks go with %v", name, s.owners)
+		}
+		run := aRun()
 		run.Status.Resolved.Snapshot = saved
 		if back, err := Load(t.Context(), s, run); err != nil || !bytes.Equal(back, c.plan) || s.reads != c.chunks {
 			t.Errorf("%s: %d bytes came back in %d reads, %v", name, len(back), s.reads, err)
@@ -83,17 +96,17 @@ func TestPlansArePackedAndComeBack(t *testing.T) {
 			"is longer":          func(s *spatev1.Snapshot) { s.Bytes-- },
 			"its digest differs": func(s *spatev1.Snapshot) { s.Digest = "0" + s.Digest[1:] + "0" },
 			"is gone": func(s *spatev1.Snapshot) {
-				s.Chunks = append(slices.Clip(s.Chunks), spatev1.DataReference{ConfigMapName: "other", Key: keyPacked})
+				s.Chunks = append(slices.Clip(s.Chunks), spatev1.DataReference{Kind: spatev1.DataConfigMap, Name: "other", Key: keyPacked})
 			},
 		} {
 			broken := run.DeepCopy()
-			damage(&broken.Spec.Snapshot)
+			damage(&broken.Status.Resolved.Snapshot)
 			var lost *LostError
 			if _, err := Load(t.Context(), s, broken); !errors.As(err, &lost) || !strings.Contains(err.Error(), what) {
 				t.Errorf("%s: %s: %v", name, what, err)
 			}
 		}
-		last := string(saved.Chunks[c.chunks-1].ConfigMapName)
+		last := string(saved.Chunks[c.chunks-1].Name)
 		s.chunks[last] = s.chunks[last][:len(s.chunks[last])/2]
 		var lost *LostError
 		if _, err := Load(t.Context(), s, run); !errors.As(err, &lost) {
@@ -112,8 +125,8 @@ func TestOneLargeOutlineIsInMemoryAtATime(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := &store{chunks: map[string][]byte{}}
-	run := &spatev1.TrafficRun{}
-	run.Status.Resolved.Snapshot, err = Save(t.Context(), c, &spatev1.TrafficProfile{}, "r", func(w io.Writer) error { _, err := w.Write(encoded); return err })
+	run := aRun()
+	run.Status.Resolved.Snapshot, err = Save(t.Context(), c, aRun(), func(w io.Writer) error { _, err := w.Write(encoded); return err })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +164,7 @@ func (s *secretStore) Get(_ context.Context, key client.ObjectKey, into client.O
 
 func TestKeysOfSecretsComeInThePlansOrderAndEachSecretIsReadOnce(t *testing.T) {
 	s := &secretStore{data: map[string]map[string][]byte{"b": {"x": []byte("bx"), "y": []byte("by")}, "a": {"x": []byte("ax")}}}
-	run := &spatev1.TrafficRun{}
+	run := aRun()
 	run.Status.Resolved.Snapshot.Secrets = []spatev1.SecretSnapshot{{Name: "b", Key: "y"}, {Name: "a", Key: "x"}, {Name: "b", Key: "x"}}
 	memory := &Memory{Live: s}
 	encoded, err := memory.Secrets(t.Context(), run)
@@ -169,8 +182,8 @@ func TestKeysOfSecretsComeInThePlansOrderAndEachSecretIsReadOnce(t *testing.T) {
 func TestPlansOfEarlierOperatorsAreReadAsTheyAre(t *testing.T) {
 	plan := []byte("not packed")
 	sum := sha256.Sum256(plan)
-	run := &spatev1.TrafficRun{}
-	run.Status.Resolved.Snapshot = spatev1.Snapshot{Bytes: int64(len(plan)), Digest: hex.EncodeToString(sum[:]), Chunks: []spatev1.DataReference{{ConfigMapName: "r-plan-0", Key: "plan"}}}
+	run := aRun()
+	run.Status.Resolved.Snapshot = spatev1.Snapshot{Bytes: int64(len(plan)), Digest: hex.EncodeToString(sum[:]), Chunks: []spatev1.DataReference{{Kind: spatev1.DataConfigMap, Name: "r-plan-0", Key: "plan"}}}
 	if back, err := Load(t.Context(), &store{chunks: map[string][]byte{"r-plan-0": plan}}, run); err != nil || !bytes.Equal(back, plan) {
 		t.Errorf("%q, %v", back, err)
 	}

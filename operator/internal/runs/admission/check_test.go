@@ -10,7 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/yaml"
 
 	spatev1 "spate.dev/api/v1alpha1"
@@ -25,11 +26,12 @@ traffic:
 - name: one
   transmitPort: loop
   stream:
-    packet: {headers: [{ethernet: {destination: "02:00:00:00:00:01"}}, {ipv4: {source: 198.18.0.1, destination: 198.19.0.1}}, {udp: {sourcePort: 1, destinationPort: 2}}], size: 128}
-    transmit: {continuous: {rate: 1pps}}
+    inline:
+      packet: {headers: [{ethernet: {destination: "02:00:00:00:00:01"}}, {ipv4: {source: 198.18.0.1, destination: 198.19.0.1}}, {udp: {sourcePort: 1, destinationPort: 2}}], size: 128}
+      transmit: {continuous: {rate: 1pps}}
 `
 
-func TestAPlanThatCannotBeTriedInTimeIsAProblemAndTriedAgain(t *testing.T) {
+func TestAPlanThatCannotBeCheckedInTimeIsAProblemAndCheckedAgain(t *testing.T) {
 	p := &spatev1.TrafficProfile{}
 	p.Name, p.Namespace, p.UID = "p", "n", "u"
 	if err := yaml.UnmarshalStrict([]byte(smallProfile), &p.Spec); err != nil {
@@ -43,15 +45,15 @@ func TestAPlanThatCannotBeTriedInTimeIsAProblemAndTriedAgain(t *testing.T) {
 		}
 	}
 	write("exec sleep 60\n")
-	r := &Reconciler{Compiler: engine.Compiler{Binary: binary, Limit: 300 * time.Millisecond}, tried: map[types.UID]tried{}, late: map[string]time.Time{}}
-	try := func(inputs string) *scope {
+	r := (&Resolver{Compiler: engine.Compiler{Binary: binary, Limit: 300 * time.Millisecond}}).Init()
+	try := func(inputs string) *Resolution {
 		t.Helper()
 		resolved, problems := plan.Resolve(plan.Input{Profile: p})
 		if len(problems) > 0 {
 			t.Fatal(problems.Message())
 		}
-		s := &scope{r: r, profile: p, resolved: resolved}
-		if !s.try(t.Context(), inputs) {
+		s := &Resolution{r: r, definition: p, key: p.UID, Resolved: resolved}
+		if !s.check(t.Context(), inputs) {
 			t.Error("it waits for another place")
 		}
 		return s
@@ -62,35 +64,34 @@ func TestAPlanThatCannotBeTriedInTimeIsAProblemAndTriedAgain(t *testing.T) {
 	}
 	for range 2 { // the second asks nobody
 		s := try("a")
-		d := s.problem()
-		if s.resolved != nil || d.reason != spatev1.ReasonCheckFailed || d.stalled || d.again <= 0 || d.again > firstPause || asked() != 1 ||
-			!strings.Contains(d.message, "spec.traffic: spate-engine could not try the plan within 300ms; use fewer") {
-			t.Errorf("asked %d times: %+v", asked(), d)
+		if s.Resolved != nil || s.Problems.Reason() != spatev1.ReasonCheckFailed || s.Retry <= 0 || s.Retry > firstPause || asked() != 1 ||
+			!strings.Contains(s.Problems.Message(), "spec.traffic: spate-engine could not try the plan within 300ms; use fewer") {
+			t.Errorf("asked %d times, again in %s: %v", asked(), s.Retry, s.Problems)
 		}
 	}
-	due := r.tried["u"]
+	due := r.checked["u"]
 	due.again = time.Now()
-	r.tried["u"] = due
-	if s := try("a"); asked() != 2 || s.untried <= firstPause {
-		t.Errorf("asked %d times, and again in %s", asked(), s.untried)
+	r.checked["u"] = due
+	if s := try("a"); asked() != 2 || s.Retry <= firstPause {
+		t.Errorf("asked %d times, and again in %s", asked(), s.Retry)
 	}
 	// An edit is tried no sooner than the first pause, and makes the later ones no shorter.
-	if s := try("edited"); asked() != 2 || s.resolved != nil || s.untried <= 0 || s.untried > firstPause {
-		t.Errorf("asked %d times, and again in %s", asked(), s.untried)
+	if s := try("edited"); asked() != 2 || s.Resolved != nil || s.Retry <= 0 || s.Retry > firstPause {
+		t.Errorf("asked %d times, and again in %s", asked(), s.Retry)
 	}
-	due = r.tried["u"]
+	due = r.checked["u"]
 	due.again = time.Now().Add(due.pause - firstPause)
-	r.tried["u"] = due
-	if try("edited again"); asked() != 3 || r.tried["u"].pause != 4*firstPause {
-		t.Errorf("asked %d times, and again after %s", asked(), r.tried["u"].pause)
+	r.checked["u"] = due
+	if try("edited again"); asked() != 3 || r.checked["u"].pause != 4*firstPause {
+		t.Errorf("asked %d times, and again after %s", asked(), r.checked["u"].pause)
 	}
-	due = r.tried["u"]
+	due = r.checked["u"]
 	due.again = time.Now().Add(due.pause - firstPause)
-	r.tried["u"] = due
+	r.checked["u"] = due
 	write("cat >/dev/null; echo '{}'\n")
 	for range 2 {
-		if s := try("b"); s.resolved == nil || len(s.problems) > 0 || asked() != 4 {
-			t.Errorf("asked %d times: %v", asked(), s.problems)
+		if s := try("b"); s.Resolved == nil || len(s.Problems) > 0 || asked() != 4 {
+			t.Errorf("asked %d times: %v", asked(), s.Problems)
 		}
 	}
 }
@@ -98,15 +99,14 @@ func TestAPlanThatCannotBeTriedInTimeIsAProblemAndTriedAgain(t *testing.T) {
 // Plans that take long have half of the workers together, whatever the number of namespaces that have such, and the first of each is
 // given up soon.
 func TestPlansThatTakeLongLeaveWorkersForOthers(t *testing.T) {
-	r := &Reconciler{late: map[string]time.Time{}}
-	r.places.Each, r.slow.Each, r.slow.Most = perNamespace, 1, mostSlow
-	of := func(namespace string) *scope {
+	r := (&Resolver{}).Init()
+	of := func(namespace string) *Resolution {
 		p := &spatev1.TrafficProfile{}
 		p.Namespace = namespace
-		return &scope{r: r, profile: p}
+		return &Resolution{r: r, definition: p}
 	}
 	taken := 0
-	for i := range 2 * workers {
+	for i := range 2 * Workers {
 		s := of(fmt.Sprint("slow-", i))
 		s.tookLong()
 		for range 2 {
@@ -115,8 +115,8 @@ func TestPlansThatTakeLongLeaveWorkersForOthers(t *testing.T) {
 			}
 		}
 	}
-	if taken != mostSlow {
-		t.Errorf("they have %d of %d places", taken, workers)
+	if taken != maxSlow {
+		t.Errorf("they have %d of %d places", taken, Workers)
 	}
 	if s := of("quick"); s.slow {
 		t.Error("another namespace's is taken for one of them")
@@ -135,12 +135,16 @@ func TestALargeProfileWaitsUntilNoOtherPlanIsInMemory(t *testing.T) {
 	if err := yaml.UnmarshalStrict([]byte(smallProfile), &p.Spec); err != nil {
 		t.Fatal(err)
 	}
-	r := &Reconciler{Compiler: engine.Compiler{}, tried: map[types.UID]tried{}, Large: &turn.Lane{}}
+	scheme := runtime.NewScheme()
+	if err := spatev1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	r := (&Resolver{Client: fake.NewClientBuilder().WithScheme(scheme).Build(), Large: &turn.Lane{}}).Init()
 	resolve := func() (func(), bool) {
 		t.Helper()
-		leave, ok, err := (&scope{r: r, profile: p}).resolve(t.Context())
-		if err != nil {
-			t.Fatal(err)
+		resolution, leave, ok, err := r.Resolve(t.Context(), Subject{Definition: p, Key: p.UID})
+		if err != nil || ok && len(resolution.Problems) > 0 {
+			t.Fatal(resolution, err)
 		}
 		return leave, ok
 	}
@@ -148,7 +152,7 @@ func TestALargeProfileWaitsUntilNoOtherPlanIsInMemory(t *testing.T) {
 	if _, ok := resolve(); !ok {
 		t.Error("a small one waits")
 	}
-	p.Spec.Traffic[0].Stream.Copies = &spatev1.StreamCopies{Count: 20000}
+	p.Spec.Traffic[0].Stream.Inline.Copies = &spatev1.StreamCopies{Count: 20000}
 	if _, ok := resolve(); ok {
 		t.Error("a large one does not wait")
 	}

@@ -36,27 +36,32 @@ func (s *store) Get(_ context.Context, key client.ObjectKey, into client.Object,
 }
 
 func TestWhatTemplatesSendIsReadOncePerObject(t *testing.T) {
-	configMap, secret := spatev1.ObjectName("a"), spatev1.ObjectName("a")
+	configMap := func(name, key string) *spatev1.DataSource {
+		return &spatev1.DataSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: name}, Key: key}}
+	}
+	secret := func(name, key string) *spatev1.DataSource {
+		return &spatev1.DataSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: name}, Key: key}}
+	}
 	var program []spatev1.Command
-	for _, from := range []spatev1.DataReference{
-		{ConfigMapName: configMap, Key: "1"}, {ConfigMapName: configMap, Key: "2"}, {ConfigMapName: configMap, Key: "3"},
-		{SecretName: secret, Key: "1"}, {ConfigMapName: "b", Key: "1"}, {ConfigMapName: "b", Key: "2"},
+	for _, from := range []*spatev1.DataSource{
+		configMap("a", "1"), configMap("a", "2"), configMap("a", "3"), secret("a", "1"), configMap("b", "1"), configMap("b", "2"),
 	} {
-		program = append(program, spatev1.Command{SendMessage: &spatev1.Content{From: &from}})
+		program = append(program, spatev1.Command{SendMessage: &spatev1.Content{From: from}})
 	}
 	template := &spatev1.ASTFTemplate{Spec: spatev1.ASTFTemplateSpec{Source: spatev1.TemplateSource{Programs: &spatev1.Programs{Client: program}}}}
-	profile := &spatev1.TrafficProfile{Spec: spatev1.TrafficProfileSpec{Traffic: []spatev1.TrafficEntry{{TemplateRef: &spatev1.LocalReference{Name: "t"}}}}}
+	profile := &spatev1.TrafficProfile{}
 	profile.Namespace = "lab"
+	profile.Spec.Traffic = []spatev1.TrafficEntry{{Application: &spatev1.ApplicationEntry{TemplateRef: &spatev1.LocalReference{Name: "t"}}}}
 	in, live := plan.Input{Templates: map[string]*spatev1.ASTFTemplate{"t": template}}, &store{}
-	s := scope{r: &Reconciler{Live: live}, profile: profile}
+	s := Resolution{r: &Resolver{Live: live}, definition: profile}
 	if err := s.data(t.Context(), &in); err != nil {
 		t.Fatal(err)
 	}
-	got := func(from spatev1.DataReference) string { return string(in.Data[from]) }
-	if len(in.Data) != 3 || got(*program[0].SendMessage.From) != "text" || got(*program[1].SendMessage.From) != "\x00" || got(*program[3].SendMessage.From) != "secret" {
+	got := func(command int) string { return string(in.Data[program[command].SendMessage.From.Reference()]) }
+	if len(in.Data) != 3 || got(0) != "text" || got(1) != "\x00" || got(3) != "secret" {
 		t.Errorf("got %v", in.Data)
 	}
-	if live.reads != 3 {
+	if live.reads != 3 || !s.ReadsData() {
 		t.Errorf("%d reads of 3 objects", live.reads)
 	}
 }
