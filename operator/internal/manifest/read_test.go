@@ -84,7 +84,7 @@ func TestProblemsNameFileDocumentAndField(t *testing.T) {
 		"no name of its own": {strings.Replace(port, "{name: lab}", "{generateName: lab-}", 1), "TrafficGenerator: metadata.name: is needed"},
 		"no name of a run":   {strings.Replace(run, "name: smoke-1", "labels: {}", 1), "TrafficRun: metadata.name: is needed"},
 		"a run twice":        {run + "---\n" + run, "a.yaml, document 2: TrafficRun smoke-1: is already in a.yaml, document 1"},
-		"an unknown, inline": {run + "  profile: {trafic: []}\n", "TrafficRun smoke-1: spec.profile.trafic: unknown field"},
+		"an unknown, inline": {run + "  profile: {streams: []}\n", "TrafficRun smoke-1: spec.profile.streams: unknown field"},
 		"a profile as text":  {run + "  profile: smoke\n", "TrafficRun smoke-1: spec.profile: must be an object, not text: its fields are generatorRef, traffic, reflect"},
 		"an entry as text":   {strings.Replace(run, "TrafficRun", "TrafficProfile", 1) + "  traffic: [{stream: udp}]\n", "spec.traffic[0].stream: must be an object, not text: its fields are ref, inline, rate, start, next"},
 		"a template as text": {strings.Replace(strings.Replace(run, "TrafficRun", "ASTFTemplate", 1), "\n  ttlSecondsAfterFinished: 60", " x", 1), "spec: must be an object, not text: its fields are source, destinationPort, connectionRate"},

@@ -328,7 +328,7 @@ func TestProblemsOfRunsAreReportedByTheirFields(t *testing.T) {
 
 func TestObjectsThatCannotBeReadAreNotMissed(t *testing.T) {
 	for name, texts := range map[string][]string{
-		"a profile":   {strings.Replace(profile, "traffic:", "trafic:", 1), referring},
+		"a profile":   {strings.Replace(profile, "traffic:", "streams:", 1), referring},
 		"a generator": {unnamed, stream, strings.Replace(lab, "ports:", "portz:", 1)},
 	} {
 		var r manifest.Reader

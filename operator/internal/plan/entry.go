@@ -12,9 +12,10 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 )
 
-// normalized gives the input with what a profile leaves to defaults and presets: entries without ports have those of a generator with
-// two, templates have the programs that their presets expand to, and all entries of a paused profile are paused. Nothing of the original is changed.
-func normalized(in Input, generator *spatev1.TrafficGenerator) Input {
+// withDefaults gives the input with what a profile leaves to defaults and presets: entries without ports have those of a generator with
+// two, templates have the programs that their presets expand to, and what sends is paused in a paused profile. Nothing of the original is
+// changed.
+func withDefaults(in Input, generator *spatev1.TrafficGenerator) Input {
 	in.Profile = in.Profile.DeepCopy()
 	for i := range in.Profile.Spec.Traffic {
 		e := &in.Profile.Spec.Traffic[i]

@@ -301,7 +301,7 @@ func TestHTTPRequestsAreFilledUpToTheirSize(t *testing.T) {
 			t.Errorf("%d bytes: the request has %d (%v)", bytes, len(text), problems)
 		}
 		request, err := http.ReadRequest(bufio.NewReader(strings.NewReader(text)))
-		if err != nil || request.Method != "GET" || request.URL.Path != "/" || request.Host != "spate.test" {
+		if err != nil || request.Method != http.MethodGet || request.URL.Path != "/" || request.Host != "spate.test" {
 			t.Errorf("%d bytes: %v %v", bytes, request, err)
 		}
 		if padding := request.Header.Get("X-Padding"); strings.Trim(padding, "x") != "" || (padding == "") != (bytes == len(plainRequest)) {
@@ -318,7 +318,7 @@ func TestHTTPResponsesAreThoseOfTheirBody(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer response.Body.Close()
-	if read, err := io.ReadAll(response.Body); err != nil || len(read) != 1234 || response.StatusCode != 200 {
+	if read, err := io.ReadAll(response.Body); err != nil || len(read) != 1234 || response.StatusCode != http.StatusOK {
 		t.Errorf("%d bytes of %s: %v", len(read), response.Status, err)
 	}
 }

@@ -91,7 +91,7 @@ func Resolve(in Input) (*Resolved, Problems) {
 		problems = append(problems, CheckGenerator(&generator.Spec).within(spec.Child("generatorRef"), "TrafficGenerator", generator.Name)...)
 	}
 	resolved := &Resolved{Definitions: definitions(in)}
-	in = normalized(in, generator)
+	in = withDefaults(in, generator)
 	resolved.timing, resolved.lease = timing(in.Profile, generator, &problems)
 	if generator != nil && generator.Spec.CPUPolicy == spatev1.CPUShared {
 		resolved.lateAfter = sharedLateAfter

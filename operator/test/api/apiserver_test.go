@@ -688,7 +688,8 @@ spec:
 }
 
 func runsCannotBeChanged(ctx context.Context, t *testing.T, c client.Client) {
-	plain := strings.Replace(runYAML[:strings.Index(runYAML, "  overrides:")], "imix-1", "plain", 1)
+	plain, _, _ := strings.Cut(runYAML, "  overrides:")
+	plain = strings.Replace(plain, "imix-1", "plain", 1)
 	for _, good := range []string{runYAML, plain, strings.Replace(describingYAML, "generateName: once-", "name: once", 1)} {
 		if err := c.Create(ctx, parse(t, good)); err != nil {
 			t.Fatal(err)
