@@ -106,7 +106,7 @@ func TestARunWaitsForWhatItRefersToAndEndsWhereTimeDoesNotHelp(t *testing.T) {
 	expect(t, answerLimit, early, spatev1.ConditionPassed, metav1.ConditionUnknown, spatev1.ReasonReferenceNotFound, `TrafficProfile "late" does not exist`)
 	wrong := create(t, ns, "wrong-", "{profile: {traffic: [{name: a, transmitPort: north, stream: {ref: {name: small}}}]}}")
 	hasEnded(t, answerLimit, wrong)
-	expect(t, answerLimit, wrong, spatev1.ConditionValid, metav1.ConditionFalse, spatev1.ReasonInvalidSpec, "spec.traffic[0].transmitPort", "north")
+	expect(t, answerLimit, wrong, spatev1.ConditionValid, metav1.ConditionFalse, spatev1.ReasonInvalidSpec, "spec.profile.traffic[0].transmitPort", "north")
 	expect(t, answerLimit, wrong, spatev1.ConditionPassed, metav1.ConditionUnknown, spatev1.ReasonInvalidSpec)
 	mustApply(t, ns, loopbackProfile("late", lenient+"  runPolicy: Manual\n  duration: 200ms"))
 	hasEnded(t, runLimit, early)

@@ -99,6 +99,6 @@ func (s *scope) pollPause() time.Duration {
 func (s *scope) liveRefused() bool {
 	return slices.ContainsFunc(s.problems, func(p plan.Problem) bool {
 		return strings.HasPrefix(p.Path, "spec.rate") || strings.HasPrefix(p.Path, "spec.thresholds") || p.Path == "spec.traffic" ||
-			strings.HasPrefix(p.Path, "spec.traffic[") && (strings.HasSuffix(p.Path, ".rate") || strings.HasSuffix(p.Path, ".connectionRate"))
+			strings.HasPrefix(p.Path, "spec.traffic[") && (strings.HasSuffix(p.Path, "].stream.rate") || strings.HasSuffix(p.Path, "].application.connectionRate"))
 	})
 }

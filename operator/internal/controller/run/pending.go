@@ -89,7 +89,7 @@ func (s *scope) checkedAs() (key types.UID) {
 
 // unresolved waits for what may come, and ends the run if time does not help.
 func (s *scope) unresolved(resolution *admission.Resolution) (time.Duration, error) {
-	problems := resolution.Problems
+	problems := resolution.Problems.OfRun(s.run)
 	switch reason := problems.Reason(); {
 	case resolution.Retry > 0:
 		return s.wait(reason, problems.Message(), resolution.Retry)
