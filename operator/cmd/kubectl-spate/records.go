@@ -51,11 +51,11 @@ It takes the ClusterRole spate-records-reader in the run's namespace, bound by a
 			if err != nil {
 				return err
 			}
-			pods, err := podsOf(run, only)
-			if err != nil {
+			if err := begun(c.Context(), cluster.client, run, c.ErrOrStderr()); err != nil {
 				return err
 			}
-			if err := begun(c.Context(), cluster.client, run, c.ErrOrStderr()); err != nil {
+			pods, err := podsOf(run, only)
+			if err != nil {
 				return err
 			}
 			return records(c.Context(), cluster, run, pods, c.OutOrStdout(), c.ErrOrStderr())

@@ -83,10 +83,10 @@ func (s *scope) conditions() {
 		set(spatev1.ConditionValid, metav1.ConditionFalse, why, numbers)
 		set(spatev1.ConditionPassed, metav1.ConditionUnknown, why, numbers)
 	case spatev1.VerdictPassed:
-		set(spatev1.ConditionValid, metav1.ConditionTrue, spatev1.ReasonMeasurementValid, "")
+		set(spatev1.ConditionValid, metav1.ConditionTrue, spatev1.ReasonMeasurementValid, "the counters agree, and the generator was not the limit")
 		set(spatev1.ConditionPassed, metav1.ConditionTrue, why, numbers)
 	default:
-		set(spatev1.ConditionValid, metav1.ConditionTrue, spatev1.ReasonMeasurementValid, "")
+		set(spatev1.ConditionValid, metav1.ConditionTrue, spatev1.ReasonMeasurementValid, "the counters agree, and the generator was not the limit")
 		set(spatev1.ConditionPassed, metav1.ConditionFalse, why, numbers)
 	}
 	kstatus.Ready(&status.Conditions, generation, reason, "the run has ended")
