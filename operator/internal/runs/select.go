@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -96,8 +95,8 @@ func isOf(run *spatev1.TrafficRun, p *spatev1.TrafficProfile) bool {
 	if r := run.Status.Resolved; r != nil {
 		return r.Profile.UID == p.UID
 	}
-	owner := metav1.GetControllerOf(run)
-	return owner == nil || owner.UID == p.UID
+	starter := Starter(run)
+	return starter == nil || starter.UID == p.UID
 }
 
 func older(a, b spatev1.TrafficRun) int {

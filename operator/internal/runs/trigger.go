@@ -7,6 +7,7 @@ package runs
 
 import (
 	"strconv"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,10 +37,19 @@ func Annotate(run *spatev1.TrafficRun, policy spatev1.RunPolicy, trigger spatev1
 	}
 }
 
+// Starter is the profile that started a run; nil for a run that others created. Those may own it: a workflow owns what its steps create.
+func Starter(run *spatev1.TrafficRun) *metav1.OwnerReference {
+	owner := metav1.GetControllerOf(run)
+	if owner == nil || owner.Kind != "TrafficProfile" || !strings.HasPrefix(owner.APIVersion, spatev1.GroupVersion.Group+"/") {
+		return nil
+	}
+	return owner
+}
+
 // StartedBy is true for a run that the profile started.
 func StartedBy(run *spatev1.TrafficRun, profile *spatev1.TrafficProfile) bool {
-	owner := metav1.GetControllerOf(run)
-	return owner != nil && owner.UID == profile.UID
+	starter := Starter(run)
+	return starter != nil && starter.UID == profile.UID
 }
 
 // PolicyOf is the policy by which a profile started a run; empty for a run that others created.

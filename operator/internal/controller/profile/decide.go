@@ -56,7 +56,7 @@ func (s *scope) decide() decision {
 		return decision{again: s.retry}
 	case len(s.problems) > 0 && (own == nil || s.due() || s.liveRefused()):
 		return s.problem()
-	case s.due() && own != nil && runs.PolicyOf(own) == spatev1.RunOnChange:
+	case s.due() && own != nil && s.profile.Spec.RunPolicy == spatev1.RunOnChange && runs.PolicyOf(own) == spatev1.RunOnChange:
 		return pending(spatev1.ReasonProgressing, "run "+own.Name+" is being stopped")
 	case s.due() && own != nil && s.profile.Spec.RunPolicy != spatev1.RunOnSchedule:
 		return pending(spatev1.ReasonProgressing, "run "+own.Name+" has not ended")

@@ -47,7 +47,7 @@ type Reconciler struct {
 	Inline admission.InlineAllowed
 
 	mu      sync.Mutex
-	started map[types.UID]spatev1.RunTrigger // the latest of each profile, which the cache may not have yet
+	started map[types.UID]started // the latest of each profile, which the cache may not have yet
 }
 
 // +kubebuilder:rbac:groups=spate.dev,resources=trafficprofiles,verbs=get;list;watch;update;patch
@@ -59,7 +59,7 @@ type Reconciler struct {
 
 // SetupWithManager registers the reconciler and what wakes it.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	r.started = map[types.UID]spatev1.RunTrigger{}
+	r.started = map[types.UID]started{}
 	if err := index(context.Background(), mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
@@ -144,6 +144,7 @@ type scope struct {
 	profile  *spatev1.TrafficProfile
 	runs     []spatev1.TrafficRun // all of the profile, the oldest first
 	digest   string               // of what it sends
+	seen     bool                 // it was reconciled before
 	problems plan.Problems
 	retry    time.Duration // when the profile is resolved again that could not be; 0 if it could
 	waits    string        // why it could not be resolved yet; empty if it could
@@ -201,7 +202,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 
 // step starts a run if one is due, keeps the history, and works the status out.
 func (s *scope) step(ctx context.Context) (time.Duration, error) {
-	s.digest = plan.ProfileDigest(s.profile)
+	s.digest, s.seen = plan.ProfileDigest(s.profile), s.profile.Status.ObservedGeneration > 0
 	s.refreshTrigger()
 	if err := s.keepGenerator(ctx); err != nil {
 		return s.refused(ctx, err)

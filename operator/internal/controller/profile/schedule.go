@@ -71,16 +71,28 @@ func at(s *spatev1.RunSchedule, times cron.Schedule, zone *time.Location, last, 
 	return found
 }
 
-// lastScheduled is the time of the schedule that was dealt with last, by the status and by the runs there are.
-func (s *scope) lastScheduled() time.Time {
+// lastScheduled is the time of the schedule that was dealt with last, by the status, by the runs there are, and by what the cache does not
+// have yet. Times before a profile had its schedule were never due.
+func (s *scope) lastScheduled(now time.Time) time.Time {
 	last := s.profile.CreationTimestamp.Time
-	if recorded := s.profile.Status.LastScheduleTime; recorded != nil && recorded.After(last) {
-		last = recorded.Time
-	}
-	for i := range s.runs {
-		if t := runs.ScheduledTime(&s.runs[i]); runs.StartedBy(&s.runs[i], s.profile) && t.After(last) {
+	later := func(t time.Time) {
+		if t.After(last) {
 			last = t
 		}
+	}
+	if s.seen && s.profile.Status.NextScheduleTime == nil {
+		later(now)
+	}
+	if recorded := s.profile.Status.LastScheduleTime; recorded != nil {
+		later(recorded.Time)
+	}
+	for i := range s.runs {
+		if runs.StartedBy(&s.runs[i], s.profile) {
+			later(runs.ScheduledTime(&s.runs[i]))
+		}
+	}
+	if latest, known := s.lastStarted(); known {
+		later(latest.scheduled)
 	}
 	return last
 }
@@ -93,7 +105,7 @@ func (s *scope) bySchedule() decision {
 		return decision{reason: problem.Reason, message: problem.Path + ": " + problem.Message, phase: spatev1.ProfileStalled, stalled: true}
 	}
 	now := s.r.Clock.Now()
-	last := s.lastScheduled()
+	last := s.lastScheduled(now)
 	found := at(schedule, times, zone, last, now)
 	dealt := func(t time.Time) { s.profile.Status.LastScheduleTime = &metav1.Time{Time: t} }
 	if recorded := s.profile.Status.LastScheduleTime; last.After(s.profile.CreationTimestamp.Time) && (recorded == nil || recorded.Time.Before(last)) {

@@ -51,7 +51,7 @@ func (s *scope) start(ctx context.Context, scheduled time.Time) error {
 		return fmt.Errorf("create run %s: %w", made.Name, err)
 	}
 	s.r.mu.Lock()
-	s.r.started[s.profile.UID] = trigger
+	s.r.started[s.profile.UID] = started{trigger, scheduled}
 	s.r.mu.Unlock()
 	s.profile.Status.LastTrigger = &trigger
 	if !scheduled.IsZero() {

@@ -5,12 +5,28 @@ package profile
 // This file answers: what was the profile's latest run started for, and is another due?
 
 import (
+	"time"
+
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/runs"
 )
+
+// started is what a run was started for. scheduled is zero but for a time of a schedule.
+type started struct {
+	trigger   spatev1.RunTrigger
+	scheduled time.Time
+}
+
+// lastStarted is the profile's latest run that this operator started; none if it has started none.
+func (s *scope) lastStarted() (last started, known bool) {
+	s.r.mu.Lock()
+	defer s.r.mu.Unlock()
+	last, known = s.r.started[s.profile.UID]
+	return last, known
+}
 
 // trigger of the latest run that the profile started, by its status, by the runs there are, and by what the cache does not have yet; nil
 // if it has started none.
@@ -24,11 +40,9 @@ func (s *scope) trigger() *spatev1.RunTrigger {
 	if own := s.own(); own != nil {
 		newer(runs.TriggerOf(own))
 	}
-	s.r.mu.Lock()
-	if started, known := s.r.started[s.profile.UID]; known {
-		newer(started)
+	if latest, known := s.lastStarted(); known {
+		newer(latest.trigger)
 	}
-	s.r.mu.Unlock()
 	return last
 }
 

@@ -65,16 +65,15 @@ func (s *scope) pending(ctx context.Context) (time.Duration, error) {
 		return s.wait(spatev1.ReasonProgressing, "the run waits for its turn to be resolved: one large plan is resolved at a time, and few that take long to check", admission.Pause)
 	}
 	defer leave()
-	if problems := resolution.Problems; len(problems) > 0 {
+	if len(resolution.Problems) > 0 {
 		return s.unresolved(resolution)
 	}
 	g := resolution.Generator
-	if g == nil {
-		return s.wait(spatev1.ReasonGeneratorNotReady, "the generator is being created", 0)
+	if g != nil {
+		s.run.Status.Generator = client.ObjectKeyFromObject(g).String()
 	}
-	s.run.Status.Generator = client.ObjectKeyFromObject(g).String()
-	if message := admission.NotReady(g); message != "" {
-		return s.wait(spatev1.ReasonGeneratorNotReady, message, 0)
+	if message := admission.NotReady(g); message != "" { // one that is ready before the cache has the run's status does not wake the run
+		return s.wait(spatev1.ReasonGeneratorNotReady, message, s.pollPause())
 	}
 	return s.admit(ctx, resolution)
 }

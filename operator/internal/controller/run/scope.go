@@ -10,7 +10,6 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	spatev1 "spate.dev/api/v1alpha1"
@@ -61,8 +60,8 @@ func (s *scope) define(ctx context.Context) error {
 		if err != nil {
 			return client.IgnoreNotFound(err)
 		}
-		resolved, owner := s.run.Status.Resolved, metav1.GetControllerOf(s.run)
-		if resolved != nil && resolved.Profile.UID != p.UID || owner != nil && owner.UID != p.UID {
+		resolved, starter := s.run.Status.Resolved, runs.Starter(s.run)
+		if resolved != nil && resolved.Profile.UID != p.UID || starter != nil && starter.UID != p.UID {
 			return nil // a later one of the same name
 		}
 		s.profile = p
@@ -124,7 +123,7 @@ func (s *scope) mustEnd(ctx context.Context) (ending, error) {
 // unwanted says which change of the run, its profile or its generator ends it. A run that people created does not depend on its profile
 // once it has been admitted.
 func (s *scope) unwanted() (why string) {
-	started := metav1.GetControllerOf(s.run) != nil // by a profile
+	started := runs.Starter(s.run) != nil // by a profile
 	switch {
 	case s.run.DeletionTimestamp != nil:
 		return "the run is deleted"
