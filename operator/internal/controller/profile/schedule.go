@@ -60,7 +60,7 @@ func at(s *spatev1.RunSchedule, times cron.Schedule, zone *time.Location, last, 
 		}
 		found.due, t = t, times.Next(t)
 	}
-	if !t.After(now) { // more were missed than are looked through
+	if !t.IsZero() && !t.After(now) { // more were missed than are looked through
 		found.due, t = now.In(zone), times.Next(now.In(zone))
 	}
 	found.next = t

@@ -34,8 +34,8 @@ func (s *scope) status(ctx context.Context, d decision) {
 		s.r.Events.Eventf(s.profile, nil, corev1.EventTypeWarning, "RunSkipped", "Schedule", "%s", d.skipped)
 	}
 	status, generation := &s.profile.Status, s.profile.Generation
-	// A run that does not belong to what the profile asks for now says nothing about it.
-	outdated := current == nil || s.due()
+	// A run that does not belong to what the profile asks for now says nothing about it. What one that is gone came to still holds.
+	outdated := status.CurrentRun == nil || s.due()
 	if outdated || d.phase == spatev1.ProfileSuspended {
 		s.notStarted(d, current)
 	}
@@ -54,7 +54,7 @@ func (s *scope) status(ctx context.Context, d decision) {
 	switch {
 	case d.phase == spatev1.ProfileSuspended, d.phase != "" && (outdated || current == nil || !runs.Active(current)):
 		status.Phase = d.phase // otherwise the run goes on as it was
-	case current == nil:
+	case status.CurrentRun == nil:
 		status.Phase = spatev1.ProfileIdle
 	}
 	status.Reason = s.reason()
@@ -151,7 +151,7 @@ func (s *scope) unset(kind string) {
 // notStarted says that what the profile asks for now is not under way.
 func (s *scope) notStarted(d decision, current *spatev1.TrafficRun) {
 	if d.phase == spatev1.ProfileSuspended {
-		if current == nil {
+		if s.profile.Status.CurrentRun == nil {
 			s.unset(spatev1.ConditionComplete)
 			s.unset(spatev1.ConditionValid)
 			s.unset(spatev1.ConditionPassed)

@@ -77,9 +77,11 @@ func (s *scope) due() bool {
 	case last.Digest != s.digest && s.profile.Generation > last.Generation:
 		return true
 	}
-	conditions := s.profile.Status.Conditions
+	var conditions []metav1.Condition // of that run, if it is known what became of it
 	if own := s.own(); own != nil && int64(runs.Number(own.Name)) == last.Number {
 		conditions = own.Status.Conditions
+	} else if current := s.profile.Status.CurrentRun; current != nil && current.Name == s.runName(last.Number) {
+		conditions = s.profile.Status.Conditions
 	}
 	complete := meta.FindStatusCondition(conditions, spatev1.ConditionComplete)
 	return complete != nil && complete.Status == metav1.ConditionTrue && complete.Reason == spatev1.ReasonSuspended

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runs_test
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/runs"
+)
+
+// A run that is under way writes its counters up to once a second.
+func TestCountersOfARunWakeNobody(t *testing.T) {
+	valid := func(status metav1.ConditionStatus, message string) func(*spatev1.TrafficRun) {
+		return func(r *spatev1.TrafficRun) {
+			r.Status.Conditions = []metav1.Condition{{Type: spatev1.ConditionValid, Status: status, Reason: "R", Message: message}}
+		}
+	}
+	for name, c := range map[string]struct {
+		before, after func(*spatev1.TrafficRun)
+		asked, steps  bool
+	}{
+		"counters":                  {nil, func(r *spatev1.TrafficRun) { r.Status.Result = &spatev1.RunResult{RxMissed: 1} }, false, false},
+		"progress":                  {nil, func(r *spatev1.TrafficRun) { r.Status.Progress = &spatev1.RunProgress{TxRate: "1pps"} }, false, false},
+		"a number in a message":     {valid(metav1.ConditionUnknown, "1"), valid(metav1.ConditionUnknown, "2"), false, false},
+		"a condition":               {valid(metav1.ConditionUnknown, ""), valid(metav1.ConditionFalse, ""), false, true},
+		"a phase":                   {nil, func(r *spatev1.TrafficRun) { r.Status.Phase = spatev1.RunDraining }, false, true},
+		"a verdict":                 {nil, func(r *spatev1.TrafficRun) { r.Status.Verdict = &spatev1.Verdict{} }, false, true},
+		"the generator it is for":   {waitsFor("n/g"), waitsFor("n/h"), false, true},
+		"a spec":                    {nil, func(r *spatev1.TrafficRun) { r.Generation = 2 }, true, true},
+		"a deletion":                {nil, func(r *spatev1.TrafficRun) { now := metav1.Now(); r.DeletionTimestamp = &now }, true, true},
+		"the same as it was before": {nil, nil, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before, after := run("r", 0), run("r", 0)
+			if c.before != nil {
+				c.before(before)
+			}
+			if c.after != nil {
+				c.after(after)
+			}
+			change := event.UpdateEvent{ObjectOld: before, ObjectNew: after}
+			if asked, steps := runs.Asked().Update(change), runs.Steps().Update(change); asked != c.asked || steps != c.steps {
+				t.Errorf("asked %v, want %v; steps %v, want %v", asked, c.asked, steps, c.steps)
+			}
+		})
+	}
+}
+
+func TestWhatAGeneratorCanDoWakesThoseWhoUseIt(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*spatev1.TrafficGenerator)
+		wakes  bool
+	}{
+		"ready": {func(g *spatev1.TrafficGenerator) {
+			g.Status.Conditions = []metav1.Condition{{Type: spatev1.ConditionReady}}
+		}, true},
+		"a pod":          {func(g *spatev1.TrafficGenerator) { g.Status.Pods = []spatev1.GeneratorPodStatus{{Name: "g-0"}} }, true},
+		"a spec":         {func(g *spatev1.TrafficGenerator) { g.Generation++ }, true},
+		"a label":        {func(g *spatev1.TrafficGenerator) { g.Labels = map[string]string{"a": "b"} }, false},
+		"a status's age": {func(g *spatev1.TrafficGenerator) { g.Status.ObservedGeneration++ }, false},
+	} {
+		before := &spatev1.TrafficGenerator{}
+		after := before.DeepCopy()
+		c.change(after)
+		if wakes := runs.Capable().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); wakes != c.wakes {
+			t.Errorf("%s: %v", name, wakes)
+		}
+	}
+}
