@@ -211,8 +211,8 @@ fn table(last: &WatchStatsResponse) {
 /// Prints the measured phase of streams.
 fn streams(last: &WatchStatsResponse) {
     println!(
-        "{:<24} {:>14} {:>14} {:>12} {:>10} {:>10} {:>10} {:>10}",
-        "STREAM", "TX", "RX", "LOST", "DUPLICATE", "REORDERED", "LATE", "TX DROPPED"
+        "{:<24} {:>14} {:>14} {:>12} {:>10} {:>12} {:>10} {:>10}",
+        "STREAM", "TX", "RX", "LOST", "DUPLICATES", "OUT OF ORDER", "LATE", "TX DROPPED"
     );
     let mut total = StreamCounters::default();
     for stream in &last.streams {
@@ -372,7 +372,7 @@ fn latencies(last: &WatchStatsResponse) {
 fn row(name: &str, c: &StreamCounters) {
     let lost = c.tx_packets as i64 - (c.rx_packets - c.duplicates) as i64;
     println!(
-        "{name:<24} {:>14} {:>14} {lost:>12} {:>10} {:>10} {:>10} {:>10}",
+        "{name:<24} {:>14} {:>14} {lost:>12} {:>10} {:>12} {:>10} {:>10}",
         c.tx_packets, c.rx_packets, c.duplicates, c.out_of_order, c.late, c.tx_dropped
     );
 }
