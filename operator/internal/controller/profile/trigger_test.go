@@ -54,7 +54,7 @@ func made(policy spatev1.RunPolicy, trigger spatev1.RunTrigger, change ...func(*
 
 // created is a run that others created for the profile.
 func created(change ...func(*spatev1.TrafficRun)) spatev1.TrafficRun {
-	r := spatev1.TrafficRun{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "mine-7"}}
+	r := spatev1.TrafficRun{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "mine"}}
 	r.Spec.ProfileRef = &spatev1.LocalReference{Name: "p"}
 	for _, c := range change {
 		c(&r)
