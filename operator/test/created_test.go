@@ -6,6 +6,7 @@ package test
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -76,7 +77,7 @@ func TestARunThatPeopleCreateExecutesAProfileThatStartsNone(t *testing.T) {
 		t.Errorf("the profile reports on %s, not on %s", p.Status.CurrentRun.Name, r.Name)
 	}
 	mustApply(t, ns, loopbackProfile("manual", lenient+"  runPolicy: Manual\n  duration: 200ms\n  runID: once"))
-	until(t, runLimit, "a runID asks for one more", func() (bool, string) { n := len(runsIn(t, ns)); return n == 2, fmt.Sprint(n) })
+	until(t, runLimit, "a runID asks for one more", func() (bool, string) { n := len(runsIn(t, ns)); return n == 2, strconv.Itoa(n) })
 	if again := complete(t, runLimit, p); again.Status.Result.Tx != 200 {
 		t.Errorf("%d sent", again.Status.Result.Tx)
 	}
@@ -96,7 +97,7 @@ profile:
 	if r.Status.Verdict.Outcome != spatev1.VerdictPassed || r.Status.Result.Tx != 500 || r.Status.Generator != ns+"/loop" || r.Status.Resolved.Profile.UID != "" {
 		t.Errorf("%+v %+v on %s", r.Status.Verdict, r.Status.Result, r.Status.Generator)
 	}
-	until(t, 20*time.Second, "it is deleted", func() (bool, string) { n := len(runsIn(t, ns)); return n == 0, fmt.Sprint(n) })
+	until(t, 20*time.Second, "it is deleted", func() (bool, string) { n := len(runsIn(t, ns)); return n == 0, strconv.Itoa(n) })
 }
 
 func TestARunWaitsForWhatItRefersToAndEndsWhereTimeDoesNotHelp(t *testing.T) {

@@ -6,6 +6,7 @@ package test
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -56,7 +57,7 @@ func TestDrillOperatorKilledWithEachKindOfRun(t *testing.T) {
 						ended++
 					}
 				}
-				return ended == 3, fmt.Sprint(ended)
+				return ended == 3, strconv.Itoa(ended)
 			})
 			time.Sleep(2 * time.Second) // for one more that nobody asked for
 			all := runsIn(t, ns)
