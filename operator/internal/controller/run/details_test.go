@@ -5,7 +5,9 @@ package run
 import (
 	"context"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -58,18 +60,21 @@ func largest(counters int) spatev1.RunResult {
 		return &spatev1.GroupSide{FlowCounters: flows, Counters: own, ConnectTime: moments, RoundTrip: moments}
 	}
 	packets := spatev1.StreamCounters{Tx: number, TxBytes: number, Rx: number, RxBytes: number, Lost: number, LossRatio: "0.123456789"}
-	result := spatev1.RunResult{FlowCounters: packets, Flows: &flows}
+	result := spatev1.RunResult{
+		StreamCounters: packets, Flows: &flows, Streams: map[string]spatev1.StreamResult{}, Templates: map[string]spatev1.TemplateResult{},
+		Groups: map[string]spatev1.GroupResult{}, Receivers: map[string]spatev1.ReceiverResult{},
+	}
 	for i := range 512 {
-		result.Streams = append(result.Streams, spatev1.StreamResult{Name: name("stream", i), FlowCounters: packets, Latency: latency()})
-		result.Templates = append(result.Templates, spatev1.TemplateResult{Name: name("template", i), Client: side(), Server: side()})
-		result.Groups = append(result.Groups, spatev1.GroupResult{Name: name("group", i), Client: group(), Server: group()})
+		result.Streams[name("stream", i)] = spatev1.StreamResult{StreamCounters: packets, Latency: latency()}
+		result.Templates[name("template", i)] = spatev1.TemplateResult{Client: side(), Server: side()}
+		result.Groups[name("group", i)] = spatev1.GroupResult{Client: group(), Server: group()}
 	}
 	for i := range 16 {
-		r := spatev1.ReceiverResult{Name: name("receiver", i), Packets: number, Bytes: number, InterArrival: moments, Jitter: moments, Latency: moments}
+		r := spatev1.ReceiverResult{Packets: number, Bytes: number, InterArrival: moments, Jitter: moments, Latency: moments}
 		for worker := range 1024 {
 			r.Workers = append(r.Workers, spatev1.WorkerReceived{Pod: name("pod", worker/64), Worker: int32(worker % 64), Packets: number, Bytes: number})
 		}
-		result.Receivers = append(result.Receivers, r)
+		result.Receivers[name("receiver", i)] = r
 	}
 	return result
 }
@@ -82,20 +87,35 @@ func TestAStatusHasTheFirstEntriesOfALargeResult(t *testing.T) {
 		if size(part) > resultRoom+16<<10 {
 			t.Errorf("the status has %d bytes of it", size(part))
 		}
-		if !reflect.DeepEqual(part.FlowCounters, whole.FlowCounters) || part.Flows != whole.Flows || len(part.Receivers) != 16 {
+		if !reflect.DeepEqual(part.StreamCounters, whole.StreamCounters) || part.Flows != whole.Flows || len(part.Receivers) != 16 {
 			t.Error("sums and receivers are those of the whole")
 		}
-		if n := len(part.Streams); n < 50 || part.Streams[0].Name != whole.Streams[0].Name || truncated[0] != (spatev1.TruncatedList{List: "streams", Kept: int32(n), Total: 512}) {
+		first := slices.Sorted(maps.Keys(whole.Streams))
+		if n := len(part.Streams); n < 50 || !slices.Equal(slices.Sorted(maps.Keys(part.Streams)), first[:n]) || truncated[0] != (spatev1.TruncatedList{List: "streams", Kept: int32(n), Total: 512}) {
 			t.Errorf("%d streams, %+v", n, truncated[0])
 		}
-		if len(truncated) != 4 || len(whole.Receivers[0].Workers) != 1024 {
-			t.Errorf("%+v, %d workers", truncated, len(whole.Receivers[0].Workers))
+		if len(truncated) != 4 || !all(whole.Receivers, 1024) {
+			t.Errorf("%+v, or the whole has fewer workers", truncated)
 		}
 	}
-	small := spatev1.RunResult{Streams: largest(0).Streams[:100]}
+	few := largest(0).Streams
+	for _, name := range slices.Sorted(maps.Keys(few))[100:] {
+		delete(few, name)
+	}
+	small := spatev1.RunResult{Streams: few}
 	if part, truncated := bounded(small, resultRoom); truncated != nil || len(part.Streams) != 100 {
 		t.Errorf("%d streams of 100, %v", len(part.Streams), truncated)
 	}
+}
+
+// all is true if each receiver has so many workers.
+func all(receivers map[string]spatev1.ReceiverResult, workers int) bool {
+	for _, r := range receivers {
+		if len(r.Workers) != workers {
+			return false
+		}
+	}
+	return true
 }
 
 func TestALargeSpecLeavesLessRoom(t *testing.T) {
@@ -103,12 +123,13 @@ func TestALargeSpecLeavesLessRoom(t *testing.T) {
 	if room := roomOf(run); room != resultRoom {
 		t.Errorf("%d bytes", room)
 	}
+	run.Status.Resolved = &spatev1.ResolvedRun{}
 	run.Status.Resolved.Snapshot.Secrets = make([]spatev1.SecretSnapshot, 4096)
 	for i := range run.Status.Resolved.Snapshot.Secrets {
 		run.Status.Resolved.Snapshot.Secrets[i].Key = strings.Repeat("k", 140)
 	}
 	if room := roomOf(run); room >= resultRoom || room < 0 {
-		t.Errorf("%d bytes beside a spec of %d", room, size(run.Spec))
+		t.Errorf("%d bytes beside %d of what was resolved", room, size(run.Status.Resolved))
 	}
 	run.Status.Resolved.Snapshot.Secrets[0].Key = strings.Repeat("k", 1<<20)
 	part, truncated := bounded(largest(0), roomOf(run))
@@ -145,7 +166,7 @@ func TestTheWholeOfALargeResultIsBesideTheRun(t *testing.T) {
 	}
 	details := run.Status.Result.Details
 	t.Logf("%d KiB in %d chunks", details.Bytes>>10, len(details.Chunks))
-	if len(details.Chunks) == 0 || string(details.Chunks[0].ConfigMapName) != "web-1a2b3-1-result-0" || len(details.Truncated) != 4 {
+	if len(details.Chunks) == 0 || string(details.Chunks[0].Name) != "web-1a2b3-1-result-0" || len(details.Truncated) != 4 {
 		t.Errorf("%+v", details)
 	}
 	back, err := storage.LoadResult(t.Context(), c, run)

@@ -22,8 +22,7 @@ import (
 
 func TestResultSumsOverEngines(t *testing.T) {
 	facts := &storage.Facts{Flow: map[string]bool{"a": true}, Ports: map[string]bool{"p": true}}
-	r := &spatev1.TrafficRun{}
-	r.Status.Resolved.Generator.Pods = []spatev1.PodSnapshot{{Name: "g-0"}, {Name: "g-1"}}
+	r := admitted("g-0", "g-1")
 	r.Status.PortBaseline = []spatev1.PortBaseline{{Pod: "g-0", Port: "p", RxMissed: 5, Foreign: 1, OtherMAC: 4, NotReflected: 2, Throttled: 7}, {Pod: "g-0", Port: "q", RxMissed: 100}}
 	stats := []*enginev1.WatchStatsResponse{
 		{
@@ -39,7 +38,7 @@ func TestResultSumsOverEngines(t *testing.T) {
 	if got.Tx != 107 || got.Rx != 99 || got.Lost != 2 || got.LossRatio != "0.02" || got.RxMissed != 3 || got.Foreign != 2 || got.OtherMAC != 5 || got.NotReflected != 6 || got.Throttled != 3 {
 		t.Errorf("%+v", got)
 	}
-	if len(got.Streams) != 2 || got.Streams[0].Name != "a" || got.Streams[1].Lost != 0 {
+	if len(got.Streams) != 2 || got.Streams["a"].Tx != 100 || got.Streams["a"].Lost != 2 || got.Streams["b"].Tx != 7 || got.Streams["b"].Lost != 0 {
 		t.Errorf("streams %+v", got.Streams)
 	}
 }
@@ -52,8 +51,8 @@ func TestStreamsThatShareAMarkAreLostTogether(t *testing.T) {
 	}
 	got := resultOf([]*enginev1.WatchStatsResponse{{Streams: []*enginev1.StreamStats{counted("a", 60, 0), counted("b", 40, 95), counted("c", 100, 100)}}}, facts, &spatev1.TrafficRun{})
 	lost := map[string]string{}
-	for _, s := range got.Streams {
-		lost[s.Name] = fmt.Sprintf("%d, %s", s.Lost, s.LossRatio)
+	for name, s := range got.Streams {
+		lost[name] = fmt.Sprintf("%d, %s", s.Lost, s.LossRatio)
 	}
 	if want := map[string]string{"a": "0, 0", "b": "5, 0.05", "c": "0, 0"}; !maps.Equal(lost, want) || got.Lost != 5 || got.LossRatio != "0.025" {
 		t.Errorf("of streams %v, of all %d, %s", lost, got.Lost, got.LossRatio)
@@ -80,12 +79,12 @@ func TestJudge(t *testing.T) {
 		"cannot be evaluated": {spatev1.StreamCounters{Tx: 1}, 0, []string{"1 / result.lost == 0"}, spatev1.VerdictFailed, spatev1.ReasonThresholdError, []string{"division by zero"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := &spatev1.TrafficRun{}
+			r := admitted()
 			r.Status.Resolved.GeneratorTolerance = spatev1.GeneratorTolerance{Late: "0.1%", TxDropped: "0", RxMissed: "0"}
 			for _, e := range c.thresholds {
 				r.Status.Resolved.Thresholds = append(r.Status.Resolved.Thresholds, spatev1.Threshold{Name: "t", Expression: e})
 			}
-			v := judge(r, spatev1.RunResult{FlowCounters: c.result, RxMissed: c.missed}, nil, nil, time.Second)
+			v := judge(r, spatev1.RunResult{StreamCounters: c.result, RxMissed: c.missed, Duration: spatev1.MeasuredTime(time.Second)}, nil, nil)
 			reason, message := primary(&v)
 			if v.Outcome != c.outcome || reason != c.reason {
 				t.Errorf("%s %s: %s", v.Outcome, reason, message)
@@ -106,10 +105,7 @@ func TestADrainThatTimedOutMakesTheRunInvalid(t *testing.T) {
 			State: enginev1.RunState_RUN_STATE_COMPLETE, DrainTimedOut: "worker 0 still had packets to read", Contradictions: []string{"servers: 9 accepts"},
 		}},
 	}
-	run := &spatev1.TrafficRun{}
-	run.Status.Resolved.Generator.Pods = []spatev1.PodSnapshot{{Name: "g-0"}, {Name: "g-1"}}
-	run.Status.Resolved.Timing.Duration = "1s"
-	run.Status.Resolved.GeneratorTolerance = spatev1.GeneratorTolerance{Late: "0", TxDropped: "0", RxMissed: "0"}
+	run := admitted("g-0", "g-1")
 	s := &scope{r: &Reconciler{Memory: &storage.Memory{}}, run: run}
 	must(t, s.finish(t.Context(), stats, &storage.Facts{}))
 	s.conditions()
@@ -118,7 +114,7 @@ func TestADrainThatTimedOutMakesTheRunInvalid(t *testing.T) {
 	}
 	passed := meta.FindStatusCondition(run.Status.Conditions, spatev1.ConditionPassed)
 	const want = "the drain timed out: pod g-1: worker 0 still had packets to read; counters contradict each other: pod g-1: servers: 9 accepts"
-	if passed.Status != metav1.ConditionFalse || passed.Reason != spatev1.ReasonDrainTimedOut || passed.Message != want {
+	if passed.Status != metav1.ConditionUnknown || passed.Reason != spatev1.ReasonDrainTimedOut || passed.Message != want {
 		t.Errorf("%s %s: %s", passed.Status, passed.Reason, passed.Message)
 	}
 	if ended := meta.FindStatusCondition(run.Status.Conditions, spatev1.ConditionComplete); ended.Reason != spatev1.ReasonFinished {
@@ -134,10 +130,7 @@ func TestCountersThatContradictEachOtherMakeTheRunInvalid(t *testing.T) {
 			"web: 9 flows_attempted, but 8 closed and 0 open", "servers: 9 accepts, but 7 closed and 0 open", "third", "fourth", "fifth",
 		}}},
 	}
-	run := &spatev1.TrafficRun{}
-	run.Status.Resolved.Generator.Pods = []spatev1.PodSnapshot{{Name: "g-0"}, {Name: "g-1"}}
-	run.Status.Resolved.Timing.Duration = "1s"
-	run.Status.Resolved.GeneratorTolerance = spatev1.GeneratorTolerance{Late: "0", TxDropped: "0", RxMissed: "0"}
+	run := admitted("g-0", "g-1")
 	run.Status.Resolved.Thresholds = []spatev1.Threshold{{Name: "t", Expression: "result.lost == 0"}}
 	s := &scope{r: &Reconciler{Memory: &storage.Memory{}}, run: run}
 	must(t, s.finish(t.Context(), stats, &storage.Facts{}))
@@ -147,7 +140,7 @@ func TestCountersThatContradictEachOtherMakeTheRunInvalid(t *testing.T) {
 	}
 	passed := meta.FindStatusCondition(run.Status.Conditions, spatev1.ConditionPassed)
 	const want = "counters contradict each other: pod g-1: web: 9 flows_attempted, but 8 closed and 0 open; servers: 9 accepts, but 7 closed and 0 open; third; and 2 more"
-	if passed.Status != metav1.ConditionFalse || passed.Reason != spatev1.ReasonCountersContradict || passed.Message != want {
+	if passed.Status != metav1.ConditionUnknown || passed.Reason != spatev1.ReasonCountersContradict || passed.Message != want {
 		t.Errorf("%s %s: %s", passed.Status, passed.Reason, passed.Message)
 	}
 	if ended := meta.FindStatusCondition(run.Status.Conditions, spatev1.ConditionComplete); ended.Reason != spatev1.ReasonFinished {
@@ -157,10 +150,7 @@ func TestCountersThatContradictEachOtherMakeTheRunInvalid(t *testing.T) {
 
 // What was lost while a port had no link says nothing of what lies behind the link: the verdict names the port, though it is up again.
 func TestALinkThatWasDownIsReportedOnceAndInTheVerdict(t *testing.T) {
-	run, recorder := &spatev1.TrafficRun{}, events.NewFakeRecorder(9)
-	run.Status.Resolved.Generator.Pods = []spatev1.PodSnapshot{{Name: "g-0"}}
-	run.Status.Resolved.Timing.Duration = "1s"
-	run.Status.Resolved.GeneratorTolerance = spatev1.GeneratorTolerance{Late: "0", TxDropped: "0", RxMissed: "0"}
+	run, recorder := admitted("g-0"), events.NewFakeRecorder(9)
 	run.Status.Resolved.Thresholds = []spatev1.Threshold{{Name: "no-loss", Expression: "result.lost == 0"}}
 	s := &scope{
 		r:   &Reconciler{Memory: &storage.Memory{}, Events: recorder, samples: map[types.UID]sample{}},

@@ -4,6 +4,7 @@ package run
 
 import (
 	"testing"
+	"time"
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
@@ -36,17 +37,16 @@ func TestLatencyOfSeveralEngines(t *testing.T) {
 	if unknown == nil || !unknown.OneWayUnknown || unknown.Count != 0 || unknown.Jitter != 5 {
 		t.Errorf("got %+v", unknown)
 	}
-	if seen := times(unknown); len(seen) != 2 || seen["jitter"] != 5 {
+	if seen := times(unknown); len(seen) != 2 || seen["jitter"] != 5*time.Nanosecond {
 		t.Errorf("expressions see %v", seen)
 	}
-	if seen := times(got); len(seen) != 14 || seen["p9999"] != 40 {
+	if seen := times(got); len(seen) != 14 || seen["p9999"] != 40*time.Nanosecond {
 		t.Errorf("expressions see %v", seen)
 	}
 }
 
 func TestReceiversOfSeveralEngines(t *testing.T) {
-	r := &spatev1.TrafficRun{}
-	r.Status.Resolved.Generator.Pods = []spatev1.PodSnapshot{{Name: "g-0"}, {Name: "g-1"}}
+	r := admitted("g-0", "g-1")
 	of := func(packets uint64, m *enginev1.Moments) *enginev1.WatchStatsResponse {
 		return &enginev1.WatchStatsResponse{Receivers: []*enginev1.ReceiverStats{{
 			Name: "tap", Packets: packets, Bytes: packets * 64, Workers: []*enginev1.WorkerReceived{{Worker: 1, Packets: packets}}, InterArrival: m,
@@ -57,27 +57,26 @@ func TestReceiversOfSeveralEngines(t *testing.T) {
 		of(3, &enginev1.Moments{Count: 2, MeanNs: 15, VarianceNs2: 25, MinNs: 10, MaxNs: 20}),
 		of(4, &enginev1.Moments{Count: 2, MeanNs: 35, VarianceNs2: 25, MinNs: 30, MaxNs: 40}),
 	}, r)
-	if len(all) != 1 || all[0].Packets != 7 || all[0].Bytes != 448 || len(all[0].Workers) != 2 || all[0].Workers[1].Pod != "g-1" || all[0].Jitter != nil {
+	tap := all["tap"]
+	if len(all) != 1 || tap.Packets != 7 || tap.Bytes != 448 || len(tap.Workers) != 2 || tap.Workers[1].Pod != "g-1" || tap.Jitter != nil {
 		t.Fatalf("got %+v", all)
 	}
-	if got, want := *all[0].InterArrival, (spatev1.Moments{Count: 4, Mean: 25, Deviation: 11, Min: 10, Max: 40}); got != want {
+	if got, want := *tap.InterArrival, (spatev1.Moments{Count: 4, Mean: 25, Deviation: 11, Min: 10, Max: 40}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
 
 func TestTimesForPeople(t *testing.T) {
-	for ns, want := range map[int64]string{0: "0ns", 7: "7ns", 999: "999ns", 1000: "1us", 31456: "31.5us", 999999: "1ms", 1234567: "1.23ms", 2e9: "2s", 120e9: "120s"} {
+	for ns, want := range map[spatev1.MeasuredTime]string{0: "0ns", 7: "7ns", 999: "999ns", 1000: "1us", 31456: "31.5us", 999999: "1ms", 1234567: "1.23ms", 2e9: "2s", 120e9: "120s"} {
 		if got := forPeople(ns); got != want {
 			t.Errorf("%d: %s, want %s", ns, got, want)
 		}
 	}
-	streams := []spatev1.StreamResult{
-		{Name: "a", Latency: &spatev1.Latency{Count: 1, P50: 10, P99: 2000, Max: 3000}}, {Name: "b"}, {Name: "c", Latency: &spatev1.Latency{Count: 1, P99: 1999}},
-	}
-	if got := slowest(streams); got != "a: p50 10ns, p99 2us, max 3us" {
+	delays := []delay{{"a", &spatev1.Latency{Count: 1, P50: 10, P99: 2000, Max: 3000}}, {"b", nil}, {"c", &spatev1.Latency{Count: 1, P99: 1999}}}
+	if got := worstLatency(delays); got != "a: p50 10ns, p99 2us, max 3us" {
 		t.Errorf("got %s", got)
 	}
-	if got := slowest(streams[1:2]); got != "" {
+	if got := worstLatency(delays[1:2]); got != "" {
 		t.Errorf("got %s", got)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	spatev1 "spate.dev/api/v1alpha1"
@@ -83,7 +82,7 @@ func TestARunThatIsGoneCountsNoLonger(t *testing.T) {
 		t.Fatalf("%v, %d samples", err, len(s.r.samples))
 	}
 	must(t, s.r.Client.Delete(t.Context(), s.run.DeepCopy()))
-	if _, err := s.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(s.run)}); err != nil || len(s.r.samples) != 0 {
-		t.Errorf("%v, %d samples", err, len(s.r.samples))
+	if _, done, err := s.r.follow(t.Context(), client.ObjectKeyFromObject(s.run)); err != nil || !done || len(s.r.samples) != 0 {
+		t.Errorf("done %v, %v, %d samples", done, err, len(s.r.samples))
 	}
 }

@@ -22,12 +22,8 @@ import (
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/events"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/controller/turn"
@@ -36,6 +32,7 @@ import (
 	"spate.dev/operator/internal/pki"
 	"spate.dev/operator/internal/plan"
 	"spate.dev/operator/internal/podspec"
+	"spate.dev/operator/internal/runs/runstest"
 	"spate.dev/operator/internal/runs/storage"
 )
 
@@ -135,10 +132,7 @@ func secured(t *testing.T, name string) (server credentials.TransportCredentials
 // has it that has just started.
 func underWayOn(t *testing.T, maxRate spatev1.AbsoluteRate, engines ...*fakeEngine) *scope {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	must(t, clientgoscheme.AddToScheme(scheme))
-	must(t, spatev1.AddToScheme(scheme))
-	c := fake.NewClientBuilder().WithScheme(scheme).WithIndex(&spatev1.TrafficRun{}, byGenerator, func(client.Object) []string { return []string{"n/lab"} }).Build()
+	c := runstest.Builder(t).Build()
 
 	g := &spatev1.TrafficGenerator{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "lab", Generation: 1}}
 	g.Spec.Limits = &spatev1.Limits{MaxRate: maxRate}
@@ -146,6 +140,7 @@ func underWayOn(t *testing.T, maxRate spatev1.AbsoluteRate, engines ...*fakeEngi
 	profile.Spec.Traffic = []spatev1.TrafficEntry{{Name: "a"}}
 	started := metav1.NewMicroTime(time.Now())
 	r := &spatev1.TrafficRun{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "p-1", UID: "r"}}
+	r.Spec.ProfileRef, r.Status.Resolved = &spatev1.LocalReference{Name: "p"}, &spatev1.ResolvedRun{Profile: spatev1.ProfileSnapshot{UID: "p"}}
 	r.Status.Resolved.RunID, r.Status.Resolved.RateFactor, r.Status.Resolved.Generator.Namespace, r.Status.Resolved.Generator.Name = "p-1", "1", "n", "lab"
 	r.Status.Resolved.Entries = []spatev1.EntrySnapshot{{Name: "a", Rate: "1kpps", StreamRate: "1kpps"}}
 	r.Status.Phase, r.Status.TrafficStartTime, r.Status.RateFactor = spatev1.RunRunning, &started, "1"
@@ -155,11 +150,11 @@ func underWayOn(t *testing.T, maxRate spatev1.AbsoluteRate, engines ...*fakeEngi
 		Transmit: &enginev1.Stream_Continuous{Continuous: &enginev1.Continuous{Rate: &enginev1.Rate{Kind: &enginev1.Rate_PacketsPerSecond{PacketsPerSecond: &enginev1.Ratio{Numerator: 1000, Denominator: 1}}}}},
 	}}})
 	must(t, err)
-	r.Status.Resolved.Snapshot, err = storage.Save(t.Context(), c, profile, r.Name, func(w io.Writer) error { _, err := w.Write(encoded); return err })
+	r.Status.Resolved.Snapshot, err = storage.Save(t.Context(), c, r, func(w io.Writer) error { _, err := w.Write(encoded); return err })
 	must(t, err)
 
 	credentials, caller := secured(t, pki.ServerName("n", "lab"))
-	s := &scope{run: r, profile: profile, generator: g}
+	s := &scope{run: r, profile: profile, definition: profile, generator: g}
 	for i, e := range engines {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		must(t, err)
@@ -300,7 +295,7 @@ func TestARunWhosePlanIsGoneEndsWhenItsLimitsNarrow(t *testing.T) {
 			s.run.Status.Resolved.Generator.Limits = then
 			s.generator.Spec.Limits = then.DeepCopy()
 			followed(t, s) // the operator knows the plan's facts
-			chunk := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: string(s.run.Status.Resolved.Snapshot.Chunks[0].ConfigMapName)}}
+			chunk := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: string(s.run.Status.Resolved.Snapshot.Chunks[0].Name)}}
 			must(t, s.r.Client.Delete(t.Context(), chunk))
 			s.generator.Generation++
 			c.change(s.generator.Spec.Limits)
@@ -320,7 +315,7 @@ func TestARunWhosePlanIsGoneEndsWhenItsLimitsNarrow(t *testing.T) {
 				t.Fatalf("%v, %+v", err, s.run.Status)
 			}
 			want := "ConfigMap p-1-plan-0 with the run's plan is gone, so the run was ended: its plan can no longer be judged by the new spec.limits of TrafficGenerator lab" +
-				" (set spec.runID of the profile to have it run again)"
+				" (create another run, or set a new spec.runID of the profile)"
 			if reason := s.run.Status.Verdict.Reasons[0]; reason.Reason != spatev1.ReasonSnapshotLost || reason.Message != "stopped: "+want {
 				t.Errorf("%+v\nwant %s", reason, want)
 			}

@@ -33,7 +33,8 @@ func TestRefusalsNameWhatWasWritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &scope{run: &spatev1.TrafficRun{Spec: spatev1.TrafficRunSpec{Entries: []spatev1.EntrySnapshot{{Name: "a"}, {Name: "web", Template: "http"}}}}}
+	s := &scope{run: admitted()}
+	s.run.Status.Resolved.Entries = []spatev1.EntrySnapshot{{Name: "a"}, {Name: "web", Template: "http"}}
 	pod := &corev1.Pod{}
 	pod.Name = "p"
 	for name, c := range map[string]struct {
@@ -44,7 +45,7 @@ func TestRefusalsNameWhatWasWritten(t *testing.T) {
 		"fields": {bytes, &engine.Error{Code: codes.InvalidArgument, Message: "2 fields", Violations: []engine.Violation{
 			{Field: "stateful.templates[0].server.instructions[2].wait_for_peer_close", Description: "x"}, {Field: "streams[1].rx_port", Description: "like streams[0]"},
 		}}, `entry web: ASTFTemplate "http": spec.source.programs.server[2].waitForPeerClose: x; entry b: receivePort: like stream a`},
-		"none":       {bytes, &engine.Error{Code: codes.ResourceExhausted, Message: "no memory for stateful.most_flows"}, "no memory for spec.mostConnections"},
+		"none":       {bytes, &engine.Error{Code: codes.ResourceExhausted, Message: "no memory for stateful.most_flows"}, "no memory for spec.maxFlowsPerEngine"},
 		"not a plan": {[]byte{0xff}, &engine.Error{Code: codes.InvalidArgument, Message: "streams[0]"}, "streams[0]"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -62,13 +63,13 @@ func TestARunThatCouldNotBePreparedSaysWhatTriesAgain(t *testing.T) {
 		spatev1.ReasonSnapshotLost:  &storage.LostError{Message: "gone"},
 		"":                          errors.New("no answer"),
 	} {
-		s := &scope{r: &Reconciler{Memory: &storage.Memory{}}, run: &spatev1.TrafficRun{}}
+		s := &scope{r: &Reconciler{Memory: &storage.Memory{}}, run: admitted()}
 		s.run.Status.PrepareTime = &long
 		if _, err := s.refused(t.Context(), []error{err}); err != nil {
 			t.Fatal(err)
 		}
 		told := s.run.Status.Verdict.Reasons[0]
-		if told.Reason != cmp.Or(reason, spatev1.ReasonPrepareFailed) || !strings.HasSuffix(told.Message, "; once that is mended, a new spec.runID of the profile tries again") {
+		if told.Reason != cmp.Or(reason, spatev1.ReasonPrepareFailed) || !strings.HasSuffix(told.Message, "; once that is mended, create another run, or set a new spec.runID of the profile") {
 			t.Errorf("got %+v", told)
 		}
 	}
@@ -80,7 +81,7 @@ func TestALargePlanWaitsUntilNoOtherIsInMemory(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			large := &turn.Lane{}
 			leave, _ := large.Enter("other", "profile")
-			s := &scope{r: &Reconciler{Memory: &storage.Memory{}, Large: large}, run: &spatev1.TrafficRun{}}
+			s := &scope{r: &Reconciler{Memory: &storage.Memory{}, Large: large}, run: admitted()}
 			s.run.Namespace, s.run.UID, s.run.Status.Resolved.Snapshot.Bytes = "n", "run", bytes.plan
 			for range 2 {
 				again, err := s.hand(t.Context(), []held{{}}, &storage.Facts{SecretBytes: bytes.secrets})
@@ -122,7 +123,7 @@ func TestSecretsAreReadOnceForAllEnginesInTheTurnOfALargePlan(t *testing.T) {
 		Source: &enginev1.Replay_Data{Data: &enginev1.DataRef{Bytes: storage.Large + 1, Capture: &enginev1.CaptureSummary{Packets: 1, Bytes: 60}}},
 	}}}}})
 	must(t, err)
-	s.run.Status.Resolved.Snapshot, err = storage.Save(t.Context(), s.r.Client, s.profile, "p-2", func(w io.Writer) error { _, err := w.Write(encoded); return err })
+	s.run.Status.Resolved.Snapshot, err = storage.Save(t.Context(), s.r.Client, s.run, func(w io.Writer) error { _, err := w.Write(encoded); return err })
 	must(t, err)
 	s.run.Status.Resolved.Snapshot.Secrets = []spatev1.SecretSnapshot{{Name: "captures", Key: "web", UID: secret.UID, ResourceVersion: secret.ResourceVersion}}
 	live := &counting{Reader: s.r.Client}

@@ -28,21 +28,17 @@ func recording(dropped uint64, first, second *enginev1.RecordStats) []*enginev1.
 	}
 }
 
-func file(name string, written, leftOut uint64, problem string) *enginev1.RecordStats {
-	return &enginev1.RecordStats{Path: plan.VolumesDir + "/results/" + name, Written: written, Omitted: leftOut, Problem: problem}
+func file(name string, written, omitted uint64, problem string) *enginev1.RecordStats {
+	return &enginev1.RecordStats{Path: plan.VolumesDir + "/results/" + name, Written: written, Omitted: omitted, Problem: problem}
 }
 
 // noFile are the records of an engine that none was asked of.
-func noFile(told, untold uint64) *enginev1.RecordStats {
-	return &enginev1.RecordStats{Delivered: told, Undelivered: untold}
+func noFile(delivered, undelivered uint64) *enginev1.RecordStats {
+	return &enginev1.RecordStats{Delivered: delivered, Undelivered: undelivered}
 }
 
 func recordingRun() *spatev1.TrafficRun {
-	run := &spatev1.TrafficRun{}
-	run.Status.Resolved.Generator.Pods = []spatev1.PodSnapshot{{Name: "g-0"}, {Name: "g-1"}}
-	run.Status.Resolved.Timing.Duration = "1s"
-	run.Status.Resolved.GeneratorTolerance = spatev1.GeneratorTolerance{Late: "0", TxDropped: "0", RxMissed: "0"}
-	return run
+	return admitted("g-0", "g-1")
 }
 
 func TestRecordsThatAreLostAreNamedAndChangeNoVerdict(t *testing.T) {
@@ -60,11 +56,11 @@ func TestRecordsThatAreLostAreNamedAndChangeNoVerdict(t *testing.T) {
 		},
 		"more than were asked for": {
 			recording(0, file("r-0.parquet", 100, 7, ""), file("r-1.parquet", 20, 0, "")),
-			metav1.ConditionTrue, spatev1.ReasonRecordsOmitted, "120 records are written, 7 are left out, which are more than spec.records.mostRecords of the profile", "Normal",
+			metav1.ConditionTrue, spatev1.ReasonRecordsOmitted, "120 records are written, 7 are omitted: they are more than spec.records.maxRecords of the profile", "Normal",
 		},
 		"live only": {
 			recording(0, noFile(100, 7), noFile(20, 0)),
-			metav1.ConditionTrue, spatev1.ReasonRecordsLiveOnly, "no records are kept, since spec.records of the profile names no volume: 120 were told to readers, 7 to nobody", "Normal",
+			metav1.ConditionTrue, spatev1.ReasonRecordsLiveOnly, "no records are kept, since spec.records of the profile names no volume: 120 were delivered to readers, 7 were not", "Normal",
 		},
 		"live only and dropped": {
 			recording(4, noFile(100, 7), noFile(20, 0)),
@@ -133,7 +129,7 @@ func TestThresholdsMayAskForRecords(t *testing.T) {
 
 func TestThresholdsMayAskThatSomebodyReads(t *testing.T) {
 	run := recordingRun()
-	run.Status.Resolved.Thresholds = []spatev1.Threshold{{Name: "read", Expression: "result.records.untold == 0"}, {Name: "some", Expression: "result.records.told == 120"}}
+	run.Status.Resolved.Thresholds = []spatev1.Threshold{{Name: "read", Expression: "result.records.undelivered == 0"}, {Name: "some", Expression: "result.records.delivered == 120"}}
 	s := &scope{r: &Reconciler{Memory: &storage.Memory{}}, run: run}
 	must(t, s.finish(t.Context(), recording(0, noFile(100, 7), noFile(20, 0)), &storage.Facts{}))
 	if v := run.Status.Verdict; v.Outcome != spatev1.VerdictFailed || v.Thresholds[0].Met || !v.Thresholds[1].Met {

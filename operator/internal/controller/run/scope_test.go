@@ -4,54 +4,215 @@ package run
 
 import (
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/controller/turn"
 	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/runs"
+	"spate.dev/operator/internal/runs/runstest"
 	"spate.dev/operator/internal/runs/storage"
 )
 
+// profileNow is the profile of runs below, of generation 3.
+func profileNow(change ...func(*spatev1.TrafficProfile)) *spatev1.TrafficProfile {
+	p := &spatev1.TrafficProfile{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "p", UID: "p-uid", Generation: 3}}
+	p.Spec.Duration, p.Spec.RunPolicy = "10s", spatev1.RunOnChange
+	for _, c := range change {
+		c(p)
+	}
+	return p
+}
+
+// created is a run that people created for the profile.
+func created(change ...func(*spatev1.TrafficRun)) *spatev1.TrafficRun {
+	r := &spatev1.TrafficRun{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "mine", UID: "mine-uid"}}
+	r.Spec.ProfileRef = &spatev1.LocalReference{Name: "p"}
+	for _, c := range change {
+		c(r)
+	}
+	return r
+}
+
+// startedFor lets the profile have started a run by a policy for what it sent at generation 3.
+func startedFor(policy spatev1.RunPolicy, digest string) func(*spatev1.TrafficRun) {
+	yes := true
+	return func(r *spatev1.TrafficRun) {
+		r.Name = "p-1a2b3-4"
+		r.OwnerReferences = []metav1.OwnerReference{{APIVersion: "spate.dev/v1alpha1", Kind: "TrafficProfile", Name: "p", UID: "p-uid", Controller: &yes}}
+		runs.Annotate(r, policy, spatev1.RunTrigger{Generation: 3, Digest: digest, Number: 4}, time.Time{})
+	}
+}
+
+func ownedByAWorkflow(r *spatev1.TrafficRun) {
+	yes := true
+	r.OwnerReferences = []metav1.OwnerReference{{APIVersion: "argoproj.io/v1alpha1", Kind: "Workflow", Name: "w", UID: "w-uid", Controller: &yes}}
+}
+
+// underWay is a run that was admitted to generator g.
+func underWay(r *spatev1.TrafficRun) {
+	r.Status.Phase = spatev1.RunRunning
+	r.Status.Resolved = &spatev1.ResolvedRun{
+		Profile: spatev1.ProfileSnapshot{Name: "p", UID: "p-uid", Generation: 3}, Generator: spatev1.GeneratorSnapshot{Namespace: "n", Name: "g"},
+	}
+}
+
+func deleted(o client.Object) {
+	now := metav1.Now()
+	o.SetDeletionTimestamp(&now)
+	o.SetFinalizers([]string{"test/finalizer"})
+}
+
+func generatorNow(change ...func(*spatev1.TrafficGenerator)) *spatev1.TrafficGenerator {
+	g := &spatev1.TrafficGenerator{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "g"}}
+	for _, c := range change {
+		c(g)
+	}
+	return g
+}
+
+func TestWhatEndsARun(t *testing.T) {
+	const change, manual, schedule = spatev1.RunOnChange, spatev1.RunManual, spatev1.RunOnSchedule
+	same := plan.ProfileDigest(profileNow())
+	edited := func(p *spatev1.TrafficProfile) { p.Generation, p.Spec.Duration = 4, "20s" }
+	judgedOtherwise := func(p *spatev1.TrafficProfile) {
+		p.Generation, p.Spec.Thresholds = 4, []spatev1.Threshold{{Name: "t", Expression: "result.lost == 0"}}
+	}
+	suspended := func(p *spatev1.TrafficProfile) { p.Generation, p.Spec.Suspend = 4, true }
+	going := func(p *spatev1.TrafficProfile) { deleted(p) }
+	recreated := func(p *spatev1.TrafficProfile) { p.UID = "later-uid" }
+	by := func(policy spatev1.RunPolicy) func(*spatev1.TrafficProfile) {
+		return func(p *spatev1.TrafficProfile) { p.Spec.RunPolicy = policy }
+	}
+	stop := func(r *spatev1.TrafficRun) { r.Spec.Stop = true }
+	runGoes := func(r *spatev1.TrafficRun) { deleted(r) }
+	for name, c := range map[string]struct {
+		run       *spatev1.TrafficRun
+		profile   *spatev1.TrafficProfile
+		generator *spatev1.TrafficGenerator
+		want      string
+	}{
+		"created, at rest":                         {created(underWay), profileNow(), generatorNow(), ""},
+		"created, its profile is edited":           {created(underWay), profileNow(edited), generatorNow(), ""},
+		"created, its profile is suspended":        {created(underWay), profileNow(suspended), generatorNow(), ""},
+		"created, its profile is being deleted":    {created(underWay), profileNow(going), generatorNow(), ""},
+		"created, its profile is deleted":          {created(underWay), nil, generatorNow(), ""},
+		"created, its profile is made anew":        {created(underWay), profileNow(recreated), generatorNow(), ""},
+		"created by a workflow":                    {created(ownedByAWorkflow, underWay), profileNow(), generatorNow(), ""},
+		"created by a workflow, profile deleted":   {created(ownedByAWorkflow, underWay), nil, generatorNow(), ""},
+		"created, not admitted, profile deleted":   {created(), nil, nil, ""},
+		"created, not admitted, profile suspended": {created(), profileNow(suspended), nil, ""},
+		"created, stopped":                         {created(underWay, stop), profileNow(), generatorNow(), endStopped},
+		"created, not admitted, stopped":           {created(stop), profileNow(), nil, endStopped},
+		"created, deleted":                         {created(underWay, runGoes), profileNow(), generatorNow(), "the run is deleted"},
+		"created, its generator is deleted":        {created(underWay), profileNow(), nil, "the generator is deleted"},
+		"created, its generator is going":          {created(underWay), profileNow(), generatorNow(func(g *spatev1.TrafficGenerator) { deleted(g) }), "the generator is deleted"},
+		"created, its generator is suspended":      {created(underWay), profileNow(), generatorNow(func(g *spatev1.TrafficGenerator) { g.Spec.Suspend = true }), "the generator is suspended"},
+		"created, not admitted, no generator":      {created(), profileNow(), nil, ""},
+
+		"OnChange, at rest":                     {created(startedFor(change, same), underWay), profileNow(), generatorNow(), ""},
+		"OnChange, edited":                      {created(startedFor(change, same), underWay), profileNow(edited), generatorNow(), "the profile has changed"},
+		"OnChange, edited, not admitted":        {created(startedFor(change, same)), profileNow(edited), nil, "the profile has changed"},
+		"OnChange, thresholds are edited":       {created(startedFor(change, same), underWay), profileNow(judgedOtherwise), generatorNow(), ""},
+		"OnChange, suspended":                   {created(startedFor(change, same), underWay), profileNow(suspended), generatorNow(), endSuspended},
+		"OnChange, suspended, not admitted":     {created(startedFor(change, same)), profileNow(suspended), nil, endSuspended},
+		"OnChange, the profile is going":        {created(startedFor(change, same), underWay), profileNow(going), generatorNow(), "the profile is deleted"},
+		"OnChange, the profile is deleted":      {created(startedFor(change, same), underWay), nil, generatorNow(), "the profile is deleted"},
+		"OnChange, the profile is made anew":    {created(startedFor(change, same), underWay), profileNow(recreated), generatorNow(), "the profile is deleted"},
+		"OnChange, made anew, not admitted":     {created(startedFor(change, same)), profileNow(recreated), nil, "the profile is deleted"},
+		"OnChange, stopped":                     {created(startedFor(change, same), underWay, stop), profileNow(suspended), generatorNow(), endStopped},
+		"OnChange, Manual now, edited":          {created(startedFor(change, same), underWay), profileNow(edited, by(manual)), generatorNow(), ""},
+		"OnChange, by a schedule now, edited":   {created(startedFor(change, same), underWay), profileNow(edited, by(schedule)), generatorNow(), ""},
+		"Manual, edited":                        {created(startedFor(manual, same), underWay), profileNow(edited, by(manual)), generatorNow(), ""},
+		"Manual, OnChange now, edited":          {created(startedFor(manual, same), underWay), profileNow(edited), generatorNow(), ""},
+		"Manual, suspended":                     {created(startedFor(manual, same), underWay), profileNow(suspended, by(manual)), generatorNow(), endSuspended},
+		"by a schedule, edited":                 {created(startedFor(schedule, same), underWay), profileNow(edited, by(schedule)), generatorNow(), ""},
+		"by a schedule, suspended":              {created(startedFor(schedule, same), underWay), profileNow(suspended, by(schedule)), generatorNow(), endSuspended},
+		"by a schedule, the profile is deleted": {created(startedFor(schedule, same), underWay), nil, generatorNow(), "the profile is deleted"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			builder := runstest.Builder(t)
+			if c.profile != nil {
+				builder.WithObjects(c.profile)
+			}
+			s := &scope{r: &Reconciler{Client: builder.Build()}, run: c.run, generator: c.generator}
+			must(t, s.define(t.Context()))
+			if why := s.unwanted(); why != c.want {
+				t.Errorf("%q, want %q", why, c.want)
+			}
+		})
+	}
+}
+
 // An upgrade may add a field with a default to the kind: every profile has another digest then, and no run under way ends for it.
 func TestAnUpgradeEndsNoRunUnderWay(t *testing.T) {
-	p := &spatev1.TrafficProfile{Spec: spatev1.TrafficProfileSpec{Duration: "10s"}}
-	same := plan.ProfileDigest(p)
+	const earlier = "of an earlier version"
+	same := plan.ProfileDigest(profileNow())
 	for name, c := range map[string]struct {
 		generation int64
-		digest     string
-		want       string
+		started    string
+		recorded   *spatev1.RunTrigger
+		want       bool
 	}{
-		"the same":                    {3, same, ""},
-		"another digest, not edited":  {3, "of an earlier version", ""},
-		"edited, and means the same":  {4, same, ""},
-		"edited, and means otherwise": {4, "of an earlier version", "the profile has changed"},
+		"the same":                                {3, same, nil, false},
+		"another digest, not edited":              {3, earlier, nil, false},
+		"edited, and means the same":              {4, same, nil, false},
+		"edited, and means otherwise":             {4, earlier, nil, true},
+		"edited after an upgrade, recorded":       {4, earlier, &spatev1.RunTrigger{Generation: 3, Digest: same, Number: 4}, false},
+		"recorded is what it means otherwise":     {5, same, &spatev1.RunTrigger{Generation: 4, Digest: "other", Number: 4}, true},
+		"recorded is that of another run":         {4, earlier, &spatev1.RunTrigger{Generation: 4, Digest: same, Number: 5}, true},
+		"recorded at this generation, not edited": {4, earlier, &spatev1.RunTrigger{Generation: 4, Digest: earlier, Number: 4}, false},
 	} {
-		p.Generation = c.generation
-		r := &spatev1.TrafficRun{}
-		r.Spec.Profile.Generation, r.Spec.Profile.Digest = 3, c.digest
-		s := &scope{run: r, profile: p, generator: &spatev1.TrafficGenerator{}}
-		if why := s.unwanted(); why != c.want {
-			t.Errorf("%s: %q, want %q", name, why, c.want)
+		p := profileNow(func(p *spatev1.TrafficProfile) { p.Generation, p.Status.LastTrigger = c.generation, c.recorded })
+		s := &scope{run: created(startedFor(spatev1.RunOnChange, c.started)), profile: p}
+		if superseded := s.superseded(); superseded != c.want {
+			t.Errorf("%s: %v", name, superseded)
+		}
+	}
+}
+
+func TestARunExecutesItsProfileWithItsOverrides(t *testing.T) {
+	for name, c := range map[string]struct {
+		run     *spatev1.TrafficRun
+		profile *spatev1.TrafficProfile
+		want    spatev1.Duration // empty where nothing is known of it
+		refers  bool
+	}{
+		"a profile":                      {created(), profileNow(), "10s", true},
+		"overrides":                      {created(func(r *spatev1.TrafficRun) { r.Spec.Overrides.Duration = "1s" }), profileNow(), "1s", true},
+		"no profile":                     {created(), nil, "", false},
+		"admitted, and its profile anew": {created(underWay), profileNow(func(p *spatev1.TrafficProfile) { p.UID = "later-uid" }), "", false},
+		"its own": {
+			created(func(r *spatev1.TrafficRun) {
+				r.Spec.ProfileRef, r.Spec.Profile = nil, &spatev1.TrafficDefinition{Duration: "2s"}
+			}), profileNow(), "2s", false,
+		},
+	} {
+		builder := runstest.Builder(t)
+		if c.profile != nil {
+			builder.WithObjects(c.profile)
+		}
+		s := &scope{r: &Reconciler{Client: builder.Build()}, run: c.run}
+		must(t, s.define(t.Context()))
+		if (s.profile != nil) != c.refers || (s.definition != nil) != (c.want != "") || s.definition != nil && s.definition.Spec.Duration != c.want {
+			t.Errorf("%s: %+v of %+v", name, s.definition, s.profile)
 		}
 	}
 }
 
 // A large plan is judged by limits that have changed when no other large plan is in memory, and until then not at all.
 func TestALargePlanWaitsForItsTurnToBeJudged(t *testing.T) {
-	scheme := runtime.NewScheme()
-	must(t, clientgoscheme.AddToScheme(scheme))
-	must(t, spatev1.AddToScheme(scheme))
 	g := &spatev1.TrafficGenerator{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "lab", Generation: 2}}
 	g.Spec.Limits = &spatev1.Limits{AllowedPorts: []spatev1.PortRange{"7"}}
-	r := &spatev1.TrafficRun{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "r", UID: "r"}}
+	r := admitted()
+	r.ObjectMeta = metav1.ObjectMeta{Namespace: "n", Name: "r", UID: "r"}
 	r.Status.Resolved.Snapshot.Bytes = storage.Large + 1
-	r.Status.Resolved.Snapshot.Chunks = []spatev1.DataReference{{ConfigMapName: "gone", Key: "plan"}}
-	reconciler := &Reconciler{judged: map[types.UID]judged{}, Large: &turn.Lane{}, Memory: &storage.Memory{Reader: fake.NewClientBuilder().WithScheme(scheme).Build()}}
+	r.Status.Resolved.Snapshot.Chunks = []spatev1.DataReference{{Kind: spatev1.DataConfigMap, Name: "gone", Key: "plan"}}
+	reconciler := &Reconciler{judged: map[types.UID]judged{}, Large: &turn.Lane{}, Memory: &storage.Memory{Reader: runstest.Builder(t).Build()}}
 	leave, _ := reconciler.Large.Enter("another", "other")
 	s := &scope{r: reconciler, run: r, generator: g}
 	if end, err := s.forbidden(t.Context()); err != nil || end.message != "" || reconciler.judged["r"].known {

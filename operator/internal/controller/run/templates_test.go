@@ -46,24 +46,24 @@ func twoEngines() []*enginev1.WatchStatsResponse {
 
 func TestTemplatesOfSeveralEngines(t *testing.T) {
 	all := templates(twoEngines())
-	if len(all) != 2 || all[0].Name != "dns" || all[0].Client != nil || all[1].Name != "http" || all[1].Server == nil {
+	if len(all) != 2 || all["dns"].Server == nil || all["dns"].Client != nil || all["http"].Client == nil || all["http"].Server == nil {
 		t.Fatalf("got %+v", all)
 	}
-	http := all[1].Client
+	http := all["http"].Client
 	want := spatev1.FlowCounters{
-		Attempts: 150, Connects: 147, Closed: 147, OpenFlows: 3, BytesSent: 1000, BytesReceived: 9000, PacketsSent: 500, PacketsReceived: 400,
-		Retransmitted: 5, Reset: 1, TimedOut: 2, ClosedEarly: 1, Cut: 1, Failed: 5, Errors: 2, Late: 4, NotStarted: 6, Throttled: 1000,
+		Attempted: 150, Established: 147, Closed: 147, Open: 3, BytesSent: 1000, BytesReceived: 9000, PacketsSent: 500, PacketsReceived: 400,
+		Retransmitted: 5, Reset: 1, TimedOut: 2, ClosedEarly: 1, Aborted: 1, Failed: 5, Errors: 2, Late: 4, NotStarted: 6, Throttled: 1000,
 	}
-	if http.TemplateCounters != want {
-		t.Errorf("got  %+v\nwant %+v", http.TemplateCounters, want)
+	if http.FlowCounters != want {
+		t.Errorf("got  %+v\nwant %+v", http.FlowCounters, want)
 	}
 	if c := http.ConnectTime; c == nil || c.Count != 147 || c.Mean != 1000 || c.Min != 800 || c.Max != 5000 || c.P99 != 4500 || http.RoundTrip != nil {
 		t.Errorf("connect time %+v, round trip %+v", c, http.RoundTrip)
 	}
-	if got := http.Counters; len(got) != 2 || got["pages"] != 120 || got["errors"] != 1 || all[1].Server.Counters != nil {
-		t.Errorf("counters of programs: clients %v, servers %v", got, all[1].Server.Counters)
+	if got := http.Counters; len(got) != 2 || got["pages"] != 120 || got["errors"] != 1 || all["http"].Server.Counters != nil {
+		t.Errorf("counters of programs: clients %v, servers %v", got, all["http"].Server.Counters)
 	}
-	if dns := all[0].Server; dns.IdleTimeouts != 1 || dns.Failed != 0 || dns.MessagesReceived != 20 || dns.BytesSent != 190 {
+	if dns := all["dns"].Server; dns.IdleTimeouts != 1 || dns.Failed != 0 || dns.MessagesReceived != 20 || dns.BytesSent != 190 {
 		t.Errorf("a server's flow that ends by silence has not failed: %+v", dns.FlowCounters)
 	}
 	if flows := flowsOf(all); flows.Attempted != 170 || flows.Established != 167 || flows.Failed != 5 || flows.Exhausted != 7 || flows.Throttled != 1000 || flows.Open != 3 {
@@ -72,8 +72,8 @@ func TestTemplatesOfSeveralEngines(t *testing.T) {
 	if flowsOf(nil) != nil {
 		t.Error("there are no flows without templates")
 	}
-	if lost := templates([]*enginev1.WatchStatsResponse{{Templates: []*enginev1.TemplateStats{side("dns", clientSide, 0, map[string]uint64{"flows_idle_timeouts": 3})}}}); lost[0].Client.Failed != 3 {
-		t.Errorf("a client without an answer has failed: %+v", *lost[0].Client)
+	if lost := templates([]*enginev1.WatchStatsResponse{{Templates: []*enginev1.TemplateStats{side("dns", clientSide, 0, map[string]uint64{"flows_idle_timeouts": 3})}}}); lost["dns"].Client.Failed != 3 {
+		t.Errorf("a client without an answer has failed: %+v", *lost["dns"].Client)
 	}
 }
 
@@ -81,23 +81,24 @@ func TestTemplatesOfSeveralEngines(t *testing.T) {
 func TestGroupsSumTheirTemplatesAndHaveNoPercentiles(t *testing.T) {
 	stats := twoEngines()
 	all := groups(stats, map[string]string{"http": "web", "dns": "web"})
-	if len(all) != 1 || all[0].Name != "web" {
+	web := all["web"]
+	if len(all) != 1 || web.Client == nil || web.Server == nil {
 		t.Fatalf("got %+v", all)
 	}
 	byTemplate := templates(stats)
-	dns, http := byTemplate[0], byTemplate[1]
-	if all[0].Client.TemplateCounters != http.Client.TemplateCounters {
-		t.Errorf("only http has clients: %+v", all[0].Client.TemplateCounters)
+	dns, http := byTemplate["dns"], byTemplate["http"]
+	if web.Client.FlowCounters != http.Client.FlowCounters {
+		t.Errorf("only http has clients: %+v", web.Client.FlowCounters)
 	}
-	server := all[0].Server
+	server := web.Server
 	if server.Attempted != 99+20 || server.Established != dns.Server.Established+http.Server.Established || server.IdleTimeouts != 1 || server.Failed != 0 || server.Exhausted != 7 || server.Open != 3 || server.MessagesReceived != 20 {
-		t.Errorf("servers %+v", server.TemplateCounters)
+		t.Errorf("servers %+v", server.FlowCounters)
 	}
 	want := spatev1.Moments{Count: 147, Mean: 1000, Min: 800, Max: 5000}
-	if c := all[0].Client.ConnectTime; c == nil || *c != want || server.ConnectTime != nil || all[0].Client.RoundTrip != nil {
+	if c := web.Client.ConnectTime; c == nil || *c != want || server.ConnectTime != nil || web.Client.RoundTrip != nil {
 		t.Errorf("got %+v, want %+v, and nothing that was not measured", c, want)
 	}
-	if one := groups(stats, map[string]string{"dns": "names"}); len(one) != 1 || one[0].Client != nil || one[0].Server.TemplateCounters != dns.Server.TemplateCounters {
+	if one := groups(stats, map[string]string{"dns": "names"}); len(one) != 1 || one["names"].Client != nil || one["names"].Server.FlowCounters != dns.Server.FlowCounters {
 		t.Errorf("http names no group, and is in none: %+v", one)
 	}
 }
@@ -116,7 +117,7 @@ func TestTimesOfAGroupAreThoseOfAllItsFlows(t *testing.T) {
 	all := groups([]*enginev1.WatchStatsResponse{
 		{Templates: []*enginev1.TemplateStats{of("a", 100, 100, 100), of("b", 500)}},
 	}, map[string]string{"a": "g", "b": "g"})
-	if got, want := *all[0].Client.RoundTrip, (spatev1.Moments{Count: 4, Mean: 200, Deviation: 173, Min: 100, Max: 500}); got != want {
+	if got, want := *all["g"].Client.RoundTrip, (spatev1.Moments{Count: 4, Mean: 200, Deviation: 173, Min: 100, Max: 500}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
@@ -131,18 +132,17 @@ func TestABrokenMessageFailsItsFlowOnce(t *testing.T) {
 			result := resultOf([]*enginev1.WatchStatsResponse{{Templates: []*enginev1.TemplateStats{
 				side("web", clientSide, 0, map[string]uint64{"flows_attempted": 10, "flows_established": 10, "flows_closed": 10, "resets_sent": 4, c.client: 4}),
 				side("web", serverSide, 0, map[string]uint64{"flows_accepted": 10, "flows_established": 10, "flows_closed": 10, "resets_sent": 4, c.server: 4}),
-			}}}, &storage.Facts{}, &spatev1.TrafficRun{Spec: spatev1.TrafficRunSpec{Generator: spatev1.GeneratorSnapshot{Pods: make([]spatev1.PodSnapshot, 1)}}})
-			client, server := result.Templates[0].Client, result.Templates[0].Server
+			}}}, &storage.Facts{}, admitted("g-0"))
+			client, server := result.Templates["web"].Client, result.Templates["web"].Server
 			if client.Failed != 4 || server.Failed != 4 || result.Flows.Failed != 4 {
 				t.Errorf("%d failed at clients, %d at servers, %d in all", client.Failed, server.Failed, result.Flows.Failed)
 			}
 			if client.HTTPErrors+server.HTTPErrors != 4 || client.Errors != client.HTTPErrors || server.Errors != server.HTTPErrors {
-				t.Errorf("client %+v, server %+v", client.TemplateCounters, server.TemplateCounters)
+				t.Errorf("client %+v, server %+v", client.FlowCounters, server.FlowCounters)
 			}
-			r := &spatev1.TrafficRun{}
-			r.Status.Resolved.GeneratorTolerance = spatev1.GeneratorTolerance{Late: "0", TxDropped: "0", RxMissed: "0"}
+			r := admitted()
 			r.Status.Resolved.Thresholds = []spatev1.Threshold{{Name: "none-failed", Expression: "result.flows.failed == 0"}}
-			if v := judge(r, result, nil, nil, time.Second); v.Outcome != spatev1.VerdictFailed {
+			if v := judge(r, result, nil, nil); v.Outcome != spatev1.VerdictFailed {
 				t.Errorf("%+v", v)
 			}
 		})
@@ -156,8 +156,8 @@ func TestWhatTemplatesDoInTheWarmupIsNoResult(t *testing.T) {
 	in := side("http", clientSide, 2, map[string]uint64{"flows_attempted": 9, "flows_established": 9, "flows_closed": 7, "resets_received": 2, "sent_packets": 80})
 	in.Warmup = in.Counters
 	stats := []*enginev1.WatchStatsResponse{{Templates: []*enginev1.TemplateStats{over}}, {Templates: []*enginev1.TemplateStats{in}}}
-	result := resultOf(stats, &storage.Facts{}, &spatev1.TrafficRun{Spec: spatev1.TrafficRunSpec{Generator: spatev1.GeneratorSnapshot{Pods: make([]spatev1.PodSnapshot, 2)}}})
-	if want := (spatev1.FlowCounters{Attempts: 60, Connects: 59, Closed: 62, OpenFlows: 5, PacketsSent: 600}); *result.Flows != want {
+	result := resultOf(stats, &storage.Facts{}, admitted("g-0", "g-1"))
+	if want := (spatev1.FlowCounters{Attempted: 60, Established: 59, Closed: 62, Open: 5, PacketsSent: 600}); *result.Flows != want {
 		t.Errorf("got  %+v\nwant %+v", *result.Flows, want)
 	}
 	// Present rates go on where the warm-up ends.
@@ -176,7 +176,7 @@ func TestVerdictOnTemplates(t *testing.T) {
 	}{
 		"without thresholds failed flows are no fault": {
 			spatev1.GeneratorTolerance{Late: "100%", TxDropped: "10%", RxMissed: "0"}, nil,
-			spatev1.VerdictPassed, []string{"170 flows begun, 167 established, 5 failed, 1000 held back by mostOpen; no thresholds were asked for"},
+			spatev1.VerdictPassed, []string{"170 flows attempted, 167 established, 5 failed, 1000 throttled by maxConcurrentFlows; there are no thresholds"},
 		},
 		"failed": {
 			spatev1.GeneratorTolerance{Late: "100%", TxDropped: "10%", RxMissed: "0"}, []string{`result.flows.failed == 0`},
@@ -184,35 +184,36 @@ func TestVerdictOnTemplates(t *testing.T) {
 		},
 		"by template and side": {
 			spatev1.GeneratorTolerance{Late: "100%", TxDropped: "10%", RxMissed: "0"},
-			[]string{`result.templates["http"].client.connectTime.p99 < 5000`, `result.templates["http"].client.cps == 49.0`, `result.templates.all(n, t, t.all(s, side, side.exhausted < 8))`, `result.templates["dns"].server.messages == 39`, `result.flows.heldBack == result.templates["http"].client.heldBack`},
+			[]string{`result.templates["http"].client.connectTime.p99 < duration('5us')`, `result.templates["http"].client.cps == 49.0`, `result.templates.all(n, t, t.all(s, side, side.exhausted < 8))`, `result.templates["dns"].server.messages == 39`, `result.flows.throttled == result.templates["http"].client.throttled`},
 			spatev1.VerdictPassed, []string{"5 thresholds hold"},
 		},
 		"by group": {
 			spatev1.GeneratorTolerance{Late: "100%", TxDropped: "10%", RxMissed: "0"},
-			[]string{`result.groups["web"].client.connectTime.mean == 1000`, `result.groups["web"].server.attempts == 119`, `result.groups["web"].client.cps == 49.0`, `result.groups.all(n, g, g.server.failed == 0)`},
+			[]string{`result.groups["web"].client.connectTime.mean == duration('1us')`, `result.groups["web"].server.attempted == 119`, `result.groups["web"].client.cps == 49.0`, `result.groups.all(n, g, g.server.failed == 0)`},
 			spatev1.VerdictPassed, []string{"4 thresholds hold"},
 		},
 		"not measured": {
-			spatev1.GeneratorTolerance{Late: "100%", TxDropped: "10%", RxMissed: "0"}, []string{`result.templates["http"].client.roundTrip.p99 < 5000`},
+			spatev1.GeneratorTolerance{Late: "100%", TxDropped: "10%", RxMissed: "0"}, []string{`result.templates["http"].client.roundTrip.p99 < duration('5us')`},
 			spatev1.VerdictFailed, []string{"no such time was measured"},
 		},
 		"the generator was the limit": {
 			spatev1.GeneratorTolerance{Late: "2%", TxDropped: "6", RxMissed: "0"}, nil,
-			spatev1.VerdictInvalid, []string{"7 flows found no place or free port", "generatorTolerance.txDropped of 6 allows 6 of 183 due", "4 flows began late", "2% allows 3 of 183 due"},
+			spatev1.VerdictInvalid, []string{"7 flows found no room in the flow table, or no free port", "generatorTolerance.txDropped of 6 allows 6 of 183 due", "4 flows started late", "2% allows 3 of 183 due"},
 		},
 		"flows that did not begin": {
 			spatev1.GeneratorTolerance{Late: "3%", TxDropped: "5", RxMissed: "0"}, nil,
-			spatev1.VerdictInvalid, []string{"6 flows did not begin before the end", "7 flows found"},
+			spatev1.VerdictInvalid, []string{"6 flows did not start before the end", "7 flows found"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := &spatev1.TrafficRun{}
+			r := admitted("g-0", "g-1")
 			r.Status.Resolved.GeneratorTolerance = c.tolerance
-			r.Status.Resolved.Generator.Pods = []spatev1.PodSnapshot{{Name: "g-0"}, {Name: "g-1"}}
 			for _, e := range c.thresholds {
 				r.Status.Resolved.Thresholds = append(r.Status.Resolved.Thresholds, spatev1.Threshold{Name: "t", Expression: e})
 			}
-			v := judge(r, resultOf(stats, &storage.Facts{Groups: map[string]string{"http": "web", "dns": "web"}}, r), nil, nil, 3*time.Second)
+			result := resultOf(stats, &storage.Facts{Groups: map[string]string{"http": "web", "dns": "web"}}, r)
+			result.Duration = spatev1.MeasuredTime(3 * time.Second)
+			v := judge(r, result, nil, nil)
 			_, message := primary(&v)
 			if v.Outcome != c.outcome {
 				t.Errorf("%s: %s", v.Outcome, message)
@@ -289,7 +290,7 @@ func TestTheDashboardShowsEveryWayToFail(t *testing.T) {
 	for _, counter := range counted {
 		for _, name := range counter.names {
 			one := templates([]*enginev1.WatchStatsResponse{{Templates: []*enginev1.TemplateStats{side("t", clientSide, 0, map[string]uint64{name: 1})}}})
-			if failed := one[0].Client.Failed == 1; failed != slices.Contains(shown, name) {
+			if failed := one["t"].Client.Failed == 1; failed != slices.Contains(shown, name) {
 				t.Errorf("%s: failed %v, in the panel %v", name, failed, !failed)
 			}
 		}
