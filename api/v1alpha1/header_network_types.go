@@ -211,9 +211,7 @@ type IPv6RoutingHeader struct {
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
-	// +kubebuilder:validation:items:MaxLength=45
-	// +kubebuilder:validation:items:Format=ipv6
-	Addresses []string `json:"addresses,omitempty"`
+	Addresses []IPv6Address `json:"addresses,omitempty"`
 
 	// data of the 4 bytes behind segmentsLeft, as 8 hex digits. When absent zeros; for segment routing the index of the
 	// last segment, and zeros.
