@@ -211,7 +211,9 @@ type IPv6RoutingHeader struct {
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
-	Addresses []IPv6Address `json:"addresses,omitempty"`
+	// +kubebuilder:validation:items:MaxLength=45
+	// +kubebuilder:validation:items:Pattern=`^[0-9a-fA-F:.]{2,}$`
+	Addresses []string `json:"addresses,omitempty"`
 
 	// data of the 4 bytes behind segmentsLeft, as 8 hex digits. When absent zeros; for segment routing the index of the
 	// last segment, and zeros.

@@ -176,7 +176,7 @@ const (
 
 // RunSchedule says at which times a profile starts runs. Its fields mean what they mean in a CronJob.
 type RunSchedule struct {
-	// cron is a time in Cron format (minute, hour, day of month, month, day of week) such as `0 2 * * *`, or `@hourly`, `@daily`, `@weekly`,
+	// cron is a time in Cron format (minute, hour, day of the month, month and day of the week) such as `0 2 * * *`, or `@hourly`, `@daily`, `@weekly`,
 	// `@monthly`.
 	// +required
 	// +kubebuilder:validation:MinLength=1

@@ -1736,7 +1736,7 @@ func (in *IPv6RoutingHeader) DeepCopyInto(out *IPv6RoutingHeader) {
 	*out = *in
 	if in.Addresses != nil {
 		in, out := &in.Addresses, &out.Addresses
-		*out = make([]IPv6Address, len(*in))
+		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}
 	if in.NextHeader != nil {

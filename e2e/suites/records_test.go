@@ -12,7 +12,6 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -159,7 +158,7 @@ func TestRecordsAreReadLiveWithoutAVolume(t *testing.T) {
 	}
 	for _, object := range []client.Object{run, profileNamed(ns, "astf-http")} {
 		expect(t, condition(t, 10*time.Second, object, spate.ConditionRecorded, metav1.ConditionTrue), spate.ReasonRecordsLiveOnly,
-			"names no volume", fmt.Sprint(want.Delivered), fmt.Sprint(want.Undelivered))
+			"names no volume", strconv.FormatInt(want.Delivered, 10), strconv.FormatInt(want.Undelivered, 10))
 	}
 	_, err = script("build/out/kubectl-spate", "records", "-n", ns, "astf-http")
 	if err == nil || !strings.Contains(err.Error(), "spec.records.volume") {

@@ -23,7 +23,7 @@ func TestDrillOperatorKilledWithEachKindOfRun(t *testing.T) {
 			ns := ready(t, "")
 			spec := tolerant + "  duration: 3s\n  drain: 5s\n"
 			scheduled := func(cron string) string {
-				return loopbackProfile("scheduled", spec+"  runPolicy: Schedule\n  schedule: {cron: '"+cron+"'}")
+				return loopbackProfile("scheduled", spec+"  runPolicy: Schedule\n  schedule: {cron: '"+cron+"'}\n")
 			}
 			mustApply(t, ns, loopbackProfile("manual", spec+"  runPolicy: Manual"))
 			pod := enginePods(t, ns)[0]

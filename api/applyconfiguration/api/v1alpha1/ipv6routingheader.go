@@ -4,10 +4,6 @@
 
 package v1alpha1
 
-import (
-	apiv1alpha1 "spate.dev/api/v1alpha1"
-)
-
 // IPv6RoutingHeaderApplyConfiguration represents a declarative configuration of the IPv6RoutingHeader type for use
 // with apply.
 //
@@ -18,7 +14,7 @@ type IPv6RoutingHeaderApplyConfiguration struct {
 	// segmentsLeft are the nodes still to be visited.
 	SegmentsLeft *int32 `json:"segmentsLeft,omitempty"`
 	// addresses behind the first 8 bytes, in the order of the wire: segment routing lists the last segment first.
-	Addresses []apiv1alpha1.IPv6Address `json:"addresses,omitempty"`
+	Addresses []string `json:"addresses,omitempty"`
 	// data of the 4 bytes behind segmentsLeft, as 8 hex digits. When absent zeros; for segment routing the index of the
 	// last segment, and zeros.
 	Data *string `json:"data,omitempty"`
@@ -51,7 +47,7 @@ func (b *IPv6RoutingHeaderApplyConfiguration) WithSegmentsLeft(value int32) *IPv
 // WithAddresses adds the given value to the Addresses field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
 // If called multiple times, values provided by each call will be appended to the Addresses field.
-func (b *IPv6RoutingHeaderApplyConfiguration) WithAddresses(values ...apiv1alpha1.IPv6Address) *IPv6RoutingHeaderApplyConfiguration {
+func (b *IPv6RoutingHeaderApplyConfiguration) WithAddresses(values ...string) *IPv6RoutingHeaderApplyConfiguration {
 	for i := range values {
 		b.Addresses = append(b.Addresses, values[i])
 	}

@@ -13,7 +13,7 @@ import (
 //
 // RunSchedule says at which times a profile starts runs. Its fields mean what they mean in a CronJob.
 type RunScheduleApplyConfiguration struct {
-	// cron is a time in Cron format (minute, hour, day of month, month, day of week) such as `0 2 * * *`, or `@hourly`, `@daily`, `@weekly`,
+	// cron is a time in Cron format (minute, hour, day of the month, month and day of the week) such as `0 2 * * *`, or `@hourly`, `@daily`, `@weekly`,
 	// `@monthly`.
 	Cron *string `json:"cron,omitempty"`
 	// timeZone of cron, a name of the IANA database such as `Europe/Berlin`. UTC when absent.
