@@ -54,7 +54,7 @@ var fuzzKinds = []func(address string, number int32) spatev1.Header{
 		return spatev1.Header{SCTP: &spatev1.SCTPHeader{DestinationPort: n, Chunks: []spatev1.SCTPChunk{{Raw: &spatev1.SCTPRawChunk{Type: n, Value: address}}}}}
 	},
 	func(address string, n int32) spatev1.Header {
-		return spatev1.Header{IPv6Routing: &spatev1.IPv6RoutingHeader{Type: n, SegmentsLeft: n, Data: address, Addresses: []spatev1.IPv6Address{spatev1.IPv6Address(address)}}}
+		return spatev1.Header{IPv6Routing: &spatev1.IPv6RoutingHeader{Type: n, SegmentsLeft: n, Data: address, Addresses: []string{address}}}
 	},
 }
 

@@ -161,7 +161,7 @@ func (s *stack) ipv6Routing(d *spatev1.IPv6RoutingHeader, next *spatev1.Header, 
 		h.bytes[4] = byte(len(d.Addresses) - 1)
 	}
 	for i, address := range d.Addresses {
-		h.bytes = append(h.bytes, s.ipv6Address(string(address), at.Child("addresses").Index(i))...)
+		h.bytes = append(h.bytes, s.ipv6Address(address, at.Child("addresses").Index(i))...)
 	}
 	if int(left) > len(d.Addresses) {
 		s.fail(field.Invalid(at.Child("segmentsLeft"), d.SegmentsLeft, "is more than there are addresses"))
