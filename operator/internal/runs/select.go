@@ -77,7 +77,7 @@ func ActiveOn(ctx context.Context, c client.Reader, g *spatev1.TrafficGenerator)
 func WaitingFor(ctx context.Context, c client.Reader, g *spatev1.TrafficGenerator) ([]spatev1.TrafficRun, error) {
 	all, err := On(ctx, c, g)
 	all = slices.DeleteFunc(all, func(r spatev1.TrafficRun) bool { return !Active(&r) || r.Status.Resolved != nil })
-	slices.SortFunc(all, older)
+	slices.SortFunc(all, byAge)
 	return all, err
 }
 
@@ -86,7 +86,7 @@ func OfProfile(ctx context.Context, c client.Reader, p *spatev1.TrafficProfile) 
 	var list spatev1.TrafficRunList
 	err := c.List(ctx, &list, client.InNamespace(p.Namespace), client.MatchingFields{byProfile: p.Name})
 	own := slices.DeleteFunc(list.Items, func(r spatev1.TrafficRun) bool { return !isOf(&r, p) })
-	slices.SortFunc(own, older)
+	slices.SortFunc(own, byAge)
 	return own, err
 }
 
@@ -99,8 +99,11 @@ func isOf(run *spatev1.TrafficRun, p *spatev1.TrafficProfile) bool {
 	return starter == nil || starter.UID == p.UID
 }
 
-func older(a, b spatev1.TrafficRun) int {
-	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), Number(a.Name)-Number(b.Name), cmp.Compare(a.Name, b.Name))
+// Older is true for a run that was created before the other.
+func Older(run, other *spatev1.TrafficRun) bool { return byAge(*run, *other) < 0 }
+
+func byAge(a, b spatev1.TrafficRun) int {
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), Number(a.Name)-Number(b.Name), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Namespace, b.Namespace))
 }
 
 // Names of runs with their namespaces, sorted.

@@ -175,7 +175,7 @@ func (s *scope) behind(ctx context.Context, g *spatev1.TrafficGenerator) (string
 		return "", err
 	}
 	for i := range waiting {
-		if waiting[i].UID == s.run.UID {
+		if !runs.Older(&waiting[i], s.run) {
 			return "", nil
 		}
 		ready := meta.FindStatusCondition(waiting[i].Status.Conditions, spatev1.ConditionReady)

@@ -92,7 +92,9 @@ func (s *Resolution) chooseMarks(ctx context.Context, run types.UID, tag uint16)
 		}
 	}
 	marks, err := s.Resolved.ChooseMarks(taken, uint32(tag))
-	s.r.chosen[run] = marks
+	if err == nil {
+		s.r.chosen[run] = marks
+	}
 	return marks, err
 }
 
