@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -255,7 +256,7 @@ func TestHistoryIsOfTheRunsThatTheProfileStarted(t *testing.T) {
 		must(t, w.r.Client.Get(t.Context(), client.ObjectKeyFromObject(r), r))
 		r.Finalizers = nil
 		must(t, w.r.Client.Update(t.Context(), r))
-		w.edit(func() { w.p.Spec.RunID = fmt.Sprint(i) })
+		w.edit(func() { w.p.Spec.RunID = strconv.Itoa(i) })
 	}
 	if got := w.names(); got != "mine p-1a2b3-3 p-1a2b3-4" {
 		t.Errorf("runs %q", got)

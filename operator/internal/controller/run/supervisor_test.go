@@ -5,7 +5,7 @@ package run
 import (
 	"context"
 	"errors"
-	"fmt"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -60,7 +60,7 @@ func TestRunsWhoseEnginesDoNotAnswerHoldUpNoOther(t *testing.T) {
 		return 0, true, nil
 	})
 	for i := range 200 {
-		s.attend(t.Context(), named("frozen", fmt.Sprint(i)))
+		s.attend(t.Context(), named("frozen", strconv.Itoa(i)))
 	}
 	s.attend(t.Context(), named("other", "r"))
 	select {
