@@ -70,11 +70,11 @@ func TestRunsOfAProfileAreThoseThatNameItAndExecuteIt(t *testing.T) {
 	c := runstest.Builder(t).WithObjects(
 		run("p-10", 5, startedBy("now")), run("p-9", 5, startedBy("now")), run("p-8", 5, startedBy("earlier")),
 		run("mine", 1), run("mine-of-earlier", 2, admitted("earlier")), run("mine-too", 3, admitted("now"), ended),
-		run("of-a-workflow", 9, ownedBy("argoproj.io/v1alpha1", "Workflow", "w")), run("of-another-group", 10, ownedBy("example.org/v1", "TrafficProfile", "x")),
+		run("of-a-workflow", 9, ownedBy("argoproj.io/v1alpha1", "Workflow", "w")), run("of-another-kind", 11, ownedBy("spate.dev/v1alpha1", "TrafficGenerator", "g")), run("of-another-group", 10, ownedBy("example.org/v1", "TrafficProfile", "x")),
 		run("elsewhere", 4, elsewhere), described,
 	).Build()
 	all, err := runs.OfProfile(t.Context(), c, p)
-	if want := []string{"mine", "mine-too", "p-9", "p-10", "of-a-workflow", "of-another-group"}; err != nil || !slices.Equal(names(all), want) {
+	if want := []string{"mine", "mine-too", "p-9", "p-10", "of-a-workflow", "of-another-group", "of-another-kind"}; err != nil || !slices.Equal(names(all), want) {
 		t.Errorf("got %v, %v, want %v", names(all), err, want)
 	}
 }

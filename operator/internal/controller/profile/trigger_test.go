@@ -94,6 +94,7 @@ func TestWhenARunIsDue(t *testing.T) {
 		"OnChange, known by the status":                       {edited(change, 3, last(before)), "a", nil, nil, false},
 		"OnChange, known by a run":                            {edited(change, 3), "a", []spatev1.TrafficRun{made(change, before)}, nil, false},
 		"OnChange, known by the operator":                     {edited(change, 3), "a", nil, &before, false},
+		"OnChange, another digest, not edited":                {edited(change, 3, last(before)), "b", nil, nil, false},
 		"OnChange, edited, means the same":                    {edited(change, 4, last(before)), "a", nil, nil, false},
 		"OnChange, edited, means otherwise":                   {edited(change, 4, last(before)), "b", nil, nil, true},
 		"OnChange, edited, known by a run":                    {edited(change, 4), "b", []spatev1.TrafficRun{made(change, before)}, nil, true},
