@@ -20,6 +20,7 @@ WORKDIR /src/operator
 ENV CGO_ENABLED=0 GOFLAGS=-trimpath
 COPY operator/go.mod operator/go.sum ./
 COPY api /src/api
+COPY crds /src/crds
 RUN go mod download
 COPY operator .
 RUN go build -ldflags='-s -w' -o /out/spate-operator ./cmd/manager

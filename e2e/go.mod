@@ -5,6 +5,7 @@ go 1.26.0
 
 replace (
 	spate.dev/api => ../api
+	spate.dev/crds => ../crds
 	spate.dev/operator => ../operator
 )
 

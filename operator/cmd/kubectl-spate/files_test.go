@@ -107,7 +107,10 @@ func TestValidateTellsEveryProblem(t *testing.T) {
 	if err == nil || err.Error() != "problems found: 2" {
 		t.Errorf("got %v", err)
 	}
-	for _, want := range []string{"standard input, document 2: StatelessStream udp: spec.packet.size: ", "standard input, document 3: metadata.name: "} {
+	for _, want := range []string{
+		"standard input, document 2: StatelessStream udp: spec.packet.size: Invalid value: 12: spec.packet.size in body should be greater than or equal to 64\n",
+		"standard input, document 3: StatelessStream: metadata: cannot unmarshal object into Go struct field ObjectMeta.name of type string\n",
+	} {
 		if !strings.Contains(output, want) {
 			t.Errorf("%q is not in %s", want, output)
 		}

@@ -139,7 +139,7 @@ func TestRunsAreValidatedAsWhatTheyExecute(t *testing.T) {
 		t.Errorf("got %q, %q, %v", output, told, err)
 	}
 	output, _, err = spate(files+strings.Replace(fast, "3x", "fast", 1), "validate", "-", "--engine", "/bin/true")
-	if err == nil || !strings.HasPrefix(output, `standard input, document 3: TrafficRun smoke-fast: spec.overrides.rate: "fast": must be a factor such as 2x`) {
+	if err == nil || !strings.HasPrefix(output, `standard input, document 3: TrafficRun smoke-fast: spec.overrides.rate: Invalid value: "fast": must be a factor such as 2x`) {
 		t.Errorf("got %q, %v", output, err)
 	}
 	// What an engine refuses of a run alone is told by its fields.

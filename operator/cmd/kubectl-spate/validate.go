@@ -19,11 +19,12 @@ func newValidateCommand() *cobra.Command {
 	var named string
 	c := &cobra.Command{
 		Use:   "validate FILE...",
-		Short: "Tell every problem of manifests, without a cluster",
-		Long: `Tells every problem of manifests: file, document, object, field, and what is wrong, a line each. Exits with 1 if there
-is one. It finds what keeps the operator from making a plan, fields that do not exist and, with the engine's program
-spate-engine, what engines refuse of templates, profiles and runs. What only the cluster knows it cannot tell: the line rates of devices
-and the API's own rules (kubectl apply --dry-run=server).
+		Short: "Report every problem of manifests, without a cluster",
+		Long: `Reports every problem of manifests: file, document, object, field, and what is wrong, a line each. Exits with 1 if there is one.
+It finds what an API server refuses, in the server's words: fields that do not exist, and values that break the rules of the kinds of
+Spate. Of what a server takes, with the defaults that it fills in, it finds what keeps the operator from making a plan and, with the
+engine's program spate-engine, what engines refuse of templates, profiles and runs. What only the cluster knows it does not find: the
+line rates of devices, and what admission policies refuse.
 
 ` + aboutFiles,
 		Example: `  kubectl spate validate profile.yaml streams.yaml generator.yaml

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package manifest reads Spate's objects, and what they refer to, from files of YAML or JSON as they are given to kubectl.
+// Package manifest reads Spate's objects, and what they refer to, from files of YAML or JSON as they are given to kubectl. Spate's are
+// judged, and have their defaults filled in, as by an API server that has the CustomResourceDefinitions.
 package manifest
 
 import (
@@ -35,7 +36,7 @@ type Problem struct {
 	Object string
 	// Field is its path; empty where it is the whole.
 	Field string
-	// Message says what is wrong.
+	// Message says what is wrong, for Spate's own objects in the words of the API server.
 	Message string
 }
 
@@ -53,6 +54,8 @@ type Set struct {
 	Templates  []Object[*spatev1.ASTFTemplate]
 	ConfigMaps []Object[*corev1.ConfigMap]
 	Secrets    []Object[*corev1.Secret]
+	// Judged are Spate's objects of kinds that no plan is made of, by kind and name.
+	Judged []Object[string]
 	// Others are objects of other APIs, which are not looked into, by kind and name.
 	Others []Object[string]
 
@@ -62,12 +65,12 @@ type Set struct {
 // unread is an object that is there, and could not be read.
 type unread struct{ kind, namespace, name string }
 
-// Unread tells whether an object is in the files, and was left out for what is wrong with it.
+// Unread tells whether an object is in the files, and was left out because of a problem.
 func (s *Set) Unread(kind, namespace, name string) bool {
 	return slices.Contains(s.unread, unread{kind, namespace, name})
 }
 
-// AnyUnread tells whether an object of a kind is in the files, and was left out for what is wrong with it.
+// AnyUnread tells whether an object of a kind is in the files, and was left out because of a problem.
 func (s *Set) AnyUnread(kind, namespace string) bool {
 	return slices.ContainsFunc(s.unread, func(u unread) bool { return u.kind == kind && u.namespace == namespace })
 }

@@ -12,10 +12,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	kjson "sigs.k8s.io/json"
@@ -37,14 +40,13 @@ type Reader struct {
 	looked int
 }
 
-// Done gives what was read, and all that is wrong with it.
+// Done gives the objects that were read, and the problems of those that were left out.
 func (r *Reader) Done() (*Set, []Problem) { return &r.set, r.problems }
 
-// Read reads a file: documents of YAML with `---` between them, or JSON values one after the other. Documents that are
-// wrong are told and left out.
+// Read reads a file: documents of YAML with `---` between them, or JSON values one after the other. Objects with a problem are left out.
 func (r *Reader) Read(file string, data []byte) {
 	at := Origin{File: file}
-	before, told := r.looked, len(r.problems)
+	before, problems := r.looked, len(r.problems)
 	if trimmed := bytes.TrimLeft(data, " \t\r\n"); len(trimmed) > 0 && trimmed[0] == '{' {
 		if values, ok := jsonValues(trimmed); ok {
 			for _, value := range values {
@@ -72,7 +74,7 @@ func (r *Reader) Read(file string, data []byte) {
 		}
 		r.document(at, value)
 	}
-	if r.looked == before && len(r.problems) == told {
+	if r.looked == before && len(r.problems) == problems {
 		at.Document = max(at.Document, 1)
 		r.add(at, "", "", "holds no object")
 	}
@@ -98,13 +100,13 @@ func (r *Reader) add(at Origin, object, field, format string, args ...any) {
 	r.problems = append(r.problems, Problem{Origin: at, Object: object, Field: field, Message: fmt.Sprintf(format, args...)})
 }
 
-// plain is a decoder's message without the decoder's name.
+// plain is a decoder's message in one line, without the decoder's name.
 func plain(err error) string {
 	text := err.Error()
-	for _, prefix := range []string{"error converting YAML to JSON: ", "yaml: ", "json: "} {
+	for _, prefix := range []string{"error converting YAML to JSON: ", "yaml: ", "json: ", "unmarshal errors:\n  "} {
 		text = strings.TrimPrefix(text, prefix)
 	}
-	return text
+	return strings.ReplaceAll(text, "\n  ", "; ")
 }
 
 // document reads one object, or the objects of a list.
@@ -128,144 +130,148 @@ func (r *Reader) document(at Origin, value []byte) {
 
 // object reads one.
 func (r *Reader) object(at Origin, value []byte) {
-	var head struct {
-		metav1.TypeMeta `json:",inline"`
-		Metadata        struct {
-			Name         string `json:"name"`
-			GenerateName string `json:"generateName"`
-			Namespace    string `json:"namespace"`
-		} `json:"metadata"`
-	}
-	if trimmed := bytes.TrimSpace(value); len(trimmed) > 0 && trimmed[0] != '{' {
-		var other any
-		if err := decode(trimmed, &other); err == nil {
-			r.add(at, "", "", "is no object of Kubernetes, but %s", kindOf(other))
-			return
-		}
-	}
-	if wrong := misshapenIn(value, &head); len(wrong) > 0 {
-		for _, one := range wrong {
-			r.add(at, "", one.field, "%s", one.message)
-		}
-		return
-	}
-	if err := json.Unmarshal(value, &head); err != nil {
+	object, twice, err := fieldsOf(value)
+	if err != nil {
 		r.add(at, "", "", "%s", plain(err))
 		return
 	}
-	if head.Kind == "" || head.APIVersion == "" {
+	kind := object.GroupVersionKind()
+	if kind.Kind == "" || object.GetAPIVersion() == "" {
 		r.add(at, "", "", "is no object of Kubernetes: apiVersion and kind are needed")
 		return
 	}
-	group := head.GroupVersionKind()
-	name := strings.TrimSpace(head.Kind + " " + cmp.Or(head.Metadata.Name, head.Metadata.GenerateName))
-	read, known := kinds[group]
-	if !known {
-		if group.Group == spatev1.GroupVersion.Group {
-			r.add(at, name, "", "apiVersion %s has no kind %s that can be planned", head.APIVersion, head.Kind)
-			return
-		}
-		if head.APIVersion == "v1" && head.Kind == "List" {
-			r.add(at, name, "", "is in a list; write its objects into one list")
-			return
-		}
+	name := strings.TrimSpace(kind.Kind + " " + cmp.Or(object.GetName(), object.GetGenerateName()))
+	switch {
+	case kind == corev1.SchemeGroupVersion.WithKind("List"):
+		r.add(at, name, "", "is in a list; write its objects into one list")
+		return
+	case kinds[kind] == nil && kind.Group != spatev1.GroupVersion.Group:
 		r.set.Others = append(r.set.Others, Object[string]{at, name})
 		return
-	}
-	generated := head.Metadata.GenerateName != "" && head.Kind == "TrafficRun" // others are referred to by their names
-	if head.Metadata.Name == "" && !generated {
-		r.add(at, head.Kind, "metadata.name", "is needed")
+	case object.GetName() == "" && object.GetGenerateName() != "" && kind.Kind != "TrafficRun":
+		r.add(at, name, "metadata.name", "is needed: other objects refer to it by its name")
 		return
 	}
-	if head.Metadata.Namespace == "" {
-		head.Metadata.Namespace = r.namespace()
+	if object.GetNamespace() == "" {
+		object.SetNamespace(cmp.Or(r.Namespace, DefaultNamespace))
 	}
-	key := strings.Join([]string{group.GroupKind().String(), head.Metadata.Namespace, head.Metadata.Name}, "/")
-	if first, twice := r.seen[key]; twice && head.Metadata.Name != "" {
+	if r.again(at, name, object) {
+		return
+	}
+	faults := judge(kind, object, twice)
+	if keep := kinds[kind]; len(faults) == 0 && keep != nil {
+		faults = keep(&r.set, at, object)
+	} else if len(faults) == 0 {
+		r.set.Judged = append(r.set.Judged, Object[string]{at, name})
+	}
+	for _, f := range faults {
+		r.add(at, name, f.field, "%s", f.message)
+	}
+	if len(faults) > 0 {
+		r.set.unread = append(r.set.unread, unread{kind.Kind, object.GetNamespace(), object.GetName()})
+	}
+}
+
+// fieldsOf decodes an object without regard to its kind, and tells which fields it has twice.
+func fieldsOf(value []byte) (object *unstructured.Unstructured, twice []fault, err error) {
+	object = &unstructured.Unstructured{}
+	found, err := kjson.UnmarshalStrict(value, &object.Object)
+	var other any
+	if err != nil && json.Unmarshal(value, &other) == nil {
+		err = fmt.Errorf("is no object of Kubernetes, but %s", kindOf(other))
+	}
+	if object.Object["metadata"] == nil {
+		delete(object.Object, "metadata")
+	}
+	return object, ofStrict(found), err
+}
+
+// judge gives the faults of an object, and fills in the defaults of one of Spate.
+func judge(kind schema.GroupVersionKind, object *unstructured.Unstructured, twice []fault) []fault {
+	if kind.Group != spatev1.GroupVersion.Group {
+		return twice
+	}
+	definition, err := definitionOf(kind)
+	switch {
+	case err != nil:
+		return []fault{{"", err.Error()}}
+	case definition == nil:
+		return []fault{{"", (&meta.NoKindMatchError{GroupKind: kind.GroupKind(), SearchedVersions: []string{kind.Version}}).Error()}}
+	}
+	return definition.create(object.Object, twice)
+}
+
+// kindOf says what a value is that is no object.
+func kindOf(value any) string {
+	switch value := value.(type) {
+	case []any:
+		return "a list"
+	case string:
+		return "text"
+	case bool:
+		return strconv.FormatBool(value)
+	case float64:
+		return "a number"
+	}
+	return "nothing"
+}
+
+// ofStrict takes apart what a strict decoder says, such as `unknown field "spec.foo"`.
+func ofStrict(errs []error) []fault {
+	var faults []fault
+	for _, err := range errs {
+		var located kjson.FieldError
+		if !errors.As(err, &located) {
+			faults = append(faults, fault{"", plain(err)})
+			continue
+		}
+		path := located.FieldPath()
+		faults = append(faults, fault{path, strings.TrimSuffix(err.Error(), fmt.Sprintf(" %q", path))})
+	}
+	return faults
+}
+
+// again reports an object that was read before.
+func (r *Reader) again(at Origin, name string, object *unstructured.Unstructured) bool {
+	key := strings.Join([]string{object.GroupVersionKind().GroupKind().String(), object.GetNamespace(), object.GetName()}, "/")
+	first, twice := r.seen[key]
+	if twice = twice && object.GetName() != ""; twice {
 		r.add(at, name, "", "is already in %s", first)
-		return
+		return true
 	}
 	if r.seen == nil {
 		r.seen = map[string]Origin{}
 	}
 	r.seen[key] = at
-	before := len(r.problems)
-	if read(r, at, name, value); len(r.problems) > before {
-		r.set.unread = append(r.set.unread, unread{head.Kind, head.Metadata.Namespace, head.Metadata.Name})
-	}
+	return false
 }
 
-func (r *Reader) namespace() string {
-	if r.Namespace == "" {
-		return DefaultNamespace
-	}
-	return r.Namespace
+// kinds are those that plans are made of, with the lists that they are kept in.
+var kinds = map[schema.GroupVersionKind]func(*Set, Origin, *unstructured.Unstructured) []fault{
+	spatev1.GroupVersion.WithKind("TrafficProfile"):   into(func(s *Set) *[]Object[*spatev1.TrafficProfile] { return &s.Profiles }),
+	spatev1.GroupVersion.WithKind("TrafficRun"):       into(func(s *Set) *[]Object[*spatev1.TrafficRun] { return &s.Runs }),
+	spatev1.GroupVersion.WithKind("TrafficGenerator"): into(func(s *Set) *[]Object[*spatev1.TrafficGenerator] { return &s.Generators }),
+	spatev1.GroupVersion.WithKind("StatelessStream"):  into(func(s *Set) *[]Object[*spatev1.StatelessStream] { return &s.Streams }),
+	spatev1.GroupVersion.WithKind("ASTFTemplate"):     into(func(s *Set) *[]Object[*spatev1.ASTFTemplate] { return &s.Templates }),
+	corev1.SchemeGroupVersion.WithKind("ConfigMap"):   into(func(s *Set) *[]Object[*corev1.ConfigMap] { return &s.ConfigMaps }),
+	corev1.SchemeGroupVersion.WithKind("Secret"):      into(func(s *Set) *[]Object[*corev1.Secret] { return &s.Secrets }),
 }
 
-// kinds are those that are read.
-var kinds = map[schema.GroupVersionKind]func(*Reader, Origin, string, []byte){
-	spatev1.GroupVersion.WithKind("TrafficProfile"): func(r *Reader, at Origin, name string, value []byte) {
-		keep(r, &r.set.Profiles, at, name, value, &spatev1.TrafficProfile{})
-	},
-	spatev1.GroupVersion.WithKind("TrafficRun"): func(r *Reader, at Origin, name string, value []byte) {
-		keep(r, &r.set.Runs, at, name, value, &spatev1.TrafficRun{})
-	},
-	spatev1.GroupVersion.WithKind("TrafficGenerator"): func(r *Reader, at Origin, name string, value []byte) {
-		keep(r, &r.set.Generators, at, name, value, &spatev1.TrafficGenerator{})
-	},
-	spatev1.GroupVersion.WithKind("StatelessStream"): func(r *Reader, at Origin, name string, value []byte) {
-		keep(r, &r.set.Streams, at, name, value, &spatev1.StatelessStream{})
-	},
-	spatev1.GroupVersion.WithKind("ASTFTemplate"): func(r *Reader, at Origin, name string, value []byte) {
-		keep(r, &r.set.Templates, at, name, value, &spatev1.ASTFTemplate{})
-	},
-	corev1.SchemeGroupVersion.WithKind("ConfigMap"): func(r *Reader, at Origin, name string, value []byte) {
-		keep(r, &r.set.ConfigMaps, at, name, value, &corev1.ConfigMap{})
-	},
-	corev1.SchemeGroupVersion.WithKind("Secret"): func(r *Reader, at Origin, name string, value []byte) {
-		keep(r, &r.set.Secrets, at, name, value, &corev1.Secret{})
-	},
-}
-
-// namespaced is any object of these.
-type namespaced interface {
-	GetNamespace() string
-	SetNamespace(string)
-}
-
-// keep decodes an object, and keeps it if every field is known and of its type.
-func keep[T namespaced](r *Reader, in *[]Object[T], at Origin, name string, value []byte, object T) {
-	if wrong := misshapenIn(value, object); len(wrong) > 0 {
-		for _, one := range wrong {
-			r.add(at, name, one.field, "%s", one.message)
+// into keeps an object in a list if every field is known and of its type.
+func into[T any](list func(*Set) *[]Object[*T]) func(*Set, Origin, *unstructured.Unstructured) []fault {
+	return func(s *Set, at Origin, object *unstructured.Unstructured) []fault {
+		value := new(T)
+		text, err := json.Marshal(object.Object)
+		if err != nil {
+			return []fault{{"", err.Error()}}
 		}
-		return
+		unknown, err := kjson.UnmarshalStrict(text, value)
+		if err != nil {
+			return []fault{{"", plain(err)}}
+		}
+		if len(unknown) == 0 {
+			*list(s) = append(*list(s), Object[*T]{at, value})
+		}
+		return ofStrict(unknown)
 	}
-	unknown, err := kjson.UnmarshalStrict(value, object)
-	if err != nil {
-		r.add(at, name, "", "%s", plain(err))
-		return
-	}
-	for _, problem := range unknown {
-		field, message := fieldOf(problem)
-		r.add(at, name, field, "%s", message)
-	}
-	if len(unknown) > 0 {
-		return
-	}
-	if object.GetNamespace() == "" {
-		object.SetNamespace(r.namespace())
-	}
-	*in = append(*in, Object[T]{at, object})
-}
-
-// fieldOf takes apart what a strict decoder says, such as `unknown field "spec.foo"`.
-func fieldOf(err error) (field, message string) {
-	var located kjson.FieldError
-	if errors.As(err, &located) {
-		field = located.FieldPath()
-		message = strings.TrimSuffix(err.Error(), fmt.Sprintf(" %q", field))
-		return field, message
-	}
-	return "", plain(err)
 }

@@ -108,10 +108,7 @@ func (f Files) run(r manifest.Object[*spatev1.TrafficRun]) (*Definition, []manif
 		return []manifest.Problem{{Origin: r.Origin, Object: d.Object, Field: field, Message: fmt.Sprintf(format, args...)}}
 	}
 	ref := run.Spec.ProfileRef
-	if (ref != nil) == (run.Spec.Profile != nil) {
-		return nil, problem("spec", "set exactly one of profileRef and profile")
-	}
-	if ref == nil {
+	if ref == nil { // then it describes one: the reader refuses a run of neither
 		d.Profile = plan.Effective(run, nil)
 		return d, nil
 	}

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// What does an API server say of an object of Spate, and what does it fill in? The CustomResourceDefinitions say it, and Kubernetes' own
+// code judges by them: no rule is written here.
+
+package manifest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metavalidation "k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"sigs.k8s.io/yaml"
+
+	"spate.dev/crds"
+)
+
+// definition judges objects of one kind, and fills in defaults.
+type definition struct {
+	fields *structural.Structural
+	values validation.SchemaValidator
+	rules  *cel.Validator
+	// scale says where the number of replicas is; nil where the kind has none.
+	scale *apiextensionsv1.CustomResourceSubresourceScale
+	// status is true where it is a subresource, which nobody creates.
+	status bool
+}
+
+// fault is one thing that is wrong with an object.
+type fault struct {
+	// field is its path; empty where it is the whole.
+	field   string
+	message string
+}
+
+// definitions of the kinds that were asked for: a function each that reads and compiles one once.
+var definitions sync.Map
+
+// definitionOf gives that of a kind; nil where there is none.
+func definitionOf(kind schema.GroupVersionKind) (*definition, error) {
+	read, _ := definitions.LoadOrStore(kind, sync.OnceValues(func() (*definition, error) { return readDefinition(kind) }))
+	return read.(func() (*definition, error))()
+}
+
+func readDefinition(kind schema.GroupVersionKind) (*definition, error) {
+	plural, _ := meta.UnsafeGuessKindToResource(kind)
+	text, err := crds.Files.ReadFile(kind.Group + "_" + plural.Resource + ".yaml")
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var crd apiextensionsv1.CustomResourceDefinition
+	if err := yaml.Unmarshal(text, &crd); err != nil {
+		return nil, err
+	}
+	version := slices.IndexFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool {
+		return v.Name == kind.Version && v.Served
+	})
+	if version < 0 || crd.Spec.Names.Kind != kind.Kind {
+		return nil, nil
+	}
+	return compile(&crd.Spec.Versions[version])
+}
+
+// compile prepares all that a version of a kind is judged by.
+func compile(version *apiextensionsv1.CustomResourceDefinitionVersion) (*definition, error) {
+	var internal apiextensions.JSONSchemaProps
+	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(version.Schema.OpenAPIV3Schema, &internal, nil); err != nil {
+		return nil, err
+	}
+	fields, err := structural.NewStructural(&internal)
+	if err != nil {
+		return nil, err
+	}
+	if err := defaulting.PruneDefaults(fields); err != nil {
+		return nil, err
+	}
+	values, _, err := validation.NewSchemaValidator(&internal)
+	if err != nil {
+		return nil, err
+	}
+	d := &definition{fields: fields, values: values, rules: cel.NewValidator(fields, true, celconfig.PerCallLimit)}
+	if sub := version.Subresources; sub != nil {
+		d.status, d.scale = sub.Status != nil, sub.Scale
+	}
+	return d, nil
+}
+
+// create does with an object what an API server does when it is created with strict validation: it gives what is wrong, in the server's
+// words, and fills in the defaults. Fields that are in the text twice were found before.
+func (d *definition) create(object map[string]any, twice []fault) []fault {
+	if faults := slices.Concat(twice, d.decode(object)); len(faults) > 0 {
+		return faults
+	}
+	if d.status {
+		delete(object, "status")
+	}
+	return faultsOf(d.validate(&unstructured.Unstructured{Object: object}))
+}
+
+// decode removes what the kind has no fields for, all of which are faults, and fills in the defaults.
+func (d *definition) decode(object map[string]any) []fault {
+	metadata, found, unknown, err := objectmeta.GetObjectMetaWithOptions(object, objectmeta.ObjectMetaOptions{ReturnUnknownFieldPaths: true})
+	if err != nil {
+		return []fault{ofMetadata(err)}
+	}
+	unknown = append(unknown, pruning.PruneWithOptions(object, d.fields, true, structural.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})...)
+	if len(unknown) > 0 {
+		faults := make([]fault, len(unknown))
+		for i, path := range unknown {
+			faults[i] = fault{path, "unknown field"}
+		}
+		return faults
+	}
+	defaulting.PruneNonNullableNullsWithoutDefaults(object, d.fields)
+	if found {
+		if err := objectmeta.SetObjectMeta(object, metadata); err != nil {
+			return []fault{ofMetadata(err)}
+		}
+	}
+	defaulting.Default(object, d.fields)
+	return nil
+}
+
+// ofMetadata is what a decoder says of an object's metadata.
+func ofMetadata(err error) fault { return fault{"metadata", plain(err)} }
+
+// validate asks all that the strategy of custom resources asks, in its order (registry/customresource/strategy.go, which cannot be had
+// without a server's storage).
+func (d *definition) validate(object *unstructured.Unstructured) field.ErrorList {
+	if object.GetName() == "" && object.GetGenerateName() != "" { // judged with the name that it could have
+		generated := object.DeepCopy()
+		generated.SetName(generatedName(object.GetGenerateName()))
+		object = generated
+	}
+	errs := metavalidation.ValidateObjectMetaAccessor(object, true, metavalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	errs = append(errs, validation.ValidateCustomResource(nil, object.Object, d.values)...)
+	errs = append(errs, d.validateScale(object)...)
+	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, d.fields, object.Object)...)
+	if slices.ContainsFunc(errs, hidesRules) {
+		return append(errs, field.Invalid(nil, nil, "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"))
+	}
+	ofRules, _ := d.rules.Validate(context.Background(), nil, d.fields, object.Object, nil, celconfig.RuntimeCELCostBudget)
+	return append(errs, ofRules...)
+}
+
+// hidesRules tells whether an error keeps the rules from being asked.
+func hidesRules(err *field.Error) bool {
+	return slices.Contains([]field.ErrorType{
+		field.ErrorTypeNotSupported, field.ErrorTypeRequired, field.ErrorTypeTooLong, field.ErrorTypeTooMany, field.ErrorTypeTypeInvalid,
+	}, err.Type)
+}
+
+// validateScale asks whether replicas are a number that `kubectl scale` can set.
+func (d *definition) validateScale(object *unstructured.Unstructured) field.ErrorList {
+	if d.scale == nil {
+		return nil
+	}
+	path := strings.Split(strings.TrimPrefix(d.scale.SpecReplicasPath, "."), ".")
+	at := field.NewPath(path[0], path[1:]...)
+	replicas, _, err := unstructured.NestedInt64(object.Object, path...)
+	switch {
+	case err != nil:
+		return field.ErrorList{field.Invalid(at, replicas, err.Error())}
+	case replicas < 0:
+		return field.ErrorList{field.Invalid(at, replicas, "should be a non-negative integer")}
+	case replicas > math.MaxInt32:
+		return field.ErrorList{field.Invalid(at, replicas, fmt.Sprintf("should be less than or equal to %v", math.MaxInt32))}
+	}
+	return nil
+}
+
+// generatedName is one that an API server could make: at most 63 bytes, the last five its own.
+func generatedName(base string) string { return base[:min(len(base), 58)] + "xxxxx" }
+
+// faultsOf gives errors in the order of their fields, those of the whole object last.
+func faultsOf(errs field.ErrorList) []fault {
+	whole := (*field.Path)(nil).String()
+	var faults, last []fault
+	for _, err := range errs {
+		if err.Field == whole {
+			last = append(last, fault{"", err.ErrorBody()})
+			continue
+		}
+		faults = append(faults, fault{err.Field, err.ErrorBody()})
+	}
+	slices.SortFunc(faults, func(a, b fault) int {
+		return cmp.Or(strings.Compare(a.field, b.field), strings.Compare(a.message, b.message))
+	})
+	return slices.Concat(faults, last)
+}
