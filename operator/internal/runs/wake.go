@@ -32,7 +32,7 @@ func Steps() predicate.Predicate {
 		before, after := e.ObjectOld.(*spatev1.TrafficRun), e.ObjectNew.(*spatev1.TrafficRun)
 		return asks(before, after) || before.Status.Phase != after.Status.Phase ||
 			GeneratorOf(before) != GeneratorOf(after) ||
-			(before.Status.Verdict == nil) != (after.Status.Verdict == nil) || !sameConditions(before.Status.Conditions, after.Status.Conditions)
+			!equality.Semantic.DeepEqual(before.Status.Verdict, after.Status.Verdict) || !sameConditions(before.Status.Conditions, after.Status.Conditions)
 	}}
 }
 

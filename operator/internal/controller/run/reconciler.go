@@ -61,6 +61,7 @@ type Reconciler struct {
 	// requests a second that the client may make for runs.
 	requests   float32
 	supervisor *supervisor
+	preparing  turn.Places
 
 	mu      sync.Mutex
 	samples map[types.UID]sample // of those under way
@@ -78,6 +79,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	r.samples, r.asked, r.judged, r.limited = map[types.UID]sample{}, map[types.UID]asked{}, map[types.UID]judged{}, map[types.UID]limited{}
 	r.requests = mgr.GetConfig().QPS
 	r.supervisor = newSupervisor(r.follow)
+	r.preparing.Each, r.preparing.Most = preparingPerNamespace, maxPreparing
 	if err := errors.Join(mgr.Add(manager.RunnableFunc(r.count)), mgr.Add(r.supervisor)); err != nil {
 		return err
 	}
@@ -159,10 +161,11 @@ func (r *Reconciler) ofPod(ctx context.Context, object client.Object) []reconcil
 	return requests(all)
 }
 
-// freed returns a run that has ended, which is kept for a time, and the runs that wait for its generator, the oldest first.
+// freed returns a run that has ended, which is kept for a time, and the runs that wait for its generator, the oldest first. They are
+// returned for a run that has been admitted, too: those behind it may fit beside it.
 func (r *Reconciler) freed(ctx context.Context, object client.Object) []reconcile.Request {
 	ended := object.(*spatev1.TrafficRun)
-	if runs.Active(ended) && ended.DeletionTimestamp == nil {
+	if runs.Active(ended) && ended.DeletionTimestamp == nil && ended.Status.Phase != spatev1.RunPreparing {
 		return nil
 	}
 	g := &spatev1.TrafficGenerator{}
@@ -213,9 +216,30 @@ func (r *Reconciler) follow(ctx context.Context, name types.NamespacedName) (aga
 		}
 		return 0, apierrors.IsNotFound(err), client.IgnoreNotFound(err)
 	}
+	if run.Status.Phase == spatev1.RunPreparing && !armed(run) {
+		leave, ok := r.preparing.Take(run.Namespace)
+		if !ok {
+			return preparePause, false, nil
+		}
+		defer leave()
+	}
 	again, done, err = r.advance(ctx, run)
 	result, err := kstatus.Next(again, err)
 	return result.RequeueAfter, done, err
+}
+
+// Engines are prepared for a number of runs at a time, so that those whose start is settled come to their engines before the instant; a
+// namespace whose engines do not answer leaves places for others.
+const (
+	maxPreparing          = 64
+	preparingPerNamespace = 8
+	preparePause          = 50 * time.Millisecond
+)
+
+// armed is true for a run that is to start at an instant which has not passed.
+func armed(run *spatev1.TrafficRun) bool {
+	at := run.Status.TrafficStartTime
+	return at != nil && time.Until(at.Time) > 0
 }
 
 // advance takes one run a step further. done is true for one that has ended, or is gone.
