@@ -66,7 +66,7 @@ func (e noRunError) Error() string {
 	return fmt.Sprintf("there is no TrafficRun %q in namespace %s, and no run of a TrafficProfile %q", e.name, e.namespace, e.name)
 }
 
-// findRun gives the run of a name, or the latest of a profile of that name.
+// findRun returns the run of a name, or the latest of a profile of that name.
 func findRun(ctx context.Context, reader kube.Reader, namespace, name string) (*spatev1.TrafficRun, error) {
 	run := &spatev1.TrafficRun{}
 	missing := reader.Get(ctx, kube.ObjectKey{Namespace: namespace, Name: name}, run)

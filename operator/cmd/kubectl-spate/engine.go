@@ -26,7 +26,7 @@ func addEngine(c *cobra.Command, into *string) {
 	c.Flags().StringVar(into, "engine", "", "the engine's program (default $"+engineVariable+", or spate-engine in PATH)")
 }
 
-// findEngine gives the path of the engine's program.
+// findEngine returns the path of the engine's program.
 func findEngine(flag string) (string, error) {
 	name, from := flag, "--engine"
 	if name == "" {

@@ -18,7 +18,7 @@ import (
 	"spate.dev/operator/internal/plan"
 )
 
-// aboutFiles is told by each command that reads them.
+// aboutFiles is in the help of each command that reads them.
 const aboutFiles = `FILE is YAML or JSON, with one or more objects, as for kubectl apply; - is standard input. TrafficProfiles,
 TrafficRuns, StatelessStreams and ASTFTemplates are read, and TrafficGenerators, ConfigMaps and Secrets they refer to. Where no
 TrafficGenerator is among the files, a plain one stands in for the one that the profile refers to: one engine with the ports that the
@@ -36,7 +36,7 @@ func (f *fileFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.lineRate, "line-rate", string(offline.DefaultLineRate), "line rate of the ports of the generator that stands in for an absent one")
 }
 
-// read gives all objects of the files, and what is wrong with them by themselves.
+// read returns all objects of the files, and what is wrong with them by themselves.
 func (f *fileFlags) read(c *cobra.Command, names []string) (offline.Files, []manifest.Problem, error) {
 	if _, err := plan.ParseBitRate(spatev1.BitRate(f.lineRate)); err != nil {
 		return offline.Files{}, nil, fmt.Errorf("--line-rate %q: %w", f.lineRate, err)
@@ -63,7 +63,7 @@ func readFile(c *cobra.Command, name string) ([]byte, error) {
 	return os.ReadFile(name)
 }
 
-// errProblems is told after the problems themselves.
+// errProblems comes after the problems themselves.
 var errProblems = errors.New("the files cannot be planned as they are")
 
 // tell writes problems, a line each.

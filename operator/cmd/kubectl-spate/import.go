@@ -152,7 +152,7 @@ func (o *importTRex) addresses() error {
 	return nil
 }
 
-// read gives the streams as JSON.
+// read returns the streams as JSON.
 func (o *importTRex) read(command *cobra.Command, file string) ([]byte, error) {
 	python := filepath.Ext(file) == ".py"
 	switch {

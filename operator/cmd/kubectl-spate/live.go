@@ -169,7 +169,7 @@ func follow[M any](ctx context.Context, r *reader, tell io.Writer, open func(con
 	}
 }
 
-// hasEnough tells whether the reader has ended the reading, which is no error.
+// hasEnough reports whether the reader has ended the reading, which is no error.
 func hasEnough(ctx context.Context) bool { return ctx.Err() != nil }
 
 func cause(refused, err error) error {
@@ -192,7 +192,7 @@ func once[M any](ctx context.Context, open func(context.Context) (grpc.ServerStr
 	return err
 }
 
-// explained gives an engine's or the operator's words: the wrong field by its flag, if there is one.
+// explained returns an engine's or the operator's words: the wrong field by its flag, if there is one.
 func explained(err error) error {
 	told, ok := status.FromError(err)
 	if !ok {
@@ -216,5 +216,5 @@ func (m *missed) told(sum uint64) {
 	m.stream = sum
 }
 
-// isEnough tells whether the one who reads on has ended, which is no error.
+// isEnough reports whether the one who reads on has ended, which is no error.
 func isEnough(err error) bool { return errors.Is(err, syscall.EPIPE) }

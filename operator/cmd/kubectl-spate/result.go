@@ -162,14 +162,14 @@ func streamRows(r *spatev1.RunResult) (rows [][]string) {
 	return rows
 }
 
-// sides gives those of a result's templates that are emulated.
+// sides returns those of a result's templates that are emulated.
 func sides(r *spatev1.RunResult, each func(name, side string, s *spatev1.TemplateSide)) {
 	for _, name := range slices.Sorted(maps.Keys(r.Templates)) {
 		bySide(name, r.Templates[name].Client, r.Templates[name].Server, each)
 	}
 }
 
-// bySide gives those of two sides that are there.
+// bySide returns those of two sides that are there.
 func bySide[S any](name string, client, server *S, each func(name, side string, s *S)) {
 	if client != nil {
 		each(name, "client", client)
@@ -189,7 +189,7 @@ func counterRows(r *spatev1.RunResult) (rows [][]string) {
 	return rows
 }
 
-// groupSides gives those of a result's groups.
+// groupSides returns those of a result's groups.
 func groupSides(r *spatev1.RunResult, each func(name, side string, s *spatev1.GroupSide)) {
 	for _, name := range slices.Sorted(maps.Keys(r.Groups)) {
 		bySide(name, r.Groups[name].Client, r.Groups[name].Server, each)

@@ -28,7 +28,7 @@ type trexProfile struct {
 // exitNoClient is the script's where TRex's client is not installed.
 const exitNoClient = 3
 
-// load gives the profile as JSON: a list of streams, or a stateful profile.
+// load returns the profile as JSON: a list of streams, or a stateful profile.
 func (p trexProfile) load(ctx context.Context, python string) ([]byte, error) {
 	if p.Tunables == nil {
 		p.Tunables = map[string]string{}

@@ -99,7 +99,7 @@ func (f Files) profile(p manifest.Object[*spatev1.TrafficProfile]) Definition {
 	return Definition{Origin: p.Origin, Object: "TrafficProfile " + p.Value.Name, Profile: p.Value}
 }
 
-// run gives what a run executes; nil where that is not known, which is a problem unless it is told elsewhere.
+// run gives what a run executes; nil where that is not known, which is a problem unless the profile is in the files and has problems of its own.
 func (f Files) run(r manifest.Object[*spatev1.TrafficRun]) (*Definition, []manifest.Problem) {
 	run := r.Value.DeepCopy()
 	d := &Definition{Origin: r.Origin, Object: "TrafficRun " + cmp.Or(run.Name, run.GenerateName), run: run}

@@ -23,11 +23,11 @@ type Files struct {
 	LineRate spatev1.BitRate
 }
 
-// Resolve makes a definition into what can be run, or tells every problem.
+// Resolve makes a definition into what can be run, or gives every problem.
 func (f Files) Resolve(d Definition) (*plan.Resolved, []manifest.Problem) {
 	resolved, found := f.resolve(d)
 	if len(found) > 0 {
-		return nil, told(d.Origin, d.Object, d.own(found))
+		return nil, reported(d.Origin, d.Object, d.own(found))
 	}
 	return resolved, nil
 }
@@ -99,8 +99,8 @@ func (f Files) only(namespace string) (*spatev1.TrafficGenerator, plan.Problems)
 	return nil, plan.Problems{plan.GeneratorRequired(namespace, names)}
 }
 
-// told are a plan's problems of an object.
-func told(at manifest.Origin, object string, found plan.Problems) []manifest.Problem {
+// reported are a plan's problems as those of an object.
+func reported(at manifest.Origin, object string, found plan.Problems) []manifest.Problem {
 	all := make([]manifest.Problem, len(found))
 	for i, problem := range found {
 		all[i] = manifest.Problem{Origin: at, Object: object, Field: problem.Path, Message: problem.Message}
@@ -140,13 +140,13 @@ func secret(all map[spatev1.DataReference][]byte, s *corev1.Secret) {
 	}
 }
 
-// Check tells all that is wrong with the objects, each by itself, and profiles and runs with what they refer to.
+// Check gives the problems of all objects, each by itself, and of profiles and runs with what they refer to.
 func (f Files) Check() []manifest.Problem {
 	var problems []manifest.Problem
-	wrong := map[string]bool{}              // objects whose own problems are told
+	wrong := map[string]bool{}              // objects that have problems of their own
 	ofProfile := map[string]plan.Problems{} // those of profiles, by namespace and name
 	add := func(at manifest.Origin, object string, found plan.Problems) {
-		problems = append(problems, told(at, object, found)...)
+		problems = append(problems, reported(at, object, found)...)
 		wrong[object] = wrong[object] || len(found) > 0
 	}
 	for _, g := range f.Generators {
@@ -176,12 +176,12 @@ func (f Files) Check() []manifest.Problem {
 // key of a profile among those of all namespaces.
 func key(profile *spatev1.TrafficProfile) string { return profile.Namespace + "/" + profile.Name }
 
-// without leaves out what is told of the profile that a run refers to.
-func without(found, told plan.Problems) plan.Problems {
-	return slices.DeleteFunc(found, func(problem plan.Problem) bool { return slices.Contains(told, problem) })
+// without leaves out the problems of the profile that a run refers to.
+func without(found, ofProfile plan.Problems) plan.Problems {
+	return slices.DeleteFunc(found, func(problem plan.Problem) bool { return slices.Contains(ofProfile, problem) })
 }
 
-// Warnings tells what is worth knowing of definitions that can be run.
+// Warnings gives what is worth knowing of definitions that can be run.
 func (f Files) Warnings() []manifest.Problem {
 	var all []manifest.Problem
 	ofProfile := map[string]plan.Problems{}
@@ -197,12 +197,12 @@ func (f Files) Warnings() []manifest.Problem {
 		} else if d.run.Spec.ProfileRef != nil {
 			found = without(slices.Clone(found), ofProfile[key(d.Profile)])
 		}
-		all = append(all, told(d.Origin, d.Object, d.own(found))...)
+		all = append(all, reported(d.Origin, d.Object, d.own(found))...)
 	}
 	return all
 }
 
-// unread tells whether a problem is that something does not exist which is there, and whose own problems are told.
+// unread tells whether a problem is that something does not exist which is in the files, and has problems of its own.
 func (f Files) unread(profile *spatev1.TrafficProfile, problem plan.Problem) bool {
 	if problem.Reason != spatev1.ReasonReferenceNotFound {
 		return false

@@ -104,7 +104,7 @@ func (t *trying) note(from manifest.Origin, object string, origin plan.Origin, c
 	for _, violation := range checked.Refused {
 		found = append(found, problem(origin.Refused(violation.Field, violation.Description)))
 	}
-	t.Refused = append(t.Refused, told(from, object, found)...)
+	t.Refused = append(t.Refused, reported(from, object, found)...)
 	for _, violation := range checked.Warned {
 		t.Warned = append(t.Warned, manifest.Problem{Origin: from, Object: object, Message: origin.Refused(violation.Field, violation.Description).Error()})
 	}

@@ -11,7 +11,7 @@ import (
 	"spate.dev/operator/internal/engine/enginev1"
 )
 
-// Alone gives a plan whose one entry runs the template, both of its sides where it has them, at ports of networks; or why there is
+// Alone returns a plan whose one entry runs the template, both of its sides where it has them, at ports of networks; or why there is
 // none. The data that the template names are among those given, or there is none.
 func Alone(template *spatev1.ASTFTemplate, data map[spatev1.DataReference][]byte) (p *enginev1.Plan, why string) {
 	source := &Expand(&template.Spec).Source

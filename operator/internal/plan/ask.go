@@ -44,7 +44,7 @@ func askOf(s *enginev1.Stream) (ask, error) {
 	return ask{port: s.GetTxPort(), packets: packets, l2Bits: bits(0), l1Bits: bits(mediumBytes)}, nil
 }
 
-// replayAsks gives a replay's packets a second, and their mean size with FCS. Of a file on a volume only what is said of its
+// replayAsks returns a replay's packets a second, and their mean size with FCS. Of a file on a volume only what is said of its
 // gaps is known.
 func replayAsks(r *enginev1.Replay) (packets, wire *big.Rat, err error) {
 	read := r.GetData().GetCapture()
@@ -120,7 +120,7 @@ func meanOf(v *enginev1.Variable) *big.Rat {
 	return new(big.Rat).SetFrac(sum, big.NewInt(int64(max(len(v.GetList().GetValues()), 1))))
 }
 
-// packetsOf gives a plan's rate in packets a second.
+// packetsOf returns a plan's rate in packets a second.
 func packetsOf(rate *enginev1.Rate, wire *big.Rat) (*big.Rat, error) {
 	ratio, quantity := (*enginev1.Ratio)(nil), Quantity{}
 	switch kind := rate.GetKind().(type) {
@@ -140,7 +140,7 @@ func packetsOf(rate *enginev1.Rate, wire *big.Rat) (*big.Rat, error) {
 	return quantity.packets(wire), nil
 }
 
-// packets gives an absolute rate in packets a second of frames of this mean size, FCS included.
+// packets returns an absolute rate in packets a second of frames of this mean size, FCS included.
 func (q Quantity) packets(wire *big.Rat) *big.Rat {
 	eight := big.NewRat(8, 1)
 	switch q.Unit {

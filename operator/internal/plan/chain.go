@@ -69,7 +69,7 @@ func (p *Problems) link(e, next *entry) {
 	}
 }
 
-// turns gives each stream of a plan the number of its chain: streams of one chain take turns.
+// turns returns each stream of a plan the number of its chain: streams of one chain take turns.
 func turns(streams []*enginev1.Stream) []int {
 	chain := make([]int, len(streams))
 	byName := make(map[string]int, len(streams))

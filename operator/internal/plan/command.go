@@ -166,7 +166,7 @@ func (c *commands) control(command *spatev1.Command, at *field.Path) *enginev1.I
 	return &enginev1.Instruction{Kind: &enginev1.Instruction_SwitchTemplate{SwitchTemplate: uint32(len(c.switches) - 1)}}
 }
 
-// content gives the number of a payload.
+// content returns the number of a payload.
 func (c *commands) content(content *spatev1.Content, at *field.Path) uint32 {
 	payload := c.payload(content, at, c.data)
 	if payload == nil {
@@ -208,7 +208,7 @@ func (c *commands) delay(d *spatev1.DelayCommand, at *field.Path) *enginev1.Dela
 	return &enginev1.Delay{MinNs: least, MaxNs: most}
 }
 
-// numbered gives a name's number among others.
+// numbered returns a name's number among others.
 func numbered(names *[]string, name string) uint32 {
 	if at := slices.Index(*names, name); at >= 0 {
 		return uint32(at)
@@ -217,7 +217,7 @@ func numbered(names *[]string, name string) uint32 {
 	return uint32(len(*names) - 1)
 }
 
-// changed gives the number of a variable that gets a value.
+// changed returns the number of a variable that gets a value.
 func (c *commands) changed(name spatev1.EntryName) uint32 {
 	c.given = append(c.given, string(name))
 	return numbered(&c.program.program.Variables, string(name))
@@ -227,7 +227,7 @@ func (c *commands) change(v *spatev1.VariableCommand) *enginev1.VariableValue {
 	return &enginev1.VariableValue{Variable: c.changed(v.Variable), Value: v.Value}
 }
 
-// asked gives the number of a variable whose value is looked at.
+// asked returns the number of a variable whose value is looked at.
 func (c *commands) asked(name spatev1.EntryName, at *field.Path) uint32 {
 	if _, told := c.used[string(name)]; !told {
 		c.used[string(name)] = at
@@ -235,7 +235,7 @@ func (c *commands) asked(name spatev1.EntryName, at *field.Path) uint32 {
 	return numbered(&c.program.program.Variables, string(name))
 }
 
-// place gives the index of a label's command.
+// place returns the index of a label's command.
 func (c *commands) place(label spatev1.EntryName, at *field.Path) uint32 {
 	to, known := c.labels[label]
 	if !known {

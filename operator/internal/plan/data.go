@@ -74,7 +74,7 @@ func SecretBytes(p *enginev1.Plan) (total int64) {
 	return total
 }
 
-// EncodeData gives what is appended to an encoded plan so that it has the data it refers to: encoded messages that follow each other are
+// EncodeData returns what is appended to an encoded plan so that it has the data it refers to: encoded messages that follow each other are
 // merged.
 func EncodeData(data [][]byte) ([]byte, error) {
 	bytes, err := proto.Marshal(&enginev1.Plan{Data: data})

@@ -9,7 +9,7 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 )
 
-// change gives a value another than the one it has.
+// change returns a value another than the one it has.
 func change(t *testing.T, v reflect.Value) {
 	if !v.IsZero() {
 		v.SetZero()
@@ -18,7 +18,7 @@ func change(t *testing.T, v reflect.Value) {
 	fill(t, v)
 }
 
-// fill gives a value that is not its type's zero.
+// fill returns a value that is not its type's zero.
 func fill(t *testing.T, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.String:

@@ -45,7 +45,7 @@ func override(spec *spatev1.TrafficProfileSpec, by *spatev1.RunOverrides) {
 	}
 }
 
-// OfRun gives the problems of the profile that a run executes (Effective) by the run's fields: what it overrides, what it describes itself,
+// OfRun returns the problems of the profile that a run executes (Effective) by the run's fields: what it overrides, what it describes itself,
 // or what is in the profile that it refers to.
 func (p Problems) OfRun(run *spatev1.TrafficRun) Problems {
 	all := make(Problems, len(p))
@@ -64,7 +64,7 @@ func (p Problems) OfRun(run *spatev1.TrafficRun) Problems {
 	return all
 }
 
-// overridden tells whether a run overrides a field of a profile, or that the field is in.
+// overridden reports whether a run overrides a field of a profile, or that the field is in.
 func overridden(by *spatev1.RunOverrides, field string) bool {
 	for name, set := range map[string]bool{
 		".generatorRef": by.GeneratorRef != nil, ".rate": by.Rate != "", ".duration": by.Duration != "", ".warmup": by.Warmup != "",

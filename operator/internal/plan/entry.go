@@ -12,7 +12,7 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 )
 
-// withDefaults gives the input with what a profile leaves to defaults and presets: entries without ports have those of a generator with
+// withDefaults returns the input with what a profile leaves to defaults and presets: entries without ports have those of a generator with
 // two, templates have the programs that their presets expand to, and what sends is paused in a paused profile. Nothing of the original is
 // changed.
 func withDefaults(in Input, generator *spatev1.TrafficGenerator) Input {
@@ -37,13 +37,13 @@ func withDefaults(in Input, generator *spatev1.TrafficGenerator) Input {
 	return in
 }
 
-// pausedIn tells whether an entry is paused by itself or with its whole profile, which pauses what sends: real clients send by themselves.
+// pausedIn reports whether an entry is paused by itself or with its whole profile, which pauses what sends: real clients send by themselves.
 func pausedIn(e *spatev1.TrafficEntry, profile *spatev1.TrafficProfile) bool {
 	realClients := e.Application != nil && e.TransmitPort == "" && e.ReceivePort != ""
 	return e.Paused || profile.Spec.Paused && !realClients
 }
 
-// measuresArrival tells whether a stream's packets are measured where they arrive.
+// measuresArrival reports whether a stream's packets are measured where they arrive.
 func measuresArrival(source *spatev1.StatelessStreamSpec) bool {
 	return source.Measure.Flow || source.Measure.Mark != nil
 }
@@ -64,7 +64,7 @@ func TemplateRef(e *spatev1.TrafficEntry) *spatev1.LocalReference {
 	return e.Application.TemplateRef
 }
 
-// streamSource gives the stream that an entry sends, and the name of the StatelessStream; nil if there is none.
+// streamSource returns the stream that an entry sends, and the name of the StatelessStream; nil if there is none.
 func streamSource(e *spatev1.TrafficEntry, streams map[string]*spatev1.StatelessStream) (source *spatev1.StatelessStreamSpec, name string) {
 	if e.Stream == nil {
 		return nil, ""
@@ -78,7 +78,7 @@ func streamSource(e *spatev1.TrafficEntry, streams map[string]*spatev1.Stateless
 	return e.Stream.Inline, ""
 }
 
-// templateSource gives the template that an entry runs, and the name of the ASTFTemplate; nil if there is none.
+// templateSource returns the template that an entry runs, and the name of the ASTFTemplate; nil if there is none.
 func templateSource(e *spatev1.TrafficEntry, templates map[string]*spatev1.ASTFTemplate) (source *spatev1.ASTFTemplateSpec, name string) {
 	if e.Application == nil {
 		return nil, ""

@@ -27,7 +27,7 @@ const (
 	maxListed    = 65535
 )
 
-// writesSize tells whether a field sets the packet's size.
+// writesSize reports whether a field sets the packet's size.
 func writesSize(fields []spatev1.PacketField) bool {
 	return slices.ContainsFunc(fields, func(f spatev1.PacketField) bool {
 		return slices.ContainsFunc(f.Writes, func(w spatev1.FieldWrite) bool { return w.Field == sizeTarget })
@@ -235,7 +235,7 @@ func (p *Problems) listed(v *variable, at *field.Path) {
 	v.Kind = &enginev1.Variable_List{List: list}
 }
 
-// seedOf gives a seed, 0 when absent.
+// seedOf returns a seed, 0 when absent.
 func seedOf(seed *int64) uint64 {
 	if seed == nil {
 		return 0
@@ -243,7 +243,7 @@ func seedOf(seed *int64) uint64 {
 	return uint64(*seed)
 }
 
-// wraps tells whether a variable's sequence comes to an end.
+// wraps reports whether a variable's sequence comes to an end.
 func (v *variable) wraps() bool {
 	if v.Limit > 0 {
 		return true

@@ -23,7 +23,7 @@ const (
 // defaultMSS is the engine's largest segment where a template says nothing.
 const defaultMSS = 1460
 
-// flowAsks gives what each side of each template asks of its port at the plan's rates, at least: data is known from programs,
+// flowAsks returns what each side of each template asks of its port at the plan's rates, at least: data is known from programs,
 // sent in as few packets as there can be, TCP's with SYN and FIN; without acknowledgements and what is sent again. Of programs
 // that jump, loop or switch, what every flow sends counts; of templates derived from a capture, nothing here: engines know it.
 func flowAsks(s *enginev1.Stateful) []ask {
@@ -53,7 +53,7 @@ func flowAsks(s *enginev1.Stateful) []ask {
 	return asks
 }
 
-// leastSent gives the packets that a flow of a side sends at least, and their bytes with FCS.
+// leastSent returns the packets that a flow of a side sends at least, and their bytes with FCS.
 func leastSent(s *enginev1.Stateful, t *enginev1.Template, program *enginev1.Program, tunables *enginev1.Tunables) (packets, bytes int64) {
 	network, mss := int64(ethernetHeader+ipv4Header), int64(defaultMSS)
 	if isV6(s, t) {
@@ -81,7 +81,7 @@ func leastSent(s *enginev1.Stateful, t *enginev1.Template, program *enginev1.Pro
 	return packets, bytes
 }
 
-// certain gives the instructions that every flow comes by.
+// certain returns the instructions that every flow comes by.
 func certain(program *enginev1.Program) []*enginev1.Instruction {
 	all := program.GetInstructions()
 	for at, instruction := range all {

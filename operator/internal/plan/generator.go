@@ -27,7 +27,6 @@ func CheckGenerator(spec *spatev1.TrafficGeneratorSpec) Problems {
 
 func checkGenerator(spec *spatev1.TrafficGeneratorSpec, at *field.Path) Problems {
 	var problems Problems
-	problems.knownGenerator(spec, at)
 	for i, port := range spec.Ports {
 		problems.onLink(&spec.Ports[i], at.Child("ports").Index(i))
 		if _, err := ParseBitRate(port.LineRate); port.LineRate != "" && err != nil {

@@ -266,7 +266,7 @@ type variation struct {
 // span is a range of values of whole bytes.
 type span struct{ low, high []byte }
 
-// of gives the values a field of whole bytes may take, as spans that may hold more than there are.
+// of returns the values a field of whole bytes may take, as spans that may hold more than there are.
 func (v variation) of(h packet.HeaderAt, name string) []span {
 	l := h.Fields[name]
 	first, size := h.Offset+l.Bit/8, l.Bits/8
@@ -292,7 +292,7 @@ func (v variation) of(h packet.HeaderAt, name string) []span {
 	return spans
 }
 
-// exact gives the values of a write that replaces a field, or the lower half of an IPv6 address, as a whole; nil for all else.
+// exact returns the values of a write that replaces a field, or the lower half of an IPv6 address, as a whole; nil for all else.
 func (v variation) exact(w *enginev1.Write, first, size int, base []byte) []span {
 	width := min(size, 8)
 	if int(w.GetOffset()) != first+size-width || int(w.GetSize()) != width || w.GetMask() != 0 || w.GetShift() != 0 || w.GetLittleEndian() {
@@ -337,7 +337,7 @@ func (v variation) exact(w *enginev1.Write, first, size int, base []byte) []span
 	return spans
 }
 
-// covered tells whether all addresses from low to high lie in one of the prefixes, or in several that adjoin.
+// covered reports whether all addresses from low to high lie in one of the prefixes, or in several that adjoin.
 func covered(prefixes []spatev1.CIDR, low, high netip.Addr) bool {
 	at, to := low.Unmap(), high.Unmap()
 	if at.BitLen() != to.BitLen() { // IPv6 addresses of which only some stand for IPv4 ones
@@ -376,7 +376,7 @@ func lastOf(prefix netip.Prefix) netip.Addr {
 	return last
 }
 
-// portsCovered tells whether all ports from low to high lie in the ranges together.
+// portsCovered reports whether all ports from low to high lie in the ranges together.
 func portsCovered(ranges []spatev1.PortRange, low, high uint64) bool {
 	for at := low; at <= high; {
 		end, found := uint64(0), false

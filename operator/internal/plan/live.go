@@ -49,7 +49,7 @@ type Live struct {
 	ConnectionRates map[string]*enginev1.Ratio
 }
 
-// Adjust gives what spec.rate and changed entries ask of a run that was planned with `planned` as its factor.
+// Adjust returns what spec.rate and changed entries ask of a run that was planned with `planned` as its factor.
 func Adjust(plan *enginev1.Plan, planned *big.Rat, rate spatev1.ScaledRate, changes []spatev1.EntryChange, generator *spatev1.TrafficGenerator) (Live, error) {
 	own := map[string]Quantity{}
 	for _, change := range changes {

@@ -53,7 +53,7 @@ func (l *Load) addPort(name string, more *PortLoad) {
 	port.L1Bits.Add(port.L1Bits, more.L1Bits)
 }
 
-// Plus gives both loads together.
+// Plus returns both loads together.
 func (l Load) Plus(others ...Load) Load {
 	sum := l.Scaled(big.NewRat(1, 1))
 	for _, other := range others {
@@ -67,7 +67,7 @@ func (l Load) Plus(others ...Load) Load {
 	return sum
 }
 
-// Scaled gives the load at a factor.
+// Scaled returns the load at a factor.
 func (l Load) Scaled(factor *big.Rat) Load {
 	scaled := newLoad()
 	scaled.Packets.Mul(l.Packets, factor)
@@ -81,7 +81,7 @@ func (l Load) Scaled(factor *big.Rat) Load {
 	return scaled
 }
 
-// in gives the load in a unit.
+// in returns the load in a unit.
 func (l Load) in(unit Unit) *big.Rat {
 	switch unit {
 	case PacketsPerSecond:
@@ -93,7 +93,7 @@ func (l Load) in(unit Unit) *big.Rat {
 	}
 }
 
-// in gives the rate of a port in a unit.
+// in returns the rate of a port in a unit.
 func (p *PortLoad) in(unit Unit) *big.Rat {
 	return Load{Packets: p.Packets, L2Bits: p.L2Bits, L1Bits: p.L1Bits}.in(unit)
 }
@@ -146,7 +146,7 @@ func lineRateOf(name string, generator *spatev1.TrafficGenerator) (*big.Rat, err
 	return times(line, all.engines), nil
 }
 
-// LoadOf gives what a plan asks for at its own rates, at the worst moment: a burst counts with its rate, whatever the gaps,
+// LoadOf returns what a plan asks for at its own rates, at the worst moment: a burst counts with its rate, whatever the gaps,
 // and streams of one chain take turns, so that together they ask for no more than their fastest, for each of them that starts
 // by itself. Paused streams ask for all they may be resumed to. A replay from a volume asks for
 // what is known of it: packets at a fixed gap, of the least size; templates ask for what their flows send at least.
@@ -158,7 +158,7 @@ func LoadOf(plan *enginev1.Plan) (Load, error) {
 	return load.Plus(loadOfFlows(plan.GetStateful())), nil
 }
 
-// loadOfFlows gives what templates ask for at their rates.
+// loadOfFlows returns what templates ask for at their rates.
 func loadOfFlows(stateful *enginev1.Stateful) Load {
 	load := newLoad()
 	for _, a := range flowAsks(stateful) {
@@ -221,13 +221,13 @@ func (t *together) worst() ask {
 	return ask{t.sum.port, least(t.sum.packets, t.most.packets), least(t.sum.l2Bits, t.most.l2Bits), least(t.sum.l1Bits, t.most.l1Bits)}
 }
 
-// CheckLoad tells whether a generator's limits and line rates allow a load: one profile's, or that of all that run at
+// CheckLoad reports whether a generator's limits and line rates allow a load: one profile's, or that of all that run at
 // once. `at` is the field to blame.
 func CheckLoad(load Load, generator *spatev1.TrafficGenerator, at *field.Path) Problems {
 	return append(CheckMaxRate(load, generator, at), CheckLineRates(load, generator, at)...)
 }
 
-// CheckMaxRate tells whether a generator's limits.maxRate allows a load.
+// CheckMaxRate reports whether a generator's limits.maxRate allows a load.
 func CheckMaxRate(load Load, generator *spatev1.TrafficGenerator, at *field.Path) Problems {
 	var problems Problems
 	if limits := generator.Spec.Limits; limits != nil && limits.MaxRate != "" {
@@ -243,7 +243,7 @@ func CheckMaxRate(load Load, generator *spatev1.TrafficGenerator, at *field.Path
 	return problems
 }
 
-// CheckLineRates tells whether a generator's ports can carry a load.
+// CheckLineRates reports whether a generator's ports can carry a load.
 func CheckLineRates(load Load, generator *spatev1.TrafficGenerator, at *field.Path) Problems {
 	var problems Problems
 	ports := newPorts(generator)
@@ -261,7 +261,7 @@ func CheckLineRates(load Load, generator *spatev1.TrafficGenerator, at *field.Pa
 	return problems
 }
 
-// NoGreater tells whether a load is no greater than another, in what limits.maxRate counts; in packets and bits where there is none.
+// NoGreater reports whether a load is no greater than another, in what limits.maxRate counts; in packets and bits where there is none.
 func (l Load) NoGreater(than Load, limits *spatev1.Limits) bool {
 	counted := []Unit{PacketsPerSecond, L2BitsPerSecond, L1BitsPerSecond}
 	if limits != nil {
@@ -295,12 +295,12 @@ func times(value *big.Rat, n int64) *big.Rat {
 	return new(big.Rat).Mul(value, new(big.Rat).SetInt64(n))
 }
 
-// rational gives a plan's ratio, whose denominator is not 0.
+// rational returns a plan's ratio, whose denominator is not 0.
 func rational(ratio *enginev1.Ratio) *big.Rat {
 	return new(big.Rat).SetFrac(new(big.Int).SetUint64(ratio.GetNumerator()), new(big.Int).SetUint64(ratio.GetDenominator()))
 }
 
-// Ratio gives a rational number as the contract has it, if it fits.
+// Ratio returns a rational number as the contract has it, if it fits.
 func Ratio(value *big.Rat) (*enginev1.Ratio, error) {
 	if most := new(big.Rat).SetUint64(math.MaxUint64); value.Cmp(most) > 0 {
 		return nil, fmt.Errorf("%s is more than a number of 64 bits holds (%s); use a lower one", value.RatString(), most.RatString())

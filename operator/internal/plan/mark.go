@@ -64,7 +64,7 @@ func markOf(m *spatev1.Mark) *markRequest {
 	return nil
 }
 
-// ChooseMarks gives a number for every mark the profile left open, in the order of its entries: none that is taken, none
+// ChooseMarks returns a number for every mark the profile left open, in the order of its entries: none that is taken, none
 // that the profile names itself. The search goes on behind `start`, so that a number is used again late.
 func (r *Resolved) ChooseMarks(taken Marks, start uint32) (Marks, error) {
 	for _, e := range r.entries {
@@ -106,7 +106,7 @@ func (m Marks) with(ipv6 bool, number uint32) Marks {
 	return m
 }
 
-// MarksOf gives all marks a plan uses.
+// MarksOf returns all marks a plan uses.
 func MarksOf(plan *enginev1.Plan) Marks {
 	var all Marks
 	for _, s := range plan.GetStreams() {
@@ -124,7 +124,7 @@ func MarksOf(plan *enginev1.Plan) Marks {
 	return all
 }
 
-// take gives the mark for the contract, the next of those chosen where it was left open.
+// take returns the mark for the contract, the next of those chosen where it was left open.
 func (m *Marks) take(request *markRequest) *enginev1.Mark {
 	if request == nil {
 		return nil

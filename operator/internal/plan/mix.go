@@ -23,7 +23,7 @@ const mostSteps = 1_000_000
 // (spec.rate), and for what engines add up in 64 bits.
 const finest = 1_000_000
 
-// mix gives entries with a share their part of the mix's rate. The entries are right by themselves.
+// mix returns entries with a share their part of the mix's rate. The entries are right by themselves.
 func (p *Problems) mix(profile *spatev1.TrafficProfile, entries []templateEntry) {
 	var shared []*templateEntry
 	for i := range entries {
@@ -89,7 +89,7 @@ func (p *Problems) mix(profile *spatev1.TrafficProfile, entries []templateEntry)
 	}
 }
 
-// connectionsOf gives how many connections a second bring a total of bits a second, if they are in proportion to weights and bring
+// connectionsOf returns how many connections a second bring a total of bits a second, if they are in proportion to weights and bring
 // so many bytes each: exactly, or where that takes finer fractions than engines add up, to a millionth.
 func connectionsOf(bits *big.Rat, weights, bytes []*big.Rat) *big.Rat {
 	sum, each := new(big.Rat), new(big.Rat)
@@ -107,7 +107,7 @@ func connectionsOf(bits *big.Rat, weights, bytes []*big.Rat) *big.Rat {
 	return new(big.Rat).SetFrac(new(big.Int).Quo(units.Num(), units.Denom()), big.NewInt(finest))
 }
 
-// shareOut gives a total's parts in proportion to weights: exactly, or where that takes finer fractions than engines add up, to a
+// shareOut returns a total's parts in proportion to weights: exactly, or where that takes finer fractions than engines add up, to a
 // millionth by largest remainders. Their sum is the total.
 func shareOut(total *big.Rat, weights []*big.Rat) ([]*big.Rat, error) {
 	if exact, ok := inCommon(total, weights); ok {
@@ -148,7 +148,7 @@ func shareOut(total *big.Rat, weights []*big.Rat) ([]*big.Rat, error) {
 // mostUnitBits of a sum of rates as whole numbers: the rest is for other rates, and for a factor.
 const mostUnitBits = 48
 
-// inCommon gives a total's parts in proportion to weights, if they have a denominator in common that is not too fine.
+// inCommon returns a total's parts in proportion to weights, if they have a denominator in common that is not too fine.
 func inCommon(total *big.Rat, weights []*big.Rat) ([]*big.Rat, bool) {
 	sum := new(big.Rat)
 	for _, weight := range weights {
@@ -239,7 +239,7 @@ func (p *program) sent() (*big.Int, error) {
 	return nil, fmt.Errorf("does not end in %d steps: count its rounds with a variable, or set a connectionRate instead", mostSteps)
 }
 
-// holds tells whether a jump is taken at a variable's value.
+// holds reports whether a jump is taken at a variable's value.
 func holds(jump *enginev1.Jump, value int64) bool {
 	order := cmp.Compare(value, jump.GetValue())
 	switch jump.GetComparison() {

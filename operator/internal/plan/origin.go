@@ -186,7 +186,7 @@ var ofProfile = map[string]string{
 	"draw_seed": "spec.randomOrderSeed", "records.one_in": "spec.records.oneIn", "records.path": "spec.records.volume", "records.most": "spec.records.maxRecords",
 }
 
-// at gives the field that a path of the plan was made of; the path itself where that is not known.
+// at returns the field that a path of the plan was made of; the path itself where that is not known.
 func (o Origin) at(path string) Refusal {
 	r := o.find(path)
 	if o.alone {
@@ -232,7 +232,7 @@ var ofStream = []struct{ plan, user string }{
 // ofStreamsEntry are those that are an entry's.
 var ofStreamsEntry = map[string]string{"tx_port": "transmitPort", "rx_port": "receivePort", "paused": "paused", "waits": "stream.start", "next": "stream.next"}
 
-// stream gives the field of an entry, or of the stream that it sends; what is in neither by the stream's name.
+// stream returns the field of an entry, or of the stream that it sends; what is in neither by the stream's name.
 func (o Origin) stream(s *enginev1.Stream, rest []string) Refusal {
 	name, path := cmp.Or(s.GetGroup(), s.GetName()), strings.Join(rest, ".")
 	if len(rest) > 0 && ofStreamsEntry[rest[0]] != "" {
@@ -309,7 +309,7 @@ func (o Origin) template(t *enginev1.Template, rest []string) Refusal {
 	return r
 }
 
-// inProgram gives the field of a command.
+// inProgram returns the field of a command.
 func inProgram(t *enginev1.Template, side string, rest []string) *field.Path {
 	program, at := t.GetClient(), spec.Child("source", "programs", side)
 	if side == "server" {
@@ -356,7 +356,7 @@ func inProgram(t *enginev1.Template, side string, rest []string) *field.Path {
 	return within(at, rest)
 }
 
-// pool gives the field of the first template that takes addresses from it.
+// pool returns the field of the first template that takes addresses from it.
 func (o Origin) pool(index uint32, rest []string, path string) Refusal {
 	for _, t := range o.plan.GetStateful().GetTemplates() {
 		for _, side := range []struct {
@@ -372,7 +372,7 @@ func (o Origin) pool(index uint32, rest []string, path string) Refusal {
 	return Refusal{Path: path}
 }
 
-// payload gives the field of the first command that sends it.
+// payload returns the field of the first command that sends it.
 func (o Origin) payload(index uint32, rest []string, path string) Refusal {
 	for _, t := range o.plan.GetStateful().GetTemplates() {
 		for side, program := range map[string]*enginev1.Program{"client": t.GetClient(), "server": t.GetServer()} {
@@ -406,7 +406,7 @@ var spellings = map[string]string{
 	"no_timestamps": "timestamps", "no_sack": "sack", "no_window_scale": "windowScale",
 }
 
-// within gives a field by its parts in the contract's spelling.
+// within returns a field by its parts in the contract's spelling.
 func within(at *field.Path, parts []string) *field.Path {
 	for _, part := range parts {
 		name, index := named(part)

@@ -14,7 +14,7 @@ import (
 	"spate.dev/operator/internal/engine/enginev1"
 )
 
-// exactlyOne tells whether one of some fields is set; names are said otherwise.
+// exactlyOne reports whether one of some fields is set; names are said otherwise.
 func (p *Problems) exactlyOne(at *field.Path, names string, set ...bool) bool {
 	count := 0
 	for _, one := range set {

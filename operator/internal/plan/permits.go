@@ -13,7 +13,7 @@ import (
 	"spate.dev/operator/internal/engine/enginev1"
 )
 
-// Narrowed gives what of a generator's limits a plan that was admitted under others has to be judged by: the lists that leave out what
+// Narrowed returns what of a generator's limits a plan that was admitted under others has to be judged by: the lists that leave out what
 // was allowed, and a greatest rate where there was none. It is nil if there is nothing to judge.
 func Narrowed(now, then *spatev1.Limits) *spatev1.Limits {
 	if now == nil {

@@ -34,7 +34,7 @@ type Identity struct {
 	Marks Marks
 }
 
-// Plan gives the plan of a run, for all engines together (see ForEngine), all its frames at once. Write takes less memory.
+// Plan returns the plan of a run, for all engines together (see ForEngine), all its frames at once. Write takes less memory.
 func (r *Resolved) Plan(id Identity) *enginev1.Plan {
 	p := r.Outline(id)
 	p.Streams = slices.Clone(p.Streams)
@@ -75,7 +75,7 @@ func (r *Resolved) eachStream(visit func(at int, e *entry, copied int)) {
 	}
 }
 
-// ForEngine gives what is of engine `index` of `count` alone, to be appended to a run's encoded plan: encoded messages that follow each
+// ForEngine returns what is of engine `index` of `count` alone, to be appended to a run's encoded plan: encoded messages that follow each
 // other are merged, so a plan that is large is neither decoded nor copied for it. records is the folder of the plan's Stateful.records,
 // empty without files.
 func ForEngine(runID, records string, index, count uint32) ([]byte, error) {
@@ -90,7 +90,7 @@ func ForEngine(runID, records string, index, count uint32) ([]byte, error) {
 	return bytes, nil
 }
 
-// Encode gives a plan's bytes, the same for the same plan, and their SHA-256.
+// Encode returns a plan's bytes, the same for the same plan, and their SHA-256.
 func Encode(plan *enginev1.Plan) ([]byte, [sha256.Size]byte, error) {
 	bytes, err := proto.MarshalOptions{Deterministic: true}.Marshal(plan)
 	if err != nil {
@@ -132,7 +132,7 @@ type Rescaled struct {
 	Load Load
 }
 
-// Rescale gives what spec.rate asks of a run that was planned with `planned` as its factor on the entries' own rates.
+// Rescale returns what spec.rate asks of a run that was planned with `planned` as its factor on the entries' own rates.
 func Rescale(plan *enginev1.Plan, planned *big.Rat, rate spatev1.ScaledRate, generator *spatev1.TrafficGenerator) (Rescaled, error) {
 	load, err := LoadOf(plan)
 	if err != nil {

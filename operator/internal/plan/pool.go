@@ -37,7 +37,6 @@ type pool struct {
 // pools of one side of a template.
 func (p *Problems) pools(all []spatev1.AddressPool, at *field.Path, servers bool) []pool {
 	var made []pool
-	apart(p, all, at, "name", func(a *spatev1.AddressPool) spatev1.EntryName { return a.Name })
 	for i := range all {
 		one, at := &all[i], at.Index(i)
 		if servers && (one.StartMAC != "" || one.SourcePorts != nil) {

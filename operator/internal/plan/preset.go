@@ -28,12 +28,12 @@ const (
 	roundsVariable = "requests"
 )
 
-// Preset tells whether a template's programs are those of a preset.
+// Preset reports whether a template's programs are those of a preset.
 func Preset(source *spatev1.TemplateSource) bool {
 	return source.HTTP != nil || source.DNS != nil || source.Payload != nil
 }
 
-// Expand gives a template as it is written with the programs, and the destination port, that its preset stands for; the template itself if
+// Expand returns a template as it is written with the programs, and the destination port, that its preset stands for; the template itself if
 // it has none. One that has programs of its own too is left without a source, which is a problem of it.
 func Expand(spec *spatev1.ASTFTemplateSpec) *spatev1.ASTFTemplateSpec {
 	expanded := *spec
@@ -56,7 +56,7 @@ func Expand(spec *spatev1.ASTFTemplateSpec) *spatev1.ASTFTemplateSpec {
 	return &expanded
 }
 
-// WrittenOut gives a template with the programs that its preset stands for in place of the preset; nil if it has none.
+// WrittenOut returns a template with the programs that its preset stands for in place of the preset; nil if it has none.
 func WrittenOut(spec *spatev1.ASTFTemplateSpec) *spatev1.ASTFTemplateSpec {
 	if !Preset(&spec.Source) {
 		return nil
@@ -66,7 +66,7 @@ func WrittenOut(spec *spatev1.ASTFTemplateSpec) *spatev1.ASTFTemplateSpec {
 	return &written
 }
 
-// repeated gives the commands of a request in rounds: once, or counted by a variable. Between two rounds it waits for the think time: then
+// repeated returns the commands of a request in rounds: once, or counted by a variable. Between two rounds it waits for the think time: then
 // the first round is before the loop, so that nothing is jumped over, and what each flow sends at least is known (flowAsks).
 func repeated(rounds int32, thinkTime spatev1.Duration, round ...spatev1.Command) []spatev1.Command {
 	if rounds <= 1 {
@@ -116,7 +116,7 @@ func httpRequest(h *spatev1.HTTPSource) string {
 	return begin + end
 }
 
-// preset tells whether a preset can be expanded to programs that do what it says.
+// preset reports whether a preset can be expanded to programs that do what it says.
 func (p *Problems) preset(source *spatev1.TemplateSource, at *field.Path) {
 	switch {
 	case source.HTTP != nil:
@@ -128,7 +128,7 @@ func (p *Problems) preset(source *spatev1.TemplateSource, at *field.Path) {
 	}
 }
 
-// httpSource tells whether a request can have the size that is set.
+// httpSource reports whether a request can have the size that is set.
 func (p *Problems) httpSource(h *spatev1.HTTPSource, at *field.Path) {
 	p.duration(h.ThinkTime, at.Child("thinkTime"))
 	p.atLeastOne(ptr.Deref(h.ResponseBytes, 1), at.Child("responseBytes"))
@@ -189,7 +189,7 @@ func dnsMessage(name string, answers int) []byte {
 // longestDNS is the greatest length of a message over UDP (RFC 1035 section 4.2.1).
 const longestDNS = 512
 
-// dnsSource tells whether a response fits into a message.
+// dnsSource reports whether a response fits into a message.
 func (p *Problems) dnsSource(d *spatev1.DNSSource, at *field.Path) {
 	p.duration(d.ThinkTime, at.Child("thinkTime"))
 	p.atLeastOne(int64(ptr.Deref(d.QueriesPerFlow, 1)), at.Child("queriesPerFlow"))
@@ -202,7 +202,7 @@ func (p *Problems) dnsSource(d *spatev1.DNSSource, at *field.Path) {
 // longestDatagram is the greatest payload of UDP over IPv4.
 const longestDatagram = 65535 - 20 - 8
 
-// payloadSource tells whether there are such messages: over UDP each is one datagram.
+// payloadSource reports whether there are such messages: over UDP each is one datagram.
 func (p *Problems) payloadSource(s *spatev1.PayloadSource, at *field.Path) {
 	p.duration(s.ThinkTime, at.Child("thinkTime"))
 	p.atLeastOne(int64(ptr.Deref(s.RequestsPerFlow, 1)), at.Child("requestsPerFlow"))

@@ -86,7 +86,7 @@ func (p *Problems) invalid(errs field.ErrorList) {
 	}
 }
 
-// within gives the problems of a referenced object, told at the reference.
+// within returns the problems of a referenced object, told at the reference.
 func (p Problems) within(at *field.Path, kind, name string) Problems {
 	told := make(Problems, len(p))
 	for i, problem := range p {

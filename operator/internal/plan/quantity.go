@@ -150,7 +150,7 @@ func ParseBitRate(rate spatev1.BitRate) (uint64, error) {
 	return quantity.Value.Num().Uint64(), nil
 }
 
-// Tolerated gives how many packets a tolerance accepts of `sent`; a share is rounded down.
+// Tolerated returns how many packets a tolerance accepts of `sent`; a share is rounded down.
 func Tolerated(tolerance spatev1.Tolerance, sent uint64) (uint64, error) {
 	text := string(tolerance)
 	if countPattern.MatchString(text) {

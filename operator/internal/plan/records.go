@@ -15,7 +15,7 @@ import (
 	"spate.dev/operator/internal/engine/enginev1"
 )
 
-// checkRecords tells whether a profile's connections can be recorded.
+// checkRecords reports whether a profile's connections can be recorded.
 func (p *Problems) checkRecords(profile *spatev1.TrafficProfile, generator *spatev1.TrafficGenerator) {
 	asked, at := profile.Spec.Records, spec.Child("records")
 	if asked == nil {

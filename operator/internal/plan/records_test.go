@@ -52,7 +52,7 @@ func TestEachEngineRecordsInAFileOfItsOwnOrInNone(t *testing.T) {
 	}
 }
 
-// ofEngine gives the plan that an engine gets.
+// ofEngine returns the plan that an engine gets.
 func ofEngine(t *testing.T, plan *enginev1.Plan, index, count uint32) *enginev1.Plan {
 	t.Helper()
 	encoded, _, err := Encode(plan)

@@ -99,7 +99,9 @@ func Resolve(in Input) (*Resolved, Problems) {
 	size := weight{bound: in.Bound}
 	entries := make([]entry, 0, len(in.Profile.Spec.Traffic))
 	for i := range in.Profile.Spec.Traffic {
-		if in.Profile.Spec.Traffic[i].Stream == nil {
+		described := &in.Profile.Spec.Traffic[i]
+		problems.exactlyOne(spec.Child("traffic").Index(i), "stream and application", described.Stream != nil, described.Application != nil)
+		if described.Stream == nil {
 			continue
 		}
 		e, found := resolveEntry(in, generator, i, &size)
@@ -115,7 +117,6 @@ func Resolve(in Input) (*Resolved, Problems) {
 	if size.exceeded {
 		return nil, problems
 	}
-	problems.known(&in.Profile.Spec)
 	problems.thresholds(in)
 	resolved.answering(in.Profile, generator, &problems)
 	problems.checkRecords(in.Profile, generator)

@@ -166,7 +166,7 @@ func (e *templateEntry) says(at *field.Path) string {
 	return at.String()
 }
 
-// checkPorts tells whether clients and servers can be on the entry's ports.
+// checkPorts reports whether clients and servers can be on the entry's ports.
 func (e *templateEntry) checkPorts(generator *spatev1.TrafficGenerator, p *Problems) {
 	if e.spec.TransmitPort == "" && e.spec.ReceivePort == "" {
 		p.portsMissing(generator, e.at)
@@ -204,7 +204,7 @@ func (e *templateEntry) checkPorts(generator *spatev1.TrafficGenerator, p *Probl
 	}
 }
 
-// checkSides tells whether each side that is emulated has a program and addresses.
+// checkSides reports whether each side that is emulated has a program and addresses.
 func (e *templateEntry) checkSides(p *Problems) {
 	at := e.sourceAt
 	if e.template.made.Capture == nil {
@@ -224,7 +224,7 @@ func (e *templateEntry) checkSides(p *Problems) {
 	}
 }
 
-// checkPods tells whether each pod of a generator can have clients of its own: they begin as many connections each.
+// checkPods reports whether each pod of a generator can have clients of its own: they begin as many connections each.
 func (e *templateEntry) checkPods(generator *spatev1.TrafficGenerator, p *Problems) {
 	if e.spec.TransmitPort == "" {
 		return
@@ -243,7 +243,7 @@ func (e *templateEntry) checkPods(generator *spatev1.TrafficGenerator, p *Proble
 	}
 }
 
-// checkLimits tells whether a generator's limits allow the connections. Packets of servers answer those of clients; how many there are
+// checkLimits reports whether a generator's limits allow the connections. Packets of servers answer those of clients; how many there are
 // in all is the engines' to bound.
 func (e *templateEntry) checkLimits(generator *spatev1.TrafficGenerator, p *Problems) {
 	limits := generator.Spec.Limits
@@ -271,7 +271,7 @@ func (e *templateEntry) checkLimits(generator *spatev1.TrafficGenerator, p *Prob
 // gtpuPort is that of UDP which tunnels lead to (3GPP TS 29.281).
 const gtpuPort = 2152
 
-// tunnelled tells whether clients' packets leave in tunnels.
+// tunnelled reports whether clients' packets leave in tunnels.
 func (e *templateEntry) tunnelled() bool {
 	return e.spec.TransmitPort != "" && slices.ContainsFunc(e.template.clients, func(p pool) bool { return p.tunnels != nil })
 }
@@ -308,7 +308,7 @@ func (g *guard) tunnels(tunnels *enginev1.Gtpu) {
 	}
 }
 
-// lastGNB gives the last gNB's address; none if there is no such address.
+// lastGNB returns the last gNB's address; none if there is no such address.
 func lastGNB(tunnels *enginev1.Gtpu) []byte {
 	last := new(big.Int).SetBytes(tunnels.Local)
 	last.Add(last, big.NewInt(int64(max(tunnels.LocalCount, 1))-1))
@@ -389,7 +389,7 @@ func stateful(profile *spatev1.TrafficProfile, entries []templateEntry, factor *
 	return s.made
 }
 
-// number gives what is the same under one key the same number.
+// number returns what is the same under one key the same number.
 func number[T proto.Message](known map[string]uint32, all *[]T, one T, key string) uint32 {
 	if at, found := known[key]; found {
 		return at
@@ -408,7 +408,7 @@ func keyOf(message proto.Message) string {
 	return string(bytes)
 }
 
-// addresses gives a side's pools by their numbers. Templates that say the same share one, and so take turns in it.
+// addresses returns a side's pools by their numbers. Templates that say the same share one, and so take turns in it.
 func (s *sharing) addresses(e *templateEntry, pools []pool, side string, problems *Problems) []*enginev1.WeightedPool {
 	var all []*enginev1.WeightedPool
 	for i := range pools {
@@ -424,7 +424,7 @@ func (s *sharing) addresses(e *templateEntry, pools []pool, side string, problem
 	return all
 }
 
-// program gives a side's program with the plan's numbers.
+// program returns a side's program with the plan's numbers.
 func (s *sharing) program(e *templateEntry, own *program, entries []templateEntry, problems *Problems) *enginev1.Program {
 	if own == nil {
 		return nil

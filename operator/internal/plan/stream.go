@@ -35,7 +35,7 @@ type Stream struct {
 // count of streams it makes.
 func (s *Stream) count() int { return max(len(s.Copies), 1) }
 
-// CheckStream tells whether a StatelessStream by itself can be sent. Where it is sent from is not known yet, so a
+// CheckStream reports whether a StatelessStream by itself can be sent. Where it is sent from is not known yet, so a
 // missing Ethernet destination is no problem here.
 func CheckStream(spec *spatev1.StatelessStreamSpec) (*Stream, Problems) {
 	return checkStream(spec, field.NewPath("spec"), surroundings{options: packet.Options{NextHop: packet.InternalDestination}})
@@ -114,7 +114,7 @@ func (p *Problems) duration(text spatev1.Duration, at *field.Path) uint64 {
 	return uint64(value)
 }
 
-// planPacket gives what engines must know of a packet, without its frame.
+// planPacket returns what engines must know of a packet, without its frame.
 func planPacket(built *packet.Packet) *enginev1.Packet {
 	p := &enginev1.Packet{SourceMacFromPort: built.SourceMACFromPort, DestinationMacFromPort: built.DestinationMACFromPort}
 	for _, sum := range built.Checksums {

@@ -26,7 +26,7 @@ type template struct {
 	clients, servers []pool
 }
 
-// CheckTemplate tells whether an ASTFTemplate by itself can be run. Data that it names are not looked up.
+// CheckTemplate reports whether an ASTFTemplate by itself can be run. Data that it names are not looked up.
 func CheckTemplate(spec *spatev1.ASTFTemplateSpec) Problems {
 	_, problems := checkTemplate(Expand(spec), field.NewPath("spec"), surroundings{})
 	return problems
@@ -101,7 +101,7 @@ func (p *Problems) templateSource(t *template, at *field.Path, around surroundin
 	}
 }
 
-// templateCapture gives the capture of a session; whether it is one is for the engine to say.
+// templateCapture returns the capture of a session; whether it is one is for the engine to say.
 func (p *Problems) templateCapture(source *spatev1.PcapSource, at *field.Path, around surroundings) *enginev1.Capture {
 	if !p.exactlyOne(at, "from and volume", source.From != nil, source.Volume != nil) {
 		return nil
@@ -142,7 +142,7 @@ func (p *Problems) count(number *int64, at *field.Path) uint64 {
 	return uint64(*number)
 }
 
-// oneFamily tells whether all addresses of a template are of one family: any client may connect to any server.
+// oneFamily reports whether all addresses of a template are of one family: any client may connect to any server.
 func (p *Problems) oneFamily(t *template) {
 	var first *pool
 	for _, side := range [][]pool{t.clients, t.servers} {

@@ -385,7 +385,6 @@ func TestTemplatesThatCannotBeRun(t *testing.T) {
 		"a long RTO":               {[]string{"pools:", "tunables: {server: {tcp: {minRTO: 61s}}}\npools:"}, "spec.tunables.server.tcp.minRTO: 61s: must be at most 1m0s"},
 		"many counters":            {[]string{"- count: {counter: answered}\n", counters(256)}, "spec.source.programs.server: has 257 counters; at most 256"},
 		"a match far behind":       {[]string{"pools:", "match: [{offset: 535, text: ab}]\npools:"}, "spec.match[0].offset: 535: its 2 bytes must lie within the first 536"},
-		"two pools of a name":      {[]string{"clients: [", "clients: [{name: c, start: 16.1.0.1, end: 16.1.0.2}, "}, `spec.pools.clients[1].name: "c" is that of spec.pools.clients[0] too`},
 		"clients of a group":       {[]string{"16.0.0.1, end: 16.0.0.254", "224.0.0.1, end: 224.0.0.9"}, "spec.pools.clients[0].start: 224.0.0.1 is that of a group"},
 		"up to a group":            {[]string{"16.0.0.1, end: 16.0.0.254", "223.255.255.1, end: 224.0.0.9"}, "spec.pools.clients[0].end: 224.0.0.9 is that of a group"},
 		"all addresses":            {[]string{"16.0.0.1, end: 16.0.0.254", "0.0.0.0, end: 255.255.255.255"}, "spec.pools.clients[0].start: 0.0.0.0 is that of no station"},

@@ -26,7 +26,7 @@ type transmitMode struct {
 	capture *capture
 }
 
-// endless tells whether the stream never sends a last packet.
+// endless reports whether the stream never sends a last packet.
 func (m *transmitMode) endless() bool {
 	switch {
 	case m.bursts != nil:
@@ -185,7 +185,7 @@ func (p *Problems) replayed(spec *spatev1.StatelessStreamSpec, at *field.Path) {
 	}
 }
 
-// at gives the contract's mode with the stream's absolute rate times a factor. Replays are sped up by it.
+// at returns the contract's mode with the stream's absolute rate times a factor. Replays are sped up by it.
 func (m *transmitMode) at(rate Quantity, factor *big.Rat, stream *enginev1.Stream) error {
 	if m.replay != nil {
 		return m.replayAt(factor, stream)

@@ -41,5 +41,5 @@ func parseValue(text spatev1.FieldValue) (value, error) {
 	return value{}, fmt.Errorf("%q must be a whole number of at most 64 bits, an IP address or a MAC address", text)
 }
 
-// sameUpper tells whether two values differ in their lower 64 bits only.
+// sameUpper reports whether two values differ in their lower 64 bits only.
 func (v value) sameUpper(other value) bool { return string(v.upper) == string(other.upper) }

@@ -39,7 +39,7 @@ type Bound struct {
 	Memory int64
 }
 
-// BoundOf gives the bound for an operator with so many bytes of memory, spate-engine which tries plans included: a quarter of what
+// BoundOf returns the bound for an operator with so many bytes of memory, spate-engine which tries plans included: a quarter of what
 // the operator leaves, and no more than engines take. 0 is memory without a limit.
 func BoundOf(memory int64) Bound {
 	if memory <= 0 {

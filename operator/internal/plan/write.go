@@ -85,7 +85,7 @@ type BrokenError struct{ why error }
 
 func (e *BrokenError) Error() string { return fmt.Sprintf("decode a plan: %v", e.why) }
 
-// Unwrap gives what is wrong.
+// Unwrap returns what is wrong.
 func (e *BrokenError) Unwrap() error { return e.why }
 
 // ReadOutline reads an encoded plan but for what makes it large: frames have their length, and are zero; replays have the summary of their

@@ -78,7 +78,7 @@ func filesAreJudgedTheSame(t *testing.T, config *rest.Config) {
 				})
 			}
 			refusals := 0
-			for _, damaged := range damages(object) {
+			for _, damaged := range refused.Damages(object) {
 				if len(j.compare(t, damaged).faults) > 0 {
 					refusals++
 				}
@@ -137,44 +137,6 @@ func sampled(t *testing.T) (all []map[string]any) {
 		for document := range strings.SplitSeq(string(text), "\n---\n") {
 			all = append(all, parse(t, document).Object)
 		}
-	}
-	return all
-}
-
-// damages are copies of an object, each with one value replaced, removed or added, at every place.
-func damages(object map[string]any) (all []map[string]any) {
-	others := []any{nil, "x", "", int64(7), int64(-1), int64(1) << 40, 1.5, []any{"x", "x"}, map[string]any{}}
-	var walk func(value any, put func(any))
-	walk = func(value any, put func(any)) {
-		for _, other := range others {
-			put(other)
-			all = append(all, runtime.DeepCopyJSON(object))
-		}
-		put(value)
-		switch value := value.(type) {
-		case map[string]any:
-			value["unheardOf"] = "x"
-			all = append(all, runtime.DeepCopyJSON(object))
-			delete(value, "unheardOf")
-			for _, name := range slices.Sorted(maps.Keys(value)) {
-				field := value[name]
-				delete(value, name)
-				all = append(all, runtime.DeepCopyJSON(object))
-				walk(field, func(other any) { value[name] = other })
-			}
-		case []any:
-			put(append(slices.Clone(value), value...)) // each item twice
-			all = append(all, runtime.DeepCopyJSON(object))
-			put(value)
-			for i, item := range value {
-				walk(item, func(other any) { value[i] = other })
-			}
-		}
-	}
-	object = runtime.DeepCopyJSON(object)
-	unstructured.RemoveNestedField(object, "metadata", "namespace") // which says where to send it
-	for _, part := range []string{"metadata", "spec"} {
-		walk(object[part], func(other any) { object[part] = other })
 	}
 	return all
 }

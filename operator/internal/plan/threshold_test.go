@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	spatev1 "spate.dev/api/v1alpha1"
+)
+
+func TestThresholdsAreJudgedBeforeARun(t *testing.T) {
+	for expression, want := range map[string]string{
+		"result.lost ==":   `spec.thresholds[0].expression: "result.lost ==": column 15: Syntax error`,
+		"result.fail == 0": `spec.thresholds[0].expression: "result.fail == 0": column 7: undefined field 'fail'`,
+		`result.templates["other"].client.failed == 0`: "no such key: other: streams of the profile are a",
+	} {
+		p := profile(entryOf("a", "east", "west", stream("1kpps", 64)), running("b", "http", "east", "west"))
+		p.Spec.Thresholds = []spatev1.Threshold{{Name: "t", Expression: expression}}
+		_, problems := Resolve(Input{Profile: p, Generator: generator(), Templates: map[string]*spatev1.ASTFTemplate{"http": templateOf(t, webTemplate)}})
+		if len(problems) != 1 || !strings.Contains(problems[0].Error(), want) {
+			t.Errorf("got %v\nwant %s", problems, want)
+		}
+	}
+}
+
+// A time that its template's flows do not have is refused before the run, by the template's field.
+func TestThresholdsOnTimesOfUDP(t *testing.T) {
+	const connect, clients, servers = `result.templates["b"].client.connectTime.p99 < duration('5ms')`, `result.templates["b"].client.roundTrip.p99 < duration('5ms')`, `result.templates["b"].server.roundTrip.p99 < duration('5ms')`
+	for _, c := range []struct {
+		transport, latency, expression, want string
+	}{
+		{"TCP", "", connect, ""},
+		{"TCP", "", servers, ""},
+		{"UDP", "", connect, "UDP has no handshake"},
+		{"UDP", "", clients, `roundTrip is not measured of the client of template b: set spec.latency: true of ASTFTemplate "http"`},
+		{"UDP", "", `result.groups["g"].client.roundTrip.mean < duration('5ms')`, `of group g: set spec.latency: true of ASTFTemplate "http"`},
+		{"UDP", "latency: true\n", clients, ""},
+		{"UDP", "latency: true\n", servers, "ask for that of the client"},
+	} {
+		p := profile(running("b", "http", "east", "west"))
+		p.Spec.Thresholds = []spatev1.Threshold{{Name: "t", Expression: c.expression}}
+		template := templateOf(t, webTemplate, "transport: TCP", "transport: "+c.transport, "destinationPort: 80\n", c.latency+"statisticsGroup: g\ndestinationPort: 80\n")
+		template.Name = "http"
+		_, problems := Resolve(Input{Profile: p, Generator: generator(), Templates: map[string]*spatev1.ASTFTemplate{"http": template}})
+		found := slices.ContainsFunc(problems, func(p Problem) bool {
+			return strings.HasPrefix(p.Path, "spec.thresholds[0]") && strings.Contains(p.Message, c.want)
+		})
+		if found != (c.want != "") {
+			t.Errorf("%s, %q: %s: got %v, want %q", c.transport, c.latency, c.expression, problems, c.want)
+		}
+	}
+}
+
+// What a result will have is known when all streams and templates are there: until then only what is missing is reported, so that the
+// order in which objects are created makes no profile stall.
+func TestThresholdsWaitForReferences(t *testing.T) {
+	for _, expression := range []string{`result.templates["b"].client.counters["pages"] == 0`, `result.groups["web"].client.failed == 0`} {
+		p := profile(running("b", "http", "east", "west"))
+		p.Spec.Thresholds = []spatev1.Threshold{{Name: "t", Expression: expression}}
+		if _, problems := Resolve(Input{Profile: p, Generator: generator()}); problems.Reason() != spatev1.ReasonReferenceNotFound || len(problems) != 1 {
+			t.Errorf("%s, before its template is there: got %v, want %s alone", expression, problems, spatev1.ReasonReferenceNotFound)
+		}
+		p.Spec.Thresholds[0].Expression += " &&"
+		if _, problems := Resolve(Input{Profile: p, Generator: generator()}); problems.Reason() != spatev1.ReasonInvalidSpec {
+			t.Errorf("%s: what is no expression is refused at once: got %v", p.Spec.Thresholds[0].Expression, problems)
+		}
+	}
+}
