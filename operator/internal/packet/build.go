@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package packet turns a packet as it is described (a stack of headers, or raw bytes) into the bytes a port sends,
-// with what the engine must know of them, and reads back from bytes what guard rails judge.
+// Package packet encodes a packet's description (a stack of headers, or raw bytes) into the bytes a port sends and the
+// fields the engine must keep correct. It also decodes bytes for guard rails, which check destinations.
 package packet
 
 import (
@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// FCSBytes is the frame check sequence, which ports add.
+	// FCSBytes is the length of the frame check sequence, which ports append.
 	FCSBytes = 4
-	// TrailerBytes is what a measured packet carries at the end of its payload.
+	// TrailerBytes is the length of the trailer at the end of a measured packet's payload.
 	TrailerBytes = 16
 	// MinFrameBytes is the shortest frame, without FCS.
 	MinFrameBytes = 60
@@ -24,35 +24,37 @@ const (
 	MaxFrameBytes = 9230
 )
 
-// InternalDestination is written where no destination is given and the port leads nowhere but into the engine: locally
+// InternalDestination is written where no destination is given and the port sends only to the engine itself: locally
 // administered, unicast, and no device's.
 var InternalDestination = net.HardwareAddr{0x02, 0, 0, 0, 0, 0}
 
-// Options are what the packet's surroundings ask of it.
+// Options are requirements that come from outside the packet's description.
 type Options struct {
-	// Trailer keeps room for the measurement at the end of the payload.
+	// Trailer reserves room for the trailer at the end of the payload.
 	Trailer bool
 	// NextHop is written where no Ethernet destination is given; without one, that is an error.
 	NextHop net.HardwareAddr
-	// NextHopFromPort has the engine write it instead.
+	// NextHopFromPort has the engine write the next hop's address instead.
 	NextHopFromPort bool
-	// SizesVary keeps lengths and checksums true however the packet is cut, also where the description names one size.
+	// SizesVary keeps lengths and checksums correct when the engine truncates the packet, even if the description has
+	// one size.
 	SizesVary bool
 }
 
-// Packet is the bytes of a packet and what the engine must know of them.
+// Packet is the bytes of a packet and the fields the engine must keep correct.
 type Packet struct {
-	// Frame without FCS; the longest where sizes vary.
+	// Frame without FCS; the longest one where sizes vary.
 	Frame []byte
-	// Shortest is the least size without FCS that headers and measurement leave the packet whole at.
+	// Shortest is the minimum size without FCS that has room for headers and trailer.
 	Shortest int
-	// SourceMACFromPort tells the engine to write the transmitting port's address.
+	// SourceMACFromPort has the engine write the transmitting port's address.
 	SourceMACFromPort bool
-	// DestinationMACFromPort tells the engine to write the address of the transmitting port's next hop.
+	// DestinationMACFromPort has the engine write the address of the transmitting port's next hop.
 	DestinationMACFromPort bool
-	// Checksums the engine keeps true, from the innermost outwards: later ones cover the fields of earlier ones.
+	// Checksums that the engine keeps correct, from the innermost outwards: later ones cover the fields of earlier
+	// ones.
 	Checksums []Checksum
-	// Lengths the engine keeps true when sizes vary.
+	// Lengths that the engine keeps correct when sizes vary.
 	Lengths []Length
 	// Sizes of the packets; nil for one size.
 	Sizes *Sizes
@@ -60,7 +62,7 @@ type Packet struct {
 	Headers []HeaderAt
 }
 
-// Length is a 16-bit field that tells the frame's bytes, without FCS, minus something.
+// Length is a 16-bit field whose value is the frame's length without FCS, minus a constant.
 type Length struct {
 	Offset, Minus int
 }
@@ -72,16 +74,16 @@ type HeaderAt struct {
 	Offset int
 	// Length of the header.
 	Length int
-	// End of what it carries.
+	// End of its payload.
 	End int
-	// Fields of it, from its own start.
+	// Fields by name, located from the header's start.
 	Fields map[string]Location
 }
 
 // WireBytes is the length on the wire, FCS included; the longest where sizes vary.
 func (p *Packet) WireBytes() int { return len(p.Frame) + FCSBytes }
 
-// Build makes a packet. Errors have the path of the field below `at`.
+// Build encodes a packet. Errors have the path of the field below `at`.
 func Build(description *spatev1.Packet, at *field.Path, options Options) (*Packet, field.ErrorList) {
 	switch {
 	case description == nil:
@@ -134,7 +136,7 @@ func buildStack(description *spatev1.Packet, at *field.Path, options Options) (*
 	return built, nil
 }
 
-// close ends what a closed header is in where it ends itself: what is behind it is padding of the Ethernet frame it is in.
+// close ends the headers around a closed header where it ends: bytes behind it are padding of the Ethernet frame.
 func (p *Packet) close(stack *stack) {
 	last := len(stack.headers) - 1
 	if !stack.headers[last].closed {
@@ -145,7 +147,7 @@ func (p *Packet) close(stack *stack) {
 	}
 }
 
-// countLengths writes the lengths that are computed.
+// countLengths writes the computed lengths.
 func (p *Packet) countLengths(stack *stack, vary bool, at *field.Path) *field.Error {
 	for i, h := range stack.headers {
 		for _, c := range h.counts {
@@ -163,7 +165,7 @@ func (p *Packet) countLengths(stack *stack, vary bool, at *field.Path) *field.Er
 	return nil
 }
 
-// sumUp lists and writes the checksums that are computed, from the innermost outwards.
+// sumUp lists and writes the computed checksums, from the innermost outwards.
 func (p *Packet) sumUp(stack *stack, vary bool) {
 	for i := len(stack.headers) - 1; i >= 0; i-- {
 		h, where := stack.headers[i], p.Headers[i]
@@ -188,12 +190,12 @@ func (p *Packet) sumUp(stack *stack, vary bool) {
 	}
 }
 
-// network is the IP header that the header at an index is in.
+// network returns the IP header that contains the header at an index.
 func (p *Packet) network(index int) HeaderAt {
 	for i := index; i >= 0; i-- {
 		if kind := p.Headers[i].Kind; kind == IPv4 || kind == IPv6 {
 			return p.Headers[i]
 		}
 	}
-	panic("a transport header that is in no IP packet") // misplaced headers were told before
+	panic("a transport header that is in no IP packet") // misplaced headers were reported before
 }

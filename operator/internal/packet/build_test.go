@@ -92,7 +92,7 @@ func TestBuildMakesPacketsThatDecode(t *testing.T) {
 	}
 }
 
-// verifyByGopacket asks another implementation.
+// verifyByGopacket checks the packet with gopacket.
 func verifyByGopacket(t *testing.T, decoded gopacket.Packet) {
 	t.Helper()
 	var network gopacket.NetworkLayer

@@ -12,7 +12,6 @@ import (
 // ChecksumKind is how a checksum is computed.
 type ChecksumKind int
 
-// The kinds of checksums.
 const (
 	// Internet is the one's complement sum of RFC 1071, 16 bits.
 	Internet ChecksumKind = iota
@@ -27,18 +26,18 @@ type Checksum struct {
 	// Start and End of the bytes covered; an End of 0 means to the end of the packet.
 	Start, End int
 	Kind       ChecksumKind
-	// PseudoHeaderSum is the sum of what the pseudo header has beside the addresses, in 16-bit words, not folded.
+	// PseudoHeaderSum is the sum of the pseudo header's 16-bit words other than addresses, not folded.
 	PseudoHeaderSum uint32
-	// AddressesStart and AddressesEnd are the bytes of the frame that the pseudo header repeats.
+	// AddressesStart and AddressesEnd bound the bytes of the frame that are the pseudo header's addresses.
 	AddressesStart, AddressesEnd int
-	// LengthMinus makes the pseudo header's length the frame's minus this, where sizes vary; 0 where they do not.
+	// LengthMinus is set where sizes vary: the pseudo header's length is the frame's length minus LengthMinus.
 	LengthMinus int
-	// ZeroMeansAbsent writes a result of 0 as 0xffff (UDP, RFC 768).
+	// ZeroMeansAbsent writes a computed 0 as 0xffff (UDP, RFC 768).
 	ZeroMeansAbsent bool
 }
 
-// pseudo adds a pseudo header (RFC 9293 section 3.1, RFC 8200 section 8.1). A routing header's final destination stands for the
-// IP header's.
+// pseudo adds a pseudo header (RFC 9293 section 3.1, RFC 8200 section 8.1). The final destination of a routing header
+// replaces the IP header's.
 func (c *Checksum) pseudo(network HeaderAt, protocol uint8, final []byte) {
 	source, destination := network.Fields["source"], network.Fields["destination"]
 	c.AddressesStart = network.Offset + source.Bit/8
@@ -49,7 +48,7 @@ func (c *Checksum) pseudo(network HeaderAt, protocol uint8, final []byte) {
 	c.PseudoHeaderSum = sum16(final) + uint32(protocol) + uint32(c.End-c.Start)
 }
 
-// toTheEnd covers all to the end of the packet, however long it is.
+// toTheEnd covers the bytes to the end of the packet, whatever its length.
 func (c *Checksum) toTheEnd() {
 	if c.AddressesEnd > 0 {
 		c.PseudoHeaderSum -= uint32(c.End - c.Start)
@@ -58,7 +57,7 @@ func (c *Checksum) toTheEnd() {
 	c.End = 0
 }
 
-// write computes the checksum of a frame.
+// write computes the checksum and writes it into the frame.
 func (c *Checksum) write(frame []byte) {
 	if c.Kind == CRC32C {
 		clear(frame[c.Offset : c.Offset+4])
@@ -73,7 +72,7 @@ func (c *Checksum) write(frame []byte) {
 	binary.BigEndian.PutUint16(frame[c.Offset:], value)
 }
 
-// holds tells whether the checksum of a frame is right.
+// holds reports whether the checksum in the frame is correct.
 func (c *Checksum) holds(frame []byte) bool {
 	copied := append([]byte(nil), frame...)
 	c.write(copied)

@@ -18,15 +18,15 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 )
 
-// An independent dissector reads every combination of headers: it must see the stack that was described, with right
-// checksums and nothing malformed.
+// An independent dissector (tshark) decodes every combination of headers. It must report the headers that were
+// described, correct checksums and nothing malformed.
 
-// dissected is a packet with what tshark must see in it.
+// stackCase is a packet and what tshark must report of it.
 type stackCase struct {
 	packet *spatev1.Packet
-	// fields that tshark must show, by its names.
+	// fields that tshark must report, by tshark's names.
 	fields map[string]string
-	// vary builds it cut short, as the engine does where sizes vary.
+	// trailer reserves room for the trailer.
 	trailer bool
 }
 
@@ -61,7 +61,7 @@ func unsummedTo(port int32) header1 {
 	return h
 }
 
-// dissected are the combinations.
+// dissected returns the combinations of headers.
 func dissected() []stackCase {
 	var cases []stackCase
 	add := func(s stackOf, size int32) {
@@ -92,7 +92,7 @@ func dissected() []stackCase {
 	return append(cases, withFields()...)
 }
 
-// withFields are packets whose fields are compared one by one.
+// withFields returns packets whose fields are compared one by one.
 func withFields() []stackCase {
 	of := func(fields string, s ...header1) stackCase {
 		c := stackCase{packet: described(0, s...), fields: map[string]string{}}
@@ -143,14 +143,14 @@ func withFields() []stackCase {
 	}
 }
 
-// protocols are tshark's names of headers.
+// protocols are tshark's names of the headers.
 var protocols = map[Kind]string{
 	Ethernet: "eth", VLAN: "vlan", MPLS: "mpls", ARP: "arp", PPPoE: "pppoes", PPP: "ppp", IPv4: "ip", IPv6: "ipv6",
 	IPv6HopByHop: "ipv6.hopopts", IPv6Destination: "ipv6.dstopts", IPv6Routing: "ipv6.routing", IPv6Fragment: "ipv6.fraghdr",
 	ICMPv4: "icmp", ICMPv6: "icmpv6", UDP: "udp", TCP: "tcp", SCTP: "sctp", GRE: "gre", VXLAN: "vxlan", Geneve: "geneve", GTPU: "gtp",
 }
 
-// checked are the fields that say whether checksums are right: 0 is wrong, 1 right, 2 not checked, 3 absent.
+// checked are the fields with tshark's checksum status: 0 is wrong, 1 right, 2 not checked, 3 absent.
 var checked = []string{
 	"ip.checksum.status", "tcp.checksum.status", "udp.checksum.status", "icmp.checksum.status", "icmpv6.checksum.status",
 	"sctp.checksum.status", "gre.checksum.status",
@@ -200,7 +200,8 @@ func TestADissectorSeesWhatWasDescribed(t *testing.T) {
 	}
 }
 
-// complaint gives what tshark holds to be an error. It takes the padding of Ethernet behind PPPoE for one.
+// complaint returns what tshark reports as an error. tshark reports the Ethernet padding behind PPPoE as an error, too:
+// that is no fault.
 func complaint(seen map[string]string) string {
 	const isError = "8388608"
 	message := seen["_ws.expert.message"]
@@ -232,7 +233,7 @@ func protocolsOf(p *spatev1.Packet) string {
 			name = "pppoed"
 		}
 		if n := len(names); n > 0 && kind == MPLS && names[n-1] == "mpls" {
-			continue // a label stack is one
+			continue // one entry for a whole label stack
 		}
 		names = append(names, name)
 		if f := p.Headers[i].IPv4; f != nil && (f.FragmentOffset > 0 || f.MoreFragments) {
@@ -242,7 +243,7 @@ func protocolsOf(p *spatev1.Packet) string {
 	return strings.Join(names, ":")
 }
 
-// simplified drops what stands between headers.
+// simplified removes what tshark lists between headers.
 func simplified(protocols string) string {
 	var kept []string
 	for _, name := range strings.Split(protocols, ":") {
@@ -253,7 +254,7 @@ func simplified(protocols string) string {
 	return strings.Join(kept, ":")
 }
 
-// tshark reads frames and gives the fields of each.
+// tshark decodes frames and returns the fields of each.
 func tshark(t *testing.T, frames [][]byte, fields []string) []map[string]string {
 	t.Helper()
 	path, err := exec.LookPath("tshark")
@@ -296,7 +297,7 @@ func tshark(t *testing.T, frames [][]byte, fields []string) []map[string]string 
 	return all
 }
 
-// pcap writes frames as a capture of Ethernet.
+// pcap writes frames as an Ethernet capture.
 func pcap(frames [][]byte) []byte {
 	out := binary.LittleEndian.AppendUint32(nil, 0xa1b2c3d4)
 	out = append(out, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0)
@@ -311,8 +312,8 @@ func pcap(frames [][]byte) []byte {
 	return out
 }
 
-// TestCutPacketsStayTrue cuts packets as the engine does where sizes vary, writes the lengths and checksums by what it is
-// told of them, and has the dissector judge them.
+// TestCutPacketsStayTrue truncates packets as the engine does when sizes vary, writes lengths and checksums by the
+// offsets the engine gets, and has tshark check them.
 func TestCutPacketsStayTrue(t *testing.T) {
 	var frames [][]byte
 	var names []string

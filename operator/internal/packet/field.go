@@ -55,7 +55,7 @@ func sorted[K ~string, V any](fields map[K]V) []string {
 	return all
 }
 
-// Place is where and how a value is written: shifted to the left, under a mask, in network byte order.
+// Place is where and how a value is written: shifted left, masked, in network byte order.
 type Place struct {
 	// Offset and Size in bytes; Size is 1, 2, 3, 4, 6 or 8.
 	Offset, Size int
@@ -64,7 +64,8 @@ type Place struct {
 	Mask uint64
 }
 
-// Place gives how a field of the frame is written to. Of a field of more than 64 bits (an IPv6 address) it is the lower 64.
+// Place returns how a field of the frame is written. Of a field of more than 64 bits (an IPv6 address), it covers the
+// lower 64.
 func (p *Packet) Place(l Location) Place {
 	if l.Bits > 64 {
 		l = Location{Bit: l.Bit + l.Bits - 64, Bits: 64}

@@ -58,8 +58,8 @@ var fuzzKinds = []func(address string, number int32) spatev1.Header{
 	},
 }
 
-// FuzzBuild drives the builder with stacks of any shape: it must refuse with a path, or make a frame of the length asked
-// for whose checksums hold, and whose fields lie in it.
+// FuzzBuild builds stacks of any shape. The builder must refuse with a field path, or make a frame of the requested
+// length with correct checksums and all fields within the frame.
 func FuzzBuild(f *testing.F) {
 	f.Add([]byte{0, 2, 4}, int32(64), "198.18.0.1", int32(7), "spate", true)
 	f.Add([]byte{0, 1, 1, 3, 5}, int32(1518), "2001:db8::1", int32(65535), "", true)
@@ -114,8 +114,8 @@ func FuzzBuild(f *testing.F) {
 	})
 }
 
-// FuzzInspect reads hostile frames: whatever they are, the bounds it gives lie in the frame, and raw packets are built or
-// refused.
+// FuzzInspect inspects arbitrary bytes. The offsets returned must lie within the frame, and raw packets must be built
+// or refused.
 func FuzzInspect(f *testing.F) {
 	f.Add([]byte("\x02\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x01\x08\x00\x45\x00\x00\x2e"), int32(14))
 	for i, stack := range dissected() {

@@ -108,7 +108,7 @@ func (s *stack) advertisement(d *spatev1.NeighborAdvertisement, at *field.Path) 
 	return h
 }
 
-// linkLayer appends the option with an address (RFC 4861 section 4.6.1).
+// linkLayer appends the link-layer address option (RFC 4861 section 4.6.1).
 func (s *stack) linkLayer(h *header, name string, option byte, address spatev1.MACAddress, at *field.Path) {
 	h.bytes = append(h.bytes, option, linkLayerOptionInUnits8)
 	h.extend(layout{{name, 48}})

@@ -22,7 +22,7 @@ var mixes = map[spatev1.IMIX][]WeightedSize{
 	spatev1.IMIXTolly:  {{64, 55}, {78, 5}, {576, 17}, {1518, 23}},
 }
 
-// settleIMIX gives the longest length of a mix without FCS, and its sizes.
+// settleIMIX returns the longest length of a mix without FCS, and its sizes.
 func (n needs) settleIMIX(name spatev1.IMIX, at *field.Path) (longest int, _ *Sizes, _ *field.Error) {
 	mix, known := mixes[name]
 	if !known {

@@ -11,7 +11,7 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 )
 
-// mixed is UDP over IPv4 in the sizes of a mix.
+// mixed returns a UDP over IPv4 packet with the sizes of a mix.
 func mixed(name spatev1.IMIX, payload string) *spatev1.Packet {
 	p := &spatev1.Packet{IMIX: name, Headers: []spatev1.Header{
 		{Ethernet: &spatev1.EthernetHeader{Destination: "02:00:00:00:00:01"}},

@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// Inspection is what was read from a frame.
+// Inspection is the result of decoding a frame.
 type Inspection struct {
-	// Headers that were understood, from the outermost inwards.
+	// Headers that were decoded, from the outermost inwards.
 	Headers []HeaderAt
 	// Destinations of the IP headers, from the outermost inwards.
 	Destinations []netip.Addr
@@ -24,14 +24,14 @@ type Inspection struct {
 	Transport bool
 	// Opaque says why the destination cannot be judged; empty if it can.
 	Opaque string
-	// PayloadStart and PayloadEnd bound what follows the headers and what the innermost IP packet holds of it.
+	// PayloadStart and PayloadEnd bound the bytes behind the headers that lie within the innermost IP packet.
 	PayloadStart, PayloadEnd int
 }
 
-// mostHeaders bounds how deep a frame is looked into.
+// mostHeaders bounds the number of headers that are decoded.
 const mostHeaders = 64
 
-// Inspect reads a frame as far as its headers are known.
+// Inspect decodes a frame up to the first header it does not know.
 func Inspect(frame []byte) Inspection {
 	seen := Inspection{PayloadEnd: len(frame)}
 	next := Ethernet
@@ -45,7 +45,7 @@ func Inspect(frame []byte) Inspection {
 	return seen
 }
 
-// reader takes what a kind of header says: the header's length, where what it carries ends, and the next kind.
+// reader decodes one header: its length, the end of its payload, and the kind of the next header.
 type reader struct {
 	kind   Kind
 	frame  []byte
@@ -66,7 +66,7 @@ func (r *reader) get(name string) int {
 // byte of the header.
 func (r *reader) byte(offset int) int { return int(r.frame[r.start+offset]) }
 
-// readers of the kinds that more can follow, or that have more than a fixed part.
+// readers of the kinds that another header can follow, or whose length varies.
 var readers = map[Kind]func(*reader){
 	Ethernet:        func(r *reader) { r.next = byEtherType(r.get("etherType")) },
 	VLAN:            func(r *reader) { r.next = byEtherType(r.get("etherType")) },
@@ -87,7 +87,7 @@ var readers = map[Kind]func(*reader){
 	GTPU:            readGTPU,
 }
 
-// read takes one header off the payload and gives the next kind; none if there is none it knows.
+// read decodes one header and returns the kind of the next; an empty kind if it knows none.
 func (s *Inspection) read(frame []byte, kind Kind) Kind {
 	fixed := fixedParts[kind]
 	r := reader{
@@ -145,7 +145,8 @@ func byProtocol(number int) Kind {
 	}[number]
 }
 
-// readMPLS: nothing tells what a label carries; IP is known by its version, and all else is taken for no header.
+// readMPLS finds IP behind the label stack by its version. Labels do not say what they carry, so anything else counts
+// as payload.
 func readMPLS(r *reader) {
 	switch {
 	case r.get("bottomOfStack") == 0:
@@ -206,7 +207,8 @@ func readIPv4(r *reader) {
 	r.next = byProtocol(r.get("protocol"))
 }
 
-// followIPv6 gives what follows in an IPv6 packet, where 0 is a header too, but only behind the first.
+// followIPv6 finds the header behind an IPv6 header. The value 0 is a hop-by-hop header, which is valid only directly
+// behind it.
 func followIPv6(r *reader) {
 	r.next = byProtocol(r.get("nextHeader"))
 	if r.get("nextHeader") == protocolHopByHop && r.kind == IPv6 {
@@ -257,7 +259,7 @@ func readUDP(r *reader) {
 	}
 	at := r.start + r.length
 	if at+fixedParts[inner].bytes > r.end {
-		return // too short for a tunnel
+		return // too short for a tunnel header
 	}
 	first := r.frame[at]
 	switch {
@@ -310,7 +312,7 @@ func readGTPU(r *reader) {
 	}
 }
 
-// String sums a frame up for people, such as "ethernet/ipv4/udp 198.18.0.1:49152 > 198.19.0.1:7".
+// String returns a one-line summary, such as "ethernet/ipv4/udp 198.18.0.1:49152 > 198.19.0.1:7".
 func (s Inspection) String() string {
 	kinds := make([]string, len(s.Headers))
 	for i, h := range s.Headers {

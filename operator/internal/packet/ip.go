@@ -31,7 +31,7 @@ const (
 	routingSegments = 4
 )
 
-// mostOptionBytes is what a header length of 15 words leaves beside 20 bytes, in IPv4 and in TCP.
+// mostOptionBytes is what a header length of 15 words leaves after 20 bytes, in IPv4 and in TCP.
 const mostOptionBytes = 40
 
 func (s *stack) ipv4(d *spatev1.IPv4Header, next *spatev1.Header, at *field.Path) *header {
@@ -87,7 +87,7 @@ func (s *stack) ipv4Option(o *spatev1.IPv4Option, at *field.Path) []byte {
 	return bytes
 }
 
-// words pads options to whole words, if there is room for them.
+// words pads options to a multiple of 4 bytes, if there is room.
 func (s *stack) words(options []byte, at *field.Path) []byte {
 	if len(options) > mostOptionBytes {
 		s.fail(field.Invalid(at, len(options), "options take 40 bytes at most"))
@@ -187,7 +187,7 @@ func (s *stack) ipv6Fragment(d *spatev1.IPv6FragmentHeader, next *spatev1.Header
 	return h
 }
 
-// protocol is the one written, or the next header's.
+// protocol returns the value written, or else the next header's.
 func (s *stack) protocol(written *int32, next *spatev1.Header, at *field.Path) uint64 {
 	return s.named(written, 255, next, at, func(next *spatev1.Header) uint64 {
 		switch kind, _ := kindOf(next); kind {
@@ -218,6 +218,6 @@ func (s *stack) protocol(written *int32, next *spatev1.Header, at *field.Path) u
 		case MPLS:
 			return protocolMPLS
 		}
-		return 0 // the next header is misplaced, and that is told there
+		return 0 // the next header is misplaced, which is reported elsewhere
 	})
 }

@@ -9,7 +9,7 @@ import (
 	"math/bits"
 )
 
-// part is a field in the order of the wire; without a name it is reserved.
+// part is a field, in wire order; a part without a name is reserved.
 type part struct {
 	name string
 	bits int
@@ -48,7 +48,7 @@ const (
 
 var optionsLayout = layout{{"nextHeader", 8}, {"length", 8}}
 
-// layouts of the fixed parts, as the RFCs beside the API's types have them.
+// layouts of the fixed parts, from the RFCs that the API's types name.
 var layouts = map[Kind]layout{
 	Ethernet: {{"destination", 48}, {"source", 48}, {"etherType", 16}},
 	VLAN:     {{"priority", 3}, {"dropEligible", 1}, {"id", 12}, {"etherType", 16}},
@@ -93,7 +93,7 @@ var layouts = map[Kind]layout{
 	},
 }
 
-// fixedPart is a layout, looked at once.
+// fixedPart is a layout with its length and fields computed.
 type fixedPart struct {
 	bytes  int
 	fields map[string]Location
@@ -108,32 +108,32 @@ var fixedParts = func() map[Kind]fixedPart {
 	return all
 }()
 
-// Location is a field in a frame, in bits from the frame's start, the most significant bit of a byte first.
+// Location is a field's place in a frame, in bits from the frame's start, the most significant bit of a byte first.
 type Location struct {
 	Bit, Bits int
 }
 
-// header is a header on its way to bytes.
+// header is a header that is being encoded.
 type header struct {
 	kind   Kind
 	bytes  []byte
 	fields map[string]Location
-	// counts are fields that tell how many bytes there are from a place in the header to the end of what it carries.
+	// counts are the header's length fields: the bytes from a place in the header to the end of its payload.
 	counts []count
 	// sum is the header's checksum, if it is computed.
 	sum *sum
-	// closed is true when nothing can follow, not even bytes that fill the packet up.
+	// closed is true when nothing can follow, not even a payload.
 	closed bool
 }
 
 // count is a 16-bit field that counts bytes from `from`, both from the header's start.
 type count struct{ offset, from int }
 
-// sum is a checksum field, from the header's start.
+// sum is a checksum field, located from the header's start.
 type sum struct {
 	offset int
 	kind   ChecksumKind
-	// headerOnly is true when nothing behind the header is covered.
+	// headerOnly is true when the checksum covers the header alone.
 	headerOnly bool
 	// protocol of the pseudo header; 0 for none.
 	protocol        uint8
@@ -163,7 +163,7 @@ func (h *header) extend(parts layout) {
 func (h *header) set(name string, value uint64) {
 	where, known := h.fields[name]
 	if !known || bits.Len64(value) > where.Bits {
-		panic(fmt.Sprintf("%s.%s does not take %d", h.kind, name, value)) // what people write was checked before
+		panic(fmt.Sprintf("%s.%s does not take %d", h.kind, name, value)) // values were validated before
 	}
 	where.write(h.bytes, value)
 }
@@ -180,7 +180,7 @@ func (h *header) copy(name string, value []byte) {
 	copy(h.bytes[where.Bit/8:(where.Bit+where.Bits)/8], value)
 }
 
-// counted writes a length that was given, or has it computed: the bytes from `from` on.
+// counted writes a given length, or has it computed: the bytes from `from` on.
 func (h *header) counted(name string, given *int32, from int) {
 	if given != nil {
 		h.set(name, uint64(*given))
@@ -189,7 +189,7 @@ func (h *header) counted(name string, given *int32, from int) {
 	h.counts = append(h.counts, count{h.fields[name].Bit / 8, from})
 }
 
-// summed writes a checksum that was given, or has it computed.
+// summed writes a given checksum, or has it computed.
 func (h *header) summed(given *int32, s sum) {
 	if given != nil {
 		h.set("checksum", uint64(*given))

@@ -109,14 +109,14 @@ func (s *stack) arp(d *spatev1.ARPHeader, at *field.Path) *header {
 	return h
 }
 
-// sender is the source of the innermost Ethernet header.
+// sender returns the source address of the innermost Ethernet header.
 func (s *stack) sender() net.HardwareAddr {
 	for i := len(s.headers) - 1; i >= 0; i-- {
 		if s.headers[i].kind == Ethernet {
 			return s.headers[i].bytes[6:12]
 		}
 	}
-	return make(net.HardwareAddr, 6) // ARP without Ethernet is misplaced, and that is told there
+	return make(net.HardwareAddr, 6) // ARP without Ethernet is misplaced, which is reported elsewhere
 }
 
 func (s *stack) pppoe(d *spatev1.PPPoEHeader, next *spatev1.Header, at *field.Path) *header {
@@ -147,7 +147,7 @@ func (s *stack) ppp(d *spatev1.PPPHeader, next *spatev1.Header, at *field.Path) 
 	return h
 }
 
-// etherType is the one written, or the next header's.
+// etherType returns the value written, or else the next header's.
 func (s *stack) etherType(written *int32, next *spatev1.Header, at *field.Path) uint64 {
 	return s.named(written, 65535, next, at, func(next *spatev1.Header) uint64 {
 		switch {
@@ -170,6 +170,6 @@ func (s *stack) etherType(written *int32, next *spatev1.Header, at *field.Path) 
 		case next.Ethernet != nil:
 			return etherTypeTEB
 		}
-		return 0 // the next header is misplaced, and that is told there
+		return 0 // the next header is misplaced, which is reported elsewhere
 	})
 }

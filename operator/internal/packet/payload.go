@@ -17,13 +17,13 @@ import (
 // content is what a payload consists of.
 type content struct {
 	bytes []byte
-	// fills is true where it takes all that the packet's size leaves.
+	// fills is true if the payload takes the rest of the packet's size.
 	fills bool
-	// random bytes instead of repeated ones.
+	// random bytes instead of a repeated pattern.
 	random *rand.Rand
 }
 
-// fill writes it over the bytes behind the headers.
+// fill writes the content over the bytes behind the headers.
 func (c content) fill(payload []byte) {
 	switch {
 	case c.random != nil:

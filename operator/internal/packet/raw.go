@@ -43,7 +43,7 @@ func buildRaw(description *spatev1.Packet, at *field.Path, options Options) (*Pa
 		return nil, errs
 	}
 	if options.Trailer && len(description.Checksums) == 0 {
-		sums = trueChecksums(frame, seen) // the trailer shall not make them wrong
+		sums = trueChecksums(frame, seen) // the trailer must not invalidate them
 	}
 	slices.SortStableFunc(sums, func(a, b Checksum) int { return b.Start - a.Start })
 	for i := range sums {
@@ -56,7 +56,7 @@ func buildRaw(description *spatev1.Packet, at *field.Path, options Options) (*Pa
 	return built, nil
 }
 
-// addressFromPort leaves the Ethernet addresses that the port knows to the engine.
+// addressFromPort marks the Ethernet addresses that the engine writes, because only the port knows them.
 func (p *Packet) addressFromPort(asked []spatev1.PortAddress, at *field.Path, options Options) *field.Error {
 	for i, address := range asked {
 		switch {
@@ -77,7 +77,7 @@ func (p *Packet) addressFromPort(asked []spatev1.PortAddress, at *field.Path, op
 	return nil
 }
 
-// roomForTrailer says what keeps a measurement from being written at the end of a raw packet.
+// roomForTrailer says why a trailer cannot be written at the end of a raw packet; empty if it can.
 func roomForTrailer(seen Inspection, length int) string {
 	switch {
 	case seen.PayloadEnd < length:
@@ -90,15 +90,15 @@ func roomForTrailer(seen Inspection, length int) string {
 	return ""
 }
 
-// rawKinds are the headers that checksums are asked for of.
+// rawKinds are the kinds of header by the type of checksum that is requested.
 var rawKinds = map[spatev1.RawChecksumType]Kind{
 	spatev1.RawIPv4: IPv4, spatev1.RawUDP: UDP, spatev1.RawTCP: TCP, spatev1.RawICMP: ICMPv4, spatev1.RawICMPv6: ICMPv6, spatev1.RawSCTP: SCTP,
 }
 
-// checksumAt is where in each kind of header its checksum is.
+// checksumAt returns the offset of the checksum in a kind of header.
 func checksumAt(kind Kind) int { return fixedParts[kind].fields["checksum"].Bit / 8 }
 
-// askedChecksums are those that are to be kept true.
+// askedChecksums returns the requested checksums, which the engine keeps correct.
 func askedChecksums(frame []byte, asked []spatev1.RawChecksum, seen Inspection, at *field.Path) ([]Checksum, field.ErrorList) {
 	var sums []Checksum
 	var errs field.ErrorList
@@ -143,7 +143,7 @@ func askedChecksums(frame []byte, asked []spatev1.RawChecksum, seen Inspection, 
 	return sums, errs
 }
 
-// network is the last IP header before an offset.
+// network returns the last IP header before an offset.
 func (s Inspection) network(offset int) (found HeaderAt, ok bool) {
 	for _, h := range s.Headers {
 		if (h.Kind == IPv4 || h.Kind == IPv6) && h.Offset < offset {
@@ -153,7 +153,7 @@ func (s Inspection) network(offset int) (found HeaderAt, ok bool) {
 	return found, ok
 }
 
-// checksumOf gives the checksum of a header in an IP packet.
+// checksumOf returns the checksum field of a header in an IP packet.
 func checksumOf(h, network HeaderAt) Checksum {
 	c := Checksum{Offset: h.Offset + checksumAt(h.Kind), Start: h.Offset, End: h.End}
 	switch h.Kind {
@@ -172,7 +172,7 @@ func checksumOf(h, network HeaderAt) Checksum {
 	return c
 }
 
-// trueChecksums lists those that are right in a raw frame: one that is wrong was meant so, and an absent one (UDP over
+// trueChecksums returns those that are correct in a raw frame. A wrong one is intended, and an absent one (UDP over
 // IPv4) stays absent.
 func trueChecksums(frame []byte, seen Inspection) []Checksum {
 	var sums []Checksum

@@ -66,5 +66,5 @@ func (s *stack) dataChunk(h *header, d *spatev1.SCTPDataChunk, at *field.Path) {
 	h.append("streamSequence", 16, s.number(int64(d.StreamSequence), 65535, at.Child("streamSequence")))
 	h.append("payloadProtocol", 32, s.number(d.PayloadProtocol, 1<<32-1, at.Child("payloadProtocol")))
 	h.counts = append(h.counts, count{offset: start + 2, from: start})
-	s.align = 4 // a chunk's padding is not counted by its length, so none is left room for
+	s.align = 4 // a chunk's length does not count its padding, so none may be needed
 }

@@ -12,7 +12,7 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 )
 
-// Sizes are how long packets are, in bytes without FCS: a list or a range.
+// Sizes describe the packet lengths, in bytes without FCS: a list or a range.
 type Sizes struct {
 	List []WeightedSize
 	// Random order of the list, by weight.
@@ -31,15 +31,16 @@ type SizeRange struct {
 	Seed           uint64
 }
 
-// needs is what a packet must be long enough for.
+// needs are the constraints on a packet's length.
 type needs struct {
 	bytes int
 	text  string
 	// fills is true where the payload is repeated until the size is filled.
 	fills bool
-	// start and align: the bytes from start must be a multiple of align, if it is not 0.
+	// The bytes from start to the end must be a multiple of align; an align of 0 sets no constraint.
 	start, align int
-	// closed is the kind of a last header that nothing but padding can follow; trailer asks for more.
+	// closed is the kind of a last header that only padding can follow. trailer is set when a trailer must follow
+	// nevertheless.
 	closed  Kind
 	trailer bool
 	payload bool
@@ -64,7 +65,7 @@ func newNeeds(stack *stack, description *spatev1.Packet, content content, traile
 		n.text += fmt.Sprintf(", %d of payload", len(content.bytes))
 	}
 	if n.align > 0 && n.bytes == stack.length && !trailer {
-		n.bytes++ // a data chunk without data is none (RFC 9260 section 3.3.1)
+		n.bytes++ // at least one byte of user data (RFC 9260 section 3.3.1)
 		n.text += ", 1 of user data"
 	}
 	if trailer {
@@ -75,7 +76,7 @@ func newNeeds(stack *stack, description *spatev1.Packet, content content, traile
 	return n
 }
 
-// settle gives the frame's length without FCS, and its sizes if they differ.
+// settle returns the frame's length without FCS, and its sizes if they differ.
 func (n needs) settle(description *spatev1.Packet, at *field.Path) (int, *Sizes, *field.Error) {
 	switch {
 	case n.closed != "" && n.payload:
@@ -104,7 +105,7 @@ func (n needs) settle(description *spatev1.Packet, at *field.Path) (int, *Sizes,
 	return length, nil, nil
 }
 
-// check tells whether the packet can have a size on the wire.
+// check returns an error unless the packet can have the size on the wire.
 func (n needs) check(size int, at *field.Path) *field.Error {
 	switch frame := size - FCSBytes; {
 	case frame < MinFrameBytes || frame > MaxFrameBytes:
@@ -178,7 +179,7 @@ func (n needs) settleRange(r *spatev1.SizeRange, at *field.Path) (int, *Sizes, *
 	}}, nil
 }
 
-// seedOf gives the seed, 0 when absent.
+// seedOf returns the seed; 0 when absent.
 func seedOf(seed *int64) uint64 {
 	if seed == nil {
 		return 0

@@ -25,7 +25,8 @@ var (
 	underIP        = slices.Concat(linkKinds, []Kind{MPLS, PPP, GRE, Geneve, GTPU}, overIP)
 )
 
-// follows says what may stand before a kind; the empty kind is the packet's start. Errors of ICMP quote an IP packet.
+// follows lists the kinds that may precede a kind; the empty kind is the packet's start. ICMP errors quote an IP
+// packet.
 var follows = map[Kind][]Kind{
 	Ethernet:        {"", VXLAN, GRE, Geneve, MPLS},
 	VLAN:            linkKinds,
@@ -50,7 +51,7 @@ var follows = map[Kind][]Kind{
 	GTPU:            {UDP},
 }
 
-// stack is a list of headers on its way to bytes.
+// stack is a list of headers that is being encoded.
 type stack struct {
 	options Options
 	headers []*header
@@ -58,11 +59,11 @@ type stack struct {
 	errs    field.ErrorList
 
 	sourceFromPort, destinationFromPort bool
-	// finalDestination is the address a routing header leads to, of the innermost IPv6 header so far.
+	// finalDestination is the last address of the innermost IPv6 header's routing header; nil without one.
 	finalDestination []byte
-	// finals has it by the header whose checksum covers it.
+	// finals maps a header to the final destination that its checksum covers.
 	finals map[*header][]byte
-	// align is what the length from the last header's start to the packet's end must be a multiple of; 0 for nothing.
+	// The length from the last header's start to the packet's end must be a multiple of align; 0 sets no constraint.
 	align int
 }
 
@@ -177,7 +178,7 @@ func misplaced(kind, before Kind) string {
 
 func (s *stack) fail(err *field.Error) { s.errs = append(s.errs, err) }
 
-// number checks a value; a wrong one is told, and 0 goes on.
+// number checks a value's bounds. It records an error for a bad value and returns 0.
 func (s *stack) number(value, most int64, at *field.Path) uint64 {
 	if value < 0 || value > most {
 		s.fail(field.Invalid(at, value, fmt.Sprintf("must be 0 to %d", most)))
@@ -193,7 +194,7 @@ func (s *stack) optional(value *int32, absent, most int64, at *field.Path) uint6
 	return s.number(int64(*value), most, at)
 }
 
-// given checks 16 bits that replace computed ones.
+// given checks a 16-bit value that replaces a computed one.
 func (s *stack) given(value *int32, at *field.Path) *int32 {
 	if value == nil {
 		return nil
@@ -202,7 +203,7 @@ func (s *stack) given(value *int32, at *field.Path) *int32 {
 	return &checked
 }
 
-// named is the value written, or what the next header says.
+// named returns the value written, or else the one the next header's kind implies.
 func (s *stack) named(written *int32, most int64, next *spatev1.Header, at *field.Path, by func(*spatev1.Header) uint64) uint64 {
 	switch {
 	case written != nil:

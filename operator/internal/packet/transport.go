@@ -76,7 +76,7 @@ func (s *stack) tcp(d *spatev1.TCPHeader, at *field.Path) *header {
 	return h
 }
 
-// tcpOption appends an option; the first of a kind can be written to by name.
+// tcpOption appends an option. Fields of the first option of a kind can be located by name.
 func (s *stack) tcpOption(h *header, o *spatev1.TCPOption, at *field.Path) {
 	set := 0
 	if o.NOP != nil {
@@ -117,7 +117,7 @@ func (s *stack) tcpOption(h *header, o *spatev1.TCPOption, at *field.Path) {
 	}
 }
 
-// append adds a field with its value; one that is there already keeps its name.
+// append adds a field with its value. If the name exists already, it keeps its location.
 func (h *header) append(name string, bits int, value uint64) {
 	bit := len(h.bytes) * 8
 	h.bytes = append(h.bytes, make([]byte, bits/8)...)

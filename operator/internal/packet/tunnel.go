@@ -98,6 +98,6 @@ func (s *stack) gtpu(d *spatev1.GTPUHeader, at *field.Path) *header {
 		h.bytes = append(h.bytes, byte(s.number(int64(e.Type), 255, at.Child("type"))), byte((len(content)+2)/4))
 		h.bytes = append(h.bytes, content...)
 	}
-	h.bytes = append(h.bytes, 0) // no more extensions
+	h.bytes = append(h.bytes, 0) // no more extension headers
 	return h
 }
