@@ -11,7 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// EndOf tells how the engine of a pod ended, such as `exit code 1`, and gives what Kubernetes knows of it; nil if it never ran.
+// EndOf returns how the engine of a pod ended, such as `exit code 1`, and its terminated state in Kubernetes; nil if it
+// never ran.
 func EndOf(pod *corev1.Pod) (how string, ended *corev1.ContainerStateTerminated) {
 	for _, c := range pod.Status.ContainerStatuses {
 		t := c.State.Terminated

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package podspec builds the objects a generator consists of. Pure functions: no client, no clock.
+// Package podspec builds the objects of a generator. Its functions are pure: no client, no clock.
 package podspec
 
-// This file answers: what are a generator's objects called, and how are they found again?
+// This file answers: what are a generator's objects called, and by which labels are they found?
 
 import (
 	"fmt"
@@ -16,12 +16,13 @@ import (
 )
 
 const (
-	// LabelName and LabelManagedBy are on everything the operator makes; its caches hold nothing else of these kinds.
+	// LabelName and LabelManagedBy are on every object the operator makes; its caches contain no other objects of these
+	// kinds.
 	LabelName      = "app.kubernetes.io/name"
 	LabelManagedBy = "app.kubernetes.io/managed-by"
-	// LabelGenerator has the generator's name.
+	// LabelGenerator is the generator's name.
 	LabelGenerator = "spate.dev/generator"
-	// LabelIndex is the pod's place among the replicas, LabelTemplate the digest of what it was built from.
+	// LabelIndex is the pod's index among the replicas. LabelTemplate is the digest of the template it was built from.
 	LabelIndex    = "spate.dev/index"
 	LabelTemplate = "spate.dev/template"
 
@@ -40,12 +41,12 @@ const (
 	metricsPort = 7471
 )
 
-// Labels of everything that belongs to a generator.
+// Labels returns the labels of every object of a generator.
 func Labels(generator *spatev1.TrafficGenerator) map[string]string {
 	return map[string]string{LabelName: EngineName, LabelManagedBy: ManagedBy, LabelGenerator: generator.Name}
 }
 
-// PodName of a replica; attempts after the first have a number.
+// PodName returns the name of a replica's pod; attempts after the first append their number.
 func PodName(generator string, index, attempt int) string {
 	if attempt == 0 {
 		return fmt.Sprintf("%s-%d", generator, index)
@@ -53,13 +54,13 @@ func PodName(generator string, index, attempt int) string {
 	return fmt.Sprintf("%s-%d-retry%d", generator, index, attempt)
 }
 
-// TLSSecretName is the Secret with the engines' server certificate.
+// TLSSecretName returns the name of the Secret with the engines' server certificate.
 func TLSSecretName(generator string) string { return generator + "-engine-tls" }
 
-// PolicyName is the NetworkPolicy and the PodMonitor of a generator's pods.
+// PolicyName returns the name of the NetworkPolicy and the PodMonitor of a generator's pods.
 func PolicyName(generator string) string { return generator + "-engine" }
 
-// Index of a pod among its generator's, from 0; after all others if it has none.
+// Index returns a pod's index among its generator's pods, from 0; a pod without one sorts last.
 func Index(pod *corev1.Pod) int {
 	index, err := strconv.Atoi(pod.Labels[LabelIndex])
 	if err != nil {

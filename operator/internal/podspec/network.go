@@ -2,7 +2,7 @@
 
 package podspec
 
-// This file answers: who may talk to engine pods, and who scrapes them?
+// This file answers: who may connect to engine pods, and who scrapes them?
 
 import (
 	corev1 "k8s.io/api/core/v1"
@@ -20,8 +20,8 @@ func selector(g *spatev1.TrafficGenerator) map[string]string {
 	return map[string]string{LabelName: EngineName, LabelGenerator: g.Name}
 }
 
-// NetworkPolicy lets only the operator's namespace call an engine; metrics are open to every scraper. It concerns the
-// pods' primary interface alone: ports are no business of the cluster's network.
+// NetworkPolicy lets only the operator's namespace call an engine; metrics are open to every scraper. It applies to the
+// pods' primary interface only, not to traffic ports.
 func NetworkPolicy(g *spatev1.TrafficGenerator, operatorNamespace string) *networkingv1.NetworkPolicy {
 	port := func(n int) []networkingv1.NetworkPolicyPort {
 		return []networkingv1.NetworkPolicyPort{{Protocol: ptr.To(corev1.ProtocolTCP), Port: ptr.To(intstr.FromInt(n))}}
@@ -44,7 +44,7 @@ func NetworkPolicy(g *spatev1.TrafficGenerator, operatorNamespace string) *netwo
 	}
 }
 
-// PodMonitorKind is the Prometheus operator's.
+// PodMonitorKind is the Prometheus operator's kind PodMonitor.
 var PodMonitorKind = schema.GroupVersionKind{Group: "monitoring.coreos.com", Version: "v1", Kind: "PodMonitor"}
 
 // PodMonitor lets the Prometheus operator scrape the pods.
@@ -58,7 +58,7 @@ func PodMonitor(g *spatev1.TrafficGenerator) *unstructured.Unstructured {
 			"selector": map[string]any{"matchLabels": labels},
 			"podMetricsEndpoints": []any{map[string]any{
 				"port": PortMetrics, "interval": "5s",
-				// The label the dashboard asks by.
+				// The label that the dashboards select by.
 				"relabelings": []any{map[string]any{"targetLabel": "generator", "replacement": g.Name}},
 			}},
 		},

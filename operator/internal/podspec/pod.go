@@ -27,24 +27,24 @@ import (
 )
 
 const (
-	// NetworksAnnotation asks Multus for networks; NetworkStatusAnnotation is its answer.
+	// NetworksAnnotation requests networks from Multus; NetworkStatusAnnotation is where Multus reports them.
 	NetworksAnnotation      = "k8s.v1.cni.cncf.io/networks"
 	NetworkStatusAnnotation = "k8s.v1.cni.cncf.io/network-status"
 
 	tlsDir     = "/etc/spate/tls"
 	podInfoDir = "/etc/spate/pod"
 
-	// recordsSocketVariable tells the engine, and who runs its commands in the pod, where records of connections are told. On a volume of
-	// the pod's own, since the root file system is read-only.
+	// recordsSocketVariable is the path of the socket on which the engine serves records of connections. It is on a
+	// volume of the pod's own, because the root file system is read-only.
 	recordsSocketVariable = "SPATE_RECORDS_SOCKET"
 	recordsSocket         = "unix:/run/spate-records.sock"
 
-	// terminationGrace lets an engine stop its traffic and finish its drain.
+	// terminationGrace is the time in seconds for an engine to stop its traffic and finish its drain.
 	terminationGrace = 15
 )
 
-// Attachments says what the NetworkAttachmentDefinitions of a generator told: the device plugin's resource of each
-// port that has one.
+// Attachments is what the NetworkAttachmentDefinitions of a generator say: the device plugin's resource of each port
+// that has one.
 type Attachments struct {
 	// Resources by port name; absent for ports that become kernel interfaces.
 	Resources map[string]string
@@ -58,7 +58,7 @@ type Template struct {
 	Attachments Attachments
 }
 
-// Digest changes when pods must be replaced to be what the generator asks for.
+// Digest changes when pods must be replaced to match the generator's spec.
 func (t Template) Digest() (string, error) {
 	labels := map[string]string{}
 	if p := t.Generator.Spec.PodTemplate; p != nil {
@@ -72,7 +72,7 @@ func (t Template) Digest() (string, error) {
 	return hex.EncodeToString(sum[:8]), nil
 }
 
-// Pod builds the pod of a replica. Labels for its template's digest are the caller's.
+// Pod builds the pod of a replica. The caller adds the label with the template's digest.
 func (t Template) Pod(index, attempt int) *corev1.Pod {
 	g := t.Generator
 	labels := map[string]string{}
@@ -89,7 +89,7 @@ func (t Template) Pod(index, attempt int) *corev1.Pod {
 			Annotations: t.annotations(),
 		},
 		Spec: corev1.PodSpec{
-			// A pod that ends stays to be looked at, and a replacement is counted.
+			// A pod that ends is kept for inspection, and its replacement is counted.
 			RestartPolicy:                 corev1.RestartPolicyNever,
 			TerminationGracePeriodSeconds: ptr.To[int64](terminationGrace),
 			AutomountServiceAccountToken:  ptr.To(false),
@@ -124,8 +124,9 @@ func (t Template) container(index int) corev1.Container {
 		Resources:                t.resources(),
 		SecurityContext:          t.securityContext(),
 		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
-		// The metrics listener comes up when the ports are open; a dead control thread fails to answer.
-		// A worker that hangs fails the two others: the pod is not ready within 10 s, and is ended within a minute.
+		// The metrics listener starts when the ports are open. A control thread that hangs does not answer. A worker
+		// that hangs fails the readiness and liveness probes: the pod is not ready within 10 s, and is ended within a
+		// minute.
 		StartupProbe:   probe("/healthz", 1, 120),
 		ReadinessProbe: probe("/readyz", 5, 2),
 		LivenessProbe:  probe("/healthz", 10, 6),
@@ -133,8 +134,8 @@ func (t Template) container(index int) corev1.Container {
 	}
 }
 
-// tunDevice makes the interfaces of punts. A node without it (the kernel's module tun is not loaded) does not start the pod, and
-// its events say so.
+// tunDevice creates the interfaces for punted packets. On a node without it (the kernel module tun is not loaded) the
+// pod does not start, and its events say so.
 const (
 	tunDevice = "/dev/net/tun"
 	tunVolume = "tun"
@@ -156,7 +157,8 @@ func (t Template) mounts() []corev1.VolumeMount {
 	return mounts
 }
 
-// captures is the name in the pod of a volume with captures, which has less room than the volume's own.
+// captures returns the pod's name of a volume with captures, by index: the volume's own name with a prefix may exceed
+// the length of such a name.
 func captures(index int) string { return "captures-" + strconv.Itoa(index) }
 
 func probe(path string, period, failures int32) *corev1.Probe {
@@ -215,13 +217,13 @@ func (t Template) args(index int) []string {
 	)
 }
 
-// link gives a port its place on its link, in the pod of a replica.
+// link returns the arguments with a port's addresses on its link, in the pod of a replica.
 func link(port *spatev1.GeneratorPort, replica int) []string {
 	var args []string
 	for _, first := range port.Addresses {
 		address := string(first)
 		if prefix, err := netip.ParsePrefix(address); err == nil { // else the engine refuses it
-			own, _ := plan.AddressOf(prefix, replica) // that there is one was checked with the generator
+			own, _ := plan.AddressOf(prefix, replica) // its existence was checked with the generator
 			address = own.String()
 		}
 		args = append(args, "--address", fmt.Sprintf("%s=%s", port.Name, address))
@@ -241,7 +243,7 @@ func link(port *spatev1.GeneratorPort, replica int) []string {
 	return args
 }
 
-// pageSizes by what packet memory is made of: as Kubernetes and as the engine's command line have them.
+// pageSizes are the names of page sizes in Kubernetes and on the engine's command line, by packet memory backing.
 var pageSizes = map[spatev1.MemoryBacking]struct{ kubernetes, engine string }{
 	"":                          {"2Mi", "2M"},
 	spatev1.BackingHugepages2Mi: {"2Mi", "2M"},
@@ -249,31 +251,31 @@ var pageSizes = map[spatev1.MemoryBacking]struct{ kubernetes, engine string }{
 	spatev1.BackingStandard:     {"", "none"},
 }
 
-// packetMemory of a pod. By default it is 128Mi, and one page where pages are larger.
+// packetMemory returns a pod's packet memory: 128Mi by default, and one page where pages are larger.
 func packetMemory(spec *spatev1.TrafficGeneratorSpec) resource.Quantity {
 	switch {
 	case spec.PacketMemory.Size != "":
-		return resource.MustParse(string(spec.PacketMemory.Size)) // checked by the kind's rules
+		return resource.MustParse(string(spec.PacketMemory.Size)) // validated by the CRD
 	case spec.PacketMemory.Backing == spatev1.BackingHugepages1Gi:
 		return resource.MustParse("1Gi")
 	}
 	return resource.MustParse("128Mi")
 }
 
-// engineMemory writes an amount of memory as the engine's command line has it: in MiB, rounded up.
+// engineMemory formats an amount of memory for the engine's command line: in MiB, rounded up.
 func engineMemory(size resource.Quantity) string {
 	const mebi = 1 << 20
 	return fmt.Sprintf("%dM", (size.Value()+mebi-1)/mebi)
 }
 
-// What an engine takes beside its packet buffers: itself, and plans of thousands of streams; and each worker, with as many flows as
-// it has unless a profile asks for more. A rule of TrafficGeneratorSpec has the same numbers.
+// Memory of an engine beside its packet buffers: a base, which includes plans of thousands of streams, and an amount
+// per worker with its default number of flows. A rule of TrafficGeneratorSpec has the same numbers.
 const (
 	baseMemory   = 256 << 20
 	workerMemory = 32 << 20
 )
 
-// ordinaryMemory of a pod beside its packet buffers.
+// ordinaryMemory returns a pod's memory beside its packet buffers.
 func ordinaryMemory(spec *spatev1.TrafficGeneratorSpec) resource.Quantity {
 	if spec.Memory != "" {
 		return resource.MustParse(string(spec.Memory))
@@ -281,8 +283,8 @@ func ordinaryMemory(spec *spatev1.TrafficGeneratorSpec) resource.Quantity {
 	return *resource.NewQuantity(baseMemory+int64(spec.Workers)*workerMemory, resource.BinarySI)
 }
 
-// CPUs of a pod with the Exclusive policy: one for each worker, and one for control unless that shares the last
-// worker's.
+// CPUs returns the number of CPUs of a pod with the Exclusive policy: one for each worker, and one for control unless
+// control shares the last worker's.
 func CPUs(spec *spatev1.TrafficGeneratorSpec) int64 {
 	if spec.ControlCPU == spatev1.ControlShared {
 		return int64(spec.Workers)
@@ -309,39 +311,41 @@ func (t Template) resources() corev1.ResourceRequirements {
 	requests := maps.Clone(limits)
 	if s.CPUPolicy == spatev1.CPUShared {
 		requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(sharedMilliCPU, resource.DecimalSI)
-	} else { // equal, whole numbers: Guaranteed, which the static CPU manager gives exclusive CPUs
+	} else { // requests equal limits in whole CPUs: Guaranteed, for which the static CPU manager assigns exclusive CPUs
 		cpus := *resource.NewQuantity(CPUs(s), resource.DecimalSI)
 		requests[corev1.ResourceCPU], limits[corev1.ResourceCPU] = cpus, cpus
 	}
 	return corev1.ResourceRequirements{Requests: requests, Limits: limits}
 }
 
-// sharedMilliCPU is the weight of an engine that shares CPUs: enough to be heard on a busy node.
+// sharedMilliCPU is the CPU request of an engine that shares CPUs: enough weight to run on a busy node.
 const sharedMilliCPU = 200
 
 func (t Template) securityContext() *corev1.SecurityContext {
-	add := []corev1.Capability{"IPC_LOCK"} // packet buffers must not be swapped
+	add := []corev1.Capability{"IPC_LOCK"} // packet buffers must not be swapped out
 	if t.Generator.Spec.PacketMemory.Backing != spatev1.BackingStandard {
-		// DPDK asks on which NUMA node its pages lie, and places them; the default seccomp profile lets only this capability.
+		// DPDK queries and sets the NUMA node of its pages; the default seccomp profile allows that only with this
+		// capability.
 		add = append(add, "SYS_NICE")
 	}
 	if t.kernelBacked() || t.punts() || t.bifurcated() {
-		// Packet sockets, making interfaces, and setting them up and promiscuous; raw queues and flow rules through a kernel driver.
+		// NET_RAW and NET_ADMIN are for packet sockets, creating and configuring interfaces, promiscuous mode, and raw
+		// queues and flow rules through a kernel driver.
 		add = append(add, "NET_RAW", "NET_ADMIN")
 	}
 	return &corev1.SecurityContext{
 		AllowPrivilegeEscalation: ptr.To(false),
 		ReadOnlyRootFilesystem:   ptr.To(true),
-		// Capabilities that are added take effect for root only.
+		// Added capabilities are effective for root only.
 		RunAsUser:    ptr.To[int64](0),
 		Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}, Add: add},
 	}
 }
 
-// kernelBacked tells whether a port may turn out to be a kernel interface.
+// kernelBacked reports whether a port may turn out to be a kernel interface.
 func (t Template) kernelBacked() bool { return len(t.Attachments.kernel(&t.Generator.Spec)) > 0 }
 
-// kernel are the ports that become kernel interfaces.
+// kernel returns the ports that become kernel interfaces.
 func (a Attachments) kernel(spec *spatev1.TrafficGeneratorSpec) (names []string) {
 	for _, port := range spec.Ports {
 		if port.Attachment.Network != nil && a.Resources[string(port.Name)] == "" {
@@ -351,14 +355,14 @@ func (a Attachments) kernel(spec *spatev1.TrafficGeneratorSpec) (names []string)
 	return names
 }
 
-// bifurcated tells whether a port's device stays with its kernel driver.
+// bifurcated reports whether a port's device stays with its kernel driver.
 func (t Template) bifurcated() bool {
 	return slices.ContainsFunc(t.Generator.Spec.Ports, func(p spatev1.GeneratorPort) bool {
 		return p.Attachment.Network != nil && p.Attachment.Network.Driver == spatev1.DriverBifurcated
 	})
 }
 
-// punts tells whether a port hands packets to an interface of the pod, which the engine makes.
+// punts reports whether a port hands packets to an interface of the pod, which the engine makes.
 func (t Template) punts() bool {
 	return slices.ContainsFunc(t.Generator.Spec.Ports, func(p spatev1.GeneratorPort) bool { return p.Punt != nil })
 }
@@ -400,7 +404,7 @@ func (t Template) volumes() []corev1.Volume {
 	return volumes
 }
 
-// networkSelection is an item of NetworksAnnotation (the network plumbing group's multi-network specification).
+// networkSelection is an item of NetworksAnnotation (Network Plumbing Working Group, multi-network specification).
 type networkSelection struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace"`
@@ -430,7 +434,7 @@ func (t Template) annotations() map[string]string {
 	return annotations
 }
 
-// NetworkNamespace is where a port's NetworkAttachmentDefinition lives.
+// NetworkNamespace returns the namespace of a port's NetworkAttachmentDefinition.
 func NetworkNamespace(generator *spatev1.TrafficGenerator, n *spatev1.NetworkAttachment) string {
 	if n.Namespace != "" {
 		return n.Namespace
@@ -438,8 +442,8 @@ func NetworkNamespace(generator *spatev1.TrafficGenerator, n *spatev1.NetworkAtt
 	return generator.Namespace
 }
 
-// Shared lists what a generator shares that measurements depend on; nothing where they are free of its own limits. Attachments are nil
-// while they are not known; pods report how their engines opened the ports.
+// Shared lists the shared resources that measurements depend on; empty if the generator shares none. Attachments are
+// nil while they are not known; pods report how their engines opened the ports.
 func Shared(spec *spatev1.TrafficGeneratorSpec, attachments *Attachments, pods []spatev1.GeneratorPodStatus) (reasons []string) {
 	if spec.CPUPolicy == spatev1.CPUShared {
 		reasons = append(reasons, "cpuPolicy Shared: other work runs on the engine's CPUs")

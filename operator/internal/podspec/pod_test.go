@@ -94,7 +94,7 @@ func TestPodsHaveTheMemoryThatTheGeneratorAsksFor(t *testing.T) {
 func TestPodsAreReplacedForOtherMemory(t *testing.T) {
 	g := generator()
 	before, _ := Template{Generator: g}.Digest()
-	g.Spec.Memory = "288Mi" // what it has anyhow
+	g.Spec.Memory = "288Mi" // the default
 	if same, _ := (Template{Generator: g}).Digest(); same != before {
 		t.Errorf("the same memory: digest %s, was %s", same, before)
 	}
