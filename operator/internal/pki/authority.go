@@ -2,12 +2,12 @@
 
 // Package pki issues and rotates the certificates of the control channel between the operator and its engines.
 //
-// There is one certificate authority, kept in a Secret. It signs a server certificate for each generator and the
+// There is one certificate authority, stored in a Secret. It signs a server certificate for each generator and the
 // operator's client certificate. Nothing needs a restart: engines read their files again when they change, and the
-// operator asks for its certificate at every handshake.
+// operator fetches its certificate at every handshake.
 package pki
 
-// This file answers: what is the authority, and how does one follow another?
+// This file answers: what is the authority, and how does a successor replace it?
 
 import (
 	"bytes"
@@ -24,17 +24,17 @@ import (
 	"time"
 )
 
-// backdate is how far in the past a certificate begins to be valid, so that a node whose clock is behind accepts it.
+// backdate is how far in the past a certificate's validity starts, so that a node whose clock is behind accepts it.
 const backdate = 5 * time.Minute
 
-// Policy says how long certificates live.
+// Policy is the lifetimes of certificates.
 type Policy struct {
-	// CALifetime is the validity of a certificate authority. Its successor is made when two thirds have passed.
+	// CALifetime is the validity of a certificate authority. Its successor is created when two thirds have passed.
 	CALifetime time.Duration
 	// CertLifetime is the validity of server and client certificates. They are renewed when two thirds have passed.
 	CertLifetime time.Duration
 	// Propagation is how long a new authority is only trusted before it signs, so that every engine has it in its
-	// bundle by then. The kubelet takes up to about two minutes to renew a mounted Secret.
+	// bundle by then. The kubelet takes up to about two minutes to update a mounted Secret.
 	Propagation time.Duration
 }
 
@@ -57,7 +57,7 @@ func (p Policy) Validate() error {
 	return nil
 }
 
-// Keys of the authority's Secret. TrustBundle, Certificate and PrivateKey are the keys of the other Secrets, too.
+// Keys of the authority's Secret. The other Secrets have TrustBundle, Certificate and PrivateKey, too.
 const (
 	TrustBundle = "ca.crt"
 	Certificate = "tls.crt"
@@ -80,7 +80,7 @@ type pair struct {
 	key  crypto.Signer
 }
 
-// NewAuthority makes an authority from nothing.
+// NewAuthority creates an authority.
 func NewAuthority(policy Policy, now time.Time) (*Authority, error) {
 	signer, err := newCA(policy, now)
 	if err != nil {
@@ -89,7 +89,7 @@ func NewAuthority(policy Policy, now time.Time) (*Authority, error) {
 	return &Authority{policy: policy, signer: signer, trusted: []*x509.Certificate{signer.cert}}, nil
 }
 
-// ParseAuthority reads an authority from its Secret's data.
+// ParseAuthority decodes an authority from its Secret's data.
 func ParseAuthority(policy Policy, data map[string][]byte) (*Authority, error) {
 	signer, err := parsePair(data[Certificate], data[PrivateKey])
 	if err != nil {
@@ -109,14 +109,14 @@ func ParseAuthority(policy Policy, data map[string][]byte) (*Authority, error) {
 	return a, nil
 }
 
-// Advance does what is due at this instant and tells whether anything changed: a successor is made and trusted, it
-// takes over when it had the time to spread, and what has expired is trusted no longer.
+// Advance does what is due at this time and reports whether anything changed: it creates a successor that is trusted,
+// has the successor take over after the propagation time, and drops expired certificates from the bundle.
 func (a *Authority) Advance(now time.Time) (changed bool, err error) {
 	if a.next != nil && !now.Before(a.takeover()) {
 		a.signer, a.next, changed = *a.next, nil, true
 	}
 	if !now.Before(a.signer.cert.NotAfter) {
-		// Nobody renewed it in time: the operator was away for years. Start anew.
+		// Nobody renewed it in time: the operator was away for years. Start with a new authority.
 		fresh, err := NewAuthority(a.policy, now)
 		if err != nil {
 			return false, err
@@ -142,7 +142,7 @@ func (a *Authority) Advance(now time.Time) (changed bool, err error) {
 	return changed, nil
 }
 
-// succeed makes a successor that is only trusted yet, unless there is one.
+// succeed creates a successor that is trusted and does not sign yet, unless there is one.
 func (a *Authority) succeed(now time.Time) error {
 	if a.next != nil {
 		return nil
@@ -156,7 +156,7 @@ func (a *Authority) succeed(now time.Time) error {
 	return nil
 }
 
-// NextEvent is the instant at which Advance will have something to do.
+// NextEvent returns the time at which Advance will have something to do.
 func (a *Authority) NextEvent() time.Time {
 	next := renewAt(a.signer.cert)
 	if a.next != nil {
@@ -174,7 +174,7 @@ func (a *Authority) takeover() time.Time {
 	return a.next.cert.NotBefore.Add(backdate + a.policy.Propagation)
 }
 
-// Bundle is the certificates to trust, as PEM.
+// Bundle returns the trusted certificates as PEM.
 func (a *Authority) Bundle() []byte {
 	var out bytes.Buffer
 	for _, c := range a.trusted {
@@ -183,7 +183,7 @@ func (a *Authority) Bundle() []byte {
 	return out.Bytes()
 }
 
-// Data is the content of the authority's Secret.
+// Data returns the data of the authority's Secret.
 func (a *Authority) Data() (map[string][]byte, error) {
 	key, err := encodeKey(a.signer.key)
 	if err != nil {
@@ -227,7 +227,7 @@ func newCA(policy Policy, now time.Time) (pair, error) {
 	return pair{cert: cert, key: key}, err
 }
 
-// renewAt is when two thirds of a certificate's life, without the backdating, have passed.
+// renewAt returns when two thirds of a certificate's life, without the backdating, have passed.
 func renewAt(c *x509.Certificate) time.Time {
 	from := c.NotBefore.Add(backdate)
 	return from.Add(c.NotAfter.Sub(from) * 2 / 3)
@@ -238,7 +238,7 @@ func newSerial() (*big.Int, error) {
 	if _, err := rand.Read(b); err != nil {
 		return nil, err
 	}
-	b[0] = b[0]&0x7f | 0x40 // positive, and never short
+	b[0] = b[0]&0x7f | 0x40 // positive, and always of full length
 	return new(big.Int).SetBytes(b), nil
 }
 

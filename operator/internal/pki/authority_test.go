@@ -24,7 +24,7 @@ func newTestAuthority(t *testing.T, now time.Time) *Authority {
 	return a
 }
 
-// handshake connects with mTLS at the given instant and returns the client's error.
+// handshake connects with mTLS at the given time and returns the client's error.
 func handshake(t *testing.T, server, client map[string][]byte, name string, now time.Time) error {
 	t.Helper()
 	config := func(data map[string][]byte) *tls.Config {
@@ -51,7 +51,7 @@ func handshake(t *testing.T, server, client map[string][]byte, name string, now 
 	if err := conn.Handshake(); err != nil {
 		return err
 	}
-	_, _ = conn.Read(make([]byte, 1)) // takes the server's alert or its close
+	_, _ = conn.Read(make([]byte, 1)) // reads the server's alert or its close
 	return <-served
 }
 
@@ -100,8 +100,8 @@ func TestCertificateForAnotherNameOrUseIsReplaced(t *testing.T) {
 	}
 }
 
-// Walks through two generations of authorities. Certificates are renewed by their owner as told, engines get their
-// files one propagation time late: at no instant may a handshake fail.
+// The test steps through two generations of authorities. Owners renew certificates at the time Server returned, engines
+// get their files one propagation time late: no handshake may fail at any time.
 func TestRolloverNeverBreaksTheChannel(t *testing.T) {
 	clock := testclock.NewFakePassiveClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	const name = "g.ns.engine.spate.dev"
@@ -127,7 +127,7 @@ func TestRolloverNeverBreaksTheChannel(t *testing.T) {
 		if !a.NextEvent().After(now) {
 			t.Fatalf("%s: next event %s is not in the future", now, a.NextEvent())
 		}
-		// The authority lives in a Secret between any two steps.
+		// The authority is stored in a Secret between any two steps.
 		data, err := a.Data()
 		if err != nil {
 			t.Fatal(err)

@@ -2,7 +2,7 @@
 
 package pki
 
-// This file answers: which certificates does the authority issue, and when is one still good?
+// This file answers: which certificates does the authority issue, and how long is one valid?
 
 import (
 	"bytes"
@@ -18,21 +18,21 @@ import (
 // OperatorName is the identity of the operator: engines accept calls from no other.
 const OperatorName = "operator.spate.dev"
 
-// LiveName is the identity of the operator to those who read packets and records from it.
+// LiveName is the identity of the operator for those who read packets and records from it.
 const LiveName = "live.spate.dev"
 
-// ServerName is the identity of all engines of a generator.
+// ServerName returns the identity of all engines of a generator.
 func ServerName(namespace, generator string) string {
 	return fmt.Sprintf("%s.%s.engine.spate.dev", generator, namespace)
 }
 
-// Server keeps a server certificate for the name: it returns the Secret data to have, which is the data given as long
-// as that is good, and the instant to ask again.
+// Server returns the Secret data with a server certificate for the name, and the time to call again. The data given is
+// returned unchanged as long as it is good.
 func (a *Authority) Server(name string, have map[string][]byte, now time.Time) (data map[string][]byte, again time.Time, err error) {
 	return a.keep(name, x509.ExtKeyUsageServerAuth, have, now)
 }
 
-// Client keeps the operator's client certificate in the same way.
+// Client does the same for the operator's client certificate.
 func (a *Authority) Client(have map[string][]byte, now time.Time) (data map[string][]byte, again time.Time, err error) {
 	return a.keep(OperatorName, x509.ExtKeyUsageClientAuth, have, now)
 }
@@ -56,7 +56,7 @@ func (a *Authority) keep(name string, use x509.ExtKeyUsage, have map[string][]by
 	return data, renewAt(issued.cert), nil
 }
 
-// goodUntil tells when the certificate in the data must be renewed; not ok if that is now.
+// goodUntil returns when the certificate in the data must be renewed; not ok if that is now.
 func (a *Authority) goodUntil(name string, use x509.ExtKeyUsage, have map[string][]byte, now time.Time) (time.Time, bool) {
 	p, err := parsePair(have[Certificate], have[PrivateKey])
 	if err != nil || !now.Before(renewAt(p.cert)) {

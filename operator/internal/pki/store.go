@@ -2,7 +2,7 @@
 
 package pki
 
-// This file answers: how do the authority and its certificates live in the cluster's Secrets?
+// This file answers: how are the authority and its certificates stored in the cluster's Secrets?
 
 import (
 	"bytes"
@@ -25,7 +25,7 @@ import (
 // SecretName is the name of the authority's Secret, in the operator's namespace.
 const SecretName = "spate-ca"
 
-// Store keeps the authority in its Secret. It writes only when something is due.
+// Store keeps the authority in its Secret. It writes only when a change is due.
 type Store struct {
 	Client    client.Client
 	Namespace string
@@ -36,12 +36,12 @@ type Store struct {
 	Restored func(*corev1.Secret)
 
 	mu sync.Mutex
-	// The operator's own certificates, held in memory only: to call engines, and to serve readers.
+	// The operator's own certificates, kept in memory only: for calling engines, and for serving readers.
 	client, live map[string][]byte
-	last         map[string][]byte // the authority's Secret as it was last: what engines trust if it is deleted
+	last         map[string][]byte // the last known data of the authority's Secret: what engines trust if the Secret is deleted
 }
 
-// Authority returns the authority as it must be now, making or renewing it if that is due.
+// Authority returns the current authority. It creates or renews it if that is due.
 func (s *Store) Authority(ctx context.Context) (*Authority, error) {
 	secret := &corev1.Secret{}
 	key := client.ObjectKey{Namespace: s.Namespace, Name: SecretName}
@@ -71,8 +71,9 @@ func (s *Store) Authority(ctx context.Context) (*Authority, error) {
 	return a, nil
 }
 
-// missing makes the Secret that is not there: a new authority, or after a deletion the one that all engines trust, with a successor
-// that takes over when they trust it, too. So a deletion renews the authority and cuts off no engine.
+// missing creates the authority's Secret. The first time it has a new authority. After a deletion it has the authority
+// that all engines trust, with a successor that takes over when they trust it, too: a deletion renews the authority and
+// disconnects no engine.
 func (s *Store) missing(ctx context.Context) (*Authority, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,7 +103,7 @@ func (s *Store) missing(ctx context.Context) (*Authority, error) {
 	return a, nil
 }
 
-// successor is the last authority with one to follow it; a new one if there was none.
+// successor returns the last authority with a successor; a new authority if there was none.
 func (s *Store) successor() (*Authority, error) {
 	now := s.Clock.Now()
 	if s.last == nil {
@@ -119,13 +120,13 @@ func (s *Store) successor() (*Authority, error) {
 }
 
 // Credentials are what a connection to an engine needs. The version changes with the trust bundle; the client
-// certificate is asked for at every handshake.
+// certificate is fetched at every handshake.
 type Credentials struct {
 	TLS     *tls.Config
 	Version [sha256.Size]byte
 }
 
-// Credentials returns those for calling the engines that hold the server name.
+// Credentials returns those for calling the engines with the server name.
 func (s *Store) Credentials(ctx context.Context, serverName string) (Credentials, error) {
 	a, err := s.Authority(ctx)
 	if err != nil {
@@ -151,7 +152,7 @@ func (s *Store) clientCertificate(ctx context.Context) (*tls.Certificate, error)
 	return s.certificate(ctx, &s.client, (*Authority).Client)
 }
 
-// certificate returns the one that is kept, issued again where it is due.
+// certificate returns the cached certificate, issued again if that is due.
 func (s *Store) certificate(ctx context.Context, kept *map[string][]byte, issue func(*Authority, map[string][]byte, time.Time) (map[string][]byte, time.Time, error)) (*tls.Certificate, error) {
 	a, err := s.Authority(ctx)
 	if err != nil {
@@ -166,7 +167,8 @@ func (s *Store) certificate(ctx context.Context, kept *map[string][]byte, issue 
 	return &cert, err
 }
 
-// LiveServer returns the configuration for serving readers. Any certificate of a reader is taken: what it may read depends on its key.
+// LiveServer returns the TLS configuration for serving readers. It accepts any client certificate: a reader is
+// authorized by its key.
 func (s *Store) LiveServer() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
@@ -184,8 +186,8 @@ func (s *Store) liveCertificate(ctx context.Context) (*tls.Certificate, error) {
 	})
 }
 
-// EnsureServer keeps a Secret with a server certificate for the name. The object given names the Secret and carries
-// the labels and the owner it is to have. It returns the instant to call again.
+// EnsureServer keeps a Secret with a server certificate for the name. The object given names the Secret and has its
+// labels and owner. EnsureServer returns the time at which to call it again.
 func (s *Store) EnsureServer(ctx context.Context, want *corev1.Secret, serverName string) (time.Time, error) {
 	a, err := s.Authority(ctx)
 	if err != nil {
