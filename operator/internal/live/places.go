@@ -2,7 +2,7 @@
 
 package live
 
-// This file answers: how many may read at a time?
+// This file answers: how many readers may there be at a time?
 
 import (
 	"sync"
@@ -12,20 +12,21 @@ import (
 )
 
 const (
-	// maxStreams at a time: an answer of an engine and what waits behind it are up to some 3 MiB of memory for each reader that is slow.
+	// maxStreams at a time: a slow reader takes up to about 3 MiB of memory, for a response of the engine and what is
+	// queued behind it.
 	maxStreams = 24
-	// maxOfNamespace leaves some for readers in other namespaces. An engine has a bound of its own.
+	// maxOfNamespace leaves room for readers in other namespaces. Each engine has a limit of its own.
 	maxOfNamespace = 16
 )
 
-// places for streams.
+// places counts the streams.
 type places struct {
 	mu    sync.Mutex
 	taken map[string]int // by namespace
 	all   int
 }
 
-// take one, to be left again.
+// take reserves a place, which leave frees.
 func (p *places) take(namespace string) (leave func(), err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

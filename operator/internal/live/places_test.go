@@ -29,7 +29,7 @@ func TestPlacesAreBoundedByNamespaceAndInAll(t *testing.T) {
 	}
 	take("c", "from the operator, and no more can be")
 	leave[0]()
-	leave[0]() // once only
+	leave[0]() // leaving twice frees one place
 	take("c", "")
 	take("a", "from the operator")
 	for _, left := range leave {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package live serves those who read packets and records while they come into being.
+// Package live streams packets and records to readers while a run produces them.
 package live
 
 // This file answers: where are readers served, and by which replica?
@@ -22,25 +22,27 @@ import (
 )
 
 const (
-	// maxConnections of readers, those that have not said yet what they read among them: the oldest of these ends for one more.
+	// maxConnections of readers, including those that have not called anything yet. One more closes the oldest of the
+	// latter.
 	maxConnections = 64
-	// handshakeLimit is how long a connection may take until it is one of TLS.
+	// handshakeLimit bounds the TLS handshake of a connection.
 	handshakeLimit = 10 * time.Second
-	// keepalive finds readers that are gone.
+	// keepalive detects readers that are gone.
 	keepaliveTime, keepaliveTimeout = 20 * time.Second, 20 * time.Second
-	// idleLimit ends connections that read nothing.
+	// idleLimit ends connections without calls.
 	idleLimit = time.Minute
 )
 
-// Server reads from engines what readers may read. Every replica of the operator serves: nothing is kept here that another would need.
+// Server streams from engines what readers are authorized for. Every replica of the operator serves: a server has no
+// state that another replica needs.
 type Server struct {
 	livev1.UnimplementedLiveServer
 
 	Client client.Client
-	// Fresh reads objects as they are now.
+	// Fresh reads objects from the API server, not the cache.
 	Fresh        client.Reader
 	Certificates *pki.Store
-	// Address to listen at.
+	// Address to listen on.
 	Address string
 
 	places  places

@@ -2,7 +2,7 @@
 
 package live
 
-// This file answers: may somebody read, and until when?
+// This file answers: may a client read, and until when?
 
 import (
 	"context"
@@ -24,22 +24,24 @@ import (
 )
 
 const (
-	// look is how often a reader's object is looked for.
+	// look is the interval at which a reader's object is checked.
 	look = 2 * time.Second
-	// touchEvery is how often the object says that it is read.
+	// touchEvery is the interval at which the object is marked as read.
 	touchEvery = time.Minute
-	// stallLimit is how long a reader may take nothing of what there is.
+	// stallLimit is how long a reader may take no data while there is some.
 	stallLimit = 5 * time.Minute
 )
 
-// session is somebody who reads.
+// session is one reader's stream.
 type session struct {
 	object spatev1.LiveReader
-	// sending is when the answer that the reader has not taken yet was sent, in nanoseconds since the epoch; 0 if there is none.
+	// sending is when the response that the reader has not taken yet was sent, in nanoseconds since the epoch; 0 if
+	// there is none.
 	sending atomic.Int64
 }
 
-// begin admits a reader by the key of an object, which is read. The context ends with a status as its cause when the reading must.
+// begin admits a reader by the key in an object, which begin gets from the API server. The context is canceled with a
+// status as its cause when the session must end.
 func (s *Server) begin(ctx context.Context, key client.ObjectKey, object spatev1.LiveReader) (context.Context, *session, func(), error) {
 	err := s.Fresh.Get(ctx, key, object)
 	if client.IgnoreNotFound(err) != nil {
@@ -60,7 +62,7 @@ func (s *Server) begin(ctx context.Context, key client.ObjectKey, object spatev1
 	return ctx, held, func() { cancel(nil); over(); leave() }, nil
 }
 
-// keep has the caller's connection stay while it reads.
+// keep protects the caller's connection while it reads.
 func (s *Server) keep(ctx context.Context) (over func()) {
 	caller, ok := peer.FromContext(ctx)
 	if !ok || s.tunnels == nil {
@@ -69,7 +71,7 @@ func (s *Server) keep(ctx context.Context) (over func()) {
 	return s.tunnels.Keep(caller.Addr)
 }
 
-// holds tells whether the caller has shown that it has the private key.
+// holds reports whether the caller has proven that it has the private key.
 func holds(ctx context.Context, key spatev1.ReaderKey) bool {
 	caller, ok := peer.FromContext(ctx)
 	if !ok {
@@ -82,7 +84,8 @@ func holds(ctx context.Context, key spatev1.ReaderKey) bool {
 	return subtle.ConstantTimeCompare([]byte(tunnel.KeyOf(shown.State.PeerCertificates[0])), []byte(key)) == 1
 }
 
-// attend ends a session whose object is gone or whose reader takes nothing, and says of the others that they are read.
+// attend ends a session whose object is deleted or whose reader takes no data. It marks the objects of the others as
+// read.
 func (s *Server) attend(ctx context.Context, end context.CancelCauseFunc, held *session) {
 	looks := time.NewTicker(look)
 	defer looks.Stop()
@@ -108,7 +111,7 @@ func (s *Server) attend(ctx context.Context, end context.CancelCauseFunc, held *
 	}
 }
 
-// gone asks the cache first, which may be behind.
+// gone checks the cache first, and then the API server, because the cache may be behind.
 func (s *Server) gone(ctx context.Context, object spatev1.LiveReader) bool {
 	for _, reader := range []client.Reader{s.Client, s.Fresh} {
 		found := object.DeepCopyObject().(spatev1.LiveReader)
@@ -120,7 +123,7 @@ func (s *Server) gone(ctx context.Context, object spatev1.LiveReader) bool {
 	return true
 }
 
-// touch says that an object is read, so that it is kept.
+// touch marks an object as read, so that it is not deleted.
 func (s *Server) touch(ctx context.Context, object spatev1.LiveReader) {
 	now := object.DeepCopyObject().(spatev1.LiveReader)
 	at := metav1.Now()

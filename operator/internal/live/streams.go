@@ -29,7 +29,7 @@ var directions = map[spatev1.CaptureDirection]enginev1.Direction{
 	spatev1.CaptureReceived: enginev1.Direction_DIRECTION_RX, spatev1.CaptureTransmitted: enginev1.Direction_DIRECTION_TX,
 }
 
-// Capture gives the packets of a port of a pod.
+// Capture streams the packets of a port of a pod.
 func (s *Server) Capture(request *livev1.CaptureRequest, to grpc.ServerStreamingServer[livev1.CaptureResponse]) error {
 	capture := &spatev1.TrafficCapture{}
 	ctx, held, end, err := s.begin(to.Context(), client.ObjectKey{Namespace: request.Namespace, Name: request.Name}, capture)
@@ -62,7 +62,7 @@ func (s *Server) Capture(request *livev1.CaptureRequest, to grpc.ServerStreaming
 	})
 }
 
-// WatchRecords gives the records of a run in a pod.
+// WatchRecords streams the records of a run in a pod.
 func (s *Server) WatchRecords(request *livev1.WatchRecordsRequest, to grpc.ServerStreamingServer[livev1.WatchRecordsResponse]) error {
 	reader := &spatev1.TrafficRecordsReader{}
 	ctx, held, end, err := s.begin(to.Context(), client.ObjectKey{Namespace: request.Namespace, Name: request.Name}, reader)
@@ -93,13 +93,14 @@ func (s *Server) WatchRecords(request *livev1.WatchRecordsRequest, to grpc.Serve
 	})
 }
 
-// Readable tells whether engines execute a run. The operator alone says so, in the status, and only of runs that it started.
+// Readable reports whether engines execute a run. Only the operator writes that into the status, and only for runs it
+// started.
 func Readable(run *spatev1.TrafficRun) bool {
 	phase := run.Status.Phase
 	return run.Status.Resolved != nil && (phase == spatev1.RunWarmingUp || phase == spatev1.RunRunning || phase == spatev1.RunDraining)
 }
 
-// engineIn opens a connection to the engine of a pod, if it is one of those that are meant.
+// engineIn opens a connection to the engine of a pod that `meant` accepts.
 func (s *Server) engineIn(ctx context.Context, key client.ObjectKey, meant func(*corev1.Pod) bool) (*engine.Live, error) {
 	pod := &corev1.Pod{}
 	switch err := s.Client.Get(ctx, key, pod); {
@@ -117,8 +118,8 @@ func (s *Server) engineIn(ctx context.Context, key client.ObjectKey, meant func(
 	return opened, nil
 }
 
-// forward passes an engine's answers on until either end has enough. A reader that is slow slows this down, and so the engine, which
-// counts what it leaves out.
+// forward passes an engine's responses on until either end stops. A slow reader slows the engine's stream down; the
+// engine counts what it omits.
 func forward[M any](ctx context.Context, held *session, pod string, receive func() (*M, error), send func(*M) error) error {
 	ended := make(chan error, 1)
 	go func() {
@@ -146,12 +147,13 @@ func forward[M any](ctx context.Context, held *session, pod string, receive func
 			return why
 		}
 		return ofEngine(pod, err)
-	case <-ctx.Done(): // does not wait for a reader who takes nothing
+	case <-ctx.Done(): // does not wait for a reader that takes no data
 		return context.Cause(ctx)
 	}
 }
 
-// ofEngine names the pod in an engine's status. Unavailable is left for the operator itself: a reader then connects anew.
+// ofEngine adds the pod's name to an engine's status. Unavailable is reserved for the operator itself: a reader then
+// connects again.
 func ofEngine(pod string, err error) error {
 	told := status.Convert(err).Proto()
 	if codes.Code(told.Code) == codes.Unavailable {

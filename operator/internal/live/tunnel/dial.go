@@ -27,10 +27,10 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 )
 
-// reconnect is how soon a connection that broke is made anew.
+// reconnect is the delay before a broken connection is made again.
 var reconnect = backoff.Config{BaseDelay: 200 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 3 * time.Second}
 
-// maxAnswer is more than an engine puts into one answer.
+// maxAnswer is more than an engine puts into one response.
 const maxAnswer = 16 << 20
 
 // Dialer connects to the operator through the API server.
@@ -44,7 +44,8 @@ type Dialer struct {
 	failed error
 }
 
-// Client gives a connection for calls, to be closed. It does not wait for the operator; calls do. A connection that breaks is made anew.
+// Client returns a connection for calls, which the caller closes. It does not wait for the operator; calls do. A broken
+// connection is made again.
 func (d *Dialer) Client() (*grpc.ClientConn, error) {
 	trusted := x509.NewCertPool()
 	if !trusted.AppendCertsFromPEM([]byte(d.Endpoint.TrustBundle)) {
@@ -55,13 +56,13 @@ func (d *Dialer) Client() (*grpc.ClientConn, error) {
 		grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{
 			MinVersion: tls.VersionTLS13, ServerName: d.Endpoint.ServerName, RootCAs: trusted, Certificates: []tls.Certificate{d.Certificate},
 		})),
-		grpc.WithNoProxy(), // the API server's proxy, if there is one, is taken by the WebSocket
+		grpc.WithNoProxy(), // the WebSocket goes through the HTTP proxy, if there is one
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnect, MinConnectTimeout: 20 * time.Second}),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 20 * time.Second, Timeout: 10 * time.Second}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer)))
 }
 
-// Failed is why the last attempt to reach the operator failed; nil if it did not.
+// Failed returns why the last attempt to reach the operator failed; nil if it did not.
 func (d *Dialer) Failed() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -2,7 +2,7 @@
 
 package tunnel
 
-// This file answers: by which key is a reader known?
+// This file answers: which key identifies a reader?
 
 import (
 	"crypto/ecdsa"
@@ -19,13 +19,13 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 )
 
-// KeyOf gives what a reader's object has in spec.readerKey.
+// KeyOf returns the value that a reader's object has in spec.readerKey.
 func KeyOf(certificate *x509.Certificate) spatev1.ReaderKey {
 	digest := sha256.Sum256(certificate.RawSubjectPublicKeyInfo)
 	return spatev1.ReaderKey(hex.EncodeToString(digest[:]))
 }
 
-// NewKey makes a key, and a certificate of it that nobody else has signed: only the key counts.
+// NewKey returns a new key with a self-signed certificate: only the key is checked.
 func NewKey() (tls.Certificate, spatev1.ReaderKey, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package tunnel carries a TLS connection between a reader and the operator through the API server's proxy of a Service. The API server
-// says who may pass; what passes it cannot read or change. Both ends are here.
+// Package tunnel carries a TLS connection between a reader and the operator through the API server's proxy of a
+// Service. The API server authorizes the connection; it can neither read nor change what passes. Both ends are here.
 package tunnel
 
 // This file answers: how do connections arrive at the operator?
@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// Path of the tunnel at the operator.
+	// Path of the tunnel's endpoint on the operator.
 	Path = "/live"
 	// protocol is the WebSocket's subprotocol (RFC 6455 section 1.9): a stream of bytes in binary messages.
 	protocol = "v1.live.spate.dev"
@@ -28,7 +28,7 @@ const (
 	maxMessage = 64 << 10
 )
 
-// Listener gives the connections that arrive as WebSockets.
+// Listener accepts the connections that arrive as WebSockets.
 type Listener struct {
 	address net.Addr
 	arrived chan net.Conn
@@ -40,13 +40,13 @@ type Listener struct {
 	held []*placed // the oldest first
 }
 
-// NewListener takes that many connections at a time: for one more, the oldest ends that is not kept. The address is where the
-// WebSockets are served.
+// NewListener returns a listener of at most that many connections. One more closes the oldest that is not kept. The
+// address is where the WebSockets are served.
 func NewListener(address net.Addr, most int) *Listener {
 	return &Listener{address: address, arrived: make(chan net.Conn), closed: make(chan struct{}), most: most}
 }
 
-// ServeHTTP makes a connection of a WebSocket.
+// ServeHTTP upgrades a request to a connection.
 func (l *Listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !l.hasRoom() {
 		full(w, l.most)
@@ -54,12 +54,12 @@ func (l *Listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	upgrader := websocket.Upgrader{Subprotocols: []string{protocol}}
 	socket, err := upgrader.Upgrade(w, r, nil)
-	if err != nil { // it has answered
+	if err != nil { // Accept has responded
 		return
 	}
 	socket.SetReadLimit(maxMessage)
 	conn := &placed{Conn: portforward.NewTunnelingConnection("reader", socket), listener: l}
-	if !l.place(conn) { // others came meanwhile
+	if !l.place(conn) { // others took the room meanwhile
 		_ = conn.Close()
 		return
 	}
@@ -70,14 +70,14 @@ func (l *Listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// hasRoom says whether one more connection can be taken, be it in another's place.
+// hasRoom reports whether one more connection can be accepted, possibly in place of another.
 func (l *Listener) hasRoom() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.held) < l.most || slices.ContainsFunc(l.held, (*placed).mayGo)
 }
 
-// place takes a connection, in the place of the oldest that is not kept if all are taken.
+// place adds a connection. If there is no room, it replaces the oldest that is not kept.
 func (l *Listener) place(conn *placed) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -86,14 +86,14 @@ func (l *Listener) place(conn *placed) bool {
 		if at < 0 {
 			return false
 		}
-		go l.held[at].Conn.Close() // it has left; who serves it closes it, too
+		go l.held[at].Conn.Close() // removed from the list; its server closes it, too
 		l.held = slices.Delete(l.held, at, at+1)
 	}
 	l.held = append(l.held, conn)
 	return true
 }
 
-// Keep has the connection from an address stay, for somebody was admitted on it, until that is over.
+// Keep protects the connection from an address, whose reader was admitted, from being replaced until over is called.
 func (l *Listener) Keep(from net.Addr) (over func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -127,7 +127,7 @@ func full(w http.ResponseWriter, most int) {
 	_ = json.NewEncoder(w).Encode(apierrors.NewServiceUnavailable(message).ErrStatus)
 }
 
-// Accept gives the next connection.
+// Accept returns the next connection.
 func (l *Listener) Accept() (net.Conn, error) {
 	select {
 	case conn := <-l.arrived:
@@ -146,7 +146,7 @@ func (l *Listener) Close() error {
 // Addr is where the WebSockets are served.
 func (l *Listener) Addr() net.Addr { return l.address }
 
-// placed is a connection that leaves its place when it is closed.
+// placed is a connection that frees its place when it is closed.
 type placed struct {
 	net.Conn
 

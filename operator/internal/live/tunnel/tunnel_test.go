@@ -22,7 +22,7 @@ import (
 	"spate.dev/operator/internal/pki"
 )
 
-// proxied serves a listener where the API server has it.
+// proxied serves a listener at the path at which the API server's proxy has it.
 func proxied(t *testing.T, listener http.Handler) *Dialer {
 	t.Helper()
 	const path = "/api/v1/namespaces/spate-system/services/spate-live:live/proxy"
@@ -50,7 +50,7 @@ func TestBytesPassBothWaysUntilAnEndCloses(t *testing.T) {
 		t.Errorf("%d bytes, %v", len(got), err)
 	}
 	_ = near.Close()
-	// The place is free again, and taken by the next alone.
+	// The place is free again, for exactly one connection.
 	if near, err = dialer.dial(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func TestBytesPassBothWaysUntilAnEndCloses(t *testing.T) {
 	}
 }
 
-// Whoever holds connections on which nothing is read keeps no reader out.
+// Idle connections, on which nothing is read, keep no reader out.
 func TestTheOldestConnectionThatIsNotKeptGivesWay(t *testing.T) {
 	listener := NewListener(&net.TCPAddr{}, 3)
 	dialer := proxied(t, listener)
@@ -124,7 +124,7 @@ func TestWhyTheAPIServerRefusesIsKept(t *testing.T) {
 	}
 }
 
-// connected gives both ends of a connection.
+// connected returns both ends of a connection.
 func connected(t *testing.T) (near, far net.Conn) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -141,7 +141,7 @@ func connected(t *testing.T) (near, far net.Conn) {
 	return near, far
 }
 
-// Both ends know one another: the reader trusts the authority's certificate alone, the operator sees the reader's key.
+// Both ends authenticate: the reader trusts the authority's certificate only, the operator gets the reader's key.
 func TestBothEndsAreAuthenticated(t *testing.T) {
 	policy := pki.DefaultPolicy()
 	authority, err := pki.NewAuthority(policy, time.Now())
