@@ -13,9 +13,10 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 )
 
-// What is in `result` of an expression and in `status.result` of a run has one name. These are in one of the two alone.
+// A value has one name in `result` of an expression and in `status.result` of a run. The lists below are the
+// exceptions, which only one of the two has.
 var (
-	// Rates and sums, which expressions derive.
+	// Rates and sums that exist in expressions only.
 	derived = []string{
 		"txPps", "rxPps", "txBps", "rxBps", "streams.*.txPps", "streams.*.rxPps", "streams.*.txBps", "streams.*.rxBps", "receivers.*.pps", "receivers.*.bps",
 		"flows.cps", "flows.bps", "flows.bytes", "flows.messages",
@@ -25,12 +26,12 @@ var (
 		"groups.*.server.cps", "groups.*.server.bps", "groups.*.server.bytes", "groups.*.server.messages",
 		// A number of pods, which the status lists.
 		"records.filesNotWritten",
-		// A side has them; of all flows together they are empty.
+		// Every side has them; for all flows together they are empty.
 		"flows.counters.*", "flows.connectTime", "flows.roundTrip",
 	}
-	// What people read, and what says where the rest of a result is.
+	// For people to read, and references to the rest of a result.
 	reported = []string{"worstLatency", "details", "receivers.*.workers", "records.pods", "streams.*.latency.oneWayUnknown"}
-	// A Latency has them; of flows' times there is no jitter.
+	// A Latency has them; times of flows have no jitter.
 	withoutJitter = []string{"jitter", "jitterMean", "jitterMax", "oneWayUnknown"}
 )
 
@@ -67,7 +68,7 @@ func missing(of, in map[string]reflect.Type) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(of)), func(name string) bool { return in[name] != nil })
 }
 
-// timesOf are the keys of a map of times.
+// timesOf returns the keys of a map of times.
 func timesOf(path string) []string {
 	switch {
 	case strings.HasPrefix(path, "streams."):
@@ -80,7 +81,7 @@ func timesOf(path string) []string {
 	return MomentKeys
 }
 
-// ofExpressions adds the types of what `result` has, by path.
+// ofExpressions adds the types of the fields of `result`, by path.
 func ofExpressions(t *testing.T, all map[string]reflect.Type, path string, kind reflect.Type) {
 	switch {
 	case kind == reflect.TypeFor[map[string]any]():
@@ -109,7 +110,7 @@ func ofExpressions(t *testing.T, all map[string]reflect.Type, path string, kind 
 	}
 }
 
-// ofStatus adds the types of what a status has, by path.
+// ofStatus adds the types of the fields of a status, by path.
 func ofStatus(all map[string]reflect.Type, path string, kind reflect.Type) {
 	switch {
 	case kind.Kind() == reflect.Pointer:

@@ -2,14 +2,14 @@
 
 package verdict
 
-// This file answers: what can a threshold ask about?
+// This file answers: which fields can a threshold use?
 
 import (
 	"slices"
 	"time"
 )
 
-// Result is what `result` is in an expression: the measured phase, all engines together. Packets and bytes are
+// Result is the type of `result` in an expression: the measured phase, summed over all engines. Packets and bytes are
 // integers, bytes include the FCS, rates are means over the measured phase.
 type Result struct {
 	// Sent packets and bytes.
@@ -18,26 +18,28 @@ type Result struct {
 	// Received packets and bytes, duplicates included.
 	Rx      int64 `cel:"rx"`
 	RxBytes int64 `cel:"rxBytes"`
-	// Sent and never received, of streams whose flow is measured, and its ratio to what those streams sent.
+	// Packets sent and never received, of streams that are counted on arrival, and their ratio to what those streams
+	// sent.
 	Lost      int64   `cel:"lost"`
 	LossRatio float64 `cel:"lossRatio"`
-	// Received more than once; received after a later one; received on a port that is not the stream's.
+	// Packets received more than once; received after a later one; received on a port other than the stream's receiver.
 	Duplicates  int64 `cel:"duplicates"`
 	OutOfOrder  int64 `cel:"outOfOrder"`
 	Misdirected int64 `cel:"misdirected"`
-	// Due, but not sent by the generator; sent later than the generator's tolerance.
+	// Packets due and not sent by the generator; packets sent later than the generator's tolerance.
 	TxDropped int64 `cel:"txDropped"`
 	Late      int64 `cel:"late"`
 	// Received with a sequence number far ahead of the expected one, or far behind.
 	SequenceTooHigh int64 `cel:"sequenceTooHigh"`
 	SequenceTooLow  int64 `cel:"sequenceTooLow"`
-	// Arrived and lost before the engine read them; belonging to no run; and of those, for another station. All are of ports, not of streams.
+	// Packets that arrived and were lost before the engine read them; that belong to no run; and those of the latter
+	// for another station. All are counted per port, not per stream.
 	RxMissed int64 `cel:"rxMissed"`
 	Foreign  int64 `cel:"foreign"`
 	OtherMAC int64 `cel:"otherMAC"`
-	// Received on ports that reflect, and not sent back.
+	// Packets received on ports that reflect and not sent back.
 	NotReflected int64 `cel:"notReflected"`
-	// Delayed or dropped because of the generator's limits.maxRate, each counted once.
+	// Packets delayed or dropped because of the generator's limits.maxRate, each counted once.
 	Throttled int64 `cel:"throttled"`
 	// Packets a second, and bits a second of frames with FCS.
 	TxPps float64 `cel:"txPps"`
@@ -46,23 +48,23 @@ type Result struct {
 	RxBps float64 `cel:"rxBps"`
 	// Length of the measured phase.
 	Duration time.Duration `cel:"duration"`
-	// The same, stream by stream.
+	// Results by stream.
 	Streams map[string]Stream `cel:"streams"`
-	// Foreign traffic, receiver by receiver.
+	// Packets of other senders, by receiver.
 	Receivers map[string]Receiver `cel:"receivers"`
-	// Flows of all templates, each once: at its client, or at its server where clients are real.
+	// Flows of all templates, each counted once: at its client, or at its server where clients are real.
 	Flows Side `cel:"flows"`
-	// The same, template by template, and in each by side: those that the profile emulates of Client and Server.
+	// Flows by template, and by side: those that the profile emulates of Client and Server.
 	Templates map[string]map[string]Side `cel:"templates"`
-	// The same, by the statistics group that templates name.
+	// Flows by the statistics group that templates name.
 	Groups map[string]Group `cel:"groups"`
-	// Records of connections, of the warm-up too.
+	// Records of connections, including the warm-up.
 	Records Records `cel:"records"`
 }
 
-// Records is what `result.records` is: those in files, and those omitted beyond the profile's maxRecords; without files those delivered to
-// readers, and those that were not; those lost because an engine was behind; and the number of engines that could not write their file.
-// All are 0 where none are requested.
+// Records is the type of `result.records`: records in files, and those omitted beyond the profile's maxRecords; without
+// files, those delivered to readers and those that were not; those lost because an engine was behind; and the number of
+// engines that could not write their file. All are 0 where no records are requested.
 type Records struct {
 	Written         int64 `cel:"written"`
 	Omitted         int64 `cel:"omitted"`
@@ -78,19 +80,19 @@ const (
 	Server = "server"
 )
 
-// Group is what one entry of `result.groups` is: by side, as templates are. Its times have the names of MomentKeys.
+// Group is the type of an entry of `result.groups`: by side, as templates are. Its times have the names of MomentKeys.
 type Group map[string]Side
 
-// Side is what one side of an entry of `result.templates` is.
+// Side is the type of one side of an entry of `result.templates`.
 type Side struct {
 	// Flows: TCP connections and UDP conversations.
 	Attempted   int64 `cel:"attempted"`
 	Established int64 `cel:"established"`
 	Closed      int64 `cel:"closed"`
 	Open        int64 `cel:"open"`
-	// Flows that failed, and how: reset by the peer, timed out, closed by the peer while the program waited for more, reset here for an
-	// HTTP message without a known end, aborted when the drain was over, and (of clients) without an answer for the time of their
-	// keepalive.
+	// Flows that failed, in total and by cause: reset by the peer, timed out, closed by the peer while the program
+	// waited for more, reset here for an HTTP message without a known end, aborted at the end of the drain, and (of
+	// clients) without an answer for the time of their keepalive.
 	Failed       int64 `cel:"failed"`
 	Reset        int64 `cel:"reset"`
 	TimedOut     int64 `cel:"timedOut"`
@@ -98,36 +100,36 @@ type Side struct {
 	HTTPErrors   int64 `cel:"httpErrors"`
 	Aborted      int64 `cel:"aborted"`
 	IdleTimeouts int64 `cel:"idleTimeouts"`
-	// Bytes of applications, each once, and UDP messages: both ways together, and each.
+	// Bytes of applications and UDP messages, each counted once: in total, and by direction.
 	Bytes            int64 `cel:"bytes"`
 	BytesSent        int64 `cel:"bytesSent"`
 	BytesReceived    int64 `cel:"bytesReceived"`
 	Messages         int64 `cel:"messages"`
 	MessagesSent     int64 `cel:"messagesSent"`
 	MessagesReceived int64 `cel:"messagesReceived"`
-	// Segments and datagrams; segments sent again; what a right peer and path do not send.
+	// Segments and datagrams sent; segments retransmitted; packets that a correct peer and path do not send.
 	PacketsSent     int64 `cel:"packetsSent"`
 	PacketsReceived int64 `cel:"packetsReceived"`
 	Retransmitted   int64 `cel:"retransmitted"`
 	Errors          int64 `cel:"errors"`
-	// Flows that the generator started late, did not start before the end, or had no room or port for.
+	// Flows that the generator started late, did not start before the end, or had no memory or port for.
 	Late       int64 `cel:"late"`
 	NotStarted int64 `cel:"notStarted"`
 	Exhausted  int64 `cel:"exhausted"`
 	// Flows that did not start because maxConcurrentFlows were open.
 	Throttled int64 `cel:"throttled"`
-	// Flows established a second, and bits of applications a second both ways.
+	// Flows established per second, and bits of applications per second in both directions.
 	Cps float64 `cel:"cps"`
 	Bps float64 `cel:"bps"`
-	// Of programs (`count`), by name; none of Result.Flows.
+	// Counters of programs (`count`), by name; empty for Result.Flows.
 	Counters map[string]int64 `cel:"counters"`
-	// Times by the names of DelayKeys, durations but for the count; empty when nothing was measured, and of Result.Flows. Round trips are those of TCP data
-	// to its acknowledgement, and of UDP messages to their answers.
+	// Times by the names of DelayKeys, durations but for the count; empty when nothing was measured, and for
+	// Result.Flows. Round trips are from TCP data to its acknowledgement, and from UDP messages to their answers.
 	ConnectTime map[string]any `cel:"connectTime"`
 	RoundTrip   map[string]any `cel:"roundTrip"`
 }
 
-// Stream is what one entry of `result.streams` is.
+// Stream is the type of an entry of `result.streams`.
 type Stream struct {
 	Tx          int64   `cel:"tx"`
 	TxBytes     int64   `cel:"txBytes"`
@@ -147,11 +149,12 @@ type Stream struct {
 
 	SequenceTooHigh int64 `cel:"sequenceTooHigh"`
 	SequenceTooLow  int64 `cel:"sequenceTooLow"`
-	// Times by the names of LatencyKeys, durations but for the count. What was not measured is not there: asking for it is an error, not a zero.
+	// Times by the names of LatencyKeys, durations but for the count. A time that was not measured is absent: using it
+	// is an error, not a zero.
 	Latency map[string]any `cel:"latency"`
 }
 
-// Receiver is what one entry of `result.receivers` is.
+// Receiver is the type of an entry of `result.receivers`.
 type Receiver struct {
 	Packets int64   `cel:"packets"`
 	Bytes   int64   `cel:"bytes"`
@@ -163,11 +166,11 @@ type Receiver struct {
 	Latency      map[string]any `cel:"latency"`
 }
 
-// DelayKeys are what is known of a template's times: how many were taken, and durations.
+// DelayKeys are the keys of a template's times: the number of samples, and durations.
 var DelayKeys = []string{"count", "min", "mean", "max", "deviation", "p50", "p90", "p95", "p99", "p999", "p9999"}
 
-// LatencyKeys are what is known of a stream's latency: a count of packets, and durations.
+// LatencyKeys are the keys of a stream's latency: the number of packets, and durations.
 var LatencyKeys = append(slices.Clone(DelayKeys), "jitter", "jitterMean", "jitterMax")
 
-// MomentKeys are what is known of a receiver's times, and of those of a group of templates: how many were taken, and durations.
+// MomentKeys are the keys of the times of a receiver and of a group of templates: the number of samples, and durations.
 var MomentKeys = []string{"count", "mean", "deviation", "min", "max"}

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package verdict judges a result by thresholds: CEL expressions that must be true of it.
+// Package verdict evaluates thresholds: CEL expressions that must be true of a result.
 package verdict
 
-// This file answers: is this expression sound, and does it hold for a result?
+// This file answers: is an expression valid, and is it true of a result?
 
 import (
 	"errors"
@@ -22,7 +22,7 @@ import (
 	"cel.dev/cel-go/ext"
 )
 
-// costLimit ends expressions that would take long; a comparison costs a handful.
+// costLimit ends the evaluation of expensive expressions; a comparison costs a handful.
 const costLimit = 100_000
 
 var environment = sync.OnceValues(func() (*cel.Env, error) {
@@ -42,7 +42,7 @@ type Threshold struct {
 	program    cel.Program
 }
 
-// Compile checks that the expression asks only about what a result has and is true or false.
+// Compile checks that the expression uses only fields that a result has and that it is a boolean.
 func Compile(expression string) (*Threshold, error) {
 	env, err := environment()
 	if err != nil {
@@ -70,7 +70,7 @@ func Compile(expression string) (*Threshold, error) {
 	return &Threshold{expression: expression, compiled: compiled, program: program}, nil
 }
 
-// Subjects are what a profile's result will tell of.
+// Subjects are the names that a profile's result will have.
 type Subjects struct {
 	Streams   map[string]Measures
 	Receivers []string
@@ -78,18 +78,18 @@ type Subjects struct {
 	Templates, Groups map[string]Sides
 }
 
-// Sides are those of Client and Server that are emulated.
+// Sides are those of Client and Server that the profile emulates.
 type Sides map[string]Program
 
-// Program is what is known of a side before it runs.
+// Program is what is known of a side before the run.
 type Program struct {
-	// Counters of its own, by name.
+	// Counters of its program, by name.
 	Counters []string
 	// Unmeasured are those of ConnectTime and RoundTrip that nothing measures, each with the remedy.
 	Unmeasured map[string]string
 }
 
-// side is one that has counted nothing yet; its times have these keys, those that nothing measures none.
+// side returns a side with all counters 0. Its times have these keys; times that nothing measures have none.
 func (p Program) side(keys []string) Side {
 	times := func(name string) map[string]any {
 		if p.Unmeasured[name] != "" {
@@ -106,7 +106,8 @@ const (
 	RoundTrip   = "roundTrip"
 )
 
-// Check finds streams, receivers, templates, groups, sides, counters and times the expression asks about that no result with these subjects will have.
+// Check returns an error for streams, receivers, templates, groups, sides, counters and times in the expression that no
+// result with these subjects will have.
 func (t *Threshold) Check(subjects Subjects) error {
 	if err := t.unmeasured(subjects); err != nil {
 		return err
@@ -138,10 +139,11 @@ func (t *Threshold) Check(subjects Subjects) error {
 	if err != nil && strings.Contains(err.Error(), "no such overload") {
 		return fmt.Errorf("%w: times are durations, such as result.streams[\"voice\"].latency.p99 < duration('100us'), and counts are integers", err)
 	}
-	return nil // other errors, such as a division by zero, come from the counters being zero
+	return nil // others, such as a division by zero, come from counters that are zero here
 }
 
-// withSides lists names with their sides and counters, such as `http (client with counters answered, server without roundTrip)`.
+// withSides formats names with their sides and counters, such as `http (client with counters answered, server without
+// roundTrip)`.
 func withSides(named map[string]Sides) string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(named)) {
@@ -169,7 +171,7 @@ func zeros(keys []string) map[string]int64 {
 	return all
 }
 
-// noTimes has a duration of 0 by each key, and a count of 0.
+// noTimes returns a duration of 0 by each key, and a count of 0.
 func noTimes(keys []string) map[string]any {
 	all := make(map[string]any, len(keys))
 	for _, key := range keys {
@@ -188,16 +190,16 @@ func list(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// Outcome is what became of one threshold.
+// Outcome is the result of evaluating one threshold.
 type Outcome struct {
 	Passed bool
-	// Failed is true when it could not be evaluated.
+	// Failed is true when the threshold could not be evaluated.
 	Failed bool
-	// Message names the expression and the values it was judged by.
+	// Message has the expression and the values it was evaluated with.
 	Message string
 }
 
-// Evaluate judges a result.
+// Evaluate evaluates the threshold on a result.
 func (t *Threshold) Evaluate(result Result) Outcome {
 	value, details, err := t.program.Eval(map[string]any{"result": result})
 	if err != nil {
@@ -219,7 +221,7 @@ func (t *Threshold) Evaluate(result Result) Outcome {
 	return Outcome{Passed: passed, Message: message}
 }
 
-// values lists what the expression read from the result, such as "result.lost is 12".
+// values lists the values that the expression read from the result, such as "result.lost is 12".
 func (t *Threshold) values(details *cel.EvalDetails) []string {
 	var out []string
 	seen := map[string]bool{}
@@ -241,7 +243,7 @@ func (t *Threshold) values(details *cel.EvalDetails) []string {
 	return out
 }
 
-// resultPath writes a selection that starts at the variable, such as result.streams["a"].lost, if it is one.
+// resultPath formats a selection that starts at the variable, such as result.streams["a"].lost; not ok for others.
 func resultPath(e ast.Expr) (string, bool) {
 	switch e.Kind() {
 	case ast.IdentKind:

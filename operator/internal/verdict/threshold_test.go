@@ -137,7 +137,7 @@ func TestCheckFindsUnknownStreams(t *testing.T) {
 	}
 }
 
-// What nothing counts is 0 whatever happens: a threshold on it would judge nothing.
+// A counter that nothing increments is always 0: a threshold on it would check nothing.
 func TestCheckFindsWhatIsNotMeasured(t *testing.T) {
 	subjects := Subjects{Streams: map[string]Measures{"sent": {}, "marked": {Arrival: true}, "flow": {Arrival: true, Order: true}, "timed": {Arrival: true, Order: true, Latency: true}}}
 	only := func(name string) Subjects {
@@ -173,7 +173,8 @@ func TestCheckFindsWhatIsNotMeasured(t *testing.T) {
 	}
 }
 
-// Times that nothing measures are told before the run, by the remedy where the expression names whose they are.
+// Times that nothing measures are refused before the run. The message has the remedy if the expression names the
+// stream, template or group.
 func TestCheckFindsTimesThatAreNotMeasured(t *testing.T) {
 	silent := Program{Unmeasured: map[string]string{ConnectTime: "UDP has no handshake", RoundTrip: "set spec.latency"}}
 	timed := Program{Unmeasured: map[string]string{ConnectTime: "UDP has no handshake"}}

@@ -2,7 +2,7 @@
 
 package verdict
 
-// This file answers: does an expression ask for what its profile does not measure?
+// This file answers: does an expression use what its profile does not measure?
 
 import (
 	"fmt"
@@ -13,17 +13,17 @@ import (
 	"cel.dev/cel-go/common/types"
 )
 
-// Measures are what is known of a stream's packets on arrival.
+// Measures are what is measured of a stream's packets on arrival.
 type Measures struct {
-	// Arrival: they are counted, by trailer or mark.
+	// Arrival: packets are counted, by trailer or mark.
 	Arrival bool
-	// Order: they have sequence numbers, in a trailer.
+	// Order: packets have sequence numbers, in a trailer.
 	Order bool
-	// Latency: they have time stamps.
+	// Latency: packets have time stamps.
 	Latency bool
 }
 
-// need is what a field of a result and of its streams takes to be more than 0.
+// need is what must be measured for a field of a result and of its streams to exceed 0.
 type need struct {
 	met    func(Measures) bool
 	remedy string
@@ -39,8 +39,8 @@ var needs = func() map[string]need {
 	}
 }()
 
-// unmeasured finds counters that are 0 whatever happens, as nothing of the profile counts them, and times that nothing measures: a
-// threshold on them would judge nothing.
+// unmeasured reports counters that are always 0, because nothing in the profile increments them, and times that nothing
+// measures: a threshold on them would check nothing.
 func (t *Threshold) unmeasured(subjects Subjects) error {
 	for _, e := range ast.MatchDescendants(ast.NavigateAST(t.compiled.NativeRep()), ast.KindMatcher(ast.SelectKind)) {
 		field, of := e.AsSelect().FieldName(), e.Children()[0]
@@ -51,7 +51,7 @@ func (t *Threshold) unmeasured(subjects Subjects) error {
 		case typeOf(of) == "verdict.Stream" && named:
 			measures, known := subjects.Streams[name]
 			if !known {
-				continue // told by the key that is missing
+				continue // reported as a missing key
 			}
 			asked, whose = map[string]Measures{name: measures}, "stream "+name
 		case typeOf(of) == "verdict.Side" && named:
@@ -69,8 +69,8 @@ func (t *Threshold) unmeasured(subjects Subjects) error {
 	return nil
 }
 
-// untimed finds a time that nothing measures on this side of the templates or groups that an expression stands for: one, by its name, or
-// any of them.
+// untimed reports a time that nothing measures on this side of the templates or groups that an expression selects: one,
+// by its name, or any.
 func (s Subjects) untimed(field, side string, of ast.NavigableExpr) error {
 	asked, whose := []Sides{}, "any template"
 	if name, named := keyOf(of); !named {
@@ -84,7 +84,7 @@ func (s Subjects) untimed(field, side string, of ast.NavigableExpr) error {
 	for _, sides := range asked {
 		program, emulated := sides[side]
 		if !emulated {
-			continue // told by the key that is missing, if no other has it
+			continue // reported as a missing key, if no other side has it
 		}
 		if remedy = program.Unmeasured[field]; remedy == "" {
 			return nil
@@ -96,7 +96,7 @@ func (s Subjects) untimed(field, side string, of ast.NavigableExpr) error {
 	return fmt.Errorf("%s is not measured of the %s of %s: %s", field, side, whose, remedy)
 }
 
-// keyOf gives the name in result.streams["name"] and result.streams.name.
+// keyOf returns the name in result.streams["name"] and result.streams.name.
 func keyOf(e ast.Expr) (name string, named bool) {
 	switch e.Kind() {
 	case ast.SelectKind:
