@@ -87,7 +87,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.next.RoundTrip(r)
 }
 
-// resourceOf a request's path (Kubernetes API concepts, resource URIs), with its subresource.
+// resourceOf returns the resource in a request's path (Kubernetes API concepts, resource URIs), with its subresource.
 func resourceOf(path string) string {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	switch {
