@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package content writes bytes that templates send the way people read them best: as text, as base64, or, where they are long or
-// many, into ConfigMaps.
+// Package content writes the bytes that templates send in the most readable form: as text, as base64, or, where they
+// are long or many, in ConfigMaps.
 package content
 
 import (
@@ -17,33 +17,35 @@ import (
 )
 
 const (
-	// MostInline is how many bytes are written into a template in one piece, and MostTogether in all: what etcd keeps has at
-	// most 1.5 MiB, and what `kubectl apply` notes 256 KiB.
+	// MostInline is the maximum number of bytes of one content in a template, and MostTogether that of all contents: an
+	// object in etcd has at most 1.5 MiB, and the annotation of `kubectl apply` 256 KiB.
 	MostInline   = 16 * 1024
 	MostTogether = 64 * 1024
-	// MostInMap is how many bytes a ConfigMap has room for: 1 MiB with all around them.
+	// MostInMap is the maximum number of bytes in a ConfigMap: 1 MiB with its metadata.
 	MostInMap = 1_000_000
-	// mostShared is how many bytes a ConfigMap has if they are several pieces: `kubectl apply` notes them in base64.
+	// mostShared is the maximum number of bytes in a ConfigMap with several contents: the annotation of `kubectl apply`
+	// has them in base64.
 	mostShared = 180_000
-	// reference is about how long one into a ConfigMap is: what is shorter is written into the template.
+	// reference is the approximate length of a reference to a ConfigMap: shorter contents are written into the
+	// template.
 	reference = 64
 )
 
-// Writer writes what templates send. What it writes into ConfigMaps is there once.
+// Writer writes contents. Each distinct content is stored in ConfigMaps once.
 type Writer struct {
-	// Name begins those of the ConfigMaps.
+	// Name is the prefix of the ConfigMaps' names.
 	Name string
-	// ConfigMaps hold what is too long for the templates.
+	// ConfigMaps have the contents that are too long for the templates.
 	ConfigMaps []*corev1.ConfigMap
 	stored     map[string]*spatev1.DataSource
-	// inline bytes of the template, and shared ones of the last ConfigMap.
+	// inline counts bytes in the template, shared those in the last ConfigMap.
 	inline, shared int
 }
 
-// Next begins another template.
+// Next starts another template.
 func (w *Writer) Next() { w.inline = 0 }
 
-// Write gives bytes as a content of the template.
+// Write returns bytes as a content of the template.
 func (w *Writer) Write(bytes []byte) (spatev1.Content, error) {
 	switch {
 	case len(bytes) > MostInMap:
@@ -58,7 +60,7 @@ func (w *Writer) Write(bytes []byte) (spatev1.Content, error) {
 	return spatev1.Content{Base64: bytes}, nil
 }
 
-// store puts bytes into a ConfigMap, the last if it has room.
+// store puts bytes into a ConfigMap: the last one if it has room.
 func (w *Writer) store(bytes []byte) *spatev1.DataSource {
 	if known, found := w.stored[string(bytes)]; found {
 		return known
@@ -83,7 +85,7 @@ func (w *Writer) store(bytes []byte) *spatev1.DataSource {
 	return source
 }
 
-// readable tells whether bytes are text that people can read.
+// readable reports whether bytes are printable text.
 func readable(bytes []byte) bool {
 	if !utf8.Valid(bytes) {
 		return false

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pcap makes a capture of one session into a template. The engine derives the programs; here they are written as
-// resources.
+// Package pcap converts a capture of one session to a template. The engine derives the programs; this package writes
+// them as resources.
 package pcap
 
 import (
@@ -28,14 +28,14 @@ import (
 	"spate.dev/operator/internal/plan"
 )
 
-// What the template says where Options do not.
+// Defaults of Options.
 const (
 	DefaultRate    = "1cps"
 	DefaultClients = "16.0.0.1-16.0.0.254"
 	DefaultServers = "48.0.0.1-48.0.0.254"
 )
 
-// Options are what a capture does not tell. The zero value is usable.
+// Options are settings that a capture does not have. The zero value is usable.
 type Options struct {
 	// Rate of new connections; DefaultRate when empty.
 	Rate string
@@ -45,22 +45,22 @@ type Options struct {
 	Port uint16
 }
 
-// Imported is what became of a capture.
+// Imported is a converted capture.
 type Imported struct {
 	// Template with both sides' programs.
 	Template *spatev1.ASTFTemplate
-	// ConfigMaps hold what they send and is too long for the template.
+	// ConfigMaps have the contents that are too long for the template.
 	ConfigMaps []*corev1.ConfigMap
-	// Note says what of the capture the template does not have; empty where it has all.
+	// Note says what of the capture the template omits; empty if nothing.
 	Note string
 }
 
 var validName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,46}[a-z0-9])?$`)
 
-// errNoProgram tells that there is nothing to ask.
+// errNoProgram says that the engine's program is not known.
 var errNoProgram = errors.New("the engine's program, which reads captures, is not named")
 
-// Import reads a pcap or pcapng file. What it cannot be made into a template for is told with the packet's number.
+// Import converts a pcap or pcapng file. An error has the number of the packet that cannot be converted.
 func Import(ctx context.Context, compiler engine.Compiler, name string, pcap []byte, o Options) (*Imported, error) {
 	if !validName.MatchString(name) {
 		return nil, fmt.Errorf("the name %q must be 1 to 48 lower-case letters, digits or '-', and start and end with a letter or digit", name)
@@ -89,7 +89,7 @@ func Import(ctx context.Context, compiler engine.Compiler, name string, pcap []b
 	}
 	if len(refused) > 0 {
 		var told []string
-		for _, violation := range refused { // all are of the one capture
+		for _, violation := range refused { // all are about the one capture
 			told = append(told, violation.Description)
 		}
 		return nil, errors.New(strings.Join(told, "\n"))
@@ -101,7 +101,7 @@ func Import(ctx context.Context, compiler engine.Compiler, name string, pcap []b
 	return imported, err
 }
 
-// ranges are examples of clients and servers.
+// ranges are examples of ranges of clients and servers, for messages.
 const ranges = "2001:db8:1::1-2001:db8:1::fe and 2001:db8:2::1-2001:db8:2::fe"
 
 func isSix(pools []spatev1.AddressPool) bool {
@@ -115,7 +115,7 @@ type captured interface {
 	LinkType() layers.LinkType
 }
 
-// sessionIsSix tells whether the first IP packet of a capture is IPv6.
+// sessionIsSix reports whether the first IP packet of a capture is IPv6.
 func sessionIsSix(pcap []byte) bool {
 	var source captured
 	source, err := pcapgo.NewReader(bytes.NewReader(pcap))
@@ -142,7 +142,7 @@ func or(text, otherwise string) string {
 	return text
 }
 
-// pool of a range of addresses.
+// pool returns an address pool of a range of addresses.
 func pool(name spatev1.EntryName, text string) ([]spatev1.AddressPool, error) {
 	first, last, ranged := strings.Cut(text, "-")
 	if !ranged {
@@ -156,7 +156,8 @@ func pool(name spatev1.EntryName, text string) ([]spatev1.AddressPool, error) {
 	return []spatev1.AddressPool{{Name: name, Start: spatev1.IPAddress(first), End: spatev1.IPAddress(last)}}, nil
 }
 
-// asked is a plan whose one template is the capture. Its addresses are not those of the template: programs do not depend on them.
+// asked returns a plan whose only template is the capture. Its addresses are not those of the template: programs do not
+// depend on them.
 func asked(name string, pcap []byte, port uint16) *enginev1.Plan {
 	address := func(of byte) *enginev1.Pool {
 		bytes := []byte{198, of, 0, 1}
@@ -176,7 +177,7 @@ func asked(name string, pcap []byte, port uint16) *enginev1.Plan {
 	}
 }
 
-// written makes what the engine derived into a template.
+// written returns a template with the programs that the engine derived.
 func written(name string, spec spatev1.ASTFTemplateSpec, resolved *enginev1.Plan) (*Imported, error) {
 	templates := resolved.GetStateful().GetTemplates()
 	if len(templates) != 1 || templates[0].Capture != nil || templates[0].Client == nil || templates[0].Server == nil {
@@ -202,7 +203,7 @@ func written(name string, spec spatev1.ASTFTemplateSpec, resolved *enginev1.Plan
 	}}, nil
 }
 
-// writer makes instructions into commands.
+// writer converts instructions to commands.
 type writer struct {
 	contents content.Writer
 	payloads []*enginev1.Payload
@@ -263,7 +264,7 @@ func (w *writer) command(instruction *enginev1.Instruction) (c spatev1.Command, 
 	return c, true
 }
 
-// span of time in the greatest unit that needs no fraction.
+// span formats a time in the largest unit that needs no fraction.
 func span(ns uint64) spatev1.Duration {
 	for _, unit := range []struct {
 		ns   uint64
@@ -276,7 +277,7 @@ func span(ns uint64) spatev1.Duration {
 	return spatev1.Duration(strconv.FormatUint(ns, 10) + "ns")
 }
 
-// content of a payload.
+// content returns a payload's content.
 func (w *writer) content(payload uint32) spatev1.Content {
 	if int(payload) >= len(w.payloads) {
 		w.wrong = append(w.wrong, fmt.Errorf("payload %d is none of the %d", payload, len(w.payloads)))

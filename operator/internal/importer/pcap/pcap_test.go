@@ -25,7 +25,8 @@ import (
 	"spate.dev/operator/internal/importer/content"
 )
 
-// compiling is an engine that prints an answer, and exits with a code; it keeps the plan it got, which is given as JSON.
+// compiling returns a fake engine that prints a response and exits with a code. It stores the plan it gets, which plan
+// returns as JSON.
 func compiling(t *testing.T, answer string, code int) (c engine.Compiler, plan func() string) {
 	t.Helper()
 	folder := t.TempDir()
@@ -46,11 +47,11 @@ func compiling(t *testing.T, answer string, code int) (c engine.Compiler, plan f
 		if text, err = protojson.Marshal(&plan); err != nil {
 			t.Fatal(err)
 		}
-		return strings.ReplaceAll(string(text), " ", "") // protojson's spaces differ from program to program
+		return strings.ReplaceAll(string(text), " ", "") // protojson's spaces vary
 	}
 }
 
-// resolved is a plan that the engine prints, with the programs of both sides.
+// resolved returns a plan as the engine prints it, with the programs of both sides.
 func resolved(protocol, client, server string) string {
 	return fmt.Sprintf(`{"runId": "web", "stateful": {"payloads": [{"bytes": "R0VU"}, {"bytes": "AP8="}], "templates": [{"name": "web", "protocol": "TRANSPORT_PROTOCOL_%s", "destinationPort": 8080,
 	  "client": {"instructions": [%s]}, "server": {"instructions": [%s]}}]}}`, protocol, client, server)
@@ -107,7 +108,7 @@ func TestLongPayloadsAreInConfigMaps(t *testing.T) {
 	}
 }
 
-// captureOf is a pcap of one packet.
+// captureOf returns a pcap of one packet.
 func captureOf(t *testing.T, network gopacket.SerializableLayer, kind layers.EthernetType) []byte {
 	t.Helper()
 	frame := gopacket.NewSerializeBuffer()

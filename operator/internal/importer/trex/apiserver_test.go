@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// What is imported goes through YAML, as people apply it, to a real API server.
+// Imported resources are written as YAML, as people apply it, and created in a real API server.
 func TestImportedResourcesAreTaken(t *testing.T) {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		t.Skip("KUBEBUILDER_ASSETS is not set; run `make operator-test`")

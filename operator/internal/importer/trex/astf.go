@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What becomes of a profile of TRex's stateful traffic (ASTF), as its client sends it?
+// How is a TRex stateful (ASTF) profile converted, as its client sends it?
 
 package trex
 
@@ -23,10 +23,11 @@ import (
 	"spate.dev/operator/internal/plan"
 )
 
-// DefaultServerPort has the servers of stateful profiles where no other is named.
+// DefaultServerPort is the port of stateful profiles' servers where no other is named.
 const DefaultServerPort = "port1"
 
-// Client n's first connection has a port that TRex computes from n by these; it takes no others than those between.
+// TRex computes the port of client n's first connection from n with these constants, and uses only ports between the
+// bounds.
 const (
 	firstSourcePort   = 41668
 	sourcePortStep    = 17405
@@ -34,10 +35,10 @@ const (
 	highestSourcePort = 63999
 )
 
-// drawSeed is that with which TRex draws which template is next.
+// drawSeed is the seed with which TRex draws the next template.
 const drawSeed = 555
 
-// isASTF tells a stateful profile from a list of streams.
+// isASTF reports whether the data is a stateful profile, not a list of streams.
 func isASTF(data []byte) bool {
 	var found struct {
 		Programs  json.RawMessage `json:"program_list"`
@@ -46,7 +47,7 @@ func isASTF(data []byte) bool {
 	return json.Unmarshal(data, &found) == nil && (found.Programs != nil || found.Templates != nil)
 }
 
-// astf is an import of a stateful profile under way.
+// astf is the state of a stateful profile's import.
 type astf struct {
 	*importer
 	buffers  []buffer
@@ -61,7 +62,7 @@ type astf struct {
 	profile        *spatev1.TrafficProfile
 }
 
-// addresses of one of TRex's generators.
+// addresses of a TRex generator of addresses.
 type addresses struct {
 	path        string
 	servers     bool
@@ -70,7 +71,7 @@ type addresses struct {
 	offset      spatev1.IPAddress
 }
 
-// importASTF reads a stateful profile.
+// importASTF converts a stateful profile.
 func (in *importer) importASTF(data []byte) (*Imported, error) {
 	a := &astf{importer: in, contents: content.Writer{Name: in.name}}
 	o := in.problems.object(data, "$")
@@ -113,7 +114,7 @@ func (in *importer) importASTF(data []byte) (*Imported, error) {
 	return &a.made, nil
 }
 
-// addresses of a generator.
+// addresses reads a generator of addresses.
 func (a *astf) addresses(o *object) addresses {
 	made := addresses{path: o.path, servers: o.choice("dir", "c", "s") == "s", order: spatev1.PoolForward}
 	made.first, made.last = address(o, "ip_start"), address(o, "ip_end")
@@ -149,7 +150,7 @@ func address(o *object, key string) netip.Addr {
 	return value
 }
 
-// template reads one.
+// template converts a template.
 func (a *astf) template(index int, raw json.RawMessage) {
 	called := fmt.Sprintf("template %d", index+1)
 	a.problems.stream, a.notes.stream = called, called
@@ -178,7 +179,7 @@ func (a *astf) template(index int, raw json.RawMessage) {
 	})
 }
 
-// group of statistics by its number; empty for none.
+// group returns the name of a statistics group by its number; empty for none.
 func (a *astf) group(o *object) string {
 	number := o.wholeOr("tg_id", 0, math.MaxUint16, 0)
 	if number == 0 {
@@ -191,13 +192,13 @@ func (a *astf) group(o *object) string {
 	return label(a.groups[number-1], "group-"+strconv.FormatUint(number, 10))
 }
 
-// sides reads what clients and servers do.
+// sides converts the programs of client and server.
 func (a *astf) sides(t *spatev1.ASTFTemplate, index int, client, server *object) {
 	clients := a.chosen(client, "program_index")
 	generators := client.object("ip_gen")
 	from, to := a.generator(generators, "dist_client", false), a.generator(generators, "dist_server", true)
 	generators.done()
-	client.take("cluster") // TRex's own future
+	client.take("cluster") // not used by TRex yet
 	port := client.whole("port", 1, math.MaxUint16)
 	t.Spec.DestinationPort = ptr.To(int32(port))
 	t.Spec.ConnectionRate = connectionRate(client)
@@ -255,7 +256,7 @@ func (a *astf) generator(o *object, key string, servers bool) *addresses {
 	return &a.pools[index]
 }
 
-// places behind the point that a rate of connections has room for.
+// ratePlaces is the number of decimal places of a connection rate.
 const ratePlaces = 12
 
 func connectionRate(o *object) spatev1.ConnectionRate {
@@ -271,7 +272,7 @@ func connectionRate(o *object) spatev1.ConnectionRate {
 	return spatev1.ConnectionRate(text + "cps")
 }
 
-// limit of connections: in all, or at a time where TRex goes on (`cont`).
+// limit sets the limit of connections: in total, or concurrently where TRex goes on (`cont`).
 func limit(o *object, to *spatev1.ASTFTemplateSpec) {
 	number := int64(o.wholeOr("limit", 0, math.MaxUint32, 0))
 	goesOn := o.truthOr("cont", false)
@@ -285,7 +286,7 @@ func limit(o *object, to *spatev1.ASTFTemplateSpec) {
 	}
 }
 
-// association of a template with its servers.
+// association sets how a template's servers are identified.
 func (a *astf) association(t *spatev1.ASTFTemplate, server *object, port uint64, pool *addresses, clients *astfProgram) {
 	rules := server.list("assoc")
 	if len(rules) != 1 {
@@ -315,7 +316,7 @@ func (a *astf) association(t *spatev1.ASTFTemplate, server *object, port uint64,
 	o.done()
 }
 
-// firstBytes are those that a template's servers look at: given, or those that its clients send first.
+// firstBytes returns the bytes that a template's servers compare: those given, or those that its clients send first.
 func (a *astf) firstBytes(o *object, clients *astfProgram) (all []spatev1.PayloadMatch) {
 	offsets, masks := a.smallNumbers(o, "offset", 1023), a.smallNumbers(o, "mask", 255)
 	values := a.smallNumbers(o, "value", 255)
@@ -346,7 +347,7 @@ func (a *astf) firstBytes(o *object, clients *astfProgram) (all []spatev1.Payloa
 	return all
 }
 
-// smallNumbers are a list; nil when absent.
+// smallNumbers reads a list; nil when absent.
 func (a *astf) smallNumbers(o *object, key string, most int) []int {
 	raw, found := o.take(key)
 	if !found {
@@ -360,7 +361,8 @@ func (a *astf) smallNumbers(o *object, key string, most int) []int {
 	return all
 }
 
-// addressPools of a template. Their names and bounds are the same wherever TRex's generator is, so that templates share them.
+// addressPools sets those of a template. Names and bounds are independent of the position of TRex's generator in the
+// JSON, so that templates share pools.
 func (a *astf) addressPools(t *spatev1.ASTFTemplate, from, to *addresses, v6 ipv6Info, client *object) {
 	clients := spatev1.AddressPool{Name: "clients", Order: from.order, PortPairOffset: from.offset, SourcePorts: &spatev1.SourcePorts{
 		Start: firstSourcePort, Step: sourcePortStep, Min: ptr.To[int32](lowestSourcePort), Max: ptr.To[int32](highestSourcePort),
@@ -390,7 +392,7 @@ func (a *astf) addressPools(t *spatev1.ASTFTemplate, from, to *addresses, v6 ipv
 	t.Spec.Pools = spatev1.AddressPools{Clients: []spatev1.AddressPool{clients}, Servers: []spatev1.AddressPool{servers}}
 }
 
-// wide is an IPv6 address whose last 4 bytes are those of an IPv4 address.
+// wide returns an IPv6 address whose last 4 bytes are those of an IPv4 address.
 func wide(upper []byte, lower netip.Addr) netip.Addr {
 	var all [16]byte
 	copy(all[:12], upper)

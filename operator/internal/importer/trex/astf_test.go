@@ -24,7 +24,7 @@ const (
 	answer  = `{"name": "tx", "buf_index": 1}`
 )
 
-// astfJSON is a profile of one template, with some of its text changed.
+// astfJSON returns a profile with one template, with parts of its text replaced.
 func astfJSON(client, server string, changes ...string) []byte {
 	text := fmt.Sprintf(`{"buf_list": ["R0VU", "AP8AAQ=="], "ip_gen_dist_list": [
 	  {"ip_start": "16.0.0.0", "ip_end": "16.0.0.255", "distribution": "seq", "dir": "c", "ip_offset": "1.0.0.0"},
@@ -41,7 +41,7 @@ func astfJSON(client, server string, changes ...string) []byte {
 	return []byte(text)
 }
 
-// runsTemplates tells whether a generator can run a stateful profile.
+// runsTemplates returns a stateful profile's plan, which a generator must be able to run.
 func runsTemplates(t testing.TB, got *Imported) *plan.Resolved {
 	t.Helper()
 	generator := &spatev1.TrafficGenerator{}
@@ -76,7 +76,7 @@ func importsASTF(t *testing.T, data []byte) *Imported {
 	return got
 }
 
-// isYAML compares an object with its YAML.
+// isYAML compares an object with YAML.
 func isYAML(t *testing.T, got any, want string) {
 	t.Helper()
 	text, err := yaml.Marshal(got)
@@ -266,7 +266,8 @@ func TestLongBuffersAreSentInPieces(t *testing.T) {
 }
 
 func TestClientsReachTheServersThatListen(t *testing.T) {
-	// The second template's clients connect to the first's servers, which wait for 3 bytes; its own listen elsewhere.
+	// The second template's clients connect to the first's servers, which wait for 3 bytes; its own servers listen on
+	// another port.
 	second := `{"client_template": {"program_index": 0, "ip_gen": {"dist_client": {"index": 0}, "dist_server": {"index": 1}}, "cluster": {}, "port": 80, "cps": 1},
 	    "server_template": {"program_index": 2, "assoc": [{"port": 81%s}]}}], "tg_names"`
 	const wait = `{"name": "rx", "min_bytes": 3}`
@@ -369,10 +370,10 @@ func TestWhatStatefulProfilesMayNotSay(t *testing.T) {
 	}
 }
 
-// tinySegments is a refusal that docs/import-trex.md tells of.
+// tinySegments is a refusal that docs/import-trex.md documents.
 const tinySegments = "mss: 1 is not a whole number"
 
-// statefulProfiles are TRex's own, which the folder CONFORMANCE names.
+// statefulProfiles are TRex's own, in the folder named by CONFORMANCE.
 func statefulProfiles(t *testing.T) map[string][]byte {
 	t.Helper()
 	folder := os.Getenv("CONFORMANCE")

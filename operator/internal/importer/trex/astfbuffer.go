@@ -21,11 +21,12 @@ type buffer struct {
 }
 
 const (
-	// mostBuffer is how long one may be.
+	// mostBuffer is the maximum length of a buffer.
 	mostBuffer = 1 << 26
-	// mostPiece of one has room in a ConfigMap, and holds what is filled in a whole number of times: such pieces share theirs.
+	// mostPiece is the maximum length of a piece in a ConfigMap. It is a multiple of fillPeriod, so that pieces of
+	// filled buffers are equal and are stored once.
 	mostPiece = content.MostInMap / fillPeriod * fillPeriod
-	// fillPeriod: TRex counts the bytes it fills modulo 256.
+	// fillPeriod: TRex fills bytes with a count modulo 256.
 	fillPeriod = 256
 )
 
@@ -53,7 +54,7 @@ func (a *astf) base64(path, text string) []byte {
 	return bytes
 }
 
-// filled is a buffer of a size: first some bytes, then others again and again, or the numbers 0 to 255.
+// filled reads a buffer of a given size: some bytes first, then repeated ones, or the numbers 0 to 255.
 func (a *astf) filled(o *object) []byte {
 	var base, fill []byte
 	if o.has("base") {
@@ -67,7 +68,7 @@ func (a *astf) filled(o *object) []byte {
 	o.take("fill")
 	o.done()
 	if size > mostBuffer {
-		return make([]byte, size) // told by its length
+		return make([]byte, size) // its length is reported
 	}
 	if len(fill) > 0 && fillPeriod%len(fill) != 0 {
 		o.wrong("fill", "has %d bytes, which TRex does not repeat evenly; use 1, 2, 4, ... 256", len(fill))
@@ -84,7 +85,7 @@ func (a *astf) filled(o *object) []byte {
 	return bytes
 }
 
-// sent are the contents of the commands that send it, one behind the other: one, but for what is longer than a ConfigMap.
+// sent returns the contents of the commands that send a buffer: one, or several if it is longer than a ConfigMap.
 func (a *astf) sent(b *buffer) (all []spatev1.Content) {
 	for left := b.bytes; len(left) > 0; {
 		piece := left

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Which commands are those of TRex's stateful programs?
+// How are the commands of TRex's stateful programs converted?
 
 package trex
 
@@ -16,43 +16,43 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 )
 
-// astfProgram is one of TRex's, which a side of any template may have.
+// astfProgram is a TRex program, which a side of any template may use.
 type astfProgram struct {
 	*astf
 	path string
-	// total of its commands.
+	// total number of its commands.
 	total int
 	udp   bool
-	// latency measures round trips.
+	// latency is true if a command measures round trips.
 	latency bool
 	steps   []step
-	// rewinds tells that some wait is jumped over or back over: each waits for its own share then.
+	// rewinds is true if a jump passes a wait, forward or backward: each wait then counts its own bytes.
 	rewinds bool
-	// nonBlocking holds behind the last `tx_mode`.
+	// nonBlocking is the state after the last `tx_mode`.
 	nonBlocking bool
 	signed      bool
 }
 
-// step is one of TRex's commands.
+// step is a TRex command.
 type step struct {
-	// object of it, for messages.
+	// object is its JSON, for messages.
 	object *object
-	// commands it becomes; its first takes the label.
+	// commands it is converted to; the first one has the label.
 	commands []spatev1.Command
-	// to is the index of the step that it jumps to; -1 for none.
+	// to is the index of the step it jumps to; -1 for none.
 	to int
-	// buffer that it sends; -1 for none.
+	// buffer it sends; -1 for none.
 	buffer int
-	// waits for the connection.
+	// waits is true if the step waits for the connection.
 	waits bool
-	// received is up to where it waits; 0 for steps that do not.
+	// received is the total number of bytes it waits for; 0 for steps that do not wait.
 	received uint64
 	clear    bool
-	// mode is true of a tx_mode.
+	// mode is true for a tx_mode.
 	mode bool
 }
 
-// program reads one.
+// program reads a program.
 func (a *astf) program(o *object) *astfProgram {
 	p := &astfProgram{astf: a, path: o.path, udp: !o.truthOr("stream", true)}
 	if o.has("addon") {
@@ -101,7 +101,7 @@ func (p *astfProgram) step(index int, o *object) step {
 	return s
 }
 
-// command reads one of TRex's. A refused one says why.
+// command converts one TRex command. A refused one has the reason.
 type command struct {
 	read                  func(p *astfProgram, o *object, s *step)
 	udp, tcp, first, last bool
@@ -114,7 +114,7 @@ var instructions = map[string]command{
 	"rx":      {tcp: true, read: func(_ *astfProgram, o *object, s *step) { s.wait(o, "min_bytes") }},
 	"tx_mode": {tcp: true, read: (*astfProgram).txMode},
 	"nc": {tcp: true, last: true, read: func(_ *astfProgram, _ *object, s *step) {
-		s.commands = []spatev1.Command{{WaitForPeerClose: &spatev1.EmptyCommand{}}} // TRex closes behind its peer
+		s.commands = []spatev1.Command{{WaitForPeerClose: &spatev1.EmptyCommand{}}} // TRex closes after its peer
 	}},
 	"reset": {tcp: true, last: true, read: func(_ *astfProgram, _ *object, s *step) {
 		s.commands = []spatev1.Command{{Reset: &spatev1.EmptyCommand{}}}
@@ -144,7 +144,7 @@ var instructions = map[string]command{
 	}},
 	"jmp_nz": {read: func(_ *astfProgram, o *object, s *step) {
 		counter := called(o, "id", "var")
-		s.to = int(o.signed("offset", -math.MaxInt16, math.MaxInt16)) // from here, settled later
+		s.to = int(o.signed("offset", -math.MaxInt16, math.MaxInt16)) // relative to this command; jumps resolves it
 		s.commands = []spatev1.Command{{Add: &spatev1.VariableCommand{Variable: counter, Value: -1}}, {Jump: &spatev1.JumpCommand{Variable: counter, Comparison: spatev1.ComparisonNotEqual}}}
 	}},
 	"jmp_cmp": {read: (*astfProgram).jumpIf},
@@ -164,7 +164,7 @@ var instructions = map[string]command{
 	"exec_template":  {refused: "a program opens no connections of other templates; give these a rate of their own, or go on within the connection by switchTemplate"},
 }
 
-// mostCounted in one go, which is a command each.
+// mostCounted is the maximum increment of a counter: each increment by one is a command.
 const mostCounted = 100
 
 // Units of TRex's times in nanoseconds.
@@ -173,7 +173,7 @@ const (
 	second      = 1_000_000_000
 )
 
-// span of so many units.
+// span returns a time given in units of so many nanoseconds.
 func span(o *object, key string, unit int64) spatev1.Duration {
 	return duration(nanoseconds(o, key, unit))
 }
@@ -189,7 +189,7 @@ func nanoseconds(o *object, key string, unit int64) int64 {
 	return whole.Int64()
 }
 
-// called gives a variable or counter a name by its number.
+// called returns the name of a variable or counter by its number.
 func called(o *object, key, kind string) spatev1.EntryName {
 	return spatev1.EntryName(kind + "-" + strconv.FormatUint(o.whole(key, 0, math.MaxUint8), 10))
 }
@@ -220,7 +220,7 @@ func (p *astfProgram) tx(o *object, s *step) {
 	s.commands = []spatev1.Command{{Send: send}}
 }
 
-// txMode says how the next ones send.
+// txMode sets how the following commands send.
 func (p *astfProgram) txMode(o *object, s *step) {
 	p.nonBlocking, s.mode = o.whole("flags", 0, 1) == 1, true
 }
@@ -232,7 +232,7 @@ func (p *astfProgram) keepalive(o *object, s *step) {
 	}
 }
 
-// wait reads one for what comes.
+// wait reads a command that waits for received bytes.
 func (s *step) wait(o *object, key string) {
 	s.received = o.whole(key, 0, math.MaxInt64)
 	if o.truthOr("clear", false) {
@@ -250,7 +250,7 @@ var operators = map[string]spatev1.Comparison{
 func (p *astfProgram) jumpIf(o *object, s *step) {
 	s.to = int(o.signed("offset", -math.MaxInt16, math.MaxInt16))
 	if !o.has("cmp_op") {
-		const always = "always" // a variable that is 0
+		const always = "always" // a variable that stays 0
 		o.take("cmp_op")
 		o.take("cmp_val")
 		o.take("id")
@@ -266,7 +266,7 @@ func (p *astfProgram) jumpIf(o *object, s *step) {
 	}}}
 }
 
-// jumps settles where jumps go.
+// jumps resolves the targets of jumps.
 func (p *astfProgram) jumps() {
 	for i := range p.steps {
 		s := &p.steps[i]
@@ -290,8 +290,8 @@ func (p *astfProgram) jumps() {
 
 func jumping(c spatev1.Command) bool { return c.Jump != nil || c.Loop != nil }
 
-// waiting makes the waits into commands. TRex's counts grow from one to the next in the order they stand in; where jumps come
-// between, each waits for what it adds.
+// waiting converts waits to commands. TRex's counts are totals, which grow from one wait to the next in program order.
+// Where jumps pass waits, each waits for the bytes it adds.
 func (p *astfProgram) waiting() {
 	before := uint64(0)
 	for i := range p.steps {
@@ -310,7 +310,7 @@ func (p *astfProgram) waiting() {
 			p.notes.tell("%s: TRex forgets what came beyond; here it counts for the next", s.object.at("clear"))
 		}
 		switch {
-		case count == 0: // it has come already
+		case count == 0: // they have arrived already
 		case p.udp:
 			s.commands = []spatev1.Command{{ReceiveMessages: &spatev1.ReceiveMessagesCommand{Messages: int64(count), Clear: cleared}}}
 		default:
@@ -319,7 +319,7 @@ func (p *astfProgram) waiting() {
 	}
 }
 
-// commands of a side.
+// sideCommands returns the commands of a side.
 func (p *astfProgram) sideCommands(server bool) []spatev1.Command {
 	places := p.places()
 	labelled := map[int]bool{}
@@ -350,7 +350,7 @@ func (s *step) jumps() bool { return slices.ContainsFunc(s.commands, jumping) }
 
 func labelOf(place int) spatev1.EntryName { return spatev1.EntryName("step-" + strconv.Itoa(place+1)) }
 
-// places gives for each step the first from there on that becomes something; behind the last, the end.
+// places returns, for each step, the first one from there on that has commands; past the last, the end of the program.
 func (p *astfProgram) places() []int {
 	all := make([]int, len(p.steps)+1)
 	all[len(p.steps)] = len(p.steps)
@@ -363,7 +363,7 @@ func (p *astfProgram) places() []int {
 	return all
 }
 
-// made are the commands of a step on a side.
+// made returns the commands of a step on a side.
 func (p *astfProgram) made(index int, server bool, places []int) []spatev1.Command {
 	s := &p.steps[index]
 	switch {
@@ -396,8 +396,8 @@ func (p *astfProgram) made(index int, server bool, places []int) []spatev1.Comma
 	return all
 }
 
-// firstBytes are those at some offsets that a program sends before it waits: of its first buffer over TCP, and of all, where they
-// must agree, over UDP.
+// firstBytes returns the bytes at some offsets that a program sends before it waits: over TCP of its first buffer, over
+// UDP of all buffers, which must agree.
 func (p *astfProgram) firstBytes(o *object, offsets []int) []int {
 	var values []int
 	for _, s := range p.steps {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Whose servers do the clients of a template reach? TRex finds them by port and address, whichever template they are of.
+// Which servers do the clients of a template reach? TRex finds servers by port and address, in any template.
 
 package trex
 
@@ -10,17 +10,17 @@ import (
 	"net/netip"
 )
 
-// listener are a template's servers, as far as finding them goes.
+// listener identifies a template's servers by what TRex finds them by.
 type listener struct {
 	raw         json.RawMessage
 	udp         bool
 	port        uint64
 	first, last netip.Addr
-	// picky ones look at first bytes, which only their own clients are known to send.
+	// picky servers compare first bytes; only their own clients are known to send these.
 	picky bool
 }
 
-// listeners of all templates; what cannot be read is told where its template is read.
+// listeners returns those of all templates. What cannot be read is reported where its template is read.
 func (a *astf) listeners(templates []json.RawMessage) []listener {
 	all := make([]listener, len(templates))
 	for i, raw := range templates {
@@ -49,13 +49,14 @@ func (a *astf) listeners(templates []json.RawMessage) []listener {
 	return all
 }
 
-// answers tells whether these are the servers of a port and addresses.
+// answers reports whether these are the servers of a port and addresses.
 func (l *listener) answers(port uint64, pool *addresses, udp bool) bool {
 	within := !l.first.IsValid() || !pool.first.Less(l.first) && !l.last.Less(pool.last)
 	return l.raw != nil && l.port == port && l.udp == udp && within
 }
 
-// reached are the servers that a template's clients connect to: its own, or where these do not listen there, those of the one that does.
+// reached returns the servers that a template's clients connect to: its own, or where these do not listen there, those
+// of the template whose servers do.
 func (a *astf) reached(index int, own *object, port uint64, pool *addresses, clients *astfProgram) *object {
 	if pool == nil || clients == nil || a.servers[index].raw == nil || a.servers[index].answers(port, pool, clients.udp) {
 		return own

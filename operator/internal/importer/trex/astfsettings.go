@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Which settings do TRex's stateful clients and servers have? What TRex does where nothing is said is written down where it
-// differs from what happens here.
+// Which settings do TRex's stateful clients and servers have? TRex's defaults are written out where they differ from
+// the engine's.
 
 package trex
 
@@ -15,25 +15,25 @@ import (
 	"spate.dev/operator/internal/plan"
 )
 
-// TRex's own settings that differ from the engine's and can be seen on the wire.
+// TRex's defaults that differ from the engine's and are visible on the wire.
 const (
 	ownTTL = 127
-	// ownHopLimit is what IPv6 has in the TTL's place; the greatest that can be asked for is the TTL's.
+	// ownHopLimit is TRex's IPv6 hop limit; a requested one is at most ownTTL.
 	ownHopLimit = 64
 	ownBuffer   = 32 * 1024
 	ownMSS      = 1460
 	ownWindow   = 10
 )
 
-// rampUpStep is how often TRex makes new connections faster.
+// rampUpStep is the interval at which TRex raises the rate of new connections.
 const rampUpStep = "1s"
 
-// globalInfo are TRex's tunables of a side, of all templates or of one.
+// globalInfo are TRex's tunables of a side, for all templates or for one.
 type globalInfo struct {
 	tos, ttl *int32
 	tcp      spatev1.TCPTunables
 	ipv6     ipv6Info
-	// rampUp is that of all templates.
+	// rampUp is a setting for all templates together.
 	rampUp, rampUpStep spatev1.Duration
 }
 
@@ -54,7 +54,7 @@ func (v ipv6Info) or(other ipv6Info) ipv6Info {
 	return v
 }
 
-// settings of a key that may be absent.
+// settings reads a key that may be absent.
 func (a *astf) settings(parent *object, key string) globalInfo {
 	var g globalInfo
 	if !parent.has(key) {
@@ -73,7 +73,7 @@ func (a *astf) settings(parent *object, key string) globalInfo {
 			g.tos = ptr.To(*tos &^ 1) // TRex keeps the lowest bit for itself
 		}
 		if ttl := setting(o, "ttl", 1, 255); ttl != nil {
-			g.ttl = ptr.To(min(*ttl, ownTTL)) // and the highest
+			g.ttl = ptr.To(min(*ttl, ownTTL)) // and the highest TTL
 		}
 		if used := setting(o, "dont_use_inbound_mac", 0, 1); used != nil && *used == 0 {
 			a.notes.tell("%s: TRex's servers answer to the MAC address that a request came from; here they answer to the port's next hop", o.at("dont_use_inbound_mac"))
@@ -99,7 +99,7 @@ func (a *astf) part(o *object, key string, read func(*object)) {
 	inner.done()
 }
 
-// setting is a number that may be absent.
+// setting reads a number that may be absent.
 func setting(o *object, key string, least, most uint64) *int32 {
 	if !o.has(key) {
 		o.take(key)
@@ -125,10 +125,10 @@ func upperBytes(o *object, key string) []byte {
 	return bytes
 }
 
-// uint8Number is a byte that JSON has as a number: a list of bytes would be base64.
+// uint8Number is a byte that JSON has as a number: a list of bytes would be encoded as base64.
 type uint8Number uint8
 
-// tcp reads what TRex says of TCP.
+// tcp reads TRex's TCP tunables.
 func (a *astf) tcp(o *object, t *spatev1.TCPTunables) {
 	const leastBuffer, mostBuffer, mostSeconds = 1024, 1 << 30, 65533
 	t.MSS = setting(o, "mss", 88, 9176)
@@ -168,7 +168,7 @@ func (a *astf) tcp(o *object, t *spatev1.TCPTunables) {
 	}
 }
 
-// delays of small segments and of acknowledgements.
+// delays reads the delays of small segments and of acknowledgements.
 func (a *astf) delays(o *object, t *spatev1.TCPTunables) {
 	if o.has("delay_ack_msec") {
 		wait := o.whole("delay_ack_msec", 20, 50000)
@@ -205,7 +205,7 @@ func seconds(o *object, key string, most uint64) spatev1.Duration {
 	return spatev1.Duration(strconv.Itoa(int(*number)) + "s")
 }
 
-// with gives the settings of all templates with one's own in their place.
+// with returns the settings of all templates, overridden by those of one.
 func (g globalInfo) with(own globalInfo) globalInfo {
 	override(&g.tos, own.tos)
 	override(&g.ttl, own.ttl)
@@ -240,7 +240,7 @@ func override[T any](to **T, from *T) {
 	}
 }
 
-// tunables of a side, TRex's own where it says nothing.
+// tunables returns the settings of a side, with TRex's defaults where it has none.
 func (g globalInfo) tunables(transport spatev1.Transport, v6 bool) spatev1.SideTunables {
 	made := spatev1.SideTunables{TOS: g.tos, TTL: g.ttl}
 	switch {

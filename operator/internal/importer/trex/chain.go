@@ -10,10 +10,10 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 )
 
-// noStream is the next_stream_id of streams that none comes after.
+// noStream is the next_stream_id of streams without a next stream.
 const noStream = "-1"
 
-// link resolves what streams name as their next.
+// link resolves the streams that are named as next.
 func (in *importer) link() {
 	names, ids := map[string]*stream{}, map[string]*stream{}
 	for _, s := range in.streams {
@@ -40,7 +40,7 @@ func (in *importer) link() {
 		case next.spec.Pinned != s.spec.Pinned:
 			in.problems.add(s.path+".next", "it and %s must both be sent by one core, as with core_id and latency, or neither", next.called)
 		case s.count == 1:
-			// TRex counts the stream's own ends, and starts the next after all but the last of them.
+			// TRex counts the ends of the stream itself, and starts the next stream at all but the last.
 			never = append(never, next)
 		default:
 			s.entry.Stream.Next = &spatev1.NextEntry{Entry: next.entry.Name}
@@ -64,7 +64,7 @@ func (in *importer) link() {
 	}
 }
 
-// next finds the stream that one names as its next.
+// next finds the stream that one names as next.
 func (in *importer) next(s *stream, names, ids map[string]*stream) *stream {
 	if s.next != "" {
 		if found := names[s.next]; found != nil {

@@ -11,7 +11,7 @@ import (
 	"spate.dev/operator/internal/plan"
 )
 
-// profiles are TRex's own, which the folder CONFORMANCE names.
+// profiles are TRex's own, in the folder named by CONFORMANCE.
 func profiles(t testing.TB) map[string][]byte {
 	t.Helper()
 	folder := os.Getenv("CONFORMANCE")
@@ -33,7 +33,7 @@ func profiles(t testing.TB) map[string][]byte {
 	return all
 }
 
-// meant are the refusals that docs/import-trex.md tells of.
+// meant are the refusals that docs/import-trex.md documents.
 var meant = regexp.MustCompile(`\(tpg\) are not supported|IEEE 1588 are not supported|are too long: at most`)
 
 func TestProfilesOfTRexCanBeRun(t *testing.T) {
@@ -57,7 +57,7 @@ func TestProfilesOfTRexCanBeRun(t *testing.T) {
 	}
 }
 
-// FuzzImport looks for input that breaks the import, or that is taken and then cannot be sent.
+// FuzzImport looks for input that crashes the import, or that is accepted and then cannot be sent.
 func FuzzImport(f *testing.F) {
 	f.Add(list(streamJSON(nil)))
 	f.Add(list(streamJSON(parts{"flags": "0", "vm": vmJSON(counting, writing, fixIPv4)})))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// How is TRex's JSON read so that nothing in it goes unnoticed?
+// How is TRex's JSON read so that no key goes unnoticed?
 
 package trex
 
@@ -16,9 +16,9 @@ import (
 	"strings"
 )
 
-// problems are what keeps a document from being imported, each with the stream's number and the JSON path.
+// problems are the reasons why a document cannot be imported, each with the stream's number and the JSON path.
 type problems struct {
-	// stream is what is looked at: `stream 3 (S2)`; empty outside of streams.
+	// stream is the stream being read, such as `stream 3 (S2)`; empty outside of streams.
 	stream string
 	errs   []error
 }
@@ -31,12 +31,12 @@ func (p *problems) add(path, format string, args ...any) {
 	p.errs = append(p.errs, errors.New(message))
 }
 
-// object is a JSON object. Every key must be asked for: done refuses the rest.
+// object is a JSON object. Every key must be read: done refuses the others.
 type object struct {
 	problems *problems
 	path     string
 	fields   map[string]json.RawMessage
-	// broken objects were told as such already, and give zero values.
+	// broken objects were reported already; they return zero values.
 	broken bool
 }
 
@@ -49,7 +49,7 @@ func (p *problems) object(raw json.RawMessage, path string) *object {
 	return o
 }
 
-// short is the start of a value, for messages.
+// short returns the start of a value, for messages.
 func short(raw json.RawMessage) string {
 	const most = 40
 	text := string(bytes.TrimSpace(raw))
@@ -67,7 +67,7 @@ func (o *object) wrong(key, format string, args ...any) {
 	}
 }
 
-// take gives a key's value, once; null is as good as none.
+// take returns a key's value and marks the key as read; null counts as absent.
 func (o *object) take(key string) (json.RawMessage, bool) {
 	raw, found := o.fields[key]
 	delete(o.fields, key)
@@ -81,7 +81,7 @@ func (o *object) has(key string) bool {
 	return found && !isNull(raw)
 }
 
-// need gives a key's value, or tells that it is missing.
+// need returns a key's value, or reports that it is missing.
 func (o *object) need(key string) (json.RawMessage, bool) {
 	raw, found := o.take(key)
 	if !found {
@@ -90,7 +90,7 @@ func (o *object) need(key string) (json.RawMessage, bool) {
 	return raw, found
 }
 
-// done refuses what nobody asked for.
+// done refuses the keys that were not read.
 func (o *object) done() {
 	for _, key := range slices.Sorted(maps.Keys(o.fields)) {
 		o.wrong(key, "is not known to the import, and would be ignored; remove it")
@@ -123,7 +123,7 @@ func (o *object) text(key string) string {
 	return text
 }
 
-// choice is one of some texts.
+// choice reads one of several texts.
 func (o *object) choice(key string, from ...string) string {
 	raw, found := o.need(key)
 	var text string
@@ -150,7 +150,7 @@ func (o *object) truthOr(key string, absent bool) bool {
 	return o.truth(key)
 }
 
-// numeral keeps exponents small: exact arithmetic would write them out.
+// numeral bounds exponents, because exact arithmetic would expand them.
 var numeral = regexp.MustCompile(`^-?[0-9]{1,64}([.][0-9]{1,64})?([eE][-+]?[0-9]{1,2})?$`)
 
 func (o *object) number(key string) (*big.Rat, bool) {
@@ -169,7 +169,7 @@ func (o *object) number(key string) (*big.Rat, bool) {
 	return value, ok
 }
 
-// decimal is a number that is not negative, to 20 places behind the point.
+// decimal reads a number that is not negative, with up to 20 decimal places.
 func (o *object) decimal(key string) *big.Rat {
 	value, ok := o.number(key)
 	if !ok {
@@ -182,7 +182,7 @@ func (o *object) decimal(key string) *big.Rat {
 	return value
 }
 
-// whole is a whole number within bounds.
+// whole reads an integer within bounds.
 func (o *object) whole(key string, least, most uint64) uint64 {
 	value, ok := o.number(key)
 	if !ok {
@@ -203,7 +203,7 @@ func (o *object) wholeOr(key string, least, most, absent uint64) uint64 {
 	return o.whole(key, least, most)
 }
 
-// signed is a whole number within bounds.
+// signed reads an integer within bounds.
 func (o *object) signed(key string, least, most int64) int64 {
 	value, ok := o.number(key)
 	if !ok {
@@ -216,7 +216,7 @@ func (o *object) signed(key string, least, most int64) int64 {
 	return value.Num().Int64()
 }
 
-// label is a name or a number, as text; empty when absent. TRex's streams are called either.
+// label reads a name or a number as text; empty when absent. TRex identifies streams by either.
 func (o *object) label(key string) string {
 	raw, found := o.take(key)
 	if !found {
@@ -233,7 +233,7 @@ func (o *object) label(key string) string {
 	return ""
 }
 
-// flatten takes what is in an object of this one for its own, as files that TRex's client saved have it.
+// flatten moves the keys of an object in this one to this one: files saved by TRex's client have them nested.
 func (o *object) flatten(key string) {
 	if !o.has(key) {
 		return

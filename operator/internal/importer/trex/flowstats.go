@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// How is measured what TRex measures?
+// How is what TRex measures measured?
 
 package trex
 
@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// firstMark of the packets of counted groups, in the IPv4 identification or the IPv6 flow label.
+	// firstMark is the first mark of counted groups' packets, in the IPv4 identification or the IPv6 flow label.
 	firstMark = 0xff00
-	// latencyMark is that of all packets whose latency is measured.
+	// latencyMark is the mark of all packets whose latency is measured.
 	latencyMark = 0xffff
 	mostGroups  = latencyMark - firstMark
 )
@@ -27,11 +27,12 @@ const (
 type measured struct {
 	counted, latency bool
 	mark             uint32
-	// ip is the header that is marked.
+	// ip is the header with the mark.
 	ip packet.HeaderAt
 }
 
-// flowStats reads them, and marks the packet as TRex would: those of a group by a number in their IP header.
+// flowStats reads the flow statistics of a stream. It marks the packet as TRex would: packets of a group have a number
+// in their IP header.
 func (in *importer) flowStats(s *stream, o *object, frame []byte) (m measured) {
 	if !o.truth("enabled") {
 		o.done()
@@ -75,7 +76,7 @@ func (in *importer) flowStats(s *stream, o *object, frame []byte) (m measured) {
 	return m
 }
 
-// group gives a packet group's number, in the order TRex starts them. Streams of a group share it.
+// group returns a packet group's number, in the order in which TRex starts groups. Streams of a group share it.
 func (in *importer) group(id uint64, s *stream) uint32 {
 	if s.disabled {
 		return 0
@@ -99,7 +100,7 @@ func mark(frame []byte, ip packet.HeaderAt, mark uint32) {
 	const tos, identification, checksum = 0, 4, 10
 	sum := binary.BigEndian.Uint16(header[checksum:])
 	set := func(at int, value uint16) {
-		// RFC 1624: a checksum that is wrong stays as wrong as it was.
+		// RFC 1624: a wrong checksum stays wrong by the same difference.
 		all := uint32(^sum) + uint32(^binary.BigEndian.Uint16(header[at:])) + uint32(value)
 		all = all>>16 + all&0xffff
 		sum = ^uint16(all>>16 + all&0xffff)
@@ -110,7 +111,7 @@ func mark(frame []byte, ip packet.HeaderAt, mark uint32) {
 	binary.BigEndian.PutUint16(header[checksum:], sum)
 }
 
-// measure sets what is measured. Of latency TRex computes no checksum for what it writes into the payload.
+// measure sets what is measured. TRex computes no checksum over the latency data that it writes into the payload.
 func (in *importer) measure(s *stream, m measured) {
 	if m.counted && !s.disabled {
 		s.mark = m.mark
@@ -122,7 +123,7 @@ func (in *importer) measure(s *stream, m measured) {
 		s.spec.Measure.Mark = &spatev1.Mark{IPv6FlowLabel: ptr.To(spatev1.IPv6MarkValue(digits(uint64(m.mark))))}
 	case m.latency:
 		s.spec.Measure = spatev1.Measure{Flow: true, Latency: true}
-		s.spec.Cache = 0 // TRex keeps none of these either
+		s.spec.Cache = 0 // TRex caches none of these either
 		s.spec.Pinned = true
 		in.payloadChecksum(s, m)
 	default:
@@ -132,7 +133,7 @@ func (in *importer) measure(s *stream, m measured) {
 	in.notes.add(s.path+".flow_stats", "its packets are expected at port %s", in.options.ReceivePort)
 }
 
-// payloadChecksum leaves the checksum over the payload as it is in the packet, unless the program keeps it true.
+// payloadChecksum leaves the checksum over the payload as it is in the packet, unless the program updates it.
 func (in *importer) payloadChecksum(s *stream, m measured) {
 	if len(s.spec.Packet.Checksums) > 0 {
 		return

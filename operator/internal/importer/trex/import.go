@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package trex makes TRex's stateless streams and stateful profiles, as its client sends them, into Spate's resources.
+// Package trex converts TRex's stateless streams and stateful profiles, as its client sends them, to Spate's resources.
 //
-// What TRex means is kept, to the byte and the instant; what cannot be kept is refused, by the stream's number and the JSON
-// path. What means something else here than there is told in notes.
+// Packets and times are preserved exactly; what cannot be preserved is refused, with the stream's number and the JSON
+// path. Differences in meaning are reported in notes.
 package trex
 
 import (
@@ -24,39 +24,40 @@ const (
 	DefaultPort = "port0"
 	// DefaultGenerator runs the profile where no other is named.
 	DefaultGenerator = "trex"
-	// mostName leaves room for the streams' own names behind the profile's.
+	// mostName leaves room for the streams' own names after the profile's.
 	mostName = 48
 )
 
-// Options are what TRex's JSON does not tell. The zero value is usable.
+// Options are settings that TRex's JSON does not have. The zero value is usable.
 type Options struct {
-	// Port sends the streams, or has the clients of a stateful profile; DefaultPort when empty.
+	// Port sends the streams, or is the port of a stateful profile's clients; DefaultPort when empty.
 	Port string
-	// ReceivePort is where measured streams are expected, the port itself when empty; or where the servers of a stateful profile
-	// are, DefaultServerPort when empty.
+	// ReceivePort is where measured streams are received, the port itself when empty; or the port of a stateful
+	// profile's servers, DefaultServerPort when empty.
 	ReceivePort string
 	// Generator the profile refers to; DefaultGenerator when empty.
 	Generator string
-	// SourceMAC and DestinationMAC are written into the packets whose addresses TRex takes from its port's configuration.
-	// Where they are nil, the generator's port gives its own address, and that of its next hop.
+	// SourceMAC and DestinationMAC are written into the packets whose addresses TRex takes from its port's
+	// configuration. Where they are nil, the engine writes the port's own address and that of its next hop.
 	SourceMAC, DestinationMAC net.HardwareAddr
 }
 
-// Imported is what became of a profile.
+// Imported is a converted profile.
 type Imported struct {
 	// Streams, one for each of TRex's, in its order.
 	Streams []*spatev1.StatelessStream
 	// Templates, one for each of TRex's, in its order.
 	Templates []*spatev1.ASTFTemplate
-	// ConfigMaps hold what templates send and is too long for them.
+	// ConfigMaps have the contents that are too long for the templates.
 	ConfigMaps []*corev1.ConfigMap
-	// Profiles that refer to them all: one, or several of streams that one has no room for.
+	// Profiles refer to all streams or templates: one, or several if there are too many streams for one.
 	Profiles []*spatev1.TrafficProfile
-	// Notes tell what differs in meaning, for people.
+	// Notes report differences in meaning, for people.
 	Notes []string
 }
 
-// Import reads a list of streams, or a stateful profile. Its error tells everything that cannot be imported, a line each.
+// Import converts a list of streams, or a stateful profile. Its error lists everything that cannot be imported, one per
+// line.
 func Import(name string, data []byte, o Options) (*Imported, error) {
 	if len(name) > mostName || !validLabel.MatchString(name) {
 		return nil, fmt.Errorf("the name %q must be 1 to %d lower-case letters, digits or '-', and start and end with a letter or digit", name, mostName)
@@ -93,7 +94,7 @@ func or(text, otherwise string) string {
 	return text
 }
 
-// importer is an import under way.
+// importer is the state of an import.
 type importer struct {
 	name     string
 	options  Options
@@ -106,7 +107,7 @@ type importer struct {
 	groups []uint64
 }
 
-// imported puts the streams and their profiles together.
+// imported returns the streams and their profiles.
 func (in *importer) imported(profiles []*spatev1.TrafficProfile) *Imported {
 	made := &Imported{Profiles: profiles}
 	for _, s := range in.streams {
@@ -121,7 +122,7 @@ func (in *importer) imported(profiles []*spatev1.TrafficProfile) *Imported {
 	return made
 }
 
-// fromPort tells how destinations are found.
+// fromPort adds a note on how destinations are resolved.
 func (in *importer) fromPort() {
 	count := 0
 	for _, s := range in.streams {
@@ -135,13 +136,13 @@ func (in *importer) fromPort() {
 	}
 }
 
-// notes are what differs in meaning.
+// notes are differences in meaning.
 type notes struct {
 	stream string
 	all    []string
 }
 
-// add tells something of a place in the stream that is looked at.
+// add adds a note about a path in the stream being read.
 func (n *notes) add(path, format string, args ...any) {
 	n.tell("%s: %s: %s", n.stream, path, fmt.Sprintf(format, args...))
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// How are streams and variables called in resources?
+// Which names do streams and variables have in resources?
 
 package trex
 
@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// mostLabel is what a DNS label has room for.
+// mostLabel is the maximum length of a DNS label.
 const mostLabel = 63
 
 var (
@@ -18,7 +18,7 @@ var (
 	validLabel = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
 )
 
-// label makes a name a DNS label, or gives another one if nothing of it is left.
+// label converts a name to a DNS label, or returns the other name if nothing is left.
 func label(name, otherwise string) string {
 	text := strings.Trim(noLabel.ReplaceAllString(strings.ToLower(name), "-"), "-")
 	if text = strings.TrimRight(text[:min(len(text), mostLabel)], "-"); text == "" {
@@ -27,10 +27,10 @@ func label(name, otherwise string) string {
 	return text
 }
 
-// labels that are taken.
+// labels that are in use.
 type labels struct{ taken map[string]bool }
 
-// unique gives a label that is not taken: with the position behind it where need be.
+// unique returns a label that is not in use, with the position appended where necessary.
 func (l *labels) unique(wanted string, position int) string {
 	if l.taken == nil {
 		l.taken = map[string]bool{}

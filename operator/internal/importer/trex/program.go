@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What becomes of TRex's field engine program?
+// How is TRex's field engine program converted?
 
 package trex
 
@@ -22,12 +22,12 @@ const (
 	mostCached = 10000
 )
 
-// program is a stream's field engine program on its way into fields and checksums.
+// program is a stream's field engine program that is being converted to fields and checksums.
 type program struct {
 	problems *problems
 	notes    *notes
 	path     string
-	// frame is the packet that varies. It gets shorter where what is beyond the longest size is never sent.
+	// frame is the packet that varies. Bytes beyond the longest size that is sent are removed.
 	frame []byte
 	// seed of random values.
 	seed int64
@@ -35,28 +35,28 @@ type program struct {
 	all       []*variable
 	writes    []write
 	checksums []checksum
-	// sized is the variable that is the packet's size.
+	// sized is the variable that sets the packet's size.
 	sized *variable
 }
 
-// write is a place of the packet that a variable is written to, by the instruction of this index.
+// write is a write of a variable to the packet, by the instruction with this index.
 type write struct {
 	of    *variable
 	index int
-	// first and end of the bytes.
+	// first and end bound its bytes.
 	first, end int
 	spec       spatev1.FieldWrite
 }
 
-// checksum is kept true, from the instruction of this index on.
+// checksum is kept correct, from the instruction with this index on.
 type checksum struct {
 	index int
-	// first and end of the bytes it covers, addresses left out.
+	// first and end bound the bytes it covers, without addresses.
 	first, end int
 	spec       spatev1.RawChecksum
 }
 
-// read takes a `vm` and gives the size of its cache.
+// read converts a `vm` and returns its cache size.
 func (g *program) read(vm *object) (cache int32) {
 	if text, found := vm.take("split_by_var"); found && string(text) != `""` {
 		vm.wrong("split_by_var", "is of old versions of TRex; use split_to_cores of the variable")
@@ -93,7 +93,7 @@ func declares(kind string) bool {
 	return kind == "flow_var" || kind == "flow_var_rand_limit" || kind == "tuple_flow_var"
 }
 
-// use reads an instruction that does something to the packet.
+// use reads an instruction that changes the packet.
 func (g *program) use(index int, kind string, o *object) {
 	switch kind {
 	case "write_flow_var":
@@ -137,7 +137,7 @@ func (g *program) write(index int, o *object) {
 	}
 	w := spatev1.FieldWrite{Add: add}
 	if low, high := v.bounds(add); low.Sign() < 0 || high.BitLen() > 8*v.bytes {
-		w.Mask = hexDigits(mostOf(v.bytes)) // what does not fit is cut off
+		w.Mask = hexDigits(mostOf(v.bytes)) // higher bits are dropped
 	}
 	if !bigEndian && v.bytes > 1 {
 		w.ByteOrder = spatev1.LittleEndian
@@ -145,7 +145,7 @@ func (g *program) write(index int, o *object) {
 	g.place(index, o, v, offset, v.bytes, w)
 }
 
-// writeMask changes some bits only. TRex computes it with 32 bits.
+// writeMask writes some bits only. TRex computes it with 32 bits.
 func (g *program) writeMask(index int, o *object) {
 	v := g.variable(o)
 	offset := int(o.whole("pkt_offset", 0, math.MaxUint16))
@@ -198,7 +198,7 @@ func (g *program) place(index int, o *object, v *variable, offset, size int, w s
 	g.writes = append(g.writes, write{of: v, index: index, first: offset, end: offset + size, spec: w})
 }
 
-// isAddress tells whether an IPv4 address of the packet is at an offset.
+// isAddress reports whether an IPv4 address of the packet is at an offset.
 func (g *program) isAddress(offset int) bool {
 	for _, h := range packet.Inspect(g.frame).Headers {
 		if h.Kind == packet.IPv4 && (offset == h.Offset+12 || offset == h.Offset+16) {
@@ -208,7 +208,7 @@ func (g *program) isAddress(offset int) bool {
 	return false
 }
 
-// trim makes a variable the packet's size. TRex keeps it from 60 to the packet's bytes.
+// trim makes a variable the packet's size. TRex keeps it between 60 and the packet's length.
 func (g *program) trim(o *object) {
 	v := g.variable(o)
 	switch {
@@ -280,14 +280,14 @@ func (g *program) trimCounter(v *variable, o *object) {
 	g.cut(int(v.most))
 }
 
-// cut leaves out what is never sent of a packet that is too long as a whole.
+// cut removes the bytes that are never sent, because no size is that long.
 func (g *program) cut(longest int) {
 	if len(g.frame) > packet.MaxFrameBytes {
 		g.frame = g.frame[:longest]
 	}
 }
 
-// sumIPv4 keeps an IPv4 header's checksum true.
+// sumIPv4 keeps an IPv4 header's checksum correct.
 func (g *program) sumIPv4(index, offset int, path string) {
 	length, ok := g.ipv4(offset)
 	if !ok {
@@ -297,7 +297,7 @@ func (g *program) sumIPv4(index, offset int, path string) {
 	g.sum(index, spatev1.RawIPv4, offset, offset+length)
 }
 
-// ipv4 gives the length of an IPv4 header.
+// ipv4 returns the length of an IPv4 header.
 func (g *program) ipv4(offset int) (length int, ok bool) {
 	if offset < 14 || offset+20 > len(g.frame) || g.frame[offset]>>4 != 4 {
 		return 0, false
@@ -317,14 +317,14 @@ func (g *program) sum(index int, kind spatev1.RawChecksumType, first, end int) {
 	g.checksums = append(g.checksums, checksum{index: index, first: first, end: end, spec: spec})
 }
 
-// Transport protocols as TRex numbers them in fix_checksum_hw; l4IP takes what the IPv4 header says.
+// Transport protocols as TRex numbers them in fix_checksum_hw; l4IP uses the protocol in the IPv4 header.
 const (
 	l4UDP = 11
 	l4TCP = 13
 	l4IP  = 17
 )
 
-// sumTransport keeps the checksums of TCP or UDP and of an IPv4 header before it true.
+// sumTransport keeps the checksums of TCP or UDP and of the IPv4 header before it correct.
 func (g *program) sumTransport(index int, o *object) {
 	ip, header := int(o.whole("l2_len", 14, math.MaxUint16)), int(o.whole("l3_len", 0, math.MaxUint16))
 	kind := o.whole("l4_type", 0, math.MaxUint16)
@@ -379,8 +379,8 @@ func (g *program) sumICMPv6(index int, o *object) {
 	g.sum(index, spatev1.RawICMPv6, ip+header, len(g.frame))
 }
 
-// fields are the program's variables with their writes. A field's writes stand together, so where several variables are
-// written to the same place, those written first stand first.
+// fields returns the program's variables with their writes. A field's writes are together; of variables that are
+// written to the same place, those written first come first.
 func (g *program) fields() []spatev1.PacketField {
 	firstWrite := func(v *variable) int {
 		for _, w := range g.writes {
@@ -433,8 +433,8 @@ func (g *program) fields() []spatev1.PacketField {
 	return fields
 }
 
-// sums are the checksums that are kept true. TRex computes them where the instruction stands, and what is written behind it
-// makes them wrong.
+// sums returns the checksums that are kept correct. TRex computes a checksum at its instruction; later writes make it
+// wrong.
 func (g *program) sums() []spatev1.RawChecksum {
 	var all []spatev1.RawChecksum
 	for _, c := range g.checksums {

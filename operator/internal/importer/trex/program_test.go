@@ -21,7 +21,7 @@ const (
 	writingIP = `{"type": "write_flow_var", "name": "c.ip", "pkt_offset": 26, "add_value": 0, "is_big_endian": true}`
 )
 
-// changed is an instruction with things replaced in it.
+// changed returns an instruction with parts replaced.
 func changed(instruction string, pairs ...string) string {
 	for i := 0; i < len(pairs); i += 2 {
 		if !strings.Contains(instruction, pairs[i]) {
@@ -129,7 +129,7 @@ func TestInstructionsBecomeFields(t *testing.T) {
 	}
 }
 
-// same compares two things as YAML.
+// same compares two values as YAML.
 func same(t *testing.T, got, want any) {
 	t.Helper()
 	g, err := yaml.Marshal(got)
@@ -249,11 +249,11 @@ func TestChecksumsThatTRexWouldLeaveWrongAreNoted(t *testing.T) {
 	}
 }
 
-// trexSteps are the values of a flow_var as TRex takes them: around its range by steps, the memory holding the value before the
-// first.
+// trexSteps returns the values of a flow_var as TRex computes them: stepping through its range, starting from the value
+// before the first.
 func trexSteps(low, high, step, first uint64, down bool, count int) (values []uint64, wrapped []bool) {
 	around := high - low + 1
-	// place counts from where it starts behind a wrap.
+	// place is the offset from where the range starts after a wrap.
 	place := first - low
 	if down {
 		place = high - first
@@ -277,7 +277,7 @@ func TestCountersTakeTheValuesThatTRexSteps(t *testing.T) {
 		for length := uint64(1); length <= 12; length++ {
 			for step := uint64(1); step <= length; step++ {
 				if length%step != 0 {
-					continue // made longer before
+					continue // the range would have been extended to a multiple of the step
 				}
 				for first := low; first < low+length; first++ {
 					for _, down := range []bool{false, true} {

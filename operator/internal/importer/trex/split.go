@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Into which profiles do streams go where one has no room for all?
+// Into which profiles are streams split when there are too many for one?
 
 package trex
 
@@ -16,11 +16,12 @@ import (
 const (
 	// mostStreams of a profile.
 	mostStreams = 512
-	// mostProfiles are as many runs as an engine has at a time.
+	// mostProfiles is the number of runs that an engine can have at a time.
 	mostProfiles = 64
 )
 
-// profiles with all streams: one, or as many as it takes. Streams that start each other, or are counted by one mark, stay together.
+// profiles returns profiles with all streams: one, or as many as needed. Streams that start each other, or are counted
+// by one mark, stay together.
 func (in *importer) profiles() []*spatev1.TrafficProfile {
 	parts := in.parts()
 	if len(parts) > mostProfiles {
@@ -46,7 +47,7 @@ func (in *importer) profiles() []*spatev1.TrafficProfile {
 	return made
 }
 
-// profileName is the import's, with a number behind it where there are several.
+// profileName returns the import's name, with a number appended where there are several profiles.
 func (in *importer) profileName(index, of int) string {
 	if of == 1 {
 		return in.name
@@ -54,7 +55,7 @@ func (in *importer) profileName(index, of int) string {
 	return in.name + "-" + strconv.Itoa(index+1)
 }
 
-// parts gives the streams of each profile by their numbers, in TRex's order.
+// parts returns the numbers of the streams of each profile, in TRex's order.
 func (in *importer) parts() (parts [][]int) {
 	for _, bound := range in.bound() {
 		last := len(parts) - 1
@@ -76,7 +77,7 @@ func (in *importer) parts() (parts [][]int) {
 	return parts
 }
 
-// bound gives the sets of streams that must be in one profile, by their first.
+// bound returns the sets of streams that must be in one profile, ordered by their first stream.
 func (in *importer) bound() (sets [][]int) {
 	parents := make([]int, len(in.streams))
 	for i := range parents {

@@ -11,7 +11,7 @@ import (
 	"spate.dev/operator/internal/plan"
 )
 
-// planned tells how many streams a profile's plan has.
+// planned returns the number of streams in a profile's plan.
 func planned(t *testing.T, got *Imported, profile *spatev1.TrafficProfile) int {
 	t.Helper()
 	one := *got

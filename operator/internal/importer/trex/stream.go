@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What becomes of one of TRex's streams, beside its program?
+// How is a TRex stream converted, except for its program?
 
 package trex
 
@@ -23,26 +23,26 @@ import (
 const (
 	// sourceFromPacket keeps the packet's own source address.
 	sourceFromPacket = 1 << 0
-	// destinationMode is 2 bits: 0 takes the port's destination, 1 the packet's, 2 what ARP found.
+	// destinationMode is 2 bits: 0 takes the port's destination, 1 the packet's, 2 the one resolved by ARP.
 	destinationMode       = 3 << 1
 	destinationFromPacket = 1 << 1
 	// dummy streams take time and send nothing.
 	dummy = 1 << 3
 )
 
-// stream is one of TRex's on its way.
+// stream is a TRex stream that is being converted.
 type stream struct {
-	// called is how messages call it.
+	// called is its name in messages.
 	called string
 	path   string
-	// name and id that others refer to it by; next is what it refers to, by name or by id.
+	// name and id are what other streams refer to; next and nextID are its own references.
 	name, id, next, nextID string
 	// disabled streams send nothing.
 	disabled bool
-	// count of its own ends after which it starts nothing more; 0 for never.
+	// count of its own ends after which it starts no other stream; 0 for never.
 	count uint64
 
-	// mark that its packets are counted by; 0 for none.
+	// mark by which its packets are counted; 0 for none.
 	mark uint32
 
 	object string
@@ -50,7 +50,7 @@ type stream struct {
 	entry  spatev1.TrafficEntry
 }
 
-// stream reads one.
+// stream converts one.
 func (in *importer) stream(index int, raw json.RawMessage) {
 	s := &stream{called: fmt.Sprintf("stream %d", index+1), path: fmt.Sprintf("$[%d]", index)}
 	s.entry.Stream = &spatev1.StreamEntry{}
@@ -106,7 +106,7 @@ func (in *importer) stream(index int, raw json.RawMessage) {
 	}
 }
 
-// call names the resources of a stream.
+// call sets the names of a stream's resources.
 func (in *importer) call(s *stream, position int) {
 	number := strconv.Itoa(position)
 	s.entry.Name = spatev1.EntryName(in.entries.unique(label(s.name, "stream-"+number), position))
@@ -115,7 +115,7 @@ func (in *importer) call(s *stream, position int) {
 	s.entry.TransmitPort = spatev1.PortName(in.options.Port)
 }
 
-// microseconds is a time.
+// microseconds reads a time.
 func (in *importer) microseconds(o *object, key string) spatev1.Duration {
 	value := o.decimal(key)
 	ns := new(big.Rat).Mul(value, big.NewRat(1000, 1))
@@ -131,7 +131,7 @@ func (in *importer) microseconds(o *object, key string) spatev1.Duration {
 	return duration(whole.Int64())
 }
 
-// duration spells nanoseconds in the greatest unit that needs no fraction.
+// duration formats nanoseconds in the largest unit that needs no fraction.
 func duration(ns int64) spatev1.Duration {
 	for _, unit := range []struct {
 		ns   int64
@@ -166,7 +166,7 @@ func (s *stream) mode(o *object, in *importer) {
 	o.done()
 }
 
-// places behind the point that a rate has room for.
+// places is the number of decimal places of a rate.
 const places = 16
 
 func rate(o *object) spatev1.Rate {
@@ -182,13 +182,13 @@ func rate(o *object) spatev1.Rate {
 	return spatev1.Rate(text + unit)
 }
 
-// bytes of a packet; short ones are filled with zeros, as TRex does.
+// bytes reads a packet; short ones are padded with zeros, as TRex does.
 func (in *importer) bytes(o *object) []byte {
 	frame, err := base64.StdEncoding.DecodeString(o.text("binary"))
 	if err != nil && !o.broken {
 		o.wrong("binary", "is no base64: %v", err)
 	}
-	o.take("meta") // a note of the client's for itself
+	o.take("meta") // a note for TRex's client itself
 	o.done()
 	const longest = 9 * 1024 // and something: TRex's own buffers
 	if len(frame) > 2*longest {
@@ -212,7 +212,7 @@ func (in *importer) flags(o *object) uint64 {
 	return flags
 }
 
-// addresses that TRex takes from its port's configuration.
+// addresses sets the Ethernet addresses that TRex takes from its port's configuration.
 func (in *importer) addresses(p *spatev1.Packet, flags uint64) {
 	set := func(at int, address net.HardwareAddr, from spatev1.PortAddress) {
 		if len(address) == 6 {
@@ -229,7 +229,7 @@ func (in *importer) addresses(p *spatev1.Packet, flags uint64) {
 	}
 }
 
-// random tells of random values.
+// random adds a note on random values.
 func (in *importer) random(program *program) {
 	for _, v := range program.all {
 		if v.random {
@@ -238,7 +238,7 @@ func (in *importer) random(program *program) {
 	}
 }
 
-// check tells whether the stream can be sent at all.
+// check reports whether the stream can be sent.
 func (in *importer) check(s *stream) {
 	_, found := plan.CheckStream(&s.spec)
 	for _, problem := range found {

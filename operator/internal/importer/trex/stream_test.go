@@ -124,7 +124,7 @@ func sum(bytes []byte) (all uint32) {
 	return all>>16 + all&0xffff
 }
 
-// burst of a stream with a name.
+// burst returns a burst stream with a name.
 func burst(name string, changes parts) string {
 	all := parts{"name": `"` + name + `"`, "mode": `{"type": "single_burst", "total_pkts": 2, "rate": {"type": "pps", "value": 10}}`}
 	for key, value := range changes {

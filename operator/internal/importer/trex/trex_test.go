@@ -31,10 +31,10 @@ func bytesOf(text string) []byte {
 	return all
 }
 
-// parts of a stream's JSON by key.
+// parts of a stream's JSON, by key.
 type parts map[string]string
 
-// streamJSON is a stream with some keys of it changed; an empty value removes the key.
+// streamJSON returns a stream with some keys changed; an empty value removes the key.
 func streamJSON(changes parts) string {
 	all := parts{
 		"flags": "3", "action_count": "0", "enabled": "true", "self_start": "true", "start_paused": "false", "isg": "0.0", "core_id": "-1",
@@ -63,7 +63,7 @@ func vmJSON(instructions ...string) string {
 
 func list(streams ...string) []byte { return []byte("[" + strings.Join(streams, ", ") + "]") }
 
-// imports what can be imported, and whose profile can be run.
+// imports converts what must be importable, and checks that a generator can run the profile.
 func imports(t *testing.T, o Options, streams ...string) *Imported {
 	t.Helper()
 	got, err := Import("p", list(streams...), o)
@@ -74,7 +74,7 @@ func imports(t *testing.T, o Options, streams ...string) *Imported {
 	return got
 }
 
-// runs tells whether a generator can run a profile.
+// runs returns a profile's plan, which a generator must be able to run.
 func runs(t testing.TB, got *Imported) *plan.Resolved {
 	t.Helper()
 	generator := &spatev1.TrafficGenerator{}
@@ -99,7 +99,7 @@ func runs(t testing.TB, got *Imported) *plan.Resolved {
 	return resolved
 }
 
-// refused tells what an import says of what it does not take.
+// refused checks the error of an import that must fail.
 func refused(t *testing.T, want string, streams ...string) {
 	t.Helper()
 	_, err := Import("p", list(streams...), Options{})

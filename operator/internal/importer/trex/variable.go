@@ -19,34 +19,34 @@ import (
 // mostListed values of a field.
 const mostListed = 65535
 
-// variable is one of TRex's on its way into a field.
+// variable is a TRex variable that is being converted to a field.
 type variable struct {
-	// name in the program, `tuple.ip` and `tuple.port` for those of a tuple, and the one after it.
+	// name in the program (`tuple.ip` and `tuple.port` for those of a tuple), and that of the next variable.
 	name, next string
 	// path of the instruction.
 	path string
-	// bytes it has, in its memory and where it is written whole.
+	// bytes is its size in memory, and in the packet where it is written whole.
 	bytes int
 	field spatev1.PacketField
-	// least and most value.
+	// least and most are the bounds of its value.
 	least, most uint64
-	// counter is what it counts by, if it does.
+	// counter of a variable that counts; nil for others.
 	counter *counter
-	// listed values, in the order they are taken.
+	// listed values, in order.
 	listed []uint64
-	// split variables are dealt out over cores; the others are the same on each.
+	// split variables are divided among cores; the others are the same on each core.
 	split bool
-	// random variables are drawn, limited ones again and again the same.
+	// random variables are drawn; limited ones repeat the same draws.
 	random, limited bool
-	// wrapsEvenly is false for a list that wraps in the middle of its own cycle.
+	// wrapsEvenly is false for a list that wraps within its own cycle.
 	wrapsEvenly bool
-	// tuple variables are no targets of other instructions than writes.
+	// tuple variables can only be written, not used by other instructions.
 	tuple bool
-	// writes counts those into the packet; addresses of them are to the addresses of IPv4 headers.
+	// writes counts the writes into the packet; addresses counts those to addresses of IPv4 headers.
 	writes, addresses int
 }
 
-// mostOf so many bytes.
+// mostOf returns the maximum value of so many bytes.
 func mostOf(bytes int) uint64 { return ^uint64(0) >> (64 - 8*bytes) }
 
 // variables reads an instruction that declares variables.
@@ -61,10 +61,10 @@ func (g *program) variables(kind string, o *object) {
 	}
 }
 
-// declare keeps a variable.
+// declare adds a variable.
 func (g *program) declare(v *variable) {
 	switch {
-	case v.name == "": // a missing one is told already
+	case v.name == "": // a missing one is reported already
 		g.problems.add(v.path, "the variable has no name")
 		return
 	case g.named(v.name) != nil:
@@ -117,7 +117,7 @@ func (g *program) flowVariable(o *object) {
 	g.declare(v)
 }
 
-// list of values. `dec` begins with the last, and steps of more than one are taken modulo the list's length.
+// list reads a list of values. `dec` starts with the last, and steps of more than one are modulo the list's length.
 func (g *program) list(v *variable, o *object, op string, step uint64) {
 	raw := o.list("value_list")
 	if len(raw) == 0 || len(raw) > mostListed {
@@ -147,7 +147,7 @@ func (g *program) list(v *variable, o *object, op string, step uint64) {
 	}
 }
 
-// take notes which values a list has.
+// take sets the values of a list.
 func (v *variable) take(values []uint64) {
 	v.listed, v.least, v.most = values, values[0], values[0]
 	for _, value := range values {
@@ -163,7 +163,7 @@ func reversed(values []uint64) []uint64 {
 	return all
 }
 
-// stepped is a list's cycle with steps of more than one.
+// stepped returns a list's cycle with steps of more than one.
 func stepped(values []uint64, down bool, step int) []uint64 {
 	count, first := len(values), 0
 	if down {
@@ -178,16 +178,16 @@ func stepped(values []uint64, down bool, step int) []uint64 {
 	}
 }
 
-// counter is a range gone through in whole steps.
+// counter is a range that is stepped through.
 type counter struct {
-	// least and most value that come up, from one to the next, and where it begins.
+	// least and most are the values that occur; step is the difference from one to the next; first is the start value.
 	least, most, step, first uint64
 	down                     bool
-	// low and high bound the range, which is a whole number of steps long.
+	// low and high bound the range, whose length is a multiple of the step.
 	low, high uint64
 }
 
-// ranged reads a range of values. TRex makes it a multiple of the step, and goes on behind its end at its start.
+// ranged reads a range of values. TRex extends it to a multiple of the step, and wraps from its end to its start.
 func (g *program) ranged(v *variable, o *object, op string, step uint64) {
 	most := mostOf(v.bytes)
 	first, low, high := o.whole("init_value", 0, most), o.whole("min_value", 0, most), o.whole("max_value", 0, most)
@@ -221,8 +221,8 @@ func (g *program) ranged(v *variable, o *object, op string, step uint64) {
 	v.count(newCounter(low, high, step, first, op == "dec"))
 }
 
-// newCounter gives the counter within a range that is a whole number of steps long: only values a whole number of steps from
-// the first come up.
+// newCounter returns the counter within a range whose length is a multiple of the step: only values a multiple of the
+// step away from the first occur.
 func newCounter(low, high, step, first uint64, down bool) *counter {
 	turns := (high-low)/step + 1
 	c := &counter{step: step, first: first, down: down, low: low, high: high}
@@ -251,7 +251,7 @@ func (v *variable) count(c *counter) {
 	}
 }
 
-// start is the value behind a wrap.
+// start returns the value after a wrap.
 func (c *counter) start() uint64 {
 	if c.down {
 		return c.most
@@ -259,7 +259,7 @@ func (c *counter) start() uint64 {
 	return c.least
 }
 
-// before gives the value before the first.
+// before returns the value before the first.
 func (c *counter) before() uint64 {
 	switch {
 	case c.first == c.start() && c.down:
@@ -288,13 +288,14 @@ func (g *program) repeatingRandom(o *object) {
 	g.declare(v)
 }
 
-// unlimitedFlows of a tuple: ports go on from the last of their range, and count to 65535.
+// Tuples with unlimitedFlows continue with ports after the last of their range, up to 65535.
 const (
 	unlimitedFlows = 1
 	unlimitedFirst = 1025
 )
 
-// tuple generates clients: addresses in turn, and a port further with each round. After the limit all begins anew.
+// tuple reads a generator of clients: addresses in turn, and the next port with each round. After the limit it starts
+// again.
 func (g *program) tuple(o *object) {
 	name := o.text("name")
 	address := &variable{path: o.path, name: name + ".ip", bytes: 4, split: true, wrapsEvenly: true, tuple: true, next: name + ".port"}
@@ -332,7 +333,7 @@ func (g *program) tuple(o *object) {
 	g.declare(port)
 }
 
-// chain settles what follows on what, and what is the same on each core.
+// chain resolves which variable advances with which, and which are the same on each core.
 func (g *program) chain() {
 	before := map[string]*variable{}
 	for _, v := range g.all {
@@ -367,8 +368,8 @@ func (g *program) chain() {
 	}
 }
 
-// follow goes along a chain from its head. A variable takes its first step with the packet that the one before wraps at; until
-// then TRex sends the value before its first.
+// follow walks a chain from its head. A variable takes its first step with the packet at which the one before wraps;
+// until then TRex sends the value before its first.
 func (g *program) follow(head *variable) (count int) {
 	steps := true
 	for v := head; v != nil; v = g.named(v.next) {
@@ -392,7 +393,7 @@ func (g *program) follow(head *variable) (count int) {
 	return count
 }
 
-// spell writes values as numbers.
+// spell formats values as numbers.
 func spell(values []uint64) []spatev1.FieldValue {
 	all := make([]spatev1.FieldValue, len(values))
 	for i, value := range values {
@@ -401,7 +402,7 @@ func spell(values []uint64) []spatev1.FieldValue {
 	return all
 }
 
-// spread is a range with a step of 1.
+// spread returns a range with a step of 1.
 func spread(least, most uint64) *spatev1.FieldRange {
 	return &spatev1.FieldRange{Start: digits(least), End: ptr.To(digits(most))}
 }
@@ -410,7 +411,7 @@ func digits(value uint64) spatev1.FieldValue {
 	return spatev1.FieldValue(strconv.FormatUint(value, 10))
 }
 
-// asAddresses spells the values of a variable that is only ever written as an IPv4 address as such.
+// asAddresses formats the values as IPv4 addresses if the variable is written to nothing else.
 func (v *variable) asAddresses() {
 	if v.bytes != 4 || v.writes == 0 || v.writes != v.addresses {
 		return
@@ -431,7 +432,7 @@ func (v *variable) asAddresses() {
 	}
 }
 
-// bounds of the variable's values with something added.
+// bounds returns the range of the variable's values with a number added.
 func (v *variable) bounds(add int64) (low, high *big.Int) {
 	low, high = new(big.Int).SetUint64(v.least), new(big.Int).SetUint64(v.most)
 	return low.Add(low, big.NewInt(add)), high.Add(high, big.NewInt(add))
