@@ -20,7 +20,7 @@ import (
 	"spate.dev/operator/internal/live/livev1"
 )
 
-// captureFlags say what is captured, and for how long.
+// captureFlags select what is captured, and for how long.
 type captureFlags struct {
 	ports, pods       []string
 	filter, direction string
@@ -72,13 +72,13 @@ It takes the ClusterRole spate-capturer in the generator's namespace, bound by a
 	f.StringVarP(&flags.write, "write", "w", "", "file to write, or - for standard output (required)")
 	for _, name := range []string{"port", "write"} {
 		if err := c.MarkFlagRequired(name); err != nil {
-			panic(err) // the flag is there
+			panic(err) // the flag exists
 		}
 	}
 	return c
 }
 
-// spec is what the operator is told.
+// spec returns the spec of the TrafficCapture.
 func (f *captureFlags) spec(generator string) (spatev1.TrafficCaptureSpec, error) {
 	direction, known := map[string]spatev1.CaptureDirection{"rx": spatev1.CaptureReceived, "tx": spatev1.CaptureTransmitted, "both": spatev1.CaptureBoth}[f.direction]
 	switch {
@@ -101,7 +101,7 @@ func (f *captureFlags) spec(generator string) (spatev1.TrafficCaptureSpec, error
 	return spec, nil
 }
 
-// capture writes packets until it has enough, or the context has ended.
+// capture writes packets until the limit, or until the context ends.
 func capture(ctx context.Context, cluster *cluster, spec spatev1.TrafficCaptureSpec, flags *captureFlags, stdout, tell io.Writer) (err error) {
 	object := &spatev1.TrafficCapture{Spec: spec}
 	r, err := cluster.read(ctx, object, "spate-capturer", tell)
@@ -110,7 +110,7 @@ func capture(ctx context.Context, cluster *cluster, spec spatev1.TrafficCaptureS
 	}
 	defer r.close()
 	to := stdout
-	if flags.write != "-" { // made only once the request is known to be right
+	if flags.write != "-" { // created only when the request is known to be valid
 		file, err := os.Create(flags.write)
 		if err != nil {
 			return fmt.Errorf("--write: %w", err)
@@ -145,7 +145,7 @@ func capture(ctx context.Context, cluster *cluster, spec spatev1.TrafficCaptureS
 	return err
 }
 
-// copied passes the packets of all ports on, at the same time. What fails on one ends all.
+// copied copies the packets of all ports concurrently. A failure of one ends all.
 func copied(ctx context.Context, r *reader, file *packetFile, tell io.Writer) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)

@@ -31,7 +31,7 @@ func TestPacketsBecomeAPcapngFile(t *testing.T) {
 	ports := []capturedPort{{pod: "lab-0", port: "east"}, {pod: "lab-0", port: "west"}}
 	spec := &spatev1.TrafficCaptureSpec{GeneratorRef: spatev1.LocalReference{Name: "lab"}, Filter: "udp", SnapLength: 20}
 	file, err := newPacketFile(&out, spec, ports, 3, func() { full++ })
-	if err != nil || out.Len() == 0 { // whoever reads along sees the ports at once
+	if err != nil || out.Len() == 0 { // a concurrent reader gets the ports at once
 		t.Fatal(err, out.Len())
 	}
 	packet := func(at int64, direction enginev1.Direction) *enginev1.CapturedPacket {
@@ -131,7 +131,7 @@ func TestRefusalsNameTheArgument(t *testing.T) {
 	}
 }
 
-// answers are a stream of them, and how it ends.
+// answers is a stream of responses, and how it ends.
 type answers struct {
 	grpc.ClientStream
 	left int

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// How is a run changed while it is under way?
+// How is a run changed while it is active?
 
 package main
 
@@ -41,7 +41,7 @@ func newRateCommand() *cobra.Command {
 	return c
 }
 
-// newSwitchCommand sets something of a run under way.
+// newSwitchCommand returns a command that sets a field of an active run.
 func newSwitchCommand(use, short, long, done string, set func(*spatev1.TrafficRunSpec)) *cobra.Command {
 	var flags clusterFlags
 	c := &cobra.Command{
@@ -116,10 +116,10 @@ func setRate(ctx context.Context, w io.Writer, client kube.Client, run *spatev1.
 	return err
 }
 
-// decimals of a factor, which the API takes as a decimal number.
+// decimals of a rate factor, which the API has as a decimal number.
 const decimals = 12
 
-// changedRate adds a change, such as +10% or -1Mpps, to what a run sends now.
+// changedRate applies a change, such as +10% or -1Mpps, to what a run sends now.
 func changedRate(run *spatev1.TrafficRun, text string) (spatev1.ScaledRate, error) {
 	resolved := run.Status.Resolved
 	if resolved == nil || run.Status.RateFactor == "" {

@@ -23,7 +23,7 @@ func TestARateIsChangedByWhatARunSendsNow(t *testing.T) {
 	for text, c := range map[string]struct {
 		entries []spatev1.EntrySnapshot
 		factor  string
-		want    string // the rate, or words of the error
+		want    string // the rate, or part of the error
 	}{
 		"2x":         {nil, "", "2x"},
 		"1Mpps/port": {nil, "", "1Mpps/port"},

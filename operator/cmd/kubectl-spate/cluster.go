@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// In which cluster and namespace is a run, and which run is meant?
+// In which cluster and namespace is a run, and which run is selected?
 
 package main
 
@@ -20,7 +20,7 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 )
 
-// clusterFlags are those of kubectl that say where an object is.
+// clusterFlags are kubectl's flags that select a cluster and a namespace.
 type clusterFlags struct {
 	kubeconfig string
 	overrides  clientcmd.ConfigOverrides
@@ -32,7 +32,7 @@ func (f *clusterFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "path of the kubeconfig")
 }
 
-// cluster is the one that kubectl would talk to, and the namespace.
+// cluster is the one that kubectl would use, and the namespace.
 type cluster struct {
 	config    *rest.Config
 	client    kube.Client
@@ -66,7 +66,7 @@ func (e noRunError) Error() string {
 	return fmt.Sprintf("there is no TrafficRun %q in namespace %s, and no run of a TrafficProfile %q", e.name, e.namespace, e.name)
 }
 
-// findRun returns the run of a name, or the latest of a profile of that name.
+// findRun returns the run of a name, or the latest run of a profile of that name.
 func findRun(ctx context.Context, reader kube.Reader, namespace, name string) (*spatev1.TrafficRun, error) {
 	run := &spatev1.TrafficRun{}
 	missing := reader.Get(ctx, kube.ObjectKey{Namespace: namespace, Name: name}, run)
@@ -85,7 +85,7 @@ func findRun(ctx context.Context, reader kube.Reader, namespace, name string) (*
 	return &latest, nil
 }
 
-// profileOf is the name of the profile that a run executes: its own where it describes what is run itself.
+// profileOf returns the name of the profile that a run executes: its own if the run has an inline profile.
 func profileOf(run *spatev1.TrafficRun) string {
 	if ref := run.Spec.ProfileRef; ref != nil {
 		return string(ref.Name)

@@ -21,7 +21,7 @@ const engineVariable = "SPATE_ENGINE"
 var errNoEngine = errors.New("this takes the engine's program spate-engine, which is not in PATH: build it with `make engine`, " +
 	"and name it with --engine or in the environment as " + engineVariable)
 
-// addEngine is the flag that names it.
+// addEngine adds the flag with its path.
 func addEngine(c *cobra.Command, into *string) {
 	c.Flags().StringVar(into, "engine", "", "the engine's program (default $"+engineVariable+", or spate-engine in PATH)")
 }
@@ -45,7 +45,7 @@ func findEngine(flag string) (string, error) {
 	return "", errNoEngine
 }
 
-// maybeEngine is one that tries nothing where none is named and none found.
+// maybeEngine returns a compiler without a program if none is named and none is found: it checks nothing.
 func maybeEngine(flag string) (engine.Compiler, error) {
 	path, err := findEngine(flag)
 	if errors.Is(err, errNoEngine) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// How do the files that are named become objects?
+// How are the named files read into objects?
 
 package main
 
@@ -18,14 +18,14 @@ import (
 	"spate.dev/operator/internal/plan"
 )
 
-// aboutFiles is in the help of each command that reads them.
+// aboutFiles is in the help of each command that reads files.
 const aboutFiles = `FILE is YAML or JSON, with one or more objects, as for kubectl apply; - is standard input. TrafficProfiles,
 TrafficRuns, StatelessStreams and ASTFTemplates are read, and TrafficGenerators, ConfigMaps and Secrets they refer to. Where no
 TrafficGenerator is among the files, a plain one stands in for the one that the profile refers to: one engine with the ports that the
 profile names, discard ports where it only sends, network ports where it expects packets or has clients or servers, and two network
 ports where an entry names none. A profile that refers to no generator has the only one of its namespace among the files.`
 
-// fileFlags say how files are read.
+// fileFlags are the flags for reading files.
 type fileFlags struct {
 	namespace string
 	lineRate  string
@@ -36,7 +36,7 @@ func (f *fileFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.lineRate, "line-rate", string(offline.DefaultLineRate), "line rate of the ports of the generator that stands in for an absent one")
 }
 
-// read returns all objects of the files, and what is wrong with them by themselves.
+// read returns all objects of the files, and the problems of single objects.
 func (f *fileFlags) read(c *cobra.Command, names []string) (offline.Files, []manifest.Problem, error) {
 	if _, err := plan.ParseBitRate(spatev1.BitRate(f.lineRate)); err != nil {
 		return offline.Files{}, nil, fmt.Errorf("--line-rate %q: %w", f.lineRate, err)
@@ -63,10 +63,10 @@ func readFile(c *cobra.Command, name string) ([]byte, error) {
 	return os.ReadFile(name)
 }
 
-// errProblems comes after the problems themselves.
+// errProblems follows the problems themselves.
 var errProblems = errors.New("the files cannot be planned as they are")
 
-// tell writes problems, a line each.
+// tell writes problems, one per line.
 func tell(to io.Writer, problems []manifest.Problem) {
 	for _, problem := range problems {
 		fmt.Fprintln(to, problem.Error())

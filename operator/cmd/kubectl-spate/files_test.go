@@ -37,7 +37,7 @@ spec:
 `
 )
 
-// written puts texts into files and gives their paths.
+// written writes texts to files and returns their paths.
 func written(t *testing.T, texts ...string) []string {
 	t.Helper()
 	paths := make([]string, len(texts))
@@ -144,7 +144,7 @@ spec:
     - {name: web, transmitPort: east, receivePort: west, application: {templateRef: {name: http}}}
 `
 
-// scripted is an engine that a shell's script plays.
+// scripted returns an engine that is a shell script.
 func scripted(t *testing.T, script string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "spate-engine")
@@ -154,7 +154,7 @@ func scripted(t *testing.T, script string) string {
 	return path
 }
 
-// refusing is an engine that refuses the server's first command, of plans with some text.
+// refusing returns an engine that refuses the server's first command, in plans with some text.
 func refusing(t *testing.T, plans string) string {
 	t.Helper()
 	return scripted(t, "grep -q '"+plans+"' || exit 0\nfield='stateful.templates[0].server.instructions[0].receive.bytes'\n"+
@@ -237,7 +237,7 @@ func TestWhatCannotBePlannedIsReported(t *testing.T) {
 	}
 }
 
-// engineThat is a program that tells what it was called with, and exits with a code.
+// engineThat returns a program that prints its arguments, and exits with a code.
 func engineThat(t *testing.T, code string) string {
 	t.Helper()
 	return scripted(t, "echo \"$@\"\ngrep -c '\"txPort\": \"east\"'\nexit "+code+"\n")
@@ -308,7 +308,7 @@ func TestSimulateWritesWhatTheEngineSends(t *testing.T) {
 	if err != nil {
 		t.Fatal(err, told)
 	}
-	// A header of 24 bytes, and before each frame of 124 bytes (128 with FCS) one of 16.
+	// A header of 24 bytes, and one of 16 before each frame of 124 bytes (128 with FCS).
 	if file, err := os.Stat(pcap); err != nil || file.Size() != 24+7*(16+124) {
 		t.Errorf("got %v %v", file, err)
 	}

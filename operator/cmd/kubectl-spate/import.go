@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// How do other generators' profiles become Spate's resources?
+// How are other generators' profiles converted to Spate's resources?
 
 package main
 
@@ -30,7 +30,7 @@ func newImportCommand() *cobra.Command {
 		Example: `  kubectl spate import trex imix.json --generator lab --port east | kubectl apply -f -
   kubectl spate import pcap web.pcap --rate 100cps | kubectl apply -f -`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }, // without it cobra takes any word
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }, // without it cobra accepts any word
 	}
 	command.AddCommand(newImportTRexCommand(), newImportPcapCommand())
 	return command
@@ -170,7 +170,7 @@ func (o *importTRex) read(command *cobra.Command, file string) ([]byte, error) {
 
 var noName = regexp.MustCompile(`[^a-z0-9]+`)
 
-// nameOf makes a file's name that of resources.
+// nameOf converts a file's name to a resource name.
 func nameOf(file string) string {
 	name := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
 	return strings.Trim(noName.ReplaceAllString(strings.ToLower(name), "-"), "-")
@@ -182,7 +182,8 @@ type resource struct {
 	object metav1.Object
 }
 
-// mostNoted is how long an object may be for `kubectl apply`, which notes it, as JSON, in an annotation: together these have 256 KiB.
+// mostNoted is the maximum length of an object for `kubectl apply`, which stores it as JSON in an annotation: all
+// annotations together have 256 KiB.
 const mostNoted = 256*1024 - 512
 
 // put writes resources of a namespace to standard output (yaml), or into a folder.

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// oneStream of TRex, as its client sends it.
+// oneStream is a TRex stream, as TRex's client sends it.
 const oneStream = `[{"flags": 0, "action_count": 0, "enabled": true, "self_start": true, "start_paused": false, "isg": 0.0, "core_id": -1,
 "mode": {"type": "continuous", "rate": {"type": "pps", "value": 10}}, "vm": {"instructions": []}, "flow_stats": {"enabled": false},
 "packet": {"binary": "AgAAAAABAgAAAAACCABFAAAuAAEAAEAR7pbGEgABxhMAAQQAAAcAGgAAVVVVVVVVVVVVVVVVVVVVVVVV", "meta": ""}}]`
@@ -52,7 +52,7 @@ func write(t *testing.T, path, text string) string {
 	return path
 }
 
-// kinds of the resources in some YAML, with namespace and name.
+// kinds returns the resources in YAML: kind, namespace and name.
 func kinds(t *testing.T, text string) (all []string) {
 	t.Helper()
 	for _, document := range strings.Split(text, "---\n") {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// How does a capture of one session become a template?
+// How is a capture of one session converted to a template?
 
 package main
 

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// deriving is an engine that derives programs from any capture.
+// deriving is an engine that derives the same programs from any capture.
 const deriving = `#!/bin/sh
 cat > /dev/null
 cat <<'END'

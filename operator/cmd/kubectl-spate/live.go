@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// How does somebody read from engines while a run lasts? An object says what is to be read and names a key that was made for it; the
+// How does a user read from engines during a run? An object says what is to be read and names a key made for it; the
 // operator serves the holder of the key, through the API server.
 
 package main
@@ -28,17 +28,17 @@ import (
 )
 
 const (
-	// answerLimit is how long the operator may take to say where to read.
+	// answerLimit is how long the operator may take to report an endpoint.
 	answerLimit = 30 * time.Second
-	// answerInterval is how often it is looked at.
+	// answerInterval is the interval at which the object's status is polled.
 	answerInterval = 100 * time.Millisecond
-	// absenceLimit is how long the operator may be away before a reader gives up.
+	// absenceLimit is how long the operator may be unreachable before a reader gives up.
 	absenceLimit = 2 * time.Minute
-	// farewell is how long the object's deletion may take; what is left the operator deletes.
+	// farewell bounds the deletion of the object; the operator deletes objects that are left.
 	farewell = 5 * time.Second
 )
 
-// reader is one who reads live.
+// reader is a reader of live data.
 type reader struct {
 	object spatev1.LiveReader
 	dialer *tunnel.Dialer
@@ -81,7 +81,7 @@ func (c *cluster) read(ctx context.Context, object spatev1.LiveReader, role stri
 	return r, nil
 }
 
-// close removes the object, which ends all reading.
+// close deletes the object, which ends all its streams.
 func (r *reader) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), farewell)
 	defer cancel()
@@ -91,7 +91,7 @@ func (r *reader) close() {
 	}
 }
 
-// answered waits until the operator says where to read.
+// answered waits until the operator reports an endpoint.
 func (r *reader) answered(ctx context.Context, tell io.Writer) error {
 	told := ""
 	for deadline := time.Now().Add(answerLimit); ; {
@@ -101,7 +101,7 @@ func (r *reader) answered(ctx context.Context, tell io.Writer) error {
 			return nil
 		case meta.IsStatusConditionTrue(r.object.Live().Conditions, spatev1.ConditionStalled):
 			return errors.New(byFlag(ready.Message))
-		case ready != nil && ready.Message != told: // it waits for something, and so does this
+		case ready != nil && ready.Message != told: // it waits for something, so this waits, too
 			told, deadline = ready.Message, time.Now().Add(24*time.Hour)
 			fmt.Fprintf(tell, "waiting: %s\n", told)
 		case time.Now().After(deadline):
@@ -118,7 +118,7 @@ func (r *reader) answered(ctx context.Context, tell io.Writer) error {
 	}
 }
 
-// byFlag names the argument of the command instead of the object's field.
+// byFlag replaces the object's field in a message by the command's argument.
 func byFlag(message string) string {
 	for field, argument := range map[string]string{
 		"spec.generatorRef: ": "", "spec.runRef: ": "", "spec.ports: ": "--port ", "spec.pods: ": "--pod ", "snap_length: ": "--snaplen: ",
@@ -131,8 +131,8 @@ func byFlag(message string) string {
 	return message
 }
 
-// follow takes a pod's answers until there are no more, which is no error. Where the operator goes away it waits for another, and says
-// so: what comes meanwhile is lost.
+// follow takes a pod's responses until the stream ends, which is no error. While the operator is unreachable it waits
+// for another replica, and says so: data in the meantime is lost.
 func follow[M any](ctx context.Context, r *reader, tell io.Writer, open func(context.Context) (grpc.ServerStreamingClient[M], error), take func(*M) error) error {
 	var absent time.Time // since when
 	for {
@@ -169,7 +169,7 @@ func follow[M any](ctx context.Context, r *reader, tell io.Writer, open func(con
 	}
 }
 
-// hasEnough reports whether the reader has ended the reading, which is no error.
+// hasEnough reports whether the reader canceled, which is no error.
 func hasEnough(ctx context.Context) bool { return ctx.Err() != nil }
 
 func cause(refused, err error) error {
@@ -192,11 +192,11 @@ func once[M any](ctx context.Context, open func(context.Context) (grpc.ServerStr
 	return err
 }
 
-// explained returns an engine's or the operator's words: the wrong field by its flag, if there is one.
+// explained returns the message of an engine or of the operator, with the flag in place of the field, if there is one.
 func explained(err error) error {
 	told, ok := status.FromError(err)
 	if !ok {
-		return err // taking it has failed
+		return err // processing a response has failed
 	}
 	message := told.Message()
 	if where, rest, found := strings.Cut(message, ": "); found && strings.HasPrefix(where, "pod ") {
@@ -205,10 +205,10 @@ func explained(err error) error {
 	return errors.New(byFlag(message))
 }
 
-// missed counts what engines left out, over all streams that a reader had one after another. Each stream tells its own sum.
+// missed counts what engines omitted, over a reader's consecutive streams. Each stream reports its own total.
 type missed struct{ all, stream uint64 }
 
-// opened begins another stream.
+// opened starts another stream.
 func (m *missed) opened() { m.stream = 0 }
 
 func (m *missed) told(sum uint64) {
@@ -216,5 +216,5 @@ func (m *missed) told(sum uint64) {
 	m.stream = sum
 }
 
-// isEnough reports whether the one who reads on has ended, which is no error.
+// isEnough reports whether the reader of the pipe has closed it, which is no error.
 func isEnough(err error) bool { return errors.Is(err, syscall.EPIPE) }

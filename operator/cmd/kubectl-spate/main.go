@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// kubectl-spate is kubectl's plugin for Spate: `kubectl spate`. What it does with files needs no cluster.
+// kubectl-spate is kubectl's plugin for Spate: `kubectl spate`. Commands on files need no cluster.
 package main
 
 import (
@@ -23,7 +23,7 @@ func run() error {
 	return root.ExecuteContext(ctx)
 }
 
-// unflagged lets a rate such as -10% stand where a flag would be taken for: behind all flags. No flag begins with a digit.
+// unflagged moves a rate such as -10%, which would be parsed as a flag, behind all flags. No flag starts with a digit.
 func unflagged(args []string) []string {
 	at := slices.IndexFunc(args, func(arg string) bool { return len(arg) > 1 && arg[0] == '-' && arg[1] >= '0' && arg[1] <= '9' })
 	if at < 0 || slices.Contains(args, "--") {
@@ -32,7 +32,7 @@ func unflagged(args []string) []string {
 	return append(slices.Delete(slices.Clone(args), at, at+1), "--", args[at])
 }
 
-// code tells an error, unless it is that of an engine, which told it, and gives the exit code.
+// code prints an error, unless an engine printed it already, and returns the exit code.
 func code(err error) int {
 	switch engine, alone := err.(*exec.ExitError); { //nolint:errorlint // a wrapped one has something to tell
 	case err == nil:

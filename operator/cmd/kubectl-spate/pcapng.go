@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// How do packets become a pcapng file that others read while it is written?
+// How are packets written as a pcapng file that others read meanwhile?
 
 package main
 
@@ -20,15 +20,15 @@ import (
 	"spate.dev/operator/internal/engine/enginev1"
 )
 
-// packetFile is a pcapng file (draft-ietf-opsawg-pcapng) with an interface for each port of each pod, and times in nanoseconds. Packets
-// of different ports are in the order in which they arrived here.
+// packetFile is a pcapng file (draft-ietf-opsawg-pcapng) with an interface for each port of each pod, and times in
+// nanoseconds. Packets of different ports are in the order in which they were received here.
 type packetFile struct {
 	mu     sync.Mutex
 	writer *pcapgo.NgWriter
 	ports  []capturedPort
-	// left is how many packets are still to be written; negative if there is no bound.
+	// left is the number of packets still to be written; negative if there is no limit.
 	left int64
-	// full is called once no more are to be written.
+	// full is called when no more are to be written.
 	full func()
 }
 
@@ -39,7 +39,7 @@ type capturedPort struct {
 	missed         missed
 }
 
-// newPacketFile writes the beginning of a file. At most count packets follow, or any number if it is 0.
+// newPacketFile writes the start of a file. At most count packets follow, or any number if count is 0.
 func newPacketFile(to io.Writer, spec *spatev1.TrafficCaptureSpec, ports []capturedPort, count int64, full func()) (*packetFile, error) {
 	f := &packetFile{ports: ports, left: count, full: full}
 	if count == 0 {
@@ -65,12 +65,12 @@ func newPacketFile(to io.Writer, spec *spatev1.TrafficCaptureSpec, ports []captu
 	return f, f.writer.Flush()
 }
 
-// directions of packets in the file, as the engine gives them.
+// directions of packets in the file, by the engine's.
 var directions = map[enginev1.Direction]pcapgo.NgEpbFlag{
 	enginev1.Direction_DIRECTION_RX: pcapgo.NgEpbFlagDirectionInbound, enginev1.Direction_DIRECTION_TX: pcapgo.NgEpbFlagDirectionOutbound,
 }
 
-// write adds what came from a port, so that those who read along see it.
+// write adds the packets of a port and flushes them, for concurrent readers.
 func (f *packetFile) write(port int, answer *enginev1.CaptureResponse) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -97,7 +97,7 @@ func (f *packetFile) write(port int, answer *enginev1.CaptureResponse) error {
 	return f.writer.Flush()
 }
 
-// end writes what was received and missed of each port.
+// end writes the numbers of received and missed packets of each port.
 func (f *packetFile) end() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

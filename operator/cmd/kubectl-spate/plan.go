@@ -15,10 +15,10 @@ import (
 	"spate.dev/operator/internal/plan"
 )
 
-// errRefused is told after what an engine refuses.
+// errRefused follows what an engine refuses.
 var errRefused = errors.New("the engine would refuse the plan")
 
-// profileFlags choose a profile or a run of the files.
+// profileFlags select a profile or a run of the files.
 type profileFlags struct {
 	fileFlags
 	profile, run string
@@ -31,7 +31,7 @@ func (f *profileFlags) add(c *cobra.Command) {
 	c.MarkFlagsMutuallyExclusive("profile", "run")
 }
 
-// planned is what is chosen of files, and what engines get for it.
+// planned is the selected definition, and its plan.
 type planned struct {
 	files      offline.Files
 	definition offline.Definition
@@ -40,7 +40,7 @@ type planned struct {
 	origin plan.Origin
 }
 
-// resolve makes the plan of the profile or run that is chosen.
+// resolve returns the plan of the selected profile or run.
 func (f *profileFlags) resolve(c *cobra.Command, names []string) (*planned, error) {
 	files, problems, err := f.read(c, names)
 	if err != nil {

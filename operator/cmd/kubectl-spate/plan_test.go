@@ -14,7 +14,7 @@ import (
 	"spate.dev/operator/internal/engine/enginev1"
 )
 
-// website is a profile of an HTTP preset, and of one of DNS by reference.
+// website is a profile with an HTTP preset, and one of DNS by reference.
 const website = `apiVersion: spate.dev/v1alpha1
 kind: TrafficProfile
 metadata: {name: site}
@@ -47,7 +47,7 @@ spec:
     servers: [{name: s, start: 198.19.1.10, count: 2, portPairOffset: 0.0.10.0}]
 `
 
-// madeOf is the plan that is printed.
+// madeOf returns the plan that is printed.
 func madeOf(t *testing.T, input string, args ...string) *enginev1.Plan {
 	t.Helper()
 	output, told, err := spate(input, append([]string{"plan", "-", "--engine", "/bin/true"}, args...)...)
@@ -89,7 +89,7 @@ func TestProgramsOfPresetsArePrintedAsTemplates(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, output)
 		}
 	}
-	// Applied in place of the presets, they are the same plan.
+	// Applied in place of the presets, they result in the same plan.
 	profile, _, _ := strings.Cut(website, "---\n")
 	at := strings.Index(profile, "        inline:")
 	end := strings.Index(profile, "    - {name: names,")
@@ -142,7 +142,7 @@ func TestRunsAreValidatedAsWhatTheyExecute(t *testing.T) {
 	if err == nil || !strings.HasPrefix(output, `standard input, document 3: TrafficRun smoke-fast: spec.overrides.rate: Invalid value: "fast": must be a factor such as 2x`) {
 		t.Errorf("got %q, %v", output, err)
 	}
-	// What an engine refuses of a run alone is told by its fields.
+	// What an engine refuses of a run only is reported by its fields.
 	refuses := scripted(t, "grep -q smoke-fast || exit 0\n"+`echo '{"errors": [{"field": "streams[0].packet.frame", "description": "is odd"}]}'`+"\nexit 1\n")
 	output, _, err = spate(files+fast, "validate", "-", "--engine", refuses)
 	const want = `standard input, document 3: TrafficRun smoke-fast: spec.profileRef: TrafficProfile "smoke": spec.traffic[0].stream.ref: StatelessStream "udp": spec.packet: the engine would refuse it: is odd` + "\n"

@@ -15,7 +15,7 @@ import (
 	"spate.dev/operator/internal/engine/enginev1"
 )
 
-// recordLine has the columns of docs/reference/records.md, by their names and in their order, behind the pod.
+// recordLine has the columns of docs/reference/records.md, by name and in order, after the pod.
 type recordLine struct {
 	Pod                  string     `json:"pod"`
 	Run                  string     `json:"run"`
@@ -40,7 +40,7 @@ type recordLine struct {
 	RoundTripNs          *uint64    `json:"round_trip_ns"`
 }
 
-// known is nil for 0, which stands for what is not known.
+// known returns nil for 0, which stands for an unknown value.
 func known[N int64 | uint64](n N) *N {
 	if n == 0 {
 		return nil
@@ -70,7 +70,7 @@ func newRecordLine(pod, run string, r *enginev1.ConnectionRecord) (recordLine, e
 	return line, nil
 }
 
-// recordsPrinter prints the records of a pod; those of several pods come as whole lines.
+// recordsPrinter prints the records of a pod, each as a whole line, also when several pods print.
 type recordsPrinter struct {
 	pod      string
 	lock     *sync.Mutex

@@ -23,7 +23,7 @@ import (
 	"spate.dev/operator/internal/live/livev1"
 )
 
-// awaitInterval is how often a run is looked at that has not begun, or looked for.
+// awaitInterval is the interval at which a run that has not started is polled, or looked for.
 const awaitInterval = 500 * time.Millisecond
 
 func newRecordsCommand() *cobra.Command {
@@ -66,7 +66,7 @@ It takes the ClusterRole spate-records-reader in the run's namespace, bound by a
 	return c
 }
 
-// podsOf names a run's engine pods, or the only one that is wanted.
+// podsOf returns a run's engine pods, or the only one that is selected.
 func podsOf(run *spatev1.TrafficRun, only string) ([]string, error) {
 	var pods []string
 	if run.Status.Resolved == nil {
@@ -84,7 +84,7 @@ func podsOf(run *spatev1.TrafficRun, only string) ([]string, error) {
 	return []string{only}, nil
 }
 
-// awaited finds the run that is meant. It waits for the first of a profile that has none.
+// awaited returns the run of a name or of a profile. If the profile has no run, it waits for the first.
 func awaited(ctx context.Context, reader kube.Reader, namespace, name string, tell io.Writer) (*spatev1.TrafficRun, error) {
 	for waits := false; ; waits = true {
 		run, err := findRun(ctx, reader, namespace, name)
@@ -105,7 +105,7 @@ func awaited(ctx context.Context, reader kube.Reader, namespace, name string, te
 	}
 }
 
-// begun waits until engines know a run, which is read anew; one that has ended is an error.
+// begun waits until engines know a run, and updates it; a run that has ended is an error.
 func begun(ctx context.Context, reader kube.Reader, run *spatev1.TrafficRun, tell io.Writer) error {
 	for waits := false; ; waits = true {
 		switch run.Status.Phase {
@@ -148,7 +148,7 @@ func hasEnded(run *spatev1.TrafficRun) error {
 		run.Name, cmp.Or(strings.Join(files, ", "), "none"), run.Name)
 }
 
-// records prints a run's records by its pods until it has ended or the context has.
+// records prints a run's records by pod until the run ends or the context does.
 func records(ctx context.Context, cluster *cluster, run *spatev1.TrafficRun, pods []string, to, tell io.Writer) error {
 	object := &spatev1.TrafficRecordsReader{Spec: spatev1.TrafficRecordsReaderSpec{RunRef: spatev1.LocalReference{Name: spatev1.ObjectName(run.Name)}}}
 	r, err := cluster.read(ctx, object, "spate-records-reader", tell)

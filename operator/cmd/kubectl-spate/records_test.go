@@ -20,7 +20,7 @@ import (
 	"spate.dev/operator/internal/engine/enginev1"
 )
 
-// onPods is a run of engine pods in a namespace that is not its own.
+// onPods returns a run on engine pods in a namespace other than its own.
 func onPods(names ...string) *spatev1.TrafficRun {
 	run := runNamed("web-1", "web", time.Unix(0, 0))
 	run.Status.Resolved = &spatev1.ResolvedRun{RunID: "web-1", Generator: spatev1.GeneratorSnapshot{Namespace: "lab"}}
@@ -142,7 +142,7 @@ func TestTheFirstRunOfAProfileIsAwaited(t *testing.T) {
 	}
 }
 
-// signalling tells when it is first written to.
+// signalling reports when it is first written to.
 type signalling struct {
 	once  sync.Once
 	first chan struct{}

@@ -25,7 +25,7 @@ import (
 	"spate.dev/operator/internal/runs/storage"
 )
 
-// resultFlags say where a run is, and how it is told.
+// resultFlags select a run and the output format.
 type resultFlags struct {
 	clusterFlags
 	output string
@@ -62,7 +62,8 @@ whose latest run is meant then. Of a result larger than a status the whole is re
 	return c
 }
 
-// showResult shows the whole result of a run; of one that cannot be read what its status has, and what that lacks as an error.
+// showResult prints the whole result of a run. If that cannot be read, it prints what the status has, and returns what
+// that lacks as an error.
 func showResult(ctx context.Context, w io.Writer, reader kube.Reader, run *spatev1.TrafficRun, output string) error {
 	whole, incomplete := storage.LoadResult(ctx, reader, run)
 	if incomplete == nil {
@@ -77,7 +78,7 @@ func showResult(ctx context.Context, w io.Writer, reader kube.Reader, run *spate
 	return errors.Join(show(w, run), incomplete)
 }
 
-// told is a run's result for programs.
+// told is a run's result as JSON.
 type told struct {
 	Name      string             `json:"name"`
 	Namespace string             `json:"namespace"`
@@ -113,7 +114,7 @@ func writeResult(w io.Writer, run *spatev1.TrafficRun) error {
 		for _, row := range rows {
 			fmt.Fprintln(tables, strings.Join(row, "\t"))
 		}
-		tables.Flush() // an error is told by the last one
+		tables.Flush() // an error is reported by the last call
 	}
 	table("THRESHOLD,MET,VALUES", thresholdRows(run.Status.Verdict))
 	result := run.Status.Result
@@ -162,14 +163,14 @@ func streamRows(r *spatev1.RunResult) (rows [][]string) {
 	return rows
 }
 
-// sides returns those of a result's templates that are emulated.
+// sides calls each for the templates' sides that the run emulates.
 func sides(r *spatev1.RunResult, each func(name, side string, s *spatev1.TemplateSide)) {
 	for _, name := range slices.Sorted(maps.Keys(r.Templates)) {
 		bySide(name, r.Templates[name].Client, r.Templates[name].Server, each)
 	}
 }
 
-// bySide returns those of two sides that are there.
+// bySide calls each for the sides that exist.
 func bySide[S any](name string, client, server *S, each func(name, side string, s *S)) {
 	if client != nil {
 		each(name, "client", client)
@@ -179,7 +180,7 @@ func bySide[S any](name string, client, server *S, each func(name, side string, 
 	}
 }
 
-// counterRows tell what programs counted by names of their own.
+// counterRows returns the counters that programs define (`count`).
 func counterRows(r *spatev1.RunResult) (rows [][]string) {
 	sides(r, func(name, side string, s *spatev1.TemplateSide) {
 		for _, counter := range slices.Sorted(maps.Keys(s.Counters)) {
@@ -189,14 +190,14 @@ func counterRows(r *spatev1.RunResult) (rows [][]string) {
 	return rows
 }
 
-// groupSides returns those of a result's groups.
+// groupSides calls each for the sides of groups.
 func groupSides(r *spatev1.RunResult, each func(name, side string, s *spatev1.GroupSide)) {
 	for _, name := range slices.Sorted(maps.Keys(r.Groups)) {
 		bySide(name, r.Groups[name].Client, r.Groups[name].Server, each)
 	}
 }
 
-// sideColumns are what sideRow tells.
+// sideColumns are the columns of sideRow.
 const sideColumns = "SIDE,ATTEMPTED,THROTTLED,ESTABLISHED,CLOSED,FAILED,RESET,TIMED OUT,CLOSED EARLY,HTTP ERRORS,ABORTED,IDLE TIMEOUTS,OPEN,BYTES SENT,BYTES RECEIVED,RETRANSMITTED"
 
 func sideRow(name, side string, c *spatev1.FlowCounters) []string {
@@ -248,7 +249,7 @@ func timeRows(r *spatev1.RunResult) (rows [][]string) {
 	return rows
 }
 
-// generatorRows tell of flows what may have made the run invalid.
+// generatorRows returns the flow counters that may have made the run invalid.
 func generatorRows(r *spatev1.RunResult) [][]string {
 	if r.Flows == nil || r.Flows.Late+r.Flows.NotStarted+r.Flows.Exhausted == 0 {
 		return nil
@@ -289,7 +290,7 @@ func liveRows(r *spatev1.RunResult) (rows [][]string) {
 
 func number(n int64) string { return strconv.FormatInt(n, 10) }
 
-// times of a distribution: half of all, 99 of 100, all. Dashes where nothing was measured.
+// times returns percentiles of a distribution: 50th, 99th, maximum. Dashes where nothing was measured.
 func times(l *spatev1.Latency) []string {
 	if l == nil || l.Count == 0 {
 		return []string{"-", "-", "-"}
@@ -297,7 +298,7 @@ func times(l *spatev1.Latency) []string {
 	return []string{span(l.P50), span(l.P99), span(l.Max)}
 }
 
-// span writes a time with two digits behind the point.
+// span formats a time with two decimal places.
 func span(measured spatev1.MeasuredTime) string {
 	d := time.Duration(measured)
 	for _, step := range []time.Duration{time.Second, time.Millisecond, time.Microsecond} {

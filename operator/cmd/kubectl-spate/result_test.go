@@ -26,7 +26,7 @@ func runNamed(name, profile string, at time.Time) *spatev1.TrafficRun {
 	return run
 }
 
-// ended has everything that a table is made of.
+// ended returns a run that fills every table.
 func ended() *spatev1.TrafficRun {
 	run := runNamed("web-1a2b3-1", "web", time.Unix(1000, 0))
 	run.Status.Phase = spatev1.RunComplete

@@ -17,14 +17,14 @@ import (
 	"spate.dev/operator/internal/plan"
 )
 
-// simulation is what `spate-engine simulate` is told.
+// simulation is the command line of `spate-engine simulate`.
 type simulation struct {
 	pcap               string
 	limit, workerLimit uint64
 	workers            uint32
 }
 
-// arguments of the engine, which reads the plan from its standard input.
+// arguments returns those of the engine, which reads the plan from its standard input.
 func (s simulation) arguments() []string {
 	all := []string{"simulate", "--plan", "-", "--pcap", s.pcap, "--workers", strconv.FormatUint(uint64(s.workers), 10)}
 	if s.limit > 0 {
@@ -83,7 +83,7 @@ the start of the run. It takes the engine's own code and no device, no privilege
 	c.Flags().Uint32Var(&s.workers, "workers", 1, "workers that share the streams, 1 to 256")
 	addEngine(c, &engine)
 	if err := c.MarkFlagRequired("pcap"); err != nil {
-		panic(err) // the flag is there
+		panic(err) // the flag exists
 	}
 	c.MarkFlagsMutuallyExclusive("limit", "worker-limit")
 	return c

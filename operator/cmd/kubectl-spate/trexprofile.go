@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What does a TRex profile in Python make? Its own client loads it, with the user's own Python.
+// How is a TRex profile in Python converted to JSON? TRex's client loads it, with the user's Python.
 
 package main
 
@@ -18,14 +18,14 @@ import (
 //go:embed trexprofile.py
 var trexProfileScript string
 
-// trexProfile is what is loaded, and how.
+// trexProfile is the profile to load, and its arguments.
 type trexProfile struct {
 	File      string            `json:"file"`
 	Direction int               `json:"direction"`
 	Tunables  map[string]string `json:"tunables"`
 }
 
-// exitNoClient is the script's where TRex's client is not installed.
+// exitNoClient is the script's exit code where TRex's client is not installed.
 const exitNoClient = 3
 
 // load returns the profile as JSON: a list of streams, or a stateful profile.

@@ -19,7 +19,7 @@ import (
 	"github.com/gopacket/gopacket/pcapgo"
 )
 
-// trexPython is an interpreter that has TRex's own client.
+// trexPython returns an interpreter that has TRex's client.
 func trexPython(t *testing.T) string {
 	t.Helper()
 	python := os.Getenv("TREX_PYTHON")
@@ -30,7 +30,7 @@ func trexPython(t *testing.T) string {
 	return python
 }
 
-// statelessProfile takes its tunables as arguments.
+// statelessProfile has its tunables as arguments.
 const statelessProfile = `
 from trex_stl_lib.api import *
 
@@ -45,7 +45,7 @@ def register():
     return Own()
 `
 
-// statefulProfile parses its tunables and sends what is in a file beside it.
+// statefulProfile parses its tunables and sends the content of a file beside it.
 const statefulProfile = `
 from trex.astf.api import *
 import argparse
@@ -76,7 +76,7 @@ def register():
     return Own()
 `
 
-// captureProfile names its capture from where it is itself, as TRex's own profiles do.
+// captureProfile names its capture relative to its own file, as TRex's own profiles do.
 const captureProfile = `
 from trex.astf.api import *
 
@@ -109,7 +109,8 @@ func TestStatelessProfilesInPythonAreImported(t *testing.T) {
 	if err := json.Unmarshal([]byte(plannedOf(t, out)), &planned); err != nil || len(planned.Streams) != 1 {
 		t.Fatal(err, planned)
 	}
-	// Of 128 bytes with FCS, to the address of the other direction, with another source port each.
+	// A packet has 128 bytes with FCS, the other direction's destination address, and a different source port each time. These are the
+	// offsets of the two fields.
 	const destination, port = 30, 34
 	frame, writes := planned.Streams[0].Packet.Frame, planned.Streams[0].Program.Writes
 	if len(frame) != 124 || !bytes.Equal(frame[destination:destination+4], []byte{48, 0, 0, 2}) || len(writes) != 1 || writes[0].Offset != port || writes[0].Size != 2 {
@@ -179,7 +180,7 @@ func TestCapturesThatAProfileInPythonNamesAreImported(t *testing.T) {
 	}
 }
 
-// connection is a capture of a TCP connection to a port, of a request and its response.
+// connection returns a capture of a TCP connection to a port, with a request and its response.
 func connection(t *testing.T, port layers.TCPPort, request, response string) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -217,7 +218,7 @@ func connection(t *testing.T, port layers.TCPPort, request, response string) str
 	return out.String()
 }
 
-// plannedOf tells what an engine gets of what was imported.
+// plannedOf returns the plan of what was imported.
 func plannedOf(t *testing.T, manifests string) string {
 	t.Helper()
 	if _, told, err := spate(manifests, "validate", "-"); err != nil {

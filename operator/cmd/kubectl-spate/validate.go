@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Is there anything wrong with manifests?
+// Are manifests valid?
 
 package main
 
@@ -66,7 +66,7 @@ line rates of devices, and what admission policies refuse.
 	return c
 }
 
-// try has an engine look at what has no problem so far, and tells what it did not look at.
+// try has an engine check what has no problem so far, and reports what it did not check.
 func try(c *cobra.Command, compiler engine.Compiler, files offline.Files, known []manifest.Problem) (tried offline.Tried, err error) {
 	if len(files.Templates)+len(files.Profiles)+len(files.Runs) == 0 {
 		return tried, nil

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Which plugin is this?
+// Which version of the plugin is this?
 
 package main
 
@@ -15,7 +15,7 @@ import (
 	"spate.dev/operator/internal/engine"
 )
 
-// version is set by the linker (build/operator.mk); that of its module holds where it is not, as with `go install`.
+// version is set by the linker (build/operator.mk); otherwise the module's version is used, as with `go install`.
 var version string
 
 func newVersionCommand() *cobra.Command {

@@ -2,7 +2,7 @@
 
 package main
 
-// This file answers: how are the controllers put together, and what do they keep in memory?
+// This file answers: how are the controllers assembled, and what do they cache?
 
 import (
 	"context"
@@ -51,8 +51,8 @@ func newScheme() *runtime.Scheme {
 	return scheme
 }
 
-// A leader whose API server is silent tries to renew its lease until the deadline, then to give it back for half of that again, and only
-// then ends. All of it must be over before another leads.
+// A leader that cannot reach the API server tries to renew its lease until the deadline, then to release it for half of
+// that time, and then exits. All of that must be over before another replica leads.
 const (
 	leaseDuration = 15 * time.Second
 	renewDeadline = 7 * time.Second
@@ -60,11 +60,11 @@ const (
 )
 
 func newManager(config *rest.Config, o *options) (ctrl.Manager, error) {
-	// The rate of requests for each kind of objects; API priority and fairness protects the server from all together. The controller of
-	// runs works out from it how often their counters are written.
+	// The rate of requests for each kind of objects; API priority and fairness protects the server from their sum. The
+	// controller of runs derives from it how often counters are written.
 	config.QPS, config.Burst = 200, 400
 	config.Wrap(metrics.Transport)
-	// Only what the operator made is kept in memory, never all pods and Secrets of the cluster.
+	// Only the operator's own objects are cached, never all pods and Secrets of the cluster.
 	own := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{podspec.LabelManagedBy: podspec.ManagedBy}), Transform: cache.TransformStripManagedFields()}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme: newScheme(),

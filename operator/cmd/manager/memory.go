@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// unlimited is what cgroup v1 says where there is no limit: more than any machine has.
+// unlimited is what cgroup v1 reports without a limit: more than any machine has.
 const unlimited = 1 << 60
 
 // memory that the operator may take; 0 for any.

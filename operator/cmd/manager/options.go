@@ -2,7 +2,7 @@
 
 package main
 
-// This file answers: what can be said on the command line?
+// This file answers: which options are there on the command line?
 
 import (
 	"errors"
@@ -90,7 +90,7 @@ func parse(args []string) (*options, error) {
 	return o, o.validate()
 }
 
-// engineImages are those that generators may run.
+// engineImages returns those that generators may run.
 func (o *options) engineImages() (generator.Images, error) {
 	return generator.ParseImages(o.engineImage, o.images)
 }
