@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// conditions writes the reference of condition types and reasons (docs/reference/conditions.md) from the constants of the API
-// and their comments, so that a reason without a description cannot be.
+// conditions writes the reference of condition types and reasons (docs/reference/conditions.md) from the constants of
+// the API and their comments. A reason without a description is an error.
 package main
 
 import (
@@ -35,7 +35,7 @@ func main() {
 	fmt.Print(page)
 }
 
-// reference renders one section per block of constants: its title is the block's comment, its rows are the constants.
+// reference renders a section per block of constants: its title is the block's comment, its rows are the constants.
 func reference(path string) (string, error) {
 	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
 	if err != nil {
@@ -61,7 +61,7 @@ func reference(path string) (string, error) {
 	return page.String(), nil
 }
 
-// row renders a constant. Its comment begins with its name, as Go's comments do; the page has its value instead.
+// row renders a constant. Its comment starts with its name, as Go's comments do; the page has its value instead.
 func row(spec *ast.ValueSpec) (string, error) {
 	name := spec.Names[0].Name
 	literal, ok := spec.Values[0].(*ast.BasicLit)
@@ -77,7 +77,7 @@ func row(spec *ast.ValueSpec) (string, error) {
 	return fmt.Sprintf("| `%s` | %s |\n", value, strings.ReplaceAll(text, "|", `\|`)), err
 }
 
-// line gives a comment as one line.
+// line returns a comment as one line.
 func line(group *ast.CommentGroup) string {
 	return strings.Join(strings.Fields(group.Text()), " ")
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// conformance compares what imported profiles send with what TRex sends, and makes templates of captures: a row each. See `make conformance`.
+// conformance compares what imported profiles send with what TRex sends, and converts captures to templates. It prints
+// a row for each file. See `make conformance`.
 package main
 
 import (
@@ -31,7 +32,7 @@ func main() {
 	}
 }
 
-// run compares the profiles of a folder and looks at its captures, or those of them that are named.
+// run checks the profiles and captures in a folder, or only those that are named.
 func run(data, engine string, names []string) (passed bool, err error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -63,11 +64,11 @@ func run(data, engine string, names []string) (passed bool, err error) {
 type part struct {
 	folder, ending string
 	heading        []any
-	// compare prints a file's row.
+	// compare checks a file and prints its row.
 	compare func(ctx context.Context, runner conformance.Runner, folder, name string) (passed bool)
 }
 
-// run tells how many files there are, and how many of them failed.
+// run returns the number of files, and how many of them failed.
 func (p part) run(ctx context.Context, runner conformance.Runner, data string, chosen []string) (all, failed int, err error) {
 	folder := filepath.Join(data, p.folder)
 	found, err := os.ReadDir(folder)
@@ -106,7 +107,7 @@ func (p part) run(ctx context.Context, runner conformance.Runner, data string, c
 
 const row = "%-36s %-9s %-9s %s\n"
 
-// stateless prints a profile's row.
+// stateless compares a profile and prints its row.
 func stateless(ctx context.Context, runner conformance.Runner, folder, name string) (passed bool) {
 	c, err := conformance.Load(folder, name)
 	if err != nil {
@@ -133,7 +134,7 @@ func tell(cells ...any) {
 	fmt.Println(strings.TrimRight(fmt.Sprintf(strings.TrimSuffix(row, "\n"), cells...), " "))
 }
 
-// stateful prints a stateful profile's row.
+// stateful compares a stateful profile and prints its row.
 func stateful(ctx context.Context, runner conformance.Runner, folder, name string) (passed bool) {
 	c, err := conformance.LoadStateful(folder, name)
 	if err != nil {
@@ -148,7 +149,7 @@ func stateful(ctx context.Context, runner conformance.Runner, folder, name strin
 	return true
 }
 
-// capture prints a capture's row: it becomes a template, or is refused with the number of a packet.
+// capture converts a capture and prints its row: a refusal names a packet's number.
 func capture(ctx context.Context, runner conformance.Runner, folder, name string) (passed bool) {
 	refusal, err := runner.Convert(ctx, filepath.Join(folder, name+".pcap"))
 	switch {
@@ -163,7 +164,7 @@ func capture(ctx context.Context, runner conformance.Runner, folder, name string
 	return true
 }
 
-// line is an error's first line, and how many more there are.
+// line returns an error's first line, and the number of others.
 func line(err error) string {
 	first, rest, more := strings.Cut(err.Error(), "\n")
 	if more {

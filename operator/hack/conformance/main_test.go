@@ -18,7 +18,7 @@ func TestFoldersDecideWhatIsCompared(t *testing.T) {
 	}
 }
 
-// onePart has a folder of nothing, and then of a file that is refused.
+// onePart tests an empty folder, and then one with a file that is refused.
 func onePart(t *testing.T, name string) {
 	t.Helper()
 	folder := t.TempDir()

@@ -34,7 +34,7 @@ func apiFiles(root, folder string) (all []file, err error) {
 	return all, nil
 }
 
-// rules of a file; each is about the type or field that is declared next.
+// rules returns those of a file; each is about the type or field that is declared next.
 func rules(text string) (all []refusal) {
 	open, in := 0, ""
 	for line := range strings.Lines(text) {

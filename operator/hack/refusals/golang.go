@@ -15,10 +15,10 @@ import (
 	"strings"
 )
 
-// reporting are the functions whose first literal text is a refusal's, and which of their arguments comes before it at least.
+// reporting are the functions whose first string literal is a refusal, and the least number of arguments before it.
 var reporting = map[string]int{"add": 1, "wrong": 1, "refuse": 1, "unknown": 1, "Errorf": 0, "New": 0}
 
-// goFiles reads the files of a package's folder but its tests.
+// goFiles reads the files of a package's folder except tests.
 func goFiles(root, folder string) (all []file, err error) {
 	entries, err := os.ReadDir(filepath.Join(root, folder))
 	if err != nil {
@@ -42,7 +42,7 @@ func goFiles(root, folder string) (all []file, err error) {
 	return all, nil
 }
 
-// goRefusals are those of a file, in its order.
+// goRefusals returns those of a file, in order.
 func goRefusals(name string, text []byte) (all []refusal, err error) {
 	parsed, err := parser.ParseFile(token.NewFileSet(), name, text, parser.SkipObjectResolution)
 	if err != nil {
@@ -62,7 +62,7 @@ func goRefusals(name string, text []byte) (all []refusal, err error) {
 	return all, nil
 }
 
-// refusedCommand is one of TRex's that the import knows by its name, and does not take: `"name": {refused: "why"}`.
+// refusedCommand returns the refusal of a TRex command that the import refuses by name: `"name": {refused: "why"}`.
 func refusedCommand(entry *ast.KeyValueExpr) (all []refusal) {
 	name, is := literal(entry.Key)
 	fields, isList := entry.Value.(*ast.CompositeLit)
@@ -83,7 +83,7 @@ func refusedCommand(entry *ast.KeyValueExpr) (all []refusal) {
 	return all
 }
 
-// reported is what a call reports, if it is one that does.
+// reported returns what a call reports, if it reports something.
 func reported(call *ast.CallExpr) (refusal, bool) {
 	name := ""
 	switch of := call.Fun.(type) {
@@ -110,7 +110,7 @@ func reported(call *ast.CallExpr) (refusal, bool) {
 	return refusal{}, false
 }
 
-// literal is a text in quotes, or several that are joined.
+// literal returns a string literal, or several that are concatenated.
 func literal(of ast.Expr) (string, bool) {
 	switch e := of.(type) {
 	case *ast.BasicLit:
@@ -127,7 +127,7 @@ func literal(of ast.Expr) (string, bool) {
 	return "", false
 }
 
-// place is the field that arguments name: their texts, joined.
+// place returns the field that arguments name: their texts, joined.
 func place(arguments []ast.Expr) string {
 	var parts []string
 	for _, argument := range arguments {

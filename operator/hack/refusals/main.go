@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// refusals prints what Spate refuses, and why, as Markdown: read from the code that refuses it. Plain bad values are left out. See
-// `make generate`.
+// refusals prints what Spate refuses, and why, as Markdown: extracted from the code that refuses it. Plain bad values
+// are omitted. See `make generate`.
 package main
 
 import (
@@ -28,7 +28,7 @@ func main() {
 	fmt.Print(markdown(parts))
 }
 
-// refusal is a text that says why, and the field it is about, if the code tells.
+// refusal is a reason, and the field it is about, if the code names it.
 type refusal struct{ field, text string }
 
 // file with refusals, and the question that it answers.
@@ -43,7 +43,7 @@ type part struct {
 	files []file
 }
 
-// sources of refusals.
+// sources of refusals in the code.
 var sources = []struct {
 	title   string
 	folders []string
@@ -63,7 +63,7 @@ var sources = []struct {
 	{"By `spate-engine`, of its CPU and its command line", []string{"engine/engine/src/main.rs", "engine/engine/src/cli"}, rustFiles},
 }
 
-// read gives all refusals but plain bad values.
+// read returns all refusals but plain bad values.
 func read(root string) (parts []part, err error) {
 	for _, source := range sources {
 		one := part{title: source.title}
@@ -88,7 +88,7 @@ func read(root string) (parts []part, err error) {
 	return parts, nil
 }
 
-// unique keeps the first of refusals that look the same.
+// unique removes repeated refusals.
 func unique(all []refusal) (kept []refusal) {
 	for _, r := range all {
 		alike := func(o refusal) bool { return shown(o.field) == shown(r.field) && shown(o.text) == shown(r.text) }
@@ -100,24 +100,25 @@ func unique(all []refusal) (kept []refusal) {
 }
 
 var (
-	// bad values, and errors that pass others on, tell what would be right, or nothing of their own.
+	// bad matches refusals of bad values, which say what would be right, and errors that only wrap others.
 	bad  = regexp.MustCompile(`^(?:…[a-z ]{0,20}[:;,]? ?)?(?:must (?:be|not be|have|lie|name|start)\b|is missing$|is not one of |is not a whole number)|^(?:run )?[…:;, ]*$|: …$`)
 	verb = regexp.MustCompile(`%[-+#.0-9]*[a-zA-Z]|\{[^{}]*\}`)
 )
 
-// plain tells a bad value, and what says nothing by itself, from what is not supported.
+// plain reports whether a text is about a bad value, or means nothing by itself, rather than about something that is
+// not supported.
 func plain(text string) bool {
 	text = shown(text)
 	return bad.MatchString(text) || !strings.Contains(text, " ")
 }
 
-// shown is a text with … for what is filled in.
+// shown returns a text with … for its placeholders.
 func shown(text string) string {
 	text = verb.ReplaceAllString(strings.ReplaceAll(text, "%%", "%"), "…")
 	return strings.Join(strings.Fields(text), " ")
 }
 
-// question is the first comment behind the license of a file, without its marks.
+// question returns the first comment after the license of a file.
 func question(text string) string {
 	var found []string
 	for line := range strings.Lines(text) {
@@ -139,7 +140,7 @@ func question(text string) string {
 	return strings.Join(found, " ")
 }
 
-// markdown of it all.
+// markdown renders the document.
 func markdown(parts []part) string {
 	var out strings.Builder
 	out.WriteString(opening)
@@ -163,7 +164,7 @@ func markdown(parts []part) string {
 	return out.String()
 }
 
-// cell of a table.
+// cell renders a table cell.
 func cell(text string) string {
 	if text == "" {
 		return ""

@@ -13,7 +13,7 @@ import (
 
 var pythonExit = regexp.MustCompile(`sys\.exit\("((?:[^"\\]|\\.)*)"`)
 
-// pythonFiles reads the scripts of a folder.
+// pythonFiles reads the scripts in a folder.
 func pythonFiles(root, folder string) (all []file, err error) {
 	names, err := filepath.Glob(filepath.Join(root, folder, "*.py"))
 	if err != nil {

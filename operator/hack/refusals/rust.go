@@ -13,15 +13,17 @@ import (
 )
 
 var (
-	// rustReport begins what reports: the violations of a plan, the refusals of a capture, the texts of errors, and what ends a command.
+	// rustReport matches the start of what reports: violations of a plan, refusals of a capture, texts of errors, and
+	// what ends a command.
 	rustReport = regexp.MustCompile(`(?:wrong\.add|\btell|\bErr|refuse|wrong|\bok_or(?:_else)?|\bbail!|\bensure!|\beprintln!)\(|#\[error\(`)
 	rustText   = regexp.MustCompile(`"((?:[^"\\]|\\[\s\S])*)"`)
 	rustBreak  = regexp.MustCompile(`\\\n\s*`)
-	// rustTests begins a module of tests, with which a file ends. One in a file of its own is only named.
+	// rustTests matches the start of a module of tests, which ends a file. A module in a file of its own is only
+	// declared.
 	rustTests = regexp.MustCompile(`#\[cfg\(test\)\]\s*(?:pub(?:\([a-z]+\))? )?mod \w+ \{`)
 )
 
-// rustFiles reads the files below a folder but their tests, or one file.
+// rustFiles reads one file, or the files below a folder except tests.
 func rustFiles(root, folder string) (all []file, err error) {
 	err = filepath.WalkDir(filepath.Join(root, folder), func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -44,7 +46,7 @@ func rustFiles(root, folder string) (all []file, err error) {
 	return all, err
 }
 
-// rustRefusals are those of a file, in its order: of each call the last text, and the field that its first one is.
+// rustRefusals returns those of a file, in order: of each call the last text, and the first text as its field.
 func rustRefusals(text string) (all []refusal) {
 	if tests := rustTests.FindStringIndex(text); tests != nil {
 		text = text[:tests[0]]
@@ -68,7 +70,7 @@ func rustRefusals(text string) (all []refusal) {
 	return all
 }
 
-// errorsOf are the texts that are printed as errors: most of what is printed is none.
+// errorsOf returns the texts that are printed as errors: most printed texts are not.
 func errorsOf(printed []string) (texts []string) {
 	for _, text := range printed {
 		if text, is := strings.CutPrefix(text, "error: "); is {
@@ -78,7 +80,7 @@ func errorsOf(printed []string) (texts []string) {
 	return texts
 }
 
-// balanced is the text up to the parenthesis that closes one that is open at its start. Those in quotes do not count.
+// balanced returns the text up to the parenthesis that closes one open before it. Parentheses in quotes do not count.
 func balanced(text string) string {
 	depth, quoted := 1, false
 	for i := 0; i < len(text); i++ {

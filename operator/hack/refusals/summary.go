@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What is not supported, in a user's words? Each line names a text of the code that refuses it, and cannot stay when that goes.
+// What is not supported, in a user's words? Each line names a text of the code that refuses it, and must be removed
+// with that text.
 
 package main
 
@@ -22,7 +23,7 @@ This page is generated from the code (` + "`make generate`" + `), which fails wh
 - texts that the code composes elsewhere than where it refuses: the generator does not find them.
 `
 
-// unsupported is something that is refused: says is what the code says of it, with … for what is filled in.
+// unsupported is a refused feature: says is the text of the code, with … for placeholders.
 type unsupported struct{ what, why, says string }
 
 var summary = []unsupported{
@@ -71,7 +72,7 @@ var summary = []unsupported{
 	{"Both sides that open a connection at once", "no program does", "both sides open the connection at the same time"},
 }
 
-// checked tells whether the code still refuses all that the first table tells of.
+// checked returns an error unless the code still refuses every feature of the first table.
 func checked(all []unsupported, parts []part) error {
 	for _, one := range all {
 		if !says(parts, one.says) {
