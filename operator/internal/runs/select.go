@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package runs answers what all controllers ask about TrafficRuns: which runs a generator or a profile has, which of them are active, who
-// started them, and which changes of them matter to others.
+// Package runs has what the controllers share about TrafficRuns: which runs a generator or a profile has, which of them
+// are active, who started them, and which of their changes matter to others.
 package runs
 
 // This file answers: which runs does a generator or a profile have, and which of them are active?
@@ -41,7 +41,7 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	})
 }
 
-// GeneratorOf a run, as `namespace/name`: the one it was admitted to, or the one it waits for.
+// GeneratorOf returns a run's generator as `namespace/name`: the one it was admitted to, or the one it waits for.
 func GeneratorOf(run *spatev1.TrafficRun) string {
 	if r := run.Status.Resolved; r != nil {
 		return r.Generator.Namespace + "/" + string(r.Generator.Name)
@@ -49,18 +49,19 @@ func GeneratorOf(run *spatev1.TrafficRun) string {
 	return run.Status.Generator
 }
 
-// Active is true for a run that has not ended.
+// Active reports whether a run has not ended.
 func Active(run *spatev1.TrafficRun) bool { return run.Status.Phase != spatev1.RunComplete }
 
-// Admitted is true for an active run that has been admitted to its generator: it holds ports, marks and a share of the line rate.
+// Admitted reports whether an active run has been admitted to its generator: it uses ports, marks and a share of the
+// line rate.
 func Admitted(run *spatev1.TrafficRun) bool { return Active(run) && run.Status.Resolved != nil }
 
-// Ended is true for a state of a run in which an engine does nothing more for it.
+// Ended reports whether an engine does nothing more for a run in this state.
 func Ended(state enginev1.RunState) bool {
 	return state == enginev1.RunState_RUN_STATE_COMPLETE || state == enginev1.RunState_RUN_STATE_STOPPED
 }
 
-// On returns all runs of a generator, those that wait for it among them.
+// On returns all runs of a generator, including those that wait for it.
 func On(ctx context.Context, c client.Reader, g *spatev1.TrafficGenerator) ([]spatev1.TrafficRun, error) {
 	var list spatev1.TrafficRunList
 	err := c.List(ctx, &list, client.MatchingFields{byGenerator: g.Namespace + "/" + g.Name})
@@ -81,7 +82,7 @@ func WaitingFor(ctx context.Context, c client.Reader, g *spatev1.TrafficGenerato
 	return all, err
 }
 
-// OfProfile returns all runs of a profile, the oldest first: those that it started, and those that others created for it.
+// OfProfile returns all runs of a profile, the oldest first: those it started, and those that others created for it.
 func OfProfile(ctx context.Context, c client.Reader, p *spatev1.TrafficProfile) ([]spatev1.TrafficRun, error) {
 	var list spatev1.TrafficRunList
 	err := c.List(ctx, &list, client.InNamespace(p.Namespace), client.MatchingFields{byProfile: p.Name})
@@ -90,7 +91,7 @@ func OfProfile(ctx context.Context, c client.Reader, p *spatev1.TrafficProfile) 
 	return own, err
 }
 
-// isOf is false for runs of an earlier profile of the same name.
+// isOf reports whether a run is of this profile, not of an earlier one of the same name.
 func isOf(run *spatev1.TrafficRun, p *spatev1.TrafficProfile) bool {
 	if r := run.Status.Resolved; r != nil {
 		return r.Profile.UID == p.UID
@@ -99,14 +100,14 @@ func isOf(run *spatev1.TrafficRun, p *spatev1.TrafficProfile) bool {
 	return starter == nil || starter.UID == p.UID
 }
 
-// Older is true for a run that was created before the other.
+// Older reports whether a run was created before the other.
 func Older(run, other *spatev1.TrafficRun) bool { return byAge(*run, *other) < 0 }
 
 func byAge(a, b spatev1.TrafficRun) int {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), Number(a.Name)-Number(b.Name), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Namespace, b.Namespace))
 }
 
-// Names of runs with their namespaces, sorted.
+// Names returns the runs' names with their namespaces, sorted.
 func Names(runs []spatev1.TrafficRun) []string {
 	var names []string
 	for i := range runs {
@@ -116,7 +117,7 @@ func Names(runs []spatev1.TrafficRun) []string {
 	return names
 }
 
-// Number of a run among its profile's: the end of its name.
+// Number returns a run's number among its profile's runs, from the end of its name.
 func Number(name string) int {
 	number := 0
 	for _, digit := range name[strings.LastIndexByte(name, '-')+1:] {
@@ -128,18 +129,18 @@ func Number(name string) int {
 	return number
 }
 
-// Without returns the runs but for one.
+// Without returns the runs except one.
 func Without(runs []spatev1.TrafficRun, uid types.UID) []spatev1.TrafficRun {
 	return slices.DeleteFunc(slices.Clone(runs), func(r spatev1.TrafficRun) bool { return r.UID == uid })
 }
 
-// uidDigits of a run's UID are in its ID.
+// uidDigits is the number of digits of a run's UID in its ID.
 const uidDigits = 8
 
-// ID names a run to engines: a run of the same name in another namespace, or of later, is another run.
+// ID returns a run's ID in engines: it differs for runs of the same name in other namespaces, or created later.
 func ID(run *spatev1.TrafficRun) string {
 	return run.Name + "-" + string(run.UID)[:min(uidDigits, len(run.UID))]
 }
 
-// NameOf the run that has an ID.
+// NameOf returns the name of the run with an ID.
 func NameOf(id string) string { return id[:max(len(id)-uidDigits-1, 0)] }

@@ -17,7 +17,7 @@ import (
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// run of profile p, created a number of seconds after the epoch.
+// run returns a run of profile p, created a number of seconds after the epoch.
 func run(name string, second int, change ...func(*spatev1.TrafficRun)) *spatev1.TrafficRun {
 	r := &spatev1.TrafficRun{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "n", Name: name, UID: types.UID(name + "-uid"), CreationTimestamp: metav1.NewTime(epoch.Add(time.Duration(second) * time.Second)),

@@ -2,8 +2,8 @@
 
 package runs
 
-// This file answers: who started a run, and for what? A profile's runs carry that as annotations, so that an operator which ends before it
-// has recorded a run in the profile's status does not start another for the same.
+// This file answers: who started a run, and why? The runs of a profile have that as annotations, so that an operator
+// that stops before it has recorded a run in the profile's status does not start another one for the same reason.
 
 import (
 	"strconv"
@@ -24,7 +24,7 @@ const (
 	annotationScheduled  = "spate.dev/scheduled-time"
 )
 
-// Annotate records what a run was started for. `scheduled` is zero but for a time of a schedule.
+// Annotate records why a run was started. `scheduled` is zero unless a schedule started it.
 func Annotate(run *spatev1.TrafficRun, policy spatev1.RunPolicy, trigger spatev1.RunTrigger, scheduled time.Time) {
 	run.Annotations = map[string]string{
 		annotationPolicy: string(policy), annotationGeneration: strconv.FormatInt(trigger.Generation, 10), annotationDigest: trigger.Digest,
@@ -37,7 +37,8 @@ func Annotate(run *spatev1.TrafficRun, policy spatev1.RunPolicy, trigger spatev1
 	}
 }
 
-// Starter is the profile that started a run; nil for a run that others created. Those may own it: a workflow owns what its steps create.
+// Starter returns the profile that started a run; nil for a run that others created. Its creator may own it: a workflow
+// owns what its steps create.
 func Starter(run *spatev1.TrafficRun) *metav1.OwnerReference {
 	owner := metav1.GetControllerOf(run)
 	if owner == nil || owner.Kind != "TrafficProfile" || !strings.HasPrefix(owner.APIVersion, spatev1.GroupVersion.Group+"/") {
@@ -46,18 +47,18 @@ func Starter(run *spatev1.TrafficRun) *metav1.OwnerReference {
 	return owner
 }
 
-// StartedBy is true for a run that the profile started.
+// StartedBy reports whether the profile started the run.
 func StartedBy(run *spatev1.TrafficRun, profile *spatev1.TrafficProfile) bool {
 	starter := Starter(run)
 	return starter != nil && starter.UID == profile.UID
 }
 
-// PolicyOf is the policy by which a profile started a run; empty for a run that others created.
+// PolicyOf returns the policy by which a profile started a run; empty for a run that others created.
 func PolicyOf(run *spatev1.TrafficRun) spatev1.RunPolicy {
 	return spatev1.RunPolicy(run.Annotations[annotationPolicy])
 }
 
-// TriggerOf is what a profile started a run for.
+// TriggerOf returns why a profile started a run.
 func TriggerOf(run *spatev1.TrafficRun) spatev1.RunTrigger {
 	generation, _ := strconv.ParseInt(run.Annotations[annotationGeneration], 10, 64)
 	return spatev1.RunTrigger{
@@ -65,7 +66,7 @@ func TriggerOf(run *spatev1.TrafficRun) spatev1.RunTrigger {
 	}
 }
 
-// ScheduledTime of a run that a schedule started; zero for others.
+// ScheduledTime returns the scheduled time of a run that a schedule started; zero for others.
 func ScheduledTime(run *spatev1.TrafficRun) time.Time {
 	at, _ := time.Parse(time.RFC3339, run.Annotations[annotationScheduled])
 	return at

@@ -16,8 +16,8 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 )
 
-// Asked passes what people change: a spec, or a deletion. What a controller writes into a status itself wakes nobody: a run that is
-// under way writes its counters up to once a second.
+// Asked passes changes that users make: of a spec, or a deletion. A controller's own status writes trigger no
+// reconcile: an active run's counters are written up to once a second.
 func Asked() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return asks(e.ObjectOld, e.ObjectNew) }}
 }
@@ -26,7 +26,8 @@ func asks(before, after client.Object) bool {
 	return before.GetGeneration() != after.GetGeneration() || before.GetDeletionTimestamp().IsZero() != after.GetDeletionTimestamp().IsZero()
 }
 
-// Steps passes what changes of a run for others: its phase, its verdict and its conditions, but not its counters.
+// Steps passes the changes of a run that matter to others: its phase, its verdict and its conditions, but not its
+// counters.
 func Steps() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, after := e.ObjectOld.(*spatev1.TrafficRun), e.ObjectNew.(*spatev1.TrafficRun)
@@ -36,7 +37,7 @@ func Steps() predicate.Predicate {
 	}}
 }
 
-// Capable passes what changes of a generator for those who use it: what it can do, and whether it can.
+// Capable passes the changes of a generator that matter to its users: of its capabilities and its readiness.
 func Capable() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, after := e.ObjectOld.(*spatev1.TrafficGenerator), e.ObjectNew.(*spatev1.TrafficGenerator)
@@ -45,7 +46,7 @@ func Capable() predicate.Predicate {
 	}}
 }
 
-// sameConditions compares them but for their messages, which may have numbers in them, and times.
+// sameConditions compares conditions without their times and messages, which may contain changing numbers.
 func sameConditions(before, after []metav1.Condition) bool {
 	return slices.EqualFunc(before, after, func(a, b metav1.Condition) bool {
 		return a.Type == b.Type && a.Status == b.Status && a.Reason == b.Reason && a.ObservedGeneration == b.ObservedGeneration

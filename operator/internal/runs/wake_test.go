@@ -12,7 +12,7 @@ import (
 	"spate.dev/operator/internal/runs"
 )
 
-// A run that is under way writes its counters up to once a second.
+// The counters of an active run are written up to once a second.
 func TestCountersOfARunWakeNobody(t *testing.T) {
 	valid := func(status metav1.ConditionStatus, message string) func(*spatev1.TrafficRun) {
 		return func(r *spatev1.TrafficRun) {

@@ -2,8 +2,8 @@
 
 package admission
 
-// This file answers: has a generator room for a run beside those it executes, and what is the run then given? The answer holds until the
-// cache has the run: until then no other run is admitted to the generator.
+// This file answers: does a generator have room for a run beside those it executes, and what is assigned to the run
+// then? The answer is valid until the cache has the run: until then no other run is admitted to the generator.
 
 import (
 	"context"
@@ -35,8 +35,9 @@ func (r *Resolver) Enter(generator client.ObjectKey) (leave func(), ok bool) {
 	}, true
 }
 
-// Busy says why the generator has no room for the run beside those it executes: a port beyond its line rate, a limit exceeded, something
-// that another run has to itself. Empty if it has. (That the run alone fits was found when it was resolved.)
+// Busy returns why the generator has no room for the run beside those it executes: a port beyond its line rate, a limit
+// exceeded, something that another run has exclusively. It is empty if there is room. (That the generator can execute
+// the run alone was checked when the run was resolved.)
 func (s *Resolution) Busy(ctx context.Context) (string, error) {
 	active, err := runs.ActiveOn(ctx, s.r.Client, s.Generator)
 	if err != nil || len(active) == 0 {
@@ -61,8 +62,8 @@ func (s *Resolution) Busy(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// Admit returns what the run executes, without its snapshot, and the identity that its plan is to have. settled is to be called when the
-// run is written, or is not.
+// Admit returns what the run executes, without its snapshot, and the identity for its plan. The caller calls settled
+// when the run is written, or is not going to be.
 func (s *Resolution) Admit(ctx context.Context, run *spatev1.TrafficRun) (resolved *spatev1.ResolvedRun, id plan.Identity, settled func(), err error) {
 	tag, err := s.r.tags.next(ctx, s.r.Client)
 	if err != nil {
@@ -93,7 +94,7 @@ func (s *Resolution) Admit(ctx context.Context, run *spatev1.TrafficRun) (resolv
 	return resolved, id, func() { s.r.marksSettled(run.UID) }, nil
 }
 
-// Seen waits until the cache has the run as it was written: the next admission must see what it holds.
+// Seen waits until the cache has the run as it was written: the next admission must see what the run uses.
 func (r *Resolver) Seen(ctx context.Context, written *spatev1.TrafficRun) error {
 	return wait.PollUntilContextTimeout(ctx, 5*time.Millisecond, 5*time.Second, true, func(ctx context.Context) (bool, error) {
 		cached := &spatev1.TrafficRun{}

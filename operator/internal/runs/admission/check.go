@@ -2,7 +2,7 @@
 
 package admission
 
-// This file answers: does the engine's own code take the plan? Each plan is checked once.
+// This file answers: does the engine's own code accept the plan? Each plan is checked once.
 
 import (
 	"cmp"
@@ -24,7 +24,7 @@ import (
 type check struct {
 	inputs  string
 	refused []engine.Violation
-	// failed says why it could not be checked; it is checked again at an instant, later each time.
+	// failed is why the check could not be done. It is repeated at `again`, after longer pauses each time.
 	failed string
 	again  time.Time
 	pause  time.Duration
@@ -33,15 +33,15 @@ type check struct {
 const (
 	firstPause   = 10 * time.Second
 	longestPause = 10 * time.Minute
-	// quickly is the time for a plan of a namespace whose plans did not take long so far; one that takes longer is checked again, in a
-	// place for such plans.
+	// quickly is the time limit for plans of a namespace whose plans did not take long before. A plan that takes longer
+	// is checked again in a place for such plans.
 	quickly = 3 * time.Second
-	// lateLasts is how long a namespace has such places.
+	// lateLasts is how long a namespace uses such places.
 	lateLasts = 10 * time.Minute
 )
 
-// check has the engine's code look at the plan. One that cannot be checked is not run. It returns false if it is to be checked in another
-// place.
+// check has the engine's code check the plan. A plan that cannot be checked is not run. It returns false if the plan
+// must be checked in another place.
 func (s *Resolution) check(ctx context.Context, inputs string) (ok bool) {
 	id := plan.Identity{RunID: s.definition.Name, Tag: 1, Profile: s.definition.Name, Namespace: s.definition.Namespace}
 	p := s.Resolved.Outline(id)
@@ -89,7 +89,7 @@ func (s *Resolution) check(ctx context.Context, inputs string) (ok bool) {
 	return true
 }
 
-// tookLong records that a plan of the definition's namespace did.
+// tookLong records that a plan of the definition's namespace took long to check.
 func (s *Resolution) tookLong() {
 	s.r.mu.Lock()
 	defer s.r.mu.Unlock()
@@ -97,7 +97,8 @@ func (s *Resolution) tookLong() {
 	s.r.late[s.definition.Namespace] = time.Now()
 }
 
-// due returns whether the plan is to be checked, and when: after a failure later each time, an edited one at the first pause again.
+// due reports whether the plan is to be checked, and when. After failures the pauses get longer; an edited plan is
+// checked after the first pause.
 func (c check) due(inputs string) (due bool, at time.Time) {
 	switch {
 	case c.failed == "":
@@ -108,13 +109,13 @@ func (c check) due(inputs string) (due bool, at time.Time) {
 	return true, c.again
 }
 
-// next is the result of a further check.
+// next returns the result after a further check.
 func (c check) next(inputs string, refused []engine.Violation, err error) check {
 	if err == nil {
 		return check{inputs: inputs, refused: refused}
 	}
 	pause := firstPause
-	if c.failed != "" { // of an earlier version too: edits do not make it sooner
+	if c.failed != "" { // of an earlier version, too: edits do not shorten the pause
 		pause = min(2*c.pause, longestPause)
 	}
 	return check{inputs: inputs, failed: err.Error(), again: time.Now().Add(pause), pause: pause}

@@ -62,7 +62,7 @@ func TestAPlanThatCannotBeCheckedInTimeIsAProblemAndCheckedAgain(t *testing.T) {
 		text, _ := os.ReadFile(times)
 		return len(text)
 	}
-	for range 2 { // the second asks nobody
+	for range 2 { // the second attempt runs no engine
 		s := try("a")
 		if s.Resolved != nil || s.Problems.Reason() != spatev1.ReasonCheckFailed || s.Retry <= 0 || s.Retry > firstPause || asked() != 1 ||
 			!strings.Contains(s.Problems.Message(), "spec.traffic: spate-engine could not try the plan within 300ms; use fewer") {
@@ -75,7 +75,7 @@ func TestAPlanThatCannotBeCheckedInTimeIsAProblemAndCheckedAgain(t *testing.T) {
 	if s := try("a"); asked() != 2 || s.Retry <= firstPause {
 		t.Errorf("asked %d times, and again in %s", asked(), s.Retry)
 	}
-	// An edit is tried no sooner than the first pause, and makes the later ones no shorter.
+	// An edited plan is checked no sooner than after the first pause, and later pauses are not shorter for it.
 	if s := try("edited"); asked() != 2 || s.Resolved != nil || s.Retry <= 0 || s.Retry > firstPause {
 		t.Errorf("asked %d times, and again in %s", asked(), s.Retry)
 	}
@@ -96,8 +96,8 @@ func TestAPlanThatCannotBeCheckedInTimeIsAProblemAndCheckedAgain(t *testing.T) {
 	}
 }
 
-// Plans that take long have half of the workers together, whatever the number of namespaces that have such, and the first of each is
-// given up soon.
+// Plans that take long to check have half of the workers together, whatever the number of their namespaces, and the
+// first check of each is stopped early.
 func TestPlansThatTakeLongLeaveWorkersForOthers(t *testing.T) {
 	r := (&Resolver{}).Init()
 	of := func(namespace string) *Resolution {

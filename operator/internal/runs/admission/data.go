@@ -2,7 +2,7 @@
 
 package admission
 
-// This file answers: which bytes of ConfigMaps and Secrets does a definition name?
+// This file answers: which data of ConfigMaps and Secrets does a definition name?
 
 import (
 	"context"
@@ -17,10 +17,11 @@ import (
 	"spate.dev/operator/internal/plan"
 )
 
-// ReadsData is true if streams or templates name ConfigMaps or Secrets. They are not watched: a change of them wakes nobody.
+// ReadsData reports whether streams or templates name ConfigMaps or Secrets. These are not watched: a change of them
+// triggers no reconcile.
 func (s *Resolution) ReadsData() bool { return s.readsData }
 
-// Secrets that the plan refers to, each key as it was read.
+// Secrets returns those that the plan refers to, with each key as it was read.
 func (s *Resolution) Secrets() []spatev1.SecretSnapshot {
 	var all []spatev1.SecretSnapshot
 	for _, ref := range s.Resolved.Secrets {
@@ -31,7 +32,8 @@ func (s *Resolution) Secrets() []spatev1.SecretSnapshot {
 	return all
 }
 
-// data reads the ConfigMaps and Secrets that streams and templates name, each once. A run has what was there when it was admitted.
+// data reads the ConfigMaps and Secrets that streams and templates name, each once. A run has the data that existed
+// when it was admitted.
 func (s *Resolution) data(ctx context.Context, in *plan.Input) error {
 	in.Data = map[spatev1.DataReference][]byte{}
 	read, size := map[spatev1.DataReference]map[string][]byte{}, int64(0)
@@ -60,7 +62,7 @@ func (s *Resolution) data(ctx context.Context, in *plan.Input) error {
 	return nil
 }
 
-// keys of a ConfigMap or Secret; none if there is none, which plan.Resolve reports.
+// keys returns those of a ConfigMap or Secret; none if it does not exist, which plan.Resolve reports.
 func (s *Resolution) keys(ctx context.Context, of spatev1.DataReference) (map[string][]byte, error) {
 	key := client.ObjectKey{Namespace: s.definition.Namespace, Name: string(of.Name)}
 	if of.Kind == spatev1.DataSecret {

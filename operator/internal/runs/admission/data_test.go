@@ -15,7 +15,7 @@ import (
 	"spate.dev/operator/internal/plan"
 )
 
-// store has a ConfigMap and a Secret, both `a`, and counts what is read.
+// store has a ConfigMap and a Secret, both named `a`, and counts reads.
 type store struct {
 	client.Reader
 	reads int

@@ -19,11 +19,12 @@ import (
 	"spate.dev/operator/internal/plan"
 )
 
-// AnyGenerator is the name under which a definition is indexed that names no generator: that of its namespace may be any.
+// AnyGenerator is the name under which a definition is indexed that names no generator: any generator of its namespace
+// may be its.
 const AnyGenerator = "*"
 
-// GeneratorKey is where a definition's generator is: the one it names, or its own, which has its name. The name is AnyGenerator where it
-// neither names nor describes one.
+// GeneratorKey returns the key of a definition's generator: the one it names, or the one it describes, which has the
+// definition's name. The name is AnyGenerator if it neither names nor describes one.
 func GeneratorKey(definition *spatev1.TrafficProfile) client.ObjectKey {
 	ref := definition.Spec.GeneratorRef
 	switch {
@@ -37,7 +38,7 @@ func GeneratorKey(definition *spatev1.TrafficProfile) client.ObjectKey {
 	return client.ObjectKey{Namespace: definition.Namespace, Name: AnyGenerator}
 }
 
-// GeneratorOf finds a definition's generator: nil if there is none (yet).
+// GeneratorOf returns a definition's generator; nil if there is none (yet).
 func (r *Resolver) GeneratorOf(ctx context.Context, definition *spatev1.TrafficProfile) (*spatev1.TrafficGenerator, plan.Problems, error) {
 	key := GeneratorKey(definition)
 	if key.Name == AnyGenerator {
@@ -56,7 +57,7 @@ func (r *Resolver) GeneratorOf(ctx context.Context, definition *spatev1.TrafficP
 	return g, nil, nil
 }
 
-// only is the one generator of a namespace that belongs to no profile.
+// only returns the only generator of a namespace that no profile owns.
 func (r *Resolver) only(ctx context.Context, namespace string) (*spatev1.TrafficGenerator, plan.Problems, error) {
 	var list spatev1.TrafficGeneratorList
 	if err := r.Client.List(ctx, &list, client.InNamespace(namespace)); err != nil {
@@ -73,7 +74,7 @@ func (r *Resolver) only(ctx context.Context, namespace string) (*spatev1.Traffic
 	return nil, plan.Problems{plan.GeneratorRequired(namespace, names)}, nil
 }
 
-// granted is true if the definition's namespace may use the generator, or if there is none.
+// granted reports whether the definition's namespace may use the generator; true if there is none.
 func (s *Resolution) granted(ctx context.Context) (bool, error) {
 	g := s.Generator
 	if g == nil || g.Namespace == s.definition.Namespace {
@@ -90,7 +91,7 @@ func (s *Resolution) granted(ctx context.Context) (bool, error) {
 	return plan.Granted(g, s.definition.Namespace, labels)
 }
 
-// NotReady says why a generator cannot take a run; empty if it can.
+// NotReady returns why a generator cannot execute a run; empty if it can.
 func NotReady(g *spatev1.TrafficGenerator) string {
 	if g == nil {
 		return "the generator is being created"

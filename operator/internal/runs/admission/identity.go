@@ -23,7 +23,7 @@ import (
 	"spate.dev/operator/internal/runs"
 )
 
-// tags are the marks of runs' packets. A tag is used again as late as possible, for packets may still be under way.
+// tags assigns the tags in runs' packets. A tag is reused as late as possible, because packets may still be in flight.
 type tags struct {
 	mu   sync.Mutex
 	last uint16
@@ -44,7 +44,7 @@ func (t *tags) next(ctx context.Context, c client.Reader) (uint16, error) {
 			continue
 		}
 		used = append(used, uint16(r.Status.Resolved.Tag))
-		if t.last == 0 && newest.Before(&r.CreationTimestamp) { // after a restart go on behind the newest
+		if t.last == 0 && newest.Before(&r.CreationTimestamp) { // after a restart, continue after the newest run's tag
 			newest = r.CreationTimestamp
 		}
 	}
@@ -64,8 +64,9 @@ func (t *tags) next(ctx context.Context, c client.Reader) (uint16, error) {
 	return 0, fmt.Errorf("all 65535 run tags are in use; delete ended TrafficRuns")
 }
 
-// chooseMarks returns marks for the streams that left theirs open: none that an active run has, on any generator, for packets
-// may reach others' ports. The search starts at the run's tag, which is new too, so that a mark is used again late.
+// chooseMarks returns marks for the streams that do not set theirs. No active run on any generator has these marks,
+// because packets may reach ports of others. The search starts at the run's tag, which is new, too, so that a mark is
+// reused late.
 func (s *Resolution) chooseMarks(ctx context.Context, run types.UID, tag uint16) (plan.Marks, error) {
 	var list spatev1.TrafficRunList
 	if err := s.r.Client.List(ctx, &list); err != nil {
@@ -74,7 +75,7 @@ func (s *Resolution) chooseMarks(ctx context.Context, run types.UID, tag uint16)
 	s.r.mu.Lock()
 	defer s.r.mu.Unlock()
 	var taken plan.Marks
-	for _, others := range s.r.chosen { // of runs that are being admitted meanwhile
+	for _, others := range s.r.chosen { // of runs that are being admitted
 		taken.IPv4Identification = append(taken.IPv4Identification, others.IPv4Identification...)
 		taken.IPv6FlowLabel = append(taken.IPv6FlowLabel, others.IPv6FlowLabel...)
 	}
@@ -98,14 +99,14 @@ func (s *Resolution) chooseMarks(ctx context.Context, run types.UID, tag uint16)
 	return marks, err
 }
 
-// marksSettled is when the cache has the run that has them, or when it was not admitted.
+// marksSettled is called when the cache has the run with the marks, or when it was not admitted.
 func (r *Resolver) marksSettled(run types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.chosen, run)
 }
 
-// marksOf returns all marks of a plan for its run's record.
+// marksOf returns all marks of a plan, for the run's status.
 func marksOf(p *enginev1.Plan) *spatev1.RunMarks {
 	marks := plan.MarksOf(p)
 	if len(marks.IPv4Identification)+len(marks.IPv6FlowLabel) == 0 {
@@ -121,7 +122,7 @@ func marksOf(p *enginev1.Plan) *spatev1.RunMarks {
 	return kept
 }
 
-// pods returns the generator's pods by their index: it is that of a pod's share.
+// pods returns the generator's pods by index, which is the index of the pod's share.
 func (s *Resolution) pods(ctx context.Context) ([]spatev1.PodSnapshot, error) {
 	var pods []spatev1.PodSnapshot
 	index := map[types.UID]int{}

@@ -19,7 +19,7 @@ import (
 	"spate.dev/operator/internal/runs/runstest"
 )
 
-// docs/stateful.md: address n of a pool belongs to pod n mod P. By name lab-10 comes before lab-2.
+// docs/stateful.md: address n of a pool belongs to pod n mod P. Sorted by name, lab-10 would precede lab-2.
 func TestSharesFollowTheIndexOfPods(t *testing.T) {
 	const replicas = 12
 	objects := fake.NewClientBuilder()
@@ -48,7 +48,7 @@ func TestSharesFollowTheIndexOfPods(t *testing.T) {
 	}
 }
 
-// Packets of an earlier run may still be under way.
+// Packets of an earlier run may still be in flight.
 func TestATagIsUsedAgainAsLateAsPossible(t *testing.T) {
 	run := func(name string, second int, tag int32) client.Object {
 		r := &spatev1.TrafficRun{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, CreationTimestamp: metav1.Unix(int64(second), 0)}}

@@ -2,8 +2,9 @@
 
 package admission
 
-// This file answers: what may a generator within a profile have? Who wrote the profile is not known here, and the operator makes the
-// generator in its own name, so it is less than a TrafficGenerator of its own may have.
+// This file answers: what may a generator within a profile have? The operator does not know who wrote the profile, and
+// creates the generator with its own rights. So such a generator may have less than a TrafficGenerator that a user
+// creates.
 
 import (
 	"fmt"
@@ -14,15 +15,15 @@ import (
 	"spate.dev/operator/internal/plan"
 )
 
-// InlineAllowed are exceptions from what generators within profiles may not have.
+// InlineAllowed are features that generators within profiles may have as an exception.
 type InlineAllowed struct {
 	// SecretVolumes are volumes with Secrets.
 	SecretVolumes bool
-	// ForeignNetworks are those of other namespaces.
+	// ForeignNetworks are networks of other namespaces.
 	ForeignNetworks bool
 }
 
-// Refuse returns what a generator of a profile in the namespace may not have.
+// Refuse returns the features that a generator of a profile in the namespace may not have.
 func (a InlineAllowed) Refuse(g *spatev1.TrafficGeneratorSpec, namespace string) (problems plan.Problems) {
 	const remedy = "make a TrafficGenerator that has it and refer to it with spec.generatorRef"
 	add := func(at *field.Path, what, flag string) {

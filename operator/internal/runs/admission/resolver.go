@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package admission answers: can a definition be run, and may it start on its generator now? Profiles ask the first to report it, runs ask
-// both. All that a run needs beside its definition is chosen here: its tag, its marks and its pods.
+// Package admission answers: can a definition be run, and may it start on its generator now? Profiles report the first;
+// runs need both. It also chooses what a run needs beside its definition: its tag, its marks and its pods.
 package admission
 
 // This file answers: what does a definition refer to, and can it be resolved into a plan?
@@ -25,37 +25,39 @@ import (
 	"spate.dev/operator/internal/runs/storage"
 )
 
-// Resolver resolves definitions and admits runs. It is shared by the controllers of profiles and runs.
+// Resolver resolves definitions and admits runs. The controllers of profiles and runs share it.
 type Resolver struct {
 	Client client.Client
-	// Live reads past the cache: labels of namespaces, ConfigMaps and Secrets, which are needed rarely.
+	// Live reads from the API server what is needed rarely: labels of namespaces, ConfigMaps and Secrets.
 	Live   client.Reader
 	Memory *storage.Memory
-	// Compiler checks a plan by the engine's code before a run is made of it.
+	// Compiler checks a plan with the engine's code before a run is admitted.
 	Compiler engine.Compiler
-	// Bound on the bytes of plans.
+	// Bound limits the bytes of plans.
 	Bound plan.Bound
-	// Large lets one large plan into memory at a time, those of runs that are prepared among them.
+	// Large lets one large plan at a time into memory, including those of runs that are being prepared.
 	Large *turn.Lane
 
 	tags   tags
-	places turn.Places // for definitions that are resolved
-	slow   turn.Places // for those of namespaces with plans that took long to check
+	places turn.Places // of definitions that are being resolved
+	slow   turn.Places // of those in namespaces with plans that took long to check
 
 	mu       sync.Mutex
 	checked  map[types.UID]check       // result of the check of each definition's plan
 	late     map[string]time.Time      // when a plan took long to check, by namespace
-	admitted map[client.ObjectKey]bool // generators that a run is being admitted to
+	admitted map[client.ObjectKey]bool // generators to which a run is being admitted
 	chosen   map[types.UID]plan.Marks  // marks of runs that are being admitted
 }
 
 const (
-	// Workers resolve definitions at a time; a namespace has a part of them, since a check may take long.
+	// Workers is the number of definitions that are resolved at a time; each namespace has a part of them, because a
+	// check may take long.
 	Workers      = 8
 	perNamespace = 2
-	// maxSlow is the number of places of all namespaces together whose plans took long to check, so that workers are left for the others.
+	// maxSlow is the number of places for all namespaces whose plans took long to check, so that workers are left for
+	// the others.
 	maxSlow = Workers / 2
-	// Pause is when a definition that has to wait for a place or for its turn asks again.
+	// Pause is the time after which a definition that waits for a place or for its turn is resolved again.
 	Pause = 200 * time.Millisecond
 )
 
@@ -67,7 +69,7 @@ func (r *Resolver) Init() *Resolver {
 	return r
 }
 
-// Forget a definition that is gone.
+// Forget drops a deleted definition.
 func (r *Resolver) Forget(key types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -78,34 +80,35 @@ func (r *Resolver) Forget(key types.UID) {
 type Subject struct {
 	// Definition is a profile, or that of a run with its overrides (plan.Effective).
 	Definition *spatev1.TrafficProfile
-	// Key of the object that the definition is of: the result of its check is kept by it.
+	// Key identifies the object that the definition is of: the result of its check is cached by it.
 	Key types.UID
-	// Check the plan by the engine's code.
+	// Check the plan with the engine's code.
 	Check bool
 }
 
-// Resolution of a definition.
+// Resolution is the result of resolving a definition.
 type Resolution struct {
 	r          *Resolver
 	definition *spatev1.TrafficProfile
 	key        types.UID
 
-	// Generator that it runs on; nil if there is none.
+	// Generator it runs on; nil if there is none.
 	Generator *spatev1.TrafficGenerator
 	// Resolved is nil if there are problems.
 	Resolved *plan.Resolved
 	Problems plan.Problems
-	// Retry is when a plan is checked again whose check failed; 0 if it did not.
+	// Retry is the time until a failed check is repeated; 0 if it did not fail.
 	Retry time.Duration
 
 	readsData bool                                          // streams or templates name ConfigMaps or Secrets
 	secrets   map[spatev1.ObjectName]spatev1.SecretSnapshot // those that were read, without keys
 	read      []string                                      // versions of the ConfigMaps and Secrets that were read
-	slow      bool                                          // it has the place of one whose plan takes long to check
+	slow      bool                                          // it has a place for plans that take long to check
 }
 
-// Resolve makes a definition into what can be run, or finds every problem. ok is false if it has to wait for a place, or, as a large plan,
-// for its turn: then it is to be asked for again after a Pause. What a large plan takes is in memory until the caller leaves.
+// Resolve resolves a definition into a plan, or finds every problem. ok is false if it has to wait for a place, or,
+// with a large plan, for its turn: the caller repeats it after a Pause. A large plan is in memory until the caller
+// calls leave.
 func (r *Resolver) Resolve(ctx context.Context, subject Subject) (resolution *Resolution, leave func(), ok bool, err error) {
 	s := &Resolution{r: r, definition: subject.Definition, key: subject.Key}
 	free, ok := s.place()
@@ -130,7 +133,7 @@ func (r *Resolver) Resolve(ctx context.Context, subject Subject) (resolution *Re
 	return s, leave, true, nil
 }
 
-// named finds the generator, the streams and the templates that the definition names.
+// named reads the generator, the streams and the templates that the definition names.
 func (s *Resolution) named(ctx context.Context) (plan.Input, error) {
 	in := plan.Input{
 		Profile: s.definition, Bound: s.r.Bound, Streams: map[string]*spatev1.StatelessStream{}, Templates: map[string]*spatev1.ASTFTemplate{},
@@ -167,7 +170,7 @@ func (s *Resolution) get(ctx context.Context, name spatev1.ObjectName, into clie
 	return err == nil, client.IgnoreNotFound(err)
 }
 
-// resolveFrom returns false if the plan is to be checked in another place.
+// resolveFrom returns false if the plan must be checked in another place.
 func (s *Resolution) resolveFrom(ctx context.Context, in plan.Input, check bool) (ok bool, err error) {
 	if err := s.data(ctx, &in); err != nil || len(s.Problems) > 0 {
 		return err == nil, err
@@ -193,7 +196,7 @@ func (s *Resolution) resolveFrom(ctx context.Context, in plan.Input, check bool)
 	return s.check(ctx, s.versions(in)), nil
 }
 
-// place takes one of the workers' places. Namespaces with a plan that took long to check have few together.
+// place reserves one of the workers' places. Namespaces with a plan that took long to check share few of them.
 func (s *Resolution) place() (leave func(), ok bool) {
 	s.r.mu.Lock()
 	s.slow = time.Since(s.r.late[s.definition.Namespace]) < lateLasts
@@ -204,7 +207,7 @@ func (s *Resolution) place() (leave func(), ok bool) {
 	return s.r.places.Take(s.definition.Namespace)
 }
 
-// versions names all that a plan is made of, each in its version.
+// versions returns the versions of all objects from which a plan is made.
 func (s *Resolution) versions(in plan.Input) string {
 	all := []string{plan.DefinitionDigest(s.definition)}
 	add := func(o client.Object) { all = append(all, fmt.Sprintf("%s %d", o.GetUID(), o.GetGeneration())) }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package runstest is for unit tests: a client without an API server that selects runs as the cache does.
+// Package runstest has a client for unit tests that needs no API server and selects runs as the cache does.
 package runstest
 
 import (
@@ -16,7 +16,7 @@ import (
 	"spate.dev/operator/internal/runs"
 )
 
-// Builder of a client that knows the kinds, their statuses, and the indexes of runs.
+// Builder returns a builder of clients that know the kinds, their status subresources, and the indexes of runs.
 func Builder(t testing.TB) *fake.ClientBuilder {
 	t.Helper()
 	scheme := runtime.NewScheme()

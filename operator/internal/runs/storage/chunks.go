@@ -2,7 +2,7 @@
 
 package storage
 
-// This file answers: how is what is larger than an object kept in several?
+// This file answers: how is data that is larger than an object stored in several?
 
 import (
 	"bytes"
@@ -25,15 +25,15 @@ import (
 	"spate.dev/operator/internal/podspec"
 )
 
-// chunkBytes leaves room for the rest of an object, which is 1 MiB at most.
+// chunkBytes leaves room for the rest of an object, which has at most 1 MiB.
 const chunkBytes = 768 << 10
 
-// LabelRun names the run a chunk belongs to.
+// LabelRun names the run of a chunk.
 const LabelRun = "spate.dev/run"
 
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;create;update
 
-// place is where something of a run is kept: in ConfigMaps `<run>-<what>-<number>` of an owner in its namespace.
+// place is where data of a run is stored: in ConfigMaps `<run>-<what>-<number>` in the namespace of their owner.
 type place struct {
 	client client.Client
 	owner  client.Object
@@ -42,14 +42,14 @@ type place struct {
 	key    string
 }
 
-// kept is what was saved.
+// kept is the reference to stored data.
 type kept struct {
-	digest string // SHA-256 of the whole, as hex digits
+	digest string // SHA-256 of the uncompressed data, as hex digits
 	bytes  int64
 	chunks []spatev1.DataReference
 }
 
-// save keeps what is written, compressed: no more of it than a chunk is in memory.
+// save stores what is written, compressed: at most one chunk is in memory.
 func (p place) save(ctx context.Context, write func(io.Writer) error) (kept, error) {
 	var saved kept
 	chunks := &chunker{keep: func(chunk []byte) error {
@@ -72,7 +72,7 @@ func (p place) save(ctx context.Context, write func(io.Writer) error) (kept, err
 	return saved, nil
 }
 
-// put makes one ConfigMap, or replaces that of an attempt that got no further.
+// put creates a ConfigMap, or replaces the one of an earlier attempt.
 func (p place) put(ctx context.Context, name string, chunk []byte) error {
 	object := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
@@ -98,14 +98,14 @@ func (p place) put(ctx context.Context, name string, chunk []byte) error {
 	return p.client.Update(ctx, object)
 }
 
-// takenError says that a ConfigMap of that name is somebody else's.
+// takenError says that a ConfigMap of that name has another owner.
 type takenError struct{ name string }
 
 func (e *takenError) Error() string {
 	return fmt.Sprintf("a ConfigMap %q that is not the operator's exists already; delete it", e.name)
 }
 
-// chunker hands on what is written to it in pieces of chunkBytes.
+// chunker splits what is written to it into pieces of chunkBytes.
 type chunker struct {
 	keep func([]byte) error
 	held []byte
@@ -136,7 +136,8 @@ func (c *counter) Write(bytes []byte) (int, error) {
 	return len(bytes), nil
 }
 
-// open gives what was saved as it is read: no more of it than a chunk is in memory. It ends in a LostError where it is not the same.
+// open returns a reader of stored data: at most one chunk is in memory. It ends with a LostError if the data is not
+// what was saved.
 func (k kept) open(ctx context.Context, c client.Reader, namespace, what, packedKey string) io.Reader {
 	chunks := &chunkReader{ctx: ctx, client: c, namespace: namespace, what: what, chunks: k.chunks}
 	r := &checked{kept: k, what: what, packed: chunks, sum: sha256.New()}
@@ -146,16 +147,16 @@ func (k kept) open(ctx context.Context, c client.Reader, namespace, what, packed
 	return r
 }
 
-// load reads what was saved at once.
+// load reads all stored data.
 func (k kept) load(ctx context.Context, c client.Reader, namespace, what, packedKey string) ([]byte, error) {
-	whole := bytes.NewBuffer(make([]byte, 0, k.bytes+bytes.MinRead)) // with room to see the end
+	whole := bytes.NewBuffer(make([]byte, 0, k.bytes+bytes.MinRead)) // MinRead more avoids growing at the end
 	if _, err := whole.ReadFrom(k.open(ctx, c, namespace, what, packedKey)); err != nil {
 		return nil, err
 	}
 	return whole.Bytes(), nil
 }
 
-// chunkReader reads one chunk after the other.
+// chunkReader reads the chunks in order.
 type chunkReader struct {
 	ctx             context.Context //nolint:containedctx // of the reads that an io.Reader makes
 	client          client.Reader
@@ -182,7 +183,7 @@ func (r *chunkReader) Read(into []byte) (int, error) {
 	return n, nil
 }
 
-// checked unpacks, and compares length and digest at the end.
+// checked decompresses, and checks length and digest at the end.
 type checked struct {
 	kept   kept
 	what   string
@@ -214,7 +215,7 @@ func (r *checked) Read(into []byte) (int, error) {
 	return n, err
 }
 
-// lost is an error of unpacking; one of reading stays what it is.
+// lost returns the error of reading a chunk as it is, or else a LostError for one of decompressing.
 func (r *checked) lost(err error) error {
 	if r.packed.failed != nil {
 		return r.packed.failed

@@ -2,7 +2,7 @@
 
 package storage
 
-// This file answers: what of a run's plan is asked for again and again?
+// This file answers: which facts of a run's plan are needed repeatedly?
 
 import (
 	"cmp"
@@ -20,41 +20,42 @@ import (
 	"spate.dev/operator/internal/plan"
 )
 
-// Facts are what is needed of a plan while its run is under way; a plan itself may take hundreds of megabytes.
+// Facts are what is needed of a plan while its run is active; a plan itself may take hundreds of megabytes.
 type Facts struct {
 	// Flow is true for streams whose packets are received and counted, by name.
 	Flow map[string]bool
-	// HeardAs is the stream under whose name a stream's packets are counted on arrival, where that is another's: the first with its mark.
+	// HeardAs is the stream under whose name a stream's packets are counted on arrival, if that is another one: the
+	// first with its mark.
 	HeardAs map[string]string
 	// Groups are the statistics groups of templates that name one, by the template's name.
 	Groups map[string]string
 	// Ports the run sends from or receives at.
 	Ports map[string]bool
-	// Records is the folder in engines with files of connection records; empty if there are none.
+	// Records is the folder in engines with files of connection records; empty without records.
 	Records string
-	// SecretBytes are how many bytes of Secrets engines are given beside the plan.
+	// SecretBytes is the number of bytes of Secrets that engines receive beside the plan.
 	SecretBytes int64
-	// Claims are what no other run of the generator can have meanwhile.
+	// Claims are what no other run of the generator can have at the same time.
 	Claims plan.Claims
-	// Own is the load at a factor of 1 on the entries' own rates, those that were changed since included.
+	// Own is the load at a rate factor of 1, from the entries' own rates including live changes.
 	Own plan.Load
 
-	// changes are those that Own includes.
+	// changes are the live changes that Own includes.
 	changes []spatev1.EntryChange
 }
 
-// Memory remembers the facts of runs.
+// Memory caches the facts of runs.
 type Memory struct {
 	Reader client.Reader
-	// Live reads past the cache, which holds the operator's own Secrets only.
+	// Live reads from the API server: the cache has only the operator's own Secrets.
 	Live client.Reader
 
-	large sync.Mutex // held while a large plan, or its outline, is read
+	large sync.Mutex // locked while a large plan, or its outline, is read
 	mu    sync.Mutex
 	known map[types.UID]*Facts
 }
 
-// Of gives the facts of a run.
+// Of returns the facts of a run.
 func (m *Memory) Of(ctx context.Context, run *spatev1.TrafficRun) (*Facts, error) {
 	m.mu.Lock()
 	known := m.known[run.UID]
@@ -79,8 +80,8 @@ func (m *Memory) Of(ctx context.Context, run *spatev1.TrafficRun) (*Facts, error
 	return facts, nil
 }
 
-// Outline lets look have the outline of a run's plan (see plan.ReadOutline): that of one large plan at a time, since streams and programs
-// are many there. look must ask for no other plan.
+// Outline calls look with the outline of a run's plan (see plan.ReadOutline): that of one large plan at a time, because
+// it has many streams and programs. look must not read another plan.
 func (m *Memory) Outline(ctx context.Context, run *spatev1.TrafficRun, look func(*enginev1.Plan) error) error {
 	if run.Status.Resolved.Snapshot.Bytes > Large {
 		m.large.Lock()
@@ -93,7 +94,7 @@ func (m *Memory) Outline(ctx context.Context, run *spatev1.TrafficRun, look func
 	return look(p)
 }
 
-// factsOf a run's plan, of which the outline is given.
+// factsOf returns the facts of a run's plan, from its outline.
 func (m *Memory) factsOf(ctx context.Context, run *spatev1.TrafficRun, p *enginev1.Plan) (*Facts, error) {
 	planned, err := plan.ParseFactor(run.Status.Resolved.RateFactor)
 	if err != nil {
@@ -102,10 +103,10 @@ func (m *Memory) factsOf(ctx context.Context, run *spatev1.TrafficRun, p *engine
 	generator := &spatev1.TrafficGenerator{}
 	ref := run.Status.Resolved.Generator
 	if err := m.Reader.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: string(ref.Name)}, generator); err != nil {
-		generator = nil // only rates in percent would ask it, and they were worked out before
+		generator = nil // needed for rates in percent only, which were resolved before
 	}
 	load, err := plan.OwnLoad(p, planned, run.Status.Entries, generator)
-	if err != nil { // a port that no longer tells its line rate
+	if err != nil { // a port that no longer reports its line rate
 		if load, err = plan.OwnLoad(p, planned, nil, nil); err != nil {
 			return nil, &LostError{err.Error()}
 		}
@@ -138,7 +139,7 @@ func (m *Memory) factsOf(ctx context.Context, run *spatev1.TrafficRun, p *engine
 	return facts, nil
 }
 
-// Whole gives a run's plan with all its frames.
+// Whole returns a run's plan with all its frames.
 func (m *Memory) Whole(ctx context.Context, run *spatev1.TrafficRun) (*enginev1.Plan, error) {
 	if run.Status.Resolved.Snapshot.Bytes > Large {
 		m.large.Lock()
@@ -151,10 +152,11 @@ func (m *Memory) Whole(ctx context.Context, run *spatev1.TrafficRun) (*enginev1.
 	return plan.Decode(encoded)
 }
 
-// nameOf gives the name that a stream is counted under: copies have that of their entry.
+// nameOf returns the name that a stream is counted under: copies have that of their entry.
 func nameOf(s *enginev1.Stream) string { return cmp.Or(s.Group, s.Name) }
 
-// heardAs names the first stream with the same mark, of each that is not the first: engines count what arrives under its name.
+// heardAs returns, for streams whose mark an earlier stream has, the name of the first: engines count arriving packets
+// under its name.
 func heardAs(streams []*enginev1.Stream) map[string]string {
 	type number struct{ identification, label uint32 }
 	first, others := map[number]string{}, map[string]string{}
@@ -174,14 +176,14 @@ func heardAs(streams []*enginev1.Stream) map[string]string {
 	return others
 }
 
-// Forget drops what is known of a run.
+// Forget drops a run from the cache.
 func (m *Memory) Forget(uid types.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.known, uid)
 }
 
-// LoadOf gives what runs ask for together at the rates in force.
+// LoadOf returns the total load of runs at their current rates.
 func (m *Memory) LoadOf(ctx context.Context, runs []spatev1.TrafficRun) (plan.Load, error) {
 	total := plan.Load{Packets: new(big.Rat), L2Bits: new(big.Rat), L1Bits: new(big.Rat), Ports: map[string]*plan.PortLoad{}}
 	for i := range runs {

@@ -2,7 +2,7 @@
 
 package storage
 
-// This file answers: how is a result kept that a status has no room for?
+// This file answers: how is a result stored that is too large for a status?
 
 import (
 	"context"
@@ -17,10 +17,11 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 )
 
-// keyResult holds a part of a result as JSON, after gzip.
+// keyResult has a part of a result: compressed JSON (gzip).
 const keyResult = "result.json.gz"
 
-// SaveResult keeps the whole result of a run beside it, and gives where it is. The same result comes into the same places.
+// SaveResult stores the whole result of a run and returns its reference. The same result is stored in the same
+// ConfigMaps.
 func SaveResult(ctx context.Context, c client.Client, run *spatev1.TrafficRun, result *spatev1.RunResult) (*spatev1.ResultDetails, error) {
 	place := place{client: c, owner: run, run: run.Name, what: "result", key: keyResult}
 	kept, err := place.save(ctx, func(w io.Writer) error { return json.NewEncoder(w).Encode(result) })
@@ -30,13 +31,13 @@ func SaveResult(ctx context.Context, c client.Client, run *spatev1.TrafficRun, r
 	return &spatev1.ResultDetails{Digest: kept.digest, Bytes: kept.bytes, Chunks: kept.chunks}, nil
 }
 
-// Refused tells whether an attempt to keep something fails however often it is made, such as by a quota.
+// Refused reports whether storing fails on every attempt, such as for a quota.
 func Refused(err error) bool {
 	var taken *takenError
 	return errors.As(err, &taken) || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err)
 }
 
-// LoadResult gives the whole result of a run: that of its status, or what is kept beside it where the status has only a part.
+// LoadResult returns the whole result of a run: that of its status, or the stored one if the status has only a part.
 func LoadResult(ctx context.Context, c client.Reader, run *spatev1.TrafficRun) (*spatev1.RunResult, error) {
 	result := run.Status.Result
 	if result == nil || result.Details == nil {

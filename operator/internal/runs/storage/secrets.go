@@ -2,7 +2,7 @@
 
 package storage
 
-// This file answers: which bytes of Secrets does a run's plan refer to, and are they what was resolved?
+// This file answers: which data of Secrets does a run's plan refer to, and is it the data that was resolved?
 
 import (
 	"context"
@@ -18,14 +18,15 @@ import (
 	"spate.dev/operator/internal/plan"
 )
 
-// Secrets gives what is appended to a run's encoded plan for engines: the bytes of Secrets that it refers to. They are read each time the
-// plan is handed out, and kept nowhere. A Secret that is not what was resolved is a LostError: the plan was judged with other bytes.
+// Secrets returns what is appended to a run's encoded plan for engines: the data of Secrets that it refers to. It is
+// read each time the plan is sent, and stored nowhere. It is a LostError if a Secret has changed since the run was
+// resolved: the plan was checked with other data.
 func (m *Memory) Secrets(ctx context.Context, run *spatev1.TrafficRun) ([]byte, error) {
 	refs := run.Status.Resolved.Snapshot.Secrets
 	if len(refs) == 0 {
 		return nil, nil
 	}
-	keysOf := map[spatev1.ObjectName][]int{} // each Secret's, so that one is in memory at a time with the keys that nothing refers to
+	keysOf := map[spatev1.ObjectName][]int{} // the keys by Secret: one Secret is in memory at a time, because it may have large keys that nothing refers to
 	for at, ref := range refs {
 		keysOf[ref.Name] = append(keysOf[ref.Name], at)
 	}

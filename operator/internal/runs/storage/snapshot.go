@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package storage keeps beside a run, in ConfigMaps, what may be larger than an object: its resolved plan and its whole result.
+// Package storage stores parts of a run that may be larger than an object in ConfigMaps: its resolved plan and its
+// whole result.
 package storage
 
-// This file answers: how is a run's plan kept and read?
+// This file answers: how is a run's plan stored and read?
 
 import (
 	"context"
@@ -17,31 +18,32 @@ import (
 	"spate.dev/operator/internal/plan"
 )
 
-// keyPacked holds a part of the plan after gzip: the copies of a stream differ in a few bytes. Another key holds a part of
-// the plan itself, as earlier operators kept it.
+// keyPacked has a part of the compressed plan (gzip): copies of a stream differ in few bytes. Earlier operators stored
+// the plan uncompressed, under another key.
 const keyPacked = "plan.gz"
 
-// Save keeps the plan of a run as it is written: no more of it than a chunk is in memory. The chunks belong to the run, and go with it.
+// Save stores a run's plan while it is written: at most one chunk is in memory. The run owns the chunks; they are
+// deleted with it.
 func Save(ctx context.Context, c client.Client, run *spatev1.TrafficRun, write func(io.Writer) error) (spatev1.Snapshot, error) {
 	place := place{client: c, owner: run, run: run.Name, what: "plan", key: keyPacked}
 	kept, err := place.save(ctx, write)
 	return spatev1.Snapshot{Digest: kept.digest, Bytes: kept.bytes, Chunks: kept.chunks}, err
 }
 
-// LostError says that what was kept is gone or damaged.
+// LostError says that stored data is missing or damaged.
 type LostError struct{ Message string }
 
 func (e *LostError) Error() string { return e.Message }
 
-// Large is a plan of which there is not to be more than one in memory at a time.
+// Large is the size in bytes from which at most one plan is in memory at a time.
 const Large = 4 << 20
 
-// Load reads a run's plan and checks that it is what was saved.
+// Load reads a run's plan and checks its digest.
 func Load(ctx context.Context, c client.Reader, run *spatev1.TrafficRun) ([]byte, error) {
 	return planOf(run).load(ctx, c, run.Namespace, "plan", keyPacked)
 }
 
-// readOutline reads the outline of a run's plan, and checks that it is what was saved.
+// readOutline reads the outline of a run's plan, and checks the plan's digest.
 func readOutline(ctx context.Context, c client.Reader, run *spatev1.TrafficRun) (*enginev1.Plan, error) {
 	outline, err := plan.ReadOutline(planOf(run).open(ctx, c, run.Namespace, "plan", keyPacked))
 	var broken *plan.BrokenError

@@ -59,7 +59,7 @@ func (s *store) Scheme() *runtime.Scheme {
 	return scheme
 }
 
-// aRun has been resolved.
+// aRun returns a run that has been resolved.
 func aRun() *spatev1.TrafficRun {
 	run := &spatev1.TrafficRun{Status: spatev1.TrafficRunStatus{Resolved: &spatev1.ResolvedRun{}}}
 	run.Namespace, run.Name, run.UID = "n", "r", "u"
@@ -67,7 +67,7 @@ func aRun() *spatev1.TrafficRun {
 }
 
 func TestPlansArePackedAndComeBack(t *testing.T) {
-	random := make([]byte, 3<<20) // no packer makes it smaller
+	random := make([]byte, 3<<20) // incompressible
 	state := uint64(1)
 	for i := range random {
 		state = state*6364136223846793005 + 1442695040888963407
@@ -118,7 +118,7 @@ func TestPlansArePackedAndComeBack(t *testing.T) {
 	}
 }
 
-// A plan of many streams is large without their frames, too.
+// A plan with many streams is large even without their frames.
 func TestOneLargeOutlineIsInMemoryAtATime(t *testing.T) {
 	encoded, err := proto.Marshal(&enginev1.Plan{Streams: []*enginev1.Stream{{Packet: &enginev1.Packet{Frame: make([]byte, Large)}}}})
 	if err != nil {
@@ -149,7 +149,7 @@ func TestOneLargeOutlineIsInMemoryAtATime(t *testing.T) {
 	all.Wait()
 }
 
-// secretStore has one Secret by each name, and counts how often they are read.
+// secretStore has one Secret for any name, and counts reads.
 type secretStore struct {
 	client.Reader
 	data  map[string]map[string][]byte
