@@ -15,24 +15,24 @@ import (
 	"spate.dev/operator/internal/engine/enginev1"
 )
 
-// ContractMinor is the contract's minor version this operator speaks; an engine's may differ by one.
+// ContractMinor is the contract's minor version of this operator; an engine's may differ by one.
 const ContractMinor = 0
 
 const (
-	// callTimeout bounds a call that only reads or flips a state.
+	// callTimeout bounds a call that only reads or changes a state.
 	callTimeout = 3 * time.Second
 	// prepareTimeout bounds Prepare, which expands and allocates all streams.
 	prepareTimeout = 60 * time.Second
-	// chunkSize is how much of a plan one message carries (the contract allows 1 MiB).
+	// chunkSize is the size of the chunks of a plan (the contract allows 1 MiB).
 	chunkSize = 512 << 10
 )
 
-// Client calls one engine. Its errors are as Errors in errors.go says.
+// Client calls one engine. Its errors are of the type Error.
 type Client struct {
 	rpc enginev1.EngineClient
 }
 
-// Info asks what the engine is and which runs it holds.
+// Info returns what the engine is and which runs it has.
 func (c *Client) Info(ctx context.Context) (*enginev1.GetInfoResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -40,8 +40,8 @@ func (c *Client) Info(ctx context.Context) (*enginev1.GetInfoResponse, error) {
 	return info, explain(err)
 }
 
-// Clock asks for the engine's time and returns how far it is ahead of this machine's, and the error of that estimate:
-// half the time the call took.
+// Clock returns how far the engine's clock is ahead of this machine's, and the error of that estimate: half the
+// duration of the call.
 func (c *Client) Clock(ctx context.Context) (ahead, margin time.Duration, info *enginev1.GetInfoResponse, err error) {
 	before := time.Now()
 	info, err = c.Info(ctx)
@@ -52,7 +52,7 @@ func (c *Client) Clock(ctx context.Context) (ahead, margin time.Duration, info *
 	return time.Unix(0, info.NowNs).Sub(before.Add(margin)), margin, info, nil
 }
 
-// Prepare sends a plan, given as its encoded bytes in parts that follow each other.
+// Prepare sends a plan: its encoded bytes, in consecutive parts.
 func (c *Client) Prepare(ctx context.Context, runID string, parts ...[]byte) (*enginev1.PrepareResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, prepareTimeout)
 	defer cancel()
@@ -72,14 +72,14 @@ func (c *Client) Prepare(ctx context.Context, runID string, parts ...[]byte) (*e
 			err = stream.Send(&enginev1.PrepareRequest{Part: &enginev1.PrepareRequest_Chunk{Chunk: rest.Next(chunkSize)}})
 		}
 	}
-	if err != nil && !errors.Is(err, io.EOF) { // EOF: the engine has answered already; CloseAndRecv tells what
+	if err != nil && !errors.Is(err, io.EOF) { // EOF: the engine has responded already; CloseAndRecv returns the response
 		return nil, explain(err)
 	}
 	response, err := stream.CloseAndRecv()
 	return response, explain(err)
 }
 
-// Start lets a prepared run begin at the instant.
+// Start starts a prepared run at the given time.
 func (c *Client) Start(ctx context.Context, runID string, at time.Time) (*enginev1.RunInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -87,26 +87,27 @@ func (c *Client) Start(ctx context.Context, runID string, at time.Time) (*engine
 	return r.GetRun(), explain(err)
 }
 
-// SetRateFactor sets all streams' and templates' rates to a factor of the plan's, at the instant (zero: now).
+// SetRateFactor sets the rates of all streams and templates to a factor of the plan's, at the given time (zero: now).
 func (c *Client) SetRateFactor(ctx context.Context, runID string, factor *enginev1.Ratio, at time.Time) (time.Time, error) {
 	return c.update(ctx, &enginev1.UpdateRequest{RunId: runID, Change: &enginev1.UpdateRequest_RateFactor{RateFactor: factor}}, at)
 }
 
-// SetRate sets the rate of the streams of entries, each copy's own, at the instant (zero: now).
+// SetRate sets the rate of each stream of the entries, at the given time (zero: now).
 func (c *Client) SetRate(ctx context.Context, runID string, entries []string, rate *enginev1.Rate, at time.Time) (time.Time, error) {
 	return c.update(ctx, &enginev1.UpdateRequest{
 		RunId: runID, Selector: &enginev1.Selector{Streams: entries}, Change: &enginev1.UpdateRequest_Rate{Rate: rate},
 	}, at)
 }
 
-// SetConnectionRate sets the rate of a template's new connections, those of all engines together, at the instant (zero: now).
+// SetConnectionRate sets the rate of a template's new connections, for all engines together, at the given time (zero:
+// now).
 func (c *Client) SetConnectionRate(ctx context.Context, runID, template string, rate *enginev1.Ratio, at time.Time) (time.Time, error) {
 	return c.update(ctx, &enginev1.UpdateRequest{
 		RunId: runID, Selector: &enginev1.Selector{Templates: []string{template}}, Change: &enginev1.UpdateRequest_FlowsPerSecond{FlowsPerSecond: rate},
 	}, at)
 }
 
-// SetPaused holds streams and templates back, or lets them go on, at the instant (zero: now).
+// SetPaused pauses or resumes streams and templates at the given time (zero: now).
 func (c *Client) SetPaused(ctx context.Context, runID string, which *enginev1.Selector, paused bool, at time.Time) (time.Time, error) {
 	return c.update(ctx, &enginev1.UpdateRequest{RunId: runID, Selector: which, Change: &enginev1.UpdateRequest_Paused{Paused: paused}}, at)
 }
@@ -121,7 +122,7 @@ func (c *Client) update(ctx context.Context, request *enginev1.UpdateRequest, at
 	return time.Unix(0, r.GetEffectiveAtNs()), explain(err)
 }
 
-// SetMaxRate bounds what the engine sends for all runs, those under way too; nil: nothing does.
+// SetMaxRate limits the rate at which the engine sends for all runs, active ones included; nil removes the limit.
 func (c *Client) SetMaxRate(ctx context.Context, rate *enginev1.Rate) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -137,7 +138,7 @@ func (c *Client) Stop(ctx context.Context, runID, reason string) (*enginev1.RunI
 	return r.GetRun(), explain(err)
 }
 
-// Remove makes the engine forget a run.
+// Remove removes a run from the engine.
 func (c *Client) Remove(ctx context.Context, runID string) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -157,7 +158,7 @@ func (c *Client) Stats(ctx context.Context, runID string) (*enginev1.WatchStatsR
 	return stats, explain(err)
 }
 
-// Compatible tells whether the engine's contract is the operator's, or one minor version from it.
+// Compatible reports whether the engine's minor version of the contract differs from the operator's by one at most.
 func Compatible(info *enginev1.GetInfoResponse) bool {
 	return info.ContractMinor+1 >= ContractMinor && info.ContractMinor <= ContractMinor+1
 }

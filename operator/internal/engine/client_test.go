@@ -24,7 +24,7 @@ import (
 	"spate.dev/operator/internal/pki"
 )
 
-// scripted answers wrongly on purpose; the run path is tested with real engines in operator/test.
+// scripted is an engine with scripted errors; the normal path is tested with real engines in operator/test.
 type scripted struct {
 	enginev1.UnimplementedEngineServer
 	received bytes.Buffer
@@ -106,7 +106,7 @@ func TestAnEngineThatIsNotThereIsUnreachable(t *testing.T) {
 	}
 }
 
-// source holds credentials of an authority, which a test may replace.
+// source returns credentials of an authority, which a test may replace.
 type source struct{ authority *pki.Authority }
 
 func (s *source) Credentials(_ context.Context, serverName string) (pki.Credentials, error) {

@@ -2,7 +2,7 @@
 
 package engine
 
-// This file answers: would an engine take this plan?
+// This file answers: does an engine accept this plan?
 
 import (
 	"bufio"
@@ -26,39 +26,40 @@ import (
 	"spate.dev/operator/internal/engine/enginev1"
 )
 
-// Compiler tries plans with the engine's own code.
+// Compiler checks plans with the engine's own code.
 type Compiler struct {
-	// Binary is the path of spate-engine; where there is none, nothing is tried.
+	// Binary is the path of spate-engine; if empty, nothing is checked.
 	Binary string
-	// Limit bounds one try; DefaultLimit when 0.
+	// Limit bounds one check; DefaultLimit when 0.
 	Limit time.Duration
 }
 
-// DefaultLimit is ample time for any plan that engines take, on a CPU that is there for it.
+// DefaultLimit is ample time for any plan that engines accept, on a CPU that is available.
 const DefaultLimit = time.Minute
 
-// LateError says that a try was given up.
+// LateError says that a check was stopped at its limit.
 type LateError struct{ Limit time.Duration }
 
 func (e *LateError) Error() string {
 	return fmt.Sprintf("spate-engine could not try the plan within %s", e.Limit)
 }
 
-// Checked is what the engine says of a plan.
+// Checked is the engine's result for a plan.
 type Checked struct {
-	// Refused for these, if for any.
+	// Refused lists what the engine refuses.
 	Refused []Violation
-	// Warned of these where it would take the plan: they are seldom meant so.
+	// Warned lists what the engine accepts and is seldom intended.
 	Warned []Violation
 }
 
-// Check returns what the engine says of a plan; nothing if there is no engine to try. Plans with captures on volumes are not
-// tried: they are on the engines' nodes only.
+// Check returns the engine's result for a plan; an empty one without an engine. Plans with captures on volumes are not
+// checked, because only the engines' nodes have the files.
 func (c Compiler) Check(ctx context.Context, plan *enginev1.Plan) (checked Checked, err error) {
 	return c.CheckWritten(ctx, plan, encoded(plan))
 }
 
-// CheckWritten is Check for a plan too large to be had at once: outline has all of it but bytes, and write writes it encoded.
+// CheckWritten is Check for a plan that is too large for memory: outline has all of it but bytes, and write writes it
+// encoded.
 func (c Compiler) CheckWritten(ctx context.Context, outline *enginev1.Plan, write func(io.Writer) error) (checked Checked, err error) {
 	if !c.there() || OnVolume(outline) {
 		return checked, nil
@@ -71,20 +72,20 @@ func (c Compiler) CheckWritten(ctx context.Context, outline *enginev1.Plan, writ
 	return checked, err
 }
 
-// OnVolume tells whether a plan has captures that are files of engines.
+// OnVolume reports whether a plan has captures that are files of engines.
 func OnVolume(plan *enginev1.Plan) bool {
 	return slices.ContainsFunc(plan.GetStateful().GetTemplates(), func(t *enginev1.Template) bool { return t.GetCapture().GetPath() != "" }) ||
 		slices.ContainsFunc(plan.GetStreams(), func(s *enginev1.Stream) bool { return s.GetReplay().GetPath() != "" })
 }
 
-// there tells whether there is an engine to try.
+// there reports whether there is an engine's program.
 func (c Compiler) there() bool {
 	_, err := os.Stat(c.Binary)
 	return c.Binary != "" && err == nil
 }
 
-// Resolve gives a plan with each template's capture replaced by what it comes to: programs, payloads, protocol and destination
-// port; or what the engine would refuse it for.
+// Resolve returns a plan with each template's capture replaced by what is derived from it (programs, payloads, protocol
+// and destination port), or what the engine refuses.
 func (c Compiler) Resolve(ctx context.Context, plan *enginev1.Plan) (resolved *enginev1.Plan, refused []Violation, err error) {
 	out, refused, err := c.run(ctx, encoded(plan), "--resolved")
 	if err != nil || len(refused) > 0 {
@@ -97,7 +98,7 @@ func (c Compiler) Resolve(ctx context.Context, plan *enginev1.Plan) (resolved *e
 	return resolved, nil, nil
 }
 
-// encoded writes a plan that is had at once.
+// encoded returns a function that writes a plan in memory.
 func encoded(plan *enginev1.Plan) func(io.Writer) error {
 	return func(w io.Writer) error {
 		bytes, err := proto.Marshal(plan)
@@ -108,7 +109,7 @@ func encoded(plan *enginev1.Plan) func(io.Writer) error {
 	}
 }
 
-// run compiles a plan, and gives what is printed or why the plan is refused.
+// run compiles a plan, and returns the output, or why the plan is refused.
 func (c Compiler) run(ctx context.Context, write func(io.Writer) error, flags ...string) (output []byte, refused []Violation, err error) {
 	limit := cmp.Or(c.Limit, DefaultLimit)
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, &LateError{limit})
@@ -134,7 +135,7 @@ func (c Compiler) run(ctx context.Context, write func(io.Writer) error, flags ..
 	if errors.As(context.Cause(ctx), &late) && err != nil {
 		return nil, nil, late
 	}
-	if unwritten != nil && !errors.Is(unwritten, syscall.EPIPE) { // of what reads no more, what it says tells why
+	if unwritten != nil && !errors.Is(unwritten, syscall.EPIPE) { // a process that stopped reading says why
 		return nil, nil, unwritten
 	}
 	var exit *exec.ExitError
@@ -147,7 +148,7 @@ func (c Compiler) run(ctx context.Context, write func(io.Writer) error, flags ..
 	return nil, nil, fmt.Errorf("%s compile: %w: %s", c.Binary, err, strings.TrimSpace(complaints.String()))
 }
 
-// warnings that an engine printed: each is a field and what is worth knowing of it.
+// warnings parses those that an engine printed: each has a field and a text.
 func warnings(output []byte) (all []Violation) {
 	var printed struct{ Warnings []string }
 	if json.Unmarshal(output, &printed) != nil {
@@ -161,7 +162,7 @@ func warnings(output []byte) (all []Violation) {
 	return all
 }
 
-// violations that an engine printed; all that it told as one where it printed none.
+// violations parses those that an engine printed; if there are none, all of the output is one.
 func violations(output []byte, told string) []Violation {
 	var printed struct{ Errors []Violation }
 	if json.Unmarshal(output, &printed) == nil && len(printed.Errors) > 0 {

@@ -13,7 +13,7 @@ import (
 	"spate.dev/operator/internal/engine/enginev1"
 )
 
-// compiler is an engine that prints something on a stream, 1 or 2, and exits with a code.
+// compiler returns an engine that prints a text to a file descriptor (1 or 2) and exits with a code.
 func compiler(t *testing.T, text string, stream, code int) Compiler {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "spate-engine")

@@ -13,17 +13,17 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Error is what an engine answered instead of a result.
+// Error is an error that an engine returned.
 type Error struct {
 	Code    codes.Code
 	Message string
-	// Violations are the fields of the plan that are wrong, by their path.
+	// Violations are the wrong fields of the plan.
 	Violations []Violation
 }
 
 // Violation is one wrong field of a plan.
 type Violation struct {
-	Field       string // such as "streams[3].packet.frame"
+	Field       string // path, such as "streams[3].packet.frame"
 	Description string
 }
 
@@ -38,25 +38,25 @@ func (e *Error) Error() string {
 	return strings.Join(parts, "; ")
 }
 
-// Unreachable tells whether the call may never have arrived at an engine. It is worth repeating.
+// Unreachable reports whether the call may not have reached an engine. Then it can be repeated.
 func Unreachable(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && (e.Code == codes.Unavailable || e.Code == codes.DeadlineExceeded || e.Code == codes.Canceled)
 }
 
-// UnknownRun tells whether the engine does not hold the run.
+// UnknownRun reports whether the engine does not have the run.
 func UnknownRun(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Code == codes.NotFound
 }
 
-// Unimplemented tells whether the engine, of an older version, does not know the call.
+// Unimplemented reports whether the engine is an older version without the call.
 func Unimplemented(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Code == codes.Unimplemented
 }
 
-// explain turns a gRPC status into an Error.
+// explain converts a gRPC status to an Error.
 func explain(err error) error {
 	if err == nil {
 		return nil
@@ -73,7 +73,7 @@ func explain(err error) error {
 	return e
 }
 
-// TooLate tells whether a start came after its instant, or for a run that is not prepared.
+// TooLate reports whether a start came after its time, or for a run that is not prepared.
 func TooLate(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Code == codes.FailedPrecondition

@@ -2,7 +2,7 @@
 
 package engine
 
-// This file answers: how are packets and records read from an engine while they come into being?
+// This file answers: how are packets and records streamed from an engine?
 
 import (
 	"context"
@@ -15,20 +15,20 @@ import (
 )
 
 const (
-	// liveWindow is how many bytes of a stream may wait for a reader who is slow (flow control of HTTP/2, RFC 9113 section 5.2); what
-	// comes meanwhile the engine counts as missed.
+	// liveWindow is the number of bytes of a stream that may be queued for a slow reader (flow control of HTTP/2, RFC
+	// 9113 section 5.2). The engine counts what it omits meanwhile as missed.
 	liveWindow = 1 << 20
-	// maxLiveMessage is more than an engine puts into one answer.
+	// maxLiveMessage is more than an engine puts into one response.
 	maxLiveMessage = 16 << 20
 )
 
-// Live is a connection of its own: its streams may last for hours, and neither idleness nor a new trust bundle ends them.
-// Its errors are gRPC statuses as the engine gives them.
+// Live is a separate connection: its streams may last for hours, and neither idleness nor a new trust bundle ends them.
+// Its errors are the engine's gRPC statuses.
 type Live struct {
 	conn *grpc.ClientConn
 }
 
-// OpenLive gives a connection to the engine, to be closed. It does not wait for it; calls do.
+// OpenLive returns a connection to the engine, which the caller closes. It does not wait for the engine; calls do.
 func OpenLive(ctx context.Context, source CredentialSource, target Target) (*Live, error) {
 	creds := insecure.NewCredentials()
 	if !target.local() {
@@ -43,12 +43,12 @@ func OpenLive(ctx context.Context, source CredentialSource, target Target) (*Liv
 	return &Live{conn: conn}, err
 }
 
-// Capture copies packets of a port.
+// Capture streams packets of a port.
 func (l *Live) Capture(ctx context.Context, request *enginev1.CaptureRequest) (grpc.ServerStreamingClient[enginev1.CaptureResponse], error) {
 	return enginev1.NewEngineClient(l.conn).Capture(ctx, request)
 }
 
-// WatchRecords gives records of a run's connections as they end.
+// WatchRecords streams records of a run's connections as they end.
 func (l *Live) WatchRecords(ctx context.Context, runID string) (grpc.ServerStreamingClient[enginev1.WatchRecordsResponse], error) {
 	return enginev1.NewObserverClient(l.conn).WatchRecords(ctx, &enginev1.WatchRecordsRequest{RunId: runID})
 }

@@ -2,7 +2,7 @@
 
 package engine_test
 
-// How much memory does it take to make and try a large plan?
+// How much memory does it take to build and check a large plan?
 
 import (
 	"bytes"
@@ -26,7 +26,7 @@ import (
 
 const mebi = 1 << 20
 
-// peak is the most memory that this process has had since it was forgotten (proc_pid_status(5), VmHWM).
+// peak returns the peak resident memory of this process since it was last reset (proc_pid_status(5), VmHWM).
 func peak(t *testing.T, forget bool) (bytes int) {
 	t.Helper()
 	if forget {
@@ -73,7 +73,7 @@ const copied = `traffic:
       transmit: {continuous: {rate: 1pps}}
 `
 
-// captures are 25 of 1 MiB each that no packer makes smaller.
+// captures returns 25 incompressible captures of 1 MiB each.
 func captures() (spec string, data map[spatev1.DataReference][]byte) {
 	var traffic strings.Builder
 	traffic.WriteString("traffic:\n")
@@ -103,7 +103,7 @@ func TestLargePlansTakeLittleMemory(t *testing.T) {
 	for name, c := range map[string]struct {
 		spec  string
 		data  map[spatev1.DataReference][]byte
-		limit int // of what making it takes more than there is before
+		limit int // maximum of the additional memory for building it
 	}{
 		"20,000 streams of 9 KB": {copied, nil, 170 * mebi},
 		"25 captures of 1 MiB":   {ofCaptures, data, 80 * mebi},

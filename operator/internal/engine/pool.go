@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package engine calls engines by the contract of engine/proto.
+// Package engine calls engines; engine/proto has the contract.
 package engine
 
-// This file answers: which connection leads to an engine, and how long does it live?
+// This file answers: which connection is used for an engine, and how long is it open?
 
 import (
 	"context"
@@ -23,22 +23,22 @@ import (
 	"spate.dev/operator/internal/pki"
 )
 
-// CredentialSource gives the credentials for calling engines of a server name; pki.Store is one.
+// CredentialSource returns the credentials for calling engines of a server name; pki.Store is one.
 type CredentialSource interface {
 	Credentials(ctx context.Context, serverName string) (pki.Credentials, error)
 }
 
 // Target is one engine.
 type Target struct {
-	// Address is host:port, or "unix:" and a path. A Unix socket carries plain gRPC.
+	// Address is host:port, or "unix:" and a path. A Unix socket is used without TLS.
 	Address string
-	// ServerName is the identity its certificate must have.
+	// ServerName is the identity that the engine's certificate must have.
 	ServerName string
 }
 
 func (t Target) local() bool { return strings.HasPrefix(t.Address, "unix:") }
 
-// unused connections are closed after this time.
+// idleAfter is the time after which unused connections are closed.
 const idleAfter = 5 * time.Minute
 
 // Pool keeps one connection for each engine.
@@ -55,7 +55,7 @@ type entry struct {
 	used    time.Time
 }
 
-// NewPool makes a pool whose connections authenticate by the source.
+// NewPool returns a pool whose connections use the source's credentials.
 func NewPool(source CredentialSource) *Pool {
 	return &Pool{source: source, conns: map[Target]*entry{}}
 }
@@ -76,7 +76,7 @@ func (p *Pool) Client(ctx context.Context, target Target) (*Client, error) {
 	e := p.conns[target]
 	if e == nil || e.version != version {
 		if e != nil {
-			_ = e.conn.Close() // a new trust bundle; calls under way fail and are made again
+			_ = e.conn.Close() // a new trust bundle; active calls fail and are repeated
 		}
 		conn, err := dial(target, creds)
 		if err != nil {

@@ -2,7 +2,7 @@
 
 package engine
 
-// This file answers: where is the engine of a pod?
+// This file answers: how is the engine of a pod reached?
 
 import (
 	"net"
@@ -14,7 +14,7 @@ import (
 	"spate.dev/operator/internal/podspec"
 )
 
-// TargetOf gives the engine of a generator's pod, at the port the pod declares.
+// TargetOf returns the engine of a generator's pod, with the port that the pod declares.
 func TargetOf(pod *corev1.Pod) Target {
 	port := int32(0)
 	for _, c := range pod.Spec.Containers {
