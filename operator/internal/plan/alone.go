@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Which plan shows whether an engine would run a template, before any profile does?
+// Which plan shows whether an engine accepts a template, before any profile uses it?
 
 package plan
 
@@ -11,8 +11,8 @@ import (
 	"spate.dev/operator/internal/engine/enginev1"
 )
 
-// Alone returns a plan whose one entry runs the template, both of its sides where it has them, at ports of networks; or why there is
-// none. The data that the template names are among those given, or there is none.
+// Alone returns a plan whose one entry runs both sides of the template, if it has them, on ports with networks; or why
+// there is none. `data` has all data that the template names, or is empty.
 func Alone(template *spatev1.ASTFTemplate, data map[spatev1.DataReference][]byte) (p *enginev1.Plan, why string) {
 	source := &Expand(&template.Spec).Source
 	switch {
@@ -55,7 +55,7 @@ func switchesTemplate(programs *spatev1.Programs) bool {
 	return programs != nil && (slices.ContainsFunc(programs.Client, switches) || slices.ContainsFunc(programs.Server, switches))
 }
 
-// OfTemplate is what an engine refuses of a template's plan (see Alone), as a problem of the template.
+// OfTemplate returns what an engine refuses of a template's plan (see Alone) as a problem of the template.
 func (r Refusal) OfTemplate() Problem {
 	return Problem{Reason: spatev1.ReasonInvalidSpec, Path: r.Path, Message: "the engine would refuse it: " + r.Message}
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What does one stream of a plan ask for?
+// Which load does one stream of a plan cause?
 
 package plan
 
@@ -13,7 +13,7 @@ import (
 	"spate.dev/operator/internal/packet"
 )
 
-// ask is what one stream asks for.
+// ask is the load of one stream.
 type ask struct {
 	port                    string
 	packets, l2Bits, l1Bits *big.Rat
@@ -44,8 +44,8 @@ func askOf(s *enginev1.Stream) (ask, error) {
 	return ask{port: s.GetTxPort(), packets: packets, l2Bits: bits(0), l1Bits: bits(mediumBytes)}, nil
 }
 
-// replayAsks returns a replay's packets a second, and their mean size with FCS. Of a file on a volume only what is said of its
-// gaps is known.
+// replayAsks returns a replay's packets per second, and their mean size with FCS. For a file on a volume only the gaps
+// in the spec are known.
 func replayAsks(r *enginev1.Replay) (packets, wire *big.Rat, err error) {
 	read := r.GetData().GetCapture()
 	wire = big.NewRat(packet.MinFrameBytes+packet.FCSBytes, 1)
@@ -73,12 +73,12 @@ func replayAsks(r *enginev1.Replay) (packets, wire *big.Rat, err error) {
 		gap = least
 	}
 	if gap.Sign() == 0 {
-		return new(big.Rat), wire, nil // all at one instant: as fast as the port is
+		return new(big.Rat), wire, nil // all packets have the same time: as fast as the port
 	}
 	return new(big.Rat).Quo(big.NewRat(1e9, 1), gap), wire, nil
 }
 
-// meanWire is the mean size of a stream's packets with FCS.
+// meanWire returns the mean size of a stream's packets with FCS.
 func meanWire(s *enginev1.Stream) *big.Rat {
 	wire := big.NewRat(int64(len(s.GetPacket().GetFrame()))+packet.FCSBytes, 1)
 	switch kind := s.GetPacket().GetSizes().GetKind().(type) {
@@ -101,7 +101,7 @@ func meanWire(s *enginev1.Stream) *big.Rat {
 	return wire
 }
 
-// meanOf is the mean of a variable's values.
+// meanOf returns the mean of a variable's values.
 func meanOf(v *enginev1.Variable) *big.Rat {
 	middle := func(low, high uint64) *big.Rat {
 		sum := new(big.Int).Add(new(big.Int).SetUint64(low), new(big.Int).SetUint64(high))
@@ -120,7 +120,7 @@ func meanOf(v *enginev1.Variable) *big.Rat {
 	return new(big.Rat).SetFrac(sum, big.NewInt(int64(max(len(v.GetList().GetValues()), 1))))
 }
 
-// packetsOf returns a plan's rate in packets a second.
+// packetsOf returns a plan's rate in packets per second.
 func packetsOf(rate *enginev1.Rate, wire *big.Rat) (*big.Rat, error) {
 	ratio, quantity := (*enginev1.Ratio)(nil), Quantity{}
 	switch kind := rate.GetKind().(type) {
@@ -140,7 +140,7 @@ func packetsOf(rate *enginev1.Rate, wire *big.Rat) (*big.Rat, error) {
 	return quantity.packets(wire), nil
 }
 
-// packets returns an absolute rate in packets a second of frames of this mean size, FCS included.
+// packets returns an absolute rate in packets per second of frames of this mean size, FCS included.
 func (q Quantity) packets(wire *big.Rat) *big.Rat {
 	eight := big.NewRat(8, 1)
 	switch q.Unit {

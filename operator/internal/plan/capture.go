@@ -28,10 +28,10 @@ var (
 	volumePath   = regexp.MustCompile(`^[A-Za-z0-9_+-][A-Za-z0-9_.+-]*(/[A-Za-z0-9_+-][A-Za-z0-9_.+-]*)*$`)
 )
 
-// capture sums up the packets of a pcap.
+// capture is a summary of a pcap's packets.
 type capture struct {
 	frames [][]byte
-	// bytes of all packets without FCS.
+	// bytes of all packets, without FCS.
 	bytes int64
 	// span from the first packet to the last.
 	span time.Duration
@@ -41,7 +41,7 @@ func nameOf(ref spatev1.DataReference) string {
 	return fmt.Sprintf("key %q of %s %q", ref.Key, ref.Kind, ref.Name)
 }
 
-// packetReader is what pcap and pcapng files have in common.
+// packetReader reads pcap and pcapng files.
 type packetReader interface {
 	ReadPacketData() ([]byte, gopacket.CaptureInfo, error)
 	LinkType() layers.LinkType
@@ -97,12 +97,12 @@ func readCapture(data []byte) (*capture, error) {
 	return read, nil
 }
 
-// summary is what a plan tells of a capture whose bytes it has not.
+// summary returns what a plan has of a capture whose bytes it does not have.
 func (c *capture) summary() *enginev1.CaptureSummary {
 	return &enginev1.CaptureSummary{Packets: uint64(len(c.frames)), Bytes: uint64(c.bytes), SpanNs: uint64(c.span.Nanoseconds())}
 }
 
-// wireOf is the mean size of a capture's packets with FCS; it has some.
+// wireOf returns the mean size of a capture's packets with FCS; the capture must have packets.
 func wireOf(c *enginev1.CaptureSummary) *big.Rat {
 	mean := big.NewRat(int64(c.GetBytes()), int64(c.GetPackets()))
 	return mean.Add(mean, big.NewRat(packet.FCSBytes, 1))

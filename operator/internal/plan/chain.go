@@ -9,7 +9,7 @@ import (
 	"spate.dev/operator/internal/engine/enginev1"
 )
 
-// chains checks what starts what.
+// chains checks which entry starts which.
 func (p *Problems) chains(entries []entry) {
 	byName := map[spatev1.EntryName]*entry{}
 	started := map[spatev1.EntryName]bool{}
@@ -46,7 +46,7 @@ func (p *Problems) link(e, next *entry) {
 		p.add(spatev1.ReasonInvalidSpec, at.Child("entry"), "%q is sent from port %s; a chain stays on one port", next.spec.Name, next.spec.TransmitPort)
 	}
 	if e.stream == nil || next.stream == nil {
-		return // what they are is told elsewhere
+		return // their problems are reported elsewhere
 	}
 	for _, one := range []*entry{e, next} {
 		if one.stream.transmit.replay != nil {
@@ -69,7 +69,7 @@ func (p *Problems) link(e, next *entry) {
 	}
 }
 
-// turns returns each stream of a plan the number of its chain: streams of one chain take turns.
+// turns returns the chain's number for each stream of a plan: streams of one chain take turns.
 func turns(streams []*enginev1.Stream) []int {
 	chain := make([]int, len(streams))
 	byName := make(map[string]int, len(streams))

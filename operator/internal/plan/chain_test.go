@@ -54,7 +54,7 @@ func TestBurstsAndChains(t *testing.T) {
 	if resolved.Load.Packets.Cmp(big.NewRat(100000, 1)) != 0 {
 		t.Errorf("entries that take turns ask for the faster one's rate, got %s", resolved.Load.Packets)
 	}
-	// A second chain, into the same entry: two may be under way at once.
+	// A second chain into the same entry: the entry may be active twice at once.
 	p.Spec.Traffic = append(p.Spec.Traffic, chained("c", stream("", 64, burst(1, "70kpps")), false, "b", 1))
 	if got := mustResolve(t, Input{Profile: p, Generator: generator()}).Load.Packets; got.Cmp(big.NewRat(200000, 1)) != 0 {
 		t.Errorf("got %s", got)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What can only one run of a generator have at a time?
+// What can only one run of a generator use at a time?
 
 package plan
 
@@ -15,21 +15,21 @@ import (
 // Claims are what engines refuse to a second run.
 type Claims struct {
 	pools []claimedPool
-	// reflecting ports.
+	// reflecting are the ports that reflect.
 	reflecting []string
 	marks      Marks
 }
 
-// claimedPool is a range of addresses that templates have on a port.
+// claimedPool is a range of addresses that templates use on a port.
 type claimedPool struct {
 	port        string
 	first, last netip.Addr
 }
 
-// ClaimsOf a plan.
+// ClaimsOf returns the claims of a plan.
 func ClaimsOf(p *enginev1.Plan) Claims { return claims(p.GetStateful(), p.GetReflectors(), MarksOf(p)) }
 
-// Claims of what is to be run. Marks that were left open will be others than those of all runs.
+// Claims returns those of a run to be. Marks that the profile leaves open will differ from those of all other runs.
 func (r *Resolved) Claims() Claims {
 	var marks Marks
 	for _, e := range r.entries {
@@ -52,7 +52,7 @@ func claims(stateful *enginev1.Stateful, reflectors []*enginev1.Reflector, marks
 	return c
 }
 
-// claim addresses on a port; that of a side that is real is empty.
+// claim adds addresses on a port; the port of a real side is empty.
 func (c *Claims) claim(port string, weighted []*enginev1.WeightedPool, pools []*enginev1.Pool) {
 	if port == "" {
 		return
@@ -69,7 +69,7 @@ func (c *Claims) claim(port string, weighted []*enginev1.WeightedPool, pools []*
 	}
 }
 
-// Conflict tells what both claim; empty if nothing.
+// Conflict returns what both claim; empty if nothing.
 func (c Claims) Conflict(other Claims) string {
 	for _, a := range c.pools {
 		for _, b := range other.pools {

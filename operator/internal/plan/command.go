@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Which instructions are a side's commands? Labels become places, names numbers; whether the two sides get along is for the
-// engine to say, which compiles them.
+// Which instructions are a side's commands converted to? Labels become indices, names become numbers. The engine
+// compiles the instructions, and checks that the two sides are compatible.
 
 package plan
 
@@ -15,40 +15,40 @@ import (
 	"spate.dev/operator/internal/engine/enginev1"
 )
 
-// Variables and counters of a program, at most.
+// Maximum numbers of variables and counters of a program.
 const (
 	mostVariables = 4
 	mostCounters  = 256
 )
 
-// program is one side's: payloads and templates that it switches to are numbered within it.
+// program is the program of one side: its payloads, and the templates it switches to, are numbered within it.
 type program struct {
 	program  *enginev1.Program
 	payloads []*enginev1.Payload
-	// numbers of the payloads, by what they are.
+	// numbers of the payloads, by their content.
 	numbers  map[string]uint32
 	switches []switched
 }
 
-// switched is a template that a program goes on with.
+// switched is a template that a program continues with.
 type switched struct {
 	name spatev1.ObjectName
 	at   *field.Path
 }
 
-// commands reads a side's commands.
+// commands converts a side's commands.
 type commands struct {
 	*Problems
 	program
 	data data
-	// labels are the indices of the commands that have them.
+	// labels are the indices of the commands that have a label.
 	labels map[spatev1.EntryName]uint32
-	// given are variables that something gives a value; used are those whose value something asks for, with where.
+	// given are variables that a command sets; used are those that a command reads, with its field.
 	given []string
 	used  map[string]*field.Path
 }
 
-// program makes commands into a program, one instruction each.
+// commands converts commands to a program, one instruction each.
 func (p *Problems) commands(all []spatev1.Command, at *field.Path, data data) *program {
 	c := commands{Problems: p, data: data, labels: map[spatev1.EntryName]uint32{}, used: map[string]*field.Path{}}
 	c.program.program, c.numbers = &enginev1.Program{}, map[string]uint32{}
@@ -83,7 +83,7 @@ func (p *Problems) commands(all []spatev1.Command, at *field.Path, data data) *p
 	return &c.program
 }
 
-// one command as an instruction; an empty one where it is wrong.
+// one returns a command as an instruction; an empty one if the command is wrong.
 func (c *commands) one(command *spatev1.Command, at *field.Path) *enginev1.Instruction {
 	if !c.exactlyOne(at, "connect, accept, send, receive, sendMessage, receiveMessages, delay, close, reset, waitForPeerClose, leaveOpen, keepalive, set, add, "+
 		"jump, loop, setTime, count, receiveUntil and switchTemplate", command.Connect != nil, command.Accept != nil, command.Send != nil, command.Receive != nil,
@@ -98,7 +98,7 @@ func (c *commands) one(command *spatev1.Command, at *field.Path) *enginev1.Instr
 	return c.control(command, at)
 }
 
-// flow are the commands that do something with the connection; nil for others.
+// flow converts the commands that act on the connection; nil for others.
 func (c *commands) flow(command *spatev1.Command, at *field.Path) *enginev1.Instruction {
 	nothing := &enginev1.Nothing{}
 	switch {
@@ -135,7 +135,7 @@ func (c *commands) flow(command *spatev1.Command, at *field.Path) *enginev1.Inst
 	return nil
 }
 
-// control are the commands that do something within the program.
+// control converts the commands that act within the program.
 func (c *commands) control(command *spatev1.Command, at *field.Path) *enginev1.Instruction {
 	switch {
 	case command.Delay != nil:
@@ -217,7 +217,7 @@ func numbered(names *[]string, name string) uint32 {
 	return uint32(len(*names) - 1)
 }
 
-// changed returns the number of a variable that gets a value.
+// changed returns the number of a variable that is set.
 func (c *commands) changed(name spatev1.EntryName) uint32 {
 	c.given = append(c.given, string(name))
 	return numbered(&c.program.program.Variables, string(name))
@@ -227,7 +227,7 @@ func (c *commands) change(v *spatev1.VariableCommand) *enginev1.VariableValue {
 	return &enginev1.VariableValue{Variable: c.changed(v.Variable), Value: v.Value}
 }
 
-// asked returns the number of a variable whose value is looked at.
+// asked returns the number of a variable that is read.
 func (c *commands) asked(name spatev1.EntryName, at *field.Path) uint32 {
 	if _, told := c.used[string(name)]; !told {
 		c.used[string(name)] = at
@@ -235,7 +235,7 @@ func (c *commands) asked(name spatev1.EntryName, at *field.Path) uint32 {
 	return numbered(&c.program.program.Variables, string(name))
 }
 
-// place returns the index of a label's command.
+// place returns the index of the command with a label.
 func (c *commands) place(label spatev1.EntryName, at *field.Path) uint32 {
 	to, known := c.labels[label]
 	if !known {

@@ -17,20 +17,20 @@ import (
 // mostCopies of one stream; streams have numbers of 16 bits.
 const mostCopies = 20000
 
-// difference is what a copy has in other places than the first.
+// difference is where a copy differs from the first.
 type difference struct {
 	index  int
 	places []steppedPlace
 }
 
-// steppedPlace is a place of the packet with what is added there from copy to copy.
+// steppedPlace is a place in the packet and what is added there from copy to copy.
 type steppedPlace struct {
 	packet.Place
 	base uint64
 	step int64
 }
 
-// frame of the copy.
+// frame returns the frame of the copy.
 func (d difference) frame(of []byte) []byte {
 	frame := bytes.Clone(of)
 	for _, place := range d.places {
@@ -78,7 +78,7 @@ func (p *Problems) copies(c *spatev1.StreamCopies, at *field.Path, built *packet
 	return all
 }
 
-// loadBig reads up to 8 bytes in network order.
+// loadBig reads up to 8 bytes in network byte order.
 func loadBig(bytes []byte) (value uint64) {
 	for _, b := range bytes {
 		value = value<<8 | uint64(b)
@@ -86,7 +86,7 @@ func loadBig(bytes []byte) (value uint64) {
 	return value
 }
 
-// storeBig writes up to 8 bytes in network order.
+// storeBig writes up to 8 bytes in network byte order.
 func storeBig(bytes []byte, value uint64) {
 	for i := range bytes {
 		bytes[len(bytes)-1-i] = byte(value >> (8 * i))

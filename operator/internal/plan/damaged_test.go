@@ -12,7 +12,8 @@ import (
 	"spate.dev/operator/test/refused"
 )
 
-// An API server refuses most of these; one with older CustomResourceDefinitions need not. Whatever is in them, they are judged, or planned.
+// An API server refuses most of these; one with older CustomResourceDefinitions may accept them. Every damaged object
+// must be refused or planned, without a panic.
 func TestDamagedObjectsArePlannedOrRefused(t *testing.T) {
 	good := read[spatev1.TrafficProfile](t, refused.Profile)
 	in := func(profile *spatev1.TrafficProfile) Input {
@@ -77,7 +78,7 @@ func read[T any](t *testing.T, text string) *T {
 	return object
 }
 
-// damage has each damaged copy of an object judged that a Go type can hold.
+// damage calls plan with each damaged copy of an object that fits the Go type.
 func damage[T any](t *testing.T, text string, plan func(*T) bool) {
 	t.Helper()
 	var object map[string]any

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Which bytes of ConfigMaps and Secrets does a plan have, and which does it only refer to? What is kept of a plan can be read by whoever
-// may read a run's ConfigMaps, so bytes of a Secret are no part of it: they are handed to engines beside it.
+// Which bytes of ConfigMaps and Secrets does a plan contain, and which does it only refer to? Whoever may read a run's
+// ConfigMaps can read the stored plan, so it contains no bytes of Secrets: engines receive these separately.
 
 package plan
 
@@ -17,9 +17,9 @@ import (
 
 // data are the bytes that streams and templates name.
 type data struct {
-	// bytes that were found; nil where nothing was looked up.
+	// bytes that were found; nil if nothing was looked up.
 	bytes map[spatev1.DataReference][]byte
-	// secrets are the keys of Secrets among what is named; the index of each is that in the plan's data.
+	// secrets are the keys of Secrets among them; a key's index is its index in the plan's data.
 	secrets []spatev1.DataReference
 }
 
@@ -36,27 +36,28 @@ func dataOf(in *Input) data {
 	return d
 }
 
-// ref stands for the bytes of a Secret's key; nil for others.
+// ref returns the reference that replaces the bytes of a Secret's key; nil for others.
 func (d data) ref(from *spatev1.DataSource, bytes []byte) *enginev1.DataRef {
 	named := from.Reference()
 	if named.Kind != spatev1.DataSecret {
 		return nil
 	}
-	// Every reference is among DataReferences; were one not, no bytes would be written for it, and engines would refuse the plan.
+	// Every reference is among DataReferences. If one were not, no bytes would be written for it, and engines would
+	// refuse the plan.
 	return &enginev1.DataRef{Index: uint32(slices.Index(d.secrets, named)), Bytes: uint64(len(bytes))}
 }
 
-// PlanWithData is Plan with the bytes of Secrets that it refers to: for engines, never to be kept.
+// PlanWithData is Plan with the bytes of Secrets that it refers to: for engines, never to be stored.
 func (r *Resolved) PlanWithData(id Identity) *enginev1.Plan {
 	p := r.Plan(id)
 	p.Data = r.secretBytes
 	return p
 }
 
-// SecretBytes are how many bytes of Secrets a plan refers to, each key's once.
+// SecretBytes returns the number of bytes of Secrets that a plan refers to; each key counts once.
 func SecretBytes(p *enginev1.Plan) (total int64) {
 	each := map[uint32]uint64{}
-	count := func(ref *enginev1.DataRef) { // without bytes where there is none
+	count := func(ref *enginev1.DataRef) { // GetBytes of nil is 0
 		each[ref.GetIndex()] = max(each[ref.GetIndex()], ref.GetBytes())
 	}
 	for _, s := range p.GetStreams() {
@@ -74,8 +75,8 @@ func SecretBytes(p *enginev1.Plan) (total int64) {
 	return total
 }
 
-// EncodeData returns what is appended to an encoded plan so that it has the data it refers to: encoded messages that follow each other are
-// merged.
+// EncodeData returns the bytes to append to an encoded plan, so that it has the data it refers to: encoded messages
+// that follow each other are merged.
 func EncodeData(data [][]byte) ([]byte, error) {
 	bytes, err := proto.Marshal(&enginev1.Plan{Data: data})
 	if err != nil {

@@ -48,7 +48,7 @@ func TestBytesOfSecretsAreNoPartOfAPlan(t *testing.T) {
 	if got, want := SecretBytes(made), int64(len(recorded)+len("correct horse battery")); got != want {
 		t.Errorf("it refers to %d bytes of Secrets, want %d", got, want)
 	}
-	// What is worked out from a plan is the same without the bytes.
+	// What is computed from a plan is the same without the bytes.
 	load, err := LoadOf(made)
 	if err != nil || load.Packets.Cmp(resolved.Load.Packets) != 0 || load.L1Bits.Cmp(resolved.Load.L1Bits) != 0 || load.Packets.Sign() == 0 {
 		t.Errorf("the load is %v, and was %v when it was resolved: %v", load.Packets, resolved.Load.Packets, err)

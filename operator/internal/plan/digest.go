@@ -12,14 +12,14 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 )
 
-// ProfileDigest is of all that starts a new run when it changes: everything but what withoutLive leaves out.
+// ProfileDigest covers everything that starts a new run when it changes: all but what withoutLive removes.
 func ProfileDigest(profile *spatev1.TrafficProfile) string { return digest(withoutLive(&profile.Spec)) }
 
-// withoutLive is a profile's spec without what applies to a run under way, or is no part of one. A field that is not named here starts a
-// new run.
+// withoutLive returns a profile's spec without what applies to an active run, or is no part of a run. A field that is
+// not named here starts a new run.
 func withoutLive(spec *spatev1.TrafficProfileSpec) *spatev1.TrafficProfileSpec {
 	rest := spec.DeepCopy()
-	// Applied to the run under way.
+	// Applied to the active run.
 	rest.Rate, rest.Paused = "", false
 	for i := range rest.Traffic {
 		e := &rest.Traffic[i]
@@ -31,13 +31,13 @@ func withoutLive(spec *spatev1.TrafficProfileSpec) *spatev1.TrafficProfileSpec {
 			e.Application.ConnectionRate = ""
 		}
 	}
-	// What the latest run is judged by, whether it has ended or not.
+	// Used to judge the latest run, whether it has ended or not.
 	rest.Thresholds, rest.GeneratorTolerance = nil, spatev1.GeneratorTolerance{}
-	// When it is run, and what is done about others and afterwards.
+	// When it is run, and how other runs and old runs are treated.
 	rest.RunPolicy, rest.Schedule = "", nil
 	rest.Suspend, rest.SuspendPolicy, rest.WhenBusy = false, "", ""
 	rest.RunHistoryLimit, rest.TTLSecondsAfterFinished = nil, nil
-	// An object of its own, whose pods are replaced when nothing runs on them.
+	// An object of its own, whose pods are replaced when no run uses them.
 	rest.Generator = nil
 	return rest
 }
@@ -51,5 +51,6 @@ func digest(value any) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// DefinitionDigest is of all of a definition: the same for the same plan, beside what it refers to.
+// DefinitionDigest covers the whole spec of a definition: without changes of referenced objects, the same digest means
+// the same plan.
 func DefinitionDigest(profile *spatev1.TrafficProfile) string { return digest(profile.Spec) }

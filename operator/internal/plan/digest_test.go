@@ -9,7 +9,7 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 )
 
-// change returns a value another than the one it has.
+// change sets a value to another one.
 func change(t *testing.T, v reflect.Value) {
 	if !v.IsZero() {
 		v.SetZero()
@@ -18,7 +18,7 @@ func change(t *testing.T, v reflect.Value) {
 	fill(t, v)
 }
 
-// fill returns a value that is not its type's zero.
+// fill sets a value to one that is not its type's zero.
 func fill(t *testing.T, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.String:
@@ -40,14 +40,14 @@ func fill(t *testing.T, v reflect.Value) {
 	}
 }
 
-// A field that comes to the API starts new runs when it changes, unless it is said here that it does not.
+// A field that is added to the API starts new runs when it changes, unless it is listed here.
 func TestEveryFieldOfAProfileStartsANewRunUnlessItIsListed(t *testing.T) {
 	starts := map[string]bool{
-		// Applied to the run under way.
+		// Applied to the active run.
 		"Rate": false, "Paused": false, "Traffic.Paused": false, "Traffic.Stream.Rate": false, "Traffic.Application.ConnectionRate": false,
-		// What the latest run is judged by.
+		// Used to judge the latest run.
 		"Thresholds": false, "GeneratorTolerance": false,
-		// When it is run, and what is done about others and afterwards.
+		// When it is run, and how other runs and old runs are treated.
 		"RunPolicy": false, "Schedule": false, "Suspend": false, "SuspendPolicy": false, "WhenBusy": false, "RunHistoryLimit": false, "TTLSecondsAfterFinished": false,
 		// An object of its own.
 		"Generator": false,
@@ -59,7 +59,7 @@ func TestEveryFieldOfAProfileStartsANewRunUnlessItIsListed(t *testing.T) {
 		kind := reflect.TypeOf(of(base)).Elem()
 		for i := range kind.NumField() {
 			if kind.Field(i).Anonymous {
-				continue // its fields are checked by themselves
+				continue // its fields are checked separately
 			}
 			name := prefix + kind.Field(i).Name
 			p := base.DeepCopy()

@@ -11,8 +11,9 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 )
 
-// Effective is the profile that a run executes: the referenced one with its metadata, or the one that the run describes, named after the
-// run; with the run's overrides, and paused if either is. Neither run nor profile is changed, and the result shares nothing with them.
+// Effective returns the profile that a run executes: the referenced one with its metadata, or the inline one, named
+// after the run. It has the run's overrides, and is paused if either is. The result shares no memory with run and
+// profile, which are not changed.
 func Effective(run *spatev1.TrafficRun, profile *spatev1.TrafficProfile) *spatev1.TrafficProfile {
 	effective := &spatev1.TrafficProfile{}
 	if run.Spec.Profile != nil {
@@ -45,8 +46,8 @@ func override(spec *spatev1.TrafficProfileSpec, by *spatev1.RunOverrides) {
 	}
 }
 
-// OfRun returns the problems of the profile that a run executes (Effective) by the run's fields: what it overrides, what it describes itself,
-// or what is in the profile that it refers to.
+// OfRun returns the problems of the profile that a run executes (Effective) with paths of the run: its overrides, its
+// inline profile, or its reference to the profile.
 func (p Problems) OfRun(run *spatev1.TrafficRun) Problems {
 	all := make(Problems, len(p))
 	for i, problem := range p {
@@ -64,7 +65,7 @@ func (p Problems) OfRun(run *spatev1.TrafficRun) Problems {
 	return all
 }
 
-// overridden reports whether a run overrides a field of a profile, or that the field is in.
+// overridden reports whether a run overrides a field of a profile, or a field that contains it.
 func overridden(by *spatev1.RunOverrides, field string) bool {
 	for name, set := range map[string]bool{
 		".generatorRef": by.GeneratorRef != nil, ".rate": by.Rate != "", ".duration": by.Duration != "", ".warmup": by.Warmup != "",

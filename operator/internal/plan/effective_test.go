@@ -13,7 +13,7 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 )
 
-// fullProfile is a profile with a value in each field that a run can override.
+// fullProfile returns a profile with a value in each field that a run can override.
 func fullProfile() *spatev1.TrafficProfile {
 	return &spatev1.TrafficProfile{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: "imix", UID: "1", Generation: 3, Labels: map[string]string{"team": "a"}},
@@ -108,7 +108,7 @@ func TestEffectiveProfileSharesNothingWithRunAndProfile(t *testing.T) {
 	}
 }
 
-// A field that comes to RunOverrides is applied, and a problem of it is told by it.
+// A field that is added to RunOverrides must be applied, and a problem with it must have its path.
 func TestEveryOverrideIsApplied(t *testing.T) {
 	kind := reflect.TypeFor[spatev1.RunOverrides]()
 	for i := range kind.NumField() {

@@ -12,9 +12,9 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 )
 
-// withDefaults returns the input with what a profile leaves to defaults and presets: entries without ports have those of a generator with
-// two, templates have the programs that their presets expand to, and what sends is paused in a paused profile. Nothing of the original is
-// changed.
+// withDefaults returns the input with a profile's defaults and presets applied: entries without ports have those of a
+// generator with two, templates have the programs of their presets, and senders are paused in a paused profile. The
+// original is not changed.
 func withDefaults(in Input, generator *spatev1.TrafficGenerator) Input {
 	in.Profile = in.Profile.DeepCopy()
 	for i := range in.Profile.Spec.Traffic {
@@ -37,18 +37,19 @@ func withDefaults(in Input, generator *spatev1.TrafficGenerator) Input {
 	return in
 }
 
-// pausedIn reports whether an entry is paused by itself or with its whole profile, which pauses what sends: real clients send by themselves.
+// pausedIn reports whether an entry is paused by itself or with its profile, which pauses what engines send: real
+// clients are not paused.
 func pausedIn(e *spatev1.TrafficEntry, profile *spatev1.TrafficProfile) bool {
 	realClients := e.Application != nil && e.TransmitPort == "" && e.ReceivePort != ""
 	return e.Paused || profile.Spec.Paused && !realClients
 }
 
-// measuresArrival reports whether a stream's packets are measured where they arrive.
+// measuresArrival reports whether a stream's packets are measured on arrival.
 func measuresArrival(source *spatev1.StatelessStreamSpec) bool {
 	return source.Measure.Flow || source.Measure.Mark != nil
 }
 
-// StreamRef names the StatelessStream that an entry sends; nil if it sends none, or describes it inline.
+// StreamRef returns the reference to the StatelessStream that an entry sends; nil if it sends none, or has it inline.
 func StreamRef(e *spatev1.TrafficEntry) *spatev1.LocalReference {
 	if e.Stream == nil {
 		return nil
@@ -56,7 +57,7 @@ func StreamRef(e *spatev1.TrafficEntry) *spatev1.LocalReference {
 	return e.Stream.Ref
 }
 
-// TemplateRef names the ASTFTemplate that an entry runs; nil if it runs none, or describes it inline.
+// TemplateRef returns the reference to the ASTFTemplate that an entry runs; nil if it runs none, or has it inline.
 func TemplateRef(e *spatev1.TrafficEntry) *spatev1.LocalReference {
 	if e.Application == nil {
 		return nil
@@ -95,7 +96,7 @@ func templateSource(e *spatev1.TrafficEntry, templates map[string]*spatev1.ASTFT
 	return nil, ""
 }
 
-// portsMissing is the problem of an entry that names no port, on a generator that has not two.
+// portsMissing reports an entry without a port, on a generator that does not have two.
 func (p *Problems) portsMissing(generator *spatev1.TrafficGenerator, at *field.Path) {
 	if generator == nil {
 		return // the missing generator is reported

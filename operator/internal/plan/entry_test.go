@@ -13,7 +13,7 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 )
 
-// withPorts is a generator with the first of the ports east, west, loop and void.
+// withPorts returns a generator with the first of the ports east, west, loop and void.
 func withPorts(count int) *spatev1.TrafficGenerator {
 	return generator(func(g *spatev1.TrafficGenerator) { g.Spec.Ports = g.Spec.Ports[:count] })
 }
@@ -61,7 +61,7 @@ func TestPortsAreNeededWhereAGeneratorHasNotTwo(t *testing.T) {
 	}
 }
 
-// Which ports there are is not known without a generator: what is missing is the generator alone.
+// Without a generator its ports are not known: only the generator is reported as missing.
 func TestPortsAreNotMissedWithoutAGenerator(t *testing.T) {
 	p := profile(entryOf("a", "", "", stream("1pps", 64)), running("web", "one", "", ""))
 	p.Spec.Thresholds = []spatev1.Threshold{{Name: "t", Expression: `result.templates["web"].client.failed == 0 && result.streams["a"].lost == 0`}}
@@ -87,7 +87,7 @@ func TestAProfileWithoutAGeneratorSaysWhichThereAre(t *testing.T) {
 	}
 }
 
-// inline is an entry that describes its application.
+// inline returns an entry with an inline application.
 func inline(t *testing.T, name, source string) spatev1.TrafficEntry {
 	t.Helper()
 	template := ofSource(t, source)

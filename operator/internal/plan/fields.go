@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// How do fields that vary become a program?
+// How are fields that vary converted to a program?
 
 package plan
 
@@ -22,7 +22,7 @@ import (
 const (
 	// sizeTarget is the field that sets the packet's size on the wire.
 	sizeTarget = "packet.size"
-	// sizeVariable is the variable of a range of sizes; no field can have this name.
+	// sizeVariable is the variable for a range of sizes; no field can have this name.
 	sizeVariable = "packet.size"
 	maxListed    = 65535
 )
@@ -34,19 +34,19 @@ func writesSize(fields []spatev1.PacketField) bool {
 	})
 }
 
-// variable is a field on its way into a program.
+// variable is a field that is being converted to a program.
 type variable struct {
 	*enginev1.Variable
 	field *spatev1.PacketField
 	at    *field.Path
-	// least and most values it takes.
+	// least and most are the bounds of its values.
 	least, most uint64
-	// upper half of all its values, if they are IPv6 addresses.
+	// upper is the upper half of all its values, if they are IPv6 addresses.
 	upper []byte
 }
 
-// program makes fields into a program that varies the packet (nil for a replay's, of which only offsets are known). A field
-// that sets the size is noted in the plan's packet.
+// program converts fields to a program that varies the packet (nil for a replay, whose fields have offsets only). A
+// field that sets the size is recorded in the plan's packet.
 func (p *Problems) program(fields []spatev1.PacketField, at *field.Path, built *packet.Packet, in *enginev1.Packet) *enginev1.FieldProgram {
 	variables := make([]*variable, 0, len(fields))
 	for i := range fields {
@@ -128,7 +128,7 @@ func (p *Problems) value(text spatev1.FieldValue, at *field.Path) value {
 	return v
 }
 
-// bounds reads a range's start and end, and notes what their upper halves are.
+// bounds reads a range's start and end, and records their upper halves.
 func (p *Problems) bounds(v *variable, r *spatev1.FieldRange, step uint64, at *field.Path) (least, most value) {
 	least = p.value(r.Start, at.Child("start"))
 	v.upper = least.upper
@@ -157,7 +157,7 @@ func (p *Problems) bounds(v *variable, r *spatev1.FieldRange, step uint64, at *f
 	return least, most
 }
 
-// random draws values of a range.
+// random draws values from a range.
 func (p *Problems) random(v *variable, at *field.Path) {
 	r := v.field.Range
 	least, most := p.bounds(v, r, 1, at)
@@ -168,7 +168,7 @@ func (p *Problems) random(v *variable, at *field.Path) {
 	v.Kind = &enginev1.Variable_Random{Random: &enginev1.Random{Min: v.least, Max: v.most, Seed: seedOf(v.field.Seed)}}
 }
 
-// counter goes through a range in whole steps from where it begins.
+// counter steps through a range from its first value.
 func (p *Problems) counter(v *variable, at *field.Path) {
 	before := len(*p)
 	r, down := v.field.Range, v.field.Order == spatev1.OrderReverse
@@ -204,7 +204,7 @@ func (p *Problems) counter(v *variable, at *field.Path) {
 	v.Kind = &enginev1.Variable_Counter{Counter: &enginev1.Counter{Min: v.least, Max: v.most, Step: step, First: first, Down: down}}
 }
 
-// listed takes values in their order.
+// listed takes the values of a list in order.
 func (p *Problems) listed(v *variable, at *field.Path) {
 	values := v.field.Values
 	if len(values) > maxListed {
@@ -243,7 +243,7 @@ func seedOf(seed *int64) uint64 {
 	return uint64(*seed)
 }
 
-// wraps reports whether a variable's sequence comes to an end.
+// wraps reports whether a variable's sequence has an end.
 func (v *variable) wraps() bool {
 	if v.Limit > 0 {
 		return true
@@ -257,7 +257,8 @@ func (v *variable) wraps() bool {
 	return true
 }
 
-// chained turns each `carryTo` around, and orders variables so that each stands behind the one it follows.
+// chained converts each `carryTo` to the inverse reference, and sorts variables so that each comes after the one it
+// follows.
 func (p *Problems) chained(variables []*variable) []*variable {
 	byName := map[string]*variable{}
 	for _, v := range variables {
@@ -306,7 +307,7 @@ type target struct {
 	offset, size *int32
 }
 
-// place finds it in a packet, and gives the number of bits it has.
+// place returns a target's place in a packet, and its number of bits.
 func (p *Problems) place(t target, at *field.Path, built *packet.Packet) (packet.Place, int, bool) {
 	if (t.field != "") == (t.offset != nil) || (t.offset != nil) != (t.size != nil) {
 		p.add(spatev1.ReasonInvalidSpec, at, "set field, or offset and size")
@@ -344,7 +345,7 @@ func (p *Problems) writes(v *variable, built *packet.Packet, in *enginev1.Packet
 			sizeWrite, sizeAt = w, v.at.Child("writes").Index(i)
 		}
 	}
-	// The variable itself is the size without FCS then, and other writes add what it lacks.
+	// In that case the variable is the size without FCS, and other writes add the difference.
 	lacks := uint64(0)
 	if sizeWrite != nil {
 		lacks = p.sizes(v, sizeWrite, sizeAt, built, in)
@@ -365,7 +366,7 @@ func (p *Problems) writes(v *variable, built *packet.Packet, in *enginev1.Packet
 	return writes
 }
 
-// sizes makes a variable the packet's size without FCS, and gives what was taken off it for that.
+// sizes makes a variable the packet's size without FCS, and returns the amount that was subtracted from its values.
 func (p *Problems) sizes(v *variable, w *spatev1.FieldWrite, at *field.Path, built *packet.Packet, in *enginev1.Packet) uint64 {
 	switch {
 	case built == nil:
@@ -445,7 +446,7 @@ func (p *Problems) write(v *variable, w *spatev1.FieldWrite, at *field.Path, bui
 	}
 }
 
-// fits says what of the values a place of so many bits does not hold.
+// fits says which of the values exceed a place with so many bits; empty if none do.
 func fits(v *variable, w *spatev1.FieldWrite, width int) string {
 	shifted := func(bits uint64) *big.Int {
 		value := new(big.Int).SetUint64(bits)
@@ -464,7 +465,7 @@ func fits(v *variable, w *spatev1.FieldWrite, width int) string {
 	return ""
 }
 
-// keepsUpper says what keeps the lower half of an IPv6 address from being written.
+// keepsUpper says why the lower half of an IPv6 address cannot be written; empty if it can.
 func keepsUpper(v *variable, place packet.Place, built *packet.Packet) string {
 	if place.Size != 8 || place.Offset < 8 {
 		return "an IPv6 address is written to an IPv6 field, or to the 8 bytes of its lower half"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What do the flows of templates ask of ports, at least?
+// How much traffic do the flows of templates cause on ports, at least?
 
 package plan
 
@@ -11,7 +11,7 @@ import (
 	"spate.dev/operator/internal/packet"
 )
 
-// Bytes of headers: of Ethernet, IP and the transport.
+// Lengths of headers: of Ethernet, IP and the transport.
 const (
 	ethernetHeader = 14
 	ipv4Header     = 20
@@ -20,17 +20,18 @@ const (
 	udpHeader      = 8
 )
 
-// defaultMSS is the engine's largest segment where a template says nothing.
+// defaultMSS is the engine's maximum segment size if a template sets none.
 const defaultMSS = 1460
 
-// flowAsks returns what each side of each template asks of its port at the plan's rates, at least: data is known from programs,
-// sent in as few packets as there can be, TCP's with SYN and FIN; without acknowledgements and what is sent again. Of programs
-// that jump, loop or switch, what every flow sends counts; of templates derived from a capture, nothing here: engines know it.
+// flowAsks returns the minimum load of each side of each template at the plan's rates. Data is known from programs, in
+// as few packets as possible, with SYN and FIN for TCP; without acknowledgements and retransmissions. Of programs that
+// jump, loop or switch, only what every flow sends counts. Templates derived from a capture count as nothing here:
+// engines know their programs.
 func flowAsks(s *enginev1.Stateful) []ask {
 	var asks []ask
 	for _, t := range s.GetTemplates() {
 		if t.GetClientPort() == "" || t.GetFlowsPerSecond().GetDenominator() == 0 {
-			continue // how many flows there are is up to others
+			continue // other hosts determine the number of flows
 		}
 		flows := rational(t.GetFlowsPerSecond())
 		for _, side := range []struct {
@@ -53,7 +54,7 @@ func flowAsks(s *enginev1.Stateful) []ask {
 	return asks
 }
 
-// leastSent returns the packets that a flow of a side sends at least, and their bytes with FCS.
+// leastSent returns the minimum number of packets that a flow of a side sends, and their bytes with FCS.
 func leastSent(s *enginev1.Stateful, t *enginev1.Template, program *enginev1.Program, tunables *enginev1.Tunables) (packets, bytes int64) {
 	network, mss := int64(ethernetHeader+ipv4Header), int64(defaultMSS)
 	if isV6(s, t) {
@@ -81,14 +82,14 @@ func leastSent(s *enginev1.Stateful, t *enginev1.Template, program *enginev1.Pro
 	return packets, bytes
 }
 
-// certain returns the instructions that every flow comes by.
+// certain returns the instructions that every flow executes.
 func certain(program *enginev1.Program) []*enginev1.Instruction {
 	all := program.GetInstructions()
 	for at, instruction := range all {
 		switch kind := instruction.GetKind().(type) {
 		case *enginev1.Instruction_Jump:
 			if int64(kind.Jump.GetTo()) > int64(at) {
-				return all[:at] // what lies behind may be passed over
+				return all[:at] // the instructions after it may be skipped
 			}
 		case *enginev1.Instruction_SwitchTemplate, *enginev1.Instruction_Close, *enginev1.Instruction_Reset_, *enginev1.Instruction_LeaveOpen:
 			return all[:at]
@@ -106,7 +107,7 @@ func isV6(s *enginev1.Stateful, t *enginev1.Template) bool {
 	return false
 }
 
-// length of a payload.
+// length returns a payload's length.
 func length(s *enginev1.Stateful, payload uint32) int64 {
 	if int(payload) >= len(s.GetPayloads()) {
 		return 0
@@ -117,7 +118,7 @@ func length(s *enginev1.Stateful, payload uint32) int64 {
 	case *enginev1.Payload_Data:
 		return int64(min(content.Data.GetBytes(), 1<<50))
 	case *enginev1.Payload_Size:
-		return int64(min(content.Size, 1<<50)) // more than any port sends
+		return int64(min(content.Size, 1<<50)) // more than any port can send
 	}
 	return 0
 }

@@ -33,7 +33,7 @@ func TestTemplatesAskForWhatTheirFlowsSendAtLeast(t *testing.T) {
 		template             string
 		changes              []string
 		rate                 spatev1.ScaledRate
-		client, server, both int64 // bytes a second on the medium; packets a second
+		client, server, both int64 // bytes per second on the medium; packets per second
 	}{
 		"http":            {template: webTemplate, rate: "1x", client: 1500 * (5 + 78 + control), server: 1500 * (300 + 78 + control), both: 1500 * 6},
 		"twice":           {template: webTemplate, rate: "2x", client: 3000 * (5 + 78 + control), server: 3000 * (300 + 78 + control), both: 3000 * 6},

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Which fraction stands for a rate? Engines compute packets a nanosecond from it exactly, with 64 bits above and below, and
-// a rate such as 0.1023482498892335% is finer than that leaves room for. One near it with room is less than 1e-5 bits, or 1e-9
-// packets, a second away.
+// Which fraction represents a rate? Engines compute packets per nanosecond from it exactly, with 64 bits in numerator
+// and denominator. A rate such as 0.1023482498892335% needs more. The nearest fraction that fits differs by less than
+// 1e-5 bits per second, or 1e-9 packets per second.
 
 package plan
 
@@ -19,13 +19,13 @@ const (
 	longestOnMedium = packet.MaxFrameBytes + packet.FCSBytes + 20
 )
 
-// Denominators that leave room for nanoseconds, and for the bits of the longest packet on the medium.
+// Maximum denominators, which leave room for nanoseconds, and for the bits of the longest packet on the medium.
 var (
 	mostDenominator     = new(big.Int).Div(new(big.Int).Lsh(big.NewInt(1), 63), big.NewInt(nsPerSecond))
 	mostBitsDenominator = new(big.Int).Div(mostDenominator, big.NewInt(8*longestOnMedium))
 )
 
-// rateRatio is a rate's value for the contract.
+// rateRatio returns a rate's value in the contract's form.
 func rateRatio(unit Unit, value *big.Rat) (*enginev1.Ratio, error) {
 	most := mostBitsDenominator
 	if unit == PacketsPerSecond {
@@ -37,7 +37,8 @@ func rateRatio(unit Unit, value *big.Rat) (*enginev1.Ratio, error) {
 	return Ratio(value)
 }
 
-// nearest is the last convergent of a value's continued fraction whose denominator is at most this; the value itself if its own is.
+// nearest returns the last convergent of a value's continued fraction whose denominator is at most `most`; the value
+// itself if its denominator is.
 func nearest(value *big.Rat, most *big.Int) *big.Rat {
 	if value.Denom().Cmp(most) <= 0 {
 		return value

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What does a plan need to know of a generator?
+// What does a plan need to know about a generator?
 
 package plan
 
@@ -20,7 +20,7 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 )
 
-// CheckGenerator tells whether a TrafficGenerator can be built as it is described.
+// CheckGenerator reports what is wrong with a TrafficGenerator's spec.
 func CheckGenerator(spec *spatev1.TrafficGeneratorSpec) Problems {
 	return checkGenerator(spec, field.NewPath("spec"))
 }
@@ -44,8 +44,8 @@ func checkGenerator(spec *spatev1.TrafficGeneratorSpec, at *field.Path) Problems
 	return problems
 }
 
-// AddressOf gives a port's address in the pod of a replica: each has one that is by 1 higher than that before. False if the subnet
-// has no such address for a station.
+// AddressOf returns a port's address in the pod of a replica, which is 1 higher than in the pod before. It returns
+// false if the subnet has no such host address.
 func AddressOf(first netip.Prefix, replica int) (netip.Prefix, bool) {
 	address := first.Addr()
 	for range replica {
@@ -56,8 +56,8 @@ func AddressOf(first netip.Prefix, replica int) (netip.Prefix, bool) {
 	return netip.PrefixFrom(address, first.Bits()), address.IsValid() && first.Contains(address) && !broadcast
 }
 
-// MACOf gives a port's MAC address in the pod of a replica: each has one that is higher by 1 than that before. False if it is no
-// address of a station.
+// MACOf returns a port's MAC address in the pod of a replica, which is 1 higher than in the pod before. It returns
+// false if it is no unicast address.
 func MACOf(first spatev1.MACAddress, replica int) (net.HardwareAddr, bool) {
 	address, err := net.ParseMAC(string(first))
 	if err != nil || len(address) != 6 || address[0]&1 != 0 {
@@ -68,7 +68,7 @@ func MACOf(first spatev1.MACAddress, replica int) (net.HardwareAddr, bool) {
 	return made[2:], made[1] == 0 && made[2] == address[0] && number != 0
 }
 
-// portMACs tells whether each replica's ports can have MAC addresses of their own.
+// portMACs reports replicas whose ports cannot have MAC addresses of their own.
 func (p *Problems) portMACs(spec *spatev1.TrafficGeneratorSpec, at *field.Path) {
 	taken := map[string]string{}
 	for i := range spec.Ports {
@@ -91,7 +91,7 @@ func (p *Problems) portMACs(spec *spatev1.TrafficGeneratorSpec, at *field.Path) 
 	}
 }
 
-// replicaAddresses tells whether each replica's ports can have addresses of their own.
+// replicaAddresses reports replicas whose ports cannot have addresses of their own.
 func (p *Problems) replicaAddresses(spec *spatev1.TrafficGeneratorSpec, at *field.Path) {
 	taken := map[netip.Addr]string{}
 	for i := range spec.Ports {
@@ -104,7 +104,7 @@ func (p *Problems) replicaAddresses(spec *spatev1.TrafficGeneratorSpec, at *fiel
 	for i := range spec.Ports {
 		for j, text := range spec.Ports[i].Addresses {
 			at := at.Index(i).Child("addresses").Index(j)
-			first := netip.MustParsePrefix(string(text)) // as onLink found
+			first := netip.MustParsePrefix(string(text)) // valid, or onLink has reported it
 			for replica := range int(spec.Replicas) {
 				address, ok := AddressOf(first, replica)
 				if !ok {
@@ -121,7 +121,7 @@ func (p *Problems) replicaAddresses(spec *spatev1.TrafficGeneratorSpec, at *fiel
 	}
 }
 
-// punts checks the interfaces that are made for ports.
+// punts checks the interfaces that are created for ports.
 func (p *Problems) punts(spec *spatev1.TrafficGeneratorSpec, at *field.Path) {
 	taken := map[spatev1.PortName]string{}
 	for i := range spec.Ports {
@@ -142,7 +142,7 @@ func (p *Problems) punts(spec *spatev1.TrafficGeneratorSpec, at *field.Path) {
 	}
 }
 
-// onLink checks a port's place on its link.
+// onLink checks a port's addresses on its link.
 func (p *Problems) onLink(port *spatev1.GeneratorPort, at *field.Path) {
 	var subnets []netip.Prefix
 	for i, text := range port.Addresses {
@@ -171,7 +171,7 @@ func (p *Problems) onLink(port *spatev1.GeneratorPort, at *field.Path) {
 	}
 }
 
-// Granted tells whether a generator may be used from a namespace with these labels.
+// Granted reports whether a namespace with these labels may use a generator.
 func Granted(generator *spatev1.TrafficGenerator, namespace string, namespaceLabels map[string]string) (bool, error) {
 	if generator.Namespace == namespace {
 		return true, nil
@@ -192,7 +192,7 @@ func Granted(generator *spatev1.TrafficGenerator, namespace string, namespaceLab
 // ports answers questions about a generator's ports.
 type ports struct {
 	generator *spatev1.TrafficGenerator
-	// engines is their number.
+	// engines is the number of engines.
 	engines int64
 }
 
@@ -217,7 +217,7 @@ func (p ports) names() string {
 	return strings.Join(names, ", ")
 }
 
-// overEngines says over how many engines a port's numbers are summed.
+// overEngines returns the words for how many engines a port's numbers are summed over.
 func (p ports) overEngines() string {
 	if p.engines == 1 {
 		return ""
@@ -225,17 +225,18 @@ func (p ports) overEngines() string {
 	return fmt.Sprintf(" on %d pods", p.engines)
 }
 
-// internal tells whether a port leads nowhere but into the engine.
+// internal reports whether a port sends only to the engine itself.
 func internal(port *spatev1.GeneratorPort) bool {
 	return port.Attachment.Loopback != nil || port.Attachment.Discard != nil
 }
 
-// lineRate of a port on each engine: as described, or else as all engines report it; nil if it is not known.
+// lineRate returns a port's line rate on each engine: from the spec, or else as all engines report it; nil if it is not
+// known.
 func (p ports) lineRate(name string) *big.Rat {
 	if port := p.find(name); port != nil && port.LineRate != "" {
 		bits, err := ParseBitRate(port.LineRate)
 		if err != nil {
-			return nil // told by CheckGenerator
+			return nil // reported by CheckGenerator
 		}
 		return new(big.Rat).SetUint64(bits)
 	}
@@ -258,7 +259,7 @@ func (p ports) lineRate(name string) *big.Rat {
 	return new(big.Rat).SetUint64(bits)
 }
 
-// lineRateUnknown says why, and what to do about it. The engines may still tell.
+// lineRateUnknown returns why, and a remedy. Engines may still report it.
 func (p ports) lineRateUnknown(port *spatev1.GeneratorPort) (reason, message string) {
 	if !internal(port) && int32(len(p.generator.Status.Pods)) < max(p.generator.Spec.Replicas, 1) {
 		return spatev1.ReasonGeneratorNotReady, fmt.Sprintf(

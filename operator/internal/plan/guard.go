@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Where do a stream's packets go, whatever is varied in them, and may they?
+// Where do a stream's packets go, with every value of its fields, and is that allowed?
 
 package plan
 
@@ -25,14 +25,14 @@ type guard struct {
 	limits    *spatev1.Limits
 	generator string
 	at        *field.Path
-	// secret is true of packets whose bytes are a Secret's, which no message may say.
+	// secret is true for packets with bytes of a Secret, which no message may contain.
 	secret bool
-	// What was found of the last packet's headers; copies mostly have the same.
+	// Headers and destination of the last packet; copies mostly have the same headers.
 	headers []packet.HeaderAt
 	where   string
 }
 
-// checkDestinations judges where the packets of a stream go by their bytes, however they were described.
+// checkDestinations judges the destinations of a stream's packets by their bytes, however they were described.
 func checkDestinations(stream *Stream, generator *spatev1.TrafficGenerator, at *field.Path) Problems {
 	var problems Problems
 	limits := generator.Spec.Limits
@@ -103,7 +103,7 @@ func (g *guard) replay(stream *Stream) {
 	}
 }
 
-// frame judges one packet with all that may be written into it. Headers are those it was described with.
+// frame judges one packet with everything that may be written into it. `described` are the headers of its description.
 func (g *guard) frame(frame []byte, described []packet.HeaderAt, writes []*enginev1.Write, variables []*enginev1.Variable) {
 	seen := packet.Inspect(frame)
 	headers := slices.Clone(seen.Headers)
@@ -194,7 +194,8 @@ func (g *guard) ports(v variation, headers []packet.HeaderAt) {
 	}
 }
 
-// harmless are the fields that say neither what a header is nor what follows it, by name. Destinations are judged.
+// harmless are the fields that determine neither a header's kind nor the next header, by name. Destinations are judged
+// separately.
 var harmless = []string{
 	"source", "destination", "priority", "dropEligible", "id", "label", "trafficClass", "ttl", "senderMAC", "senderIP", "targetMAC",
 	"targetIP", "sessionID", "dscp", "ecn", "identification", "dontFragment", "flowLabel", "hopLimit", "checksum", "identifier", "sequence",
@@ -203,7 +204,7 @@ var harmless = []string{
 	"target", "router", "solicited", "override", "sourceLinkLayer", "targetLinkLayer",
 }
 
-// structural names a part of the headers that is written and says what headers there are.
+// structural returns the name of a part of the headers that is written and determines which headers there are.
 func structural(headers []packet.HeaderAt, writes []*enginev1.Write) string {
 	for _, w := range writes {
 		for bit := range writtenBits(w) {
@@ -237,7 +238,7 @@ func structuralAt(headers []packet.HeaderAt, bit int, w *enginev1.Write) string 
 	return ""
 }
 
-// writtenBits yields the bits of the frame that a write may change, the most significant of a byte first.
+// writtenBits yields the bits of the frame that a write may change, the most significant bit of a byte first.
 func writtenBits(w *enginev1.Write) func(func(int) bool) {
 	return func(yield func(int) bool) {
 		size := int(w.GetSize())
@@ -256,7 +257,7 @@ func writtenBits(w *enginev1.Write) func(func(int) bool) {
 	}
 }
 
-// variation is a frame with what may be written into it.
+// variation is a frame with the writes that may change it.
 type variation struct {
 	frame     []byte
 	writes    []*enginev1.Write
@@ -266,7 +267,7 @@ type variation struct {
 // span is a range of values of whole bytes.
 type span struct{ low, high []byte }
 
-// of returns the values a field of whole bytes may take, as spans that may hold more than there are.
+// of returns the values that a field of whole bytes may have, as spans, which may include other values.
 func (v variation) of(h packet.HeaderAt, name string) []span {
 	l := h.Fields[name]
 	first, size := h.Offset+l.Bit/8, l.Bits/8
@@ -280,7 +281,7 @@ func (v variation) of(h packet.HeaderAt, name string) []span {
 			}
 			touched = true
 			mask := byte(0x80) >> (bit % 8)
-			for i := range spans { // whatever its value is
+			for i := range spans { // for any value of the field
 				spans[i].low[bit/8-first] &^= mask
 				spans[i].high[bit/8-first] |= mask
 			}
@@ -292,7 +293,8 @@ func (v variation) of(h packet.HeaderAt, name string) []span {
 	return spans
 }
 
-// exact returns the values of a write that replaces a field, or the lower half of an IPv6 address, as a whole; nil for all else.
+// exact returns the values of a write that replaces a whole field, or the lower half of an IPv6 address; nil for
+// others.
 func (v variation) exact(w *enginev1.Write, first, size int, base []byte) []span {
 	width := min(size, 8)
 	if int(w.GetOffset()) != first+size-width || int(w.GetSize()) != width || w.GetMask() != 0 || w.GetShift() != 0 || w.GetLittleEndian() {
@@ -337,10 +339,10 @@ func (v variation) exact(w *enginev1.Write, first, size int, base []byte) []span
 	return spans
 }
 
-// covered reports whether all addresses from low to high lie in one of the prefixes, or in several that adjoin.
+// covered reports whether all addresses from low to high are in one of the prefixes, or in several adjacent ones.
 func covered(prefixes []spatev1.CIDR, low, high netip.Addr) bool {
 	at, to := low.Unmap(), high.Unmap()
-	if at.BitLen() != to.BitLen() { // IPv6 addresses of which only some stand for IPv4 ones
+	if at.BitLen() != to.BitLen() { // IPv6 addresses of which only some are IPv4-mapped
 		at, to = low, high
 	}
 	for {
@@ -366,7 +368,7 @@ func covered(prefixes []spatev1.CIDR, low, high netip.Addr) bool {
 	}
 }
 
-// lastOf is the highest address of a prefix.
+// lastOf returns the highest address of a prefix.
 func lastOf(prefix netip.Prefix) netip.Addr {
 	bytes := prefix.Masked().Addr().AsSlice()
 	for bit := prefix.Bits(); bit < len(bytes)*8; bit++ {
@@ -376,7 +378,7 @@ func lastOf(prefix netip.Prefix) netip.Addr {
 	return last
 }
 
-// portsCovered reports whether all ports from low to high lie in the ranges together.
+// portsCovered reports whether all ports from low to high are in the union of the ranges.
 func portsCovered(ranges []spatev1.PortRange, low, high uint64) bool {
 	for at := low; at <= high; {
 		end, found := uint64(0), false
@@ -393,7 +395,8 @@ func portsCovered(ranges []spatev1.PortRange, low, high uint64) bool {
 	return true
 }
 
-// allowedBack is where limits let a reflector send to, which the engine keeps to: it depends on what arrives.
+// allowedBack returns the destinations that limits allow a reflector. The engine applies them, because destinations
+// depend on what is received.
 func allowedBack(limits *spatev1.Limits) (addresses []*enginev1.AddressRange, ports []*enginev1.PortRange) {
 	if limits == nil {
 		return nil, nil

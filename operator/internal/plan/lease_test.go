@@ -9,7 +9,7 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 )
 
-// What nothing else ends has a lease, so that engines end it where the operator is gone.
+// A run that nothing else ends has a lease, so that engines end it without the operator.
 func TestAnEndlessRunHasALeaseOfFiveMinutes(t *testing.T) {
 	for name, c := range map[string]struct {
 		duration, lease spatev1.Duration

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What is asked of a run under way: another rate in all, or of single entries, and which of them stand?
+// Which live changes does a run need: another total rate, other rates of entries, and which entries are paused?
 
 package plan
 
@@ -14,13 +14,13 @@ import (
 	"spate.dev/operator/internal/engine/enginev1"
 )
 
-// EntryStates are the entries of a profile as it is now, where they differ from the snapshot of a run.
+// EntryStates returns the entries of a profile that differ from a run's snapshot.
 func EntryStates(snapshot []spatev1.EntrySnapshot, profile *spatev1.TrafficProfile) []spatev1.EntryChange {
 	var all []spatev1.EntryChange
 	for _, e := range profile.Spec.Traffic {
 		at := slices.IndexFunc(snapshot, func(s spatev1.EntrySnapshot) bool { return s.Name == string(e.Name) })
 		if at < 0 {
-			continue // a run without it is another run
+			continue // a profile without the entry starts another run
 		}
 		was, change := snapshot[at], spatev1.EntryChange{Name: string(e.Name), Paused: pausedIn(&e, profile)}
 		if e.Stream != nil {
@@ -40,16 +40,16 @@ func EntryStates(snapshot []spatev1.EntrySnapshot, profile *spatev1.TrafficProfi
 	return all
 }
 
-// Live is what a run under way is to send.
+// Live is what an active run is to send.
 type Live struct {
 	Rescaled
-	// Rates of the entries whose own rate was changed, by name, with OwnFactor in them.
+	// Rates of the entries whose own rate was changed, by name, multiplied by OwnFactor.
 	Rates map[string]*enginev1.Rate
-	// ConnectionRates of the entries of templates likewise, in connections a second.
+	// ConnectionRates likewise, of entries with templates, in connections per second.
 	ConnectionRates map[string]*enginev1.Ratio
 }
 
-// Adjust returns what spec.rate and changed entries ask of a run that was planned with `planned` as its factor.
+// Adjust returns what spec.rate and changed entries require of a run that was planned with the factor `planned`.
 func Adjust(plan *enginev1.Plan, planned *big.Rat, rate spatev1.ScaledRate, changes []spatev1.EntryChange, generator *spatev1.TrafficGenerator) (Live, error) {
 	own := map[string]Quantity{}
 	for _, change := range changes {
@@ -84,7 +84,7 @@ func Adjust(plan *enginev1.Plan, planned *big.Rat, rate spatev1.ScaledRate, chan
 	return live, err
 }
 
-// connectionRates are those that entries of templates were changed to, at a factor.
+// connectionRates returns the changed rates of entries with templates, at a factor.
 func connectionRates(changes []spatev1.EntryChange, factor *big.Rat) (map[string]*enginev1.Ratio, error) {
 	all := map[string]*enginev1.Ratio{}
 	for _, change := range changes {
@@ -102,7 +102,7 @@ func connectionRates(changes []spatev1.EntryChange, factor *big.Rat) (map[string
 	return all, nil
 }
 
-// entryName is the entry a stream belongs to.
+// entryName returns the entry of a stream.
 func entryName(s *enginev1.Stream) string {
 	if s.GetGroup() != "" {
 		return s.GetGroup()
@@ -119,7 +119,7 @@ func portOf(plan *enginev1.Plan, entry string) string {
 	return ""
 }
 
-// onPort makes a share of a line rate absolute.
+// onPort converts a share of a line rate to an absolute rate.
 func onPort(rate Quantity, port string, generator *spatev1.TrafficGenerator) (Quantity, error) {
 	if rate.Unit != LinePercent {
 		return rate, nil
@@ -134,7 +134,7 @@ func onPort(rate Quantity, port string, generator *spatev1.TrafficGenerator) (Qu
 	return rate, nil
 }
 
-// withRates is a plan whose entries have other rates of their own, for its load: streams are not whole.
+// withRates returns a plan whose entries have other rates of their own, for its load only: its streams are incomplete.
 func withRates(plan *enginev1.Plan, planned *big.Rat, own map[string]Quantity) (*enginev1.Plan, error) {
 	if len(own) == 0 {
 		return plan, nil
@@ -165,7 +165,7 @@ func withRates(plan *enginev1.Plan, planned *big.Rat, own map[string]Quantity) (
 	return changed, nil
 }
 
-// OwnLoad is the load of a run at a factor of 1 on its entries' own rates, those that were changed included.
+// OwnLoad returns the load of a run at a factor of 1 of its entries' own rates, including live changes.
 func OwnLoad(plan *enginev1.Plan, planned *big.Rat, changes []spatev1.EntryChange, generator *spatev1.TrafficGenerator) (Load, error) {
 	live, err := Adjust(plan, planned, "", changes, generator)
 	return live.Load, err

@@ -56,7 +56,7 @@ func TestEntriesChangeWhileARunIsUnderWay(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), `entry a: rate "fast": must be a rate`) {
 		t.Errorf("got %v", err)
 	}
-	// A total counts what entries were changed to.
+	// A total includes changed entries.
 	live, err = Adjust(plan, resolved.Factor, "5kpps", []spatev1.EntryChange{{Name: "a", Rate: "1990pps"}, {Name: "b", Rate: "1kpps"}}, generator())
 	if err != nil || live.OwnFactor.Cmp(big.NewRat(1, 1)) != 0 {
 		t.Errorf("got %s %v", live.OwnFactor, err)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What does traffic ask of a generator's ports, and may it?
+// How much traffic do a generator's ports have to carry, and is that allowed?
 
 package plan
 
@@ -18,17 +18,17 @@ import (
 	"spate.dev/operator/internal/engine/enginev1"
 )
 
-// mediumBytes is what each packet takes on the medium beside its frame: preamble, start delimiter, inter-frame gap.
+// mediumBytes is what a packet occupies on the medium beside its frame: preamble, start delimiter, inter-frame gap.
 const mediumBytes = 20
 
-// Load is what traffic asks for, over all engines of a generator.
+// Load is the requested traffic, over all engines of a generator.
 type Load struct {
 	Packets, L2Bits, L1Bits *big.Rat
 	// Ports has the rates of each transmitting port, over all engines.
 	Ports map[string]*PortLoad
 }
 
-// PortLoad is what traffic asks for of one port.
+// PortLoad is the requested traffic of one port.
 type PortLoad struct{ Packets, L2Bits, L1Bits *big.Rat }
 
 func newLoad() Load {
@@ -53,7 +53,7 @@ func (l *Load) addPort(name string, more *PortLoad) {
 	port.L1Bits.Add(port.L1Bits, more.L1Bits)
 }
 
-// Plus returns both loads together.
+// Plus returns the sum of the loads.
 func (l Load) Plus(others ...Load) Load {
 	sum := l.Scaled(big.NewRat(1, 1))
 	for _, other := range others {
@@ -98,14 +98,14 @@ func (p *PortLoad) in(unit Unit) *big.Rat {
 	return Load{Packets: p.Packets, L2Bits: p.L2Bits, L1Bits: p.L1Bits}.in(unit)
 }
 
-// sendingPorts are the names of the ports that send, in order.
+// sendingPorts returns the names of the ports that send, in order.
 func (l Load) sendingPorts() []string {
 	names := slices.Sorted(maps.Keys(l.Ports))
 	return slices.DeleteFunc(names, func(name string) bool { return l.Ports[name].L1Bits.Sign() == 0 })
 }
 
-// factorPerPort is the factor by which each port that sends comes to a rate: all of them must have the same rate without it, or the
-// same share of their line rates.
+// factorPerPort returns the factor at which each port that sends has the wanted rate. All of them must have the same
+// rate of their own, or the same share of their line rates.
 func (l Load) factorPerPort(wanted Quantity, generator *spatev1.TrafficGenerator) (*big.Rat, error) {
 	var factor *big.Rat
 	first := ""
@@ -129,7 +129,7 @@ func (l Load) factorPerPort(wanted Quantity, generator *spatev1.TrafficGenerator
 	return factor, nil
 }
 
-// lineRateOf a port over all engines, in bits a second.
+// lineRateOf returns a port's line rate over all engines, in bits per second.
 func lineRateOf(name string, generator *spatev1.TrafficGenerator) (*big.Rat, error) {
 	if generator == nil {
 		return nil, errors.New("the line rate is that of the generator, which does not exist")
@@ -146,10 +146,10 @@ func lineRateOf(name string, generator *spatev1.TrafficGenerator) (*big.Rat, err
 	return times(line, all.engines), nil
 }
 
-// LoadOf returns what a plan asks for at its own rates, at the worst moment: a burst counts with its rate, whatever the gaps,
-// and streams of one chain take turns, so that together they ask for no more than their fastest, for each of them that starts
-// by itself. Paused streams ask for all they may be resumed to. A replay from a volume asks for
-// what is known of it: packets at a fixed gap, of the least size; templates ask for what their flows send at least.
+// LoadOf returns the maximum load of a plan at its own rates. A burst counts with its rate, whatever the gaps. Streams
+// of one chain take turns: for each of them that starts by itself, the chain counts as its fastest stream. A paused
+// stream counts with the rate at which it may be resumed. A replay from a volume counts as far as it is known: packets
+// at a fixed gap, of minimum size. Templates count with the minimum that their flows send.
 func LoadOf(plan *enginev1.Plan) (Load, error) {
 	load, err := loadOf(plan.GetStreams())
 	if err != nil {
@@ -158,7 +158,7 @@ func LoadOf(plan *enginev1.Plan) (Load, error) {
 	return load.Plus(loadOfFlows(plan.GetStateful())), nil
 }
 
-// loadOfFlows returns what templates ask for at their rates.
+// loadOfFlows returns the load of templates at their rates.
 func loadOfFlows(stateful *enginev1.Stateful) Load {
 	load := newLoad()
 	for _, a := range flowAsks(stateful) {
@@ -167,7 +167,7 @@ func loadOfFlows(stateful *enginev1.Stateful) Load {
 	return load
 }
 
-// together are the streams of one chain.
+// together is the load of the streams of one chain.
 type together struct {
 	sum, most ask
 	starts    int64
@@ -221,13 +221,13 @@ func (t *together) worst() ask {
 	return ask{t.sum.port, least(t.sum.packets, t.most.packets), least(t.sum.l2Bits, t.most.l2Bits), least(t.sum.l1Bits, t.most.l1Bits)}
 }
 
-// CheckLoad reports whether a generator's limits and line rates allow a load: one profile's, or that of all that run at
-// once. `at` is the field to blame.
+// CheckLoad reports a load that exceeds a generator's limits and line rates: the load of one profile, or of all
+// concurrent runs. `at` is the field to report.
 func CheckLoad(load Load, generator *spatev1.TrafficGenerator, at *field.Path) Problems {
 	return append(CheckMaxRate(load, generator, at), CheckLineRates(load, generator, at)...)
 }
 
-// CheckMaxRate reports whether a generator's limits.maxRate allows a load.
+// CheckMaxRate reports a load that exceeds a generator's limits.maxRate.
 func CheckMaxRate(load Load, generator *spatev1.TrafficGenerator, at *field.Path) Problems {
 	var problems Problems
 	if limits := generator.Spec.Limits; limits != nil && limits.MaxRate != "" {
@@ -243,7 +243,7 @@ func CheckMaxRate(load Load, generator *spatev1.TrafficGenerator, at *field.Path
 	return problems
 }
 
-// CheckLineRates reports whether a generator's ports can carry a load.
+// CheckLineRates reports a load that exceeds the line rates of a generator's ports.
 func CheckLineRates(load Load, generator *spatev1.TrafficGenerator, at *field.Path) Problems {
 	var problems Problems
 	ports := newPorts(generator)
@@ -261,7 +261,8 @@ func CheckLineRates(load Load, generator *spatev1.TrafficGenerator, at *field.Pa
 	return problems
 }
 
-// NoGreater reports whether a load is no greater than another, in what limits.maxRate counts; in packets and bits where there is none.
+// NoGreater reports whether a load does not exceed another one, in the unit of limits.maxRate; in packets and bits
+// without it.
 func (l Load) NoGreater(than Load, limits *spatev1.Limits) bool {
 	counted := []Unit{PacketsPerSecond, L2BitsPerSecond, L1BitsPerSecond}
 	if limits != nil {
@@ -272,7 +273,7 @@ func (l Load) NoGreater(than Load, limits *spatev1.Limits) bool {
 	return !slices.ContainsFunc(counted, func(unit Unit) bool { return l.in(unit).Cmp(than.in(unit)) > 0 })
 }
 
-// EngineRate is what each engine may send of the greatest rate that limits have; nil if they have none. Its errors say what is wrong with
+// EngineRate returns each engine's part of limits.maxRate; nil if there is none. Its errors say what is wrong with
 // limits.maxRate.
 func EngineRate(limits *spatev1.Limits, engines int) (*enginev1.Rate, error) {
 	if limits == nil || limits.MaxRate == "" || engines == 0 {
@@ -300,7 +301,7 @@ func rational(ratio *enginev1.Ratio) *big.Rat {
 	return new(big.Rat).SetFrac(new(big.Int).SetUint64(ratio.GetNumerator()), new(big.Int).SetUint64(ratio.GetDenominator()))
 }
 
-// Ratio returns a rational number as the contract has it, if it fits.
+// Ratio returns a rational number in the contract's form, if it fits.
 func Ratio(value *big.Rat) (*enginev1.Ratio, error) {
 	if most := new(big.Rat).SetUint64(math.MaxUint64); value.Cmp(most) > 0 {
 		return nil, fmt.Errorf("%s is more than a number of 64 bits holds (%s); use a lower one", value.RatString(), most.RatString())

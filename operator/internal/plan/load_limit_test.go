@@ -33,7 +33,7 @@ func TestEachEngineHasAnEqualPartOfTheGreatestRate(t *testing.T) {
 	}
 }
 
-// The CRD admits them all.
+// The CRD accepts all of these.
 func TestAGreatestRateThatEnginesCannotHaveIsRefusedOfTheGenerator(t *testing.T) {
 	for name, c := range map[string]struct {
 		rate     spatev1.AbsoluteRate

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Which marks tell streams' packets on arrival?
+// Which marks identify streams' packets on arrival?
 
 package plan
 
@@ -20,14 +20,14 @@ const (
 	mostIPv6Mark = 1<<20 - 1
 )
 
-// markRequest is a mark that was asked for.
+// markRequest is a mark that a stream requests.
 type markRequest struct {
 	ipv6 bool
-	// number of it; 0 for one that is to be chosen.
+	// number of the mark; 0 if it is to be chosen.
 	number uint32
 }
 
-// Marks are numbers that tell packets, in each of the two fields.
+// Marks are the numbers that identify packets, in each of the two fields.
 type Marks struct {
 	IPv4Identification, IPv6FlowLabel []uint32
 }
@@ -64,8 +64,9 @@ func markOf(m *spatev1.Mark) *markRequest {
 	return nil
 }
 
-// ChooseMarks returns a number for every mark the profile left open, in the order of its entries: none that is taken, none
-// that the profile names itself. The search goes on behind `start`, so that a number is used again late.
+// ChooseMarks returns a number for every mark that the profile leaves open, in the order of its entries. Numbers that
+// are taken, and those the profile sets itself, are not chosen. The search continues after `start`, so that a number is
+// reused late.
 func (r *Resolved) ChooseMarks(taken Marks, start uint32) (Marks, error) {
 	for _, e := range r.entries {
 		if mark := e.stream.mark; mark != nil && mark.number != 0 {
@@ -106,7 +107,7 @@ func (m Marks) with(ipv6 bool, number uint32) Marks {
 	return m
 }
 
-// MarksOf returns all marks a plan uses.
+// MarksOf returns all marks in a plan.
 func MarksOf(plan *enginev1.Plan) Marks {
 	var all Marks
 	for _, s := range plan.GetStreams() {
@@ -124,7 +125,7 @@ func MarksOf(plan *enginev1.Plan) Marks {
 	return all
 }
 
-// take returns the mark for the contract, the next of those chosen where it was left open.
+// take returns the mark for the plan: the one requested, or the next of those chosen.
 func (m *Marks) take(request *markRequest) *enginev1.Mark {
 	if request == nil {
 		return nil

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// How fast is each entry of a mix? A total is shared out by connections, or by the bytes that applications send.
+// Which rate does each entry of a mix have? A total is divided by connections, or by the bytes that applications send.
 
 package plan
 
@@ -16,14 +16,14 @@ import (
 	"spate.dev/operator/internal/engine/enginev1"
 )
 
-// mostSteps of a program are gone through to know what it sends.
+// mostSteps bounds the instructions of a program that are simulated to compute what it sends.
 const mostSteps = 1_000_000
 
-// finest is the denominator that the rates of a mix have in common where they are no rounder. It leaves room for a factor on them
-// (spec.rate), and for what engines add up in 64 bits.
+// finest is the common denominator of the rates of a mix that have no smaller one. It leaves room for a factor
+// (spec.rate), and for sums in 64 bits in engines.
 const finest = 1_000_000
 
-// mix returns entries with a share their part of the mix's rate. The entries are right by themselves.
+// mix sets the rate of the entries with a share. The entries were checked by themselves.
 func (p *Problems) mix(profile *spatev1.TrafficProfile, entries []templateEntry) {
 	var shared []*templateEntry
 	for i := range entries {
@@ -67,7 +67,7 @@ func (p *Problems) mix(profile *spatev1.TrafficProfile, entries []templateEntry)
 			return
 		}
 		sizes[i] = new(big.Rat).SetFrac(bytes, big.NewInt(1))
-		if byBytes { // as many connections as make its share of bytes
+		if byBytes { // the number of connections that makes its share of bytes
 			weights[i].Quo(weights[i], sizes[i])
 		}
 	}
@@ -89,8 +89,9 @@ func (p *Problems) mix(profile *spatev1.TrafficProfile, entries []templateEntry)
 	}
 }
 
-// connectionsOf returns how many connections a second bring a total of bits a second, if they are in proportion to weights and bring
-// so many bytes each: exactly, or where that takes finer fractions than engines add up, to a millionth.
+// connectionsOf returns the number of connections per second that result in a total of bits per second, if they are in
+// proportion to weights and each has so many bytes. It is exact, or rounded to a millionth if the exact fractions are
+// too fine for sums in engines.
 func connectionsOf(bits *big.Rat, weights, bytes []*big.Rat) *big.Rat {
 	sum, each := new(big.Rat), new(big.Rat)
 	for i := range weights {
@@ -107,13 +108,13 @@ func connectionsOf(bits *big.Rat, weights, bytes []*big.Rat) *big.Rat {
 	return new(big.Rat).SetFrac(new(big.Int).Quo(units.Num(), units.Denom()), big.NewInt(finest))
 }
 
-// shareOut returns a total's parts in proportion to weights: exactly, or where that takes finer fractions than engines add up, to a
-// millionth by largest remainders. Their sum is the total.
+// shareOut divides a total in proportion to weights. The parts are exact, or multiples of a millionth by largest
+// remainders if the exact fractions are too fine for sums in engines. Their sum is the total.
 func shareOut(total *big.Rat, weights []*big.Rat) ([]*big.Rat, error) {
 	if exact, ok := inCommon(total, weights); ok {
 		return exact, nil
 	}
-	// A multiple of the total's denominator, so that the sum comes out.
+	// A multiple of the total's denominator, so that the sum is exact.
 	denominator := new(big.Int).Set(total.Denom())
 	for ten := big.NewInt(10); new(big.Int).Mul(denominator, ten).Cmp(big.NewInt(finest)) <= 0; {
 		denominator.Mul(denominator, ten)
@@ -145,10 +146,11 @@ func shareOut(total *big.Rat, weights []*big.Rat) ([]*big.Rat, error) {
 	return shared, nil
 }
 
-// mostUnitBits of a sum of rates as whole numbers: the rest is for other rates, and for a factor.
+// mostUnitBits is the maximum size of a sum of rates as integers; the remaining bits are for other rates, and for a
+// factor.
 const mostUnitBits = 48
 
-// inCommon returns a total's parts in proportion to weights, if they have a denominator in common that is not too fine.
+// inCommon returns a total's parts in proportion to weights, if their common denominator is not too large.
 func inCommon(total *big.Rat, weights []*big.Rat) ([]*big.Rat, bool) {
 	sum := new(big.Rat)
 	for _, weight := range weights {
@@ -167,12 +169,13 @@ func inCommon(total *big.Rat, weights []*big.Rat) ([]*big.Rat, bool) {
 	return exact, units.Num().BitLen() <= mostUnitBits
 }
 
-// FormatDecimal writes a number with as many digits behind the point as a millionth has, without zeros at the end.
+// FormatDecimal formats a number with up to 6 decimal places, without trailing zeros.
 func FormatDecimal(value *big.Rat) string {
 	return strings.TrimSuffix(strings.TrimRight(value.FloatString(6), "0"), ".")
 }
 
-// bytes that a connection of the entry's template brings, both ways: what both programs send.
+// bytes returns the number of bytes that a connection of the entry's template has in both directions: what both
+// programs send.
 func (e *templateEntry) bytes() (*big.Int, error) {
 	if e.template.made.Capture != nil {
 		return nil, errors.New("its programs come from a capture, which only engines read: write them out with kubectl spate import pcap, or set a connectionRate instead")
@@ -197,11 +200,11 @@ func (e *templateEntry) bytes() (*big.Int, error) {
 	return sum, nil
 }
 
-// sent goes through a program to its end and adds up what it sends.
+// sent simulates a program to its end and returns the sum of what it sends.
 func (p *program) sent() (*big.Int, error) {
 	all, sum := p.program.GetInstructions(), new(big.Int)
 	contents := &enginev1.Stateful{Payloads: p.payloads}
-	// Times do not depend on the program alone.
+	// Times do not depend on the program only.
 	variables, times := map[uint32]int64{}, map[uint32]bool{}
 	at := 0
 	for range mostSteps {
@@ -239,7 +242,7 @@ func (p *program) sent() (*big.Int, error) {
 	return nil, fmt.Errorf("does not end in %d steps: count its rounds with a variable, or set a connectionRate instead", mostSteps)
 }
 
-// holds reports whether a jump is taken at a variable's value.
+// holds reports whether a jump is taken for a variable's value.
 func holds(jump *enginev1.Jump, value int64) bool {
 	order := cmp.Compare(value, jump.GetValue())
 	switch jump.GetComparison() {

@@ -14,7 +14,7 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 )
 
-// sending is a template whose client sends one size and whose server another, so often.
+// sending returns a template whose client sends one size and whose server another, for a number of rounds.
 func sending(t *testing.T, request, answer, rounds int) *spatev1.ASTFTemplate {
 	t.Helper()
 	return templateOf(t, fmt.Sprintf(`
@@ -36,7 +36,7 @@ connectionRate: 1cps
 `, request, answer, rounds)+poolsOf(webTemplate))
 }
 
-// mixed is a profile whose entries have shares.
+// mixed returns a profile whose entries have shares.
 func mixed(by spatev1.ShareUnit, rate spatev1.MixRate, shares ...int32) *spatev1.TrafficProfile {
 	p := profile()
 	p.Spec.Traffic = nil
@@ -50,7 +50,7 @@ func mixed(by spatev1.ShareUnit, rate spatev1.MixRate, shares ...int32) *spatev1
 }
 
 func TestMixes(t *testing.T) {
-	// A connection brings 100, 400 and 3,000 bytes.
+	// A connection has 100, 400 and 3,000 bytes.
 	templates := map[string]*spatev1.ASTFTemplate{"t0": sending(t, 40, 60, 1), "t1": sending(t, 50, 150, 2), "t2": sending(t, 100, 200, 10)}
 	for name, c := range map[string]struct {
 		by     spatev1.ShareUnit
@@ -62,13 +62,13 @@ func TestMixes(t *testing.T) {
 		"connections of connections": {spatev1.ShareConnections, "10kcps", []int32{5, 3, 2}, "", "5000/1 3000/1 2000/1"},
 		"without a remainder":        {spatev1.ShareConnections, "1cps", []int32{1, 1, 1}, "", "1/3 1/3 1/3"},
 		"by a factor":                {spatev1.ShareConnections, "1cps", []int32{1, 1, 1}, "1.5x", "1/2 1/2 1/2"},
-		// 100 + 400 + 3,000 bytes for each three.
+		// Every three connections have 100 + 400 + 3,000 bytes.
 		"connections of bits": {spatev1.ShareConnections, "28kbps", []int32{1, 1, 1}, "", "1/1 1/1 1/1"},
-		// A third of 12 kB/s each.
+		// Each has a third: 4 kB/s.
 		"bytes of bits": {spatev1.ShareBytes, "96kbps", []int32{1, 1, 1}, "", "40/1 10/1 4/3"},
-		// Of 30 : 7.5 : 1.
+		// In proportion to 30 : 7.5 : 1.
 		"bytes of connections": {spatev1.ShareBytes, "77cps", []int32{1, 1, 1}, "", "60/1 15/1 2/1"},
-		// 10^6 units by 999999 : 1 : 1.
+		// 10^6 units in proportion to 999999 : 1 : 1.
 		"by largest remainders": {spatev1.ShareConnections, "1cps", []int32{999_999, 1, 1}, "", "499999/500000 1/1000000 1/1000000"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -155,7 +155,7 @@ func TestMixesThatCannotBe(t *testing.T) {
 	}
 }
 
-// Whatever the shares, engines can add the parts up, each is right to a millionth, and their sum is the total.
+// For any shares, engines can sum the parts, each is exact to a millionth, and their sum is the total.
 func TestPartsOfAMixAddUpToTheTotal(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 500 {

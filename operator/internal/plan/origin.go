@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Which field did somebody write that an engine refuses in a plan? Engines know plans only: a stream or template of theirs is an entry, its
-// packets are those of a StatelessStream, its programs and pools those of an ASTFTemplate, times are in nanoseconds.
+// Which field of a user's object does an engine refuse in a plan? Engines know plans only: a stream or template of a
+// plan is an entry, its packets are those of a StatelessStream, its programs and pools those of an ASTFTemplate, times
+// are in nanoseconds.
 
 package plan
 
@@ -20,16 +21,17 @@ import (
 	"spate.dev/operator/internal/engine/enginev1"
 )
 
-// Origin tells where what is in a plan was written.
+// Origin maps parts of a plan to the fields they were made from.
 type Origin struct {
 	plan *enginev1.Plan
-	// streams and templates are the names of StatelessStreams and ASTFTemplates, by those of the entries that run them.
+	// streams and templates are the names of StatelessStreams and ASTFTemplates, by the names of the entries that run
+	// them.
 	streams, templates map[string]string
-	// alone is true where the plan is that of a template by itself.
+	// alone is true for the plan of a template by itself.
 	alone bool
 }
 
-// OriginOf a plan that was made of these entries; of a template alone (see Alone), there are none.
+// OriginOf returns the origin of a plan that was made from these entries; a template alone (see Alone) has none.
 func OriginOf(plan *enginev1.Plan, entries []spatev1.EntrySnapshot) Origin {
 	o := Origin{plan: plan, streams: map[string]string{}, templates: map[string]string{}, alone: len(entries) == 0}
 	for _, e := range entries {
@@ -43,13 +45,13 @@ func OriginOf(plan *enginev1.Plan, entries []spatev1.EntrySnapshot) Origin {
 	return o
 }
 
-// Refusal is what an engine refuses, by the field that it was made of.
+// Refusal is what an engine refuses, with the field that it was made from.
 type Refusal struct {
-	// Entry of the profile; empty where it is the profile's own.
+	// Entry of the profile; empty for a field of the profile itself.
 	Entry string
-	// Stream or Template is the StatelessStream or ASTFTemplate that Path is in; both are empty where it is in the profile.
+	// Stream or Template is the StatelessStream or ASTFTemplate that has Path; both are empty if the profile has it.
 	Stream, Template string
-	// Path of the field; of an entry's from there on.
+	// Path of the field; for an entry's field, relative to the entry.
 	Path    string
 	Message string
 }
@@ -68,7 +70,7 @@ func (r Refusal) Error() string {
 	return strings.Join(slices.DeleteFunc(append(parts, r.Path, r.Message), func(part string) bool { return part == "" }), ": ")
 }
 
-// Problem of the profile that has the entry.
+// Problem returns the problem of the profile that has the entry.
 func (r Refusal) Problem(profile *spatev1.TrafficProfile) Problem {
 	made := Problem{Reason: spatev1.ReasonInvalidSpec, Path: r.Path, Message: "the engine would refuse it: " + r.Message}
 	at := slices.IndexFunc(profile.Spec.Traffic, func(e spatev1.TrafficEntry) bool { return string(e.Name) == r.Entry })
@@ -89,10 +91,10 @@ func (r Refusal) Problem(profile *spatev1.TrafficProfile) Problem {
 	return made
 }
 
-// planPath is how engines name what is in a plan.
+// planPath matches an engine's path of a part of a plan.
 var planPath = regexp.MustCompile(`(stateful\.)?(templates|pools|payloads)\[([0-9]+)\]((?:\.[a-z_]+(?:\[[0-9]+\])?)*)|(streams)\[([0-9]+)\]|\bstateful\.[a-z_.]+[a-z]`)
 
-// Refused tells an engine's complaint about a field of the plan.
+// Refused returns an engine's refusal of a field of the plan.
 func (o Origin) Refused(path, description string) Refusal {
 	r := o.at(path)
 	if strings.HasSuffix(path, "_ns") {
@@ -102,10 +104,10 @@ func (o Origin) Refused(path, description string) Refusal {
 	return r
 }
 
-// complaint is a line in which an engine complains about a field.
+// complaint matches a line in which an engine refuses a field.
 var complaint = regexp.MustCompile(`^((?:stateful|streams)[][a-z0-9_.]*): (.*)$`)
 
-// Line tells a line of what an engine prints.
+// Line replaces the plan's names in a line of an engine's output.
 func (o Origin) Line(line string) string {
 	const prefix = "error: "
 	rest, isError := strings.CutPrefix(line, prefix)
@@ -120,7 +122,7 @@ func (o Origin) Line(line string) string {
 	return rest
 }
 
-// Words has the names of what was written in a text instead of the plan's.
+// Words replaces the plan's names in a text.
 func (o Origin) Words(text string) string {
 	text = planPath.ReplaceAllStringFunc(text, func(path string) string {
 		r := o.at(path)
@@ -135,7 +137,7 @@ func (o Origin) Words(text string) string {
 	return text
 }
 
-// words of the contract in engines' texts.
+// words replaces words of the contract in engines' texts.
 var words = []struct {
 	plan *regexp.Regexp
 	user string
@@ -156,7 +158,7 @@ var (
 	segment     = regexp.MustCompile(`^([a-z_]+)(?:\[([0-9]+)\])?$`)
 )
 
-// spelled has durations instead of nanoseconds.
+// spelled replaces nanoseconds by durations.
 func spelled(text string) string {
 	return nanoseconds.ReplaceAllStringFunc(text, func(number string) string {
 		ns, err := strconv.ParseInt(strings.TrimSuffix(number, " ns"), 10, 64)
@@ -167,7 +169,7 @@ func spelled(text string) string {
 	})
 }
 
-// named is a part of a path: a field, and which of several it is; -1 where that is not said.
+// named parses a part of a path: a field, and the index in it; -1 without an index.
 func named(part string) (field string, index int) {
 	found := segment.FindStringSubmatch(part)
 	if found == nil {
@@ -186,7 +188,7 @@ var ofProfile = map[string]string{
 	"draw_seed": "spec.randomOrderSeed", "records.one_in": "spec.records.oneIn", "records.path": "spec.records.volume", "records.most": "spec.records.maxRecords",
 }
 
-// at returns the field that a path of the plan was made of; the path itself where that is not known.
+// at returns the field from which a path of the plan was made; the path itself if that is not known.
 func (o Origin) at(path string) Refusal {
 	r := o.find(path)
 	if o.alone {
@@ -219,7 +221,8 @@ func (o Origin) find(path string) Refusal {
 	return Refusal{Path: path}
 }
 
-// ofStream are the fields of a stream in a plan by those of a StatelessStream, the longest first. What is in them is told by them.
+// ofStream maps fields of a stream in a plan to those of a StatelessStream, the longest first. Fields within them are
+// reported by them.
 var ofStream = []struct{ plan, user string }{
 	{"packet.sizes", "packet.sizes"}, {"packet", "packet"}, {"program", "fields"},
 	{"replay.path", "transmit.replay.pcap.volume"}, {"replay.pcap", "transmit.replay.pcap.from"}, {"replay.source", "transmit.replay.pcap"},
@@ -229,10 +232,11 @@ var ofStream = []struct{ plan, user string }{
 	{"measure.mark", "measure.mark"}, {"measure.latency", "measure.latency"}, {"measure", "measure"}, {"cache", "cache"}, {"pinned", "pinned"},
 }
 
-// ofStreamsEntry are those that are an entry's.
+// ofStreamsEntry maps those that are fields of an entry.
 var ofStreamsEntry = map[string]string{"tx_port": "transmitPort", "rx_port": "receivePort", "paused": "paused", "waits": "stream.start", "next": "stream.next"}
 
-// stream returns the field of an entry, or of the stream that it sends; what is in neither by the stream's name.
+// stream returns the field of an entry, or of the stream that it sends; what neither has is reported by the stream's
+// name.
 func (o Origin) stream(s *enginev1.Stream, rest []string) Refusal {
 	name, path := cmp.Or(s.GetGroup(), s.GetName()), strings.Join(rest, ".")
 	if len(rest) > 0 && ofStreamsEntry[rest[0]] != "" {
@@ -250,7 +254,7 @@ func (o Origin) stream(s *enginev1.Stream, rest []string) Refusal {
 	return Refusal{Path: strings.Join(append([]string{"stream " + s.GetName()}, rest...), ".")}
 }
 
-// ofEntry are the fields of a template in a plan that are an entry's.
+// ofEntry maps the fields of a template in a plan that are fields of an entry.
 var ofEntry = map[string]string{"name": "name", "client_port": "transmitPort", "server_port": "receivePort", "paused": "paused"}
 
 func (o Origin) template(t *enginev1.Template, rest []string) Refusal {
@@ -356,7 +360,7 @@ func inProgram(t *enginev1.Template, side string, rest []string) *field.Path {
 	return within(at, rest)
 }
 
-// pool returns the field of the first template that takes addresses from it.
+// pool returns the field of the first template that uses the pool.
 func (o Origin) pool(index uint32, rest []string, path string) Refusal {
 	for _, t := range o.plan.GetStateful().GetTemplates() {
 		for _, side := range []struct {
@@ -372,7 +376,7 @@ func (o Origin) pool(index uint32, rest []string, path string) Refusal {
 	return Refusal{Path: path}
 }
 
-// payload returns the field of the first command that sends it.
+// payload returns the field of the first command that sends the payload.
 func (o Origin) payload(index uint32, rest []string, path string) Refusal {
 	for _, t := range o.plan.GetStateful().GetTemplates() {
 		for side, program := range map[string]*enginev1.Program{"client": t.GetClient(), "server": t.GetServer()} {
@@ -399,14 +403,14 @@ func (o Origin) payload(index uint32, rest []string, path string) Refusal {
 	return Refusal{Path: path}
 }
 
-// spellings of fields that are not those of the contract with capitals for underscores.
+// spellings are fields whose names are not those of the contract in camel case.
 var spellings = map[string]string{
 	"first_mac": "startMAC", "downlink_teid": "downlinkTEID", "minimum_rto_ns": "minRTO", "http_message": "httpMessage",
 	"first": "start", "last": "end", "lowest": "min", "highest": "max", "limit": "maxFlows", "most_open": "maxConcurrentFlows", "wait": "waitForAck",
 	"no_timestamps": "timestamps", "no_sack": "sack", "no_window_scale": "windowScale",
 }
 
-// within returns a field by its parts in the contract's spelling.
+// within returns a field from its parts in the contract's spelling.
 func within(at *field.Path, parts []string) *field.Path {
 	for _, part := range parts {
 		name, index := named(part)

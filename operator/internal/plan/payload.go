@@ -14,7 +14,7 @@ import (
 	"spate.dev/operator/internal/engine/enginev1"
 )
 
-// exactlyOne reports whether one of some fields is set; names are said otherwise.
+// exactlyOne reports whether exactly one of some fields is set, and adds a problem with their names otherwise.
 func (p *Problems) exactlyOne(at *field.Path, names string, set ...bool) bool {
 	count := 0
 	for _, one := range set {
@@ -28,8 +28,8 @@ func (p *Problems) exactlyOne(at *field.Path, names string, set ...bool) bool {
 	return count == 1
 }
 
-// payload makes a content into what the contract sends; nil where it cannot be determined. Data that was not looked up makes an
-// empty one.
+// payload converts a content to the plan's payload; nil if it cannot be determined. Data that was not looked up results
+// in an empty one.
 func (p *Problems) payload(c *spatev1.Content, at *field.Path, data data) *enginev1.Payload {
 	if !p.exactlyOne(at, "text, hex, base64, size and from", c.Text != "", c.Hex != "", len(c.Base64) > 0, c.Size != nil, c.From != nil) {
 		return nil
@@ -57,7 +57,7 @@ func (p *Problems) payload(c *spatev1.Content, at *field.Path, data data) *engin
 	return payload
 }
 
-// contentBytes are those written down; nil, and known, where they are wrong.
+// contentBytes returns the bytes of a content; nil, and known, if they are wrong.
 func (p *Problems) contentBytes(c *spatev1.Content, at *field.Path, data data) (bytes []byte, known bool) {
 	switch {
 	case c.Text != "":
@@ -90,7 +90,7 @@ func (p *Problems) hexDigits(text string, at *field.Path) []byte {
 	return bytes
 }
 
-// payloadFields of a content of a length in bytes.
+// payloadFields returns the fields of a content with a length in bytes.
 func (p *Problems) payloadFields(fields []spatev1.PayloadField, at *field.Path, length uint64) []*enginev1.PayloadField {
 	var all []*enginev1.PayloadField
 	for i := range fields {
@@ -142,7 +142,7 @@ func (p *Problems) payloadList(l *spatev1.PayloadList, at *field.Path) [][]byte 
 	return values
 }
 
-// maxDigits of a number of 64 bits.
+// maxDigits is the maximum number of decimal digits of a 64-bit number.
 const maxDigits = 20
 
 func (p *Problems) payloadCounter(c *spatev1.PayloadCounter, at *field.Path) *enginev1.PayloadCounter {

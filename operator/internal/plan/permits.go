@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Does a plan that was admitted before still keep to the limits of its generator?
+// Does a plan that was admitted comply with the changed limits of its generator?
 
 package plan
 
@@ -13,8 +13,8 @@ import (
 	"spate.dev/operator/internal/engine/enginev1"
 )
 
-// Narrowed returns what of a generator's limits a plan that was admitted under others has to be judged by: the lists that leave out what
-// was allowed, and a greatest rate where there was none. It is nil if there is nothing to judge.
+// Narrowed returns the limits by which a plan must be judged that was admitted under earlier limits: the lists that
+// exclude something that was allowed, and a maxRate where there was none. It is nil if there is nothing to judge.
 func Narrowed(now, then *spatev1.Limits) *spatev1.Limits {
 	if now == nil {
 		return nil
@@ -53,8 +53,9 @@ func allows[T ~string](now, then []T, holds func(T) bool) bool {
 	return len(then) > 0 && !slices.ContainsFunc(then, left)
 }
 
-// Permits judges a plan by limits that are narrower than those it was admitted under (Narrowed): where its packets go and what cannot be
-// bounded. What only the profile's own description could tell is refused. Its rates are judged with those of other runs (CheckLoad).
+// Permits judges a plan by limits that are narrower than those it was admitted under (Narrowed): where its packets go,
+// and what cannot be bounded. It refuses what could only be judged from the profile's description. Rates are judged
+// together with those of other runs (CheckLoad).
 func Permits(plan *enginev1.Plan, generator string, narrowed *spatev1.Limits) Problems {
 	var problems Problems
 	if narrowed == nil {
@@ -81,14 +82,14 @@ func Permits(plan *enginev1.Plan, generator string, narrowed *spatev1.Limits) Pr
 	return nil
 }
 
-// reflector refuses one under any narrower list: the engine keeps it to the lists that it began with.
+// reflector refuses a reflector under any narrower list: the engine applies the lists with which the run started.
 func (g *guard) reflector(r *enginev1.Reflector) {
 	if list := g.list(); list != "" {
 		g.refuse(list, "port %s sends back to where it might when the run began", r.GetPort())
 	}
 }
 
-// list names the first of the lists that there are; empty if there is none.
+// list returns the name of the first list that is set; empty if none is.
 func (g *guard) list() string {
 	switch {
 	case len(g.limits.AllowedDestinations) > 0:
@@ -116,7 +117,7 @@ func (g *guard) planned(s *enginev1.Stream) {
 	}
 }
 
-// template judges where the packets of a template go; how many there are is the engines' to bound.
+// template judges where the packets of a template go; engines limit their number.
 func (g *guard) template(t *enginev1.Template, pools []*enginev1.Pool) {
 	tunnelled := func(of *enginev1.WeightedPool) bool { return poolOf(pools, of).GetGtpu() != nil }
 	g.clientPorts(uint64(t.GetDestinationPort()), t.GetClientPort() != "" && slices.ContainsFunc(t.GetClients(), tunnelled))
@@ -138,7 +139,7 @@ func (g *guard) template(t *enginev1.Template, pools []*enginev1.Pool) {
 
 func poolOf(pools []*enginev1.Pool, of *enginev1.WeightedPool) *enginev1.Pool {
 	if int(of.GetPool()) >= len(pools) {
-		return nil // has no addresses, which nothing covers
+		return nil // without addresses, which no list covers
 	}
 	return pools[of.GetPool()]
 }

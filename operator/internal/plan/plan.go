@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// How does what was resolved become bytes for engines, and how does its rate change while it runs?
+// How is a resolved profile encoded for engines, and how does its rate change while it runs?
 
 package plan
 
@@ -22,19 +22,20 @@ import (
 
 var errNothingToScale = errors.New("a total needs an entry that sends packets to scale")
 
-// Identity of a run.
+// Identity identifies a run.
 type Identity struct {
-	// RunID identifies the run to engines; Run is the TrafficRun's name, which metrics and messages have.
+	// RunID identifies the run to engines; Run is the TrafficRun's name, for metrics and messages.
 	RunID, Run string
 	// Tag marks the run's packets.
 	Tag uint16
 	// Profile and Namespace label its metrics.
 	Profile, Namespace string
-	// Marks are the numbers for marks that were left open (see ChooseMarks); the zero value takes the first there are.
+	// Marks are the numbers for marks that are left open (see ChooseMarks); the zero value takes the lowest ones.
 	Marks Marks
 }
 
-// Plan returns the plan of a run, for all engines together (see ForEngine), all its frames at once. Write takes less memory.
+// Plan returns the plan of a run, for all engines together (see ForEngine), with all its frames in memory. Write takes
+// less memory.
 func (r *Resolved) Plan(id Identity) *enginev1.Plan {
 	p := r.Outline(id)
 	p.Streams = slices.Clone(p.Streams)
@@ -44,7 +45,7 @@ func (r *Resolved) Plan(id Identity) *enginev1.Plan {
 	return p
 }
 
-// Outline is Plan but for the bytes of frames: the copies of a stream all have the first's.
+// Outline is Plan without the bytes of each copy's frame: the copies of a stream have the frame of the first.
 func (r *Resolved) Outline(id Identity) *enginev1.Plan {
 	marks := id.Marks
 	if len(marks.IPv4Identification)+len(marks.IPv6FlowLabel) == 0 {
@@ -64,7 +65,7 @@ func (r *Resolved) Outline(id Identity) *enginev1.Plan {
 	}
 }
 
-// eachStream goes through the streams of all entries, each with the number of the copy.
+// eachStream calls visit for the streams of all entries, each with the number of the copy.
 func (r *Resolved) eachStream(visit func(at int, e *entry, copied int)) {
 	at := 0
 	for i := range r.entries {
@@ -75,9 +76,9 @@ func (r *Resolved) eachStream(visit func(at int, e *entry, copied int)) {
 	}
 }
 
-// ForEngine returns what is of engine `index` of `count` alone, to be appended to a run's encoded plan: encoded messages that follow each
-// other are merged, so a plan that is large is neither decoded nor copied for it. records is the folder of the plan's Stateful.records,
-// empty without files.
+// ForEngine returns the part for engine `index` of `count` only, to be appended to a run's encoded plan: encoded
+// messages that follow each other are merged, so a large plan is neither decoded nor copied. records is the folder of
+// the plan's Stateful.records, empty without files.
 func ForEngine(runID, records string, index, count uint32) ([]byte, error) {
 	own := &enginev1.Plan{Share: &enginev1.Share{Index: index, Count: count}}
 	if records != "" {
@@ -90,7 +91,7 @@ func ForEngine(runID, records string, index, count uint32) ([]byte, error) {
 	return bytes, nil
 }
 
-// Encode returns a plan's bytes, the same for the same plan, and their SHA-256.
+// Encode returns a plan's bytes and their SHA-256. The same plan is always encoded the same.
 func Encode(plan *enginev1.Plan) ([]byte, [sha256.Size]byte, error) {
 	bytes, err := proto.MarshalOptions{Deterministic: true}.Marshal(plan)
 	if err != nil {
@@ -108,13 +109,13 @@ func Decode(bytes []byte) (*enginev1.Plan, error) {
 	return plan, nil
 }
 
-// Text is a plan as indented JSON, as `spate-engine` reads it; the same for the same plan.
+// Text returns a plan as indented JSON, as `spate-engine` reads it. The same plan has always the same text.
 func Text(plan *enginev1.Plan) ([]byte, error) {
 	text, err := protojson.Marshal(plan)
 	if err != nil {
 		return nil, fmt.Errorf("write the plan of run %s: %w", plan.GetRunId(), err)
 	}
-	var indented bytes.Buffer // protojson's own spaces differ from program to program
+	var indented bytes.Buffer // protojson's spaces vary
 	if err := json.Indent(&indented, text, "", "  "); err != nil {
 		return nil, err
 	}
@@ -122,17 +123,18 @@ func Text(plan *enginev1.Plan) ([]byte, error) {
 	return indented.Bytes(), nil
 }
 
-// Rescaled is a new rate of a run under way.
+// Rescaled is a new rate of an active run.
 type Rescaled struct {
-	// Factor on the plan's rates, for the engines.
+	// Factor of the plan's rates, for the engines.
 	Factor *big.Rat
-	// OwnFactor on the entries' own rates, for status.
+	// OwnFactor is the factor of the entries' own rates, for the status.
 	OwnFactor *big.Rat
 	// Load at that rate.
 	Load Load
 }
 
-// Rescale returns what spec.rate asks of a run that was planned with `planned` as its factor on the entries' own rates.
+// Rescale returns what spec.rate requires of a run that was planned with the factor `planned` of the entries' own
+// rates.
 func Rescale(plan *enginev1.Plan, planned *big.Rat, rate spatev1.ScaledRate, generator *spatev1.TrafficGenerator) (Rescaled, error) {
 	load, err := LoadOf(plan)
 	if err != nil {

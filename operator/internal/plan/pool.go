@@ -17,12 +17,12 @@ import (
 	"spate.dev/operator/internal/engine/enginev1"
 )
 
-// pool is a range of addresses on its way into a plan.
+// pool is a range of addresses that is being planned.
 type pool struct {
 	at          *field.Path
 	name        string
 	first, last netip.Addr
-	// offset for each further entry; not valid when absent.
+	// offset of each further entry; not valid when absent.
 	offset  netip.Addr
 	weight  uint32
 	order   enginev1.PoolOrder
@@ -30,11 +30,11 @@ type pool struct {
 	mac     []byte
 	sources *enginev1.SourcePorts
 	tunnels *enginev1.Gtpu
-	// multicast says that all addresses are of groups, and allowed.
+	// multicast is true if all addresses are multicast, and allowed.
 	multicast bool
 }
 
-// pools of one side of a template.
+// pools returns the pools of one side of a template.
 func (p *Problems) pools(all []spatev1.AddressPool, at *field.Path, servers bool) []pool {
 	var made []pool
 	for i := range all {
@@ -106,7 +106,7 @@ func (p *Problems) pool(a *spatev1.AddressPool, at *field.Path) (pool, bool) {
 	return made, len(*p) == before
 }
 
-// nobody are addresses that no station has.
+// nobody is a range of addresses that no host has.
 type nobody struct {
 	prefix netip.Prefix
 	what   string
@@ -122,7 +122,7 @@ var nobodys = []nobody{
 	{netip.MustParsePrefix("ff00::/8"), "is that of a group"},
 }
 
-// stations tells whether each of a range of addresses can be one's own; at is that of its first and last.
+// stations reports addresses of a range that no host can have; at is the field with its first and last.
 func (p *Problems) stations(first, last netip.Addr, at *field.Path) {
 	for _, none := range nobodys {
 		from, to := none.prefix.Addr(), lastOf(none.prefix)
@@ -142,7 +142,7 @@ func (p *Problems) stations(first, last netip.Addr, at *field.Path) {
 	}
 }
 
-// groups tells whether each of a range of addresses is that of a group.
+// groups reports a range with addresses that are not multicast.
 func (p *Problems) groups(first, last netip.Addr, at *field.Path) {
 	for _, end := range []struct {
 		name    string
@@ -155,7 +155,7 @@ func (p *Problems) groups(first, last netip.Addr, at *field.Path) {
 	}
 }
 
-// apartFrom tells whether no client of a template has the address of one of its servers.
+// apartFrom reports a client of a template that has the address of one of its servers.
 func (p *Problems) apartFrom(clients, servers []pool) {
 	for _, c := range clients {
 		for _, s := range servers {
@@ -172,7 +172,7 @@ const (
 	mostQFI  = 63
 )
 
-// tunnels of a pool's clients. Whether all of a plan go together is for the engine to say.
+// tunnels returns the tunnels of a pool's clients. The engine checks that all tunnels of a plan are compatible.
 func (p *Problems) tunnels(a *spatev1.AddressPool, pool *field.Path) *enginev1.Gtpu {
 	g, at := a.GTPU, pool.Child("gtpu")
 	if a.StartMAC != "" {
@@ -205,7 +205,7 @@ func (p *Problems) tunnels(a *spatev1.AddressPool, pool *field.Path) *enginev1.G
 	return made
 }
 
-// teid is 0 when absent.
+// teid returns a tunnel endpoint identifier; 0 when absent.
 func (p *Problems) teid(value *int64, at *field.Path) uint32 {
 	if value == nil {
 		return 0
@@ -248,7 +248,7 @@ func (p *Problems) address(text spatev1.IPAddress, at *field.Path) netip.Addr {
 	return address.Unmap()
 }
 
-// ends gives the first and the last address of a pool.
+// ends returns the first and the last address of a pool.
 func (p *Problems) ends(a *spatev1.AddressPool, at *field.Path) (first, last netip.Addr) {
 	first = p.address(a.Start, at.Child("start"))
 	if !p.exactlyOne(at, "end and count", a.End != "", a.Count != nil) {
@@ -270,7 +270,7 @@ func (p *Problems) ends(a *spatev1.AddressPool, at *field.Path) (first, last net
 	return first, last
 }
 
-// count is the number of addresses of the pool.
+// count returns the number of addresses in the pool.
 func (a *pool) count() *big.Int {
 	first, last := new(big.Int).SetBytes(a.first.AsSlice()), new(big.Int).SetBytes(a.last.AsSlice())
 	return last.Add(last.Sub(last, first), big.NewInt(1))

@@ -22,7 +22,7 @@ const (
 	dnsPort  = 53
 )
 
-// roundsLabel and roundsVariable are those of a program that repeats a request.
+// Names of the label and the variable of a program that repeats a request.
 const (
 	roundsLabel    = "next-request"
 	roundsVariable = "requests"
@@ -33,8 +33,8 @@ func Preset(source *spatev1.TemplateSource) bool {
 	return source.HTTP != nil || source.DNS != nil || source.Payload != nil
 }
 
-// Expand returns a template as it is written with the programs, and the destination port, that its preset stands for; the template itself if
-// it has none. One that has programs of its own too is left without a source, which is a problem of it.
+// Expand returns a template with the programs and the destination port of its preset; the template itself if it has no
+// preset. A template with a preset and programs of its own gets no source, which is reported as a problem.
 func Expand(spec *spatev1.ASTFTemplateSpec) *spatev1.ASTFTemplateSpec {
 	expanded := *spec
 	port := int32(0)
@@ -56,7 +56,7 @@ func Expand(spec *spatev1.ASTFTemplateSpec) *spatev1.ASTFTemplateSpec {
 	return &expanded
 }
 
-// WrittenOut returns a template with the programs that its preset stands for in place of the preset; nil if it has none.
+// WrittenOut returns a template with programs in place of its preset; nil if it has none.
 func WrittenOut(spec *spatev1.ASTFTemplateSpec) *spatev1.ASTFTemplateSpec {
 	if !Preset(&spec.Source) {
 		return nil
@@ -66,8 +66,9 @@ func WrittenOut(spec *spatev1.ASTFTemplateSpec) *spatev1.ASTFTemplateSpec {
 	return &written
 }
 
-// repeated returns the commands of a request in rounds: once, or counted by a variable. Between two rounds it waits for the think time: then
-// the first round is before the loop, so that nothing is jumped over, and what each flow sends at least is known (flowAsks).
+// repeated returns the commands of a request in rounds: one, or counted by a variable. With a think time between two
+// rounds, the first round precedes the loop, so that nothing is jumped over, and the minimum that each flow sends is
+// known (flowAsks).
 func repeated(rounds int32, thinkTime spatev1.Duration, round ...spatev1.Command) []spatev1.Command {
 	if rounds <= 1 {
 		return round
@@ -92,7 +93,7 @@ func send(content spatev1.Content) spatev1.Command {
 	return spatev1.Command{Send: &spatev1.SendCommand{Content: content, WaitForAck: ptr.To(false)}}
 }
 
-// httpPrograms of a client that sends GET requests, and a server that answers each by a body (RFC 9112).
+// httpPrograms returns a client that sends GET requests, and a server that responds to each with a body (RFC 9112).
 func httpPrograms(h *spatev1.HTTPSource) *spatev1.Programs {
 	rounds, body := ptr.Deref(h.RequestsPerConnection, 1), ptr.Deref(h.ResponseBytes, 1024)
 	request := httpRequest(h)
@@ -106,7 +107,7 @@ func httpPrograms(h *spatev1.HTTPSource) *spatev1.Programs {
 	}
 }
 
-// httpRequest is padded to requestBytes by a header field, if it is shorter without.
+// httpRequest returns a request that a header field pads to requestBytes.
 func httpRequest(h *spatev1.HTTPSource) string {
 	begin := fmt.Sprintf("GET %s HTTP/1.1\r\nHost: %s\r\n", cmp.Or(h.Path, "/"), cmp.Or(h.Host, "spate.test"))
 	const padding, end = "X-Padding: \r\n", "\r\n"
@@ -116,7 +117,7 @@ func httpRequest(h *spatev1.HTTPSource) string {
 	return begin + end
 }
 
-// preset reports whether a preset can be expanded to programs that do what it says.
+// preset reports a preset that cannot be expanded as specified.
 func (p *Problems) preset(source *spatev1.TemplateSource, at *field.Path) {
 	switch {
 	case source.HTTP != nil:
@@ -128,7 +129,7 @@ func (p *Problems) preset(source *spatev1.TemplateSource, at *field.Path) {
 	}
 }
 
-// httpSource reports whether a request can have the size that is set.
+// httpSource reports a request that cannot have the size that is set.
 func (p *Problems) httpSource(h *spatev1.HTTPSource, at *field.Path) {
 	p.duration(h.ThinkTime, at.Child("thinkTime"))
 	p.atLeastOne(ptr.Deref(h.ResponseBytes, 1), at.Child("responseBytes"))
@@ -141,7 +142,7 @@ func (p *Problems) httpSource(h *spatev1.HTTPSource, at *field.Path) {
 	}
 }
 
-// dnsPrograms of a client that queries A records, and a server that answers (RFC 1035 section 4.1).
+// dnsPrograms returns a client that queries A records, and a server that responds (RFC 1035 section 4.1).
 func dnsPrograms(d *spatev1.DNSSource) *spatev1.Programs {
 	rounds, answers, name := ptr.Deref(d.QueriesPerFlow, 1), ptr.Deref(d.Answers, 1), dnsName(d)
 	received := spatev1.Command{ReceiveMessages: &spatev1.ReceiveMessagesCommand{Messages: 1, Clear: true}}
@@ -152,17 +153,18 @@ func dnsPrograms(d *spatev1.DNSSource) *spatev1.Programs {
 	}
 }
 
-// dnsName is the name that is queried.
+// dnsName returns the name that is queried.
 func dnsName(d *spatev1.DNSSource) string { return cmp.Or(d.Name, "www.spate.test") }
 
-// dnsMessage is a query if answers is negative, else a response with as many A records, of addresses from 198.18.0.1 on.
+// dnsMessage returns a query if answers is negative, else a response with so many A records, of addresses from
+// 198.18.0.1 on.
 func dnsMessage(name string, answers int) []byte {
 	const (
 		identifier       = 0x5350
 		recursionDesired = 0x0100
 		response         = 0x8180 // recursion desired and available
 		typeA, classIN   = 1, 1
-		pointerToName    = 0xc00c // to the question's, behind the header of 12 bytes (RFC 1035 section 4.1.4)
+		pointerToName    = 0xc00c // the question's name, after the header of 12 bytes (RFC 1035 section 4.1.4)
 		timeToLive       = 60
 	)
 	flags := uint16(recursionDesired)
@@ -186,10 +188,10 @@ func dnsMessage(name string, answers int) []byte {
 	return message
 }
 
-// longestDNS is the greatest length of a message over UDP (RFC 1035 section 4.2.1).
+// longestDNS is the maximum length of a message over UDP (RFC 1035 section 4.2.1).
 const longestDNS = 512
 
-// dnsSource reports whether a response fits into a message.
+// dnsSource reports a response that does not fit into a message.
 func (p *Problems) dnsSource(d *spatev1.DNSSource, at *field.Path) {
 	p.duration(d.ThinkTime, at.Child("thinkTime"))
 	p.atLeastOne(int64(ptr.Deref(d.QueriesPerFlow, 1)), at.Child("queriesPerFlow"))
@@ -199,10 +201,10 @@ func (p *Problems) dnsSource(d *spatev1.DNSSource, at *field.Path) {
 	}
 }
 
-// longestDatagram is the greatest payload of UDP over IPv4.
+// longestDatagram is the maximum payload of UDP over IPv4.
 const longestDatagram = 65535 - 20 - 8
 
-// payloadSource reports whether there are such messages: over UDP each is one datagram.
+// payloadSource reports messages of impossible sizes: over UDP each is one datagram.
 func (p *Problems) payloadSource(s *spatev1.PayloadSource, at *field.Path) {
 	p.duration(s.ThinkTime, at.Child("thinkTime"))
 	p.atLeastOne(int64(ptr.Deref(s.RequestsPerFlow, 1)), at.Child("requestsPerFlow"))
@@ -220,7 +222,7 @@ func (p *Problems) payloadSource(s *spatev1.PayloadSource, at *field.Path) {
 	}
 }
 
-// payloadPrograms of a client and a server that exchange bytes of a pattern.
+// payloadPrograms returns a client and a server that exchange bytes of a pattern.
 func payloadPrograms(s *spatev1.PayloadSource) *spatev1.Programs {
 	rounds := ptr.Deref(s.RequestsPerFlow, 1)
 	made := &spatev1.Programs{Transport: s.Transport}

@@ -21,7 +21,7 @@ import (
 	"spate.dev/operator/internal/engine/enginev1"
 )
 
-// ofSource is a template with a source and no port.
+// ofSource returns a template with a source and no port.
 func ofSource(t *testing.T, source string) *spatev1.ASTFTemplate {
 	t.Helper()
 	return templateOf(t, "source: "+source+"\nconnectionRate: 1cps\n"+poolsOf(webTemplate))
@@ -212,7 +212,7 @@ func TestATemplateWithoutAPresetIsItself(t *testing.T) {
 	}
 }
 
-// What programs send in all, which is that of each round as often as there are rounds.
+// The total that programs send is that of one round times the number of rounds.
 func TestPresetsSendTheirBytesAsOftenAsTheySay(t *testing.T) {
 	request, response := int64(len(plainRequest)), func(body int64) int64 { return int64(len(fmt.Sprintf(responseTo, body))) + body }
 	for source, want := range map[string]struct{ client, server, delays int64 }{
@@ -255,7 +255,7 @@ func TestPresetsSendTheirBytesAsOftenAsTheySay(t *testing.T) {
 	}
 }
 
-// executed counts the instructions of a kind that a program goes through, whose only variable counts down.
+// executed counts the instructions of a kind that a program executes, whose only variable counts down.
 func executed(p *enginev1.Program, kind func(*enginev1.Instruction) bool) (count int64) {
 	value := int64(0)
 	for at := 0; at < len(p.Instructions); at++ {
@@ -274,7 +274,7 @@ func executed(p *enginev1.Program, kind func(*enginev1.Instruction) bool) (count
 	return count
 }
 
-// requestOf is the request of an http preset.
+// requestOf returns the request of an http preset.
 func requestOf(t *testing.T, source string) string {
 	t.Helper()
 	programs := Expand(&ofSource(t, source).Spec).Source.Programs
@@ -283,7 +283,7 @@ func requestOf(t *testing.T, source string) string {
 
 func TestHTTPRequestsAreFilledUpToTheirSize(t *testing.T) {
 	for bytes, valid := range map[int]bool{
-		len(plainRequest) - 1: false, len(plainRequest): true, len(plainRequest) + 1: false, // nothing to fill up with
+		len(plainRequest) - 1: false, len(plainRequest): true, len(plainRequest) + 1: false, // nothing to pad with
 		len(plainRequest) + 13: false, len(plainRequest) + 14: true, // X-Padding: x
 		len(plainRequest) + 15: true, 64: true, 1500: true, 65536: true,
 	} {
@@ -397,7 +397,7 @@ func TestAPresetIsPlannedAsItsProgramsAre(t *testing.T) {
 	}
 }
 
-// A port's load has what each flow sends at least, however often it repeats its request.
+// A port's load has the minimum that each flow sends, even if it repeats its request.
 func TestTheLoadOfAPresetIsAtLeastThatOfARequest(t *testing.T) {
 	for _, source := range []string{"{http: {}}", "{http: {requestsPerConnection: 9}}", "{http: {requestsPerConnection: 9, thinkTime: 1s}}"} {
 		in := Input{Profile: profile(running("a", "one", "east", "west")), Generator: generator(), Templates: map[string]*spatev1.ASTFTemplate{"one": ofSource(t, source)}}

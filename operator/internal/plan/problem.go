@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What keeps a profile from becoming a plan: each problem has a condition's reason, the path of a field, and what
+// What prevents a profile from becoming a plan? Each problem has a condition's reason, the path of a field, and what
 // would be right.
 
 package plan
@@ -14,7 +14,7 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 )
 
-// Problem is one thing that keeps a profile from becoming a plan.
+// Problem is one reason why a profile cannot become a plan.
 type Problem struct {
 	// Reason is one of the API's condition reasons.
 	Reason string
@@ -22,8 +22,8 @@ type Problem struct {
 	Path string
 	// Message says what is wrong and what would be right.
 	Message string
-	// Within is the referenced object that it is in, such as `StatelessStream udp-64`; empty where it is the one that is
-	// being resolved.
+	// Within is the referenced object that has the problem, such as `StatelessStream udp-64`; empty for the object that
+	// is being resolved.
 	Within string
 }
 
@@ -32,13 +32,13 @@ func (p Problem) Error() string { return p.Path + ": " + p.Message }
 // Problems is a list of them.
 type Problems []Problem
 
-// gravity orders reasons: what somebody must correct comes before what may come right by itself.
+// gravity orders reasons: what a user must correct comes before what may resolve itself.
 var gravity = []string{
 	spatev1.ReasonInvalidSpec, spatev1.ReasonNotSupported, spatev1.ReasonReferenceNotAllowed, spatev1.ReasonLimitExceeded,
 	spatev1.ReasonOversubscribed, spatev1.ReasonReferenceNotFound, spatev1.ReasonGeneratorNotReady,
 }
 
-// Reason is the gravest problem's.
+// Reason returns the gravest problem's reason.
 func (p Problems) Reason() string {
 	for _, reason := range gravity {
 		for _, problem := range p {
@@ -53,7 +53,7 @@ func (p Problems) Reason() string {
 	return ""
 }
 
-// mostShown bounds a message; who corrects these sees the rest next.
+// mostShown bounds a message; the others are shown when these are corrected.
 const mostShown = 5
 
 // Message joins the problems, the gravest first.
@@ -86,7 +86,7 @@ func (p *Problems) invalid(errs field.ErrorList) {
 	}
 }
 
-// within returns the problems of a referenced object, told at the reference.
+// within returns the problems of a referenced object, reported at the reference.
 func (p Problems) within(at *field.Path, kind, name string) Problems {
 	told := make(Problems, len(p))
 	for i, problem := range p {

@@ -14,7 +14,7 @@ import (
 	"spate.dev/operator/internal/engine/enginev1"
 )
 
-// described reads a stream's spec.
+// described returns a stream's spec.
 func described(t *testing.T, text string) *spatev1.StatelessStreamSpec {
 	t.Helper()
 	s := &spatev1.StatelessStreamSpec{}
@@ -24,7 +24,7 @@ func described(t *testing.T, text string) *spatev1.StatelessStreamSpec {
 	return s
 }
 
-// varied is a stream whose packet has fields of all widths; %s is its fields.
+// varied is a stream whose packet has fields of all widths; %s is replaced by its fields.
 const varied = `
 packet:
   headers:
@@ -85,7 +85,7 @@ func programText(p *enginev1.FieldProgram) string {
 }
 
 func TestFieldsBecomeAProgram(t *testing.T) {
-	// ethernet 0, vlan 14, mpls 18, ipv6 22, udp 62
+	// Offsets: ethernet 0, vlan 14, mpls 18, ipv6 22, udp 62.
 	cases := map[string]struct{ fields, want string }{
 		"a port counts up": {`[{name: p, range: {start: 1, end: 10, step: 4}, writes: [{field: udp.sourcePort}]}]`,
 			"p: counter 1..9 step 4 from 1\np -> 62+2"},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What do the quantities people write stand for? Exactly: decimal text becomes a rational number, never a float.
+// Which values do quantities in specs have? They are exact: decimal text becomes a rational number, never a float.
 
 package plan
 
@@ -22,7 +22,7 @@ const (
 	PacketsPerSecond Unit = iota + 1
 	// L2BitsPerSecond counts bits of frames, FCS included.
 	L2BitsPerSecond
-	// L1BitsPerSecond counts bits on the medium: L2 and 20 bytes a packet.
+	// L1BitsPerSecond counts bits on the medium: L2 and 20 bytes per packet.
 	L1BitsPerSecond
 	// LinePercent is a share of a port's line rate, on layer 1.
 	LinePercent
@@ -49,7 +49,7 @@ var (
 
 var prefixes = map[string]int64{"": 1, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
-// parse reads a quantity of one of the units allowed; wanted says what is right.
+// parse reads a quantity of one of the units allowed; wanted describes the valid form.
 func parse(text, wanted string, allowed ...Unit) (Quantity, error) {
 	parts := ratePattern.FindStringSubmatch(text)
 	if parts == nil {
@@ -80,13 +80,13 @@ func ParseRate(rate spatev1.Rate) (Quantity, error) {
 		PacketsPerSecond, L2BitsPerSecond, L1BitsPerSecond, LinePercent)
 }
 
-// ParseAbsoluteRate reads a rate that depends on no port.
+// ParseAbsoluteRate reads a rate that does not depend on a port.
 func ParseAbsoluteRate(rate spatev1.AbsoluteRate) (Quantity, error) {
 	return parse(string(rate), "a rate such as 1.5Mpps, 10Gbps (layer 2, FCS included) or 10GbpsL1",
 		PacketsPerSecond, L2BitsPerSecond, L1BitsPerSecond)
 }
 
-// ParseConnectionRate reads connections a second.
+// ParseConnectionRate reads connections per second.
 func ParseConnectionRate(rate spatev1.ConnectionRate) (*big.Rat, error) {
 	parts := connections.FindStringSubmatch(string(rate))
 	if parts == nil {
@@ -99,7 +99,7 @@ func ParseConnectionRate(rate spatev1.ConnectionRate) (*big.Rat, error) {
 	return value.Mul(value, new(big.Rat).SetInt64(prefixes[parts[2]])), nil
 }
 
-// ParseMixRate reads the rate of a mix: connections a second, or else bits a second of what applications send.
+// ParseMixRate reads the rate of a mix: connections per second, or else bits per second of what applications send.
 func ParseMixRate(rate spatev1.MixRate) (value *big.Rat, bits bool, err error) {
 	const wanted = "connections a second such as 100kcps, or bits a second of what applications send such as 10Gbps"
 	if strings.HasSuffix(string(rate), "cps") {
@@ -120,7 +120,7 @@ func ParseMixRate(rate spatev1.MixRate) (value *big.Rat, bits bool, err error) {
 // ScaledQuantity is the rate of a profile: a factor, or a total.
 type ScaledQuantity struct {
 	Quantity
-	// PerPort is true where the total is that of each port that sends.
+	// PerPort is true if the total applies to each port that sends.
 	PerPort bool
 }
 
@@ -138,7 +138,7 @@ func ParseScaledRate(rate spatev1.ScaledRate) (ScaledQuantity, error) {
 	return ScaledQuantity{Quantity: quantity, PerPort: perPort}, err
 }
 
-// ParseBitRate reads a bandwidth in whole bits a second.
+// ParseBitRate reads a bandwidth in whole bits per second.
 func ParseBitRate(rate spatev1.BitRate) (uint64, error) {
 	quantity, err := parse(string(rate), "a bandwidth such as 10Gbps", L2BitsPerSecond)
 	if err != nil || strings.HasSuffix(string(rate), "L2") {
@@ -150,7 +150,7 @@ func ParseBitRate(rate spatev1.BitRate) (uint64, error) {
 	return quantity.Value.Num().Uint64(), nil
 }
 
-// Tolerated returns how many packets a tolerance accepts of `sent`; a share is rounded down.
+// Tolerated returns how many packets of `sent` a tolerance accepts; a share is rounded down.
 func Tolerated(tolerance spatev1.Tolerance, sent uint64) (uint64, error) {
 	text := string(tolerance)
 	if countPattern.MatchString(text) {
@@ -170,7 +170,7 @@ func Tolerated(tolerance spatev1.Tolerance, sent uint64) (uint64, error) {
 	return new(big.Int).Quo(share.Num(), share.Denom()).Uint64(), nil
 }
 
-// ParseFactor reads a factor written as a whole number or a fraction such as 3/2.
+// ParseFactor reads a factor written as an integer or as a fraction such as 3/2.
 func ParseFactor(text string) (*big.Rat, error) {
 	factor, ok := new(big.Rat).SetString(text)
 	if !ok || factor.Sign() <= 0 || strings.ContainsAny(text, ".eE_xX") {
@@ -184,7 +184,7 @@ var decimalPrefixes = []struct {
 	value int64
 }{{"T", 1e12}, {"G", 1e9}, {"M", 1e6}, {"k", 1e3}, {"", 1}}
 
-// FormatRate writes a number for people with three digits behind the point at most, such as "1.5Mpps".
+// FormatRate formats a number for people, with at most three decimal places, such as "1.5Mpps".
 func FormatRate(value *big.Rat, unit string) string {
 	for _, prefix := range decimalPrefixes {
 		scale := new(big.Rat).SetInt64(prefix.value)
@@ -193,5 +193,5 @@ func FormatRate(value *big.Rat, unit string) string {
 			return strings.TrimSuffix(strings.TrimRight(text, "0"), ".") + prefix.name + unit
 		}
 	}
-	return "" // not reached: the last prefix takes all
+	return "" // not reached: the last prefix has no upper bound
 }

@@ -112,7 +112,7 @@ func TestFormatRate(t *testing.T) {
 	}
 }
 
-// FuzzParseRate feeds the parser anything: what it takes is positive, exact, and of the written number.
+// FuzzParseRate feeds the parser arbitrary text: what it accepts is positive, exact, and has the value written.
 func FuzzParseRate(f *testing.F) {
 	for _, seed := range []string{"1.5Mpps", "10GbpsL1", "80%", "0.5x", "10 apples", "999999999999999999999999.9Gpps"} {
 		f.Add(seed)

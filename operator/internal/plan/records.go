@@ -15,7 +15,7 @@ import (
 	"spate.dev/operator/internal/engine/enginev1"
 )
 
-// checkRecords reports whether a profile's connections can be recorded.
+// checkRecords reports settings with which a profile's connections cannot be recorded.
 func (p *Problems) checkRecords(profile *spatev1.TrafficProfile, generator *spatev1.TrafficGenerator) {
 	asked, at := profile.Spec.Records, spec.Child("records")
 	if asked == nil {
@@ -35,7 +35,7 @@ func (p *Problems) checkRecords(profile *spatev1.TrafficProfile, generator *spat
 		return
 	}
 	if generator == nil {
-		return // told once for the profile
+		return // reported once for the profile
 	}
 	found := slices.IndexFunc(generator.Spec.Volumes, func(v spatev1.GeneratorVolume) bool { return v.Name == asked.Volume })
 	switch {
@@ -46,10 +46,11 @@ func (p *Problems) checkRecords(profile *spatev1.TrafficProfile, generator *spat
 	}
 }
 
-// oneIn has its default where no API server has set it.
+// oneIn returns the setting, or its default where no API server has set it.
 func oneIn(asked *spatev1.ConnectionRecords) int64 { return cmp.Or(asked.OneIn, 1) }
 
-// records of a run as the contract asks for them, with a folder if there are files: each engine has its own (see ForEngine).
+// records returns a run's records for the plan, with a folder if there are files: each engine has its own file (see
+// ForEngine).
 func records(profile *spatev1.TrafficProfile) *enginev1.Records {
 	asked := profile.Spec.Records
 	if asked == nil {
@@ -65,7 +66,7 @@ func records(profile *spatev1.TrafficProfile) *enginev1.Records {
 	return made
 }
 
-// recordsFile is an engine's own: engines may share a volume.
+// recordsFile returns the path of an engine's own file: engines may share a volume.
 func recordsFile(folder, runID string, index uint32) string {
 	return path.Join(folder, fmt.Sprintf("%s-%d.parquet", runID, index))
 }

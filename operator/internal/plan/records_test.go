@@ -39,7 +39,7 @@ func TestEachEngineRecordsInAFileOfItsOwnOrInNone(t *testing.T) {
 	for index := range uint32(2) {
 		isJSON(t, ofEngine(t, mustResolve(t, in).Plan(Identity{RunID: "r"}), index, 2).Stateful.Records, `{"oneIn": 100}`)
 	}
-	in.Profile.Spec.Records.OneIn = 0 // as in a file that no API server has seen
+	in.Profile.Spec.Records.OneIn = 0 // as in a file that no API server has defaulted
 	if got := mustResolve(t, in).Plan(Identity{RunID: "r"}).Stateful.Records.OneIn; got != 1 {
 		t.Errorf("one connection in %d is recorded, want all by default", got)
 	}
@@ -52,7 +52,7 @@ func TestEachEngineRecordsInAFileOfItsOwnOrInNone(t *testing.T) {
 	}
 }
 
-// ofEngine returns the plan that an engine gets.
+// ofEngine returns the plan for an engine.
 func ofEngine(t *testing.T, plan *enginev1.Plan, index, count uint32) *enginev1.Plan {
 	t.Helper()
 	encoded, _, err := Encode(plan)

@@ -19,7 +19,7 @@ import (
 	"spate.dev/operator/internal/packet"
 )
 
-// recording is a pcap of UDP packets of 124 bytes, one each 100 us.
+// recording returns a pcap of UDP packets of 124 bytes, one every 100 us.
 func recording(t *testing.T, packets int) []byte {
 	t.Helper()
 	built, errs := packet.Build(stream("1pps", 128).Packet, spec, packet.Options{})
@@ -66,7 +66,7 @@ func TestReplays(t *testing.T) {
 	if !bytes.Equal(r.GetPcap(), recording(t, 11)) || r.GetScale().Numerator != 1 || r.GetScale().Denominator != 4 || r.Loops != 3 || r.MinGapNs != 1000 || !r.FixChecksums {
 		t.Errorf("got %v", r)
 	}
-	// 10 kpps as captured, at half the gap, twice as fast again.
+	// The capture has 10 kpps; half the gap and then twice the rate result in 40 kpps.
 	if resolved.Load.Packets.Cmp(big.NewRat(40000, 1)) != 0 || resolved.Load.L2Bits.Cmp(big.NewRat(40000*128*8, 1)) != 0 {
 		t.Errorf("load %s %s", resolved.Load.Packets, resolved.Load.L2Bits)
 	}
@@ -128,7 +128,7 @@ func TestReplaysTellWhatIsWrong(t *testing.T) {
 	}
 }
 
-// What a Secret holds is in no message: the number of the packet and the field say enough.
+// No message contains data of a Secret: the packet's number and the field are enough.
 func TestNoMessageSaysWhatASecretsCaptureHolds(t *testing.T) {
 	reference := spatev1.DataReference{Kind: spatev1.DataSecret, Name: "captures", Key: "web"}
 	of := replay(func(r *spatev1.ReplayTransmit) { r.Pcap.From = fromSecret("captures", "web") })
@@ -153,7 +153,7 @@ func TestNoMessageSaysWhatASecretsCaptureHolds(t *testing.T) {
 	}
 }
 
-// FuzzReadCapture reads hostile captures.
+// FuzzReadCapture reads arbitrary captures.
 func FuzzReadCapture(f *testing.F) {
 	f.Add([]byte("\xd4\xc3\xb2\xa1\x02\x00\x04\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x01\x00\x00\x00"))
 	f.Add([]byte("\x0a\x0d\x0d\x0a\x1c\x00\x00\x00\x4d\x3c\x2b\x1a\x01\x00\x00\x00"))

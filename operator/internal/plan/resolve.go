@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package plan turns a profile and what it refers to into a plan for engines, or tells what keeps it from being one.
-// Pure functions: no client, no clock.
+// Package plan makes a plan for engines from a profile and the objects it refers to, or reports every problem that
+// prevents it. Its functions are pure: no client, no clock.
 package plan
 
 import (
@@ -22,43 +22,44 @@ import (
 	"spate.dev/operator/internal/packet"
 )
 
-// Input is a profile and what was found of what it refers to.
+// Input is a profile and the objects found for its references.
 type Input struct {
 	Profile *spatev1.TrafficProfile
-	// Generator is the referenced one, or the profile's own when it exists; nil if there is none.
+	// Generator is the referenced one, or the profile's own if it exists; nil if there is none.
 	Generator *spatev1.TrafficGenerator
 	// Streams and Templates in the profile's namespace, by name.
 	Streams   map[string]*spatev1.StatelessStream
 	Templates map[string]*spatev1.ASTFTemplate
 	// Data of the ConfigMaps and Secrets in the profile's namespace that streams and templates name (see DataReferences).
 	Data map[spatev1.DataReference][]byte
-	// Bound on the bytes of the plan; the zero value is none.
+	// Bound limits the bytes of the plan; the zero value sets no limit.
 	Bound Bound
 }
 
 // Resolved is a profile that can be run.
 type Resolved struct {
-	// Factor is spec.rate as a factor on the entries' own rates.
+	// Factor is spec.rate as a factor of the entries' own rates.
 	Factor *big.Rat
-	// Load of the whole at that factor.
+	// Load of all traffic at that factor.
 	Load Load
-	// Definitions are the streams and templates it was resolved from.
+	// Definitions are the streams and templates from which it was resolved.
 	Definitions []spatev1.DefinitionSnapshot
 
-	// Warnings are what is worth knowing, though it can be run.
+	// Warnings are problems that do not prevent a run.
 	Warnings Problems
 
-	// Entries are what was resolved of each entry, for what is changed while a run is under way.
+	// Entries are the resolved entries, for later live changes.
 	Entries []spatev1.EntrySnapshot
 
-	// Secrets are the Secrets' keys that the plan refers to, in the order of its data. Plan leaves their bytes out (see PlanWithData).
+	// Secrets are the keys of Secrets that the plan refers to, in the order of its data. Plan omits their bytes (see
+	// PlanWithData).
 	Secrets []spatev1.DataReference
-	// secretBytes of each.
+	// secretBytes are the bytes of each.
 	secretBytes [][]byte
 
 	timing *enginev1.Timing
 	lease  time.Duration
-	// lateAfter is how long after its time a packet counts as late; 0 leaves it to the engine.
+	// lateAfter is the delay from which a packet counts as late; 0 leaves it to the engine.
 	lateAfter  time.Duration
 	entries    []entry
 	templates  []templateEntry
@@ -70,8 +71,8 @@ type Resolved struct {
 
 var spec = field.NewPath("spec")
 
-// Resolve makes a profile into what can be run, or tells every problem there is. Of a generator that is missing
-// nothing is asked that could only be told with it.
+// Resolve resolves a profile, or reports every problem. If the generator is missing, Resolve skips the checks that need
+// it.
 func Resolve(in Input) (*Resolved, Problems) {
 	var problems Problems
 	generator := in.Generator
@@ -143,7 +144,7 @@ func Resolve(in Input) (*Resolved, Problems) {
 	return resolved, nil
 }
 
-// warn finds what a run would come to otherwise than meant.
+// warn reports what would make a run differ from what was probably intended.
 func (r *Resolved) warn(profile *spatev1.TrafficProfile) {
 	if r.timing.GetDurationNs() == 0 {
 		return
@@ -161,7 +162,8 @@ func (r *Resolved) warn(profile *spatev1.TrafficProfile) {
 	}
 }
 
-// GeneratorRequired is the problem of a definition that names no generator in a namespace that has not exactly one: `names` are those it has.
+// GeneratorRequired returns the problem of a definition without a generator in a namespace that does not have exactly
+// one; `names` are those it has.
 func GeneratorRequired(namespace string, names []string) Problem {
 	at := spec.Child("generatorRef").String()
 	if len(names) == 0 {
@@ -180,7 +182,7 @@ func generatorNamespace(profile *spatev1.TrafficProfile) string {
 	return profile.Namespace
 }
 
-// rateField is the field to blame for the sum of all rates.
+// rateField returns the field that is reported if the sum of all rates is too high.
 func rateField(profile *spatev1.TrafficProfile) *field.Path {
 	if profile.Spec.Rate != "" {
 		return spec.Child("rate")
@@ -188,10 +190,12 @@ func rateField(profile *spatev1.TrafficProfile) *field.Path {
 	return spec.Child("traffic")
 }
 
-// sharedLateAfter is what a scheduler that shares CPUs out may take; on CPUs of its own an engine judges more strictly.
+// sharedLateAfter is a delay that a scheduler may cause on shared CPUs; the engine's own limit for exclusive CPUs is
+// lower.
 const sharedLateAfter = 20 * time.Millisecond
 
-// endlessLease is the lease of a run without a duration on a generator without one: nothing else ends it where the operator is gone.
+// endlessLease is the lease of a run without a duration on a generator without a lease: otherwise the run would never
+// end without the operator.
 const endlessLease = 5 * time.Minute
 
 func timing(profile *spatev1.TrafficProfile, generator *spatev1.TrafficGenerator, problems *Problems) (*enginev1.Timing, time.Duration) {
@@ -221,12 +225,12 @@ func timing(profile *spatev1.TrafficProfile, generator *spatev1.TrafficGenerator
 	return timing, lease
 }
 
-// entry is one entry of a profile's traffic on its way into a plan.
+// entry is an entry of a profile's traffic that is being planned.
 type entry struct {
 	at     *field.Path
 	spec   *spatev1.TrafficEntry
 	stream *Stream
-	// rate is absolute; none for a replay.
+	// rate is absolute; unset for a replay.
 	rate Quantity
 }
 
@@ -236,7 +240,7 @@ func resolveEntry(in Input, generator *spatev1.TrafficGenerator, index int, size
 	e := entry{at: at, spec: &in.Profile.Spec.Traffic[index]}
 	source, sourceAt, streamAt, within := e.source(in, &problems)
 	if source == nil {
-		// What the stream measures is not known: its receivePort may be right.
+		// Whether the stream is measured is not known: its receivePort may be right.
 		problems = append(problems, checkPorts(e.spec, e.spec.ReceivePort != "", generator, at)...)
 		return e, problems
 	}
@@ -248,7 +252,7 @@ func resolveEntry(in Input, generator *spatev1.TrafficGenerator, index int, size
 		return e, problems
 	}
 	e.stream, e.rate = stream, stream.Rate
-	if !size.stream(&e, &problems) { // before anything is done for each copy
+	if !size.stream(&e, &problems) { // before anything is allocated for each copy
 		return e, problems
 	}
 	rateAt := sourceAt
@@ -260,7 +264,7 @@ func resolveEntry(in Input, generator *spatev1.TrafficGenerator, index int, size
 		}
 	}
 	if generator == nil || len(problems) > 0 {
-		return e, problems // a missing generator is told once for the profile
+		return e, problems // a missing generator is reported once for the profile
 	}
 	problems.nextHop(stream, e.spec, generator, sourceAt)
 	problems = append(problems, checkDestinations(stream, generator, sourceAt)...)
@@ -270,7 +274,7 @@ func resolveEntry(in Input, generator *spatev1.TrafficGenerator, index int, size
 	return e, problems
 }
 
-// source finds what an entry sends, where that is described, and how its problems are told.
+// source returns what an entry sends, the fields that describe it, and a function that wraps its problems.
 func (e *entry) source(in Input, problems *Problems) (source *spatev1.StatelessStreamSpec, sourceAt, streamAt *field.Path, within func(Problems) Problems) {
 	within = func(found Problems) Problems { return found }
 	at := e.at.Child("stream")
@@ -289,8 +293,8 @@ func (e *entry) source(in Input, problems *Problems) (source *spatev1.StatelessS
 	return source, at, spec, func(found Problems) Problems { return found.within(at, "StatelessStream", name) }
 }
 
-// nextHop is what stands for a missing Ethernet destination: what the engine resolves where the port has addresses,
-// something where it leads nowhere, or where it is not known and told to be wrong.
+// nextHop returns what replaces a missing Ethernet destination. The engine resolves it if the port has addresses. A
+// fixed address is used if the port sends only to the engine itself, or is not known, which is reported elsewhere.
 func nextHop(e *spatev1.TrafficEntry, generator *spatev1.TrafficGenerator) packet.Options {
 	if generator == nil {
 		return packet.Options{NextHop: packet.InternalDestination}
@@ -307,7 +311,7 @@ func nextHop(e *spatev1.TrafficEntry, generator *spatev1.TrafficGenerator) packe
 	return packet.Options{}
 }
 
-// nextHop tells whether the port can have a next hop for the stream's packets.
+// nextHop reports a problem if the port cannot resolve a next hop for the stream's packets.
 func (p *Problems) nextHop(stream *Stream, e *spatev1.TrafficEntry, generator *spatev1.TrafficGenerator, at *field.Path) {
 	if stream.Packet == nil || !stream.Packet.DestinationMACFromPort {
 		return
@@ -333,7 +337,7 @@ func (p *Problems) nextHop(stream *Stream, e *spatev1.TrafficEntry, generator *s
 	p.add(spatev1.ReasonInvalidSpec, at, "%s, and a packet that is not IP has no next hop: write it", left)
 }
 
-// checkPorts tells whether the ports exist, and whether packets of one can arrive at the other.
+// checkPorts reports ports that do not exist, and ports between which packets cannot be received.
 func checkPorts(e *spatev1.TrafficEntry, flow bool, generator *spatev1.TrafficGenerator, at *field.Path) Problems {
 	var problems Problems
 	transmit, receive := string(e.TransmitPort), string(e.ReceivePort)
@@ -377,7 +381,7 @@ func checkPorts(e *spatev1.TrafficEntry, flow bool, generator *spatev1.TrafficGe
 	return problems
 }
 
-// absolute makes a share of a line rate into bits a second, over all engines.
+// absolute converts a share of a line rate to bits per second, over all engines.
 func absolute(rate Quantity, name string, generator *spatev1.TrafficGenerator, at *field.Path, problems *Problems) Quantity {
 	if rate.Unit != LinePercent {
 		return rate
@@ -395,7 +399,7 @@ func absolute(rate Quantity, name string, generator *spatev1.TrafficGenerator, a
 	return Quantity{Value: bits.Mul(bits, big.NewRat(all.engines, 100)), Unit: L1BitsPerSecond}
 }
 
-// scale settles the factor, and with it the rate of each stream and template.
+// scale resolves the factor, and with it the rate of each stream and template.
 func (r *Resolved) scale(profile *spatev1.TrafficProfile, generator *spatev1.TrafficGenerator, problems *Problems) {
 	rate := profile.Spec.Rate
 	if !r.build(problems) {
@@ -428,7 +432,7 @@ func (r *Resolved) scale(profile *spatev1.TrafficProfile, generator *spatev1.Tra
 	}
 }
 
-// ownRate is a stream's rate as it is described; empty for a replay.
+// ownRate returns the rate in a stream's description; empty for a replay.
 func (r *Resolved) ownRate(e *entry) spatev1.Rate {
 	switch t := &e.stream.spec.Transmit; {
 	case t.Continuous != nil:
@@ -441,10 +445,10 @@ func (r *Resolved) ownRate(e *entry) spatev1.Rate {
 	return ""
 }
 
-// mostStreams of a plan: their numbers have 16 bits.
+// mostStreams is the maximum number of streams in a plan: their numbers have 16 bits.
 const mostStreams = 1 << 16
 
-// speed sets all streams' rates to a factor on their own.
+// speed sets the rates of all streams to a factor of their own.
 func (r *Resolved) speed(factor *big.Rat, problems *Problems) {
 	at := 0
 	for _, e := range r.entries {
@@ -483,7 +487,7 @@ func (r *Resolved) build(problems *Problems) bool {
 	return len(*problems) == before
 }
 
-// streams of an entry: one, or one for each copy.
+// streams returns those of an entry: one, or one for each copy.
 func (e entry) streams(id uint32) ([]*enginev1.Stream, error) {
 	shared := &enginev1.Stream{}
 	if err := e.stream.transmit.at(e.rate, big.NewRat(1, 1), shared); err != nil {
@@ -522,7 +526,7 @@ func (e entry) streams(id uint32) ([]*enginev1.Stream, error) {
 
 func copyName(entry string, index int) string { return entry + "-" + strconv.Itoa(index) }
 
-// copyOf is the stream with the bytes of a copy, of one that has the first's.
+// copyOf returns the stream of a copy, made from the first copy's stream.
 func (e *entry) copyOf(first *enginev1.Stream, copied int) *enginev1.Stream {
 	if e.stream.Copies == nil {
 		return first
@@ -532,7 +536,7 @@ func (e *entry) copyOf(first *enginev1.Stream, copied int) *enginev1.Stream {
 	return own
 }
 
-// planPacket of the first copy.
+// planPacket returns the packet of the first copy.
 func (s *Stream) planPacket() *enginev1.Packet {
 	p := s.packet
 	return &enginev1.Packet{
@@ -541,7 +545,7 @@ func (s *Stream) planPacket() *enginev1.Packet {
 	}
 }
 
-// answering are the ports that reflect or receive.
+// answering resolves the ports that reflect or receive.
 func (r *Resolved) answering(profile *spatev1.TrafficProfile, generator *spatev1.TrafficGenerator, problems *Problems) {
 	if len(profile.Spec.Traffic)+len(profile.Spec.Reflect)+len(profile.Spec.Receive) == 0 {
 		problems.add(spatev1.ReasonInvalidSpec, spec, "there is nothing to do: set traffic, reflect or receive")
@@ -581,7 +585,7 @@ func (r *Resolved) answering(profile *spatev1.TrafficProfile, generator *spatev1
 	}
 }
 
-// factorOf makes a profile's rate into a factor on a load, which does not have that of templates.
+// factorOf converts a profile's rate to a factor of a load, which does not include templates.
 func factorOf(rate spatev1.ScaledRate, own Load, templates bool, generator *spatev1.TrafficGenerator) (*big.Rat, error) {
 	wanted, err := ParseScaledRate(rate)
 	switch {
@@ -621,7 +625,7 @@ func planRate(unit Unit, ratio *enginev1.Ratio) *enginev1.Rate {
 	}
 }
 
-// definitions are the streams and templates that a profile refers to, as they are, each once.
+// definitions returns the current streams and templates that a profile refers to, each once.
 func definitions(in Input) []spatev1.DefinitionSnapshot {
 	var all []spatev1.DefinitionSnapshot
 	refer := func(kind, name, digest string) {
@@ -642,13 +646,13 @@ func definitions(in Input) []spatev1.DefinitionSnapshot {
 	return all
 }
 
-// StreamDigest is a stream's in a run's definitions, to tell whether it has changed since.
+// StreamDigest returns the digest of a stream in a run's definitions, by which later changes are detected.
 func StreamDigest(spec *spatev1.StatelessStreamSpec) string { return digest(*spec) }
 
-// TemplateDigest is a template's in a run's definitions, to tell whether it has changed since.
+// TemplateDigest returns the digest of a template in a run's definitions, by which later changes are detected.
 func TemplateDigest(spec *spatev1.ASTFTemplateSpec) string { return digest(*spec) }
 
-// DataReferences are the ConfigMaps' and Secrets' keys that a profile's streams and templates name, each once.
+// DataReferences returns the keys of ConfigMaps and Secrets that a profile's streams and templates name, each once.
 func DataReferences(profile *spatev1.TrafficProfile, streams map[string]*spatev1.StatelessStream, templates map[string]*spatev1.ASTFTemplate) []spatev1.DataReference {
 	var all []spatev1.DataReference
 	known := map[spatev1.DataReference]bool{}
@@ -669,7 +673,7 @@ func DataReferences(profile *spatev1.TrafficProfile, streams map[string]*spatev1
 	return all
 }
 
-// templateData tells of each key that a template names.
+// templateData calls add for each key that a template names.
 func templateData(source *spatev1.TemplateSource, add func(*spatev1.DataSource)) {
 	if source.Pcap != nil {
 		add(source.Pcap.From)

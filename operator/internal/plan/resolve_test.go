@@ -18,7 +18,7 @@ import (
 	"spate.dev/operator/internal/packet"
 )
 
-// stream is a UDP stream from 198.18.0.1 to 198.19.0.1.
+// stream returns a UDP stream from 198.18.0.1 to 198.19.0.1.
 func stream(rate spatev1.Rate, size int32, change ...func(*spatev1.StatelessStreamSpec)) *spatev1.StatelessStreamSpec {
 	s := &spatev1.StatelessStreamSpec{
 		Packet: &spatev1.Packet{
@@ -74,7 +74,7 @@ func generator(change ...func(*spatev1.TrafficGenerator)) *spatev1.TrafficGenera
 	return g
 }
 
-// between is a range of values.
+// between returns a range of values.
 func between(start, end spatev1.FieldValue) *spatev1.FieldRange {
 	return &spatev1.FieldRange{Start: start, End: &end}
 }

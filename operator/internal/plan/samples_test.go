@@ -14,7 +14,7 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 )
 
-// samples are the objects of config/samples by kind and name.
+// samples are the objects in config/samples by kind and name.
 type samples struct {
 	generators map[string]*spatev1.TrafficGenerator
 	streams    map[string]*spatev1.StatelessStream

@@ -62,7 +62,7 @@ func TestATotalIsThatOfAllPortsOrOfEach(t *testing.T) {
 		rate       spatev1.ScaledRate
 		replicas   int32
 		factor     *big.Rat
-		east, west *big.Rat // packets a second
+		east, west *big.Rat // packets per second
 	}{
 		"a factor":                       {twoWays("1kpps", "3kpps"), "1.5x", 1, big.NewRat(3, 2), big.NewRat(1500, 1), big.NewRat(4500, 1)},
 		"packets of all":                 {twoWays("1kpps", "3kpps"), "1Mpps", 1, big.NewRat(250, 1), big.NewRat(250000, 1), big.NewRat(750000, 1)},
@@ -70,7 +70,8 @@ func TestATotalIsThatOfAllPortsOrOfEach(t *testing.T) {
 		"packets of each, over two pods": {twoWays("1kpps", "1kpps"), "1Mpps/port", 2, big.NewRat(1000, 1), big.NewRat(1e6, 1), big.NewRat(1e6, 1)},
 		"bits of all":                    {twoWays("1kpps", "3kpps"), "4096kbps", 1, big.NewRat(2, 1), big.NewRat(2000, 1), big.NewRat(6000, 1)},
 		"bits of each on layer 1":        {twoWays("1kpps", "1kpps"), "1344kbpsL1/port", 1, big.NewRat(2, 1), big.NewRat(2000, 1), big.NewRat(2000, 1)},
-		// 5.5 Gbps of 11 Gbps are 84 bytes each: 1/11 from east is as much as its line rate has at 50 %.
+		// The rate is 5.5 Gbps of the 11 Gbps of both ports, with 84 bytes per packet: 1/11 of it, from east, is
+		// exactly 50 % of east's line rate.
 		"a share of all line rates":      {twoWays("1kpps", "10kpps"), "50%", 1, big.NewRat(5500000000, 672*11000), big.NewRat(500000000, 672), big.NewRat(5000000000, 672)},
 		"a share, over two pods":         {twoWays("1kpps", "10kpps"), "50%", 2, big.NewRat(11000000000, 672*11000), big.NewRat(1000000000, 672), big.NewRat(10000000000, 672)},
 		"a share of each line rate":      {twoWays("1kpps", "10kpps"), "80%/port", 1, big.NewRat(800000000, 672*1000), big.NewRat(800000000, 672), big.NewRat(8000000000, 672)},
@@ -89,7 +90,7 @@ func TestATotalIsThatOfAllPortsOrOfEach(t *testing.T) {
 					t.Errorf("port %s: %v packets a second, want %s", port, got, want)
 				}
 			}
-			// A run that was planned at another factor comes to the same.
+			// A run that was planned at another factor results in the same rates.
 			c.profile.Spec.Rate = "0.5x"
 			half := mustResolve(t, Input{Profile: c.profile, Generator: fastWest(c.replicas)})
 			live, err := Rescale(half.Plan(Identity{}), half.Factor, c.rate, fastWest(c.replicas))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// How do a profile's templates become the stateful part of a plan, which holds what they share once?
+// How do a profile's templates become the stateful part of a plan, in which shared parts exist once?
 
 package plan
 
@@ -26,20 +26,21 @@ var errTemplatesByFactor = errors.New("the rate of templates cannot be given in 
 type templateEntry struct {
 	at   *field.Path
 	spec *spatev1.TrafficEntry
-	// key is the same for entries that run the same template: the name of the ASTFTemplate, or of the entry behind a slash.
+	// key is the same for entries that run the same template: the name of the ASTFTemplate, or a slash and the name of
+	// the entry.
 	key string
-	// sourceAt is the field that names or describes the template.
+	// sourceAt is the field that references or describes the template.
 	sourceAt *field.Path
 	template *template
-	// rate in connections a second, at a factor of 1; own is the template's, as it is written.
+	// rate in connections per second at a factor of 1; own is the template's, as written.
 	rate *big.Rat
 	own  spatev1.ConnectionRate
-	// earlier is how many entries before it run the same side of the template: clients and servers of one pair of ports may be
-	// two entries.
+	// earlier is the number of entries before it that run the same side of the template: clients and servers on one
+	// pair of ports may be two entries.
 	earlier int
 }
 
-// templateEntries are those of a profile that run templates.
+// templateEntries returns the entries of a profile that run templates.
 func templateEntries(in Input, generator *spatev1.TrafficGenerator, size *weight) ([]templateEntry, Problems) {
 	var problems Problems
 	var all []templateEntry
@@ -72,7 +73,7 @@ func templateEntries(in Input, generator *spatev1.TrafficGenerator, size *weight
 	return all, problems
 }
 
-// templateSet are the templates of a profile, each judged once: many entries may run one.
+// templateSet are the templates of a profile, each checked once: many entries may run one.
 type templateSet struct {
 	in      Input
 	around  surroundings
@@ -93,7 +94,7 @@ func (t *templateSet) check(key string, source *spatev1.ASTFTemplateSpec, at *fi
 	return checked.template, checked.wrong
 }
 
-// resolve finds the entry's template and judges it on the entry's ports.
+// resolve finds the entry's template and checks it on the entry's ports.
 func (e *templateEntry) resolve(known *templateSet) Problems {
 	var problems Problems
 	in, generator := &known.in, known.around.generator
@@ -129,7 +130,7 @@ func (e *templateEntry) resolve(known *templateSet) Problems {
 	return problems
 }
 
-// snapshot is the entry as it is, for what is asked of a run later.
+// snapshot returns the resolved entry, for later changes of a run.
 func (e *templateEntry) snapshot() spatev1.EntrySnapshot {
 	entry := spatev1.EntrySnapshot{Name: string(e.spec.Name), Paused: e.spec.Paused}
 	if ref := e.spec.Application.TemplateRef; ref != nil {
@@ -141,7 +142,7 @@ func (e *templateEntry) snapshot() spatev1.EntrySnapshot {
 	return entry
 }
 
-// checkEntry refuses what goes with emulated clients, where there are none.
+// checkEntry refuses settings of emulated clients where there are none.
 func (e *templateEntry) checkEntry(p *Problems) {
 	application, at := e.spec.Application, e.at.Child("application")
 	if e.spec.Paused && e.spec.TransmitPort == "" {
@@ -158,7 +159,7 @@ func (e *templateEntry) checkEntry(p *Problems) {
 	}
 }
 
-// says names the template with a field of it, in a message about another field.
+// says returns the template's name with one of its fields, for a message about another field.
 func (e *templateEntry) says(at *field.Path) string {
 	if ref := e.spec.Application.TemplateRef; ref != nil {
 		return fmt.Sprintf("ASTFTemplate %q: %s", ref.Name, at)
@@ -166,7 +167,7 @@ func (e *templateEntry) says(at *field.Path) string {
 	return at.String()
 }
 
-// checkPorts reports whether clients and servers can be on the entry's ports.
+// checkPorts reports ports on which clients and servers cannot be.
 func (e *templateEntry) checkPorts(generator *spatev1.TrafficGenerator, p *Problems) {
 	if e.spec.TransmitPort == "" && e.spec.ReceivePort == "" {
 		p.portsMissing(generator, e.at)
@@ -204,7 +205,7 @@ func (e *templateEntry) checkPorts(generator *spatev1.TrafficGenerator, p *Probl
 	}
 }
 
-// checkSides reports whether each side that is emulated has a program and addresses.
+// checkSides reports emulated sides without a program or without addresses.
 func (e *templateEntry) checkSides(p *Problems) {
 	at := e.sourceAt
 	if e.template.made.Capture == nil {
@@ -224,7 +225,7 @@ func (e *templateEntry) checkSides(p *Problems) {
 	}
 }
 
-// checkPods reports whether each pod of a generator can have clients of its own: they begin as many connections each.
+// checkPods reports pods of a generator without clients of their own: each pod starts the same number of connections.
 func (e *templateEntry) checkPods(generator *spatev1.TrafficGenerator, p *Problems) {
 	if e.spec.TransmitPort == "" {
 		return
@@ -243,8 +244,8 @@ func (e *templateEntry) checkPods(generator *spatev1.TrafficGenerator, p *Proble
 	}
 }
 
-// checkLimits reports whether a generator's limits allow the connections. Packets of servers answer those of clients; how many there are
-// in all is the engines' to bound.
+// checkLimits reports connections that a generator's limits do not allow. Servers send only to the clients' addresses;
+// engines limit the total number of packets.
 func (e *templateEntry) checkLimits(generator *spatev1.TrafficGenerator, p *Problems) {
 	limits := generator.Spec.Limits
 	if limits == nil {
@@ -268,15 +269,15 @@ func (e *templateEntry) checkLimits(generator *spatev1.TrafficGenerator, p *Prob
 	}
 }
 
-// gtpuPort is that of UDP which tunnels lead to (3GPP TS 29.281).
+// gtpuPort is the UDP port of GTP-U tunnels (3GPP TS 29.281).
 const gtpuPort = 2152
 
-// tunnelled reports whether clients' packets leave in tunnels.
+// tunnelled reports whether clients' packets are sent in tunnels.
 func (e *templateEntry) tunnelled() bool {
 	return e.spec.TransmitPort != "" && slices.ContainsFunc(e.template.clients, func(p pool) bool { return p.tunnels != nil })
 }
 
-// clientPorts judges the port that clients connect to, and that of the tunnels their packets may leave in.
+// clientPorts judges the port that clients connect to, and the port of the tunnels of their packets.
 func (g *guard) clientPorts(port uint64, tunnelled bool) {
 	switch {
 	case len(g.limits.AllowedPorts) == 0:
@@ -289,7 +290,7 @@ func (g *guard) clientPorts(port uint64, tunnelled bool) {
 	}
 }
 
-// tunnels judges where tunnels lead to, and mirrored ones back; nil are none.
+// tunnels judges the destinations of tunnels, and of mirrored ones in the other direction; nil means none.
 func (g *guard) tunnels(tunnels *enginev1.Gtpu) {
 	if tunnels == nil {
 		return
@@ -308,7 +309,7 @@ func (g *guard) tunnels(tunnels *enginev1.Gtpu) {
 	}
 }
 
-// lastGNB returns the last gNB's address; none if there is no such address.
+// lastGNB returns the last gNB's address; nil if there is no such address.
 func lastGNB(tunnels *enginev1.Gtpu) []byte {
 	last := new(big.Int).SetBytes(tunnels.Local)
 	last.Add(last, big.NewInt(int64(max(tunnels.LocalCount, 1))-1))
@@ -342,7 +343,7 @@ type sharing struct {
 	numbered map[*enginev1.Payload]uint32
 }
 
-// stateful makes the stateful part of a plan; nil without templates.
+// stateful returns the stateful part of a plan; nil without templates.
 func stateful(profile *spatev1.TrafficProfile, entries []templateEntry, factor *big.Rat, problems *Problems) *enginev1.Stateful {
 	if len(entries) == 0 {
 		return nil
@@ -389,7 +390,7 @@ func stateful(profile *spatev1.TrafficProfile, entries []templateEntry, factor *
 	return s.made
 }
 
-// number returns what is the same under one key the same number.
+// number returns a number that is the same for the same key.
 func number[T proto.Message](known map[string]uint32, all *[]T, one T, key string) uint32 {
 	if at, found := known[key]; found {
 		return at
@@ -399,16 +400,16 @@ func number[T proto.Message](known map[string]uint32, all *[]T, one T, key strin
 	return at
 }
 
-// keyOf is the same for the same messages.
+// keyOf returns the same key for equal messages.
 func keyOf(message proto.Message) string {
 	bytes, err := proto.MarshalOptions{Deterministic: true}.Marshal(message)
 	if err != nil {
-		panic(err) // these have no text that is not UTF-8, which alone cannot be written
+		panic(err) // only text that is not UTF-8 fails, and these messages have none
 	}
 	return string(bytes)
 }
 
-// addresses returns a side's pools by their numbers. Templates that say the same share one, and so take turns in it.
+// addresses returns a side's pools by their numbers. Templates with equal pools share one, and take turns in it.
 func (s *sharing) addresses(e *templateEntry, pools []pool, side string, problems *Problems) []*enginev1.WeightedPool {
 	var all []*enginev1.WeightedPool
 	for i := range pools {
@@ -456,7 +457,7 @@ func (s *sharing) program(e *templateEntry, own *program, entries []templateEntr
 	return made
 }
 
-// switchTo finds the entry that runs a template on the same ports. A template that an entry describes inline has the entry's name.
+// switchTo returns the entry that runs a template on the same ports. An inline template has the name of its entry.
 func switchTo(e *templateEntry, name spatev1.ObjectName, entries []templateEntry) (uint32, error) {
 	for i := range entries {
 		other := &entries[i]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Can a stream be sent, and as which packets, varied how, at which times?
+// Can a stream be sent, and with which packets, variations and times?
 
 package plan
 
@@ -16,36 +16,36 @@ import (
 type Stream struct {
 	// Packet of the stream, or of the first of its copies; nil for a replay.
 	Packet *packet.Packet
-	// Rate as described; none for a replay.
+	// Rate as described; unset for a replay.
 	Rate Quantity
-	// Copies are the packets' differences, one for each copy; nil if there are none.
+	// Copies are the differences of the copies' packets; nil without copies.
 	Copies []difference
 
 	spec *spatev1.StatelessStreamSpec
 	// packet without its frame.
 	packet  *enginev1.Packet
 	program *enginev1.FieldProgram
-	// transmit makes the contract's mode at a rate that is a factor of the stream's own.
+	// transmit returns the plan's transmit mode at a factor of the stream's own rate.
 	transmit transmitMode
 	mark     *markRequest
 
 	startDelay uint64
 }
 
-// count of streams it makes.
+// count returns the number of streams that it makes.
 func (s *Stream) count() int { return max(len(s.Copies), 1) }
 
-// CheckStream reports whether a StatelessStream by itself can be sent. Where it is sent from is not known yet, so a
-// missing Ethernet destination is no problem here.
+// CheckStream checks a StatelessStream by itself. The port it is sent from is not known yet, so a missing Ethernet
+// destination is no problem here.
 func CheckStream(spec *spatev1.StatelessStreamSpec) (*Stream, Problems) {
 	return checkStream(spec, field.NewPath("spec"), surroundings{options: packet.Options{NextHop: packet.InternalDestination}})
 }
 
-// surroundings are what a stream's own description does not tell.
+// surroundings are inputs beside a stream's own description.
 type surroundings struct {
 	options packet.Options
 	data    data
-	// generator whose volumes are read; nil where it is not known.
+	// generator whose volumes are read; nil if it is not known.
 	generator *spatev1.TrafficGenerator
 }
 
@@ -91,7 +91,7 @@ func (p *Problems) measure(m *spatev1.Measure, at *field.Path) {
 	p.mark(m.Mark, at.Child("mark"))
 }
 
-// sendOptions checks what is said about sending beside the mode.
+// sendOptions checks the options of sending beside the mode.
 func (p *Problems) sendOptions(spec *spatev1.StatelessStreamSpec, at *field.Path) {
 	switch {
 	case spec.Cache < 0 || spec.Cache > 10000:
@@ -101,7 +101,7 @@ func (p *Problems) sendOptions(spec *spatev1.StatelessStreamSpec, at *field.Path
 	}
 }
 
-// duration reads a time in nanoseconds; an absent one is 0.
+// duration reads a time in nanoseconds; 0 when absent.
 func (p *Problems) duration(text spatev1.Duration, at *field.Path) uint64 {
 	if text == "" {
 		return 0
@@ -114,7 +114,7 @@ func (p *Problems) duration(text spatev1.Duration, at *field.Path) uint64 {
 	return uint64(value)
 }
 
-// planPacket returns what engines must know of a packet, without its frame.
+// planPacket returns what engines need of a packet, without its frame.
 func planPacket(built *packet.Packet) *enginev1.Packet {
 	p := &enginev1.Packet{SourceMacFromPort: built.SourceMACFromPort, DestinationMacFromPort: built.DestinationMACFromPort}
 	for _, sum := range built.Checksums {

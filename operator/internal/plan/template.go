@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Can a template be run, and as which programs, with which addresses, how fast?
+// Can a template be run, and with which programs, addresses and rate?
 
 package plan
 
@@ -14,19 +14,19 @@ import (
 	"spate.dev/operator/internal/engine/enginev1"
 )
 
-// template is one that can be run. What it shares with others is not numbered yet.
+// template is a template that can be run. What it shares with others is not numbered yet.
 type template struct {
 	spec *spatev1.ASTFTemplateSpec
-	// rate in connections a second.
+	// rate in connections per second.
 	rate *big.Rat
-	// made has all that is this template's own.
+	// made has what belongs to this template only.
 	made *enginev1.Template
-	// client and server are nil where there are no commands.
+	// client and server are nil without commands.
 	client, server   *program
 	clients, servers []pool
 }
 
-// CheckTemplate reports whether an ASTFTemplate by itself can be run. Data that it names are not looked up.
+// CheckTemplate reports what is wrong with an ASTFTemplate by itself. It does not look up data that the template names.
 func CheckTemplate(spec *spatev1.ASTFTemplateSpec) Problems {
 	_, problems := checkTemplate(Expand(spec), field.NewPath("spec"), surroundings{})
 	return problems
@@ -37,7 +37,7 @@ func checkTemplate(spec *spatev1.ASTFTemplateSpec, at *field.Path, around surrou
 	t := &template{spec: spec, made: &enginev1.Template{Group: string(spec.StatisticsGroup), Latency: spec.Latency}}
 	problems.preset(&spec.Source, at.Child("source"))
 	if len(problems) > 0 {
-		return nil, problems // its programs are wrong for the same
+		return nil, problems // its programs would report the same
 	}
 	problems.templateSource(t, at.Child("source"), around)
 	if spec.Latency && t.made.Protocol == enginev1.TransportProtocol_TRANSPORT_PROTOCOL_TCP {
@@ -62,7 +62,7 @@ func checkTemplate(spec *spatev1.ASTFTemplateSpec, at *field.Path, around surrou
 	problems.oneFamily(t)
 	problems.apartFrom(t.clients, t.servers)
 	t.made.Match = problems.match(spec.Match, at.Child("match"))
-	// Judged here; what a run has of them depends on its profile's too (tunablesFor).
+	// The settings are checked here; a run's also depend on its profile (tunablesFor).
 	problems.tunables(&spec.Tunables.Client, at.Child("tunables", "client"))
 	problems.tunables(&spec.Tunables.Server, at.Child("tunables", "server"))
 	if len(problems) > 0 {
@@ -71,7 +71,7 @@ func checkTemplate(spec *spatev1.ASTFTemplateSpec, at *field.Path, around surrou
 	return t, nil
 }
 
-// templateSource reads the programs, or the capture they are derived from.
+// templateSource reads the programs, or the capture from which they are derived.
 func (p *Problems) templateSource(t *template, at *field.Path, around surroundings) {
 	source := &t.spec.Source
 	if !p.exactlyOne(at, "programs, pcap, http, dns and payload", source.Programs != nil && !Preset(source), source.Pcap != nil, source.HTTP != nil, source.DNS != nil, source.Payload != nil) {
@@ -101,7 +101,7 @@ func (p *Problems) templateSource(t *template, at *field.Path, around surroundin
 	}
 }
 
-// templateCapture returns the capture of a session; whether it is one is for the engine to say.
+// templateCapture returns the capture of a session; the engine checks that it is one.
 func (p *Problems) templateCapture(source *spatev1.PcapSource, at *field.Path, around surroundings) *enginev1.Capture {
 	if !p.exactlyOne(at, "from and volume", source.From != nil, source.Volume != nil) {
 		return nil
@@ -133,7 +133,7 @@ func (p *Problems) connectionRate(rate spatev1.ConnectionRate, at *field.Path) *
 	return value
 }
 
-// count is a number of at least 1; 0 when absent.
+// count reads a number of at least 1; 0 when absent.
 func (p *Problems) count(number *int64, at *field.Path) uint64 {
 	if number == nil {
 		return 0
@@ -142,7 +142,7 @@ func (p *Problems) count(number *int64, at *field.Path) uint64 {
 	return uint64(*number)
 }
 
-// oneFamily reports whether all addresses of a template are of one family: any client may connect to any server.
+// oneFamily reports addresses of both families in a template: any client may connect to any server.
 func (p *Problems) oneFamily(t *template) {
 	var first *pool
 	for _, side := range [][]pool{t.clients, t.servers} {
@@ -159,8 +159,8 @@ func (p *Problems) oneFamily(t *template) {
 	}
 }
 
-// mostMatched are the bytes of a flow that its template can be told by: 576 that every host takes (RFC 1122 section 3.3.2) without
-// 40 of headers.
+// mostMatched is the number of a flow's bytes by which its template can be selected: 576 that every host accepts (RFC
+// 1122 section 3.3.2) without 40 of headers.
 const mostMatched = 536
 
 func (p *Problems) match(all []spatev1.PayloadMatch, at *field.Path) []*enginev1.PayloadMatch {

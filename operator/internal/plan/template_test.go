@@ -43,7 +43,7 @@ pools:
   servers: [{name: s, start: 48.0.0.1, end: 48.0.0.254, order: Random, seed: 7, weight: 3}]
 `
 
-// templateOf reads a template with some of its text changed.
+// templateOf returns a template with parts of its text replaced.
 func templateOf(t *testing.T, text string, changes ...string) *spatev1.ASTFTemplate {
 	t.Helper()
 	for i := 0; i < len(changes); i += 2 {
@@ -59,7 +59,7 @@ func templateOf(t *testing.T, text string, changes ...string) *spatev1.ASTFTempl
 	return template
 }
 
-// poolsOf is a template's text from its pools on.
+// poolsOf returns a template's text from its pools on.
 func poolsOf(text string) string {
 	_, pools, _ := strings.Cut(text, "pools:")
 	return "pools:" + pools
@@ -329,7 +329,7 @@ func TestCapturesAreForTheEngineToRead(t *testing.T) {
 	}
 }
 
-// counters are commands that count, one more than so many.
+// counters returns commands that count: one more than the maximum.
 func counters(most int) string {
 	var all strings.Builder
 	for i := range most + 1 {
@@ -487,7 +487,8 @@ func TestEntriesThatCannotRunATemplate(t *testing.T) {
 	planOf(t, Input{Profile: one(), Generator: allowed, Templates: map[string]*spatev1.ASTFTemplate{"one": templateOf(t, webTemplate)}})
 }
 
-// tunnelled gives the clients of the template tunnels with these further settings, in place of what does not go with them.
+// tunnelled gives the clients of the template tunnels with these further settings, and removes what is not valid with
+// tunnels.
 func tunnelled(more string) []string {
 	return []string{"portPairOffset: 1.0.0.0, ", "", `startMAC: "02:00:00:00:00:01"`, "gtpu: {local: 10.0.0.2, remote: 10.0.0.1, teid: 1" + more + "}"}
 }
@@ -576,7 +577,7 @@ func TestEachPodNeedsAClientOfItsOwn(t *testing.T) {
 		if got := problems.Message(); got != want {
 			t.Errorf("%s: got %q, want %q", last, got, want)
 		}
-		// Where clients are real, a pod without servers has nothing to do.
+		// With real clients, a pod without servers has nothing to do.
 		in.Profile = profile(running("web", "http", "", "west"))
 		if _, problems := Resolve(in); len(problems) > 0 {
 			t.Errorf("%s: servers: got %q", last, problems.Message())

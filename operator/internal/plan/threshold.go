@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Can a profile's thresholds be judged, by what its result will tell of?
+// Can a profile's thresholds be evaluated, on the results that it will have?
 
 package plan
 
@@ -13,7 +13,7 @@ import (
 	"spate.dev/operator/internal/verdict"
 )
 
-// subjectsOf names what the profile's result will tell of.
+// subjectsOf returns the names in the profile's result.
 func subjectsOf(p *spatev1.TrafficProfile, streams map[string]*spatev1.StatelessStream, templates map[string]*spatev1.ASTFTemplate) verdict.Subjects {
 	subjects := verdict.Subjects{Streams: map[string]verdict.Measures{}, Templates: map[string]verdict.Sides{}, Groups: map[string]verdict.Sides{}}
 	for i := range p.Spec.Traffic {
@@ -45,17 +45,18 @@ func subjectsOf(p *spatev1.TrafficProfile, streams map[string]*spatev1.Stateless
 	return subjects
 }
 
-// complete is true when every stream and template that the profile names is there, and the ports of each application are known.
+// complete reports whether every stream and template that the profile names exists, and the ports of each application
+// are known.
 func complete(in Input) bool {
 	return !slices.ContainsFunc(in.Profile.Spec.Traffic, func(t spatev1.TrafficEntry) bool {
 		stream, _ := streamSource(&t, in.Streams)
 		template, _ := templateSource(&t, in.Templates)
-		portless := t.Application != nil && t.TransmitPort == "" && t.ReceivePort == "" // its generator is missing, or has not two ports
+		portless := t.Application != nil && t.TransmitPort == "" && t.ReceivePort == "" // its generator is missing, or does not have two ports
 		return stream == nil && template == nil || portless
 	})
 }
 
-// measuresOf tells what is known on arrival of what an entry sends: all of it where that is not there yet.
+// measuresOf returns what is measured on arrival of what an entry sends: everything if that does not exist yet.
 func measuresOf(t *spatev1.TrafficEntry, streams map[string]*spatev1.StatelessStream) verdict.Measures {
 	stream, name := streamSource(t, streams)
 	switch {
@@ -68,7 +69,8 @@ func measuresOf(t *spatev1.TrafficEntry, streams map[string]*spatev1.StatelessSt
 	return verdict.Measures{Arrival: m.Flow || m.Mark != nil, Order: m.Flow, Latency: m.Latency}
 }
 
-// sidesOf an entry tells what each counts and does not measure. name is that of its ASTFTemplate; empty for an inline template.
+// sidesOf returns what each side of an entry counts and does not measure. name is that of its ASTFTemplate; empty for
+// an inline template.
 func sidesOf(t *spatev1.TrafficEntry, template *spatev1.ASTFTemplateSpec, name string) verdict.Sides {
 	latency := "set application.inline.latency: true of entry " + string(t.Name)
 	if name != "" {
@@ -86,8 +88,8 @@ func sidesOf(t *spatev1.TrafficEntry, template *spatev1.ASTFTemplateSpec, name s
 	return sides
 }
 
-// untimed are the times that one side's flows have not, each with the remedy: none where that is not known, as of a capture without
-// latency. latency is how round trips are measured.
+// untimed returns the times that one side's flows do not have, each with the remedy. It is empty if that is not known,
+// as for a capture without latency. latency is the field that sets how round trips are measured.
 func untimed(template *spatev1.ASTFTemplateSpec, latency, side string) map[string]string {
 	if template == nil {
 		return nil
@@ -106,14 +108,14 @@ func untimed(template *spatev1.ASTFTemplateSpec, latency, side string) map[strin
 	return times
 }
 
-// both have the keys that are in each of two maps.
+// both returns the keys that are in both maps.
 func both(a, b map[string]string) map[string]string {
 	common := maps.Clone(a)
 	maps.DeleteFunc(common, func(key, _ string) bool { return b[key] == "" })
 	return common
 }
 
-// countersOf names what one side's program counts.
+// countersOf returns the names of the counters of one side's program.
 func countersOf(template *spatev1.ASTFTemplateSpec, side func(*spatev1.Programs) []spatev1.Command) []string {
 	if template == nil || template.Source.Programs == nil {
 		return nil
@@ -127,14 +129,14 @@ func countersOf(template *spatev1.ASTFTemplateSpec, side func(*spatev1.Programs)
 	return sorted(all)
 }
 
-// sorted sorts names, and has each once.
+// sorted sorts names, and removes duplicates.
 func sorted(names []string) []string {
 	slices.Sort(names)
 	return slices.Compact(names)
 }
 
-// thresholds finds expressions that cannot be judged. Which names a result will have is known when every stream and template is there;
-// until then an expression only has to compile.
+// thresholds reports expressions that cannot be evaluated. The names in a result are known when every stream and
+// template exists; until then an expression only has to compile.
 func (p *Problems) thresholds(in Input) {
 	profile, subjects, all := in.Profile, subjectsOf(in.Profile, in.Streams, in.Templates), complete(in)
 	for i, t := range profile.Spec.Thresholds {

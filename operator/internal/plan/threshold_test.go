@@ -25,7 +25,7 @@ func TestThresholdsAreJudgedBeforeARun(t *testing.T) {
 	}
 }
 
-// A time that its template's flows do not have is refused before the run, by the template's field.
+// A time that the flows of a template do not have is refused before the run, with the template's field.
 func TestThresholdsOnTimesOfUDP(t *testing.T) {
 	const connect, clients, servers = `result.templates["b"].client.connectTime.p99 < duration('5ms')`, `result.templates["b"].client.roundTrip.p99 < duration('5ms')`, `result.templates["b"].server.roundTrip.p99 < duration('5ms')`
 	for _, c := range []struct {
@@ -53,8 +53,8 @@ func TestThresholdsOnTimesOfUDP(t *testing.T) {
 	}
 }
 
-// What a result will have is known when all streams and templates are there: until then only what is missing is reported, so that the
-// order in which objects are created makes no profile stall.
+// The names in a result are known when all streams and templates exist. Until then only missing references are
+// reported, so that the order in which objects are created stalls no profile.
 func TestThresholdsWaitForReferences(t *testing.T) {
 	for _, expression := range []string{`result.templates["b"].client.counters["pages"] == 0`, `result.groups["web"].client.failed == 0`} {
 		p := profile(running("b", "http", "east", "west"))

@@ -14,19 +14,19 @@ import (
 	"spate.dev/operator/internal/engine/enginev1"
 )
 
-// VolumesDir is where a generator's volumes are mounted in its pods, each in a folder of its name.
+// VolumesDir is where a generator's volumes are mounted in its pods, each in a folder with its name.
 const VolumesDir = "/var/lib/spate/volumes"
 
-// transmitMode is one of the contract's, with the rate open.
+// transmitMode is a transmit mode of a plan without a rate.
 type transmitMode struct {
 	rate   Quantity
 	bursts *enginev1.Bursts
 	replay *enginev1.Replay
-	// packets of the capture that is replayed, if it could be read.
+	// capture that is replayed, if it could be read.
 	capture *capture
 }
 
-// endless reports whether the stream never sends a last packet.
+// endless reports whether the stream has no last packet.
 func (m *transmitMode) endless() bool {
 	switch {
 	case m.bursts != nil:
@@ -172,7 +172,7 @@ func (p *Problems) volume(file *spatev1.VolumeFile, at *field.Path, generator *s
 	p.add(spatev1.ReasonInvalidSpec, at.Child("name"), "%q is no volume of generator %s; add it to its spec.volumes", file.Name, generator.Name)
 }
 
-// replayed refuses what does not go with the packets of a capture.
+// replayed refuses settings that are not valid for the packets of a capture.
 func (p *Problems) replayed(spec *spatev1.StatelessStreamSpec, at *field.Path) {
 	if spec.Packet != nil {
 		p.add(spatev1.ReasonInvalidSpec, at.Child("packet"), "does not go with transmit.replay, which sends the packets of its capture")
@@ -185,7 +185,7 @@ func (p *Problems) replayed(spec *spatev1.StatelessStreamSpec, at *field.Path) {
 	}
 }
 
-// at returns the contract's mode with the stream's absolute rate times a factor. Replays are sped up by it.
+// at returns the plan's mode with the stream's absolute rate times a factor, which also speeds up replays.
 func (m *transmitMode) at(rate Quantity, factor *big.Rat, stream *enginev1.Stream) error {
 	if m.replay != nil {
 		return m.replayAt(factor, stream)

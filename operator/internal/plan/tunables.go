@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Which settings does a side's transport have?
+// Which TCP and IP settings does a side have?
 
 package plan
 
@@ -15,10 +15,11 @@ import (
 	"spate.dev/operator/internal/engine/enginev1"
 )
 
-// longestMinRTO is where an upper bound of time-outs may be (RFC 6298 section 2.5).
+// longestMinRTO is the maximum of minRTO: an upper bound of retransmission time-outs may be 60 s (RFC 6298 section
+// 2.5).
 const longestMinRTO = time.Minute
 
-// tunables of one side; nil where nothing is set.
+// tunables returns the settings of one side; nil if none are set.
 func (p *Problems) tunables(s *spatev1.SideTunables, at *field.Path) *enginev1.Tunables {
 	if s.TOS == nil && s.TTL == nil && s.TCP == nil {
 		return nil
@@ -33,12 +34,12 @@ func (p *Problems) tunables(s *spatev1.SideTunables, at *field.Path) *enginev1.T
 	return made
 }
 
-// tunablesFor a side of a template: its own, and the profile's where it has none. Both were judged before.
+// tunablesFor returns a side's settings: the template's own, or else the profile's. Both were checked before.
 func tunablesFor(profile, own *spatev1.SideTunables) *enginev1.Tunables {
 	merged := profile.DeepCopy()
 	bytes, err := json.Marshal(own)
 	if err == nil {
-		err = json.Unmarshal(bytes, merged) // what is there replaces, setting by setting
+		err = json.Unmarshal(bytes, merged) // the template's settings replace the profile's one by one
 	}
 	if err != nil {
 		panic(fmt.Sprintf("tunables are plain fields: %v", err))
@@ -47,7 +48,7 @@ func tunablesFor(profile, own *spatev1.SideTunables) *enginev1.Tunables {
 	return judged.tunables(merged, nil)
 }
 
-// setting is a number within bounds; 0 when absent.
+// setting reads a number within bounds; 0 when absent.
 func (p *Problems) setting(value *int32, least, most int64, at *field.Path) uint32 {
 	if value == nil {
 		return 0
@@ -56,7 +57,7 @@ func (p *Problems) setting(value *int32, least, most int64, at *field.Path) uint
 	return uint32(*value)
 }
 
-// LongestDelayedAck is the longest that engines let an acknowledgement wait (RFC 9293 section 3.8.6.3).
+// LongestDelayedAck is the maximum delay of an acknowledgement that engines accept (RFC 9293 section 3.8.6.3).
 const LongestDelayedAck = 500 * time.Millisecond
 
 func (p *Problems) tcpTunables(t *spatev1.TCPTunables, made *enginev1.Tunables, at *field.Path) {
@@ -77,7 +78,7 @@ func (p *Problems) tcpTunables(t *spatev1.TCPTunables, made *enginev1.Tunables, 
 		p.add(spatev1.ReasonInvalidSpec, at.Child("minRTO"), "%s: must be at most %v (RFC 6298)", t.MinRTO, longestMinRTO)
 	}
 	made.ConnectTimeoutNs = p.someTime(t.ConnectTimeout, at.Child("connectTimeout"))
-	made.KeepaliveIdleNs = p.duration(t.KeepaliveIdle, at.Child("keepaliveIdle")) // 0 is never, as when absent
+	made.KeepaliveIdleNs = p.duration(t.KeepaliveIdle, at.Child("keepaliveIdle")) // 0 is never, the same as absent
 	made.KeepaliveIntervalNs = p.someTime(t.KeepaliveInterval, at.Child("keepaliveInterval"))
 	made.TimeWaitNs = p.someTime(t.TimeWait, at.Child("timeWait"))
 	off := func(option *bool) bool { return option != nil && !*option }
@@ -95,7 +96,7 @@ func (p *Problems) tcpTunables(t *spatev1.TCPTunables, made *enginev1.Tunables, 
 	}
 }
 
-// someTime is a time for which the contract has no zero; 0 when absent.
+// someTime reads a time that cannot be zero in the contract; 0 when absent.
 func (p *Problems) someTime(text spatev1.Duration, at *field.Path) uint64 {
 	value := p.duration(text, at)
 	if text != "" && value == 0 {

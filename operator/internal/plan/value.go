@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What number does a field's value stand for?
+// Which number does the text of a field's value represent?
 
 package plan
 
@@ -14,15 +14,15 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 )
 
-// value is what is written into a packet: at most 64 bits. Of an IPv6 address these are the lower ones, and the upper ones stay
-// in the packet as they are.
+// value is what is written into a packet: at most 64 bits. For an IPv6 address, these are the lower ones, and the
+// packet keeps its upper ones.
 type value struct {
 	bits uint64
 	// upper half of an IPv6 address; nil for all else.
 	upper []byte
 }
 
-// parseValue reads a number, an IP address or a MAC address as the number its bytes are.
+// parseValue converts a number, an IP address or a MAC address to the number that its bytes represent.
 func parseValue(text spatev1.FieldValue) (value, error) {
 	if number, err := strconv.ParseUint(string(text), 0, 64); err == nil {
 		return value{bits: number}, nil

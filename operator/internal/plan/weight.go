@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Is a plan too large to be made? It is weighed while it is resolved, before what it comes to takes memory.
+// Is a plan too large to be made? Its size is computed while it is resolved, before the plan takes memory.
 
 package plan
 
@@ -16,31 +16,32 @@ import (
 )
 
 const (
-	// mostBytes are what an engine takes of a plan.
+	// mostBytes is the maximum number of bytes of a plan that an engine accepts.
 	mostBytes = 256 << 20
-	// streamBytes and payloadBytes are what each takes of a plan beside its bytes, at least.
+	// streamBytes and payloadBytes are the least that each takes in a plan beside its bytes.
 	streamBytes  = 200
 	payloadBytes = 8
-	// commandBytes and listedBytes are about what a command of a program and a value of a field take where a plan is not encoded.
+	// commandBytes and listedBytes are approximately what a command of a program and a value of a field take in a plan
+	// that is not encoded.
 	commandBytes = 100
 	listedBytes  = 8
 	// ownMemory is what the operator takes beside plans.
 	ownMemory = 128 << 20
-	// memoryPerByte is what a byte of a plan takes at a time: twice in the operator, as it was read and as it is written, and twice in
-	// spate-engine, which tries it.
+	// memoryPerByte is the memory for a byte of a plan: twice in the operator, which reads and writes it, and twice in
+	// spate-engine, which checks it.
 	memoryPerByte = 4
 )
 
-// Bound is on the bytes of a plan.
+// Bound is a limit on the bytes of a plan.
 type Bound struct {
-	// Bytes at most; 0 for any number.
+	// Bytes is the maximum; 0 for no limit.
 	Bytes int64
-	// Memory of the operator that they follow from; 0 where they do not.
+	// Memory of the operator from which Bytes was derived; 0 if it was not.
 	Memory int64
 }
 
-// BoundOf returns the bound for an operator with so many bytes of memory, spate-engine which tries plans included: a quarter of what
-// the operator leaves, and no more than engines take. 0 is memory without a limit.
+// BoundOf returns the bound for an operator with so many bytes of memory, including spate-engine, which checks plans: a
+// quarter of what the operator leaves, and at most what engines accept. 0 is memory without a limit.
 func BoundOf(memory int64) Bound {
 	if memory <= 0 {
 		return Bound{Bytes: mostBytes}
@@ -52,7 +53,7 @@ func BoundOf(memory int64) Bound {
 	return Bound{Bytes: bytes, Memory: memory}
 }
 
-// Exceeded is the problem of a field by which a plan comes to too many bytes.
+// Exceeded returns the problem of a field with which a plan has too many bytes.
 func (b Bound) Exceeded(at *field.Path, bytes int64) (problems Problems) {
 	const mebi = 1 << 20
 	if b.Memory > 0 {
@@ -64,7 +65,8 @@ func (b Bound) Exceeded(at *field.Path, bytes int64) (problems Problems) {
 	return problems
 }
 
-// Estimate is about how many bytes the plan of a profile will have, by what it names alone: whatever a ConfigMap or Secret may hold counts.
+// Estimate returns the approximate maximum size of a profile's plan, from its references only: a ConfigMap or Secret
+// counts with its maximum size.
 func Estimate(profile *spatev1.TrafficProfile, streams map[string]*spatev1.StatelessStream, templates map[string]*spatev1.ASTFTemplate) int64 {
 	objects := map[spatev1.DataReference]bool{}
 	for _, ref := range DataReferences(profile, streams, templates) {
@@ -97,9 +99,9 @@ func Estimate(profile *spatev1.TrafficProfile, streams map[string]*spatev1.State
 }
 
 const (
-	// unsizedBytes are about what a frame takes whose description has no size, with nothing behind its headers.
+	// unsizedBytes is the approximate size of a frame whose description has neither a size nor a payload.
 	unsizedBytes = 256
-	// fieldBytes are about what a field that varies takes beside the values of a list.
+	// fieldBytes is the approximate size of a field that varies, beside the values of a list.
 	fieldBytes = 100
 )
 
@@ -121,7 +123,7 @@ func estimateStream(source *spatev1.StatelessStreamSpec) int64 {
 	return count * each
 }
 
-// contentsBytes are those that a template's programs have written in them.
+// contentsBytes returns the number of bytes that are written in a template's programs.
 func contentsBytes(programs *spatev1.Programs) (total int64) {
 	if programs == nil {
 		return 0
@@ -140,17 +142,17 @@ func contentsBytes(programs *spatev1.Programs) (total int64) {
 	return total
 }
 
-// weight is what was resolved so far.
+// weight is the size of what was resolved so far.
 type weight struct {
 	bound   Bound
 	bytes   int64
 	streams int
-	// weighed are the templates whose payloads are in.
+	// weighed are the templates whose payloads are included.
 	weighed  map[string]bool
 	exceeded bool
 }
 
-// add bytes that a field brings, and tell whether they are within the bound.
+// add adds bytes of a field, and reports whether the sum is within the bound.
 func (w *weight) add(bytes int64, at *field.Path, problems *Problems) bool {
 	w.bytes += min(bytes, math.MaxInt64-w.bytes)
 	if w.bound.Bytes > 0 && w.bytes > w.bound.Bytes {
@@ -160,7 +162,7 @@ func (w *weight) add(bytes int64, at *field.Path, problems *Problems) bool {
 	return !w.exceeded
 }
 
-// stream adds an entry's, with all its copies.
+// stream adds an entry's stream, with all its copies.
 func (w *weight) stream(e *entry, problems *Problems) bool {
 	if e.stream == nil {
 		return true
@@ -181,7 +183,7 @@ func (w *weight) stream(e *entry, problems *Problems) bool {
 	return w.add(each*int64(count), e.at, problems)
 }
 
-// programBytes are what each copy of a stream has of its fields.
+// programBytes returns the size of a program, which each copy of a stream has.
 func programBytes(program *enginev1.FieldProgram) int64 {
 	bytes := int64(proto.Size(program))
 	for _, v := range program.GetVariables() {
@@ -190,7 +192,8 @@ func programBytes(program *enginev1.FieldProgram) int64 {
 	return bytes
 }
 
-// template adds an entry's: its capture and its programs, and its payloads once for all entries that run the template.
+// template adds an entry's template: its capture and its programs, and its payloads once for all entries that run the
+// template.
 func (w *weight) template(e *templateEntry, problems *Problems) bool {
 	if e.template == nil {
 		return true

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// How is a plan written and read that is too large to have in memory several times? Encoded messages that follow each other are merged, so
-// a plan is written as one message after the other, each with one stream, payload or template.
+// How is a plan written and read that is too large to be in memory several times? Encoded messages that follow each
+// other are merged, so a plan is written as a sequence of messages, each with one stream, payload or template.
 
 package plan
 
@@ -20,7 +20,8 @@ import (
 	"spate.dev/operator/internal/engine/enginev1"
 )
 
-// Write writes the encoded plan of a run, the same for the same plan. The bytes of Secrets are left out (see EncodeData).
+// Write writes the encoded plan of a run. The same plan is always encoded the same. The bytes of Secrets are omitted
+// (see EncodeData).
 func (r *Resolved) Write(w io.Writer, id Identity) error {
 	rest := r.Outline(id)
 	streams := rest.Streams
@@ -52,7 +53,7 @@ func (r *Resolved) Write(w io.Writer, id Identity) error {
 	return nil
 }
 
-// WriteWithData is Write with the bytes of Secrets: for engines, never to be kept.
+// WriteWithData is Write with the bytes of Secrets: for engines, never to be stored.
 func (r *Resolved) WriteWithData(w io.Writer, id Identity) error {
 	if err := r.Write(w, id); err != nil {
 		return err
@@ -64,7 +65,7 @@ func (r *Resolved) WriteWithData(w io.Writer, id Identity) error {
 	return out.err
 }
 
-// writer writes messages one after the other until one cannot be written.
+// writer writes messages until one fails.
 type writer struct {
 	to   io.Writer
 	room []byte
@@ -80,17 +81,18 @@ func (w *writer) write(message *enginev1.Plan) {
 	}
 }
 
-// BrokenError says that what was read is no encoded plan.
+// BrokenError says that the data is not an encoded plan.
 type BrokenError struct{ why error }
 
 func (e *BrokenError) Error() string { return fmt.Sprintf("decode a plan: %v", e.why) }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the cause.
 func (e *BrokenError) Unwrap() error { return e.why }
 
-// ReadOutline reads an encoded plan but for what makes it large: frames have their length, and are zero; replays have the summary of their
-// capture, payloads their size, templates no bytes of a capture, and variables no list of values unless they are sizes. No more than a
-// stream, payload or template is in memory beside what it gives. The errors of reading are given as they are.
+// ReadOutline reads an encoded plan without what makes it large: frames are zeros of the right length, replays have a
+// summary of their capture, payloads their size, templates no bytes of a capture, and variables no list of values,
+// unless the values are sizes. At most one stream, payload or template is in memory beside the result. Errors of the
+// reader are returned unchanged.
 func ReadOutline(r io.Reader) (*enginev1.Plan, error) {
 	in := bufio.NewReaderSize(r, 64<<10)
 	outline := &enginev1.Plan{}
@@ -125,8 +127,8 @@ func ReadOutline(r io.Reader) (*enginev1.Plan, error) {
 	}
 }
 
-// thinStream leaves of a replay's capture and of lists what the stream's load is worked out from. A capture that cannot be read stays,
-// so that working out the load tells why.
+// thinStream keeps what the stream's load is computed from of a replay's capture and of lists. A capture that cannot be
+// read is kept, so that computing the load reports the cause.
 func thinStream(s *enginev1.Stream) {
 	if source, is := s.GetReplay().GetSource().(*enginev1.Replay_Pcap); is {
 		if read, err := readCapture(source.Pcap); err == nil {
@@ -140,7 +142,7 @@ func thinStream(s *enginev1.Stream) {
 	}
 }
 
-// thinStateful leaves the sizes of payloads, and that a template has a capture.
+// thinStateful keeps the sizes of payloads, and that a template has a capture.
 func thinStateful(s *enginev1.Stateful) {
 	for _, p := range s.GetPayloads() {
 		if content, is := p.GetContent().(*enginev1.Payload_Bytes); is {
@@ -155,8 +157,8 @@ func thinStateful(s *enginev1.Stateful) {
 	}
 }
 
-// readField copies the next field of a message, with its tag; io.EOF where there is none. Of a field that is none of bytes it copies all
-// that is left: those of plans are few and small.
+// readField copies the next field of a message, with its tag; io.EOF if there is none. If the field is not
+// length-delimited, it copies the rest: a plan has few other fields, and they are small.
 func readField(in *bufio.Reader, into *bytes.Buffer) error {
 	tag, err := readVarint(in, into)
 	if err != nil {
@@ -187,7 +189,7 @@ func readField(in *bufio.Reader, into *bytes.Buffer) error {
 	return err
 }
 
-// readVarint reads a number of 64 bits and copies it as it is written. io.EOF where there is nothing.
+// readVarint reads a varint of 64 bits and copies its bytes; io.EOF if there is nothing left.
 func readVarint(in *bufio.Reader, into *bytes.Buffer) (uint64, error) {
 	start := into.Len()
 	for {
@@ -200,7 +202,7 @@ func readVarint(in *bufio.Reader, into *bytes.Buffer) (uint64, error) {
 			break
 		}
 		if into.Len()-start > 10 {
-			break // the decoder says what is wrong
+			break // the decoder reports what is wrong
 		}
 	}
 	value, length := protowire.ConsumeVarint(into.Bytes()[start:])

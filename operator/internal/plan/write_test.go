@@ -18,7 +18,7 @@ import (
 	"spate.dev/operator/internal/engine/enginev1"
 )
 
-// mixed of copies, a replay and a template.
+// mixedInput has copies, a replay and a template.
 func mixedInput(t *testing.T) Input {
 	data := map[spatev1.DataReference][]byte{{Kind: spatev1.DataConfigMap, Name: "captures", Key: "web"}: recording(t, 3)}
 	copied := stream("1pps", 200, copies(3, spatev1.CopyVariation{Field: "ipv4.source"}))
@@ -66,7 +66,7 @@ func TestAPlanIsWrittenInPartsAndReadAsOne(t *testing.T) {
 	}
 }
 
-// large is a plan of captures, payloads and lists, each of which takes more than 1 MiB.
+// large returns a plan with captures, payloads and lists that take more than 1 MiB each.
 func large(t *testing.T) *enginev1.Plan {
 	rate := &enginev1.Rate{Kind: &enginev1.Rate_L2BitsPerSecond{L2BitsPerSecond: &enginev1.Ratio{Numerator: 8000, Denominator: 1}}}
 	replay := &enginev1.Replay{Source: &enginev1.Replay_Pcap{Pcap: recording(t, 80000)}, Gap: &enginev1.Replay_Scale{Scale: &enginev1.Ratio{Numerator: 1, Denominator: 1}}}
@@ -168,7 +168,7 @@ func FuzzReadOutline(f *testing.F) {
 	})
 }
 
-// listing varies a port by a list of as many values.
+// listing varies a port with a list of that many values.
 func listing(values int) func(*spatev1.StatelessStreamSpec) {
 	all := make([]spatev1.FieldValue, values)
 	for i := range all {
