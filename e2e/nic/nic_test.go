@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nic runs the engine's image on drivers of real NICs, in an emulated machine: what devices do of the work on packets,
-// how they share packets out, and virtual functions.
+// Package nic runs the engine's image with drivers of real NICs, in an emulated machine: offloads, receive-side
+// scaling, and virtual functions.
 package nic
 
 import (
@@ -15,17 +15,17 @@ import (
 
 // result of one run of the engine's program.
 type result struct {
-	// stats is the last answer of WatchStats.
+	// stats is the last response of WatchStats.
 	stats struct {
 		Ports []struct {
 			Port string
-			// TxSegmentedFrames counts frames that the device cut into segments.
+			// TxSegmentedFrames counts frames that the device segmented.
 			TxSegmentedFrames uint64 `json:",string"`
 			// OtherMACPackets were for another station.
 			OtherMACPackets uint64 `json:",string"`
 		}
 		Workers []struct {
-			// Flows counts packets by how they came to the worker that has their flow.
+			// Flows counts packets by how they reached the worker that has their flow.
 			Flows struct {
 				Home      uint64 `json:",string"`
 				Placed    uint64 `json:",string"`
@@ -49,16 +49,16 @@ type result struct {
 			}
 		}
 	}
-	// opened is what was logged of each port.
+	// opened is what the log says about each port.
 	opened map[string]opened
 	log    string
-	// unread says why there are no stats.
+	// unread is why there are no stats.
 	unread error
 }
 
 type opened struct{ Driver, Offloads, Steering string }
 
-// counter of a template's side.
+// counter returns a counter of a template's side.
 func (r *result) counter(template, side, name string) uint64 {
 	for _, t := range r.stats.Templates {
 		if t.Template != template || t.Side != side {
@@ -138,7 +138,8 @@ func TestNIC(t *testing.T) {
 			}
 		})
 	}
-	// The host has given the function a MAC, and refuses another: what is sent to the port's does not arrive, and the run is refused.
+	// The host has set the function's MAC, and refuses another one: packets to the port's MAC are not received, and the
+	// run is refused.
 	t.Run("function-untrusted", func(t *testing.T) {
 		if r := results["function-untrusted"]; r == nil || r.unread == nil || !strings.Contains(r.log, "port east: next hop 198.19.128.1 did not answer") {
 			t.Errorf("with a MAC that the device does not take: %+v", r)
@@ -146,11 +147,11 @@ func TestNIC(t *testing.T) {
 	})
 }
 
-// killed is how a run of the engine ended that did not end by itself in time (guest/init).
+// killed is the last line of a run of the engine that did not end by itself in time (guest/init).
 const killed = "--- ended with 137"
 
-// boot runs the job in the machine and reads its results. A machine that does not boot, or in which a run does not end, as happens
-// now and then with emulated devices, is tried once more.
+// boot runs the job in the machine and reads its results. It repeats once if the machine does not boot, or a run does
+// not end, which happens occasionally with emulated devices.
 func boot(t *testing.T) map[string]*result {
 	archive, plugin, folder := os.Getenv("ENGINE_ARCHIVE"), os.Getenv("KUBECTL_SPATE"), os.Getenv("NIC_FOLDER")
 	if archive == "" || plugin == "" || folder == "" {
@@ -220,7 +221,7 @@ func parse(printed string) map[string]*result {
 	return all
 }
 
-// exchanges are what a flow of each template asks and gets, in bytes, and which counter has what came.
+// exchanges are the bytes of a flow's request and response by template, and the counter of those received.
 var exchanges = map[string]struct {
 	asked, got uint64
 	came       string
@@ -230,7 +231,8 @@ var exchanges = map[string]struct {
 	"questions": {40, 300, "message_bytes_received"},
 }
 
-// allFlows checks that every flow of these templates came to its end with every byte, and that what one side sent came to the other.
+// allFlows checks that every flow of these templates ended with every byte, and that what one side sent the other
+// received.
 func allFlows(templates ...string) func(*testing.T, *result) {
 	return func(t *testing.T, r *result) {
 		for _, template := range templates {
@@ -254,7 +256,8 @@ func allFlows(templates ...string) func(*testing.T, *result) {
 					t.Errorf("%s: %s of %s is %d, want %d", template, want.counter, want.side, got, want.value)
 				}
 			}
-			// Segments of what a device cut among them. Emulated NICs drop silently what comes too fast; it was sent again then.
+			// Includes segments of frames that the device segmented. Emulated NICs silently drop packets when they are
+			// overloaded; these were retransmitted.
 			for from, to := range map[string]string{client: server, server: client} {
 				sent, again := r.counter(template, from, "sent_packets"), r.counter(template, from, "retransmitted_packets")
 				if got := r.counter(template, to, "received_packets"); got > sent || got+again < sent {
@@ -277,7 +280,7 @@ func isNotCut(t *testing.T, r *result) {
 	}
 }
 
-// comesHome checks that the device's hash is the one that is computed: every packet of TCP comes to the worker of its flow.
+// comesHome checks that the device's hash is the computed one: every TCP packet is received by the worker of its flow.
 func comesHome(t *testing.T, r *result) {
 	for i, worker := range r.stats.Workers {
 		flows := worker.Flows
@@ -287,7 +290,7 @@ func comesHome(t *testing.T, r *result) {
 	}
 }
 
-// isGivenItsMAC checks that the device took the port's MAC, and that all frames for the port came with it.
+// isGivenItsMAC checks that the device accepted the port's MAC, and that all frames for the port were received with it.
 func isGivenItsMAC(t *testing.T, r *result) {
 	if strings.Contains(r.log, "it keeps its own address") {
 		t.Error("the device keeps its own address")
@@ -299,8 +302,8 @@ func isGivenItsMAC(t *testing.T, r *result) {
 	}
 }
 
-// isGivenBack checks that the memory of packets that were built beforehand was free once their run was over: the device gives
-// back what it has sent.
+// isGivenBack checks that the memory of prebuilt packets was free when their run was over: the device releases what it
+// has sent.
 func isGivenBack(t *testing.T, r *result) {
 	if strings.Contains(r.log, `"memory":"prebuilt"`) {
 		t.Error("the device held packets when the run was over")

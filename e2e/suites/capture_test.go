@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Live capture: somebody whose only right it is sees the packets of a running profile's port, in a file and in a pipe that tshark reads
-// along; nobody else does.
+// Live capture: a user with no other right sees the packets of a running profile's port, in a file and in a pipe that
+// tshark reads; nobody else does.
 
 package suites
 
@@ -133,7 +133,7 @@ func TestPacketsAreCapturedLive(t *testing.T) {
 	}
 	var said strings.Builder
 	plugin.Stderr = &said
-	if err := errors.Join(plugin.Start(), tshark.Start(), read.Close(), write.Close()); err != nil { // the pipe is theirs alone
+	if err := errors.Join(plugin.Start(), tshark.Start(), read.Close(), write.Close()); err != nil { // only the two processes have the pipe open
 		t.Fatal(err)
 	}
 	ended := make(chan struct{})
@@ -153,7 +153,7 @@ func TestPacketsAreCapturedLive(t *testing.T) {
 	if failed := tshark.Wait(); failed != nil {
 		t.Error(failed)
 	}
-	// Nobody reads on: the plugin ends by itself, without an error.
+	// When the pipe's reader is gone, the plugin ends without an error.
 	if <-ended; err != nil || !strings.Contains(said.String(), pod+"/west: captured ") {
 		t.Errorf("%v: %s", err, said.String())
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The real cluster as a test sees it: objects applied as a user writes them, awaited, and cleaned up.
+// Access to the real cluster: tests apply objects as a user writes them, wait for them, and delete them.
 
 package suites
 
@@ -32,13 +32,13 @@ import (
 
 const (
 	operatorNamespace = "spate-system"
-	testLabel         = "spate.dev/test" // on every namespace a test makes
+	testLabel         = "spate.dev/test" // on every namespace that a test creates
 	pollInterval      = 100 * time.Millisecond
 )
 
 var (
 	kube client.Client
-	// root of the checkout, for the device under test's and Prometheus' scripts.
+	// root of the checkout, for the scripts of the device under test and of Prometheus.
 	root string
 )
 
@@ -84,7 +84,7 @@ func setUp(m *testing.M) (int, error) {
 	return code, nil
 }
 
-// namespacesGone waits until every namespace of the tests is gone: nothing in one may hold it.
+// namespacesGone waits until every namespace of the tests is deleted: no finalizer in one may block that.
 func namespacesGone(limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
@@ -105,7 +105,7 @@ func namespacesGone(limit time.Duration) error {
 	}
 }
 
-// script runs a program of the checkout and gives its trimmed output.
+// script runs a program of the checkout and returns its trimmed output.
 func script(path string, args ...string) (string, error) {
 	cmd := exec.Command(filepath.Join(root, path), args...)
 	var stderr bytes.Buffer
@@ -127,8 +127,9 @@ func router(t *testing.T, command string) string {
 	return out
 }
 
-// namespace makes a namespace for one test and deletes it afterwards. It waits for the pods, whose CPU and hugepages the next
-// test needs, and not for the namespace, which takes the API server 10 s more: TestMain sees that all have gone.
+// namespace creates a namespace for one test and deletes it afterwards. It waits for the deletion of the pods, whose
+// CPU and hugepages the next test needs, and not of the namespace, which takes 10 s more: TestMain waits for all
+// namespaces.
 func namespace(t *testing.T) string {
 	t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "e2e-", Labels: map[string]string{testLabel: ""}}}
@@ -169,7 +170,7 @@ func explain(t *testing.T, ns string) {
 	}
 }
 
-// apply creates or updates the objects of a manifest, as `kubectl apply` does, and gives the first refusal. An unknown
+// apply creates or updates the objects of a manifest, as `kubectl apply` does, and returns the first error. An unknown
 // field is one.
 func apply(ctx context.Context, ns, manifest string) error {
 	decoder := yaml.NewYAMLOrJSONDecoder(strings.NewReader(manifest), 4096)
@@ -197,7 +198,7 @@ func applyStrict(t *testing.T, ns, manifest string) error {
 	return client.NewNamespacedClient(client.WithFieldValidation(kube, metav1.FieldValidationStrict), ns).Create(t.Context(), decode(t, manifest))
 }
 
-// decode gives the one object of a manifest.
+// decode returns the one object of a manifest.
 func decode(t *testing.T, manifest string) *unstructured.Unstructured {
 	t.Helper()
 	var object unstructured.Unstructured
@@ -260,7 +261,7 @@ func get(ctx context.Context, object client.Object) error {
 	return kube.Get(ctx, client.ObjectKeyFromObject(object), object)
 }
 
-// condition waits until a condition of the object's present generation has a status, and gives it.
+// condition waits until a condition of the object's current generation has a status, and returns it.
 func condition(t *testing.T, limit time.Duration, object client.Object, conditionType string, status metav1.ConditionStatus) metav1.Condition {
 	t.Helper()
 	var found metav1.Condition
@@ -279,14 +280,14 @@ func condition(t *testing.T, limit time.Duration, object client.Object, conditio
 	return found
 }
 
-// complete waits for a profile's run to end and gives the run.
+// complete waits for a profile's run to end and returns the run.
 func complete(t *testing.T, limit time.Duration, p *spate.TrafficProfile) *spate.TrafficRun {
 	t.Helper()
 	condition(t, limit, p, spate.ConditionComplete, metav1.ConditionTrue)
 	return currentRun(t, p)
 }
 
-// currentRun gives the run a profile's status names.
+// currentRun returns the run that a profile's status names.
 func currentRun(t *testing.T, p *spate.TrafficProfile) *spate.TrafficRun {
 	t.Helper()
 	if p.Status.CurrentRun == nil {
@@ -310,7 +311,7 @@ func phase(t *testing.T, limit time.Duration, p *spate.TrafficProfile, want spat
 	})
 }
 
-// expect fails unless the condition has the reason and its message names every word.
+// expect fails unless the condition has the reason and its message contains every word.
 func expect(t *testing.T, c metav1.Condition, reason string, words ...string) {
 	t.Helper()
 	if reason != "" && c.Reason != reason {
@@ -323,8 +324,8 @@ func expect(t *testing.T, c metav1.Condition, reason string, words ...string) {
 	}
 }
 
-// invalid waits until a profile says that its run's measurement is not valid, which leaves its verdict unknown for the same reason,
-// and gives the condition Valid.
+// invalid waits until a profile reports that its run's measurement is not valid, so that its verdict is unknown for the
+// same reason, and returns the condition Valid.
 func invalid(t *testing.T, p *spate.TrafficProfile, reason string, words ...string) metav1.Condition {
 	t.Helper()
 	expect(t, condition(t, 10*time.Second, p, spate.ConditionPassed, metav1.ConditionUnknown), reason)
@@ -333,7 +334,7 @@ func invalid(t *testing.T, p *spate.TrafficProfile, reason string, words ...stri
 	return valid
 }
 
-// failed waits until a profile says that its run's measurement is valid and that a threshold was missed.
+// failed waits until a profile reports that its run's measurement is valid and that a threshold was missed.
 func failed(t *testing.T, p *spate.TrafficProfile, words ...string) {
 	t.Helper()
 	expect(t, condition(t, 10*time.Second, p, spate.ConditionPassed, metav1.ConditionFalse), spate.ReasonThresholdMissed, words...)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// How does a thread of a release build panic that has no fault to panic of? ptrace(2) has it call what the compiler calls where an
-// index is out of bounds.
+// How is a panic caused in a thread of a release build that has no defect? ptrace(2) makes the thread call the function
+// that the compiler calls for an index out of bounds.
 
 package suites
 
@@ -36,7 +36,7 @@ func TestDrillWorkerPanics(t *testing.T) {
 	heals(t, d, p)
 }
 
-// addressOf gives where the function whose mangled name has this part begins in a process.
+// addressOf returns the address in a process of the function whose mangled name has this part.
 func addressOf(t *testing.T, process, part string) uint64 {
 	t.Helper()
 	program, err := elf.Open(filepath.Join(process, "exe"))
@@ -71,7 +71,7 @@ func addressOf(t *testing.T, process, part string) uint64 {
 	return 0
 }
 
-// panics has a thread call core::panicking::panic_bounds_check(5, 4, location), which does not return.
+// panics makes a thread call core::panicking::panic_bounds_check(5, 4, location), which does not return.
 func panics(thread int, function uint64) error {
 	runtime.LockOSThread() // the tracer is a thread
 	defer runtime.UnlockOSThread()
@@ -86,8 +86,9 @@ func panics(thread int, function uint64) error {
 	if err := syscall.PtraceGetRegs(thread, &regs); err != nil {
 		return fmt.Errorf("read registers: %w", err)
 	}
-	// Beyond what the interrupted function may use below its stack pointer (System V ABI, 3.2.2): core::panic::Location, which is
-	// a string and two numbers, and the string. A function begins with a return address at the end of 16 bytes.
+	// The arguments are beyond what the interrupted function may use below its stack pointer (System V ABI, 3.2.2):
+	// core::panic::Location, which is a string and two numbers, and the string. On entry to a function, the return
+	// address is at the end of a block of 16 bytes.
 	location := (regs.Rsp - 1024) &^ 15
 	const file = "drill.rs"
 	memory := binary.LittleEndian.AppendUint64(nil, location+24)

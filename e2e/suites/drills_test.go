@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Drills that take a real kubelet, scheduler or Helm: a fault, how long until it showed, what the API reported and what was kept.
-// Those of operator/test need none of them. `make drills-cluster` prints one table of both.
+// Drills that need a real kubelet, scheduler or Helm: a fault, the time until it was detected, what the API reported
+// and what was kept. The drills of operator/test need none of these. `make drills-cluster` prints one table of both.
 
 package suites
 
@@ -28,7 +28,7 @@ import (
 	"spate.dev/operator/test/drill"
 )
 
-// underWay brings a run up until its status shows packets, and gives its engine's pod.
+// underWay starts a run, waits until its status has packets, and returns its engine's pod.
 func underWay(t *testing.T, name, spec string) (*corev1.Pod, *spate.TrafficProfile) {
 	t.Helper()
 	ns, p := running(t, name, spec)
@@ -44,7 +44,8 @@ func underWay(t *testing.T, name, spec string) (*corev1.Pod, *spate.TrafficProfi
 	return &pods[0], p
 }
 
-// lost waits for the end of a run that has lost its pod, and fails unless that is said and its last counters are kept.
+// lost waits for the end of a run that has lost its pod, and fails unless that is reported and the last counters are
+// kept.
 func lost(t *testing.T, d *drill.Drill, p *spate.TrafficProfile, within time.Duration, words ...string) {
 	t.Helper()
 	run := complete(t, within+30*time.Second, p)
@@ -68,7 +69,7 @@ func heals(t *testing.T, d *drill.Drill, p *spate.TrafficProfile) {
 	d.Kept("the generator: the next run passed")
 }
 
-// lastWords waits until the generator's status has what the engine of a pod said at its end.
+// lastWords waits until the generator's status has the last output of a pod's engine.
 func lastWords(t *testing.T, d *drill.Drill, pod *corev1.Pod, words ...string) {
 	t.Helper()
 	g := generatorNamed(pod.Namespace, "loop")
@@ -83,8 +84,8 @@ func lastWords(t *testing.T, d *drill.Drill, pod *corev1.Pod, words ...string) {
 	d.ReportsText("the generator's status has the engine's last words")
 }
 
-// The address space of the engine, a release build and the first process of its container, may not grow any more: it aborts in the
-// midst of taking a plan that needs more.
+// The address space of the engine (a release build, and the first process of its container) may not grow any more: it
+// aborts while it receives a plan that needs more.
 func TestDrillEngineAbortsInItsContainer(t *testing.T) {
 	drill.Long(t)
 	needsRig(t, theNodesProcesses)
@@ -108,8 +109,8 @@ func TestDrillEngineAbortsInItsContainer(t *testing.T) {
 	heals(t, d, p)
 }
 
-// A worker stands in a call that does not return, all other threads of its engine go on: ptrace(2) stops one thread alone. The
-// kubelet finds it by the pod's probes.
+// A worker hangs in a call that does not return, and all other threads of its engine continue: ptrace(2) stops one
+// thread only. The kubelet detects it by the pod's probes.
 func TestDrillWorkerHangs(t *testing.T) {
 	drill.Long(t)
 	needsRig(t, theNodesProcesses)
@@ -143,7 +144,7 @@ func podReady(pod *corev1.Pod) bool {
 	})
 }
 
-// threadOf gives the number of the thread of this name of a process.
+// threadOf returns the ID of a process's thread of this name.
 func threadOf(t *testing.T, process, name string) int {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(process, "task/*/comm"))
@@ -170,7 +171,7 @@ func stopThread(t *testing.T, thread int) {
 	stopped, end, over := make(chan error), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(over)
-		runtime.LockOSThread() // the tracer is a thread; the traced goes on when it ends
+		runtime.LockOSThread() // the tracer is a thread; the traced thread continues when it ends
 		defer runtime.UnlockOSThread()
 		err := syscall.PtraceAttach(thread)
 		if err == nil {
@@ -183,7 +184,7 @@ func stopThread(t *testing.T, thread int) {
 				_ = syscall.PtraceDetach(thread)
 				return
 			case <-time.After(pollInterval):
-				// A thread that was killed is gone for its process only after its tracer has waited for it.
+				// A killed thread of the process exists until its tracer has waited for it.
 				var status syscall.WaitStatus
 				var changed int
 				if changed, err = syscall.Wait4(thread, &status, syscall.WALL|syscall.WNOHANG, nil); changed == thread && (status.Signaled() || status.Exited()) {
@@ -201,7 +202,7 @@ func stopThread(t *testing.T, thread int) {
 	}
 }
 
-// engineOf gives the folder of proc(5) of a pod's engine.
+// engineOf returns the proc(5) folder of a pod's engine.
 func engineOf(t *testing.T, pod *corev1.Pod) string {
 	t.Helper()
 	names, err := filepath.Glob("/proc/[0-9]*/comm")
@@ -220,7 +221,7 @@ func engineOf(t *testing.T, pod *corev1.Pod) string {
 	return ""
 }
 
-// Only the engine's pod is drained: with it the node's own pods, the operator's among them, would go.
+// Only the engine's pod is drained: draining the node would evict its own pods, the operator's among them.
 func TestDrillNodeIsDrained(t *testing.T) {
 	needsRig(t, theOneNode)
 	d := drill.New(t, "node is drained (cordon, and eviction of the engine's pod), then uncordoned", 4*time.Minute)
@@ -251,7 +252,8 @@ func uncordon(t *testing.T, node string) {
 	}
 }
 
-// As README.md has it, in the midst of a run; then the namespaces themselves, which nothing may hold although no operator is left.
+// The order of README.md, during a run. Then the namespaces themselves are deleted, which no finalizer may block
+// although no operator is left.
 func TestDrillUninstallInTheDocumentedOrder(t *testing.T) {
 	drill.Long(t)
 	needsRig(t, theInstallation)
@@ -325,7 +327,7 @@ spec:
         transmit: {burst: {packets: 100, rate: 1kpps}}
 `
 
-// What a kernel sends of itself on a new interface (neighbor discovery, group membership) is a few frames.
+// A kernel sends a few frames by itself on a new interface (neighbor discovery, group membership).
 func TestDrillReflectLoop(t *testing.T) {
 	const packets, hops, ofKernels = 100, 64, 60
 	d := drill.New(t, "reflect loop: two reflectors face each other", 2*time.Minute)
@@ -358,7 +360,7 @@ func kubectl(t *testing.T, args ...string) string {
 	return run(t, "kubectl", args...)
 }
 
-// run a command, whose output is trimmed.
+// run runs a command and returns its trimmed output.
 func run(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), name, args...)

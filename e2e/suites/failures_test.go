@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Failures injected for real, and what a user is told: no hang, no silent pass, the reason in a condition.
+// Real failures, and what is reported to the user: no hang, no silent pass, the reason in a condition.
 
 package suites
 
@@ -18,7 +18,7 @@ import (
 	spate "spate.dev/api/v1alpha1"
 )
 
-// running brings the loopback generator up and a profile into its Running phase.
+// running creates the loopback generator and a profile, and waits until the profile is Running.
 func running(t *testing.T, name, spec string) (string, *spate.TrafficProfile) {
 	t.Helper()
 	ns := namespace(t)
@@ -118,7 +118,7 @@ func TestAnUnreachablePodNeverHangsDeletion(t *testing.T) {
 	t.Parallel()
 	needsRig(t, thePodNetwork)
 	ns, p := running(t, "gone", "")
-	// Everything to and from the pod is dropped in the node: the engine lives on and cannot be reached.
+	// The node drops all packets to and from the pod: the engine continues and cannot be reached.
 	pods, err := enginePods(t.Context(), ns, "loop")
 	if err != nil || len(pods) != 1 {
 		t.Fatalf("%d pods, %v", len(pods), err)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The demo's two profiles, as tests: exact through a router that forwards, exact through one that drops. And the
-// dashboard over what they left in Prometheus.
+// The demo's two profiles, as tests: exact counts through a router that forwards, and through one that drops. Then the
+// dashboards over their metrics in Prometheus.
 
 package suites
 
@@ -31,7 +31,7 @@ func demo(t *testing.T, file string) string {
 	return string(text)
 }
 
-// lab brings the demo's generator up in a namespace, with its ports on the router's links.
+// lab creates the demo's generator in a namespace, with its ports on the router's links.
 func lab(t *testing.T) string {
 	t.Helper()
 	needsRig(t, theRouter)
@@ -92,7 +92,7 @@ func TestIMIXThroughARouter(t *testing.T) {
 	})
 
 	t.Run("the generator's final counters are scraped before its pods go", func(t *testing.T) {
-		// Everything was scraped above, so that deletion must not wait for its bound.
+		// Everything was scraped above, so deletion must not wait until its limit.
 		start := time.Now()
 		lab := generatorNamed(ns, "lab")
 		if err := kube.Delete(t.Context(), lab, client.PropagationPolicy(metav1.DeletePropagationForeground)); err != nil {
@@ -106,7 +106,7 @@ func TestIMIXThroughARouter(t *testing.T) {
 	})
 }
 
-// engineMemory gives the one engine's resident memory and its hugepages in KiB, as the kernel counts them (proc(5)).
+// engineMemory returns the one engine's resident memory and its hugepages in KiB, as the kernel counts them (proc(5)).
 func engineMemory(t *testing.T) (resident, huge int) {
 	t.Helper()
 	names, err := filepath.Glob("/proc/[0-9]*/comm")
@@ -139,14 +139,14 @@ func engineMemory(t *testing.T) (resident, huge int) {
 	return resident, huge
 }
 
-// everyDashboardQueryHasData executes every query of every dashboard that is not of templates against the Prometheus that
+// everyDashboardQueryHasData executes every dashboard query, except those about templates, on the Prometheus that
 // scraped the pod.
 func everyDashboardQueryHasData(t *testing.T, ns string) {
 	t.Helper()
 	queriesHaveData(t, ns, "imix", false)
 }
 
-// everyTemplateQueryHasData executes those of templates.
+// everyTemplateQueryHasData executes the queries about templates.
 func everyTemplateQueryHasData(t *testing.T, ns string) {
 	t.Helper()
 	queriesHaveData(t, ns, "http", true)

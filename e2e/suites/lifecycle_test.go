@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The life of a profile: live rate changes, re-runs, suspension, history, staleness, deletion.
+// The life of a profile: live rate changes, repeated runs, suspension, history, staleness, deletion.
 
 package suites
 
@@ -149,7 +149,7 @@ func TestAnEditedStreamMakesTheProfileStaleUntilTheNextRun(t *testing.T) {
 func TestABusyGeneratorQueuesOrRefuses(t *testing.T) {
 	ns := namespace(t)
 	mustApply(t, ns, loopbackGenerator+"---"+loopbackStream)
-	// Two profiles of 6 Gbps each do not fit the port's 10 Gbps at once.
+	// Two profiles of 6 Gbps each exceed the port's 10 Gbps together.
 	heavy := "  rate: 6Gbps\n  generatorTolerance: {late: 100%, txDropped: 100%, rxMissed: 100%}\n"
 	mustApply(t, ns, loopbackProfile("first", heavy+"  duration: 6s"))
 	phase(t, 45*time.Second, profileNamed(ns, "first"), spate.ProfileRunning)

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// loopbackGenerator runs anywhere: a loopback port and a discard port, shared CPUs, standard pages.
+// loopbackGenerator runs on any node: a loopback port and a discard port, shared CPUs, standard pages.
 const loopbackGenerator = `
 apiVersion: spate.dev/v1alpha1
 kind: TrafficGenerator
@@ -38,8 +38,8 @@ spec:
   measure: {flow: true}
 `
 
-// loopbackProfile sends `small` on port loop; spec holds further fields, one a line, indented by two. The tests share
-// the CPUs with a whole cluster, so late packets are tolerated, where spec says nothing else of it.
+// loopbackProfile sends `small` on port loop; spec has further fields, one per line, indented by two. The tests share
+// the CPUs with a whole cluster, so late packets are tolerated unless spec says otherwise.
 func loopbackProfile(name, spec string) string {
 	if !strings.Contains(spec, "generatorTolerance:") {
 		spec += "\n  generatorTolerance: {late: 100%}"

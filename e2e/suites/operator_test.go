@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The operator as a guest of the cluster: small, quiet when nothing happens, observable, secured.
+// The operator's use of the cluster: small, idle when nothing changes, observable, secured.
 
 package suites
 
@@ -43,7 +43,7 @@ func operatorPod(t *testing.T) corev1.Pod {
 	return corev1.Pod{}
 }
 
-// scrape reads the metrics a pod serves on its port named metrics.
+// scrape reads the metrics of a pod's port named metrics.
 func scrape(t *testing.T, pod corev1.Pod) map[string]float64 {
 	t.Helper()
 	var port int32
@@ -54,7 +54,7 @@ func scrape(t *testing.T, pod corev1.Pod) map[string]float64 {
 			}
 		}
 	}
-	// By way of the API server, which reaches pods from anywhere.
+	// Through the API server, which reaches pods from anywhere.
 	path := fmt.Sprintf("/api/v1/namespaces/%s/pods/%s:%d/proxy/metrics", pod.Namespace, pod.Name, port)
 	text, err := exec.CommandContext(t.Context(), "kubectl", "get", "--raw", path).Output()
 	if err != nil {
@@ -85,8 +85,8 @@ func TestTheOperatorIsSmall(t *testing.T) {
 	t.Logf("resident memory: %.0f MiB", rss/(1<<20))
 }
 
-// Nothing happens, so nothing is written: no object's resourceVersion moves, and the operator makes no writing
-// request but the renewal of its lease.
+// When nothing changes, nothing is written: no object's resourceVersion changes, and the operator's only writing
+// requests renew its lease.
 func TestSteadyStateMakesNoWrites(t *testing.T) {
 	ns := namespace(t)
 	mustApply(t, ns, loopbackGenerator+"---"+loopbackStream+"---"+loopbackProfile("done", "  duration: 1s"))
@@ -123,7 +123,7 @@ func TestSteadyStateMakesNoWrites(t *testing.T) {
 	if len(before) < 5 {
 		t.Errorf("only %d objects were watched", len(before))
 	}
-	// The lease is renewed every 2 s by default; its requests are all the operator may make.
+	// The lease is renewed every 2 s by default; no other requests are allowed.
 	if made := writesAfter - writesBefore; made > quiet.Seconds()/2+2 {
 		t.Errorf("%.0f writing requests in %s, more than the lease's renewals", made, quiet)
 	}
@@ -142,7 +142,7 @@ func writes(t *testing.T) float64 {
 	return sum
 }
 
-// The engine's control port answers nobody without the operator's certificate.
+// The engine's control port serves nobody without the operator's certificate.
 func TestTheControlPortWantsTheOperatorsCertificate(t *testing.T) {
 	t.Parallel()
 	needsRig(t, thePodNetwork)
@@ -160,7 +160,7 @@ func TestTheControlPortWantsTheOperatorsCertificate(t *testing.T) {
 		return // refused in the handshake
 	}
 	defer conn.Close()
-	// TLS 1.3 tells a client about its missing certificate with the first read.
+	// With TLS 1.3 a client learns about its missing certificate at the first read.
 	if err := conn.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
 		t.Fatal(err)
 	}
@@ -171,12 +171,12 @@ func TestTheControlPortWantsTheOperatorsCertificate(t *testing.T) {
 	}
 }
 
-// unplug takes the node's end of a pod's link down.
+// unplug sets the node's end of a pod's link down.
 func unplug(t *testing.T, podIP string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	// The neighbour's MAC tells which port of the pods' bridge the pod hangs on.
+	// The neighbor's MAC identifies the pod's port of the bridge.
 	command := fmt.Sprintf(`mac=$(ip neigh show %s | awk '{for (i = 1; i < NF; i++) if ($i == "lladdr") print $(i + 1)}')
 link=$(bridge fdb show br cni0 | awk -v mac="$mac" '$1 == mac {print $3; exit}')
 [ -n "$link" ] && ip link set "$link" down`, podIP)

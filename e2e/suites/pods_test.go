@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// One profile on two pods of one link: each has clients and servers of its own, and flows go between all of them. Each records its
-// flows' ends on the volume they share, and streams them live.
+// One profile on two pods on one link: each pod has clients and servers of its own, and flows go between all of them.
+// Each pod records the ends of its flows on a shared volume, and streams them live.
 
 package suites
 
@@ -16,7 +16,8 @@ import (
 	spate "spate.dev/api/v1alpha1"
 )
 
-// twoPods are on a bridge of the node with both ports. Five clients and three servers: of neither have both pods as many.
+// twoPods are on a bridge of the node with both ports. Neither five clients nor three servers divide equally between
+// them.
 const twoPods = `
 apiVersion: v1
 kind: PersistentVolumeClaim
@@ -93,7 +94,8 @@ func TestPoolsOverTwoPods(t *testing.T) {
 	settled(t, "clients", side.Client, started)
 	settled(t, "servers", side.Server, started)
 	pods := run.Status.Resolved.Generator.Pods
-	// Each pod starts half, whatever it has of the clients; of the servers the first and the third are the first pod's.
+	// Each pod starts half of the connections, whatever its number of clients. The first and the third server are the
+	// first pod's.
 	if run.Status.Result.Flows.NotStarted == 0 {
 		for role, want := range map[string]map[string]int64{"client": {pods[0].Name: 300, pods[1].Name: 300}, "server": {pods[0].Name: 400, pods[1].Name: 200}} {
 			if got := countedBy(t, "pod", "spate_template_flows_established_total", fmt.Sprintf("role=%q", role), run); fmt.Sprint(got) != fmt.Sprint(want) {

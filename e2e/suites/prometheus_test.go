@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What the real Prometheus, which scraped the real pods, answers.
+// Queries of the real Prometheus, which scraped the real pods.
 
 package suites
 
@@ -19,13 +19,13 @@ import (
 
 const prometheusURL = "http://127.0.0.1:9090"
 
-// sample is one series of an answer.
+// sample is one series of a response.
 type sample struct {
 	labels map[string]string
 	value  float64
 }
 
-// query asks for an instant vector.
+// query requests an instant vector.
 func query(ctx context.Context, expression string) ([]sample, error) {
 	var answer struct {
 		Status string
@@ -64,13 +64,13 @@ func query(ctx context.Context, expression string) ([]sample, error) {
 	return samples, nil
 }
 
-// counted gives a metric of a complete run's measured phase by stream, from a scrape after the run's end.
+// counted returns a metric of a complete run's measured phase by stream, from a scrape after the run's end.
 func counted(t *testing.T, metric string, run *spate.TrafficRun) map[string]int64 {
 	t.Helper()
 	return countedBy(t, "stream", metric, `phase="measured"`, run)
 }
 
-// countedBy gives a metric of a complete run, where labels match, by a label, from a scrape after the run's end.
+// countedBy returns a metric of a complete run, where labels match, by a label, from a scrape after the run's end.
 func countedBy(t *testing.T, label, metric, matching string, run *spate.TrafficRun) map[string]int64 {
 	t.Helper()
 	selector := fmt.Sprintf(`%s{profile_namespace=%q,profile=%q,run=%q,%s}`, metric, run.Namespace, run.Status.Resolved.Profile.Name, run.Name, matching)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Connection records on a volume of the cluster: every end of every connection, in files that are whole; and live, for whoever may
-// read them, also where there is no volume.
+// Connection records on a volume of the cluster: every end of every connection, in complete files; and live, for
+// authorized readers, with and without a volume.
 
 package suites
 
@@ -37,7 +37,7 @@ import (
 	spate "spate.dev/api/v1alpha1"
 )
 
-// provision gives the claim `records` of a namespace a volume: the node has no provisioner.
+// provision creates a volume for the claim `records` of a namespace: the node has no provisioner.
 func provision(t *testing.T, ns string) {
 	t.Helper()
 	volume := &corev1.PersistentVolume{
@@ -60,7 +60,7 @@ func provision(t *testing.T, ns string) {
 	})
 }
 
-// recordsFolder is the volume behind the claim `records`, as a folder of the node.
+// recordsFolder returns the node's folder of the volume behind the claim `records`.
 func recordsFolder(t *testing.T, ns string) string {
 	t.Helper()
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "records"}}
@@ -74,7 +74,7 @@ func recordsFolder(t *testing.T, ns string) string {
 	return volume.Spec.HostPath.Path
 }
 
-// endsOf counts the ends of a run's flows that are emulated.
+// endsOf counts the emulated ends of a run's flows.
 func endsOf(run *spate.TrafficRun) (ends int64) {
 	for _, template := range run.Status.Result.Templates {
 		for _, side := range []*spate.TemplateSide{template.Client, template.Server} {
@@ -86,8 +86,8 @@ func endsOf(run *spate.TrafficRun) (ends int64) {
 	return ends
 }
 
-// recorded fails unless each flow of a run's templates has a record at each of its ends, in a file of each of so many pods, which
-// are all that is on the volume; and unless the run, its profile and the plugin say so.
+// recorded fails unless each flow of a run's templates has a record at each of its ends, in a file of each of this
+// number of pods, and the volume has no other file; and unless the run, its profile and the plugin report that.
 func recorded(t *testing.T, run *spate.TrafficRun, pods int) {
 	t.Helper()
 	records, ends := run.Status.Result.Records, endsOf(run)
@@ -152,7 +152,7 @@ func TestRecordsAreReadLiveWithoutAVolume(t *testing.T) {
 		t.Errorf("claims %v, %v", claims.Items, err)
 	}
 	records, ends := run.Status.Result.Records, endsOf(run)
-	want := spate.RecordCounters{Delivered: read, Undelivered: ends - read} // nobody read until this did
+	want := spate.RecordCounters{Delivered: read, Undelivered: ends - read} // undelivered until this reader started
 	if records == nil || records.RecordCounters != want || read < ends/2 || read > ends || len(records.Pods) != 1 || records.Pods[0].File != "" {
 		t.Fatalf("records %+v, want %+v in no file", records, want)
 	}
@@ -166,7 +166,7 @@ func TestRecordsAreReadLiveWithoutAVolume(t *testing.T) {
 	}
 }
 
-// holdsRecords fails unless a file is a whole Parquet file of so many rows, which are one row group.
+// holdsRecords fails unless a file is a complete Parquet file with this number of rows in one row group.
 func holdsRecords(t *testing.T, file string, rows int64) {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -186,14 +186,15 @@ func holdsRecords(t *testing.T, file string, rows int64) {
 		t.Errorf("%s: a footer of %d bytes in a file of %d", file, length, len(text))
 		return
 	}
-	// The footer's num_rows and its row group's, in Thrift's compact protocol: a field after its neighbour, an i64, zigzag.
+	// The footer's num_rows and its row group's, in Thrift's compact protocol: the header of a field that follows its
+	// predecessor, and a zigzag i64.
 	count := binary.AppendVarint([]byte{0x16}, rows)
 	if footer := body[len(body)-length:]; bytes.Count(footer, count) < 2 {
 		t.Errorf("%s: its footer does not tell of %d rows: %q", file, rows, footer)
 	}
 }
 
-// userOf makes a service account that has one role in the namespace, and gives its kubeconfig.
+// userOf creates a service account with one role in the namespace, and returns its kubeconfig.
 func userOf(t *testing.T, ns, role string) string {
 	t.Helper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: role}}
@@ -230,8 +231,8 @@ func userOf(t *testing.T, ns, role string) string {
 	return file
 }
 
-// readLive reads the records of a run that is under way, until it has ended, and gives how many there were by pod. Before that it shows
-// that a reader who has enough ends at once, and that nobody else may read.
+// readLive reads the records of an active run until it ends, and returns their number by pod. Before that it checks
+// that a reader that stops ends at once, and that nobody else may read.
 func readLive(t *testing.T, profile, viewer, reader string) map[string]int64 {
 	t.Helper()
 	_, err := script("build/out/kubectl-spate", "records", profile, "--kubeconfig", viewer)

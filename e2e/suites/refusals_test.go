@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Broken input gets a clear answer at the earliest place, within five seconds, naming the field.
+// Invalid input is refused as early as possible, within five seconds, with the field's name.
 
 package suites
 
@@ -139,7 +139,7 @@ func TestBrokenProfilesAreAnsweredByACondition(t *testing.T) {
 	}
 }
 
-// A profile recovers by itself when what it refers to appears.
+// A profile recovers by itself when the objects it refers to are created.
 func TestObjectsMayComeInAnyOrder(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
@@ -154,7 +154,7 @@ func TestObjectsMayComeInAnyOrder(t *testing.T) {
 	}
 }
 
-// The template's addresses are groups, as of a TRex profile with the IPv6 prefix that it has by default.
+// The template's addresses are multicast, as in a TRex profile with the default IPv6 prefix.
 func TestAProfileAwaitsItsTemplateOfGroups(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)

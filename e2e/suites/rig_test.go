@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What of these tests runs on any cluster, and what only on the project's own node (e2e/cluster)?
+// Which of these tests run on any cluster, and which only on the project's own node (e2e/cluster)?
 
 package suites
 
@@ -9,10 +9,10 @@ import (
 	"testing"
 )
 
-// external says that the cluster is not the project's own: nothing of its nodes is at hand, only its API.
+// external is true on a cluster other than the project's own: tests have access to its API only, not to its nodes.
 var external = os.Getenv("SPATE_EXTERNAL") != ""
 
-// What tests take of the project's own node.
+// What tests use of the project's own node.
 const (
 	theRouter     = "the router between links of the node"
 	thePrometheus = "the Prometheus beside the pods"
@@ -25,7 +25,7 @@ const (
 	theInstallation   = "Spate in every namespace"
 )
 
-// needsRig skips a test on any other cluster than the project's own.
+// needsRig skips a test on any cluster other than the project's own.
 func needsRig(t *testing.T, part string) {
 	t.Helper()
 	if external {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Runs that pipelines create, by the commands of docs/concepts.md, and runs that a schedule starts.
+// Runs that pipelines create, with the commands of docs/concepts.md, and runs that a schedule starts.
 
 package suites
 
@@ -17,7 +17,7 @@ import (
 	spate "spate.dev/api/v1alpha1"
 )
 
-// createRun creates a run with kubectl, as a user with the role spate-editor alone, and gives its name.
+// createRun creates a run with kubectl, as a user with the role spate-editor only, and returns its name.
 func createRun(t *testing.T, kubeconfig, spec string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "kubectl", "create", "--kubeconfig", kubeconfig, "--output=jsonpath={.metadata.name}", "--filename=-")

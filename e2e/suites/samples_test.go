@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The samples, as a user applies them: each runs, through a router or a switch where it names ports of `lab`, and shows what
-// it is there to show.
+// The samples, as a user applies them: each runs, through a router or a switch if it uses the ports of `lab`, and the
+// test checks what it demonstrates.
 
 package suites
 
@@ -28,7 +28,7 @@ import (
 	spate "spate.dev/api/v1alpha1"
 )
 
-// sampleNetworks are the attachments the samples name: the near ends of the device under test's links.
+// sampleNetworks are the networks that the samples name: the near ends of the device under test's links.
 const sampleNetworks = `
 apiVersion: k8s.cni.cncf.io/v1
 kind: NetworkAttachmentDefinition
@@ -46,8 +46,8 @@ metadata: {name: north}
 spec: {config: '{"cniVersion": "1.0.0", "type": "host-device", "device": "north0"}'}
 `
 
-// sampleText gives a file of config/samples with other texts where this place differs: pairs of old and new, each of which
-// must be there.
+// sampleText returns a file of config/samples with replacements for this environment: pairs of old and new text. Each
+// old text must exist.
 func sampleText(t *testing.T, file string, differs ...string) string {
 	t.Helper()
 	read, err := os.ReadFile(filepath.Join(root, "config/samples", file))
@@ -64,18 +64,19 @@ func sampleText(t *testing.T, file string, differs ...string) string {
 	return text
 }
 
-// shared says that the cluster's own components run on the same two cores, so packets may leave late. Those that are due while the
-// engine waits for its CPU at the end of the run do not leave at all: then it says so, and the run is repeated (passed).
+// shared tolerates late packets, because the cluster's own components run on the same two cores. Packets that are due
+// while the engine waits for its CPU at the end of the run are not sent at all: the engine reports that, and the run is
+// repeated (passed).
 const shared = "\n  generatorTolerance: {late: 100%}\n"
 
-// behind accepts that as well, where no run can be repeated and what is compared are counts of what began.
+// behind tolerates these as well, where no run can be repeated and only what was started is compared.
 const behind = "\n  generatorTolerance: {late: 100%, txDropped: 25%}\n"
 
-// mostRuns of a sample are made in all until one sends all that was due.
+// mostRuns is the maximum number of a sample's runs until one sends everything that was due.
 const mostRuns = 4
 
-// onLab are the profiles of `lab` that disturb each other in nothing, so they run at once, each with what is changed and what
-// it shows.
+// onLab are the profiles of `lab` that do not affect each other, so they run concurrently, each with its changes and
+// its check.
 var onLab = []struct {
 	file    string
 	differs []string
@@ -83,7 +84,7 @@ var onLab = []struct {
 }{
 	{"imix.yaml", []string{"rate: 12kpps\n  warmup: 1s\n  duration: 10s", "rate: 2400pps\n  warmup: 1s\n  duration: 4s" + shared}, func(t *testing.T, run *spate.TrafficRun) {
 		exact(t, run, "imix", 9600)
-		// Each packet's size goes by its number, so that twelve have 7, 4 and 1 of the sizes.
+		// A packet's size depends on its number, so that every twelve packets have 7, 4 and 1 of the sizes.
 		s := streamOf(t, run, "imix")
 		if off := s.TxBytes*12 - s.Tx*(64*7+594*4+1518); off < -12*12*1518 || off > 12*12*1518 {
 			t.Errorf("%d bytes in %d packets are not 7:4:1", s.TxBytes, s.Tx)
@@ -129,7 +130,7 @@ var onLab = []struct {
 		if tap.Packets < foreignLeast || tap.Bytes < foreignBytes*foreignLeast || gaps == nil || tap.Jitter == nil {
 			t.Fatalf("the tap has %+v, want at least %d packets and their times", tap, foreignLeast)
 		}
-		// The router asks for the port's MAC now and then, between packets of its own.
+		// The router requests the port's MAC from time to time, between its own packets.
 		if gaps.Count != tap.Packets-1 || gaps.Mean < spate.MeasuredTime(foreignGap/2) || int64(gaps.Mean)*gaps.Count > int64(5*time.Second) || gaps.Min > gaps.Mean || gaps.Max < spate.MeasuredTime(foreignGap) {
 			t.Errorf("inter-arrival times %+v of %d packets that were sent at least %s apart", *gaps, tap.Packets, foreignGap)
 		}
@@ -139,19 +140,19 @@ var onLab = []struct {
 	}},
 }
 
-// applications are the profiles of emulated applications, which bring a generator each.
+// applications are the profiles of emulated applications, each with its own generator.
 var applications = []struct {
 	file    string
 	differs []string
 	shows   func(*testing.T, *spate.TrafficRun)
 }{
 	{"astf-http.yaml", []string{"duration: 5s", "duration: 3s" + shared}, func(t *testing.T, run *spate.TrafficRun) {
-		// Half of the connections of a second while their rate rises, and all of two more.
+		// Half of a second's connections while their rate rises, and all connections of two more seconds.
 		settledAll(t, run, "web", 500)
 	}},
 	{"astf-dns.yaml", []string{"duration: 5s", "duration: 3s" + shared}, func(t *testing.T, run *spate.TrafficRun) {
 		settledAll(t, run, "dns", 1500)
-		// A query for a name of 15 characters, and a response that has an address beside it.
+		// A query has a name of 15 characters; its response has one address more.
 		if c := templateOf(t, run, "dns").Client; c.BytesSent != 33*c.MessagesSent || c.BytesReceived != 49*c.MessagesReceived || c.MessagesSent != c.Attempted {
 			t.Errorf("queries and responses: %+v", c.FlowCounters)
 		}
@@ -163,7 +164,7 @@ var applications = []struct {
 		if len(run.Status.Result.Templates) != 8 {
 			t.Errorf("%d templates", len(run.Status.Result.Templates))
 		}
-		// 28 Mbit/s for 3 s: a share of 10.5 million bytes, by those of one connection.
+		// 28 Mbit/s for 3 s: a share of 10.5 million bytes, divided by the bytes of one connection.
 		for name, flows := range map[string]int64{
 			"web": 2_415_000 / 68_258, "https": 2_730_000 / 45_258, "mail": 210_000 / 18_274, "database": 210_000 / 12_980, "video": 4_725_000 / 1_600_384,
 			"sip": 31_500 / 3_760, "rtp": 157_500 / 25_800, "dns": 21_000 / 98,
@@ -173,7 +174,8 @@ var applications = []struct {
 	}},
 }
 
-// settledAll fails unless about this number of flows of a template were started, all of which ended without an error on both sides.
+// settledAll fails unless about this number of flows of a template were started, and all of them ended without an error
+// on both sides.
 func settledAll(t *testing.T, run *spate.TrafficRun, name string, flows int64) {
 	t.Helper()
 	result := templateOf(t, run, name)
@@ -185,7 +187,7 @@ func settledAll(t *testing.T, run *spate.TrafficRun, name string, flows int64) {
 	settled(t, name+", servers", result.Server, started)
 }
 
-// What the router itself sends to the west port while receive-only runs, and how much of it must at least be heard in 4 s.
+// What the router itself sends to the west port while receive-only runs, and the minimum that must be received in 4 s.
 const (
 	foreignLeast = 20
 	foreignBytes = 14 + 20 + 8 + 6 + 4 // headers, "spate\n" and FCS; a veth link does not pad
@@ -196,7 +198,7 @@ func TestSamples(t *testing.T) {
 	needsRig(t, theRouter)
 	ns := namespace(t)
 	mustApply(t, ns, sampleNetworks)
-	// The node has one exclusive CPU: control shares it.
+	// The node has one exclusive CPU, which control shares.
 	mustApply(t, ns, sampleText(t, "trafficgenerator.yaml", "workers: 1", "workers: 1\n  controlCPU: Shared"))
 	mustApply(t, ns, sampleText(t, "statelessstream.yaml"))
 	mustApply(t, ns, sampleText(t, "trafficprofile.yaml", "duration: 5s", "duration: 2s"+shared))
@@ -294,7 +296,7 @@ func TestSamples(t *testing.T) {
 	}
 }
 
-// throughRouter are the profiles that are complete with a generator on the router's links.
+// throughRouter are the profiles that include a generator on the router's links.
 var throughRouter = []struct {
 	file    string
 	differs []string
@@ -315,11 +317,11 @@ var throughRouter = []struct {
 	}},
 }
 
-// onOneCPU is the beginning of a generator on the node's one exclusive CPU, which its control thread shares.
+// onOneCPU is the start of a generator on the node's one exclusive CPU, which its control thread shares.
 const onOneCPU = "generator:\n    controlCPU: Shared\n"
 
-// runsOnceMore creates the sample of a run, with another name each time that its engine was kept from its CPU, and fails unless it
-// sends twice the rate of its profile for its own duration.
+// runsOnceMore creates the sample of a run, again with another name each time its engine did not get its CPU. It fails
+// unless the run sends twice its profile's rate for its own duration.
 func runsOnceMore(t *testing.T, ns string) {
 	p := profileNamed(ns, "smoke")
 	for i := range mostRuns {
@@ -340,8 +342,8 @@ func runsOnceMore(t *testing.T, ns string) {
 	}
 }
 
-// passed waits for a sample's run to end with the verdict Passed. One whose engine was kept from its CPU (GeneratorLimited) is
-// repeated, after `before`.
+// passed waits until a sample's run ends with the verdict Passed. A run whose engine did not get its CPU
+// (GeneratorLimited) is repeated, after `before`.
 func passed(t *testing.T, ns, name string, before ...func()) *spate.TrafficRun {
 	t.Helper()
 	p := profileNamed(ns, name)
@@ -391,7 +393,7 @@ func receiverOf(t *testing.T, run *spate.TrafficRun, name string) spate.Receiver
 	return result
 }
 
-// exact fails unless a stream sent so many packets, and all of them arrived, once, in order.
+// exact fails unless a stream sent this number of packets, and all of them were received once and in order.
 func exact(t *testing.T, run *spate.TrafficRun, name string, packets int64) {
 	t.Helper()
 	s := streamOf(t, run, name)
@@ -400,7 +402,7 @@ func exact(t *testing.T, run *spate.TrafficRun, name string, packets int64) {
 	}
 }
 
-// timed fails unless all of a stream's packets have a delay that makes sense.
+// timed fails unless all of a stream's packets have a plausible delay.
 func timed(t *testing.T, run *spate.TrafficRun, name string) {
 	t.Helper()
 	s := streamOf(t, run, name)
@@ -415,8 +417,8 @@ func timed(t *testing.T, run *spate.TrafficRun, name string) {
 	t.Logf("%s: median %s, 99 %% %s", name, l.P50, l.P99)
 }
 
-// replayed fails unless the capture's ten packets arrived five times at its times: 100 ms from the first to the last, and
-// the mean gap between two passes.
+// replayed fails unless the capture's ten packets were received five times at their times: 100 ms from the first to the
+// last, and the mean gap between two passes.
 func replayed(t *testing.T, wire spate.ReceiverResult) {
 	t.Helper()
 	const mean = spate.MeasuredTime(100*time.Millisecond) / 9
@@ -429,7 +431,8 @@ func replayed(t *testing.T, wire spate.ReceiverResult) {
 	}
 }
 
-// flooded fails unless every SYN passed the router, from about as many addresses as that many draws of 32768 give.
+// flooded fails unless every SYN passed the router, from about the number of addresses that random draws from 32768
+// result in.
 func flooded(t *testing.T, run *spate.TrafficRun) {
 	t.Helper()
 	var attempts, clients int64
@@ -439,7 +442,7 @@ func flooded(t *testing.T, run *spate.TrafficRun) {
 	if sent := run.Status.Result.Tx; attempts != sent || sent != 10_000 {
 		t.Errorf("the router forwarded %d attempts of %d, want 10000", attempts, sent)
 	}
-	// That many draws of 32768 addresses; the deviation is below 40.
+	// The expected number of distinct addresses of random draws from 32768; the deviation is below 40.
 	if want := int64(32768 * (1 - math.Exp(-float64(attempts)/32768))); clients < want-200 || clients > want+200 {
 		t.Errorf("%d clients, want about %d", clients, want)
 	}
@@ -475,12 +478,12 @@ func small(t *testing.T, run *spate.TrafficRun) {
 		run.Status.Resolved.Snapshot.Bytes>>10, len(run.Status.Resolved.Snapshot.Chunks), len(text), prepared.Round(100*time.Millisecond), run.Status.Result.Late)
 }
 
-// inRouter makes a command that runs in the device under test.
+// inRouter returns a command that runs in the device under test.
 func inRouter(ctx context.Context, args ...string) *exec.Cmd {
 	return exec.CommandContext(ctx, "ip", append([]string{"netns", "exec", "dut"}, args...)...)
 }
 
-// speak has the router send packets of its own to the west port until the function it gives is called.
+// speak has the router send packets of its own to the west port until the returned function is called.
 func speak(t *testing.T) (silence func()) {
 	t.Helper()
 	ctx, silence := context.WithCancel(t.Context())
@@ -492,8 +495,9 @@ func speak(t *testing.T) (silence func()) {
 	return silence
 }
 
-// watchLink captures the first packets of a filter (pcap-filter(7)) on a link of the device under test. The function it gives
-// waits for them, has them dissected, and counts the combinations of values of the fields (tshark -G fields).
+// watchLink captures the first packets that match a filter (pcap-filter(7)) on a link of the device under test. The
+// returned function waits for them, has tshark dissect them, and counts the combinations of values of the fields
+// (tshark -G fields).
 func watchLink(t *testing.T, link, name, filter string, packets int) func(t *testing.T, fields ...string) map[string]int {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), name+".pcap")
@@ -531,8 +535,8 @@ func watchLink(t *testing.T, link, name, filter string, packets int) func(t *tes
 	}
 }
 
-// speaks fails unless the pod's kernel reaches the router by the interface of the punt: the router has no BGP daemon and
-// resets the connection at once, so the pod learned of its MAC and heard of its refusal.
+// speaks fails unless the pod's kernel reaches the router through the interface of the punt. The router has no BGP
+// daemon and resets the connection at once: so the pod has learned its MAC and received its reset.
 func speaks(t *testing.T, ns string) {
 	t.Helper()
 	pods, err := enginePods(t.Context(), ns, "speaker")

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Emulated applications: both sides through a router, our clients at a real nginx, a real curl at our servers.
+// Emulated applications: both sides through a router, emulated clients with a real nginx, and a real curl with emulated
+// servers.
 
 package suites
 
@@ -32,7 +33,8 @@ func templateOf(t *testing.T, run *spate.TrafficRun, name string) spate.Template
 	return result
 }
 
-// settled fails unless this number of flows of a side were started, all of which were established and ended without an error.
+// settled fails unless this number of flows of a side were started, and all of them were established and ended without
+// an error.
 func settled(t *testing.T, what string, side *spate.TemplateSide, flows int64) {
 	t.Helper()
 	if side == nil {
@@ -52,7 +54,7 @@ func TestAWebSiteThroughARouter(t *testing.T) {
 
 	flows := run.Status.Result.Flows
 	started := int64(2400)
-	if flows.NotStarted > 0 { // tolerated, for the cluster's own components run on the same cores
+	if flows.NotStarted > 0 { // tolerated, because the cluster's own components run on the same cores
 		started -= flows.NotStarted
 	}
 	side := templateOf(t, run, "http")
@@ -131,7 +133,7 @@ func TestARealNginxAndARealCurl(t *testing.T) {
 	t.Run("curl at our servers", func(t *testing.T) { visited(t, ns) })
 }
 
-// visits fails unless every connection of ours got its page from nginx, and nginx says so too.
+// visits fails unless every connection of the engine got its page from nginx, by nginx's own count, too.
 func visits(t *testing.T, ns string) {
 	mustApply(t, ns, demo(t, "nginx.yaml"))
 	run := passed(t, ns, "nginx")
@@ -147,7 +149,8 @@ func visits(t *testing.T, ns string) {
 	})
 }
 
-// slowVisits fails unless a run whose connections need a second SYN, and with it a second, fails by that time alone.
+// slowVisits fails unless a run whose connections need a second SYN, which takes a second, fails because of that time
+// only.
 func slowVisits(t *testing.T, ns string) {
 	router(t, "hesitate")
 	t.Cleanup(func() { router(t, "forward") })
@@ -167,7 +170,7 @@ func slowVisits(t *testing.T, ns string) {
 	}
 }
 
-// visited fails unless curl got a page from each server of ours, and the servers say so too.
+// visited fails unless curl got a page from each emulated server, by the servers' own counters, too.
 func visited(t *testing.T, ns string) {
 	mustApply(t, ns, demo(t, "site.yaml"))
 	site := profileNamed(ns, "site")

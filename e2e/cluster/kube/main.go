@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Which program of a Kubernetes node is this? One binary holds them all: it is the program it is called by, through a
-// symbolic link (`kubelet -> kube`) or its first argument (`kube kubelet`). One link step and one file on disk instead of seven.
+// Which program of a Kubernetes node is this? One binary contains all of them: the name by which it is called selects
+// the program, through a symbolic link (`kubelet -> kube`) or its first argument (`kube kubelet`). So there is one link
+// step and one file on disk instead of seven.
 package main
 
 import (
@@ -28,7 +29,7 @@ import (
 	_ "k8s.io/component-base/metrics/prometheus/version"
 )
 
-// programs builds the command of each program but etcd, which brings its own main function.
+// programs returns the command of each program except etcd, which has its own main function.
 var programs = map[string]func() *cobra.Command{
 	"kube-apiserver":          apiserver.NewAPIServerCommand,
 	"kube-controller-manager": controllermanager.NewControllerManagerCommand,
