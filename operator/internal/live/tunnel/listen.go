@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package tunnel carries a TLS connection between a reader and the operator through the API server's proxy of a
-// Service. The API server authorizes the connection; it can neither read nor change what passes. Both ends are here.
+// Service. The API server permits the connection; it can neither read nor change what passes. Both ends are here.
 package tunnel
 
 // This file answers: how do connections arrive at the operator?
