@@ -69,6 +69,10 @@ $(operator_test_parts): operator-test-part-%:
 	@cd operator/test && SPATE_TEST_PART=$*/$(words $(operator_test_parts)) timeout --kill-after 10 32m \
 	  ../../build/out/operator.test -test.paniconexit0 -test.timeout 30m
 
+.PHONY: bench-operator
+bench-operator: envtest-assets ## Print what 200 generators and 1,000 profiles cost the operator, on simulated engines, 5 min
+	@DRILLS=all go test -C operator -count=1 -timeout 60m -v -run '^TestDrillTwoHundredGenerators' ./test
+
 # What golangci-lint keeps names files by their absolute path, and looks into them: a cache for each checkout, or one finds
 # fault with the files of another that may be gone.
 operator-lint: export GOLANGCI_LINT_CACHE = $(SPATE_CACHE)/golangci/$(firstword $(shell echo $(CURDIR) | sha256sum))
