@@ -70,7 +70,7 @@ $(operator_test_parts): operator-test-part-%:
 	  ../../build/out/operator.test -test.paniconexit0 -test.timeout 30m
 
 .PHONY: bench-operator
-bench-operator: envtest-assets ## Print what 200 generators and 1,000 profiles cost the operator, on simulated engines, 5 min
+bench-operator: envtest-assets engine-debug ## Print what 200 generators and 1,000 profiles cost the operator, on simulated engines, 5 min (SCALE=generators)
 	@DRILLS=all go test -C operator -count=1 -timeout 60m -v -run '^TestDrillTwoHundredGenerators' ./test
 
 # What golangci-lint keeps names files by their absolute path, and looks into them: a cache for each checkout, or one finds
