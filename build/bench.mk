@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-# How fast, how exact and how steady is the engine? docs/performance.md tells the method.
+# How fast, how exact and how steady is the engine? docs/performance.md describes the method.
 
 bench_target_dir := $(CARGO_TARGET_DIR)/bench
 bench_program := $(bench_target_dir)/release/spate-bench
 bench_baseline := engine/bench-baseline.json
 SOAK ?= 10m
 SEED ?= 1
-# Where a figure is below what was promised of it (docs/performance.md, Floors): `fail`, or `warn` on a busy machine.
+# Effect of a figure below its floor (docs/performance.md, Floors): `fail`, or `warn` on a busy machine.
 BENCH_FLOORS ?= fail
 
 ##@ Measure

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# How does a real one-node Kubernetes come up here, without Docker? See e2e/cluster/README.md.
+# How is a real one-node Kubernetes started here, without Docker? See e2e/cluster/README.md.
 
 KUBE_VERSION := v1.36.3
 kube_dir := e2e/cluster/kube
@@ -7,7 +7,7 @@ kube_version_package := k8s.io/component-base/version
 kube_ldflags := -s -w -X $(kube_version_package).gitVersion=$(KUBE_VERSION) \
   -X $(kube_version_package).gitMajor=1 -X $(kube_version_package).gitMinor=$(word 2,$(subst ., ,$(KUBE_VERSION)))
 kube_hash := $(shell { cat $(kube_dir)/*.go $(kube_dir)/go.mod $(kube_dir)/go.sum; echo '$(kube_ldflags)'; } | sha256sum | cut -c1-12)
-# etcd, the control plane, the kubelet and kubectl in one program, which is whichever it is called by.
+# etcd, the control plane, the kubelet and kubectl in one program: the name by which it is called selects one.
 KUBE := $(SPATE_CACHE)/tools/kube-$(kube_hash)/kube
 # For envtest: a folder with the programs by their own names.
 export KUBEBUILDER_ASSETS := $(dir $(KUBE))envtest

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Do imported profiles send what they send where they come from? The data are not part of the repository.
+# Do imported profiles send the same packets as in TRex? The data are not part of the repository.
 
 # Folder with trex-stateless/NAME.json and the captures of TRex's simulator beside them.
 CONFORMANCE ?= ../shared/conformance

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # How is the engine built, linted and tested outside of images?
 
-# Tests run the engine as `cargo test` builds it: one set of artefacts for the engine's own tests and the operator's.
+# Tests run the engine as `cargo test` builds it: the engine's tests and the operator's share the artifacts.
 export SPATE_ENGINE := $(CARGO_TARGET_DIR)/debug/spate-engine
 
 ##@ Engine
@@ -10,12 +10,12 @@ engine: ## Build the engine for use (release, 2-5 min)
 	@cd engine && cargo build $$(pgo/arguments) --locked --release --package spate-engine
 	@echo "engine: $(CARGO_TARGET_DIR)/release/spate-engine"
 
-# All tests with it: built alone, it would be built with fewer features of what it needs, and all of that twice.
+# Builds all tests, too: alone, the engine's dependencies would have fewer features, and would be built twice.
 engine-debug:
 	@echo "engine: building it and its tests (first time: 3-6 min; after a change: up to 2 min)"
 	@cd engine && cargo test --locked --quiet --workspace --no-run
 
-# One selection of crates: another would be built with other features of what they need, and all of that twice.
+# One selection of crates: with another, the dependencies would have other features, and would be built twice.
 engine-test: engine-debug ## Test the engine: unit and property tests, exact counts on null, loopback and veth (as root)
 	@echo "engine: testing (4 min)"
 	@$(call side_by_side,engine-test-kernel engine-test-devices engine-test-others)

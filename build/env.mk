@@ -5,15 +5,15 @@ export GOMODCACHE := $(SPATE_CACHE)/go-mod
 export GOFLAGS := -trimpath -modcacherw
 export GOTOOLCHAIN := local
 export CGO_ENABLED := 0
-# The checkout that CI keeps (.ci/run) builds in a folder of its own.
+# CI's checkout (.ci/run) builds in a folder of its own.
 export CARGO_TARGET_DIR := $(SPATE_CACHE)/cargo-target$(if $(filter $(SPATE_CACHE)/ci,$(CURDIR)),-ci)
 export CARGO_HOME := $(or $(CARGO_HOME),$(HOME)/.cargo)
 
-# side_by_side TARGETS: makes them all at the same time, and shows what each has printed when it has ended.
+# side_by_side TARGETS: makes them concurrently, and prints each one's output when it has ended.
 side_by_side = MAKEFLAGS= $(MAKE) --no-print-directory --output-sync=target --jobs $(words $(1)) $(1)
 
-# Cargo compares times, not contents: it would take what another checkout has built since for this one's. So where another checkout
-# was the last to build, the project's own crates are built again; those of others are kept.
+# Cargo compares times, not contents: it would use what another checkout has built since for this one. So if another checkout
+# was the last to build, the project's own crates are built again; dependencies are kept.
 ifneq ($(file <$(CARGO_TARGET_DIR)/checkout),$(CURDIR))
 $(shell mkdir -p $(CARGO_TARGET_DIR) && find $(CARGO_TARGET_DIR) -maxdepth 5 -path '*/.fingerprint/spate-*' -prune -exec rm -rf {} + && \
   echo $(CURDIR) > $(CARGO_TARGET_DIR)/checkout)

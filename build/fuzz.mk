@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-# What is thrown at everything that reads bytes of others? Every target of engine/fuzz and every Fuzz function of the Go
-# modules, for FUZZ seconds each; what they find out about the code is kept in SPATE_CACHE and is where they go on next time.
+# How is all code fuzzed that parses untrusted bytes? Every target of engine/fuzz and every Fuzz function of the Go
+# modules runs for FUZZ seconds. The corpus is kept in SPATE_CACHE and reused by the next run.
 
 FUZZ ?= 30
 fuzz_targets = $(basename $(notdir $(wildcard engine/fuzz/fuzz_targets/*.rs)))
 fuzz_host = $(shell rustc -vV | sed -n 's/^host: //p')
-# Coverage as libFuzzer wants it, without the sanitizers that only nightly compilers have.
+# Coverage as libFuzzer needs it, without the sanitizers, which only nightly compilers have.
 fuzz_rustflags := -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
   -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
   -Cllvm-args=-sanitizer-coverage-trace-compares --cfg fuzzing

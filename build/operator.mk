@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# How is the operator's side generated, checked and tested? Generated files are checked in; `verify-generated` tells
+# How is the operator's code generated, checked and tested? Generated files are checked in; `verify-generated` reports
 # whether they are current.
 
 # The files `generate` writes, and nothing else.
@@ -50,7 +50,7 @@ verify-generated: ## Fail if a generated file is not current
 	if [ -n "$$dirty" ]; then echo "generated files are not committed:" >&2; echo "$$dirty" >&2; exit 1; fi
 
 .PHONY: operator-test operator-lint proto-lint
-# TRex's own profiles are read by tests where they are there (build/conformance.mk).
+# Tests also read TRex's own profiles, if they exist (build/conformance.mk).
 operator-test: envtest-assets engine-debug ## Test the operator: unit tests and a real API server
 	@$(MAKE) --no-print-directory trex-client || \
 	  echo "operator: SKIPPED the tests that load TRex profiles in Python: TRex's client cannot be installed here (the reason is above)"
@@ -58,7 +58,7 @@ operator-test: envtest-assets engine-debug ## Test the operator: unit tests and 
 	@echo "operator: testing (5 min)"
 	@$(call side_by_side,operator-test-packages $(operator_test_parts))
 
-# Go would not see that the engine has changed, and repeat a result: -count=1.
+# -count=1, because Go does not notice a changed engine and would use cached results.
 operator-test-packages:
 	@cd operator && TREX_PYTHON=$(TREX_PYTHON) CONFORMANCE=$(conformance_there) go test -count=1 $$(go list ./... | grep -v /test$$)
 
@@ -73,8 +73,8 @@ $(operator_test_parts): operator-test-part-%:
 bench-operator: envtest-assets engine-debug ## Print what 200 generators and 1,000 profiles cost the operator, on simulated engines, 5 min (SCALE=generators)
 	@DRILLS=all go test -C operator -count=1 -timeout 60m -v -run '^TestDrillTwoHundredGenerators' ./test
 
-# What golangci-lint keeps names files by their absolute path, and looks into them: a cache for each checkout, or one finds
-# fault with the files of another that may be gone.
+# golangci-lint's cache has files by absolute path, and opens them: each checkout needs its own, or one reports
+# problems in the files of another that may be deleted.
 operator-lint: export GOLANGCI_LINT_CACHE = $(SPATE_CACHE)/golangci/$(firstword $(shell echo $(CURDIR) | sha256sum))
 operator-lint: $(GOLANGCI_LINT) ## Lint the API (with the rules of Kubernetes' API conventions), the operator and the e2e suites
 	@find $(SPATE_CACHE)/golangci -mindepth 1 -maxdepth 1 -mtime +7 -exec rm -rf {} + 2>/dev/null || true

@@ -4,8 +4,8 @@
 operator_image := $(SPATE_CACHE)/images/operator.tar
 engine_image := $(SPATE_CACHE)/images/engine.tar
 ifdef EXTERNAL
-# A cluster that is there already, by KUBECONFIG or kubectl's default; kubectl is the user's own. Images get into it by LOAD, a command
-# that is given an archive, such as `kind load image-archive`.
+# An existing cluster, by KUBECONFIG or kubectl's default, with the user's own kubectl. LOAD is a command that loads images into it,
+# with an archive as its argument, such as `kind load image-archive`.
 in_cluster := env PATH=$(dir $(HELM)):$(PATH) SPATE_EXTERNAL=1
 export SPATE_IN := $(in_cluster)
 export SPATE_LOAD = $(or $(LOAD),$(error EXTERNAL=1 also needs LOAD='a command that loads an image archive', such as LOAD='kind load image-archive'))
@@ -18,7 +18,7 @@ endif
 suites := $(SPATE_CACHE)/e2e/suites.test
 suites_log := $(SPATE_CACHE)/e2e/suites.log
 
-# Seconds that `make test` fuzzes each target for; what is found in longer runs is kept as a seed.
+# Seconds for which `make test` fuzzes each target; inputs found in longer runs are kept as seeds.
 FUZZ_IN_TEST := 5
 
 ##@ Start here
@@ -36,7 +36,7 @@ demo: deps images $(cluster_there)
 	@if [ -n "$${KEEP:-}" ]; then e2e/demo/look; else e2e/cluster/down; fi
 endif
 
-# phase TARGETS[,ARGUMENTS[,COMMAND]]: makes them, by the command, and says how long that took.
+# phase TARGETS[,ARGUMENTS[,COMMAND]]: makes them, with the command, and prints how long that took.
 phase = @start=$$SECONDS; $(3) $(MAKE) --no-print-directory $(2) $(1) || exit; echo "test: $(1): $$((SECONDS - start)) s"
 
 .PHONY: test-timed test-untimed test-nic
@@ -48,16 +48,16 @@ test: deps ## Run all that CI runs: lint, unit tests, envtest, short fuzzing, in
 	$(call phase,bench-instructions test-cluster-clean,--jobs 2 --output-sync=line)
 	$(call phase,e2e test-nic,--jobs 2 --output-sync=line)
 
-# Tests that wait for something most of the time, some of which measure it.
+# Tests that mostly wait; some of them measure time.
 test-timed:
 	$(call phase,engine-test)
 	$(call phase,operator-test)
 
-# What measures no time has the CPU that those leave (SCHED_IDLE, sched(7)).
+# Tests that measure no time use the CPU that those leave (SCHED_IDLE, sched(7)).
 test-untimed:
 	$(call phase,images kubectl-spate cluster-images fuzz bench-program conformance-if-there,--jobs 2 --output-sync=line FUZZ=$(FUZZ_IN_TEST),env MAKEFLAGS= chrt --idle 0)
 
-# An emulated machine measures no time either: the suites in the cluster leave about half of two CPUs.
+# An emulated machine measures no time either: the suites in the cluster leave about half of two CPUs idle.
 test-nic:
 	$(call phase,nic,,chrt --idle 0)
 
@@ -117,7 +117,7 @@ e2e: images kubectl-spate $(cluster_there) ## Run the suites in the real cluster
 external-cluster: $(HELM)
 	@kubectl version --request-timeout=20s >/dev/null || { echo "EXTERNAL=1: kubectl does not reach the cluster of KUBECONFIG" >&2; exit 1; }
 
-# Rows that drills have written, one JSON object a line, and the table of them.
+# The rows that drills write, one JSON object per line, and their table.
 drills := $(SPATE_CACHE)/drills
 
 .PHONY: drills drills-cluster

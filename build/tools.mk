@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# Which tools does the project use, at which versions, and how are they had? Every Go tool is a module of its own,
+# Which tools does the project use, at which versions, and how are they built? Every Go tool is a module of its own,
 # tools/NAME, with one `tool` directive: go.mod and go.sum pin it and all below it. It is built on first use into a folder
-# named by the hash of both files, so checkouts that pin different versions share one cache without treading on each other.
+# named by the hash of both files, so checkouts that pin different versions share one cache without conflicts.
 #
 # Use: name the variable as a prerequisite and call it, for instance
 #   generate: $(CONTROLLER_GEN)
@@ -10,7 +10,7 @@
 
 TOOL_NAMES := controller-gen client-gen applyconfiguration-gen buf protoc-gen-go protoc-gen-go-grpc crd-ref-docs helm golangci-lint govulncheck multus
 
-# One line a tool, NAME=HASH, from a single shell: this runs at every start of make.
+# One line per tool, NAME=HASH, from a single shell: this runs at every start of make.
 tool_hashes := $(shell cd tools && for t in $(TOOL_NAMES); do echo "$$t=$$(cat $$t/go.mod $$t/go.sum | sha256sum | cut -c1-12)"; done)
 tool_hash = $(patsubst $(1)=%,%,$(filter $(1)=%,$(tool_hashes)))
 tool_path = $(SPATE_CACHE)/tools/$(1)-$(call tool_hash,$(1))/$(1)
@@ -30,7 +30,7 @@ MULTUS := $(call tool_path,multus)
 empty :=
 TOOLS_PATH := $(subst $(empty) ,:,$(patsubst %/,%,$(foreach t,$(TOOL_NAMES),$(dir $(call tool_path,$(t))))))
 
-# The binary is moved into place whole: a broken build leaves nothing that a later make would take for the tool.
+# The complete binary is moved into place: a failed build leaves nothing that a later make would use as the tool.
 define tool_rule
 $(call tool_path,$(1)):
 	@echo "tools: building $(1) (first use of this version; usually 10-120 s)"
@@ -39,7 +39,7 @@ $(call tool_path,$(1)):
 endef
 $(foreach t,$(TOOL_NAMES),$(eval $(call tool_rule,$(t))))
 
-# The only tool that is not Go: cargo builds it, into the cache like the others.
+# The only tool in Rust: cargo builds it, into the same cache.
 CARGO_DENY_VERSION := 0.20.2
 CARGO_DENY := $(SPATE_CACHE)/tools/cargo-deny-$(CARGO_DENY_VERSION)/bin/cargo-deny
 $(CARGO_DENY):

@@ -4,7 +4,7 @@
 # may be mounted once more anywhere, or the one of v2, of which the node has a subtree: where systemd runs, one that systemd
 # delegates to it. Needs settings.sh.
 
-# The version whose controllers this machine has: 1 or 2; nothing if it has neither.
+# The cgroup version with controllers on this machine: 1 or 2; nothing if there is neither.
 cgroup_version() {
   if grep -q '^[1-9][0-9]*:.*memory' /proc/self/cgroup; then
     echo 1

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash disable=SC2034 # sourced: the scripts that describe a machine use the names
-# How is a machine emulated? Sourced by what describes one: e2e/nic/machine, e2e/cgroup2/machine. QEMU and what it boots are made
-# of Debian's packages and kept in a cache. No KVM is needed, so it is some 20 times slower than a machine: it shows what is
-# true, not how fast it is.
+# How is a machine emulated? Sourced by the descriptions of machines: e2e/nic/machine, e2e/cgroup2/machine. QEMU and its system are made
+# of Debian's packages and kept in a cache. No KVM is needed, so it is some 20 times slower than a real machine: it is for tests
+# of behavior, not of speed.
 : "${SPATE_CACHE:?is set by make}"
 emulated=$SPATE_CACHE/emulated
 
@@ -40,8 +40,8 @@ make_qemu() {
   mkdir -p "$1/root/mnt"
 }
 
-# emulate SECONDS FOLDER ARGUMENT...: runs QEMU, for which FOLDER is /mnt, and gives the machine up after so long. It needs a mount
-# namespace of its own. FOLDER/console is what the machine says on its first serial line. Each CPU has a thread unless threads=single.
+# emulate SECONDS FOLDER ARGUMENT...: runs QEMU, in which FOLDER is /mnt, and kills it after that time. It needs a mount
+# namespace of its own. FOLDER/console has the output of the first serial line. Each CPU has a thread unless threads=single.
 emulate() {
   local patience=$1 folder=$2 qemu status=0
   shift 2
