@@ -52,7 +52,7 @@ type InlineTemplate struct {
 	TemplateSettings `json:",inline"`
 }
 
-// Template is the same as an ASTFTemplate has it.
+// Template returns the spec of an ASTFTemplate with the same content.
 func (t *InlineTemplate) Template() *ASTFTemplateSpec {
 	return &ASTFTemplateSpec{Source: TemplateSource{PresetSource: t.Source.PresetSource}, TemplateSettings: t.TemplateSettings}
 }
@@ -511,7 +511,7 @@ type ReceiveCommand struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=9007199254740991
 	Bytes int64 `json:"bytes"`
-	// clear starts the count anew afterwards.
+	// clear resets the count afterwards.
 	// +optional
 	Clear bool `json:"clear,omitempty"`
 }
@@ -523,7 +523,7 @@ type ReceiveMessagesCommand struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=9007199254740991
 	Messages int64 `json:"messages"`
-	// clear starts the count anew afterwards.
+	// clear resets the count afterwards.
 	// +optional
 	Clear bool `json:"clear,omitempty"`
 }

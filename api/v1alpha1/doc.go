@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package v1alpha1 holds the API of Spate: what traffic is, where it is sent from, and what came of it.
+// Package v1alpha1 is the API of Spate: definitions of traffic, the generators that send it, and the results of runs.
 //
-// Types only; the meaning of every field is in its comment, which is also its reference documentation.
+// It has types only; the comment of each field is also its reference documentation.
 //
 // +kubebuilder:object:generate=true
 // +groupName=spate.dev

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Fields: what varies in a packet, and where it is written.
+// Fields: the values that vary in a packet, and the places they are written to.
 
 package v1alpha1
 
@@ -140,7 +140,7 @@ const (
 type FieldWrite struct {
 	// field by header and name, such as `ipv4.source`, `tcp.destinationPort` or, for the second header of its kind,
 	// `vlan[1].id`. Of IPv6 addresses the lower 64 bits are written. `packet.size` sets the packet's size on the wire in
-	// bytes, FCS included: the packet is cut to it.
+	// bytes, FCS included: the packet is truncated to it.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Pattern=`^[a-z][a-zA-Z0-9]*(\[[0-9]{1,2}\])?\.[a-zA-Z0-9]+$`

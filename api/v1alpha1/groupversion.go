@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Under which group and version the kinds are known to a scheme.
+// The group and version under which the kinds are registered in a scheme.
 
 package v1alpha1
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Headers of the link layer, and the list of all headers there are.
+// Headers of the link layer, and the list of all headers.
 
 package v1alpha1
 
@@ -165,7 +165,7 @@ type MPLSHeader struct {
 type ARPOperation string
 
 const (
-	// ARPRequest asks for the address of targetIP.
+	// ARPRequest requests the link-layer address of targetIP.
 	ARPRequest ARPOperation = "Request"
 	// ARPReply answers.
 	ARPReply ARPOperation = "Reply"

@@ -314,7 +314,7 @@ type ICMPv4Header struct {
 	Checksum *int32 `json:"checksum,omitempty"`
 }
 
-// NeighborSolicitation asks for the link-layer address of an address (RFC 4861 section 4.3).
+// NeighborSolicitation requests the link-layer address of an address (RFC 4861 section 4.3).
 type NeighborSolicitation struct {
 	// target address.
 	// +required
@@ -325,7 +325,7 @@ type NeighborSolicitation struct {
 	SourceLinkLayer MACAddress `json:"sourceLinkLayer,omitempty"`
 }
 
-// NeighborAdvertisement tells the link-layer address of an address (RFC 4861 section 4.4).
+// NeighborAdvertisement announces the link-layer address of an address (RFC 4861 section 4.4).
 type NeighborAdvertisement struct {
 	// target address.
 	// +required
@@ -360,11 +360,11 @@ type ICMPv6Header struct {
 	// +optional
 	EchoReply *ICMPEcho `json:"echoReply,omitempty"`
 
-	// neighborSolicitation asks for a link-layer address.
+	// neighborSolicitation requests a link-layer address.
 	// +optional
 	NeighborSolicitation *NeighborSolicitation `json:"neighborSolicitation,omitempty"`
 
-	// neighborAdvertisement tells a link-layer address.
+	// neighborAdvertisement announces a link-layer address.
 	// +optional
 	NeighborAdvertisement *NeighborAdvertisement `json:"neighborAdvertisement,omitempty"`
 

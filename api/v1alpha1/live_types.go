@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// TrafficCapture and TrafficRecordsReader: readers of packets of ports, and of records of connections, while they come into being.
-// Who may create such an object may read; the object names the key of its reader, and the operator serves the holder of that key.
+// TrafficCapture and TrafficRecordsReader: readers of packets of ports, and of records of connections, during a run.
+// The right to create such an object authorizes a reader; the object names the key of its reader, and the operator serves the holder of that key.
 
 package v1alpha1
 
@@ -231,14 +231,14 @@ type LiveReader interface {
 	Live() *LiveStatus
 }
 
-// Key of who may read the packets.
+// Key returns the key of the reader of the packets.
 func (c *TrafficCapture) Key() *ReaderKey { return &c.Spec.ReaderKey }
 
-// Live is where to read the packets.
+// Live returns the status with the endpoint for the packets.
 func (c *TrafficCapture) Live() *LiveStatus { return &c.Status }
 
-// Key of who may read the records.
+// Key returns the key of the reader of the records.
 func (r *TrafficRecordsReader) Key() *ReaderKey { return &r.Spec.ReaderKey }
 
-// Live is where to read the records.
+// Live returns the status with the endpoint for the records.
 func (r *TrafficRecordsReader) Live() *LiveStatus { return &r.Status }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// How quantities, addresses and times are written. They are strings that people write; `internal/plan` parses them
-// exactly (no floating point), and the rules here let the API server say at once what is right.
+// How quantities, addresses and times are written. They are strings; `internal/plan` parses them
+// exactly (no floating point), and with the rules here the API server validates them.
 
 package v1alpha1
 
@@ -63,7 +63,7 @@ type Tolerance string
 // +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ns|us|ms|s|m|h))+$')",message="must be a duration such as 500ms, 10s or 1m30s"
 type Duration string
 
-// Parse gives the duration's value; the API server admits no value that does not parse.
+// Parse returns the duration's value; the API server admits no value that does not parse.
 func (d Duration) Parse() (time.Duration, error) {
 	return time.ParseDuration(string(d))
 }

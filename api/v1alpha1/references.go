@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// How objects name one another. A reference to what does not exist (yet) is a condition, never a rejection.
+// How objects name one another. A reference to an object that does not exist (yet) is reported as a condition, and never refused.
 
 package v1alpha1
 
@@ -75,7 +75,7 @@ type DataReference struct {
 	Key string `json:"key"`
 }
 
-// Reference of the data that is selected. The zero value selects none.
+// Reference returns the selected data. The zero value selects none.
 func (d *DataSource) Reference() DataReference {
 	switch {
 	case d == nil:

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Has writes how much of each truncated list the status has, such as "57 of 512 templates".
+// Has returns how much of each truncated list the status has, such as "57 of 512 templates".
 func (d *ResultDetails) Has() string {
 	var all []string
 	for _, t := range d.Truncated {

@@ -178,7 +178,7 @@ type GeneratorPort struct {
 	// +required
 	Attachment PortAttachment `json:"attachment"`
 
-	// lineRate of the port, such as `10Gbps`, where the device does not tell (kernel-backed, loopback and discard ports).
+	// lineRate of the port, such as `10Gbps`, if the device does not report it (kernel-backed, loopback and discard ports).
 	// Rates in percent need it.
 	// +optional
 	LineRate BitRate `json:"lineRate,omitempty"`

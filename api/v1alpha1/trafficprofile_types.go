@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// TrafficProfile: what to run, where, how fast, for how long, and what must come of it.
+// TrafficProfile: what to send, on which generator, at what rate, for how long, and with which thresholds.
 
 package v1alpha1
 

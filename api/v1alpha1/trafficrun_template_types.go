@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What a run reports of emulated applications: their flows, template by template and side by side.
+// What a run reports of emulated applications: their flows, by template and side.
 
 package v1alpha1
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// TrafficRun: one execution: what to execute, what was resolved of it, its phases, its result and its verdict.
+// TrafficRun: one execution of a definition: its resolved plan, phases, result and verdict.
 
 package v1alpha1
 
@@ -114,7 +114,7 @@ type ResolvedRun struct {
 	// +kubebuilder:validation:MaxLength=64
 	RateFactor string `json:"rateFactor,omitempty"`
 
-	// entries as they were resolved, to tell what was changed since.
+	// entries as they were resolved, to detect later changes.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -171,12 +171,12 @@ type EntrySnapshot struct {
 	// +optional
 	TemplateRate ConnectionRate `json:"templateRate,omitempty"`
 
-	// paused is true if the entry was held back from the start.
+	// paused is true if the entry was paused from the start.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 }
 
-// RunMarks are numbers that tell streams' packets on arrival.
+// RunMarks are numbers that identify streams' packets on arrival.
 type RunMarks struct {
 	// ipv4Identification numbers.
 	// +optional
@@ -205,7 +205,7 @@ type ProfileSnapshot struct {
 	// +optional
 	Generation int64 `json:"generation,omitempty"`
 
-	// definitions are the streams and templates that were resolved, to tell when one has changed since.
+	// definitions are the streams and templates that were resolved, to detect later changes.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=512
@@ -449,7 +449,7 @@ type EntryChange struct {
 	// +optional
 	ConnectionRate ConnectionRate `json:"connectionRate,omitempty"`
 
-	// paused is true while the entry is held back.
+	// paused is true while the entry is paused.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 }

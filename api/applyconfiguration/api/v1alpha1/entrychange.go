@@ -19,7 +19,7 @@ type EntryChangeApplyConfiguration struct {
 	Rate *apiv1alpha1.Rate `json:"rate,omitempty"`
 	// connectionRate in force instead of the snapshot's, as the profile has it.
 	ConnectionRate *apiv1alpha1.ConnectionRate `json:"connectionRate,omitempty"`
-	// paused is true while the entry is held back.
+	// paused is true while the entry is paused.
 	Paused *bool `json:"paused,omitempty"`
 }
 

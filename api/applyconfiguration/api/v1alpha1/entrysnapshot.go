@@ -27,7 +27,7 @@ type EntrySnapshotApplyConfiguration struct {
 	ConnectionRate *apiv1alpha1.ConnectionRate `json:"connectionRate,omitempty"`
 	// templateRate is the template's own, which holds when the entry has none.
 	TemplateRate *apiv1alpha1.ConnectionRate `json:"templateRate,omitempty"`
-	// paused is true if the entry was held back from the start.
+	// paused is true if the entry was paused from the start.
 	Paused *bool `json:"paused,omitempty"`
 }
 

@@ -15,7 +15,7 @@ import (
 type FieldWriteApplyConfiguration struct {
 	// field by header and name, such as `ipv4.source`, `tcp.destinationPort` or, for the second header of its kind,
 	// `vlan[1].id`. Of IPv6 addresses the lower 64 bits are written. `packet.size` sets the packet's size on the wire in
-	// bytes, FCS included: the packet is cut to it.
+	// bytes, FCS included: the packet is truncated to it.
 	Field *string `json:"field,omitempty"`
 	// offset of the first byte from the start of the packet.
 	Offset *int32 `json:"offset,omitempty"`

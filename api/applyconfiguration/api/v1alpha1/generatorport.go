@@ -18,7 +18,7 @@ type GeneratorPortApplyConfiguration struct {
 	Name *apiv1alpha1.PortName `json:"name,omitempty"`
 	// attachment says what the port is connected to.
 	Attachment *PortAttachmentApplyConfiguration `json:"attachment,omitempty"`
-	// lineRate of the port, such as `10Gbps`, where the device does not tell (kernel-backed, loopback and discard ports).
+	// lineRate of the port, such as `10Gbps`, if the device does not report it (kernel-backed, loopback and discard ports).
 	// Rates in percent need it.
 	LineRate *apiv1alpha1.BitRate `json:"lineRate,omitempty"`
 	// mac is the address of the port: what it sends from, answers for and hears. A device is given it while the engine has it, where it

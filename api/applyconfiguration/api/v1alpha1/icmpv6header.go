@@ -13,9 +13,9 @@ type ICMPv6HeaderApplyConfiguration struct {
 	EchoRequest *ICMPEchoApplyConfiguration `json:"echoRequest,omitempty"`
 	// echoReply answers a ping.
 	EchoReply *ICMPEchoApplyConfiguration `json:"echoReply,omitempty"`
-	// neighborSolicitation asks for a link-layer address.
+	// neighborSolicitation requests a link-layer address.
 	NeighborSolicitation *NeighborSolicitationApplyConfiguration `json:"neighborSolicitation,omitempty"`
-	// neighborAdvertisement tells a link-layer address.
+	// neighborAdvertisement announces a link-layer address.
 	NeighborAdvertisement *NeighborAdvertisementApplyConfiguration `json:"neighborAdvertisement,omitempty"`
 	// generic is any message.
 	Generic *ICMPGenericApplyConfiguration `json:"generic,omitempty"`

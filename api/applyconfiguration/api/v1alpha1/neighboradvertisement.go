@@ -11,7 +11,7 @@ import (
 // NeighborAdvertisementApplyConfiguration represents a declarative configuration of the NeighborAdvertisement type for use
 // with apply.
 //
-// NeighborAdvertisement tells the link-layer address of an address (RFC 4861 section 4.4).
+// NeighborAdvertisement announces the link-layer address of an address (RFC 4861 section 4.4).
 type NeighborAdvertisementApplyConfiguration struct {
 	// target address.
 	Target *apiv1alpha1.IPv6Address `json:"target,omitempty"`

@@ -11,7 +11,7 @@ import (
 // NeighborSolicitationApplyConfiguration represents a declarative configuration of the NeighborSolicitation type for use
 // with apply.
 //
-// NeighborSolicitation asks for the link-layer address of an address (RFC 4861 section 4.3).
+// NeighborSolicitation requests the link-layer address of an address (RFC 4861 section 4.3).
 type NeighborSolicitationApplyConfiguration struct {
 	// target address.
 	Target *apiv1alpha1.IPv6Address `json:"target,omitempty"`

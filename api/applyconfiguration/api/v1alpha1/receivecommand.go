@@ -11,7 +11,7 @@ package v1alpha1
 type ReceiveCommandApplyConfiguration struct {
 	// bytes to wait for, counted from the connection's start or the last clear.
 	Bytes *int64 `json:"bytes,omitempty"`
-	// clear starts the count anew afterwards.
+	// clear resets the count afterwards.
 	Clear *bool `json:"clear,omitempty"`
 }
 

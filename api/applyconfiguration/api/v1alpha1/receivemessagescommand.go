@@ -11,7 +11,7 @@ package v1alpha1
 type ReceiveMessagesCommandApplyConfiguration struct {
 	// messages to wait for, counted from the flow's start or the last clear.
 	Messages *int64 `json:"messages,omitempty"`
-	// clear starts the count anew afterwards.
+	// clear resets the count afterwards.
 	Clear *bool `json:"clear,omitempty"`
 }
 

@@ -21,7 +21,7 @@ type ResolvedRunApplyConfiguration struct {
 	Snapshot *SnapshotApplyConfiguration `json:"snapshot,omitempty"`
 	// rateFactor the snapshot was built with, on the entries' own rates: a whole number or a fraction such as `3/2`.
 	RateFactor *string `json:"rateFactor,omitempty"`
-	// entries as they were resolved, to tell what was changed since.
+	// entries as they were resolved, to detect later changes.
 	Entries []EntrySnapshotApplyConfiguration `json:"entries,omitempty"`
 	// marks the run's packets carry in their headers; no other run that is under way has them.
 	Marks *RunMarksApplyConfiguration `json:"marks,omitempty"`

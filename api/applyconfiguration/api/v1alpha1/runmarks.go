@@ -7,7 +7,7 @@ package v1alpha1
 // RunMarksApplyConfiguration represents a declarative configuration of the RunMarks type for use
 // with apply.
 //
-// RunMarks are numbers that tell streams' packets on arrival.
+// RunMarks are numbers that identify streams' packets on arrival.
 type RunMarksApplyConfiguration struct {
 	// ipv4Identification numbers.
 	IPv4Identification []int32 `json:"ipv4Identification,omitempty"`
