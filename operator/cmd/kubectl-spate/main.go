@@ -34,7 +34,7 @@ func unflagged(args []string) []string {
 
 // code prints an error, unless an engine printed it already, and returns the exit code.
 func code(err error) int {
-	switch engine, alone := err.(*exec.ExitError); { //nolint:errorlint // a wrapped one has something to tell
+	switch engine, alone := err.(*exec.ExitError); { //nolint:errorlint // a wrapped one has a message of its own
 	case err == nil:
 		return 0
 	case alone && engine.Exited():

@@ -11,7 +11,7 @@ import (
 	"spate.dev/operator/internal/engine/enginev1"
 )
 
-// Alone returns a plan whose one entry runs both sides of the template, if it has them, on ports with networks; or why
+// Alone returns a plan with one entry, which runs both sides of the template, if it has them, on ports with networks; or why
 // there is none. `data` has all data that the template names, or is empty.
 func Alone(template *spatev1.ASTFTemplate, data map[spatev1.DataReference][]byte) (p *enginev1.Plan, why string) {
 	source := &Expand(&template.Spec).Source

@@ -446,7 +446,7 @@ func (p *Problems) write(v *variable, w *spatev1.FieldWrite, at *field.Path, bui
 	}
 }
 
-// fits says which of the values exceed a place with so many bits; empty if none do.
+// fits says which of the values exceed a place of this width; empty if none do.
 func fits(v *variable, w *spatev1.FieldWrite, width int) string {
 	shifted := func(bits uint64) *big.Int {
 		value := new(big.Int).SetUint64(bits)

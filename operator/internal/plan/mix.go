@@ -90,7 +90,7 @@ func (p *Problems) mix(profile *spatev1.TrafficProfile, entries []templateEntry)
 }
 
 // connectionsOf returns the number of connections per second that result in a total of bits per second, if they are in
-// proportion to weights and each has so many bytes. It is exact, or rounded to a millionth if the exact fractions are
+// proportion to weights and each has its number of bytes. It is exact, or rounded to a millionth if the exact fractions are
 // too fine for sums in engines.
 func connectionsOf(bits *big.Rat, weights, bytes []*big.Rat) *big.Rat {
 	sum, each := new(big.Rat), new(big.Rat)

@@ -276,7 +276,7 @@ func (a *pool) count() *big.Int {
 	return last.Add(last.Sub(last, first), big.NewInt(1))
 }
 
-// shifted gives the contract's pool with its addresses moved by so many times the offset; false if there are no such addresses.
+// shifted returns the pool for the plan, with its addresses increased by a multiple of the offset; false if there are no such addresses.
 func (a *pool) shifted(times int) (*enginev1.Pool, bool) {
 	made := &enginev1.Pool{
 		Name: a.name, Order: a.order, Seed: a.seed, FirstMac: a.mac, SourcePorts: a.sources, Gtpu: a.tunnels, First: a.first.AsSlice(), Last: a.last.AsSlice(),

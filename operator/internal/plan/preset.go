@@ -156,7 +156,7 @@ func dnsPrograms(d *spatev1.DNSSource) *spatev1.Programs {
 // dnsName returns the name that is queried.
 func dnsName(d *spatev1.DNSSource) string { return cmp.Or(d.Name, "www.spate.test") }
 
-// dnsMessage returns a query if answers is negative, else a response with so many A records, of addresses from
+// dnsMessage returns a query if answers is negative, else a response with that number of A records, of addresses from
 // 198.18.0.1 on.
 func dnsMessage(name string, answers int) []byte {
 	const (

@@ -487,7 +487,7 @@ func TestEntriesThatCannotRunATemplate(t *testing.T) {
 	planOf(t, Input{Profile: one(), Generator: allowed, Templates: map[string]*spatev1.ASTFTemplate{"one": templateOf(t, webTemplate)}})
 }
 
-// tunnelled gives the clients of the template tunnels with these further settings, and removes what is not valid with
+// tunnelled adds tunnels with these further settings to the clients of the template, and removes what is not valid with
 // tunnels.
 func tunnelled(more string) []string {
 	return []string{"portPairOffset: 1.0.0.0, ", "", `startMAC: "02:00:00:00:00:01"`, "gtpu: {local: 10.0.0.2, remote: 10.0.0.1, teid: 1" + more + "}"}

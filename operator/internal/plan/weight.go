@@ -40,7 +40,7 @@ type Bound struct {
 	Memory int64
 }
 
-// BoundOf returns the bound for an operator with so many bytes of memory, including spate-engine, which checks plans: a
+// BoundOf returns the bound for an operator with this memory in bytes, including spate-engine, which checks plans: a
 // quarter of what the operator leaves, and at most what engines accept. 0 is memory without a limit.
 func BoundOf(memory int64) Bound {
 	if memory <= 0 {

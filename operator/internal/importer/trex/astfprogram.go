@@ -173,7 +173,7 @@ const (
 	second      = 1_000_000_000
 )
 
-// span returns a time given in units of so many nanoseconds.
+// span returns a time given in a unit of nanoseconds.
 func span(o *object, key string, unit int64) spatev1.Duration {
 	return duration(nanoseconds(o, key, unit))
 }

@@ -46,7 +46,7 @@ type variable struct {
 	writes, addresses int
 }
 
-// mostOf returns the maximum value of so many bytes.
+// mostOf returns the maximum value of this number of bytes.
 func mostOf(bytes int) uint64 { return ^uint64(0) >> (64 - 8*bytes) }
 
 // variables reads an instruction that declares variables.
