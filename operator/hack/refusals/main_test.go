@@ -25,7 +25,7 @@ func TestTheFirstTableTellsOfWhatTheCodeRefuses(t *testing.T) {
 	for _, want := range []string{
 		"| `rule_type` | `tagged packet groups (tpg) are not supported; stats and latency are` |",
 		"| `add_tick_stats` | `counters count and do not sum times up; round trips of UDP messages are measured by a template's latency` |",
-		"### `operator/internal/importer/trex/flowstats.go`\n\nHow is measured what TRex measures?",
+		"### `operator/internal/importer/trex/flowstats.go`\n\nHow are the measurements of a TRex stream converted?",
 		"it makes a topology of tunnels or clients, not a profile",
 		"| `AddressPool` | `start and end must be of the same family` |",
 		"| `startMAC` | `does not go with gtpu: gNBs have the port's MAC` |",

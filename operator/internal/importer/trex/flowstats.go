@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// How is what TRex measures measured?
+// How are the measurements of a TRex stream converted?
 
 package trex
 
