@@ -257,26 +257,26 @@ func (s *scale) hasRun() (bool, string) {
 
 // results fails for runs that did not pass or have other counters than their plan has.
 func (s *scale) results() {
-	wrong := map[string]int{}
+	wrong, example := map[string]int{}, map[string]string{}
 	s.ledger.each("run", func(o client.Object, _ *written) {
 		r := o.(*spatev1.TrafficRun)
-		switch v, result := r.Status.Verdict, r.Status.Result; {
-		case v == nil || v.Outcome != spatev1.VerdictPassed:
-			wrong[whatCameOf(r)]++
+		passed := meta.FindStatusCondition(r.Status.Conditions, spatev1.ConditionPassed)
+		switch result := r.Status.Result; {
+		case passed == nil || passed.Status != metav1.ConditionTrue:
+			reason, message := "NoVerdict", ""
+			if passed != nil {
+				reason, message = passed.Reason, passed.Message
+			}
+			wrong[reason]++
+			example[reason] = message
 		case result.Tx != scalePackets || result.Rx != scalePackets:
-			wrong[fmt.Sprintf("%d of %d packets sent, %d received", result.Tx, scalePackets, result.Rx)]++
+			wrong["packets"]++
+			example["packets"] = fmt.Sprintf("%d of %d sent, %d received", result.Tx, scalePackets, result.Rx)
 		}
 	})
-	for what, runs := range wrong {
-		s.t.Errorf("%d runs: %s", runs, what)
+	for reason, runs := range wrong {
+		s.t.Errorf("%d runs: %s, such as: %s", runs, reason, example[reason])
 	}
-}
-
-func whatCameOf(r *spatev1.TrafficRun) string {
-	if passed := meta.FindStatusCondition(r.Status.Conditions, spatev1.ConditionPassed); passed != nil {
-		return passed.Reason + ": " + passed.Message
-	}
-	return "no verdict"
 }
 
 // writesOfRuns are the writes of each run.

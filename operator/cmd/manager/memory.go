@@ -33,8 +33,8 @@ func (o *options) memory() (int64, error) {
 }
 
 // gcPercent is how much the heap may grow between two collections. What the operator keeps is small beside what it allocates for each look
-// at a run, so it collects twice as often as by Go's default.
-const gcPercent = 50
+// at a run, so it collects three times as often as by Go's default.
+const gcPercent = 30
 
 // shareMemory leaves half of the memory to spate-engine, which tries plans in a process of its own: the collector works harder before the
 // other half is used up. GOMEMLIMIT and GOGC have the last word.
