@@ -154,7 +154,7 @@ func TestTheControlPortWantsTheOperatorsCertificate(t *testing.T) {
 		t.Fatalf("%d pods, %v", len(pods), err)
 	}
 	address := net.JoinHostPort(pods[0].Status.PodIP, "7470")
-	config := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}, MinVersion: tls.VersionTLS13} //nolint:gosec // the unauthorized client does not verify
+	config := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}, MinVersion: tls.VersionTLS13} //nolint:gosec // the client without a certificate does not verify
 	conn, err := tls.Dial("tcp", address, config)
 	if err != nil {
 		return // refused in the handshake

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Connection records on a volume of the cluster: every end of every connection, in complete files; and live, for
-// authorized readers, with and without a volume.
+// readers who may, with and without a volume.
 
 package suites
 
