@@ -30,7 +30,7 @@ const (
 	// ConditionRecorded is on runs that record connections, and on their profiles: True when all requested files are written,
 	// False as soon as records are lost, Unknown until the run ends and where no engine reported it. It has no part in Passed.
 	ConditionRecorded = "Recorded"
-	// ConditionMeasurementReady is True on a generator whose measurements are free of its own limits: exclusive CPUs, huge pages, devices
+	// ConditionMeasurementReady is True on a generator that does not limit its own measurements: it has exclusive CPUs, huge pages and devices
 	// of its own. The message says what is missing.
 	ConditionMeasurementReady = "MeasurementReady"
 	// ConditionStale is True on a profile when a stream or template it uses has changed since the current run was
@@ -104,8 +104,6 @@ const (
 const (
 	// ReasonNotStarted: no run has been started.
 	ReasonNotStarted = "NotStarted"
-	// ReasonQueued: the run waits until the generator is free.
-	ReasonQueued = "Queued"
 	// ReasonPreparing: engines are receiving and arming the plan.
 	ReasonPreparing = "Preparing"
 	// ReasonWarmingUp: traffic is sent and not yet measured.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // TrafficCapture and TrafficRecordsReader: readers of packets of ports, and of records of connections, during a run.
-// The right to create such an object authorizes a reader; the object names the key of its reader, and the operator serves the holder of that key.
+// The right to create such an object authorises a reader; the object names the key of its reader, and the operator serves the holder of that key.
 
 package v1alpha1
 

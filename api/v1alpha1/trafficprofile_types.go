@@ -57,7 +57,7 @@ type TrafficDefinition struct {
 	// +kubebuilder:validation:MaxItems=16
 	Reflect []ReflectPort `json:"reflect,omitempty"`
 
-	// receive are ports whose foreign traffic (packets of no run of ours) is measured while the run lasts.
+	// receive names ports that measure foreign traffic (packets of no run) while the run is active.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -195,8 +195,8 @@ type RunSchedule struct {
 	// +default="Forbid"
 	ConcurrencyPolicy ConcurrencyPolicy `json:"concurrencyPolicy,omitempty"`
 
-	// startingDeadlineSeconds is how late a run may start whose time was missed, as while the operator was away. When absent, the last
-	// missed run starts however late it is.
+	// startingDeadlineSeconds is the deadline in seconds to start a run that missed its scheduled time, for example because the operator
+	// was down. When absent, the last missed run has no deadline.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=2592000
@@ -457,7 +457,7 @@ type ReflectPort struct {
 	AcceptAnyMAC bool `json:"acceptAnyMAC,omitempty"`
 }
 
-// ReceivePort is a port whose foreign traffic is measured: packets and bytes, inter-arrival time, jitter, and latency of
+// ReceivePort is a port that measures foreign traffic: packets and bytes, inter-arrival time, jitter, and latency of
 // packets that carry a time stamp.
 type ReceivePort struct {
 	// name in results and metrics.

@@ -543,7 +543,7 @@ type StreamCounters struct {
 // Latency is the delay of packets. Duplicates do not count. When several pods received a stream, each percentile is the greatest of
 // theirs, which that of all packets together does not exceed. Times are exact to the nanosecond, percentiles to 3 significant digits.
 type Latency struct {
-	// count of packets whose delay was measured.
+	// count of packets with a measured delay.
 	// +required
 	Count int64 `json:"count"`
 

@@ -95,7 +95,7 @@ func awaited(ctx context.Context, reader kube.Reader, namespace, name string, te
 			return nil, err
 		}
 		if !waits {
-			fmt.Fprintf(tell, "profile %s has no run: waiting for one; why there is none is told by kubectl get tp %s -n %s\n", name, name, namespace)
+			fmt.Fprintf(tell, "profile %s has no run: waiting for one; kubectl get tp %s -n %s says why there is none\n", name, name, namespace)
 		}
 		select {
 		case <-ctx.Done():
@@ -141,7 +141,7 @@ func hasEnded(run *spatev1.TrafficRun) error {
 		}
 	}
 	if live {
-		return fmt.Errorf("run %s has ended, and its records were told only while it lasted; run it anew, or give its profile %s spec.records.volume, which keeps them",
+		return fmt.Errorf("run %s has ended, and its records were available only while it was active; run it again, or give its profile %s spec.records.volume, which keeps them",
 			run.Name, profileOf(run))
 	}
 	return fmt.Errorf("run %s has ended, and records are told while it lasts; files with them on the generator's volume: %s; see kubectl spate result %s",

@@ -76,7 +76,7 @@ var summary = []unsupported{
 func checked(all []unsupported, parts []part) error {
 	for _, one := range all {
 		if !says(parts, one.says) {
-			return fmt.Errorf("summary.go: %q is told to be refused with %q, and nothing in the code says that: take the line out, or write what the code says", one.what, one.says)
+			return fmt.Errorf("summary.go: %q is listed with the message %q, which no code reports: remove the line, or write what the code reports", one.what, one.says)
 		}
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"iter"
 	"maps"
 	"net/http"
 	"os"
@@ -59,8 +60,8 @@ func filesAreJudgedTheSame(t *testing.T, config *rest.Config) {
 	}
 	t.Run("samples", func(t *testing.T) {
 		for _, object := range sampled(t) {
-			if (&unstructured.Unstructured{Object: object}).GroupVersionKind().Group == spatev1.GroupVersion.Group {
-				j.compare(t, object)
+			if object.GroupVersionKind().Group == spatev1.GroupVersion.Group {
+				j.compare(t, object.Object)
 			}
 		}
 	})
@@ -120,25 +121,29 @@ func (j judges) compareTexts(t *testing.T, text []byte) judgment {
 	return ofServer
 }
 
-// sampled gives the objects of all samples.
-func sampled(t *testing.T) (all []map[string]any) {
+// sampled gives the objects of all samples, each with its file.
+func sampled(t *testing.T) iter.Seq2[string, *unstructured.Unstructured] {
+	t.Helper()
 	files, err := filepath.Glob(filepath.Join(samples, "*.yaml"))
 	if err != nil || len(files) < 5 {
 		t.Fatalf("%d samples, %v", len(files), err)
 	}
-	for _, file := range files {
-		if filepath.Base(file) == "kustomization.yaml" {
-			continue
-		}
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for document := range strings.SplitSeq(string(text), "\n---\n") {
-			all = append(all, parse(t, document).Object)
+	return func(yield func(string, *unstructured.Unstructured) bool) {
+		for _, file := range files {
+			if filepath.Base(file) == "kustomization.yaml" {
+				continue
+			}
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for document := range strings.SplitSeq(string(text), "\n---\n") {
+				if !yield(file, parse(t, document)) {
+					return
+				}
+			}
 		}
 	}
-	return all
 }
 
 // served is what the server makes of an object that is created, and not kept.

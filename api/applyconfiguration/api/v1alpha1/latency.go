@@ -14,7 +14,7 @@ import (
 // Latency is the delay of packets. Duplicates do not count. When several pods received a stream, each percentile is the greatest of
 // theirs, which that of all packets together does not exceed. Times are exact to the nanosecond, percentiles to 3 significant digits.
 type LatencyApplyConfiguration struct {
-	// count of packets whose delay was measured.
+	// count of packets with a measured delay.
 	Count *int64 `json:"count,omitempty"`
 	// min is the smallest delay.
 	Min *apiv1alpha1.MeasuredTime `json:"min,omitempty"`

@@ -11,7 +11,7 @@ import (
 // ReceivePortApplyConfiguration represents a declarative configuration of the ReceivePort type for use
 // with apply.
 //
-// ReceivePort is a port whose foreign traffic is measured: packets and bytes, inter-arrival time, jitter, and latency of
+// ReceivePort is a port that measures foreign traffic: packets and bytes, inter-arrival time, jitter, and latency of
 // packets that carry a time stamp.
 type ReceivePortApplyConfiguration struct {
 	// name in results and metrics.

@@ -20,8 +20,8 @@ type RunScheduleApplyConfiguration struct {
 	TimeZone *string `json:"timeZone,omitempty"`
 	// concurrencyPolicy says what to do when the run before has not ended.
 	ConcurrencyPolicy *apiv1alpha1.ConcurrencyPolicy `json:"concurrencyPolicy,omitempty"`
-	// startingDeadlineSeconds is how late a run may start whose time was missed, as while the operator was away. When absent, the last
-	// missed run starts however late it is.
+	// startingDeadlineSeconds is the deadline in seconds to start a run that missed its scheduled time, for example because the operator
+	// was down. When absent, the last missed run has no deadline.
 	StartingDeadlineSeconds *int64 `json:"startingDeadlineSeconds,omitempty"`
 }
 

@@ -20,7 +20,7 @@ type TrafficDefinitionApplyConfiguration struct {
 	Traffic []TrafficEntryApplyConfiguration `json:"traffic,omitempty"`
 	// reflect are ports that send back what they receive while the run sends.
 	Reflect []ReflectPortApplyConfiguration `json:"reflect,omitempty"`
-	// receive are ports whose foreign traffic (packets of no run of ours) is measured while the run lasts.
+	// receive names ports that measure foreign traffic (packets of no run) while the run is active.
 	Receive []ReceivePortApplyConfiguration `json:"receive,omitempty"`
 	// rate scales all entries in proportion: by a factor (`2x`), to a total (`1Mpps`, `10Gbps`, or `80%` of the line rate), or to a total
 	// of each port (`10Gbps/port`). Applications are scaled by factors only. A change applies to the run under way.

@@ -101,6 +101,19 @@ func Next(again time.Duration, err error) (reconcile.Result, error) {
 	return reconcile.Result{RequeueAfter: again}, nil
 }
 
+// RefusedPause is when something that the API server refuses to store is tried again: a quota may have been raised meanwhile.
+const RefusedPause = 30 * time.Second
+
+// PollPause is when an object is reconciled again that no event may trigger: after a quarter of the time that it has not been ready, from 5 s to a
+// minute. To reconcile it may be to read all data that it names.
+func PollPause(conditions []metav1.Condition) time.Duration {
+	var waited time.Duration
+	if ready := meta.FindStatusCondition(conditions, spatev1.ConditionReady); ready != nil && ready.Status == metav1.ConditionFalse {
+		waited = time.Since(ready.LastTransitionTime.Time)
+	}
+	return min(max(waited/4, 5*time.Second), time.Minute)
+}
+
 // Expected says that a write was refused because the cache was behind, or because the object's namespace is being deleted.
 func Expected(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || namespaceGoes(err)

@@ -14,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	spatev1 "spate.dev/api/v1alpha1"
 )
 
 func TestOnlyUnexpectedErrorsAreReturned(t *testing.T) {
@@ -38,6 +40,28 @@ func TestOnlyUnexpectedErrorsAreReturned(t *testing.T) {
 				t.Errorf("%+v, %v", got, err)
 			}
 		})
+	}
+}
+
+func TestWhoHasWaitedLongLooksLessOften(t *testing.T) {
+	ready := func(status metav1.ConditionStatus, age time.Duration) []metav1.Condition {
+		return []metav1.Condition{{Type: spatev1.ConditionReady, Status: status, LastTransitionTime: metav1.NewTime(time.Now().Add(-age))}}
+	}
+	for name, c := range map[string]struct {
+		conditions []metav1.Condition
+		want       time.Duration
+	}{
+		"new":                {nil, 5 * time.Second},
+		"now":                {ready(metav1.ConditionFalse, 0), 5 * time.Second},
+		"just now":           {ready(metav1.ConditionFalse, time.Second), 5 * time.Second},
+		"two minutes":        {ready(metav1.ConditionFalse, 2*time.Minute), 30 * time.Second},
+		"an hour":            {ready(metav1.ConditionFalse, time.Hour), time.Minute},
+		"a day":              {ready(metav1.ConditionFalse, 24*time.Hour), time.Minute},
+		"was ready till now": {ready(metav1.ConditionTrue, 24*time.Hour), 5 * time.Second},
+	} {
+		if got := PollPause(c.conditions); got < c.want || got > c.want+time.Second {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
 	}
 }
 

@@ -9,9 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/plan"
 	"spate.dev/operator/internal/runs"
@@ -40,7 +37,7 @@ var stalling = []string{
 }
 
 func (s *scope) decide() decision {
-	own := s.active()
+	own, due := s.active(), s.due()
 	switch {
 	case s.profile.Spec.Suspend:
 		d := decision{reason: spatev1.ReasonSuspended, message: "spec.suspend is true", phase: spatev1.ProfileSuspended}
@@ -54,13 +51,13 @@ func (s *scope) decide() decision {
 		return d
 	case s.waits != "":
 		return decision{again: s.retry}
-	case len(s.problems) > 0 && (own == nil || s.due() || s.liveRefused()):
+	case len(s.problems) > 0 && (own == nil || due || s.liveRefused()):
 		return s.problem()
-	case s.due() && own != nil && s.profile.Spec.RunPolicy == spatev1.RunOnChange && runs.PolicyOf(own) == spatev1.RunOnChange:
+	case due && own != nil && s.profile.Spec.RunPolicy == spatev1.RunOnChange && runs.PolicyOf(own) == spatev1.RunOnChange:
 		return pending(spatev1.ReasonProgressing, "run "+own.Name+" is being stopped")
-	case s.due() && own != nil && s.profile.Spec.RunPolicy != spatev1.RunOnSchedule:
+	case due && own != nil && s.profile.Spec.RunPolicy != spatev1.RunOnSchedule:
 		return pending(spatev1.ReasonProgressing, "run "+own.Name+" has not ended")
-	case s.due():
+	case due:
 		return decision{start: true}
 	case s.profile.Spec.RunPolicy == spatev1.RunOnSchedule && s.profile.Spec.Schedule != nil:
 		return s.bySchedule()
@@ -82,16 +79,6 @@ func (s *scope) problem() decision {
 	}
 	d.again = s.retry
 	return d
-}
-
-// pollPause is when a profile looks again that nothing may wake: after a quarter of the time that it has waited, from 5 s to a minute. To
-// look may be to read all data that it names.
-func (s *scope) pollPause() time.Duration {
-	var waited time.Duration
-	if ready := meta.FindStatusCondition(s.profile.Status.Conditions, spatev1.ConditionReady); ready != nil && ready.Status == metav1.ConditionFalse {
-		waited = time.Since(ready.LastTransitionTime.Time)
-	}
-	return min(max(waited/4, 5*time.Second), time.Minute)
 }
 
 // liveRefused is true if the profile's problem is something that applies to the run under way, which keeps what it has: a rate of the whole

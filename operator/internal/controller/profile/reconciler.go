@@ -244,37 +244,35 @@ func (s *scope) refused(ctx context.Context, err error) (time.Duration, error) {
 
 // inQuestion is true if it matters whether the profile can be run: a run is due, the profile was changed or had a problem, or runs of it may
 // be created by others at any time.
-func (s *scope) inQuestion() bool {
+func (s *scope) inQuestion(due bool) bool {
 	if s.profile.Spec.Suspend {
 		return false
 	}
 	ready := meta.FindStatusCondition(s.profile.Status.Conditions, spatev1.ConditionReady)
-	return s.due() || s.profile.Status.ObservedGeneration != s.profile.Generation ||
+	return due || s.profile.Status.ObservedGeneration != s.profile.Generation ||
 		ready != nil && ready.Status == metav1.ConditionFalse && ready.Reason != spatev1.ReasonSuspended ||
 		s.profile.Spec.RunPolicy != spatev1.RunOnChange && s.active() == nil
 }
 
 // check finds what is wrong with the profile. A run resolves it again: what it refers to may have changed meanwhile.
 func (s *scope) check(ctx context.Context) error {
-	if !s.inQuestion() {
+	due := s.due()
+	if !s.inQuestion(due) || len(s.problems) > 0 { // those are of its own generator
 		return nil
 	}
-	if len(s.problems) > 0 { // of its own generator
-		return nil
-	}
-	resolution, leave, ok, err := s.r.Resolver.Resolve(ctx, admission.Subject{Definition: s.profile, Key: s.profile.UID, Check: s.due()})
+	resolution, leave, ok, err := s.r.Resolver.Resolve(ctx, admission.Subject{Definition: s.profile, Key: s.profile.UID, Check: due})
 	if err != nil {
 		return err
 	}
 	if !ok {
-		s.waits, s.retry = "the profile waits for its turn to be resolved: one large plan is resolved at a time, and few that take long to check", admission.Pause
+		s.waits, s.retry = "the profile "+admission.WaitsForTurn, admission.Pause
 		return nil
 	}
 	defer leave()
 	s.problems, s.retry = resolution.Problems, resolution.Retry
 	if reason := s.problems.Reason(); s.retry == 0 && len(s.problems) > 0 &&
 		(reason == spatev1.ReasonReferenceNotAllowed || reason == spatev1.ReasonReferenceNotFound || resolution.ReadsData()) {
-		s.retry = s.pollPause() // a namespace's labels and data that streams name wake nobody
+		s.retry = kstatus.PollPause(s.profile.Status.Conditions) // a namespace's labels and data that streams name wake nobody
 	}
 	return nil
 }

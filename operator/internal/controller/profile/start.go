@@ -91,13 +91,10 @@ func (e *takenError) Error() string {
 	return fmt.Sprintf("TrafficRun %s exists and was not started by this profile; delete it", e.run)
 }
 
-// refusedPause is when something that the API server refused to create is created again: a quota may have been raised meanwhile.
-const refusedPause = 30 * time.Second
-
 // refused is what keeps a profile from being run if the API server refuses the run or the generator, however often it is asked: a quota, a
 // policy of the cluster, a name that is taken. Any other error is returned.
 func refused(err error) (decision, error) {
-	d := decision{phase: spatev1.ProfilePending, again: refusedPause}
+	d := decision{phase: spatev1.ProfilePending, again: kstatus.RefusedPause}
 	var taken *takenError
 	switch {
 	case errors.As(err, &taken):
@@ -107,6 +104,6 @@ func refused(err error) (decision, error) {
 	default:
 		return decision{}, err
 	}
-	d.message = fmt.Sprintf("no run can be created: %v; it is tried again every %s", err, refusedPause)
+	d.message = fmt.Sprintf("no run can be created: %v; it is tried again every %s", err, kstatus.RefusedPause)
 	return d, nil
 }

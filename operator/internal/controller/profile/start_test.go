@@ -136,7 +136,7 @@ func TestWhatTheAPIServerRefusesToMakeKeepsAProfileFromBeingRun(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, err := refused(c.err)
-			if (err == nil) != (c.reason != "") || d.reason != c.reason || !strings.Contains(d.message, c.words) || (c.reason != "") != (d.again == refusedPause) {
+			if (err == nil) != (c.reason != "") || d.reason != c.reason || !strings.Contains(d.message, c.words) || (c.reason != "") != (d.again == kstatus.RefusedPause) {
 				t.Errorf("%+v, %v", d, err)
 			}
 		})

@@ -34,7 +34,7 @@ func (s *scope) status(ctx context.Context, d decision) {
 		s.r.Events.Eventf(s.profile, nil, corev1.EventTypeWarning, "RunSkipped", "Schedule", "%s", d.skipped)
 	}
 	status, generation := &s.profile.Status, s.profile.Generation
-	// A run that does not belong to what the profile asks for now says nothing about it. What one that is gone came to still holds.
+	// A run of an earlier spec says nothing about the present one. The result of a deleted run remains valid.
 	outdated := status.CurrentRun == nil || s.due()
 	if outdated || d.phase == spatev1.ProfileSuspended {
 		s.notStarted(d, current)
@@ -139,22 +139,22 @@ func (s *scope) mirror(current *spatev1.TrafficRun) {
 	}
 }
 
-// unset says that a run has not come to this yet.
-func (s *scope) unset(kind string) {
-	value, reason := metav1.ConditionFalse, spatev1.ReasonNotStarted
-	if kind == spatev1.ConditionPassed || kind == spatev1.ConditionValid {
-		value, reason = metav1.ConditionUnknown, spatev1.ReasonAwaitingResult
+// unset gives conditions the values that they have before a run reaches them.
+func (s *scope) unset(kinds ...string) {
+	for _, kind := range kinds {
+		value, reason := metav1.ConditionFalse, spatev1.ReasonNotStarted
+		if kind == spatev1.ConditionPassed || kind == spatev1.ConditionValid {
+			value, reason = metav1.ConditionUnknown, spatev1.ReasonAwaitingResult
+		}
+		kstatus.Set(&s.profile.Status.Conditions, kind, value, s.profile.Generation, reason, "")
 	}
-	kstatus.Set(&s.profile.Status.Conditions, kind, value, s.profile.Generation, reason, "")
 }
 
 // notStarted says that what the profile asks for now is not under way.
 func (s *scope) notStarted(d decision, current *spatev1.TrafficRun) {
 	if d.phase == spatev1.ProfileSuspended {
 		if s.profile.Status.CurrentRun == nil {
-			s.unset(spatev1.ConditionComplete)
-			s.unset(spatev1.ConditionValid)
-			s.unset(spatev1.ConditionPassed)
+			s.unset(spatev1.ConditionComplete, spatev1.ConditionValid, spatev1.ConditionPassed)
 		}
 		if current == nil || !runs.Active(current) {
 			kstatus.Set(&s.profile.Status.Conditions, spatev1.ConditionRunning, metav1.ConditionFalse, s.profile.Generation, spatev1.ReasonSuspended, "")
@@ -164,9 +164,7 @@ func (s *scope) notStarted(d decision, current *spatev1.TrafficRun) {
 	if current == nil || !runs.Active(current) {
 		s.unset(spatev1.ConditionRunning)
 	}
-	s.unset(spatev1.ConditionComplete)
-	s.unset(spatev1.ConditionValid)
-	s.unset(spatev1.ConditionPassed)
+	s.unset(spatev1.ConditionComplete, spatev1.ConditionValid, spatev1.ConditionPassed)
 	meta.RemoveStatusCondition(&s.profile.Status.Conditions, spatev1.ConditionRecorded)
 	s.profile.Status.Totals, s.profile.Status.Flows = nil, nil
 }

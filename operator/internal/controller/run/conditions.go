@@ -78,16 +78,16 @@ func (s *scope) conditions() {
 	set(spatev1.ConditionRunning, metav1.ConditionFalse, reason, message)
 	set(spatev1.ConditionComplete, metav1.ConditionTrue, reason, message)
 	why, numbers := primary(status.Verdict)
-	switch status.Verdict.Outcome {
-	case spatev1.VerdictInvalid:
+	if status.Verdict.Outcome == spatev1.VerdictInvalid {
 		set(spatev1.ConditionValid, metav1.ConditionFalse, why, numbers)
 		set(spatev1.ConditionPassed, metav1.ConditionUnknown, why, numbers)
-	case spatev1.VerdictPassed:
+	} else {
+		passed := metav1.ConditionFalse
+		if status.Verdict.Outcome == spatev1.VerdictPassed {
+			passed = metav1.ConditionTrue
+		}
 		set(spatev1.ConditionValid, metav1.ConditionTrue, spatev1.ReasonMeasurementValid, "the counters agree, and the generator was not the limit")
-		set(spatev1.ConditionPassed, metav1.ConditionTrue, why, numbers)
-	default:
-		set(spatev1.ConditionValid, metav1.ConditionTrue, spatev1.ReasonMeasurementValid, "the counters agree, and the generator was not the limit")
-		set(spatev1.ConditionPassed, metav1.ConditionFalse, why, numbers)
+		set(spatev1.ConditionPassed, passed, why, numbers)
 	}
 	kstatus.Ready(&status.Conditions, generation, reason, "the run has ended")
 }

@@ -62,7 +62,7 @@ func (s *scope) pending(ctx context.Context) (time.Duration, error) {
 	case err != nil:
 		return 0, err
 	case !ok:
-		return s.wait(spatev1.ReasonProgressing, "the run waits for its turn to be resolved: one large plan is resolved at a time, and few that take long to check", admission.Pause)
+		return s.wait(spatev1.ReasonProgressing, "the run "+admission.WaitsForTurn, admission.Pause)
 	}
 	defer leave()
 	if len(resolution.Problems) > 0 {
@@ -73,7 +73,7 @@ func (s *scope) pending(ctx context.Context) (time.Duration, error) {
 		s.run.Status.Generator = client.ObjectKeyFromObject(g).String()
 	}
 	if message := admission.NotReady(g); message != "" { // one that is ready before the cache has the run's status does not wake the run
-		return s.wait(spatev1.ReasonGeneratorNotReady, message, s.pollPause())
+		return s.wait(spatev1.ReasonGeneratorNotReady, message, kstatus.PollPause(s.run.Status.Conditions))
 	}
 	return s.admit(ctx, resolution)
 }
@@ -93,20 +93,11 @@ func (s *scope) unresolved(resolution *admission.Resolution) (time.Duration, err
 	case resolution.Retry > 0:
 		return s.wait(reason, problems.Message(), resolution.Retry)
 	case slices.Contains(recoverable, reason):
-		return s.wait(reason, problems.Message(), s.pollPause()) // labels of namespaces and data that streams name wake nobody
+		return s.wait(reason, problems.Message(), kstatus.PollPause(s.run.Status.Conditions)) // labels of namespaces and data that streams name wake nobody
 	default:
 		s.invalid(reason, problems.Message(), "")
 		return 0, nil
 	}
-}
-
-// pollPause is when a run looks again that nothing may wake: after a quarter of the time that it has waited, from 5 s to a minute.
-func (s *scope) pollPause() time.Duration {
-	var waited time.Duration
-	if ready := meta.FindStatusCondition(s.run.Status.Conditions, spatev1.ConditionReady); ready != nil && ready.Status == metav1.ConditionFalse {
-		waited = time.Since(ready.LastTransitionTime.Time)
-	}
-	return min(max(waited/4, 5*time.Second), time.Minute)
 }
 
 // admit gives the run its place on the generator, or has it wait for one. What it is given is written before anything else is done: an
@@ -133,7 +124,7 @@ func (s *scope) admit(ctx context.Context, resolution *admission.Resolution) (ti
 		return 0, nil
 	}
 	if busy != "" {
-		return s.wait(spatev1.ReasonGeneratorBusy, busy, s.pollPause())
+		return s.wait(spatev1.ReasonGeneratorBusy, busy, kstatus.PollPause(s.run.Status.Conditions))
 	}
 	resolved, id, settled, err := resolution.Admit(ctx, s.run)
 	if err != nil {
@@ -142,7 +133,7 @@ func (s *scope) admit(ctx context.Context, resolution *admission.Resolution) (ti
 	defer settled()
 	resolved.Snapshot, err = storage.Save(ctx, s.r.Client, s.run, func(w io.Writer) error { return resolution.Resolved.Write(w, id) })
 	if storage.Refused(err) && !kstatus.Expected(err) {
-		return s.wait(spatev1.ReasonAdmissionFailed, fmt.Sprintf("the plan cannot be kept: %v; it is tried again every %s", err, refusedPause), refusedPause)
+		return s.wait(spatev1.ReasonAdmissionFailed, fmt.Sprintf("the plan cannot be kept: %v; it is tried again every %s", err, kstatus.RefusedPause), kstatus.RefusedPause)
 	}
 	if err != nil {
 		return 0, err
@@ -164,9 +155,6 @@ func (s *scope) admit(ctx context.Context, resolution *admission.Resolution) (ti
 	}
 	return time.Millisecond, s.r.Resolver.Seen(ctx, s.run)
 }
-
-// refusedPause is when something that the API server refuses to store is tried again: a quota may have been raised meanwhile.
-const refusedPause = 30 * time.Second
 
 // behind is the older run that waits for the generator because it is busy: runs are admitted in the order of their creation.
 func (s *scope) behind(ctx context.Context, g *spatev1.TrafficGenerator) (string, error) {

@@ -369,7 +369,7 @@ func TestARunWhosePlanCannotBeKeptTriesAgain(t *testing.T) {
 	l := newLab(t, append(generator("g", true), profileAt("p", "1kpps"))...)
 	l.run("r", "p")
 	l.refuse = fmt.Errorf("create: %w", quota)
-	l.waits("r", spatev1.ReasonAdmissionFailed, "exceeded quota: q; it is tried again every 30s", refusedPause)
+	l.waits("r", spatev1.ReasonAdmissionFailed, "exceeded quota: q; it is tried again every 30s", kstatus.RefusedPause)
 	l.refuse = nil
 	l.starts("r")
 }
@@ -402,16 +402,6 @@ func TestARunIsAdmittedOnce(t *testing.T) {
 	}
 	if _, ok := l.r.Resolver.Enter(client.ObjectKey{Namespace: "n", Name: "g"}); !ok {
 		t.Error("the generator is still reserved")
-	}
-}
-
-func TestWhoWaitedLongLooksLessOften(t *testing.T) {
-	for waited, want := range map[time.Duration]time.Duration{0: 5 * time.Second, 2 * time.Minute: 30 * time.Second, time.Hour: time.Minute} {
-		s := &scope{run: &spatev1.TrafficRun{}}
-		s.run.Status.Conditions = []metav1.Condition{{Type: spatev1.ConditionReady, Status: metav1.ConditionFalse, LastTransitionTime: metav1.NewTime(time.Now().Add(-waited))}}
-		if got := s.pollPause(); got < want || got > want+time.Second {
-			t.Errorf("after %s: %s, want %s", waited, got, want)
-		}
 	}
 }
 

@@ -107,7 +107,7 @@ func (r *Reconciler) count(ctx context.Context) error {
 		case <-time.After(countEvery):
 		}
 		var list spatev1.TrafficRunList
-		if err := r.Client.List(ctx, &list); err != nil {
+		if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil { // only read
 			continue // at the next time
 		}
 		active, waiting := 0, map[string]int{}

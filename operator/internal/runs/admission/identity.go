@@ -32,7 +32,7 @@ type tags struct {
 // next returns a tag that no run has.
 func (t *tags) next(ctx context.Context, c client.Reader) (uint16, error) {
 	var list spatev1.TrafficRunList
-	if err := c.List(ctx, &list); err != nil {
+	if err := c.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return 0, err
 	}
 	var used []uint16
@@ -69,7 +69,7 @@ func (t *tags) next(ctx context.Context, c client.Reader) (uint16, error) {
 // reused late.
 func (s *Resolution) chooseMarks(ctx context.Context, run types.UID, tag uint16) (plan.Marks, error) {
 	var list spatev1.TrafficRunList
-	if err := s.r.Client.List(ctx, &list); err != nil {
+	if err := s.r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return plan.Marks{}, err
 	}
 	s.r.mu.Lock()

@@ -59,6 +59,8 @@ const (
 	maxSlow = Workers / 2
 	// Pause is the time after which a definition that waits for a place or for its turn is resolved again.
 	Pause = 200 * time.Millisecond
+	// WaitsForTurn describes such a definition in a condition.
+	WaitsForTurn = "waits for its turn to be resolved: one large plan is resolved at a time, and few that take long to check"
 )
 
 // Init makes the resolver ready for use.
