@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! docs/stateful.md tells what the code does: the memory of flows, the defaults of tunables.
+//! docs/stateful.md states what the code does: the memory of flows, the defaults of tunables.
 mod net;
 
 use std::{fs, time::Duration};
@@ -9,10 +9,10 @@ use spate_stateful::{
     Address, Instruction, Pool, Protocol, Scenario, Stack, Tunables, pool::Order, program::Until, records,
 };
 
-fn assert_tells(row: &str) {
+fn states(row: &str) {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/stateful.md");
     let page = fs::read_to_string(path).unwrap();
-    assert!(page.lines().any(|line| line.starts_with(row)), "docs/stateful.md has no line that begins {row:?}");
+    assert!(page.lines().any(|line| line.starts_with(row)), "docs/stateful.md has no line that begins with {row:?}");
 }
 
 fn plain() -> Scenario {
@@ -33,8 +33,8 @@ fn so_much_memory_do_flows_take() {
     let each = |scenario: &Scenario| (bytes(scenario, 2 * FLOWS) - bytes(scenario, FLOWS)).div_ceil(FLOWS);
     let mut over_v6 = plain.clone();
     v6(&mut over_v6);
-    assert_tells(&format!("| over IPv4 | {} |", each(&plain)));
-    assert_tells(&format!("| over IPv6 too, if a pool has it | {} |", each(&over_v6)));
+    states(&format!("| over IPv4 | {} |", each(&plain)));
+    states(&format!("| over IPv6 too, if a pool has it | {} |", each(&over_v6)));
     assert!(each(&over_v6) <= 256, "an idle end costs that at most");
     let with = |change: &dyn Fn(&mut Scenario)| {
         let mut other = plain.clone();
@@ -50,18 +50,18 @@ fn so_much_memory_do_flows_take() {
     let (variable, _) = with(&|s| program(s, Instruction::Set { variable: 0, value: 1 }));
     let four = with(&|s| program(s, Instruction::Set { variable: 3, value: 1 })).0;
     assert_eq!(four, 4 * variable);
-    assert_tells(&format!(
-        "| for each variable, those of `setTime` among them, of the program with most | {variable} more |"
+    states(&format!(
+        "| for each variable, including those of `setTime`, of the program with most variables | {variable} more |"
     ));
     let (until, chunks) = with(&|s| program(s, Instruction::ReceiveUntil(Until::HttpMessage)));
     let mib = chunks.div_ceil(1 << 20);
-    assert_tells(&format!("| if a program has `receiveUntil` | {until} more, and up to {mib} MiB for each worker |"));
-    assert_tells(&format!("| if a template has `latency` | {} more |", with(&|s| s.templates[0].latency = true).0));
-    assert_tells(&format!("| with `records` | {} more |", records::bytes(1)));
+    states(&format!("| if a program has `receiveUntil` | {until} more, and up to {mib} MiB for each worker |"));
+    states(&format!("| if a template has `latency` | {} more |", with(&|s| s.templates[0].latency = true).0));
+    states(&format!("| with `records` | {} more |", records::bytes(1)));
 
     let mib = bytes(&plain, FLOWS) >> 20;
-    let (before, after) = ("connections at a time with both ends in one pod", "which with one worker makes");
-    assert_tells(&format!("{before} are 2,000,000 places over IPv4, {mib} MiB, {after} {} MiB:", 256 + 32 + mib));
+    let (before, after) = ("concurrent connections with both ends in one pod", "which with one worker results in");
+    states(&format!("{before} are 2,000,000 places over IPv4, {mib} MiB, {after} {} MiB:", 256 + 32 + mib));
 }
 
 #[test]
@@ -107,6 +107,6 @@ fn so_are_tunables_that_say_nothing() {
         ("`timeWait`", format!("{} |", time(time_wait_ns))),
         ("`blackhole`", format!("{blackhole} |")),
     ] {
-        assert_tells(&format!("| {names} | {defaults}"));
+        states(&format!("| {names} | {defaults}"));
     }
 }
