@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -49,6 +50,9 @@ type kept struct {
 	chunks []spatev1.DataReference
 }
 
+// compressors are reused: each has buffers of 800 KiB.
+var compressors = sync.Pool{New: func() any { return gzip.NewWriter(nil) }}
+
 // save stores what is written, compressed: at most one chunk is in memory.
 func (p place) save(ctx context.Context, write func(io.Writer) error) (kept, error) {
 	var saved kept
@@ -57,11 +61,13 @@ func (p place) save(ctx context.Context, write func(io.Writer) error) (kept, err
 		saved.chunks = append(saved.chunks, spatev1.DataReference{Kind: spatev1.DataConfigMap, Name: spatev1.ObjectName(name), Key: p.key})
 		return p.put(ctx, name, chunk)
 	}}
-	sum, packed, count := sha256.New(), gzip.NewWriter(chunks), &counter{}
+	sum, packed, count := sha256.New(), compressors.Get().(*gzip.Writer), &counter{}
+	packed.Reset(chunks)
 	err := write(io.MultiWriter(sum, count, packed))
 	if err == nil {
 		err = packed.Close()
 	}
+	compressors.Put(packed)
 	if err == nil {
 		err = chunks.flush()
 	}
