@@ -31,11 +31,6 @@ type decision struct {
 	again   time.Duration
 }
 
-// stalling reasons are those that time does not mend.
-var stalling = []string{
-	spatev1.ReasonInvalidSpec, spatev1.ReasonNotSupported, spatev1.ReasonNotAllowed, spatev1.ReasonLimitExceeded, spatev1.ReasonOversubscribed,
-}
-
 func (s *scope) decide() decision {
 	own, due := s.active(), s.due()
 	switch {
@@ -74,7 +69,7 @@ func pending(reason, message string) decision {
 // problem is the decision not to run what cannot be run.
 func (s *scope) problem() decision {
 	d := pending(s.problems.Reason(), s.problems.Message())
-	if slices.Contains(stalling, d.reason) {
+	if s.problems.Lasting() {
 		d.stalled, d.phase = true, spatev1.ProfileStalled
 	}
 	d.again = s.retry

@@ -9,7 +9,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -28,9 +27,6 @@ import (
 
 // waiting is why a run has not been admitted yet.
 type waiting struct{ reason, message string }
-
-// recoverable reasons of a definition that cannot be run: what is missing may come, and a check may succeed later.
-var recoverable = []string{spatev1.ReasonReferenceNotFound, spatev1.ReasonReferenceNotAllowed, spatev1.ReasonCheckFailed}
 
 // endUnstarted ends a run of which nothing was sent.
 func (s *scope) endUnstarted() {
@@ -92,11 +88,11 @@ func (s *scope) unresolved(resolution *admission.Resolution) (time.Duration, err
 	switch reason := problems.Reason(); {
 	case resolution.Retry > 0:
 		return s.wait(reason, problems.Message(), resolution.Retry)
-	case slices.Contains(recoverable, reason):
-		return s.wait(reason, problems.Message(), kstatus.PollPause(s.run.Status.Conditions)) // labels of namespaces and data that streams name wake nobody
-	default:
+	case problems.Lasting():
 		s.invalid(reason, problems.Message(), "")
 		return 0, nil
+	default:
+		return s.wait(reason, problems.Message(), kstatus.PollPause(s.run.Status.Conditions)) // labels of namespaces and data that streams name wake nobody
 	}
 }
 
