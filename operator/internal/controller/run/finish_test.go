@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 
 	spatev1 "spate.dev/api/v1alpha1"
@@ -153,8 +152,8 @@ func TestALinkThatWasDownIsReportedOnceAndInTheVerdict(t *testing.T) {
 	run, recorder := admitted("g-0"), events.NewFakeRecorder(9)
 	run.Status.Resolved.Thresholds = []spatev1.Threshold{{Name: "no-loss", Expression: "result.lost == 0"}}
 	s := &scope{
-		r:   &Reconciler{Memory: &storage.Memory{}, Events: recorder, samples: map[types.UID]sample{}},
-		run: run, pods: []*corev1.Pod{{}},
+		r:   &Reconciler{Memory: &storage.Memory{}, Events: recorder, supervisor: newSupervisor(nil)},
+		run: run, found: &findings{}, pods: []*corev1.Pod{{}},
 	}
 	facts := &storage.Facts{Flow: map[string]bool{"a": true}, Ports: map[string]bool{"east": true, "west": true}}
 	var stats []*enginev1.WatchStatsResponse
@@ -166,7 +165,8 @@ func TestALinkThatWasDownIsReportedOnceAndInTheVerdict(t *testing.T) {
 		}}
 		s.measure(stats, facts)
 	}
-	s.r = &Reconciler{Memory: &storage.Memory{}, Events: recorder, samples: map[types.UID]sample{}} // another operator takes over
+	s.r = &Reconciler{Memory: &storage.Memory{}, Events: recorder, supervisor: newSupervisor(nil)} // another operator takes over
+	s.found = &findings{}
 	must(t, s.finish(t.Context(), stats, facts))
 	if told := len(recorder.Events); told != 1 {
 		t.Errorf("%d events", told)

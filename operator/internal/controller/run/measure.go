@@ -15,8 +15,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
@@ -31,18 +29,15 @@ type sample struct {
 	flows  uint64 // flows of templates that were established, in the same time
 	// written is when the status had the counters last.
 	written time.Time
-	run     types.NamespacedName
 }
 
 // measure fills in the result so far, without its streams, templates and groups, and the progress: as often as its pace
 // allows, however often the run is looked at.
 func (s *scope) measure(stats []*enginev1.WatchStatsResponse, facts *storage.Facts) {
 	s.withoutLink(stats, facts)
-	s.r.mu.Lock()
-	last, known := s.r.samples[s.run.UID]
-	followed := len(s.r.samples)
-	s.r.mu.Unlock()
-	if known && time.Since(last.written) < pace(followed, s.r.requests) {
+	last := s.found.sample
+	known := !last.written.IsZero()
+	if known && time.Since(last.written) < pace(s.r.supervisor.size(), s.r.requests) {
 		return
 	}
 	result := resultOf(stats, facts, s.run)
@@ -53,7 +48,7 @@ func (s *scope) measure(stats []*enginev1.WatchStatsResponse, facts *storage.Fac
 	s.run.Status.Result = &result
 	at := now()
 	progress := &spatev1.RunProgress{UpdateTime: &at, TimeLeft: s.timeLeft(), LossRatio: result.LossRatio}
-	current.written, current.run = time.Now(), client.ObjectKeyFromObject(s.run)
+	current.written = time.Now()
 	if span := current.at.Sub(last.at); known && span > 0 {
 		progress.TxRate, progress.RxRate = rate(current.tx-last.tx, span, "pps"), rate(current.rx-last.rx, span, "pps")
 		if result.Flows != nil {
@@ -63,9 +58,7 @@ func (s *scope) measure(stats []*enginev1.WatchStatsResponse, facts *storage.Fac
 		progress.TxRate, progress.RxRate, progress.ConnectionRate = p.TxRate, p.RxRate, p.ConnectionRate
 	}
 	s.run.Status.Progress = progress
-	s.r.mu.Lock()
-	defer s.r.mu.Unlock()
-	s.r.samples[s.run.UID] = current
+	s.found.sample = current
 }
 
 // withoutLink adds the run's ports that have no link now to those that had none before, and reports each once.

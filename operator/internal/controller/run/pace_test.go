@@ -7,9 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	spatev1 "spate.dev/api/v1alpha1"
 )
 
@@ -39,8 +36,8 @@ func TestARunBesideManyIsLookedAtAsOftenAndWrittenMoreSeldom(t *testing.T) {
 	e := &fakeEngine{}
 	s := underWayOn(t, "", e)
 	s.r.requests = 200
-	for i := range 1000 {
-		s.r.samples[types.UID(fmt.Sprint("other-", i))] = sample{written: time.Now()}
+	for i := range 1001 { // with its own
+		s.r.supervisor.tasks[named("n", fmt.Sprint(i))] = make(chan struct{})
 	}
 	look := func() {
 		t.Helper()
@@ -49,9 +46,7 @@ func TestARunBesideManyIsLookedAtAsOftenAndWrittenMoreSeldom(t *testing.T) {
 		}
 	}
 	written := func(ago time.Duration) {
-		of := s.r.samples[s.run.UID]
-		of.written = time.Now().Add(-ago)
-		s.r.samples[s.run.UID] = of
+		s.found.sample.written = time.Now().Add(-ago)
 	}
 	look()
 	if s.run.Status.Result == nil {
@@ -73,16 +68,5 @@ func TestARunBesideManyIsLookedAtAsOftenAndWrittenMoreSeldom(t *testing.T) {
 	}
 	if e.read != 3 {
 		t.Errorf("the engine's counters were read %d times", e.read)
-	}
-}
-
-func TestARunThatIsGoneCountsNoLonger(t *testing.T) {
-	s := underWayOn(t, "", &fakeEngine{})
-	if _, err := s.underWay(t.Context()); err != nil || len(s.r.samples) != 1 {
-		t.Fatalf("%v, %d samples", err, len(s.r.samples))
-	}
-	must(t, s.r.Client.Delete(t.Context(), s.run.DeepCopy()))
-	if _, done, err := s.r.follow(t.Context(), client.ObjectKeyFromObject(s.run)); err != nil || !done || len(s.r.samples) != 0 {
-		t.Errorf("done %v, %v, %d samples", done, err, len(s.r.samples))
 	}
 }

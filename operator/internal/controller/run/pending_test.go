@@ -61,8 +61,8 @@ func newLab(t *testing.T, objects ...client.Object) *lab {
 	memory := &storage.Memory{Reader: l.c, Live: l.c}
 	l.r = &Reconciler{
 		Client: l.c, Events: events.NewFakeRecorder(99), Memory: memory, Large: &turn.Lane{},
-		Resolver: (&admission.Resolver{Client: l.c, Live: l.c, Memory: memory, Compiler: engine.Compiler{Binary: binary}, Large: &turn.Lane{}}).Init(),
-		samples:  map[types.UID]sample{}, asked: map[types.UID]asked{}, judged: map[types.UID]judged{}, limited: map[types.UID]limited{},
+		Resolver:   (&admission.Resolver{Client: l.c, Live: l.c, Memory: memory, Compiler: engine.Compiler{Binary: binary}, Large: &turn.Lane{}}).Init(),
+		supervisor: newSupervisor(nil),
 	}
 	return l
 }
@@ -127,7 +127,7 @@ func (l *lab) run(name, profile string, change ...func(*spatev1.TrafficRun)) str
 // look takes a run a step further.
 func (l *lab) look(name string) (*spatev1.TrafficRun, time.Duration) {
 	l.t.Helper()
-	again, _, err := l.r.advance(l.t.Context(), l.get(name))
+	again, _, err := l.r.advance(l.t.Context(), l.get(name), &findings{})
 	must(l.t, err)
 	return l.get(name), again
 }
@@ -244,6 +244,9 @@ func TestARunWaitsForWhatMayComeByItself(t *testing.T) {
 	own := func(p *spatev1.TrafficProfile) {
 		p.Spec.GeneratorRef, p.Spec.Generator = nil, &generator("x", true)[0].(*spatev1.TrafficGenerator).Spec
 	}
+	onNetwork := func(g *spatev1.TrafficGenerator) { // its line rate is known when a pod reports it
+		g.Spec.Ports[0].LineRate, g.Spec.Ports[0].Attachment = "", spatev1.PortAttachment{Network: &spatev1.NetworkAttachment{Name: "lab"}}
+	}
 	elsewhere := func(g *spatev1.TrafficGenerator) { g.Namespace = "other" }
 	foreign := func(p *spatev1.TrafficProfile) { p.Spec.GeneratorRef.Namespace = "other" }
 	for name, c := range map[string]struct {
@@ -259,6 +262,7 @@ func TestARunWaitsForWhatMayComeByItself(t *testing.T) {
 		"a generator to be ready":         {generator("g", false), profileAt("p", "1kpps"), spatev1.ReasonGeneratorNotReady, "TrafficGenerator g is not ready: PodsPending: pod g-0 is being scheduled", "n/g"},
 		"the only generator to be ready":  {generator("g", false), profileAt("p", "1kpps", noGenerator), spatev1.ReasonGeneratorNotReady, "TrafficGenerator g is not ready", "n/g"},
 		"a generator of a new generation": {generator("g", true, func(g *spatev1.TrafficGenerator) { g.Generation = 2 }), profileAt("p", "1kpps"), spatev1.ReasonGeneratorNotReady, "TrafficGenerator g is being set up", "n/g"},
+		"a line rate":                     {generator("g", false, onNetwork), profileAt("p", "50%"), spatev1.ReasonGeneratorNotReady, "loop", "n/g"},
 		"a grant":                         {generator("g", true, elsewhere), profileAt("p", "1kpps", foreign), spatev1.ReasonReferenceNotAllowed, "TrafficGenerator other/g does not grant its use to namespace n", "other/g"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -382,7 +386,7 @@ func TestARunIsAdmittedOnce(t *testing.T) {
 	r := l.get("r")
 	r.Spec.Paused = true
 	must(t, l.c.Update(t.Context(), r))
-	if _, _, err := l.r.advance(t.Context(), outdated); !apierrors.IsConflict(err) {
+	if _, _, err := l.r.advance(t.Context(), outdated, &findings{}); !apierrors.IsConflict(err) {
 		t.Errorf("%v", err)
 	}
 	if resolved := l.get("r").Status.Resolved; resolved != nil {
@@ -394,7 +398,7 @@ func TestARunIsAdmittedOnce(t *testing.T) {
 		t.Error("it is not paused")
 	}
 	// An operator that has not seen it cannot admit it again.
-	if _, _, err := l.r.advance(t.Context(), outdated); !apierrors.IsConflict(err) {
+	if _, _, err := l.r.advance(t.Context(), outdated, &findings{}); !apierrors.IsConflict(err) {
 		t.Errorf("%v", err)
 	}
 	if again := l.get("r").Status.Resolved; again.Tag != first.Tag || again.Snapshot.Digest != first.Snapshot.Digest {

@@ -53,9 +53,7 @@ func (s *scope) forbidden(ctx context.Context) (ending, error) {
 	if s.generator == nil {
 		return ending{}, nil
 	}
-	s.r.mu.Lock()
-	j := s.r.judged[s.run.UID]
-	s.r.mu.Unlock()
+	j := s.found.judged
 	granted, err := s.granted(ctx, &j)
 	if err != nil {
 		return ending{}, err
@@ -69,9 +67,7 @@ func (s *scope) forbidden(ctx context.Context) (ending, error) {
 		}
 		j.generation = s.generator.Generation
 	}
-	s.r.mu.Lock()
-	s.r.judged[s.run.UID] = j
-	s.r.mu.Unlock()
+	s.found.judged = j
 	return j.refused, nil
 }
 
@@ -115,9 +111,7 @@ func (s *scope) limitAll(ctx context.Context) {
 	if s.generator == nil {
 		return
 	}
-	s.r.mu.Lock()
-	given := s.r.limited[s.run.UID]
-	s.r.mu.Unlock()
+	given := s.found.limited
 	if given.generation == s.generator.Generation && !given.pending {
 		return
 	}
@@ -142,9 +136,7 @@ func (s *scope) limitAll(ctx context.Context) {
 			s.tellLimit(ignorant, given.generation != 0 && given.rate != next.rate)
 		}
 	}
-	s.r.mu.Lock()
-	s.r.limited[s.run.UID] = next
-	s.r.mu.Unlock()
+	s.found.limited = next
 }
 
 // notLimited says why engines that answer do not have the greatest rate; empty if all of those have it. Of the others the status says that

@@ -22,7 +22,6 @@ import (
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 
 	spatev1 "spate.dev/api/v1alpha1"
@@ -154,7 +153,7 @@ func underWayOn(t *testing.T, maxRate spatev1.AbsoluteRate, engines ...*fakeEngi
 	must(t, err)
 
 	credentials, caller := secured(t, pki.ServerName("n", "lab"))
-	s := &scope{run: r, profile: profile, definition: profile, generator: g}
+	s := &scope{found: &findings{}, run: r, profile: profile, definition: profile, generator: g}
 	for i, e := range engines {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		must(t, err)
@@ -174,7 +173,7 @@ func underWayOn(t *testing.T, maxRate spatev1.AbsoluteRate, engines ...*fakeEngi
 	t.Cleanup(pool.Close)
 	s.r = &Reconciler{
 		Client: c, Events: events.NewFakeRecorder(20), Engines: pool, Memory: &storage.Memory{Reader: c, Live: c}, Large: &turn.Lane{},
-		samples: map[types.UID]sample{}, asked: map[types.UID]asked{}, judged: map[types.UID]judged{}, limited: map[types.UID]limited{},
+		supervisor: newSupervisor(nil),
 	}
 	return s
 }
@@ -203,7 +202,7 @@ func followed(t *testing.T, s *scope) []string {
 	t.Helper()
 	for range 2 {
 		s.run.Status.Result = nil
-		delete(s.r.samples, s.run.UID)
+		s.found.sample = sample{}
 		if again, err := s.underWay(t.Context()); err != nil || again <= 0 || s.run.Status.Result == nil || s.unreachable != "" {
 			t.Errorf("the run is not followed: again in %s, %v, %q", again, err, s.unreachable)
 		}

@@ -82,7 +82,11 @@ func (s *scope) preparing(ctx context.Context) (time.Duration, error) {
 			return s.refused(ctx, []error{missed(s.run.Status.TrafficStartTime.Time, began, time.Now())})
 		}
 		s.run.Status.PortBaseline = s.baseline(holds)
-		at := metav1.NewMicroTime(time.Now().Add(startMargin + marginPerLook*time.Since(began)))
+		margin := startMargin + marginPerLook*time.Since(began)
+		if settled := s.run.Status.TrafficStartTime; settled != nil { // it took longer to write it than it was ahead
+			margin += marginPerLook * max(time.Since(settled.Time), startMargin)
+		}
+		at := metav1.NewMicroTime(time.Now().Add(margin))
 		s.run.Status.TrafficStartTime = &at
 		return time.Millisecond, nil
 	}

@@ -48,9 +48,11 @@ func (a asked) equal(other asked) bool {
 // and the profile's conditions tell why.
 func (s *scope) applyRate(ctx context.Context, stats []*enginev1.WatchStatsResponse) error {
 	want := asked{rate: s.definition.Spec.Rate, entries: plan.EntryStates(s.run.Status.Resolved.Entries, s.definition), paused: s.definition.Spec.Paused}
-	s.r.mu.Lock()
-	applied, known := s.r.asked[s.run.UID]
-	s.r.mu.Unlock()
+	var applied asked
+	known := s.found.asked != nil
+	if known {
+		applied = *s.found.asked
+	}
 	around := ""
 	if applied.refused != "" {
 		var err error
@@ -80,7 +82,7 @@ func (s *scope) applyRate(ctx context.Context, stats []*enginev1.WatchStatsRespo
 			return err
 		}
 		want.factor, want.changes, want.message = applied.factor, applied.changes, no.message
-		s.setAsked(want)
+		s.found.asked = &want
 		return nil
 	}
 	if err != nil {
@@ -93,7 +95,7 @@ func (s *scope) applyRate(ctx context.Context, stats []*enginev1.WatchStatsRespo
 	want.factor, want.changes = live.OwnFactor.RatString(), want.entries
 	if len(want.entries)+len(before) == 0 && inForce(stats, factor) {
 		s.run.Status.RateFactor = want.factor
-		s.setAsked(want)
+		s.found.asked = &want
 		return nil
 	}
 	if err := s.send(ctx, factor, live, s.pauses(want.entries, before)); err != nil {
@@ -104,7 +106,7 @@ func (s *scope) applyRate(ctx context.Context, stats []*enginev1.WatchStatsRespo
 		return fmt.Errorf("change the rate: %w", err)
 	}
 	s.run.Status.RateFactor, s.run.Status.Entries, s.run.Status.Paused = want.factor, want.changes, want.paused
-	s.setAsked(want)
+	s.found.asked = &want
 	s.r.Events.Eventf(s.run, nil, corev1.EventTypeNormal, "RateChanged", "Update", "sends at %s times the entries' own rates%s", s.run.Status.RateFactor, changesOf(want))
 	return nil
 }
@@ -206,12 +208,6 @@ func (s *scope) send(ctx context.Context, factor *enginev1.Ratio, live plan.Live
 		}
 		return nil
 	})...)
-}
-
-func (s *scope) setAsked(a asked) {
-	s.r.mu.Lock()
-	defer s.r.mu.Unlock()
-	s.r.asked[s.run.UID] = a
 }
 
 func inForce(stats []*enginev1.WatchStatsResponse, want *enginev1.Ratio) bool {

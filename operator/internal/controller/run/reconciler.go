@@ -9,16 +9,15 @@ package run
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -62,12 +61,6 @@ type Reconciler struct {
 	requests   float32
 	supervisor *supervisor
 	preparing  turn.Places
-
-	mu      sync.Mutex
-	samples map[types.UID]sample // of those under way
-	asked   map[types.UID]asked
-	judged  map[types.UID]judged
-	limited map[types.UID]limited
 }
 
 // +kubebuilder:rbac:groups=spate.dev,resources=trafficruns,verbs=get;list;watch;create;update;patch;delete
@@ -76,7 +69,6 @@ type Reconciler struct {
 
 // SetupWithManager registers the reconciler and what wakes it.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	r.samples, r.asked, r.judged, r.limited = map[types.UID]sample{}, map[types.UID]asked{}, map[types.UID]judged{}, map[types.UID]limited{}
 	r.requests = mgr.GetConfig().QPS
 	r.supervisor = newSupervisor(r.follow)
 	r.preparing.Each, r.preparing.Most = preparingPerNamespace, maxPreparing
@@ -190,31 +182,54 @@ const workers = 16
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	run := &spatev1.TrafficRun{}
 	if err := r.Client.Get(ctx, request.NamespacedName, run); err != nil {
-		if apierrors.IsNotFound(err) {
-			r.forgetSample(request.NamespacedName)
-		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if supervised(run) {
-		r.supervisor.attend(ctx, request.NamespacedName)
+	switch {
+	case supervised(run):
+		r.supervisor.attend(ctx, request.NamespacedName, nil)
 		return ctrl.Result{}, nil
+	case runs.Active(run) && r.supervisor.attends(request.NamespacedName):
+		// This copy is from before its admission. The run would be admitted again, which replaces its stored plan.
+		return ctrl.Result{RequeueAfter: cacheLag}, nil
 	}
-	again, _, err := r.advance(ctx, run)
+	again, _, err := r.advance(ctx, run, &findings{})
 	if err == nil && supervised(run) {
-		r.supervisor.attend(ctx, request.NamespacedName)
+		r.supervisor.attend(ctx, request.NamespacedName, run)
 		return ctrl.Result{}, nil
 	}
 	return kstatus.Next(again, err)
 }
 
+// cacheLag is when a run is looked at again of which the cache does not have the last write yet.
+const cacheLag = 20 * time.Millisecond
+
+// latest returns the run as it was written last, if the cached copy is from before that: what is worked out from such a copy would be
+// refused as a conflict.
+func (f *findings) latest(cached *spatev1.TrafficRun) *spatev1.TrafficRun {
+	if f.run != cached.UID { // the first look, or another run of the name
+		*f = findings{run: cached.UID}
+	}
+	if f.written == nil {
+		return cached
+	}
+	order, err := resourceversion.CompareResourceVersion(cached.ResourceVersion, f.written.ResourceVersion)
+	if err != nil || order >= 0 {
+		f.written = nil
+		return cached
+	}
+	return f.written.DeepCopy()
+}
+
 // follow is what a task does at each look.
-func (r *Reconciler) follow(ctx context.Context, name types.NamespacedName) (again time.Duration, done bool, err error) {
+func (r *Reconciler) follow(ctx context.Context, name types.NamespacedName, found *findings) (again time.Duration, done bool, err error) {
 	run := &spatev1.TrafficRun{}
 	if err := r.Client.Get(ctx, name, run); err != nil {
-		if apierrors.IsNotFound(err) {
-			r.forgetSample(name)
-		}
 		return 0, apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+	}
+	read := run.ResourceVersion
+	if run = found.latest(run); !supervised(run) {
+		// The task ends when the cache has the end, too: an older copy would begin another one.
+		return cacheLag, run.ResourceVersion == read, nil
 	}
 	if run.Status.Phase == spatev1.RunPreparing && !armed(run) {
 		leave, ok := r.preparing.Take(run.Namespace)
@@ -223,9 +238,15 @@ func (r *Reconciler) follow(ctx context.Context, name types.NamespacedName) (aga
 		}
 		defer leave()
 	}
-	again, done, err = r.advance(ctx, run)
+	again, done, err = r.advance(ctx, run, found)
+	if err == nil && run.ResourceVersion != read {
+		found.written = run
+	}
+	if done {
+		again = cacheLag
+	}
 	result, err := kstatus.Next(again, err)
-	return result.RequeueAfter, done, err
+	return result.RequeueAfter, false, err
 }
 
 // Engines are prepared for a number of runs at a time, so that those whose start is settled come to their engines before the instant; a
@@ -243,8 +264,8 @@ func armed(run *spatev1.TrafficRun) bool {
 }
 
 // advance takes one run a step further. done is true for one that has ended, or is gone.
-func (r *Reconciler) advance(ctx context.Context, run *spatev1.TrafficRun) (again time.Duration, done bool, err error) {
-	s := &scope{r: r, run: run}
+func (r *Reconciler) advance(ctx context.Context, run *spatev1.TrafficRun, found *findings) (again time.Duration, done bool, err error) {
+	s := &scope{r: r, run: run, found: found}
 	deleted := run.DeletionTimestamp != nil
 	switch {
 	case deleted && !controllerutil.ContainsFinalizer(run, Finalizer):
@@ -255,7 +276,9 @@ func (r *Reconciler) advance(ctx context.Context, run *spatev1.TrafficRun) (agai
 		again, err = s.settled(ctx)
 		return again, true, err
 	case !deleted && controllerutil.AddFinalizer(run, Finalizer):
-		return time.Millisecond, false, client.IgnoreNotFound(r.Client.Update(ctx, run))
+		if err := r.Client.Update(ctx, run); err != nil {
+			return 0, false, client.IgnoreNotFound(err)
+		}
 	}
 	if err := s.gather(ctx); err != nil {
 		return 0, false, err
@@ -264,8 +287,8 @@ func (r *Reconciler) advance(ctx context.Context, run *spatev1.TrafficRun) (agai
 		return s.remove(ctx)
 	}
 	s.before = run.DeepCopy()
-	again, err = s.step(ctx)
 	run.Status.ObservedGeneration = run.Generation
+	again, err = s.step(ctx)
 	s.conditions()
 	if patchErr := kstatus.Patch(ctx, r.Client, run, s.before); patchErr != nil {
 		return 0, false, patchErr
@@ -293,20 +316,7 @@ func (s *scope) step(ctx context.Context) (time.Duration, error) {
 	return 0, nil
 }
 
-// forgetSample of a run that went past its finalizer: it would count as one under way for ever.
-func (r *Reconciler) forgetSample(run types.NamespacedName) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	maps.DeleteFunc(r.samples, func(_ types.UID, s sample) bool { return s.run == run })
-}
-
 func (r *Reconciler) forget(uid types.UID) {
 	r.Memory.Forget(uid)
 	r.Resolver.Forget(uid)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.samples, uid)
-	delete(r.asked, uid)
-	delete(r.judged, uid)
-	delete(r.limited, uid)
 }

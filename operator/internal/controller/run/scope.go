@@ -22,6 +22,7 @@ import (
 // scope is a run with all it depends on, as the cache has it.
 type scope struct {
 	r          *Reconciler
+	found      *findings
 	run        *spatev1.TrafficRun
 	before     *spatev1.TrafficRun       // as it was written last
 	profile    *spatev1.TrafficProfile   // that it refers to; nil if it refers to none, or if that is gone

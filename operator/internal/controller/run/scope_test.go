@@ -7,7 +7,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	spatev1 "spate.dev/api/v1alpha1"
@@ -212,10 +211,10 @@ func TestALargePlanWaitsForItsTurnToBeJudged(t *testing.T) {
 	r.ObjectMeta = metav1.ObjectMeta{Namespace: "n", Name: "r", UID: "r"}
 	r.Status.Resolved.Snapshot.Bytes = storage.Large + 1
 	r.Status.Resolved.Snapshot.Chunks = []spatev1.DataReference{{Kind: spatev1.DataConfigMap, Name: "gone", Key: "plan"}}
-	reconciler := &Reconciler{judged: map[types.UID]judged{}, Large: &turn.Lane{}, Memory: &storage.Memory{Reader: runstest.Builder(t).Build()}}
+	reconciler := &Reconciler{Large: &turn.Lane{}, Memory: &storage.Memory{Reader: runstest.Builder(t).Build()}}
 	leave, _ := reconciler.Large.Enter("another", "other")
-	s := &scope{r: reconciler, run: r, generator: g}
-	if end, err := s.forbidden(t.Context()); err != nil || end.message != "" || reconciler.judged["r"].known {
+	s := &scope{r: reconciler, found: &findings{}, run: r, generator: g}
+	if end, err := s.forbidden(t.Context()); err != nil || end.message != "" || s.found.judged.known {
 		t.Errorf("it was judged beside another: %+v, %v", end, err)
 	}
 	leave()

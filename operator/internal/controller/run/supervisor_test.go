@@ -14,7 +14,7 @@ import (
 )
 
 // started is a supervisor whose tasks look as they are told, until the test ends.
-func started(t *testing.T, look func(ctx context.Context, run types.NamespacedName) (time.Duration, bool, error)) *supervisor {
+func started(t *testing.T, look func(ctx context.Context, run types.NamespacedName, _ *findings) (time.Duration, bool, error)) *supervisor {
 	t.Helper()
 	s := newSupervisor(look)
 	ctx, stop := context.WithCancel(t.Context())
@@ -43,15 +43,9 @@ func soon(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-func (s *supervisor) size() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.tasks)
-}
-
 func TestRunsWhoseEnginesDoNotAnswerHoldUpNoOther(t *testing.T) {
 	done := make(chan string, 1)
-	s := started(t, func(ctx context.Context, run types.NamespacedName) (time.Duration, bool, error) {
+	s := started(t, func(ctx context.Context, run types.NamespacedName, _ *findings) (time.Duration, bool, error) {
 		if run.Namespace == "frozen" {
 			<-ctx.Done()
 			return 0, true, nil
@@ -60,9 +54,9 @@ func TestRunsWhoseEnginesDoNotAnswerHoldUpNoOther(t *testing.T) {
 		return 0, true, nil
 	})
 	for i := range 200 {
-		s.attend(t.Context(), named("frozen", strconv.Itoa(i)))
+		s.attend(t.Context(), named("frozen", strconv.Itoa(i)), nil)
 	}
-	s.attend(t.Context(), named("other", "r"))
+	s.attend(t.Context(), named("other", "r"), nil)
 	select {
 	case <-done:
 	case <-time.After(10 * time.Second):
@@ -73,7 +67,7 @@ func TestRunsWhoseEnginesDoNotAnswerHoldUpNoOther(t *testing.T) {
 func TestARunHasOneTaskThatIsWokenAndEnds(t *testing.T) {
 	var mu sync.Mutex
 	looks, inside, ends := 0, 0, false
-	s := started(t, func(context.Context, types.NamespacedName) (time.Duration, bool, error) {
+	s := started(t, func(context.Context, types.NamespacedName, *findings) (time.Duration, bool, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		if inside++; inside > 1 {
@@ -91,22 +85,22 @@ func TestARunHasOneTaskThatIsWokenAndEnds(t *testing.T) {
 		}
 	}
 	run := named("n", "r")
-	s.attend(t.Context(), run)
+	s.attend(t.Context(), run, nil)
 	soon(t, "no task is started", seen(1))
-	s.attend(t.Context(), run)
+	s.attend(t.Context(), run, nil)
 	soon(t, "the task is not woken", seen(2))
 	mu.Lock()
 	ends = true
 	mu.Unlock()
-	s.attend(t.Context(), run)
+	s.attend(t.Context(), run, nil)
 	soon(t, "the task does not end", func() bool { return s.size() == 0 })
-	s.attend(t.Context(), run)
+	s.attend(t.Context(), run, nil)
 	soon(t, "no other task is started", seen(4))
 }
 
 func TestATaskOutlivesErrorsAndPanics(t *testing.T) {
 	looks := 0
-	s := started(t, func(context.Context, types.NamespacedName) (time.Duration, bool, error) {
+	s := started(t, func(context.Context, types.NamespacedName, *findings) (time.Duration, bool, error) {
 		switch looks++; looks {
 		case 1:
 			return 0, false, errors.New("the API server is away")
@@ -115,7 +109,7 @@ func TestATaskOutlivesErrorsAndPanics(t *testing.T) {
 		}
 		return 0, true, nil
 	})
-	s.attend(t.Context(), named("n", "r"))
+	s.attend(t.Context(), named("n", "r"), nil)
 	soon(t, "the task does not go on", func() bool { return s.size() == 0 })
 	if looks != 3 {
 		t.Errorf("%d looks", looks)
