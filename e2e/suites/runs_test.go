@@ -99,6 +99,35 @@ func TestAPipelineCreatesRunsOfAProfile(t *testing.T) {
 			t.Errorf("tx %d, lost %d; want 12 s at 1 kpps without a pause of about 2 s, and no loss", r.Tx, r.Lost)
 		}
 	})
+	t.Run("changed with the plugin", func(t *testing.T) {
+		name := createRun(t, editor, "  profileRef: {name: manual}\n")
+		wait(name, "Running")
+		run := &spate.TrafficRun{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}}
+		plugin := func(args ...string) (string, error) {
+			return script("build/out/kubectl-spate", append(args, "--kubeconfig", editor)...)
+		}
+		change := func(said string, holds func() bool, args ...string) {
+			t.Helper()
+			if out, err := plugin(args...); err != nil || out != "run "+name+" "+said {
+				t.Errorf("%s: %q, %v", args, out, err)
+			}
+			until(t, answerLimit, strings.Join(args, " "), func(ctx context.Context) (bool, string) {
+				err := get(ctx, run)
+				return err == nil && holds(), fmt.Sprintf("%v, factor %s, paused %t, phase %s", err, run.Status.RateFactor, run.Status.Paused, run.Status.Phase)
+			})
+		}
+		factor := func(want string) func() bool { return func() bool { return run.Status.RateFactor == want } }
+		change("is to send at 2x", factor("2"), "rate", name, "2x")
+		change("is to send at 3x", factor("3"), "rate", "manual", "+50%") // the latest run of the profile
+		change("is to send at 2x", factor("2"), "rate", name, "-1kpps")
+		change("is paused", func() bool { return run.Status.Paused }, "pause", name)
+		change("is resumed", func() bool { return !run.Status.Paused }, "resume", name)
+		change("is being stopped", func() bool { return run.Status.Phase == spate.RunComplete }, "stop", name)
+		wait(name, "Valid=false")
+		if out, err := plugin("pause", name); err == nil || !strings.Contains(err.Error(), "run "+name+" has ended") {
+			t.Errorf("pause of a run that has ended: %q, %v", out, err)
+		}
+	})
 	if err := get(t.Context(), p); err != nil || p.Status.LastTrigger != nil {
 		t.Errorf("the profile started runs by itself: %+v, %v", p.Status.LastTrigger, err)
 	}

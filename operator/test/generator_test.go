@@ -12,10 +12,12 @@ import (
 	"testing"
 	"time"
 
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -196,6 +198,31 @@ func TestASuspendedGeneratorFreesItsPods(t *testing.T) {
 	until(t, answerLimit, "no pods", func() (bool, string) { n := len(enginePods(t, ns)); return n == 0, strconv.Itoa(n) })
 	mustApply(t, ns, loopbackGenerator+"  suspend: false\n")
 	podNamed(t, ns, "loop-0")
+}
+
+// As kubectl scale and autoscalers do, which find the pods by the selector.
+func TestAGeneratorIsScaledBySubresource(t *testing.T) {
+	ns := bareNamespace(t)
+	mustApply(t, ns, loopbackGenerator)
+	podNamed(t, ns, "loop-0")
+	g, scale := generatorNamed(ns, "loop"), &autoscalingv1.Scale{}
+	for _, replicas := range []int32{2, 1} {
+		must(t, cluster.kube.SubResource("scale").Get(t.Context(), g, scale))
+		scale.Spec.Replicas = replicas
+		must(t, cluster.kube.SubResource("scale").Update(t.Context(), g, client.WithSubResourceBody(scale)))
+		until(t, answerLimit, fmt.Sprintf("%d pods that the selector finds", replicas), func() (bool, string) {
+			if err := cluster.kube.SubResource("scale").Get(t.Context(), g, scale); err != nil {
+				return false, err.Error()
+			}
+			selector, err := labels.Parse(scale.Status.Selector)
+			if err != nil || selector.Empty() {
+				return false, fmt.Sprintf("selector %q: %v", scale.Status.Selector, err)
+			}
+			var pods corev1.PodList
+			must(t, cluster.kube.List(t.Context(), &pods, client.InNamespace(ns), client.MatchingLabelsSelector{Selector: selector}))
+			return len(pods.Items) == int(replicas) && scale.Status.Replicas == replicas, fmt.Sprintf("%d pods, %+v", len(pods.Items), scale)
+		})
+	}
 }
 
 func must(t *testing.T, err error) {
