@@ -328,8 +328,8 @@ func expect(t *testing.T, c metav1.Condition, reason string, words ...string) {
 // same reason, and returns the condition Valid.
 func invalid(t *testing.T, p *spate.TrafficProfile, reason string, words ...string) metav1.Condition {
 	t.Helper()
-	expect(t, condition(t, 10*time.Second, p, spate.ConditionPassed, metav1.ConditionUnknown), reason)
 	valid := condition(t, 10*time.Second, p, spate.ConditionValid, metav1.ConditionFalse)
+	expect(t, condition(t, 10*time.Second, p, spate.ConditionPassed, metav1.ConditionUnknown), reason) // Unknown before the run's end, too
 	expect(t, valid, reason, words...)
 	return valid
 }

@@ -99,6 +99,8 @@ func (s *scope) tell(before *spatev1.TrafficRun) {
 	}
 	kind, reason, message := corev1.EventTypeNormal, string(s.run.Status.Phase), ""
 	switch s.run.Status.Phase {
+	case spatev1.RunPending:
+		message = s.waiting.message
 	case spatev1.RunPreparing:
 		message = "the engines receive the plan"
 	case spatev1.RunWarmingUp, spatev1.RunRunning:

@@ -272,6 +272,9 @@ func TestARunWaitsForWhatMayComeByItself(t *testing.T) {
 			if got := l.get("r").Status.Generator; got != c.generator {
 				t.Errorf("it waits for %s, want %s", got, c.generator)
 			}
+			if events := (&scope{r: l.r}).eventsSince(); len(events) != 1 || !strings.HasPrefix(events[0], "Normal Pending ") || !strings.Contains(events[0], c.message) {
+				t.Errorf("events %q", events)
+			}
 		})
 	}
 }
