@@ -7,6 +7,7 @@ package runs
 import (
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -44,6 +45,16 @@ func Capable() predicate.Predicate {
 		return asks(before, after) || !sameConditions(before.Status.Conditions, after.Status.Conditions) ||
 			!equality.Semantic.DeepEqual(before.Status.Pods, after.Status.Pods)
 	}}
+}
+
+// Ends passes what ends the runs of a pod: its deletion, and the end of its containers.
+func Ends() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			return asks(e.ObjectOld, e.ObjectNew) || e.ObjectOld.(*corev1.Pod).Status.Phase != e.ObjectNew.(*corev1.Pod).Status.Phase
+		},
+	}
 }
 
 // sameConditions compares conditions without their times and messages, which may contain changing numbers.

@@ -5,6 +5,7 @@ package runs_test
 import (
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
@@ -69,5 +70,28 @@ func TestWhatAGeneratorCanDoWakesThoseWhoUseIt(t *testing.T) {
 		if wakes := runs.Capable().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); wakes != c.wakes {
 			t.Errorf("%s: %v", name, wakes)
 		}
+	}
+}
+
+func TestAPodWakesItsRunsWhenItEnds(t *testing.T) {
+	now := metav1.Now()
+	for name, c := range map[string]struct {
+		change func(*corev1.Pod)
+		wakes  bool
+	}{
+		"its phase":    {func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }, true},
+		"its deletion": {func(p *corev1.Pod) { p.DeletionTimestamp = &now }, true},
+		"its address":  {func(p *corev1.Pod) { p.Status.PodIP = "10.0.0.1" }, false},
+		"a condition":  {func(p *corev1.Pod) { p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady}} }, false},
+	} {
+		before := &corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodRunning}}
+		after := before.DeepCopy()
+		c.change(after)
+		if wakes := runs.Ends().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); wakes != c.wakes {
+			t.Errorf("%s: %v", name, wakes)
+		}
+	}
+	if !runs.Ends().Delete(event.DeleteEvent{Object: &corev1.Pod{}}) {
+		t.Error("a pod that is gone wakes nobody")
 	}
 }

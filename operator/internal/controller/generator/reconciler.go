@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -92,11 +93,12 @@ type Reconciler struct {
 // SetupWithManager registers the reconciler and what wakes it.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	r.monitors, r.unscraped = map[types.UID]int64{}, map[types.UID]map[string]time.Time{}
+	changed := builder.WithPredicates(predicate.ResourceVersionChangedPredicate{}) // by users or the kubelet; not by a new list of the cache
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&spatev1.TrafficGenerator{}, builder.WithPredicates(runs.Asked())).
-		Owns(&corev1.Pod{}).
-		Owns(&corev1.Secret{}).
-		Owns(&networkingv1.NetworkPolicy{}).
+		Owns(&corev1.Pod{}, changed).
+		Owns(&corev1.Secret{}, changed).
+		Owns(&networkingv1.NetworkPolicy{}, changed).
 		Watches(&spatev1.TrafficRun{}, handler.EnqueueRequestsFromMapFunc(ofRun), builder.WithPredicates(runs.Steps())).
 		WatchesRawSource(source.Func(r.share)).
 		WithOptions(controller.Options{

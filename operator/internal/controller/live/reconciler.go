@@ -17,7 +17,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	spatev1 "spate.dev/api/v1alpha1"
@@ -47,11 +49,12 @@ type Reconciler struct {
 
 // SetupWithManager registers a reconciler for each of the two kinds.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	err := ctrl.NewControllerManagedBy(mgr).For(&spatev1.TrafficCapture{}).Complete(reconcile.Func(r.capture))
+	changed := builder.WithPredicates(predicate.ResourceVersionChangedPredicate{}) // status too: with each time of reading, the pods are found again
+	err := ctrl.NewControllerManagedBy(mgr).For(&spatev1.TrafficCapture{}, changed).Complete(reconcile.Func(r.capture))
 	if err != nil {
 		return err
 	}
-	return ctrl.NewControllerManagedBy(mgr).For(&spatev1.TrafficRecordsReader{}).Complete(reconcile.Func(r.records))
+	return ctrl.NewControllerManagedBy(mgr).For(&spatev1.TrafficRecordsReader{}, changed).Complete(reconcile.Func(r.records))
 }
 
 // found is what a reader's object comes to.
