@@ -18,6 +18,8 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/live/livev1"
+	"spate.dev/operator/internal/plugin/cluster"
+	"spate.dev/operator/internal/plugin/live"
 )
 
 // captureFlags select what is captured, and for how long.
@@ -31,7 +33,7 @@ type captureFlags struct {
 }
 
 func newCaptureCommand() *cobra.Command {
-	var where clusterFlags
+	var where cluster.Flags
 	var flags captureFlags
 	c := &cobra.Command{
 		Use:   "capture GENERATOR --port PORT... -w FILE",
@@ -53,14 +55,14 @@ It takes the ClusterRole spate-capturer in the generator's namespace, bound by a
 			if err != nil {
 				return err
 			}
-			cluster, err := where.connect()
+			connection, err := where.Connect()
 			if err != nil {
 				return err
 			}
-			return capture(c.Context(), cluster, spec, &flags, c.OutOrStdout(), c.ErrOrStderr())
+			return capture(c.Context(), connection, spec, &flags, c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}
-	where.add(c)
+	where.Add(c)
 	f := c.Flags()
 	f.StringSliceVarP(&flags.ports, "port", "p", nil, "ports of the generator (required)")
 	f.StringSliceVar(&flags.pods, "pod", nil, "engine pods of the generator; all of them when absent")
@@ -102,13 +104,13 @@ func (f *captureFlags) spec(generator string) (spatev1.TrafficCaptureSpec, error
 }
 
 // capture writes packets until the limit, or until the context ends.
-func capture(ctx context.Context, cluster *cluster, spec spatev1.TrafficCaptureSpec, flags *captureFlags, stdout, tell io.Writer) (err error) {
+func capture(ctx context.Context, connection *cluster.Connection, spec spatev1.TrafficCaptureSpec, flags *captureFlags, stdout, tell io.Writer) (err error) {
 	object := &spatev1.TrafficCapture{Spec: spec}
-	r, err := cluster.read(ctx, object, "spate-capturer", tell)
+	r, err := live.Open(ctx, connection, object, "spate-capturer", tell)
 	if err != nil {
 		return err
 	}
-	defer r.close()
+	defer r.Close()
 	to := stdout
 	if flags.write != "-" { // created only when the request is known to be valid
 		file, err := os.Create(flags.write)
@@ -133,29 +135,29 @@ func capture(ctx context.Context, cluster *cluster, spec spatev1.TrafficCaptureS
 	if err == nil {
 		err = copied(ctx, r, file, tell)
 	}
-	if file != nil && !isEnough(err) {
+	if file != nil && !live.IsEnough(err) {
 		err = errors.Join(err, file.end())
 	}
 	for _, port := range ports {
-		fmt.Fprintf(tell, "%s/%s: captured %d packets, %d bytes; missed %d packets\n", port.pod, port.port, port.packets, port.bytes, port.missed.all)
+		fmt.Fprintf(tell, "%s/%s: captured %d packets, %d bytes; missed %d packets\n", port.pod, port.port, port.packets, port.bytes, port.missed.All)
 	}
-	if isEnough(err) {
+	if live.IsEnough(err) {
 		return nil
 	}
 	return err
 }
 
 // copied copies the packets of all ports concurrently. A failure of one ends all.
-func copied(ctx context.Context, r *reader, file *packetFile, tell io.Writer) error {
+func copied(ctx context.Context, r *live.Reader, file *packetFile, tell io.Writer) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	var all sync.WaitGroup
 	for i := range file.ports {
-		request := &livev1.CaptureRequest{Namespace: r.object.GetNamespace(), Name: r.object.GetName(), Pod: file.ports[i].pod, Port: file.ports[i].port}
+		request := &livev1.CaptureRequest{Namespace: r.Object.GetNamespace(), Name: r.Object.GetName(), Pod: file.ports[i].pod, Port: file.ports[i].port}
 		all.Go(func() {
-			err := follow(ctx, r, tell, func(ctx context.Context) (grpc.ServerStreamingClient[livev1.CaptureResponse], error) {
-				file.ports[i].missed.opened()
-				return r.calls.Capture(ctx, request)
+			err := live.Follow(ctx, r, tell, func(ctx context.Context) (grpc.ServerStreamingClient[livev1.CaptureResponse], error) {
+				file.ports[i].missed.Opened()
+				return r.Calls.Capture(ctx, request)
 			}, func(answer *livev1.CaptureResponse) error { return file.write(i, answer.Engine) })
 			if err != nil {
 				end(err)

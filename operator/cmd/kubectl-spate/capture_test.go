@@ -4,25 +4,16 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"io"
 	"os/exec"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/gopacket/gopacket/pcapgo"
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
-	"spate.dev/operator/internal/live/livev1"
-	"spate.dev/operator/internal/live/tunnel"
 )
 
 func TestPacketsBecomeAPcapngFile(t *testing.T) {
@@ -51,7 +42,7 @@ func TestPacketsBecomeAPcapngFile(t *testing.T) {
 			t.Fatal(err, out.Len())
 		}
 	}
-	if err := file.end(); err != nil || full != 1 || ports[0].packets != 2 || ports[0].bytes != 40 || ports[1].missed.all != 5 {
+	if err := file.end(); err != nil || full != 1 || ports[0].packets != 2 || ports[0].bytes != 40 || ports[1].missed.All != 5 {
 		t.Fatalf("%v, %d, %+v", err, full, ports)
 	}
 	read, err := pcapgo.NewNgReader(bytes.NewReader(out.Bytes()), pcapgo.DefaultNgReaderOptions)
@@ -106,63 +97,5 @@ func TestWrongArgumentsOfACaptureAreNamed(t *testing.T) {
 	}
 	if _, _, err := spate("", "capture", "lab"); err == nil || !strings.Contains(err.Error(), `"port", "write"`) {
 		t.Errorf("got %v", err)
-	}
-}
-
-func TestRefusalsNameTheArgument(t *testing.T) {
-	refused, err := status.New(codes.InvalidArgument, "pod lab-0: filter: from character 5 on: syntax error").WithDetails(&errdetails.BadRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for want, err := range map[string]error{
-		"pod lab-0: --filter: from character 5 on: syntax error": refused.Err(),
-		"it was deleted": status.Error(codes.Aborted, "it was deleted"),
-		"broken pipe":    syscall.EPIPE,
-	} {
-		if got := explained(err); got.Error() != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
-	}
-	if !isEnough(explained(syscall.EPIPE)) {
-		t.Error("a reader's end is an error")
-	}
-	if got := byFlag(`spec.ports: "x" must be a port`); got != `--port "x" must be a port` {
-		t.Errorf("got %q", got)
-	}
-}
-
-// answers is a stream of responses, and how it ends.
-type answers struct {
-	grpc.ClientStream
-	left int
-	end  error
-}
-
-func (a *answers) Recv() (*livev1.CaptureResponse, error) {
-	if a.left == 0 {
-		return nil, a.end
-	}
-	a.left--
-	return &livev1.CaptureResponse{}, nil
-}
-
-func TestAReaderWaitsForAnOperatorThatWentAway(t *testing.T) {
-	away := status.Error(codes.Unavailable, "transport is closing")
-	streams := []*answers{{left: 2, end: away}, {end: away}, {left: 1, end: io.EOF}}
-	taken := 0
-	var said bytes.Buffer
-	r := &reader{object: &spatev1.TrafficCapture{}, dialer: &tunnel.Dialer{}}
-	err := follow(t.Context(), r, &said, func(context.Context) (grpc.ServerStreamingClient[livev1.CaptureResponse], error) {
-		next := streams[0]
-		streams = streams[1:]
-		return next, nil
-	}, func(*livev1.CaptureResponse) error { taken++; return nil })
-	if err != nil || taken != 3 || strings.Count(said.String(), "the operator does not answer") != 1 || !strings.Contains(said.String(), "the operator is back") {
-		t.Errorf("%v, %d, %q", err, taken, said.String())
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	time.AfterFunc(50*time.Millisecond, cancel)
-	if err := follow(ctx, r, &said, func(context.Context) (grpc.ServerStreamingClient[livev1.CaptureResponse], error) { return nil, away }, nil); err != nil {
-		t.Errorf("who has enough gets %v", err)
 	}
 }

@@ -16,12 +16,13 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/plugin/cluster"
 )
 
 const ofRun = "RUN may be the name of a TrafficProfile, whose latest run is meant then. The profile itself is not changed."
 
 func newRateCommand() *cobra.Command {
-	var flags clusterFlags
+	var flags cluster.Flags
 	c := &cobra.Command{
 		Use:   "rate RUN RATE",
 		Short: "Change the rate of a run under way",
@@ -37,13 +38,13 @@ func newRateCommand() *cobra.Command {
 			})
 		},
 	}
-	flags.add(c)
+	flags.Add(c)
 	return c
 }
 
 // newSwitchCommand returns a command that sets a field of an active run.
 func newSwitchCommand(use, short, long, done string, set func(*spatev1.TrafficRunSpec)) *cobra.Command {
-	var flags clusterFlags
+	var flags cluster.Flags
 	c := &cobra.Command{
 		Use: use + " RUN", Short: short, Long: long + " " + ofRun, Example: "  kubectl spate " + use + " imix",
 		Args: cobra.ExactArgs(1),
@@ -57,7 +58,7 @@ func newSwitchCommand(use, short, long, done string, set func(*spatev1.TrafficRu
 			})
 		},
 	}
-	flags.add(c)
+	flags.Add(c)
 	return c
 }
 
@@ -77,19 +78,19 @@ func newStopCommand() *cobra.Command {
 }
 
 // onRun finds a run that has not ended.
-func onRun(ctx context.Context, flags *clusterFlags, name string, do func(context.Context, kube.Client, *spatev1.TrafficRun) error) error {
-	cluster, err := flags.connect()
+func onRun(ctx context.Context, flags *cluster.Flags, name string, do func(context.Context, kube.Client, *spatev1.TrafficRun) error) error {
+	connection, err := flags.Connect()
 	if err != nil {
 		return err
 	}
-	run, err := findRun(ctx, cluster.client, cluster.namespace, name)
+	run, err := cluster.FindRun(ctx, connection.Client, connection.Namespace, name)
 	if err != nil {
 		return err
 	}
 	if run.Status.Phase == spatev1.RunComplete {
 		return fmt.Errorf("run %s has ended", run.Name)
 	}
-	return do(ctx, cluster.client, run)
+	return do(ctx, connection.Client, run)
 }
 
 func patchRun(ctx context.Context, client kube.Client, run *spatev1.TrafficRun, set func(*spatev1.TrafficRunSpec)) error {

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/plugin/plugintest"
 )
 
 func TestARateIsChangedByWhatARunSendsNow(t *testing.T) {
@@ -37,7 +38,7 @@ func TestARateIsChangedByWhatARunSendsNow(t *testing.T) {
 		"+1x":        {nil, "1", "a change must be + or -"},
 		"+5%":        {nil, "", "has no rate yet"},
 	} {
-		run := runNamed("web-1", "web", time.Unix(0, 0))
+		run := plugintest.RunNamed("web-1", "web", time.Unix(0, 0))
 		run.Status.Phase, run.Status.RateFactor = spatev1.RunRunning, c.factor
 		if c.factor != "" {
 			run.Status.Resolved = &spatev1.ResolvedRun{Entries: c.entries}

@@ -18,6 +18,7 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/plugin/live"
 )
 
 // packetFile is a pcapng file (draft-ietf-opsawg-pcapng) with an interface for each port of each pod, and times in
@@ -36,7 +37,7 @@ type packetFile struct {
 type capturedPort struct {
 	pod, port      string
 	packets, bytes uint64
-	missed         missed
+	missed         live.Missed
 }
 
 // newPacketFile writes the start of a file. At most count packets follow, or any number if count is 0.
@@ -75,7 +76,7 @@ func (f *packetFile) write(port int, answer *enginev1.CaptureResponse) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	at := &f.ports[port]
-	at.missed.told(answer.Missed)
+	at.missed.Told(answer.Missed)
 	for _, packet := range answer.Packets {
 		if f.left == 0 {
 			break
@@ -102,7 +103,7 @@ func (f *packetFile) end() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for i, port := range f.ports {
-		statistics := pcapgo.NgInterfaceStatistics{LastUpdate: time.Now(), PacketsReceived: port.packets + port.missed.all, PacketsDropped: port.missed.all}
+		statistics := pcapgo.NgInterfaceStatistics{LastUpdate: time.Now(), PacketsReceived: port.packets + port.missed.All, PacketsDropped: port.missed.All}
 		if err := f.writer.WriteInterfaceStats(i, statistics); err != nil {
 			return err
 		}

@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/plugin/live"
 )
 
 // recordLine has the columns of docs/reference/records.md, by name and in order, after the pod.
@@ -77,7 +78,7 @@ type recordsPrinter struct {
 	to, tell io.Writer
 
 	records int
-	missed  missed
+	missed  live.Missed
 }
 
 func (p *recordsPrinter) print(answer *enginev1.WatchRecordsResponse) error {
@@ -95,10 +96,10 @@ func (p *recordsPrinter) print(answer *enginev1.WatchRecordsResponse) error {
 	}
 	p.lock.Lock()
 	defer p.lock.Unlock()
-	if p.missed.all == 0 && answer.Missed > 0 {
+	if p.missed.All == 0 && answer.Missed > 0 {
 		fmt.Fprintf(p.tell, "%s: records come faster than they are read: some are missed\n", p.pod)
 	}
-	p.missed.told(answer.Missed)
+	p.missed.Told(answer.Missed)
 	if _, err := p.to.Write(lines.Bytes()); err != nil {
 		return err
 	}

@@ -21,13 +21,15 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/live/livev1"
+	"spate.dev/operator/internal/plugin/cluster"
+	"spate.dev/operator/internal/plugin/live"
 )
 
 // awaitInterval is the interval at which a run that has not started is polled, or looked for.
 const awaitInterval = 500 * time.Millisecond
 
 func newRecordsCommand() *cobra.Command {
-	var flags clusterFlags
+	var flags cluster.Flags
 	var only string
 	c := &cobra.Command{
 		Use:   "records RUN",
@@ -43,25 +45,25 @@ It takes the ClusterRole spate-records-reader in the run's namespace, bound by a
   kubectl spate records web -n tests | jq -c 'select(.end_reason != "closed") | [.pod, .local_address, .end_reason]'`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			cluster, err := flags.connect()
+			connection, err := flags.Connect()
 			if err != nil {
 				return err
 			}
-			run, err := awaited(c.Context(), cluster.client, cluster.namespace, args[0], c.ErrOrStderr())
+			run, err := awaited(c.Context(), connection.Client, connection.Namespace, args[0], c.ErrOrStderr())
 			if err != nil {
 				return err
 			}
-			if err := begun(c.Context(), cluster.client, run, c.ErrOrStderr()); err != nil {
+			if err := begun(c.Context(), connection.Client, run, c.ErrOrStderr()); err != nil {
 				return err
 			}
 			pods, err := podsOf(run, only)
 			if err != nil {
 				return err
 			}
-			return records(c.Context(), cluster, run, pods, c.OutOrStdout(), c.ErrOrStderr())
+			return records(c.Context(), connection, run, pods, c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}
-	flags.add(c)
+	flags.Add(c)
 	c.Flags().StringVar(&only, "pod", "", "an engine pod of the run; all of them when absent")
 	return c
 }
@@ -87,8 +89,8 @@ func podsOf(run *spatev1.TrafficRun, only string) ([]string, error) {
 // awaited returns the run of a name or of a profile. If the profile has no run, it waits for the first.
 func awaited(ctx context.Context, reader kube.Reader, namespace, name string, tell io.Writer) (*spatev1.TrafficRun, error) {
 	for waits := false; ; waits = true {
-		run, err := findRun(ctx, reader, namespace, name)
-		if none := (noRunError{}); !errors.As(err, &none) {
+		run, err := cluster.FindRun(ctx, reader, namespace, name)
+		if none := (cluster.NoRunError{}); !errors.As(err, &none) {
 			return run, err
 		}
 		if reader.Get(ctx, kube.ObjectKey{Namespace: namespace, Name: name}, &spatev1.TrafficProfile{}) != nil {
@@ -130,7 +132,7 @@ func begun(ctx context.Context, reader kube.Reader, run *spatev1.TrafficRun, tel
 
 func hasEnded(run *spatev1.TrafficRun) error {
 	if run.Status.Result == nil || run.Status.Result.Records == nil {
-		return fmt.Errorf("run %s has ended, and connections were not recorded; give its profile %s spec.records: {} and run it anew", run.Name, profileOf(run))
+		return fmt.Errorf("run %s has ended, and connections were not recorded; give its profile %s spec.records: {} and run it anew", run.Name, cluster.ProfileOf(run))
 	}
 	var files []string
 	live := true
@@ -142,20 +144,20 @@ func hasEnded(run *spatev1.TrafficRun) error {
 	}
 	if live {
 		return fmt.Errorf("run %s has ended, and its records were available only while it was active; run it again, or give its profile %s spec.records.volume, which keeps them",
-			run.Name, profileOf(run))
+			run.Name, cluster.ProfileOf(run))
 	}
 	return fmt.Errorf("run %s has ended, and records are told while it lasts; files with them on the generator's volume: %s; see kubectl spate result %s",
 		run.Name, cmp.Or(strings.Join(files, ", "), "none"), run.Name)
 }
 
 // records prints a run's records by pod until the run ends or the context does.
-func records(ctx context.Context, cluster *cluster, run *spatev1.TrafficRun, pods []string, to, tell io.Writer) error {
+func records(ctx context.Context, connection *cluster.Connection, run *spatev1.TrafficRun, pods []string, to, tell io.Writer) error {
 	object := &spatev1.TrafficRecordsReader{Spec: spatev1.TrafficRecordsReaderSpec{RunRef: spatev1.LocalReference{Name: spatev1.ObjectName(run.Name)}}}
-	r, err := cluster.read(ctx, object, "spate-records-reader", tell)
+	r, err := live.Open(ctx, connection, object, "spate-records-reader", tell)
 	if err != nil {
 		return err
 	}
-	defer r.close()
+	defer r.Close()
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	var all sync.WaitGroup
@@ -166,11 +168,11 @@ func records(ctx context.Context, cluster *cluster, run *spatev1.TrafficRun, pod
 		printed[i] = recordsPrinter{pod: pod, lock: lock, to: to, tell: tell}
 		request := &livev1.WatchRecordsRequest{Namespace: object.Namespace, Name: object.Name, Pod: pod}
 		all.Go(func() {
-			failed[i] = follow(ctx, r, tell, func(ctx context.Context) (grpc.ServerStreamingClient[livev1.WatchRecordsResponse], error) {
-				printed[i].missed.opened()
-				return r.calls.WatchRecords(ctx, request)
+			failed[i] = live.Follow(ctx, r, tell, func(ctx context.Context) (grpc.ServerStreamingClient[livev1.WatchRecordsResponse], error) {
+				printed[i].missed.Opened()
+				return r.Calls.WatchRecords(ctx, request)
 			}, func(answer *livev1.WatchRecordsResponse) error { return printed[i].print(answer.Engine) })
-			if isEnough(failed[i]) {
+			if live.IsEnough(failed[i]) {
 				failed[i] = nil
 				end()
 			}
@@ -178,7 +180,7 @@ func records(ctx context.Context, cluster *cluster, run *spatev1.TrafficRun, pod
 	}
 	all.Wait()
 	for i := range printed {
-		fmt.Fprintf(tell, "%s: %d records, %d missed\n", printed[i].pod, printed[i].records, printed[i].missed.all)
+		fmt.Fprintf(tell, "%s: %d records, %d missed\n", printed[i].pod, printed[i].records, printed[i].missed.All)
 	}
 	return errors.Join(failed...)
 }

@@ -18,11 +18,12 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/plugin/plugintest"
 )
 
 // onPods returns a run on engine pods in a namespace other than its own.
 func onPods(names ...string) *spatev1.TrafficRun {
-	run := runNamed("web-1", "web", time.Unix(0, 0))
+	run := plugintest.RunNamed("web-1", "web", time.Unix(0, 0))
 	run.Status.Resolved = &spatev1.ResolvedRun{RunID: "web-1", Generator: spatev1.GeneratorSnapshot{Namespace: "lab"}}
 	for _, name := range names {
 		run.Status.Resolved.Generator.Pods = append(run.Status.Resolved.Generator.Pods, spatev1.PodSnapshot{Name: name})
@@ -48,7 +49,7 @@ func TestARecordIsALineWithAllItsColumns(t *testing.T) {
 	const want = `{"pod":"lab-0","run":"web-1","template":"web<1>","side":"client","protocol":"tcp","end_reason":"closed","flow":3,"local_address":"16.0.0.1","local_port":1025,"remote_address":"2001:2::1","remote_port":80,"start":4,"established":5,"first_byte":null,"end":6,"sent_bytes":7,"received_bytes":8,"sent_packets":9,"received_packets":10,"retransmitted_packets":11,"round_trip_ns":12}
 {"pod":"lab-0","run":"web-1","template":"dns","side":"server","protocol":"udp","end_reason":"","flow":0,"local_address":"1.2.3.4","local_port":0,"remote_address":"1.2.3.5","remote_port":0,"start":0,"established":null,"first_byte":null,"end":0,"sent_bytes":0,"received_bytes":0,"sent_packets":0,"received_packets":0,"retransmitted_packets":0,"round_trip_ns":null}
 `
-	if out.String() != want+want || printer.records != 4 || printer.missed.all != 7 || said.String() != "lab-0: records come faster than they are read: some are missed\n" {
+	if out.String() != want+want || printer.records != 4 || printer.missed.All != 7 || said.String() != "lab-0: records come faster than they are read: some are missed\n" {
 		t.Errorf("got %s%+v %q", out.String(), printer, said.String())
 	}
 	record.RemoteAddress = nil

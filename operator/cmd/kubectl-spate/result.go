@@ -22,12 +22,13 @@ import (
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/plugin/cluster"
 	"spate.dev/operator/internal/runs/storage"
 )
 
 // resultFlags select a run and the output format.
 type resultFlags struct {
-	clusterFlags
+	cluster.Flags
 	output string
 }
 
@@ -46,18 +47,18 @@ whose latest run is meant then. Of a result larger than a status the whole is re
 			if flags.output != "" && flags.output != "json" {
 				return fmt.Errorf("-o %s: must be json, or absent for a table", flags.output)
 			}
-			cluster, err := flags.connect()
+			connection, err := flags.Connect()
 			if err != nil {
 				return err
 			}
-			run, err := findRun(c.Context(), cluster.client, cluster.namespace, args[0])
+			run, err := cluster.FindRun(c.Context(), connection.Client, connection.Namespace, args[0])
 			if err != nil {
 				return err
 			}
-			return showResult(c.Context(), c.OutOrStdout(), cluster.client, run, flags.output)
+			return showResult(c.Context(), c.OutOrStdout(), connection.Client, run, flags.output)
 		},
 	}
-	flags.add(c)
+	flags.Add(c)
 	c.Flags().StringVarP(&flags.output, "output", "o", "", "json, or a table when absent")
 	return c
 }
@@ -91,12 +92,12 @@ type told struct {
 func writeResultJSON(w io.Writer, run *spatev1.TrafficRun) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
-	return encoder.Encode(told{run.Name, run.Namespace, profileOf(run), run.Status.Phase, run.Status.Verdict, run.Status.Result})
+	return encoder.Encode(told{run.Name, run.Namespace, cluster.ProfileOf(run), run.Status.Phase, run.Status.Verdict, run.Status.Result})
 }
 
 // writeResult writes a run's verdict and tables of what it has measured.
 func writeResult(w io.Writer, run *spatev1.TrafficRun) error {
-	fmt.Fprintf(w, "Run %s of profile %s: %s\n", run.Name, profileOf(run), run.Status.Phase)
+	fmt.Fprintf(w, "Run %s of profile %s: %s\n", run.Name, cluster.ProfileOf(run), run.Status.Phase)
 	if v := run.Status.Verdict; v != nil {
 		for i, reason := range v.Reasons {
 			if i == 0 {

@@ -11,24 +11,17 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/plugin/plugintest"
 	"spate.dev/operator/internal/runs/storage"
 )
 
-func runNamed(name, profile string, at time.Time) *spatev1.TrafficRun {
-	run := &spatev1.TrafficRun{}
-	run.Namespace, run.Name, run.CreationTimestamp = "tests", name, metav1.NewTime(at)
-	run.Spec.ProfileRef = &spatev1.LocalReference{Name: spatev1.ObjectName(profile)}
-	return run
-}
-
 // ended returns a run that fills every table.
 func ended() *spatev1.TrafficRun {
-	run := runNamed("web-1a2b3-1", "web", time.Unix(1000, 0))
+	run := plugintest.RunNamed("web-1a2b3-1", "web", time.Unix(1000, 0))
 	run.Status.Phase = spatev1.RunComplete
 	run.Status.Verdict = &spatev1.Verdict{
 		Outcome:    spatev1.VerdictFailed,
@@ -115,7 +108,7 @@ lab-1                0          0            2
 		t.Errorf("%q, %v", out.String(), err)
 	}
 	out.Reset()
-	if err := writeResult(&out, runNamed("new", "web", time.Unix(0, 0))); err != nil || !strings.Contains(out.String(), "Nothing was measured yet.") {
+	if err := writeResult(&out, plugintest.RunNamed("new", "web", time.Unix(0, 0))); err != nil || !strings.Contains(out.String(), "Nothing was measured yet.") {
 		t.Errorf("%q, %v", out.String(), err)
 	}
 }
@@ -160,27 +153,5 @@ func TestOfALargeResultTheWholeIsShown(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "shown is what the status has, 1 of 2 streams: ConfigMap web-1a2b3-1-result-0 with the run's result is gone") || !strings.Contains(out.String(), "probe") {
 			t.Errorf("%v\n%s", err, out.String())
 		}
-	}
-}
-
-func TestARunIsFoundByItsNameOrItsProfiles(t *testing.T) {
-	scheme := runtime.NewScheme()
-	if err := spatev1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
-	elsewhere := runNamed("web-1a2b3-9", "web", time.Unix(9000, 0))
-	elsewhere.Namespace = "other"
-	describing := runNamed("own", "", time.Unix(4000, 0))
-	describing.Spec = spatev1.TrafficRunSpec{Profile: &spatev1.TrafficDefinition{}}
-	reader := fake.NewClientBuilder().WithScheme(scheme).WithObjects(
-		runNamed("web-1a2b3-1", "web", time.Unix(1000, 0)), runNamed("web-1a2b3-2", "web", time.Unix(2000, 0)), runNamed("dns-1", "dns", time.Unix(3000, 0)), elsewhere, describing,
-	).Build()
-	for name, want := range map[string]string{"web-1a2b3-1": "web-1a2b3-1", "web": "web-1a2b3-2", "dns": "dns-1", "own": "own"} {
-		if run, err := findRun(t.Context(), reader, "tests", name); err != nil || run.Name != want {
-			t.Errorf("%s: %v, %v", name, run, err)
-		}
-	}
-	if _, err := findRun(t.Context(), reader, "tests", "none"); err == nil || !strings.Contains(err.Error(), `no TrafficRun "none" in namespace tests`) {
-		t.Errorf("got %v", err)
 	}
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// In which cluster and namespace is a run, and which run is selected?
-
-package main
+// Package cluster answers: in which cluster and namespace is a run, and which run is selected? Commands share its flags, which are
+// kubectl's.
+package cluster
 
 import (
 	"context"
@@ -20,26 +20,28 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 )
 
-// clusterFlags are kubectl's flags that select a cluster and a namespace.
-type clusterFlags struct {
+// Flags are kubectl's flags that select a cluster and a namespace.
+type Flags struct {
 	kubeconfig string
 	overrides  clientcmd.ConfigOverrides
 }
 
-func (f *clusterFlags) add(c *cobra.Command) {
+// Add adds the flags to a command.
+func (f *Flags) Add(c *cobra.Command) {
 	c.Flags().StringVarP(&f.overrides.Context.Namespace, "namespace", "n", "", "namespace of the object; that of the context when absent")
 	c.Flags().StringVar(&f.overrides.CurrentContext, "context", "", "context of the kubeconfig; the current one when absent")
 	c.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "path of the kubeconfig")
 }
 
-// cluster is the one that kubectl would use, and the namespace.
-type cluster struct {
-	config    *rest.Config
-	client    kube.Client
-	namespace string
+// Connection is one to the cluster that kubectl would use, and the namespace.
+type Connection struct {
+	Config    *rest.Config
+	Client    kube.Client
+	Namespace string
 }
 
-func (f *clusterFlags) connect() (*cluster, error) {
+// Connect returns a connection as the flags and the kubeconfig say.
+func (f *Flags) Connect() (*Connection, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = f.kubeconfig
 	config := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &f.overrides)
@@ -56,18 +58,18 @@ func (f *clusterFlags) connect() (*cluster, error) {
 		return nil, err
 	}
 	client, err := kube.New(rest, kube.Options{Scheme: scheme})
-	return &cluster{config: rest, client: client, namespace: namespace}, err
+	return &Connection{Config: rest, Client: client, Namespace: namespace}, err
 }
 
-// noRunError says that there is neither a run of a name nor one of a profile of that name.
-type noRunError struct{ name, namespace string }
+// NoRunError says that there is neither a run of a name nor one of a profile of that name.
+type NoRunError struct{ name, namespace string }
 
-func (e noRunError) Error() string {
+func (e NoRunError) Error() string {
 	return fmt.Sprintf("there is no TrafficRun %q in namespace %s, and no run of a TrafficProfile %q", e.name, e.namespace, e.name)
 }
 
-// findRun returns the run of a name, or the latest run of a profile of that name.
-func findRun(ctx context.Context, reader kube.Reader, namespace, name string) (*spatev1.TrafficRun, error) {
+// FindRun returns the run of a name, or the latest run of a profile of that name.
+func FindRun(ctx context.Context, reader kube.Reader, namespace, name string) (*spatev1.TrafficRun, error) {
 	run := &spatev1.TrafficRun{}
 	missing := reader.Get(ctx, kube.ObjectKey{Namespace: namespace, Name: name}, run)
 	if missing == nil || kube.IgnoreNotFound(missing) != nil {
@@ -77,16 +79,16 @@ func findRun(ctx context.Context, reader kube.Reader, namespace, name string) (*
 	if err := reader.List(ctx, &runs, kube.InNamespace(namespace)); err != nil {
 		return nil, err
 	}
-	ofProfile := slices.DeleteFunc(runs.Items, func(r spatev1.TrafficRun) bool { return profileOf(&r) != name })
+	ofProfile := slices.DeleteFunc(runs.Items, func(r spatev1.TrafficRun) bool { return ProfileOf(&r) != name })
 	if len(ofProfile) == 0 {
-		return nil, noRunError{name: name, namespace: namespace}
+		return nil, NoRunError{name: name, namespace: namespace}
 	}
 	latest := slices.MaxFunc(ofProfile, func(a, b spatev1.TrafficRun) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
 	return &latest, nil
 }
 
-// profileOf returns the name of the profile that a run executes: its own if the run has an inline profile.
-func profileOf(run *spatev1.TrafficRun) string {
+// ProfileOf returns the name of the profile that a run executes: its own if the run has an inline profile.
+func ProfileOf(run *spatev1.TrafficRun) string {
 	if ref := run.Spec.ProfileRef; ref != nil {
 		return string(ref.Name)
 	}

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// How does a user read from engines during a run? An object says what is to be read and names a key made for it; the
-// operator serves the holder of the key, through the API server.
-
-package main
+// Package live answers: how does a user read from engines during a run? An object says what is to be read and names a key made for
+// it; the operator serves the holder of the key, through the API server.
+package live
 
 import (
 	"context"
@@ -25,6 +24,7 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/live/livev1"
 	"spate.dev/operator/internal/live/tunnel"
+	"spate.dev/operator/internal/plugin/cluster"
 )
 
 const (
@@ -38,17 +38,19 @@ const (
 	farewell = 5 * time.Second
 )
 
-// reader is a reader of live data.
-type reader struct {
-	object spatev1.LiveReader
+// Reader is a reader of live data.
+type Reader struct {
+	// Object says what is read, and by whom.
+	Object spatev1.LiveReader
+	// Calls are those of the operator that serves the reader.
+	Calls  livev1.LiveClient
 	dialer *tunnel.Dialer
 	conn   *grpc.ClientConn
-	calls  livev1.LiveClient
 	store  kube.Client
 }
 
-// read makes the object, with a key of its own, and waits until the operator says where to read. The role is that of who may.
-func (c *cluster) read(ctx context.Context, object spatev1.LiveReader, role string, tell io.Writer) (*reader, error) {
+// Open makes the object, with a key of its own, and waits until the operator says where to read. The role is that of who may.
+func Open(ctx context.Context, c *cluster.Connection, object spatev1.LiveReader, role string, tell io.Writer) (*Reader, error) {
 	// Whoever reads on may end first: writing fails then, and what was made is still removed.
 	signal.Ignore(syscall.SIGPIPE)
 	certificate, key, err := tunnel.NewKey()
@@ -56,50 +58,50 @@ func (c *cluster) read(ctx context.Context, object spatev1.LiveReader, role stri
 		return nil, err
 	}
 	*object.Key() = key
-	object.SetNamespace(c.namespace)
+	object.SetNamespace(c.Namespace)
 	object.SetGenerateName("kubectl-")
-	err = c.client.Create(ctx, object)
+	err = c.Client.Create(ctx, object)
 	switch {
 	case apierrors.IsForbidden(err):
-		return nil, fmt.Errorf("%w; bind the ClusterRole %s in namespace %s", err, role, c.namespace)
+		return nil, fmt.Errorf("%w; bind the ClusterRole %s in namespace %s", err, role, c.Namespace)
 	case meta.IsNoMatchError(err) || apierrors.IsNotFound(err):
-		return nil, fmt.Errorf("%w; install the operator, or namespace %s does not exist", err, c.namespace)
+		return nil, fmt.Errorf("%w; install the operator, or namespace %s does not exist", err, c.Namespace)
 	case err != nil:
 		return nil, err
 	}
-	r := &reader{object: object, store: c.client}
+	r := &Reader{Object: object, store: c.Client}
 	if err := r.answered(ctx, tell); err != nil {
-		r.close()
+		r.Close()
 		return nil, err
 	}
-	r.dialer = &tunnel.Dialer{Config: c.config, Endpoint: *object.Live().Endpoint, Certificate: certificate}
+	r.dialer = &tunnel.Dialer{Config: c.Config, Endpoint: *object.Live().Endpoint, Certificate: certificate}
 	if r.conn, err = r.dialer.Client(); err != nil {
-		r.close()
+		r.Close()
 		return nil, err
 	}
-	r.calls = livev1.NewLiveClient(r.conn)
+	r.Calls = livev1.NewLiveClient(r.conn)
 	return r, nil
 }
 
-// close deletes the object, which ends all its streams.
-func (r *reader) close() {
+// Close deletes the object, which ends all its streams.
+func (r *Reader) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), farewell)
 	defer cancel()
-	_ = r.store.Delete(ctx, r.object)
+	_ = r.store.Delete(ctx, r.Object)
 	if r.conn != nil {
 		_ = r.conn.Close()
 	}
 }
 
 // answered waits until the operator reports an endpoint.
-func (r *reader) answered(ctx context.Context, tell io.Writer) error {
+func (r *Reader) answered(ctx context.Context, tell io.Writer) error {
 	told := ""
 	for deadline := time.Now().Add(answerLimit); ; {
-		ready := meta.FindStatusCondition(r.object.Live().Conditions, spatev1.ConditionReady)
+		ready := meta.FindStatusCondition(r.Object.Live().Conditions, spatev1.ConditionReady)
 		switch {
-		case r.object.Live().Endpoint != nil:
+		case r.Object.Live().Endpoint != nil:
 			return nil
-		case meta.IsStatusConditionTrue(r.object.Live().Conditions, spatev1.ConditionStalled):
+		case meta.IsStatusConditionTrue(r.Object.Live().Conditions, spatev1.ConditionStalled):
 			return errors.New(byFlag(ready.Message))
 		case ready != nil && ready.Message != told: // it waits for something, so this waits, too
 			told, deadline = ready.Message, time.Now().Add(24*time.Hour)
@@ -112,7 +114,7 @@ func (r *reader) answered(ctx context.Context, tell io.Writer) error {
 			return ctx.Err()
 		case <-time.After(answerInterval):
 		}
-		if err := r.store.Get(ctx, kube.ObjectKeyFromObject(r.object), r.object); err != nil {
+		if err := r.store.Get(ctx, kube.ObjectKeyFromObject(r.Object), r.Object); err != nil {
 			return err
 		}
 	}
@@ -131,9 +133,9 @@ func byFlag(message string) string {
 	return message
 }
 
-// follow takes a pod's responses until the stream ends, which is no error. While the operator is unreachable it waits
+// Follow takes a pod's responses until the stream ends, which is no error. While the operator is unreachable it waits
 // for another replica, and says so: data in the meantime is lost.
-func follow[M any](ctx context.Context, r *reader, tell io.Writer, open func(context.Context) (grpc.ServerStreamingClient[M], error), take func(*M) error) error {
+func Follow[M any](ctx context.Context, r *Reader, tell io.Writer, open func(context.Context) (grpc.ServerStreamingClient[M], error), take func(*M) error) error {
 	var absent time.Time // since when
 	for {
 		err := once(ctx, open, func(answer *M) error {
@@ -151,7 +153,7 @@ func follow[M any](ctx context.Context, r *reader, tell io.Writer, open func(con
 		}
 		refused := r.dialer.Failed()
 		if apierrors.IsForbidden(refused) {
-			e := r.object.Live().Endpoint
+			e := r.Object.Live().Endpoint
 			return fmt.Errorf("%w; bind the Role %s in namespace %s", refused, e.Service, e.Namespace)
 		}
 		if absent.IsZero() {
@@ -159,7 +161,7 @@ func follow[M any](ctx context.Context, r *reader, tell io.Writer, open func(con
 			fmt.Fprintf(tell, "the operator does not answer: waiting for it; what comes meanwhile is lost (%v)\n", cause(refused, err))
 		}
 		if time.Since(absent) > absenceLimit {
-			return fmt.Errorf("the operator has not answered for %s: %w; see kubectl get endpointslices -n %s", absenceLimit, cause(refused, err), r.object.Live().Endpoint.Namespace)
+			return fmt.Errorf("the operator has not answered for %s: %w; see kubectl get endpointslices -n %s", absenceLimit, cause(refused, err), r.Object.Live().Endpoint.Namespace)
 		}
 		select {
 		case <-ctx.Done():
@@ -205,16 +207,20 @@ func explained(err error) error {
 	return errors.New(byFlag(message))
 }
 
-// missed counts what engines omitted, over a reader's consecutive streams. Each stream reports its own total.
-type missed struct{ all, stream uint64 }
+// Missed counts what engines omitted, over a reader's consecutive streams. Each stream reports its own total.
+type Missed struct {
+	All    uint64
+	stream uint64
+}
 
-// opened starts another stream.
-func (m *missed) opened() { m.stream = 0 }
+// Opened starts another stream.
+func (m *Missed) Opened() { m.stream = 0 }
 
-func (m *missed) told(sum uint64) {
-	m.all += sum - m.stream
+// Told takes the total of the stream so far.
+func (m *Missed) Told(sum uint64) {
+	m.All += sum - m.stream
 	m.stream = sum
 }
 
-// isEnough reports whether the reader of the pipe has closed it, which is no error.
-func isEnough(err error) bool { return errors.Is(err, syscall.EPIPE) }
+// IsEnough reports whether the reader of the pipe has closed it, which is no error.
+func IsEnough(err error) bool { return errors.Is(err, syscall.EPIPE) }
