@@ -12,6 +12,9 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"spate.dev/operator/internal/plugin/enginebinary"
+	"spate.dev/operator/internal/plugin/files"
 )
 
 const (
@@ -201,7 +204,7 @@ func TestWhatAnEngineWarnsOfIsReportedOnceByTheFieldsOfTheFiles(t *testing.T) {
 
 func TestWhatNoEngineLookedAtIsReported(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	t.Setenv(engineVariable, "")
+	t.Setenv(enginebinary.Variable, "")
 	if _, told, err := spate(web, "validate", "-"); err != nil || !strings.Contains(told, "not tried by an engine") || !strings.Contains(told, "--engine") {
 		t.Errorf("got %q %v", told, err)
 	}
@@ -225,8 +228,8 @@ func TestWhatCannotBePlannedIsReported(t *testing.T) {
 		"no such file":        {"", []string{"plan", "/nowhere/a.yaml"}, "", "/nowhere/a.yaml: no such file"},
 		"no profile":          {udp, []string{"plan", "-"}, "", "there is no TrafficProfile in the files"},
 		"a wrong rate":        {smoke, []string{"plan", "-", "--line-rate", "much"}, "", `--line-rate "much": `},
-		"a wrong field":       {smoke + "  speed: 1\n---\n" + udp, []string{"plan", "-"}, "TrafficProfile smoke: spec.speed: unknown field", errProblems.Error()},
-		"nothing to refer to": {smoke, []string{"plan", "-"}, `StatelessStream "udp" does not exist`, errProblems.Error()},
+		"a wrong field":       {smoke + "  speed: 1\n---\n" + udp, []string{"plan", "-"}, "TrafficProfile smoke: spec.speed: unknown field", files.ErrProblems.Error()},
+		"nothing to refer to": {smoke, []string{"plan", "-"}, `StatelessStream "udp" does not exist`, files.ErrProblems.Error()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			output, told, err := spate(c.input, c.args...)
@@ -248,9 +251,9 @@ func TestSimulateRunsTheEngine(t *testing.T) {
 	path := engineThat(t, "0")
 	for name, find := range map[string]func(t *testing.T) []string{
 		"by flag":     func(*testing.T) []string { return []string{"--engine", path} },
-		"by variable": func(t *testing.T) []string { t.Setenv(engineVariable, path); return nil },
+		"by variable": func(t *testing.T) []string { t.Setenv(enginebinary.Variable, path); return nil },
 		"by path": func(t *testing.T) []string {
-			t.Setenv(engineVariable, "")
+			t.Setenv(enginebinary.Variable, "")
 			t.Setenv("PATH", filepath.Dir(path)+":"+os.Getenv("PATH"))
 			return nil
 		},
@@ -269,7 +272,7 @@ func TestSimulateRunsTheEngine(t *testing.T) {
 
 func TestSimulateTellsWhatIsMissing(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	t.Setenv(engineVariable, "")
+	t.Setenv(enginebinary.Variable, "")
 	both := smoke + "---\n" + udp
 	_, _, err := spate(both, "simulate", "-", "--pcap", "o", "--limit", "5")
 	if err == nil || !strings.Contains(err.Error(), "build it with `make engine`") {
@@ -279,8 +282,8 @@ func TestSimulateTellsWhatIsMissing(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "--engine names the engine's program: ") || !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
-	t.Setenv(engineVariable, "/nowhere/engine")
-	if _, _, err = spate(both, "simulate", "-", "--pcap", "o"); err == nil || !strings.Contains(err.Error(), engineVariable+" names") {
+	t.Setenv(enginebinary.Variable, "/nowhere/engine")
+	if _, _, err = spate(both, "simulate", "-", "--pcap", "o"); err == nil || !strings.Contains(err.Error(), enginebinary.Variable+" names") {
 		t.Errorf("got %v", err)
 	}
 	path := engineThat(t, "0")
@@ -293,15 +296,15 @@ func TestSimulateTellsWhatIsMissing(t *testing.T) {
 }
 
 func TestExitCodes(t *testing.T) {
-	if code(nil) != 0 || code(errProblems) != 1 || code(&exec.Error{Name: "x", Err: exec.ErrNotFound}) != 1 {
+	if code(nil) != 0 || code(files.ErrProblems) != 1 || code(&exec.Error{Name: "x", Err: exec.ErrNotFound}) != 1 {
 		t.Error("0 where all is well, 1 otherwise")
 	}
 }
 
 // TestSimulateWritesWhatTheEngineSends needs the engine.
 func TestSimulateWritesWhatTheEngineSends(t *testing.T) {
-	if os.Getenv(engineVariable) == "" {
-		t.Skip(engineVariable + " is not set; run `make operator-test`")
+	if os.Getenv(enginebinary.Variable) == "" {
+		t.Skip(enginebinary.Variable + " is not set; run `make operator-test`")
 	}
 	pcap := filepath.Join(t.TempDir(), "out.pcap")
 	_, told, err := spate(smoke+"---\n"+udp, "simulate", "-", "--pcap", pcap, "--limit", "7")

@@ -5,8 +5,6 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,10 +15,9 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 
 	"spate.dev/operator/internal/importer/trex"
+	"spate.dev/operator/internal/plugin/resources"
 )
 
 func newImportCommand() *cobra.Command {
@@ -119,20 +116,20 @@ func (o *importTRex) run(command *cobra.Command, file string) error {
 	for _, note := range imported.Notes {
 		fmt.Fprintln(command.ErrOrStderr(), "note:", note)
 	}
-	var resources []resource
+	var all []resources.Resource
 	for _, stream := range imported.Streams {
-		resources = append(resources, resource{"statelessstream", stream})
+		all = append(all, resources.Resource{Kind: "statelessstream", Object: stream})
 	}
 	for _, configMap := range imported.ConfigMaps {
-		resources = append(resources, resource{"configmap", configMap})
+		all = append(all, resources.Resource{Kind: "configmap", Object: configMap})
 	}
 	for _, template := range imported.Templates {
-		resources = append(resources, resource{"astftemplate", template})
+		all = append(all, resources.Resource{Kind: "astftemplate", Object: template})
 	}
 	for _, profile := range imported.Profiles {
-		resources = append(resources, resource{"trafficprofile", profile})
+		all = append(all, resources.Resource{Kind: "trafficprofile", Object: profile})
 	}
-	return put(command, o.output, o.namespace, resources)
+	return resources.Put(command, o.output, o.namespace, all)
 }
 
 func (o *importTRex) addresses() error {
@@ -174,68 +171,4 @@ var noName = regexp.MustCompile(`[^a-z0-9]+`)
 func nameOf(file string) string {
 	name := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
 	return strings.Trim(noName.ReplaceAllString(strings.ToLower(name), "-"), "-")
-}
-
-// resource is an object with its kind, for the file's name.
-type resource struct {
-	kind   string
-	object metav1.Object
-}
-
-// mostNoted is the maximum length of an object for `kubectl apply`, which stores it as JSON in an annotation: all
-// annotations together have 256 KiB.
-const mostNoted = 256*1024 - 512
-
-// put writes resources of a namespace to standard output (yaml), or into a folder.
-func put(command *cobra.Command, output, namespace string, resources []resource) error {
-	var long []string
-	for _, r := range resources {
-		r.object.SetNamespace(namespace)
-		text, err := json.Marshal(r.object)
-		if err != nil {
-			return err
-		}
-		if len(text) > mostNoted {
-			long = append(long, r.kind+" "+r.object.GetName())
-		}
-	}
-	if len(long) > 0 {
-		fmt.Fprintf(command.ErrOrStderr(), "note: use `kubectl apply --server-side`: objects of more than 256 KiB are too long for kubectl apply without it: %s\n", strings.Join(long, ", "))
-	}
-	if output == "yaml" {
-		return show(command.OutOrStdout(), resources)
-	}
-	return save(output, resources)
-}
-
-func show(to io.Writer, resources []resource) error {
-	var all bytes.Buffer
-	for i, r := range resources {
-		text, err := yaml.Marshal(r.object)
-		if err != nil {
-			return err
-		}
-		if i > 0 {
-			all.WriteString("---\n")
-		}
-		all.Write(text)
-	}
-	_, err := to.Write(all.Bytes())
-	return err
-}
-
-func save(folder string, resources []resource) error {
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return err
-	}
-	for _, r := range resources {
-		text, err := yaml.Marshal(r.object)
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(folder, r.kind+"-"+r.object.GetName()+".yaml"), text, 0o644); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -12,6 +12,9 @@ import (
 
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/importer/pcap"
+	"spate.dev/operator/internal/plugin/enginebinary"
+	"spate.dev/operator/internal/plugin/files"
+	"spate.dev/operator/internal/plugin/resources"
 )
 
 // importPcap are the options of the command.
@@ -51,7 +54,7 @@ The engine's program spate-engine reads the capture: it must be in PATH, or name
 	flags.StringVar(&o.options.Servers, "servers", pcap.DefaultServers, "addresses of the servers; of the family of --clients")
 	flags.Uint16Var(&o.options.Port, "port", 0, "port that the servers listen on (the captured one when absent)")
 	flags.StringVarP(&o.output, "output", "o", "yaml", "yaml for standard output, or a folder for a file for each resource")
-	addEngine(command, &o.engine)
+	enginebinary.AddFlag(command, &o.engine)
 	return command
 }
 
@@ -63,11 +66,11 @@ func (o *importPcap) run(command *cobra.Command, file string) error {
 		}
 		name = nameOf(file)
 	}
-	path, err := findEngine(o.engine)
+	path, err := enginebinary.Find(o.engine)
 	if err != nil {
 		return err
 	}
-	data, err := readFile(command, file)
+	data, err := files.ReadFile(command, file)
 	if err != nil {
 		return err
 	}
@@ -78,10 +81,10 @@ func (o *importPcap) run(command *cobra.Command, file string) error {
 	if imported.Note != "" {
 		fmt.Fprintf(command.ErrOrStderr(), "%s: %s\n", file, imported.Note)
 	}
-	var resources []resource
+	var all []resources.Resource
 	for _, configMap := range imported.ConfigMaps {
-		resources = append(resources, resource{"configmap", configMap})
+		all = append(all, resources.Resource{Kind: "configmap", Object: configMap})
 	}
-	resources = append(resources, resource{"astftemplate", imported.Template})
-	return put(command, o.output, o.namespace, resources)
+	all = append(all, resources.Resource{Kind: "astftemplate", Object: imported.Template})
+	return resources.Put(command, o.output, o.namespace, all)
 }

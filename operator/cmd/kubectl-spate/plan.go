@@ -10,64 +10,18 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"spate.dev/operator/internal/engine/enginev1"
-	"spate.dev/operator/internal/offline"
 	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/plugin/enginebinary"
+	"spate.dev/operator/internal/plugin/files"
+	"spate.dev/operator/internal/plugin/resources"
+	"spate.dev/operator/internal/plugin/selection"
 )
 
 // errRefused follows what an engine refuses.
 var errRefused = errors.New("the engine would refuse the plan")
 
-// profileFlags select a profile or a run of the files.
-type profileFlags struct {
-	fileFlags
-	profile, run string
-}
-
-func (f *profileFlags) add(c *cobra.Command) {
-	f.fileFlags.add(c)
-	c.Flags().StringVar(&f.profile, "profile", "", "name of the TrafficProfile, where there are several")
-	c.Flags().StringVar(&f.run, "run", "", "name of a TrafficRun: what it executes, with its overrides")
-	c.MarkFlagsMutuallyExclusive("profile", "run")
-}
-
-// planned is the selected definition, and its plan.
-type planned struct {
-	files      offline.Files
-	definition offline.Definition
-	// plan for all engines together.
-	plan   *enginev1.Plan
-	origin plan.Origin
-}
-
-// resolve returns the plan of the selected profile or run.
-func (f *profileFlags) resolve(c *cobra.Command, names []string) (*planned, error) {
-	files, problems, err := f.read(c, names)
-	if err != nil {
-		return nil, err
-	}
-	if len(problems) > 0 {
-		tell(c.ErrOrStderr(), problems)
-		return nil, errProblems
-	}
-	definition, err := files.Choose(f.profile, f.run)
-	if err != nil {
-		return nil, err
-	}
-	resolved, problems := files.Resolve(definition)
-	if len(problems) > 0 {
-		tell(c.ErrOrStderr(), problems)
-		return nil, errProblems
-	}
-	for _, warning := range resolved.Warnings {
-		fmt.Fprintln(c.ErrOrStderr(), "warning:", warning)
-	}
-	made := definition.Plan(resolved)
-	return &planned{files, definition, made, plan.OriginOf(made, resolved.Entries)}, nil
-}
-
 func newPlanCommand() *cobra.Command {
-	var flags profileFlags
+	var flags selection.Flags
 	var named string
 	var secrets, programs bool
 	c := &cobra.Command{
@@ -81,7 +35,7 @@ spate-engine is found, what it would refuse is reported by the fields of the fil
 
 With --programs it prints the programs of presets as ASTFTemplates, to be read, or changed and applied in place of the presets.
 
-` + aboutFiles,
+` + files.About,
 		Example: `  kubectl spate plan profile.yaml streams.yaml generator.yaml
   kubectl spate plan profile.yaml streams.yaml | spate-engine compile --plan -
 
@@ -92,18 +46,18 @@ With --programs it prints the programs of presets as ASTFTemplates, to be read, 
   kubectl spate plan website.yaml --programs`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, names []string) error {
-			compiler, err := maybeEngine(named)
+			compiler, err := enginebinary.Optional(named)
 			if err != nil {
 				return err
 			}
-			p, err := flags.resolve(c, names)
+			p, err := flags.Resolve(c, names)
 			if err != nil {
 				return err
 			}
 			if programs {
 				return showPrograms(c, p)
 			}
-			made := p.plan
+			made := p.Plan
 			data := made.Data
 			if !secrets {
 				made.Data = nil
@@ -118,10 +72,10 @@ With --programs it prints the programs of presets as ASTFTemplates, to be read, 
 			}
 			checked, err := compiler.Check(c.Context(), made)
 			for _, violation := range checked.Warned {
-				fmt.Fprintln(c.ErrOrStderr(), "warning:", p.origin.Refused(violation.Field, violation.Description))
+				fmt.Fprintln(c.ErrOrStderr(), "warning:", p.Origin.Refused(violation.Field, violation.Description))
 			}
 			for _, violation := range checked.Refused {
-				fmt.Fprintln(c.ErrOrStderr(), p.origin.Refused(violation.Field, violation.Description))
+				fmt.Fprintln(c.ErrOrStderr(), p.Origin.Refused(violation.Field, violation.Description))
 			}
 			if err != nil || len(checked.Refused) == 0 {
 				return err
@@ -129,22 +83,22 @@ With --programs it prints the programs of presets as ASTFTemplates, to be read, 
 			return errRefused
 		},
 	}
-	flags.add(c)
+	flags.Add(c)
 	c.Flags().BoolVar(&secrets, "secrets", false, "print the bytes of Secrets that the plan refers to")
 	c.Flags().BoolVar(&programs, "programs", false, "print the programs that presets expand to, as ASTFTemplates, instead of the plan")
 	c.MarkFlagsMutuallyExclusive("secrets", "programs")
-	addEngine(c, &named)
+	enginebinary.AddFlag(c, &named)
 	return c
 }
 
 // showPrograms prints the templates of presets as manifests.
-func showPrograms(c *cobra.Command, p *planned) error {
-	var resources []resource
-	for _, template := range p.files.Programs(p.definition) {
-		resources = append(resources, resource{"astftemplate", template})
+func showPrograms(c *cobra.Command, p *selection.Planned) error {
+	var all []resources.Resource
+	for _, template := range p.Files.Programs(p.Definition) {
+		all = append(all, resources.Resource{Kind: "astftemplate", Object: template})
 	}
-	if len(resources) == 0 {
-		return fmt.Errorf("%s has no application of a preset (http, dns or payload)", p.definition.Object)
+	if len(all) == 0 {
+		return fmt.Errorf("%s has no application of a preset (http, dns or payload)", p.Definition.Object)
 	}
-	return show(c.OutOrStdout(), resources)
+	return resources.Show(c.OutOrStdout(), all)
 }

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/plugin/enginebinary"
 )
 
 // website is a profile with an HTTP preset, and one of DNS by reference.
@@ -171,8 +172,8 @@ func TestTheOnlyGeneratorOfANamespaceIsTheDefault(t *testing.T) {
 
 // TestAnEngineTakesThePresets needs the engine.
 func TestAnEngineTakesThePresets(t *testing.T) {
-	if os.Getenv(engineVariable) == "" {
-		t.Skip(engineVariable + " is not set; run `make operator-test`")
+	if os.Getenv(enginebinary.Variable) == "" {
+		t.Skip(enginebinary.Variable + " is not set; run `make operator-test`")
 	}
 	payload := strings.Replace(website, "source: {dns: {answers: 2}}", "destinationPort: 7\n  source: {payload: {transport: UDP, requestBytes: 65507, responseBytes: 65507, requestsPerFlow: 2, thinkTime: 1ms}}", 1)
 	for _, files := range []string{website, payload} {

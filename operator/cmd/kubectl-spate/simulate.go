@@ -15,6 +15,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/plugin/enginebinary"
+	"spate.dev/operator/internal/plugin/files"
+	"spate.dev/operator/internal/plugin/selection"
 )
 
 // simulation is the command line of `spate-engine simulate`.
@@ -37,7 +40,7 @@ func (s simulation) arguments() []string {
 }
 
 func newSimulateCommand() *cobra.Command {
-	var flags profileFlags
+	var flags selection.Flags
 	var engine string
 	var s simulation
 	c := &cobra.Command{
@@ -46,23 +49,23 @@ func newSimulateCommand() *cobra.Command {
 		Long: `Writes the packets that a profile, or a run with its overrides, would send to a capture, at the times at which they would leave, in nanoseconds from
 the start of the run. It takes the engine's own code and no device, no privilege and no time: the clock is virtual.
 
-` + aboutFiles,
+` + files.About,
 		Example: `  kubectl spate simulate profile.yaml streams.yaml --pcap out.pcap --limit 1000
   kubectl spate simulate profile.yaml --pcap out.pcap --worker-limit 50 --workers 2 --engine ./spate-engine`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, names []string) error {
-			path, err := findEngine(engine)
+			path, err := enginebinary.Find(engine)
 			if err != nil {
 				return err
 			}
-			p, err := flags.resolve(c, names)
+			p, err := flags.Resolve(c, names)
 			if err != nil {
 				return err
 			}
-			if s.limit == 0 && s.workerLimit == 0 && p.plan.Timing.GetDurationNs() == 0 {
+			if s.limit == 0 && s.workerLimit == 0 && p.Plan.Timing.GetDurationNs() == 0 {
 				return errors.New("no duration is set: say with --limit or --worker-limit how many packets to write")
 			}
-			text, err := plan.Text(p.plan)
+			text, err := plan.Text(p.Plan)
 			if err != nil {
 				return err
 			}
@@ -71,17 +74,17 @@ the start of the run. It takes the engine's own code and no device, no privilege
 			run.Stdin, run.Stdout, run.Stderr = bytes.NewReader(text), c.OutOrStdout(), &complaints
 			err = run.Run()
 			for line := range strings.Lines(complaints.String()) {
-				fmt.Fprintln(c.ErrOrStderr(), p.origin.Line(strings.TrimSuffix(line, "\n")))
+				fmt.Fprintln(c.ErrOrStderr(), p.Origin.Line(strings.TrimSuffix(line, "\n")))
 			}
 			return err
 		},
 	}
-	flags.add(c)
+	flags.Add(c)
 	c.Flags().StringVar(&s.pcap, "pcap", "", "file to write (required)")
 	c.Flags().Uint64Var(&s.limit, "limit", 0, "packets to write at most; 0 is all of the profile's duration")
 	c.Flags().Uint64Var(&s.workerLimit, "worker-limit", 0, "packets of each worker to write at most; 0 is all of the profile's duration")
 	c.Flags().Uint32Var(&s.workers, "workers", 1, "workers that share the streams, 1 to 256")
-	addEngine(c, &engine)
+	enginebinary.AddFlag(c, &engine)
 	if err := c.MarkFlagRequired("pcap"); err != nil {
 		panic(err) // the flag exists
 	}

@@ -12,10 +12,12 @@ import (
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/manifest"
 	"spate.dev/operator/internal/offline"
+	"spate.dev/operator/internal/plugin/enginebinary"
+	"spate.dev/operator/internal/plugin/files"
 )
 
 func newValidateCommand() *cobra.Command {
-	var files fileFlags
+	var flags files.Flags
 	var named string
 	c := &cobra.Command{
 		Use:   "validate FILE...",
@@ -26,17 +28,17 @@ Spate. Of what a server takes, with the defaults that it fills in, it finds what
 engine's program spate-engine, what engines refuse of templates, profiles and runs. What only the cluster knows it does not find: the
 line rates of devices, and what admission policies refuse.
 
-` + aboutFiles,
+` + files.About,
 		Example: `  kubectl spate validate profile.yaml streams.yaml generator.yaml
   kubectl spate validate profile.yaml run.yaml
   kubectl kustomize config/samples | kubectl spate validate -`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, names []string) error {
-			compiler, err := maybeEngine(named)
+			compiler, err := enginebinary.Optional(named)
 			if err != nil {
 				return err
 			}
-			read, problems, err := files.read(c, names)
+			read, problems, err := flags.Read(c, names)
 			if err != nil {
 				return err
 			}
@@ -46,7 +48,7 @@ line rates of devices, and what admission policies refuse.
 				return err
 			}
 			problems = append(problems, tried.Refused...)
-			tell(c.OutOrStdout(), problems)
+			files.Tell(c.OutOrStdout(), problems)
 			for _, warning := range append(read.Warnings(), tried.Warned...) {
 				fmt.Fprintln(c.ErrOrStderr(), "warning:", warning.Error())
 			}
@@ -61,22 +63,22 @@ line rates of devices, and what admission policies refuse.
 			return nil
 		},
 	}
-	files.add(c)
-	addEngine(c, &named)
+	flags.Add(c)
+	enginebinary.AddFlag(c, &named)
 	return c
 }
 
 // try has an engine check what has no problem so far, and reports what it did not check.
-func try(c *cobra.Command, compiler engine.Compiler, files offline.Files, known []manifest.Problem) (tried offline.Tried, err error) {
-	if len(files.Templates)+len(files.Profiles)+len(files.Runs) == 0 {
+func try(c *cobra.Command, compiler engine.Compiler, read offline.Files, known []manifest.Problem) (tried offline.Tried, err error) {
+	if len(read.Templates)+len(read.Profiles)+len(read.Runs) == 0 {
 		return tried, nil
 	}
 	if compiler.Binary == "" {
 		fmt.Fprintln(c.ErrOrStderr(), "not tried by an engine, which may refuse more: spate-engine is not in PATH; build it with `make engine`, "+
-			"and name it with --engine or in the environment as "+engineVariable)
+			"and name it with --engine or in the environment as "+enginebinary.Variable)
 		return tried, nil
 	}
-	tried, err = files.Try(c.Context(), compiler, known)
+	tried, err = read.Try(c.Context(), compiler, known)
 	for _, one := range tried.Untried {
 		fmt.Fprintf(c.ErrOrStderr(), "%s: %s: not tried by an engine: %s\n", one.Origin, one.Object, one.Message)
 	}

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// How are the named files read into objects?
-
-package main
+// Package files answers: how are the named files read into objects? Commands that need no cluster share it.
+package files
 
 import (
 	"errors"
@@ -18,32 +17,33 @@ import (
 	"spate.dev/operator/internal/plan"
 )
 
-// aboutFiles is in the help of each command that reads files.
-const aboutFiles = `FILE is YAML or JSON, with one or more objects, as for kubectl apply; - is standard input. TrafficProfiles,
+// About is in the help of each command that reads files.
+const About = `FILE is YAML or JSON, with one or more objects, as for kubectl apply; - is standard input. TrafficProfiles,
 TrafficRuns, StatelessStreams and ASTFTemplates are read, and TrafficGenerators, ConfigMaps and Secrets they refer to. Where no
 TrafficGenerator is among the files, a plain one stands in for the one that the profile refers to: one engine with the ports that the
 profile names, discard ports where it only sends, network ports where it expects packets or has clients or servers, and two network
 ports where an entry names none. A profile that refers to no generator has the only one of its namespace among the files.`
 
-// fileFlags are the flags for reading files.
-type fileFlags struct {
+// Flags are the flags for reading files.
+type Flags struct {
 	namespace string
 	lineRate  string
 }
 
-func (f *fileFlags) add(c *cobra.Command) {
+// Add adds the flags to a command.
+func (f *Flags) Add(c *cobra.Command) {
 	c.Flags().StringVarP(&f.namespace, "namespace", "n", manifest.DefaultNamespace, "namespace of objects that name none")
 	c.Flags().StringVar(&f.lineRate, "line-rate", string(offline.DefaultLineRate), "line rate of the ports of the generator that stands in for an absent one")
 }
 
-// read returns all objects of the files, and the problems of single objects.
-func (f *fileFlags) read(c *cobra.Command, names []string) (offline.Files, []manifest.Problem, error) {
+// Read returns all objects of the files, and the problems of single objects.
+func (f *Flags) Read(c *cobra.Command, names []string) (offline.Files, []manifest.Problem, error) {
 	if _, err := plan.ParseBitRate(spatev1.BitRate(f.lineRate)); err != nil {
 		return offline.Files{}, nil, fmt.Errorf("--line-rate %q: %w", f.lineRate, err)
 	}
 	reader := manifest.Reader{Namespace: f.namespace}
 	for _, name := range names {
-		data, err := readFile(c, name)
+		data, err := ReadFile(c, name)
 		if err != nil {
 			return offline.Files{}, nil, err
 		}
@@ -56,18 +56,19 @@ func (f *fileFlags) read(c *cobra.Command, names []string) (offline.Files, []man
 	return offline.Files{Set: set, LineRate: spatev1.BitRate(f.lineRate)}, problems, nil
 }
 
-func readFile(c *cobra.Command, name string) ([]byte, error) {
+// ReadFile returns the content of a file, or of standard input for -.
+func ReadFile(c *cobra.Command, name string) ([]byte, error) {
 	if name == "-" {
 		return io.ReadAll(c.InOrStdin())
 	}
 	return os.ReadFile(name)
 }
 
-// errProblems follows the problems themselves.
-var errProblems = errors.New("the files cannot be planned as they are")
+// ErrProblems follows the problems themselves.
+var ErrProblems = errors.New("the files cannot be planned as they are")
 
-// tell writes problems, one per line.
-func tell(to io.Writer, problems []manifest.Problem) {
+// Tell writes problems, one per line.
+func Tell(to io.Writer, problems []manifest.Problem) {
 	for _, problem := range problems {
 		fmt.Fprintln(to, problem.Error())
 	}
