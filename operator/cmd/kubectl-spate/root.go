@@ -4,7 +4,15 @@
 
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"github.com/spf13/cobra"
+
+	"spate.dev/operator/internal/plugin/capture"
+	"spate.dev/operator/internal/plugin/change"
+	"spate.dev/operator/internal/plugin/records"
+	"spate.dev/operator/internal/plugin/result"
+	pluginversion "spate.dev/operator/internal/plugin/version"
+)
 
 func newRootCommand() *cobra.Command {
 	root := &cobra.Command{
@@ -25,7 +33,7 @@ connections are printed, and packets of ports captured, while they run.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newValidateCommand(), newPlanCommand(), newSimulateCommand(), newImportCommand(), newResultCommand(), newRateCommand(), newPauseCommand(), newResumeCommand(), newStopCommand(),
-		newRecordsCommand(), newCaptureCommand(), newVersionCommand())
+	root.AddCommand(newValidateCommand(), newPlanCommand(), newSimulateCommand(), newImportCommand(), result.NewCommand(), change.NewRateCommand(), change.NewPauseCommand(), change.NewResumeCommand(), change.NewStopCommand(),
+		records.NewCommand(), capture.NewCommand(), pluginversion.NewCommand(version))
 	return root
 }

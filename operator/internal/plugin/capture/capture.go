@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Which packets pass a generator's ports now?
-
-package main
+// Package capture answers: which packets pass a generator's ports now?
+package capture
 
 import (
 	"context"
@@ -32,7 +31,8 @@ type captureFlags struct {
 	write             string
 }
 
-func newCaptureCommand() *cobra.Command {
+// NewCommand returns `capture`.
+func NewCommand() *cobra.Command {
 	var where cluster.Flags
 	var flags captureFlags
 	c := &cobra.Command{

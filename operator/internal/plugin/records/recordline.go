@@ -2,7 +2,7 @@
 
 // What does a record look like as a line of JSON?
 
-package main
+package records
 
 import (
 	"bytes"

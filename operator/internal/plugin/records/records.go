@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Which connections of a run end now?
-
-package main
+// Package records answers: which connections of a run end now?
+package records
 
 import (
 	"cmp"
@@ -28,7 +27,8 @@ import (
 // awaitInterval is the interval at which a run that has not started is polled, or looked for.
 const awaitInterval = 500 * time.Millisecond
 
-func newRecordsCommand() *cobra.Command {
+// NewCommand returns `records`.
+func NewCommand() *cobra.Command {
 	var flags cluster.Flags
 	var only string
 	c := &cobra.Command{

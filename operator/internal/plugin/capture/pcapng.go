@@ -2,7 +2,7 @@
 
 // How are packets written as a pcapng file that others read meanwhile?
 
-package main
+package capture
 
 import (
 	"cmp"

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// How is a run changed while it is active?
-
-package main
+// Package change answers: how is a run changed while it is active?
+package change
 
 import (
 	"context"
@@ -21,7 +20,8 @@ import (
 
 const ofRun = "RUN may be the name of a TrafficProfile, whose latest run is meant then. The profile itself is not changed."
 
-func newRateCommand() *cobra.Command {
+// NewRateCommand returns `rate`.
+func NewRateCommand() *cobra.Command {
 	var flags cluster.Flags
 	c := &cobra.Command{
 		Use:   "rate RUN RATE",
@@ -62,17 +62,20 @@ func newSwitchCommand(use, short, long, done string, set func(*spatev1.TrafficRu
 	return c
 }
 
-func newPauseCommand() *cobra.Command {
+// NewPauseCommand returns `pause`.
+func NewPauseCommand() *cobra.Command {
 	return newSwitchCommand("pause", "Pause a run under way", "Stops a run from sending, until it is resumed. Its time goes on.", "is paused",
 		func(s *spatev1.TrafficRunSpec) { s.Paused = true })
 }
 
-func newResumeCommand() *cobra.Command {
+// NewResumeCommand returns `resume`.
+func NewResumeCommand() *cobra.Command {
 	return newSwitchCommand("resume", "Resume a paused run", "Lets a paused run send again.", "is resumed",
 		func(s *spatev1.TrafficRunSpec) { s.Paused = false })
 }
 
-func newStopCommand() *cobra.Command {
+// NewStopCommand returns `stop`.
+func NewStopCommand() *cobra.Command {
 	return newSwitchCommand("stop", "End a run before its time", "Ends a run before its time. Its result is kept; a run with a duration is not valid then. It cannot be undone.",
 		"is being stopped", func(s *spatev1.TrafficRunSpec) { s.Stop = true })
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package capture
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/plugin/plugintest"
 )
 
 func TestPacketsBecomeAPcapngFile(t *testing.T) {
@@ -91,11 +92,11 @@ func TestWrongArgumentsOfACaptureAreNamed(t *testing.T) {
 		"--direction=up": `--direction "up": must be rx, tx or both`, "--snaplen=65536": "--snaplen 65536: must be 0 to 65535",
 		"--count=-1": "--count -1: must not be negative", "--duration=-1s": "--duration -1s: must not be negative",
 	} {
-		if _, _, err := spate("", "capture", "lab", "-p", "east", "-w", "-", argument); err == nil || err.Error() != want {
+		if _, _, err := plugintest.Run("", []string{"capture", "lab", "-p", "east", "-w", "-", argument}, NewCommand()); err == nil || err.Error() != want {
 			t.Errorf("%s: %v", argument, err)
 		}
 	}
-	if _, _, err := spate("", "capture", "lab"); err == nil || !strings.Contains(err.Error(), `"port", "write"`) {
+	if _, _, err := plugintest.Run("", []string{"capture", "lab"}, NewCommand()); err == nil || !strings.Contains(err.Error(), `"port", "write"`) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package change
 
 import (
 	"bytes"
@@ -55,19 +55,6 @@ func TestARateIsChangedByWhatARunSendsNow(t *testing.T) {
 			t.Errorf("%s: %v, want %s", text, err, c.want)
 		case err == nil && (string(there.Spec.Overrides.Rate) != c.want || !strings.Contains(out.String(), "is to send at "+c.want)):
 			t.Errorf("%s: %s, want %s", text, there.Spec.Overrides.Rate, c.want)
-		}
-	}
-}
-
-func TestARateWithAMinusIsNoFlag(t *testing.T) {
-	for given, want := range map[string]string{
-		"rate imix -10% -n lab": "rate imix -n lab -- -10%",
-		"rate imix +10%":        "rate imix +10%",
-		"rate imix -- -1Mpps":   "rate imix -- -1Mpps",
-		"result imix -o json":   "result imix -o json",
-	} {
-		if got := strings.Join(unflagged(strings.Fields(given)), " "); got != want {
-			t.Errorf("%s: %s, want %s", given, got, want)
 		}
 	}
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Which version of the plugin is this?
-
-package main
+// Package version answers: which version of the plugin is this?
+package version
 
 import (
 	"cmp"
@@ -15,10 +14,8 @@ import (
 	"spate.dev/operator/internal/engine"
 )
 
-// version is set by the linker (build/operator.mk); otherwise the module's version is used, as with `go install`.
-var version string
-
-func newVersionCommand() *cobra.Command {
+// NewCommand returns `version`. What the linker set is the version; if that is empty, the module's is used, as with `go install`.
+func NewCommand(linked string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Tell which version of the plugin this is",
@@ -27,7 +24,7 @@ version of the contract with engines, and what it was built with. It asks no clu
 		Example: "  kubectl spate version",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			is := version
+			is := linked
 			if info, known := debug.ReadBuildInfo(); is == "" && known {
 				is = info.Main.Version
 			}

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What did a run measure, and what is its verdict?
-
-package main
+// Package result answers: what did a run measure, and what is its verdict?
+package result
 
 import (
 	"cmp"
@@ -32,7 +31,8 @@ type resultFlags struct {
 	output string
 }
 
-func newResultCommand() *cobra.Command {
+// NewCommand returns `result`.
+func NewCommand() *cobra.Command {
 	var flags resultFlags
 	c := &cobra.Command{
 		Use:   "result RUN",
