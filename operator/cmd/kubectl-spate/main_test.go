@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"spate.dev/operator/internal/plugin/files"
 	"spate.dev/operator/internal/plugin/plugintest"
 )
 
@@ -39,5 +40,18 @@ func TestTheLinkedVersionIsTold(t *testing.T) {
 	version = "v1.2.3"
 	if output, _, err := plugintest.Execute(newRootCommand(), "", "version"); err != nil || !strings.HasPrefix(output, "kubectl spate v1.2.3, contract ") {
 		t.Errorf("got %q, %v", output, err)
+	}
+}
+
+func TestExitCodes(t *testing.T) {
+	if code(nil) != 0 || code(files.ErrProblems) != 1 || code(&exec.Error{Name: "x", Err: exec.ErrNotFound}) != 1 {
+		t.Error("0 where all is well, 1 otherwise")
+	}
+}
+
+func TestTheExitCodeOfTheEngineIsToldOn(t *testing.T) {
+	both := plugintest.Smoke + "---\n" + plugintest.UDP
+	if _, _, err := plugintest.Execute(newRootCommand(), both, "simulate", "-", "--pcap", "o", "--limit", "5", "--engine", plugintest.Echoing(t, "3")); code(err) != 3 {
+		t.Errorf("got %v: the engine's exit code is told on", err)
 	}
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Are manifests valid?
-
-package main
+// Package validate answers: are manifests valid?
+package validate
 
 import (
 	"fmt"
@@ -16,7 +15,8 @@ import (
 	"spate.dev/operator/internal/plugin/files"
 )
 
-func newValidateCommand() *cobra.Command {
+// NewCommand returns `validate`.
+func NewCommand() *cobra.Command {
 	var flags files.Flags
 	var named string
 	c := &cobra.Command{

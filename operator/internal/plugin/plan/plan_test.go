@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package plan
 
 import (
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -13,7 +14,52 @@ import (
 
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/plugin/enginebinary"
+	"spate.dev/operator/internal/plugin/files"
+	"spate.dev/operator/internal/plugin/plugintest"
+	"spate.dev/operator/internal/plugin/simulate"
+	"spate.dev/operator/internal/plugin/validate"
 )
+
+// spate runs a command line with standard input.
+func spate(input string, args ...string) (output, told string, err error) {
+	return plugintest.Run(input, args, NewCommand(), validate.NewCommand(), simulate.NewCommand())
+}
+
+// written writes texts to files and returns their paths.
+func written(t *testing.T, texts ...string) []string {
+	t.Helper()
+	paths := make([]string, len(texts))
+	for i, text := range texts {
+		paths[i] = filepath.Join(t.TempDir(), "objects.yaml")
+		if err := os.WriteFile(paths[i], []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return paths
+}
+
+func TestPlanIsPrinted(t *testing.T) {
+	for name, c := range map[string]struct {
+		input string
+		args  []string
+	}{
+		"of files":          {"", append([]string{"plan"}, written(t, plugintest.Smoke, plugintest.UDP)...)},
+		"of standard input": {plugintest.Smoke + "---\n" + plugintest.UDP, []string{"plan", "-"}},
+		"of several":        {plugintest.Smoke + "---\n" + strings.Replace(plugintest.Smoke, "name: smoke", "name: other", 1) + "---\n" + plugintest.UDP, []string{"plan", "-", "--profile", "smoke"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			output, told, err := spate(c.input, c.args...)
+			if err != nil || told != "" {
+				t.Fatal(err, told)
+			}
+			for _, want := range []string{`  "runId": "smoke",`, `"namespace": "default"`, `"txPort": "east"`} {
+				if !strings.Contains(output, want) {
+					t.Errorf("%s is not in %s", want, output)
+				}
+			}
+		})
+	}
+}
 
 // website is a profile with an HTTP preset, and one of DNS by reference.
 const website = `apiVersion: spate.dev/v1alpha1
@@ -82,7 +128,7 @@ func TestProgramsOfPresetsArePrintedAsTemplates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err, told)
 	}
-	if got := strings.Join(kinds(t, output), ", "); got != "ASTFTemplate default/site-web, ASTFTemplate default/dns" {
+	if got := strings.Join(plugintest.Kinds(t, output), ", "); got != "ASTFTemplate default/site-web, ASTFTemplate default/dns" {
 		t.Errorf("got %s", got)
 	}
 	for _, want := range []string{"label: next-request", "httpMessage: {}", "size: 2048", "transport: UDP", "destinationPort: 53", "destinationPort: 80", `text: "GET / HTTP/1.1\r\nHost: spate.test\r\nX-Padding: `} {
@@ -101,7 +147,7 @@ func TestProgramsOfPresetsArePrintedAsTemplates(t *testing.T) {
 	if got, want := madeOf(t, written), madeOf(t, website); !proto.Equal(got, want) {
 		t.Errorf("got %v\nwant %v", got, want)
 	}
-	if _, _, err := spate(smoke+"---\n"+udp, "plan", "-", "--programs"); err == nil || err.Error() != "TrafficProfile smoke has no application of a preset (http, dns or payload)" {
+	if _, _, err := spate(plugintest.Smoke+"---\n"+plugintest.UDP, "plan", "-", "--programs"); err == nil || err.Error() != "TrafficProfile smoke has no application of a preset (http, dns or payload)" {
 		t.Errorf("got %v", err)
 	}
 }
@@ -115,7 +161,7 @@ spec:
 `
 
 func TestARunIsPlannedWithItsOverrides(t *testing.T) {
-	files := smoke + "---\n" + udp + "---\n" + fast
+	files := plugintest.Smoke + "---\n" + plugintest.UDP + "---\n" + fast
 	made := madeOf(t, files, "--run", "smoke-fast")
 	if made.RunId != "smoke-fast" || made.Run != "smoke-fast" || made.Profile != "smoke" || made.Timing.DurationNs != 2e9 || made.Streams[0].GetContinuous().Rate.GetPacketsPerSecond().Numerator != 3000 {
 		t.Errorf("got %v", made)
@@ -126,7 +172,7 @@ func TestARunIsPlannedWithItsOverrides(t *testing.T) {
 	if _, _, err := spate(files, "plan", "-", "--run", "smoke-fast", "--profile", "smoke"); err == nil || !strings.Contains(err.Error(), "none of the others can be") {
 		t.Errorf("got %v", err)
 	}
-	path := engineThat(t, "0")
+	path := plugintest.Echoing(t, "0")
 	output, told, err := spate(files, "simulate", "-", "--pcap", "out.pcap", "--run", "smoke-fast", "--engine", path)
 	if want := "simulate --plan - --pcap out.pcap --workers 1\n1\n"; err != nil || output != want {
 		t.Errorf("a run with a duration is simulated: got %q, %q, %v", output, told, err)
@@ -134,7 +180,7 @@ func TestARunIsPlannedWithItsOverrides(t *testing.T) {
 }
 
 func TestRunsAreValidatedAsWhatTheyExecute(t *testing.T) {
-	files := smoke + "---\n" + udp + "---\n"
+	files := plugintest.Smoke + "---\n" + plugintest.UDP + "---\n"
 	output, told, err := spate(files+fast, "validate", "-", "--engine", "/bin/true")
 	if err != nil || output != "no problem found (TrafficProfiles: 1, TrafficRuns: 1, StatelessStreams: 1, ASTFTemplates: 0, TrafficGenerators: 0)\n" {
 		t.Errorf("got %q, %q, %v", output, told, err)
@@ -144,7 +190,7 @@ func TestRunsAreValidatedAsWhatTheyExecute(t *testing.T) {
 		t.Errorf("got %q, %v", output, err)
 	}
 	// What an engine refuses of a run only is reported by its fields.
-	refuses := scripted(t, "grep -q smoke-fast || exit 0\n"+`echo '{"errors": [{"field": "streams[0].packet.frame", "description": "is odd"}]}'`+"\nexit 1\n")
+	refuses := plugintest.Scripted(t, "grep -q smoke-fast || exit 0\n"+`echo '{"errors": [{"field": "streams[0].packet.frame", "description": "is odd"}]}'`+"\nexit 1\n")
 	output, _, err = spate(files+fast, "validate", "-", "--engine", refuses)
 	const want = `standard input, document 3: TrafficRun smoke-fast: spec.profileRef: TrafficProfile "smoke": spec.traffic[0].stream.ref: StatelessStream "udp": spec.packet: the engine would refuse it: is odd` + "\n"
 	if err == nil || output != want {
@@ -156,7 +202,7 @@ func TestTheOnlyGeneratorOfANamespaceIsTheDefault(t *testing.T) {
 	generator := func(name string) string {
 		return "---\napiVersion: spate.dev/v1alpha1\nkind: TrafficGenerator\nmetadata: {name: " + name + "}\nspec: {ports: [{name: east, lineRate: 1Gbps, attachment: {discard: {}}}]}\n"
 	}
-	unnamed := strings.Replace(smoke, "  generatorRef: {name: lab}\n", "  rate: 50%\n", 1) + "---\n" + udp
+	unnamed := strings.Replace(plugintest.Smoke, "  generatorRef: {name: lab}\n", "  rate: 50%\n", 1) + "---\n" + plugintest.UDP
 	if got := madeOf(t, unnamed+generator("any")).Streams[0].GetContinuous().Rate.GetPacketsPerSecond(); got.Numerator != 15625000 || got.Denominator != 37 {
 		t.Errorf("half of the generator's line rate is %v packets a second", got)
 	}
@@ -184,5 +230,28 @@ func TestAnEngineTakesThePresets(t *testing.T) {
 	printed, _, err := spate(payload, "plan", "-")
 	if err != nil || !json.Valid([]byte(printed)) {
 		t.Errorf("got %v\n%s", err, printed)
+	}
+}
+
+func TestWhatCannotBePlannedIsReported(t *testing.T) {
+	for name, c := range map[string]struct {
+		input string
+		args  []string
+		told  string
+		want  string
+	}{
+		"no files":            {"", []string{"plan"}, "", "requires at least 1 arg"},
+		"no such file":        {"", []string{"plan", "/nowhere/a.yaml"}, "", "/nowhere/a.yaml: no such file"},
+		"no profile":          {plugintest.UDP, []string{"plan", "-"}, "", "there is no TrafficProfile in the files"},
+		"a wrong rate":        {plugintest.Smoke, []string{"plan", "-", "--line-rate", "much"}, "", `--line-rate "much": `},
+		"a wrong field":       {plugintest.Smoke + "  speed: 1\n---\n" + plugintest.UDP, []string{"plan", "-"}, "TrafficProfile smoke: spec.speed: unknown field", files.ErrProblems.Error()},
+		"nothing to refer to": {plugintest.Smoke, []string{"plan", "-"}, `StatelessStream "udp" does not exist`, files.ErrProblems.Error()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			output, told, err := spate(c.input, c.args...)
+			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(told, c.told) || output != "" {
+				t.Errorf("got %q, %q, %v", output, told, err)
+			}
+		})
 	}
 }

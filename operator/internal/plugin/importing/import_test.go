@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package importing
 
 import (
 	"bytes"
@@ -11,13 +11,20 @@ import (
 	"strings"
 	"testing"
 
-	"sigs.k8s.io/yaml"
+	"spate.dev/operator/internal/plugin/plan"
+	"spate.dev/operator/internal/plugin/plugintest"
+	"spate.dev/operator/internal/plugin/validate"
 )
 
 // oneStream is a TRex stream, as TRex's client sends it.
 const oneStream = `[{"flags": 0, "action_count": 0, "enabled": true, "self_start": true, "start_paused": false, "isg": 0.0, "core_id": -1,
 "mode": {"type": "continuous", "rate": {"type": "pps", "value": 10}}, "vm": {"instructions": []}, "flow_stats": {"enabled": false},
 "packet": {"binary": "AgAAAAABAgAAAAACCABFAAAuAAEAAEAR7pbGEgABxhMAAQQAAAcAGgAAVVVVVVVVVVVVVVVVVVVVVVVV", "meta": ""}}]`
+
+// spate runs a command line with standard input.
+func spate(input string, args ...string) (output, told string, err error) {
+	return plugintest.Run(input, args, NewCommand(), validate.NewCommand(), plan.NewCommand())
+}
 
 func TestImportOfWhatNobodyKnowsIsRefused(t *testing.T) {
 	if _, _, err := spate("", "import", "ixia"); err == nil || !strings.Contains(err.Error(), `unknown command "ixia"`) {
@@ -31,7 +38,7 @@ func TestImportOfWhatNobodyKnowsIsRefused(t *testing.T) {
 // importing runs `import trex`.
 func importing(input string, args ...string) (out, messages string, err error) {
 	var stdout, stderr bytes.Buffer
-	command := newImportCommand()
+	command := NewCommand()
 	command.SetArgs(append([]string{"trex"}, args...))
 	command.SetIn(strings.NewReader(input))
 	command.SetOut(&stdout)
@@ -52,29 +59,13 @@ func write(t *testing.T, path, text string) string {
 	return path
 }
 
-// kinds returns the resources in YAML: kind, namespace and name.
-func kinds(t *testing.T, text string) (all []string) {
-	t.Helper()
-	for _, document := range strings.Split(text, "---\n") {
-		var object struct {
-			Kind     string
-			Metadata struct{ Name, Namespace string }
-		}
-		if err := yaml.Unmarshal([]byte(document), &object); err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, object.Kind+" "+object.Metadata.Namespace+"/"+object.Metadata.Name)
-	}
-	return all
-}
-
 func TestImportWritesResources(t *testing.T) {
 	file := write(t, filepath.Join(t.TempDir(), "My_Profile.json"), oneStream)
 	out, messages, err := importing("", file, "-n", "lab")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := kinds(t, out), []string{"StatelessStream lab/my-profile-1", "TrafficProfile lab/my-profile"}; !slices.Equal(got, want) {
+	if got, want := plugintest.Kinds(t, out), []string{"StatelessStream lab/my-profile-1", "TrafficProfile lab/my-profile"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if !strings.HasPrefix(messages, "note: 1 of 1 streams go to the MAC address") {

@@ -2,7 +2,7 @@
 
 // How is a TRex profile in Python converted to JSON? TRex's client loads it, with the user's Python.
 
-package main
+package importing
 
 import (
 	"bytes"

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Which plan do engines get for a profile?
-
-package main
+// Package plan answers: which plan do engines get for a profile or a run?
+package plan
 
 import (
 	"errors"
@@ -20,7 +19,8 @@ import (
 // errRefused follows what an engine refuses.
 var errRefused = errors.New("the engine would refuse the plan")
 
-func newPlanCommand() *cobra.Command {
+// NewCommand returns `plan`.
+func NewCommand() *cobra.Command {
 	var flags selection.Flags
 	var named string
 	var secrets, programs bool

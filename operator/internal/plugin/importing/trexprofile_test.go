@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package importing
 
 import (
 	"bytes"
@@ -17,6 +17,8 @@ import (
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
 	"github.com/gopacket/gopacket/pcapgo"
+
+	"spate.dev/operator/internal/plugin/plugintest"
 )
 
 // trexPython returns an interpreter that has TRex's client.
@@ -97,7 +99,7 @@ func TestStatelessProfilesInPythonAreImported(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := kinds(t, out), []string{"StatelessStream /one-own", "TrafficProfile /one"}; !slices.Equal(got, want) {
+	if got, want := plugintest.Kinds(t, out), []string{"StatelessStream /one-own", "TrafficProfile /one"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	var planned struct {
@@ -129,7 +131,7 @@ func TestStatefulProfilesInPythonAreImported(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := kinds(t, out), []string{"ASTFTemplate /web-1", "TrafficProfile /web"}; !slices.Equal(got, want) {
+	if got, want := plugintest.Kinds(t, out), []string{"ASTFTemplate /web-1", "TrafficProfile /web"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	for _, want := range []string{"text: GET /", "bytes: 77", "connectionRate: 3cps", "mss: 1000", "start: 16.0.0.1", "destinationPort: 80"} {
@@ -152,7 +154,7 @@ func TestCapturesThatAProfileInPythonNamesAreImported(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := kinds(t, out), []string{"ASTFTemplate /own-1", "TrafficProfile /own"}; !slices.Equal(got, want) {
+	if got, want := plugintest.Kinds(t, out), []string{"ASTFTemplate /own-1", "TrafficProfile /own"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	var planned struct {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Which packets would a profile or a run send, and when?
-
-package main
+// Package simulate answers: which packets would a profile or a run send, and when?
+package simulate
 
 import (
 	"bytes"
@@ -39,7 +38,8 @@ func (s simulation) arguments() []string {
 	return all
 }
 
-func newSimulateCommand() *cobra.Command {
+// NewCommand returns `simulate`.
+func NewCommand() *cobra.Command {
 	var flags selection.Flags
 	var engine string
 	var s simulation

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// How are other generators' profiles converted to Spate's resources?
-
-package main
+// Package importing answers: how are other generators' profiles, and captures, converted to Spate's resources?
+package importing
 
 import (
 	"errors"
@@ -20,7 +19,8 @@ import (
 	"spate.dev/operator/internal/plugin/resources"
 )
 
-func newImportCommand() *cobra.Command {
+// NewCommand returns `import`.
+func NewCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "import",
 		Short: "Make resources of other generators' profiles, and of captures",
@@ -29,7 +29,7 @@ func newImportCommand() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }, // without it cobra accepts any word
 	}
-	command.AddCommand(newImportTRexCommand(), newImportPcapCommand())
+	command.AddCommand(newTRexCommand(), newPcapCommand())
 	return command
 }
 
@@ -43,7 +43,7 @@ type importTRex struct {
 	options                 trex.Options
 }
 
-func newImportTRexCommand() *cobra.Command {
+func newTRexCommand() *cobra.Command {
 	var o importTRex
 	command := &cobra.Command{
 		Use:   "trex FILE.json|FILE.py|-",

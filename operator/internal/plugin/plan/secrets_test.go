@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package plan
 
 import (
 	"encoding/base64"
 	"strings"
 	"testing"
+
+	"spate.dev/operator/internal/plugin/plugintest"
 )
 
 func TestAPlanShowsBytesOfSecretsOnlyWhenAsked(t *testing.T) {
 	const word = "correct horse battery"
-	files := smoke + "---\n" + `apiVersion: spate.dev/v1alpha1
+	files := plugintest.Smoke + "---\n" + `apiVersion: spate.dev/v1alpha1
 kind: ASTFTemplate
 metadata: {name: web}
 spec:

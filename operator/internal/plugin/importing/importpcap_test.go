@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package importing
 
 import (
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"spate.dev/operator/internal/plugin/plugintest"
 )
 
 // deriving is an engine that derives the same programs from any capture.
@@ -28,7 +30,7 @@ func TestACaptureBecomesATemplate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := kinds(t, output); len(got) != 1 || got[0] != "ASTFTemplate lab/my-dns" || !strings.Contains(output, "connectionRate: 2cps") || !strings.Contains(output, "text: GET") {
+	if got := plugintest.Kinds(t, output); len(got) != 1 || got[0] != "ASTFTemplate lab/my-dns" || !strings.Contains(output, "connectionRate: 2cps") || !strings.Contains(output, "text: GET") {
 		t.Errorf("got %v in\n%s", got, output)
 	}
 	folder := filepath.Join(t.TempDir(), "out")
@@ -58,7 +60,7 @@ func TestAStatefulProfileOfTRexIsImported(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.Join(kinds(t, output), ", "); got != "ASTFTemplate /web-1, TrafficProfile /web" {
+	if got := strings.Join(plugintest.Kinds(t, output), ", "); got != "ASTFTemplate /web-1, TrafficProfile /web" {
 		t.Errorf("got %s", got)
 	}
 	if _, told, err := spate(output, "validate", "-"); err != nil {

@@ -2,7 +2,7 @@
 
 // How is a capture of one session converted to a template?
 
-package main
+package importing
 
 import (
 	"errors"
@@ -24,7 +24,7 @@ type importPcap struct {
 	options                 pcap.Options
 }
 
-func newImportPcapCommand() *cobra.Command {
+func newPcapCommand() *cobra.Command {
 	var o importPcap
 	command := &cobra.Command{
 		Use:   "pcap FILE|-",
