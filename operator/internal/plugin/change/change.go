@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package change answers: how is a run changed while it is active?
+// Package change answers: how does a user change a run while it is active: its rate, a pause, its end?
 package change
 
 import (

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cluster answers: in which cluster and namespace is a run, and which run is selected? Commands share its flags, which are
-// kubectl's.
+// Package cluster answers: which cluster and namespace does a command use, and which run does a name select? The flags are kubectl's.
 package cluster
 
 import (
@@ -33,14 +32,14 @@ func (f *Flags) Add(c *cobra.Command) {
 	c.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "path of the kubeconfig")
 }
 
-// Connection is one to the cluster that kubectl would use, and the namespace.
+// Connection is a connection to the cluster that kubectl would use, and the namespace of the objects.
 type Connection struct {
 	Config    *rest.Config
 	Client    kube.Client
 	Namespace string
 }
 
-// Connect returns a connection as the flags and the kubeconfig say.
+// Connect returns a client of the cluster that the flags and the kubeconfig select.
 func (f *Flags) Connect() (*Connection, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = f.kubeconfig

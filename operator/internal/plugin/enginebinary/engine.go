@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package enginebinary answers: where is the engine's program, which commands run on the user's machine?
+// Package enginebinary answers: where is the engine's program that a command runs on the user's machine?
 package enginebinary
 
 import (

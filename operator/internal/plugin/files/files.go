@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package files answers: how are the named files read into objects? Commands that need no cluster share it.
+// Package files answers: how does a command read the named files into objects?
 package files
 
 import (

@@ -42,14 +42,15 @@ const (
 type Reader struct {
 	// Object says what is read, and by whom.
 	Object spatev1.LiveReader
-	// Calls are those of the operator that serves the reader.
+	// Calls go to the operator, which passes them on to engines.
 	Calls  livev1.LiveClient
 	dialer *tunnel.Dialer
 	conn   *grpc.ClientConn
 	store  kube.Client
 }
 
-// Open makes the object, with a key of its own, and waits until the operator says where to read. The role is that of who may.
+// Open creates the object, with a key of its own, and waits until the operator reports an endpoint. A user who may not create it is
+// referred to the ClusterRole role.
 func Open(ctx context.Context, c *cluster.Connection, object spatev1.LiveReader, role string, tell io.Writer) (*Reader, error) {
 	// Whoever reads on may end first: writing fails then, and what was made is still removed.
 	signal.Ignore(syscall.SIGPIPE)
@@ -209,14 +210,16 @@ func explained(err error) error {
 
 // Missed counts what engines omitted, over a reader's consecutive streams. Each stream reports its own total.
 type Missed struct {
-	All    uint64
+	// All is the number of packets or records omitted so far.
+	All uint64
+	// stream is the part of the current stream.
 	stream uint64
 }
 
 // Opened starts another stream.
 func (m *Missed) Opened() { m.stream = 0 }
 
-// Told takes the total of the stream so far.
+// Told adds what the stream's total, sum, has grown by.
 func (m *Missed) Told(sum uint64) {
 	m.All += sum - m.stream
 	m.stream = sum

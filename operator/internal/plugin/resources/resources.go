@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package resources answers: how are resources written that a command has made, to standard output or to files?
+// Package resources answers: how does a command write the resources that it made, to standard output or to files?
 package resources
 
 import (

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package selection answers: which profile or run of the files do flags select, and which plan results from it?
+// Package selection answers: which profile or run of the files do the flags select, and which plan results from it?
 package selection
 
 import (
@@ -34,7 +34,7 @@ type Planned struct {
 	Definition offline.Definition
 	// Plan for all engines together.
 	Plan *enginev1.Plan
-	// Origin of what is in the plan.
+	// Origin gives the fields of the files for the fields of the plan.
 	Origin plan.Origin
 }
 
