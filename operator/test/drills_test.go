@@ -20,6 +20,7 @@ import (
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/pki"
+	"spate.dev/operator/internal/podspec"
 	"spate.dev/operator/test/drill"
 )
 
@@ -103,7 +104,7 @@ func asOperator(t *testing.T, pod *corev1.Pod) *engine.Client {
 	store := &pki.Store{Client: cluster.kube, Namespace: operatorNamespace, Policy: pki.DefaultPolicy(), Clock: clock.RealClock{}}
 	pool := engine.NewPool(store)
 	t.Cleanup(pool.Close)
-	target := engine.TargetOf(pod)
+	target := podspec.EngineOf(pod)
 	target.Address = cluster.kubelet.process(pod.UID).own
 	c, err := pool.Client(t.Context(), target)
 	must(t, err)

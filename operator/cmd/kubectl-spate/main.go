@@ -13,6 +13,9 @@ import (
 	"syscall"
 )
 
+// version is set by the linker (build/operator.mk).
+var version string
+
 func main() { os.Exit(code(run())) }
 
 func run() error {

@@ -6,7 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"strings"
 	"testing"
+
+	"spate.dev/operator/internal/plugin/files"
+	"spate.dev/operator/internal/plugin/plugintest"
 )
 
 func TestExitCodesAreTheEnginesOnlyWhereItReportedItsError(t *testing.T) {
@@ -15,5 +19,39 @@ func TestExitCodesAreTheEnginesOnlyWhereItReportedItsError(t *testing.T) {
 		if got := code(err); got != want {
 			t.Errorf("%v: exits with %d, not %d", err, got, want)
 		}
+	}
+}
+
+func TestARateWithAMinusIsNoFlag(t *testing.T) {
+	for given, want := range map[string]string{
+		"rate imix -10% -n lab": "rate imix -n lab -- -10%",
+		"rate imix +10%":        "rate imix +10%",
+		"rate imix -- -1Mpps":   "rate imix -- -1Mpps",
+		"result imix -o json":   "result imix -o json",
+	} {
+		if got := strings.Join(unflagged(strings.Fields(given)), " "); got != want {
+			t.Errorf("%s: %s, want %s", given, got, want)
+		}
+	}
+}
+
+func TestTheLinkedVersionIsTold(t *testing.T) {
+	t.Cleanup(func() { version = "" })
+	version = "v1.2.3"
+	if output, _, err := plugintest.Execute(newRootCommand(), "", "version"); err != nil || !strings.HasPrefix(output, "kubectl spate v1.2.3, contract ") {
+		t.Errorf("got %q, %v", output, err)
+	}
+}
+
+func TestExitCodes(t *testing.T) {
+	if code(nil) != 0 || code(files.ErrProblems) != 1 || code(&exec.Error{Name: "x", Err: exec.ErrNotFound}) != 1 {
+		t.Error("0 where all is well, 1 otherwise")
+	}
+}
+
+func TestTheExitCodeOfTheEngineIsToldOn(t *testing.T) {
+	both := plugintest.Smoke + "---\n" + plugintest.UDP
+	if _, _, err := plugintest.Execute(newRootCommand(), both, "simulate", "-", "--pcap", "o", "--limit", "5", "--engine", plugintest.Echoing(t, "3")); code(err) != 3 {
+		t.Errorf("got %v: the engine's exit code is told on", err)
 	}
 }

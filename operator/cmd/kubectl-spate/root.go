@@ -4,7 +4,19 @@
 
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"github.com/spf13/cobra"
+
+	"spate.dev/operator/internal/plugin/capture"
+	"spate.dev/operator/internal/plugin/change"
+	"spate.dev/operator/internal/plugin/importing"
+	"spate.dev/operator/internal/plugin/plan"
+	"spate.dev/operator/internal/plugin/records"
+	"spate.dev/operator/internal/plugin/result"
+	"spate.dev/operator/internal/plugin/simulate"
+	"spate.dev/operator/internal/plugin/validate"
+	pluginversion "spate.dev/operator/internal/plugin/version"
+)
 
 func newRootCommand() *cobra.Command {
 	root := &cobra.Command{
@@ -25,7 +37,7 @@ connections are printed, and packets of ports captured, while they run.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newValidateCommand(), newPlanCommand(), newSimulateCommand(), newImportCommand(), newResultCommand(), newRateCommand(), newPauseCommand(), newResumeCommand(), newStopCommand(),
-		newRecordsCommand(), newCaptureCommand(), newVersionCommand())
+	root.AddCommand(validate.NewCommand(), plan.NewCommand(), simulate.NewCommand(), importing.NewCommand(), result.NewCommand(), change.NewRateCommand(), change.NewPauseCommand(), change.NewResumeCommand(), change.NewStopCommand(),
+		records.NewCommand(), capture.NewCommand(), pluginversion.NewCommand(version))
 	return root
 }

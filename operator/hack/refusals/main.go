@@ -50,7 +50,7 @@ var sources = []struct {
 	read    func(root, folder string) ([]file, error)
 }{
 	{"On import of TRex's profiles", []string{"operator/internal/importer/trex"}, goFiles},
-	{"On import of TRex's profiles in Python", []string{"operator/cmd/kubectl-spate"}, pythonFiles},
+	{"On import of TRex's profiles in Python", []string{"operator/internal/plugin/importing"}, pythonFiles},
 	{"By the API server", []string{"api/v1alpha1"}, apiFiles},
 	{"By the operator, before a run", []string{"operator/internal/plan", "operator/internal/packet", "operator/internal/verdict"}, goFiles},
 	{"By the engine, of a plan", []string{"engine/engine/src/plan"}, rustFiles},

@@ -111,7 +111,7 @@ func (s *Server) engineIn(ctx context.Context, key client.ObjectKey, meant func(
 	case pod.DeletionTimestamp != nil || pod.Status.Phase != corev1.PodRunning || pod.Status.PodIP == "":
 		return nil, status.Errorf(codes.FailedPrecondition, "pod %s does not run; see kubectl get pod %[1]s -n %s", key.Name, key.Namespace)
 	}
-	opened, err := engine.OpenLive(ctx, s.Certificates, engine.TargetOf(pod))
+	opened, err := engine.OpenLive(ctx, s.Certificates, podspec.EngineOf(pod))
 	if err != nil {
 		return nil, status.Errorf(codes.Unavailable, "pod %s: %v", key.Name, err)
 	}

@@ -16,7 +16,7 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/controller/kstatus"
-	"spate.dev/operator/internal/engine"
+	"spate.dev/operator/internal/podspec"
 	"spate.dev/operator/internal/runs"
 )
 
@@ -78,7 +78,7 @@ func (r *Reconciler) undrained(ctx context.Context, pods []*corev1.Pod, active [
 		for _, held := range info.Runs {
 			if !runs.Ended(held.State) { // a run nobody knows of any more
 				waiting = "stops the traffic"
-				if c, err := r.Engines.Client(ctx, engine.TargetOf(pod)); err == nil {
+				if c, err := r.Engines.Client(ctx, podspec.EngineOf(pod)); err == nil {
 					_, _ = c.Stop(ctx, held.RunId, "its generator is deleted")
 				}
 			}

@@ -16,6 +16,7 @@ import (
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/podspec"
 )
 
 // answer is what became of asking one engine.
@@ -37,7 +38,7 @@ func (r *Reconciler) ask(ctx context.Context, pods []*corev1.Pod) map[string]ans
 		}
 		wg.Go(func() {
 			var a answer
-			c, err := r.Engines.Client(ctx, engine.TargetOf(pod))
+			c, err := r.Engines.Client(ctx, podspec.EngineOf(pod))
 			if a.err = err; err == nil {
 				a.info, a.err = c.Info(ctx)
 			}

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	spatev1 "spate.dev/api/v1alpha1"
-	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/podspec"
 	"spate.dev/operator/internal/runs"
 )
 
@@ -119,7 +119,7 @@ func (r *Reconciler) exists(ctx context.Context, id string) (bool, error) {
 func (r *Reconciler) dismiss(ctx context.Context, g *spatev1.TrafficGenerator, orphans []orphan, answers map[string]answer) (waiting []trouble, unscraped bool) {
 	seen := map[string]time.Time{}
 	for _, o := range orphans {
-		c, err := r.Engines.Client(ctx, engine.TargetOf(o.pod))
+		c, err := r.Engines.Client(ctx, podspec.EngineOf(o.pod))
 		switch {
 		case err != nil:
 		case runs.Ended(o.state):

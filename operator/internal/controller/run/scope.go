@@ -173,7 +173,7 @@ func (s *scope) each(ctx context.Context, call func(index int, pod *corev1.Pod, 
 			continue
 		}
 		wg.Go(func() {
-			c, err := s.r.Engines.Client(ctx, engine.TargetOf(pod))
+			c, err := s.r.Engines.Client(ctx, podspec.EngineOf(pod))
 			if err == nil {
 				err = call(i, pod, c)
 			}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package files answers: how does a command read the named files into objects?
+package files
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/manifest"
+	"spate.dev/operator/internal/offline"
+	"spate.dev/operator/internal/plan"
+)
+
+// About is in the help of each command that reads files.
+const About = `FILE is YAML or JSON, with one or more objects, as for kubectl apply; - is standard input. TrafficProfiles,
+TrafficRuns, StatelessStreams and ASTFTemplates are read, and TrafficGenerators, ConfigMaps and Secrets they refer to. Where no
+TrafficGenerator is among the files, a plain one stands in for the one that the profile refers to: one engine with the ports that the
+profile names, discard ports where it only sends, network ports where it expects packets or has clients or servers, and two network
+ports where an entry names none. A profile that refers to no generator has the only one of its namespace among the files.`
+
+// Flags are the flags for reading files.
+type Flags struct {
+	namespace string
+	lineRate  string
+}
+
+// Add adds the flags to a command.
+func (f *Flags) Add(c *cobra.Command) {
+	c.Flags().StringVarP(&f.namespace, "namespace", "n", manifest.DefaultNamespace, "namespace of objects that name none")
+	c.Flags().StringVar(&f.lineRate, "line-rate", string(offline.DefaultLineRate), "line rate of the ports of the generator that stands in for an absent one")
+}
+
+// Read returns all objects of the files, and the problems of single objects.
+func (f *Flags) Read(c *cobra.Command, names []string) (offline.Files, []manifest.Problem, error) {
+	if _, err := plan.ParseBitRate(spatev1.BitRate(f.lineRate)); err != nil {
+		return offline.Files{}, nil, fmt.Errorf("--line-rate %q: %w", f.lineRate, err)
+	}
+	reader := manifest.Reader{Namespace: f.namespace}
+	for _, name := range names {
+		data, err := ReadFile(c, name)
+		if err != nil {
+			return offline.Files{}, nil, err
+		}
+		if name == "-" {
+			name = "standard input"
+		}
+		reader.Read(name, data)
+	}
+	set, problems := reader.Done()
+	return offline.Files{Set: set, LineRate: spatev1.BitRate(f.lineRate)}, problems, nil
+}
+
+// ReadFile returns the content of a file, or of standard input for -.
+func ReadFile(c *cobra.Command, name string) ([]byte, error) {
+	if name == "-" {
+		return io.ReadAll(c.InOrStdin())
+	}
+	return os.ReadFile(name)
+}
+
+// ErrProblems follows the problems themselves.
+var ErrProblems = errors.New("the files cannot be planned as they are")
+
+// Tell writes problems, one per line.
+func Tell(to io.Writer, problems []manifest.Problem) {
+	for _, problem := range problems {
+		fmt.Fprintln(to, problem.Error())
+	}
+}

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package importing answers: how are other generators' profiles, and captures, converted to Spate's resources?
+package importing
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"spate.dev/operator/internal/importer/trex"
+	"spate.dev/operator/internal/plugin/resources"
+)
+
+// NewCommand returns `import`.
+func NewCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "import",
+		Short: "Make resources of other generators' profiles, and of captures",
+		Example: `  kubectl spate import trex imix.json --generator lab --port east | kubectl apply -f -
+  kubectl spate import pcap web.pcap --rate 100cps | kubectl apply -f -`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }, // without it cobra accepts any word
+	}
+	command.AddCommand(newTRexCommand(), newPcapCommand())
+	return command
+}
+
+// importTRex are the options of the command.
+type importTRex struct {
+	name, namespace, output string
+	sourceMAC, target       string
+	python                  string
+	direction               int
+	tunables                map[string]string
+	options                 trex.Options
+}
+
+func newTRexCommand() *cobra.Command {
+	var o importTRex
+	command := &cobra.Command{
+		Use:   "trex FILE.json|FILE.py|-",
+		Short: "Make StatelessStreams or ASTFTemplates, and a TrafficProfile, of TRex's profiles",
+		Long: `Makes a StatelessStream of each of TRex's stateless streams, or an ASTFTemplate of each template of a stateful (ASTF) profile,
+and a TrafficProfile that runs them.
+
+FILE.json, or - for standard input, is a list of streams, or a stateful profile, as TRex's client sends and saves it. FILE.py is
+a profile in Python, stateless or stateful: TRex's own client loads it, for which python3 must have the package lbr-trex-client.
+
+Packets, rates, gaps, chains and field engine programs keep their meaning; so do commands, addresses, rates and settings of
+templates. What cannot is refused, with the stream's, program's or template's number and the JSON path. What differs is told on standard error.`,
+		Example: `  # Look at what becomes of a profile
+  kubectl spate import trex imix.json
+
+  # Run it on the generator lab, from its port east, with what is measured expected at west
+  kubectl spate import trex imix.json --generator lab --port east --receive-port west | kubectl apply -f -
+
+  # A stateful profile: clients at east, servers at west
+  kubectl spate import trex http.json --generator lab --port east --receive-port west | kubectl apply -f -
+
+  # A profile in Python with tunables, into a file for each resource
+  kubectl spate import trex stl/bench.py -t size=128,vm=var1 --output bench/
+
+  # A stateful profile in Python
+  kubectl spate import trex astf/http_simple.py --generator lab --port east --receive-port west --output http/
+
+  # Addresses that TRex takes from its configuration file
+  kubectl spate import trex imix.json --destination-mac 02:00:00:00:00:01
+
+  # From standard input
+  cat imix.json | kubectl spate import trex - --name imix`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, args []string) error { return o.run(command, args[0]) },
+	}
+	flags := command.Flags()
+	flags.StringVar(&o.name, "name", "", "name of the profile, and beginning of the streams' or templates' (the file's when absent)")
+	flags.StringVarP(&o.namespace, "namespace", "n", "", "namespace of the resources (that of whoever applies them when absent)")
+	flags.StringVar(&o.options.Port, "port", trex.DefaultPort, "port of the generator that sends, or has the clients")
+	flags.StringVar(&o.options.ReceivePort, "receive-port", "", "port where measured streams are expected (the same when absent), or where the servers are ("+trex.DefaultServerPort+" when absent)")
+	flags.StringVar(&o.options.Generator, "generator", trex.DefaultGenerator, "TrafficGenerator to run on")
+	flags.StringVar(&o.sourceMAC, "source-mac", "", "source of packets whose source TRex takes from its port (the port's own when absent)")
+	flags.StringVar(&o.target, "destination-mac", "", "destination of packets whose destination TRex takes from its configuration (the port's next hop when absent)")
+	flags.StringVarP(&o.output, "output", "o", "yaml", "yaml for standard output, or a folder for a file for each resource")
+	flags.StringToStringVarP(&o.tunables, "tunables", "t", nil, "tunables of a profile in Python, such as size=64,vm=var1")
+	flags.IntVar(&o.direction, "direction", 0, "direction that a stateless profile in Python makes the streams of, 0 or 1")
+	flags.StringVar(&o.python, "python", "python3", "interpreter for profiles in Python")
+	return command
+}
+
+func (o *importTRex) run(command *cobra.Command, file string) error {
+	if err := o.addresses(); err != nil {
+		return err
+	}
+	data, err := o.read(command, file)
+	if err != nil {
+		return err
+	}
+	name := o.name
+	if name == "" {
+		if file == "-" {
+			return errors.New("--name is needed with standard input")
+		}
+		name = nameOf(file)
+	}
+	imported, err := trex.Import(name, data, o.options)
+	if err != nil {
+		return fmt.Errorf("import %s:\n%w", file, err)
+	}
+	for _, note := range imported.Notes {
+		fmt.Fprintln(command.ErrOrStderr(), "note:", note)
+	}
+	var all []resources.Resource
+	for _, stream := range imported.Streams {
+		all = append(all, resources.Resource{Kind: "statelessstream", Object: stream})
+	}
+	for _, configMap := range imported.ConfigMaps {
+		all = append(all, resources.Resource{Kind: "configmap", Object: configMap})
+	}
+	for _, template := range imported.Templates {
+		all = append(all, resources.Resource{Kind: "astftemplate", Object: template})
+	}
+	for _, profile := range imported.Profiles {
+		all = append(all, resources.Resource{Kind: "trafficprofile", Object: profile})
+	}
+	return resources.Put(command, o.output, o.namespace, all)
+}
+
+func (o *importTRex) addresses() error {
+	for _, a := range []struct {
+		flag, text string
+		to         *net.HardwareAddr
+	}{{"source-mac", o.sourceMAC, &o.options.SourceMAC}, {"destination-mac", o.target, &o.options.DestinationMAC}} {
+		if a.text == "" {
+			continue
+		}
+		address, err := net.ParseMAC(a.text)
+		if err != nil || len(address) != 6 {
+			return fmt.Errorf("--%s %q: must be a MAC address such as 02:00:00:00:00:01", a.flag, a.text)
+		}
+		*a.to = address
+	}
+	return nil
+}
+
+// read returns the streams as JSON.
+func (o *importTRex) read(command *cobra.Command, file string) ([]byte, error) {
+	python := filepath.Ext(file) == ".py"
+	switch {
+	case o.direction != 0 && o.direction != 1:
+		return nil, fmt.Errorf("--direction %d: must be 0 or 1", o.direction)
+	case !python && (len(o.tunables) > 0 || o.direction != 0):
+		return nil, errors.New("--tunables and --direction go with profiles in Python")
+	case python:
+		return trexProfile{File: file, Direction: o.direction, Tunables: o.tunables}.load(command.Context(), o.python)
+	case file == "-":
+		return io.ReadAll(command.InOrStdin())
+	}
+	return os.ReadFile(file)
+}
+
+var noName = regexp.MustCompile(`[^a-z0-9]+`)
+
+// nameOf converts a file's name to a resource name.
+func nameOf(file string) string {
+	name := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
+	return strings.Trim(noName.ReplaceAllString(strings.ToLower(name), "-"), "-")
+}

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package importing
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
+	"github.com/gopacket/gopacket/pcapgo"
+
+	"spate.dev/operator/internal/plugin/plugintest"
+)
+
+// trexPython returns an interpreter that has TRex's client.
+func trexPython(t *testing.T) string {
+	t.Helper()
+	python := os.Getenv("TREX_PYTHON")
+	if _, err := os.Stat(python); err != nil {
+		t.Skipf("TREX_PYTHON=%q is no interpreter with TRex's client: `make trex-client` installs one", python)
+	}
+	t.Setenv("PYTHONDONTWRITEBYTECODE", "1")
+	return python
+}
+
+// statelessProfile has its tunables as arguments.
+const statelessProfile = `
+from trex_stl_lib.api import *
+
+class Own(object):
+    def get_streams(self, direction=0, size=64, **kwargs):
+        print("something of the profile's own")
+        packet = Ether() / IP(src="16.0.0.1", dst="48.0.0.%d" % (1 + direction)) / UDP(dport=12, sport=1025)
+        vm = STLScVmRaw([STLVmFlowVar("port", min_value=1, max_value=9, size=2, op="inc"), STLVmWrFlowVar("port", pkt_offset="UDP.sport"), STLVmFixIpv4(offset="IP")])
+        return [STLStream(name="own", packet=STLPktBuilder(pkt=packet / ((size - 4 - len(packet)) * "x"), vm=vm), mode=STLTXCont(pps=10))]
+
+def register():
+    return Own()
+`
+
+// statefulProfile parses its tunables and sends the content of a file beside it.
+const statefulProfile = `
+from trex.astf.api import *
+import argparse
+import os
+
+class Own():
+    def get_profile(self, tunables, **kwargs):
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--size", type=int, default=10)
+        size = parser.parse_args(tunables).size
+        request = open(os.path.join(os.path.dirname(__file__), "request.txt"), "rb").read()
+        client = ASTFProgram()
+        client.send(request)
+        client.recv(size)
+        server = ASTFProgram()
+        server.recv(len(request))
+        server.send("x" * size)
+        ip_gen = ASTFIPGen(glob=ASTFIPGenGlobal(ip_offset="1.0.0.0"),
+                           dist_client=ASTFIPGenDist(ip_range=["16.0.0.1", "16.0.0.9"], distribution="seq"),
+                           dist_server=ASTFIPGenDist(ip_range=["48.0.0.1", "48.0.0.9"], distribution="seq"))
+        info = ASTFGlobalInfo()
+        info.tcp.mss = 1000
+        template = ASTFTemplate(client_template=ASTFTCPClientTemplate(program=client, ip_gen=ip_gen, port=80, cps=3),
+                                server_template=ASTFTCPServerTemplate(program=server, assoc=ASTFAssociationRule(port=80)))
+        return ASTFProfile(default_ip_gen=ip_gen, default_c_glob_info=info, templates=template)
+
+def register():
+    return Own()
+`
+
+// captureProfile names its capture relative to its own file, as TRex's own profiles do.
+const captureProfile = `
+from trex.astf.api import *
+
+class Own():
+    def get_profile(self, **kwargs):
+        ip_gen = ASTFIPGen(glob=ASTFIPGenGlobal(ip_offset="1.0.0.0"),
+                           dist_client=ASTFIPGenDist(ip_range=["16.0.0.1", "16.0.0.9"], distribution="seq"),
+                           dist_server=ASTFIPGenDist(ip_range=["48.0.0.1", "48.0.0.9"], distribution="seq"))
+        return ASTFProfile(default_ip_gen=ip_gen, cap_list=[ASTFCapInfo(file="../captures/page.pcap", cps=3)])
+
+def register():
+    return Own()
+`
+
+func TestStatelessProfilesInPythonAreImported(t *testing.T) {
+	python, folder := trexPython(t), t.TempDir()
+	out, told, err := importing("", write(t, filepath.Join(folder, "one.py"), statelessProfile), "--python", python, "--direction", "1", "-t", "size=128", "--destination-mac", "02:00:00:00:00:01")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := plugintest.Kinds(t, out), []string{"StatelessStream /one-own", "TrafficProfile /one"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	var planned struct {
+		Streams []struct {
+			Packet  struct{ Frame []byte }
+			Program struct{ Writes []struct{ Offset, Size int } }
+		}
+	}
+	if err := json.Unmarshal([]byte(plannedOf(t, out)), &planned); err != nil || len(planned.Streams) != 1 {
+		t.Fatal(err, planned)
+	}
+	// A packet has 128 bytes with FCS, the other direction's destination address, and a different source port each time. These are the
+	// offsets of the two fields.
+	const destination, port = 30, 34
+	frame, writes := planned.Streams[0].Packet.Frame, planned.Streams[0].Program.Writes
+	if len(frame) != 124 || !bytes.Equal(frame[destination:destination+4], []byte{48, 0, 0, 2}) || len(writes) != 1 || writes[0].Offset != port || writes[0].Size != 2 {
+		t.Errorf("got %d bytes: %x, %v", len(frame), frame, writes)
+	}
+	if strings.Contains(told, "something of the profile's own") {
+		t.Errorf("told %q", told)
+	}
+}
+
+func TestStatefulProfilesInPythonAreImported(t *testing.T) {
+	python, folder := trexPython(t), t.TempDir()
+	write(t, filepath.Join(folder, "request.txt"), "GET /")
+	file := write(t, filepath.Join(folder, "web.py"), statefulProfile)
+	out, _, err := importing("", file, "--python", python, "-t", "size=77", "--port", "east", "--receive-port", "west")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := plugintest.Kinds(t, out), []string{"ASTFTemplate /web-1", "TrafficProfile /web"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	for _, want := range []string{"text: GET /", "bytes: 77", "connectionRate: 3cps", "mss: 1000", "start: 16.0.0.1", "destinationPort: 80"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is not in\n%s", want, out)
+		}
+	}
+	plannedOf(t, out)
+}
+
+func TestCapturesThatAProfileInPythonNamesAreImported(t *testing.T) {
+	python, folder := trexPython(t), t.TempDir()
+	request, response := "GET /page HTTP/1.1\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+	file := write(t, filepath.Join(folder, "profiles", "own.py"), captureProfile)
+	if _, _, err := importing("", file, "--python", python); err == nil || !strings.Contains(err.Error(), filepath.Join(folder, "captures", "page.pcap")) {
+		t.Errorf("without the capture: got %v", err)
+	}
+	write(t, filepath.Join(folder, "captures", "page.pcap"), connection(t, 8080, request, response))
+	out, _, err := importing("", file, "--python", python, "--port", "east", "--receive-port", "west")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := plugintest.Kinds(t, out), []string{"ASTFTemplate /own-1", "TrafficProfile /own"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	var planned struct {
+		Stateful struct {
+			Payloads  []struct{ Bytes []byte }
+			Templates []struct {
+				Protocol        string
+				DestinationPort int
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(plannedOf(t, out)), &planned); err != nil {
+		t.Fatal(err)
+	}
+	var payloads []string
+	for _, payload := range planned.Stateful.Payloads {
+		payloads = append(payloads, string(payload.Bytes))
+	}
+	templates := planned.Stateful.Templates
+	if !slices.Equal(payloads, []string{request, response}) || len(templates) != 1 || templates[0].DestinationPort != 8080 || templates[0].Protocol != "TRANSPORT_PROTOCOL_TCP" {
+		t.Errorf("got %q, %v in\n%s", payloads, templates, out)
+	}
+	if !strings.Contains(out, "connectionRate: 3cps") {
+		t.Errorf("the rate is not in\n%s", out)
+	}
+}
+
+// connection returns a capture of a TCP connection to a port, with a request and its response.
+func connection(t *testing.T, port layers.TCPPort, request, response string) string {
+	t.Helper()
+	var out bytes.Buffer
+	w := pcapgo.NewWriter(&out)
+	if err := w.WriteFileHeader(1500, layers.LinkTypeEthernet); err != nil {
+		t.Fatal(err)
+	}
+	ports, addresses, next := [2]layers.TCPPort{1025, port}, [2]net.IP{{10, 0, 0, 1}, {10, 0, 0, 2}}, [2]uint32{1000, 2000}
+	for _, packet := range []struct {
+		from     int
+		syn, fin bool
+		text     string
+	}{{from: 0, syn: true}, {from: 1, syn: true}, {from: 0}, {from: 0, text: request}, {from: 1, text: response}, {from: 0, fin: true}, {from: 1, fin: true}, {from: 0}} {
+		from, to := packet.from, 1-packet.from
+		ethernet := layers.Ethernet{SrcMAC: net.HardwareAddr{2, 0, 0, 0, 0, byte(from)}, DstMAC: net.HardwareAddr{2, 0, 0, 0, 0, byte(to)}, EthernetType: layers.EthernetTypeIPv4}
+		ip := layers.IPv4{Version: 4, TTL: 64, Protocol: layers.IPProtocolTCP, SrcIP: addresses[from], DstIP: addresses[to]}
+		tcp := layers.TCP{SrcPort: ports[from], DstPort: ports[to], Seq: next[from], Window: 32768, SYN: packet.syn, FIN: packet.fin}
+		if !packet.syn || from == 1 {
+			tcp.ACK, tcp.Ack = true, next[to]
+		}
+		next[from] += uint32(len(packet.text))
+		if packet.syn || packet.fin {
+			next[from]++
+		}
+		frame := gopacket.NewSerializeBuffer()
+		err := errors.Join(tcp.SetNetworkLayerForChecksum(&ip),
+			gopacket.SerializeLayers(frame, gopacket.SerializeOptions{FixLengths: true, ComputeChecksums: true}, &ethernet, &ip, &tcp, gopacket.Payload(packet.text)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.WritePacket(gopacket.CaptureInfo{CaptureLength: len(frame.Bytes()), Length: len(frame.Bytes())}, frame.Bytes()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out.String()
+}
+
+// plannedOf returns the plan of what was imported.
+func plannedOf(t *testing.T, manifests string) string {
+	t.Helper()
+	if _, told, err := spate(manifests, "validate", "-"); err != nil {
+		t.Fatal(err, told)
+	}
+	planned, _, err := spate(manifests, "plan", "-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return planned
+}
+
+func TestProfilesInPythonThatCannotBeLoadedAreRefused(t *testing.T) {
+	python, folder := trexPython(t), t.TempDir()
+	file := func(name, text string) string { return write(t, filepath.Join(folder, name), text) }
+	write(t, filepath.Join(folder, "request.txt"), "GET /")
+	for want, args := range map[string][]string{
+		"No such file": {filepath.Join(folder, "missing.py")},
+		"has no function `register`, by which TRex finds a profile":      {file("empty.py", "")},
+		"has neither get_streams (stateless) nor get_profile (stateful)": {file("neither.py", "def register():\n    return 1\n")},
+		"it makes a topology of tunnels or clients, not a profile":       {file("topology.py", "def get_topo():\n    pass\n")},
+		"it configures tagged packet groups (tpg)":                       {file("tags.py", "class C:\n    def get_tpg_conf(self): pass\n\ndef register():\n    return C()\n")},
+		"Python has another module 'json' of its own: rename the file":   {file("json.py", statelessProfile)},
+		"ZeroDivisionError: division by zero":                            {file("wrong.py", "1 / 0\n")},
+		"ValueError: not today":                                          {file("raises.py", "class C:\n    def get_profile(self, tunables, **more): raise ValueError('not today')\n\ndef register():\n    return C()\n")},
+		"unrecognized arguments: --colour red":                           {file("web.py", statefulProfile), "-t", "colour=red"},
+		"--direction goes with stateless profiles":                       {file("sides.py", statefulProfile), "--direction", "1"},
+		"Bad IP range": {file("range.py", strings.Replace(statefulProfile, `"16.0.0.9"`, `"15.0.0.9"`, 1))},
+	} {
+		out, _, err := importing("", append(args, "--python", python)...)
+		if err == nil || out != "" || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v\nwant %s", args[0], err, want)
+		}
+	}
+}
+
+func TestWithoutTRexsClientTheImportTellsHowToInstallIt(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("NO PYTHON: `make deps` brings python3")
+	}
+	t.Setenv("PYTHONPATH", "")
+	if exec.Command(python, "-c", "import lbr_trex_client").Run() == nil {
+		t.Skipf("%s has TRex's client", python)
+	}
+	file := write(t, filepath.Join(t.TempDir(), "one.py"), statelessProfile)
+	if _, _, err := importing("", file, "--python", python); err == nil || !strings.Contains(err.Error(), "-m pip install lbr-trex-client") {
+		t.Errorf("got %v", err)
+	}
+}

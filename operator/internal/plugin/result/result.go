@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package result answers: what did a run measure, and what is its verdict?
+package result
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
+
+	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/plugin/cluster"
+	"spate.dev/operator/internal/runs/storage"
+)
+
+// resultFlags select a run and the output format.
+type resultFlags struct {
+	cluster.Flags
+	output string
+}
+
+// NewCommand returns `result`.
+func NewCommand() *cobra.Command {
+	var flags resultFlags
+	c := &cobra.Command{
+		Use:   "result RUN",
+		Short: "Show what a run measured, and its verdict",
+		Long: `Shows what a TrafficRun measured after the warm-up, and its verdict: thresholds, streams, templates and their groups by side,
+receivers, records of connections. Times are the 50th and 99th percentile and the greatest, of groups the mean and the greatest. While the run lasts only its sums are there. RUN may be the name of a TrafficProfile,
+whose latest run is meant then. Of a result larger than a status the whole is read from ConfigMaps of the run, which takes the right to get them.`,
+		Example: `  kubectl spate result web-1a2b3-1
+  kubectl spate result web -n tests -o json | jq .result.flows`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if flags.output != "" && flags.output != "json" {
+				return fmt.Errorf("-o %s: must be json, or absent for a table", flags.output)
+			}
+			connection, err := flags.Connect()
+			if err != nil {
+				return err
+			}
+			run, err := cluster.FindRun(c.Context(), connection.Client, connection.Namespace, args[0])
+			if err != nil {
+				return err
+			}
+			return showResult(c.Context(), c.OutOrStdout(), connection.Client, run, flags.output)
+		},
+	}
+	flags.Add(c)
+	c.Flags().StringVarP(&flags.output, "output", "o", "", "json, or a table when absent")
+	return c
+}
+
+// showResult prints the whole result of a run. If that cannot be read, it prints what the status has, and returns what
+// that lacks as an error.
+func showResult(ctx context.Context, w io.Writer, reader kube.Reader, run *spatev1.TrafficRun, output string) error {
+	whole, incomplete := storage.LoadResult(ctx, reader, run)
+	if incomplete == nil {
+		run.Status.Result = whole
+	} else {
+		incomplete = fmt.Errorf("shown is what the status has, %s: %w", run.Status.Result.Details.Has(), incomplete)
+	}
+	show := writeResult
+	if output == "json" {
+		show = writeResultJSON
+	}
+	return errors.Join(show(w, run), incomplete)
+}
+
+// told is a run's result as JSON.
+type told struct {
+	Name      string             `json:"name"`
+	Namespace string             `json:"namespace"`
+	Profile   string             `json:"profile"`
+	Phase     spatev1.RunPhase   `json:"phase"`
+	Verdict   *spatev1.Verdict   `json:"verdict,omitempty"`
+	Result    *spatev1.RunResult `json:"result,omitempty"`
+}
+
+func writeResultJSON(w io.Writer, run *spatev1.TrafficRun) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(told{run.Name, run.Namespace, cluster.ProfileOf(run), run.Status.Phase, run.Status.Verdict, run.Status.Result})
+}
+
+// writeResult writes a run's verdict and tables of what it has measured.
+func writeResult(w io.Writer, run *spatev1.TrafficRun) error {
+	fmt.Fprintf(w, "Run %s of profile %s: %s\n", run.Name, cluster.ProfileOf(run), run.Status.Phase)
+	if v := run.Status.Verdict; v != nil {
+		for i, reason := range v.Reasons {
+			if i == 0 {
+				fmt.Fprintf(w, "%s: ", v.Outcome)
+			}
+			fmt.Fprintf(w, "%s (%s)\n", reason.Message, reason.Reason)
+		}
+	}
+	tables := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	table := func(headings string, rows [][]string) {
+		if len(rows) == 0 {
+			return
+		}
+		fmt.Fprintf(tables, "\n%s\n", strings.ReplaceAll(headings, ",", "\t"))
+		for _, row := range rows {
+			fmt.Fprintln(tables, strings.Join(row, "\t"))
+		}
+		tables.Flush() // an error is reported by the last call
+	}
+	table("THRESHOLD,MET,VALUES", thresholdRows(run.Status.Verdict))
+	result := run.Status.Result
+	if result == nil {
+		fmt.Fprintln(tables, "\nNothing was measured yet.")
+		return tables.Flush()
+	}
+	table("STREAM,TX,RX,LOST,LOSS RATIO,DUPLICATES,OUT OF ORDER,LATE,TX DROPPED,P50,P99,MAX", streamRows(result))
+	table("TEMPLATE,"+sideColumns, templateRows(result))
+	table("GROUP,"+sideColumns, groupRows(result))
+	table("COUNTER OF,SIDE,NAME,COUNT", counterRows(result))
+	table("TIMES OF,SIDE,CONNECT P50,P99,MAX,ROUND TRIP P50,P99,MAX", timeRows(result))
+	table("TIMES OF GROUP,SIDE,CONNECT MEAN,MAX,ROUND TRIP MEAN,MAX", groupTimeRows(result))
+	table("THE GENERATOR'S OWN,LATE,NOT STARTED,EXHAUSTED", generatorRows(result))
+	table("RECEIVER,PACKETS,BYTES", receiverRows(result))
+	table("RECORDS OF POD,FILE,WRITTEN,OMITTED,DROPPED,PROBLEM", fileRows(result))
+	table("LIVE RECORDS OF POD,DELIVERED,UNDELIVERED,DROPPED", liveRows(result))
+	return tables.Flush()
+}
+
+func thresholdRows(v *spatev1.Verdict) (rows [][]string) {
+	if v == nil {
+		return nil
+	}
+	for _, t := range v.Thresholds {
+		met := "yes"
+		if !t.Met {
+			met = "NO"
+		}
+		rows = append(rows, []string{t.Name, met, t.Message})
+	}
+	return rows
+}
+
+func streamRows(r *spatev1.RunResult) (rows [][]string) {
+	row := func(name string, c *spatev1.StreamCounters, l *spatev1.Latency) {
+		rows = append(rows, slices.Concat([]string{name, number(c.Tx), number(c.Rx), number(c.Lost), c.LossRatio, number(c.Duplicates), number(c.OutOfOrder), number(c.Late), number(c.TxDropped)}, times(l)))
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Streams)) {
+		stream := r.Streams[name]
+		row(name, &stream.StreamCounters, stream.Latency)
+	}
+	if len(rows) != 1 && (r.Tx > 0 || len(rows) > 0) {
+		row("all", &r.StreamCounters, nil)
+	}
+	return rows
+}
+
+// sides calls each for the templates' sides that the run emulates.
+func sides(r *spatev1.RunResult, each func(name, side string, s *spatev1.TemplateSide)) {
+	for _, name := range slices.Sorted(maps.Keys(r.Templates)) {
+		bySide(name, r.Templates[name].Client, r.Templates[name].Server, each)
+	}
+}
+
+// bySide calls each for the sides that exist.
+func bySide[S any](name string, client, server *S, each func(name, side string, s *S)) {
+	if client != nil {
+		each(name, "client", client)
+	}
+	if server != nil {
+		each(name, "server", server)
+	}
+}
+
+// counterRows returns the counters that programs define (`count`).
+func counterRows(r *spatev1.RunResult) (rows [][]string) {
+	sides(r, func(name, side string, s *spatev1.TemplateSide) {
+		for _, counter := range slices.Sorted(maps.Keys(s.Counters)) {
+			rows = append(rows, []string{name, side, counter, number(s.Counters[counter])})
+		}
+	})
+	return rows
+}
+
+// groupSides calls each for the sides of groups.
+func groupSides(r *spatev1.RunResult, each func(name, side string, s *spatev1.GroupSide)) {
+	for _, name := range slices.Sorted(maps.Keys(r.Groups)) {
+		bySide(name, r.Groups[name].Client, r.Groups[name].Server, each)
+	}
+}
+
+// sideColumns are the columns of sideRow.
+const sideColumns = "SIDE,ATTEMPTED,THROTTLED,ESTABLISHED,CLOSED,FAILED,RESET,TIMED OUT,CLOSED EARLY,HTTP ERRORS,ABORTED,IDLE TIMEOUTS,OPEN,BYTES SENT,BYTES RECEIVED,RETRANSMITTED"
+
+func sideRow(name, side string, c *spatev1.FlowCounters) []string {
+	cells := []string{name, side}
+	for _, n := range []int64{c.Attempted, c.Throttled, c.Established, c.Closed, c.Failed, c.Reset, c.TimedOut, c.ClosedEarly, c.HTTPErrors, c.Aborted, c.IdleTimeouts, c.Open, c.BytesSent, c.BytesReceived, c.Retransmitted} {
+		cells = append(cells, number(n))
+	}
+	return cells
+}
+
+func templateRows(r *spatev1.RunResult) (rows [][]string) {
+	sides(r, func(name, side string, s *spatev1.TemplateSide) {
+		rows = append(rows, sideRow(name, side, &s.FlowCounters))
+	})
+	if r.Flows != nil {
+		rows = append(rows, sideRow("all, once", "", r.Flows))
+	}
+	return rows
+}
+
+func groupRows(r *spatev1.RunResult) (rows [][]string) {
+	groupSides(r, func(name, side string, s *spatev1.GroupSide) {
+		rows = append(rows, sideRow(name, side, &s.FlowCounters))
+	})
+	return rows
+}
+
+func groupTimeRows(r *spatev1.RunResult) (rows [][]string) {
+	cells := func(m *spatev1.Moments) []string {
+		if m == nil {
+			return []string{"-", "-"}
+		}
+		return []string{span(m.Mean), span(m.Max)}
+	}
+	groupSides(r, func(name, side string, s *spatev1.GroupSide) {
+		if s.ConnectTime != nil || s.RoundTrip != nil {
+			rows = append(rows, slices.Concat([]string{name, side}, cells(s.ConnectTime), cells(s.RoundTrip)))
+		}
+	})
+	return rows
+}
+
+func timeRows(r *spatev1.RunResult) (rows [][]string) {
+	sides(r, func(name, side string, s *spatev1.TemplateSide) {
+		if s.ConnectTime != nil || s.RoundTrip != nil {
+			rows = append(rows, slices.Concat([]string{name, side}, times(s.ConnectTime), times(s.RoundTrip)))
+		}
+	})
+	return rows
+}
+
+// generatorRows returns the flow counters that may have made the run invalid.
+func generatorRows(r *spatev1.RunResult) [][]string {
+	if r.Flows == nil || r.Flows.Late+r.Flows.NotStarted+r.Flows.Exhausted == 0 {
+		return nil
+	}
+	return [][]string{{"flows", number(r.Flows.Late), number(r.Flows.NotStarted), number(r.Flows.Exhausted)}}
+}
+
+func receiverRows(r *spatev1.RunResult) (rows [][]string) {
+	for _, name := range slices.Sorted(maps.Keys(r.Receivers)) {
+		rows = append(rows, []string{name, number(r.Receivers[name].Packets), number(r.Receivers[name].Bytes)})
+	}
+	return rows
+}
+
+func fileRows(r *spatev1.RunResult) (rows [][]string) {
+	if r.Records == nil {
+		return nil
+	}
+	for _, pod := range r.Records.Pods {
+		if pod.File != "" {
+			rows = append(rows, []string{pod.Pod, pod.File, number(pod.Written), number(pod.Omitted), number(pod.Dropped), cmp.Or(pod.Problem, "-")})
+		}
+	}
+	return rows
+}
+
+func liveRows(r *spatev1.RunResult) (rows [][]string) {
+	if r.Records == nil {
+		return nil
+	}
+	for _, pod := range r.Records.Pods {
+		if pod.File == "" {
+			rows = append(rows, []string{pod.Pod, number(pod.Delivered), number(pod.Undelivered), number(pod.Dropped)})
+		}
+	}
+	return rows
+}
+
+func number(n int64) string { return strconv.FormatInt(n, 10) }
+
+// times returns percentiles of a distribution: 50th, 99th, maximum. Dashes where nothing was measured.
+func times(l *spatev1.Latency) []string {
+	if l == nil || l.Count == 0 {
+		return []string{"-", "-", "-"}
+	}
+	return []string{span(l.P50), span(l.P99), span(l.Max)}
+}
+
+// span formats a time with two decimal places.
+func span(measured spatev1.MeasuredTime) string {
+	d := time.Duration(measured)
+	for _, step := range []time.Duration{time.Second, time.Millisecond, time.Microsecond} {
+		if d >= step {
+			return d.Round(step / 100).String()
+		}
+	}
+	return d.String()
+}

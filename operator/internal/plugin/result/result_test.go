@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package result
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/plugin/plugintest"
+	"spate.dev/operator/internal/runs/storage"
+)
+
+// ended returns a run that fills every table.
+func ended() *spatev1.TrafficRun {
+	run := plugintest.RunNamed("web-1a2b3-1", "web", time.Unix(1000, 0))
+	run.Status.Phase = spatev1.RunComplete
+	run.Status.Verdict = &spatev1.Verdict{
+		Outcome:    spatev1.VerdictFailed,
+		Reasons:    []spatev1.VerdictReason{{Reason: "ThresholdMissed", Message: "threshold fast: 7 is not less than 5"}},
+		Thresholds: []spatev1.ThresholdResult{{Name: "none-failed", Met: true, Message: "holds"}, {Name: "fast", Message: "7 is not less than 5"}},
+	}
+	probe := spatev1.StreamCounters{Tx: 4000, Rx: 3999, Lost: 1, LossRatio: "0.00025"}
+	client := &spatev1.TemplateSide{FlowCounters: spatev1.FlowCounters{Attempted: 100, Throttled: 7, Established: 99, Closed: 98, Failed: 1, TimedOut: 1, Open: 2, BytesSent: 1234, BytesReceived: 99000}}
+	client.ConnectTime = &spatev1.Latency{Count: 99, P50: 31_530, P99: 1_204_000, Max: 2_500_000_000}
+	server := &spatev1.TemplateSide{FlowCounters: spatev1.FlowCounters{Attempted: 99, Established: 99, Closed: 99}}
+	group := spatev1.GroupResult{Client: &spatev1.GroupSide{FlowCounters: client.FlowCounters, ConnectTime: &spatev1.Moments{Count: 99, Mean: 45_000, Max: 2_500_000_000}}}
+	all := client.FlowCounters
+	all.Late = 5
+	run.Status.Result = &spatev1.RunResult{
+		StreamCounters: probe,
+		Streams:        map[string]spatev1.StreamResult{"probe": {StreamCounters: probe, Latency: &spatev1.Latency{Count: 1, P50: 900, P99: 5000, Max: 70_000}}},
+		Templates:      map[string]spatev1.TemplateResult{"web": {Client: client, Server: server}}, Flows: &all, Groups: map[string]spatev1.GroupResult{"sites": group},
+		Receivers: map[string]spatev1.ReceiverResult{"tap": {Packets: 7, Bytes: 448}},
+		Records: &spatev1.RecordsResult{Pods: []spatev1.PodRecords{
+			{Pod: "lab-0", File: "results/web-1-0.parquet", RecordCounters: spatev1.RecordCounters{Written: 150, Omitted: 3, Dropped: 2}},
+			{Pod: "lab-1", File: "results/web-1-1.parquet", Problem: "no space left on device"},
+		}},
+	}
+	return run
+}
+
+func TestResultsAsTables(t *testing.T) {
+	var out bytes.Buffer
+	if err := writeResult(&out, ended()); err != nil {
+		t.Fatal(err)
+	}
+	want := `Run web-1a2b3-1 of profile web: Complete
+Failed: threshold fast: 7 is not less than 5 (ThresholdMissed)
+
+THRESHOLD    MET  VALUES
+none-failed  yes  holds
+fast         NO   7 is not less than 5
+
+STREAM  TX    RX    LOST  LOSS RATIO  DUPLICATES  OUT OF ORDER  LATE  TX DROPPED  P50    P99  MAX
+probe   4000  3999  1     0.00025     0           0             0     0           900ns  5µs  70µs
+
+TEMPLATE   SIDE    ATTEMPTED  THROTTLED  ESTABLISHED  CLOSED  FAILED  RESET  TIMED OUT  CLOSED EARLY  HTTP ERRORS  ABORTED  IDLE TIMEOUTS  OPEN  BYTES SENT  BYTES RECEIVED  RETRANSMITTED
+web        client  100        7          99           98      1       0      1          0             0            0        0              2     1234        99000           0
+web        server  99         0          99           99      0       0      0          0             0            0        0              0     0           0               0
+all, once          100        7          99           98      1       0      1          0             0            0        0              2     1234        99000           0
+
+GROUP  SIDE    ATTEMPTED  THROTTLED  ESTABLISHED  CLOSED  FAILED  RESET  TIMED OUT  CLOSED EARLY  HTTP ERRORS  ABORTED  IDLE TIMEOUTS  OPEN  BYTES SENT  BYTES RECEIVED  RETRANSMITTED
+sites  client  100        7          99           98      1       0      1          0             0            0        0              2     1234        99000           0
+
+TIMES OF  SIDE    CONNECT P50  P99    MAX   ROUND TRIP P50  P99  MAX
+web       client  31.53µs      1.2ms  2.5s  -               -    -
+
+TIMES OF GROUP  SIDE    CONNECT MEAN  MAX   ROUND TRIP MEAN  MAX
+sites           client  45µs          2.5s  -                -
+
+THE GENERATOR'S OWN  LATE  NOT STARTED  EXHAUSTED
+flows                5     0            0
+
+RECEIVER  PACKETS  BYTES
+tap       7        448
+
+RECORDS OF POD  FILE                     WRITTEN  OMITTED  DROPPED  PROBLEM
+lab-0           results/web-1-0.parquet  150      3        2        -
+lab-1           results/web-1-1.parquet  0        0        0        no space left on device
+`
+	if got := out.String(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	live := ended()
+	live.Status.Result.Records.Pods = []spatev1.PodRecords{{Pod: "lab-0", RecordCounters: spatev1.RecordCounters{Delivered: 150, Undelivered: 3}}, {Pod: "lab-1", RecordCounters: spatev1.RecordCounters{Dropped: 2}}}
+	want, _, _ = strings.Cut(want, "RECORDS OF POD")
+	want += `LIVE RECORDS OF POD  DELIVERED  UNDELIVERED  DROPPED
+lab-0                150        3            0
+lab-1                0          0            2
+`
+	out.Reset()
+	if err := writeResult(&out, live); err != nil || out.String() != want {
+		t.Errorf("got %v\n%s\nwant\n%s", err, out.String(), want)
+	}
+	out.Reset()
+	own := ended()
+	own.Spec = spatev1.TrafficRunSpec{Profile: &spatev1.TrafficDefinition{}}
+	if err := writeResult(&out, own); err != nil || !strings.HasPrefix(out.String(), "Run web-1a2b3-1 of profile web-1a2b3-1: Complete\n") {
+		t.Errorf("%q, %v", out.String(), err)
+	}
+	out.Reset()
+	if err := writeResult(&out, plugintest.RunNamed("new", "web", time.Unix(0, 0))); err != nil || !strings.Contains(out.String(), "Nothing was measured yet.") {
+		t.Errorf("%q, %v", out.String(), err)
+	}
+}
+
+func TestResultsForPrograms(t *testing.T) {
+	var out bytes.Buffer
+	if err := writeResultJSON(&out, ended()); err != nil {
+		t.Fatal(err)
+	}
+	var read told
+	if err := json.Unmarshal(out.Bytes(), &read); err != nil {
+		t.Fatal(err)
+	}
+	if read.Name != "web-1a2b3-1" || read.Profile != "web" || read.Verdict.Outcome != spatev1.VerdictFailed || read.Result.Flows.Established != 99 {
+		t.Errorf("got %s", out.String())
+	}
+}
+
+func TestOfALargeResultTheWholeIsShown(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(spatev1.AddToScheme(scheme), corev1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	run := ended()
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(run).Build()
+	whole := run.Status.Result.DeepCopy()
+	whole.Streams["second"] = spatev1.StreamResult{}
+	details, err := storage.SaveResult(t.Context(), c, run, whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	details.Truncated = []spatev1.TruncatedList{{List: "streams", Kept: 1, Total: 2}}
+	run.Status.Result.Details = details
+	for _, output := range []string{"", "json"} {
+		var out bytes.Buffer
+		if err := showResult(t.Context(), &out, c, run.DeepCopy(), output); err != nil || !strings.Contains(out.String(), "second") {
+			t.Errorf("%v\n%s", err, out.String())
+		}
+		out.Reset()
+		nothing := fake.NewClientBuilder().WithScheme(scheme).Build()
+		err := showResult(t.Context(), &out, nothing, run.DeepCopy(), output)
+		if err == nil || !strings.Contains(err.Error(), "shown is what the status has, 1 of 2 streams: ConfigMap web-1a2b3-1-result-0 with the run's result is gone") || !strings.Contains(out.String(), "probe") {
+			t.Errorf("%v\n%s", err, out.String())
+		}
+	}
+}
