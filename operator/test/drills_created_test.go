@@ -27,6 +27,9 @@ func TestDrillOperatorKilledWithEachKindOfRun(t *testing.T) {
 			}
 			mustApply(t, ns, loopbackProfile("manual", spec+"  runPolicy: Manual"))
 			pod := enginePods(t, ns)[0]
+			if phase == spatev1.RunPreparing { // runs are admitted until the generator finds that its engine does not answer
+				time.Sleep(time.Until(time.Now().Truncate(time.Minute).Add(time.Minute - 1500*time.Millisecond)))
+			}
 			if phase == spatev1.RunPending || phase == spatev1.RunPreparing {
 				freeze(t, &pod)
 			}

@@ -303,7 +303,10 @@ func (o Origin) template(t *enginev1.Template, rest []string) Refusal {
 		r.Path = within(at, rest).String()
 		return r
 	case "protocol":
-		at, rest = spec.Child("source", "programs", "transport"), nil
+		at, rest = originOf(t), nil
+		if written(t) || at.String() == spec.Child("source", "payload").String() {
+			at = at.Child("transport")
+		}
 	case "group":
 		at, rest = spec.Child("statisticsGroup"), nil
 	case "flows_per_second":
@@ -313,14 +316,42 @@ func (o Origin) template(t *enginev1.Template, rest []string) Refusal {
 	return r
 }
 
-// inProgram returns the field of a command.
+// originOfPrograms is the field of a template that its programs are made from; empty if they are written.
+func originOfPrograms(source *spatev1.TemplateSource) string {
+	at := spec.Child("source")
+	switch {
+	case source.Pcap != nil:
+		at = at.Child("pcap")
+	case source.HTTP != nil:
+		at = at.Child("http")
+	case source.DNS != nil:
+		at = at.Child("dns")
+	case source.Payload != nil:
+		at = at.Child("payload")
+	default:
+		return ""
+	}
+	return at.String()
+}
+
+// originOf is the field that a template's programs were made from.
+func originOf(t *enginev1.Template) *field.Path {
+	return field.NewPath(cmp.Or(t.GetOrigin(), spec.Child("source", "programs").String()))
+}
+
+// written reports whether the user wrote the programs of a template: their commands are fields then.
+func written(t *enginev1.Template) bool {
+	return t.GetOrigin() == ""
+}
+
+// inProgram returns the field of a command, or of what the program was made from.
 func inProgram(t *enginev1.Template, side string, rest []string) *field.Path {
 	program, at := t.GetClient(), spec.Child("source", "programs", side)
 	if side == "server" {
 		program = t.GetServer()
 	}
-	if program == nil || t.GetCapture() != nil {
-		return spec.Child("source", "pcap")
+	if !written(t) {
+		return originOf(t)
 	}
 	if len(rest) == 0 {
 		return at
@@ -396,7 +427,10 @@ func (o Origin) payload(index uint32, rest []string, path string) Refusal {
 				default:
 					continue
 				}
-				return Refusal{Entry: t.GetName(), Template: o.templates[t.GetName()], Path: within(at, rest).String()}
+				if at = within(at, rest); !written(t) {
+					at = originOf(t)
+				}
+				return Refusal{Entry: t.GetName(), Template: o.templates[t.GetName()], Path: at.String()}
 			}
 		}
 	}

@@ -86,6 +86,25 @@ func TestWhatEnginesRefuseIsReportedByTheFieldsThatWereWritten(t *testing.T) {
 	}
 }
 
+// The user has not written the programs of a preset.
+func TestARefusedProgramOfAPresetIsReportedAtThePreset(t *testing.T) {
+	for source, c := range map[string]struct{ path, want string }{
+		"{http: {}}":        {"stateful.templates[0].client.instructions[0].send.payload", "spec.source.http"},
+		"{http: {path: /}}": {"stateful.payloads[0].bytes", "spec.source.http"},
+		"{dns: {}}":         {"stateful.templates[0].server.instructions[1].send_message", "spec.source.dns"},
+		"{payload: {transport: TCP, requestBytes: 1, responseBytes: 2}}": {"stateful.templates[0].protocol", "spec.source.payload.transport"},
+	} {
+		one, port := ofSource(t, source), int32(7)
+		one.Spec.DestinationPort = &port
+		in := Input{Profile: profile(running("a", "one", "east", "west")), Generator: generator(), Templates: map[string]*spatev1.ASTFTemplate{"one": one}}
+		resolved := mustResolve(t, in)
+		o := OriginOf(resolved.Plan(Identity{RunID: "r"}), resolved.Entries)
+		if got, want := o.Refused(c.path, "x").Error(), `entry a: ASTFTemplate "one": `+c.want+": x"; got != want {
+			t.Errorf("%s: got %s, want %s", source, got, want)
+		}
+	}
+}
+
 func TestATemplateAloneBecomesAPlan(t *testing.T) {
 	ref := spatev1.DataReference{Kind: spatev1.DataConfigMap, Name: "a", Key: "b"}
 	withData := []string{"{size: 300}", "{from: {configMapKeyRef: {name: a, key: b}}}"}

@@ -34,7 +34,7 @@ func CheckTemplate(spec *spatev1.ASTFTemplateSpec) Problems {
 
 func checkTemplate(spec *spatev1.ASTFTemplateSpec, at *field.Path, around surroundings) (*template, Problems) {
 	var problems Problems
-	t := &template{spec: spec, made: &enginev1.Template{Group: string(spec.StatisticsGroup), Latency: spec.Latency}}
+	t := &template{spec: spec, made: &enginev1.Template{Group: string(spec.StatisticsGroup), Latency: spec.Latency, Origin: originOfPrograms(&spec.Source)}}
 	problems.preset(&spec.Source, at.Child("source"))
 	if len(problems) > 0 {
 		return nil, problems // its programs would report the same

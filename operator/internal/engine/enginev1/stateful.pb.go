@@ -1242,7 +1242,10 @@ type Template struct {
 	// Measure round trips of each message (UDP): replies to messages in turn.
 	Latency bool `protobuf:"varint,19,opt,name=latency,proto3" json:"latency,omitempty"`
 	// No flow begins until an Update says otherwise.
-	Paused        bool `protobuf:"varint,20,opt,name=paused,proto3" json:"paused,omitempty"`
+	Paused bool `protobuf:"varint,20,opt,name=paused,proto3" json:"paused,omitempty"`
+	// Field of the user's template that both programs were made from, such as spec.source.http; empty: spec.source.programs. Engines do not
+	// read it: a client that reports a violation of a program names this field.
+	Origin        string `protobuf:"bytes,21,opt,name=origin,proto3" json:"origin,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1415,6 +1418,13 @@ func (x *Template) GetPaused() bool {
 		return x.Paused
 	}
 	return false
+}
+
+func (x *Template) GetOrigin() string {
+	if x != nil {
+		return x.Origin
+	}
+	return ""
 }
 
 type PayloadMatch struct {
@@ -2854,7 +2864,7 @@ const file_spate_engine_v1_stateful_proto_rawDesc = "" +
 	"\ahighest\x18\x04 \x01(\rR\ahighest\":\n" +
 	"\fWeightedPool\x12\x12\n" +
 	"\x04pool\x18\x01 \x01(\rR\x04pool\x12\x16\n" +
-	"\x06weight\x18\x02 \x01(\rR\x06weight\"\xe3\x06\n" +
+	"\x06weight\x18\x02 \x01(\rR\x06weight\"\xfb\x06\n" +
 	"\bTemplate\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05group\x18\x02 \x01(\tR\x05group\x12>\n" +
@@ -2878,7 +2888,8 @@ const file_spate_engine_v1_stateful_proto_rawDesc = "" +
 	"\x04seed\x18\x11 \x01(\x04R\x04seed\x122\n" +
 	"\acapture\x18\x12 \x01(\v2\x18.spate.engine.v1.CaptureR\acapture\x12\x18\n" +
 	"\alatency\x18\x13 \x01(\bR\alatency\x12\x16\n" +
-	"\x06paused\x18\x14 \x01(\bR\x06paused\"<\n" +
+	"\x06paused\x18\x14 \x01(\bR\x06paused\x12\x16\n" +
+	"\x06origin\x18\x15 \x01(\tR\x06origin\"<\n" +
 	"\fPayloadMatch\x12\x16\n" +
 	"\x06offset\x18\x01 \x01(\rR\x06offset\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\fR\x05bytes\"o\n" +
