@@ -108,7 +108,7 @@ func TestAStatusHasTheFirstEntriesOfALargeResult(t *testing.T) {
 	}
 }
 
-// all is true if each receiver has so many workers.
+// all reports whether each receiver has that many workers.
 func all(receivers map[string]spatev1.ReceiverResult, workers int) bool {
 	for _, r := range receivers {
 		if len(r.Workers) != workers {

@@ -36,7 +36,7 @@ func TestARunBesideManyIsLookedAtAsOftenAndWrittenMoreSeldom(t *testing.T) {
 	e := &fakeEngine{}
 	s := underWayOn(t, "", e)
 	s.r.requests = 200
-	for i := range 1001 { // with its own
+	for i := range 1001 { // including its own
 		s.r.supervisor.tasks[named("n", fmt.Sprint(i))] = make(chan struct{})
 	}
 	look := func() {
