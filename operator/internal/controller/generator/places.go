@@ -34,7 +34,7 @@ func (r *Reconciler) share(_ context.Context, queue workqueue.TypedRateLimitingI
 
 // place is the share of the workers that a generator uses.
 func (r *Reconciler) place(g *spatev1.TrafficGenerator) *turn.Share {
-	if kstatus.Silent(g.Status.Conditions) {
+	if kstatus.Unreachable(g.Status.Conditions) {
 		return &r.unreachable
 	}
 	return &r.answering

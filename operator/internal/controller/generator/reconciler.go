@@ -93,7 +93,7 @@ type Reconciler struct {
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	r.monitors, r.unscraped = map[types.UID]int64{}, map[types.UID]map[string]time.Time{}
 	return ctrl.NewControllerManagedBy(mgr).
-		For(&spatev1.TrafficGenerator{}, builder.WithPredicates(runs.Asked())).
+		For(&spatev1.TrafficGenerator{}, builder.WithPredicates(runs.SpecChanged())).
 		Owns(&corev1.Pod{}).
 		Owns(&corev1.Secret{}).
 		Owns(&networkingv1.NetworkPolicy{}).

@@ -44,7 +44,7 @@ func TestResultSumsOverEngines(t *testing.T) {
 
 // Engines count received packets of all streams with one mark under the name of the first stream.
 func TestStreamsThatShareAMarkAreLostTogether(t *testing.T) {
-	facts := &storage.Facts{Flow: map[string]bool{"a": true, "b": true, "c": true}, HeardAs: map[string]string{"a": "b"}}
+	facts := &storage.Facts{Flow: map[string]bool{"a": true, "b": true, "c": true}, CountedAs: map[string]string{"a": "b"}}
 	counted := func(name string, tx, rx uint64) *enginev1.StreamStats {
 		return &enginev1.StreamStats{Name: name, Measured: &enginev1.StreamCounters{TxPackets: tx, RxPackets: rx}}
 	}

@@ -142,13 +142,13 @@ func resultOf(stats []*enginev1.WatchStatsResponse, facts *storage.Facts, run *s
 	expected := map[string]int64{} // by the stream under which received packets are counted
 	for _, name := range order {
 		if facts.Flow[name] {
-			expected[cmp.Or(facts.HeardAs[name], name)] += byName[name].Tx
+			expected[cmp.Or(facts.CountedAs[name], name)] += byName[name].Tx
 			flowTx += byName[name].Tx
 		}
 	}
 	for _, name := range order {
 		c := byName[name]
-		if facts.Flow[name] && facts.HeardAs[name] == "" {
+		if facts.Flow[name] && facts.CountedAs[name] == "" {
 			c.Lost = expected[name] - (c.Rx - c.Duplicates)
 		}
 		c.LossRatio = ratio(c.Lost, expected[name])

@@ -3,7 +3,7 @@
 package run
 
 import (
-	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -37,7 +37,7 @@ func TestARunBesideManyIsLookedAtAsOftenAndWrittenMoreSeldom(t *testing.T) {
 	s := underWayOn(t, "", e)
 	s.r.requests = 200
 	for i := range 1001 { // including its own
-		s.r.supervisor.tasks[named("n", fmt.Sprint(i))] = make(chan struct{})
+		s.r.supervisor.tasks[named("n", strconv.Itoa(i))] = make(chan struct{})
 	}
 	look := func() {
 		t.Helper()
