@@ -123,7 +123,7 @@ func (l *Listener) leave(conn *placed) {
 func full(w http.ResponseWriter, most int) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusServiceUnavailable)
-	message := fmt.Sprintf("%d readers are connected to the operator, and no more can be: end one (kubectl get trafficcaptures,trafficrecordsreaders -A)", most)
+	message := fmt.Sprintf("%d readers are connected to the operator, which is the maximum: end one (kubectl get trafficcaptures,trafficrecordsreaders -A)", most)
 	_ = json.NewEncoder(w).Encode(apierrors.NewServiceUnavailable(message).ErrStatus)
 }
 
